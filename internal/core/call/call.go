@@ -1,0 +1,228 @@
+// Package call decides about attempts of tool calls: when one may begin, and what its end means.
+//
+// Promises: an attempt with effects begins only with its call.started in the log, and its result counts only with
+// the fence of that fact. A once call whose lease ran out is never begun again: its outcome is unknown. A call is
+// attempted at most 1 + MaxRetries times, each delay at least twice the one before (TOOL-3, TOOL-4).
+package call
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Defaults of a retry policy.
+const (
+	DefaultMaxRetries  = 3
+	DefaultBaseBackoff = time.Second
+)
+
+// Effect classes as they stand in facts.
+const (
+	Read         = "read"
+	Idempotent   = "idempotent"
+	Reconcilable = "reconcilable"
+	Once         = "once"
+)
+
+// Kind of a duty.
+type Kind int
+
+// The duties.
+const (
+	// Nothing is owed: the call ended, or somebody else owes it.
+	Nothing Kind = iota
+	// Begin an attempt; for effects, write call.started first.
+	Begin
+	// Verify whether an earlier attempt took effect, then conclude or begin another.
+	Verify
+	// Unknown: record that nobody knows the outcome.
+	Unknown
+	// Wait until Duty.At.
+	Wait
+	// Watch: another instance holds the lease; look again soon.
+	Watch
+	// Exhausted: all attempts are used up.
+	Exhausted
+)
+
+// Duty is what the toolrunner owes a call.
+type Duty struct {
+	Kind    Kind
+	Call    run.Call
+	Attempt int
+	At      time.Time
+}
+
+// Lease tells whether an instance still holds the attempt it began.
+type Lease struct {
+	// Held is true while the instance that wrote the current call.started is alive.
+	Held bool
+}
+
+// Next says what is owed to a call.
+func Next(s run.State, id string, now time.Time, lease Lease) Duty {
+	c := s.Open[id]
+	if c == nil || s.Status.Ended() {
+		return Duty{}
+	}
+	d := Duty{Call: *c, Attempt: c.Attempt + 1}
+	exhausted := c.Attempt > retries(s, c)
+	switch c.Phase {
+	case run.CallAllowed:
+		d.Kind = Begin
+	case run.CallDeferred:
+		switch {
+		case now.Before(c.NotBefore):
+			d.Kind, d.At = Wait, c.NotBefore
+		case exhausted:
+			d.Kind = Exhausted
+		default:
+			d.Kind = Begin
+		}
+	case run.CallStarted:
+		switch {
+		case lease.Held:
+			d.Kind = Watch
+		case c.Effect == Reconcilable:
+			d.Kind = Verify
+		case c.Effect != Idempotent:
+			d.Kind = Unknown
+		case exhausted:
+			d.Kind = Exhausted
+		default:
+			d.Kind = Begin
+		}
+	case run.CallRequested:
+	}
+	return d
+}
+
+// NeedsStart reports whether an attempt must be announced before it begins.
+func NeedsStart(effect string) bool { return effect != Read }
+
+// Start announces an attempt. It answers nothing where the call is no longer as it was when the duty was found.
+func Start(s run.State, d Duty, runner, sandbox string, preview string) []events.Payload {
+	if !current(s, d) {
+		return nil
+	}
+	return []events.Payload{&events.CallStartedData{Event: "tool_start", ToolRef: ref(d.Call), Input: preview,
+		Attempt: d.Attempt, Effect: d.Call.Effect, Runner: runner, Sandbox: sandbox}}
+}
+
+// current reports whether the call still is in the very phase, attempt and fence that a duty was found in.
+func current(s run.State, d Duty) bool {
+	c := s.Open[d.Call.ID]
+	return c != nil && !s.Status.Ended() && c.Phase == d.Call.Phase && c.Attempt == d.Call.Attempt && c.Fence == d.Call.Fence
+}
+
+func ref(c run.Call) events.ToolRef {
+	return events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}
+}
+
+// Attempt names an attempt under way.
+type Attempt struct {
+	Call   run.Call
+	Number int
+	// Fence is the sequence of its call.started, 0 for read-only tools.
+	Fence uint64
+	// Sandbox it ran in.
+	Sandbox string
+}
+
+// holds reports whether the attempt's fence is still the current one.
+func (a Attempt) holds(s run.State) bool {
+	c := s.Open[a.Call.ID]
+	return c != nil && !s.Status.Ended() && c.Fence == a.Fence
+}
+
+// Result of an attempt that was carried out, with its large parts already stored.
+type Result struct {
+	Output     string
+	Ref        *events.Ref
+	Success    bool
+	ExitCode   *int
+	Took       time.Duration
+	Reconciled bool
+}
+
+// Finish records a result. A late result, without the current fence, changes nothing.
+func Finish(s run.State, a Attempt, r Result) []events.Payload {
+	if !a.holds(s) {
+		return nil
+	}
+	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(a.Call), Output: r.Output,
+		OutputRef: r.Ref, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number, RetryCount: a.Number - 1,
+		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox}}
+}
+
+// positive is a duration in milliseconds, at least 1: a call that took place took time (TOOL-2).
+func positive(d time.Duration) int64 { return max(1, d.Milliseconds()) }
+
+// Failure of an attempt.
+type Failure struct {
+	Error, Class, Hint string
+	Transient          bool
+	RetryAfter         time.Duration
+	Took               time.Duration
+}
+
+// Fail records a failed attempt: the call is tried again later, or it failed for good.
+func Fail(s run.State, a Attempt, f Failure, now time.Time) []events.Payload {
+	if !a.holds(s) {
+		return nil
+	}
+	if f.Transient && a.Number <= retries(s, &a.Call) {
+		delay := max(Backoff(s, &a.Call, a.Number), f.RetryAfter)
+		return []events.Payload{&events.CallDeferredData{Event: "error", ToolRef: ref(a.Call), Error: f.Error, Class: f.Class,
+			Attempt: a.Number, Fence: a.Fence, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)}}
+	}
+	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(a.Call), Error: f.Error, Class: f.Class,
+		Hint: f.Hint, DurationMS: positive(f.Took), Attempt: a.Number, RetryCount: a.Number - 1, Fence: a.Fence, Sandbox: a.Sandbox}}
+}
+
+// Lost records that nobody knows the outcome of an attempt whose lease ran out.
+func Lost(s run.State, d Duty) []events.Payload {
+	if !current(s, d) {
+		return nil
+	}
+	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(d.Call), Class: events.OutcomeUnknown,
+		Error:   fmt.Sprintf("the toolrunner %s was lost during the call; nobody knows whether it took effect", d.Call.Runner),
+		Hint:    "look at the state of things before you do it again; the same call will be shown to a person first",
+		Attempt: d.Call.Attempt, RetryCount: d.Call.Attempt - 1, Fence: d.Call.Fence, DurationMS: 1}}
+}
+
+// GiveUp records that all attempts are used up.
+func GiveUp(s run.State, d Duty) []events.Payload {
+	if !current(s, d) {
+		return nil
+	}
+	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(d.Call), Class: "transient",
+		Error: fmt.Sprintf("gave up after %d attempts", d.Call.Attempt), Attempt: d.Call.Attempt,
+		RetryCount: d.Call.Attempt - 1, Fence: d.Call.Fence, DurationMS: 1}}
+}
+
+// Backoff before the attempt after number: base, 2 base, 4 base ...
+func Backoff(s run.State, c *run.Call, number int) time.Duration {
+	base := DefaultBaseBackoff
+	if r := policy(s, c); r.BaseBackoffMS > 0 {
+		base = time.Duration(r.BaseBackoffMS) * time.Millisecond
+	}
+	return base << min(number-1, 20)
+}
+
+func retries(s run.State, c *run.Call) int {
+	if r := policy(s, c); r.MaxRetries != nil {
+		return max(0, *r.MaxRetries)
+	}
+	return DefaultMaxRetries
+}
+
+func policy(s run.State, c *run.Call) events.Retry {
+	if st := s.Step(c.Step); st != nil {
+		return s.Agents[st.AssignedAgent].Retry
+	}
+	return events.Retry{}
+}

@@ -1,0 +1,68 @@
+package gate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Reply is a person's or program's answer to a gate.
+type Reply struct {
+	Gate     string
+	Decision string
+	Reason   string
+	// By is who answered, Assurance how far that is proven.
+	By, Assurance string
+	// Hash of the proposal that was seen; empty means not named.
+	Hash string
+	// Input is the position of the answer in the input stream.
+	Input uint64
+}
+
+// Refused is an answer that does not count, and why.
+type Refused struct{ Code, Reason, Hint string }
+
+func (r *Refused) Error() string { return r.Reason }
+
+// Answer records the first valid answer to a gate. Later answers get a *Refused; a second look at the same answer
+// says nothing.
+func Answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
+	if s.Sequence == 0 {
+		return nil, &Refused{"unknown_run", "there is no such run", "inspan gates lists the gates that wait"}
+	}
+	if s.Took(r.Input) {
+		return nil, nil
+	}
+	g := s.Gate(r.Gate)
+	switch {
+	case g == nil:
+		return nil, &Refused{"unknown_gate", fmt.Sprintf("run %s has no gate %s", s.HarnessID, r.Gate), "inspan gates lists the gates that wait"}
+	case g.Status != run.GatePending:
+		return nil, &Refused{"gate_closed", fmt.Sprintf("gate %s was %s by %s before: the first answer wins", g.ID, g.Status, g.By), "nothing to do; inspan inspect shows what followed"}
+	case s.Status.Ended():
+		return nil, &Refused{"run_ended", fmt.Sprintf("run %s is %s", s.HarnessID, s.Status), "start a new run"}
+	case r.Hash != "" && r.Hash != g.Hash:
+		return nil, &Refused{"stale_answer", "the answer names another proposal than the one that waits", "look at the gate again and answer with its proposal_hash"}
+	}
+	a := events.GateAnswer{Gate: g.ID, Step: g.StepID, Call: g.CallID, By: r.By, Assurance: r.Assurance, Reason: r.Reason,
+		ProposalHash: g.Hash, WaitMS: now.Sub(g.CreatedAt).Milliseconds(), Input: r.Input}
+	switch strings.ToLower(strings.TrimSpace(r.Decision)) {
+	case "approve", "approved", "yes":
+		a.Event, a.Action = "gate_approved", events.GateWasApproved
+		return []events.Payload{&events.GateApprovedData{GateAnswer: a}}, nil
+	case "reject", "rejected", "no":
+		a.Event, a.Action = "gate_rejected", events.GateWasRejected
+		return []events.Payload{&events.GateRejectedData{GateAnswer: a}}, nil
+	}
+	return nil, &Refused{"bad_input", fmt.Sprintf("decision %q is neither approve nor reject", shorten(r.Decision)), `send {"decision":"approve"} or {"decision":"reject","reason":"..."}`}
+}
+
+func shorten(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "..."
+	}
+	return s
+}

@@ -1,0 +1,160 @@
+// Package gate decides what may go on, and where a person must stand.
+//
+// Promises: it never waits and never writes. No verdict, no call: an error while judging is a refusal (closed by
+// default). A gate binds to the hash of the exact action; the first valid answer in log order wins. A step gate
+// depends on the autonomy level alone; a call gate on the guard rules alone.
+package gate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Law is what a verdict needs besides the state. Its functions are pure.
+type Law struct {
+	// Tool returns what is known of a tool; ok is false where there is none of that name.
+	Tool func(name string) (t Tool, ok bool)
+	// Check returns why the arguments do not fit the tool's schema, or nil.
+	Check func(tool string, input json.RawMessage) error
+	// Input returns the whole arguments of a call.
+	Input func(c *run.Call) (json.RawMessage, error)
+	// Rules returns the rule set in force for an agent.
+	Rules func(a events.Agent) (guard.Set, error)
+	// Action reads a call for the guards: shell texts are taken apart, paths are resolved.
+	Action func(tool string, input json.RawMessage) guard.Action
+}
+
+// Tool is what the gatekeeper knows of a tool.
+type Tool struct {
+	Effect    string
+	TimeoutMS int64
+}
+
+// Look says what the gatekeeper owes: a verdict on every ready step and every requested call. A run that is not
+// running is owed nothing; it is looked at again when it resumes.
+func Look(s run.State, now time.Time, law Law) ([]events.Payload, error) {
+	if s.Status != events.Running || s.Plan == nil {
+		return nil, nil
+	}
+	var say []events.Payload
+	for _, st := range s.Plan.Steps {
+		if st.Status == events.StepIsReady {
+			say = append(say, judgeStep(s, st)...)
+		}
+	}
+	left := s.BudgetLeft()
+	for _, c := range requested(s) {
+		verdict := judgeCall(s, c, law, left)
+		for _, p := range verdict {
+			if a, ok := p.(*events.CallAllowedData); ok {
+				left = a.BudgetLeft
+			}
+		}
+		say = append(say, verdict...)
+	}
+	return say, nil
+}
+
+// requested returns the calls without a verdict, in the order they were asked for.
+func requested(s run.State) []*run.Call {
+	var calls []*run.Call
+	for _, c := range s.Open {
+		if c.Phase == run.CallRequested {
+			calls = append(calls, c)
+		}
+	}
+	slices.SortFunc(calls, func(a, b *run.Call) int {
+		if a.Turn != b.Turn {
+			return a.Turn - b.Turn
+		}
+		if len(a.ID) != len(b.ID) {
+			return len(a.ID) - len(b.ID)
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return calls
+}
+
+// NeedsGate is the autonomy rule: 1 and 2 before every step, 3 before critical ones, 4 and 5 never (GATE-1 to 3).
+func NeedsGate(autonomy int, critical bool) bool {
+	return autonomy <= 2 || autonomy == 3 && critical
+}
+
+func judgeStep(s run.State, st *run.Step) []events.Payload {
+	allowed := &events.StepAllowedData{Event: "step_start", Step: st.ID, Agent: st.AssignedAgent, Autonomy: s.Options.Autonomy}
+	g := s.GateFor(st.ID, "")
+	switch {
+	case g != nil && g.Status == run.GatePending:
+		return nil
+	case g != nil && g.Status == run.GateApproved:
+		allowed.Gate = g.ID
+		return []events.Payload{allowed}
+	case g != nil && g.Resolution > s.ResumedAt:
+		return nil // rejected, and the run not yet paused for it
+	case !NeedsGate(s.Options.Autonomy, st.Critical):
+		return []events.Payload{allowed}
+	}
+	proposal, _ := json.Marshal(stepProposal{Run: s.HarnessID, Step: st.ID, Description: st.Description, Agent: st.AssignedAgent,
+		AgentDigest: s.Agents[st.AssignedAgent].Digest, Critical: st.Critical})
+	why := fmt.Sprintf("autonomy %d asks before every step", s.Options.Autonomy)
+	if s.Options.Autonomy == 3 {
+		why = "the step is critical (autonomy 3)"
+	}
+	return []events.Payload{open(s, place{step: st.ID}, proposal, st.Description, why, "")}
+}
+
+type stepProposal struct {
+	Run         string `json:"run"`
+	Step        string `json:"step"`
+	Description string `json:"description"`
+	Agent       string `json:"agent"`
+	AgentDigest string `json:"agent_digest"`
+	Critical    bool   `json:"critical"`
+}
+
+type callProposal struct {
+	Run       string          `json:"run"`
+	Step      string          `json:"step"`
+	Call      string          `json:"call"`
+	Tool      string          `json:"tool"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	InputHash string          `json:"input_hash"`
+	Workspace string          `json:"workspace"`
+}
+
+type place struct{ step, call string }
+
+// open opens a gate. Its id follows from the run, the place and how many stood there before, so that every replica
+// that looks at the same state opens the same gate.
+func open(s run.State, at place, proposal []byte, description, reason, rule string) *events.GateOpenedData {
+	n := 0
+	for _, g := range s.Gates {
+		if g.StepID == at.step && g.CallID == at.call {
+			n++
+		}
+	}
+	id := "g-" + digest([]byte(fmt.Sprintf("%s|%s|%s|%d", s.HarnessID, at.step, at.call, n)))[:12]
+	scope := "step"
+	if at.call != "" {
+		scope = "call"
+	}
+	done, total := s.StepsCompleted()
+	return &events.GateOpenedData{Event: "waiting_for_human", Gate: id, Scope: scope, Step: at.step, Call: at.call,
+		Action: events.GateWaiting, Description: description, Reason: reason, Rule: rule, Proposal: proposal,
+		ProposalHash: digest(proposal), AnswerSubject: events.GateSubject(s.Identity.Station, s.HarnessID, id),
+		StepsCompleted: done, StepsTotal: total}
+}
+
+func digest(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}

@@ -1,0 +1,189 @@
+// Package lifecycle decides about a run as a whole: its birth, its moves between statuses, its end.
+//
+// Promises: only the six moves of the table are made; every other wish is refused with the current status and the
+// wished one, and changes nothing. A run that exists is never created again.
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/plan"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// MoveError is returned for a move that the table does not have (LIFE-3).
+type MoveError struct{ From, To events.Status }
+
+func (e *MoveError) Error() string {
+	return fmt.Sprintf("a run that is %s can not become %s", e.From, e.To)
+}
+
+// moves is the whole table (LIFE-2).
+var moves = map[events.Status][]events.Status{
+	events.Created: {events.Running},
+	events.Running: {events.Paused, events.Completed, events.Failed},
+	events.Paused:  {events.Running, events.Failed},
+}
+
+// Check returns nil where the table has the move, else a *MoveError.
+func Check(from, to events.Status) error {
+	for _, m := range moves[from] {
+		if m == to {
+			return nil
+		}
+	}
+	return &MoveError{From: from, To: to}
+}
+
+// Begin answers a task: the run is created, started and, where the plan is known, given its plan and first steps.
+// made is nil where a model must make the plan first. On a later look it says only what is missing.
+func Begin(s run.State, now time.Time, created *events.RunCreatedData, made *events.PlanMadeData) ([]events.Payload, error) {
+	var say []events.Payload
+	if s.Sequence == 0 {
+		say = append(say, created)
+	}
+	if s.Sequence == 0 || s.Status == events.Created {
+		say = append(say, started(s, created))
+	}
+	if s.Plan != nil {
+		return Progress(s, now)
+	}
+	if made == nil || s.Status.Ended() {
+		return say, nil
+	}
+	say = append(say, made)
+	for _, st := range plan.Ready(planOf(made)) {
+		say = append(say, ready(st))
+	}
+	return say, nil
+}
+
+func started(s run.State, c *events.RunCreatedData) *events.RunStartedData {
+	maxSteps := s.Options.MaxSteps
+	if s.Sequence == 0 {
+		maxSteps = c.Options.MaxSteps
+	}
+	return &events.RunStartedData{Event: "run_start", AgentID: c.Agent, AgentName: c.Agent, Task: c.Task,
+		MaxSteps: maxSteps, From: events.Created, To: events.Running}
+}
+
+func planOf(m *events.PlanMadeData) *run.Plan {
+	p := &run.Plan{}
+	for _, st := range m.Steps {
+		p.Steps = append(p.Steps, &run.Step{ID: st.ID, AssignedAgent: st.Agent, Dependencies: st.Dependencies,
+			Critical: st.Critical, Status: events.StepIsPending})
+	}
+	return p
+}
+
+func ready(st *run.Step) *events.StepReadyData {
+	return &events.StepReadyData{Event: "step_ready", Step: st.ID, Agent: st.AssignedAgent, Critical: st.Critical}
+}
+
+// Progress says what follows from the state of the plan: steps that became ready, or the end of the run. While the
+// run is paused steps still become ready; the gatekeeper holds them back.
+func Progress(s run.State, now time.Time) ([]events.Payload, error) {
+	if s.Plan == nil || s.Status.Ended() || s.Status == events.Created {
+		return nil, nil
+	}
+	var say []events.Payload
+	for _, st := range plan.Ready(s.Plan) {
+		say = append(say, ready(st))
+	}
+	if len(say) > 0 {
+		return say, nil
+	}
+	done, total := s.StepsCompleted()
+	if done == total {
+		return completed(s, now), nil
+	}
+	for _, st := range s.Plan.Steps {
+		if st.Status == events.StepIsReady || st.Status == events.StepIsRunning {
+			return nil, nil
+		}
+	}
+	return []events.Payload{failedBySteps(s, now)}, nil
+}
+
+// completed ends a run whose steps are all complete. A paused run ends when it is resumed.
+func completed(s run.State, now time.Time) []events.Payload {
+	var say []events.Payload
+	if !s.PlanDone {
+		say = append(say, &events.PlanCompletedData{Event: "plan_completed", Steps: len(s.Plan.Steps)})
+	}
+	if s.Status != events.Running {
+		return say
+	}
+	r := result(s, now, events.Completed)
+	r.FinishReason = events.FinishDone
+	r.Output = output(s.Plan)
+	return append(say, &events.RunCompletedData{Result: r})
+}
+
+func failedBySteps(s run.State, now time.Time) *events.RunFailedData {
+	r := result(s, now, events.Failed)
+	r.FinishReason = events.FinishStep
+	r.Output = output(s.Plan)
+	var why []string
+	for _, st := range s.Plan.Steps {
+		if st.Status == events.StepIsFailed {
+			why = append(why, st.ID+": "+st.Error)
+		}
+	}
+	r.Error = shorten("step failed: "+strings.Join(why, "; "), maxError)
+	return &events.RunFailedData{Result: r}
+}
+
+const (
+	maxError  = 4 << 10
+	maxOutput = 32 << 10
+)
+
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit-3], "") + "..."
+}
+
+// output is the output of the last completed steps: those that no other step depends on.
+func output(p *run.Plan) string {
+	needed := map[string]bool{}
+	for _, st := range p.Steps {
+		for _, d := range st.Dependencies {
+			needed[d] = true
+		}
+	}
+	var parts []string
+	for _, st := range p.Steps {
+		if st.Status == events.StepIsCompleted && !needed[st.ID] {
+			parts = append(parts, st.Output)
+		}
+	}
+	return shorten(strings.Join(parts, "\n\n"), maxOutput)
+}
+
+// result fills in what every end has in common (LIFE-12, LOOP-13).
+func result(s run.State, now time.Time, to events.Status) events.Result {
+	done, total := s.StepsCompleted()
+	r := events.Result{Event: "run_complete", From: s.Status, Status: to, Success: to == events.Completed,
+		StepsCompleted: done, StepsTotal: total, TotalSteps: s.Turns().Len(), ToolCallCount: s.TotalToolCalls,
+		TotalTokens: s.Tokens.Total(), InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output}
+	if s.StartedAt != nil {
+		r.DurationMS = now.Sub(*s.StartedAt).Milliseconds()
+	}
+	if s.Plan != nil {
+		for _, st := range s.Plan.Steps {
+			switch st.Status {
+			case events.StepIsFailed:
+				r.FailedSteps = append(r.FailedSteps, st.ID)
+			case events.StepIsBlocked:
+				r.BlockedSteps = append(r.BlockedSteps, st.ID)
+			}
+		}
+	}
+	return r
+}

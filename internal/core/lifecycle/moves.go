@@ -1,0 +1,128 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Wish is what somebody outside asks for. Input is the position of the message: a second look at it says nothing.
+type Wish struct {
+	By, Reason string
+	Input      uint64
+}
+
+// Pause holds a running run.
+func Pause(s run.State, w Wish) ([]events.Payload, error) {
+	if s.Took(w.Input) {
+		return nil, nil
+	}
+	if err := Check(s.Status, events.Paused); err != nil {
+		return nil, err
+	}
+	return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused, By: w.By, Reason: w.Reason, Input: w.Input}}, nil
+}
+
+// Rejected pauses a running run for replanning because a gate was answered with no since it last went on (GATE-6).
+func Rejected(s run.State) ([]events.Payload, error) {
+	if s.Status != events.Running {
+		return nil, nil
+	}
+	for _, g := range s.Gates {
+		if g.Status == run.GateRejected && g.Resolution > s.ResumedAt {
+			return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused,
+				By: g.By, Reason: "gate rejected: " + g.Reason, Gate: g.ID}}, nil
+		}
+	}
+	return nil, nil
+}
+
+// Resume lets a paused run go on.
+func Resume(s run.State, w Wish) ([]events.Payload, error) {
+	if s.Took(w.Input) {
+		return nil, nil
+	}
+	if s.Status != events.Paused {
+		return nil, &MoveError{From: s.Status, To: events.Running}
+	}
+	return []events.Payload{&events.RunResumedData{Event: "run_resumed", From: s.Status, To: events.Running, By: w.By, Input: w.Input}}, nil
+}
+
+// Adjust changes the autonomy level for steps not yet started (GATE-10). Saying the level in force again says nothing.
+func Adjust(s run.State, level int, w Wish) ([]events.Payload, error) {
+	if s.Took(w.Input) {
+		return nil, nil
+	}
+	if s.Status.Ended() {
+		return nil, &MoveError{From: s.Status, To: s.Status}
+	}
+	if s.Options.Autonomy == level {
+		return nil, nil
+	}
+	return []events.Payload{&events.RunAdjustedData{Event: "run_adjusted", Autonomy: level, FromAutonomy: s.Options.Autonomy, By: w.By, Input: w.Input}}, nil
+}
+
+// Stop ends a run: completed where all steps are, else failed. A run that was only created is started first, so that
+// the table of moves is kept.
+func Stop(s run.State, now time.Time, w Wish) ([]events.Payload, error) {
+	if s.Took(w.Input) {
+		return nil, nil
+	}
+	if s.Status.Ended() {
+		return nil, &MoveError{From: s.Status, To: events.Failed}
+	}
+	if done, total := s.StepsCompleted(); s.Status == events.Running && total > 0 && done == total {
+		return completed(s, now), nil
+	}
+	why, text := events.FinishStopped, "stopped"
+	var say []events.Payload
+	if s.Status == events.Created {
+		why, text = events.FinishCancelled, "cancelled before start"
+		say = append(say, started(s, s.Created))
+	}
+	r := end(s, now, why, text, w.Reason)
+	r.By, r.Input = w.By, w.Input
+	return append(say, &events.RunFailedData{Result: r}), nil
+}
+
+// Timeout ends a run whose time is up. It answers nothing before that, or without a limit.
+func Timeout(s run.State, now time.Time) ([]events.Payload, error) {
+	at, ok := Deadline(s)
+	if !ok || now.Before(at) || s.Status.Ended() {
+		return nil, nil
+	}
+	r := end(s, now, events.FinishTimeout, "timeout: the run took longer than "+(time.Duration(s.Options.TimeoutMS)*time.Millisecond).String(), "")
+	return []events.Payload{&events.RunFailedData{Result: r}}, nil
+}
+
+// Deadline is when the run's time is up; ok is false where it has no limit or has not started.
+func Deadline(s run.State) (at time.Time, ok bool) {
+	if s.StartedAt == nil || s.Options.TimeoutMS <= 0 {
+		return time.Time{}, false
+	}
+	return s.StartedAt.Add(time.Duration(s.Options.TimeoutMS) * time.Millisecond), true
+}
+
+// GiveUp ends a run that can not get a plan.
+func GiveUp(s run.State, now time.Time, reason string) ([]events.Payload, error) {
+	if s.Status != events.Running || s.Plan != nil {
+		return nil, nil
+	}
+	return []events.Payload{&events.RunFailedData{Result: end(s, now, events.FinishError, shorten(reason, maxError), "")}}, nil
+}
+
+func end(s run.State, now time.Time, why, text, reason string) events.Result {
+	r := result(s, now, events.Failed)
+	if s.Status == events.Created {
+		r.From = events.Running
+	}
+	r.FinishReason, r.Error = why, text
+	if reason != "" {
+		r.Error = shorten(text+": "+reason, maxError)
+	}
+	if s.Plan != nil {
+		r.Output = output(s.Plan)
+	}
+	return r
+}

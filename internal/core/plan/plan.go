@@ -1,0 +1,142 @@
+// Package plan decides about the execution plan: whether it is sound, and what follows from what is done.
+//
+// Promises: a plan is refused with the fault named, never mended in silence; a step becomes ready exactly when all
+// it depends on is completed; what hangs on a failed step is blocked; the end of the plan is the end of the run.
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Limits of a plan.
+const (
+	MaxSteps       = 200
+	MaxDescription = 8 << 10
+)
+
+// Fault is what is wrong with a plan (PLAN-3).
+type Fault struct{ Step, Text, Hint string }
+
+func (f *Fault) Error() string {
+	if f.Step == "" {
+		return "plan: " + f.Text
+	}
+	return fmt.Sprintf("plan step %q: %s", f.Step, f.Text)
+}
+
+// Check returns nil or a *Fault: duplicate ids, a dependency outside the plan, a cycle, an empty description or an
+// unknown agent. known tells which agents are registered.
+func Check(steps []events.PlanStep, known func(agent string) bool) error {
+	if len(steps) == 0 {
+		return &Fault{Text: "has no steps", Hint: "give at least one step, or leave the plan out for a run of one step"}
+	}
+	if len(steps) > MaxSteps {
+		return &Fault{Text: fmt.Sprintf("has %d steps, the limit is %d", len(steps), MaxSteps), Hint: "split the task"}
+	}
+	ids := make(map[string]bool, len(steps))
+	for _, s := range steps {
+		switch {
+		case !events.ValidID(s.ID):
+			return &Fault{Step: s.ID, Text: "the id is not a single token", Hint: "use A-Z a-z 0-9 _ and -, at most 64"}
+		case ids[s.ID]:
+			return &Fault{Step: s.ID, Text: "the id is used twice", Hint: "give each step its own id"}
+		case strings.TrimSpace(s.Description) == "":
+			return &Fault{Step: s.ID, Text: "the description is empty", Hint: "say what the step is to do"}
+		case len(s.Description) > MaxDescription:
+			return &Fault{Step: s.ID, Text: fmt.Sprintf("the description has %d bytes, the limit is %d", len(s.Description), MaxDescription), Hint: "put long material in a file of the workspace"}
+		case !known(s.Agent):
+			return &Fault{Step: s.ID, Text: fmt.Sprintf("agent %q is not registered", s.Agent), Hint: "inspan doctor lists the agents; add AGENT.prompt to the agents folder"}
+		}
+		ids[s.ID] = true
+	}
+	for _, s := range steps {
+		for _, d := range s.Dependencies {
+			if !ids[d] {
+				return &Fault{Step: s.ID, Text: fmt.Sprintf("depends on %q, which is not in the plan", d), Hint: "name a step id of this plan"}
+			}
+		}
+	}
+	return acyclic(steps)
+}
+
+// acyclic removes steps without open dependencies until none is left; what remains stands in a cycle.
+func acyclic(steps []events.PlanStep) error {
+	open := make(map[string][]string, len(steps))
+	for _, s := range steps {
+		open[s.ID] = s.Dependencies
+	}
+	for removed := true; removed; {
+		removed = false
+		for id, deps := range open {
+			if !anyIn(deps, open) {
+				delete(open, id)
+				removed = true
+			}
+		}
+	}
+	for _, s := range steps {
+		if _, left := open[s.ID]; left {
+			return &Fault{Step: s.ID, Text: "stands in a cycle of dependencies", Hint: "remove one of the dependencies among " + names(steps, open)}
+		}
+	}
+	return nil
+}
+
+func anyIn(deps []string, open map[string][]string) bool {
+	for _, d := range deps {
+		if _, ok := open[d]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func names(steps []events.PlanStep, in map[string][]string) string {
+	var ids []string
+	for _, s := range steps {
+		if _, ok := in[s.ID]; ok {
+			ids = append(ids, s.ID)
+		}
+	}
+	return strings.Join(ids, ", ")
+}
+
+// Single is the plan of a task that has none: one step.
+func Single(taskID, task, agent string) *events.PlanMadeData {
+	return &events.PlanMadeData{Event: "plan_made", TaskID: taskID, Origin: "single", Steps: []events.PlanStep{
+		{ID: "step-1", Description: shorten(task, MaxDescription), Agent: agent, Dependencies: []string{}},
+	}}
+}
+
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit-3], "") + "..."
+}
+
+// Ready returns the pending steps whose dependencies are all completed (PLAN-5).
+func Ready(p *run.Plan) []*run.Step {
+	done := make(map[string]bool, len(p.Steps))
+	for _, st := range p.Steps {
+		done[st.ID] = st.Status == events.StepIsCompleted
+	}
+	var ready []*run.Step
+	for _, st := range p.Steps {
+		if st.Status != events.StepIsPending {
+			continue
+		}
+		open := false
+		for _, d := range st.Dependencies {
+			open = open || !done[d]
+		}
+		if !open {
+			ready = append(ready, st)
+		}
+	}
+	return ready
+}

@@ -1,0 +1,165 @@
+// Package turn decides about model turns: when one is owed, what an answer means, and when a step is done.
+//
+// Promises: a step ends for exactly one reason, each with its own finish reason (LOOP-4). A turn that somebody else
+// finished first is not finished again. A model request that failed is tried again a bounded number of times, each
+// delay at least twice the one before.
+package turn
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Limits of one turn.
+const (
+	// MaxAttempts of one model request.
+	MaxAttempts = 6
+	// BaseDelay before the second attempt.
+	BaseDelay = time.Second
+	// MaxDelay bounds the doubling, not a longer wait that the provider asks for.
+	MaxDelay = 2 * time.Minute
+	// DoomLoop is how often the same single call may be asked for in a row before the step ends (LOOP-5).
+	DoomLoop = 5
+)
+
+// Task is a turn that is owed.
+type Task struct {
+	Step *run.Step
+	// Number of the turn within its step, and Attempt of its request, both from 1.
+	Number, Attempt int
+	// Owed identifies the debt: it is paid once.
+	Owed uint64
+}
+
+// Duty is what the executor owes a step. At most one field is set; all empty means nothing.
+type Duty struct {
+	Ask  *Task
+	Say  []events.Payload
+	Wait time.Time
+}
+
+// Next says what is owed to a step.
+func Next(s run.State, stepID string, now time.Time) Duty {
+	st := s.Step(stepID)
+	if s.Status != events.Running || st == nil || st.Status != events.StepIsRunning {
+		return Duty{}
+	}
+	if st.Final {
+		return Duty{Say: []events.Payload{finished(st, s.AgentLoopSnapshot.Scratchpad, lastReason(s, stepID))}}
+	}
+	if st.Owed == 0 {
+		return Duty{}
+	}
+	if st.Turns >= s.Options.MaxSteps {
+		return Duty{Say: []events.Payload{failed(st, events.FinishMaxSteps, fmt.Sprintf("the step took all of its %d turns and did not finish", s.Options.MaxSteps))}}
+	}
+	if tool, n := repeated(s, stepID); n >= DoomLoop {
+		return Duty{Say: []events.Payload{failed(st, events.FinishDoomLoop, fmt.Sprintf("the same call of %s was asked for %d times in a row", tool, n))}}
+	}
+	if now.Before(st.NotBefore) {
+		return Duty{Wait: st.NotBefore}
+	}
+	return Duty{Ask: &Task{Step: st, Number: st.Turns + 1, Attempt: st.Attempt + 1, Owed: st.Owed}}
+}
+
+func lastReason(s run.State, step string) string {
+	for _, t := range s.Turns().Backward() {
+		if t.Step == step {
+			return t.FinishReason
+		}
+	}
+	return events.FinishDone
+}
+
+// repeated counts how often the last call of a step was the only call of its turn, with the same arguments, in a row.
+func repeated(s run.State, step string) (tool string, n int) {
+	var last string
+	for _, t := range s.Turns().Backward() {
+		if t.Step != step {
+			continue
+		}
+		if len(t.Calls) != 1 {
+			return tool, n
+		}
+		key := t.Calls[0].Tool + " " + string(t.Calls[0].Input)
+		if t.Calls[0].InputRef != nil {
+			key += t.Calls[0].InputRef.SHA256
+		}
+		if n > 0 && key != last {
+			return tool, n
+		}
+		last, tool = key, t.Calls[0].Tool
+		if n++; n >= DoomLoop {
+			return tool, n
+		}
+	}
+	return tool, n
+}
+
+// Answer is what the model said, with its large parts already stored.
+type Answer struct {
+	Data events.TurnFinishedData
+	// Final output of the step where there are no calls.
+	Text string
+}
+
+// Finish records an answer to a task, and the end of the step where the answer is final. The numbers of the turn and
+// its calls follow from the state, as other steps may have taken turns since.
+func Finish(s run.State, task Task, a Answer) []events.Payload {
+	st := s.Step(task.Step.ID)
+	if s.Status.Ended() || st == nil || st.Status != events.StepIsRunning || st.Owed != task.Owed {
+		return nil
+	}
+	d := a.Data
+	d.Event, d.Step, d.Turn = "step_complete", st.ID, s.Turns().Len()+1
+	d.TotalTokens = s.Tokens.Total() + d.InputTokens + d.OutputTokens
+	d.Calls = append([]events.RequestedCall(nil), d.Calls...)
+	for i := range d.Calls {
+		d.Calls[i].ID = fmt.Sprintf("c%d-%d", d.Turn, i+1)
+	}
+	say := []events.Payload{&d}
+	done := *st
+	done.Turns++
+	switch {
+	case len(d.Calls) > 0:
+	case d.FinishReason == events.FinishLength:
+		say = append(say, failed(&done, events.FinishLength, "the model's answer was cut at its output limit"))
+	case d.FinishReason == events.FinishRefusal:
+		say = append(say, failed(&done, events.FinishRefusal, "the model declined to answer"))
+	default:
+		say = append(say, finished(&done, a.Text, d.FinishReason))
+	}
+	return say
+}
+
+// Failure is a model request that was not answered.
+type Failure struct {
+	Error, Class string
+	Retryable    bool
+	RetryAfter   time.Duration
+}
+
+// Fail records a failed request: it is tried again later, or the step fails.
+func Fail(s run.State, task Task, f Failure, now time.Time) []events.Payload {
+	st := s.Step(task.Step.ID)
+	if s.Status.Ended() || st == nil || st.Status != events.StepIsRunning || st.Owed != task.Owed || st.Attempt+1 != task.Attempt {
+		return nil
+	}
+	if !f.Retryable || task.Attempt >= MaxAttempts {
+		return []events.Payload{failed(st, events.FinishError, f.Error)}
+	}
+	delay := max(min(BaseDelay<<(task.Attempt-1), MaxDelay), f.RetryAfter)
+	return []events.Payload{&events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1, Error: f.Error,
+		Class: f.Class, Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)}}
+}
+
+func finished(st *run.Step, output, reason string) *events.StepFinishedData {
+	return &events.StepFinishedData{Event: "step_finished", Step: st.ID, Output: output, FinishReason: reason, Turns: st.Turns}
+}
+
+func failed(st *run.Step, reason, text string) *events.StepFailedData {
+	return &events.StepFailedData{Event: "step_failed", Step: st.ID, Error: text, FinishReason: reason, Turns: st.Turns}
+}

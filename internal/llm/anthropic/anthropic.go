@@ -1,0 +1,135 @@
+// Package anthropic asks Anthropic's Messages API, and servers that speak it, as an llm.Model.
+//
+// Promises: every request streams; a stream without its message_stop is an error, never an answer. Raw is the array of
+// content blocks, put together from the bytes of the events with every field in it that the provider sent: signatures
+// of thinking, unknown blocks, unknown fields. It goes back in the next request as it came; only text blocks without
+// text are left out then, which the API refuses. Nothing is read from the environment, the SDK's retries are off, and
+// the key is in no error.
+//
+// A Schema is asked for with the API's own output format (output_config), not with a forced tool: the answer stays
+// text, and tools can be used in the same conversation. The API takes a part of JSON Schema only, so what it cannot
+// enforce moves into descriptions and the caller checks the answer. Models before Claude 4.5 refuse it.
+package anthropic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
+
+	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/llm/wire"
+)
+
+// Provider is the adapter's name in answers and references ("anthropic/MODEL").
+const Provider = "anthropic"
+
+// KeyEnv is where a person is told to put the key.
+const KeyEnv = "ANTHROPIC_API_KEY"
+
+// Config of the adapter.
+type Config struct {
+	// APIKey may be empty only with a BaseURL.
+	APIKey string
+	// BaseURL of a server that speaks the Messages API, without "/v1/messages". Empty is Anthropic's own.
+	BaseURL string
+	// HTTPClient; nil uses the default transport. Redirects are never followed. It should have no Timeout: the
+	// context ends a request.
+	HTTPClient *http.Client
+}
+
+var _ llm.Model = (*Model)(nil)
+
+// Model asks the API. It is safe for concurrent use.
+type Model struct {
+	client sdk.Client
+	errs   wire.Provider
+}
+
+// New makes the adapter. It fails, with an *llm.Error, without a key and on an address that is none.
+func New(cfg Config) (*Model, error) {
+	if cfg.APIKey == "" && cfg.BaseURL == "" {
+		return nil, &llm.Error{Class: llm.Auth, Err: errors.New("anthropic: there is no api key"), Hint: "set " + KeyEnv}
+	}
+	if err := wire.CheckKey(cfg.APIKey); err != nil {
+		return nil, &llm.Error{Class: llm.Auth, Err: fmt.Errorf("anthropic: %w", err), Hint: "set " + KeyEnv + " again"}
+	}
+	if err := wire.CheckBaseURL(cfg.BaseURL); err != nil {
+		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("anthropic: %w", err)}
+	}
+	opts := []option.RequestOption{
+		option.WithoutEnvironmentDefaults(),
+		option.WithHTTPClient(wire.Client(cfg.HTTPClient)),
+		option.WithMaxRetries(0),
+	}
+	if cfg.APIKey != "" {
+		opts = append(opts, option.WithAPIKey(cfg.APIKey))
+	}
+	if cfg.BaseURL != "" {
+		opts = append(opts, option.WithBaseURL(cfg.BaseURL))
+	}
+	return &Model{client: sdk.NewClient(opts...), errs: wire.Provider{Name: Provider, KeyEnv: KeyEnv, Key: cfg.APIKey}}, nil
+}
+
+// Ask sends one request and reads its stream to the end.
+func (m *Model) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return llm.Answer{}, err
+	}
+	body, err := requestBody(req)
+	if err != nil {
+		return llm.Answer{}, m.errs.Unsent(err)
+	}
+	var res *http.Response
+	err = m.client.Post(ctx, "v1/messages", body, &res, option.WithHeader("Accept", "text/event-stream"))
+	if res == nil || res.Body == nil {
+		return llm.Answer{}, m.errs.Broken(ctx, cause(err))
+	}
+	defer res.Body.Close()
+	if ctx.Err() != nil {
+		return llm.Answer{}, ctx.Err()
+	}
+	if err := m.errs.Check(res); err != nil {
+		return llm.Answer{}, err
+	}
+	if err != nil {
+		return llm.Answer{}, m.errs.Broken(ctx, err)
+	}
+	return m.read(ctx, ssestream.NewDecoder(res), req, sink)
+}
+
+// cause is err, or an error that there was neither an answer nor a reason.
+func cause(err error) error {
+	if err == nil {
+		return wire.ErrCut
+	}
+	return err
+}
+
+func (m *Model) read(ctx context.Context, events ssestream.Decoder, req llm.Request, sink llm.Sink) (llm.Answer, error) {
+	s := newStream(sink)
+	for events.Next() {
+		e := events.Event()
+		if e.Type == "error" {
+			return llm.Answer{}, m.errs.StreamError(e.Data)
+		}
+		failed, err := s.hear(e.Data)
+		if err != nil {
+			return llm.Answer{}, m.errs.Broken(ctx, err)
+		}
+		if failed {
+			return llm.Answer{}, m.errs.StreamError(e.Data)
+		}
+		if s.stopped {
+			return s.answer(req)
+		}
+	}
+	if err := events.Err(); err != nil {
+		return llm.Answer{}, m.errs.Broken(ctx, err)
+	}
+	return llm.Answer{}, m.errs.Broken(ctx, wire.ErrCut)
+}

@@ -1,0 +1,200 @@
+// Package llm is the port between the harness and language models.
+//
+// Promises: one Ask is one request to a provider, with no retry inside (the executor has the one retry layer). An
+// adapter never returns a partial answer as a whole one: a stream that ends early is an Error of class Transient.
+// The answer carries the provider's own bytes (Raw) beside our projection of them, so that the same assistant
+// message can be sent back unchanged; SDK structs are never stored or re-serialised. Keys never appear in errors.
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Model answers requests.
+type Model interface {
+	// Ask sends one request and streams pieces to sink as they come (sink may be nil). It returns an *Error for
+	// everything the provider or the network refused, and ctx's error where ctx ended.
+	Ask(ctx context.Context, req Request, sink Sink) (Answer, error)
+}
+
+// Sink takes the pieces of an answer in order. It must not block for long.
+type Sink func(Delta)
+
+// Delta is a piece of an answer.
+type Delta struct {
+	// Text or Thinking, one of them is set.
+	Text, Thinking string
+}
+
+// Role of a message.
+type Role string
+
+const (
+	User      Role = "user"
+	Assistant Role = "assistant"
+	// ToolResults holds the results of the calls of the assistant message before it, all of them.
+	ToolResults Role = "tool"
+)
+
+// Request is one question to a model.
+type Request struct {
+	// Model is the provider's own name of it, without the "provider/" prefix.
+	Model string
+	// System prompt; may be empty.
+	System string
+	// Messages alternate as the providers want: user, assistant, tool results, assistant, ... The first is User.
+	Messages []Message
+	Tools    []Tool
+	// MaxOutputTokens; zero means DefaultMaxOutputTokens.
+	MaxOutputTokens int
+	// Temperature; nil leaves it to the provider.
+	Temperature *float64
+	// Schema, where set, asks for an answer that is one JSON document of this JSON Schema.
+	Schema json.RawMessage
+	// User metadata for scripts and logs: which run, step and turn asks. Never sent to a provider.
+	Meta Meta
+}
+
+// DefaultMaxOutputTokens is the limit where a request does not say.
+const DefaultMaxOutputTokens = 8192
+
+// Meta says who asks. The scripted model matches on it.
+type Meta struct {
+	Run, Step, Agent string
+	// Turn counts from 1 within the step. Purpose is "turn" or "plan".
+	Turn    int
+	Purpose string
+	// Attempt counts the tries of this one turn from 1; the executor fills it. Zero reads as 1.
+	Attempt int
+}
+
+// Message is one entry of the conversation.
+type Message struct {
+	Role Role
+	// Text of a user or assistant message.
+	Text string
+	// Calls the assistant asked for.
+	Calls []Call
+	// Results of a ToolResults message, in the order of the calls.
+	Results []Result
+	// Raw is the provider's own form of an assistant message as returned in Answer.Raw, and Provider the name of
+	// the adapter that returned it. An adapter uses Raw only where Provider is its own name, else Text and Calls.
+	Raw      json.RawMessage
+	Provider string
+}
+
+// Tool is what the model may ask for.
+type Tool struct {
+	Name, Description string
+	// Input is the JSON Schema of the arguments.
+	Input json.RawMessage
+}
+
+// Call is a tool call that the model asks for.
+type Call struct {
+	// ID is the provider's id of the call, or one made by the adapter; unique within the answer.
+	ID   string
+	Name string
+	// Input is one JSON value. Where the provider sent text that is not JSON, the adapter passes that text as a
+	// JSON string, and the tool's schema check tells the model.
+	Input json.RawMessage
+}
+
+// Result answers a call.
+type Result struct {
+	CallID, Name string
+	Output       string
+	Failed       bool
+}
+
+// Finish is why an answer ended, in our words.
+type Finish string
+
+const (
+	// Done: a final answer. The wire word is "agent_done".
+	Done Finish = "agent_done"
+	// ToolUse: the model waits for the results of its calls.
+	ToolUse Finish = "tool_use"
+	// Length: the answer was cut at the output limit.
+	Length Finish = "length"
+	// Refusal: the model or its filter declined.
+	Refusal Finish = "refusal"
+)
+
+// Usage counts tokens as the provider reported them, or as we guess them where it did not (Estimated).
+type Usage struct {
+	Input, Output int
+	// CachedInput is the part of Input that came from the provider's cache.
+	CachedInput int
+	// Estimated is set where the provider reported nothing and the counts come from EstimateUsage.
+	Estimated bool
+}
+
+// Answer is what the model said.
+type Answer struct {
+	Text, Thinking string
+	Calls          []Call
+	Finish         Finish
+	Usage          Usage
+	// Model that answered, as the provider named it.
+	Model string
+	// Provider is the adapter's name; Raw the provider's own bytes of the assistant message (one JSON value).
+	Provider string
+	Raw      json.RawMessage
+}
+
+// Class says what an error means for the next try.
+type Class string
+
+const (
+	// Transient: network trouble, 5xx, overloaded, a stream cut in the middle.
+	Transient Class = "transient"
+	// RateLimit: 429; RetryAfter may be set.
+	RateLimit Class = "rate_limit"
+	// Auth: missing or wrong key, no permission. Final.
+	Auth Class = "auth"
+	// Invalid: the request is wrong. Final.
+	Invalid Class = "invalid"
+	// TooLong: the prompt does not fit the context window. Final for this prompt.
+	TooLong Class = "too_long"
+)
+
+// Error is a request that was not answered.
+type Error struct {
+	Class Class
+	// Status is the HTTP status, 0 where there was none.
+	Status int
+	// RetryAfter is the least time to wait, where the provider said so.
+	RetryAfter time.Duration
+	// Hint says what a person should do next.
+	Hint string
+	Err  error
+}
+
+func (e *Error) Error() string {
+	s := string(e.Class)
+	if e.Status != 0 {
+		s = fmt.Sprintf("%s (HTTP %d)", s, e.Status)
+	}
+	s = fmt.Sprintf("model: %s: %v", s, e.Err)
+	if e.Hint != "" {
+		s += " (" + e.Hint + ")"
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Retryable reports whether the same request may succeed later.
+func Retryable(err error) (after time.Duration, ok bool) {
+	e, is := errors.AsType[*Error](err)
+	if !is {
+		return 0, false
+	}
+	return e.RetryAfter, e.Class == Transient || e.Class == RateLimit
+}

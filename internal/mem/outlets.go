@@ -1,0 +1,89 @@
+package mem
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// maxLive is how many live messages of a run are kept for LiveOf; older ones are forgotten.
+const maxLive = 1024
+
+type live struct{ s *Station }
+
+// Publish implements reactor.Live.
+func (l live) Publish(run string, data []byte) {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	kept := append(l.s.live[run], bytes.Clone(data))
+	if len(kept) > maxLive {
+		kept = slices.Delete(kept, 0, len(kept)-maxLive)
+	}
+	l.s.live[run] = kept
+}
+
+// LiveOf returns the last live messages of a run, at most 1024, oldest first.
+func (s *Station) LiveOf(run string) [][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.live[run])
+}
+
+// watcher hears the facts of a run as they are stored.
+type watcher struct {
+	run  string
+	hear func(fact []byte)
+}
+
+// Watch has hear called with each fact of a run that is stored from now on, in order, until stop is called. hear is
+// called inside the append: it must be quick and must not call the station. It is the memory form of the run's stream.
+func (s *Station) Watch(run string, hear func(fact []byte)) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.watched
+	s.watched++
+	s.watchers[id] = watcher{run: run, hear: hear}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watchers, id)
+	}
+}
+
+// tell lets the watchers of a run hear a fact. Called with mu held.
+func (s *Station) tell(run string, fact []byte) {
+	for _, w := range s.watchers {
+		if w.run == run {
+			w.hear(fact)
+		}
+	}
+}
+
+// Refused is a dead letter and the service that refused it.
+type Refused struct {
+	By     events.Service
+	Letter reactor.DeadLetter
+}
+
+type refusals struct{ s *Station }
+
+// Refuse implements reactor.Refusals.
+func (r refusals) Refuse(ctx context.Context, by events.Service, d reactor.DeadLetter) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	r.s.dead = append(r.s.dead, Refused{By: by, Letter: d})
+	return nil
+}
+
+// Dead returns the dead-letter list, oldest first.
+func (s *Station) Dead() []Refused {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.dead)
+}

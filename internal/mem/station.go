@@ -1,0 +1,129 @@
+// Package mem is a station in memory: every port of the reactor without a server.
+//
+// Promises: it keeps the contracts of the ports as internal/jet does and passes the same exams (reactortest), so a
+// program that is right on one is right on the other. Nothing is stored beyond the process. Given a Hand as clock,
+// nothing happens by itself: time moves when Advance is called, in an order that is always the same. Faults make the
+// journal behave as badly as a replicated server may, and no worse.
+package mem
+
+import (
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// DefaultAckWait is how long a delivered message may go without a sign of life before it is delivered again.
+const DefaultAckWait = 30 * time.Second
+
+// Config of a station. The zero value is a station on the wall clock with the terms of a real one.
+type Config struct {
+	// Clock is nil for the wall clock.
+	Clock Clock
+	// AckWait is 0 for DefaultAckWait.
+	AckWait time.Duration
+	// LeaseTerm is 0 for topology.LeaseTerm.
+	LeaseTerm time.Duration
+	// MaxFacts makes the log full after that many facts; 0 is without limit.
+	MaxFacts int
+}
+
+// Station is one station's streams, buckets and timers. It is safe for concurrent use.
+type Station struct {
+	name string
+	cfg  Config
+
+	mu sync.Mutex
+	// Everything below is guarded by mu.
+	log      []stored
+	runs     map[string][]int
+	late     []reactor.Entry
+	faults   Faults
+	asked    asked
+	inputs   uint64
+	firings  uint64
+	queues   map[events.Service]*queue
+	timers   map[string]*timer
+	blobs    map[string][]byte
+	shelves  map[string]*shelf
+	leases   map[string]time.Time
+	live     map[string][][]byte
+	watchers map[int]watcher
+	watched  int
+	dead     []Refused
+}
+
+// New makes an empty station. It returns an *events.IDError for a name that can not be part of a subject.
+func New(station string, cfg Config) (*Station, error) {
+	if err := events.CheckID("station", station); err != nil {
+		return nil, err
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = wall{}
+	}
+	if cfg.AckWait <= 0 {
+		cfg.AckWait = DefaultAckWait
+	}
+	if cfg.LeaseTerm <= 0 {
+		cfg.LeaseTerm = topology.LeaseTerm
+	}
+	s := &Station{
+		name: station, cfg: cfg, runs: map[string][]int{}, queues: map[events.Service]*queue{},
+		timers: map[string]*timer{}, blobs: map[string][]byte{}, shelves: map[string]*shelf{},
+		leases: map[string]time.Time{}, live: map[string][][]byte{}, watchers: map[int]watcher{},
+	}
+	for _, h := range topology.Hearing() {
+		s.queues[h.Role] = newQueue(h)
+	}
+	return s, nil
+}
+
+// Name returns the station's id.
+func (s *Station) Name() string { return s.name }
+
+// Journal returns the log with the right to say everything.
+func (s *Station) Journal() reactor.Journal { return journal{s: s} }
+
+// JournalOf returns the log with the rights of one service: what it may not say is Denied.
+func (s *Station) JournalOf(by events.Service) reactor.Journal { return journal{s: s, by: by} }
+
+// Inbox returns the deliveries of all roles.
+func (s *Station) Inbox() reactor.Inbox { return inbox{s} }
+
+// Timers returns the station's timers.
+func (s *Station) Timers() reactor.Timers { return timers{s} }
+
+// Blobs returns the object store.
+func (s *Station) Blobs() reactor.Blobs { return blobs{s} }
+
+// Shelf returns the bucket of that name; it is made when first asked for.
+func (s *Station) Shelf(bucket string) reactor.Shelf {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shelves[bucket] == nil {
+		s.shelves[bucket] = &shelf{values: map[string][]byte{}}
+	}
+	return s.shelves[bucket]
+}
+
+// Leases returns the leases of the station's instances.
+func (s *Station) Leases() reactor.Leases { return leases{s} }
+
+// Live returns the outlet of what is not kept; see Station.Watch.
+func (s *Station) Live() reactor.Live { return live{s} }
+
+// Refusals returns the dead-letter list; see Station.Dead.
+func (s *Station) Refusals() reactor.Refusals { return refusals{s} }
+
+var (
+	_ reactor.Journal  = journal{}
+	_ reactor.Inbox    = inbox{}
+	_ reactor.Timers   = timers{}
+	_ reactor.Blobs    = blobs{}
+	_ reactor.Shelf    = (*shelf)(nil)
+	_ reactor.Leases   = leases{}
+	_ reactor.Live     = live{}
+	_ reactor.Refusals = refusals{}
+)

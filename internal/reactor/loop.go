@@ -1,0 +1,207 @@
+package reactor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Role is the part of a service that is its own. Its methods are called concurrently. A nil error means that all
+// that follows from what was heard is stored: the message is acknowledged. A *Refusal puts it on the dead-letter
+// list, a *Later asks for it again; any other error asks for it again after a growing delay.
+type Role interface {
+	Service() events.Service
+	// Fact hears a stored fact.
+	Fact(ctx context.Context, h Heard) error
+	// Due hears a timer that this role set.
+	Due(ctx context.Context, runID, family, id string) error
+	// Input hears an outsider. Nothing in it is to be trusted.
+	Input(ctx context.Context, m Message) error
+}
+
+// Heard is a fact as delivered, with a state of its run that includes it.
+type Heard struct {
+	Run  string
+	Kind events.Kind
+	// Sequence of the fact in its run, Seq in the log.
+	Sequence, Seq uint64
+	// Step and Call it is about, where it is about one.
+	Step, Call string
+	State      run.State
+	Deliveries uint64
+}
+
+// Refusal is input that is judged and refused. It is recorded with the hint and never tried again.
+type Refusal struct {
+	// Code is stable for programs: bad_input, unknown_agent, unknown_run, gate_closed, ...
+	Code, Reason, Hint string
+	Run                string
+}
+
+func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s (%s)", r.Code, r.Reason, r.Hint) }
+
+// Refuse makes a *Refusal.
+func Refuse(code, hint, format string, args ...any) *Refusal {
+	return &Refusal{Code: code, Hint: hint, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Later asks for the message again after a delay that the role knows to be right.
+type Later struct{ After time.Duration }
+
+func (l *Later) Error() string { return fmt.Sprintf("look again in %s", l.After) }
+
+// LoopConfig holds what a loop needs.
+type LoopConfig struct {
+	Ledger   *Ledger
+	Inbox    Inbox
+	Refusals Refusals
+	Log      zerolog.Logger
+	Workers  int
+	// Observe is called after each message with what became of it; may be nil.
+	Observe func(kind, result string, took time.Duration)
+}
+
+// Loop runs one role.
+type Loop struct {
+	cfg  LoopConfig
+	role Role
+}
+
+// NewLoop checks the configuration.
+func NewLoop(cfg LoopConfig, role Role) (*Loop, error) {
+	if cfg.Ledger == nil || cfg.Inbox == nil || cfg.Refusals == nil || cfg.Workers <= 0 {
+		return nil, errors.New("a loop needs a ledger, an inbox, refusals and workers")
+	}
+	return &Loop{cfg: cfg, role: role}, nil
+}
+
+// workingEvery is how often a message that takes long is declared to be worked on: a third of the ack wait.
+const workingEvery = 10 * time.Second
+
+// Run hears until ctx ends and the messages under way are done.
+func (l *Loop) Run(ctx context.Context) error {
+	return l.cfg.Inbox.Listen(ctx, l.role.Service(), l.cfg.Workers, l.hear)
+}
+
+// hear handles one message: the duties are in this order so that nothing is acknowledged before it is done.
+func (l *Loop) hear(ctx context.Context, m Message) {
+	begin := time.Now()
+	stop := keepWorking(m)
+	kind, err := l.dispatch(ctx, m)
+	stop()
+	result := l.conclude(ctx, m, kind, err)
+	if l.cfg.Observe != nil {
+		l.cfg.Observe(kind, result, time.Since(begin))
+	}
+	l.cfg.Log.Debug().Str("subject", m.Subject()).Uint64("seq", m.Seq()).Str("result", result).
+		Dur("took", time.Since(begin)).Msg("hop")
+}
+
+// keepWorking renews the message's ack wait while it is worked on. The function returned ends that.
+func keepWorking(m Message) (stop func()) {
+	done := make(chan struct{})
+	var t *time.Timer
+	t = time.AfterFunc(workingEvery, func() {
+		select {
+		case <-done:
+		default:
+			_ = m.Working() // a lost sign of life only leads to another look
+			t.Reset(workingEvery)
+		}
+	})
+	return func() { close(done); t.Stop() }
+}
+
+// dispatch finds out what the message is and lets the role hear it. kind is for logs and metrics.
+func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error) {
+	if runID, family, id, ok := events.ParseDue(m.Subject()); ok {
+		return "due." + family, l.role.Due(ctx, runID, family, id)
+	}
+	sub, ok := events.ParseRunSubject(m.Subject())
+	if !ok || sub.Rest[0] != "evt" {
+		if ok {
+			return sub.Rest[0], l.role.Input(ctx, m)
+		}
+		return "task", l.role.Input(ctx, m)
+	}
+	kind = strings.Join(sub.Rest[1:], ".")
+	state, err := l.cfg.Ledger.Hear(ctx, sub.Run, Record{Seq: m.Seq(), Bytes: m.Data()})
+	if err != nil {
+		return kind, err
+	}
+	var about struct {
+		Sequence uint64 `json:"sequence"`
+		Data     struct {
+			Step string `json:"step_id"`
+			Call string `json:"tool_id"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(m.Data(), &about); err != nil {
+		return kind, fmt.Errorf("%w: %w", ErrHeld, err)
+	}
+	return kind, l.role.Fact(ctx, Heard{Run: sub.Run, Kind: events.Kind(kind), Sequence: about.Sequence, Seq: m.Seq(),
+		Step: about.Data.Step, Call: about.Data.Call, State: state, Deliveries: m.Deliveries()})
+}
+
+// conclude acknowledges, refuses or asks again, and says which.
+func (l *Loop) conclude(ctx context.Context, m Message, kind string, err error) string {
+	var refusal *Refusal
+	var later *Later
+	switch {
+	case err == nil:
+		return l.ack(ctx, m, "done")
+	case errors.As(err, &refusal):
+		return l.refuse(ctx, m, refusal)
+	case errors.As(err, &later):
+		_ = m.Nak(later.After)
+		return "later"
+	case errors.Is(err, ErrHeld):
+		l.cfg.Log.Error().Err(err).Str("subject", m.Subject()).Msg("run is held: inspect it with inspan inspect, compare with the archive")
+		return l.refuse(ctx, m, &Refusal{Code: "integrity_hold", Reason: err.Error(), Hint: "the run's log is damaged and nothing more is done for it; restore it from its archive or start the task again"})
+	case ctx.Err() != nil:
+		_ = m.Nak(0)
+		return "handed back"
+	}
+	delay := backoff(m.Deliveries())
+	l.cfg.Log.Warn().Err(err).Str("subject", m.Subject()).Uint64("deliveries", m.Deliveries()).Dur("again_in", delay).Msg("will try again")
+	_ = m.Nak(delay)
+	return "again"
+}
+
+func (l *Loop) refuse(ctx context.Context, m Message, r *Refusal) string {
+	data := m.Data()
+	d := DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: r.Run, Code: r.Code, Reason: r.Reason,
+		Hint: r.Hint, Data: strings.ToValidUTF8(string(data[:min(len(data), maxDeadData)]), "\uFFFD"), DataBytes: len(data), Token: m.Header("Inspan-Token")}
+	if err := l.cfg.Refusals.Refuse(ctx, l.role.Service(), d); err != nil {
+		l.cfg.Log.Warn().Err(err).Str("subject", m.Subject()).Msg("dead letter not stored, will try again")
+		_ = m.Nak(backoff(m.Deliveries()))
+		return "again"
+	}
+	l.cfg.Log.Info().Str("subject", m.Subject()).Str("code", r.Code).Msg("refused")
+	return l.ack(ctx, m, "refused")
+}
+
+// maxDeadData is how much of a refused message is kept, in bytes.
+const maxDeadData = 8 << 10
+
+func (l *Loop) ack(ctx context.Context, m Message, result string) string {
+	if err := m.Ack(ctx); err != nil {
+		// It will be heard again, and the second look answers nothing.
+		l.cfg.Log.Debug().Err(err).Str("subject", m.Subject()).Msg("ack lost")
+		return "ack lost"
+	}
+	return result
+}
+
+// backoff grows from 100 ms to 30 s with the number of deliveries.
+func backoff(deliveries uint64) time.Duration {
+	return min(100*time.Millisecond<<min(deliveries, 9), 30*time.Second)
+}

@@ -1,0 +1,96 @@
+package reactor
+
+import (
+	"context"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Message is one delivery.
+type Message interface {
+	Subject() string
+	Data() []byte
+	// Header returns the first value of a header, or "".
+	Header(name string) string
+	// Seq is the position in its stream, Time when it was stored there; both are the same on each delivery.
+	Seq() uint64
+	Time() time.Time
+	// Deliveries counts from 1.
+	Deliveries() uint64
+	// Ack ends the message for good and returns once the server has taken note, or with an error.
+	Ack(ctx context.Context) error
+	// Nak asks for it again after a delay.
+	Nak(delay time.Duration) error
+	// Working says that it is still being worked on.
+	Working() error
+}
+
+// Inbox delivers what one role hears: each message to one instance of the role, until it is acknowledged.
+type Inbox interface {
+	// Listen calls hear for each message, at most workers at a time, until ctx ends; then it takes no more, waits
+	// for the calls under way and returns nil. Messages of one run may come in any order and at the same time.
+	Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, Message)) error
+}
+
+// Timers wake a role up later. A firing is only a reason to look: it may come late, early or twice.
+type Timers interface {
+	// Set replaces the timer of that name; a name is {family}.{id}. It returns once the timer is stored.
+	Set(ctx context.Context, run, name string, at time.Time) error
+}
+
+// Blobs keeps large things by content. Put is idempotent; Get checks the digest and returns ErrNotFound or a
+// damage error, never other bytes.
+type Blobs interface {
+	Put(ctx context.Context, kind string, data []byte) (events.Ref, error)
+	Get(ctx context.Context, ref events.Ref) ([]byte, error)
+}
+
+// Shelf is a place for views that can be made again from the log, and for configuration.
+type Shelf interface {
+	Put(ctx context.Context, key string, value []byte) error
+	// Create is Put for a key that is not there yet; else it returns ErrExists and changes nothing.
+	Create(ctx context.Context, key string, value []byte) error
+	// Get returns ErrNotFound where there is none.
+	Get(ctx context.Context, key string) ([]byte, error)
+	Delete(ctx context.Context, key string) error
+	// Keys lists the keys that begin with prefix, which ends in "." or is empty.
+	Keys(ctx context.Context, prefix string) ([]string, error)
+}
+
+// Leases say which instances are alive. A lease is held by renewing it well within its term.
+type Leases interface {
+	// Renew holds the lease of this instance for another term.
+	Renew(ctx context.Context, instance string) error
+	// Alive reports whether the lease of an instance is held.
+	Alive(ctx context.Context, instance string) (bool, error)
+}
+
+// Live publishes what is not kept: tokens, tool output.
+type Live interface {
+	Publish(run string, data []byte)
+}
+
+// Refusals takes input that was refused, so that nothing disappears in silence.
+type Refusals interface {
+	// Refuse stores a dead letter and returns once it is stored.
+	Refuse(ctx context.Context, by events.Service, d DeadLetter) error
+}
+
+// DeadLetter is refused input with the reason.
+type DeadLetter struct {
+	// Subject it came on, and its position and time there.
+	Subject string    `json:"subject"`
+	Seq     uint64    `json:"seq"`
+	Time    time.Time `json:"time"`
+	Run     string    `json:"runid,omitempty"`
+	// Code is stable for programs, Reason and Hint are for people.
+	Code   string `json:"code"`
+	Reason string `json:"reason"`
+	Hint   string `json:"hint"`
+	// Data is the message as it came, shortened to 8 KiB; DataBytes its whole length.
+	Data      string `json:"data"`
+	DataBytes int    `json:"data_bytes"`
+	// Token echoes the Inspan-Token header, so that the sender can recognise the answer.
+	Token string `json:"token,omitempty"`
+}

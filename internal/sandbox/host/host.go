@@ -1,0 +1,79 @@
+// Package host runs commands straight on this machine: no isolation and no overhead (SBX-3).
+//
+// Promises: the working directory is in the workspace, file operations can not leave it, nothing of the service's
+// environment is passed on, and all that a command starts ends with it. It does not promise more: a command sees and
+// may change what the service's user may, Config.ReadOnly and Config.Writable are granted because everything is, and
+// a process that on purpose clears its environment, leaves its session and loses its parent is not found again. Where
+// that matters, use bwrap.
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/local"
+)
+
+// Backend opens host sandboxes.
+type Backend struct{ base string }
+
+var _ sandbox.Backend = (*Backend)(nil)
+
+// New returns the backend. base is where the private directories of sandboxes are made; empty means the system's
+// place for temporary files.
+func New(base string) *Backend { return &Backend{base} }
+
+// Mode returns sandbox.Host.
+func (*Backend) Mode() sandbox.Mode { return sandbox.Host }
+
+// Probe runs /bin/sh once.
+func (b *Backend) Probe(ctx context.Context) error {
+	env := local.FixedEnv("/", "/tmp")
+	path, err := env.Look("sh", "/")
+	if err != nil {
+		return fmt.Errorf("%w: a shell is missing: install one as /bin/sh: %w", sandbox.ErrUnavailable, err)
+	}
+	exit, err := local.Run(ctx, local.Process{Path: path, Args: []string{"sh", "-c", "exit 0"}, Env: env, Dir: "/", Marker: "probe"})
+	if err != nil {
+		return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+	}
+	if exit.Code != 0 {
+		return fmt.Errorf("%w: /bin/sh ended with status %d", sandbox.ErrUnavailable, exit.Code)
+	}
+	return nil
+}
+
+// Open binds a sandbox to a workspace. It refuses a Config that asks for a closed network.
+func (b *Backend) Open(_ context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	if !cfg.Network {
+		return nil, fmt.Errorf("sandbox %s: %w: host can not close the network: allow it (Network: true) or use bwrap",
+			cfg.ID, sandbox.ErrUnavailable)
+	}
+	inner, err := local.OpenBox(cfg, sandbox.Host, b.base, "", "")
+	if err != nil {
+		return nil, err
+	}
+	return &box{inner}, nil
+}
+
+type box struct{ *local.Box }
+
+var _ sandbox.Sandbox = (*box)(nil)
+
+// Exec implements sandbox.Sandbox.
+func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
+	ctx, leave, err := b.Enter(ctx)
+	if err != nil {
+		return sandbox.Exit{}, err
+	}
+	defer leave()
+	p, err := b.Command(cmd)
+	if err != nil {
+		return sandbox.Exit{}, err
+	}
+	if p.Path, err = p.Env.Look(cmd.Args[0], p.Dir); err != nil {
+		return sandbox.Exit{}, err
+	}
+	return local.Run(ctx, p)
+}

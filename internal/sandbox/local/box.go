@@ -1,0 +1,163 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/inspan/inspan/internal/sandbox"
+)
+
+// Box is a sandbox without Exec. A backend embeds it and adds that.
+//
+// It owns a private directory beside the workspace, for HOME and temporary files: they last as long as the sandbox,
+// from one Exec to the next, and are gone after Destroy.
+type Box struct {
+	Life
+	cfg     sandbox.Config
+	mode    sandbox.Mode
+	files   *Files
+	private string
+	secret  string
+	env     Env
+}
+
+// OpenBox checks a Config, opens the workspace and makes the private directory below base (empty: the system's
+// place for temporary files). home and tmp are the paths that a command sees; empty means the private directories'
+// own.
+func OpenBox(cfg sandbox.Config, mode sandbox.Mode, base, home, tmp string) (*Box, error) {
+	if cfg.ID == "" {
+		return nil, errors.New("sandbox: want an ID")
+	}
+	if err := checkPaths(cfg); err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
+	}
+	cfg.Workspace = filepath.Clean(cfg.Workspace)
+	files, err := OpenFiles(cfg.Workspace)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
+	}
+	b := &Box{cfg: cfg, mode: mode, files: files, secret: rand.Text()}
+	if err := b.prepare(base, home, tmp); err != nil {
+		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), files.Close(), b.removePrivate())
+	}
+	return b, nil
+}
+
+func (b *Box) prepare(base, home, tmp string) (err error) {
+	if b.private, err = os.MkdirTemp(base, "inspan-box-"); err != nil {
+		return fmt.Errorf("make the private directory: %w", err)
+	}
+	for _, name := range []string{"home", "tmp"} {
+		if err := os.Mkdir(b.Private(name), 0o700); err != nil {
+			return err
+		}
+	}
+	if home == "" {
+		home = b.Private("home")
+	}
+	if tmp == "" {
+		tmp = b.Private("tmp")
+	}
+	b.env, err = FixedEnv(home, tmp).With(b.cfg.Env)
+	return err
+}
+
+// ID names the sandbox.
+func (b *Box) ID() string { return b.cfg.ID }
+
+// Mode returns the backend's mode.
+func (b *Box) Mode() sandbox.Mode { return b.mode }
+
+// Workspace returns the absolute path of the workspace.
+func (b *Box) Workspace() string { return b.cfg.Workspace }
+
+// Config returns what the sandbox was opened with, its paths clean.
+func (b *Box) Config() sandbox.Config { return b.cfg }
+
+// ReadFile implements sandbox.Sandbox.
+func (b *Box) ReadFile(path string) ([]byte, error) { return b.files.ReadFile(path) }
+
+// WriteFile implements sandbox.Sandbox.
+func (b *Box) WriteFile(path string, data []byte) error { return b.files.WriteFile(path, data) }
+
+// Stat implements sandbox.Sandbox.
+func (b *Box) Stat(path string) (fs.FileInfo, error) { return b.files.Stat(path) }
+
+// FS implements sandbox.Sandbox.
+func (b *Box) FS() fs.FS { return b.files.FS() }
+
+// Private returns a path in the private directory.
+func (b *Box) Private(name string) string { return filepath.Join(b.private, name) }
+
+// Command checks a command and turns it into a Process that has everything but the program's path.
+func (b *Box) Command(cmd sandbox.Cmd) (Process, error) {
+	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
+		return Process{}, fmt.Errorf("exec: want a program in Args: %w", fs.ErrInvalid)
+	}
+	if err := b.files.Dir(cmd.Dir); err != nil {
+		return Process{}, fmt.Errorf("exec %q: working directory: %w", cmd.Args[0], err)
+	}
+	env, err := b.env.With(cmd.Env)
+	if err != nil {
+		return Process{}, fmt.Errorf("exec %q: %w", cmd.Args[0], err)
+	}
+	dir := filepath.Join(b.cfg.Workspace, cmd.Dir)
+	env["PWD"] = dir
+	return Process{
+		Args: cmd.Args, Env: env, Dir: dir,
+		Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr,
+		Marker: b.secret + "." + rand.Text(),
+	}, nil
+}
+
+// Destroy ends all commands, closes the workspace and removes the private directory. It may be called again, also
+// after an error.
+func (b *Box) Destroy(ctx context.Context) error {
+	first, err := b.End(ctx)
+	if err != nil {
+		return fmt.Errorf("destroy sandbox %s: %w", b.cfg.ID, err)
+	}
+	if first {
+		err = b.files.Close()
+	}
+	if err = errors.Join(err, b.removePrivate()); err != nil {
+		return fmt.Errorf("destroy sandbox %s: %w", b.cfg.ID, err)
+	}
+	return nil
+}
+
+// removePrivate also removes directories that a command made unreadable to their owner.
+func (b *Box) removePrivate() error {
+	if b.private == "" {
+		return nil
+	}
+	if err := os.RemoveAll(b.private); err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(b.private, func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(b.private)
+}
+
+func checkPaths(cfg sandbox.Config) error {
+	for _, path := range append(append([]string{cfg.Workspace}, cfg.ReadOnly...), cfg.Writable...) {
+		if !filepath.IsAbs(path) {
+			return fmt.Errorf("path %q: want an absolute path", path)
+		}
+	}
+	for _, path := range append([]string{cfg.Workspace}, cfg.Writable...) {
+		if filepath.Clean(path) == "/" {
+			return errors.New("the root of the machine can not be writable")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package local
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// killRounds bounds the walks of one kill; each ends all it finds, so only a fork bomb needs more than three.
+	killRounds = 200
+	// killWait is how long one round waits for what it killed to be gone.
+	killWait = 2 * time.Second
+	// quickRun is the run time below which process ids can not have wrapped around unseen (see mayPredate).
+	quickRun = 200 * time.Millisecond
+)
+
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// maxRSS is in bytes; Linux counts in KiB.
+func maxRSS(u *syscall.Rusage) int64 { return u.Maxrss << 10 }
+
+// tree is a process and all it started: its group, its descendants, and whoever carries its marker.
+type tree struct {
+	root   int
+	marker []byte
+	start  time.Time
+}
+
+func newTree(root int, marker string, start time.Time) *tree {
+	return &tree{root: root, marker: []byte(MarkerName + "=" + marker), start: start}
+}
+
+// wait waits for the root to end, calls rest, and only then reaps the root: until then its id and its group's id can
+// not be given to another process, so that rest never kills a stranger.
+func (t *tree) wait(root *os.Process, rest func()) (*os.ProcessState, error) {
+	for {
+		err := unix.Waitid(unix.P_PID, t.root, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	rest()
+	return root.Wait()
+}
+
+// killAll ends the tree while its root may still live.
+func (t *tree) killAll() {
+	t.killUntilNone(false)
+}
+
+// sweep ends what is left after the root ended. Where nothing was killed before and the run was short, only
+// processes younger than the root are looked at, which keeps a short command cheap.
+func (t *tree) sweep(killed bool) {
+	t.killUntilNone(!killed && time.Since(t.start) < quickRun)
+}
+
+func (t *tree) killUntilNone(young bool) {
+	for range killRounds {
+		// The group first: one call that a fork inside the group can not outrun.
+		_ = syscall.Kill(-t.root, syscall.SIGKILL)
+		if t.killRound(young) == 0 {
+			return
+		}
+	}
+}
+
+// killRound kills what it finds by a handle taken before the check, so that a reused id is never hit, waits for it
+// to be gone, and returns how many there were.
+func (t *tree) killRound(young bool) int {
+	var handles []int
+	for pid := range t.members(young) {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		if !t.member(pid) && !t.descends(pid) {
+			_ = unix.Close(fd)
+			continue
+		}
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		handles = append(handles, fd)
+	}
+	deadline := time.Now().Add(killWait)
+	for _, fd := range handles {
+		waitGone(fd, deadline)
+		_ = unix.Close(fd)
+	}
+	return len(handles)
+}
+
+// waitGone waits until the process of a handle has ended, or the deadline.
+func waitGone(fd int, deadline time.Time) {
+	for {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return
+		}
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// members returns the living processes of the tree.
+func (t *tree) members(young bool) map[int]bool {
+	pids := processes()
+	if young && !t.mayPredate() {
+		kept := pids[:0]
+		for _, pid := range pids {
+			if pid >= t.root {
+				kept = append(kept, pid)
+			}
+		}
+		pids = kept
+	}
+	found := make(map[int]bool)
+	parents := make(map[int]int, len(pids))
+	for _, pid := range pids {
+		st, ok := statOf(pid)
+		if !ok || st.dead() {
+			continue
+		}
+		parents[pid] = st.parent
+		if st.group == t.root || st.session == t.root || t.marked(pid) {
+			found[pid] = true
+		}
+	}
+	for grown := true; grown; {
+		grown = false
+		for pid, parent := range parents {
+			if !found[pid] && (parent == t.root || found[parent]) {
+				found[pid], grown = true, true
+			}
+		}
+	}
+	return found
+}
+
+// member checks one process again, after a handle on it was taken.
+func (t *tree) member(pid int) bool {
+	st, ok := statOf(pid)
+	return ok && !st.dead() && (pid == t.root || st.group == t.root || st.session == t.root || t.marked(pid))
+}
+
+// descends reports whether a process has a member among its ancestors.
+func (t *tree) descends(pid int) bool {
+	for depth := 0; depth < 64 && pid > 1; depth++ {
+		st, ok := statOf(pid)
+		if !ok || (depth == 0 && st.dead()) {
+			return false
+		}
+		if pid = st.parent; pid == t.root || t.member(pid) {
+			return true
+		}
+	}
+	return false
+}
+
+// marked reports whether the environment with which a process was started carries the marker.
+func (t *tree) marked(pid int) bool {
+	env, err := os.ReadFile(procPath(pid, "environ"))
+	return err == nil && bytes.Contains(env, t.marker)
+}
+
+// mayPredate reports whether a process of the tree may have a smaller id than its root: ids are handed out upwards
+// and begin again at the bottom, which shows as a last id below the root's.
+func (t *tree) mayPredate() bool {
+	load, err := os.ReadFile("/proc/loadavg")
+	fields := strings.Fields(string(load))
+	if err != nil || len(fields) != 5 {
+		return true
+	}
+	last, err := strconv.Atoi(fields[4])
+	return err != nil || last < t.root
+}
+
+type stat struct {
+	state                  byte
+	parent, group, session int
+}
+
+// dead processes wait to be reaped by a parent that may never do it; nothing runs in them.
+func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
+
+// statOf reads proc_pid_stat(5). The name in brackets may hold anything, so fields count from the last bracket.
+func statOf(pid int) (stat, bool) {
+	data, err := os.ReadFile(procPath(pid, "stat"))
+	if err != nil {
+		return stat{}, false
+	}
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	if len(fields) < 4 {
+		return stat{}, false
+	}
+	s := stat{state: fields[0][0]}
+	for i, to := range []*int{&s.parent, &s.group, &s.session} {
+		if *to, err = strconv.Atoi(fields[i+1]); err != nil {
+			return stat{}, false
+		}
+	}
+	return s, true
+}
+
+func processes() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = dir.Close() }()
+	names, _ := dir.Readdirnames(-1)
+	pids := make([]int, 0, len(names))
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func procPath(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "/" + file }

@@ -1,0 +1,75 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/services/planner"
+)
+
+// Agents keeps agent definitions in the configuration bucket, under "agent.{name}".
+type Agents struct{ Shelf reactor.Shelf }
+
+var _ planner.Agents = (*Agents)(nil)
+
+const agentPrefix = "agent."
+
+// Agent implements planner.Agents.
+func (a *Agents) Agent(ctx context.Context, name string) (events.Agent, error) {
+	if !events.ValidID(name) {
+		return events.Agent{}, reactor.ErrNotFound
+	}
+	b, err := a.Shelf.Get(ctx, agentPrefix+name)
+	if err != nil {
+		return events.Agent{}, fmt.Errorf("agent %s: %w", name, err)
+	}
+	var def events.Agent
+	if err := json.Unmarshal(b, &def); err != nil {
+		return events.Agent{}, fmt.Errorf("agent %s in the configuration bucket: %w", name, err)
+	}
+	return def, nil
+}
+
+// Names implements planner.Agents.
+func (a *Agents) Names(ctx context.Context) ([]string, error) {
+	keys, err := a.Shelf.Keys(ctx, agentPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("list agents: %w", err)
+	}
+	for i, k := range keys {
+		keys[i] = strings.TrimPrefix(k, agentPrefix)
+	}
+	return keys, nil
+}
+
+// Register reads a folder of agent files into the configuration bucket and returns the names and warnings. A
+// definition that is there already, byte for byte, is not written again.
+func (a *Agents) Register(ctx context.Context, dir string) (names []string, warnings []agentfile.Warning, err error) {
+	defs, warnings, err := agentfile.LoadDir(dir)
+	if err != nil {
+		return nil, warnings, err
+	}
+	for name, def := range defs {
+		b, err := json.Marshal(def)
+		if err != nil {
+			return nil, warnings, fmt.Errorf("encode agent %s: %w", name, err)
+		}
+		old, err := a.Shelf.Get(ctx, agentPrefix+name)
+		if err != nil && !errors.Is(err, reactor.ErrNotFound) {
+			return nil, warnings, fmt.Errorf("agent %s: %w", name, err)
+		}
+		if string(old) != string(b) {
+			if err := a.Shelf.Put(ctx, agentPrefix+name, b); err != nil {
+				return nil, warnings, fmt.Errorf("register agent %s: %w", name, err)
+			}
+		}
+		names = append(names, name)
+	}
+	return names, warnings, nil
+}

@@ -1,0 +1,117 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"github.com/kelseyhightower/envconfig"
+
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Config is read once, in main. Every value has a default but secrets. The names are INSPAN_{tag}; the standard
+// names NATS_URL, NATS_CREDS, ANTHROPIC_API_KEY ... are read too where no INSPAN_ one is set.
+type Config struct {
+	Station string `envconfig:"STATION" default:"default" desc:"station this service belongs to"`
+
+	NATSURL      string        `envconfig:"NATS_URL" default:"nats://127.0.0.1:4222" desc:"address of the NATS server or servers"`
+	NATSCreds    string        `envconfig:"NATS_CREDS" desc:"path of a NATS credentials file"`
+	NATSUser     string        `envconfig:"NATS_USER" desc:"NATS user name"`
+	NATSPassword secret.Value `envconfig:"NATS_PASSWORD" desc:"NATS password; NATS_PASSWORD_FILE names a file with it"`
+	NATSMonitor  string        `envconfig:"NATS_MONITOR" desc:"HTTP address of the server's monitoring endpoint, to read the fsync mode from"`
+	Replicas     int           `envconfig:"REPLICAS" default:"1" desc:"copies of each stream and bucket: 1 or 3"`
+	LogMaxBytes  int64         `envconfig:"LOG_MAX_BYTES" default:"-1" desc:"limit of the station's log in bytes; -1 leaves it to the server's disk limit"`
+	AcceptLazy   bool          `envconfig:"ACCEPT_LAZY_FSYNC" default:"false" desc:"start although the server acknowledges before it syncs; a power cut may then lose acknowledged facts"`
+
+	HTTP     string        `envconfig:"HTTP" default:"127.0.0.1:0" desc:"address of /healthz, /readyz and /metrics; empty turns them off"`
+	LogLevel string        `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
+	Workers  int           `envconfig:"WORKERS" default:"0" desc:"messages handled at a time; 0 is the role's default"`
+	Drain    time.Duration `envconfig:"DRAIN" default:"25s" desc:"how long work under way may take after SIGTERM"`
+
+	Agents    string `envconfig:"AGENTS" desc:"folder of agent files to register at start (planner)"`
+	Scripts   string `envconfig:"SCRIPTS" desc:"folder of scripts for the scripted model"`
+	Workspace string `envconfig:"WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`
+	Isolation string `envconfig:"ISOLATION_MODE" default:"per_workflow" desc:"per_workflow, per_run or shared"`
+	Sandbox   string `envconfig:"SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap or host"`
+	// SandboxReadOnly and SandboxEnv are lists, comma separated.
+	SandboxReadOnly []string      `envconfig:"SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
+	SandboxEnv      []string      `envconfig:"SANDBOX_ENV" desc:"further NAME=value for commands, comma separated"`
+	StationKey      secret.Value `envconfig:"STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
+
+	AnthropicKey     secret.Value `envconfig:"ANTHROPIC_API_KEY" desc:"key for anthropic/ models; ANTHROPIC_API_KEY_FILE names a file with it"`
+	AnthropicBaseURL string        `envconfig:"ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
+	OpenAIKey        secret.Value `envconfig:"OPENAI_API_KEY" desc:"key for openai/ models; OPENAI_API_KEY_FILE names a file with it"`
+	OpenAIBaseURL    string        `envconfig:"OPENAI_BASE_URL" desc:"address of an OpenAI-compatible server"`
+}
+
+// Prefix of the variables.
+const Prefix = "INSPAN"
+
+// FromEnv reads and checks the configuration.
+func FromEnv() (Config, error) {
+	var c Config
+	if err := envconfig.Process(Prefix, &c); err != nil {
+		return c, fmt.Errorf("configuration: %w", err)
+	}
+	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "STATION_KEY": &c.StationKey,
+		"ANTHROPIC_API_KEY": &c.AnthropicKey, "OPENAI_API_KEY": &c.OpenAIKey} {
+		if err := fromFile(name, dst); err != nil {
+			return c, err
+		}
+	}
+	return c, c.Validate()
+}
+
+// fromFile fills a secret from the file that NAME_FILE names, where NAME is not set.
+func fromFile(name string, dst *secret.Value) error {
+	path := os.Getenv(Prefix + "_" + name + "_FILE")
+	if path == "" {
+		path = os.Getenv(name + "_FILE")
+	}
+	if path == "" || !dst.Empty() {
+		return nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("%s_FILE: %w", name, err)
+	}
+	*dst = secret.New(string(b))
+	return nil
+}
+
+// Validate says what is wrong, and with which variable.
+func (c *Config) Validate() error {
+	var errs []error
+	errs = append(errs, events.CheckID("INSPAN_STATION", c.Station))
+	if c.Replicas != 1 && c.Replicas != 3 {
+		errs = append(errs, fmt.Errorf("INSPAN_REPLICAS is %d, want 1 or 3", c.Replicas))
+	}
+	if c.Workers < 0 {
+		errs = append(errs, fmt.Errorf("INSPAN_WORKERS is %d, want 0 or more", c.Workers))
+	}
+	abs, err := filepath.Abs(c.Workspace)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE: %w", err))
+	}
+	c.Workspace = abs
+	return errors.Join(errs...)
+}
+
+// Row of the configuration reference.
+type Row struct{ Name, Default, Doc string }
+
+// Reference lists the variables for docs/config.md, in the order of the struct.
+func Reference() []Row {
+	t := reflect.TypeFor[Config]()
+	rows := make([]Row, 0, t.NumField())
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		rows = append(rows, Row{Prefix + "_" + tag.Get("envconfig"), tag.Get("default"), tag.Get("desc")})
+	}
+	return rows
+}

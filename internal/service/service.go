@@ -1,0 +1,206 @@
+// Package service is what the five programs have in common: configuration, wiring, health, metrics, drain.
+//
+// Promises: the same wiring serves a role in its own process and five roles in one. Configuration is read once.
+// After its context ends a service takes no more work, finishes what is under way within the drain time and returns.
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/llm/provider"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/snapshot"
+	"github.com/inspan/inspan/internal/tools"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/tool"
+	"github.com/inspan/inspan/services/executor"
+	"github.com/inspan/inspan/services/gatekeeper"
+	"github.com/inspan/inspan/services/persister"
+	"github.com/inspan/inspan/services/planner"
+	"github.com/inspan/inspan/services/toolrunner"
+)
+
+// Ports of a station, filled by internal/jet or internal/mem.
+type Ports struct {
+	Journal  reactor.Journal
+	Inbox    reactor.Inbox
+	Timers   reactor.Timers
+	Blobs    reactor.Blobs
+	State    reactor.Shelf
+	Config   reactor.Shelf
+	Leases   reactor.Leases
+	Live     reactor.Live
+	Refusals reactor.Refusals
+	// OnEnd calls back with the id of a run that may have ended, until stop is called. May be nil.
+	OnEnd func(func(runID string)) (stop func(), err error)
+	// Durability of the server, recorded in each run.
+	Durability string
+}
+
+// Host runs roles in this process.
+type Host struct {
+	cfg     Config
+	ports   Ports
+	log     zerolog.Logger
+	metrics *Metrics
+	tools   *tool.Registry
+	pages   *reactor.Pages
+}
+
+// NewHost checks what all roles need. extra tools stand beside the built-in ones.
+func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extra ...tool.Tool) (*Host, error) {
+	registry, err := tool.NewRegistry(append(tools.Builtin(), extra...)...)
+	if err != nil {
+		return nil, err
+	}
+	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, pages: reactor.NewPages(0)}, nil
+}
+
+// Run runs one role until ctx ends and its work is done.
+func (h *Host) Run(ctx context.Context, role events.Service) error {
+	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
+		Snapshots: &snapshot.Store{Shelf: h.ports.State, Blobs: h.ports.Blobs}, Pages: h.pages, Entropy: rand.Reader})
+	if err != nil {
+		return err
+	}
+	instance := string(role) + "-" + randomID()
+	r, err := h.role(ctx, role, ledger, instance)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", role, err)
+	}
+	h.metrics.Ledger(role, ledger)
+	workers := h.cfg.Workers
+	if workers == 0 || role == events.Persister {
+		workers = topology.HearsOf(role).Workers
+	}
+	log := h.log.With().Str("role", string(role)).Str("instance", instance).Logger()
+	loop, err := reactor.NewLoop(reactor.LoopConfig{Ledger: ledger, Inbox: h.ports.Inbox, Refusals: h.ports.Refusals,
+		Log: log, Workers: workers, Observe: h.metrics.Observe(role)}, r)
+	if err != nil {
+		return err
+	}
+	log.Info().Msg("hearing")
+	defer log.Info().Msg("stopped")
+	if role == events.Toolrunner {
+		return h.withLease(ctx, instance, log, loop.Run)
+	}
+	return loop.Run(ctx)
+}
+
+func randomID() string {
+	var b [6]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+// withLease renews the instance's lease until run has returned, so that a drain is not taken for a death.
+func (h *Host) withLease(ctx context.Context, instance string, log zerolog.Logger, run func(context.Context) error) error {
+	if err := h.ports.Leases.Renew(ctx, instance); err != nil {
+		return fmt.Errorf("take the lease of %s: %w", instance, err)
+	}
+	hold, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(topology.LeaseTerm / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-hold.Done():
+				return
+			case <-tick.C:
+				if err := h.ports.Leases.Renew(hold, instance); err != nil && hold.Err() == nil {
+					log.Warn().Err(err).Msg("lease not renewed, will try again")
+				}
+			}
+		}
+	}()
+	err := run(ctx)
+	stop()
+	<-done
+	return err
+}
+
+// role makes one of the five.
+func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Ledger, instance string) (reactor.Role, error) {
+	p := h.ports
+	switch role {
+	case events.Planner:
+		return planner.New(planner.Config{Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
+			Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability})
+	case events.Gatekeeper:
+		return gatekeeper.New(gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools})
+	case events.Executor:
+		ends, err := h.ends(ctx, ledger)
+		if err != nil {
+			return nil, err
+		}
+		return executor.New(executor.Config{Ledger: ledger, Timers: p.Timers, Blobs: p.Blobs, Live: p.Live, Ends: ends,
+			Models: h.models(), Tools: h.tools})
+	case events.Toolrunner:
+		return h.toolrunner(ctx, ledger, instance)
+	case events.Persister:
+		return persister.New(persister.Config{Ledger: ledger, Journal: p.Journal, Shelf: p.State, Blobs: p.Blobs,
+			Snapshots: &snapshot.Store{Shelf: p.State, Blobs: p.Blobs}, Log: h.log})
+	}
+	return nil, fmt.Errorf("there is no role %q", role)
+}
+
+func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance string) (reactor.Role, error) {
+	ends, err := h.ends(ctx, ledger)
+	if err != nil {
+		return nil, err
+	}
+	key, err := h.stationKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	boxes, mode, err := Boxes(ctx, h.cfg)
+	if err != nil {
+		return nil, err
+	}
+	h.log.Info().Str("sandbox", string(mode)).Str("workspace", h.cfg.Workspace).Msg("tools run here")
+	return toolrunner.New(toolrunner.Config{Ledger: ledger, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: h.ports.Live,
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, Boxes: boxes, Instance: instance, Key: key})
+}
+
+// ends listens for runs that end, for the life of ctx.
+func (h *Host) ends(ctx context.Context, ledger *reactor.Ledger) (*reactor.Ends, error) {
+	e := reactor.NewEnds(ledger)
+	if h.ports.OnEnd == nil {
+		return e, nil
+	}
+	stop, err := h.ports.OnEnd(func(runID string) { e.Hint(ctx, runID) })
+	if err != nil {
+		return nil, fmt.Errorf("listen for ends: %w", err)
+	}
+	context.AfterFunc(ctx, stop)
+	return e, nil
+}
+
+func (h *Host) models() *provider.Set {
+	return provider.New(provider.Config{AnthropicKey: h.cfg.AnthropicKey, AnthropicBaseURL: h.cfg.AnthropicBaseURL,
+		OpenAIKey: h.cfg.OpenAIKey, OpenAIBaseURL: h.cfg.OpenAIBaseURL, ScriptsDir: h.cfg.Scripts})
+}
+
+// stationKey returns the configured key, or the one kept in the station's configuration, made by whoever came first.
+func (h *Host) stationKey(ctx context.Context) ([]byte, error) {
+	if !h.cfg.StationKey.Empty() {
+		return []byte(h.cfg.StationKey.Reveal()), nil
+	}
+	var fresh [32]byte
+	_, _ = rand.Read(fresh[:]) // it never fails
+	err := h.ports.Config.Create(ctx, "key.idempotency", []byte(hex.EncodeToString(fresh[:])))
+	if err != nil && !errors.Is(err, reactor.ErrExists) {
+		return nil, fmt.Errorf("station key: %w", err)
+	}
+	return h.ports.Config.Get(ctx, "key.idempotency")
+}

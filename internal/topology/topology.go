@@ -1,0 +1,100 @@
+// Package topology is the one table of a station: its streams, buckets, consumers, who hears and who says what.
+//
+// Promises: streams, consumers, NATS permissions, the generated docs and the wiring of the memory journal are all
+// made from this table; nothing else in the program spells them. It is plain data and imports only pkg/events.
+package topology
+
+import (
+	"slices"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Stream names of a station.
+func Log(station string) string  { return "LOG_" + station }
+func In(station string) string   { return "IN_" + station }
+func Tmr(station string) string  { return "TMR_" + station }
+func Dead(station string) string { return "DEAD_" + station }
+
+// Buckets shared by the stations of one NATS account; keys begin with the station.
+const (
+	StateBucket  = "harness-state"
+	ConfigBucket = "harness-config"
+	LeaseBucket  = "harness-lease"
+	FilesBucket  = "harness-files"
+)
+
+// LeaseTerm is how long an instance counts as alive after its last renewal; it renews three times in that time.
+const LeaseTerm = 15 * time.Second
+
+// Hears says what one role listens to: kinds of facts, its inputs and its timers.
+type Hears struct {
+	Role events.Service
+	// Facts by kind; All is every fact of every run.
+	Facts []events.Kind
+	All   bool
+	// Inputs are subject patterns below station.{s}. in the IN stream.
+	Inputs []string
+	// Timers are the families of timers it sets and hears.
+	Timers []string
+	// Workers is the default number of messages an instance handles at a time.
+	Workers int
+}
+
+// Hearing returns the table of who hears what.
+func Hearing() []Hears { return slices.Clone(hearing) }
+
+var hearing = []Hears{
+	{
+		Role:    events.Planner,
+		Facts:   []events.Kind{events.StepFinished, events.StepFailed, events.GateRejected, events.RunResumed},
+		Inputs:  []string{"task", "task.*", "run.*.control"},
+		Timers:  []string{"run"},
+		Workers: 32,
+	},
+	{
+		Role:    events.Gatekeeper,
+		Facts:   []events.Kind{events.StepReady, events.TurnFinished, events.RunResumed},
+		Inputs:  []string{"run.*.gate.*", "run.*.gate.*.*"},
+		Workers: 32,
+	},
+	{
+		Role:    events.Executor,
+		Facts:   []events.Kind{events.StepAllowed, events.CallFinished, events.CallFailed, events.CallRefused, events.RunResumed},
+		Timers:  []string{"turn"},
+		Workers: 64,
+	},
+	{
+		Role:    events.Toolrunner,
+		Facts:   []events.Kind{events.CallAllowed},
+		Timers:  []string{"call"},
+		Workers: 32,
+	},
+	{
+		Role:    events.Persister,
+		All:     true,
+		Workers: 1024,
+	},
+}
+
+// HearsOf returns the row of a role.
+func HearsOf(role events.Service) Hears {
+	for _, h := range hearing {
+		if h.Role == role {
+			return h
+		}
+	}
+	panic("unknown role " + string(role)) // a broken table, never input
+}
+
+// Says returns the kinds a role may say, in the order of the vocabulary.
+func Says(role events.Service) []events.Kind {
+	var kinds []events.Kind
+	for _, w := range events.Vocabulary() {
+		if w.Author == role {
+			kinds = append(kinds, w.Kind)
+		}
+	}
+	return kinds
+}

@@ -1,0 +1,123 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// MaxFact is the most bytes one stored fact may have. Larger parts go to the object store first and are referred to.
+const MaxFact = 256 << 10
+
+// Identity names where a fact belongs. It is the same for all facts of a run.
+type Identity struct {
+	Station     string `json:"stationid"`
+	Run         string `json:"runid"`
+	StationRun  string `json:"stationrunid,omitempty"`
+	WorkflowRun string `json:"workflowrunid,omitempty"`
+	Session     string `json:"sessionid,omitempty"`
+	AgentID     string `json:"agentid,omitempty"`
+	AgentName   string `json:"agentname,omitempty"`
+}
+
+// Fact is one stored event: a CloudEvents 1.0 document in structured JSON with our extensions.
+type Fact struct {
+	SpecVersion string    `json:"specversion"`
+	ID          string    `json:"id"`
+	Source      string    `json:"source"`
+	Type        string    `json:"type"`
+	Subject     string    `json:"subject"`
+	Time        time.Time `json:"time"`
+	ContentType string    `json:"datacontenttype"`
+	Identity
+	// Sequence counts the facts of a run from 1 without a gap.
+	Sequence uint64 `json:"sequence"`
+	// PrevHash is the lower-case hex SHA-256 of the exact stored bytes of the fact before; empty for the first.
+	PrevHash string `json:"prevhash,omitempty"`
+	// TraceParent is the W3C trace context (distributed tracing extension).
+	TraceParent string          `json:"traceparent,omitempty"`
+	Data        json.RawMessage `json:"data"`
+}
+
+// ErrDamaged marks bytes that are not a sound fact. Nothing of such a fact is used.
+var ErrDamaged = errors.New("damaged fact")
+
+// Source returns the CloudEvents source of a service: /station/{s}/{service}.
+func Source(station string, by Service) string { return "/station/" + station + "/" + string(by) }
+
+// Author returns the service in Source, or "" where the source is not of this fact's station.
+func (f *Fact) Author() Service {
+	rest, ok := strings.CutPrefix(f.Source, "/station/"+f.Station+"/")
+	if !ok {
+		return ""
+	}
+	return Service(rest)
+}
+
+// Kind returns the kind named by Type, or an *UnknownTypeError.
+func (f *Fact) Kind() (Kind, error) { return ParseType(f.Type) }
+
+// Encode returns the bytes to store. The fact must be complete.
+func (f *Fact) Encode() ([]byte, error) {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("encode fact %s: %w", f.Type, err)
+	}
+	return b, nil
+}
+
+// Decode reads a stored fact and checks its envelope. It returns ErrDamaged (wrapped with what is wrong) or an
+// *UnknownTypeError; the payload is not looked at, see Payload.
+func Decode(b []byte) (Fact, error) {
+	var f Fact
+	if err := json.Unmarshal(b, &f); err != nil {
+		return Fact{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if _, err := f.Kind(); err != nil {
+		return Fact{}, err
+	}
+	if fault := f.fault(); fault != "" {
+		return Fact{}, fmt.Errorf("%w: %s", ErrDamaged, fault)
+	}
+	return f, nil
+}
+
+func (f *Fact) fault() string {
+	switch {
+	case f.SpecVersion != "1.0":
+		return fmt.Sprintf("specversion %q", f.SpecVersion)
+	case f.ID == "":
+		return "no id"
+	case f.Station == "" || f.Run == "":
+		return "no stationid or runid"
+	case f.Subject != f.Run:
+		return "subject is not the run id"
+	case f.Author() == "":
+		return fmt.Sprintf("source %q is not of station %q", f.Source, f.Station)
+	case f.Time.IsZero():
+		return "no time"
+	case f.Sequence == 0:
+		return "no sequence"
+	case f.Sequence > 1 && len(f.PrevHash) != 64:
+		return "no prevhash"
+	case len(f.Data) == 0 || bytes.Equal(f.Data, []byte("null")):
+		return "no data"
+	}
+	return ""
+}
+
+// Payload decodes the data of a fact into the type of its kind.
+func (f *Fact) Payload() (Payload, error) {
+	k, err := f.Kind()
+	if err != nil {
+		return nil, err
+	}
+	p := byKind[k].New()
+	if err := json.Unmarshal(f.Data, p); err != nil {
+		return nil, fmt.Errorf("%w: data of %s: %w", ErrDamaged, k, err)
+	}
+	return p, nil
+}

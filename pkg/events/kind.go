@@ -1,0 +1,154 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind is the word for what happened: "{family}.{verb}".
+type Kind string
+
+// The kinds. Families and verbs are the last two tokens of a fact's subject.
+const (
+	RunCreated   Kind = "run.created"
+	RunStarted   Kind = "run.started"
+	RunPaused    Kind = "run.paused"
+	RunResumed   Kind = "run.resumed"
+	RunAdjusted  Kind = "run.adjusted"
+	RunCompleted Kind = "run.completed"
+	RunFailed    Kind = "run.failed"
+
+	PlanMade      Kind = "plan.made"
+	PlanCompleted Kind = "plan.completed"
+
+	StepReady    Kind = "step.ready"
+	StepAllowed  Kind = "step.allowed"
+	StepFinished Kind = "step.finished"
+	StepFailed   Kind = "step.failed"
+
+	TurnDeferred Kind = "turn.deferred"
+	TurnFinished Kind = "turn.finished"
+
+	CallAllowed  Kind = "call.allowed"
+	CallRefused  Kind = "call.refused"
+	CallStarted  Kind = "call.started"
+	CallDeferred Kind = "call.deferred"
+	CallFinished Kind = "call.finished"
+	CallFailed   Kind = "call.failed"
+
+	GateOpened   Kind = "gate.opened"
+	GateApproved Kind = "gate.approved"
+	GateRejected Kind = "gate.rejected"
+
+	CheckpointSaved Kind = "checkpoint.saved"
+)
+
+// Service is the author of a fact.
+type Service string
+
+// The five services.
+const (
+	Planner    Service = "planner"
+	Executor   Service = "executor"
+	Toolrunner Service = "toolrunner"
+	Gatekeeper Service = "gatekeeper"
+	Persister  Service = "persister"
+)
+
+// Services lists them in the order of the path of a tool call.
+func Services() []Service { return []Service{Planner, Gatekeeper, Executor, Toolrunner, Persister} }
+
+// Word is one row of the vocabulary.
+type Word struct {
+	Kind Kind
+	// Author is the only service that may say it.
+	Author Service
+	// Event is the monitoring event name (OBS-5 to OBS-11) carried in data.event; empty where the kind has none.
+	Event string
+	// Doc is one sentence for the generated reference.
+	Doc string
+	// New returns a zero payload to decode into.
+	New func() Payload
+}
+
+// Payload is the typed data of a fact.
+type Payload interface{ Kind() Kind }
+
+// Vocabulary returns all words, in the order of a run's life.
+func Vocabulary() []Word { return vocabulary[:] }
+
+var vocabulary = [...]Word{
+	{RunCreated, Planner, "run_created", "A task was accepted: the run exists, with its agents and options pinned.", func() Payload { return new(RunCreatedData) }},
+	{RunStarted, Planner, "run_start", "The run moved from created to running.", func() Payload { return new(RunStartedData) }},
+	{PlanMade, Planner, "plan_made", "The execution plan is fixed: steps, their agents and dependencies.", func() Payload { return new(PlanMadeData) }},
+	{StepReady, Planner, "step_ready", "All dependencies of a plan step are complete; the gatekeeper is asked to permit it.", func() Payload { return new(StepReadyData) }},
+	{StepAllowed, Gatekeeper, "step_start", "A plan step may be carried out; the executor begins it.", func() Payload { return new(StepAllowedData) }},
+	{TurnDeferred, Executor, "error", "A model request failed in a way that may pass; it is tried again not before the time given.", func() Payload { return new(TurnDeferredData) }},
+	{TurnFinished, Executor, "step_complete", "One model turn is done: text, requested calls, usage, finish reason.", func() Payload { return new(TurnFinishedData) }},
+	{CallAllowed, Gatekeeper, "tool_allowed", "A requested tool call may be carried out; its place in the budget is held. Carries tool_start for read-only tools, which have no call.started.", func() Payload { return new(CallAllowedData) }},
+	{CallRefused, Gatekeeper, "tool_refused", "A requested tool call was refused, with the rule; it is never carried out.", func() Payload { return new(CallRefusedData) }},
+	{CallStarted, Toolrunner, "tool_start", "An attempt of a tool call with effects begins; its sequence is the fence of the attempt.", func() Payload { return new(CallStartedData) }},
+	{CallDeferred, Toolrunner, "error", "An attempt failed in a way that may pass; the call is tried again not before the time given.", func() Payload { return new(CallDeferredData) }},
+	{CallFinished, Toolrunner, "tool_result", "A tool call was carried out; this is what the model reads.", func() Payload { return new(CallFinishedData) }},
+	{CallFailed, Toolrunner, "tool_result", "A tool call could not be carried out, or its outcome is unknown.", func() Payload { return new(CallFailedData) }},
+	{GateOpened, Gatekeeper, "waiting_for_human", "A person must decide before the action given goes on; names the subject for the answer.", func() Payload { return new(GateOpenedData) }},
+	{GateApproved, Gatekeeper, "gate_approved", "The gate's first valid answer was yes.", func() Payload { return new(GateApprovedData) }},
+	{GateRejected, Gatekeeper, "gate_rejected", "The gate's first valid answer was no; the run is paused for replanning.", func() Payload { return new(GateRejectedData) }},
+	{StepFinished, Executor, "step_finished", "A plan step is complete, with its output.", func() Payload { return new(StepFinishedData) }},
+	{StepFailed, Executor, "step_failed", "A plan step failed; all that depends on it is blocked.", func() Payload { return new(StepFailedData) }},
+	{CheckpointSaved, Persister, "checkpoint", "The state up to a sequence was stored as a named checkpoint.", func() Payload { return new(CheckpointSavedData) }},
+	{RunPaused, Planner, "run_paused", "The run moved from running to paused; nothing new is permitted until it resumes.", func() Payload { return new(RunPausedData) }},
+	{RunResumed, Planner, "run_resumed", "The run moved from paused to running.", func() Payload { return new(RunResumedData) }},
+	{RunAdjusted, Planner, "run_adjusted", "The autonomy level of the run was changed.", func() Payload { return new(RunAdjustedData) }},
+	{PlanCompleted, Planner, "plan_completed", "All steps of the plan are complete.", func() Payload { return new(PlanCompletedData) }},
+	{RunCompleted, Planner, "run_complete", "The run ended well; carries its result.", func() Payload { return new(RunCompletedData) }},
+	{RunFailed, Planner, "run_complete", "The run ended badly; carries its result and the error.", func() Payload { return new(RunFailedData) }},
+}
+
+var byKind = func() map[Kind]Word {
+	m := make(map[Kind]Word, len(vocabulary))
+	for _, w := range vocabulary {
+		m[w.Kind] = w
+	}
+	return m
+}()
+
+// Lookup returns the word of a kind.
+func Lookup(k Kind) (Word, bool) {
+	w, ok := byKind[k]
+	return w, ok
+}
+
+// Version is the schema version of every payload today.
+const Version = 1
+
+const typePrefix = "dev.inspan."
+
+// Type returns the CloudEvents type of a kind: dev.inspan.{family}.{verb}.v1.
+func (k Kind) Type() string { return fmt.Sprintf("%s%s.v%d", typePrefix, k, Version) }
+
+// Family returns the part before the dot.
+func (k Kind) Family() string { f, _, _ := strings.Cut(string(k), "."); return f }
+
+// UnknownTypeError is returned for a type or schema version that this program does not know (EVT-7).
+type UnknownTypeError struct{ Type string }
+
+func (e *UnknownTypeError) Error() string {
+	return fmt.Sprintf("unknown event type %q: this program knows dev.inspan.{family}.{verb}.v%d of %d kinds; a newer service wrote it, upgrade this one", e.Type, Version, len(vocabulary))
+}
+
+// ParseType returns the kind of a CloudEvents type, or an *UnknownTypeError.
+func ParseType(t string) (Kind, error) {
+	rest, ok := strings.CutPrefix(t, typePrefix)
+	if !ok {
+		return "", &UnknownTypeError{Type: t}
+	}
+	k, ok := strings.CutSuffix(rest, ".v1")
+	if !ok {
+		return "", &UnknownTypeError{Type: t}
+	}
+	if _, known := byKind[Kind(k)]; !known {
+		return "", &UnknownTypeError{Type: t}
+	}
+	return Kind(k), nil
+}

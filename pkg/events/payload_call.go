@@ -1,0 +1,136 @@
+package events
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// ToolRef is the part that all facts of one tool call share. The field names are those of the monitoring events.
+type ToolRef struct {
+	Step string `json:"step_id"`
+	Call string `json:"tool_id"`
+	Tool string `json:"tool_name"`
+}
+
+// CallAllowedData permits a call. For a read-only tool it is the monitoring event tool_start and carries Input.
+type CallAllowedData struct {
+	Event string `json:"event"`
+	ToolRef
+	// Effect class of the tool: read, idempotent, reconcilable or once.
+	Effect string `json:"effect"`
+	// InputHash is the hex SHA-256 of the exact arguments permitted.
+	InputHash string `json:"input_hash"`
+	Input     string `json:"input,omitempty"`
+	// TimeoutMS of one attempt, in milliseconds; 0 leaves it to the tool.
+	TimeoutMS int64 `json:"timeout_ms,omitempty"`
+	// Rule that allowed it, if one spoke, and the gate that was approved for it.
+	Rule string `json:"rule,omitempty"`
+	Gate string `json:"gate_id,omitempty"`
+	// RulesDigest is the hex SHA-256 of the rule set in force.
+	RulesDigest string `json:"rules_digest"`
+	// BudgetLeft after this call.
+	BudgetLeft int `json:"budget_left"`
+}
+
+// Codes of a refusal.
+const (
+	RefusedPermission = "permission_denied"
+	RefusedUnknown    = "unknown_tool"
+	RefusedInput      = "invalid_input"
+	RefusedBudget     = "budget_exceeded"
+	RefusedGuard      = "guard_denied"
+	RefusedByPerson   = "rejected"
+)
+
+// CallRefusedData refuses a call for good; the agent sees code, reason and hint.
+type CallRefusedData struct {
+	Event string `json:"event"`
+	ToolRef
+	Code        string `json:"code"`
+	Rule        string `json:"rule,omitempty"`
+	Reason      string `json:"reason"`
+	Hint        string `json:"hint,omitempty"`
+	Gate        string `json:"gate_id,omitempty"`
+	RulesDigest string `json:"rules_digest,omitempty"`
+}
+
+// CallStartedData is the monitoring event tool_start. It is stored before the attempt has any effect.
+type CallStartedData struct {
+	Event string `json:"event"`
+	ToolRef
+	Input string `json:"input"`
+	// Attempt counts from 1.
+	Attempt int    `json:"attempt"`
+	Effect  string `json:"effect"`
+	// Runner is the instance that holds the lease; Sandbox the backend it uses.
+	Runner  string `json:"runner"`
+	Sandbox string `json:"sandbox"`
+}
+
+// CallDeferredData is an error event: an attempt that will be made again.
+type CallDeferredData struct {
+	Event string `json:"event"`
+	ToolRef
+	Error     string    `json:"error"`
+	Class     string    `json:"class"`
+	Attempt   int       `json:"attempt"`
+	Fence     uint64    `json:"fence,omitempty"`
+	DelayMS   int64     `json:"delay_ms"`
+	NotBefore time.Time `json:"not_before"`
+}
+
+// CallFinishedData is the monitoring event tool_result (TOOL-2, OBS-19).
+type CallFinishedData struct {
+	Event string `json:"event"`
+	ToolRef
+	Output string `json:"output"`
+	// OutputRef is the whole output where Output is shortened.
+	OutputRef *Ref `json:"output_ref,omitempty"`
+	// Success is false where the tool ran but what it tried did not work.
+	Success    bool   `json:"success"`
+	Error      string `json:"error,omitempty"`
+	DurationMS int64  `json:"duration_ms"`
+	Attempt    int    `json:"attempt"`
+	RetryCount int    `json:"retry_count"`
+	// Fence is the sequence of the call.started it belongs to; 0 for read-only tools, which have none.
+	Fence    uint64 `json:"fence,omitempty"`
+	ExitCode *int   `json:"exit_code,omitempty"`
+	// Reconciled is true where an earlier attempt was found to have taken effect.
+	Reconciled bool   `json:"reconciled,omitempty"`
+	Sandbox    string `json:"sandbox"`
+}
+
+// OutcomeUnknown is the class of a call whose lease ran out after it began: nobody knows whether it took effect, and
+// the machine never runs it again.
+const OutcomeUnknown = "outcome_unknown"
+
+// CallFailedData is the monitoring event tool_result of a call that could not be carried out.
+type CallFailedData struct {
+	Event string `json:"event"`
+	ToolRef
+	Error string `json:"error"`
+	// Class: transient (retries used up), permanent, invalid, timeout, denied, outcome_unknown.
+	Class      string `json:"class"`
+	Hint       string `json:"hint,omitempty"`
+	Success    bool   `json:"success"`
+	DurationMS int64  `json:"duration_ms"`
+	Attempt    int    `json:"attempt"`
+	RetryCount int    `json:"retry_count"`
+	Fence      uint64 `json:"fence,omitempty"`
+	Sandbox    string `json:"sandbox,omitempty"`
+}
+
+func (*CallAllowedData) Kind() Kind  { return CallAllowed }
+func (*CallRefusedData) Kind() Kind  { return CallRefused }
+func (*CallStartedData) Kind() Kind  { return CallStarted }
+func (*CallDeferredData) Kind() Kind { return CallDeferred }
+func (*CallFinishedData) Kind() Kind { return CallFinished }
+func (*CallFailedData) Kind() Kind   { return CallFailed }
+
+// Preview shortens an input for a monitoring event.
+func Preview(input json.RawMessage) string {
+	if len(input) <= MaxPreview {
+		return string(input)
+	}
+	return string(input[:MaxPreview]) + "..."
+}

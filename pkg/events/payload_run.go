@@ -1,0 +1,265 @@
+package events
+
+import (
+	"time"
+)
+
+// Status of a run (LIFE-2).
+type Status string
+
+// The five statuses.
+const (
+	Created   Status = "created"
+	Running   Status = "running"
+	Paused    Status = "paused"
+	Completed Status = "completed"
+	Failed    Status = "failed"
+)
+
+// Ended reports whether nothing more may happen.
+func (s Status) Ended() bool { return s == Completed || s == Failed }
+
+// Options of a run, complete: defaults are applied when the run is created (LIFE-11).
+type Options struct {
+	// Autonomy 1 to 5; default 3.
+	Autonomy int `json:"autonomy"`
+	// MaxToolCalls is the budget of executed tool calls; default 100.
+	MaxToolCalls int `json:"max_tool_calls"`
+	// MaxSteps is the most model turns of one plan step; default 50.
+	MaxSteps int `json:"max_steps"`
+	// TimeoutMS bounds the run's life from its start, in milliseconds; default 30 minutes, 0 means none.
+	TimeoutMS int64 `json:"timeout_ms"`
+	// CheckpointIntervalMS is the longest time between checkpoints while something happens; default 5 minutes.
+	CheckpointIntervalMS int64 `json:"checkpoint_interval_ms"`
+	// MaxSubAgentDepth bounds nesting; default 3.
+	MaxSubAgentDepth int `json:"max_sub_agent_depth"`
+	// EternalEngine keeps snapshots of the run in the station's store; default true.
+	EternalEngine bool `json:"eternal_engine_enabled"`
+}
+
+// DefaultOptions are in force where neither the task nor the agent says otherwise.
+func DefaultOptions() Options {
+	return Options{
+		Autonomy: 3, MaxToolCalls: 100, MaxSteps: 50, TimeoutMS: (30 * time.Minute).Milliseconds(),
+		CheckpointIntervalMS: (5 * time.Minute).Milliseconds(), MaxSubAgentDepth: 3, EternalEngine: true,
+	}
+}
+
+// Agent is an agent definition as pinned in a run: all that decisions about it need.
+type Agent struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// Digest is the SHA-256 (hex) of the file it was loaded from.
+	Digest string `json:"digest"`
+	// Model is "provider/name".
+	Model           string   `json:"model"`
+	Temperature     *float64 `json:"temperature,omitempty"`
+	MaxOutputTokens int      `json:"max_output_tokens,omitempty"`
+	// Prompt is the body of the file, a Handlebars template.
+	Prompt string `json:"prompt,omitempty"`
+	// Tools the agent may see and call.
+	Tools []string `json:"tools,omitempty"`
+	// Plan is "" (one step) or "model" (the model makes the plan).
+	Plan string `json:"plan,omitempty"`
+	// Options that the agent file sets; zero means not set.
+	Autonomy     int   `json:"autonomy,omitempty"`
+	MaxSteps     int   `json:"max_steps,omitempty"`
+	MaxToolCalls int   `json:"max_tool_calls,omitempty"`
+	TimeoutMS    int64 `json:"timeout_ms,omitempty"`
+	// Retry of transient tool failures; zero values mean 3 retries from 1000 ms.
+	Retry Retry `json:"retry,omitzero"`
+	// Guards are the agent's own rules, applied after the built-in ones.
+	Guards []Rule `json:"guards,omitempty"`
+	// Sandbox the agent's tools run in; empty means the station's default.
+	Sandbox Sandbox `json:"sandbox,omitzero"`
+}
+
+// Retry says how often and how fast a transient failure is tried again.
+type Retry struct {
+	// MaxRetries after the first attempt; nil means 3.
+	MaxRetries *int `json:"max_retries,omitempty"`
+	// BaseBackoffMS before the first retry, in milliseconds; each later one is twice the one before; 0 means 1000.
+	BaseBackoffMS int64 `json:"base_backoff_ms,omitempty"`
+}
+
+// Sandbox names the backend and what it must allow.
+type Sandbox struct {
+	Mode    string `json:"mode,omitempty"`
+	Network bool   `json:"network,omitempty"`
+}
+
+// Rule is one guard rule.
+type Rule struct {
+	// ID is the merge key.
+	ID string `json:"id"`
+	// Tool is a glob over tool names; empty means "*".
+	Tool string `json:"tool,omitempty"`
+	// Match conditions, all given must hold. None given: every call of the tool matches.
+	Match Match `json:"match,omitzero"`
+	// Except takes a match back where its conditions, all given, hold.
+	Except *Match `json:"except,omitempty"`
+	// Action is allow, deny or ask.
+	Action string `json:"action"`
+	Reason string `json:"reason,omitempty"`
+	// Locked rules can not be replaced or removed by a later layer.
+	Locked bool `json:"locked,omitempty"`
+	// Remove takes the rule of this ID out of the layers below.
+	Remove bool `json:"remove,omitempty"`
+}
+
+// Match holds the conditions of a rule.
+type Match struct {
+	// Argv patterns for one simple command of a shell text: "*" is one word (globs allowed), "**" any number.
+	Argv []string `json:"argv,omitempty"`
+	// FlagsAny holds if one of these flags is present; clustered short flags are taken apart.
+	FlagsAny []string `json:"flags_any,omitempty"`
+	// FlagsAll holds if every one is present; alternatives are written "-r|-R|--recursive".
+	FlagsAll []string `json:"flags_all,omitempty"`
+	// RefspecForce holds for a "+ref" argument.
+	RefspecForce bool `json:"refspec_force,omitempty"`
+	// Glob over the whole text of a simple command.
+	Glob string `json:"glob,omitempty"`
+	// PathOutside is "workspace": an argument of the tool that is a path leaves it.
+	PathOutside string `json:"path_outside,omitempty"`
+}
+
+// RunCreatedData pins everything a run is made of.
+type RunCreatedData struct {
+	Event      string `json:"event"`
+	TaskID     string `json:"task_id"`
+	TaskDigest string `json:"task_digest"`
+	TaskSource string `json:"task_source,omitempty"`
+	Task       string `json:"task"`
+	Agent      string `json:"agent"`
+	// Agents holds the definitions of all agents the run uses, by name; Agent is among them.
+	Agents    map[string]Agent  `json:"agents"`
+	Options   Options           `json:"options"`
+	Variables map[string]string `json:"variables,omitempty"`
+	// Workspace is the run's directory below the workspace root, for example "session/demo" (WS-1).
+	Workspace    string `json:"workspace"`
+	Session      string `json:"session_id,omitempty"`
+	WorkflowRun  string `json:"workflow_run_id,omitempty"`
+	Parent       string `json:"parent_run_id,omitempty"`
+	Orchestrator string `json:"orchestrator_run_id,omitempty"`
+	WorkID       string `json:"work_id,omitempty"`
+	// Durability is the server's fsync mode and version when the run was created (SAFE-1).
+	Durability string `json:"durability,omitempty"`
+	To         Status `json:"to"`
+}
+
+// RunStartedData is the monitoring event run_start.
+type RunStartedData struct {
+	Event     string `json:"event"`
+	AgentID   string `json:"agent_id"`
+	AgentName string `json:"agent_name"`
+	Task      string `json:"task"`
+	MaxSteps  int    `json:"max_steps"`
+	From      Status `json:"from"`
+	To        Status `json:"to"`
+}
+
+// RunPausedData says why a run stands still.
+type RunPausedData struct {
+	Event  string `json:"event"`
+	From   Status `json:"from"`
+	To     Status `json:"to"`
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Gate   string `json:"gate_id,omitempty"`
+	// Input is the position of the message that asked for it, 0 where none did.
+	Input uint64 `json:"input_seq,omitempty"`
+}
+
+// RunResumedData ends a pause.
+type RunResumedData struct {
+	Event string `json:"event"`
+	From  Status `json:"from"`
+	To    Status `json:"to"`
+	By    string `json:"by,omitempty"`
+	// Input is the position of the message that asked for it, 0 where none did.
+	Input uint64 `json:"input_seq,omitempty"`
+}
+
+// RunAdjustedData changes the autonomy level for steps not yet started (GATE-10).
+type RunAdjustedData struct {
+	Event        string `json:"event"`
+	Autonomy     int    `json:"autonomy"`
+	FromAutonomy int    `json:"from_autonomy"`
+	By           string `json:"by,omitempty"`
+	// Input is the position of the message that asked for it, 0 where none did.
+	Input uint64 `json:"input_seq,omitempty"`
+}
+
+// Finish reasons of a run or step (LOOP-4).
+const (
+	FinishDone      = "agent_done"
+	FinishToolUse   = "tool_use"
+	FinishMaxSteps  = "max_steps"
+	FinishTimeout   = "timeout"
+	FinishDoomLoop  = "doom_loop"
+	FinishStopped   = "stopped"
+	FinishCancelled = "cancelled_before_start"
+	FinishError     = "error"
+	FinishLength    = "length"
+	FinishRefusal   = "refusal"
+	FinishStep      = "step_failed"
+)
+
+// Result of a run, the one task-output format (LIFE-12, LOOP-13).
+type Result struct {
+	Event        string `json:"event"`
+	From         Status `json:"from"`
+	Status       Status `json:"status"`
+	Success      bool   `json:"success"`
+	Output       string `json:"output"`
+	FinishReason string `json:"finish_reason"`
+	Error        string `json:"error,omitempty"`
+	// StepsCompleted of StepsTotal plan steps.
+	StepsCompleted int `json:"steps_completed"`
+	StepsTotal     int `json:"steps_total"`
+	// TotalSteps counts model turns; the name is that of the monitoring event.
+	TotalSteps    int      `json:"total_steps"`
+	ToolCallCount int      `json:"tool_call_count"`
+	TotalTokens   int      `json:"total_tokens"`
+	InputTokens   int      `json:"input_tokens"`
+	OutputTokens  int      `json:"output_tokens"`
+	DurationMS    int64    `json:"duration_ms"`
+	FailedSteps   []string `json:"failed_steps,omitempty"`
+	BlockedSteps  []string `json:"blocked_steps,omitempty"`
+	By            string   `json:"by,omitempty"`
+	// Input is the position of the message that stopped it, 0 where none did.
+	Input uint64 `json:"input_seq,omitempty"`
+}
+
+// RunCompletedData is the monitoring event run_complete with success.
+type RunCompletedData struct{ Result }
+
+// RunFailedData is the monitoring event run_complete without success.
+type RunFailedData struct{ Result }
+
+// CheckpointSavedData names a stored state.
+type CheckpointSavedData struct {
+	Event  string `json:"event"`
+	Name   string `json:"name"`
+	Number int    `json:"checkpoint"`
+	// Covered is the sequence of the last fact in the stored state.
+	Covered uint64 `json:"covered_sequence"`
+	// Key in the state bucket.
+	Key string `json:"key"`
+}
+
+// Ref points to a stored object by content.
+type Ref struct {
+	SHA256 string `json:"sha256"`
+	Size   int64  `json:"size"`
+	Type   string `json:"type,omitempty"`
+}
+
+func (*RunCreatedData) Kind() Kind      { return RunCreated }
+func (*RunStartedData) Kind() Kind      { return RunStarted }
+func (*RunPausedData) Kind() Kind       { return RunPaused }
+func (*RunResumedData) Kind() Kind      { return RunResumed }
+func (*RunAdjustedData) Kind() Kind     { return RunAdjusted }
+func (*RunCompletedData) Kind() Kind    { return RunCompleted }
+func (*RunFailedData) Kind() Kind       { return RunFailed }
+func (*CheckpointSavedData) Kind() Kind { return CheckpointSaved }

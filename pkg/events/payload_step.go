@@ -1,0 +1,214 @@
+package events
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// StepStatus of a plan step (PLAN-4).
+type StepStatus string
+
+// The six step statuses.
+const (
+	StepIsPending   StepStatus = "pending"
+	StepIsReady     StepStatus = "ready"
+	StepIsRunning   StepStatus = "running"
+	StepIsCompleted StepStatus = "completed"
+	StepIsFailed    StepStatus = "failed"
+	StepIsBlocked   StepStatus = "blocked"
+)
+
+// PlanStep is one node of a plan as made (PLAN-2).
+type PlanStep struct {
+	ID           string   `json:"id"`
+	Description  string   `json:"description"`
+	Agent        string   `json:"agent"`
+	Dependencies []string `json:"dependencies"`
+	Critical     bool     `json:"critical"`
+}
+
+// PlanMadeData fixes the plan.
+type PlanMadeData struct {
+	Event  string     `json:"event"`
+	TaskID string     `json:"task_id"`
+	Steps  []PlanStep `json:"steps"`
+	// Origin is "task" (given), "single" (one step) or "model".
+	Origin string `json:"origin"`
+	// Agents pins the definitions of agents that the plan names and run.created did not.
+	Agents map[string]Agent `json:"agents,omitempty"`
+	// Usage of the model that made the plan.
+	InputTokens  int `json:"input_tokens,omitempty"`
+	OutputTokens int `json:"output_tokens,omitempty"`
+}
+
+// PlanCompletedData ends the plan.
+type PlanCompletedData struct {
+	Event string `json:"event"`
+	Steps int    `json:"steps"`
+}
+
+// StepReadyData asks the gatekeeper to permit a step.
+type StepReadyData struct {
+	Event    string `json:"event"`
+	Step     string `json:"step_id"`
+	Agent    string `json:"agent"`
+	Critical bool   `json:"critical"`
+}
+
+// StepAllowedData permits a step.
+type StepAllowedData struct {
+	Event string `json:"event"`
+	Step  string `json:"step_id"`
+	Agent string `json:"agent"`
+	// Gate that was approved for it, if one stood there.
+	Gate     string `json:"gate_id,omitempty"`
+	Autonomy int    `json:"autonomy"`
+}
+
+// StepFinishedData is an explicit completion signal (PLAN-11).
+type StepFinishedData struct {
+	Event        string `json:"event"`
+	Step         string `json:"step_id"`
+	Output       string `json:"output"`
+	FinishReason string `json:"finish_reason"`
+	Turns        int    `json:"turns"`
+}
+
+// StepFailedData is the named event step_failed.
+type StepFailedData struct {
+	Event        string `json:"event"`
+	Step         string `json:"step_id"`
+	Error        string `json:"error"`
+	FinishReason string `json:"finish_reason"`
+	Turns        int    `json:"turns"`
+}
+
+// TurnDeferredData is an error event: a model request that will be tried again.
+type TurnDeferredData struct {
+	Event string `json:"event"`
+	Step  string `json:"step_id"`
+	Turn  int    `json:"step_number"`
+	Error string `json:"error"`
+	Class string `json:"class"`
+	// Attempt that failed, from 1.
+	Attempt   int       `json:"attempt"`
+	DelayMS   int64     `json:"delay_ms"`
+	NotBefore time.Time `json:"not_before"`
+}
+
+// RequestedCall is a tool call as the model asked for it.
+type RequestedCall struct {
+	// ID is unique in the run: "c{turn}-{n}".
+	ID string `json:"id"`
+	// ProviderID is the provider's id, which its next request must repeat.
+	ProviderID string `json:"provider_id"`
+	Tool       string `json:"tool_name"`
+	// Input is set unless it is larger than MaxInlineInput; then InputRef is.
+	Input    json.RawMessage `json:"input,omitempty"`
+	InputRef *Ref            `json:"input_ref,omitempty"`
+}
+
+// Inline limits: what is larger goes to the object store.
+const (
+	// MaxInlineInput is the largest tool input kept inside a fact, in bytes.
+	MaxInlineInput = 48 << 10
+	// MaxInlineRaw is the largest provider message kept inside a fact, in bytes.
+	MaxInlineRaw = 48 << 10
+	// MaxInlineText is the largest text kept inside a fact, in bytes.
+	MaxInlineText = 32 << 10
+	// MaxInlineOutput is the largest tool output kept inside a fact, in bytes.
+	MaxInlineOutput = 32 << 10
+	// MaxPreview is how much of an input a monitoring event shows, in bytes.
+	MaxPreview = 2 << 10
+	// MaxCallsPerTurn bounds the calls of one answer; further ones are refused by the executor.
+	MaxCallsPerTurn = 64
+)
+
+// TurnFinishedData is the monitoring event step_complete.
+type TurnFinishedData struct {
+	Event string `json:"event"`
+	Step  string `json:"step_id"`
+	// Turn counts the turns of the run from 1.
+	Turn         int             `json:"step_number"`
+	Text         string          `json:"text,omitempty"`
+	TextRef      *Ref            `json:"text_ref,omitempty"`
+	Calls        []RequestedCall `json:"calls,omitempty"`
+	InputTokens  int             `json:"input_tokens"`
+	OutputTokens int             `json:"output_tokens"`
+	CachedTokens int             `json:"cached_tokens,omitempty"`
+	// TotalTokens of the run so far.
+	TotalTokens  int    `json:"total_tokens"`
+	FinishReason string `json:"finish_reason"`
+	Attempt      int    `json:"attempt"`
+	DurationMS   int64  `json:"duration_ms"`
+	Model        string `json:"model"`
+	Provider     string `json:"provider"`
+	// Raw is the provider's own form of the message, kept unchanged; RawRef where it is large.
+	Raw    json.RawMessage `json:"raw,omitempty"`
+	RawRef *Ref            `json:"raw_ref,omitempty"`
+}
+
+// Action of a gate event (OBS-20).
+const (
+	GateWaiting      = "waiting"
+	GateWasApproved  = "approved"
+	GateWasRejected  = "rejected"
+	AssuranceSubject = "subject"
+	AssuranceNone    = "none"
+)
+
+// GateOpenedData is the named event waiting_for_human.
+type GateOpenedData struct {
+	Event string `json:"event"`
+	Gate  string `json:"gate_id"`
+	// Scope is "step" or "call".
+	Scope       string `json:"scope"`
+	Step        string `json:"step_id"`
+	Call        string `json:"call_id,omitempty"`
+	Action      string `json:"action"`
+	Description string `json:"description"`
+	Reason      string `json:"reason"`
+	Rule        string `json:"rule,omitempty"`
+	// Proposal is the exact action, ProposalHash the hex SHA-256 of its bytes; an answer may name the hash it saw.
+	Proposal     json.RawMessage `json:"proposal"`
+	ProposalHash string          `json:"proposal_hash"`
+	// AnswerSubject is where to answer: {"decision":"approve"} or {"decision":"reject","reason":"..."}.
+	AnswerSubject string `json:"answer_subject"`
+	// Progress of the plan when the gate was opened, for the person who decides.
+	StepsCompleted int `json:"steps_completed"`
+	StepsTotal     int `json:"steps_total"`
+}
+
+// GateAnswer is what a gate was answered with.
+type GateAnswer struct {
+	Event        string `json:"event"`
+	Gate         string `json:"gate_id"`
+	Step         string `json:"step_id"`
+	Call         string `json:"call_id,omitempty"`
+	Action       string `json:"action"`
+	By           string `json:"by"`
+	Assurance    string `json:"assurance"`
+	Reason       string `json:"reason,omitempty"`
+	ProposalHash string `json:"proposal_hash"`
+	WaitMS       int64  `json:"wait_ms"`
+	// Input is the position of the answer in the input stream: a second look at it is not a second answer.
+	Input uint64 `json:"input_seq,omitempty"`
+}
+
+// GateApprovedData says yes.
+type GateApprovedData struct{ GateAnswer }
+
+// GateRejectedData says no.
+type GateRejectedData struct{ GateAnswer }
+
+func (*PlanMadeData) Kind() Kind      { return PlanMade }
+func (*PlanCompletedData) Kind() Kind { return PlanCompleted }
+func (*StepReadyData) Kind() Kind     { return StepReady }
+func (*StepAllowedData) Kind() Kind   { return StepAllowed }
+func (*StepFinishedData) Kind() Kind  { return StepFinished }
+func (*StepFailedData) Kind() Kind    { return StepFailed }
+func (*TurnDeferredData) Kind() Kind  { return TurnDeferred }
+func (*TurnFinishedData) Kind() Kind  { return TurnFinished }
+func (*GateOpenedData) Kind() Kind    { return GateOpened }
+func (*GateApprovedData) Kind() Kind  { return GateApproved }
+func (*GateRejectedData) Kind() Kind  { return GateRejected }

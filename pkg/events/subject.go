@@ -1,0 +1,122 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxID is the longest id of a station, run, gate, step, call or agent.
+const MaxID = 64
+
+// ValidID reports whether s is a single subject token [A-Za-z0-9_-]{1,64}.
+func ValidID(s string) bool {
+	if len(s) == 0 || len(s) > MaxID {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+// IDError is returned for an id that can not be part of a subject.
+type IDError struct{ What, ID string }
+
+func (e *IDError) Error() string {
+	return fmt.Sprintf("%s %q is not an id: want 1 to %d characters of A-Z a-z 0-9 _ and -", e.What, shorten(e.ID), MaxID)
+}
+
+// CheckID returns an *IDError naming what the id is for.
+func CheckID(what, id string) error {
+	if ValidID(id) {
+		return nil
+	}
+	return &IDError{What: what, ID: id}
+}
+
+func shorten(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "..."
+	}
+	return s
+}
+
+// Subjects of a station. The ids given must be valid; see docs/subjects.md for the whole table.
+
+// FactSubject is where a fact of a run is stored.
+func FactSubject(station, run string, k Kind) string {
+	return "station." + station + ".run." + run + ".evt." + string(k)
+}
+
+// RunFacts is the filter for all facts of a run. It is also the one string every append names as its
+// expected-last-sequence subject: all writers must use the same.
+func RunFacts(station, run string) string { return "station." + station + ".run." + run + ".evt.>" }
+
+// KindFacts is the filter for the facts of one kind of all runs.
+func KindFacts(station string, k Kind) string {
+	return "station." + station + ".run.*.evt." + string(k)
+}
+
+// TaskSubject is where users dispatch.
+func TaskSubject(station string) string { return "station." + station + ".task" }
+
+// ControlSubject is where users steer a run.
+func ControlSubject(station, run string) string {
+	return "station." + station + ".run." + run + ".control"
+}
+
+// GateSubject is where people answer a gate.
+func GateSubject(station, run, gate string) string {
+	return "station." + station + ".run." + run + ".gate." + gate
+}
+
+// StreamSubject is where the server republishes every stored fact of a run.
+func StreamSubject(station, run string) string {
+	return "station." + station + ".run." + run + ".stream"
+}
+
+// LiveSubject carries tokens and tool output as they come; nothing of it is stored.
+func LiveSubject(station, run string) string { return "station." + station + ".run." + run + ".live" }
+
+// DeadSubject is where a role puts input that it refused.
+func DeadSubject(station string, by Service) string {
+	return "station." + station + ".dead." + string(by)
+}
+
+// TimerSubject holds a schedule; DueSubject is where it fires. A name is {family}.{id}, for example "turn.build".
+func TimerSubject(station, run, name string) string {
+	return "station." + station + ".timer." + run + "." + name
+}
+
+// DueSubject is where the timer of that name fires.
+func DueSubject(station, run, name string) string {
+	return "station." + station + ".due." + run + "." + name
+}
+
+// RunSubject is a parsed subject below station.{s}.run.{r}.
+type RunSubject struct {
+	Station, Run string
+	// Rest is what follows the run id, for example "evt.step.ready" or "gate.g-1.anna".
+	Rest []string
+}
+
+// ParseRunSubject takes a subject apart. ok is false for anything that is not below station.{s}.run.{r} with valid ids.
+func ParseRunSubject(subject string) (p RunSubject, ok bool) {
+	t := strings.Split(subject, ".")
+	if len(t) < 5 || t[0] != "station" || t[2] != "run" || !ValidID(t[1]) || !ValidID(t[3]) {
+		return RunSubject{}, false
+	}
+	return RunSubject{Station: t[1], Run: t[3], Rest: t[4:]}, true
+}
+
+// ParseDue takes a timer's firing apart: station.{s}.due.{r}.{family}.{id}.
+func ParseDue(subject string) (run, family, id string, ok bool) {
+	t := strings.Split(subject, ".")
+	if len(t) != 6 || t[0] != "station" || t[2] != "due" || !ValidID(t[3]) {
+		return "", "", "", false
+	}
+	return t[3], t[4], t[5], true
+}

@@ -1,0 +1,298 @@
+package run
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// FoldError says which fact does not fit, and why. The run is then held: nothing is guessed (SAFE-2).
+type FoldError struct {
+	Run      string
+	Sequence uint64
+	Kind     events.Kind
+	Fault    string
+	Err      error
+}
+
+func (e *FoldError) Error() string {
+	s := fmt.Sprintf("run %s, fact %d (%s): %s", e.Run, e.Sequence, e.Kind, e.Fault)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause, for example events.ErrDamaged.
+func (e *FoldError) Unwrap() error { return e.Err }
+
+// HashOf returns the hash that the next fact must carry: lower-case hex SHA-256 of the exact stored bytes.
+func HashOf(stored []byte) string {
+	h := sha256.Sum256(stored)
+	return hex.EncodeToString(h[:])
+}
+
+// Fold applies stored facts in order to an earlier state (the zero State for none).
+func Fold(s State, stored ...[]byte) (State, error) {
+	for _, b := range stored {
+		next, err := s.Apply(b)
+		if err != nil {
+			return State{}, err
+		}
+		s = next
+	}
+	return s, nil
+}
+
+// Apply returns the state after one stored fact.
+func (s State) Apply(stored []byte) (State, error) {
+	f, err := events.Decode(stored)
+	if err != nil {
+		return State{}, &FoldError{Run: s.HarnessID, Sequence: s.Sequence + 1, Fault: "can not be read", Err: err}
+	}
+	p, err := f.Payload()
+	if err != nil {
+		return State{}, &FoldError{Run: f.Run, Sequence: f.Sequence, Fault: "payload can not be read", Err: err}
+	}
+	return s.ApplyFact(f, p, HashOf(stored))
+}
+
+// ApplyFact is Apply for a fact that is already decoded; hash is HashOf its stored bytes.
+func (s State) ApplyFact(f events.Fact, p events.Payload, hash string) (State, error) {
+	kind := p.Kind()
+	if fault := s.chainFault(f, kind); fault != "" {
+		return State{}, &FoldError{Run: f.Run, Sequence: f.Sequence, Kind: kind, Fault: fault}
+	}
+	next := s
+	if fault := next.say(f, p); fault != "" {
+		return State{}, &FoldError{Run: f.Run, Sequence: f.Sequence, Kind: kind, Fault: fault}
+	}
+	next.Sequence, next.Hash, next.UpdatedAt = f.Sequence, hash, f.Time
+	return next, nil
+}
+
+func (s *State) chainFault(f events.Fact, kind events.Kind) string {
+	word, _ := events.Lookup(kind)
+	switch {
+	case f.Sequence != s.Sequence+1:
+		return fmt.Sprintf("sequence %d does not follow %d: a fact is missing or repeated", f.Sequence, s.Sequence)
+	case f.PrevHash != s.Hash:
+		return "prevhash is not the hash of the fact before: the log was changed"
+	case s.Sequence > 0 && (f.Run != s.HarnessID || f.Station != s.Identity.Station):
+		return "belongs to another run"
+	case f.Author() != word.Author:
+		return fmt.Sprintf("said by %q, only %s may say it", f.Author(), word.Author)
+	case s.Status.Ended():
+		return fmt.Sprintf("comes after the end of the run (%s)", s.Status)
+	case s.Sequence == 0 && kind != events.RunCreated:
+		return "a run begins with run.created"
+	case s.Sequence > 0 && kind == events.RunCreated:
+		return "the run exists already"
+	}
+	return ""
+}
+
+// say folds one payload and returns what is wrong with it, or "".
+func (s *State) say(f events.Fact, p events.Payload) string {
+	at, seq := f.Time, f.Sequence
+	switch d := p.(type) {
+	case *events.RunCreatedData:
+		s.create(f, d)
+		return ""
+	case *events.RunStartedData:
+		s.StartedAt = &at
+		return s.move(events.Created, events.Running)
+	case *events.RunPausedData:
+		s.PauseReason = d.Reason
+		s.took(d.Input)
+		return s.move(events.Running, events.Paused)
+	case *events.RunResumedData:
+		s.PauseReason, s.ResumedAt = "", seq
+		s.took(d.Input)
+		return s.move(events.Paused, events.Running)
+	case *events.RunAdjustedData:
+		s.Options.Autonomy = d.Autonomy
+		s.took(d.Input)
+		return ""
+	case *events.RunCompletedData:
+		return s.end(d.Result, events.Completed, at)
+	case *events.RunFailedData:
+		return s.end(d.Result, events.Failed, at)
+	case *events.PlanMadeData:
+		return s.planMade(d, at)
+	case *events.PlanCompletedData:
+		s.PlanDone = true
+		return ""
+	case *events.CheckpointSavedData:
+		s.CheckpointCount, s.LastCheckpointAt, s.CheckpointCovers = d.Number, &at, d.Covered
+		return ""
+	case *events.StepReadyData:
+		return s.step(d.Step, events.StepIsPending, func(st *Step) { st.Status, st.ReadyAt = events.StepIsReady, seq })
+	case *events.StepAllowedData:
+		return s.step(d.Step, events.StepIsReady, func(st *Step) {
+			st.Status, st.AllowedAt, st.Owed = events.StepIsRunning, seq, seq
+		})
+	case *events.StepFinishedData:
+		return s.stepEnded(d.Step, func(st *Step) { st.Status, st.Output = events.StepIsCompleted, d.Output })
+	case *events.StepFailedData:
+		return s.stepEnded(d.Step, func(st *Step) { st.Status, st.Error = events.StepIsFailed, d.Error })
+	case *events.TurnDeferredData:
+		return s.step(d.Step, events.StepIsRunning, func(st *Step) { st.Attempt, st.NotBefore = d.Attempt, d.NotBefore })
+	case *events.TurnFinishedData:
+		return s.turn(d, at)
+	case *events.CallAllowedData, *events.CallRefusedData, *events.CallStartedData, *events.CallDeferredData,
+		*events.CallFinishedData, *events.CallFailedData:
+		return s.sayCall(p, at, seq)
+	case *events.GateOpenedData:
+		return s.gateOpened(d, at, seq)
+	case *events.GateApprovedData:
+		return s.gateAnswered(d.GateAnswer, GateApproved, at, seq)
+	case *events.GateRejectedData:
+		return s.gateAnswered(d.GateAnswer, GateRejected, at, seq)
+	}
+	return "no rule to fold it"
+}
+
+func (s *State) create(f events.Fact, d *events.RunCreatedData) {
+	s.SchemaVersion, s.HarnessID, s.AgentName, s.TaskID = SchemaVersion, f.Run, d.Agent, d.TaskID
+	s.Status, s.CreatedAt, s.Identity = events.Created, f.Time, f.Identity
+	s.Agents, s.Options = d.Agents, d.Options
+	s.SubAgentIDs, s.SubAgentResults = []string{}, map[string]string{}
+	created := *d
+	created.Agents = nil // held in s.Agents, which plan.made may extend
+	s.Created = &created
+}
+
+func (s *State) move(from, to events.Status) string {
+	if s.Status != from {
+		return fmt.Sprintf("the run is %s and can not become %s", s.Status, to)
+	}
+	s.Status = to
+	return ""
+}
+
+// took remembers the message from outside that a fact came from.
+func (s *State) took(input uint64) {
+	if input == 0 {
+		return
+	}
+	from := max(0, len(s.Inputs)+1-MaxInputs)
+	s.Inputs = append(append([]uint64(nil), s.Inputs[from:]...), input)
+}
+
+func (s *State) end(r events.Result, to events.Status, at time.Time) string {
+	if s.Status != events.Running && (s.Status != events.Paused || to != events.Failed) {
+		return fmt.Sprintf("the run is %s and can not become %s", s.Status, to)
+	}
+	s.Status, s.Result, s.EndedAt = to, &r, &at
+	s.took(r.Input)
+	s.Open, s.CallsHeld = nil, 0
+	return ""
+}
+
+func (s *State) planMade(d *events.PlanMadeData, at time.Time) string {
+	if s.Plan != nil {
+		return "the run has a plan already"
+	}
+	p := &Plan{TaskID: d.TaskID, CreatedAt: at, Origin: d.Origin, Steps: make([]*Step, len(d.Steps))}
+	for i, st := range d.Steps {
+		p.Steps[i] = &Step{ID: st.ID, Description: st.Description, AssignedAgent: st.Agent,
+			Dependencies: st.Dependencies, Critical: st.Critical, Status: events.StepIsPending}
+	}
+	if len(d.Agents) > 0 {
+		all := maps.Clone(s.Agents)
+		maps.Copy(all, d.Agents)
+		s.Agents = all
+	}
+	s.Plan = p
+	s.Tokens.Input += d.InputTokens
+	s.Tokens.Output += d.OutputTokens
+	return ""
+}
+
+// step replaces one step of the plan by a changed copy, if it has the status it must have.
+func (s *State) step(id string, want events.StepStatus, change func(*Step)) string {
+	if s.Plan == nil {
+		return "the run has no plan"
+	}
+	for i, st := range s.Plan.Steps {
+		if st.ID != id {
+			continue
+		}
+		if st.Status != want {
+			return fmt.Sprintf("step %s is %s, not %s", id, st.Status, want)
+		}
+		next, plan := *st, *s.Plan
+		change(&next)
+		plan.Steps = append([]*Step(nil), plan.Steps...)
+		plan.Steps[i] = &next
+		s.Plan = &plan
+		return ""
+	}
+	return fmt.Sprintf("step %s is not in the plan", id)
+}
+
+func (s *State) stepEnded(id string, change func(*Step)) string {
+	fault := s.step(id, events.StepIsRunning, func(st *Step) {
+		change(st)
+		st.Owed, st.Final, st.Attempt, st.NotBefore = 0, false, 0, time.Time{}
+	})
+	if fault != "" {
+		return fault
+	}
+	s.dropOpen(id)
+	blockDependents(s.Plan)
+	s.CurrentStepIndex = firstIncomplete(s.Plan)
+	return ""
+}
+
+// dropOpen forgets the open calls of a step that ended: their results no longer count.
+func (s *State) dropOpen(step string) {
+	for id, c := range s.Open {
+		if c.Step != step {
+			continue
+		}
+		if c.Phase != CallRequested {
+			s.CallsHeld--
+		}
+		s.setOpen(id, nil)
+	}
+}
+
+// blockDependents marks every pending or ready step that depends, directly or not, on a failed one (PLAN-6). The
+// plan was copied by the caller.
+func blockDependents(p *Plan) {
+	bad := map[string]bool{}
+	for _, st := range p.Steps {
+		bad[st.ID] = st.Status == events.StepIsFailed || st.Status == events.StepIsBlocked
+	}
+	for changed := true; changed; {
+		changed = false
+		for i, st := range p.Steps {
+			if bad[st.ID] || st.Status == events.StepIsCompleted || st.Status == events.StepIsRunning {
+				continue
+			}
+			for _, dep := range st.Dependencies {
+				if bad[dep] {
+					next := *st
+					next.Status = events.StepIsBlocked
+					p.Steps[i], bad[st.ID], changed = &next, true, true
+					break
+				}
+			}
+		}
+	}
+}
+
+func firstIncomplete(p *Plan) int {
+	for i, st := range p.Steps {
+		if st.Status != events.StepIsCompleted {
+			return i
+		}
+	}
+	return len(p.Steps)
+}

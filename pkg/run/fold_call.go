@@ -1,0 +1,192 @@
+package run
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// turn folds a model turn: its calls become open, or the step only needs its end.
+func (s *State) turn(d *events.TurnFinishedData, at time.Time) string {
+	loop := s.AgentLoopSnapshot
+	if loop == nil {
+		loop = &Loop{}
+	}
+	if d.Turn != loop.Turns.Len()+1 {
+		return fmt.Sprintf("turn %d does not follow turn %d", d.Turn, loop.Turns.Len())
+	}
+	fault := s.step(d.Step, events.StepIsRunning, func(st *Step) {
+		st.Turns++
+		st.Owed, st.Attempt, st.NotBefore = 0, 0, time.Time{}
+		st.Final = len(d.Calls) == 0
+	})
+	if fault != "" {
+		return fault
+	}
+	s.AgentLoopSnapshot = &Loop{Scratchpad: d.Text, Turns: loop.Turns.Append(Turn{
+		Number: d.Turn, Step: d.Step, Text: d.Text, TextRef: d.TextRef, Calls: d.Calls, FinishReason: d.FinishReason,
+		InputTokens: d.InputTokens, OutputTokens: d.OutputTokens, Model: d.Model, Provider: d.Provider,
+		Raw: d.Raw, RawRef: d.RawRef, At: at,
+	})}
+	s.Tokens.Input += d.InputTokens
+	s.Tokens.Output += d.OutputTokens
+	s.Tokens.Cached += d.CachedTokens
+	open := maps.Clone(s.Open)
+	if open == nil && len(d.Calls) > 0 {
+		open = make(map[string]*Call, len(d.Calls))
+	}
+	for _, c := range d.Calls {
+		if open[c.ID] != nil {
+			return fmt.Sprintf("call %s is open already", c.ID)
+		}
+		open[c.ID] = &Call{RequestedCall: c, Step: d.Step, Turn: d.Turn, Phase: CallRequested}
+	}
+	s.Open = open
+	return ""
+}
+
+// sayCall folds one fact about a tool call.
+func (s *State) sayCall(p events.Payload, at time.Time, seq uint64) string {
+	switch d := p.(type) {
+	case *events.CallAllowedData:
+		c, fault := s.open(d.ToolRef, CallRequested)
+		if fault != "" {
+			return fault
+		}
+		c.Phase, c.Effect, c.TimeoutMS, c.InputHash = CallAllowed, d.Effect, d.TimeoutMS, d.InputHash
+		s.CallsHeld++
+		s.setOpen(d.Call, &c)
+	case *events.CallStartedData:
+		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
+		if fault != "" {
+			return fault
+		}
+		c.Phase, c.Attempt, c.Fence, c.Runner, c.StartedAt = CallStarted, d.Attempt, seq, d.Runner, at
+		s.setOpen(d.Call, &c)
+	case *events.CallDeferredData:
+		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
+		if fault != "" {
+			return fault
+		}
+		if c.Fence != d.Fence {
+			return fenceFault(c.Fence, d.Fence)
+		}
+		c.Phase, c.Attempt, c.NotBefore = CallDeferred, d.Attempt, d.NotBefore
+		s.setOpen(d.Call, &c)
+	case *events.CallRefusedData:
+		c, fault := s.open(d.ToolRef, CallRequested)
+		if fault != "" {
+			return fault
+		}
+		s.record(c, CallRecord{Result: d.Reason, Outcome: OutcomeRefused, Code: d.Code, Rule: d.Rule, Hint: d.Hint}, at, seq)
+	case *events.CallFinishedData:
+		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
+		if fault != "" {
+			return fault
+		}
+		if c.Fence != d.Fence {
+			return fenceFault(c.Fence, d.Fence)
+		}
+		s.record(c, CallRecord{Result: d.Output, ResultRef: d.OutputRef, DurationMS: d.DurationMS,
+			RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success}, at, seq)
+	case *events.CallFailedData:
+		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
+		if fault != "" {
+			return fault
+		}
+		if c.Fence != d.Fence {
+			return fenceFault(c.Fence, d.Fence)
+		}
+		if d.Class == events.OutcomeUnknown {
+			s.Unknown = append(s.Unknown[:len(s.Unknown):len(s.Unknown)], c.Tool+":"+c.InputHash)
+		}
+		s.record(c, CallRecord{Result: d.Error, DurationMS: d.DurationMS, RetryCount: d.RetryCount,
+			Outcome: OutcomeFailed, Code: d.Class, Hint: d.Hint}, at, seq)
+	}
+	return ""
+}
+
+func fenceFault(current, got uint64) string {
+	return fmt.Sprintf("fence %d is not the current fence %d", got, current)
+}
+
+// open returns a copy of an open call in one of the phases given.
+func (s *State) open(ref events.ToolRef, want ...Phase) (Call, string) {
+	c := s.Open[ref.Call]
+	if c == nil {
+		return Call{}, fmt.Sprintf("call %s is not open", ref.Call)
+	}
+	if c.Tool != ref.Tool || c.Step != ref.Step {
+		return Call{}, fmt.Sprintf("call %s is %s in step %s, not %s in step %s", ref.Call, c.Tool, c.Step, ref.Tool, ref.Step)
+	}
+	for _, w := range want {
+		if c.Phase == w {
+			return *c, ""
+		}
+	}
+	return Call{}, fmt.Sprintf("call %s is %s", ref.Call, c.Phase)
+}
+
+// setOpen replaces or, with nil, removes an open call in a copy of the map.
+func (s *State) setOpen(id string, c *Call) {
+	open := maps.Clone(s.Open)
+	if c == nil {
+		delete(open, id)
+	} else {
+		open[id] = c
+	}
+	s.Open = open
+}
+
+// record ends a call: into the history, out of the budget's hold, and the turn is owed once all are in.
+func (s *State) record(c Call, r CallRecord, at time.Time, seq uint64) {
+	r.ID, r.Step, r.Turn, r.CallName, r.Arguments, r.Timestamp = c.ID, c.Step, c.Turn, c.Tool, c.Input, at
+	if r.Outcome != OutcomeRefused {
+		s.TotalToolCalls++
+		s.CallsHeld--
+	}
+	s.ToolCallHistory = s.ToolCallHistory.Append(r)
+	s.setOpen(c.ID, nil)
+	for _, o := range s.Open {
+		if o.Step == c.Step {
+			return
+		}
+	}
+	_ = s.step(c.Step, events.StepIsRunning, func(st *Step) { st.Owed = seq })
+}
+
+func (s *State) gateOpened(d *events.GateOpenedData, at time.Time, seq uint64) string {
+	if s.Gate(d.Gate) != nil {
+		return fmt.Sprintf("gate %s exists already", d.Gate)
+	}
+	if g := s.GateFor(d.Step, d.Call); g != nil && g.Status == GatePending {
+		return fmt.Sprintf("gate %s stands there already", g.ID)
+	}
+	s.Gates = append(s.Gates[:len(s.Gates):len(s.Gates)], &Gate{ID: d.Gate, Scope: d.Scope, StepID: d.Step,
+		CallID: d.Call, Status: GatePending, CreatedAt: at, Hash: d.ProposalHash, Description: d.Description,
+		Rule: d.Rule, Sequence: seq})
+	return ""
+}
+
+func (s *State) gateAnswered(a events.GateAnswer, to GateStatus, at time.Time, seq uint64) string {
+	for i, g := range s.Gates {
+		if g.ID != a.Gate {
+			continue
+		}
+		if g.Status != GatePending {
+			return fmt.Sprintf("gate %s was %s before: the first answer wins", g.ID, g.Status)
+		}
+		if g.Hash != a.ProposalHash {
+			return fmt.Sprintf("gate %s: the answer is for another action", g.ID)
+		}
+		next := *g
+		next.Status, next.ResolvedAt, next.By, next.Reason, next.Resolution, next.Input = to, &at, a.By, a.Reason, seq, a.Input
+		s.took(a.Input)
+		s.Gates = append([]*Gate(nil), s.Gates...)
+		s.Gates[i] = &next
+		return ""
+	}
+	return fmt.Sprintf("gate %s is unknown", a.Gate)
+}

@@ -1,0 +1,67 @@
+package run
+
+import (
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Info is one row of the index of runs (PERS-18, LIFE-8). It is made from a State and can always be made again.
+type Info struct {
+	HarnessID       string        `json:"harnessId"`
+	AgentName       string        `json:"agentName"`
+	TaskID          string        `json:"taskId"`
+	Task            string        `json:"task"`
+	Status          events.Status `json:"status"`
+	StepsTotal      int           `json:"stepsTotal"`
+	StepsCompleted  int           `json:"stepsCompleted"`
+	CurrentStep     string        `json:"currentStep,omitempty"`
+	Turns           int           `json:"turns"`
+	ToolCallCount   int           `json:"toolCallCount"`
+	BudgetLeft      int           `json:"budgetLeft"`
+	SubAgentCount   int           `json:"subAgentCount"`
+	ParentHarnessID string        `json:"parentHarnessId,omitempty"`
+	SessionID       string        `json:"sessionId,omitempty"`
+	WorkflowRunID   string        `json:"workflowRunId,omitempty"`
+	InputTokens     int           `json:"inputTokens"`
+	OutputTokens    int           `json:"outputTokens"`
+	CreatedAt       time.Time     `json:"createdAt"`
+	UpdatedAt       time.Time     `json:"updatedAt"`
+	CompletedAt     *time.Time    `json:"completedAt,omitempty"`
+	LastCheckpoint  *time.Time    `json:"lastCheckpointAt"`
+	Checkpoints     int           `json:"checkpointCount"`
+	FinishReason    string        `json:"finishReason,omitempty"`
+	Error           string        `json:"error,omitempty"`
+	// Gates that wait for an answer.
+	Gates []*Gate `json:"gates,omitempty"`
+	// Sequence of the last fact that the row includes.
+	Sequence uint64 `json:"sequence"`
+	// Archive is the whole log of an ended run as JSON lines in the object store.
+	Archive *events.Ref `json:"archive,omitempty"`
+	// Held is why the run is held, where its log is damaged.
+	Held string `json:"integrityHold,omitempty"`
+}
+
+// maxInfoTask bounds the task text of a row, in bytes.
+const maxInfoTask = 512
+
+// InfoOf makes the row of a state.
+func InfoOf(s State) Info {
+	done, total := s.StepsCompleted()
+	i := Info{HarnessID: s.HarnessID, AgentName: s.AgentName, TaskID: s.TaskID, Status: s.Status, StepsTotal: total,
+		StepsCompleted: done, Turns: s.Turns().Len(), ToolCallCount: s.TotalToolCalls, BudgetLeft: s.BudgetLeft(),
+		SubAgentCount: len(s.SubAgentIDs), SessionID: s.Identity.Session, WorkflowRunID: s.Identity.WorkflowRun,
+		InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		CompletedAt: s.EndedAt, LastCheckpoint: s.LastCheckpointAt, Checkpoints: s.CheckpointCount,
+		Gates: s.Waiting(), Sequence: s.Sequence}
+	if s.Created != nil {
+		i.ParentHarnessID, i.Task = s.Created.Parent, s.Created.Task[:min(len(s.Created.Task), maxInfoTask)]
+	}
+	if s.Plan != nil && s.CurrentStepIndex < total {
+		i.CurrentStep = s.Plan.Steps[s.CurrentStepIndex].ID
+	}
+	if s.Result != nil {
+		i.FinishReason, i.Error = s.Result.FinishReason, s.Result.Error
+	}
+	return i
+}

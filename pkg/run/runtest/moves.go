@@ -1,0 +1,137 @@
+package runtest
+
+import (
+	"fmt"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Moves lists payloads that may be said next, each of them legal, in an order that depends on the state alone. It is
+// empty after the end. Taking one again and again, in any way, is a legal history.
+func Moves(s run.State) []events.Payload {
+	if s.Sequence == 0 {
+		return []events.Payload{Created()}
+	}
+	var m []events.Payload
+	switch s.Status {
+	case events.Created:
+		m = append(m, Started())
+	case events.Running:
+		m = append(m, runningMoves(s)...)
+	case events.Paused:
+		m = append(m, Resumed(), Failed(s, events.FinishStopped, "stopped while paused"))
+	case events.Completed, events.Failed:
+		return nil
+	}
+	m = append(m, Checkpoint(s), Adjusted(s.Options.Autonomy, 1+(s.Options.Autonomy+1)%5))
+	for _, g := range s.Waiting() {
+		m = append(m, Yes(g), No(g, "not like this"))
+	}
+	if s.Plan != nil {
+		m = append(m, callMoves(s)...)
+	}
+	return m
+}
+
+// Said returns the moves that one service may make.
+func Said(s run.State, by events.Service) []events.Payload {
+	var mine []events.Payload
+	for _, p := range Moves(s) {
+		if w, _ := events.Lookup(p.Kind()); w.Author == by {
+			mine = append(mine, p)
+		}
+	}
+	return mine
+}
+
+func runningMoves(s run.State) []events.Payload {
+	if s.Plan == nil {
+		return []events.Payload{
+			Plan(Step("a"), Step("b", "a"), Step("c", "a"), Step("d", "b", "c")),
+			Plan(Step("only")),
+			Plan(Step("x"), Step("y"), Step("z", "x")),
+		}
+	}
+	m := []events.Payload{Paused("a person asked"), Failed(s, events.FinishStopped, "stopped")}
+	done, total := s.StepsCompleted()
+	switch {
+	case s.PlanDone:
+		m = append(m, Completed(s))
+	case done == total:
+		m = append(m, PlanDone(total))
+	}
+	for _, st := range s.Plan.Steps {
+		m = append(m, stepMoves(s, st)...)
+	}
+	return m
+}
+
+func stepMoves(s run.State, st *run.Step) []events.Payload {
+	switch st.Status {
+	case events.StepIsPending:
+		for _, dep := range st.Dependencies {
+			if s.Step(dep).Status != events.StepIsCompleted {
+				return nil
+			}
+		}
+		return []events.Payload{Ready(st.ID)}
+	case events.StepIsReady:
+		if s.GateFor(st.ID, "") == nil {
+			return []events.Payload{Allowed(st.ID), GateAt("g-"+st.ID, st.ID, "")}
+		}
+		return []events.Payload{Allowed(st.ID)}
+	case events.StepIsRunning:
+		m := []events.Payload{StepBad(st.ID, "it broke")}
+		n := s.Turns().Len() + 1
+		if st.Final {
+			m = append(m, StepDone(st.ID, "output of "+st.ID))
+		}
+		if st.Owed > 0 {
+			m = append(m, Turn(n, st.ID, "done"),
+				Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
+				Turn(n, st.ID, "two calls", Asked(n, 1, "read", `{"path":"a.txt"}`), Asked(n, 2, "bash", `{"command":"make"}`)),
+				TurnLater(n, st.ID, st.Attempt+1, s.UpdatedAt))
+		}
+		return m
+	case events.StepIsCompleted, events.StepIsFailed, events.StepIsBlocked:
+	}
+	return nil
+}
+
+// callMoves goes by the order in which the calls were asked for, not by the map.
+func callMoves(s run.State) []events.Payload {
+	if len(s.Open) == 0 {
+		return nil
+	}
+	var m []events.Payload
+	for _, turn := range s.Turns().Backward() {
+		for _, asked := range turn.Calls {
+			if c := s.Open[asked.ID]; c != nil {
+				m = append(m, movesOfCall(s, c)...)
+			}
+		}
+	}
+	return m
+}
+
+func movesOfCall(s run.State, c *run.Call) []events.Payload {
+	ref := Ref(c.Step, c.ID, c.Tool)
+	switch c.Phase {
+	case run.CallRequested:
+		m := []events.Payload{CallNo(ref)}
+		if s.GateFor(c.Step, c.ID) == nil {
+			m = append(m, GateAt("g-"+c.ID, c.Step, c.ID))
+		}
+		if s.BudgetLeft() > 0 && s.Status == events.Running {
+			m = append(m, CallYes(ref, "once"))
+		}
+		return m
+	case run.CallAllowed, run.CallDeferred:
+		return []events.Payload{CallBegun(ref, c.Attempt+1), CallBad(ref, c.Fence, "permanent"), CallDone(ref, c.Fence, "read")}
+	case run.CallStarted:
+		return []events.Payload{CallDone(ref, c.Fence, "ok"), CallBad(ref, c.Fence, "timeout"),
+			CallLater(ref, c.Attempt, c.Fence, s.UpdatedAt), CallBegun(ref, c.Attempt+1)}
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package runtest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Payloads as the services would say them, with the event names of the vocabulary.
+
+func eventOf(k events.Kind) string { w, _ := events.Lookup(k); return w.Event }
+
+// Agent returns a pinned agent that may use the tools given.
+func Agent(name string, tools ...string) events.Agent {
+	return events.Agent{Name: name, Digest: digest(name), Model: "scripted/test", Prompt: "Do the task.", Tools: tools}
+}
+
+func digest(s string) string {
+	h := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(h[:])
+}
+
+// Created opens a run of the agent "worker" with the default options.
+func Created() *events.RunCreatedData {
+	return &events.RunCreatedData{Event: eventOf(events.RunCreated), TaskID: "task-1", TaskDigest: digest("task-1"), Task: "mend the wheel",
+		Agent: "worker", Agents: map[string]events.Agent{"worker": Agent("worker", "read", "bash")},
+		Options: events.DefaultOptions(), Workspace: "session/demo", To: events.Created}
+}
+
+// Started moves a run to running.
+func Started() *events.RunStartedData {
+	return &events.RunStartedData{Event: eventOf(events.RunStarted), AgentID: "worker", AgentName: "worker", Task: "mend the wheel",
+		MaxSteps: 50, From: events.Created, To: events.Running}
+}
+
+// Paused, Resumed and Adjusted steer a run.
+func Paused(reason string) *events.RunPausedData {
+	return &events.RunPausedData{Event: eventOf(events.RunPaused), From: events.Running, To: events.Paused, By: "anna", Reason: reason}
+}
+
+// Resumed ends a pause.
+func Resumed() *events.RunResumedData {
+	return &events.RunResumedData{Event: eventOf(events.RunResumed), From: events.Paused, To: events.Running, By: "anna"}
+}
+
+// Adjusted changes the autonomy level.
+func Adjusted(from, to int) *events.RunAdjustedData {
+	return &events.RunAdjustedData{Event: eventOf(events.RunAdjusted), Autonomy: to, FromAutonomy: from, By: "anna"}
+}
+
+// Step describes a plan step of the agent "worker".
+func Step(id string, needs ...string) events.PlanStep {
+	if needs == nil {
+		needs = []string{}
+	}
+	return events.PlanStep{ID: id, Description: "do " + id, Agent: "worker", Dependencies: needs}
+}
+
+// Plan fixes a plan of the steps given.
+func Plan(steps ...events.PlanStep) *events.PlanMadeData {
+	return &events.PlanMadeData{Event: eventOf(events.PlanMade), TaskID: "task-1", Steps: steps, Origin: "task"}
+}
+
+// Ready asks for a step.
+func Ready(step string) *events.StepReadyData {
+	return &events.StepReadyData{Event: eventOf(events.StepReady), Step: step, Agent: "worker"}
+}
+
+// Allowed permits a step.
+func Allowed(step string) *events.StepAllowedData {
+	return &events.StepAllowedData{Event: eventOf(events.StepAllowed), Step: step, Agent: "worker", Autonomy: 3}
+}
+
+// StepDone finishes a step.
+func StepDone(step, output string) *events.StepFinishedData {
+	return &events.StepFinishedData{Event: eventOf(events.StepFinished), Step: step, Output: output, FinishReason: events.FinishDone, Turns: 1}
+}
+
+// StepBad fails a step.
+func StepBad(step, why string) *events.StepFailedData {
+	return &events.StepFailedData{Event: eventOf(events.StepFailed), Step: step, Error: why, FinishReason: events.FinishError, Turns: 1}
+}
+
+// Asked is a call as the model asks for it; ids are "c{turn}-{n}".
+func Asked(turn, n int, tool, input string) events.RequestedCall {
+	return events.RequestedCall{ID: fmt.Sprintf("c%d-%d", turn, n), ProviderID: fmt.Sprintf("toolu_%d_%d", turn, n), Tool: tool,
+		Input: json.RawMessage(input)}
+}
+
+// Turn is a finished model turn; without calls it is the last of its step.
+func Turn(n int, step, text string, calls ...events.RequestedCall) *events.TurnFinishedData {
+	reason := events.FinishToolUse
+	if len(calls) == 0 {
+		reason = events.FinishDone
+	}
+	return &events.TurnFinishedData{Event: eventOf(events.TurnFinished), Step: step, Turn: n, Text: text, Calls: calls, InputTokens: 20,
+		OutputTokens: 10, TotalTokens: 30 * n, FinishReason: reason, Attempt: 1, DurationMS: 12, Model: "test", Provider: "scripted"}
+}
+
+// TurnLater defers a model request by two seconds.
+func TurnLater(n int, step string, attempt int, at time.Time) *events.TurnDeferredData {
+	return &events.TurnDeferredData{Event: eventOf(events.TurnDeferred), Step: step, Turn: n, Error: "429 slow down", Class: "transient",
+		Attempt: attempt, DelayMS: 2000, NotBefore: at.Add(2 * time.Second)}
+}
+
+// Ref names a call of a step.
+func Ref(step, call, tool string) events.ToolRef {
+	return events.ToolRef{Step: step, Call: call, Tool: tool}
+}
+
+// CallYes allows a call.
+func CallYes(ref events.ToolRef, effect string) *events.CallAllowedData {
+	return &events.CallAllowedData{Event: eventOf(events.CallAllowed), ToolRef: ref, Effect: effect, InputHash: digest(ref.Call),
+		Input: `{}`, RulesDigest: digest("rules"), BudgetLeft: 99}
+}
+
+// CallNo refuses a call.
+func CallNo(ref events.ToolRef) *events.CallRefusedData {
+	return &events.CallRefusedData{Event: eventOf(events.CallRefused), ToolRef: ref, Code: events.RefusedGuard, Rule: "no-force-push",
+		Reason: "force push rewrites the history of others", Hint: "push without force"}
+}
+
+// CallBegun starts an attempt.
+func CallBegun(ref events.ToolRef, attempt int) *events.CallStartedData {
+	return &events.CallStartedData{Event: eventOf(events.CallStarted), ToolRef: ref, Input: `{}`, Attempt: attempt, Effect: "once",
+		Runner: "runner-a", Sandbox: "host"}
+}
+
+// CallLater defers a call by one second; fence is the sequence of its call.started, 0 for a read-only tool.
+func CallLater(ref events.ToolRef, attempt int, fence uint64, at time.Time) *events.CallDeferredData {
+	return &events.CallDeferredData{Event: eventOf(events.CallDeferred), ToolRef: ref, Error: "connection reset", Class: "transient",
+		Attempt: attempt, Fence: fence, DelayMS: 1000, NotBefore: at.Add(time.Second)}
+}
+
+// CallDone finishes a call.
+func CallDone(ref events.ToolRef, fence uint64, output string) *events.CallFinishedData {
+	return &events.CallFinishedData{Event: eventOf(events.CallFinished), ToolRef: ref, Output: output, Success: true, DurationMS: 5,
+		Attempt: 1, Fence: fence, Sandbox: "host"}
+}
+
+// CallBad fails a call.
+func CallBad(ref events.ToolRef, fence uint64, class string) *events.CallFailedData {
+	return &events.CallFailedData{Event: eventOf(events.CallFailed), ToolRef: ref, Error: "the tool did not answer", Class: class,
+		Hint: "try another way", DurationMS: 5, Attempt: 1, Fence: fence, Sandbox: "host"}
+}
+
+// GateAt opens a gate before a step (call == "") or a call.
+func GateAt(gate, step, call string) *events.GateOpenedData {
+	scope := "step"
+	if call != "" {
+		scope = "call"
+	}
+	proposal := fmt.Sprintf(`{"step":%q,"call":%q}`, step, call)
+	return &events.GateOpenedData{Event: eventOf(events.GateOpened), Gate: gate, Scope: scope, Step: step, Call: call,
+		Action: events.GateWaiting, Description: "may " + step + " go on?", Reason: "autonomy 3 asks at critical steps",
+		Proposal: json.RawMessage(proposal), ProposalHash: digest(proposal),
+		AnswerSubject: events.GateSubject("demo", "run", gate), StepsTotal: 1}
+}
+
+// Yes approves a gate as it stands in a state.
+func Yes(g *run.Gate) *events.GateApprovedData {
+	return &events.GateApprovedData{GateAnswer: answer(g, events.GateApproved, events.GateWasApproved, "")}
+}
+
+// No rejects a gate as it stands in a state.
+func No(g *run.Gate, reason string) *events.GateRejectedData {
+	return &events.GateRejectedData{GateAnswer: answer(g, events.GateRejected, events.GateWasRejected, reason)}
+}
+
+func answer(g *run.Gate, k events.Kind, action, reason string) events.GateAnswer {
+	return events.GateAnswer{Event: eventOf(k), Gate: g.ID, Step: g.StepID, Call: g.CallID, Action: action,
+		By: "anna", Assurance: events.AssuranceSubject, Reason: reason, ProposalHash: g.Hash, WaitMS: 1000}
+}
+
+// Checkpoint says that a state was stored.
+func Checkpoint(s run.State) *events.CheckpointSavedData {
+	n := s.CheckpointCount + 1
+	return &events.CheckpointSavedData{Event: eventOf(events.CheckpointSaved), Name: fmt.Sprintf("cp-%d", n), Number: n,
+		Covered: s.Sequence, Key: fmt.Sprintf("demo.%s.cp-%d", s.HarnessID, n)}
+}
+
+// PlanDone ends a plan.
+func PlanDone(steps int) *events.PlanCompletedData {
+	return &events.PlanCompletedData{Event: eventOf(events.PlanCompleted), Steps: steps}
+}
+
+// Completed ends a run well.
+func Completed(s run.State) *events.RunCompletedData {
+	return &events.RunCompletedData{Result: result(s, events.RunCompleted, events.Completed, events.FinishDone, "")}
+}
+
+// Failed ends a run badly.
+func Failed(s run.State, reason, why string) *events.RunFailedData {
+	return &events.RunFailedData{Result: result(s, events.RunFailed, events.Failed, reason, why)}
+}
+
+func result(s run.State, k events.Kind, to events.Status, reason, why string) events.Result {
+	done, total := s.StepsCompleted()
+	return events.Result{Event: eventOf(k), From: s.Status, Status: to, Success: to == events.Completed, Output: "done",
+		FinishReason: reason, Error: why, StepsCompleted: done, StepsTotal: total, TotalSteps: s.Turns().Len(),
+		ToolCallCount: s.TotalToolCalls, TotalTokens: s.Tokens.Total(), InputTokens: s.Tokens.Input,
+		OutputTokens: s.Tokens.Output, DurationMS: 1000}
+}

@@ -1,0 +1,302 @@
+package run
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// SchemaVersion of State today (EVT-2).
+const SchemaVersion = 1
+
+// State is all that is known of a run. Its JSON names are those of the state snapshot (EVT-2), with ours beside them.
+// Slices and maps reachable from a State are shared with the states it was made from: read them, never write.
+type State struct {
+	SchemaVersion int           `json:"schemaVersion"`
+	HarnessID     string        `json:"harnessId"`
+	AgentName     string        `json:"agentName"`
+	TaskID        string        `json:"taskId"`
+	Status        events.Status `json:"status"`
+	CreatedAt     time.Time     `json:"createdAt"`
+	UpdatedAt     time.Time     `json:"updatedAt"`
+	Plan          *Plan         `json:"plan"`
+	// CurrentStepIndex is the first step that is not completed; len(steps) when all are.
+	CurrentStepIndex int `json:"currentStepIndex"`
+	// ToolCallHistory holds the ended calls, also refused ones, in the order they ended.
+	ToolCallHistory List[CallRecord] `json:"toolCallHistory"`
+	// TotalToolCalls counts executed calls: refused ones do not count, and retries count once.
+	TotalToolCalls    int               `json:"totalToolCalls"`
+	SubAgentIDs       []string          `json:"subAgentIds"`
+	SubAgentResults   map[string]string `json:"subAgentResults"`
+	AgentLoopSnapshot *Loop             `json:"agentLoopSnapshot"`
+	LastCheckpointAt  *time.Time        `json:"lastCheckpointAt"`
+	// CheckpointCovers is the sequence up to which the last checkpoint holds the run.
+	CheckpointCovers uint64                 `json:"checkpointCovers,omitempty"`
+	CheckpointCount  int                    `json:"checkpointCount"`
+	Identity         events.Identity        `json:"identity"`
+	Created          *events.RunCreatedData `json:"created,omitempty"`
+	// Agents pinned by the run, by name.
+	Agents  map[string]events.Agent `json:"agents,omitempty"`
+	Options events.Options          `json:"options"`
+	// Sequence and Hash of the last fact; the next one must carry Sequence+1 and Hash.
+	Sequence uint64 `json:"sequence"`
+	Hash     string `json:"hash"`
+	// Open calls by id: requested and not yet ended.
+	Open map[string]*Call `json:"openCalls,omitempty"`
+	// CallsHeld counts the calls allowed and not yet ended: their place in the budget is held.
+	CallsHeld int `json:"callsHeld"`
+	// Gates in the order they were opened.
+	Gates  []*Gate `json:"gates,omitempty"`
+	Tokens Tokens  `json:"tokens"`
+	// StartedAt and EndedAt are nil until then.
+	StartedAt *time.Time `json:"startedAt,omitempty"`
+	EndedAt   *time.Time `json:"endedAt,omitempty"`
+	// PausedSince is the sequence of the last run.paused, ResumedAt that of the last run.resumed.
+	PauseReason string         `json:"pauseReason,omitempty"`
+	ResumedAt   uint64         `json:"resumedAtSequence,omitempty"`
+	Result      *events.Result `json:"result,omitempty"`
+	// Inputs are the positions of the last messages from outside that became facts, at most MaxInputs.
+	Inputs []uint64 `json:"inputs,omitempty"`
+	// Unknown lists "tool:input hash" of the calls whose outcome nobody knows.
+	Unknown  []string `json:"unknownOutcomes,omitempty"`
+	PlanDone bool     `json:"planCompleted,omitempty"`
+}
+
+// Plan is the execution plan and where each step stands.
+type Plan struct {
+	TaskID    string    `json:"taskId"`
+	CreatedAt time.Time `json:"createdAt"`
+	Origin    string    `json:"origin,omitempty"`
+	Steps     []*Step   `json:"steps"`
+}
+
+// Step of a plan. Shared between states: never written after it was made.
+type Step struct {
+	ID            string            `json:"id"`
+	Description   string            `json:"description"`
+	AssignedAgent string            `json:"assignedAgent"`
+	Dependencies  []string          `json:"dependencies"`
+	Critical      bool              `json:"critical"`
+	Status        events.StepStatus `json:"status"`
+	Output        string            `json:"output,omitempty"`
+	Error         string            `json:"error,omitempty"`
+	// Turns done in this step.
+	Turns int `json:"turns,omitempty"`
+	// Owed is the sequence of the fact since which a model turn is owed, 0 if none is. Only the delivery of that
+	// very fact acts on it, so that two deliveries never ask the model twice.
+	Owed uint64 `json:"owed,omitempty"`
+	// Final is true once the last turn asked for no calls: the step only needs its step.finished.
+	Final bool `json:"final,omitempty"`
+	// Attempt counts the failed attempts of the turn that is owed; NotBefore is when the next may be made.
+	Attempt   int       `json:"attempt,omitempty"`
+	NotBefore time.Time `json:"notBefore,omitzero"`
+	// ReadyAt and AllowedAt are sequences, 0 until then.
+	ReadyAt   uint64 `json:"readyAt,omitempty"`
+	AllowedAt uint64 `json:"allowedAt,omitempty"`
+}
+
+// Loop is the inner state of the agent loop (LOOP-17): its turns, and the text of the last one as scratchpad.
+type Loop struct {
+	Scratchpad string     `json:"scratchpad"`
+	Turns      List[Turn] `json:"turns"`
+}
+
+// Turn is one model turn.
+type Turn struct {
+	Number       int                    `json:"number"`
+	Step         string                 `json:"step"`
+	Text         string                 `json:"text,omitempty"`
+	TextRef      *events.Ref            `json:"textRef,omitempty"`
+	Calls        []events.RequestedCall `json:"calls,omitempty"`
+	FinishReason string                 `json:"finishReason"`
+	InputTokens  int                    `json:"inputTokens"`
+	OutputTokens int                    `json:"outputTokens"`
+	Model        string                 `json:"model,omitempty"`
+	Provider     string                 `json:"provider,omitempty"`
+	Raw          json.RawMessage        `json:"raw,omitempty"`
+	RawRef       *events.Ref            `json:"rawRef,omitempty"`
+	At           time.Time              `json:"at"`
+}
+
+// Phase of an open call.
+type Phase string
+
+// The phases of an open call.
+const (
+	CallRequested Phase = "requested"
+	CallAllowed   Phase = "allowed"
+	CallStarted   Phase = "started"
+	CallDeferred  Phase = "deferred"
+)
+
+// Call is a tool call that has not ended. Shared between states: never written after it was made.
+type Call struct {
+	events.RequestedCall
+	Step   string `json:"step"`
+	Turn   int    `json:"turn"`
+	Phase  Phase  `json:"phase"`
+	Effect string `json:"effect,omitempty"`
+	// Attempt is the number of the last attempt that began or failed.
+	Attempt int `json:"attempt,omitempty"`
+	// Fence is the sequence of the current call.started.
+	Fence     uint64    `json:"fence,omitempty"`
+	Runner    string    `json:"runner,omitempty"`
+	TimeoutMS int64     `json:"timeoutMs,omitempty"`
+	InputHash string    `json:"inputHash,omitempty"`
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	NotBefore time.Time `json:"notBefore,omitzero"`
+}
+
+// CallRecord is an ended call (TOOL-2).
+type CallRecord struct {
+	ID         string          `json:"id"`
+	Step       string          `json:"step"`
+	Turn       int             `json:"turn"`
+	CallName   string          `json:"callName"`
+	Arguments  json.RawMessage `json:"arguments,omitempty"`
+	Result     string          `json:"result"`
+	ResultRef  *events.Ref     `json:"resultRef,omitempty"`
+	DurationMS int64           `json:"duration"`
+	RetryCount int             `json:"retryCount"`
+	Timestamp  time.Time       `json:"timestamp"`
+	// Outcome is "finished", "failed" or "refused".
+	Outcome string `json:"outcome"`
+	Success bool   `json:"success"`
+	// Code of a refusal or class of a failure, and the guard rule that spoke.
+	Code string `json:"code,omitempty"`
+	Rule string `json:"rule,omitempty"`
+	Hint string `json:"hint,omitempty"`
+}
+
+// Outcomes of a call record.
+const (
+	OutcomeFinished = "finished"
+	OutcomeFailed   = "failed"
+	OutcomeRefused  = "refused"
+)
+
+// Gate is a place where a person decides (GATE-7).
+type Gate struct {
+	ID         string     `json:"id"`
+	Scope      string     `json:"scope"`
+	StepID     string     `json:"stepId"`
+	CallID     string     `json:"callId,omitempty"`
+	Status     GateStatus `json:"status"`
+	CreatedAt  time.Time  `json:"createdAt"`
+	ResolvedAt *time.Time `json:"resolvedAt"`
+	Hash       string     `json:"proposalHash"`
+	// Text a person reads, and the answer's author and reason.
+	Description string `json:"description"`
+	By          string `json:"by,omitempty"`
+	Reason      string `json:"reason,omitempty"`
+	Rule        string `json:"rule,omitempty"`
+	// Sequence of the gate.opened.
+	Sequence uint64 `json:"sequence"`
+	// Resolution is the sequence of the answer, 0 while pending; Input its position in the input stream.
+	Input      uint64 `json:"input,omitempty"`
+	Resolution uint64 `json:"resolution,omitempty"`
+}
+
+// GateStatus of a gate.
+type GateStatus string
+
+// The statuses of a gate.
+const (
+	GatePending  GateStatus = "pending"
+	GateApproved GateStatus = "approved"
+	GateRejected GateStatus = "rejected"
+)
+
+// Tokens used so far.
+type Tokens struct {
+	Input  int `json:"input"`
+	Output int `json:"output"`
+	Cached int `json:"cached"`
+}
+
+// Total of input and output.
+func (t Tokens) Total() int { return t.Input + t.Output }
+
+// MaxInputs bounds State.Inputs. A message is delivered again within minutes, not after so many others.
+const MaxInputs = 32
+
+// Took reports whether the message at that position of the input stream became a fact already.
+func (s *State) Took(input uint64) bool { return slices.Contains(s.Inputs, input) }
+
+// Step returns the step of that id, or nil.
+func (s *State) Step(id string) *Step {
+	if s.Plan == nil {
+		return nil
+	}
+	for _, st := range s.Plan.Steps {
+		if st.ID == id {
+			return st
+		}
+	}
+	return nil
+}
+
+// Gate returns the gate of that id, or nil.
+func (s *State) Gate(id string) *Gate {
+	for _, g := range s.Gates {
+		if g.ID == id {
+			return g
+		}
+	}
+	return nil
+}
+
+// GateFor returns the last gate opened for a step (call == "") or for a call, or nil.
+func (s *State) GateFor(step, call string) *Gate {
+	for i := len(s.Gates) - 1; i >= 0; i-- {
+		if g := s.Gates[i]; g.StepID == step && g.CallID == call {
+			return g
+		}
+	}
+	return nil
+}
+
+// Waiting returns the gates that have no answer yet.
+func (s *State) Waiting() []*Gate {
+	var w []*Gate
+	for _, g := range s.Gates {
+		if g.Status == GatePending {
+			w = append(w, g)
+		}
+	}
+	return w
+}
+
+// Turns returns the turns so far.
+func (s *State) Turns() List[Turn] {
+	if s.AgentLoopSnapshot == nil {
+		return List[Turn]{}
+	}
+	return s.AgentLoopSnapshot.Turns
+}
+
+// Agent returns the pinned definition of the agent a step is assigned to.
+func (s *State) Agent(name string) (events.Agent, bool) {
+	a, ok := s.Agents[name]
+	return a, ok
+}
+
+// StepsCompleted counts the completed steps and all steps.
+func (s *State) StepsCompleted() (done, total int) {
+	if s.Plan == nil {
+		return 0, 0
+	}
+	for _, st := range s.Plan.Steps {
+		if st.Status == events.StepIsCompleted {
+			done++
+		}
+	}
+	return done, len(s.Plan.Steps)
+}
+
+// BudgetLeft is the number of tool calls that may still be allowed (TOOL-9).
+func (s *State) BudgetLeft() int {
+	return max(0, s.Options.MaxToolCalls-s.TotalToolCalls-s.CallsHeld)
+}

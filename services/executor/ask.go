@@ -1,0 +1,181 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/core/prompt"
+	"github.com/inspan/inspan/internal/core/turn"
+	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// live is what is published as it comes, on the run's live subject; it is never stored.
+type live struct {
+	Event   string `json:"event"`
+	Step    string `json:"step_id"`
+	Turn    int    `json:"step_number,omitempty"`
+	Content string `json:"content,omitempty"`
+	Done    bool   `json:"done,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+func (r *Role) live(runID string, l live) {
+	if b, err := json.Marshal(l); err == nil {
+		r.cfg.Live.Publish(runID, b)
+	}
+}
+
+// ask makes the request and turns the answer into what the log can hold.
+func (r *Role) ask(ctx context.Context, s run.State, task turn.Task) (turn.Answer, error) {
+	agent, ok := s.Agent(task.Step.AssignedAgent)
+	if !ok {
+		return turn.Answer{}, fmt.Errorf("agent %s is not pinned in the run", task.Step.AssignedAgent)
+	}
+	model, name, err := r.cfg.Models.Model(agent.Model)
+	if err != nil {
+		return turn.Answer{}, err
+	}
+	req, err := r.request(ctx, s, task, agent, name)
+	if err != nil {
+		return turn.Answer{}, err
+	}
+	begin, number := time.Now(), s.Turns().Len()+1
+	answer, err := model.Ask(ctx, req, func(d llm.Delta) {
+		if d.Thinking != "" {
+			r.live(s.HarnessID, live{Event: "thinking", Step: task.Step.ID, Turn: number, Content: d.Thinking})
+		} else if d.Text != "" {
+			r.live(s.HarnessID, live{Event: "token", Step: task.Step.ID, Turn: number, Content: d.Text})
+		}
+	})
+	if err != nil {
+		return turn.Answer{}, err
+	}
+	r.live(s.HarnessID, live{Event: "token", Step: task.Step.ID, Turn: number, Done: true})
+	return r.keep(ctx, answer, task, time.Since(begin))
+}
+
+// request assembles what the model is asked. It is the same bytes for the same state.
+func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent events.Agent, name string) (llm.Request, error) {
+	brief := prompt.Brief(s, task.Step, s.Created.Task)
+	text, err := agentfile.Render(agent, agentfile.RenderInput{Task: brief, Variables: s.Created.Variables,
+		Station: s.Identity.Station, Run: s.HarnessID, Step: task.Step.ID, StepDescription: task.Step.Description, Workspace: s.Created.Workspace})
+	if err != nil {
+		return llm.Request{}, &llm.Error{Class: llm.Invalid, Err: err, Hint: "mend the agent's prompt or the task's variables"}
+	}
+	req := llm.Request{Model: name, System: prompt.System(text.System, agent.Tools, s.Created.Workspace),
+		Messages: []llm.Message{{Role: llm.User, Text: text.User}}, MaxOutputTokens: agent.MaxOutputTokens,
+		Temperature: agent.Temperature, Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID, Agent: agent.Name,
+			Turn: task.Number, Attempt: task.Attempt, Purpose: "turn"}}
+	for _, toolName := range agent.Tools {
+		if t, ok := r.cfg.Tools.Get(toolName); ok {
+			spec := t.Spec()
+			req.Tools = append(req.Tools, llm.Tool{Name: spec.Name, Description: spec.Description, Input: spec.Input})
+		}
+	}
+	for _, e := range prompt.Conversation(s, task.Step.ID) {
+		m, err := r.exchange(ctx, e)
+		if err != nil {
+			return llm.Request{}, err
+		}
+		req.Messages = append(req.Messages, m...)
+	}
+	return req, nil
+}
+
+// exchange turns one turn and its results into messages, fetching what was too large for the log.
+func (r *Role) exchange(ctx context.Context, e prompt.Exchange) ([]llm.Message, error) {
+	t := e.Turn
+	m := llm.Message{Role: llm.Assistant, Text: t.Text, Raw: t.Raw, Provider: t.Provider}
+	if t.RawRef != nil {
+		b, err := r.cfg.Blobs.Get(ctx, *t.RawRef)
+		if err != nil {
+			return nil, fmt.Errorf("message of turn %d: %w", t.Number, err)
+		}
+		m.Raw = b
+	}
+	if t.TextRef != nil {
+		b, err := r.cfg.Blobs.Get(ctx, *t.TextRef)
+		if err != nil {
+			return nil, fmt.Errorf("text of turn %d: %w", t.Number, err)
+		}
+		m.Text = string(b)
+	}
+	for _, c := range t.Calls {
+		input := c.Input
+		if c.InputRef != nil {
+			b, err := r.cfg.Blobs.Get(ctx, *c.InputRef)
+			if err != nil {
+				return nil, fmt.Errorf("arguments of call %s: %w", c.ID, err)
+			}
+			input = b
+		}
+		m.Calls = append(m.Calls, llm.Call{ID: c.ProviderID, Name: c.Tool, Input: input})
+	}
+	out := []llm.Message{m}
+	if len(e.Results) > 0 {
+		results := llm.Message{Role: llm.ToolResults}
+		for _, res := range e.Results {
+			results.Results = append(results.Results, llm.Result{CallID: res.ProviderID, Name: res.Tool, Output: res.Output, Failed: res.Failed})
+		}
+		out = append(out, results)
+	}
+	return out, nil
+}
+
+// keep stores what is too large for the log and returns the rest.
+func (r *Role) keep(ctx context.Context, a llm.Answer, task turn.Task, took time.Duration) (turn.Answer, error) {
+	if len(a.Calls) > events.MaxCallsPerTurn {
+		return turn.Answer{}, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("the model asked for %d calls at once, the limit is %d", len(a.Calls), events.MaxCallsPerTurn)}
+	}
+	d := events.TurnFinishedData{Text: a.Text, InputTokens: a.Usage.Input, OutputTokens: a.Usage.Output,
+		CachedTokens: a.Usage.CachedInput, FinishReason: string(a.Finish), Attempt: task.Attempt,
+		DurationMS: took.Milliseconds(), Model: a.Model, Provider: a.Provider, Raw: a.Raw}
+	var err error
+	if d.TextRef, err = r.offload(ctx, "text", []byte(a.Text), events.MaxInlineText); err != nil {
+		return turn.Answer{}, err
+	}
+	if d.TextRef != nil {
+		d.Text = strings.ToValidUTF8(a.Text[:events.MaxInlineText/2], "") + "\n... the whole text is stored"
+	}
+	if d.RawRef, err = r.offload(ctx, "message", a.Raw, events.MaxInlineRaw); err != nil {
+		return turn.Answer{}, err
+	}
+	if d.RawRef != nil {
+		d.Raw = nil
+	}
+	inline := 0
+	for i, c := range a.Calls {
+		rc := events.RequestedCall{ProviderID: c.ID, Tool: c.Name, Input: c.Input}
+		if rc.ProviderID == "" {
+			rc.ProviderID = "call-" + strconv.Itoa(task.Number) + "-" + strconv.Itoa(i+1)
+		}
+		// All calls of a turn share the room in its fact.
+		if rc.InputRef, err = r.offload(ctx, "input", c.Input, max(0, events.MaxInlineInput-inline)); err != nil {
+			return turn.Answer{}, err
+		}
+		if rc.InputRef != nil {
+			rc.Input = nil
+		}
+		inline += len(rc.Input)
+		d.Calls = append(d.Calls, rc)
+	}
+	return turn.Answer{Data: d, Text: d.Text}, nil
+}
+
+func (r *Role) offload(ctx context.Context, kind string, data []byte, limit int) (*events.Ref, error) {
+	if len(data) <= limit {
+		return nil, nil
+	}
+	ref, err := r.cfg.Blobs.Put(ctx, kind, data)
+	if err != nil {
+		return nil, fmt.Errorf("store %s of a turn: %w", kind, err)
+	}
+	return &ref, nil
+}

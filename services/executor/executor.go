@@ -1,0 +1,161 @@
+// Package executor is the role that takes model turns: it assembles the prompt, asks the model once, and says what
+// the model said.
+//
+// Promises: a turn is taken by the delivery of the very fact that made it owed, so that two deliveries never ask the
+// model twice. A request that fails is made again later, with the attempt counted in the log and no worker held.
+// Nothing of a run is kept here between two facts.
+package executor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/turn"
+	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// Models resolves "provider/name".
+type Models interface {
+	Model(ref string) (m llm.Model, name string, err error)
+}
+
+// Config holds what the role needs.
+type Config struct {
+	Ledger *reactor.Ledger
+	Timers reactor.Timers
+	Blobs  reactor.Blobs
+	Live   reactor.Live
+	// Ends may be nil; it ends model requests of runs that were stopped.
+	Ends   *reactor.Ends
+	Models Models
+	Tools  *tool.Registry
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Role is the executor.
+type Role struct{ cfg Config }
+
+var _ reactor.Role = (*Role)(nil)
+
+// New checks the configuration.
+func New(cfg Config) (*Role, error) {
+	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Blobs == nil || cfg.Live == nil || cfg.Models == nil || cfg.Tools == nil {
+		return nil, errors.New("executor needs a ledger, timers, blobs, live, models and tools")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Role{cfg: cfg}, nil
+}
+
+// Service implements reactor.Role.
+func (*Role) Service() events.Service { return events.Executor }
+
+// Input implements reactor.Role; the executor hears no outsiders.
+func (*Role) Input(context.Context, reactor.Message) error { return nil }
+
+// Fact implements reactor.Role.
+func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
+	if h.Kind == events.RunResumed {
+		return r.resume(ctx, h)
+	}
+	st := h.State.Step(h.Step)
+	if st == nil || st.Owed != h.Sequence && !st.Final {
+		return nil // the turn is not owed yet, or owed to another delivery
+	}
+	return r.serve(ctx, h.Run, h.Step, h.State)
+}
+
+// Due implements reactor.Role: a deferred request may be made again.
+func (r *Role) Due(ctx context.Context, runID, _, step string) error {
+	s, _, err := r.cfg.Ledger.State(ctx, runID)
+	if err != nil {
+		return err
+	}
+	return r.serve(ctx, runID, step, s)
+}
+
+// resume takes the turns that were owed when the run was paused, side by side.
+func (r *Role) resume(ctx context.Context, h reactor.Heard) error {
+	if h.State.Plan == nil {
+		return nil
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(h.State.Plan.Steps))
+	for i, st := range h.State.Plan.Steps {
+		if st.Status != events.StepIsRunning || (st.Owed == 0 || st.Owed > h.Sequence) && !st.Final {
+			continue
+		}
+		wg.Go(func() { errs[i] = r.serve(ctx, h.Run, st.ID, h.State) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// serve does what is owed to one step.
+func (r *Role) serve(ctx context.Context, runID, step string, s run.State) error {
+	duty := turn.Next(s, step, r.cfg.Now())
+	switch {
+	case duty.Ask != nil:
+		return r.take(ctx, s, *duty.Ask)
+	case len(duty.Say) > 0:
+		_, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+			return turn.Next(s, step, now).Say, nil
+		})
+		return err
+	case !duty.Wait.IsZero():
+		return r.cfg.Timers.Set(ctx, runID, "turn."+step, duty.Wait)
+	}
+	return nil
+}
+
+// take asks the model and says what came of it.
+func (r *Role) take(ctx context.Context, s run.State, task turn.Task) error {
+	ask, done := r.cfg.Ends.Context(ctx, s.HarnessID)
+	defer done()
+	answer, err := r.ask(ask, s, task)
+	if err != nil {
+		return r.failed(ctx, ask, s, task, err)
+	}
+	_, err = r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
+		return turn.Finish(s, task, answer), nil
+	})
+	if errors.Is(err, reactor.ErrTooLarge) {
+		return r.failed(ctx, ask, s, task, &llm.Error{Class: llm.Invalid, Err: err, Hint: "ask for less at once"})
+	}
+	return err
+}
+
+// failed records a request that was not answered. A request that ended because the run did, or this service, is not
+// a failure of the model.
+func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cause error) error {
+	if ctx.Err() != nil {
+		return cause
+	}
+	if ask.Err() != nil {
+		return nil
+	}
+	after, again := llm.Retryable(cause)
+	f := turn.Failure{Error: cause.Error(), Class: "permanent", Retryable: again, RetryAfter: after}
+	if e, ok := errors.AsType[*llm.Error](cause); ok {
+		f.Class = string(e.Class)
+	}
+	r.live(s.HarnessID, live{Event: "error", Step: task.Step.ID, Error: cause.Error()})
+	w, err := r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
+		return turn.Fail(s, task, f, now), nil
+	})
+	if err != nil {
+		return err
+	}
+	if st := w.State.Step(task.Step.ID); st != nil && !st.NotBefore.IsZero() {
+		return r.cfg.Timers.Set(ctx, s.HarnessID, "turn."+st.ID, st.NotBefore)
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+// Package gatekeeper is the role that permits: steps by the autonomy level, calls by the allowed set, the guard rules
+// and the budget, and both through people where a gate stands.
+//
+// Promises: closed by default; no verdict, no call. The first valid answer to a gate in log order wins. It holds no
+// worker and no memory while a gate waits.
+package gatekeeper
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/gate"
+	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/shell"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/events/ce"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// Config holds what the role needs.
+type Config struct {
+	Ledger *reactor.Ledger
+	Blobs  reactor.Blobs
+	// Tools tells effect classes and schemas; nothing is run here.
+	Tools *tool.Registry
+	// Rules of the station, between the built-in ones and the agent's.
+	Rules []events.Rule
+}
+
+// Role is the gatekeeper.
+type Role struct {
+	cfg Config
+	// sets caches the rule set of an agent definition by its digest.
+	sets sync.Map
+}
+
+var _ reactor.Role = (*Role)(nil)
+
+// New checks the configuration; a rule set that does not build is an error here, not later.
+func New(cfg Config) (*Role, error) {
+	if cfg.Ledger == nil || cfg.Tools == nil || cfg.Blobs == nil {
+		return nil, errors.New("gatekeeper needs a ledger, blobs and tools")
+	}
+	if _, err := guard.Build(cfg.Rules); err != nil {
+		return nil, fmt.Errorf("guard rules of the station: %w", err)
+	}
+	return &Role{cfg: cfg}, nil
+}
+
+// Service implements reactor.Role.
+func (*Role) Service() events.Service { return events.Gatekeeper }
+
+// Fact implements reactor.Role: whatever was heard, the question is what the state is owed.
+func (r *Role) Fact(ctx context.Context, h reactor.Heard) error { return r.look(ctx, h.Run, h.State) }
+
+// Due implements reactor.Role; the gatekeeper sets no timers.
+func (r *Role) Due(context.Context, string, string, string) error { return nil }
+
+func (r *Role) look(ctx context.Context, runID string, s run.State) error {
+	inputs, err := r.inputs(ctx, s)
+	if err != nil {
+		return err
+	}
+	_, err = r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+		return gate.Look(s, now, r.law(inputs))
+	})
+	return err
+}
+
+// inputs fetches the arguments that are too large to stand in the log, before the decision is made.
+func (r *Role) inputs(ctx context.Context, s run.State) (map[string]json.RawMessage, error) {
+	var large map[string]json.RawMessage
+	for id, c := range s.Open {
+		if c.Phase != run.CallRequested || c.InputRef == nil {
+			continue
+		}
+		b, err := r.cfg.Blobs.Get(ctx, *c.InputRef)
+		if err != nil {
+			return nil, fmt.Errorf("arguments of call %s: %w", id, err)
+		}
+		if large == nil {
+			large = map[string]json.RawMessage{}
+		}
+		large[id] = b
+	}
+	return large, nil
+}
+
+func (r *Role) law(large map[string]json.RawMessage) gate.Law {
+	return gate.Law{
+		Tool: func(name string) (gate.Tool, bool) {
+			t, ok := r.cfg.Tools.Get(name)
+			if !ok {
+				return gate.Tool{}, false
+			}
+			spec := t.Spec()
+			return gate.Tool{Effect: string(spec.EffectOf()), TimeoutMS: spec.TimeoutOf().Milliseconds()}, true
+		},
+		Check: r.cfg.Tools.Check,
+		Input: func(c *run.Call) (json.RawMessage, error) {
+			if c.InputRef == nil {
+				return c.Input, nil
+			}
+			if b, ok := large[c.ID]; ok {
+				return b, nil
+			}
+			return nil, errors.New("they were not fetched")
+		},
+		Rules:  r.rules,
+		Action: Action,
+	}
+}
+
+func (r *Role) rules(a events.Agent) (guard.Set, error) {
+	if set, ok := r.sets.Load(a.Digest); ok {
+		return set.(guard.Set), nil
+	}
+	set, err := guard.Build(r.cfg.Rules, a.Guards)
+	if err == nil {
+		r.sets.Store(a.Digest, set)
+	}
+	return set, err
+}
+
+// Action reads a call for the guards: the commands of a shell text, and the paths that leave the workspace.
+func Action(toolName string, input json.RawMessage) guard.Action {
+	a := guard.Action{Tool: toolName}
+	var args map[string]any
+	if err := json.Unmarshal(input, &args); err != nil {
+		a.Unclear = "the arguments are not a JSON object"
+		return a
+	}
+	if text, ok := args["command"].(string); ok {
+		parsed := shell.Parse(text)
+		a.Commands, a.Unclear = parsed.Commands, parsed.Unclear
+	}
+	for _, key := range []string{"path", "file", "dir"} {
+		if p, ok := args[key].(string); ok && leaves(p) {
+			a.Outside = append(a.Outside, p)
+		}
+	}
+	return a
+}
+
+// leaves reports whether a path leads out of the workspace by its text alone. Links are the sandbox's affair.
+func leaves(p string) bool {
+	clean := path.Clean(strings.ReplaceAll(p, `\`, "/"))
+	return strings.HasPrefix(clean, "/") || clean == ".." || strings.HasPrefix(clean, "../") || strings.HasPrefix(clean, "~")
+}
+
+// Input implements reactor.Role: the answer to a gate.
+func (r *Role) Input(ctx context.Context, m reactor.Message) error {
+	sub, ok := events.ParseRunSubject(m.Subject())
+	if !ok || len(sub.Rest) < 2 || len(sub.Rest) > 3 || sub.Rest[0] != "gate" || !events.ValidID(sub.Rest[1]) {
+		return reactor.Refuse("bad_subject", "answer on the answer_subject of the gate.opened fact", "nothing is known of the subject %q", m.Subject())
+	}
+	reply, err := readReply(m, sub)
+	if err != nil {
+		return err
+	}
+	w, err := r.cfg.Ledger.Write(ctx, sub.Run, func(s run.State, now time.Time) ([]events.Payload, error) {
+		return gate.Answer(s, now, reply)
+	})
+	if refused, is := errors.AsType[*gate.Refused](err); is {
+		return &reactor.Refusal{Code: refused.Code, Reason: refused.Reason, Hint: refused.Hint, Run: sub.Run}
+	}
+	if err != nil {
+		return err
+	}
+	return r.look(ctx, sub.Run, w.State)
+}
+
+func readReply(m reactor.Message, sub events.RunSubject) (gate.Reply, error) {
+	var a events.Answer
+	_, body, err := ce.Open(m.Data(), m.Header)
+	if err == nil {
+		err = ce.Strict(body, &a)
+	}
+	if err != nil {
+		return gate.Reply{}, &reactor.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(),
+			Hint: `send {"decision":"approve"} or {"decision":"reject","reason":"..."}`}
+	}
+	reply := gate.Reply{Gate: sub.Rest[1], Decision: a.Decision, Reason: clip(a.Reason, 2048), By: clip(a.By, 128),
+		Assurance: events.AssuranceNone, Hash: a.ProposalHash, Input: m.Seq()}
+	if len(sub.Rest) == 3 {
+		reply.By, reply.Assurance = sub.Rest[2], events.AssuranceSubject
+	}
+	if reply.By == "" {
+		reply.By = "unknown"
+	}
+	return reply, nil
+}
+
+func clip(s string, limit int) string {
+	if len(s) > limit {
+		return strings.ToValidUTF8(s[:limit], "")
+	}
+	return s
+}

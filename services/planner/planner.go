@@ -1,0 +1,160 @@
+// Package planner is the role that opens runs, makes plans, and says what follows from what is done.
+//
+// Promises: a task with the same id starts one run, for ever. What is refused is refused with the fault named. It
+// owns no run: everything it knows is in the log, and any replica goes on where another stopped.
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/lifecycle"
+	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/nearest"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/events/ce"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Agents finds agent definitions.
+type Agents interface {
+	// Agent returns reactor.ErrNotFound where there is none of that name.
+	Agent(ctx context.Context, name string) (events.Agent, error)
+	Names(ctx context.Context) ([]string, error)
+}
+
+// Models resolves "provider/name".
+type Models interface {
+	Model(ref string) (m llm.Model, name string, err error)
+}
+
+// Config holds what the role needs.
+type Config struct {
+	Station string
+	Ledger  *reactor.Ledger
+	Timers  reactor.Timers
+	Agents  Agents
+	Models  Models
+	// Isolation is "per_workflow" (default), "per_run" or "shared" (WS-2).
+	Isolation string
+	// Durability of the server, recorded in each run (SAFE-1).
+	Durability string
+}
+
+// Role is the planner.
+type Role struct{ cfg Config }
+
+var _ reactor.Role = (*Role)(nil)
+
+// New checks the configuration.
+func New(cfg Config) (*Role, error) {
+	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Agents == nil || cfg.Models == nil {
+		return nil, errors.New("planner needs a ledger, timers, agents and models")
+	}
+	switch cfg.Isolation {
+	case "":
+		cfg.Isolation = "per_workflow"
+	case "per_workflow", "per_run", "shared":
+	default:
+		return nil, fmt.Errorf("isolation mode %q: want per_workflow, per_run or shared", cfg.Isolation)
+	}
+	return &Role{cfg: cfg}, nil
+}
+
+// Service implements reactor.Role.
+func (*Role) Service() events.Service { return events.Planner }
+
+// Fact implements reactor.Role: what follows from the end of a step, a rejection or a resume.
+func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
+	decide := lifecycle.Progress
+	if h.Kind == events.GateRejected {
+		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Rejected(s) }
+	}
+	_, err := r.cfg.Ledger.Write(ctx, h.Run, decide)
+	return err
+}
+
+// Due implements reactor.Role: the run's time is up.
+func (r *Role) Due(ctx context.Context, runID, _, _ string) error {
+	w, err := r.cfg.Ledger.Write(ctx, runID, lifecycle.Timeout)
+	if err != nil {
+		return err
+	}
+	return r.setDeadline(ctx, w.State) // it came early: look again
+}
+
+// Input implements reactor.Role: tasks and controls.
+func (r *Role) Input(ctx context.Context, m reactor.Message) error {
+	if sub, ok := events.ParseRunSubject(m.Subject()); ok && len(sub.Rest) == 1 && sub.Rest[0] == "control" {
+		return r.control(ctx, m, sub.Run)
+	}
+	if t := strings.Split(m.Subject(), "."); len(t) >= 3 && t[2] == "task" {
+		return r.task(ctx, m)
+	}
+	return reactor.Refuse("bad_subject", "publish tasks on station.{station}.task and controls on station.{station}.run.{run}.control",
+		"nothing is known of the subject %q", m.Subject())
+}
+
+func (r *Role) setDeadline(ctx context.Context, s run.State) error {
+	at, ok := lifecycle.Deadline(s)
+	if !ok || s.Status.Ended() {
+		return nil
+	}
+	return r.cfg.Timers.Set(ctx, s.HarnessID, "run.deadline", at)
+}
+
+// control moves a run as a user asks.
+func (r *Role) control(ctx context.Context, m reactor.Message, runID string) error {
+	var c events.Control
+	_, body, err := ce.Open(m.Data(), m.Header)
+	if err == nil {
+		err = ce.Strict(body, &c)
+	}
+	if err != nil {
+		return named(runID, reactor.Refuse("bad_input", `send {"action":"pause"}; the actions are pause, resume, stop and autonomy`, "%v", err))
+	}
+	wish := lifecycle.Wish{By: orUnknown(c.By), Reason: c.Reason, Input: m.Seq()}
+	var decide reactor.Decide
+	switch c.Action {
+	case "pause":
+		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Pause(s, wish) }
+	case "resume", "start":
+		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Resume(s, wish) }
+	case "stop":
+		decide = func(s run.State, now time.Time) ([]events.Payload, error) { return lifecycle.Stop(s, now, wish) }
+	case "autonomy":
+		if c.Level < 1 || c.Level > 5 {
+			return named(runID, reactor.Refuse("bad_input", `send {"action":"autonomy","level":4}`, "level is %d, want 1 to 5", c.Level))
+		}
+		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Adjust(s, c.Level, wish) }
+	default:
+		known := []string{"pause", "resume", "stop", "autonomy"}
+		return named(runID, reactor.Refuse("bad_input", "did you mean "+nearest.Word(c.Action, known)+"? the actions are "+strings.Join(known, ", "), "unknown action %q", c.Action))
+	}
+	_, err = r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+		if s.Sequence == 0 {
+			return nil, named(runID, reactor.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q", runID))
+		}
+		return decide(s, now)
+	})
+	if move, ok := errors.AsType[*lifecycle.MoveError](err); ok {
+		return named(runID, reactor.Refuse("bad_move", "inspan inspect "+runID+" shows where it stands", "%s: %v", c.Action, move))
+	}
+	return err
+}
+
+func orUnknown(by string) string {
+	if by == "" {
+		return "unknown"
+	}
+	return by
+}
+
+func named(runID string, r *reactor.Refusal) *reactor.Refusal {
+	r.Run = runID
+	return r
+}

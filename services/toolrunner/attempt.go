@@ -1,0 +1,193 @@
+package toolrunner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// attempt carries out one attempt and records its end.
+func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte) error {
+	begin := time.Now()
+	result, err := r.run(ctx, s, a, input)
+	took := time.Since(begin)
+	if err != nil {
+		return r.failed(ctx, s.HarnessID, a, err, took)
+	}
+	done, err := r.keep(ctx, result, took)
+	if err != nil {
+		return r.failed(ctx, s.HarnessID, a, err, took)
+	}
+	return r.conclude(ctx, s.HarnessID, a, done)
+}
+
+func (r *Role) conclude(ctx context.Context, runID string, a call.Attempt, done call.Result) error {
+	return r.say(ctx, runID, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
+}
+
+// run lets the tool work inside the run's sandbox, for at most its time limit and not longer than the run lives.
+func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byte) (result tool.Result, err error) {
+	t, ok := r.cfg.Tools.Get(a.Call.Tool)
+	if !ok {
+		return tool.Result{}, tool.Fail(tool.Permanent, "this toolrunner does not have the tool", fmt.Errorf("no tool %q", a.Call.Tool))
+	}
+	work, done := r.cfg.Ends.Context(ctx, s.HarnessID)
+	defer done()
+	work, cancel := context.WithTimeout(work, timeout(t, a, input))
+	defer cancel()
+	env, shut, err := r.env(work, s, a)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	defer shut()
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = tool.Result{}, tool.Fail(tool.Permanent, "report this to the author of the tool", fmt.Errorf("tool %s broke: %v\n%s", a.Call.Tool, p, debug.Stack()))
+		}
+	}()
+	result, err = t.Run(work, tool.Call{ID: a.Call.ID, Key: r.key(s.HarnessID, a.Call.ID), Input: input, Env: env})
+	switch {
+	case errors.Is(context.Cause(work), reactor.ErrRunEnded):
+		return tool.Result{}, reactor.ErrRunEnded
+	case ctx.Err() == nil && errors.Is(work.Err(), context.DeadlineExceeded):
+		return tool.Result{}, tool.Fail(tool.Timeout, "give it more time, or less to do", fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
+	}
+	return result, err
+}
+
+// timeout of one attempt: what the arguments ask for, else what was permitted, else the tool's own.
+func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
+	if timed, ok := t.(tool.Timed); ok {
+		if d := timed.TimeoutFor(input); d > 0 {
+			return d
+		}
+	}
+	if a.Call.TimeoutMS > 0 {
+		return time.Duration(a.Call.TimeoutMS) * time.Millisecond
+	}
+	return t.Spec().TimeoutOf()
+}
+
+// env opens the sandbox of the run for one attempt.
+func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, func(), error) {
+	box, err := r.cfg.Boxes.Open(ctx, s, a.Call.Step)
+	if err != nil {
+		return tool.Env{}, nil, tool.Fail(tool.Permanent, "inspan doctor tells what this machine can run", err)
+	}
+	progress := func(stream string, chunk []byte) {
+		if b, err := json.Marshal(map[string]string{"event": "tool_output", "tool_id": a.Call.ID, "tool_name": a.Call.Tool,
+			"stream": stream, "content": strings.ToValidUTF8(string(chunk), "\uFFFD")}); err == nil {
+			r.cfg.Live.Publish(s.HarnessID, b)
+		}
+	}
+	shut := func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
+	}
+	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2}, shut, nil
+}
+
+// keep stores what is too large for the log and returns the rest.
+func (r *Role) keep(ctx context.Context, res tool.Result, took time.Duration) (call.Result, error) {
+	out := call.Result{Output: strings.ToValidUTF8(res.Output, "\uFFFD"), Success: !res.Failed, ExitCode: res.ExitCode, Took: took}
+	full := res.Full
+	if len(out.Output) > events.MaxInlineOutput {
+		if full == nil {
+			full = []byte(res.Output)
+		}
+		out.Output = strings.ToValidUTF8(out.Output[:events.MaxInlineOutput/2], "") + fmt.Sprintf("\n... truncated: %d bytes in all, the whole is stored", len(full))
+	}
+	if full != nil {
+		ref, err := r.cfg.Blobs.Put(ctx, "output", full)
+		if err != nil {
+			return call.Result{}, fmt.Errorf("store the output: %w", err)
+		}
+		out.Ref = &ref
+	}
+	return out, nil
+}
+
+// failed records a failed attempt and, where it will be made again, sets the timer for it. An attempt that ended
+// because its run did is recorded by nobody: the run has ended.
+func (r *Role) failed(ctx context.Context, runID string, a call.Attempt, cause error, took time.Duration) error {
+	if errors.Is(cause, reactor.ErrRunEnded) {
+		return nil
+	}
+	f := call.Failure{Error: clip(cause.Error()), Class: string(tool.ClassOf(cause)), Took: took}
+	if e, ok := errors.AsType[*tool.Error](cause); ok {
+		f.Hint, f.RetryAfter = e.Hint, e.RetryAfter
+	}
+	f.Transient = f.Class == string(tool.Transient)
+	w, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+		return call.Fail(s, a, f, now), nil
+	})
+	if err != nil {
+		return err
+	}
+	if c := w.State.Open[a.Call.ID]; c != nil && c.Phase == run.CallDeferred {
+		return r.cfg.Timers.Set(ctx, runID, "call."+c.ID, c.NotBefore)
+	}
+	return nil
+}
+
+const maxError = 8 << 10
+
+func clip(s string) string {
+	if len(s) > maxError {
+		s = s[:maxError] + "..."
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// verify asks a reconcilable tool whether the lost attempt took effect: then that is the result, else it is made
+// again. A tool that can not tell leaves the outcome unknown.
+func (r *Role) verify(ctx context.Context, s run.State, d call.Duty) error {
+	begin := time.Now()
+	done, result, err := r.ask(ctx, s, d)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, d) })
+	case !done:
+		return r.begin(ctx, s, d)
+	}
+	kept, err := r.keep(ctx, result, time.Since(begin))
+	if err != nil {
+		return err
+	}
+	kept.Reconciled = true
+	a := call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence, Sandbox: string(r.cfg.Boxes.ModeFor(s, d.Call.Step))}
+	return r.conclude(ctx, s.HarnessID, a, kept)
+}
+
+func (r *Role) ask(ctx context.Context, s run.State, d call.Duty) (bool, tool.Result, error) {
+	t, _ := r.cfg.Tools.Get(d.Call.Tool)
+	v, ok := t.(tool.Verifier)
+	if !ok {
+		return false, tool.Result{}, fmt.Errorf("tool %s can not verify", d.Call.Tool)
+	}
+	input, err := r.input(ctx, d.Call)
+	if err != nil {
+		return false, tool.Result{}, err
+	}
+	work, cancel := context.WithTimeout(ctx, tool.DefaultTimeout)
+	defer cancel()
+	env, shut, err := r.env(work, s, call.Attempt{Call: d.Call})
+	if err != nil {
+		return false, tool.Result{}, err
+	}
+	defer shut()
+	return v.Verify(work, tool.Call{ID: d.Call.ID, Key: r.key(s.HarnessID, d.Call.ID), Input: input, Env: env})
+}

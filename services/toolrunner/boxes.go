@@ -1,0 +1,102 @@
+package toolrunner
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Boxes opens the sandbox of a run: its directory below the workspace root, in the mode its agent asks for.
+type Boxes struct {
+	cfg BoxConfig
+}
+
+// BoxConfig says where workspaces are and which backends this machine has.
+type BoxConfig struct {
+	// Root is the absolute path of the workspace root.
+	Root string
+	// Backends by mode, only those that work on this machine. Auto is resolved before.
+	Backends map[sandbox.Mode]sandbox.Backend
+	// Default is the mode of agents that do not ask for one.
+	Default sandbox.Mode
+	// Missing says why a known mode is not among the backends.
+	Missing map[sandbox.Mode]error
+	// Env, ReadOnly and Writable are given to each sandbox.
+	Env, ReadOnly, Writable []string
+	// Cache is the absolute path below which each workspace has a cache of its own for build tools; empty means none.
+	Cache string
+}
+
+// NewBoxes checks the configuration and makes the workspace root.
+func NewBoxes(cfg BoxConfig) (*Boxes, error) {
+	if !filepath.IsAbs(cfg.Root) {
+		return nil, fmt.Errorf("workspace root %q is not an absolute path", cfg.Root)
+	}
+	if _, ok := cfg.Backends[cfg.Default]; !ok {
+		return nil, fmt.Errorf("default sandbox %q: %w", cfg.Default, sandbox.ErrUnavailable)
+	}
+	if err := os.MkdirAll(cfg.Root, 0o755); err != nil {
+		return nil, fmt.Errorf("workspace root: %w", err)
+	}
+	return &Boxes{cfg: cfg}, nil
+}
+
+// ModeFor tells which sandbox the calls of a step run in.
+func (b *Boxes) ModeFor(s run.State, step string) sandbox.Mode {
+	mode := b.cfg.Default
+	if st := s.Step(step); st != nil {
+		if m := s.Agents[st.AssignedAgent].Sandbox.Mode; m != "" && m != string(sandbox.Auto) {
+			mode = sandbox.Mode(m)
+		}
+	}
+	return mode
+}
+
+// Open makes the workspace if it is missing and opens a sandbox on it. Asking for a backend that this machine does
+// not have is an error, never another backend (SBX-20).
+func (b *Boxes) Open(ctx context.Context, s run.State, step string) (sandbox.Sandbox, error) {
+	mode := b.ModeFor(s, step)
+	backend, ok := b.cfg.Backends[mode]
+	if !ok {
+		if why := b.cfg.Missing[mode]; why != nil {
+			return nil, fmt.Errorf("sandbox %s: %w", mode, why)
+		}
+		return nil, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
+	}
+	dir, err := b.dir(b.cfg.Root, s.Created.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	cfg := sandbox.Config{ID: s.HarnessID, Workspace: dir, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
+	if b.cfg.Cache != "" {
+		cache, err := b.dir(b.cfg.Cache, s.Created.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Writable = append(append([]string{}, cfg.Writable...), cache)
+		cfg.Env = append(append([]string{}, cfg.Env...), "XDG_CACHE_HOME="+cache)
+	}
+	st := s.Step(step)
+	cfg.Network = mode == sandbox.Host || st != nil && s.Agents[st.AssignedAgent].Sandbox.Network
+	return backend.Open(ctx, cfg)
+}
+
+// dir makes a directory below a root without following links out of it.
+func (b *Boxes) dir(root, rel string) (string, error) {
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return "", fmt.Errorf("make %s: %w", root, err)
+	}
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return "", fmt.Errorf("open %s: %w", root, err)
+	}
+	defer r.Close()
+	if err := r.MkdirAll(rel, 0o755); err != nil {
+		return "", fmt.Errorf("make workspace %s: %w", rel, err)
+	}
+	return filepath.Join(root, filepath.FromSlash(rel)), nil
+}

@@ -1,0 +1,196 @@
+// Package toolrunner is the role that carries out tool calls.
+//
+// Promises: written before done, done before acknowledged. A call with effects begins only after this very delivery
+// has stored its call.started; its result counts only with that fence. A once call whose runner was lost is never
+// begun again. When a call's time is up or its run ends, the work itself is ended, not only the waiting for it.
+package toolrunner
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// Config holds what the role needs.
+type Config struct {
+	Ledger *reactor.Ledger
+	Timers reactor.Timers
+	Blobs  reactor.Blobs
+	Live   reactor.Live
+	Leases reactor.Leases
+	// Ends may be nil; it ends calls of runs that were stopped.
+	Ends  *reactor.Ends
+	Tools *tool.Registry
+	Boxes *Boxes
+	// Instance names this process; it holds the leases of the attempts it begins.
+	Instance string
+	// Key makes idempotency keys; the same for all toolrunners of a station.
+	Key []byte
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Role is the toolrunner.
+type Role struct {
+	cfg Config
+	mu  sync.Mutex
+	// busy counts the attempts under way by run and call, guarded by mu.
+	busy map[string]int
+}
+
+var _ reactor.Role = (*Role)(nil)
+
+// New checks the configuration.
+func New(cfg Config) (*Role, error) {
+	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Blobs == nil || cfg.Live == nil || cfg.Leases == nil || cfg.Tools == nil || cfg.Boxes == nil {
+		return nil, errors.New("toolrunner needs a ledger, timers, blobs, live, leases, tools and boxes")
+	}
+	if cfg.Instance == "" || len(cfg.Key) == 0 {
+		return nil, errors.New("toolrunner needs an instance name and a station key")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Role{cfg: cfg, busy: make(map[string]int)}, nil
+}
+
+// Service implements reactor.Role.
+func (*Role) Service() events.Service { return events.Toolrunner }
+
+// Input implements reactor.Role; the toolrunner hears no outsiders.
+func (*Role) Input(context.Context, reactor.Message) error { return nil }
+
+// Fact implements reactor.Role.
+func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
+	return r.serve(ctx, h.Run, h.Call, h.State)
+}
+
+// Due implements reactor.Role: a deferred call may be tried again.
+func (r *Role) Due(ctx context.Context, runID, _, callID string) error {
+	s, _, err := r.cfg.Ledger.State(ctx, runID)
+	if err != nil {
+		return err
+	}
+	return r.serve(ctx, runID, callID, s)
+}
+
+// watchEvery is how soon a call that another instance holds is looked at again.
+const watchEvery = 5 * time.Second
+
+// serve does what is owed to one call.
+func (r *Role) serve(ctx context.Context, runID, callID string, s run.State) error {
+	lease, err := r.lease(ctx, runID, s.Open[callID])
+	if err != nil {
+		return err
+	}
+	duty := call.Next(s, callID, r.cfg.Now(), lease)
+	switch duty.Kind {
+	case call.Begin:
+		return r.begin(ctx, s, duty)
+	case call.Verify:
+		return r.verify(ctx, s, duty)
+	case call.Wait:
+		return r.cfg.Timers.Set(ctx, runID, "call."+callID, duty.At)
+	case call.Watch:
+		return &reactor.Later{After: watchEvery}
+	case call.Unknown:
+		return r.say(ctx, runID, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, duty) })
+	case call.Exhausted:
+		return r.say(ctx, runID, func(s run.State, _ time.Time) []events.Payload { return call.GiveUp(s, duty) })
+	case call.Nothing:
+	}
+	return nil
+}
+
+func (r *Role) say(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) error {
+	_, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) { return decide(s, now), nil })
+	return err
+}
+
+// lease tells whether the instance that began a call still works on it.
+func (r *Role) lease(ctx context.Context, runID string, c *run.Call) (call.Lease, error) {
+	if c == nil || c.Phase != run.CallStarted {
+		return call.Lease{}, nil
+	}
+	if c.Runner == r.cfg.Instance {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return call.Lease{Held: r.busy[runID+"/"+c.ID] > 0}, nil
+	}
+	alive, err := r.cfg.Leases.Alive(ctx, c.Runner)
+	if err != nil {
+		return call.Lease{}, fmt.Errorf("lease of %s: %w", c.Runner, err)
+	}
+	return call.Lease{Held: alive}, nil
+}
+
+// hold marks a call as worked on by this instance until the function returned is called.
+func (r *Role) hold(runID, callID string) func() {
+	key := runID + "/" + callID
+	r.mu.Lock()
+	r.busy[key]++
+	r.mu.Unlock()
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.busy[key]--; r.busy[key] <= 0 {
+			delete(r.busy, key)
+		}
+	}
+}
+
+// begin announces an attempt, carries it out and says what came of it. Only the Write that stored call.started gives
+// the right to act; where the announcement was made by somebody else, this delivery is done.
+func (r *Role) begin(ctx context.Context, s run.State, d call.Duty) error {
+	defer r.hold(s.HarnessID, d.Call.ID)()
+	a := call.Attempt{Call: d.Call, Number: d.Attempt, Sandbox: string(r.cfg.Boxes.ModeFor(s, d.Call.Step))}
+	input, err := r.input(ctx, d.Call)
+	if err != nil {
+		return err
+	}
+	if call.NeedsStart(d.Call.Effect) {
+		w, err := r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
+			return call.Start(s, d, r.cfg.Instance, a.Sandbox, events.Preview(input)), nil
+		})
+		if err != nil {
+			return err
+		}
+		said, mine := w.Wrote(events.CallStarted)
+		if !mine {
+			return nil
+		}
+		a.Fence = said.Sequence
+	} else {
+		a.Fence = d.Call.Fence
+	}
+	return r.attempt(ctx, s, a, input)
+}
+
+func (r *Role) input(ctx context.Context, c run.Call) ([]byte, error) {
+	if c.InputRef == nil {
+		return c.Input, nil
+	}
+	b, err := r.cfg.Blobs.Get(ctx, *c.InputRef)
+	if err != nil {
+		return nil, fmt.Errorf("arguments of call %s: %w", c.ID, err)
+	}
+	return b, nil
+}
+
+// key is the idempotency key of a call: the same for each of its attempts, and unguessable without the station key.
+func (r *Role) key(runID, callID string) string {
+	h := hmac.New(sha256.New, r.cfg.Key)
+	h.Write([]byte(runID + "|" + callID))
+	return hex.EncodeToString(h.Sum(nil))
+}
