@@ -1,10 +1,12 @@
 package agentfile
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -41,7 +43,7 @@ func Parse(name string, data []byte) (events.Agent, []Warning, error) {
 // parsing collects what is found out about one file.
 type parsing struct {
 	file     string
-	errs     []error
+	errs     []*Error
 	warnings []Warning
 }
 
@@ -65,7 +67,15 @@ func (p *parsing) warn(w Warning) {
 	p.warnings = append(p.warnings, w)
 }
 
-func (p *parsing) err() error { return errors.Join(p.errs...) }
+// err joins what is wrong in the order of the file.
+func (p *parsing) err() error {
+	slices.SortStableFunc(p.errs, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
+	all := make([]error, len(p.errs))
+	for i, e := range p.errs {
+		all[i] = e
+	}
+	return errors.Join(all...)
+}
 
 func (p *parsing) parse(name string, data []byte) events.Agent {
 	if !events.ValidID(name) {
@@ -79,15 +89,13 @@ func (p *parsing) parse(name string, data []byte) events.Agent {
 		p.failErr(err)
 		return events.Agent{}
 	}
-	root, err := readTree(front, 2)
+	root, err := readTree(strings.ReplaceAll(front, "\r\n", "\n"), 2)
 	if err != nil {
 		p.failErr(err)
 		return events.Agent{}
 	}
 	direct := p.normalise(root)
-	if len(p.errs) == 0 {
-		p.walk(root, agentShape(), inForce)
-	}
+	p.walk(root, agentShape(), inForce)
 	if _, err := parseTemplate(body, bodyLine); err != nil {
 		p.failErr(err)
 	}

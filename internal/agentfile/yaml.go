@@ -3,11 +3,13 @@ package agentfile
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"regexp"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
 // Limits of the frontmatter's tree.
@@ -67,16 +69,17 @@ func (n *node) child(key string) *node {
 
 // readTree parses the frontmatter. first is the line of the file that it begins at.
 func readTree(src string, first int) (root *node, err error) {
-	if err := checkNesting(src, first); err != nil {
-		return nil, err
-	}
 	// The parser is somebody else's and the bytes are a stranger's: a panic in it must not end the process.
 	defer func() {
 		if p := recover(); p != nil {
 			root, err = nil, &Error{Code: CodeYAML, Line: first, Message: "the frontmatter can not be parsed", Hint: "simplify it"}
 		}
 	}()
-	file, err := parser.ParseBytes([]byte(src), 0)
+	tokens := lexer.Tokenize(src)
+	if err := checkNesting(tokens, first); err != nil {
+		return nil, err
+	}
+	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return nil, syntaxError(err, first)
 	}
@@ -103,17 +106,25 @@ func readTree(src string, first int) (root *node, err error) {
 	return root, nil
 }
 
-// checkNesting bounds the depth before the recursive parser sees the text. It counts openings a line may hold
-// outside of quotes only roughly, so its limit is well above maxDepth.
-func checkNesting(src string, first int) error {
-	depth := 0
-	for i, line := range strings.Split(src, "\n") {
-		if strings.Count(line, "- ")+strings.Count(line, "? ")+strings.Count(line, ": ") > 20*maxDepth {
-			return tooDeep("", first+i)
+// checkNesting bounds the depth before the recursive parser sees the tokens. Blocks that nest by indentation are
+// bounded by MaxFrontmatter, since each level costs a column on every line below it.
+func checkNesting(tokens token.Tokens, first int) error {
+	flow, entries, line := 0, 0, 0
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			line, entries = t.Position.Line, 0
 		}
-		depth = max(0, depth+strings.Count(line, "[")+strings.Count(line, "{")-strings.Count(line, "]")-strings.Count(line, "}"))
-		if open := strings.Count(line, "[") + strings.Count(line, "{"); depth > 8*maxDepth || open > 20*maxDepth {
-			return tooDeep("", first+i)
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			flow++
+		case token.SequenceEndType, token.MappingEndType:
+			flow--
+		case token.SequenceEntryType, token.MappingKeyType:
+			entries++
+		default:
+		}
+		if flow > maxDepth || entries > maxDepth {
+			return tooDeep("", line+first-1)
 		}
 	}
 	return nil
@@ -202,6 +213,9 @@ func (r *treeReader) pairs(n *node, values []*ast.MappingValueNode, depth int) e
 			return err
 		}
 		path := join(n.path, key)
+		if len(key) > maxPattern {
+			return &Error{Code: CodeLimit, Line: line, Path: path, Message: "the key is too long", Expected: fmt.Sprintf("at most %d bytes", maxPattern), Actual: fmt.Sprint(len(key))}
+		}
 		if seen[key] {
 			return &Error{Code: CodeDuplicate, Line: line, Path: path, Message: "the key is there twice"}
 		}
@@ -228,7 +242,18 @@ func keyOf(k ast.MapKeyNode, path string, line int) (string, error) {
 	return "", &Error{Code: CodeYAML, Line: line, Path: path, Message: "a key must be plain text", Hint: "quote a key that begins with *, & or !"}
 }
 
+// mostPath bounds the paths of a deep tree with long keys.
+const mostPath = 256
+
+var plainKey = regexp.MustCompile(`^[!-~]{1,80}$`)
+
 func join(path, key string) string {
+	if len(path) > mostPath {
+		return path
+	}
+	if !plainKey.MatchString(key) {
+		key = shown(key)
+	}
 	if path == "" {
 		return key
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -67,16 +68,35 @@ type shelf struct {
 	values map[string][]byte
 }
 
+var errNoKey = errors.New("the key is empty: want tokens joined by dots")
+
 // Put implements reactor.Shelf.
 func (s *shelf) Put(ctx context.Context, key string, value []byte) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if key == "" {
-		return fmt.Errorf("put: the key is empty")
+		return errNoKey
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.values[key] = bytes.Clone(value)
+	return nil
+}
+
+// Create implements reactor.Shelf.
+func (s *shelf) Create(ctx context.Context, key string, value []byte) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if key == "" {
+		return errNoKey
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.values[key]; ok {
+		return fmt.Errorf("key %s: %w", key, reactor.ErrExists)
+	}
 	s.values[key] = bytes.Clone(value)
 	return nil
 }

@@ -195,7 +195,12 @@ func (l *Ledger) say(ctx context.Context, p *page, answer []events.Payload, w *W
 		if err != nil {
 			return false, err
 		}
-		next, err := p.state.ApplyFact(fact, payload, run.HashOf(stored))
+		// The state is the fold of the stored bytes: encoding may have changed what is in hand, and the caller keeps it.
+		written, err := fact.Payload()
+		if err != nil {
+			return false, err
+		}
+		next, err := p.state.ApplyFact(fact, written, run.HashOf(stored))
 		if err != nil {
 			return false, fmt.Errorf("decision of %s does not fit: %w", l.cfg.By, err)
 		}
@@ -229,7 +234,7 @@ func (l *Ledger) compose(p *page, payload events.Payload) (events.Fact, []byte, 
 	}
 	f := events.Fact{
 		SpecVersion: "1.0", ID: l.newID(), Source: events.Source(l.cfg.Station, l.cfg.By), Type: payload.Kind().Type(),
-		Subject: p.id, Time: l.cfg.Now().UTC(), ContentType: "application/json", Identity: id,
+		Subject: p.id, Time: l.cfg.Now().UTC().Round(0), ContentType: "application/json", Identity: id,
 		Sequence: p.state.Sequence + 1, PrevHash: p.state.Hash, Data: data,
 	}
 	b, err := f.Encode()

@@ -59,12 +59,12 @@ func New(cfg Config) (*Model, error) {
 		return nil, &llm.Error{Class: llm.Auth, Err: fmt.Errorf("anthropic: %w", err), Hint: "set " + KeyEnv + " again"}
 	}
 	if err := wire.CheckBaseURL(cfg.BaseURL); err != nil {
-		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("anthropic: %w", err)}
+		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("anthropic: %w", err), Hint: "correct the base url of anthropic"}
 	}
 	opts := []option.RequestOption{
 		option.WithoutEnvironmentDefaults(),
 		option.WithHTTPClient(wire.Client(cfg.HTTPClient)),
-		option.WithMaxRetries(0),
+		
 	}
 	if cfg.APIKey != "" {
 		opts = append(opts, option.WithAPIKey(cfg.APIKey))

@@ -65,7 +65,7 @@ func New(cfg Config) (*Model, error) {
 		return nil, &llm.Error{Class: llm.Auth, Err: fmt.Errorf("openai: %w", err), Hint: "set " + KeyEnv + " again"}
 	}
 	if err := wire.CheckBaseURL(cfg.BaseURL); err != nil {
-		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("openai: %w", err)}
+		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("openai: %w", err), Hint: "correct the base url of openai"}
 	}
 	opts := []option.RequestOption{
 		option.WithEnvironmentProduction(),

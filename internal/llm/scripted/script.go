@@ -101,9 +101,14 @@ func Load(path string) (*Model, error) {
 		return nil, fmt.Errorf("load script %s: %w", name, err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxScriptBytes+1))
+	return Read(name, f)
+}
+
+// Read reads the script called name from r.
+func Read(name string, r io.Reader) (*Model, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxScriptBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("load script %s: %w", name, err)
+		return nil, fmt.Errorf("read script %s: %w", name, err)
 	}
 	return Parse(name, b)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/llm/llmtest"
 	"github.com/inspan/inspan/internal/llm/scripted"
 )
 
@@ -320,6 +321,27 @@ func FuzzParse(f *testing.F) {
 		a, err := m.Ask(ctx, ask("fix", 1, 1, "out"), nil)
 		if err == nil && !json.Valid(a.Raw) {
 			t.Errorf("got raw %q, want JSON", a.Raw)
+		}
+	})
+}
+
+func TestExam(t *testing.T) {
+	t.Parallel()
+	m := load(t)
+	for _, req := range []llm.Request{ask("fix", 1, 2), ask("fix", 3, 1, "FAIL"), ask("fix", 9, 1, "PASS")} {
+		if a := llmtest.Sound(t, m, req); a.Provider != scripted.Provider {
+			t.Errorf("got provider %q", a.Provider)
+		}
+		llmtest.Ends(t, m, req)
+	}
+	t.Run("a context that ends in the middle of a stream", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		pieces := 0
+		a, err := m.Ask(ctx, ask("fix", 1, 2), func(llm.Delta) { pieces++; cancel() })
+		if !errors.Is(err, context.Canceled) || a.Raw != nil || pieces != 1 {
+			t.Errorf("got %+v, %v after %d pieces", a, err, pieces)
 		}
 	})
 }

@@ -150,6 +150,37 @@ func Shelf(t *testing.T, open func(t *testing.T) reactor.Shelf) {
 			t.Fatalf("get: got %q, %v; want two", got, err)
 		}
 	})
+	t.Run("DEPL-2 of those who create a key one succeeds, and its value stays", func(t *testing.T) {
+		t.Parallel()
+		key := unique("k") + ".first"
+		ctx := within(t)
+		errs := make([]error, 8)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() { errs[i] = s.Create(ctx, key, fmt.Append(nil, i)) })
+		}
+		wg.Wait()
+		winner := -1
+		for i, err := range errs {
+			switch {
+			case err == nil && winner >= 0:
+				t.Fatalf("creators %d and %d both succeeded", winner, i)
+			case err == nil:
+				winner = i
+			case !errors.Is(err, reactor.ErrExists):
+				t.Fatalf("creator %d: got %v, want ErrExists", i, err)
+			}
+		}
+		if got, err := s.Get(ctx, key); winner < 0 || err != nil || string(got) != fmt.Sprint(winner) {
+			t.Fatalf("get: got %q, %v; want the value of creator %d", got, err, winner)
+		}
+		if err := s.Delete(ctx, key); err != nil {
+			t.Fatalf("delete: %v", err)
+		}
+		if err := s.Create(ctx, key, []byte("again")); err != nil {
+			t.Errorf("create after delete: %v", err)
+		}
+	})
 	t.Run("LIFE-8 keys are listed by prefix, without the deleted ones", func(t *testing.T) {
 		t.Parallel()
 		base := unique("k")

@@ -118,14 +118,10 @@ func (b *Box) Command(cmd sandbox.Cmd) (Process, error) {
 // Destroy ends all commands, closes the workspace and removes the private directory. It may be called again, also
 // after an error.
 func (b *Box) Destroy(ctx context.Context) error {
-	first, err := b.End(ctx)
-	if err != nil {
+	if err := b.End(ctx); err != nil {
 		return fmt.Errorf("destroy sandbox %s: %w", b.cfg.ID, err)
 	}
-	if first {
-		err = b.files.Close()
-	}
-	if err = errors.Join(err, b.removePrivate()); err != nil {
+	if err := errors.Join(b.files.Close(), b.removePrivate()); err != nil {
 		return fmt.Errorf("destroy sandbox %s: %w", b.cfg.ID, err)
 	}
 	return nil

@@ -45,12 +45,11 @@ func (l *Life) leave(id int) {
 	}
 }
 
-// End refuses further commands, ends the running ones and waits until they are gone or ctx ends. The first call
-// returns first == true; a later one only waits.
-func (l *Life) End(ctx context.Context) (first bool, err error) {
+// End refuses further commands, ends the running ones and waits until they are gone or ctx ends. It may be called
+// again: a later call only waits.
+func (l *Life) End(ctx context.Context) error {
 	l.mu.Lock()
-	first = !l.ended
-	if first {
+	if !l.ended {
 		l.ended = true
 		l.idle = make(chan struct{})
 		if len(l.cancels) == 0 {
@@ -64,13 +63,13 @@ func (l *Life) End(ctx context.Context) (first bool, err error) {
 	l.mu.Unlock()
 	select {
 	case <-idle:
-		return first, nil
+		return nil
+	default:
+	}
+	select {
+	case <-idle:
+		return nil
 	case <-ctx.Done():
-		select {
-		case <-idle:
-			return first, nil
-		default:
-			return first, fmt.Errorf("wait for the sandbox's commands to end: %w", ctx.Err())
-		}
+		return fmt.Errorf("wait for the sandbox's commands to end: %w", ctx.Err())
 	}
 }

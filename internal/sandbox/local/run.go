@@ -142,7 +142,7 @@ type pipes struct {
 }
 
 func openPipes(p Process) (*pipes, error) {
-	s := &pipes{shared: p.Stdout != nil && same(p.Stdout, p.Stderr)}
+	s := &pipes{shared: p.Stdout != nil && Same(p.Stdout, p.Stderr)}
 	var err error
 	open := func(wanted, reads bool) (child, ours *os.File) {
 		if err != nil {
@@ -256,8 +256,8 @@ func closeFile(f *os.File) {
 	}
 }
 
-// same reports whether two writers are one; writers of types that can not be compared never are.
-func same(a, b io.Writer) (is bool) {
+// Same reports whether two writers are one; writers of types that can not be compared never are.
+func Same(a, b io.Writer) (is bool) {
 	defer func() {
 		if recover() != nil {
 			is = false

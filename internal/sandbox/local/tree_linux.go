@@ -97,6 +97,36 @@ func (t *tree) killRound(young bool) int {
 	return len(handles)
 }
 
+// EndNamespace kills the first process of a pid namespace, given by its id out here, and waits for it: the kernel
+// ends it only after all others in the namespace are gone. Any other process is left alone.
+func EndNamespace(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // gone already
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if !firstOfNamespace(pid) {
+		return
+	}
+	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	waitGone(fd, time.Now().Add(killWait))
+}
+
+// firstOfNamespace reads NSpid of proc_pid_status(5): the ids of a process in each namespace, the innermost last.
+func firstOfNamespace(pid int) bool {
+	data, err := os.ReadFile(procPath(pid, "status"))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(data)) {
+		if ids, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			list := strings.Fields(ids)
+			return len(list) > 1 && list[len(list)-1] == "1"
+		}
+	}
+	return false
+}
+
 // waitGone waits until the process of a handle has ended, or the deadline.
 func waitGone(fd int, deadline time.Time) {
 	for {

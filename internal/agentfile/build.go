@@ -1,0 +1,201 @@
+package agentfile
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+var (
+	modelRule = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}/[^\s/][^\s]{0,199}$`)
+	toolRule  = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
+	mcpRule   = regexp.MustCompile(`^mcp:[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_*?.-]{1,64}$`)
+)
+
+// build fills the agent from a tree that the schema has seen. What the schema refused is left at zero.
+func (p *parsing) build(root *node, name string) events.Agent {
+	a := events.Agent{Name: p.name(root, name), Model: p.model(root), Tools: p.tools(root.child("tools"))}
+	a.Description = root.get("description").str()
+	a.Plan = root.get("plan").str()
+	if t := root.get("config", "temperature"); t != nil {
+		if v, err := strconv.ParseFloat(t.text, 64); err == nil {
+			a.Temperature = &v
+		}
+	}
+	a.MaxOutputTokens = root.get("config", "maxOutputTokens").whole()
+	a.Autonomy = root.get("harness", "autonomy").whole()
+	a.MaxSteps = root.get("harness", "max_steps").whole()
+	a.MaxToolCalls = root.get("harness", "budget", "tool_calls").whole()
+	a.TimeoutMS = root.get("harness", "timeout").milliseconds()
+	if n := root.get("harness", "retry", "max_retries"); n != nil {
+		v := n.whole()
+		a.Retry.MaxRetries = &v
+	}
+	a.Retry.BaseBackoffMS = root.get("harness", "retry", "base_backoff").milliseconds()
+	a.Guards = p.guards(root)
+	a.Sandbox = p.sandbox(root)
+	return a
+}
+
+// str returns the text of a value, "" where it is absent or no text.
+func (n *node) str() string {
+	if n == nil || n.kind != isText {
+		return ""
+	}
+	return n.text
+}
+
+// whole returns the number of a value, 0 where it is absent or no whole number.
+func (n *node) whole() int {
+	if n == nil || n.kind != isInt {
+		return 0
+	}
+	v, err := strconv.Atoi(n.text)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// milliseconds returns the duration of a value, 0 where it is absent or none. Less than one is rounded up.
+func (n *node) milliseconds() int64 {
+	d, err := time.ParseDuration(n.str())
+	if err != nil {
+		return 0
+	}
+	return (d + time.Millisecond - 1).Milliseconds()
+}
+
+func (n *node) yes() bool { return n != nil && n.kind == isBool && n.text == "true" }
+
+func (n *node) words() []string {
+	if n == nil {
+		return nil
+	}
+	var out []string
+	for _, item := range n.items {
+		out = append(out, item.str())
+	}
+	return out
+}
+
+func (p *parsing) name(root *node, name string) string {
+	n := root.child("name")
+	if n != nil && n.kind == isText && n.text != name {
+		p.fail(&Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the name is not that of the file", Expected: shown(name), Actual: shown(n.text), Hint: "rename the file or the agent"})
+	}
+	return name
+}
+
+// model checks the reference of the model (LOOP-16).
+func (p *parsing) model(root *node) string {
+	n := root.child("model")
+	if n == nil {
+		p.fail(&Error{Code: CodeMissing, Path: "model", Message: "the key is missing", Expected: "provider/name", Hint: "for example model: anthropic/claude-sonnet-4-20250514"})
+		return ""
+	}
+	if n.kind != isText || modelRule.MatchString(n.text) {
+		return n.str()
+	}
+	e := &Error{Code: CodeValue, Line: n.line, Path: n.path, Message: "the value is not the name of a model", Expected: "provider/name", Actual: shown(n.text), Hint: "for example anthropic/claude-sonnet-4-20250514"}
+	if strings.HasPrefix(n.text, "tier:") || strings.HasPrefix(n.text, "runtime:") {
+		e.Hint = "tiers and runtimes do not exist yet; name a model"
+	}
+	p.fail(e)
+	return ""
+}
+
+// tools keeps the order of the file; the names are those that the agent may see and call (TOOL-14).
+func (p *parsing) tools(n *node) []string {
+	if n == nil {
+		return nil
+	}
+	var out []string
+	for _, t := range n.items {
+		if t.kind != isText {
+			continue
+		}
+		mcp := mcpRule.MatchString(t.text)
+		switch {
+		case !mcp && !toolRule.MatchString(t.text):
+			p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the value is not the name of a tool", Expected: "1 to 64 characters of a-z 0-9 _, or mcp:server/tool", Actual: shown(t.text), Hint: "name each tool; patterns are for mcp only"})
+			continue
+		case slices.Contains(out, t.text):
+			p.fail(&Error{Code: CodeDuplicate, Line: t.line, Path: t.path, Message: "the tool is named twice", Actual: shown(t.text), Hint: "remove one; read_file is read, write_file is write, edit_file is edit"})
+			continue
+		case mcp:
+			p.warn(Warning{Code: CodeNoEffect, Line: t.line, Path: t.path, Message: "accepted, has no effect yet", Hint: "there are no MCP tools yet: the agent will not see " + t.text})
+		}
+		out = append(out, t.text)
+	}
+	return out
+}
+
+// sandbox joins sandbox.mode and workspace.mode into one setting (C26). workspace.mode: sandbox is auto without
+// host, so it never becomes host in silence: it is the local isolating backend.
+func (p *parsing) sandbox(root *node) events.Sandbox {
+	mode, ws := root.get("sandbox", "mode"), root.get("workspace", "mode")
+	out := events.Sandbox{Mode: mode.str(), Network: root.get("sandbox", "network", "enabled").yes()}
+	if hosts := root.get("sandbox", "network", "allowed_hosts"); hosts != nil {
+		out.Network = false
+	}
+	conflict := func() {
+		p.fail(&Error{Code: CodeConflict, Line: ws.line, Path: ws.path, Message: "workspace.mode and sandbox.mode differ", Expected: "one that goes with sandbox.mode " + out.Mode, Actual: shown(ws.text), Hint: "leave workspace.mode out"})
+	}
+	switch ws.str() {
+	case "host":
+		if out.Mode != "" && out.Mode != "host" && out.Mode != "auto" {
+			conflict()
+		}
+		out.Mode = "host"
+	case "sandbox":
+		if out.Mode == "host" {
+			conflict()
+		}
+		if out.Mode == "" || out.Mode == "auto" {
+			out.Mode = "bwrap"
+			p.warn(Warning{Code: CodeAlias, Line: ws.line, Path: ws.path, Message: "is another spelling of sandbox.mode: bwrap", Hint: "write sandbox.mode"})
+		}
+	}
+	return out
+}
+
+// guards are the rules of the file in its order, then those of permissions.bash (formats: rules that agree are
+// decided by deny > ask > allow, so their order carries no meaning).
+func (p *parsing) guards(root *node) []events.Rule {
+	var out []events.Rule
+	seen := map[string]bool{}
+	if g := root.child("guards"); g != nil {
+		for _, n := range g.items {
+			r, ok := p.rule(n)
+			if !ok {
+				continue
+			}
+			if seen[r.ID] {
+				p.fail(&Error{Code: CodeDuplicate, Line: n.line, Path: n.path, Message: "two rules have the id " + shown(r.ID), Hint: "give each rule its own id"})
+			}
+			seen[r.ID] = true
+			out = append(out, r)
+		}
+	}
+	bash := root.get("permissions", "bash")
+	if bash == nil {
+		return out
+	}
+	for i, pr := range bash.pairs {
+		r := events.Rule{ID: fmt.Sprintf("permissions-bash-%d", i+1), Tool: "bash", Match: events.Match{Glob: pr.key}, Action: pr.value.str()}
+		switch {
+		case seen[r.ID]:
+			p.fail(&Error{Code: CodeDuplicate, Line: pr.line, Path: pr.value.path, Message: "a rule under guards has the id " + r.ID, Hint: "give that rule another id"})
+		case strings.TrimSpace(pr.key) == "" || len(pr.key) > maxPattern:
+			p.fail(&Error{Code: CodeValue, Line: pr.line, Path: bash.path, Message: "the pattern is not permitted", Expected: fmt.Sprintf("1 to %d bytes", maxPattern), Actual: shown(pr.key)})
+		}
+		out = append(out, r)
+	}
+	return out
+}

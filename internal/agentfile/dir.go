@@ -1,0 +1,91 @@
+package agentfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sort"
+	"strings"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// MaxAgents is the most agents of one directory.
+const MaxAgents = 1024
+
+// LoadDir reads every file of a directory whose name ends in ".prompt"; directories below it are not looked at. A
+// link is followed only where it stays inside the directory. The error joins what is wrong in all files, each with
+// its file's name; the map holds the agents that are sound also then, and the caller decides whether to go on.
+func LoadDir(dir string) (map[string]events.Agent, []Warning, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the directory of agents: %w", err)
+	}
+	defer root.Close()
+	names, err := promptFiles(root)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the directory of agents %s: %w", dir, err)
+	}
+	agents := map[string]events.Agent{}
+	var warnings []Warning
+	var errs []error
+	for _, name := range names {
+		data, err := readFile(root, name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		a, warned, err := Parse(name, data)
+		warnings = append(warnings, warned...)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		agents[a.Name] = a
+	}
+	return agents, warnings, errors.Join(errs...)
+}
+
+func promptFiles(root *os.Root) ([]string, error) {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), Ext) && !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) > MaxAgents {
+		return nil, &Error{Code: CodeLimit, Message: "there are too many agents in one directory", Expected: fmt.Sprintf("at most %d", MaxAgents), Actual: fmt.Sprint(len(names))}
+	}
+	sort.Strings(names)
+	return names, nil
+}
+
+// readFile reads a regular file. Its kind is looked at before it is opened, so that a pipe is never waited for.
+func readFile(root *os.Root, name string) ([]byte, error) {
+	unreadable := func(err error) error {
+		return &Error{Code: CodeFile, File: name, Message: "the file can not be read: " + err.Error(), Hint: "put the file itself into the directory"}
+	}
+	info, err := root.Stat(name)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &Error{Code: CodeFile, File: name, Message: "not a regular file", Actual: info.Mode().Type().String()}
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return data, nil
+}

@@ -1,0 +1,204 @@
+package agentfile
+
+import (
+	"regexp"
+	"time"
+)
+
+// Limits of values. Options of the run may be stricter.
+const (
+	maxSteps     = 10_000
+	maxToolCalls = 100_000
+	maxTokens    = 10_000_000
+	maxTimeout   = 30 * 24 * time.Hour
+	maxBackoff   = time.Hour
+	maxRetries   = 20
+	maxPattern   = 1 << 10
+)
+
+func acts(s shape) field                { return field{shape: s} }
+func inert(s shape) field               { return field{shape: s, use: noEffect} }
+func unguarded(s shape, h string) field { return field{shape: s, use: noEffect, hint: h} }
+func note(s shape) field                { return field{shape: s, use: forPeople} }
+
+// agentShape is the whole frontmatter after its aliases were normalised.
+func agentShape() shape {
+	return mapping(map[string]field{
+		"name":        acts(text()),
+		"description": acts(textUpTo(MaxDescription)),
+		"version":     note(shape{kinds: []kind{isText, isInt, isFloat}}),
+		"model":       acts(text()),
+		"config":      acts(configShape()),
+		"input":       inert(mapping(map[string]field{"schema": acts(anything()), "default": acts(anything())})),
+		"output":      inert(mapping(map[string]field{"format": acts(text()), "schema": acts(anything())})),
+		"tools":       acts(list(text(), MaxTools)),
+		"plan":        acts(oneOf("", "model")),
+		"harness":     acts(harnessShape()),
+		"workspace":   acts(workspaceShape()),
+		"git":         inert(gitShape()),
+		"sandbox":     acts(sandboxShape()),
+		"permissions": acts(permissionsShape()),
+		"guards":      acts(guardsShape()),
+		"skills":      inert(mapping(map[string]field{"sources": acts(list(text(), 0))})),
+		"memory":      inert(mapping(map[string]field{"sources": acts(list(text(), 0))})),
+		"role":        inert(text()),
+		"triggers":    inert(mapping(map[string]field{"cron": acts(text()), "webhook": acts(text()), "subscribe": acts(text())})),
+		"schedule":    inert(scheduleShape()),
+		"webhook":     inert(webhookShape()),
+		"subscribe":   inert(list(mapping(map[string]field{"subject": acts(text()), "task_template": acts(textUpTo(maxTemplate))}), 0)),
+		"metadata":    note(shape{kinds: []kind{isMap}}),
+		// Mappings whose keys were moved away; what is left in them is unknown.
+		"harness_config": acts(mapping(map[string]field{})),
+		"station":        acts(mapping(map[string]field{})),
+	})
+}
+
+const maxTemplate = 16 << 10
+
+func configShape() shape {
+	return mapping(map[string]field{
+		"temperature":     acts(number(0, 2)),
+		"maxOutputTokens": acts(whole(1, maxTokens)),
+		"topP":            inert(number(0, 1)),
+		"topK":            inert(whole(1, maxTokens)),
+		"stopSequences":   inert(list(text(), 0)),
+		"version":         inert(text()),
+	})
+}
+
+func harnessShape() shape {
+	return mapping(map[string]field{
+		"enabled":   acts(boolean()),
+		"max_steps": acts(whole(1, maxSteps)),
+		"timeout":   acts(duration(time.Millisecond, maxTimeout)),
+		"autonomy":  acts(whole(1, 5)),
+		"retry": acts(mapping(map[string]field{
+			"max_retries":  acts(whole(0, maxRetries)),
+			"base_backoff": acts(duration(time.Millisecond, maxBackoff)),
+		})),
+		"budget": acts(mapping(map[string]field{
+			"tool_calls": acts(whole(1, maxToolCalls)),
+			"tokens":     unguarded(whole(1, 1<<53), "it does not bound the run; harness.budget.tool_calls and harness.timeout do"),
+			"usd":        unguarded(number(0, 1e9), "it does not bound the run; harness.budget.tool_calls and harness.timeout do"),
+		})),
+		"doom_loop": inert(mapping(map[string]field{
+			"threshold": acts(whole(1, maxSteps)),
+			"cycle":     acts(whole(1, maxSteps)),
+			"action":    acts(oneOf("warn", "summarize", "pause", "fail")),
+		})),
+		"compaction": inert(mapping(map[string]field{
+			"enabled":         acts(boolean()),
+			"threshold":       acts(number(0, 1)),
+			"protect_tokens":  acts(whole(0, maxTokens)),
+			"history_offload": acts(boolean()),
+		})),
+		"streaming": inert(mapping(map[string]field{"enabled": acts(boolean())})),
+	})
+}
+
+func workspaceShape() shape {
+	return mapping(map[string]field{
+		"mode":                acts(oneOf("host", "sandbox")),
+		"path":                inert(text()),
+		"repo":                inert(text()),
+		"ref":                 inert(text()),
+		"isolation":           inert(oneOf("shared", "per_run", "per_workflow")),
+		"isolation_mode":      inert(oneOf("shared", "per_run", "per_workflow")),
+		"cleanup":             inert(oneOf("always", "on_success", "never")),
+		"cleanup_on_complete": inert(boolean()),
+		"cleanup_after":       inert(duration(0, maxTimeout)),
+	})
+}
+
+func gitShape() shape {
+	return mapping(map[string]field{
+		"auto_branch":              acts(boolean()),
+		"branch_prefix":            acts(text()),
+		"auto_commit":              acts(boolean()),
+		"collaboration":            acts(oneOf("sequential", "parallel")),
+		"require_approval":         acts(boolean()),
+		"working_branch":           acts(text()),
+		"workflow_branch_strategy": acts(text()),
+	})
+}
+
+var modes = []string{"host", "bwrap", "docker", "gvisor", "wasm", "microvm", "firecracker", "e2b", "auto"}
+
+// quantity is "4g", "4Gi", "512MB" or a bare number.
+var quantity = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([kKmMgGtT]i?[bB]?)?$`)
+
+func size() shape {
+	return shape{kinds: []kind{isText, isInt}, check: func(n *node) string {
+		if !quantity.MatchString(n.text) {
+			return "a size such as 512m, 4g or 4Gi"
+		}
+		return ""
+	}}
+}
+
+func sandboxShape() shape {
+	open := "it is not enforced yet: it takes nothing away from the agent; use a guard rule"
+	return mapping(map[string]field{
+		"mode":              acts(oneOf(modes...)),
+		"isolation_backend": inert(oneOf(modes...)),
+		"image":             inert(text()),
+		"template":          inert(text()),
+		"timeout":           inert(duration(time.Millisecond, maxTimeout)),
+		"kernel":            inert(text()),
+		"rootfs":            inert(text()),
+		"resources": unguarded(mapping(map[string]field{
+			"cpu":    acts(number(0, 4096)),
+			"vcpu":   acts(number(0, 4096)),
+			"memory": acts(size()),
+			"disk":   acts(size()),
+			"pids":   acts(whole(1, 1<<22)),
+		}), "it is not enforced yet: the sandbox's own limits hold"),
+		"network": acts(mapping(map[string]field{
+			"enabled":       acts(boolean()),
+			"allowed_hosts": unguarded(list(text(), 0), "lists of hosts are not enforced yet, so the network stays off"),
+		})),
+		"filesystem": unguarded(mapping(map[string]field{
+			"read_only":  acts(list(text(), 0)),
+			"read_write": acts(list(text(), 0)),
+			"denied":     acts(list(text(), 0)),
+		}), open),
+	})
+}
+
+func permissionsShape() shape {
+	action := oneOf("allow", "deny", "ask")
+	return mapping(map[string]field{
+		"ref":                unguarded(text(), "the rules it names are not loaded; write them under guards"),
+		"bash":               acts(shape{kinds: []kind{isMap}, each: &action, most: MaxRules}),
+		"external_directory": unguarded(action, "paths outside of the workspace are never reachable for the file tools"),
+	})
+}
+
+func scheduleShape() shape {
+	return shape{kinds: []kind{isText, isMap}, fields: map[string]field{
+		"cron": acts(text()), "task": acts(textUpTo(maxTemplate)), "session": acts(shape{kinds: []kind{isText, isBool}}),
+		"session_id": acts(text()), "workspace": acts(workspaceShape()),
+	}}
+}
+
+func webhookShape() shape {
+	return shape{kinds: []kind{isText, isMap}, fields: map[string]field{
+		"path": acts(text()), "events": acts(list(text(), 0)), "task_template": acts(textUpTo(maxTemplate)),
+		"workspace": acts(workspaceShape()),
+	}}
+}
+
+func guardsShape() shape {
+	words := list(textUpTo(maxPattern), 64)
+	match := mapping(map[string]field{
+		"argv": acts(words), "flags_any": acts(words), "flags_all": acts(words), "refspec_force": acts(boolean()),
+		"glob": acts(textUpTo(maxPattern)), "path_outside": acts(oneOf("workspace")),
+	})
+	return list(mapping(map[string]field{
+		"id": acts(text()), "on": acts(text()), "tool": acts(textUpTo(maxPattern)), "match": acts(match), "except": acts(match),
+		"action": acts(oneOf("allow", "deny", "ask")), "reason": acts(text()),
+		"severity": inert(oneOf("low", "medium", "high", "critical")),
+		"roles":    acts(list(text(), 0)), "locked": acts(boolean()), "remove": acts(boolean()),
+		"run": acts(anything()),
+	}), MaxRules)
+}

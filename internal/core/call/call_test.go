@@ -1,0 +1,191 @@
+package call
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+var (
+	noon    = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+	theCall = runtest.Ref("a", "c1-1", "bash")
+)
+
+// allowed builds a run with one call allowed, of an effect class.
+func allowed(effect string, retry events.Retry) *runtest.Builder {
+	b := runtest.New("main", "r1")
+	created := runtest.Created()
+	agent := created.Agents["worker"]
+	agent.Retry = retry
+	created.Agents["worker"] = agent
+	b.Say(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+		runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{"command":"make"}`)), runtest.CallYes(theCall, effect))
+	return b
+}
+
+func attempt(b *runtest.Builder) Attempt {
+	c := *b.State().Open["c1-1"]
+	return Attempt{Call: c, Number: max(1, c.Attempt), Fence: c.Fence, Sandbox: "bwrap"}
+}
+
+func TestNext(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-7 TOOL-22 what is owed after a runner was lost depends on the effect class", func(t *testing.T) {
+		t.Parallel()
+		for effect, want := range map[string]Kind{Once: Unknown, Idempotent: Begin, Reconcilable: Verify, "": Unknown} {
+			b := allowed(effect, events.Retry{})
+			b.Say(runtest.CallBegun(theCall, 1))
+			if got := Next(b.State(), "c1-1", noon, Lease{Held: true}).Kind; got != Watch {
+				t.Errorf("%s with a live runner: %d, want to watch", effect, got)
+			}
+			if got := Next(b.State(), "c1-1", noon, Lease{}).Kind; got != want {
+				t.Errorf("%s with a lost runner: %d, want %d", effect, got, want)
+			}
+		}
+	})
+	t.Run("a call that ended, or a run that did, is owed nothing", func(t *testing.T) {
+		t.Parallel()
+		b := allowed(Once, events.Retry{})
+		b.Say(runtest.CallBegun(theCall, 1))
+		open := b.State()
+		b.Say(runtest.CallDone(theCall, open.Open["c1-1"].Fence, "ok"))
+		if got := Next(b.State(), "c1-1", noon, Lease{}).Kind; got != Nothing {
+			t.Errorf("after the result: %d", got)
+		}
+		c := allowed(Once, events.Retry{})
+		c.Say(runtest.Failed(c.State(), events.FinishStopped, "stopped"))
+		if got := Next(c.State(), "c1-1", noon, Lease{}).Kind; got != Nothing {
+			t.Errorf("after the end of the run: %d", got)
+		}
+	})
+	t.Run("law 3: of two that found the same duty only one starts", func(t *testing.T) {
+		t.Parallel()
+		b := allowed(Once, events.Retry{})
+		duty := Next(b.State(), "c1-1", noon, Lease{})
+		say := Start(b.State(), duty, "runner-1", "bwrap", "{}")
+		if len(say) != 1 {
+			t.Fatalf("%v", say)
+		}
+		b.Say(say...)
+		if again := Start(b.State(), duty, "runner-2", "bwrap", "{}"); len(again) != 0 {
+			t.Errorf("a second start was said: %v", again)
+		}
+	})
+	t.Run("SAFE-8 a late result, with an old fence, changes nothing", func(t *testing.T) {
+		t.Parallel()
+		b := allowed(Idempotent, events.Retry{})
+		b.Say(runtest.CallBegun(theCall, 1))
+		old := attempt(b)
+		b.Say(runtest.CallBegun(theCall, 2))
+		if say := Finish(b.State(), old, Result{Output: "late"}); len(say) != 0 {
+			t.Errorf("late result: %v", say)
+		}
+		if say := Fail(b.State(), old, Failure{Class: "timeout"}, noon); len(say) != 0 {
+			t.Errorf("late failure: %v", say)
+		}
+		if say := Finish(b.State(), attempt(b), Result{Output: "ok", Success: true}); len(say) != 1 {
+			t.Errorf("current result: %v", say)
+		}
+	})
+	t.Run("SAFE-7 a lost once call is recorded as unknown and remembered", func(t *testing.T) {
+		t.Parallel()
+		b := allowed(Once, events.Retry{})
+		b.Say(runtest.CallBegun(theCall, 1))
+		duty := Next(b.State(), "c1-1", noon, Lease{})
+		b.Say(Lost(b.State(), duty)...)
+		s := b.State()
+		if rec := s.ToolCallHistory.At(0); rec.Code != events.OutcomeUnknown || len(s.Unknown) != 1 {
+			t.Errorf("%+v %v", rec, s.Unknown)
+		}
+		if again := Lost(s, duty); len(again) != 0 {
+			t.Errorf("said again: %v", again)
+		}
+	})
+	t.Run("TOOL-2 a result has name, arguments, duration above zero and retry count", func(t *testing.T) {
+		t.Parallel()
+		b := allowed(Once, events.Retry{})
+		b.Say(runtest.CallBegun(theCall, 1))
+		b.Say(Finish(b.State(), attempt(b), Result{Output: "ok", Success: true, Took: 0})...)
+		s := b.State()
+		rec := s.ToolCallHistory.At(0)
+		if rec.CallName != "bash" || string(rec.Arguments) != `{"command":"make"}` || rec.DurationMS <= 0 || rec.RetryCount != 0 || rec.Timestamp.IsZero() {
+			t.Errorf("%+v", rec)
+		}
+	})
+	t.Run("TOOL-5 TOOL-6 permanent failures and timeouts are final", func(t *testing.T) {
+		t.Parallel()
+		for _, class := range []string{"permanent", "timeout", "denied", "invalid"} {
+			b := allowed(Once, events.Retry{})
+			b.Say(runtest.CallBegun(theCall, 1))
+			say := Fail(b.State(), attempt(b), Failure{Class: class, Error: "no"}, noon)
+			if len(say) != 1 || say[0].Kind() != events.CallFailed {
+				t.Errorf("%s: %v", class, say)
+			}
+		}
+	})
+}
+
+// Feature: agent-harnesses, Property 8: retries.
+func TestPROP8(t *testing.T) {
+	t.Parallel()
+	t.Run("PROP-8 TOOL-3 TOOL-4 TOOL-7 Feature: agent-harnesses, Property 8: attempts and backoff of transient failures", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			most := rapid.IntRange(0, 6).Draw(t, "max retries")
+			retry := events.Retry{BaseBackoffMS: int64(rapid.IntRange(0, 5000).Draw(t, "base"))}
+			if rapid.Bool().Draw(t, "set") {
+				retry.MaxRetries = &most
+			} else {
+				most = DefaultMaxRetries
+			}
+			fails := rapid.IntRange(0, 10).Draw(t, "failures")
+			effect := rapid.SampledFrom([]string{Read, Idempotent, Once, Reconcilable}).Draw(t, "effect")
+			b := allowed(effect, retry)
+			now, attempts, last := noon, 0, time.Duration(0)
+			for {
+				d := Next(b.State(), "c1-1", now, Lease{Held: true})
+				if d.Kind == Wait {
+					now = d.At
+					continue
+				}
+				if d.Kind != Begin {
+					break
+				}
+				a := Attempt{Call: d.Call, Number: d.Attempt, Fence: d.Call.Fence}
+				if NeedsStart(effect) {
+					b.Say(Start(b.State(), d, "runner", "bwrap", "{}")...)
+					a.Fence = b.State().Open["c1-1"].Fence
+				}
+				if attempts++; attempts > fails {
+					b.Say(Finish(b.State(), a, Result{Output: "ok", Success: true})...)
+					break
+				}
+				say := Fail(b.State(), a, Failure{Class: "transient", Transient: true, Error: "net"}, now)
+				b.Say(say...)
+				if deferred, ok := say[0].(*events.CallDeferredData); ok {
+					delay := time.Duration(deferred.DelayMS) * time.Millisecond
+					if delay < 2*last || last == 0 && delay <= 0 {
+						t.Fatalf("delay %s after %s", delay, last)
+					}
+					last = delay
+				}
+			}
+			if attempts > 1+most {
+				t.Fatalf("%d attempts, at most %d may be", attempts, 1+most)
+			}
+			s := b.State()
+			rec := s.ToolCallHistory.At(0)
+			if want := fails <= most; want != (rec.Outcome == run.OutcomeFinished) {
+				t.Fatalf("%d failures, %d retries: %s", fails, most, rec.Outcome)
+			}
+			if s.TotalToolCalls != 1 || s.CallsHeld != 0 {
+				t.Fatalf("counted %d, held %d", s.TotalToolCalls, s.CallsHeld)
+			}
+		})
+	})
+}

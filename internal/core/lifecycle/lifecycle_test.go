@@ -1,0 +1,247 @@
+package lifecycle
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// at builds a run in a status.
+func at(t *testing.T, s events.Status) *runtest.Builder {
+	t.Helper()
+	b := runtest.New("main", "r1")
+	b.Say(runtest.Created())
+	if s == events.Created {
+		return b
+	}
+	b.Say(runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a")))
+	switch s {
+	case events.Paused:
+		b.Say(runtest.Paused("a person asked"))
+	case events.Failed:
+		b.Say(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
+	case events.Completed:
+		finish(b, "a", "b")
+		b.Say(runtest.PlanDone(2), runtest.Completed(b.State()))
+	case events.Created, events.Running:
+	}
+	return b
+}
+
+func finish(b *runtest.Builder, steps ...string) {
+	for _, st := range steps {
+		s := b.State()
+		b.Say(runtest.Ready(st), runtest.Allowed(st), runtest.Turn(s.Turns().Len()+1, st, "done"), runtest.StepDone(st, "output of "+st))
+	}
+}
+
+func TestMoves(t *testing.T) {
+	t.Parallel()
+	all := []events.Status{events.Created, events.Running, events.Paused, events.Completed, events.Failed}
+	legal := map[[2]events.Status]bool{
+		{events.Created, events.Running}: true, {events.Running, events.Paused}: true, {events.Running, events.Completed}: true,
+		{events.Running, events.Failed}: true, {events.Paused, events.Running}: true, {events.Paused, events.Failed}: true,
+	}
+	t.Run("LIFE-2 LIFE-3 exactly the six moves of the table", func(t *testing.T) {
+		t.Parallel()
+		for _, from := range all {
+			for _, to := range all {
+				err := Check(from, to)
+				if got, want := err == nil, legal[[2]events.Status{from, to}]; got != want {
+					t.Errorf("%s to %s: accepted %v, want %v", from, to, got, want)
+				}
+				move, is := errors.AsType[*MoveError](err)
+				if err != nil && (!is || move.From != from || move.To != to) {
+					t.Errorf("%s to %s: error %v does not name both", from, to, err)
+				}
+			}
+		}
+	})
+}
+
+func TestControl(t *testing.T) {
+	t.Parallel()
+	t.Run("LIFE-5 pause and LIFE-6 resume keep everything else", func(t *testing.T) {
+		t.Parallel()
+		b := at(t, events.Running)
+		before := b.State()
+		say, err := Pause(before, Wish{By: "anna", Reason: "lunch", Input: 7})
+		if err != nil || len(say) != 1 {
+			t.Fatalf("pause: %v %v", say, err)
+		}
+		b.Say(say...)
+		if s := b.State(); s.Status != events.Paused || s.PauseReason != "lunch" {
+			t.Fatalf("status %s reason %q", s.Status, s.PauseReason)
+		}
+		if say, err := Pause(b.State(), Wish{Input: 7}); err != nil || len(say) != 0 {
+			t.Errorf("a second look at the same message said %v, %v", say, err)
+		}
+		say, err = Resume(b.State(), Wish{By: "anna", Input: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Say(say...)
+		after := b.State()
+		if after.Status != events.Running || after.Plan != before.Plan || after.TotalToolCalls != before.TotalToolCalls {
+			t.Errorf("resumed state differs: %+v", after)
+		}
+	})
+	t.Run("LIFE-3 a wrong move is refused and says nothing", func(t *testing.T) {
+		t.Parallel()
+		for _, s := range []events.Status{events.Created, events.Paused, events.Completed, events.Failed} {
+			if say, err := Pause(at(t, s).State(), Wish{}); err == nil || say != nil {
+				t.Errorf("pause while %s: %v, %v", s, say, err)
+			}
+		}
+		for _, s := range []events.Status{events.Created, events.Running, events.Completed, events.Failed} {
+			if say, err := Resume(at(t, s).State(), Wish{}); err == nil || say != nil {
+				t.Errorf("resume while %s: %v, %v", s, say, err)
+			}
+		}
+	})
+	t.Run("LIFE-7 stop ends in failed, from running and from paused", func(t *testing.T) {
+		t.Parallel()
+		for _, s := range []events.Status{events.Running, events.Paused} {
+			b := at(t, s)
+			say, err := Stop(b.State(), noon, Wish{By: "anna", Reason: "enough"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Say(say...)
+			if got := b.State(); got.Status != events.Failed || got.Result.FinishReason != events.FinishStopped || got.Result.By != "anna" {
+				t.Errorf("from %s: %s %+v", s, got.Status, got.Result)
+			}
+		}
+	})
+	t.Run("LIFE-7 stop of a run that was only created starts it first, so that the table is kept", func(t *testing.T) {
+		t.Parallel()
+		b := at(t, events.Created)
+		say, err := Stop(b.State(), noon, Wish{})
+		if err != nil || len(say) != 2 {
+			t.Fatalf("%v %v", say, err)
+		}
+		b.Say(say...)
+		if got := b.State().Result.FinishReason; got != events.FinishCancelled {
+			t.Errorf("finish reason %q", got)
+		}
+	})
+	t.Run("GATE-10 the autonomy level changes for steps not yet started", func(t *testing.T) {
+		t.Parallel()
+		b := at(t, events.Running)
+		say, err := Adjust(b.State(), 5, Wish{Input: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Say(say...)
+		if got := b.State().Options.Autonomy; got != 5 {
+			t.Errorf("autonomy %d", got)
+		}
+		if say, _ := Adjust(b.State(), 5, Wish{Input: 4}); len(say) != 0 {
+			t.Errorf("the level in force was said again: %v", say)
+		}
+	})
+	t.Run("LOOP-14 a run whose time is up fails with timeout, not before", func(t *testing.T) {
+		t.Parallel()
+		b := at(t, events.Running)
+		deadline, ok := Deadline(b.State())
+		if !ok {
+			t.Fatal("no deadline")
+		}
+		if say, _ := Timeout(b.State(), deadline.Add(-time.Millisecond)); len(say) != 0 {
+			t.Errorf("too early: %v", say)
+		}
+		say, _ := Timeout(b.State(), deadline)
+		b.Say(say...)
+		if got := b.State().Result; got.FinishReason != events.FinishTimeout || got.Success {
+			t.Errorf("%+v", got)
+		}
+		if say, _ := Timeout(b.State(), deadline); len(say) != 0 {
+			t.Errorf("said again after the end: %v", say)
+		}
+	})
+}
+
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	t.Run("LIFE-4 begin creates, starts, plans and readies; a second look says nothing; each prefix completes", func(t *testing.T) {
+		t.Parallel()
+		created, made := runtest.Created(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a"))
+		whole, err := Begin(run.State{}, noon, created, made)
+		if err != nil || len(whole) != 4 {
+			t.Fatalf("%v %v", whole, err)
+		}
+		for cut := range len(whole) + 1 {
+			b := runtest.New("main", "r1")
+			b.Say(whole[:cut]...)
+			rest, err := Begin(b.State(), noon, created, made)
+			if err != nil || len(rest) != len(whole)-cut {
+				t.Fatalf("after %d facts: %d more, %v", cut, len(rest), err)
+			}
+			b.Say(rest...)
+			s := b.State()
+			if st := s.Step("a"); st == nil || st.Status != events.StepIsReady {
+				t.Errorf("after %d facts step a is %+v", cut, st)
+			}
+		}
+	})
+	t.Run("PLAN-7 PROP-14 the end of the last step ends plan and run, once", func(t *testing.T) {
+		t.Parallel()
+		b := at(t, events.Running)
+		finish(b, "a", "b")
+		whole, _ := Progress(b.State(), noon)
+		if len(whole) != 2 || whole[0].Kind() != events.PlanCompleted || whole[1].Kind() != events.RunCompleted {
+			t.Fatalf("%v", whole)
+		}
+		b.Say(whole[0])
+		rest, _ := Progress(b.State(), noon)
+		if len(rest) != 1 || rest[0].Kind() != events.RunCompleted {
+			t.Fatalf("after a crash between the two: %v", rest)
+		}
+		b.Say(rest...)
+		s := b.State()
+		if s.Result.StepsCompleted != 2 || s.Result.StepsTotal != 2 || s.Result.Output != "output of b" || s.Result.DurationMS < 0 {
+			t.Errorf("LIFE-12 result: %+v", s.Result)
+		}
+		if again, _ := Progress(s, noon); len(again) != 0 {
+			t.Errorf("said again: %v", again)
+		}
+	})
+	t.Run("PLAN-6 LIFE-18 a failed step blocks what depends on it, and the run fails once nothing is left to do", func(t *testing.T) {
+		t.Parallel()
+		b := at(t, events.Running)
+		b.Say(runtest.Ready("a"), runtest.Allowed("a"), runtest.StepBad("a", "it broke"))
+		say, _ := Progress(b.State(), noon)
+		if len(say) != 1 {
+			t.Fatalf("%v", say)
+		}
+		b.Say(say...)
+		r := b.State().Result
+		if r.Success || r.Error != "step failed: a: it broke" || len(r.FailedSteps) != 1 || len(r.BlockedSteps) != 1 {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("GATE-6 a rejected gate pauses the run with the reason, once", func(t *testing.T) {
+		t.Parallel()
+		b := at(t, events.Running)
+		b.Say(runtest.Ready("a"), runtest.GateAt("g1", "a", ""))
+		b.Say(runtest.No(b.State().Gates[0], "too risky"))
+		say, _ := Rejected(b.State())
+		if len(say) != 1 {
+			t.Fatalf("%v", say)
+		}
+		b.Say(say...)
+		if s := b.State(); s.Status != events.Paused || s.PauseReason != "gate rejected: too risky" {
+			t.Errorf("%s %q", s.Status, s.PauseReason)
+		}
+		b.Say(runtest.Resumed())
+		if again, _ := Rejected(b.State()); len(again) != 0 {
+			t.Errorf("paused again after the resume: %v", again)
+		}
+	})
+}

@@ -1,0 +1,432 @@
+package reactor_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	busy := slices.Repeat([]mem.Fault{mem.Busy}, 50)
+	for _, c := range []struct {
+		name   string
+		faults []mem.Fault
+		check  func(reactor.Stats) bool
+	}{
+		{"SAFE-4 stored", nil, func(s reactor.Stats) bool { return s.Appends == 4 && s.Duplicates == 0 }},
+		{"SAFE-4 EVT-15 unknown, and it was stored", []mem.Fault{mem.LostAck}, func(s reactor.Stats) bool { return s.Unknowns == 1 && s.Duplicates == 1 }},
+		{"SAFE-4 EVT-15 unknown each time, and each was stored", slices.Repeat([]mem.Fault{mem.LostAck}, 4), func(s reactor.Stats) bool { return s.Unknowns == 4 && s.Duplicates == 4 }},
+		{"SAFE-4 unknown, and it was not stored", []mem.Fault{mem.LostRequest}, func(s reactor.Stats) bool { return s.Unknowns == 1 && s.Duplicates == 0 }},
+		{"SAFE-4 EVT-15 unknown, and it is stored after the leader was asked", []mem.Fault{mem.LateRequest}, func(s reactor.Stats) bool { return s.Unknowns == 1 && s.Conflicts == 1 && s.Duplicates == 1 }},
+		{"SAFE-4 transient, many times", busy, func(s reactor.Stats) bool { return s.Transients == 50 }},
+		{"SAFE-4 conflict with a lower sequence is transient", []mem.Fault{mem.LowConflict, mem.LowConflict}, func(s reactor.Stats) bool { return s.Conflicts == 2 && s.Duplicates == 0 }},
+		{"SAFE-4 everything in turn", []mem.Fault{mem.Busy, mem.LostRequest, mem.LowConflict, mem.LostAck, mem.None, mem.LateRequest, mem.Busy}, func(s reactor.Stats) bool { return s.Duplicates == 2 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStation(t)
+			s.SetFaults(script(c.faults...))
+			l := newLedger(t, s, events.Planner)
+			w, err := l.Write(t.Context(), "r", openRun)
+			if err != nil {
+				t.Fatalf("write: %v", err)
+			}
+			if got := kindsOf(w); !slices.Equal(got, openKinds) {
+				t.Errorf("written: got %q, want %q", got, openKinds)
+			}
+			log := s.Log("r")
+			if len(log) != len(openKinds) {
+				t.Fatalf("the log has %d facts, want %d", len(log), len(openKinds))
+			}
+			for i, f := range w.Facts {
+				if f.Seq != log[i].Seq || f.Sequence != uint64(i+1) {
+					t.Errorf("fact %d: reported at %d as number %d, stored at %d", i+1, f.Seq, f.Sequence, log[i].Seq)
+				}
+			}
+			equalStates(t, w.State, folded(t, s, "r"))
+			if st := l.Stats(); !c.check(st) {
+				t.Errorf("the counters are %+v", st)
+			}
+		})
+	}
+}
+
+func TestFinalOutcomes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		faults []mem.Fault
+		want   error
+	}{
+		{"SAFE-14 a full log is ErrFull, without another try", []mem.Fault{mem.NoSpace}, reactor.ErrFull},
+		{"SAFE-6 a right that is missing is ErrDenied, without another try", []mem.Fault{mem.NoRight}, reactor.ErrDenied},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStation(t)
+			s.SetFaults(script(append([]mem.Fault{mem.None}, c.faults...)...))
+			l := newLedger(t, s, events.Planner)
+			w, err := l.Write(t.Context(), "r", openRun)
+			if !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			if len(w.Facts) != 1 || len(s.Log("r")) != 1 {
+				t.Errorf("got %d facts reported and %d stored, want the one before the refusal", len(w.Facts), len(s.Log("r")))
+			}
+			if w, err := l.Write(t.Context(), "r", openRun); err != nil || len(w.Facts) != 3 {
+				t.Errorf("once it goes again: got %d facts, %v; want the 3 that were missing", len(w.Facts), err)
+			}
+			equalStates(t, mustState(t, l, "r"), folded(t, s, "r"))
+		})
+	}
+	t.Run("SAFE-15 a fact above the limit is ErrTooLarge and never tried", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		l := newLedger(t, s, events.Planner)
+		_, err := l.Write(t.Context(), "r", func(run.State, time.Time) ([]events.Payload, error) {
+			c := runtest.Created()
+			c.Task = strings.Repeat("x", events.MaxFact)
+			return []events.Payload{c}, nil
+		})
+		if !errors.Is(err, reactor.ErrTooLarge) || len(s.Log("r")) != 0 {
+			t.Errorf("got %v and %d facts, want ErrTooLarge and none", err, len(s.Log("r")))
+		}
+	})
+	t.Run("SAFE-6 another service's word is ErrDenied before it is sent", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		j := &spy{Journal: s.Journal(), append: func(context.Context, reactor.Entry) reactor.Ack {
+			t.Error("it was sent")
+			return reactor.Ack{Outcome: reactor.Denied}
+		}}
+		for _, by := range []events.Service{events.Executor, events.Toolrunner, events.Gatekeeper, events.Persister} {
+			l := newLedger(t, s, by, func(c *reactor.LedgerConfig) { c.Journal = j })
+			if _, err := l.Write(t.Context(), "r", openRun); !errors.Is(err, reactor.ErrDenied) {
+				t.Errorf("run.created by %s: got %v, want ErrDenied", by, err)
+			}
+		}
+	})
+	t.Run("SAFE-12 a run id that is no token is refused", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		l := newLedger(t, s, events.Planner)
+		for _, id := range []string{"", "a.b", "*", ">", "r r", strings.Repeat("x", 65)} {
+			var bad *events.IDError
+			if _, err := l.Write(t.Context(), id, openRun); !errors.As(err, &bad) {
+				t.Errorf("write %q: got %v, want an IDError", id, err)
+			}
+			if _, _, err := l.State(t.Context(), id); !errors.As(err, &bad) {
+				t.Errorf("state %q: got %v, want an IDError", id, err)
+			}
+			if _, err := l.Hear(t.Context(), id, reactor.Record{Seq: 1}); !errors.As(err, &bad) {
+				t.Errorf("hear %q: got %v, want an IDError", id, err)
+			}
+		}
+	})
+	t.Run("SAFE-2 a decision that does not fit is an error and says nothing", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		l := newLedger(t, s, events.Planner)
+		var fault *run.FoldError
+		_, err := l.Write(t.Context(), "r", func(run.State, time.Time) ([]events.Payload, error) {
+			return []events.Payload{runtest.Started()}, nil
+		})
+		if !errors.As(err, &fault) || errors.Is(err, reactor.ErrHeld) || len(s.Log("r")) != 0 {
+			t.Errorf("got %v and %d facts, want a FoldError that holds nothing, and none", err, len(s.Log("r")))
+		}
+	})
+	t.Run("a decision's own error comes through", func(t *testing.T) {
+		t.Parallel()
+		l := newLedger(t, newStation(t), events.Planner)
+		want := errors.New("no")
+		if _, err := l.Write(t.Context(), "r", func(run.State, time.Time) ([]events.Payload, error) { return nil, want }); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	})
+}
+
+func mustState(t fataler, l *reactor.Ledger, runID string) run.State {
+	t.Helper()
+	s, _, err := l.State(context.Background(), runID)
+	if err != nil {
+		t.Fatalf("state of %s: %v", runID, err)
+	}
+	return s
+}
+
+func TestUnsettled(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-4 EVT-11 an outcome that can not be learned is ErrUnsettled, and nothing is said to be written", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			for _, fault := range []mem.Fault{mem.LostAck, mem.LostRequest, mem.Busy} {
+				s := newStation(t)
+				s.SetFaults(mem.Faults{
+					Append: func(n uint64, _ reactor.Entry) mem.Fault {
+						return map[bool]mem.Fault{true: fault, false: mem.LostRequest}[n == 1]
+					},
+					Last: func(uint64, string) (int, error) { return 0, errors.New("no leader") },
+				})
+				l := newLedger(t, s, events.Planner)
+				w, err := l.Write(t.Context(), "r", openRun)
+				if !errors.Is(err, reactor.ErrUnsettled) || len(w.Facts) != 0 {
+					t.Errorf("got %v with %d facts, want ErrUnsettled and none", err, len(w.Facts))
+				}
+				s.SetFaults(mem.Faults{})
+				stored := len(s.Log("r"))
+				w, err = l.Write(t.Context(), "r", openRun)
+				if err != nil || len(w.Facts) != len(openKinds)-stored {
+					t.Errorf("afterwards: got %d facts, %v; want the %d that are missing", len(w.Facts), err, len(openKinds)-stored)
+				}
+				equalStates(t, w.State, folded(t, s, "r"))
+			}
+		})
+	})
+	t.Run("SAFE-13 a context that ends during the tries is ErrUnsettled", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStation(t)
+			s.SetFaults(mem.Faults{Append: func(uint64, reactor.Entry) mem.Fault { return mem.Busy }})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			_, err := newLedger(t, s, events.Planner).Write(ctx, "r", openRun)
+			if !errors.Is(err, reactor.ErrUnsettled) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want ErrUnsettled because of the deadline", err)
+			}
+		})
+	})
+	t.Run("DEPL-2 a writer that always loses is told so in the end", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		b := started("r", 1)
+		seed(t, s, b)
+		other := newLedger(t, s, events.Persister)
+		j := &spy{Journal: s.Journal()}
+		j.append = func(ctx context.Context, e reactor.Entry) reactor.Ack {
+			_, err := other.Write(ctx, "r", func(st run.State, _ time.Time) ([]events.Payload, error) {
+				return []events.Payload{runtest.Checkpoint(st)}, nil
+			})
+			if err != nil {
+				t.Errorf("the other writer: %v", err)
+			}
+			return s.Journal().Append(ctx, e)
+		}
+		l := newLedger(t, s, events.Toolrunner, func(c *reactor.LedgerConfig) { c.Journal = j })
+		w, err := l.Write(t.Context(), "r", begin("c1-1"))
+		if !errors.Is(err, reactor.ErrContended) || len(w.Facts) != 0 {
+			t.Errorf("got %v with %d facts, want ErrContended and none", err, len(w.Facts))
+		}
+		if got := folded(t, s, "r"); got.Open["c1-1"].Phase != run.CallAllowed {
+			t.Errorf("the call is %s, want allowed", got.Open["c1-1"].Phase)
+		}
+	})
+}
+
+func TestLaw1(t *testing.T) {
+	t.Parallel()
+	t.Run("law 1 EVT-15 a second look answers nothing", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		first, second := newLedger(t, s, events.Planner), newLedger(t, s, events.Planner)
+		if w, err := first.Write(t.Context(), "r", openRun); err != nil || len(w.Facts) != 4 {
+			t.Fatalf("first look: got %d facts, %v", len(w.Facts), err)
+		}
+		for _, l := range []*reactor.Ledger{first, second, first} {
+			w, err := l.Write(t.Context(), "r", openRun)
+			if err != nil || len(w.Facts) != 0 {
+				t.Errorf("second look: got %d facts, %v; want none", len(w.Facts), err)
+			}
+			equalStates(t, w.State, folded(t, s, "r"))
+		}
+		if len(s.Log("r")) != 4 {
+			t.Errorf("the log has %d facts, want 4", len(s.Log("r")))
+		}
+	})
+	t.Run("law 1 DEPL-2 who decided on an old state decides again on the newer one", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		b := started("r", 2)
+		seed(t, s, b)
+		quick, slow := newLedger(t, s, events.Toolrunner), newLedger(t, s, events.Toolrunner)
+		mustState(t, slow, "r") // cached from now on
+		if w, err := quick.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Facts) != 1 {
+			t.Fatalf("quick: got %d facts, %v", len(w.Facts), err)
+		}
+		var asked []uint64
+		w, err := slow.Write(t.Context(), "r", func(st run.State, now time.Time) ([]events.Payload, error) {
+			asked = append(asked, st.Sequence)
+			return begin("c1-1")(st, now)
+		})
+		n := b.State().Sequence
+		if err != nil || len(w.Facts) != 0 || !slices.Equal(asked, []uint64{n, n + 1}) {
+			t.Errorf("got %d facts, %v, decided on %v; want none, decided on %v", len(w.Facts), err, asked, []uint64{n, n + 1})
+		}
+		if st := slow.Stats(); st.Conflicts != 1 || st.Appends != 0 {
+			t.Errorf("the counters are %+v, want one conflict and no append", st)
+		}
+	})
+	t.Run("EVT-15 a lost answer is recognised although another fact follows already", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		seed(t, s, started("r", 1))
+		other := newLedger(t, s, events.Persister)
+		j := &spy{Journal: s.Journal()}
+		j.append = func(ctx context.Context, e reactor.Entry) reactor.Ack {
+			s.Journal().Append(ctx, e)
+			if _, err := other.Write(ctx, "r", func(st run.State, _ time.Time) ([]events.Payload, error) {
+				if st.CheckpointCount > 0 {
+					return nil, nil
+				}
+				return []events.Payload{runtest.Checkpoint(st)}, nil
+			}); err != nil {
+				t.Errorf("the other writer: %v", err)
+			}
+			return reactor.Ack{Outcome: reactor.Unknown, Err: errors.New("timeout")}
+		}
+		l := newLedger(t, s, events.Toolrunner, func(c *reactor.LedgerConfig) { c.Journal = j })
+		w, err := l.Write(t.Context(), "r", begin("c1-1"))
+		if _, ok := w.Wrote(events.CallStarted); err != nil || !ok {
+			t.Errorf("got %q, %v; want call.started", kindsOf(w), err)
+		}
+		equalStates(t, mustState(t, l, "r"), folded(t, s, "r"))
+		if got := folded(t, s, "r"); got.CheckpointCount != 1 || got.Open["c1-1"].Phase != run.CallStarted {
+			t.Errorf("got %d checkpoints and phase %s", got.CheckpointCount, got.Open["c1-1"].Phase)
+		}
+	})
+}
+
+func TestLaw2(t *testing.T) {
+	t.Parallel()
+	errGone := errors.New("gone")
+	for _, c := range []struct {
+		name string
+		// last is what becomes of the append during which the process goes.
+		last mem.Fault
+	}{
+		{"law 2 SAFE-13 a crash before an append leaves a history that another completes", mem.LostRequest},
+		{"law 2 EVT-11 a crash after an append, before its answer, too", mem.LostAck},
+		{"law 2 a crash with an append under way, too", mem.LateRequest},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for k := range openKinds {
+				s := newStation(t)
+				s.SetFaults(script(append(make([]mem.Fault, k), c.last)...))
+				ctx, cancel := context.WithCancelCause(t.Context())
+				j, n := &spy{Journal: s.Journal()}, 0
+				j.append = func(ctx context.Context, e reactor.Entry) reactor.Ack {
+					ack := s.Journal().Append(ctx, e)
+					if n++; n == k+1 {
+						cancel(errGone)
+					}
+					return ack
+				}
+				w, err := newLedger(t, s, events.Planner, func(c *reactor.LedgerConfig) { c.Journal = j }).Write(ctx, "r", openRun)
+				if !errors.Is(err, errGone) || len(w.Facts) != k {
+					t.Fatalf("crash at append %d: got %v after %d facts, want %v after %d", k+1, err, len(w.Facts), errGone, k)
+				}
+				folded(t, s, "r")
+				again, err := newLedger(t, s, events.Planner).Write(t.Context(), "r", openRun)
+				s.Land()
+				if err != nil {
+					t.Fatalf("crash at append %d, then the other: %v", k+1, err)
+				}
+				equalStates(t, again.State, folded(t, s, "r"))
+				if len(s.Log("r")) != len(openKinds) {
+					t.Errorf("crash at append %d: the log has %d facts, want %d", k+1, len(s.Log("r")), len(openKinds))
+				}
+			}
+		})
+	}
+}
+
+func TestLaw3(t *testing.T) {
+	t.Parallel()
+	faults := []mem.Fault{mem.LostAck, mem.None, mem.Busy, mem.LateRequest, mem.None, mem.LowConflict, mem.LostRequest}
+	for name, f := range map[string]mem.Faults{
+		"law 3 DEPL-2 of eight ledgers at one call exactly one wrote call.started": {},
+		"law 3 DEPL-2 SAFE-4 also while appends are lost and reads are stale": {
+			Append: func(n uint64, _ reactor.Entry) mem.Fault { return faults[n%uint64(len(faults))] },
+			Read:   func(n uint64, _ string) (int, error) { return int(n % 3), nil },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const writers, calls = 8, 20
+			s := newStation(t)
+			seed(t, s, started("r", calls))
+			s.SetFaults(f)
+			ledgers := make([]*reactor.Ledger, writers)
+			for i := range ledgers {
+				ledgers[i] = newLedger(t, s, events.Toolrunner)
+			}
+			for n := range calls {
+				call := "c1-" + itoa(n+1)
+				wrote := make([]reactor.Written, writers)
+				errs := make([]error, writers)
+				start := make(chan struct{})
+				var wg sync.WaitGroup
+				for i, l := range ledgers {
+					wg.Go(func() {
+						<-start
+						wrote[i], errs[i] = l.Write(t.Context(), "r", begin(call))
+					})
+				}
+				close(start)
+				wg.Wait()
+				winners := 0
+				for i := range ledgers {
+					if errs[i] != nil {
+						t.Fatalf("call %s, writer %d: %v", call, i, errs[i])
+					}
+					if said, ok := wrote[i].Wrote(events.CallStarted); ok {
+						winners++
+						if got := folded(t, s, "r").Open[call].Fence; got != said.Sequence {
+							t.Errorf("call %s: the winner's fact is number %d, the fence is %d", call, said.Sequence, got)
+						}
+					}
+				}
+				if winners != 1 {
+					t.Fatalf("call %s: %d writers may act, want 1", call, winners)
+				}
+			}
+		})
+	}
+	t.Run("law 3 concurrent writers of one ledger, too", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		seed(t, s, started("r", 1))
+		l := newLedger(t, s, events.Toolrunner)
+		wrote := make([]int, 16)
+		var wg sync.WaitGroup
+		for i := range wrote {
+			wg.Go(func() {
+				w, err := l.Write(t.Context(), "r", begin("c1-1"))
+				if err != nil {
+					t.Errorf("write: %v", err)
+				}
+				wrote[i] = len(w.Facts)
+			})
+		}
+		wg.Wait()
+		slices.Sort(wrote)
+		if wrote[len(wrote)-1] != 1 || wrote[len(wrote)-2] != 0 {
+			t.Errorf("got %v, want one fact by one writer", wrote)
+		}
+	})
+}
+
+func itoa(n int) string {
+	return string(bytes.TrimLeft([]byte{byte('0' + n/10), byte('0' + n%10)}, "0"))
+}

@@ -1,0 +1,85 @@
+// Package backends knows the backends by name and picks one.
+//
+// Promises: a mode that is asked for by name is either opened or refused with what is missing; only "auto" chooses,
+// and what it chose is told by the backend's Mode, so that it can be recorded (SBX-20).
+package backends
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/bwrap"
+	"github.com/inspan/inspan/internal/sandbox/host"
+)
+
+// ErrUnknown means that no backend has that name.
+var ErrUnknown = errors.New("unknown sandbox mode")
+
+// Set is a fixed set of backends by mode. It is safe for concurrent use.
+type Set struct{ backends []sandbox.Backend }
+
+// New makes a set of backends of different modes.
+func New(list ...sandbox.Backend) (*Set, error) {
+	seen := map[sandbox.Mode]bool{sandbox.Auto: true}
+	for _, b := range list {
+		if seen[b.Mode()] {
+			return nil, fmt.Errorf("sandbox mode %q is given twice or reserved", b.Mode())
+		}
+		seen[b.Mode()] = true
+	}
+	return &Set{slices.Clone(list)}, nil
+}
+
+// Local returns the set of the backends that need no service: bwrap and host. base is where private directories are
+// made; empty means the system's place for temporary files.
+func Local(base string) *Set {
+	return &Set{[]sandbox.Backend{bwrap.New("", base), host.New(base)}}
+}
+
+// Modes returns the names that Pick knows, in order.
+func (s *Set) Modes() []string {
+	names := []string{string(sandbox.Auto)}
+	for _, b := range s.backends {
+		names = append(names, string(b.Mode()))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Pick returns the backend of a mode after its probe passed. Auto means bwrap where its probe passes and host
+// otherwise. The error wraps ErrUnknown, or sandbox.ErrUnavailable with what is missing.
+func (s *Set) Pick(ctx context.Context, mode sandbox.Mode) (sandbox.Backend, error) {
+	if mode != sandbox.Auto {
+		return s.named(ctx, mode)
+	}
+	var refusals []error
+	for _, m := range []sandbox.Mode{sandbox.Bwrap, sandbox.Host} {
+		b, err := s.named(ctx, m)
+		if err == nil {
+			return b, nil
+		}
+		if ctx.Err() != nil {
+			// A probe that was cut short says nothing about the machine: it is no reason for a weaker mode.
+			return nil, err
+		}
+		refusals = append(refusals, err)
+	}
+	return nil, fmt.Errorf("sandbox mode auto: %w", errors.Join(refusals...))
+}
+
+func (s *Set) named(ctx context.Context, mode sandbox.Mode) (sandbox.Backend, error) {
+	for _, b := range s.backends {
+		if b.Mode() != mode {
+			continue
+		}
+		if err := b.Probe(ctx); err != nil {
+			return nil, fmt.Errorf("sandbox mode %s: %w", mode, err)
+		}
+		return b, nil
+	}
+	return nil, fmt.Errorf("%w %q: known are %s", ErrUnknown, mode, strings.Join(s.Modes(), ", "))
+}

@@ -1,0 +1,128 @@
+package bwrap
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/inspan/inspan/internal/sandbox/local"
+)
+
+const (
+	// homeInside is HOME in the sandbox.
+	homeInside = "/home/agent"
+	// user is the user and group id inside; outside, files belong to the service's own user.
+	user = "1000"
+)
+
+// etcShown is what of /etc programs need to start, to name users, and to check certificates. Of /etc/ssl never the
+// whole: its private directory holds keys.
+var etcShown = [...]string{
+	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/nsswitch.conf",
+	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/ca-certificates.conf",
+	"/etc/pki/tls/certs", "/etc/pki/tls/cert.pem", "/etc/pki/ca-trust/extracted",
+	"/etc/localtime", "/etc/mime.types", "/etc/protocols", "/etc/services", "/etc/magic",
+}
+
+// etcMade are small files made for the sandbox instead of the machine's own.
+var etcMade = map[string]string{
+	"passwd":   "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:" + user + ":" + user + ":agent:" + homeInside + ":/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+	"group":    "root:x:0:\nagent:x:" + user + ":\nnogroup:x:65534:\n",
+	"hosts":    "127.0.0.1 localhost inspan\n::1 localhost\n",
+	"hostname": "inspan\n",
+}
+
+// rootLinks are the directories of the root that are links into /usr on most systems and real on some.
+var rootLinks = [...]string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
+
+// isolation are the arguments that take things away.
+func isolation(found install, network bool) []string {
+	args := []string{
+		"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
+		"--new-session", "--die-with-parent", "--uid", user, "--gid", user, "--cap-drop", "ALL",
+		"--hostname", "inspan", "--clearenv",
+	}
+	if !network {
+		args = append(args, "--unshare-net")
+	}
+	if found.closesUserns {
+		args = append(args, "--disable-userns")
+	}
+	return args
+}
+
+// mounts are the arguments that build what a command sees; they also write the made files.
+func mounts(b *local.Box) ([]string, error) {
+	args := []string{"--ro-bind", "/usr", "/usr"}
+	for _, name := range rootLinks {
+		info, err := os.Lstat(name)
+		if err != nil {
+			continue // not on this system
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			args = append(args, "--ro-bind", name, name)
+			continue
+		}
+		link, err := os.Readlink(name)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "--symlink", link, name)
+	}
+	for _, name := range etcShown {
+		args = append(args, "--ro-bind-try", name, name)
+	}
+	cfg := b.Config()
+	if cfg.Network {
+		args = append(args, "--ro-bind-try", "/etc/resolv.conf", "/etc/resolv.conf")
+	}
+	made, err := makeEtc(b)
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, made...)
+	args = append(args,
+		"--proc", "/proc", "--dev", "/dev", "--bind", b.Private("tmp"), "/tmp",
+		"--dir", "/var", "--symlink", "../tmp", "/var/tmp", "--bind", b.Private("home"), homeInside)
+	args = append(args, binds(cfg.Workspace, cfg.ReadOnly, cfg.Writable)...)
+	// The root itself is memory that bubblewrap made; closed last, when all places to mount on exist.
+	return append(args, "--remount-ro", "/"), nil
+}
+
+// binds orders what the Config shows so that the deeper path wins: a read-only directory in the workspace stays
+// read-only, and the workspace in a read-only directory stays writable. Where one path is named twice, the workspace
+// wins over Writable and Writable over ReadOnly.
+func binds(workspace string, readOnly, writable []string) []string {
+	type bind struct{ flag, path string }
+	list := make([]bind, 0, len(readOnly)+len(writable)+1)
+	for _, path := range readOnly {
+		list = append(list, bind{"--ro-bind", path})
+	}
+	for _, path := range writable {
+		list = append(list, bind{"--bind", path})
+	}
+	list = append(list, bind{"--bind", workspace})
+	slices.SortStableFunc(list, func(a, b bind) int { return cmp.Compare(len(a.path), len(b.path)) })
+	args := make([]string, 0, 3*len(list))
+	for _, b := range list {
+		args = append(args, b.flag, b.path, b.path)
+	}
+	return args
+}
+
+func makeEtc(b *local.Box) ([]string, error) {
+	if err := os.Mkdir(b.Private("etc"), 0o700); err != nil {
+		return nil, err
+	}
+	args := make([]string, 0, 3*len(etcMade))
+	for name, text := range etcMade {
+		at := b.Private("etc/" + name)
+		if err := os.WriteFile(at, []byte(text), 0o444); err != nil {
+			return nil, fmt.Errorf("make /etc/%s: %w", name, err)
+		}
+		args = append(args, "--ro-bind", at, "/etc/"+name)
+	}
+	return args, nil
+}

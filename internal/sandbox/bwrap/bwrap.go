@@ -1,0 +1,108 @@
+// Package bwrap runs commands in bubblewrap: own user, process, mount, IPC, host-name and network namespaces.
+//
+// Promises: a command sees a read-only system (/usr and the part of /etc that programs need to start), its workspace,
+// what Config.ReadOnly and Config.Writable name, and nothing else of this machine: no other home, no /run, no key or
+// password file. It can write the workspace, Config.Writable, /tmp and HOME; the last two are its own and last as
+// long as the sandbox. It has no capability, another user id, no network unless Config.Network, and can not make user
+// namespaces where bubblewrap can forbid them. Its processes end with the Exec that started them, because their
+// namespace does. With Config.Network the network is the machine's own, loopback included.
+//
+// User, System and MaxRSS of an Exit are 0: bubblewrap does not pass them on. A command that ends with status 128+n
+// is reported as ended by signal n, which bubblewrap can not tell apart either.
+package bwrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/local"
+)
+
+// Backend opens bubblewrap sandboxes.
+type Backend struct {
+	program string
+	base    string
+
+	mu    sync.Mutex
+	known *install // nil until looked for with success
+}
+
+// install is the bubblewrap of this machine.
+type install struct {
+	path string
+	// closesUserns is true where it can forbid further user namespaces inside (0.8.0 and later).
+	closesUserns bool
+}
+
+var _ sandbox.Backend = (*Backend)(nil)
+
+// New returns the backend. program is the name or path of bubblewrap, empty means "bwrap" in the service's PATH;
+// base is where the private directories of sandboxes are made, empty means the system's place for temporary files.
+func New(program, base string) *Backend {
+	if program == "" {
+		program = "bwrap"
+	}
+	return &Backend{program: program, base: base}
+}
+
+// Mode returns sandbox.Bwrap.
+func (*Backend) Mode() sandbox.Mode { return sandbox.Bwrap }
+
+// Open binds a sandbox to a workspace. The paths of ReadOnly and Writable must exist.
+func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	found, err := b.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range append(append([]string{}, cfg.ReadOnly...), cfg.Writable...) {
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("sandbox %s: path to show inside: %w", cfg.ID, err)
+		}
+	}
+	for _, taken := range []string{"/proc", "/dev", "/sys"} {
+		if at := filepath.Clean(cfg.Workspace); at == taken || strings.HasPrefix(at, taken+"/") {
+			return nil, fmt.Errorf("sandbox %s: workspace %s: %w: %s is the sandbox's own", cfg.ID, at, fs.ErrInvalid, taken)
+		}
+	}
+	inner, err := local.OpenBox(cfg, sandbox.Bwrap, b.base, homeInside, "/tmp")
+	if err != nil {
+		return nil, err
+	}
+	x := &box{Box: inner, bwrap: *found}
+	if x.mounts, err = mounts(inner); err != nil {
+		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), inner.Destroy(context.WithoutCancel(ctx)))
+	}
+	return x, nil
+}
+
+// find looks for bubblewrap and asks it what it can do, until it was found once.
+func (b *Backend) find(ctx context.Context) (*install, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.known != nil {
+		return b.known, nil
+	}
+	path, err := exec.LookPath(b.program)
+	if err != nil {
+		return nil, fmt.Errorf("%w: bubblewrap is not installed: apt-get install bubblewrap: %w", sandbox.ErrUnavailable, err)
+	}
+	ask := exec.CommandContext(ctx, path, "--help")
+	ask.Env = []string{"PATH=/usr/bin:/bin"}
+	help, err := ask.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s --help: %w", sandbox.ErrUnavailable, path, err)
+	}
+	if !strings.Contains(string(help), "--json-status-fd") {
+		return nil, fmt.Errorf("%w: %s is older than bubblewrap 0.4: install a newer one", sandbox.ErrUnavailable, path)
+	}
+	b.known = &install{path: path, closesUserns: strings.Contains(string(help), "--disable-userns")}
+	return b.known, nil
+}

@@ -1,0 +1,77 @@
+package bwrap
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/inspan/inspan/internal/sandbox"
+)
+
+// probeText is the most text of bubblewrap's own complaint that is shown.
+const probeText = 300
+
+// Probe really starts /bin/true in a sandbox with a closed network.
+func (b *Backend) Probe(ctx context.Context) error {
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("%w: bubblewrap needs Linux, this is %s", sandbox.ErrUnavailable, runtime.GOOS)
+	}
+	dir, err := os.MkdirTemp(b.base, "inspan-probe-")
+	if err != nil {
+		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if dir, err = filepath.Abs(dir); err != nil {
+		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
+	}
+	box, err := b.Open(ctx, sandbox.Config{ID: "probe", Workspace: dir})
+	if err != nil {
+		if !errors.Is(err, sandbox.ErrUnavailable) {
+			err = fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+		}
+		return err
+	}
+	var said bytes.Buffer
+	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"/bin/true"}, Stderr: &said})
+	err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
+	case err != nil:
+		return missing(err)
+	case exit.Code != 0:
+		return missing(fmt.Errorf("/bin/true ended with status %d: %s", exit.Code, clip(said.String())))
+	}
+	return nil
+}
+
+// knobs are the switches of a kernel that close user namespaces, and what an administrator does about them.
+var knobs = [...]struct{ file, closed, mend string }{
+	{"/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
+	{"/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"},
+	{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for bwrap"},
+}
+
+// missing names the cause where the kernel tells it.
+func missing(err error) error {
+	for _, k := range knobs {
+		if data, readErr := os.ReadFile(k.file); readErr == nil && strings.TrimSpace(string(data)) == k.closed {
+			return fmt.Errorf("%w: user namespaces are closed on this machine: %s: %w", sandbox.ErrUnavailable, k.mend, err)
+		}
+	}
+	return fmt.Errorf("%w: bubblewrap can not start here (in a container: allow unshare and mount in its seccomp profile): %w",
+		sandbox.ErrUnavailable, err)
+}
+
+func clip(text string) string {
+	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
+	if len(text) > probeText {
+		text = text[:probeText] + " ..."
+	}
+	return text
+}
