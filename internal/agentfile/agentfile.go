@@ -34,6 +34,7 @@ func Parse(name string, data []byte) (events.Agent, []Warning, error) {
 	name = strings.TrimSuffix(name, Ext)
 	p := &parsing{file: name + Ext}
 	agent := p.parse(name, data)
+	slices.SortStableFunc(p.warnings, func(a, b Warning) int { return cmp.Compare(a.Line, b.Line) })
 	if err := p.err(); err != nil {
 		return events.Agent{}, p.warnings, err
 	}

@@ -36,11 +36,10 @@ var toolAliases = map[string]string{"read_file": "read", "write_file": "write", 
 // execution (LOOP-1): harness is absent, empty or not enabled.
 func (p *parsing) normalise(root *node) (direct bool) {
 	direct = p.harness(root)
-	if n := root.get("sandbox", "network"); n != nil && n.kind == isBool {
-		wrap(n, "enabled")
-	}
-	if n := root.get("harness", "sandbox", "network"); n != nil && n.kind == isBool {
-		wrap(n, "enabled")
+	for _, above := range []*node{root, root.child("harness"), root.child("harness_config")} {
+		if n := above.get("sandbox", "network"); n != nil && n.kind == isBool {
+			wrap(n, "enabled")
+		}
 	}
 	for _, m := range moves {
 		p.move(root, m)

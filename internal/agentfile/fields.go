@@ -35,7 +35,7 @@ func agentShape() shape {
 		"plan":        acts(oneOf("", "model")),
 		"harness":     acts(harnessShape()),
 		"workspace":   acts(workspaceShape()),
-		"git":         inert(gitShape()),
+		"git":         unguarded(gitShape(), "git is not held back for approval; write a guard rule for pushes and merges"),
 		"sandbox":     acts(sandboxShape()),
 		"permissions": acts(permissionsShape()),
 		"guards":      acts(guardsShape()),

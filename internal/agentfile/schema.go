@@ -97,7 +97,7 @@ func (p *parsing) walkFields(n *node, fields map[string]field, u use) {
 	for _, pr := range n.pairs {
 		f, ok := fields[pr.key]
 		if !ok {
-			p.unknown(n, pr, fields)
+			p.unknown(pr, fields)
 			continue
 		}
 		under := u
@@ -117,7 +117,7 @@ func foreign(key string) bool {
 	return strings.HasPrefix(key, "x-") || strings.Contains(key, ".")
 }
 
-func (p *parsing) unknown(n *node, pr pair, fields map[string]field) {
+func (p *parsing) unknown(pr pair, fields map[string]field) {
 	if foreign(pr.key) {
 		return
 	}
@@ -126,11 +126,7 @@ func (p *parsing) unknown(n *node, pr pair, fields map[string]field) {
 		known = append(known, k)
 	}
 	sort.Strings(known)
-	path := join(n.path, pr.key)
-	if len(pr.key) > 80 {
-		path = join(n.path, shown(pr.key))
-	}
-	e := &Error{Code: CodeUnknown, Line: pr.line, Path: path, Message: "unknown key", Hint: "known here: " + strings.Join(known, ", ")}
+	e := &Error{Code: CodeUnknown, Line: pr.line, Path: pr.value.path, Message: "unknown key", Hint: "known here: " + strings.Join(known, ", ")}
 	if near := nearest.Word(pr.key, known); near != "" {
 		e.Expected, e.Hint = near, "did you mean "+near+"? A key of your own begins with x-"
 	}

@@ -122,6 +122,9 @@ func (l *Ledger) count(f func(*Stats)) {
 // State returns the state of a run as far as it is known here, reading what is new. The zero State (Sequence 0)
 // means that the run does not exist. It may be stale: it only helps to choose what to try.
 func (l *Ledger) State(ctx context.Context, runID string) (run.State, uint64, error) {
+	if err := events.CheckID("run", runID); err != nil {
+		return run.State{}, 0, err
+	}
 	p := l.cfg.Pages.page(runID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,6 +137,9 @@ func (l *Ledger) State(ctx context.Context, runID string) (run.State, uint64, er
 // Hear takes a delivered fact as news: if it is the next one it is folded without reading, and after Hear the cached
 // state includes it. It returns the decoded fact.
 func (l *Ledger) Hear(ctx context.Context, runID string, r Record) (run.State, error) {
+	if err := events.CheckID("run", runID); err != nil {
+		return run.State{}, err
+	}
 	p := l.cfg.Pages.page(runID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,7 +212,7 @@ func (l *Ledger) say(ctx context.Context, p *page, answer []events.Payload, w *W
 		}
 		seq, err := l.append(ctx, p, payload.Kind(), stored)
 		if errors.Is(err, errLost) {
-			return true, l.refreshAfterLoss(ctx, p)
+			return true, l.refreshAfterLoss(ctx, p, seq)
 		}
 		if err != nil {
 			p.loaded = false
@@ -250,7 +256,8 @@ func (l *Ledger) compose(p *page, payload events.Payload) (events.Fact, []byte, 
 // errLost means that another writer's fact stands where ours should.
 var errLost = errors.New("another writer was faster")
 
-// append makes one append and settles its outcome. It returns the position, errLost, or an error that ends the Write.
+// append makes one append and settles its outcome. It returns the position, errLost and the position of the fact that
+// won, or an error that ends the Write.
 func (l *Ledger) append(ctx context.Context, p *page, kind events.Kind, stored []byte) (uint64, error) {
 	e := Entry{Run: p.id, Kind: kind, Head: p.head, Bytes: stored}
 	wait := 200 * time.Microsecond
@@ -310,7 +317,7 @@ func (l *Ledger) settle(ctx context.Context, p *page, ack Ack, stored []byte) (s
 	if err != nil || len(after) == 0 {
 		return 0, false, nil
 	}
-	return 0, true, errLost
+	return after[0].Seq, true, errLost
 }
 
 // newID returns 128 random bits in hex, made before the first try of an append.

@@ -276,6 +276,69 @@ func TestLaw1(t *testing.T) {
 			t.Errorf("the counters are %+v, want one conflict and no append", st)
 		}
 	})
+	t.Run("law 1 who lost knows what won, although the leader is away and reads are stale", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		seed(t, s, started("r", 1))
+		l := newLedger(t, s, events.Toolrunner)
+		mustState(t, l, "r")
+		if _, err := newLedger(t, s, events.Toolrunner).Write(t.Context(), "r", begin("c1-1")); err != nil {
+			t.Fatal(err)
+		}
+		// Each time the loss is settled, and then neither the leader nor the reader shows the fact that won.
+		s.SetFaults(mem.Faults{
+			Last: func(n uint64, _ string) (int, error) {
+				if n%2 == 0 {
+					return 0, errors.New("no leader")
+				}
+				return 0, nil
+			},
+			Read: func(n uint64, _ string) (int, error) { return int(1 - n%2), nil },
+		})
+		rounds := 0
+		w, err := l.Write(t.Context(), "r", func(st run.State, now time.Time) ([]events.Payload, error) {
+			rounds++
+			return begin("c1-1")(st, now)
+		})
+		if err != nil || len(w.Facts) != 0 || rounds != 2 {
+			t.Errorf("got %d facts, %v after %d rounds; want none after 2", len(w.Facts), err, rounds)
+		}
+	})
+	t.Run("law 1 services that share pages need not read what another of them wrote", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		seed(t, s, started("r", 1))
+		pages := reactor.NewPages(8)
+		shared := func(c *reactor.LedgerConfig) { c.Pages = pages }
+		runner, executor := newLedger(t, s, events.Toolrunner, shared), newLedger(t, s, events.Executor, shared)
+		if w, err := runner.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Facts) != 1 {
+			t.Fatalf("write: got %d facts, %v", len(w.Facts), err)
+		}
+		w, err := executor.Write(t.Context(), "r", nothing)
+		if err != nil || executor.Stats().Reads != 0 {
+			t.Errorf("got %v after %d reads, want none", err, executor.Stats().Reads)
+		}
+		equalStates(t, w.State, folded(t, s, "r"))
+		if _, err := executor.Write(t.Context(), "r", begin("c1-1")); err != nil {
+			t.Errorf("a call that began already: %v", err)
+		}
+	})
+	t.Run("LIFE-15 a fresh look shows what the leader has, although this ledger's state is old and its reads are stale", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		seed(t, s, started("r", 1))
+		l := newLedger(t, s, events.Planner)
+		mustState(t, l, "r")
+		if _, err := newLedger(t, s, events.Toolrunner).Write(t.Context(), "r", begin("c1-1")); err != nil {
+			t.Fatal(err)
+		}
+		s.SetFaults(mem.Faults{Read: func(n uint64, _ string) (int, error) { return max(0, 3-int(n)), nil }})
+		got, err := l.Fresh(t.Context(), "r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		equalStates(t, got, folded(t, s, "r"))
+	})
 	t.Run("EVT-15 a lost answer is recognised although another fact follows already", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
@@ -403,16 +466,20 @@ func TestLaw3(t *testing.T) {
 			}
 		})
 	}
-	t.Run("law 3 concurrent writers of one ledger, too", func(t *testing.T) {
+	t.Run("law 3 concurrent writers of one ledger, or of ledgers that share pages, too", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		seed(t, s, started("r", 1))
-		l := newLedger(t, s, events.Toolrunner)
+		pages := reactor.NewPages(1)
+		ledgers := make([]*reactor.Ledger, 4)
+		for i := range ledgers {
+			ledgers[i] = newLedger(t, s, events.Toolrunner, func(c *reactor.LedgerConfig) { c.Pages = pages })
+		}
 		wrote := make([]int, 16)
 		var wg sync.WaitGroup
 		for i := range wrote {
 			wg.Go(func() {
-				w, err := l.Write(t.Context(), "r", begin("c1-1"))
+				w, err := ledgers[i%4].Write(t.Context(), "r", begin("c1-1"))
 				if err != nil {
 					t.Errorf("write: %v", err)
 				}

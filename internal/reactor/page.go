@@ -136,16 +136,16 @@ func (l *Ledger) catchUp(ctx context.Context, p *page, want uint64) error {
 	return fmt.Errorf("read run %s: still behind position %d", p.id, want)
 }
 
-// refreshAfterLoss reads until the fact that won is folded: a stale reader must not lead to the same conflict again.
-func (l *Ledger) refreshAfterLoss(ctx context.Context, p *page) error {
-	last, ok, err := l.cfg.Journal.Last(ctx, p.id)
-	if err != nil || !ok {
-		return l.refresh(ctx, p)
+// refreshAfterLoss reads until the fact that won, and what the leader has after it, is folded: a stale reader must not
+// lead to the same conflict again.
+func (l *Ledger) refreshAfterLoss(ctx context.Context, p *page, won uint64) error {
+	if last, ok, err := l.cfg.Journal.Last(ctx, p.id); err == nil && ok {
+		won = max(won, last.Seq)
 	}
-	if err := l.refresh(ctx, p); err != nil || p.head >= last.Seq {
+	if err := l.refresh(ctx, p); err != nil || p.head >= won {
 		return err
 	}
-	return l.catchUp(ctx, p, last.Seq)
+	return l.catchUp(ctx, p, won)
 }
 
 // Fresh returns the state of a run up to what the leader has now.
@@ -153,7 +153,7 @@ func (l *Ledger) Fresh(ctx context.Context, runID string) (run.State, error) {
 	p := l.cfg.Pages.page(runID)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := l.refreshAfterLoss(ctx, p); err != nil {
+	if err := l.refreshAfterLoss(ctx, p, 0); err != nil {
 		return run.State{}, err
 	}
 	return p.state, nil

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/inspan/inspan/internal/agentfile"
@@ -55,7 +57,8 @@ func (a *Agents) Register(ctx context.Context, dir string) (names []string, warn
 	if err != nil {
 		return nil, warnings, err
 	}
-	for name, def := range defs {
+	for _, name := range slices.Sorted(maps.Keys(defs)) {
+		def := defs[name]
 		b, err := json.Marshal(def)
 		if err != nil {
 			return nil, warnings, fmt.Errorf("encode agent %s: %w", name, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/kelseyhightower/envconfig"
 
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -19,14 +20,14 @@ import (
 type Config struct {
 	Station string `envconfig:"STATION" default:"default" desc:"station this service belongs to"`
 
-	NATSURL      string        `envconfig:"NATS_URL" default:"nats://127.0.0.1:4222" desc:"address of the NATS server or servers"`
-	NATSCreds    string        `envconfig:"NATS_CREDS" desc:"path of a NATS credentials file"`
-	NATSUser     string        `envconfig:"NATS_USER" desc:"NATS user name"`
+	NATSURL      string       `envconfig:"NATS_URL" default:"nats://127.0.0.1:4222" desc:"address of the NATS server or servers"`
+	NATSCreds    string       `envconfig:"NATS_CREDS" desc:"path of a NATS credentials file"`
+	NATSUser     string       `envconfig:"NATS_USER" desc:"NATS user name"`
 	NATSPassword secret.Value `envconfig:"NATS_PASSWORD" desc:"NATS password; NATS_PASSWORD_FILE names a file with it"`
-	NATSMonitor  string        `envconfig:"NATS_MONITOR" desc:"HTTP address of the server's monitoring endpoint, to read the fsync mode from"`
-	Replicas     int           `envconfig:"REPLICAS" default:"1" desc:"copies of each stream and bucket: 1 or 3"`
-	LogMaxBytes  int64         `envconfig:"LOG_MAX_BYTES" default:"-1" desc:"limit of the station's log in bytes; -1 leaves it to the server's disk limit"`
-	AcceptLazy   bool          `envconfig:"ACCEPT_LAZY_FSYNC" default:"false" desc:"start although the server acknowledges before it syncs; a power cut may then lose acknowledged facts"`
+	NATSMonitor  string       `envconfig:"NATS_MONITOR" desc:"HTTP address of the server's monitoring endpoint, to read the fsync mode from"`
+	Replicas     int          `envconfig:"REPLICAS" default:"1" desc:"copies of each stream and bucket: 1 or 3"`
+	LogMaxBytes  int64        `envconfig:"LOG_MAX_BYTES" default:"0" desc:"limit of the station's log in bytes; 0 leaves it to the server's disk limit"`
+	AcceptLazy   bool         `envconfig:"ACCEPT_LAZY_FSYNC" default:"false" desc:"start although the server acknowledges before it syncs; a power cut may then lose acknowledged facts"`
 
 	HTTP     string        `envconfig:"HTTP" default:"127.0.0.1:0" desc:"address of /healthz, /readyz and /metrics; empty turns them off"`
 	LogLevel string        `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
@@ -39,14 +40,14 @@ type Config struct {
 	Isolation string `envconfig:"ISOLATION_MODE" default:"per_workflow" desc:"per_workflow, per_run or shared"`
 	Sandbox   string `envconfig:"SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap or host"`
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
-	SandboxReadOnly []string      `envconfig:"SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
-	SandboxEnv      []string      `envconfig:"SANDBOX_ENV" desc:"further NAME=value for commands, comma separated"`
+	SandboxReadOnly []string     `envconfig:"SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
+	SandboxEnv      []string     `envconfig:"SANDBOX_ENV" desc:"further NAME=value for commands, comma separated"`
 	StationKey      secret.Value `envconfig:"STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
 
 	AnthropicKey     secret.Value `envconfig:"ANTHROPIC_API_KEY" desc:"key for anthropic/ models; ANTHROPIC_API_KEY_FILE names a file with it"`
-	AnthropicBaseURL string        `envconfig:"ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
+	AnthropicBaseURL string       `envconfig:"ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
 	OpenAIKey        secret.Value `envconfig:"OPENAI_API_KEY" desc:"key for openai/ models; OPENAI_API_KEY_FILE names a file with it"`
-	OpenAIBaseURL    string        `envconfig:"OPENAI_BASE_URL" desc:"address of an OpenAI-compatible server"`
+	OpenAIBaseURL    string       `envconfig:"OPENAI_BASE_URL" desc:"address of an OpenAI-compatible server"`
 }
 
 // Prefix of the variables.
@@ -115,3 +116,6 @@ func Reference() []Row {
 	}
 	return rows
 }
+
+// Limits of the station's streams.
+func (c *Config) Limits() topology.Limits { return topology.Limits{LogBytes: c.LogMaxBytes} }

@@ -91,14 +91,18 @@ func (f *Fact) fault() string {
 		return fmt.Sprintf("specversion %q", f.SpecVersion)
 	case f.ID == "":
 		return "no id"
-	case f.Station == "" || f.Run == "":
-		return "no stationid or runid"
+	case !ValidID(f.Station) || !ValidID(f.Run):
+		return "stationid or runid is missing or not an id"
 	case f.Subject != f.Run:
 		return "subject is not the run id"
 	case f.Author() == "":
 		return fmt.Sprintf("source %q is not of station %q", f.Source, f.Station)
 	case f.Time.IsZero():
 		return "no time"
+	case f.Time.Location() != time.UTC:
+		return "time is not in UTC"
+	case f.ContentType != "application/json":
+		return fmt.Sprintf("datacontenttype %q", shorten(f.ContentType))
 	case f.Sequence == 0:
 		return "no sequence"
 	case f.Sequence > 1 && len(f.PrevHash) != 64:

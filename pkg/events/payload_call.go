@@ -3,6 +3,7 @@ package events
 import (
 	"encoding/json"
 	"time"
+	"unicode/utf8"
 )
 
 // ToolRef is the part that all facts of one tool call share. The field names are those of the monitoring events.
@@ -127,10 +128,14 @@ func (*CallDeferredData) Kind() Kind { return CallDeferred }
 func (*CallFinishedData) Kind() Kind { return CallFinished }
 func (*CallFailedData) Kind() Kind   { return CallFailed }
 
-// Preview shortens an input for a monitoring event.
+// Preview shortens an input for a monitoring event, never inside a character.
 func Preview(input json.RawMessage) string {
 	if len(input) <= MaxPreview {
 		return string(input)
 	}
-	return string(input[:MaxPreview]) + "..."
+	end := MaxPreview
+	for end > 0 && !utf8.RuneStart(input[end]) {
+		end--
+	}
+	return string(input[:end]) + "..."
 }

@@ -103,11 +103,17 @@ type RunSubject struct {
 	Rest []string
 }
 
-// ParseRunSubject takes a subject apart. ok is false for anything that is not below station.{s}.run.{r} with valid ids.
+// ParseRunSubject takes a subject apart. ok is false for anything that is not below station.{s}.run.{r} with valid ids, or has an
+// empty token or a wildcard in the rest.
 func ParseRunSubject(subject string) (p RunSubject, ok bool) {
 	t := strings.Split(subject, ".")
 	if len(t) < 5 || t[0] != "station" || t[2] != "run" || !ValidID(t[1]) || !ValidID(t[3]) {
 		return RunSubject{}, false
+	}
+	for _, rest := range t[4:] {
+		if rest == "" || strings.ContainsAny(rest, "*> \t\r\n\x00") {
+			return RunSubject{}, false
+		}
 	}
 	return RunSubject{Station: t[1], Run: t[3], Rest: t[4:]}, true
 }
@@ -115,7 +121,7 @@ func ParseRunSubject(subject string) (p RunSubject, ok bool) {
 // ParseDue takes a timer's firing apart: station.{s}.due.{r}.{family}.{id}.
 func ParseDue(subject string) (run, family, id string, ok bool) {
 	t := strings.Split(subject, ".")
-	if len(t) != 6 || t[0] != "station" || t[2] != "due" || !ValidID(t[3]) {
+	if len(t) != 6 || t[0] != "station" || t[2] != "due" || !ValidID(t[1]) || !ValidID(t[3]) || !ValidID(t[4]) || !ValidID(t[5]) {
 		return "", "", "", false
 	}
 	return t[3], t[4], t[5], true

@@ -133,7 +133,7 @@ func (r *Role) control(ctx context.Context, m reactor.Message, runID string) err
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Adjust(s, c.Level, wish) }
 	default:
 		known := []string{"pause", "resume", "stop", "autonomy"}
-		return named(runID, reactor.Refuse("bad_input", "did you mean "+nearest.Word(c.Action, known)+"? the actions are "+strings.Join(known, ", "), "unknown action %q", c.Action))
+		return named(runID, reactor.Refuse("bad_input", meant(c.Action, known)+"the actions are "+strings.Join(known, ", "), "unknown action %q", c.Action))
 	}
 	_, err = r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		if s.Sequence == 0 {
@@ -145,6 +145,14 @@ func (r *Role) control(ctx context.Context, m reactor.Message, runID string) err
 		return named(runID, reactor.Refuse("bad_move", "inspan inspect "+runID+" shows where it stands", "%s: %v", c.Action, move))
 	}
 	return err
+}
+
+// meant is the beginning of a hint: the nearest known word, if one is near.
+func meant(got string, known []string) string {
+	if w := nearest.Word(got, known); w != "" {
+		return "did you mean " + w + "? "
+	}
+	return ""
 }
 
 func orUnknown(by string) string {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/core/plan"
-	"github.com/inspan/inspan/internal/nearest"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
@@ -163,7 +162,7 @@ func (r *Role) agent(ctx context.Context, name string) (events.Agent, error) {
 	}
 	hint := "no agent is registered; start the station with --agents DIR"
 	if len(known) > 0 {
-		hint = "did you mean " + nearest.Word(name, known) + "? registered: " + strings.Join(known, ", ")
+		hint = meant(name, known) + "registered: " + strings.Join(known, ", ")
 	}
 	return events.Agent{}, reactor.Refuse("unknown_agent", hint, "agent %q is not registered", name)
 }

@@ -15,8 +15,13 @@ import (
 // Exam runs all that an adapter must do.
 func Exam(t *testing.T, d Dialect) {
 	t.Run("answers", func(t *testing.T) { t.Parallel(); examAnswers(t, d) })
+	t.Run("finishes", func(t *testing.T) { t.Parallel(); examFinishes(t, d) })
 	t.Run("conversation", func(t *testing.T) { t.Parallel(); examConversation(t, d) })
+	t.Run("replay", func(t *testing.T) { t.Parallel(); examReplay(t, d) })
+	t.Run("damage", func(t *testing.T) { t.Parallel(); examDamage(t, d) })
 	t.Run("refusals", func(t *testing.T) { t.Parallel(); examRefusals(t, d) })
+	t.Run("elsewhere", func(t *testing.T) { t.Parallel(); examElsewhere(t, d) })
+	t.Run("cuts", func(t *testing.T) { t.Parallel(); examCuts(t, d) })
 	t.Run("streams", func(t *testing.T) { t.Parallel(); examStreams(t, d) })
 	t.Run("contexts", func(t *testing.T) { t.Parallel(); examContexts(t, d) })
 	t.Run("settings", func(t *testing.T) { t.Parallel(); examSettings(t, d) })
@@ -77,7 +82,9 @@ func examAnswers(t *testing.T, d Dialect) {
 			t.Errorf("got %+v, %v", a, err)
 		}
 	})
+}
 
+func examFinishes(t *testing.T, d Dialect) {
 	finishes := map[string]struct {
 		said Said
 		want llm.Finish
@@ -157,7 +164,9 @@ func examConversation(t *testing.T, d Dialect) {
 			t.Errorf("got %+v", h)
 		}
 	})
+}
 
+func examReplay(t *testing.T, d Dialect) {
 	t.Run("PLUS-2 the answer's own bytes go back unchanged, with the results of its calls", func(t *testing.T) {
 		t.Parallel()
 		s := Serve(t, Stream(frames(d, answer())...))
@@ -206,7 +215,9 @@ func examConversation(t *testing.T, d Dialect) {
 			t.Errorf("got %s", s.Body(0))
 		}
 	})
+}
 
+func examDamage(t *testing.T, d Dialect) {
 	t.Run("a call whose input is no JSON is a JSON string, and can be sent back", func(t *testing.T) {
 		t.Parallel()
 		said := Said{Calls: []SaidCall{{ID: "c", Name: "list", Parts: []string{`{"dir": `, `oops`}}}, Finish: llm.ToolUse}

@@ -62,7 +62,9 @@ func examRefusals(t *testing.T, d Dialect) {
 			}
 		})
 	}
+}
 
+func examElsewhere(t *testing.T, d Dialect) {
 	t.Run("a redirect is not followed and takes the key nowhere", func(t *testing.T) {
 		t.Parallel()
 		other := Serve(t, Stream(frames(d, answer())...))
@@ -84,7 +86,7 @@ func examRefusals(t *testing.T, d Dialect) {
 	})
 }
 
-func examStreams(t *testing.T, d Dialect) {
+func examCuts(t *testing.T, d Dialect) {
 	all, need := d.Frames(answer())
 
 	t.Run("a stream that ends early is transient, after every frame", func(t *testing.T) {
@@ -110,13 +112,16 @@ func examStreams(t *testing.T, d Dialect) {
 
 	t.Run("a broken connection is transient, after every frame", func(t *testing.T) {
 		t.Parallel()
-		for n := range need {
+		for n := range all {
 			if e := refused(t, model(t, d, Serve(t, Broken(all[:n]...))), question()); e.Class != llm.Transient {
 				t.Errorf("after %d of %d frames: got %v", n, len(all), e)
 			}
 		}
 	})
+}
 
+func examStreams(t *testing.T, d Dialect) {
+	all, need := d.Frames(answer())
 	troubles := map[Trouble]llm.Class{
 		Overloaded: llm.Transient, Internal: llm.Transient, TooMany: llm.RateLimit,
 		BadRequest: llm.Invalid, BadKey: llm.Auth, LongPrompt: llm.TooLong, NoCredit: llm.Auth,

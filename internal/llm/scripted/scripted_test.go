@@ -336,12 +336,15 @@ func TestExam(t *testing.T) {
 	}
 	t.Run("a context that ends in the middle of a stream", func(t *testing.T) {
 		t.Parallel()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		pieces := 0
-		a, err := m.Ask(ctx, ask("fix", 1, 2), func(llm.Delta) { pieces++; cancel() })
-		if !errors.Is(err, context.Canceled) || a.Raw != nil || pieces != 1 {
-			t.Errorf("got %+v, %v after %d pieces", a, err, pieces)
+		for _, field := range []string{"text", "thinking"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			m := parse(t, "turns: [{"+field+": abcdef, chunk: 2}]")
+			pieces := 0
+			a, err := m.Ask(ctx, ask("s", 1, 1), func(llm.Delta) { pieces++; cancel() })
+			if !errors.Is(err, context.Canceled) || a.Raw != nil || pieces != 1 {
+				t.Errorf("%s: got %+v, %v after %d pieces", field, a, err, pieces)
+			}
 		}
 	})
 }

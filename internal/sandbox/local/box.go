@@ -37,6 +37,7 @@ func OpenBox(cfg sandbox.Config, mode sandbox.Mode, base, home, tmp string) (*Bo
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
 	cfg.Workspace = filepath.Clean(cfg.Workspace)
+	cfg.ReadOnly, cfg.Writable = clean(cfg.ReadOnly), clean(cfg.Writable)
 	files, err := OpenFiles(cfg.Workspace)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
@@ -142,6 +143,14 @@ func (b *Box) removePrivate() error {
 		return nil
 	})
 	return os.RemoveAll(b.private)
+}
+
+func clean(paths []string) []string {
+	out := make([]string, 0, len(paths))
+	for _, path := range paths {
+		out = append(out, filepath.Clean(path))
+	}
+	return out
 }
 
 func checkPaths(cfg sandbox.Config) error {

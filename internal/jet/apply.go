@@ -1,0 +1,183 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// ApplyOptions say how a station is set up. The zero value means: the defaults of the table on a new station, and
+// what is there already on an old one.
+type ApplyOptions struct {
+	// Replicas is 1 or 3. The default on a new station is 1.
+	Replicas int
+	Limits   topology.Limits
+	// AckWait and LeaseTerm are 0 for those of the table. Shorter ones are for tests.
+	AckWait, LeaseTerm time.Duration
+}
+
+// Apply makes the streams, consumers and buckets of a station as the table has them, and changes nothing where they
+// are so already. It may be called any number of times, by several programs at once. A user who may not create or
+// update gets ErrDenied only where there is something to do. What the table does not speak of, such as placement, is
+// left as it is. It waits for a server that is not ready yet until ctx ends.
+func (c *Conn) Apply(ctx context.Context, station string, o ApplyOptions) error {
+	if err := events.CheckID("station", station); err != nil {
+		return err
+	}
+	for _, st := range topology.Streams(station, o.Limits) {
+		if st.Name == topology.KVStream(topology.LeaseBucket) && o.LeaseTerm > 0 {
+			st.MaxAge = o.LeaseTerm
+		}
+		if err := c.patiently(ctx, func() error { return c.applyStream(ctx, st, o.Replicas) }); err != nil {
+			return fmt.Errorf("set up stream %s: %w", st.Name, hinted(err))
+		}
+	}
+	for _, role := range events.Services() {
+		for _, co := range topology.Consumers(station, role) {
+			if err := c.patiently(ctx, func() error { return c.applyConsumer(ctx, co, o.AckWait) }); err != nil {
+				return fmt.Errorf("set up consumer %s of %s: %w", co.Name, co.Stream, hinted(err))
+			}
+		}
+	}
+	return nil
+}
+
+func hinted(err error) error {
+	if errors.Is(err, ErrDenied) {
+		return fmt.Errorf("%w: set the station up once as the setup user", err)
+	}
+	return err
+}
+
+// patiently does something until it is done or fails for good.
+func (c *Conn) patiently(ctx context.Context, do func() error) error {
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := do()
+		if err == nil || !passes(err) {
+			return err
+		}
+		if pauseErr := pause(ctx, wait); pauseErr != nil {
+			return fmt.Errorf("%w (last: %w)", pauseErr, err)
+		}
+	}
+}
+
+// passes reports whether an error of the API passes by itself: no leader yet, or another is at the same thing.
+func passes(err error) bool {
+	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return e.ErrorCode == codeNameInUse || e.ErrorCode == codeClusterNotReady || e.Code == 503 && e.ErrorCode != codeNoResources
+	}
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrDenied)
+}
+
+func (c *Conn) applyStream(ctx context.Context, st topology.Stream, replicas int) error {
+	var there jetstream.StreamInfo
+	err := c.api(ctx, "STREAM.INFO."+st.Name, nil, &there)
+	switch {
+	case code(err) == codeStreamNotFound:
+		want := streamConfig(jetstream.StreamConfig{Name: st.Name, MaxBytes: st.MaxBytes, Replicas: 1}, st, replicas)
+		return c.api(ctx, "STREAM.CREATE."+st.Name, want, nil)
+	case err != nil:
+		return err
+	}
+	want := streamConfig(there.Config, st, replicas)
+	if sameStream(there.Config, want) {
+		return nil
+	}
+	return c.api(ctx, "STREAM.UPDATE."+st.Name, want, nil)
+}
+
+// streamConfig puts what the table says into a configuration.
+func streamConfig(cfg jetstream.StreamConfig, st topology.Stream, replicas int) jetstream.StreamConfig {
+	cfg.Description, cfg.Subjects, cfg.Storage = st.Description, st.Subjects, jetstream.FileStorage
+	cfg.Retention = jetstream.LimitsPolicy
+	if st.Retention == topology.KeepToAck {
+		cfg.Retention = jetstream.WorkQueuePolicy
+	}
+	cfg.Discard = jetstream.DiscardOld
+	if st.DiscardNew {
+		cfg.Discard = jetstream.DiscardNew
+	}
+	if st.Bounded {
+		cfg.MaxBytes = st.MaxBytes
+	}
+	if replicas > 0 {
+		cfg.Replicas = replicas
+	}
+	cfg.MaxMsgs, cfg.MaxConsumers = -1, -1
+	cfg.MaxMsgSize = -1
+	if st.MaxMsgSize > 0 {
+		cfg.MaxMsgSize = st.MaxMsgSize
+	}
+	cfg.MaxMsgsPerSubject = -1
+	if st.MaxPerKey > 0 {
+		cfg.MaxMsgsPerSubject = st.MaxPerKey
+	}
+	cfg.MaxAge, cfg.Duplicates = st.MaxAge, st.Window
+	cfg.DenyDelete, cfg.DenyPurge, cfg.AllowRollup = st.DenyDelete, st.DenyPurge, st.Rollup
+	cfg.AllowMsgTTL, cfg.AllowMsgSchedules, cfg.AllowDirect = st.TTL, st.Schedules, st.Direct
+	cfg.RePublish = nil
+	if st.RepublishFrom != "" {
+		cfg.RePublish = &jetstream.RePublish{Source: st.RepublishFrom, Destination: st.RepublishTo}
+	}
+	return cfg
+}
+
+// sameStream compares the parts of a configuration that the table speaks of.
+func sameStream(a, b jetstream.StreamConfig) bool {
+	sameRepublish := (a.RePublish == nil) == (b.RePublish == nil) && (a.RePublish == nil || *a.RePublish == *b.RePublish)
+	return a.Description == b.Description && slices.Equal(a.Subjects, b.Subjects) && a.Retention == b.Retention &&
+		a.Storage == b.Storage && a.Discard == b.Discard && a.MaxBytes == b.MaxBytes && a.Replicas == b.Replicas &&
+		a.MaxMsgSize == b.MaxMsgSize && a.MaxMsgsPerSubject == b.MaxMsgsPerSubject && a.MaxMsgs == b.MaxMsgs &&
+		a.MaxConsumers == b.MaxConsumers && a.MaxAge == b.MaxAge && a.Duplicates == b.Duplicates &&
+		a.DenyDelete == b.DenyDelete && a.DenyPurge == b.DenyPurge && a.AllowRollup == b.AllowRollup &&
+		a.AllowMsgTTL == b.AllowMsgTTL && a.AllowMsgSchedules == b.AllowMsgSchedules && a.AllowDirect == b.AllowDirect && sameRepublish
+}
+
+func (c *Conn) applyConsumer(ctx context.Context, co topology.Consumer, ackWait time.Duration) error {
+	var there jetstream.ConsumerInfo
+	err := c.api(ctx, "CONSUMER.INFO."+co.Stream+"."+co.Name, nil, &there)
+	if err != nil && code(err) != codeNotFound {
+		return err
+	}
+	want := consumerConfig(there.Config, co, ackWait)
+	if err == nil && sameConsumer(there.Config, want) {
+		return nil
+	}
+	subject := "CONSUMER.CREATE." + co.Stream + "." + co.Name
+	if want.FilterSubject != "" {
+		subject += "." + want.FilterSubject
+	}
+	return c.api(ctx, subject, map[string]any{"stream_name": co.Stream, "config": want, "action": ""}, nil)
+}
+
+func consumerConfig(cfg jetstream.ConsumerConfig, co topology.Consumer, ackWait time.Duration) jetstream.ConsumerConfig {
+	cfg.Name, cfg.Durable = co.Name, co.Name
+	cfg.FilterSubject, cfg.FilterSubjects = "", co.Filters
+	if len(co.Filters) == 1 {
+		cfg.FilterSubject, cfg.FilterSubjects = co.Filters[0], nil
+	}
+	cfg.AckPolicy, cfg.DeliverPolicy, cfg.ReplayPolicy = jetstream.AckExplicitPolicy, jetstream.DeliverAllPolicy, jetstream.ReplayInstantPolicy
+	cfg.MaxAckPending, cfg.MaxDeliver, cfg.BackOff = co.MaxPending, -1, nil
+	switch {
+	case ackWait > 0:
+		cfg.AckWait = ackWait
+	case cfg.AckWait == 0:
+		cfg.AckWait = topology.AckWait
+	}
+	return cfg
+}
+
+func sameConsumer(a, b jetstream.ConsumerConfig) bool {
+	return a.FilterSubject == b.FilterSubject && slices.Equal(a.FilterSubjects, b.FilterSubjects) && a.AckPolicy == b.AckPolicy &&
+		a.DeliverPolicy == b.DeliverPolicy && a.MaxAckPending == b.MaxAckPending && a.MaxDeliver == b.MaxDeliver &&
+		a.AckWait == b.AckWait && len(a.BackOff) == len(b.BackOff)
+}

@@ -1,0 +1,118 @@
+package jet_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/reactor/reactortest"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// three is a station with three replicas, as seen from each of them.
+func three(t *testing.T, o jet.ApplyOptions) (*jettest.Group, []*jet.Station) {
+	t.Helper()
+	g := jettest.Cluster(t, 3)
+	o.Replicas = 3
+	var seen []*jet.Station
+	for i := range 3 {
+		c := jettest.Connect(t, g.Server(i), jet.Config{Name: t.Name()})
+		seen = append(seen, jettest.Station(t, c, "s1", o))
+	}
+	return g, seen
+}
+
+// anyReplica asks each replica in turn.
+type anyReplica struct {
+	journals []reactor.Journal
+	n        *atomic.Uint64
+}
+
+func (a anyReplica) next() reactor.Journal { return a.journals[a.n.Add(1)%uint64(len(a.journals))] }
+func (a anyReplica) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+	return a.next().Append(ctx, e)
+}
+func (a anyReplica) Read(ctx context.Context, run string, after uint64) ([]reactor.Record, bool, error) {
+	return a.next().Read(ctx, run, after)
+}
+func (a anyReplica) Last(ctx context.Context, run string) (reactor.Record, bool, error) {
+	return a.next().Last(ctx, run)
+}
+
+func TestJournalExamOnThreeReplicas(t *testing.T) {
+	t.Parallel()
+	reactortest.Journal(t, func(t *testing.T) reactor.Journal {
+		_, seen := three(t, jet.ApplyOptions{})
+		a := anyReplica{n: new(atomic.Uint64)}
+		for _, s := range seen {
+			a.journals = append(a.journals, s.Journal())
+		}
+		return a
+	})
+}
+
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	const ackWait = 1500 * time.Millisecond
+	g, seen := three(t, jet.ApplyOptions{AckWait: ackWait})
+	ctx := within(t)
+
+	t.Run("SAFE-4 with one server down appends, deliveries and timers go on", func(t *testing.T) {
+		heard := make(chan string, 64)
+		listening, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() {
+			ended <- seen[0].Inbox().Listen(listening, events.Toolrunner, 4, func(ctx context.Context, m reactor.Message) {
+				if m.Ack(ctx) == nil {
+					heard <- m.Subject()
+				}
+			})
+		}()
+		head := appendOne(t, seen[0].Journal(), "r1", events.CallAllowed, 0)
+		await(t, heard, "the first delivery")
+		g.Stop(2)
+		head = appendOne(t, seen[0].Journal(), "r1", events.CallAllowed, head)
+		await(t, heard, "a delivery with one server down")
+		if err := untilDone(ctx, func() error { return seen[1].Timers().Set(ctx, "r1", "call.x", time.Now()) }); err != nil {
+			t.Fatalf("set a timer: %v", err)
+		}
+		if got := await(t, heard, "a timer with one server down"); got != events.DueSubject("s1", "r1", "call.x") {
+			t.Errorf("got %q, want the timer", got)
+		}
+		g.Restart(2)
+		appendOne(t, seen[1].Journal(), "r1", events.CallAllowed, head)
+		await(t, heard, "a delivery after the restart")
+		stop()
+		if err := await(t, ended, "the listener to end"); err != nil {
+			t.Errorf("listen: %v", err)
+		}
+	})
+}
+
+// appendOne appends until it is stored, asking the leader where the outcome is unknown, and returns the position.
+func appendOne(t *testing.T, j reactor.Journal, run string, kind events.Kind, head uint64) uint64 {
+	t.Helper()
+	ctx := within(t)
+	var seq uint64
+	data := []byte(rand16())
+	err := untilDone(ctx, func() error {
+		ack := j.Append(ctx, reactor.Entry{Run: run, Kind: kind, Head: head, Bytes: data})
+		if ack.Outcome == reactor.Stored {
+			seq = ack.Seq
+			return nil
+		}
+		if last, ok, err := j.Last(ctx, run); err == nil && ok && string(last.Bytes) == string(data) {
+			seq = last.Seq
+			return nil
+		}
+		return ack.Err
+	})
+	if err != nil {
+		t.Fatalf("append to run %s: %v", run, err)
+	}
+	return seq
+}

@@ -1,0 +1,213 @@
+package jet
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/secret"
+)
+
+// Times of a connection.
+const (
+	// requestWait is how long an answer of the server is waited for. Behind it the outcome is unknown.
+	requestWait = 5 * time.Second
+	// DefaultDrainGrace is how long handlers may go on after a listener was told to stop.
+	DefaultDrainGrace = 25 * time.Second
+	reconnectWait     = 100 * time.Millisecond
+	reconnectJitter   = 400 * time.Millisecond
+	pingEvery         = 10 * time.Second
+)
+
+// Config of a connection. One of URL and InProcess is needed.
+type Config struct {
+	// URL of one server or several, separated by commas: nats://host:4222.
+	URL string
+	// InProcess is a server in this process, for example a *Server. It wins over URL.
+	InProcess nats.InProcessConnProvider
+	// Name is shown in the server's list of connections.
+	Name string
+	// Creds is the path of a credentials file, NKey that of a seed file.
+	Creds, NKey string
+	User        string
+	Password    secret.Value
+	TLS         *tls.Config
+	// InboxPrefix is where answers go: topology.InboxPrefix for a service with permissions of its own. The default is
+	// "_INBOX".
+	InboxPrefix string
+	// Monitors are base URLs of monitoring ports, http://host:8222, to read the durability of all servers from.
+	Monitors []string
+	// DrainGrace is 0 for DefaultDrainGrace.
+	DrainGrace time.Duration
+	// Log may be the zero value, which is silent.
+	Log zerolog.Logger
+}
+
+// Conn is a connection to a NATS account with JetStream. It is safe for concurrent use.
+type Conn struct {
+	cfg    Config
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	denied denials
+
+	mu sync.Mutex
+	// up is closed while connected, guarded by mu; epoch counts connections.
+	up    chan struct{}
+	isUp  bool
+	epoch uint64
+	// buckets are those bound to already, guarded by mu.
+	buckets map[string]jetstream.KeyValue
+}
+
+// ErrDenied means that the server does not permit this user to publish on a subject.
+var ErrDenied = errors.New("not permitted by the server")
+
+// ErrUnauthorized means that the server does not know this user.
+var ErrUnauthorized = errors.New("the server refused the credentials: check user and password, or the credentials file")
+
+// Connect connects, and keeps trying until ctx ends or the server refuses the credentials. Afterwards the connection
+// comes back by itself, for ever. Close must be called.
+func Connect(ctx context.Context, cfg Config) (*Conn, error) {
+	if cfg.URL == "" && cfg.InProcess == nil {
+		return nil, errors.New("connect: no server given: set a URL such as nats://127.0.0.1:4222")
+	}
+	if cfg.DrainGrace <= 0 {
+		cfg.DrainGrace = DefaultDrainGrace
+	}
+	c := &Conn{cfg: cfg, up: make(chan struct{}), buckets: make(map[string]jetstream.KeyValue)}
+	opts, err := c.options()
+	if err != nil {
+		return nil, err
+	}
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		c.nc, err = nats.Connect(cfg.URL, opts...)
+		if err == nil {
+			break
+		}
+		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) {
+			return nil, fmt.Errorf("connect to %s: %w: %w", cfg.where(), ErrUnauthorized, err)
+		}
+		cfg.Log.Warn().Err(err).Dur("again_in", wait).Msg("no connection to nats, will try again")
+		if sleepErr := pause(ctx, wait); sleepErr != nil {
+			return nil, fmt.Errorf("connect to %s: %w (last: %w)", cfg.where(), sleepErr, err)
+		}
+	}
+	if c.js, err = jetstream.New(c.nc, jetstream.WithDefaultTimeout(requestWait)); err != nil {
+		c.nc.Close()
+		return nil, fmt.Errorf("jetstream: %w", err)
+	}
+	return c, c.Ready(ctx)
+}
+
+func (cfg Config) where() string {
+	if cfg.InProcess != nil {
+		return "the server in this process"
+	}
+	return redactURL(cfg.URL)
+}
+
+func (c *Conn) options() ([]nats.Option, error) {
+	opts := []nats.Option{
+		nats.Name(c.cfg.Name), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectJitter, reconnectJitter),
+		nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(2),
+		nats.ErrorHandler(c.asyncError), nats.ConnectHandler(func(*nats.Conn) { c.setUp(true) }),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			c.setUp(true)
+			c.cfg.Log.Info().Msg("connected to nats again")
+		}),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			c.setUp(false)
+			if err != nil {
+				c.cfg.Log.Warn().Err(err).Msg("connection to nats lost, will try again")
+			}
+		}),
+	}
+	if c.cfg.InProcess != nil {
+		opts = append(opts, nats.InProcessServer(c.cfg.InProcess))
+	}
+	if c.cfg.InboxPrefix != "" {
+		opts = append(opts, nats.CustomInboxPrefix(c.cfg.InboxPrefix))
+	}
+	if c.cfg.Creds != "" {
+		opts = append(opts, nats.UserCredentials(c.cfg.Creds))
+	}
+	if c.cfg.NKey != "" {
+		nkey, err := nats.NkeyOptionFromSeed(c.cfg.NKey)
+		if err != nil {
+			return nil, fmt.Errorf("read the nkey seed file %s: %w", c.cfg.NKey, err)
+		}
+		opts = append(opts, nkey)
+	}
+	if c.cfg.User != "" {
+		opts = append(opts, nats.UserInfo(c.cfg.User, c.cfg.Password.Reveal()))
+	}
+	if c.cfg.TLS != nil {
+		opts = append(opts, nats.Secure(c.cfg.TLS))
+	}
+	return opts, nil
+}
+
+// Close ends the connection after what was published is on its way.
+func (c *Conn) Close() {
+	_ = c.nc.FlushTimeout(time.Second) // what could not be flushed is heard again or was not promised
+	c.nc.Close()
+}
+
+// Connected reports whether there is a connection at the moment.
+func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// Ready waits until there is a connection, or ctx ends.
+func (c *Conn) Ready(ctx context.Context) error {
+	c.mu.Lock()
+	up := c.up
+	c.mu.Unlock()
+	select {
+	case <-up:
+		return nil
+	default:
+	}
+	select {
+	case <-up:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("no connection to %s: %w", c.cfg.where(), context.Cause(ctx))
+	}
+}
+
+func (c *Conn) setUp(up bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case up && !c.isUp:
+		close(c.up)
+		c.epoch++
+	case !up && c.isUp:
+		c.up = make(chan struct{})
+	}
+	c.isUp = up
+}
+
+// connections counts how often the connection was made.
+func (c *Conn) connections() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.epoch
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

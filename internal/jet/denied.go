@@ -1,0 +1,105 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+)
+
+// denials tells those who wait for an answer that the server did not let their request through: it says so on the
+// side, with nothing but the subject, and the answer never comes.
+type denials struct {
+	mu sync.Mutex
+	// waiting by subject, guarded by mu.
+	waiting map[string]map[*waiter]struct{}
+}
+
+type waiter struct{ cancel context.CancelCauseFunc }
+
+// watch returns a context that ends with ErrDenied when publishing on the subject is denied. done must be called.
+func (d *denials) watch(ctx context.Context, subject string) (watched context.Context, done func()) {
+	watched, cancel := context.WithCancelCause(ctx)
+	w := &waiter{cancel: cancel}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiting == nil {
+		d.waiting = make(map[string]map[*waiter]struct{})
+	}
+	if d.waiting[subject] == nil {
+		d.waiting[subject] = make(map[*waiter]struct{})
+	}
+	d.waiting[subject][w] = struct{}{}
+	return watched, func() {
+		cancel(nil)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.waiting[subject], w)
+		if len(d.waiting[subject]) == 0 {
+			delete(d.waiting, subject)
+		}
+	}
+}
+
+// tell ends all who wait for an answer on a denied subject and reports whether there were any.
+func (d *denials) tell(subject string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for w := range d.waiting[subject] {
+		w.cancel(fmt.Errorf("%w: publish on %s", ErrDenied, subject))
+	}
+	return len(d.waiting[subject]) > 0
+}
+
+// asyncError hears what the server says on the side.
+func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		if subject, ok := deniedPublish(err); ok && c.denied.tell(subject) {
+			return
+		}
+		c.cfg.Log.Error().Err(err).Msg("denied by nats: compare the user's permissions with those that inspan generates")
+		return
+	}
+	event := c.cfg.Log.Warn().Err(err)
+	if sub != nil {
+		event = event.Str("subject", sub.Subject)
+	}
+	event.Msg("nats reports an error")
+}
+
+// deniedPublish finds the subject in the server's words: Permissions Violation for Publish to "subject".
+func deniedPublish(err error) (subject string, ok bool) {
+	_, quoted, ok := strings.Cut(err.Error(), "Publish to ")
+	if !ok {
+		return "", false
+	}
+	quoted, errPrefix := strconv.QuotedPrefix(quoted)
+	if errPrefix != nil {
+		return "", false
+	}
+	subject, errQuote := strconv.Unquote(quoted)
+	return subject, errQuote == nil
+}
+
+// redactURL leaves out what is secret in a list of server URLs.
+func redactURL(list string) string {
+	var shown []string
+	for part := range strings.SplitSeq(list, ",") {
+		u, err := url.Parse(strings.TrimSpace(part))
+		switch {
+		case err != nil:
+			shown = append(shown, "(not a URL)")
+		case u.User != nil:
+			u.User = url.User("***")
+			shown = append(shown, u.String())
+		default:
+			shown = append(shown, u.String())
+		}
+	}
+	return strings.Join(shown, ",")
+}

@@ -1,0 +1,9 @@
+// Package jet is the door to NATS JetStream: it fills the ports of the reactor, and nothing else in the program
+// imports a NATS library.
+//
+// Promises: an append is a compare-and-set over all facts of its run and its outcome is told apart honestly: what is
+// not known is Unknown, never guessed. A read may be old but never skips a fact; the last fact comes from the leader.
+// A connection lasts for ever: it reconnects, and what can not wait for it returns an error. What a user may not do
+// is an error at once and not a timeout. Streams, consumers and buckets are made from internal/topology alone.
+// Whatever starts a goroutine here waits for it.
+package jet

@@ -1,0 +1,49 @@
+package jet
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// WatchSubject calls hear for each message on a subject from now on, one after the other, until stop is called.
+// Nothing is kept for a watcher that is away.
+func (s *Station) WatchSubject(subject string, hear func(subject string, data []byte)) (stop func(), err error) {
+	sub, err := s.c.nc.Subscribe(subject, func(m *nats.Msg) { hear(m.Subject, m.Data) })
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", subject, err)
+	}
+	if err := s.c.flush(context.Background()); err != nil {
+		_ = sub.Unsubscribe()
+		return nil, fmt.Errorf("watch %s: %w", subject, err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+// OnEnd calls back with the id of each run that may have ended. It hears what is being appended, so it may be told of
+// an end that the log then refuses: a hint, to be followed by a look at the log.
+func (s *Station) OnEnd(hint func(runID string)) (stop func(), err error) {
+	var stops []func()
+	for _, k := range []events.Kind{events.RunFailed, events.RunCompleted} {
+		one, err := s.WatchSubject(events.KindFacts(s.name, k), func(subject string, _ []byte) {
+			if p, ok := events.ParseRunSubject(subject); ok {
+				hint(p.Run)
+			}
+		})
+		if err != nil {
+			for _, st := range stops {
+				st()
+			}
+			return nil, err
+		}
+		stops = append(stops, one)
+	}
+	return func() {
+		for _, st := range stops {
+			st()
+		}
+	}, nil
+}

@@ -1,0 +1,46 @@
+package jet_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// rand16 returns 16 random characters.
+func rand16() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// untilDone does something again and again until it is done or ctx ends.
+func untilDone(ctx context.Context, do func() error) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w (last: %w)", context.Cause(ctx), err)
+		}
+	}
+}
+
+// await receives one value or fails the test with what was waited for.
+func await[T any](t *testing.T, c <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(30 * time.Second):
+		t.Fatalf("waited in vain for %s", what)
+	}
+	panic("not reached")
+}

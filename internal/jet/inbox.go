@@ -1,0 +1,256 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Times of a listener.
+const (
+	// pullExpiry is how long the server keeps a request for messages, pullHeartbeat how often it says so meanwhile.
+	pullExpiry    = 10 * time.Second
+	pullHeartbeat = time.Second
+	// pullLost is the silence after which a request is taken for lost.
+	pullLost = 3 * pullHeartbeat
+	// pullRetry is the wait after the server refused a request.
+	pullRetry = 250 * time.Millisecond
+	// handBack is how long a delivered message waits for a worker before another instance gets it.
+	handBack = time.Second
+	// quick is how recently a handler must have finished for messages to be asked for ahead of free workers.
+	quick = 50 * time.Millisecond
+	// beat is how often a listener looks at its clocks.
+	beat = 200 * time.Millisecond
+	// flushWait is how long a listener that ends waits for the server to take note.
+	flushWait = 2 * time.Second
+)
+
+// inbox delivers what the roles of a station hear.
+type inbox struct {
+	c       *Conn
+	station string
+}
+
+var _ reactor.Inbox = inbox{}
+
+// Listen implements reactor.Inbox. Messages are asked for as workers get free, so an instance that is busy leaves them
+// to the others; what was delivered and can not begin soon is handed back. After ctx ended, handlers may go on for
+// the drain grace of the connection; then their context ends. A consumer that is missing, deleted or without a
+// leader is waited for.
+func (in inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, reactor.Message)) error {
+	if workers <= 0 {
+		return fmt.Errorf("listen as %s: %d workers, want at least 1", role, workers)
+	}
+	l := &listener{
+		c: in.c, workers: workers, hear: hear,
+		in:   make(chan *nats.Msg, 4*workers+1024), // more than is ever asked for, with room for words of the server
+		done: make(chan struct{}, workers),         // one place per handler
+	}
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	l.work = work
+	for _, c := range topology.Consumers(in.station, role) {
+		p := &pull{consumer: c, subject: apiPrefix + "CONSUMER.MSG.NEXT." + c.Stream + "." + c.Name, inbox: in.c.nc.NewInbox()}
+		var err error
+		if p.sub, err = in.c.nc.ChanSubscribe(p.inbox, l.in); err != nil {
+			l.unsubscribe()
+			return fmt.Errorf("listen as %s: %w", role, err)
+		}
+		l.pulls = append(l.pulls, p)
+	}
+	l.run(ctx)
+	l.drain(cancel)
+	return nil
+}
+
+// listener is one call of Listen. Its fields belong to the goroutine of run.
+type listener struct {
+	c       *Conn
+	workers int
+	hear    func(context.Context, reactor.Message)
+	work    context.Context
+	pulls   []*pull
+	in      chan *nats.Msg
+	done    chan struct{}
+
+	busy    int
+	waiting []waitingMessage
+	// finished is when a handler last finished.
+	finished time.Time
+}
+
+type waitingMessage struct {
+	message
+	since time.Time
+}
+
+// pull is what is asked of one consumer.
+type pull struct {
+	consumer topology.Consumer
+	subject  string
+	inbox    string
+	sub      *nats.Subscription
+	// asked is how many messages the server still owes us, as far as we know.
+	asked int
+	// heard is when the server last said anything, notBefore when it may be asked again, epoch the connection on
+	// which it was asked.
+	heard, notBefore time.Time
+	epoch            uint64
+}
+
+func (l *listener) run(ctx context.Context) {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	now := time.Now()
+	for {
+		l.begin()
+		l.ask(now)
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-l.in:
+			now = time.Now()
+			l.take(m, now)
+		case <-l.done:
+			now = time.Now()
+			l.busy--
+			l.finished = now
+		case now = <-tick.C:
+			l.look(now)
+		}
+	}
+}
+
+// begin starts handlers while there are workers.
+func (l *listener) begin() {
+	for l.busy < l.workers && len(l.waiting) > 0 {
+		m := l.waiting[0].message
+		l.waiting[0] = waitingMessage{}
+		l.waiting = l.waiting[1:]
+		l.busy++
+		go func() {
+			defer func() { l.done <- struct{}{} }()
+			l.hear(l.work, m)
+		}()
+	}
+}
+
+// ask tops up what is asked of each consumer to the number of free workers, and a little more while handlers are quick.
+func (l *listener) ask(now time.Time) {
+	room := l.workers - l.busy - len(l.waiting)
+	if now.Sub(l.finished) < quick {
+		room += l.workers / 4
+	}
+	if room <= 0 {
+		return
+	}
+	for _, p := range l.pulls {
+		if p.asked > room/2 || now.Before(p.notBefore) {
+			continue
+		}
+		n := room - p.asked
+		body, _ := json.Marshal(pullRequest{Batch: n, Expires: pullExpiry, Heartbeat: pullHeartbeat}) // plain numbers
+		if err := l.c.nc.PublishRequest(p.subject, p.inbox, body); err != nil {
+			p.asked, p.notBefore = 0, now.Add(pullRetry)
+			continue
+		}
+		if p.asked == 0 {
+			p.heard, p.epoch = now, l.c.connections()
+		}
+		p.asked += n
+	}
+}
+
+type pullRequest struct {
+	Batch     int           `json:"batch"`
+	Expires   time.Duration `json:"expires"`
+	Heartbeat time.Duration `json:"idle_heartbeat"`
+}
+
+// take sorts what came: a message, or a word of the server about a request.
+func (l *listener) take(m *nats.Msg, now time.Time) {
+	for _, p := range l.pulls {
+		if p.sub != m.Sub {
+			continue
+		}
+		p.heard = now
+		if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 && m.Reply == "" {
+			p.told(m, status, now)
+			return
+		}
+		p.asked = max(0, p.asked-1)
+	}
+	got, err := newMessage(l.c.nc, m)
+	if err != nil {
+		l.c.cfg.Log.Warn().Err(err).Str("subject", m.Subject).Msg("message dropped")
+		return
+	}
+	l.waiting = append(l.waiting, waitingMessage{message: got, since: now})
+}
+
+// told takes note of a word of the server about a request.
+func (p *pull) told(m *nats.Msg, status string, now time.Time) {
+	if status == "100" { // a heartbeat
+		return
+	}
+	if left, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages")); err == nil {
+		p.asked = max(0, p.asked-left) // this request ran out; others may stand
+		return
+	}
+	// No consumer, no leader, or not this one any more: nothing is owed.
+	p.asked, p.notBefore = 0, now.Add(pullRetry)
+}
+
+// look hands back what waits too long and gives up requests that were lost.
+func (l *listener) look(now time.Time) {
+	for len(l.waiting) > 0 && now.Sub(l.waiting[0].since) > handBack {
+		_ = l.waiting[0].Nak(0) // if it is lost, the ack wait does the same
+		l.waiting[0] = waitingMessage{}
+		l.waiting = l.waiting[1:]
+	}
+	for _, p := range l.pulls {
+		if p.asked > 0 && (now.Sub(p.heard) > pullLost || p.epoch != l.c.connections()) {
+			p.asked = 0
+		}
+	}
+}
+
+// drain takes no more, hands back what did not begin, and waits for the handlers.
+func (l *listener) drain(cancel context.CancelFunc) {
+	l.unsubscribe()
+	// After the server has taken note of that, all it ever sent is here.
+	_ = l.c.nc.FlushTimeout(flushWait)
+	for {
+		select {
+		case m := <-l.in:
+			l.take(m, time.Time{})
+			continue
+		default:
+		}
+		break
+	}
+	for _, m := range l.waiting {
+		_ = m.Nak(0)
+	}
+	grace := time.AfterFunc(l.c.cfg.DrainGrace, cancel)
+	defer grace.Stop()
+	for ; l.busy > 0; l.busy-- {
+		<-l.done
+	}
+	_ = l.c.nc.FlushTimeout(flushWait) // acks that are lost with the connection lead to another look
+}
+
+// unsubscribe lets the subscriptions go once what is on its way has come.
+func (l *listener) unsubscribe() {
+	for _, p := range l.pulls {
+		_ = p.sub.Drain() // it fails only on a closed connection, where it is gone anyway
+	}
+}

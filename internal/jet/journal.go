@@ -1,0 +1,172 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// The headers that make an append a compare-and-set.
+const (
+	headerExpect        = "Nats-Expected-Last-Subject-Sequence"
+	headerExpectSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
+	headerContentType   = "Content-Type"
+	contentType         = "application/cloudevents+json"
+)
+
+// journal is the log of a station.
+type journal struct {
+	c       *Conn
+	station string
+	stream  string
+}
+
+// Append implements reactor.Journal. The guard is always the same string, over all facts of the run: on a replicated
+// stream, another string or a plain publish beside it would break the guard of both.
+func (j journal) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+	if !events.ValidID(e.Run) {
+		return reactor.Ack{Outcome: reactor.Denied, Err: events.CheckID("run", e.Run)}
+	}
+	if len(e.Bytes) > events.MaxFact {
+		return reactor.Ack{Outcome: reactor.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxFact)}
+	}
+	m := &nats.Msg{Subject: events.FactSubject(j.station, e.Run, e.Kind), Data: e.Bytes, Header: nats.Header{
+		headerExpect:        {strconv.FormatUint(e.Head, 10)},
+		headerExpectSubject: {events.RunFacts(j.station, e.Run)},
+		headerContentType:   {contentType},
+	}}
+	seq, err := j.c.publish(ctx, m, j.stream)
+	if err == nil {
+		return reactor.Ack{Outcome: reactor.Stored, Seq: seq}
+	}
+	ack := outcome(err, e.Head)
+	if code(err) == codeWrongLast && ack.Outcome == reactor.Transient {
+		return j.behind(ctx, e, ack)
+	}
+	return ack
+}
+
+// behind judges a refusal that names a position below ours. Where the leader has ours by now it has passed; where it
+// has not, either it is a new leader that still applies what was acknowledged, or our head never was in the log.
+// Both look the same, so it stays a conflict that nobody won, and whoever tries again learns more.
+func (j journal) behind(ctx context.Context, e reactor.Entry, ack reactor.Ack) reactor.Ack {
+	last, ok, err := j.Last(ctx, e.Run)
+	switch {
+	case err != nil:
+		ack.Outcome = reactor.Transient
+	case ok && last.Seq >= e.Head:
+		ack.Outcome = reactor.Transient
+	default:
+		ack.Outcome, ack.Seq = reactor.Conflict, last.Seq
+	}
+	return ack
+}
+
+// outcome tells what an error means for an append at a head. Whatever is not known to be a refusal is Unknown.
+func outcome(err error, head uint64) reactor.Ack {
+	ack := reactor.Ack{Outcome: reactor.Unknown, Err: err}
+	switch {
+	case errors.Is(err, ErrDenied):
+		ack.Outcome = reactor.Denied
+		return ack
+	case errors.Is(err, nats.ErrMaxPayload):
+		ack.Outcome = reactor.TooLarge
+		return ack
+	}
+	refused, ok := errors.AsType[*jetstream.APIError](err)
+	if !ok {
+		return ack
+	}
+	switch refused.ErrorCode {
+	case codeWrongLast:
+		ack.Outcome, ack.Seq = wrongLast(refused.Description, head)
+	case codeWrongLastNoSeq:
+		ack.Outcome = reactor.Transient
+	case codeTooLarge:
+		ack.Outcome = reactor.TooLarge
+	case codeNoResources, codeNoStorage, codeNoMemory, codeAccountBytes, codeStreamSealed:
+		ack.Outcome = reactor.Full
+	case codeStoreFailed:
+		if isFull(refused.Description) {
+			ack.Outcome = reactor.Full
+		}
+	}
+	return ack
+}
+
+// wrongLast reads the position in "wrong last sequence: N". A position below ours comes from a leader that has not
+// applied yet what was acknowledged: it passes by itself.
+func wrongLast(description string, head uint64) (reactor.Outcome, uint64) {
+	_, number, _ := strings.Cut(description, ": ")
+	last, err := strconv.ParseUint(strings.TrimSpace(number), 10, 64)
+	if err != nil {
+		return reactor.Conflict, 0
+	}
+	if last < head {
+		return reactor.Transient, last
+	}
+	return reactor.Conflict, last
+}
+
+// isFull reads the reason of a store that failed: the server has one code for all of them and tells them apart in
+// words only.
+func isFull(description string) bool {
+	for _, words := range []string{"maximum bytes exceeded", "maximum messages exceeded", "resource limits exceeded", "no space left"} {
+		if strings.Contains(description, words) {
+			return true
+		}
+	}
+	return false
+}
+
+// Last implements reactor.Journal.
+func (j journal) Last(ctx context.Context, run string) (reactor.Record, bool, error) {
+	if err := events.CheckID("run", run); err != nil {
+		return reactor.Record{}, false, err
+	}
+	m, err := j.c.lastFromLeader(ctx, j.stream, events.RunFacts(j.station, run))
+	if errors.Is(err, reactor.ErrNotFound) {
+		return reactor.Record{}, false, nil
+	}
+	if err != nil {
+		return reactor.Record{}, false, fmt.Errorf("last fact of run %s: %w", run, err)
+	}
+	return reactor.Record{Seq: m.Seq, Bytes: m.Data}, true, nil
+}
+
+// pageFacts and pageBytes bound what one Read returns; the server stops at the first fact that reaches the bytes.
+const (
+	pageFacts = 256
+	pageBytes = 4 << 20
+)
+
+// Read implements reactor.Journal.
+func (j journal) Read(ctx context.Context, run string, after uint64) ([]reactor.Record, bool, error) {
+	if err := events.CheckID("run", run); err != nil {
+		return nil, false, err
+	}
+	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, NextFor: events.RunFacts(j.station, run), Batch: pageFacts, MaxBytes: pageBytes})
+	if err != nil {
+		return nil, false, fmt.Errorf("read run %s after %d: %w", run, after, err)
+	}
+	facts := make([]reactor.Record, len(page.messages))
+	for i, m := range page.messages {
+		facts[i] = reactor.Record{Seq: m.seq, Bytes: m.Data}
+	}
+	return facts, page.pending > 0 && len(facts) > 0, nil
+}
+
+var _ reactor.Journal = journal{}
+
+func newJournal(c *Conn, station string) journal {
+	return journal{c: c, station: station, stream: topology.Log(station)}
+}

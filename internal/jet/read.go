@@ -1,0 +1,119 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+)
+
+// errTorn means that a page did not come as the server sent it. The page is dropped and may be asked for again.
+var errTorn = errors.New("a page came torn")
+
+// directRequest asks any replica for the messages on a subject, from a position on.
+type directRequest struct {
+	Seq      uint64 `json:"seq"`
+	NextFor  string `json:"next_by_subj"`
+	Batch    int    `json:"batch"`
+	MaxBytes int    `json:"max_bytes,omitempty"`
+}
+
+type directPage struct {
+	messages []directMessage
+	// pending counts what the replica has behind the page.
+	pending uint64
+}
+
+type directMessage struct {
+	*nats.Msg
+	seq uint64
+}
+
+// direct reads one page. A replica may be behind, so the page may end early or be empty. Each message names its
+// position and the one sent before it, and the end of the page names the last one: any doubt is an error, because a
+// reader who skips a message is worse off than one who has none.
+func (c *Conn) direct(ctx context.Context, stream string, req directRequest) (directPage, error) {
+	body, err := json.Marshal(req)
+	if err != nil {
+		return directPage{}, fmt.Errorf("encode request: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	if err := c.Ready(ctx); err != nil {
+		return directPage{}, err
+	}
+	subject := apiPrefix + "DIRECT.GET." + stream
+	watched, done := c.denied.watch(ctx, subject)
+	defer done()
+	inbox := c.nc.NewInbox()
+	sub, err := c.nc.SubscribeSync(inbox)
+	if err != nil {
+		return directPage{}, err
+	}
+	defer sub.Unsubscribe() //nolint:errcheck // it fails only on a closed connection, where it is gone anyway
+	if err := c.nc.PublishRequest(subject, inbox, body); err != nil {
+		return directPage{}, err
+	}
+	var page directPage
+	var last uint64
+	for {
+		m, err := sub.NextMsgWithContext(watched)
+		if err != nil {
+			if cause := context.Cause(watched); cause != nil {
+				err = cause
+			}
+			return directPage{}, fmt.Errorf("after %d messages: %w", len(page.messages), err)
+		}
+		if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
+			return page.end(m, status, last)
+		}
+		seq, err := number(m, "Nats-Sequence")
+		if err != nil {
+			return directPage{}, err
+		}
+		before, err := number(m, "Nats-Last-Sequence")
+		if err != nil {
+			return directPage{}, err
+		}
+		if before != last || seq < req.Seq || seq <= last {
+			return directPage{}, fmt.Errorf("%w: position %d follows %d, want it to follow %d", errTorn, seq, before, last)
+		}
+		page.messages = append(page.messages, directMessage{Msg: m, seq: seq})
+		last = seq
+	}
+}
+
+// end judges the message that ends a page.
+func (p directPage) end(m *nats.Msg, status string, last uint64) (directPage, error) {
+	switch status {
+	case "204":
+		sent, err := number(m, "Nats-Last-Sequence")
+		if err != nil {
+			return directPage{}, err
+		}
+		if sent != last {
+			return directPage{}, fmt.Errorf("%w: it ends with position %d, the last that came is %d", errTorn, sent, last)
+		}
+		p.pending, err = number(m, "Nats-Num-Pending")
+		return p, err
+	case "404":
+		if len(p.messages) == 0 {
+			return directPage{}, nil
+		}
+		return directPage{}, fmt.Errorf("%w: no more messages after %d", errTorn, last)
+	case "503":
+		return directPage{}, nats.ErrNoResponders
+	}
+	return directPage{}, fmt.Errorf("the server answers %s %s", status, m.Header.Get("Description"))
+}
+
+func number(m *nats.Msg, header string) (uint64, error) {
+	n, err := strconv.ParseUint(m.Header.Get(header), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: header %s is %q", errTorn, header, m.Header.Get(header))
+	}
+	return n, nil
+}

@@ -1,0 +1,157 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/inspan/inspan/internal/reactor"
+)
+
+const apiPrefix = "$JS.API."
+
+// request sends a message and waits for its answer, at most requestWait. A denied subject ends it at once with
+// ErrDenied.
+func (c *Conn) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	if err := c.Ready(ctx); err != nil {
+		return nil, err
+	}
+	watched, done := c.denied.watch(ctx, m.Subject)
+	defer done()
+	answer, err := c.nc.RequestMsgWithContext(watched, m)
+	if cause := context.Cause(watched); err != nil && cause != nil {
+		return nil, fmt.Errorf("no answer on %s: %w", m.Subject, cause)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no answer on %s: %w", m.Subject, err)
+	}
+	return answer, nil
+}
+
+// apiAnswer is what every answer of the JetStream API begins with.
+type apiAnswer struct {
+	Error *jetstream.APIError `json:"error"`
+}
+
+// api makes a request of the JetStream API and decodes the answer into out, which may be nil. An error of the API is
+// an *jetstream.APIError.
+func (c *Conn) api(ctx context.Context, subject string, in, out any) error {
+	var body []byte
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return fmt.Errorf("encode request: %w", err)
+		}
+	}
+	answer, err := c.request(ctx, &nats.Msg{Subject: apiPrefix + subject, Data: body})
+	if err != nil {
+		return err
+	}
+	var head apiAnswer
+	if err := json.Unmarshal(answer.Data, &head); err != nil {
+		return fmt.Errorf("answer of %s: %w", subject, err)
+	}
+	if head.Error != nil {
+		return head.Error
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer.Data, out); err != nil {
+		return fmt.Errorf("answer of %s: %w", subject, err)
+	}
+	return nil
+}
+
+// pubAck answers a publish into a stream.
+type pubAck struct {
+	Stream string              `json:"stream"`
+	Seq    uint64              `json:"seq"`
+	Error  *jetstream.APIError `json:"error"`
+}
+
+// publish stores a message and returns its position. Nobody waited for an answer in vain is nil error: an error of
+// the server is an *jetstream.APIError and means that nothing was stored; any other error means that it is unknown.
+func (c *Conn) publish(ctx context.Context, m *nats.Msg, stream string) (uint64, error) {
+	answer, err := c.request(ctx, m)
+	if err != nil {
+		return 0, err
+	}
+	var ack pubAck
+	if err := json.Unmarshal(answer.Data, &ack); err != nil {
+		return 0, fmt.Errorf("ack of %s: %w", m.Subject, err)
+	}
+	if ack.Error != nil {
+		return 0, ack.Error
+	}
+	if ack.Stream != stream || ack.Seq == 0 {
+		return 0, fmt.Errorf("ack of %s came from stream %q, want %q: another stream has its subjects", m.Subject, ack.Stream, stream)
+	}
+	return ack.Seq, nil
+}
+
+// code returns the code of an error of the JetStream API, 0 for any other error.
+func code(err error) jetstream.ErrorCode {
+	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return e.ErrorCode
+	}
+	return 0
+}
+
+// storedMessage is a message as the leader of its stream has it.
+type storedMessage struct {
+	Subject string `json:"subject"`
+	Seq     uint64 `json:"seq"`
+	Header  []byte `json:"hdrs"`
+	Data    []byte `json:"data"`
+}
+
+// lastFromLeader returns the newest message on a subject, which may have wildcards. Only the leader of the stream
+// answers this request, unlike a direct get. It returns reactor.ErrNotFound where there is none.
+func (c *Conn) lastFromLeader(ctx context.Context, stream, subject string) (storedMessage, error) {
+	var answer struct {
+		Message storedMessage `json:"message"`
+	}
+	err := c.api(ctx, "STREAM.MSG.GET."+stream, map[string]string{"last_by_subj": subject}, &answer)
+	if code(err) == codeNoMessage {
+		return storedMessage{}, reactor.ErrNotFound
+	}
+	if err != nil {
+		return storedMessage{}, err
+	}
+	if answer.Message.Seq == 0 {
+		return storedMessage{}, fmt.Errorf("last of %s in %s: the answer has no position", subject, stream)
+	}
+	return answer.Message, nil
+}
+
+// Codes of the JetStream API.
+const (
+	codeNoMessage       jetstream.ErrorCode = 10037
+	codeStreamNotFound  jetstream.ErrorCode = 10059
+	codeNotFound        jetstream.ErrorCode = 10014 // consumer
+	codeWrongLast       jetstream.ErrorCode = 10071
+	codeWrongLastNoSeq  jetstream.ErrorCode = 10164
+	codeStoreFailed     jetstream.ErrorCode = 10077
+	codeNoResources     jetstream.ErrorCode = 10023
+	codeNoStorage       jetstream.ErrorCode = 10047
+	codeNoMemory        jetstream.ErrorCode = 10028
+	codeTooLarge        jetstream.ErrorCode = 10054
+	codeStreamSealed    jetstream.ErrorCode = 10109
+	codeNameInUse       jetstream.ErrorCode = 10058
+	codeClusterNotReady jetstream.ErrorCode = 10008
+	codeAccountBytes    jetstream.ErrorCode = 10002
+)
+
+// flush waits until the server has taken note of all that was published and subscribed, at most requestWait.
+func (c *Conn) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	return c.nc.FlushWithContext(ctx)
+}

@@ -1,0 +1,177 @@
+package jet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// ServerConfig of a NATS server in this process. Only StoreDir is needed.
+type ServerConfig struct {
+	Name string
+	// StoreDir is where the streams are kept.
+	StoreDir string
+	// Host and Port to listen on; Port 0 is not to listen at all, -1 is any free port. Host is 127.0.0.1 if empty.
+	Host string
+	Port int
+	// MonitorPort serves the server's monitoring pages; 0 is none, -1 any free port.
+	MonitorPort int
+	// LazySync leaves it to the server to write to disk within two minutes: what is acknowledged before that does not
+	// survive a power cut. The default is to write before acknowledging.
+	LazySync bool
+	// MaxPayload is the most bytes of one message, 0 for the server's 1 MiB; MaxStore those of all streams, 0 for
+	// three quarters of what is free.
+	MaxPayload int32
+	MaxStore   int64
+	// Users, if there are any, are the only ones who may connect. SystemUser is the one of the system account.
+	Users      []User
+	SystemUser User
+	// Cluster makes it a member of a cluster of servers.
+	Cluster Cluster
+	// LogWriter gets the server's log; nil is silent. Secrets are not logged.
+	LogWriter io.Writer
+}
+
+// User of a server in this process.
+type User struct {
+	Name, Password string
+	// Publish and Subscribe list what is allowed; both empty allows everything.
+	Publish, Subscribe []string
+}
+
+// Cluster says which servers form one.
+type Cluster struct {
+	Name string
+	// Port for the other members on 127.0.0.1 or Host, Routes their addresses, "host:port".
+	Port   int
+	Routes []string
+}
+
+// startWait is how long a server may take to start.
+const startWait = 30 * time.Second
+
+// Server is a NATS server in this process. Its connections need no port: give it to Config.InProcess.
+type Server struct {
+	ns  *server.Server
+	cfg ServerConfig
+}
+
+// StartServer starts a server and waits until it can be connected to. Shutdown must be called.
+func StartServer(cfg ServerConfig) (*Server, error) {
+	opts, err := cfg.options()
+	if err != nil {
+		return nil, err
+	}
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		return nil, fmt.Errorf("nats server: %w", err)
+	}
+	if cfg.LogWriter != nil {
+		ns.SetLoggerV2(&lineLogger{w: cfg.LogWriter}, false, false, false)
+	}
+	s := &Server{ns: ns, cfg: cfg}
+	ns.Start()
+	if !ns.ReadyForConnections(startWait) {
+		s.Shutdown()
+		return nil, fmt.Errorf("nats server: not ready after %s: look at its log", startWait)
+	}
+	if !ns.JetStreamEnabled() {
+		s.Shutdown()
+		return nil, fmt.Errorf("nats server: no JetStream: is %s writable and is there room", cfg.StoreDir)
+	}
+	return s, nil
+}
+
+func (cfg ServerConfig) options() (*server.Options, error) {
+	if cfg.StoreDir == "" {
+		return nil, errors.New("nats server: no store directory given")
+	}
+	host := cfg.Host
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	o := &server.Options{
+		ServerName: cfg.Name, Host: host, Port: cfg.Port, DontListen: cfg.Port == 0, NoSigs: true, NoLog: cfg.LogWriter == nil,
+		JetStream: true, StoreDir: cfg.StoreDir, SyncAlways: !cfg.LazySync, JetStreamMaxStore: cfg.MaxStore,
+		MaxPayload: cfg.MaxPayload, HTTPHost: host, HTTPPort: cfg.MonitorPort, DisableJetStreamBanner: true,
+	}
+	if cfg.Port == 0 {
+		o.Port = -1
+	}
+	cfg.authorize(o)
+	if cfg.Cluster.Name == "" {
+		return o, nil
+	}
+	if cfg.Name == "" {
+		return nil, errors.New("nats server: a member of a cluster needs a name")
+	}
+	o.Cluster = server.ClusterOpts{Name: cfg.Cluster.Name, Host: host, Port: cfg.Cluster.Port}
+	for _, r := range cfg.Cluster.Routes {
+		o.Routes = append(o.Routes, &url.URL{Scheme: "nats-route", Host: r})
+	}
+	return o, nil
+}
+
+// authorize lets only the users in. They are in the global account, the system user in the system account.
+func (cfg ServerConfig) authorize(o *server.Options) {
+	for _, u := range cfg.Users {
+		nu := &server.User{Username: u.Name, Password: u.Password}
+		if len(u.Publish)+len(u.Subscribe) > 0 {
+			nu.Permissions = &server.Permissions{
+				Publish: &server.SubjectPermission{Allow: u.Publish}, Subscribe: &server.SubjectPermission{Allow: u.Subscribe},
+				Response: &server.ResponsePermission{MaxMsgs: 1, Expires: time.Minute},
+			}
+		}
+		o.Users = append(o.Users, nu)
+	}
+	if u := cfg.SystemUser; u.Name != "" {
+		system := server.NewAccount(server.DEFAULT_SYSTEM_ACCOUNT)
+		o.Accounts, o.SystemAccount = []*server.Account{system}, server.DEFAULT_SYSTEM_ACCOUNT
+		o.Users = append(o.Users, &server.User{Username: u.Name, Password: u.Password, Account: system})
+	}
+}
+
+// Shutdown ends the server and waits until it has let go of its files.
+func (s *Server) Shutdown() {
+	s.ns.Shutdown()
+	s.ns.WaitForShutdown()
+}
+
+// InProcessConn connects without a port.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.ns.InProcessConn() }
+
+// URL returns where the server listens, "" if it does not.
+func (s *Server) URL() string {
+	if s.cfg.Port == 0 {
+		return ""
+	}
+	return s.ns.ClientURL()
+}
+
+// MonitorURL returns where its monitoring pages are, "" if there are none.
+func (s *Server) MonitorURL() string {
+	if a := s.ns.MonitorAddr(); a != nil {
+		return "http://" + a.String()
+	}
+	return ""
+}
+
+// ClusterAddress returns where the other members reach it.
+func (s *Server) ClusterAddress() string {
+	if a := s.ns.ClusterAddr(); a != nil {
+		return a.String()
+	}
+	return ""
+}
+
+// Connect connects to the server within this process. The zero Config is enough where there are no users.
+func (s *Server) Connect(ctx context.Context, cfg Config) (*Conn, error) {
+	cfg.InProcess = s
+	return Connect(ctx, cfg)
+}

@@ -1,0 +1,72 @@
+package jet
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Station is one station as seen through a connection. It holds nothing but names and is safe for concurrent use.
+type Station struct {
+	c    *Conn
+	name string
+}
+
+// Station returns a station; it does not look whether it is set up. It returns an *events.IDError for a name that can
+// not be part of a subject.
+func (c *Conn) Station(station string) (*Station, error) {
+	if err := events.CheckID("station", station); err != nil {
+		return nil, err
+	}
+	return &Station{c: c, name: station}, nil
+}
+
+// Name returns the station's id.
+func (s *Station) Name() string { return s.name }
+
+// Journal returns the log of the station.
+func (s *Station) Journal() reactor.Journal { return newJournal(s.c, s.name) }
+
+// Inbox returns the deliveries of all roles.
+func (s *Station) Inbox() reactor.Inbox { return inbox{c: s.c, station: s.name} }
+
+// Timers returns the station's timers.
+func (s *Station) Timers() reactor.Timers { return timers{c: s.c, station: s.name} }
+
+// Blobs returns the object store.
+func (s *Station) Blobs() reactor.Blobs { return blobs{c: s.c, station: s.name} }
+
+// Shelf returns the station's part of a bucket: topology.StateBucket or topology.ConfigBucket.
+func (s *Station) Shelf(bucket string) reactor.Shelf {
+	return shelf{c: s.c, bucket: bucket, station: s.name}
+}
+
+// Leases returns the leases of the station's instances.
+func (s *Station) Leases() reactor.Leases { return leases{c: s.c, station: s.name} }
+
+// Live returns the outlet of what is not kept.
+func (s *Station) Live() reactor.Live { return live{c: s.c, station: s.name} }
+
+// Refusals returns the dead-letter list.
+func (s *Station) Refusals() reactor.Refusals { return refusals{c: s.c, station: s.name} }
+
+// Publish says something as an outsider and returns once it is stored in IN. header may be nil. An error other than
+// ErrDenied leaves open whether it was stored: whoever publishes again should give the task an id.
+func (s *Station) Publish(ctx context.Context, subject string, data []byte, header map[string]string) error {
+	m := &nats.Msg{Subject: subject, Data: data}
+	for k, v := range header {
+		if m.Header == nil {
+			m.Header = nats.Header{}
+		}
+		m.Header.Set(k, v)
+	}
+	if _, err := s.c.publish(ctx, m, topology.In(s.name)); err != nil {
+		return fmt.Errorf("publish on %s: %w", subject, err)
+	}
+	return nil
+}

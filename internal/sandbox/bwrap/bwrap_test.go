@@ -1,0 +1,10 @@
+package bwrap_test
+
+import (
+	"testing"
+
+	"github.com/inspan/inspan/internal/sandbox/bwrap"
+	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
+)
+
+func TestExam(t *testing.T) { sandboxtest.Exam(t, bwrap.New("", "")) }

@@ -1,0 +1,126 @@
+// Package sandboxtest is the exam that every sandbox backend passes.
+package sandboxtest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/sandbox"
+)
+
+// NeedVariable lists, separated by commas, the modes that this machine must be able to run. A backend named there
+// that is unavailable fails its tests; any other is skipped with its reason. Continuous integration names all.
+const NeedVariable = "INSPAN_TEST_NEED_SANDBOX"
+
+// patience bounds a single step of the exam. Nothing waits for it unless something is broken.
+const patience = 60 * time.Second
+
+// Need skips loudly where the backend can not run on this machine, or fails where NeedVariable says that it must.
+func Need(t testing.TB, b sandbox.Backend) {
+	t.Helper()
+	err := b.Probe(t.Context())
+	if err == nil {
+		return
+	}
+	if slices.Contains(strings.Split(os.Getenv(NeedVariable), ","), string(b.Mode())) {
+		t.Fatalf("%s names %s, which this machine can not run: %v", NeedVariable, b.Mode(), err)
+	}
+	t.Skipf("NOT TESTED: sandbox mode %s: %v", b.Mode(), err)
+}
+
+// Exam runs the exam. The sandboxes are opened with an open network, which every backend accepts.
+func Exam(t *testing.T, b sandbox.Backend) {
+	Need(t, b)
+	// First and not in parallel, because it counts what the whole process allocates.
+	t.Run("output of 100 MB is passed on and not held", func(t *testing.T) { bigOutput(t, b) })
+	for _, part := range []struct {
+		name string
+		run  func(t *testing.T, b sandbox.Backend)
+	}{
+		{"SBX-1 exec", examExec},
+		{"SBX-3 environment", examEnvironment},
+		{"TOOL-22 process tree", examTree},
+		{"WS-12 files", examFiles},
+		{"WS-12 outside", examOutside},
+		{"WS-12 races", examRaces},
+		{"SBX-15 destroy", examDestroy},
+		{"configuration", examConfig},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			t.Parallel()
+			part.run(t, b)
+		})
+	}
+}
+
+// place is a workspace with something outside of it that must stay as it is.
+type place struct {
+	box       sandbox.Sandbox
+	workspace string
+	outside   string // a directory beside the workspace
+	secret    string // a file in it
+}
+
+const secretText = "the secret outside"
+
+func open(t *testing.T, b sandbox.Backend) place {
+	t.Helper()
+	base := t.TempDir()
+	p := place{workspace: filepath.Join(base, "ws"), outside: filepath.Join(base, "outside")}
+	p.secret = filepath.Join(p.outside, "secret")
+	must(t, os.Mkdir(p.workspace, 0o755))
+	must(t, os.Mkdir(p.outside, 0o755))
+	must(t, os.WriteFile(p.secret, []byte(secretText), 0o644))
+	box, err := b.Open(t.Context(), sandbox.Config{ID: "exam", Workspace: p.workspace, Network: true})
+	must(t, err)
+	p.box = box
+	t.Cleanup(func() {
+		if err := box.Destroy(context.Background()); err != nil {
+			t.Errorf("destroy at the end: %v", err)
+		}
+	})
+	return p
+}
+
+// untouched checks that nothing outside was changed or added.
+func (p place) untouched(t *testing.T) {
+	t.Helper()
+	data, err := os.ReadFile(p.secret)
+	if err != nil || string(data) != secretText {
+		t.Errorf("outside: got %q, %v, want it untouched", data, err)
+	}
+	list, err := os.ReadDir(p.outside)
+	if err != nil || len(list) != 1 {
+		t.Errorf("outside: got %d entries, %v, want 1", len(list), err)
+	}
+}
+
+// sh runs a script that must end by itself.
+func (p place) sh(t *testing.T, script string) (stdout, stderr string, exit sandbox.Exit) {
+	t.Helper()
+	var out, errs safe
+	exit, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &errs})
+	if err != nil {
+		t.Fatalf("sh -c %q: %v; stderr %q", script, err, errs.String())
+	}
+	return out.String(), errs.String(), exit
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

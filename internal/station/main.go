@@ -1,0 +1,158 @@
+package station
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Main runs one role as a program of its own and returns its exit code: 0 after a drain, 1 after a failure, 2 where
+// the configuration is wrong.
+func Main(role events.Service) int {
+	cfg, err := service.FromEnv()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\nSee docs/config.md for all variables.\n", role, err)
+		return 2
+	}
+	level, err := zerolog.ParseLevel(cfg.LogLevel)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: INSPAN_LOG_LEVEL: %v\n", role, err)
+		return 2
+	}
+	log := zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := Serve(ctx, role, cfg, log); err != nil && !errors.Is(err, context.Canceled) {
+		log.Error().Err(err).Str("role", string(role)).Msg("stopped by a failure")
+		return 1
+	}
+	return 0
+}
+
+// Serve runs one role against an external server until ctx ends and its work is done.
+func Serve(ctx context.Context, role events.Service, cfg service.Config, log zerolog.Logger) error {
+	log.Info().Str("role", string(role)).Interface("config", cfg).Msg("starting")
+	metrics := service.NewMetrics()
+	var conn *jet.Conn
+	starting := errors.New("starting: not yet connected to NATS")
+	ready := make(chan struct{})
+	if cfg.HTTP != "" {
+		web, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		address, gone, err := service.Serve(web, cfg.HTTP, metrics, func() error {
+			select {
+			case <-ready:
+			default:
+				return starting
+			}
+			if !conn.Connected() {
+				return errors.New("not connected to NATS")
+			}
+			return nil
+		})
+		if err != nil {
+			cancel()
+			return fmt.Errorf("INSPAN_HTTP %s: %w", cfg.HTTP, err)
+		}
+		defer func() { cancel(); <-gone }()
+		log.Info().Str("address", address).Msg("health and metrics")
+	}
+	var monitors []string
+	if cfg.NATSMonitor != "" {
+		monitors = []string{cfg.NATSMonitor}
+	}
+	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser, Password: cfg.NATSPassword,
+		Name: "inspan-" + string(role), Monitors: monitors, DrainGrace: cfg.Drain, Log: log})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	host, err := prepare(ctx, role, conn, cfg, log, metrics)
+	if err != nil {
+		return err
+	}
+	stop, err := conn.Micro(role, service.Version(), nil)
+	if err != nil {
+		return fmt.Errorf("announce %s: %w", role, err)
+	}
+	defer func() { _ = stop() }() // the connection is closed right after
+	close(ready)
+	return host.Run(ctx, role)
+}
+
+// prepare checks the server's durability, sets the station up and registers agents.
+func prepare(ctx context.Context, role events.Service, conn *jet.Conn, cfg service.Config, log zerolog.Logger, metrics *service.Metrics) (*service.Host, error) {
+	mode, err := durability(ctx, conn, cfg.AcceptLazy)
+	if err != nil {
+		return nil, err
+	}
+	log.Info().Str("durability", mode).Msg("server")
+	setup, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	if err := conn.Apply(setup, cfg.Station, jet.ApplyOptions{Replicas: cfg.Replicas, Limits: cfg.Limits()}); err != nil {
+		return nil, err
+	}
+	st, err := conn.Station(cfg.Station)
+	if err != nil {
+		return nil, err
+	}
+	ports := Ports(st, mode)
+	if role == events.Planner && cfg.Agents != "" {
+		if err := register(ctx, ports, cfg.Agents, log); err != nil {
+			return nil, err
+		}
+	}
+	return service.NewHost(cfg, ports, log, metrics)
+}
+
+// durability reads when the server syncs, and refuses one that acknowledges before it does (SAFE-1).
+func durability(ctx context.Context, conn *jet.Conn, acceptLazy bool) (string, error) {
+	d, err := conn.Durability(ctx)
+	if err != nil {
+		return "", fmt.Errorf("read the server's fsync mode: %w", err)
+	}
+	if !d.SyncAlways && !acceptLazy {
+		return "", fmt.Errorf("the NATS server acknowledges before it syncs (%s): a power cut would lose acknowledged facts; set jetstream { sync_interval: always } on the server, name its monitoring address in INSPAN_NATS_MONITOR if it is set already, or accept the loss with INSPAN_ACCEPT_LAZY_FSYNC=true", describe(d))
+	}
+	return describe(d), nil
+}
+
+// describe says in words what a server does before it acknowledges.
+func describe(d jet.Durability) string {
+	mode := "lazy, syncs every " + d.Interval.String()
+	switch {
+	case d.SyncAlways:
+		mode = "sync always"
+	case !d.Known:
+		mode = "unknown, nobody told"
+	}
+	return fmt.Sprintf("%s (nats-server %s, told by %s)", mode, d.ServerVersion, d.Source)
+}
+
+func listenAddress(listen string) (host string, port int, err error) {
+	if listen == "" {
+		return "", 0, nil
+	}
+	host, text, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", 0, fmt.Errorf("--listen %q: want host:port, for example 127.0.0.1:4222", listen)
+	}
+	if port, err = strconv.Atoi(text); err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("--listen %q: the port is not a number from 0 to 65535", listen)
+	}
+	if port == 0 {
+		port = -1 // any free port
+	}
+	return host, port, nil
+}

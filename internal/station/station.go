@@ -1,0 +1,223 @@
+// Package station puts a station together: a connection, its streams, and roles in this process.
+//
+// Promises: one process with an embedded server and five processes with an external one run the same code on the same
+// subjects. A server that acknowledges before it syncs is refused unless that is accepted in so many words.
+package station
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// Ports of a station over NATS.
+func Ports(st *jet.Station, durability string) service.Ports {
+	return service.Ports{Journal: st.Journal(), Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(),
+		State: st.Shelf(topology.StateBucket), Config: st.Shelf(topology.ConfigBucket), Leases: st.Leases(), Live: st.Live(),
+		Refusals: st.Refusals(), OnEnd: st.OnEnd, Durability: durability}
+}
+
+// Config of a station in one process. The zero value is a station in memory of this process, in a folder that must
+// be named by StoreDir.
+type Config struct {
+	// Listen is "host:port" for NATS clients; empty does not listen.
+	Listen   string
+	StoreDir string
+	// Station defaults to "default".
+	Station string
+	// AgentsDir and ScriptsDir are read at start; WorkspaceDir defaults to StoreDir/workspace.
+	AgentsDir, ScriptsDir, WorkspaceDir string
+	// Sandbox defaults to "auto".
+	Sandbox string
+	// LazySync leaves syncing to the server's timer: faster, and a power cut loses what was acknowledged last.
+	LazySync bool
+	Log      zerolog.Logger
+	// Tools beside the built-in ones.
+	Tools []tool.Tool
+	// Base is the configuration from the environment: keys, limits.
+	Base service.Config
+}
+
+// Station is a server and five roles in this process.
+type Station struct {
+	cfg        Config
+	server     *jet.Server
+	conn       *jet.Conn
+	durability string
+	sandbox    string
+	cancel     context.CancelFunc
+	roles      sync.WaitGroup
+	mu         sync.Mutex
+	failures   []error
+	failed     chan error
+}
+
+// Up starts a station and returns once it hears. Close must be called.
+func Up(ctx context.Context, cfg Config) (*Station, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	host, port, err := listenAddress(cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	server, err := jet.StartServer(jet.ServerConfig{Name: "inspan-" + cfg.Station, StoreDir: filepath.Join(cfg.StoreDir, "nats"),
+		Host: host, Port: port, LazySync: cfg.LazySync})
+	if err != nil {
+		return nil, err
+	}
+	s := &Station{cfg: cfg, server: server, failed: make(chan error, 1)} // one: the first failure is told, all are kept
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+	}
+	return s, nil
+}
+
+func (cfg Config) complete() (Config, error) {
+	if cfg.StoreDir == "" {
+		return cfg, errors.New("a station needs a folder to keep its streams in: --store DIR")
+	}
+	if cfg.Station == "" {
+		cfg.Station = "default"
+	}
+	if cfg.Sandbox == "" {
+		cfg.Sandbox = "auto"
+	}
+	if cfg.WorkspaceDir == "" {
+		cfg.WorkspaceDir = filepath.Join(cfg.StoreDir, "workspace")
+	}
+	var err error
+	if cfg.WorkspaceDir, err = filepath.Abs(cfg.WorkspaceDir); err != nil {
+		return cfg, fmt.Errorf("workspace: %w", err)
+	}
+	return cfg, events.CheckID("station", cfg.Station)
+}
+
+func (s *Station) start(ctx context.Context) error {
+	var err error
+	if s.conn, err = jet.Connect(ctx, jet.Config{InProcess: s.server, Name: "inspan-" + s.cfg.Station, Log: s.cfg.Log}); err != nil {
+		return err
+	}
+	if s.durability, err = durability(ctx, s.conn, s.cfg.LazySync); err != nil {
+		return err
+	}
+	if err := s.conn.Apply(ctx, s.cfg.Station, jet.ApplyOptions{Replicas: 1}); err != nil {
+		return err
+	}
+	st, err := s.conn.Station(s.cfg.Station)
+	if err != nil {
+		return err
+	}
+	ports := Ports(st, s.durability)
+	if s.cfg.AgentsDir != "" {
+		if err := register(ctx, ports, s.cfg.AgentsDir, s.cfg.Log); err != nil {
+			return err
+		}
+	}
+	cfg := s.cfg.Base
+	cfg.Station, cfg.Workspace, cfg.Scripts, cfg.Sandbox = s.cfg.Station, s.cfg.WorkspaceDir, s.cfg.ScriptsDir, s.cfg.Sandbox
+	_, mode, err := service.Boxes(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	s.sandbox = string(mode)
+	host, err := service.NewHost(cfg, ports, s.cfg.Log, service.NewMetrics(), s.cfg.Tools...)
+	if err != nil {
+		return err
+	}
+	return s.run(host)
+}
+
+// run starts the roles and their entries in the list of micro services.
+func (s *Station) run(host *service.Host) error {
+	ctx, cancel := context.WithCancel(context.Background()) // ends with Close
+	s.cancel = cancel
+	for _, role := range events.Services() {
+		stop, err := s.conn.Micro(role, service.Version(), nil)
+		if err != nil {
+			return fmt.Errorf("announce %s: %w", role, err)
+		}
+		context.AfterFunc(ctx, func() { _ = stop() }) // the connection is closed right after
+		s.roles.Go(func() {
+			if err := host.Run(ctx, role); err != nil && ctx.Err() == nil {
+				s.fail(fmt.Errorf("%s: %w", role, err))
+			}
+		})
+	}
+	return nil
+}
+
+func (s *Station) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures = append(s.failures, err)
+	select {
+	case s.failed <- err:
+	default:
+	}
+}
+
+// register reads agent files into the station and logs their warnings.
+func register(ctx context.Context, ports service.Ports, dir string, log zerolog.Logger) error {
+	names, warnings, err := (&service.Agents{Shelf: ports.Config}).Register(ctx, dir)
+	for _, w := range warnings {
+		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("warning", w.Message).Msg("agent file")
+	}
+	if err != nil {
+		return fmt.Errorf("agents in %s: %w", dir, err)
+	}
+	log.Info().Strs("agents", names).Msg("registered")
+	return nil
+}
+
+// Failed gives the first failure of a role, if one ever comes.
+func (s *Station) Failed() <-chan error { return s.failed }
+
+// URL for NATS clients; empty where the station does not listen.
+func (s *Station) URL() string {
+	if s.cfg.Listen == "" {
+		return ""
+	}
+	return s.server.URL()
+}
+
+// Name of the station.
+func (s *Station) Name() string { return s.cfg.Station }
+
+// Conn is the station's own connection.
+func (s *Station) Conn() *jet.Conn { return s.conn }
+
+// Durability says when the server acknowledges, for people.
+func (s *Station) Durability() string { return s.durability }
+
+// SandboxMode is what tools run in where an agent does not ask for another.
+func (s *Station) SandboxMode() string { return s.sandbox }
+
+// Workspace is the root of the workspaces.
+func (s *Station) Workspace() string { return s.cfg.WorkspaceDir }
+
+// Close takes no more work, lets what is under way finish within the drain time, and ends the server.
+func (s *Station) Close(context.Context) error {
+	if s.cancel != nil {
+		s.cancel()
+	}
+	s.roles.Wait()
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	s.server.Shutdown()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(s.failures...)
+}

@@ -1,0 +1,131 @@
+package topology
+
+import (
+	"slices"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Right is what a person or program outside the services may do.
+type Right string
+
+// The rights of users. A user may have several.
+const (
+	// MayDispatch publishes tasks and steers runs.
+	MayDispatch Right = "dispatch"
+	// MayWatch hears what happens, reads the log and the dead letters.
+	MayWatch Right = "watch"
+	// MayApprove answers gates.
+	MayApprove Right = "approve"
+)
+
+// InboxPrefix is where the answers to a service go. It is not the common _INBOX, so that nobody who may listen there
+// hears what is delivered to a service. Its connection must be opened with this prefix.
+func InboxPrefix(station string, role events.Service) string {
+	return "_INBOX_" + station + "_" + string(role)
+}
+
+// Permissions returns the subjects on which the NATS user of one service may publish and subscribe. The user needs
+// allow_responses too, in order to answer on its status endpoint. Everything else is denied.
+//
+// What stays possible with a leaked credential: to say the role's own facts (the others' folds check them), to set or
+// erase timers of the station, and to add objects and state. Not possible: to say the facts of another role, to read
+// or write the log of another station, to change or erase a stored fact, an object or the streams.
+func Permissions(station string, role events.Service) (publish, subscribe []string) {
+	s := "station." + station + "."
+	for _, k := range Says(role) {
+		publish = append(publish, events.KindFacts(station, k))
+	}
+	for _, family := range HearsOf(role).Timers {
+		publish = append(publish, s+"timer.*."+family+".*", s+"due.*."+family+".*")
+	}
+	publish = append(publish, s+"dead."+string(role))
+	if role == events.Executor || role == events.Toolrunner {
+		publish = append(publish, s+"run.*.live")
+	}
+	publish = append(publish, reading(station)...)
+	for _, c := range Consumers(station, role) {
+		publish = append(publish,
+			"$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name,
+			"$JS.API.CONSUMER.MSG.NEXT."+c.Stream+"."+c.Name,
+			"$JS.ACK."+c.Stream+"."+c.Name+".>",
+			"$JS.ACK.*.*."+c.Stream+"."+c.Name+".>") // the newer form, with domain and account
+	}
+	publish = append(publish, "$O."+FilesBucket+".C.>", "$O."+FilesBucket+".M.>")
+	publish = append(publish, "$KV."+LeaseBucket+"."+station+".>", "$KV."+StateBucket+"."+station+".>")
+
+	name := "inspan-" + string(role)
+	subscribe = []string{InboxPrefix(station, role) + ".>", s + "run.*.stream", "inspan." + string(role) + ".status"}
+	for _, verb := range []string{"PING", "INFO", "STATS"} {
+		subscribe = append(subscribe, "$SRV."+verb, "$SRV."+verb+"."+name, "$SRV."+verb+"."+name+".*")
+	}
+	return publish, subscribe
+}
+
+// reading is what every service and every watcher may ask: the log, objects, and the keys of the station.
+func reading(station string) []string {
+	var subjects []string
+	for _, st := range Streams(station, Limits{}) {
+		subjects = append(subjects, "$JS.API.STREAM.INFO."+st.Name)
+	}
+	subjects = append(subjects,
+		"$JS.API.DIRECT.GET."+Log(station), "$JS.API.STREAM.MSG.GET."+Log(station),
+		"$JS.API.DIRECT.GET."+FilesStream(), "$JS.API.STREAM.MSG.GET."+FilesStream(),
+		"$JS.API.STREAM.MSG.GET."+KVStream(LeaseBucket))
+	for _, bucket := range []string{StateBucket, ConfigBucket} {
+		key := "$KV." + bucket + "." + station + ".>"
+		subjects = append(subjects,
+			"$JS.API.DIRECT.GET."+KVStream(bucket)+"."+key,
+			"$JS.API.CONSUMER.CREATE."+KVStream(bucket)+".*."+key,
+			"$JS.API.CONSUMER.DELETE."+KVStream(bucket)+".*",
+			"$JS.FC."+KVStream(bucket)+".>")
+	}
+	return subjects
+}
+
+// UserPermissions returns the subjects for a user with some rights. With MayApprove, approver binds the answers to that
+// last subject token; empty lets the user answer gates in nobody's name.
+func UserPermissions(station, approver string, rights ...Right) (publish, subscribe []string) {
+	s := "station." + station + "."
+	subscribe = []string{"_INBOX.>"}
+	if slices.Contains(rights, MayDispatch) {
+		publish = append(publish, s+"task", s+"task.*", s+"run.*.control")
+	}
+	if slices.Contains(rights, MayApprove) {
+		if approver == "" {
+			publish = append(publish, s+"run.*.gate.*")
+		} else {
+			publish = append(publish, s+"run.*.gate.*."+approver)
+		}
+	}
+	if slices.Contains(rights, MayWatch) {
+		publish = append(publish, reading(station)...)
+		publish = append(publish, "$JS.API.DIRECT.GET."+Dead(station), "$SRV.PING", "$SRV.INFO", "$SRV.STATS", "inspan.*.status")
+		for _, role := range events.Services() {
+			for _, c := range Consumers(station, role) {
+				publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name)
+			}
+		}
+		subscribe = append(subscribe, s+"run.*.stream", s+"run.*.live")
+	}
+	return publish, subscribe
+}
+
+// SetupPermissions returns the subjects for the user who sets stations up and changes their configuration: the only
+// one who may create and update streams, consumers and buckets.
+func SetupPermissions(station string) (publish, subscribe []string) {
+	for _, st := range Streams(station, Limits{}) {
+		publish = append(publish, "$JS.API.STREAM.INFO."+st.Name, "$JS.API.STREAM.CREATE."+st.Name, "$JS.API.STREAM.UPDATE."+st.Name)
+	}
+	for _, role := range events.Services() {
+		for _, c := range Consumers(station, role) {
+			filter := ""
+			if len(c.Filters) == 1 {
+				filter = "." + c.Filters[0]
+			}
+			publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name, "$JS.API.CONSUMER.CREATE."+c.Stream+"."+c.Name+filter)
+		}
+	}
+	publish = append(publish, "$KV."+ConfigBucket+"."+station+".>", "$KV."+StateBucket+"."+station+".>")
+	return append(publish, reading(station)...), []string{"_INBOX.>"}
+}

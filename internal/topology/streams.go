@@ -1,0 +1,193 @@
+package topology
+
+import (
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Limits that an operator may set. The zero value of each means: the default on a new station, and what is there
+// already on an old one.
+type Limits struct {
+	// LogBytes bounds the log of a station; full means that appends are refused. The default is no bound.
+	LogBytes int64
+	// InBytes bounds what outsiders said and nobody has judged yet. The default is DefaultInBytes.
+	InBytes int64
+	// DeadBytes bounds the dead-letter list; the oldest go first. The default is DefaultDeadBytes.
+	DeadBytes int64
+	// FileBytes bounds the object store of all stations of the account. The default is no bound.
+	FileBytes int64
+}
+
+// Sizes and times of the streams.
+const (
+	// BurstTasks is the number of tasks of the largest size that fit into IN while no planner is there.
+	BurstTasks = 10_000
+	// DefaultInBytes holds BurstTasks tasks with their headers.
+	DefaultInBytes = BurstTasks * (events.MaxTask + 1<<10)
+	// DefaultDeadBytes and DeadAge bound the dead-letter list.
+	DefaultDeadBytes = 64 << 20
+	DeadAge          = 7 * 24 * time.Hour
+	// MaxInput is the most bytes of one message of an outsider, headers included.
+	MaxInput = 256 << 10
+	// MaxLogged is the most bytes of one stored fact with its headers: the server's own guard behind events.MaxFact.
+	MaxLogged = events.MaxFact + 4<<10
+	// ShortestWindow is the shortest dedup window that the server accepts. We use no message ids, so it only keeps
+	// one publisher from swallowing the message of another for long.
+	ShortestWindow = 100 * time.Millisecond
+	// DueAge is how long a firing waits for a role that is away. The timer of a role that is away longer is lost,
+	// which is why roles look again when they start.
+	DueAge = 30 * 24 * time.Hour
+	// AckWait is how long a delivered message may go without a sign of life.
+	AckWait = 30 * time.Second
+	// ChunkBytes is the size of the parts that an object is stored in.
+	ChunkBytes = 128 << 10
+	// MaxObject is the most bytes of one object.
+	MaxObject = 100 << 20
+)
+
+// Retention says when a stream lets go of a message.
+type Retention string
+
+// Kept until a limit, or until its consumer has acknowledged it.
+const (
+	KeepToLimits Retention = "limits"
+	KeepToAck    Retention = "workqueue"
+)
+
+// Stream is one row of the table. All streams are files.
+type Stream struct {
+	Name, Description string
+	Subjects          []string
+	Retention         Retention
+	// DiscardNew refuses the new message when full; else the oldest one goes.
+	DiscardNew bool
+	// MaxBytes is -1 for no bound; Bounded says that an operator asked for it, so it also changes an old stream.
+	MaxBytes int64
+	Bounded  bool
+	// MaxMsgSize is 0 for no bound but the server's.
+	MaxMsgSize int32
+	MaxPerKey  int64
+	MaxAge     time.Duration
+	Window     time.Duration
+	// Powers, each off unless it is named.
+	DenyDelete, DenyPurge, Rollup, TTL, Schedules, Direct bool
+	// Each stored message is published again, without being stored, from and to these subjects.
+	RepublishFrom, RepublishTo string
+}
+
+// Streams returns the streams of a station, then the buckets that all stations of an account share.
+func Streams(station string, l Limits) []Stream {
+	s := "station." + station + "."
+	return append([]Stream{
+		{
+			Name: Log(station), Description: "Facts of the runs and agents of station " + station + ": append only.",
+			Subjects: []string{s + "run.*.evt.*.*", s + "agent.*.*.*.evt.*.*"}, Retention: KeepToLimits, DiscardNew: true,
+			MaxBytes: orElse(l.LogBytes, -1), Bounded: l.LogBytes != 0, MaxMsgSize: MaxLogged, Window: ShortestWindow,
+			DenyDelete: true, DenyPurge: true, Direct: true,
+			RepublishFrom: s + "run.*.evt.*.*", RepublishTo: s + "run.{{wildcard(1)}}.stream",
+		},
+		{
+			Name: In(station), Description: "What outsiders say to station " + station + ", until its role has judged it.",
+			Subjects: inputs(station), Retention: KeepToAck, DiscardNew: true,
+			MaxBytes: orElse(l.InBytes, DefaultInBytes), Bounded: l.InBytes != 0, MaxMsgSize: MaxInput, Window: ShortestWindow,
+			DenyDelete: true, DenyPurge: true,
+		},
+		{
+			Name: Tmr(station), Description: "Timers of station " + station + " and their firings.",
+			// A firing stays until its role has taken note. Schedules need rollup and can not discard new.
+			Subjects: []string{s + "timer.*.*.*", s + "due.*.*.*"}, Retention: KeepToAck, MaxBytes: -1, MaxMsgSize: 4 << 10,
+			Window: ShortestWindow, Rollup: true, TTL: true, Schedules: true,
+		},
+		{
+			Name: Dead(station), Description: "Input that station " + station + " refused, with the reason.",
+			Subjects: []string{s + "dead.*"}, Retention: KeepToLimits, MaxBytes: orElse(l.DeadBytes, DefaultDeadBytes),
+			Bounded: l.DeadBytes != 0, MaxMsgSize: 64 << 10, MaxAge: DeadAge, Window: ShortestWindow, DenyDelete: true, Direct: true,
+		},
+	}, buckets(l)...)
+}
+
+// buckets have the form that every NATS client knows as key-value and object stores, but without rollup: with it, one
+// permitted key is enough to erase the whole bucket. Objects are put once and never replaced.
+func buckets(l Limits) []Stream {
+	kv := func(bucket, description string, age time.Duration) Stream {
+		return Stream{Name: KVStream(bucket), Description: description, Subjects: []string{"$KV." + bucket + ".>"},
+			Retention: KeepToLimits, DiscardNew: true, MaxBytes: -1, MaxPerKey: 1, MaxAge: age, Window: ShortestWindow,
+			DenyDelete: true, Direct: true}
+	}
+	return []Stream{
+		kv(StateBucket, "Views of runs: index and snapshots. Can be made again from the log.", 0),
+		kv(ConfigBucket, "Agents, guards and other configuration.", 0),
+		kv(LeaseBucket, "Which instances are alive.", LeaseTerm),
+		{
+			Name: "OBJ_" + FilesBucket, Description: "Large things by content.",
+			Subjects:  []string{"$O." + FilesBucket + ".C.>", "$O." + FilesBucket + ".M.>"},
+			Retention: KeepToLimits, DiscardNew: true, MaxBytes: orElse(l.FileBytes, -1), Bounded: l.FileBytes != 0,
+			Window: ShortestWindow, DenyDelete: true, Direct: true,
+		},
+	}
+}
+
+// KVStream is the name of the stream behind a key-value bucket.
+func KVStream(bucket string) string { return "KV_" + bucket }
+
+// FilesStream is the name of the stream behind the object store.
+func FilesStream() string { return "OBJ_" + FilesBucket }
+
+// Consumer is one durable pull consumer: what one role hears from one stream. All instances of the role share it.
+type Consumer struct {
+	Stream string
+	// Name is the role's.
+	Name    string
+	Filters []string
+	// MaxPending bounds what is delivered and not acknowledged, over all instances.
+	MaxPending int
+}
+
+// minPending leaves room for several instances of a role.
+const minPending = 4096
+
+// Consumers returns the consumers of a role: at most one per stream.
+func Consumers(station string, role events.Service) []Consumer {
+	h := HearsOf(role)
+	s := "station." + station + "."
+	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station)}, {Stream: Tmr(station)}}
+	if h.All {
+		byStream[0].Filters = []string{s + "run.*.evt.*.*"}
+	}
+	for _, k := range h.Facts {
+		byStream[0].Filters = append(byStream[0].Filters, events.KindFacts(station, k))
+	}
+	for _, pattern := range h.Inputs {
+		byStream[1].Filters = append(byStream[1].Filters, s+pattern)
+	}
+	for _, family := range h.Timers {
+		byStream[2].Filters = append(byStream[2].Filters, s+"due.*."+family+".*")
+	}
+	var some []Consumer
+	for _, c := range byStream {
+		if len(c.Filters) > 0 {
+			c.Name, c.MaxPending = string(role), max(minPending, 4*h.Workers)
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// inputs are the subjects of IN: what any role hears.
+func inputs(station string) []string {
+	var subjects []string
+	for _, h := range hearing {
+		for _, pattern := range h.Inputs {
+			subjects = append(subjects, "station."+station+"."+pattern)
+		}
+	}
+	return subjects
+}
+
+func orElse(v, otherwise int64) int64 {
+	if v == 0 {
+		return otherwise
+	}
+	return v
+}

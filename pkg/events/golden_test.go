@@ -1,0 +1,173 @@
+package events_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+var update = flag.Bool("update", false, "write the golden samples that do not exist yet or have grown")
+
+func golden(k events.Kind) string { return filepath.Join("testdata", string(k)+".json") }
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for _, w := range events.Vocabulary() {
+		t.Run("EVT-13 EVT-1 the sample of "+string(w.Kind)+" is what is written today, and is read", func(t *testing.T) {
+			t.Parallel()
+			f := fact(t, sample(w))
+			b, err := f.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var pretty bytes.Buffer
+			if err := json.Indent(&pretty, b, "", "  "); err != nil {
+				t.Fatal(err)
+			}
+			pretty.WriteByte('\n')
+			if *update {
+				if err := os.WriteFile(golden(w.Kind), pretty.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden(w.Kind))
+			if err != nil {
+				t.Fatalf("%v: make it with go test ./pkg/events -update", err)
+			}
+			if !bytes.Equal(pretty.Bytes(), want) {
+				t.Errorf("%s is not what is written now. A payload only ever grows: if a field was added, run go test ./pkg/events -update.\n got %s\nwant %s",
+					golden(w.Kind), pretty.Bytes(), want)
+			}
+			got, err := events.Decode(want)
+			if err != nil {
+				t.Fatalf("decode the sample: %v", err)
+			}
+			p, err := got.Payload()
+			if err != nil {
+				t.Fatalf("payload of the sample: %v", err)
+			}
+			if !reflect.DeepEqual(normal(t, p), normal(t, sample(w))) {
+				t.Errorf("got %+v, want %+v", p, sample(w))
+			}
+			t.Run("ECO-1 EVT-13 the CloudEvents SDK accepts it", func(t *testing.T) { conforms(t, want) })
+		})
+	}
+	t.Run("EVT-13 there is no sample without a kind", func(t *testing.T) {
+		t.Parallel()
+		files, err := filepath.Glob(filepath.Join("testdata", "*.json"))
+		if err != nil || len(files) != len(events.Vocabulary()) {
+			t.Errorf("got %d samples, %v; want %d", len(files), err, len(events.Vocabulary()))
+		}
+		for _, file := range files {
+			k := events.Kind(strings.TrimSuffix(filepath.Base(file), ".json"))
+			if _, ok := events.Lookup(k); !ok {
+				t.Errorf("%s: %q is not a kind: a word is never taken back", file, k)
+			}
+		}
+	})
+}
+
+// normal is a payload as a document, so that a raw message compares by what it says.
+func normal(t *testing.T, p events.Payload) any {
+	t.Helper()
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// conforms asks the official SDK, and compares what it understood with what we did.
+func conforms(t *testing.T, b []byte) {
+	t.Helper()
+	var e cloudevents.Event
+	if err := e.UnmarshalJSON(b); err != nil {
+		t.Fatalf("the SDK can not read it: %v", err)
+	}
+	if err := e.Validate(); err != nil {
+		t.Fatalf("the SDK finds it invalid: %v", err)
+	}
+	f, err := events.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, pair := range map[string][2]any{
+		"specversion": {e.SpecVersion(), f.SpecVersion}, "id": {e.ID(), f.ID}, "source": {e.Source(), f.Source},
+		"type": {e.Type(), f.Type}, "subject": {e.Subject(), f.Subject}, "datacontenttype": {e.DataContentType(), f.ContentType},
+		"runid": {e.Extensions()["runid"], f.Run}, "stationid": {e.Extensions()["stationid"], f.Station},
+		"traceparent": {e.Extensions()["traceparent"], f.TraceParent}, "sequence": {e.Extensions()["sequence"], int32(f.Sequence)},
+	} {
+		if !reflect.DeepEqual(pair[0], pair[1]) {
+			t.Errorf("%s: the SDK reads %#v, we %#v", name, pair[0], pair[1])
+		}
+	}
+	if !e.Time().Equal(f.Time) {
+		t.Errorf("time: the SDK reads %s, we %s", e.Time(), f.Time)
+	}
+	var theirs, ours any
+	if err := json.Unmarshal(e.Data(), &theirs); err != nil {
+		t.Fatalf("the SDK's data: %v", err)
+	}
+	if err := json.Unmarshal(f.Data, &ours); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(theirs, ours) {
+		t.Errorf("data: the SDK reads %v, we %v", theirs, ours)
+	}
+	for name := range e.Extensions() {
+		if strings.ToLower(name) != name || len(name) > 20 {
+			t.Errorf("extension %q: want at most 20 lower-case letters and digits", name)
+		}
+	}
+}
+
+func TestVocabulary(t *testing.T) {
+	t.Parallel()
+	t.Run("EVT-13 OBS-5 each word is whole: kind, author, event name, sentence, payload", func(t *testing.T) {
+		t.Parallel()
+		seen := map[events.Kind]bool{}
+		for _, w := range events.Vocabulary() {
+			if seen[w.Kind] {
+				t.Errorf("%s is there twice", w.Kind)
+			}
+			seen[w.Kind] = true
+			if !slices.Contains(events.Services(), w.Author) || w.Event == "" || !strings.HasSuffix(w.Doc, ".") {
+				t.Errorf("%s: got author %q, event %q, doc %q", w.Kind, w.Author, w.Event, w.Doc)
+			}
+			if got := w.New().Kind(); got != w.Kind {
+				t.Errorf("the payload of %s says that it is %s", w.Kind, got)
+			}
+			if got, err := events.ParseType(w.Kind.Type()); err != nil || got != w.Kind {
+				t.Errorf("type %s: got %q, %v", w.Kind.Type(), got, err)
+			}
+			if fam := w.Kind.Family(); !events.ValidID(fam) || !strings.HasPrefix(string(w.Kind), fam+".") {
+				t.Errorf("%s: got family %q", w.Kind, fam)
+			}
+		}
+	})
+	t.Run("OBS-26 the named events are carried", func(t *testing.T) {
+		t.Parallel()
+		for kind, want := range map[events.Kind]string{events.GateOpened: "waiting_for_human", events.StepFailed: "step_failed",
+			events.PlanCompleted: "plan_completed", events.RunStarted: "run_start", events.TurnFinished: "step_complete",
+			events.CallStarted: "tool_start", events.CallFinished: "tool_result", events.CallFailed: "tool_result",
+			events.RunCompleted: "run_complete", events.RunFailed: "run_complete", events.CallDeferred: "error", events.TurnDeferred: "error"} {
+			if w, _ := events.Lookup(kind); w.Event != want {
+				t.Errorf("%s carries %q, want %q", kind, w.Event, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,263 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"os"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// probe is a tool of the test: it counts its attempts and does what the test says.
+type probe struct {
+	name     string
+	effect   tool.Effect
+	attempts atomic.Int64
+	keys     chan string
+	do       func(ctx context.Context, attempt int64, c tool.Call) (tool.Result, error)
+}
+
+func (p *probe) Spec() tool.Spec {
+	return tool.Spec{Name: p.name, Description: "a probe", Effect: p.effect, Input: json.RawMessage(`{"type":"object"}`)}
+}
+
+func (p *probe) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
+	return p.do(ctx, p.attempts.Add(1), c)
+}
+
+// calling is a script that calls one tool and then ends.
+func calling(name, input string) string {
+	return fmt.Sprintf("turns:\n  - when: {turn: 1}\n    calls:\n      - {name: %s, input: %s}\n  - when: {turn: 2}\n    text: \"Result: {{result.1}}\"\n", name, input)
+}
+
+func TestControl(t *testing.T) {
+	t.Parallel()
+	began := make(chan struct{}, 8)
+	ended := make(chan error, 8)
+	slow := &probe{name: "slow", effect: tool.Once, do: func(ctx context.Context, _ int64, _ tool.Call) (tool.Result, error) {
+		began <- struct{}{}
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return tool.Result{}, ctx.Err()
+	}}
+	gate := make(chan struct{})
+	held := &probe{name: "held", effect: tool.Once, do: func(ctx context.Context, _ int64, _ tool.Call) (tool.Result, error) {
+		began <- struct{}{}
+		select {
+		case <-gate:
+			return tool.Result{Output: "let go"}, nil
+		case <-ctx.Done():
+			return tool.Result{}, ctx.Err()
+		}
+	}}
+	w := newWorld(t, slow, held)
+	w.agent(events.Agent{Name: "slow", Tools: []string{"slow"}}, calling("slow", "{}"))
+	w.agent(events.Agent{Name: "held", Tools: []string{"held"}}, calling("held", "{}"))
+	letters := w.letters()
+	w.start()
+
+	t.Run("LIFE-7 TOOL-22 stop ends the run and the work itself, not only the waiting for it", func(t *testing.T) {
+		w.task(events.Task{ID: "stop", Agent: "slow", Task: "be slow"})
+		<-began
+		w.publish("station.test.run.stop.control", `{"action":"stop","by":"anna","reason":"enough"}`)
+		s := w.ended("stop")
+		if s.Status != events.Failed || s.Result.FinishReason != events.FinishStopped || s.Result.By != "anna" {
+			t.Errorf("%s %+v", s.Status, s.Result)
+		}
+		select {
+		case <-ended:
+		case <-w.ctx().Done():
+			t.Fatal("the tool was not ended")
+		}
+		if n := w.count("stop"); n["call.started"] != 1 || n["call.finished"]+n["call.failed"] != 0 {
+			t.Errorf("%v", n)
+		}
+	})
+	t.Run("LIFE-5 LIFE-6 pause holds back what is new, results are still recorded, resume goes on", func(t *testing.T) {
+		w.task(events.Task{ID: "pause", Agent: "held", Task: "wait"})
+		<-began
+		w.publish("station.test.run.pause.control", `{"action":"pause","reason":"lunch"}`)
+		w.await("pause", "paused", func(s run.State) bool { return s.Status == events.Paused })
+		gate <- struct{}{}
+		s := w.await("pause", "with its result", func(s run.State) bool { return s.ToolCallHistory.Len() == 1 })
+		if s.Status != events.Paused || s.Turns().Len() != 1 {
+			t.Errorf("%s after %d turns", s.Status, s.Turns().Len())
+		}
+		w.publish("station.test.run.pause.control", `{"action":"resume"}`)
+		if s := w.ended("pause"); s.Status != events.Completed || s.Result.Output != "Result: let go" {
+			t.Errorf("%+v", s.Result)
+		}
+	})
+	t.Run("LIFE-3 a wrong move is refused with both statuses and leaves the log untouched", func(t *testing.T) {
+		before := len(w.facts("pause"))
+		w.publish("station.test.run.pause.control", `{"action":"resume"}`)
+		if d := w.letter(letters); d.Code != "bad_move" || !strings.Contains(d.Reason, "completed") {
+			t.Errorf("%+v", d)
+		}
+		if after := len(w.facts("pause")); after != before {
+			t.Errorf("%d facts became %d", before, after)
+		}
+	})
+	t.Run("LOOP-14 LOOP-4 a run whose time is up fails with timeout, and its work is ended", func(t *testing.T) {
+		w.task(events.Task{ID: "timeout", Agent: "slow", Task: "be slow", Timeout: "1500ms"})
+		<-began
+		s := w.ended("timeout")
+		if s.Result.FinishReason != events.FinishTimeout {
+			t.Errorf("%+v", s.Result)
+		}
+		<-ended
+	})
+}
+
+func TestTools(t *testing.T) {
+	t.Parallel()
+	three := 3
+	flaky := &probe{name: "flaky", effect: tool.Idempotent, keys: make(chan string, 16)}
+	flaky.do = func(_ context.Context, n int64, c tool.Call) (tool.Result, error) {
+		flaky.keys <- c.Key
+		if n <= 2 {
+			return tool.Result{}, tool.Fail(tool.Transient, "", errors.New("network is away"))
+		}
+		return tool.Result{Output: "third time lucky"}, nil
+	}
+	hopeless := &probe{name: "hopeless", effect: tool.Once, do: func(context.Context, int64, tool.Call) (tool.Result, error) {
+		return tool.Result{}, tool.Fail(tool.Transient, "", errors.New("never works"))
+	}}
+	broken := &probe{name: "broken", effect: tool.Once, do: func(context.Context, int64, tool.Call) (tool.Result, error) { panic("oh no") }}
+	large := &probe{name: "large", effect: tool.Read, do: func(context.Context, int64, tool.Call) (tool.Result, error) {
+		return tool.Result{Output: "head of it\n... truncated", Full: []byte(strings.Repeat("x", 3<<20))}, nil
+	}}
+	w := newWorld(t, flaky, hopeless, broken, large)
+	retry := events.Retry{MaxRetries: &three, BaseBackoffMS: 20}
+	for _, p := range []*probe{flaky, hopeless, broken, large} {
+		w.agent(events.Agent{Name: p.name, Tools: []string{p.name}, Retry: retry}, calling(p.name, "{}"))
+	}
+	w.agent(events.Agent{Name: "outside", Tools: []string{"read"}}, calling("read", "{path: ../../secret.txt}"))
+	w.agent(events.Agent{Name: "sneaky", Tools: []string{"read"}}, calling("read", "{path: link.txt}"))
+	w.agent(events.Agent{Name: "stranger", Tools: []string{"read"}}, calling("bash", `{command: "id"}`))
+	w.agent(events.Agent{Name: "shell", Tools: []string{"bash"}}, calling("bash", `{command: "echo out; echo err >&2; exit 3"}`))
+	w.agent(events.Agent{Name: "hang", Tools: []string{"bash"}}, calling("bash", `{command: "sleep 300 & sleep 300", timeout_ms: 300}`))
+	w.agent(events.Agent{Name: "destroyer", Tools: []string{"bash"}}, calling("bash", `{command: "true && git push --force origin main"}`))
+	w.agent(events.Agent{Name: "greedy", Tools: []string{"read"}}, "turns:\n  - when: {turn: {from: 1, to: 4}}\n    calls:\n      - {name: read, input: {path: \"n{{turn}}\"}}\n      - {name: read, input: {path: \"m{{turn}}\"}}\n  - when: {turn: 5}\n    text: done\n")
+	w.agent(events.Agent{Name: "parallel", Tools: []string{"read"}}, "turns:\n  - when: {turn: 1}\n    calls:\n      - {name: read, input: {path: a}}\n      - {name: read, input: {path: b}}\n      - {name: read, input: {path: c}}\n  - when: {turn: 2}\n    text: \"{{result.3}} {{result.2}} {{result.1}}\"\n")
+	w.start()
+	run1 := func(id string, more ...func(*events.Task)) run.State {
+		task := events.Task{ID: id, Agent: id, Task: "go", Session: id}
+		for _, m := range more {
+			m(&task)
+		}
+		w.task(task)
+		return w.ended(id)
+	}
+	only := func(s run.State) run.CallRecord {
+		t.Helper()
+		if s.ToolCallHistory.Len() == 0 {
+			t.Fatalf("no call ended: %+v", s.Result)
+		}
+		return s.ToolCallHistory.At(0)
+	}
+	t.Run("TOOL-3 TOOL-4 a transient failure is tried again later, with the same idempotency key", func(t *testing.T) {
+		s := run1("flaky")
+		if rec := only(s); rec.RetryCount != 2 || rec.Result != "third time lucky" || s.TotalToolCalls != 1 {
+			t.Errorf("%+v", rec)
+		}
+		first := <-flaky.keys
+		for range 2 {
+			if k := <-flaky.keys; k != first || len(k) != 64 {
+				t.Errorf("key %q, want %q", k, first)
+			}
+		}
+	})
+	t.Run("TOOL-7 when all retries fail that is recorded, with error events before", func(t *testing.T) {
+		s := run1("hopeless")
+		if rec := only(s); rec.Outcome != run.OutcomeFailed || rec.RetryCount != 3 || hopeless.attempts.Load() != 4 {
+			t.Errorf("%+v after %d attempts", rec, hopeless.attempts.Load())
+		}
+		if n := w.count("hopeless"); n["call.deferred"] != 3 || n["call.started"] != 4 || n["call.failed"] != 1 {
+			t.Errorf("OBS-11: %v", n)
+		}
+	})
+	t.Run("a tool that panics fails its call and nothing else", func(t *testing.T) {
+		if rec := only(run1("broken")); rec.Outcome != run.OutcomeFailed || !strings.Contains(rec.Result, "oh no") {
+			t.Errorf("%+v", rec)
+		}
+	})
+	t.Run("SAFE-15 PERS-19 a large output goes to the object store first and is referred to", func(t *testing.T) {
+		rec := only(run1("large"))
+		if rec.ResultRef == nil || rec.ResultRef.Size != 3<<20 {
+			t.Fatalf("%+v", rec.ResultRef)
+		}
+		b, err := w.ports.Blobs.Get(w.ctx(), *rec.ResultRef)
+		if err != nil || len(b) != 3<<20 {
+			t.Errorf("%d bytes, %v", len(b), err)
+		}
+	})
+	t.Run("GUARD-12 WS-12 paths outside the workspace are refused, by text and through links", func(t *testing.T) {
+		if err := os.WriteFile(filepath.Join(w.dir, "work", "secret.txt"), []byte("the secret"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if rec := only(run1("outside")); rec.Outcome != run.OutcomeRefused || rec.Code != events.RefusedGuard {
+			t.Errorf("%+v", rec)
+		}
+		dir := filepath.Join(w.dir, "work", "session", "sneaky")
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Symlink("../../secret.txt", filepath.Join(dir, "link.txt"))); err != nil {
+			t.Fatal(err)
+		}
+		if rec := only(run1("sneaky")); rec.Success || strings.Contains(rec.Result, "the secret") {
+			t.Errorf("%+v", rec)
+		}
+	})
+	t.Run("TOOL-1 PROP-6 a tool outside the allowed set is refused and never executed", func(t *testing.T) {
+		if rec := only(run1("stranger")); rec.Code != events.RefusedPermission || w.count("stranger")["call.started"] != 0 {
+			t.Errorf("%+v", rec)
+		}
+	})
+	t.Run("TOOL-16 bash gives stdout, stderr and exit status", func(t *testing.T) {
+		rec := only(run1("shell"))
+		if rec.Success || !strings.Contains(rec.Result, "out") || !strings.Contains(rec.Result, "err") || !strings.Contains(rec.Result, "3") {
+			t.Errorf("%+v", rec)
+		}
+	})
+	t.Run("TOOL-6 TOOL-22 a call past its time is ended with all its processes and recorded as a timeout", func(t *testing.T) {
+		if rec := only(run1("hang")); rec.Outcome != run.OutcomeFailed || rec.Code != "timeout" {
+			t.Errorf("%+v", rec)
+		}
+	})
+	t.Run("GUARD-7 GUARD-14 a destructive command in a chain is stopped by the built-in rule, which is recorded", func(t *testing.T) {
+		if rec := only(run1("destroyer")); rec.Code != events.RefusedGuard || rec.Rule != "force-push" {
+			t.Errorf("%+v", rec)
+		}
+	})
+	t.Run("TOOL-8 TOOL-9 the budget holds exactly", func(t *testing.T) {
+		five := 5
+		s := run1("greedy", func(t *events.Task) { t.MaxToolCalls = &five })
+		refused := 0
+		for _, r := range s.ToolCallHistory.All() {
+			if r.Code == events.RefusedBudget {
+				refused++
+			}
+		}
+		if s.TotalToolCalls != 5 || refused != 3 || s.BudgetLeft() != 0 {
+			t.Errorf("%d executed, %d refused, %d left", s.TotalToolCalls, refused, s.BudgetLeft())
+		}
+	})
+	t.Run("LOOP-12 all results of a turn are in before the next one, in the order of the calls", func(t *testing.T) {
+		for _, f := range []string{"a", "b", "c"} {
+			w.file("session/parallel", f, "content of "+f)
+		}
+		s := run1("parallel")
+		out := s.Result.Output
+		if a, b, c := strings.Index(out, "content of a"), strings.Index(out, "content of b"), strings.Index(out, "content of c"); a < 0 || b < a || c < b {
+			t.Errorf("%q", out)
+		}
+	})
+}

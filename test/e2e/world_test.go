@@ -1,0 +1,307 @@
+// Package e2e runs whole stations, all five roles over real JetStream in process, and treats them as their users do:
+// it publishes, watches and answers.
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// patience bounds every wait of a test; a wait ends as soon as what it waits for is there.
+const patience = 60 * time.Second
+
+// world is one station under test.
+type world struct {
+	t     *testing.T
+	dir   string
+	conn  *jet.Conn
+	st    *jet.Station
+	ports service.Ports
+	tools []tool.Tool
+}
+
+// newWorld starts a server in process and applies a station to it. Roles are started by start.
+func newWorld(t *testing.T, tools ...tool.Tool) *world {
+	t.Helper()
+	return worldOn(t, jettest.Connect(t, jettest.Server(t), jet.Config{}), tools...)
+}
+
+func worldOn(t *testing.T, conn *jet.Conn, tools ...tool.Tool) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), conn: conn, tools: tools}
+	ctx := w.ctx()
+	if err := conn.Apply(ctx, "test", jet.ApplyOptions{Replicas: 1}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.st, err = conn.Station("test"); err != nil {
+		t.Fatal(err)
+	}
+	w.ports = station.Ports(w.st, "test")
+	for _, d := range []string{"agents", "scripts", "work"} {
+		if err := os.MkdirAll(filepath.Join(w.dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func (w *world) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	w.t.Cleanup(cancel)
+	return ctx
+}
+
+// agent registers an agent with a script of its own.
+func (w *world) agent(a events.Agent, script string) {
+	w.t.Helper()
+	a.Digest = fmt.Sprintf("%064d", len(a.Name))
+	if a.Model == "" {
+		a.Model = "scripted/" + a.Name
+	}
+	if script != "" {
+		if err := os.WriteFile(filepath.Join(w.dir, "scripts", a.Name+".yaml"), []byte(script), 0o644); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	b, err := json.Marshal(a)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.ports.Config.Put(w.ctx(), "agent."+a.Name, b); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// hosted is a set of roles that run.
+type hosted struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// start runs roles (all where none are named) until stop or the end of the test.
+func (w *world) start(roles ...events.Service) *hosted {
+	w.t.Helper()
+	if len(roles) == 0 {
+		roles = events.Services()
+	}
+	cfg := service.Config{Station: "test", Workspace: filepath.Join(w.dir, "work"), Scripts: filepath.Join(w.dir, "scripts"),
+		Sandbox: "host", Drain: 5 * time.Second}
+	level := zerolog.Disabled
+	if testing.Verbose() && os.Getenv("INSPAN_TEST_LOG") != "" {
+		level = zerolog.DebugLevel
+	}
+	log := zerolog.New(zerolog.NewTestWriter(w.t)).Level(level)
+	host, err := service.NewHost(cfg, w.ports, log, service.NewMetrics(), w.tools...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	h := &hosted{cancel: cancel}
+	for _, r := range roles {
+		h.done.Go(func() {
+			if err := host.Run(ctx, r); err != nil && ctx.Err() == nil {
+				w.t.Errorf("%s: %v", r, err)
+			}
+		})
+	}
+	w.t.Cleanup(h.stop)
+	return h
+}
+
+func (h *hosted) stop() {
+	h.cancel()
+	h.done.Wait()
+}
+
+// publish says something as an outsider.
+func (w *world) publish(subject, body string, header ...string) {
+	w.t.Helper()
+	if err := w.st.Publish(w.ctx(), subject, []byte(body), pairs(header)); err != nil {
+		w.t.Fatalf("publish on %s: %v", subject, err)
+	}
+}
+
+func pairs(kv []string) map[string]string {
+	m := map[string]string{}
+	for i := 0; i+1 < len(kv); i += 2 {
+		m[kv[i]] = kv[i+1]
+	}
+	return m
+}
+
+func (w *world) task(t events.Task) {
+	w.t.Helper()
+	b, err := json.Marshal(t)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.publish(events.TaskSubject("test"), string(b))
+}
+
+// state folds a run from the log.
+func (w *world) state(runID string) run.State {
+	w.t.Helper()
+	return mustFold(w.t, w.facts(runID))
+}
+
+func mustFold(t *testing.T, facts []reactor.Record) run.State {
+	t.Helper()
+	var s run.State
+	for _, r := range facts {
+		next, err := s.Apply(r.Bytes)
+		if err != nil {
+			t.Fatalf("the log does not fold: %v", err)
+		}
+		s = next
+	}
+	return s
+}
+
+func (w *world) facts(runID string) []reactor.Record {
+	w.t.Helper()
+	var all []reactor.Record
+	after := uint64(0)
+	for {
+		batch, more, err := w.ports.Journal.Read(w.ctx(), runID, after)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all = append(all, batch...)
+		if !more {
+			return all
+		}
+		after = all[len(all)-1].Seq
+	}
+}
+
+// await returns the state of a run once want holds. It looks again whenever something was said.
+func (w *world) await(runID, what string, want func(s run.State) bool) run.State {
+	w.t.Helper()
+	ctx := w.ctx()
+	news := make(chan struct{}, 1) // one is enough: it only says "look again"
+	stop, err := w.st.Watch(ctx, runID, false, func(jet.Seen) {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer stop()
+	for {
+		s := w.state(runID)
+		if want(s) {
+			return s
+		}
+		select {
+		case <-news:
+		case <-time.After(time.Second): // a hint may be lost; the log is asked again
+		case <-ctx.Done():
+			w.t.Fatalf("waited for run %s to be %s; it is %s\n%s", runID, what, s.Status, w.story(runID))
+		}
+	}
+}
+
+func (w *world) ended(runID string) run.State {
+	w.t.Helper()
+	return w.await(runID, "ended", func(s run.State) bool { return s.Status.Ended() })
+}
+
+// story lists the kinds of a run's facts, for messages.
+func (w *world) story(runID string) string {
+	return strings.Join(w.kinds(runID), "\n")
+}
+
+func (w *world) kinds(runID string) []string {
+	var kinds []string
+	for _, r := range w.facts(runID) {
+		f, err := events.Decode(r.Bytes)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		k, _ := f.Kind()
+		kinds = append(kinds, string(k))
+	}
+	return kinds
+}
+
+// count returns how often each kind was said.
+func (w *world) count(runID string) map[string]int {
+	n := map[string]int{}
+	for _, k := range w.kinds(runID) {
+		n[k]++
+	}
+	return n
+}
+
+// letters gathers dead letters from now on.
+func (w *world) letters() <-chan reactor.DeadLetter {
+	w.t.Helper()
+	out := make(chan reactor.DeadLetter, 64) // more than any test provokes
+	stop, err := w.st.WatchSubject(events.DeadSubject("test", "*"), func(_ string, data []byte) {
+		var d reactor.DeadLetter
+		if err := json.Unmarshal(data, &d); err == nil {
+			out <- d
+		}
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(stop)
+	return out
+}
+
+func (w *world) letter(letters <-chan reactor.DeadLetter) reactor.DeadLetter {
+	w.t.Helper()
+	select {
+	case d := <-letters:
+		return d
+	case <-w.ctx().Done():
+		w.t.Fatal("no dead letter came")
+		return reactor.DeadLetter{}
+	}
+}
+
+// row waits until the index shows what is wanted.
+func (w *world) row(runID string, want func(run.Info) bool) run.Info {
+	w.t.Helper()
+	ctx := w.ctx()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var i run.Info
+		if b, err := w.ports.State.Get(ctx, "run."+runID); err == nil {
+			if err := json.Unmarshal(b, &i); err != nil {
+				w.t.Fatal(err)
+			}
+			if want(i) {
+				return i
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			w.t.Fatalf("the index does not show it; the last row is %+v", i)
+		}
+	}
+}
