@@ -2,6 +2,7 @@ package run
 
 import (
 	"time"
+	"unicode/utf8"
 
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -55,7 +56,7 @@ func InfoOf(s State) Info {
 		CompletedAt: s.EndedAt, LastCheckpoint: s.LastCheckpointAt, Checkpoints: s.CheckpointCount,
 		Gates: s.Waiting(), Sequence: s.Sequence}
 	if s.Created != nil {
-		i.ParentHarnessID, i.Task = s.Created.Parent, s.Created.Task[:min(len(s.Created.Task), maxInfoTask)]
+		i.ParentHarnessID, i.Task = s.Created.Parent, cut(s.Created.Task, maxInfoTask)
 	}
 	if s.Plan != nil && s.CurrentStepIndex < total {
 		i.CurrentStep = s.Plan.Steps[s.CurrentStepIndex].ID
@@ -64,4 +65,15 @@ func InfoOf(s State) Info {
 		i.FinishReason, i.Error = s.Result.FinishReason, s.Result.Error
 	}
 	return i
+}
+
+// cut shortens a text to at most n bytes, never inside a character.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
 }

@@ -96,7 +96,39 @@ func (s *State) fault() string {
 	}
 	switch s.Status {
 	case events.Created, events.Running, events.Paused, events.Completed, events.Failed:
-		return ""
+		return s.partFault()
 	}
 	return fmt.Sprintf("status %q", s.Status)
+}
+
+// partFault looks for parts that would break whoever walks over them.
+func (s *State) partFault() string {
+	for id, c := range s.Open {
+		if c == nil {
+			return fmt.Sprintf("open call %q is null", id)
+		}
+	}
+	for i, g := range s.Gates {
+		if g == nil {
+			return fmt.Sprintf("gate %d is null", i)
+		}
+	}
+	total := 0
+	if s.Plan != nil {
+		total = len(s.Plan.Steps)
+		for i, st := range s.Plan.Steps {
+			if st == nil {
+				return fmt.Sprintf("step %d is null", i)
+			}
+			switch st.Status {
+			case events.StepIsPending, events.StepIsReady, events.StepIsRunning, events.StepIsCompleted, events.StepIsFailed, events.StepIsBlocked:
+			default:
+				return fmt.Sprintf("step %q has status %q", st.ID, st.Status)
+			}
+		}
+	}
+	if s.CurrentStepIndex < 0 || s.CurrentStepIndex > total {
+		return fmt.Sprintf("currentStepIndex %d of %d steps", s.CurrentStepIndex, total)
+	}
+	return ""
 }

@@ -66,6 +66,7 @@ func TestControl(t *testing.T) {
 	w.start()
 
 	t.Run("LIFE-7 TOOL-22 stop ends the run and the work itself, not only the waiting for it", func(t *testing.T) {
+		w := w.on(t)
 		w.task(events.Task{ID: "stop", Agent: "slow", Task: "be slow"})
 		<-began
 		w.publish("station.test.run.stop.control", `{"action":"stop","by":"anna","reason":"enough"}`)
@@ -83,6 +84,7 @@ func TestControl(t *testing.T) {
 		}
 	})
 	t.Run("LIFE-5 LIFE-6 pause holds back what is new, results are still recorded, resume goes on", func(t *testing.T) {
+		w := w.on(t)
 		w.task(events.Task{ID: "pause", Agent: "held", Task: "wait"})
 		<-began
 		w.publish("station.test.run.pause.control", `{"action":"pause","reason":"lunch"}`)
@@ -98,6 +100,7 @@ func TestControl(t *testing.T) {
 		}
 	})
 	t.Run("LIFE-3 a wrong move is refused with both statuses and leaves the log untouched", func(t *testing.T) {
+		w := w.on(t)
 		before := len(w.facts("pause"))
 		w.publish("station.test.run.pause.control", `{"action":"resume"}`)
 		if d := w.letter(letters); d.Code != "bad_move" || !strings.Contains(d.Reason, "completed") {
@@ -108,6 +111,7 @@ func TestControl(t *testing.T) {
 		}
 	})
 	t.Run("LOOP-14 LOOP-4 a run whose time is up fails with timeout, and its work is ended", func(t *testing.T) {
+		w := w.on(t)
 		w.task(events.Task{ID: "timeout", Agent: "slow", Task: "be slow", Timeout: "1500ms"})
 		<-began
 		s := w.ended("timeout")
@@ -178,6 +182,7 @@ func TestTools(t *testing.T) {
 		}
 	})
 	t.Run("TOOL-7 when all retries fail that is recorded, with error events before", func(t *testing.T) {
+		w := w.on(t)
 		s := run1("hopeless")
 		if rec := only(s); rec.Outcome != run.OutcomeFailed || rec.RetryCount != 3 || hopeless.attempts.Load() != 4 {
 			t.Errorf("%+v after %d attempts", rec, hopeless.attempts.Load())
@@ -187,11 +192,13 @@ func TestTools(t *testing.T) {
 		}
 	})
 	t.Run("a tool that panics fails its call and nothing else", func(t *testing.T) {
+		w := w.on(t)
 		if rec := only(run1("broken")); rec.Outcome != run.OutcomeFailed || !strings.Contains(rec.Result, "oh no") {
 			t.Errorf("%+v", rec)
 		}
 	})
 	t.Run("SAFE-15 PERS-19 a large output goes to the object store first and is referred to", func(t *testing.T) {
+		w := w.on(t)
 		rec := only(run1("large"))
 		if rec.ResultRef == nil || rec.ResultRef.Size != 3<<20 {
 			t.Fatalf("%+v", rec.ResultRef)
@@ -202,6 +209,7 @@ func TestTools(t *testing.T) {
 		}
 	})
 	t.Run("GUARD-12 WS-12 paths outside the workspace are refused, by text and through links", func(t *testing.T) {
+		w := w.on(t)
 		if err := os.WriteFile(filepath.Join(w.dir, "work", "secret.txt"), []byte("the secret"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -217,27 +225,32 @@ func TestTools(t *testing.T) {
 		}
 	})
 	t.Run("TOOL-1 PROP-6 a tool outside the allowed set is refused and never executed", func(t *testing.T) {
+		w := w.on(t)
 		if rec := only(run1("stranger")); rec.Code != events.RefusedPermission || w.count("stranger")["call.started"] != 0 {
 			t.Errorf("%+v", rec)
 		}
 	})
 	t.Run("TOOL-16 bash gives stdout, stderr and exit status", func(t *testing.T) {
+		w := w.on(t)
 		rec := only(run1("shell"))
 		if rec.Success || !strings.Contains(rec.Result, "out") || !strings.Contains(rec.Result, "err") || !strings.Contains(rec.Result, "3") {
 			t.Errorf("%+v", rec)
 		}
 	})
 	t.Run("TOOL-6 TOOL-22 a call past its time is ended with all its processes and recorded as a timeout", func(t *testing.T) {
+		w := w.on(t)
 		if rec := only(run1("hang")); rec.Outcome != run.OutcomeFailed || rec.Code != "timeout" {
 			t.Errorf("%+v", rec)
 		}
 	})
 	t.Run("GUARD-7 GUARD-14 a destructive command in a chain is stopped by the built-in rule, which is recorded", func(t *testing.T) {
+		w := w.on(t)
 		if rec := only(run1("destroyer")); rec.Code != events.RefusedGuard || rec.Rule != "force-push" {
 			t.Errorf("%+v", rec)
 		}
 	})
 	t.Run("TOOL-8 TOOL-9 the budget holds exactly", func(t *testing.T) {
+		w := w.on(t)
 		five := 5
 		s := run1("greedy", func(t *events.Task) { t.MaxToolCalls = &five })
 		refused := 0
@@ -251,6 +264,7 @@ func TestTools(t *testing.T) {
 		}
 	})
 	t.Run("LOOP-12 all results of a turn are in before the next one, in the order of the calls", func(t *testing.T) {
+		w := w.on(t)
 		for _, f := range []string{"a", "b", "c"} {
 			w.file("session/parallel", f, "content of "+f)
 		}

@@ -57,6 +57,7 @@ turns:
 	level := func(n int) *int { return &n }
 
 	t.Run("GATE-4 GATE-5 GATE-9 PROP-11 OBS-20 OBS-26 a gate names its subject, waits, and yes resumes the run", func(t *testing.T) {
+		w := w.on(t)
 		w.task(events.Task{ID: "yes", Agent: "writer", Task: "write", Plan: plan, Autonomy: level(3)})
 		s := w.await("yes", "waiting", waiting)
 		g := w.opened("yes")
@@ -74,6 +75,7 @@ turns:
 		}
 	})
 	t.Run("GATE-6 PROP-11 no pauses the run with the reason; after a resume the gate stands again", func(t *testing.T) {
+		w := w.on(t)
 		w.task(events.Task{ID: "no", Agent: "writer", Task: "write", Plan: plan, Autonomy: level(3)})
 		w.await("no", "waiting", waiting)
 		w.publish(w.opened("no").AnswerSubject, `{"decision":"reject","reason":"too risky","by":"bert"}`)
@@ -89,6 +91,7 @@ turns:
 		}
 	})
 	t.Run("GATE-8 the first answer wins; later, unknown and stale ones are refused", func(t *testing.T) {
+		w := w.on(t)
 		g := w.opened("yes")
 		w.publish(g.AnswerSubject, `{"decision":"reject"}`)
 		if d := w.letter(letters); d.Code != "gate_closed" && d.Code != "run_ended" {
@@ -109,6 +112,7 @@ turns:
 		}
 	})
 	t.Run("GATE-1 GATE-10 level 1 asks before every step; raising it lets later steps through", func(t *testing.T) {
+		w := w.on(t)
 		w.task(events.Task{ID: "level", Agent: "writer", Task: "write", Plan: plan, Autonomy: level(1)})
 		w.await("level", "waiting", waiting)
 		w.publish("station.test.run.level.control", `{"action":"autonomy","level":5}`)
@@ -119,6 +123,7 @@ turns:
 		}
 	})
 	t.Run("GUARD-5 SAFE-9 a rule that asks puts a gate before the call, bound to the exact arguments", func(t *testing.T) {
+		w := w.on(t)
 		w.task(events.Task{ID: "ask", Agent: "asker", Task: "say hello"})
 		w.await("ask", "waiting", waiting)
 		g := w.opened("ask")
@@ -131,6 +136,7 @@ turns:
 		}
 	})
 	t.Run("GATE-12 PERS-15 a gate outlives the restart of every service", func(t *testing.T) {
+		w := w.on(t)
 		w.task(events.Task{ID: "restart", Agent: "writer", Task: "write", Plan: plan, Autonomy: level(3)})
 		w.await("restart", "waiting", waiting)
 		roles.stop()

@@ -43,6 +43,7 @@ func TestDispatch(t *testing.T) {
 
 	body := `{"agent":"reader","task":"read the note","session_id":"s1"}`
 	t.Run("WORK-1 DEPL-6 LIFE-1 LIFE-4 a bare JSON task runs to its end", func(t *testing.T) {
+		w := w.on(t)
 		w.publish("station.test.task", `{"id":"bare",`+body[1:])
 		s := w.ended("bare")
 		if s.Status != events.Completed || s.Result.Output != "The note says hello." {
@@ -56,6 +57,7 @@ func TestDispatch(t *testing.T) {
 		}
 	})
 	t.Run("ECO-1 EVT-13 a CloudEvent in structured mode and one in binary mode start runs", func(t *testing.T) {
+		w := w.on(t)
 		w.publish("station.test.task", `{"specversion":"1.0","id":"structured-1","source":"/test","type":"com.example.task","datacontenttype":"application/json","data":`+body+`}`,
 			"Content-Type", "application/cloudevents+json")
 		w.publish("station.test.task.projectx", body, "ce-specversion", "1.0", "ce-id", "binary-1", "ce-source", "/test", "ce-type", "com.example.task", "Content-Type", "application/json")
@@ -66,6 +68,7 @@ func TestDispatch(t *testing.T) {
 		}
 	})
 	t.Run("EVT-1 EVT-2 LIFE-15 the log alone gives the state, with every field of the snapshot readable as JSON", func(t *testing.T) {
+		w := w.on(t)
 		b, err := run.Codec{}.Encode(w.state("bare"))
 		if err != nil {
 			t.Fatal(err)
@@ -81,6 +84,7 @@ func TestDispatch(t *testing.T) {
 		}
 	})
 	t.Run("OBS-3 OBS-5 OBS-6 OBS-7 OBS-8 LOOP-18 TOOL-18 monitoring events carry their names and fields", func(t *testing.T) {
+		w := w.on(t)
 		seen := map[string]map[string]json.RawMessage{}
 		for i, r := range w.facts("bare") {
 			f, err := events.Decode(r.Bytes)
@@ -114,12 +118,14 @@ func TestDispatch(t *testing.T) {
 		}
 	})
 	t.Run("a turn with one read tool costs three appends", func(t *testing.T) {
+		w := w.on(t)
 		n := w.count("bare")
 		if n["turn.finished"] != 2 || n["call.allowed"] != 1 || n["call.started"] != 0 || n["call.finished"] != 1 {
 			t.Errorf("%v", n)
 		}
 	})
 	t.Run("PERS-18 LIFE-8 LIFE-9 EVT-10 the index shows the run, with an archive of its whole log", func(t *testing.T) {
+		w := w.on(t)
 		i := w.row("bare", func(i run.Info) bool { return i.Status == events.Completed && i.Archive != nil })
 		if i.AgentName != "reader" || i.StepsCompleted != 1 || i.ToolCallCount != 1 || i.CompletedAt == nil {
 			t.Errorf("%+v", i)
@@ -133,6 +139,7 @@ func TestDispatch(t *testing.T) {
 		}
 	})
 	t.Run("a duplicate task id starts one run, for ever", func(t *testing.T) {
+		w := w.on(t)
 		before := len(w.facts("bare"))
 		w.publish("station.test.task", `{"id":"bare",`+body[1:])
 		w.publish("station.test.task", `{"id":"after",`+body[1:])
@@ -142,6 +149,7 @@ func TestDispatch(t *testing.T) {
 		}
 	})
 	t.Run("LIFE-16 WS-3 many runs at once do not disturb each other", func(t *testing.T) {
+		w := w.on(t)
 		for i := range 20 {
 			session := fmt.Sprintf("many%d", i)
 			w.file("session/"+session, "note.txt", "hello from the note "+session+"\n")
@@ -181,6 +189,7 @@ func TestRefused(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run("SAFE-12 "+c.name+" is refused clearly and starts nothing", func(t *testing.T) {
+			w := w.on(t)
 			w.publish(c.subject, c.body)
 			d := w.letter(letters)
 			if d.Code != c.code || !strings.Contains(d.Reason, c.text) || d.Hint == "" || d.Subject != c.subject {
@@ -189,6 +198,7 @@ func TestRefused(t *testing.T) {
 		})
 	}
 	t.Run("SAFE-12 no consumer is blocked by what was refused", func(t *testing.T) {
+		w := w.on(t)
 		w.file("session/ok", "note.txt", "hello from the note\n")
 		w.task(events.Task{ID: "ok", Agent: "reader", Task: "read", Session: "ok"})
 		if s := w.ended("ok"); s.Status != events.Completed {
@@ -196,6 +206,7 @@ func TestRefused(t *testing.T) {
 		}
 	})
 	t.Run("SAFE-12 a task id that belongs to another task is refused", func(t *testing.T) {
+		w := w.on(t)
 		w.task(events.Task{ID: "ok", Agent: "reader", Task: "something else", Session: "ok"})
 		if d := w.letter(letters); d.Code != "duplicate_id" || d.Run != "ok" {
 			t.Errorf("%+v", d)

@@ -64,6 +64,13 @@ func worldOn(t *testing.T, conn *jet.Conn, tools ...tool.Tool) *world {
 	return w
 }
 
+// on is the same world seen from a subtest: its failures and clean-ups are the subtest's.
+func (w *world) on(t *testing.T) *world {
+	sub := *w
+	sub.t = t
+	return &sub
+}
+
 func (w *world) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	w.t.Cleanup(cancel)

@@ -1,0 +1,117 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+const bashSchema = `{"type":"object","additionalProperties":false,"required":["command"],"properties":{
+"command":{"type":"string","minLength":1,"maxLength":65536,"description":"shell text"},
+"timeout_ms":{"type":"integer","minimum":1,"maximum":600000,"description":"time limit in milliseconds, 30000 if absent"}}}`
+
+// MaxBashTimeout bounds what a call of bash may ask for.
+const MaxBashTimeout = 10 * time.Minute
+
+type bashArgs struct {
+	Command   string
+	TimeoutMS int64 `json:"timeout_ms"`
+}
+
+type bash struct{ builtin[bashArgs] }
+
+var _ tool.Timed = bash{}
+
+// TimeoutFor implements tool.Timed.
+func (bash) TimeoutFor(input json.RawMessage) time.Duration {
+	a, err := decode[bashArgs](input)
+	if err != nil || a.TimeoutMS <= 0 {
+		return tool.DefaultTimeout
+	}
+	return min(time.Duration(a.TimeoutMS)*time.Millisecond, MaxBashTimeout)
+}
+
+func runBash(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, error) {
+	return command(ctx, env, []string{"bash", "-c", a.Command}, nil)
+}
+
+// command runs a program and shows its output, standard error marked as such, and how it ended (TOOL-16).
+func command(ctx context.Context, env tool.Env, argv, environ []string) (tool.Result, error) {
+	stdout, stderr := &capture{env: env, name: "stdout"}, &capture{env: env, name: "stderr"}
+	exit, err := env.Box.Exec(ctx, sandbox.Cmd{Args: argv, Env: environ, Stdout: stdout, Stderr: stderr})
+	switch {
+	case ctx.Err() != nil:
+		return tool.Result{}, ctx.Err()
+	case errors.Is(err, sandbox.ErrOutside):
+		return tool.Result{}, tool.Fail(tool.Denied, "", err)
+	case err != nil:
+		return tool.Result{}, tool.Fail(tool.Permanent, "inspan doctor tells what this machine can run", fmt.Errorf("run %s: %w", argv[0], err))
+	}
+	var b strings.Builder
+	b.WriteString(stdout.text())
+	if errs := stderr.text(); errs != "" {
+		if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
+			b.WriteByte('\n')
+		}
+		b.WriteString("[stderr]\n" + errs)
+	}
+	if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
+		b.WriteByte('\n')
+	}
+	switch {
+	case exit.Signal != "":
+		fmt.Fprintf(&b, "[ended by signal %s]", exit.Signal)
+	case exit.Code != 0 || b.Len() == 0:
+		fmt.Fprintf(&b, "[exit status %d]", exit.Code)
+	}
+	r := show(env, b.String())
+	r.Failed, r.ExitCode = exit.Code != 0 || exit.Signal != "", &exit.Code
+	return r, nil
+}
+
+// capture keeps the beginning and the end of a stream and passes all of it on as it comes.
+type capture struct {
+	env  tool.Env
+	name string
+	mu   sync.Mutex
+	// head is the first half of what is kept, tail the last; total counts all. Guarded by mu.
+	head, tail []byte
+	total      int
+}
+
+// keep is the most bytes of each half.
+const keep = maxFull / 2
+
+func (c *capture) Write(p []byte) (int, error) {
+	c.env.Progress(c.name, p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.total += len(p)
+	n := min(len(p), keep-len(c.head))
+	c.head = append(c.head, p[:n]...)
+	c.tail = append(c.tail, p[n:]...)
+	if len(c.tail) > 2*keep {
+		c.tail = append(c.tail[:0], c.tail[len(c.tail)-keep:]...)
+	}
+	return len(p), nil
+}
+
+func (c *capture) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	tail := c.tail
+	if len(tail) > keep {
+		tail = tail[len(tail)-keep:]
+	}
+	if lost := c.total - len(c.head) - len(tail); lost > 0 {
+		return fmt.Sprintf("%s\n... %d bytes left out here, more than is kept ...\n%s", c.head, lost, tail)
+	}
+	return string(c.head) + string(tail)
+}

@@ -1,0 +1,180 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+const globSchema = `{"type":"object","additionalProperties":false,"required":["pattern"],"properties":{
+"pattern":{"type":"string","minLength":1,"maxLength":1024,"description":"glob with **, for example **/*.go"},
+"limit":{"type":"integer","minimum":1,"maximum":5000,"description":"most files, 500 if absent"}}}`
+
+const grepSchema = `{"type":"object","additionalProperties":false,"required":["pattern"],"properties":{
+"pattern":{"type":"string","minLength":1,"maxLength":1024,"description":"regular expression (RE2)"},
+"path":{"type":"string","maxLength":4096,"description":"file or folder to search, the workspace if absent"},
+"glob":{"type":"string","maxLength":1024,"description":"only files whose path matches, for example **/*.go"},
+"context":{"type":"integer","minimum":0,"maximum":20,"description":"lines shown before and after"},
+"limit":{"type":"integer","minimum":1,"maximum":2000,"description":"most matches, 200 if absent"}}}`
+
+type globArgs struct {
+	Pattern string
+	Limit   int
+}
+
+type grepArgs struct {
+	Pattern, Path, Glob string
+	Context, Limit      int
+}
+
+// Limits of a search.
+const (
+	globLimit = 500
+	grepLimit = 200
+	// maxVisited bounds the files that one search looks at, maxSearched the size of a file that is searched.
+	maxVisited  = 200_000
+	maxSearched = 8 << 20
+)
+
+// errEnough ends a walk early.
+var errEnough = errors.New("enough")
+
+func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, error) {
+	pattern := path.Clean(a.Pattern)
+	if !doublestar.ValidatePattern(pattern) {
+		return failed("glob: %q is not a pattern", a.Pattern), nil
+	}
+	limit := a.Limit
+	if limit == 0 {
+		limit = globLimit
+	}
+	var found []string
+	err := walk(ctx, env, ".", func(name string, _ fs.DirEntry) error {
+		if doublestar.MatchUnvalidated(pattern, name) {
+			found = append(found, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return fileError("glob", a.Pattern, err)
+	}
+	if len(found) == 0 {
+		return tool.Result{Output: "no file matches " + visible(a.Pattern)}, nil
+	}
+	slices.Sort(found)
+	note := ""
+	if len(found) > limit {
+		note = fmt.Sprintf("\n(truncated: %d of %d files)", limit, len(found))
+		found = found[:limit]
+	}
+	return show(env, strings.Join(found, "\n")+note), nil
+}
+
+// walk visits the regular files below a folder, but not git's own.
+func walk(ctx context.Context, env tool.Env, dir string, visit func(name string, d fs.DirEntry) error) error {
+	visited := 0
+	return fs.WalkDir(env.Box.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && name == dir:
+			return err
+		case err != nil:
+			return nil // a folder that can not be read is passed over
+		case d.IsDir() && d.Name() == ".git":
+			return fs.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		}
+		if visited++; visited > maxVisited {
+			return fs.SkipAll
+		}
+		return visit(name, d)
+	})
+}
+
+func grepFiles(ctx context.Context, a grepArgs, env tool.Env) (tool.Result, error) {
+	re, err := regexp.Compile(a.Pattern)
+	if err != nil {
+		return failed("grep: %q is not a regular expression: %v", a.Pattern, err), nil
+	}
+	if a.Glob != "" && !doublestar.ValidatePattern(a.Glob) {
+		return failed("grep: %q is not a glob", a.Glob), nil
+	}
+	dir := "."
+	if a.Path != "" {
+		dir = path.Clean(a.Path)
+	}
+	if !fs.ValidPath(dir) {
+		return fileError("grep", a.Path, sandbox.ErrOutside)
+	}
+	g := grepper{re: re, context: a.Context, left: a.Limit, env: env}
+	if g.left == 0 {
+		g.left = grepLimit
+	}
+	err = walk(ctx, env, dir, func(name string, d fs.DirEntry) error {
+		if a.Glob != "" && !doublestar.MatchUnvalidated(a.Glob, name) && !doublestar.MatchUnvalidated(a.Glob, path.Base(name)) {
+			return nil
+		}
+		return g.file(name, d)
+	})
+	switch {
+	case errors.Is(err, errEnough):
+		fmt.Fprintf(&g.out, "(truncated: more matches than the limit)\n")
+	case err != nil:
+		return fileError("grep", a.Path, err)
+	case g.out.Len() == 0:
+		return tool.Result{Output: "no line matches " + visible(a.Pattern)}, nil
+	}
+	return show(env, g.out.String()), nil
+}
+
+type grepper struct {
+	re      *regexp.Regexp
+	context int
+	left    int
+	env     tool.Env
+	out     strings.Builder
+}
+
+// file searches one file; binary and very large ones are passed over.
+func (g *grepper) file(name string, d fs.DirEntry) error {
+	if info, err := d.Info(); err != nil || info.Size() > maxSearched {
+		return nil
+	}
+	data, err := g.env.Box.ReadFile(name)
+	if err != nil || binary(data) || !g.re.Match(data) && !bytes.Contains(data, []byte("\n")) {
+		return nil
+	}
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	shown := -1
+	for i, l := range lines {
+		if !g.re.MatchString(l) {
+			continue
+		}
+		if g.left == 0 {
+			return errEnough
+		}
+		g.left--
+		for j := max(i-g.context, shown+1); j <= min(i+g.context, len(lines)-1); j++ {
+			mark := "-"
+			if j == i || g.re.MatchString(lines[j]) {
+				mark = ":"
+			}
+			fmt.Fprintf(&g.out, "%s%s%d%s%s\n", name, mark, j+1, mark, clipLine(lines[j]))
+			shown = j
+		}
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+// Package tools holds the built-in tools, each as x.go and as x.md, the text that the model reads.
+//
+// Promises: a tool touches only the sandbox it is given. What it shows is bounded; what it leaves out is said, and
+// kept whole in Result.Full up to a limit. Output is valid UTF-8 with control characters made visible. Arguments are
+// already checked against the tool's schema when Run sees them; paths are refused outside of the workspace by the
+// sandbox, whatever they look like.
+package tools
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+//go:embed *.md
+var texts embed.FS
+
+// Builtin returns the built-in tools.
+func Builtin() []tool.Tool {
+	return []tool.Tool{
+		define("read", tool.Read, 0, readSchema, read),
+		write{define("write", tool.Idempotent, 0, writeSchema, writeFile)},
+		edit{define("edit", tool.Reconcilable, 0, editSchema, editFile)},
+		bash{define("bash", tool.Once, 0, bashSchema, runBash)},
+		define("glob", tool.Read, 0, globSchema, globFiles),
+		define("grep", tool.Read, 0, grepSchema, grepFiles),
+		define("git_status", tool.Read, 0, gitStatusSchema, gitStatus),
+		define("git_diff", tool.Read, 0, gitDiffSchema, gitDiff),
+		define("git_log", tool.Read, 0, gitLogSchema, gitLog),
+	}
+}
+
+// builtin is a tool whose arguments decode into A.
+type builtin[A any] struct {
+	spec tool.Spec
+	run  func(ctx context.Context, args A, env tool.Env) (tool.Result, error)
+}
+
+func define[A any](name string, effect tool.Effect, timeout time.Duration, schema string, run func(context.Context, A, tool.Env) (tool.Result, error)) builtin[A] {
+	text, err := texts.ReadFile(name + ".md")
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	return builtin[A]{tool.Spec{Name: name, Description: strings.TrimSpace(string(text)), Input: json.RawMessage(schema), Effect: effect, Timeout: timeout}, run}
+}
+
+// Spec implements tool.Tool.
+func (b builtin[A]) Spec() tool.Spec { return b.spec }
+
+// Run implements tool.Tool.
+func (b builtin[A]) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return tool.Result{}, err
+	}
+	args, err := decode[A](c.Input)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return b.run(ctx, args, c.Env)
+}
+
+func decode[A any](input json.RawMessage) (A, error) {
+	var args A
+	if err := json.Unmarshal(input, &args); err != nil {
+		return args, tool.Fail(tool.Invalid, "mend the arguments and call again", err)
+	}
+	return args, nil
+}
+
+// Limits of what is shown and kept.
+const (
+	// maxFull is the most bytes of an output that are kept whole; beyond it the middle is left out.
+	maxFull = 10 << 20
+	// defaultOutput is shown where Env does not say.
+	defaultOutput = 16 << 10
+)
+
+// show makes a result of a text: all of it where it is short, else its beginning and end with a note between.
+func show(env tool.Env, text string) tool.Result {
+	text = visible(text)
+	limit := env.MaxOutput
+	if limit <= 0 {
+		limit = defaultOutput
+	}
+	if len(text) <= limit {
+		return tool.Result{Output: text}
+	}
+	full := text
+	if len(full) > maxFull {
+		full = cut(full, maxFull, "\n... %d bytes left out here, more than is kept ...\n")
+	}
+	return tool.Result{Full: []byte(full),
+		Output: cut(text, limit, "\n... truncated: %d bytes left out here, the whole is stored ...\n")}
+}
+
+// cut keeps two thirds of a limit from the beginning and one third from the end.
+func cut(s string, limit int, note string) string {
+	head, tail := s[:2*limit/3], s[len(s)-limit/3:]
+	return strings.ToValidUTF8(head, "") + fmt.Sprintf(note, len(s)-len(head)-len(tail)) + strings.ToValidUTF8(tail, "")
+}
+
+// visible makes a text valid UTF-8 and shows what a terminal or a reader would be deceived by: NUL, escapes and
+// characters that change the direction of writing.
+func visible(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, deceptive) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
+		if deceptive(r) {
+			fmt.Fprintf(&b, "<U+%04X>", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func deceptive(r rune) bool {
+	return r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+}
+
+// fileError explains a failed file operation to the model: what can be mended is a failed result, a wall is an error.
+func fileError(what, path string, err error) (tool.Result, error) {
+	switch {
+	case errors.Is(err, sandbox.ErrOutside):
+		return tool.Result{}, tool.Fail(tool.Denied, "use a path inside the workspace", fmt.Errorf("%s %q: %w", what, path, sandbox.ErrOutside))
+	case errors.Is(err, fs.ErrNotExist):
+		return failed("%s: there is no file %q; glob finds files by pattern", what, path), nil
+	case errors.Is(err, sandbox.ErrTooLarge):
+		return failed("%s %q: %v", what, path, err), nil
+	case errors.Is(err, fs.ErrInvalid), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrExist):
+		return failed("%s %q: %v", what, path, err), nil
+	}
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return failed("%s %q: %v", what, path, pathErr.Err), nil
+	}
+	return tool.Result{}, tool.Fail(tool.Permanent, "", fmt.Errorf("%s %q: %w", what, path, err))
+}
+
+func failed(format string, args ...any) tool.Result {
+	return tool.Result{Output: visible(fmt.Sprintf(format, args...)), Failed: true}
+}

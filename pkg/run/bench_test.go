@@ -1,0 +1,147 @@
+package run_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+// long returns a builder of a run in whose step a that many turns with one call each are done.
+func long(turns int) *runtest.Builder {
+	b := running()
+	for range turns {
+		b.Say(turnFacts(b)...)
+	}
+	return b
+}
+
+// turnFacts are the four facts of the next turn: asked, allowed, started, finished.
+func turnFacts(b *runtest.Builder) []events.Payload {
+	s := b.State()
+	n := s.Turns().Len() + 1
+	asked := runtest.Asked(n, 1, "bash", `{"command":"`+strings.Repeat("go test ./... ", 10)+`"}`)
+	ref := runtest.Ref("a", asked.ID, "bash")
+	return []events.Payload{runtest.Turn(n, "a", strings.Repeat("I think. ", 20), asked), runtest.CallYes(ref, "once"),
+		runtest.CallBegun(ref, 1), runtest.CallDone(ref, s.Sequence+3, strings.Repeat("ok  	package 0.01s\n", 50))}
+}
+
+// step is a state after that many turns and the stored facts of the next one.
+func step(turns int) (run.State, [][]byte) {
+	b := long(turns)
+	s := b.State()
+	return s, b.Say(turnFacts(b)...)
+}
+
+// BenchmarkStep is the state work of one orchestrated turn: four facts decoded, checked and folded. It must not depend
+// on how long the run is.
+func BenchmarkStep(b *testing.B) {
+	for _, turns := range []int{10, 100, 1000, 2000} {
+		b.Run(fmt.Sprintf("turns=%d", turns), func(b *testing.B) {
+			s, facts := step(turns)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := run.Fold(s, facts...); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkFold is the loading of a whole run of 2,000 turns without a snapshot.
+func BenchmarkFold(b *testing.B) {
+	facts := long(2000).Facts()
+	size := 0
+	for _, f := range facts {
+		size += len(f)
+	}
+	b.ReportAllocs()
+	b.SetBytes(int64(size))
+	for b.Loop() {
+		if _, err := run.Fold(run.State{}, facts...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(facts))*float64(b.N)/b.Elapsed().Seconds(), "facts/s")
+}
+
+// BenchmarkApply is one fact of each kind.
+func BenchmarkApply(b *testing.B) {
+	for _, w := range events.Vocabulary() {
+		b.Run(string(w.Kind), func(b *testing.B) {
+			s, stored := whereLegal(b, w.Kind)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(stored)))
+			for b.Loop() {
+				if _, err := s.Apply(stored); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// whereLegal walks about until a fact of the kind fits.
+func whereLegal(t testing.TB, k events.Kind) (run.State, []byte) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		b := runtest.New("demo", "r")
+		for range 60 {
+			moves := runtest.Moves(b.State())
+			for _, p := range moves {
+				if p.Kind() == k {
+					return b.State(), b.Bad(p, func(*events.Fact) {})
+				}
+			}
+			if len(moves) == 0 {
+				break
+			}
+			b.Say(moves[rnd.IntN(len(moves))])
+		}
+	}
+	t.Fatalf("no walk comes to a place where %s fits", k)
+	panic("not reached")
+}
+
+// TestMovesAreComplete sees to it that the random walks of all property tests come to every kind.
+func TestMovesAreComplete(t *testing.T) {
+	t.Parallel()
+	t.Run("EVT-1 every kind has a place in a random history", func(t *testing.T) {
+		t.Parallel()
+		for _, w := range events.Vocabulary() {
+			s, stored := whereLegal(t, w.Kind)
+			if _, err := s.Apply(stored); err != nil {
+				t.Errorf("%s: %v", w.Kind, err)
+			}
+		}
+	})
+}
+
+// TestFlat is not parallel: it counts what is allocated. 1994 = 10 + 31 x 64, so that both lists end in an equally full chunk.
+func TestFlat(t *testing.T) {
+	t.Run("EVT-1 LIFE-17 the state work of a turn does not grow with the run", func(t *testing.T) {
+		cost := func(turns int) uint64 {
+			s, facts := step(turns)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range 200 {
+				if _, err := run.Fold(s, facts...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			runtime.ReadMemStats(&after)
+			return (after.TotalAlloc - before.TotalAlloc) / 200
+		}
+		short, long := cost(10), cost(1994)
+		if long > short+short/5 {
+			t.Errorf("a turn allocates %d bytes after 10 turns and %d after 1994, want the same within a fifth", short, long)
+		}
+	})
+}

@@ -1,0 +1,205 @@
+package run_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+const histories = "../../test/histories"
+
+var update = flag.Bool("update", false, "write the histories that do not exist yet; those that do are never changed")
+
+// stories are how the histories were made. Once written they stay as they are: new ones are added.
+var stories = map[string]func() *runtest.Builder{
+	"simple": func() *runtest.Builder {
+		b := runtest.New("demo", "simple")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("only")), runtest.Ready("only"), runtest.Allowed("only"))
+		b.Say(runtest.Turn(1, "only", "I look at the file.", runtest.Asked(1, 1, "read", `{"path":"wheel.txt"}`)))
+		ref := runtest.Ref("only", "c1-1", "read")
+		b.Say(runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, "a broken <spoke> & a bent rim"))
+		b.Say(runtest.Checkpoint(b.State()), runtest.Turn(2, "only", "The wheel is mended."), runtest.StepDone("only", "The wheel is mended."))
+		b.Say(runtest.PlanDone(1))
+		b.Say(runtest.Completed(b.State()))
+		return b
+	},
+	"gates": func() *runtest.Builder {
+		b := runtest.New("demo", "gates")
+		deploy := runtest.Step("deploy", "build")
+		deploy.Critical = true
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build"), deploy), runtest.Ready("build"), runtest.Allowed("build"))
+		b.Say(runtest.Turn(1, "build", "I push.", runtest.Asked(1, 1, "bash", `{"command":"git push"}`)), runtest.GateAt("g-c1-1", "build", "c1-1"))
+		yes := func(id string) { s := b.State(); b.Say(runtest.Yes(s.Gate(id))) }
+		no := func(id, why string) { s := b.State(); b.Say(runtest.No(s.Gate(id), why)) }
+		no("g-c1-1", "not to main")
+		ref := runtest.Ref("build", "c1-1", "bash")
+		b.Say(runtest.Paused("gate rejected: not to main"), runtest.CallNo(ref), runtest.Resumed())
+		b.Say(runtest.Turn(2, "build", "I push to a branch.", runtest.Asked(2, 1, "bash", `{"command":"git push origin fix"}`)), runtest.GateAt("g-c2-1", "build", "c2-1"))
+		yes("g-c2-1")
+		ref = runtest.Ref("build", "c2-1", "bash")
+		b.Say(runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
+		fence := b.State().Sequence
+		b.Say(runtest.CallDone(ref, fence, "pushed"), runtest.Turn(3, "build", "Pushed."), runtest.StepDone("build", "Pushed."))
+		b.Say(runtest.Ready("deploy"), runtest.GateAt("g-deploy", "deploy", ""), runtest.Adjusted(3, 4))
+		yes("g-deploy")
+		b.Say(runtest.Allowed("deploy"), runtest.Turn(4, "deploy", "Deployed."), runtest.StepDone("deploy", "Deployed."), runtest.PlanDone(2))
+		b.Say(runtest.Completed(b.State()))
+		return b
+	},
+	"failed-step": func() *runtest.Builder {
+		b := runtest.New("demo", "failed-step")
+		b.Say(runtest.Created(), runtest.Started(),
+			runtest.Plan(runtest.Step("a"), runtest.Step("b", "a"), runtest.Step("c", "b"), runtest.Step("free")),
+			runtest.Ready("a"), runtest.Ready("free"), runtest.Allowed("a"), runtest.Allowed("free"))
+		b.Say(runtest.Turn(1, "a", "I try.", runtest.Asked(1, 1, "bash", `{"command":"make"}`)))
+		ref := runtest.Ref("a", "c1-1", "bash")
+		b.Say(runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
+		fence := b.State().Sequence
+		b.Say(runtest.CallBad(ref, fence, events.OutcomeUnknown), runtest.StepBad("a", "nobody knows whether make ran"))
+		b.Say(runtest.Turn(2, "free", "Nothing to do."), runtest.StepDone("free", "nothing"))
+		b.Say(runtest.Failed(b.State(), events.FinishStep, "step a failed: nobody knows whether make ran"))
+		return b
+	},
+	"retries": func() *runtest.Builder {
+		b := runtest.New("demo", "retries")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("only")), runtest.Ready("only"), runtest.Allowed("only"))
+		b.Say(runtest.TurnLater(1, "only", 1, b.State().UpdatedAt), runtest.TurnLater(1, "only", 2, b.State().UpdatedAt))
+		b.Say(runtest.Turn(1, "only", "Two at once.", runtest.Asked(1, 1, "bash", `{"command":"curl a"}`), runtest.Asked(1, 2, "bash", `{"command":"curl b"}`)))
+		one, two := runtest.Ref("only", "c1-1", "bash"), runtest.Ref("only", "c1-2", "bash")
+		b.Say(runtest.CallYes(one, "idempotent"), runtest.CallYes(two, "idempotent"), runtest.CallBegun(one, 1))
+		first := b.State().Sequence
+		b.Say(runtest.CallLater(one, 1, first, b.State().UpdatedAt), runtest.CallBegun(two, 1))
+		second := b.State().Sequence
+		b.Say(runtest.Paused("maintenance"), runtest.CallDone(two, second, "b"), runtest.Resumed(), runtest.CallBegun(one, 2))
+		b.Say(runtest.CallBegun(one, 3)) // the runner's lease ran out, another took over
+		third := b.State().Sequence
+		b.Say(runtest.CallDone(one, third, "a"), runtest.Turn(2, "only", "Both fetched."), runtest.StepDone("only", "a and b"), runtest.PlanDone(1))
+		b.Say(runtest.Completed(b.State()))
+		return b
+	},
+}
+
+// badStories are histories that must be refused: lines, and the words of the refusal.
+var badStories = map[string]func() (lines [][]byte, fault string){
+	"bad-gap": func() ([][]byte, string) {
+		facts := stories["simple"]().Facts()
+		return append(append([][]byte{}, facts[:5]...), facts[6:]...), "run simple, fact 7 (call.allowed): sequence 7 does not follow 5: a fact is missing or repeated"
+	},
+	"bad-hash": func() ([][]byte, string) {
+		facts := stories["simple"]().Facts()
+		changed := append([][]byte{}, facts...)
+		changed[7] = bytes.Replace(facts[7], []byte("a bent rim"), []byte("a good rim"), 1)
+		return changed, "run simple, fact 9 (checkpoint.saved): prevhash is not the hash of the fact before: the log was changed"
+	},
+	"bad-author": func() ([][]byte, string) {
+		b := called()
+		forged := b.Bad(runtest.CallYes(bash, "once"), func(f *events.Fact) { f.Source = events.Source("demo", events.Executor) })
+		return append(b.Facts(), forged), `run r, fact 7 (call.allowed): said by "executor", only gatekeeper may say it`
+	},
+	"bad-after-end": func() ([][]byte, string) {
+		b := stories["failed-step"]()
+		return append(b.Facts(), b.Bad(runtest.Ready("b"), func(*events.Fact) {})), "(step.ready): comes after the end of the run (failed)"
+	},
+	"bad-old-fence": func() ([][]byte, string) {
+		b := called(runtest.CallYes(bash, "once"), runtest.CallBegun(bash, 1), runtest.CallBegun(bash, 2))
+		return append(b.Facts(), b.Bad(runtest.CallDone(bash, 8, "late"), func(*events.Fact) {})), "run r, fact 10 (call.finished): fence 8 is not the current fence 9"
+	},
+	"bad-version": func() ([][]byte, string) {
+		b := running()
+		return append(b.Facts(), b.Bad(runtest.StepBad("a", "x"), func(f *events.Fact) { f.Type = "dev.inspan.step.failed.v2" })), `unknown event type "dev.inspan.step.failed.v2"`
+	},
+	"bad-torn": func() ([][]byte, string) {
+		facts := running().Facts()
+		return append(append([][]byte{}, facts[:4]...), facts[4][:len(facts[4])/2]), "run r, fact 5 (): can not be read: damaged fact"
+	},
+}
+
+// writeNew writes a file unless it is there.
+func writeNew(t *testing.T, name string, content []byte) {
+	t.Helper()
+	path := filepath.Join(histories, name)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func writeStories(t *testing.T) {
+	t.Helper()
+	for name, story := range stories {
+		b := story()
+		doc, err := json.MarshalIndent(b.State(), "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeNew(t, name+".jsonl", runtest.Lines(b.Facts()))
+		writeNew(t, name+".state.json", append(doc, '\n'))
+	}
+	for name, story := range badStories {
+		lines, fault := story()
+		writeNew(t, name+".jsonl", runtest.Lines(lines))
+		writeNew(t, name+".error.txt", []byte(fault+"\n"))
+	}
+}
+
+func TestHistories(t *testing.T) {
+	t.Parallel()
+	if *update {
+		writeStories(t)
+	}
+	files, err := filepath.Glob(filepath.Join(histories, "*.jsonl"))
+	if err != nil || len(files) < len(stories)+len(badStories) {
+		t.Fatalf("got %d histories, %v; want at least %d: make them with go test ./pkg/run -update", len(files), err, len(stories)+len(badStories))
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".jsonl")
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts := runtest.Split(b)
+		if strings.HasPrefix(name, "bad-") {
+			t.Run("SAFE-2 EVT-8 the history "+name+" is refused in the words that stand beside it", func(t *testing.T) {
+				t.Parallel()
+				want, err := os.ReadFile(filepath.Join(histories, name+".error.txt"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := run.Fold(run.State{}, facts...)
+				if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(string(want))) {
+					t.Errorf("got %v, want an error with %q", err, strings.TrimSpace(string(want)))
+				}
+				if got.Sequence != 0 {
+					t.Errorf("got a state at %d, want none", got.Sequence)
+				}
+			})
+			continue
+		}
+		t.Run("EVT-1 the history "+name+" folds to the state that stands beside it, for ever", func(t *testing.T) {
+			t.Parallel()
+			want, err := os.ReadFile(filepath.Join(histories, name+".state.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := run.Fold(run.State{}, facts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			holds(t, "state", generic(t, []byte(document(t, s))), generic(t, want))
+			if !s.Status.Ended() {
+				t.Errorf("the run is %s, want a whole run", s.Status)
+			}
+		})
+	}
+}
