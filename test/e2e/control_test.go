@@ -154,7 +154,7 @@ func TestTools(t *testing.T) {
 	w.agent(events.Agent{Name: "greedy", Tools: []string{"read"}}, "turns:\n  - when: {turn: {from: 1, to: 4}}\n    calls:\n      - {name: read, input: {path: \"n{{turn}}\"}}\n      - {name: read, input: {path: \"m{{turn}}\"}}\n  - when: {turn: 5}\n    text: done\n")
 	w.agent(events.Agent{Name: "parallel", Tools: []string{"read"}}, "turns:\n  - when: {turn: 1}\n    calls:\n      - {name: read, input: {path: a}}\n      - {name: read, input: {path: b}}\n      - {name: read, input: {path: c}}\n  - when: {turn: 2}\n    text: \"{{result.3}} {{result.2}} {{result.1}}\"\n")
 	w.start()
-	run1 := func(id string, more ...func(*events.Task)) run.State {
+	run1 := func(w *world, id string, more ...func(*events.Task)) run.State {
 		task := events.Task{ID: id, Agent: id, Task: "go", Session: id}
 		for _, m := range more {
 			m(&task)
@@ -170,7 +170,8 @@ func TestTools(t *testing.T) {
 		return s.ToolCallHistory.At(0)
 	}
 	t.Run("TOOL-3 TOOL-4 a transient failure is tried again later, with the same idempotency key", func(t *testing.T) {
-		s := run1("flaky")
+		w := w.on(t)
+		s := run1(w, "flaky")
 		if rec := only(s); rec.RetryCount != 2 || rec.Result != "third time lucky" || s.TotalToolCalls != 1 {
 			t.Errorf("%+v", rec)
 		}
@@ -183,7 +184,7 @@ func TestTools(t *testing.T) {
 	})
 	t.Run("TOOL-7 when all retries fail that is recorded, with error events before", func(t *testing.T) {
 		w := w.on(t)
-		s := run1("hopeless")
+		s := run1(w, "hopeless")
 		if rec := only(s); rec.Outcome != run.OutcomeFailed || rec.RetryCount != 3 || hopeless.attempts.Load() != 4 {
 			t.Errorf("%+v after %d attempts", rec, hopeless.attempts.Load())
 		}
@@ -193,13 +194,13 @@ func TestTools(t *testing.T) {
 	})
 	t.Run("a tool that panics fails its call and nothing else", func(t *testing.T) {
 		w := w.on(t)
-		if rec := only(run1("broken")); rec.Outcome != run.OutcomeFailed || !strings.Contains(rec.Result, "oh no") {
+		if rec := only(run1(w, "broken")); rec.Outcome != run.OutcomeFailed || !strings.Contains(rec.Result, "oh no") {
 			t.Errorf("%+v", rec)
 		}
 	})
 	t.Run("SAFE-15 PERS-19 a large output goes to the object store first and is referred to", func(t *testing.T) {
 		w := w.on(t)
-		rec := only(run1("large"))
+		rec := only(run1(w, "large"))
 		if rec.ResultRef == nil || rec.ResultRef.Size != 3<<20 {
 			t.Fatalf("%+v", rec.ResultRef)
 		}
@@ -213,46 +214,46 @@ func TestTools(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(w.dir, "work", "secret.txt"), []byte("the secret"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if rec := only(run1("outside")); rec.Outcome != run.OutcomeRefused || rec.Code != events.RefusedGuard {
+		if rec := only(run1(w, "outside")); rec.Outcome != run.OutcomeRefused || rec.Code != events.RefusedGuard {
 			t.Errorf("%+v", rec)
 		}
 		dir := filepath.Join(w.dir, "work", "session", "sneaky")
 		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Symlink("../../secret.txt", filepath.Join(dir, "link.txt"))); err != nil {
 			t.Fatal(err)
 		}
-		if rec := only(run1("sneaky")); rec.Success || strings.Contains(rec.Result, "the secret") {
+		if rec := only(run1(w, "sneaky")); rec.Success || strings.Contains(rec.Result, "the secret") {
 			t.Errorf("%+v", rec)
 		}
 	})
 	t.Run("TOOL-1 PROP-6 a tool outside the allowed set is refused and never executed", func(t *testing.T) {
 		w := w.on(t)
-		if rec := only(run1("stranger")); rec.Code != events.RefusedPermission || w.count("stranger")["call.started"] != 0 {
+		if rec := only(run1(w, "stranger")); rec.Code != events.RefusedPermission || w.count("stranger")["call.started"] != 0 {
 			t.Errorf("%+v", rec)
 		}
 	})
 	t.Run("TOOL-16 bash gives stdout, stderr and exit status", func(t *testing.T) {
 		w := w.on(t)
-		rec := only(run1("shell"))
+		rec := only(run1(w, "shell"))
 		if rec.Success || !strings.Contains(rec.Result, "out") || !strings.Contains(rec.Result, "err") || !strings.Contains(rec.Result, "3") {
 			t.Errorf("%+v", rec)
 		}
 	})
 	t.Run("TOOL-6 TOOL-22 a call past its time is ended with all its processes and recorded as a timeout", func(t *testing.T) {
 		w := w.on(t)
-		if rec := only(run1("hang")); rec.Outcome != run.OutcomeFailed || rec.Code != "timeout" {
+		if rec := only(run1(w, "hang")); rec.Outcome != run.OutcomeFailed || rec.Code != "timeout" {
 			t.Errorf("%+v", rec)
 		}
 	})
 	t.Run("GUARD-7 GUARD-14 a destructive command in a chain is stopped by the built-in rule, which is recorded", func(t *testing.T) {
 		w := w.on(t)
-		if rec := only(run1("destroyer")); rec.Code != events.RefusedGuard || rec.Rule != "force-push" {
+		if rec := only(run1(w, "destroyer")); rec.Code != events.RefusedGuard || rec.Rule != "force-push" {
 			t.Errorf("%+v", rec)
 		}
 	})
 	t.Run("TOOL-8 TOOL-9 the budget holds exactly", func(t *testing.T) {
 		w := w.on(t)
 		five := 5
-		s := run1("greedy", func(t *events.Task) { t.MaxToolCalls = &five })
+		s := run1(w, "greedy", func(t *events.Task) { t.MaxToolCalls = &five })
 		refused := 0
 		for _, r := range s.ToolCallHistory.All() {
 			if r.Code == events.RefusedBudget {
@@ -268,7 +269,7 @@ func TestTools(t *testing.T) {
 		for _, f := range []string{"a", "b", "c"} {
 			w.file("session/parallel", f, "content of "+f)
 		}
-		s := run1("parallel")
+		s := run1(w, "parallel")
 		out := s.Result.Output
 		if a, b, c := strings.Index(out, "content of a"), strings.Index(out, "content of b"), strings.Index(out, "content of c"); a < 0 || b < a || c < b {
 			t.Errorf("%q", out)
