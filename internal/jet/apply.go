@@ -181,3 +181,20 @@ func sameConsumer(a, b jetstream.ConsumerConfig) bool {
 		a.DeliverPolicy == b.DeliverPolicy && a.MaxAckPending == b.MaxAckPending && a.MaxDeliver == b.MaxDeliver &&
 		a.AckWait == b.AckWait && len(a.BackOff) == len(b.BackOff)
 }
+
+// Check reports what a role misses on a station: nil means that its streams and consumers and the buckets are there.
+// It needs no more than the permissions of the role.
+func (c *Conn) Check(ctx context.Context, station string, role events.Service) error {
+	for _, st := range topology.Streams(station, topology.Limits{}) {
+		if err := c.patiently(ctx, func() error { return c.api(ctx, "STREAM.INFO."+st.Name, nil, nil) }); err != nil {
+			return fmt.Errorf("stream %s: %w: set the station up", st.Name, err)
+		}
+	}
+	for _, co := range topology.Consumers(station, role) {
+		subject := "CONSUMER.INFO." + co.Stream + "." + co.Name
+		if err := c.patiently(ctx, func() error { return c.api(ctx, subject, nil, nil) }); err != nil {
+			return fmt.Errorf("consumer %s of %s: %w: set the station up", co.Name, co.Stream, err)
+		}
+	}
+	return nil
+}

@@ -5,8 +5,12 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"net"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/inspan/inspan/internal/jet"
 )
 
 // rand16 returns 16 random characters.
@@ -43,4 +47,23 @@ func await[T any](t *testing.T, c <-chan T, what string) T {
 		t.Fatalf("waited in vain for %s", what)
 	}
 	panic("not reached")
+}
+
+// swap is a place for a server that is replaced by another while its clients reconnect.
+type swap struct {
+	mu sync.Mutex
+	// s is guarded by mu.
+	s *jet.Server
+}
+
+func (p *swap) set(s *jet.Server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.s = s
+}
+
+func (p *swap) InProcessConn() (net.Conn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.s.InProcessConn()
 }

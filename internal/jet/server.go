@@ -32,7 +32,7 @@ type ServerConfig struct {
 	// Users, if there are any, are the only ones who may connect. SystemUser is the one of the system account.
 	Users      []User
 	SystemUser User
-	// Cluster makes it a member of a cluster of servers.
+	// Cluster makes it a member of a cluster of servers; then it must listen.
 	Cluster Cluster
 	// LogWriter gets the server's log; nil is silent. Secrets are not logged.
 	LogWriter io.Writer
@@ -108,8 +108,8 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 	if cfg.Cluster.Name == "" {
 		return o, nil
 	}
-	if cfg.Name == "" {
-		return nil, errors.New("nats server: a member of a cluster needs a name")
+	if cfg.Name == "" || cfg.Port == 0 {
+		return nil, errors.New("nats server: a member of a cluster needs a name and a port to listen on, -1 for any")
 	}
 	o.Cluster = server.ClusterOpts{Name: cfg.Cluster.Name, Host: host, Port: cfg.Cluster.Port}
 	for _, r := range cfg.Cluster.Routes {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
@@ -19,7 +22,8 @@ func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, er
 	if err != nil {
 		return nil, "", fmt.Errorf("INSPAN_SANDBOX: %w", err)
 	}
-	box := toolrunner.BoxConfig{Root: cfg.Workspace, Default: picked.Mode(), ReadOnly: cfg.SandboxReadOnly, Env: cfg.SandboxEnv,
+	readOnly, env := withGo(cfg.SandboxReadOnly, cfg.SandboxEnv)
+	box := toolrunner.BoxConfig{Root: cfg.Workspace, Default: picked.Mode(), ReadOnly: readOnly, Env: env,
 		Cache:    filepath.Join(cfg.Workspace, ".cache"),
 		Backends: map[sandbox.Mode]sandbox.Backend{picked.Mode(): picked}, Missing: map[sandbox.Mode]error{}}
 	for _, name := range set.Modes() {
@@ -39,4 +43,29 @@ func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, er
 	}
 	boxes, err := toolrunner.NewBoxes(box)
 	return boxes, picked.Mode(), err
+}
+
+// systemPath is where commands of a sandbox are looked for anyway.
+const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// withGo lets commands find the Go toolchain of this machine, which often is not on the system's path: agents that
+// write Go need it. Other toolchains are named with INSPAN_SANDBOX_ENV=PATH=... and INSPAN_SANDBOX_READ_ONLY.
+func withGo(readOnly, env []string) ([]string, []string) {
+	for _, e := range env {
+		if strings.HasPrefix(e, "PATH=") {
+			return readOnly, env
+		}
+	}
+	program, err := exec.LookPath("go")
+	if err != nil {
+		return readOnly, env
+	}
+	if program, err = filepath.EvalSymlinks(program); err != nil {
+		return readOnly, env
+	}
+	bin := filepath.Dir(program)
+	if root := filepath.Dir(bin); !strings.HasPrefix(root, "/usr/") {
+		readOnly = append(slices.Clone(readOnly), root)
+	}
+	return readOnly, append(slices.Clone(env), "PATH="+bin+":"+systemPath)
 }

@@ -3,6 +3,7 @@ package run_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -316,6 +317,25 @@ func TestFold(t *testing.T) {
 		g := s.Gate("g")
 		if len(s.Waiting()) != 0 || g.Status != run.GateRejected || g.By != "anna" || g.Reason != "too dangerous" || g.Resolution != 8 || !g.ResolvedAt.Equal(s.UpdatedAt) || s.GateFor("a", "c1-1") != g || s.GateFor("a", "") != nil {
 			t.Errorf("answered: %+v", g)
+		}
+	})
+	t.Run("EVT-1 two futures of a state with many gates do not see each other", func(t *testing.T) {
+		t.Parallel()
+		b := running()
+		for i := range 12 {
+			s := b.State()
+			one, err := s.Apply(b.Bad(runtest.GateAt("one", "b", "x"), func(*events.Fact) {}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := document(t, one)
+			if _, err := s.Apply(b.Bad(runtest.GateAt("two", "c", "y"), func(*events.Fact) {})); err != nil {
+				t.Fatal(err)
+			}
+			if got := document(t, one); got != before {
+				t.Fatalf("with %d gates: got %s\nwant %s", i, got, before)
+			}
+			b.Say(runtest.GateAt(fmt.Sprintf("g%d", i), "b", fmt.Sprintf("call-%d", i)))
 		}
 	})
 	t.Run("LIFE-6 PROP-2 pause and resume leave everything else as it was", func(t *testing.T) {

@@ -81,7 +81,7 @@ func Cluster(t testing.TB, n int) *Group {
 		if err != nil {
 			t.Fatalf("port %s: %v", port, err)
 		}
-		g.configs = append(g.configs, jet.ServerConfig{Name: fmt.Sprintf("n%d", i+1), StoreDir: t.TempDir(),
+		g.configs = append(g.configs, jet.ServerConfig{Name: fmt.Sprintf("n%d", i+1), StoreDir: t.TempDir(), Port: -1,
 			Cluster: jet.Cluster{Name: "test", Port: number, Routes: routes}})
 	}
 	t.Cleanup(func() {

@@ -1,0 +1,202 @@
+// Package demo shows the whole system at work: a station in this process, a real repair of a real Go module by the
+// agent "fixer", a gate before the commit, and what it all cost.
+//
+// Promises: only the model is scripted, and only as long as no other is named; the files, the tests, git, the gate and
+// every fact are real. Nothing outside of its own folder is touched.
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Options of the demo.
+type Options struct {
+	// Examples is the folder with agents/, scripts/ and invoice/.
+	Examples string
+	// Store is the folder to work in.
+	Store string
+	// Model replaces the scripted one, "anthropic/..." or "openai/...".
+	Model string
+	// Sandbox is auto, bwrap or host.
+	Sandbox string
+	// Base is the configuration from the environment, for the model keys.
+	Base service.Config
+	Log  zerolog.Logger
+	// Out takes the report; See is told of each fact as it comes.
+	Out io.Writer
+	See func(f events.Fact, p events.Payload, s run.State)
+	// Approve answers a gate: true for yes; with no, reason says why.
+	Approve func(ctx context.Context, g *events.GateOpenedData) (yes bool, reason string, err error)
+}
+
+const (
+	runID   = "demo"
+	session = "demo"
+	task    = "Find out why the tests of this Go module fail and fix the cause. Then commit the fix."
+)
+
+// ErrNotDone means that the run did not complete.
+var ErrNotDone = errors.New("the run did not complete")
+
+// Run carries the demo out.
+func Run(ctx context.Context, o Options) error {
+	st, err := station.Up(ctx, station.Config{StoreDir: o.Store, AgentsDir: filepath.Join(o.Examples, "agents"),
+		ScriptsDir: filepath.Join(o.Examples, "scripts"), Sandbox: o.Sandbox, Base: o.Base, Log: o.Log})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close(ctx) }() // its failures were seen by the run
+	repo := filepath.Join(st.Workspace(), "session", session)
+	if err := prepare(ctx, filepath.Join(o.Examples, "invoice"), repo); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "Station %q: %s; tools run in %s.\nWorkspace: %s, a git repository of a Go module whose tests fail.\n\n", st.Name(), st.Durability(), st.SandboxMode(), repo)
+	begin := time.Now()
+	s, err := follow(ctx, st, o)
+	if err != nil {
+		return err
+	}
+	report(ctx, o.Out, s, st, repo, time.Since(begin))
+	if s.Status != events.Completed {
+		return fmt.Errorf("%w: it is %s", ErrNotDone, s.Status)
+	}
+	return nil
+}
+
+// prepare makes a git repository of the module.
+func prepare(ctx context.Context, module, repo string) error {
+	if _, err := os.Stat(filepath.Join(module, "go.mod")); err != nil {
+		return fmt.Errorf("the example module is not in %s; run the demo from the repository's root or name the folder with --examples: %w", module, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(repo), 0o755); err != nil {
+		return fmt.Errorf("workspace: %w", err)
+	}
+	if err := os.CopyFS(repo, os.DirFS(module)); err != nil {
+		return fmt.Errorf("copy the module: %w", err)
+	}
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"config", "user.name", "Inspan demo"}, {"config", "user.email", "demo@inspan.dev"},
+		{"add", "-A"}, {"commit", "-q", "-m", "invoice: as found"}} {
+		if out, err := git(ctx, repo, args...); err != nil {
+			return fmt.Errorf("git %s: %w: %s", args[0], err, out)
+		}
+	}
+	return nil
+}
+
+func git(ctx context.Context, repo string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", repo, "-c", "commit.gpgsign=false"}, args...)...)
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// plan of the demo: the fix, and the commit behind a gate.
+var plan = &events.TaskPlan{Steps: []events.TaskStep{
+	{ID: "fix", Description: "Find the cause of the failing tests, fix it and prove it."},
+	{ID: "commit", Description: "Commit the fix with a message that says what was wrong.", Needs: []string{"fix"}, Critical: true},
+}}
+
+// follow dispatches the task, tells of every fact in order and answers gates, until the run ends or pauses.
+func follow(ctx context.Context, st *station.Station, o Options) (run.State, error) {
+	js, err := st.Conn().Station(st.Name())
+	if err != nil {
+		return run.State{}, err
+	}
+	news := make(chan struct{}, 1) // one is enough: it only says "read on"
+	stop, err := js.Watch(ctx, runID, false, func(jet.Seen) {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return run.State{}, err
+	}
+	defer stop()
+	level := 3
+	body, err := json.Marshal(events.Task{ID: runID, Agent: "fixer", Task: task, Plan: plan, Autonomy: &level, Session: session, Model: o.Model})
+	if err != nil {
+		return run.State{}, fmt.Errorf("encode the task: %w", err)
+	}
+	if err := js.Publish(ctx, events.TaskSubject(st.Name()), body, nil); err != nil {
+		return run.State{}, err
+	}
+	var s run.State
+	var head uint64
+	for {
+		facts, _, err := js.Journal().Read(ctx, runID, head)
+		if err != nil {
+			return s, fmt.Errorf("read the run: %w", err)
+		}
+		for _, r := range facts {
+			if s, err = tell(ctx, s, r.Bytes, js, o); err != nil {
+				return s, err
+			}
+			head = r.Seq
+		}
+		if s.Status.Ended() || s.Status == events.Paused {
+			return s, nil
+		}
+		if len(facts) > 0 {
+			continue
+		}
+		select {
+		case <-news:
+		case <-time.After(time.Second): // a hint may be lost
+		case err := <-st.Failed():
+			return s, err
+		case <-ctx.Done():
+			return s, context.Cause(ctx)
+		}
+	}
+}
+
+// tell folds one fact, shows it and answers the gate it opens.
+func tell(ctx context.Context, s run.State, stored []byte, js *jet.Station, o Options) (run.State, error) {
+	next, err := s.Apply(stored)
+	if err != nil {
+		return s, err
+	}
+	f, err := events.Decode(stored)
+	if err != nil {
+		return s, err
+	}
+	p, err := f.Payload()
+	if err != nil {
+		return s, err
+	}
+	o.See(f, p, next)
+	g, ok := p.(*events.GateOpenedData)
+	if !ok {
+		return next, nil
+	}
+	yes, reason, err := o.Approve(ctx, g)
+	if err != nil {
+		return next, err
+	}
+	answer := events.Answer{Decision: "approve", By: "demo", ProposalHash: g.ProposalHash}
+	if !yes {
+		answer.Decision, answer.Reason = "reject", reason
+	}
+	body, err := json.Marshal(answer)
+	if err != nil {
+		return next, fmt.Errorf("encode the answer: %w", err)
+	}
+	return next, js.Publish(ctx, g.AnswerSubject, body, nil)
+}
