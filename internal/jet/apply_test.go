@@ -267,6 +267,10 @@ func TestBurst(t *testing.T) {
 	ctx := within(t)
 	t.Run("SAFE-14 DISP-1 a burst of 10,000 tasks waits in IN while no planner is there", func(t *testing.T) {
 		body, _ := json.Marshal(events.Task{Agent: "a", Task: "t"})
+		js, err := jetstream.New(js.Conn(), jetstream.WithPublishAsyncMaxPending(topology.BurstTasks))
+		if err != nil {
+			t.Fatal(err)
+		}
 		for range topology.BurstTasks {
 			if _, err := js.PublishAsync(events.TaskSubject("s1"), body); err != nil {
 				t.Fatal(err)

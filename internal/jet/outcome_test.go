@@ -122,10 +122,15 @@ func TestOutcomes(t *testing.T) {
 	})
 	t.Run("SAFE-4 wrong credentials are said at once and name no secret", func(t *testing.T) {
 		t.Parallel()
-		s := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.Users = []jet.User{{Name: "admin", Password: "a"}} })
+		s := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.Port, cfg.Users = -1, []jet.User{{Name: "admin", Password: "a"}} })
+		over := as("admin", "canary-secret", "")
+		over.URL = strings.Replace(s.URL(), "://", "://canary-secret@", 1)
 		_, err := s.Connect(within(t), as("admin", "canary-secret", ""))
-		if !errors.Is(err, jet.ErrUnauthorized) || strings.Contains(err.Error(), "canary-secret") {
-			t.Errorf("got %v, want ErrUnauthorized without the password", err)
+		_, errTCP := jet.Connect(within(t), over)
+		for _, err := range []error{err, errTCP} {
+			if !errors.Is(err, jet.ErrUnauthorized) || strings.Contains(err.Error(), "canary-secret") {
+				t.Errorf("got %v, want ErrUnauthorized without the password", err)
+			}
 		}
 	})
 }

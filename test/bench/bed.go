@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+const name = "bench"
+
+// bed is a server process and, once started, five roles with a connection each.
+type bed struct {
+	dir    string
+	child  *exec.Cmd
+	url    string
+	user   *jet.Conn
+	st     *jet.Station
+	conns  []*jet.Conn
+	cancel context.CancelFunc
+	roles  sync.WaitGroup
+}
+
+func newBed(ctx context.Context, lazy bool) (*bed, error) {
+	dir, err := os.MkdirTemp("", "inspan-bench-")
+	if err != nil {
+		return nil, err
+	}
+	b := &bed{dir: dir}
+	args := []string{"-serve", "127.0.0.1:0", "-store", filepath.Join(dir, "nats")}
+	if lazy {
+		args = append(args, "-lazy")
+	}
+	b.child = exec.Command(os.Args[0], args...)
+	b.child.Stderr = os.Stderr
+	out, err := b.child.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.child.Start(); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b.close()
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	b.url = strings.TrimSpace(line)
+	if b.user, err = b.connect(ctx); err != nil {
+		b.close()
+		return nil, err
+	}
+	if err := b.user.Apply(ctx, name, jet.ApplyOptions{}); err != nil {
+		b.close()
+		return nil, err
+	}
+	b.st, err = b.user.Station(name)
+	return b, err
+}
+
+func (b *bed) connect(ctx context.Context) (*jet.Conn, error) {
+	c, err := jet.Connect(ctx, jet.Config{URL: b.url, Name: name})
+	if err == nil {
+		b.conns = append(b.conns, c)
+	}
+	return c, err
+}
+
+// nothing is the trivial tool of the measurements: 200 bytes and no work.
+type nothing struct{}
+
+func (nothing) Spec() tool.Spec {
+	return tool.Spec{Name: "nothing", Description: "does nothing", Effect: tool.Once, Input: json.RawMessage(`{"type":"object"}`)}
+}
+
+func (nothing) Run(context.Context, tool.Call) (tool.Result, error) {
+	return tool.Result{Output: strings.Repeat("r", 200)}, nil
+}
+
+// start runs the five roles with an agent whose model answers at once: 1 KB of text and one call, for turns turns.
+func (b *bed) start(ctx context.Context, turns int) error {
+	script := fmt.Sprintf("turns:\n  - when: {turn: {from: 1, to: %d}}\n    text: \"%s\"\n    chunk: 2000\n    calls:\n      - {name: nothing, input: {n: \"{{turn}}\"}}\n  - text: done\n", turns, strings.Repeat("t", 1024))
+	if err := os.MkdirAll(filepath.Join(b.dir, "scripts"), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(b.dir, "scripts", "worker.yaml"), []byte(script), 0o644); err != nil {
+		return err
+	}
+	agent, err := json.Marshal(events.Agent{Name: "worker", Digest: strings.Repeat("0", 64), Model: "scripted/worker", Tools: []string{"nothing"}, Prompt: "Work.", MaxSteps: turns + 1, MaxToolCalls: turns})
+	if err != nil {
+		return err
+	}
+	cfg := service.Config{Station: name, Workspace: filepath.Join(b.dir, "work"), Scripts: filepath.Join(b.dir, "scripts"), Sandbox: "host"}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	b.cancel = cancel
+	for _, role := range events.Services() {
+		conn, err := b.connect(ctx)
+		if err != nil {
+			return err
+		}
+		st, err := conn.Station(name)
+		if err != nil {
+			return err
+		}
+		ports := station.Ports(st, "bench")
+		if role == events.Planner {
+			if err := ports.Config.Put(ctx, "agent.worker", agent); err != nil {
+				return err
+			}
+		}
+		host, err := service.NewHost(cfg, ports, zerolog.Nop(), service.NewMetrics(), nothing{})
+		if err != nil {
+			return err
+		}
+		b.roles.Go(func() {
+			if err := host.Run(run, role); err != nil && run.Err() == nil {
+				fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
+			}
+		})
+	}
+	return nil
+}
+
+func (b *bed) close() {
+	if b.cancel != nil {
+		b.cancel()
+		b.roles.Wait()
+	}
+	for _, c := range b.conns {
+		c.Close()
+	}
+	_ = b.child.Process.Signal(syscall.SIGTERM) // it may be gone
+	_ = b.child.Wait()
+	_ = os.RemoveAll(b.dir)
+}
+
+func (b *bed) dispatch(ctx context.Context, t events.Task) error {
+	t.Agent, t.Task = "worker", "work"
+	body, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	return b.st.Publish(ctx, events.TaskSubject(name), body, nil)
+}
+
+// usage is CPU and memory of this process and the server.
+type usage struct {
+	cpu time.Duration
+	rss float64
+}
+
+func (b *bed) usage() usage {
+	var self syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &self) // it can not fail with these arguments
+	u := usage{cpu: time.Duration(self.Utime.Nano() + self.Stime.Nano()), rss: peak("self")}
+	pid := fmt.Sprint(b.child.Process.Pid)
+	u.rss += peak(pid)
+	if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil {
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+2:]))
+		var utime, stime int64
+		_, _ = fmt.Sscan(fields[11]+" "+fields[12], &utime, &stime)
+		u.cpu += time.Duration(utime+stime) * 10 * time.Millisecond // 100 ticks a second on Linux
+	}
+	return u
+}
+
+// peak is the largest resident size so far, in MiB.
+func peak(pid string) float64 {
+	b, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		return 0
+	}
+	for _, l := range strings.Split(string(b), "\n") {
+		if rest, ok := strings.CutPrefix(l, "VmHWM:"); ok {
+			var kb float64
+			_, _ = fmt.Sscan(rest, &kb)
+			return kb / 1024
+		}
+	}
+	return 0
+}
+
+// facts returns a run's whole log.
+func (b *bed) facts(ctx context.Context, id string) ([]reactor.Record, error) {
+	var all []reactor.Record
+	after := uint64(0)
+	for {
+		batch, more, err := b.st.Journal().Read(ctx, id, after)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, batch...)
+		if !more {
+			return all, nil
+		}
+		after = all[len(all)-1].Seq
+	}
+}
+
+// state folds a run.
+func (b *bed) state(ctx context.Context, id string) (run.State, error) {
+	facts, err := b.facts(ctx, id)
+	if err != nil {
+		return run.State{}, err
+	}
+	var s run.State
+	for _, r := range facts {
+		if s, err = s.Apply(r.Bytes); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// resident is the server's resident memory now, in bytes.
+func resident(b *bed) uint64 {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", b.child.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(raw))
+	pages, _ := strconv.ParseUint(fields[1], 10, 64)
+	return pages * uint64(os.Getpagesize())
+}
+
+// floorRun is what a handler of the floor needs to know of a run: nothing but how many steps are left.
+type floorRun struct {
+	left atomic.Int64
+	done chan struct{}
+}
+
+// floor does what the workload does to the log, and nothing else: the same four guarded appends of the same sizes per
+// step, delivered three times, to handlers that only make the next append. It returns steps per second.
+func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, error) {
+	const station = "floor"
+	if err := b.user.Apply(ctx, station, jet.ApplyOptions{}); err != nil {
+		return 0, err
+	}
+	var state sync.Map
+	hear, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	for _, role := range []events.Service{events.Executor, events.Gatekeeper, events.Toolrunner} {
+		conn, err := b.connect(ctx)
+		if err != nil {
+			return 0, err
+		}
+		st, err := conn.Station(station)
+		if err != nil {
+			return 0, err
+		}
+		j := st.Journal()
+		wg.Go(func() {
+			_ = st.Inbox().Listen(hear, role, topology.HearsOf(role).Workers, func(ctx context.Context, m reactor.Message) {
+				b.floorHop(ctx, j, m, &state)
+			})
+		})
+	}
+	first, err := b.user.Station(station)
+	if err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	room := make(chan struct{}, inFlight) // a place per run under way
+	var all sync.WaitGroup
+	for i := range runs {
+		room <- struct{}{}
+		id := fmt.Sprintf("floor-%d", i)
+		fr := &floorRun{done: make(chan struct{})}
+		fr.left.Store(int64(steps))
+		state.Store(id, fr)
+		if ack := first.Journal().Append(ctx, reactor.Entry{Run: id, Kind: events.StepAllowed, Bytes: body(900)}); ack.Outcome != reactor.Stored {
+			return 0, fmt.Errorf("floor: %s: %w", ack.Outcome, ack.Err)
+		}
+		all.Go(func() {
+			defer func() { <-room }()
+			select {
+			case <-fr.done:
+			case <-ctx.Done():
+			}
+		})
+	}
+	all.Wait()
+	return float64(runs*steps) / time.Since(begin).Seconds(), nil
+}
+
+// body is filler that a watcher could still read as JSON.
+func body(n int) []byte { return []byte(`{"x":"` + strings.Repeat("x", n-8) + `"}`) }
+
+// floorHop makes the appends that follow from a message: turn.finished, call.allowed, or call.started and call.finished.
+func (b *bed) floorHop(ctx context.Context, j reactor.Journal, m reactor.Message, state *sync.Map) {
+	sub, ok := events.ParseRunSubject(m.Subject())
+	v, known := state.Load(sub.Run)
+	if !ok || !known {
+		_ = m.Ack(ctx)
+		return
+	}
+	fr := v.(*floorRun)
+	say := func(head uint64, k events.Kind, n int) uint64 {
+		for {
+			ack := j.Append(ctx, reactor.Entry{Run: sub.Run, Kind: k, Head: head, Bytes: body(n)})
+			if ack.Outcome != reactor.Transient {
+				return ack.Seq
+			}
+		}
+	}
+	switch events.Kind(strings.Join(sub.Rest[1:], ".")) {
+	case events.StepAllowed, events.CallFinished:
+		if fr.left.Add(-1) < 0 {
+			close(fr.done)
+			break
+		}
+		say(m.Seq(), events.TurnFinished, 2200)
+	case events.TurnFinished:
+		say(m.Seq(), events.CallAllowed, 900)
+	case events.CallAllowed:
+		say(say(m.Seq(), events.CallStarted, 850), events.CallFinished, 1000)
+	}
+	_ = m.Ack(ctx) // a message that comes twice makes a conflict, which is ignored here
+}

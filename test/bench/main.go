@@ -1,0 +1,139 @@
+// Command bench measures whole stations and, in the same run on the same server, the bare floor under them: as many
+// guarded appends and deliveries with handlers that do nothing else. Its figures are ratios first; a shared machine
+// makes absolute ones unreliable.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/inspan/inspan/internal/jet"
+)
+
+// config of a measurement.
+type config struct {
+	runs, steps, inFlight, parked, long int
+	only                                string
+	jsonPath                            string
+}
+
+func main() {
+	var c config
+	var serve, store string
+	var lazy bool
+	flag.IntVar(&c.runs, "runs", 500, "W1: runs")
+	flag.IntVar(&c.steps, "steps", 10, "W1: steps (turns with one tool call) per run")
+	flag.IntVar(&c.inFlight, "in-flight", 64, "W1: runs under way at a time")
+	flag.IntVar(&c.parked, "parked", 5000, "W4: runs that wait at a gate")
+	flag.IntVar(&c.long, "long", 2000, "W6: turns of one run")
+	flag.StringVar(&c.only, "only", "", "measure only this one: W1, W2, W3, W4 or W6")
+	flag.StringVar(&c.jsonPath, "json", "", "also write the figures to this file")
+	flag.StringVar(&serve, "serve", "", "internal: be the NATS server and listen here")
+	flag.StringVar(&store, "store", "", "internal: folder of the server")
+	flag.BoolVar(&lazy, "lazy", false, "internal: acknowledge before syncing")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if serve != "" {
+		err = server(ctx, store, lazy)
+	} else {
+		err = measure(ctx, c)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// server is the child process that the measurements talk to over loopback TCP.
+func server(ctx context.Context, store string, lazy bool) error {
+	s, err := jet.StartServer(jet.ServerConfig{Name: "bench", StoreDir: store, Host: "127.0.0.1", Port: -1, LazySync: lazy})
+	if err != nil {
+		return err
+	}
+	fmt.Println(s.URL())
+	<-ctx.Done()
+	s.Shutdown()
+	return nil
+}
+
+// figures of one workload in one durability mode.
+type figures struct {
+	Workload, Mode string
+	Steps          int     `json:",omitempty"`
+	PerSecond      float64 `json:",omitempty"`
+	FloorPerSecond float64 `json:",omitempty"`
+	// Ratio is floor / measured: how many times slower than doing nothing.
+	Ratio          float64 `json:",omitempty"`
+	P50MS, P99MS   float64 `json:",omitempty"`
+	AppendsPerStep float64 `json:",omitempty"`
+	BytesPerFact   float64 `json:",omitempty"`
+	CPUPer1000     float64 `json:",omitempty"`
+	PeakRSSMiB     float64 `json:",omitempty"`
+	Note           string  `json:",omitempty"`
+}
+
+func measure(ctx context.Context, c config) error {
+	fmt.Printf("%s, %d cores, %s\n\n", runtime.Version(), runtime.NumCPU(), time.Now().UTC().Format("2006-01-02"))
+	fmt.Printf("%-4s %-6s %7s %9s %9s %6s %9s %9s %8s %7s %9s %8s  %s\n", "what", "fsync", "steps", "steps/s", "floor/s", "ratio", "p50 ms", "p99 ms",
+		"appends", "B/fact", "cpu s/1k", "rss MiB", "note")
+	workloads := []struct {
+		name string
+		run  func(context.Context, config, *bed) (figures, error)
+	}{{"W1", w1}, {"W2", w2}, {"W3", w3}, {"W4", w4}, {"W6", w6}}
+	var all []figures
+	for _, lazy := range []bool{false, true} {
+		for _, w := range workloads {
+			if c.only != "" && c.only != w.name {
+				continue
+			}
+			f, err := one(ctx, c, lazy, w.name, w.run)
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			all = append(all, f)
+			show(f)
+		}
+	}
+	if c.jsonPath == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the figures: %w", err)
+	}
+	return os.WriteFile(c.jsonPath, append(b, '\n'), 0o644)
+}
+
+func one(ctx context.Context, c config, lazy bool, name string, run func(context.Context, config, *bed) (figures, error)) (figures, error) {
+	b, err := newBed(ctx, lazy)
+	if err != nil {
+		return figures{}, err
+	}
+	defer b.close()
+	f, err := run(ctx, c, b)
+	f.Workload, f.Mode = name, "always"
+	if lazy {
+		f.Mode = "lazy"
+	}
+	return f, err
+}
+
+func show(f figures) {
+	num := func(v float64, digits int) string {
+		if v == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.*f", digits, v)
+	}
+	fmt.Printf("%-4s %-6s %7d %9s %9s %6s %9s %9s %8s %7s %9s %8s  %s\n", f.Workload, f.Mode, f.Steps, num(f.PerSecond, 0), num(f.FloorPerSecond, 0),
+		num(f.Ratio, 2), num(f.P50MS, 2), num(f.P99MS, 2), num(f.AppendsPerStep, 2), num(f.BytesPerFact, 0), num(f.CPUPer1000, 2), num(f.PeakRSSMiB, 0), f.Note)
+}

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// ends hands out a channel per run that is closed when the run ends.
+type ends struct {
+	mu   sync.Mutex
+	wait map[string]chan struct{}
+}
+
+func (b *bed) ends(ctx context.Context) (*ends, error) {
+	e := &ends{wait: map[string]chan struct{}{}}
+	_, err := b.st.Watch(ctx, "*", false, func(s jet.Seen) {
+		if s.Kind == events.RunCompleted || s.Kind == events.RunFailed {
+			close(e.of(s.Run))
+		}
+	})
+	return e, err
+}
+
+func (e *ends) of(id string) chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.wait[id] == nil {
+		e.wait[id] = make(chan struct{})
+	}
+	return e.wait[id]
+}
+
+// many runs n runs, at most inFlight at a time.
+func (b *bed) many(ctx context.Context, e *ends, prefix string, n, inFlight int) error {
+	room := make(chan struct{}, inFlight) // a place per run under way
+	var wg sync.WaitGroup
+	errs := make(chan error, n)
+	for i := range n {
+		room <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-room }()
+			id := fmt.Sprintf("%s-%d", prefix, i)
+			if err := b.dispatch(ctx, events.Task{ID: id}); err != nil {
+				errs <- err
+				return
+			}
+			select {
+			case <-e.of(id):
+			case <-time.After(5 * time.Minute):
+				errs <- fmt.Errorf("run %s did not end", id)
+			}
+		})
+	}
+	wg.Wait()
+	select {
+	case err := <-errs:
+		return err
+	default:
+		return nil
+	}
+}
+
+// steps reads the logs of runs back: the time of each step, the facts and their bytes.
+type steps struct {
+	took                []time.Duration
+	turns, facts, bytes int
+	perTurn             int
+}
+
+func (b *bed) steps(ctx context.Context, ids []string) (steps, error) {
+	var out steps
+	for _, id := range ids {
+		facts, err := b.facts(ctx, id)
+		if err != nil {
+			return out, err
+		}
+		var last time.Time
+		for _, r := range facts {
+			out.facts++
+			out.bytes += len(r.Bytes)
+			f, err := events.Decode(r.Bytes)
+			if err != nil {
+				return out, err
+			}
+			switch k, _ := f.Kind(); k {
+			case events.TurnFinished:
+				if !last.IsZero() {
+					out.took = append(out.took, f.Time.Sub(last))
+				}
+				last = f.Time
+				out.turns++
+				out.perTurn++
+			case events.CallAllowed, events.CallStarted, events.CallFinished:
+				out.perTurn++
+			}
+		}
+	}
+	return out, nil
+}
+
+func quantile(d []time.Duration, q float64) float64 {
+	if len(d) == 0 {
+		return 0
+	}
+	slices.Sort(d)
+	return float64(d[min(len(d)-1, int(q*float64(len(d))))].Microseconds()) / 1000
+}
+
+// w1: many runs at a time, and the floor under them.
+func w1(ctx context.Context, c config, b *bed) (figures, error) {
+	if err := b.start(ctx, c.steps); err != nil {
+		return figures{}, err
+	}
+	e, err := b.ends(ctx)
+	if err != nil {
+		return figures{}, err
+	}
+	if err := b.many(ctx, e, "warm", c.inFlight, c.inFlight); err != nil {
+		return figures{}, err
+	}
+	before, begin := b.usage(), time.Now()
+	if err := b.many(ctx, e, "w1", c.runs, c.inFlight); err != nil {
+		return figures{}, err
+	}
+	wall, after := time.Since(begin), b.usage()
+	var ids []string
+	for i := range c.runs {
+		ids = append(ids, fmt.Sprintf("w1-%d", i))
+	}
+	st, err := b.steps(ctx, ids)
+	if err != nil {
+		return figures{}, err
+	}
+	n := c.runs * c.steps
+	floor, err := b.floor(ctx, c.runs, c.steps, c.inFlight)
+	if err != nil {
+		return figures{}, err
+	}
+	f := figures{Steps: n, PerSecond: float64(n) / wall.Seconds(), FloorPerSecond: floor, P50MS: quantile(st.took, 0.5), P99MS: quantile(st.took, 0.99),
+		AppendsPerStep: float64(st.facts) / float64(n), BytesPerFact: float64(st.bytes) / float64(st.facts),
+		CPUPer1000: (after.cpu - before.cpu).Seconds() / float64(n) * 1000, PeakRSSMiB: after.rss}
+	f.Ratio = f.FloorPerSecond / f.PerSecond
+	f.Note = fmt.Sprintf("%.2f appends per turn, the rest opens and ends the run", float64(st.perTurn-c.runs)/float64(n))
+	return f, nil
+}
+
+// w2: one run at a time.
+func w2(ctx context.Context, c config, b *bed) (figures, error) {
+	if err := b.start(ctx, c.steps); err != nil {
+		return figures{}, err
+	}
+	e, err := b.ends(ctx)
+	if err != nil {
+		return figures{}, err
+	}
+	const n = 50
+	if err := b.many(ctx, e, "warm", 5, 1); err != nil {
+		return figures{}, err
+	}
+	begin := time.Now()
+	if err := b.many(ctx, e, "w2", n, 1); err != nil {
+		return figures{}, err
+	}
+	wall := time.Since(begin)
+	var ids []string
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("w2-%d", i))
+	}
+	st, err := b.steps(ctx, ids)
+	if err != nil {
+		return figures{}, err
+	}
+	floor, err := b.floor(ctx, n, c.steps, 1)
+	f := figures{Steps: n * c.steps, PerSecond: float64(n*c.steps) / wall.Seconds(), FloorPerSecond: floor, P50MS: quantile(st.took, 0.5), P99MS: quantile(st.took, 0.99), Note: "one run at a time"}
+	f.Ratio = f.FloorPerSecond / f.PerSecond
+	return f, err
+}
+
+// w3: from the approval published to the step allowed.
+func w3(ctx context.Context, _ config, b *bed) (figures, error) {
+	if err := b.start(ctx, 1); err != nil {
+		return figures{}, err
+	}
+	const n = 200
+	level := 1
+	type seen struct {
+		opened  events.GateOpenedData
+		allowed time.Time
+	}
+	got := make(chan seen, 2*n) // every gate and every permission
+	stop, err := b.st.Watch(ctx, "*", false, func(s jet.Seen) {
+		switch s.Kind {
+		case events.GateOpened:
+			var f events.Fact
+			var d events.GateOpenedData
+			if json.Unmarshal(s.Data, &f) == nil && json.Unmarshal(f.Data, &d) == nil {
+				got <- seen{opened: d}
+			}
+		case events.StepAllowed:
+			got <- seen{allowed: time.Now()}
+		}
+	})
+	if err != nil {
+		return figures{}, err
+	}
+	defer stop()
+	var took []time.Duration
+	for i := range n {
+		if err := b.dispatch(ctx, events.Task{ID: fmt.Sprintf("w3-%d", i), Autonomy: &level}); err != nil {
+			return figures{}, err
+		}
+		g := <-got
+		begin := time.Now()
+		if err := b.st.Publish(ctx, g.opened.AnswerSubject, []byte(`{"decision":"approve"}`), nil); err != nil {
+			return figures{}, err
+		}
+		a := <-got
+		took = append(took, a.allowed.Sub(begin))
+	}
+	return figures{Steps: n, P50MS: quantile(took, 0.5), P99MS: quantile(took, 0.99), Note: "approval published to step allowed"}, nil
+}
+
+// w4: memory of runs that wait at a gate.
+func w4(ctx context.Context, c config, b *bed) (figures, error) {
+	if err := b.start(ctx, 1); err != nil {
+		return figures{}, err
+	}
+	level := 1
+	opened := make(chan struct{}, c.parked)
+	stop, err := b.st.Watch(ctx, "*", false, func(s jet.Seen) {
+		if s.Kind == events.GateOpened {
+			opened <- struct{}{}
+		}
+	})
+	if err != nil {
+		return figures{}, err
+	}
+	defer stop()
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	heapBefore, server, routines := heap(), resident(b), runtime.NumGoroutine()
+	for i := range c.parked {
+		if err := b.dispatch(ctx, events.Task{ID: fmt.Sprintf("w4-%d", i), Autonomy: &level}); err != nil {
+			return figures{}, err
+		}
+	}
+	for range c.parked {
+		select {
+		case <-opened:
+		case <-time.After(time.Minute):
+			return figures{}, fmt.Errorf("not all runs reached their gate")
+		}
+	}
+	select { // the persister's last rows
+	case <-time.After(3 * time.Second):
+	case <-ctx.Done():
+	}
+	perRun := func(a, b uint64) float64 { return (float64(a) - float64(b)) / float64(c.parked) / 1024 }
+	return figures{Steps: c.parked, Note: fmt.Sprintf("per parked run: services %.1f KiB of heap (bounded by the caches), server %.1f KiB resident; goroutines %d before, %d after",
+		perRun(heap(), heapBefore), perRun(resident(b), server), routines, runtime.NumGoroutine())}, nil
+}
+
+// w6: one run of very many turns; the cost of a step must not grow.
+func w6(ctx context.Context, c config, b *bed) (figures, error) {
+	if err := b.start(ctx, c.long); err != nil {
+		return figures{}, err
+	}
+	e, err := b.ends(ctx)
+	if err != nil {
+		return figures{}, err
+	}
+	begin := time.Now()
+	if err := b.many(ctx, e, "w6", 1, 1); err != nil {
+		return figures{}, err
+	}
+	wall := time.Since(begin)
+	s, err := b.state(ctx, "w6-0")
+	if err != nil {
+		return figures{}, err
+	}
+	if s.Status != events.Completed {
+		return figures{}, fmt.Errorf("the long run is %s: %+v", s.Status, s.Result)
+	}
+	st, err := b.steps(ctx, []string{"w6-0"})
+	if err != nil {
+		return figures{}, err
+	}
+	tenth := max(1, len(st.took)/10)
+	first, last := quantile(slices.Clone(st.took[:tenth]), 0.5), quantile(slices.Clone(st.took[len(st.took)-tenth:]), 0.5)
+	return figures{Steps: c.long, PerSecond: float64(c.long) / wall.Seconds(), P50MS: quantile(slices.Clone(st.took), 0.5), P99MS: quantile(st.took, 0.99),
+		Note: fmt.Sprintf("median step %.2f ms in the first tenth, %.2f ms in the last: %.2f x", first, last, last/first)}, nil
+}
