@@ -125,14 +125,27 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	case *events.PlanMadeData:
 		return s.planMade(d, at)
 	case *events.PlanCompletedData:
+		if done, total := s.StepsCompleted(); total == 0 || done < total {
+			return "steps of the plan are not complete"
+		}
 		s.PlanDone = true
 		return ""
 	case *events.CheckpointSavedData:
 		s.CheckpointCount, s.LastCheckpointAt, s.CheckpointCovers = d.Number, &at, d.Covered
 		return ""
 	case *events.StepReadyData:
+		if st := s.Step(d.Step); st != nil {
+			for _, dep := range st.Dependencies {
+				if on := s.Step(dep); on == nil || on.Status != events.StepIsCompleted {
+					return fmt.Sprintf("step %s depends on %s, which is not complete", d.Step, dep)
+				}
+			}
+		}
 		return s.step(d.Step, events.StepIsPending, func(st *Step) { st.Status, st.ReadyAt = events.StepIsReady, seq })
 	case *events.StepAllowedData:
+		if g := s.GateFor(d.Step, ""); g != nil && g.Status == GatePending {
+			return fmt.Sprintf("gate %s stands before step %s", g.ID, d.Step)
+		}
 		return s.step(d.Step, events.StepIsReady, func(st *Step) {
 			st.Status, st.AllowedAt, st.Owed = events.StepIsRunning, seq, seq
 		})
@@ -199,7 +212,12 @@ func (s *State) planMade(d *events.PlanMadeData, at time.Time) string {
 		return "the run has a plan already"
 	}
 	p := &Plan{TaskID: d.TaskID, CreatedAt: at, Origin: d.Origin, Steps: make([]*Step, len(d.Steps))}
+	ids := make(map[string]bool, len(d.Steps))
 	for i, st := range d.Steps {
+		if ids[st.ID] {
+			return fmt.Sprintf("the plan has two steps %s", st.ID)
+		}
+		ids[st.ID] = true
 		p.Steps[i] = &Step{ID: st.ID, Description: st.Description, AssignedAgent: st.Agent,
 			Dependencies: st.Dependencies, Critical: st.Critical, Status: events.StepIsPending}
 	}

@@ -17,6 +17,9 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time) string {
 	if d.Turn != loop.Turns.Len()+1 {
 		return fmt.Sprintf("turn %d does not follow turn %d", d.Turn, loop.Turns.Len())
 	}
+	if st := s.Step(d.Step); st != nil && st.Status == events.StepIsRunning && st.Owed == 0 {
+		return fmt.Sprintf("step %s is owed no turn", d.Step)
+	}
 	fault := s.step(d.Step, events.StepIsRunning, func(st *Step) {
 		st.Turns++
 		st.Owed, st.Attempt, st.NotBefore = 0, 0, time.Time{}

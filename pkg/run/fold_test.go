@@ -173,7 +173,7 @@ func TestRefusals(t *testing.T) {
 		{"LOOP-1 a turn of a step that does not run", running, says(runtest.Turn(1, "b", "x")), "step b is pending, not running"},
 		{"LOOP-1 a turn that skips a number", running, says(runtest.Turn(2, "a", "x")), "turn 2 does not follow turn 0"},
 		{"LOOP-1 a turn said twice", func() *runtest.Builder { return called() }, says(runtest.Turn(1, "a", "x")), "turn 1 does not follow turn 1"},
-		{"LOOP-1 a turn that repeats the id of an open call", func() *runtest.Builder { return called() }, says(runtest.Turn(2, "a", "x", runtest.Asked(1, 1, "read", `{}`))), "call c1-1 is open already"},
+		{"LOOP-1 a turn that repeats the id of an open call", func() *runtest.Builder { return called() }, says(runtest.Turn(2, "a", "x", runtest.Asked(1, 1, "read", `{}`))), "step a is owed no turn"},
 		{"LOOP-1 two calls of one id in a turn", running, says(runtest.Turn(1, "a", "x", runtest.Asked(1, 1, "read", `{}`), runtest.Asked(1, 1, "read", `{}`))), "call c1-1 is open already"},
 		{"LOOP-1 a turn deferred in a step that does not run", running, says(runtest.TurnLater(1, "b", 1, runtest.Start)), "step b is pending"},
 		{"TOOL-1 a call that nobody asked for", running, says(runtest.CallYes(bash, "once")), "call c1-1 is not open"},

@@ -258,11 +258,19 @@ func (s *State) GateFor(step, call string) *Gate {
 	return nil
 }
 
-// Waiting returns the gates that have no answer yet.
+// Waiting returns the gates that have no answer yet and whose step or call still needs one.
 func (s *State) Waiting() []*Gate {
+	if s.Status.Ended() {
+		return nil
+	}
 	var w []*Gate
 	for _, g := range s.Gates {
-		if g.Status == GatePending {
+		st := s.Step(g.StepID)
+		needed := st != nil && st.Status == events.StepIsReady
+		if g.CallID != "" {
+			needed = s.Open[g.CallID] != nil
+		}
+		if g.Status == GatePending && needed {
 			w = append(w, g)
 		}
 	}

@@ -77,8 +77,11 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 		}
 		return []events.Payload{Ready(st.ID)}
 	case events.StepIsReady:
-		if s.GateFor(st.ID, "") == nil {
+		switch g := s.GateFor(st.ID, ""); {
+		case g == nil:
 			return []events.Payload{Allowed(st.ID), GateAt("g-"+st.ID, st.ID, "")}
+		case g.Status == run.GatePending:
+			return nil
 		}
 		return []events.Payload{Allowed(st.ID)}
 	case events.StepIsRunning:
