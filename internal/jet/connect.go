@@ -25,8 +25,6 @@ const (
 	reconnectWait     = 100 * time.Millisecond
 	reconnectJitter   = 400 * time.Millisecond
 	pingEvery         = 10 * time.Second
-	// maxClosed is how often a server in this process may close a new connection before it is taken for a refusal.
-	maxClosed = 4
 )
 
 // Config of a connection. One of URL and InProcess is needed.
@@ -89,17 +87,12 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	closed := 0
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		c.nc, err = nats.Connect(cfg.URL, opts...)
 		if err == nil {
 			break
 		}
-		// Without a network between, the server's refusal is often overtaken by the end of the connection.
-		if errors.Is(err, io.ErrClosedPipe) {
-			closed++
-		}
-		if closed == maxClosed || errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) {
+		if refused(err) {
 			return nil, fmt.Errorf("connect to %s: %w: %w", cfg.where(), ErrUnauthorized, err)
 		}
 		cfg.Log.Warn().Err(err).Dur("again_in", wait).Msg("no connection to nats, will try again")
@@ -112,6 +105,13 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
 	return c, c.Ready(ctx)
+}
+
+// refused reports whether the server does not want us. A server in this process only closes the pipe: its words are
+// lost, because both sides of a pipe write at the same time.
+func refused(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+		errors.Is(err, io.ErrClosedPipe)
 }
 
 func (cfg Config) where() string {

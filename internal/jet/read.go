@@ -49,7 +49,10 @@ func (c *Conn) direct(ctx context.Context, stream string, req directRequest) (di
 	watched, done := c.denied.watch(ctx, subject)
 	defer done()
 	inbox := c.nc.NewInbox()
-	sub, err := c.nc.SubscribeSync(inbox)
+	// Room for the whole page and its end: nothing is dropped. A channel of the client's own size would cost half a
+	// megabyte for each page.
+	arrived := make(chan *nats.Msg, req.Batch+2)
+	sub, err := c.nc.ChanSubscribe(inbox, arrived)
 	if err != nil {
 		return directPage{}, err
 	}
@@ -60,12 +63,11 @@ func (c *Conn) direct(ctx context.Context, stream string, req directRequest) (di
 	var page directPage
 	var last uint64
 	for {
-		m, err := sub.NextMsgWithContext(watched)
-		if err != nil {
-			if cause := context.Cause(watched); cause != nil {
-				err = cause
-			}
-			return directPage{}, fmt.Errorf("after %d messages: %w", len(page.messages), err)
+		var m *nats.Msg
+		select {
+		case m = <-arrived:
+		case <-watched.Done():
+			return directPage{}, fmt.Errorf("after %d messages: %w", len(page.messages), context.Cause(watched))
 		}
 		if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
 			return page.end(m, status, last)

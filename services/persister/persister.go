@@ -197,8 +197,9 @@ func (r *Role) wantsSnapshot(s run.State, checkpoint string) bool {
 	due := s.Sequence-last >= max(snapshotAtLeast, last/snapshotGrowth)
 	waits := s.Status == events.Paused || len(s.Waiting()) > 0
 	if s.Status.Ended() {
+		// Its archive and row are the end; only a long run is worth a snapshot beside them.
 		delete(r.covered, s.HarnessID)
-		return true
+		return due
 	}
 	if checkpoint == "" && !due && !(waits && s.Sequence > last) {
 		return false

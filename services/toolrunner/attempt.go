@@ -45,10 +45,7 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 	defer done()
 	work, cancel := context.WithTimeout(work, timeout(t, a, input))
 	defer cancel()
-	env, shut, err := r.env(work, s, a)
-	if err != nil {
-		return tool.Result{}, err
-	}
+	env, shut := r.env(work, s, a)
 	defer shut()
 	defer func() {
 		if p := recover(); p != nil {
@@ -79,11 +76,8 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 }
 
 // env opens the sandbox of the run for one attempt.
-func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, func(), error) {
-	box, err := r.cfg.Boxes.Open(ctx, s, a.Call.Step)
-	if err != nil {
-		return tool.Env{}, nil, tool.Fail(tool.Permanent, "inspan doctor tells what this machine can run", err)
-	}
+func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, func()) {
+	box := r.cfg.Boxes.Later(ctx, s, a.Call.Step)
 	progress := func(stream string, chunk []byte) {
 		if b, err := json.Marshal(map[string]string{"event": "tool_output", "tool_id": a.Call.ID, "tool_name": a.Call.Tool,
 			"stream": stream, "content": strings.ToValidUTF8(string(chunk), "\uFFFD")}); err == nil {
@@ -95,7 +89,7 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, 
 		defer cancel()
 		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
 	}
-	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2}, shut, nil
+	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2}, shut
 }
 
 // keep stores what is too large for the log and returns the rest.
@@ -184,10 +178,7 @@ func (r *Role) ask(ctx context.Context, s run.State, d call.Duty) (bool, tool.Re
 	}
 	work, cancel := context.WithTimeout(ctx, tool.DefaultTimeout)
 	defer cancel()
-	env, shut, err := r.env(work, s, call.Attempt{Call: d.Call})
-	if err != nil {
-		return false, tool.Result{}, err
-	}
+	env, shut := r.env(work, s, call.Attempt{Call: d.Call})
 	defer shut()
 	return v.Verify(work, tool.Call{ID: d.Call.ID, Key: r.key(s.HarnessID, d.Call.ID), Input: input, Env: env})
 }

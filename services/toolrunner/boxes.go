@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/pkg/run"
@@ -83,6 +84,11 @@ func (b *Boxes) Open(ctx context.Context, s run.State, step string) (sandbox.San
 	st := s.Step(step)
 	cfg.Network = mode == sandbox.Host || st != nil && s.Agents[st.AssignedAgent].Sandbox.Network
 	return backend.Open(ctx, cfg)
+}
+
+// Later returns a sandbox that is opened when a tool first touches it: many tools never do.
+func (b *Boxes) Later(ctx context.Context, s run.State, step string) *laterBox {
+	return &laterBox{id: s.HarnessID, mode: b.ModeFor(s, step), open: sync.OnceValues(func() (sandbox.Sandbox, error) { return b.Open(ctx, s, step) })}
 }
 
 // dir makes a directory below a root without following links out of it.

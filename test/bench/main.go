@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/pprof"
 	"syscall"
 	"time"
 
@@ -26,7 +27,7 @@ type config struct {
 
 func main() {
 	var c config
-	var serve, store string
+	var serve, store, profile string
 	var lazy bool
 	flag.IntVar(&c.runs, "runs", 500, "W1: runs")
 	flag.IntVar(&c.steps, "steps", 10, "W1: steps (turns with one tool call) per run")
@@ -35,12 +36,26 @@ func main() {
 	flag.IntVar(&c.long, "long", 2000, "W6: turns of one run")
 	flag.StringVar(&c.only, "only", "", "measure only this one: W1, W2, W3, W4 or W6")
 	flag.StringVar(&c.jsonPath, "json", "", "also write the figures to this file")
+	flag.StringVar(&profile, "cpuprofile", "", "write a CPU profile of the services to this file")
 	flag.StringVar(&serve, "serve", "", "internal: be the NATS server and listen here")
 	flag.StringVar(&store, "store", "", "internal: folder of the server")
 	flag.BoolVar(&lazy, "lazy", false, "internal: acknowledge before syncing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	if profile != "" {
+		f, err := os.Create(profile)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		defer pprof.StopCPUProfile()
+	}
 	var err error
 	if serve != "" {
 		err = server(ctx, store, lazy)
@@ -49,6 +64,7 @@ func main() {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
+		pprof.StopCPUProfile()
 		os.Exit(1)
 	}
 }
