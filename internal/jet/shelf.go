@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -21,8 +22,7 @@ type shelf struct {
 
 var _ reactor.Shelf = shelf{}
 
-// open binds to the bucket. Binding asks the server, so it is done once per operation only where that is cheap; the
-// library offers no other way to build keys and values that all NATS clients understand.
+// open binds to the bucket.
 func (s shelf) open(ctx context.Context) (jetstream.KeyValue, error) {
 	kv, err := s.c.bucket(ctx, s.bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -108,14 +108,17 @@ func (s shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
 	return keys, nil
 }
 
-// with does something to a key within the time of a request. A denied write ends it at once.
+// with does something to a key within the time of a request. A denied subject ends it at once.
 func (s shelf) with(ctx context.Context, verb, key string, do func(context.Context, jetstream.KeyValue) error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
 	err := s.c.Ready(ctx)
 	if err == nil {
-		watched, done := s.c.denied.watch(ctx, "$KV."+s.bucket+"."+s.key(key))
+		subject := "$KV." + s.bucket + "." + s.key(key)
+		watched, done := s.c.denied.watch(ctx, subject)
 		defer done()
+		watched, doneReading := s.c.denied.watch(watched, apiPrefix+"DIRECT.GET."+topology.KVStream(s.bucket)+"."+subject)
+		defer doneReading()
 		var kv jetstream.KeyValue
 		if kv, err = s.open(watched); err == nil {
 			err = do(watched, kv)

@@ -2,7 +2,6 @@ package reactor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -137,18 +136,12 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 	if err != nil {
 		return kind, err
 	}
-	var about struct {
-		Sequence uint64 `json:"sequence"`
-		Data     struct {
-			Step string `json:"step_id"`
-			Call string `json:"tool_id"`
-		} `json:"data"`
-	}
-	if err := json.Unmarshal(m.Data(), &about); err != nil {
+	about, err := events.AboutOf(m.Data())
+	if err != nil {
 		return kind, fmt.Errorf("%w: %w", ErrHeld, err)
 	}
 	return kind, l.role.Fact(ctx, Heard{Run: sub.Run, Kind: events.Kind(kind), Sequence: about.Sequence, Seq: m.Seq(),
-		Step: about.Data.Step, Call: about.Data.Call, State: state, Deliveries: m.Deliveries()})
+		Step: about.Step, Call: about.Call, State: state, Deliveries: m.Deliveries()})
 }
 
 // conclude acknowledges, refuses or asks again, and says which.

@@ -50,13 +50,9 @@ func Fold(s State, stored ...[]byte) (State, error) {
 
 // Apply returns the state after one stored fact.
 func (s State) Apply(stored []byte) (State, error) {
-	f, err := events.Decode(stored)
+	f, p, err := events.Read(stored)
 	if err != nil {
 		return State{}, &FoldError{Run: s.HarnessID, Sequence: s.Sequence + 1, Fault: "can not be read", Err: err}
-	}
-	p, err := f.Payload()
-	if err != nil {
-		return State{}, &FoldError{Run: f.Run, Sequence: f.Sequence, Fault: "payload can not be read", Err: err}
 	}
 	return s.ApplyFact(f, p, HashOf(stored))
 }

@@ -66,7 +66,7 @@ func TestChain(t *testing.T) {
 		}, "the run exists already"},
 		{"an unknown version", func(f *events.Fact) { f.Type = "dev.inspan.step.failed.v2" }, "unknown event type"},
 		{"an unknown kind", func(f *events.Fact) { f.Type = "dev.inspan.step.lost.v1" }, "unknown event type"},
-		{"data of another shape", func(f *events.Fact) { f.Data = json.RawMessage(`[]`) }, "payload can not be read"},
+		{"data of another shape", func(f *events.Fact) { f.Data = json.RawMessage(`[]`) }, "can not be read"},
 	} {
 		t.Run("SAFE-2 EVT-8 "+c.name+" is refused and yields no state", func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,145 @@
+package jet_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// modes are how the server of a benchmark writes.
+var modes = []struct {
+	name string
+	lazy bool
+}{{"sync", false}, {"lazy", true}}
+
+func benchStation(b *testing.B, lazy bool) *jet.Station {
+	b.Helper()
+	s := jettest.Server(b, func(cfg *jet.ServerConfig) { cfg.LazySync = lazy })
+	return jettest.Station(b, jettest.Connect(b, s, jet.Config{}), "s1", jet.ApplyOptions{})
+}
+
+func mustAppend(b *testing.B, j reactor.Journal, run string, kind events.Kind, head uint64, data []byte) uint64 {
+	ack := j.Append(b.Context(), reactor.Entry{Run: run, Kind: kind, Head: head, Bytes: data})
+	if ack.Outcome != reactor.Stored {
+		b.Errorf("append: got %s (%v)", ack.Outcome, ack.Err)
+	}
+	return ack.Seq
+}
+
+// BenchmarkAppend stores facts of 1 KiB, one writer or many.
+func BenchmarkAppend(b *testing.B) {
+	data := make([]byte, 1<<10)
+	for _, mode := range modes {
+		b.Run(mode.name+"/one", func(b *testing.B) {
+			j := benchStation(b, mode.lazy).Journal()
+			var head uint64
+			b.ReportAllocs()
+			for b.Loop() {
+				head = mustAppend(b, j, "r1", events.TurnFinished, head, data)
+			}
+		})
+		b.Run(mode.name+"/many", func(b *testing.B) {
+			j := benchStation(b, mode.lazy).Journal()
+			var n atomic.Uint64
+			b.SetParallelism(64)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				run, head := fmt.Sprintf("r%d", n.Add(1)), uint64(0)
+				for pb.Next() {
+					head = mustAppend(b, j, run, events.TurnFinished, head, data)
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkRead reads a run of 200 facts of 1 KiB, or asks for what is new where nothing is, or for the last fact.
+func BenchmarkRead(b *testing.B) {
+	j := benchStation(b, true).Journal()
+	var head uint64
+	for range 200 {
+		head = mustAppend(b, j, "r1", events.TurnFinished, head, make([]byte, 1<<10))
+	}
+	read := func(after uint64, want int) func(b *testing.B) {
+		return func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if facts, _, err := j.Read(b.Context(), "r1", after); err != nil || len(facts) != want {
+					b.Fatalf("read: got %d facts, %v", len(facts), err)
+				}
+			}
+		}
+	}
+	b.Run("whole", read(0, 200))
+	b.Run("news", read(head-1, 1))
+	b.Run("last", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, ok, err := j.Last(b.Context(), "r1"); err != nil || !ok {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkHop is one hop: a fact is appended, delivered, and answered by its handler with the next one, which another
+// role hears. Chains run beside each other.
+func BenchmarkHop(b *testing.B) {
+	for _, mode := range modes {
+		for _, chains := range []int{1, 64} {
+			b.Run(fmt.Sprintf("%s/%d", mode.name, chains), func(b *testing.B) { hops(b, mode.lazy, chains) })
+		}
+	}
+}
+
+func hops(b *testing.B, lazy bool, chains int) {
+	st := benchStation(b, lazy)
+	j := st.Journal()
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan struct{}, 1<<16) // more than there are chains
+	var left atomic.Int64
+	listener := func(role events.Service, says events.Kind) chan error {
+		ended := make(chan error, 1)
+		go func() {
+			ended <- st.Inbox().Listen(ctx, role, 64, func(ctx context.Context, m reactor.Message) {
+				sub, _ := events.ParseRunSubject(m.Subject())
+				if left.Add(-1) > 0 {
+					ack := j.Append(ctx, reactor.Entry{Run: sub.Run, Kind: says, Head: m.Seq(), Bytes: m.Data()})
+					if ack.Outcome == reactor.Conflict {
+						left.Add(1) // heard twice
+					}
+				} else {
+					done <- struct{}{}
+				}
+				_ = m.Ack(ctx)
+			})
+		}()
+		return ended
+	}
+	// toolrunner hears call.allowed and says call.finished, which the executor hears; it says call.allowed here.
+	ends := []chan error{listener(events.Toolrunner, events.CallFinished), listener(events.Executor, events.CallAllowed)}
+	b.ResetTimer()
+	begin := time.Now()
+	left.Store(int64(b.N))
+	for c := range chains {
+		mustAppend(b, j, fmt.Sprintf("c%d", c), events.CallAllowed, 0, make([]byte, 1<<10))
+	}
+	for range min(chains, b.N) {
+		<-done
+	}
+	b.ReportMetric(float64(b.N)/time.Since(begin).Seconds(), "hops/s")
+	b.StopTimer()
+	cancel()
+	for _, ended := range ends {
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// The facts that services read are nearly always facts that services wrote, byte for byte as Encode makes them. scan
+// reads that one form several times faster than a JSON decoder. Whatever looks different in the least, such as an
+// escape, a space or another order, goes the ordinary way, so that both ways always agree (FuzzScan).
+
+// scan reads the envelope of a fact. Data is what stands behind "data" up to the last brace; it is not checked.
+func scan(b []byte) (f Fact, ok bool) {
+	s := scanner{rest: b, ok: true}
+	s.lit(`{"specversion":"`)
+	f.SpecVersion = s.text()
+	s.lit(`,"id":"`)
+	f.ID = s.text()
+	s.lit(`,"source":"`)
+	f.Source = s.text()
+	s.lit(`,"type":"`)
+	f.Type = s.text()
+	s.lit(`,"subject":"`)
+	f.Subject = s.text()
+	s.lit(`,"time":"`)
+	at := s.text()
+	s.lit(`,"datacontenttype":"`)
+	f.ContentType = s.text()
+	s.lit(`,"stationid":"`)
+	f.Station = s.text()
+	s.lit(`,"runid":"`)
+	f.Run = s.text()
+	s.maybe(`,"stationrunid":"`, &f.StationRun)
+	s.maybe(`,"workflowrunid":"`, &f.WorkflowRun)
+	s.maybe(`,"sessionid":"`, &f.Session)
+	s.maybe(`,"agentid":"`, &f.AgentID)
+	s.maybe(`,"agentname":"`, &f.AgentName)
+	s.lit(`,"sequence":`)
+	f.Sequence = s.number()
+	s.maybe(`,"prevhash":"`, &f.PrevHash)
+	s.maybe(`,"traceparent":"`, &f.TraceParent)
+	s.lit(`,"data":`)
+	n := len(s.rest)
+	if !s.ok || n < 3 || s.rest[0] != '{' || s.rest[n-1] != '}' || s.rest[n-2] != '}' {
+		return Fact{}, false
+	}
+	var t time.Time
+	if t.UnmarshalText([]byte(at)) != nil {
+		return Fact{}, false
+	}
+	f.Time, f.Data = t, json.RawMessage(s.rest[:n-1])
+	return f, true
+}
+
+// scanner walks over bytes that must be as expected.
+type scanner struct {
+	rest []byte
+	ok   bool
+}
+
+func (s *scanner) lit(want string) {
+	if !s.ok || len(s.rest) < len(want) || string(s.rest[:len(want)]) != want {
+		s.ok = false
+		return
+	}
+	s.rest = s.rest[len(want):]
+}
+
+// text reads a string behind its opening quote: plain ASCII without escapes.
+func (s *scanner) text() string {
+	if !s.ok {
+		return ""
+	}
+	for i, c := range s.rest {
+		switch {
+		case c == '"':
+			t := string(s.rest[:i])
+			s.rest = s.rest[i+1:]
+			return t
+		case c < 0x20 || c == '\\' || c >= 0x7f:
+			s.ok = false
+			return ""
+		}
+	}
+	s.ok = false
+	return ""
+}
+
+func (s *scanner) maybe(lit string, dst *string) {
+	if s.ok && len(s.rest) >= len(lit) && string(s.rest[:len(lit)]) == lit {
+		s.rest = s.rest[len(lit):]
+		*dst = s.text()
+	}
+}
+
+func (s *scanner) number() uint64 {
+	var n uint64
+	i := 0
+	for ; i < len(s.rest) && i < 18 && s.rest[i] >= '0' && s.rest[i] <= '9'; i++ {
+		n = 10*n + uint64(s.rest[i]-'0')
+	}
+	if i == 0 || i == 18 || s.rest[0] == '0' {
+		s.ok = false
+	}
+	s.rest = s.rest[i:]
+	return n
+}
+
+// Read is Decode and Payload in one, for stored facts.
+func Read(b []byte) (Fact, Payload, error) {
+	f, ok := scan(b)
+	if !ok {
+		var err error
+		if f, err = Decode(b); err != nil {
+			return Fact{}, nil, err
+		}
+	} else if _, err := f.Kind(); err != nil {
+		return Fact{}, nil, err
+	} else if fault := f.fault(); fault != "" {
+		return Fact{}, nil, fmt.Errorf("%w: %s", ErrDamaged, fault)
+	}
+	p, err := f.Payload()
+	if err != nil {
+		return Fact{}, nil, err
+	}
+	return f, p, nil
+}
+
+// About is what a fact is about, without the rest of it.
+type About struct {
+	Sequence   uint64
+	Step, Call string
+}
+
+// AboutOf reads what a stored fact is about.
+func AboutOf(b []byte) (About, error) {
+	f, ok := scan(b)
+	if !ok {
+		var err error
+		if f, err = Decode(b); err != nil {
+			return About{}, err
+		}
+	}
+	a := About{Sequence: f.Sequence}
+	s := scanner{rest: f.Data, ok: true}
+	s.lit(`{"event":"`)
+	s.text()
+	s.lit(`,"step_id":"`)
+	a.Step = s.text()
+	if s.ok {
+		s.maybe(`,"tool_id":"`, &a.Call)
+		if s.ok && (a.Call != "" || !bytes.Contains(s.rest, []byte(`"tool_id"`))) {
+			return a, nil
+		}
+	}
+	var d struct {
+		Step string `json:"step_id"`
+		Call string `json:"tool_id"`
+	}
+	if err := json.Unmarshal(f.Data, &d); err != nil {
+		return About{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return About{Sequence: f.Sequence, Step: d.Step, Call: d.Call}, nil
+}
