@@ -21,7 +21,7 @@ func TestDeputy(t *testing.T) {
 		if _, err := nc.Request("$KV."+bucket+".s1.forged", []byte("forged"), time.Second); err != nil {
 			t.Fatal(err)
 		}
-		sub0, _ := nc.SubscribeSync("station.s1.run.>")
+		sub0, _ := nc.SubscribeSync(events.FactSubject("s1", "forged", events.CallAllowed))
 		nc.Flush()
 		target := events.FactSubject("s1", "forged", events.CallAllowed)
 		body, _ := json.Marshal(map[string]any{"stream_name": "KV_" + bucket, "config": map[string]any{"name": "spy", "deliver_subject": target,

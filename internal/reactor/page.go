@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -65,6 +66,24 @@ func (c *Pages) page(runID string) *page {
 	return p
 }
 
+// Overhear takes a fact that was stored by somebody else as news about a run that is cached, if it is the next one. It
+// never waits: a fact that is not taken is read when it is needed.
+func (c *Pages) Overhear(runID string, r Record) {
+	c.mu.Lock()
+	p := c.runs[runID]
+	c.mu.Unlock()
+	if p == nil || !p.mu.TryLock() {
+		return
+	}
+	defer p.mu.Unlock()
+	if !p.loaded || p.head >= r.Seq || p.state.Sequence == 0 {
+		return
+	}
+	if next, err := p.state.Apply(r.Bytes); err == nil {
+		p.state, p.head = next, r.Seq
+	}
+}
+
 // refresh folds what the reader has after the page's head. A page that is not loaded starts from a snapshot.
 func (l *Ledger) refresh(ctx context.Context, p *page) error {
 	if !p.loaded {
@@ -77,7 +96,13 @@ func (l *Ledger) refresh(ctx context.Context, p *page) error {
 			}
 		}
 	}
-	return l.fold(ctx, p, p.state, p.head)
+	cached := p.loaded
+	err := l.fold(ctx, p, p.state, p.head)
+	if cached && errors.Is(err, ErrHeld) {
+		// The log decides, not what was kept or overheard of it: only a log that does not fold from its beginning is damaged.
+		return l.fold(ctx, p, run.State{}, 0)
+	}
+	return err
 }
 
 // covers reports whether a snapshot ends with the very fact that the log has at its position. The log decides; a

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -41,6 +42,9 @@ type Ports struct {
 	Refusals reactor.Refusals
 	// OnEnd calls back with the id of a run that may have ended, until stop is called. May be nil.
 	OnEnd func(func(runID string)) (stop func(), err error)
+	// Overhear calls back with every fact of the station as it is stored, until stop is called: services that hear of
+	// facts early need not read them. May be nil.
+	Overhear func(func(runID string, r reactor.Record)) (stop func(), err error)
 	// Durability of the server, recorded in each run.
 	Durability string
 }
@@ -53,6 +57,8 @@ type Host struct {
 	metrics *Metrics
 	tools   *tool.Registry
 	pages   *reactor.Pages
+	// overhear begins with the first role.
+	overhear func(context.Context) error
 }
 
 // NewHost checks what all roles need. extra tools stand beside the built-in ones.
@@ -61,11 +67,33 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 	if err != nil {
 		return nil, err
 	}
-	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, pages: reactor.NewPages(0)}, nil
+	h := &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, pages: reactor.NewPages(0)}
+	var once sync.Once
+	h.overhear = func(ctx context.Context) (err error) {
+		once.Do(func() { err = h.listen(ctx) })
+		return err
+	}
+	return h, nil
+}
+
+// listen keeps the cached states of this process up to date for the life of ctx.
+func (h *Host) listen(ctx context.Context) error {
+	if h.ports.Overhear == nil {
+		return nil
+	}
+	stop, err := h.ports.Overhear(h.pages.Overhear)
+	if err != nil {
+		return fmt.Errorf("overhear facts: %w", err)
+	}
+	context.AfterFunc(ctx, stop)
+	return nil
 }
 
 // Run runs one role until ctx ends and its work is done.
 func (h *Host) Run(ctx context.Context, role events.Service) error {
+	if err := h.overhear(ctx); err != nil {
+		return err
+	}
 	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
 		Snapshots: &snapshot.Store{Shelf: h.ports.State, Blobs: h.ports.Blobs}, Pages: h.pages, Entropy: rand.Reader})
 	if err != nil {
