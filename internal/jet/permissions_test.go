@@ -188,7 +188,7 @@ func hears(t *testing.T, s *jet.Server, st *jet.Station, role events.Service) {
 
 // destroys tries what a leaked credential would.
 func destroys(t *testing.T, s *jet.Server, user, inbox string) {
-	opts := []nats.Option{natsUser(user, "x"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
+	opts := []nats.Option{natsUser(user, "x"), quiet}
 	if inbox != "" {
 		opts = append(opts, nats.CustomInboxPrefix(inbox))
 	}

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -78,34 +82,70 @@ func (s shelf) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// Keys implements reactor.Shelf.
+// lookers is how many keys are looked at side by side when keys are listed.
+const lookers = 32
+
+// Keys implements reactor.Shelf. The leader names the keys, and each is looked at because the deleted ones are among
+// them. The usual way, a consumer, would need the right to create consumers, and a consumer delivers wherever its
+// creator says, also where the creator may not publish.
 func (s shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
 	if prefix != "" && !strings.HasSuffix(prefix, ".") {
 		return nil, fmt.Errorf("list keys of %s: prefix %q does not end in a dot", s.bucket, prefix)
 	}
-	keys := []string{}
-	err := s.with(ctx, "list", prefix+">", func(ctx context.Context, kv jetstream.KeyValue) error {
-		list, err := kv.ListKeysFiltered(ctx, s.key(prefix+">"))
-		if err != nil {
-			return err
-		}
-		defer list.Stop() //nolint:errcheck // the list is complete or given up
-		for {
-			select {
-			case key, ok := <-list.Keys():
-				if !ok {
-					return context.Cause(ctx)
-				}
-				keys = append(keys, strings.TrimPrefix(key, s.station+"."))
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-	})
+	named, err := s.named(ctx, prefix)
 	if err != nil {
+		return nil, fmt.Errorf("list %s in %s: %w", prefix, s.bucket, err)
+	}
+	there := make([]bool, len(named))
+	errs := make([]error, lookers)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for w := range min(lookers, len(named)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(named)) && errs[w] == nil; i = next.Add(1) - 1 {
+				_, err := s.Get(ctx, named[i])
+				if there[i] = err == nil; !errors.Is(err, reactor.ErrNotFound) {
+					errs[w] = err
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	keys := []string{}
+	for i, key := range named {
+		if there[i] {
+			keys = append(keys, key)
+		}
+	}
 	return keys, nil
+}
+
+// named asks the leader for all keys below a prefix, sorted, the deleted ones too.
+func (s shelf) named(ctx context.Context, prefix string) ([]string, error) {
+	base := "$KV." + s.bucket + "." + s.station + "."
+	names := map[string]bool{} // pages overlap where keys are added meanwhile
+	for offset := 0; ; {
+		var page struct {
+			Total int `json:"total"`
+			State struct {
+				Subjects map[string]uint64 `json:"subjects"`
+			} `json:"state"`
+		}
+		ask := map[string]any{"subjects_filter": base + prefix + ">", "offset": offset}
+		if err := s.c.api(ctx, "STREAM.INFO."+topology.KVStream(s.bucket), ask, &page); err != nil {
+			return nil, err
+		}
+		for subject := range page.State.Subjects {
+			names[strings.TrimPrefix(subject, base)] = true
+		}
+		offset += len(page.State.Subjects)
+		if len(page.State.Subjects) == 0 || offset >= page.Total {
+			return slices.Sorted(maps.Keys(names)), nil
+		}
+	}
 }
 
 // with does something to a key within the time of a request. A denied subject ends it at once.

@@ -1,22 +1,28 @@
 // Package shell finds the simple commands in a shell text, so that rules can judge each of them.
 //
-// Promises: every command that a text would run is found, or the text is called unclear with the reason; nothing is
-// run and nothing is expanded. Quoting, chains, pipes, subshells, substitutions and the usual wrappers (sh -c, env,
-// xargs, find -exec, sudo, timeout ...) are taken apart to a bounded depth.
+// Promises: every command that a text would run by itself is found, or the text is called unclear with the reason.
+// Nothing is run and no file is read. Chains, pipes, subshells, substitutions, functions, quoting, braces and the
+// usual wrappers (sh -c, env, xargs, find -exec, sudo, timeout ...) are taken apart to a bounded depth. What a
+// program or a script does that is only named is beyond it; that is the sandbox's affair.
+//
+// A word that is only known when it runs is not hidden: it holds guard.Unknown or guard.Many, and the rules decide
+// whether it matters. A text is unclear where it can not even be said which commands it runs.
 package shell
 
 import (
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
+	"github.com/inspan/inspan/internal/core/guard"
 	"mvdan.cc/sh/v3/syntax"
 )
 
 // Result of a text.
 type Result struct {
-	// Commands are the simple commands, each as its words with quotes removed, in the order found.
+	// Commands are the simple commands in the order found, each as its words with quotes removed and the folder taken
+	// off its name. A wrapper and what it runs are both there. A redirection that writes is the command ">" with the
+	// file's name as its word.
 	Commands [][]string
 	// Unclear says why the text can not be judged in full; empty where it can.
 	Unclear string
@@ -24,15 +30,32 @@ type Result struct {
 
 // Limits of a text.
 const (
-	MaxText     = 64 << 10
-	maxCommands = 1000
-	maxDepth    = 8
+	// MaxText is the longest text, in bytes.
+	MaxText = 64 << 10
+	// MaxCommands is the most commands that are looked at.
+	MaxCommands = 1000
+	// MaxDepth is how deep commands within commands are followed.
+	MaxDepth = 8
+	// maxWords is the most words of all commands together, after braces are written out.
+	maxWords = 1 << 16
+	// maxParsed is the most bytes that are parsed for one text, the texts within it included.
+	maxParsed = 4 * MaxText
 )
 
-// Parse takes a shell text apart.
-func Parse(text string) Result {
-	r := reader{}
-	r.text(text, 0)
+// Parse takes a shell text apart, read as bash reads it. The time it takes is bounded by the limits.
+func Parse(text string) (res Result) {
+	r := &reader{aliases: map[string]string{}, gitAliases: map[string]string{}, written: map[string]bool{}}
+	defer func() {
+		if p := recover(); p != nil {
+			res = Result{Commands: r.commands, Unclear: fmt.Sprintf("the reader broke on it: %v", p)}
+		}
+	}()
+	r.text(text, scope{})
+	for _, file := range r.ran {
+		if r.written[file] {
+			r.doubt("it runs %q, which it writes itself", brief(file))
+		}
+	}
 	return Result{Commands: r.commands, Unclear: r.unclear}
 }
 
@@ -40,263 +63,257 @@ func Parse(text string) Result {
 type reader struct {
 	commands [][]string
 	unclear  string
+	words    int
+	parsed   int
+	// aliases of the shell and of git that the text itself defines.
+	aliases, gitAliases map[string]string
+	// written files and ran scripts, by their shortest path.
+	written map[string]bool
+	ran     []string
 }
 
+// scope is where a command stands.
+type scope struct {
+	depth int
+	// piped is set where the standard input may be something that only exists when it runs.
+	piped bool
+}
+
+func (s scope) deeper() scope        { s.depth++; return s }
+func (s scope) fed(piped bool) scope { s.piped = s.piped || piped; return s }
+
+// doubt keeps the first reason.
 func (r *reader) doubt(format string, args ...any) {
 	if r.unclear == "" {
 		r.unclear = fmt.Sprintf(format, args...)
 	}
 }
 
-func (r *reader) text(text string, depth int) {
-	if len(text) > MaxText {
-		r.doubt("it is longer than %d bytes", MaxText)
+// room reports whether one more command may be looked at.
+func (r *reader) room(s scope) bool {
+	switch {
+	case s.depth > MaxDepth:
+		r.doubt("it has commands within commands, more than %d deep", MaxDepth)
+	case len(r.commands) >= MaxCommands:
+		r.doubt("it has more than %d commands", MaxCommands)
+	case r.words > maxWords:
+		r.doubt("it has more than %d words", maxWords)
+	default:
+		return true
+	}
+	return false
+}
+
+// text reads a shell text, the whole or one within it.
+func (r *reader) text(text string, s scope) {
+	if !r.room(s) {
 		return
 	}
-	if depth > maxDepth {
-		r.doubt("commands within commands, more than %d deep", maxDepth)
+	r.parsed += len(text)
+	switch {
+	case len(text) > MaxText || r.parsed > maxParsed:
+		r.doubt("it is longer than %d bytes", MaxText)
+		return
+	case strings.Contains(text, guard.Unknown):
+		r.doubt("it runs a text that is only known when it runs")
 		return
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil {
-		r.doubt("it is not a shell text: %v", err)
+		r.doubt("it is not a shell text: %s", brief(err.Error()))
 		return
 	}
-	syntax.Walk(file, func(n syntax.Node) bool {
+	r.findAliases(file)
+	r.walk(file, s)
+}
+
+// walk reads every statement below a node.
+func (r *reader) walk(node syntax.Node, s scope) {
+	syntax.Walk(node, func(n syntax.Node) bool {
 		switch n := n.(type) {
-		case *syntax.CallExpr:
-			r.call(n, depth)
+		case *syntax.Stmt:
+			return r.stmt(n, s)
 		case *syntax.BinaryCmd:
-			if n.Op == syntax.Pipe || n.Op == syntax.PipeAll {
-				r.pipeInto(n.Y)
+			if n.Op != syntax.Pipe && n.Op != syntax.PipeAll {
+				return true
 			}
+			r.walk(n.X, s)
+			r.walk(n.Y, s.fed(true))
+			return false
 		case *syntax.FuncDecl:
-			r.shadow(n.Name.Value)
+			r.function(n)
+			r.walk(n.Body, s.fed(true))
+			return false
+		case *syntax.ProcSubst:
+			for _, st := range n.Stmts {
+				r.walk(st, s.fed(n.Op == syntax.CmdOut))
+			}
+			return false
+		case *syntax.CoprocClause:
+			r.walk(n.Stmt, s.fed(true))
+			return false
+		case *syntax.DeclClause:
+			r.declare(n)
 		}
-		return len(r.commands) < maxCommands
+		return true
 	})
-	if len(r.commands) >= maxCommands {
-		r.doubt("more than %d commands", maxCommands)
-	}
 }
 
-// shadow notes a function that takes the place of a command with rules of its own.
-func (r *reader) shadow(name string) {
-	if name == "git" || name == "rm" {
-		r.doubt("it defines a function %q", name)
+// stmt reads one statement; it reports whether what is inside is still to be walked.
+func (r *reader) stmt(n *syntax.Stmt, s scope) bool {
+	in := r.redirects(n.Redirs, s)
+	call, ok := n.Cmd.(*syntax.CallExpr)
+	if ok {
+		r.call(call, in, s)
+		return true // substitutions within its words
 	}
-}
-
-// pipeInto notes an interpreter that reads its program from a pipe.
-func (r *reader) pipeInto(s *syntax.Stmt) {
-	call, ok := s.Cmd.(*syntax.CallExpr)
-	if !ok || len(call.Args) == 0 {
-		return
+	if in == (input{piped: s.piped}) || n.Cmd == nil {
+		return true
 	}
-	if name, ok := literal(call.Args[0]); ok && interpreter(path.Base(name)) && len(call.Args) == 1 {
-		r.doubt("%s runs what a pipe gives it", name)
+	for _, redirect := range n.Redirs {
+		r.walk(redirect, s)
 	}
-}
-
-func interpreter(name string) bool {
-	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ash", "python", "python3", "perl", "ruby", "node"}, name)
-}
-
-func shellName(name string) bool {
-	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ash"}, name)
-}
-
-// call reads one simple command of the text.
-func (r *reader) call(c *syntax.CallExpr, depth int) {
-	if len(c.Args) == 0 {
-		return
-	}
-	argv := make([]string, len(c.Args))
-	dynamic := make([]bool, len(c.Args))
-	for i, w := range c.Args {
-		text, ok := literal(w)
-		argv[i], dynamic[i] = text, !ok
-	}
-	if dynamic[0] {
-		r.doubt("the name of a command is only known when it runs")
-		return
-	}
-	r.command(argv, dynamic, depth)
-}
-
-// command records a command and looks inside if it runs another.
-func (r *reader) command(argv []string, dynamic []bool, depth int) {
-	if len(argv) == 0 {
-		return
-	}
-	if depth > maxDepth {
-		r.doubt("commands within commands, more than %d deep", maxDepth)
-		return
-	}
-	if dynamic[0] {
-		r.doubt("the name of a command is only known when it runs")
-		return
-	}
-	name := path.Base(argv[0])
-	r.commands = append(r.commands, append([]string{name}, argv[1:]...))
-	if judged(name) && slices.Contains(dynamic, true) {
-		r.doubt("an argument of %s is only known when it runs", name)
-	}
-	switch {
-	case shellName(name):
-		r.inline(name, argv, dynamic, depth)
-	case name == "eval":
-		if slices.Contains(dynamic, true) {
-			r.doubt("eval of a text that is only known when it runs")
-			return
-		}
-		r.text(strings.Join(argv[1:], " "), depth+1)
-	case name == "alias":
-		for _, a := range argv[1:] {
-			if _, body, ok := strings.Cut(a, "="); ok {
-				r.text(body, depth+1)
-			}
-		}
-	case name == "source" || name == ".":
-		r.doubt("%s runs a file", name)
-	case name == "find":
-		r.find(argv, dynamic, depth)
-	default:
-		if skip, ok := wrappers[name]; ok {
-			rest := wrapped(argv, skip)
-			r.command(argv[rest:], dynamic[rest:], depth+1)
-		}
-	}
-}
-
-// judged are commands whose arguments decide whether they destroy something.
-func judged(name string) bool {
-	return slices.Contains([]string{"git", "rm", "dd", "find", "mkfs"}, name)
-}
-
-// inline reads the text of sh -c.
-func (r *reader) inline(name string, argv []string, dynamic []bool, depth int) {
-	for i := 1; i < len(argv); i++ {
-		w := argv[i]
-		switch {
-		case dynamic[i]:
-			r.doubt("%s is given words that are only known when it runs", name)
-			return
-		case strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.Contains(w, "c"):
-			if i+1 >= len(argv) {
-				return
-			}
-			if dynamic[i+1] {
-				r.doubt("%s -c runs a text that is only known when it runs", name)
-				return
-			}
-			r.text(argv[i+1], depth+1)
-			return
-		case w == "-s":
-			r.doubt("%s reads its commands from its input", name)
-		}
-	}
-}
-
-// find reads -exec and its kin.
-func (r *reader) find(argv []string, dynamic []bool, depth int) {
-	for i, w := range argv {
-		if w != "-exec" && w != "-execdir" && w != "-ok" && w != "-okdir" {
-			continue
-		}
-		end := i + 1
-		for end < len(argv) && argv[end] != ";" && argv[end] != "+" {
-			end++
-		}
-		r.command(argv[i+1:end], dynamic[i+1:end], depth+1)
-	}
-}
-
-// wrappers run the command that follows their own options; the value lists the options that take a word of their own.
-var wrappers = map[string]string{
-	"sudo": "-u -g -h -p -C -r -t -U", "doas": "-u -C", "env": "-u -C -S", "xargs": "-I -n -P -L -d -s -a -E", "nohup": "", "nice": "-n", "ionice": "-c -n -p",
-	"time": "-f -o", "timeout": "-k -s", "command": "", "builtin": "", "exec": "-a", "stdbuf": "-i -o -e", "setsid": "", "busybox": "", "chroot": "", "watch": "-n -d",
-	"unbuffer": "", "strace": "-o -e -p", "parallel": "-j",
-}
-
-// wrapped returns where the command begins that a wrapper runs.
-func wrapped(argv []string, valued string) int {
-	takes := strings.Fields(valued)
-	i := 1
-	for i < len(argv) {
-		w := argv[i]
-		switch {
-		case w == "--":
-			return i + 1
-		case slices.Contains(takes, w):
-			i += 2
-		case strings.HasPrefix(w, "-") && len(w) > 1, strings.Contains(w, "=") && path.Base(argv[0]) == "env":
-			i++
-		case path.Base(argv[0]) == "timeout" && i == firstPlain(argv, takes):
-			i++ // the duration
-		default:
-			return min(i, len(argv))
-		}
-	}
-	return len(argv)
-}
-
-// firstPlain is the first word after the name that is no option.
-func firstPlain(argv, takes []string) int {
-	for i := 1; i < len(argv); i++ {
-		switch {
-		case slices.Contains(takes, argv[i]):
-			i++
-		case !strings.HasPrefix(argv[i], "-"):
-			return i
-		}
-	}
-	return -1
-}
-
-// literal returns a word with its quotes removed; ok is false where a part of it is only known when it runs.
-func literal(w *syntax.Word) (text string, ok bool) {
-	var b strings.Builder
-	ok = true
-	for _, p := range w.Parts {
-		ok = part(&b, p, false) && ok
-	}
-	return b.String(), ok
-}
-
-func part(b *strings.Builder, p syntax.WordPart, quoted bool) bool {
-	switch p := p.(type) {
-	case *syntax.Lit:
-		b.WriteString(unescape(p.Value, quoted))
-		return quoted || !strings.Contains(p.Value, "{")
-	case *syntax.SglQuoted:
-		b.WriteString(p.Value)
-		return !p.Dollar || !strings.Contains(p.Value, `\`)
-	case *syntax.DblQuoted:
-		ok := true
-		for _, inner := range p.Parts {
-			ok = part(b, inner, true) && ok
-		}
-		return ok
-	}
-	b.WriteString("$?")
+	r.walk(n.Cmd, s.fed(true))
 	return false
 }
 
-// unescape removes backslashes as the shell does: all of them outside of quotes, inside only before " \ $ and `.
-func unescape(s string, quoted bool) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) && (!quoted || strings.ContainsRune("\"\\$`\n", rune(s[i+1]))) {
-			i++
-			if s[i] == '\n' {
+// input is what a command finds on its standard input.
+type input struct {
+	// piped: something that only exists when it runs.
+	piped bool
+	// given: text, as it stands in a here-document.
+	given bool
+	text  string
+}
+
+// redirects notes the files that are written and returns what is read.
+func (r *reader) redirects(all []*syntax.Redirect, s scope) input {
+	in := input{piped: s.piped}
+	for _, d := range all {
+		switch d.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			in = input{given: true}
+			if d.Hdoc != nil {
+				in.text = heredoc(d)
+			}
+		case syntax.WordHdoc:
+			in = input{given: true, text: literal(d.Word)}
+		case syntax.RdrIn, syntax.DplIn:
+			target := literal(d.Word)
+			in = input{piped: !known(target) || d.Op == syntax.DplIn || isStdin(target)}
+			if !in.piped {
+				r.ranFile(target)
+			}
+		default:
+			target := literal(d.Word)
+			if d.Op == syntax.DplOut && (target == "-" || strings.Trim(target, "0123456789") == "") {
 				continue
 			}
+			r.record([]string{">", target})
+			r.written[path.Clean(target)] = true
 		}
-		b.WriteByte(s[i])
 	}
-	return b.String()
+	return in
+}
+
+// record notes a command; it reports whether there was room.
+func (r *reader) record(argv []string) bool {
+	if len(r.commands) >= MaxCommands {
+		r.doubt("it has more than %d commands", MaxCommands)
+		return false
+	}
+	r.words += len(argv)
+	r.commands = append(r.commands, argv)
+	return true
+}
+
+func (r *reader) ranFile(name string) {
+	if known(name) {
+		r.ran = append(r.ran, path.Clean(name))
+	}
+}
+
+// function looks for the one thing about a function that its body does not tell by itself.
+func (r *reader) function(f *syntax.FuncDecl) {
+	if f.Name == nil {
+		return
+	}
+	syntax.Walk(f.Body, func(n syntax.Node) bool {
+		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 && literal(call.Args[0]) == f.Name.Value {
+			r.doubt("the function %q calls itself", brief(f.Name.Value))
+		}
+		return true
+	})
+}
+
+// findAliases notes the aliases that a text defines, wherever it does.
+func (r *reader) findAliases(file *syntax.File) {
+	syntax.Walk(file, func(n syntax.Node) bool {
+		call, ok := n.(*syntax.CallExpr)
+		if !ok || len(call.Args) < 2 || literal(call.Args[0]) != "alias" {
+			return true
+		}
+		for _, w := range call.Args[1:] {
+			if name, body, ok := strings.Cut(literal(w), "="); ok {
+				r.aliases[name] = body
+			}
+		}
+		return true
+	})
+}
+
+// declare reads export, declare and their kin.
+func (r *reader) declare(d *syntax.DeclClause) {
+	argv := []string{d.Variant.Value}
+	for _, a := range d.Args {
+		if a.Name == nil && a.Value != nil {
+			argv = append(argv, literal(a.Value))
+			continue
+		}
+		argv = append(argv, r.assign(a))
+	}
+	r.record(argv)
+}
+
+// assign reads one assignment and returns it as a word.
+func (r *reader) assign(a *syntax.Assign) string {
+	if a.Name == nil {
+		return guard.Many
+	}
+	value := ""
+	switch {
+	case a.Naked:
+		return a.Name.Value
+	case a.Array != nil:
+		value = guard.Unknown
+	case a.Value != nil:
+		value = strings.ReplaceAll(literal(a.Value), guard.Many, guard.Unknown)
+	}
+	r.variable(a.Name.Value, value, scope{depth: 1})
+	return a.Name.Value + "=" + value
+}
+
+// call reads one simple command of the text.
+func (r *reader) call(c *syntax.CallExpr, in input, s scope) {
+	for _, a := range c.Assigns {
+		r.assign(a)
+	}
+	argv, ok := words(c.Args, maxWords-r.words)
+	if !ok {
+		r.doubt("its braces stand for too many words")
+		return
+	}
+	r.command(argv, in, s)
+}
+
+func known(w string) bool { return !strings.Contains(w, guard.Unknown) }
+
+// brief cuts what is shown in a reason.
+func brief(s string) string {
+	const limit = 80
+	s = strings.ReplaceAll(s, guard.Unknown, "?")
+	if len(s) > limit {
+		return strings.ToValidUTF8(s[:limit], "") + "..."
+	}
+	return s
 }

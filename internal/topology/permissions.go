@@ -62,7 +62,8 @@ func Permissions(station string, role events.Service) (publish, subscribe []stri
 	return publish, subscribe
 }
 
-// reading is what every service and every watcher may ask: the log, objects, and the keys of the station.
+// reading is what every service and every watcher may ask: the log, objects, and the keys of the station. Nobody but
+// the setup user may create a consumer: it delivers wherever its creator says, also where the creator may not publish.
 func reading(station string) []string {
 	var subjects []string
 	for _, st := range Streams(station, Limits{}) {
@@ -73,12 +74,7 @@ func reading(station string) []string {
 		"$JS.API.DIRECT.GET."+FilesStream(), "$JS.API.STREAM.MSG.GET."+FilesStream(),
 		"$JS.API.STREAM.MSG.GET."+KVStream(LeaseBucket))
 	for _, bucket := range []string{StateBucket, ConfigBucket} {
-		key := "$KV." + bucket + "." + station + ".>"
-		subjects = append(subjects,
-			"$JS.API.DIRECT.GET."+KVStream(bucket)+"."+key,
-			"$JS.API.CONSUMER.CREATE."+KVStream(bucket)+".*."+key,
-			"$JS.API.CONSUMER.DELETE."+KVStream(bucket)+".*",
-			"$JS.FC."+KVStream(bucket)+".>")
+		subjects = append(subjects, "$JS.API.DIRECT.GET."+KVStream(bucket)+".$KV."+bucket+"."+station+".>")
 	}
 	return subjects
 }

@@ -1,33 +1,18 @@
 // Package guard judges proposed calls by rules.
 //
-// Promises: the result depends on the rules and the action alone. Among the rules that match, deny wins over ask and
-// ask over allow, then the later layer. What can not be judged is asked. A locked rule stays, whatever a later layer
-// says. The built-in layer is always there and always first.
+// Promises: the verdict depends on the rules and the action alone; there is no clock, no file and no chance in it.
+// Among the rules that match, deny wins over ask and ask over allow, then the later layer. What can not be judged is
+// asked, and what goes wrong inside is denied. The built-in layer is always there and always first; a locked rule
+// stays, whatever a later layer says.
 package guard
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
+	"cmp"
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 
 	"github.com/inspan/inspan/pkg/events"
 )
-
-// Action is a proposed call as the guards see it.
-type Action struct {
-	Tool string
-	// Commands are the simple commands found in a shell text.
-	Commands [][]string
-	// Unclear says why the text can not be judged in full; empty where it can.
-	Unclear string
-	// Outside are path arguments that leave the workspace.
-	Outside []string
-}
 
 // The three answers.
 const (
@@ -36,109 +21,108 @@ const (
 	Deny  = "deny"
 )
 
-// Verdict is the answer, and the rule that gave it; no rule means that none matched.
+// Ids of the verdicts that no rule gives. UnclearShell asks about a text that can not be judged in full, Fault denies
+// because the judge itself could not do its work.
+const (
+	UnclearShell = "unclear-shell"
+	Fault        = "guard-fault"
+)
+
+// Unknown stands inside a word of a command for text that is only known when the command runs; a word that holds it
+// is still exactly one word. Many stands for a part that may become any number of words. A real argument can hold
+// neither, because no argument of a program holds a zero byte.
+const (
+	Unknown = "\x00"
+	Many    = "\x00\x00"
+)
+
+// Action is a proposed call as the guards see it.
+type Action struct {
+	Tool string
+	// Commands are the simple commands found in a shell text, each as its words. Words may hold Unknown and Many.
+	// A redirection that writes a file is the command ">" with the file as its word.
+	Commands [][]string
+	// Unclear says why the text can not be judged in full; empty where it can.
+	Unclear string
+	// Outside are path arguments that leave the workspace, as the agent gave them.
+	Outside []string
+}
+
+// Verdict is the answer, and the rule that gave it; no rule means that none matched and the action is allowed.
 type Verdict struct{ Action, Rule, Reason string }
 
-// Set is a rule set in force. It is a value and never changes.
+// Set is a rule set in force. It is a value and never changes. The zero Set was never built and denies everything.
 type Set struct {
-	rules  []events.Rule
-	digest string
+	entries []entry
+	digest  string
 }
 
-// ErrRule is wrapped by every error about a rule.
-var ErrRule = errors.New("guard rule")
+// entry is a rule and the layer it came from; the built-in layer is 0.
+type entry struct {
+	Layer int         `json:"layer"`
+	Rule  events.Rule `json:"rule"`
+}
 
-// Build merges the built-in layer and the layers given, in rising order: the same id replaces in place, a new one is
-// appended, {id, remove: true} removes; a locked rule can be neither replaced nor removed.
-func Build(layers ...[]events.Rule) (Set, error) {
-	var rules []events.Rule
-	for _, layer := range append([][]events.Rule{Builtin()}, layers...) {
-		seen := map[string]bool{}
-		for _, r := range layer {
-			if err := check(r, seen); err != nil {
-				return Set{}, err
-			}
-			var err error
-			if rules, err = merge(rules, r); err != nil {
-				return Set{}, err
-			}
-		}
+// Rules returns the rules in force: the built-in ones first, each replaced one in the place of the one it replaced.
+func (s Set) Rules() []events.Rule {
+	rules := make([]events.Rule, len(s.entries))
+	for i, e := range s.entries {
+		rules[i] = clone(e.Rule)
 	}
-	b, err := json.Marshal(rules)
-	if err != nil {
-		return Set{}, fmt.Errorf("%w: %w", ErrRule, err)
-	}
-	sum := sha256.Sum256(b)
-	return Set{rules: rules, digest: hex.EncodeToString(sum[:])}, nil
+	return rules
 }
 
-func merge(rules []events.Rule, r events.Rule) ([]events.Rule, error) {
-	i := slices.IndexFunc(rules, func(old events.Rule) bool { return old.ID == r.ID })
-	switch {
-	case i < 0 && r.Remove:
-		return rules, nil
-	case i < 0:
-		return append(rules, r), nil
-	case rules[i].Locked:
-		return nil, fmt.Errorf("%w %q is locked: a later layer can neither replace nor remove it; choose another id", ErrRule, r.ID)
-	case r.Remove:
-		return slices.Delete(slices.Clone(rules), i, i+1), nil
-	}
-	rules = slices.Clone(rules)
-	rules[i] = r
-	return rules, nil
-}
-
-func check(r events.Rule, seen map[string]bool) error {
-	fault := ""
-	switch {
-	case r.ID == "":
-		return fmt.Errorf("%w: a rule needs an id", ErrRule)
-	case seen[r.ID]:
-		fault = "the id is used twice in one layer"
-	case r.Remove:
-	case r.Action != Allow && r.Action != Ask && r.Action != Deny:
-		fault = fmt.Sprintf("action %q: want allow, ask or deny", r.Action)
-	case badGlob(r.Tool), badGlobs(r.Match), r.Except != nil && badGlobs(*r.Except):
-		fault = "a pattern is not a glob: [ without ] or a \\ at the end"
-	case r.Match.PathOutside != "" && r.Match.PathOutside != "workspace":
-		fault = fmt.Sprintf("path_outside %q: want workspace", r.Match.PathOutside)
-	}
-	seen[r.ID] = true
-	if fault != "" {
-		return fmt.Errorf("%w %q: %s", ErrRule, r.ID, fault)
-	}
-	return nil
-}
-
-func badGlob(p string) bool {
-	_, err := path.Match(p, "x")
-	return err != nil
-}
-
-func badGlobs(m events.Match) bool {
-	return slices.ContainsFunc(m.Argv, badGlob) || badGlob(strings.ReplaceAll(m.Glob, "/", ""))
-}
-
-// Rules returns the rules in force, in order.
-func (s Set) Rules() []events.Rule { return slices.Clone(s.rules) }
-
-// Digest is the hex SHA-256 of the rules in force; equal rules have equal digests.
+// Digest is the SHA-256 of the rules in force, 64 hex digits. It does not depend on the order inside a layer, as the
+// verdicts do not.
 func (s Set) Digest() string { return s.digest }
 
-// Judge answers an action.
-func (s Set) Judge(a Action) Verdict {
-	best := Verdict{Action: Allow}
-	for _, r := range s.rules {
-		if rank(r.Action) < rank(best.Action) || !matches(r, a) {
+// Judge answers an action. A rule that may match, because a word is only known when the command runs, makes a deny an
+// ask. Where several rules give the same answer, the one of the later layer is named, then the one with the least id.
+func (s Set) Judge(a Action) (v Verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			v = Verdict{Action: Deny, Rule: Fault, Reason: fmt.Sprintf("the guard broke on this call: %v", p)}
+		}
+	}()
+	if s.digest == "" {
+		return Verdict{Action: Deny, Rule: Fault, Reason: "no guard rules are in force"}
+	}
+	v = s.best(a)
+	if a.Unclear != "" && v.Action != Deny {
+		return Verdict{Action: Ask, Rule: UnclearShell, Reason: "the command can not be judged: " + a.Unclear}
+	}
+	return v
+}
+
+func (s Set) best(a Action) Verdict {
+	commands := make([]command, 0, len(a.Commands))
+	for _, argv := range a.Commands {
+		if len(argv) > 0 {
+			commands = append(commands, read(argv))
+		}
+	}
+	v, from := Verdict{Action: Allow}, -1
+	for _, e := range s.entries {
+		next := answer(e.Rule, holds(e.Rule, a, commands))
+		if next.Action == "" {
 			continue
 		}
-		best = Verdict{Action: r.Action, Rule: r.ID, Reason: r.Reason}
+		if c := cmp.Or(cmp.Compare(rank(next.Action), rank(v.Action)), cmp.Compare(e.Layer, from), cmp.Compare(v.Rule, next.Rule)); c > 0 {
+			v, from = next, e.Layer
+		}
 	}
-	if a.Unclear != "" && best.Action != Deny {
-		return Verdict{Action: Ask, Rule: "unclear-shell", Reason: "the command can not be judged: " + a.Unclear}
+	return v
+}
+
+// answer is what a rule says that holds as surely as t; the zero Verdict is no answer.
+func answer(r events.Rule, t truth) Verdict {
+	switch {
+	case t == yes:
+		return Verdict{Action: r.Action, Rule: r.ID, Reason: r.Reason}
+	case t == maybe && r.Action != Allow:
+		return Verdict{Action: Ask, Rule: r.ID, Reason: "an argument is only known when it runs; it could be what this rule is about: " + r.Reason}
 	}
-	return best
+	return Verdict{}
 }
 
 func rank(action string) int {
@@ -151,31 +135,17 @@ func rank(action string) int {
 	return 0
 }
 
-func matches(r events.Rule, a Action) bool {
-	if r.Tool != "" {
-		if ok, err := path.Match(r.Tool, a.Tool); err != nil || !ok && !inBraces(r.Tool, a.Tool) {
-			return err != nil // a pattern that can not be read matches: closed by default
-		}
+// clone keeps a caller's slices out of the set and the set's out of a caller's hands.
+func clone(r events.Rule) events.Rule {
+	r.Match = cloneMatch(r.Match)
+	if r.Except != nil {
+		m := cloneMatch(*r.Except)
+		r.Except = &m
 	}
-	m := r.Match
-	if m.PathOutside != "" && len(a.Outside) == 0 {
-		return false
-	}
-	if !needsCommand(m) {
-		return r.Except == nil || !slices.ContainsFunc(a.Commands, func(c []string) bool { return fits(*r.Except, c) })
-	}
-	return slices.ContainsFunc(a.Commands, func(c []string) bool {
-		return fits(m, c) && (r.Except == nil || !fits(*r.Except, c))
-	})
+	return r
 }
 
-// inBraces matches "{read,write}".
-func inBraces(pattern, tool string) bool {
-	inner, ok := strings.CutPrefix(pattern, "{")
-	inner, end := strings.CutSuffix(inner, "}")
-	return ok && end && slices.Contains(strings.Split(inner, ","), tool)
-}
-
-func needsCommand(m events.Match) bool {
-	return len(m.Argv) > 0 || len(m.FlagsAny) > 0 || len(m.FlagsAll) > 0 || m.RefspecForce || m.Glob != ""
+func cloneMatch(m events.Match) events.Match {
+	m.Argv, m.FlagsAny, m.FlagsAll = slices.Clone(m.Argv), slices.Clone(m.FlagsAny), slices.Clone(m.FlagsAll)
+	return m
 }

@@ -1,114 +1,149 @@
 package guard
 
 import (
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/inspan/inspan/pkg/events"
 )
 
+// truth is an answer about a command of which some words may only be known when it runs.
+type truth int8
+
+const (
+	no truth = iota
+	maybe
+	yes
+)
+
+func sure(ok bool) truth {
+	if ok {
+		return yes
+	}
+	return no
+}
+
+// holds reports whether a rule speaks of an action: its tool glob matches, its conditions hold, and its exception does
+// not. Conditions about commands hold if at least one simple command meets all of them and is not excepted; a rule
+// without any holds unless every command is excepted.
+//
+// The conditions of a Match, all given must hold:
+//   - Argv: one glob for each word, the name first. "*" is one word, "**" any number of words; {a,b} are alternatives.
+//     A glob's * also matches slashes. The name is compared without its folder, git without its global options, and a
+//     word also in its shortest form as a path ("./x/../.." is "..").
+//   - FlagsAny: at least one of the flags is there. "-f" is also found in a cluster (-qf), "--force" also shortened
+//     (--forc) and with a value (--force=1); any other flag (-delete) as it is. Alternatives may be written "-r|-R".
+//   - FlagsAll: every one of the flags is there, of alternatives any.
+//   - RefspecForce: a word begins with + and goes on.
+//   - Glob: a glob over the words joined by one space.
+//   - PathOutside: "workspace"; an argument of the tool that is a path leaves it. It is about the call, not about one
+//     command of it.
+//
+// An exception opens a door, so it is read strictly: flags in full, words fully known, paths in both forms.
+func holds(r events.Rule, a Action, commands []command) truth {
+	if r.Tool != "" && glob(r.Tool, a.Tool) != yes {
+		return no
+	}
+	outside := len(a.Outside) > 0
+	if r.Match.PathOutside != "" && !outside {
+		return no
+	}
+	excepted := func(command) bool { return false }
+	if e := r.Except; e != nil && (e.PathOutside == "" || outside) {
+		if !aboutCommands(*e) {
+			return no
+		}
+		excepted = func(c command) bool { return fits(*e, c, true) == yes }
+	}
+	if !aboutCommands(r.Match) && len(commands) == 0 {
+		return yes
+	}
+	best := no
+	for _, c := range commands {
+		if t := fits(r.Match, c, false); t > best && !excepted(c) {
+			best = t
+		}
+	}
+	return best
+}
+
+// aboutCommands reports whether a match has conditions on a simple command.
+func aboutCommands(m events.Match) bool {
+	return len(m.Argv) > 0 || len(m.FlagsAny) > 0 || len(m.FlagsAll) > 0 || m.RefspecForce || m.Glob != ""
+}
+
 // fits reports whether one simple command meets all conditions of a match.
-func fits(m events.Match, argv []string) bool {
-	argv = plain(argv)
-	flags, rest := split(argv)
-	switch {
-	case len(argv) == 0:
-		return false
-	case len(m.Argv) > 0 && !words(m.Argv, argv):
-		return false
-	case len(m.FlagsAny) > 0 && !slices.ContainsFunc(m.FlagsAny, func(f string) bool { return has(flags, f) }):
-		return false
-	case len(m.FlagsAll) > 0 && slices.ContainsFunc(m.FlagsAll, func(f string) bool { return !has(flags, f) }):
-		return false
-	case m.RefspecForce && !slices.ContainsFunc(rest, func(w string) bool { return len(w) > 1 && w[0] == '+' }):
-		return false
-	case m.Glob != "" && !glob(m.Glob, strings.Join(argv, " ")):
-		return false
+func fits(m events.Match, c command, strict bool) truth {
+	t := yes
+	if len(m.Argv) > 0 {
+		t = min(t, words(m.Argv, c.argv, strict))
 	}
-	return true
+	if t > no && len(m.FlagsAny) > 0 {
+		t = min(t, anyFlag(c, m.FlagsAny, strict))
+	}
+	for _, alternatives := range m.FlagsAll {
+		t = min(t, has(c, alternatives, strict))
+	}
+	if t > no && m.RefspecForce {
+		t = min(t, forced(c, strict))
+	}
+	if t > no && m.Glob != "" {
+		t = min(t, whole(m.Glob, c, strict))
+	}
+	return t
 }
 
-// plain takes the path off the command's name and git's global options off its front, so that "/usr/bin/git -C x
-// push" reads as "git push".
-func plain(argv []string) []string {
-	if len(argv) == 0 {
-		return argv
+func anyFlag(c command, flags []string, strict bool) truth {
+	t := no
+	for _, alternatives := range flags {
+		t = max(t, has(c, alternatives, strict))
 	}
-	out := append([]string{path.Base(argv[0])}, argv[1:]...)
-	if out[0] != "git" {
-		return out
-	}
-	i := 1
-	for i < len(out) && strings.HasPrefix(out[i], "-") {
-		switch out[i] {
-		case "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env":
-			i++
-		}
-		i++
-	}
-	if i >= len(out) {
-		return out[:1]
-	}
-	return append(out[:1:1], out[i:]...)
+	return t
 }
 
-// split tells flags from other words. Clustered short flags are taken apart, values after = are cut off.
-func split(argv []string) (flags, rest []string) {
-	for i, w := range argv {
+// forced looks for a "+ref" among the words.
+func forced(c command, strict bool) truth {
+	t := no
+	for _, w := range c.argv[1:] {
 		switch {
-		case i == 0:
-		case w == "--":
-			return flags, append(rest, argv[i+1:]...)
-		case strings.HasPrefix(w, "--") && len(w) > 2:
-			name, _, _ := strings.Cut(w, "=")
-			flags = append(flags, name)
-		case strings.HasPrefix(w, "-") && len(w) > 1:
-			flags = append(flags, w)
-			for _, c := range w[1:] {
-				flags = append(flags, "-"+string(c))
-			}
-		default:
-			rest = append(rest, w)
+		case len(w) > 1 && w[0] == '+':
+			return yes
+		case !strict && w != "" && (w[0] == Unknown[0] || many(w)):
+			t = maybe
 		}
 	}
-	return flags, rest
+	return t
 }
 
-// has reports whether one of the alternatives "-r|-R|--recursive" is present. A long option may be shortened, as the
-// programs themselves allow; so "--forc" counts as "--force" but "--force-with-lease" does not.
-func has(flags []string, alternatives string) bool {
-	for _, want := range strings.Split(alternatives, "|") {
-		for _, f := range flags {
-			if f == want || strings.HasPrefix(want, "--") && len(f) > 4 && strings.HasPrefix(want, f) {
-				return true
-			}
+// has reports whether one of the alternatives "-r|-R|--recursive" is among the flags of a command.
+func has(c command, alternatives string, strict bool) truth {
+	t := no
+	for want := range strings.SplitSeq(alternatives, "|") {
+		t = max(t, hasOne(c, want, strict))
+	}
+	return t
+}
+
+func hasOne(c command, want string, strict bool) truth {
+	if slices.Contains(c.flags, want) || len(want) == 2 && strings.Contains(c.letters, want[1:]) {
+		return yes
+	}
+	if strict {
+		return no
+	}
+	t := no
+	if c.open || len(want) == 2 && strings.Contains(c.letters, Unknown) {
+		t = maybe
+	}
+	for _, f := range c.flags {
+		before, _, unknown := strings.Cut(f, Unknown)
+		long := strings.HasPrefix(want, "--")
+		switch {
+		case long && !unknown && len(f) > 2 && strings.HasPrefix(want, f):
+			return yes // programs take a long option shortened
+		case unknown && len(want) > 2 && (strings.HasPrefix(want, before) || strings.HasPrefix(before, want)):
+			t = maybe
 		}
 	}
-	return false
-}
-
-// words matches a pattern of words against a command: a word may be a glob, "**" stands for any number of words.
-func words(pattern, argv []string) bool {
-	if len(pattern) == 0 {
-		return len(argv) == 0
-	}
-	if pattern[0] == "**" {
-		for i := range len(argv) + 1 {
-			if words(pattern[1:], argv[i:]) {
-				return true
-			}
-		}
-		return false
-	}
-	if len(argv) == 0 {
-		return false
-	}
-	return glob(pattern[0], argv[0]) && words(pattern[1:], argv[1:])
-}
-
-// glob is path.Match in which * also matches slashes. A pattern that can not be read matches: closed by default.
-func glob(pattern, s string) bool {
-	ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(s, "/", "\x00"))
-	return ok || err != nil
+	return t
 }

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/backends"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/client"
+)
+
+// finding is one line of the doctor.
+type finding struct {
+	What  string `json:"what"`
+	OK    bool   `json:"ok"`
+	State string `json:"state"`
+	// Hint says what to do where it is not ok.
+	Hint string `json:"hint,omitempty"`
+}
+
+func (a *app) doctorCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Say what this machine and the station have, and what is missing",
+		Example: "  inspan doctor\n  inspan doctor --json", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), 30*time.Second)
+			defer cancel()
+			found := append(machine(ctx), a.stationFindings(ctx)...)
+			if a.json {
+				return a.printJSON(found)
+			}
+			p := a.paint()
+			for _, f := range found {
+				mark := p.green("ok  ")
+				if !f.OK {
+					mark = p.yellow("miss")
+				}
+				fmt.Fprintf(a.out, "%s  %-18s %s\n", mark, f.What, f.State)
+				if f.Hint != "" && !f.OK {
+					fmt.Fprintf(a.out, "      %-18s %s\n", "", p.dim(f.Hint))
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func machine(ctx context.Context) []finding {
+	found := []finding{{What: "inspan", OK: true, State: service.Version() + ", " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}}
+	for _, p := range []struct{ name, arg, hint string }{
+		{"git", "--version", "the git tools and the demo need it: install git"},
+		{"bash", "--version", "the tool bash needs it: install bash"},
+		{"go", "version", "agents that write Go need it"},
+	} {
+		out, err := exec.CommandContext(ctx, p.name, p.arg).Output()
+		first, _, _ := strings.Cut(string(out), "\n")
+		found = append(found, finding{What: p.name, OK: err == nil, State: or(first, "not found"), Hint: p.hint})
+	}
+	set := backends.Local("")
+	for _, mode := range []sandbox.Mode{sandbox.Bwrap, sandbox.Host} {
+		_, err := set.Pick(ctx, mode)
+		f := finding{What: "sandbox " + string(mode), OK: err == nil, State: "works"}
+		if err != nil {
+			f.State, f.Hint = "does not work", err.Error()
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func (a *app) stationFindings(ctx context.Context) []finding {
+	c, err := a.connect(ctx)
+	if err != nil {
+		return []finding{{What: "station", State: "not reachable at " + a.server, Hint: "inspan up --store .inspan"}}
+	}
+	defer c.Close()
+	h, err := c.Health(ctx)
+	if err != nil {
+		return []finding{{What: "station", State: "no answer", Hint: err.Error()}}
+	}
+	found := []finding{{What: "station", OK: true, State: c.Station() + " at " + a.server + ", nats-server " + h.ServerVersion},
+		{What: "durability", OK: h.SyncAlways, State: h.Durability, Hint: "an outsider is not told; the services log it at start and record it in each run"}}
+	for _, role := range topology.Hearing() {
+		n := h.Services[string(role.Role)]
+		found = append(found, finding{What: string(role.Role), OK: n > 0, State: fmt.Sprintf("%d running", n), Hint: "start one: its work waits until then"})
+	}
+	return append(found, agentFindings(ctx, c)...)
+}
+
+func agentFindings(ctx context.Context, c *client.Client) []finding {
+	agents, err := c.Agents(ctx)
+	if err != nil {
+		return []finding{{What: "agents", State: "unknown", Hint: err.Error()}}
+	}
+	var names []string
+	for _, g := range agents {
+		names = append(names, g.Name+" ("+g.Model+")")
+	}
+	return []finding{{What: "agents", OK: len(names) > 0, State: or(strings.Join(names, ", "), "none"), Hint: "start the station with --agents DIR"}}
+}

@@ -1,0 +1,40 @@
+package jet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// pingWait is how long answers of services are gathered: those that are there answer within it.
+const pingWait = 300 * time.Millisecond
+
+// Ping returns the answers of all micro services, as JSON.
+func (c *Conn) Ping(ctx context.Context) ([][]byte, error) {
+	arrived := make(chan *nats.Msg, 1024) // more services than one station has
+	inbox := c.nc.NewInbox()
+	sub, err := c.nc.ChanSubscribe(inbox, arrived)
+	if err != nil {
+		return nil, fmt.Errorf("ping services: %w", err)
+	}
+	defer sub.Unsubscribe() //nolint:errcheck // it fails only on a closed connection, where it is gone anyway
+	if err := c.nc.PublishRequest("$SRV.PING", inbox, nil); err != nil {
+		return nil, fmt.Errorf("ping services: %w", err)
+	}
+	until := time.After(pingWait)
+	var answers [][]byte
+	for {
+		select {
+		case m := <-arrived:
+			if len(m.Data) > 0 {
+				answers = append(answers, m.Data)
+			}
+		case <-until:
+			return answers, nil
+		case <-ctx.Done():
+			return answers, context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package shell
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/inspan/inspan/internal/core/guard"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// command records a command and looks inside if it runs another.
+func (r *reader) command(argv []string, in input, s scope) {
+	if len(argv) == 0 || !r.room(s) {
+		return
+	}
+	if !known(argv[0]) {
+		r.record(argv)
+		r.doubt("the name of a command is only known when it runs")
+		return
+	}
+	name := argv[0]
+	if name != "" {
+		name = path.Base(name)
+	}
+	if strings.Contains(argv[0], "/") {
+		r.ranFile(argv[0])
+	}
+	if !r.record(append([]string{name}, argv[1:]...)) {
+		return
+	}
+	if body, ok := r.aliases[argv[0]]; ok {
+		r.alias(body, argv, in, s)
+	}
+	r.inside(name, argv, in, s)
+}
+
+// inside looks for the commands that a command runs.
+func (r *reader) inside(name string, argv []string, in input, s scope) {
+	wrapper, wraps := wrappers[name]
+	switch {
+	case isShell(name):
+		r.shell(name, argv, in, s)
+	case isProgram(name):
+		r.program(name, argv, in)
+	case name == "source" || name == ".":
+		r.source(argv, in, s)
+	case name == "find" || name == "fd" || name == "fdfind":
+		r.find(argv, s)
+	case name == "xargs":
+		r.xargs(argv, s)
+	case name == "git":
+		r.git(argv, in, s)
+	case wraps:
+		r.wrapped(name, wrapper, argv, in, s)
+	case slices.Contains(carriers, name):
+		r.carried(argv, in, s)
+	case name == "tee":
+		for _, w := range argv[1:] {
+			r.written[path.Clean(w)] = true
+		}
+	case name == "curl" || name == "wget":
+		r.download(argv)
+	case name == "hash" && slices.Contains(argv, "-p"), name == "enable" && slices.Contains(argv, "-f"):
+		r.doubt("%s gives a command another meaning", name)
+	}
+	r.texts(name, argv, in, s)
+}
+
+// alias runs the body of an alias with the words that follow its name.
+func (r *reader) alias(body string, argv []string, in input, s scope) {
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(body), "")
+	r.parsed += len(body)
+	if err != nil || !known(body) || r.parsed > maxParsed {
+		r.doubt("the alias %q is only known when it runs", brief(argv[0]))
+		return
+	}
+	if len(file.Stmts) == 1 {
+		if call, ok := file.Stmts[0].Cmd.(*syntax.CallExpr); ok && len(file.Stmts[0].Redirs) == 0 {
+			own, ok := words(call.Args, maxWords-r.words)
+			if ok && len(own) > 0 && own[0] != argv[0] {
+				r.command(append(own, argv[1:]...), in, s.deeper())
+			} else if ok && len(own) > 0 {
+				r.record(append(own, argv[1:]...))
+				r.inside(path.Base(own[0]), append(own, argv[1:]...), in, s.deeper())
+			}
+			return
+		}
+	}
+	r.text(body, s.deeper())
+	if len(argv) > 1 {
+		r.doubt("the alias %q is more than one command", brief(argv[0]))
+	}
+}
+
+// source runs a file in the shell itself.
+func (r *reader) source(argv []string, in input, s scope) {
+	if len(argv) < 2 {
+		return
+	}
+	if isStdin(argv[1]) {
+		r.stdin(argv[0], in, s)
+		return
+	}
+	if !known(argv[1]) {
+		r.doubt("%s runs a file that is only known when it runs", argv[0])
+		return
+	}
+	r.ranFile(argv[1])
+}
+
+// find reads -exec and its kin; fd has its own.
+func (r *reader) find(argv []string, s scope) {
+	starts := []string{"-exec", "-execdir", "-ok", "-okdir"}
+	if path.Base(argv[0]) != "find" {
+		starts = []string{"-x", "-X", "--exec", "--exec-batch"}
+	}
+	for i := 1; i < len(argv); i++ {
+		if !slices.Contains(starts, argv[i]) {
+			continue
+		}
+		end := i + 1
+		for end < len(argv) && argv[end] != ";" && argv[end] != "+" {
+			end++
+		}
+		inner := replace(argv[i+1:end], "{}", guard.Unknown)
+		if end < len(argv) && argv[end] == "+" {
+			inner = replace(argv[i+1:end], "{}", guard.Many)
+		}
+		if path.Base(argv[0]) != "find" {
+			inner = append(inner, guard.Many)
+		}
+		r.command(inner, input{}, s.deeper())
+		i = end
+	}
+}
+
+// replace puts what is only known later in the place of a mark.
+func replace(argv []string, mark, by string) []string {
+	out := make([]string, len(argv))
+	for i, w := range argv {
+		out[i] = strings.ReplaceAll(w, mark, by)
+	}
+	return out
+}
+
+// xargs runs a command with words that it reads.
+func (r *reader) xargs(argv []string, s scope) {
+	o := options{valued: "-I -n -P -L -d -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file --max-chars --eof --process-slot-var"}
+	at := o.end(argv)
+	inner, mark := argv[at:], ""
+	for i, w := range argv[1:at] {
+		switch {
+		case w == "-I" && i+2 < len(argv):
+			mark = argv[i+2]
+		case strings.HasPrefix(w, "-I"):
+			mark = w[2:]
+		case w == "-i" || w == "--replace":
+			mark = "{}"
+		case strings.HasPrefix(w, "-i"):
+			mark = w[2:]
+		case strings.HasPrefix(w, "--replace="):
+			mark = strings.TrimPrefix(w, "--replace=")
+		}
+	}
+	if len(inner) == 0 {
+		return
+	}
+	if mark != "" {
+		inner = replace(inner, mark, guard.Unknown)
+	} else {
+		inner = append(slices.Clone(inner), guard.Many)
+	}
+	r.command(inner, input{}, s.deeper())
+}
+
+// download notes the files that curl and wget write.
+func (r *reader) download(argv []string) {
+	for i, w := range argv[1:] {
+		switch {
+		case (w == "-o" || w == "-O" || w == "--output" || w == "--output-document") && i+2 < len(argv):
+			r.written[path.Clean(argv[i+2])] = true
+		case strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.HasSuffix(w, "o") && i+2 < len(argv):
+			r.written[path.Clean(argv[i+2])] = true
+		case strings.Contains(w, "://"):
+			r.written[path.Base(w)] = true // -O keeps the name
+		}
+	}
+}
+
+// commandVariables hold a command that another program runs; unclearVariables change what the rest of the text means.
+var (
+	commandVariables = []string{"PAGER", "EDITOR", "VISUAL", "BROWSER", "MANPAGER", "LESSOPEN", "PROMPT_COMMAND", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR",
+		"GIT_PAGER", "GIT_SSH_COMMAND", "GIT_SSH", "GIT_ASKPASS", "SSH_ASKPASS", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND"}
+	unclearVariables = []string{"BASH_ENV", "ENV", "LD_PRELOAD", "LD_AUDIT", "SHELLOPTS", "BASHOPTS", "PS4", "GIT_EXEC_PATH", "GIT_CONFIG_COUNT",
+		"GIT_CONFIG_PARAMETERS", "PERL5OPT", "RUBYOPT", "NODE_OPTIONS", "PYTHONSTARTUP"}
+)
+
+// variable looks at what is assigned to a name.
+func (r *reader) variable(name, value string, s scope) {
+	switch {
+	case slices.Contains(commandVariables, name):
+		r.text(value, s.deeper())
+	case slices.Contains(unclearVariables, name), strings.HasPrefix(name, "BASH_FUNC_"), strings.HasPrefix(name, "GIT_CONFIG_KEY_"):
+		r.doubt("the variable %s changes what the commands do", name)
+	}
+}

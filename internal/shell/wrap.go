@@ -1,0 +1,188 @@
+package shell
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/inspan/inspan/internal/core/guard"
+)
+
+// options says how the words between a wrapper and the command it runs are read.
+type options struct {
+	// valued options take the next word.
+	valued string
+	// before counts the words of the wrapper's own that stand before the command.
+	before int
+	// assigns is set where NAME=value may stand before the command.
+	assigns bool
+}
+
+// wrappers run the command that follows their own options.
+var wrappers = map[string]options{
+	"sudo": {valued: "-u -g -h -p -C -r -t -U -D -R -T --user --group --host --prompt --chdir --chroot --close-from", assigns: true},
+	"doas": {valued: "-u -C"}, "env": {valued: "-u -C -S --unset --chdir --split-string", assigns: true},
+	"nohup": {}, "nice": {valued: "-n --adjustment"}, "ionice": {valued: "-c -n -p --class --classdata"},
+	"time": {valued: "-f -o --format --output"}, "gtime": {valued: "-f -o"}, "timeout": {valued: "-k -s --kill-after --signal", before: 1},
+	"gtimeout": {valued: "-k -s", before: 1}, "command": {}, "builtin": {}, "exec": {valued: "-a"}, "stdbuf": {valued: "-i -o -e --input --output --error"},
+	"setsid": {}, "busybox": {}, "toybox": {}, "chroot": {before: 1}, "unbuffer": {}, "unshare": {}, "nsenter": {valued: "-t --target"},
+	"strace": {valued: "-o -e -p -s -E"}, "ltrace": {valued: "-o -e -p"}, "flock": {valued: "-w -E --timeout", before: 1}, "taskset": {before: 1},
+	"chrt": {before: 1}, "setpriv": {}, "prlimit": {}, "gosu": {before: 1}, "su-exec": {before: 1}, "runuser": {valued: "-u -g -c --command"},
+	"valgrind": {}, "catchsegv": {}, "systemd-run": {valued: "-p -u --unit --property"}, "coproc": {}, "noglob": {}, "nocorrect": {},
+	"then": {}, "caffeinate": {valued: "-t -w"}, "dbus-run-session": {}, "xvfb-run": {valued: "-n -s -e"}, "firejail": {}, "bwrap": {}, "fakeroot": {}, "proot": {},
+	"hyperfine": {valued: "-w -r -m -M"}, "entr": {}, "tmux": {}, "screen": {}, "pkexec": {valued: "--user"}, "rlwrap": {}, "torsocks": {}, "proxychains": {},
+}
+
+// carriers run a command that stands somewhere among their words.
+var carriers = []string{"docker", "podman", "nerdctl", "kubectl", "npx", "npm", "pnpm", "yarn", "bunx", "bun", "deno", "poetry", "uv", "uvx", "pipenv", "pipx", "bundle",
+	"nix", "nix-shell", "mise", "asdf", "direnv", "conda", "mamba", "micromamba", "rbenv", "pyenv", "lxc", "vagrant", "make", "just", "cargo", "go", "gdb", "lldb", "perf", "ts-node"}
+
+// end returns where the command begins.
+func (o options) end(argv []string) int {
+	valued, before := strings.Fields(o.valued), o.before
+	for i := 1; i < len(argv); i++ {
+		w := argv[i]
+		name, _, _ := strings.Cut(w, "=")
+		switch {
+		case w == "--":
+			return min(i+1+before, len(argv))
+		case slices.Contains(valued, w):
+			i++
+		case strings.HasPrefix(w, "-"):
+		case o.assigns && name != w && name != "" && !strings.Contains(name, "/"):
+		case before > 0:
+			before--
+		default:
+			return i
+		}
+	}
+	return len(argv)
+}
+
+// wrapped reads the command that a wrapper runs. Where the wrapper has options, a dangerous name among the words is
+// taken for a command as well: an option that is not known here may take a word of its own.
+func (r *reader) wrapped(name string, o options, argv []string, in input, s scope) {
+	at := o.end(argv)
+	for i, w := range argv[1:at] {
+		key, value, assigned := strings.Cut(w, "=")
+		switch {
+		case name == "env" && (w == "-S" || w == "--split-string") && i+2 < len(argv):
+			r.text(strings.Join(argv[i+2:], " "), s.deeper())
+		case name == "env" && strings.HasPrefix(w, "-S"):
+			r.text(strings.Join(append([]string{w[2:]}, argv[i+2:]...), " "), s.deeper())
+		case name == "env" && key == "--split-string" && assigned:
+			r.text(strings.Join(append([]string{value}, argv[i+2:]...), " "), s.deeper())
+		case o.assigns && assigned && !strings.HasPrefix(w, "-"):
+			r.variable(key, value, s.deeper())
+		}
+	}
+	if (name == "command" || name == "exec") && slices.ContainsFunc(argv[1:at], func(w string) bool { return w == "-v" || w == "-V" }) {
+		return // it only says where the command is
+	}
+	if at < len(argv) {
+		if text := argv[at]; strings.ContainsAny(text, " \t\n;|&") && known(text) {
+			r.text(text, s.deeper()) // tmux and its kin take a whole text as one word
+		} else {
+			r.command(argv[at:], in, s.deeper())
+		}
+	}
+	if at > 1 {
+		r.among(argv[:at], argv, in, s)
+	}
+}
+
+// carried reads the commands that stand somewhere among the words.
+func (r *reader) carried(argv []string, in input, s scope) { r.among(argv, argv, in, s) }
+
+// among takes each dangerous name among the words from the second on for a command.
+func (r *reader) among(candidates, argv []string, in input, s scope) {
+	for i := 1; i < len(candidates); i++ {
+		if name := path.Base(argv[i]); dangerous(name) || isShell(name) && i+1 < len(argv) {
+			r.command(argv[i:], in, s.deeper())
+			return
+		}
+	}
+}
+
+// dangerous names are those that the built-in rules are about.
+func dangerous(name string) bool {
+	return strings.HasPrefix(name, "mkfs") || slices.Contains([]string{"git", "rm", "dd", "find", "chmod", "chown", "shutdown", "reboot", "halt",
+		"poweroff", "mke2fs", "mkswap", "wipefs", "shred", "xargs", "sudo", "env", "busybox", "eval"}, name)
+}
+
+// texts reads the words that a command hands to a shell.
+func (r *reader) texts(name string, argv []string, in input, s scope) {
+	switch name {
+	case "eval":
+		rest := argv[1:]
+		if len(rest) > 0 && rest[0] == "--" {
+			rest = rest[1:]
+		}
+		r.text(strings.Join(rest, " "), s.deeper().fed(in.piped))
+	case "watch":
+		at := options{valued: "-n -d --interval"}.end(argv)
+		r.text(strings.Join(argv[at:], " "), s.deeper())
+	case "ssh":
+		at := options{valued: "-i -p -l -o -F -J -L -R -D -b -c -e -m -E -I -O -Q -S -W -w -B", before: 1}.end(argv)
+		r.text(strings.Join(argv[at:], " "), s.deeper())
+	case "trap":
+		if at := (options{}).end(argv); at < len(argv) && argv[at] != "-" {
+			r.text(argv[at], s.deeper())
+		}
+	case "parallel":
+		r.parallel(argv, s)
+	case "su", "script", "flock", "runuser", "nix-shell", "scriptreplay":
+		for _, text := range values(argv, "-c", "--command", "--run") {
+			r.text(text, s.deeper())
+		}
+	case "at", "batch", "crontab":
+		r.doubt("%s runs commands later", name)
+	}
+	for _, text := range values(argv, textOptions[name]...) {
+		r.text(strings.TrimPrefix(text, "exec="), s.deeper())
+	}
+}
+
+// textOptions take a command as their value.
+var textOptions = map[string][]string{
+	"tar": {"--to-command", "--checkpoint-action", "-I", "--use-compress-program", "--rsh-command", "-F", "--info-script"}, "gtar": {"--to-command", "--checkpoint-action"},
+	"rsync": {"-e", "--rsh", "--rsync-path"}, "sort": {"--compress-program"}, "rg": {"--pre"}, "go": {"-exec", "-toolexec"}, "scp": {"-S"},
+	"make": {"--eval"}, "man": {"-P", "--pager"}, "zip": {"-TT", "--unzip-command"},
+}
+
+// values returns the values of options: the next word, what follows =, or what follows a short option at once.
+func values(argv []string, names ...string) []string {
+	var found []string
+	for i := 1; i < len(argv); i++ {
+		for _, name := range names {
+			short := len(name) == 2
+			cluster := short && len(argv[i]) > 2 && argv[i][0] == '-' && argv[i][1] != '-' && strings.HasSuffix(argv[i], name[1:])
+			switch {
+			case (argv[i] == name || cluster) && i+1 < len(argv):
+				found = append(found, argv[i+1])
+			case strings.HasPrefix(argv[i], name+"="):
+				found = append(found, argv[i][len(name)+1:])
+			case short && strings.HasPrefix(argv[i], name) && len(argv[i]) > 2:
+				found = append(found, argv[i][2:])
+			}
+		}
+	}
+	return found
+}
+
+// parallel joins its words to a text; {} is what it reads.
+func (r *reader) parallel(argv []string, s scope) {
+	at := options{valued: "-j -a -I --jobs --arg-file --joblog --results --timeout --delay"}.end(argv)
+	rest := argv[at:]
+	if i := slices.IndexFunc(rest, func(w string) bool { return strings.HasPrefix(w, ":::") }); i >= 0 {
+		rest = rest[:i]
+	}
+	switch {
+	case len(rest) == 0:
+		r.doubt("parallel runs what it reads")
+	case len(rest) == 1 && strings.ContainsAny(rest[0], " ;|&"):
+		r.text(replace(rest, "{}", `"$PARALLEL"`)[0], s.deeper())
+	default:
+		r.command(append(replace(rest, "{}", guard.Unknown), guard.Many), input{}, s.deeper())
+	}
+}

@@ -1,0 +1,186 @@
+package topology
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// overlap reports whether some subject matches both patterns.
+func overlap(a, b string) bool {
+	x, y := strings.Split(a, "."), strings.Split(b, ".")
+	for i := 0; ; i++ {
+		switch {
+		case i == len(x) || i == len(y):
+			return len(x) == len(y)
+		case x[i] == ">" || y[i] == ">":
+			return true
+		case x[i] != y[i] && x[i] != "*" && y[i] != "*":
+			return false
+		}
+	}
+}
+
+// within reports whether every subject of a pattern is one of another.
+func within(inner, outer string) bool {
+	x, y := strings.Split(inner, "."), strings.Split(outer, ".")
+	for i, t := range y {
+		switch {
+		case t == ">":
+			return i < len(x)
+		case i >= len(x) || t != "*" && t != x[i]:
+			return false
+		}
+	}
+	return len(x) == len(y)
+}
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	streams := Streams("s1", Limits{})
+	t.Run("SAFE-5 no subject belongs to two streams, and none of a station to another", func(t *testing.T) {
+		t.Parallel()
+		all := append(slices.Clone(streams), Streams("s2", Limits{})[:4]...)
+		for i, a := range all {
+			for _, b := range all[i+1:] {
+				for _, x := range a.Subjects {
+					for _, y := range b.Subjects {
+						if overlap(x, y) {
+							t.Errorf("%s of %s and %s of %s overlap", x, a.Name, y, b.Name)
+						}
+					}
+				}
+			}
+		}
+	})
+	t.Run("OBS-1 what is republished is no input of any stream", func(t *testing.T) {
+		t.Parallel()
+		for _, st := range streams {
+			if st.RepublishTo == "" {
+				continue
+			}
+			to := strings.ReplaceAll(st.RepublishTo, "{{wildcard(1)}}", "*")
+			if to != events.StreamSubject("s1", "*") {
+				t.Errorf("%s republishes to %s, want %s", st.Name, to, events.StreamSubject("s1", "*"))
+			}
+			for _, other := range streams {
+				if slices.ContainsFunc(other.Subjects, func(s string) bool { return overlap(s, to) }) {
+					t.Errorf("%s takes what %s republishes", other.Name, st.Name)
+				}
+			}
+		}
+	})
+	t.Run("SAFE-5 only TMR has powers, and only services write to it", func(t *testing.T) {
+		t.Parallel()
+		for _, st := range streams {
+			if (st.Rollup || st.TTL || st.Schedules) != (st.Name == Tmr("s1")) {
+				t.Errorf("%s: rollup %v, lifetimes %v, schedules %v", st.Name, st.Rollup, st.TTL, st.Schedules)
+			}
+		}
+		for _, right := range []Right{MayDispatch, MayWatch, MayApprove} {
+			publish, _ := UserPermissions("s1", "anna", right)
+			for _, p := range publish {
+				for _, st := range streams {
+					if st.Name != In("s1") && slices.ContainsFunc(st.Subjects, func(s string) bool { return overlap(s, p) }) {
+						t.Errorf("a user who may %s publishes on %s, which is of %s", right, p, st.Name)
+					}
+				}
+			}
+		}
+	})
+	t.Run("DEPL-2 each word, input and timer is heard where the table says, within its stream and once where it is taken", func(t *testing.T) {
+		t.Parallel()
+		byName := map[string]Stream{}
+		for _, st := range streams {
+			byName[st.Name] = st
+		}
+		taken := map[string][]string{}
+		for _, role := range events.Services() {
+			for _, c := range Consumers("s1", role) {
+				st := byName[c.Stream]
+				for _, f := range c.Filters {
+					if !slices.ContainsFunc(st.Subjects, func(s string) bool { return within(f, s) }) {
+						t.Errorf("%s of %s filters %s, which is not a subject of the stream", c.Name, c.Stream, f)
+					}
+					if st.Retention == KeepToAck && slices.ContainsFunc(taken[st.Name], func(o string) bool { return overlap(o, f) }) {
+						t.Errorf("%s of %s: two consumers take %s", c.Name, c.Stream, f)
+					}
+					taken[st.Name] = append(taken[st.Name], f)
+				}
+				if c.MaxPending < 4*HearsOf(role).Workers {
+					t.Errorf("%s of %s: %d pending for %d workers", c.Name, c.Stream, c.MaxPending, HearsOf(role).Workers)
+				}
+			}
+		}
+		for _, subject := range []string{events.TaskSubject("s1"), events.TaskSubject("s1") + ".p", events.ControlSubject("s1", "r"),
+			events.GateSubject("s1", "r", "g"), events.GateSubject("s1", "r", "g") + ".anna"} {
+			if !slices.ContainsFunc(taken[In("s1")], func(f string) bool { return within(subject, f) }) {
+				t.Errorf("nobody hears %s", subject)
+			}
+		}
+	})
+}
+
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-6 each kind of fact may be published by its author and nobody else", func(t *testing.T) {
+		t.Parallel()
+		for _, w := range events.Vocabulary() {
+			fact := events.FactSubject("s1", "r1", w.Kind)
+			for _, role := range events.Services() {
+				publish, _ := Permissions("s1", role)
+				may := slices.ContainsFunc(publish, func(p string) bool { return within(fact, p) })
+				if may != (w.Author == role) {
+					t.Errorf("%s may say %s: %v", role, w.Kind, may)
+				}
+			}
+		}
+	})
+	t.Run("SAFE-6 nobody but the setup user may change or erase a stream, or create a consumer", func(t *testing.T) {
+		t.Parallel()
+		var all []string
+		for _, role := range events.Services() {
+			publish, _ := Permissions("s1", role)
+			all = append(all, publish...)
+		}
+		publish, _ := UserPermissions("s1", "", MayDispatch, MayWatch, MayApprove)
+		for _, p := range append(all, publish...) {
+			for _, verb := range []string{"STREAM.CREATE.>", "STREAM.UPDATE.>", "STREAM.DELETE.>", "STREAM.PURGE.>", "STREAM.MSG.DELETE.>",
+				"STREAM.SNAPSHOT.>", "STREAM.RESTORE.>", "CONSUMER.CREATE.>", "CONSUMER.DURABLE.>", "CONSUMER.DELETE.>", "SERVER.>"} {
+				if overlap(p, "$JS.API."+verb) {
+					t.Errorf("%s is permitted", p)
+				}
+			}
+		}
+		setup, _ := SetupPermissions("s1")
+		for _, p := range setup {
+			if overlap(p, "$JS.API.STREAM.DELETE.>") || overlap(p, "$JS.API.STREAM.PURGE.>") || overlap(p, "station.>") {
+				t.Errorf("the setup user may %s", p)
+			}
+		}
+	})
+	t.Run("SAFE-6 no inbox is heard by two services, or by users and a service", func(t *testing.T) {
+		t.Parallel()
+		inboxes := []string{"_INBOX.>"}
+		for _, role := range events.Services() {
+			_, subscribe := Permissions("s1", role)
+			for _, s := range subscribe {
+				if strings.HasPrefix(s, "_INBOX") {
+					inboxes = append(inboxes, s)
+				}
+			}
+		}
+		if len(inboxes) != 6 {
+			t.Fatalf("got inboxes %q, want one for each service and one for users", inboxes)
+		}
+		for i, a := range inboxes {
+			for _, b := range inboxes[i+1:] {
+				if overlap(a, b) {
+					t.Errorf("%s and %s overlap", a, b)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,50 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Health is what a station tells anybody who asks.
+type Health struct {
+	ServerVersion string `json:"server_version"`
+	// Durability in words; SyncAlways is true only where the server said so.
+	Durability string `json:"durability"`
+	SyncAlways bool   `json:"sync_always"`
+	// Services counts the running instances by role.
+	Services map[string]int `json:"services"`
+}
+
+// Health asks the server and, through $SRV.PING, the services.
+func (c *Client) Health(ctx context.Context) (Health, error) {
+	d, err := c.conn.Durability(ctx)
+	if err != nil {
+		return Health{}, err
+	}
+	h := Health{ServerVersion: d.ServerVersion, SyncAlways: d.SyncAlways, Services: map[string]int{}}
+	switch {
+	case d.SyncAlways:
+		h.Durability = "sync always"
+	case d.Known:
+		h.Durability = "lazy, syncs every " + d.Interval.String()
+	default:
+		h.Durability = "not told to this user"
+	}
+	answers, err := c.conn.Ping(ctx)
+	if err != nil {
+		return h, fmt.Errorf("ask for services: %w", err)
+	}
+	for _, a := range answers {
+		var s struct {
+			Name string `json:"name"`
+		}
+		if json.Unmarshal(a, &s) == nil {
+			if role, ok := strings.CutPrefix(s.Name, "inspan-"); ok {
+				h.Services[role]++
+			}
+		}
+	}
+	return h, nil
+}
