@@ -1,28 +1,48 @@
 # make help lists the targets.
 GO ?= go
+FUZZTIME ?= 30s
 
-.PHONY: help build check test race demo bench kill fuzz
+.PHONY: help build check fmt test race docs demo bench trace kill fuzz clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## all programs into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
 
-check: ## formatting and vet
-	@test -z "$$(gofmt -l cmd internal pkg services test examples)" || { gofmt -l cmd internal pkg services test examples; exit 1; }
+check: ## formatting, vet, the rules of the house (test/tidy), generated docs up to date
+	@bad=$$(gofmt -l cmd internal pkg services test examples); test -z "$$bad" || { echo "not formatted (make fmt):"; echo "$$bad"; exit 1; }
 	$(GO) vet ./...
+	$(GO) test ./test/tidy
+	$(GO) run ./cmd/docgen -check
+
+fmt: ## format all Go code
+	gofmt -w cmd internal pkg services test examples
 
 test: ## all tests: no network, no Docker, no key
+	$(GO) vet ./...
 	$(GO) test -timeout 10m ./...
 
-race: ## the tests under the race detector
+race: ## slow: the tests under the race detector (needs a C compiler)
 	$(GO) test -race -timeout 20m ./...
 
-demo: ## a real repair behind a real gate, in one process
+docs: ## write the generated docs again: events, subjects, config, cli, schemas, asyncapi
+	$(GO) run ./cmd/docgen
+
+demo: ## a real repair behind a real gate, in one process; MODEL=provider/name for a real model
 	$(GO) run ./cmd/inspan demo $(if $(MODEL),--model $(MODEL))
 
-bench: ## whole stations against the bare floor, both durability modes
+bench: ## slow: whole stations against the bare floor, both durability modes
 	$(GO) run ./test/bench
+
+trace: ## which test proves which requirement; STRICT=1 fails where one is missing
+	$(GO) run ./test/trace $(if $(STRICT),--strict)
 
 kill: ## slow: five services and a server as processes, each killed with -9 in the middle of runs
 	$(GO) test -tags slow -count=1 -v -timeout 15m ./test/kill
+
+fuzz: ## slow: each fuzz test for FUZZTIME (30s)
+	@set -e; for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p; done; done
+
+clean: ## remove what make build made
+	rm -rf bin

@@ -17,7 +17,7 @@ func (s *Station) WatchSubject(subject string, hear func(subject string, data []
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", subject, err)
 	}
-	if err := s.c.flush(context.Background()); err != nil {
+	if err := s.c.subscribed(context.Background(), subject); err != nil {
 		_ = sub.Unsubscribe()
 		return nil, fmt.Errorf("watch %s: %w", subject, err)
 	}

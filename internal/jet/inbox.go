@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -65,6 +66,10 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, he
 			return fmt.Errorf("listen as %s: %w", role, err)
 		}
 		l.pulls = append(l.pulls, p)
+		if err := in.c.subscribed(ctx, p.inbox); errors.Is(err, ErrDenied) {
+			l.unsubscribe()
+			return fmt.Errorf("listen as %s: %w: connect with the inbox prefix of the role", role, err)
+		}
 	}
 	l.run(ctx)
 	l.drain(cancel)

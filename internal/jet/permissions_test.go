@@ -156,6 +156,31 @@ func works(t *testing.T, s *jet.Server, role events.Service) {
 		}
 	}
 	hears(t, s, st, role)
+	hints := make(chan string, 64)
+	stop, err := st.OnEnd(func(runID string) { hints <- runID })
+	if err != nil {
+		t.Fatalf("hear of ends: %v", err)
+	}
+	defer stop()
+	over := make(chan string, 1024)
+	stopOver, err := st.Overhear(func(runID string, _ reactor.Record) { over <- runID })
+	if err != nil {
+		t.Fatalf("overhear: %v", err)
+	}
+	defer stopOver()
+	ended := "e-" + rand16()
+	appendOne(t, seenBy(t, s, "admin", "", "s1").Journal(), ended, events.RunFailed, 0)
+	for await(t, hints, "the hint that a run ended") != ended {
+	}
+	for await(t, over, "the fact") != ended {
+	}
+	if _, err := st.Watch(within(t), "*", true, func(jet.Seen) {}); !errors.Is(err, jet.ErrDenied) {
+		t.Errorf("watch what is live: got %v, want ErrDenied", err)
+	}
+	plain := seenBy(t, s, string(role), "", "s1")
+	if err := plain.Inbox().Listen(within(t), role, 1, nil); !errors.Is(err, jet.ErrDenied) {
+		t.Errorf("listen without the inbox of the role: got %v, want ErrDenied", err)
+	}
 }
 
 // hears has a role hear one message that an admin sees to.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -154,4 +155,16 @@ func (c *Conn) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
 	return c.nc.FlushWithContext(ctx)
+}
+
+// subscribed waits until the server knows of a subscription. It returns ErrDenied where the user may not hear the
+// subject: the server says so on the side and nothing would ever come.
+func (c *Conn) subscribed(ctx context.Context, subject string) error {
+	if err := c.flush(ctx); err != nil {
+		return err
+	}
+	if err := c.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `Subscription to "`+subject+`"`) {
+		return fmt.Errorf("%w: subscribe to %s", ErrDenied, subject)
+	}
+	return nil
 }

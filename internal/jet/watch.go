@@ -47,10 +47,10 @@ func (s *Station) Watch(ctx context.Context, run string, withLive bool, see func
 			return nil, fmt.Errorf("watch %s: %w", subject, err)
 		}
 		w.subs = append(w.subs, sub)
-	}
-	if err := s.c.flush(ctx); err != nil {
-		w.stop()
-		return nil, fmt.Errorf("watch %s: %w", subjects[0], err)
+		if err := s.c.subscribed(ctx, subject); err != nil {
+			w.stop()
+			return nil, fmt.Errorf("watch %s: %w", subject, err)
+		}
 	}
 	release := context.AfterFunc(ctx, w.stop)
 	return func() { release(); w.stop() }, nil

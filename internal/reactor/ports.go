@@ -18,7 +18,7 @@ type Message interface {
 	Time() time.Time
 	// Deliveries counts from 1.
 	Deliveries() uint64
-	// Ack ends the message for good and returns once the server has taken note, or with an error.
+	// Ack ends the message for good. It returns once the word is on its way: one that is lost only leads to another look.
 	Ack(ctx context.Context) error
 	// Nak asks for it again after a delay.
 	Nak(delay time.Duration) error

@@ -162,6 +162,10 @@ func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Le
 	p := h.ports
 	switch role {
 	case events.Planner:
+		// Outsiders can not ask the server; they find it here (inspan doctor).
+		if err := p.Config.Put(ctx, "durability", []byte(p.Durability)); err != nil {
+			return nil, fmt.Errorf("record the durability: %w", err)
+		}
 		return planner.New(planner.Config{Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
 			Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability})
 	case events.Gatekeeper:

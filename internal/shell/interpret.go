@@ -69,7 +69,7 @@ func (r *reader) stdin(name string, in input, s scope) {
 // programs are interpreters of other languages, with the options that take a program's text.
 var programs = map[string]string{
 	"python": "c", "python2": "c", "python3": "c", "pypy": "c", "pypy3": "c", "perl": "eE", "ruby": "e", "node": "ep", "nodejs": "ep", "deno": "", "bun": "e",
-	"php": "rBRE", "lua": "e", "luajit": "e", "awk": "", "gawk": "e", "mawk": "", "nawk": "", "tclsh": "", "osascript": "e", "Rscript": "e", "pwsh": "c",
+	"php": "rBRE", "lua": "e", "luajit": "e", "awk": "", "gawk": "e", "mawk": "", "nawk": "", "tclsh": "", "osascript": "e", "Rscript": "e", "pwsh": "cC",
 	"sed": "e", "gsed": "e", "vim": "c", "vi": "c", "nvim": "c", "ex": "c", "ed": "", "emacs": "", "sqlite3": "",
 }
 
@@ -92,9 +92,10 @@ func language(name string) string {
 var (
 	tells = regexp.MustCompile("(?i)system|exec|popen|subprocess|spawn|child_process|rmtree|unlink|rmsync|rmdir|removedirs|os\\.remove|fs\\.rm|\\beval\\b|__import__|importlib|" +
 		"getattr|base64|b64decode|fromcharcode|compile|\\bfork\\b|shutil|deno\\.command|\\bqx\\b|`|remove-item|file_delete|io\\.open3|shell-command|do shell script")
-	awkTells = regexp.MustCompile(`system\s*\(|\|\s*"|"\s*\||\|&|getline|@load`)
-	sedTells = regexp.MustCompile(`(^|[;{\n])\s*([0-9,$~+]+|/[^/\n]*/)?\s*!?\s*e(\s|$)|[/|,#@!][gpiImM0-9]*e[gpiImM0-9]*\s*(;|$|\})`)
-	edTells  = regexp.MustCompile(`!|system|\.shell|shell`)
+	awkTells  = regexp.MustCompile(`system\s*\(|\|\s*"|"\s*\||\|&|getline|@load`)
+	sedTells  = regexp.MustCompile(`(^|[;{\n])\s*([0-9,$~+]+|/[^/\n]*/)?\s*!?\s*(e(\s|$)|s[/|,#@!].*[/|,#@!][gpiImM0-9]*e[gpiImM0-9]*\s*(;|$|\}))`)
+	lispTells = regexp.MustCompile(`shell|process|delete`)
+	edTells   = regexp.MustCompile(`!|system|\.shell|shell`)
 )
 
 // program reads the text of an interpreter that is no shell.
@@ -109,7 +110,7 @@ func (r *reader) program(name string, argv []string, in input) {
 	case "vim", "vi", "nvim", "ex", "ed", "sqlite3":
 		tell = edTells
 	case "emacs":
-		tell = regexp.MustCompile(`shell|process|delete`)
+		tell = lispTells
 	}
 	inline, script := inlineText(argv, programs[lang])
 	first := strings.HasSuffix(lang, "awk") || strings.HasSuffix(lang, "sed") || lang == "sqlite3" || lang == "emacs" || lang == "deno"

@@ -40,6 +40,8 @@ const (
 	maxWords = 1 << 16
 	// maxParsed is the most bytes that are parsed for one text, the texts within it included.
 	maxParsed = 4 * MaxText
+	// maxFunctions is the most functions that a text may define.
+	maxFunctions = 100
 )
 
 // Parse takes a shell text apart, read as bash reads it. The time it takes is bounded by the limits.
@@ -65,6 +67,8 @@ type reader struct {
 	unclear  string
 	words    int
 	parsed   int
+	// functions that were met.
+	functions int
 	// aliases of the shell and of git that the text itself defines.
 	aliases, gitAliases map[string]string
 	// written files and ran scripts, by their shortest path.
@@ -153,7 +157,7 @@ func (r *reader) walk(node syntax.Node, s scope) {
 			r.walk(n.Stmt, s.fed(true))
 			return false
 		case *syntax.DeclClause:
-			r.declare(n)
+			r.declare(n, s)
 		}
 		return true
 	})
@@ -209,6 +213,10 @@ func (r *reader) redirects(all []*syntax.Redirect, s scope) input {
 			if d.Op == syntax.DplOut && (target == "-" || strings.Trim(target, "0123456789") == "") {
 				continue
 			}
+			if target == "" || strings.HasPrefix(target, guard.Unknown) {
+				continue // nothing is known of it that a rule could be about
+			}
+			target = strings.ReplaceAll(target, guard.Many, guard.Unknown) // a redirection has one word
 			r.record([]string{">", target})
 			r.written[path.Clean(target)] = true
 		}
@@ -238,6 +246,10 @@ func (r *reader) function(f *syntax.FuncDecl) {
 	if f.Name == nil {
 		return
 	}
+	if r.functions++; r.functions > maxFunctions {
+		r.doubt("it has more than %d functions", maxFunctions)
+		return
+	}
 	syntax.Walk(f.Body, func(n syntax.Node) bool {
 		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 && literal(call.Args[0]) == f.Name.Value {
 			r.doubt("the function %q calls itself", brief(f.Name.Value))
@@ -263,20 +275,20 @@ func (r *reader) findAliases(file *syntax.File) {
 }
 
 // declare reads export, declare and their kin.
-func (r *reader) declare(d *syntax.DeclClause) {
+func (r *reader) declare(d *syntax.DeclClause, s scope) {
 	argv := []string{d.Variant.Value}
 	for _, a := range d.Args {
 		if a.Name == nil && a.Value != nil {
 			argv = append(argv, literal(a.Value))
 			continue
 		}
-		argv = append(argv, r.assign(a))
+		argv = append(argv, r.assign(a, s))
 	}
 	r.record(argv)
 }
 
 // assign reads one assignment and returns it as a word.
-func (r *reader) assign(a *syntax.Assign) string {
+func (r *reader) assign(a *syntax.Assign, s scope) string {
 	if a.Name == nil {
 		return guard.Many
 	}
@@ -289,14 +301,14 @@ func (r *reader) assign(a *syntax.Assign) string {
 	case a.Value != nil:
 		value = strings.ReplaceAll(literal(a.Value), guard.Many, guard.Unknown)
 	}
-	r.variable(a.Name.Value, value, scope{depth: 1})
+	r.variable(a.Name.Value, value, s)
 	return a.Name.Value + "=" + value
 }
 
 // call reads one simple command of the text.
 func (r *reader) call(c *syntax.CallExpr, in input, s scope) {
 	for _, a := range c.Assigns {
-		r.assign(a)
+		r.assign(a, s)
 	}
 	argv, ok := words(c.Args, maxWords-r.words)
 	if !ok {

@@ -28,14 +28,14 @@ var wrappers = map[string]options{
 	"setsid": {}, "busybox": {}, "toybox": {}, "chroot": {before: 1}, "unbuffer": {}, "unshare": {}, "nsenter": {valued: "-t --target"},
 	"strace": {valued: "-o -e -p -s -E"}, "ltrace": {valued: "-o -e -p"}, "flock": {valued: "-w -E --timeout", before: 1}, "taskset": {before: 1},
 	"chrt": {before: 1}, "setpriv": {}, "prlimit": {}, "gosu": {before: 1}, "su-exec": {before: 1}, "runuser": {valued: "-u -g -c --command"},
-	"valgrind": {}, "catchsegv": {}, "systemd-run": {valued: "-p -u --unit --property"}, "coproc": {}, "noglob": {}, "nocorrect": {},
-	"then": {}, "caffeinate": {valued: "-t -w"}, "dbus-run-session": {}, "xvfb-run": {valued: "-n -s -e"}, "firejail": {}, "bwrap": {}, "fakeroot": {}, "proot": {},
-	"hyperfine": {valued: "-w -r -m -M"}, "entr": {}, "tmux": {}, "screen": {}, "pkexec": {valued: "--user"}, "rlwrap": {}, "torsocks": {}, "proxychains": {},
+	"valgrind": {}, "catchsegv": {}, "systemd-run": {valued: "-p -u --unit --property"}, "noglob": {}, "nocorrect": {},
+	"caffeinate": {valued: "-t -w"}, "dbus-run-session": {}, "xvfb-run": {valued: "-n -s -e"}, "firejail": {}, "bwrap": {}, "fakeroot": {}, "proot": {},
+	"entr": {}, "pkexec": {valued: "--user"}, "rlwrap": {}, "torsocks": {}, "proxychains": {},
 }
 
 // carriers run a command that stands somewhere among their words.
 var carriers = []string{"docker", "podman", "nerdctl", "kubectl", "npx", "npm", "pnpm", "yarn", "bunx", "bun", "deno", "poetry", "uv", "uvx", "pipenv", "pipx", "bundle",
-	"nix", "nix-shell", "mise", "asdf", "direnv", "conda", "mamba", "micromamba", "rbenv", "pyenv", "lxc", "vagrant", "make", "just", "cargo", "go", "gdb", "lldb", "perf", "ts-node"}
+	"nix", "nix-shell", "mise", "asdf", "direnv", "conda", "mamba", "micromamba", "rbenv", "pyenv", "lxc", "vagrant", "make", "just", "cargo", "go", "gdb", "lldb", "perf", "ts-node", "tmux", "screen", "hyperfine"}
 
 // end returns where the command begins.
 func (o options) end(argv []string) int {
@@ -79,27 +79,20 @@ func (r *reader) wrapped(name string, o options, argv []string, in input, s scop
 	if (name == "command" || name == "exec") && slices.ContainsFunc(argv[1:at], func(w string) bool { return w == "-v" || w == "-V" }) {
 		return // it only says where the command is
 	}
-	if at < len(argv) {
-		if text := argv[at]; strings.ContainsAny(text, " \t\n;|&") && known(text) {
-			r.text(text, s.deeper()) // tmux and its kin take a whole text as one word
-		} else {
-			r.command(argv[at:], in, s.deeper())
-		}
-	}
-	if at > 1 {
-		r.among(argv[:at], argv, in, s)
+	r.command(argv[at:], in, s.deeper())
+	if slices.ContainsFunc(argv[1:at], func(w string) bool { return strings.HasPrefix(w, "-") }) {
+		r.among(argv, at, in, s)
 	}
 }
 
 // carried reads the commands that stand somewhere among the words.
-func (r *reader) carried(argv []string, in input, s scope) { r.among(argv, argv, in, s) }
+func (r *reader) carried(argv []string, in input, s scope) { r.among(argv, 0, in, s) }
 
-// among takes each dangerous name among the words from the second on for a command.
-func (r *reader) among(candidates, argv []string, in input, s scope) {
-	for i := 1; i < len(candidates); i++ {
-		if name := path.Base(argv[i]); dangerous(name) || isShell(name) && i+1 < len(argv) {
+// among takes each dangerous name among the words for a command, but not the one that is known to be one.
+func (r *reader) among(argv []string, done int, in input, s scope) {
+	for i := 1; i < len(argv) && r.room(s); i++ {
+		if name := path.Base(argv[i]); i != done && (dangerous(name) || isShell(name) && i+1 < len(argv)) {
 			r.command(argv[i:], in, s.deeper())
-			return
 		}
 	}
 }
@@ -134,6 +127,12 @@ func (r *reader) texts(name string, argv []string, in input, s scope) {
 	case "su", "script", "flock", "runuser", "nix-shell", "scriptreplay":
 		for _, text := range values(argv, "-c", "--command", "--run") {
 			r.text(text, s.deeper())
+		}
+	case "tmux", "screen", "hyperfine", "entr", "concurrently":
+		for _, w := range argv[1:] {
+			if strings.ContainsAny(w, " ;|&") && known(w) {
+				r.text(w, s.deeper()) // they take a whole text as one word
+			}
 		}
 	case "at", "batch", "crontab":
 		r.doubt("%s runs commands later", name)

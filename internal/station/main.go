@@ -15,6 +15,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -73,7 +74,7 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 		monitors = []string{cfg.NATSMonitor}
 	}
 	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser, Password: cfg.NATSPassword,
-		Name: "inspan-" + string(role), Monitors: monitors, DrainGrace: cfg.Drain, Log: log})
+		Name: "inspan-" + string(role), InboxPrefix: topology.InboxPrefix(cfg.Station, role), Monitors: monitors, DrainGrace: cfg.Drain, Log: log})
 	if err != nil {
 		return err
 	}

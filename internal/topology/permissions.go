@@ -55,7 +55,8 @@ func Permissions(station string, role events.Service) (publish, subscribe []stri
 	publish = append(publish, "$KV."+LeaseBucket+"."+station+".>", "$KV."+StateBucket+"."+station+".>")
 
 	name := "inspan-" + string(role)
-	subscribe = []string{InboxPrefix(station, role) + ".>", s + "run.*.stream", "inspan." + string(role) + ".status"}
+	subscribe = []string{InboxPrefix(station, role) + ".>", s + "run.*.stream", "inspan." + string(role) + ".status",
+		events.KindFacts(station, events.RunCompleted), events.KindFacts(station, events.RunFailed)} // hints to end work
 	for _, verb := range []string{"PING", "INFO", "STATS"} {
 		subscribe = append(subscribe, "$SRV."+verb, "$SRV."+verb+"."+name, "$SRV."+verb+"."+name+".*")
 	}

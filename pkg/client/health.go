@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/inspan/inspan/internal/topology"
 )
 
 // Health is what a station tells anybody who asks.
@@ -30,7 +32,11 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	case d.Known:
 		h.Durability = "lazy, syncs every " + d.Interval.String()
 	default:
-		h.Durability = "not told to this user"
+		h.Durability = "unknown"
+		if b, err := c.st.Shelf(topology.ConfigBucket).Get(ctx, "durability"); err == nil {
+			// What the services found at start, as only they are told.
+			h.Durability, h.SyncAlways = string(b), strings.HasPrefix(string(b), "sync always")
+		}
 	}
 	answers, err := c.conn.Ping(ctx)
 	if err != nil {

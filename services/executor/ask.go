@@ -16,6 +16,9 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
+// maxAsk bounds one model request: a stream that falls silent must not hold a worker for ever.
+const maxAsk = 10 * time.Minute
+
 // live is what is published as it comes, on the run's live subject; it is never stored.
 type live struct {
 	Event   string `json:"event"`
@@ -47,13 +50,18 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task) (turn.Answe
 		return turn.Answer{}, err
 	}
 	begin, number := time.Now(), s.Turns().Len()+1
-	answer, err := model.Ask(ctx, req, func(d llm.Delta) {
+	limited, cancel := context.WithTimeout(ctx, maxAsk)
+	defer cancel()
+	answer, err := model.Ask(limited, req, func(d llm.Delta) {
 		if d.Thinking != "" {
 			r.live(s.HarnessID, live{Event: "thinking", Step: task.Step.ID, Turn: number, Content: d.Thinking})
 		} else if d.Text != "" {
 			r.live(s.HarnessID, live{Event: "token", Step: task.Step.ID, Turn: number, Content: d.Text})
 		}
 	})
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		return turn.Answer{}, &llm.Error{Class: llm.Transient, Err: fmt.Errorf("no whole answer within %s", maxAsk)}
+	}
 	if err != nil {
 		return turn.Answer{}, err
 	}

@@ -176,17 +176,39 @@ func (r *Role) write(ctx context.Context, runID, checkpoint string) error {
 			}
 		}
 	}
-	info := run.InfoOf(s)
-	if s.Status.Ended() {
-		if info.Archive, err = r.archive(ctx, s); err != nil {
+	return r.row(ctx, s)
+}
+
+// maxRewrites bounds how often a row is written again because the run moved on meanwhile.
+const maxRewrites = 8
+
+// row writes a run's row of the index. Another replica may have written a newer one before: so the log is asked after
+// the write, and the row is written again if people would see something else in it.
+func (r *Role) row(ctx context.Context, s run.State) (err error) {
+	for range maxRewrites {
+		info := run.InfoOf(s)
+		if s.Status.Ended() {
+			if info.Archive, err = r.archive(ctx, s); err != nil {
+				return err
+			}
+		}
+		row, err := json.Marshal(info)
+		if err != nil {
+			return fmt.Errorf("encode row of %s: %w", s.HarnessID, err)
+		}
+		if err := r.cfg.Shelf.Put(ctx, InfoKey(s.HarnessID), row); err != nil {
 			return err
 		}
+		now, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID)
+		if err != nil {
+			return err
+		}
+		if now.Status == s.Status && len(now.Waiting()) == len(s.Waiting()) {
+			return nil
+		}
+		s = now
 	}
-	row, err := json.Marshal(info)
-	if err != nil {
-		return fmt.Errorf("encode row of %s: %w", runID, err)
-	}
-	return r.cfg.Shelf.Put(ctx, InfoKey(runID), row)
+	return nil // it moves faster than it can be written; its next fact brings the next row
 }
 
 // wantsSnapshot decides and remembers.

@@ -103,7 +103,7 @@ func (s Set) best(a Action) Verdict {
 	}
 	v, from := Verdict{Action: Allow}, -1
 	for _, e := range s.entries {
-		next := answer(e.Rule, holds(e.Rule, a, commands))
+		next := answer(e, holds(e.Rule, a, commands))
 		if next.Action == "" {
 			continue
 		}
@@ -114,15 +114,22 @@ func (s Set) best(a Action) Verdict {
 	return v
 }
 
-// answer is what a rule says that holds as surely as t; the zero Verdict is no answer.
-func answer(r events.Rule, t truth) Verdict {
+// answer is what a rule says that holds as surely as t; the zero Verdict is no answer. Of the built-in rules only
+// those about git, rm and dd speak on suspicion: cp, mv, kill, find and a redirection are everyday commands with
+// variables among their words, and a person who is asked about each would soon say yes to everything.
+func answer(e entry, t truth) Verdict {
+	r := e.Rule
 	switch {
 	case t == yes:
 		return Verdict{Action: r.Action, Rule: r.ID, Reason: r.Reason}
-	case t == maybe && r.Action != Allow:
+	case t == maybe && r.Action != Allow && (e.Layer > 0 || suspects(r)):
 		return Verdict{Action: Ask, Rule: r.ID, Reason: "an argument is only known when it runs; it could be what this rule is about: " + r.Reason}
 	}
 	return Verdict{}
+}
+
+func suspects(r events.Rule) bool {
+	return len(r.Match.Argv) > 0 && slices.Contains([]string{"git", "rm", "dd"}, r.Match.Argv[0])
 }
 
 func rank(action string) int {

@@ -269,10 +269,12 @@ func unknownRun(t *testing.T, j reactor.Journal) {
 func sized(t *testing.T, id string, size int) []byte {
 	t.Helper()
 	small := (&chain{run: id}).next(t, events.RunCreated, 0)
-	b := (&chain{run: id}).next(t, events.RunCreated, size-len(small))
-	// The time in the envelope varies by a few digits.
+	pad := size - len(small)
+	b := (&chain{run: id}).next(t, events.RunCreated, pad)
+	// The time in the envelope varies by a few digits; each correction is on top of the one before.
 	for d := size - len(b); d != 0; d = size - len(b) {
-		b = (&chain{run: id}).next(t, events.RunCreated, size-len(small)+d)
+		pad += d
+		b = (&chain{run: id}).next(t, events.RunCreated, pad)
 	}
 	return b
 }

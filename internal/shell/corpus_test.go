@@ -1,0 +1,73 @@
+package shell_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/internal/shell"
+)
+
+// corpus reads the lines of a file that are no comments; \n in a line is a line's end.
+func corpus(t *testing.T, name string, atLeast int) []string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.SplitSeq(string(b), "\n") {
+		if line != "" && !strings.HasPrefix(line, "# ") {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) < atLeast {
+		t.Fatalf("%s: %d lines, want at least %d", name, len(lines), atLeast)
+	}
+	return lines
+}
+
+func judge(t *testing.T, text string) (guard.Verdict, shell.Result) {
+	t.Helper()
+	set, err := guard.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed := shell.Parse(text)
+	return set.Judge(guard.Action{Tool: "bash", Commands: parsed.Commands, Unclear: parsed.Unclear}), parsed
+}
+
+func TestBypasses(t *testing.T) {
+	t.Parallel()
+	for i, line := range corpus(t, "bypasses.txt", 120) {
+		action, rest, _ := strings.Cut(line, " ")
+		rule, text, _ := strings.Cut(rest, " ")
+		text = strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(text)
+		t.Run(fmt.Sprintf("GUARD-5 GUARD-7 way around %d: %s", i, text), func(t *testing.T) {
+			t.Parallel()
+			got, parsed := judge(t, text)
+			if got.Action != action || rule != "-" && got.Rule != rule {
+				t.Errorf("got %s by %q (%s), want %s by %q\ncommands %q\nunclear %q", got.Action, got.Rule, got.Reason, action, rule, parsed.Commands, parsed.Unclear)
+			}
+			if got.Reason == "" {
+				t.Error("no reason is given")
+			}
+		})
+	}
+}
+
+func TestHarmless(t *testing.T) {
+	t.Parallel()
+	for i, line := range corpus(t, "harmless.txt", 60) {
+		text := strings.ReplaceAll(line, `\n`, "\n")
+		t.Run(fmt.Sprintf("GUARD-5 GUARD-10 harmless %d: %s", i, text), func(t *testing.T) {
+			t.Parallel()
+			if got, parsed := judge(t, text); got.Action != guard.Allow {
+				t.Errorf("got %s by %q (%s)\ncommands %q", got.Action, got.Rule, got.Reason, parsed.Commands)
+			}
+		})
+	}
+}

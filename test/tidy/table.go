@@ -1,0 +1,108 @@
+package tidy
+
+// Room is one row of the import table.
+type Room struct {
+	Name string
+	// Dirs that are the room; "/..." at the end takes the folders below with it. The first room that fits is meant.
+	Dirs []string
+	// May lists the folders of this module that the room may import. Nil means any that no other row keeps for itself.
+	May []string
+	// Not lists folders that it may not import although May allows them.
+	Not []string
+	// NoStd lists packages of the standard library that it may not import, with "/..." for those below.
+	NoStd []string
+	// Pure forbids the clock and goroutines.
+	Pure bool
+	Why  string
+}
+
+// What several rows have in common.
+var (
+	words  = []string{"pkg/events"}
+	memory = []string{"pkg/events", "pkg/run"}
+	above  = []string{"services/...", "internal/service", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "pkg/client", "pkg/harness", "cmd/...", "test/..."}
+	worldy = []string{"context", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "os/signal", "os/user",
+		"net", "net/http", "net/rpc", "io/ioutil", "syscall", "testing/synctest", "database/sql", "plugin"}
+)
+
+// Rooms is the import table: imports point down only. It holds for all files but tests.
+var Rooms = []Room{
+	{Name: "words", Dirs: []string{"pkg/events"}, May: []string{}, NoStd: append([]string{"sync"}, worldy...), Pure: true,
+		Why: "words know nothing of who says them"},
+	{Name: "words as CloudEvents", Dirs: []string{"pkg/events/ce"}, May: words, NoStd: worldy, Pure: true, Why: "a reader of strangers' bytes"},
+	{Name: "memory", Dirs: []string{"pkg/run"}, May: words, NoStd: append([]string{"sync"}, worldy...), Pure: true,
+		Why: "a fold gives the same state everywhere and always"},
+	{Name: "histories for tests", Dirs: []string{"pkg/run/runtest"}, May: memory, Why: "made-up histories"},
+	{Name: "mind", Dirs: []string{"internal/core/..."}, May: []string{"pkg/events", "pkg/run", "internal/core/..."},
+		NoStd: append([]string{"sync", "sync/atomic", "runtime"}, worldy...), Pure: true,
+		Why: "decisions are functions of a state, an input and the time they are given"},
+	{Name: "table", Dirs: []string{"internal/topology"}, May: words, NoStd: worldy, Pure: true, Why: "plain data"},
+	{Name: "loop", Dirs: []string{"internal/reactor"}, May: memory, Why: "it knows ports, not what fills them"},
+	{Name: "exam of journals", Dirs: []string{"internal/reactor/reactortest"}, May: []string{"pkg/...", "internal/reactor", "internal/topology"},
+		Not: []string{"pkg/client", "pkg/harness"}, Why: "the same exam for all journals"},
+	{Name: "port of tools", Dirs: []string{"pkg/tool"}, May: []string{"internal/sandbox"}, Why: "a tool sees its sandbox only"},
+	{Name: "ports", Dirs: []string{"internal/llm", "internal/sandbox"}, May: words, Why: "a port does not know what fills it"},
+	{Name: "roles", Dirs: []string{"services/..."}, Not: append([]string{"internal/jet/...", "internal/mem/...", "internal/sqlite/..."}, above...),
+		Why: "a role sees no NATS, no other role and nothing that wires it"},
+	{Name: "wiring of services", Dirs: []string{"internal/service"},
+		Not: []string{"internal/jet/...", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "cmd/...", "test/..."},
+		Why: "the same wiring for any journal"},
+	{Name: "doors", Dirs: []string{"cmd/...", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "pkg/client", "pkg/harness", "test/...", "examples/..."},
+		Not: []string{"cmd/..."}, Why: "they wire"},
+	{Name: "hands", Dirs: []string{"internal/...", "pkg/..."}, Not: above, Why: "they fill ports and know no role"},
+}
+
+// Door is a module of others and who may import it: one door per dependency.
+type Door struct {
+	// Module is the beginning of the import paths.
+	Module string
+	Dirs   []string
+	// Tests opens it to all test files as well.
+	Tests bool
+}
+
+// Doors holds for tests as well.
+var Doors = []Door{
+	{Module: "github.com/nats-io/", Dirs: []string{"internal/jet/..."}},
+	{Module: "github.com/synadia-io/", Dirs: []string{"internal/jet/..."}},
+	{Module: "github.com/anthropics/anthropic-sdk-go", Dirs: []string{"internal/llm/anthropic"}},
+	{Module: "github.com/openai/openai-go", Dirs: []string{"internal/llm/openai"}},
+	{Module: "google.golang.org/genai", Dirs: []string{"internal/llm/gemini"}},
+	{Module: "github.com/cloudevents/sdk-go", Dirs: []string{"pkg/events/ce"}, Tests: true},
+	{Module: "github.com/google/dotprompt", Dirs: []string{"internal/agentfile"}},
+	{Module: "github.com/mailgun/raymond", Dirs: []string{"internal/agentfile"}},
+	{Module: "github.com/goccy/go-yaml", Dirs: []string{"internal/agentfile", "internal/llm/scripted", "internal/docgen"}, Tests: true},
+	{Module: "github.com/bmatcuk/doublestar", Dirs: []string{"internal/tools"}},
+	{Module: "mvdan.cc/sh", Dirs: []string{"internal/shell"}},
+	{Module: "github.com/santhosh-tekuri/jsonschema", Dirs: []string{"pkg/tool", "internal/docgen"}, Tests: true},
+	{Module: "github.com/invopop/jsonschema", Dirs: []string{"internal/docgen", "internal/tools"}},
+	{Module: "github.com/kelseyhightower/envconfig", Dirs: []string{"internal/service"}},
+	{Module: "github.com/prometheus/client_golang", Dirs: []string{"internal/service"}},
+	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/reactor", "internal/jet", "internal/service", "internal/station", "internal/cli", "internal/demo", "test/bench"}, Tests: true},
+	{Module: "github.com/spf13/", Dirs: []string{"internal/cli", "internal/docgen"}},
+	{Module: "charm.land/", Dirs: []string{"internal/cli/..."}},
+	{Module: "github.com/charmbracelet/", Dirs: []string{"internal/cli/..."}},
+	{Module: "golang.org/x/term", Dirs: []string{"internal/cli"}},
+	{Module: "golang.org/x/sys", Dirs: []string{"internal/sandbox/...", "internal/tools"}, Tests: true},
+	{Module: "pgregory.net/rapid", Dirs: []string{"pkg/run/runtest"}, Tests: true},
+}
+
+// Limits of files and functions, in lines.
+const (
+	MaxFile     = 500
+	MaxFunction = 80
+)
+
+// Exception lets one rule be broken in one place.
+type Exception struct {
+	// Rule is the name of the rule, At the path of a file, or "path name" for a function.
+	Rule, At, Why string
+}
+
+// Exceptions is the only list of them. One that nothing needs is a fault.
+var Exceptions = []Exception{
+	{"door", "services/persister/persister.go", "a snapshot that could not be written is told to nobody else: the run goes on"},
+	{"skip", "internal/reactor/ledger_prop_test.go", "rapid draws another action where there is nothing to hear"},
+	{"skip", "internal/sandbox/sandboxtest/exam.go", "says NOT TESTED with what the machine lacks; the continuous test machine installs bubblewrap"},
+	{"skip", "internal/sandbox/sandboxtest/exec.go", "says NOT TESTED where there is no /proc"},
+}
