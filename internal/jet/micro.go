@@ -11,8 +11,11 @@ import (
 
 // Micro makes a service visible: `nats micro ls` lists it as inspan-{role}, and a request on inspan.{role}.status is
 // answered by one instance with status as JSON, which also goes into the service's statistics. version has the form
-// 1.2.3. stop must be called before the connection is closed.
+// 1.2.3, status may be nil. stop must be called before the connection is closed.
 func (c *Conn) Micro(role events.Service, version string, status func() any) (stop func() error, err error) {
+	if status == nil {
+		status = func() any { return struct{}{} }
+	}
 	srv, err := micro.AddService(c.nc, micro.Config{
 		Name: "inspan-" + string(role), Version: version, Description: "Inspan " + string(role),
 		StatsHandler: func(*micro.Endpoint) any { return status() },
@@ -29,6 +32,11 @@ func (c *Conn) Micro(role events.Service, version string, status func() any) (st
 		_ = r.Respond(b)
 	}), micro.WithEndpointSubject("inspan."+string(role)+".status"))
 	if err != nil {
+		_ = srv.Stop()
+		return nil, fmt.Errorf("service inspan-%s: %w", role, err)
+	}
+	// The server knows of it when Micro returns.
+	if err := c.nc.FlushTimeout(requestWait); err != nil {
 		_ = srv.Stop()
 		return nil, fmt.Errorf("service inspan-%s: %w", role, err)
 	}

@@ -57,6 +57,9 @@ type Host struct {
 	metrics *Metrics
 	tools   *tool.Registry
 	pages   *reactor.Pages
+	mu      sync.Mutex
+	// ledgers of the roles that run, guarded by mu.
+	ledgers map[events.Service]*reactor.Ledger
 	// overhear begins with the first role.
 	overhear func(context.Context) error
 }
@@ -67,13 +70,26 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, pages: reactor.NewPages(0)}
+	h := &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, pages: reactor.NewPages(0), ledgers: map[events.Service]*reactor.Ledger{}}
 	var once sync.Once
 	h.overhear = func(ctx context.Context) (err error) {
 		once.Do(func() { err = h.listen(ctx) })
 		return err
 	}
 	return h, nil
+}
+
+// Status returns what a role tells of itself to whoever asks on the network.
+func (h *Host) Status(role events.Service) func() any {
+	return func() any {
+		h.mu.Lock()
+		l := h.ledgers[role]
+		h.mu.Unlock()
+		if l == nil {
+			return map[string]any{"station": h.cfg.Station, "hearing": false}
+		}
+		return map[string]any{"station": h.cfg.Station, "hearing": true, "ledger": l.Stats(), "durability": h.ports.Durability}
+	}
 }
 
 // listen keeps the cached states of this process up to date for the life of ctx.
@@ -105,6 +121,9 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return fmt.Errorf("start %s: %w", role, err)
 	}
 	h.metrics.Ledger(role, ledger)
+	h.mu.Lock()
+	h.ledgers[role] = ledger
+	h.mu.Unlock()
 	workers := h.cfg.Workers
 	if workers == 0 || role == events.Persister {
 		workers = topology.HearsOf(role).Workers

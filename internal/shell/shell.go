@@ -36,6 +36,8 @@ const (
 	MaxCommands = 1000
 	// MaxDepth is how deep commands within commands are followed.
 	MaxDepth = 8
+	// MaxNesting is how many round brackets may be open at once.
+	MaxNesting = 1000
 	// maxWords is the most words of all commands together, after braces are written out.
 	maxWords = 1 << 16
 	// maxParsed is the most bytes that are parsed for one text, the texts within it included.
@@ -122,6 +124,10 @@ func (r *reader) text(text string, s scope) {
 		r.doubt("it runs a text that is only known when it runs")
 		return
 	}
+	if nested(text) > MaxNesting {
+		r.doubt("it has more than %d brackets open at once", MaxNesting)
+		return
+	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil {
 		r.doubt("it is not a shell text: %s", brief(err.Error()))
@@ -129,6 +135,21 @@ func (r *reader) text(text string, s scope) {
 	}
 	r.findAliases(file)
 	r.walk(file, s)
+}
+
+// nested counts the round brackets that are open at once, quoted or not; deep ones cost the parser dearly.
+func nested(text string) (most int) {
+	open := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(':
+			open++
+			most = max(most, open)
+		case ')':
+			open = max(open-1, 0)
+		}
+	}
+	return most
 }
 
 // walk reads every statement below a node.

@@ -62,6 +62,8 @@ func TestParseLimits(t *testing.T) {
 		{"one command more", strings.Repeat("a;", shell.MaxCommands+1), false},
 		{"the deepest", nested(shell.MaxDepth), true},
 		{"one deeper", nested(shell.MaxDepth + 1), false},
+		{"the most brackets", strings.Repeat("( ", shell.MaxNesting) + "a" + strings.Repeat(" )", shell.MaxNesting), true},
+		{"one bracket more", strings.Repeat("( ", shell.MaxNesting+1) + "a" + strings.Repeat(" )", shell.MaxNesting+1), false},
 		{"braces that explode", "a " + strings.Repeat("{1,2,3,4}", 12), false},
 		{"a range that explodes", "a {1..100000000}", false},
 		{"a zero byte", "a \x00", false},

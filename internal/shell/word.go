@@ -13,6 +13,9 @@ import (
 // words returns the words of a command, braces written out; ok is false where they stand for more than limit.
 func words(args []*syntax.Word, limit int) (argv []string, ok bool) {
 	for i, w := range args {
+		if bracesIn(w) > maxBraces {
+			return argv, false
+		}
 		split := &syntax.Word{Parts: append([]syntax.WordPart(nil), w.Parts...)}
 		if !syntax.SplitBraces(split) {
 			argv = append(argv, named(w, i == 0))
@@ -26,6 +29,18 @@ func words(args []*syntax.Word, limit int) (argv []string, ok bool) {
 		}
 	}
 	return argv, len(argv) <= limit
+}
+
+// maxBraces is the most braces in one word; the work of writing them out grows with the square of it.
+const maxBraces = 64
+
+func bracesIn(w *syntax.Word) (n int) {
+	for _, p := range w.Parts {
+		if lit, ok := p.(*syntax.Lit); ok {
+			n += strings.Count(lit.Value, "{")
+		}
+	}
+	return n
 }
 
 // named is literal, but a command's name with a wildcard is only known when it runs.

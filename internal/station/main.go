@@ -83,7 +83,7 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 	if err != nil {
 		return err
 	}
-	stop, err := conn.Micro(role, service.Version(), nil)
+	stop, err := conn.Micro(role, service.Version(), host.Status(role))
 	if err != nil {
 		return fmt.Errorf("announce %s: %w", role, err)
 	}

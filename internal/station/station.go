@@ -144,7 +144,7 @@ func (s *Station) run(host *service.Host) error {
 	ctx, cancel := context.WithCancel(context.Background()) // ends with Close
 	s.cancel = cancel
 	for _, role := range events.Services() {
-		stop, err := s.conn.Micro(role, service.Version(), nil)
+		stop, err := s.conn.Micro(role, service.Version(), host.Status(role))
 		if err != nil {
 			return fmt.Errorf("announce %s: %w", role, err)
 		}

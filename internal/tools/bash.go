@@ -35,10 +35,13 @@ func (bash) TimeoutFor(input json.RawMessage) time.Duration {
 	if err != nil || a.TimeoutMS <= 0 {
 		return tool.DefaultTimeout
 	}
-	return min(time.Duration(a.TimeoutMS)*time.Millisecond, MaxBashTimeout)
+	return time.Duration(min(a.TimeoutMS, MaxBashTimeout.Milliseconds())) * time.Millisecond
 }
 
 func runBash(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, error) {
+	if strings.ContainsRune(a.Command, 0) {
+		return tool.Result{}, tool.Fail(tool.Invalid, "send the command without it", errors.New("the command holds a NUL"))
+	}
 	return command(ctx, env, []string{"bash", "-c", a.Command}, nil)
 }
 

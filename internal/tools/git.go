@@ -1,10 +1,14 @@
 package tools
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
@@ -27,11 +31,60 @@ type gitArgs struct {
 	Limit  int
 }
 
+// maxFilters is the most filter drivers of a repository.
+const maxFilters = 100
+
+// still keeps git quiet: no pager, no lock, no hook, no monitor, no signature program, no colour, whoever owns the files.
+var still = []string{"git", "--no-pager", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
+	"-c", "core.pager=cat", "-c", "diff.external=", "-c", "log.showSignature=false", "-c", "color.status=false", "-c", "safe.directory=*"}
+
+// closed keeps git from the network and from programs named outside of the repository. No protocol is called "none".
+var closed = []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1", "GIT_EXTERNAL_DIFF=", "GIT_PAGER=cat",
+	"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}
+
 // git runs git so that the configuration of a hostile repository can not start programs and nothing is written.
 func git(ctx context.Context, env tool.Env, args ...string) (tool.Result, error) {
-	safe := []string{"git", "--no-pager", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
-		"-c", "core.pager=cat", "-c", "diff.external=", "-c", "log.showSignature=false", "-c", "safe.directory=*"}
-	return command(ctx, env, append(safe, args...), []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1", "GIT_EXTERNAL_DIFF=", "GIT_PAGER=cat"})
+	filters, err := withoutFilters(ctx, env)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return command(ctx, env, slices.Concat(still, args), slices.Concat(closed, filters))
+}
+
+// withoutFilters is an environment in which each filter driver that the configuration names does nothing. Git has no
+// option for that, and would start them to compare a file. A file behind a filter may so look changed.
+func withoutFilters(ctx context.Context, env tool.Env) ([]string, error) {
+	var out bytes.Buffer
+	exit, err := env.Box.Exec(ctx, sandbox.Cmd{Args: slices.Concat(still, []string{"config", "--null", "--name-only", "--get-regexp", `^filter\.`}),
+		Env: closed, Stdout: &out})
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, tool.Fail(tool.Permanent, "inspan doctor tells what this machine can run", fmt.Errorf("run git: %w", err))
+	case exit.Code != 0:
+		return nil, nil // there is none; what else may be wrong the command itself will say
+	}
+	var drivers []string
+	for key := range strings.SplitSeq(strings.TrimSuffix(out.String(), "\x00"), "\x00") {
+		if end := strings.LastIndexByte(key, '.'); end > len("filter.") {
+			drivers = append(drivers, key[:end])
+		}
+	}
+	slices.Sort(drivers)
+	drivers = slices.Compact(drivers)
+	if len(drivers) > maxFilters {
+		return nil, tool.Fail(tool.Denied, "use bash", fmt.Errorf("the repository's configuration names %d filters, the limit is %d", len(drivers), maxFilters))
+	}
+	var set []string
+	n := 0
+	for _, d := range drivers {
+		for _, kv := range [][2]string{{"clean", ""}, {"smudge", ""}, {"process", ""}, {"required", "false"}} {
+			set = append(set, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s.%s", n, d, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, kv[1]))
+			n++
+		}
+	}
+	return append(set, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n)), nil
 }
 
 func gitStatus(ctx context.Context, _ struct{}, env tool.Env) (tool.Result, error) {

@@ -52,6 +52,9 @@ var errEnough = errors.New("enough")
 
 func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, error) {
 	pattern := path.Clean(a.Pattern)
+	if path.IsAbs(pattern) || pattern == ".." || strings.HasPrefix(pattern, "../") {
+		return fileError("glob", a.Pattern, sandbox.ErrOutside)
+	}
 	if !doublestar.ValidatePattern(pattern) {
 		return failed("glob: %q is not a pattern", a.Pattern), nil
 	}
@@ -62,7 +65,7 @@ func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, erro
 	var found []string
 	err := walk(ctx, env, ".", func(name string, _ fs.DirEntry) error {
 		if doublestar.MatchUnvalidated(pattern, name) {
-			found = append(found, name)
+			found = append(found, oneLine(name))
 		}
 		return nil
 	})
@@ -172,7 +175,7 @@ func (g *grepper) file(name string, d fs.DirEntry) error {
 			if j == i || g.re.MatchString(lines[j]) {
 				mark = ":"
 			}
-			fmt.Fprintf(&g.out, "%s%s%d%s%s\n", name, mark, j+1, mark, clipLine(lines[j]))
+			fmt.Fprintf(&g.out, "%s%s%d%s%s\n", oneLine(name), mark, j+1, mark, clipLine(lines[j]))
 			shown = j
 		}
 	}

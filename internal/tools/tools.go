@@ -126,6 +126,11 @@ func visible(s string) string {
 	return b.String()
 }
 
+// oneLine is visible for a file name, which must not look like two lines.
+func oneLine(name string) string {
+	return strings.NewReplacer("\n", "<U+000A>", "\r", "<U+000D>").Replace(visible(name))
+}
+
 func deceptive(r rune) bool {
 	return r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
@@ -137,7 +142,7 @@ func fileError(what, path string, err error) (tool.Result, error) {
 		return tool.Result{}, tool.Fail(tool.Denied, "use a path inside the workspace", fmt.Errorf("%s %q: %w", what, path, sandbox.ErrOutside))
 	case errors.Is(err, fs.ErrNotExist):
 		return failed("%s: there is no file %q; glob finds files by pattern", what, path), nil
-	case errors.Is(err, sandbox.ErrTooLarge):
+	case errors.Is(err, sandbox.ErrTooLarge), errors.Is(err, sandbox.ErrNotRegular):
 		return failed("%s %q: %v", what, path, err), nil
 	case errors.Is(err, fs.ErrInvalid), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrExist):
 		return failed("%s %q: %v", what, path, err), nil

@@ -5,48 +5,145 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Limits of arguments.
+// Limits of arguments. What is above them is refused before it is parsed.
 const (
-	MaxInput      = 1 << 20
+	// MaxInput is the most bytes.
+	MaxInput = 1 << 20
+	// MaxInputDepth is how deep arrays and objects may stand in each other; the arguments themselves are depth 1.
 	MaxInputDepth = 32
+	// MaxNumber is the most bytes of a number, MaxExponent its largest exponent of ten.
+	MaxNumber   = 64
+	MaxExponent = 308
+	// maxComplaints is the most mistakes told at once.
+	maxComplaints = 8
 )
 
-var schemas sync.Map // placeholder
+// closed refuses a schema's references to anything but itself: no file and no address is ever read for one.
+type closed struct{}
 
-// Check reports how arguments do not fit a tool's schema, as an *Error of class Invalid that the model can act on.
+func (closed) Load(url string) (any, error) {
+	return nil, fmt.Errorf("%q is not part of the schema", url)
+}
+
+// compile makes a checker of a tool's schema.
+func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return nil, err
+	}
+	if object, ok := doc.(map[string]any); !ok || object["type"] != "object" {
+		return nil, errors.New(`want a JSON Schema with "type": "object"`)
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(closed{})
+	if err := c.AddResource("tool.json", doc); err != nil {
+		return nil, err
+	}
+	return c.Compile("tool.json")
+}
+
+// Check reports how arguments do not fit a tool's schema, as an *Error of class Invalid that the model can act on:
+// each mistake with the JSON Pointer of the place.
 func (r *Registry) Check(name string, input json.RawMessage) error {
-	t, ok := r.Get(name)
+	schema, ok := r.schemas[name]
 	if !ok {
-		return Fail(Invalid, "", fmt.Errorf("there is no tool %q", name))
+		return Fail(Invalid, "use one of: "+strings.Join(r.names, ", "), fmt.Errorf("there is no tool %q", name))
 	}
 	if len(input) > MaxInput {
 		return Fail(Invalid, "send less", fmt.Errorf("the arguments have %d bytes, the limit is %d", len(input), MaxInput))
 	}
-	c := jsonschema.NewCompiler()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(t.Spec().Input))
-	if err != nil {
-		return err
-	}
-	if err := c.AddResource("tool.json", doc); err != nil {
-		return err
-	}
-	s, err := c.Compile("tool.json")
-	if err != nil {
-		return err
+	if d := depth(input); d > MaxInputDepth {
+		return Fail(Invalid, "send flatter arguments", fmt.Errorf("the arguments are %d levels deep, the limit is %d", d, MaxInputDepth))
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(input))
 	if err != nil {
-		return Fail(Invalid, "send a JSON object", err)
+		return Fail(Invalid, "send a JSON object", fmt.Errorf("the arguments are not JSON: %w", err))
 	}
-	var ve *jsonschema.ValidationError
-	if err := s.Validate(v); errors.As(err, &ve) {
-		return Fail(Invalid, "mend the arguments and call again", errors.New(strings.ReplaceAll(ve.Error(), "\n", "; ")))
+	if where, ok := hugeNumber("", v); ok {
+		return Fail(Invalid, "send a smaller number", fmt.Errorf("%s: a number may have %d characters and an exponent of %d", place(where), MaxNumber, MaxExponent))
 	}
-	return nil
+	err = schema.Validate(v)
+	if err == nil {
+		return nil
+	}
+	if ve, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		err = errors.New(complaints(ve))
+	}
+	return Fail(Invalid, "mend the arguments and call again", err)
+}
+
+// complaints lists the mistakes that have no finer cause.
+func complaints(ve *jsonschema.ValidationError) string {
+	var list []string
+	for _, u := range ve.BasicOutput().Errors {
+		if u.Error != nil {
+			list = append(list, place(u.InstanceLocation)+": "+u.Error.String())
+		}
+	}
+	if n := len(list) - maxComplaints; n > 0 {
+		list = append(list[:maxComplaints], fmt.Sprintf("and %d more", n))
+	}
+	if len(list) == 0 {
+		return ve.Error()
+	}
+	return strings.Join(list, "; ")
+}
+
+func place(pointer string) string {
+	if pointer == "" {
+		return "the arguments"
+	}
+	return pointer
+}
+
+// depth tells how deep brackets stand in each other, without parsing: it is at least the depth of valid JSON.
+func depth(input []byte) int {
+	deepest, now := 0, 0
+	quoted, escaped := false, false
+	for _, c := range input {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted && c == '\\':
+			escaped = true
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			now++
+			deepest = max(deepest, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return deepest
+}
+
+// hugeNumber finds a number that exact arithmetic would spend too much on, or give up on.
+func hugeNumber(at string, v any) (where string, found bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			if where, found = hugeNumber(at+"/"+k, e); found {
+				return where, true
+			}
+		}
+	case []any:
+		for i, e := range v {
+			if where, found = hugeNumber(at+"/"+strconv.Itoa(i), e); found {
+				return where, true
+			}
+		}
+	case json.Number:
+		_, exponent, _ := strings.Cut(strings.ToLower(v.String()), "e")
+		n, err := strconv.Atoi(exponent)
+		return at, len(v) > MaxNumber || exponent != "" && (err != nil || max(n, -n) > MaxExponent)
+	}
+	return "", false
 }

@@ -4,28 +4,36 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 var nameRule = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 
 // Registry is a fixed set of tools by name. The zero value is empty; it is safe for concurrent use once built.
 type Registry struct {
-	tools map[string]Tool
-	names []string
+	tools   map[string]Tool
+	schemas map[string]*jsonschema.Schema
+	names   []string
 }
 
-// NewRegistry checks names and refuses duplicates.
+// NewRegistry checks names and schemas and refuses duplicates.
 func NewRegistry(tools ...Tool) (*Registry, error) {
-	r := &Registry{tools: make(map[string]Tool, len(tools))}
+	r := &Registry{tools: make(map[string]Tool, len(tools)), schemas: make(map[string]*jsonschema.Schema, len(tools))}
 	for _, t := range tools {
-		name := t.Spec().Name
+		spec := t.Spec()
+		name := spec.Name
 		if !nameRule.MatchString(name) {
 			return nil, fmt.Errorf("tool name %q: want %s", name, nameRule)
 		}
 		if _, dup := r.tools[name]; dup {
 			return nil, fmt.Errorf("tool %q is registered twice", name)
 		}
-		r.tools[name] = t
+		schema, err := compile(spec.Input)
+		if err != nil {
+			return nil, fmt.Errorf("schema of tool %q: %w", name, err)
+		}
+		r.tools[name], r.schemas[name] = t, schema
 		r.names = append(r.names, name)
 	}
 	slices.Sort(r.names)

@@ -147,7 +147,7 @@ func lengths(f *File) []Fault {
 	return faults
 }
 
-var unfinished = regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b|(?i:not (yet )?implemented)`)
+var unfinished = regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b|(?i:not (yet )?implemented|^// placeholder$)`)
 
 // leftovers finds what says of itself that it is not finished.
 func leftovers(f *File) []Fault {

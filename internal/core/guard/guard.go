@@ -78,20 +78,25 @@ func (s Set) Digest() string { return s.digest }
 
 // Judge answers an action. A rule that may match, because a word is only known when the command runs, makes a deny an
 // ask. Where several rules give the same answer, the one of the later layer is named, then the one with the least id.
-func (s Set) Judge(a Action) (v Verdict) {
+func (s Set) Judge(a Action) Verdict {
+	if s.digest == "" {
+		return Verdict{Action: Deny, Rule: Fault, Reason: "no guard rules are in force"}
+	}
+	v := closed(func() Verdict { return s.best(a) })
+	if a.Unclear != "" && v.Action != Deny {
+		return Verdict{Action: Ask, Rule: UnclearShell, Reason: "the command can not be judged: " + a.Unclear}
+	}
+	return v
+}
+
+// closed makes a judge that breaks a judge that denies.
+func closed(judge func() Verdict) (v Verdict) {
 	defer func() {
 		if p := recover(); p != nil {
 			v = Verdict{Action: Deny, Rule: Fault, Reason: fmt.Sprintf("the guard broke on this call: %v", p)}
 		}
 	}()
-	if s.digest == "" {
-		return Verdict{Action: Deny, Rule: Fault, Reason: "no guard rules are in force"}
-	}
-	v = s.best(a)
-	if a.Unclear != "" && v.Action != Deny {
-		return Verdict{Action: Ask, Rule: UnclearShell, Reason: "the command can not be judged: " + a.Unclear}
-	}
-	return v
+	return judge()
 }
 
 func (s Set) best(a Action) Verdict {

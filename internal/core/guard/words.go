@@ -31,14 +31,17 @@ func read(argv []string) command {
 			// The words behind are no flags. After a word with a dash it may be that one's value: "-o -- --force".
 			c.letters = letters.String()
 			return c
-		case many(w), strings.HasPrefix(w, Unknown):
+		case strings.HasPrefix(w, Unknown):
 			c.open = true
 		case strings.HasPrefix(w, "-") && len(w) > 1:
 			name, _, _ := strings.Cut(w, "=")
+			c.open = c.open || many(w)
 			c.flags = append(c.flags, name)
 			if w[1] != '-' {
 				letters.WriteString(w[1:])
 			}
+		default:
+			c.open = c.open || many(w)
 		}
 	}
 	c.letters = letters.String()

@@ -11,13 +11,13 @@ import (
 	"github.com/inspan/inspan/internal/llm"
 )
 
-// placeholder finds {{word}} and {{word.word}}; other text in double braces is left as it is.
-var placeholder = regexp.MustCompile(`\{\{\s*([A-Za-z_]\w*(?:\.\w+)?)\s*\}\}`)
+// blank finds {{word}} and {{word.word}}; other text in double braces is left as it is.
+var blank = regexp.MustCompile(`\{\{\s*([A-Za-z_]\w*(?:\.\w+)?)\s*\}\}`)
 
-const placeholderHint = "use {{task}}, {{turn}}, {{step}} or {{result.N}} with N from 1, the newest result"
+const blankHint = "use {{task}}, {{turn}}, {{step}} or {{result.N}} with N from 1, the newest result"
 
 func checkPlaceholders(text string) error {
-	for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
+	for _, m := range blank.FindAllStringSubmatch(text, -1) {
 		switch m[1] {
 		case "task", "turn", "step":
 			continue
@@ -33,7 +33,7 @@ func resultNumber(word string) (int, error) {
 	digits, ok := strings.CutPrefix(word, "result.")
 	n, err := strconv.Atoi(digits)
 	if !ok || err != nil || n < 1 {
-		return 0, fmt.Errorf("unknown placeholder {{%s}}; %s", word, placeholderHint)
+		return 0, fmt.Errorf("unknown blank {{%s}}; %s", word, blankHint)
 	}
 	return n, nil
 }
@@ -44,8 +44,8 @@ func fill(text string, req llm.Request) (string, error) {
 		return text, nil
 	}
 	var failed error
-	out := placeholder.ReplaceAllStringFunc(text, func(found string) string {
-		value, err := lookUp(placeholder.FindStringSubmatch(found)[1], req)
+	out := blank.ReplaceAllStringFunc(text, func(found string) string {
+		value, err := lookUp(blank.FindStringSubmatch(found)[1], req)
 		if err != nil && failed == nil {
 			failed = err
 		}

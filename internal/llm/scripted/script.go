@@ -57,7 +57,7 @@ type call struct {
 	Name  string `yaml:"name"`
 	Input any    `yaml:"input"`
 
-	// fixed is the input as JSON where it holds no placeholder.
+	// fixed is the input as JSON where it holds no blank.
 	fixed json.RawMessage
 }
 

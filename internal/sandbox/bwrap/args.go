@@ -13,6 +13,8 @@ import (
 const (
 	// homeInside is HOME in the sandbox.
 	homeInside = "/home/agent"
+	// tmpInside is TMPDIR in the sandbox: of its own below /tmp, where a workspace may have its place too.
+	tmpInside = "/tmp/agent"
 	// user is the user and group id inside; outside, files belong to the service's own user.
 	user = "1000"
 )

@@ -72,9 +72,12 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 			return nil, fmt.Errorf("sandbox %s: workspace %s: %w: %s is the sandbox's own", cfg.ID, at, fs.ErrInvalid, taken)
 		}
 	}
-	inner, err := local.OpenBox(cfg, sandbox.Bwrap, b.base, homeInside, "/tmp")
+	inner, err := local.OpenBox(cfg, sandbox.Bwrap, b.base, homeInside, tmpInside)
 	if err != nil {
 		return nil, err
+	}
+	if err := os.Mkdir(inner.Private("tmp/agent"), 0o700); err != nil {
+		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), inner.Destroy(context.WithoutCancel(ctx)))
 	}
 	x := &box{Box: inner, bwrap: *found}
 	if x.mounts, err = mounts(inner); err != nil {

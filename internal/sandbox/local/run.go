@@ -68,6 +68,7 @@ func Run(ctx context.Context, p Process) (sandbox.Exit, error) {
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", p.Args[0], err)
 	}
 	start := time.Now()
+	keepInherited()
 	proc, err := os.StartProcess(p.Path, p.Args, &os.ProcAttr{
 		Dir:   p.Dir,
 		Env:   append(p.Env.List(), MarkerName+"="+p.Marker),

@@ -65,17 +65,20 @@ func (t *tree) sweep(killed bool) {
 
 func (t *tree) killUntilNone(young bool) {
 	for range killRounds {
-		// The group first: one call that a fork inside the group can not outrun.
+		// The group stands still while its children are looked for: one that was killed before them would leave them
+		// without a parent, and those without a marker could not be found any more.
+		_ = syscall.Kill(-t.root, syscall.SIGSTOP)
+		handles := t.handles(young)
 		_ = syscall.Kill(-t.root, syscall.SIGKILL)
-		if t.killRound(young) == 0 {
+		if len(handles) == 0 {
 			return
 		}
+		end(handles)
 	}
 }
 
-// killRound kills what it finds by a handle taken before the check, so that a reused id is never hit, waits for it
-// to be gone, and returns how many there were.
-func (t *tree) killRound(young bool) int {
+// handles takes a handle on each member, and checks after that, so that a reused id is never hit.
+func (t *tree) handles(young bool) []int {
 	var handles []int
 	for pid := range t.members(young) {
 		fd, err := unix.PidfdOpen(pid, 0)
@@ -86,15 +89,21 @@ func (t *tree) killRound(young bool) int {
 			_ = unix.Close(fd)
 			continue
 		}
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		handles = append(handles, fd)
+	}
+	return handles
+}
+
+// end kills processes by their handles and waits for them to be gone.
+func end(handles []int) {
+	for _, fd := range handles {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}
 	deadline := time.Now().Add(killWait)
 	for _, fd := range handles {
 		waitGone(fd, deadline)
 		_ = unix.Close(fd)
 	}
-	return len(handles)
 }
 
 // EndNamespace kills the first process of a pid namespace, given by its id out here, and waits for it: the kernel
@@ -258,3 +267,9 @@ func processes() []int {
 }
 
 func procPath(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "/" + file }
+
+// keepInherited keeps from commands the descriptors that this program itself was started with: Go marks those it
+// opens, but not those it inherits.
+func keepInherited() {
+	_ = unix.CloseRange(3, ^uint(0)>>32, unix.CLOSE_RANGE_CLOEXEC) // a kernel without it has no better way either
+}

@@ -87,7 +87,7 @@ func examTree(t *testing.T, b sandbox.Backend) {
 	for name, left := range map[string]string{
 		"background": `sleep 600 &`,
 		"session":    `setsid sleep 600 &`,
-		"daemon":     `(setsid sleep 600 >/dev/null 2>&1 </dev/null &)`,
+		"daemon":     `(setsid sleep 600 >/dev/null 2>&1 </dev/null &);`,
 	} {
 		t.Run("what is left in the background ends with its Exec: "+name, func(t *testing.T) {
 			t.Parallel()

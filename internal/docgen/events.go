@@ -1,0 +1,198 @@
+package docgen
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// readSamples returns one stored fact of each kind that has one: from a history of a whole run, else the golden sample
+// of the kind, whose texts are made up.
+func readSamples(root string) (map[events.Kind][]byte, error) {
+	samples := map[events.Kind][]byte{}
+	histories, err := filepath.Glob(filepath.Join(root, "test", "histories", "*.jsonl"))
+	if err != nil {
+		return nil, fmt.Errorf("list histories: %w", err)
+	}
+	for _, path := range histories {
+		if strings.HasPrefix(filepath.Base(path), "bad-") {
+			continue
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read a history: %w", err)
+		}
+		lines := bufio.NewScanner(bytes.NewReader(b))
+		lines.Buffer(nil, 2*events.MaxFact)
+		for lines.Scan() {
+			f, err := events.Decode(lines.Bytes())
+			if err != nil {
+				continue // a history may have facts of kinds that are gone
+			}
+			if k, err := f.Kind(); err == nil && samples[k] == nil {
+				samples[k] = slices.Clone(lines.Bytes())
+			}
+		}
+	}
+	for _, w := range events.Vocabulary() {
+		if samples[w.Kind] != nil {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(root, "pkg", "events", "testdata", string(w.Kind)+".json"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the sample of %s: %w", w.Kind, err)
+		}
+		samples[w.Kind] = b
+	}
+	return samples, nil
+}
+
+// eventsPage is docs/events.md.
+func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
+	p := &page{}
+	p.WriteString(made)
+	p.say("# Events\n")
+	p.say("Every fact of a run is one CloudEvents 1.0 document in structured JSON, stored on `%s` and published again on `%s`. "+
+		"Each kind has one author; a fact of another author is refused by the NATS server and by the fold. Fields are only ever added. "+
+		"[subjects.md](subjects.md) says who hears what, `schemas/` has a JSON Schema for each kind, [asyncapi.yaml](asyncapi.yaml) all of it for programs.\n",
+		strings.ReplaceAll(events.FactSubject("{s}", "{r}", "{family}.{verb}"), "..", "."), events.StreamSubject("{s}", "{r}"))
+	var rows [][]string
+	for _, w := range events.Vocabulary() {
+		rows = append(rows, []string{"[" + string(w.Kind) + "](#" + anchor(string(w.Kind)) + ")", string(w.Author), code(w.Event), w.Doc})
+	}
+	p.table([]string{"kind", "said by", "`data.event`", "what it says"}, rows...)
+
+	t := &types{notes: n, seen: map[reflect.Type]bool{}}
+	p.say("## The envelope\n\n%s A stored fact has at most %d bytes; what is larger is in the object store and referred to.\n",
+		n.text[module+"pkg/events.Fact"], events.MaxFact)
+	t.table(p, reflect.TypeFor[events.Fact]())
+	for _, w := range events.Vocabulary() {
+		kindSection(p, t, w, samples[w.Kind])
+	}
+	p.say("## What users send\n")
+	p.say("A message is the bare JSON document, or a CloudEvent in structured or binary mode with it as data. A field that is not listed is refused by name; "+
+		"refused input goes to the dead-letter list (`inspan dead list`) with a hint. A `Inspan-Token` header comes back in the dead letter. A task text has at most %d bytes.\n", events.MaxTask)
+	for _, i := range inputs {
+		p.say("### %s\n\n%s Schema: [%s](schemas/%s.json).\n", i.Name, i.Title, i.Name+".json", i.Name)
+		t.table(p, reflect.TypeOf(i.Zero))
+	}
+	p.say("## Live messages\n\nOn `%s` come small JSON objects that are stored nowhere and may be lost: `{\"event\":\"token\"}` and `thinking` with `content`, "+
+		"`error` with `error` (executor), `tool_output` with `tool_id`, `stream` and `content` (toolrunner).\n", events.LiveSubject("{s}", "{r}"))
+	p.say("## Types\n")
+	for len(t.queue) > 0 {
+		next := t.queue[0]
+		t.queue = t.queue[1:]
+		p.say("### %s\n\n%s\n", next.Name(), n.text[key(next)])
+		if next.Kind() == reflect.Struct {
+			t.table(p, next)
+		} else if values := n.values[key(next)]; len(values) > 0 {
+			p.say("One of %s.\n", codes(values))
+		}
+	}
+	return p.bytes()
+}
+
+func kindSection(p *page, t *types, w events.Word, sample []byte) {
+	var heard []string
+	for _, h := range topology.Hearing() {
+		if h.All || slices.Contains(h.Facts, w.Kind) {
+			heard = append(heard, string(h.Role))
+		}
+	}
+	p.say("## %s\n\n%s\n", w.Kind, w.Doc)
+	p.say("Type `%s`, said by the %s, heard by %s. Schema: [%s](%s).\n", w.Kind.Type(), w.Author, strings.Join(heard, ", "),
+		filepath.Base(schemaPath(w.Kind)), strings.TrimPrefix(schemaPath(w.Kind), "docs/"))
+	t.table(p, reflect.TypeOf(w.New()).Elem())
+	if sample == nil {
+		return
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, bytes.TrimSpace(sample), "", "  "); err == nil {
+		p.say("<details><summary>Example</summary>\n\n```json\n%s\n```\n\n</details>\n", pretty.String())
+	}
+}
+
+// types writes tables of fields and remembers which types they mention.
+type types struct {
+	notes notes
+	seen  map[reflect.Type]bool
+	queue []reflect.Type
+}
+
+func key(t reflect.Type) string { return t.PkgPath() + "." + t.Name() }
+
+func anchor(heading string) string {
+	return strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(heading, ".", ""), " ", "-"))
+}
+
+func (t *types) table(p *page, st reflect.Type) {
+	p.table([]string{"field", "type", "always", ""}, t.rows(st)...)
+}
+
+func (t *types) rows(st reflect.Type) [][]string {
+	var rows [][]string
+	for i := range st.NumField() {
+		f := st.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" {
+			rows = append(rows, t.rows(f.Type)...)
+			continue
+		}
+		if name == "-" || !f.IsExported() {
+			continue
+		}
+		always := "yes"
+		if strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") {
+			always = ""
+		}
+		rows = append(rows, []string{code(name), t.name(f.Type), always, t.notes.text[key(st)+"."+f.Name]})
+	}
+	return rows
+}
+
+// name says a type in words, with a link where it has a section of its own.
+func (t *types) name(x reflect.Type) string {
+	switch x {
+	case reflect.TypeFor[time.Time]():
+		return "time (RFC 3339, UTC)"
+	case reflect.TypeFor[json.RawMessage]():
+		return "any JSON"
+	}
+	switch x.Kind() {
+	case reflect.Pointer:
+		return t.name(x.Elem())
+	case reflect.Slice:
+		return "list of " + t.name(x.Elem())
+	case reflect.Map:
+		return "object of " + t.name(x.Elem()) + " by name"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Float64:
+		return "number"
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return "integer"
+	}
+	if x.Kind() == reflect.String && len(t.notes.values[key(x)]) == 0 {
+		return "string"
+	}
+	if !t.seen[x] {
+		t.seen[x] = true
+		t.queue = append(t.queue, x)
+	}
+	return "[" + x.Name() + "](#" + anchor(x.Name()) + ")"
+}
