@@ -19,8 +19,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // Exit codes.
@@ -73,7 +75,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 		return exitDone
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(errOut, "inspan: %s\n", text)
+		fmt.Fprintf(errOut, "inspan: %s\n", view.Whole(text)) // it may quote what a model wrote
 	}
 	return codeOf(err)
 }
@@ -84,6 +86,9 @@ func codeOf(err error) int {
 	}
 	if _, ok := errors.AsType[*client.RefusedError](err); ok {
 		return exitRefused
+	}
+	if _, ok := errors.AsType[*events.IDError](err); ok {
+		return exitUsage
 	}
 	switch {
 	case errors.Is(err, client.ErrNotFound):

@@ -57,6 +57,9 @@ func (a *app) runsCmd() *cobra.Command {
 		Example: "  inspan runs\n  inspan runs --status running --json",
 		Args:    cobra.NoArgs,
 		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
+			if limit < 0 {
+				return &exit{exitUsage, fmt.Errorf("--limit %d: want 0 or more", limit)}
+			}
 			all, err := c.Runs(ctx)
 			if err != nil {
 				return err
@@ -252,7 +255,8 @@ func (a *app) agentsCmd() *cobra.Command {
 }
 
 func (a *app) deadCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "dead", Short: "Look at input that the station refused", Example: "  inspan dead list\n  inspan dead show 3"}
+	cmd := &cobra.Command{Use: "dead", Short: "Look at input that the station refused", Example: "  inspan dead list\n  inspan dead show 3",
+		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(&cobra.Command{
 		Use: "list", Short: "List refused input, the oldest first", Example: "  inspan dead list --json", Args: cobra.NoArgs,
 		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {

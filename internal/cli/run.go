@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/demo"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/client"
@@ -228,7 +229,7 @@ func (a *app) verdict(s run.State, live bool) error {
 	switch s.Status {
 	case events.Completed:
 		if !a.json && s.Result.Output != "" {
-			fmt.Fprintf(a.out, "\n%s\n", s.Result.Output)
+			fmt.Fprintf(a.out, "\n%s\n", view.Whole(s.Result.Output))
 		}
 		return nil
 	case events.Paused:

@@ -1,7 +1,6 @@
 package docgen
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -10,89 +9,122 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// object is a YAML mapping in a given order.
+// object is a YAML mapping whose keys stay in order.
 type object = yaml.MapSlice
 
-func ref(to string) object { return object{{Key: "$ref", Value: to}} }
+func entry(key string, value any) yaml.MapItem { return yaml.MapItem{Key: key, Value: value} }
 
-// asyncAPI is docs/asyncapi.yaml: the station as others see it. It receives what outsiders say and sends facts.
+func ref(to string) object { return object{entry("$ref", to)} }
+
+// channel is one address and what is said on it.
+type channel struct {
+	id, address, what string
+	messages          []string
+	// action is "receive" for what the station hears and "send" for what it says; operation is its name.
+	action, operation string
+	extra             object
+}
+
+// asyncAPI is docs/asyncapi.yaml (ECO-1): an AsyncAPI 3 document, told from the station's side.
 func asyncAPI() ([]byte, error) {
-	var channels, operations, messages object
-	for _, w := range events.Vocabulary() {
-		name := camel(string(w.Kind))
-		messages = append(messages, message(name, string(w.Kind), w.Doc, "application/cloudevents+json"))
-		channels = append(channels, channel(name, events.FactSubject(station, anyRun, w.Kind), "Facts of kind "+string(w.Kind)+".", name))
-		operations = append(operations, operation("say", name, "send", w.Doc, object{{Key: "x-author", Value: string(w.Author)},
-			{Key: "x-heard-by", Value: hearers(w.Kind)}, {Key: "x-monitoring-event", Value: w.Event}}))
+	channels, operations := object{}, object{}
+	for _, c := range addresses() {
+		channels = append(channels, entry(c.id, c.described()))
+		operations = append(operations, entry(c.operation, c.performed()))
 	}
-	for _, in := range inputs {
-		messages = append(messages, message(in.name, in.name, in.title+" from outside.", "application/json"))
-		for i, subject := range in.subjects {
-			name := in.name
-			if i > 0 {
-				name += "Named"
-			}
-			channels = append(channels, channel(name, subject, in.title+" from outside.", in.name))
-			operations = append(operations, operation("hear", name, "receive", in.title+" from outside.", nil))
-		}
-	}
-	var all []string
-	for _, w := range events.Vocabulary() {
-		all = append(all, camel(string(w.Kind)))
-	}
-	channels = append(channels, channel("stream", events.StreamSubject(station, anyRun), "Every stored fact of a run, as it is stored.", all...))
-	operations = append(operations, operation("say", "stream", "send", "The server says every stored fact again.", nil))
 	doc := object{
-		{Key: "asyncapi", Value: "3.0.0"},
-		{Key: "info", Value: object{{Key: "title", Value: "Inspan station"}, {Key: "version", Value: fmt.Sprintf("%d.0.0", events.Version)},
-			{Key: "description", Value: "What a station says and hears on NATS. Facts are CloudEvents 1.0 in structured JSON."}}},
-		{Key: "defaultContentType", Value: "application/cloudevents+json"},
-		{Key: "channels", Value: channels},
-		{Key: "operations", Value: operations},
-		{Key: "components", Value: object{{Key: "messages", Value: messages}}},
+		entry("asyncapi", "3.0.0"),
+		entry("info", object{
+			entry("title", "Inspan station"), entry("version", fmt.Sprintf("%d.0.0", events.Version)),
+			entry("description", "What a station hears and says on NATS. Facts are CloudEvents 1.0 in structured JSON."),
+			entry("license", object{entry("name", "Apache-2.0")}),
+		}),
+		entry("defaultContentType", "application/json"),
+		entry("servers", object{entry("local", object{entry("host", "127.0.0.1:4222"), entry("protocol", "nats"), entry("description", "Where inspan up listens.")})}),
+		entry("channels", channels), entry("operations", operations),
+		entry("components", object{entry("messages", messages()), entry("parameters", parameters())}),
 	}
-	var b bytes.Buffer
-	b.WriteString("# Made by cmd/docgen from the program. Do not edit: change the source and run make docs.\n")
-	if err := yaml.NewEncoder(&b, yaml.Indent(2)).Encode(doc); err != nil {
-		return nil, err
+	b, err := yaml.MarshalWithOptions(doc, yaml.IndentSequence(true))
+	if err != nil {
+		return nil, fmt.Errorf("encode the AsyncAPI document: %w", err)
 	}
-	return b.Bytes(), nil
+	return append([]byte("# Made by make docs. Changes belong into the program.\n"), b...), nil
 }
 
-func message(name, schema, doc, contentType string) yaml.MapItem {
-	return yaml.MapItem{Key: name, Value: object{{Key: "name", Value: schema}, {Key: "title", Value: schema}, {Key: "summary", Value: doc},
-		{Key: "contentType", Value: contentType}, {Key: "payload", Value: ref("./schemas/" + schema + ".json")}}}
+// addresses lists what a user needs first and the single facts last.
+func addresses() []channel {
+	var kinds []string
+	for _, w := range events.Vocabulary() {
+		kinds = append(kinds, string(w.Kind))
+	}
+	const s, r = "{station}", "{run}"
+	list := []channel{
+		{id: "task", address: events.TaskSubject(s), what: "Where users dispatch.", messages: []string{"task"}, action: "receive", operation: "hearTask"},
+		{id: "task.project", address: events.TaskSubject(s) + ".{project}", what: "Where users dispatch for a project.", messages: []string{"task"}, action: "receive", operation: "hearTaskOfProject"},
+		{id: "control", address: events.ControlSubject(s, r), what: "Where users steer a run.", messages: []string{"control"}, action: "receive", operation: "hearControl"},
+		{id: "gate", address: events.GateSubject(s, r, "{gate}"), what: "Where a gate is answered; who answers is only claimed.", messages: []string{"answer"}, action: "receive", operation: "hearAnswer"},
+		{id: "gate.approver", address: events.GateSubject(s, r, "{gate}") + ".{approver}", what: "Where a gate is answered by the user that permissions bind to the last token.", messages: []string{"answer"}, action: "receive", operation: "hearAnswerOfApprover"},
+		{id: "stream", address: events.StreamSubject(s, r), what: "Every fact of a run once it is stored, published again by the NATS server.", messages: kinds, action: "send", operation: "sayStream"},
+		{id: "live", address: events.LiveSubject(s, r), what: "Tokens, thinking and tool output as they come. Nothing of it is stored.", messages: []string{"live"}, action: "send", operation: "sayLive"},
+		{id: "dead", address: events.DeadSubject(s, "{role}"), what: "Input that a role refused, with the reason.", messages: []string{"deadletter"}, action: "send", operation: "sayDead"},
+	}
+	for _, w := range events.Vocabulary() {
+		list = append(list, channel{id: "fact." + string(w.Kind), address: events.FactSubject(s, r, w.Kind), what: w.Doc, messages: []string{string(w.Kind)},
+			action: "send", operation: "say." + string(w.Kind),
+			extra: object{entry("x-author", string(w.Author)), entry("x-heard-by", hearers(w.Kind)), entry("x-monitoring-event", w.Event)}})
+	}
+	return list
 }
 
-// channel has an address whose words in braces are its parameters.
-func channel(name, address, doc string, messages ...string) yaml.MapItem {
-	var parameters, may object
-	for _, t := range strings.Split(address, ".") {
-		if p, ok := strings.CutPrefix(t, "{"); ok {
-			p = strings.TrimSuffix(p, "}")
-			parameters = append(parameters, yaml.MapItem{Key: p, Value: object{{Key: "description", Value: parameterDocs[p]}}})
+func (c channel) described() object {
+	said, params := object{}, object{}
+	for _, m := range c.messages {
+		said = append(said, entry(m, ref("#/components/messages/"+m)))
+	}
+	for token := range strings.SplitSeq(c.address, ".") {
+		if name, ok := strings.CutPrefix(token, "{"); ok {
+			name = strings.TrimSuffix(name, "}")
+			params = append(params, entry(name, ref("#/components/parameters/"+name)))
 		}
 	}
-	for _, m := range messages {
-		may = append(may, yaml.MapItem{Key: m, Value: ref("#/components/messages/" + m)})
+	return object{entry("address", c.address), entry("description", c.what), entry("messages", said), entry("parameters", params)}
+}
+
+func (c channel) performed() object {
+	var refs []object
+	for _, m := range c.messages {
+		refs = append(refs, ref("#/channels/"+c.id+"/messages/"+m))
 	}
-	return yaml.MapItem{Key: name, Value: object{{Key: "address", Value: address}, {Key: "description", Value: doc},
-		{Key: "messages", Value: may}, {Key: "parameters", Value: parameters}}}
+	return append(object{entry("action", c.action), entry("channel", ref("#/channels/"+c.id)), entry("summary", c.what), entry("messages", refs)}, c.extra...)
 }
 
-// parameterDocs says what the words in braces stand for.
-var parameterDocs = map[string]string{
-	"station": "Id of the station.", "run": "Id of the run.", "gate": "Id of the gate, as in gate.opened.",
-	"source": "Who sends the task.", "approver": "Who answers; NATS permissions bind it to a user.",
+func messages() object {
+	all := object{}
+	add := func(name, title, summary, content string, payload object) {
+		all = append(all, entry(name, object{entry("name", title), entry("title", name), entry("summary", summary),
+			entry("contentType", content), entry("payload", payload)}))
+	}
+	for _, w := range events.Vocabulary() {
+		add(string(w.Kind), w.Kind.Type(), w.Doc, "application/cloudevents+json", ref("./"+strings.TrimPrefix(schemaPath(w.Kind), "docs/")))
+	}
+	for _, i := range inputs {
+		add(i.Name, i.Name, i.Title, "application/json", ref("./"+strings.TrimPrefix(inputPath(i), "docs/")))
+	}
+	add("live", "live", "What is under way.", "application/json", object{entry("type", "object"), entry("required", []string{"event"}),
+		entry("properties", object{
+			entry("event", object{entry("type", "string"), entry("enum", []string{"token", "thinking", "error", "tool_output"})}),
+			entry("content", object{entry("type", "string")}),
+		})})
+	return all
 }
 
-func operation(verb, channel, action, doc string, more object) yaml.MapItem {
-	op := object{{Key: "action", Value: action}, {Key: "channel", Value: ref("#/channels/" + channel)}, {Key: "summary", Value: doc}}
-	return yaml.MapItem{Key: verb + strings.ToUpper(channel[:1]) + channel[1:], Value: append(op, more...)}
-}
-
-// camel makes stepReady of step.ready: keys of AsyncAPI have no dots.
-func camel(kind string) string {
-	family, verb, _ := strings.Cut(kind, ".")
-	return family + strings.ToUpper(verb[:1]) + verb[1:]
+func parameters() object {
+	var all object
+	for _, p := range []struct{ name, what string }{
+		{"station", "The station."}, {"project", "A project of the station."}, {"run", "The run's id."}, {"gate", "The gate's id, as gate.opened names it."},
+		{"approver", "Who answers."}, {"role", "The role that refused."},
+	} {
+		all = append(all, entry(p.name, object{entry("description", fmt.Sprintf("%s One token of A-Z a-z 0-9 _ and -, at most %d.", p.what, events.MaxID))}))
+	}
+	return all
 }

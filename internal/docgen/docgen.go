@@ -1,5 +1,5 @@
 // Package docgen writes the part of the documentation that is made from the program itself: events, subjects,
-// configuration, commands, JSON Schemas and the AsyncAPI document.
+// configuration, commands, JSON Schemas, the AsyncAPI document and the users of the shipped NATS configuration.
 //
 // Promises: the same program gives the same bytes on every machine. Nothing of it is written by hand twice: words come
 // from pkg/events and its comments, subjects and permissions from internal/topology, variables from internal/service,
@@ -18,8 +18,7 @@ import (
 	"strings"
 )
 
-// Files makes all generated files, by path from the root of the module. root is that folder: comments and examples are
-// read from the sources in it.
+// Files makes all generated files, by path from the root of the module. root is where the module is: comments and examples are read from the sources in it.
 func Files(root string) (map[string][]byte, error) {
 	notes, err := readNotes(root, "pkg/events", "internal/reactor")
 	if err != nil {
@@ -37,24 +36,26 @@ func Files(root string) (map[string][]byte, error) {
 	files["docs/subjects.md"] = subjectsPage()
 	files["docs/config.md"] = configPage()
 	files["docs/cli.md"] = cliPage()
+	files["deploy/nats/auth.conf"] = authConf()
 	if files["docs/asyncapi.yaml"], err = asyncAPI(); err != nil {
 		return nil, err
 	}
 	return files, nil
 }
 
-// Write writes all generated files below root, and removes the schemas that nothing makes any more.
-func Write(root string) ([]string, error) {
+// Write writes all generated files into the folder out, removes the schemas that nothing makes any more, and returns
+// what changed.
+func Write(root, out string) ([]string, error) {
 	files, err := Files(root)
 	if err != nil {
 		return nil, err
 	}
-	stale, err := differences(root, files)
+	stale, err := differences(out, files)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range stale {
-		path := filepath.Join(root, filepath.FromSlash(name))
+		path := place(out, name)
 		b, made := files[name]
 		if !made {
 			if err := os.Remove(path); err != nil {
@@ -75,13 +76,21 @@ func Write(root string) ([]string, error) {
 // ErrStale means that the generated files below docs are not what the program says now.
 var ErrStale = errors.New("generated docs are not up to date: run make docs and commit the result")
 
-// Check returns ErrStale, with the names of the files, where something differs from what Write would leave.
-func Check(root string) error {
+// place is where a file goes: below the folder of the docs, or beside it.
+func place(out, name string) string {
+	if rest, ok := strings.CutPrefix(name, "docs/"); ok {
+		return filepath.Join(out, filepath.FromSlash(rest))
+	}
+	return filepath.Join(out, "..", filepath.FromSlash(name))
+}
+
+// Check returns ErrStale, with the names of the files, where something in out differs from what Write would leave.
+func Check(root, out string) error {
 	files, err := Files(root)
 	if err != nil {
 		return err
 	}
-	stale, err := differences(root, files)
+	stale, err := differences(out, files)
 	if err != nil {
 		return err
 	}
@@ -92,10 +101,10 @@ func Check(root string) error {
 }
 
 // differences lists the files that are missing, different or left over, in order.
-func differences(root string, files map[string][]byte) ([]string, error) {
+func differences(out string, files map[string][]byte) ([]string, error) {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		old, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		old, err := os.ReadFile(place(out, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("read generated docs: %w", err)
 		}
@@ -103,9 +112,9 @@ func differences(root string, files map[string][]byte) ([]string, error) {
 			names = append(names, name)
 		}
 	}
-	old, err := os.ReadDir(filepath.Join(root, "docs", "schemas"))
+	old, err := os.ReadDir(filepath.Join(out, "schemas"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read docs/schemas: %w", err)
+		return nil, fmt.Errorf("read the folder of schemas: %w", err)
 	}
 	for _, e := range old {
 		if name := "docs/schemas/" + e.Name(); files[name] == nil {

@@ -108,14 +108,8 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 }
 
 func kindSection(p *page, t *types, w events.Word, sample []byte) {
-	var heard []string
-	for _, h := range topology.Hearing() {
-		if h.All || slices.Contains(h.Facts, w.Kind) {
-			heard = append(heard, string(h.Role))
-		}
-	}
 	p.say("## %s\n\n%s\n", w.Kind, w.Doc)
-	p.say("Type `%s`, said by the %s, heard by %s. Schema: [%s](%s).\n", w.Kind.Type(), w.Author, strings.Join(heard, ", "),
+	p.say("Type `%s`, said by the %s, heard by %s. Schema: [%s](%s).\n", w.Kind.Type(), w.Author, strings.Join(hearers(w.Kind), ", "),
 		filepath.Base(schemaPath(w.Kind)), strings.TrimPrefix(schemaPath(w.Kind), "docs/"))
 	t.table(p, reflect.TypeOf(w.New()).Elem())
 	if sample == nil {
@@ -125,6 +119,17 @@ func kindSection(p *page, t *types, w events.Word, sample []byte) {
 	if err := json.Indent(&pretty, bytes.TrimSpace(sample), "", "  "); err == nil {
 		p.say("<details><summary>Example</summary>\n\n```json\n%s\n```\n\n</details>\n", pretty.String())
 	}
+}
+
+// hearers are the roles that a fact is delivered to.
+func hearers(k events.Kind) []string {
+	var heard []string
+	for _, h := range topology.Hearing() {
+		if h.All || slices.Contains(h.Facts, k) {
+			heard = append(heard, string(h.Role))
+		}
+	}
+	return heard
 }
 
 // types writes tables of fields and remembers which types they mention.
@@ -160,9 +165,17 @@ func (t *types) rows(st reflect.Type) [][]string {
 		if strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") {
 			always = ""
 		}
-		rows = append(rows, []string{code(name), t.name(f.Type), always, t.notes.text[key(st)+"."+f.Name]})
+		rows = append(rows, []string{code(name), t.name(f.Type), always, named(t.notes.text[key(st)+"."+f.Name], f.Name, code(name))})
 	}
 	return rows
+}
+
+// named puts the name that readers see for the one of the program at the beginning of a comment.
+func named(text, field, name string) string {
+	if rest, ok := strings.CutPrefix(text, field+" "); ok {
+		return name + " " + rest
+	}
+	return text
 }
 
 // name says a type in words, with a link where it has a section of its own.

@@ -29,7 +29,9 @@ var inputs = []input{
 }
 
 // schemaPath is where the schema of a kind or an input is.
-func schemaPath(k events.Kind) string { return fmt.Sprintf("docs/schemas/%s.v%d.json", k, events.Version) }
+func schemaPath(k events.Kind) string {
+	return "docs/schemas/" + string(k) + ".json"
+}
 
 func inputPath(i input) string { return "docs/schemas/" + i.Name + ".json" }
 

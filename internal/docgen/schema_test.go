@@ -88,10 +88,10 @@ func TestSchemas(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		t.Run("OBS-25 PROP-19 "+string(w.Kind)+" without a field that it requires does not fit", func(t *testing.T) {
+		t.Run("OBS-25 "+string(w.Kind)+" without a field that it requires does not fit", func(t *testing.T) {
 			lacking(t, s, w)
 		})
-		t.Run("EVT-13 EVT-7 "+string(w.Kind)+" may grow but not change its author, type or event", func(t *testing.T) {
+		t.Run("EVT-13 "+string(w.Kind)+" may grow but not change its author, type or event", func(t *testing.T) {
 			for name, change := range map[string]func(fact, data map[string]any){
 				"type":   func(fact, _ map[string]any) { fact["type"] = "dev.inspan." + string(w.Kind) + ".v2" },
 				"source": func(fact, _ map[string]any) { fact["source"] = "/station/demo/somebody" },

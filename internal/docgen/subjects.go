@@ -1,7 +1,6 @@
 package docgen
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"time"
@@ -10,153 +9,151 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// subjectsDoc is docs/subjects.md.
-func subjectsDoc() []byte {
-	var b bytes.Buffer
-	b.WriteString("# Subjects and streams\n\n" + made)
-	fmt.Fprintf(&b, "`%s` and the other words in braces stand for one token of at most %d characters `A-Z a-z 0-9 _ -`.\n\n", station, events.MaxID)
-	subjects(&b)
-	streams(&b)
-	roles(&b)
-	permissions(&b)
-	return b.Bytes()
+// What stands for ids in the pages.
+const (
+	station = "{s}"
+	anyRun  = "{r}"
+)
+
+// subjectsPage is docs/subjects.md.
+func subjectsPage() []byte {
+	p := &page{}
+	p.WriteString(made)
+	p.say("# Subjects, streams and permissions\n")
+	p.say("`%s` is the station, `%s` a run, `{g}` a gate: single tokens `[A-Za-z0-9_-]{1,%d}`. All of it is made from one table, `internal/topology`.\n",
+		station, anyRun, events.MaxID)
+	p.say("## Subjects\n")
+	p.table([]string{"subject", "what", "said by", "stream"},
+		[]string{code(events.FactSubject(station, anyRun, "{family}.{verb}")), "the facts of a run: the log, and the work items", "the author of the kind only, see [events.md](events.md)", code(topology.Log(station))},
+		[]string{code("station.{s}.agent.{project}.{role}.{name}.evt.{family}.{verb}"), "kept free for facts of agents; nobody says any yet", "nobody", code(topology.Log(station))},
+		[]string{code(events.TaskSubject(station)) + ", " + code(events.TaskSubject(station)+".{project}"), "a task", "users", code(topology.In(station))},
+		[]string{code(events.ControlSubject(station, anyRun)), "pause, resume, stop, autonomy", "users", code(topology.In(station))},
+		[]string{code(events.GateSubject(station, anyRun, "{g}")), "the answer to a gate; who answers is only claimed", "people, programs", code(topology.In(station))},
+		[]string{code(events.GateSubject(station, anyRun, "{g}") + ".{approver}"), "the answer to a gate; permissions can bind the last token to the user", "people, programs", code(topology.In(station))},
+		[]string{code(events.TimerSubject(station, anyRun, "{family}.{id}")), "a schedule; the same name replaces it", "the role that hears it", code(topology.Tmr(station))},
+		[]string{code(events.DueSubject(station, anyRun, "{family}.{id}")), "its firing: a reason to look, never a fact", "the NATS server", code(topology.Tmr(station))},
+		[]string{code(events.StreamSubject(station, anyRun)), "every fact of the run once it is stored, published again", "the NATS server", "none"},
+		[]string{code(events.LiveSubject(station, anyRun)), "tokens, thinking and tool output as they come", "executor, toolrunner", "none"},
+		[]string{code(events.DeadSubject(station, "{role}")), "input that a role refused, with the reason", "that role", code(topology.Dead(station))},
+		[]string{code("inspan.{role}.status"), "a request that one instance of the role answers; `nats micro ls` lists the services", "whoever asks", "none"},
+	)
+	streams(p)
+	hearing(p)
+	permissions(p)
+	return p.bytes()
 }
 
-func subjects(b *bytes.Buffer) {
-	b.WriteString("## Subjects\n\n| Subject | What it carries | Who says it |\n|---|---|---|\n")
-	due := "{family}.{id}"
-	for _, row := range [][3]string{
-		{events.FactSubject(station, anyRun, "{kind}"), "facts of a run, stored for good; see events.md", "the author of the kind"},
-		{events.StreamSubject(station, anyRun), "every stored fact again, as it is stored; not stored a second time", "the server"},
-		{events.LiveSubject(station, anyRun), "tokens and output as they come; never stored", "executor, toolrunner"},
-		{events.TaskSubject(station), "tasks; one more token names who sends them", "users who may dispatch"},
-		{events.ControlSubject(station, anyRun), "pause, resume, start, stop, autonomy", "users who may dispatch"},
-		{events.GateSubject(station, anyRun, anyGate), "answers to a gate; one more token binds the approver", "users who may approve"},
-		{events.TimerSubject(station, anyRun, due), "timers", "the role that hears them"},
-		{events.DueSubject(station, anyRun, due), "timers that fired", "the server"},
-		{events.DeadSubject(station, "{role}"), "input that a role refused, with the reason", "that role"},
-	} {
-		fmt.Fprintf(b, "| %s | %s | %s |\n", code(row[0]), cell(row[1]), cell(row[2]))
-	}
-}
-
-func streams(b *bytes.Buffer) {
-	b.WriteString("\n## Streams and buckets\n\nThe first ones are of one station, the buckets are shared by the stations of an account. All are files.\n\n" +
-		"| Stream | Purpose | Subjects | Kept | Size | When full | Largest message | Oldest | Powers |\n|---|---|---|---|---|---|---|---|---|\n")
+func streams(p *page) {
+	p.say("## Streams and buckets\n\nAll are files, with as many copies as `INSPAN_REPLICAS` says. A service that starts makes what is missing. No stream uses message ids: facts are kept apart by compare-and-set.\n")
+	var rows [][]string
 	for _, s := range topology.Streams(station, topology.Limits{}) {
-		full := "the oldest goes"
-		if s.DiscardNew {
-			full = "the new one is refused"
-		}
-		kept := "until a limit"
-		if s.Retention == topology.KeepToAck {
-			kept = "until acknowledged"
-		}
-		if s.MaxPerKey > 0 {
-			kept += fmt.Sprintf(", %d a key", s.MaxPerKey)
-		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", code(s.Name), cell(s.Description), codes(s.Subjects), kept,
-			size(s.MaxBytes, "server's limit"), full, size(int64(s.MaxMsgSize), "server's limit"), age(s.MaxAge), powers(s))
+		rows = append(rows, []string{code(s.Name), s.Description, codes(s.Subjects), retention(s), bounds(s), powers(s)})
 	}
-	fmt.Fprintf(b, "\nA stored object has at most %s, in parts of %s. An instance counts as alive for %s after its last renewal. "+
-		"A delivered message may go without a sign of life for %s. A station takes %d tasks of the largest size while no planner is there.\n",
-		size(topology.MaxObject, ""), size(topology.ChunkBytes, ""), topology.LeaseTerm, topology.AckWait, topology.BurstTasks)
+	p.table([]string{"stream", "what", "subjects", "keeps", "bounds", "powers"}, rows...)
+	p.say("A firing waits for its role at most %s. A lease counts for %s without renewal. Objects are stored in parts of %s, at most %s each, and never replaced.\n",
+		span(topology.DueAge), span(topology.LeaseTerm), size(topology.ChunkBytes), size(topology.MaxObject))
+}
+
+func retention(s topology.Stream) string {
+	switch {
+	case s.Retention == topology.KeepToAck:
+		return "until acknowledged"
+	case s.MaxPerKey > 0:
+		return fmt.Sprintf("the last %d of each key", s.MaxPerKey)
+	case s.MaxAge > 0:
+		return "for " + span(s.MaxAge)
+	}
+	return "for ever"
+}
+
+func bounds(s topology.Stream) string {
+	full := "the oldest go when full"
+	if s.DiscardNew {
+		full = "refuses when full"
+	}
+	b := []string{"no bound of its own, " + full}
+	if s.MaxBytes > 0 {
+		b[0] = size(s.MaxBytes) + ", " + full
+	}
+	if s.MaxMsgSize > 0 {
+		b = append(b, size(int64(s.MaxMsgSize))+" a message")
+	}
+	return strings.Join(b, "; ")
 }
 
 func powers(s topology.Stream) string {
-	var list []string
+	var some []string
 	for _, p := range []struct {
+		name string
 		on   bool
-		word string
-	}{{s.DenyDelete, "no delete"}, {s.DenyPurge, "no purge"}, {s.Rollup, "rollup"}, {s.TTL, "lifetimes"}, {s.Schedules, "schedules"}, {s.Direct, "direct get"}} {
+	}{{"no delete", s.DenyDelete}, {"no purge", s.DenyPurge}, {"rollup", s.Rollup}, {"TTL", s.TTL}, {"schedules", s.Schedules}, {"direct reads", s.Direct}, {"published again", s.RepublishTo != ""}} {
 		if p.on {
-			list = append(list, p.word)
+			some = append(some, p.name)
 		}
 	}
-	if s.RepublishTo != "" {
-		list = append(list, "says again on "+code(strings.ReplaceAll(s.RepublishTo, "{{wildcard(1)}}", anyRun)))
-	}
-	return strings.Join(list, ", ")
+	return strings.Join(some, ", ")
 }
 
-func size(n int64, none string) string {
-	switch {
-	case n <= 0:
-		return none
-	case n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d bytes", n)
-}
-
-func age(d time.Duration) string {
-	switch {
-	case d == 0:
-		return "any"
-	case d%(24*time.Hour) == 0:
-		return fmt.Sprintf("%d days", d/(24*time.Hour))
-	}
-	return d.String()
-}
-
-func roles(b *bytes.Buffer) {
-	b.WriteString("\n## Who hears, who says\n\n| Role | Hears facts | Hears outsiders on | Hears timers | Says | At a time |\n|---|---|---|---|---|---|\n")
+func hearing(p *page) {
+	p.say("## Who hears and who says what\n\nA role has one durable pull consumer per stream, named like the role and shared by its instances.\n")
+	var rows [][]string
 	for _, h := range topology.Hearing() {
-		facts := kinds(h.Facts)
+		facts := codes(h.Facts)
 		if h.All {
 			facts = "every fact"
 		}
-		var in []string
-		for _, p := range h.Inputs {
-			in = append(in, "station."+station+"."+p)
-		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %d |\n", h.Role, facts, codes(in), codes(h.Timers), kinds(topology.Says(h.Role)), h.Workers)
+		rows = append(rows, []string{string(h.Role), facts, codes(h.Inputs), codes(h.Timers), codes(topology.Says(h.Role)), fmt.Sprint(h.Workers)})
 	}
-	b.WriteString("\nA role has one durable consumer for each stream that it hears; all its instances share it.\n\n" +
-		"| Consumer | Stream | Filters | Pending at most |\n|---|---|---|---|\n")
+	p.table([]string{"role", "hears facts", "hears users, below `station.{s}.`", "timers", "says", "at a time in one instance"}, rows...)
+	p.say("### Consumers\n\nExplicit acknowledgement; ack wait %s; no limit of deliveries, because attempts are counted in the log.\n", span(topology.AckWait))
+	rows = nil
 	for _, role := range events.Services() {
 		for _, c := range topology.Consumers(station, role) {
-			fmt.Fprintf(b, "| %s | %s | %s | %d |\n", code(c.Name), code(c.Stream), codes(c.Filters), c.MaxPending)
+			rows = append(rows, []string{code(c.Stream), code(c.Name), codes(c.Filters), fmt.Sprint(c.MaxPending)})
 		}
 	}
+	p.table([]string{"stream", "consumer", "filters", "most pending"}, rows...)
 }
 
-func kinds(list []events.Kind) string {
-	words := make([]string, len(list))
-	for i, k := range list {
-		words[i] = string(k)
-	}
-	return codes(words)
-}
-
-// permissions lists what each NATS user may do; everything else is denied.
-func permissions(b *bytes.Buffer) {
-	b.WriteString("\n## Permissions\n\nWhat a NATS user of a service, or of a person or program outside, needs. Everything else is to be denied. " +
-		"Users of services also need `allow_responses`.\n")
-	write := func(title string, publish, subscribe []string) {
-		fmt.Fprintf(b, "\n### %s\n\n", title)
-		for _, p := range []struct {
-			verb string
-			list []string
-		}{{"publish", publish}, {"subscribe", subscribe}} {
-			if len(p.list) > 0 {
-				fmt.Fprintf(b, "May %s:\n\n```\n%s\n```\n\n", p.verb, strings.Join(p.list, "\n"))
-			}
-		}
-	}
+func permissions(p *page) {
+	p.say("## Permissions\n\nOne NATS user per service, one to set the station up, and users with three rights: dispatch, watch, approve. What is not listed is denied. " +
+		"A service also needs `allow_responses` and connects with its own inbox prefix.\n")
 	for _, role := range events.Services() {
 		publish, subscribe := topology.Permissions(station, role)
-		write("Service "+string(role), publish, subscribe)
+		rights(p, string(role), publish, subscribe)
 	}
-	for _, right := range []topology.Right{topology.MayDispatch, topology.MayWatch, topology.MayApprove} {
-		publish, subscribe := topology.UserPermissions(station, "{approver}", right)
-		write("User who may "+string(right), publish, subscribe)
+	for _, u := range []struct {
+		title, approver string
+		right           topology.Right
+	}{{"a user who dispatches and steers", "", topology.MayDispatch}, {"a user who watches", "", topology.MayWatch},
+		{"a user who approves as {approver}", "{approver}", topology.MayApprove}} {
+		publish, subscribe := topology.UserPermissions(station, u.approver, u.right)
+		rights(p, u.title, publish, subscribe)
 	}
 	publish, subscribe := topology.SetupPermissions(station)
-	write("User who sets stations up", publish, subscribe)
-	trimmed := bytes.TrimRight(b.Bytes(), "\n")
-	b.Truncate(len(trimmed))
-	b.WriteByte('\n')
+	rights(p, "the user who sets the station up", publish, subscribe)
+}
+
+func rights(p *page, who string, publish, subscribe []string) {
+	p.say("<details><summary>%s</summary>\n\n```\npublish\n  %s\nsubscribe\n  %s\n```\n\n</details>\n", who,
+		strings.Join(publish, "\n  "), strings.Join(subscribe, "\n  "))
+}
+
+func size(n int64) string {
+	for _, u := range []struct {
+		of   int64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= u.of {
+			return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/float64(u.of)), ".0") + " " + u.name
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+func span(d time.Duration) string {
+	if d >= 48*time.Hour {
+		return fmt.Sprintf("%d days", int(d.Hours()/24))
+	}
+	return d.String()
 }

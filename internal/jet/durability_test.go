@@ -76,7 +76,7 @@ func TestDurability(t *testing.T) {
 
 func TestMicro(t *testing.T) {
 	t.Parallel()
-	t.Run("OBS-1 DEPL-6 a plain client lists the services and asks for their status", func(t *testing.T) {
+	t.Run("OBS-1 DEPL-6 ECO-2 a plain client lists the services and asks for their status", func(t *testing.T) {
 		t.Parallel()
 		publish, subscribe := permissions(events.Planner)
 		s := jettest.Server(t, func(cfg *jet.ServerConfig) {

@@ -18,6 +18,9 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
+// codec names how states are stored.
+const codec = "json+gzip"
+
 // Limits of a snapshot, in bytes.
 const (
 	maxInline = 256 << 10
@@ -58,7 +61,7 @@ func (st *Store) Save(ctx context.Context, s run.State, head uint64) error {
 	if err := z.Close(); err != nil {
 		return fmt.Errorf("compress state: %w", err)
 	}
-	b := box{Head: head, Sequence: s.Sequence, Codec: "json+gzip", Zipped: zipped.Bytes()}
+	b := box{Head: head, Sequence: s.Sequence, Codec: codec, Zipped: zipped.Bytes()}
 	if zipped.Len() > maxInline {
 		ref, err := st.Blobs.Put(ctx, "snapshot", zipped.Bytes())
 		if err != nil {
@@ -88,6 +91,9 @@ func (st *Store) Load(ctx context.Context, runID string) (run.State, uint64, err
 	var b box
 	if err := json.Unmarshal(value, &b); err != nil {
 		return run.State{}, 0, fmt.Errorf("snapshot of %s: %w", runID, err)
+	}
+	if b.Codec != codec {
+		return run.State{}, 0, fmt.Errorf("snapshot of %s is stored as %q, want %q", runID, b.Codec, codec)
 	}
 	zipped := b.Zipped
 	if b.Ref != nil {

@@ -26,10 +26,26 @@ func (c *Client) Answer(ctx context.Context, runID, gate, approver string, a eve
 		}
 		subject += "." + approver
 	}
-	return c.say(ctx, runID, subject, a, func(s run.State) bool {
+	s, err := c.say(ctx, runID, subject, a, func(s run.State) bool {
 		g := s.Gate(gate)
-		return g != nil && g.Status != run.GatePending && (a.Decision != "reject" || s.Status != events.Running)
+		if g == nil || g.Status == run.GatePending {
+			return false
+		}
+		// A rejection is followed by a pause, which a person may have ended since.
+		return g.Status != run.GateRejected || s.Status != events.Running || s.ResumedAt > g.Resolution
 	})
+	if err != nil {
+		return s, err
+	}
+	return s, contradicted(s.Gate(gate), a.Decision)
+}
+
+// contradicted is the refusal of an answer that came after another one: the first answer to a gate wins.
+func contradicted(g *run.Gate, decision string) error {
+	if was := map[run.GateStatus]string{run.GateApproved: "approve", run.GateRejected: "reject"}[g.Status]; was == decision {
+		return nil
+	}
+	return &RefusedError{Code: "answered", Reason: fmt.Sprintf("gate %s was already %s by %s", g.ID, g.Status, g.By), Hint: "inspan gates lists those that wait"}
 }
 
 // Control steers a run and waits until that is recorded, or returns a *RefusedError.

@@ -96,7 +96,7 @@ func (nothing) Run(context.Context, tool.Call) (tool.Result, error) {
 
 // start runs the five roles with an agent whose model answers at once: 1 KB of text and one call, for turns turns.
 func (b *bed) start(ctx context.Context, turns int) error {
-	script := fmt.Sprintf("turns:\n  - when: {turn: {from: 1, to: %d}}\n    text: \"%s\"\n    chunk: 2000\n    calls:\n      - {name: nothing, input: {n: \"{{turn}}\"}}\n  - text: done\n", turns, strings.Repeat("t", 1024))
+	script := fmt.Sprintf("turns:\n  - when: {turn: {from: 1, to: %d}}\n    text: \"%s\"\n    chunk: 2000\n    usage: {input: 1000, output: 250}\n    calls:\n      - {name: nothing, input: {n: \"{{turn}}\"}}\n  - text: done\n", turns, strings.Repeat("t", 1024))
 	if err := os.MkdirAll(filepath.Join(b.dir, "scripts"), 0o755); err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ func TestDispatch(t *testing.T) {
 			}
 		}
 	})
-	t.Run("OBS-3 OBS-5 OBS-6 OBS-7 OBS-8 LOOP-18 TOOL-18 monitoring events carry their names and fields", func(t *testing.T) {
+	t.Run("OBS-3 OBS-4 OBS-5 OBS-6 OBS-7 OBS-8 LOOP-18 TOOL-18 monitoring events carry their names and fields", func(t *testing.T) {
 		w := w.on(t)
 		seen := map[string]map[string]json.RawMessage{}
 		for i, r := range w.facts("bare") {
@@ -124,7 +124,7 @@ func TestDispatch(t *testing.T) {
 			t.Errorf("%v", n)
 		}
 	})
-	t.Run("PERS-18 LIFE-8 LIFE-9 EVT-10 the index shows the run, with an archive of its whole log", func(t *testing.T) {
+	t.Run("PERS-18 LIFE-8 LIFE-9 EVT-10 OBS-24 the index shows the run, with an archive of its whole log", func(t *testing.T) {
 		w := w.on(t)
 		i := w.row("bare", func(i run.Info) bool { return i.Status == events.Completed && i.Archive != nil })
 		if i.AgentName != "reader" || i.StepsCompleted != 1 || i.ToolCallCount != 1 || i.CompletedAt == nil {

@@ -106,7 +106,7 @@ func TestNext(t *testing.T) {
 			t.Errorf("said again: %v", again)
 		}
 	})
-	t.Run("TOOL-2 a result has name, arguments, duration above zero and retry count", func(t *testing.T) {
+	t.Run("TOOL-2 PROP-7 OBS-19 a result has name, arguments, duration above zero and retry count", func(t *testing.T) {
 		t.Parallel()
 		b := allowed(Once, events.Retry{})
 		b.Say(runtest.CallBegun(theCall, 1))

@@ -24,20 +24,30 @@ type Result struct {
 	Failed                   bool
 }
 
-// Conversation returns the exchanges of a step, oldest first.
+// Conversation returns the exchanges of a step, oldest first. The calls of a turn end before the next turn of its step,
+// so the results stand in the history in the order of the turns.
 func Conversation(s run.State, step string) []Exchange {
-	results := make(map[string]run.CallRecord)
-	for _, r := range s.ToolCallHistory.Backward() {
-		if r.Step == step {
-			results[r.ID] = r
-		}
-	}
+	history, at := s.ToolCallHistory, 0
 	var out []Exchange
 	for _, t := range s.Turns().All() {
 		if t.Step != step {
 			continue
 		}
 		e := Exchange{Turn: t}
+		var results map[string]run.CallRecord
+		for ; at < history.Len() && len(t.Calls) > len(results); at++ {
+			r := history.At(at)
+			if r.Step != step {
+				continue
+			}
+			if r.Turn != t.Number {
+				break // a call of this turn has no result
+			}
+			if results == nil {
+				results = make(map[string]run.CallRecord, len(t.Calls))
+			}
+			results[r.ID] = r
+		}
 		for _, c := range t.Calls {
 			e.Results = append(e.Results, shown(c, results))
 		}

@@ -19,8 +19,13 @@ func Line(f events.Fact, p events.Payload) string {
 	return fmt.Sprintf("%s %-5d %-12s %s", f.Time.UTC().Format("15:04:05.000"), f.Sequence, f.Author(), Text(p))
 }
 
-// Text says in words what a fact says.
-func Text(p events.Payload) string {
+// maxLine is the most characters of an answer of Text or Why.
+const maxLine = 4000
+
+// Text says in words, on one line, what a fact says.
+func Text(p events.Payload) string { return Clip(text(p), maxLine) }
+
+func text(p events.Payload) string {
 	switch d := p.(type) {
 	case *events.RunCreatedData:
 		return fmt.Sprintf("run created for agent %s: %s", d.Agent, Clip(d.Task, 100))
@@ -146,16 +151,32 @@ func Clip(s string, n int) string {
 		if count++; count > n {
 			return b.String() + "..."
 		}
-		if unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) {
-			r = '\u00b7'
-		}
-		b.WriteRune(r)
+		b.WriteRune(shown(r))
 	}
 	return b.String()
 }
 
+// Whole is a text of several lines with what a terminal would act on made visible; nothing is left out.
+func Whole(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
+		}
+		return shown(r)
+	}, strings.ReplaceAll(s, "\r\n", "\n"))
+}
+
+func shown(r rune) rune {
+	if unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) {
+		return '\u00b7'
+	}
+	return r
+}
+
 // Why says in one line what a run waits for, and since when (PLUS-5).
-func Why(s run.State, now time.Time) string {
+func Why(s run.State, now time.Time) string { return Clip(why(s, now), maxLine) }
+
+func why(s run.State, now time.Time) string {
 	since := func(at time.Time) string { return Span(max(0, now.Sub(at))) }
 	switch {
 	case s.Sequence == 0:

@@ -105,9 +105,10 @@ func (e *entry) answer(script string, req llm.Request) (llm.Answer, error) {
 		}
 		a.Calls = append(a.Calls, llm.Call{ID: id, Name: c.Name, Input: input})
 	}
-	a.Usage = llm.EstimateUsage(req, a)
 	if u := e.Usage; u != nil {
 		a.Usage = llm.Usage{Input: u.Input, Output: u.Output, CachedInput: u.Cached}
+	} else {
+		a.Usage = llm.EstimateUsage(req, a)
 	}
 	a.Raw, err = json.Marshal(raw{Text: a.Text, Thinking: a.Thinking, Calls: a.Calls})
 	return a, err

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/pkg/client"
+)
+
+func TestPaint(t *testing.T) {
+	t.Parallel()
+	t.Run("ECO-10 colour is only for terminals", func(t *testing.T) {
+		t.Parallel()
+		a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, err: io.Discard}
+		if a.paint() {
+			t.Error("a buffer is painted")
+		}
+		if got := paint(false).bold("x"); got != "x" {
+			t.Errorf("unpainted %q", got)
+		}
+		if got := paint(true).red("x"); got != "\x1b[31mx\x1b[0m" {
+			t.Errorf("painted %q", got)
+		}
+		if got := paint(true).red(""); got != "" {
+			t.Errorf("painted nothing: %q", got)
+		}
+	})
+	t.Run("CLI-7 an error knows its exit code through wrapping", func(t *testing.T) {
+		t.Parallel()
+		for want, err := range map[int]error{exitFailed: errors.New("x"), exitPaused: fmt.Errorf("y: %w", &exit{exitPaused, nil}),
+			exitRefused: fmt.Errorf("z: %w", &client.RefusedError{Code: "c"}), exitUnknown: fmt.Errorf("w: %w", client.ErrNotFound)} {
+			if got := codeOf(err); got != want {
+				t.Errorf("codeOf(%v) = %d, want %d", err, got, want)
+			}
+		}
+	})
+}

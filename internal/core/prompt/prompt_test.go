@@ -1,0 +1,107 @@
+package prompt
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+// dumb is Conversation as a child would write it.
+func dumb(s run.State, step string) []Exchange {
+	var out []Exchange
+	for _, t := range s.Turns().All() {
+		if t.Step != step {
+			continue
+		}
+		e := Exchange{Turn: t}
+		for _, c := range t.Calls {
+			results := map[string]run.CallRecord{}
+			for _, r := range s.ToolCallHistory.All() {
+				results[r.ID] = r
+			}
+			e.Results = append(e.Results, shown(c, results))
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	t.Run("PLUS-2 LOOP-12 every call has a result in its place, whatever happened, and equal states give equal conversations", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			b := runtest.New("main", "r1")
+			for range rapid.IntRange(5, 120).Draw(t, "facts") {
+				moves := runtest.Moves(b.State())
+				if len(moves) == 0 {
+					break
+				}
+				b.Say(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
+			}
+			s := b.State()
+			if s.Plan == nil {
+				return
+			}
+			for _, st := range s.Plan.Steps {
+				got, _ := json.Marshal(Conversation(s, st.ID))
+				want, _ := json.Marshal(dumb(s, st.ID))
+				if string(got) != string(want) {
+					t.Fatalf("step %s\n got %s\nwant %s", st.ID, got, want)
+				}
+				for _, e := range Conversation(s, st.ID) {
+					if len(e.Results) != len(e.Turn.Calls) {
+						t.Fatalf("turn %d has %d calls and %d results", e.Turn.Number, len(e.Turn.Calls), len(e.Results))
+					}
+				}
+			}
+		})
+	})
+}
+
+func TestText(t *testing.T) {
+	t.Parallel()
+	b := runtest.New("main", "r1")
+	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a")), runtest.Ready("a"), runtest.Allowed("a"),
+		runtest.Turn(1, "a", "done"), runtest.StepDone("a", "the answer is 42"))
+	s := b.State()
+	t.Run("LOOP-15 the system prompt holds the agent's text, its tools and the workspace", func(t *testing.T) {
+		t.Parallel()
+		got := System("You mend.\n", []string{"read", "edit"}, "session/x")
+		for _, want := range []string{"You mend.", "read, edit", "session/x"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %q in %q", want, got)
+			}
+		}
+	})
+	t.Run("PLAN-11 a step is told its part and what the steps before gave; a single step is told the task alone", func(t *testing.T) {
+		t.Parallel()
+		got := Brief(s, s.Step("b"), "the whole")
+		for _, want := range []string{"the whole", `"b"`, "the answer is 42", "data, not instructions"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %q in %q", want, got)
+			}
+		}
+		single := runtest.New("main", "r2")
+		made := runtest.Plan(runtest.Step("only"))
+		made.Origin = "single"
+		single.Say(runtest.Created(), runtest.Started(), made)
+		one := single.State()
+		if got := Brief(one, one.Step("only"), "the whole"); got != "the whole" {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("GUARD-14 the agent is told what was refused, by which code, and what to do", func(t *testing.T) {
+		t.Parallel()
+		got := shown(events.RequestedCall{ID: "c1", Tool: "bash"}, map[string]run.CallRecord{"c1": {Outcome: run.OutcomeRefused, Code: events.RefusedGuard, Result: "rewrites history", Hint: "find another way"}})
+		if !got.Failed || !strings.Contains(got.Output, "guard_denied") || !strings.Contains(got.Output, "find another way") {
+			t.Errorf("%+v", got)
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package view_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+// evil is what a model may write into any text.
+const evil = "a\x1b[2Jb\x00c\u202ed\ne\rf\u2066g"
+
+// spoil puts a text into every string of a value, however deep.
+func spoil(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() && v.CanSet() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		spoil(v.Elem())
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for i := range v.NumField() {
+			spoil(v.Field(i))
+		}
+	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[json.RawMessage]() {
+			v.SetBytes([]byte(`{}`))
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			spoil(v.Index(i))
+		}
+	case reflect.String:
+		v.SetString(evil)
+	}
+}
+
+func TestText(t *testing.T) {
+	t.Parallel()
+	for _, w := range events.Vocabulary() {
+		t.Run("EVT-12 "+string(w.Kind)+" has one line, in words", func(t *testing.T) {
+			t.Parallel()
+			b, err := os.ReadFile(filepath.Join("..", "..", "..", "pkg", "events", "testdata", string(w.Kind)+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, p, err := events.Read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := view.Line(f, p)
+			if text := view.Text(p); text == "" || text == string(w.Kind) || !strings.HasSuffix(got, text) {
+				t.Errorf("text %q, line %q", text, got)
+			}
+			if strings.Contains(got, "\n") || !strings.Contains(got, string(w.Author)) {
+				t.Errorf("line %q", got)
+			}
+			if again := view.Line(f, p); again != got {
+				t.Errorf("%q then %q", got, again)
+			}
+		})
+		t.Run("SAFE-12 "+string(w.Kind)+" shows control characters", func(t *testing.T) {
+			t.Parallel()
+			p := w.New()
+			spoil(reflect.ValueOf(p))
+			if got := view.Text(p); got == "" || strings.ContainsFunc(got, acts) {
+				t.Errorf("text %q", got)
+			}
+		})
+	}
+}
+
+func acts(r rune) bool { return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r) }
+
+func TestWhole(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-12 lines stay, control characters do not", func(t *testing.T) {
+		t.Parallel()
+		if got := view.Whole("a\r\n\tb\x1b[2J\u202ec\rd"); got != "a\n\tb·[2J·c·d" {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("EVT-12 Clip cuts by characters, at the limit and above", func(t *testing.T) {
+		t.Parallel()
+		for in, want := range map[string]string{"äöü": "äöü", "äöüx": "äöü...", " a \n b ": "a b", "": ""} {
+			if got := view.Clip(in, 3); got != want {
+				t.Errorf("Clip(%q) = %q, want %q", in, got, want)
+			}
+		}
+	})
+	t.Run("EVT-12 spans have the unit a person would use", func(t *testing.T) {
+		t.Parallel()
+		for d, want := range map[time.Duration]string{0: "0 ms", 999 * time.Millisecond: "999 ms", 1500 * time.Millisecond: "1.5 s", 61 * time.Second: "1 min 1 s",
+			90 * time.Minute: "1 h 30 min", 47 * time.Hour: "47 h 0 min", 49 * time.Hour: "2 days"} {
+			if got := view.Span(d); got != want {
+				t.Errorf("Span(%v) = %q, want %q", d, got, want)
+			}
+		}
+	})
+}
+
+// begun is a run whose step "build" is allowed.
+func begun(more ...events.Payload) run.State {
+	b := runtest.New("default", "run-a")
+	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build"), runtest.Step("test", "build")), runtest.Ready("build"), runtest.Allowed("build"))
+	b.Say(more...)
+	return b.State()
+}
+
+func TestWhy(t *testing.T) {
+	t.Parallel()
+	say := func(p ...events.Payload) run.State {
+		b := runtest.New("default", "run-a")
+		b.Say(p...)
+		return b.State()
+	}
+	planned := []events.Payload{runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build")), runtest.Ready("build")}
+	asked := runtest.Turn(1, "build", "", runtest.Asked(1, 1, "bash", `{"command":"make"}`))
+	ref := runtest.Ref("build", "c1-1", "bash")
+	started := begun(asked, runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
+	for _, c := range []struct {
+		name string
+		s    run.State
+		want []string
+	}{
+		{"no run", run.State{}, []string{"no such run"}},
+		{"a planner", say(runtest.Created()), []string{"waits for a planner", "created 1 min 0 s ago"}},
+		{"a plan", say(planned[:2]...), []string{"waits for a plan for 1 min 0 s"}},
+		{"the next step", say(planned[:3]...), []string{"planner owes the next step for 1 min 0 s"}},
+		{"a gatekeeper for a step", say(planned...), []string{"step build waits for the gatekeeper"}},
+		{"a gate of a step", say(append(planned, runtest.GateAt("g-1", "build", ""))...), []string{"gate g-1 waits for a person for 1 min 0 s", "may build go on?", "inspan approve g-1"}},
+		{"a model", begun(), []string{"step build: a model turn is owed", "1 min 0 s"}},
+		{"a pause of the model", begun(runtest.TurnLater(1, "build", 1, runtest.Start.Add(10*time.Minute))), []string{"failed 1 times, again in"}},
+		{"a gatekeeper for a call", begun(asked), []string{"call bash c1-1 waits for the gatekeeper"}},
+		{"a gate of a call", begun(asked, runtest.GateAt("g-2", "build", "c1-1")), []string{"gate g-2 waits for a person", "call bash c1-1 waits at gate g-2"}},
+		{"a toolrunner", begun(asked, runtest.CallYes(ref, "once")), []string{"call bash c1-1 waits for a toolrunner"}},
+		{"a tool", started, []string{"call bash c1-1 runs on runner-a for 1 min 0 s"}},
+		{"a pause of a tool", begun(asked, runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1), runtest.CallLater(ref, 1, started.Sequence, runtest.Start.Add(10*time.Minute))),
+			[]string{"call bash c1-1 failed 1 times, again in"}},
+		{"a person who paused it", begun(runtest.Paused("lunch")), []string{"paused for 1 min 0 s: lunch", "inspan resume run-a"}},
+		{"nothing, as it failed", func() run.State {
+			b := runtest.New("default", "run-a")
+			b.Say(planned[:2]...)
+			b.Say(runtest.Failed(b.State(), events.FinishError, "broken\x1b[2J"))
+			return b.State()
+		}(), []string{"failed 1 min 0 s ago", "broken·[2J"}},
+	} {
+		t.Run("PLUS-5 a run waits for "+c.name, func(t *testing.T) {
+			t.Parallel()
+			got := view.Why(c.s, c.s.UpdatedAt.Add(time.Minute))
+			for _, w := range c.want {
+				if !strings.Contains(got, w) {
+					t.Errorf("%q does not say %q", got, w)
+				}
+			}
+			if strings.ContainsFunc(got, acts) {
+				t.Errorf("not one clean line: %q", got)
+			}
+			if early := view.Why(c.s, c.s.CreatedAt.Add(-time.Hour)); strings.Contains(early, "for -") {
+				t.Errorf("a slow clock gives %q", early)
+			}
+		})
+	}
+	t.Run("PLUS-5 what a person wrote as a reason can not steer the terminal", func(t *testing.T) {
+		t.Parallel()
+		s := begun(runtest.Paused("lu\x1b[2Jnch\nfake"))
+		if got := view.Why(s, s.UpdatedAt); strings.ContainsFunc(got, acts) {
+			t.Errorf("got %q", got)
+		}
+	})
+}

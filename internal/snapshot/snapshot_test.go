@@ -1,0 +1,226 @@
+package snapshot_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/snapshot"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+func newStore(t *testing.T) (*mem.Station, *snapshot.Store) {
+	t.Helper()
+	st, err := mem.New("default", mem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st, &snapshot.Store{Shelf: st.Shelf(topology.StateBucket), Blobs: st.Blobs()}
+}
+
+// history is a run in the middle of a call; text is what its model said.
+func history(id, text string) run.State {
+	b := runtest.New("default", id)
+	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build")), runtest.Ready("build"), runtest.Allowed("build"),
+		runtest.Turn(1, "build", text, runtest.Asked(1, 1, "read", `{"path":"a"}`)))
+	return b.State()
+}
+
+func same(t *testing.T, got, want run.State) {
+	t.Helper()
+	g, err := run.Codec{}.Encode(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := run.Codec{}.Encode(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(g, w) {
+		t.Errorf("got %d bytes of state, want %d:\n%.500s\n%.500s", len(g), len(w), g, w)
+	}
+}
+
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	t.Run("PERS-2 a state comes back equal, with its place in the log", func(t *testing.T) {
+		t.Parallel()
+		_, store := newStore(t)
+		want := history("run-a", "hello")
+		if err := store.Save(t.Context(), want, 42); err != nil {
+			t.Fatal(err)
+		}
+		got, head, ok := store.Latest(t.Context(), "run-a")
+		if !ok || head != 42 {
+			t.Fatalf("head %d, %v", head, ok)
+		}
+		same(t, got, want)
+		if !reflect.DeepEqual(got.Waiting(), want.Waiting()) {
+			t.Error("the gates differ")
+		}
+	})
+	t.Run("PERS-2 what comes back folds on as if it had never been stored", func(t *testing.T) {
+		t.Parallel()
+		_, store := newStore(t)
+		b := runtest.New("default", "run-a")
+		b.Say(runtest.Created(), runtest.Started())
+		if err := store.Save(t.Context(), b.State(), 2); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := store.Load(t.Context(), "run-a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fact := range b.Say(runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a")) {
+			if got, err = got.Apply(fact); err != nil {
+				t.Fatal(err)
+			}
+		}
+		same(t, got, b.State())
+	})
+	t.Run("PERS-3 an unknown run has none, a later one takes the place of an earlier", func(t *testing.T) {
+		t.Parallel()
+		_, store := newStore(t)
+		if _, _, ok := store.Latest(t.Context(), "run-a"); ok {
+			t.Error("something was found")
+		}
+		if _, _, err := store.Load(t.Context(), "run-a"); !errors.Is(err, reactor.ErrNotFound) {
+			t.Errorf("err = %v", err)
+		}
+		for head, text := range []string{"first", "second"} {
+			if err := store.Save(t.Context(), history("run-a", text), uint64(head)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, head, err := store.Load(t.Context(), "run-a")
+		if err != nil || head != 1 {
+			t.Fatalf("head %d, %v", head, err)
+		}
+		same(t, got, history("run-a", "second"))
+	})
+}
+
+func TestLarge(t *testing.T) {
+	t.Parallel()
+	st, store := newStore(t)
+	var noise strings.Builder // text by chance does not compress well
+	for noise.Len() < 1<<20 {
+		noise.WriteString(rand.Text())
+	}
+	task := runtest.Created()
+	task.Task = noise.String()
+	b := runtest.New("default", "run-a")
+	b.Say(task, runtest.Started())
+	want := b.State()
+	if err := store.Save(t.Context(), want, 7); err != nil {
+		t.Fatal(err)
+	}
+	row := rowOf(t, store, "run-a")
+	t.Run("PERS-2 a large state goes to the object store and comes back", func(t *testing.T) {
+		if row.Ref == nil || len(row.Zipped) != 0 || row.Ref.Size < 256<<10 {
+			t.Fatalf("row: ref %v, %d bytes inline", row.Ref, len(row.Zipped))
+		}
+		got, head, err := store.Load(t.Context(), "run-a")
+		if err != nil || head != 7 {
+			t.Fatalf("head %d, %v", head, err)
+		}
+		same(t, got, want)
+	})
+	t.Run("PERS-3 a damaged object is as good as none", func(t *testing.T) {
+		st.DamageBlob(row.Ref.SHA256, []byte("junk"))
+		if _, _, ok := store.Latest(t.Context(), "run-a"); ok {
+			t.Error("a damaged object was taken")
+		}
+	})
+}
+
+type row struct {
+	Head     uint64      `json:"head"`
+	Sequence uint64      `json:"sequence"`
+	Ref      *events.Ref `json:"ref,omitempty"`
+	Zipped   []byte      `json:"zipped,omitempty"`
+	Codec    string      `json:"codec"`
+}
+
+func rowOf(t *testing.T, store *snapshot.Store, id string) row {
+	t.Helper()
+	b, err := store.Shelf.Get(t.Context(), snapshot.Key(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r row
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestDamaged proves that a snapshot that is not what it says is as good as none.
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(r *row){
+		"half of it":         func(r *row) { r.Zipped = r.Zipped[:len(r.Zipped)/2] },
+		"a bit turned":       func(r *row) { r.Zipped[len(r.Zipped)/2] ^= 1 },
+		"nothing":            func(r *row) { r.Zipped = nil },
+		"no gzip":            func(r *row) { r.Zipped = []byte("junk") },
+		"another sequence":   func(r *row) { r.Sequence++ },
+		"an object not kept": func(r *row) { r.Ref = &events.Ref{SHA256: strings.Repeat("0", 64), Size: 3} },
+		"another codec":      func(r *row) { r.Codec = "zstd" },
+	} {
+		t.Run("PERS-3 "+name, func(t *testing.T) {
+			t.Parallel()
+			_, store := newStore(t)
+			if err := store.Save(t.Context(), history("run-a", "hello"), 3); err != nil {
+				t.Fatal(err)
+			}
+			r := rowOf(t, store, "run-a")
+			spoil(&r)
+			b, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := store.Shelf.Put(t.Context(), snapshot.Key("run-a"), b); err != nil {
+				t.Fatal(err)
+			}
+			if s, head, ok := store.Latest(t.Context(), "run-a"); ok || head != 0 || s.Sequence != 0 {
+				t.Errorf("taken: head %d, sequence %d", head, s.Sequence)
+			}
+		})
+	}
+	t.Run("PERS-3 a row that is not JSON", func(t *testing.T) {
+		t.Parallel()
+		_, store := newStore(t)
+		if err := store.Shelf.Put(t.Context(), snapshot.Key("run-a"), []byte("{")); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, ok := store.Latest(t.Context(), "run-a"); ok {
+			t.Error("taken")
+		}
+	})
+	t.Run("PERS-3 the snapshot of another run", func(t *testing.T) {
+		t.Parallel()
+		_, store := newStore(t)
+		if err := store.Save(t.Context(), history("run-a", "hello"), 3); err != nil {
+			t.Fatal(err)
+		}
+		b, err := store.Shelf.Get(t.Context(), snapshot.Key("run-a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Shelf.Put(t.Context(), snapshot.Key("run-b"), b); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, ok := store.Latest(t.Context(), "run-b"); ok {
+			t.Error("taken")
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// shelfWithoutSnapshots refuses to store snapshots.
+type shelfWithoutSnapshots struct{ reactor.Shelf }
+
+func (s shelfWithoutSnapshots) Put(ctx context.Context, key string, value []byte) error {
+	if strings.HasPrefix(key, "snap.") {
+		return errors.New("no room for snapshots")
+	}
+	return s.Shelf.Put(ctx, key, value)
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent(events.Agent{Name: "reader", Tools: []string{"read"}, MaxSteps: 7}, reader)
+	w.agent(events.Agent{Name: "talker"}, "turns:\n  - text: done\n")
+	w.ports.State = shelfWithoutSnapshots{w.ports.State}
+	roles := w.start()
+	five, two := 5, 2
+	off := false
+
+	t.Run("LIFE-11 each option of a task is taken, the agent's comes next, then the documented default", func(t *testing.T) {
+		w := w.on(t)
+		interval := int64(60000)
+		w.task(events.Task{ID: "given", Agent: "reader", Task: "x", Autonomy: &five, MaxToolCalls: &two, CheckpointIntervalMS: &interval, MaxSubAgentDepth: &two, EternalEngine: &off, Timeout: "90s"})
+		w.task(events.Task{ID: "plain", Agent: "reader", Task: "x"})
+		got, want := w.ended("given").Options, events.Options{Autonomy: 5, MaxToolCalls: 2, MaxSteps: 7, TimeoutMS: 90000, CheckpointIntervalMS: 60000, MaxSubAgentDepth: 2}
+		if got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		want = events.DefaultOptions()
+		want.MaxSteps = 7
+		if got := w.ended("plain").Options; got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	})
+	t.Run("WS-1 WS-4 the workspace is the session's, else the workflow's, else the run's own", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "ws1", Agent: "talker", Task: "x", Session: "ses", WorkflowRun: "wf"})
+		w.task(events.Task{ID: "ws2", Agent: "talker", Task: "x", WorkflowRun: "wf"})
+		w.task(events.Task{ID: "ws3", Agent: "talker", Task: "x"})
+		for id, want := range map[string]string{"ws1": "session/ses", "ws2": "workflow/wf", "ws3": "run/ws3"} {
+			s := w.ended(id)
+			if s.Created.Workspace != want {
+				t.Errorf("%s works in %q, want %q", id, s.Created.Workspace, want)
+			}
+		}
+		if s := w.state("ws1"); s.Identity.Session != "ses" || s.Identity.WorkflowRun != "wf" {
+			t.Errorf("%+v", s.Identity)
+		}
+	})
+	t.Run("WS-6 the workspace root is configurable, ./workspace by default", func(t *testing.T) {
+		for _, row := range service.Reference() {
+			if row.Name == "INSPAN_WORKSPACE" && row.Default != "./workspace" {
+				t.Errorf("default %q", row.Default)
+			}
+		}
+		cfg := service.Config{Station: "x", Replicas: 1, Workspace: "./elsewhere"}
+		if err := cfg.Validate(); err != nil || !filepath.IsAbs(cfg.Workspace) || filepath.Base(cfg.Workspace) != "elsewhere" {
+			t.Errorf("%q, %v", cfg.Workspace, err)
+		}
+	})
+	t.Run("PERS-6 a snapshot that can not be written is no reason to stop", func(t *testing.T) {
+		w := w.on(t)
+		plan := &events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Description: "a"}, {ID: "b", Description: "b", Needs: []string{"a"}}}}
+		w.task(events.Task{ID: "nosnap", Agent: "talker", Task: "x", Plan: plan})
+		s := w.ended("nosnap")
+		if s.Status != events.Completed || s.CheckpointCount != 0 {
+			t.Errorf("%s, %d checkpoints", s.Status, s.CheckpointCount)
+		}
+		w.row("nosnap", func(i run.Info) bool { return i.Status == events.Completed })
+	})
+	t.Run("PLAN-14 PERS-15 plan and current step survive a restart in the middle", func(t *testing.T) {
+		w := w.on(t)
+		one := 1
+		plan := &events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Description: "a"}, {ID: "b", Description: "b", Needs: []string{"a"}}}}
+		w.task(events.Task{ID: "middle", Agent: "talker", Task: "x", Plan: plan, Autonomy: &one})
+		w.await("middle", "waiting", waiting)
+		w.publish(w.opened("middle").AnswerSubject, `{"decision":"approve"}`)
+		before := w.await("middle", "waiting for b", func(s run.State) bool { return len(s.Gates) == 2 && waiting(s) })
+		roles.stop()
+		w.start()
+		w.publish(w.opened("middle").AnswerSubject, `{"decision":"approve"}`)
+		after := w.ended("middle")
+		if before.CurrentStepIndex != 1 || after.CurrentStepIndex != 2 || len(after.Plan.Steps) != 2 || after.Status != events.Completed {
+			t.Errorf("before %d, after %d: %+v", before.CurrentStepIndex, after.CurrentStepIndex, after.Result)
+		}
+	})
+}
+
+// Feature: agent-harnesses, Property 3: creation of runs.
+func TestPROP3(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start()
+	ids := map[string]string{}
+	n := 0
+	t.Run("PROP-3 LIFE-1 Feature: agent-harnesses, Property 3: runs of random agents have distinct ids and the right name, and are listed", func(t *testing.T) {
+		w := w.on(t)
+		rapid.Check(t, func(rt *rapid.T) {
+			name := rapid.StringMatching(`[a-zA-Z0-9_-]{1,64}`).Draw(rt, "agent")
+			n++
+			id := fmt.Sprintf("p3-%d", n)
+			w.agent(events.Agent{Name: name, Model: "scripted/none"}, "")
+			w.task(events.Task{ID: id, Agent: name, Task: "x"})
+			ids[id] = name
+		})
+		for id, name := range ids {
+			s := w.ended(id) // its model has no script; that it was created is what counts
+			first, p, err := events.Read(w.facts(id)[0].Bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			created, ok := p.(*events.RunCreatedData)
+			if !ok || created.To != events.Created || first.Run != id || s.AgentName != name || s.HarnessID != id {
+				t.Errorf("%s: %+v", id, s)
+			}
+			w.row(id, func(i run.Info) bool { return i.AgentName == name && i.HarnessID == id })
+		}
+		if len(ids) < 100 {
+			t.Errorf("%d runs", len(ids))
+		}
+	})
+}
