@@ -1,4 +1,4 @@
-// Package deploy_test checks what is in this folder, compose.yaml and the Dockerfile against the program: names of
+// Package deploy checks what is in this folder, compose.yaml and the Dockerfile against the program: names of
 // variables, probes, rights and limits. It starts nothing: that the files do their work on a cluster is not proved here.
 package deploy_test
 
@@ -42,6 +42,7 @@ func users() []byte {
 		user(&b, string(role), publish, subscribe, true)
 	}
 	publish, subscribe := topology.UserPermissions(station, "operator", topology.MayDispatch, topology.MayWatch, topology.MayApprove)
+	subscribe = append(subscribe, "station."+station+".dead.*") // who dispatches must hear of refusals
 	user(&b, "operator", publish, subscribe, false)
 	b.WriteString("  ]\n}\n")
 	return b.Bytes()
@@ -73,18 +74,16 @@ func TestUsers(t *testing.T) {
 	t.Parallel()
 	t.Run("SAFE-6 the server's users are those of the table", func(t *testing.T) {
 		t.Parallel()
-		path := filepath.Join("nats", "users.conf")
-		if *rewrite {
-			if err := os.WriteFile(path, users(), 0o644); err != nil {
-				t.Fatal(err)
+		for _, dir := range []string{"nats", "k8s"} {
+			path := filepath.Join(dir, "users.conf")
+			if *rewrite {
+				if err := os.WriteFile(path, users(), 0o644); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		got, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, users()) {
-			t.Errorf("%s is not what the table says: run go test ./deploy -run Users -rewrite", path)
+			if got := read(t, path); !bytes.Equal(got, users()) {
+				t.Errorf("%s is not what the table says: run go test ./deploy -run Users -rewrite", path)
+			}
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,13 +43,20 @@ var still = []string{"git", "--no-pager", "--no-optional-locks", "-c", "core.fsm
 var closed = []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1", "GIT_EXTERNAL_DIFF=", "GIT_PAGER=cat",
 	"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}
 
+// confined is closed, with the repository and its work tree kept to the workspace: neither a repository above it nor a
+// work tree that its configuration names elsewhere is looked at.
+func confined(env tool.Env) []string {
+	ws := env.Box.Workspace()
+	return append(slices.Clone(closed), "GIT_CEILING_DIRECTORIES="+filepath.Dir(ws), "GIT_WORK_TREE="+ws)
+}
+
 // git runs git so that the configuration of a hostile repository can not start programs and nothing is written.
 func git(ctx context.Context, env tool.Env, args ...string) (tool.Result, error) {
 	filters, err := withoutFilters(ctx, env)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	return command(ctx, env, slices.Concat(still, args), slices.Concat(closed, filters))
+	return command(ctx, env, slices.Concat(still, args), slices.Concat(confined(env), filters))
 }
 
 // withoutFilters is an environment in which each filter driver that the configuration names does nothing. Git has no
@@ -56,7 +64,7 @@ func git(ctx context.Context, env tool.Env, args ...string) (tool.Result, error)
 func withoutFilters(ctx context.Context, env tool.Env) ([]string, error) {
 	var out bytes.Buffer
 	exit, err := env.Box.Exec(ctx, sandbox.Cmd{Args: slices.Concat(still, []string{"config", "--null", "--name-only", "--get-regexp", `^filter\.`}),
-		Env: closed, Stdout: &out})
+		Env: confined(env), Stdout: &out})
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

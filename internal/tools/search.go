@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -55,16 +53,17 @@ func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, erro
 	if path.IsAbs(pattern) || pattern == ".." || strings.HasPrefix(pattern, "../") {
 		return fileError("glob", a.Pattern, sandbox.ErrOutside)
 	}
-	if !doublestar.ValidatePattern(pattern) {
-		return failed("glob: %q is not a pattern", a.Pattern), nil
+	globs, err := parsePattern(pattern)
+	if err != nil {
+		return failed("glob: %q is not a pattern to search with: %v", a.Pattern, err), nil
 	}
 	limit := a.Limit
 	if limit == 0 {
 		limit = globLimit
 	}
 	var found []string
-	err := walk(ctx, env, ".", func(name string, _ fs.DirEntry) error {
-		if doublestar.MatchUnvalidated(pattern, name) {
+	err = walk(ctx, env, ".", func(name string, _ fs.DirEntry) error {
+		if globs.match(name) {
 			found = append(found, oneLine(name))
 		}
 		return nil
@@ -112,8 +111,11 @@ func grepFiles(ctx context.Context, a grepArgs, env tool.Env) (tool.Result, erro
 	if err != nil {
 		return failed("grep: %q is not a regular expression: %v", a.Pattern, err), nil
 	}
-	if a.Glob != "" && !doublestar.ValidatePattern(a.Glob) {
-		return failed("grep: %q is not a glob", a.Glob), nil
+	globs := pattern{"**"}
+	if a.Glob != "" {
+		if globs, err = parsePattern(a.Glob); err != nil {
+			return failed("grep: %q is not a glob to search with: %v", a.Glob, err), nil
+		}
 	}
 	dir := "."
 	if a.Path != "" {
@@ -127,7 +129,7 @@ func grepFiles(ctx context.Context, a grepArgs, env tool.Env) (tool.Result, erro
 		g.left = grepLimit
 	}
 	err = walk(ctx, env, dir, func(name string, d fs.DirEntry) error {
-		if a.Glob != "" && !doublestar.MatchUnvalidated(a.Glob, name) && !doublestar.MatchUnvalidated(a.Glob, path.Base(name)) {
+		if !globs.match(name) && !globs.match(path.Base(name)) {
 			return nil
 		}
 		return g.file(name, d)

@@ -1,0 +1,32 @@
+# Two images: "service" (the default, from scratch) holds all programs; "toolrunner" has what tools need besides.
+# Without a registry, deploy/images.sh makes the same two.
+ARG BUILD=golang:1.26-bookworm
+ARG TOOLS=debian:bookworm-slim
+
+FROM ${BUILD} AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ENV CGO_ENABLED=0
+RUN go build -trimpath -ldflags="-s -w" -o /out/ ./cmd/inspan ./cmd/planner ./cmd/gatekeeper ./cmd/executor ./cmd/toolrunner ./cmd/persister ./cmd/healthcheck
+
+FROM ${TOOLS} AS toolrunner
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends bash bubblewrap ca-certificates git \
+ && rm -rf /var/lib/apt/lists/* \
+ && install -d -o 65532 -g 65532 /workspace
+COPY --from=build /out/toolrunner /out/healthcheck /
+ENV HOME=/tmp INSPAN_WORKSPACE=/workspace INSPAN_HTTP=:8080
+USER 65532:65532
+WORKDIR /workspace
+ENTRYPOINT []
+CMD ["/toolrunner"]
+
+FROM scratch AS service
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /out/ /
+ENV INSPAN_HTTP=:8080
+USER 65532:65532
+WORKDIR /
+CMD ["/inspan", "--help"]
