@@ -1,9 +1,10 @@
-# Two images: "service" (the default, from scratch) holds all programs; "toolrunner" has what tools need besides.
+# Two images: "service" (from scratch) holds all programs; "toolrunner" has what tools need besides. The targets planner,
+# gatekeeper, executor, persister and inspan (the default) are "service" with that program as the one to start.
 # Without a registry, deploy/images.sh makes the same two.
 ARG BUILD=golang:1.26-bookworm
 ARG TOOLS=debian:bookworm-slim
 
-FROM ${BUILD} AS build
+FROM ${BUILD} AS builder
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
@@ -16,7 +17,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends bash bubblewrap ca-certificates git \
  && rm -rf /var/lib/apt/lists/* \
  && install -d -o 65532 -g 65532 /workspace
-COPY --from=build /out/toolrunner /out/healthcheck /
+COPY --from=builder /out/toolrunner /out/healthcheck /
 ENV HOME=/tmp INSPAN_WORKSPACE=/workspace INSPAN_HTTP=:8080
 USER 65532:65532
 WORKDIR /workspace
@@ -24,9 +25,24 @@ ENTRYPOINT []
 CMD ["/toolrunner"]
 
 FROM scratch AS service
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /out/ /
+COPY --from=builder /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=builder /out/ /
 ENV INSPAN_HTTP=:8080
 USER 65532:65532
 WORKDIR /
-CMD ["/inspan", "--help"]
+
+FROM service AS planner
+CMD ["/planner"]
+
+FROM service AS gatekeeper
+CMD ["/gatekeeper"]
+
+FROM service AS executor
+CMD ["/executor"]
+
+FROM service AS persister
+CMD ["/persister"]
+
+FROM service AS inspan
+ENTRYPOINT ["/inspan"]
+CMD ["--help"]

@@ -4,13 +4,21 @@ package deploy_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -83,6 +91,334 @@ func TestUsers(t *testing.T) {
 			}
 			if got := read(t, path); !bytes.Equal(got, users()) {
 				t.Errorf("%s is not what the table says: run go test ./deploy -run Users -rewrite", path)
+			}
+		}
+	})
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// manifest is what these tests look at in an object of Kubernetes.
+type manifest struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	Metadata   struct {
+		Name   string            `yaml:"name"`
+		Labels map[string]string `yaml:"labels"`
+	} `yaml:"metadata"`
+	Automount *bool             `yaml:"automountServiceAccountToken"`
+	Data      map[string]string `yaml:"data"`
+	Spec      struct {
+		Replicas    int      `yaml:"replicas"`
+		AccessModes []string `yaml:"accessModes"`
+		Selector    selector `yaml:"selector"`
+		Template    struct {
+			Metadata struct {
+				Labels map[string]string `yaml:"labels"`
+			} `yaml:"metadata"`
+			Spec pod `yaml:"spec"`
+		} `yaml:"template"`
+	} `yaml:"spec"`
+}
+
+type selector struct {
+	MatchLabels map[string]string `yaml:"matchLabels"`
+}
+
+type pod struct {
+	ServiceAccount string `yaml:"serviceAccountName"`
+	Automount      *bool  `yaml:"automountServiceAccountToken"`
+	Grace          int    `yaml:"terminationGracePeriodSeconds"`
+	Security       struct {
+		RunAsNonRoot bool `yaml:"runAsNonRoot"`
+		Seccomp      struct {
+			Type string `yaml:"type"`
+		} `yaml:"seccompProfile"`
+	} `yaml:"securityContext"`
+	Containers []container `yaml:"containers"`
+}
+
+type container struct {
+	Name, Image string
+	Env         []variable `yaml:"env"`
+	Liveness    *probe     `yaml:"livenessProbe"`
+	Readiness   *probe     `yaml:"readinessProbe"`
+	Resources   struct {
+		Requests map[string]string `yaml:"requests"`
+		Limits   map[string]string `yaml:"limits"`
+	} `yaml:"resources"`
+	Security struct {
+		Escalation   *bool `yaml:"allowPrivilegeEscalation"`
+		ReadOnlyRoot bool  `yaml:"readOnlyRootFilesystem"`
+		Capabilities struct {
+			Drop []string `yaml:"drop"`
+		} `yaml:"capabilities"`
+	} `yaml:"securityContext"`
+}
+
+type variable struct{ Name, Value string }
+
+type probe struct {
+	HTTP struct{ Path string } `yaml:"httpGet"`
+}
+
+// manifests reads every object that the kustomization names.
+func manifests(t *testing.T) []manifest {
+	t.Helper()
+	var k struct{ Resources []string }
+	if err := yaml.Unmarshal(read(t, "k8s/kustomization.yaml"), &k); err != nil {
+		t.Fatal(err)
+	}
+	var all []manifest
+	for _, name := range k.Resources {
+		d := yaml.NewDecoder(bytes.NewReader(read(t, filepath.Join("k8s", name))))
+		for {
+			var m manifest
+			err := d.Decode(&m)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if m.Kind == "" || m.Metadata.Name == "" {
+				t.Fatalf("%s holds an object without a kind or a name", name)
+			}
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func find(t *testing.T, all []manifest, kind, name string) manifest {
+	t.Helper()
+	for _, m := range all {
+		if m.Kind == kind && m.Metadata.Name == name {
+			return m
+		}
+	}
+	t.Fatalf("there is no %s %s", kind, name)
+	return manifest{}
+}
+
+// known are the variables that the program reads.
+func known() map[string]bool {
+	names := map[string]bool{}
+	for _, row := range service.Reference() {
+		names[row.Name] = true
+	}
+	return names
+}
+
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	t.Run("DEPL-3 everything that deploys is there, and every YAML file can be read", func(t *testing.T) {
+		t.Parallel()
+		for _, name := range []string{"go.mod", "Makefile", "compose.yaml", "Dockerfile", "pkg/events", "deploy/k8s", "services/planner",
+			"services/executor", "services/toolrunner", "services/gatekeeper", "services/persister"} {
+			if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(name))); err != nil {
+				t.Error(err)
+			}
+		}
+		err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ".yaml" {
+				return err
+			}
+			if _, err := parser.ParseBytes(read(t, path), 0); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	all := manifests(t)
+	for _, role := range events.Services() {
+		t.Run("DEPL-5 "+string(role)+" is a workload that scales by itself, with probes, limits, few rights and a disruption budget", func(t *testing.T) {
+			t.Parallel()
+			workload(t, all, find(t, all, "Deployment", string(role)))
+		})
+	}
+	t.Run("DEPL-5 nats is a workload of three with the same care", func(t *testing.T) {
+		t.Parallel()
+		m := find(t, all, "StatefulSet", "nats")
+		workload(t, all, m)
+		if m.Spec.Replicas != 3 {
+			t.Errorf("nats has %d replicas, want 3", m.Spec.Replicas)
+		}
+		if got := find(t, all, "ConfigMap", "inspan").Data["INSPAN_REPLICAS"]; got != "3" {
+			t.Errorf("INSPAN_REPLICAS is %q, want 3: streams on all servers", got)
+		}
+	})
+	t.Run("DEPL-5 the toolrunners share one workspace that many may write", func(t *testing.T) {
+		t.Parallel()
+		if got := find(t, all, "PersistentVolumeClaim", "workspace").Spec.AccessModes; !slices.Equal(got, []string{"ReadWriteMany"}) {
+			t.Errorf("access modes %v, want ReadWriteMany", got)
+		}
+	})
+	t.Run("DEPL-5 every INSPAN_ name that a manifest sets is one that the program reads, and a user name is the role's", func(t *testing.T) {
+		t.Parallel()
+		names := known()
+		for _, m := range all {
+			for name := range m.Data {
+				if strings.HasPrefix(name, "INSPAN_") && !names[name] {
+					t.Errorf("%s %s sets %s, which nobody reads", m.Kind, m.Metadata.Name, name)
+				}
+			}
+			for _, c := range m.Spec.Template.Spec.Containers {
+				for _, v := range c.Env {
+					if strings.HasPrefix(v.Name, "INSPAN_") && !names[v.Name] {
+						t.Errorf("%s sets %s, which nobody reads", m.Metadata.Name, v.Name)
+					}
+					if v.Name == "INSPAN_NATS_USER" && v.Value != m.Metadata.Name {
+						t.Errorf("%s connects as %s", m.Metadata.Name, v.Value)
+					}
+				}
+			}
+		}
+	})
+}
+
+// workload checks what every workload needs.
+func workload(t *testing.T, all []manifest, m manifest) {
+	t.Helper()
+	name, spec := m.Metadata.Name, m.Spec.Template.Spec
+	if m.Spec.Replicas < 2 {
+		t.Errorf("%s has %d replicas, want 2 or more", name, m.Spec.Replicas)
+	}
+	for _, label := range []string{"name", "instance", "component", "part-of"} {
+		if m.Metadata.Labels["app.kubernetes.io/"+label] == "" || m.Spec.Template.Metadata.Labels["app.kubernetes.io/"+label] == "" {
+			t.Errorf("%s lacks the label app.kubernetes.io/%s", name, label)
+		}
+	}
+	budget := find(t, all, "PodDisruptionBudget", name)
+	for _, s := range []selector{m.Spec.Selector, budget.Spec.Selector} {
+		if len(s.MatchLabels) == 0 {
+			t.Errorf("%s or its budget selects everything", name)
+		}
+		for k, v := range s.MatchLabels {
+			if m.Spec.Template.Metadata.Labels[k] != v {
+				t.Errorf("%s: the selector wants %s=%s, the pods have %q", name, k, v, m.Spec.Template.Metadata.Labels[k])
+			}
+		}
+	}
+	account := find(t, all, "ServiceAccount", spec.ServiceAccount)
+	if account.Automount == nil || *account.Automount || spec.Automount == nil || *spec.Automount {
+		t.Errorf("%s is given a token of the cluster", name)
+	}
+	if !spec.Security.RunAsNonRoot || spec.Security.Seccomp.Type != "RuntimeDefault" {
+		t.Errorf("%s: pod security %+v, want runAsNonRoot and RuntimeDefault", name, spec.Security)
+	}
+	if spec.Grace < 40 {
+		t.Errorf("%s is given %d s to end, want more than the drain of 25 s", name, spec.Grace)
+	}
+	for _, c := range spec.Containers {
+		if c.Liveness == nil || c.Readiness == nil || c.Liveness.HTTP.Path == "" || c.Readiness.HTTP.Path == "" {
+			t.Errorf("%s lacks a probe", name)
+		} else if name != "nats" && (c.Liveness.HTTP.Path != "/healthz" || c.Readiness.HTTP.Path != "/readyz") {
+			t.Errorf("%s probes %s and %s", name, c.Liveness.HTTP.Path, c.Readiness.HTTP.Path)
+		}
+		s := c.Security
+		if s.Escalation == nil || *s.Escalation || !s.ReadOnlyRoot || !slices.Equal(s.Capabilities.Drop, []string{"ALL"}) {
+			t.Errorf("%s: container security %+v", name, s)
+		}
+		if c.Resources.Requests["cpu"] == "" || c.Resources.Requests["memory"] == "" || c.Resources.Limits["memory"] == "" {
+			t.Errorf("%s: resources %+v", name, c.Resources)
+		}
+	}
+}
+
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	var compose struct {
+		Services map[string]struct {
+			Image       string
+			Build       struct{ Target string }
+			Environment map[string]string
+			Volumes     []string
+			Ports       []string
+			ReadOnly    bool     `yaml:"read_only"`
+			CapDrop     []string `yaml:"cap_drop"`
+		}
+	}
+	if err := yaml.Unmarshal(read(t, "../compose.yaml"), &compose); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("DEPL-5 compose has nats and the five services, each built from its target, under its own user", func(t *testing.T) {
+		t.Parallel()
+		dockerfile, names := string(read(t, "../Dockerfile")), known()
+		for _, role := range events.Services() {
+			s, ok := compose.Services[string(role)]
+			if !ok {
+				t.Fatalf("there is no %s", role)
+			}
+			if s.Build.Target != string(role) || !strings.Contains(dockerfile, " AS "+s.Build.Target+"\n") {
+				t.Errorf("%s is built from %q, which the Dockerfile lacks or is another's", role, s.Build.Target)
+			}
+			if s.Environment["INSPAN_NATS_USER"] != string(role) || s.Environment["INSPAN_NATS_MONITOR"] == "" {
+				t.Errorf("%s has the environment %v", role, s.Environment)
+			}
+			if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) {
+				t.Errorf("%s: read_only %v, cap_drop %v", role, s.ReadOnly, s.CapDrop)
+			}
+			for name := range s.Environment {
+				if strings.HasPrefix(name, "INSPAN_") && !names[name] {
+					t.Errorf("%s sets %s, which nobody reads", role, name)
+				}
+			}
+		}
+		for _, p := range compose.Services["nats"].Ports {
+			if !strings.HasPrefix(p, "127.0.0.1:") {
+				t.Errorf("nats publishes %s to the whole network", p)
+			}
+		}
+	})
+	t.Run("SAFE-1 nats runs with the configuration of this folder", func(t *testing.T) {
+		t.Parallel()
+		if got := compose.Services["nats"].Volumes; !slices.Contains(got, "./deploy/nats:/etc/nats:ro") {
+			t.Errorf("nats mounts %v", got)
+		}
+	})
+}
+
+func TestDurable(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"nats/nats.conf", "k8s/nats.conf"} {
+		t.Run("SAFE-1 "+path+" syncs before it acknowledges and asks who is there", func(t *testing.T) {
+			t.Parallel()
+			var lines []string
+			for line := range strings.Lines(string(read(t, path))) {
+				lines = append(lines, strings.TrimSpace(line))
+			}
+			for _, want := range []string{"sync_interval: always", "include ./users.conf", "http: 0.0.0.0:8222"} {
+				if !slices.Contains(lines, want) {
+					t.Errorf("%s lacks the line %q", path, want)
+				}
+			}
+		})
+	}
+	t.Run("SAFE-1 nothing that is shipped accepts a lazy server", func(t *testing.T) {
+		t.Parallel()
+		files := []string{"../compose.yaml", "../Dockerfile"}
+		more, err := filepath.Glob("k8s/*.yaml")
+		if err != nil || len(more) == 0 {
+			t.Fatalf("manifests: %v, %v", more, err)
+		}
+		for _, path := range append(files, more...) {
+			if bytes.Contains(read(t, path), []byte("ACCEPT_LAZY")) {
+				t.Errorf("%s accepts a lazy server", path)
 			}
 		}
 	})

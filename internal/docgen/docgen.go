@@ -1,5 +1,5 @@
 // Package docgen writes the part of the documentation that is made from the program itself: events, subjects,
-// configuration, commands, JSON Schemas, the AsyncAPI document and the users of the shipped NATS configuration.
+// configuration, commands, JSON Schemas and the AsyncAPI document.
 //
 // Promises: the same program gives the same bytes on every machine. Nothing of it is written by hand twice: words come
 // from pkg/events and its comments, subjects and permissions from internal/topology, variables from internal/service,
@@ -18,7 +18,8 @@ import (
 	"strings"
 )
 
-// Files makes all generated files, by path from the root of the module. root is where the module is: comments and examples are read from the sources in it.
+// Files makes all generated files, by path from the root of the module. root is where the module is: comments and
+// examples are read from the sources in it.
 func Files(root string) (map[string][]byte, error) {
 	notes, err := readNotes(root, "pkg/events", "internal/reactor")
 	if err != nil {
@@ -36,7 +37,6 @@ func Files(root string) (map[string][]byte, error) {
 	files["docs/subjects.md"] = subjectsPage()
 	files["docs/config.md"] = configPage()
 	files["docs/cli.md"] = cliPage()
-	files["deploy/nats/auth.conf"] = authConf()
 	if files["docs/asyncapi.yaml"], err = asyncAPI(); err != nil {
 		return nil, err
 	}
@@ -76,12 +76,9 @@ func Write(root, out string) ([]string, error) {
 // ErrStale means that the generated files below docs are not what the program says now.
 var ErrStale = errors.New("generated docs are not up to date: run make docs and commit the result")
 
-// place is where a file goes: below the folder of the docs, or beside it.
+// place is where a file goes.
 func place(out, name string) string {
-	if rest, ok := strings.CutPrefix(name, "docs/"); ok {
-		return filepath.Join(out, filepath.FromSlash(rest))
-	}
-	return filepath.Join(out, "..", filepath.FromSlash(name))
+	return filepath.Join(out, filepath.FromSlash(strings.TrimPrefix(name, "docs/")))
 }
 
 // Check returns ErrStale, with the names of the files, where something in out differs from what Write would leave.

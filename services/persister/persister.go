@@ -199,6 +199,9 @@ func (r *Role) row(ctx context.Context, s run.State) (err error) {
 		if err := r.cfg.Shelf.Put(ctx, InfoKey(s.HarnessID), row); err != nil {
 			return err
 		}
+		if s.Status == events.Running && len(s.Waiting()) == 0 {
+			return nil // it moves: its next facts bring the next row
+		}
 		now, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID)
 		if err != nil {
 			return err

@@ -36,6 +36,41 @@ var etcMade = map[string]string{
 	"hostname": "inspan\n",
 }
 
+// Switches and views of the kernel in /proc. Outside, the user of a sandbox is the service's: where that is root, it
+// owns /proc/sys, and the mode bits alone would let it change the whole machine (kernel.core_pattern names a program
+// that the kernel runs as root). Bubblewrap closes only what it takes for writable, and it misses directories.
+var (
+	procReadOnly = [...]string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/mtrr"}
+	procHidden   = [...]string{"/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/latency_stats", "/proc/sched_debug", "/proc/kmsg"}
+	procEmpty    = [...]string{"/proc/acpi", "/proc/asound", "/proc/scsi"}
+)
+
+// proc mounts a process list of its own and closes the switches in it that this kernel has.
+func proc() []string {
+	args := []string{"--proc", "/proc"}
+	for _, path := range procReadOnly {
+		if exists(path) {
+			args = append(args, "--ro-bind", path, path)
+		}
+	}
+	for _, path := range procHidden {
+		if exists(path) {
+			args = append(args, "--ro-bind", "/dev/null", path)
+		}
+	}
+	for _, path := range procEmpty {
+		if exists(path) {
+			args = append(args, "--tmpfs", path, "--remount-ro", path)
+		}
+	}
+	return args
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
 // rootLinks are the directories of the root that are links into /usr on most systems and real on some.
 var rootLinks = [...]string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
@@ -85,8 +120,9 @@ func mounts(b *local.Box) ([]string, error) {
 		return nil, err
 	}
 	args = append(args, made...)
+	args = append(args, proc()...)
 	args = append(args,
-		"--proc", "/proc", "--dev", "/dev", "--bind", b.Private("tmp"), "/tmp",
+		"--dev", "/dev", "--bind", b.Private("tmp"), "/tmp",
 		"--dir", "/var", "--symlink", "../tmp", "/var/tmp", "--bind", b.Private("home"), homeInside)
 	args = append(args, binds(cfg.Workspace, cfg.ReadOnly, cfg.Writable)...)
 	// The root itself is memory that bubblewrap made; closed last, when all places to mount on exist.
