@@ -49,7 +49,8 @@ func users() []byte {
 		}
 		user(&b, string(role), publish, subscribe, true)
 	}
-	publish, subscribe := topology.UserPermissions(station, "operator", topology.MayDispatch, topology.MayWatch, topology.MayApprove)
+	// The operator is whoever has the password, so its answers to gates are in nobody's name.
+	publish, subscribe := topology.UserPermissions(station, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)
 	subscribe = append(subscribe, "station."+station+".dead.*") // who dispatches must hear of refusals
 	user(&b, "operator", publish, subscribe, false)
 	b.WriteString("  ]\n}\n")

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +39,11 @@ type grepArgs struct {
 const (
 	globLimit = 500
 	grepLimit = 200
-	// maxVisited bounds the files that one search looks at, maxSearched the size of a file that is searched.
+	// maxVisited bounds the files that one search looks at, maxSearched the size of a file that is searched, and
+	// maxMatched how much of one line is: a match can not be interrupted, and takes longer the longer the line is.
 	maxVisited  = 200_000
 	maxSearched = 8 << 20
+	maxMatched  = 16 << 10
 )
 
 // errEnough ends a walk early.
@@ -132,7 +133,7 @@ func grepFiles(ctx context.Context, a grepArgs, env tool.Env) (tool.Result, erro
 		if !globs.match(name) && !globs.match(path.Base(name)) {
 			return nil
 		}
-		return g.file(name, d)
+		return g.file(ctx, name, d)
 	})
 	switch {
 	case errors.Is(err, errEnough):
@@ -154,18 +155,21 @@ type grepper struct {
 }
 
 // file searches one file; binary and very large ones are passed over.
-func (g *grepper) file(name string, d fs.DirEntry) error {
+func (g *grepper) file(ctx context.Context, name string, d fs.DirEntry) error {
 	if info, err := d.Info(); err != nil || info.Size() > maxSearched {
 		return nil
 	}
 	data, err := g.env.Box.ReadFile(name)
-	if err != nil || binary(data) || !g.re.Match(data) && !bytes.Contains(data, []byte("\n")) {
+	if err != nil || binary(data) {
 		return nil
 	}
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	shown := -1
 	for i, l := range lines {
-		if !g.re.MatchString(l) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !g.matches(l) {
 			continue
 		}
 		if g.left == 0 {
@@ -174,7 +178,7 @@ func (g *grepper) file(name string, d fs.DirEntry) error {
 		g.left--
 		for j := max(i-g.context, shown+1); j <= min(i+g.context, len(lines)-1); j++ {
 			mark := "-"
-			if j == i || g.re.MatchString(lines[j]) {
+			if j == i || g.matches(lines[j]) {
 				mark = ":"
 			}
 			fmt.Fprintf(&g.out, "%s%s%d%s%s\n", oneLine(name), mark, j+1, mark, clipLine(lines[j]))
@@ -182,4 +186,9 @@ func (g *grepper) file(name string, d fs.DirEntry) error {
 		}
 	}
 	return nil
+}
+
+// matches looks at the beginning of a line.
+func (g *grepper) matches(line string) bool {
+	return g.re.MatchString(line[:min(len(line), maxMatched)])
 }

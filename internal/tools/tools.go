@@ -138,6 +138,8 @@ func deceptive(r rune) bool {
 // fileError explains a failed file operation to the model: what can be mended is a failed result, a wall is an error.
 func fileError(what, path string, err error) (tool.Result, error) {
 	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return tool.Result{}, err
 	case errors.Is(err, sandbox.ErrOutside):
 		return tool.Result{}, tool.Fail(tool.Denied, "use a path inside the workspace", fmt.Errorf("%s %q: %w", what, path, sandbox.ErrOutside))
 	case errors.Is(err, fs.ErrNotExist):

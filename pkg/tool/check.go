@@ -20,8 +20,10 @@ const (
 	// MaxNumber is the most bytes of a number, MaxExponent its largest exponent of ten.
 	MaxNumber   = 64
 	MaxExponent = 308
-	// maxComplaints is the most mistakes told at once.
+	// maxComplaints is the most mistakes told at once, maxComplaint the most bytes told of one: both quote what the
+	// model sent.
 	maxComplaints = 8
+	maxComplaint  = 300
 )
 
 // closed refuses a schema's references to anything but itself: no file and no address is ever read for one.
@@ -53,7 +55,7 @@ func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
 func (r *Registry) Check(name string, input json.RawMessage) error {
 	schema, ok := r.schemas[name]
 	if !ok {
-		return Fail(Invalid, "use one of: "+strings.Join(r.names, ", "), fmt.Errorf("there is no tool %q", name))
+		return Fail(Invalid, "use one of: "+strings.Join(r.names, ", "), fmt.Errorf("there is no tool %q", brief(name)))
 	}
 	if len(input) > MaxInput {
 		return Fail(Invalid, "send less", fmt.Errorf("the arguments have %d bytes, the limit is %d", len(input), MaxInput))
@@ -83,14 +85,14 @@ func complaints(ve *jsonschema.ValidationError) string {
 	var list []string
 	for _, u := range ve.BasicOutput().Errors {
 		if u.Error != nil {
-			list = append(list, place(u.InstanceLocation)+": "+u.Error.String())
+			list = append(list, place(u.InstanceLocation)+": "+brief(u.Error.String()))
 		}
 	}
 	if n := len(list) - maxComplaints; n > 0 {
 		list = append(list[:maxComplaints], fmt.Sprintf("and %d more", n))
 	}
 	if len(list) == 0 {
-		return ve.Error()
+		return brief(ve.Error())
 	}
 	return strings.Join(list, "; ")
 }
@@ -99,7 +101,15 @@ func place(pointer string) string {
 	if pointer == "" {
 		return "the arguments"
 	}
-	return pointer
+	return brief(pointer)
+}
+
+// brief cuts what quotes the model, between characters.
+func brief(s string) string {
+	if len(s) <= maxComplaint {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxComplaint], "") + " ..."
 }
 
 // depth tells how deep brackets stand in each other, without parsing: it is at least the depth of valid JSON.

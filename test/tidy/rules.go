@@ -254,7 +254,7 @@ func Undocumented(files []*File) []Fault {
 			if f.AST.Name.Name == "main" {
 				want = "Command "
 			}
-			said[f.Dir] = said[f.Dir] || strings.HasPrefix(doc.Text(), want)
+			said[f.Dir] = said[f.Dir] || strings.HasPrefix(doc.Text(), want) || strings.HasPrefix(doc.Text(), "Package "+f.AST.Name.Name+" ")
 		}
 	}
 	var faults []Fault

@@ -85,6 +85,9 @@ func TestIsolation(t *testing.T) {
 			hidden = append(hidden, self)
 		}
 		for _, path := range hidden {
+			if strings.HasPrefix(c.workspace, path) || strings.HasPrefix(c.read, path) {
+				continue // the way to a path that is shown has to be there
+			}
 			if _, code := c.sh(t, `test -e "`+path+`"`); code == 0 {
 				t.Errorf("%s can be seen", path)
 			}
@@ -115,7 +118,7 @@ func TestIsolation(t *testing.T) {
 		if out, code := c.sh(t, "cat /proc/sys/kernel/ostype"); code != 0 || out != "Linux\n" {
 			t.Errorf("can not be read: %q", out)
 		}
-		if out, _ := c.sh(t, "cat /proc/keys /proc/timer_list 2>/dev/null"); out != "" {
+		if out, _ := c.sh(t, "cat /proc/keys /proc/timer_list 2>/dev/null | head -c 100"); out != "" {
 			t.Errorf("views of the machine are shown: %q", out)
 		}
 	})

@@ -1,0 +1,72 @@
+package tools_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/tools"
+	"github.com/inspan/inspan/pkg/tool"
+	"github.com/inspan/inspan/pkg/tool/tooltest"
+)
+
+// TestExam takes every built-in tool; one that is added without arguments here fails.
+func TestExam(t *testing.T) {
+	t.Parallel()
+	good := map[string][]string{
+		"read":       {`{"path":"a.txt"}`, `{"path":"a.txt","offset":2,"limit":1}`, `{"path":"long.txt"}`},
+		"write":      {`{"path":"new/w.txt","content":"x"}`},
+		"edit":       {`{"path":"e.txt","old_string":"x","new_string":"x","replace_all":true}`},
+		"bash":       {`{"command":"seq 100; echo problem >&2"}`, `{"command":"exit 3","timeout_ms":5000}`},
+		"glob":       {`{"pattern":"**/*"}`},
+		"grep":       {`{"pattern":"o"}`, `{"pattern":"o","path":".","glob":"*.txt","context":2,"limit":3}`},
+		"git_status": {`{}`},
+		"git_diff":   {`{}`, `{"rev":"HEAD","path":"a.txt"}`, `{"staged":true}`},
+		"git_log":    {`{}`, `{"limit":1}`},
+	}
+	for _, tl := range tools.Builtin() {
+		name := tl.Spec().Name
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tooltest.Exam(t, tl, func(t *testing.T) tool.Env {
+				b := repository(t)
+				b.put("long.txt", "a line of some length\nanother\n")
+				b.put("e.txt", "x\n")
+				return b.env
+			}, good[name]...)
+		})
+	}
+}
+
+// TestEndDuringWork ends a search while it works: the end of a context is never told as a failed file.
+func TestEndDuringWork(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for i := range 50 {
+		b.put("d/"+string(rune('a'+i%26))+string(rune('a'+i/26))+".txt", "text\n")
+	}
+	for name, a := range map[string]args{"glob": {"pattern": "**/*"}, "grep": {"pattern": "t"}} {
+		t.Run("TOOL-6 "+name+" past its deadline is a timeout", func(t *testing.T) {
+			t.Parallel()
+			_, err := b.try(&expiring{Context: t.Context(), calls: 3}, name, a)
+			if tool.ClassOf(err) != tool.Timeout {
+				t.Errorf("got %v of class %s, want a timeout", err, tool.ClassOf(err))
+			}
+		})
+	}
+}
+
+// expiring is past its deadline from the n-th look on, wherever that is.
+type expiring struct {
+	context.Context
+	calls int
+}
+
+func (e *expiring) Deadline() (time.Time, bool) { return time.Unix(1, 0), true }
+
+func (e *expiring) Err() error {
+	if e.calls--; e.calls > 0 {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
