@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -148,9 +149,22 @@ func (a *app) connect(ctx context.Context) (*client.Client, error) {
 	defer cancel()
 	c, err := client.Connect(try, client.Config{URL: a.server, Creds: a.creds, Station: a.station})
 	if err != nil {
-		return nil, fmt.Errorf("no station at %s: start one with \"inspan up --store .inspan\", or name another with --server: %w", a.server, err)
+		return nil, fmt.Errorf("no station at %s: start one with \"inspan up --store .inspan\", or name another with --server: %w", a.address(), err)
 	}
 	return c, nil
+}
+
+// address is the server's address without the password that it may hold.
+func (a *app) address() string {
+	var shown []string
+	for _, one := range strings.Split(a.server, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil {
+			return "the address given"
+		}
+		shown = append(shown, u.Redacted())
+	}
+	return strings.Join(shown, ",")
 }
 
 // with runs a command that needs a station.

@@ -86,14 +86,14 @@ func or(s, other string) string {
 func (a *app) stationFindings(ctx context.Context) []finding {
 	c, err := a.connect(ctx)
 	if err != nil {
-		return []finding{{What: "station", State: "not reachable at " + a.server, Hint: "inspan up --store .inspan"}}
+		return []finding{{What: "station", State: "not reachable at " + a.address(), Hint: "inspan up --store .inspan"}}
 	}
 	defer c.Close()
 	h, err := c.Health(ctx)
 	if err != nil {
 		return []finding{{What: "station", State: "no answer", Hint: err.Error()}}
 	}
-	found := []finding{{What: "station", OK: true, State: c.Station() + " at " + a.server + ", nats-server " + h.ServerVersion},
+	found := []finding{{What: "station", OK: true, State: c.Station() + " at " + a.address() + ", nats-server " + h.ServerVersion},
 		{What: "durability", OK: h.SyncAlways, State: h.Durability, Hint: "set jetstream { sync_interval: always } on the server: a power cut loses what was acknowledged last"}}
 	for _, role := range topology.Hearing() {
 		n := h.Services[string(role.Role)]

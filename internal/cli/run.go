@@ -152,7 +152,7 @@ func (a *app) reach(ctx context.Context, f runFlags) (*client.Client, func(), er
 			*d.dst = d.dir
 		}
 	}
-	fmt.Fprintf(a.err, "No station at %s; this run has one of its own in %s, agents from %q.\n", a.server, f.store, f.agents)
+	fmt.Fprintf(a.err, "No station at %s; this run has one of its own in %s, agents from %q.\n", a.address(), f.store, f.agents)
 	st, err := a.start(ctx, f.local, "")
 	if err != nil {
 		remove()

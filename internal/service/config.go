@@ -15,39 +15,39 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Config is read once, in main. Every value has a default but secrets. The names are INSPAN_{tag}; the standard
-// names NATS_URL, NATS_CREDS, ANTHROPIC_API_KEY ... are read too where no INSPAN_ one is set.
+// Config is read once, in main. Every value has a default but secrets. The standard names NATS_URL, NATS_CREDS,
+// ANTHROPIC_API_KEY ... are read too where no INSPAN_ one is set.
 type Config struct {
-	Station string `envconfig:"STATION" default:"default" desc:"station this service belongs to"`
+	Station string `envconfig:"INSPAN_STATION" default:"default" desc:"station this service belongs to"`
 
-	NATSURL      string       `envconfig:"NATS_URL" default:"nats://127.0.0.1:4222" desc:"address of the NATS server or servers"`
-	NATSCreds    string       `envconfig:"NATS_CREDS" desc:"path of a NATS credentials file"`
-	NATSUser     string       `envconfig:"NATS_USER" desc:"NATS user name"`
-	NATSPassword secret.Value `envconfig:"NATS_PASSWORD" desc:"NATS password; NATS_PASSWORD_FILE names a file with it"`
-	NATSMonitor  string       `envconfig:"NATS_MONITOR" desc:"HTTP address of the server's monitoring endpoint, to read the fsync mode from"`
-	Replicas     int          `envconfig:"REPLICAS" default:"1" desc:"copies of each stream and bucket: 1 or 3"`
-	LogMaxBytes  int64        `envconfig:"LOG_MAX_BYTES" default:"0" desc:"limit of the station's log in bytes; 0 leaves it to the server's disk limit"`
-	AcceptLazy   bool         `envconfig:"ACCEPT_LAZY_FSYNC" default:"false" desc:"start although the server acknowledges before it syncs; a power cut may then lose acknowledged facts"`
+	NATSURL      string       `envconfig:"INSPAN_NATS_URL" default:"nats://127.0.0.1:4222" desc:"address of the NATS server or servers"`
+	NATSCreds    string       `envconfig:"INSPAN_NATS_CREDS" desc:"path of a NATS credentials file"`
+	NATSUser     string       `envconfig:"INSPAN_NATS_USER" desc:"NATS user name"`
+	NATSPassword secret.Value `envconfig:"INSPAN_NATS_PASSWORD" desc:"NATS password; NATS_PASSWORD_FILE names a file with it"`
+	NATSMonitor  string       `envconfig:"INSPAN_NATS_MONITOR" desc:"HTTP address of the server's monitoring endpoint, to read the fsync mode from"`
+	Replicas     int          `envconfig:"INSPAN_REPLICAS" default:"1" desc:"copies of each stream and bucket: 1 or 3"`
+	LogMaxBytes  int64        `envconfig:"INSPAN_LOG_MAX_BYTES" default:"0" desc:"limit of the station's log in bytes; 0 leaves it to the server's disk limit"`
+	AcceptLazy   bool         `envconfig:"INSPAN_ACCEPT_LAZY_FSYNC" default:"false" desc:"start although the server acknowledges before it syncs; a power cut may then lose acknowledged facts"`
 
-	HTTP     string        `envconfig:"HTTP" default:"127.0.0.1:0" desc:"address of /healthz, /readyz and /metrics; empty turns them off"`
-	LogLevel string        `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
-	Workers  int           `envconfig:"WORKERS" default:"0" desc:"messages handled at a time; 0 is the role's default"`
-	Drain    time.Duration `envconfig:"DRAIN" default:"25s" desc:"how long work under way may take after SIGTERM"`
+	HTTP     string        `envconfig:"INSPAN_HTTP" default:"127.0.0.1:0" desc:"address of /healthz, /readyz and /metrics; empty turns them off"`
+	LogLevel string        `envconfig:"INSPAN_LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
+	Workers  int           `envconfig:"INSPAN_WORKERS" default:"0" desc:"messages handled at a time; 0 is the role's default"`
+	Drain    time.Duration `envconfig:"INSPAN_DRAIN" default:"25s" desc:"how long work under way may take after SIGTERM"`
 
-	Agents    string `envconfig:"AGENTS" desc:"folder of agent files to register at start (planner)"`
-	Scripts   string `envconfig:"SCRIPTS" desc:"folder of scripts for the scripted model"`
-	Workspace string `envconfig:"WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`
-	Isolation string `envconfig:"ISOLATION_MODE" default:"per_workflow" desc:"per_workflow, per_run or shared"`
-	Sandbox   string `envconfig:"SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap or host"`
+	Agents    string `envconfig:"INSPAN_AGENTS" desc:"folder of agent files to register at start (planner)"`
+	Scripts   string `envconfig:"INSPAN_SCRIPTS" desc:"folder of scripts for the scripted model"`
+	Workspace string `envconfig:"INSPAN_WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`
+	Isolation string `envconfig:"INSPAN_ISOLATION_MODE" default:"per_workflow" desc:"per_workflow, per_run or shared"`
+	Sandbox   string `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap or host"`
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
-	SandboxReadOnly []string     `envconfig:"SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
-	SandboxEnv      []string     `envconfig:"SANDBOX_ENV" desc:"further NAME=value for commands, comma separated"`
-	StationKey      secret.Value `envconfig:"STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
+	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
+	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated"`
+	StationKey      secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
 
-	AnthropicKey     secret.Value `envconfig:"ANTHROPIC_API_KEY" desc:"key for anthropic/ models; ANTHROPIC_API_KEY_FILE names a file with it"`
-	AnthropicBaseURL string       `envconfig:"ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
-	OpenAIKey        secret.Value `envconfig:"OPENAI_API_KEY" desc:"key for openai/ models; OPENAI_API_KEY_FILE names a file with it"`
-	OpenAIBaseURL    string       `envconfig:"OPENAI_BASE_URL" desc:"address of an OpenAI-compatible server"`
+	AnthropicKey     secret.Value `envconfig:"INSPAN_ANTHROPIC_API_KEY" desc:"key for anthropic/ models; ANTHROPIC_API_KEY_FILE names a file with it"`
+	AnthropicBaseURL string       `envconfig:"INSPAN_ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
+	OpenAIKey        secret.Value `envconfig:"INSPAN_OPENAI_API_KEY" desc:"key for openai/ models; OPENAI_API_KEY_FILE names a file with it"`
+	OpenAIBaseURL    string       `envconfig:"INSPAN_OPENAI_BASE_URL" desc:"address of an OpenAI-compatible server"`
 }
 
 // Prefix of the variables.
@@ -56,9 +56,10 @@ const Prefix = "INSPAN"
 // FromEnv reads and checks the configuration.
 func FromEnv() (Config, error) {
 	var c Config
-	if err := envconfig.Process(Prefix, &c); err != nil {
+	if err := envconfig.Process("", &c); err != nil {
 		return c, fmt.Errorf("configuration: %w", err)
 	}
+	c.standard()
 	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "STATION_KEY": &c.StationKey,
 		"ANTHROPIC_API_KEY": &c.AnthropicKey, "OPENAI_API_KEY": &c.OpenAIKey} {
 		if err := fromFile(name, dst); err != nil {
@@ -66,6 +67,21 @@ func FromEnv() (Config, error) {
 		}
 	}
 	return c, c.Validate()
+}
+
+// standard takes the values of the names that other programs use too, where no INSPAN_ one is set.
+func (c *Config) standard() {
+	for name, dst := range map[string]*string{"NATS_URL": &c.NATSURL, "NATS_CREDS": &c.NATSCreds, "NATS_USER": &c.NATSUser,
+		"ANTHROPIC_BASE_URL": &c.AnthropicBaseURL, "OPENAI_BASE_URL": &c.OpenAIBaseURL} {
+		if v := os.Getenv(name); v != "" && os.Getenv(Prefix+"_"+name) == "" {
+			*dst = v
+		}
+	}
+	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "ANTHROPIC_API_KEY": &c.AnthropicKey, "OPENAI_API_KEY": &c.OpenAIKey} {
+		if v := os.Getenv(name); v != "" && dst.Empty() {
+			*dst = secret.New(v)
+		}
+	}
 }
 
 // fromFile fills a secret from the file that NAME_FILE names, where NAME is not set.
@@ -112,7 +128,7 @@ func Reference() []Row {
 	rows := make([]Row, 0, t.NumField())
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
-		rows = append(rows, Row{Prefix + "_" + tag.Get("envconfig"), tag.Get("default"), tag.Get("desc")})
+		rows = append(rows, Row{tag.Get("envconfig"), tag.Get("default"), tag.Get("desc")})
 	}
 	return rows
 }
