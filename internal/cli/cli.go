@@ -1,8 +1,10 @@
 // Package cli is the inspan program: commands for people and scripts, on the same subjects as everybody else.
 //
-// Promises: every command has --help with examples and, where it prints data, --json. Output for people goes to a
-// terminal in colour and anywhere else without. An error says what to do next. Exit codes are: 0 done, 1 failed, 2 the
-// command line is wrong, 3 the run paused or a gate was rejected, 4 the station refused it, 5 there is no such thing.
+// Promises: every command has --help with examples and, where it prints data, --json. What is for people is in colour
+// on a terminal and plain anywhere else or with NO_COLOR. What others wrote can not drive the terminal. Data goes to
+// standard output, everything else to standard error. An error says what to do next. Exit codes are: 0 done, 1 failed,
+// 2 the command line is wrong, 3 the run is paused or waits for a person, 4 the station refused it, 5 there is no such
+// thing, 130 interrupted.
 package cli
 
 import (
@@ -11,16 +13,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
-	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/nearest"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -28,12 +28,13 @@ import (
 
 // Exit codes.
 const (
-	exitDone    = 0
-	exitFailed  = 1
-	exitUsage   = 2
-	exitPaused  = 3
-	exitRefused = 4
-	exitUnknown = 5
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitPaused      = 3
+	exitRefused     = 4
+	exitUnknown     = 5
+	exitInterrupted = 130
 )
 
 // exit is an error that carries its own exit code; a nil cause is printed as nothing.
@@ -51,6 +52,9 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
+// usage is an error of the command line.
+func usage(format string, args ...any) error { return &exit{exitUsage, fmt.Errorf(format, args...)} }
+
 // app is one invocation.
 type app struct {
 	in       io.Reader
@@ -59,13 +63,17 @@ type app struct {
 	creds    string
 	station  string
 	json     bool
+	utc      bool
 	logLevel string
 	wait     time.Duration
+	// term is what the output is, lines what a person types.
+	term  screen
+	lines *lines
 }
 
 // Main runs a command line and returns the exit code.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	a := &app{in: in, out: out, err: errOut}
+	a := &app{in: in, out: out, err: errOut, term: screenOf(out), lines: &lines{in: in}}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(in)
@@ -76,7 +84,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 		return exitDone
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(errOut, "inspan: %s\n", view.Whole(text)) // it may quote what a model wrote
+		fmt.Fprintf(errOut, "inspan: %s\n", harmless(text)) // it may quote what a model wrote
 	}
 	return codeOf(err)
 }
@@ -91,19 +99,16 @@ func codeOf(err error) int {
 	if _, ok := errors.AsType[*events.IDError](err); ok {
 		return exitUsage
 	}
-	switch {
-	case errors.Is(err, client.ErrNotFound):
+	if errors.Is(err, client.ErrNotFound) {
 		return exitUnknown
-	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "unknown flag"), strings.HasPrefix(err.Error(), "unknown shorthand"),
-		strings.HasPrefix(err.Error(), "invalid argument"), strings.Contains(err.Error(), "arg(s)"), strings.HasPrefix(err.Error(), "flag needs"), strings.HasPrefix(err.Error(), "required flag"):
-		return exitUsage
 	}
 	return exitFailed
 }
 
 // Root returns the tree of commands, for the generated reference.
 func Root() *cobra.Command {
-	return (&app{in: strings.NewReader(""), out: io.Discard, err: io.Discard}).root()
+	a := &app{in: strings.NewReader(""), out: io.Discard, err: io.Discard}
+	return a.root()
 }
 
 func (a *app) root() *cobra.Command {
@@ -113,25 +118,79 @@ func (a *app) root() *cobra.Command {
 		Long: `Inspan runs AI agents through work that takes hours: every step, turn and tool call is a fact on a JetStream log,
 any service may die at any moment, and people decide where it matters.
 
-Start a station with "inspan up", or let "inspan run" start one for a single run.`,
+Start a station with "inspan up", or let "inspan run" start one for a single run.
+
+Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a person, 4 refused by the station,
+5 no such thing, 130 interrupted.`,
 		Example: `  inspan demo
   inspan up --store .inspan --agents examples/agents --scripts examples/scripts
   inspan run fixer "make the tests pass" --session demo
-  inspan gates && inspan approve g-1a2b3c4d5e6f
-  inspan why run-abc`,
-		SilenceUsage: true, SilenceErrors: true, Version: service.Version(),
+  inspan gates
+  inspan approve run-k3v9x2m1qa/g-1a2b3c4d5e6f
+  inspan why run-k3v9x2m1qa`,
+		SilenceUsage: true, SilenceErrors: true, Version: service.Version(), Args: cobra.ArbitraryArgs,
 	}
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownCommand(cmd, args[0])
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%w; %s --help lists the flags", err, cmd.CommandPath())
+	})
 	f := root.PersistentFlags()
 	f.StringVar(&a.server, "server", env("nats://127.0.0.1:4222", "INSPAN_NATS_URL", "NATS_URL"), "address of the station's NATS server (NATS_URL)")
 	f.StringVar(&a.creds, "creds", env("", "INSPAN_NATS_CREDS", "NATS_CREDS"), "NATS credentials file (NATS_CREDS)")
-	f.StringVar(&a.station, "station", env("default", "INSPAN_STATION"), "name of the station (INSPAN_STATION)")
+	f.StringVar(&a.station, "station", env(client.DefaultStation, "INSPAN_STATION"), "name of the station (INSPAN_STATION)")
 	f.BoolVar(&a.json, "json", false, "print JSON")
+	f.BoolVar(&a.utc, "utc", false, "show times in UTC instead of the local zone")
 	f.DurationVar(&a.wait, "wait", 10*time.Second, "how long to wait for an answer of the station")
 	f.StringVar(&a.logLevel, "log", env("warn", "INSPAN_LOG_LEVEL"), "log level of a station in this process: debug, info, warn, error")
-	root.AddCommand(a.demoCmd(), a.upCmd(), a.runCmd(), a.runsCmd(), a.inspectCmd(), a.logsCmd(), a.exportCmd(), a.whyCmd(), a.gatesCmd(),
-		a.answerCmd("approve"), a.answerCmd("reject"), a.controlCmd("pause"), a.controlCmd("resume"), a.controlCmd("stop"), a.autonomyCmd(), a.deadCmd(),
-		a.agentsCmd(), a.doctorCmd())
+	root.AddGroup(&cobra.Group{ID: "start", Title: "Start:"}, &cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "decide", Title: "Decide and steer:"}, &cobra.Group{ID: "care", Title: "Care:"})
+	add := func(group string, cmds ...*cobra.Command) {
+		for _, c := range cmds {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add("start", a.demoCmd(), a.upCmd(), a.runCmd())
+	add("look", a.runsCmd(), a.inspectCmd(), a.logsCmd(), a.whyCmd(), a.exportCmd(), a.agentsCmd())
+	add("decide", a.gatesCmd(), a.answerCmd("approve"), a.answerCmd("reject"), a.controlCmd("pause"), a.controlCmd("resume"), a.controlCmd("stop"), a.autonomyCmd())
+	add("care", a.doctorCmd(), a.deadCmd(), a.versionCmd())
+	root.SetCompletionCommandGroupID("care")
+	root.SetHelpCommandGroupID("care")
 	return root
+}
+
+// unknownCommand names the command that may have been meant.
+func unknownCommand(cmd *cobra.Command, got string) error {
+	var known []string
+	for _, c := range cmd.Commands() {
+		known = append(known, c.Name())
+	}
+	if near := nearest.Word(got, known); near != "" {
+		return usage("there is no command %q; did you mean %q? %s --help lists all", got, near, cmd.CommandPath())
+	}
+	return usage("there is no command %q; %s --help lists all", got, cmd.CommandPath())
+}
+
+// args checks the number of arguments, and names those that are wanted.
+func args(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		return usage("%s: %d given, want %d: %s", cmd.CommandPath(), len(args), n, cmd.UseLine())
+	}
+}
+
+// group is the RunE of a command that only has commands below it.
+func group(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	return unknownCommand(cmd, args[0])
 }
 
 func env(fallback string, names ...string) string {
@@ -143,40 +202,13 @@ func env(fallback string, names ...string) string {
 	return fallback
 }
 
-// connect connects to the station, and says what to do where there is none.
-func (a *app) connect(ctx context.Context) (*client.Client, error) {
-	try, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	c, err := client.Connect(try, client.Config{URL: a.server, Creds: a.creds, Station: a.station})
-	if err != nil {
-		return nil, fmt.Errorf("no station at %s: start one with \"inspan up --store .inspan\", or name another with --server: %w", a.address(), err)
+// me is who answers gates and steers where the command line does not say.
+func me() string {
+	name := env("", "INSPAN_APPROVER", "USER", "LOGNAME")
+	if !events.ValidID(name) {
+		return ""
 	}
-	return c, nil
-}
-
-// address is the server's address without the password that it may hold.
-func (a *app) address() string {
-	var shown []string
-	for _, one := range strings.Split(a.server, ",") {
-		u, err := url.Parse(strings.TrimSpace(one))
-		if err != nil {
-			return "the address given"
-		}
-		shown = append(shown, u.Redacted())
-	}
-	return strings.Join(shown, ",")
-}
-
-// with runs a command that needs a station.
-func (a *app) with(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		c, err := a.connect(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		return run(cmd.Context(), c, args)
-	}
+	return name
 }
 
 func (a *app) printJSON(v any) error {
@@ -186,43 +218,33 @@ func (a *app) printJSON(v any) error {
 	return e.Encode(v)
 }
 
-// terminal reports whether a writer is a terminal, and its size.
-func terminal(w io.Writer) (width, height int, ok bool) {
-	f, is := w.(*os.File)
-	if !is || !term.IsTerminal(int(f.Fd())) {
-		return 0, 0, false
+// zone is the time zone of what is shown.
+func (a *app) zone() *time.Location {
+	if a.utc {
+		return time.UTC
 	}
-	width, height, err := term.GetSize(int(f.Fd()))
-	return width, height, err == nil && width > 0
+	return time.Local
 }
-
-// paint colours text on a terminal, unless NO_COLOR is set.
-type paint bool
-
-func (a *app) paint() paint {
-	_, _, ok := terminal(a.out)
-	return paint(ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
-}
-
-func (p paint) in(code, s string) string {
-	if !p || s == "" {
-		return s
-	}
-	return "\x1b[" + code + "m" + s + "\x1b[0m"
-}
-
-func (p paint) bold(s string) string   { return p.in("1", s) }
-func (p paint) dim(s string) string    { return p.in("2", s) }
-func (p paint) red(s string) string    { return p.in("31", s) }
-func (p paint) green(s string) string  { return p.in("32", s) }
-func (p paint) yellow(s string) string { return p.in("33", s) }
-func (p paint) cyan(s string) string   { return p.in("36", s) }
 
 func (a *app) logger() (zerolog.Logger, error) {
 	level, err := zerolog.ParseLevel(a.logLevel)
 	if err != nil {
-		return zerolog.Nop(), &exit{exitUsage, fmt.Errorf("--log: %w", err)}
+		return zerolog.Nop(), usage("--log: %w", err)
 	}
-	_, _, tty := terminal(a.err)
-	return zerolog.New(zerolog.ConsoleWriter{Out: a.err, NoColor: !tty || os.Getenv("NO_COLOR") != "", TimeFormat: "15:04:05"}).Level(level).With().Timestamp().Logger(), nil
+	plain := !screenOf(a.err).colour()
+	return zerolog.New(zerolog.ConsoleWriter{Out: a.err, NoColor: plain, TimeFormat: "15:04:05"}).Level(level).With().Timestamp().Logger(), nil
+}
+
+func (a *app) versionCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Example: "  inspan version\n  inspan version --json", Args: args(0),
+		RunE: func(*cobra.Command, []string) error {
+			v := versionInfo()
+			if a.json {
+				return a.printJSON(v)
+			}
+			fmt.Fprintf(a.out, "inspan %s, facts v%d, %s %s\n", v.Version, v.Facts, v.Go, v.Platform)
+			return nil
+		},
+	}
 }

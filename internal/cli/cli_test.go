@@ -99,7 +99,7 @@ func looking(t *testing.T, d *desk) {
 		}
 	})
 	t.Run("CLI-8 LIFE-9 TOOL-9 PLAN-10 inspect shows where a run stands", func(t *testing.T) {
-		d.want(0, words{"run-a (completed)", "reader, model scripted/reader", "1 of 1", "300 in, 50 out", "Tool calls 1, ", " left", "Duration", "Session    desk", "Sandbox    host", "read"}, "inspect", "run-a")
+		d.want(0, words{"run-a  completed", "reader  scripted/reader", "1 of 1", "at most 50 a step", "300 in", "50 out", "1, 99 of 100 left", "Duration", "desk", "host", "✗ read note.txt"}, "inspect", "run-a")
 		s := decode[run.State](t, d.want(0, nil, "inspect", "run-a", "--json").out)
 		if s.HarnessID != "run-a" || s.Sequence == 0 || s.Status != "completed" {
 			t.Errorf("state: %+v", s)
@@ -136,8 +136,11 @@ func looking(t *testing.T, d *desk) {
 		if s := d.want(0, words{"completed"}, "why", "run-a"); strings.Count(s.out, "\n") != 1 {
 			t.Errorf("more than a line: %q", s.out)
 		}
-		if v := decode[map[string]string](t, d.want(0, nil, "why", "run-broken", "--json").out); v["status"] != "failed" || !strings.Contains(v["why"], "the model is gone") {
-			t.Errorf("why = %v", v)
+		if v := decode[struct {
+			Status, Why string
+			Waits       []struct{ On, Text string }
+		}](t, d.want(0, nil, "why", "run-broken", "--json").out); v.Status != "failed" || !strings.Contains(v.Why, "the model is gone") || len(v.Waits) != 1 || v.Waits[0].On != "nothing" {
+			t.Errorf("why = %+v", v)
 		}
 	})
 	t.Run("CLI-7 agents, dead letters and the doctor", func(t *testing.T) {
@@ -173,7 +176,7 @@ func TestGates(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		for item, err := range c.Watch(ctx, id) {
+		for item, err := range c.Watch(ctx, id, 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,17 +204,17 @@ func TestGates(t *testing.T) {
 		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(s.out, g) && time.Now().Before(deadline); {
 			s = d.want(0, nil, "gates")
 		}
-		if !strings.Contains(s.out, g) || !strings.Contains(s.out, "run-listed") || !strings.Contains(s.out, "0/1 steps") {
+		if !strings.Contains(s.out, g) || !strings.Contains(s.out, "run-listed") || !strings.Contains(s.out, "0/1") {
 			t.Errorf("gates: %s", s.out)
 		}
 		d.want(0, words{"run-listed", "waiting"}, "runs", "--status", "waiting")
 		if list := decode[[]map[string]any](t, d.want(0, nil, "gates", "--json").out); len(list) != 1 {
 			t.Errorf("%d gates", len(list))
 		}
-		d.want(0, words{"Run run-listed is"}, "approve", g, "--by", "anna", "--reason", "seen")
+		d.want(0, words{"is approved by anna", "Run run-listed is"}, "approve", g, "--by", "anna", "--reason", "seen")
 		d.want(0, words{"approved by", "anna", "seen", "run completed"}, "logs", "run-listed", "--follow")
 		d.want(4, words{"approved", "anna"}, "reject", "run-listed/"+g, "--by", "bea")
-		d.want(0, nil, "approve", "run-listed/"+g, "--by", "anna") // it is so already
+		d.want(0, words{"approved by anna"}, "approve", "run-listed/"+g, "--by", "bea") // it is so already
 	})
 	t.Run("GATE-9 a rejected gate pauses the run with exit 3, resume asks again", func(t *testing.T) {
 		g := start("run-no")

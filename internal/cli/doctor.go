@@ -29,7 +29,7 @@ type finding struct {
 func (a *app) doctorCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Say what this machine and the station have, and what is missing",
-		Example: "  inspan doctor\n  inspan doctor --json", Args: cobra.NoArgs,
+		Example: "  inspan doctor\n  inspan doctor --json", Args: args(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 30*time.Second)
 			defer cancel()

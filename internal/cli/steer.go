@@ -16,9 +16,8 @@ import (
 
 func (a *app) gatesCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "gates", Short: "List the gates that wait for a person, the oldest first",
-		Example: "  inspan gates\n  inspan gates --json",
-		Args:    cobra.NoArgs,
+		Use: "gates", Aliases: []string{"approvals"}, Short: "List the gates that wait for a person, the oldest first",
+		Example: "  inspan gates\n  inspan gates --json", Args: args(0),
 		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
 			gates, err := c.Gates(ctx)
 			if err != nil {
@@ -31,11 +30,17 @@ func (a *app) gatesCmd() *cobra.Command {
 				fmt.Fprintln(a.out, "No gate waits.")
 				return nil
 			}
-			a.table("GATE\tRUN\tSTEP\tWAITS\tPROGRESS\tWHAT", func(add func(...any)) {
-				for _, w := range gates {
-					add(w.Gate.ID, w.Run.HarnessID, w.Gate.StepID, age(w.Gate.CreatedAt), fmt.Sprintf("%d/%d steps", w.Run.StepsCompleted, w.Run.StepsTotal), view.Clip(w.Gate.Description, 60))
+			var rows [][]string
+			for _, w := range gates {
+				at := w.Gate.StepID
+				if w.Gate.CallID != "" {
+					at += " " + w.Gate.CallID
 				}
-			})
+				rows = append(rows, []string{w.Run.HarnessID + "/" + w.Gate.ID, w.Run.AgentName, at, age(w.Gate.CreatedAt),
+					fmt.Sprintf("%d/%d", w.Run.StepsCompleted, w.Run.StepsTotal), view.Clip(w.Gate.Description, 80)})
+			}
+			a.table([]column{{head: "RUN/GATE"}, {head: "AGENT"}, {head: "BEFORE"}, {"WAITS", true}, {"STEPS", true}, {head: "WHAT"}}, rows)
+			fmt.Fprintf(a.out, "\n%s\n", a.paint().dim("Answer with: inspan approve GATE   or   inspan reject GATE --reason \"...\""))
 			return nil
 		}),
 	}
@@ -50,47 +55,60 @@ func findGate(ctx context.Context, c *client.Client, arg string) (runID, gate st
 	if err != nil {
 		return "", "", err
 	}
+	var found []string
 	for _, w := range gates {
 		if w.Gate.ID == arg {
-			return w.Run.HarnessID, arg, nil
+			found = append(found, w.Run.HarnessID)
 		}
 	}
-	return "", "", fmt.Errorf("gate %q does not wait for an answer (%w); inspan gates lists those that do, RUN/GATE names one of any run", arg, client.ErrNotFound)
+	switch len(found) {
+	case 1:
+		return found[0], arg, nil
+	case 0:
+		return "", "", fmt.Errorf("gate %q: %w among those that wait; inspan gates lists them, RUN/GATE names one of any run", arg, client.ErrNotFound)
+	}
+	return "", "", usage("gate %q waits in several runs; name it as one of %s", arg, strings.Join(found, "/"+arg+", ")+"/"+arg)
 }
 
-func (a *app) answerCmd(decision string) *cobra.Command {
-	var reason, by, hash string
-	title := map[string]string{"approve": "Approve a gate: the run goes on", "reject": "Reject a gate: the run is paused with the reason"}[decision]
+func (a *app) answerCmd(word string) *cobra.Command {
+	var d client.Decision
+	title := map[string]string{"approve": "Approve a gate: what stands behind it goes on", "reject": "Reject a gate: the run is paused with the reason"}[word]
 	cmd := &cobra.Command{
-		Use: decision + " GATE|RUN/GATE", Short: title,
-		Example: fmt.Sprintf("  inspan gates\n  inspan %s g-1a2b3c4d5e6f\n  inspan %s run-abc/g-1a2b3c4d5e6f --reason \"seen and tested\"", decision, decision),
-		Args:    cobra.ExactArgs(1),
+		Use: word + " GATE|RUN/GATE", Short: title,
+		Example: fmt.Sprintf("  inspan %s g-1a2b3c4d5e6f\n  inspan %s run-k3v9x2m1qa/g-1a2b3c4d5e6f --reason \"...\"", word, word),
+		Args:    args(1),
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			ctx, cancel := context.WithTimeout(ctx, a.wait)
 			defer cancel()
-			runID, gate, err := findGate(ctx, c, args[0])
+			var err error
+			if d.Run, d.Gate, err = findGate(ctx, c, args[0]); err != nil {
+				return err
+			}
+			answer := c.Approve
+			if word == "reject" {
+				answer = c.Reject
+			}
+			s, err := answer(ctx, d)
 			if err != nil {
 				return err
 			}
-			s, err := c.Answer(ctx, runID, gate, by, events.Answer{Decision: decision, Reason: reason, ProposalHash: hash})
-			if err != nil {
-				return err
-			}
-			return a.where(s)
+			g := s.Gate(d.Gate)
+			return a.where(s, fmt.Sprintf("Gate %s is %s by %s, after %s.", g.ID, g.Status, view.Clip(g.By, 80), view.Since(g.CreatedAt, *g.ResolvedAt)))
 		}),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; recorded with the answer")
-	cmd.Flags().StringVar(&by, "by", env("", "INSPAN_APPROVER", "USER"), "who answers; part of the subject, which permissions can bind to a user")
-	cmd.Flags().StringVar(&hash, "hash", "", "proposal_hash you saw; the answer is refused if another proposal waits")
+	cmd.Flags().StringVar(&d.Reason, "reason", "", "why; recorded with the answer")
+	cmd.Flags().StringVar(&d.By, "by", me(), "who answers; part of the subject, which permissions can bind to a user (INSPAN_APPROVER, USER)")
+	cmd.Flags().StringVar(&d.Hash, "hash", "", "proposal_hash you saw; the answer is refused if another proposal waits")
 	return cmd
 }
 
-// where prints where a run stands now.
-func (a *app) where(s run.State) error {
+// where prints what was done, and where the run stands now.
+func (a *app) where(s run.State, done string) error {
+	i := run.InfoOf(s)
 	if a.json {
-		return a.printJSON(run.InfoOf(s))
+		return a.printJSON(i)
 	}
-	fmt.Fprintf(a.out, "Run %s is %s.\n", s.HarnessID, status(run.InfoOf(s)))
+	fmt.Fprintf(a.out, "%s Run %s is %s.\n", done, s.HarnessID, a.paint().state(statusOf(i)))
 	return nil
 }
 
@@ -99,14 +117,13 @@ func (a *app) controlCmd(action string) *cobra.Command {
 	title := map[string]string{"pause": "Pause a run: nothing new is permitted until it resumes", "resume": "Let a paused run go on",
 		"stop": "Stop a run for good, and the work it has under way"}[action]
 	cmd := &cobra.Command{
-		Use: action + " RUN", Short: title, Example: fmt.Sprintf("  inspan %s run-abc --reason \"looking at it\"", action),
-		Args: cobra.ExactArgs(1),
+		Use: action + " RUN", Short: title, Example: fmt.Sprintf("  inspan %s run-k3v9x2m1qa", action), Args: args(1),
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.control(ctx, c, args[0], events.Control{Action: action, By: by, Reason: reason})
 		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; recorded in the run")
-	cmd.Flags().StringVar(&by, "by", env("", "INSPAN_APPROVER", "USER"), "who asks; recorded in the run")
+	cmd.Flags().StringVar(&by, "by", me(), "who asks; recorded in the run (INSPAN_APPROVER, USER)")
 	return cmd
 }
 
@@ -117,20 +134,24 @@ func (a *app) control(ctx context.Context, c *client.Client, runID string, ctl e
 	if err != nil {
 		return err
 	}
-	return a.where(s)
+	done := map[string]string{"pause": "Paused.", "resume": "Resumed.", "stop": "Stopped."}[ctl.Action]
+	if ctl.Action == "autonomy" {
+		done = fmt.Sprintf("Autonomy is %d for steps not yet started.", s.Options.Autonomy)
+	}
+	return a.where(s, done)
 }
 
 func (a *app) autonomyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "autonomy RUN LEVEL", Short: "Change the autonomy level for steps not yet started",
-		Long:    "1 and 2 ask a person before every step, 3 before critical ones, 4 and 5 never.",
-		Example: "  inspan autonomy run-abc 4", Args: cobra.ExactArgs(2),
+		Long:    "Levels 1 and 2 ask a person before every step, 3 before critical ones, 4 and 5 never.",
+		Example: "  inspan autonomy run-k3v9x2m1qa 4", Args: args(2),
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			level, err := strconv.Atoi(args[1])
 			if err != nil || level < 1 || level > 5 {
-				return &exit{exitUsage, fmt.Errorf("level %q: want 1 to 5", args[1])}
+				return usage("level %q: want 1 to 5", args[1])
 			}
-			return a.control(ctx, c, args[0], events.Control{Action: "autonomy", Level: level, By: env("", "INSPAN_APPROVER", "USER")})
+			return a.control(ctx, c, args[0], events.Control{Action: "autonomy", Level: level, By: me()})
 		}),
 	}
 }

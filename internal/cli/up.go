@@ -28,11 +28,27 @@ func (l *local) flags(cmd *cobra.Command) {
 	f.BoolVar(&l.lazy, "accept-lazy-fsync", os.Getenv("INSPAN_ACCEPT_LAZY_FSYNC") == "true", "acknowledge before syncing: faster, and a power cut loses the last seconds (INSPAN_ACCEPT_LAZY_FSYNC)")
 }
 
+// check finds a folder that is not there before anything is started.
+func (l *local) check() error {
+	for flag, dir := range map[string]string{"--agents": l.agents, "--scripts": l.scripts} {
+		if dir == "" {
+			continue
+		}
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return usage("%s %s: there is no such folder", flag, dir)
+		}
+	}
+	return nil
+}
+
 // start starts a station in this process.
 func (a *app) start(ctx context.Context, l local, listen string) (*station.Station, error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
 	base, err := service.FromEnv()
 	if err != nil {
-		return nil, &exit{exitUsage, err}
+		return nil, usage("%w", err)
 	}
 	log, err := a.logger()
 	if err != nil {
@@ -40,7 +56,7 @@ func (a *app) start(ctx context.Context, l local, listen string) (*station.Stati
 	}
 	store, err := filepath.Abs(l.store)
 	if err != nil {
-		return nil, fmt.Errorf("--store: %w", err)
+		return nil, usage("--store: %w", err)
 	}
 	return station.Up(ctx, station.Config{Listen: listen, StoreDir: store, Station: a.station, AgentsDir: l.agents, ScriptsDir: l.scripts,
 		WorkspaceDir: l.workspace, Sandbox: l.sandbox, LazySync: l.lazy, Log: log, Base: base})
@@ -53,38 +69,55 @@ func (a *app) upCmd() *cobra.Command {
 		Use:   "up",
 		Short: "Run a station: a NATS server and all five services in this process",
 		Long: `Runs a station on this machine until it is interrupted. Everything is kept under --store; started again with the
-same --store, it goes on with the runs that were not finished, also after kill -9.`,
-		Example: `  inspan up --store .inspan --agents examples/agents --scripts examples/scripts
-  inspan up --listen 127.0.0.1:4333 --station lab --store /var/lib/inspan`,
-		Args: cobra.NoArgs,
+same --store, it goes on with the runs that were not finished, also after kill -9. The server has no users: it
+listens on 127.0.0.1 unless --listen says otherwise, and whoever reaches it may do everything.`,
+		Example: `  inspan up --agents examples/agents --scripts examples/scripts
+  inspan up --listen 127.0.0.1:4333 --station lab --store /var/lib/inspan --json`,
+		Args: args(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			st, err := a.start(cmd.Context(), l, listen)
 			if err != nil {
 				return err
 			}
-			a.greet(st, l)
+			if err := a.greet(st, l); err != nil {
+				return errors.Join(err, st.Close(context.WithoutCancel(cmd.Context())))
+			}
 			var failure error
 			select {
 			case <-cmd.Context().Done():
-				fmt.Fprintln(a.out, "Stopping: no new work, what is under way is finished.")
+				fmt.Fprintln(a.err, "Stopping: no new work is taken, what is under way is finished.")
 			case failure = <-st.Failed():
 			}
 			return errors.Join(failure, st.Close(context.WithoutCancel(cmd.Context())))
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:4222", "host:port for NATS clients")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:4222", "host:port for NATS clients; port 0 is any free one")
 	cmd.Flags().StringVar(&l.store, "store", ".inspan", "folder to keep the station in")
 	l.flags(cmd)
 	return cmd
 }
 
 // greet prints what a person needs to use the station with nothing but the nats program.
-func (a *app) greet(st *station.Station, l local) {
+func (a *app) greet(st *station.Station, l local) error {
+	url, name := st.URL(), st.Name()
+	if a.json {
+		return a.printJSON(map[string]string{"station": name, "url": url, "durability": st.Durability(), "sandbox": st.SandboxMode(),
+			"workspace": st.Workspace(), "store": l.store})
+	}
 	p := a.paint()
-	fmt.Fprintf(a.out, "Station %s is up at %s\n", p.bold(st.Name()), p.bold(st.URL()))
-	fmt.Fprintf(a.out, "  durability  %s\n  sandbox     %s\n  workspace   %s\n  store       %s\n\n", st.Durability(), st.SandboxMode(), st.Workspace(), l.store)
-	fmt.Fprintf(a.out, "Dispatch   %s\n", p.cyan(fmt.Sprintf(`nats -s %s pub station.%s.task '{"agent":"fixer","task":"...","autonomy":1}'`, st.URL(), st.Name())))
-	fmt.Fprintf(a.out, "Watch      %s\n", p.cyan(fmt.Sprintf(`nats -s %s sub 'station.%s.run.*.stream'`, st.URL(), st.Name())))
-	fmt.Fprintf(a.out, "Approve    %s\n\n", p.cyan(fmt.Sprintf(`nats -s %s req station.%s.run.RUN.gate.GATE '{"decision":"approve"}'`, st.URL(), st.Name())))
-	fmt.Fprintln(a.out, "Ctrl+C stops it; the same --store goes on where it stopped.")
+	sandbox := st.SandboxMode()
+	if sandbox == "host" {
+		sandbox += p.yellow("  (tools run without isolation; inspan doctor says why)")
+	}
+	fmt.Fprintf(a.out, "%s Station %s is up.\n\n", p.green("●"), p.bold(name))
+	a.pairs([][2]string{{"address", p.bold(url)}, {"durability", st.Durability()}, {"sandbox", sandbox}, {"workspace", st.Workspace()},
+		{"store", l.store}, {"agents", or(l.agents, "none new; name a folder with --agents")}})
+	fmt.Fprintln(a.out)
+	a.pairs([][2]string{
+		{"dispatch", p.cyan(fmt.Sprintf(`nats -s %s pub station.%s.task '{"agent":"fixer","task":"..."}'`, url, name))},
+		{"watch", p.cyan(fmt.Sprintf(`nats -s %s sub 'station.%s.run.*.stream'`, url, name))},
+		{"approve", p.cyan(fmt.Sprintf(`nats -s %s pub station.%s.run.RUN.gate.GATE '{"decision":"approve"}'`, url, name))},
+	})
+	fmt.Fprintln(a.out, "\n"+p.dim("Or: inspan run, inspan runs, inspan gates. Ctrl+C stops the station; with the same --store it goes on where it stopped."))
+	return nil
 }

@@ -4,110 +4,251 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Answer answers a gate and waits until the answer is recorded, or returns a *RefusedError (GATE-9). approver may be
-// empty; where it is not, it is part of the subject, which permissions can bind to a user.
-func (c *Client) Answer(ctx context.Context, runID, gate, approver string, a events.Answer) (run.State, error) {
-	for what, id := range map[string]string{"run": runID, "gate": gate} {
-		if err := events.CheckID(what, id); err != nil {
+// TaskType and Source are the CloudEvents type and source of a task that this package publishes.
+const (
+	TaskType = "dev.inspan.task.v1"
+	Source   = "/inspan/client"
+)
+
+// Dispatch publishes a task as a CloudEvent and returns its run's id once the task is stored. The run itself may still
+// be refused: Start tells. A task with an id that is published again starts nothing new.
+func (c *Client) Dispatch(ctx context.Context, t events.Task) (runID string, err error) {
+	if t.ID == "" {
+		t.ID = NewID()
+	}
+	if err := events.CheckID("task", t.ID); err != nil {
+		return "", err
+	}
+	body, err := json.Marshal(map[string]any{"specversion": "1.0", "id": t.ID, "source": Source, "type": TaskType,
+		"time": time.Now().UTC(), "datacontenttype": "application/json", "data": t})
+	if err != nil {
+		return "", fmt.Errorf("encode the task: %w", err)
+	}
+	_, err = c.publish(ctx, events.TaskSubject(c.st.Name()), body, t.ID)
+	return t.ID, err
+}
+
+// Start is Dispatch that waits until the run exists. It returns a *RefusedError, or a *SilentError with the run's id
+// where ctx ended first.
+func (c *Client) Start(ctx context.Context, t events.Task) (runID string, err error) {
+	if t.ID == "" {
+		t.ID = NewID()
+	}
+	letters, err := c.refusals(t.ID)
+	if err != nil {
+		return "", err
+	}
+	defer letters.stop()
+	if _, err := c.Dispatch(ctx, t); err != nil {
+		return "", err
+	}
+	_, err = c.await(ctx, t.ID, letters, func(s run.State) bool { return s.Sequence > 0 })
+	return t.ID, err
+}
+
+// Decision is an answer to a gate.
+type Decision struct {
+	Run, Gate string
+	// By is who answers: part of the subject, which permissions can bind to a user. Empty answers in nobody's name.
+	By     string
+	Reason string
+	// Hash is the proposal_hash that was seen; the answer is refused where another proposal waits. Empty takes any.
+	Hash string
+}
+
+// Approve answers a gate with yes and returns the run's state with the answer recorded (GATE-9). The first answer to a
+// gate wins: where it was a yes of somebody else the gate in the state names them, where it was a no, and for a gate
+// that does not exist, Approve returns a *RefusedError.
+func (c *Client) Approve(ctx context.Context, d Decision) (run.State, error) {
+	return c.decide(ctx, d, "approve")
+}
+
+// Reject answers a gate with no and returns the run's state with the run paused. Its errors are those of Approve.
+func (c *Client) Reject(ctx context.Context, d Decision) (run.State, error) {
+	return c.decide(ctx, d, "reject")
+}
+
+func (c *Client) decide(ctx context.Context, d Decision, word string) (run.State, error) {
+	subject := events.GateSubject(c.st.Name(), d.Run, d.Gate)
+	ids := []struct{ what, id string }{{"run", d.Run}, {"gate", d.Gate}}
+	if d.By != "" {
+		ids = append(ids, struct{ what, id string }{"approver", d.By})
+		subject += "." + d.By
+	}
+	for _, i := range ids {
+		if err := events.CheckID(i.what, i.id); err != nil {
 			return run.State{}, err
 		}
 	}
-	subject := events.GateSubject(c.st.Name(), runID, gate)
-	if approver != "" {
-		if err := events.CheckID("approver", approver); err != nil {
-			return run.State{}, err
-		}
-		subject += "." + approver
-	}
-	s, err := c.say(ctx, runID, subject, a, func(s run.State) bool {
-		g := s.Gate(gate)
-		if g == nil || g.Status == run.GatePending {
-			return false
-		}
-		// A rejection is followed by a pause, which a person may have ended since.
-		return g.Status != run.GateRejected || s.Status != events.Running || s.ResumedAt > g.Resolution
+	answer := events.Answer{Decision: word, Reason: d.Reason, ProposalHash: d.Hash}
+	s, err := c.say(ctx, d.Run, subject, answer, func(s run.State, input uint64) bool {
+		g := s.Gate(d.Gate)
+		return g != nil && g.Input == input && (word == "approve" || s.Status != events.Running || g.Resolution <= s.ResumedAt)
 	})
+	if r, ok := errors.AsType[*RefusedError](err); ok && r.Code == "gate_closed" {
+		return c.agreed(ctx, d, word, err)
+	}
+	return s, err
+}
+
+// agreed returns the state of a run whose gate was answered before: in the same way is as good as by this answer.
+func (c *Client) agreed(ctx context.Context, d Decision, word string, refusal error) (run.State, error) {
+	s, err := c.State(ctx, d.Run)
 	if err != nil {
 		return s, err
 	}
-	return s, contradicted(s.Gate(gate), a.Decision)
-}
-
-// contradicted is the refusal of an answer that came after another one: the first answer to a gate wins.
-func contradicted(g *run.Gate, decision string) error {
-	if was := map[run.GateStatus]string{run.GateApproved: "approve", run.GateRejected: "reject"}[g.Status]; was == decision {
-		return nil
+	want := map[string]run.GateStatus{"approve": run.GateApproved, "reject": run.GateRejected}[word]
+	if g := s.Gate(d.Gate); g == nil || g.Status != want {
+		return run.State{}, refusal
 	}
-	return &RefusedError{Code: "answered", Reason: fmt.Sprintf("gate %s was already %s by %s", g.ID, g.Status, g.By), Hint: "inspan gates lists those that wait"}
+	return s, nil
 }
 
-// Control steers a run and waits until that is recorded, or returns a *RefusedError.
+// Control steers a run and returns its state with that recorded. It returns a *RefusedError for a move that the run
+// can not make, and ErrNotFound for a run that does not exist.
 func (c *Client) Control(ctx context.Context, runID string, ctl events.Control) (run.State, error) {
-	if err := events.CheckID("run", runID); err != nil {
+	if _, err := c.State(ctx, runID); err != nil {
 		return run.State{}, err
 	}
-	before, err := c.State(ctx, runID)
-	if err != nil {
-		return before, err
-	}
-	want := map[string]func(run.State) bool{
-		"pause":    func(s run.State) bool { return s.Status == events.Paused },
-		"resume":   func(s run.State) bool { return s.ResumedAt > before.ResumedAt },
-		"start":    func(s run.State) bool { return s.ResumedAt > before.ResumedAt },
-		"stop":     func(s run.State) bool { return s.Status.Ended() },
-		"autonomy": func(s run.State) bool { return s.Options.Autonomy == ctl.Level },
-	}[ctl.Action]
-	if want == nil {
-		want = func(run.State) bool { return false }
-	}
-	if (ctl.Action == "pause" || ctl.Action == "stop") && want(before) {
-		// It is so already: the station says what it thinks of the wish.
-		want = func(s run.State) bool { return s.Sequence > before.Sequence }
-	}
-	return c.say(ctx, runID, events.ControlSubject(c.st.Name(), runID), ctl, want)
+	return c.say(ctx, runID, events.ControlSubject(c.st.Name(), runID), ctl, func(s run.State, input uint64) bool {
+		switch {
+		case s.Took(input):
+			return true
+		case ctl.Action == "stop": // where all steps were done it completes, by itself
+			return s.Status == events.Completed
+		}
+		return ctl.Action == "autonomy" && s.Options.Autonomy == ctl.Level // the level in force is not said again
+	})
 }
 
-// say publishes a message about a run and waits for what follows from it.
-func (c *Client) say(ctx context.Context, runID, subject string, message any, want func(run.State) bool) (run.State, error) {
+// say publishes a message about a run and waits for what comes of it.
+func (c *Client) say(ctx context.Context, runID, subject string, message any, done func(s run.State, input uint64) bool) (run.State, error) {
 	body, err := json.Marshal(message)
 	if err != nil {
 		return run.State{}, fmt.Errorf("encode the message: %w", err)
 	}
 	token := rand.Text()
-	letters, stop, err := c.refusals(token)
+	letters, err := c.refusals(token)
 	if err != nil {
 		return run.State{}, err
 	}
-	defer stop()
-	if err := c.st.Publish(ctx, subject, body, map[string]string{tokenHeader: token}); err != nil {
+	defer letters.stop()
+	input, err := c.publish(ctx, subject, body, token)
+	if err != nil {
 		return run.State{}, err
 	}
-	if err := c.await(ctx, runID, letters, want); err != nil {
-		return run.State{}, err
-	}
-	return c.State(ctx, runID)
+	return c.await(ctx, runID, letters, func(s run.State) bool { return done(s, input) })
 }
 
-// Dead lists what the station refused, the oldest first.
-func (c *Client) Dead(ctx context.Context) ([]jet.Refused, error) {
-	var all []jet.Refused
-	after := uint64(0)
-	for {
-		page, more, err := c.st.Dead(ctx, after)
-		if err != nil {
-			return nil, fmt.Errorf("read the dead-letter list: %w", err)
-		}
-		all = append(all, page...)
-		if !more || len(page) == 0 {
-			return all, nil
-		}
-		after = page[len(page)-1].Seq
+const tokenHeader = "Inspan-Token"
+
+func (c *Client) publish(ctx context.Context, subject string, body []byte, token string) (seq uint64, err error) {
+	seq, err = c.st.Say(ctx, subject, body, map[string]string{tokenHeader: token})
+	if err != nil {
+		return 0, fmt.Errorf("%w: is station %s set up on this server, and may this user publish there? inspan doctor looks", err, c.st.Name())
 	}
+	return seq, nil
+}
+
+// letters waits for the dead letter of the message with a token.
+type letters struct {
+	c     *Client
+	token string
+	come  chan reactor.DeadLetter
+	stop  func()
+	// after is how far the list was looked through.
+	after uint64
+}
+
+func (c *Client) refusals(token string) (*letters, error) {
+	l := &letters{c: c, token: token, come: make(chan reactor.DeadLetter, 1)} // one message has one dead letter; a second repeats it
+	var err error
+	l.stop, err = c.st.WatchSubject(events.DeadSubject(c.st.Name(), "*"), func(_ string, data []byte) {
+		var d reactor.DeadLetter
+		if json.Unmarshal(data, &d) == nil && d.Token == token {
+			select {
+			case l.come <- d:
+			default:
+			}
+		}
+	})
+	return l, err
+}
+
+// look finds the letter in the list, in case that it came while the connection was away. An error only means that it
+// is looked again.
+func (l *letters) look(ctx context.Context) (reactor.DeadLetter, bool) {
+	for {
+		page, more, err := l.c.st.Dead(ctx, l.after)
+		if err != nil {
+			return reactor.DeadLetter{}, false
+		}
+		if i := slices.IndexFunc(page, func(r jet.Refused) bool { return r.Letter.Token == l.token }); i >= 0 {
+			return page[i].Letter, true
+		}
+		if len(page) > 0 {
+			l.after = page[len(page)-1].Seq
+		}
+		if !more {
+			return reactor.DeadLetter{}, false
+		}
+	}
+}
+
+// await watches a run until want holds, the message was refused, or ctx ends.
+func (c *Client) await(ctx context.Context, runID string, l *letters, want func(run.State) bool) (run.State, error) {
+	watch, cancel := context.WithCancel(ctx)
+	defer cancel()
+	states, failed := make(chan run.State, 1), make(chan error, 1) // one each: the watcher never waits for us to look
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		var last run.State
+		for item, err := range c.Watch(watch, runID, 0) {
+			if err != nil {
+				failed <- err
+				return
+			}
+			if last = item.State; want(last) {
+				states <- last
+				return
+			}
+		}
+		// It ended without what was wanted: only a refusal can follow.
+	}()
+	defer func() { cancel(); <-gone }()
+	for wait := 2 * time.Second; ; wait = min(2*wait, quietMost) {
+		select {
+		case s := <-states:
+			return s, nil
+		case d := <-l.come:
+			return run.State{}, refused(d)
+		case err := <-failed:
+			if ctx.Err() == nil {
+				return run.State{}, err
+			}
+			return run.State{}, &SilentError{Station: c.st.Name(), Run: runID, Err: context.Cause(ctx)}
+		case <-time.After(wait):
+			if d, ok := l.look(ctx); ok {
+				return run.State{}, refused(d)
+			}
+		case <-ctx.Done():
+			return run.State{}, &SilentError{Station: c.st.Name(), Run: runID, Err: context.Cause(ctx)}
+		}
+	}
+}
+
+func refused(d reactor.DeadLetter) error {
+	return &RefusedError{Code: d.Code, Reason: d.Reason, Hint: d.Hint}
 }

@@ -61,14 +61,14 @@ func TestText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := view.Line(f, p)
+			got := view.Line(f, p, nil)
 			if text := view.Text(p); text == "" || text == string(w.Kind) || !strings.HasSuffix(got, text) {
 				t.Errorf("text %q, line %q", text, got)
 			}
 			if strings.Contains(got, "\n") || !strings.Contains(got, string(w.Author)) {
 				t.Errorf("line %q", got)
 			}
-			if again := view.Line(f, p); again != got {
+			if again := view.Line(f, p, nil); again != got {
 				t.Errorf("%q then %q", got, again)
 			}
 		})
@@ -95,7 +95,7 @@ func TestWhole(t *testing.T) {
 	})
 	t.Run("EVT-12 Clip cuts by characters, at the limit and above", func(t *testing.T) {
 		t.Parallel()
-		for in, want := range map[string]string{"äöü": "äöü", "äöüx": "äöü...", " a \n b ": "a b", "": ""} {
+		for in, want := range map[string]string{"äöü": "äöü", "äöüx": "äö…", " a \n b ": "a b", "": ""} {
 			if got := view.Clip(in, 3); got != want {
 				t.Errorf("Clip(%q) = %q, want %q", in, got, want)
 			}
@@ -137,26 +137,26 @@ func TestWhy(t *testing.T) {
 		want []string
 	}{
 		{"no run", run.State{}, []string{"no such run"}},
-		{"a planner", say(runtest.Created()), []string{"waits for a planner", "created 1 min 0 s ago"}},
-		{"a plan", say(planned[:2]...), []string{"waits for a plan for 1 min 0 s"}},
-		{"the next step", say(planned[:3]...), []string{"planner owes the next step for 1 min 0 s"}},
-		{"a gatekeeper for a step", say(planned...), []string{"step build waits for the gatekeeper"}},
-		{"a gate of a step", say(append(planned, runtest.GateAt("g-1", "build", ""))...), []string{"gate g-1 waits for a person for 1 min 0 s", "may build go on?", "inspan approve g-1"}},
-		{"a model", begun(), []string{"step build: a model turn is owed", "1 min 0 s"}},
-		{"a pause of the model", begun(runtest.TurnLater(1, "build", 1, runtest.Start.Add(10*time.Minute))), []string{"failed 1 times, again in"}},
-		{"a gatekeeper for a call", begun(asked), []string{"call bash c1-1 waits for the gatekeeper"}},
-		{"a gate of a call", begun(asked, runtest.GateAt("g-2", "build", "c1-1")), []string{"gate g-2 waits for a person", "call bash c1-1 waits at gate g-2"}},
-		{"a toolrunner", begun(asked, runtest.CallYes(ref, "once")), []string{"call bash c1-1 waits for a toolrunner"}},
-		{"a tool", started, []string{"call bash c1-1 runs on runner-a for 1 min 0 s"}},
+		{"a planner", say(runtest.Created()), []string{"created, and waits to be started by the planner for 1 min 0 s"}},
+		{"a plan", say(planned[:2]...), []string{"waits for the planner, whose model makes the plan for 1 min 0 s"}},
+		{"the next step", say(planned[:3]...), []string{"waits for the planner to say what comes next for 1 min 0 s"}},
+		{"a gatekeeper for a step", say(planned...), []string{"step build waits for the gatekeeper for 1 min 0 s"}},
+		{"a gate of a step", say(append(planned, runtest.GateAt("g-1", "build", ""))...), []string{"step build waits for a person at gate g-1", "for 1 min 0 s", "may build go on?", "inspan approve run-a/g-1"}},
+		{"a model", begun(), []string{"step build waits for the executor's model turn for 1 min 0 s"}},
+		{"a pause of the model", begun(runtest.TurnLater(1, "build", 1, runtest.Start.Add(10*time.Minute))), []string{"the model request failed once, again in 8 min 57 s"}},
+		{"a gatekeeper for a call", begun(asked), []string{"call bash c1-1 (make) waits for the gatekeeper"}},
+		{"a gate of a call", begun(asked, runtest.GateAt("g-2", "build", "c1-1")), []string{"call c1-1 of step build waits for a person at gate g-2"}},
+		{"a toolrunner", begun(asked, runtest.CallYes(ref, "once")), []string{"call bash c1-1 (make) waits for a toolrunner"}},
+		{"a tool", started, []string{"call bash c1-1 (make) runs on runner-a for 1 min 0 s"}},
 		{"a pause of a tool", begun(asked, runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1), runtest.CallLater(ref, 1, started.Sequence, runtest.Start.Add(10*time.Minute))),
-			[]string{"call bash c1-1 failed 1 times, again in"}},
-		{"a person who paused it", begun(runtest.Paused("lunch")), []string{"paused for 1 min 0 s: lunch", "inspan resume run-a"}},
+			[]string{"call bash c1-1 (make) failed once, again in"}},
+		{"a person who paused it", begun(runtest.Paused("lunch")), []string{"paused: lunch", "for 1 min 0 s", "inspan resume run-a"}},
 		{"nothing, as it failed", func() run.State {
 			b := runtest.New("default", "run-a")
 			b.Say(planned[:2]...)
 			b.Say(runtest.Failed(b.State(), events.FinishError, "broken\x1b[2J"))
 			return b.State()
-		}(), []string{"failed 1 min 0 s ago", "broken·[2J"}},
+		}(), []string{"failed (error): broken·[2J, 1 min 0 s ago"}},
 	} {
 		t.Run("PLUS-5 a run waits for "+c.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/demo"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+func (a *app) demoCmd() *cobra.Command {
+	var o demo.Options
+	var yes, keep bool
+	cmd := &cobra.Command{
+		Use: "demo", Short: "See an agent repair a real Go module, with a gate before the commit",
+		Long: `Starts a station in this process, makes a git repository of the Go module in examples/invoice, whose tests fail, and
+lets the agent "fixer" find the cause, mend it, prove it with the real go test, and commit behind a gate. The model is
+scripted unless another is named with --model or MODEL and its key is set; everything else is real.`,
+		Example: "  inspan demo\n  inspan demo --yes\n  MODEL=anthropic/claude-sonnet-4-20250514 inspan demo",
+		Args:    args(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.Base, err = service.FromEnv(); err != nil {
+				return usage("%w", err)
+			}
+			if o.Log, err = a.logger(); err != nil {
+				return err
+			}
+			if o.Store, err = os.MkdirTemp("", "inspan-demo-"); err != nil {
+				return fmt.Errorf("folder of the demo: %w", err)
+			}
+			if !keep {
+				defer func() { _ = os.RemoveAll(o.Store) }() // it is in the system's place for temporary files
+			}
+			return a.demo(cmd.Context(), o, yes)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Examples, "examples", "examples", "folder of the examples")
+	f.StringVar(&o.Model, "model", os.Getenv("MODEL"), "model instead of the scripted one, provider/name (MODEL)")
+	f.StringVar(&o.Sandbox, "sandbox", "auto", "auto, bwrap or host")
+	f.BoolVarP(&yes, "yes", "y", false, "approve the gate without asking")
+	f.BoolVar(&keep, "keep", false, "keep the demo's folder")
+	return cmd
+}
+
+func (a *app) demo(ctx context.Context, o demo.Options, yes bool) error {
+	// The tree is drawn between the demo's own words: it begins with the first fact and ends before the report.
+	var s *show
+	o.Out = a.out
+	o.See = func(f events.Fact, p events.Payload, after run.State) {
+		if s == nil {
+			s = a.show(ctx)
+		}
+		b, err := json.Marshal(f)
+		if err != nil {
+			return
+		}
+		s.fact(client.Item{Fact: f, Payload: p, Bytes: b, State: after})
+		if after.Status.Ended() || after.Status == events.Paused {
+			s.close()
+			s = nil
+		}
+	}
+	o.Approve = func(ctx context.Context, g *events.GateOpenedData) (bool, string, error) {
+		if yes {
+			return true, "", nil
+		}
+		if !a.canAsk() {
+			return false, "", &exit{exitPaused, errors.New("the demo waits at its gate and nobody is at a terminal: use --yes")}
+		}
+		v := a.askNow(ctx, s, g)
+		if v.leave {
+			return false, "", &exit{exitPaused, errors.New("the demo ends here: nobody answered its gate")}
+		}
+		return v.yes, v.reason, nil
+	}
+	err := demo.Run(ctx, o)
+	if s != nil {
+		s.close()
+	}
+	if errors.Is(err, demo.ErrNotDone) {
+		return &exit{exitFailed, err}
+	}
+	return err
+}

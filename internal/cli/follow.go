@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// follower shows a run until it ends or pauses, and answers its gates.
+type follower struct {
+	app *app
+	c   *client.Client
+	id  string
+	// yes approves every gate; alone says that nobody else could.
+	yes, alone bool
+	show       *show
+	state      run.State
+	// open are the gates to ask about, the first of them asked now as asking.
+	open   []*events.GateOpenedData
+	asking *question
+}
+
+// errWaits means that a run waits for a person and nobody here can answer.
+var errWaits = errors.New("the run waits for a person")
+
+// follow shows a run and turns its end into an exit code. It returns the last state it saw.
+func (a *app) follow(ctx context.Context, c *client.Client, id string, yes, alone bool) (run.State, error) {
+	f := &follower{app: a, c: c, id: id, yes: yes, alone: alone, show: a.show(ctx)}
+	err := f.watch(ctx)
+	if f.asking != nil {
+		f.asking.gone(true)
+	}
+	f.show.close()
+	switch {
+	case f.state.Status.Ended() || f.state.Status == events.Paused:
+		return f.state, a.verdict(f.state, f.show.tree)
+	case ctx.Err() != nil:
+		return f.state, &exit{exitInterrupted, nil}
+	}
+	return f.state, err
+}
+
+type arrival struct {
+	item client.Item
+	err  error
+}
+
+func (f *follower) watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	items := make(chan arrival)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer close(items)
+		for item, err := range f.c.Watch(ctx, f.id, 0) {
+			select {
+			case items <- arrival{item, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	defer func() { cancel(); <-gone }()
+	if f.show.tree {
+		stop, err := f.c.Live(ctx, f.id, f.show.heard)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	for {
+		var typed <-chan string
+		if f.asking != nil {
+			typed = f.app.lines.next()
+		}
+		select {
+		case a, ok := <-items:
+			if !ok || a.err != nil {
+				return a.err
+			}
+			if end, err := f.fact(ctx, a.item); end || err != nil {
+				return err
+			}
+		case line, ok := <-typed:
+			if err := f.typed(ctx, line, ok); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// fact shows one, and sees to the gate that it opens or closes. end is true where there is nothing more to watch.
+func (f *follower) fact(ctx context.Context, item client.Item) (end bool, err error) {
+	f.state = item.State
+	f.show.fact(item)
+	switch d := item.Payload.(type) {
+	case *events.GateOpenedData:
+		err = f.opened(ctx, d)
+	case *events.GateApprovedData:
+		f.closed(d.Gate)
+	case *events.GateRejectedData:
+		f.closed(d.Gate)
+	}
+	return f.state.Status == events.Paused || f.state.Status.Ended(), err
+}
+
+func (f *follower) opened(ctx context.Context, g *events.GateOpenedData) error {
+	switch {
+	case f.yes:
+		return f.answer(ctx, g, verdict{yes: true})
+	case f.app.canAsk():
+		f.open = append(f.open, g)
+		f.ask()
+		return nil
+	case f.alone:
+		return errWaits
+	}
+	fmt.Fprintf(f.app.err, "The run waits for a person: inspan approve %s/%s\n", f.id, g.Gate)
+	return nil
+}
+
+// ask puts the next gate to the person.
+func (f *follower) ask() {
+	if f.asking == nil && len(f.open) > 0 {
+		f.asking = f.app.question(f.show, f.open[0])
+	}
+}
+
+// closed forgets a gate that somebody has answered, here or elsewhere.
+func (f *follower) closed(id string) {
+	if f.asking != nil && f.asking.gate.Gate == id {
+		f.asking.gone(true)
+		f.asking = nil
+	}
+	f.open = slices.DeleteFunc(f.open, func(g *events.GateOpenedData) bool { return g.Gate == id })
+	f.ask()
+}
+
+func (f *follower) typed(ctx context.Context, line string, ok bool) error {
+	v, done := verdict{leave: true}, true
+	if ok {
+		v, done = f.asking.typed(line)
+	}
+	if !done {
+		return nil
+	}
+	g := f.asking.gate
+	f.asking.gone(!ok)
+	f.asking, f.open = nil, f.open[1:]
+	if !v.leave {
+		if err := f.answer(ctx, g, v); err != nil {
+			return err
+		}
+	} else if f.alone {
+		return errWaits
+	}
+	f.ask()
+	return nil
+}
+
+// answer answers a gate. That somebody else was faster is no failure.
+func (f *follower) answer(ctx context.Context, g *events.GateOpenedData, v verdict) error {
+	wait, cancel := context.WithTimeout(ctx, f.app.wait)
+	defer cancel()
+	d := client.Decision{Run: f.id, Gate: g.Gate, By: me(), Reason: v.reason, Hash: g.ProposalHash}
+	say := f.c.Approve
+	if !v.yes {
+		say = f.c.Reject
+	}
+	_, err := say(wait, d)
+	if r, ok := errors.AsType[*client.RefusedError](err); ok && (r.Code == "gate_closed" || r.Code == "run_ended") {
+		return nil
+	}
+	return err
+}
+
+// verdict turns the last state of a run into an exit code. drawn says that the tree has told the rest.
+func (a *app) verdict(s run.State, drawn bool) error {
+	switch s.Status {
+	case events.Completed:
+		if !a.json && s.Result.Output != "" {
+			fmt.Fprintf(a.out, "\n%s\n", harmless(s.Result.Output))
+		}
+		return nil
+	case events.Paused:
+		return &exit{exitPaused, fmt.Errorf("the run is paused (%s); go on with: inspan resume %s", or(s.PauseReason, "no reason given"), s.HarnessID)}
+	case events.Failed:
+		if drawn || a.json {
+			return &exit{exitFailed, nil} // the tree or the last fact has said why
+		}
+		return &exit{exitFailed, fmt.Errorf("the run failed (%s): %s; inspan inspect %s shows more", s.Result.FinishReason, harmless(s.Result.Error), s.HarnessID)}
+	case events.Created, events.Running:
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/term"
+
+	"github.com/inspan/inspan/internal/core/view"
+)
+
+// screen is where output goes: a terminal, or anything else.
+type screen struct {
+	out io.Writer
+	fd  int
+	tty bool
+}
+
+func screenOf(w io.Writer) screen {
+	f, ok := w.(*os.File)
+	if !ok {
+		return screen{out: w}
+	}
+	fd := int(f.Fd()) //nolint:gosec // a file descriptor fits
+	return screen{out: w, fd: fd, tty: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb"}
+}
+
+// plainWidth is the width of what is not shown on a terminal.
+const plainWidth = 120
+
+// size of the terminal in characters; of anything else, plainWidth and no height.
+func (s screen) size() (width, height int) {
+	if s.tty {
+		if w, h, err := term.GetSize(s.fd); err == nil && w > 0 && h > 0 {
+			return w, h
+		}
+		return 80, 24
+	}
+	return plainWidth, 0
+}
+
+// colour reports whether to colour (NO_COLOR, see no-color.org).
+func (s screen) colour() bool { return s.tty && os.Getenv("NO_COLOR") == "" }
+
+func isTerminal(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor fits
+}
+
+// paint colours text, or leaves it as it is.
+type paint bool
+
+func (p paint) in(code, s string) string {
+	if !p || s == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (p paint) bold(s string) string   { return p.in("1", s) }
+func (p paint) dim(s string) string    { return p.in("2", s) }
+func (p paint) red(s string) string    { return p.in("31", s) }
+func (p paint) green(s string) string  { return p.in("32", s) }
+func (p paint) yellow(s string) string { return p.in("33", s) }
+func (p paint) cyan(s string) string   { return p.in("36", s) }
+
+// state colours a word by what it says.
+func (p paint) state(word string) string {
+	switch word {
+	case "completed":
+		return p.green(word)
+	case "failed", "held":
+		return p.red(word)
+	case "paused", "waiting":
+		return p.yellow(word)
+	case "running", "created":
+		return p.cyan(word)
+	}
+	return word
+}
+
+func (a *app) paint() paint { return paint(a.term.colour()) }
+
+// fit cuts a line at a width, in character cells; escape sequences take no room.
+func fit(line string, width int) string { return ansi.Truncate(line, max(1, width), "…") }
+
+// spread puts left and right at the two edges of a line; left gives way.
+func spread(left, right string, width int) string {
+	room := width - ansi.StringWidth(right) - 2
+	if right == "" || room < 20 {
+		return fit(left, width)
+	}
+	left = fit(left, room)
+	return left + strings.Repeat(" ", room+2-ansi.StringWidth(left)) + right
+}
+
+// column of a table.
+type column struct {
+	head string
+	// right aligns numbers.
+	right bool
+}
+
+// table prints aligned columns; the last one gives way where a terminal is too narrow.
+func (a *app) table(columns []column, rows [][]string) {
+	width, _ := a.term.size()
+	widths := make([]int, len(columns))
+	for i, c := range columns {
+		widths[i] = len(c.head)
+		for _, r := range rows {
+			widths[i] = max(widths[i], ansi.StringWidth(r[i]))
+		}
+	}
+	line := func(cells []string) {
+		var b strings.Builder
+		for i, cell := range cells {
+			gap := strings.Repeat(" ", widths[i]-ansi.StringWidth(cell))
+			switch {
+			case columns[i].right:
+				b.WriteString(gap + cell)
+			case i < len(cells)-1:
+				b.WriteString(cell + gap)
+			default:
+				b.WriteString(cell)
+			}
+			if i < len(cells)-1 {
+				b.WriteString("  ")
+			}
+		}
+		text := strings.TrimRight(b.String(), " ")
+		if a.term.tty {
+			text = fit(text, width)
+		}
+		fmt.Fprintln(a.out, text)
+	}
+	p := a.paint()
+	heads := make([]string, len(columns))
+	for i, c := range columns {
+		heads[i] = p.dim(c.head)
+	}
+	line(heads)
+	for _, r := range rows {
+		line(r)
+	}
+}
+
+// facts prints names and values, one a line.
+func (a *app) pairs(pairs [][2]string) {
+	p, most := a.paint(), 0
+	for _, kv := range pairs {
+		most = max(most, len(kv[0]))
+	}
+	for _, kv := range pairs {
+		if kv[1] != "" {
+			fmt.Fprintf(a.out, "%s  %s\n", p.dim(fmt.Sprintf("%-*s", most, kv[0])), kv[1])
+		}
+	}
+}
+
+// canvas redraws a block of lines in place at the end of a terminal.
+type canvas struct {
+	screen
+	// drawn is how many rows of the terminal belong to the block.
+	drawn int
+}
+
+// Synchronized updates keep the terminal from showing a half-drawn block; those that do not know them do nothing.
+const (
+	beginUpdate = "\x1b[?2026h\x1b[?25l"
+	endUpdate   = "\x1b[?25h\x1b[?2026l"
+	clearLine   = "\x1b[K"
+	clearBelow  = "\x1b[J"
+)
+
+// draw replaces the block. Lines must fit the width; the caller keeps them below the height.
+func (c *canvas) draw(lines []string) {
+	var b strings.Builder
+	b.WriteString(beginUpdate)
+	c.rewind(&b)
+	for _, l := range lines {
+		b.WriteString(l + clearLine + "\n")
+	}
+	b.WriteString(clearBelow + endUpdate)
+	c.drawn = len(lines)
+	_, _ = io.WriteString(c.out, b.String()) // a terminal that is gone shows nothing
+}
+
+// keep is draw for the last time: the block stays, and what comes next is below it.
+func (c *canvas) keep(lines []string) {
+	c.draw(lines)
+	c.drawn = 0
+}
+
+func (c *canvas) rewind(b *strings.Builder) {
+	if c.drawn > 0 {
+		fmt.Fprintf(b, "\x1b[%dA", c.drawn)
+	}
+	b.WriteString("\r")
+}
+
+// harmless makes a text of others fit for a terminal, line by line.
+func harmless(text string) string { return view.Whole(strings.TrimSpace(text)) }

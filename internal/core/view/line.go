@@ -1,0 +1,144 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Line is one line of the activity log (EVT-12): when, the place in the run, who, and what. zone is nil for UTC.
+func Line(f events.Fact, p events.Payload, zone *time.Location) string {
+	if zone == nil {
+		zone = time.UTC
+	}
+	return fmt.Sprintf("%s %4d  %-10s  %s", f.Time.In(zone).Format("2006-01-02 15:04:05.000"), f.Sequence, f.Author(), Text(p))
+}
+
+// maxLine is the most characters of an answer of Text or Why.
+const maxLine = 4000
+
+// Text says in words, on one line, what a fact says.
+func Text(p events.Payload) string { return Clip(text(p), maxLine) }
+
+func text(p events.Payload) string {
+	switch d := p.(type) {
+	case *events.RunCreatedData:
+		return fmt.Sprintf("run created for agent %s, autonomy %d: %s", d.Agent, d.Options.Autonomy, Clip(d.Task, 120))
+	case *events.RunStartedData:
+		return "run started"
+	case *events.RunPausedData:
+		return join("run paused by "+who(d.By, "the harness"), Clip(d.Reason, 300))
+	case *events.RunResumedData:
+		return "run resumed by " + who(d.By, "the harness")
+	case *events.RunAdjustedData:
+		return fmt.Sprintf("autonomy %d became %d, by %s", d.FromAutonomy, d.Autonomy, who(d.By, "somebody"))
+	case *events.RunCompletedData:
+		return "run completed: " + resultText(d.Result)
+	case *events.RunFailedData:
+		return join("run failed ("+d.FinishReason+"), "+resultText(d.Result), Clip(d.Error, 300))
+	case *events.CheckpointSavedData:
+		return fmt.Sprintf("checkpoint %d saved (%s), covers %d facts", d.Number, Clip(d.Name, 80), d.Covered)
+	case *events.PlanMadeData:
+		return fmt.Sprintf("plan made (%s), %s: %s", d.Origin, Plural(len(d.Steps), "step"), stepsText(d.Steps))
+	case *events.PlanCompletedData:
+		return fmt.Sprintf("plan completed, %s", Plural(d.Steps, "step"))
+	case *events.StepReadyData:
+		return "step " + d.Step + " is ready" + when(d.Critical, ", and critical")
+	case *events.StepAllowedData:
+		return "step " + d.Step + " allowed" + when(d.Gate != "", " after gate "+d.Gate)
+	case *events.StepFinishedData:
+		return join(fmt.Sprintf("step %s finished after %s", d.Step, Plural(d.Turns, "turn")), Clip(d.Output, 120))
+	case *events.StepFailedData:
+		return join(fmt.Sprintf("step %s failed (%s) after %s", d.Step, d.FinishReason, Plural(d.Turns, "turn")), Clip(d.Error, 300))
+	case *events.TurnDeferredData:
+		return fmt.Sprintf("turn %d of step %s: the model request failed (attempt %d), again in %s: %s", d.Turn, d.Step, d.Attempt, ms(d.DelayMS), Clip(d.Error, 200))
+	case *events.TurnFinishedData:
+		return turnText(d)
+	}
+	return gateText(p)
+}
+
+func gateText(p events.Payload) string {
+	switch d := p.(type) {
+	case *events.GateOpenedData:
+		return fmt.Sprintf("gate %s waits for a person before %s: %s (%s)", d.Gate, place(d.Step, d.Call), Clip(d.Description, 160), Clip(d.Reason, 160))
+	case *events.GateApprovedData:
+		return join(fmt.Sprintf("gate %s approved by %s after %s", d.Gate, Clip(d.By, 80), ms(d.WaitMS)), Clip(d.Reason, 200))
+	case *events.GateRejectedData:
+		return join(fmt.Sprintf("gate %s rejected by %s after %s", d.Gate, Clip(d.By, 80), ms(d.WaitMS)), Clip(d.Reason, 200))
+	}
+	return callText(p)
+}
+
+func callText(p events.Payload) string {
+	switch d := p.(type) {
+	case *events.CallAllowedData:
+		return "call " + name(d.ToolRef) + " allowed" + when(d.Gate != "", " after gate "+d.Gate) + when(d.Rule != "", " by rule "+d.Rule)
+	case *events.CallRefusedData:
+		return join(fmt.Sprintf("call %s refused (%s)", name(d.ToolRef), or(d.Rule, d.Code)), Clip(d.Reason, 200))
+	case *events.CallStartedData:
+		return join(fmt.Sprintf("call %s started in %s%s", name(d.ToolRef), d.Sandbox, when(d.Attempt > 1, fmt.Sprintf(", attempt %d", d.Attempt))), Input([]byte(d.Input)))
+	case *events.CallDeferredData:
+		return fmt.Sprintf("call %s failed (attempt %d), again in %s: %s", name(d.ToolRef), d.Attempt, ms(d.DelayMS), Clip(d.Error, 200))
+	case *events.CallFinishedData:
+		return join(fmt.Sprintf("call %s %s in %s", name(d.ToolRef), finishWord(d), ms(d.DurationMS)), Gist(or(d.Output, d.Error)))
+	case *events.CallFailedData:
+		return join(fmt.Sprintf("call %s could not be carried out (%s)", name(d.ToolRef), d.Class), Clip(d.Error, 200))
+	}
+	return string(p.Kind())
+}
+
+func finishWord(d *events.CallFinishedData) string {
+	switch {
+	case d.Success:
+		return "finished"
+	case d.ExitCode != nil:
+		return fmt.Sprintf("ended with exit code %d", *d.ExitCode)
+	}
+	return "finished without success"
+}
+
+func turnText(d *events.TurnFinishedData) string {
+	var tools []string
+	for _, c := range d.Calls {
+		tools = append(tools, Clip(c.Tool, 40))
+	}
+	wants := d.FinishReason
+	if len(tools) > 0 {
+		wants = "asks for " + strings.Join(tools, ", ")
+	}
+	return join(fmt.Sprintf("turn %d of step %s in %s, %d+%d tokens, %s", d.Turn, d.Step, ms(d.DurationMS), d.InputTokens, d.OutputTokens, wants), Clip(d.Text, 120))
+}
+
+func resultText(r events.Result) string {
+	return fmt.Sprintf("%d of %s, %s, %s, %s tokens in %s", r.StepsCompleted, Plural(r.StepsTotal, "step"), Plural(r.TotalSteps, "turn"),
+		Plural(r.ToolCallCount, "tool call"), Count(r.TotalTokens), ms(r.DurationMS))
+}
+
+func stepsText(plan []events.PlanStep) string {
+	var ids []string
+	for _, st := range plan {
+		ids = append(ids, st.ID+when(st.Critical, " (critical)")+when(len(st.Dependencies) > 0, " after "+strings.Join(st.Dependencies, " and ")))
+	}
+	return Clip(strings.Join(ids, ", "), 200)
+}
+
+func name(r events.ToolRef) string { return Clip(r.Tool, 60) + " " + r.Call }
+
+func place(step, call string) string {
+	if call == "" {
+		return "step " + step
+	}
+	return "call " + call + " of step " + step
+}
+
+func who(by, other string) string { return Clip(or(by, other), 80) }
+
+func when(yes bool, text string) string {
+	if yes {
+		return text
+	}
+	return ""
+}

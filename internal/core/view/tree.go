@@ -1,0 +1,327 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Tree is a run as people see it: its steps, their turns, the calls of each turn and the gates before them, with times.
+// It is made by Apply, fact by fact. A time that has not come yet is zero.
+type Tree struct {
+	Run, Agent, Model, Task string
+	Status                  events.Status
+	Created, Started, Ended time.Time
+	// Paused is since when and why, while it is.
+	Paused      time.Time
+	PauseReason string
+	Steps       []*StepNode
+	Result      *events.Result
+	// Turns and Calls so far, the Budget of calls, and the tokens used.
+	Turns, Calls, Budget int
+	Tokens               run.Tokens
+
+	steps map[string]*StepNode
+	calls map[string]*CallNode
+	gates map[string]*GateNode
+}
+
+// StepNode is a step of the plan.
+type StepNode struct {
+	ID, Description, Agent string
+	Critical               bool
+	Needs                  []string
+	Status                 events.StepStatus
+	Ready, Began, Ended    time.Time
+	Output, Error          string
+	Turns                  []*TurnNode
+	Gate                   *GateNode
+	// Asked is since when the model's turn is waited for. Retry says why it is asked again and NotBefore when.
+	Asked, NotBefore time.Time
+	Retry            string
+}
+
+// TurnNode is a model turn.
+type TurnNode struct {
+	Number       int
+	Text         string
+	At           time.Time
+	Took         time.Duration
+	In, Out      int
+	FinishReason string
+	Calls        []*CallNode
+}
+
+// CallState is where a call stands.
+type CallState string
+
+// The states of a call, in the order it goes through them.
+const (
+	CallAsked   CallState = "asked"
+	CallAllowed CallState = "allowed"
+	CallRuns    CallState = "runs"
+	CallRetries CallState = "retries"
+	CallDone    CallState = "done"
+	CallNotOK   CallState = "not ok"
+	CallFailed  CallState = "failed"
+	CallRefused CallState = "refused"
+)
+
+// CallNode is a tool call.
+type CallNode struct {
+	ID, Tool, Input string
+	State           CallState
+	Asked, Began    time.Time
+	Ended           time.Time
+	Took            time.Duration
+	Attempt         int
+	NotBefore       time.Time
+	Runner, Sandbox string
+	// Outcome in one line.
+	Outcome string
+	Gate    *GateNode
+}
+
+// GateNode is a gate before a step or a call.
+type GateNode struct {
+	ID, Step, Call, Description, Reason, Subject, Hash string
+	Opened, Answered                                   time.Time
+	Status                                             run.GateStatus
+	By, Why                                            string
+}
+
+// Open reports whether nothing more will come of a call by itself but its end.
+func (s CallState) Open() bool {
+	return s == CallAsked || s == CallAllowed || s == CallRuns || s == CallRetries
+}
+
+// Waiting returns the gates that have no answer yet, in the order of the plan.
+func (t *Tree) Waiting() []*GateNode {
+	if t.Status.Ended() {
+		return nil
+	}
+	var w []*GateNode
+	add := func(g *GateNode, needed bool) {
+		if g != nil && needed && g.Status == run.GatePending {
+			w = append(w, g)
+		}
+	}
+	for _, st := range t.Steps {
+		add(st.Gate, st.Status == events.StepIsReady)
+		for _, turn := range st.Turns {
+			for _, c := range turn.Calls {
+				add(c.Gate, c.State.Open() && st.Status == events.StepIsRunning)
+			}
+		}
+	}
+	return w
+}
+
+// StepsDone counts the completed steps.
+func (t *Tree) StepsDone() int {
+	n := 0
+	for _, st := range t.Steps {
+		if st.Status == events.StepIsCompleted {
+			n++
+		}
+	}
+	return n
+}
+
+// Apply adds a fact. The facts of a run must come in order, each once; a fact about a step or call that the tree does
+// not know is left out, because the fold has already refused it.
+func (t *Tree) Apply(f events.Fact, p events.Payload) {
+	switch d := p.(type) {
+	case *events.RunCreatedData:
+		t.Run, t.Agent, t.Model, t.Task, t.Created, t.Status = f.Run, d.Agent, d.Agents[d.Agent].Model, d.Task, f.Time, events.Created
+		t.Budget = d.Options.MaxToolCalls
+		t.steps, t.calls, t.gates = map[string]*StepNode{}, map[string]*CallNode{}, map[string]*GateNode{}
+	case *events.RunStartedData:
+		t.Started, t.Status = f.Time, events.Running
+	case *events.RunPausedData:
+		t.Paused, t.PauseReason, t.Status = f.Time, d.Reason, events.Paused
+	case *events.RunResumedData:
+		t.Paused, t.PauseReason, t.Status = time.Time{}, "", events.Running
+	case *events.RunCompletedData:
+		t.end(f.Time, d.Result)
+	case *events.RunFailedData:
+		t.end(f.Time, d.Result)
+	case *events.PlanMadeData:
+		t.plan(d)
+	case *events.StepReadyData, *events.StepAllowedData, *events.StepFinishedData, *events.StepFailedData,
+		*events.TurnDeferredData, *events.TurnFinishedData:
+		t.step(f.Time, p)
+	case *events.GateOpenedData:
+		t.gate(f.Time, d)
+	case *events.GateApprovedData:
+		t.answer(f.Time, d.GateAnswer, run.GateApproved)
+	case *events.GateRejectedData:
+		t.answer(f.Time, d.GateAnswer, run.GateRejected)
+	default:
+		t.call(f.Time, p)
+	}
+}
+
+func (t *Tree) end(at time.Time, r events.Result) {
+	t.Ended, t.Status, t.Result = at, r.Status, &r
+}
+
+func (t *Tree) plan(d *events.PlanMadeData) {
+	t.Tokens.Input += d.InputTokens
+	t.Tokens.Output += d.OutputTokens
+	for _, st := range d.Steps {
+		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Needs: st.Dependencies, Status: events.StepIsPending}
+		t.Steps, t.steps[st.ID] = append(t.Steps, n), n
+	}
+}
+
+func (t *Tree) step(at time.Time, p events.Payload) {
+	switch d := p.(type) {
+	case *events.StepReadyData:
+		if st := t.steps[d.Step]; st != nil {
+			st.Status, st.Ready = events.StepIsReady, at
+		}
+	case *events.StepAllowedData:
+		if st := t.steps[d.Step]; st != nil {
+			st.Status, st.Began, st.Asked = events.StepIsRunning, at, at
+		}
+	case *events.StepFinishedData:
+		if st := t.steps[d.Step]; st != nil {
+			st.Status, st.Ended, st.Output, st.Asked = events.StepIsCompleted, at, d.Output, time.Time{}
+		}
+	case *events.StepFailedData:
+		if st := t.steps[d.Step]; st != nil {
+			st.Status, st.Ended, st.Error, st.Asked = events.StepIsFailed, at, d.Error, time.Time{}
+			t.block()
+		}
+	case *events.TurnDeferredData:
+		if st := t.steps[d.Step]; st != nil {
+			st.NotBefore, st.Retry = d.NotBefore, fmt.Sprintf("attempt %d: %s", d.Attempt, Clip(d.Error, 200))
+		}
+	case *events.TurnFinishedData:
+		t.turn(at, d)
+	}
+}
+
+// block marks what depends on a failed step, as the fold does.
+func (t *Tree) block() {
+	for changed := true; changed; {
+		changed = false
+		for _, st := range t.Steps {
+			if st.Status != events.StepIsPending && st.Status != events.StepIsReady {
+				continue
+			}
+			for _, need := range st.Needs {
+				if on := t.steps[need]; on != nil && (on.Status == events.StepIsFailed || on.Status == events.StepIsBlocked) {
+					st.Status, changed = events.StepIsBlocked, true
+				}
+			}
+		}
+	}
+}
+
+func (t *Tree) turn(at time.Time, d *events.TurnFinishedData) {
+	st := t.steps[d.Step]
+	if st == nil {
+		return
+	}
+	n := &TurnNode{Number: d.Turn, Text: d.Text, At: at, Took: time.Duration(d.DurationMS) * time.Millisecond, In: d.InputTokens,
+		Out: d.OutputTokens, FinishReason: d.FinishReason}
+	for _, c := range d.Calls {
+		call := &CallNode{ID: c.ID, Tool: c.Tool, Input: Input(c.Input), State: CallAsked, Asked: at}
+		n.Calls, t.calls[c.ID] = append(n.Calls, call), call
+	}
+	st.Turns, st.Asked, st.NotBefore, st.Retry = append(st.Turns, n), time.Time{}, time.Time{}, ""
+	t.Turns++
+	t.Tokens.Input += d.InputTokens
+	t.Tokens.Output += d.OutputTokens
+	t.Tokens.Cached += d.CachedTokens
+}
+
+func (t *Tree) gate(at time.Time, d *events.GateOpenedData) {
+	g := &GateNode{ID: d.Gate, Step: d.Step, Call: d.Call, Description: d.Description, Reason: d.Reason, Subject: d.AnswerSubject,
+		Hash: d.ProposalHash, Opened: at, Status: run.GatePending}
+	t.gates[d.Gate] = g
+	if c := t.calls[d.Call]; c != nil {
+		c.Gate = g
+	} else if st := t.steps[d.Step]; st != nil && d.Call == "" {
+		st.Gate = g
+	}
+}
+
+func (t *Tree) answer(at time.Time, a events.GateAnswer, to run.GateStatus) {
+	if g := t.gates[a.Gate]; g != nil {
+		g.Status, g.Answered, g.By, g.Why = to, at, a.By, a.Reason
+	}
+}
+
+func (t *Tree) call(at time.Time, p events.Payload) {
+	switch d := p.(type) {
+	case *events.CallAllowedData:
+		if c := t.calls[d.Call]; c != nil {
+			c.State, c.Began = CallAllowed, at
+			if c.Input == "" && d.Input != "" {
+				c.Input = Input(json.RawMessage(d.Input))
+			}
+		}
+	case *events.CallStartedData:
+		if c := t.calls[d.Call]; c != nil {
+			c.State, c.Began, c.Attempt, c.Runner, c.Sandbox = CallRuns, at, d.Attempt, d.Runner, d.Sandbox
+		}
+	case *events.CallDeferredData:
+		if c := t.calls[d.Call]; c != nil {
+			c.State, c.Attempt, c.NotBefore, c.Outcome = CallRetries, d.Attempt, d.NotBefore, Clip(d.Error, 300)
+		}
+	case *events.CallFinishedData:
+		state := CallDone
+		if !d.Success {
+			state = CallNotOK
+		}
+		t.endCall(at, d.ToolRef, state, d.DurationMS, outcome(d))
+		if c := t.calls[d.Call]; c != nil {
+			c.Sandbox = d.Sandbox
+		}
+	case *events.CallFailedData:
+		t.endCall(at, d.ToolRef, CallFailed, d.DurationMS, join(d.Class, Clip(d.Error, 300)))
+	case *events.CallRefusedData:
+		t.endCall(at, d.ToolRef, CallRefused, 0, join("refused by "+or(d.Rule, d.Code), Clip(d.Reason, 300)))
+	}
+}
+
+func (t *Tree) endCall(at time.Time, ref events.ToolRef, to CallState, took int64, outcome string) {
+	if c := t.calls[ref.Call]; c != nil {
+		c.State, c.Ended, c.Outcome, c.Took = to, at, outcome, time.Duration(took)*time.Millisecond
+	}
+	if to != CallRefused {
+		t.Calls++
+	}
+	for _, st := range t.Steps {
+		if st.ID == ref.Step && st.Status == events.StepIsRunning && !st.busy() {
+			st.Asked = at
+		}
+	}
+}
+
+// busy reports whether a call of the step's last turn is open.
+func (st *StepNode) busy() bool {
+	if len(st.Turns) == 0 {
+		return false
+	}
+	for _, c := range st.Turns[len(st.Turns)-1].Calls {
+		if c.State.Open() {
+			return true
+		}
+	}
+	return false
+}
+
+func outcome(d *events.CallFinishedData) string {
+	gist := Gist(or(d.Output, d.Error))
+	if d.ExitCode != nil && *d.ExitCode != 0 {
+		return fmt.Sprintf("exit %d, %s", *d.ExitCode, gist)
+	}
+	return gist
+}

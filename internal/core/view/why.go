@@ -1,0 +1,173 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Wait is one thing that a run waits for.
+type Wait struct {
+	// On is gate, resume, planner, gatekeeper, executor, toolrunner, retry, call or nothing.
+	On string `json:"on"`
+	// Step, Call and Gate it is about, where it is about one.
+	Step string `json:"step_id,omitempty"`
+	Call string `json:"call_id,omitempty"`
+	Gate string `json:"gate_id,omitempty"`
+	// Since it waits; zero where it does not. Until is when a retry is due.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	// Text says it in words, without the times; Command is what a person can do about it.
+	Text    string `json:"text"`
+	Command string `json:"command,omitempty"`
+}
+
+// What a run can wait for. Four of them are the roles.
+const (
+	OnNothing = "nothing"
+	OnGate    = "gate"
+	OnResume  = "resume"
+	OnRetry   = "retry"
+	OnCall    = "call"
+)
+
+// Line says it in words with the times.
+func (w Wait) Line(now time.Time) string {
+	text := w.Text
+	switch {
+	case !w.Until.IsZero():
+		text += ", again in " + Since(now, w.Until)
+	case !w.Since.IsZero() && w.On == OnNothing:
+		text += " " + Since(w.Since, now) + " ago"
+	case !w.Since.IsZero():
+		text += " for " + Since(w.Since, now)
+	}
+	if w.Command != "" {
+		text += "; " + w.Command
+	}
+	return Clip(text, maxLine)
+}
+
+// Why says in one line what a run waits for and for how long (PLUS-5).
+func Why(s run.State, now time.Time) string {
+	var lines []string
+	for _, w := range Waits(s, now) {
+		lines = append(lines, w.Line(now))
+	}
+	return strings.Join(lines, " | ")
+}
+
+// Waits says what a run waits for, what a person must do first. There is always at least one.
+func Waits(s run.State, now time.Time) []Wait {
+	planner := string(events.Planner)
+	switch {
+	case s.Sequence == 0:
+		return []Wait{{On: OnNothing, Text: "there is no such run"}}
+	case s.Status.Ended():
+		return []Wait{ended(s)}
+	case s.Status == events.Created:
+		return []Wait{{On: planner, Since: s.CreatedAt, Text: "created, and waits to be started by the planner"}}
+	case s.Status == events.Paused:
+		return []Wait{{On: OnResume, Since: s.UpdatedAt, Text: join("paused", Clip(s.PauseReason, 200)) + "; waits to be resumed", Command: "inspan resume " + s.HarnessID}}
+	case s.Plan == nil:
+		return []Wait{{On: planner, Since: s.UpdatedAt, Text: "waits for the planner, whose model makes the plan"}}
+	}
+	var waits []Wait
+	for _, g := range s.Waiting() {
+		waits = append(waits, Wait{On: OnGate, Step: g.StepID, Call: g.CallID, Gate: g.ID, Since: g.CreatedAt,
+			Text: fmt.Sprintf("%s waits for a person at gate %s (%s)", place(g.StepID, g.CallID), g.ID, Clip(g.Description, 80)), Command: "inspan approve " + s.HarnessID + "/" + g.ID})
+	}
+	for _, st := range s.Plan.Steps {
+		waits = append(waits, stepWaits(s, st, now)...)
+	}
+	if len(waits) == 0 {
+		waits = append(waits, Wait{On: planner, Since: s.UpdatedAt, Text: "waits for the planner to say what comes next"})
+	}
+	return waits
+}
+
+func ended(s run.State) Wait {
+	w := Wait{On: OnNothing, Since: s.UpdatedAt, Text: string(s.Status)}
+	if s.Result != nil {
+		w.Text = join(fmt.Sprintf("%s (%s)", s.Status, s.Result.FinishReason), Clip(s.Result.Error, 200)) + ","
+	}
+	return w
+}
+
+func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
+	w := Wait{Step: st.ID, Since: s.UpdatedAt}
+	switch {
+	case st.Status == events.StepIsReady:
+		if g := s.GateFor(st.ID, ""); g != nil && g.Status == run.GatePending {
+			return nil // said by the gate
+		}
+		w.On, w.Text = string(events.Gatekeeper), "step "+st.ID+" waits for the gatekeeper"
+		return []Wait{w}
+	case st.Status != events.StepIsRunning:
+		return nil
+	case st.Owed > 0 && now.Before(st.NotBefore):
+		w.On, w.Until = OnRetry, st.NotBefore
+		w.Text = fmt.Sprintf("step %s: the model request failed %s", st.ID, times(st.Attempt))
+		return []Wait{w}
+	case st.Owed > 0:
+		w.On, w.Text = string(events.Executor), "step "+st.ID+" waits for the executor's model turn"
+		return []Wait{w}
+	case st.Final:
+		w.On, w.Text = string(events.Executor), "step "+st.ID+" waits for the executor to close it"
+		return []Wait{w}
+	}
+	var waits []Wait
+	for _, c := range openCalls(s, st.ID) {
+		if w, ok := callWait(s, c, now); ok {
+			waits = append(waits, w)
+		}
+	}
+	return waits
+}
+
+func openCalls(s run.State, step string) []*run.Call {
+	var calls []*run.Call
+	for _, c := range s.Open {
+		if c.Step == step {
+			calls = append(calls, c)
+		}
+	}
+	slices.SortFunc(calls, func(a, b *run.Call) int { return strings.Compare(a.ID, b.ID) })
+	return calls
+}
+
+func callWait(s run.State, c *run.Call, now time.Time) (w Wait, ok bool) {
+	call := fmt.Sprintf("call %s %s (%s)", Clip(c.Tool, 60), c.ID, Clip(Input(c.Input), 60))
+	w = Wait{Step: c.Step, Call: c.ID, Since: s.UpdatedAt}
+	switch c.Phase {
+	case run.CallRequested:
+		if g := s.GateFor(c.Step, c.ID); g != nil && g.Status == run.GatePending {
+			return w, false // said by the gate
+		}
+		w.On, w.Text = string(events.Gatekeeper), call+" waits for the gatekeeper"
+	case run.CallAllowed:
+		w.On, w.Text = string(events.Toolrunner), call+" waits for a toolrunner"
+		if c.Effect == "read" {
+			w.Text = call + " waits for a toolrunner, or is being read"
+		}
+	case run.CallStarted:
+		w.On, w.Since, w.Text = OnCall, c.StartedAt, fmt.Sprintf("%s runs on %s", call, Clip(c.Runner, 80))
+	case run.CallDeferred:
+		w.On, w.Until, w.Text = OnRetry, c.NotBefore, fmt.Sprintf("%s failed %s", call, times(c.Attempt))
+		if !now.Before(c.NotBefore) {
+			w.On, w.Since, w.Until, w.Text = string(events.Toolrunner), c.NotBefore, time.Time{}, call+" is due again and waits for a toolrunner"
+		}
+	}
+	return w, true
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
