@@ -67,7 +67,7 @@ func (d drawing) fitted(t *view.Tree, now time.Time, most int) []string {
 	// The top says which run it is, the bottom is where it happens.
 	cut := len(lines) - most + 1
 	short := append([]string{}, lines[:2]...)
-	short = append(short, d.dim(fmt.Sprintf("  … %s", view.Plural(cut, "more line"))))
+	short = append(short, d.row(d.dim("  … "+view.Plural(cut, "more line")), ""))
 	return append(short, lines[2+cut:]...)
 }
 
@@ -168,7 +168,7 @@ func (d drawing) turns(t *view.Tree, st *view.StepNode, now time.Time) []string 
 	case now.Before(st.NotBefore):
 		out = append(out, d.row(fmt.Sprintf("    %s model asked again in %s: %s", d.again(), view.Since(now, st.NotBefore), st.Retry), ""))
 	default:
-		says := d.tail["step "+st.ID]
+		says := d.news("step "+st.ID, d.width-20)
 		if says == "" {
 			says = d.dim("thinking")
 		}
@@ -209,7 +209,7 @@ func (d drawing) call(t *view.Tree, c *view.CallNode, now time.Time) []string {
 		if t.Status.Ended() {
 			return []string{d.row(left(d.pending(), "no result"), "")}
 		}
-		return []string{d.row(left(d.spin(), d.tail[c.ID]), view.Since(c.Began, now))}
+		return []string{d.row(left(d.spin(), d.news(c.ID, d.room())), view.Since(c.Began, now))}
 	case view.CallAsked:
 		if t.Status.Ended() {
 			return []string{d.row(left(d.pending(), "no result"), "")}
@@ -220,6 +220,15 @@ func (d drawing) call(t *view.Tree, c *view.CallNode, now time.Time) []string {
 		return []string{d.row(left(d.spin(), "waits for permission"), view.Since(c.Asked, now))}
 	}
 	return append(d.gateAnswer(c.Gate, "      "), out...)
+}
+
+// news is the end of the newest line of what is not kept, at most n characters of it.
+func (d drawing) news(key string, n int) string {
+	line := []rune(view.Clip(d.tail[key], maxTail))
+	if n = max(n, 10); len(line) > n {
+		return "…" + string(line[len(line)-n+1:])
+	}
+	return string(line)
 }
 
 // room is how much of a call's input is shown: its outcome wants some too.

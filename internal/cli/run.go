@@ -131,17 +131,30 @@ func (a *app) dispatch(ctx context.Context, h host, f runFlags, task events.Task
 	begin, cancel := context.WithTimeout(ctx, a.wait)
 	id, err := h.c.Start(begin, task)
 	cancel()
+	if f.detach {
+		return run.State{}, a.detached(id, err)
+	}
 	if err != nil {
 		return run.State{}, err
 	}
-	if f.detach {
-		if a.json {
-			return run.State{}, a.printJSON(map[string]string{"run": id})
-		}
-		fmt.Fprintln(a.out, id)
-		return run.State{}, nil
-	}
 	return a.follow(ctx, h.c, id, f.yes, h.own != nil)
+}
+
+// detached prints the id of a run that nobody watches. It is printed too where the task is stored but the station has not
+// taken it up yet.
+func (a *app) detached(id string, err error) error {
+	if _, stored := errors.AsType[*client.SilentError](err); err != nil && !stored {
+		return err
+	}
+	if errors.Is(err, client.ErrDenied) {
+		fmt.Fprintf(a.err, "inspan: %v\n", err)
+		err = nil // this user may dispatch and no more
+	}
+	if a.json {
+		return errors.Join(a.printJSON(map[string]string{"run": id}), err)
+	}
+	fmt.Fprintln(a.out, id)
+	return err
 }
 
 // host is where a run happens: a station somewhere, or one of this process.

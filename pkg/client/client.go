@@ -55,14 +55,21 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("refused (%s): %s; %s", e.Code, e.Reason, e.Hint)
 }
 
-// SilentError is returned where a message is stored but the station has not said what came of it in time. It is not
-// lost: the station takes it up when its services run.
+// ErrDenied means that the server does not let this user do something.
+var ErrDenied = jet.ErrDenied
+
+// SilentError is returned where a message is stored but what came of it could not be learned: the station has not
+// answered in time, or this user may not watch it (ErrDenied). The message is not lost: the station takes it up when
+// its services run.
 type SilentError struct {
 	Station, Run string
 	Err          error
 }
 
 func (e *SilentError) Error() string {
+	if errors.Is(e.Err, ErrDenied) {
+		return fmt.Sprintf("run %s: stored at station %s, but this user may not see what comes of it: %v", e.Run, e.Station, e.Err)
+	}
 	return fmt.Sprintf("run %s: stored, but station %s has not answered yet: it will when its services run, inspan doctor says which do: %v", e.Run, e.Station, e.Err)
 }
 

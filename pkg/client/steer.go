@@ -183,6 +183,9 @@ func (c *Client) refusals(token string) (*letters, error) {
 			}
 		}
 	})
+	if errors.Is(err, ErrDenied) {
+		l.stop, err = func() {}, nil // who may not listen may still read the list
+	}
 	return l, err
 }
 
@@ -206,6 +209,9 @@ func (l *letters) look(ctx context.Context) (reactor.DeadLetter, bool) {
 	}
 }
 
+// lookFirst is how soon the list of refusals is read where nothing has come by itself.
+const lookFirst = 500 * time.Millisecond
+
 // await watches a run until want holds, the message was refused, or ctx ends.
 func (c *Client) await(ctx context.Context, runID string, l *letters, want func(run.State) bool) (run.State, error) {
 	watch, cancel := context.WithCancel(ctx)
@@ -228,17 +234,17 @@ func (c *Client) await(ctx context.Context, runID string, l *letters, want func(
 		// It ended without what was wanted: only a refusal can follow.
 	}()
 	defer func() { cancel(); <-gone }()
-	for wait := 2 * time.Second; ; wait = min(2*wait, quietMost) {
+	for wait := lookFirst; ; wait = min(2*wait, quietMost) {
 		select {
 		case s := <-states:
 			return s, nil
 		case d := <-l.come:
 			return run.State{}, refused(d)
 		case err := <-failed:
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && !errors.Is(err, ErrDenied) {
 				return run.State{}, err
 			}
-			return run.State{}, &SilentError{Station: c.st.Name(), Run: runID, Err: context.Cause(ctx)}
+			return run.State{}, &SilentError{Station: c.st.Name(), Run: runID, Err: err}
 		case <-time.After(wait):
 			if d, ok := l.look(ctx); ok {
 				return run.State{}, refused(d)

@@ -83,7 +83,7 @@ func callText(p events.Payload) string {
 	case *events.CallDeferredData:
 		return fmt.Sprintf("call %s failed (attempt %d), again in %s: %s", name(d.ToolRef), d.Attempt, ms(d.DelayMS), Clip(d.Error, 200))
 	case *events.CallFinishedData:
-		return join(fmt.Sprintf("call %s %s in %s", name(d.ToolRef), finishWord(d), ms(d.DurationMS)), Gist(or(d.Output, d.Error)))
+		return join(fmt.Sprintf("call %s %s in %s", name(d.ToolRef), finishWord(d), ms(d.DurationMS)), Gist(or(d.Output, d.Error), d.ExitCode != nil))
 	case *events.CallFailedData:
 		return join(fmt.Sprintf("call %s could not be carried out (%s)", name(d.ToolRef), d.Class), Clip(d.Error, 200))
 	}

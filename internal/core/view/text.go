@@ -72,29 +72,21 @@ func Plural(n int, word string) string {
 // Clip puts a text on one line of at most n characters, the last of them an ellipsis where something was cut, and shows
 // what a terminal would act on as a dot.
 func Clip(s string, n int) string {
-	if limit := 16 * (n + 1); len(s) > limit {
-		s = s[:limit] // enough: the rest would be cut off below
-	}
-	var b strings.Builder
-	count, gap, last := 0, false, 0
+	var shown []rune
+	gap := false
 	for _, r := range s {
 		if unicode.IsSpace(r) {
-			gap = count > 0
+			gap = len(shown) > 0
 			continue
 		}
 		if gap {
-			gap, last = false, b.Len()
-			b.WriteByte(' ')
-			count++
-		} else if count == n-1 {
-			last = b.Len()
+			gap, shown = false, append(shown, ' ')
 		}
-		if count++; count > n {
-			return strings.TrimRight(b.String()[:last], " ") + "…"
+		if shown = append(shown, Tame(r)); len(shown) > n {
+			return strings.TrimRight(string(shown[:max(n-1, 0)]), " ") + "…"
 		}
-		b.WriteRune(Tame(r))
 	}
-	return b.String()
+	return string(shown)
 }
 
 // Tame returns a dot for a character that a terminal would act on.
@@ -116,7 +108,7 @@ func Whole(s string) string {
 }
 
 // telling are the arguments that say most about a call, the most telling first.
-var telling = []string{"command", "path", "file", "pattern", "query", "url", "dir", "name"}
+var telling = []string{"command", "pattern", "query", "path", "file", "url", "dir", "name"}
 
 // Input says in a few words what a call was given: its most telling argument, else all of them.
 func Input(input json.RawMessage) string {
@@ -137,27 +129,30 @@ func Input(input json.RawMessage) string {
 	return Clip(string(input), 300)
 }
 
-// Gist is the line of an output that says most: the only one, or how many there are and the last that is not empty.
-func Gist(output string) string {
-	lines := strings.FieldsFunc(strings.TrimSpace(output), func(r rune) bool { return r == '\n' || r == '\r' })
-	lines = keep(lines, func(l string) bool { return strings.TrimSpace(l) != "" })
-	switch len(lines) {
-	case 0:
-		return "no output"
-	case 1:
-		return Clip(lines[0], 300)
-	}
-	return fmt.Sprintf("%d lines, … %s", len(lines), Clip(lines[len(lines)-1], 300))
-}
-
-func keep(all []string, want func(string) bool) []string {
-	some := all[:0:0]
-	for _, s := range all {
-		if want(s) {
-			some = append(some, s)
+// Gist says in a few words what an output is: its only line, or how many there are and, where last is asked for, the
+// last that says something.
+func Gist(output string, last bool) string {
+	n, final := 0, ""
+	for line := range strings.Lines(output) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		n++
+		// A remark of the tool itself, such as [exit status 1], is not what the command said.
+		if final == "" || !strings.HasPrefix(line, "[") || !strings.HasSuffix(line, "]") {
+			final = line
 		}
 	}
-	return some
+	switch {
+	case n == 0:
+		return "no output"
+	case n == 1:
+		return Clip(final, 300)
+	case !last:
+		return Plural(n, "line")
+	}
+	return fmt.Sprintf("%d lines … %s", n, Clip(final, 300))
 }
 
 func or(s, other string) string {

@@ -319,7 +319,7 @@ func (st *StepNode) busy() bool {
 }
 
 func outcome(d *events.CallFinishedData) string {
-	gist := Gist(or(d.Output, d.Error))
+	gist := Gist(or(d.Output, d.Error), d.ExitCode != nil)
 	if d.ExitCode != nil && *d.ExitCode != 0 {
 		return fmt.Sprintf("exit %d, %s", *d.ExitCode, gist)
 	}

@@ -1,0 +1,121 @@
+package view_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+func grow(t testing.TB, stored [][]byte) *view.Tree {
+	t.Helper()
+	tree := &view.Tree{}
+	for _, b := range stored {
+		f, p, err := events.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree.Apply(f, p)
+	}
+	return tree
+}
+
+func TestTree(t *testing.T) {
+	t.Parallel()
+	t.Run("CLI-8 a tree has steps, turns, calls and gates with their times and outcomes", func(t *testing.T) {
+		t.Parallel()
+		b := runtest.New("default", "run-a")
+		first, second := runtest.Ref("build", "c1-1", "bash"), runtest.Ref("build", "c1-2", "bash")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build"), runtest.Step("test", "build")), runtest.Ready("build"),
+			runtest.GateAt("g-1", "build", ""))
+		if tree := grow(t, b.Facts()); len(tree.Waiting()) != 1 || tree.Waiting()[0].ID != "g-1" || tree.Waiting()[0].Opened.IsZero() {
+			t.Fatalf("waiting: %+v", tree.Waiting())
+		}
+		waiting := b.State()
+		b.Say(runtest.Yes(waiting.Gate("g-1")), runtest.Allowed("build"),
+			runtest.Turn(1, "build", "I build.", runtest.Asked(1, 1, "bash", `{"command":"make"}`), runtest.Asked(1, 2, "bash", `{"command":"make push"}`)),
+			runtest.CallYes(first, "once"), runtest.CallNo(second), runtest.CallBegun(first, 1))
+		tree := grow(t, b.Facts())
+		call := tree.Steps[0].Turns[0].Calls[0]
+		if call.State != view.CallRuns || call.Input != "make" || call.Runner != "runner-a" || !call.State.Open() || !tree.Steps[0].Asked.IsZero() {
+			t.Errorf("call under way: %+v", call)
+		}
+		b.Say(runtest.CallDone(first, b.State().Sequence, "made\n3 targets"), runtest.Turn(2, "build", "Built."), runtest.StepDone("build", "Built."))
+		tree = grow(t, b.Facts())
+		step := tree.Steps[0]
+		if step.Status != events.StepIsCompleted || step.Began.IsZero() || step.Ended.Sub(step.Began) <= 0 || len(step.Turns) != 2 || step.Gate.By != "anna" || step.Gate.Status != run.GateApproved {
+			t.Errorf("step: %+v", step)
+		}
+		call = step.Turns[0].Calls[0]
+		if call.State != view.CallDone || call.Took != 5*time.Millisecond || call.Outcome != "2 lines" || call.Ended.IsZero() {
+			t.Errorf("call: %+v", call)
+		}
+		if no := step.Turns[0].Calls[1]; no.State != view.CallRefused || no.Outcome != "refused by no-force-push: force push rewrites the history of others" {
+			t.Errorf("refused call: %+v", no)
+		}
+		if tree.StepsDone() != 1 || tree.Turns != 2 || tree.Calls != 1 || tree.Tokens.Total() != 60 {
+			t.Errorf("figures: %+v", tree)
+		}
+	})
+	t.Run("PLAN-10 what depends on a failed step is blocked in the tree too", func(t *testing.T) {
+		t.Parallel()
+		b := runtest.New("default", "run-a")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a"), runtest.Step("c", "b")), runtest.Ready("a"), runtest.Allowed("a"),
+			runtest.Turn(1, "a", "No."), runtest.StepBad("a", "broken"))
+		for i, want := range []events.StepStatus{events.StepIsFailed, events.StepIsBlocked, events.StepIsBlocked} {
+			if got := grow(t, b.Facts()).Steps[i].Status; got != want {
+				t.Errorf("step %d is %s, want %s", i, got, want)
+			}
+		}
+	})
+}
+
+// The fold of the log decides; the tree, which is folded for the eye, must say the same of every random history.
+func TestTreeProp(t *testing.T) {
+	t.Parallel()
+	t.Run("CLI-8 PLAN-10 the tree agrees with the state at every fact", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			b, tree := runtest.New("default", "run-a"), &view.Tree{}
+			for range rapid.IntRange(1, 60).Draw(t, "facts") {
+				moves := runtest.Moves(b.State())
+				if len(moves) == 0 {
+					break
+				}
+				stored := b.Say(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
+				f, p, err := events.Read(stored[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				tree.Apply(f, p)
+				compare(t, tree, b.State())
+			}
+		})
+	})
+}
+
+func compare(t *rapid.T, tree *view.Tree, s run.State) {
+	done, total := s.StepsCompleted()
+	if tree.Status != s.Status || len(tree.Steps) != total || tree.StepsDone() != done || tree.Turns != s.Turns().Len() || tree.Calls != s.TotalToolCalls || tree.Tokens != s.Tokens {
+		t.Fatalf("tree %s %d/%d steps %d turns %d calls %+v, state %s %d/%d %d %d %+v", tree.Status, tree.StepsDone(), len(tree.Steps), tree.Turns, tree.Calls, tree.Tokens,
+			s.Status, done, total, s.Turns().Len(), s.TotalToolCalls, s.Tokens)
+	}
+	if total > 0 {
+		for i, st := range s.Plan.Steps {
+			if tree.Steps[i].Status != st.Status {
+				t.Fatalf("step %s is %s in the tree, %s in the state", st.ID, tree.Steps[i].Status, st.Status)
+			}
+			if waits := st.Status == events.StepIsRunning && st.Owed > 0; waits != !tree.Steps[i].Asked.IsZero() && !st.Final && !s.Status.Ended() {
+				t.Fatalf("step %s: a turn is owed: %v, the tree says since %s", st.ID, waits, tree.Steps[i].Asked)
+			}
+		}
+	}
+	if got, want := len(tree.Waiting()), len(s.Waiting()); got != want {
+		t.Fatalf("%d gates wait in the tree, %d in the state", got, want)
+	}
+}
