@@ -11,7 +11,11 @@ import (
 )
 
 // timer is a schedule that has not fired.
-type timer struct{ stop func() }
+type timer struct {
+	stop func()
+	// fire puts the firing before the role that hears it. Called with mu held.
+	fire func()
+}
 
 type timers struct{ s *Station }
 
@@ -35,7 +39,10 @@ func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 	if old := s.timers[key]; old != nil {
 		old.stop()
 	}
-	set := &timer{}
+	set := &timer{fire: func() {
+		s.firings++
+		q.push(&message{s: s, q: q, subject: events.DueSubject(s.name, run, name), seq: s.firings, at: s.cfg.Clock.Now()})
+	}}
 	s.timers[key] = set
 	set.stop = s.cfg.Clock.AfterFunc(at.Sub(s.cfg.Clock.Now()), func() {
 		s.mu.Lock()
@@ -44,8 +51,7 @@ func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 			return // replaced while it was about to fire
 		}
 		delete(s.timers, key)
-		s.firings++
-		q.push(&message{s: s, q: q, subject: events.DueSubject(s.name, run, name), seq: s.firings, at: s.cfg.Clock.Now()})
+		set.fire()
 	})
 	return nil
 }

@@ -126,8 +126,10 @@ func (l *Ledger) State(ctx context.Context, runID string) (run.State, uint64, er
 		return run.State{}, 0, err
 	}
 	p := l.cfg.Pages.page(runID)
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	if err := p.hold(ctx); err != nil {
+		return run.State{}, 0, err
+	}
+	defer p.free()
 	if err := l.refresh(ctx, p); err != nil {
 		return run.State{}, 0, err
 	}
@@ -141,8 +143,10 @@ func (l *Ledger) Hear(ctx context.Context, runID string, r Record) (run.State, e
 		return run.State{}, err
 	}
 	p := l.cfg.Pages.page(runID)
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	if err := p.hold(ctx); err != nil {
+		return run.State{}, err
+	}
+	defer p.free()
 	if p.loaded && p.head >= r.Seq {
 		return p.state, nil
 	}
@@ -172,8 +176,10 @@ func (l *Ledger) Write(ctx context.Context, runID string, decide Decide) (Writte
 		return Written{}, err
 	}
 	p := l.cfg.Pages.page(runID)
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	if err := p.hold(ctx); err != nil {
+		return Written{}, err
+	}
+	defer p.free()
 	if !p.loaded {
 		if err := l.refresh(ctx, p); err != nil {
 			return Written{}, err

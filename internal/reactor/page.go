@@ -22,16 +22,29 @@ type Pages struct {
 	most int
 }
 
-// page is the cached state of one run; mu is held while it is read or written.
+// page is the cached state of one run.
 type page struct {
-	id     string
-	mu     sync.Mutex
+	id string
+	// held has one place: who has put something in may read and write the state, also across appends and reads.
+	held   chan struct{}
 	loaded bool
 	state  run.State
 	head   uint64
 	// used is guarded by Pages.mu; it gives the page another round before it is dropped.
 	used bool
 }
+
+// hold waits for the page, for as long as ctx lives. free must be called after a nil error.
+func (p *page) hold(ctx context.Context) error {
+	select {
+	case p.held <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for run %s: %w", p.id, context.Cause(ctx))
+	}
+}
+
+func (p *page) free() { <-p.held }
 
 // NewPages makes room for the states of that many runs; 0 means DefaultCache.
 func NewPages(most int) *Pages {
@@ -50,7 +63,7 @@ func (c *Pages) page(runID string) *page {
 		p.used = true
 		return p
 	}
-	p := &page{id: runID, used: true}
+	p := &page{id: runID, used: true, held: make(chan struct{}, 1)}
 	c.runs[runID] = p
 	if len(c.ring) < c.most {
 		c.ring = append(c.ring, p)
@@ -72,10 +85,15 @@ func (c *Pages) Overhear(runID string, r Record) {
 	c.mu.Lock()
 	p := c.runs[runID]
 	c.mu.Unlock()
-	if p == nil || !p.mu.TryLock() {
+	if p == nil {
 		return
 	}
-	defer p.mu.Unlock()
+	select {
+	case p.held <- struct{}{}:
+	default:
+		return
+	}
+	defer p.free()
 	if !p.loaded || p.head >= r.Seq || p.state.Sequence == 0 {
 		return
 	}
@@ -176,8 +194,10 @@ func (l *Ledger) refreshAfterLoss(ctx context.Context, p *page, won uint64) erro
 // Fresh returns the state of a run up to what the leader has now.
 func (l *Ledger) Fresh(ctx context.Context, runID string) (run.State, error) {
 	p := l.cfg.Pages.page(runID)
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	if err := p.hold(ctx); err != nil {
+		return run.State{}, err
+	}
+	defer p.free()
 	if err := l.refreshAfterLoss(ctx, p, 0); err != nil {
 		return run.State{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/inspan/inspan/internal/llm/provider"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/internal/topology"
@@ -47,6 +49,12 @@ type Ports struct {
 	Overhear func(func(runID string, r reactor.Record)) (stop func(), err error)
 	// Durability of the server, recorded in each run.
 	Durability string
+	// Models answers the agents' requests; nil means the configured providers.
+	Models planner.Models
+	// Boxes opens sandboxes; nil means those of this machine.
+	Boxes *toolrunner.Boxes
+	// Entropy makes ids; nil means crypto/rand.
+	Entropy io.Reader
 }
 
 // Host runs roles in this process.
@@ -66,6 +74,9 @@ type Host struct {
 
 // NewHost checks what all roles need. extra tools stand beside the built-in ones.
 func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extra ...tool.Tool) (*Host, error) {
+	if ports.Entropy == nil {
+		ports.Entropy = rand.Reader
+	}
 	registry, err := tool.NewRegistry(append(tools.Builtin(), extra...)...)
 	if err != nil {
 		return nil, err
@@ -111,11 +122,11 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
-		Snapshots: &snapshot.Store{Shelf: h.ports.State, Blobs: h.ports.Blobs}, Pages: h.pages, Entropy: rand.Reader})
+		Snapshots: &snapshot.Store{Shelf: h.ports.State, Blobs: h.ports.Blobs}, Pages: h.pages, Entropy: h.ports.Entropy})
 	if err != nil {
 		return err
 	}
-	instance := string(role) + "-" + randomID()
+	instance := string(role) + "-" + h.randomID(6)
 	r, err := h.role(ctx, role, ledger, instance)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", role, err)
@@ -142,10 +153,15 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 	return loop.Run(ctx)
 }
 
-func randomID() string {
-	var b [6]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	return hex.EncodeToString(b[:])
+// randomID returns n random bytes in hex.
+func (h *Host) randomID(n int) string {
+	b := make([]byte, n)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, err := io.ReadFull(h.ports.Entropy, b); err != nil {
+		panic(fmt.Sprintf("source of entropy: %v", err))
+	}
+	return hex.EncodeToString(b)
 }
 
 // withLease renews the instance's lease until run has returned, so that a drain is not taken for a death.
@@ -214,11 +230,14 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	if err != nil {
 		return nil, err
 	}
-	boxes, mode, err := Boxes(ctx, h.cfg)
-	if err != nil {
-		return nil, err
+	boxes := h.ports.Boxes
+	if boxes == nil {
+		var mode sandbox.Mode
+		if boxes, mode, err = Boxes(ctx, h.cfg); err != nil {
+			return nil, err
+		}
+		h.log.Info().Str("sandbox", string(mode)).Str("workspace", h.cfg.Workspace).Msg("tools run here")
 	}
-	h.log.Info().Str("sandbox", string(mode)).Str("workspace", h.cfg.Workspace).Msg("tools run here")
 	return toolrunner.New(toolrunner.Config{Ledger: ledger, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: h.ports.Live,
 		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, Boxes: boxes, Instance: instance, Key: key})
 }
@@ -237,7 +256,10 @@ func (h *Host) ends(ctx context.Context, ledger *reactor.Ledger) (*reactor.Ends,
 	return e, nil
 }
 
-func (h *Host) models() *provider.Set {
+func (h *Host) models() planner.Models {
+	if h.ports.Models != nil {
+		return h.ports.Models
+	}
 	return provider.New(provider.Config{AnthropicKey: h.cfg.AnthropicKey, AnthropicBaseURL: h.cfg.AnthropicBaseURL,
 		OpenAIKey: h.cfg.OpenAIKey, OpenAIBaseURL: h.cfg.OpenAIBaseURL, ScriptsDir: h.cfg.Scripts})
 }
@@ -247,9 +269,7 @@ func (h *Host) stationKey(ctx context.Context) ([]byte, error) {
 	if !h.cfg.StationKey.Empty() {
 		return []byte(h.cfg.StationKey.Reveal()), nil
 	}
-	var fresh [32]byte
-	_, _ = rand.Read(fresh[:]) // it never fails
-	err := h.ports.Config.Create(ctx, "key.idempotency", []byte(hex.EncodeToString(fresh[:])))
+	err := h.ports.Config.Create(ctx, "key.idempotency", []byte(h.randomID(32)))
 	if err != nil && !errors.Is(err, reactor.ErrExists) {
 		return nil, fmt.Errorf("station key: %w", err)
 	}
