@@ -53,6 +53,8 @@ type Ports struct {
 	Models planner.Models
 	// Boxes opens sandboxes; nil means those of this machine.
 	Boxes *toolrunner.Boxes
+	// Tools replaces the built-in ones; nil leaves them.
+	Tools *tool.Registry
 	// Entropy makes ids; nil means crypto/rand.
 	Entropy io.Reader
 }
@@ -77,9 +79,12 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 	if ports.Entropy == nil {
 		ports.Entropy = rand.Reader
 	}
-	registry, err := tool.NewRegistry(append(tools.Builtin(), extra...)...)
-	if err != nil {
-		return nil, err
+	registry := ports.Tools
+	if registry == nil {
+		var err error
+		if registry, err = tool.NewRegistry(append(tools.Builtin(), extra...)...); err != nil {
+			return nil, err
+		}
 	}
 	h := &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, pages: reactor.NewPages(0), ledgers: map[events.Service]*reactor.Ledger{}}
 	var once sync.Once

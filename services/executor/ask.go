@@ -174,7 +174,7 @@ func (r *Role) keep(ctx context.Context, a llm.Answer, task turn.Task, took time
 		inline += len(rc.Input)
 		d.Calls = append(d.Calls, rc)
 	}
-	return turn.Answer{Data: d, Text: d.Text}, nil
+	return turn.Answer{Data: d}, nil
 }
 
 func (r *Role) offload(ctx context.Context, kind string, data []byte, limit int) (*events.Ref, error) {

@@ -48,7 +48,7 @@ func Next(s run.State, stepID string, now time.Time) Duty {
 		return Duty{}
 	}
 	if st.Final {
-		return Duty{Say: []events.Payload{finished(st, s.AgentLoopSnapshot.Scratchpad, lastReason(s, stepID))}}
+		return Duty{Say: []events.Payload{closing(s, st)}}
 	}
 	if st.Owed == 0 {
 		return Duty{}
@@ -65,13 +65,25 @@ func Next(s run.State, stepID string, now time.Time) Duty {
 	return Duty{Ask: &Task{Step: st, Number: st.Turns + 1, Attempt: st.Attempt + 1, Owed: st.Owed}}
 }
 
-func lastReason(s run.State, step string) string {
+// closing is the end of a step whose last turn asked for no calls.
+func closing(s run.State, st *run.Step) events.Payload {
 	for _, t := range s.Turns().Backward() {
-		if t.Step == step {
-			return t.FinishReason
+		if t.Step == st.ID {
+			return ending(st, t.Text, t.FinishReason)
 		}
 	}
-	return events.FinishDone
+	return ending(st, "", events.FinishDone)
+}
+
+// ending says how a step ends for the reason that its last turn did.
+func ending(st *run.Step, text, reason string) events.Payload {
+	switch reason {
+	case events.FinishLength:
+		return failed(st, events.FinishLength, "the model's answer was cut at its output limit")
+	case events.FinishRefusal:
+		return failed(st, events.FinishRefusal, "the model declined to answer")
+	}
+	return finished(st, text, reason)
 }
 
 // repeated counts how often the last call of a step was the only call of its turn, with the same arguments, in a row.
@@ -100,17 +112,19 @@ func repeated(s run.State, step string) (tool string, n int) {
 }
 
 // Answer is what the model said, with its large parts already stored.
-type Answer struct {
-	Data events.TurnFinishedData
-	// Final output of the step where there are no calls.
-	Text string
-}
+type Answer struct{ Data events.TurnFinishedData }
 
 // Finish records an answer to a task, and the end of the step where the answer is final. The numbers of the turn and
-// its calls follow from the state, as other steps may have taken turns since.
+// its calls follow from the state, as other steps may have taken turns since. Where the turn is in the log already and
+// only the end of the step is not, that is what is said.
 func Finish(s run.State, task Task, a Answer) []events.Payload {
 	st := s.Step(task.Step.ID)
-	if s.Status.Ended() || st == nil || st.Status != events.StepIsRunning || st.Owed != task.Owed {
+	switch {
+	case s.Status.Ended() || st == nil || st.Status != events.StepIsRunning:
+		return nil
+	case st.Final:
+		return []events.Payload{closing(s, st)}
+	case st.Owed != task.Owed:
 		return nil
 	}
 	d := a.Data
@@ -120,19 +134,12 @@ func Finish(s run.State, task Task, a Answer) []events.Payload {
 	for i := range d.Calls {
 		d.Calls[i].ID = fmt.Sprintf("c%d-%d", d.Turn, i+1)
 	}
-	say := []events.Payload{&d}
+	if len(d.Calls) > 0 {
+		return []events.Payload{&d}
+	}
 	done := *st
 	done.Turns++
-	switch {
-	case len(d.Calls) > 0:
-	case d.FinishReason == events.FinishLength:
-		say = append(say, failed(&done, events.FinishLength, "the model's answer was cut at its output limit"))
-	case d.FinishReason == events.FinishRefusal:
-		say = append(say, failed(&done, events.FinishRefusal, "the model declined to answer"))
-	default:
-		say = append(say, finished(&done, a.Text, d.FinishReason))
-	}
-	return say
+	return []events.Payload{&d, ending(&done, d.Text, d.FinishReason)}
 }
 
 // Failure is a model request that was not answered.

@@ -49,7 +49,7 @@ func TestFinish(t *testing.T) {
 	t.Run("LOOP-3 PLAN-11 a final answer ends the step explicitly; a crash between the two facts is completed", func(t *testing.T) {
 		t.Parallel()
 		b := started(50)
-		say := Finish(b.State(), owed(t, b), Answer{Data: events.TurnFinishedData{Text: "done", FinishReason: events.FinishDone}, Text: "done"})
+		say := Finish(b.State(), owed(t, b), Answer{Data: events.TurnFinishedData{Text: "done", FinishReason: events.FinishDone}})
 		if len(say) != 2 {
 			t.Fatalf("%v", say)
 		}
@@ -57,6 +57,39 @@ func TestFinish(t *testing.T) {
 		rest := Next(b.State(), "a", noon).Say
 		if len(rest) != 1 || rest[0].(*events.StepFinishedData).Output != "done" {
 			t.Fatalf("%v", rest)
+		}
+	})
+	t.Run("PLAN-11 where another fact came between the two, the same decision made again ends the step", func(t *testing.T) {
+		t.Parallel()
+		b := started(50)
+		task := owed(t, b)
+		answer := Answer{Data: events.TurnFinishedData{Text: "done", FinishReason: events.FinishDone}}
+		b.Say(Finish(b.State(), task, answer)[0])
+		rest := Finish(b.State(), task, answer)
+		if len(rest) != 1 || rest[0].(*events.StepFinishedData).Output != "done" {
+			t.Fatalf("%v", rest)
+		}
+	})
+	t.Run("PLAN-11 LOOP-4 a step that is completed later ends with its own text and for its own reason", func(t *testing.T) {
+		t.Parallel()
+		b := runtest.New("main", "r1")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Ready("b"),
+			runtest.Allowed("a"), runtest.Allowed("b"))
+		cut := Finish(b.State(), owed(t, b), Answer{Data: events.TurnFinishedData{Text: "half", FinishReason: events.FinishLength}})
+		b.Say(cut[0])
+		other := *Next(b.State(), "b", noon).Ask
+		b.Say(Finish(b.State(), other, Answer{Data: events.TurnFinishedData{Text: "of b", FinishReason: events.FinishDone}})...)
+		rest := Next(b.State(), "a", noon).Say
+		if d, ok := rest[0].(*events.StepFailedData); !ok || d.FinishReason != events.FinishLength {
+			t.Errorf("a answer that was cut off ends its step as %+v", rest[0])
+		}
+		c := runtest.New("main", "r1")
+		c.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Ready("b"),
+			runtest.Allowed("a"), runtest.Allowed("b"))
+		c.Say(Finish(c.State(), owed(t, c), Answer{Data: events.TurnFinishedData{Text: "of a", FinishReason: events.FinishDone}})[0])
+		c.Say(Finish(c.State(), *Next(c.State(), "b", noon).Ask, Answer{Data: events.TurnFinishedData{Text: "of b", FinishReason: events.FinishDone}})...)
+		if d := Next(c.State(), "a", noon).Say[0].(*events.StepFinishedData); d.Output != "of a" {
+			t.Errorf("step a ends with the text %q", d.Output)
 		}
 	})
 	t.Run("law 1: a turn that is finished is not finished again", func(t *testing.T) {

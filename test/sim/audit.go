@@ -1,0 +1,302 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// audit judges a play by rules of its own: it reads the facts as they are stored and the journal of effects, and uses
+// none of the program's decisions.
+type audit struct {
+	w *world
+	// broken is the first rule that did not hold.
+	broken string
+	runs   map[string]*ledger
+}
+
+// ledger is what the audit knows of a run.
+type ledger struct {
+	sequence uint64
+	last     [32]byte
+	ended    events.Kind
+	autonomy int
+	budget   int
+	allowed  int
+	turns    int
+	plan     map[string]events.PlanStep
+	steps    map[string]events.Kind
+	gates    map[string]*gateAudit
+	calls    map[string]*callAudit
+	inputs   map[uint64]bool
+}
+
+type gateAudit struct {
+	opened *events.GateOpenedData
+	answer events.Kind
+	// since counts resumes after a rejection: a step may be proposed again then.
+}
+
+type callAudit struct {
+	ref            events.ToolRef
+	inputHash      string
+	allowed, ended bool
+	effect         string
+	fence          uint64
+	attempts       int
+	starts         int
+	key            string
+	effects        int
+}
+
+func newAudit(w *world) *audit { return &audit{w: w, runs: map[string]*ledger{}} }
+
+// breaks notes the first rule that does not hold.
+func (a *audit) breaks(format string, args ...any) {
+	if a.broken == "" {
+		a.broken = fmt.Sprintf(format, args...)
+	}
+}
+
+// fact judges one stored fact.
+func (a *audit) fact(runID string, r reactor.Record) {
+	f, err := events.Decode(r.Bytes)
+	if err != nil {
+		a.breaks("run %s: a stored fact can not be read: %v", runID, err)
+		return
+	}
+	k, _ := f.Kind() // Decode checked it
+	p, err := f.Payload()
+	if err != nil {
+		a.breaks("run %s: %v", runID, err)
+		return
+	}
+	a.w.tale.line("", fmt.Sprintf("= %s#%d %s %s", runID, f.Sequence, k, about(p)))
+	a.w.tale.counts["facts"]++
+	l := a.runs[runID]
+	if l == nil {
+		l = &ledger{plan: map[string]events.PlanStep{}, steps: map[string]events.Kind{}, gates: map[string]*gateAudit{},
+			calls: map[string]*callAudit{}, inputs: map[uint64]bool{}}
+		a.runs[runID] = l
+	}
+	if fault := l.chain(f, k, r.Bytes); fault != "" {
+		a.breaks("run %s#%d %s: %s", runID, f.Sequence, k, fault)
+		return
+	}
+	if fault := a.judge(runID, l, f, p); fault != "" {
+		a.breaks("run %s#%d %s: %s", runID, f.Sequence, k, fault)
+	}
+}
+
+// chain holds SAFE-2: no gap, the right hash, the right author, nothing after the end.
+func (l *ledger) chain(f events.Fact, k events.Kind, stored []byte) string {
+	l.sequence++
+	want := ""
+	if l.sequence > 1 {
+		want = hex.EncodeToString(l.last[:])
+	}
+	l.last = sha256.Sum256(stored)
+	word, _ := events.Lookup(k)
+	switch {
+	case f.Sequence != l.sequence:
+		return fmt.Sprintf("sequence %d where %d is next", f.Sequence, l.sequence)
+	case f.PrevHash != want:
+		return "it does not name the fact before it"
+	case f.Author() != word.Author:
+		return fmt.Sprintf("said by %s", f.Author())
+	case l.ended != "":
+		return fmt.Sprintf("said after %s", l.ended)
+	}
+	return ""
+}
+
+// judge holds the rules of one fact after the other. It returns what is wrong.
+func (a *audit) judge(runID string, l *ledger, f events.Fact, p events.Payload) string {
+	switch d := p.(type) {
+	case *events.RunCreatedData:
+		l.autonomy, l.budget = d.Options.Autonomy, d.Options.MaxToolCalls
+	case *events.RunAdjustedData:
+		l.autonomy = d.Autonomy
+		l.inputs[d.Input] = true
+	case *events.RunPausedData:
+		l.inputs[d.Input] = true
+	case *events.RunResumedData:
+		l.inputs[d.Input] = true
+	case *events.PlanMadeData:
+		if len(l.plan) > 0 {
+			return "a second plan"
+		}
+		for _, st := range d.Steps {
+			l.plan[st.ID] = st
+		}
+	case *events.StepReadyData:
+		return l.stepReady(d.Step)
+	case *events.StepAllowedData:
+		return l.stepAllowed(d)
+	case *events.StepFinishedData:
+		return l.stepMoves(d.Step, events.StepFinished, events.StepAllowed)
+	case *events.StepFailedData:
+		return l.stepMoves(d.Step, events.StepFailed, events.StepAllowed)
+	case *events.TurnFinishedData:
+		return l.turn(d)
+	case *events.GateOpenedData:
+		return l.gateOpened(d)
+	case *events.GateApprovedData:
+		return a.answered(runID, l, d.GateAnswer, events.GateApproved, "approve")
+	case *events.GateRejectedData:
+		return a.answered(runID, l, d.GateAnswer, events.GateRejected, "reject")
+	case *events.RunCompletedData:
+		l.ended, l.inputs[d.Input] = events.RunCompleted, true
+		for id := range l.plan {
+			if l.steps[id] != events.StepFinished {
+				return "step " + id + " is not finished"
+			}
+		}
+	case *events.RunFailedData:
+		l.ended, l.inputs[d.Input] = events.RunFailed, true
+	default:
+		return a.call(l, f, p)
+	}
+	return ""
+}
+
+func (l *ledger) stepReady(id string) string {
+	st, ok := l.plan[id]
+	if !ok || l.steps[id] != "" {
+		return "step " + id + " is not in the plan, or ready twice"
+	}
+	for _, dep := range st.Dependencies {
+		if l.steps[dep] != events.StepFinished {
+			return fmt.Sprintf("step %s before %s is finished", id, dep)
+		}
+	}
+	l.steps[id] = events.StepReady
+	return ""
+}
+
+// stepAllowed holds GATE-1 to 3: where the autonomy level asks, a person has said yes to this very step.
+func (l *ledger) stepAllowed(d *events.StepAllowedData) string {
+	if l.steps[d.Step] != events.StepReady {
+		return "step " + d.Step + " is not ready"
+	}
+	asks := l.autonomy <= 2 || l.autonomy == 3 && l.plan[d.Step].Critical
+	if g := l.gates[d.Gate]; asks && (g == nil || g.answer != events.GateApproved || g.opened.Step != d.Step || g.opened.Scope != "step") {
+		return "step " + d.Step + " has no approval"
+	}
+	l.steps[d.Step] = events.StepAllowed
+	return ""
+}
+
+func (l *ledger) stepMoves(id string, to, from events.Kind) string {
+	if l.steps[id] != from {
+		return fmt.Sprintf("step %s was %s", id, l.steps[id])
+	}
+	for _, c := range l.calls {
+		if c.ref.Step == id && !c.ended && to == events.StepFinished {
+			return "call " + c.ref.Call + " is open"
+		}
+	}
+	l.steps[id] = to
+	return ""
+}
+
+func (l *ledger) turn(d *events.TurnFinishedData) string {
+	l.turns++
+	if d.Turn != l.turns || l.steps[d.Step] != events.StepAllowed {
+		return fmt.Sprintf("turn %d of step %s, %d is next", d.Turn, d.Step, l.turns)
+	}
+	for _, c := range l.calls {
+		if c.ref.Step == d.Step && !c.ended {
+			return "a turn while call " + c.ref.Call + " is open"
+		}
+	}
+	for _, c := range d.Calls {
+		l.calls[c.ID] = &callAudit{ref: events.ToolRef{Step: d.Step, Call: c.ID, Tool: c.Tool}, inputHash: sum(c.Input)}
+	}
+	return ""
+}
+
+func sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+func (l *ledger) gateOpened(d *events.GateOpenedData) string {
+	for id, g := range l.gates {
+		if id == d.Gate || g.answer == "" && g.opened.Step == d.Step && g.opened.Call == d.Call {
+			return "a second gate at the same place"
+		}
+	}
+	if d.ProposalHash != sum(d.Proposal) {
+		return "the hash is not that of the proposal"
+	}
+	l.gates[d.Gate] = &gateAudit{opened: d}
+	return ""
+}
+
+// answered holds GATE-8 and SAFE-9: the first valid answer in the log counts, and it is one that somebody gave, for the
+// proposal that waited.
+func (a *audit) answered(runID string, l *ledger, d events.GateAnswer, k events.Kind, decision string) string {
+	g := l.gates[d.Gate]
+	if g == nil || g.answer != "" {
+		return "gate " + d.Gate + " is not open"
+	}
+	said, ok := a.w.person.answers[d.Input]
+	switch {
+	case !ok || said.run != runID || said.gate != d.Gate:
+		return "nobody gave this answer"
+	case said.decision != decision:
+		return fmt.Sprintf("somebody said %s", said.decision)
+	case d.ProposalHash != g.opened.ProposalHash || said.hash != "" && said.hash != d.ProposalHash:
+		return "the answer was for another proposal"
+	}
+	g.answer, l.inputs[d.Input] = k, true
+	return ""
+}
+
+func about(p events.Payload) string {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return err.Error()
+	}
+	var d struct {
+		Step    string `json:"step_id"`
+		Call    string `json:"call_id"`
+		Tool    string `json:"tool_id"`
+		Gate    string `json:"gate_id"`
+		Class   string `json:"class"`
+		Code    string `json:"code"`
+		Attempt int    `json:"attempt"`
+		Fence   int    `json:"fence"`
+		Reason  string `json:"finish_reason"`
+	}
+	_ = json.Unmarshal(b, &d) // for people only
+	out := ""
+	for _, s := range []string{d.Step, d.Call, d.Tool, d.Gate, d.Class, d.Code, d.Reason} {
+		if s != "" {
+			out += s + " "
+		}
+	}
+	if d.Attempt > 0 {
+		out += fmt.Sprintf("attempt %d ", d.Attempt)
+	}
+	if d.Fence > 0 {
+		out += fmt.Sprintf("fence %d", d.Fence)
+	}
+	return out
+}
+
+// rank orders ids for messages that must not depend on the order of a map.
+func rank[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

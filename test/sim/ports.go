@@ -1,0 +1,175 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+type journal struct{ l *life }
+
+// Append implements reactor.Journal. A dead process hears that nobody knows, as one that was cut off would.
+func (j journal) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+	by := j.l.p.w.st.JournalOf(authorOf(e.Bytes))
+	v := j.l.step(ctx, opAppend, true, "append %s %s after %d", e.Run, e.Kind, e.Head)
+	switch v {
+	case before, died:
+		return reactor.Ack{Outcome: reactor.Unknown, Err: errDied}
+	case after:
+		by.Append(context.WithoutCancel(ctx), e)
+		return reactor.Ack{Outcome: reactor.Unknown, Err: errDied}
+	}
+	return by.Append(ctx, e)
+}
+
+func authorOf(b []byte) events.Service {
+	f, err := events.Decode(b)
+	if err != nil {
+		return ""
+	}
+	return f.Author()
+}
+
+// Read implements reactor.Journal.
+func (j journal) Read(ctx context.Context, run string, after uint64) (facts []reactor.Record, more bool, err error) {
+	err = j.l.do(ctx, opRead, fmt.Sprintf("read %s after %d", run, after), func(ctx context.Context) (err error) {
+		facts, more, err = j.l.p.w.st.Journal().Read(ctx, run, after)
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return facts, more, nil
+}
+
+// Last implements reactor.Journal.
+func (j journal) Last(ctx context.Context, run string) (r reactor.Record, ok bool, err error) {
+	err = j.l.do(ctx, opRead, "last "+run, func(ctx context.Context) (err error) {
+		r, ok, err = j.l.p.w.st.Journal().Last(ctx, run)
+		return err
+	})
+	return r, ok && err == nil, err
+}
+
+type timers struct{ l *life }
+
+func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
+	return t.l.do(ctx, opStore, fmt.Sprintf("timer %s.%s in %s", run, name, at.Sub(t.l.p.w.clock.Now()).Round(time.Millisecond)), func(ctx context.Context) error {
+		return t.l.p.w.st.Timers().Set(ctx, run, name, at)
+	})
+}
+
+type blobs struct{ l *life }
+
+func (b blobs) Put(ctx context.Context, kind string, data []byte) (ref events.Ref, err error) {
+	err = b.l.do(ctx, opStore, "store "+kind, func(ctx context.Context) (err error) {
+		ref, err = b.l.p.w.st.Blobs().Put(ctx, kind, data)
+		return err
+	})
+	return ref, err
+}
+
+func (b blobs) Get(ctx context.Context, ref events.Ref) (data []byte, err error) {
+	err = b.l.do(ctx, opStore, "fetch "+ref.Type, func(ctx context.Context) (err error) {
+		data, err = b.l.p.w.st.Blobs().Get(ctx, ref)
+		return err
+	})
+	return data, err
+}
+
+type shelf struct {
+	l    *life
+	name string
+	s    reactor.Shelf
+}
+
+func (s shelf) Put(ctx context.Context, key string, value []byte) error {
+	return s.l.do(ctx, opStore, s.name+" put "+key, func(ctx context.Context) error { return s.s.Put(ctx, key, value) })
+}
+
+func (s shelf) Create(ctx context.Context, key string, value []byte) error {
+	return s.l.do(ctx, opStore, s.name+" create "+key, func(ctx context.Context) error { return s.s.Create(ctx, key, value) })
+}
+
+func (s shelf) Get(ctx context.Context, key string) (value []byte, err error) {
+	err = s.l.do(ctx, opStore, s.name+" get "+key, func(ctx context.Context) (err error) {
+		value, err = s.s.Get(ctx, key)
+		return err
+	})
+	return value, err
+}
+
+func (s shelf) Delete(ctx context.Context, key string) error {
+	return s.l.do(ctx, opStore, s.name+" delete "+key, func(ctx context.Context) error { return s.s.Delete(ctx, key) })
+}
+
+func (s shelf) Keys(ctx context.Context, prefix string) (keys []string, err error) {
+	err = s.l.do(ctx, opStore, s.name+" keys "+prefix, func(ctx context.Context) (err error) {
+		keys, err = s.s.Keys(ctx, prefix)
+		return err
+	})
+	return keys, err
+}
+
+type leases struct{ l *life }
+
+func (s leases) Renew(ctx context.Context, instance string) error {
+	return s.l.do(ctx, opStore, "lease of "+short(instance), func(ctx context.Context) error {
+		return s.l.p.w.st.Leases().Renew(ctx, instance)
+	})
+}
+
+func (s leases) Alive(ctx context.Context, instance string) (alive bool, err error) {
+	err = s.l.do(ctx, opStore, "alive? "+short(instance), func(ctx context.Context) (err error) {
+		alive, err = s.l.p.w.st.Leases().Alive(ctx, instance)
+		return err
+	})
+	return alive, err
+}
+
+type refusals struct{ l *life }
+
+func (r refusals) Refuse(ctx context.Context, by events.Service, d reactor.DeadLetter) error {
+	return r.l.do(ctx, opStore, "refuse "+d.Code, func(ctx context.Context) error {
+		return r.l.p.w.st.Refusals().Refuse(ctx, by, d)
+	})
+}
+
+// delivery is a message whose acknowledgement is an operation like any other.
+type delivery struct {
+	reactor.Message
+	l    *life
+	task string
+}
+
+func (d delivery) Ack(ctx context.Context) error {
+	return d.l.do(withTask(context.WithoutCancel(ctx), d.task), opAck, "ack "+short(d.Subject()), d.Message.Ack)
+}
+
+func (d delivery) Nak(delay time.Duration) error {
+	return d.l.do(withTask(context.Background(), d.task), opAck, fmt.Sprintf("nak %s for %s", short(d.Subject()), delay), func(context.Context) error {
+		return d.Message.Nak(delay)
+	})
+}
+
+// Working is a sign of life: a process without a processor gives none.
+func (d delivery) Working() error {
+	if d.l.dead.Load() || d.l.p.stalled {
+		return errTrouble
+	}
+	return d.Message.Working()
+}
+
+// short takes what all names have in common out of a subject or an instance's name.
+func short(s string) string {
+	s = strings.TrimPrefix(s, "station."+station+".")
+	s = strings.TrimPrefix(s, "run.")
+	if role, id, ok := strings.Cut(s, "-"); ok && len(id) == 12 {
+		return role + "-" + id[:4]
+	}
+	return s
+}

@@ -1,0 +1,213 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/services/toolrunner"
+)
+
+// proc is one process that may die and start again; life is one of its lives.
+type proc struct {
+	w     *world
+	index int
+	name  string
+	roles []events.Service
+	boxes *toolrunner.Boxes
+	lives int
+	life  *life
+	// stalled: it gets no processor, as after SIGSTOP.
+	stalled bool
+	// again is when it starts again, at the earliest.
+	again time.Time
+}
+
+type life struct {
+	p      *proc
+	dead   atomic.Bool
+	ctx    context.Context
+	cancel context.CancelFunc
+	roles  sync.WaitGroup
+	mu     sync.Mutex
+	// Everything below is guarded by mu.
+	ears     map[events.Service]func(context.Context, reactor.Message)
+	busy     map[events.Service]int
+	overhear func(string, reactor.Record)
+	onEnd    []func(string)
+	draining bool
+}
+
+// workers is how many messages of a role a process handles at a time.
+const workers = 4
+
+func newProcs(t *testing.T, w *world) []*proc {
+	// Nothing is run in a sandbox here: the tools of a play are its own. Roles only ask which one a step has.
+	dir := t.TempDir()
+	boxes, err := toolrunner.NewBoxes(toolrunner.BoxConfig{Root: dir, Default: sandbox.Host,
+		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: nil}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*proc
+	for n := 1; n <= replicas; n++ {
+		if w.play.Together {
+			all = append(all, &proc{w: w, index: len(all), name: fmt.Sprintf("all.%d", n), roles: events.Services(), boxes: boxes})
+			continue
+		}
+		for _, role := range events.Services() {
+			all = append(all, &proc{w: w, index: len(all), name: fmt.Sprintf("%s.%d", role, n), roles: []events.Service{role}, boxes: boxes})
+		}
+	}
+	return all
+}
+
+// start begins a life.
+func (p *proc) start() {
+	p.lives++
+	l := &life{p: p, ears: map[events.Service]func(context.Context, reactor.Message){}, busy: map[events.Service]int{}}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	p.life, p.stalled = l, false
+	p.w.tale.proc(p, "starts")
+	entropy := rand.NewChaCha8([32]byte{byte(p.w.play.Seed), byte(p.w.play.Seed >> 8), byte(p.w.play.Seed >> 16), byte(p.index), byte(p.lives), byte(p.lives >> 8)})
+	host, err := service.NewHost(service.Config{Station: station}, l.ports(p.boxes, entropy), zerolog.Nop(), service.NewMetrics())
+	if err != nil {
+		panic(err) // a fault of the simulation itself
+	}
+	for _, role := range p.roles {
+		l.roles.Go(func() {
+			if err := host.Run(l.ctx, role); err != nil {
+				l.failed()
+			}
+		})
+	}
+}
+
+// failed ends a life whose role could not start or go on: whoever runs it starts it again.
+func (l *life) failed() { l.cancel() }
+
+// running reports whether the process is alive and takes work.
+func (p *proc) running() bool {
+	return p.life != nil && !p.life.dead.Load() && p.life.ctx.Err() == nil
+}
+
+// crash ends a life at once. The operation that it died of has its own answer.
+func (p *proc) crash(of *op) {
+	l := p.life
+	if l == nil || l.dead.Swap(true) {
+		return
+	}
+	l.cancel()
+	rest := p.w.parked[:0]
+	for _, o := range p.w.parked {
+		if o.p == p && o != of {
+			o.answer <- died
+			continue
+		}
+		rest = append(rest, o)
+	}
+	p.w.parked = rest
+	p.again = p.w.clock.Now()
+}
+
+// drain asks for an orderly end.
+func (p *proc) drain() {
+	p.life.mu.Lock()
+	p.life.draining = true
+	p.life.mu.Unlock()
+	p.life.cancel()
+	p.again = p.w.clock.Now()
+}
+
+func (p *proc) wait() {
+	if p.life != nil {
+		p.life.roles.Wait()
+	}
+}
+
+// takes reports whether a delivery for a role may go to this process.
+func (p *proc) takes(role events.Service) bool {
+	if !p.running() || p.stalled {
+		return false
+	}
+	p.life.mu.Lock()
+	defer p.life.mu.Unlock()
+	return p.life.ears[role] != nil && p.life.busy[role] < workers
+}
+
+// hear begins a delivery.
+func (p *proc) hear(role events.Service, m reactor.Message, task string) {
+	l := p.life
+	l.mu.Lock()
+	ear := l.ears[role]
+	l.busy[role]++
+	l.mu.Unlock()
+	l.roles.Go(func() {
+		ear(withTask(l.ctx, task), delivery{Message: m, l: l, task: task})
+		l.mu.Lock()
+		l.busy[role]--
+		l.mu.Unlock()
+	})
+}
+
+// hint lets a process overhear a fact, or not: nobody counts on it.
+func (p *proc) hint(runID string, r reactor.Record, ended bool) {
+	if !p.running() || p.stalled || p.w.deaf() {
+		return
+	}
+	l := p.life
+	l.mu.Lock()
+	overhear, onEnd := l.overhear, l.onEnd
+	l.mu.Unlock()
+	if overhear != nil {
+		overhear(runID, r)
+	}
+	if !ended {
+		return
+	}
+	for _, f := range onEnd {
+		l.roles.Go(func() { f(runID) })
+	}
+}
+
+// listen is the inbox of a life: deliveries are chosen by the play.
+func (l *life) Listen(ctx context.Context, role events.Service, _ int, hear func(context.Context, reactor.Message)) error {
+	l.mu.Lock()
+	l.ears[role] = hear
+	l.mu.Unlock()
+	<-ctx.Done()
+	return nil
+}
+
+// ports are those of the station, with each operation chosen by the play.
+func (l *life) ports(boxes *toolrunner.Boxes, entropy interface{ Read([]byte) (int, error) }) service.Ports {
+	st := l.p.w.st
+	return service.Ports{
+		Journal: journal{l}, Inbox: l, Timers: timers{l}, Blobs: blobs{l}, Leases: leases{l}, Live: st.Live(), Refusals: refusals{l},
+		State: shelf{l, "state", st.Shelf(topology.StateBucket)}, Config: shelf{l, "config", st.Shelf("config")},
+		OnEnd: func(f func(string)) (func(), error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.onEnd = append(l.onEnd, f)
+			return func() {}, nil
+		},
+		Overhear: func(f func(string, reactor.Record)) (func(), error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.overhear = f
+			return func() {}, nil
+		},
+		Durability: "model", Models: models{l}, Boxes: boxes, Tools: l.p.w.tools.registry(l), Entropy: entropy,
+	}
+}

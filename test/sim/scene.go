@@ -1,0 +1,206 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Scene is what the users of a play want, and what the models answer.
+type Scene struct {
+	Runs []SceneRun
+	// Rude users answer twice, late, against themselves and with stale hashes; they pause, resume, adjust and stop.
+	Rude bool
+	// Leave is how many of a hundred gates nobody ever answers.
+	Leave int
+}
+
+// SceneRun is one run.
+type SceneRun struct {
+	ID       string
+	Steps    []SceneStep
+	Autonomy int
+	Budget   int
+	// Asks makes the agent's rules send "pay" to a person.
+	Asks bool
+	// Planned lets a model make the plan.
+	Planned bool
+	Retries int
+}
+
+// SceneStep is one step and its turns: the calls of each, and after the last turn an answer.
+type SceneStep struct {
+	ID       string
+	Needs    []string
+	Critical bool
+	Turns    [][]SceneCall
+}
+
+// SceneCall is one call and how its attempts behave.
+type SceneCall struct {
+	Tool string
+	N    int
+	// Fails is how many first attempts fail in passing; Breaks ends it for good; Slow takes 40 s, longer than the ack
+	// wait and the lease; Wrong has arguments that do not fit.
+	Fails  int
+	Breaks bool
+	Slow   bool
+	Wrong  bool
+}
+
+func (c SceneCall) input() json.RawMessage {
+	if c.Wrong {
+		return json.RawMessage(`{"n":"nonsense"}`)
+	}
+	return json.RawMessage(fmt.Sprintf(`{"n":%d}`, c.N))
+}
+
+// small is the world that is played through exhaustively: one run, two steps, one gate, two calls.
+func small(first, second string) Scene {
+	return Scene{Runs: []SceneRun{{ID: "r1", Autonomy: 3, Budget: 10, Retries: 2, Steps: []SceneStep{
+		{ID: "a", Turns: [][]SceneCall{{{Tool: first, N: 1}}}},
+		{ID: "b", Needs: []string{"a"}, Critical: true, Turns: [][]SceneCall{{{Tool: second, N: 2}}}},
+	}}}}
+}
+
+// sceneOf draws a scene.
+func sceneOf(seed uint64) Scene {
+	rng := rand.New(rand.NewPCG(seed, 0x5ce7e))
+	s := Scene{Rude: rng.IntN(2) == 0}
+	if rng.IntN(4) == 0 {
+		s.Leave = 50
+	}
+	n := 0
+	for i := range 1 + rng.IntN(3) {
+		r := SceneRun{ID: fmt.Sprintf("r%d", i+1), Autonomy: 1 + rng.IntN(5), Budget: []int{100, 100, 3, 1}[rng.IntN(4)],
+			Asks: rng.IntN(3) == 0, Planned: rng.IntN(5) == 0, Retries: rng.IntN(4)}
+		for j := range 1 + rng.IntN(3) {
+			st := SceneStep{ID: string(rune('a' + j)), Critical: rng.IntN(3) == 0}
+			for k := range j {
+				if rng.IntN(2) == 0 {
+					st.Needs = append(st.Needs, string(rune('a'+k)))
+				}
+			}
+			for range rng.IntN(3) {
+				var turn []SceneCall
+				for range 1 + rng.IntN(3) {
+					n++
+					turn = append(turn, callOf(rng, n))
+				}
+				st.Turns = append(st.Turns, turn)
+			}
+			r.Steps = append(r.Steps, st)
+		}
+		s.Runs = append(s.Runs, r)
+	}
+	return s
+}
+
+func callOf(rng *rand.Rand, n int) SceneCall {
+	c := SceneCall{Tool: []string{"look", "put", "note", "pay", "nothing"}[min(rng.IntN(17)/4, 4)], N: n}
+	switch rng.IntN(10) {
+	case 0, 1:
+		c.Fails = 1 + rng.IntN(3)
+	case 2:
+		c.Slow = true
+	case 3:
+		c.Breaks = true
+	case 4:
+		c.Wrong = rng.IntN(3) == 0
+	}
+	return c
+}
+
+// run finds a run of the scene.
+func (s Scene) run(id string) *SceneRun {
+	for i := range s.Runs {
+		if s.Runs[i].ID == id {
+			return &s.Runs[i]
+		}
+	}
+	return nil
+}
+
+// call finds the call whose argument is n.
+func (s Scene) call(n int) (SceneCall, bool) {
+	for _, r := range s.Runs {
+		for _, st := range r.Steps {
+			for _, turn := range st.Turns {
+				for _, c := range turn {
+					if c.N == n {
+						return c, true
+					}
+				}
+			}
+		}
+	}
+	return SceneCall{}, false
+}
+
+// agents are the definitions the station knows, one for each run, as JSON.
+func (s Scene) agents() map[string][]byte {
+	all := map[string][]byte{}
+	for i, r := range s.Runs {
+		a := events.Agent{Name: "agent-" + r.ID, Digest: fmt.Sprintf("%064d", i+1), Model: "sim/model",
+			Tools: []string{"look", "put", "note", "pay"}, Retry: events.Retry{MaxRetries: &r.Retries}}
+		if r.Planned {
+			a.Plan = "model"
+		}
+		if r.Asks {
+			a.Guards = []events.Rule{{ID: "ask-pay", Tool: "pay", Action: "ask", Reason: "it costs money"}}
+		}
+		b, err := json.Marshal(a)
+		if err != nil {
+			panic(err) // a fault of the simulation itself
+		}
+		all[a.Name] = b
+	}
+	return all
+}
+
+func (r SceneRun) task() []byte {
+	t := events.Task{ID: r.ID, Agent: "agent-" + r.ID, Task: "do " + r.ID, Autonomy: &r.Autonomy, MaxToolCalls: &r.Budget}
+	if !r.Planned {
+		t.Plan = r.plan()
+	}
+	b, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // a fault of the simulation itself
+	}
+	return b
+}
+
+func (r SceneRun) plan() *events.TaskPlan {
+	p := &events.TaskPlan{}
+	for _, st := range r.Steps {
+		p.Steps = append(p.Steps, events.TaskStep{ID: st.ID, Description: "step " + st.ID, Needs: st.Needs, Critical: st.Critical})
+	}
+	return p
+}
+
+// answer is what the model says when it is asked.
+func (s Scene) answer(m llm.Meta) llm.Answer {
+	a := llm.Answer{Text: "done", Finish: llm.Done, Usage: llm.Usage{Input: 10, Output: 5}, Model: "model", Provider: "sim"}
+	r := s.run(m.Run)
+	if m.Purpose == "plan" {
+		b, err := json.Marshal(r.plan())
+		if err != nil {
+			panic(err) // a fault of the simulation itself
+		}
+		a.Text = string(b)
+		return a
+	}
+	for _, st := range r.Steps {
+		if st.ID != m.Step || m.Turn > len(st.Turns) {
+			continue
+		}
+		a.Finish, a.Text = llm.ToolUse, "calls"
+		for i, c := range st.Turns[m.Turn-1] {
+			a.Calls = append(a.Calls, llm.Call{ID: fmt.Sprintf("p%d-%d", m.Turn, i), Name: c.Tool, Input: c.input()})
+		}
+	}
+	return a
+}

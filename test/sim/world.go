@@ -1,0 +1,384 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// station is the name of the station of every play.
+const station = "sim"
+
+// Play says what is played.
+type Play struct {
+	Seed uint64
+	// Trouble is what may go wrong; see Trouble.
+	Trouble Trouble
+	// Scene is what the users want.
+	Scene Scene
+	// Together puts all roles of a replica into one process, with shared pages.
+	Together bool
+	// Inject makes certain operations the last of their process, by their number in the play; a play with injections
+	// has no other trouble and always goes on with what waited longest.
+	Inject map[int]verdict
+	// Tell keeps the story.
+	Tell bool
+}
+
+// Outcome is what came of a play.
+type Outcome struct {
+	// Violation is empty where all rules held.
+	Violation string
+	Story     string
+	// Digest of the story; kept also where the story is not.
+	Digest uint64
+	// Ops is the number of operations, Counts what happened by kind.
+	Ops    int
+	Counts map[string]int
+}
+
+// Limits of a play.
+const (
+	replicas   = 2
+	mostEvents = 60_000
+	// mostPeace is the virtual time after the trouble by which everything must have come to its end.
+	mostPeace = 6 * time.Hour
+)
+
+// world is one play under way. Its fields are used by the play's own goroutine alone, but for those below mu.
+type world struct {
+	play   Play
+	rng    *rand.Rand
+	st     *mem.Station
+	clock  *mem.Hand
+	begin  time.Time
+	tools  *toolbox
+	procs  []*proc
+	tale   *tale
+	audit  *audit
+	person *person
+
+	parked []*op
+	ops    int
+	events int
+	serial int
+	// fault is what the next operation on the log suffers.
+	fault  mem.Fault
+	behind int
+	// seen counts the facts of each run that were judged.
+	seen  map[string]int
+	state map[string]run.State
+	peace bool
+	// peaceAt is when the trouble ended.
+	peaceAt time.Time
+
+	mu sync.Mutex
+	// arrived are operations that wait to be chosen, guarded by mu.
+	arrived []*op
+}
+
+// Run plays a play to its end.
+func Run(t *testing.T, p Play) (out Outcome) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, p)
+		out = w.perform()
+	})
+	return out
+}
+
+func newWorld(t *testing.T, p Play) *world {
+	w := &world{play: p, rng: rand.New(rand.NewPCG(p.Seed, 0x5eed)), begin: time.Now(), seen: map[string]int{}, state: map[string]run.State{}}
+	w.clock = mem.NewHand(w.begin)
+	st, err := mem.New(station, mem.Config{Clock: w.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.st = st
+	w.tale = newTale(w, p.Tell)
+	w.audit = newAudit(w)
+	w.tools = newToolbox(w)
+	w.person = newPerson(w)
+	st.SetFaults(mem.Faults{
+		Append: func(uint64, reactor.Entry) mem.Fault { return w.fault },
+		Read:   func(uint64, string) (int, error) { return w.behind, nil },
+		Last:   func(uint64, string) (int, error) { return w.behind, nil },
+	})
+	w.procs = newProcs(t, w)
+	for name, agent := range p.Scene.agents() {
+		if err := st.Shelf("config").Put(context.Background(), "agent."+name, agent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// perform plays until everything has ended or a rule is broken.
+func (w *world) perform() Outcome {
+	for _, p := range w.procs {
+		p.start()
+	}
+	for w.audit.broken == "" && w.turn() {
+	}
+	w.shutdown()
+	if w.audit.broken == "" {
+		w.audit.final()
+	}
+	if w.audit.broken != "" {
+		w.tale.line("", "RULE BROKEN: "+w.audit.broken)
+	}
+	return Outcome{Violation: w.audit.broken, Story: w.tale.text(), Digest: w.tale.digest(), Ops: w.ops, Counts: w.tale.counts}
+}
+
+// turn makes one thing happen. It is false once there is nothing more to come.
+func (w *world) turn() bool {
+	w.settle()
+	if w.events++; w.events > mostEvents {
+		w.audit.breaks("the play does not end: %d events; %s", w.events, w.standing())
+		return false
+	}
+	if !w.peace && w.play.Trouble.over(w) {
+		w.makePeace()
+	}
+	if w.trouble() {
+		return true
+	}
+	choices := w.choices()
+	if len(choices) == 0 {
+		return w.idle()
+	}
+	if w.play.Inject == nil && w.rng.IntN(w.play.Trouble.rush()) == 0 {
+		w.jump([]time.Duration{time.Millisecond, 100 * time.Millisecond, 2 * time.Second, 17 * time.Second, 40 * time.Second}[w.rng.IntN(5)])
+		return true
+	}
+	i := 0
+	if w.play.Inject == nil {
+		i = w.rng.IntN(len(choices))
+	}
+	choices[i]()
+	return true
+}
+
+// settle waits until every goroutine of the play waits, takes in what they want to do next, and judges the new facts.
+func (w *world) settle() {
+	synctest.Wait()
+	w.mu.Lock()
+	fresh := w.arrived
+	w.arrived = nil
+	w.mu.Unlock()
+	// They arrived in an order that the Go scheduler chose; who they are decides instead.
+	slices.SortStableFunc(fresh, func(a, b *op) int {
+		if a.p.index != b.p.index {
+			return a.p.index - b.p.index
+		}
+		if c := strings.Compare(a.task, b.task); c != 0 {
+			return c
+		}
+		return strings.Compare(a.what, b.what)
+	})
+	w.parked = append(w.parked, fresh...)
+	w.parked = slices.DeleteFunc(w.parked, func(o *op) bool { return o.gone.Load() })
+	w.news()
+}
+
+// news judges the facts that were stored since the last time, and lets them be overheard.
+func (w *world) news() {
+	for _, id := range w.st.Runs() {
+		log := w.st.Log(id)
+		for _, r := range log[w.seen[id]:] {
+			w.seen[id]++
+			w.audit.fact(id, r)
+			next, err := w.state[id].Apply(r.Bytes)
+			if err != nil {
+				w.audit.breaks("run %s: the log does not fold: %v", id, err)
+				return
+			}
+			w.state[id] = next
+			for _, p := range w.procs {
+				p.hint(id, r, next.Status.Ended())
+			}
+		}
+	}
+}
+
+// choices are all things that could happen now, those that waited longest first.
+func (w *world) choices() []func() {
+	var all []func()
+	for _, o := range w.parked {
+		if !o.p.stalled {
+			all = append(all, func() { w.release(o, w.verdictFor(o)) })
+		}
+	}
+	for _, role := range events.Services() {
+		ready := w.st.Ready(role)
+		for i := range ready {
+			if i >= w.play.Trouble.window() {
+				break
+			}
+			for _, p := range w.procs {
+				if p.takes(role) {
+					all = append(all, func() { w.deliver(role, i, ready[i], p) })
+					if w.play.Inject != nil {
+						break
+					}
+				}
+			}
+		}
+	}
+	if act := w.person.next(); act != nil {
+		all = append(all, act)
+	}
+	return all
+}
+
+// release lets an operation go on with a verdict.
+func (w *world) release(o *op, v verdict) {
+	i := slices.Index(w.parked, o)
+	w.parked = slices.Delete(w.parked, i, i+1)
+	w.ops++
+	w.tale.op(o, v)
+	w.fault, w.behind = v.fault(), v.behind()
+	if v.kills() {
+		o.p.crash(o)
+	}
+	o.answer <- v
+	synctest.Wait()
+	w.fault, w.behind = mem.None, 0
+}
+
+func (w *world) deliver(role events.Service, i int, m mem.Waiting, p *proc) {
+	msg, ok := w.st.Take(role, i)
+	if !ok {
+		return
+	}
+	w.serial++
+	w.tale.deliver(p, m)
+	p.hear(role, msg, fmt.Sprintf("d%07d", w.serial))
+}
+
+// idle lets time pass until something happens. It is false where nothing ever will, or all is as it must be at the end.
+func (w *world) idle() bool {
+	if w.peace && w.done() {
+		return false
+	}
+	if w.peace && w.clock.Now().Sub(w.peaceAt) > mostPeace {
+		w.audit.breaks("%s after the trouble ended the runs stand still: %s", mostPeace, w.standing())
+		return false
+	}
+	step, from := time.Millisecond, w.clock.Now()
+	for {
+		if at, ok := w.clock.Next(); ok {
+			step = max(min(step, at.Sub(w.clock.Now())), time.Millisecond)
+		}
+		w.wait(step)
+		if w.stirring() || w.clock.Now().Sub(w.peaceAt) > mostPeace {
+			w.tale.line("time", w.clock.Now().Sub(from).String()+" pass")
+			return true
+		}
+		step = min(2*step, 5*time.Second)
+	}
+}
+
+// stirring reports whether there is something to choose.
+func (w *world) stirring() bool {
+	w.settle()
+	if w.trouble() {
+		return true
+	}
+	return len(w.choices()) > 0
+}
+
+// jump lets time pass while there is something to do.
+func (w *world) jump(d time.Duration) {
+	w.tale.line("time", d.String()+" pass, with work under way")
+	w.wait(d)
+}
+
+// wait lets time pass, for everybody, in slices shorter than any term.
+func (w *world) wait(d time.Duration) {
+	for d > 0 {
+		slice := min(d, 2*time.Second)
+		time.Sleep(slice)
+		synctest.Wait()
+		w.clock.Advance(slice)
+		d -= slice
+	}
+}
+
+// done reports whether there is nothing left to do.
+func (w *world) done() bool {
+	for _, role := range events.Services() {
+		if w.st.Pending(role) > 0 {
+			return false
+		}
+	}
+	for _, name := range w.st.TimersSet() {
+		if !strings.HasSuffix(name, ".run.deadline") {
+			return false
+		}
+	}
+	return w.person.content() && len(w.parked) == 0
+}
+
+// standing says in a few words where everything stands.
+func (w *world) standing() string {
+	var b strings.Builder
+	for _, id := range w.st.Runs() {
+		s := w.state[id]
+		fmt.Fprintf(&b, "run %s %s #%d; ", id, s.Status, s.Sequence)
+	}
+	for _, role := range events.Services() {
+		fmt.Fprintf(&b, "%s has %d; ", role, w.st.Pending(role))
+	}
+	fmt.Fprintf(&b, "%d operations wait, timers %v", len(w.parked), w.st.TimersSet())
+	return b.String()
+}
+
+// makePeace ends all trouble: what is dead starts again, what stands still goes on.
+func (w *world) makePeace() {
+	w.peace, w.peaceAt = true, w.clock.Now()
+	w.st.Land()
+	w.tale.line("peace", "the trouble ends")
+	for _, p := range w.procs {
+		p.stalled = false
+		if !p.running() {
+			p.start()
+		}
+	}
+}
+
+// shutdown ends every process, so that the play leaves nothing behind.
+func (w *world) shutdown() {
+	for _, p := range w.procs {
+		p.crash(nil)
+	}
+	for range 100 {
+		synctest.Wait()
+		w.mu.Lock()
+		rest := w.arrived
+		w.arrived = nil
+		w.mu.Unlock()
+		rest = append(rest, w.parked...)
+		w.parked = nil
+		if len(rest) == 0 {
+			break
+		}
+		for _, o := range rest {
+			o.answer <- died
+		}
+	}
+	for _, p := range w.procs {
+		p.wait()
+	}
+}
