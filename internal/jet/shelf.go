@@ -56,19 +56,41 @@ func (s shelf) Create(ctx context.Context, key string, value []byte) error {
 	})
 }
 
+// Swap implements reactor.Shelf.
+func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
+	err = s.with(ctx, "swap", key, func(ctx context.Context, kv jetstream.KeyValue) (err error) {
+		if revision == 0 {
+			now, err = kv.Create(ctx, s.key(key), value)
+		} else {
+			now, err = kv.Update(ctx, s.key(key), value, revision)
+		}
+		if errors.Is(err, jetstream.ErrKeyExists) || code(err) == codeWrongLast || code(err) == codeWrongLastNoSeq {
+			return reactor.ErrExists
+		}
+		return err
+	})
+	return now, err
+}
+
 // Get implements reactor.Shelf.
-func (s shelf) Get(ctx context.Context, key string) (value []byte, err error) {
+func (s shelf) Get(ctx context.Context, key string) ([]byte, error) {
+	value, _, err := s.Load(ctx, key)
+	return value, err
+}
+
+// Load implements reactor.Shelf. The revision may be behind: then a Swap with it returns ErrExists.
+func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
 	err = s.with(ctx, "get", key, func(ctx context.Context, kv jetstream.KeyValue) error {
 		entry, err := kv.Get(ctx, s.key(key))
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
 			return reactor.ErrNotFound
 		}
 		if err == nil {
-			value = entry.Value()
+			value, revision = entry.Value(), entry.Revision()
 		}
 		return err
 	})
-	return value, err
+	return value, revision, err
 }
 
 // Delete implements reactor.Shelf.

@@ -103,7 +103,7 @@ func (s *Station) Shelf(bucket string) reactor.Shelf {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shelves[bucket] == nil {
-		s.shelves[bucket] = &shelf{values: map[string][]byte{}}
+		s.shelves[bucket] = &shelf{values: map[string][]byte{}, revisions: map[string]uint64{}}
 	}
 	return s.shelves[bucket]
 }

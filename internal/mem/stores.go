@@ -64,8 +64,17 @@ func (s *Station) DamageBlob(sha256 string, data []byte) {
 // shelf is one bucket.
 type shelf struct {
 	mu sync.Mutex
-	// values is guarded by mu.
-	values map[string][]byte
+	// Everything below is guarded by mu. revisions holds that of the last change of each key, made counts changes.
+	values    map[string][]byte
+	revisions map[string]uint64
+	made      uint64
+}
+
+// set makes a change. Called with mu held.
+func (s *shelf) set(key string, value []byte) uint64 {
+	s.made++
+	s.values[key], s.revisions[key] = bytes.Clone(value), s.made
+	return s.made
 }
 
 var errNoKey = errors.New("the key is empty: want tokens joined by dots")
@@ -80,39 +89,50 @@ func (s *shelf) Put(ctx context.Context, key string, value []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.values[key] = bytes.Clone(value)
+	s.set(key, value)
 	return nil
 }
 
 // Create implements reactor.Shelf.
 func (s *shelf) Create(ctx context.Context, key string, value []byte) error {
+	_, err := s.Swap(ctx, key, value, 0)
+	return err
+}
+
+// Swap implements reactor.Shelf.
+func (s *shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	}
 	if key == "" {
-		return errNoKey
+		return 0, errNoKey
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.values[key]; ok {
-		return fmt.Errorf("key %s: %w", key, reactor.ErrExists)
+	if s.revisions[key] != revision {
+		return 0, fmt.Errorf("key %s: %w", key, reactor.ErrExists)
 	}
-	s.values[key] = bytes.Clone(value)
-	return nil
+	return s.set(key, value), nil
 }
 
 // Get implements reactor.Shelf.
 func (s *shelf) Get(ctx context.Context, key string) ([]byte, error) {
+	value, _, err := s.Load(ctx, key)
+	return value, err
+}
+
+// Load implements reactor.Shelf.
+func (s *shelf) Load(ctx context.Context, key string) ([]byte, uint64, error) {
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, 0, context.Cause(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v, ok := s.values[key]
 	if !ok {
-		return nil, fmt.Errorf("key %s: %w", key, reactor.ErrNotFound)
+		return nil, 0, fmt.Errorf("key %s: %w", key, reactor.ErrNotFound)
 	}
-	return bytes.Clone(v), nil
+	return bytes.Clone(v), s.revisions[key], nil
 }
 
 // Delete implements reactor.Shelf. A key that is not there is deleted already.
@@ -123,6 +143,7 @@ func (s *shelf) Delete(ctx context.Context, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.values, key)
+	delete(s.revisions, key)
 	return nil
 }
 

@@ -89,6 +89,6 @@ var (
 	ErrContended = errors.New("too many writers on one run")
 	// ErrNotFound means that the thing asked for does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrExists means that the thing to be made is there already.
+	// ErrExists means that the thing to be made is there already, or that another one is where it should go.
 	ErrExists = errors.New("exists already")
 )

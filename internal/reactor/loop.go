@@ -20,8 +20,9 @@ type Role interface {
 	Service() events.Service
 	// Fact hears a stored fact.
 	Fact(ctx context.Context, h Heard) error
-	// Due hears a timer that this role set.
-	Due(ctx context.Context, runID, family, id string) error
+	// Due hears a timer that this role set, with the state of its run as the leader has it: a timer comes once, so what is
+	// decided on it must not be decided on an old state.
+	Due(ctx context.Context, runID, family, id string, s run.State) error
 	// Input hears an outsider. Nothing in it is to be trusted.
 	Input(ctx context.Context, m Message) error
 }
@@ -122,7 +123,11 @@ func keepWorking(m Message) (stop func()) {
 // dispatch finds out what the message is and lets the role hear it. kind is for logs and metrics.
 func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error) {
 	if runID, family, id, ok := events.ParseDue(m.Subject()); ok {
-		return "due." + family, l.role.Due(ctx, runID, family, id)
+		state, err := l.cfg.Ledger.Fresh(ctx, runID)
+		if err != nil {
+			return "due." + family, err
+		}
+		return "due." + family, l.role.Due(ctx, runID, family, id, state)
 	}
 	sub, ok := events.ParseRunSubject(m.Subject())
 	if !ok || sub.Rest[0] != "evt" {

@@ -36,6 +36,9 @@ type page struct {
 
 // hold waits for the page, for as long as ctx lives. free must be called after a nil error.
 func (p *page) hold(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("wait for run %s: %w", p.id, context.Cause(ctx))
+	}
 	select {
 	case p.held <- struct{}{}:
 		return nil
@@ -191,15 +194,30 @@ func (l *Ledger) refreshAfterLoss(ctx context.Context, p *page, won uint64) erro
 	return l.catchUp(ctx, p, won)
 }
 
-// Fresh returns the state of a run up to what the leader has now.
+// Fresh returns the state of a run up to what the leader has now. It is an error where the leader can not be asked.
 func (l *Ledger) Fresh(ctx context.Context, runID string) (run.State, error) {
+	if err := events.CheckID("run", runID); err != nil {
+		return run.State{}, err
+	}
 	p := l.cfg.Pages.page(runID)
 	if err := p.hold(ctx); err != nil {
 		return run.State{}, err
 	}
 	defer p.free()
-	if err := l.refreshAfterLoss(ctx, p, 0); err != nil {
+	last, ok, err := l.cfg.Journal.Last(ctx, p.id)
+	if err != nil {
 		return run.State{}, err
+	}
+	if p.loaded && (!ok || p.head >= last.Seq) {
+		return p.state, nil
+	}
+	if err := l.refresh(ctx, p); err != nil {
+		return run.State{}, err
+	}
+	if p.head < last.Seq {
+		if err := l.catchUp(ctx, p, last.Seq); err != nil {
+			return run.State{}, err
+		}
 	}
 	return p.state, nil
 }

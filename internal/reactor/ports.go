@@ -53,6 +53,11 @@ type Shelf interface {
 	Create(ctx context.Context, key string, value []byte) error
 	// Get returns ErrNotFound where there is none.
 	Get(ctx context.Context, key string) ([]byte, error)
+	// Load is Get with the revision of the value.
+	Load(ctx context.Context, key string) (value []byte, revision uint64, err error)
+	// Swap is Put where the key still has that revision, and Create where revision is 0; else it returns ErrExists and
+	// changes nothing. It returns the new revision.
+	Swap(ctx context.Context, key string, value []byte, revision uint64) (uint64, error)
 	Delete(ctx context.Context, key string) error
 	// Keys lists the keys that begin with prefix, which ends in "." or is empty.
 	Keys(ctx context.Context, prefix string) ([]string, error)

@@ -74,11 +74,7 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 }
 
 // Due implements reactor.Role: a deferred request may be made again.
-func (r *Role) Due(ctx context.Context, runID, _, step string) error {
-	s, _, err := r.cfg.Ledger.State(ctx, runID)
-	if err != nil {
-		return err
-	}
+func (r *Role) Due(ctx context.Context, runID, _, step string, s run.State) error {
 	return r.serve(ctx, runID, step, s)
 }
 

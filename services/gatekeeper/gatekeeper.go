@@ -62,7 +62,7 @@ func (*Role) Service() events.Service { return events.Gatekeeper }
 func (r *Role) Fact(ctx context.Context, h reactor.Heard) error { return r.look(ctx, h.Run, h.State) }
 
 // Due implements reactor.Role; the gatekeeper sets no timers.
-func (r *Role) Due(context.Context, string, string, string) error { return nil }
+func (r *Role) Due(context.Context, string, string, string, run.State) error { return nil }
 
 func (r *Role) look(ctx context.Context, runID string, s run.State) error {
 	inputs, err := r.inputs(ctx, s)

@@ -54,15 +54,22 @@ type Role struct {
 	books map[string]*book
 	// covered is the sequence of the last snapshot by run, guarded by mu; a run that ended is removed.
 	covered map[string]uint64
+	// rows are those this instance wrote or saw last, guarded by mu; a run that ended is removed.
+	rows map[string]shown
 }
+
+// shown is what a row of the index shows: a run up to a sequence, at a revision of its key.
+type shown struct{ sequence, revision uint64 }
 
 // book gathers the facts of a run until its views are written; the delivery that opened it writes them.
 type book struct {
 	urgent     chan struct{}
 	hurried    bool
 	checkpoint string
-	done       chan struct{}
-	err        error
+	// sequence of the newest fact in it.
+	sequence uint64
+	done     chan struct{}
+	err      error
 }
 
 var _ reactor.Role = (*Role)(nil)
@@ -75,7 +82,7 @@ func New(cfg Config) (*Role, error) {
 	if cfg.Settle <= 0 {
 		cfg.Settle = DefaultSettle
 	}
-	return &Role{cfg: cfg, books: make(map[string]*book), covered: make(map[string]uint64)}, nil
+	return &Role{cfg: cfg, books: make(map[string]*book), covered: make(map[string]uint64), rows: make(map[string]shown)}, nil
 }
 
 // Service implements reactor.Role.
@@ -85,7 +92,7 @@ func (*Role) Service() events.Service { return events.Persister }
 func (*Role) Input(context.Context, reactor.Message) error { return nil }
 
 // Due implements reactor.Role; the persister sets no timers.
-func (*Role) Due(context.Context, string, string, string) error { return nil }
+func (*Role) Due(context.Context, string, string, string, run.State) error { return nil }
 
 // InfoKey is the key of a run's row in the index.
 func InfoKey(runID string) string { return "run." + runID }
@@ -99,15 +106,17 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 	if first {
 		r.gather(ctx, b)
 		r.close(h.Run, b)
-		b.err = r.write(ctx, h.Run, b.checkpoint)
+		b.err = r.write(ctx, h.Run, b)
 		close(b.done)
 	}
-	select {
-	case <-b.done:
-		return b.err
-	case <-ctx.Done():
-		return ctx.Err()
+	if !first {
+		select {
+		case <-b.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+	return b.err
 }
 
 // open finds the book of a run, or opens it.
@@ -119,6 +128,7 @@ func (r *Role) open(h reactor.Heard) (b *book, first bool) {
 		b, first = &book{urgent: make(chan struct{}), done: make(chan struct{})}, true
 		r.books[h.Run] = b
 	}
+	b.sequence = max(b.sequence, h.Sequence)
 	if h.Kind == events.StepFinished || h.Kind == events.StepFailed {
 		b.checkpoint = "step-" + h.Step
 	}
@@ -159,19 +169,19 @@ func (r *Role) close(runID string, b *book) {
 }
 
 // write brings the views of a run up to what the ledger knows, which includes all facts of the book.
-func (r *Role) write(ctx context.Context, runID, checkpoint string) error {
+func (r *Role) write(ctx context.Context, runID string, b *book) error {
 	s, head, err := r.cfg.Ledger.State(ctx, runID)
 	if err != nil {
 		return err
 	}
-	if s.Sequence == 0 {
-		return nil
+	if s.Sequence < b.sequence {
+		return fmt.Errorf("run %s is known up to fact %d, and fact %d was heard", runID, s.Sequence, b.sequence)
 	}
-	if s.Options.EternalEngine && r.wantsSnapshot(s, checkpoint) {
+	if s.Options.EternalEngine && r.wantsSnapshot(s, b.checkpoint) {
 		if err := r.cfg.Snapshots.Save(ctx, s, head); err != nil {
 			r.cfg.Log.Warn().Err(err).Str("run", runID).Msg("snapshot not written, the run goes on")
-		} else if checkpoint != "" {
-			if s, err = r.checkpoint(ctx, s, checkpoint); err != nil {
+		} else if b.checkpoint != "" {
+			if s, err = r.checkpoint(ctx, s, b.checkpoint); err != nil {
 				return err
 			}
 		}
@@ -179,39 +189,81 @@ func (r *Role) write(ctx context.Context, runID, checkpoint string) error {
 	return r.row(ctx, s)
 }
 
-// maxRewrites bounds how often a row is written again because the run moved on meanwhile.
-const maxRewrites = 8
+// maxSwaps bounds how often a row is tried to be written because another replica wrote it meanwhile.
+const maxSwaps = 16
 
-// row writes a run's row of the index. Another replica may have written a newer one before: so the log is asked after
-// the write, and the row is written again if people would see something else in it.
-func (r *Role) row(ctx context.Context, s run.State) (err error) {
-	for range maxRewrites {
-		info := run.InfoOf(s)
-		if s.Status.Ended() {
-			if info.Archive, err = r.archive(ctx, s); err != nil {
+// row brings a run's row of the index up to a state. A row only ever moves on: one that shows as much or more, written by
+// another replica, is left as it is.
+func (r *Role) row(ctx context.Context, s run.State) error {
+	r.mu.Lock()
+	last := r.rows[s.HarnessID]
+	r.mu.Unlock()
+	var row []byte
+	for range maxSwaps {
+		if last.sequence >= s.Sequence {
+			r.remember(s, last)
+			return nil
+		}
+		if row == nil {
+			var err error
+			if row, err = r.render(ctx, s); err != nil {
 				return err
 			}
 		}
-		row, err := json.Marshal(info)
-		if err != nil {
-			return fmt.Errorf("encode row of %s: %w", s.HarnessID, err)
-		}
-		if err := r.cfg.Shelf.Put(ctx, InfoKey(s.HarnessID), row); err != nil {
-			return err
-		}
-		if s.Status == events.Running && len(s.Waiting()) == 0 {
-			return nil // it moves: its next facts bring the next row
-		}
-		now, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID)
-		if err != nil {
-			return err
-		}
-		if now.Status == s.Status && len(now.Waiting()) == len(s.Waiting()) {
+		revision, err := r.cfg.Shelf.Swap(ctx, InfoKey(s.HarnessID), row, last.revision)
+		switch {
+		case err == nil:
+			r.remember(s, shown{s.Sequence, revision})
 			return nil
+		case !errors.Is(err, reactor.ErrExists):
+			return err
 		}
-		s = now
+		if last, err = r.reread(ctx, s.HarnessID); err != nil {
+			return err
+		}
 	}
-	return nil // it moves faster than it can be written; its next fact brings the next row
+	return fmt.Errorf("row of run %s: others write it all the time", s.HarnessID)
+}
+
+// render makes a row, with the archive of a run that ended.
+func (r *Role) render(ctx context.Context, s run.State) (row []byte, err error) {
+	info := run.InfoOf(s)
+	if s.Status.Ended() {
+		if info.Archive, err = r.archive(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	if row, err = json.Marshal(info); err != nil {
+		return nil, fmt.Errorf("encode row of %s: %w", s.HarnessID, err)
+	}
+	return row, nil
+}
+
+// reread looks at the row that stands where one could not be written.
+func (r *Role) reread(ctx context.Context, runID string) (shown, error) {
+	b, revision, err := r.cfg.Shelf.Load(ctx, InfoKey(runID))
+	if errors.Is(err, reactor.ErrNotFound) {
+		return shown{}, nil // it was taken away, or the reader is behind
+	}
+	if err != nil {
+		return shown{}, err
+	}
+	var there run.Info
+	if json.Unmarshal(b, &there) != nil {
+		return shown{revision: revision}, nil // what can not be read is written over
+	}
+	return shown{there.Sequence, revision}, nil
+}
+
+// remember keeps what a row shows, until its run has ended.
+func (r *Role) remember(s run.State, now shown) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.Status.Ended() {
+		delete(r.rows, s.HarnessID)
+		return
+	}
+	r.rows[s.HarnessID] = now
 }
 
 // wantsSnapshot decides and remembers.

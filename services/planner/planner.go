@@ -70,6 +70,10 @@ func (*Role) Service() events.Service { return events.Planner }
 
 // Fact implements reactor.Role: what follows from the end of a step, a rejection or a resume.
 func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
+	if h.Kind == events.RunResumed && h.State.Plan == nil && h.State.Status == events.Running {
+		_, err := r.askForPlan(ctx, h.State, h.Deliveries) // it was paused before it had one
+		return err
+	}
 	decide := lifecycle.Progress
 	if h.Kind == events.GateRejected {
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Rejected(s) }
@@ -79,7 +83,7 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 }
 
 // Due implements reactor.Role: the run's time is up.
-func (r *Role) Due(ctx context.Context, runID, _, _ string) error {
+func (r *Role) Due(ctx context.Context, runID, _, _ string, _ run.State) error {
 	w, err := r.cfg.Ledger.Write(ctx, runID, lifecycle.Timeout)
 	if err != nil {
 		return err

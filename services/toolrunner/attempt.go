@@ -17,7 +17,7 @@ import (
 )
 
 // attempt carries out one attempt and records its end.
-func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte) error {
+func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte) (reactor.Written, error) {
 	begin := time.Now()
 	result, err := r.run(ctx, s, a, input)
 	took := time.Since(begin)
@@ -31,7 +31,7 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 	return r.conclude(ctx, s.HarnessID, a, done)
 }
 
-func (r *Role) conclude(ctx context.Context, runID string, a call.Attempt, done call.Result) error {
+func (r *Role) conclude(ctx context.Context, runID string, a call.Attempt, done call.Result) (reactor.Written, error) {
 	return r.say(ctx, runID, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
 }
 
@@ -114,25 +114,24 @@ func (r *Role) keep(ctx context.Context, res tool.Result, took time.Duration) (c
 
 // failed records a failed attempt and, where it will be made again, sets the timer for it. An attempt that ended
 // because its run did is recorded by nobody: the run has ended.
-func (r *Role) failed(ctx context.Context, runID string, a call.Attempt, cause error, took time.Duration) error {
+func (r *Role) failed(ctx context.Context, runID string, a call.Attempt, cause error, took time.Duration) (reactor.Written, error) {
 	if errors.Is(cause, reactor.ErrRunEnded) {
-		return nil
+		s, err := r.cfg.Ledger.Fresh(ctx, runID)
+		return reactor.Written{State: s}, err
 	}
 	f := call.Failure{Error: clip(cause.Error()), Class: string(tool.ClassOf(cause)), Took: took}
 	if e, ok := errors.AsType[*tool.Error](cause); ok {
 		f.Hint, f.RetryAfter = e.Hint, e.RetryAfter
 	}
 	f.Transient = f.Class == string(tool.Transient)
-	w, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
-		return call.Fail(s, a, f, now), nil
-	})
+	w, err := r.say(ctx, runID, func(s run.State, now time.Time) []events.Payload { return call.Fail(s, a, f, now) })
 	if err != nil {
-		return err
+		return w, err
 	}
 	if c := w.State.Open[a.Call.ID]; c != nil && c.Phase == run.CallDeferred {
-		return r.cfg.Timers.Set(ctx, runID, "call."+c.ID, c.NotBefore)
+		return w, r.cfg.Timers.Set(ctx, runID, "call."+c.ID, c.NotBefore)
 	}
-	return nil
+	return w, nil
 }
 
 const maxError = 8 << 10
@@ -146,12 +145,12 @@ func clip(s string) string {
 
 // verify asks a reconcilable tool whether the lost attempt took effect: then that is the result, else it is made
 // again. A tool that can not tell leaves the outcome unknown.
-func (r *Role) verify(ctx context.Context, s run.State, d call.Duty) error {
+func (r *Role) verify(ctx context.Context, s run.State, d call.Duty) (reactor.Written, error) {
 	begin := time.Now()
 	done, result, err := r.ask(ctx, s, d)
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return reactor.Written{}, ctx.Err()
 	case err != nil:
 		return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, d) })
 	case !done:
@@ -159,7 +158,7 @@ func (r *Role) verify(ctx context.Context, s run.State, d call.Duty) error {
 	}
 	kept, err := r.keep(ctx, result, time.Since(begin))
 	if err != nil {
-		return err
+		return reactor.Written{}, err
 	}
 	kept.Reconciled = true
 	a := call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence, Sandbox: string(r.cfg.Boxes.ModeFor(s, d.Call.Step))}

@@ -77,45 +77,54 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 }
 
 // Due implements reactor.Role: a deferred call may be tried again.
-func (r *Role) Due(ctx context.Context, runID, _, callID string) error {
-	s, _, err := r.cfg.Ledger.State(ctx, runID)
-	if err != nil {
-		return err
-	}
+func (r *Role) Due(ctx context.Context, runID, _, callID string, s run.State) error {
 	return r.serve(ctx, runID, callID, s)
 }
 
 // watchEvery is how soon a call that another instance holds is looked at again.
 const watchEvery = 5 * time.Second
 
-// serve does what is owed to one call.
+// serve does what is owed to one call, until this very delivery has said something or nothing is owed any more. A duty
+// that was found in an old state is not done by somebody else just because it is not there any more: the state that took
+// its place is looked at before the message is let go.
 func (r *Role) serve(ctx context.Context, runID, callID string, s run.State) error {
-	lease, err := r.lease(ctx, runID, s.Open[callID])
-	if err != nil {
-		return err
+	for {
+		lease, err := r.lease(ctx, runID, s.Open[callID])
+		if err != nil {
+			return err
+		}
+		duty := call.Next(s, callID, r.cfg.Now(), lease)
+		switch duty.Kind {
+		case call.Nothing:
+			return nil
+		case call.Wait:
+			return r.cfg.Timers.Set(ctx, runID, "call."+callID, duty.At)
+		case call.Watch:
+			return &reactor.Later{After: watchEvery}
+		}
+		w, err := r.act(ctx, s, duty)
+		if err != nil || len(w.Facts) > 0 {
+			return err
+		}
+		s = w.State
 	}
-	duty := call.Next(s, callID, r.cfg.Now(), lease)
+}
+
+// act does what a duty asks for and tells what was said about it in the end: nothing where the duty is out of date.
+func (r *Role) act(ctx context.Context, s run.State, duty call.Duty) (reactor.Written, error) {
 	switch duty.Kind {
 	case call.Begin:
 		return r.begin(ctx, s, duty)
 	case call.Verify:
 		return r.verify(ctx, s, duty)
-	case call.Wait:
-		return r.cfg.Timers.Set(ctx, runID, "call."+callID, duty.At)
-	case call.Watch:
-		return &reactor.Later{After: watchEvery}
-	case call.Unknown:
-		return r.say(ctx, runID, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, duty) })
 	case call.Exhausted:
-		return r.say(ctx, runID, func(s run.State, _ time.Time) []events.Payload { return call.GiveUp(s, duty) })
-	case call.Nothing:
+		return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.GiveUp(s, duty) })
 	}
-	return nil
+	return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, duty) })
 }
 
-func (r *Role) say(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) error {
-	_, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) { return decide(s, now), nil })
-	return err
+func (r *Role) say(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (reactor.Written, error) {
+	return r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) { return decide(s, now), nil })
 }
 
 // lease tells whether the instance that began a call still works on it.
@@ -151,28 +160,24 @@ func (r *Role) hold(runID, callID string) func() {
 }
 
 // begin announces an attempt, carries it out and says what came of it. Only the Write that stored call.started gives
-// the right to act; where the announcement was made by somebody else, this delivery is done.
-func (r *Role) begin(ctx context.Context, s run.State, d call.Duty) error {
+// the right to act.
+func (r *Role) begin(ctx context.Context, s run.State, d call.Duty) (reactor.Written, error) {
 	defer r.hold(s.HarnessID, d.Call.ID)()
 	a := call.Attempt{Call: d.Call, Number: d.Attempt, Sandbox: string(r.cfg.Boxes.ModeFor(s, d.Call.Step))}
 	input, err := r.input(ctx, d.Call)
 	if err != nil {
-		return err
+		return reactor.Written{}, err
 	}
+	a.Fence = d.Call.Fence
 	if call.NeedsStart(d.Call.Effect) {
-		w, err := r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
-			return call.Start(s, d, r.cfg.Instance, a.Sandbox, events.Preview(input)), nil
+		w, err := r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload {
+			return call.Start(s, d, r.cfg.Instance, a.Sandbox, events.Preview(input))
 		})
-		if err != nil {
-			return err
-		}
 		said, mine := w.Wrote(events.CallStarted)
-		if !mine {
-			return nil
+		if err != nil || !mine {
+			return w, err
 		}
 		a.Fence = said.Sequence
-	} else {
-		a.Fence = d.Call.Fence
 	}
 	return r.attempt(ctx, s, a, input)
 }

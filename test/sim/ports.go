@@ -103,6 +103,22 @@ func (s shelf) Get(ctx context.Context, key string) (value []byte, err error) {
 	return value, err
 }
 
+func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	err = s.l.do(ctx, opStore, s.name+" load "+key, func(ctx context.Context) (err error) {
+		value, revision, err = s.s.Load(ctx, key)
+		return err
+	})
+	return value, revision, err
+}
+
+func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
+	err = s.l.do(ctx, opStore, fmt.Sprintf("%s swap %s after %d", s.name, key, revision), func(ctx context.Context) (err error) {
+		now, err = s.s.Swap(ctx, key, value, revision)
+		return err
+	})
+	return now, err
+}
+
 func (s shelf) Delete(ctx context.Context, key string) error {
 	return s.l.do(ctx, opStore, s.name+" delete "+key, func(ctx context.Context) error { return s.s.Delete(ctx, key) })
 }
@@ -156,12 +172,11 @@ func (d delivery) Nak(delay time.Duration) error {
 	})
 }
 
-// Working is a sign of life: a process without a processor gives none.
+// Working is a sign of life: it may come late, or never.
 func (d delivery) Working() error {
-	if d.l.dead.Load() || d.l.p.stalled {
-		return errTrouble
-	}
-	return d.Message.Working()
+	return d.l.do(withTask(context.Background(), d.task), opAck, "working on "+short(d.Subject()), func(context.Context) error {
+		return d.Message.Working()
+	})
 }
 
 // short takes what all names have in common out of a subject or an instance's name.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -88,14 +89,12 @@ func (p *proc) start() {
 	for _, role := range p.roles {
 		l.roles.Go(func() {
 			if err := host.Run(l.ctx, role); err != nil {
-				l.failed()
+				l.cancel() // whoever runs it starts it again
 			}
 		})
+		synctest.Wait() // one after the other: they share a source of entropy
 	}
 }
-
-// failed ends a life whose role could not start or go on: whoever runs it starts it again.
-func (l *life) failed() { l.cancel() }
 
 // running reports whether the process is alive and takes work.
 func (p *proc) running() bool {

@@ -309,7 +309,7 @@ func (w *world) jump(d time.Duration) {
 func (w *world) wait(d time.Duration) {
 	for d > 0 {
 		slice := min(d, 2*time.Second)
-		time.Sleep(slice)
+		<-time.After(slice)
 		synctest.Wait()
 		w.clock.Advance(slice)
 		d -= slice

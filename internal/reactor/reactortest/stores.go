@@ -135,6 +135,7 @@ func Shelf(t *testing.T, open func(t *testing.T) reactor.Shelf) {
 		{"LIFE-9 a key that is not there is not found", shelfNotFound},
 		{"PERS-19 a deleted key is gone and can be put again", shelfDeleted},
 		{"DEPL-2 of those who create a key one succeeds, and its value stays", shelfCreate},
+		{"LIFE-8 of those who swap a value one succeeds, and who is behind changes nothing", shelfSwap},
 		{"LIFE-8 keys are listed by prefix, without the deleted ones", shelfKeys},
 		{"EVT-4 a value is not shared with its reader or writer", shelfCopies},
 	} {
@@ -215,6 +216,49 @@ func shelfCreate(t *testing.T, s reactor.Shelf) {
 	}
 	if err := s.Create(ctx, key, []byte("again")); err != nil {
 		t.Errorf("create after delete: %v", err)
+	}
+}
+
+func shelfSwap(t *testing.T, s reactor.Shelf) {
+	key := unique("k") + ".row"
+	first, err := s.Swap(within(t), key, []byte("one"), 0)
+	if err != nil {
+		t.Fatalf("swap nothing for one: %v", err)
+	}
+	if _, err := s.Swap(within(t), key, []byte("another"), 0); !errors.Is(err, reactor.ErrExists) {
+		t.Errorf("swap nothing for another: got %v, want ErrExists", err)
+	}
+	var won sync.Map
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			if now, err := s.Swap(within(t), key, fmt.Append(nil, i), first); err == nil {
+				won.Store(i, now)
+			} else if !errors.Is(err, reactor.ErrExists) {
+				t.Errorf("swap %d: got %v, want ErrExists", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	value, revision, err := s.Load(within(t), key)
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	n := 0
+	won.Range(func(i, now any) bool {
+		if n++; string(value) != fmt.Sprint(i) || revision != now {
+			t.Errorf("load: got %q at %d, want %v at %v", value, revision, i, now)
+		}
+		return true
+	})
+	if n != 1 {
+		t.Errorf("%d of 8 swaps of the same revision succeeded, want 1", n)
+	}
+	if _, err := s.Swap(within(t), key, []byte("next"), revision); err != nil {
+		t.Errorf("swap with the revision loaded: %v", err)
+	}
+	if _, _, err := s.Load(within(t), unique("k")); !errors.Is(err, reactor.ErrNotFound) {
+		t.Errorf("load of nothing: got %v, want ErrNotFound", err)
 	}
 }
 
