@@ -132,6 +132,10 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 	sub, ok := events.ParseRunSubject(m.Subject())
 	if !ok || sub.Rest[0] != "evt" {
 		if ok {
+			// Whoever speaks of a run has seen it as it is: a state kept here that is older must not judge them.
+			if _, err := l.cfg.Ledger.Fresh(ctx, sub.Run); err != nil {
+				return sub.Rest[0], err
+			}
 			return sub.Rest[0], l.role.Input(ctx, m)
 		}
 		return "task", l.role.Input(ctx, m)

@@ -95,48 +95,58 @@ func (r *Role) resume(ctx context.Context, h reactor.Heard) error {
 	return errors.Join(errs...)
 }
 
-// serve does what is owed to one step.
+// serve does what is owed to one step. Where an answer came too late for the debt it was asked for, what the step is owed
+// since then is looked at before the message is let go; a debt that came with another fact is that fact's.
 func (r *Role) serve(ctx context.Context, runID, step string, s run.State) error {
-	duty := turn.Next(s, step, r.cfg.Now())
-	switch {
-	case duty.Ask != nil:
-		return r.take(ctx, s, *duty.Ask)
-	case len(duty.Say) > 0:
-		_, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
-			return turn.Next(s, step, now).Say, nil
-		})
-		return err
-	case !duty.Wait.IsZero():
-		return r.cfg.Timers.Set(ctx, runID, "turn."+step, duty.Wait)
+	for {
+		duty := turn.Next(s, step, r.cfg.Now())
+		switch {
+		case len(duty.Say) > 0:
+			_, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+				return turn.Next(s, step, now).Say, nil
+			})
+			return err
+		case !duty.Wait.IsZero():
+			return r.cfg.Timers.Set(ctx, runID, "turn."+step, duty.Wait)
+		case duty.Ask == nil:
+			return nil
+		}
+		w, err := r.take(ctx, s, *duty.Ask)
+		if err != nil || len(w.Facts) > 0 {
+			return err
+		}
+		if st := w.State.Step(step); st == nil || st.Owed != duty.Ask.Owed && !st.Final {
+			return nil
+		}
+		s = w.State
 	}
-	return nil
 }
 
-// take asks the model and says what came of it.
-func (r *Role) take(ctx context.Context, s run.State, task turn.Task) error {
+// take asks the model and says what came of it; nothing where the answer came too late.
+func (r *Role) take(ctx context.Context, s run.State, task turn.Task) (reactor.Written, error) {
 	ask, done := r.cfg.Ends.Context(ctx, s.HarnessID)
 	defer done()
 	answer, err := r.ask(ask, s, task)
 	if err != nil {
 		return r.failed(ctx, ask, s, task, err)
 	}
-	_, err = r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
+	w, err := r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		return turn.Finish(s, task, answer), nil
 	})
 	if errors.Is(err, reactor.ErrTooLarge) {
 		return r.failed(ctx, ask, s, task, &llm.Error{Class: llm.Invalid, Err: err, Hint: "ask for less at once"})
 	}
-	return err
+	return w, err
 }
 
 // failed records a request that was not answered. A request that ended because the run did, or this service, is not
 // a failure of the model.
-func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cause error) error {
+func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cause error) (reactor.Written, error) {
 	if ctx.Err() != nil {
-		return cause
+		return reactor.Written{}, cause
 	}
 	if ask.Err() != nil {
-		return nil
+		return reactor.Written{}, nil // the run has ended: it has no steps any more
 	}
 	after, again := llm.Retryable(cause)
 	f := turn.Failure{Error: cause.Error(), Class: "permanent", Retryable: again, RetryAfter: after}
@@ -148,10 +158,10 @@ func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cau
 		return turn.Fail(s, task, f, now), nil
 	})
 	if err != nil {
-		return err
+		return w, err
 	}
 	if st := w.State.Step(task.Step.ID); st != nil && !st.NotBefore.IsZero() {
-		return r.cfg.Timers.Set(ctx, s.HarnessID, "turn."+st.ID, st.NotBefore)
+		return w, r.cfg.Timers.Set(ctx, s.HarnessID, "turn."+st.ID, st.NotBefore)
 	}
-	return nil
+	return w, nil
 }
