@@ -152,7 +152,7 @@ func (l *Ledger) Hear(ctx context.Context, runID string, r Record) (run.State, e
 	}
 	if p.loaded || p.head == 0 {
 		if next, err := p.state.Apply(r.Bytes); err == nil {
-			p.state, p.head, p.loaded = next, r.Seq, true
+			p.at(next, r.Seq)
 			return p.state, nil
 		}
 	}
@@ -224,7 +224,7 @@ func (l *Ledger) say(ctx context.Context, p *page, answer []events.Payload, w *W
 			p.loaded = false
 			return false, fmt.Errorf("append %s to run %s: %w", payload.Kind(), p.id, err)
 		}
-		p.state, p.head = next, seq
+		p.at(next, seq)
 		w.Facts = append(w.Facts, Said{Payload: payload, Sequence: fact.Sequence, Seq: seq})
 	}
 	return false, nil

@@ -123,6 +123,7 @@ func keepWorking(m Message) (stop func()) {
 // dispatch finds out what the message is and lets the role hear it. kind is for logs and metrics.
 func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error) {
 	if runID, family, id, ok := events.ParseDue(m.Subject()); ok {
+		defer l.cfg.Ledger.cfg.Pages.Pin(runID)()
 		state, err := l.cfg.Ledger.Fresh(ctx, runID)
 		if err != nil {
 			return "due." + family, err
@@ -132,6 +133,7 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 	sub, ok := events.ParseRunSubject(m.Subject())
 	if !ok || sub.Rest[0] != "evt" {
 		if ok {
+			defer l.cfg.Ledger.cfg.Pages.Pin(sub.Run)()
 			// Whoever speaks of a run has seen it as it is: a state kept here that is older must not judge them.
 			if _, err := l.cfg.Ledger.Fresh(ctx, sub.Run); err != nil {
 				return sub.Rest[0], err
@@ -141,6 +143,7 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 		return "task", l.role.Input(ctx, m)
 	}
 	kind = strings.Join(sub.Rest[1:], ".")
+	defer l.cfg.Ledger.cfg.Pages.Pin(sub.Run)()
 	state, err := l.cfg.Ledger.Hear(ctx, sub.Run, Record{Seq: m.Seq(), Bytes: m.Data()})
 	if err != nil {
 		return kind, err

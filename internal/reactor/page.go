@@ -30,8 +30,18 @@ type page struct {
 	loaded bool
 	state  run.State
 	head   uint64
-	// used is guarded by Pages.mu; it gives the page another round before it is dropped.
+	// known is the highest position that was ever stored, heard or read here: no state behind it is given out, also where
+	// a reader is behind.
+	known uint64
+	// used and pins are guarded by Pages.mu: a used page gets another round before it is dropped, a pinned one stays.
 	used bool
+	pins int
+}
+
+// at puts a state in the page.
+func (p *page) at(s run.State, head uint64) {
+	p.state, p.head, p.loaded = s, head, true
+	p.known = max(p.known, head)
 }
 
 // hold waits for the page, for as long as ctx lives. free must be called after a nil error.
@@ -62,6 +72,25 @@ func NewPages(most int) *Pages {
 func (c *Pages) page(runID string) *page {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.find(runID)
+}
+
+// Pin keeps what is known of a run until the function returned is called: who works on what was heard must not meet a
+// state from before it.
+func (c *Pages) Pin(runID string) (unpin func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.find(runID)
+	p.pins++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		p.pins--
+	}
+}
+
+// find is page with mu held.
+func (c *Pages) find(runID string) *page {
 	if p := c.runs[runID]; p != nil {
 		p.used = true
 		return p
@@ -72,9 +101,16 @@ func (c *Pages) page(runID string) *page {
 		c.ring = append(c.ring, p)
 		return p
 	}
-	for c.ring[c.hand].used {
+	for range 2 * len(c.ring) {
+		if old := c.ring[c.hand]; !old.used && old.pins == 0 {
+			break
+		}
 		c.ring[c.hand].used = false
 		c.hand = (c.hand + 1) % len(c.ring)
+	}
+	if c.ring[c.hand].pins > 0 {
+		c.ring = append(c.ring, p) // all are in use: there is one more
+		return p
 	}
 	delete(c.runs, c.ring[c.hand].id)
 	c.ring[c.hand] = p
@@ -101,12 +137,21 @@ func (c *Pages) Overhear(runID string, r Record) {
 		return
 	}
 	if next, err := p.state.Apply(r.Bytes); err == nil {
-		p.state, p.head = next, r.Seq
+		p.at(next, r.Seq)
 	}
 }
 
-// refresh folds what the reader has after the page's head. A page that is not loaded starts from a snapshot.
+// refresh brings the page up to what the reader has, and at least to what was known here before.
 func (l *Ledger) refresh(ctx context.Context, p *page) error {
+	known := p.known
+	if err := l.load(ctx, p); err != nil || p.head >= known {
+		return err
+	}
+	return l.catchUp(ctx, p, known)
+}
+
+// load folds what the reader has after the page's head. A page that is not loaded starts from a snapshot.
+func (l *Ledger) load(ctx context.Context, p *page) error {
 	if !p.loaded {
 		p.state, p.head = run.State{}, 0
 		if l.cfg.Snapshots != nil {
@@ -157,7 +202,7 @@ func (l *Ledger) fold(ctx context.Context, p *page, s run.State, head uint64) er
 			s, head = next, r.Seq
 		}
 		if !more {
-			p.state, p.head, p.loaded = s, head, true
+			p.at(s, head)
 			return nil
 		}
 	}

@@ -30,6 +30,8 @@ const (
 	full
 	// stale: the reader is behind.
 	stale
+	// again is for injections: an acknowledgement or the answer of an append that is lost, and nothing else.
+	again
 )
 
 var words = map[verdict]string{made: "", before: "X before ", after: "X after ", unmade: "! not made", lost: "! lost answer",

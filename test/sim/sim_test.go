@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	seedFlag = flag.Uint64("seed", 0, "play this seed and tell its story")
-	manyFlag = flag.Uint64("many", 0, "play so many seeds from -seed on")
-	calmFlag = flag.Bool("calm", false, "with -seed: without trouble")
+	seedFlag = flag.Uint64("seed", 0, "TestHunt: the first seed; with no -many its story is told")
+	manyFlag = flag.Uint64("many", 0, "TestHunt: how many seeds")
+	calmFlag = flag.Bool("calm", false, "TestHunt: without trouble")
 )
 
 // One processor and one play at a time: what two goroutines do between two operations must not depend on which of two
@@ -45,40 +45,38 @@ func must(t *testing.T, p Play) Outcome {
 	}
 	p.Tell = true
 	again := Run(t, p)
-	t.Fatalf("seed %d: %s\nthe story (legend in doc.go; go test ./test/sim -run Seed -seed %d):\n%s", p.Seed, out.Violation, p.Seed, again.Story)
+	t.Fatalf("seed %d, injected %v: %s\nthe story (legend in doc.go; go test ./test/sim -run Hunt -v -args -seed %d):\n%s", p.Seed, p.Inject, out.Violation, p.Seed, again.Story)
 	return out
 }
 
-func TestSeed(t *testing.T) {
+// TestHunt plays seeds on demand, and stops at the first that breaks a rule.
+func TestHunt(t *testing.T) {
 	if *seedFlag == 0 {
 		return // only on demand
 	}
-	p := playOf(*seedFlag)
-	if *manyFlag > 0 {
-		for seed := *seedFlag; seed < *seedFlag+*manyFlag; seed++ {
-			p = playOf(seed)
-			if *calmFlag {
-				p = calmOf(seed)
-			}
-			if out := Run(t, p); out.Violation != "" {
-				t.Errorf("seed %d: %s", seed, out.Violation)
-			}
+	make := playOf
+	if *calmFlag {
+		make = calmOf
+	}
+	if *manyFlag == 0 {
+		p := make(*seedFlag)
+		p.Tell = true
+		out := Run(t, p)
+		t.Logf("%d operations, %v\n%s", out.Ops, out.Counts, out.Story)
+		if out.Violation != "" {
+			t.Errorf("seed %d: %s", p.Seed, out.Violation)
 		}
 		return
 	}
-	if *calmFlag {
-		p = calmOf(*seedFlag)
-	}
-	p.Tell = true
-	out := Run(t, p)
-	t.Logf("%d operations, %v\n%s", out.Ops, out.Counts, out.Story)
-	if out.Violation != "" {
-		t.Errorf("seed %d: %s", p.Seed, out.Violation)
+	for seed := *seedFlag; seed < *seedFlag+*manyFlag; seed++ {
+		if out := Run(t, make(seed)); out.Violation != "" {
+			t.Fatalf("seed %d after %d plays: %s", seed, seed-*seedFlag+1, out.Violation)
+		}
 	}
 }
 
 func TestCalm(t *testing.T) {
-	t.Run("LIFE-1 without trouble every run does all that was asked, each effect once", func(t *testing.T) {
+	t.Run("LIFE-1 PERF-3 without trouble every run does all that was asked, each effect once", func(t *testing.T) {
 		for seed := uint64(1); seed <= 40; seed++ {
 			must(t, calmOf(seed))
 		}
@@ -86,9 +84,9 @@ func TestCalm(t *testing.T) {
 }
 
 func TestTrouble(t *testing.T) {
-	t.Run("SAFE-4 SAFE-7 SAFE-8 GATE-8 GUARD-9 whatever goes wrong, no rule is broken and every run comes to an end", func(t *testing.T) {
+	t.Run("SAFE-4 SAFE-7 SAFE-8 SAFE-9 GATE-8 GATE-12 GUARD-9 whatever goes wrong, no rule is broken and every run comes to an end", func(t *testing.T) {
 		counts := map[string]int{}
-		for seed := uint64(1); seed <= 150; seed++ {
+		for seed := uint64(1); seed <= 120; seed++ {
 			for k, n := range must(t, playOf(seed)).Counts {
 				counts[k] += n
 			}
@@ -96,11 +94,28 @@ func TestTrouble(t *testing.T) {
 		for _, k := range slices.Sorted(maps.Keys(counts)) {
 			t.Logf("%6d %s", counts[k], k)
 		}
+		for _, k := range []string{"crash before", "crash after", "append lost answer", "append not made", "append made later", "append busy",
+			"append refused with an old position", "append full", "read behind", "delivered again", "process loses its processor",
+			"process is asked to end", "unknown outcomes", "effect pay", "effect put", "effect note", "effect look"} {
+			if counts[k] == 0 {
+				t.Errorf("%q never came up: these plays prove nothing about it", k)
+			}
+		}
 	})
 }
 
+// found are seeds that broke a rule once. What a seed plays changes with the program; the mended faults have tests of their
+// own beside the code, and mutants (test/mutants) that put them back.
+var found = []uint64{31, 172, 274, 305, 482, 638, 823, 1564}
+
+func TestFound(t *testing.T) {
+	for _, seed := range found {
+		must(t, playOf(seed))
+	}
+}
+
 func TestSameSeedSameStory(t *testing.T) {
-	for seed := uint64(1); seed <= 40; seed++ {
+	for seed := uint64(1); seed <= 25; seed++ {
 		p := playOf(seed)
 		p.Tell = true
 		a, b := Run(t, p), Run(t, p)

@@ -47,7 +47,7 @@ func troubleOf(seed uint64) Trouble {
 		Deaf: some(100), Reorder: some(8), Jumps: some(200), Events: 200 + rng.IntN(1500)}
 }
 
-func (t Trouble) over(w *world) bool { return w.events > t.Events }
+func (t Trouble) over(w *world) bool { return w.events > t.Events || w.play.Inject != nil }
 
 // rush is one in how many events time jumps.
 func (t Trouble) rush() int {
@@ -66,7 +66,16 @@ func (w *world) deaf() bool {
 // verdictFor draws what becomes of an operation.
 func (w *world) verdictFor(o *op) verdict {
 	if w.play.Inject != nil {
-		return w.play.Inject[w.ops]
+		v := w.play.Inject[w.ops]
+		switch {
+		case v != again:
+			return v
+		case o.kind == opAppend:
+			return lost
+		case o.kind == opAck:
+			return unmade
+		}
+		return made
 	}
 	if w.peace {
 		return made
