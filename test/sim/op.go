@@ -35,7 +35,7 @@ const (
 )
 
 var words = map[verdict]string{made: "", before: "X before ", after: "X after ", unmade: "! not made", lost: "! lost answer",
-	late: "! made later", busy: "! busy", low: "! refused with an old position", full: "! full", stale: "! behind"}
+	again: "! lost word", late: "! made later", busy: "! busy", low: "! refused with an old position", full: "! full", stale: "! behind"}
 
 func (v verdict) kills() bool { return v == before || v == after }
 

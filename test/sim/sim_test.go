@@ -3,7 +3,6 @@ package sim
 import (
 	"flag"
 	"maps"
-	"os"
 	"runtime"
 	"slices"
 	"testing"
@@ -20,7 +19,7 @@ var (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	runtime.GOMAXPROCS(1)
-	os.Exit(m.Run())
+	m.Run()
 }
 
 // playOf makes the play of a seed.

@@ -195,6 +195,10 @@ func (w *world) settle() {
 // news judges the facts that were stored since the last time, and lets them be overheard.
 func (w *world) news() {
 	for _, id := range w.st.Runs() {
+		if w.play.Scene.run(id) == nil {
+			w.audit.breaks("there is a run %s that nobody asked for", id)
+			return
+		}
 		log := w.st.Log(id)
 		for _, r := range log[w.seen[id]:] {
 			w.seen[id]++
