@@ -77,8 +77,10 @@ func (r refusals) Refuse(ctx context.Context, by events.Service, d reactor.DeadL
 	}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	r.s.dead = append(r.s.dead, Refused{By: by, Letter: d})
-	return nil
+	return r.s.put(RefusalStore, d.Subject, func() error {
+		r.s.dead = append(r.s.dead, Refused{By: by, Letter: d})
+		return nil
+	})
 }
 
 // Dead returns the dead-letter list, oldest first.

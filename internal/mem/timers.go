@@ -10,8 +10,11 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// timer is a schedule that has not fired.
-type timer struct{ stop func() }
+// timer is a schedule that has not fired for the last time.
+type timer struct {
+	stops []func()
+	left  int
+}
 
 type timers struct{ s *Station }
 
@@ -31,23 +34,55 @@ func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 	if q == nil {
 		return fmt.Errorf("set timer %s: no role hears timers of family %q", name, family)
 	}
+	return s.put(TimerStore, run+"."+name, func() error {
+		s.schedule(q, run, name, at)
+		return nil
+	})
+}
+
+// schedule replaces the timer of a name. Called with mu held.
+func (s *Station) schedule(q *queue, run, name string, at time.Time) {
 	key := run + "." + name
 	if old := s.timers[key]; old != nil {
-		old.stop()
-	}
-	set := &timer{}
-	s.timers[key] = set
-	set.stop = s.cfg.Clock.AfterFunc(at.Sub(s.cfg.Clock.Now()), func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.timers[key] != set {
-			return // replaced while it was about to fire
+		for _, stop := range old.stops {
+			stop()
 		}
-		delete(s.timers, key)
-		s.firings++
-		q.push(&message{s: s, q: q, subject: events.DueSubject(s.name, run, name), seq: s.firings, at: s.cfg.Clock.Now()})
-	})
-	return nil
+	}
+	s.asked.timers++
+	var offsets []time.Duration
+	if s.faults.Fire != nil {
+		offsets = s.faults.Fire(s.asked.timers, run, name)
+	}
+	if len(offsets) == 0 {
+		offsets = []time.Duration{0}
+	}
+	set := &timer{left: len(offsets)}
+	s.timers[key] = set
+	for _, offset := range offsets {
+		set.stops = append(set.stops, s.cfg.Clock.AfterFunc(at.Add(offset).Sub(s.cfg.Clock.Now()), func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.timers[key] != set {
+				return // replaced while it was about to fire
+			}
+			if set.left--; set.left == 0 {
+				delete(s.timers, key)
+			}
+			s.fire(q, events.DueSubject(s.name, run, name))
+		}))
+	}
+}
+
+// fire says that a timer is due. A firing that nobody has acknowledged is replaced, as the stream of timers keeps one
+// per name. Called with mu held.
+func (s *Station) fire(q *queue, subject string) {
+	if unheard := s.due[subject]; unheard != nil {
+		unheard.end()
+	}
+	s.firings++
+	m := &message{s: s, q: q, subject: subject, seq: s.firings, at: s.cfg.Clock.Now()}
+	s.due[subject] = m
+	q.add(m)
 }
 
 // hearerOf returns the queue of the role that hears a family of timers, or nil. Called with mu held.
