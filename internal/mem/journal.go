@@ -134,6 +134,9 @@ func (j journal) Read(ctx context.Context, run string, after uint64) ([]reactor.
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
 	}
+	if err := events.CheckID("run", run); err != nil {
+		return nil, false, err
+	}
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
 	j.s.asked.reads++
@@ -167,6 +170,9 @@ func (j journal) Read(ctx context.Context, run string, after uint64) ([]reactor.
 func (j journal) Last(ctx context.Context, run string) (reactor.Record, bool, error) {
 	if ctx.Err() != nil {
 		return reactor.Record{}, false, context.Cause(ctx)
+	}
+	if err := events.CheckID("run", run); err != nil {
+		return reactor.Record{}, false, err
 	}
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()

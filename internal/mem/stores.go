@@ -188,8 +188,8 @@ func (s *shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if prefix != "" && !strings.HasSuffix(prefix, ".") {
-		return nil, fmt.Errorf("list keys: prefix %.80q does not end in a dot", prefix)
+	if token, ok := strings.CutSuffix(prefix, "."); prefix != "" && (!ok || !validKey.MatchString(token)) {
+		return nil, fmt.Errorf("list keys: prefix %.80q: want tokens of letters, digits and -/_=, each with a dot behind it", prefix)
 	}
 	s.s.mu.Lock()
 	defer s.s.mu.Unlock()
