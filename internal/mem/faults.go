@@ -53,6 +53,9 @@ type Delivery struct {
 	Late time.Duration
 	// Lost counts as a delivery, and nobody hears it: it comes again after the ack wait.
 	Lost bool
+	// Again is how soon it comes again although somebody handles it, in place of the ack wait, unless there is a sign of
+	// life before: a new leader of the consumer does not know since when it is out.
+	Again time.Duration
 }
 
 // Faults decides what goes wrong. A nil func means that nothing does. The functions are called one at a time, with n
@@ -70,6 +73,8 @@ type Faults struct {
 	// Fire says when a timer that is set now fires, from the time it is due: before, after, or more than once. Nil or
 	// empty is once and in time.
 	Fire func(n uint64, run, name string) []time.Duration
+	// Expire says how long after its term a lease ends that is renewed now: a server drops what is too old in steps.
+	Expire func(n uint64, instance string) time.Duration
 	// Put says what goes wrong with one write into a store beside the log. LowConflict is like Busy there.
 	Put func(n uint64, in Store, key string) Fault
 	// Get says how many of the newest values of a key this read does not see, or fails it. Leases and objects have one
@@ -78,7 +83,7 @@ type Faults struct {
 }
 
 // asked counts the calls of the functions of Faults.
-type asked struct{ appends, reads, lasts, deliveries, acks, timers, puts, gets uint64 }
+type asked struct{ appends, reads, lasts, deliveries, acks, timers, renewals, puts, gets uint64 }
 
 // SetFaults replaces the faults and begins to count from 1 again. The zero Faults end all trouble.
 func (s *Station) SetFaults(f Faults) {

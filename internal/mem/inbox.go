@@ -59,13 +59,15 @@ type message struct {
 	// Guarded by Station.mu. deliveries is the number of the current delivery.
 	deliveries uint64
 	where      place
-	// stop ends the ack wait or the delay; nil where there is none.
-	stop func()
+	// stop ends the ack wait or the delay; nil where there is none. again replaces the next ack wait unless it is 0.
+	stop  func()
+	again time.Duration
 }
 
 // push makes a message ready to be delivered, unless a fault has it otherwise. Called with mu held.
 func (m *message) push() {
 	t := m.s.trouble(m.q.hears.Role, m.subject)
+	m.again = t.Again
 	switch {
 	case t.Lost:
 		m.deliveries++
@@ -262,7 +264,11 @@ func (s *Station) take(ctx context.Context, q *queue) (d delivery, ok bool) {
 func (q *queue) next() delivery {
 	m := q.ready[0]
 	m.deliveries++
-	m.after(out, m.s.cfg.AckWait, m.push)
+	wait := m.s.cfg.AckWait
+	if m.again > 0 {
+		wait = m.again
+	}
+	m.after(out, wait, m.push)
 	return delivery{m: m, n: m.deliveries}
 }
 

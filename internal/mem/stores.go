@@ -222,7 +222,12 @@ func (l leases) Renew(ctx context.Context, instance string) error {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
 	return l.s.put(LeaseStore, instance, func() error {
-		l.s.leases[instance] = l.s.cfg.Clock.Now().Add(l.s.cfg.LeaseTerm)
+		term := l.s.cfg.LeaseTerm
+		l.s.asked.renewals++
+		if l.s.faults.Expire != nil {
+			term += max(0, l.s.faults.Expire(l.s.asked.renewals, instance))
+		}
+		l.s.leases[instance] = l.s.cfg.Clock.Now().Add(term)
 		return nil
 	})
 }

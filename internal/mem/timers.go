@@ -40,7 +40,7 @@ func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 	})
 }
 
-// schedule replaces the timer of a name. Called with mu held.
+// schedule replaces the timer of a name; one that is due fires before it returns. Called with mu held.
 func (s *Station) schedule(q *queue, run, name string, at time.Time) {
 	key := run + "." + name
 	if old := s.timers[key]; old != nil {
@@ -58,17 +58,25 @@ func (s *Station) schedule(q *queue, run, name string, at time.Time) {
 	}
 	set := &timer{left: len(offsets)}
 	s.timers[key] = set
+	due := func() { // called with mu held
+		if s.timers[key] != set {
+			return // replaced while it was about to fire
+		}
+		if set.left--; set.left == 0 {
+			delete(s.timers, key)
+		}
+		s.fire(q, events.DueSubject(s.name, run, name))
+	}
 	for _, offset := range offsets {
-		set.stops = append(set.stops, s.cfg.Clock.AfterFunc(at.Add(offset).Sub(s.cfg.Clock.Now()), func() {
+		wait := at.Add(offset).Sub(s.cfg.Clock.Now())
+		if wait <= 0 {
+			due()
+			continue
+		}
+		set.stops = append(set.stops, s.cfg.Clock.AfterFunc(wait, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.timers[key] != set {
-				return // replaced while it was about to fire
-			}
-			if set.left--; set.left == 0 {
-				delete(s.timers, key)
-			}
-			s.fire(q, events.DueSubject(s.name, run, name))
+			due()
 		}))
 	}
 }

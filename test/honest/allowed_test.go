@@ -17,7 +17,6 @@ const (
 	unheard      = "delivery nobody heard"
 	heardAgain   = "heard again after its ack"
 	earlyAgain   = "heard again before the ack wait"
-	lateAgain    = "heard again during the work"
 	timerEarly   = "timer early"
 	timerLate    = "timer late"
 	timerTwice   = "timer twice"
@@ -50,10 +49,9 @@ var allowed = []struct {
 	{storeFailed, replicas, "there was no leader: Faults.Put"},
 	{unheard, anywhere, "it waited too long for a free worker and was handed back, or its connection was lost: Faults.Deliver, Lost"},
 	{heardAgain, anywhere, "the ack came after the ack wait or was lost: Faults.Ack"},
-	{earlyAgain, replicas, "a new leader of the consumer does not know since when a message is out: Faults.Deliver"},
-	{lateAgain, anywhere, "a sign of life came after the ack wait: the machine was busy for longer; the model on the same machine does it too"},
+	{earlyAgain, replicas, "a new leader of the consumer does not know since when a message is out: Faults.Deliver, Again"},
 	{timerEarly, anywhere, "the server compares in steps: Faults.Fire"},
 	{timerLate, anywhere, "the server looks at its schedules in steps, and the machine may be busy: Faults.Fire"},
 	{timerTwice, replicas, "a new leader fires again what the old one had fired: Faults.Fire"},
-	{leaseOutlive, anywhere, "the server drops what is too old in steps, and a new leader waits for its own clock: a late look"},
+	{leaseOutlive, anywhere, "the server drops what is too old in steps, and a new leader waits for its own clock: Faults.Expire"},
 }

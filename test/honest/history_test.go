@@ -132,8 +132,9 @@ type fact struct {
 	bytes []byte
 }
 
-// write has writers operate side by side for n operations each, while trouble goes on, and returns the history.
-func write(t *testing.T, s *side, dice *rand.Rand, writers, n int, trouble func(ctx context.Context)) *history {
+// write has writers operate side by side for n operations each, while trouble goes on, and returns the history. made counts
+// the operations that have ended.
+func write(t *testing.T, s *side, dice *rand.Rand, writers, n int, trouble func(ctx context.Context, made func() int)) *history {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
@@ -141,7 +142,7 @@ func write(t *testing.T, s *side, dice *rand.Rand, writers, n int, trouble func(
 	all := make([]*writer, writers)
 	var busy, troubled sync.WaitGroup
 	if trouble != nil {
-		troubled.Go(func() { trouble(ctx) })
+		troubled.Go(func() { trouble(ctx, func() int { return int(tick.Load() / 2) }) })
 	}
 	for i := range all {
 		all[i] = &writer{Rand: rand.New(rand.NewPCG(dice.Uint64(), 7)), name: fmt.Sprintf("writer %d", i), s: s, tick: tick,

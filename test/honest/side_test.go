@@ -32,7 +32,7 @@ const patience = 60 * time.Second
 type terms struct{ ackWait, lease time.Duration }
 
 // short terms keep the tests short. A loaded machine may miss them, which is a reason of the table and no fault.
-var short = terms{ackWait: 700 * time.Millisecond, lease: 1500 * time.Millisecond}
+var short = terms{ackWait: 700 * time.Millisecond, lease: 800 * time.Millisecond}
 
 // side is one station of the comparison.
 type side struct {
