@@ -1,5 +1,11 @@
 package honest
 
+import (
+	"sort"
+	"strings"
+	"testing"
+)
+
 // Reasons why a server may differ from the model without faults. Each of them is something the model does when a fault
 // tells it to.
 const (
@@ -54,4 +60,22 @@ var allowed = []struct {
 	{timerLate, anywhere, "the server looks at its schedules in steps, and the machine may be busy: Faults.Fire"},
 	{timerTwice, replicas, "a new leader fires again what the old one had fired: Faults.Fire"},
 	{leaseOutlive, anywhere, "the server drops what is too old in steps, and a new leader waits for its own clock: Faults.Expire"},
+}
+
+// TestTable keeps the table in order: no reason twice, none without the fault of the model.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	var reasons []string
+	for _, a := range allowed {
+		reasons = append(reasons, a.reason)
+		if !strings.Contains(a.why, "mem.") && !strings.Contains(a.why, "Faults.") {
+			t.Errorf("%s: the table does not say which fault of the model does it: %q", a.reason, a.why)
+		}
+	}
+	sort.Strings(reasons)
+	for i := 1; i < len(reasons); i++ {
+		if reasons[i] == reasons[i-1] {
+			t.Errorf("%s is in the table twice", reasons[i])
+		}
+	}
 }

@@ -61,7 +61,7 @@ func script(d *rand.Rand) []reaction {
 }
 
 // mail makes up messages of all sorts, the same for each side.
-func mail(d *rand.Rand, n int) []*sent {
+func mail(station string, d *rand.Rand, n int) []*sent {
 	var all []*sent
 	for i := range n {
 		id := fmt.Sprintf("m%d", i)
@@ -295,7 +295,7 @@ func TestDeliveries(t *testing.T) {
 		for _, s := range both(t) {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
-				deliver(t, s, mail(rand.New(rand.NewPCG(seed, 8)), 64), nil).judge(c)
+				deliver(t, s, mail(s.station, rand.New(rand.NewPCG(seed, 8)), 64), nil).judge(c)
 			})
 		}
 		t.Cleanup(func() { c.tell(t) })

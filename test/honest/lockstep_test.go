@@ -29,6 +29,7 @@ var runNames = []string{"a", "b", "c"}
 type dealer struct {
 	*rand.Rand
 	n      int
+	of     string // the station
 	heads  map[string][]uint64
 	blobs  []events.Ref
 	agreed func(op, outcome string)
@@ -276,7 +277,7 @@ func (d *dealer) refused() step {
 	cancel()
 	switch d.IntN(4) {
 	case 0:
-		subject := []string{"station.s1.run.r.evt.run.created.x", "station.other.task", "station.s1.task.a.b", "task", "station.s1.task.", "station.s1.gate"}[d.IntN(6)]
+		subject := []string{d.of + ".run.r.evt.run.created.x", "station.none.task", d.of + ".task.a.b", "task", d.of + ".task.", d.of + ".gate"}[d.IntN(6)]
 		return step{what: fmt.Sprintf("publish on %q", subject), do: func(ctx context.Context, s *side) string { return sayErr(s.publish(ctx, subject, []byte("x"), nil)) }}
 	case 1:
 		name := []string{"", "run", "run.", ".x", "run.a.b", "nobody.x", "*.x", "run.*", "run.a b"}[d.IntN(9)]
@@ -300,7 +301,7 @@ func (d *dealer) refused() step {
 		_, err4 := s.shelf.Get(ended, "x")
 		_, err5 := s.leases.Alive(ended, "i")
 		return fmt.Sprint(ack.Outcome, sayErr(err), sayErr(err2), sayErr(err3), sayErr(err4), sayErr(s.shelf.Put(ended, "x", data)), sayErr(err5),
-			sayErr(s.leases.Renew(ended, "i")), sayErr(s.publish(ended, "station.s1.task", data, nil)), sayErr(s.timers.Set(ended, "r", "run.x", time.Now())))
+			sayErr(s.leases.Renew(ended, "i")), sayErr(s.publish(ended, events.TaskSubject(s.station), data, nil)), sayErr(s.timers.Set(ended, "r", "run.x", time.Now())))
 	}}
 }
 
@@ -308,7 +309,7 @@ func (d *dealer) refused() step {
 func lockstep(t *testing.T, model, real *side, dice *rand.Rand, n int, c *tally) {
 	t.Helper()
 	ctx := within(t)
-	d := &dealer{Rand: dice, heads: map[string][]uint64{}}
+	d := &dealer{Rand: dice, of: "station." + real.station, heads: map[string][]uint64{}}
 	for range n {
 		d.agreed = nil
 		op := d.next()
@@ -358,7 +359,7 @@ func TestLockstep(t *testing.T) {
 		model, _ := onModel(t, terms{ackWait: time.Minute, lease: time.Minute})
 		real := onServer(t, model.terms)
 		c := newTally()
-		lockstep(t, model, real, chance(t, 1), 600, c)
+		lockstep(t, model, real, chance(t, 1), 400, c)
 		c.tell(t)
 	})
 }

@@ -45,7 +45,6 @@ type side struct {
 	shelf    reactor.Shelf
 	leases   reactor.Leases
 	publish  func(ctx context.Context, subject string, data []byte, header map[string]string) error
-	group    *jettest.Group // of a cluster
 	terms    terms
 	n        atomic.Uint64
 }
@@ -56,9 +55,12 @@ func (s *side) journal() reactor.Journal { return s.journals[s.n.Add(1)%uint64(l
 // replicated says that reads may come from a replica that is behind.
 func (s *side) replicated() bool { return len(s.journals) > 1 }
 
-const station = "s1"
-
 func onModel(t *testing.T, w terms) (*side, *mem.Station) {
+	t.Helper()
+	return modelOf(t, "s1", w)
+}
+
+func modelOf(t *testing.T, station string, w terms) (*side, *mem.Station) {
 	t.Helper()
 	m, err := mem.New(station, mem.Config{AckWait: w.ackWait, LeaseTerm: w.lease, DrainGrace: time.Minute})
 	if err != nil {
@@ -71,25 +73,11 @@ func onModel(t *testing.T, w terms) (*side, *mem.Station) {
 func onServer(t *testing.T, w terms) *side {
 	t.Helper()
 	c := jettest.Connect(t, jettest.Server(t), jet.Config{Name: t.Name()})
-	return sideOf("one server", w, jettest.Station(t, c, station, jet.ApplyOptions{AckWait: w.ackWait, LeaseTerm: w.lease}))
-}
-
-// onCluster speaks to the first two of three servers, so that the third may be stopped.
-func onCluster(t *testing.T, w terms) *side {
-	t.Helper()
-	g := jettest.Cluster(t, 3)
-	var seen []*jet.Station
-	for i := range 2 {
-		c := jettest.Connect(t, g.Server(i), jet.Config{Name: t.Name()})
-		seen = append(seen, jettest.Station(t, c, station, jet.ApplyOptions{Replicas: 3, AckWait: w.ackWait, LeaseTerm: w.lease}))
-	}
-	s := sideOf("three servers", w, seen...)
-	s.group = g
-	return s
+	return sideOf("one server", w, jettest.Station(t, c, "s1", jet.ApplyOptions{AckWait: w.ackWait, LeaseTerm: w.lease}))
 }
 
 func sideOf(name string, w terms, seen ...*jet.Station) *side {
-	s := &side{name: name, station: station, inbox: seen[0].Inbox(), timers: seen[0].Timers(), blobs: seen[0].Blobs(),
+	s := &side{name: name, station: seen[0].Name(), inbox: seen[0].Inbox(), timers: seen[0].Timers(), blobs: seen[0].Blobs(),
 		shelf: seen[0].Shelf(topology.StateBucket), leases: seen[0].Leases(), publish: seen[0].Publish, terms: w}
 	for _, st := range seen {
 		s.journals = append(s.journals, st.Journal())
