@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -127,9 +128,9 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 	sub, ok := events.ParseRunSubject(m.Subject())
 	if !ok || sub.Rest[0] != "evt" {
 		if ok {
-			return sub.Rest[0], l.role.Input(ctx, m)
+			return sub.Rest[0], sized(l.role.Input(ctx, m))
 		}
-		return "task", l.role.Input(ctx, m)
+		return "task", sized(l.role.Input(ctx, m))
 	}
 	kind = strings.Join(sub.Rest[1:], ".")
 	state, err := l.cfg.Ledger.Hear(ctx, sub.Run, Record{Seq: m.Seq(), Bytes: m.Data()})
@@ -142,6 +143,14 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 	}
 	return kind, l.role.Fact(ctx, Heard{Run: sub.Run, Kind: events.Kind(kind), Sequence: about.Sequence, Seq: m.Seq(),
 		Step: about.Step, Call: about.Call, State: state, Deliveries: m.Deliveries()})
+}
+
+// sized refuses an input that no fact has room for: it would be too large the next time too.
+func sized(err error) error {
+	if !errors.Is(err, ErrTooLarge) {
+		return err
+	}
+	return Refuse("too_large", "put what is long into a file of the workspace and name the file", "%v", err)
 }
 
 // conclude acknowledges, refuses or asks again, and says which.
@@ -171,8 +180,8 @@ func (l *Loop) conclude(ctx context.Context, m Message, kind string, err error) 
 
 func (l *Loop) refuse(ctx context.Context, m Message, r *Refusal) string {
 	data := m.Data()
-	d := DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: r.Run, Code: r.Code, Reason: r.Reason,
-		Hint: r.Hint, Data: strings.ToValidUTF8(string(data[:min(len(data), maxDeadData)]), "\uFFFD"), DataBytes: len(data), Token: m.Header("Inspan-Token")}
+	d := fitted(DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: r.Run, Code: r.Code, Reason: r.Reason,
+		Hint: r.Hint, Data: clip(string(data), maxDeadData), DataBytes: len(data), Token: m.Header("Inspan-Token")})
 	if err := l.cfg.Refusals.Refuse(ctx, l.role.Service(), d); err != nil {
 		l.cfg.Log.Warn().Err(err).Str("subject", m.Subject()).Msg("dead letter not stored, will try again")
 		_ = m.Nak(backoff(m.Deliveries()))
@@ -182,8 +191,33 @@ func (l *Loop) refuse(ctx context.Context, m Message, r *Refusal) string {
 	return l.ack(ctx, m, "refused")
 }
 
-// maxDeadData is how much of a refused message is kept, in bytes.
-const maxDeadData = 8 << 10
+// Limits of a dead letter, in bytes: how much of a refused message is kept, of the reason and the hint, which quote it,
+// and of the sender's token.
+const (
+	maxDeadData  = 8 << 10
+	maxDeadWords = 2 << 10
+	maxDeadToken = 256
+)
+
+// fitted cuts a dead letter to what the list takes. Characters that JSON writes as six make it longer than it looks.
+func fitted(d DeadLetter) DeadLetter {
+	d.Reason, d.Hint, d.Token = clip(d.Reason, maxDeadWords), clip(d.Hint, maxDeadWords), clip(d.Token, maxDeadToken)
+	for d.Data != "" {
+		if b, err := json.Marshal(d); err == nil && len(b) <= events.MaxDeadLetter {
+			break
+		}
+		d.Data = clip(d.Data, len(d.Data)/2)
+	}
+	return d
+}
+
+// clip cuts a text to at most limit bytes of UTF-8.
+func clip(s string, limit int) string {
+	if s = strings.ToValidUTF8(s[:min(len(s), limit)], "\uFFFD"); len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "")
+	}
+	return s
+}
 
 func (l *Loop) ack(ctx context.Context, m Message, result string) string {
 	if err := m.Ack(ctx); err != nil {
