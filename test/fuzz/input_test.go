@@ -204,13 +204,96 @@ func (d *door) checkLetter(l reactor.DeadLetter) {
 // hostile are texts that stand where a name or a reason should.
 var hostile = []string{"", "x", "\x00", "\u202egnp.exe", "\u2066\u2069", "a\r\nb", "\xff\xfe", "../..", "{{x}}", "\\ud800", "é", strings.Repeat("<", 3000), "*", ">"}
 
-// large returns documents that get larger on the way, or are deep.
-func large(field string) [][]byte {
-	text := func(unit string, n int) []byte {
-		return []byte(`{"` + field + `":"` + strings.Repeat(unit, n/len(unit)) + `"}`)
+// large returns documents of about size bytes that get larger on the way, or are deep.
+func large(field string, size int) [][]byte {
+	text := func(unit string) []byte {
+		return []byte(`{"` + field + `":"` + strings.Repeat(unit, size/len(unit)) + `"}`)
 	}
-	return [][]byte{text("<", 200<<10), text("\\u0001", 200<<10), text("é", 200<<10), text("\\ud83d\\ude00", 200<<10), text("x", topology.MaxInput-1<<10),
-		[]byte(strings.Repeat("[", 200<<10)), []byte(strings.Repeat(`{"a":`, 40<<10)), []byte(`{"specversion":"1.0","data":` + strings.Repeat("[", 100<<10))}
+	return [][]byte{text("<"), text("\\u0001"), text("é"), text("\\ud83d\\ude00"), text("x"),
+		[]byte(strings.Repeat("[", size)), []byte(strings.Repeat(`{"a":`, size/5)), []byte(`{"specversion":"1.0","data":` + strings.Repeat("[", size))}
+}
+
+// Sizes of large documents: small ones for the fuzzer, which has to be quick, and the largest that a stream takes.
+const (
+	seedSize = 2 << 10
+	fullSize = topology.MaxInput - 4<<10
+)
+
+// judgeTask, judgeControl and judgeAnswer are what the fuzz tests of this file hold an input against.
+func judgeTask(t *testing.T, data []byte, id, source, token string) {
+	l := &letter{subject: events.TaskSubject(station), data: data, deliveries: 1, header: map[string]string{"Inspan-Token": token}}
+	if id != "" || source != "" {
+		l.header["ce-id"], l.header["ce-source"], l.header["ce-specversion"], l.header["ce-type"] = id, source, "1.0", "t"
+	}
+	d := open(t, events.Planner)
+	d.judge(l)
+	if len(d.s.Runs()) > 1 || len(d.s.Runs()) == 1 == (len(d.s.Dead()) > 0) {
+		t.Fatalf("%d runs and %d dead letters", len(d.s.Runs()), len(d.s.Dead()))
+	}
+}
+
+func judgeControl(t *testing.T, facts [][]byte, data []byte, runID, token string) {
+	l := &letter{subject: events.ControlSubject(station, runID), data: data, deliveries: 1, header: map[string]string{"Inspan-Token": token}}
+	open(t, events.Planner, facts...).judge(l)
+}
+
+func judgeAnswer(t *testing.T, facts [][]byte, data []byte, rest, token string) {
+	l := &letter{subject: "station." + station + ".run." + rest, data: data, deliveries: 1, header: map[string]string{"Inspan-Token": token}}
+	open(t, events.Gatekeeper, facts...).judge(l)
+}
+
+// with puts a field in front of a document, so that the rest of it is in order.
+func with(front string, b []byte) []byte {
+	return []byte(strings.Replace(string(b), "{", "{"+front+",", 1))
+}
+
+var (
+	taskFields    = []string{"task", "id", "model", "timeout", "nosuch"}
+	controlFields = []string{"action", "by", "reason", "nosuch"}
+	answerFields  = []string{"decision", "by", "reason", "proposal_hash", "nosuch"}
+)
+
+const soundTask = `"agent":"demo","task":"x"`
+
+// TestLarge gives each door the largest documents that its stream takes.
+func TestLarge(t *testing.T) {
+	t.Parallel()
+	facts := running().Facts()
+	each := func(name string, fields []string, judge func(t *testing.T, b []byte)) {
+		t.Run("SAFE-12 SAFE-15 "+name+" of any size and depth are judged once", func(t *testing.T) {
+			t.Parallel()
+			for _, field := range fields {
+				for _, b := range large(field, fullSize) {
+					judge(t, b)
+				}
+			}
+		})
+	}
+	each("tasks", taskFields, func(t *testing.T, b []byte) {
+		judgeTask(t, b, "1", "/me", "tok")
+		judgeTask(t, with(soundTask, b), "", "", "")
+	})
+	each("controls", controlFields, func(t *testing.T, b []byte) {
+		judgeControl(t, facts, b, "r", "")
+		judgeControl(t, facts, with(`"action":"stop"`, b), "r", strings.Repeat("\x01", 4<<10))
+	})
+	each("answers", answerFields, func(t *testing.T, b []byte) {
+		judgeAnswer(t, facts, b, "r.gate.g-1", "")
+		judgeAnswer(t, facts, with(`"decision":"reject"`, b), "r.gate.g-1", "")
+	})
+	t.Run("SAFE-15 PLAN-1 a plan that no fact has room for is refused before its run begins", func(t *testing.T) {
+		t.Parallel()
+		judgeTask(t, largePlan(), "", "", "")
+	})
+}
+
+// largePlan has steps of the size allowed, which together are larger than a fact once they are written as JSON.
+func largePlan() []byte {
+	var steps []string
+	for n := range 20 {
+		steps = append(steps, fmt.Sprintf(`{"id":"s%d","description":"%s"}`, n, strings.Repeat("<", 3000)))
+	}
+	return []byte(`{` + soundTask + `,"plan":{"steps":[` + strings.Join(steps, ",") + `]}}`)
 }
 
 // FuzzTask proves SAFE-12 and LIFE-9 for what is published on the task subject.
@@ -227,28 +310,13 @@ func FuzzTask(f *testing.F) {
 		b, _ := json.Marshal(map[string]any{"agent": "demo", "task": h, "id": h, "session_id": h, "timeout": h, "model": h, "variables": map[string]string{h: h}})
 		f.Add(b, h, h, h)
 	}
-	steps := strings.Repeat(`{"id":"N","description":"`+strings.Repeat("<", 3000)+`"},`, 20)
-	for n := range 20 {
-		steps = strings.Replace(steps, `"N"`, fmt.Sprintf(`"s%d"`, n), 1)
-	}
-	add(`{"agent":"demo","task":"x","plan":{"steps":[` + strings.TrimSuffix(steps, ",") + `]}}`)
-	for _, field := range []string{"task", "id", "agent", "model", "timeout", "work_id", "nosuch"} {
-		for _, b := range large(field) {
-			f.Add([]byte(strings.Replace(string(b), "{", `{"agent":"demo","task":"x",`, 1)), "", "", "")
+	for _, field := range taskFields {
+		for _, b := range large(field, seedSize) {
+			f.Add(with(soundTask, b), "", "", "")
 			f.Add(b, "1", "/me", "tok")
 		}
 	}
-	f.Fuzz(func(t *testing.T, data []byte, id, source, token string) {
-		l := &letter{subject: events.TaskSubject(station), data: data, deliveries: 1, header: map[string]string{"Inspan-Token": token}}
-		if id != "" || source != "" {
-			l.header["ce-id"], l.header["ce-source"], l.header["ce-specversion"], l.header["ce-type"] = id, source, "1.0", "t"
-		}
-		d := open(t, events.Planner)
-		d.judge(l)
-		if len(d.s.Runs()) > 1 || len(d.s.Runs()) == 1 == (len(d.s.Dead()) > 0) {
-			t.Fatalf("%d runs and %d dead letters", len(d.s.Runs()), len(d.s.Dead()))
-		}
-	})
+	f.Fuzz(judgeTask)
 }
 
 // running is a run in the middle, with a gate before its call.
@@ -271,17 +339,14 @@ func FuzzControl(f *testing.F) {
 		c, _ := json.Marshal(map[string]string{"action": h})
 		f.Add(c, "nosuch", h)
 	}
-	for _, field := range []string{"action", "by", "reason", "nosuch"} {
-		for _, b := range large(field) {
+	for _, field := range controlFields {
+		for _, b := range large(field, seedSize) {
 			f.Add(b, "r", "")
-			f.Add([]byte(strings.Replace(string(b), "{", `{"action":"stop",`, 1)), "r", "")
+			f.Add(with(`"action":"stop"`, b), "r", "")
 		}
 	}
 	facts := running().Facts()
-	f.Fuzz(func(t *testing.T, data []byte, runID, token string) {
-		l := &letter{subject: events.ControlSubject(station, runID), data: data, deliveries: 1, header: map[string]string{"Inspan-Token": token}}
-		open(t, events.Planner, facts...).judge(l)
-	})
+	f.Fuzz(func(t *testing.T, data []byte, runID, token string) { judgeControl(t, facts, data, runID, token) })
 }
 
 // FuzzAnswer proves SAFE-12 and GATE-5 for what is published as the answer to a gate.
@@ -297,15 +362,12 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(b, "r.gate.g-1", h)
 		f.Add([]byte(`{"decision":"approve"}`), "r.gate.g-1."+h, h)
 	}
-	for _, field := range []string{"decision", "by", "reason", "proposal_hash"} {
-		for _, b := range large(field) {
+	for _, field := range answerFields {
+		for _, b := range large(field, seedSize) {
 			f.Add(b, "r.gate.g-1", "")
-			f.Add([]byte(strings.Replace(string(b), "{", `{"decision":"reject",`, 1)), "r.gate.g-1", "")
+			f.Add(with(`"decision":"reject"`, b), "r.gate.g-1", "")
 		}
 	}
 	facts := running().Facts()
-	f.Fuzz(func(t *testing.T, data []byte, rest, token string) {
-		l := &letter{subject: "station." + station + ".run." + rest, data: data, deliveries: 1, header: map[string]string{"Inspan-Token": token}}
-		open(t, events.Gatekeeper, facts...).judge(l)
-	})
+	f.Fuzz(func(t *testing.T, data []byte, rest, token string) { judgeAnswer(t, facts, data, rest, token) })
 }

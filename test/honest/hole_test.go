@@ -2,8 +2,10 @@ package honest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -106,6 +108,16 @@ func TestLimits(t *testing.T) {
 			got, want := sayErr(real.shelf.Put(ctx, "x", value)), sayErr(model.shelf.Put(ctx, "x", value))
 			if got != want {
 				t.Errorf("a value of %d bytes: got %s, the model has %s", size, got, want)
+			}
+		}
+		for over, want := range map[int]string{0: "ok", 2 << 10: "ok", 2<<10 + 1: "error"} {
+			letter := reactor.DeadLetter{Code: "bad_input", Reason: "r", Hint: "h"}
+			b, _ := json.Marshal(letter)
+			letter.Data = strings.Repeat("x", events.MaxDeadLetter+over-len(b))
+			for _, s := range []*side{real, model} {
+				if got := sayErr(s.refusals.Refuse(ctx, events.Planner, letter)); got != want {
+					t.Errorf("%s: a dead letter %d bytes above the limit: got %s, want %s", s.name, over, got, want)
+				}
 			}
 		}
 		huge := make([]byte, topology.MaxObject+1)

@@ -44,6 +44,7 @@ type side struct {
 	blobs    reactor.Blobs
 	shelf    reactor.Shelf
 	leases   reactor.Leases
+	refusals reactor.Refusals
 	publish  func(ctx context.Context, subject string, data []byte, header map[string]string) error
 	terms    terms
 	n        atomic.Uint64
@@ -67,7 +68,7 @@ func modelOf(t *testing.T, station string, w terms) (*side, *mem.Station) {
 		t.Fatal(err)
 	}
 	return &side{name: "model", station: station, journals: []reactor.Journal{m.Journal()}, inbox: m.Inbox(), timers: m.Timers(), blobs: m.Blobs(),
-		shelf: m.Shelf(topology.StateBucket), leases: m.Leases(), publish: m.Publish, terms: w}, m
+		shelf: m.Shelf(topology.StateBucket), leases: m.Leases(), refusals: m.Refusals(), publish: m.Publish, terms: w}, m
 }
 
 func onServer(t *testing.T, w terms) *side {
@@ -78,7 +79,7 @@ func onServer(t *testing.T, w terms) *side {
 
 func sideOf(name string, w terms, seen ...*jet.Station) *side {
 	s := &side{name: name, station: seen[0].Name(), inbox: seen[0].Inbox(), timers: seen[0].Timers(), blobs: seen[0].Blobs(),
-		shelf: seen[0].Shelf(topology.StateBucket), leases: seen[0].Leases(), publish: seen[0].Publish, terms: w}
+		shelf: seen[0].Shelf(topology.StateBucket), leases: seen[0].Leases(), refusals: seen[0].Refusals(), publish: seen[0].Publish, terms: w}
 	for _, st := range seen {
 		s.journals = append(s.journals, st.Journal())
 	}

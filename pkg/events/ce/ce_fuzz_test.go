@@ -21,42 +21,48 @@ func FuzzOpen(f *testing.F) {
 	for _, data := range []string{`{"agent":"a","task":"b"}`, `{"specversion":"1.0","id":"1","source":"/s","type":"t","data":{"agent":"a","task":"b"}}`,
 		`{"specversion":"0.3","id":"1","source":"/s","type":"t"}`, `{"specversion":"1.0","id":"1","source":"/s","type":"t","data_base64":"eyJhZ2VudCI6ImEifQ=="}`,
 		`{"specversion":"1.0","id":"\u202e","source":"\u0000","type":"t","traceparent":"x","data":"text"}`, `{"specversion":1}`, `{"agent":"a"}{}`, "", "null", "\xff",
-		strings.Repeat("[", 100<<10), strings.Repeat(`{"a":`, 20<<10), `{"specversion":"1.0","id":"1","source":"/s","type":"t","data":` + strings.Repeat("[", 9990) + strings.Repeat("]", 9990) + `}`,
-		`{"specversion":"1.0","id":"1","source":"/s","type":"t","x":` + strings.Repeat(`{"a":`, 40<<10)} {
+		strings.Repeat("[", 100), strings.Repeat(`{"a":`, 100), deep("data", "[", "]", 100), deep("x", `{"a":`, "}", 100)} {
 		f.Add([]byte(data), "", "", "", "", "", "")
 		f.Add([]byte(data), "application/cloudevents+json; charset=utf-8", "", "", "", "", "")
 		f.Add([]byte(data), "", "1.0", "id", "/source", "type", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 		f.Add([]byte(data), "", "9.9", "\x00", "%zz", "\u202e", "\r\n")
 	}
-	f.Fuzz(func(t *testing.T, data []byte, contentType, version, id, source, kind, trace string) {
-		headers := map[string]string{"Content-Type": contentType, "ce-specversion": version, "ce-id": id, "ce-source": source, "Ce-Type": kind, "ce-traceparent": trace}
-		begin := time.Now()
-		env, body, err := ce.Open(data, func(name string) string { return headers[name] })
-		var task events.Task
-		strict := ce.Strict(body, &task)
-		if took := time.Since(begin); took > slow {
-			t.Fatalf("took %s for %d bytes", took, len(data))
+	f.Fuzz(takeApart)
+}
+
+// deep is a CloudEvent with an attribute nested n deep.
+func deep(attribute, open, end string, n int) string {
+	return `{"specversion":"1.0","id":"1","source":"/s","type":"t","` + attribute + `":` + strings.Repeat(open, n) + "1" + strings.Repeat(end, n) + `}`
+}
+
+func takeApart(t *testing.T, data []byte, contentType, version, id, source, kind, trace string) {
+	headers := map[string]string{"Content-Type": contentType, "ce-specversion": version, "ce-id": id, "ce-source": source, "Ce-Type": kind, "ce-traceparent": trace}
+	begin := time.Now()
+	env, body, err := ce.Open(data, func(name string) string { return headers[name] })
+	var task events.Task
+	strict := ce.Strict(body, &task)
+	if took := time.Since(begin); took > slow {
+		t.Fatalf("took %s for %d bytes", took, len(data))
+	}
+	if err != nil {
+		if env != (ce.Envelope{}) || body != nil {
+			t.Fatalf("an error and a message: %+v, %d bytes", env, len(body))
 		}
-		if err != nil {
-			if env != (ce.Envelope{}) || body != nil {
-				t.Fatalf("an error and a message: %+v, %d bytes", env, len(body))
-			}
-			return
-		}
-		if version == "" && id == "" && env == (ce.Envelope{}) && !bytes.Equal(body, data) {
-			t.Fatalf("a bare document came out as other bytes: %q", body)
-		}
-		if env != (ce.Envelope{}) && (env.ID == "" || env.Source == "" || env.Type == "") {
-			t.Fatalf("an envelope with blanks: %+v", env)
-		}
-		if strict != nil {
-			return
-		}
-		if !json.Valid(body) {
-			t.Fatalf("a task was read from what is no JSON: %q", body)
-		}
-		roundTrip(t, task)
-	})
+		return
+	}
+	if version == "" && id == "" && env == (ce.Envelope{}) && !bytes.Equal(body, data) {
+		t.Fatalf("a bare document came out as other bytes: %q", body)
+	}
+	if env != (ce.Envelope{}) && (env.ID == "" || env.Source == "" || env.Type == "") {
+		t.Fatalf("an envelope with blanks: %+v", env)
+	}
+	if strict != nil {
+		return
+	}
+	if !json.Valid(body) {
+		t.Fatalf("a task was read from what is no JSON: %q", body)
+	}
+	roundTrip(t, task)
 }
 
 // roundTrip sends a task in each form.
@@ -91,6 +97,15 @@ func roundTrip(t *testing.T, task events.Task) {
 
 func TestOpen(t *testing.T) {
 	t.Parallel()
+	t.Run("SAFE-12 large and deep documents are taken apart or refused in bounded time", func(t *testing.T) {
+		t.Parallel()
+		const size = 250 << 10
+		for _, data := range []string{strings.Repeat("[", size), strings.Repeat(`{"a":`, size/5), deep("data", "[", "]", 9_990), deep("data", "[", "]", size/2),
+			deep("x", `{"a":`, "}", 9_990), deep("x", `{"a":`, "}", size/6), deep("x", "", "", 0)[:50] + strings.Repeat(`,"a":1`, size/6), `{"specversion":"1.0","id":"` + strings.Repeat("\\u202e", size/6) + `"}`} {
+			takeApart(t, []byte(data), "", "", "", "", "", "")
+			takeApart(t, []byte(data), "application/cloudevents+json", "1.0", "id", "/source", "type", "")
+		}
+	})
 	t.Run("SAFE-12 a binary CloudEvent of an unknown version is refused", func(t *testing.T) {
 		t.Parallel()
 		for _, version := range []string{"", "1", "9.9", "\x00", "1.0 "} {

@@ -1,0 +1,56 @@
+package fuzz
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// target is a fuzz test that the robust programme runs.
+type target struct{ dir, name, reads string }
+
+// targets are the fuzz tests of what reads strangers' bytes. make fuzz runs all there are, these among them.
+var targets = []target{
+	{"pkg/events/ce", "FuzzOpen", "CloudEvents and bare documents"},
+	{"pkg/events", "FuzzDecode", "stored facts"},
+	{"pkg/events", "FuzzIDs", "ids and subjects"},
+	{"pkg/run", "FuzzFold", "lists of facts"},
+	{"pkg/run", "FuzzChain", "histories that somebody changed"},
+	{"test/fuzz", "FuzzTask", "tasks"},
+	{"test/fuzz", "FuzzControl", "controls of a run"},
+	{"test/fuzz", "FuzzAnswer", "answers to a gate"},
+	{"internal/sandbox/local", "FuzzPaths", "paths of a workspace"},
+	{"internal/agentfile", "FuzzParse", "agent files"},
+	{"internal/agentfile", "FuzzRender", "prompt templates"},
+	{"internal/shell", "FuzzParse", "shell text"},
+}
+
+const root = "../.."
+
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	for _, g := range targets {
+		t.Run("SAFE-12 "+g.dir+" "+g.name+" exists and has a corpus", func(t *testing.T) {
+			t.Parallel()
+			files, err := filepath.Glob(filepath.Join(root, g.dir, "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := false
+			for _, name := range files {
+				b, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found = found || strings.Contains(string(b), "func "+g.name+"(f *testing.F)")
+			}
+			if !found {
+				t.Errorf("no file of %s has it: correct the list of targets", g.dir)
+			}
+			if kept, err := filepath.Glob(filepath.Join(root, g.dir, "testdata", "fuzz", g.name, "*")); err != nil || len(kept) == 0 {
+				t.Errorf("no inputs are kept below %s/testdata/fuzz/%s (%v)", g.dir, g.name, err)
+			}
+		})
+	}
+}
