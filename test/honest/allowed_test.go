@@ -55,7 +55,7 @@ var allowed = []struct {
 	{storeFailed, replicas, "there was no leader: Faults.Put"},
 	{unheard, anywhere, "it waited too long for a free worker and was handed back, or its connection was lost: Faults.Deliver, Lost"},
 	{heardAgain, anywhere, "the ack came after the ack wait or was lost: Faults.Ack"},
-	{earlyAgain, replicas, "a new leader of the consumer does not know since when a message is out: Faults.Deliver, Again"},
+	{earlyAgain, anywhere, "a new leader of the consumer does not know since when a message is out, or it waited on its way to the handler: Faults.Deliver, Again"},
 	{timerEarly, anywhere, "the server compares in steps: Faults.Fire"},
 	{timerLate, anywhere, "the server looks at its schedules in steps, and the machine may be busy: Faults.Fire"},
 	{timerTwice, replicas, "a new leader fires again what the old one had fired: Faults.Fire"},

@@ -242,13 +242,18 @@ func (p *post) judge(c *tally) {
 	for _, subject := range p.stray {
 		c.violate(p.s, "heard %s, which nobody sent", subject)
 	}
+	odd := 0
 	for _, m := range p.mail {
-		p.judgeOne(m, c)
+		odd += p.judgeOne(m, c)
 		c.agreed(len(m.heard))
+	}
+	if !p.s.replicated() && odd > len(p.mail)/4 {
+		c.violate(p.s, "%d deliveries of %d messages are not as their scripts have it: more than a busy machine explains", odd, len(p.mail))
 	}
 }
 
-func (p *post) judgeOne(m *sent, c *tally) {
+// judgeOne returns how many deliveries needed a reason.
+func (p *post) judgeOne(m *sent, c *tally) (odd int) {
 	var before uint64
 	for i, h := range m.heard {
 		c.saw(p.s, "heard")
@@ -259,6 +264,7 @@ func (p *post) judgeOne(m *sent, c *tally) {
 		case h.deliveries <= before:
 			c.violate(p.s, "%s: deliveries do not grow", tell)
 		case h.deliveries > before+1:
+			odd++
 			c.allow(p.s, unheard, "%s", tell)
 		}
 		before = h.deliveries
@@ -268,11 +274,14 @@ func (p *post) judgeOne(m *sent, c *tally) {
 		last := m.heard[i-1]
 		switch {
 		case i >= len(m.script):
+			odd++
 			c.allow(p.s, heardAgain, "%s", tell)
 		case p.wait(last.did) > 0 && h.began.Sub(last.began) < p.wait(last.did)*9/10:
+			odd++
 			c.allow(p.s, earlyAgain, "%s: %s after %q", tell, h.began.Sub(last.began), last.did)
 		}
 	}
+	return odd
 }
 
 // wait is how long a message stays away after a reaction.
