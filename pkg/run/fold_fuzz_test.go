@@ -24,46 +24,87 @@ func FuzzFold(f *testing.F) {
 		f.Add(file, uint8(3))
 		f.Add(file, uint8(200))
 	}
-	f.Fuzz(func(t *testing.T, file []byte, at uint8) {
-		facts := runtest.Split(file)
-		begin := time.Now()
-		whole, err := run.Fold(run.State{}, facts...)
-		if took := time.Since(begin); took > foldSlow {
-			t.Fatalf("took %s for %d bytes", took, len(file))
-		}
-		if err != nil && !reflect.DeepEqual(whole, run.State{}) {
-			t.Fatalf("an error and a state: %v, %+v", err, whole)
-		}
-		cut := min(int(at), len(facts))
-		part, partErr := run.Fold(run.State{}, facts[:cut]...)
-		if partErr != nil {
-			if err == nil {
-				t.Fatalf("the whole folds, its beginning does not: %v", partErr)
+	f.Fuzz(func(t *testing.T, file []byte, at uint8) { judgeFold(t, runtest.Split(file), at) })
+}
+
+// FuzzStory is FuzzFold for facts that are sound but for what they say: each line is a kind and its data, and gets the
+// envelope, the sequence and the hash that it must have.
+func FuzzStory(f *testing.F) {
+	for _, file := range soundHistories(f) {
+		var story []byte
+		for _, b := range runtest.Split(file) {
+			fact, err := events.Decode(b)
+			if err != nil {
+				f.Fatal(err)
 			}
-			return
+			kind, _ := fact.Kind()
+			story = append(append(append(append(story, kind...), ' '), fact.Data...), '\n')
 		}
-		before := encoded(t, part)
-		rest, restErr := run.Fold(part, facts[cut:]...)
-		if (restErr == nil) != (err == nil) || !reflect.DeepEqual(rest, whole) {
-			t.Fatalf("in two parts: %v, in one: %v", restErr, err)
+		f.Add(story, uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, story []byte, at uint8) {
+		var facts [][]byte
+		prev := ""
+		for line := range bytes.Lines(story) {
+			kind, data, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+			word, ok := events.Lookup(events.Kind(kind))
+			if !ok {
+				continue
+			}
+			fact := events.Fact{SpecVersion: "1.0", ID: "id", Source: events.Source("s", word.Author), Type: word.Kind.Type(), Subject: "r",
+				Time: time.Unix(1_800_000_000+int64(len(facts)), 0).UTC(), ContentType: "application/json", Sequence: uint64(len(facts)) + 1, PrevHash: prev,
+				Identity: events.Identity{Station: "s", Run: "r"}, Data: data}
+			b, err := fact.Encode()
+			if err != nil {
+				continue // the data is no JSON
+			}
+			facts, prev = append(facts, b), run.HashOf(b)
 		}
-		if !bytes.Equal(encoded(t, part), before) {
-			t.Fatal("the state before was changed")
-		}
-		if err != nil || len(facts) == 0 {
-			return
-		}
-		if whole.Sequence != uint64(len(facts)) || whole.Hash != run.HashOf(facts[len(facts)-1]) || !events.ValidID(whole.HarnessID) {
-			t.Fatalf("%d facts: sequence %d, hash %s, run %q", len(facts), whole.Sequence, whole.Hash, whole.HarnessID)
-		}
-		again, err := run.Codec{}.Decode(encoded(t, whole))
-		if err != nil {
-			t.Fatalf("a folded state can not be read: %v", err)
-		}
-		if !bytes.Equal(encoded(t, again), encoded(t, whole)) {
-			t.Fatal("a state is another after writing and reading it")
-		}
+		judgeFold(t, facts, at)
 	})
+}
+
+// judgeFold folds facts as a whole and in two parts.
+func judgeFold(t *testing.T, facts [][]byte, at uint8) {
+	t.Helper()
+	begin := time.Now()
+	whole, err := run.Fold(run.State{}, facts...)
+	if took := time.Since(begin); took > foldSlow {
+		t.Fatalf("took %s for %d facts", took, len(facts))
+	}
+	if err != nil && !reflect.DeepEqual(whole, run.State{}) {
+		t.Fatalf("an error and a state: %v, %+v", err, whole)
+	}
+	cut := min(int(at), len(facts))
+	part, partErr := run.Fold(run.State{}, facts[:cut]...)
+	if partErr != nil {
+		if err == nil {
+			t.Fatalf("the whole folds, its beginning does not: %v", partErr)
+		}
+		return
+	}
+	before := encoded(t, part)
+	rest, restErr := run.Fold(part, facts[cut:]...)
+	if (restErr == nil) != (err == nil) || !reflect.DeepEqual(rest, whole) {
+		t.Fatalf("in two parts: %v, in one: %v", restErr, err)
+	}
+	if !bytes.Equal(encoded(t, part), before) {
+		t.Fatal("the state before was changed")
+	}
+	if err != nil || len(facts) == 0 {
+		return
+	}
+	if whole.Sequence != uint64(len(facts)) || whole.Hash != run.HashOf(facts[len(facts)-1]) || !events.ValidID(whole.HarnessID) {
+		t.Fatalf("%d facts: sequence %d, hash %s, run %q", len(facts), whole.Sequence, whole.Hash, whole.HarnessID)
+	}
+	again, err := run.Codec{}.Decode(encoded(t, whole))
+	if err != nil {
+		t.Fatalf("a folded state can not be read: %v", err)
+	}
+	if !bytes.Equal(encoded(t, again), encoded(t, whole)) {
+		t.Fatal("a state is another after writing and reading it")
+	}
+	_ = run.InfoOf(whole)
 }
 
 func encoded(t *testing.T, s run.State) []byte {

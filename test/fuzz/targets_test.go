@@ -15,7 +15,7 @@ var targets = []target{
 	{"pkg/events/ce", "FuzzOpen", "CloudEvents and bare documents"},
 	{"pkg/events", "FuzzDecode", "stored facts"},
 	{"pkg/events", "FuzzIDs", "ids and subjects"},
-	{"pkg/run", "FuzzFold", "lists of facts"},
+	{"pkg/run", "FuzzStory", "lists of facts, chained"},
 	{"pkg/run", "FuzzChain", "histories that somebody changed"},
 	{"test/fuzz", "FuzzTask", "tasks"},
 	{"test/fuzz", "FuzzControl", "controls of a run"},
