@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -128,9 +129,9 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 	sub, ok := events.ParseRunSubject(m.Subject())
 	if !ok || sub.Rest[0] != "evt" {
 		if ok {
-			return sub.Rest[0], sized(l.role.Input(ctx, m))
+			return sub.Rest[0], l.input(ctx, m)
 		}
-		return "task", sized(l.role.Input(ctx, m))
+		return "task", l.input(ctx, m)
 	}
 	kind = strings.Join(sub.Rest[1:], ".")
 	state, err := l.cfg.Ledger.Hear(ctx, sub.Run, Record{Seq: m.Seq(), Bytes: m.Data()})
@@ -143,6 +144,19 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 	}
 	return kind, l.role.Fact(ctx, Heard{Run: sub.Run, Kind: events.Kind(kind), Sequence: about.Sequence, Seq: m.Seq(),
 		Step: about.Step, Call: about.Call, State: state, Deliveries: m.Deliveries()})
+}
+
+// input lets the role judge what an outsider said. A fault of ours that it hits must not bring down one replica after the
+// other: the message is put aside, and the fault is told.
+func (l *Loop) input(ctx context.Context, m Message) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			l.cfg.Log.Error().Str("subject", m.Subject()).Uint64("seq", m.Seq()).Bytes("stack", debug.Stack()).
+				Msg("a message hit a fault of this program: it is on the dead-letter list; report it with the stack")
+			err = Refuse("internal_error", "this is a fault of the program and not of the message: report it", "%s could not judge it", l.role.Service())
+		}
+	}()
+	return sized(l.role.Input(ctx, m))
 }
 
 // sized refuses an input that no fact has room for: it would be too large the next time too.

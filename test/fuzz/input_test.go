@@ -191,6 +191,9 @@ func (d *door) checkLetter(l reactor.DeadLetter) {
 	if err != nil || len(b) > events.MaxDeadLetter {
 		d.t.Fatalf("the dead letter has %d bytes (%v), the list takes %d", len(b), err, events.MaxDeadLetter)
 	}
+	if l.Code == "internal_error" {
+		d.t.Fatal("the role panicked")
+	}
 	if l.Code == "" || l.Reason == "" || l.Hint == "" || strings.Contains(l.Code, " ") {
 		d.t.Fatalf("a refusal without code, reason or hint: %+v", l)
 	}

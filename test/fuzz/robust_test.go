@@ -68,6 +68,7 @@ func (s seen) String() string {
 }
 
 var (
+	baseline = regexp.MustCompile(`gathering baseline coverage: (\d+)/`)
 	progress = regexp.MustCompile(`execs: (\d+) .*new interesting: (\d+)`)
 	written  = regexp.MustCompile(`Failing input written to (\S+)`)
 )
@@ -108,8 +109,11 @@ func (g target) kept() ([]string, error) {
 	return filepath.Glob(filepath.Join(root, g.dir, "testdata", "fuzz", g.name, "*"))
 }
 
-// count reads the last progress line.
+// count reads the last progress line. Where the inputs kept from earlier took all the time, they are what was executed.
 func count(out string) (s seen) {
+	for _, m := range baseline.FindAllStringSubmatch(out, -1) {
+		s.execs, _ = strconv.Atoi(m[1])
+	}
 	for _, m := range progress.FindAllStringSubmatch(out, -1) {
 		s.execs, _ = strconv.Atoi(m[1]) // digits by the pattern
 		s.interesting, _ = strconv.Atoi(m[2])
