@@ -41,7 +41,7 @@ func TestRobust(t *testing.T) {
 	})
 	g := three(t)
 	down.g = g
-	t.Run("SAFE-4 DEPL-6 three servers", func(t *testing.T) {
+	t.Run("SAFE-4 three servers", func(t *testing.T) {
 		t.Run("lockstep", func(t *testing.T) {
 			t.Parallel()
 			long := terms{ackWait: time.Minute, lease: 15 * time.Second}
@@ -55,7 +55,7 @@ func TestRobust(t *testing.T) {
 		})
 		clocked(t, func(t *testing.T) *side { return g.side(t, quiet, "clocked", short) }, dice, c)
 	})
-	t.Run("SAFE-4 DEPL-6 three servers in trouble", func(t *testing.T) { inTrouble(t, g, down, dice, c) })
+	t.Run("SAFE-4 three servers in trouble", func(t *testing.T) { inTrouble(t, g, down, dice, c) })
 	save(t, seed, c, down)
 }
 
