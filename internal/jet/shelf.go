@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -111,8 +112,8 @@ const lookers = 32
 // them. The usual way, a consumer, would need the right to create consumers, and a consumer delivers wherever its
 // creator says, also where the creator may not publish.
 func (s shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
-	if prefix != "" && !strings.HasSuffix(prefix, ".") {
-		return nil, fmt.Errorf("list keys of %s: prefix %q does not end in a dot", s.bucket, prefix)
+	if prefix != "" && !validPrefix.MatchString(prefix) {
+		return nil, fmt.Errorf("list keys of %s: prefix %.80q: want tokens of letters, digits and -/_=, each with a dot behind it", s.bucket, prefix)
 	}
 	named, err := s.named(ctx, prefix)
 	if err != nil {
@@ -144,6 +145,9 @@ func (s shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
 	}
 	return keys, nil
 }
+
+// validPrefix keeps wildcards out: the server would take them for a pattern.
+var validPrefix = regexp.MustCompile(`^([-/_=a-zA-Z0-9]+\.)+$`)
 
 // named asks the leader for all keys below a prefix, sorted, the deleted ones too.
 func (s shelf) named(ctx context.Context, prefix string) ([]string, error) {

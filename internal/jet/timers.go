@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,5 +69,10 @@ func (t timers) check(run, name string) error {
 	if !ok || !events.ValidID(family) || !events.ValidID(id) {
 		return fmt.Errorf("timer %q: want {family}.{id}", name)
 	}
-	return nil
+	for _, h := range topology.Hearing() {
+		if slices.Contains(h.Timers, family) {
+			return nil
+		}
+	}
+	return fmt.Errorf("timer %q: no role hears timers of family %q", name, family)
 }

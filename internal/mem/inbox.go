@@ -3,8 +3,8 @@ package mem
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,25 +15,34 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// queue holds what one role has to hear: messages wait in ready, are out while somebody handles them, and are gone
-// once acknowledged. Guarded by Station.mu.
+// queue holds what one role has to hear: messages wait in ready, are out while somebody handles them, wait for a
+// delay, and are gone once acknowledged. Guarded by Station.mu.
 type queue struct {
 	hears topology.Hears
 	ready []*message
-	out   int
-	// waiting counts messages that will be ready after a delay.
-	waiting int
+	// pending counts the messages that are not gone.
+	pending int
 	// wake is closed, and replaced, when a message gets ready.
 	wake chan struct{}
 }
 
 func newQueue(h topology.Hears) *queue { return &queue{hears: h, wake: make(chan struct{})} }
 
-func (q *queue) push(m *message) {
-	q.ready = append(q.ready, m)
-	close(q.wake)
-	q.wake = make(chan struct{})
+// add takes a new message in. Called with mu held.
+func (q *queue) add(m *message) {
+	q.pending++
+	m.push()
 }
+
+// place is where a message is.
+type place int
+
+const (
+	waiting place = iota // for a delay or an ack wait to end before it is ready
+	ready                // in queue.ready
+	out                  // somebody handles it
+	gone                 // acknowledged, or taken out of its stream
+)
 
 // message is one delivery after the other of the same bytes.
 type message struct {
@@ -44,12 +53,82 @@ type message struct {
 	header  map[string]string
 	seq     uint64
 	at      time.Time
+	// fact says that it is a message of the log.
+	fact bool
 
-	// Guarded by Station.mu. deliveries is the number of the current delivery; done and out say where it is.
+	// Guarded by Station.mu. deliveries is the number of the current delivery.
 	deliveries uint64
-	out, done  bool
-	// stop ends the ack wait or the delay.
-	stop func()
+	where      place
+	// stop ends the ack wait or the delay; nil where there is none. again replaces the next ack wait unless it is 0.
+	stop  func()
+	again time.Duration
+}
+
+// push makes a message ready to be delivered, unless a fault has it otherwise. Called with mu held.
+func (m *message) push() {
+	t := m.s.trouble(m.q.hears.Role, m.subject)
+	m.again = t.Again
+	switch {
+	case t.Lost:
+		m.deliveries++
+		m.after(waiting, t.Late+m.s.cfg.AckWait, m.push)
+	case t.Late > 0:
+		m.after(waiting, t.Late, m.show)
+	default:
+		m.show()
+	}
+}
+
+// show puts a message where the next listener takes it. Called with mu held.
+func (m *message) show() {
+	m.where, m.stop = ready, nil
+	m.q.ready = append(m.q.ready, m)
+	close(m.q.wake)
+	m.q.wake = make(chan struct{})
+}
+
+// after moves a message to a place, and on from there after a while unless something else happens to it first.
+// Called with mu held; then is called with mu held.
+func (m *message) after(to place, d time.Duration, then func()) {
+	m.leave()
+	m.where = to
+	live := true // guarded by mu: a stop may come while the call is on its way
+	stop := m.s.cfg.Clock.AfterFunc(d, func() {
+		m.s.mu.Lock()
+		defer m.s.mu.Unlock()
+		if live {
+			live = false
+			then()
+		}
+	})
+	m.stop = func() { live = false; stop() }
+}
+
+// leave takes a message away from where it is. Called with mu held.
+func (m *message) leave() {
+	if m.stop != nil {
+		m.stop()
+		m.stop = nil
+	}
+	if m.where != ready {
+		return
+	}
+	if i := slices.Index(m.q.ready, m); i >= 0 {
+		m.q.ready = slices.Delete(m.q.ready, i, i+1)
+	}
+}
+
+// end lets a message go for good. Called with mu held.
+func (m *message) end() {
+	if m.where == gone {
+		return
+	}
+	m.leave()
+	m.where = gone
+	m.q.pending--
+	if m.s.due[m.subject] == m {
+		delete(m.s.due, m.subject)
+	}
 }
 
 // delivery is what a handler gets: a message and which time it is.
@@ -65,86 +144,54 @@ func (d delivery) Seq() uint64               { return d.m.seq }
 func (d delivery) Time() time.Time           { return d.m.at }
 func (d delivery) Deliveries() uint64        { return d.n }
 
-// Ack implements reactor.Message. An ack that comes late, after another delivery, ends the message too.
-func (d delivery) Ack(context.Context) error {
-	d.m.s.mu.Lock()
-	defer d.m.s.mu.Unlock()
+// Ack implements reactor.Message. An ack that comes late, after another delivery, ends the message too. Where ctx has
+// ended the word is not sent.
+func (d delivery) Ack(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	m := d.m
-	if m.done {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	if m.where == gone || m.s.ackLost(m.q.hears.Role, m.subject) {
 		return nil
 	}
-	m.done = true
-	if m.stop != nil {
-		m.stop()
-	}
-	if m.out {
-		m.q.out--
-	} else if i := slices.Index(m.q.ready, m); i >= 0 {
-		m.q.ready = slices.Delete(m.q.ready, i, i+1)
-	} else {
-		m.q.waiting--
-	}
+	m.end()
 	return nil
 }
 
-// Nak implements reactor.Message. It counts for the current delivery only.
+// Nak implements reactor.Message. As on a server it counts whatever delivery it comes from: one that comes late hands
+// the message to another while somebody still handles it.
 func (d delivery) Nak(delay time.Duration) error {
-	d.m.s.mu.Lock()
-	defer d.m.s.mu.Unlock()
 	m := d.m
-	if m.done || !m.out || m.deliveries != d.n {
-		return nil
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	switch {
+	case m.where == gone || m.where == ready && delay <= 0:
+	case delay > 0:
+		m.after(waiting, delay, m.push)
+	default:
+		m.leave()
+		m.push()
 	}
-	m.stop()
-	m.out = false
-	m.q.out--
-	if delay <= 0 {
-		m.stop = nil
-		m.q.push(m)
-		return nil
-	}
-	m.q.waiting++
-	m.stop = m.s.cfg.Clock.AfterFunc(delay, func() {
-		m.s.mu.Lock()
-		defer m.s.mu.Unlock()
-		if !m.done && !m.out && m.deliveries == d.n {
-			m.q.waiting--
-			m.q.push(m)
-		}
-	})
 	return nil
 }
 
-// Working implements reactor.Message.
+// Working implements reactor.Message. As on a server it counts whatever delivery it comes from, and nobody is told
+// that it came too late.
 func (d delivery) Working() error {
-	d.m.s.mu.Lock()
-	defer d.m.s.mu.Unlock()
-	if d.m.done || !d.m.out || d.m.deliveries != d.n {
-		return errors.New("the message was delivered again or acknowledged")
+	m := d.m
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	if m.where == out || m.where == waiting {
+		m.after(m.where, m.s.cfg.AckWait, m.push)
 	}
-	d.m.stop()
-	d.m.startAckWait()
 	return nil
-}
-
-// startAckWait has the message delivered again unless there is a sign of life. Called with mu held.
-func (m *message) startAckWait() {
-	n := m.deliveries
-	m.stop = m.s.cfg.Clock.AfterFunc(m.s.cfg.AckWait, func() {
-		m.s.mu.Lock()
-		defer m.s.mu.Unlock()
-		if m.done || !m.out || m.deliveries != n {
-			return
-		}
-		m.out = false
-		m.q.out--
-		m.q.push(m)
-	})
 }
 
 type inbox struct{ s *Station }
 
-// Listen implements reactor.Inbox. Handlers get a context that ends with ctx.
+// Listen implements reactor.Inbox. Handlers get a context that ends Config.DrainGrace after ctx.
 func (in inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, reactor.Message)) error {
 	q := in.s.queues[role]
 	if q == nil {
@@ -153,6 +200,8 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, he
 	if workers <= 0 {
 		return fmt.Errorf("listen as %s: %d workers, want at least 1", role, workers)
 	}
+	work, cancel := in.s.graced(ctx)
+	defer cancel()
 	var handlers sync.WaitGroup
 	defer handlers.Wait()
 	free := make(chan struct{}, workers) // one place per worker
@@ -168,9 +217,21 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, he
 		}
 		handlers.Go(func() {
 			defer func() { <-free }()
-			hear(ctx, d)
+			hear(work, d)
 		})
 	}
+}
+
+// graced returns the context of handlers.
+func (s *Station) graced(ctx context.Context) (work context.Context, cancel func()) {
+	if s.cfg.DrainGrace <= 0 {
+		return ctx, func() {}
+	}
+	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	release := context.AfterFunc(ctx, func() {
+		s.cfg.Clock.AfterFunc(s.cfg.DrainGrace, func() { end(context.Cause(ctx)) })
+	})
+	return work, func() { release(); end(nil) }
 }
 
 // take waits for the next message of a queue and counts it as delivered; ok is false once ctx has ended.
@@ -181,7 +242,11 @@ func (s *Station) take(ctx context.Context, q *queue) (d delivery, ok bool) {
 			s.mu.Unlock()
 			return delivery{}, false
 		}
-		if len(q.ready) > 0 {
+		for len(q.ready) > 0 {
+			if m := q.ready[0]; m.fact && s.log[m.seq-1].lost {
+				m.end()
+				continue
+			}
 			d = q.next()
 			s.mu.Unlock()
 			return d, true
@@ -198,12 +263,12 @@ func (s *Station) take(ctx context.Context, q *queue) (d delivery, ok bool) {
 // next takes the oldest ready message out. Called with mu held.
 func (q *queue) next() delivery {
 	m := q.ready[0]
-	q.ready[0] = nil
-	q.ready = q.ready[1:]
-	q.out++
-	m.out = true
 	m.deliveries++
-	m.startAckWait()
+	wait := m.s.cfg.AckWait
+	if m.again > 0 {
+		wait = m.again
+	}
+	m.after(out, wait, m.push)
 	return delivery{m: m, n: m.deliveries}
 }
 
@@ -211,8 +276,7 @@ func (q *queue) next() delivery {
 func (s *Station) Pending(role events.Service) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.queues[role]
-	return len(q.ready) + q.out + q.waiting
+	return s.queues[role].pending
 }
 
 // deliverFact puts a stored fact before all roles that hear it. Called with mu held.
@@ -220,7 +284,7 @@ func (s *Station) deliverFact(run string, kind events.Kind, seq uint64, b []byte
 	for _, role := range events.Services() {
 		q := s.queues[role]
 		if q.hears.All || slices.Contains(q.hears.Facts, kind) {
-			q.push(&message{s: s, q: q, subject: events.FactSubject(s.name, run, kind), data: b, seq: seq, at: at})
+			q.add(&message{s: s, q: q, subject: events.FactSubject(s.name, run, kind), data: b, seq: seq, at: at, fact: true})
 		}
 	}
 	s.tell(run, b)
@@ -241,9 +305,11 @@ func (s *Station) Publish(ctx context.Context, subject string, data []byte, head
 	for _, role := range events.Services() {
 		q := s.queues[role]
 		if slices.ContainsFunc(q.hears.Inputs, func(pattern string) bool { return matches(pattern, rest) }) {
-			s.inputs++
-			q.push(&message{s: s, q: q, subject: subject, data: bytes.Clone(data), header: header, seq: s.inputs, at: s.cfg.Clock.Now()})
-			return nil
+			return s.put(InputStore, subject, func() error {
+				s.inputs++
+				q.add(&message{s: s, q: q, subject: subject, data: bytes.Clone(data), header: maps.Clone(header), seq: s.inputs, at: s.cfg.Clock.Now()})
+				return nil
+			})
 		}
 	}
 	return fmt.Errorf("publish: no role hears %q", subject)

@@ -13,8 +13,11 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// batch is the most facts that one Read returns.
-const batch = 256
+// batch is the most facts that one Read returns; it ends with the fact that reaches batchBytes.
+const (
+	batch      = 256
+	batchBytes = 4 << 20
+)
 
 // stored is one fact in the log; its position is its index + 1.
 type stored struct {
@@ -22,6 +25,8 @@ type stored struct {
 	kind  events.Kind
 	bytes []byte
 	at    time.Time
+	// lost facts keep their position only.
+	lost bool
 }
 
 type journal struct {
@@ -55,8 +60,6 @@ func (j journal) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
 	return j.s.appendWith(fault, e)
 }
 
-var errLostOnTheWay = errors.New("no answer: lost on the way")
-
 // appendWith makes an append as a fault has it. Called with mu held.
 func (s *Station) appendWith(fault Fault, e reactor.Entry) reactor.Ack {
 	switch fault {
@@ -72,8 +75,7 @@ func (s *Station) appendWith(fault Fault, e reactor.Entry) reactor.Ack {
 	case Busy:
 		return reactor.Ack{Outcome: reactor.Transient, Err: errors.New("another append is under way")}
 	case LowConflict:
-		head := s.head(e.Run)
-		return reactor.Ack{Outcome: reactor.Conflict, Seq: head - min(head, 1), Err: errors.New("wrong last sequence")}
+		return reactor.Ack{Outcome: reactor.Conflict, Seq: s.before(e.Run), Err: errors.New("wrong last sequence")}
 	case NoSpace:
 		return reactor.Ack{Outcome: reactor.Full, Err: errors.New("maximum bytes exceeded")}
 	case NoRight:
@@ -119,10 +121,21 @@ func (s *Station) head(run string) uint64 {
 	return 0
 }
 
+// before is the position of the run's fact before its last one, 0 for none. Called with mu held.
+func (s *Station) before(run string) uint64 {
+	if at := s.runs[run]; len(at) > 1 {
+		return uint64(at[len(at)-2]) + 1
+	}
+	return 0
+}
+
 // Read implements reactor.Journal.
 func (j journal) Read(ctx context.Context, run string, after uint64) ([]reactor.Record, bool, error) {
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
+	}
+	if err := events.CheckID("run", run); err != nil {
+		return nil, false, err
 	}
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
@@ -141,18 +154,25 @@ func (j journal) Read(ctx context.Context, run string, after uint64) ([]reactor.
 		}
 		return 1
 	})
-	to := min(from+batch, len(seen))
-	facts := make([]reactor.Record, 0, to-from)
-	for _, i := range seen[from:to] {
+	facts := make([]reactor.Record, 0, min(batch, len(seen)-from))
+	size := 0
+	for _, i := range seen[from:] {
+		if len(facts) == batch || size >= batchBytes {
+			return facts, true, nil
+		}
 		facts = append(facts, reactor.Record{Seq: uint64(i) + 1, Bytes: j.s.log[i].bytes})
+		size += len(j.s.log[i].bytes)
 	}
-	return facts, to < len(seen), nil
+	return facts, false, nil
 }
 
 // Last implements reactor.Journal.
 func (j journal) Last(ctx context.Context, run string) (reactor.Record, bool, error) {
 	if ctx.Err() != nil {
 		return reactor.Record{}, false, context.Cause(ctx)
+	}
+	if err := events.CheckID("run", run); err != nil {
+		return reactor.Record{}, false, err
 	}
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
@@ -207,4 +227,14 @@ func (s *Station) Damage(seq uint64, bytes []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log[seq-1].bytes = slices.Clone(bytes)
+}
+
+// Lose takes a fact out of the log, as nobody could through the ports: the run has a hole, and the position stays
+// empty. Whoever has not heard it will not.
+func (s *Station) Lose(seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	run := s.log[seq-1].run
+	s.runs[run] = slices.DeleteFunc(s.runs[run], func(i int) bool { return uint64(i)+1 == seq })
+	s.log[seq-1].lost = true
 }

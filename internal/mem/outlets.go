@@ -3,9 +3,12 @@ package mem
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -75,10 +78,19 @@ func (r refusals) Refuse(ctx context.Context, by events.Service, d reactor.DeadL
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	b, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("encode dead letter: %w", err)
+	}
+	if len(b) > topology.MaxDead {
+		return fmt.Errorf("store dead letter: %d bytes, the limit is %d", len(b), topology.MaxDead)
+	}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	r.s.dead = append(r.s.dead, Refused{By: by, Letter: d})
-	return nil
+	return r.s.put(RefusalStore, d.Subject, func() error {
+		r.s.dead = append(r.s.dead, Refused{By: by, Letter: d})
+		return nil
+	})
 }
 
 // Dead returns the dead-letter list, oldest first.

@@ -3,7 +3,7 @@
 // Promises: it keeps the contracts of the ports as internal/jet does and passes the same exams (reactortest), so a
 // program that is right on one is right on the other. Nothing is stored beyond the process. Given a Hand as clock,
 // nothing happens by itself: time moves when Advance is called, in an order that is always the same. Faults make the
-// journal behave as badly as a replicated server may, and no worse.
+// ports behave as badly as a replicated server may, and no worse; test/honest compares the two.
 package mem
 
 import (
@@ -26,6 +26,9 @@ type Config struct {
 	AckWait time.Duration
 	// LeaseTerm is 0 for topology.LeaseTerm.
 	LeaseTerm time.Duration
+	// DrainGrace is how long handlers may go on after their listener was told to stop; with 0 they are told at once, as
+	// if the process died.
+	DrainGrace time.Duration
 	// MaxFacts makes the log full after that many facts; 0 is without limit.
 	MaxFacts int
 }
@@ -40,12 +43,15 @@ type Station struct {
 	log      []stored
 	runs     map[string][]int
 	late     []reactor.Entry
+	latePuts []func() error
 	faults   Faults
 	asked    asked
 	inputs   uint64
 	firings  uint64
 	queues   map[events.Service]*queue
 	timers   map[string]*timer
+	// due holds the firings that nobody has acknowledged, by subject.
+	due      map[string]*message
 	blobs    map[string][]byte
 	shelves  map[string]*shelf
 	leases   map[string]time.Time
@@ -71,7 +77,7 @@ func New(station string, cfg Config) (*Station, error) {
 	}
 	s := &Station{
 		name: station, cfg: cfg, runs: map[string][]int{}, queues: map[events.Service]*queue{},
-		timers: map[string]*timer{}, blobs: map[string][]byte{}, shelves: map[string]*shelf{},
+		timers: map[string]*timer{}, due: map[string]*message{}, blobs: map[string][]byte{}, shelves: map[string]*shelf{},
 		leases: map[string]time.Time{}, live: map[string][][]byte{}, watchers: map[int]watcher{},
 	}
 	for _, h := range topology.Hearing() {
@@ -103,7 +109,7 @@ func (s *Station) Shelf(bucket string) reactor.Shelf {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shelves[bucket] == nil {
-		s.shelves[bucket] = &shelf{values: map[string][]byte{}, revisions: map[string]uint64{}}
+		s.shelves[bucket] = &shelf{s: s, values: map[string][]kept{}}
 	}
 	return s.shelves[bucket]
 }

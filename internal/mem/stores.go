@@ -5,14 +5,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -24,10 +24,19 @@ func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, e
 		return events.Ref{}, context.Cause(ctx)
 	}
 	ref := events.Ref{SHA256: digest(data), Size: int64(len(data)), Type: kind}
+	if len(data) > topology.MaxObject {
+		return events.Ref{}, fmt.Errorf("put object of %d bytes, the limit is %d: %w", len(data), topology.MaxObject, reactor.ErrTooLarge)
+	}
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
-	if have, ok := b.s.blobs[ref.SHA256]; !ok || digest(have) != ref.SHA256 {
-		b.s.blobs[ref.SHA256] = bytes.Clone(data)
+	err := b.s.put(BlobStore, ref.SHA256, func() error {
+		if have, ok := b.s.blobs[ref.SHA256]; !ok || digest(have) != ref.SHA256 {
+			b.s.blobs[ref.SHA256] = bytes.Clone(data)
+		}
+		return nil
+	})
+	if err != nil {
+		return events.Ref{}, fmt.Errorf("put object %s: %w", ref.SHA256, err)
 	}
 	return ref, nil
 }
@@ -37,13 +46,23 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	if d, err := hex.DecodeString(ref.SHA256); err != nil || len(d) != sha256.Size {
+		return nil, fmt.Errorf("get object: %.80q is not a SHA-256 digest in hex", ref.SHA256)
+	}
+	if ref.Size < 0 || ref.Size > topology.MaxObject {
+		return nil, fmt.Errorf("get object %s of %d bytes, the limit is %d: %w", ref.SHA256, ref.Size, topology.MaxObject, reactor.ErrTooLarge)
+	}
 	b.s.mu.Lock()
 	data, ok := b.s.blobs[ref.SHA256]
+	behind, err := b.s.get(BlobStore, ref.SHA256)
 	b.s.mu.Unlock()
+	if err != nil {
+		return nil, fmt.Errorf("get object %s: %w", ref.SHA256, err)
+	}
 	if !ok {
 		return nil, fmt.Errorf("object %s: %w", ref.SHA256, reactor.ErrNotFound)
 	}
-	if int64(len(data)) != ref.Size || digest(data) != ref.SHA256 {
+	if behind > 0 || int64(len(data)) != ref.Size || digest(data) != ref.SHA256 {
 		return nil, fmt.Errorf("object %s: the stored bytes are not those it was named for: restore the object store", ref.SHA256)
 	}
 	return bytes.Clone(data), nil
@@ -61,36 +80,76 @@ func (s *Station) DamageBlob(sha256 string, data []byte) {
 	s.blobs[sha256] = bytes.Clone(data)
 }
 
-// shelf is one bucket.
+// maxValue is the most bytes of a value: what a server takes in one message.
+const maxValue = 1 << 20
+
+// oldValues is how many values of a key are kept for reads that are behind.
+const oldValues = 8
+
+// shelf is one bucket. values holds the last few changes of each key, the newest last. Everything is guarded by
+// Station.mu.
 type shelf struct {
-	mu sync.Mutex
-	// Everything below is guarded by mu. revisions holds that of the last change of each key, made counts changes.
-	values    map[string][]byte
-	revisions map[string]uint64
-	made      uint64
+	s      *Station
+	values map[string][]kept
+	// made counts the changes of the bucket: it is the revision of the last one.
+	made uint64
 }
 
-// set makes a change. Called with mu held.
+// kept is one change; a nil value is a deleted key.
+type kept struct {
+	value    []byte
+	revision uint64
+}
+
+var validKey = regexp.MustCompile(`^[-/_=a-zA-Z0-9]+(\.[-/_=a-zA-Z0-9]+)*$`)
+
+func checkKey(key string) error {
+	if !validKey.MatchString(key) {
+		return fmt.Errorf("key %.80q: want tokens of letters, digits and -/_= joined by dots", key)
+	}
+	return nil
+}
+
+// newest returns the value of a key without the newest few; a nil value for none. Called with mu held.
+func (s *shelf) newest(key string, behind int) kept {
+	all := s.values[key]
+	if behind >= len(all) {
+		return kept{}
+	}
+	return all[len(all)-1-behind]
+}
+
+// set makes a write and returns its revision. Called with mu held.
 func (s *shelf) set(key string, value []byte) uint64 {
 	s.made++
-	s.values[key], s.revisions[key] = bytes.Clone(value), s.made
+	all := append(s.values[key], kept{value, s.made})
+	s.values[key] = all[max(0, len(all)-oldValues):]
 	return s.made
 }
 
-var errNoKey = errors.New("the key is empty: want tokens joined by dots")
-
-// Put implements reactor.Shelf.
-func (s *shelf) Put(ctx context.Context, key string, value []byte) error {
+// change makes a write as a fault has it, if the key and the size are right.
+func (s *shelf) change(ctx context.Context, key string, size int, do func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if key == "" {
-		return errNoKey
+	if err := checkKey(key); err != nil {
+		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.set(key, value)
-	return nil
+	if size > maxValue {
+		return fmt.Errorf("key %s: a value of %d bytes, the limit is %d", key, size, maxValue)
+	}
+	s.s.mu.Lock()
+	defer s.s.mu.Unlock()
+	return s.s.put(ShelfStore, key, do)
+}
+
+// Put implements reactor.Shelf.
+func (s *shelf) Put(ctx context.Context, key string, value []byte) error {
+	value = append([]byte{}, value...)
+	return s.change(ctx, key, len(value), func() error {
+		s.set(key, value)
+		return nil
+	})
 }
 
 // Create implements reactor.Shelf.
@@ -100,19 +159,20 @@ func (s *shelf) Create(ctx context.Context, key string, value []byte) error {
 }
 
 // Swap implements reactor.Shelf.
-func (s *shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
-	}
-	if key == "" {
-		return 0, errNoKey
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.revisions[key] != revision {
-		return 0, fmt.Errorf("key %s: %w", key, reactor.ErrExists)
-	}
-	return s.set(key, value), nil
+func (s *shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
+	value = append([]byte{}, value...)
+	err = s.change(ctx, key, len(value), func() error {
+		there := s.newest(key, 0)
+		if there.value == nil {
+			there.revision = 0
+		}
+		if there.revision != revision {
+			return fmt.Errorf("key %s: %w", key, reactor.ErrExists)
+		}
+		now = s.set(key, value)
+		return nil
+	})
+	return now, err
 }
 
 // Get implements reactor.Shelf.
@@ -126,36 +186,54 @@ func (s *shelf) Load(ctx context.Context, key string) ([]byte, uint64, error) {
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v, ok := s.values[key]
-	if !ok {
+	if err := checkKey(key); err != nil {
+		return nil, 0, err
+	}
+	s.s.mu.Lock()
+	defer s.s.mu.Unlock()
+	behind, err := s.s.get(ShelfStore, key)
+	if err != nil {
+		return nil, 0, fmt.Errorf("get %s: %w", key, err)
+	}
+	v := s.newest(key, behind)
+	if v.value == nil {
 		return nil, 0, fmt.Errorf("key %s: %w", key, reactor.ErrNotFound)
 	}
-	return bytes.Clone(v), s.revisions[key], nil
+	return append([]byte{}, v.value...), v.revision, nil
 }
 
 // Delete implements reactor.Shelf. A key that is not there is deleted already.
 func (s *shelf) Delete(ctx context.Context, key string) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.values, key)
-	delete(s.revisions, key)
-	return nil
+	return s.change(ctx, key, 0, func() error {
+		s.set(key, nil)
+		return nil
+	})
 }
 
-// Keys implements reactor.Shelf. They are sorted.
+// Keys implements reactor.Shelf. They are sorted. Each is looked at, so a read that is behind shows here too.
 func (s *shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	keys := slices.Sorted(maps.Keys(s.values))
-	return slices.DeleteFunc(keys, func(k string) bool { return !strings.HasPrefix(k, prefix) }), nil
+	if token, ok := strings.CutSuffix(prefix, "."); prefix != "" && (!ok || !validKey.MatchString(token)) {
+		return nil, fmt.Errorf("list keys: prefix %.80q: want tokens of letters, digits and -/_=, each with a dot behind it", prefix)
+	}
+	s.s.mu.Lock()
+	defer s.s.mu.Unlock()
+	there := []string{}
+	for _, key := range slices.Sorted(maps.Keys(s.values)) {
+		if !strings.HasPrefix(key, prefix) {
+			continue
+		}
+		behind, err := s.s.get(ShelfStore, key)
+		if err != nil {
+			return nil, fmt.Errorf("list keys: %w", err)
+		}
+		if s.newest(key, behind).value != nil {
+			there = append(there, key)
+		}
+	}
+	return there, nil
 }
 
 type leases struct{ s *Station }
@@ -170,8 +248,15 @@ func (l leases) Renew(ctx context.Context, instance string) error {
 	}
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	l.s.leases[instance] = l.s.cfg.Clock.Now().Add(l.s.cfg.LeaseTerm)
-	return nil
+	return l.s.put(LeaseStore, instance, func() error {
+		term := l.s.cfg.LeaseTerm
+		l.s.asked.renewals++
+		if l.s.faults.Expire != nil {
+			term += max(0, l.s.faults.Expire(l.s.asked.renewals, instance))
+		}
+		l.s.leases[instance] = l.s.cfg.Clock.Now().Add(term)
+		return nil
+	})
 }
 
 // Alive implements reactor.Leases.
@@ -179,8 +264,18 @@ func (l leases) Alive(ctx context.Context, instance string) (bool, error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
+	if err := events.CheckID("instance", instance); err != nil {
+		return false, err
+	}
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
+	behind, err := l.s.get(LeaseStore, instance)
+	if err != nil {
+		return false, fmt.Errorf("lease of %s: %w", instance, err)
+	}
+	if behind > 0 {
+		return false, nil
+	}
 	until, ok := l.s.leases[instance]
 	return ok && l.s.cfg.Clock.Now().Before(until), nil
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// timer is a schedule that has not fired.
+// timer is a schedule that has not fired for the last time.
 type timer struct {
-	stop func()
-	// fire puts the firing before the role that hears it. Called with mu held.
+	stops []func()
+	left  int
+	// fire says that it is due. Called with mu held.
 	fire func()
 }
 
@@ -35,25 +36,63 @@ func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 	if q == nil {
 		return fmt.Errorf("set timer %s: no role hears timers of family %q", name, family)
 	}
+	return s.put(TimerStore, run+"."+name, func() error {
+		s.schedule(q, run, name, at)
+		return nil
+	})
+}
+
+// schedule replaces the timer of a name; one that is due fires before it returns. Called with mu held.
+func (s *Station) schedule(q *queue, run, name string, at time.Time) {
 	key := run + "." + name
 	if old := s.timers[key]; old != nil {
-		old.stop()
+		for _, stop := range old.stops {
+			stop()
+		}
 	}
-	set := &timer{fire: func() {
-		s.firings++
-		q.push(&message{s: s, q: q, subject: events.DueSubject(s.name, run, name), seq: s.firings, at: s.cfg.Clock.Now()})
-	}}
+	s.asked.timers++
+	var offsets []time.Duration
+	if s.faults.Fire != nil {
+		offsets = s.faults.Fire(s.asked.timers, run, name)
+	}
+	if len(offsets) == 0 {
+		offsets = []time.Duration{0}
+	}
+	set := &timer{left: len(offsets), fire: func() { s.fire(q, events.DueSubject(s.name, run, name)) }}
 	s.timers[key] = set
-	set.stop = s.cfg.Clock.AfterFunc(at.Sub(s.cfg.Clock.Now()), func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	due := func() { // called with mu held
 		if s.timers[key] != set {
 			return // replaced while it was about to fire
 		}
-		delete(s.timers, key)
+		if set.left--; set.left == 0 {
+			delete(s.timers, key)
+		}
 		set.fire()
-	})
-	return nil
+	}
+	for _, offset := range offsets {
+		wait := at.Add(offset).Sub(s.cfg.Clock.Now())
+		if wait <= 0 {
+			due()
+			continue
+		}
+		set.stops = append(set.stops, s.cfg.Clock.AfterFunc(wait, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			due()
+		}))
+	}
+}
+
+// fire says that a timer is due. A firing that nobody has acknowledged is replaced, as the stream of timers keeps one
+// per name. Called with mu held.
+func (s *Station) fire(q *queue, subject string) {
+	if unheard := s.due[subject]; unheard != nil {
+		unheard.end()
+	}
+	s.firings++
+	m := &message{s: s, q: q, subject: subject, seq: s.firings, at: s.cfg.Clock.Now()}
+	s.due[subject] = m
+	q.add(m)
 }
 
 // hearerOf returns the queue of the role that hears a family of timers, or nil. Called with mu held.

@@ -2,8 +2,10 @@ package reactor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -138,9 +140,9 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 			if _, err := l.cfg.Ledger.Fresh(ctx, sub.Run); err != nil {
 				return sub.Rest[0], err
 			}
-			return sub.Rest[0], l.role.Input(ctx, m)
+			return sub.Rest[0], l.input(ctx, m)
 		}
-		return "task", l.role.Input(ctx, m)
+		return "task", l.input(ctx, m)
 	}
 	kind = strings.Join(sub.Rest[1:], ".")
 	defer l.cfg.Ledger.cfg.Pages.Pin(sub.Run)()
@@ -154,6 +156,27 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 	}
 	return kind, l.role.Fact(ctx, Heard{Run: sub.Run, Kind: events.Kind(kind), Sequence: about.Sequence, Seq: m.Seq(),
 		Step: about.Step, Call: about.Call, State: state, Deliveries: m.Deliveries()})
+}
+
+// input lets the role judge what an outsider said. A fault of ours that it hits must not bring down one replica after the
+// other: the message is put aside, and the fault is told.
+func (l *Loop) input(ctx context.Context, m Message) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			l.cfg.Log.Error().Str("subject", m.Subject()).Uint64("seq", m.Seq()).Bytes("stack", debug.Stack()).
+				Msg("a message hit a fault of this program: it is on the dead-letter list; report it with the stack")
+			err = Refuse("internal_error", "this is a fault of the program and not of the message: report it", "%s could not judge it", l.role.Service())
+		}
+	}()
+	return sized(l.role.Input(ctx, m))
+}
+
+// sized refuses an input that no fact has room for: it would be too large the next time too.
+func sized(err error) error {
+	if !errors.Is(err, ErrTooLarge) {
+		return err
+	}
+	return Refuse("too_large", "put what is long into a file of the workspace and name the file", "%v", err)
 }
 
 // conclude acknowledges, refuses or asks again, and says which.
@@ -183,8 +206,8 @@ func (l *Loop) conclude(ctx context.Context, m Message, kind string, err error) 
 
 func (l *Loop) refuse(ctx context.Context, m Message, r *Refusal) string {
 	data := m.Data()
-	d := DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: r.Run, Code: r.Code, Reason: r.Reason,
-		Hint: r.Hint, Data: strings.ToValidUTF8(string(data[:min(len(data), maxDeadData)]), "\uFFFD"), DataBytes: len(data), Token: m.Header("Inspan-Token")}
+	d := fitted(DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: r.Run, Code: r.Code, Reason: r.Reason,
+		Hint: r.Hint, Data: clip(string(data), maxDeadData), DataBytes: len(data), Token: m.Header("Inspan-Token")})
 	if err := l.cfg.Refusals.Refuse(ctx, l.role.Service(), d); err != nil {
 		l.cfg.Log.Warn().Err(err).Str("subject", m.Subject()).Msg("dead letter not stored, will try again")
 		_ = m.Nak(backoff(m.Deliveries()))
@@ -194,8 +217,33 @@ func (l *Loop) refuse(ctx context.Context, m Message, r *Refusal) string {
 	return l.ack(ctx, m, "refused")
 }
 
-// maxDeadData is how much of a refused message is kept, in bytes.
-const maxDeadData = 8 << 10
+// Limits of a dead letter, in bytes: how much of a refused message is kept, of the reason and the hint, which quote it,
+// and of the sender's token.
+const (
+	maxDeadData  = 8 << 10
+	maxDeadWords = 2 << 10
+	maxDeadToken = 256
+)
+
+// fitted cuts a dead letter to what the list takes. Characters that JSON writes as six make it longer than it looks.
+func fitted(d DeadLetter) DeadLetter {
+	d.Reason, d.Hint, d.Token = clip(d.Reason, maxDeadWords), clip(d.Hint, maxDeadWords), clip(d.Token, maxDeadToken)
+	for d.Data != "" {
+		if b, err := json.Marshal(d); err == nil && len(b) <= events.MaxDeadLetter {
+			break
+		}
+		d.Data = clip(d.Data, len(d.Data)/2)
+	}
+	return d
+}
+
+// clip cuts a text to at most limit bytes of UTF-8.
+func clip(s string, limit int) string {
+	if s = strings.ToValidUTF8(s[:min(len(s), limit)], "\uFFFD"); len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "")
+	}
+	return s
+}
 
 func (l *Loop) ack(ctx context.Context, m Message, result string) string {
 	if err := m.Ack(ctx); err != nil {

@@ -32,6 +32,8 @@ const (
 	MaxInput = 256 << 10
 	// MaxLogged is the most bytes of one stored fact with its headers: the server's own guard behind events.MaxFact.
 	MaxLogged = events.MaxFact + 4<<10
+	// MaxDead is the most bytes of a dead letter with its headers: the server's own guard behind events.MaxDeadLetter.
+	MaxDead = events.MaxDeadLetter + 2<<10
 	// ShortestWindow is the shortest dedup window that the server accepts. We use no message ids, so it only keeps
 	// one publisher from swallowing the message of another for long.
 	ShortestWindow = 100 * time.Millisecond
@@ -102,7 +104,7 @@ func Streams(station string, l Limits) []Stream {
 		{
 			Name: Dead(station), Description: "Input that station " + station + " refused, with the reason.",
 			Subjects: []string{s + "dead.*"}, Retention: KeepToLimits, MaxBytes: orElse(l.DeadBytes, DefaultDeadBytes),
-			Bounded: l.DeadBytes != 0, MaxMsgSize: 64 << 10, MaxAge: DeadAge, Window: ShortestWindow, DenyDelete: true, Direct: true,
+			Bounded: l.DeadBytes != 0, MaxMsgSize: MaxDead, MaxAge: DeadAge, Window: ShortestWindow, DenyDelete: true, Direct: true,
 		},
 	}, buckets(l)...)
 }

@@ -66,3 +66,42 @@ func FuzzParseRunSubject(f *testing.F) {
 		}
 	})
 }
+
+// FuzzIDs proves SAFE-12: an id is either refused or comes back from every subject it is put into, and never makes
+// one subject into another.
+func FuzzIDs(f *testing.F) {
+	for _, id := range []string{"a", "", ".", "*", ">", "a.b", "a b", "a\x00", "\u202ea", "é", "A-Z_09", strings.Repeat("x", events.MaxID), strings.Repeat("x", events.MaxID+1)} {
+		f.Add(id, "r", "g", "turn.build")
+		f.Add("s", id, "g", id+".x")
+		f.Add("s", "r", id, "run."+id)
+	}
+	f.Fuzz(func(t *testing.T, s, r, g, name string) {
+		for _, id := range []string{s, r, g} {
+			if err := events.CheckID("test", id); (err == nil) != events.ValidID(id) || err != nil && len(err.Error()) > 512 {
+				t.Fatalf("%q: valid %v, error %v", id, events.ValidID(id), err)
+			}
+			if events.ValidID(id) && (len(id) > events.MaxID || strings.ContainsFunc(id, func(c rune) bool { return c > 127 || strings.ContainsRune(".*> \t\r\n\x00/\\", c) })) {
+				t.Fatalf("%q is called an id", id)
+			}
+		}
+		ids := events.ValidID(s) && events.ValidID(r)
+		p, ok := events.ParseRunSubject(events.GateSubject(s, r, g))
+		if ids && events.ValidID(g) && (!ok || p.Station != s || p.Run != r || len(p.Rest) != 2 || p.Rest[1] != g) {
+			t.Fatalf("gate %q of run %q: got %+v, %v", g, r, p, ok)
+		}
+		if ok && (p.Station == s || p.Run == r) && !ids && strings.Count(s+r, ".") == 0 {
+			t.Fatalf("no ids, and yet a subject: %q %q, %+v", s, r, p)
+		}
+		for _, w := range events.Vocabulary() {
+			p, ok := events.ParseRunSubject(events.FactSubject(s, r, w.Kind))
+			if ok != ids && strings.Count(s+r, ".") == 0 || ok && ids && strings.Join(p.Rest, ".") != "evt."+string(w.Kind) {
+				t.Fatalf("%s of %q %q: got %+v, %v", w.Kind, s, r, p, ok)
+			}
+		}
+		run, family, id, ok := events.ParseDue(events.DueSubject(s, r, name))
+		wantFamily, wantID, two := strings.Cut(name, ".")
+		if want := ids && two && events.ValidID(wantFamily) && events.ValidID(wantID); want && (!ok || run != r || family != wantFamily || id != wantID) {
+			t.Fatalf("timer %q of %q: got %q %q %q, %v", name, r, run, family, id, ok)
+		}
+	})
+}

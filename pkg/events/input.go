@@ -87,6 +87,9 @@ const (
 	MaxVariables = 64
 )
 
+// MaxDeadLetter is the most bytes of one encoded dead letter.
+const MaxDeadLetter = 62 << 10
+
 // Resolve applies, in rising order, the defaults, the agent's options and the task's. It returns what is wrong with
 // a value in words for the person who sent it.
 func (t *Task) Resolve(a Agent) (Options, error) {

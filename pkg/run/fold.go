@@ -97,8 +97,7 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	at, seq := f.Time, f.Sequence
 	switch d := p.(type) {
 	case *events.RunCreatedData:
-		s.create(f, d)
-		return ""
+		return s.create(f, d)
 	case *events.RunStartedData:
 		s.StartedAt = &at
 		return s.move(events.Created, events.Running)
@@ -166,7 +165,10 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	return "no rule to fold it"
 }
 
-func (s *State) create(f events.Fact, d *events.RunCreatedData) {
+func (s *State) create(f events.Fact, d *events.RunCreatedData) string {
+	if d.Agent == "" {
+		return "it names no agent"
+	}
 	s.SchemaVersion, s.HarnessID, s.AgentName, s.TaskID = SchemaVersion, f.Run, d.Agent, d.TaskID
 	s.Status, s.CreatedAt, s.Identity = events.Created, f.Time, f.Identity
 	s.Agents, s.Options = d.Agents, d.Options
@@ -174,6 +176,7 @@ func (s *State) create(f events.Fact, d *events.RunCreatedData) {
 	created := *d
 	created.Agents = nil // held in s.Agents, which plan.made may extend
 	s.Created = &created
+	return ""
 }
 
 func (s *State) move(from, to events.Status) string {

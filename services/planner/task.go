@@ -202,5 +202,16 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 	if fault, ok := errors.AsType[*plan.Fault](err); ok {
 		return reactor.Refuse("bad_plan", fault.Hint, "%v", fault)
 	}
+	if err != nil {
+		return err
+	}
+	// A plan that no fact has room for is refused before its run begins.
+	whole, err := json.Marshal(made)
+	if err == nil && len(whole) > events.MaxFact-envelope {
+		return reactor.Refuse("bad_plan", "put long material in a file of the workspace", "the plan has %d bytes, the limit is %d", len(whole), events.MaxFact-envelope)
+	}
 	return err
 }
+
+// envelope is more than what a fact has around its data, in bytes.
+const envelope = 4 << 10

@@ -92,11 +92,11 @@ func catch(t *testing.T, m Mutant, first string) (plays int, how string) {
 		if failed := regexp.MustCompile(`--- FAIL: (\S+)`).FindStringSubmatch(out); failed != nil {
 			return 0, "caught by " + failed[1]
 		}
-		t.Fatalf("%s: %v\n%.3000s", m.Name, err, out)
+		return -1, fmt.Sprintf("%v: %.1000s", err, out)
 	}
 	program := filepath.Join(dir, "sim.test")
 	if out, err := command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", program, "./test/sim"); err != nil {
-		t.Fatalf("%s does not compile: %v\n%.3000s", m.Name, err, out)
+		return -1, fmt.Sprintf("DOES NOT COMPILE: %v %.1000s", err, out)
 	}
 	if out, err := command(program, "-test.run=Calm|SameSeed", "-test.failfast"); err != nil {
 		if found := regexp.MustCompile(`seed (\d+)`).FindStringSubmatch(out); found != nil {

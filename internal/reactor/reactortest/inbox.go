@@ -38,6 +38,7 @@ func Inbox(t *testing.T, open func(t *testing.T) Post) {
 		{"DISP-1 DEPL-2 inputs reach the role that hears them, with headers", hearsInputs},
 		{"DEPL-2 a message handed back comes after the delay asked for", nakDelay},
 		{"DEPL-2 a message that is worked on does not come again", worksLong},
+		{"SAFE-4 DEPL-2 a word about an earlier delivery counts for the message", oldWords},
 		{"DEPL-2 two listeners share the work, each message is handled once", sharesWork},
 		{"DEPL-2 never more handlers than workers, and as many where there is work", boundsWorkers},
 		{"SAFE-13 a drain waits for the handlers, and what they acknowledged does not come again", drains},
@@ -396,4 +397,41 @@ func inherits(t *testing.T, p Post) {
 			t.Errorf("%s was lost with the listener that had it", subject)
 		}
 	}
+}
+
+// oldWords hands a message back by its first delivery while the second is handled, and keeps it away by the first.
+func oldWords(t *testing.T, p Post) {
+	say(t, p, unique("run"), events.CallAllowed)
+	in, _ := listen(t, p, events.Toolrunner, 4)
+	first := await(t, in, "a delivery")
+	close(first.done)
+	second := await(t, in, "the delivery after the ack wait")
+	if err := first.msg.Nak(0); err != nil {
+		t.Fatalf("nak: %v", err)
+	}
+	third := await(t, in, "the delivery after the nak of the first")
+	if took := third.at.Sub(second.at); took > p.AckWait*9/10 {
+		t.Errorf("it came %s later, by the ack wait and not by the nak", took)
+	}
+	close(second.done)
+	tick := time.NewTicker(p.AckWait / 5)
+	defer tick.Stop()
+	for begin := time.Now(); time.Since(begin) < 2*p.AckWait; {
+		select {
+		case <-tick.C:
+			if err := first.msg.Working(); err != nil {
+				t.Fatalf("working: %v", err)
+			}
+		case again := <-in:
+			close(again.done)
+			t.Fatalf("it came again as delivery %d in spite of the signs of life of the first", again.deliveries)
+		}
+	}
+	if err := first.msg.Ack(within(t)); err != nil {
+		t.Fatalf("ack: %v", err)
+	}
+	if err := third.msg.Working(); err != nil {
+		t.Errorf("working after the ack: got %v, nobody is told that it is too late", err)
+	}
+	close(third.done)
 }

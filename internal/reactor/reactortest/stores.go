@@ -283,6 +283,11 @@ func shelfKeys(t *testing.T, s reactor.Shelf) {
 			t.Errorf("keys of %q: got %q, %v; want %q", prefix, got, err, want)
 		}
 	}
+	for _, prefix := range []string{base, "*.", base + ".*.", ">", ">.", "a..", ". "} {
+		if got, err := s.Keys(within(t), prefix); err == nil {
+			t.Errorf("keys of %q: got %q, want an error: it is no prefix of whole tokens", prefix, got)
+		}
+	}
 	all, err := s.Keys(within(t), "")
 	if err != nil || !slices.Contains(all, base+".b.1") {
 		t.Errorf("keys of everything: got %d keys, %v; want %s among them", len(all), err, base+".b.1")

@@ -19,6 +19,7 @@ func Timers(t *testing.T, open func(t *testing.T) Post) {
 		{"DEPL-2 a timer in the past fires at once, also before anybody listens", firesLate},
 		{"DEPL-2 a timer set again is replaced, to an earlier or a later time", replaces},
 		{"DEPL-2 a firing comes again until it is acknowledged", firesUntilAcked},
+		{"SAFE-12 DEPL-2 a timer that no role would hear is refused", refusesUnheard},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
@@ -104,4 +105,12 @@ func firesUntilAcked(t *testing.T, p Post) {
 		t.Errorf("got delivery %d of %q, want delivery 2 of %q", again.deliveries, again.subject, first.subject)
 	}
 	again.ack(t)
+}
+
+func refusesUnheard(t *testing.T, p Post) {
+	for _, name := range []string{"", "run", "run.", ".x", "run.a.b", "nobody.x", "*.x", "run.*"} {
+		if err := p.Timers.Set(within(t), unique("run"), name, time.Now()); err == nil {
+			t.Errorf("timer %q: got no error", name)
+		}
+	}
 }

@@ -44,7 +44,12 @@ func Open(data []byte, header func(string) string) (Envelope, []byte, error) {
 }
 
 func binary(data []byte, header func(string) string) (Envelope, []byte, error) {
-	e := cloudevents.New(first(header, "ce-specversion", "Ce-Specversion"))
+	// The SDK has no context for a version that it does not know, and panics on the first attribute.
+	version := first(header, "ce-specversion", "Ce-Specversion")
+	if version != cloudevents.CloudEventsVersionV1 && version != cloudevents.CloudEventsVersionV03 {
+		return Envelope{}, nil, fmt.Errorf("not a CloudEvent: the header ce-specversion is %.40q, want 1.0", version)
+	}
+	e := cloudevents.New(version)
 	e.SetID(first(header, "ce-id", "Ce-Id"))
 	e.SetSource(first(header, "ce-source", "Ce-Source"))
 	e.SetType(first(header, "ce-type", "Ce-Type"))

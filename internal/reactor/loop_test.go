@@ -1,0 +1,91 @@
+package reactor_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// judging is a planner whose judgement of an input is a function.
+type judging func(m reactor.Message) error
+
+func (judging) Service() events.Service                            { return events.Planner }
+func (judging) Fact(context.Context, reactor.Heard) error          { return nil }
+func (judging) Due(context.Context, string, string, string, run.State) error  { return nil }
+func (j judging) Input(_ context.Context, m reactor.Message) error { return j(m) }
+
+// hearOne publishes a task, lets the loop hear it once and returns the dead letters and the loop's log.
+func hearOne(t *testing.T, data []byte, header map[string]string, judge judging) ([]mem.Refused, string) {
+	t.Helper()
+	s := newStation(t)
+	var log bytes.Buffer
+	ctx, stop := context.WithCancel(t.Context())
+	loop, err := reactor.NewLoop(reactor.LoopConfig{Ledger: newLedger(t, s, events.Planner), Inbox: s.Inbox(), Refusals: s.Refusals(),
+		Log: zerolog.New(&log), Workers: 1, Observe: func(string, string, time.Duration) { stop() }}, judge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Publish(ctx, events.TaskSubject(station), data, header); err != nil {
+		t.Fatal(err)
+	}
+	if err := loop.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Pending(events.Planner); n != 0 {
+		t.Errorf("%d messages are still to be heard: it would come again for ever", n)
+	}
+	return s.Dead(), log.String()
+}
+
+func TestLoopInputs(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-12 an input that hits a fault of ours is put aside, and the fault is told", func(t *testing.T) {
+		t.Parallel()
+		dead, log := hearOne(t, []byte("{}"), nil, func(reactor.Message) error { panic("an invariant is broken") })
+		if len(dead) != 1 || dead[0].Letter.Code != "internal_error" {
+			t.Errorf("got %+v, want one dead letter with the code internal_error", dead)
+		}
+		if !strings.Contains(log, `"level":"error"`) || !strings.Contains(log, "loop_test.go") {
+			t.Errorf("the log does not say where: %s", log)
+		}
+	})
+	t.Run("SAFE-15 SAFE-12 an input that no fact has room for is refused", func(t *testing.T) {
+		t.Parallel()
+		dead, _ := hearOne(t, []byte("{}"), nil, func(reactor.Message) error { return fmt.Errorf("append: %w", reactor.ErrTooLarge) })
+		if len(dead) != 1 || dead[0].Letter.Code != "too_large" || dead[0].Letter.Hint == "" {
+			t.Errorf("got %+v, want one dead letter with the code too_large and a hint", dead)
+		}
+	})
+	t.Run("SAFE-12 SAFE-15 a dead letter fits its list whatever was sent", func(t *testing.T) {
+		t.Parallel()
+		for _, unit := range []string{"x", "<", "\x01", "\xff", "é", "\u202e", "\xff<"} {
+			data := []byte(strings.Repeat(unit, 200<<10/len(unit)))
+			dead, _ := hearOne(t, data, map[string]string{"Inspan-Token": strings.Repeat(unit, 4<<10)}, func(m reactor.Message) error {
+				return &reactor.Refusal{Code: "bad_input", Reason: string(m.Data()), Hint: string(m.Data())}
+			})
+			if len(dead) != 1 {
+				t.Fatalf("%q: got %d dead letters, want 1", unit, len(dead))
+			}
+			l := dead[0].Letter
+			b, err := json.Marshal(l)
+			if err != nil || len(b) > events.MaxDeadLetter || l.DataBytes != len(data) || l.Data == "" || l.Reason == "" || l.Hint == "" || l.Token == "" {
+				t.Errorf("%q: got %d bytes (%v), %d of the data, want at most %d and something of all", unit, len(b), err, len(l.Data), events.MaxDeadLetter)
+			}
+			if !utf8.ValidString(l.Data + l.Reason + l.Hint + l.Token) {
+				t.Errorf("%q: not UTF-8", unit)
+			}
+		}
+	})
+}
