@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench trace kill fuzz clean
+.PHONY: help build check fmt test race docs demo bench robust trace kill fuzz clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -33,6 +33,9 @@ demo: ## a real repair behind a real gate, in one process; MODEL=provider/name f
 
 bench: ## slow: whole stations against the bare floor, both durability modes
 	$(GO) run ./test/bench
+
+robust: ## slow (30 min, root for some): simulation, planted bugs, real faults, security, recovery, soak, fuzzing; SEED=n
+	$(GO) run ./test/robust -seed $(or $(SEED),1)
 
 trace: ## which test proves which requirement; STRICT=1 fails where one is missing
 	$(GO) run ./test/trace $(if $(STRICT),--strict)
