@@ -54,13 +54,13 @@ func ring(t *testing.T, s *side, d *rand.Rand, names int, trouble func()) map[st
 	var last time.Time
 	begin := time.Now()
 	for round := range 3 {
-		<-time.After(time.Until(begin.Add(time.Duration(round) * 450 * time.Millisecond))) // some fire between the rounds
+		<-time.After(time.Until(begin.Add(time.Duration(round) * 300 * time.Millisecond))) // some fire between the rounds
 		if trouble != nil && round == 1 {
 			trouble()
 		}
 		for i := range names {
 			name := fmt.Sprintf("n%d", i)
-			offset := []time.Duration{-time.Second, 0, 300 * time.Millisecond, 700 * time.Millisecond, time.Hour}[d.IntN(5)]
+			offset := []time.Duration{-time.Second, 0, 200 * time.Millisecond, 500 * time.Millisecond, time.Hour}[d.IntN(5)]
 			mu.Lock()
 			if alarms[name] == nil {
 				alarms[name] = &alarm{}
@@ -93,7 +93,7 @@ func ring(t *testing.T, s *side, d *rand.Rand, names int, trouble func()) map[st
 			}
 		}
 		mu.Unlock()
-		if missing == 0 && time.Since(last) > 700*time.Millisecond {
+		if missing == 0 && time.Since(last) > 400*time.Millisecond {
 			return alarms
 		}
 		select {
@@ -223,27 +223,13 @@ func leases(t *testing.T, s *side, c *tally) {
 
 func TestClocks(t *testing.T) {
 	t.Parallel()
-	t.Run("SAFE-4 DEPL-2 timers fire, and are replaced, as on one server", func(t *testing.T) {
-		t.Parallel()
-		c := newTally()
-		seed := chance(t, 9).Uint64()
-		for _, s := range both(t) {
-			t.Run(s.name, func(t *testing.T) {
-				t.Parallel()
-				judgeAlarms(s, ring(t, s, rand.New(rand.NewPCG(seed, 9)), 24, nil), c)
-			})
-		}
-		t.Cleanup(func() { c.tell(t) })
+	c := newTally()
+	seed := chance(t, 9).Uint64()
+	atOnce(t, map[string]func(t *testing.T, s *side){
+		"SAFE-4 DEPL-2 timers fire, and are replaced, as on one server": func(t *testing.T, s *side) {
+			judgeAlarms(s, ring(t, s, rand.New(rand.NewPCG(seed, 9)), 24, nil), c)
+		},
+		"SAFE-4 DEPL-2 leases end as on one server": func(t *testing.T, s *side) { leases(t, s, c) },
 	})
-	t.Run("SAFE-4 DEPL-2 leases end as on one server", func(t *testing.T) {
-		t.Parallel()
-		c := newTally()
-		for _, s := range both(t) {
-			t.Run(s.name, func(t *testing.T) {
-				t.Parallel()
-				leases(t, s, c)
-			})
-		}
-		t.Cleanup(func() { c.tell(t) })
-	})
+	c.tell(t)
 }

@@ -297,34 +297,34 @@ func (p *post) wait(r reaction) time.Duration {
 
 func TestDeliveries(t *testing.T) {
 	t.Parallel()
-	t.Run("SAFE-4 DEPL-2 EVT-15 messages come, come again and stay away as on one server", func(t *testing.T) {
-		t.Parallel()
-		c := newTally()
-		seed := chance(t, 8).Uint64()
-		for _, s := range both(t) {
-			t.Run(s.name, func(t *testing.T) {
-				t.Parallel()
-				deliver(t, s, mail(s.station, rand.New(rand.NewPCG(seed, 8)), 64), nil).judge(c)
-			})
-		}
-		t.Cleanup(func() { c.tell(t) })
+	c := newTally()
+	seed := chance(t, 8).Uint64()
+	atOnce(t, map[string]func(t *testing.T, s *side){
+		"SAFE-4 DEPL-2 EVT-15 messages come, come again and stay away as on one server": func(t *testing.T, s *side) {
+			deliver(t, s, mail(s.station, rand.New(rand.NewPCG(seed, 8)), 64), nil).judge(c)
+		},
+		"SAFE-4 DEPL-2 a firing that nobody acknowledged is replaced by the next of its name": firingsReplaced,
 	})
-	t.Run("SAFE-4 DEPL-2 a firing that nobody acknowledged is replaced by the next of its name", func(t *testing.T) {
-		t.Parallel()
+	c.tell(t)
+}
+
+// atOnce does each part on the model and on one server, all at the same time: they wait more than they work.
+func atOnce(t *testing.T, parts map[string]func(t *testing.T, s *side)) {
+	t.Helper()
+	var all sync.WaitGroup
+	for name, part := range parts {
 		for _, s := range both(t) {
-			t.Run(s.name, func(t *testing.T) {
-				t.Parallel()
-				firingsReplaced(t, s)
-			})
+			all.Go(func() { t.Run(name+", "+s.name, func(t *testing.T) { part(t, s) }) })
 		}
-	})
+	}
+	all.Wait()
 }
 
 // both returns the model and one server.
 func both(t *testing.T) []*side {
 	t.Helper()
-	model, _ := onModel(t, short)
-	return []*side{model, onServer(t, short)}
+	model, _ := onModel(t, quick)
+	return []*side{model, onServer(t, quick)}
 }
 
 func firingsReplaced(t *testing.T, s *side) {

@@ -31,8 +31,12 @@ const patience = 60 * time.Second
 // terms of the stations that are compared.
 type terms struct{ ackWait, lease time.Duration }
 
-// short terms keep the tests short. A loaded machine may miss them, which is a reason of the table and no fault.
-var short = terms{ackWait: 700 * time.Millisecond, lease: 800 * time.Millisecond}
+// short terms keep the tests short, quick ones even shorter. A loaded machine may miss them, which is a reason of the
+// table and no fault.
+var (
+	short = terms{ackWait: 700 * time.Millisecond, lease: 800 * time.Millisecond}
+	quick = terms{ackWait: 350 * time.Millisecond, lease: 400 * time.Millisecond}
+)
 
 // side is one station of the comparison.
 type side struct {
@@ -71,9 +75,10 @@ func modelOf(t *testing.T, station string, w terms) (*side, *mem.Station) {
 		shelf: m.Shelf(topology.StateBucket), leases: m.Leases(), refusals: m.Refusals(), publish: m.Publish, terms: w}, m
 }
 
+// onServer does not wait for the disk: what is compared is what is said, not what survives.
 func onServer(t *testing.T, w terms) *side {
 	t.Helper()
-	c := jettest.Connect(t, jettest.Server(t), jet.Config{Name: t.Name()})
+	c := jettest.Connect(t, jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.LazySync = true }), jet.Config{Name: t.Name()})
 	return sideOf("one server", w, jettest.Station(t, c, "s1", jet.ApplyOptions{AckWait: w.ackWait, LeaseTerm: w.lease}))
 }
 
