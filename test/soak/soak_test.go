@@ -32,11 +32,11 @@ func TestParkedRuns(t *testing.T) {
 		y.server.kill()
 		y.boot(false)
 		y.serve()
-		s := y.answer(0, few/2)
-		y.settle(0, few/2)
+		s := y.answer(few / 2)
+		y.settle()
 		t.Logf("%+v", s)
-		if faults := y.wrong(0, few/2); len(faults) > 0 || s.refused != s.answers {
-			t.Errorf("%d of %d second answers refused; %d runs are wrong: %.10v", s.refused, s.answers, len(faults), faults)
+		if faults := y.wrong(); len(faults) > 0 || s.refused != s.gates {
+			t.Errorf("%d of %d second answers refused; %d runs are wrong: %.10v", s.refused, s.gates, len(faults), faults)
 		}
 	})
 }

@@ -43,6 +43,8 @@ type yard struct {
 	st     *jet.Station
 	roles  *roles
 	parked int
+	// answered is how many gates were answered: those of the first runs.
+	answered int
 	// gates of the parked runs by number, each stored once by whoever heard of it.
 	gates []atomic.Pointer[string]
 }
@@ -237,15 +239,17 @@ func (y *yard) fold(id string) (run.State, error) {
 
 // storm is what a storm of answers did.
 type storm struct {
-	answers, refused int
-	took, p50, p99   time.Duration
+	gates, refused int
+	took, p50, p99 time.Duration
 }
 
-// answer answers the gates of the runs from a to b, each twice and in contradiction, and returns once every answer is
-// recorded or refused and every answered run went on.
-func (y *yard) answer(a, b int) storm {
+// answer answers the gates of the next n runs, each twice and in contradiction, and returns once every answer is
+// recorded or refused.
+func (y *yard) answer(n int) storm {
 	y.t.Helper()
-	sentAt, lasted := make([]time.Time, b-a), make([]atomic.Int64, b-a)
+	a, b := y.answered, y.answered+n
+	y.answered = b
+	sentAt, lasted := make([]time.Time, n), make([]atomic.Int64, n)
 	var recorded, refused atomic.Int64
 	began := time.Now()
 	hear := func(_ string, data []byte) {
@@ -270,12 +274,12 @@ func (y *yard) answer(a, b int) storm {
 		}
 		return y.st.Publish(y.ctx, subject+".bert", []byte(`{"decision":"reject","reason":"no"}`), nil)
 	}))
-	want := int64(b - a)
-	y.until(2*time.Minute, fmt.Sprintf("%d answers are recorded and as many refused", want), func() bool {
+	want := int64(n)
+	y.until(5*time.Minute, fmt.Sprintf("%d answers are recorded and as many refused", want), func() bool {
 		return recorded.Load() >= want && refused.Load() >= want
 	})
-	s := storm{answers: b - a, refused: int(refused.Load()), took: time.Since(began)}
-	waits := make([]time.Duration, b-a)
+	s := storm{gates: n, refused: int(refused.Load()), took: time.Since(began)}
+	waits := make([]time.Duration, n)
 	for i := range waits {
 		waits[i] = time.Duration(lasted[i].Load()) - sentAt[i].Sub(began)
 	}
@@ -284,13 +288,13 @@ func (y *yard) answer(a, b int) storm {
 	return s
 }
 
-// wrong reads the logs of the runs from a to b and says what is wrong with those that were answered twice: each must
-// hold one answer, the first, and have gone on as it says.
-func (y *yard) wrong(a, b int) []string {
+// wrong reads the logs of the runs that were answered twice and says what is wrong with them: each must hold one answer
+// and have gone on as it says.
+func (y *yard) wrong() []string {
 	y.t.Helper()
 	var mu sync.Mutex
 	var faults []string
-	y.must(each(a, b, func(i int) error {
+	y.must(each(0, y.answered, func(i int) error {
 		s, err := y.fold(runID(i))
 		if err != nil {
 			return err
@@ -314,21 +318,16 @@ func (y *yard) wrong(a, b int) []string {
 	return faults
 }
 
-// settle waits until nothing is said any more: every answered run has ended or paused.
-func (y *yard) settle(a, b int) time.Duration {
+// settle waits until every answered run has ended or paused.
+func (y *yard) settle() time.Duration {
 	y.t.Helper()
 	began := time.Now()
-	left := make([]int, 0, b-a)
-	for i := a; i < b; i++ {
-		left = append(left, i)
-	}
-	y.until(3*time.Minute, "every answered run went on", func() bool {
-		for len(left) > 0 {
-			s, err := y.fold(runID(left[len(left)-1]))
-			if err != nil || s.Status == events.Running {
+	left := y.answered
+	y.until(5*time.Minute, "every answered run went on", func() bool {
+		for ; left > 0; left-- {
+			if s, err := y.fold(runID(left - 1)); err != nil || s.Status == events.Running {
 				return false
 			}
-			left = left[:len(left)-1]
 		}
 		return true
 	})
