@@ -25,17 +25,18 @@ const (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(serve); dir != "" {
-		os.Exit(serveUntilClosed(dir))
+		serveUntilClosed(dir)
+		return
 	}
-	os.Exit(m.Run())
+	m.Run() // its code is that of the process
 }
 
 // serveUntilClosed is a NATS server until its standard input ends. Each line there is answered with its goroutines.
-func serveUntilClosed(dir string) int {
+func serveUntilClosed(dir string) {
 	s, err := jet.StartServer(jet.ServerConfig{Name: "soak", StoreDir: dir, Port: -1, LazySync: os.Getenv(serveLazy) != ""})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return // whoever waits for its address hears the end of its output
 	}
 	fmt.Println(s.URL())
 	in := bufio.NewScanner(os.Stdin)
@@ -43,7 +44,6 @@ func serveUntilClosed(dir string) int {
 		fmt.Println(runtime.NumGoroutine())
 	}
 	s.Shutdown()
-	return 0
 }
 
 // child is a NATS server as a process of its own, so that its memory is its own.
