@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -13,12 +14,15 @@ import (
 // errTorn means that a page did not come as the server sent it. The page is dropped and may be asked for again.
 var errTorn = errors.New("a page came torn")
 
-// directRequest asks any replica for the messages on a subject, from a position on.
+// directRequest asks any replica for the messages on a subject, from a position or a time on, or for the last message of
+// each subject from a position on.
 type directRequest struct {
-	Seq      uint64 `json:"seq"`
-	NextFor  string `json:"next_by_subj"`
-	Batch    int    `json:"batch"`
-	MaxBytes int    `json:"max_bytes,omitempty"`
+	Seq      uint64     `json:"seq,omitempty"`
+	Since    *time.Time `json:"start_time,omitempty"`
+	NextFor  string     `json:"next_by_subj,omitempty"`
+	LastOf   []string   `json:"multi_last,omitempty"`
+	Batch    int        `json:"batch"`
+	MaxBytes int        `json:"max_bytes,omitempty"`
 }
 
 type directPage struct {

@@ -99,3 +99,21 @@ type DeadLetter struct {
 	// Token echoes the Inspan-Token header, so that the sender can recognise the answer.
 	Token string `json:"token,omitempty"`
 }
+
+// Fill is how full a store is that runs need in order to go on, in bytes. Limit is above 0.
+type Fill struct {
+	// Store is its name for people.
+	Store       string
+	Used, Limit int64
+}
+
+// Census tells how busy a station is, from the log and the stores themselves: it is the same for all instances and
+// survives all restarts. What it tells may be behind by what is under way.
+type Census interface {
+	// Running counts the runs that were created and have not ended.
+	Running(ctx context.Context) (int, error)
+	// Created counts the runs that were created since a time.
+	Created(ctx context.Context, since time.Time) (int, error)
+	// Fills returns the stores that have a limit, in no order.
+	Fills(ctx context.Context) ([]Fill, error)
+}

@@ -34,6 +34,13 @@ type Config struct {
 	Workers  int           `envconfig:"INSPAN_WORKERS" default:"0" desc:"messages handled at a time; 0 is the role's default"`
 	Drain    time.Duration `envconfig:"INSPAN_DRAIN" default:"25s" desc:"how long work under way may take after SIGTERM"`
 
+	MaxRuns          int           `envconfig:"INSPAN_MAX_RUNS" default:"100000" desc:"runs of the station that have not ended; tasks above it wait; 0 is no limit (planner)"`
+	RunsPerMinute    int           `envconfig:"INSPAN_MAX_RUNS_PER_MINUTE" default:"6000" desc:"runs of the station that begin in a minute; tasks above it wait; 0 is no limit (planner)"`
+	Patience         time.Duration `envconfig:"INSPAN_TASK_PATIENCE" default:"10m" desc:"how long a task above these limits waits before it is refused with quota_exceeded (planner)"`
+	SenderPerMinute  int           `envconfig:"INSPAN_MAX_TASKS_PER_SENDER" default:"0" desc:"tasks a minute of one sender, the project of the subject and the source of the CloudEvent; those above it are refused with quota_exceeded; each planner counts for itself; 0 is no limit"`
+	MaxGates         int           `envconfig:"INSPAN_MAX_GATES" default:"64" desc:"gates of a run that stand open at the same time; the next one opens when one is answered; 0 is no limit (gatekeeper)"`
+	AnswersPerMinute int           `envconfig:"INSPAN_MAX_ANSWERS_PER_APPROVER" default:"600" desc:"answers a minute in the name of one approver; those above it are refused with quota_exceeded; each gatekeeper counts for itself; 0 is no limit"`
+
 	Agents    string `envconfig:"INSPAN_AGENTS" desc:"folder of agent files to register at start (planner)"`
 	Scripts   string `envconfig:"INSPAN_SCRIPTS" desc:"folder of scripts for the scripted model"`
 	Workspace string `envconfig:"INSPAN_WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`
@@ -110,6 +117,12 @@ func (c *Config) Validate() error {
 	}
 	if c.Workers < 0 {
 		errs = append(errs, fmt.Errorf("INSPAN_WORKERS is %d, want 0 or more", c.Workers))
+	}
+	for name, v := range map[string]int{"INSPAN_MAX_RUNS": c.MaxRuns, "INSPAN_MAX_RUNS_PER_MINUTE": c.RunsPerMinute, "INSPAN_TASK_PATIENCE": int(c.Patience),
+		"INSPAN_MAX_TASKS_PER_SENDER": c.SenderPerMinute, "INSPAN_MAX_GATES": c.MaxGates, "INSPAN_MAX_ANSWERS_PER_APPROVER": c.AnswersPerMinute} {
+		if v < 0 {
+			errs = append(errs, fmt.Errorf("%s is %d, want 0 or more", name, v))
+		}
 	}
 	abs, err := filepath.Abs(c.Workspace)
 	if err != nil {

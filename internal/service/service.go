@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/llm/provider"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/sandbox"
@@ -47,6 +48,8 @@ type Ports struct {
 	// Overhear calls back with every fact of the station as it is stored, until stop is called: services that hear of
 	// facts early need not read them. May be nil.
 	Overhear func(func(runID string, r reactor.Record)) (stop func(), err error)
+	// Census tells how busy the station is; may be nil.
+	Census reactor.Census
 	// Durability of the server, recorded in each run.
 	Durability string
 	// Models answers the agents' requests; nil means the configured providers.
@@ -207,9 +210,12 @@ func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Le
 			return nil, fmt.Errorf("record the durability: %w", err)
 		}
 		return planner.New(planner.Config{Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
-			Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability})
+			Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census,
+			Quotas: planner.Quotas{PerSender: h.cfg.SenderPerMinute, Limits: quota.Limits{Running: h.cfg.MaxRuns,
+				PerMinute: h.cfg.RunsPerMinute, Patience: h.cfg.Patience}}})
 	case events.Gatekeeper:
-		return gatekeeper.New(gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools})
+		return gatekeeper.New(gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools, MaxGates: h.cfg.MaxGates,
+			AnswersPerMinute: h.cfg.AnswersPerMinute})
 	case events.Executor:
 		ends, err := h.ends(ctx, ledger)
 		if err != nil {

@@ -24,7 +24,7 @@ import (
 func Ports(st *jet.Station, durability string) service.Ports {
 	return service.Ports{Journal: st.Journal(), Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(),
 		State: st.Shelf(topology.StateBucket), Config: st.Shelf(topology.ConfigBucket), Leases: st.Leases(), Live: st.Live(),
-		Refusals: st.Refusals(), OnEnd: st.OnEnd, Overhear: st.Overhear, Durability: durability}
+		Refusals: st.Refusals(), OnEnd: st.OnEnd, Overhear: st.Overhear, Census: st.Census(), Durability: durability}
 }
 
 // Config of a station in one process. The zero value is a station in memory of this process, in a folder that must

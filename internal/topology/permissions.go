@@ -44,6 +44,9 @@ func Permissions(station string, role events.Service) (publish, subscribe []stri
 		publish = append(publish, s+"run.*.live")
 	}
 	publish = append(publish, reading(station)...)
+	if role == events.Planner {
+		publish = append(publish, "$JS.API.INFO") // how much room the account has left
+	}
 	for _, c := range Consumers(station, role) {
 		publish = append(publish,
 			"$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name,

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"slices"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -139,21 +140,25 @@ func FilesStream() string { return "OBJ_" + FilesBucket }
 // Consumer is one durable pull consumer: what one role hears from one stream. All instances of the role share it.
 type Consumer struct {
 	Stream string
-	// Name is the role's.
+	// Name is the role's, with "-apart" for the inputs that have a consumer of their own.
 	Name    string
 	Filters []string
 	// MaxPending bounds what is delivered and not acknowledged, over all instances.
 	MaxPending int
 }
 
-// minPending leaves room for several instances of a role.
+// minPending bounds what is delivered and not acknowledged of one consumer, for all instances of its role together. A
+// message counts while it is worked on and while it waits to be looked at again: a step that backs off, a task whose turn
+// has not come. Behind the bound its consumer stands still and no other: each role has consumers of its own, so no role
+// waits for another. It is far above what the workers of several instances hold, and small enough for the server's
+// memory.
 const minPending = 4096
 
-// Consumers returns the consumers of a role: at most one per stream.
+// Consumers returns the consumers of a role: one per stream, and one more for the inputs that stand apart.
 func Consumers(station string, role events.Service) []Consumer {
 	h := HearsOf(role)
 	s := "station." + station + "."
-	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station)}, {Stream: Tmr(station)}}
+	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station)}, {Stream: Tmr(station)}, {Stream: In(station), Name: string(role) + "-apart"}}
 	if h.All {
 		byStream[0].Filters = []string{s + "run.*.evt.*.*"}
 	}
@@ -161,17 +166,24 @@ func Consumers(station string, role events.Service) []Consumer {
 		byStream[0].Filters = append(byStream[0].Filters, events.KindFacts(station, k))
 	}
 	for _, pattern := range h.Inputs {
-		byStream[1].Filters = append(byStream[1].Filters, s+pattern)
+		at := &byStream[1]
+		if slices.Contains(h.Apart, pattern) {
+			at = &byStream[3]
+		}
+		at.Filters = append(at.Filters, s+pattern)
 	}
 	for _, family := range h.Timers {
 		byStream[2].Filters = append(byStream[2].Filters, s+"due.*."+family+".*")
 	}
 	var some []Consumer
 	for _, c := range byStream {
-		if len(c.Filters) > 0 {
-			c.Name, c.MaxPending = string(role), max(minPending, 4*h.Workers)
-			some = append(some, c)
+		if len(c.Filters) == 0 {
+			continue
 		}
+		if c.MaxPending = max(minPending, 4*h.Workers); c.Name == "" {
+			c.Name = string(role)
+		}
+		some = append(some, c)
 	}
 	return some
 }

@@ -36,6 +36,8 @@ type Hears struct {
 	All   bool
 	// Inputs are subject patterns below station.{s}. in the IN stream.
 	Inputs []string
+	// Apart lists those of Inputs that have a consumer of their own, so that they never wait behind the others.
+	Apart []string
 	// Timers are the families of timers it sets and hears.
 	Timers []string
 	// Workers is the default number of messages an instance handles at a time.
@@ -50,6 +52,7 @@ var hearing = []Hears{
 		Role:    events.Planner,
 		Facts:   []events.Kind{events.StepFinished, events.StepFailed, events.GateRejected, events.RunResumed},
 		Inputs:  []string{"task", "task.*", "run.*.control"},
+		Apart:   []string{"run.*.control"}, // tasks may wait for their turn; a stop may not wait for them
 		Timers:  []string{"run"},
 		Workers: 32,
 	},

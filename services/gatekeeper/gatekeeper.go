@@ -17,6 +17,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/gate"
 	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/shell"
 	"github.com/inspan/inspan/pkg/events"
@@ -33,6 +34,9 @@ type Config struct {
 	Tools *tool.Registry
 	// Rules of the station, between the built-in ones and the agent's.
 	Rules []events.Rule
+	// MaxGates bounds the gates of a run that stand open at the same time, AnswersPerMinute the answers in the name of one
+	// approver that this instance takes; 0 is no limit.
+	MaxGates, AnswersPerMinute int
 }
 
 // Role is the gatekeeper.
@@ -40,6 +44,9 @@ type Role struct {
 	cfg Config
 	// sets caches the rule set of an agent definition by its digest.
 	sets sync.Map
+	mu   sync.Mutex
+	// approvers is guarded by mu.
+	approvers *quota.Rate
 }
 
 var _ reactor.Role = (*Role)(nil)
@@ -52,7 +59,7 @@ func New(cfg Config) (*Role, error) {
 	if _, err := guard.Build(cfg.Rules); err != nil {
 		return nil, fmt.Errorf("guard rules of the station: %w", err)
 	}
-	return &Role{cfg: cfg}, nil
+	return &Role{cfg: cfg, approvers: quota.NewRate(cfg.AnswersPerMinute)}, nil
 }
 
 // Service implements reactor.Role.
@@ -114,8 +121,9 @@ func (r *Role) law(large map[string]json.RawMessage) gate.Law {
 			}
 			return nil, errors.New("they were not fetched")
 		},
-		Rules:  r.rules,
-		Action: Action,
+		Rules:    r.rules,
+		Action:   Action,
+		MaxGates: r.cfg.MaxGates,
 	}
 }
 
@@ -166,6 +174,10 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 	if err != nil {
 		return err
 	}
+	if err := r.often(m, reply.By); err != nil {
+		err.Run = sub.Run
+		return err
+	}
 	w, err := r.cfg.Ledger.Write(ctx, sub.Run, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return gate.Answer(s, now, reply)
 	})
@@ -176,6 +188,21 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 		return err
 	}
 	return r.look(ctx, sub.Run, w.State)
+}
+
+// often refuses an answer where too many came in the same name; nil is no refusal. One that comes again was counted.
+func (r *Role) often(m reactor.Message, by string) *reactor.Refusal {
+	if m.Deliveries() > 1 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	again, ok := r.approvers.Take(by, time.Now())
+	if ok {
+		return nil
+	}
+	q := quota.Often("answers", by, r.cfg.AnswersPerMinute, again)
+	return &reactor.Refusal{Code: q.Code, Reason: q.Reason, Hint: q.Hint}
 }
 
 func readReply(m reactor.Message, sub events.RunSubject) (gate.Reply, error) {

@@ -1,7 +1,7 @@
 // Package planner is the role that opens runs, makes plans, and says what follows from what is done.
 //
-// Promises: a task with the same id starts one run, for ever. What is refused is refused with the fault named. It
-// owns no run: everything it knows is in the log, and any replica goes on where another stopped.
+// Promises: a task with the same id starts one run, for ever. What is refused is refused with the fault named; what the
+// station has no room for now waits or is refused before anything of it is stored. It owns no run: everything it knows is in the log, and any replica goes on where another stopped.
 package planner
 
 import (
@@ -43,10 +43,16 @@ type Config struct {
 	Isolation string
 	// Durability of the server, recorded in each run (SAFE-1).
 	Durability string
+	// Census tells how busy the station is; nil takes every task on.
+	Census reactor.Census
+	Quotas Quotas
 }
 
 // Role is the planner.
-type Role struct{ cfg Config }
+type Role struct {
+	cfg    Config
+	intake *intake
+}
 
 var _ reactor.Role = (*Role)(nil)
 
@@ -62,7 +68,7 @@ func New(cfg Config) (*Role, error) {
 	default:
 		return nil, fmt.Errorf("isolation mode %q: want per_workflow, per_run or shared", cfg.Isolation)
 	}
-	return &Role{cfg: cfg}, nil
+	return &Role{cfg: cfg, intake: newIntake(cfg)}, nil
 }
 
 // Service implements reactor.Role.

@@ -26,6 +26,17 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 		return err
 	}
 	runID := runIDOf(t.ID, r.cfg.Station, m)
+	there, _, err := r.cfg.Ledger.State(ctx, runID)
+	if err != nil {
+		return err
+	}
+	if there.Sequence == 0 { // a run that began goes on, whatever the station takes on
+		done, err := r.intake.admit(ctx, senderOf(m, env), m)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
 	created, err := r.pin(ctx, t, env, runID)
 	if err != nil {
 		return err
@@ -36,7 +47,7 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 	}
 	w, err := r.begin(ctx, runID, created, made)
 	if err != nil {
-		return err
+		return fullAtBirth(err, w.State.Sequence > 0)
 	}
 	if w.State.Plan == nil && w.State.Status == events.Running {
 		if w, err = r.askForPlan(ctx, w.State, m.Deliveries()); err != nil {

@@ -36,6 +36,8 @@ type world struct {
 	st    *jet.Station
 	ports service.Ports
 	tools []tool.Tool
+	// tune changes the configuration of the roles that are started, where it is not nil.
+	tune func(*service.Config)
 }
 
 // newWorld starts a server in process and applies a station to it. Roles are started by start.
@@ -112,6 +114,9 @@ func (w *world) start(roles ...events.Service) *hosted {
 	}
 	cfg := service.Config{Station: "test", Workspace: filepath.Join(w.dir, "work"), Scripts: filepath.Join(w.dir, "scripts"),
 		Sandbox: "host", Drain: 5 * time.Second}
+	if w.tune != nil {
+		w.tune(&cfg)
+	}
 	level := zerolog.Disabled
 	if testing.Verbose() && os.Getenv("INSPAN_TEST_LOG") != "" {
 		level = zerolog.DebugLevel

@@ -31,6 +31,9 @@ type Law struct {
 	Rules func(a events.Agent) (guard.Set, error)
 	// Action reads a call for the guards: shell texts are taken apart, paths are resolved.
 	Action func(tool string, input json.RawMessage) guard.Action
+	// MaxGates bounds the gates of a run that stand open at the same time, 0 for no limit. What is above it stays without a
+	// verdict until a gate is answered, which is when the run is looked at again.
+	MaxGates int
 }
 
 // Tool is what the gatekeeper knows of a tool.
@@ -46,14 +49,15 @@ func Look(s run.State, now time.Time, law Law) ([]events.Payload, error) {
 		return nil, nil
 	}
 	var say []events.Payload
+	room := law.room(s)
 	for _, st := range s.Plan.Steps {
 		if st.Status == events.StepIsReady {
-			say = append(say, judgeStep(s, st)...)
+			say = append(say, room.bound(judgeStep(s, st))...)
 		}
 	}
 	left := s.BudgetLeft()
 	for _, c := range requested(s) {
-		verdict := judgeCall(s, c, law, left)
+		verdict := room.bound(judgeCall(s, c, law, left))
 		for _, p := range verdict {
 			if a, ok := p.(*events.CallAllowedData); ok {
 				left = a.BudgetLeft
@@ -62,6 +66,30 @@ func Look(s run.State, now time.Time, law Law) ([]events.Payload, error) {
 		say = append(say, verdict...)
 	}
 	return say, nil
+}
+
+// room is how many more gates a run may open.
+type room struct {
+	bounded bool
+	left    int
+}
+
+func (l Law) room(s run.State) *room {
+	return &room{bounded: l.MaxGates > 0, left: l.MaxGates - len(s.Waiting())}
+}
+
+// bound leaves out a verdict that opens a gate for which there is no room.
+func (r *room) bound(verdict []events.Payload) []events.Payload {
+	for _, p := range verdict {
+		if p.Kind() != events.GateOpened {
+			continue
+		}
+		if r.bounded && r.left <= 0 {
+			return nil
+		}
+		r.left--
+	}
+	return verdict
 }
 
 // requested returns the calls without a verdict, in the order they were asked for.

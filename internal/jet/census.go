@@ -1,0 +1,164 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// census counts in the log and in the stores.
+type census struct {
+	c       *Conn
+	station string
+}
+
+var _ reactor.Census = census{}
+
+// Census tells how busy the station is.
+func (s *Station) Census() reactor.Census { return census{c: s.c, station: s.name} }
+
+// Running implements reactor.Census.
+func (n census) Running(ctx context.Context) (int, error) {
+	born, err := n.count(ctx, events.RunCreated, nil)
+	if err != nil {
+		return 0, err
+	}
+	for _, end := range []events.Kind{events.RunCompleted, events.RunFailed} {
+		ended, err := n.count(ctx, end, nil)
+		if err != nil {
+			return 0, err
+		}
+		born -= ended
+	}
+	return max(0, born), nil // an end may have been counted whose beginning came after that was
+}
+
+// Created implements reactor.Census.
+func (n census) Created(ctx context.Context, since time.Time) (int, error) {
+	return n.count(ctx, events.RunCreated, &since)
+}
+
+// count asks for the first fact of a kind: the answer tells how many are behind it.
+func (n census) count(ctx context.Context, k events.Kind, since *time.Time) (int, error) {
+	page, err := n.c.direct(ctx, topology.Log(n.station), directRequest{Since: since, NextFor: events.KindFacts(n.station, k), Batch: 1})
+	if err != nil {
+		return 0, fmt.Errorf("count %s: %w", k, err)
+	}
+	return len(page.messages) + int(page.pending), nil
+}
+
+// Fills implements reactor.Census. A server tells of itself only in this process, or on a monitoring port that the
+// configuration names; the limits of streams and of the account are told to everybody.
+func (n census) Fills(ctx context.Context) ([]reactor.Fill, error) {
+	fills, err := n.streams(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var account struct {
+		Storage int64 `json:"storage"`
+		Limits  struct {
+			MaxStorage int64 `json:"max_storage"`
+		} `json:"limits"`
+	}
+	// A user of an older set-up may not ask; what the streams and the server tell still holds.
+	if err := n.c.api(ctx, "INFO", nil, &account); err != nil && !errors.Is(err, ErrDenied) {
+		return nil, fmt.Errorf("limits of the account: %w", err)
+	}
+	fills = add(fills, "the storage of the account", account.Storage, account.Limits.MaxStorage)
+	if s, ok := n.c.cfg.InProcess.(*Server); ok {
+		return append(fills, s.fills()...), nil
+	}
+	for _, base := range n.c.cfg.Monitors {
+		page, err := storageOf(ctx, base)
+		if err != nil {
+			return nil, fmt.Errorf("read the storage from %s: %w", redactURL(base), err)
+		}
+		fills = add(fills, "the server's storage", page.Storage, page.Config.MaxStorage)
+	}
+	return fills, nil
+}
+
+// streams are those that refuse what does not fit and that runs write to.
+func (n census) streams(ctx context.Context) ([]reactor.Fill, error) {
+	var fills []reactor.Fill
+	for _, st := range topology.Streams(n.station, topology.Limits{}) {
+		if !st.DiscardNew || st.Name == topology.In(n.station) {
+			continue
+		}
+		var info struct {
+			Config struct {
+				MaxBytes int64 `json:"max_bytes"`
+			} `json:"config"`
+			State struct {
+				Bytes int64 `json:"bytes"`
+			} `json:"state"`
+		}
+		if err := n.c.api(ctx, "STREAM.INFO."+st.Name, nil, &info); err != nil {
+			return nil, fmt.Errorf("size of stream %s: %w", st.Name, err)
+		}
+		fills = add(fills, "the stream "+st.Name, info.State.Bytes, info.Config.MaxBytes)
+	}
+	return fills, nil
+}
+
+func add(fills []reactor.Fill, store string, used, limit int64) []reactor.Fill {
+	if limit <= 0 {
+		return fills
+	}
+	return append(fills, reactor.Fill{Store: store, Used: used, Limit: limit})
+}
+
+// storagePage is the part of a server's monitoring answer that says how much it stores.
+type storagePage struct {
+	Storage int64 `json:"storage"`
+	Config  struct {
+		MaxStorage int64 `json:"max_storage"`
+	} `json:"config"`
+}
+
+func storageOf(ctx context.Context, base string) (page storagePage, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+"/jsz?config=true", nil)
+	if err != nil {
+		return page, errors.New("not a URL such as http://host:8222")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return page, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return page, fmt.Errorf("status %s", resp.Status)
+	}
+	return page, json.NewDecoder(io.LimitReader(resp.Body, maxPage)).Decode(&page)
+}
+
+// diskReserve is what stays free on the disk of a server in this process, in bytes: a server whose disk is full has to be
+// started again.
+const diskReserve = 64 << 20
+
+// fills are the limits of a server in this process: its own, and what the disk has room for.
+func (s *Server) fills() []reactor.Fill {
+	var fills []reactor.Fill
+	j, err := s.ns.Jsz(&server.JSzOptions{Config: true})
+	if err != nil {
+		return nil // it has ended; whoever writes hears of that
+	}
+	fills = add(fills, "the server's storage", int64(j.Store), j.Config.MaxStore)
+	if free, ok := freeBytes(s.cfg.StoreDir); ok {
+		fills = add(fills, "the disk of "+s.cfg.StoreDir, int64(j.Store)+diskReserve, int64(j.Store)+free)
+	}
+	return fills
+}

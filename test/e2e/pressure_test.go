@@ -1,0 +1,193 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// lazyWorld is a world whose server does not sync: for tests that store thousands of things.
+func lazyWorld(t *testing.T, tools ...tool.Tool) *world {
+	t.Helper()
+	s := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.LazySync = true })
+	return worldOn(t, jettest.Connect(t, s, jet.Config{}), tools...)
+}
+
+// effect is a tool that does its work as the test says and counts how often each call took effect.
+type effect struct {
+	name  string
+	class tool.Effect
+	work  func(ctx context.Context) error
+	mu    sync.Mutex
+	// did is how often each key ended its work, guarded by mu.
+	did   map[string]int
+	begun atomic.Int64
+}
+
+func (e *effect) Spec() tool.Spec {
+	return tool.Spec{Name: e.name, Description: "works", Effect: e.class, Input: json.RawMessage(`{"type":"object"}`)}
+}
+
+func (e *effect) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
+	e.begun.Add(1)
+	if err := e.work(ctx); err != nil {
+		return tool.Result{}, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.did[c.Key]++
+	return tool.Result{Output: "done"}, nil
+}
+
+// script is one whose first turns ask for so many calls each.
+func script(name string, turns, calls int) string {
+	one := fmt.Sprintf("      - {name: %s, input: {n: \"{{turn}}\"}}\n", name)
+	return fmt.Sprintf("turns:\n  - when: {turn: {from: 1, to: %d}}\n    calls:\n%s  - text: done\n", turns, strings.Repeat(one, calls))
+}
+
+func TestBackPressure(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-13 SAFE-14 GATE-12 a thousand calls that wait for a slow toolrunner delay no answer to a gate", func(t *testing.T) {
+		t.Parallel()
+		const runs, calls = 20, 50
+		release := make(chan struct{}) // closed when the tool may end
+		slow := &effect{name: "slow", class: tool.Read, did: map[string]int{}, work: func(ctx context.Context) error {
+			select {
+			case <-release:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}
+		w := lazyWorld(t, slow)
+		w.agent(events.Agent{Name: "parker"}, parker)
+		w.agent(events.Agent{Name: "caller", Tools: []string{"slow"}}, script("slow", 1, calls))
+		w.start()
+		w.task(parked("gate"))
+		w.await("gate", "waiting", waiting)
+		for i := range runs {
+			w.task(events.Task{ID: fmt.Sprint("call", i), Agent: "caller", Task: "call"})
+		}
+		for i := range runs {
+			w.await(fmt.Sprint("call", i), "waiting for its calls", func(s run.State) bool { return s.TotalToolCalls == calls || len(s.Open) == calls })
+		}
+		began := time.Now()
+		w.publish(w.opened("gate").AnswerSubject, `{"decision":"approve"}`)
+		w.ended("gate")
+		took := time.Since(began)
+		t.Logf("%d calls wait, %d of them run; the answered run ended after %s", runs*calls, slow.begun.Load(), took)
+		if took > 10*time.Second || slow.begun.Load() >= runs*calls {
+			t.Errorf("the answered run took %s while %d of %d calls ran", took, slow.begun.Load(), runs*calls)
+		}
+		close(release)
+		for i := range runs {
+			if s := w.ended(fmt.Sprint("call", i)); s.Status != events.Completed {
+				t.Errorf("call%d: %+v", i, s.Result)
+			}
+		}
+	})
+	t.Run("SAFE-14 more tasks wait for their turn than may be under way, and a stop passes them all", func(t *testing.T) {
+		t.Parallel()
+		w := lazyWorld(t)
+		w.tune = func(c *service.Config) { c.MaxRuns, c.Patience = 1, time.Hour }
+		w.agent(events.Agent{Name: "parker"}, parker)
+		w.start()
+		w.task(parked("first"))
+		w.await("first", "waiting", waiting)
+		const many = 4096 + 200
+		for i := range many {
+			w.task(parked(fmt.Sprint("behind", i)))
+		}
+		began := time.Now()
+		w.publish("station.test.run.first.control", `{"action":"stop"}`)
+		w.ended("first")
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("the stop took %s", took)
+		}
+		w.publish("station.test.task.last", `{"id":"nothing","agent":"parker","task":"one more"}`)
+		w.await("first", "ended", func(s run.State) bool { return s.Status.Ended() })
+		ctx := w.ctx()
+		for { // its place is taken by one of those that waited
+			if n, err := w.ports.Census.Running(ctx); err != nil || n == 1 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+		}
+	})
+}
+
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-13 DEPL-2 all services stop and start twenty times under load: nothing is lost, repeated or unknown", func(t *testing.T) {
+		t.Parallel()
+		const runs, turns, restarts = 8, 12, 20
+		once := &effect{name: "once", class: tool.Once, did: map[string]int{}, work: func(ctx context.Context) error {
+			select {
+			case <-time.After(30 * time.Millisecond): // shorter than the drain time, longer than most of the rest
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}
+		w := lazyWorld(t, once)
+		w.agent(events.Agent{Name: "worker", Tools: []string{"once"}}, script("once", turns, 1))
+		for i := range runs {
+			w.task(events.Task{ID: fmt.Sprint("work", i), Agent: "worker", Task: "work"})
+		}
+		stopped := 0
+		for range restarts {
+			h := w.start()
+			before := once.begun.Load()
+			ctx, cancel := context.WithTimeout(w.ctx(), 2*time.Second) // at the end of the runs no more calls begin
+			for once.begun.Load() < before+4 && ctx.Err() == nil {
+				select {
+				case <-time.After(5 * time.Millisecond):
+				case <-ctx.Done():
+				}
+			}
+			cancel()
+			h.stop()
+			if once.begun.Load() < runs*turns {
+				stopped++
+			}
+		}
+		w.start()
+		for i := range runs {
+			id := fmt.Sprint("work", i)
+			s := w.ended(id)
+			if s.Status != events.Completed || s.TotalToolCalls != turns {
+				t.Errorf("%s: %s after %d calls", id, s.Status, s.TotalToolCalls)
+			}
+			for _, c := range s.ToolCallHistory.All() {
+				if c.Code != "" {
+					t.Errorf("%s: a call ended with %s", id, c.Code)
+				}
+			}
+		}
+		once.mu.Lock()
+		defer once.mu.Unlock()
+		for key, n := range once.did {
+			if n != 1 {
+				t.Errorf("call %s took effect %d times", key, n)
+			}
+		}
+		t.Logf("%d of %d restarts came while calls were under way; %d effects", stopped, restarts, len(once.did))
+		if len(once.did) != runs*turns || stopped < restarts/2 {
+			t.Errorf("got %d effects, want %d; %d restarts under load", len(once.did), runs*turns, stopped)
+		}
+	})
+}
