@@ -79,6 +79,13 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 	return h, nil
 }
 
+// As returns a host for another role of the same process that acts through ports of its own, for example with rights of
+// its own. Both share what is known of runs, so a role hears early of facts through the ports of the first.
+func (h *Host) As(ports Ports) *Host {
+	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, pages: h.pages, overhear: h.overhear,
+		ledgers: map[events.Service]*reactor.Ledger{}}
+}
+
 // Status returns what a role tells of itself to whoever asks on the network.
 func (h *Host) Status(role events.Service) func() any {
 	return func() any {
@@ -182,7 +189,7 @@ func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Le
 	switch role {
 	case events.Planner:
 		// Outsiders can not ask the server; they find it here (inspan doctor).
-		if err := p.Config.Put(ctx, "durability", []byte(p.Durability)); err != nil {
+		if err := p.Config.Put(ctx, topology.DurabilityKey, []byte(p.Durability)); err != nil {
 			return nil, fmt.Errorf("record the durability: %w", err)
 		}
 		return planner.New(planner.Config{Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
@@ -249,9 +256,9 @@ func (h *Host) stationKey(ctx context.Context) ([]byte, error) {
 	}
 	var fresh [32]byte
 	_, _ = rand.Read(fresh[:]) // it never fails
-	err := h.ports.Config.Create(ctx, "key.idempotency", []byte(hex.EncodeToString(fresh[:])))
+	err := h.ports.Config.Create(ctx, topology.StationKeyKey, []byte(hex.EncodeToString(fresh[:])))
 	if err != nil && !errors.Is(err, reactor.ErrExists) {
 		return nil, fmt.Errorf("station key: %w", err)
 	}
-	return h.ports.Config.Get(ctx, "key.idempotency")
+	return h.ports.Config.Get(ctx, topology.StationKeyKey)
 }

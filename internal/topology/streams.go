@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"slices"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -79,7 +80,7 @@ type Stream struct {
 // Streams returns the streams of a station, then the buckets that all stations of an account share.
 func Streams(station string, l Limits) []Stream {
 	s := "station." + station + "."
-	return append([]Stream{
+	own := []Stream{
 		{
 			Name: Log(station), Description: "Facts of the runs and agents of station " + station + ": append only.",
 			Subjects: []string{s + "run.*.evt.*.*", s + "agent.*.*.*.evt.*.*"}, Retention: KeepToLimits, DiscardNew: true,
@@ -94,17 +95,29 @@ func Streams(station string, l Limits) []Stream {
 			DenyDelete: true, DenyPurge: true,
 		},
 		{
-			Name: Tmr(station), Description: "Timers of station " + station + " and their firings.",
-			// A firing stays until its role has taken note. Schedules need rollup and can not discard new.
-			Subjects: []string{s + "timer.*.*.*", s + "due.*.*.*"}, Retention: KeepToAck, MaxBytes: -1, MaxMsgSize: 4 << 10,
-			Window: ShortestWindow, Rollup: true, TTL: true, Schedules: true,
-		},
-		{
 			Name: Dead(station), Description: "Input that station " + station + " refused, with the reason.",
 			Subjects: []string{s + "dead.*"}, Retention: KeepToLimits, MaxBytes: orElse(l.DeadBytes, DefaultDeadBytes),
 			Bounded: l.DeadBytes != 0, MaxMsgSize: 64 << 10, MaxAge: DeadAge, Window: ShortestWindow, DenyDelete: true, Direct: true,
 		},
-	}, buckets(l)...)
+	}
+	return slices.Concat(own, timers(station), buckets(l))
+}
+
+// timers are the streams of timers, one for each family.
+func timers(station string) []Stream {
+	var all []Stream
+	for _, h := range hearing {
+		for _, family := range h.Timers {
+			of := ".*." + family + ".*"
+			all = append(all, Stream{
+				Name: Tmr(station, family), Description: "Timers " + family + " of station " + station + " and their firings.",
+				// A firing stays until its role has taken note. Schedules need rollup and can not discard new.
+				Subjects: []string{"station." + station + ".timer" + of, "station." + station + ".due" + of}, Retention: KeepToAck, MaxBytes: -1,
+				MaxMsgSize: 4 << 10, Window: ShortestWindow, Rollup: true, TTL: true, Schedules: true,
+			})
+		}
+	}
+	return all
 }
 
 // buckets have the form that every NATS client knows as key-value and object stores, but without rollup: with it, one
@@ -151,7 +164,7 @@ const minPending = 4096
 func Consumers(station string, role events.Service) []Consumer {
 	h := HearsOf(role)
 	s := "station." + station + "."
-	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station)}, {Stream: Tmr(station)}}
+	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station)}}
 	if h.All {
 		byStream[0].Filters = []string{s + "run.*.evt.*.*"}
 	}
@@ -162,7 +175,7 @@ func Consumers(station string, role events.Service) []Consumer {
 		byStream[1].Filters = append(byStream[1].Filters, s+pattern)
 	}
 	for _, family := range h.Timers {
-		byStream[2].Filters = append(byStream[2].Filters, s+"due.*."+family+".*")
+		byStream = append(byStream, Consumer{Stream: Tmr(station, family), Filters: []string{s + "due.*." + family + ".*"}})
 	}
 	var some []Consumer
 	for _, c := range byStream {

@@ -60,7 +60,8 @@ func (c *Client) Start(ctx context.Context, t events.Task) (runID string, err er
 // Decision is an answer to a gate.
 type Decision struct {
 	Run, Gate string
-	// By is who answers: part of the subject, which permissions can bind to a user. Empty answers in nobody's name.
+	// By is who answers: part of the subject, which permissions can bind to a user. Where this user may not answer in that
+	// name it is only claimed, which the fact says too. Empty answers in nobody's name.
 	By     string
 	Reason string
 	// Hash is the proposal_hash that was seen; the answer is refused where another proposal waits. Empty takes any.
@@ -84,7 +85,6 @@ func (c *Client) decide(ctx context.Context, d Decision, word string) (run.State
 	ids := []struct{ what, id string }{{"run", d.Run}, {"gate", d.Gate}}
 	if d.By != "" {
 		ids = append(ids, struct{ what, id string }{"approver", d.By})
-		subject += "." + d.By
 	}
 	for _, i := range ids {
 		if err := events.CheckID(i.what, i.id); err != nil {
@@ -92,10 +92,20 @@ func (c *Client) decide(ctx context.Context, d Decision, word string) (run.State
 		}
 	}
 	answer := events.Answer{Decision: word, Reason: d.Reason, ProposalHash: d.Hash}
-	s, err := c.say(ctx, d.Run, subject, answer, func(s run.State, input uint64) bool {
+	done := func(s run.State, input uint64) bool {
 		g := s.Gate(d.Gate)
 		return g != nil && g.Input == input && (word == "approve" || s.Status != events.Running || g.Resolution <= s.ResumedAt)
-	})
+	}
+	var s run.State
+	err := ErrDenied
+	if d.By != "" {
+		s, err = c.say(ctx, d.Run, subject+"."+d.By, answer, done)
+	}
+	if _, stored := errors.AsType[*SilentError](err); errors.Is(err, ErrDenied) && !stored {
+		// This user may not answer in that name: then the name is only a claim.
+		answer.By = d.By
+		s, err = c.say(ctx, d.Run, subject, answer, done)
+	}
 	if r, ok := errors.AsType[*RefusedError](err); ok && r.Code == "gate_closed" {
 		return c.agreed(ctx, d, word, err)
 	}
