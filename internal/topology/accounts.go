@@ -81,6 +81,10 @@ func lent(station string) []loan {
 	}
 	for _, st := range Streams(station, Limits{}) {
 		for _, subject := range st.Subjects {
+			if !strings.Contains(subject, "*") && !strings.Contains(subject, ">") {
+				// An answer is passed on to a subject that is borrowed without a wildcard, and to no other.
+				subject = strings.Replace(subject, "station."+station+".", "station.*.", 1)
+			}
 			all = append(all, loan{"service", subject, ""})
 		}
 		if st.RepublishTo != "" {

@@ -138,7 +138,9 @@ func streamProbes() []probe {
 
 func consumerProbes() []probe {
 	var all []probe
-	api := func(verb, rest string, may []string) { all = append(all, probe{verb, "$JS.API.CONSUMER." + rest, "", may}) }
+	api := func(verb, rest string, may []string) {
+		all = append(all, probe{verb, "$JS.API.CONSUMER." + rest, "", may})
+	}
 	for _, c := range consumers {
 		stream, role := c[0], c[1]
 		api("look at a consumer", "INFO."+stream+"."+role, slices.Concat([]string{role, "setup"}, watchers))

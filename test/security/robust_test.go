@@ -1,8 +1,11 @@
 package security
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/test/robust/report"
 )
 
@@ -21,7 +24,28 @@ func TestRobust(t *testing.T) {
 			t.Error(w)
 		}
 	})
+	for _, a := range attacks {
+		t.Run("SAFE-5 "+a.name, func(t *testing.T) { carryOut(t, &part, a, newBed(t)) })
+	}
+	t.Run("SAFE-5 another's subject, on three servers", func(t *testing.T) {
+		g := jettest.Cluster(t, 3, func(cfg *jet.ServerConfig) { cfg.Accounts = shipped() })
+		carryOut(t, &part, attack{"another's subject, on three servers", answers}, bedOn(t, g.Server(0).URL(), 3))
+	})
 	if err := part.Save(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// carryOut tries an attack and notes what came of it.
+func carryOut(t *testing.T, part *report.Part, a attack, b *bed) {
+	tries, harm := a.try(t, b)
+	t.Logf("%s: %d tries, %d did harm", a.name, tries, len(harm))
+	part.Add("attack: "+a.name, fmt.Sprintf("%d tries, %d did harm", tries, len(harm)), "0 did harm")
+	if tries == 0 {
+		harm = append(harm, "nothing was tried")
+	}
+	for _, h := range harm {
+		part.Violate("SAFE-5 %s: %s", a.name, h)
+		t.Error(h)
 	}
 }
