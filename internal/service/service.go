@@ -17,6 +17,7 @@ import (
 
 	"github.com/inspan/inspan/internal/llm/provider"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/internal/topology"
@@ -225,9 +226,13 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	if err != nil {
 		return nil, err
 	}
+	_, masked, err := h.cfg.secrets()
+	if err != nil {
+		return nil, err
+	}
 	h.log.Info().Str("sandbox", string(mode)).Str("workspace", h.cfg.Workspace).Msg("tools run here")
 	return toolrunner.New(toolrunner.Config{Ledger: ledger, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: h.ports.Live,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, Boxes: boxes, Instance: instance, Key: key})
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, Boxes: boxes, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
 }
 
 // ends listens for runs that end, for the life of ctx.

@@ -31,6 +31,20 @@ func TestRobust(t *testing.T) {
 		g := jettest.Cluster(t, 3, func(cfg *jet.ServerConfig) { cfg.Accounts = shipped() })
 		carryOut(t, &part, attack{"another's subject, on three servers", answers}, bedOn(t, g.Server(0).URL(), 3))
 	})
+	t.Run("SAFE-11 SAFE-6 services with the shipped rights carry out runs, and no secret of theirs is found anywhere", func(t *testing.T) {
+		sum := canaries(t)
+		t.Logf("%d secrets looked for in %d places of %d bytes: %d found", sum.secrets, sum.places, sum.bytes, len(sum.found))
+		part.Add("canary secrets", sum.secrets, "")
+		part.Add("... looked for in", fmt.Sprintf("%d places, %d bytes", sum.places, sum.bytes), "")
+		part.Add("... found", len(sum.found), "0")
+		for _, f := range sum.found {
+			part.Violate("SAFE-11 %s", f)
+			t.Error(f)
+		}
+		if t.Failed() && len(sum.found) == 0 {
+			part.Violate("SAFE-11 the search did not go as planned; see the test's output")
+		}
+	})
 	if err := part.Save(); err != nil {
 		t.Fatal(err)
 	}
