@@ -46,6 +46,9 @@ type Config struct {
 	SandboxSecrets  secret.Value `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
 	StationKey      secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
 
+	ApproverKeys string `envconfig:"INSPAN_APPROVER_KEYS" desc:"folder of public keys, NAME.pub, whose signed answers to gates are believed (gatekeeper); inspan keygen makes keys"`
+	OnlySigned   bool   `envconfig:"INSPAN_ONLY_SIGNED" default:"false" desc:"refuse answers to gates that are not signed with one of these keys (gatekeeper)"`
+
 	AnthropicKey     secret.Value `envconfig:"INSPAN_ANTHROPIC_API_KEY" desc:"key for anthropic/ models; ANTHROPIC_API_KEY_FILE names a file with it"`
 	AnthropicBaseURL string       `envconfig:"INSPAN_ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
 	OpenAIKey        secret.Value `envconfig:"INSPAN_OPENAI_API_KEY" desc:"key for openai/ models; OPENAI_API_KEY_FILE names a file with it"`
@@ -120,6 +123,9 @@ func (c *Config) Validate() error {
 	c.Workspace = abs
 	_, _, err = c.secrets()
 	errs = append(errs, err)
+	if c.OnlySigned && c.ApproverKeys == "" {
+		errs = append(errs, errors.New("INSPAN_ONLY_SIGNED is true and INSPAN_APPROVER_KEYS names no keys: nobody could answer a gate"))
+	}
 	return errors.Join(errs...)
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 	"github.com/inspan/inspan/services/executor"
@@ -196,7 +197,15 @@ func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Le
 		return planner.New(planner.Config{Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
 			Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability})
 	case events.Gatekeeper:
-		return gatekeeper.New(gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools})
+		cfg := gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools, OnlySigned: h.cfg.OnlySigned}
+		if h.cfg.ApproverKeys != "" {
+			keys, err := approval.LoadKeys(h.cfg.ApproverKeys)
+			if err != nil {
+				return nil, fmt.Errorf("INSPAN_APPROVER_KEYS: %w", err)
+			}
+			cfg.Approvers = keys
+		}
+		return gatekeeper.New(cfg)
 	case events.Executor:
 		ends, err := h.ends(ctx, ledger)
 		if err != nil {

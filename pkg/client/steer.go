@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -66,6 +67,8 @@ type Decision struct {
 	Reason string
 	// Hash is the proposal_hash that was seen; the answer is refused where another proposal waits. Empty takes any.
 	Hash string
+	// Sign signs the answer, where it is not nil. Without a Hash the one that waits now is signed.
+	Sign *approval.Key
 }
 
 // Approve answers a gate with yes and returns the run's state with the answer recorded (GATE-9). The first answer to a
@@ -92,6 +95,11 @@ func (c *Client) decide(ctx context.Context, d Decision, word string) (run.State
 		}
 	}
 	answer := events.Answer{Decision: word, Reason: d.Reason, ProposalHash: d.Hash}
+	if d.Sign != nil {
+		if err := c.sign(ctx, d, &answer); err != nil {
+			return run.State{}, err
+		}
+	}
 	done := func(s run.State, input uint64) bool {
 		g := s.Gate(d.Gate)
 		return g != nil && g.Input == input && (word == "approve" || s.Status != events.Running || g.Resolution <= s.ResumedAt)
@@ -110,6 +118,25 @@ func (c *Client) decide(ctx context.Context, d Decision, word string) (run.State
 		return c.agreed(ctx, d, word, err)
 	}
 	return s, err
+}
+
+// sign fills in what a signed answer has more.
+func (c *Client) sign(ctx context.Context, d Decision, a *events.Answer) (err error) {
+	if a.ProposalHash == "" {
+		s, err := c.State(ctx, d.Run)
+		if err != nil {
+			return err
+		}
+		g := s.Gate(d.Gate)
+		if g == nil {
+			return notFound("gate", d.Gate)
+		}
+		a.ProposalHash = g.Hash
+	}
+	a.Key = d.Sign.ID()
+	a.Signature, err = d.Sign.Sign(approval.Statement{Station: c.st.Name(), Run: d.Run, Gate: d.Gate, Decision: a.Decision,
+		ProposalHash: a.ProposalHash, Reason: a.Reason})
+	return err
 }
 
 // agreed returns the state of a run whose gate was answered before: in the same way is as good as by this answer.

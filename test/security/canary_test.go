@@ -70,7 +70,8 @@ type aviary struct {
 	serverLog buffer
 }
 
-func newAviary(t *testing.T) *aviary {
+// newAviary starts it; change may alter the configuration of all.
+func newAviary(t *testing.T, change ...func(*service.Config)) *aviary {
 	t.Helper()
 	a := &aviary{t: t, dir: t.TempDir()}
 	nats := func(user string) string { return a.keep("nats-" + user) }
@@ -89,6 +90,9 @@ func newAviary(t *testing.T) *aviary {
 		Workspace: filepath.Join(a.dir, "work"), Scripts: filepath.Join(a.dir, "scripts"), Agents: filepath.Join(a.dir, "agents"), Sandbox: "host",
 		SandboxSecrets: secret.New("TOKEN=" + a.keep("tool")), StationKey: secret.New(a.keep("station")), AnthropicKey: secret.New(a.keep("anthropic")),
 		OpenAIKey: secret.New(a.keep("openai")), AnthropicBaseURL: provider.URL, OpenAIBaseURL: provider.URL}
+	for _, f := range change {
+		f(&base)
+	}
 	a.files()
 	log := zerolog.New(&a.log).Level(zerolog.TraceLevel)
 	base.NATSUser, base.NATSPassword = topology.SetupUser, secret.New(nats(topology.SetupUser))
@@ -109,6 +113,25 @@ func newAviary(t *testing.T) *aviary {
 	}
 	t.Cleanup(func() { cancel(); done.Wait() })
 	return a
+}
+
+// as connects as one of the people.
+func (a *aviary) as(user string) (*client.Client, *jet.Station) {
+	a.t.Helper()
+	conn, err := jet.Connect(within(a.t), jet.Config{URL: a.url, User: user, Password: secret.New(a.keep("nats-" + user))})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(conn.Close)
+	c, err := client.On(conn, "s1")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	st, err := conn.Station("s1")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return c, st
 }
 
 // keep notes a secret.
@@ -227,19 +250,7 @@ type sought struct {
 // canaries lets runs succeed and fail on a station whose secrets are canaries, and looks for these everywhere.
 func canaries(t *testing.T) sought {
 	a := newAviary(t)
-	conn, err := jet.Connect(within(t), jet.Config{URL: a.url, User: "operator", Password: secret.New(a.keep("nats-operator"))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	c, err := client.On(conn, "s1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := conn.Station("s1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, st := a.as("operator")
 	want := map[string]events.Status{"talker": events.Completed, "openai": events.Failed, "anthropic": events.Failed}
 	var runs []string
 	for agent, status := range want {

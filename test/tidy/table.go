@@ -30,6 +30,7 @@ var Rooms = []Room{
 	{Name: "words", Dirs: []string{"pkg/events"}, May: []string{}, NoStd: append([]string{"sync"}, worldy...), Pure: true,
 		Why: "words know nothing of who says them"},
 	{Name: "words as CloudEvents", Dirs: []string{"pkg/events/ce"}, May: words, NoStd: worldy, Pure: true, Why: "a reader of strangers' bytes"},
+	{Name: "signed answers", Dirs: []string{"pkg/approval"}, May: words, Why: "whoever verifies needs no station"},
 	{Name: "memory", Dirs: []string{"pkg/run"}, May: words, NoStd: append([]string{"sync"}, worldy...), Pure: true,
 		Why: "a fold gives the same state everywhere and always"},
 	{Name: "histories for tests", Dirs: []string{"pkg/run/runtest"}, May: memory, Why: "made-up histories"},
