@@ -105,6 +105,10 @@ func newAviary(t *testing.T, change ...func(*service.Config)) *aviary {
 	for _, role := range events.Services() {
 		cfg := base
 		cfg.NATSUser, cfg.NATSPassword = string(role), secret.New(nats(string(role)))
+		if role == events.Toolrunner {
+			a.serveProcess(role, cfg)
+			continue
+		}
 		done.Go(func() {
 			if err := station.Serve(ctx, role, cfg, log); err != nil && !errors.Is(err, context.Canceled) {
 				t.Errorf("%s with its own rights: %v", role, err)
@@ -145,11 +149,15 @@ func (a *aviary) keep(what string) string {
 
 func (a *aviary) files() {
 	a.t.Helper()
-	agent := func(name, model string) string {
-		return "---\nname: " + name + "\nmodel: " + model + "\ntools: [bash]\nsandbox:\n  mode: host\n---\nDo the task. " + marker + "\n"
+	agent := func(name, model, mode string) string {
+		return "---\nname: " + name + "\nmodel: " + model + "\ntools: [bash]\nsandbox:\n  mode: " + mode + "\n---\nDo the task. " + marker + "\n"
 	}
+	const burglar = "turns:\n  - when: {turn: 1}\n    calls:\n      - {name: bash, input: {command: \"bash do.sh\"}}\n  - when: {turn: 2}\n    text: done\n"
 	for name, text := range map[string]string{
-		"agents/talker.prompt": agent("talker", "scripted/talker"), "agents/openai.prompt": agent("openai", "openai/x"), "agents/anthropic.prompt": agent("anthropic", "anthropic/x"),
+		"agents/talker.prompt": agent("talker", "scripted/talker", "host"), "agents/openai.prompt": agent("openai", "openai/x", "host"),
+		"agents/anthropic.prompt": agent("anthropic", "anthropic/x", "host"),
+		"agents/shut.prompt":      agent("shut", "scripted/burglar", "bwrap"), "agents/open.prompt": agent("open", "scripted/burglar", "host"),
+		"scripts/burglar.yaml": burglar,
 		"scripts/talker.yaml": `turns:
   - when: {turn: 1}
     calls:

@@ -45,6 +45,23 @@ func TestRobust(t *testing.T) {
 			part.Violate("SAFE-11 the search did not go as planned; see the test's output")
 		}
 	})
+	t.Run("SAFE-11 GUARD-9 SBX-3 a command in a sandbox reaches no NATS, no secret, no other workspace, where one without reaches all", func(t *testing.T) {
+		shut, open, missing := tools(t)
+		if missing != nil {
+			part.Untried = append(part.Untried, "a command in a sandbox: bubblewrap does not work here: "+missing.Error())
+			t.Skipf("NOT TESTED: bubblewrap does not work here: %v", missing)
+		}
+		t.Logf("a command in bwrap reached %d things, one on the host %d: %q", len(shut), len(open), open)
+		part.Add("what a command in a sandbox reached", len(shut), "0")
+		part.Add("... and the same command without", len(open), "")
+		for _, r := range shut {
+			part.Violate("SAFE-11 a command in a sandbox reached %s", r)
+			t.Errorf("reached %s", r)
+		}
+		if len(open) < 4 {
+			t.Errorf("without a sandbox it reached only %q: the attack proves nothing", open)
+		}
+	})
 	if err := part.Save(); err != nil {
 		t.Fatal(err)
 	}

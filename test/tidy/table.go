@@ -106,5 +106,6 @@ var Exceptions = []Exception{
 	{"skip", "internal/reactor/ledger_prop_test.go", "rapid draws another action where there is nothing to hear"},
 	{"skip", "internal/tools/git_test.go", "only root can give a repository to another owner; it runs wherever the tests run as root, as in a container"},
 	{"skip", "internal/sandbox/sandboxtest/exam.go", "says NOT TESTED with what the machine lacks; the continuous test machine installs bubblewrap"},
+	{"skip", "test/security/robust_test.go", "says NOT TESTED with what the machine lacks, in the test and in the report"},
 	{"skip", "internal/sandbox/sandboxtest/exec.go", "says NOT TESTED where there is no /proc"},
 }
