@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -27,57 +26,17 @@ var rewrite = flag.Bool("rewrite", false, "write nats/users.conf again")
 
 const station = "default"
 
-// users renders the users of a station in the form of a server's configuration. The planner is also the one who sets
-// the station up; the others look whether it is set up.
+// users renders the accounts and users of a station.
 func users() []byte {
-	var b bytes.Buffer
-	b.WriteString("# Made from internal/topology: go test ./deploy -run Users -rewrite. Station \"" + station + "\".\n")
-	b.WriteString("# Passwords come from the environment of the server; each begins with a letter.\n")
-	b.WriteString("authorization {\n  users: [\n")
-	var looks []string
-	for _, role := range events.Services() {
-		for _, c := range topology.Consumers(station, role) {
-			looks = append(looks, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name)
-		}
-	}
-	for _, role := range events.Services() {
-		publish, subscribe := topology.Permissions(station, role)
-		publish = append(publish, looks...)
-		if role == events.Planner {
-			p, s := topology.SetupPermissions(station)
-			publish, subscribe = append(publish, p...), append(subscribe, s...)
-		}
-		user(&b, string(role), publish, subscribe, true)
-	}
 	// The operator is whoever has the password, so its answers to gates are in nobody's name.
-	publish, subscribe := topology.UserPermissions(station, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)
-	subscribe = append(subscribe, "station."+station+".dead.*") // who dispatches must hear of refusals
-	user(&b, "operator", publish, subscribe, false)
-	b.WriteString("  ]\n}\n")
-	return b.Bytes()
+	operator := topology.Outsider(station, "operator", "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)
+	return []byte("# Made from internal/topology: go test ./deploy -run Users -rewrite. Station \"" + station + "\".\n" +
+		"# Passwords come from the environment of the server; each begins with a letter.\n" +
+		topology.Accounts(station, []topology.User{operator}, variable))
 }
 
-func user(b *bytes.Buffer, name string, publish, subscribe []string, responds bool) {
-	fmt.Fprintf(b, "    {\n      user: %s\n      password: $NATS_%s_PASSWORD\n      permissions: {\n", name, strings.ToUpper(name))
-	for _, side := range []struct {
-		name     string
-		subjects []string
-	}{{"publish", publish}, {"subscribe", subscribe}} {
-		fmt.Fprintf(b, "        %s: [\n", side.name)
-		seen := map[string]bool{}
-		for _, s := range side.subjects {
-			if !seen[s] {
-				seen[s] = true
-				fmt.Fprintf(b, "          %q\n", s)
-			}
-		}
-		b.WriteString("        ]\n")
-	}
-	if responds {
-		b.WriteString("        allow_responses: true\n")
-	}
-	b.WriteString("      }\n    }\n")
-}
+// variable holds the password of a user, in the server's environment.
+func variable(user string) string { return "$NATS_" + strings.ToUpper(user) + "_PASSWORD" }
 
 func TestUsers(t *testing.T) {
 	t.Parallel()
@@ -148,9 +107,9 @@ type pod struct {
 
 type container struct {
 	Name, Image string
-	Env         []variable `yaml:"env"`
-	Liveness    *probe     `yaml:"livenessProbe"`
-	Readiness   *probe     `yaml:"readinessProbe"`
+	Env         []setting `yaml:"env"`
+	Liveness    *probe    `yaml:"livenessProbe"`
+	Readiness   *probe    `yaml:"readinessProbe"`
 	Resources   struct {
 		Requests map[string]string `yaml:"requests"`
 		Limits   map[string]string `yaml:"limits"`
@@ -164,7 +123,7 @@ type container struct {
 	} `yaml:"securityContext"`
 }
 
-type variable struct{ Name, Value string }
+type setting struct{ Name, Value string }
 
 type probe struct {
 	HTTP struct{ Path string } `yaml:"httpGet"`
@@ -263,6 +222,25 @@ func TestCluster(t *testing.T) {
 			t.Errorf("INSPAN_REPLICAS is %q, want 3: streams on all servers", got)
 		}
 	})
+	t.Run("SAFE-6 a job sets the station up as the setup user, and nats has every password", func(t *testing.T) {
+		t.Parallel()
+		env := map[string]string{}
+		for _, v := range find(t, all, "Job", "setup").Spec.Template.Spec.Containers[0].Env {
+			env[v.Name] = v.Value
+		}
+		if env["INSPAN_NATS_USER"] != topology.SetupUser {
+			t.Errorf("setup connects as %q", env["INSPAN_NATS_USER"])
+		}
+		var given []string
+		for _, v := range find(t, all, "StatefulSet", "nats").Spec.Template.Spec.Containers[0].Env {
+			given = append(given, "$"+v.Name)
+		}
+		for _, user := range append([]string{topology.SetupUser, "operator"}, names(events.Services())...) {
+			if !slices.Contains(given, variable(user)) {
+				t.Errorf("nats is not given %s", variable(user))
+			}
+		}
+	})
 	t.Run("DEPL-5 the toolrunners share one workspace that many may write", func(t *testing.T) {
 		t.Parallel()
 		if got := find(t, all, "PersistentVolumeClaim", "workspace").Spec.AccessModes; !slices.Equal(got, []string{"ReadWriteMany"}) {
@@ -348,6 +326,8 @@ func TestCompose(t *testing.T) {
 			Image       string
 			Build       struct{ Target string }
 			Environment map[string]string
+			Command     []string
+			DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
 			Volumes     []string
 			Ports       []string
 			ReadOnly    bool     `yaml:"read_only"`
@@ -386,12 +366,38 @@ func TestCompose(t *testing.T) {
 			}
 		}
 	})
+	t.Run("SAFE-6 setup alone runs as the setup user, the services wait for it, and nats has every password", func(t *testing.T) {
+		t.Parallel()
+		s := compose.Services["setup"]
+		if s.Environment["INSPAN_NATS_USER"] != topology.SetupUser || !slices.Equal(s.Command, []string{"setup"}) || s.Build.Target != "inspan" {
+			t.Errorf("setup is %+v", s)
+		}
+		for _, role := range events.Services() {
+			if compose.Services[string(role)].DependsOn["setup"].Condition != "service_completed_successfully" {
+				t.Errorf("%s does not wait for setup", role)
+			}
+		}
+		for _, user := range append([]string{topology.SetupUser, "operator"}, names(events.Services())...) {
+			name := strings.TrimPrefix(variable(user), "$")
+			if compose.Services["nats"].Environment[name] == "" || !bytes.Contains(read(t, "nats/passwords.example"), []byte(name+"=")) {
+				t.Errorf("nats is not given %s", name)
+			}
+		}
+	})
 	t.Run("SAFE-1 nats runs with the configuration of this folder", func(t *testing.T) {
 		t.Parallel()
 		if got := compose.Services["nats"].Volumes; !slices.Contains(got, "./deploy/nats:/etc/nats:ro") {
 			t.Errorf("nats mounts %v", got)
 		}
 	})
+}
+
+func names(roles []events.Service) []string {
+	var all []string
+	for _, r := range roles {
+		all = append(all, string(r))
+	}
+	return all
 }
 
 func TestDurable(t *testing.T) {

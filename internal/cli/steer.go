@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -72,11 +73,26 @@ func findGate(ctx context.Context, c *client.Client, arg string) (runID, gate st
 
 func (a *app) answerCmd(word string) *cobra.Command {
 	var d client.Decision
+	var keyFile string
 	title := map[string]string{"approve": "Approve a gate: what stands behind it goes on", "reject": "Reject a gate: the run is paused with the reason"}[word]
 	cmd := &cobra.Command{
 		Use: word + " GATE|RUN/GATE", Short: title,
-		Example: fmt.Sprintf("  inspan %s g-1a2b3c4d5e6f\n  inspan %s run-k3v9x2m1qa/g-1a2b3c4d5e6f --reason \"...\"", word, word),
+		Example: fmt.Sprintf("  inspan %s g-1a2b3c4d5e6f\n  inspan %s run-k3v9x2m1qa/g-1a2b3c4d5e6f --reason \"...\"\n  inspan %s g-1a2b3c4d5e6f --sign anna.key", word, word, word),
 		Args:    args(1),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if keyFile == "" {
+				return nil
+			}
+			key, err := approval.LoadKey(keyFile)
+			if err != nil {
+				return usage("--sign: %w", err)
+			}
+			d.Sign = &key
+			if !cmd.Flags().Changed("by") {
+				d.By = "" // the key says who answers
+			}
+			return nil
+		},
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			ctx, cancel := context.WithTimeout(ctx, a.wait)
 			defer cancel()
@@ -98,6 +114,7 @@ func (a *app) answerCmd(word string) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "why; recorded with the answer")
 	cmd.Flags().StringVar(&d.By, "by", me(), "who answers; part of the subject, which permissions can bind to a user (INSPAN_APPROVER, USER)")
+	cmd.Flags().StringVar(&keyFile, "sign", env("", "INSPAN_SIGN_KEY"), "file of the key to sign the answer with; inspan keygen makes one (INSPAN_SIGN_KEY)")
 	cmd.Flags().StringVar(&d.Hash, "hash", "", "proposal_hash you saw; the answer is refused if another proposal waits")
 	return cmd
 }

@@ -69,8 +69,9 @@ func (a *app) upCmd() *cobra.Command {
 		Use:   "up",
 		Short: "Run a station: a NATS server and all five services in this process",
 		Long: `Runs a station on this machine until it is interrupted. Everything is kept under --store; started again with the
-same --store, it goes on with the runs that were not finished, also after kill -9. The server has no users: it
-listens on 127.0.0.1 unless --listen says otherwise, and whoever reaches it may do everything.`,
+same --store, it goes on with the runs that were not finished, also after kill -9. It listens on 127.0.0.1 unless
+--listen says otherwise. Whoever reaches it may dispatch, watch, steer and answer gates in nobody's name, without a
+password; only the services in this process may say facts, and nobody may change or erase what is stored.`,
 		Example: `  inspan up --agents examples/agents --scripts examples/scripts
   inspan up --listen 127.0.0.1:4333 --station lab --store /var/lib/inspan --json`,
 		Args: args(0),

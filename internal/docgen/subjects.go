@@ -30,8 +30,8 @@ func subjectsPage() []byte {
 		[]string{code(events.ControlSubject(station, anyRun)), "pause, resume, stop, autonomy", "users", code(topology.In(station))},
 		[]string{code(events.GateSubject(station, anyRun, "{g}")), "the answer to a gate; who answers is only claimed", "people, programs", code(topology.In(station))},
 		[]string{code(events.GateSubject(station, anyRun, "{g}") + ".{approver}"), "the answer to a gate; permissions can bind the last token to the user", "people, programs", code(topology.In(station))},
-		[]string{code(events.TimerSubject(station, anyRun, "{family}.{id}")), "a schedule; the same name replaces it", "the role that hears it", code(topology.Tmr(station))},
-		[]string{code(events.DueSubject(station, anyRun, "{family}.{id}")), "its firing: a reason to look, never a fact", "the NATS server", code(topology.Tmr(station))},
+		[]string{code(events.TimerSubject(station, anyRun, "{family}.{id}")), "a schedule; the same name replaces it", "the role that hears it", code(topology.Tmr(station, "{family}"))},
+		[]string{code(events.DueSubject(station, anyRun, "{family}.{id}")), "its firing: a reason to look, never a fact", "the NATS server", code(topology.Tmr(station, "{family}"))},
 		[]string{code(events.StreamSubject(station, anyRun)), "every fact of the run once it is stored, published again", "the NATS server", "none"},
 		[]string{code(events.LiveSubject(station, anyRun)), "tokens, thinking and tool output as they come", "executor, toolrunner", "none"},
 		[]string{code(events.DeadSubject(station, "{role}")), "input that a role refused, with the reason", "that role", code(topology.Dead(station))},
@@ -117,7 +117,7 @@ func hearing(p *page) {
 
 func permissions(p *page) {
 	p.say("## Permissions\n\nOne NATS user per service, one to set the station up, and users with three rights: dispatch, watch, approve. What is not listed is denied. " +
-		"A service also needs `allow_responses` and connects with its own inbox prefix.\n")
+		"A service connects with its own inbox prefix. Nobody may have `allow_responses`, and services and users must be in another account than the streams: see [deploy.md](deploy.md).\n")
 	for _, role := range events.Services() {
 		publish, subscribe := topology.Permissions(station, role)
 		rights(p, string(role), publish, subscribe)

@@ -52,7 +52,7 @@ func (c *Conn) Apply(ctx context.Context, station string, o ApplyOptions) error 
 
 func hinted(err error) error {
 	if errors.Is(err, ErrDenied) {
-		return fmt.Errorf("%w: set the station up once as the setup user", err)
+		return fmt.Errorf("%w: run inspan setup as the user who may", err)
 	}
 	return err
 }
@@ -182,18 +182,37 @@ func sameConsumer(a, b jetstream.ConsumerConfig) bool {
 		a.AckWait == b.AckWait && len(a.BackOff) == len(b.BackOff)
 }
 
-// Check reports what a role misses on a station: nil means that its streams and consumers and the buckets are there.
-// It needs no more than the permissions of the role.
+// ErrNotSetUp means that a station lacks something that a role needs.
+var ErrNotSetUp = errors.New("the station is not set up")
+
+// Check reports what a role misses on a station: nil means that its streams, its consumers with all that it hears, and
+// the buckets are there. It needs no more than the permissions of the role, and waits for a server that is not ready yet
+// until ctx ends. What is missing is ErrNotSetUp.
 func (c *Conn) Check(ctx context.Context, station string, role events.Service) error {
 	for _, st := range topology.Streams(station, topology.Limits{}) {
-		if err := c.patiently(ctx, func() error { return c.api(ctx, "STREAM.INFO."+st.Name, nil, nil) }); err != nil {
-			return fmt.Errorf("stream %s: %w: set the station up", st.Name, err)
+		err := c.patiently(ctx, func() error { return c.api(ctx, "STREAM.INFO."+st.Name, nil, nil) })
+		if code(err) == codeStreamNotFound {
+			return fmt.Errorf("%w: stream %s: %w", ErrNotSetUp, st.Name, err)
+		}
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", st.Name, err)
 		}
 	}
 	for _, co := range topology.Consumers(station, role) {
+		var there jetstream.ConsumerInfo
 		subject := "CONSUMER.INFO." + co.Stream + "." + co.Name
-		if err := c.patiently(ctx, func() error { return c.api(ctx, subject, nil, nil) }); err != nil {
-			return fmt.Errorf("consumer %s of %s: %w: set the station up", co.Name, co.Stream, err)
+		err := c.patiently(ctx, func() error { return c.api(ctx, subject, nil, &there) })
+		if code(err) == codeNotFound {
+			return fmt.Errorf("%w: consumer %s of %s: %w", ErrNotSetUp, co.Name, co.Stream, err)
+		}
+		if err != nil {
+			return fmt.Errorf("consumer %s of %s: %w", co.Name, co.Stream, err)
+		}
+		heard := append(there.Config.FilterSubjects, there.Config.FilterSubject)
+		for _, f := range co.Filters {
+			if !slices.Contains(heard, f) {
+				return fmt.Errorf("%w: consumer %s of %s does not hear %s", ErrNotSetUp, co.Name, co.Stream, f)
+			}
 		}
 	}
 	return nil

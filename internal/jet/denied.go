@@ -72,7 +72,8 @@ func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	event.Msg("nats reports an error")
 }
 
-// deniedPublish finds the subject in the server's words: Permissions Violation for Publish to "subject".
+// deniedPublish finds the subject in the server's words: Permissions Violation for Publish to "subject". Where the
+// account borrows its streams from another, the server names what $JS.API is mapped to there.
 func deniedPublish(err error) (subject string, ok bool) {
 	_, quoted, ok := strings.Cut(err.Error(), "Publish to ")
 	if !ok {
@@ -83,6 +84,11 @@ func deniedPublish(err error) (subject string, ok bool) {
 		return "", false
 	}
 	subject, errQuote := strconv.Unquote(quoted)
+	if rest, ok := strings.CutPrefix(subject, "$JS."); ok {
+		if _, api, mapped := strings.Cut(rest, ".API."); mapped {
+			subject = apiPrefix + api
+		}
+	}
 	return subject, errQuote == nil
 }
 

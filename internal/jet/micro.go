@@ -1,44 +1,96 @@
 package jet
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"strings"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/inspan/inspan/pkg/events"
 )
 
+// answerPrefix is where answers may go. A service that answers wherever it is told would say, with its own rights,
+// what the asker may not.
+const answerPrefix = "_INBOX."
+
 // Micro makes a service visible: `nats micro ls` lists it as inspan-{role}, and a request on inspan.{role}.status is
-// answered by one instance with status as JSON, which also goes into the service's statistics. version has the form
-// 1.2.3, status may be nil. stop must be called before the connection is closed.
+// answered by one instance with status as JSON, which also goes into the service's statistics. Only questions with an
+// inbox for the answer are answered. version has the form 1.2.3, status may be nil. stop must be called before the
+// connection is closed.
 func (c *Conn) Micro(role events.Service, version string, status func() any) (stop func() error, err error) {
 	if status == nil {
 		status = func() any { return struct{}{} }
 	}
-	srv, err := micro.AddService(c.nc, micro.Config{
-		Name: "inspan-" + string(role), Version: version, Description: "Inspan " + string(role),
-		StatsHandler: func(*micro.Endpoint) any { return status() },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("service inspan-%s: %w", role, err)
+	d := desk{nc: c.nc, began: time.Now().UTC(), status: status, endpoint: "inspan." + string(role) + ".status",
+		who: micro.ServiceIdentity{Name: "inspan-" + string(role), ID: rand.Text(), Version: version, Metadata: map[string]string{}}}
+	var subs []*nats.Subscription
+	stop = func() error {
+		var first error
+		for _, sub := range subs {
+			if err := sub.Drain(); err != nil && first == nil {
+				first = err
+			}
+		}
+		return first
 	}
-	err = srv.AddEndpoint("status", micro.HandlerFunc(func(r micro.Request) {
-		b, err := json.Marshal(status())
+	hear := func(subject, queue string, answer func() any) {
 		if err != nil {
-			_ = r.Error("500", err.Error(), nil) // whoever asked has gone
 			return
 		}
-		_ = r.Respond(b)
-	}), micro.WithEndpointSubject("inspan."+string(role)+".status"))
+		var sub *nats.Subscription
+		if sub, err = c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) { d.answer(m, answer()) }); err == nil {
+			subs = append(subs, sub)
+		}
+	}
+	for verb, answer := range map[micro.Verb]func() any{micro.PingVerb: d.ping, micro.InfoVerb: d.info, micro.StatsVerb: d.stats} {
+		for _, to := range []string{"", "." + d.who.Name, "." + d.who.Name + "." + d.who.ID} {
+			hear("$SRV."+verb.String()+to, "", answer)
+		}
+	}
+	hear(d.endpoint, micro.DefaultQueueGroup, status)
+	if err == nil {
+		err = c.nc.FlushTimeout(requestWait) // the server knows of it when Micro returns
+	}
 	if err != nil {
-		_ = srv.Stop()
+		_ = stop() // what went wrong is told below
 		return nil, fmt.Errorf("service inspan-%s: %w", role, err)
 	}
-	// The server knows of it when Micro returns.
-	if err := c.nc.FlushTimeout(requestWait); err != nil {
-		_ = srv.Stop()
-		return nil, fmt.Errorf("service inspan-%s: %w", role, err)
+	return stop, nil
+}
+
+// desk answers questions about a service.
+type desk struct {
+	nc       *nats.Conn
+	who      micro.ServiceIdentity
+	began    time.Time
+	endpoint string
+	status   func() any
+}
+
+func (d desk) ping() any { return micro.Ping{ServiceIdentity: d.who, Type: micro.PingResponseType} }
+
+func (d desk) info() any {
+	return micro.Info{ServiceIdentity: d.who, Type: micro.InfoResponseType, Description: "Inspan " + strings.TrimPrefix(d.who.Name, "inspan-"),
+		Endpoints: []micro.EndpointInfo{{Name: "status", Subject: d.endpoint, QueueGroup: micro.DefaultQueueGroup, Metadata: map[string]string{}}}}
+}
+
+func (d desk) stats() any {
+	data, _ := json.Marshal(d.status()) // plain data
+	return micro.Stats{ServiceIdentity: d.who, Type: micro.StatsResponseType, Started: d.began,
+		Endpoints: []*micro.EndpointStats{{Name: "status", Subject: d.endpoint, QueueGroup: micro.DefaultQueueGroup, Data: data}}}
+}
+
+func (d desk) answer(m *nats.Msg, with any) {
+	if !strings.HasPrefix(m.Reply, answerPrefix) {
+		return
 	}
-	return srv.Stop, nil
+	b, err := json.Marshal(with)
+	if err != nil {
+		b = []byte("{}")
+	}
+	_ = d.nc.Publish(m.Reply, b) // whoever asked may have gone
 }

@@ -2,7 +2,10 @@ package jet_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -122,32 +125,7 @@ func works(t *testing.T, s *jet.Server, role events.Service) {
 	if last, ok, err := st.Journal().Last(within(t), id); err != nil || !ok || last.Seq != seq {
 		t.Errorf("last: got %+v, %v, %v", last, ok, err)
 	}
-	ref, err := st.Blobs().Put(within(t), "text/plain", []byte(id))
-	if err != nil {
-		t.Errorf("put object: %v", err)
-	}
-	if b, err := st.Blobs().Get(within(t), ref); err != nil || string(b) != id {
-		t.Errorf("get object: %q, %v", b, err)
-	}
-	shelf := st.Shelf(topology.StateBucket)
-	for _, do := range []func() error{
-		func() error { return shelf.Put(within(t), id+".a", []byte("v")) },
-		func() error { return shelf.Create(within(t), id+".b", []byte("v")) },
-		func() error { _, err := shelf.Get(within(t), id+".a"); return err },
-		func() error { return shelf.Delete(within(t), id+".b") },
-		func() error { return st.Leases().Renew(within(t), id) },
-		func() error { return st.Refusals().Refuse(within(t), role, reactor.DeadLetter{Code: "x"}) },
-	} {
-		if err := do(); err != nil {
-			t.Error(err)
-		}
-	}
-	if keys, err := shelf.Keys(within(t), id+"."); err != nil || len(keys) != 1 {
-		t.Errorf("keys: got %q, %v", keys, err)
-	}
-	if alive, err := st.Leases().Alive(within(t), id); err != nil || !alive {
-		t.Errorf("alive: got %v, %v", alive, err)
-	}
+	writes(t, st, role, id)
 	for _, family := range topology.HearsOf(role).Timers {
 		for _, at := range []time.Time{time.Now().Add(-time.Second), time.Now().Add(time.Hour)} {
 			if err := st.Timers().Set(within(t), id, family+".x", at); err != nil {
@@ -180,6 +158,43 @@ func works(t *testing.T, s *jet.Server, role events.Service) {
 	plain := seenBy(t, s, string(role), "", "s1")
 	if err := plain.Inbox().Listen(within(t), role, 1, nil); !errors.Is(err, jet.ErrDenied) {
 		t.Errorf("listen without the inbox of the role: got %v, want ErrDenied", err)
+	}
+}
+
+// writes uses the stores, of which each role may write those that it needs.
+func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
+	shelf := st.Shelf(topology.StateBucket)
+	objects := []events.Service{events.Executor, events.Toolrunner, events.Persister}
+	for _, c := range []struct {
+		what string
+		may  []events.Service
+		do   func() error
+	}{
+		{"put object", objects, func() error { _, err := st.Blobs().Put(within(t), "text/plain", []byte(id)); return err }},
+		{"put state", []events.Service{events.Persister}, func() error { return shelf.Put(within(t), id+".a", []byte("v")) }},
+		{"create state", []events.Service{events.Persister}, func() error { return shelf.Create(within(t), id+".b", []byte("v")) }},
+		{"delete state", []events.Service{events.Persister}, func() error { return shelf.Delete(within(t), id+".b") }},
+		{"renew a lease", []events.Service{events.Toolrunner}, func() error { return st.Leases().Renew(within(t), id) }},
+		{"refuse input", events.Services(), func() error { return st.Refusals().Refuse(within(t), role, reactor.DeadLetter{Code: "x"}) }},
+	} {
+		if err := c.do(); slices.Contains(c.may, role) != (err == nil) || err != nil && !errors.Is(err, jet.ErrDenied) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+	sum := sha256.Sum256([]byte(id))
+	want := slices.Contains(objects, role)
+	if b, err := st.Blobs().Get(within(t), events.Ref{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(id))}); want != (err == nil) || want && string(b) != id {
+		t.Errorf("get object: %q, %v", b, err)
+	}
+	want = role == events.Persister
+	if _, err := shelf.Get(within(t), id+".a"); want != (err == nil) {
+		t.Errorf("get state: %v", err)
+	}
+	if keys, err := shelf.Keys(within(t), id+"."); err != nil || (len(keys) == 1) != want {
+		t.Errorf("keys: got %q, %v", keys, err)
+	}
+	if alive, err := st.Leases().Alive(within(t), id); err != nil || alive != (role == events.Toolrunner) {
+		t.Errorf("alive: got %v, %v", alive, err)
 	}
 }
 

@@ -29,6 +29,10 @@ type ServerConfig struct {
 	// three quarters of what is free.
 	MaxPayload int32
 	MaxStore   int64
+	// Accounts are accounts and users in the form of a server's configuration, see topology.Accounts. Guest is the one of
+	// these users that a client without credentials is; empty lets no such client in.
+	Accounts string
+	Guest    string
 	// Users, if there are any, are the only ones who may connect. SystemUser is the one of the system account.
 	Users      []User
 	SystemUser User
@@ -104,7 +108,9 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 	if cfg.Port == 0 {
 		o.Port = -1
 	}
-	cfg.authorize(o)
+	if err := cfg.authorize(o); err != nil {
+		return nil, err
+	}
 	if cfg.Cluster.Name == "" {
 		return o, nil
 	}
@@ -119,13 +125,18 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 }
 
 // authorize lets only the users in. They are in the global account, the system user in the system account.
-func (cfg ServerConfig) authorize(o *server.Options) {
+func (cfg ServerConfig) authorize(o *server.Options) error {
+	if cfg.Accounts != "" {
+		if err := o.ProcessConfigString(cfg.Accounts); err != nil {
+			return fmt.Errorf("nats server: accounts: %w", err)
+		}
+		o.NoAuthUser = cfg.Guest
+	}
 	for _, u := range cfg.Users {
 		nu := &server.User{Username: u.Name, Password: u.Password}
 		if len(u.Publish)+len(u.Subscribe) > 0 {
 			nu.Permissions = &server.Permissions{
 				Publish: &server.SubjectPermission{Allow: u.Publish}, Subscribe: &server.SubjectPermission{Allow: u.Subscribe},
-				Response: &server.ResponsePermission{MaxMsgs: 1, Expires: time.Minute},
 			}
 		}
 		o.Users = append(o.Users, nu)
@@ -135,6 +146,7 @@ func (cfg ServerConfig) authorize(o *server.Options) {
 		o.Accounts, o.SystemAccount = []*server.Account{system}, server.DEFAULT_SYSTEM_ACCOUNT
 		o.Users = append(o.Users, &server.User{Username: u.Name, Password: u.Password, Account: system})
 	}
+	return nil
 }
 
 // Shutdown ends the server and waits until it has let go of its files.

@@ -157,13 +157,13 @@ func TestTimers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := messages(t, js, topology.Tmr("s1")); got != 2 {
+		if got := messages(t, js, topology.Tmr("s1", "run")); got != 2 {
 			t.Errorf("%d messages, want one firing and one timer", got)
 		}
 		if err := st.Timers().Set(within(t), "r1", "run.y", time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if got := messages(t, js, topology.Tmr("s1")); got != 2 {
+		if got := messages(t, js, topology.Tmr("s1", "run")); got != 2 {
 			t.Errorf("%d messages after the timer was set to now, want two firings and no timer", got)
 		}
 	})
@@ -192,7 +192,7 @@ func TestTimers(t *testing.T) {
 		}
 		stop()
 		if err := untilDone(within(t), func() error {
-			if n := messages(t, js, topology.Tmr("s1")); n != 0 {
+			if n := messages(t, js, topology.Tmr("s1", "run")); n != 0 {
 				return errors.New("messages are left")
 			}
 			return nil

@@ -38,7 +38,8 @@ var _ reactor.Timers = timers{}
 // Set implements reactor.Timers. A time that has come fires at once, from here; the server's own schedules fire up to
 // a quarter of a second late, and never earlier than a quarter of a second after they were set.
 func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
-	if err := t.check(run, name); err != nil {
+	family, err := t.check(run, name)
+	if err != nil {
 		return err
 	}
 	timer, due := events.TimerSubject(t.station, run, name), events.DueSubject(t.station, run, name)
@@ -55,24 +56,25 @@ func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 			headerScheduler: {timer}, headerScheduleNext: {"purge"}, headerTTL: {ttl}, headerRollup: {"sub"},
 		}}
 	}
-	if _, err := t.c.publish(ctx, m, topology.Tmr(t.station)); err != nil {
+	if _, err := t.c.publish(ctx, m, topology.Tmr(t.station, family)); err != nil {
 		return fmt.Errorf("set timer %s of run %s: %w", name, run, err)
 	}
 	return nil
 }
 
-func (t timers) check(run, name string) error {
+// check returns the family of a timer.
+func (t timers) check(run, name string) (family string, err error) {
 	if err := events.CheckID("run", run); err != nil {
-		return err
+		return "", err
 	}
 	family, id, ok := strings.Cut(name, ".")
 	if !ok || !events.ValidID(family) || !events.ValidID(id) {
-		return fmt.Errorf("timer %q: want {family}.{id}", name)
+		return "", fmt.Errorf("timer %q: want {family}.{id}", name)
 	}
 	for _, h := range topology.Hearing() {
 		if slices.Contains(h.Timers, family) {
-			return nil
+			return family, nil
 		}
 	}
-	return fmt.Errorf("timer %q: no role hears timers of family %q", name, family)
+	return "", fmt.Errorf("timer %q: no role hears timers of family %q", name, family)
 }

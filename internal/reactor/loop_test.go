@@ -21,10 +21,10 @@ import (
 // judging is a planner whose judgement of an input is a function.
 type judging func(m reactor.Message) error
 
-func (judging) Service() events.Service                            { return events.Planner }
-func (judging) Fact(context.Context, reactor.Heard) error          { return nil }
-func (judging) Due(context.Context, string, string, string, run.State) error  { return nil }
-func (j judging) Input(_ context.Context, m reactor.Message) error { return j(m) }
+func (judging) Service() events.Service                                      { return events.Planner }
+func (judging) Fact(context.Context, reactor.Heard) error                    { return nil }
+func (judging) Due(context.Context, string, string, string, run.State) error { return nil }
+func (j judging) Input(_ context.Context, m reactor.Message) error           { return j(m) }
 
 // hearOne publishes a task, lets the loop hear it once and returns the dead letters and the loop's log.
 func hearOne(t *testing.T, data []byte, header map[string]string, judge judging) ([]mem.Refused, string) {

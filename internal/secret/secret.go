@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 )
 
@@ -71,4 +72,21 @@ func (v Value) MarshalYAML() (any, error) { return v.String(), nil }
 func (v *Value) UnmarshalText(text []byte) error {
 	*v = New(string(text))
 	return nil
+}
+
+// Mask returns a function that puts "***" in the place of secrets in a text that somebody else made. It finds them only
+// as they stand: who means to carry one out can write it in another form.
+func Mask(secrets ...Value) func(string) string {
+	var texts []string
+	for _, s := range secrets {
+		if !s.Empty() {
+			texts = append(texts, s.Reveal())
+		}
+	}
+	slices.SortFunc(texts, func(a, b string) int { return len(b) - len(a) }) // one may be part of another
+	var pairs []string
+	for _, t := range texts {
+		pairs = append(pairs, t, mask)
+	}
+	return strings.NewReplacer(pairs...).Replace
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/services/planner"
 )
@@ -20,7 +21,7 @@ type Agents struct{ Shelf reactor.Shelf }
 
 var _ planner.Agents = (*Agents)(nil)
 
-const agentPrefix = "agent."
+const agentPrefix = topology.AgentKeys
 
 // Agent implements planner.Agents.
 func (a *Agents) Agent(ctx context.Context, name string) (events.Agent, error) {

@@ -22,7 +22,12 @@ func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, er
 	if err != nil {
 		return nil, "", fmt.Errorf("INSPAN_SANDBOX: %w", err)
 	}
+	hidden, _, err := cfg.secrets()
+	if err != nil {
+		return nil, "", err
+	}
 	readOnly, env := withGo(cfg.SandboxReadOnly, cfg.SandboxEnv)
+	env = append(slices.Clone(env), hidden...)
 	box := toolrunner.BoxConfig{Root: cfg.Workspace, Default: picked.Mode(), ReadOnly: readOnly, Env: env,
 		Cache:    filepath.Join(cfg.Workspace, ".cache"),
 		Backends: map[sandbox.Mode]sandbox.Backend{picked.Mode(): picked}, Missing: map[sandbox.Mode]error{}}

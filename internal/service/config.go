@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/kelseyhightower/envconfig"
@@ -48,8 +49,12 @@ type Config struct {
 	Sandbox   string `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap or host"`
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
-	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated"`
+	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`
+	SandboxSecrets  secret.Value `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
 	StationKey      secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
+
+	ApproverKeys string `envconfig:"INSPAN_APPROVER_KEYS" desc:"folder of public keys, NAME.pub, whose signed answers to gates are believed (gatekeeper); inspan keygen makes keys"`
+	OnlySigned   bool   `envconfig:"INSPAN_ONLY_SIGNED" default:"false" desc:"refuse answers to gates that are not signed with one of these keys (gatekeeper)"`
 
 	AnthropicKey     secret.Value `envconfig:"INSPAN_ANTHROPIC_API_KEY" desc:"key for anthropic/ models; ANTHROPIC_API_KEY_FILE names a file with it"`
 	AnthropicBaseURL string       `envconfig:"INSPAN_ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
@@ -67,7 +72,7 @@ func FromEnv() (Config, error) {
 		return c, fmt.Errorf("configuration: %w", err)
 	}
 	c.standard()
-	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "STATION_KEY": &c.StationKey,
+	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "STATION_KEY": &c.StationKey, "SANDBOX_SECRETS": &c.SandboxSecrets,
 		"ANTHROPIC_API_KEY": &c.AnthropicKey, "OPENAI_API_KEY": &c.OpenAIKey} {
 		if err := fromFile(name, dst); err != nil {
 			return c, err
@@ -129,7 +134,32 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE: %w", err))
 	}
 	c.Workspace = abs
+	_, _, err = c.secrets()
+	errs = append(errs, err)
+	if c.OnlySigned && c.ApproverKeys == "" {
+		errs = append(errs, errors.New("INSPAN_ONLY_SIGNED is true and INSPAN_APPROVER_KEYS names no keys: nobody could answer a gate"))
+	}
 	return errors.Join(errs...)
+}
+
+// shortestSecret is how long a secret for commands must be, in bytes: a shorter one would be masked in words that only
+// look like it.
+const shortestSecret = 8
+
+// secrets returns the environment of commands that must not be seen, and all that is masked in what tools answer.
+func (c *Config) secrets() (env []string, masked []secret.Value, err error) {
+	masked = []secret.Value{c.StationKey, c.NATSPassword, c.AnthropicKey, c.OpenAIKey}
+	if c.SandboxSecrets.Empty() {
+		return nil, masked, nil
+	}
+	for entry := range strings.SplitSeq(c.SandboxSecrets.Reveal(), ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(entry), "=")
+		if !ok || name == "" || len(value) < shortestSecret {
+			return nil, nil, fmt.Errorf("INSPAN_SANDBOX_SECRETS: entry %d is not NAME=value with at least %d characters of value", len(env)+1, shortestSecret)
+		}
+		env, masked = append(env, name+"="+value), append(masked, secret.New(value))
+	}
+	return env, masked, nil
 }
 
 // Row of the configuration reference.

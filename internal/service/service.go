@@ -20,9 +20,11 @@ import (
 	"github.com/inspan/inspan/internal/llm/provider"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 	"github.com/inspan/inspan/services/executor"
@@ -96,6 +98,13 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 		return err
 	}
 	return h, nil
+}
+
+// As returns a host for another role of the same process that acts through ports of its own, for example with rights of
+// its own. Both share what is known of runs, so a role hears early of facts through the ports of the first.
+func (h *Host) As(ports Ports) *Host {
+	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, pages: h.pages, overhear: h.overhear,
+		ledgers: map[events.Service]*reactor.Ledger{}}
 }
 
 // Status returns what a role tells of itself to whoever asks on the network.
@@ -206,7 +215,7 @@ func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Le
 	switch role {
 	case events.Planner:
 		// Outsiders can not ask the server; they find it here (inspan doctor).
-		if err := p.Config.Put(ctx, "durability", []byte(p.Durability)); err != nil {
+		if err := p.Config.Put(ctx, topology.DurabilityKey, []byte(p.Durability)); err != nil {
 			return nil, fmt.Errorf("record the durability: %w", err)
 		}
 		return planner.New(planner.Config{Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
@@ -214,8 +223,16 @@ func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Le
 			Quotas: planner.Quotas{PerSender: h.cfg.SenderPerMinute, Limits: quota.Limits{Running: h.cfg.MaxRuns,
 				PerMinute: h.cfg.RunsPerMinute, Patience: h.cfg.Patience}}})
 	case events.Gatekeeper:
-		return gatekeeper.New(gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools, MaxGates: h.cfg.MaxGates,
-			AnswersPerMinute: h.cfg.AnswersPerMinute})
+		cfg := gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools, OnlySigned: h.cfg.OnlySigned,
+			MaxGates: h.cfg.MaxGates, AnswersPerMinute: h.cfg.AnswersPerMinute}
+		if h.cfg.ApproverKeys != "" {
+			keys, err := approval.LoadKeys(h.cfg.ApproverKeys)
+			if err != nil {
+				return nil, fmt.Errorf("INSPAN_APPROVER_KEYS: %w", err)
+			}
+			cfg.Approvers = keys
+		}
+		return gatekeeper.New(cfg)
 	case events.Executor:
 		ends, err := h.ends(ctx, ledger)
 		if err != nil {
@@ -249,8 +266,12 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 		}
 		h.log.Info().Str("sandbox", string(mode)).Str("workspace", h.cfg.Workspace).Msg("tools run here")
 	}
+	_, masked, err := h.cfg.secrets()
+	if err != nil {
+		return nil, err
+	}
 	return toolrunner.New(toolrunner.Config{Ledger: ledger, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: h.ports.Live,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, Boxes: boxes, Instance: instance, Key: key})
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, Boxes: boxes, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
 }
 
 // ends listens for runs that end, for the life of ctx.
@@ -280,9 +301,9 @@ func (h *Host) stationKey(ctx context.Context) ([]byte, error) {
 	if !h.cfg.StationKey.Empty() {
 		return []byte(h.cfg.StationKey.Reveal()), nil
 	}
-	err := h.ports.Config.Create(ctx, "key.idempotency", []byte(h.randomID(32)))
+	err := h.ports.Config.Create(ctx, topology.StationKeyKey, []byte(h.randomID(32)))
 	if err != nil && !errors.Is(err, reactor.ErrExists) {
 		return nil, fmt.Errorf("station key: %w", err)
 	}
-	return h.ports.Config.Get(ctx, "key.idempotency")
+	return h.ports.Config.Get(ctx, topology.StationKeyKey)
 }

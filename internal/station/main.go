@@ -69,12 +69,8 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 		defer func() { cancel(); <-gone }()
 		log.Info().Str("address", address).Msg("health and metrics")
 	}
-	var monitors []string
-	if cfg.NATSMonitor != "" {
-		monitors = []string{cfg.NATSMonitor}
-	}
 	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser, Password: cfg.NATSPassword,
-		Name: "inspan-" + string(role), InboxPrefix: topology.InboxPrefix(cfg.Station, role), Monitors: monitors, DrainGrace: cfg.Drain, Log: log})
+		Name: "inspan-" + string(role), InboxPrefix: topology.InboxPrefix(cfg.Station, role), Monitors: monitors(cfg), DrainGrace: cfg.Drain, Log: log})
 	if err != nil {
 		return err
 	}
@@ -92,16 +88,14 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 	return host.Run(ctx, role)
 }
 
-// prepare checks the server's durability, sets the station up and registers agents.
+// prepare checks the server's durability and the station, and registers agents where that is asked of the planner.
 func prepare(ctx context.Context, role events.Service, conn *jet.Conn, cfg service.Config, log zerolog.Logger, metrics *service.Metrics) (*service.Host, error) {
 	mode, err := durability(ctx, conn, cfg.AcceptLazy)
 	if err != nil {
 		return nil, err
 	}
 	log.Info().Str("durability", mode).Msg("server")
-	setup, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	if err := conn.Apply(setup, cfg.Station, jet.ApplyOptions{Replicas: cfg.Replicas, Limits: cfg.Limits()}); err != nil {
+	if err := ensure(ctx, role, conn, cfg); err != nil {
 		return nil, err
 	}
 	st, err := conn.Station(cfg.Station)
@@ -115,6 +109,64 @@ func prepare(ctx context.Context, role events.Service, conn *jet.Conn, cfg servi
 		}
 	}
 	return service.NewHost(cfg, ports, log, metrics)
+}
+
+// setupWait is how long a station may take to be set up.
+const setupWait = 2 * time.Minute
+
+// ensure looks whether the station has what a role needs. On a server that lets everybody do everything, the first role
+// sets it up; elsewhere that is for the setup user.
+func ensure(ctx context.Context, role events.Service, conn *jet.Conn, cfg service.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, setupWait)
+	defer cancel()
+	missing := conn.Check(ctx, cfg.Station, role)
+	if !errors.Is(missing, jet.ErrNotSetUp) {
+		return missing
+	}
+	err := conn.Apply(ctx, cfg.Station, jet.ApplyOptions{Replicas: cfg.Replicas, Limits: cfg.Limits()})
+	if errors.Is(err, jet.ErrDenied) {
+		return fmt.Errorf("%w, and this user may not set it up: run inspan setup as the setup user", missing)
+	}
+	return err
+}
+
+// Setup makes or updates the streams and consumers of a station and registers the agents of cfg.Agents, as a user who
+// may. It can be run again at any time, and must be after an upgrade or a change of limits.
+func Setup(ctx context.Context, cfg service.Config, log zerolog.Logger) (mode string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, setupWait)
+	defer cancel()
+	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser, Password: cfg.NATSPassword,
+		Name: "inspan-setup", Monitors: monitors(cfg), Log: log})
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if mode, err = durability(ctx, conn, cfg.AcceptLazy); err != nil {
+		return "", err
+	}
+	return mode, setUp(ctx, conn, cfg, jet.ApplyOptions{Replicas: cfg.Replicas, Limits: cfg.Limits()}, log)
+}
+
+// setUp is what the setup user does with its connection.
+func setUp(ctx context.Context, conn *jet.Conn, cfg service.Config, o jet.ApplyOptions, log zerolog.Logger) error {
+	if err := conn.Apply(ctx, cfg.Station, o); err != nil {
+		return err
+	}
+	if cfg.Agents == "" {
+		return nil
+	}
+	st, err := conn.Station(cfg.Station)
+	if err != nil {
+		return err
+	}
+	return register(ctx, Ports(st, ""), cfg.Agents, log)
+}
+
+func monitors(cfg service.Config) []string {
+	if cfg.NATSMonitor == "" {
+		return nil
+	}
+	return []string{cfg.NATSMonitor}
 }
 
 // durability reads when the server syncs, and refuses one that acknowledges before it does (SAFE-1).

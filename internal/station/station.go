@@ -1,19 +1,22 @@
 // Package station puts a station together: a connection, its streams, and roles in this process.
 //
 // Promises: one process with an embedded server and five processes with an external one run the same code on the same
-// subjects. A server that acknowledges before it syncs is refused unless that is accepted in so many words.
+// subjects, each role with its own rights. A server that acknowledges before it syncs is refused unless that is accepted in so many words.
 package station
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"sync"
 
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -48,11 +51,13 @@ type Config struct {
 	Base service.Config
 }
 
-// Station is a server and five roles in this process.
+// Station is a server and five roles in this process, each with a connection and rights of its own.
 type Station struct {
 	cfg        Config
 	server     *jet.Server
+	passwords  map[string]secret.Value
 	conn       *jet.Conn
+	roleConns  []*jet.Conn
 	durability string
 	sandbox    string
 	cancel     context.CancelFunc
@@ -61,6 +66,10 @@ type Station struct {
 	failures   []error
 	failed     chan error
 }
+
+// local is the user of whoever reaches the port of a station in this process, and of the station's own Conn: it may
+// dispatch, watch and answer gates in nobody's name, as an operator may, and nothing that a service may.
+const local = "local"
 
 // Up starts a station and returns once it hears. Close must be called.
 func Up(ctx context.Context, cfg Config) (*Station, error) {
@@ -72,12 +81,17 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := jet.StartServer(jet.ServerConfig{Name: "inspan-" + cfg.Station, StoreDir: filepath.Join(cfg.StoreDir, "nats"),
-		Host: host, Port: port, LazySync: cfg.LazySync})
-	if err != nil {
+	s := &Station{cfg: cfg, passwords: map[string]secret.Value{}, failed: make(chan error, 1)} // one: the first failure is told, all are kept
+	person := topology.Outsider(cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)
+	accounts := topology.Accounts(cfg.Station, []topology.User{person}, func(user string) string {
+		password := rand.Text()
+		s.passwords[user] = secret.New(password)
+		return strconv.Quote(password)
+	})
+	if s.server, err = jet.StartServer(jet.ServerConfig{Name: "inspan-" + cfg.Station, StoreDir: filepath.Join(cfg.StoreDir, "nats"),
+		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: local}); err != nil {
 		return nil, err
 	}
-	s := &Station{cfg: cfg, server: server, failed: make(chan error, 1)} // one: the first failure is told, all are kept
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
@@ -104,53 +118,77 @@ func (cfg Config) complete() (Config, error) {
 	return cfg, events.CheckID("station", cfg.Station)
 }
 
+// as connects to the station's server as one of its users.
+func (s *Station) as(ctx context.Context, user, inboxPrefix string) (*jet.Conn, error) {
+	return jet.Connect(ctx, jet.Config{InProcess: s.server, Name: "inspan-" + user, User: user, Password: s.passwords[user],
+		InboxPrefix: inboxPrefix, DrainGrace: s.cfg.Base.Drain, Log: s.cfg.Log})
+}
+
 func (s *Station) start(ctx context.Context) error {
-	var err error
-	if s.conn, err = jet.Connect(ctx, jet.Config{InProcess: s.server, Name: "inspan-" + s.cfg.Station, Log: s.cfg.Log}); err != nil {
-		return err
-	}
-	if s.durability, err = durability(ctx, s.conn, s.cfg.LazySync); err != nil {
-		return err
-	}
-	if err := s.conn.Apply(ctx, s.cfg.Station, jet.ApplyOptions{Replicas: 1}); err != nil {
-		return err
-	}
-	st, err := s.conn.Station(s.cfg.Station)
-	if err != nil {
-		return err
-	}
-	ports := Ports(st, s.durability)
-	if s.cfg.AgentsDir != "" {
-		if err := register(ctx, ports, s.cfg.AgentsDir, s.cfg.Log); err != nil {
-			return err
-		}
-	}
 	cfg := s.cfg.Base
 	cfg.Station, cfg.Workspace, cfg.Scripts, cfg.Sandbox = s.cfg.Station, s.cfg.WorkspaceDir, s.cfg.ScriptsDir, s.cfg.Sandbox
+	cfg.Agents = s.cfg.AgentsDir
+	if err := s.setUp(ctx, cfg); err != nil {
+		return err
+	}
+	var err error
+	if s.conn, err = s.as(ctx, local, ""); err != nil {
+		return err
+	}
 	_, mode, err := service.Boxes(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	s.sandbox = string(mode)
-	host, err := service.NewHost(cfg, ports, s.cfg.Log, service.NewMetrics(), s.cfg.Tools...)
+	return s.run(ctx, cfg)
+}
+
+// setUp sets the station up as the setup user, who then goes.
+func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
+	conn, err := s.as(ctx, topology.SetupUser, "")
 	if err != nil {
 		return err
 	}
-	return s.run(host)
+	defer conn.Close()
+	if s.durability, err = durability(ctx, conn, s.cfg.LazySync); err != nil {
+		return err
+	}
+	return setUp(ctx, conn, cfg, jet.ApplyOptions{Replicas: 1}, s.cfg.Log)
 }
 
 // run starts the roles and their entries in the list of micro services.
-func (s *Station) run(host *service.Host) error {
-	ctx, cancel := context.WithCancel(context.Background()) // ends with Close
-	s.cancel = cancel
+func (s *Station) run(ctx context.Context, cfg service.Config) error {
+	hosts := map[events.Service]*service.Host{}
+	var first *service.Host
 	for _, role := range events.Services() {
-		stop, err := s.conn.Micro(role, service.Version(), host.Status(role))
+		conn, err := s.as(ctx, string(role), topology.InboxPrefix(s.cfg.Station, role))
+		if err != nil {
+			return err
+		}
+		s.roleConns = append(s.roleConns, conn)
+		st, err := conn.Station(s.cfg.Station)
+		if err != nil {
+			return err
+		}
+		ports := Ports(st, s.durability)
+		if first == nil {
+			if first, err = service.NewHost(cfg, ports, s.cfg.Log, service.NewMetrics(), s.cfg.Tools...); err != nil {
+				return err
+			}
+		}
+		hosts[role] = first.As(ports)
+	}
+	work, cancel := context.WithCancel(context.Background()) // ends with Close
+	s.cancel = cancel
+	for i, role := range events.Services() {
+		host := hosts[role]
+		stop, err := s.roleConns[i].Micro(role, service.Version(), host.Status(role))
 		if err != nil {
 			return fmt.Errorf("announce %s: %w", role, err)
 		}
-		context.AfterFunc(ctx, func() { _ = stop() }) // the connection is closed right after
+		context.AfterFunc(work, func() { _ = stop() }) // the connection is closed right after
 		s.roles.Go(func() {
-			if err := host.Run(ctx, role); err != nil && ctx.Err() == nil {
+			if err := host.Run(work, role); err != nil && work.Err() == nil {
 				s.fail(fmt.Errorf("%s: %w", role, err))
 			}
 		})
@@ -195,7 +233,7 @@ func (s *Station) URL() string {
 // Name of the station.
 func (s *Station) Name() string { return s.cfg.Station }
 
-// Conn is the station's own connection.
+// Conn is a connection with the rights of whoever reaches the station's port.
 func (s *Station) Conn() *jet.Conn { return s.conn }
 
 // Durability says when the server acknowledges, for people.
@@ -213,8 +251,10 @@ func (s *Station) Close(context.Context) error {
 		s.cancel()
 	}
 	s.roles.Wait()
-	if s.conn != nil {
-		s.conn.Close()
+	for _, conn := range append(s.roleConns, s.conn) {
+		if conn != nil {
+			conn.Close()
+		}
 	}
 	s.server.Shutdown()
 	s.mu.Lock()

@@ -25,12 +25,14 @@ func InboxPrefix(station string, role events.Service) string {
 	return "_INBOX_" + station + "_" + string(role)
 }
 
-// Permissions returns the subjects on which the NATS user of one service may publish and subscribe. The user needs
-// allow_responses too, in order to answer on its status endpoint. Everything else is denied.
+// Permissions returns the subjects on which the NATS user of one service may publish and subscribe. Everything else is
+// denied; the user must not be given allow_responses, which lets whoever asks it something name any subject as the one
+// to answer on.
 //
 // What stays possible with a leaked credential: to say the role's own facts (the others' folds check them), to set or
-// erase timers of the station, and to add objects and state. Not possible: to say the facts of another role, to read
-// or write the log of another station, to change or erase a stored fact, an object or the streams.
+// erase the role's own timers, and to add to the stores that the role writes. Not possible: to say the facts of another
+// role, to set its timers or take its work, to read or write the log of another station, to change or erase a stored
+// fact, an object or the streams.
 func Permissions(station string, role events.Service) (publish, subscribe []string) {
 	s := "station." + station + "."
 	for _, k := range Says(role) {
@@ -43,6 +45,7 @@ func Permissions(station string, role events.Service) (publish, subscribe []stri
 	if role == events.Executor || role == events.Toolrunner {
 		publish = append(publish, s+"run.*.live")
 	}
+	publish = append(publish, stores(station, role)...)
 	publish = append(publish, reading(station)...)
 	if role == events.Planner {
 		publish = append(publish, "$JS.API.INFO") // how much room the account has left
@@ -54,8 +57,7 @@ func Permissions(station string, role events.Service) (publish, subscribe []stri
 			"$JS.ACK."+c.Stream+"."+c.Name+".>",
 			"$JS.ACK.*.*."+c.Stream+"."+c.Name+".>") // the newer form, with domain and account
 	}
-	publish = append(publish, "$O."+FilesBucket+".C.>", "$O."+FilesBucket+".M.>")
-	publish = append(publish, "$KV."+LeaseBucket+"."+station+".>", "$KV."+StateBucket+"."+station+".>")
+	publish = append(publish, peopleInbox) // the answers of its status endpoint
 
 	name := "inspan-" + string(role)
 	subscribe = []string{InboxPrefix(station, role) + ".>", s + "run.*.stream", "inspan." + string(role) + ".status",
@@ -65,6 +67,39 @@ func Permissions(station string, role events.Service) (publish, subscribe []stri
 	}
 	return publish, subscribe
 }
+
+// peopleInbox is where answers to people and their programs go: the prefix that every NATS client uses by itself.
+const peopleInbox = "_INBOX.>"
+
+// stores are the objects and keys that a role writes.
+func stores(station string, role events.Service) []string {
+	objects := []string{"$O." + FilesBucket + ".C.>", "$O." + FilesBucket + ".M.>"}
+	switch role {
+	case events.Planner:
+		return []string{configKey(station, DurabilityKey)}
+	case events.Executor:
+		return objects
+	case events.Toolrunner: // and it alone reads the station's key
+		key := configKey(station, StationKeyKey)
+		return append(objects, "$KV."+LeaseBucket+"."+station+".>", key, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+key)
+	case events.Persister:
+		return append(objects, "$KV."+StateBucket+"."+station+".>")
+	case events.Gatekeeper: // nothing but facts
+	}
+	return nil
+}
+
+// Keys of the configuration bucket, behind the station's name.
+const (
+	// AgentKeys is what the keys of agent definitions begin with.
+	AgentKeys = "agent."
+	// DurabilityKey holds what the server does before it acknowledges, for those who can not ask it.
+	DurabilityKey = "durability"
+	// StationKeyKey holds the key of idempotency keys where none is configured. Only toolrunners may read it.
+	StationKeyKey = "key.idempotency"
+)
+
+func configKey(station, key string) string { return "$KV." + ConfigBucket + "." + station + "." + key }
 
 // reading is what every service and every watcher may ask: the log, objects, and the keys of the station. Nobody but
 // the setup user may create a consumer: it delivers wherever its creator says, also where the creator may not publish.
@@ -76,9 +111,10 @@ func reading(station string) []string {
 	subjects = append(subjects,
 		"$JS.API.DIRECT.GET."+Log(station), "$JS.API.STREAM.MSG.GET."+Log(station),
 		"$JS.API.DIRECT.GET."+FilesStream(), "$JS.API.STREAM.MSG.GET."+FilesStream(),
-		"$JS.API.STREAM.MSG.GET."+KVStream(LeaseBucket))
-	for _, bucket := range []string{StateBucket, ConfigBucket} {
-		subjects = append(subjects, "$JS.API.DIRECT.GET."+KVStream(bucket)+".$KV."+bucket+"."+station+".>")
+		"$JS.API.STREAM.MSG.GET."+KVStream(LeaseBucket),
+		"$JS.API.DIRECT.GET."+KVStream(StateBucket)+".$KV."+StateBucket+"."+station+".>")
+	for _, key := range []string{AgentKeys + "*", DurabilityKey} {
+		subjects = append(subjects, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station, key))
 	}
 	return subjects
 }
@@ -87,7 +123,7 @@ func reading(station string) []string {
 // last subject token; empty lets the user answer gates in nobody's name.
 func UserPermissions(station, approver string, rights ...Right) (publish, subscribe []string) {
 	s := "station." + station + "."
-	subscribe = []string{"_INBOX.>"}
+	subscribe = []string{peopleInbox}
 	if slices.Contains(rights, MayDispatch) {
 		publish = append(publish, s+"task", s+"task.*", s+"run.*.control")
 	}
@@ -106,7 +142,7 @@ func UserPermissions(station, approver string, rights ...Right) (publish, subscr
 				publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name)
 			}
 		}
-		subscribe = append(subscribe, s+"run.*.stream", s+"run.*.live")
+		subscribe = append(subscribe, s+"run.*.stream", s+"run.*.live", s+"dead.*")
 	}
 	return publish, subscribe
 }
@@ -126,6 +162,6 @@ func SetupPermissions(station string) (publish, subscribe []string) {
 			publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name, "$JS.API.CONSUMER.CREATE."+c.Stream+"."+c.Name+filter)
 		}
 	}
-	publish = append(publish, "$KV."+ConfigBucket+"."+station+".>", "$KV."+StateBucket+"."+station+".>")
-	return append(publish, reading(station)...), []string{"_INBOX.>"}
+	publish = append(publish, configKey(station, ">"), "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station, ">"))
+	return append(publish, reading(station)...), []string{peopleInbox}
 }

@@ -82,7 +82,7 @@ type Stream struct {
 // Streams returns the streams of a station, then the buckets that all stations of an account share.
 func Streams(station string, l Limits) []Stream {
 	s := "station." + station + "."
-	return append([]Stream{
+	own := []Stream{
 		{
 			Name: Log(station), Description: "Facts of the runs and agents of station " + station + ": append only.",
 			Subjects: []string{s + "run.*.evt.*.*", s + "agent.*.*.*.evt.*.*"}, Retention: KeepToLimits, DiscardNew: true,
@@ -97,17 +97,29 @@ func Streams(station string, l Limits) []Stream {
 			DenyDelete: true, DenyPurge: true,
 		},
 		{
-			Name: Tmr(station), Description: "Timers of station " + station + " and their firings.",
-			// A firing stays until its role has taken note. Schedules need rollup and can not discard new.
-			Subjects: []string{s + "timer.*.*.*", s + "due.*.*.*"}, Retention: KeepToAck, MaxBytes: -1, MaxMsgSize: 4 << 10,
-			Window: ShortestWindow, Rollup: true, TTL: true, Schedules: true,
-		},
-		{
 			Name: Dead(station), Description: "Input that station " + station + " refused, with the reason.",
 			Subjects: []string{s + "dead.*"}, Retention: KeepToLimits, MaxBytes: orElse(l.DeadBytes, DefaultDeadBytes),
 			Bounded: l.DeadBytes != 0, MaxMsgSize: MaxDead, MaxAge: DeadAge, Window: ShortestWindow, DenyDelete: true, Direct: true,
 		},
-	}, buckets(l)...)
+	}
+	return slices.Concat(own, timers(station), buckets(l))
+}
+
+// timers are the streams of timers, one for each family.
+func timers(station string) []Stream {
+	var all []Stream
+	for _, h := range hearing {
+		for _, family := range h.Timers {
+			of := ".*." + family + ".*"
+			all = append(all, Stream{
+				Name: Tmr(station, family), Description: "Timers " + family + " of station " + station + " and their firings.",
+				// A firing stays until its role has taken note. Schedules need rollup and can not discard new.
+				Subjects: []string{"station." + station + ".timer" + of, "station." + station + ".due" + of}, Retention: KeepToAck, MaxBytes: -1,
+				MaxMsgSize: 4 << 10, Window: ShortestWindow, Rollup: true, TTL: true, Schedules: true,
+			})
+		}
+	}
+	return all
 }
 
 // buckets have the form that every NATS client knows as key-value and object stores, but without rollup: with it, one
@@ -158,7 +170,7 @@ const minPending = 4096
 func Consumers(station string, role events.Service) []Consumer {
 	h := HearsOf(role)
 	s := "station." + station + "."
-	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station)}, {Stream: Tmr(station)}, {Stream: In(station), Name: string(role) + "-apart"}}
+	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station)}, {Stream: In(station), Name: string(role) + "-apart"}}
 	if h.All {
 		byStream[0].Filters = []string{s + "run.*.evt.*.*"}
 	}
@@ -168,12 +180,12 @@ func Consumers(station string, role events.Service) []Consumer {
 	for _, pattern := range h.Inputs {
 		at := &byStream[1]
 		if slices.Contains(h.Apart, pattern) {
-			at = &byStream[3]
+			at = &byStream[2]
 		}
 		at.Filters = append(at.Filters, s+pattern)
 	}
 	for _, family := range h.Timers {
-		byStream[2].Filters = append(byStream[2].Filters, s+"due.*."+family+".*")
+		byStream = append(byStream, Consumer{Stream: Tmr(station, family), Filters: []string{s + "due.*." + family + ".*"}})
 	}
 	var some []Consumer
 	for _, c := range byStream {

@@ -14,8 +14,11 @@ import (
 // Stream names of a station.
 func Log(station string) string  { return "LOG_" + station }
 func In(station string) string   { return "IN_" + station }
-func Tmr(station string) string  { return "TMR_" + station }
 func Dead(station string) string { return "DEAD_" + station }
+
+// Tmr is the stream of one family of timers. Each has its own because whoever may publish into a stream with schedules
+// can erase all of it with a header: so a role can erase no timers but its own.
+func Tmr(station, family string) string { return "TMR_" + station + "_" + family }
 
 // Buckets shared by the stations of one NATS account; keys begin with the station.
 const (

@@ -17,7 +17,7 @@ import (
 
 const (
 	runPrefix   = "run."
-	agentPrefix = "agent."
+	agentPrefix = topology.AgentKeys
 	// lookers is how many rows are fetched side by side.
 	lookers = 32
 )

@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -60,11 +61,14 @@ func (c *Client) Start(ctx context.Context, t events.Task) (runID string, err er
 // Decision is an answer to a gate.
 type Decision struct {
 	Run, Gate string
-	// By is who answers: part of the subject, which permissions can bind to a user. Empty answers in nobody's name.
+	// By is who answers: part of the subject, which permissions can bind to a user. Where this user may not answer in that
+	// name it is only claimed, which the fact says too. Empty answers in nobody's name.
 	By     string
 	Reason string
 	// Hash is the proposal_hash that was seen; the answer is refused where another proposal waits. Empty takes any.
 	Hash string
+	// Sign signs the answer, where it is not nil. Without a Hash the one that waits now is signed.
+	Sign *approval.Key
 }
 
 // Approve answers a gate with yes and returns the run's state with the answer recorded (GATE-9). The first answer to a
@@ -84,7 +88,6 @@ func (c *Client) decide(ctx context.Context, d Decision, word string) (run.State
 	ids := []struct{ what, id string }{{"run", d.Run}, {"gate", d.Gate}}
 	if d.By != "" {
 		ids = append(ids, struct{ what, id string }{"approver", d.By})
-		subject += "." + d.By
 	}
 	for _, i := range ids {
 		if err := events.CheckID(i.what, i.id); err != nil {
@@ -92,14 +95,48 @@ func (c *Client) decide(ctx context.Context, d Decision, word string) (run.State
 		}
 	}
 	answer := events.Answer{Decision: word, Reason: d.Reason, ProposalHash: d.Hash}
-	s, err := c.say(ctx, d.Run, subject, answer, func(s run.State, input uint64) bool {
+	if d.Sign != nil {
+		if err := c.sign(ctx, d, &answer); err != nil {
+			return run.State{}, err
+		}
+	}
+	done := func(s run.State, input uint64) bool {
 		g := s.Gate(d.Gate)
 		return g != nil && g.Input == input && (word == "approve" || s.Status != events.Running || g.Resolution <= s.ResumedAt)
-	})
+	}
+	var s run.State
+	err := ErrDenied
+	if d.By != "" {
+		s, err = c.say(ctx, d.Run, subject+"."+d.By, answer, done)
+	}
+	if _, stored := errors.AsType[*SilentError](err); errors.Is(err, ErrDenied) && !stored {
+		// This user may not answer in that name: then the name is only a claim.
+		answer.By = d.By
+		s, err = c.say(ctx, d.Run, subject, answer, done)
+	}
 	if r, ok := errors.AsType[*RefusedError](err); ok && r.Code == "gate_closed" {
 		return c.agreed(ctx, d, word, err)
 	}
 	return s, err
+}
+
+// sign fills in what a signed answer has more.
+func (c *Client) sign(ctx context.Context, d Decision, a *events.Answer) (err error) {
+	if a.ProposalHash == "" {
+		s, err := c.State(ctx, d.Run)
+		if err != nil {
+			return err
+		}
+		g := s.Gate(d.Gate)
+		if g == nil {
+			return notFound("gate", d.Gate)
+		}
+		a.ProposalHash = g.Hash
+	}
+	a.Key = d.Sign.ID()
+	a.Signature, err = d.Sign.Sign(approval.Statement{Station: c.st.Name(), Run: d.Run, Gate: d.Gate, Decision: a.Decision,
+		ProposalHash: a.ProposalHash, Reason: a.Reason})
+	return err
 }
 
 // agreed returns the state of a run whose gate was answered before: in the same way is as good as by this answer.

@@ -79,6 +79,10 @@ type Answer struct {
 	By       string `json:"by,omitempty"`
 	// ProposalHash is the hash of the proposal that was seen; the answer is refused if another one waits.
 	ProposalHash string `json:"proposal_hash,omitempty"`
+	// Key is the id of the key that signed the answer, Signature what it made of it; see pkg/approval. A signed answer names
+	// the proposal's hash.
+	Key       string `json:"key,omitempty"`
+	Signature string `json:"signature,omitempty"`
 }
 
 // Limits of a task.

@@ -150,11 +150,13 @@ type TurnFinishedData struct {
 
 // Action of a gate event (OBS-20).
 const (
-	GateWaiting      = "waiting"
-	GateWasApproved  = "approved"
-	GateWasRejected  = "rejected"
-	AssuranceSubject = "subject"
-	AssuranceNone    = "none"
+	GateWaiting     = "waiting"
+	GateWasApproved = "approved"
+	GateWasRejected = "rejected"
+	// How far it is proven who answered: a signature that was verified, a subject that permissions bind, or a claim.
+	AssuranceSignature = "signature"
+	AssuranceSubject   = "subject"
+	AssuranceNone      = "none"
 )
 
 // GateOpenedData is the named event waiting_for_human.
@@ -193,6 +195,9 @@ type GateAnswer struct {
 	WaitMS       int64  `json:"wait_ms"`
 	// Input is the position of the answer in the input stream: a second look at it is not a second answer.
 	Input uint64 `json:"input_seq,omitempty"`
+	// Key and Signature of a signed answer, so that it can be verified from the fact alone.
+	Key       string `json:"key,omitempty"`
+	Signature string `json:"signature,omitempty"`
 }
 
 // GateApprovedData says yes.

@@ -20,6 +20,7 @@ import (
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/shell"
+	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
@@ -37,6 +38,9 @@ type Config struct {
 	// MaxGates bounds the gates of a run that stand open at the same time, AnswersPerMinute the answers in the name of one
 	// approver that this instance takes; 0 is no limit.
 	MaxGates, AnswersPerMinute int
+	// Approvers are the keys whose signed answers are believed. With OnlySigned an answer without a signature is refused.
+	Approvers  approval.Keys
+	OnlySigned bool
 }
 
 // Role is the gatekeeper.
@@ -170,7 +174,7 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 	if !ok || len(sub.Rest) < 2 || len(sub.Rest) > 3 || sub.Rest[0] != "gate" || !events.ValidID(sub.Rest[1]) {
 		return reactor.Refuse("bad_subject", "answer on the answer_subject of the gate.opened fact", "nothing is known of the subject %q", m.Subject())
 	}
-	reply, err := readReply(m, sub)
+	reply, err := r.readReply(m, sub)
 	if err != nil {
 		return err
 	}
@@ -205,7 +209,7 @@ func (r *Role) often(m reactor.Message, by string) *reactor.Refusal {
 	return &reactor.Refusal{Code: q.Code, Reason: q.Reason, Hint: q.Hint}
 }
 
-func readReply(m reactor.Message, sub events.RunSubject) (gate.Reply, error) {
+func (r *Role) readReply(m reactor.Message, sub events.RunSubject) (gate.Reply, error) {
 	var a events.Answer
 	_, body, err := ce.Open(m.Data(), m.Header)
 	if err == nil {
@@ -215,14 +219,40 @@ func readReply(m reactor.Message, sub events.RunSubject) (gate.Reply, error) {
 		return gate.Reply{}, &reactor.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(),
 			Hint: `send {"decision":"approve"} or {"decision":"reject","reason":"..."}`}
 	}
-	reply := gate.Reply{Gate: sub.Rest[1], Decision: a.Decision, Reason: clip(a.Reason, 2048), By: clip(a.By, 128),
+	reply := gate.Reply{Gate: sub.Rest[1], Decision: a.Decision, Reason: clip(a.Reason, approval.MaxReason), By: clip(a.By, 128),
 		Assurance: events.AssuranceNone, Hash: a.ProposalHash, Input: m.Seq()}
 	if len(sub.Rest) == 3 {
 		reply.By, reply.Assurance = sub.Rest[2], events.AssuranceSubject
 	}
+	if a.Signature != "" || a.Key != "" {
+		return r.signed(reply, a, sub)
+	}
+	if r.cfg.OnlySigned {
+		return gate.Reply{}, &reactor.Refusal{Code: "unsigned_answer", Run: sub.Run, Reason: "this station takes signed answers only",
+			Hint: "answer with inspan approve or inspan reject and --sign KEYFILE"}
+	}
 	if reply.By == "" {
 		reply.By = "unknown"
 	}
+	return reply, nil
+}
+
+// signed verifies a signed answer. Who answered is then told by the key; an answer sent in another's name is refused.
+func (r *Role) signed(reply gate.Reply, a events.Answer, sub events.RunSubject) (gate.Reply, error) {
+	refuse := func(code, hint string, err error) (gate.Reply, error) {
+		return gate.Reply{}, &reactor.Refusal{Code: code, Run: sub.Run, Reason: err.Error(), Hint: hint}
+	}
+	name, err := r.cfg.Approvers.Verify(approval.Statement{Station: sub.Station, Run: sub.Run, Gate: reply.Gate, Decision: a.Decision,
+		ProposalHash: a.ProposalHash, Reason: a.Reason}, a.Key, a.Signature)
+	switch {
+	case errors.Is(err, approval.ErrUnknownKey):
+		return refuse("unknown_signer", "an operator can add the public key to INSPAN_APPROVER_KEYS", err)
+	case err != nil:
+		return refuse("bad_signature", "sign the answer to this very gate again, with the proposal_hash that it shows", err)
+	case reply.Assurance == events.AssuranceSubject && reply.By != name:
+		return refuse("bad_signature", "answer in the name of the key's owner", fmt.Errorf("signed by %s and sent in the name of %s", name, reply.By))
+	}
+	reply.By, reply.Assurance, reply.Key, reply.Signature = name, events.AssuranceSignature, a.Key, a.Signature
 	return reply, nil
 }
 

@@ -78,9 +78,10 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 // env opens the sandbox of the run for one attempt.
 func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, func()) {
 	box := r.cfg.Boxes.Later(ctx, s, a.Call.Step)
+	// A secret that is cut in two here is not found; nothing of this is kept.
 	progress := func(stream string, chunk []byte) {
 		if b, err := json.Marshal(map[string]string{"event": "tool_output", "tool_id": a.Call.ID, "tool_name": a.Call.Tool,
-			"stream": stream, "content": strings.ToValidUTF8(string(chunk), "\uFFFD")}); err == nil {
+			"stream": stream, "content": r.cfg.Mask(strings.ToValidUTF8(string(chunk), "\uFFFD"))}); err == nil {
 			r.cfg.Live.Publish(s.HarnessID, b)
 		}
 	}
@@ -94,6 +95,10 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, 
 
 // keep stores what is too large for the log and returns the rest.
 func (r *Role) keep(ctx context.Context, res tool.Result, took time.Duration) (call.Result, error) {
+	if res.Full != nil {
+		res.Full = []byte(r.cfg.Mask(string(res.Full)))
+	}
+	res.Output = r.cfg.Mask(res.Output)
 	out := call.Result{Output: strings.ToValidUTF8(res.Output, "\uFFFD"), Success: !res.Failed, ExitCode: res.ExitCode, Took: took}
 	full := res.Full
 	if len(out.Output) > events.MaxInlineOutput {
@@ -119,9 +124,9 @@ func (r *Role) failed(ctx context.Context, runID string, a call.Attempt, cause e
 		s, err := r.cfg.Ledger.Fresh(ctx, runID)
 		return reactor.Written{State: s}, err
 	}
-	f := call.Failure{Error: clip(cause.Error()), Class: string(tool.ClassOf(cause)), Took: took}
+	f := call.Failure{Error: clip(r.cfg.Mask(cause.Error())), Class: string(tool.ClassOf(cause)), Took: took}
 	if e, ok := errors.AsType[*tool.Error](cause); ok {
-		f.Hint, f.RetryAfter = e.Hint, e.RetryAfter
+		f.Hint, f.RetryAfter = r.cfg.Mask(e.Hint), e.RetryAfter
 	}
 	f.Transient = f.Class == string(tool.Transient)
 	w, err := r.say(ctx, runID, func(s run.State, now time.Time) []events.Payload { return call.Fail(s, a, f, now) })

@@ -37,6 +37,8 @@ type Config struct {
 	Instance string
 	// Key makes idempotency keys; the same for all toolrunners of a station.
 	Key []byte
+	// Mask takes secrets out of what tools answer, before it is stored or shown; nil leaves it as it is.
+	Mask func(string) string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -61,6 +63,9 @@ func New(cfg Config) (*Role, error) {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Mask == nil {
+		cfg.Mask = func(s string) string { return s }
 	}
 	return &Role{cfg: cfg, busy: make(map[string]int)}, nil
 }

@@ -30,6 +30,7 @@ var Rooms = []Room{
 	{Name: "words", Dirs: []string{"pkg/events"}, May: []string{}, NoStd: append([]string{"sync"}, worldy...), Pure: true,
 		Why: "words know nothing of who says them"},
 	{Name: "words as CloudEvents", Dirs: []string{"pkg/events/ce"}, May: words, NoStd: worldy, Pure: true, Why: "a reader of strangers' bytes"},
+	{Name: "signed answers", Dirs: []string{"pkg/approval"}, May: words, Why: "whoever verifies needs no station"},
 	{Name: "memory", Dirs: []string{"pkg/run"}, May: words, NoStd: append([]string{"sync"}, worldy...), Pure: true,
 		Why: "a fold gives the same state everywhere and always"},
 	{Name: "histories for tests", Dirs: []string{"pkg/run/runtest"}, May: memory, Why: "made-up histories"},
@@ -105,5 +106,6 @@ var Exceptions = []Exception{
 	{"skip", "internal/reactor/ledger_prop_test.go", "rapid draws another action where there is nothing to hear"},
 	{"skip", "internal/tools/git_test.go", "only root can give a repository to another owner; it runs wherever the tests run as root, as in a container"},
 	{"skip", "internal/sandbox/sandboxtest/exam.go", "says NOT TESTED with what the machine lacks; the continuous test machine installs bubblewrap"},
+	{"skip", "test/security/robust_test.go", "says NOT TESTED with what the machine lacks, in the test and in the report"},
 	{"skip", "internal/sandbox/sandboxtest/exec.go", "says NOT TESTED where there is no /proc"},
 }

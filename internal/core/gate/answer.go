@@ -18,6 +18,8 @@ type Reply struct {
 	By, Assurance string
 	// Hash of the proposal that was seen; empty means not named.
 	Hash string
+	// Key and Signature of an answer whose signature is verified; empty for others.
+	Key, Signature string
 	// Input is the position of the answer in the input stream.
 	Input uint64
 }
@@ -48,7 +50,7 @@ func Answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 		return nil, &Refused{"stale_answer", "the answer names another proposal than the one that waits", "look at the gate again and answer with its proposal_hash"}
 	}
 	a := events.GateAnswer{Gate: g.ID, Step: g.StepID, Call: g.CallID, By: r.By, Assurance: r.Assurance, Reason: r.Reason,
-		ProposalHash: g.Hash, WaitMS: now.Sub(g.CreatedAt).Milliseconds(), Input: r.Input}
+		ProposalHash: g.Hash, Key: r.Key, Signature: r.Signature, WaitMS: now.Sub(g.CreatedAt).Milliseconds(), Input: r.Input}
 	switch strings.ToLower(strings.TrimSpace(r.Decision)) {
 	case "approve", "approved", "yes":
 		a.Event, a.Action = "gate_approved", events.GateWasApproved

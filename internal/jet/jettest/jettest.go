@@ -67,8 +67,9 @@ type Group struct {
 	servers []*jet.Server
 }
 
-// Cluster starts a cluster of n servers on free ports of 127.0.0.1, ready for streams with n replicas.
-func Cluster(t testing.TB, n int) *Group {
+// Cluster starts a cluster of n servers on free ports of 127.0.0.1, ready for streams with n replicas. change may alter
+// the configuration of each.
+func Cluster(t testing.TB, n int, change ...func(*jet.ServerConfig)) *Group {
 	t.Helper()
 	g := &Group{t: t, servers: make([]*jet.Server, n)}
 	var routes []string
@@ -83,6 +84,9 @@ func Cluster(t testing.TB, n int) *Group {
 		}
 		g.configs = append(g.configs, jet.ServerConfig{Name: fmt.Sprintf("n%d", i+1), StoreDir: t.TempDir(), Port: -1,
 			Cluster: jet.Cluster{Name: "test", Port: number, Routes: routes}})
+		for _, f := range change {
+			f(&g.configs[i])
+		}
 	}
 	t.Cleanup(func() {
 		for i := range n {

@@ -1,0 +1,176 @@
+package station_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// plain is a client without a password that speaks the protocol by hand.
+func plain(t *testing.T, url string) (let func(verb, subject string) bool) {
+	t.Helper()
+	var d net.Dialer
+	conn, err := d.DialContext(within(t), "tcp", strings.TrimPrefix(url, "nats://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(conn)
+	fmt.Fprint(conn, `CONNECT {"verbose":false}`+"\r\n")
+	return func(verb, subject string) bool {
+		t.Helper()
+		if verb == "hear" {
+			fmt.Fprintf(conn, "SUB %s 1\r\nUNSUB 1\r\nPING\r\n", subject)
+		} else {
+			fmt.Fprintf(conn, "PUB %s 2\r\n{}\r\nPING\r\n", subject)
+		}
+		refused := false
+		for lines.Scan() {
+			switch line := lines.Text(); {
+			case strings.HasPrefix(line, "-ERR"):
+				refused = true
+			case line == "PONG":
+				return !refused
+			}
+		}
+		t.Fatalf("the server went away: %v", lines.Err())
+		return false
+	}
+}
+
+func TestUp(t *testing.T) {
+	t.Parallel()
+	base, err := service.FromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := station.Up(within(t), station.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	let := plain(t, st.URL())
+	t.Run("SAFE-6 DEPL-6 a plain client of inspan up dispatches, watches, steers and answers", func(t *testing.T) {
+		for subject, verb := range map[string]string{"station.default.task": "say", "station.default.run.r1.control": "say", "station.default.run.r1.gate.g": "say",
+			"$SRV.PING": "say", "station.default.run.*.stream": "hear", "station.default.run.*.live": "hear", "station.default.dead.*": "hear"} {
+			if !let(verb, subject) {
+				t.Errorf("it may not %s %s", verb, subject)
+			}
+		}
+	})
+	t.Run("SAFE-6 SAFE-5 and it says no fact, sets no timer, changes and erases nothing", func(t *testing.T) {
+		var all []string
+		for _, w := range events.Vocabulary() {
+			all = append(all, events.FactSubject("default", "r1", w.Kind))
+		}
+		all = append(all, "station.default.timer.r1.run.x", "station.default.due.r1.run.x", "station.default.dead.planner", "station.default.run.r1.stream",
+			"station.default.run.r1.gate.g.anna", "$KV.harness-config.default.agent.x", "$KV.harness-state.default.run.x", "$KV.harness-lease.default.x", "$O.harness-files.C.x",
+			"$JS.API.DIRECT.GET.KV_harness-config.$KV.harness-config.default.key.idempotency", "$SYS.REQ.SERVER.PING")
+		for _, s := range topology.Streams("default", topology.Limits{}) {
+			for _, verb := range []string{"PURGE", "DELETE", "UPDATE", "CREATE", "MSG.DELETE", "SNAPSHOT"} {
+				all = append(all, "$JS.API.STREAM."+verb+"."+s.Name)
+			}
+			all = append(all, "$JS.API.CONSUMER.CREATE."+s.Name+".spy", "$JS.API.CONSUMER.MSG.NEXT."+s.Name+".planner", "$JS.API.CONSUMER.DELETE."+s.Name+".planner")
+		}
+		for _, subject := range all {
+			if let("say", subject) {
+				t.Errorf("it may publish on %s", subject)
+			}
+		}
+		for _, subject := range []string{">", "$JS.>", "$KV.>", "station.default.run.*.evt.>", "_INBOX_default_planner.>"} {
+			if let("hear", subject) {
+				t.Errorf("it may hear %s", subject)
+			}
+		}
+	})
+	t.Run("DEPL-6 a task that it refuses is told to who sent it, and services answer who asks", func(t *testing.T) {
+		mine, err := st.Conn().Station("default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(events.Task{ID: "t1", Agent: "nobody", Task: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard := make(chan struct{}, 8) // more than are refused
+		stop, err := mine.WatchSubject(events.DeadSubject("default", "*"), func(string, []byte) { heard <- struct{}{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		if err := mine.Publish(within(t), events.TaskSubject("default"), b, nil); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-heard:
+		case <-within(t).Done():
+			t.Error("no refusal came")
+		}
+	})
+}
+
+func TestServe(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-6 DEPL-7 a role that finds no station says who must set it up; after setup it finds all it needs", func(t *testing.T) {
+		t.Parallel()
+		s := jettest.Server(t, func(cfg *jet.ServerConfig) {
+			cfg.Port, cfg.MonitorPort = -1, -1
+			cfg.Accounts = topology.Accounts("s1", nil, func(string) string { return `"x-password"` })
+		})
+		cfg := service.Config{Station: "s1", NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), NATSPassword: secret.New("x-password"), Replicas: 1, Sandbox: "host",
+			Workspace: t.TempDir(), Drain: time.Second}
+		as := func(user string) service.Config { c := cfg; c.NATSUser = user; return c }
+		err := station.Serve(within(t), events.Gatekeeper, as("gatekeeper"), zerolog.Nop())
+		if !errors.Is(err, jet.ErrNotSetUp) || !strings.Contains(err.Error(), "inspan setup") {
+			t.Fatalf("before setup: %v", err)
+		}
+		for range 2 { // the second time changes nothing
+			if _, err := station.Setup(within(t), as(topology.SetupUser), zerolog.Nop()); err != nil {
+				t.Fatalf("setup: %v", err)
+			}
+		}
+		for _, role := range events.Services() {
+			conn, err := jet.Connect(within(t), jet.Config{URL: s.URL(), User: string(role), Password: cfg.NATSPassword, InboxPrefix: topology.InboxPrefix("s1", role)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.Check(within(t), "s1", role); err != nil {
+				t.Errorf("%s: %v", role, err)
+			}
+			if err := conn.Apply(within(t), "s1", jet.ApplyOptions{Limits: topology.Limits{LogBytes: 1 << 20}}); !errors.Is(err, jet.ErrDenied) {
+				t.Errorf("%s changes the station: %v", role, err)
+			}
+			conn.Close()
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// User of the NATS server of a station.
+type User struct {
+	Name               string
+	Publish, Subscribe []string
+}
+
+// SetupUser sets stations up. It is the only user in the account of the streams.
+const SetupUser = "setup"
+
+// Outsider is a user for people and programs outside the services; see UserPermissions.
+func Outsider(station, name, approver string, rights ...Right) User {
+	publish, subscribe := UserPermissions(station, approver, rights...)
+	return User{Name: name, Publish: publish, Subscribe: subscribe}
+}
+
+// Accounts renders the accounts and users of a station in the form of a server's configuration: the setup user, one for
+// each service, and the outsiders given. password returns what stands for a user's password: a variable of the server's
+// environment, or a quoted text.
+//
+// There are two accounts, because a server sends answers on whatever subject the asker names, whether or not the asker
+// may publish there. In one account, asking for a stored object with a subject of the log for the answer would write
+// that object into the log. The streams are therefore in an account of their own; services and outsiders are in the
+// other one, which borrows the streams' subjects. What is borrowed is answered only to the asker's own account, and an
+// answer is not passed on to the streams.
+func Accounts(station string, outsiders []User, password func(user string) string) string {
+	var b strings.Builder
+	back, front := "streams-"+station, "station-"+station
+	lentAPI := "$JS." + back + ".API."
+	publish, subscribe := SetupPermissions(station)
+	fmt.Fprintf(&b, "accounts {\n  %q: {\n    jetstream: enabled\n    users: [\n", back)
+	render(&b, User{SetupUser, publish, subscribe}, password, apiPrefix)
+	b.WriteString("    ]\n    exports: [\n")
+	for _, l := range lent(station) {
+		fmt.Fprintf(&b, "      {%s: %q%s, accounts: [%q]}\n", l.how, l.subject, l.more, front)
+	}
+	fmt.Fprintf(&b, "    ]\n  }\n  %q: {\n    users: [\n", front)
+	for _, role := range events.Services() {
+		publish, subscribe := Permissions(station, role)
+		render(&b, User{string(role), publish, subscribe}, password, lentAPI)
+	}
+	for _, u := range outsiders {
+		render(&b, u, password, lentAPI)
+	}
+	b.WriteString("    ]\n    imports: [\n")
+	for _, l := range lent(station) {
+		to := ""
+		if rest, api := strings.CutPrefix(l.subject, apiPrefix); api {
+			to = fmt.Sprintf(", to: %q", lentAPI+rest)
+		}
+		fmt.Fprintf(&b, "      {%s: {account: %q, subject: %q}%s}\n", l.how, back, l.subject, to)
+	}
+	// Every account has an API of its own, even where JetStream is not enabled: it would answer too.
+	fmt.Fprintf(&b, "    ]\n    mappings: {%q: %q}\n  }\n}\n", apiPrefix+">", lentAPI+">")
+	return b.String()
+}
+
+// apiPrefix is where clients ask JetStream.
+const apiPrefix = "$JS.API."
+
+// loan is a subject that the account of the streams lends to the other one.
+type loan struct{ how, subject, more string }
+
+// lent are the subjects of the streams, and what services and watchers may ask of JetStream at most. Nothing that makes,
+// changes or erases a stream or a consumer is among them.
+func lent(station string) []loan {
+	// Several answers to one question are passed on until none has come for this long. A pull hears every second.
+	const several = `, response_type: stream, response_threshold: "30s"`
+	all := []loan{
+		{"service", "$JS.API.INFO", ""}, {"service", "$JS.API.STREAM.INFO.*", ""}, {"service", "$JS.API.STREAM.MSG.GET.*", ""}, {"service", "$JS.API.CONSUMER.INFO.*.*", ""},
+		{"service", "$JS.API.DIRECT.GET.>", several}, {"service", "$JS.API.CONSUMER.MSG.NEXT.*.*", several}, {"service", "$JS.ACK.>", ""},
+	}
+	for _, st := range Streams(station, Limits{}) {
+		for _, subject := range st.Subjects {
+			if !strings.Contains(subject, "*") && !strings.Contains(subject, ">") {
+				// An answer is passed on to a subject that is borrowed without a wildcard, and to no other.
+				subject = strings.Replace(subject, "station."+station+".", "station.*.", 1)
+			}
+			all = append(all, loan{"service", subject, ""})
+		}
+		if st.RepublishTo != "" {
+			all = append(all, loan{"stream", events.StreamSubject(station, "*"), ""})
+		}
+	}
+	return all
+}
+
+// render writes one user. A server looks at a user's rights after it has mapped the subject, so those to ask JetStream are
+// given for api instead of its usual prefix.
+func render(b *strings.Builder, u User, password func(string) string, api string) {
+	fmt.Fprintf(b, "      {\n        user: %s\n        password: %s\n        permissions: {\n", u.Name, password(u.Name))
+	for _, side := range []struct {
+		name     string
+		subjects []string
+	}{{"publish", u.Publish}, {"subscribe", u.Subscribe}} {
+		fmt.Fprintf(b, "          %s: [\n", side.name)
+		for i, s := range side.subjects {
+			if !slices.Contains(side.subjects[:i], s) {
+				if rest, ok := strings.CutPrefix(s, apiPrefix); ok {
+					s = api + rest
+				}
+				fmt.Fprintf(b, "            %q\n", s)
+			}
+		}
+		b.WriteString("          ]\n")
+	}
+	b.WriteString("        }\n      }\n")
+}

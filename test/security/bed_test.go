@@ -1,0 +1,126 @@
+package security
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// actors are all that may connect: the setup user, the services, and people with some rights.
+var actors = []string{"setup", "planner", "gatekeeper", "executor", "toolrunner", "persister", "operator", "dispatcher", "watcher", "anna"}
+
+// outsiders are the people among them. anna may only approve, in her own name.
+func outsiders() []topology.User {
+	return []topology.User{
+		topology.Outsider("s1", "operator", "", topology.MayDispatch, topology.MayWatch, topology.MayApprove),
+		topology.Outsider("s1", "dispatcher", "", topology.MayDispatch),
+		topology.Outsider("s1", "watcher", "", topology.MayWatch),
+		topology.Outsider("s1", "anna", "anna", topology.MayApprove),
+	}
+}
+
+func password(user string) string { return "pw-" + user }
+
+// shipped are the accounts and users as they are shipped, with passwords that the tests know.
+func shipped() string {
+	return topology.Accounts("s1", outsiders(), func(user string) string { return strconv.Quote(password(user)) })
+}
+
+// bed is a server with the shipped accounts and station s1 on it.
+type bed struct {
+	t   testing.TB
+	url string
+}
+
+func newBed(t testing.TB) *bed {
+	t.Helper()
+	s := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.Port, cfg.Accounts = -1, shipped() })
+	return bedOn(t, s.URL(), 1)
+}
+
+// bedOn sets the station up as the setup user, over the network.
+func bedOn(t testing.TB, url string, replicas int) *bed {
+	t.Helper()
+	b := &bed{t: t, url: url}
+	if err := b.conn("setup").Apply(within(t), "s1", jet.ApplyOptions{Replicas: replicas}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// inboxOf is where an actor may hear answers.
+func inboxOf(user string) string {
+	for _, role := range events.Services() {
+		if string(role) == user {
+			return topology.InboxPrefix("s1", role)
+		}
+	}
+	return "_INBOX"
+}
+
+// conn connects as the program does.
+func (b *bed) conn(user string) *jet.Conn {
+	b.t.Helper()
+	c, err := jet.Connect(within(b.t), jet.Config{URL: b.url, User: user, Password: secret.New(password(user)), InboxPrefix: inboxOf(user)})
+	if err != nil {
+		b.t.Fatalf("connect as %s: %v", user, err)
+	}
+	b.t.Cleanup(c.Close)
+	return c
+}
+
+func (b *bed) station(user string) *jet.Station {
+	b.t.Helper()
+	st, err := b.conn(user).Station("s1")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return st
+}
+
+// wire connects as an attacker with the credentials of a user.
+func (b *bed) wire(user string) *wire {
+	b.t.Helper()
+	return dial(b.t, b.url, user, password(user))
+}
+
+// stored asks the setup user how many messages a stream holds, and how many are missing between its first and last.
+func (b *bed) stored(w *wire, stream string) (messages, deleted int) {
+	b.t.Helper()
+	m, err := w.ask("_INBOX", "$JS.API.STREAM.INFO."+stream, "", "")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var info struct {
+		Error *struct{ Description string } `json:"error"`
+		State struct {
+			Messages int `json:"messages"`
+			Deleted  int `json:"num_deleted"`
+			First    int `json:"first_seq"`
+			Last     int `json:"last_seq"`
+		} `json:"state"`
+	}
+	if err := json.Unmarshal(m.body, &info); err != nil || info.Error != nil {
+		b.t.Fatalf("info of %s: %v %s", stream, err, m.body)
+	}
+	if info.State.Deleted == 0 && info.State.Messages > 0 {
+		info.State.Deleted = info.State.Last - info.State.First + 1 - info.State.Messages
+	}
+	return info.State.Messages, info.State.Deleted
+}
+
+// fact stores one message on a run as its author, past the ledger.
+func (b *bed) fact(w *wire, inbox, run, kind, body string) {
+	b.t.Helper()
+	m, err := w.ask(inbox, fmt.Sprintf("station.s1.run.%s.evt.%s", run, kind), "", body)
+	if err != nil || len(m.body) == 0 {
+		b.t.Fatalf("%s: %v %s", kind, err, m.header)
+	}
+}

@@ -1,0 +1,247 @@
+package security
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// probe is something that an actor tries, and who of them may. It is written down by hand.
+type probe struct {
+	verb, subject, header string
+	may                   []string
+}
+
+var (
+	nobody   []string
+	roles    = []string{"planner", "gatekeeper", "executor", "toolrunner", "persister"}
+	people   = []string{"operator", "dispatcher", "watcher", "anna"}
+	watchers = []string{"operator", "watcher"}
+	readers  = slices.Concat(roles, watchers, []string{"setup"})
+	writers  = []string{"executor", "toolrunner", "persister"} // of objects
+)
+
+// authors says who says which fact.
+var authors = map[string]string{
+	"run.created": "planner", "run.started": "planner", "run.paused": "planner", "run.resumed": "planner", "run.adjusted": "planner",
+	"run.completed": "planner", "run.failed": "planner", "plan.made": "planner", "plan.completed": "planner", "step.ready": "planner",
+	"step.allowed": "gatekeeper", "call.allowed": "gatekeeper", "call.refused": "gatekeeper",
+	"gate.opened": "gatekeeper", "gate.approved": "gatekeeper", "gate.rejected": "gatekeeper",
+	"turn.deferred": "executor", "turn.finished": "executor", "step.finished": "executor", "step.failed": "executor",
+	"call.started": "toolrunner", "call.deferred": "toolrunner", "call.finished": "toolrunner", "call.failed": "toolrunner",
+	"checkpoint.saved": "persister",
+}
+
+// consumers says who takes work from where.
+var consumers = [][2]string{
+	{"LOG_s1", "planner"}, {"LOG_s1", "gatekeeper"}, {"LOG_s1", "executor"}, {"LOG_s1", "toolrunner"}, {"LOG_s1", "persister"},
+	{"IN_s1", "planner"}, {"IN_s1", "gatekeeper"}, {"TMR_s1_run", "planner"}, {"TMR_s1_turn", "executor"}, {"TMR_s1_call", "toolrunner"},
+}
+
+var streams = []string{"LOG_s1", "IN_s1", "DEAD_s1", "TMR_s1_run", "TMR_s1_turn", "TMR_s1_call",
+	"KV_harness-state", "KV_harness-config", "KV_harness-lease", "OBJ_harness-files"}
+
+// probes lists all that is tried.
+func probes() []probe {
+	return slices.Concat(factProbes(), sayProbes(), storeProbes(), streamProbes(), consumerProbes(), foreignProbes())
+}
+
+func factProbes() []probe {
+	var all []probe
+	for kind, author := range authors {
+		all = append(all, probe{"say a fact", "station.s1.run.matrix.evt." + kind, "", []string{author}},
+			probe{"say a fact of another station", "station.s2.run.matrix.evt." + kind, "", nobody})
+	}
+	return append(all, probe{"say a fact that nobody says", "station.s1.run.matrix.evt.run.erased", "", nobody},
+		probe{"say a fact of an agent", "station.s1.agent.p.r.n.evt.a.b", "", nobody})
+}
+
+func sayProbes() []probe {
+	all := []probe{
+		{"dispatch", "station.s1.task", "", []string{"operator", "dispatcher"}}, {"dispatch", "station.s1.task.p", "", []string{"operator", "dispatcher"}},
+		{"steer", "station.s1.run.matrix.control", "", []string{"operator", "dispatcher"}},
+		{"answer in nobody's name", "station.s1.run.matrix.gate.g", "", []string{"operator"}},
+		{"answer as anna", "station.s1.run.matrix.gate.g.anna", "", []string{"anna"}}, {"answer as bert", "station.s1.run.matrix.gate.g.bert", "", nobody},
+		{"show what is live", "station.s1.run.matrix.live", "", []string{"executor", "toolrunner"}},
+		{"feed watchers", "station.s1.run.matrix.stream", "", nobody},
+		{"look for services", "$SRV.PING", "", watchers}, {"ask for a status", "inspan.planner.status", "", watchers},
+		{"answer people", "_INBOX.x", "", roles},
+		{"ask the system", "$SYS.REQ.SERVER.PING", "", nobody},
+	}
+	for family, role := range map[string]string{"run": "planner", "turn": "executor", "call": "toolrunner"} {
+		schedule := "Nats-Schedule: @at 2099-01-01T00:00:00Z\nNats-Schedule-Target: station.s1.due.matrix." + family + ".x"
+		all = append(all, probe{"set a timer", "station.s1.timer.matrix." + family + ".x", schedule, []string{role}},
+			probe{"cancel a timer", "station.s1.due.matrix." + family + ".x", "Nats-Scheduler: station.s1.timer.matrix." + family + ".x\nNats-Schedule-Next: purge", []string{role}},
+			probe{"set a timer of another station", "station.s2.timer.matrix." + family + ".x", schedule, nobody})
+	}
+	for _, role := range roles {
+		all = append(all, probe{"refuse input", "station.s1.dead." + role, "", []string{role}},
+			probe{"speak into a service's ear", "_INBOX_s1_" + role + ".x", "", nobody})
+	}
+	return all
+}
+
+func storeProbes() []probe {
+	var all []probe
+	for _, header := range []string{"", "KV-Operation: DEL", "KV-Operation: PURGE\nNats-Rollup: sub", "Nats-Rollup: all"} {
+		all = append(all,
+			probe{"write a run's row", "$KV.harness-state.s1.run.matrix", header, []string{"persister"}},
+			probe{"write an agent", "$KV.harness-config.s1.agent.matrix", header, []string{"setup"}},
+			probe{"write the durability", "$KV.harness-config.s1.durability", header, []string{"setup", "planner"}},
+			probe{"write the station's key", "$KV.harness-config.s1.key.idempotency", header, []string{"setup", "toolrunner"}},
+			probe{"write a lease", "$KV.harness-lease.s1.matrix", header, []string{"toolrunner"}},
+			probe{"write a part of an object", "$O.harness-files.C.matrix", header, writers},
+			probe{"describe an object", "$O.harness-files.M.matrix", header, writers})
+		for _, bucket := range []string{"state", "config", "lease"} {
+			all = append(all, probe{"write a key of another station", "$KV.harness-" + bucket + ".s2.x", header, nobody})
+		}
+	}
+	return all
+}
+
+func streamProbes() []probe {
+	var all []probe
+	api := func(verb, rest string, may []string) { all = append(all, probe{verb, "$JS.API." + rest, "", may}) }
+	for _, st := range streams {
+		api("look at a stream", "STREAM.INFO."+st, readers)
+		api("make a stream", "STREAM.CREATE."+st, []string{"setup"})
+		api("change a stream", "STREAM.UPDATE."+st, []string{"setup"})
+		for _, verb := range []string{"PURGE", "DELETE", "MSG.DELETE", "SNAPSHOT", "RESTORE", "LEADER.STEPDOWN", "PEER.REMOVE"} {
+			api("harm a stream", "STREAM."+verb+"."+st, nobody)
+		}
+		var got, direct []string
+		switch st {
+		case "LOG_s1", "OBJ_harness-files":
+			got, direct = readers, readers
+		case "KV_harness-lease":
+			got = readers
+		case "DEAD_s1":
+			direct = watchers
+		}
+		api("read from the leader", "STREAM.MSG.GET."+st, got)
+		api("read", "DIRECT.GET."+st, direct)
+	}
+	api("read a row", "DIRECT.GET.KV_harness-state.$KV.harness-state.s1.run.x", readers)
+	api("read an agent", "DIRECT.GET.KV_harness-config.$KV.harness-config.s1.agent.x", readers)
+	api("read the durability", "DIRECT.GET.KV_harness-config.$KV.harness-config.s1.durability", readers)
+	api("read the station's key", "DIRECT.GET.KV_harness-config.$KV.harness-config.s1.key.idempotency", []string{"setup", "toolrunner"})
+	for _, rest := range []string{"STREAM.LIST", "STREAM.NAMES", "STREAM.CREATE.evil", "STREAM.TEMPLATE.CREATE.evil", "META.LEADER.STEPDOWN",
+		"SERVER.REMOVE", "ACCOUNT.PURGE.streams-s1", "STREAM.INFO.LOG_s2", "DIRECT.GET.LOG_s2", "STREAM.MSG.GET.LOG_s2",
+		"DIRECT.GET.KV_harness-state.$KV.harness-state.s2.run.x", "DIRECT.GET.KV_harness-config.$KV.harness-config.s2.agent.x"} {
+		api("ask what is nobody's business", rest, nobody)
+	}
+	api("ask how much room is left", "INFO", []string{"planner"})
+	return all
+}
+
+func consumerProbes() []probe {
+	var all []probe
+	api := func(verb, rest string, may []string) {
+		all = append(all, probe{verb, "$JS.API.CONSUMER." + rest, "", may})
+	}
+	for _, c := range consumers {
+		stream, role := c[0], c[1]
+		api("look at a consumer", "INFO."+stream+"."+role, slices.Concat([]string{role, "setup"}, watchers))
+		api("take work", "MSG.NEXT."+stream+"."+role, []string{role})
+		for _, verb := range []string{"DELETE", "PAUSE", "UNPIN", "RESET", "LEADER.STEPDOWN", "DURABLE.CREATE"} {
+			api("harm a consumer", verb+"."+stream+"."+role, nobody)
+		}
+		all = append(all, probe{"acknowledge work", "$JS.ACK." + stream + "." + role + ".1.1.1.1.0", "", []string{role}},
+			probe{"acknowledge work", "$JS.ACK._.h." + stream + "." + role + ".1.1.1.1.0.x", "", []string{role}})
+	}
+	for _, st := range streams {
+		api("make a consumer", "CREATE."+st+".spy", nobody)
+		api("make a consumer", "CREATE."+st+".spy.station.s1.>", nobody)
+		api("make a consumer", "DURABLE.CREATE."+st+".spy", nobody)
+		api("make a consumer", "CREATE."+st, nobody)
+		api("list consumers", "LIST."+st, nobody)
+	}
+	return all
+}
+
+func foreignProbes() []probe {
+	var all []probe
+	hear := func(subject string, may []string) { all = append(all, probe{"hear", subject, "", may}) }
+	for _, subject := range []string{">", "*", "$JS.>", "$SYS.>", "$KV.>", "$O.>", "station.>", "station.s1.>", "station.s2.>", "station.s2.run.*.stream",
+		"station.s1.run.*.evt.>", "station.s1.run.*.gate.>", "station.s1.task", "station.s1.timer.>", "_INBOX_s1_planner.*.x.>", "_R_.>", "$SRV.>"} {
+		may := nobody
+		if strings.HasPrefix(subject, "_INBOX_s1_planner") {
+			may = []string{"planner"}
+		}
+		hear(subject, may)
+	}
+	for _, role := range roles {
+		hear("_INBOX_s1_"+role+".>", []string{role})
+		hear("inspan."+role+".status", []string{role})
+	}
+	hear("_INBOX.>", slices.Concat(people, []string{"setup"}))
+	hear("station.s1.run.*.stream", slices.Concat(roles, watchers))
+	hear("station.s1.run.*.live", watchers)
+	hear("station.s1.dead.*", watchers)
+	hear("station.s1.run.*.evt.run.completed", roles)
+	return all
+}
+
+// tried sums a matrix up.
+type tried struct {
+	probes, tried, allowed, refused int
+	wrong                           []string
+}
+
+// matrix has every actor try every probe.
+func matrix(t *testing.T) tried {
+	b := newBed(t)
+	var sum tried
+	all := probes()
+	sum.probes = len(all)
+	facts := 0
+	for _, actor := range actors {
+		w := b.wire(actor)
+		for _, p := range all {
+			sum.tried++
+			denied := false
+			if p.verb == "hear" {
+				denied = w.deaf(p.subject)
+			} else {
+				denied = w.denied(p.subject, "", p.header, "")
+			}
+			want := !slices.Contains(p.may, actor)
+			if denied {
+				sum.refused++
+			} else {
+				sum.allowed++
+				if p.verb == "say a fact" {
+					facts++
+				}
+			}
+			if denied != want {
+				sum.wrong = append(sum.wrong, fmt.Sprintf("%s: %s on %s: refused %v, want %v", actor, p.verb, p.subject, denied, want))
+			}
+		}
+	}
+	w := b.wire("setup")
+	for stream, want := range map[string]int{"LOG_s1": facts} {
+		if got, deleted := b.stored(w, stream); got != want || deleted != 0 {
+			sum.wrong = append(sum.wrong, fmt.Sprintf("%s has %d messages and %d deleted, want the %d that were allowed", stream, got, deleted, want))
+		}
+	}
+	return sum
+}
+
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-6 the hand-written table knows every word and every service", func(t *testing.T) {
+		t.Parallel()
+		for _, w := range events.Vocabulary() {
+			if authors[string(w.Kind)] != string(w.Author) {
+				t.Errorf("%s is said by %s; the table here says %q", w.Kind, w.Author, authors[string(w.Kind)])
+			}
+		}
+		if len(authors) != len(events.Vocabulary()) || len(roles) != len(events.Services()) {
+			t.Error("the table here has other words or roles")
+		}
+	})
+}
