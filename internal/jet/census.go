@@ -82,7 +82,9 @@ func (n census) Fills(ctx context.Context) ([]reactor.Fill, error) {
 	for _, base := range n.c.cfg.Monitors {
 		page, err := storageOf(ctx, base)
 		if err != nil {
-			return nil, fmt.Errorf("read the storage from %s: %w", redactURL(base), err)
+			// No task waits for a monitoring port: the other limits still hold, and the server's own refusal does.
+			n.c.cfg.Log.Warn().Err(err).Str("monitor", redactURL(base)).Msg("storage of the server not read")
+			continue
 		}
 		fills = add(fills, "the server's storage", page.Storage, page.Config.MaxStorage)
 	}

@@ -17,7 +17,8 @@ import (
 
 // Role is the part of a service that is its own. Its methods are called concurrently. A nil error means that all
 // that follows from what was heard is stored: the message is acknowledged. A *Refusal puts it on the dead-letter
-// list, a *Later asks for it again; any other error asks for it again after a growing delay.
+// list, as does ErrTooLarge, which no other try would mend; a *Later asks for it again; any other error asks for it again
+// after a growing delay.
 type Role interface {
 	Service() events.Service
 	// Fact hears a stored fact.
@@ -194,6 +195,10 @@ func (l *Loop) conclude(ctx context.Context, m Message, kind string, err error) 
 	case errors.Is(err, ErrHeld):
 		l.cfg.Log.Error().Err(err).Str("subject", m.Subject()).Msg("run is held: inspect it with inspan inspect, compare with the archive")
 		return l.refuse(ctx, m, &Refusal{Code: "integrity_hold", Reason: err.Error(), Hint: "the run's log is damaged and nothing more is done for it; restore it from its archive or start the task again"})
+	case errors.Is(err, ErrTooLarge): // it would be as large the next time
+		l.cfg.Log.Error().Err(err).Str("subject", m.Subject()).Msg("too large to be stored: it is on the dead-letter list, inspan dead list")
+		sub, _ := events.ParseRunSubject(m.Subject())
+		return l.refuse(ctx, m, &Refusal{Code: "too_large", Run: sub.Run, Reason: err.Error(), Hint: "send less at once: put large things into files of the workspace and name them"})
 	case ctx.Err() != nil:
 		_ = m.Nak(0)
 		return "handed back"

@@ -210,3 +210,22 @@ func TestQuotas(t *testing.T) {
 		}
 	})
 }
+
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent(events.Agent{Name: "parker"}, parker)
+	letters := w.letters()
+	w.start()
+	t.Run("SAFE-15 SAFE-12 a task that grows too large for a fact is refused once, not tried for ever", func(t *testing.T) {
+		w := w.on(t)
+		// A bracket is one byte of the message and six of a fact.
+		w.publish(events.TaskSubject("test"), `{"id":"big","agent":"parker","task":"x","variables":{"v":"`+strings.Repeat("<", 200<<10)+`"}}`)
+		if d := w.letter(letters); d.Code != "too_large" || d.Hint == "" {
+			t.Errorf("%+v", d)
+		}
+		if s := w.state("big"); s.Sequence != 0 {
+			t.Errorf("it left %d facts", s.Sequence)
+		}
+	})
+}

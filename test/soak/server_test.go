@@ -125,8 +125,8 @@ func (c *child) kill() {
 	_ = c.cmd.Wait()
 }
 
-// onDisk is what the server's files take, in bytes.
-func (c *child) onDisk() int64 {
+// files is what the server's files take, in bytes.
+func (c *child) files() int64 {
 	c.t.Helper()
 	var sum int64
 	err := filepath.WalkDir(c.dir, func(_ string, d fs.DirEntry, err error) error {

@@ -24,6 +24,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -39,6 +40,8 @@ type yard struct {
 	ctx    context.Context
 	dir    string
 	server *child
+	// near is a server in this process; then server is nil.
+	near   *jet.Server
 	user   *jet.Conn
 	st     *jet.Station
 	roles  *roles
@@ -61,13 +64,20 @@ func newYard(ctx context.Context, t *testing.T, lazy bool, most int) *yard {
 	t.Helper()
 	y := &yard{t: t, ctx: ctx, dir: t.TempDir(), gates: make([]atomic.Pointer[string], most)}
 	y.boot(lazy)
+	y.setUp()
+	return y
+}
+
+// setUp makes the station and its one agent.
+func (y *yard) setUp() {
+	y.t.Helper()
+	ctx := y.ctx
 	y.must(y.user.Apply(ctx, name, jet.ApplyOptions{Replicas: 1}))
 	y.must(os.MkdirAll(filepath.Join(y.dir, "scripts"), 0o755))
 	y.must(os.WriteFile(filepath.Join(y.dir, "scripts", "parker.yaml"), []byte("turns:\n  - text: done\n"), 0o644))
 	agent, err := json.Marshal(events.Agent{Name: "parker", Digest: strings.Repeat("0", 64), Model: "scripted/parker", Autonomy: 1, Prompt: "Wait."})
 	y.must(err)
-	y.must(y.st.Shelf("harness-config").Put(ctx, "agent.parker", agent))
-	return y
+	y.must(y.st.Shelf(topology.ConfigBucket).Put(ctx, "agent.parker", agent))
 }
 
 func (y *yard) must(err error) {
@@ -87,7 +97,11 @@ func (y *yard) boot(lazy bool) {
 
 func (y *yard) connect() (*jet.Conn, *jet.Station) {
 	y.t.Helper()
-	c, err := jet.Connect(y.ctx, jet.Config{URL: y.server.url, Name: name})
+	cfg := jet.Config{InProcess: y.near, Name: name}
+	if y.near == nil {
+		cfg = jet.Config{URL: y.server.url, Name: name}
+	}
+	c, err := jet.Connect(y.ctx, cfg)
 	y.must(err)
 	st, err := c.Station(name)
 	y.must(err)
@@ -343,7 +357,7 @@ type figures struct {
 
 func (y *yard) look() figures {
 	y.t.Helper()
-	f := figures{serverGoroutines: y.server.goroutines(), heap: heap(), disk: y.server.onDisk()}
+	f := figures{serverGoroutines: y.server.goroutines(), heap: heap(), disk: y.server.files()}
 	f.goroutines = runtime.NumGoroutine()
 	f.rss, _ = y.server.resident()
 	return f

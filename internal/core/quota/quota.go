@@ -86,7 +86,12 @@ const maxKeys = 4096
 type Rate struct {
 	most int
 	left map[string]allowance
+	// swept is when full allowances were last forgotten.
+	swept time.Time
 }
+
+// sweepEvery keeps whoever invents names from making each of them cost a look at all the others.
+const sweepEvery = time.Second
 
 type allowance struct {
 	left float64
@@ -125,6 +130,10 @@ func (r *Rate) Take(name string, now time.Time) (again time.Duration, ok bool) {
 
 // forget drops the names whose allowance is whole again.
 func (r *Rate) forget(now time.Time) {
+	if now.Sub(r.swept) < sweepEvery {
+		return
+	}
+	r.swept = now
 	for name, a := range r.left {
 		if now.Sub(a.at) >= time.Minute {
 			delete(r.left, name)

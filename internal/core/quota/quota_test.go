@@ -88,6 +88,9 @@ func TestRate(t *testing.T) {
 		if len(r.left) > maxKeys+1 || taken > maxKeys+1 {
 			t.Errorf("%d names are kept, %d taken; want at most %d", len(r.left), taken, maxKeys+1)
 		}
+		if _, ok := r.Take("honest", now.Add(time.Minute)); !ok || len(r.left) > 1 {
+			t.Errorf("a minute later: %v, %d names are kept", ok, len(r.left))
+		}
 	})
 	t.Run("SAFE-14 never more than the allowance and what refilled", rapid.MakeCheck(func(t *rapid.T) {
 		most := rapid.IntRange(1, 100).Draw(t, "most")
