@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -132,7 +133,8 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 		return "task", l.role.Input(ctx, m)
 	}
 	kind = strings.Join(sub.Rest[1:], ".")
-	state, err := l.cfg.Ledger.Hear(ctx, sub.Run, Record{Seq: m.Seq(), Bytes: m.Data()})
+	record := Record{Seq: m.Seq(), Kind: events.Kind(kind), Bytes: m.Data()}
+	state, err := l.hearFact(ctx, sub.Run, record, m)
 	if err != nil {
 		return kind, err
 	}
@@ -142,6 +144,20 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 	}
 	return kind, l.role.Fact(ctx, Heard{Run: sub.Run, Kind: events.Kind(kind), Sequence: about.Sequence, Seq: m.Seq(),
 		Step: about.Step, Call: about.Call, State: state, Deliveries: m.Deliveries()})
+}
+
+// hearFact returns a state that includes a delivered fact. One that was copied from elsewhere is looked at only when
+// its run is here whole, and with all that came after it: what it asked for was mostly done long ago.
+func (l *Loop) hearFact(ctx context.Context, runID string, r Record, m Message) (run.State, error) {
+	whole, err := strconv.ParseUint(m.Header(WholeHeader), 10, 64)
+	if err != nil || whole == 0 {
+		return l.cfg.Ledger.Hear(ctx, runID, r)
+	}
+	state, err := l.cfg.Ledger.Reach(ctx, runID, whole)
+	if err == nil && state.Sequence < whole {
+		err = &Later{After: backoff(m.Deliveries())}
+	}
+	return state, err
 }
 
 // conclude acknowledges, refuses or asks again, and says which.

@@ -132,7 +132,7 @@ func (r *Role) open(h reactor.Heard) (b *book, first bool) {
 // urgent facts are those that people look for in the index.
 func urgent(k events.Kind) bool {
 	switch k {
-	case events.RunCreated, events.RunPaused, events.RunResumed, events.RunCompleted, events.RunFailed, events.RunAdjusted,
+	case events.RunCreated, events.RunPaused, events.RunResumed, events.RunCompleted, events.RunFailed, events.RunAdjusted, events.RunMoved,
 		events.PlanMade, events.GateOpened, events.GateApproved, events.GateRejected, events.StepFinished, events.StepFailed:
 		return true
 	}
