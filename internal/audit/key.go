@@ -10,6 +10,9 @@ import (
 
 // Keys of anchors are Ed25519. The private one is written as its seed, the public one as it is, both as 64 hex digits.
 
+// KeyPrefix begins the keys of the state bucket that hold the public keys of anchors, by their run.KeyID.
+const KeyPrefix = "anchorkey."
+
 // ErrKey means that a text is not a key.
 var ErrKey = errors.New("a key is 64 hex digits")
 

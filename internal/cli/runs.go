@@ -244,11 +244,11 @@ func (a *app) line(item client.Item) {
 }
 
 func (a *app) exportCmd() *cobra.Command {
-	var format string
+	var format, anchor string
 	cmd := &cobra.Command{
 		Use: "export RUN", Short: "Print the whole data of a run",
 		Long:    "Prints the facts of a run, byte for byte as they are stored (jsonl: each line's SHA-256 is the prevhash of the next),\nor its state and facts as one document (json).",
-		Example: "  inspan export run-k3v9x2m1qa > run.jsonl\n  inspan export run-k3v9x2m1qa --format json | jq .state.status",
+		Example: "  inspan export run-k3v9x2m1qa > run.jsonl\n  inspan export run-k3v9x2m1qa --anchor run.anchor > run.jsonl\n  inspan export run-k3v9x2m1qa --format json | jq .state.status",
 		Args:    args(1),
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			if format != "jsonl" && format != "json" {
@@ -264,6 +264,11 @@ func (a *app) exportCmd() *cobra.Command {
 			if len(facts) == 0 {
 				return noRun(args[0])
 			}
+			if anchor != "" {
+				if err := exportAnchor(ctx, c, args[0], anchor); err != nil {
+					return err
+				}
+			}
 			if format == "json" {
 				return a.printJSON(map[string]any{"state": s, "facts": facts})
 			}
@@ -275,6 +280,7 @@ func (a *app) exportCmd() *cobra.Command {
 			return nil
 		}),
 	}
+	cmd.Flags().StringVar(&anchor, "anchor", "", "file to write the run's signed head to, for inspan audit --anchor")
 	cmd.Flags().StringVar(&format, "format", "jsonl", "jsonl (the facts as stored) or json (state and facts)")
 	return cmd
 }

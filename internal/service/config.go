@@ -10,6 +10,7 @@ import (
 
 	"github.com/kelseyhightower/envconfig"
 
+	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -44,6 +45,10 @@ type Config struct {
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated"`
 	StationKey      secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
 
+	AnchorKey    secret.Value  `envconfig:"INSPAN_ANCHOR_KEY" desc:"signing key of anchors, 64 hex digits (persister); inspan up makes one beside its store; without one the cut-off end of a log can not be found"`
+	Archive      string        `envconfig:"INSPAN_ARCHIVE" desc:"folder to keep the logs, objects and agents of the station in, outside of its store (persister); inspan restore reads it"`
+	ArchiveEvery time.Duration `envconfig:"INSPAN_ARCHIVE_EVERY" default:"30s" desc:"how often running runs are saved to the archive; those that end, pause or wait are saved at once"`
+
 	AnthropicKey     secret.Value `envconfig:"INSPAN_ANTHROPIC_API_KEY" desc:"key for anthropic/ models; ANTHROPIC_API_KEY_FILE names a file with it"`
 	AnthropicBaseURL string       `envconfig:"INSPAN_ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
 	OpenAIKey        secret.Value `envconfig:"INSPAN_OPENAI_API_KEY" desc:"key for openai/ models; OPENAI_API_KEY_FILE names a file with it"`
@@ -60,7 +65,7 @@ func FromEnv() (Config, error) {
 		return c, fmt.Errorf("configuration: %w", err)
 	}
 	c.standard()
-	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "STATION_KEY": &c.StationKey,
+	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "STATION_KEY": &c.StationKey, "ANCHOR_KEY": &c.AnchorKey,
 		"ANTHROPIC_API_KEY": &c.AnthropicKey, "OPENAI_API_KEY": &c.OpenAIKey} {
 		if err := fromFile(name, dst); err != nil {
 			return c, err
@@ -110,6 +115,11 @@ func (c *Config) Validate() error {
 	}
 	if c.Workers < 0 {
 		errs = append(errs, fmt.Errorf("INSPAN_WORKERS is %d, want 0 or more", c.Workers))
+	}
+	if !c.AnchorKey.Empty() {
+		if _, err := audit.ParsePrivate(c.AnchorKey.Reveal()); err != nil {
+			errs = append(errs, fmt.Errorf("INSPAN_ANCHOR_KEY: %w", err))
+		}
 	}
 	abs, err := filepath.Abs(c.Workspace)
 	if err != nil {

@@ -24,7 +24,6 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 	"github.com/inspan/inspan/services/executor"
 	"github.com/inspan/inspan/services/gatekeeper"
-	"github.com/inspan/inspan/services/persister"
 	"github.com/inspan/inspan/services/planner"
 	"github.com/inspan/inspan/services/toolrunner"
 )
@@ -199,8 +198,7 @@ func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Le
 	case events.Toolrunner:
 		return h.toolrunner(ctx, ledger, instance)
 	case events.Persister:
-		return persister.New(persister.Config{Ledger: ledger, Journal: p.Journal, Shelf: p.State, Blobs: p.Blobs,
-			Snapshots: &snapshot.Store{Shelf: p.State, Blobs: p.Blobs}, Log: h.log})
+		return h.persister(ctx, ledger)
 	}
 	return nil, fmt.Errorf("there is no role %q", role)
 }

@@ -126,6 +126,11 @@ func (s *Station) start(ctx context.Context) error {
 		}
 	}
 	cfg := s.cfg.Base
+	if cfg.AnchorKey.Empty() {
+		if cfg.AnchorKey, err = ownKey(filepath.Join(s.cfg.StoreDir, "anchor.key")); err != nil {
+			return err
+		}
+	}
 	cfg.Station, cfg.Workspace, cfg.Scripts, cfg.Sandbox = s.cfg.Station, s.cfg.WorkspaceDir, s.cfg.ScriptsDir, s.cfg.Sandbox
 	_, mode, err := service.Boxes(ctx, cfg)
 	if err != nil {

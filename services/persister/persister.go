@@ -8,6 +8,7 @@ package persister
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,8 +33,20 @@ type Config struct {
 	Log       zerolog.Logger
 	// Settle is how long ordinary facts of a run are gathered before its row is written; 0 means DefaultSettle.
 	Settle time.Duration
+	// Sign signs the head of each run whose row is written; nil writes no anchors.
+	Sign ed25519.PrivateKey
+	// Archive keeps the logs outside of the station; may be nil.
+	Archive Archive
 	// Activity takes a line a person can read for each fact, in the order heard; may be nil.
 	Activity func(runID string, seq uint64)
+}
+
+// Archive keeps the logs of runs where they outlive the station's store.
+type Archive interface {
+	// Touch says that a run has new facts; they are saved soon.
+	Touch(runID string)
+	// Save saves all facts of a run and returns when they are safe.
+	Save(ctx context.Context, runID string) error
 }
 
 // DefaultSettle bounds how old a row of the index may be while nothing of note happens.
@@ -54,6 +67,8 @@ type Role struct {
 	books map[string]*book
 	// covered is the sequence of the last snapshot by run, guarded by mu; a run that ended is removed.
 	covered map[string]uint64
+	// trusted are the runs whose log reaches the anchor of their old row, guarded by mu; a run that ended is removed.
+	trusted map[string]bool
 }
 
 // book gathers the facts of a run until its views are written; the delivery that opened it writes them.
@@ -75,7 +90,7 @@ func New(cfg Config) (*Role, error) {
 	if cfg.Settle <= 0 {
 		cfg.Settle = DefaultSettle
 	}
-	return &Role{cfg: cfg, books: make(map[string]*book), covered: make(map[string]uint64)}, nil
+	return &Role{cfg: cfg, books: make(map[string]*book), covered: make(map[string]uint64), trusted: make(map[string]bool)}, nil
 }
 
 // Service implements reactor.Role.
@@ -171,12 +186,27 @@ func (r *Role) write(ctx context.Context, runID, checkpoint string) error {
 		if err := r.cfg.Snapshots.Save(ctx, s, head); err != nil {
 			r.cfg.Log.Warn().Err(err).Str("run", runID).Msg("snapshot not written, the run goes on")
 		} else if checkpoint != "" {
-			if s, err = r.checkpoint(ctx, s, checkpoint); err != nil {
+			if s, head, err = r.checkpoint(ctx, s, checkpoint); err != nil {
 				return err
 			}
 		}
 	}
-	return r.row(ctx, s)
+	if err := r.row(ctx, s, head); err != nil {
+		return err
+	}
+	return r.keep(ctx, s)
+}
+
+// keep hands a run to the archive: at once where it rests, so that what a person waits for is safe, else soon.
+func (r *Role) keep(ctx context.Context, s run.State) error {
+	if r.cfg.Archive == nil {
+		return nil
+	}
+	if s.Status == events.Running && len(s.Waiting()) == 0 || s.Status == events.Created {
+		r.cfg.Archive.Touch(s.HarnessID)
+		return nil
+	}
+	return r.cfg.Archive.Save(ctx, s.HarnessID)
 }
 
 // maxRewrites bounds how often a row is written again because the run moved on meanwhile.
@@ -184,9 +214,12 @@ const maxRewrites = 8
 
 // row writes a run's row of the index. Another replica may have written a newer one before: so the log is asked after
 // the write, and the row is written again if people would see something else in it.
-func (r *Role) row(ctx context.Context, s run.State) (err error) {
+func (r *Role) row(ctx context.Context, s run.State, head uint64) (err error) {
 	for range maxRewrites {
 		info := run.InfoOf(s)
+		if err := r.anchor(ctx, &info, s, head); err != nil {
+			return err
+		}
 		if s.Status.Ended() {
 			if info.Archive, err = r.archive(ctx, s); err != nil {
 				return err
@@ -202,14 +235,17 @@ func (r *Role) row(ctx context.Context, s run.State) (err error) {
 		if s.Status == events.Running && len(s.Waiting()) == 0 {
 			return nil // it moves: its next facts bring the next row
 		}
-		now, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID)
+		if _, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID); err != nil {
+			return err
+		}
+		now, at, err := r.cfg.Ledger.State(ctx, s.HarnessID)
 		if err != nil {
 			return err
 		}
 		if now.Status == s.Status && len(now.Waiting()) == len(s.Waiting()) {
 			return nil
 		}
-		s = now
+		s, head = now, at
 	}
 	return nil // it moves faster than it can be written; its next fact brings the next row
 }
@@ -224,6 +260,7 @@ func (r *Role) wantsSnapshot(s run.State, checkpoint string) bool {
 	if s.Status.Ended() {
 		// Its archive and row are the end; only a long run is worth a snapshot beside them.
 		delete(r.covered, s.HarnessID)
+		delete(r.trusted, s.HarnessID)
 		return due
 	}
 	if checkpoint == "" && !due && !(waits && s.Sequence > last) {
@@ -234,7 +271,7 @@ func (r *Role) wantsSnapshot(s run.State, checkpoint string) bool {
 }
 
 // checkpoint says that a state was stored, unless the run has ended or a later state was.
-func (r *Role) checkpoint(ctx context.Context, stored run.State, name string) (run.State, error) {
+func (r *Role) checkpoint(ctx context.Context, stored run.State, name string) (run.State, uint64, error) {
 	w, err := r.cfg.Ledger.Write(ctx, stored.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		if s.Status.Ended() || s.CheckpointCovers >= stored.Sequence {
 			return nil, nil
@@ -242,7 +279,7 @@ func (r *Role) checkpoint(ctx context.Context, stored run.State, name string) (r
 		return []events.Payload{&events.CheckpointSavedData{Event: "checkpoint", Name: name, Number: s.CheckpointCount + 1,
 			Covered: stored.Sequence, Key: snapshot.Key(stored.HarnessID)}}, nil
 	})
-	return w.State, err
+	return w.State, w.Head, err
 }
 
 // archive stores the whole log of an ended run as JSON lines, by content: a second time changes nothing.
