@@ -128,6 +128,8 @@ var (
 	ErrContended = errors.New("too many writers on one run")
 	// ErrNotFound means that the thing asked for does not exist.
 	ErrNotFound = errors.New("not found")
+	// ErrDamagedObject means that stored bytes are not those of their digest.
+	ErrDamagedObject = errors.New("damaged object")
 	// ErrExists means that the thing to be made is there already.
 	ErrExists = errors.New("exists already")
 )

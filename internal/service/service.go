@@ -59,6 +59,8 @@ type Host struct {
 	mu      sync.Mutex
 	// ledgers of the roles that run, guarded by mu.
 	ledgers map[events.Service]*reactor.Ledger
+	// keeping is the archive at work.
+	keeping sync.WaitGroup
 	// overhear begins with the first role.
 	overhear func(context.Context) error
 }
@@ -115,7 +117,9 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	instance := string(role) + "-" + randomID()
-	r, err := h.role(ctx, role, ledger, instance)
+	keep, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopKeeping()
+	r, err := h.role(ctx, keep, role, ledger, instance)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", role, err)
 	}
@@ -135,6 +139,13 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 	}
 	log.Info().Msg("hearing")
 	defer log.Info().Msg("stopped")
+	if role == events.Persister {
+		// The loop first: what it is hearing when it ends is saved too.
+		err := loop.Run(ctx)
+		stopKeeping()
+		h.keeping.Wait()
+		return err
+	}
 	if role == events.Toolrunner {
 		return h.withLease(ctx, instance, log, loop.Run)
 	}
@@ -176,7 +187,7 @@ func (h *Host) withLease(ctx context.Context, instance string, log zerolog.Logge
 }
 
 // role makes one of the five.
-func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Ledger, instance string) (reactor.Role, error) {
+func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reactor.Ledger, instance string) (reactor.Role, error) {
 	p := h.ports
 	switch role {
 	case events.Planner:
@@ -198,7 +209,7 @@ func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Le
 	case events.Toolrunner:
 		return h.toolrunner(ctx, ledger, instance)
 	case events.Persister:
-		return h.persister(ctx, ledger)
+		return h.persister(ctx, keep, ledger)
 	}
 	return nil, fmt.Errorf("there is no role %q", role)
 }
