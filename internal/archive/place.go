@@ -27,6 +27,7 @@ type Place struct {
 	blobs   reactor.Blobs
 	timers  reactor.Timers
 	config  reactor.Shelf
+	state   reactor.Shelf
 }
 
 // PlaceConfig holds what a place needs. The journals say each kind under the user who may say it.
@@ -37,16 +38,17 @@ type PlaceConfig struct {
 	// Timers and Config are the planner's.
 	Timers  reactor.Timers
 	Config  reactor.Shelf
+	State   reactor.Shelf
 	Entropy io.Reader
 }
 
 // NewPlace checks the configuration.
 func NewPlace(cfg PlaceConfig) (*Place, error) {
-	if cfg.Blobs == nil || cfg.Timers == nil || cfg.Config == nil {
+	if cfg.Blobs == nil || cfg.Timers == nil || cfg.Config == nil || cfg.State == nil {
 		return nil, errors.New("a place needs blobs, timers and the configuration")
 	}
 	p := &Place{station: cfg.Station, ledgers: map[events.Service]*reactor.Ledger{}, journal: cfg.Journals[events.Planner],
-		blobs: cfg.Blobs, timers: cfg.Timers, config: cfg.Config}
+		blobs: cfg.Blobs, timers: cfg.Timers, config: cfg.Config, state: cfg.State}
 	pages := reactor.NewPages(0)
 	for _, by := range events.Services() {
 		l, err := reactor.NewLedger(reactor.LedgerConfig{Station: cfg.Station, By: by, Journal: cfg.Journals[by], Pages: pages, Entropy: cfg.Entropy})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,7 +154,7 @@ func (s *Saver) seal(ctx context.Context, m Manifest, fresh []reactor.Record, st
 	for _, r := range fresh {
 		lines = append(lines, r.Bytes)
 	}
-	ref, err := s.Dir.put("facts", append(bytes.Join(lines, []byte("\n")), '\n'))
+	ref, err := s.Dir.put("facts", append(joined(lines), '\n'))
 	if err != nil {
 		return m, err
 	}
@@ -189,8 +190,8 @@ func (s *Saver) anchor(ctx context.Context, m *Manifest) error {
 	return nil
 }
 
-// Agents saves the definitions of all agents of the station.
-func (s *Saver) Agents(ctx context.Context) error {
+// Agents saves the definitions of the agents of the station, all where none is named.
+func (s *Saver) Agents(ctx context.Context, only ...string) error {
 	const prefix = "agent."
 	names, err := s.Config.Keys(ctx, prefix)
 	if err != nil {
@@ -203,7 +204,8 @@ func (s *Saver) Agents(ctx context.Context) error {
 	for _, key := range names {
 		name := strings.TrimPrefix(key, prefix)
 		b, err := s.Config.Get(ctx, key)
-		if errors.Is(err, reactor.ErrNotFound) || err == nil && (!events.ValidID(name) || bytes.Equal(saved[name], b)) {
+		if errors.Is(err, reactor.ErrNotFound) || err == nil && (!events.ValidID(name) || bytes.Equal(saved[name], b)) ||
+			len(only) > 0 && !slices.Contains(only, name) {
 			continue
 		}
 		if err != nil {
@@ -215,3 +217,5 @@ func (s *Saver) Agents(ctx context.Context) error {
 	}
 	return nil
 }
+
+func joined(facts [][]byte) []byte { return bytes.Join(facts, []byte("\n")) }

@@ -39,6 +39,8 @@ type Config struct {
 	AgentsDir, ScriptsDir, WorkspaceDir string
 	// Sandbox defaults to "auto".
 	Sandbox string
+	// Still starts no role: the streams can be read and filled, and nothing goes on.
+	Still bool
 	// LazySync leaves syncing to the server's timer: faster, and a power cut loses what was acknowledged last.
 	LazySync bool
 	Log      zerolog.Logger
@@ -124,6 +126,9 @@ func (s *Station) start(ctx context.Context) error {
 		if err := register(ctx, ports, s.cfg.AgentsDir, s.cfg.Log); err != nil {
 			return err
 		}
+	}
+	if s.cfg.Still {
+		return nil
 	}
 	cfg := s.cfg.Base
 	if cfg.AnchorKey.Empty() {
