@@ -97,6 +97,9 @@ func (l *Loop) hear(ctx context.Context, m Message) {
 	stop := keepWorking(m)
 	kind, err := l.dispatch(ctx, m)
 	stop()
+	if no := m.Header(ReplayHeader); no != "" && err == nil {
+		err = l.replayed(ctx, m, no)
+	}
 	result := l.conclude(ctx, m, kind, err)
 	if l.cfg.Observe != nil {
 		l.cfg.Observe(kind, result, time.Since(begin))
@@ -187,7 +190,7 @@ func (l *Loop) conclude(ctx context.Context, m Message, kind string, err error) 
 
 func (l *Loop) refuse(ctx context.Context, m Message, r *Refusal) string {
 	data := m.Data()
-	d := DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: r.Run, Code: r.Code, Reason: r.Reason,
+	d := DeadLetter{Header: readingHeaders(m), Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: r.Run, Code: r.Code, Reason: r.Reason,
 		Hint: r.Hint, Data: strings.ToValidUTF8(string(data[:min(len(data), maxDeadData)]), "\uFFFD"), DataBytes: len(data), Token: m.Header("Inspan-Token")}
 	if err := l.cfg.Refusals.Refuse(ctx, l.role.Service(), d); err != nil {
 		l.cfg.Log.Warn().Err(err).Str("subject", m.Subject()).Msg("dead letter not stored, will try again")
