@@ -258,6 +258,26 @@ func TestBring(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("EVT-9 LIFE-11 the deadline of a run is a timer at its new place", func(t *testing.T) {
+		t.Parallel()
+		to := station(t)
+		if _, err := place(t, to).Bring(t.Context(), s.Dir, m, archive.How{By: "anna"}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		fired := ""
+		err := to.Inbox().Listen(ctx, events.Planner, 1, func(ctx context.Context, msg reactor.Message) {
+			if runID, family, id, ok := events.ParseDue(msg.Subject()); ok { // it was long ago, so it fires at once
+				fired = runID + " " + family + " " + id
+				cancel()
+			}
+			_ = msg.Ack(ctx)
+		})
+		if err != nil || fired != "r run deadline" {
+			t.Errorf("%v, %q fired", err, fired)
+		}
+	})
 	t.Run("EVT-9 SAFE-3 an archive whose anchor has another fact, or that nobody trusted signed, is not brought", func(t *testing.T) {
 		t.Parallel()
 		wrong := m

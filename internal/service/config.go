@@ -121,8 +121,8 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("INSPAN_ANCHOR_KEY: %w", err))
 		}
 	}
-	if c.ArchiveEvery <= 0 {
-		errs = append(errs, fmt.Errorf("INSPAN_ARCHIVE_EVERY is %s, want more than 0", c.ArchiveEvery))
+	if c.ArchiveEvery < 0 {
+		errs = append(errs, fmt.Errorf("INSPAN_ARCHIVE_EVERY is %s, want more than 0, or 0 for 30s", c.ArchiveEvery))
 	}
 	abs, err := filepath.Abs(c.Workspace)
 	if err != nil {
