@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -333,6 +334,41 @@ func TestHostileBundles(t *testing.T) {
 		t.Parallel()
 		if _, err := archive.Unpack(strings.NewReader("hello"), t.TempDir()); !errors.Is(err, archive.ErrBundle) {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestBucket(t *testing.T) {
+	t.Parallel()
+	t.Run("EVT-9 a station whose log alone was lost gets its ended runs back from its own object store", func(t *testing.T) {
+		t.Parallel()
+		st := station(t)
+		b := runtest.New("demo", "done")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")))
+		b.Say(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
+		ref, err := st.Blobs().Put(t.Context(), "archive", runtest.Lines(b.Facts()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := run.InfoOf(b.State())
+		info.Archive = &ref
+		row, err := json.Marshal(info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, value := range map[string][]byte{"run.done": row, "run.open": []byte(`{"harnessId":"open"}`), "run.bad": []byte("{")} {
+			if err := st.Shelf(topology.StateBucket).Put(t.Context(), key, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := place(t, st)
+		all, err := p.Bucket().Runs(t.Context())
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%d runs, %v", len(all), err)
+		}
+		got, err := p.Bring(t.Context(), p.Bucket(), all[0], archive.How{By: "anna"})
+		if err != nil || got.Copied != 4 || len(st.Log("done")) != 4 {
+			t.Errorf("%v %+v", err, got)
 		}
 	})
 }
