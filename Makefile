@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench robust trace kill fuzz clean
+.PHONY: help build check fmt test race docs demo bench robust trace kill previous fuzz clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -42,6 +42,9 @@ trace: ## which test proves which requirement; STRICT=1 fails where one is missi
 
 kill: ## slow: five services and a server as processes, each killed with -9 in the middle of runs
 	$(GO) test -tags slow -count=1 -v -timeout 15m ./test/kill
+
+previous: ## the program of PREV (default: the last tag, else the commit before) reads the frozen logs of this one
+	$(GO) run ./test/previous $(or $(PREV),$$(git describe --tags --abbrev=0 2>/dev/null || echo HEAD~1))
 
 fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 	@set -e; for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

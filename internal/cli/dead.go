@@ -1,9 +1,14 @@
 package cli
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +20,7 @@ func (a *app) deadCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dead", Short: "Look at input that the station refused",
 		Long:    "What a station refuses is kept for a week with the reason and what to do: tasks, controls and answers to gates.",
-		Example: "  inspan dead list\n  inspan dead show 3", Args: cobra.ArbitraryArgs, RunE: group,
+		Example: "  inspan dead list\n  inspan dead show 3\n  inspan dead replay 3", Args: cobra.ArbitraryArgs, RunE: group,
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use: "list", Short: "List refused input, the oldest first", Example: "  inspan dead list\n  inspan dead list --json", Args: args(0),
@@ -33,7 +38,11 @@ func (a *app) deadCmd() *cobra.Command {
 			}
 			var rows [][]string
 			for _, l := range letters {
-				rows = append(rows, []string{fmt.Sprint(l.Seq), age(l.Time), string(l.By), l.Code, view.Clip(l.Subject, 60), view.Clip(l.Reason, 100)})
+				code := l.Code
+				if l.Replayed != nil {
+					code += ", replayed"
+				}
+				rows = append(rows, []string{fmt.Sprint(l.Seq), age(l.Time), string(l.By), code, view.Clip(l.Subject, 60), view.Clip(l.Reason, 100)})
 			}
 			a.table([]column{{"NO", true}, {"AGE", true}, {head: "BY"}, {head: "CODE"}, {head: "SUBJECT"}, {head: "REASON"}}, rows)
 			return nil
@@ -41,14 +50,80 @@ func (a *app) deadCmd() *cobra.Command {
 	}, &cobra.Command{
 		Use: "show NO", Short: "Show one refused message whole", Example: "  inspan dead show 3\n  inspan dead show 3 --json", Args: args(1),
 		RunE: func(cmd *cobra.Command, argv []string) error {
-			no, err := strconv.ParseUint(argv[0], 10, 64)
+			no, err := letterNo(argv[0])
 			if err != nil {
-				return usage("%q is not a number of inspan dead list", argv[0])
+				return err
 			}
 			return a.with(func(ctx context.Context, c *client.Client, _ []string) error { return a.showDead(ctx, c, no) })(cmd, argv)
 		},
-	})
+	}, a.replayCmd())
 	return cmd
+}
+
+func replayedAt(l client.Letter, zone *time.Location) string {
+	if l.Replayed == nil {
+		return ""
+	}
+	return l.Replayed.In(zone).Format("2006-01-02 15:04:05")
+}
+
+func letterNo(text string) (uint64, error) {
+	no, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, usage("%q is not a number of inspan dead list", text)
+	}
+	return no, nil
+}
+
+func (a *app) replayCmd() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "replay NO", Short: "Say a refused message again, where it came from",
+		Long: `Says a refused message again, once what it was refused for is mended, and waits until the station has taken it. Then the
+list shows it as replayed, and it is not said a third time. Refused again, it is a new entry of the list.`,
+		Example: "  inspan dead replay 3\n  inspan dead replay 3 --yes", Args: args(1),
+		RunE: func(cmd *cobra.Command, argv []string) error {
+			no, err := letterNo(argv[0])
+			if err != nil {
+				return err
+			}
+			return a.with(func(ctx context.Context, c *client.Client, _ []string) error {
+				if !yes {
+					if err := a.showDead(ctx, c, no); err != nil {
+						return err
+					}
+					fmt.Fprint(a.err, "\nSay this again? [y/N] ")
+					if line, err := bufio.NewReader(a.in).ReadString('\n'); strings.ToLower(strings.TrimSpace(line)) != "y" {
+						return errors.Join(&exit{exitFailed, errors.New("nothing was said; --yes says it without asking")}, ignoreEOF(err))
+					}
+				}
+				wait, cancel := context.WithTimeout(ctx, a.wait)
+				defer cancel()
+				l, err := c.Replay(wait, no)
+				if errors.Is(err, client.ErrReplayed) || errors.Is(err, client.ErrNotWhole) {
+					return &exit{exitRefused, err}
+				}
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(map[string]any{"letter": no, "subject": l.Subject, "taken": true})
+				}
+				fmt.Fprintf(a.out, "Letter %d was said again on %s and taken.\n", no, view.Clip(l.Subject, 200))
+				return nil
+			})(cmd, argv)
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// ignoreEOF is an error of reading that is none: the input is simply over.
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 func (a *app) showDead(ctx context.Context, c *client.Client, no uint64) error {
@@ -64,7 +139,7 @@ func (a *app) showDead(ctx context.Context, c *client.Client, no uint64) error {
 			return a.printJSON(l)
 		}
 		a.pairs([][2]string{{"No", fmt.Sprint(l.Seq)}, {"When", l.Time.In(a.zone()).Format("2006-01-02 15:04:05")}, {"Refused by", string(l.By)},
-			{"Subject", view.Clip(l.Subject, 200)}, {"Run", l.Run}, {"Code", l.Code}, {"Reason", view.Clip(l.Reason, 1000)}, {"What to do", view.Clip(l.Hint, 1000)},
+			{"Subject", view.Clip(l.Subject, 200)}, {"Run", l.Run}, {"Code", l.Code}, {"Replayed", replayedAt(l, a.zone())}, {"Reason", view.Clip(l.Reason, 1000)}, {"What to do", view.Clip(l.Hint, 1000)},
 			{"Message", view.Bytes(int64(l.DataBytes))}})
 		fmt.Fprintf(a.out, "\n%s\n", harmless(l.Data))
 		return nil

@@ -244,15 +244,26 @@ func (a *app) line(item client.Item) {
 }
 
 func (a *app) exportCmd() *cobra.Command {
-	var format string
+	var format, anchor, bundle string
+	var move, fork bool
 	cmd := &cobra.Command{
 		Use: "export RUN", Short: "Print the whole data of a run",
-		Long:    "Prints the facts of a run, byte for byte as they are stored (jsonl: each line's SHA-256 is the prevhash of the next),\nor its state and facts as one document (json).",
-		Example: "  inspan export run-k3v9x2m1qa > run.jsonl\n  inspan export run-k3v9x2m1qa --format json | jq .state.status",
+		Long:    "Prints the facts of a run, byte for byte as they are stored (jsonl: each line's SHA-256 is the prevhash of the next),\nor its state and facts as one document (json).\nWith --bundle, writes all that another station needs to go on with it; an open run needs --move or --fork with it.",
+		Example: "  inspan export run-k3v9x2m1qa > run.jsonl\n  inspan export run-k3v9x2m1qa --anchor run.anchor > run.jsonl\n  inspan export run-k3v9x2m1qa --bundle run.bundle --move\n  inspan export run-k3v9x2m1qa --format json | jq .state.status",
 		Args:    args(1),
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
 			if format != "jsonl" && format != "json" {
 				return usage("--format %q: want jsonl (the facts as stored) or json (state and facts)", format)
+			}
+			if (move || fork) && bundle == "" || move && fork {
+				return usage("--move and --fork go with --bundle FILE, one of them")
+			}
+			if bundle != "" {
+				leave := map[bool]client.Leave{true: client.LeaveMoved}[move]
+				if fork {
+					leave = client.LeaveForked
+				}
+				return a.bundle(ctx, c, args[0], bundle, leave)
 			}
 			facts, s := []json.RawMessage{}, run.State{}
 			for item, err := range c.Facts(ctx, args[0], 0) {
@@ -263,6 +274,11 @@ func (a *app) exportCmd() *cobra.Command {
 			}
 			if len(facts) == 0 {
 				return noRun(args[0])
+			}
+			if anchor != "" {
+				if err := exportAnchor(ctx, c, args[0], anchor); err != nil {
+					return err
+				}
 			}
 			if format == "json" {
 				return a.printJSON(map[string]any{"state": s, "facts": facts})
@@ -275,6 +291,10 @@ func (a *app) exportCmd() *cobra.Command {
 			return nil
 		}),
 	}
+	cmd.Flags().StringVar(&bundle, "bundle", "", "file to write the run with its objects and agents to, for inspan import")
+	cmd.Flags().BoolVar(&move, "move", false, "with --bundle: end an open run here, so that it goes on only where it is imported")
+	cmd.Flags().BoolVar(&fork, "fork", false, "with --bundle: an open run goes on here too")
+	cmd.Flags().StringVar(&anchor, "anchor", "", "file to write the run's signed head to, for inspan audit --anchor")
 	cmd.Flags().StringVar(&format, "format", "jsonl", "jsonl (the facts as stored) or json (state and facts)")
 	return cmd
 }

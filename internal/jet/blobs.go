@@ -20,7 +20,7 @@ import (
 )
 
 // ErrDamagedObject means that stored bytes are not those of their digest.
-var ErrDamagedObject = errors.New("damaged object")
+var ErrDamagedObject = reactor.ErrDamagedObject
 
 // blobs keeps objects by content, in the form of the NATS object store, so that every NATS client can read them. It
 // writes them itself: the library would replace an object that is there, and would need the right to purge. Here the

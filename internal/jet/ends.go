@@ -53,6 +53,6 @@ func (s *Station) OnEnd(hint func(runID string)) (stop func(), err error) {
 // while the connection is away is missed.
 func (s *Station) Overhear(hear func(runID string, r reactor.Record)) (stop func(), err error) {
 	return s.Watch(context.Background(), "*", false, func(seen Seen) {
-		hear(seen.Run, reactor.Record{Seq: seen.Seq, Bytes: seen.Data})
+		hear(seen.Run, reactor.Record{Seq: seen.Seq, Kind: seen.Kind, Bytes: seen.Data})
 	})
 }

@@ -44,6 +44,9 @@ func (j journal) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
 		headerExpectSubject: {events.RunFacts(j.station, e.Run)},
 		headerContentType:   {contentType},
 	}}
+	if e.Whole > 0 {
+		m.Header.Set(reactor.WholeHeader, strconv.FormatUint(e.Whole, 10))
+	}
 	seq, err := j.c.publish(ctx, m, j.stream)
 	if err == nil {
 		return reactor.Ack{Outcome: reactor.Stored, Seq: seq}
@@ -140,7 +143,13 @@ func (j journal) Last(ctx context.Context, run string) (reactor.Record, bool, er
 	if err != nil {
 		return reactor.Record{}, false, fmt.Errorf("last fact of run %s: %w", run, err)
 	}
-	return reactor.Record{Seq: m.Seq, Bytes: m.Data}, true, nil
+	return reactor.Record{Seq: m.Seq, Kind: kindOf(m.Subject), Bytes: m.Data}, true, nil
+}
+
+// kindOf returns the kind that a subject of the log is for.
+func kindOf(subject string) events.Kind {
+	_, kind, _ := strings.Cut(subject, ".evt.")
+	return events.Kind(kind)
 }
 
 // pageFacts and pageBytes bound what one Read returns; the server stops at the first fact that reaches the bytes.
@@ -164,7 +173,7 @@ func (j journal) Read(ctx context.Context, run string, after uint64) ([]reactor.
 	}
 	facts := make([]reactor.Record, len(page.messages))
 	for i, m := range page.messages {
-		facts[i] = reactor.Record{Seq: m.seq, Bytes: m.Data}
+		facts[i] = reactor.Record{Seq: m.seq, Kind: kindOf(m.Header.Get("Nats-Subject")), Bytes: m.Data}
 	}
 	return facts, page.pending > 0 && len(facts) > 0, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -220,7 +221,7 @@ func TestDeadLetters(t *testing.T) {
 			}
 		}
 		got, more, err := st.Dead(within(t), 1)
-		if err != nil || more || len(got) != 2 || got[0].Seq != 2 || got[0].By != events.Planner || got[0].Letter != want {
+		if err != nil || more || len(got) != 2 || got[0].Seq != 2 || got[0].By != events.Planner || !reflect.DeepEqual(got[0].Letter, want) {
 			t.Errorf("got %+v, %v, %v", got, more, err)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -80,8 +79,7 @@ func (w *watcher) hear(m *nats.Msg) {
 	}
 	seen := Seen{Run: p.Run, Data: m.Data, Live: p.Rest[0] == "live"}
 	if !seen.Live {
-		_, kind, _ := strings.Cut(m.Header.Get("Nats-Subject"), ".evt.")
-		seen.Kind = events.Kind(kind)
+		seen.Kind = kindOf(m.Header.Get("Nats-Subject"))
 		seen.Seq, _ = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 		seen.Before, _ = strconv.ParseUint(m.Header.Get("Nats-Last-Sequence"), 10, 64)
 	}

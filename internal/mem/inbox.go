@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -280,14 +281,18 @@ func (s *Station) Pending(role events.Service) int {
 }
 
 // deliverFact puts a stored fact before all roles that hear it. Called with mu held.
-func (s *Station) deliverFact(run string, kind events.Kind, seq uint64, b []byte, at time.Time) {
+func (s *Station) deliverFact(e reactor.Entry, seq uint64, b []byte, at time.Time) {
+	var header map[string]string
+	if e.Whole > 0 {
+		header = map[string]string{reactor.WholeHeader: strconv.FormatUint(e.Whole, 10)}
+	}
 	for _, role := range events.Services() {
 		q := s.queues[role]
-		if q.hears.All || slices.Contains(q.hears.Facts, kind) {
-			q.add(&message{s: s, q: q, subject: events.FactSubject(s.name, run, kind), data: b, seq: seq, at: at, fact: true})
+		if q.hears.All || slices.Contains(q.hears.Facts, e.Kind) {
+			q.add(&message{s: s, q: q, subject: events.FactSubject(s.name, e.Run, e.Kind), data: b, header: header, seq: seq, at: at, fact: true})
 		}
 	}
-	s.tell(run, b)
+	s.tell(e.Run, b)
 }
 
 // Publish puts the message of an outsider before the role that hears its subject, as a stream with work-queue

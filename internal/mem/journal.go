@@ -109,7 +109,7 @@ func (s *Station) store(e reactor.Entry) reactor.Ack {
 	s.log = append(s.log, stored{run: e.Run, kind: e.Kind, bytes: b, at: at})
 	seq := uint64(len(s.log))
 	s.runs[e.Run] = append(s.runs[e.Run], len(s.log)-1)
-	s.deliverFact(e.Run, e.Kind, seq, b, at)
+	s.deliverFact(e, seq, b, at)
 	return reactor.Ack{Outcome: reactor.Stored, Seq: seq}
 }
 
@@ -160,7 +160,7 @@ func (j journal) Read(ctx context.Context, run string, after uint64) ([]reactor.
 		if len(facts) == batch || size >= batchBytes {
 			return facts, true, nil
 		}
-		facts = append(facts, reactor.Record{Seq: uint64(i) + 1, Bytes: j.s.log[i].bytes})
+		facts = append(facts, reactor.Record{Seq: uint64(i) + 1, Kind: j.s.log[i].kind, Bytes: j.s.log[i].bytes})
 		size += len(j.s.log[i].bytes)
 	}
 	return facts, false, nil
@@ -189,7 +189,7 @@ func (j journal) Last(ctx context.Context, run string) (reactor.Record, bool, er
 		return reactor.Record{}, false, nil
 	}
 	i := seen[len(seen)-1]
-	return reactor.Record{Seq: uint64(i) + 1, Bytes: j.s.log[i].bytes}, true, nil
+	return reactor.Record{Seq: uint64(i) + 1, Kind: j.s.log[i].kind, Bytes: j.s.log[i].bytes}, true, nil
 }
 
 // seen returns the facts of a run without the newest few. Called with mu held.
@@ -204,7 +204,7 @@ func (s *Station) Log(run string) []reactor.Record {
 	defer s.mu.Unlock()
 	facts := make([]reactor.Record, 0, len(s.runs[run]))
 	for _, i := range s.runs[run] {
-		facts = append(facts, reactor.Record{Seq: uint64(i) + 1, Bytes: s.log[i].bytes})
+		facts = append(facts, reactor.Record{Seq: uint64(i) + 1, Kind: s.log[i].kind, Bytes: s.log[i].bytes})
 	}
 	return facts
 }

@@ -60,7 +60,7 @@ func seed(t fataler, s *mem.Station, b *runtest.Builder) {
 	put(t, s, b.State().HarnessID, b.Facts()[len(s.Log(b.State().HarnessID)):]...)
 }
 
-// put appends bytes to a run's log, whatever they are.
+// put appends bytes to a run's log, whatever they are, as the kind that they say.
 func put(t fataler, s *mem.Station, runID string, facts ...[]byte) {
 	t.Helper()
 	for _, b := range facts {
@@ -68,7 +68,11 @@ func put(t fataler, s *mem.Station, runID string, facts ...[]byte) {
 		if log := s.Log(runID); len(log) > 0 {
 			head = log[len(log)-1].Seq
 		}
-		if ack := s.Journal().Append(context.Background(), reactor.Entry{Run: runID, Kind: events.RunCreated, Head: head, Bytes: b}); ack.Outcome != reactor.Stored {
+		kind := events.RunCreated
+		if f, err := events.Decode(b); err == nil {
+			kind, _ = f.Kind()
+		}
+		if ack := s.Journal().Append(context.Background(), reactor.Entry{Run: runID, Kind: kind, Head: head, Bytes: b}); ack.Outcome != reactor.Stored {
 			t.Fatalf("put a fact into run %s: %s (%v)", runID, ack.Outcome, ack.Err)
 		}
 	}

@@ -6,14 +6,47 @@ import (
 	"fmt"
 
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // Record is a stored fact: its place in the station's log and its exact bytes.
 type Record struct {
 	// Seq is the position in the log, shared by all runs of the station. It is the fence for resources we own.
 	Seq uint64
+	// Kind is the one that the place in the log is for: what the permission to store it was given for. Empty where it is
+	// not known.
+	Kind events.Kind
 	// Bytes must not be written to.
 	Bytes []byte
+}
+
+// Apply folds a record of a run. A fact that says to be of another kind than its place in the log is for was stored by
+// somebody who may not say it: the permissions to append are by kind (SAFE-6).
+func (r Record) Apply(runID string, s run.State) (run.State, error) {
+	f, p, err := r.Read(runID)
+	if err != nil {
+		return run.State{}, err
+	}
+	return s.ApplyFact(f, p, run.HashOf(r.Bytes))
+}
+
+// Read decodes a record of a run and checks that it says to be what its place in the log is for. Its errors are
+// *run.FoldError.
+func (r Record) Read(runID string) (events.Fact, events.Payload, error) {
+	f, p, err := events.Read(r.Bytes)
+	fault := ""
+	switch {
+	case err != nil:
+		fault = "can not be read"
+	case f.Run != runID:
+		fault = fmt.Sprintf("belongs to run %.64q", f.Run)
+	case r.Kind != "" && p.Kind() != r.Kind:
+		fault = fmt.Sprintf("says that it is %s, and was stored as %s", p.Kind(), r.Kind)
+	}
+	if fault != "" {
+		return events.Fact{}, nil, &run.FoldError{Run: runID, Sequence: f.Sequence, Kind: r.Kind, Fault: fault, Err: err}
+	}
+	return f, p, nil
 }
 
 // Entry is what to append: one fact of one run.
@@ -23,7 +56,13 @@ type Entry struct {
 	// Head is the Seq of the run's last fact, 0 for the first.
 	Head  uint64
 	Bytes []byte
+	// Whole is for a fact that is copied here from elsewhere: how many facts the run has once it is here whole. Nobody
+	// acts on any of them before. 0 for a fact that is said now.
+	Whole uint64
 }
+
+// WholeHeader carries Entry.Whole to whoever is delivered the fact.
+const WholeHeader = "Inspan-Whole"
 
 // Outcome of an append.
 type Outcome int
@@ -89,6 +128,8 @@ var (
 	ErrContended = errors.New("too many writers on one run")
 	// ErrNotFound means that the thing asked for does not exist.
 	ErrNotFound = errors.New("not found")
+	// ErrDamagedObject means that stored bytes are not those of their digest.
+	ErrDamagedObject = errors.New("damaged object")
 	// ErrExists means that the thing to be made is there already, or that another one is where it should go.
 	ErrExists = errors.New("exists already")
 )

@@ -151,7 +151,7 @@ func (l *Ledger) Hear(ctx context.Context, runID string, r Record) (run.State, e
 		return p.state, nil
 	}
 	if p.loaded || p.head == 0 {
-		if next, err := p.state.Apply(r.Bytes); err == nil {
+		if next, err := r.Apply(runID, p.state); err == nil {
 			p.at(next, r.Seq)
 			return p.state, nil
 		}
@@ -216,7 +216,7 @@ func (l *Ledger) say(ctx context.Context, p *page, answer []events.Payload, w *W
 		if err != nil {
 			return false, fmt.Errorf("decision of %s does not fit: %w", l.cfg.By, err)
 		}
-		seq, err := l.append(ctx, p, payload.Kind(), stored)
+		seq, err := l.append(ctx, p, Entry{Run: p.id, Kind: payload.Kind(), Head: p.head, Bytes: stored})
 		if errors.Is(err, errLost) {
 			return true, l.refreshAfterLoss(ctx, p, seq)
 		}
@@ -241,8 +241,11 @@ func (l *Ledger) compose(p *page, payload events.Payload) (events.Fact, []byte, 
 		return events.Fact{}, nil, fmt.Errorf("encode %s: %w", payload.Kind(), err)
 	}
 	id := p.state.Identity
-	if c, ok := payload.(*events.RunCreatedData); ok {
-		id = Identify(l.cfg.Station, p.id, c)
+	switch d := payload.(type) {
+	case *events.RunCreatedData:
+		id = Identify(l.cfg.Station, p.id, d)
+	case *events.RunMovedData:
+		id.Station, id.StationRun = l.cfg.Station, l.cfg.Station+"-"+p.id
 	}
 	f := events.Fact{
 		SpecVersion: "1.0", ID: l.newID(), Source: events.Source(l.cfg.Station, l.cfg.By), Type: payload.Kind().Type(),
@@ -264,8 +267,8 @@ var errLost = errors.New("another writer was faster")
 
 // append makes one append and settles its outcome. It returns the position, errLost and the position of the fact that
 // won, or an error that ends the Write.
-func (l *Ledger) append(ctx context.Context, p *page, kind events.Kind, stored []byte) (uint64, error) {
-	e := Entry{Run: p.id, Kind: kind, Head: p.head, Bytes: stored}
+func (l *Ledger) append(ctx context.Context, p *page, e Entry) (uint64, error) {
+	stored := e.Bytes
 	wait := 200 * time.Microsecond
 	for range maxSame {
 		ack := l.cfg.Journal.Append(ctx, e)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -100,6 +101,9 @@ func (l *Loop) hear(ctx context.Context, m Message) {
 	stop := keepWorking(m)
 	kind, err := l.dispatch(ctx, m)
 	stop()
+	if no := m.Header(ReplayHeader); no != "" && err == nil {
+		err = l.replayed(ctx, m, no)
+	}
 	result := l.conclude(ctx, m, kind, err)
 	if l.cfg.Observe != nil {
 		l.cfg.Observe(kind, result, time.Since(begin))
@@ -147,7 +151,8 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 	}
 	kind = strings.Join(sub.Rest[1:], ".")
 	defer l.cfg.Ledger.cfg.Pages.Pin(sub.Run)()
-	state, err := l.cfg.Ledger.Hear(ctx, sub.Run, Record{Seq: m.Seq(), Bytes: m.Data()})
+	record := Record{Seq: m.Seq(), Kind: events.Kind(kind), Bytes: m.Data()}
+	state, err := l.hearFact(ctx, sub.Run, record, m)
 	if err != nil {
 		return kind, err
 	}
@@ -178,6 +183,20 @@ func sized(err error) error {
 		return err
 	}
 	return Refuse("too_large", "put what is long into a file of the workspace and name the file", "%v", err)
+}
+
+// hearFact returns a state that includes a delivered fact. One that was copied from elsewhere is looked at only when
+// its run is here whole, and with all that came after it: what it asked for was mostly done long ago.
+func (l *Loop) hearFact(ctx context.Context, runID string, r Record, m Message) (run.State, error) {
+	whole, err := strconv.ParseUint(m.Header(WholeHeader), 10, 64)
+	if err != nil || whole == 0 {
+		return l.cfg.Ledger.Hear(ctx, runID, r)
+	}
+	state, err := l.cfg.Ledger.Reach(ctx, runID, whole)
+	if err == nil && state.Sequence < whole {
+		err = &Later{After: backoff(m.Deliveries())}
+	}
+	return state, err
 }
 
 // conclude acknowledges, refuses or asks again, and says which.
@@ -211,7 +230,7 @@ func (l *Loop) conclude(ctx context.Context, m Message, kind string, err error) 
 
 func (l *Loop) refuse(ctx context.Context, m Message, r *Refusal) string {
 	data := m.Data()
-	d := fitted(DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: r.Run, Code: r.Code, Reason: r.Reason,
+	d := fitted(DeadLetter{Header: readingHeaders(m), Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: r.Run, Code: r.Code, Reason: r.Reason,
 		Hint: r.Hint, Data: clip(string(data), maxDeadData), DataBytes: len(data), Token: m.Header("Inspan-Token")})
 	if err := l.cfg.Refusals.Refuse(ctx, l.role.Service(), d); err != nil {
 		l.cfg.Log.Warn().Err(err).Str("subject", m.Subject()).Msg("dead letter not stored, will try again")

@@ -136,7 +136,7 @@ func (c *Pages) Overhear(runID string, r Record) {
 	if !p.loaded || p.head >= r.Seq || p.state.Sequence == 0 {
 		return
 	}
-	if next, err := p.state.Apply(r.Bytes); err == nil {
+	if next, err := r.Apply(runID, p.state); err == nil {
 		p.at(next, r.Seq)
 	}
 }
@@ -194,7 +194,7 @@ func (l *Ledger) fold(ctx context.Context, p *page, s run.State, head uint64) er
 			return fmt.Errorf("read run %s: %w", p.id, err)
 		}
 		for _, r := range batch {
-			next, err := s.Apply(r.Bytes)
+			next, err := r.Apply(p.id, s)
 			if err != nil {
 				p.loaded, p.state, p.head = false, run.State{}, 0
 				return fmt.Errorf("%w: %w", ErrHeld, err)
@@ -263,6 +263,25 @@ func (l *Ledger) Fresh(ctx context.Context, runID string) (run.State, error) {
 		if err := l.catchUp(ctx, p, last.Seq); err != nil {
 			return run.State{}, err
 		}
+	}
+	return p.state, nil
+}
+
+// Reach returns the state of a run as it is known here if it has that many facts, and else reads what is new.
+func (l *Ledger) Reach(ctx context.Context, runID string, sequence uint64) (run.State, error) {
+	if err := events.CheckID("run", runID); err != nil {
+		return run.State{}, err
+	}
+	p := l.cfg.Pages.page(runID)
+	if err := p.hold(ctx); err != nil {
+		return run.State{}, err
+	}
+	defer p.free()
+	if p.loaded && p.state.Sequence >= sequence {
+		return p.state, nil
+	}
+	if err := l.refresh(ctx, p); err != nil {
+		return run.State{}, err
 	}
 	return p.state, nil
 }

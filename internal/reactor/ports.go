@@ -96,6 +96,8 @@ type DeadLetter struct {
 	// Data is the message as it came, shortened to 8 KiB; DataBytes its whole length.
 	Data      string `json:"data"`
 	DataBytes int    `json:"data_bytes"`
+	// Header has what tells how to read the message, where it came with any.
+	Header map[string]string `json:"header,omitempty"`
 	// Token echoes the Inspan-Token header, so that the sender can recognise the answer.
 	Token string `json:"token,omitempty"`
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kelseyhightower/envconfig"
 
+	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -53,8 +54,11 @@ type Config struct {
 	SandboxSecrets  secret.Value `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
 	StationKey      secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
 
-	ApproverKeys string `envconfig:"INSPAN_APPROVER_KEYS" desc:"folder of public keys, NAME.pub, whose signed answers to gates are believed (gatekeeper); inspan keygen makes keys"`
-	OnlySigned   bool   `envconfig:"INSPAN_ONLY_SIGNED" default:"false" desc:"refuse answers to gates that are not signed with one of these keys (gatekeeper)"`
+	ApproverKeys string        `envconfig:"INSPAN_APPROVER_KEYS" desc:"folder of public keys, NAME.pub, whose signed answers to gates are believed (gatekeeper); inspan keygen makes keys"`
+	OnlySigned   bool          `envconfig:"INSPAN_ONLY_SIGNED" default:"false" desc:"refuse answers to gates that are not signed with one of these keys (gatekeeper)"`
+	AnchorKey    secret.Value  `envconfig:"INSPAN_ANCHOR_KEY" desc:"signing key of anchors, 64 hex digits (persister); inspan up makes one beside its store; without one the cut-off end of a log can not be found"`
+	Archive      string        `envconfig:"INSPAN_ARCHIVE" desc:"folder to keep the logs, objects and agents of the station in, outside of its store (persister); inspan restore reads it"`
+	ArchiveEvery time.Duration `envconfig:"INSPAN_ARCHIVE_EVERY" default:"30s" desc:"how often running runs are saved to the archive; those that end, pause or wait are saved at once"`
 
 	AnthropicKey     secret.Value `envconfig:"INSPAN_ANTHROPIC_API_KEY" desc:"key for anthropic/ models; ANTHROPIC_API_KEY_FILE names a file with it"`
 	AnthropicBaseURL string       `envconfig:"INSPAN_ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
@@ -72,7 +76,7 @@ func FromEnv() (Config, error) {
 		return c, fmt.Errorf("configuration: %w", err)
 	}
 	c.standard()
-	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "STATION_KEY": &c.StationKey, "SANDBOX_SECRETS": &c.SandboxSecrets,
+	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "STATION_KEY": &c.StationKey, "ANCHOR_KEY": &c.AnchorKey, "SANDBOX_SECRETS": &c.SandboxSecrets,
 		"ANTHROPIC_API_KEY": &c.AnthropicKey, "OPENAI_API_KEY": &c.OpenAIKey} {
 		if err := fromFile(name, dst); err != nil {
 			return c, err
@@ -128,6 +132,14 @@ func (c *Config) Validate() error {
 		if v < 0 {
 			errs = append(errs, fmt.Errorf("%s is %d, want 0 or more", name, v))
 		}
+	}
+	if !c.AnchorKey.Empty() {
+		if _, err := audit.ParsePrivate(c.AnchorKey.Reveal()); err != nil {
+			errs = append(errs, fmt.Errorf("INSPAN_ANCHOR_KEY: %w", err))
+		}
+	}
+	if c.ArchiveEvery < 0 {
+		errs = append(errs, fmt.Errorf("INSPAN_ARCHIVE_EVERY is %s, want more than 0, or 0 for 30s", c.ArchiveEvery))
 	}
 	abs, err := filepath.Abs(c.Workspace)
 	if err != nil {

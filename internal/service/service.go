@@ -29,7 +29,6 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 	"github.com/inspan/inspan/services/executor"
 	"github.com/inspan/inspan/services/gatekeeper"
-	"github.com/inspan/inspan/services/persister"
 	"github.com/inspan/inspan/services/planner"
 	"github.com/inspan/inspan/services/toolrunner"
 )
@@ -75,6 +74,8 @@ type Host struct {
 	mu      sync.Mutex
 	// ledgers of the roles that run, guarded by mu.
 	ledgers map[events.Service]*reactor.Ledger
+	// keeping is the archive at work.
+	keeping sync.WaitGroup
 	// overhear begins with the first role.
 	overhear func(context.Context) error
 }
@@ -144,7 +145,9 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	instance := string(role) + "-" + h.randomID(6)
-	r, err := h.role(ctx, role, ledger, instance)
+	keep, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopKeeping()
+	r, err := h.role(ctx, keep, role, ledger, instance)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", role, err)
 	}
@@ -164,6 +167,13 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 	}
 	log.Info().Msg("hearing")
 	defer log.Info().Msg("stopped")
+	if role == events.Persister {
+		// The loop first: what it is hearing when it ends is saved too.
+		err := loop.Run(ctx)
+		stopKeeping()
+		h.keeping.Wait()
+		return err
+	}
 	if role == events.Toolrunner {
 		return h.withLease(ctx, instance, log, loop.Run)
 	}
@@ -210,7 +220,7 @@ func (h *Host) withLease(ctx context.Context, instance string, log zerolog.Logge
 }
 
 // role makes one of the five.
-func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Ledger, instance string) (reactor.Role, error) {
+func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reactor.Ledger, instance string) (reactor.Role, error) {
 	p := h.ports
 	switch role {
 	case events.Planner:
@@ -243,8 +253,7 @@ func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Le
 	case events.Toolrunner:
 		return h.toolrunner(ctx, ledger, instance)
 	case events.Persister:
-		return persister.New(persister.Config{Ledger: ledger, Journal: p.Journal, Shelf: p.State, Blobs: p.Blobs,
-			Snapshots: &snapshot.Store{Shelf: p.State, Blobs: p.Blobs}, Log: h.log})
+		return h.persister(ctx, keep, ledger)
 	}
 	return nil, fmt.Errorf("there is no role %q", role)
 }

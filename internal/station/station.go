@@ -42,6 +42,8 @@ type Config struct {
 	AgentsDir, ScriptsDir, WorkspaceDir string
 	// Sandbox defaults to "auto".
 	Sandbox string
+	// Still starts no role: the streams can be read and filled, and nothing goes on.
+	Still bool
 	// LazySync leaves syncing to the server's timer: faster, and a power cut loses what was acknowledged last.
 	LazySync bool
 	Log      zerolog.Logger
@@ -126,14 +128,22 @@ func (s *Station) as(ctx context.Context, user, inboxPrefix string) (*jet.Conn, 
 
 func (s *Station) start(ctx context.Context) error {
 	cfg := s.cfg.Base
+	var err error
+	if cfg.AnchorKey.Empty() {
+		if cfg.AnchorKey, err = ownKey(filepath.Join(s.cfg.StoreDir, "anchor.key")); err != nil {
+			return err
+		}
+	}
 	cfg.Station, cfg.Workspace, cfg.Scripts, cfg.Sandbox = s.cfg.Station, s.cfg.WorkspaceDir, s.cfg.ScriptsDir, s.cfg.Sandbox
 	cfg.Agents = s.cfg.AgentsDir
 	if err := s.setUp(ctx, cfg); err != nil {
 		return err
 	}
-	var err error
 	if s.conn, err = s.as(ctx, local, ""); err != nil {
 		return err
+	}
+	if s.cfg.Still {
+		return nil
 	}
 	_, mode, err := service.Boxes(ctx, cfg)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -152,26 +153,43 @@ type Letter struct {
 	Data      string `json:"data"`
 	DataBytes int    `json:"data_bytes"`
 	Token     string `json:"token,omitempty"`
+	// Header tells how the message is to be read.
+	Header map[string]string `json:"header,omitempty"`
+	// Replayed is when the letter was said again and taken; nil where it was not.
+	Replayed *time.Time `json:"replayed,omitempty"`
 }
 
 // Dead lists what the station refused, the oldest first. The list keeps a week.
 func (c *Client) Dead(ctx context.Context) ([]Letter, error) {
-	all := []Letter{}
-	for after := uint64(0); ; {
-		page, more, err := c.st.Dead(ctx, after)
-		if err != nil {
-			return nil, fmt.Errorf("read the dead-letter list: %w", err)
+	all, _, err := c.letters(ctx)
+	return all, err
+}
+
+// letters reads the list and the number of its last entry, which may be no letter.
+func (c *Client) letters(ctx context.Context) (all []Letter, last uint64, err error) {
+	all = []Letter{}
+	again := map[string]time.Time{}
+	for more := true; more; {
+		var page []jet.Refused
+		if page, more, err = c.st.Dead(ctx, last); err != nil {
+			return nil, 0, fmt.Errorf("read the dead-letter list: %w", err)
 		}
 		for _, r := range page {
 			d := r.Letter
-			after = r.Seq
+			if last = r.Seq; d.Code == reactor.CodeReplayed {
+				again[d.Token] = d.Time
+				continue
+			}
 			all = append(all, Letter{Seq: r.Seq, By: r.By, Subject: d.Subject, Time: d.Time, Run: d.Run, Code: d.Code, Reason: d.Reason,
-				Hint: d.Hint, Data: d.Data, DataBytes: d.DataBytes, Token: d.Token})
-		}
-		if !more {
-			return all, nil
+				Hint: d.Hint, Data: d.Data, DataBytes: d.DataBytes, Token: d.Token, Header: d.Header})
 		}
 	}
+	for i := range all {
+		if at, ok := again[reactor.ReplayToken(fmt.Sprint(all[i].Seq))]; ok {
+			all[i].Replayed = &at
+		}
+	}
+	return all, last, nil
 }
 
 // Object fetches what a fact refers to, with its digest checked; ErrNotFound where it is not there.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -115,7 +116,7 @@ func (w *watcher) take(ctx context.Context, seen jet.Seen) error {
 	if seen.Seq <= w.head {
 		return nil // said already
 	}
-	if item, err := w.next(seen.Data); err == nil {
+	if item, err := w.next(reactor.Record{Seq: seen.Seq, Kind: seen.Kind, Bytes: seen.Data}); err == nil {
 		w.say(item, seen.Seq)
 		return nil
 	}
@@ -132,7 +133,7 @@ func (w *watcher) read(ctx context.Context) (some bool, err error) {
 			return some, fmt.Errorf("read run %s: %w", w.run, err)
 		}
 		for _, r := range facts {
-			item, err := w.next(r.Bytes)
+			item, err := w.next(r)
 			if err != nil {
 				return some, err
 			}
@@ -148,13 +149,13 @@ func (w *watcher) read(ctx context.Context) (some bool, err error) {
 }
 
 // next folds one more fact, and changes nothing where it does not fit.
-func (w *watcher) next(stored []byte) (Item, error) {
-	f, p, err := events.Read(stored)
+func (w *watcher) next(r reactor.Record) (Item, error) {
+	f, p, err := r.Read(w.run)
 	if err != nil {
-		return Item{}, fmt.Errorf("run %s: %w", w.run, err)
+		return Item{}, err
 	}
-	after, err := w.state.ApplyFact(f, p, run.HashOf(stored))
-	return Item{Fact: f, Payload: p, Bytes: stored, State: after}, err
+	after, err := w.state.ApplyFact(f, p, run.HashOf(r.Bytes))
+	return Item{Fact: f, Payload: p, Bytes: r.Bytes, State: after}, err
 }
 
 func (w *watcher) say(item Item, seq uint64) {

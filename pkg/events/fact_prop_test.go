@@ -22,6 +22,7 @@ var required = map[events.Kind]struct {
 	events.RunPaused:       {"OBS-18", []string{"from", "to"}},
 	events.RunResumed:      {"OBS-18", []string{"from", "to"}},
 	events.RunAdjusted:     {"GATE-10", []string{"autonomy", "from_autonomy"}},
+	events.RunMoved:        {"EVT-9", []string{"from_station", "covered_sequence"}},
 	events.RunCompleted:    {"OBS-8 OBS-18 LIFE-12", resultFields},
 	events.RunFailed:       {"OBS-8 OBS-18 LIFE-12", resultFields},
 	events.PlanMade:        {"PLAN-2", []string{"task_id", "steps", "origin"}},

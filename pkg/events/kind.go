@@ -15,6 +15,7 @@ const (
 	RunPaused    Kind = "run.paused"
 	RunResumed   Kind = "run.resumed"
 	RunAdjusted  Kind = "run.adjusted"
+	RunMoved     Kind = "run.moved"
 	RunCompleted Kind = "run.completed"
 	RunFailed    Kind = "run.failed"
 
@@ -100,6 +101,7 @@ var vocabulary = [...]Word{
 	{RunPaused, Planner, "run_paused", "The run moved from running to paused; nothing new is permitted until it resumes.", func() Payload { return new(RunPausedData) }},
 	{RunResumed, Planner, "run_resumed", "The run moved from paused to running.", func() Payload { return new(RunResumedData) }},
 	{RunAdjusted, Planner, "run_adjusted", "The autonomy level of the run was changed.", func() Payload { return new(RunAdjustedData) }},
+	{RunMoved, Planner, "run_moved", "The facts before this one were copied here, byte for byte, from another station or from an archive; the run goes on here.", func() Payload { return new(RunMovedData) }},
 	{PlanCompleted, Planner, "plan_completed", "All steps of the plan are complete.", func() Payload { return new(PlanCompletedData) }},
 	{RunCompleted, Planner, "run_complete", "The run ended well; carries its result.", func() Payload { return new(RunCompletedData) }},
 	{RunFailed, Planner, "run_complete", "The run ended badly; carries its result and the error.", func() Payload { return new(RunFailedData) }},

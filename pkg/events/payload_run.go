@@ -190,6 +190,22 @@ type RunAdjustedData struct {
 	Input uint64 `json:"input_seq,omitempty"`
 }
 
+// RunMovedData begins the life of a run at a place where its facts were copied to: another station (import), or the
+// same one after its log was lost (restore). It is the only fact whose station may differ from that of the one before.
+type RunMovedData struct {
+	Event string `json:"event"`
+	// FromStation is where the facts before were said.
+	FromStation string `json:"from_station"`
+	// Covered is the sequence of the last fact that was copied; the prevhash of this fact is its hash.
+	Covered uint64 `json:"covered_sequence"`
+	// Fork says that the run may go on where it came from, too.
+	Fork bool `json:"fork,omitempty"`
+	// SameKey says that idempotency keys are what they were. Without it an idempotent call that had started is not begun
+	// again: its outcome is unknown.
+	SameKey bool   `json:"same_key,omitempty"`
+	By      string `json:"by,omitempty"`
+}
+
 // Finish reasons of a run or step (LOOP-4).
 const (
 	FinishDone      = "agent_done"
@@ -260,6 +276,7 @@ func (*RunStartedData) Kind() Kind      { return RunStarted }
 func (*RunPausedData) Kind() Kind       { return RunPaused }
 func (*RunResumedData) Kind() Kind      { return RunResumed }
 func (*RunAdjustedData) Kind() Kind     { return RunAdjusted }
+func (*RunMovedData) Kind() Kind        { return RunMoved }
 func (*RunCompletedData) Kind() Kind    { return RunCompleted }
 func (*RunFailedData) Kind() Kind       { return RunFailed }
 func (*CheckpointSavedData) Kind() Kind { return CheckpointSaved }

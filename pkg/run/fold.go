@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -78,7 +79,7 @@ func (s *State) chainFault(f events.Fact, kind events.Kind) string {
 		return fmt.Sprintf("sequence %d does not follow %d: a fact is missing or repeated", f.Sequence, s.Sequence)
 	case f.PrevHash != s.Hash:
 		return "prevhash is not the hash of the fact before: the log was changed"
-	case s.Sequence > 0 && (f.Run != s.HarnessID || f.Station != s.Identity.Station):
+	case s.Sequence > 0 && (f.Run != s.HarnessID || f.Station != s.Identity.Station && kind != events.RunMoved):
 		return "belongs to another run"
 	case f.Author() != word.Author:
 		return fmt.Sprintf("said by %q, only %s may say it", f.Author(), word.Author)
@@ -113,6 +114,8 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 		s.Options.Autonomy = d.Autonomy
 		s.took(d.Input)
 		return ""
+	case *events.RunMovedData:
+		return s.moved(f, d)
 	case *events.RunCompletedData:
 		return s.end(d.Result, events.Completed, at)
 	case *events.RunFailedData:
@@ -184,6 +187,28 @@ func (s *State) move(from, to events.Status) string {
 		return fmt.Sprintf("the run is %s and can not become %s", s.Status, to)
 	}
 	s.Status = to
+	return ""
+}
+
+// moved makes the run one of the station that the fact is of. Positions of inputs are those of the station it came from
+// and mean nothing here; neither do its idempotency keys, unless they are the same.
+func (s *State) moved(f events.Fact, d *events.RunMovedData) string {
+	if d.FromStation != s.Identity.Station || d.Covered != s.Sequence {
+		return fmt.Sprintf("it moves fact %d of station %s, but the run is at fact %d of station %s", d.Covered, d.FromStation, s.Sequence, s.Identity.Station)
+	}
+	s.Identity, s.Inputs = f.Identity, nil
+	s.Gates = slices.Clone(s.Gates)
+	for i, g := range s.Gates {
+		next := *g
+		next.Input, s.Gates[i] = 0, &next
+	}
+	for id, c := range s.Open {
+		if c.Phase == CallStarted && c.Effect == "idempotent" && !d.SameKey {
+			next := *c
+			next.Effect = "once"
+			s.setOpen(id, &next)
+		}
+	}
 	return ""
 }
 

@@ -70,6 +70,13 @@ var stories = map[string]func() *runtest.Builder{
 		b.Say(runtest.Failed(b.State(), events.FinishStep, "step a failed: nobody knows whether make ran"))
 		return b
 	},
+	"moved": func() *runtest.Builder {
+		b := runtest.New("demo", "moved")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("only")), runtest.Ready("only"), runtest.Allowed("only"), runtest.Paused("to move"))
+		b.Say(runtest.Moved(b.State()), runtest.Resumed(), runtest.Turn(1, "only", "Here now."), runtest.StepDone("only", "here"), runtest.PlanDone(1))
+		b.Say(runtest.Completed(b.State()))
+		return b
+	},
 	"retries": func() *runtest.Builder {
 		b := runtest.New("demo", "retries")
 		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("only")), runtest.Ready("only"), runtest.Allowed("only"))

@@ -39,6 +39,8 @@ type Info struct {
 	Sequence uint64 `json:"sequence"`
 	// Archive is the whole log of an ended run as JSON lines in the object store.
 	Archive *events.Ref `json:"archive,omitempty"`
+	// Anchor is the persister's signed word of where the log stood; nil where no signing key is set.
+	Anchor *Anchor `json:"anchor,omitempty"`
 	// Held is why the run is held, where its log is damaged.
 	Held string `json:"integrityHold,omitempty"`
 }

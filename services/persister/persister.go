@@ -8,6 +8,7 @@ package persister
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,8 +33,20 @@ type Config struct {
 	Log       zerolog.Logger
 	// Settle is how long ordinary facts of a run are gathered before its row is written; 0 means DefaultSettle.
 	Settle time.Duration
+	// Sign signs the head of each run whose row is written; nil writes no anchors.
+	Sign ed25519.PrivateKey
+	// Archive keeps the logs outside of the station; may be nil.
+	Archive Archive
 	// Activity takes a line a person can read for each fact, in the order heard; may be nil.
 	Activity func(runID string, seq uint64)
+}
+
+// Archive keeps the logs of runs where they outlive the station's store.
+type Archive interface {
+	// Touch says that a run has new facts; they are saved soon.
+	Touch(runID string)
+	// Save saves all facts of a run and returns when they are safe.
+	Save(ctx context.Context, runID string) error
 }
 
 // DefaultSettle bounds how old a row of the index may be while nothing of note happens.
@@ -56,6 +69,8 @@ type Role struct {
 	covered map[string]uint64
 	// rows are those this instance wrote or saw last, guarded by mu; a run that ended is removed.
 	rows map[string]shown
+	// trusted are the runs whose log reaches the anchor of their old row, guarded by mu; a run that ended is removed.
+	trusted map[string]bool
 }
 
 // shown is what a row of the index shows: a run up to a sequence, at a revision of its key.
@@ -82,7 +97,7 @@ func New(cfg Config) (*Role, error) {
 	if cfg.Settle <= 0 {
 		cfg.Settle = DefaultSettle
 	}
-	return &Role{cfg: cfg, books: make(map[string]*book), covered: make(map[string]uint64), rows: make(map[string]shown)}, nil
+	return &Role{cfg: cfg, books: make(map[string]*book), covered: make(map[string]uint64), rows: make(map[string]shown), trusted: make(map[string]bool)}, nil
 }
 
 // Service implements reactor.Role.
@@ -142,7 +157,7 @@ func (r *Role) open(h reactor.Heard) (b *book, first bool) {
 // urgent facts are those that people look for in the index.
 func urgent(k events.Kind) bool {
 	switch k {
-	case events.RunCreated, events.RunPaused, events.RunResumed, events.RunCompleted, events.RunFailed, events.RunAdjusted,
+	case events.RunCreated, events.RunPaused, events.RunResumed, events.RunCompleted, events.RunFailed, events.RunAdjusted, events.RunMoved,
 		events.PlanMade, events.GateOpened, events.GateApproved, events.GateRejected, events.StepFinished, events.StepFailed:
 		return true
 	}
@@ -181,12 +196,27 @@ func (r *Role) write(ctx context.Context, runID string, b *book) error {
 		if err := r.cfg.Snapshots.Save(ctx, s, head); err != nil {
 			r.cfg.Log.Warn().Err(err).Str("run", runID).Msg("snapshot not written, the run goes on")
 		} else if b.checkpoint != "" {
-			if s, err = r.checkpoint(ctx, s, b.checkpoint); err != nil {
+			if s, head, err = r.checkpoint(ctx, s, b.checkpoint); err != nil {
 				return err
 			}
 		}
 	}
-	return r.row(ctx, s)
+	if err := r.row(ctx, s, head); err != nil {
+		return err
+	}
+	return r.keep(ctx, s)
+}
+
+// keep hands a run to the archive: at once where it rests, so that what a person waits for is safe, else soon.
+func (r *Role) keep(ctx context.Context, s run.State) error {
+	if r.cfg.Archive == nil {
+		return nil
+	}
+	if s.Status == events.Running && len(s.Waiting()) == 0 || s.Status == events.Created {
+		r.cfg.Archive.Touch(s.HarnessID)
+		return nil
+	}
+	return r.cfg.Archive.Save(ctx, s.HarnessID)
 }
 
 // maxSwaps bounds how often a row is tried to be written because another replica wrote it meanwhile.
@@ -194,7 +224,7 @@ const maxSwaps = 16
 
 // row brings a run's row of the index up to a state. A row only ever moves on: one that shows as much or more, written by
 // another replica, is left as it is.
-func (r *Role) row(ctx context.Context, s run.State) error {
+func (r *Role) row(ctx context.Context, s run.State, head uint64) error {
 	r.mu.Lock()
 	last := r.rows[s.HarnessID]
 	r.mu.Unlock()
@@ -206,7 +236,7 @@ func (r *Role) row(ctx context.Context, s run.State) error {
 		}
 		if row == nil {
 			var err error
-			if row, err = r.render(ctx, s); err != nil {
+			if row, err = r.render(ctx, s, head); err != nil {
 				return err
 			}
 		}
@@ -226,8 +256,11 @@ func (r *Role) row(ctx context.Context, s run.State) error {
 }
 
 // render makes a row, with the archive of a run that ended.
-func (r *Role) render(ctx context.Context, s run.State) (row []byte, err error) {
+func (r *Role) render(ctx context.Context, s run.State, head uint64) (row []byte, err error) {
 	info := run.InfoOf(s)
+	if err := r.anchor(ctx, &info, s, head); err != nil {
+		return nil, err
+	}
 	if s.Status.Ended() {
 		if info.Archive, err = r.archive(ctx, s); err != nil {
 			return nil, err
@@ -276,6 +309,7 @@ func (r *Role) wantsSnapshot(s run.State, checkpoint string) bool {
 	if s.Status.Ended() {
 		// Its archive and row are the end; only a long run is worth a snapshot beside them.
 		delete(r.covered, s.HarnessID)
+		delete(r.trusted, s.HarnessID)
 		return due
 	}
 	if checkpoint == "" && !due && !(waits && s.Sequence > last) {
@@ -286,7 +320,7 @@ func (r *Role) wantsSnapshot(s run.State, checkpoint string) bool {
 }
 
 // checkpoint says that a state was stored, unless the run has ended or a later state was.
-func (r *Role) checkpoint(ctx context.Context, stored run.State, name string) (run.State, error) {
+func (r *Role) checkpoint(ctx context.Context, stored run.State, name string) (run.State, uint64, error) {
 	w, err := r.cfg.Ledger.Write(ctx, stored.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		if s.Status.Ended() || s.CheckpointCovers >= stored.Sequence {
 			return nil, nil
@@ -294,7 +328,7 @@ func (r *Role) checkpoint(ctx context.Context, stored run.State, name string) (r
 		return []events.Payload{&events.CheckpointSavedData{Event: "checkpoint", Name: name, Number: s.CheckpointCount + 1,
 			Covered: stored.Sequence, Key: snapshot.Key(stored.HarnessID)}}, nil
 	})
-	return w.State, err
+	return w.State, w.Head, err
 }
 
 // archive stores the whole log of an ended run as JSON lines, by content: a second time changes nothing.

@@ -79,7 +79,7 @@ var Doors = []Door{
 	{Module: "github.com/invopop/jsonschema", Dirs: []string{"internal/docgen", "internal/tools"}},
 	{Module: "github.com/kelseyhightower/envconfig", Dirs: []string{"internal/service"}},
 	{Module: "github.com/prometheus/client_golang", Dirs: []string{"internal/service"}},
-	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/reactor", "internal/jet", "internal/service", "internal/station", "internal/cli", "internal/demo", "test/bench", "test/sim"}, Tests: true},
+	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/reactor", "internal/jet", "internal/service", "internal/station", "internal/cli", "internal/demo", "internal/archive", "test/bench", "test/sim"}, Tests: true},
 	{Module: "github.com/spf13/", Dirs: []string{"internal/cli", "internal/docgen"}},
 	{Module: "charm.land/", Dirs: []string{"internal/cli/..."}},
 	{Module: "github.com/charmbracelet/", Dirs: []string{"internal/cli/..."}},

@@ -126,3 +126,12 @@ func end(s run.State, now time.Time, why, text, reason string) events.Result {
 	}
 	return r
 }
+
+// Move begins the life of an open run at the place that all its facts were copied to.
+func Move(s run.State, fork, sameKey bool, by string) []events.Payload {
+	if s.Sequence == 0 || s.Status.Ended() {
+		return nil
+	}
+	return []events.Payload{&events.RunMovedData{Event: "run_moved", FromStation: s.Identity.Station, Covered: s.Sequence, Fork: fork,
+		SameKey: sameKey, By: by}}
+}

@@ -34,6 +34,8 @@ func text(p events.Payload) string {
 		return "run resumed by " + who(d.By, "the harness")
 	case *events.RunAdjustedData:
 		return fmt.Sprintf("autonomy %d became %d, by %s", d.FromAutonomy, d.Autonomy, who(d.By, "somebody"))
+	case *events.RunMovedData:
+		return fmt.Sprintf("run moved here from station %s after fact %d%s, by %s", d.FromStation, d.Covered, when(d.Fork, ", as a fork"), who(d.By, "somebody"))
 	case *events.RunCompletedData:
 		return "run completed: " + resultText(d.Result)
 	case *events.RunFailedData:

@@ -99,7 +99,7 @@ func fill(t *testing.T, j reactor.Journal, runID string, n int) []reactor.Record
 		kind := kinds[i%len(kinds)]
 		b := c.next(t, kind, 40)
 		seq := mustStore(t, j, reactor.Entry{Run: runID, Kind: kind, Head: head, Bytes: b})
-		facts = append(facts, reactor.Record{Seq: seq, Bytes: b})
+		facts = append(facts, reactor.Record{Seq: seq, Kind: kind, Bytes: b})
 		head = seq
 	}
 	return facts
@@ -178,6 +178,9 @@ func same(t *testing.T, got, want []reactor.Record) {
 	for i := range want {
 		if got[i].Seq != want[i].Seq {
 			t.Fatalf("fact %d: got position %d, want %d", i+1, got[i].Seq, want[i].Seq)
+		}
+		if want[i].Kind != "" && got[i].Kind != want[i].Kind {
+			t.Fatalf("fact %d: read as %q, want the kind it was stored as, %q", i+1, got[i].Kind, want[i].Kind)
 		}
 		if string(got[i].Bytes) != string(want[i].Bytes) {
 			t.Fatalf("fact %d at position %d: the bytes read are not the bytes stored", i+1, want[i].Seq)

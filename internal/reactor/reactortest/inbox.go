@@ -42,6 +42,7 @@ func Inbox(t *testing.T, open func(t *testing.T) Post) {
 		{"DEPL-2 two listeners share the work, each message is handled once", sharesWork},
 		{"DEPL-2 never more handlers than workers, and as many where there is work", boundsWorkers},
 		{"SAFE-13 a drain waits for the handlers, and what they acknowledged does not come again", drains},
+		{"EVT-9 a fact that is copied says how many facts its run will have, one that is said now does not", saysWhole},
 		{"SAFE-13 DEPL-2 what a listener left behind comes to the next", inherits},
 	} {
 		t.Run(part.name, func(t *testing.T) {
@@ -434,4 +435,23 @@ func oldWords(t *testing.T, p Post) {
 		t.Errorf("working after the ack: got %v, nobody is told that it is too late", err)
 	}
 	close(third.done)
+}
+
+func saysWhole(t *testing.T, p Post) {
+	id := unique("run")
+	c := &chain{run: id}
+	seq := mustStore(t, p.Journal, reactor.Entry{Run: id, Kind: events.CallAllowed, Bytes: c.next(t, events.CallAllowed, 20), Whole: 12})
+	mustStore(t, p.Journal, reactor.Entry{Run: id, Kind: events.CallAllowed, Head: seq, Bytes: c.next(t, events.CallAllowed, 20)})
+	in, _ := listen(t, p, events.Toolrunner, 2)
+	for range 2 {
+		h := await(t, in, "a fact")
+		want := ""
+		if h.seq == seq {
+			want = "12"
+		}
+		if got := h.msg.Header(reactor.WholeHeader); got != want {
+			t.Errorf("the fact at %d: got %q, want %q", h.seq, got, want)
+		}
+		h.ack(t)
+	}
 }

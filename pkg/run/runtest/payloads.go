@@ -53,6 +53,11 @@ func Adjusted(from, to int) *events.RunAdjustedData {
 	return &events.RunAdjustedData{Event: eventOf(events.RunAdjusted), Autonomy: to, FromAutonomy: from, By: "anna"}
 }
 
+// Moved says that all facts so far were copied to where the next one is said.
+func Moved(s run.State) *events.RunMovedData {
+	return &events.RunMovedData{Event: eventOf(events.RunMoved), FromStation: s.Identity.Station, Covered: s.Sequence, By: "anna"}
+}
+
 // Step describes a plan step of the agent "worker".
 func Step(id string, needs ...string) events.PlanStep {
 	if needs == nil {

@@ -1,0 +1,306 @@
+// Package archive keeps the logs of runs, their objects and the station's agents outside of the station, and brings
+// them back.
+//
+// Promises: what is saved is byte for byte what is in the log, by content, and can be checked without the station. A
+// save that is interrupted leaves what was saved before; one made again adds only what is new; none ever puts a shorter
+// or another log in the place of one that is there. What is restored has the same bytes, sequences and hashes, goes
+// through the same guarded appends as any fact, and is never written over facts that differ. A run goes on only once it
+// is there whole.
+package archive
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Format of the folder.
+const Format = 1
+
+// Manifest says what is saved of a run. It is the last thing that a save writes.
+type Manifest struct {
+	Format  int    `json:"format"`
+	Station string `json:"station"`
+	Run     string `json:"run"`
+	// Sequence and Head are of the last fact saved, Seq is a hint of its position in the station's log.
+	Sequence uint64        `json:"sequence"`
+	Head     string        `json:"head"`
+	Seq      uint64        `json:"seq,omitempty"`
+	Status   events.Status `json:"status"`
+	// Segments are JSON lines of facts, in order.
+	Segments []Segment `json:"segments"`
+	// Missing are objects that the station itself did not have whole when the facts that refer to them were saved.
+	Missing []events.Ref `json:"missing,omitempty"`
+	Anchor  *run.Anchor  `json:"anchor,omitempty"`
+	SavedAt time.Time    `json:"saved_at"`
+	// Fork says that the run may go on where it came from; only in bundles.
+	Fork bool `json:"fork,omitempty"`
+}
+
+// Segment is a part of a log.
+type Segment struct {
+	From uint64     `json:"from"`
+	To   uint64     `json:"to"`
+	Ref  events.Ref `json:"ref"`
+}
+
+// Source is where runs can be restored from.
+type Source interface {
+	// Runs lists what is saved.
+	Runs(ctx context.Context) ([]Manifest, error)
+	// Object returns reactor.ErrNotFound where it is not saved, and never other bytes than those of the reference.
+	Object(ctx context.Context, ref events.Ref) ([]byte, error)
+	// Agents returns the saved definitions of a station's agents by name.
+	Agents(ctx context.Context, station string) (map[string][]byte, error)
+}
+
+// Dir is an archive in a folder:
+//
+//	inspan-archive.json            what it is
+//	runs/STATION/RUN.json          Manifest
+//	objects/ab/abcd...             by SHA-256: segments, and what facts refer to
+//	agents/STATION/NAME.json
+type Dir struct {
+	path string
+	lock *os.File
+}
+
+var _ Source = (*Dir)(nil)
+
+const marker = "inspan-archive.json"
+
+// Open opens an archive to read it.
+func Open(path string) (*Dir, error) {
+	b, err := os.ReadFile(filepath.Join(path, marker))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is no archive: it has no %s: %w", path, marker, reactor.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open archive: %w", err)
+	}
+	var is struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(b, &is); err != nil || is.Format != Format {
+		return nil, fmt.Errorf("archive %s has format %d, this program reads %d: use the program that wrote it", path, is.Format, Format)
+	}
+	return &Dir{path: path}, nil
+}
+
+// Create opens an archive to write it, and makes it where there is none. One process writes at a time. Close must be
+// called.
+func Create(path string) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("make archive: %w", err)
+	}
+	lock, err := lockFile(filepath.Join(path, ".lock"))
+	if err != nil {
+		return nil, fmt.Errorf("archive %s: %w: another persister writes to it: give each a folder of its own", path, err)
+	}
+	d := &Dir{path: path, lock: lock}
+	if _, err := os.Stat(filepath.Join(path, marker)); errors.Is(err, fs.ErrNotExist) {
+		if err := d.write(marker, fmt.Appendf(nil, "{\"format\": %d}\n", Format)); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
+	if _, err := Open(path); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Close lets another process write.
+func (d *Dir) Close() error {
+	if d.lock == nil {
+		return nil
+	}
+	return d.lock.Close()
+}
+
+// write puts a file in place at once: after a crash there is the old one or the new one, and the new one is on disk
+// when write returns.
+func (d *Dir) write(name string, b []byte) error {
+	path := filepath.Join(d.path, filepath.FromSlash(name))
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	f, err := os.CreateTemp(dir, ".part-*")
+	if err != nil {
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // it is gone where it was renamed
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func objectName(digest string) string { return "objects/" + digest[:2] + "/" + digest }
+
+func validDigest(digest string) bool {
+	b, err := hex.DecodeString(digest)
+	return err == nil && len(b) == sha256.Size && digest == strings.ToLower(digest)
+}
+
+// has reports whether an object is there; its content is looked at when it is read.
+func (d *Dir) has(ref events.Ref) bool {
+	info, err := os.Stat(filepath.Join(d.path, filepath.FromSlash(objectName(ref.SHA256))))
+	return err == nil && info.Size() == ref.Size
+}
+
+func (d *Dir) put(kind string, b []byte) (events.Ref, error) {
+	sum := sha256.Sum256(b)
+	ref := events.Ref{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(b)), Type: kind}
+	if d.has(ref) {
+		return ref, nil
+	}
+	return ref, d.write(objectName(ref.SHA256), b)
+}
+
+// Object implements Source.
+func (d *Dir) Object(_ context.Context, ref events.Ref) ([]byte, error) {
+	if !validDigest(ref.SHA256) {
+		return nil, fmt.Errorf("archive object %.80q: it is no digest", ref.SHA256)
+	}
+	b, err := os.ReadFile(filepath.Join(d.path, filepath.FromSlash(objectName(ref.SHA256))))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("archive object %s: %w", ref.SHA256, reactor.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("archive object %s: %w", ref.SHA256, err)
+	}
+	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != ref.SHA256 || int64(len(b)) != ref.Size {
+		return nil, fmt.Errorf("archive object %s: %w", ref.SHA256, ErrDamaged)
+	}
+	return b, nil
+}
+
+// Errors of an archive.
+var (
+	// ErrDamaged means that a file of the archive is not what it was when it was saved.
+	ErrDamaged = errors.New("the archive is damaged: restore from another copy of it")
+	// ErrShorter means that the log of the station is not the one that is saved, or ends before it. It is not saved.
+	ErrShorter = errors.New("the archive has facts that the log does not have")
+	// ErrLocked means that another process writes to the archive.
+	ErrLocked = errors.New("in use")
+)
+
+func manifestName(station, runID string) string { return "runs/" + station + "/" + runID + ".json" }
+
+// Manifest returns what is saved of a run; ok is false where nothing is.
+func (d *Dir) Manifest(station, runID string) (m Manifest, ok bool, err error) {
+	if err := errors.Join(events.CheckID("station", station), events.CheckID("run", runID)); err != nil {
+		return m, false, err
+	}
+	b, err := os.ReadFile(filepath.Join(d.path, filepath.FromSlash(manifestName(station, runID))))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, false, nil
+	}
+	if err != nil {
+		return m, false, fmt.Errorf("archive of run %s: %w", runID, err)
+	}
+	if err := json.Unmarshal(b, &m); err != nil || m.Run != runID || m.Station != station || m.Format != Format {
+		return Manifest{}, false, fmt.Errorf("archive of run %s: %w", runID, ErrDamaged)
+	}
+	return m, true, nil
+}
+
+func (d *Dir) writeManifest(m Manifest) error {
+	b, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("archive of run %s: %w", m.Run, err)
+	}
+	return d.write(manifestName(m.Station, m.Run), append(b, '\n'))
+}
+
+// Runs implements Source, in the order of stations and ids.
+func (d *Dir) Runs(context.Context) ([]Manifest, error) {
+	files, err := filepath.Glob(filepath.Join(d.path, "runs", "*", "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("list archive: %w", err)
+	}
+	var all []Manifest
+	for _, f := range files {
+		m, ok, err := d.Manifest(filepath.Base(filepath.Dir(f)), strings.TrimSuffix(filepath.Base(f), ".json"))
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			all = append(all, m)
+		}
+	}
+	return all, nil
+}
+
+func agentName(station, name string) string { return "agents/" + station + "/" + name + ".json" }
+
+// Agents implements Source.
+func (d *Dir) Agents(_ context.Context, station string) (map[string][]byte, error) {
+	files, err := filepath.Glob(filepath.Join(d.path, "agents", station, "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("list agents of the archive: %w", err)
+	}
+	all := map[string][]byte{}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			return nil, fmt.Errorf("agent of the archive: %w", err)
+		}
+		all[strings.TrimSuffix(filepath.Base(f), ".json")] = bytes.TrimSpace(b)
+	}
+	return all, nil
+}
+
+// Facts reads the whole saved log of a run from its segments.
+func Facts(ctx context.Context, src Source, m Manifest) ([][]byte, error) {
+	var facts [][]byte
+	for _, seg := range m.Segments {
+		b, err := src.Object(ctx, seg.Ref)
+		if err != nil {
+			return nil, fmt.Errorf("facts %d to %d of run %s: %w", seg.From, seg.To, m.Run, err)
+		}
+		lines := bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n"))
+		if uint64(len(facts))+1 != seg.From || uint64(len(facts)+len(lines)) != seg.To {
+			return nil, fmt.Errorf("facts %d to %d of run %s: %w", seg.From, seg.To, m.Run, ErrDamaged)
+		}
+		facts = append(facts, lines...)
+	}
+	return facts, nil
+}
+
+// drop removes an object that nothing names any more. One that stays is only room.
+func (d *Dir) drop(ref events.Ref) {
+	_ = os.Remove(filepath.Join(d.path, filepath.FromSlash(objectName(ref.SHA256))))
+}

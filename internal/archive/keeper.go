@@ -1,0 +1,137 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Keeper saves the runs of a station while they go on. Touch and Save may be called before Run and after it.
+type Keeper struct {
+	saver *Saver
+	every time.Duration
+	log   zerolog.Logger
+	mu    sync.Mutex
+	// dirty runs have facts that are not saved, guarded by mu.
+	dirty map[string]struct{}
+	// saving is held while runs are saved: one at a time, since they share the disk.
+	saving sync.Mutex
+}
+
+// NewKeeper makes a keeper that saves running runs that often.
+func NewKeeper(s *Saver, every time.Duration, log zerolog.Logger) (*Keeper, error) {
+	if s == nil || s.Dir == nil || s.Journal == nil || s.Blobs == nil || s.State == nil || s.Config == nil || every <= 0 {
+		return nil, errors.New("an archive needs a folder, a journal, blobs, the two shelves and an interval above 0")
+	}
+	return &Keeper{saver: s, every: every, log: log, dirty: map[string]struct{}{}}, nil
+}
+
+// Touch says that a run has new facts.
+func (k *Keeper) Touch(runID string) {
+	k.mu.Lock()
+	k.dirty[runID] = struct{}{}
+	k.mu.Unlock()
+}
+
+// Save saves a run now. A run whose log is not the one that is saved stays as it is saved, and is told to a person: it
+// is no reason to hear the fact again.
+func (k *Keeper) Save(ctx context.Context, runID string) error {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	k.mu.Lock()
+	delete(k.dirty, runID)
+	k.mu.Unlock()
+	m, err := k.saver.Save(ctx, runID)
+	if _, bad := errors.AsType[*run.FoldError](err); bad || errors.Is(err, ErrShorter) || errors.Is(err, ErrDamaged) {
+		k.log.Error().Err(err).Str("run", runID).Msg("run not archived: look with inspan audit")
+		return nil
+	}
+	if err != nil {
+		k.Touch(runID)
+		return fmt.Errorf("archive: %w", err)
+	}
+	if len(m.Missing) > 0 {
+		k.log.Warn().Str("run", runID).Int("objects", len(m.Missing)).Msg("archived without objects that the station does not have")
+	}
+	return nil
+}
+
+// Run saves what was missed while nobody kept the archive, then what is touched, until ctx ends; then once more all
+// that is touched.
+func (k *Keeper) Run(ctx context.Context) {
+	k.catchUp(ctx)
+	tick := time.NewTicker(k.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			k.flush(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
+			defer cancel()
+			k.flush(last)
+			return
+		}
+	}
+}
+
+// lastSave bounds the save at the end.
+const lastSave = 20 * time.Second
+
+// flush saves all touched runs, and the agents where any was.
+func (k *Keeper) flush(ctx context.Context) {
+	k.mu.Lock()
+	some := slices.Sorted(maps.Keys(k.dirty))
+	k.mu.Unlock()
+	for _, id := range some {
+		if err := k.Save(ctx, id); err != nil {
+			k.log.Warn().Err(err).Str("run", id).Msg("not archived, will try again")
+		}
+	}
+	if len(some) > 0 {
+		k.agents(ctx)
+	}
+}
+
+func (k *Keeper) agents(ctx context.Context) {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	if err := k.saver.Agents(ctx); err != nil {
+		k.log.Warn().Err(err).Msg("agents not archived, will try again")
+	}
+}
+
+// catchUp touches the runs of the index that have more facts than are saved.
+func (k *Keeper) catchUp(ctx context.Context) {
+	const prefix = "run."
+	keys, err := k.saver.State.Keys(ctx, prefix)
+	if err != nil {
+		k.log.Warn().Err(err).Msg("index not read: runs that are quiet now are archived with their next fact")
+	}
+	for _, key := range keys {
+		b, err := k.saver.State.Get(ctx, key)
+		if errors.Is(err, reactor.ErrNotFound) {
+			continue
+		}
+		id := strings.TrimPrefix(key, prefix)
+		var info run.Info
+		m, _, readErr := k.saver.Dir.Manifest(k.saver.Station, id)
+		if err == nil && readErr == nil && json.Unmarshal(b, &info) == nil && info.Sequence <= m.Sequence {
+			continue
+		}
+		k.Touch(id)
+	}
+	k.agents(ctx)
+	k.flush(ctx)
+}

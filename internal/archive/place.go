@@ -1,0 +1,216 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/core/lifecycle"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// ErrUnsound means that what is saved is not a log as it was said. Nothing of it is restored.
+var ErrUnsound = errors.New("what is saved is not sound")
+
+// Place is a station that runs are brought to.
+type Place struct {
+	station string
+	ledgers map[events.Service]*reactor.Ledger
+	journal reactor.Journal
+	blobs   reactor.Blobs
+	timers  reactor.Timers
+	config  reactor.Shelf
+	state   reactor.Shelf
+}
+
+// PlaceConfig holds what a place needs. The journals say each kind under the user who may say it.
+type PlaceConfig struct {
+	Station  string
+	Journals map[events.Service]reactor.Journal
+	Blobs    reactor.Blobs
+	// Timers and Config are the planner's.
+	Timers  reactor.Timers
+	Config  reactor.Shelf
+	State   reactor.Shelf
+	Entropy io.Reader
+}
+
+// NewPlace checks the configuration.
+func NewPlace(cfg PlaceConfig) (*Place, error) {
+	if cfg.Blobs == nil || cfg.Timers == nil || cfg.Config == nil || cfg.State == nil {
+		return nil, errors.New("a place needs blobs, timers and the configuration")
+	}
+	p := &Place{station: cfg.Station, ledgers: map[events.Service]*reactor.Ledger{}, journal: cfg.Journals[events.Planner],
+		blobs: cfg.Blobs, timers: cfg.Timers, config: cfg.Config, state: cfg.State}
+	pages := reactor.NewPages(0)
+	for _, by := range events.Services() {
+		l, err := reactor.NewLedger(reactor.LedgerConfig{Station: cfg.Station, By: by, Journal: cfg.Journals[by], Pages: pages, Entropy: cfg.Entropy})
+		if err != nil {
+			return nil, fmt.Errorf("as %s: %w", by, err)
+		}
+		p.ledgers[by] = l
+	}
+	return p, nil
+}
+
+// How a run is brought.
+type How struct {
+	// By is who does it.
+	By string
+	// SameKey says that the station has the key of idempotency keys that the run's station had.
+	SameKey bool
+	// Keys, where there are any, are the only ones whose anchors are believed.
+	Keys []ed25519.PublicKey
+}
+
+// Brought says what was done.
+type Brought struct {
+	Run    string        `json:"run"`
+	From   string        `json:"from_station"`
+	Status events.Status `json:"status"`
+	// Facts the run has, Copied those that were not there before, Objects what was put.
+	Facts   uint64 `json:"facts"`
+	Copied  uint64 `json:"copied"`
+	Objects int    `json:"objects"`
+	// Missing are objects that were not saved either.
+	Missing int `json:"missing_objects"`
+}
+
+// Bring copies a saved run here: the objects first, then the facts, then, where the run is open, run.moved. It may be
+// interrupted and done again. Nothing is written where what is saved is not sound (ErrUnsound) or other facts are there
+// (reactor.ErrDiverged). A run that is here already and went on is left as it is.
+func (p *Place) Bring(ctx context.Context, src Source, m Manifest, how How) (Brought, error) {
+	b := Brought{Run: m.Run, From: m.Station, Facts: m.Sequence}
+	facts, state, err := sound(ctx, src, m, how.Keys)
+	if err != nil {
+		return b, err
+	}
+	b.Status = state.Status
+	there, err := readAll(ctx, p.journal, m.Run, 0)
+	if err != nil {
+		return b, err
+	}
+	for i := range min(len(there), len(facts)) {
+		if !bytes.Equal(there[i].Bytes, facts[i]) {
+			return b, fmt.Errorf("run %s, fact %d: %w: nothing was changed", m.Run, i+1, reactor.ErrDiverged)
+		}
+	}
+	if err := p.objects(ctx, src, facts, &b); err != nil {
+		return b, err
+	}
+	whole := m.Sequence
+	if !state.Status.Ended() {
+		whole++ // with run.moved
+	}
+	for i := len(there); i < len(facts); i++ {
+		f, err := events.Decode(facts[i])
+		if err != nil {
+			return b, err
+		}
+		if err := p.ledgers[f.Author()].Copy(ctx, m.Run, facts[i], whole); err != nil {
+			return b, err
+		}
+		b.Copied++
+	}
+	if state.Status.Ended() {
+		return b, nil
+	}
+	return b, p.goOn(ctx, state, m, how)
+}
+
+// sound checks a saved log from its first byte to its last.
+func sound(ctx context.Context, src Source, m Manifest, keys []ed25519.PublicKey) ([][]byte, run.State, error) {
+	facts, err := Facts(ctx, src, m)
+	if err != nil {
+		return nil, run.State{}, err
+	}
+	var anchors []run.Anchor
+	if m.Anchor != nil {
+		anchors = append(anchors, *m.Anchor)
+	}
+	a := audit.New(audit.Config{Run: m.Run, Anchors: anchors, Keys: keys})
+	for _, b := range facts {
+		a.Fact(ctx, reactor.Record{Bytes: b})
+	}
+	r := a.End()
+	if !r.Sound {
+		return nil, run.State{}, fmt.Errorf("run %s: %w: %w", m.Run, ErrUnsound, *r.First)
+	}
+	if r.Facts != m.Sequence || r.Head != m.Head {
+		return nil, run.State{}, fmt.Errorf("run %s: %w: it has %d facts, its manifest says %d", m.Run, ErrUnsound, r.Facts, m.Sequence)
+	}
+	state, err := run.Fold(run.State{}, facts...)
+	return facts, state, err
+}
+
+// objects puts what the facts refer to.
+func (p *Place) objects(ctx context.Context, src Source, facts [][]byte, b *Brought) error {
+	for _, stored := range facts {
+		_, payload, err := events.Read(stored)
+		if err != nil {
+			return err
+		}
+		for _, ref := range events.Refs(payload) {
+			data, err := src.Object(ctx, ref)
+			if errors.Is(err, reactor.ErrNotFound) {
+				b.Missing++
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := p.blobs.Put(ctx, ref.Type, data); err != nil {
+				return fmt.Errorf("put object of run %s: %w", b.Run, err)
+			}
+			b.Objects++
+		}
+	}
+	return nil
+}
+
+// goOn says that the run is here, unless that was said or it went on already, and sets its deadline: timers are not
+// part of the log.
+func (p *Place) goOn(ctx context.Context, saved run.State, m Manifest, how How) error {
+	w, err := p.ledgers[events.Planner].Write(ctx, m.Run, func(s run.State, _ time.Time) ([]events.Payload, error) {
+		if s.Sequence != saved.Sequence {
+			return nil, nil
+		}
+		return lifecycle.Move(s, m.Fork, how.SameKey, how.By), nil
+	})
+	if err != nil {
+		return err
+	}
+	if at, ok := lifecycle.Deadline(w.State); ok && !w.State.Status.Ended() {
+		return p.timers.Set(ctx, m.Run, "run.deadline", at)
+	}
+	return nil
+}
+
+// Agents registers the saved agents that the station does not have; it returns their names.
+func (p *Place) Agents(ctx context.Context, src Source, station string) (names []string, err error) {
+	all, err := src.Agents(ctx, station)
+	if err != nil {
+		return nil, err
+	}
+	for name, b := range all {
+		if !events.ValidID(name) {
+			continue
+		}
+		err := p.config.Create(ctx, "agent."+name, b)
+		if errors.Is(err, reactor.ErrExists) {
+			continue
+		}
+		if err != nil {
+			return names, fmt.Errorf("register agent %s: %w", name, err)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}

@@ -1,0 +1,211 @@
+// Package audit checks that the log of a run is what was said.
+//
+// Promises: it names the first fact that is wrong and why, and never says sound of a log in which a fact up to the
+// newest anchor was changed, dropped, repeated, swapped or cut off (SAFE-3). What it could not look at is said in the
+// report and is never taken for sound. It reads facts, changes nothing and keeps none.
+package audit
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Config of an audit. The zero value checks the chain, the authors and the fold of whatever run comes.
+type Config struct {
+	// Run the facts must be of; empty for that of the first fact.
+	Run string
+	// Anchors of the run, in any order; without one, nobody can tell whether the end of the log was cut off.
+	Anchors []run.Anchor
+	// Keys that may have signed them. Without any, what anchors say is compared and their signatures are not.
+	Keys []ed25519.PublicKey
+	// Object returns nil where the object is there with its digest and size; nil leaves objects unseen.
+	Object func(context.Context, events.Ref) error
+}
+
+// Check looks at one fact that fits, with the state after it, and returns what is wrong, or "". What is known of a
+// single fact beyond the fold is checked here, and nowhere else.
+type Check func(s run.State, f events.Fact, p events.Payload) (fault string)
+
+// checks are made of every fact, in this order.
+func checks() []Check {
+	return []Check{
+		func(s run.State, _ events.Fact, _ events.Payload) string { return s.Broken() },
+	}
+}
+
+// Fault is the first thing that is wrong.
+type Fault struct {
+	// Sequence of the fact, 0 where it is the log as a whole; Seq is its position in the station's log, where known.
+	Sequence uint64      `json:"sequence"`
+	Seq      uint64      `json:"seq,omitempty"`
+	Kind     events.Kind `json:"kind,omitempty"`
+	Why      string      `json:"why"`
+}
+
+func (f Fault) Error() string {
+	at := "the log"
+	if f.Sequence > 0 {
+		at = fmt.Sprintf("fact %d", f.Sequence)
+	}
+	if f.Kind != "" {
+		at += fmt.Sprintf(" (%s)", f.Kind)
+	}
+	if f.Seq > 0 {
+		at += fmt.Sprintf(" at position %d", f.Seq)
+	}
+	return at + ": " + f.Why
+}
+
+// Report says what was looked at and what was found.
+type Report struct {
+	Run     string        `json:"run"`
+	Station string        `json:"station,omitempty"`
+	Sound   bool          `json:"sound"`
+	First   *Fault        `json:"first_wrong,omitempty"`
+	Status  events.Status `json:"status,omitempty"`
+	// Facts that are in order, and the hash of the last one.
+	Facts uint64 `json:"facts"`
+	Head  string `json:"head,omitempty"`
+	// Objects seen whole; Unseen were referred to and not looked at.
+	Objects int `json:"objects"`
+	Unseen  int `json:"objects_unseen"`
+	// Anchored is the sequence of the newest anchor that agrees, 0 for none; Signed says that signatures were checked.
+	Anchored uint64 `json:"anchored"`
+	Signed   bool   `json:"anchors_signed"`
+}
+
+// Audit takes the facts of one run in order.
+type Audit struct {
+	cfg     Config
+	checks  []Check
+	state   run.State
+	anchors map[uint64][]run.Anchor
+	// forged is what is wrong with the signature of an anchor; such a one is not compared with the log.
+	forged *Fault
+	report Report
+}
+
+// New begins an audit.
+func New(cfg Config) *Audit {
+	a := &Audit{cfg: cfg, checks: checks(), anchors: map[uint64][]run.Anchor{}, report: Report{Run: cfg.Run, Signed: len(cfg.Keys) > 0 && len(cfg.Anchors) > 0}}
+	for _, an := range cfg.Anchors {
+		if err := a.signed(an); err != nil {
+			a.forged = &Fault{Sequence: an.Sequence, Seq: an.Seq, Why: err.Error()}
+			continue
+		}
+		a.anchors[an.Sequence] = append(a.anchors[an.Sequence], an)
+	}
+	return a
+}
+
+func (a *Audit) signed(an run.Anchor) error {
+	if len(a.cfg.Keys) == 0 {
+		return nil
+	}
+	i := slices.IndexFunc(a.cfg.Keys, func(k ed25519.PublicKey) bool { return run.KeyID(k) == an.Key })
+	if i < 0 {
+		return fmt.Errorf("its anchor was signed with key %.16s, which is not among those to trust", an.Key)
+	}
+	return an.Verify(a.cfg.Keys[i])
+}
+
+func (a *Audit) wrong(f Fault) {
+	if a.report.First == nil {
+		a.report.First = &f
+	}
+}
+
+// Fact takes the next fact. It reports whether there is a reason to go on: nothing can be said of what comes after a
+// fact that is wrong.
+func (a *Audit) Fact(ctx context.Context, r reactor.Record) bool {
+	if a.report.First != nil {
+		return false
+	}
+	if a.report.Run == "" {
+		if f, err := events.Decode(r.Bytes); err == nil {
+			a.report.Run = f.Run
+		}
+	}
+	f, p, err := r.Read(a.report.Run)
+	if err == nil {
+		var next run.State
+		if next, err = a.state.ApplyFact(f, p, run.HashOf(r.Bytes)); err == nil {
+			a.state = next
+			a.look(ctx, r, f, p)
+			return a.report.First == nil
+		}
+	}
+	fault := Fault{Sequence: a.state.Sequence + 1, Seq: r.Seq, Kind: r.Kind, Why: err.Error()}
+	if fe, ok := errors.AsType[*run.FoldError](err); ok {
+		fault.Why = fe.Fault
+		if fe.Err != nil {
+			fault.Why += ": " + fe.Err.Error()
+		}
+		if fe.Kind != "" {
+			fault.Kind = fe.Kind
+		}
+	}
+	a.wrong(fault)
+	return false
+}
+
+// look checks what the fold does not: the anchors at this fact, the objects it refers to, and the checks of the table.
+func (a *Audit) look(ctx context.Context, r reactor.Record, f events.Fact, p events.Payload) {
+	fault := Fault{Sequence: f.Sequence, Seq: r.Seq, Kind: p.Kind()}
+	for _, an := range a.anchors[f.Sequence] {
+		if an.Run != f.Run || an.Station != a.state.Identity.Station || an.Hash != a.state.Hash {
+			fault.Why = fmt.Sprintf("the anchor of %s has another fact here: the log was changed", an.At.Format("2006-01-02 15:04:05"))
+			a.wrong(fault)
+			return
+		}
+		a.report.Anchored = f.Sequence
+	}
+	for _, check := range a.checks {
+		if why := check(a.state, f, p); why != "" {
+			fault.Why = why
+			a.wrong(fault)
+			return
+		}
+	}
+	for _, ref := range events.Refs(p) {
+		if a.cfg.Object == nil {
+			a.report.Unseen++
+			continue
+		}
+		if err := a.cfg.Object(ctx, ref); err != nil {
+			fault.Why = fmt.Sprintf("refers to object %.16s (%s): %v", ref.SHA256, ref.Type, err)
+			a.wrong(fault)
+			return
+		}
+		a.report.Objects++
+	}
+}
+
+// Log notes a fault of the log as a whole that was seen beside its facts.
+func (a *Audit) Log(why string) { a.wrong(Fault{Why: why}) }
+
+// End says what was found. A log that ends before one of its anchors was cut off.
+func (a *Audit) End() Report {
+	for sequence, all := range a.anchors {
+		if sequence > a.state.Sequence && a.report.First == nil {
+			a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("is missing: the log ends with fact %d, the anchor of %s is at fact %d: its end was cut off",
+				a.state.Sequence, all[0].At.Format("2006-01-02 15:04:05"), sequence)})
+		}
+	}
+	if a.forged != nil {
+		a.wrong(*a.forged)
+	}
+	if a.state.Sequence == 0 {
+		a.wrong(Fault{Sequence: 1, Why: "there is none: the log is empty"})
+	}
+	r := a.report
+	r.Sound, r.Facts, r.Head, r.Station, r.Status = r.First == nil, a.state.Sequence, a.state.Hash, a.state.Identity.Station, a.state.Status
+	return r
+}

@@ -1,0 +1,109 @@
+package audit_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	b := runtest.New("demo", "r")
+	big := runtest.Turn(1, "a", "long")
+	big.TextRef = &events.Ref{SHA256: strings.Repeat("ab", 32), Size: 9, Type: "text"}
+	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), big)
+	take := func(cfg audit.Config, change func(i int, r *reactor.Record)) audit.Report {
+		a := audit.New(cfg)
+		for i, f := range b.Facts() {
+			r := reactor.Record{Seq: uint64(10 + i), Bytes: f}
+			if change != nil {
+				change(i, &r)
+			}
+			a.Fact(t.Context(), r)
+		}
+		return a.End()
+	}
+	t.Run("SAFE-3 a referenced object that is gone or has other bytes is named with its fact", func(t *testing.T) {
+		t.Parallel()
+		gone := audit.Config{Object: func(context.Context, events.Ref) error { return errors.New("not found") }}
+		if r := take(gone, nil); r.Sound || r.First.Sequence != 6 || r.First.Seq != 15 || !strings.Contains(r.First.Why, "abababab") {
+			t.Errorf("%+v", r.First)
+		}
+		there := audit.Config{Object: func(context.Context, events.Ref) error { return nil }}
+		if r := take(there, nil); !r.Sound || r.Objects != 1 || r.Unseen != 0 {
+			t.Errorf("%+v", r)
+		}
+		if r := take(audit.Config{}, nil); !r.Sound || r.Unseen != 1 {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("SAFE-3 SAFE-6 a fact that stands where another kind belongs is wrong", func(t *testing.T) {
+		t.Parallel()
+		r := take(audit.Config{}, func(i int, r *reactor.Record) {
+			if i == 4 {
+				r.Kind = events.StepFinished
+			}
+		})
+		if r.Sound || r.First.Sequence != 5 || !strings.Contains(r.First.Why, "step.allowed") {
+			t.Errorf("%+v", r.First)
+		}
+	})
+	t.Run("SAFE-3 an anchor that nobody trusted signed is wrong, also where the log agrees with it", func(t *testing.T) {
+		t.Parallel()
+		a := run.AnchorOf(b.State(), 1, runtest.Start, key(2))
+		if r := take(audit.Config{Anchors: []run.Anchor{a}, Keys: []ed25519.PublicKey{public(key(1))}}, nil); r.Sound || r.First.Sequence != 6 {
+			t.Errorf("%+v", r)
+		}
+		a.Hash = run.HashOf(nil)
+		if r := take(audit.Config{Anchors: []run.Anchor{a}, Keys: []ed25519.PublicKey{public(key(2))}}, nil); r.Sound || !strings.Contains(r.First.Why, "signature") {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("SAFE-3 another run, an empty log and a line that is too long are wrong", func(t *testing.T) {
+		t.Parallel()
+		if r := take(audit.Config{Run: "q"}, nil); r.Sound || r.First.Sequence != 1 {
+			t.Errorf("%+v", r)
+		}
+		for text, want := range map[string]string{"": "empty", strings.Repeat("x", 5*events.MaxFact): "bytes", "{}\n": "unknown event type", "\n": "damaged"} {
+			r, err := audit.File(t.Context(), audit.Config{}, strings.NewReader(text))
+			if err != nil || r.Sound || r.First.Sequence != 1 || !strings.Contains(r.First.Why, want) {
+				t.Errorf("%.10q: %v %+v", text, err, r.First)
+			}
+		}
+	})
+	t.Run("SAFE-3 an anchor is read strictly", func(t *testing.T) {
+		t.Parallel()
+		for _, bad := range []string{"", "{", `{"sequence":1}`, `{"runid":"r","sequence":1,"more":2}`} {
+			if _, err := audit.ReadAnchor([]byte(bad)); err == nil {
+				t.Errorf("%q was read", bad)
+			}
+		}
+	})
+	t.Run("SAFE-3 keys are 64 hex digits", func(t *testing.T) {
+		t.Parallel()
+		k, err := audit.ParsePrivate(strings.Repeat("01", 32) + "\n")
+		if err != nil || !bytes.Equal(k, key(1)) {
+			t.Errorf("%v", err)
+		}
+		if p, err := audit.ParsePublic(audit.FormatPublic(k)); err != nil || !bytes.Equal(p, public(k)) {
+			t.Errorf("%v", err)
+		}
+		for _, bad := range []string{"", "zz", strings.Repeat("01", 31)} {
+			if _, err := audit.ParsePrivate(bad); !errors.Is(err, audit.ErrKey) {
+				t.Errorf("private %q: %v", bad, err)
+			}
+			if _, err := audit.ParsePublic(bad); !errors.Is(err, audit.ErrKey) {
+				t.Errorf("public %q: %v", bad, err)
+			}
+		}
+	})
+}

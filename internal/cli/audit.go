@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+func (a *app) auditCmd() *cobra.Command {
+	var file, key string
+	var anchors []string
+	cmd := &cobra.Command{
+		Use: "audit RUN | audit --file FILE", Short: "Check that the log of a run is what was said, and name the first fact that is wrong",
+		Long: `Reads the facts of a run, as a station stores them or as inspan export wrote them, and checks sequence, hashes,
+authors and order, the objects they refer to, and that the log reaches the heads that the persister signed. It changes
+nothing. Without an anchor nobody can tell whether the last facts were cut off; the answer says so.
+
+Exit codes: 0 the log is sound, 1 it is not, 2 wrong command line, 5 there is no such run or file.`,
+		Example: "  inspan audit run-k3v9x2m1qa\n  inspan audit run-k3v9x2m1qa --key persister.pub --json\n  inspan audit --file run.jsonl --anchor run.anchor --key persister.pub",
+		RunE: func(cmd *cobra.Command, argv []string) error {
+			keys, err := publicKeys(key)
+			if err != nil {
+				return err
+			}
+			given, err := readAnchors(anchors)
+			if err != nil {
+				return err
+			}
+			if (file == "") == (len(argv) == 0) || len(argv) > 1 {
+				return usage("inspan audit wants a run or --file FILE, one of them: %s", cmd.UseLine())
+			}
+			if file != "" {
+				return a.auditFile(cmd.Context(), file, audit.Config{Anchors: given, Keys: keys})
+			}
+			return a.with(func(ctx context.Context, c *client.Client, argv []string) error {
+				r, err := c.Audit(ctx, argv[0], given, keys)
+				if errors.Is(err, client.ErrNotFound) {
+					return noRun(argv[0])
+				}
+				if err != nil {
+					return err
+				}
+				return a.audited(r)
+			})(cmd, argv)
+		},
+	}
+	cmd.Flags().StringVar(&file, "file", "", "check this file of facts, without a station")
+	cmd.Flags().StringVar(&key, "key", "", "public key that signs anchors: 64 hex digits, or a file with them; default: the keys that the station tells")
+	cmd.Flags().StringArrayVar(&anchors, "anchor", nil, "file with a signed head that the log must reach, as inspan export --anchor writes it; may be given again")
+	return cmd
+}
+
+func (a *app) auditFile(ctx context.Context, file string, cfg audit.Config) error {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &exit{exitUnknown, fmt.Errorf("--file %s: there is no such file", file)}
+	}
+	if err != nil {
+		return fmt.Errorf("--file: %w", err)
+	}
+	defer f.Close()
+	r, err := audit.File(ctx, cfg, f)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", file, err)
+	}
+	return a.audited(r)
+}
+
+// audited prints a report; a log that is not sound is exit code 1.
+func (a *app) audited(r audit.Report) error {
+	if a.json {
+		if err := a.printJSON(r); err != nil {
+			return err
+		}
+		if !r.Sound {
+			return &exit{exitFailed, nil}
+		}
+		return nil
+	}
+	if !r.Sound {
+		return &exit{exitFailed, fmt.Errorf("run %s is not sound: %w: compare with the archive, do not go on with this run", r.Run, *r.First)}
+	}
+	p := a.paint()
+	objects := view.Plural(r.Objects, "object") + " whole"
+	if r.Unseen > 0 {
+		objects = view.Plural(r.Unseen, "object") + " not looked at: the file holds facts alone"
+	}
+	fmt.Fprintf(a.out, "%s The log of run %s is sound.\n", p.green("●"), p.bold(r.Run))
+	a.pairs([][2]string{{"Facts", fmt.Sprintf("%d, the run is %s", r.Facts, r.Status)}, {"Head", r.Head}, {"Objects", objects}, {"Anchor", anchorLine(r)}})
+	return nil
+}
+
+func anchorLine(r audit.Report) string {
+	switch {
+	case r.Anchored == 0:
+		return "none: whether facts were cut off at the end can not be told"
+	case !r.Signed:
+		return fmt.Sprintf("at fact %d of %d; its signature was not checked, name the key with --key", r.Anchored, r.Facts)
+	}
+	return fmt.Sprintf("signed at fact %d of %d", r.Anchored, r.Facts)
+}
+
+// publicKeys reads --key: the digits themselves, or a file with them.
+func publicKeys(key string) ([]ed25519.PublicKey, error) {
+	if key == "" {
+		return nil, nil
+	}
+	text := key
+	if b, err := os.ReadFile(key); err == nil {
+		text = string(b)
+	}
+	public, err := audit.ParsePublic(text)
+	if err != nil {
+		return nil, usage("--key %.80s: %w", key, err)
+	}
+	return []ed25519.PublicKey{public}, nil
+}
+
+func readAnchors(files []string) ([]run.Anchor, error) {
+	var all []run.Anchor
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, usage("--anchor: %w", err)
+		}
+		an, err := audit.ReadAnchor(b)
+		if err != nil {
+			return nil, usage("--anchor %s: %w", file, err)
+		}
+		all = append(all, an)
+	}
+	return all, nil
+}
+
+// exportAnchor writes the newest signed head of a run to a file.
+func exportAnchor(ctx context.Context, c *client.Client, runID, file string) error {
+	info, err := c.Run(ctx, runID)
+	if err != nil {
+		return err
+	}
+	if info.Anchor == nil {
+		return fmt.Errorf("run %s: %w: no persister with a signing key has written its row yet; wait a second, or set INSPAN_ANCHOR_KEY", runID, errNoAnchor)
+	}
+	b, err := json.MarshalIndent(info.Anchor, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the anchor: %w", err)
+	}
+	if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write the anchor: %w", err)
+	}
+	return nil
+}
+
+var errNoAnchor = errors.New("no anchor")

@@ -1,0 +1,83 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/topology"
+)
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t).up()
+	if err := os.MkdirAll(filepath.Join(d.dir, "store", "workspace", "run", "seen"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.want(0, nil, "run", "reader", "look", "--id", "seen")
+	file, anchor := filepath.Join(d.dir, "seen.jsonl"), filepath.Join(d.dir, "seen.anchor")
+	facts := d.want(0, nil, "export", "seen", "--anchor", anchor).out
+	write := func(t *testing.T, text string) {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("SAFE-3 CLI-9 a run of the station is sound, and its end is anchored", func(t *testing.T) {
+		d.want(0, []string{"is sound", "signed at fact"}, "audit", "seen")
+		r := decode[audit.Report](t, d.want(0, nil, "audit", "seen", "--json").out)
+		if !r.Sound || !r.Signed || r.Anchored != r.Facts || r.Facts < 8 {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("SAFE-3 an exported log is checked without a station; what is changed or cut off is named", func(t *testing.T) {
+		write(t, facts)
+		if s := inspan(t, "audit", "--file", file, "--anchor", anchor); s.code != 0 || !strings.Contains(s.out, "signature was not checked") {
+			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
+		}
+		if s := inspan(t, "audit", "--file", file); s.code != 0 || !strings.Contains(s.out, "can not be told") {
+			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
+		}
+		lines := strings.SplitAfter(facts, "\n")
+		write(t, strings.Join(lines[:3], ""))
+		if s := inspan(t, "audit", "--file", file, "--anchor", anchor); s.code != 1 || !strings.Contains(s.err, "fact 4: is missing") {
+			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
+		}
+		write(t, strings.Replace(facts, "I look.", "I lied.", 1))
+		s := inspan(t, "audit", "--file", file, "--json")
+		if r := decode[audit.Report](t, s.out); s.code != 1 || r.Sound || r.First == nil || r.First.Sequence == 0 {
+			t.Errorf("exit %d %+v", s.code, r)
+		}
+	})
+	t.Run("CLI-9 SAFE-3 wrong words, keys and names have their exit codes", func(t *testing.T) {
+		d.want(2, nil, "audit")
+		d.want(2, nil, "audit", "seen", "--file", file)
+		d.want(2, []string{"64 hex digits"}, "audit", "seen", "--key", "abc")
+		d.want(2, nil, "audit", "seen", "--anchor", file+".none")
+		d.want(5, nil, "audit", "nobody")
+		d.want(5, nil, "audit", "--file", file+".none")
+		d.want(1, []string{"not among those to trust"}, "audit", "seen", "--key", strings.Repeat("ab", 32))
+	})
+	t.Run("SAFE-3 the signing key never reaches the station", func(t *testing.T) {
+		seed, err := os.ReadFile(filepath.Join(d.dir, "store", "anchor.key"))
+		if err != nil || len(strings.TrimSpace(string(seed))) != 64 {
+			t.Fatalf("%v", err)
+		}
+		st, err := d.station.Conn().Station("default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, bucket := range []string{topology.StateBucket, topology.ConfigBucket} {
+			keys, err := st.Shelf(bucket).Keys(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range keys {
+				if b, err := st.Shelf(bucket).Get(t.Context(), k); err != nil || strings.Contains(string(b), strings.TrimSpace(string(seed))) {
+					t.Errorf("%s holds it: %v", k, err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,42 @@
+package jet
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/inspan/inspan/internal/topology"
+)
+
+// LogState is what the server says of the log of a station.
+type LogState struct {
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+	First    uint64 `json:"first_seq"`
+	Last     uint64 `json:"last_seq"`
+	// Deleted counts the holes. Nothing can be erased through the station, so that any is damage.
+	Deleted int `json:"num_deleted"`
+}
+
+// Holes says what is missing in the log, or "".
+func (l LogState) Holes() string {
+	switch {
+	case l.Deleted > 0:
+		return fmt.Sprintf("the station's log has %d holes: facts of some runs were erased", l.Deleted)
+	case l.Last > 0 && l.First > 1:
+		return fmt.Sprintf("the station's log begins with position %d: what stood before was erased", l.First)
+	case l.Messages > 0 && l.Messages != l.Last-l.First+1:
+		return fmt.Sprintf("the station's log has %d facts in %d positions", l.Messages, l.Last-l.First+1)
+	}
+	return ""
+}
+
+// Log asks the leader about the log of the station.
+func (s *Station) Log(ctx context.Context) (LogState, error) {
+	var answer struct {
+		State LogState `json:"state"`
+	}
+	if err := s.c.api(ctx, "STREAM.INFO."+topology.Log(s.name), nil, &answer); err != nil {
+		return LogState{}, fmt.Errorf("ask about the log of station %s: %w", s.name, err)
+	}
+	return answer.State, nil
+}

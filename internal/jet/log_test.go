@@ -1,0 +1,48 @@
+package jet_test
+
+import (
+	"testing"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-3 any hole in a log is told", func(t *testing.T) {
+		t.Parallel()
+		for _, l := range []jet.LogState{{}, {Messages: 3, First: 1, Last: 3}} {
+			if got := l.Holes(); got != "" {
+				t.Errorf("%+v: %s", l, got)
+			}
+		}
+		for _, l := range []jet.LogState{{Messages: 2, First: 1, Last: 3, Deleted: 1}, {Messages: 2, First: 2, Last: 3}, {First: 4, Last: 3}, {Messages: 2, First: 1, Last: 3}} {
+			if l.Holes() == "" {
+				t.Errorf("%+v: nothing is told", l)
+			}
+		}
+	})
+	t.Run("SAFE-3 SAFE-6 the server tells of the log, and each fact is read with the kind it was stored as", func(t *testing.T) {
+		t.Parallel()
+		_, st := one(t, jet.ApplyOptions{})
+		b := runtest.New("s1", "r")
+		b.Say(runtest.Created())
+		stored := b.Facts()[0]
+		if ack := st.Journal().Append(within(t), reactor.Entry{Run: "r", Kind: events.StepFinished, Bytes: stored}); ack.Outcome != reactor.Stored {
+			t.Fatalf("%s %v", ack.Outcome, ack.Err)
+		}
+		l, err := st.Log(within(t))
+		if err != nil || l.Messages != 1 || l.Last != 1 || l.Holes() != "" {
+			t.Errorf("%+v %v", l, err)
+		}
+		facts, _, err := st.Journal().Read(within(t), "r", 0)
+		if err != nil || len(facts) != 1 || facts[0].Kind != events.StepFinished {
+			t.Fatalf("%+v %v", facts, err)
+		}
+		if _, _, err := facts[0].Read("r"); err == nil {
+			t.Error("a run.created that was stored as step.finished is believed")
+		}
+	})
+}

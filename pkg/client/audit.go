@@ -1,0 +1,108 @@
+package client
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+
+	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Audit reads the log of a run as it is stored and checks it, its objects and its anchors, with the keys given or, where
+// there are none, with those that the station tells (SAFE-3). It returns ErrNotFound for a run of which there is
+// neither a fact nor a row.
+func (c *Client) Audit(ctx context.Context, runID string, anchors []run.Anchor, keys []ed25519.PublicKey) (audit.Report, error) {
+	if err := checkRun(runID); err != nil {
+		return audit.Report{}, err
+	}
+	info, err := c.Run(ctx, runID)
+	if errors.Is(err, ErrNotFound) {
+		return audit.Report{}, err
+	}
+	if err == nil && info.Anchor != nil { // a row that can not be read is no reason not to look at the log
+		anchors = append(anchors, *info.Anchor)
+	}
+	if len(keys) == 0 {
+		if keys, err = c.AnchorKeys(ctx); err != nil {
+			return audit.Report{}, err
+		}
+	}
+	a := audit.New(audit.Config{Run: runID, Anchors: anchors, Keys: keys, Object: c.sees()})
+	// Never less than the leader has: a reader that is behind would look like a log that was cut off.
+	last, _, err := c.st.Journal().Last(ctx, runID)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	if err := c.records(ctx, runID, last.Seq, func(r reactor.Record) bool { return a.Fact(ctx, r) }); err != nil {
+		return audit.Report{}, err
+	}
+	log, err := c.st.Log(ctx)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	if holes := log.Holes(); holes != "" {
+		a.Log(holes)
+	}
+	return a.End(), nil
+}
+
+// records calls each with the facts of a run as they are stored, at least up to a position, until it returns false.
+func (c *Client) records(ctx context.Context, runID string, upTo uint64, each func(reactor.Record) bool) error {
+	for after := uint64(0); ; {
+		facts, more, err := c.st.Journal().Read(ctx, runID, after)
+		if err != nil {
+			return fmt.Errorf("read run %s: %w", runID, err)
+		}
+		for _, r := range facts {
+			if after = r.Seq; !each(r) {
+				return nil
+			}
+		}
+		if !more && (after >= upTo || len(facts) == 0 && after > 0) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// sees looks at each object once.
+func (c *Client) sees() func(context.Context, events.Ref) error {
+	seen := map[events.Ref]bool{}
+	return func(ctx context.Context, ref events.Ref) error {
+		if seen[ref] {
+			return nil
+		}
+		_, err := c.Object(ctx, ref)
+		seen[ref] = err == nil
+		return err
+	}
+}
+
+// AnchorKeys returns the public keys that the persisters of the station sign anchors with.
+func (c *Client) AnchorKeys(ctx context.Context) ([]ed25519.PublicKey, error) {
+	shelf := c.st.Shelf(topology.StateBucket)
+	names, err := shelf.Keys(ctx, audit.KeyPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("list the keys of anchors: %w", err)
+	}
+	var keys []ed25519.PublicKey
+	for _, name := range names {
+		b, err := shelf.Get(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("key of anchors %s: %w", name, err)
+		}
+		key, err := audit.ParsePublic(string(b))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}

@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/inspan/inspan/internal/archive"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Leave says what becomes here of an open run that is saved in order to go on elsewhere.
+type Leave int
+
+// The ways to leave a run. An ended run can always be saved.
+const (
+	// LeaveEnded is for runs that have ended; an open one is refused with ErrOpen.
+	LeaveEnded Leave = iota
+	// LeaveMoved stops the run here: it goes on only where it is brought to.
+	LeaveMoved
+	// LeaveForked lets it go on here too.
+	LeaveForked
+)
+
+// ErrOpen means that a run has not ended, so that it could go on in two places.
+var ErrOpen = errors.New("the run is open")
+
+// Save writes a run, its objects and its agents into an archive folder, ready for a bundle (EVT-9). A run that moves is
+// stopped first, so that its log here has ended before anything of it is elsewhere; done again, Save finishes what was
+// interrupted.
+func (c *Client) Save(ctx context.Context, dir *archive.Dir, runID string, leave Leave, by string) (archive.Manifest, error) {
+	s, err := c.State(ctx, runID)
+	if err != nil {
+		return archive.Manifest{}, err
+	}
+	if !s.Status.Ended() {
+		switch leave {
+		case LeaveEnded:
+			return archive.Manifest{}, fmt.Errorf("run %s is %s: %w", runID, s.Status, ErrOpen)
+		case LeaveMoved:
+			if s, err = c.Control(ctx, runID, events.Control{Action: "stop", Reason: archive.MovedAway, By: by}); err != nil {
+				return archive.Manifest{}, err
+			}
+		case LeaveForked:
+		}
+	}
+	saver := &archive.Saver{Dir: dir, Station: c.st.Name(), Journal: c.st.Journal(), Blobs: c.st.Blobs(),
+		State: c.st.Shelf(topology.StateBucket), Config: c.st.Shelf(topology.ConfigBucket)}
+	m, err := saver.Save(ctx, runID)
+	if err != nil {
+		return m, err
+	}
+	if err := saver.Agents(ctx, slices.Sorted(maps.Keys(s.Agents))...); err != nil {
+		return m, err
+	}
+	return dir.Finish(ctx, m, leave == LeaveForked)
+}

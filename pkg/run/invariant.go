@@ -1,0 +1,36 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Broken returns what is wrong with a folded state although each of its facts fitted, or "". The fold keeps these by
+// construction, so that whatever it says is a fault of a program and not of a log alone.
+func (s *State) Broken() string {
+	if s.Sequence == 0 {
+		return ""
+	}
+	held := 0
+	for id, c := range s.Open {
+		if c.Phase != CallRequested {
+			held++
+		}
+		if st := s.Step(c.Step); st == nil || st.Status != events.StepIsRunning {
+			return fmt.Sprintf("call %s is open in step %s, which does not run", id, c.Step)
+		}
+	}
+	done, total := s.StepsCompleted()
+	switch {
+	case held != s.CallsHeld:
+		return fmt.Sprintf("%d calls hold their place in the budget, %d are counted", held, s.CallsHeld)
+	case s.TotalToolCalls+s.CallsHeld > s.Options.MaxToolCalls:
+		return fmt.Sprintf("%d tool calls were permitted, the budget is %d", s.TotalToolCalls+s.CallsHeld, s.Options.MaxToolCalls)
+	case s.Status == events.Completed && done != total:
+		return fmt.Sprintf("the run is completed with %d of %d steps", done, total)
+	case s.Status.Ended() != (s.Result != nil):
+		return fmt.Sprintf("the run is %s, and has a result: %v", s.Status, s.Result != nil)
+	}
+	return ""
+}
