@@ -73,7 +73,7 @@ func (p *place) with(ctx context.Context, a *app, do func(*archive.Place, archiv
 			return err
 		}
 		defer func() { err = errors.Join(err, still.Close(context.WithoutCancel(ctx))) }()
-		as = func(context.Context, events.Service) (*jet.Conn, error) { return still.Conn(), nil }
+		as = still.As
 	} else if err := listens(ctx, a.server); err != nil {
 		return fmt.Errorf("no NATS server at %s: name a station that runs with --server, or one that does not with --store: %w", a.address(), err)
 	}
@@ -86,12 +86,16 @@ func (p *place) with(ctx context.Context, a *app, do func(*archive.Place, archiv
 
 // own fills in the user of a role, where there is one.
 func (p *place) own(a *app, cfg *jet.Config, role events.Service) bool {
+	prefix := ""
+	if role != topology.SetupUser {
+		prefix = topology.InboxPrefix(a.station, role)
+	}
 	if p.users != "" {
-		cfg.Creds, cfg.InboxPrefix = filepath.Join(p.users, string(role)+".creds"), topology.InboxPrefix(a.station, role)
+		cfg.Creds, cfg.InboxPrefix = filepath.Join(p.users, string(role)+".creds"), prefix
 		return true
 	}
 	if password := os.Getenv("NATS_" + strings.ToUpper(string(role)) + "_PASSWORD"); password != "" {
-		cfg.Creds, cfg.User, cfg.Password, cfg.InboxPrefix = "", string(role), secret.New(password), topology.InboxPrefix(a.station, role)
+		cfg.Creds, cfg.User, cfg.Password, cfg.InboxPrefix = "", string(role), secret.New(password), prefix
 		return true
 	}
 	return false

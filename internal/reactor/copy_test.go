@@ -9,6 +9,7 @@ import (
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
@@ -114,10 +115,10 @@ func TestForgedKind(t *testing.T) {
 // counted is an executor that tells of each fact it hears.
 type counted struct{ seen chan reactor.Heard }
 
-func (counted) Service() events.Service                           { return events.Executor }
+func (counted) Service() events.Service                                      { return events.Executor }
 func (counted) Due(context.Context, string, string, string, run.State) error { return nil }
-func (counted) Input(context.Context, reactor.Message) error      { return nil }
-func (c counted) Fact(_ context.Context, h reactor.Heard) error   { c.seen <- h; return nil }
+func (counted) Input(context.Context, reactor.Message) error                 { return nil }
+func (c counted) Fact(_ context.Context, h reactor.Heard) error              { c.seen <- h; return nil }
 
 func TestHearCopies(t *testing.T) {
 	t.Parallel()

@@ -12,27 +12,35 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Place is the station as runs are brought to it. as connects as the user of a role, where the server has users; each
-// fact is then stored under the user who may say it. Whoever connected closes the connections.
-func Place(ctx context.Context, name string, as func(context.Context, events.Service) (*jet.Conn, error)) (*archive.Place, error) {
+// Place is the station as runs are brought to it. as connects as a user: one of the roles, or the setup user. Each fact is
+// then stored under the user who may say it, and each thing beside the log under one who may write it. Whoever connected
+// closes the connections.
+func Place(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error)) (*archive.Place, error) {
 	cfg := archive.PlaceConfig{Station: name, Journals: map[events.Service]reactor.Journal{}, Entropy: rand.Reader}
-	for _, role := range events.Services() {
-		conn, err := as(ctx, role)
+	for _, user := range append([]events.Service{topology.SetupUser}, events.Services()...) {
+		conn, err := as(ctx, user)
 		if err != nil {
-			return nil, fmt.Errorf("connect as %s: %w", role, err)
+			return nil, fmt.Errorf("connect as %s: %w", user, err)
 		}
 		st, err := conn.Station(name)
 		if err != nil {
 			return nil, err
 		}
-		if role == events.Planner {
+		switch user {
+		case topology.SetupUser:
 			if err := conn.Apply(ctx, name, jet.ApplyOptions{}); err != nil {
 				return nil, err
 			}
-			cfg.Timers, cfg.Blobs = st.Timers(), st.Blobs()
-			cfg.Config, cfg.State = st.Shelf(topology.ConfigBucket), st.Shelf(topology.StateBucket)
+			cfg.Config = st.Shelf(topology.ConfigBucket)
+			continue
+		case events.Planner:
+			cfg.Timers = st.Timers()
+		case events.Toolrunner:
+			cfg.Blobs = st.Blobs()
+		case events.Persister:
+			cfg.State = st.Shelf(topology.StateBucket)
 		}
-		cfg.Journals[role] = st.Journal()
+		cfg.Journals[user] = st.Journal()
 	}
 	return archive.NewPlace(cfg)
 }

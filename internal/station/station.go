@@ -126,6 +126,19 @@ func (s *Station) as(ctx context.Context, user, inboxPrefix string) (*jet.Conn, 
 		InboxPrefix: inboxPrefix, DrainGrace: s.cfg.Base.Drain, Log: s.cfg.Log})
 }
 
+// As connects to the station's server as one of its users: a role, or the setup user. Close ends the connection.
+func (s *Station) As(ctx context.Context, user events.Service) (*jet.Conn, error) {
+	prefix := ""
+	if user != topology.SetupUser {
+		prefix = topology.InboxPrefix(s.cfg.Station, user)
+	}
+	conn, err := s.as(ctx, string(user), prefix)
+	if err == nil {
+		s.roleConns = append(s.roleConns, conn)
+	}
+	return conn, err
+}
+
 func (s *Station) start(ctx context.Context) error {
 	cfg := s.cfg.Base
 	var err error
@@ -171,11 +184,10 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 	hosts := map[events.Service]*service.Host{}
 	var first *service.Host
 	for _, role := range events.Services() {
-		conn, err := s.as(ctx, string(role), topology.InboxPrefix(s.cfg.Station, role))
+		conn, err := s.As(ctx, role)
 		if err != nil {
 			return err
 		}
-		s.roleConns = append(s.roleConns, conn)
 		st, err := conn.Station(s.cfg.Station)
 		if err != nil {
 			return err

@@ -76,7 +76,7 @@ func lent(station string) []loan {
 	// Several answers to one question are passed on until none has come for this long. A pull hears every second.
 	const several = `, response_type: stream, response_threshold: "30s"`
 	all := []loan{
-		{"service", "$JS.API.INFO", ""}, {"service", "$JS.API.STREAM.INFO.*", ""}, {"service", "$JS.API.STREAM.MSG.GET.*", ""}, {"service", "$JS.API.CONSUMER.INFO.*.*", ""},
+		{"service", "$JS.API.*", ""}, {"service", "$JS.API.STREAM.INFO.*", ""}, {"service", "$JS.API.STREAM.MSG.GET.*", ""}, {"service", "$JS.API.CONSUMER.INFO.*.*", ""},
 		{"service", "$JS.API.DIRECT.GET.>", several}, {"service", "$JS.API.CONSUMER.MSG.NEXT.*.*", several}, {"service", "$JS.ACK.>", ""},
 	}
 	for _, st := range Streams(station, Limits{}) {

@@ -191,7 +191,7 @@ func bringBack(t *testing.T, p *report.Part, r *rand.Rand, lab *place) (time.Dur
 		if try < robustCuts {
 			time.AfterFunc(time.Duration(1+r.IntN(40))*time.Millisecond, cancel)
 		}
-		to, err := station.Place(t.Context(), lab.name, func(context.Context, events.Service) (*jet.Conn, error) { return still.Conn(), nil })
+		to, err := station.Place(t.Context(), lab.name, still.As)
 		if err != nil {
 			t.Fatal(err)
 		}

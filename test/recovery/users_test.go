@@ -5,11 +5,11 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/reactor"
-	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -19,19 +19,15 @@ import (
 // for everything.
 func guarded(t *testing.T, dir string, least int) {
 	t.Helper()
-	var users []jet.User
-	for _, role := range events.Services() {
-		publish, subscribe := topology.Permissions("lab", role)
-		if role == events.Planner { // it sets the station up too, as the shipped manifests have it
-			p, s := topology.SetupPermissions("lab")
-			publish, subscribe = append(publish, p...), append(subscribe, s...)
+	still, err := station.Up(t.Context(), station.Config{StoreDir: t.TempDir(), Station: "lab", Still: true, LazySync: true, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := still.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
 		}
-		users = append(users, jet.User{Name: string(role), Password: "p-" + string(role), Publish: publish, Subscribe: subscribe})
-	}
-	server := jettest.Server(t, func(c *jet.ServerConfig) { c.Users = users })
-	as := func(role events.Service) *jet.Conn {
-		return jettest.Connect(t, server, jet.Config{User: string(role), Password: secret.New("p-" + string(role)), InboxPrefix: topology.InboxPrefix("lab", role)})
-	}
+	}()
 	src, err := archive.Open(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -40,12 +36,20 @@ func guarded(t *testing.T, dir string, least int) {
 	if err != nil || !ok {
 		t.Fatalf("%v %v", ok, err)
 	}
-	own, err := station.Place(t.Context(), "lab", func(_ context.Context, role events.Service) (*jet.Conn, error) { return as(role), nil })
+	own, err := station.Place(t.Context(), "lab", still.As)
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := as(events.Planner)
-	alone, err := station.Place(t.Context(), "lab", func(context.Context, events.Service) (*jet.Conn, error) { return one, nil })
+	one, err := still.As(t.Context(), events.Planner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, err := station.Place(t.Context(), "lab", func(ctx context.Context, user events.Service) (*jet.Conn, error) {
+		if user == topology.SetupUser {
+			return still.As(ctx, user)
+		}
+		return one, nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,9 @@ func TestRobust(t *testing.T) {
 	for _, a := range attacks {
 		t.Run("SAFE-5 "+a.name, func(t *testing.T) { carryOut(t, &part, a, newBed(t)) })
 	}
-	t.Run("SAFE-5 another's subject, on three servers", func(t *testing.T) {
+	t.Run("SAFE-5 SAFE-6 three servers: services with the shipped rights carry out a run, and nobody says what is another's", func(t *testing.T) {
 		g := jettest.Cluster(t, 3, func(cfg *jet.ServerConfig) { cfg.Accounts = shipped() })
+		wholeRun(t, g)
 		carryOut(t, &part, attack{"another's subject, on three servers", answers}, bedOn(t, g.Server(0).URL(), 3))
 	})
 	t.Run("SAFE-11 SAFE-6 services with the shipped rights carry out runs, and no secret of theirs is found anywhere", func(t *testing.T) {

@@ -20,17 +20,16 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// asRole makes a copy of this test's program be a service.
+// asRole makes TestAsRole, in a copy of this test's program, be a service.
 const asRole = "INSPAN_TEST_AS_ROLE"
 
-func TestMain(m *testing.M) {
+// TestAsRole tests nothing: it is how a test starts a service as a process of its own.
+func TestAsRole(t *testing.T) {
 	if role := os.Getenv(asRole); role != "" {
 		if code := station.Main(events.Service(role)); code != 0 {
-			panic(fmt.Sprintf("%s ended with %d", role, code))
+			t.Errorf("%s ended with %d", role, code)
 		}
-		return
 	}
-	m.Run()
 }
 
 // burglar is what a command of a tool tries. What it finds it prints backwards, so that it is not masked.
@@ -133,7 +132,7 @@ func (a *aviary) serveProcess(role events.Service, cfg service.Config) {
 		a.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, program)
+	cmd := exec.CommandContext(ctx, program, "-test.run=^TestAsRole$")
 	cmd.Env = append(os.Environ(), asRole+"="+string(role), "INSPAN_STATION="+cfg.Station, "INSPAN_NATS_URL="+cfg.NATSURL, "INSPAN_NATS_MONITOR="+cfg.NATSMonitor,
 		"INSPAN_NATS_USER="+cfg.NATSUser, "INSPAN_NATS_PASSWORD="+cfg.NATSPassword.Reveal(), "INSPAN_STATION_KEY="+cfg.StationKey.Reveal(),
 		"INSPAN_SANDBOX_SECRETS="+cfg.SandboxSecrets.Reveal(), "INSPAN_ANTHROPIC_API_KEY="+cfg.AnthropicKey.Reveal(), "INSPAN_OPENAI_API_KEY="+cfg.OpenAIKey.Reveal(),
