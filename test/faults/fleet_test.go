@@ -116,10 +116,29 @@ type fleetConfig struct {
 	services []events.Service
 }
 
+// keepEnv names a folder in which the logs and stores of a run of the programme are kept, for whoever looks into one.
+const keepEnv = "INSPAN_FAULTS_KEEP"
+
+func folder(t *testing.T) string {
+	t.Helper()
+	keep := os.Getenv(keepEnv)
+	if keep == "" {
+		return t.TempDir()
+	}
+	if err := os.MkdirAll(keep, 0o755); err != nil {
+		t.Fatalf("%s: %v", keepEnv, err)
+	}
+	dir, err := os.MkdirTemp(keep, filepath.Base(t.Name())+"-")
+	if err != nil {
+		t.Fatalf("%s: %v", keepEnv, err)
+	}
+	return dir
+}
+
 // newFleet makes the folders and configurations; nothing runs yet.
 func newFleet(t *testing.T, cfg fleetConfig) *fleet {
 	t.Helper()
-	f := &fleet{t: t, bin: cfg.bin, dir: t.TempDir(), net: newNetwork(t), procs: map[string]*process{}}
+	f := &fleet{t: t, bin: cfg.bin, dir: folder(t), net: newNetwork(t), procs: map[string]*process{}}
 	for _, d := range []string{"agents", "scripts", "work", "logs", "effects"} {
 		if err := os.MkdirAll(filepath.Join(f.dir, d), 0o755); err != nil {
 			t.Fatal(err)
@@ -260,10 +279,18 @@ func (f *fleet) command(name string) *exec.Cmd {
 	monitor := f.nodes[first%len(f.nodes)].monitorURL()
 	cmd := exec.Command(filepath.Join(f.bin, "hand"), role)
 	cmd.Env = append(os.Environ(), "INSPAN_NATS_URL="+f.url(name, first), "INSPAN_NATS_MONITOR="+monitor, "INSPAN_STATION="+stationName,
-		"INSPAN_HTTP=", "INSPAN_REPLICAS="+fmt.Sprint(len(f.nodes)), "INSPAN_AGENTS="+filepath.Join(f.dir, "agents"),
+		"INSPAN_HTTP=", "INSPAN_LOG_LEVEL="+logLevel(), "INSPAN_REPLICAS="+fmt.Sprint(len(f.nodes)), "INSPAN_AGENTS="+filepath.Join(f.dir, "agents"),
 		"INSPAN_SCRIPTS="+filepath.Join(f.dir, "scripts"), "INSPAN_WORKSPACE="+filepath.Join(f.dir, "work"), "INSPAN_SANDBOX=host",
 		effects.Dir+"="+filepath.Join(f.dir, "effects"))
 	return cmd
+}
+
+// logLevel is debug where the logs are kept.
+func logLevel() string {
+	if os.Getenv(keepEnv) != "" {
+		return "debug"
+	}
+	return "info"
 }
 
 func (f *fleet) node(name string) *node {

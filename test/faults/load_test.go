@@ -335,32 +335,40 @@ type answer struct {
 	silent bool
 }
 
+// answer gives one person's answer. Who says yes and hears nothing says it again.
 func (l *load) answer(c *client.Client, runID, gate, by, decision string) {
-	a := answer{run: runID, gate: gate, by: by, decision: decision}
+	for l.following.Err() == nil {
+		a := answer{run: runID, gate: gate, by: by, decision: decision}
+		err := l.say(c, &a)
+		l.mu.Lock()
+		l.answers = append(l.answers, a)
+		l.mu.Unlock()
+		if err == nil || decision == "reject" {
+			return
+		}
+		l.trouble(err)
+		pause(l.following, 500*time.Millisecond)
+	}
+}
+
+func (l *load) say(c *client.Client, a *answer) error {
 	ctx, cancel := context.WithTimeout(l.following, answerWait)
 	defer cancel()
-	a.asked = time.Now()
 	say := c.Approve
-	if decision == "reject" {
+	if a.decision == "reject" {
 		say = c.Reject
 	}
-	s, err := say(ctx, client.Decision{Run: runID, Gate: gate, By: by})
+	a.asked = time.Now()
+	defer func() { a.told = time.Now() }()
+	s, err := say(ctx, client.Decision{Run: a.run, Gate: a.gate, By: a.by})
+	_, a.silent = errors.AsType[*client.SilentError](err)
 	if _, refused := errors.AsType[*client.RefusedError](err); refused {
-		s, err = l.settled(ctx, c, runID, gate)
+		s, err = l.settled(ctx, c, a.run, a.gate)
 	}
 	if err == nil {
-		a.winner = winner(s, gate)
-	} else {
-		l.trouble(err)
-		_, a.silent = errors.AsType[*client.SilentError](err)
+		a.winner = winner(s, a.gate)
 	}
-	a.told = time.Now()
-	l.mu.Lock()
-	l.answers = append(l.answers, a)
-	l.mu.Unlock()
-	if err != nil && l.following.Err() == nil && decision == "approve" {
-		l.answer(c, runID, gate, by+"again", decision) // a person who heard nothing asks once more
-	}
+	return err
 }
 
 // settled reads a run until the gate has its answer: a refusal may come before the replica that is read has it.

@@ -48,7 +48,7 @@ func Next(s run.State, stepID string, now time.Time) Duty {
 		return Duty{}
 	}
 	if st.Final {
-		return Duty{Say: []events.Payload{finished(st, s.AgentLoopSnapshot.Scratchpad, lastReason(s, stepID))}}
+		return Duty{Say: []events.Payload{ending(s, st)}}
 	}
 	if st.Owed == 0 {
 		return Duty{}
@@ -65,13 +65,25 @@ func Next(s run.State, stepID string, now time.Time) Duty {
 	return Duty{Ask: &Task{Step: st, Number: st.Turns + 1, Attempt: st.Attempt + 1, Owed: st.Owed}}
 }
 
-func lastReason(s run.State, step string) string {
+// ending is the end of a step whose last turn asked for no calls.
+func ending(s run.State, st *run.Step) events.Payload {
 	for _, t := range s.Turns().Backward() {
-		if t.Step == step {
-			return t.FinishReason
+		if t.Step == st.ID {
+			return conclusion(st, t.Text, t.FinishReason)
 		}
 	}
-	return events.FinishDone
+	return conclusion(st, "", events.FinishDone)
+}
+
+// conclusion is what the last answer of a step makes of it.
+func conclusion(st *run.Step, text, reason string) events.Payload {
+	switch reason {
+	case events.FinishLength:
+		return failed(st, events.FinishLength, "the model's answer was cut at its output limit")
+	case events.FinishRefusal:
+		return failed(st, events.FinishRefusal, "the model declined to answer")
+	}
+	return &events.StepFinishedData{Event: "step_finished", Step: st.ID, Output: text, FinishReason: reason, Turns: st.Turns}
 }
 
 // repeated counts how often the last call of a step was the only call of its turn, with the same arguments, in a row.
@@ -107,10 +119,16 @@ type Answer struct {
 }
 
 // Finish records an answer to a task, and the end of the step where the answer is final. The numbers of the turn and
-// its calls follow from the state, as other steps may have taken turns since.
+// its calls follow from the state, as other steps may have taken turns since. Where the final answer is recorded
+// already, because another writer was faster before the end of the step was, it answers with that end alone.
 func Finish(s run.State, task Task, a Answer) []events.Payload {
 	st := s.Step(task.Step.ID)
-	if s.Status.Ended() || st == nil || st.Status != events.StepIsRunning || st.Owed != task.Owed {
+	switch {
+	case s.Status.Ended() || st == nil || st.Status != events.StepIsRunning:
+		return nil
+	case st.Final:
+		return []events.Payload{ending(s, st)}
+	case st.Owed != task.Owed:
 		return nil
 	}
 	d := a.Data
@@ -123,14 +141,8 @@ func Finish(s run.State, task Task, a Answer) []events.Payload {
 	say := []events.Payload{&d}
 	done := *st
 	done.Turns++
-	switch {
-	case len(d.Calls) > 0:
-	case d.FinishReason == events.FinishLength:
-		say = append(say, failed(&done, events.FinishLength, "the model's answer was cut at its output limit"))
-	case d.FinishReason == events.FinishRefusal:
-		say = append(say, failed(&done, events.FinishRefusal, "the model declined to answer"))
-	default:
-		say = append(say, finished(&done, a.Text, d.FinishReason))
+	if len(d.Calls) == 0 {
+		say = append(say, conclusion(&done, a.Text, d.FinishReason))
 	}
 	return say
 }
@@ -154,10 +166,6 @@ func Fail(s run.State, task Task, f Failure, now time.Time) []events.Payload {
 	delay := max(min(BaseDelay<<(task.Attempt-1), MaxDelay), f.RetryAfter)
 	return []events.Payload{&events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1, Error: f.Error,
 		Class: f.Class, Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)}}
-}
-
-func finished(st *run.Step, output, reason string) *events.StepFinishedData {
-	return &events.StepFinishedData{Event: "step_finished", Step: st.ID, Output: output, FinishReason: reason, Turns: st.Turns}
 }
 
 func failed(st *run.Step, reason, text string) *events.StepFailedData {

@@ -19,6 +19,14 @@ func started(maxSteps int) *runtest.Builder {
 	return b
 }
 
+// sideBySide is a run with two steps that both owe a turn.
+func sideBySide() *runtest.Builder {
+	b := runtest.New("main", "r1")
+	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Ready("b"),
+		runtest.Allowed("a"), runtest.Allowed("b"))
+	return b
+}
+
 func owed(t *testing.T, b *runtest.Builder) Task {
 	t.Helper()
 	d := Next(b.State(), "a", noon)
@@ -57,6 +65,28 @@ func TestFinish(t *testing.T) {
 		rest := Next(b.State(), "a", noon).Say
 		if len(rest) != 1 || rest[0].(*events.StepFinishedData).Output != "done" {
 			t.Fatalf("%v", rest)
+		}
+	})
+	t.Run("PERS-15 law 2: another step is faster between the two facts, and the decision made again ends the step", func(t *testing.T) {
+		t.Parallel()
+		for reason, want := range map[string]events.Kind{events.FinishDone: events.StepFinished, events.FinishLength: events.StepFailed, events.FinishRefusal: events.StepFailed} {
+			b := sideBySide()
+			task, answer := owed(t, b), Answer{Data: events.TurnFinishedData{Text: "mine", FinishReason: reason}, Text: "mine"}
+			b.Say(Finish(b.State(), task, answer)[0])
+			other := Next(b.State(), "b", noon)
+			b.Say(Finish(b.State(), *other.Ask, Answer{Data: events.TurnFinishedData{Text: "theirs", FinishReason: events.FinishDone}, Text: "theirs"})...)
+			for who, rest := range map[string][]events.Payload{"who wrote the turn": Finish(b.State(), task, answer), "who looks next": Next(b.State(), "a", noon).Say} {
+				if len(rest) != 1 || rest[0].Kind() != want {
+					t.Fatalf("%s, %s: %v, want %s", reason, who, rest, want)
+				}
+				if f, ok := rest[0].(*events.StepFinishedData); ok && (f.Output != "mine" || f.FinishReason != reason || f.Turns != 1) {
+					t.Errorf("%s: %+v", who, f)
+				}
+			}
+			b.Say(Finish(b.State(), task, answer)...)
+			if again := Finish(b.State(), task, answer); len(again) != 0 {
+				t.Errorf("said twice: %v", again)
+			}
 		}
 	})
 	t.Run("law 1: a turn that is finished is not finished again", func(t *testing.T) {
