@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -346,7 +347,7 @@ func (n *node) page(ctx context.Context, path string, out any) error {
 
 // whole reports whether all nodes are up and their copies of the log stand at the same place.
 func (f *fleet) whole(ctx context.Context) bool {
-	logs := map[string]uint64{}
+	least, most, logs := map[string]uint64{}, map[string]uint64{}, 0
 	for _, n := range f.nodes {
 		if n.page(ctx, "/healthz", nil) != nil {
 			return false
@@ -359,16 +360,22 @@ func (f *fleet) whole(ctx context.Context) bool {
 			if s.Cluster == nil && len(f.nodes) > 1 || s.Cluster != nil && s.Cluster.Leader == "" {
 				return false
 			}
-			if name == topology.Log(stationName) {
-				logs[n.name] = s.State.Last
+			if !strings.HasPrefix(name, "LOG_") {
+				continue
 			}
+			if _, ok := least[name]; !ok {
+				least[name] = s.State.Last
+			}
+			least[name], most[name] = min(least[name], s.State.Last), max(most[name], s.State.Last)
+			logs++
 		}
 	}
-	least, most := uint64(1<<63), uint64(0)
-	for _, last := range logs {
-		least, most = min(least, last), max(most, last)
+	for name := range least {
+		if most[name]-least[name] > 200 {
+			return false
+		}
 	}
-	return len(logs) == len(f.nodes) && most-least < 200
+	return logs > 0 && logs%len(f.nodes) == 0
 }
 
 // leader of the log, "" while nobody knows.

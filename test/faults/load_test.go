@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -263,17 +262,18 @@ func (l *load) follow(c *client.Client, tk *task, chance *rand.Rand) {
 	}
 }
 
-// trouble counts what a client was told by its first words.
+// trouble counts what a client was told, by the words of its innermost cause.
 func (l *load) trouble(err error) {
 	if l.following.Err() != nil {
 		return
 	}
-	words := err.Error()
+	words := ""
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
 		words = "refused " + refused.Code
-	}
-	if i := strings.LastIndex(words, ": "); i >= 0 {
-		words = words[i+2:]
+	} else {
+		for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+			words = cause.Error()
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

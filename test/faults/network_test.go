@@ -27,6 +27,30 @@ type link struct {
 	// there carries what the part that connects says, back what it is answered.
 	there, back *wire
 	done        chan struct{}
+
+	mu sync.Mutex
+	// conns that are joined now, guarded by mu.
+	conns map[net.Conn]bool
+}
+
+// drop closes the connections there are, as a firewall does that answers for the other end.
+func (l *link) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		_ = c.Close() // its copies end with that
+	}
+}
+
+func (l *link) hold(c net.Conn) (release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns[c] = true
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.conns, c)
+	}
 }
 
 // wire is one direction of a link.
@@ -102,7 +126,7 @@ func (n *network) link(from, to, target string) string {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	l := &link{listener: listener, target: target, there: newWire(), back: newWire(), done: make(chan struct{})}
+	l := &link{listener: listener, target: target, there: newWire(), back: newWire(), done: make(chan struct{}), conns: map[net.Conn]bool{}}
 	n.links[key] = l
 	n.conns.Go(func() { n.accept(l) })
 	return listener.Addr().String()
@@ -121,6 +145,7 @@ func (n *network) accept(l *link) {
 // carry joins a connection with its target for as long as both ends want it.
 func (l *link) carry(near net.Conn) {
 	defer near.Close()
+	defer l.hold(near)()
 	if !l.there.pass(l.done) || !l.back.pass(l.done) {
 		return
 	}
@@ -195,6 +220,18 @@ func (n *network) silence(from, to side) {
 func (n *network) part(a, b side) {
 	n.silence(a, b)
 	n.silence(b, a)
+}
+
+// sever cuts both directions between two sides and ends the connections there are.
+func (n *network) sever(a, b side) {
+	n.part(a, b)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key, l := range n.links {
+		if a(key[0]) && b(key[1]) || b(key[0]) && a(key[1]) {
+			l.drop()
+		}
+	}
 }
 
 // heal makes all wires whole.
