@@ -65,6 +65,11 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			cluster(t, bin, seed, rounds, v)
 		})
+		t.Run("stores", func(t *testing.T) {
+			t.Parallel()
+			t.Run("power", func(t *testing.T) { power(t, bin, seed, rounds, v) })
+			t.Run("full", func(t *testing.T) { full(t, bin, seed, rounds, v) })
+		})
 	})
 	for _, r := range part.Rows {
 		t.Logf("%-60s %s  %s", r.What, r.Saw, r.Want)
@@ -175,7 +180,11 @@ func (w *world) park(n int) {
 // words are the last words of all services.
 func (w *world) words() string {
 	var b strings.Builder
-	for _, name := range append(slices.Clone(w.services), "n1", "n2", "n3") {
+	names := slices.Clone(w.services)
+	for _, n := range w.nodes {
+		names = append(names, n.name)
+	}
+	for _, name := range names {
 		fmt.Fprintf(&b, "\n%s: %s", name, w.lastWords(name))
 	}
 	return b.String()
