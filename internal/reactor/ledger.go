@@ -164,7 +164,8 @@ func (l *Ledger) Hear(ctx context.Context, runID string, r Record) (run.State, e
 	return p.state, nil
 }
 
-// Write decides and appends until the decision stands or has nothing to say. Facts are appended one by one; if
+// Write decides and appends until the decision stands or has nothing to say. An error of the decision stands only where
+// the leader has nothing newer than what was decided on: nobody is refused because of an old state. Facts are appended one by one; if
 // another writer is faster, the decision is made again on the newer state. An error leaves what was stored before it
 // in the log: whoever looks next completes it.
 func (l *Ledger) Write(ctx context.Context, runID string, decide Decide) (Written, error) {
@@ -183,6 +184,12 @@ func (l *Ledger) Write(ctx context.Context, runID string, decide Decide) (Writte
 	for range maxRounds {
 		answer, err := decide(p.state, l.cfg.Now().UTC())
 		if err != nil {
+			if newer, look := l.overtaken(ctx, p); newer || look != nil {
+				if look != nil {
+					return w, look
+				}
+				continue
+			}
 			return w, err
 		}
 		again, err := l.say(ctx, p, answer, &w)

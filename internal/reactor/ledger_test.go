@@ -276,6 +276,31 @@ func TestLaw1(t *testing.T) {
 			t.Errorf("the counters are %+v, want one conflict and no append", st)
 		}
 	})
+	t.Run("LIFE-4 GATE-9 nobody is refused because of an old state", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		seed(t, s, started("r", 0))
+		l := newLedger(t, s, events.Planner)
+		mustState(t, l, "r") // running
+		if _, err := newLedger(t, s, events.Planner).Write(t.Context(), "r", func(run.State, time.Time) ([]events.Payload, error) {
+			return []events.Payload{runtest.Paused("a person")}, nil
+		}); err != nil {
+			t.Fatalf("pause: %v", err)
+		}
+		refused := errors.New("it is not paused")
+		resume := func(st run.State, _ time.Time) ([]events.Payload, error) {
+			if st.Status != events.Paused {
+				return nil, refused
+			}
+			return []events.Payload{runtest.Resumed()}, nil
+		}
+		if w, err := l.Write(t.Context(), "r", resume); err != nil || w.State.Status != events.Running {
+			t.Errorf("resume a run that another instance paused: %v, the run is %s", err, w.State.Status)
+		}
+		if _, err := l.Write(t.Context(), "r", resume); !errors.Is(err, refused) {
+			t.Errorf("resume a run that runs: %v, want the refusal", err)
+		}
+	})
 	t.Run("law 1 who lost knows what won, although the leader is away and reads are stale", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)

@@ -173,6 +173,21 @@ func (l *Ledger) refreshAfterLoss(ctx context.Context, p *page, won uint64) erro
 	return l.catchUp(ctx, p, won)
 }
 
+// overtaken asks the leader whether a page is old, and brings it up to date where it is.
+func (l *Ledger) overtaken(ctx context.Context, p *page) (bool, error) {
+	last, ok, err := l.cfg.Journal.Last(ctx, p.id)
+	if err != nil {
+		return false, fmt.Errorf("last fact of run %s: %w", p.id, err)
+	}
+	if !ok || last.Seq <= p.head {
+		return false, nil
+	}
+	if err := l.refresh(ctx, p); err != nil || p.head >= last.Seq {
+		return true, err
+	}
+	return true, l.catchUp(ctx, p, last.Seq)
+}
+
 // Fresh returns the state of a run up to what the leader has now.
 func (l *Ledger) Fresh(ctx context.Context, runID string) (run.State, error) {
 	p := l.cfg.Pages.page(runID)

@@ -80,8 +80,10 @@ func (f *fleet) read(ctx context.Context, n *node, ids []string, v *verdicts) vi
 		return w
 	}
 	defer shut()
+	patience, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
 	for _, id := range ids {
-		facts, err := readAll(ctx, st.Journal(), id)
+		facts, err := readPatiently(patience, st.Journal(), id)
 		if err != nil {
 			v.violate("read run %s from %s: %v", id, n.name, err)
 			continue
@@ -96,6 +98,19 @@ func (f *fleet) read(ctx context.Context, n *node, ids []string, v *verdicts) vi
 		w.facts[id], w.states[id] = facts, s
 	}
 	return w
+}
+
+// readPatience is how long a node that was just cut off may take to answer alone.
+const readPatience = 30 * time.Second
+
+func readPatiently(ctx context.Context, j reactor.Journal, id string) (facts []reactor.Record, err error) {
+	until(ctx, func() bool {
+		look, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		facts, err = readAll(look, j, id)
+		return err == nil
+	})
+	return facts, err
 }
 
 func readAll(ctx context.Context, j reactor.Journal, id string) ([]reactor.Record, error) {

@@ -29,7 +29,7 @@ type link struct {
 	done        chan struct{}
 
 	mu sync.Mutex
-	// conns that are joined now, guarded by mu.
+	// conns that are joined now, both ends of each, guarded by mu.
 	conns map[net.Conn]bool
 }
 
@@ -154,6 +154,7 @@ func (l *link) carry(near net.Conn) {
 		return
 	}
 	defer far.Close()
+	defer l.hold(far)()
 	gone := make(chan struct{})
 	var end sync.Once
 	var both sync.WaitGroup

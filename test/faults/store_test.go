@@ -178,8 +178,12 @@ func fullDisk(ctx context.Context, t *testing.T, cfg fleetConfig, d *disk, seed 
 			}
 			before := w.load.refused()
 			wait, stop := context.WithTimeout(ctx, 20*time.Second)
-			if !until(wait, func() bool { return w.load.refused() > before }) {
-				v.violate("SAFE-14: no client was told of a full disk within 20 s")
+			w.load.workers.Go(func() {
+				w.load.one("line", fmt.Sprintf("late-%d", w.counts["full disk"]), rand.New(rand.NewPCG(seed, 6)))
+			})
+			told := func() bool { return w.load.refused() > before || w.nodes[0].page(wait, "/healthz", nil) != nil }
+			if !until(wait, told) {
+				v.violate("SAFE-14: neither a client nor the health check was told of a full disk within 20 s")
 			}
 			stop()
 			w.rest(3*time.Second, 4*time.Second)
