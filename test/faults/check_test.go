@@ -85,7 +85,7 @@ func (f *fleet) read(ctx context.Context, n *node, ids []string, v *verdicts) vi
 	for _, id := range ids {
 		facts, err := readPatiently(patience, st.Journal(), id)
 		if err != nil {
-			v.violate("read run %s from %s: %v", id, n.name, err)
+			v.violate("PERS-15: read run %s from %s: %v", id, n.name, err)
 			continue
 		}
 		var s run.State
@@ -140,7 +140,7 @@ func (w view) count() (n int) {
 func (w view) same(o view, v *verdicts) {
 	for id, facts := range w.facts {
 		if !slices.EqualFunc(facts, o.facts[id], func(a, b reactor.Record) bool { return a.Seq == b.Seq && string(a.Bytes) == string(b.Bytes) }) {
-			v.violate("run %s: %s has %d facts, %s has %d, or their bytes differ", id, w.node, len(facts), o.node, len(o.facts[id]))
+			v.violate("PERS-15: run %s: %s has %d facts, %s has %d, or their bytes differ", id, w.node, len(facts), o.node, len(o.facts[id]))
 		}
 	}
 }
@@ -214,12 +214,12 @@ func (w view) join(lines []effects.Line, v *verdicts) tally {
 	}
 	for k, n := range begins {
 		if class[k] != tool.Read && n > started[k] {
-			v.violate("law 3: call %s of run %s began %d times and was announced %d times (%s)", k.call, k.run, n, started[k], w.node)
+			v.violate("SAFE-8: call %s of run %s began %d times and was announced %d times (%s)", k.call, k.run, n, started[k], w.node)
 		}
 	}
 	for k, kind := range ended {
 		if kind == events.CallFinished && done[k] == 0 {
-			v.violate("call %s of run %s is said to be done and never was", k.call, k.run)
+			v.violate("SAFE-8: call %s of run %s is said to be done and never was", k.call, k.run)
 		}
 		recorded := 0
 		if kind == events.CallFinished {
@@ -417,7 +417,7 @@ func (f *fleet) intact(ctx context.Context, n *node, facts int, v *verdicts) {
 		v.violate("SAFE-2: the log of %s has %d of the places %d to %d, %d are deleted", n.name, s.Messages, s.First, s.Last, s.Deleted)
 	}
 	if facts > 0 && uint64(facts) != s.Messages {
-		v.violate("the log of %s has %d facts, its runs have %d", n.name, s.Messages, facts)
+		v.violate("SAFE-2: the log of %s has %d facts, its runs have %d", n.name, s.Messages, facts)
 	}
 }
 
@@ -426,10 +426,10 @@ func (w view) gatesHeld(answers []answer, v *verdicts) {
 	for _, a := range answers {
 		s := w.states[a.run]
 		if got := winner(s, a.gate); a.winner != "" && got != a.winner {
-			v.violate("gate %s of run %s: %s was told %q, the log of %s has %q", a.gate, a.run, a.by, a.winner, w.node, got)
+			v.violate("GATE-9: gate %s of run %s: %s was told %q, the log of %s has %q", a.gate, a.run, a.by, a.winner, w.node, got)
 		}
 		if a.silent && winner(s, a.gate) == "" && !s.Status.Ended() {
-			v.violate("gate %s of run %s: the answer of %s was stored and came to nothing", a.gate, a.run, a.by)
+			v.violate("GATE-9: gate %s of run %s: the answer of %s was stored and came to nothing", a.gate, a.run, a.by)
 		}
 	}
 }

@@ -55,7 +55,8 @@ func freePort(t *testing.T) int {
 func binaries(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "github.com/nats-io/nats-server/v2", "github.com/inspan/inspan/test/faults/hand")
+	cmd := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "github.com/nats-io/nats-server/v2", "github.com/inspan/inspan/test/faults/hand",
+		"github.com/inspan/inspan/cmd/planner", "github.com/inspan/inspan/cmd/persister")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
@@ -280,6 +281,9 @@ func (f *fleet) command(name string) *exec.Cmd {
 	}
 	monitor := f.nodes[first%len(f.nodes)].monitorURL()
 	cmd := exec.Command(filepath.Join(f.bin, "hand"), role)
+	if role == string(events.Planner) || role == string(events.Persister) { // these know no tools
+		cmd = exec.Command(filepath.Join(f.bin, role))
+	}
 	cmd.Env = append(os.Environ(), "INSPAN_NATS_URL="+f.url(name, first), "INSPAN_NATS_MONITOR="+monitor, "INSPAN_STATION="+stationName,
 		"INSPAN_HTTP=", "INSPAN_LOG_LEVEL="+logLevel(), "INSPAN_REPLICAS="+fmt.Sprint(len(f.nodes)), "INSPAN_AGENTS="+filepath.Join(f.dir, "agents"),
 		"INSPAN_SCRIPTS="+filepath.Join(f.dir, "scripts"), "INSPAN_WORKSPACE="+filepath.Join(f.dir, "work"), "INSPAN_SANDBOX=host",

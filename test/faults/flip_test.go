@@ -34,7 +34,7 @@ func (w *world) flips() {
 		how := w.found(name)
 		w.damage[how]++
 		if how == "" {
-			w.v.violate("a flipped bit (%s) was found by nobody", where)
+			w.v.violate("SAFE-2: a flipped bit (%s) was found by nobody", where)
 		}
 		w.T.Logf("        bit %s: %s", where, how)
 		if how == mended {
@@ -47,7 +47,7 @@ func (w *world) flips() {
 		})
 		w.wholeAgain("the damaged " + name + " was wiped")
 		if again := w.found(name); again != mended {
-			w.v.violate("after %s was wiped its log is still %s", name, again)
+			w.v.violate("SAFE-2: after %s was wiped its log is still %s", name, again)
 		}
 	}
 }

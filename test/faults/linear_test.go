@@ -144,7 +144,7 @@ func (c *claims) judge(ctx context.Context, v *verdicts) {
 		history = append(history, told)
 	}
 	v.row("claims by compare-and-set, stored, of unknown outcome", fmt.Sprintf("%d, %d, %d", len(c.ops), stored, unknown), "")
-	linear(v, "claims (compare-and-set)", claimModel, history)
+	linear(v, "SAFE-4", "claims (compare-and-set)", claimModel, history)
 }
 
 // claimModel is a register that holds the position of the last fact.
@@ -205,12 +205,12 @@ func gateHistory(w view, answers []answer) []porcupine.Operation {
 }
 
 // linear judges a history, and says where it could not in time.
-func linear(v *verdicts, what string, m porcupine.Model, history []porcupine.Operation) {
+func linear(v *verdicts, id, what string, m porcupine.Model, history []porcupine.Operation) {
 	got := porcupine.CheckOperationsTimeout(m, history, 20*time.Second)
 	v.row("history of "+what+" is linearizable", fmt.Sprintf("%s, %d operations", got, len(history)), "Ok")
 	switch got {
 	case porcupine.Illegal:
-		v.violate("the history of %s is not linearizable", what)
+		v.violate("%s: the history of %s is not linearizable", id, what)
 	case porcupine.Unknown:
 		v.untried("the history of %s was too long to be judged in 20 s", what)
 	}

@@ -393,14 +393,15 @@ func winner(s run.State, gate string) string {
 	return g.By + " " + string(g.Status)
 }
 
-// open counts the runs that have not ended, parked ones aside.
-func (l *load) open() (n int) {
+// openRuns are those that were taken and have not ended, parked ones aside.
+func (l *load) openRuns() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var ids []string
 	for _, tk := range l.tasks {
-		if tk.ended.IsZero() && tk.kind != "parked" {
-			n++
+		if tk.acked && tk.ended.IsZero() && tk.kind != "parked" {
+			ids = append(ids, tk.id)
 		}
 	}
-	return n
+	return ids
 }

@@ -23,6 +23,7 @@ func (w *world) pauses() {
 		for replica := range 2 {
 			w.zombies(replica + 1)
 		}
+		w.awake()
 		for range 2 {
 			name := w.leader(w.ctx)
 			if name == "" {
@@ -69,6 +70,13 @@ func (w *world) zombies(replica int) {
 		return
 	}
 	w.woken++
+}
+
+// awake says so where no process was stopped in the middle of a once call: then nothing was shown about zombies.
+func (w *world) awake() {
+	if w.woken == 0 {
+		w.v.untried("zombies: no process was stopped in the middle of a once call this time; run it again")
+	}
 }
 
 // untilSettled waits until the call of a line has ended for its run. The last moment is the end of the programme.

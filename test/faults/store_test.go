@@ -44,7 +44,7 @@ func (w *world) flows(after string) {
 	defer cancel()
 	before := w.load.ended()
 	if !until(ctx, func() bool { return w.load.ended() > before+1 }) {
-		w.v.violate("no run ended within a minute of %s; the services say: %s", after, w.words())
+		w.v.violate("LIFE-10: no run ended within a minute of %s; the services say: %s", after, w.words())
 	}
 }
 
