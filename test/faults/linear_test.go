@@ -45,7 +45,7 @@ const (
 	// writers of claims, and how many are made on one run before the next one: long histories are slow to judge.
 	writers   = 3
 	perRun    = 40
-	claimRest = 60 * time.Millisecond
+	claimRest = 250 * time.Millisecond
 )
 
 // claim begins to claim until end.

@@ -201,10 +201,14 @@ func (l *load) keep(kind string, width int) {
 			chance := rand.New(rand.NewPCG(seed, 3))
 			for n := 0; l.making.Err() == nil; n++ {
 				l.one(kind, fmt.Sprintf("%s-%d-%d", kind, w, n), chance)
+				pause(l.making, time.Duration(chance.Int64N(int64(breath))))
 			}
 		})
 	}
 }
+
+// breath is the longest that a user waits before the next task.
+const breath = 1200 * time.Millisecond
 
 // one sends a task and follows its run to its end.
 func (l *load) one(kind, id string, chance *rand.Rand) {

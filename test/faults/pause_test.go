@@ -100,14 +100,14 @@ func (w *world) untilSettled(held effects.Line) {
 
 // inTheMiddle finds a once call that a process has just begun, and that takes long enough.
 func (w *world) inTheMiddle(pid int) (effects.Line, bool) {
-	lines, err := effects.Read(filepath.Join(w.dir, "effects"))
+	lines, err := effects.Last(filepath.Join(w.dir, "effects"))
 	if err != nil {
 		w.v.violate("%v", err)
 		return effects.Line{}, false
 	}
 	for _, l := range slices.Backward(lines) {
 		if l.Process == pid && l.Class == tool.Once && l.Moment == effects.Begin && strings.HasPrefix(l.Run, "long") {
-			return l, time.Since(l.At) < 1500*time.Millisecond
+			return l, time.Since(l.At) < 2500*time.Millisecond
 		}
 	}
 	return effects.Line{}, false
@@ -115,7 +115,7 @@ func (w *world) inTheMiddle(pid int) (effects.Line, bool) {
 
 // later is the last line of a call in the process that began it.
 func (w *world) later(held effects.Line) (effects.Line, bool) {
-	lines, err := effects.Read(filepath.Join(w.dir, "effects"))
+	lines, err := effects.Last(filepath.Join(w.dir, "effects"))
 	if err != nil {
 		return effects.Line{}, false
 	}

@@ -5,6 +5,7 @@
 package effects
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -53,6 +54,40 @@ func Read(dir string) ([]Line, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	return parse(b)
+}
+
+// tail is how much of the journal Last reads, in bytes.
+const tail = 64 << 10
+
+// Last returns the newest lines of the journal, a few hundred of them.
+func Last(dir string) ([]Line, error) {
+	f, err := os.Open(Journal(dir))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(info.Size(), tail))
+	if _, err := f.ReadAt(b, info.Size()-int64(len(b))); err != nil {
+		return nil, err
+	}
+	if int64(len(b)) < info.Size() {
+		_, b, _ = bytes.Cut(b, []byte("\n")) // the first one is cut
+	}
+	return parse(b)
+}
+
+func parse(b []byte) ([]Line, error) {
+	if len(b) == 0 {
+		return nil, nil
 	}
 	var lines []Line
 	for i, text := range strings.Split(strings.TrimSuffix(string(b), "\n"), "\n") {
