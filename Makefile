@@ -41,7 +41,7 @@ kill: ## slow: five services and a server as processes, each killed with -9 in t
 	$(GO) test -tags slow -count=1 -v -timeout 15m -run TestKill ./test/faults
 
 faults: ## slow: real processes under faults: kills, pauses, partitions, lost and damaged stores, power cuts, full disks (root)
-	$(GO) test -tags slow -count=1 -v -timeout 20m -run TestFaults ./test/faults
+	$(GO) test -tags slow -count=1 -v -timeout 20m -run "TestFaults|TestCheckers" ./test/faults
 
 fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 	@set -e; for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
