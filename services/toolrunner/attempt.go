@@ -32,7 +32,31 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 }
 
 func (r *Role) conclude(ctx context.Context, runID string, a call.Attempt, done call.Result) error {
-	return r.say(ctx, runID, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
+	return insist(ctx, func() error {
+		return r.say(ctx, runID, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
+	})
+}
+
+// insistEvery is how soon the end of an attempt is said again where the log could not take it.
+const insistEvery = time.Second
+
+// insist says what an attempt came to until the log has taken it or ctx ends: whoever is delivered the call next would
+// find nobody at work on it, and call unknown what is known here. The worker is held meanwhile, which is as it should
+// be while nothing can be written.
+func insist(ctx context.Context, say func() error) error {
+	for {
+		err := say()
+		if !errors.Is(err, reactor.ErrFull) && !errors.Is(err, reactor.ErrUnsettled) {
+			return err
+		}
+		t := time.NewTimer(insistEvery)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return err
+		}
+	}
 }
 
 // run lets the tool work inside the run's sandbox, for at most its time limit and not longer than the run lives.
@@ -123,8 +147,12 @@ func (r *Role) failed(ctx context.Context, runID string, a call.Attempt, cause e
 		f.Hint, f.RetryAfter = e.Hint, e.RetryAfter
 	}
 	f.Transient = f.Class == string(tool.Transient)
-	w, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
-		return call.Fail(s, a, f, now), nil
+	var w reactor.Written
+	err := insist(ctx, func() (err error) {
+		w, err = r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+			return call.Fail(s, a, f, now), nil
+		})
+		return err
 	})
 	if err != nil {
 		return err
