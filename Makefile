@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench robust trace kill previous fuzz clean
+.PHONY: help build check fmt test race docs demo bench robust trace kill faults previous fuzz clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -41,7 +41,10 @@ trace: ## which test proves which requirement; STRICT=1 fails where one is missi
 	$(GO) run ./test/trace $(if $(STRICT),--strict)
 
 kill: ## slow: five services and a server as processes, each killed with -9 in the middle of runs
-	$(GO) test -tags slow -count=1 -v -timeout 15m ./test/kill
+	$(GO) test -tags slow -count=1 -v -timeout 15m -run TestKill ./test/faults
+
+faults: ## slow: real processes under faults: kills, pauses, partitions, lost and damaged stores, power cuts, full disks (root)
+	$(GO) test -tags slow -count=1 -v -timeout 20m -run "TestFaults|TestCheckers" ./test/faults
 
 previous: ## the program of PREV (default: the last tag, else the commit before) reads the frozen logs of this one
 	$(GO) run ./test/previous $(or $(PREV),$$(git describe --tags --abbrev=0 2>/dev/null || echo HEAD~1))

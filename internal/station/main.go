@@ -17,11 +17,12 @@ import (
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/tool"
 )
 
 // Main runs one role as a program of its own and returns its exit code: 0 after a drain, 1 after a failure, 2 where
-// the configuration is wrong.
-func Main(role events.Service) int {
+// the configuration is wrong. extra tools stand beside the built-in ones; all roles of a station need the same.
+func Main(role events.Service, extra ...tool.Tool) int {
 	cfg, err := service.FromEnv()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\nSee docs/config.md for all variables.\n", role, err)
@@ -35,7 +36,7 @@ func Main(role events.Service) int {
 	log := zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := Serve(ctx, role, cfg, log); err != nil && !errors.Is(err, context.Canceled) {
+	if err := Serve(ctx, role, cfg, log, extra...); err != nil && !errors.Is(err, context.Canceled) {
 		log.Error().Err(err).Str("role", string(role)).Msg("stopped by a failure")
 		return 1
 	}
@@ -43,7 +44,7 @@ func Main(role events.Service) int {
 }
 
 // Serve runs one role against an external server until ctx ends and its work is done.
-func Serve(ctx context.Context, role events.Service, cfg service.Config, log zerolog.Logger) error {
+func Serve(ctx context.Context, role events.Service, cfg service.Config, log zerolog.Logger, extra ...tool.Tool) error {
 	log.Info().Str("role", string(role)).Interface("config", cfg).Msg("starting")
 	metrics := service.NewMetrics()
 	var conn *jet.Conn
@@ -75,7 +76,7 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 		return err
 	}
 	defer conn.Close()
-	host, err := prepare(ctx, role, conn, cfg, log, metrics)
+	host, err := prepare(ctx, role, conn, cfg, log, metrics, extra)
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 }
 
 // prepare checks the server's durability and the station, and registers agents where that is asked of the planner.
-func prepare(ctx context.Context, role events.Service, conn *jet.Conn, cfg service.Config, log zerolog.Logger, metrics *service.Metrics) (*service.Host, error) {
+func prepare(ctx context.Context, role events.Service, conn *jet.Conn, cfg service.Config, log zerolog.Logger, metrics *service.Metrics, extra []tool.Tool) (*service.Host, error) {
 	mode, err := durability(ctx, conn, cfg.AcceptLazy)
 	if err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func prepare(ctx context.Context, role events.Service, conn *jet.Conn, cfg servi
 			return nil, err
 		}
 	}
-	return service.NewHost(cfg, ports, log, metrics)
+	return service.NewHost(cfg, ports, log, metrics, extra...)
 }
 
 // setupWait is how long a station may take to be set up.

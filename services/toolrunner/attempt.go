@@ -32,7 +32,29 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 }
 
 func (r *Role) conclude(ctx context.Context, runID string, a call.Attempt, done call.Result) (reactor.Written, error) {
-	return r.say(ctx, runID, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
+	return r.insist(ctx, runID, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
+}
+
+// insistEvery is how soon the end of an attempt is said again where the log could not take it.
+const insistEvery = time.Second
+
+// insist says what an attempt came to until the log has taken it or ctx ends: whoever is delivered the call next would
+// find nobody at work on it, and call unknown what is known here. The worker is held meanwhile, which is as it should
+// be while nothing can be written.
+func (r *Role) insist(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (reactor.Written, error) {
+	for {
+		w, err := r.say(ctx, runID, decide)
+		if !errors.Is(err, reactor.ErrFull) && !errors.Is(err, reactor.ErrUnsettled) {
+			return w, err
+		}
+		t := time.NewTimer(insistEvery)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return w, err
+		}
+	}
 }
 
 // run lets the tool work inside the run's sandbox, for at most its time limit and not longer than the run lives.
@@ -129,7 +151,7 @@ func (r *Role) failed(ctx context.Context, runID string, a call.Attempt, cause e
 		f.Hint, f.RetryAfter = r.cfg.Mask(e.Hint), e.RetryAfter
 	}
 	f.Transient = f.Class == string(tool.Transient)
-	w, err := r.say(ctx, runID, func(s run.State, now time.Time) []events.Payload { return call.Fail(s, a, f, now) })
+	w, err := r.insist(ctx, runID, func(s run.State, now time.Time) []events.Payload { return call.Fail(s, a, f, now) })
 	if err != nil {
 		return w, err
 	}

@@ -85,6 +85,7 @@ var Doors = []Door{
 	{Module: "github.com/charmbracelet/", Dirs: []string{"internal/cli/..."}},
 	{Module: "golang.org/x/term", Dirs: []string{"internal/cli"}},
 	{Module: "golang.org/x/sys", Dirs: []string{"internal/sandbox/...", "internal/tools"}, Tests: true},
+	{Module: "github.com/anishathalye/porcupine", Dirs: []string{"test/faults"}},
 	{Module: "pgregory.net/rapid", Dirs: []string{"pkg/run/runtest"}, Tests: true},
 }
 
