@@ -26,7 +26,7 @@ import (
 
 const name = "bench"
 
-// bed is a server process and, once started, five roles with a connection each.
+// bed is a server process and, once started, five roles.
 type bed struct {
 	dir    string
 	child  *exec.Cmd
@@ -36,16 +36,27 @@ type bed struct {
 	conns  []*jet.Conn
 	cancel context.CancelFunc
 	roles  sync.WaitGroup
+	how    how
 }
 
-func newBed(ctx context.Context, lazy bool) (*bed, error) {
+// how the services are connected and the server writes.
+type how struct {
+	// lazy leaves syncing to the server's timer.
+	lazy bool
+	// split gives each role a connection of its own, as five programs have; else one is shared, as in one process.
+	split bool
+	// single sends each append alone.
+	single bool
+}
+
+func newBed(ctx context.Context, h how) (*bed, error) {
 	dir, err := os.MkdirTemp("", "inspan-bench-")
 	if err != nil {
 		return nil, err
 	}
-	b := &bed{dir: dir}
+	b := &bed{dir: dir, how: h}
 	args := []string{"-serve", "127.0.0.1:0", "-store", filepath.Join(dir, "nats")}
-	if lazy {
+	if h.lazy {
 		args = append(args, "-lazy")
 	}
 	b.child = exec.Command(os.Args[0], args...)
@@ -78,6 +89,7 @@ func newBed(ctx context.Context, lazy bool) (*bed, error) {
 func (b *bed) connect(ctx context.Context) (*jet.Conn, error) {
 	c, err := jet.Connect(ctx, jet.Config{URL: b.url, Name: name})
 	if err == nil {
+		c.GroupAppends(!b.how.lazy && !b.how.single)
 		b.conns = append(b.conns, c)
 	}
 	return c, err
@@ -110,10 +122,15 @@ func (b *bed) start(ctx context.Context, turns int) error {
 	cfg := service.Config{Station: name, Workspace: filepath.Join(b.dir, "work"), Scripts: filepath.Join(b.dir, "scripts"), Sandbox: "host"}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.cancel = cancel
+	conn, err := b.connect(ctx)
+	if err != nil {
+		return err
+	}
 	for _, role := range events.Services() {
-		conn, err := b.connect(ctx)
-		if err != nil {
-			return err
+		if b.how.split {
+			if conn, err = b.connect(ctx); err != nil {
+				return err
+			}
 		}
 		st, err := conn.Station(name)
 		if err != nil {

@@ -45,10 +45,17 @@ func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, er
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
+	conn, err := b.connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	conn.GroupAppends(false)
 	for _, role := range []events.Service{events.Executor, events.Gatekeeper, events.Toolrunner} {
-		conn, err := b.connect(ctx)
-		if err != nil {
-			return 0, err
+		if b.how.split {
+			if conn, err = b.connect(ctx); err != nil {
+				return 0, err
+			}
+			conn.GroupAppends(false)
 		}
 		st, err := conn.Station(station)
 		if err != nil {

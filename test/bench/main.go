@@ -23,6 +23,7 @@ type config struct {
 	runs, steps, inFlight, parked, long int
 	only                                string
 	jsonPath                            string
+	split, single                       bool
 }
 
 func main() {
@@ -36,6 +37,8 @@ func main() {
 	flag.IntVar(&c.long, "long", 2000, "W6: turns of one run")
 	flag.StringVar(&c.only, "only", "", "measure only this one: W1, W2, W3, W4 or W6")
 	flag.StringVar(&c.jsonPath, "json", "", "also write the figures to this file")
+	flag.BoolVar(&c.split, "split", false, "a connection for each role instead of one for all")
+	flag.BoolVar(&c.single, "single", false, "send each append alone, do not group them")
 	flag.StringVar(&profile, "cpuprofile", "", "write a CPU profile of the services to this file")
 	flag.StringVar(&serve, "serve", "", "internal: be the NATS server and listen here")
 	flag.StringVar(&store, "store", "", "internal: folder of the server")
@@ -130,7 +133,7 @@ func measure(ctx context.Context, c config) error {
 }
 
 func one(ctx context.Context, c config, lazy bool, name string, run func(context.Context, config, *bed) (figures, error)) (figures, error) {
-	b, err := newBed(ctx, lazy)
+	b, err := newBed(ctx, how{lazy: lazy, split: c.split, single: c.single})
 	if err != nil {
 		return figures{}, err
 	}
