@@ -26,7 +26,7 @@ type config struct {
 	rounds                              int
 	only                                string
 	jsonPath                            string
-	split, single                       bool
+	split, single, pair                 bool
 }
 
 func main() {
@@ -46,6 +46,7 @@ func main() {
 	flag.StringVar(&node.routes, "routes", "", "internal: addresses of the servers of the cluster")
 	flag.BoolVar(&c.split, "split", false, "a connection for each role instead of one for all")
 	flag.BoolVar(&c.single, "single", false, "send each append alone, do not group them")
+	flag.BoolVar(&c.pair, "pair", false, "W1: also measure the other way of appending, single or grouped, by turns")
 	flag.StringVar(&profile, "cpuprofile", "", "write a CPU profile of the services to this file")
 	flag.StringVar(&serve, "serve", "", "internal: be the NATS server and listen here")
 	flag.StringVar(&store, "store", "", "internal: folder of the server")

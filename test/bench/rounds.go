@@ -130,6 +130,16 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 		}
 	}
+	if c.pair {
+		other := h
+		other.single = !h.single
+		o, err := startRunning(ctx, other, c.steps)
+		if err != nil {
+			return figures{}, err
+		}
+		defer o.close()
+		contenders = append(contenders, contender{"pair", o.round})
+	}
 	out, err := interleave(ctx, contenders, c.rounds, max(1, c.runs/c.rounds), c.steps, c.inFlight)
 	if err != nil {
 		return figures{}, err
@@ -149,9 +159,14 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 	if grouped := r.grouped(); grouped > 0 {
 		f.Note += fmt.Sprintf("; %.0f%% of the appends went in batches", 100*float64(grouped)/float64(st.facts))
 	}
-	if len(out) > 2 {
-		f.PostgresPerSecond = out[2].perSecond
-		f.Note += fmt.Sprintf("; PostgreSQL %.0f steps/s, %.2f x", out[2].perSecond, out[2].ratio)
+	for _, o := range out[2:] {
+		switch o.name {
+		case "postgres":
+			f.PostgresPerSecond = o.perSecond
+			f.Note += fmt.Sprintf("; PostgreSQL %.0f steps/s, %.2f x", o.perSecond, o.ratio)
+		case "pair":
+			f.Note += fmt.Sprintf("; with the other way of appending %.0f steps/s, %.2f x", o.perSecond, o.ratio)
+		}
 	}
 	return f, nil
 }
