@@ -25,9 +25,9 @@ const (
 // Sizes of groups. A server that syncs each append alone takes as long for groupFrom of them as for a batch.
 const (
 	// groupAlone appends may be under way singly; what comes on top waits for one of them.
-	groupAlone = 16
+	groupAlone = 8
 	// groupFrom appends that wait are sent as one batch, groupMost and groupBytes bound it. The server takes 1000.
-	groupFrom  = 24
+	groupFrom  = 16
 	groupMost  = 256
 	groupBytes = 4 << 20
 	// groupRest is how long there is no batch after one was refused.

@@ -46,7 +46,7 @@ type bed struct {
 type how struct {
 	// lazy leaves syncing to the server's timer.
 	lazy bool
-	// split gives each role a connection of its own, as five programs have; else one is shared, as in one process.
+	// split gives each role a connection and memory of its own, as five programs have; else they share, as in one.
 	split bool
 	// single sends each append alone.
 	single bool
@@ -172,37 +172,38 @@ func (b *bed) start(ctx context.Context, turns int) error {
 	cfg := service.Config{Station: name, Workspace: filepath.Join(b.dir, "work"), Scripts: filepath.Join(b.dir, "scripts"), Sandbox: "host"}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.cancel = cancel
-	conn, err := b.connect(ctx)
-	if err != nil {
-		return err
-	}
+	var host *service.Host
 	for _, role := range events.Services() {
-		if b.how.split {
-			if conn, err = b.connect(ctx); err != nil {
+		if host == nil || b.how.split {
+			if host, err = b.host(ctx, cfg, agent); err != nil {
 				return err
 			}
 		}
-		st, err := conn.Station(name)
-		if err != nil {
-			return err
-		}
-		ports := station.Ports(st, "bench")
-		if role == events.Planner {
-			if err := ports.Config.Put(ctx, "agent.worker", agent); err != nil {
-				return err
-			}
-		}
-		host, err := service.NewHost(cfg, ports, zerolog.Nop(), service.NewMetrics(), nothing{})
-		if err != nil {
-			return err
-		}
+		here := host
 		b.roles.Go(func() {
-			if err := host.Run(run, role); err != nil && run.Err() == nil {
+			if err := here.Run(run, role); err != nil && run.Err() == nil {
 				fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
 			}
 		})
 	}
 	return nil
+}
+
+// host is what one program has: a connection and the states it keeps in memory.
+func (b *bed) host(ctx context.Context, cfg service.Config, agent []byte) (*service.Host, error) {
+	conn, err := b.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, err := conn.Station(name)
+	if err != nil {
+		return nil, err
+	}
+	ports := station.Ports(st, "bench")
+	if err := ports.Config.Put(ctx, "agent.worker", agent); err != nil {
+		return nil, err
+	}
+	return service.NewHost(cfg, ports, zerolog.Nop(), service.NewMetrics(), nothing{})
 }
 
 func (b *bed) close() {

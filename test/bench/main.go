@@ -44,7 +44,7 @@ func main() {
 	flag.IntVar(&c.rounds, "rounds", 5, "W1: the contenders take turns so often")
 	flag.IntVar(&node.number, "node", 0, "internal: number of this server in a cluster")
 	flag.StringVar(&node.routes, "routes", "", "internal: addresses of the servers of the cluster")
-	flag.BoolVar(&c.split, "split", false, "a connection for each role instead of one for all")
+	flag.BoolVar(&c.split, "split", false, "a connection and memory for each role, as five programs have, instead of one for all")
 	flag.BoolVar(&c.single, "single", false, "send each append alone, do not group them")
 	flag.BoolVar(&c.pair, "pair", false, "W1: also measure the other way of appending, single or grouped, by turns")
 	flag.StringVar(&profile, "cpuprofile", "", "write a CPU profile of the services to this file")

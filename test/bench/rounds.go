@@ -61,6 +61,8 @@ type running struct {
 	spent time.Duration
 	done  int
 	ids   []string
+	// together counts the appends that went in batches during the rounds.
+	together uint64
 }
 
 func startRunning(ctx context.Context, h how, turns int) (*running, error) {
@@ -86,13 +88,14 @@ func startRunning(ctx context.Context, h how, turns int) (*running, error) {
 func (r *running) round(ctx context.Context, runs, steps, inFlight int) (float64, error) {
 	r.rounds++
 	prefix := fmt.Sprintf("round-%d", r.rounds)
-	before, begin := r.usage(), time.Now()
+	grouped, before, begin := r.grouped(), r.usage(), time.Now()
 	if err := r.many(ctx, r.ends, prefix, runs, inFlight); err != nil {
 		return 0, err
 	}
 	took := time.Since(begin)
 	r.spent += r.usage().cpu - before.cpu
 	r.done += runs * steps
+	r.together += r.grouped() - grouped
 	for i := range runs {
 		r.ids = append(r.ids, fmt.Sprintf("%s-%d", prefix, i))
 	}
@@ -156,8 +159,8 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 		f.Note = fmt.Sprintf("%d servers; ", h.nodes)
 	}
 	f.Note += fmt.Sprintf("%.2f appends per turn", float64(st.perTurn-len(r.ids))/float64(r.done))
-	if grouped := r.grouped(); grouped > 0 {
-		f.Note += fmt.Sprintf("; %.0f%% of the appends went in batches", 100*float64(grouped)/float64(st.facts))
+	if r.together > 0 {
+		f.Note += fmt.Sprintf("; %.0f%% of the appends went in batches", 100*float64(r.together)/float64(st.facts))
 	}
 	for _, o := range out[2:] {
 		switch o.name {
