@@ -36,12 +36,8 @@ type Config struct {
 	Activity func(runID string, seq uint64)
 }
 
-// DefaultSettle bounds how old a row of the index may be while nothing of note happens, urgentSettle while something
-// does: what follows a fact of note at once, such as the end of a run its last step, is shown by the same row.
-const (
-	DefaultSettle = time.Second
-	urgentSettle  = 25 * time.Millisecond
-)
+// DefaultSettle bounds how old a row of the index may be while nothing of note happens.
+const DefaultSettle = time.Second
 
 // Snapshot policy: between checkpoints a snapshot is taken when the log grew by a quarter, and by at least so many
 // facts, since the last one; so the work per fact stays flat.
@@ -143,20 +139,13 @@ func urgent(k events.Kind) bool {
 	return false
 }
 
-// gather waits for more facts of the run: until the settle time is over, or a short while after one that is urgent.
+// gather waits for more facts of the run: until the settle time is over or one is urgent.
 func (r *Role) gather(ctx context.Context, b *book) {
 	t := time.NewTimer(r.cfg.Settle)
 	defer t.Stop()
 	select {
+	case <-t.C:
 	case <-b.urgent:
-		t.Reset(min(urgentSettle, r.cfg.Settle))
-	case <-t.C:
-		return
-	case <-ctx.Done():
-		return
-	}
-	select {
-	case <-t.C:
 	case <-ctx.Done():
 	}
 }
