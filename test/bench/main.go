@@ -31,7 +31,7 @@ type config struct {
 
 func main() {
 	var c config
-	var serve, store, profile string
+	var serve, store, profile, reportTo string
 	var lazy bool
 	var node member
 	flag.IntVar(&c.runs, "runs", 500, "W1: runs")
@@ -47,6 +47,7 @@ func main() {
 	flag.BoolVar(&c.split, "split", false, "a connection and memory for each role, as five programs have, instead of one for all")
 	flag.BoolVar(&c.single, "single", false, "send each append alone, do not group them")
 	flag.BoolVar(&c.pair, "pair", false, "W1: also measure the other way of appending, single or grouped, by turns")
+	flag.StringVar(&reportTo, "report", "", "measure throughput and cost, and write performance.md and its drawings to this folder")
 	flag.StringVar(&profile, "cpuprofile", "", "write a CPU profile of the services to this file")
 	flag.StringVar(&serve, "serve", "", "internal: be the NATS server and listen here")
 	flag.StringVar(&store, "store", "", "internal: folder of the server")
@@ -68,9 +69,12 @@ func main() {
 		defer pprof.StopCPUProfile()
 	}
 	var err error
-	if serve != "" {
+	switch {
+	case serve != "":
 		err = server(ctx, store, lazy, node)
-	} else {
+	case reportTo != "":
+		err = report(ctx, c, reportTo)
+	default:
 		err = measure(ctx, c)
 	}
 	if err != nil {
