@@ -70,7 +70,7 @@ func firstFacts(n int, prefix string) []reactor.Entry {
 func TestGroupedOutcomes(t *testing.T) {
 	t.Parallel()
 	const many = 200
-	t.Run("PERF-1 SAFE-4 each member of a group is told its own position", func(t *testing.T) {
+	t.Run("SAFE-4 each member of a group is told its own position", func(t *testing.T) {
 		t.Parallel()
 		c, s := grouped(t, jet.ApplyOptions{})
 		entries := firstFacts(many, "r")
