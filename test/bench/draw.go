@@ -24,6 +24,8 @@ type line struct {
 	colour int
 	dashed bool
 	points [][2]float64
+	// ratios to the first line, of rounds side by side, where there are any.
+	ratios []float64
 }
 
 // palette is told apart by people who see few colours.
@@ -33,7 +35,7 @@ var palette = [...]string{"#0072B2", "#D55E00", "#7A7A7A", "#009E73", "#CC79A7",
 const (
 	chartWidth, chartHeight    = 860.0, 470.0
 	plotLeft, plotRight        = 78.0, 660.0
-	plotTop, plotBottom        = 86.0, 404.0
+	plotTop, plotBottom        = 102.0, 404.0
 	labelHeight                = 19.0
 	chartFont                  = `font-family="system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"`
 	inkColour, paleColour      = "#1F2933", "#5C6873"
@@ -76,7 +78,7 @@ func (c chart) svg() string {
 	}
 	fmt.Fprintf(&b, `<path d="M%g %gH%g" stroke="%s"/>`+"\n", plotLeft, plotBottom, plotRight, paleColour)
 	text(&b, (plotLeft+plotRight)/2, plotBottom+46, 13, inkColour, `text-anchor="middle"`, c.xLabel)
-	text(&b, 28, plotTop-8, 12, inkColour, "", c.yLabel)
+	text(&b, 28, plotTop-14, 12, inkColour, "", c.yLabel)
 	places := c.labels(y)
 	for i, l := range c.lines {
 		c.draw(&b, l, x, y, places[i])

@@ -133,7 +133,7 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 		}
 	}
-	if c.pair {
+	if c.pair && !h.lazy {
 		other := h
 		other.single = !h.single
 		o, err := startRunning(ctx, other, c.steps)
