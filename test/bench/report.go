@@ -159,7 +159,8 @@ nothing and keeps no views, so it is a yardstick and not a rival. *always*: on d
   sent as one batch, which is synced once ([0009](adr/0009-appends-that-queue-up-share-a-batch.md)). PostgreSQL groups
   all commits that wait and writes to a log laid out beforehand: it needs fewer syncs, and cheaper ones.
 - Three servers group by themselves: where fsync and throughput both matter, use three replicas (` + "`go run ./test/bench -only W7`" + `).
-- The cost of a turn must not grow with the run: states are folded fact by fact, and only what is new is read.
+- States are folded fact by fact and only what is new is read, whatever the length of a run. What grows is the conversation
+  that the model is shown: it is put together anew for each turn.
 
 ## Other workloads
 

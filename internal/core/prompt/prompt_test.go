@@ -21,9 +21,9 @@ func dumb(s run.State, step string) []Exchange {
 		}
 		e := Exchange{Turn: t}
 		for _, c := range t.Calls {
-			results := map[string]run.CallRecord{}
+			var results []run.CallRecord
 			for _, r := range s.ToolCallHistory.All() {
-				results[r.ID] = r
+				results = append(results, r)
 			}
 			e.Results = append(e.Results, shown(c, results))
 		}
