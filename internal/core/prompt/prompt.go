@@ -29,7 +29,7 @@ type Result struct {
 // so the results stand in the history in the order of the turns.
 func Conversation(s run.State, step string) []Exchange {
 	history, at := s.ToolCallHistory, 0
-	out := make([]Exchange, 0, s.Turns().Len())
+	var out []Exchange
 	var results []run.CallRecord // those of one turn; the room is used again for the next
 	for _, t := range s.Turns().All() {
 		if t.Step != step {
