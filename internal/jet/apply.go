@@ -123,7 +123,7 @@ func streamConfig(cfg jetstream.StreamConfig, st topology.Stream, replicas int) 
 	}
 	cfg.MaxAge, cfg.Duplicates = st.MaxAge, st.Window
 	cfg.DenyDelete, cfg.DenyPurge, cfg.AllowRollup = st.DenyDelete, st.DenyPurge, st.Rollup
-	cfg.AllowMsgTTL, cfg.AllowMsgSchedules, cfg.AllowDirect = st.TTL, st.Schedules, st.Direct
+	cfg.AllowMsgTTL, cfg.AllowMsgSchedules, cfg.AllowDirect, cfg.AllowAtomicPublish = st.TTL, st.Schedules, st.Direct, st.Batches
 	cfg.RePublish = nil
 	if st.RepublishFrom != "" {
 		cfg.RePublish = &jetstream.RePublish{Source: st.RepublishFrom, Destination: st.RepublishTo}
@@ -139,7 +139,8 @@ func sameStream(a, b jetstream.StreamConfig) bool {
 		a.MaxMsgSize == b.MaxMsgSize && a.MaxMsgsPerSubject == b.MaxMsgsPerSubject && a.MaxMsgs == b.MaxMsgs &&
 		a.MaxConsumers == b.MaxConsumers && a.MaxAge == b.MaxAge && a.Duplicates == b.Duplicates &&
 		a.DenyDelete == b.DenyDelete && a.DenyPurge == b.DenyPurge && a.AllowRollup == b.AllowRollup &&
-		a.AllowMsgTTL == b.AllowMsgTTL && a.AllowMsgSchedules == b.AllowMsgSchedules && a.AllowDirect == b.AllowDirect && sameRepublish
+		a.AllowMsgTTL == b.AllowMsgTTL && a.AllowMsgSchedules == b.AllowMsgSchedules && a.AllowDirect == b.AllowDirect &&
+		a.AllowAtomicPublish == b.AllowAtomicPublish && sameRepublish
 }
 
 func (c *Conn) applyConsumer(ctx context.Context, co topology.Consumer, ackWait time.Duration) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -57,6 +58,10 @@ type Conn struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	denied denials
+	// grouping is what GroupAppends said.
+	grouping atomic.Bool
+	// grouped counts the appends that batches stored.
+	grouped atomic.Uint64
 
 	mu sync.Mutex
 	// up is closed while connected, guarded by mu; epoch counts connections.
@@ -65,6 +70,8 @@ type Conn struct {
 	epoch uint64
 	// buckets are those bound to already, guarded by mu.
 	buckets map[string]jetstream.KeyValue
+	// groups by stream, guarded by mu.
+	groups map[string]*group
 }
 
 // ErrDenied means that the server does not permit this user to publish on a subject.
@@ -82,7 +89,8 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	if cfg.DrainGrace <= 0 {
 		cfg.DrainGrace = DefaultDrainGrace
 	}
-	c := &Conn{cfg: cfg, up: make(chan struct{}), buckets: make(map[string]jetstream.KeyValue)}
+	c := &Conn{cfg: cfg, up: make(chan struct{}), buckets: make(map[string]jetstream.KeyValue),
+		groups: make(map[string]*group)}
 	opts, err := c.options()
 	if err != nil {
 		return nil, err
@@ -166,6 +174,26 @@ func (c *Conn) options() ([]nats.Option, error) {
 func (c *Conn) Close() {
 	_ = c.nc.FlushTimeout(time.Second) // what could not be flushed is heard again or was not promised
 	c.nc.Close()
+}
+
+// GroupAppends says whether appends that wait for the server are sent as batches. It pays where a server without
+// replicas writes to disk before it acknowledges: it does that once for a batch. Elsewhere a batch costs more than
+// its appends one by one. The outcome of an append is the same either way. The default is not to.
+func (c *Conn) GroupAppends(on bool) { c.grouping.Store(on) }
+
+// Grouped counts the appends that were stored by batches since the connection was made.
+func (c *Conn) Grouped() uint64 { return c.grouped.Load() }
+
+// group returns where the appends to a stream are gathered.
+func (c *Conn) group(j journal) *group {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.groups[j.stream]
+	if g == nil {
+		g = &group{j: j}
+		c.groups[j.stream] = g
+	}
+	return g
 }
 
 // Connected reports whether there is a connection at the moment.

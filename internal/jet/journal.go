@@ -23,7 +23,7 @@ const (
 	contentType         = "application/cloudevents+json"
 )
 
-// journal is the log of a station.
+// journal is the log of a station. Where appends are grouped, all journals of a connection on one stream share a group.
 type journal struct {
 	c       *Conn
 	station string
@@ -39,6 +39,14 @@ func (j journal) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
 	if len(e.Bytes) > events.MaxFact {
 		return reactor.Ack{Outcome: reactor.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxFact)}
 	}
+	if j.c.grouping.Load() {
+		return j.c.group(j).append(ctx, e)
+	}
+	return j.single(ctx, e)
+}
+
+// message is an entry with its guard.
+func (j journal) message(e reactor.Entry) *nats.Msg {
 	m := &nats.Msg{Subject: events.FactSubject(j.station, e.Run, e.Kind), Data: e.Bytes, Header: nats.Header{
 		headerExpect:        {strconv.FormatUint(e.Head, 10)},
 		headerExpectSubject: {events.RunFacts(j.station, e.Run)},
@@ -47,7 +55,12 @@ func (j journal) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
 	if e.Whole > 0 {
 		m.Header.Set(reactor.WholeHeader, strconv.FormatUint(e.Whole, 10))
 	}
-	seq, err := j.c.publish(ctx, m, j.stream)
+	return m
+}
+
+// single makes one append.
+func (j journal) single(ctx context.Context, e reactor.Entry) reactor.Ack {
+	seq, err := j.c.publish(ctx, j.message(e), j.stream)
 	if err == nil {
 		return reactor.Ack{Outcome: reactor.Stored, Seq: seq}
 	}

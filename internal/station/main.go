@@ -170,7 +170,8 @@ func monitors(cfg service.Config) []string {
 	return []string{cfg.NATSMonitor}
 }
 
-// durability reads when the server syncs, and refuses one that acknowledges before it does (SAFE-1).
+// durability reads when the server syncs, refuses one that acknowledges before it does (SAFE-1), and has appends
+// grouped where that pays.
 func durability(ctx context.Context, conn *jet.Conn, acceptLazy bool) (string, error) {
 	d, err := conn.Durability(ctx)
 	if err != nil {
@@ -179,6 +180,8 @@ func durability(ctx context.Context, conn *jet.Conn, acceptLazy bool) (string, e
 	if !d.SyncAlways && !acceptLazy {
 		return "", fmt.Errorf("the NATS server acknowledges before it syncs (%s): a power cut would lose acknowledged facts; set jetstream { sync_interval: always } on the server, name its monitoring address in INSPAN_NATS_MONITOR if it is set already, or accept the loss with INSPAN_ACCEPT_LAZY_FSYNC=true", describe(d))
 	}
+	// Such a server writes to disk once for a batch; where it does not wait for the disk, batches only cost.
+	conn.GroupAppends(d.SyncAlways)
 	return describe(d), nil
 }
 

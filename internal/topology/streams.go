@@ -74,7 +74,7 @@ type Stream struct {
 	MaxAge     time.Duration
 	Window     time.Duration
 	// Powers, each off unless it is named.
-	DenyDelete, DenyPurge, Rollup, TTL, Schedules, Direct bool
+	DenyDelete, DenyPurge, Rollup, TTL, Schedules, Direct, Batches bool
 	// Each stored message is published again, without being stored, from and to these subjects.
 	RepublishFrom, RepublishTo string
 }
@@ -87,7 +87,7 @@ func Streams(station string, l Limits) []Stream {
 			Name: Log(station), Description: "Facts of the runs and agents of station " + station + ": append only.",
 			Subjects: []string{s + "run.*.evt.*.*", s + "agent.*.*.*.evt.*.*"}, Retention: KeepToLimits, DiscardNew: true,
 			MaxBytes: orElse(l.LogBytes, -1), Bounded: l.LogBytes != 0, MaxMsgSize: MaxLogged, Window: ShortestWindow,
-			DenyDelete: true, DenyPurge: true, Direct: true,
+			DenyDelete: true, DenyPurge: true, Direct: true, Batches: true,
 			RepublishFrom: s + "run.*.evt.*.*", RepublishTo: s + "run.{{wildcard(1)}}.stream",
 		},
 		{

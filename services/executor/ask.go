@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,7 +88,9 @@ func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent e
 			req.Tools = append(req.Tools, llm.Tool{Name: spec.Name, Description: spec.Description, Input: spec.Input})
 		}
 	}
-	for _, e := range prompt.Conversation(s, task.Step.ID) {
+	talk := prompt.Conversation(s, task.Step.ID)
+	req.Messages = slices.Grow(req.Messages, 2*len(talk))
+	for _, e := range talk {
 		m, err := r.exchange(ctx, e)
 		if err != nil {
 			return llm.Request{}, err

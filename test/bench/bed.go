@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,58 +27,119 @@ import (
 
 const name = "bench"
 
-// bed is a server process and, once started, five roles with a connection each.
+// bed is a server process, or several, and once started five roles.
 type bed struct {
-	dir    string
-	child  *exec.Cmd
-	url    string
-	user   *jet.Conn
-	st     *jet.Station
-	conns  []*jet.Conn
-	cancel context.CancelFunc
-	roles  sync.WaitGroup
+	dir      string
+	children []*exec.Cmd
+	url      string
+	user     *jet.Conn
+	st       *jet.Station
+	conns    []*jet.Conn
+	cancel   context.CancelFunc
+	roles    sync.WaitGroup
+	how      how
+	// rounds counts the rounds of this bed, so that each has run ids of its own.
+	rounds int
 }
 
-func newBed(ctx context.Context, lazy bool) (*bed, error) {
+// how the services are connected and the server writes.
+type how struct {
+	// lazy leaves syncing to the server's timer.
+	lazy bool
+	// split gives each role a connection and memory of its own, as five programs have; else they share, as in one.
+	split bool
+	// single sends each append alone.
+	single bool
+	// nodes is the number of servers, which is also that of replicas; 0 is one.
+	nodes int
+}
+
+func newBed(ctx context.Context, h how) (*bed, error) {
 	dir, err := os.MkdirTemp("", "inspan-bench-")
 	if err != nil {
 		return nil, err
 	}
-	b := &bed{dir: dir}
-	args := []string{"-serve", "127.0.0.1:0", "-store", filepath.Join(dir, "nats")}
-	if lazy {
-		args = append(args, "-lazy")
-	}
-	b.child = exec.Command(os.Args[0], args...)
-	b.child.Stderr = os.Stderr
-	out, err := b.child.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := b.child.Start(); err != nil {
-		return nil, err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
+	b := &bed{dir: dir, how: h}
+	if err := b.serve(max(1, h.nodes)); err != nil {
 		b.close()
-		return nil, fmt.Errorf("server: %w", err)
+		return nil, err
 	}
-	b.url = strings.TrimSpace(line)
 	if b.user, err = b.connect(ctx); err != nil {
 		b.close()
 		return nil, err
 	}
-	if err := b.user.Apply(ctx, name, jet.ApplyOptions{}); err != nil {
+	setup, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := b.user.Apply(setup, name, jet.ApplyOptions{Replicas: h.nodes}); err != nil {
 		b.close()
 		return nil, err
 	}
-	b.st, err = b.user.Station(name)
-	return b, err
+	if b.st, err = b.user.Station(name); err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// serve starts the servers, each a process.
+func (b *bed) serve(nodes int) error {
+	var routes []string
+	if nodes > 1 {
+		for range nodes {
+			port, err := freePort()
+			if err != nil {
+				return err
+			}
+			routes = append(routes, port)
+		}
+	}
+	var outs []*bufio.Reader
+	for i := range nodes {
+		args := []string{"-serve", "127.0.0.1:0", "-store", filepath.Join(b.dir, fmt.Sprintf("nats%d", i+1))}
+		if b.how.lazy {
+			args = append(args, "-lazy")
+		}
+		if nodes > 1 {
+			args = append(args, "-node", fmt.Sprint(i+1), "-routes", strings.Join(routes, ","))
+		}
+		child := exec.Command(os.Args[0], args...)
+		child.Stderr = os.Stderr
+		out, err := child.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		if err := child.Start(); err != nil {
+			return err
+		}
+		b.children = append(b.children, child)
+		outs = append(outs, bufio.NewReader(out))
+	}
+	var urls []string
+	for _, out := range outs {
+		line, err := out.ReadString('\n')
+		if err != nil {
+			return fmt.Errorf("server: %w", err)
+		}
+		urls = append(urls, strings.TrimSpace(line))
+	}
+	b.url = strings.Join(urls, ",")
+	return nil
+}
+
+// freePort returns an address on which nobody listens at the moment.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
 }
 
 func (b *bed) connect(ctx context.Context) (*jet.Conn, error) {
 	c, err := jet.Connect(ctx, jet.Config{URL: b.url, Name: name})
 	if err == nil {
+		c.GroupAppends(!b.how.lazy && !b.how.single && b.how.nodes <= 1)
 		b.conns = append(b.conns, c)
 	}
 	return c, err
@@ -110,32 +172,38 @@ func (b *bed) start(ctx context.Context, turns int) error {
 	cfg := service.Config{Station: name, Workspace: filepath.Join(b.dir, "work"), Scripts: filepath.Join(b.dir, "scripts"), Sandbox: "host"}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.cancel = cancel
+	var host *service.Host
 	for _, role := range events.Services() {
-		conn, err := b.connect(ctx)
-		if err != nil {
-			return err
-		}
-		st, err := conn.Station(name)
-		if err != nil {
-			return err
-		}
-		ports := station.Ports(st, "bench")
-		if role == events.Planner {
-			if err := ports.Config.Put(ctx, "agent.worker", agent); err != nil {
+		if host == nil || b.how.split {
+			if host, err = b.host(ctx, cfg, agent); err != nil {
 				return err
 			}
 		}
-		host, err := service.NewHost(cfg, ports, zerolog.Nop(), service.NewMetrics(), nothing{})
-		if err != nil {
-			return err
-		}
+		here := host
 		b.roles.Go(func() {
-			if err := host.Run(run, role); err != nil && run.Err() == nil {
+			if err := here.Run(run, role); err != nil && run.Err() == nil {
 				fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
 			}
 		})
 	}
 	return nil
+}
+
+// host is what one program has: a connection and the states it keeps in memory.
+func (b *bed) host(ctx context.Context, cfg service.Config, agent []byte) (*service.Host, error) {
+	conn, err := b.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st, err := conn.Station(name)
+	if err != nil {
+		return nil, err
+	}
+	ports := station.Ports(st, "bench")
+	if err := ports.Config.Put(ctx, "agent.worker", agent); err != nil {
+		return nil, err
+	}
+	return service.NewHost(cfg, ports, zerolog.Nop(), service.NewMetrics(), nothing{})
 }
 
 func (b *bed) close() {
@@ -146,8 +214,12 @@ func (b *bed) close() {
 	for _, c := range b.conns {
 		c.Close()
 	}
-	_ = b.child.Process.Signal(syscall.SIGTERM) // it may be gone
-	_ = b.child.Wait()
+	for _, child := range b.children {
+		_ = child.Process.Signal(syscall.SIGTERM) // it may be gone
+	}
+	for _, child := range b.children {
+		_ = child.Wait()
+	}
 	_ = os.RemoveAll(b.dir)
 }
 
@@ -160,7 +232,7 @@ func (b *bed) dispatch(ctx context.Context, t events.Task) error {
 	return b.st.Publish(ctx, events.TaskSubject(name), body, nil)
 }
 
-// usage is CPU and memory of this process and the server.
+// usage is CPU and memory of this process and the servers.
 type usage struct {
 	cpu time.Duration
 	rss float64
@@ -170,13 +242,15 @@ func (b *bed) usage() usage {
 	var self syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &self) // it can not fail with these arguments
 	u := usage{cpu: time.Duration(self.Utime.Nano() + self.Stime.Nano()), rss: peak("self")}
-	pid := fmt.Sprint(b.child.Process.Pid)
-	u.rss += peak(pid)
-	if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil {
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+2:]))
-		var utime, stime int64
-		_, _ = fmt.Sscan(fields[11]+" "+fields[12], &utime, &stime)
-		u.cpu += time.Duration(utime+stime) * 10 * time.Millisecond // 100 ticks a second on Linux
+	for _, child := range b.children {
+		pid := fmt.Sprint(child.Process.Pid)
+		u.rss += peak(pid)
+		if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil {
+			fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+2:]))
+			var utime, stime int64
+			_, _ = fmt.Sscan(fields[11]+" "+fields[12], &utime, &stime)
+			u.cpu += time.Duration(utime+stime) * 10 * time.Millisecond // 100 ticks a second on Linux
+		}
 	}
 	return u
 }

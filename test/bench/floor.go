@@ -16,9 +16,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// resident is the server's resident memory now, in bytes.
+// resident is the first server's resident memory now, in bytes.
 func resident(b *bed) uint64 {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", b.child.Process.Pid))
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", b.children[0].Process.Pid))
 	if err != nil {
 		return 0
 	}
@@ -37,19 +37,22 @@ type floorRun struct {
 // step, delivered three times, to handlers that only make the next append. It returns steps per second.
 func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, error) {
 	const station = "floor"
-	if err := b.user.Apply(ctx, station, jet.ApplyOptions{}); err != nil {
+	if err := b.user.Apply(ctx, station, jet.ApplyOptions{Replicas: b.how.nodes}); err != nil {
 		return 0, err
 	}
+	b.rounds++
 	var state sync.Map
 	hear, stop := context.WithCancel(ctx)
+	conn, err := jet.Connect(ctx, jet.Config{URL: b.url, Name: station})
+	if err != nil {
+		stop()
+		return 0, err
+	}
+	defer conn.Close()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
 	for _, role := range []events.Service{events.Executor, events.Gatekeeper, events.Toolrunner} {
-		conn, err := b.connect(ctx)
-		if err != nil {
-			return 0, err
-		}
 		st, err := conn.Station(station)
 		if err != nil {
 			return 0, err
@@ -61,7 +64,7 @@ func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, er
 			})
 		})
 	}
-	first, err := b.user.Station(station)
+	first, err := conn.Station(station)
 	if err != nil {
 		return 0, err
 	}
@@ -70,7 +73,7 @@ func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, er
 	var all sync.WaitGroup
 	for i := range runs {
 		room <- struct{}{}
-		id := fmt.Sprintf("floor-%d", i)
+		id := fmt.Sprintf("floor-%d-%d", b.rounds, i)
 		fr := &floorRun{done: make(chan struct{})}
 		fr.left.Store(int64(steps))
 		state.Store(id, fr)

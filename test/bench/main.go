@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/pprof"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,21 +23,31 @@ import (
 // config of a measurement.
 type config struct {
 	runs, steps, inFlight, parked, long int
+	rounds                              int
 	only                                string
 	jsonPath                            string
+	split, single, pair                 bool
 }
 
 func main() {
 	var c config
-	var serve, store, profile string
+	var serve, store, profile, reportTo string
 	var lazy bool
+	var node member
 	flag.IntVar(&c.runs, "runs", 500, "W1: runs")
 	flag.IntVar(&c.steps, "steps", 10, "W1: steps (turns with one tool call) per run")
 	flag.IntVar(&c.inFlight, "in-flight", 64, "W1: runs under way at a time")
 	flag.IntVar(&c.parked, "parked", 5000, "W4: runs that wait at a gate")
 	flag.IntVar(&c.long, "long", 2000, "W6: turns of one run")
-	flag.StringVar(&c.only, "only", "", "measure only this one: W1, W2, W3, W4 or W6")
+	flag.StringVar(&c.only, "only", "", "measure only this one: W1, W2, W3, W4, W6 or W7")
 	flag.StringVar(&c.jsonPath, "json", "", "also write the figures to this file")
+	flag.IntVar(&c.rounds, "rounds", 5, "W1: the contenders take turns so often")
+	flag.IntVar(&node.number, "node", 0, "internal: number of this server in a cluster")
+	flag.StringVar(&node.routes, "routes", "", "internal: addresses of the servers of the cluster")
+	flag.BoolVar(&c.split, "split", false, "a connection and memory for each role, as five programs have, instead of one for all")
+	flag.BoolVar(&c.single, "single", false, "send each append alone, do not group them")
+	flag.BoolVar(&c.pair, "pair", false, "W1: also measure the other way of appending, single or grouped, by turns")
+	flag.StringVar(&reportTo, "report", "", "measure throughput and cost, and write performance.md and its drawings to this folder")
 	flag.StringVar(&profile, "cpuprofile", "", "write a CPU profile of the services to this file")
 	flag.StringVar(&serve, "serve", "", "internal: be the NATS server and listen here")
 	flag.StringVar(&store, "store", "", "internal: folder of the server")
@@ -57,9 +69,12 @@ func main() {
 		defer pprof.StopCPUProfile()
 	}
 	var err error
-	if serve != "" {
-		err = server(ctx, store, lazy)
-	} else {
+	switch {
+	case serve != "":
+		err = server(ctx, store, lazy, node)
+	case reportTo != "":
+		err = report(ctx, c, reportTo)
+	default:
 		err = measure(ctx, c)
 	}
 	if err != nil {
@@ -69,9 +84,28 @@ func main() {
 	}
 }
 
+// member says which server of a cluster this is; number 0 is none.
+type member struct {
+	number int
+	routes string
+}
+
 // server is the child process that the measurements talk to over loopback TCP.
-func server(ctx context.Context, store string, lazy bool) error {
-	s, err := jet.StartServer(jet.ServerConfig{Name: "bench", StoreDir: store, Host: "127.0.0.1", Port: -1, LazySync: lazy})
+func server(ctx context.Context, store string, lazy bool, node member) error {
+	cfg := jet.ServerConfig{Name: "bench", StoreDir: store, Host: "127.0.0.1", Port: -1, LazySync: lazy}
+	if node.number > 0 {
+		routes := strings.Split(node.routes, ",")
+		_, port, err := net.SplitHostPort(routes[node.number-1])
+		if err != nil {
+			return err
+		}
+		cfg.Name = fmt.Sprintf("bench-%d", node.number)
+		cfg.Cluster = jet.Cluster{Name: "bench", Routes: routes}
+		if cfg.Cluster.Port, err = net.LookupPort("tcp", port); err != nil {
+			return err
+		}
+	}
+	s, err := jet.StartServer(cfg)
 	if err != nil {
 		return err
 	}
@@ -87,7 +121,9 @@ type figures struct {
 	Steps          int     `json:",omitempty"`
 	PerSecond      float64 `json:",omitempty"`
 	FloorPerSecond float64 `json:",omitempty"`
-	// Ratio is floor / measured: how many times slower than doing nothing.
+	// PostgresPerSecond is that of the step checkpointer, where it was compared.
+	PostgresPerSecond float64 `json:",omitempty"`
+	// Ratio is floor / measured, of rounds side by side: how many times slower than doing nothing.
 	Ratio          float64 `json:",omitempty"`
 	P50MS, P99MS   float64 `json:",omitempty"`
 	AppendsPerStep float64 `json:",omitempty"`
@@ -104,8 +140,21 @@ func measure(ctx context.Context, c config) error {
 	workloads := []struct {
 		name string
 		run  func(context.Context, config, *bed) (figures, error)
-	}{{"W1", w1}, {"W2", w2}, {"W3", w3}, {"W4", w4}, {"W6", w6}}
+	}{{"W2", w2}, {"W3", w3}, {"W4", w4}, {"W6", w6}}
 	var all []figures
+	for _, many := range []struct {
+		name  string
+		nodes int
+	}{{"W1", 0}, {"W7", 3}} {
+		if c.only != "" && c.only != many.name {
+			continue
+		}
+		f, err := w1(ctx, c, many.nodes)
+		if err != nil {
+			return fmt.Errorf("%s: %w", many.name, err)
+		}
+		all = append(all, f...)
+	}
 	for _, lazy := range []bool{false, true} {
 		for _, w := range workloads {
 			if c.only != "" && c.only != w.name {
@@ -130,7 +179,7 @@ func measure(ctx context.Context, c config) error {
 }
 
 func one(ctx context.Context, c config, lazy bool, name string, run func(context.Context, config, *bed) (figures, error)) (figures, error) {
-	b, err := newBed(ctx, lazy)
+	b, err := newBed(ctx, how{lazy: lazy, split: c.split, single: c.single})
 	if err != nil {
 		return figures{}, err
 	}

@@ -114,44 +114,6 @@ func quantile(d []time.Duration, q float64) float64 {
 	return float64(d[min(len(d)-1, int(q*float64(len(d))))].Microseconds()) / 1000
 }
 
-// w1: many runs at a time, and the floor under them.
-func w1(ctx context.Context, c config, b *bed) (figures, error) {
-	if err := b.start(ctx, c.steps); err != nil {
-		return figures{}, err
-	}
-	e, err := b.ends(ctx)
-	if err != nil {
-		return figures{}, err
-	}
-	if err := b.many(ctx, e, "warm", c.inFlight, c.inFlight); err != nil {
-		return figures{}, err
-	}
-	before, begin := b.usage(), time.Now()
-	if err := b.many(ctx, e, "w1", c.runs, c.inFlight); err != nil {
-		return figures{}, err
-	}
-	wall, after := time.Since(begin), b.usage()
-	var ids []string
-	for i := range c.runs {
-		ids = append(ids, fmt.Sprintf("w1-%d", i))
-	}
-	st, err := b.steps(ctx, ids)
-	if err != nil {
-		return figures{}, err
-	}
-	n := c.runs * c.steps
-	floor, err := b.floor(ctx, c.runs, c.steps, c.inFlight)
-	if err != nil {
-		return figures{}, err
-	}
-	f := figures{Steps: n, PerSecond: float64(n) / wall.Seconds(), FloorPerSecond: floor, P50MS: quantile(st.took, 0.5), P99MS: quantile(st.took, 0.99),
-		AppendsPerStep: float64(st.facts) / float64(n), BytesPerFact: float64(st.bytes) / float64(st.facts),
-		CPUPer1000: (after.cpu - before.cpu).Seconds() / float64(n) * 1000, PeakRSSMiB: after.rss}
-	f.Ratio = f.FloorPerSecond / f.PerSecond
-	f.Note = fmt.Sprintf("%.2f appends per turn, the rest opens and ends the run", float64(st.perTurn-c.runs)/float64(n))
-	return f, nil
-}
-
 // w2: one run at a time.
 func w2(ctx context.Context, c config, b *bed) (figures, error) {
 	if err := b.start(ctx, c.steps); err != nil {

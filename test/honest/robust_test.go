@@ -86,7 +86,13 @@ func inTrouble(t *testing.T, g *cluster, down *stepDown, dice func(uint64) *rand
 			down.all(topology.In(others.station))
 			<-stopped
 		}).judge(c)
-		judgeAlarms(others, ring(t, others, dice(9), 16, func() { down.all(topology.Tmr(others.station)) }), c)
+		judgeAlarms(others, ring(t, others, dice(9), 16, func() {
+			for _, h := range topology.Hearing() {
+				for _, family := range h.Timers {
+					down.all(topology.Tmr(others.station, family))
+				}
+			}
+		}), c)
 	})
 	t.Run("stores", func(t *testing.T) {
 		t.Parallel()

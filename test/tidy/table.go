@@ -83,6 +83,7 @@ var Doors = []Door{
 	{Module: "github.com/spf13/", Dirs: []string{"internal/cli", "internal/docgen"}},
 	{Module: "charm.land/", Dirs: []string{"internal/cli/..."}},
 	{Module: "github.com/charmbracelet/", Dirs: []string{"internal/cli/..."}},
+	{Module: "github.com/jackc/pgx", Dirs: []string{"test/bench"}},
 	{Module: "golang.org/x/term", Dirs: []string{"internal/cli"}},
 	{Module: "golang.org/x/sys", Dirs: []string{"internal/sandbox/...", "internal/tools"}, Tests: true},
 	{Module: "github.com/anishathalye/porcupine", Dirs: []string{"test/faults"}},

@@ -6,6 +6,7 @@ package prompt
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -29,12 +30,13 @@ type Result struct {
 func Conversation(s run.State, step string) []Exchange {
 	history, at := s.ToolCallHistory, 0
 	var out []Exchange
+	var results []run.CallRecord // those of one turn; the room is used again for the next
 	for _, t := range s.Turns().All() {
 		if t.Step != step {
 			continue
 		}
 		e := Exchange{Turn: t}
-		var results map[string]run.CallRecord
+		results = results[:0]
 		for ; at < history.Len() && len(t.Calls) > len(results); at++ {
 			r := history.At(at)
 			if r.Step != step {
@@ -43,25 +45,28 @@ func Conversation(s run.State, step string) []Exchange {
 			if r.Turn != t.Number {
 				break // a call of this turn has no result
 			}
-			if results == nil {
-				results = make(map[string]run.CallRecord, len(t.Calls))
-			}
-			results[r.ID] = r
+			results = append(results, r)
 		}
-		for _, c := range t.Calls {
-			e.Results = append(e.Results, shown(c, results))
+		if len(t.Calls) > 0 {
+			e.Results = make([]Result, len(t.Calls))
+		}
+		for i, c := range t.Calls {
+			e.Results[i] = shown(c, results)
 		}
 		out = append(out, e)
 	}
 	return out
 }
 
-func shown(c events.RequestedCall, results map[string]run.CallRecord) Result {
+func shown(c events.RequestedCall, results []run.CallRecord) Result {
 	out := Result{ProviderID: c.ProviderID, Tool: c.Tool}
-	r, ok := results[c.ID]
-	switch {
-	case !ok:
+	at := slices.IndexFunc(results, func(r run.CallRecord) bool { return r.ID == c.ID })
+	if at < 0 {
 		out.Output, out.Failed = "interrupted: the call has no result", true
+		return out
+	}
+	r := &results[at]
+	switch {
 	case r.Outcome == run.OutcomeRefused:
 		out.Output, out.Failed = hinted(fmt.Sprintf("refused (%s): %s", r.Code, r.Result), r.Hint), true
 	case r.Outcome == run.OutcomeFailed:

@@ -21,9 +21,9 @@ func dumb(s run.State, step string) []Exchange {
 		}
 		e := Exchange{Turn: t}
 		for _, c := range t.Calls {
-			results := map[string]run.CallRecord{}
+			var results []run.CallRecord
 			for _, r := range s.ToolCallHistory.All() {
-				results[r.ID] = r
+				results = append(results, r)
 			}
 			e.Results = append(e.Results, shown(c, results))
 		}
@@ -99,7 +99,7 @@ func TestText(t *testing.T) {
 	})
 	t.Run("GUARD-14 the agent is told what was refused, by which code, and what to do", func(t *testing.T) {
 		t.Parallel()
-		got := shown(events.RequestedCall{ID: "c1", Tool: "bash"}, map[string]run.CallRecord{"c1": {Outcome: run.OutcomeRefused, Code: events.RefusedGuard, Result: "rewrites history", Hint: "find another way"}})
+		got := shown(events.RequestedCall{ID: "c1", Tool: "bash"}, []run.CallRecord{{ID: "c1", Outcome: run.OutcomeRefused, Code: events.RefusedGuard, Result: "rewrites history", Hint: "find another way"}})
 		if !got.Failed || !strings.Contains(got.Output, "guard_denied") || !strings.Contains(got.Output, "find another way") {
 			t.Errorf("%+v", got)
 		}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+)
+
+// contender is one who does steps, by the round.
+type contender struct {
+	name string
+	// round does the steps of so many runs and returns steps per second.
+	round func(ctx context.Context, runs, steps, inFlight int) (float64, error)
+}
+
+// outcome of a contender: the median of its rounds, and the median of the ratios of each round to the first
+// contender's in the same turn. On a machine with neighbours the ratios are what can be relied on.
+type outcome struct {
+	name             string
+	perSecond, ratio float64
+	all              []float64
+}
+
+// interleave lets the contenders take turns, so that a neighbour of the machine hurts all of them alike.
+func interleave(ctx context.Context, all []contender, rounds, runs, steps, inFlight int) ([]outcome, error) {
+	out := make([]outcome, len(all))
+	for range rounds {
+		for i, c := range all {
+			v, err := c.round(ctx, runs, steps, inFlight)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
+			}
+			out[i].all = append(out[i].all, v)
+		}
+	}
+	for i := range out {
+		ratios := make([]float64, rounds)
+		for r := range ratios {
+			ratios[r] = out[i].all[r] / out[0].all[r]
+		}
+		out[i].name, out[i].perSecond, out[i].ratio = all[i].name, median(out[i].all), median(ratios)
+	}
+	return out, nil
+}
+
+func median(values []float64) float64 {
+	s := slices.Sorted(slices.Values(values))
+	if n := len(s); n%2 == 0 {
+		return (s[n/2-1] + s[n/2]) / 2
+	}
+	return s[len(s)/2]
+}
+
+// running is a bed whose roles run, ready for rounds.
+type running struct {
+	*bed
+	ends *ends
+	// spent is the CPU time of the rounds so far, done their steps, ids their runs.
+	spent time.Duration
+	done  int
+	ids   []string
+	// together counts the appends that went in batches during the rounds.
+	together uint64
+}
+
+func startRunning(ctx context.Context, h how, turns int) (*running, error) {
+	b, err := newBed(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	r := &running{bed: b}
+	if err = b.start(ctx, turns); err == nil {
+		r.ends, err = b.ends(ctx)
+	}
+	if err == nil {
+		err = b.many(ctx, r.ends, "warm", 64, 64)
+	}
+	if err != nil {
+		b.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// round runs whole runs of turns through the roles.
+func (r *running) round(ctx context.Context, runs, steps, inFlight int) (float64, error) {
+	r.rounds++
+	prefix := fmt.Sprintf("round-%d", r.rounds)
+	grouped, before, begin := r.grouped(), r.usage(), time.Now()
+	if err := r.many(ctx, r.ends, prefix, runs, inFlight); err != nil {
+		return 0, err
+	}
+	took := time.Since(begin)
+	r.spent += r.usage().cpu - before.cpu
+	r.done += runs * steps
+	r.together += r.grouped() - grouped
+	for i := range runs {
+		r.ids = append(r.ids, fmt.Sprintf("%s-%d", prefix, i))
+	}
+	return float64(runs*steps) / took.Seconds(), nil
+}
+
+// w1 lets whole stations, the bare floor under them and PostgreSQL take turns, in both modes of the server. With nodes
+// it is the same on a cluster, where nothing else is compared.
+func w1(ctx context.Context, c config, nodes int) ([]figures, error) {
+	var all []figures
+	for _, lazy := range []bool{false, true} {
+		f, err := w1Mode(ctx, c, how{lazy: lazy, split: c.split, single: c.single, nodes: nodes})
+		if err != nil {
+			return all, err
+		}
+		all = append(all, f)
+		show(f)
+	}
+	return all, nil
+}
+
+func w1Mode(ctx context.Context, c config, h how) (figures, error) {
+	r, err := startRunning(ctx, h, c.steps)
+	if err != nil {
+		return figures{}, err
+	}
+	defer r.close()
+	contenders := []contender{{"inspan", r.round}, {"floor", r.floor}}
+	if !h.lazy && h.nodes == 0 {
+		switch p, err := startPostgres(ctx); {
+		case err == nil:
+			defer p.close()
+			contenders = append(contenders, contender{"postgres", p.round})
+		default:
+			fmt.Fprintln(os.Stderr, "bench:", err)
+		}
+	}
+	if c.pair && !h.lazy {
+		other := h
+		other.single = !h.single
+		o, err := startRunning(ctx, other, c.steps)
+		if err != nil {
+			return figures{}, err
+		}
+		defer o.close()
+		contenders = append(contenders, contender{"pair", o.round})
+	}
+	out, err := interleave(ctx, contenders, c.rounds, max(1, c.runs/c.rounds), c.steps, c.inFlight)
+	if err != nil {
+		return figures{}, err
+	}
+	st, err := r.steps(ctx, r.ids)
+	if err != nil {
+		return figures{}, err
+	}
+	f := figures{Workload: "W1", Mode: h.mode(), Steps: r.done, PerSecond: out[0].perSecond, FloorPerSecond: out[1].perSecond, Ratio: out[1].ratio,
+		P50MS: quantile(st.took, 0.5), P99MS: quantile(st.took, 0.99), AppendsPerStep: float64(st.facts) / float64(r.done),
+		BytesPerFact: float64(st.bytes) / float64(st.facts), CPUPer1000: r.spent.Seconds() / float64(r.done) * 1000, PeakRSSMiB: r.usage().rss}
+	if h.nodes > 1 {
+		f.Workload = "W7"
+		f.Note = fmt.Sprintf("%d servers; ", h.nodes)
+	}
+	f.Note += fmt.Sprintf("%.2f appends per turn", float64(st.perTurn-len(r.ids))/float64(r.done))
+	if r.together > 0 {
+		f.Note += fmt.Sprintf("; %.0f%% of the appends went in batches", 100*float64(r.together)/float64(st.facts))
+	}
+	for _, o := range out[2:] {
+		switch o.name {
+		case "postgres":
+			f.PostgresPerSecond = o.perSecond
+			f.Note += fmt.Sprintf("; PostgreSQL %.0f steps/s, %.2f x", o.perSecond, o.ratio)
+		case "pair":
+			f.Note += fmt.Sprintf("; with the other way of appending %.0f steps/s, %.2f x", o.perSecond, o.ratio)
+		}
+	}
+	return f, nil
+}
+
+// mode names how the server writes.
+func (h how) mode() string {
+	if h.lazy {
+		return "lazy"
+	}
+	return "always"
+}
+
+// grouped counts the appends that went in batches.
+func (b *bed) grouped() uint64 {
+	var n uint64
+	for _, c := range b.conns {
+		n += c.Grouped()
+	}
+	return n
+}
