@@ -204,7 +204,7 @@ func (j journal) glance(ctx context.Context, run string, after uint64) (facts []
 		if err != nil || i == 0 && behind > after || i > 0 && behind != facts[i-1].Seq {
 			return nil, false
 		}
-		facts[i] = reactor.Record{Seq: m.seq, Bytes: m.Data}
+		facts[i] = reactor.Record{Seq: m.seq, Kind: kindOf(m.Header.Get("Nats-Subject")), Bytes: m.Data}
 	}
 	return facts, true
 }

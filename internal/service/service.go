@@ -104,6 +104,9 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 // As returns a host for another role of the same process that acts through ports of its own, for example with rights of
 // its own. Both share what is known of runs, so a role hears early of facts through the ports of the first.
 func (h *Host) As(ports Ports) *Host {
+	if ports.Entropy == nil {
+		ports.Entropy = h.ports.Entropy
+	}
 	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, pages: h.pages, overhear: h.overhear,
 		ledgers: map[events.Service]*reactor.Ledger{}}
 }

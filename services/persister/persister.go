@@ -223,23 +223,20 @@ func (r *Role) keep(ctx context.Context, s run.State) error {
 const maxSwaps = 16
 
 // row brings a run's row of the index up to a state. A row only ever moves on: one that shows as much or more, written by
-// another replica, is left as it is.
+// another replica, is left as it is, unless the run must be shown as held.
 func (r *Role) row(ctx context.Context, s run.State, head uint64) error {
 	r.mu.Lock()
 	last := r.rows[s.HarnessID]
 	r.mu.Unlock()
-	var row []byte
+	if last.sequence >= s.Sequence {
+		r.remember(s, last)
+		return nil
+	}
+	row, held, err := r.render(ctx, s, head)
+	if err != nil {
+		return err
+	}
 	for range maxSwaps {
-		if last.sequence >= s.Sequence {
-			r.remember(s, last)
-			return nil
-		}
-		if row == nil {
-			var err error
-			if row, err = r.render(ctx, s, head); err != nil {
-				return err
-			}
-		}
 		revision, err := r.cfg.Shelf.Swap(ctx, InfoKey(s.HarnessID), row, last.revision)
 		switch {
 		case err == nil:
@@ -251,25 +248,29 @@ func (r *Role) row(ctx context.Context, s run.State, head uint64) error {
 		if last, err = r.reread(ctx, s.HarnessID); err != nil {
 			return err
 		}
+		if last.sequence >= s.Sequence && !held {
+			r.remember(s, last)
+			return nil
+		}
 	}
 	return fmt.Errorf("row of run %s: others write it all the time", s.HarnessID)
 }
 
-// render makes a row, with the archive of a run that ended.
-func (r *Role) render(ctx context.Context, s run.State, head uint64) (row []byte, err error) {
+// render makes a row, with the archive of a run that ended. held means that the log contradicts what was signed before.
+func (r *Role) render(ctx context.Context, s run.State, head uint64) (row []byte, held bool, err error) {
 	info := run.InfoOf(s)
 	if err := r.anchor(ctx, &info, s, head); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if s.Status.Ended() {
 		if info.Archive, err = r.archive(ctx, s); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	if row, err = json.Marshal(info); err != nil {
-		return nil, fmt.Errorf("encode row of %s: %w", s.HarnessID, err)
+		return nil, false, fmt.Errorf("encode row of %s: %w", s.HarnessID, err)
 	}
-	return row, nil
+	return row, info.Held != "", nil
 }
 
 // reread looks at the row that stands where one could not be written.

@@ -30,17 +30,22 @@ type part struct {
 	name, pkg string
 	// most is the time it may take.
 	most time.Duration
+	// run is the test, as go test -run wants it.
+	run string
 }
 
+// robust is the name of the test of most parts.
+const robust = "^TestRobust$"
+
 var parts = []part{
-	{"sim", "./test/sim", 9 * time.Minute},
-	{"honest", "./test/honest", 3 * time.Minute},
-	{"mutants", "./test/mutants", 9 * time.Minute},
-	{"faults", "./test/faults", 12 * time.Minute},
-	{"security", "./test/security", 2 * time.Minute},
-	{"recovery", "./test/recovery", 2 * time.Minute},
-	{"soak", "./test/soak", 8 * time.Minute},
-	{"fuzz", "./test/fuzz", 7 * time.Minute},
+	{"sim", "./test/sim", 9 * time.Minute, robust},
+	{"honest", "./test/honest", 3 * time.Minute, robust},
+	{"mutants", "./test/mutants", 9 * time.Minute, robust},
+	{"faults", "./test/faults", 12 * time.Minute, "^(TestFaults|TestCheckers)$"},
+	{"security", "./test/security", 2 * time.Minute, robust},
+	{"recovery", "./test/recovery", 2 * time.Minute, "^TestRobustRecovery$"},
+	{"soak", "./test/soak", 8 * time.Minute, robust},
+	{"fuzz", "./test/fuzz", 7 * time.Minute, robust},
 }
 
 // result is a part with how it went.
@@ -128,7 +133,7 @@ func run(ctx context.Context, p part, dir string, seed uint64) result {
 	begin := time.Now()
 	limited, cancel := context.WithTimeout(ctx, p.most)
 	defer cancel()
-	cmd := exec.CommandContext(limited, "go", "test", "-tags", "slow", "-count=1", "-v", "-timeout", "30m", "-run", "^TestRobust$", p.pkg)
+	cmd := exec.CommandContext(limited, "go", "test", "-tags", "slow", "-count=1", "-v", "-timeout", "30m", "-run", p.run, p.pkg)
 	cmd.Env = append(os.Environ(), report.Dir+"="+dir, fmt.Sprintf("INSPAN_ROBUST_SEED=%d", seed))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

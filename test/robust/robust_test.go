@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,16 +17,16 @@ func TestPartsAreThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := false
+		found, name := false, regexp.MustCompile(`Test(\w+)`).FindStringSubmatch(p.run)[1]
 		for _, f := range files {
 			b, err := os.ReadFile(f)
 			if err != nil {
 				t.Fatal(err)
 			}
-			found = found || strings.Contains(string(b), "func TestRobust(")
+			found = found || strings.Contains(string(b), "func Test"+name+"(")
 		}
 		if !found {
-			t.Errorf("part %s: no TestRobust in %s", p.name, p.pkg)
+			t.Errorf("part %s: no %s in %s", p.name, p.run, p.pkg)
 		}
 	}
 }

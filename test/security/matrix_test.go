@@ -26,7 +26,7 @@ var (
 
 // authors says who says which fact.
 var authors = map[string]string{
-	"run.created": "planner", "run.started": "planner", "run.paused": "planner", "run.resumed": "planner", "run.adjusted": "planner",
+	"run.created": "planner", "run.started": "planner", "run.paused": "planner", "run.resumed": "planner", "run.adjusted": "planner", "run.moved": "planner",
 	"run.completed": "planner", "run.failed": "planner", "plan.made": "planner", "plan.completed": "planner", "step.ready": "planner",
 	"step.allowed": "gatekeeper", "call.allowed": "gatekeeper", "call.refused": "gatekeeper",
 	"gate.opened": "gatekeeper", "gate.approved": "gatekeeper", "gate.rejected": "gatekeeper",
