@@ -64,7 +64,11 @@ func TestAudit(t *testing.T) {
 		if err != nil || len(strings.TrimSpace(string(seed))) != 64 {
 			t.Fatalf("%v", err)
 		}
-		st, err := d.station.Conn().Station("default")
+		conn, err := d.station.As(t.Context(), topology.SetupUser)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := conn.Station("default")
 		if err != nil {
 			t.Fatal(err)
 		}

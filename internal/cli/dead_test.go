@@ -52,7 +52,15 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	reader.Name = "late"
-	put(t, st.Shelf(topology.ConfigBucket), "agent.late", reader)
+	conn, err := d.station.As(t.Context(), topology.SetupUser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as, err := conn.Station("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, as.Shelf(topology.ConfigBucket), "agent.late", reader)
 	t.Run("SAFE-12 once it is mended it is taken, starts one run, and is not said a third time", func(t *testing.T) {
 		if s := inspan(t, "dead", "replay", "1", "--server", d.station.URL()); s.code != 1 || !strings.Contains(s.err, "nothing was said") {
 			t.Errorf("without a yes: exit %d %s", s.code, s.err)

@@ -30,7 +30,7 @@ type place struct {
 func (p *place) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.store, "store", "", "folder of a station of inspan up that does not run, instead of --server")
-	f.StringVar(&p.users, "users", "", "folder with ROLE.creds of the five services, where the server has users; else NATS_ROLE_PASSWORD of each")
+	f.StringVar(&p.users, "users", "", "where the server has users: folder with ROLE.creds of each service and of setup, or a file of lines NATS_ROLE_PASSWORD=..., such as STORE/users.env of a running inspan up; else these variables")
 	f.StringVar(&p.key, "key", "", "believe only anchors of this public key: 64 hex digits, or a file with them")
 	f.BoolVar(&p.sameKey, "same-key", false, "the station has the INSPAN_STATION_KEY that the runs had: idempotent calls that had started may be begun again")
 }
@@ -90,15 +90,33 @@ func (p *place) own(a *app, cfg *jet.Config, role events.Service) bool {
 	if role != topology.SetupUser {
 		prefix = topology.InboxPrefix(a.station, role)
 	}
-	if p.users != "" {
+	variable := "NATS_" + strings.ToUpper(string(role)) + "_PASSWORD"
+	password := os.Getenv(variable)
+	if info, err := os.Stat(p.users); err == nil && info.Mode().IsRegular() {
+		password = line(p.users, variable)
+	} else if p.users != "" {
 		cfg.Creds, cfg.InboxPrefix = filepath.Join(p.users, string(role)+".creds"), prefix
 		return true
 	}
-	if password := os.Getenv("NATS_" + strings.ToUpper(string(role)) + "_PASSWORD"); password != "" {
+	if password != "" {
 		cfg.Creds, cfg.User, cfg.Password, cfg.InboxPrefix = "", string(role), secret.New(password), prefix
 		return true
 	}
 	return false
+}
+
+// line returns the value of a variable in a file of lines NAME=value, or "".
+func line(path, name string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for l := range strings.Lines(string(b)) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(l), name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 func (a *app) restoreCmd() *cobra.Command {

@@ -158,6 +158,9 @@ func (s *Station) start(ctx context.Context) error {
 	if s.cfg.Still {
 		return nil
 	}
+	if err := s.tellUsers(); err != nil {
+		return err
+	}
 	_, mode, err := service.Boxes(ctx, cfg)
 	if err != nil {
 		return err
@@ -269,6 +272,7 @@ func (s *Station) Workspace() string { return s.cfg.WorkspaceDir }
 
 // Close takes no more work, lets what is under way finish within the drain time, and ends the server.
 func (s *Station) Close(context.Context) error {
+	s.forgetUsers()
 	if s.cancel != nil {
 		s.cancel()
 	}

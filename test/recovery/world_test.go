@@ -219,5 +219,8 @@ func inspan(t testing.TB, code int, args ...string) string {
 // do runs a command line against the station.
 func (p *place) do(code int, args ...string) string {
 	p.t.Helper()
+	if args[0] == "import" || args[0] == "restore" {
+		args = append(args, "--users", filepath.Join(p.dir, "store", station.UsersFile))
+	}
 	return inspan(p.t, code, append(args, "--station", p.name, "--server", p.station.URL())...)
 }
