@@ -10,7 +10,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -105,8 +104,12 @@ func programme(ctx context.Context, seed uint64, only string) (whole, error) {
 		w.Passed = w.Passed && r.Failed == "" && len(r.Violations) == 0
 		tell(r)
 		if ctx.Err() != nil {
-			return w, errors.New("interrupted")
+			w.Passed = false
+			break
 		}
+	}
+	for _, p := range wanted[len(w.Parts):] {
+		w.Parts = append(w.Parts, result{Part: report.Part{Name: p.name}, Failed: "not run: the programme was interrupted"})
 	}
 	w.Took = time.Since(begin).Round(time.Second).String()
 	fmt.Printf("%s  all promises held: %t\n", w.Took, w.Passed)
