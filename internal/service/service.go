@@ -111,7 +111,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
-		Snapshots: &snapshot.Store{Shelf: h.ports.State, Blobs: h.ports.Blobs}, Pages: h.pages, Entropy: rand.Reader})
+		Snapshots: h.snapshots(), Pages: h.pages, Entropy: rand.Reader})
 	if err != nil {
 		return err
 	}
@@ -140,6 +140,10 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return h.withLease(ctx, instance, log, loop.Run)
 	}
 	return loop.Run(ctx)
+}
+
+func (h *Host) snapshots() *snapshot.Store {
+	return &snapshot.Store{Shelf: h.ports.State, Blobs: h.ports.Blobs, Form: snapshot.Form(h.cfg.SnapshotForm)}
 }
 
 func randomID() string {
@@ -200,7 +204,7 @@ func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Le
 		return h.toolrunner(ctx, ledger, instance)
 	case events.Persister:
 		return persister.New(persister.Config{Ledger: ledger, Journal: p.Journal, Shelf: p.State, Blobs: p.Blobs,
-			Snapshots: &snapshot.Store{Shelf: p.State, Blobs: p.Blobs}, Log: h.log})
+			Snapshots: h.snapshots(), Log: h.log})
 	}
 	return nil, fmt.Errorf("there is no role %q", role)
 }

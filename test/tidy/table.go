@@ -76,6 +76,7 @@ var Doors = []Door{
 	{Module: "mvdan.cc/sh", Dirs: []string{"internal/shell"}},
 	{Module: "github.com/santhosh-tekuri/jsonschema", Dirs: []string{"pkg/tool", "internal/docgen"}, Tests: true},
 	{Module: "github.com/invopop/jsonschema", Dirs: []string{"internal/docgen", "internal/tools"}},
+	{Module: "github.com/klauspost/compress", Dirs: []string{"internal/snapshot"}},
 	{Module: "github.com/kelseyhightower/envconfig", Dirs: []string{"internal/service"}},
 	{Module: "github.com/prometheus/client_golang", Dirs: []string{"internal/service"}},
 	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/reactor", "internal/jet", "internal/service", "internal/station", "internal/cli", "internal/demo", "test/bench"}, Tests: true},
