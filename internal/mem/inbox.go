@@ -15,8 +15,91 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
+// Mail holds what the roles of a station have to hear, in memory. It is the inbox of a Station, and of other stations
+// in one process that keep their log elsewhere. It is safe for concurrent use.
+type Mail struct {
+	clock   Clock
+	ackWait time.Duration
+	mu      sync.Mutex
+	// queues by role never change; what is in them is guarded by mu.
+	queues map[events.Service]*queue
+}
+
+var _ reactor.Inbox = (*Mail)(nil)
+
+// NewMail makes empty queues. clock is nil for the wall clock, ackWait 0 for DefaultAckWait.
+func NewMail(clock Clock, ackWait time.Duration) *Mail {
+	if clock == nil {
+		clock = wall{}
+	}
+	if ackWait <= 0 {
+		ackWait = DefaultAckWait
+	}
+	m := &Mail{clock: clock, ackWait: ackWait, queues: map[events.Service]*queue{}}
+	for _, h := range topology.Hearing() {
+		m.queues[h.Role] = newQueue(h)
+	}
+	return m
+}
+
+// Parcel is something for one role to hear.
+type Parcel struct {
+	Subject string
+	// Data must not be written to.
+	Data   []byte
+	Header map[string]string
+	Seq    uint64
+	Time   time.Time
+	// Acked, if not nil, is called once, when somebody has acknowledged it.
+	Acked func()
+}
+
+// Push puts a parcel behind all others of a role.
+func (mail *Mail) Push(role events.Service, p Parcel) {
+	mail.mu.Lock()
+	defer mail.mu.Unlock()
+	q := mail.queues[role]
+	q.push(&message{mail: mail, q: q, Parcel: p})
+}
+
+// HearsFact lists the roles that hear facts of a kind.
+func HearsFact(k events.Kind) []events.Service {
+	return hearing(func(h topology.Hears) bool { return h.All || slices.Contains(h.Facts, k) })
+}
+
+// HearsInput returns the role that hears an outsider on a subject of a station; ok is false where nobody does.
+func HearsInput(station, subject string) (role events.Service, ok bool) {
+	rest, ours := strings.CutPrefix(subject, "station."+station+".")
+	roles := hearing(func(h topology.Hears) bool {
+		return ours && slices.ContainsFunc(h.Inputs, func(pattern string) bool { return matches(pattern, rest) })
+	})
+	if len(roles) == 0 {
+		return "", false
+	}
+	return roles[0], true
+}
+
+// HearsTimer returns the role that hears timers of a family; ok is false where nobody does.
+func HearsTimer(family string) (role events.Service, ok bool) {
+	roles := hearing(func(h topology.Hears) bool { return slices.Contains(h.Timers, family) })
+	if len(roles) == 0 {
+		return "", false
+	}
+	return roles[0], true
+}
+
+func hearing(hears func(topology.Hears) bool) []events.Service {
+	var roles []events.Service
+	for _, role := range events.Services() {
+		if hears(topology.HearsOf(role)) {
+			roles = append(roles, role)
+		}
+	}
+	return roles
+}
+
 // queue holds what one role has to hear: messages wait in ready, are out while somebody handles them, and are gone
-// once acknowledged. Guarded by Station.mu.
+// once acknowledged. Guarded by Mail.mu.
 type queue struct {
 	hears topology.Hears
 	ready []*message
@@ -37,15 +120,11 @@ func (q *queue) push(m *message) {
 
 // message is one delivery after the other of the same bytes.
 type message struct {
-	s       *Station
-	q       *queue
-	subject string
-	data    []byte
-	header  map[string]string
-	seq     uint64
-	at      time.Time
+	Parcel
+	mail *Mail
+	q    *queue
 
-	// Guarded by Station.mu. deliveries is the number of the current delivery; done and out say where it is.
+	// Guarded by Mail.mu. deliveries is the number of the current delivery; done and out say where it is.
 	deliveries uint64
 	out, done  bool
 	// stop ends the ack wait or the delay.
@@ -58,20 +137,27 @@ type delivery struct {
 	n uint64
 }
 
-func (d delivery) Subject() string           { return d.m.subject }
-func (d delivery) Data() []byte              { return d.m.data }
-func (d delivery) Header(name string) string { return d.m.header[name] }
-func (d delivery) Seq() uint64               { return d.m.seq }
-func (d delivery) Time() time.Time           { return d.m.at }
+func (d delivery) Subject() string           { return d.m.Parcel.Subject }
+func (d delivery) Data() []byte              { return d.m.Parcel.Data }
+func (d delivery) Header(name string) string { return d.m.Parcel.Header[name] }
+func (d delivery) Seq() uint64               { return d.m.Parcel.Seq }
+func (d delivery) Time() time.Time           { return d.m.Parcel.Time }
 func (d delivery) Deliveries() uint64        { return d.n }
 
 // Ack implements reactor.Message. An ack that comes late, after another delivery, ends the message too.
 func (d delivery) Ack(context.Context) error {
-	d.m.s.mu.Lock()
-	defer d.m.s.mu.Unlock()
-	m := d.m
+	if d.m.end() && d.m.Acked != nil {
+		d.m.Acked()
+	}
+	return nil
+}
+
+// end takes the message out for good and reports whether this was the first to do so.
+func (m *message) end() bool {
+	m.mail.mu.Lock()
+	defer m.mail.mu.Unlock()
 	if m.done {
-		return nil
+		return false
 	}
 	m.done = true
 	if m.stop != nil {
@@ -84,13 +170,13 @@ func (d delivery) Ack(context.Context) error {
 	} else {
 		m.q.waiting--
 	}
-	return nil
+	return true
 }
 
 // Nak implements reactor.Message. It counts for the current delivery only.
 func (d delivery) Nak(delay time.Duration) error {
-	d.m.s.mu.Lock()
-	defer d.m.s.mu.Unlock()
+	d.m.mail.mu.Lock()
+	defer d.m.mail.mu.Unlock()
 	m := d.m
 	if m.done || !m.out || m.deliveries != d.n {
 		return nil
@@ -104,9 +190,9 @@ func (d delivery) Nak(delay time.Duration) error {
 		return nil
 	}
 	m.q.waiting++
-	m.stop = m.s.cfg.Clock.AfterFunc(delay, func() {
-		m.s.mu.Lock()
-		defer m.s.mu.Unlock()
+	m.stop = m.mail.clock.AfterFunc(delay, func() {
+		m.mail.mu.Lock()
+		defer m.mail.mu.Unlock()
 		if !m.done && !m.out && m.deliveries == d.n {
 			m.q.waiting--
 			m.q.push(m)
@@ -117,8 +203,8 @@ func (d delivery) Nak(delay time.Duration) error {
 
 // Working implements reactor.Message.
 func (d delivery) Working() error {
-	d.m.s.mu.Lock()
-	defer d.m.s.mu.Unlock()
+	d.m.mail.mu.Lock()
+	defer d.m.mail.mu.Unlock()
 	if d.m.done || !d.m.out || d.m.deliveries != d.n {
 		return errors.New("the message was delivered again or acknowledged")
 	}
@@ -130,9 +216,9 @@ func (d delivery) Working() error {
 // startAckWait has the message delivered again unless there is a sign of life. Called with mu held.
 func (m *message) startAckWait() {
 	n := m.deliveries
-	m.stop = m.s.cfg.Clock.AfterFunc(m.s.cfg.AckWait, func() {
-		m.s.mu.Lock()
-		defer m.s.mu.Unlock()
+	m.stop = m.mail.clock.AfterFunc(m.mail.ackWait, func() {
+		m.mail.mu.Lock()
+		defer m.mail.mu.Unlock()
 		if m.done || !m.out || m.deliveries != n {
 			return
 		}
@@ -142,11 +228,9 @@ func (m *message) startAckWait() {
 	})
 }
 
-type inbox struct{ s *Station }
-
 // Listen implements reactor.Inbox. Handlers get a context that ends with ctx.
-func (in inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, reactor.Message)) error {
-	q := in.s.queues[role]
+func (mail *Mail) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, reactor.Message)) error {
+	q := mail.queues[role]
 	if q == nil {
 		return fmt.Errorf("listen: %q is not a role", role)
 	}
@@ -162,7 +246,7 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, he
 		case <-ctx.Done():
 			return nil
 		}
-		d, ok := in.s.take(ctx, q)
+		d, ok := mail.take(ctx, q)
 		if !ok {
 			return nil
 		}
@@ -174,20 +258,20 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, he
 }
 
 // take waits for the next message of a queue and counts it as delivered; ok is false once ctx has ended.
-func (s *Station) take(ctx context.Context, q *queue) (d delivery, ok bool) {
+func (mail *Mail) take(ctx context.Context, q *queue) (d delivery, ok bool) {
 	for {
-		s.mu.Lock()
+		mail.mu.Lock()
 		if ctx.Err() != nil {
-			s.mu.Unlock()
+			mail.mu.Unlock()
 			return delivery{}, false
 		}
 		if len(q.ready) > 0 {
 			d = q.next()
-			s.mu.Unlock()
+			mail.mu.Unlock()
 			return d, true
 		}
 		wake := q.wake
-		s.mu.Unlock()
+		mail.mu.Unlock()
 		select {
 		case <-wake:
 		case <-ctx.Done():
@@ -208,20 +292,20 @@ func (q *queue) next() delivery {
 }
 
 // Pending counts what a role has not acknowledged yet: ready, handled at the moment, or delayed.
-func (s *Station) Pending(role events.Service) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q := s.queues[role]
+func (mail *Mail) Pending(role events.Service) int {
+	mail.mu.Lock()
+	defer mail.mu.Unlock()
+	q := mail.queues[role]
 	return len(q.ready) + q.out + q.waiting
 }
 
+// Pending counts what a role has not acknowledged yet: ready, handled at the moment, or delayed.
+func (s *Station) Pending(role events.Service) int { return s.mail.Pending(role) }
+
 // deliverFact puts a stored fact before all roles that hear it. Called with mu held.
 func (s *Station) deliverFact(run string, kind events.Kind, seq uint64, b []byte, at time.Time) {
-	for _, role := range events.Services() {
-		q := s.queues[role]
-		if q.hears.All || slices.Contains(q.hears.Facts, kind) {
-			q.push(&message{s: s, q: q, subject: events.FactSubject(s.name, run, kind), data: b, seq: seq, at: at})
-		}
+	for _, role := range HearsFact(kind) {
+		s.mail.Push(role, Parcel{Subject: events.FactSubject(s.name, run, kind), Data: b, Seq: seq, Time: at})
 	}
 	s.tell(run, b)
 }
@@ -232,21 +316,15 @@ func (s *Station) Publish(ctx context.Context, subject string, data []byte, head
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	rest, ok := strings.CutPrefix(subject, "station."+s.name+".")
+	role, ok := HearsInput(s.name, subject)
 	if !ok {
-		return fmt.Errorf("publish: %q is not a subject of station %s", subject, s.name)
+		return fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, role := range events.Services() {
-		q := s.queues[role]
-		if slices.ContainsFunc(q.hears.Inputs, func(pattern string) bool { return matches(pattern, rest) }) {
-			s.inputs++
-			q.push(&message{s: s, q: q, subject: subject, data: bytes.Clone(data), header: header, seq: s.inputs, at: s.cfg.Clock.Now()})
-			return nil
-		}
-	}
-	return fmt.Errorf("publish: no role hears %q", subject)
+	s.inputs++
+	s.mail.Push(role, Parcel{Subject: subject, Data: bytes.Clone(data), Header: header, Seq: s.inputs, Time: s.cfg.Clock.Now()})
+	return nil
 }
 
 // matches compares a subject with a pattern in which "*" is any one token.

@@ -34,6 +34,7 @@ type Config struct {
 type Station struct {
 	name string
 	cfg  Config
+	mail *Mail
 
 	mu sync.Mutex
 	// Everything below is guarded by mu.
@@ -44,7 +45,6 @@ type Station struct {
 	asked    asked
 	inputs   uint64
 	firings  uint64
-	queues   map[events.Service]*queue
 	timers   map[string]*timer
 	blobs    map[string][]byte
 	shelves  map[string]*shelf
@@ -63,19 +63,13 @@ func New(station string, cfg Config) (*Station, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = wall{}
 	}
-	if cfg.AckWait <= 0 {
-		cfg.AckWait = DefaultAckWait
-	}
 	if cfg.LeaseTerm <= 0 {
 		cfg.LeaseTerm = topology.LeaseTerm
 	}
 	s := &Station{
-		name: station, cfg: cfg, runs: map[string][]int{}, queues: map[events.Service]*queue{},
+		name: station, cfg: cfg, mail: NewMail(cfg.Clock, cfg.AckWait), runs: map[string][]int{},
 		timers: map[string]*timer{}, blobs: map[string][]byte{}, shelves: map[string]*shelf{},
 		leases: map[string]time.Time{}, live: map[string][][]byte{}, watchers: map[int]watcher{},
-	}
-	for _, h := range topology.Hearing() {
-		s.queues[h.Role] = newQueue(h)
 	}
 	return s, nil
 }
@@ -90,7 +84,7 @@ func (s *Station) Journal() reactor.Journal { return journal{s: s} }
 func (s *Station) JournalOf(by events.Service) reactor.Journal { return journal{s: s, by: by} }
 
 // Inbox returns the deliveries of all roles.
-func (s *Station) Inbox() reactor.Inbox { return inbox{s} }
+func (s *Station) Inbox() reactor.Inbox { return s.mail }
 
 // Timers returns the station's timers.
 func (s *Station) Timers() reactor.Timers { return timers{s} }
@@ -119,7 +113,6 @@ func (s *Station) Refusals() reactor.Refusals { return refusals{s} }
 
 var (
 	_ reactor.Journal  = journal{}
-	_ reactor.Inbox    = inbox{}
 	_ reactor.Timers   = timers{}
 	_ reactor.Blobs    = blobs{}
 	_ reactor.Shelf    = (*shelf)(nil)

@@ -27,8 +27,8 @@ func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 	s := t.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.hearerOf(family)
-	if q == nil {
+	role, ok := HearsTimer(family)
+	if !ok {
 		return fmt.Errorf("set timer %s: no role hears timers of family %q", name, family)
 	}
 	key := run + "." + name
@@ -45,18 +45,8 @@ func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 		}
 		delete(s.timers, key)
 		s.firings++
-		q.push(&message{s: s, q: q, subject: events.DueSubject(s.name, run, name), seq: s.firings, at: s.cfg.Clock.Now()})
+		s.mail.Push(role, Parcel{Subject: events.DueSubject(s.name, run, name), Seq: s.firings, Time: s.cfg.Clock.Now()})
 	})
-	return nil
-}
-
-// hearerOf returns the queue of the role that hears a family of timers, or nil. Called with mu held.
-func (s *Station) hearerOf(family string) *queue {
-	for _, role := range events.Services() {
-		if q := s.queues[role]; slices.Contains(q.hears.Timers, family) {
-			return q
-		}
-	}
 	return nil
 }
 
