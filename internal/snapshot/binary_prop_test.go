@@ -24,7 +24,7 @@ func walk(t *rapid.T) run.State {
 		}
 		p := rapid.SampledFrom(moves).Draw(t, "move")
 		switch p.Kind() {
-		case events.RunFailed, events.StepFailed, events.RunPaused, events.CheckpointSaved, events.RunAdjusted:
+		case events.RunFailed, events.StepFailed, events.RunPaused, events.CheckpointSaved, events.CheckpointFallback, events.RunAdjusted:
 			p = rapid.SampledFrom(moves).Draw(t, "other move")
 		}
 		b.Say(p)
