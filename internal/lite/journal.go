@@ -103,16 +103,13 @@ func insert(tx *sql.Tx, e reactor.Entry, branch *int64) (stored, error) {
 func (s *Station) deliver(f stored, position uint64) {
 	b := append([]byte(nil), f.Bytes...)
 	for _, role := range mem.HearsFact(f.Kind) {
-		s.pushAs(role, f.Run, f.Kind, f.seq, position, f.at, b)
+		s.push(role, f.Run, f.Kind, f.seq, position, f.at, b)
 	}
 	s.tell(f.Run, false, position, b)
 }
 
-func (s *Station) push(role events.Service, run string, kind events.Kind, seq uint64, at time.Time, b []byte) {
-	s.pushAs(role, run, kind, seq, seq, at, b)
-}
-
-func (s *Station) pushAs(role events.Service, run string, kind events.Kind, seq, position uint64, at time.Time, b []byte) {
+// push puts the fact at seq before one role, which sees it at a position.
+func (s *Station) push(role events.Service, run string, kind events.Kind, seq, position uint64, at time.Time, b []byte) {
 	s.mail.Push(role, mem.Parcel{Subject: events.FactSubject(s.name, run, kind), Data: b, Seq: position, Time: at,
 		Acked: func() { s.store.later("DELETE FROM pending WHERE fact = ? AND role = ?", seq, string(role)) }})
 }

@@ -19,6 +19,8 @@ type Config struct {
 	// Path of the file; it is made where there is none, readable for its owner alone.
 	Path    string
 	Station string
+	// Grace is how long handlers may go on after a listener was told to stop; 0 means 25 s.
+	Grace time.Duration
 	// AckWait is 0 for mem.DefaultAckWait, LeaseTerm 0 for topology.LeaseTerm.
 	AckWait, LeaseTerm time.Duration
 }
@@ -27,6 +29,7 @@ type Config struct {
 type Station struct {
 	name  string
 	term  time.Duration
+	grace time.Duration
 	store *store
 	mail  *mem.Mail
 
@@ -52,11 +55,14 @@ func Open(ctx context.Context, cfg Config) (*Station, error) {
 	if cfg.LeaseTerm <= 0 {
 		cfg.LeaseTerm = topology.LeaseTerm
 	}
+	if cfg.Grace <= 0 {
+		cfg.Grace = 25 * time.Second
+	}
 	st, err := open(cfg.Path, cfg.Station)
 	if err != nil {
 		return nil, err
 	}
-	s := &Station{name: cfg.Station, term: cfg.LeaseTerm, store: st, mail: mem.NewMail(nil, cfg.AckWait),
+	s := &Station{name: cfg.Station, term: cfg.LeaseTerm, grace: cfg.Grace, store: st, mail: mem.NewMail(nil, cfg.AckWait),
 		alarms: map[string]*alarm{}, leases: map[string]time.Time{}, watchers: map[int]watcher{}}
 	if err := s.restore(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("local store %s: %w", cfg.Path, err), s.Close())
@@ -68,15 +74,15 @@ func Open(ctx context.Context, cfg Config) (*Station, error) {
 func (s *Station) restore(ctx context.Context) error {
 	err := s.store.each(ctx, func(scan func(...any) error) error {
 		var role, run, kind string
-		var seq uint64
+		var seq, base uint64
 		var at int64
 		var b []byte
-		if err := scan(&role, &seq, &run, &kind, &at, &b); err != nil {
+		if err := scan(&role, &seq, &base, &run, &kind, &at, &b); err != nil {
 			return err
 		}
-		s.push(events.Service(role), run, events.Kind(kind), seq, time.Unix(0, at), b)
+		s.push(events.Service(role), run, events.Kind(kind), seq, base+seq, time.Unix(0, at), b)
 		return nil
-	}, "SELECT p.role, f.seq, f.run, f.kind, f.at, f.bytes FROM pending p JOIN facts f ON f.seq = p.fact ORDER BY f.seq")
+	}, "SELECT p.role, f.seq, CASE WHEN f.branch IS NULL THEN 0 ELSE 1 << 62 END, f.run, f.kind, f.at, f.bytes FROM pending p JOIN facts f ON f.seq = p.fact ORDER BY f.seq")
 	if err != nil {
 		return err
 	}
@@ -126,7 +132,25 @@ func (s *Station) Name() string { return s.name }
 func (s *Station) Journal() reactor.Journal { return journal{s} }
 
 // Inbox returns the deliveries of all roles.
-func (s *Station) Inbox() reactor.Inbox { return s.mail }
+func (s *Station) Inbox() reactor.Inbox { return inbox{s} }
+
+type inbox struct{ s *Station }
+
+// Listen implements reactor.Inbox. After ctx ended, handlers may go on for the grace; then their context ends.
+func (in inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, reactor.Message)) error {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		t := time.NewTimer(in.s.grace)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel()
+		case <-work.Done():
+		}
+	})()
+	return in.s.mail.Listen(ctx, role, workers, func(_ context.Context, m reactor.Message) { hear(work, m) })
+}
 
 // Timers returns the station's timers.
 func (s *Station) Timers() reactor.Timers { return timers{s} }
@@ -148,6 +172,7 @@ func (s *Station) Refusals() reactor.Refusals { return refusals{s.store} }
 
 var (
 	_ reactor.Journal  = journal{}
+	_ reactor.Inbox    = inbox{}
 	_ reactor.Timers   = timers{}
 	_ reactor.Blobs    = blobs{}
 	_ reactor.Shelf    = shelf{}

@@ -161,6 +161,26 @@ func (l *Ledger) catchUp(ctx context.Context, p *page, want uint64) error {
 	return fmt.Errorf("read run %s: still behind position %d", p.id, want)
 }
 
+// comeHome takes the log's word for a run whose cached state is partly from a local store: the log speaks of it again,
+// so what it has counts. The page is left as it is until the whole run could be read.
+func (l *Ledger) comeHome(ctx context.Context, p *page, heard uint64) error {
+	// Nothing else is asked of a log that is still away: each question would wait.
+	if _, _, err := l.cfg.Journal.Read(ctx, p.id, heard-1); err != nil {
+		return fmt.Errorf("read run %s: %w", p.id, err)
+	}
+	fresh := &page{id: p.id}
+	if err := l.refresh(ctx, fresh); err != nil {
+		return err
+	}
+	if fresh.head < heard {
+		if err := l.catchUp(ctx, fresh, heard); err != nil {
+			return err
+		}
+	}
+	p.state, p.head = fresh.state, fresh.head
+	return nil
+}
+
 // refreshAfterLoss reads until the fact that won, and what the leader has after it, is folded: a stale reader must not
 // lead to the same conflict again.
 func (l *Ledger) refreshAfterLoss(ctx context.Context, p *page, won uint64) error {
