@@ -106,6 +106,9 @@ func (s *Station) deliver(f stored, position uint64) {
 		s.push(role, f.Run, f.Kind, f.seq, position, f.at, b)
 	}
 	s.tell(f.Run, false, position, b)
+	if f.Kind == events.RunCompleted || f.Kind == events.RunFailed {
+		s.ended(f.Run)
+	}
 }
 
 // push puts the fact at seq before one role, which sees it at a position.

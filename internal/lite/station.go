@@ -32,12 +32,15 @@ type Station struct {
 	grace time.Duration
 	store *store
 	mail  *mem.Mail
+	// hints are the calls of OnEnd under way: whoever is called may want to read the log that is just being written.
+	hints sync.WaitGroup
 
 	mu sync.Mutex
 	// Everything below is guarded by mu.
 	alarms   map[string]*alarm
 	leases   map[string]time.Time
 	watchers map[int]watcher
+	endings  map[int]func(runID string)
 	watched  int
 	firings  uint64
 	closed   bool
@@ -63,7 +66,7 @@ func Open(ctx context.Context, cfg Config) (*Station, error) {
 		return nil, err
 	}
 	s := &Station{name: cfg.Station, term: cfg.LeaseTerm, grace: cfg.Grace, store: st, mail: mem.NewMail(nil, cfg.AckWait),
-		alarms: map[string]*alarm{}, leases: map[string]time.Time{}, watchers: map[int]watcher{}}
+		alarms: map[string]*alarm{}, leases: map[string]time.Time{}, watchers: map[int]watcher{}, endings: map[int]func(string){}}
 	if err := s.restore(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("local store %s: %w", cfg.Path, err), s.Close())
 	}
@@ -122,6 +125,7 @@ func (s *Station) Close() error {
 		a.stop()
 	}
 	s.mu.Unlock()
+	s.hints.Wait()
 	return s.store.close()
 }
 
@@ -206,6 +210,32 @@ func (s *Station) Watch(run string, live bool, hear func(seq uint64, data []byte
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.watchers, id)
+	}
+}
+
+// OnEnd has hint called with the id of each run that ends from now on, until stop is called. Close waits for it.
+func (s *Station) OnEnd(hint func(runID string)) (stop func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.watched
+	s.watched++
+	s.endings[id] = hint
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.endings, id)
+	}, nil
+}
+
+// ended hints that a run has ended.
+func (s *Station) ended(run string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	for _, hint := range s.endings {
+		s.hints.Go(func() { hint(run) })
 	}
 }
 

@@ -45,6 +45,9 @@ type Ports struct {
 	// Overhear calls back with every fact of the station as it is stored, until stop is called: services that hear of
 	// facts early need not read them. May be nil.
 	Overhear func(func(runID string, r reactor.Record)) (stop func(), err error)
+	// Local keeps the snapshots of runs that are not to have any in the station's store (eternal_engine_enabled: false).
+	// Nil keeps none of them.
+	Local reactor.Shelf
 	// Durability of the server, recorded in each run.
 	Durability string
 }
@@ -111,7 +114,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
-		Snapshots: h.snapshots(), Pages: h.pages, Entropy: rand.Reader})
+		Snapshots: h.known(), Pages: h.pages, Entropy: rand.Reader})
 	if err != nil {
 		return err
 	}
@@ -144,6 +147,22 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 
 func (h *Host) snapshots() *snapshot.Store {
 	return &snapshot.Store{Shelf: h.ports.State, Blobs: h.ports.Blobs, Form: snapshot.Form(h.cfg.SnapshotForm)}
+}
+
+// localSnapshots keeps those of runs that want none in the station's store; nil where there is no local store.
+func (h *Host) localSnapshots() *snapshot.Store {
+	if h.ports.Local == nil {
+		return nil
+	}
+	return &snapshot.Store{Shelf: h.ports.Local, Form: snapshot.FormJSON}
+}
+
+// known is where ledgers look for snapshots.
+func (h *Host) known() reactor.Snapshots {
+	if local := h.localSnapshots(); local != nil {
+		return snapshot.First{h.snapshots(), local}
+	}
+	return h.snapshots()
 }
 
 func randomID() string {
@@ -204,7 +223,7 @@ func (h *Host) role(ctx context.Context, role events.Service, ledger *reactor.Le
 		return h.toolrunner(ctx, ledger, instance)
 	case events.Persister:
 		return persister.New(persister.Config{Ledger: ledger, Journal: p.Journal, Shelf: p.State, Blobs: p.Blobs,
-			Snapshots: h.snapshots(), Log: h.log})
+			Snapshots: h.snapshots(), Local: h.localSnapshots(), Log: h.log})
 	}
 	return nil, fmt.Errorf("there is no role %q", role)
 }

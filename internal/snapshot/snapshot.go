@@ -48,6 +48,7 @@ const (
 // Store keeps snapshots under "snap.{run}".
 type Store struct {
 	Shelf reactor.Shelf
+	// Blobs takes the large ones; nil leaves them on the shelf.
 	Blobs reactor.Blobs
 	Codec run.Codec
 	// Form that Save writes; Load reads all of them.
@@ -80,7 +81,7 @@ func (st *Store) Save(ctx context.Context, s run.State, head uint64) error {
 	}
 	var tail []byte
 	switch {
-	case len(body) > maxInline:
+	case len(body) > maxInline && st.Blobs != nil:
 		ref, err := st.Blobs.Put(ctx, "snapshot", body)
 		if err != nil {
 			return fmt.Errorf("store snapshot: %w", err)
@@ -132,6 +133,21 @@ func (st *Store) Latest(ctx context.Context, runID string) (run.State, uint64, b
 	return s, head, err == nil
 }
 
+// First is the snapshots of several stores: the first that has one counts.
+type First []*Store
+
+var _ reactor.Snapshots = First{}
+
+// Latest implements reactor.Snapshots.
+func (f First) Latest(ctx context.Context, runID string) (run.State, uint64, bool) {
+	for _, st := range f {
+		if s, head, ok := st.Latest(ctx, runID); ok {
+			return s, head, true
+		}
+	}
+	return run.State{}, 0, false
+}
+
 // Load returns a snapshot or says why there is none.
 func (st *Store) Load(ctx context.Context, runID string) (run.State, uint64, error) {
 	value, err := st.Shelf.Get(ctx, Key(runID))
@@ -144,6 +160,8 @@ func (st *Store) Load(ctx context.Context, runID string) (run.State, uint64, err
 		return run.State{}, 0, fmt.Errorf("snapshot of %s: %w", runID, err)
 	}
 	switch {
+	case b.Ref != nil && st.Blobs == nil:
+		return run.State{}, 0, fmt.Errorf("snapshot of %s is in an object store, and there is none", runID)
 	case b.Ref != nil:
 		if body, err = st.Blobs.Get(ctx, *b.Ref); err != nil {
 			return run.State{}, 0, fmt.Errorf("snapshot of %s: %w", runID, err)

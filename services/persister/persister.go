@@ -29,7 +29,9 @@ type Config struct {
 	Shelf     reactor.Shelf
 	Blobs     reactor.Blobs
 	Snapshots *snapshot.Store
-	Log       zerolog.Logger
+	// Local takes the snapshots of runs with eternal_engine_enabled: false. Nil keeps none of them.
+	Local *snapshot.Store
+	Log   zerolog.Logger
 	// Settle is how long ordinary facts of a run are gathered before its row is written; 0 means DefaultSettle.
 	Settle time.Duration
 	// Activity takes a line a person can read for each fact, in the order heard; may be nil.
@@ -167,10 +169,14 @@ func (r *Role) write(ctx context.Context, runID, checkpoint string) error {
 	if s.Sequence == 0 {
 		return nil
 	}
-	if s.Options.EternalEngine && r.wantsSnapshot(s, checkpoint) {
-		if err := r.cfg.Snapshots.Save(ctx, s, head); err != nil {
+	store := r.cfg.Snapshots
+	if !s.Options.EternalEngine {
+		store = r.cfg.Local
+	}
+	if store != nil && r.wantsSnapshot(s, checkpoint) {
+		if err := store.Save(ctx, s, head); err != nil {
 			r.cfg.Log.Warn().Err(err).Str("run", runID).Msg("snapshot not written, the run goes on")
-		} else if checkpoint != "" {
+		} else if checkpoint != "" && s.Options.EternalEngine {
 			if s, err = r.checkpoint(ctx, s, checkpoint); err != nil {
 				return err
 			}
