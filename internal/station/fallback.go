@@ -2,7 +2,6 @@ package station
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rs/zerolog"
 
@@ -60,19 +59,10 @@ func report(log zerolog.Logger, n lite.Notice) {
 	}
 }
 
-// alone is the set of ports of a station without NATS.
-func alone(local *lite.Station) service.Ports {
+// Alone is the set of ports of a station without NATS: everything is in the local store.
+func Alone(local *lite.Station) service.Ports {
 	state := local.Shelf(topology.StateBucket)
 	return service.Ports{Journal: local.Journal(), Inbox: local.Inbox(), Timers: local.Timers(), Blobs: local.Blobs(), State: state, Local: state,
 		Config: local.Shelf(topology.ConfigBucket), Leases: local.Leases(), Live: local.Live(), Refusals: local.Refusals(),
 		OnEnd: local.OnEnd, Durability: "sync always (local store, SQLite)"}
-}
-
-// openLocal opens the local store of a station.
-func openLocal(ctx context.Context, path string, cfg Config) (*lite.Station, error) {
-	local, err := lite.Open(ctx, lite.Config{Path: path, Station: cfg.Station, Grace: cfg.Base.Drain})
-	if err != nil {
-		return nil, fmt.Errorf("local store: %w", err)
-	}
-	return local, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/lite"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -52,6 +53,8 @@ type Config struct {
 type Station struct {
 	cfg        Config
 	server     *jet.Server
+	local      *lite.Station
+	fallback   *lite.Fallback
 	conn       *jet.Conn
 	durability string
 	sandbox    string
@@ -119,7 +122,14 @@ func (s *Station) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ports := Ports(st, s.durability)
+	if s.local, err = lite.Open(ctx, lite.Config{Path: filepath.Join(s.cfg.StoreDir, "fallback.db"), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
+		return err
+	}
+	ports, fallback, err := Fall(ctx, s.conn, Ports(st, s.durability), s.local, s.cfg.Log)
+	if err != nil {
+		return err
+	}
+	s.fallback = fallback
 	if s.cfg.AgentsDir != "" {
 		if err := register(ctx, ports, s.cfg.AgentsDir, s.cfg.Log); err != nil {
 			return err
@@ -143,6 +153,11 @@ func (s *Station) start(ctx context.Context) error {
 func (s *Station) run(host *service.Host) error {
 	ctx, cancel := context.WithCancel(context.Background()) // ends with Close
 	s.cancel = cancel
+	s.roles.Go(func() {
+		if err := s.fallback.Run(ctx); err != nil {
+			s.fail(fmt.Errorf("fallback: %w", err))
+		}
+	})
 	for _, role := range events.Services() {
 		stop, err := s.conn.Micro(role, service.Version(), host.Status(role))
 		if err != nil {
@@ -217,7 +232,11 @@ func (s *Station) Close(context.Context) error {
 		s.conn.Close()
 	}
 	s.server.Shutdown()
+	var err error
+	if s.local != nil {
+		err = s.local.Close()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(s.failures...)
+	return errors.Join(append(s.failures, err)...)
 }
