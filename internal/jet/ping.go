@@ -38,3 +38,11 @@ func (c *Conn) Ping(ctx context.Context) ([][]byte, error) {
 		}
 	}
 }
+
+// Answers returns nil where JetStream takes requests at the moment. It waits no longer than ctx says.
+func (c *Conn) Answers(ctx context.Context) error {
+	if !c.Connected() {
+		return fmt.Errorf("no connection to %s", c.cfg.where())
+	}
+	return c.api(ctx, "INFO", nil, nil)
+}

@@ -49,6 +49,13 @@ func (r Record) Read(runID string) (events.Fact, events.Payload, error) {
 	return f, p, nil
 }
 
+// LocalSeq is the first of the positions that a local store gives while the station's log is away. They are greater
+// than all positions of the log, say nothing about the order of both, and mean nothing to another process.
+const LocalSeq uint64 = 1 << 62
+
+// IsLocal reports whether a position is one of a local store.
+func IsLocal(seq uint64) bool { return seq >= LocalSeq }
+
 // Entry is what to append: one fact of one run.
 type Entry struct {
 	Run  string

@@ -147,6 +147,10 @@ func (l *Ledger) Hear(ctx context.Context, runID string, r Record) (run.State, e
 		return run.State{}, err
 	}
 	defer p.free()
+	if p.loaded && IsLocal(p.head) && !IsLocal(r.Seq) {
+		err := l.comeHome(ctx, p, r.Seq)
+		return p.state, err
+	}
 	if p.loaded && p.head >= r.Seq {
 		return p.state, nil
 	}
@@ -158,6 +162,9 @@ func (l *Ledger) Hear(ctx context.Context, runID string, r Record) (run.State, e
 	}
 	if err := l.refresh(ctx, p); err != nil {
 		return run.State{}, err
+	}
+	if IsLocal(r.Seq) && !IsLocal(p.head) {
+		return p.state, nil // the log is back: what the local store delivered came home, or was refused
 	}
 	if p.head < r.Seq {
 		// The reader was stale, or the fact is not in the log at all: ask the leader, then read again.
@@ -311,7 +318,7 @@ func (l *Ledger) settle(ctx context.Context, p *page, ack Ack, stored []byte) (s
 		return 0, true, fmt.Errorf("%w: %w", ErrUnsettled, err)
 	case err != nil || !ok && p.head > 0:
 		return 0, false, nil // the leader is away or behind what was acknowledged: ask again by trying again
-	case !ok || last.Seq <= p.head:
+	case !ok || last.Seq <= p.head && IsLocal(last.Seq) == IsLocal(p.head):
 		return 0, false, nil
 	case bytes.Equal(last.Bytes, stored):
 		l.count(func(s *Stats) { s.Duplicates++ })

@@ -30,7 +30,7 @@ type page struct {
 	loaded bool
 	state  run.State
 	head   uint64
-	// known is the highest position that was ever stored, heard or read here: no state behind it is given out, also where
+	// known is the highest position of the log that was ever stored, heard or read here: no state behind it is given out, also where
 	// a reader is behind.
 	known uint64
 	// used and pins are guarded by Pages.mu: a used page gets another round before it is dropped, a pinned one stays.
@@ -41,7 +41,9 @@ type page struct {
 // at puts a state in the page.
 func (p *page) at(s run.State, head uint64) {
 	p.state, p.head, p.loaded = s, head, true
-	p.known = max(p.known, head)
+	if !IsLocal(head) {
+		p.known = max(p.known, head)
+	}
 }
 
 // hold waits for the page, for as long as ctx lives. free must be called after a nil error.
@@ -225,6 +227,26 @@ func (l *Ledger) catchUp(ctx context.Context, p *page, want uint64) error {
 		wait = min(2*wait, 20*time.Millisecond)
 	}
 	return fmt.Errorf("read run %s: still behind position %d", p.id, want)
+}
+
+// comeHome takes the log's word for a run whose cached state is partly from a local store: the log speaks of it again,
+// so what it has counts. The page is left as it is until the whole run could be read.
+func (l *Ledger) comeHome(ctx context.Context, p *page, heard uint64) error {
+	// Nothing else is asked of a log that is still away: each question would wait.
+	if _, _, err := l.cfg.Journal.Read(ctx, p.id, heard-1); err != nil {
+		return fmt.Errorf("read run %s: %w", p.id, err)
+	}
+	fresh := &page{id: p.id, held: make(chan struct{}, 1)}
+	if err := l.refresh(ctx, fresh); err != nil {
+		return err
+	}
+	if fresh.head < heard {
+		if err := l.catchUp(ctx, fresh, heard); err != nil {
+			return err
+		}
+	}
+	p.at(fresh.state, fresh.head)
+	return nil
 }
 
 // refreshAfterLoss reads until the fact that won, and what the leader has after it, is folded: a stale reader must not

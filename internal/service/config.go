@@ -13,6 +13,7 @@ import (
 
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -30,6 +31,8 @@ type Config struct {
 	Replicas     int          `envconfig:"INSPAN_REPLICAS" default:"1" desc:"copies of each stream and bucket: 1 or 3"`
 	LogMaxBytes  int64        `envconfig:"INSPAN_LOG_MAX_BYTES" default:"0" desc:"limit of the station's log in bytes; 0 leaves it to the server's disk limit"`
 	AcceptLazy   bool         `envconfig:"INSPAN_ACCEPT_LAZY_FSYNC" default:"false" desc:"start although the server acknowledges before it syncs; a power cut may then lose acknowledged facts"`
+
+	SnapshotForm string `envconfig:"INSPAN_SNAPSHOT_FORM" default:"binary" desc:"form in which states are stored: binary, or json+gzip; both are read"`
 
 	HTTP     string        `envconfig:"INSPAN_HTTP" default:"127.0.0.1:0" desc:"address of /healthz, /readyz and /metrics; empty turns them off"`
 	LogLevel string        `envconfig:"INSPAN_LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
@@ -140,6 +143,9 @@ func (c *Config) Validate() error {
 	}
 	if c.ArchiveEvery < 0 {
 		errs = append(errs, fmt.Errorf("INSPAN_ARCHIVE_EVERY is %s, want more than 0, or 0 for 30s", c.ArchiveEvery))
+	}
+	if err := snapshot.CheckForm(snapshot.Form(c.SnapshotForm)); err != nil {
+		errs = append(errs, fmt.Errorf("INSPAN_SNAPSHOT_FORM: %w", err))
 	}
 	abs, err := filepath.Abs(c.Workspace)
 	if err != nil {

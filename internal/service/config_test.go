@@ -44,8 +44,12 @@ func TestFromEnv(t *testing.T) {
 	t.Run("SAFE-1 a wrong value is named with its variable", func(t *testing.T) {
 		t.Setenv("INSPAN_REPLICAS", "2")
 		t.Setenv("INSPAN_STATION", "a.b")
-		if _, err := FromEnv(); err == nil || !strings.Contains(err.Error(), "INSPAN_REPLICAS") || !strings.Contains(err.Error(), "INSPAN_STATION") {
-			t.Errorf("%v", err)
+		t.Setenv("INSPAN_SNAPSHOT_FORM", "xml")
+		_, err := FromEnv()
+		for _, name := range []string{"INSPAN_REPLICAS", "INSPAN_STATION", "INSPAN_SNAPSHOT_FORM"} {
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s is not named: %v", name, err)
+			}
 		}
 	})
 }

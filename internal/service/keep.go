@@ -10,7 +10,6 @@ import (
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/reactor"
-	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/services/persister"
 )
@@ -27,7 +26,7 @@ func (h *Host) persister(ctx, keep context.Context, ledger *reactor.Ledger) (rea
 		return nil, err
 	}
 	cfg := persister.Config{Ledger: ledger, Journal: p.Journal, Shelf: p.State, Blobs: p.Blobs, Sign: sign,
-		Snapshots: &snapshot.Store{Shelf: p.State, Blobs: p.Blobs}, Log: h.log}
+		Snapshots: h.snapshots(), Local: h.localSnapshots(), Log: h.log}
 	if keeper != nil {
 		cfg.Archive = keeper
 	}

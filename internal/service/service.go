@@ -51,6 +51,9 @@ type Ports struct {
 	Overhear func(func(runID string, r reactor.Record)) (stop func(), err error)
 	// Census tells how busy the station is; may be nil.
 	Census reactor.Census
+	// Local keeps the snapshots of runs that are not to have any in the station's store (eternal_engine_enabled: false).
+	// Nil keeps none of them.
+	Local reactor.Shelf
 	// Durability of the server, recorded in each run.
 	Durability string
 	// Models answers the agents' requests; nil means the configured providers.
@@ -143,7 +146,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
-		Snapshots: &snapshot.Store{Shelf: h.ports.State, Blobs: h.ports.Blobs}, Pages: h.pages, Entropy: h.ports.Entropy})
+		Snapshots: h.known(), Pages: h.pages, Entropy: h.ports.Entropy})
 	if err != nil {
 		return err
 	}
@@ -181,6 +184,26 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return h.withLease(ctx, instance, log, loop.Run)
 	}
 	return loop.Run(ctx)
+}
+
+func (h *Host) snapshots() *snapshot.Store {
+	return &snapshot.Store{Shelf: h.ports.State, Blobs: h.ports.Blobs, Form: snapshot.Form(h.cfg.SnapshotForm)}
+}
+
+// localSnapshots keeps those of runs that want none in the station's store; nil where there is no local store.
+func (h *Host) localSnapshots() *snapshot.Store {
+	if h.ports.Local == nil {
+		return nil
+	}
+	return &snapshot.Store{Shelf: h.ports.Local, Form: snapshot.FormJSON}
+}
+
+// known is where ledgers look for snapshots.
+func (h *Host) known() reactor.Snapshots {
+	if local := h.localSnapshots(); local != nil {
+		return snapshot.First{h.snapshots(), local}
+	}
+	return h.snapshots()
 }
 
 // randomID returns n random bytes in hex.

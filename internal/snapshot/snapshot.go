@@ -2,6 +2,7 @@
 //
 // Promises: a snapshot is a cache. One that is missing, damaged, of another schema version or not in step with the
 // log is as good as none; the log decides. Small ones are kept in the state bucket, large ones in the object store.
+// They are written in one of two forms, and those of either form are read whatever is written today.
 package snapshot
 
 import (
@@ -18,8 +19,25 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// codec names how states are stored.
-const codec = "json+gzip"
+// Form of stored states.
+type Form string
+
+// The forms. A Store with no form writes FormBinary.
+const (
+	// FormBinary is Binary: smaller, faster, and a damaged one is always noticed.
+	FormBinary Form = "binary"
+	// FormJSON is JSON, compressed with gzip: standard tools read it.
+	FormJSON Form = "json+gzip"
+)
+
+// CheckForm says what is wrong with a form from a configuration. Empty is right.
+func CheckForm(f Form) error {
+	switch f {
+	case "", FormBinary, FormJSON:
+		return nil
+	}
+	return fmt.Errorf("%q is not a form of snapshots: want %q or %q", f, FormBinary, FormJSON)
+}
 
 // Limits of a snapshot, in bytes.
 const (
@@ -30,16 +48,20 @@ const (
 // Store keeps snapshots under "snap.{run}".
 type Store struct {
 	Shelf reactor.Shelf
+	// Blobs takes the large ones; nil leaves them on the shelf.
 	Blobs reactor.Blobs
 	Codec run.Codec
+	// Form that Save writes; Load reads all of them.
+	Form Form
 }
 
 var _ reactor.Snapshots = (*Store)(nil)
 
+// box is the row of a snapshot: this as JSON and, in the binary form, a line break and the bytes of a small one.
 type box struct {
 	Head     uint64      `json:"head"`
 	Sequence uint64      `json:"sequence"`
-	Codec    string      `json:"codec"`
+	Codec    Form        `json:"codec"`
 	Ref      *events.Ref `json:"ref,omitempty"`
 	Zipped   []byte      `json:"zipped,omitempty"`
 }
@@ -49,31 +71,60 @@ func Key(runID string) string { return "snap." + runID }
 
 // Save stores a state whose last fact is at head.
 func (st *Store) Save(ctx context.Context, s run.State, head uint64) error {
-	plain, err := st.Codec.Encode(s)
+	b := box{Head: head, Sequence: s.Sequence, Codec: st.Form}
+	if b.Codec == "" {
+		b.Codec = FormBinary
+	}
+	body, err := st.encode(b.Codec, s)
 	if err != nil {
 		return err
 	}
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	if _, err := z.Write(plain); err != nil {
-		return fmt.Errorf("compress state: %w", err)
-	}
-	if err := z.Close(); err != nil {
-		return fmt.Errorf("compress state: %w", err)
-	}
-	b := box{Head: head, Sequence: s.Sequence, Codec: codec, Zipped: zipped.Bytes()}
-	if zipped.Len() > maxInline {
-		ref, err := st.Blobs.Put(ctx, "snapshot", zipped.Bytes())
+	var tail []byte
+	switch {
+	case len(body) > maxInline && st.Blobs != nil:
+		ref, err := st.Blobs.Put(ctx, "snapshot", body)
 		if err != nil {
 			return fmt.Errorf("store snapshot: %w", err)
 		}
-		b.Ref, b.Zipped = &ref, nil
+		b.Ref = &ref
+	case b.Codec == FormJSON:
+		b.Zipped = body
+	default:
+		tail = append([]byte{'\n'}, body...)
 	}
 	value, err := json.Marshal(b)
 	if err != nil {
 		return fmt.Errorf("encode snapshot: %w", err)
 	}
-	return st.Shelf.Put(ctx, Key(s.HarnessID), value)
+	return st.Shelf.Put(ctx, Key(s.HarnessID), append(value, tail...))
+}
+
+func (st *Store) encode(f Form, s run.State) ([]byte, error) {
+	switch f {
+	case FormJSON:
+		plain, err := st.Codec.Encode(s)
+		if err != nil {
+			return nil, err
+		}
+		return zip(plain)
+	case FormBinary:
+		return Binary{st.Codec}.Encode(s)
+	}
+	return nil, CheckForm(f)
+}
+
+func (st *Store) decode(f Form, body []byte) (run.State, error) {
+	switch f {
+	case FormJSON:
+		plain, err := unzip(body)
+		if err != nil {
+			return run.State{}, err
+		}
+		return st.Codec.Decode(plain)
+	case FormBinary:
+		return Binary{st.Codec}.Decode(body)
+	}
+	return run.State{}, CheckForm(f)
 }
 
 // Latest implements reactor.Snapshots.
@@ -82,39 +133,72 @@ func (st *Store) Latest(ctx context.Context, runID string) (run.State, uint64, b
 	return s, head, err == nil
 }
 
+// First is the snapshots of several stores: the first that has one counts.
+type First []*Store
+
+var _ reactor.Snapshots = First{}
+
+// Latest implements reactor.Snapshots.
+func (f First) Latest(ctx context.Context, runID string) (run.State, uint64, bool) {
+	for _, st := range f {
+		if s, head, ok := st.Latest(ctx, runID); ok {
+			return s, head, true
+		}
+	}
+	return run.State{}, 0, false
+}
+
 // Load returns a snapshot or says why there is none.
 func (st *Store) Load(ctx context.Context, runID string) (run.State, uint64, error) {
 	value, err := st.Shelf.Get(ctx, Key(runID))
 	if err != nil {
 		return run.State{}, 0, err
 	}
+	row, body, _ := bytes.Cut(value, []byte{'\n'})
 	var b box
-	if err := json.Unmarshal(value, &b); err != nil {
+	if err := json.Unmarshal(row, &b); err != nil {
 		return run.State{}, 0, fmt.Errorf("snapshot of %s: %w", runID, err)
 	}
-	if b.Codec != codec {
-		return run.State{}, 0, fmt.Errorf("snapshot of %s is stored as %q, want %q", runID, b.Codec, codec)
-	}
-	zipped := b.Zipped
-	if b.Ref != nil {
-		if zipped, err = st.Blobs.Get(ctx, *b.Ref); err != nil {
+	switch {
+	case b.Ref != nil && st.Blobs == nil:
+		return run.State{}, 0, fmt.Errorf("snapshot of %s is in an object store, and there is none", runID)
+	case b.Ref != nil:
+		if body, err = st.Blobs.Get(ctx, *b.Ref); err != nil {
 			return run.State{}, 0, fmt.Errorf("snapshot of %s: %w", runID, err)
 		}
+	case b.Codec == FormJSON:
+		body = b.Zipped
 	}
-	z, err := gzip.NewReader(bytes.NewReader(zipped))
+	s, err := st.decode(b.Codec, body)
 	if err != nil {
 		return run.State{}, 0, fmt.Errorf("snapshot of %s: %w", runID, err)
-	}
-	plain, err := io.ReadAll(io.LimitReader(z, maxState))
-	if err != nil {
-		return run.State{}, 0, fmt.Errorf("snapshot of %s: %w", runID, err)
-	}
-	s, err := st.Codec.Decode(plain)
-	if err != nil {
-		return run.State{}, 0, err
 	}
 	if s.HarnessID != runID || s.Sequence != b.Sequence {
 		return run.State{}, 0, errors.New("snapshot is of another state than it says")
 	}
 	return s, b.Head, nil
+}
+
+func zip(plain []byte) ([]byte, error) {
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write(plain); err != nil {
+		return nil, fmt.Errorf("compress state: %w", err)
+	}
+	if err := z.Close(); err != nil {
+		return nil, fmt.Errorf("compress state: %w", err)
+	}
+	return zipped.Bytes(), nil
+}
+
+func unzip(zipped []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err != nil {
+		return nil, fmt.Errorf("decompress state: %w", err)
+	}
+	plain, err := io.ReadAll(io.LimitReader(z, maxState))
+	if err != nil {
+		return nil, fmt.Errorf("decompress state: %w", err)
+	}
+	return plain, nil
 }

@@ -18,13 +18,16 @@ import (
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
-func newStore(t *testing.T) (*mem.Station, *snapshot.Store) {
+// forms are run through by every test of the store.
+var forms = []snapshot.Form{snapshot.FormBinary, snapshot.FormJSON}
+
+func newStore(t *testing.T, form snapshot.Form) (*mem.Station, *snapshot.Store) {
 	t.Helper()
 	st, err := mem.New("default", mem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return st, &snapshot.Store{Shelf: st.Shelf(topology.StateBucket), Blobs: st.Blobs()}
+	return st, &snapshot.Store{Shelf: st.Shelf(topology.StateBucket), Blobs: st.Blobs(), Form: form}
 }
 
 // history is a run in the middle of a call; text is what its model said.
@@ -52,9 +55,47 @@ func same(t *testing.T, got, want run.State) {
 
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
+	for _, form := range forms {
+		t.Run(string(form), func(t *testing.T) { t.Parallel(); testStore(t, form) })
+	}
+	t.Run("EVT-5 a snapshot of the other form is read, whatever is written today", func(t *testing.T) {
+		t.Parallel()
+		for _, form := range forms {
+			_, store := newStore(t, form)
+			want := history("run-a", "hello")
+			if err := store.Save(t.Context(), want, 5); err != nil {
+				t.Fatal(err)
+			}
+			for _, other := range append(forms, "") {
+				store.Form = other
+				got, head, err := store.Load(t.Context(), "run-a")
+				if err != nil || head != 5 {
+					t.Fatalf("written as %s, read by a store of %q: head %d, %v", form, other, head, err)
+				}
+				same(t, got, want)
+			}
+		}
+	})
+	t.Run("EVT-5 a store with no form writes the binary one, and one with a wrong form writes nothing", func(t *testing.T) {
+		t.Parallel()
+		_, store := newStore(t, "")
+		if err := store.Save(t.Context(), history("run-a", "hello"), 5); err != nil {
+			t.Fatal(err)
+		}
+		if r := rowOf(t, store, "run-a"); r.Codec != snapshot.FormBinary || !bytes.HasPrefix(r.Tail, []byte("ISNP")) {
+			t.Errorf("codec %q, %d bytes", r.Codec, len(r.Tail))
+		}
+		store.Form = "xml"
+		if err := store.Save(t.Context(), history("run-b", "hello"), 5); err == nil || !strings.Contains(err.Error(), "json+gzip") {
+			t.Errorf("form xml: got %v, want an error that names the forms", err)
+		}
+	})
+}
+
+func testStore(t *testing.T, form snapshot.Form) {
 	t.Run("PERS-2 a state comes back equal, with its place in the log", func(t *testing.T) {
 		t.Parallel()
-		_, store := newStore(t)
+		_, store := newStore(t, form)
 		want := history("run-a", "hello")
 		if err := store.Save(t.Context(), want, 42); err != nil {
 			t.Fatal(err)
@@ -70,7 +111,7 @@ func TestSnapshot(t *testing.T) {
 	})
 	t.Run("PERS-2 what comes back folds on as if it had never been stored", func(t *testing.T) {
 		t.Parallel()
-		_, store := newStore(t)
+		_, store := newStore(t, form)
 		b := runtest.New("default", "run-a")
 		b.Say(runtest.Created(), runtest.Started())
 		if err := store.Save(t.Context(), b.State(), 2); err != nil {
@@ -89,7 +130,7 @@ func TestSnapshot(t *testing.T) {
 	})
 	t.Run("PERS-3 an unknown run has none, a later one takes the place of an earlier", func(t *testing.T) {
 		t.Parallel()
-		_, store := newStore(t)
+		_, store := newStore(t, form)
 		if _, _, ok := store.Latest(t.Context(), "run-a"); ok {
 			t.Error("something was found")
 		}
@@ -111,7 +152,13 @@ func TestSnapshot(t *testing.T) {
 
 func TestLarge(t *testing.T) {
 	t.Parallel()
-	st, store := newStore(t)
+	for _, form := range forms {
+		t.Run(string(form), func(t *testing.T) { t.Parallel(); testLarge(t, form) })
+	}
+}
+
+func testLarge(t *testing.T, form snapshot.Form) {
+	st, store := newStore(t, form)
 	var noise strings.Builder // text by chance does not compress well
 	for noise.Len() < 1<<20 {
 		noise.WriteString(rand.Text())
@@ -126,7 +173,7 @@ func TestLarge(t *testing.T) {
 	}
 	row := rowOf(t, store, "run-a")
 	t.Run("PERS-2 a large state goes to the object store and comes back", func(t *testing.T) {
-		if row.Ref == nil || len(row.Zipped) != 0 || row.Ref.Size < 256<<10 {
+		if row.Ref == nil || len(row.Zipped)+len(row.Tail) != 0 || row.Ref.Size < 256<<10 {
 			t.Fatalf("row: ref %v, %d bytes inline", row.Ref, len(row.Zipped))
 		}
 		got, head, err := store.Load(t.Context(), "run-a")
@@ -144,11 +191,35 @@ func TestLarge(t *testing.T) {
 }
 
 type row struct {
-	Head     uint64      `json:"head"`
-	Sequence uint64      `json:"sequence"`
-	Ref      *events.Ref `json:"ref,omitempty"`
-	Zipped   []byte      `json:"zipped,omitempty"`
-	Codec    string      `json:"codec"`
+	Head     uint64        `json:"head"`
+	Sequence uint64        `json:"sequence"`
+	Ref      *events.Ref   `json:"ref,omitempty"`
+	Zipped   []byte        `json:"zipped,omitempty"`
+	Codec    snapshot.Form `json:"codec"`
+	// Tail is what stands behind the line break.
+	Tail []byte `json:"-"`
+}
+
+// body is the stored state, wherever it stands.
+func (r *row) body() *[]byte {
+	if r.Codec == snapshot.FormJSON {
+		return &r.Zipped
+	}
+	return &r.Tail
+}
+
+func (r row) put(t *testing.T, store *snapshot.Store, id string) {
+	t.Helper()
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Tail) > 0 {
+		b = append(append(b, '\n'), r.Tail...)
+	}
+	if err := store.Shelf.Put(t.Context(), snapshot.Key(id), b); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func rowOf(t *testing.T, store *snapshot.Store, id string) row {
@@ -157,8 +228,9 @@ func rowOf(t *testing.T, store *snapshot.Store, id string) row {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r row
-	if err := json.Unmarshal(b, &r); err != nil {
+	line, tail, _ := bytes.Cut(b, []byte{'\n'})
+	r := row{Tail: tail}
+	if err := json.Unmarshal(line, &r); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -167,30 +239,30 @@ func rowOf(t *testing.T, store *snapshot.Store, id string) row {
 // TestDamaged proves that a snapshot that is not what it says is as good as none.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
+	for _, form := range forms {
+		t.Run(string(form), func(t *testing.T) { t.Parallel(); testDamaged(t, form) })
+	}
+}
+
+func testDamaged(t *testing.T, form snapshot.Form) {
 	for name, spoil := range map[string]func(r *row){
-		"half of it":         func(r *row) { r.Zipped = r.Zipped[:len(r.Zipped)/2] },
-		"a bit turned":       func(r *row) { r.Zipped[len(r.Zipped)/2] ^= 1 },
-		"nothing":            func(r *row) { r.Zipped = nil },
-		"no gzip":            func(r *row) { r.Zipped = []byte("junk") },
+		"half of it":         func(r *row) { *r.body() = (*r.body())[:len(*r.body())/2] },
+		"a bit turned":       func(r *row) { (*r.body())[len(*r.body())/2] ^= 1 },
+		"nothing":            func(r *row) { *r.body() = nil },
+		"foreign bytes":      func(r *row) { *r.body() = []byte("junk") },
 		"another sequence":   func(r *row) { r.Sequence++ },
 		"an object not kept": func(r *row) { r.Ref = &events.Ref{SHA256: strings.Repeat("0", 64), Size: 3} },
 		"another codec":      func(r *row) { r.Codec = "zstd" },
 	} {
 		t.Run("PERS-3 "+name, func(t *testing.T) {
 			t.Parallel()
-			_, store := newStore(t)
+			_, store := newStore(t, form)
 			if err := store.Save(t.Context(), history("run-a", "hello"), 3); err != nil {
 				t.Fatal(err)
 			}
 			r := rowOf(t, store, "run-a")
 			spoil(&r)
-			b, err := json.Marshal(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := store.Shelf.Put(t.Context(), snapshot.Key("run-a"), b); err != nil {
-				t.Fatal(err)
-			}
+			r.put(t, store, "run-a")
 			if s, head, ok := store.Latest(t.Context(), "run-a"); ok || head != 0 || s.Sequence != 0 {
 				t.Errorf("taken: head %d, sequence %d", head, s.Sequence)
 			}
@@ -198,7 +270,7 @@ func TestDamaged(t *testing.T) {
 	}
 	t.Run("PERS-3 a row that is not JSON", func(t *testing.T) {
 		t.Parallel()
-		_, store := newStore(t)
+		_, store := newStore(t, form)
 		if err := store.Shelf.Put(t.Context(), snapshot.Key("run-a"), []byte("{")); err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +280,7 @@ func TestDamaged(t *testing.T) {
 	})
 	t.Run("PERS-3 the snapshot of another run", func(t *testing.T) {
 		t.Parallel()
-		_, store := newStore(t)
+		_, store := newStore(t, form)
 		if err := store.Save(t.Context(), history("run-a", "hello"), 3); err != nil {
 			t.Fatal(err)
 		}

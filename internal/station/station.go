@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/lite"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
@@ -60,6 +62,8 @@ type Station struct {
 	passwords  map[string]secret.Value
 	conn       *jet.Conn
 	roleConns  []*jet.Conn
+	local      *lite.Station
+	fallback   *lite.Fallback
 	durability string
 	sandbox    string
 	cancel     context.CancelFunc
@@ -182,31 +186,52 @@ func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
 	return setUp(ctx, conn, cfg, jet.ApplyOptions{Replicas: 1}, s.cfg.Log)
 }
 
-// run starts the roles and their entries in the list of micro services.
-func (s *Station) run(ctx context.Context, cfg service.Config) error {
-	hosts := map[events.Service]*service.Host{}
-	var first *service.Host
+// ports connects as each role and puts the local store behind all of them.
+func (s *Station) ports(ctx context.Context) (hub, error) {
+	all := hub{}
 	for _, role := range events.Services() {
 		conn, err := s.As(ctx, role)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		st, err := conn.Station(s.cfg.Station)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		ports := Ports(st, s.durability)
-		if first == nil {
-			if first, err = service.NewHost(cfg, ports, s.cfg.Log, service.NewMetrics(), s.cfg.Tools...); err != nil {
-				return err
-			}
-		}
-		hosts[role] = first.As(ports)
+		all[role] = Ports(st, s.durability)
+	}
+	var err error
+	if s.local, err = lite.Open(ctx, lite.Config{Path: filepath.Join(s.cfg.StoreDir, "fallback.db"), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
+		return nil, err
+	}
+	if s.fallback, err = fallback(ctx, maps.Clone(all).primary(s.roleConns[0]), s.local, s.cfg.Log); err != nil {
+		return nil, err
+	}
+	for role, p := range all {
+		all[role] = behind(s.fallback, s.local, p)
+	}
+	return all, nil
+}
+
+// run starts the roles and their entries in the list of micro services.
+func (s *Station) run(ctx context.Context, cfg service.Config) error {
+	all, err := s.ports(ctx)
+	if err != nil {
+		return err
+	}
+	first, err := service.NewHost(cfg, all[events.Planner], s.cfg.Log, service.NewMetrics(), s.cfg.Tools...)
+	if err != nil {
+		return err
 	}
 	work, cancel := context.WithCancel(context.Background()) // ends with Close
 	s.cancel = cancel
+	s.roles.Go(func() {
+		if err := s.fallback.Run(work); err != nil && work.Err() == nil {
+			s.fail(fmt.Errorf("fallback: %w", err))
+		}
+	})
 	for i, role := range events.Services() {
-		host := hosts[role]
+		host := first.As(all[role])
 		stop, err := s.roleConns[i].Micro(role, service.Version(), host.Status(role))
 		if err != nil {
 			return fmt.Errorf("announce %s: %w", role, err)
@@ -283,7 +308,11 @@ func (s *Station) Close(context.Context) error {
 		}
 	}
 	s.server.Shutdown()
+	var err error
+	if s.local != nil {
+		err = s.local.Close()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(s.failures...)
+	return errors.Join(append(s.failures, err)...)
 }

@@ -41,7 +41,8 @@ const (
 	GateApproved Kind = "gate.approved"
 	GateRejected Kind = "gate.rejected"
 
-	CheckpointSaved Kind = "checkpoint.saved"
+	CheckpointSaved    Kind = "checkpoint.saved"
+	CheckpointFallback Kind = "checkpoint.fallback"
 )
 
 // Service is the author of a fact.
@@ -98,6 +99,7 @@ var vocabulary = [...]Word{
 	{StepFinished, Executor, "step_finished", "A plan step is complete, with its output.", func() Payload { return new(StepFinishedData) }},
 	{StepFailed, Executor, "step_failed", "A plan step failed; all that depends on it is blocked.", func() Payload { return new(StepFailedData) }},
 	{CheckpointSaved, Persister, "checkpoint", "The state up to a sequence was stored as a named checkpoint.", func() Payload { return new(CheckpointSavedData) }},
+	{CheckpointFallback, Persister, "store_fallback", "A warning: the primary store is away, and the local one keeps the run's facts from a sequence on.", func() Payload { return new(CheckpointFallbackData) }},
 	{RunPaused, Planner, "run_paused", "The run moved from running to paused; nothing new is permitted until it resumes.", func() Payload { return new(RunPausedData) }},
 	{RunResumed, Planner, "run_resumed", "The run moved from paused to running.", func() Payload { return new(RunResumedData) }},
 	{RunAdjusted, Planner, "run_adjusted", "The autonomy level of the run was changed.", func() Payload { return new(RunAdjustedData) }},

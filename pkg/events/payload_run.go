@@ -264,6 +264,17 @@ type CheckpointSavedData struct {
 	Key string `json:"key"`
 }
 
+// CheckpointFallbackData warns that the station's log can not be reached, and that a local store keeps what is said.
+type CheckpointFallbackData struct {
+	Event string `json:"event"`
+	// Store that keeps the facts: "sqlite".
+	Store string `json:"store"`
+	// Since is the sequence of the first fact that it keeps.
+	Since uint64 `json:"since_sequence"`
+	// Reason is what the primary store, or whoever asked it, said last.
+	Reason string `json:"reason"`
+}
+
 // Ref points to a stored object by content.
 type Ref struct {
 	SHA256 string `json:"sha256"`
@@ -280,3 +291,6 @@ func (*RunMovedData) Kind() Kind        { return RunMoved }
 func (*RunCompletedData) Kind() Kind    { return RunCompleted }
 func (*RunFailedData) Kind() Kind       { return RunFailed }
 func (*CheckpointSavedData) Kind() Kind { return CheckpointSaved }
+
+// Kind implements Payload.
+func (*CheckpointFallbackData) Kind() Kind { return CheckpointFallback }

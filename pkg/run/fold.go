@@ -131,6 +131,8 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	case *events.CheckpointSavedData:
 		s.CheckpointCount, s.LastCheckpointAt, s.CheckpointCovers = d.Number, &at, d.Covered
 		return ""
+	case *events.CheckpointFallbackData:
+		return "" // a warning for whoever reads the log
 	case *events.StepReadyData:
 		if st := s.Step(d.Step); st != nil {
 			for _, dep := range st.Dependencies {

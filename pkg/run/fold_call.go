@@ -132,13 +132,17 @@ func (s *State) open(ref events.ToolRef, want ...Phase) (Call, string) {
 	return Call{}, fmt.Sprintf("call %s is %s", ref.Call, c.Phase)
 }
 
-// setOpen replaces or, with nil, removes an open call in a copy of the map.
+// setOpen replaces or, with nil, removes an open call in a copy of the map. No calls are nil, so that a state that was
+// written and read again is the very same.
 func (s *State) setOpen(id string, c *Call) {
 	open := maps.Clone(s.Open)
 	if c == nil {
 		delete(open, id)
 	} else {
 		open[id] = c
+	}
+	if len(open) == 0 {
+		open = nil
 	}
 	s.Open = open
 }

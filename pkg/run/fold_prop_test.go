@@ -21,7 +21,7 @@ func walk(t *rapid.T, steps int) *runtest.Builder {
 			break
 		}
 		p := moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")]
-		if k := p.Kind(); k == events.RunFailed || k == events.StepFailed || k == events.RunPaused || k == events.CheckpointSaved || k == events.RunAdjusted || k == events.RunMoved {
+		if k := p.Kind(); k == events.RunFailed || k == events.StepFailed || k == events.RunPaused || k == events.CheckpointSaved || k == events.CheckpointFallback || k == events.RunAdjusted || k == events.RunMoved {
 			p = moves[rapid.IntRange(0, len(moves)-1).Draw(t, "other move")]
 		}
 		if _, err := b.Try(p); err != nil {

@@ -30,7 +30,9 @@ type Config struct {
 	Shelf     reactor.Shelf
 	Blobs     reactor.Blobs
 	Snapshots *snapshot.Store
-	Log       zerolog.Logger
+	// Local takes the snapshots of runs with eternal_engine_enabled: false. Nil keeps none of them.
+	Local *snapshot.Store
+	Log   zerolog.Logger
 	// Settle is how long ordinary facts of a run are gathered before its row is written; 0 means DefaultSettle.
 	Settle time.Duration
 	// Sign signs the head of each run whose row is written; nil writes no anchors.
@@ -192,10 +194,14 @@ func (r *Role) write(ctx context.Context, runID string, b *book) error {
 	if s.Sequence < b.sequence {
 		return fmt.Errorf("run %s is known up to fact %d, and fact %d was heard", runID, s.Sequence, b.sequence)
 	}
-	if s.Options.EternalEngine && r.wantsSnapshot(s, b.checkpoint) {
-		if err := r.cfg.Snapshots.Save(ctx, s, head); err != nil {
+	store := r.cfg.Snapshots
+	if !s.Options.EternalEngine {
+		store = r.cfg.Local
+	}
+	if store != nil && r.wantsSnapshot(s, b.checkpoint) {
+		if err := store.Save(ctx, s, head); err != nil {
 			r.cfg.Log.Warn().Err(err).Str("run", runID).Msg("snapshot not written, the run goes on")
-		} else if b.checkpoint != "" {
+		} else if b.checkpoint != "" && s.Options.EternalEngine {
 			if s, head, err = r.checkpoint(ctx, s, b.checkpoint); err != nil {
 				return err
 			}

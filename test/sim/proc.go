@@ -15,6 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/services/toolrunner"
@@ -82,7 +83,7 @@ func (p *proc) start() {
 	p.life, p.stalled = l, false
 	p.w.tale.proc(p, "starts")
 	entropy := rand.NewChaCha8([32]byte{byte(p.w.play.Seed), byte(p.w.play.Seed >> 8), byte(p.w.play.Seed >> 16), byte(p.index), byte(p.lives), byte(p.lives >> 8)})
-	host, err := service.NewHost(service.Config{Station: station}, l.ports(p.boxes, entropy), zerolog.Nop(), service.NewMetrics())
+	host, err := service.NewHost(service.Config{Station: station, SnapshotForm: string(snapshot.FormJSON)}, l.ports(p.boxes, entropy), zerolog.Nop(), service.NewMetrics())
 	if err != nil {
 		panic(err) // a fault of the simulation itself
 	}

@@ -42,6 +42,8 @@ func text(p events.Payload) string {
 		return join("run failed ("+d.FinishReason+"), "+resultText(d.Result), Clip(d.Error, 300))
 	case *events.CheckpointSavedData:
 		return fmt.Sprintf("checkpoint %d saved (%s), covers %d facts", d.Number, Clip(d.Name, 80), d.Covered)
+	case *events.CheckpointFallbackData:
+		return fmt.Sprintf("warning: the station's log is away, facts from %d on are kept in the local store (%s): %s", d.Since, Clip(d.Store, 20), Clip(d.Reason, 200))
 	case *events.PlanMadeData:
 		return fmt.Sprintf("plan made (%s), %s: %s", d.Origin, Plural(len(d.Steps), "step"), stepsText(d.Steps))
 	case *events.PlanCompletedData:

@@ -189,6 +189,11 @@ func Checkpoint(s run.State) *events.CheckpointSavedData {
 		Covered: s.Sequence, Key: fmt.Sprintf("demo.%s.cp-%d", s.HarnessID, n)}
 }
 
+// Fallback warns that the next facts are kept in the local store.
+func Fallback(s run.State) *events.CheckpointFallbackData {
+	return &events.CheckpointFallbackData{Event: eventOf(events.CheckpointFallback), Store: "sqlite", Since: s.Sequence, Reason: "no answer"}
+}
+
 // PlanDone ends a plan.
 func PlanDone(steps int) *events.PlanCompletedData {
 	return &events.PlanCompletedData{Event: eventOf(events.PlanCompleted), Steps: steps}

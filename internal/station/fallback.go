@@ -1,0 +1,83 @@
+package station
+
+import (
+	"context"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/topology"
+)
+
+// Fall puts a local store in front of the log of a station whose only writers are the roles of this process, and
+// brings home what an earlier process left there. The caller runs the Fallback beside the roles.
+func Fall(ctx context.Context, conn *jet.Conn, ports service.Ports, local *lite.Station, log zerolog.Logger) (service.Ports, *lite.Fallback, error) {
+	f, err := fallback(ctx, lite.Primary{Journal: ports.Journal, Inbox: ports.Inbox, Timers: ports.Timers, Blobs: ports.Blobs,
+		Refusals: ports.Refusals, Connected: conn.Connected, Answers: conn.Answers}, local, log)
+	if err != nil {
+		return ports, nil, err
+	}
+	return behind(f, local, ports), f, nil
+}
+
+// fallback puts a local store behind a log, and brings home what an earlier process left there.
+func fallback(ctx context.Context, primary lite.Primary, local *lite.Station, log zerolog.Logger) (*lite.Fallback, error) {
+	primary.Notify = func(n lite.Notice) { report(log, n) }
+	f, err := lite.NewFallback(ctx, local, primary)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Settle(ctx); err != nil {
+		log.Error().Err(err).Msg("facts in the local store could not be added to the log, their runs wait: inspan doctor and the log of the server say more")
+	}
+	return f, nil
+}
+
+// behind are the ports of a station with a fallback in front of what may go away.
+func behind(f *lite.Fallback, local *lite.Station, ports service.Ports) service.Ports {
+	ports.Journal, ports.Inbox, ports.Timers, ports.Blobs = f, f, f, f.Blobs()
+	ports.OnEnd = both(ports.OnEnd, local.OnEnd)
+	ports.Local = local.Shelf(topology.StateBucket)
+	return ports
+}
+
+type onEnd = func(func(runID string)) (stop func(), err error)
+
+// both listens for ends in the log and in the local store.
+func both(log, local onEnd) onEnd {
+	return func(hint func(runID string)) (func(), error) {
+		one, err := log(hint)
+		if err != nil {
+			return nil, err
+		}
+		other, err := local(hint)
+		if err != nil {
+			one()
+			return nil, err
+		}
+		return func() { one(); other() }, nil
+	}
+}
+
+// report logs news of a branch.
+func report(log zerolog.Logger, n lite.Notice) {
+	switch n.Status {
+	case lite.BranchOpen:
+		log.Warn().Str("run", n.Run).Str("reason", n.Reason).Msg("the station's log is away, the local store keeps the run")
+	case lite.BranchHome:
+		log.Info().Str("run", n.Run).Int("facts", n.Facts).Msg("the station's log is back and has what the local store kept")
+	case lite.BranchRefused:
+		log.Error().Str("run", n.Run).Int("facts", n.Facts).Int("in_log", n.Home).Str("reason", n.Reason).
+			Msg("the station's log has moved on without what the local store kept: it stays there as evidence, inspan dead list tells")
+	}
+}
+
+// Alone is the set of ports of a station without NATS: everything is in the local store.
+func Alone(local *lite.Station) service.Ports {
+	state := local.Shelf(topology.StateBucket)
+	return service.Ports{Journal: local.Journal(), Inbox: local.Inbox(), Timers: local.Timers(), Blobs: local.Blobs(), State: state, Local: state,
+		Config: local.Shelf(topology.ConfigBucket), Leases: local.Leases(), Live: local.Live(), Refusals: local.Refusals(),
+		OnEnd: local.OnEnd, Durability: "sync always (local store, SQLite)"}
+}

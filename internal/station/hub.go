@@ -1,0 +1,73 @@
+package station
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// hub is the roles of one process as one station: whatever is asked of it is asked as the role that may. A local store
+// stands in for all of them at once, so it must see them as one.
+type hub map[events.Service]service.Ports
+
+// primary is what a local store stands in for. asked is the connection that tells whether the log is there.
+func (h hub) primary(asked *jet.Conn) lite.Primary {
+	return lite.Primary{Journal: h, Inbox: hubInbox{h}, Timers: hubTimers{h}, Blobs: h[events.Toolrunner].Blobs, Refusals: hubRefusals{h},
+		Connected: asked.Connected, Answers: asked.Answers}
+}
+
+// Append implements reactor.Journal, as the role that may say the fact.
+func (h hub) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+	word, ok := events.Lookup(e.Kind)
+	if !ok {
+		return reactor.Ack{Outcome: reactor.Denied, Err: fmt.Errorf("nobody says %s", e.Kind)}
+	}
+	return h[word.Author].Journal.Append(ctx, e)
+}
+
+// Read implements reactor.Journal.
+func (h hub) Read(ctx context.Context, run string, after uint64) ([]reactor.Record, bool, error) {
+	return h[events.Planner].Journal.Read(ctx, run, after)
+}
+
+// Last implements reactor.Journal.
+func (h hub) Last(ctx context.Context, run string) (reactor.Record, bool, error) {
+	return h[events.Planner].Journal.Last(ctx, run)
+}
+
+type hubInbox struct{ h hub }
+
+// Listen implements reactor.Inbox.
+func (i hubInbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, reactor.Message)) error {
+	return i.h[role].Inbox.Listen(ctx, role, workers, hear)
+}
+
+type hubTimers struct{ h hub }
+
+// Set implements reactor.Timers, as the role that hears the timer.
+func (t hubTimers) Set(ctx context.Context, run, name string, at time.Time) error {
+	family, _, _ := strings.Cut(name, ".")
+	for _, hears := range topology.Hearing() {
+		for _, f := range hears.Timers {
+			if f == family {
+				return t.h[hears.Role].Timers.Set(ctx, run, name, at)
+			}
+		}
+	}
+	return fmt.Errorf("timer %q: no role hears timers of family %q", name, family)
+}
+
+type hubRefusals struct{ h hub }
+
+// Refuse implements reactor.Refusals.
+func (r hubRefusals) Refuse(ctx context.Context, by events.Service, d reactor.DeadLetter) error {
+	return r.h[by].Refusals.Refuse(ctx, by, d)
+}

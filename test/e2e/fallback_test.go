@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// machine is a NATS server that is stopped and started again on the same files.
+type machine struct {
+	t   *testing.T
+	dir string
+	mu  sync.Mutex
+	// s is nil while it is stopped; guarded by mu.
+	s *jet.Server
+}
+
+func (m *machine) start() {
+	m.t.Helper()
+	s, err := jet.StartServer(jet.ServerConfig{Name: "test", StoreDir: m.dir})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.s = s
+}
+
+func (m *machine) stop() {
+	m.mu.Lock()
+	s := m.s
+	m.s = nil
+	m.mu.Unlock()
+	if s != nil {
+		s.Shutdown()
+	}
+}
+
+func (m *machine) InProcessConn() (net.Conn, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.s == nil {
+		return nil, net.ErrClosed
+	}
+	return m.s.InProcessConn()
+}
+
+// kept waits until the local store has a branch of a run whose last fact is of a kind, and returns its facts.
+func kept(w *world, local *lite.Station, id string, status lite.Status, last events.Kind) (facts []reactor.Record) {
+	w.t.Helper()
+	ctx := w.ctx()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		all, err := local.Branches(ctx, status)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all = slices.DeleteFunc(all, func(b lite.Branch) bool { return b.Run != id })
+		if len(all) > 0 {
+			if facts, err = local.Evidence(ctx, all[len(all)-1].ID); err != nil {
+				w.t.Fatal(err)
+			}
+			f, err := events.Decode(facts[len(facts)-1].Bytes)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if k, _ := f.Kind(); k == last {
+				return facts
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			w.t.Fatalf("no %s branch ends with %s: %+v", status, last, all)
+		}
+	}
+}
+
+func TestFallback(t *testing.T) {
+	t.Parallel()
+	began, gate := make(chan struct{}, 8), make(chan struct{})
+	held := &probe{name: "held", effect: tool.Once, do: func(ctx context.Context, _ int64, _ tool.Call) (tool.Result, error) {
+		began <- struct{}{}
+		select {
+		case <-gate:
+			return tool.Result{Output: "let go"}, nil
+		case <-ctx.Done():
+			return tool.Result{}, ctx.Err()
+		}
+	}}
+	m := &machine{t: t, dir: t.TempDir()}
+	m.start()
+	t.Cleanup(m.stop)
+	conn, err := jet.Connect(t.Context(), jet.Config{InProcess: m, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	w := worldOn(t, conn, held)
+	local, err := lite.Open(t.Context(), lite.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = local.Close() })
+	log := w.ports.Journal
+	var f *lite.Fallback
+	if w.ports, f, err = station.Fall(t.Context(), conn, w.ports, local, zerolog.Nop()); err != nil {
+		t.Fatal(err)
+	}
+	w.agent(events.Agent{Name: "held", Tools: []string{"held"}}, "turns:\n  - when: {turn: 1}\n    calls:\n      - {name: held, input: {}}\n  - when: {turn: 2}\n    calls:\n      - {name: held, input: {}}\n  - when: {turn: 3}\n    text: \"Result: {{result.1}}\"\n")
+	ctx, cancel := context.WithCancel(context.Background())
+	var beside sync.WaitGroup
+	beside.Go(func() { _ = f.Run(ctx) })
+	t.Cleanup(func() { cancel(); beside.Wait() })
+	w.start()
+
+	for _, id := range []string{"once", "again"} {
+		t.Run("PERS-4 PERS-5 a run goes on to its end while the server is stopped, and all of it comes home: "+id, func(t *testing.T) {
+			w := w.on(t)
+			before := held.attempts.Load()
+			w.task(events.Task{ID: id, Agent: "held", Task: "wait"})
+			<-began
+			m.stop()
+			gate <- struct{}{}
+			<-began // the second call, which the stopped server knows nothing of
+			gate <- struct{}{}
+			branch := kept(w, local, id, lite.BranchOpen, events.RunCompleted)
+			m.start()
+			kept(w, local, id, lite.BranchHome, events.RunCompleted)
+			facts, _, err := log.Read(w.ctx(), id, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := mustFold(t, facts); s.Status != events.Completed || s.Result.Output != "Result: let go" {
+				t.Errorf("the log says %s, %+v", s.Status, s.Result)
+			}
+			at := len(facts) - len(branch)
+			for i, r := range branch {
+				if !bytes.Equal(facts[at+i].Bytes, r.Bytes) {
+					t.Fatalf("fact %d of the branch has other bytes in the log", i+1)
+				}
+			}
+			if n := held.attempts.Load() - before; n != 2 {
+				t.Errorf("the tool ran %d times, want 2", n)
+			}
+			if n := w.count(id); n["checkpoint.fallback"] != 1 || n["call.started"] != 2 || n["call.finished"] != 2 {
+				t.Errorf("%v", n)
+			}
+			w.row(id, func(i run.Info) bool { return i.Status == events.Completed })
+		})
+	}
+}
+
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	off := false
+	t.Run("PERS-17 without NATS the local store alone carries a run from the task to its archive", func(t *testing.T) {
+		t.Parallel()
+		local, err := lite.Open(t.Context(), lite.Config{Path: filepath.Join(t.TempDir(), "local.db"), Station: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = local.Close() })
+		w := newWorld(t)
+		w.ports = station.Alone(local)
+		w.agent(events.Agent{Name: "one", Tools: []string{"read"}}, "turns:\n  - text: \"done\"\n")
+		w.start()
+		if err := local.Publish(w.ctx(), events.TaskSubject("test"), []byte(`{"id":"r","agent":"one","task":"x"}`), nil); err != nil {
+			t.Fatal(err)
+		}
+		i := w.row("r", func(i run.Info) bool { return i.Status == events.Completed })
+		if i.Archive == nil || w.state("r").Status != events.Completed {
+			t.Errorf("%+v", i)
+		}
+	})
+	t.Run("PERS-17 a run with durable persistence switched off has its snapshots in the local store alone", func(t *testing.T) {
+		t.Parallel()
+		local, err := lite.Open(t.Context(), lite.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = local.Close() })
+		w := worldOn(t, jettest.Connect(t, jettest.Server(t), jet.Config{}))
+		w.ports.Local = local.Shelf("harness-state")
+		w.agent(events.Agent{Name: "one", Tools: []string{"read"}}, "turns:\n  - text: \"done\"\n")
+		w.start()
+		plan := &events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Description: "a"}, {ID: "b", Description: "b", Needs: []string{"a"}}}}
+		w.task(events.Task{ID: "off", Agent: "one", Task: "x", EternalEngine: &off, Plan: plan})
+		w.task(events.Task{ID: "on", Agent: "one", Task: "x", Plan: plan})
+		for _, id := range []string{"off", "on"} {
+			w.row(id, func(i run.Info) bool { return i.Status == events.Completed })
+		}
+		_, inStation := w.ports.State.Get(w.ctx(), "snap.off")
+		_, here := w.ports.Local.Get(w.ctx(), "snap.off")
+		_, other := w.ports.Local.Get(w.ctx(), "snap.on")
+		if inStation == nil || here != nil || other == nil {
+			t.Errorf("snapshot of off: station %v, local %v; of on in the local store: %v", inStation, here, other)
+		}
+	})
+}
