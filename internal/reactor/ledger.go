@@ -277,8 +277,13 @@ var errLost = errors.New("another writer was faster")
 func (l *Ledger) append(ctx context.Context, p *page, e Entry) (uint64, error) {
 	stored := e.Bytes
 	wait := 200 * time.Microsecond
+	doubt := false // an earlier try is not accounted for: it may still be stored, so no refusal of a later one is the last word
 	for range maxSame {
 		ack := l.cfg.Journal.Append(ctx, e)
+		if refused := ack.Outcome == Full || ack.Outcome == Denied || ack.Outcome == TooLarge; refused && doubt {
+			return 0, fmt.Errorf("%w, then: %w", ErrUnsettled, ack.Err)
+		}
+		doubt = doubt || ack.Outcome == Unknown
 		switch ack.Outcome {
 		case Stored:
 			l.count(func(s *Stats) { s.Appends++; s.Bytes += uint64(len(stored)) })

@@ -276,6 +276,19 @@ func TestLaw1(t *testing.T) {
 			t.Errorf("the counters are %+v, want one conflict and no append", st)
 		}
 	})
+	t.Run("SAFE-14 a log that is full does not refuse what an earlier try may have stored", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		faults := []mem.Fault{mem.LateRequest, mem.NoSpace}
+		s.SetFaults(mem.Faults{Append: func(n uint64, _ reactor.Entry) mem.Fault { return faults[min(n, 2)-1] }})
+		l := newLedger(t, s, events.Planner)
+		_, err := l.Write(t.Context(), "r", func(run.State, time.Time) ([]events.Payload, error) {
+			return []events.Payload{runtest.Created()}, nil
+		})
+		if !errors.Is(err, reactor.ErrUnsettled) || errors.Is(err, reactor.ErrFull) {
+			t.Errorf("got %v, want to be told that nobody knows", err)
+		}
+	})
 	t.Run("law 1 who lost knows what won, although the leader is away and reads are stale", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)

@@ -132,10 +132,18 @@ type Attempt struct {
 	Sandbox string
 }
 
-// holds reports whether the attempt's fence is still the current one.
+// holds reports whether the attempt's fence is still the current one, and nothing was said yet of how it ended.
 func (a Attempt) holds(s run.State) bool {
 	c := s.Open[a.Call.ID]
-	return c != nil && !s.Status.Ended() && c.Fence == a.Fence
+	return c != nil && !s.Status.Ended() && c.Fence == a.Fence && a.under(c)
+}
+
+// under reports whether a call is still in this attempt. One without a fence, of a read-only tool, is told by its number.
+func (a Attempt) under(c *run.Call) bool {
+	if NeedsStart(c.Effect) {
+		return c.Phase == run.CallStarted
+	}
+	return c.Attempt < a.Number
 }
 
 // Result of an attempt that was carried out, with its large parts already stored.

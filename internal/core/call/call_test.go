@@ -92,6 +92,24 @@ func TestNext(t *testing.T) {
 			t.Errorf("current result: %v", say)
 		}
 	})
+	t.Run("TOOL-4 a failure that is said again, because nobody heard that it was stored, says nothing", func(t *testing.T) {
+		t.Parallel()
+		for _, effect := range []string{Idempotent, Read} {
+			b := allowed(effect, events.Retry{})
+			if NeedsStart(effect) {
+				b.Say(runtest.CallBegun(theCall, 1))
+			}
+			a, f := attempt(b), Failure{Class: "transient", Transient: true}
+			first := Fail(b.State(), a, f, noon)
+			if len(first) != 1 {
+				t.Fatalf("%s: %v", effect, first)
+			}
+			b.Say(first...)
+			if again := Fail(b.State(), a, f, noon); len(again) != 0 {
+				t.Errorf("%s: said again: %v", effect, again)
+			}
+		}
+	})
 	t.Run("SAFE-7 a lost once call is recorded as unknown and remembered", func(t *testing.T) {
 		t.Parallel()
 		b := allowed(Once, events.Retry{})
