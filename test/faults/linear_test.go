@@ -109,7 +109,7 @@ func (c *claims) judge(ctx context.Context, v *verdicts) {
 	}
 	stored := 0
 	for runID := range c.runs {
-		facts, err := readAll(ctx, st.Journal(), runID)
+		facts, err := readWhole(ctx, st.Journal(), runID)
 		if err != nil {
 			v.violate("read the claims on %s: %v", runID, err)
 			return
@@ -145,6 +145,21 @@ func (c *claims) judge(ctx context.Context, v *verdicts) {
 	}
 	v.row("claims by compare-and-set, stored, of unknown outcome", fmt.Sprintf("%d, %d, %d", len(c.ops), stored, unknown), "")
 	linear(v, "SAFE-4", "claims (compare-and-set)", claimModel, history)
+}
+
+// readWhole reads a run up to what the leader has: a replica that answers may be behind it.
+func readWhole(ctx context.Context, j reactor.Journal, runID string) (facts []reactor.Record, err error) {
+	last, ok, err := j.Last(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	wait, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	until(wait, func() bool {
+		facts, err = readAll(ctx, j, runID)
+		return err == nil && (!ok || len(facts) > 0 && facts[len(facts)-1].Seq >= last.Seq)
+	})
+	return facts, err
 }
 
 // claimModel is a register that holds the position of the last fact.
