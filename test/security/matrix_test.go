@@ -32,7 +32,7 @@ var authors = map[string]string{
 	"gate.opened": "gatekeeper", "gate.approved": "gatekeeper", "gate.rejected": "gatekeeper",
 	"turn.deferred": "executor", "turn.finished": "executor", "step.finished": "executor", "step.failed": "executor",
 	"call.started": "toolrunner", "call.deferred": "toolrunner", "call.finished": "toolrunner", "call.failed": "toolrunner",
-	"checkpoint.saved": "persister",
+	"checkpoint.fallback": "persister", "checkpoint.saved": "persister",
 }
 
 // consumers says who takes work from where.
