@@ -30,7 +30,7 @@ func document(w whole) string {
 		}
 		fmt.Fprintf(&b, "`, %s.\n\n", p.Took)
 		if p.Failed != "" {
-			fmt.Fprintf(&b, "**Failed:** %s\n\n", cell(p.Failed))
+			fmt.Fprintf(&b, "**Failed:** %s\n\n", cell(firstLine(p.Failed)))
 		}
 		if len(p.Rows) > 0 {
 			b.WriteString("| what | seen | promised |\n|---|---|---|\n")
@@ -46,6 +46,12 @@ func document(w whole) string {
 		}
 	}
 	return b.String()
+}
+
+// firstLine is what a table has room for; the rest is in robust.json.
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
 }
 
 // cell keeps a text in one cell of a table.
