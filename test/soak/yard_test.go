@@ -34,6 +34,9 @@ const name = "soak"
 // publishers is how many outsiders speak at the same time.
 const publishers = 64
 
+// ahead is how many tasks they give before the runs of earlier ones are parked: a queue of tasks is no soak.
+const ahead = 2_000
+
 // yard is a station whose runs are parked.
 type yard struct {
 	t      *testing.T
@@ -185,6 +188,9 @@ func (y *yard) park(most int, within time.Duration) time.Duration {
 	defer stop()
 	var sent atomic.Int64
 	y.must(each(0, most, func(i int) error {
+		for sent.Load()-waiting.Load() > ahead && time.Since(began) <= within {
+			pause(y.ctx, 5*time.Millisecond)
+		}
 		if time.Since(began) > within {
 			return nil
 		}
@@ -196,8 +202,18 @@ func (y *yard) park(most int, within time.Duration) time.Duration {
 		return y.st.Publish(y.ctx, events.TaskSubject(name), body, nil)
 	}))
 	y.parked = int(sent.Load())
-	y.until(within+time.Minute, "all runs wait at a gate", func() bool { return waiting.Load() >= sent.Load() || y.lookForGates(&waiting) })
+	y.until(within+time.Minute, fmt.Sprintf("all %d runs wait at a gate", y.parked), func() bool { return waiting.Load() >= sent.Load() || y.lookForGates(&waiting) })
 	return time.Since(began)
+}
+
+// pause waits, or less where the test is over.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 // lookForGates asks the log for the gates whose opening was not heard: what is heard is only a hint.
