@@ -153,6 +153,7 @@ func (cfg ServerConfig) authorize(o *server.Options) error {
 func (s *Server) Shutdown() {
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
+	s.dropStaging()
 }
 
 // InProcessConn connects without a port.

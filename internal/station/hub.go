@@ -71,3 +71,19 @@ type hubRefusals struct{ h hub }
 func (r hubRefusals) Refuse(ctx context.Context, by events.Service, d reactor.DeadLetter) error {
 	return r.h[by].Refusals.Refuse(ctx, by, d)
 }
+
+// author is the journal of a role in a process that appends the facts of all roles through one connection: the rights of
+// the role's user do not reach so far, so it keeps to the role's own kinds itself.
+type author struct {
+	reactor.Journal
+	appends reactor.Journal
+	role    events.Service
+}
+
+// Append implements reactor.Journal.
+func (a author) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+	if word, ok := events.Lookup(e.Kind); !ok || word.Author != a.role {
+		return reactor.Ack{Outcome: reactor.Denied, Err: fmt.Errorf("%s does not say %s", a.role, e.Kind)}
+	}
+	return a.appends.Append(ctx, e)
+}

@@ -62,6 +62,7 @@ type Station struct {
 	passwords  map[string]secret.Value
 	conn       *jet.Conn
 	roleConns  []*jet.Conn
+	factsConn  *jet.Conn
 	local      *lite.Station
 	fallback   *lite.Fallback
 	durability string
@@ -89,7 +90,8 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	}
 	s := &Station{cfg: cfg, passwords: map[string]secret.Value{}, failed: make(chan error, 1)} // one: the first failure is told, all are kept
 	person := topology.Outsider(cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)
-	accounts := topology.Accounts(cfg.Station, []topology.User{person}, func(user string) string {
+	writer, _ := topology.Writer(cfg.Station)
+	accounts := topology.Accounts(cfg.Station, []topology.User{person, writer}, func(user string) string {
 		password := rand.Text()
 		s.passwords[user] = secret.New(password)
 		return strconv.Quote(password)
@@ -183,12 +185,29 @@ func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
 	if s.durability, err = durability(ctx, conn, s.cfg.LazySync); err != nil {
 		return err
 	}
-	return setUp(ctx, conn, cfg, jet.ApplyOptions{Replicas: 1}, s.cfg.Log)
+	if err := setUp(ctx, conn, cfg, jet.ApplyOptions{Replicas: 1}, s.cfg.Log); err != nil {
+		return err
+	}
+	if _, err := s.server.StageInMemory(); err != nil {
+		s.cfg.Log.Warn().Err(err).Msg("batches of facts are gathered on disk, which is slower and as safe")
+	}
+	return nil
 }
 
 // ports connects as each role and puts the local store behind all of them.
 func (s *Station) ports(ctx context.Context) (hub, error) {
-	all := hub{}
+	writer, prefix := topology.Writer(s.cfg.Station)
+	facts, err := s.as(ctx, writer.Name, prefix)
+	if err != nil {
+		return nil, err
+	}
+	s.factsConn = facts
+	facts.GroupAppends(!s.cfg.LazySync)
+	log, err := facts.Station(s.cfg.Station)
+	if err != nil {
+		return nil, err
+	}
+	all, appends := hub{}, log.Journal() // one for all roles: what they append at the same time shares batches
 	for _, role := range events.Services() {
 		conn, err := s.As(ctx, role)
 		if err != nil {
@@ -198,9 +217,10 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[role] = Ports(st, s.durability)
+		p := Ports(st, s.durability)
+		p.Journal = author{Journal: p.Journal, appends: appends, role: role}
+		all[role] = p
 	}
-	var err error
 	if s.local, err = lite.Open(ctx, lite.Config{Path: filepath.Join(s.cfg.StoreDir, "fallback.db"), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
 		return nil, err
 	}
@@ -302,7 +322,7 @@ func (s *Station) Close(context.Context) error {
 		s.cancel()
 	}
 	s.roles.Wait()
-	for _, conn := range append(s.roleConns, s.conn) {
+	for _, conn := range append(s.roleConns, s.factsConn, s.conn) {
 		if conn != nil {
 			conn.Close()
 		}

@@ -23,6 +23,22 @@ func Outsider(station, name, approver string, rights ...Right) User {
 	return User{Name: name, Publish: publish, Subscribe: subscribe}
 }
 
+// WriterUser says the facts of all roles where they run in one process, so that appends of different roles share batches.
+const WriterUser = "writer"
+
+// Writer returns that user and the prefix of its answers. Only a server in the process of the roles has it; it may do
+// nothing but append facts.
+func Writer(station string) (u User, inboxPrefix string) {
+	u.Name, inboxPrefix = WriterUser, InboxPrefix(station, WriterUser)
+	for _, role := range events.Services() {
+		for _, k := range Says(role) {
+			u.Publish = append(u.Publish, events.KindFacts(station, k))
+		}
+	}
+	u.Subscribe = []string{inboxPrefix + ".>"}
+	return u, inboxPrefix
+}
+
 // Accounts renders the accounts and users of a station in the form of a server's configuration: the setup user, one for
 // each service, and the outsiders given. password returns what stands for a user's password: a variable of the server's
 // environment, or a quoted text.

@@ -189,3 +189,26 @@ func TestPermissions(t *testing.T) {
 		}
 	})
 }
+
+func TestWriter(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-6 the user that appends for all roles of a process may say facts and nothing else", func(t *testing.T) {
+		t.Parallel()
+		u, prefix := Writer("s1")
+		var facts []string
+		for _, w := range events.Vocabulary() {
+			facts = append(facts, events.KindFacts("s1", w.Kind))
+		}
+		if slices.Sort(facts); !slices.Equal(slices.Sorted(slices.Values(u.Publish)), facts) {
+			t.Errorf("it may publish %q, want the facts alone: %q", u.Publish, facts)
+		}
+		if !slices.Equal(u.Subscribe, []string{prefix + ".>"}) {
+			t.Errorf("it may hear %q, want the answers to itself", u.Subscribe)
+		}
+		for _, role := range events.Services() {
+			if prefix == InboxPrefix("s1", role) {
+				t.Errorf("its answers go where those of the %s do", role)
+			}
+		}
+	})
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -34,6 +35,7 @@ type bed struct {
 	url      string
 	user     *jet.Conn
 	st       *jet.Station
+	whole    *station.Station
 	conns    []*jet.Conn
 	cancel   context.CancelFunc
 	roles    sync.WaitGroup
@@ -50,6 +52,10 @@ type how struct {
 	split bool
 	// single sends each append alone.
 	single bool
+	// disk leaves it to the server to gather batches on its disk.
+	disk bool
+	// up is a station in this process with everything that inspan up has: users of their own, a local store behind it.
+	up bool
 	// nodes is the number of servers, which is also that of replicas; 0 is one.
 	nodes int
 }
@@ -60,6 +66,9 @@ func newBed(ctx context.Context, h how) (*bed, error) {
 		return nil, err
 	}
 	b := &bed{dir: dir, how: h}
+	if h.up {
+		return b, nil // start does it all
+	}
 	if err := b.serve(max(1, h.nodes)); err != nil {
 		b.close()
 		return nil, err
@@ -98,6 +107,8 @@ func (b *bed) serve(nodes int) error {
 		args := []string{"-serve", "127.0.0.1:0", "-store", filepath.Join(b.dir, fmt.Sprintf("nats%d", i+1))}
 		if b.how.lazy {
 			args = append(args, "-lazy")
+		} else if nodes == 1 && !b.how.disk {
+			args = append(args, "-staged")
 		}
 		if nodes > 1 {
 			args = append(args, "-node", fmt.Sprint(i+1), "-routes", strings.Join(routes, ","))
@@ -169,6 +180,9 @@ func (b *bed) start(ctx context.Context, turns int) error {
 	if err != nil {
 		return err
 	}
+	if b.how.up {
+		return b.startUp(ctx, agent)
+	}
 	cfg := service.Config{Station: name, Workspace: filepath.Join(b.dir, "work"), Scripts: filepath.Join(b.dir, "scripts"), Sandbox: "host"}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.cancel = cancel
@@ -187,6 +201,28 @@ func (b *bed) start(ctx context.Context, turns int) error {
 		})
 	}
 	return nil
+}
+
+// startUp starts a station as inspan up does, in this process.
+func (b *bed) startUp(ctx context.Context, agent []byte) (err error) {
+	b.whole, err = station.Up(ctx, station.Config{StoreDir: filepath.Join(b.dir, "store"), Station: name, ScriptsDir: filepath.Join(b.dir, "scripts"),
+		Sandbox: "host", LazySync: b.how.lazy, Tools: []tool.Tool{nothing{}}, Log: zerolog.Nop()})
+	if err != nil {
+		return err
+	}
+	b.user = b.whole.Conn()
+	if b.st, err = b.user.Station(name); err != nil {
+		return err
+	}
+	setup, err := b.whole.As(ctx, topology.SetupUser)
+	if err != nil {
+		return err
+	}
+	st, err := setup.Station(name)
+	if err != nil {
+		return err
+	}
+	return st.Shelf(topology.ConfigBucket).Put(ctx, "agent.worker", agent)
 }
 
 // host is what one program has: a connection and the states it keeps in memory.
@@ -210,6 +246,9 @@ func (b *bed) close() {
 	if b.cancel != nil {
 		b.cancel()
 		b.roles.Wait()
+	}
+	if b.whole != nil {
+		_ = b.whole.Close(context.Background()) // its folder goes too
 	}
 	for _, c := range b.conns {
 		c.Close()

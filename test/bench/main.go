@@ -26,13 +26,14 @@ type config struct {
 	rounds                              int
 	only                                string
 	jsonPath                            string
-	split, single, pair                 bool
+	split, single, disk                 bool
+	pair                                string
 }
 
 func main() {
 	var c config
 	var serve, store, profile, reportTo string
-	var lazy bool
+	var lazy, staged bool
 	var node member
 	flag.IntVar(&c.runs, "runs", 500, "W1: runs")
 	flag.IntVar(&c.steps, "steps", 10, "W1: steps (turns with one tool call) per run")
@@ -45,12 +46,14 @@ func main() {
 	flag.IntVar(&node.number, "node", 0, "internal: number of this server in a cluster")
 	flag.StringVar(&node.routes, "routes", "", "internal: addresses of the servers of the cluster")
 	flag.BoolVar(&c.split, "split", false, "a connection and memory for each role, as five programs have, instead of one for all")
+	flag.BoolVar(&c.disk, "disk", false, "let the server gather batches on its disk, as one that is not in our process does")
 	flag.BoolVar(&c.single, "single", false, "send each append alone, do not group them")
-	flag.BoolVar(&c.pair, "pair", false, "W1: also measure the other way of appending, single or grouped, by turns")
+	flag.StringVar(&c.pair, "pair", "", "W1: also measure the other way of something, by turns: single, disk, split or up (as inspan up is)")
 	flag.StringVar(&reportTo, "report", "", "measure throughput and cost, and write performance.md and its drawings to this folder")
 	flag.StringVar(&profile, "cpuprofile", "", "write a CPU profile of the services to this file")
 	flag.StringVar(&serve, "serve", "", "internal: be the NATS server and listen here")
 	flag.StringVar(&store, "store", "", "internal: folder of the server")
+	flag.BoolVar(&staged, "staged", false, "internal: gather batches in memory")
 	flag.BoolVar(&lazy, "lazy", false, "internal: acknowledge before syncing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -71,7 +74,7 @@ func main() {
 	var err error
 	switch {
 	case serve != "":
-		err = server(ctx, store, lazy, node)
+		err = server(ctx, store, lazy, staged, node)
 	case reportTo != "":
 		err = report(ctx, c, reportTo)
 	default:
@@ -91,7 +94,7 @@ type member struct {
 }
 
 // server is the child process that the measurements talk to over loopback TCP.
-func server(ctx context.Context, store string, lazy bool, node member) error {
+func server(ctx context.Context, store string, lazy, staged bool, node member) error {
 	cfg := jet.ServerConfig{Name: "bench", StoreDir: store, Host: "127.0.0.1", Port: -1, LazySync: lazy}
 	if node.number > 0 {
 		routes := strings.Split(node.routes, ",")
@@ -110,9 +113,29 @@ func server(ctx context.Context, store string, lazy bool, node member) error {
 		return err
 	}
 	fmt.Println(s.URL())
+	if staged {
+		stage(ctx, s)
+	}
 	<-ctx.Done()
 	s.Shutdown()
 	return nil
+}
+
+// stage waits until the logs of both stations are there and lets the server gather their batches in memory, as a station
+// in one process does when it was set up.
+func stage(ctx context.Context, s *jet.Server) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if n, err := s.StageInMemory(); err != nil || n >= 2 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // figures of one workload in one durability mode.
@@ -179,7 +202,7 @@ func measure(ctx context.Context, c config) error {
 }
 
 func one(ctx context.Context, c config, lazy bool, name string, run func(context.Context, config, *bed) (figures, error)) (figures, error) {
-	b, err := newBed(ctx, how{lazy: lazy, split: c.split, single: c.single})
+	b, err := newBed(ctx, how{lazy: lazy, split: c.split, single: c.single, disk: c.disk})
 	if err != nil {
 		return figures{}, err
 	}

@@ -60,7 +60,7 @@ func throughput(ctx context.Context, c config) ([]line, error) {
 		lines = append(lines, line{name: name, colour: colour, dashed: dashed})
 	}
 	for _, lazy := range []bool{false, true} {
-		r, err := startRunning(ctx, how{lazy: lazy, split: c.split, single: c.single}, c.steps)
+		r, err := startRunning(ctx, how{lazy: lazy, split: c.split, single: c.single, disk: c.disk}, c.steps)
 		if err != nil {
 			return nil, err
 		}

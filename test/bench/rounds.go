@@ -107,7 +107,7 @@ func (r *running) round(ctx context.Context, runs, steps, inFlight int) (float64
 func w1(ctx context.Context, c config, nodes int) ([]figures, error) {
 	var all []figures
 	for _, lazy := range []bool{false, true} {
-		f, err := w1Mode(ctx, c, how{lazy: lazy, split: c.split, single: c.single, nodes: nodes})
+		f, err := w1Mode(ctx, c, how{lazy: lazy, split: c.split, single: c.single, disk: c.disk, nodes: nodes})
 		if err != nil {
 			return all, err
 		}
@@ -133,9 +133,7 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 		}
 	}
-	if c.pair && !h.lazy {
-		other := h
-		other.single = !h.single
+	if other, ok := h.other(c.pair); ok {
 		o, err := startRunning(ctx, other, c.steps)
 		if err != nil {
 			return figures{}, err
@@ -168,7 +166,7 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 			f.PostgresPerSecond = o.perSecond
 			f.Note += fmt.Sprintf("; PostgreSQL %.0f steps/s, %.2f x", o.perSecond, o.ratio)
 		case "pair":
-			f.Note += fmt.Sprintf("; with the other way of appending %.0f steps/s, %.2f x", o.perSecond, o.ratio)
+			f.Note += fmt.Sprintf("; with -%s the other way %.0f steps/s, %.2f x", c.pair, o.perSecond, o.ratio)
 		}
 	}
 	return f, nil
@@ -180,6 +178,23 @@ func (h how) mode() string {
 		return "lazy"
 	}
 	return "always"
+}
+
+// other is the same with one thing the other way; ok is false where there is no such thing.
+func (h how) other(what string) (o how, ok bool) {
+	switch what {
+	case "single":
+		h.single = !h.single
+	case "disk":
+		h.disk = !h.disk
+	case "split":
+		h.split = !h.split
+	case "up":
+		h.up = true
+	default:
+		return h, false
+	}
+	return h, what == "split" || what == "up" || !h.lazy
 }
 
 // grouped counts the appends that went in batches.

@@ -1,0 +1,10 @@
+//go:build !linux
+
+package jet
+
+// memoryRoot is a folder in memory: none is known here.
+const memoryRoot = ""
+
+func isMemory(string) bool { return false }
+
+func isOwn(string) bool { return false }

@@ -1,0 +1,44 @@
+package station
+
+import (
+	"context"
+	"testing"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// counted is a journal that counts what is appended.
+type counted struct {
+	reactor.Journal
+	n int
+}
+
+func (c *counted) Append(context.Context, reactor.Entry) reactor.Ack {
+	c.n++
+	return reactor.Ack{Outcome: reactor.Stored}
+}
+
+func TestAuthor(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-6 where the roles share a connection each still says its own facts alone", func(t *testing.T) {
+		t.Parallel()
+		for _, role := range events.Services() {
+			all, own := &counted{}, 0
+			for _, w := range events.Vocabulary() {
+				ack := author{appends: all, role: role}.Append(t.Context(), reactor.Entry{Run: "r1", Kind: w.Kind})
+				want := reactor.Denied
+				if w.Author == role {
+					want = reactor.Stored
+					own++
+				}
+				if ack.Outcome != want {
+					t.Errorf("%s says %s: %s, want %s", role, w.Kind, ack.Outcome, want)
+				}
+			}
+			if all.n != own || (author{appends: all, role: role}).Append(t.Context(), reactor.Entry{Kind: "nonsense"}).Outcome != reactor.Denied {
+				t.Errorf("%s appended %d facts, want its own %d", role, all.n, own)
+			}
+		}
+	})
+}
