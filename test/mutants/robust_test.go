@@ -4,14 +4,19 @@ package mutants
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/inspan/inspan/test/robust/report"
 )
@@ -31,27 +36,40 @@ func TestRobust(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := report.Part{Name: "mutants", Title: "Planted bugs", Seed: seed}
-	var plays []int
-	caught, total := 0, 0
+	var all []Mutant
 	for _, m := range Mutants() {
-		if only != "" && only != m.Name {
-			continue
-		}
-		total++
-		n, how := catch(t, m, first)
-		t.Logf("%-70s %s", m.Name, how)
-		p.Add(m.Name, how, "caught")
-		switch {
-		case n < 0:
-			p.Violate("not caught: %s", m.Name)
-			t.Errorf("not caught: %s", m.Name)
-		case n > 0:
-			plays = append(plays, n)
-			caught++
-		default:
-			caught++
+		if only == "" || only == m.Name {
+			all = append(all, m)
 		}
 	}
+	verdicts := make([]verdict, len(all))
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.NumCPU(), len(all)) { // a play has one processor
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
+				v := catch(t, all[i], first)
+				verdicts[i] = v
+				t.Logf("%-70s %s (%s)", all[i].Name, v.how, v.took.Round(time.Second))
+			}
+		})
+	}
+	workers.Wait()
+	var plays []int
+	caught := 0
+	for i, v := range verdicts {
+		p.Add(all[i].Name, v.how, "caught")
+		if !v.caught {
+			p.Violate("%s: %s", all[i].Name, v.how)
+			t.Errorf("%s: %s", all[i].Name, v.how)
+			continue
+		}
+		caught++
+		if v.plays > 0 {
+			plays = append(plays, v.plays)
+		}
+	}
+	total := len(all)
 	slices.Sort(plays)
 	p.Add("mutants caught", fmt.Sprintf("%d of %d", caught, total), fmt.Sprintf("%d of %d", total, total))
 	if len(plays) > 0 {
@@ -64,57 +82,80 @@ func TestRobust(t *testing.T) {
 
 var afterPlays = regexp.MustCompile(`(?m)seed (\d+) after (\d+) plays: (.*)$`)
 
-// catch runs the tests of a mutant. It returns the number of plays it took, 0 where another test caught it, -1 where none
-// did.
-func catch(t *testing.T, m Mutant, first string) (plays int, how string) {
-	t.Helper()
+// verdict is what became of a mutant. plays is how many it took, 0 where an ordinary test caught it.
+type verdict struct {
+	caught bool
+	plays  int
+	how    string
+	took   time.Duration
+}
+
+// catch plants a bug and runs the tests that must notice it.
+func catch(t *testing.T, m Mutant, first string) (v verdict) {
+	began := time.Now()
+	defer func() { v.took = time.Since(began) }()
 	dir := t.TempDir()
-	overlay := filepath.Join(dir, "overlay.json")
-	file := filepath.Join(dir, "planted.go")
-	real, err := filepath.Abs(filepath.Join(root, m.File))
+	overlay, err := plant(t, m, dir)
 	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(map[string]any{"Replace": map[string]string{real: file}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, data := range map[string][]byte{file: []byte(planted(t, m)), overlay: b} {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		return verdict{how: err.Error()}
 	}
 	if len(m.By) > 0 {
-		out, err := command("go", append([]string{"test", "-count=1", "-vet=off", "-failfast", "-overlay", overlay}, m.By...)...)
-		if err == nil {
-			return -1, "NOT CAUGHT by " + fmt.Sprint(m.By)
-		}
-		if failed := regexp.MustCompile(`--- FAIL: (\S+)`).FindStringSubmatch(out); failed != nil {
-			return 0, "caught by " + failed[1]
-		}
-		return -1, fmt.Sprintf("%v: %.1000s", err, out)
+		return byTests(m, overlay)
 	}
 	program := filepath.Join(dir, "sim.test")
 	if out, err := command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", program, "./test/sim"); err != nil {
-		return -1, fmt.Sprintf("DOES NOT COMPILE: %v %.1000s", err, out)
+		return verdict{how: fmt.Sprintf("DOES NOT COMPILE: %v %.1000s", err, out)}
 	}
+	defer os.Remove(program) // forty of them fill a disk
 	if out, err := command(program, "-test.run=Calm|SameSeed", "-test.failfast"); err != nil {
-		if found := regexp.MustCompile(`seed (\d+)`).FindStringSubmatch(out); found != nil {
-			n, _ := strconv.Atoi(found[1]) // digits
-			return n, fmt.Sprintf("caught after %d plays without trouble", n)
+		found := regexp.MustCompile(`seed (\d+)`).FindStringSubmatch(out)
+		if found == nil {
+			return verdict{how: fmt.Sprintf("ENDED WITHOUT A VERDICT: %v %.1000s", err, out)}
 		}
-		t.Fatalf("%s: %v\n%.3000s", m.Name, err, out)
+		n, _ := strconv.Atoi(found[1]) // digits
+		return verdict{caught: true, plays: n, how: fmt.Sprintf("caught after %d plays without trouble", n)}
 	}
 	out, err := command(program, "-test.run=Hunt", "-seed", first, "-many", strconv.Itoa(mostPlays))
 	if err == nil {
-		return -1, fmt.Sprintf("NOT CAUGHT in %d plays", mostPlays)
+		return verdict{how: fmt.Sprintf("NOT CAUGHT in %d plays", mostPlays)}
 	}
 	found := afterPlays.FindStringSubmatch(out)
 	if found == nil {
-		t.Fatalf("%s: %v\n%.3000s", m.Name, err, out)
+		return verdict{how: fmt.Sprintf("ENDED WITHOUT A VERDICT: %v %.1000s", err, out)}
 	}
 	n, _ := strconv.Atoi(found[2]) // digits
-	return n, fmt.Sprintf("caught after %d plays: %.120s", n, found[3])
+	return verdict{caught: true, plays: n, how: fmt.Sprintf("caught after %d plays: %.120s", n, found[3])}
+}
+
+// plant writes the changed file and the overlay that puts it in the place of the real one.
+func plant(t *testing.T, m Mutant, dir string) (overlay string, err error) {
+	overlay = filepath.Join(dir, "overlay.json")
+	file := filepath.Join(dir, "planted.go")
+	real, err := filepath.Abs(filepath.Join(root, m.File))
+	if err != nil {
+		return "", err
+	}
+	b, err := json.Marshal(map[string]any{"Replace": map[string]string{real: file}})
+	if err != nil {
+		return "", err
+	}
+	text, err := planted(m)
+	if err != nil {
+		return "", err
+	}
+	return overlay, errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(overlay, b, 0o600))
+}
+
+// byTests runs the ordinary tests that must notice a mutant.
+func byTests(m Mutant, overlay string) verdict {
+	out, err := command("go", append([]string{"test", "-count=1", "-vet=off", "-failfast", "-overlay", overlay}, m.By...)...)
+	if err == nil {
+		return verdict{how: "NOT CAUGHT by " + fmt.Sprint(m.By)}
+	}
+	if failed := regexp.MustCompile(`--- FAIL: (\S+)`).FindStringSubmatch(out); failed != nil {
+		return verdict{caught: true, how: "caught by " + failed[1]}
+	}
+	return verdict{how: fmt.Sprintf("ENDED WITHOUT A VERDICT: %v %.1000s", err, out)}
 }
 
 func command(name string, args ...string) (string, error) {
