@@ -18,6 +18,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
@@ -53,6 +54,8 @@ type Config struct {
 	Tools []tool.Tool
 	// Base is the configuration from the environment: keys, limits.
 	Base service.Config
+	// between stands between the roles and the log; tests take the log away there.
+	between func(reactor.Journal) reactor.Journal
 }
 
 // Station is a server and five roles in this process, each with a connection and rights of its own.
@@ -204,7 +207,11 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 	if s.local, err = lite.Open(ctx, lite.Config{Path: filepath.Join(s.cfg.StoreDir, "fallback.db"), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
 		return nil, err
 	}
-	if s.fallback, err = fallback(ctx, maps.Clone(all).primary(s.roleConns[0]), s.local, s.cfg.Log); err != nil {
+	primary := maps.Clone(all).primary(s.roleConns[0])
+	if s.cfg.between != nil {
+		primary.Journal = s.cfg.between(primary.Journal)
+	}
+	if s.fallback, err = fallback(ctx, primary, s.local, s.cfg.Log); err != nil {
 		return nil, err
 	}
 	for role, p := range all {
