@@ -128,12 +128,6 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// fatal stands in for a test in the child.
-type fatal struct{}
-
-func (fatal) Helper()          {}
-func (fatal) Fatal(all ...any) { fmt.Println(append([]any{"error"}, all...)...); os.Exit(1) }
-
 func child(dir string) error {
 	leave := make(chan struct{})
 	mark := &marker{marks: map[string]int{}, hold: func(ctx context.Context) error {
@@ -146,7 +140,11 @@ func child(dir string) error {
 		<-leave
 		return err
 	}}
-	st, err := station.Up(context.Background(), upConfig(fatal{}, dir, mark))
+	cfg, err := upConfig(dir, mark)
+	if err != nil {
+		return err
+	}
+	st, err := station.Up(context.Background(), cfg)
 	if err != nil {
 		return err
 	}

@@ -69,26 +69,19 @@ func (m *marker) taken() (times []int) {
 }
 
 // upConfig is a station whose agent "marks" leaves two marks in each step.
-func upConfig(t interface {
-	Helper()
-	Fatal(...any)
-}, dir string, m tool.Tool) station.Config {
-	t.Helper()
+func upConfig(dir string, m tool.Tool) (station.Config, error) {
 	for name, text := range map[string]string{
 		"agents/marks.prompt": "---\nname: marks\ndescription: A test agent\nversion: 1\nmodel: scripted/marks\ntools: [mark]\nharness:\n  enabled: true\n  timeout: 5m\nsandbox:\n  mode: host\n  network: true\n---\nDo the task.\n",
 		"scripts/marks.yaml":  "turns:\n  - when: {turn: 1}\n    calls:\n      - {name: mark, input: {}}\n  - when: {turn: 2}\n    calls:\n      - {name: mark, input: {}}\n  - text: marked\n",
 	} {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
+			return station.Config{}, err
 		}
 	}
 	base, err := service.FromEnv()
-	if err != nil {
-		t.Fatal(err)
-	}
 	return station.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"), ScriptsDir: filepath.Join(dir, "scripts"),
-		Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base, Tools: []tool.Tool{m}}
+		Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base, Tools: []tool.Tool{m}}, err
 }
 
 // outage is a station whose server is taken away.
@@ -103,8 +96,11 @@ type outage struct {
 func newOutage(t *testing.T) *outage {
 	t.Helper()
 	o := &outage{t: t, mark: &marker{marks: map[string]int{}}, plan: &atomic.Pointer[plan]{}}
-	var err error
-	cfg := upConfig(t, t.TempDir(), o.mark).Between(func(j reactor.Journal) reactor.Journal { return &cut{j, o} })
+	cfg, err := upConfig(t.TempDir(), o.mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg = cfg.Between(func(j reactor.Journal) reactor.Journal { return &cut{j, o} })
 	if o.st, err = station.Up(within(t), cfg); err != nil {
 		t.Fatal(err)
 	}
