@@ -102,7 +102,11 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 		s.passwords[user] = secret.New(password)
 		return strconv.Quote(password)
 	})
-	if s.server, err = jet.StartServer(jet.ServerConfig{Name: "inspan-" + cfg.Station, StoreDir: filepath.Join(cfg.StoreDir, "nats"),
+	streams := filepath.Join(cfg.StoreDir, "nats")
+	if err := checkEarlier(streams); err != nil {
+		return nil, err
+	}
+	if s.server, err = jet.StartServer(jet.ServerConfig{Name: "inspan-" + cfg.Station, StoreDir: streams,
 		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: local}); err != nil {
 		return nil, err
 	}
