@@ -1,7 +1,8 @@
 // Package audit checks that the log of a run is what was said.
 //
 // Promises: it names the first fact that is wrong and why, and never says sound of a log in which a fact up to the
-// newest anchor was changed, dropped, repeated, swapped or cut off (SAFE-3). What it could not look at is said in the
+// newest anchor was changed, dropped, repeated, swapped or cut off (SAFE-3), nor of one with an answer to a gate that
+// none of the approvers named has signed although it says so (SAFE-9). What it could not look at is said in the
 // report and is never taken for sound. It reads facts, changes nothing and keeps none.
 package audit
 
@@ -25,6 +26,8 @@ type Config struct {
 	Anchors []run.Anchor
 	// Keys that may have signed them. Without any, what anchors say is compared and their signatures are not.
 	Keys []ed25519.PublicKey
+	// Approvers of gates whose signed answers are verified.
+	Approvers Approvers
 	// Object returns nil where the object is there with its digest and size; nil leaves objects unseen.
 	Object func(context.Context, events.Ref) error
 }
@@ -34,9 +37,11 @@ type Config struct {
 type Check func(s run.State, f events.Fact, p events.Payload) (fault string)
 
 // checks are made of every fact, in this order.
-func checks() []Check {
+func checks(cfg Config) []Check {
 	return []Check{
 		func(s run.State, _ events.Fact, _ events.Payload) string { return s.Broken() },
+		proposed,
+		cfg.Approvers.signed,
 	}
 }
 
@@ -79,6 +84,10 @@ type Report struct {
 	// Anchored is the sequence of the newest anchor that agrees, 0 for none; Signed says that signatures were checked.
 	Anchored uint64 `json:"anchored"`
 	Signed   bool   `json:"anchors_signed"`
+	// Answers to gates; of those with a signature Verified were signed by an approver, Unverified were not looked at.
+	Answers    int `json:"answers"`
+	Verified   int `json:"answers_verified"`
+	Unverified int `json:"answers_unverified"`
 }
 
 // Audit takes the facts of one run in order.
@@ -94,7 +103,7 @@ type Audit struct {
 
 // New begins an audit.
 func New(cfg Config) *Audit {
-	a := &Audit{cfg: cfg, checks: checks(), anchors: map[uint64][]run.Anchor{}, report: Report{Run: cfg.Run, Signed: len(cfg.Keys) > 0 && len(cfg.Anchors) > 0}}
+	a := &Audit{cfg: cfg, checks: checks(cfg), anchors: map[uint64][]run.Anchor{}, report: Report{Run: cfg.Run, Signed: len(cfg.Keys) > 0 && len(cfg.Anchors) > 0}}
 	for _, an := range cfg.Anchors {
 		if err := a.signed(an); err != nil {
 			a.forged = &Fault{Sequence: an.Sequence, Seq: an.Seq, Why: err.Error()}
@@ -174,6 +183,7 @@ func (a *Audit) look(ctx context.Context, r reactor.Record, f events.Fact, p eve
 			return
 		}
 	}
+	a.count(p)
 	for _, ref := range events.Refs(p) {
 		if a.cfg.Object == nil {
 			a.report.Unseen++
@@ -185,6 +195,22 @@ func (a *Audit) look(ctx context.Context, r reactor.Record, f events.Fact, p eve
 			return
 		}
 		a.report.Objects++
+	}
+}
+
+// count counts the answers to gates, whose checks were passed.
+func (a *Audit) count(p events.Payload) {
+	answer, ok := answered(p)
+	if !ok {
+		return
+	}
+	a.report.Answers++
+	switch {
+	case answer.Assurance != events.AssuranceSignature:
+	case a.cfg.Approvers.Keys.Len() > 0:
+		a.report.Verified++
+	default:
+		a.report.Unverified++
 	}
 }
 

@@ -13,21 +13,24 @@ import (
 
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/run"
 )
 
 func (a *app) auditCmd() *cobra.Command {
-	var file, key string
+	var file, key, approvers string
+	var onlySigned bool
 	var anchors []string
 	cmd := &cobra.Command{
 		Use: "audit RUN | audit --file FILE", Short: "Check that the log of a run is what was said, and name the first fact that is wrong",
 		Long: `Reads the facts of a run, as a station stores them or as inspan export wrote them, and checks sequence, hashes,
-authors and order, the objects they refer to, and that the log reaches the heads that the persister signed. It changes
+authors and order, the objects they refer to, and that the log reaches the heads that the persister signed. With the keys of
+the approvers it verifies each signed answer to a gate, and with --only-signed it finds the others wrong. It changes
 nothing. Without an anchor nobody can tell whether the last facts were cut off; the answer says so.
 
 Exit codes: 0 the log is sound, 1 it is not, 2 wrong command line, 5 there is no such run or file.`,
-		Example: "  inspan audit run-k3v9x2m1qa\n  inspan audit run-k3v9x2m1qa --key persister.pub --json\n  inspan audit --file run.jsonl --anchor run.anchor --key persister.pub",
+		Example: "  inspan audit run-k3v9x2m1qa\n  inspan audit run-k3v9x2m1qa --key persister.pub --json\n  inspan audit --file run.jsonl --anchor run.anchor --key persister.pub\n  inspan audit --file run.jsonl --approver-keys approvers --only-signed",
 		RunE: func(cmd *cobra.Command, argv []string) error {
 			keys, err := publicKeys(key)
 			if err != nil {
@@ -37,14 +40,19 @@ Exit codes: 0 the log is sound, 1 it is not, 2 wrong command line, 5 there is no
 			if err != nil {
 				return err
 			}
+			trust := client.Trust{Anchors: given, Keys: keys, OnlySigned: onlySigned}
+			if trust.Approvers, err = approverKeys(approvers, onlySigned); err != nil {
+				return err
+			}
 			if (file == "") == (len(argv) == 0) || len(argv) > 1 {
 				return usage("inspan audit wants a run or --file FILE, one of them: %s", cmd.UseLine())
 			}
 			if file != "" {
-				return a.auditFile(cmd.Context(), file, audit.Config{Anchors: given, Keys: keys})
+				return a.auditFile(cmd.Context(), file, audit.Config{Anchors: given, Keys: keys,
+					Approvers: audit.Approvers{Keys: trust.Approvers, OnlySigned: onlySigned}})
 			}
 			return a.with(func(ctx context.Context, c *client.Client, argv []string) error {
-				r, err := c.Audit(ctx, argv[0], given, keys)
+				r, err := c.Audit(ctx, argv[0], trust)
 				if errors.Is(err, client.ErrNotFound) {
 					return noRun(argv[0])
 				}
@@ -58,7 +66,24 @@ Exit codes: 0 the log is sound, 1 it is not, 2 wrong command line, 5 there is no
 	cmd.Flags().StringVar(&file, "file", "", "check this file of facts, without a station")
 	cmd.Flags().StringVar(&key, "key", "", "public key that signs anchors: 64 hex digits, or a file with them; default: the keys that the station tells")
 	cmd.Flags().StringArrayVar(&anchors, "anchor", nil, "file with a signed head that the log must reach, as inspan export --anchor writes it; may be given again")
+	cmd.Flags().StringVar(&approvers, "approver-keys", os.Getenv("INSPAN_APPROVER_KEYS"), "folder of public keys, NAME.pub, whose signed answers to gates are verified; keep those of approvers who have left (INSPAN_APPROVER_KEYS)")
+	cmd.Flags().BoolVar(&onlySigned, "only-signed", os.Getenv("INSPAN_ONLY_SIGNED") == "true", "an answer to a gate without a good signature is wrong (INSPAN_ONLY_SIGNED)")
 	return cmd
+}
+
+// approverKeys reads --approver-keys; none are no keys.
+func approverKeys(dir string, needed bool) (approval.Keys, error) {
+	if dir == "" {
+		if needed {
+			return approval.Keys{}, usage("--only-signed needs the keys of the approvers: --approver-keys DIR or INSPAN_APPROVER_KEYS")
+		}
+		return approval.Keys{}, nil
+	}
+	keys, err := approval.LoadKeys(dir)
+	if err != nil {
+		return keys, usage("--approver-keys: %w", err)
+	}
+	return keys, nil
 }
 
 func (a *app) auditFile(ctx context.Context, file string, cfg audit.Config) error {
@@ -97,7 +122,7 @@ func (a *app) audited(r audit.Report) error {
 		objects = view.Plural(r.Unseen, "object") + " not looked at: the file holds facts alone"
 	}
 	fmt.Fprintf(a.out, "%s The log of run %s is sound.\n", p.green("●"), p.bold(r.Run))
-	a.pairs([][2]string{{"Facts", fmt.Sprintf("%d, the run is %s", r.Facts, r.Status)}, {"Head", r.Head}, {"Objects", objects}, {"Anchor", anchorLine(r)}})
+	a.pairs([][2]string{{"Facts", fmt.Sprintf("%d, the run is %s", r.Facts, r.Status)}, {"Head", r.Head}, {"Objects", objects}, {"Anchor", anchorLine(r)}, {"Answers", answersLine(r)}})
 	return nil
 }
 
@@ -109,6 +134,17 @@ func anchorLine(r audit.Report) string {
 		return fmt.Sprintf("at fact %d of %d; its signature was not checked, name the key with --key", r.Anchored, r.Facts)
 	}
 	return fmt.Sprintf("signed at fact %d of %d", r.Anchored, r.Facts)
+}
+
+func answersLine(r audit.Report) string {
+	if r.Answers == 0 {
+		return "none to a gate"
+	}
+	text := fmt.Sprintf("%d to gates, %d with a verified signature", r.Answers, r.Verified)
+	if r.Unverified > 0 {
+		text += fmt.Sprintf(", %d with one that was not checked: name the keys with --approver-keys", r.Unverified)
+	}
+	return text
 }
 
 // publicKeys reads --key: the digits themselves, or a file with them.

@@ -65,7 +65,10 @@ type app struct {
 	json     bool
 	utc      bool
 	logLevel string
-	wait     time.Duration
+	// alone does without NATS: the station is a local store in the folder.
+	alone  bool
+	folder string
+	wait   time.Duration
 	// term is what the output is, lines what a person types.
 	term  screen
 	lines *lines
@@ -92,6 +95,9 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 func codeOf(err error) int {
 	if e, ok := errors.AsType[*exit](err); ok {
 		return e.code
+	}
+	if errors.Is(err, errWaits) {
+		return exitPaused
 	}
 	if _, ok := errors.AsType[*client.RefusedError](err); ok {
 		return exitRefused
@@ -130,6 +136,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
   inspan why run-k3v9x2m1qa`,
 		SilenceUsage: true, SilenceErrors: true, Version: service.Version(), Args: cobra.ArbitraryArgs,
 	}
+	a.folder = env(".inspan", "INSPAN_STORE")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
@@ -143,6 +150,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
 	f.StringVar(&a.server, "server", env("nats://127.0.0.1:4222", "INSPAN_NATS_URL", "NATS_URL"), "address of the station's NATS server (NATS_URL)")
 	f.StringVar(&a.creds, "creds", env("", "INSPAN_NATS_CREDS", "NATS_CREDS"), "NATS credentials file (NATS_CREDS)")
 	f.StringVar(&a.station, "station", env(client.DefaultStation, "INSPAN_STATION"), "name of the station (INSPAN_STATION)")
+	f.BoolVar(&a.alone, "local", os.Getenv("INSPAN_NATS_ENABLED") == "false", "do without NATS: the station is a file in the folder that INSPAN_STORE names, .inspan if none, and one program uses it at a time (INSPAN_NATS_ENABLED=false)")
 	f.BoolVar(&a.json, "json", false, "print JSON")
 	f.BoolVar(&a.utc, "utc", false, "show times in UTC instead of the local zone")
 	f.DurationVar(&a.wait, "wait", 10*time.Second, "how long to wait for an answer of the station")

@@ -31,6 +31,9 @@ func (a *app) connect(ctx context.Context) (*client.Client, error) {
 	if err := events.CheckID("station", a.station); err != nil {
 		return nil, err
 	}
+	if a.alone {
+		return a.openLocal(ctx, false)
+	}
 	where := a.address()
 	if err := listens(ctx, a.server); err != nil {
 		return nil, fmt.Errorf("no NATS server at %s: start a station with \"inspan up\", or name another with --server or NATS_URL: %w", where, err)
@@ -108,7 +111,11 @@ func shown(list string) string {
 // with runs a command that needs a station.
 func (a *app) with(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := a.connect(cmd.Context())
+		connect := a.connect
+		if a.alone && groupOf(cmd) == "decide" { // somebody must hear what is said
+			connect = func(ctx context.Context) (*client.Client, error) { return a.openLocal(ctx, true) }
+		}
+		c, err := connect(cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -112,6 +112,10 @@ func (f *follower) fact(ctx context.Context, item client.Item) (end bool, err er
 }
 
 func (f *follower) opened(ctx context.Context, g *events.GateOpenedData) error {
+	// The fact may be an old one of a run that is taken up again.
+	if s, err := f.c.State(ctx, f.id); err == nil && s.Gate(g.Gate) != nil && s.Gate(g.Gate).Status != run.GatePending {
+		return nil
+	}
 	switch {
 	case f.yes:
 		return f.answer(ctx, g, verdict{yes: true})
@@ -119,6 +123,8 @@ func (f *follower) opened(ctx context.Context, g *events.GateOpenedData) error {
 		f.open = append(f.open, g)
 		f.ask()
 		return nil
+	case f.alone && f.app.alone:
+		return fmt.Errorf("%w: inspan approve %s/%s --local, or reject", errWaits, f.id, g.Gate)
 	case f.alone:
 		return errWaits
 	}

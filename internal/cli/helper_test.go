@@ -152,3 +152,7 @@ func decode[T any](t *testing.T, text string) T {
 	}
 	return v
 }
+
+func mainWith(ctx context.Context, out, errOut *buffer, args ...string) int {
+	return cli.Main(ctx, args, strings.NewReader(""), out, errOut)
+}

@@ -37,7 +37,8 @@ stored, else a line for each fact. At a terminal it asks when a gate opens; --ye
 
 Where no station listens at --server, one is started in this process for this run alone, with the agents and scripts
 in ./agents and ./scripts (or examples/agents and examples/scripts) unless told otherwise. Its log is kept under
---store; without that it goes into a temporary folder that is removed when the run has ended.
+--store; without that it goes into a temporary folder that is removed when the run has ended. With --local, or where
+INSPAN_NATS_ENABLED is false, there is no server at all: the run is kept in a local store, in --store or .inspan, which stays.
 
 Ctrl+C ends the watching, not the run, unless the station is this process's own.`,
 		Example: `  inspan run fixer "make the tests pass" --session demo
@@ -168,7 +169,7 @@ type host struct {
 
 // reach connects to the station, or starts one for this run alone.
 func (a *app) reach(ctx context.Context, f runFlags) (host, error) {
-	if !f.own {
+	if !f.own && !a.alone {
 		c, err := a.connect(ctx)
 		if err == nil {
 			return host{c: c}, nil
@@ -177,10 +178,13 @@ func (a *app) reach(ctx context.Context, f runFlags) (host, error) {
 			return host{}, err // a run that nobody watches would end with this process
 		}
 	} else if f.detach {
-		return host{}, usage("--detach needs a station that stays: start one with \"inspan up\", or leave --ephemeral out")
+		return host{}, usage("--detach needs a station that stays: start one with \"inspan up\", or leave --ephemeral and --local out")
 	}
 	h := host{local: f.local}
-	if f.store == "" {
+	if a.alone && !f.own {
+		h.local.store = or(f.store, a.folder)
+	}
+	if h.local.store == "" {
 		dir, err := os.MkdirTemp("", "inspan-run-")
 		if err != nil {
 			return h, fmt.Errorf("folder of the station: %w", err)
@@ -188,10 +192,16 @@ func (a *app) reach(ctx context.Context, f runFlags) (host, error) {
 		h.local.store, h.temp = dir, true
 	}
 	h.local.guess()
-	fmt.Fprintf(a.err, "No station at %s: this run has one of its own in %s, with the agents of %s.\n", a.address(), h.local.store, or(h.local.agents, "its store"))
+	if !a.alone {
+		fmt.Fprintf(a.err, "No station at %s: this run has one of its own in %s, with the agents of %s.\n", a.address(), h.local.store, or(h.local.agents, "its store"))
+	}
 	var err error
-	if h.own, err = a.start(ctx, h.local, ""); err != nil {
+	if h.own, err = a.start(ctx, h.local, "", false); err != nil {
 		return h, errors.Join(err, h.remove())
+	}
+	if a.alone {
+		h.c = client.Local(h.own.Local(), nil)
+		return h, nil
 	}
 	if h.c, err = client.On(h.own.Conn(), h.own.Name()); err != nil {
 		return h, errors.Join(err, a.leave(h, run.State{}))
@@ -225,6 +235,9 @@ func (a *app) leave(h host, last run.State) error {
 		return errors.Join(err, h.remove())
 	}
 	flags := ""
+	if a.alone {
+		flags = " --local"
+	}
 	for _, f := range [][2]string{{"--agents", h.local.agents}, {"--scripts", h.local.scripts}, {"--workspace", h.local.workspace}} {
 		if f[1] != "" {
 			flags += " " + f[0] + " " + f[1]

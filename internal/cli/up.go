@@ -42,7 +42,8 @@ func (l *local) check() error {
 }
 
 // start starts a station in this process.
-func (a *app) start(ctx context.Context, l local, listen string) (*station.Station, error) {
+// still starts no service.
+func (a *app) start(ctx context.Context, l local, listen string, still bool) (*station.Station, error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func (a *app) start(ctx context.Context, l local, listen string) (*station.Stati
 		return nil, usage("--store: %w", err)
 	}
 	return station.Up(ctx, station.Config{Listen: listen, StoreDir: store, Station: a.station, AgentsDir: l.agents, ScriptsDir: l.scripts,
-		WorkspaceDir: l.workspace, Sandbox: l.sandbox, LazySync: l.lazy, Log: log, Base: base})
+		WorkspaceDir: l.workspace, Sandbox: l.sandbox, LazySync: l.lazy, Alone: a.alone, Still: still, Log: log, Base: base})
 }
 
 func (a *app) upCmd() *cobra.Command {
@@ -71,12 +72,19 @@ func (a *app) upCmd() *cobra.Command {
 		Long: `Runs a station on this machine until it is interrupted. Everything is kept under --store; started again with the
 same --store, it goes on with the runs that were not finished, also after kill -9. It listens on 127.0.0.1 unless
 --listen says otherwise. Whoever reaches it may dispatch, watch, steer and answer gates in nobody's name, without a
-password; only the services in this process may say facts, and nobody may change or erase what is stored.`,
+password; only the services in this process may say facts, and nobody may change or erase what is stored. With --local there is no
+server: it works off what is in the local store, and nobody reaches it meanwhile.`,
 		Example: `  inspan up --agents examples/agents --scripts examples/scripts
   inspan up --listen 127.0.0.1:4333 --station lab --store /var/lib/inspan --json`,
 		Args: args(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			st, err := a.start(cmd.Context(), l, listen)
+			if a.alone && cmd.Flags().Changed("listen") {
+				return usage("--local does without NATS, so there is nothing to reach at --listen: leave one of them out")
+			}
+			if a.alone && !cmd.Flags().Changed("store") {
+				l.store = a.folder
+			}
+			st, err := a.start(cmd.Context(), l, listen, false)
 			if err != nil {
 				return err
 			}
@@ -106,14 +114,22 @@ func (a *app) greet(st *station.Station, l local) error {
 			"workspace": st.Workspace(), "store": l.store})
 	}
 	p := a.paint()
+	address := p.bold(url)
+	if url == "" {
+		address = "none, without NATS"
+	}
 	sandbox := st.SandboxMode()
 	if sandbox == "host" {
 		sandbox += p.yellow("  (tools run without isolation; inspan doctor says why)")
 	}
 	fmt.Fprintf(a.out, "%s Station %s is up.\n\n", p.green("●"), p.bold(name))
-	a.pairs([][2]string{{"address", p.bold(url)}, {"durability", st.Durability()}, {"sandbox", sandbox}, {"workspace", st.Workspace()},
+	a.pairs([][2]string{{"address", address}, {"durability", st.Durability()}, {"sandbox", sandbox}, {"workspace", st.Workspace()},
 		{"store", l.store}, {"agents", or(l.agents, "none new; name a folder with --agents")}})
 	fmt.Fprintln(a.out)
+	if a.alone {
+		fmt.Fprintln(a.out, p.dim("It works off what is in its local store. Ctrl+C stops it; inspan run --local gives it a task, inspan runs --local shows them."))
+		return nil
+	}
 	a.pairs([][2]string{
 		{"dispatch", p.cyan(fmt.Sprintf(`nats -s %s pub station.%s.task '{"agent":"fixer","task":"..."}'`, url, name))},
 		{"watch", p.cyan(fmt.Sprintf(`nats -s %s sub 'station.%s.run.*.stream'`, url, name))},

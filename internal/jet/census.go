@@ -154,7 +154,7 @@ const diskReserve = 64 << 20
 // fills are the limits of a server in this process: its own, and what the disk has room for.
 func (s *Server) fills() []reactor.Fill {
 	var fills []reactor.Fill
-	j, err := s.ns.Jsz(&server.JSzOptions{Config: true})
+	j, err := s.now().Jsz(&server.JSzOptions{Config: true})
 	if err != nil {
 		return nil // it has ended; whoever writes hears of that
 	}

@@ -79,14 +79,14 @@ func (d Durability) judge(source string, all []ServerDurability) Durability {
 }
 
 func (s *Server) durability() ServerDurability {
-	one := ServerDurability{Name: s.ns.Name(), SyncAlways: !s.cfg.LazySync}
-	if cfg := s.ns.JetStreamConfig(); cfg != nil {
+	one := ServerDurability{Name: s.now().Name(), SyncAlways: !s.cfg.LazySync}
+	if cfg := s.now().JetStreamConfig(); cfg != nil {
 		one.SyncAlways = cfg.SyncAlways
 		if !cfg.SyncAlways {
 			one.Interval = cfg.SyncInterval
 		}
 	}
-	if v, err := s.ns.Varz(nil); err == nil {
+	if v, err := s.now().Varz(nil); err == nil {
 		one.Version = v.Version
 	}
 	return one

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -62,34 +63,62 @@ const startWait = 30 * time.Second
 
 // Server is a NATS server in this process. Its connections need no port: give it to Config.InProcess.
 type Server struct {
-	ns  *server.Server
 	cfg ServerConfig
+	mu  sync.Mutex
+	// ns is guarded by mu.
+	ns *server.Server
+}
+
+func (s *Server) now() *server.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ns
 }
 
 // StartServer starts a server and waits until it can be connected to. Shutdown must be called.
 func StartServer(cfg ServerConfig) (*Server, error) {
+	s := &Server{cfg: cfg}
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Restart starts a server that was shut down again, on the same files and at the same address. Who is connected within
+// this process finds it by itself.
+func (s *Server) Restart() error {
+	if a, ok := s.now().Addr().(*net.TCPAddr); ok && s.cfg.Port != 0 {
+		s.cfg.Port = a.Port
+	}
+	return s.start()
+}
+
+func (s *Server) start() error {
+	cfg := s.cfg
 	opts, err := cfg.options()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
-		return nil, fmt.Errorf("nats server: %w", err)
+		return fmt.Errorf("nats server: %w", err)
 	}
 	if cfg.LogWriter != nil {
 		ns.SetLoggerV2(&lineLogger{w: cfg.LogWriter}, false, false, false)
 	}
-	s := &Server{ns: ns, cfg: cfg}
+	s.mu.Lock()
+	s.ns = ns
+	s.mu.Unlock()
 	ns.Start()
 	if !ns.ReadyForConnections(startWait) {
 		s.Shutdown()
-		return nil, fmt.Errorf("nats server: not ready after %s: look at its log", startWait)
+		return fmt.Errorf("nats server: not ready after %s: look at its log", startWait)
 	}
 	if !ns.JetStreamEnabled() {
 		s.Shutdown()
-		return nil, fmt.Errorf("nats server: no JetStream: is %s writable and is there room", cfg.StoreDir)
+		return fmt.Errorf("nats server: no JetStream: is %s writable and is there room", cfg.StoreDir)
 	}
-	return s, nil
+	return nil
 }
 
 func (cfg ServerConfig) options() (*server.Options, error) {
@@ -151,25 +180,26 @@ func (cfg ServerConfig) authorize(o *server.Options) error {
 
 // Shutdown ends the server and waits until it has let go of its files.
 func (s *Server) Shutdown() {
-	s.ns.Shutdown()
-	s.ns.WaitForShutdown()
+	ns := s.now()
+	ns.Shutdown()
+	ns.WaitForShutdown()
 	s.dropStaging()
 }
 
 // InProcessConn connects without a port.
-func (s *Server) InProcessConn() (net.Conn, error) { return s.ns.InProcessConn() }
+func (s *Server) InProcessConn() (net.Conn, error) { return s.now().InProcessConn() }
 
 // URL returns where the server listens, "" if it does not.
 func (s *Server) URL() string {
 	if s.cfg.Port == 0 {
 		return ""
 	}
-	return s.ns.ClientURL()
+	return s.now().ClientURL()
 }
 
 // MonitorURL returns where its monitoring pages are, "" if there are none.
 func (s *Server) MonitorURL() string {
-	if a := s.ns.MonitorAddr(); a != nil {
+	if a := s.now().MonitorAddr(); a != nil {
 		return "http://" + a.String()
 	}
 	return ""
@@ -177,7 +207,7 @@ func (s *Server) MonitorURL() string {
 
 // ClusterAddress returns where the other members reach it.
 func (s *Server) ClusterAddress() string {
-	if a := s.ns.ClusterAddr(); a != nil {
+	if a := s.now().ClusterAddr(); a != nil {
 		return a.String()
 	}
 	return ""

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -91,7 +92,7 @@ func insert(tx *sql.Tx, e reactor.Entry, branch *int64) (stored, error) {
 	if err != nil {
 		return stored{}, err
 	}
-	for _, role := range HearsFact(e.Kind) {
+	for _, role := range topology.HearsFact(e.Kind) {
 		if _, err := tx.Exec("INSERT INTO pending(role, fact) VALUES(?, ?)", string(role), seq); err != nil {
 			return stored{}, err
 		}
@@ -102,7 +103,7 @@ func insert(tx *sql.Tx, e reactor.Entry, branch *int64) (stored, error) {
 // deliver puts a fact before all roles that hear it and before its watchers; position is what they see as its Seq.
 func (s *Station) deliver(f stored, position uint64) {
 	b := append([]byte(nil), f.Bytes...)
-	for _, role := range HearsFact(f.Kind) {
+	for _, role := range topology.HearsFact(f.Kind) {
 		s.push(role, f, position, b)
 	}
 	s.tell(f.Run, false, position, b)
@@ -158,7 +159,7 @@ func (s *Station) records(ctx context.Context, room int, query string, args ...a
 // Say stores the message of an outsider for the role that hears its subject, and returns its position among them. It
 // fails where nobody hears the subject.
 func (s *Station) Say(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error) {
-	if _, ok := HearsInput(s.name, subject); !ok {
+	if _, ok := topology.HearsInput(s.name, subject); !ok {
 		return 0, fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
 	}
 	h, err := json.Marshal(header)
@@ -182,7 +183,7 @@ func (s *Station) Say(ctx context.Context, subject string, data []byte, header m
 }
 
 func (s *Station) pushInput(subject string, data []byte, header map[string]string, seq uint64, at time.Time) error {
-	role, ok := HearsInput(s.name, subject)
+	role, ok := topology.HearsInput(s.name, subject)
 	if !ok {
 		return fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
 	}

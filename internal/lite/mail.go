@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -54,42 +53,6 @@ func (mail *Mail) Push(role events.Service, p Parcel) {
 	defer mail.mu.Unlock()
 	q := mail.queues[role]
 	q.push(&message{mail: mail, q: q, Parcel: p})
-}
-
-// HearsFact lists the roles that hear facts of a kind.
-func HearsFact(k events.Kind) []events.Service {
-	return hearing(func(h topology.Hears) bool { return h.All || slices.Contains(h.Facts, k) })
-}
-
-// HearsInput returns the role that hears an outsider on a subject of a station; ok is false where nobody does.
-func HearsInput(station, subject string) (role events.Service, ok bool) {
-	rest, ours := strings.CutPrefix(subject, "station."+station+".")
-	roles := hearing(func(h topology.Hears) bool {
-		return ours && slices.ContainsFunc(h.Inputs, func(pattern string) bool { return matches(pattern, rest) })
-	})
-	if len(roles) == 0 {
-		return "", false
-	}
-	return roles[0], true
-}
-
-// HearsTimer returns the role that hears timers of a family; ok is false where nobody does.
-func HearsTimer(family string) (role events.Service, ok bool) {
-	roles := hearing(func(h topology.Hears) bool { return slices.Contains(h.Timers, family) })
-	if len(roles) == 0 {
-		return "", false
-	}
-	return roles[0], true
-}
-
-func hearing(hears func(topology.Hears) bool) []events.Service {
-	var roles []events.Service
-	for _, role := range events.Services() {
-		if hears(topology.HearsOf(role)) {
-			roles = append(roles, role)
-		}
-	}
-	return roles
 }
 
 // queue holds what one role has to hear: messages wait in ready, are out while somebody handles them, and are gone
@@ -317,20 +280,6 @@ func (mail *Mail) Pending(role events.Service) int {
 	defer mail.mu.Unlock()
 	q := mail.queues[role]
 	return len(q.ready) + q.out + q.waiting
-}
-
-// matches compares a subject with a pattern in which "*" is any one token.
-func matches(pattern, subject string) bool {
-	p, t := strings.Split(pattern, "."), strings.Split(subject, ".")
-	if len(p) != len(t) {
-		return false
-	}
-	for i := range p {
-		if t[i] == "" || p[i] != "*" && p[i] != t[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // after calls f once, d from now, unless stop is called before.

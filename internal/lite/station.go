@@ -13,6 +13,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
+// Durability says when a local store acknowledges, for people.
+const Durability = "sync always (local store, SQLite)"
+
 // Config of a station. Path and Station are needed.
 type Config struct {
 	// Path of the file; it is made where there is none, readable for its owner alone.

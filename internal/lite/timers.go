@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -24,7 +25,7 @@ func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 	if !ok || !events.ValidID(run) || !events.ValidID(id) {
 		return fmt.Errorf("set timer: want a run id and a name {family}.{id}, have %q and %q", run, name)
 	}
-	if _, ok := HearsTimer(family); !ok {
+	if _, ok := topology.HearsTimer(family); !ok {
 		return fmt.Errorf("set timer %s: no role hears timers of family %q", name, family)
 	}
 	key, when := run+"."+name, at.UnixNano()
@@ -64,7 +65,7 @@ func (s *Station) fire(key string, a *alarm) {
 	delete(s.alarms, key)
 	run, name, _ := strings.Cut(key, ".")
 	family, _, _ := strings.Cut(name, ".")
-	role, ok := HearsTimer(family)
+	role, ok := topology.HearsTimer(family)
 	if !ok {
 		return // of an older program; nobody waits for it
 	}

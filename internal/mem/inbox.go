@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -286,11 +285,9 @@ func (s *Station) deliverFact(e reactor.Entry, seq uint64, b []byte, at time.Tim
 	if e.Whole > 0 {
 		header = map[string]string{reactor.WholeHeader: strconv.FormatUint(e.Whole, 10)}
 	}
-	for _, role := range events.Services() {
+	for _, role := range topology.HearsFact(e.Kind) {
 		q := s.queues[role]
-		if q.hears.All || slices.Contains(q.hears.Facts, e.Kind) {
-			q.add(&message{s: s, q: q, subject: events.FactSubject(s.name, e.Run, e.Kind), data: b, header: header, seq: seq, at: at, fact: true})
-		}
+		q.add(&message{s: s, q: q, subject: events.FactSubject(s.name, e.Run, e.Kind), data: b, header: header, seq: seq, at: at, fact: true})
 	}
 	s.tell(e.Run, b)
 }
@@ -301,35 +298,16 @@ func (s *Station) Publish(ctx context.Context, subject string, data []byte, head
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	rest, ok := strings.CutPrefix(subject, "station."+s.name+".")
+	role, ok := topology.HearsInput(s.name, subject)
 	if !ok {
-		return fmt.Errorf("publish: %q is not a subject of station %s", subject, s.name)
+		return fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, role := range events.Services() {
+	return s.put(InputStore, subject, func() error {
+		s.inputs++
 		q := s.queues[role]
-		if slices.ContainsFunc(q.hears.Inputs, func(pattern string) bool { return matches(pattern, rest) }) {
-			return s.put(InputStore, subject, func() error {
-				s.inputs++
-				q.add(&message{s: s, q: q, subject: subject, data: bytes.Clone(data), header: maps.Clone(header), seq: s.inputs, at: s.cfg.Clock.Now()})
-				return nil
-			})
-		}
-	}
-	return fmt.Errorf("publish: no role hears %q", subject)
-}
-
-// matches compares a subject with a pattern in which "*" is any one token.
-func matches(pattern, subject string) bool {
-	p, t := strings.Split(pattern, "."), strings.Split(subject, ".")
-	if len(p) != len(t) {
-		return false
-	}
-	for i := range p {
-		if t[i] == "" || p[i] != "*" && p[i] != t[i] {
-			return false
-		}
-	}
-	return true
+		q.add(&message{s: s, q: q, subject: subject, data: bytes.Clone(data), header: maps.Clone(header), seq: s.inputs, at: s.cfg.Clock.Now()})
+		return nil
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -97,10 +98,8 @@ func (s *Station) fire(q *queue, subject string) {
 
 // hearerOf returns the queue of the role that hears a family of timers, or nil. Called with mu held.
 func (s *Station) hearerOf(family string) *queue {
-	for _, role := range events.Services() {
-		if q := s.queues[role]; slices.Contains(q.hears.Timers, family) {
-			return q
-		}
+	if role, ok := topology.HearsTimer(family); ok {
+		return s.queues[role]
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 type Config struct {
 	Station string `envconfig:"INSPAN_STATION" default:"default" desc:"station this service belongs to"`
 
+	NATSEnabled  bool         `envconfig:"INSPAN_NATS_ENABLED" default:"true" desc:"false does without NATS: the inspan program keeps its station in a local store, as with --local; services that are programs of their own need NATS"`
 	NATSURL      string       `envconfig:"INSPAN_NATS_URL" default:"nats://127.0.0.1:4222" desc:"address of the NATS server or servers"`
 	NATSCreds    string       `envconfig:"INSPAN_NATS_CREDS" desc:"path of a NATS credentials file"`
 	NATSUser     string       `envconfig:"INSPAN_NATS_USER" desc:"NATS user name"`

@@ -79,5 +79,5 @@ func Alone(local *lite.Station) service.Ports {
 	state := local.Shelf(topology.StateBucket)
 	return service.Ports{Journal: local.Journal(), Inbox: local.Inbox(), Timers: local.Timers(), Blobs: local.Blobs(), State: state, Local: state,
 		Config: local.Shelf(topology.ConfigBucket), Leases: local.Leases(), Live: local.Live(), Refusals: local.Refusals(),
-		OnEnd: local.OnEnd, Durability: "sync always (local store, SQLite)"}
+		OnEnd: local.OnEnd, Durability: lite.Durability}
 }

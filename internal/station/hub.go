@@ -55,12 +55,8 @@ type hubTimers struct{ h hub }
 // Set implements reactor.Timers, as the role that hears the timer.
 func (t hubTimers) Set(ctx context.Context, run, name string, at time.Time) error {
 	family, _, _ := strings.Cut(name, ".")
-	for _, hears := range topology.Hearing() {
-		for _, f := range hears.Timers {
-			if f == family {
-				return t.h[hears.Role].Timers.Set(ctx, run, name, at)
-			}
-		}
+	if role, ok := topology.HearsTimer(family); ok {
+		return t.h[role].Timers.Set(ctx, run, name, at)
 	}
 	return fmt.Errorf("timer %q: no role hears timers of family %q", name, family)
 }

@@ -28,6 +28,10 @@ func Main(role events.Service, extra ...tool.Tool) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\nSee docs/config.md for all variables.\n", role, err)
 		return 2
 	}
+	if !cfg.NATSEnabled {
+		fmt.Fprintf(os.Stderr, "%s: INSPAN_NATS_ENABLED is false, but programs of their own reach each other over NATS: take the variable away, or run all services in one process with inspan up --local\n", role)
+		return 2
+	}
 	level, err := zerolog.ParseLevel(cfg.LogLevel)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: INSPAN_LOG_LEVEL: %v\n", role, err)

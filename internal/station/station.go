@@ -18,6 +18,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
@@ -48,11 +49,15 @@ type Config struct {
 	Still bool
 	// LazySync leaves syncing to the server's timer: faster, and a power cut loses what was acknowledged last.
 	LazySync bool
-	Log      zerolog.Logger
+	// Alone does without NATS: the station is the file LocalFile in StoreDir, and only this process reaches it.
+	Alone bool
+	Log   zerolog.Logger
 	// Tools beside the built-in ones.
 	Tools []tool.Tool
 	// Base is the configuration from the environment: keys, limits.
 	Base service.Config
+	// between stands between the roles and the log; tests take the log away there.
+	between func(reactor.Journal) reactor.Journal
 }
 
 // Station is a server and five roles in this process, each with a connection and rights of its own.
@@ -84,11 +89,14 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	if err != nil {
 		return nil, err
 	}
+	s := &Station{cfg: cfg, passwords: map[string]secret.Value{}, failed: make(chan error, 1)} // one: the first failure is told, all are kept
+	if cfg.Alone {
+		return s, s.alone(ctx)
+	}
 	host, port, err := listenAddress(cfg.Listen)
 	if err != nil {
 		return nil, err
 	}
-	s := &Station{cfg: cfg, passwords: map[string]secret.Value{}, failed: make(chan error, 1)} // one: the first failure is told, all are kept
 	person := topology.Outsider(cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)
 	writer, _ := topology.Writer(cfg.Station)
 	accounts := topology.Accounts(cfg.Station, []topology.User{person, writer}, func(user string) string {
@@ -96,7 +104,11 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 		s.passwords[user] = secret.New(password)
 		return strconv.Quote(password)
 	})
-	if s.server, err = jet.StartServer(jet.ServerConfig{Name: "inspan-" + cfg.Station, StoreDir: filepath.Join(cfg.StoreDir, "nats"),
+	streams := filepath.Join(cfg.StoreDir, "nats")
+	if err := checkEarlier(streams); err != nil {
+		return nil, err
+	}
+	if s.server, err = jet.StartServer(jet.ServerConfig{Name: "inspan-" + cfg.Station, StoreDir: streams,
 		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: local}); err != nil {
 		return nil, err
 	}
@@ -145,16 +157,24 @@ func (s *Station) As(ctx context.Context, user events.Service) (*jet.Conn, error
 	return conn, err
 }
 
-func (s *Station) start(ctx context.Context) error {
-	cfg := s.cfg.Base
-	var err error
+// config is what the roles are configured with.
+func (s *Station) config() (cfg service.Config, err error) {
+	cfg = s.cfg.Base
 	if cfg.AnchorKey.Empty() {
 		if cfg.AnchorKey, err = ownKey(filepath.Join(s.cfg.StoreDir, "anchor.key")); err != nil {
-			return err
+			return cfg, err
 		}
 	}
 	cfg.Station, cfg.Workspace, cfg.Scripts, cfg.Sandbox = s.cfg.Station, s.cfg.WorkspaceDir, s.cfg.ScriptsDir, s.cfg.Sandbox
 	cfg.Agents = s.cfg.AgentsDir
+	return cfg, nil
+}
+
+func (s *Station) start(ctx context.Context) error {
+	cfg, err := s.config()
+	if err != nil {
+		return err
+	}
 	if err := s.setUp(ctx, cfg); err != nil {
 		return err
 	}
@@ -224,7 +244,11 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 	if s.local, err = lite.Open(ctx, lite.Config{Path: filepath.Join(s.cfg.StoreDir, "fallback.db"), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
 		return nil, err
 	}
-	if s.fallback, err = fallback(ctx, maps.Clone(all).primary(s.roleConns[0]), s.local, s.cfg.Log); err != nil {
+	primary := maps.Clone(all).primary(s.roleConns[0])
+	if s.cfg.between != nil {
+		primary.Journal = s.cfg.between(primary.Journal)
+	}
+	if s.fallback, err = fallback(ctx, primary, s.local, s.cfg.Log); err != nil {
 		return nil, err
 	}
 	for role, p := range all {
@@ -243,8 +267,7 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 	if err != nil {
 		return err
 	}
-	work, cancel := context.WithCancel(context.Background()) // ends with Close
-	s.cancel = cancel
+	work := s.work()
 	s.roles.Go(func() {
 		if err := s.fallback.Run(work); err != nil && work.Err() == nil {
 			s.fail(fmt.Errorf("fallback: %w", err))
@@ -257,13 +280,24 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 			return fmt.Errorf("announce %s: %w", role, err)
 		}
 		context.AfterFunc(work, func() { _ = stop() }) // the connection is closed right after
-		s.roles.Go(func() {
-			if err := host.Run(work, role); err != nil && work.Err() == nil {
-				s.fail(fmt.Errorf("%s: %w", role, err))
-			}
-		})
+		s.serve(work, host, role)
 	}
 	return nil
+}
+
+// work is the context of the roles; it ends with Close.
+func (s *Station) work() context.Context {
+	work, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	return work
+}
+
+func (s *Station) serve(work context.Context, host *service.Host, role events.Service) {
+	s.roles.Go(func() {
+		if err := host.Run(work, role); err != nil && work.Err() == nil {
+			s.fail(fmt.Errorf("%s: %w", role, err))
+		}
+	})
 }
 
 func (s *Station) fail(err error) {
@@ -294,7 +328,7 @@ func (s *Station) Failed() <-chan error { return s.failed }
 
 // URL for NATS clients; empty where the station does not listen.
 func (s *Station) URL() string {
-	if s.cfg.Listen == "" {
+	if s.cfg.Listen == "" || s.server == nil {
 		return ""
 	}
 	return s.server.URL()
@@ -303,7 +337,7 @@ func (s *Station) URL() string {
 // Name of the station.
 func (s *Station) Name() string { return s.cfg.Station }
 
-// Conn is a connection with the rights of whoever reaches the station's port.
+// Conn is a connection with the rights of whoever reaches the station's port; nil for a station without NATS.
 func (s *Station) Conn() *jet.Conn { return s.conn }
 
 // Durability says when the server acknowledges, for people.
@@ -327,7 +361,9 @@ func (s *Station) Close(context.Context) error {
 			conn.Close()
 		}
 	}
-	s.server.Shutdown()
+	if s.server != nil {
+		s.server.Shutdown()
+	}
 	var err error
 	if s.local != nil {
 		err = s.local.Close()

@@ -5,18 +5,31 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Audit reads the log of a run as it is stored and checks it, its objects and its anchors, with the keys given or, where
-// there are none, with those that the station tells (SAFE-3). It returns ErrNotFound for a run of which there is
-// neither a fact nor a row.
-func (c *Client) Audit(ctx context.Context, runID string, anchors []run.Anchor, keys []ed25519.PublicKey) (audit.Report, error) {
+// Trust is what an audit believes beside the log. The zero value believes the station's own row and keys of anchors.
+type Trust struct {
+	// Anchors that the log must reach, beside the one in the run's row.
+	Anchors []run.Anchor
+	// Keys that sign anchors; where there are none, those that the station tells are taken.
+	Keys []ed25519.PublicKey
+	// Approvers whose signed answers to gates are verified. With OnlySigned every answer must be signed by one of them.
+	Approvers  approval.Keys
+	OnlySigned bool
+}
+
+// Audit reads the log of a run as it is stored and checks it, its objects, its anchors (SAFE-3) and the signed answers to
+// its gates (SAFE-9). It returns ErrNotFound for a run of which there is neither a fact nor a row.
+func (c *Client) Audit(ctx context.Context, runID string, trust Trust) (audit.Report, error) {
+	anchors, keys := slices.Clone(trust.Anchors), trust.Keys
 	if err := checkRun(runID); err != nil {
 		return audit.Report{}, err
 	}
@@ -32,7 +45,8 @@ func (c *Client) Audit(ctx context.Context, runID string, anchors []run.Anchor, 
 			return audit.Report{}, err
 		}
 	}
-	a := audit.New(audit.Config{Run: runID, Anchors: anchors, Keys: keys, Object: c.sees()})
+	a := audit.New(audit.Config{Run: runID, Anchors: anchors, Keys: keys, Object: c.sees(),
+		Approvers: audit.Approvers{Keys: trust.Approvers, OnlySigned: trust.OnlySigned}})
 	// Never less than the leader has: a reader that is behind would look like a log that was cut off.
 	last, _, err := c.st.Journal().Last(ctx, runID)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -32,9 +33,24 @@ const DefaultStation = "default"
 
 // Client of one station. It is safe for concurrent use.
 type Client struct {
+	// conn is nil for a local store.
 	conn *jet.Conn
-	st   *jet.Station
-	own  bool
+	st   place
+	// end lets go of what is the client's own; may be nil.
+	end func()
+}
+
+// place is what a client needs of a station, over NATS or in a local store.
+type place interface {
+	Name() string
+	Journal() reactor.Journal
+	Blobs() reactor.Blobs
+	Shelf(bucket string) reactor.Shelf
+	Say(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error)
+	Watch(ctx context.Context, run string, withLive bool, see func(jet.Seen)) (stop func(), err error)
+	WatchSubject(subject string, hear func(subject string, data []byte)) (stop func(), err error)
+	Dead(ctx context.Context, after uint64) (letters []jet.Refused, more bool, err error)
+	Log(ctx context.Context) (jet.LogState, error)
 }
 
 // ErrNotFound means that there is no such run, gate, letter or object.
@@ -91,7 +107,7 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 		conn.Close()
 		return nil, err
 	}
-	c.own = true
+	c.end = conn.Close
 	return c, nil
 }
 
@@ -106,8 +122,8 @@ func On(conn *jet.Conn, station string) (*Client, error) {
 
 // Close ends the connection.
 func (c *Client) Close() {
-	if c.own {
-		c.conn.Close()
+	if c.end != nil {
+		c.end()
 	}
 }
 

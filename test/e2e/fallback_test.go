@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"net"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -21,45 +20,6 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
 )
-
-// machine is a NATS server that is stopped and started again on the same files.
-type machine struct {
-	t   *testing.T
-	dir string
-	mu  sync.Mutex
-	// s is nil while it is stopped; guarded by mu.
-	s *jet.Server
-}
-
-func (m *machine) start() {
-	m.t.Helper()
-	s, err := jet.StartServer(jet.ServerConfig{Name: "test", StoreDir: m.dir})
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.s = s
-}
-
-func (m *machine) stop() {
-	m.mu.Lock()
-	s := m.s
-	m.s = nil
-	m.mu.Unlock()
-	if s != nil {
-		s.Shutdown()
-	}
-}
-
-func (m *machine) InProcessConn() (net.Conn, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.s == nil {
-		return nil, net.ErrClosed
-	}
-	return m.s.InProcessConn()
-}
 
 // kept waits until the local store has a branch of a run whose last fact is of a kind, and returns its facts.
 func kept(w *world, local *lite.Station, id string, status lite.Status, last events.Kind) (facts []reactor.Record) {
@@ -105,14 +65,8 @@ func TestFallback(t *testing.T) {
 			return tool.Result{}, ctx.Err()
 		}
 	}}
-	m := &machine{t: t, dir: t.TempDir()}
-	m.start()
-	t.Cleanup(m.stop)
-	conn, err := jet.Connect(t.Context(), jet.Config{InProcess: m, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
+	server := jettest.Server(t)
+	conn := jettest.Connect(t, server, jet.Config{Name: "test"})
 	w := worldOn(t, conn, held)
 	local, err := lite.Open(t.Context(), lite.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
 	if err != nil {
@@ -137,12 +91,14 @@ func TestFallback(t *testing.T) {
 			before := held.attempts.Load()
 			w.task(events.Task{ID: id, Agent: "held", Task: "wait"})
 			<-began
-			m.stop()
+			server.Shutdown()
 			gate <- struct{}{}
 			<-began // the second call, which the stopped server knows nothing of
 			gate <- struct{}{}
 			branch := kept(w, local, id, lite.BranchOpen, events.RunCompleted)
-			m.start()
+			if err := server.Restart(); err != nil {
+				t.Fatal(err)
+			}
 			kept(w, local, id, lite.BranchHome, events.RunCompleted)
 			facts, _, err := log.Read(w.ctx(), id, 0)
 			if err != nil {

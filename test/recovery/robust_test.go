@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -156,7 +157,7 @@ func restore(t *testing.T, p *report.Part, r *rand.Rand) {
 		} else {
 			p.Violate("seed %d: run %s ended as %s", p.Seed, id, s.Status)
 		}
-		if rep, err := lab.c.Audit(lab.ctx(), id, nil, nil); err != nil || !rep.Sound || rep.Anchored == 0 {
+		if rep, err := lab.c.Audit(lab.ctx(), id, client.Trust{}); err != nil || !rep.Sound || rep.Anchored == 0 {
 			p.Violate("seed %d: audit of %s: %v %+v", p.Seed, id, err, rep.First)
 		}
 	}

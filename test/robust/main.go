@@ -43,6 +43,7 @@ var parts = []part{
 	{"faults", "./test/faults", 12 * time.Minute, "^(TestFaults|TestCheckers)$"},
 	{"security", "./test/security", 2 * time.Minute, robust},
 	{"recovery", "./test/recovery", 2 * time.Minute, "^TestRobustRecovery$"},
+	{"outage", "./internal/station", 6 * time.Minute, robust},
 	{"soak", "./test/soak", 8 * time.Minute, robust},
 	{"fuzz", "./test/fuzz", 7 * time.Minute, robust},
 }

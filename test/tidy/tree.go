@@ -110,7 +110,7 @@ func Walk(root string, see func(rel string, read func() ([]byte, error)) error) 
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() {
+		if !d.Type().IsRegular() || rel == ".git" { // a file in a tree beside the first one
 			return nil
 		}
 		return see(rel, func() ([]byte, error) { return os.ReadFile(p) })

@@ -1,0 +1,61 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/inspan/inspan/pkg/approval"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Approvers say which signed answers to gates are good. The zero value verifies none and asks for none.
+type Approvers struct {
+	// Keys of the approvers, also of those who have left: what they signed is in the log for ever.
+	Keys approval.Keys
+	// OnlySigned finds every answer wrong that is not signed with one of them.
+	OnlySigned bool
+}
+
+// answered returns the answer that a fact records.
+func answered(p events.Payload) (a events.GateAnswer, ok bool) {
+	switch d := p.(type) {
+	case *events.GateApprovedData:
+		return d.GateAnswer, true
+	case *events.GateRejectedData:
+		return d.GateAnswer, true
+	}
+	return a, false
+}
+
+// signed verifies the answer that a fact records, from the fact alone. An answer that says it was signed is wrong where
+// the signature is gone, also on a station that takes others.
+func (by Approvers) signed(_ run.State, f events.Fact, p events.Payload) string {
+	a, ok := answered(p)
+	claims := a.Signature != "" || a.Key != "" || a.Assurance == events.AssuranceSignature
+	if !ok || !claims && !by.OnlySigned || by.Keys.Len() == 0 && !by.OnlySigned {
+		return ""
+	}
+	_, err := by.Keys.VerifyFact(f)
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, approval.ErrUnknownKey):
+		return fmt.Sprintf("the answer of %s to gate %s: %v; where the key is one of an approver who has left, keep the public half among the keys", a.By, a.Gate, err)
+	}
+	return fmt.Sprintf("the answer of %s to gate %s: %v", a.By, a.Gate, err)
+}
+
+// proposed checks that a gate shows the action whose hash is signed and run.
+func proposed(_ run.State, _ events.Fact, p events.Payload) string {
+	d, ok := p.(*events.GateOpenedData)
+	if !ok {
+		return ""
+	}
+	if sum := sha256.Sum256(d.Proposal); hex.EncodeToString(sum[:]) != d.ProposalHash {
+		return fmt.Sprintf("gate %s shows an action that its proposal_hash is not of", d.Gate)
+	}
+	return ""
+}

@@ -1,0 +1,140 @@
+package cli_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// TestLocal is a person at a laptop without a NATS server.
+func TestLocal(t *testing.T) {
+	d := newDesk(t)
+	store := filepath.Join(d.dir, "laptop")
+	t.Setenv("INSPAN_NATS_ENABLED", "false")
+	t.Setenv("INSPAN_STORE", store)
+	t.Setenv("INSPAN_AGENTS", filepath.Join(d.dir, "agents"))
+	t.Setenv("INSPAN_SCRIPTS", filepath.Join(d.dir, "scripts"))
+	t.Setenv("INSPAN_SANDBOX", "host")
+	want := func(t *testing.T, code int, words []string, args ...string) said {
+		t.Helper()
+		s := inspan(t, args...)
+		if s.code != code {
+			t.Fatalf("inspan %s: exit %d, want %d\n%s%s", strings.Join(args, " "), s.code, code, s.out, s.err)
+		}
+		for _, w := range words {
+			if !strings.Contains(s.out+s.err, w) {
+				t.Errorf("inspan %s does not say %q:\n%s%s", strings.Join(args, " "), w, s.out, s.err)
+			}
+		}
+		return s
+	}
+	file := filepath.Join(store, station.LocalFile)
+	t.Run("PERS-17 CLI-9 where there is no local store yet, looking says how to make one and makes none", func(t *testing.T) {
+		want(t, 1, []string{"inspan run --local"}, "runs")
+		if _, err := os.Stat(store); err == nil {
+			t.Error("it was made")
+		}
+		want(t, 2, []string{"--listen"}, "up", "--listen", "127.0.0.1:0")
+		want(t, 2, []string{"--detach"}, "run", "reader", "look", "--detach")
+	})
+	t.Run("PERS-17 a run goes to its end over the local store alone, and is there for other commands afterwards", func(t *testing.T) {
+		want(t, 0, []string{"The note is read."}, "run", "reader", "look", "--id", "seen")
+		if _, err := os.Stat(filepath.Join(store, "nats")); err == nil {
+			t.Error("there is a NATS server after all")
+		}
+		if _, err := os.Stat(file); err != nil {
+			t.Error(err)
+		}
+		if runs := decode[[]run.Info](t, want(t, 0, nil, "runs", "--json").out); len(runs) != 1 || runs[0].HarnessID != "seen" || runs[0].Status != "completed" {
+			t.Errorf("%+v", runs)
+		}
+		want(t, 0, []string{"run.completed"}, "logs", "seen", "--json")
+		want(t, 0, []string{"completed"}, "why", "seen")
+		if r := decode[audit.Report](t, want(t, 0, nil, "audit", "seen", "--json").out); !r.Sound || r.Anchored == 0 || !r.Signed {
+			t.Errorf("%+v", r)
+		}
+		want(t, 0, []string{"is sound"}, "audit", "seen")
+	})
+	t.Run("PERS-17 GATE-5 a gate waits in the file, is answered by another program, and the run goes on", func(t *testing.T) {
+		want(t, 3, []string{"inspan approve gated/"}, "run", "reader", "look", "--id", "gated", "--autonomy", "1")
+		for range 8 { // more gates than it has
+			gates := decode[[]client.Waiting](t, want(t, 0, nil, "gates", "--json").out)
+			if len(gates) == 0 {
+				break
+			}
+			want(t, 0, []string{"approved"}, "approve", gates[0].Run.HarnessID+"/"+gates[0].Gate.ID)
+			if s := inspan(t, "run", "reader", "look", "--id", "gated"); s.code != 0 && s.code != 3 {
+				t.Fatalf("exit %d %s%s", s.code, s.out, s.err)
+			}
+		}
+		want(t, 0, []string{"The note is read."}, "run", "reader", "look", "--id", "gated")
+		want(t, 0, []string{"is sound"}, "audit", "gated")
+	})
+	t.Run("PERS-17 what is refused is told with its exit code and stands in the list", func(t *testing.T) {
+		want(t, 4, []string{"unknown_agent"}, "run", "nobody", "look", "--id", "lost")
+		want(t, 0, []string{"unknown_agent"}, "dead", "list")
+	})
+	t.Run("PERS-17 one program has the file at a time, and another is told so", func(t *testing.T) {
+		held, err := lite.Open(t.Context(), lite.Config{Path: file, Station: "default"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, 1, []string{"another process"}, "runs")
+		if err := held.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("PERS-17 up works off what waits in the file until it is interrupted", func(t *testing.T) {
+		held, err := lite.Open(t.Context(), lite.Config{Path: file, Station: "default"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := held.Publish(t.Context(), "station.default.task", []byte(`{"id":"later","agent":"reader","task":"look"}`), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := held.Close(); err != nil {
+			t.Fatal(err)
+		}
+		up(t, time.Minute, filepath.Join(store, "workspace", "run", "later"))
+		want(t, 0, []string{"later"}, "runs")
+		want(t, 0, []string{"The note is read."}, "run", "reader", "look", "--id", "later")
+	})
+}
+
+// up runs inspan up until a file is there.
+func up(t *testing.T, patience time.Duration, file string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stop, interrupt := context.WithCancel(ctx)
+	done := make(chan int, 1) // it never waits for us
+	var out, errOut buffer
+	go func() { done <- mainWith(stop, &out, &errOut, "up") }()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(file); err == nil {
+			break
+		}
+		select {
+		case <-tick.C:
+		case code := <-done:
+			t.Fatalf("exit %d\n%s%s", code, out.String(), errOut.String())
+		case <-ctx.Done():
+			t.Fatalf("%s did not come\n%s%s", file, out.String(), errOut.String())
+		}
+	}
+	interrupt()
+	if code := <-done; code != 0 || !strings.Contains(out.String(), "without NATS") {
+		t.Errorf("exit %d\n%s%s", code, out.String(), errOut.String())
+	}
+}

@@ -1,0 +1,65 @@
+package station
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// LocalFile is a station without NATS, in its store.
+const LocalFile = "station.db"
+
+// alone starts a station without NATS: its file is log, queues and stores.
+func (s *Station) alone(ctx context.Context) error {
+	if err := s.open(ctx); err != nil {
+		return errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+func (s *Station) open(ctx context.Context) error {
+	if err := os.MkdirAll(s.cfg.StoreDir, 0o755); err != nil {
+		return fmt.Errorf("folder of the station: %w", err)
+	}
+	cfg, err := s.config()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(s.cfg.StoreDir, LocalFile)
+	if s.local, err = lite.Open(ctx, lite.Config{Path: path, Station: s.cfg.Station, Grace: cfg.Drain}); err != nil {
+		return err
+	}
+	ports := Alone(s.local)
+	s.durability = ports.Durability
+	if cfg.Agents != "" {
+		if err := register(ctx, ports, cfg.Agents, s.cfg.Log); err != nil {
+			return err
+		}
+	}
+	if s.cfg.Still {
+		return nil
+	}
+	_, mode, err := service.Boxes(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	s.sandbox = string(mode)
+	host, err := service.NewHost(cfg, ports, s.cfg.Log, service.NewMetrics(), s.cfg.Tools...)
+	if err != nil {
+		return err
+	}
+	work := s.work()
+	for _, role := range events.Services() {
+		s.serve(work, host, role)
+	}
+	return nil
+}
+
+// Local is the store of this process: the whole station where it does without NATS, else what stands in for its log.
+func (s *Station) Local() *lite.Station { return s.local }

@@ -1,0 +1,115 @@
+package station_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+// earlier makes a store as programs did before streams had an account of their own, with one run in it.
+func earlier(t *testing.T, store string, name string) *runtest.Builder {
+	t.Helper()
+	server, err := jet.StartServer(jet.ServerConfig{Name: "earlier", StoreDir: filepath.Join(store, "nats"), LazySync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown()
+	conn, err := server.Connect(within(t), jet.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.Apply(within(t), name, jet.ApplyOptions{Replicas: 1}); err != nil {
+		t.Fatal(err)
+	}
+	st, err := conn.Station(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := runtest.New(name, "old")
+	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
+	head := uint64(0)
+	for _, fact := range b.Facts() {
+		f, err := events.Decode(fact)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, _ := f.Kind()
+		ack := st.Journal().Append(within(t), reactor.Entry{Run: "old", Kind: kind, Bytes: fact, Head: head})
+		if ack.Outcome != reactor.Stored {
+			t.Fatal(ack.Outcome, ack.Err)
+		}
+		head = ack.Seq
+	}
+	return b
+}
+
+func TestEarlier(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"default", "lab"} {
+		t.Run("DEPL-8 a store of before the two accounts is refused with what to do, and left as it is: station "+name, func(t *testing.T) {
+			t.Parallel()
+			store := t.TempDir()
+			b := earlier(t, store, name)
+			cfg := station.Config{Listen: "127.0.0.1:0", StoreDir: store, Still: true, LazySync: true, Log: zerolog.Nop()}
+			st, err := station.Up(within(t), cfg)
+			if err == nil {
+				t.Fatal(errors.Join(errors.New("it started, and shows no runs"), st.Close(context.Background())))
+			}
+			for _, w := range []string{"station " + name, "inspan export RUN --bundle", "inspan import", "another --store"} {
+				if !errors.Is(err, station.ErrEarlier) || !strings.Contains(err.Error(), w) {
+					t.Errorf("%v does not say %q", err, w)
+				}
+			}
+			server, err := jet.StartServer(jet.ServerConfig{StoreDir: filepath.Join(store, "nats"), LazySync: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer server.Shutdown()
+			conn, err := server.Connect(within(t), jet.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			c, err := client.On(conn, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got [][]byte
+			for item, err := range c.Facts(within(t), "old", 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, item.Bytes)
+			}
+			if !bytes.Equal(runtest.Lines(got), runtest.Lines(b.Facts())) {
+				t.Errorf("%d facts are left, want %d, the same", len(got), len(b.Facts()))
+			}
+			cfg.StoreDir = t.TempDir()
+			if st, err = station.Up(within(t), cfg); err != nil {
+				t.Fatal(err)
+			}
+			if err := st.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if st, err = station.Up(within(t), cfg); err != nil {
+				t.Fatalf("a store of today is taken for an earlier one: %v", err)
+			}
+			if err := st.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,15 @@
+package station
+
+import (
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/reactor"
+)
+
+// Server is the one that the station runs on.
+func (s *Station) Server() *jet.Server { return s.server }
+
+// Between puts a journal between the roles and the log of a station.
+func (c Config) Between(wrap func(reactor.Journal) reactor.Journal) Config {
+	c.between = wrap
+	return c
+}

@@ -1,0 +1,284 @@
+package station_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// marker is a tool whose effect is to be seen. Twice is once too often: its class says so.
+type marker struct {
+	mu sync.Mutex
+	// marks by the key of their call, guarded by mu.
+	marks map[string]int
+	// hold, if not nil, tells that a call began and waits for leave to end.
+	hold func(ctx context.Context) error
+}
+
+func (*marker) Spec() tool.Spec {
+	return tool.Spec{Name: "mark", Description: "leaves a mark", Effect: tool.Once, Input: json.RawMessage(`{"type":"object"}`)}
+}
+
+func (m *marker) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
+	m.mu.Lock()
+	m.marks[c.Key]++
+	hold := m.hold
+	m.mu.Unlock()
+	if hold != nil {
+		if err := hold(ctx); err != nil {
+			return tool.Result{}, err
+		}
+	}
+	return tool.Result{Output: "marked"}, nil
+}
+
+func (m *marker) set(hold func(ctx context.Context) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hold = hold
+}
+
+// taken returns how often each call left its mark since it was last asked.
+func (m *marker) taken() (times []int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range m.marks {
+		times = append(times, n)
+	}
+	clear(m.marks)
+	return times
+}
+
+// upConfig is a station whose agent "marks" leaves two marks in each step.
+func upConfig(dir string, m tool.Tool) (station.Config, error) {
+	for name, text := range map[string]string{
+		"agents/marks.prompt": "---\nname: marks\ndescription: A test agent\nversion: 1\nmodel: scripted/marks\ntools: [mark]\nharness:\n  enabled: true\n  timeout: 5m\nsandbox:\n  mode: host\n  network: true\n---\nDo the task.\n",
+		"scripts/marks.yaml":  "turns:\n  - when: {turn: 1}\n    calls:\n      - {name: mark, input: {}}\n  - when: {turn: 2}\n    calls:\n      - {name: mark, input: {}}\n  - text: marked\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			return station.Config{}, err
+		}
+	}
+	base, err := service.FromEnv()
+	return station.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"), ScriptsDir: filepath.Join(dir, "scripts"),
+		Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base, Tools: []tool.Tool{m}}, err
+}
+
+// outage is a station whose server is taken away.
+type outage struct {
+	t    *testing.T
+	mark *marker
+	st   *station.Station
+	c    *client.Client
+	plan *atomic.Pointer[plan]
+}
+
+func newOutage(t *testing.T) *outage {
+	t.Helper()
+	o := &outage{t: t, mark: &marker{marks: map[string]int{}}, plan: &atomic.Pointer[plan]{}}
+	cfg, err := upConfig(t.TempDir(), o.mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg = cfg.Between(func(j reactor.Journal) reactor.Journal { return &cut{j, o} })
+	if o.st, err = station.Up(within(t), cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := o.st.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if o.c, err = client.On(o.st.Conn(), "default"); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func (o *outage) on(t *testing.T) *outage { sub := *o; sub.t = t; return &sub }
+
+// until waits for a condition.
+func until(t *testing.T, what string, patience time.Duration, is func() bool) (came bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-end:
+			if what != "" {
+				t.Fatalf("waited %s in vain for %s", patience, what)
+			}
+			return false
+		}
+	}
+	return true
+}
+
+// branch returns the kinds of facts that the local store keeps of a run on an open branch.
+func (o *outage) branch(id string) (kinds []events.Kind) {
+	o.t.Helper()
+	all, err := o.st.Local().Branches(within(o.t), lite.BranchOpen)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for _, b := range all {
+		if b.Run != id {
+			continue
+		}
+		facts, err := o.st.Local().Evidence(within(o.t), b.ID)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		for _, r := range facts {
+			kinds = append(kinds, r.Kind)
+		}
+	}
+	return kinds
+}
+
+func (o *outage) back() {
+	o.t.Helper()
+	if err := o.st.Server().Restart(); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// completed waits for the end of a run and checks that its log is one, sound, and that nothing was done twice. fell is
+// how many warnings there must be, -1 where that is up to chance.
+func (o *outage) completed(id string, calls, fell int) run.State {
+	o.t.Helper()
+	var state run.State
+	n := map[events.Kind]int{}
+	for item, err := range o.c.Watch(within(o.t), id, 0) {
+		if err != nil {
+			o.t.Fatalf("run %s: %v", id, err)
+		}
+		state = item.State
+		n[item.Payload.Kind()]++
+	}
+	if state.Status != events.Completed {
+		o.t.Fatalf("run %s is %s: %+v", id, state.Status, state.Result)
+	}
+	r, err := o.c.Audit(within(o.t), id, client.Trust{})
+	if err != nil || !r.Sound {
+		o.t.Errorf("audit: %v, %+v", err, r.First)
+	}
+	if times := o.mark.taken(); len(times) != calls || slices.Max(times) != 1 {
+		o.t.Errorf("marks by call: %v, want %d of 1", times, calls)
+	}
+	if n[events.CallStarted] != calls || n[events.CallFinished] != calls || n[events.RunCreated] != 1 || fell >= 0 && n[events.CheckpointFallback] != fell {
+		o.t.Errorf("%v", n)
+	}
+	until(o.t, "an empty local store", time.Minute, func() bool { return len(o.branch(id)) == 0 })
+	if refused, err := o.st.Local().Branches(within(o.t), lite.BranchRefused); err != nil || len(refused) > 0 {
+		o.t.Errorf("refused: %+v, %v", refused, err)
+	}
+	return state
+}
+
+func (o *outage) dispatch(t events.Task) {
+	o.t.Helper()
+	if _, err := o.c.Start(within(o.t), t); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// cut is a log whose server is stopped with one of its appends.
+type cut struct {
+	reactor.Journal
+	o *outage
+}
+
+// plan says with which append the server goes away: that of a fact of a run, before it arrives or, with late, when it is
+// stored and before anybody heard so.
+type plan struct {
+	run      string
+	sequence uint64
+	late     bool
+	gone     chan struct{}
+}
+
+// Append implements reactor.Journal.
+func (c *cut) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+	p := c.o.plan.Load()
+	f, err := events.Decode(e.Bytes)
+	if err != nil || p == nil || p.run != e.Run || p.sequence != f.Sequence || !c.o.plan.CompareAndSwap(p, nil) {
+		return c.Journal.Append(ctx, e)
+	}
+	defer close(p.gone)
+	if !p.late {
+		c.o.st.Server().Shutdown()
+		return c.Journal.Append(ctx, e)
+	}
+	ack := c.Journal.Append(ctx, e)
+	c.o.st.Server().Shutdown()
+	return reactor.Ack{Outcome: reactor.Unknown, Err: fmt.Errorf("nobody heard %s", ack.Outcome)}
+}
+
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	sweep(t, 9)
+}
+
+// sweep takes the server away with every stride-th append of a run, early and late, and returns how many outages there
+// were and which of them did harm.
+func sweep(t *testing.T, stride uint64) (tried int, failed []string) {
+	t.Helper()
+	o := newOutage(t)
+	o.dispatch(events.Task{ID: "calm", Agent: "marks", Task: "x"})
+	whole := o.completed("calm", 2, 0).Sequence
+	for k := uint64(0); k < 2*whole; k += stride {
+		p := &plan{sequence: 1 + k/2, late: k%2 == 1, gone: make(chan struct{})}
+		how := map[bool]string{false: "before it arrives", true: "when it is stored and nobody heard so"}[p.late]
+		name := fmt.Sprintf("the server goes away with fact %d of a run, %s", p.sequence, how)
+		tried++
+		if !t.Run("PERS-4 PERS-5 SAFE-4 "+name+": one sound log, nothing done twice", func(t *testing.T) {
+			o := o.on(t)
+			p.run = fmt.Sprintf("at-%d", k)
+			o.plan.Store(p)
+			if _, err := o.c.Dispatch(within(t), events.Task{ID: p.run, Agent: "marks", Task: "x"}); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-p.gone:
+			case <-within(t).Done():
+				t.Fatalf("the run has no fact %d", p.sequence)
+			}
+			until(t, "the end of the run in the local store", time.Minute, func() bool {
+				b := o.branch(p.run)
+				return len(b) > 0 && b[len(b)-1] == events.RunCompleted
+			})
+			o.back()
+			fell := 1
+			if p.sequence == whole {
+				fell = 0 // after the end nothing is said
+			}
+			o.completed(p.run, 2, fell)
+		}) {
+			failed = append(failed, name)
+		}
+	}
+	return tried, failed
+}

@@ -1,0 +1,57 @@
+package topology
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// HearsFact lists the roles that hear facts of a kind.
+func HearsFact(k events.Kind) []events.Service {
+	return who(func(h Hears) bool { return h.All || slices.Contains(h.Facts, k) })
+}
+
+// HearsInput returns the role that hears an outsider on a subject of a station; ok is false where nobody does.
+func HearsInput(station, subject string) (role events.Service, ok bool) {
+	rest, ours := strings.CutPrefix(subject, "station."+station+".")
+	return first(who(func(h Hears) bool {
+		return ours && slices.ContainsFunc(h.Inputs, func(pattern string) bool { return matches(pattern, rest) })
+	}))
+}
+
+// HearsTimer returns the role that sets and hears timers of a family; ok is false where nobody does.
+func HearsTimer(family string) (role events.Service, ok bool) {
+	return first(who(func(h Hears) bool { return slices.Contains(h.Timers, family) }))
+}
+
+func who(hears func(Hears) bool) []events.Service {
+	var roles []events.Service
+	for _, role := range events.Services() {
+		if hears(HearsOf(role)) {
+			roles = append(roles, role)
+		}
+	}
+	return roles
+}
+
+func first(roles []events.Service) (events.Service, bool) {
+	if len(roles) == 0 {
+		return "", false
+	}
+	return roles[0], true
+}
+
+// matches compares a subject with a pattern in which "*" is any one token.
+func matches(pattern, subject string) bool {
+	p, t := strings.Split(pattern, "."), strings.Split(subject, ".")
+	if len(p) != len(t) {
+		return false
+	}
+	for i := range p {
+		if t[i] == "" || p[i] != "*" && p[i] != t[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,52 @@
+package client
+
+import (
+	"context"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Local is a client of a station in a local store of this process, without NATS (PERS-17). end, if not nil, is called by
+// Close.
+func Local(st *lite.Station, end func()) *Client { return &Client{st: alone{st}, end: end} }
+
+// alone is a local store as clients see a station.
+type alone struct{ *lite.Station }
+
+// Watch sees what is said in this process, which is all that is said.
+func (a alone) Watch(ctx context.Context, run string, withLive bool, see func(jet.Seen)) (stop func(), err error) {
+	if err := events.CheckID("run", run); err != nil {
+		return nil, err
+	}
+	facts := a.Station.Watch(run, false, func(seq uint64, data []byte) {
+		if f, err := events.Decode(data); err == nil {
+			kind, _ := f.Kind()
+			see(jet.Seen{Run: run, Kind: kind, Seq: seq, Data: data})
+		}
+	})
+	live := func() {}
+	if withLive {
+		live = a.Station.Watch(run, true, func(_ uint64, data []byte) { see(jet.Seen{Run: run, Live: true, Data: data}) })
+	}
+	release := context.AfterFunc(ctx, func() { facts(); live() })
+	return func() { release(); facts(); live() }, nil
+}
+
+// WatchSubject hears nothing: whoever waits for a dead letter reads the list as well.
+func (alone) WatchSubject(string, func(string, []byte)) (stop func(), err error) {
+	return func() {}, nil
+}
+
+// Dead returns a page of the dead-letter list.
+func (a alone) Dead(ctx context.Context, after uint64) (letters []jet.Refused, more bool, err error) {
+	page, err := a.Station.Dead(ctx, after)
+	for _, r := range page {
+		letters = append(letters, jet.Refused{Seq: r.Seq, By: r.By, Letter: r.Letter})
+	}
+	return letters, len(page) > 0, err
+}
+
+// Log says nothing of the log as a whole: the store erases no fact, and its positions are not those of a stream.
+func (alone) Log(context.Context) (jet.LogState, error) { return jet.LogState{}, nil }
