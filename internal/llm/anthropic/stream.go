@@ -198,11 +198,9 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 	if a.Raw, err = wire.Marshal(content); err != nil {
 		return llm.Answer{}, fmt.Errorf("anthropic: keep the answer: %w", err)
 	}
-	a.Usage = llm.EstimateUsage(req, a)
-	if u := s.usage; u.Input != nil || u.Output != nil {
-		a.Usage = llm.Usage{Input: count(u.Input) + count(u.CacheCreation) + count(u.CacheRead),
-			Output: count(u.Output), CachedInput: count(u.CacheRead)}
-	}
+	u := s.usage
+	a.Usage = wire.Counted(req, a, llm.Usage{Input: count(u.Input) + count(u.CacheCreation) + count(u.CacheRead),
+		Output: count(u.Output), CachedInput: count(u.CacheRead)})
 	return a, nil
 }
 
@@ -221,35 +219,9 @@ func (b *block) settleInput() json.RawMessage {
 		}
 		return input
 	}
-	input := asJSON(text)
-	b.Object["input"] = asObject(input)
+	input := wire.AsJSON(text)
+	b.Object["input"] = wire.AsObject(input)
 	return input
-}
-
-// asJSON is text where it is JSON, else text as a JSON string.
-func asJSON(text []byte) json.RawMessage {
-	if json.Valid(text) {
-		return bytes.Clone(text)
-	}
-	s, err := wire.Marshal(string(text))
-	if err != nil {
-		return json.RawMessage(`""`)
-	}
-	return s
-}
-
-// asObject is input where it is an object, else an object around it.
-func asObject(input json.RawMessage) json.RawMessage {
-	if trimmed := bytes.TrimSpace(input); len(trimmed) == 0 {
-		return json.RawMessage("{}")
-	} else if trimmed[0] == '{' {
-		return input
-	}
-	wrapped, err := wire.Marshal(map[string]json.RawMessage{"INVALID_JSON": input})
-	if err != nil {
-		return json.RawMessage("{}")
-	}
-	return wrapped
 }
 
 func finish(stop string, calls int) llm.Finish {

@@ -14,7 +14,7 @@ type stream struct {
 	sink    llm.Sink
 	model   string
 	finish  string
-	usage   *usage
+	usage   usage
 	message wire.Object
 	calls   []wire.Object
 	byIndex map[int64]wire.Object
@@ -61,7 +61,7 @@ func (s *stream) hear(data []byte) (failed bool, err error) {
 		s.model = c.Model
 	}
 	if c.Usage != nil {
-		s.usage = c.Usage
+		s.usage = *c.Usage
 	}
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
@@ -173,10 +173,8 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 	if a.Raw, err = wire.Marshal(s.message); err != nil {
 		return llm.Answer{}, fmt.Errorf("openai: keep the answer: %w", err)
 	}
-	a.Usage = llm.EstimateUsage(req, a)
-	if u := s.usage; u != nil && (u.Prompt > 0 || u.Completion > 0) {
-		a.Usage = llm.Usage{Input: max(u.Prompt, 0), Output: max(u.Completion, 0), CachedInput: max(u.PromptDetails.Cached, 0)}
-	}
+	u := s.usage
+	a.Usage = wire.Counted(req, a, llm.Usage{Input: u.Prompt, Output: u.Completion, CachedInput: u.PromptDetails.Cached})
 	return a, nil
 }
 
@@ -200,7 +198,7 @@ func (s *stream) settleCalls() []llm.Call {
 			c["function"] = f
 		}
 		if f.String("name") == "" {
-			f["name"] = "" // no tool has it, which tells the model
+			f["name"] = wire.FitName("") // no tool has it, which tells the model
 		}
 		out = append(out, llm.Call{ID: id, Name: f.String("name"), Input: arguments(f)})
 	}
@@ -219,14 +217,7 @@ func arguments(f wire.Object) json.RawMessage {
 		text = "{}"
 	}
 	f["arguments"] = text
-	if json.Valid([]byte(text)) {
-		return json.RawMessage(text)
-	}
-	quoted, err := wire.Marshal(text)
-	if err != nil {
-		return json.RawMessage(`""`)
-	}
-	return quoted
+	return wire.AsJSON([]byte(text))
 }
 
 func finish(reason string, calls int, refused bool) llm.Finish {
