@@ -342,7 +342,7 @@ func FuzzStream(f *testing.F) {
 	f.Add(delta(`{"a":{"b":"c"}}`) + delta(`{"a":"x"}`) + delta(`{"a":[{"index":0}]}`) + delta(`{"a":[{"index":0,"index":1}]}`) + strings.Join(end("stop"), ""))
 	f.Add("data: null\n\ndata: [DONE]\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		a, err := openai.ReadForTest(text, hello())
+		a, err := openai.ReadForTest(openai.Chat, text, hello())
 		if err == nil && !json.Valid(a.Raw) {
 			t.Errorf("got raw %q", a.Raw)
 		}

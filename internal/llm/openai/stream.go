@@ -45,17 +45,23 @@ func newStream(sink llm.Sink) *stream {
 	return &stream{sink: sink, message: wire.Object{"role": "assistant"}, byIndex: map[int64]wire.Object{}}
 }
 
-// hear takes one chunk. It reports whether the chunk is an error of the provider, and fails on a broken stream.
-func (s *stream) hear(data []byte) (failed bool, err error) {
+// whole implements listener.
+func (s *stream) whole() bool { return s.finish != "" }
+
+// ended implements listener: the usage may come after the finish reason.
+func (s *stream) ended() bool { return false }
+
+// hear implements listener.
+func (s *stream) hear(data []byte) (failed json.RawMessage, err error) {
 	if len(data) == 0 {
-		return false, nil
+		return nil, nil
 	}
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return false, fmt.Errorf("read a chunk: %w", err)
+		return nil, fmt.Errorf("read a chunk: %w", err)
 	}
 	if c.Object == "error" || len(c.Error) > 0 && string(c.Error) != "null" {
-		return true, nil
+		return data, nil
 	}
 	if s.model == "" {
 		s.model = c.Model
@@ -68,13 +74,13 @@ func (s *stream) hear(data []byte) (failed bool, err error) {
 			continue // only one answer was asked for
 		}
 		if err := s.grow(choice.Delta); err != nil {
-			return false, err
+			return nil, err
 		}
 		if choice.FinishReason != nil && *choice.FinishReason != "" {
 			s.finish = *choice.FinishReason
 		}
 	}
-	return false, nil
+	return nil, nil
 }
 
 // thinkingFields are the names that compatible servers have for the text of reasoning.
