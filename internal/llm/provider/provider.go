@@ -18,6 +18,7 @@ import (
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/anthropic"
+	"github.com/inspan/inspan/internal/llm/gemini"
 	"github.com/inspan/inspan/internal/llm/openai"
 	"github.com/inspan/inspan/internal/llm/scripted"
 	"github.com/inspan/inspan/internal/secret"
@@ -30,6 +31,10 @@ type Config struct {
 	// OpenAIKey may stay empty where OpenAIBaseURL names a local server.
 	OpenAIKey     secret.Value
 	OpenAIBaseURL string
+	// OpenAIAPI is "chat" or "responses"; empty lets the address decide.
+	OpenAIAPI     string
+	GeminiKey     secret.Value
+	GeminiBaseURL string
 	// ScriptsDir holds the scripts of the scripted model as NAME.yaml. Empty means there are none.
 	ScriptsDir string
 	// HTTPClient; nil uses the default transport.
@@ -59,6 +64,7 @@ func New(cfg Config) *Set {
 	s.makes = map[string]func(string) (llm.Model, error){
 		anthropic.Provider: s.anthropic,
 		openai.Provider:    s.openai,
+		gemini.Provider:    s.gemini,
 		scripted.Provider:  s.script,
 	}
 	return s
@@ -66,7 +72,7 @@ func New(cfg Config) *Set {
 
 // Names of the providers, in order.
 func (s *Set) Names() []string {
-	return []string{anthropic.Provider, openai.Provider, scripted.Provider}
+	return []string{anthropic.Provider, openai.Provider, gemini.Provider, scripted.Provider}
 }
 
 var modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
@@ -122,7 +128,16 @@ func (s *Set) anthropic(string) (llm.Model, error) {
 }
 
 func (s *Set) openai(string) (llm.Model, error) {
-	m, err := openai.New(openai.Config{APIKey: s.cfg.OpenAIKey.Reveal(), BaseURL: s.cfg.OpenAIBaseURL, HTTPClient: s.cfg.HTTPClient})
+	m, err := openai.New(openai.Config{APIKey: s.cfg.OpenAIKey.Reveal(), BaseURL: s.cfg.OpenAIBaseURL,
+		API: openai.API(s.cfg.OpenAIAPI), HTTPClient: s.cfg.HTTPClient})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (s *Set) gemini(string) (llm.Model, error) {
+	m, err := gemini.New(gemini.Config{APIKey: s.cfg.GeminiKey.Reveal(), BaseURL: s.cfg.GeminiBaseURL, HTTPClient: s.cfg.HTTPClient})
 	if err != nil {
 		return nil, err
 	}
