@@ -196,8 +196,8 @@ func assistantContent(m llm.Message) ([]any, error) {
 	return out, nil
 }
 
-// own reads the content blocks that the API sent. The API refuses text blocks without text and a message that ends with
-// thoughts, as one that was cut does; they are left out.
+// own reads the content blocks that the API sent. The API refuses text blocks without text, thoughts without their
+// signature, and a message that ends with thoughts, as one that was cut does; they are left out.
 func own(raw json.RawMessage) (json.RawMessage, []llm.Call, error) {
 	var blocks []json.RawMessage
 	if err := json.Unmarshal(raw, &blocks); err != nil {
@@ -207,11 +207,11 @@ func own(raw json.RawMessage) (json.RawMessage, []llm.Call, error) {
 	var calls []llm.Call
 	end := 0 // of what can be sent
 	for _, b := range blocks {
-		var k struct{ Type, Text, ID, Name string }
+		var k struct{ Type, Text, ID, Name, Signature string }
 		if err := json.Unmarshal(b, &k); err != nil {
 			return nil, nil, fmt.Errorf("raw content has a block that is none: %w", err)
 		}
-		if k.Type == "text" && strings.TrimSpace(k.Text) == "" {
+		if k.Type == "text" && strings.TrimSpace(k.Text) == "" || k.Type == "thinking" && k.Signature == "" {
 			continue
 		}
 		kept = append(kept, b)

@@ -137,7 +137,7 @@ type body struct {
 
 type message struct {
 	Role       string
-	Content    *string
+	Content    any
 	ToolCallID string `json:"tool_call_id"`
 	ToolCalls  []struct {
 		ID, Type string
@@ -162,10 +162,7 @@ func (dialect) Heard(b []byte) (llmtest.Heard, error) {
 		if err := json.Unmarshal(raw, &m); err != nil {
 			return h, err
 		}
-		text := ""
-		if m.Content != nil {
-			text = *m.Content
-		}
+		text, _ := m.Content.(string) // with images it is a list
 		switch m.Role {
 		case "system":
 			h.System = text
