@@ -18,6 +18,7 @@ import (
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/anthropic"
+	"github.com/inspan/inspan/internal/llm/breaker"
 	"github.com/inspan/inspan/internal/llm/gemini"
 	"github.com/inspan/inspan/internal/llm/openai"
 	"github.com/inspan/inspan/internal/llm/scripted"
@@ -101,6 +102,7 @@ func (s *Set) Model(ref string) (llm.Model, string, error) {
 		return nil, "", err
 	}
 	if provider != scripted.Provider {
+		m = breaker.New(provider, m)
 		s.made[provider] = m
 	}
 	return m, name, nil
