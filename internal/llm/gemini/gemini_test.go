@@ -304,6 +304,9 @@ func TestFinishReasons(t *testing.T) {
 	if a := play(t, chunk(`"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":7}`)); a.Finish != llm.Refusal || a.Usage.Input != 7 {
 		t.Errorf("got %+v, want a blocked prompt to be a refusal", a)
 	}
+	if a := play(t, parts(`{"functionCall":{"name":"f"}}`), end("FUNCTION_CALL", "")); a.Finish != llm.ToolUse {
+		t.Errorf("got %+v, want a reason of another server to be read by what came with it", a)
+	}
 	for _, reason := range []string{"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER", "OF_THE_FUTURE"} {
 		m := newModel(t, llmtest.Serve(t, llmtest.Stream(chunk(`"candidates":[{"finishReason":"`+reason+`","finishMessage":"call: print(`+llmtest.Key+`)","index":0}]`))))
 		_, err := m.Ask(t.Context(), hello(), nil)

@@ -146,7 +146,7 @@ func (s *stream) answer(errs wire.Provider, req llm.Request) (llm.Answer, error)
 		}
 	}
 	var err error
-	if a.Finish, err = s.finished(len(a.Calls)); err != nil {
+	if a.Finish, err = s.finished(len(a.Calls), a.Text != ""); err != nil {
 		return llm.Answer{}, errs.Broken(context.Background(), err)
 	}
 	if a.Raw, err = wire.Marshal(content{Role: "model", Parts: asAny(s.parts)}); err != nil {
@@ -199,15 +199,21 @@ var refusals = map[string]bool{
 	"IMAGE_SAFETY": true, "IMAGE_PROHIBITED_CONTENT": true, "IMAGE_RECITATION": true,
 }
 
-// finished says why the answer ended. A reason that says that the answer is unusable, such as a call that the model
-// could not write, is an error: the same question may be answered well.
-func (s *stream) finished(calls int) (llm.Finish, error) {
+// unusable are the finish reasons by which the model could not write its answer, such as a call; the same question may
+// be answered well.
+var unusable = map[string]bool{
+	"MALFORMED_FUNCTION_CALL": true, "UNEXPECTED_TOOL_CALL": true, "TOO_MANY_TOOL_CALLS": true, "MALFORMED_RESPONSE": true,
+	"MISSING_THOUGHT_SIGNATURE": true, "NO_IMAGE": true, "IMAGE_OTHER": true, "OTHER": true,
+}
+
+// finished says why the answer ended. A reason that we do not know is an error where nothing came with it.
+func (s *stream) finished(calls int, said bool) (llm.Finish, error) {
 	switch {
 	case s.blocked, refusals[s.finish]:
 		return llm.Refusal, nil
 	case s.finish == "MAX_TOKENS":
 		return llm.Length, nil
-	case s.finish != "STOP":
+	case unusable[s.finish], s.finish != "STOP" && calls == 0 && !said:
 		return "", fmt.Errorf("the answer ended with %.60q: %.200q", s.finish, s.finishMessage)
 	case calls > 0:
 		return llm.ToolUse, nil
