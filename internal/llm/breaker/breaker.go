@@ -97,6 +97,14 @@ func (m *Model) admit(model string, now time.Time) (probe bool, err error) {
 	return true, nil
 }
 
+// Resting reports whether a request to model would be refused now.
+func (m *Model) Resting(model string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.states[model]
+	return s != nil && (time.Now().Before(s.until) || s.probing)
+}
+
 func (m *Model) resting(model string, s *state, wait time.Duration) error {
 	return &llm.Error{Class: s.class, RetryAfter: spreadOut(wait),
 		Err:  fmt.Errorf("%s/%s: %w: %d failures in a row, the last: %w", m.name, model, ErrResting, s.failures, s.cause),

@@ -1,6 +1,8 @@
-// Package provider finds the model that a reference such as "anthropic/claude-sonnet-4-20250514" names.
+// Package provider finds the model that a reference such as "anthropic/claude-sonnet-4-20250514" names, or the models of
+// a list of references such as "anthropic/claude-sonnet-4-20250514,openai/gpt-5", where the later ones stand in for those
+// before them.
 //
-// Promises: nothing is asked of a network here, and a missing key is an error only when a reference needs it. A
+// Promises: each provider stands behind a breaker (package breaker). Nothing is asked of a network here, and a missing key is an error only when a reference needs it. A
 // script's name is one word; nothing outside of the scripts' folder can be opened through it, not through links either.
 // Every error is an *llm.Error with a hint and without a key.
 package provider
@@ -50,7 +52,11 @@ type Set struct {
 	mu      sync.Mutex
 	made    map[string]llm.Model
 	scripts map[string]script
+	lists   map[string]*list
 }
+
+// maxLists bounds the lists whose state is kept.
+const maxLists = 256
 
 // script is one that was read, and the state of its file then.
 type script struct {
@@ -61,7 +67,7 @@ type script struct {
 
 // New makes a set. It does no I/O.
 func New(cfg Config) *Set {
-	s := &Set{cfg: cfg, made: map[string]llm.Model{}, scripts: map[string]script{}}
+	s := &Set{cfg: cfg, made: map[string]llm.Model{}, scripts: map[string]script{}, lists: map[string]*list{}}
 	s.makes = map[string]func(string) (llm.Model, error){
 		anthropic.Provider: s.anthropic,
 		openai.Provider:    s.openai,
@@ -79,8 +85,12 @@ func (s *Set) Names() []string {
 var modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
 
 // Model gives the adapter for ref, which is "provider/name", and the provider's own name of the model for
-// llm.Request.Model. The name may have slashes itself.
+// llm.Request.Model. The name may have slashes itself. Of several references, separated by commas, the first is asked, and
+// each later one where those before it failed twice, rest, refuse the key or do not exist.
 func (s *Set) Model(ref string) (llm.Model, string, error) {
+	if strings.Contains(ref, ",") {
+		return s.list(ref)
+	}
 	provider, name, found := strings.Cut(ref, "/")
 	if !found {
 		return nil, "", s.invalid(fmt.Errorf("model %q is not written as provider/name", shorten(ref)))

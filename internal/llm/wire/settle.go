@@ -91,7 +91,10 @@ func (s *settler) user(m llm.Message) {
 	}
 	before := &s.out[len(s.out)-1]
 	before.Images = append(before.Images[:len(before.Images):len(before.Images)], m.Images...)
-	before.Text = strings.TrimPrefix(before.Text+"\n\n"+m.Text, "\n\n")
+	if before.Text != "" && m.Text != "" {
+		before.Text += "\n\n"
+	}
+	before.Text += m.Text
 }
 
 func (s *settler) assistant(m llm.Message, results []llm.Result) error {
