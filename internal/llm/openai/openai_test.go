@@ -270,6 +270,14 @@ func TestServersThatAreNotOpenAI(t *testing.T) {
 		}
 	})
 
+	t.Run("OBS-10 cached tokens under DeepSeek's name", func(t *testing.T) {
+		t.Parallel()
+		a := play(t, "stop", chunk("", `,"usage":{"prompt_tokens":50,"completion_tokens":2,"prompt_cache_hit_tokens":40,"prompt_cache_miss_tokens":10}`))
+		if a.Usage != (llm.Usage{Input: 50, Output: 2, CachedInput: 40}) {
+			t.Errorf("got %+v", a.Usage)
+		}
+	})
+
 	t.Run("reasoning under another name, and told once where both names come", func(t *testing.T) {
 		t.Parallel()
 		if a := play(t, "stop", delta(`{"reasoning":"a"}`), delta(`{"reasoning":"b"}`)); a.Thinking != "ab" {

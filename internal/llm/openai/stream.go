@@ -39,6 +39,8 @@ type usage struct {
 	PromptDetails struct {
 		Cached int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+	// CacheHit is DeepSeek's name of the cached tokens.
+	CacheHit int `json:"prompt_cache_hit_tokens"`
 }
 
 func newStream(sink llm.Sink) *stream {
@@ -180,7 +182,7 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 		return llm.Answer{}, fmt.Errorf("openai: keep the answer: %w", err)
 	}
 	u := s.usage
-	a.Usage = wire.Counted(req, a, llm.Usage{Input: u.Prompt, Output: u.Completion, CachedInput: u.PromptDetails.Cached})
+	a.Usage = wire.Counted(req, a, llm.Usage{Input: u.Prompt, Output: u.Completion, CachedInput: max(u.PromptDetails.Cached, u.CacheHit)})
 	return a, nil
 }
 
