@@ -348,8 +348,8 @@ func TestCallsWithoutIDsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	a := llmtest.Sound(t, newModel(t, llmtest.Serve(t, llmtest.Stream(join([]string{begin("")},
 		block(0, `{"type":"tool_use","id":"same","name":"a","input":{"x":1}}`), block(1, `{"type":"tool_use","id":"same","name":"b"}`),
-		block(2, `{"type":"tool_use","name":"c"}`), end("end_turn", ""))...))), hello())
-	if len(a.Calls) != 3 || a.Finish != llm.ToolUse || string(a.Calls[0].Input) != `{"x":1}` || string(a.Calls[1].Input) != `{}` {
+		block(2, `{"type":"tool_use","name":"c"}`), block(3, `{"type":"tool_use","id":"call_1","name":"d"}`), end("end_turn", ""))...))), hello())
+	if len(a.Calls) != 4 || a.Finish != llm.ToolUse || string(a.Calls[0].Input) != `{"x":1}` || string(a.Calls[1].Input) != `{}` {
 		t.Fatalf("got %+v", a)
 	}
 	for _, c := range a.Calls {

@@ -173,9 +173,9 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 	if a.Model == "" {
 		a.Model = req.Model
 	}
-	ids := map[string]bool{}
+	var ids wire.IDs
 	content := make([]wire.Object, 0, len(s.blocks))
-	for i, b := range s.blocks {
+	for _, b := range s.blocks {
 		input := b.settleInput()
 		switch b.String("type") {
 		case "text":
@@ -183,12 +183,10 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 		case "thinking":
 			a.Thinking += b.String("thinking")
 		case "tool_use":
-			id := b.String("id")
-			if id == "" || ids[id] {
-				id = fmt.Sprintf("call_%d", i+1)
+			id := ids.Own(b.String("id"), "call_")
+			if id != b.String("id") {
 				b.Object["id"] = id
 			}
-			ids[id] = true
 			a.Calls = append(a.Calls, llm.Call{ID: id, Name: b.String("name"), Input: input})
 		}
 		content = append(content, b.Object)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/wire"
@@ -19,6 +18,7 @@ type stream struct {
 	blocked       bool
 	usage         usage
 	parts         []wire.Object
+	ids           wire.IDs
 }
 
 type chunk struct {
@@ -133,7 +133,6 @@ func (s *stream) answer(errs wire.Provider, req llm.Request) (llm.Answer, error)
 	if a.Model == "" {
 		a.Model = req.Model
 	}
-	ids := map[string]bool{}
 	for _, p := range s.parts {
 		switch {
 		case isThought(p):
@@ -142,7 +141,7 @@ func (s *stream) answer(errs wire.Provider, req llm.Request) (llm.Answer, error)
 			a.Text += p.String("text")
 		}
 		if f, ok := p["functionCall"].(map[string]any); ok {
-			a.Calls = append(a.Calls, s.settleCall(f, len(a.Calls)+1, ids))
+			a.Calls = append(a.Calls, s.settleCall(f))
 		}
 	}
 	var err error
@@ -167,15 +166,12 @@ func asAny(parts []wire.Object) []any {
 }
 
 // settleCall gives a call what the API wants to see again: an id of its own, a name and an object as arguments.
-func (s *stream) settleCall(f wire.Object, n int, ids map[string]bool) llm.Call {
-	id := f.String("id")
-	for try := n; id == "" || ids[id]; try++ {
-		id = "call_" + strconv.Itoa(try)
-		if s.id != "" {
-			id = s.id + "_" + strconv.Itoa(try)
-		}
+func (s *stream) settleCall(f wire.Object) llm.Call {
+	prefix := "call_"
+	if s.id != "" {
+		prefix = s.id + "_"
 	}
-	ids[id] = true
+	id := s.ids.Own(f.String("id"), prefix)
 	f["id"] = id
 	if f.String("name") == "" {
 		f["name"] = wire.FitName("")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/inspan/inspan/internal/llm"
@@ -19,6 +18,7 @@ type items struct {
 	text, thinking strings.Builder // that was told
 	done           map[int]json.RawMessage
 	last           *finalResponse
+	ids            wire.IDs
 }
 
 type responsesEvent struct {
@@ -132,9 +132,8 @@ func (s *items) answer(req llm.Request) (llm.Answer, error) {
 		a.Model = req.Model
 	}
 	output := []any{}
-	ids := map[string]bool{}
 	refused, thinking := false, ""
-	for i, item := range s.whatCame() {
+	for _, item := range s.whatCame() {
 		o, err := wire.Decode(item)
 		if err != nil || o == nil {
 			return llm.Answer{}, &llm.Error{Class: llm.Transient, Err: errors.New("openai: an output item is no object")}
@@ -146,7 +145,7 @@ func (s *items) answer(req llm.Request) (llm.Answer, error) {
 		case "reasoning":
 			thinking += thoughts(o)
 		case "function_call":
-			if settleItem(o, i+1, ids) {
+			if s.settleItem(o) {
 				if item, err = wire.Marshal(o); err != nil {
 					return llm.Answer{}, fmt.Errorf("openai: keep the answer: %w", err)
 				}
@@ -210,13 +209,11 @@ func thoughts(item wire.Object) string {
 }
 
 // settleItem gives a call an id of its own, a name and arguments where it has none. It reports whether it had to.
-func settleItem(o wire.Object, n int, ids map[string]bool) bool {
+func (s *items) settleItem(o wire.Object) bool {
 	changed := false
-	for id := o.String("call_id"); id == "" || ids[id]; n++ {
-		id = "call_" + strconv.Itoa(n)
+	if id := s.ids.Own(o.String("call_id"), "call_"); id != o.String("call_id") {
 		o["call_id"], changed = id, true
 	}
-	ids[o.String("call_id")] = true
 	for field, value := range map[string]string{"name": wire.FitName(""), "arguments": "{}"} {
 		if o.String(field) == "" {
 			o[field], changed = value, true

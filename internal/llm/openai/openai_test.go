@@ -240,6 +240,7 @@ func TestServersThatAreNotOpenAI(t *testing.T) {
 		"calls without an index":    {[]string{call("", "a", `"{\"n\":1}"`), call("", "b", `"{\"n\":2}"`)}, []string{`{"n":1}`, `{"n":2}`}},
 		"pieces without an index":   {[]string{call("", "a", `"{\"n\""`), delta(`{"tool_calls":[{"function":{"arguments":":3}"}}]}`)}, []string{`{"n":3}`}},
 		"calls without an id":       {[]string{call(`"index":0,`, "", `"{}"`), call(`"index":1,`, "", `""`)}, []string{`{}`, `{}`}},
+		"an id like one we make":    {[]string{call(`"index":0,`, "call_2", `"{}"`), call(`"index":1,`, "", `"{}"`), call(`"index":2,`, "", `"{}"`)}, []string{`{}`, `{}`, `{}`}},
 		"the id in every piece":     {[]string{call(`"index":0,`, "a", `"{\"n\""`), call(`"index":0,`, "a", `":4}"`)}, []string{`{"n":4}`}},
 		"arguments as an object":    {[]string{call(`"index":0,`, "a", `{"n":5}`)}, []string{`{"n":5}`}},
 		"an index that is too high": {[]string{call(`"index":1e99,`, "a", `"{}"`), call(`"index":-3,`, "b", `"{}"`)}, []string{`{}`, `{}`}},

@@ -189,14 +189,12 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 // settleCalls gives every call what the API wants to see again: an id of its own, a type, a name and arguments.
 func (s *stream) settleCalls() []llm.Call {
 	var out []llm.Call
-	ids := map[string]bool{}
-	for i, c := range s.calls {
-		id := c.String("id")
-		if id == "" || ids[id] {
-			id = fmt.Sprintf("call_%d", i+1)
+	var ids wire.IDs
+	for _, c := range s.calls {
+		id := ids.Own(c.String("id"), "call_")
+		if id != c.String("id") {
 			c["id"] = id
 		}
-		ids[id] = true
 		if c.String("type") == "" {
 			c["type"] = "function"
 		}
