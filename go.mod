@@ -25,7 +25,10 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/anishathalye/porcupine v1.3.1
+require (
+	github.com/anishathalye/porcupine v1.3.1
+	google.golang.org/genai v1.77.0
+)
 
 require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
@@ -48,7 +51,6 @@ require (
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	go.opencensus.io v0.24.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
-	google.golang.org/genai v1.77.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20240903143218-8af14fe29dc1 // indirect
 	google.golang.org/grpc v1.66.2 // indirect
 	modernc.org/libc v1.79.0 // indirect
