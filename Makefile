@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench robust trace kill faults previous fuzz clean
+.PHONY: help build check fmt test race docs demo bench robust trace kill faults previous fuzz aimock clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -52,6 +52,9 @@ previous: ## the program of PREV (default: the last tag, else the commit before)
 fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 	@set -e; for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 2s $$p; done; done
+
+aimock: ## opt-in, needs node and npm: the adapters of models against an independent mock of the providers
+	$(GO) test -tags slow -count=1 -v -timeout 5m ./test/aimock
 
 clean: ## remove what make build made
 	rm -rf bin

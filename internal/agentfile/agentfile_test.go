@@ -238,6 +238,13 @@ func TestParseDetails(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
+	t.Run("LOOP-16 PLUS-7 models that stand in for the first stand after commas", func(t *testing.T) {
+		t.Parallel()
+		a, _, err := agentfile.Parse("demo", []byte("---\nmodel: anthropic/claude-sonnet-4-20250514,openai/gpt-5\n---\n"))
+		if err != nil || a.Model != "anthropic/claude-sonnet-4-20250514,openai/gpt-5" {
+			t.Errorf("got %q, %v", a.Model, err)
+		}
+	})
 	t.Run("LOOP-1 absent, empty and disabled are direct execution", func(t *testing.T) {
 		t.Parallel()
 		for front, direct := range map[string]bool{

@@ -32,7 +32,7 @@ type Options struct {
 	Examples string
 	// Store is the folder to work in.
 	Store string
-	// Model replaces the scripted one, "anthropic/..." or "openai/...".
+	// Model replaces the scripted one, "anthropic/...", "openai/..." or "gemini/...".
 	Model string
 	// Sandbox is auto, bwrap or host.
 	Sandbox string

@@ -18,7 +18,7 @@ func configPage() []byte {
 	p.WriteString(made)
 	p.say("# Configuration\n")
 	p.say("The services read their variables once, at start; what is wrong is told with the name of the variable and exit code 2. " +
-		"The names that other programs use too are read where ours is not set: `NATS_URL`, `NATS_CREDS`, `NATS_USER`, `NATS_PASSWORD`, `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_BASE_URL`. A secret may come from a file that `..._FILE` names; it is never logged.\n")
+		"The names that other programs use too are read where ours is not set: `NATS_URL`, `NATS_CREDS`, `NATS_USER`, `NATS_PASSWORD`, `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `GEMINI_API_KEY`, `GEMINI_BASE_URL`. A secret may come from a file that `..._FILE` names; it is never logged.\n")
 	var rows [][]string
 	for _, r := range service.Reference() {
 		value := ""

@@ -77,6 +77,8 @@ type Message struct {
 	Role Role
 	// Text of a user or assistant message.
 	Text string
+	// Images of a user message, which stand before its text.
+	Images []Image
 	// Calls the assistant asked for.
 	Calls []Call
 	// Results of a ToolResults message, in the order of the calls.
@@ -85,6 +87,13 @@ type Message struct {
 	// the adapter that returned it. An adapter uses Raw only where Provider is its own name, else Text and Calls.
 	Raw      json.RawMessage
 	Provider string
+}
+
+// Image is a picture in a user message.
+type Image struct {
+	// MediaType is image/png, image/jpeg, image/webp or image/gif; Data the bytes of the file.
+	MediaType string
+	Data      []byte
 }
 
 // Tool is what the model may ask for.

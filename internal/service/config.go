@@ -68,6 +68,9 @@ type Config struct {
 	AnthropicBaseURL string       `envconfig:"INSPAN_ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
 	OpenAIKey        secret.Value `envconfig:"INSPAN_OPENAI_API_KEY" desc:"key for openai/ models; OPENAI_API_KEY_FILE names a file with it"`
 	OpenAIBaseURL    string       `envconfig:"INSPAN_OPENAI_BASE_URL" desc:"address of an OpenAI-compatible server"`
+	OpenAIAPI        string       `envconfig:"INSPAN_OPENAI_API" desc:"chat or responses; where it is not set, responses with OpenAI itself and chat with other servers"`
+	GeminiKey        secret.Value `envconfig:"INSPAN_GEMINI_API_KEY" desc:"key for gemini/ models; GEMINI_API_KEY_FILE names a file with it"`
+	GeminiBaseURL    string       `envconfig:"INSPAN_GEMINI_BASE_URL" desc:"other address of the Gemini API"`
 }
 
 // Prefix of the variables.
@@ -81,7 +84,7 @@ func FromEnv() (Config, error) {
 	}
 	c.standard()
 	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "STATION_KEY": &c.StationKey, "ANCHOR_KEY": &c.AnchorKey, "SANDBOX_SECRETS": &c.SandboxSecrets,
-		"ANTHROPIC_API_KEY": &c.AnthropicKey, "OPENAI_API_KEY": &c.OpenAIKey} {
+		"ANTHROPIC_API_KEY": &c.AnthropicKey, "OPENAI_API_KEY": &c.OpenAIKey, "GEMINI_API_KEY": &c.GeminiKey} {
 		if err := fromFile(name, dst); err != nil {
 			return c, err
 		}
@@ -92,12 +95,12 @@ func FromEnv() (Config, error) {
 // standard takes the values of the names that other programs use too, where no INSPAN_ one is set.
 func (c *Config) standard() {
 	for name, dst := range map[string]*string{"NATS_URL": &c.NATSURL, "NATS_CREDS": &c.NATSCreds, "NATS_USER": &c.NATSUser,
-		"ANTHROPIC_BASE_URL": &c.AnthropicBaseURL, "OPENAI_BASE_URL": &c.OpenAIBaseURL} {
+		"ANTHROPIC_BASE_URL": &c.AnthropicBaseURL, "OPENAI_BASE_URL": &c.OpenAIBaseURL, "GEMINI_BASE_URL": &c.GeminiBaseURL} {
 		if v := os.Getenv(name); v != "" && os.Getenv(Prefix+"_"+name) == "" {
 			*dst = v
 		}
 	}
-	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "ANTHROPIC_API_KEY": &c.AnthropicKey, "OPENAI_API_KEY": &c.OpenAIKey} {
+	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "ANTHROPIC_API_KEY": &c.AnthropicKey, "OPENAI_API_KEY": &c.OpenAIKey, "GEMINI_API_KEY": &c.GeminiKey} {
 		if v := os.Getenv(name); v != "" && dst.Empty() {
 			*dst = secret.New(v)
 		}
@@ -127,6 +130,9 @@ func (c *Config) Validate() error {
 	errs = append(errs, events.CheckID("INSPAN_STATION", c.Station))
 	if c.Replicas != 1 && c.Replicas != 3 {
 		errs = append(errs, fmt.Errorf("INSPAN_REPLICAS is %d, want 1 or 3", c.Replicas))
+	}
+	if c.OpenAIAPI != "" && c.OpenAIAPI != "chat" && c.OpenAIAPI != "responses" {
+		errs = append(errs, fmt.Errorf("INSPAN_OPENAI_API is %q, want chat, responses or nothing", c.OpenAIAPI))
 	}
 	if c.Workers < 0 {
 		errs = append(errs, fmt.Errorf("INSPAN_WORKERS is %d, want 0 or more", c.Workers))

@@ -20,6 +20,7 @@ func TestFromEnv(t *testing.T) {
 		t.Setenv("NATS_CREDS", "standard.creds")
 		t.Setenv("INSPAN_NATS_CREDS", "ours.creds")
 		t.Setenv("ANTHROPIC_API_KEY", "sk-canary")
+		t.Setenv("GEMINI_API_KEY", "g-canary")
 		t.Setenv("STATION", "stranger")
 		t.Setenv("HTTP", "0.0.0.0:1")
 		file := filepath.Join(t.TempDir(), "key")
@@ -34,7 +35,7 @@ func TestFromEnv(t *testing.T) {
 		if c.NATSURL != "nats://127.0.0.1:9999" || c.NATSCreds != "ours.creds" || c.Station != "default" || c.HTTP != "127.0.0.1:0" {
 			t.Errorf("%+v", c)
 		}
-		if c.AnthropicKey.Reveal() != "sk-canary" || c.OpenAIKey.Reveal() != "from a file" {
+		if c.AnthropicKey.Reveal() != "sk-canary" || c.OpenAIKey.Reveal() != "from a file" || c.GeminiKey.Reveal() != "g-canary" {
 			t.Error("keys were not read")
 		}
 		if printed := fmt.Sprintf("%+v %#v %s", c, c, c.AnthropicKey); strings.Contains(printed, "canary") || strings.Contains(printed, "from a file") {
@@ -45,8 +46,9 @@ func TestFromEnv(t *testing.T) {
 		t.Setenv("INSPAN_REPLICAS", "2")
 		t.Setenv("INSPAN_STATION", "a.b")
 		t.Setenv("INSPAN_SNAPSHOT_FORM", "xml")
+		t.Setenv("INSPAN_OPENAI_API", "both")
 		_, err := FromEnv()
-		for _, name := range []string{"INSPAN_REPLICAS", "INSPAN_STATION", "INSPAN_SNAPSHOT_FORM"} {
+		for _, name := range []string{"INSPAN_REPLICAS", "INSPAN_STATION", "INSPAN_SNAPSHOT_FORM", "INSPAN_OPENAI_API"} {
 			if err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s is not named: %v", name, err)
 			}

@@ -328,7 +328,8 @@ func (h *Host) models() planner.Models {
 		return h.ports.Models
 	}
 	return provider.New(provider.Config{AnthropicKey: h.cfg.AnthropicKey, AnthropicBaseURL: h.cfg.AnthropicBaseURL,
-		OpenAIKey: h.cfg.OpenAIKey, OpenAIBaseURL: h.cfg.OpenAIBaseURL, ScriptsDir: h.cfg.Scripts})
+		OpenAIKey: h.cfg.OpenAIKey, OpenAIBaseURL: h.cfg.OpenAIBaseURL, OpenAIAPI: h.cfg.OpenAIAPI,
+		GeminiKey: h.cfg.GeminiKey, GeminiBaseURL: h.cfg.GeminiBaseURL, ScriptsDir: h.cfg.Scripts})
 }
 
 // stationKey returns the configured key, or the one kept in the station's configuration, made by whoever came first.

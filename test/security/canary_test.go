@@ -83,13 +83,15 @@ func newAviary(t *testing.T, change ...func(*service.Config)) *aviary {
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnauthorized) // and a provider that tells everybody
-		fmt.Fprintf(w, `{"error":{"type":"authentication_error","message":"bad key %s %s"}}`, r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"))
+		fmt.Fprintf(w, `{"error":{"type":"authentication_error","message":"bad key %s %s %s"}}`,
+			r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"))
 	}))
 	t.Cleanup(provider.Close)
 	base := service.Config{Station: "s1", NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), Replicas: 1, HTTP: "127.0.0.1:0", Drain: 5 * time.Second, LogLevel: "trace",
 		Workspace: filepath.Join(a.dir, "work"), Scripts: filepath.Join(a.dir, "scripts"), Agents: filepath.Join(a.dir, "agents"), Sandbox: "host",
 		SandboxSecrets: secret.New("TOKEN=" + a.keep("tool")), StationKey: secret.New(a.keep("station")), AnthropicKey: secret.New(a.keep("anthropic")),
-		OpenAIKey: secret.New(a.keep("openai")), AnthropicBaseURL: provider.URL, OpenAIBaseURL: provider.URL}
+		OpenAIKey: secret.New(a.keep("openai")), AnthropicBaseURL: provider.URL, OpenAIBaseURL: provider.URL,
+		GeminiKey: secret.New(a.keep("gemini")), GeminiBaseURL: provider.URL}
 	for _, f := range change {
 		f(&base)
 	}
@@ -155,8 +157,8 @@ func (a *aviary) files() {
 	const burglar = "turns:\n  - when: {turn: 1}\n    calls:\n      - {name: bash, input: {command: \"bash do.sh\"}}\n  - when: {turn: 2}\n    text: done\n"
 	for name, text := range map[string]string{
 		"agents/talker.prompt": agent("talker", "scripted/talker", "host"), "agents/openai.prompt": agent("openai", "openai/x", "host"),
-		"agents/anthropic.prompt": agent("anthropic", "anthropic/x", "host"),
-		"agents/shut.prompt":      agent("shut", "scripted/burglar", "bwrap"), "agents/open.prompt": agent("open", "scripted/burglar", "host"),
+		"agents/anthropic.prompt": agent("anthropic", "anthropic/x", "host"), "agents/gemini.prompt": agent("gemini", "gemini/x", "host"),
+		"agents/shut.prompt": agent("shut", "scripted/burglar", "bwrap"), "agents/open.prompt": agent("open", "scripted/burglar", "host"),
 		"scripts/burglar.yaml": burglar,
 		"scripts/talker.yaml": `turns:
   - when: {turn: 1}
@@ -259,7 +261,7 @@ type sought struct {
 func canaries(t *testing.T) sought {
 	a := newAviary(t)
 	c, st := a.as("operator")
-	want := map[string]events.Status{"talker": events.Completed, "openai": events.Failed, "anthropic": events.Failed}
+	want := map[string]events.Status{"talker": events.Completed, "openai": events.Failed, "anthropic": events.Failed, "gemini": events.Failed}
 	var runs []string
 	for agent, status := range want {
 		five := 5

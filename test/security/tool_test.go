@@ -135,7 +135,7 @@ func (a *aviary) serveProcess(role events.Service, cfg service.Config) {
 	cmd := exec.CommandContext(ctx, program, "-test.run=^TestAsRole$")
 	cmd.Env = append(os.Environ(), asRole+"="+string(role), "INSPAN_STATION="+cfg.Station, "INSPAN_NATS_URL="+cfg.NATSURL, "INSPAN_NATS_MONITOR="+cfg.NATSMonitor,
 		"INSPAN_NATS_USER="+cfg.NATSUser, "INSPAN_NATS_PASSWORD="+cfg.NATSPassword.Reveal(), "INSPAN_STATION_KEY="+cfg.StationKey.Reveal(),
-		"INSPAN_SANDBOX_SECRETS="+cfg.SandboxSecrets.Reveal(), "INSPAN_ANTHROPIC_API_KEY="+cfg.AnthropicKey.Reveal(), "INSPAN_OPENAI_API_KEY="+cfg.OpenAIKey.Reveal(),
+		"INSPAN_SANDBOX_SECRETS="+cfg.SandboxSecrets.Reveal(), "INSPAN_ANTHROPIC_API_KEY="+cfg.AnthropicKey.Reveal(), "INSPAN_OPENAI_API_KEY="+cfg.OpenAIKey.Reveal(), "INSPAN_GEMINI_API_KEY="+cfg.GeminiKey.Reveal(),
 		"INSPAN_WORKSPACE="+cfg.Workspace, "INSPAN_SANDBOX="+cfg.Sandbox, "INSPAN_HTTP="+cfg.HTTP, "INSPAN_LOG_LEVEL="+cfg.LogLevel)
 	cmd.Stdout, cmd.Stderr = &a.log, &a.log
 	if err := cmd.Start(); err != nil {

@@ -89,7 +89,7 @@ var Doors = []Door{
 	{Module: "golang.org/x/term", Dirs: []string{"internal/cli"}},
 	{Module: "golang.org/x/sys", Dirs: []string{"internal/sandbox/...", "internal/tools"}, Tests: true},
 	{Module: "github.com/anishathalye/porcupine", Dirs: []string{"test/faults"}},
-	{Module: "pgregory.net/rapid", Dirs: []string{"pkg/run/runtest"}, Tests: true},
+	{Module: "pgregory.net/rapid", Dirs: []string{"pkg/run/runtest", "internal/llm/llmtest"}, Tests: true},
 }
 
 // Limits of files and functions, in lines.

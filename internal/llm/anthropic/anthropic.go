@@ -86,28 +86,13 @@ func (m *Model) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.An
 	}
 	var res *http.Response
 	err = m.client.Post(ctx, "v1/messages", body, &res, option.WithHeader("Accept", "text/event-stream"))
-	if res == nil || res.Body == nil {
-		return llm.Answer{}, m.errs.Broken(ctx, cause(err))
+	if res != nil && res.Body != nil {
+		defer res.Body.Close()
 	}
-	defer res.Body.Close()
-	if ctx.Err() != nil {
-		return llm.Answer{}, ctx.Err()
-	}
-	if err := m.errs.Check(res); err != nil {
+	if err := m.errs.Opened(ctx, res, err); err != nil {
 		return llm.Answer{}, err
 	}
-	if err != nil {
-		return llm.Answer{}, m.errs.Broken(ctx, err)
-	}
 	return m.read(ctx, ssestream.NewDecoder(res), req, sink)
-}
-
-// cause is err, or an error that there was neither an answer nor a reason.
-func cause(err error) error {
-	if err == nil {
-		return wire.ErrCut
-	}
-	return err
 }
 
 func (m *Model) read(ctx context.Context, events ssestream.Decoder, req llm.Request, sink llm.Sink) (llm.Answer, error) {

@@ -288,12 +288,68 @@ func TestMessagesThatTheAPIWouldRefuse(t *testing.T) {
 	}
 }
 
+func TestThoughtsThatTheAPIWouldRefuse(t *testing.T) {
+	t.Parallel()
+	s := llmtest.Serve(t, llmtest.Stream(join([]string{begin("")}, end("end_turn", ""))...))
+	req := hello()
+	req.Messages = append(req.Messages,
+		llm.Message{Role: llm.Assistant, Provider: "anthropic", Raw: json.RawMessage(`[{"type":"thinking","thinking":"unsigned","signature":""},{"type":"text","text":"said"},{"type":"redacted_thinking","data":"trailing"}]`)},
+		llm.Message{Role: llm.User, Text: "and?"},
+		llm.Message{Role: llm.Assistant, Provider: "anthropic", Raw: json.RawMessage(`[{"type":"thinking","thinking":"cut","signature":"s"}]`)})
+	if _, err := newModel(t, s).Ask(t.Context(), req, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("PLUS-2 unsigned thoughts, thoughts at the end and messages of thoughts alone are left out", func(t *testing.T) {
+		got := string(s.Body(0))
+		for _, gone := range []string{"unsigned", "trailing", "cut"} {
+			if strings.Contains(got, gone) {
+				t.Errorf("got %s, want no thought that is %s", got, gone)
+			}
+		}
+		if !strings.Contains(got, `{"role":"assistant","content":[{"type":"text","text":"said"}]}`) {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+func TestCacheMarks(t *testing.T) {
+	t.Parallel()
+	s := llmtest.Serve(t, llmtest.Stream(join([]string{begin("")}, end("end_turn", ""))...))
+	m := newModel(t, s)
+	req := hello()
+	if _, err := m.Ask(t.Context(), req, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(s.Body(0)); strings.Contains(got, "cache_control") {
+		t.Errorf("got %s, want a single question not to be kept", got)
+	}
+	req.System, req.Tools = "sys", []llm.Tool{{Name: "a"}, {Name: "b"}}
+	for i := range 3 {
+		id := fmt.Sprint("t", i)
+		req.Messages = append(req.Messages, llm.Message{Role: llm.Assistant, Provider: "anthropic", Raw: json.RawMessage(`[{"type":"tool_use","id":"` + id + `","name":"a","input":{}}]`)},
+			llm.Message{Role: llm.ToolResults, Results: []llm.Result{{CallID: id, Output: "r" + id}}})
+	}
+	if _, err := m.Ask(t.Context(), req, nil); err != nil {
+		t.Fatal(err)
+	}
+	const mark = `"cache_control":{"type":"ephemeral"}`
+	got := string(s.Body(1))
+	for _, want := range []string{`"name":"b","input_schema":{"type":"object"},` + mark, `"text":"sys",` + mark, `"content":"rt1",` + mark, `"content":"rt2",` + mark} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in %s", want, got)
+		}
+	}
+	if n := strings.Count(got, mark); n != 4 {
+		t.Errorf("got %d marks, want the 4 that the API allows", n)
+	}
+}
+
 func TestCallsWithoutIDsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	a := llmtest.Sound(t, newModel(t, llmtest.Serve(t, llmtest.Stream(join([]string{begin("")},
 		block(0, `{"type":"tool_use","id":"same","name":"a","input":{"x":1}}`), block(1, `{"type":"tool_use","id":"same","name":"b"}`),
-		block(2, `{"type":"tool_use","name":"c"}`), end("end_turn", ""))...))), hello())
-	if len(a.Calls) != 3 || a.Finish != llm.ToolUse || string(a.Calls[0].Input) != `{"x":1}` || string(a.Calls[1].Input) != `{}` {
+		block(2, `{"type":"tool_use","name":"c"}`), block(3, `{"type":"tool_use","id":"call_1","name":"d"}`), end("end_turn", ""))...))), hello())
+	if len(a.Calls) != 4 || a.Finish != llm.ToolUse || string(a.Calls[0].Input) != `{"x":1}` || string(a.Calls[1].Input) != `{}` {
 		t.Fatalf("got %+v", a)
 	}
 	for _, c := range a.Calls {

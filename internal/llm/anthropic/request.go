@@ -35,6 +35,23 @@ type textBlock struct {
 	Cache *cache `json:"cache_control,omitempty"`
 }
 
+// spoken is text of the assistant, which is never marked.
+type spoken struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+type image struct {
+	Type   string `json:"type"`
+	Source source `json:"source"`
+}
+
+type source struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      []byte `json:"data"`
+}
+
 type toolUse struct {
 	Type  string          `json:"type"`
 	ID    string          `json:"id"`
@@ -54,6 +71,7 @@ type tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	InputSchema json.RawMessage `json:"input_schema"`
+	Cache       *cache          `json:"cache_control,omitempty"`
 }
 
 type outputConfig struct {
@@ -96,99 +114,122 @@ func requestBody(req llm.Request) ([]byte, error) {
 	return wire.Marshal(r)
 }
 
-// markPrefix asks the provider to cache what the next turn will send again: the system prompt with the tools before
-// it, and the conversation so far. A single question without tools is not asked again and costs no cache.
+// markPrefix asks the provider to cache what the next turn will send again, with the four marks that the API allows: the
+// tools, the system prompt, and the last two messages of the user. The one before the last is where the answer to it was
+// cached, so that it is found again even where the results since then are many: the API looks back over 20 blocks only.
+// A single question without tools is not asked again and costs no cache.
 func (r *request) markPrefix() {
 	if len(r.Messages) < 2 && len(r.Tools) == 0 {
 		return
 	}
 	mark := &cache{Type: "ephemeral"}
+	if len(r.Tools) > 0 {
+		r.Tools[len(r.Tools)-1].Cache = mark
+	}
 	if len(r.System) > 0 {
 		r.System[0].Cache = mark
 	}
-	if len(r.Messages) == 0 {
-		return
-	}
-	content := r.Messages[len(r.Messages)-1].Content
-	switch b := content[len(content)-1].(type) {
-	case *textBlock:
-		b.Cache = mark
-	case *toolResult:
-		b.Cache = mark
+	left := 2
+	for i := len(r.Messages) - 1; i >= 0 && left > 0; i-- {
+		content := r.Messages[i].Content
+		switch b := content[len(content)-1].(type) {
+		case *textBlock:
+			b.Cache = mark
+		case *toolResult:
+			b.Cache = mark
+		default:
+			continue
+		}
+		left--
 	}
 }
 
 func messages(from []llm.Message) ([]message, error) {
-	var out []message
-	foreign := false // the last assistant message came from another provider
-	for i, m := range from {
+	history, err := wire.Settle(from, Provider, own)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]message, 0, len(history))
+	for _, m := range history {
 		next := message{Role: "user"}
 		switch m.Role {
 		case llm.User:
-			next.Content = []any{&textBlock{Type: "text", Text: m.Text}}
+			for _, i := range m.Images {
+				next.Content = append(next.Content, image{Type: "image", Source: source{Type: "base64", MediaType: i.MediaType, Data: i.Data}})
+			}
+			if m.Text != "" {
+				next.Content = append(next.Content, &textBlock{Type: "text", Text: m.Text})
+			}
 		case llm.Assistant:
 			next.Role = "assistant"
-			foreign = m.Provider != Provider || len(m.Raw) == 0
-			content, err := assistantContent(m, foreign)
-			if err != nil {
-				return nil, fmt.Errorf("message %d: %w", i, err)
+			if next.Content, err = assistantContent(m); err != nil {
+				return nil, err
 			}
-			next.Content = content
 		case llm.ToolResults:
 			for _, r := range m.Results {
-				next.Content = append(next.Content, &toolResult{Type: "tool_result", ToolUseID: wireID(r.CallID, foreign),
-					Content: r.Output, IsError: r.Failed})
+				next.Content = append(next.Content, &toolResult{Type: "tool_result", ToolUseID: r.CallID, Content: r.Output, IsError: r.Failed})
 			}
-		default:
-			return nil, fmt.Errorf("message %d: unknown role %q", i, m.Role)
 		}
-		if len(next.Content) > 0 { // the API refuses a message without content
-			out = append(out, next)
-		}
+		out = append(out, next)
 	}
 	return out, nil
 }
 
-func assistantContent(m llm.Message, foreign bool) ([]any, error) {
+func assistantContent(m llm.Message) ([]any, error) {
 	var out []any
-	if !foreign {
+	if m.Raw != nil {
 		var blocks []json.RawMessage
 		if err := json.Unmarshal(m.Raw, &blocks); err != nil {
-			return nil, fmt.Errorf("raw content is not an array: %w", err)
+			return nil, err
 		}
 		for _, b := range blocks {
-			if !isEmptyText(b) {
-				out = append(out, b)
-			}
+			out = append(out, b)
 		}
 		return out, nil
 	}
-	if strings.TrimSpace(m.Text) != "" {
-		out = append(out, &textBlock{Type: "text", Text: m.Text})
+	if m.Text != "" {
+		out = append(out, spoken{Type: "text", Text: m.Text})
 	}
 	for _, c := range m.Calls {
-		out = append(out, toolUse{Type: "tool_use", ID: wireID(c.ID, true), Name: c.Name, Input: asObject(c.Input)})
+		out = append(out, toolUse{Type: "tool_use", ID: c.ID, Name: c.Name, Input: c.Input})
 	}
 	return out, nil
 }
 
-func isEmptyText(b json.RawMessage) bool {
-	var t textBlock
-	return json.Unmarshal(b, &t) == nil && t.Type == "text" && strings.TrimSpace(t.Text) == ""
-}
-
-// wireID makes another provider's call id fit the API's alphabet.
-func wireID(id string, foreign bool) string {
-	if !foreign {
-		return id
+// own reads the content blocks that the API sent. The API refuses text blocks without text, thoughts without their
+// signature, and a message that ends with thoughts, as one that was cut does; they are left out.
+func own(raw json.RawMessage) (json.RawMessage, []llm.Call, error) {
+	var blocks []json.RawMessage
+	if err := json.Unmarshal(raw, &blocks); err != nil {
+		return nil, nil, fmt.Errorf("raw content is not an array: %w", err)
 	}
-	return strings.Map(func(c rune) rune {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-':
-			return c
+	var kept []json.RawMessage
+	var calls []llm.Call
+	end := 0 // of what can be sent
+	for _, b := range blocks {
+		var k struct{ Type, Text, ID, Name, Signature string }
+		if err := json.Unmarshal(b, &k); err != nil {
+			return nil, nil, fmt.Errorf("raw content has a block that is none: %w", err)
 		}
-		return '_'
-	}, id)
+		if k.Type == "text" && strings.TrimSpace(k.Text) == "" || k.Type == "thinking" && k.Signature == "" {
+			continue
+		}
+		kept = append(kept, b)
+		if k.Type != "thinking" && k.Type != "redacted_thinking" {
+			end = len(kept)
+		}
+		if k.Type == "tool_use" {
+			calls = append(calls, llm.Call{ID: k.ID, Name: k.Name})
+		}
+	}
+	switch end {
+	case 0:
+		return nil, nil, nil
+	case len(blocks):
+		return raw, calls, nil
+	}
+	out, err := wire.Marshal(kept[:end])
+	return out, calls, err
 }
 
 // outputFormat asks for a document of schema, reduced to the part of JSON Schema that the API enforces.

@@ -173,9 +173,9 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 	if a.Model == "" {
 		a.Model = req.Model
 	}
-	ids := map[string]bool{}
+	var ids wire.IDs
 	content := make([]wire.Object, 0, len(s.blocks))
-	for i, b := range s.blocks {
+	for _, b := range s.blocks {
 		input := b.settleInput()
 		switch b.String("type") {
 		case "text":
@@ -183,12 +183,10 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 		case "thinking":
 			a.Thinking += b.String("thinking")
 		case "tool_use":
-			id := b.String("id")
-			if id == "" || ids[id] {
-				id = fmt.Sprintf("call_%d", i+1)
+			id := ids.Own(b.String("id"), "call_")
+			if id != b.String("id") {
 				b.Object["id"] = id
 			}
-			ids[id] = true
 			a.Calls = append(a.Calls, llm.Call{ID: id, Name: b.String("name"), Input: input})
 		}
 		content = append(content, b.Object)
@@ -198,11 +196,9 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 	if a.Raw, err = wire.Marshal(content); err != nil {
 		return llm.Answer{}, fmt.Errorf("anthropic: keep the answer: %w", err)
 	}
-	a.Usage = llm.EstimateUsage(req, a)
-	if u := s.usage; u.Input != nil || u.Output != nil {
-		a.Usage = llm.Usage{Input: count(u.Input) + count(u.CacheCreation) + count(u.CacheRead),
-			Output: count(u.Output), CachedInput: count(u.CacheRead)}
-	}
+	u := s.usage
+	a.Usage = wire.Counted(req, a, llm.Usage{Input: count(u.Input) + count(u.CacheCreation) + count(u.CacheRead),
+		Output: count(u.Output), CachedInput: count(u.CacheRead)})
 	return a, nil
 }
 
@@ -221,35 +217,9 @@ func (b *block) settleInput() json.RawMessage {
 		}
 		return input
 	}
-	input := asJSON(text)
-	b.Object["input"] = asObject(input)
+	input := wire.AsJSON(text)
+	b.Object["input"] = wire.AsObject(input)
 	return input
-}
-
-// asJSON is text where it is JSON, else text as a JSON string.
-func asJSON(text []byte) json.RawMessage {
-	if json.Valid(text) {
-		return bytes.Clone(text)
-	}
-	s, err := wire.Marshal(string(text))
-	if err != nil {
-		return json.RawMessage(`""`)
-	}
-	return s
-}
-
-// asObject is input where it is an object, else an object around it.
-func asObject(input json.RawMessage) json.RawMessage {
-	if trimmed := bytes.TrimSpace(input); len(trimmed) == 0 {
-		return json.RawMessage("{}")
-	} else if trimmed[0] == '{' {
-		return input
-	}
-	wrapped, err := wire.Marshal(map[string]json.RawMessage{"INVALID_JSON": input})
-	if err != nil {
-		return json.RawMessage("{}")
-	}
-	return wrapped
 }
 
 func finish(stop string, calls int) llm.Finish {

@@ -72,9 +72,20 @@ type Heard struct {
 	Messages      []llm.Message
 }
 
-// Sound asks m and checks what holds for every answer of every model: the pieces make the whole, the calls have ids of
-// their own and JSON inputs, the finish fits, and Raw is JSON with its provider named.
+// Sound is Whole, and asks once more without a sink for the same answer.
 func Sound(t *testing.T, m llm.Model, req llm.Request) llm.Answer {
+	t.Helper()
+	a := Whole(t, m, req)
+	silent, err := m.Ask(t.Context(), req, nil)
+	if err != nil || !SameJSON(silent.Raw, a.Raw) {
+		t.Errorf("without a sink got %s, %v, want %s", silent.Raw, err, a.Raw)
+	}
+	return a
+}
+
+// Whole asks m and checks what holds for every answer of every model: the pieces make the whole, the calls have ids of
+// their own and JSON inputs, the finish fits, and Raw is JSON with its provider named.
+func Whole(t *testing.T, m llm.Model, req llm.Request) llm.Answer {
 	t.Helper()
 	var text, thinking string
 	a, err := m.Ask(t.Context(), req, func(d llm.Delta) {
@@ -105,10 +116,6 @@ func Sound(t *testing.T, m llm.Model, req llm.Request) llm.Answer {
 			t.Errorf("got call %+v with input %s", c, c.Input)
 		}
 		ids[c.ID] = true
-	}
-	silent, err := m.Ask(t.Context(), req, nil)
-	if err != nil || !SameJSON(silent.Raw, a.Raw) {
-		t.Errorf("without a sink got %s, %v, want %s", silent.Raw, err, a.Raw)
 	}
 	return a
 }

@@ -112,6 +112,13 @@ func (s *Server) Body(i int) []byte {
 	return s.bodies[i]
 }
 
+// Last is what the last request held.
+func (s *Server) Last() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bodies[len(s.bodies)-1]
+}
+
 // Header is what request i, from 0, came with.
 func (s *Server) Header(i int) http.Header {
 	s.mu.Lock()

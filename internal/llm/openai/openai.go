@@ -1,24 +1,28 @@
-// Package openai asks OpenAI's Chat Completions API, and the many servers that speak it (Ollama, vLLM, llama.cpp and
-// others, by their base URL), as an llm.Model.
+// Package openai asks OpenAI's Responses API and its Chat Completions API, and the many servers that speak the latter
+// (Ollama, vLLM, llama.cpp and others, by their base URL), as an llm.Model.
 //
-// Promises: every request streams; an answer without a finish reason is an error, never an answer. The finish reason is
-// what makes an answer whole: a server that ends its stream properly but leaves out the usage or the [DONE] mark has
-// answered, and the usage is then an estimate and says so; a connection that breaks has not. Raw is the assistant message,
-// put together from the bytes of the deltas with every field in it that the server sent (reasoning_content, refusals,
-// fields that we do not know). It goes back in the next request as it came. Nothing is read from the environment, the
-// SDK's retries are off, and the key is in no error.
+// Promises: every request streams, and a stream that ends before its answer is an error, never an answer. Responses says
+// when an answer is whole. In Chat the finish reason is what makes it whole: a server that ends its stream properly but
+// leaves out the usage or the [DONE] mark has answered, and the usage is then an estimate and says so; a connection that
+// breaks has not. Raw is what the server said: in Chat the assistant message, put together from the bytes of the deltas
+// with every field in it (reasoning_content, refusals, fields that we do not know); in Responses the array of output
+// items, each as it came. It goes back in the next request as it came, to the same API only. Nothing is kept at the
+// provider: Responses is asked not to store, and reasoning comes back encrypted. Nothing is read from the environment,
+// the SDK's retries are off, and the key is in no error.
 //
-// A Schema is asked for as response_format json_schema, not strict: OpenAI's strict mode refuses many good schemas, and
-// local servers enforce the schema either way. The caller checks the answer. The API has no mark for a failed tool
-// result, so the result's text says it.
+// A Schema is asked for as json_schema, not strict: OpenAI's strict mode refuses many good schemas, and local servers
+// enforce the schema either way. The caller checks the answer. The APIs have no mark for a failed tool result, so the
+// result's text says it.
 package openai
 
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -31,6 +35,21 @@ import (
 // Provider is the adapter's name in answers and references ("openai/MODEL").
 const Provider = "openai"
 
+// ProviderResponses is the adapter's name in answers that came through the Responses API, whose Raw has another form.
+const ProviderResponses = "openai-responses"
+
+// API is one of the two that this adapter speaks.
+type API string
+
+const (
+	// Chat is POST /chat/completions, Responses POST /responses.
+	Chat      API = "chat"
+	Responses API = "responses"
+)
+
+// ownHost is OpenAI's own server.
+const ownHost = "api.openai.com"
+
 // KeyEnv is where a person is told to put the key.
 const KeyEnv = "OPENAI_API_KEY"
 
@@ -40,6 +59,8 @@ type Config struct {
 	APIKey string
 	// BaseURL of a compatible server, with its version path, such as http://127.0.0.1:11434/v1. Empty is OpenAI's own.
 	BaseURL string
+	// API to speak; empty is Responses with OpenAI's own server and Chat with any other.
+	API API
 	// HTTPClient; nil uses the default transport. Redirects are never followed. It should have no Timeout: the
 	// context ends a request.
 	HTTPClient *http.Client
@@ -51,7 +72,8 @@ var _ llm.Model = (*Model)(nil)
 type Model struct {
 	client sdk.Client
 	errs   wire.Provider
-	// own is whether this is OpenAI's own server, which has another name for the output limit.
+	api    API
+	// own is whether this is OpenAI's own server, which has another name for the output limit in Chat.
 	own bool
 }
 
@@ -67,6 +89,16 @@ func New(cfg Config) (*Model, error) {
 	if err := wire.CheckBaseURL(cfg.BaseURL); err != nil {
 		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("openai: %w", err), Hint: "correct the base url of openai"}
 	}
+	own := isOwn(cfg.BaseURL)
+	switch {
+	case cfg.API == Chat, cfg.API == Responses:
+	case cfg.API != "":
+		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("openai: unknown api %q", cfg.API), Hint: "write chat or responses, or leave it out"}
+	case own:
+		cfg.API = Responses
+	default:
+		cfg.API = Chat
+	}
 	opts := []option.RequestOption{
 		option.WithEnvironmentProduction(),
 		option.WithHTTPClient(wire.Client(cfg.HTTPClient)),
@@ -79,8 +111,13 @@ func New(cfg Config) (*Model, error) {
 		opts = append(opts, option.WithBaseURL(cfg.BaseURL))
 	}
 	// The SDK's NewClient would read keys, addresses and headers from the environment.
-	return &Model{client: sdk.Client{Options: opts}, own: cfg.BaseURL == "",
+	return &Model{client: sdk.Client{Options: opts}, api: cfg.API, own: own,
 		errs: wire.Provider{Name: Provider, KeyEnv: KeyEnv, Key: cfg.APIKey}}, nil
+}
+
+func isOwn(base string) bool {
+	u, err := url.Parse(base)
+	return base == "" || err == nil && u.Hostname() == ownHost
 }
 
 // Ask sends one request and reads its stream to the end.
@@ -88,39 +125,48 @@ func (m *Model) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.An
 	if err := ctx.Err(); err != nil {
 		return llm.Answer{}, err
 	}
-	body, err := requestBody(req, m.own)
+	body, err := m.body(req)
 	if err != nil {
 		return llm.Answer{}, m.errs.Unsent(err)
 	}
+	path := "chat/completions"
+	if m.api == Responses {
+		path = "responses"
+	}
 	var res *http.Response
-	err = m.client.Post(ctx, "chat/completions", body, &res, option.WithHeader("Accept", "text/event-stream"))
-	if res == nil || res.Body == nil {
-		return llm.Answer{}, m.errs.Broken(ctx, cause(err))
+	err = m.client.Post(ctx, path, body, &res, option.WithHeader("Accept", "text/event-stream"))
+	if res != nil && res.Body != nil {
+		defer res.Body.Close()
 	}
-	defer res.Body.Close()
-	if ctx.Err() != nil {
-		return llm.Answer{}, ctx.Err()
-	}
-	if err := m.errs.Check(res); err != nil {
+	if err := m.errs.Opened(ctx, res, err); err != nil {
 		return llm.Answer{}, err
-	}
-	if err != nil {
-		return llm.Answer{}, m.errs.Broken(ctx, err)
 	}
 	return m.read(ctx, ssestream.NewDecoder(res), req, sink)
 }
 
-// cause is err, or an error that there was neither an answer nor a reason.
-func cause(err error) error {
-	if err == nil {
-		return wire.ErrCut
+func (m *Model) body(req llm.Request) ([]byte, error) {
+	if m.api == Responses {
+		return responsesBody(req)
 	}
-	return err
+	return requestBody(req, m.own)
+}
+
+// listener puts an answer together.
+type listener interface {
+	// hear takes the data of one event. failed is the provider's error in it, nil where it has none.
+	hear(data []byte) (failed json.RawMessage, err error)
+	// whole reports whether the answer is; ended whether nothing of it can come any more.
+	whole() bool
+	ended() bool
+	answer(req llm.Request) (llm.Answer, error)
 }
 
 func (m *Model) read(ctx context.Context, events ssestream.Decoder, req llm.Request, sink llm.Sink) (llm.Answer, error) {
-	s := newStream(sink)
-	for events.Next() {
+	var s listener = newStream(sink)
+	if m.api == Responses {
+		s = &items{sink: sink}
+	}
+	for !s.ended() && events.Next() {
 		data := bytes.TrimSpace(events.Event().Data)
 		if bytes.Equal(data, []byte("[DONE]")) {
 			break
@@ -129,14 +175,14 @@ func (m *Model) read(ctx context.Context, events ssestream.Decoder, req llm.Requ
 		if err != nil {
 			return llm.Answer{}, m.errs.Broken(ctx, err)
 		}
-		if failed {
-			return llm.Answer{}, m.errs.StreamError(data)
+		if failed != nil {
+			return llm.Answer{}, m.errs.StreamError(failed)
 		}
 	}
-	if err := events.Err(); err != nil {
+	if err := events.Err(); err != nil && !s.ended() {
 		return llm.Answer{}, m.errs.Broken(ctx, err)
 	}
-	if s.finish == "" {
+	if !s.whole() {
 		return llm.Answer{}, m.errs.Broken(ctx, wire.ErrCut)
 	}
 	return s.answer(req)

@@ -137,7 +137,7 @@ type body struct {
 
 type message struct {
 	Role       string
-	Content    *string
+	Content    any
 	ToolCallID string `json:"tool_call_id"`
 	ToolCalls  []struct {
 		ID, Type string
@@ -162,10 +162,7 @@ func (dialect) Heard(b []byte) (llmtest.Heard, error) {
 		if err := json.Unmarshal(raw, &m); err != nil {
 			return h, err
 		}
-		text := ""
-		if m.Content != nil {
-			text = *m.Content
-		}
+		text, _ := m.Content.(string) // with images it is a list
 		switch m.Role {
 		case "system":
 			h.System = text
@@ -243,6 +240,7 @@ func TestServersThatAreNotOpenAI(t *testing.T) {
 		"calls without an index":    {[]string{call("", "a", `"{\"n\":1}"`), call("", "b", `"{\"n\":2}"`)}, []string{`{"n":1}`, `{"n":2}`}},
 		"pieces without an index":   {[]string{call("", "a", `"{\"n\""`), delta(`{"tool_calls":[{"function":{"arguments":":3}"}}]}`)}, []string{`{"n":3}`}},
 		"calls without an id":       {[]string{call(`"index":0,`, "", `"{}"`), call(`"index":1,`, "", `""`)}, []string{`{}`, `{}`}},
+		"an id like one we make":    {[]string{call(`"index":0,`, "call_2", `"{}"`), call(`"index":1,`, "", `"{}"`), call(`"index":2,`, "", `"{}"`)}, []string{`{}`, `{}`, `{}`}},
 		"the id in every piece":     {[]string{call(`"index":0,`, "a", `"{\"n\""`), call(`"index":0,`, "a", `":4}"`)}, []string{`{"n":4}`}},
 		"arguments as an object":    {[]string{call(`"index":0,`, "a", `{"n":5}`)}, []string{`{"n":5}`}},
 		"an index that is too high": {[]string{call(`"index":1e99,`, "a", `"{}"`), call(`"index":-3,`, "b", `"{}"`)}, []string{`{}`, `{}`}},
@@ -269,6 +267,14 @@ func TestServersThatAreNotOpenAI(t *testing.T) {
 			return chunk(`{"index":0,"delta":{"content":"x"}}`, fmt.Sprintf(`,"usage":{"prompt_tokens":5,"completion_tokens":%d}`, n))
 		}
 		if a := play(t, "stop", with(1), with(2)); a.Usage != (llm.Usage{Input: 5, Output: 2}) {
+			t.Errorf("got %+v", a.Usage)
+		}
+	})
+
+	t.Run("OBS-10 cached tokens under DeepSeek's name", func(t *testing.T) {
+		t.Parallel()
+		a := play(t, "stop", chunk("", `,"usage":{"prompt_tokens":50,"completion_tokens":2,"prompt_cache_hit_tokens":40,"prompt_cache_miss_tokens":10}`))
+		if a.Usage != (llm.Usage{Input: 50, Output: 2, CachedInput: 40}) {
 			t.Errorf("got %+v", a.Usage)
 		}
 	})
@@ -342,7 +348,7 @@ func FuzzStream(f *testing.F) {
 	f.Add(delta(`{"a":{"b":"c"}}`) + delta(`{"a":"x"}`) + delta(`{"a":[{"index":0}]}`) + delta(`{"a":[{"index":0,"index":1}]}`) + strings.Join(end("stop"), ""))
 	f.Add("data: null\n\ndata: [DONE]\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		a, err := openai.ReadForTest(text, hello())
+		a, err := openai.ReadForTest(openai.Chat, text, hello())
 		if err == nil && !json.Valid(a.Raw) {
 			t.Errorf("got raw %q", a.Raw)
 		}

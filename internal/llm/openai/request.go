@@ -1,9 +1,10 @@
 package openai
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"strings"
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/wire"
@@ -88,46 +89,37 @@ func requestBody(req llm.Request, own bool) ([]byte, error) {
 	if req.System != "" {
 		r.Messages = append(r.Messages, textMessage{Role: "system", Content: &req.System})
 	}
-	for i, m := range req.Messages {
-		next, err := messages(m)
-		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
-		}
-		r.Messages = append(r.Messages, next...)
+	history, err := wire.Settle(req.Messages, Provider, ownMessage)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range history {
+		r.Messages = append(r.Messages, messages(m)...)
 	}
 	return wire.Marshal(r)
 }
 
-func messages(m llm.Message) ([]any, error) {
+func messages(m llm.Message) []any {
 	switch m.Role {
 	case llm.User:
-		return []any{textMessage{Role: "user", Content: &m.Text}}, nil
-	case llm.Assistant:
-		next, err := assistant(m)
-		return []any{next}, err
+		if len(m.Images) > 0 {
+			return []any{pictureMessage(m)}
+		}
+		return []any{textMessage{Role: "user", Content: &m.Text}}
 	case llm.ToolResults:
 		var out []any
 		for _, r := range m.Results {
-			output := r.Output
-			if r.Failed {
-				output = failedPrefix + output
-			}
+			output := outputOf(r)
 			out = append(out, textMessage{Role: "tool", Content: &output, ToolCallID: r.CallID})
 		}
-		return out, nil
-	}
-	return nil, fmt.Errorf("unknown role %q", m.Role)
-}
-
-func assistant(m llm.Message) (any, error) {
-	if m.Provider == Provider && len(m.Raw) > 0 {
-		if o, err := wire.Decode(m.Raw); err != nil || o == nil {
-			return nil, errors.New("raw message is not an object")
+		return out
+	case llm.Assistant:
+		if m.Raw != nil {
+			return []any{m.Raw}
 		}
-		return m.Raw, nil
 	}
 	next := textMessage{Role: "assistant"}
-	if m.Text != "" || len(m.Calls) == 0 {
+	if m.Text != "" {
 		next.Content = &m.Text
 	}
 	for _, c := range m.Calls {
@@ -135,5 +127,60 @@ func assistant(m llm.Message) (any, error) {
 		k.Function.Name, k.Function.Arguments = c.Name, string(c.Input)
 		next.ToolCalls = append(next.ToolCalls, k)
 	}
-	return next, nil
+	return []any{next}
+}
+
+func outputOf(r llm.Result) string {
+	if r.Failed {
+		return failedPrefix + r.Output
+	}
+	return r.Output
+}
+
+func pictureMessage(m llm.Message) any {
+	type url struct {
+		URL string `json:"url"`
+	}
+	type part struct {
+		Type     string `json:"type"`
+		Text     string `json:"text,omitempty"`
+		ImageURL *url   `json:"image_url,omitempty"`
+	}
+	var parts []part
+	for _, i := range m.Images {
+		parts = append(parts, part{Type: "image_url", ImageURL: &url{URL: dataURL(i)}})
+	}
+	if m.Text != "" {
+		parts = append(parts, part{Type: "text", Text: m.Text})
+	}
+	return struct {
+		Role    string `json:"role"`
+		Content []part `json:"content"`
+	}{"user", parts}
+}
+
+func dataURL(i llm.Image) string {
+	return "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data)
+}
+
+// ownMessage reads an assistant message that the server sent. One that says and asks nothing, as where only its
+// thoughts came before the limit, is left out.
+func ownMessage(raw json.RawMessage) (json.RawMessage, []llm.Call, error) {
+	o, err := wire.Decode(raw)
+	if err != nil || o == nil {
+		return nil, nil, errors.New("raw message is not an object")
+	}
+	var calls []llm.Call
+	list, _ := o["tool_calls"].([]any)
+	for _, c := range list {
+		k, _ := c.(map[string]any)
+		f, _ := k["function"].(map[string]any)
+		calls = append(calls, llm.Call{ID: wire.Object(k).String("id"), Name: wire.Object(f).String("name")})
+	}
+	text, isText := o["content"].(string)
+	said := o["content"] != nil && (!isText || strings.TrimSpace(text) != "")
+	if !said && len(calls) == 0 && o.String("refusal") == "" {
+		return nil, nil, nil
+	}
+	return raw, calls, nil
 }

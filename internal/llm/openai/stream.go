@@ -14,7 +14,7 @@ type stream struct {
 	sink    llm.Sink
 	model   string
 	finish  string
-	usage   *usage
+	usage   usage
 	message wire.Object
 	calls   []wire.Object
 	byIndex map[int64]wire.Object
@@ -39,42 +39,50 @@ type usage struct {
 	PromptDetails struct {
 		Cached int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+	// CacheHit is DeepSeek's name of the cached tokens.
+	CacheHit int `json:"prompt_cache_hit_tokens"`
 }
 
 func newStream(sink llm.Sink) *stream {
 	return &stream{sink: sink, message: wire.Object{"role": "assistant"}, byIndex: map[int64]wire.Object{}}
 }
 
-// hear takes one chunk. It reports whether the chunk is an error of the provider, and fails on a broken stream.
-func (s *stream) hear(data []byte) (failed bool, err error) {
+// whole implements listener.
+func (s *stream) whole() bool { return s.finish != "" }
+
+// ended implements listener: the usage may come after the finish reason.
+func (s *stream) ended() bool { return false }
+
+// hear implements listener.
+func (s *stream) hear(data []byte) (failed json.RawMessage, err error) {
 	if len(data) == 0 {
-		return false, nil
+		return nil, nil
 	}
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return false, fmt.Errorf("read a chunk: %w", err)
+		return nil, fmt.Errorf("read a chunk: %w", err)
 	}
 	if c.Object == "error" || len(c.Error) > 0 && string(c.Error) != "null" {
-		return true, nil
+		return data, nil
 	}
 	if s.model == "" {
 		s.model = c.Model
 	}
 	if c.Usage != nil {
-		s.usage = c.Usage
+		s.usage = *c.Usage
 	}
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
 			continue // only one answer was asked for
 		}
 		if err := s.grow(choice.Delta); err != nil {
-			return false, err
+			return nil, err
 		}
 		if choice.FinishReason != nil && *choice.FinishReason != "" {
 			s.finish = *choice.FinishReason
 		}
 	}
-	return false, nil
+	return nil, nil
 }
 
 // thinkingFields are the names that compatible servers have for the text of reasoning.
@@ -173,24 +181,20 @@ func (s *stream) answer(req llm.Request) (llm.Answer, error) {
 	if a.Raw, err = wire.Marshal(s.message); err != nil {
 		return llm.Answer{}, fmt.Errorf("openai: keep the answer: %w", err)
 	}
-	a.Usage = llm.EstimateUsage(req, a)
-	if u := s.usage; u != nil && (u.Prompt > 0 || u.Completion > 0) {
-		a.Usage = llm.Usage{Input: max(u.Prompt, 0), Output: max(u.Completion, 0), CachedInput: max(u.PromptDetails.Cached, 0)}
-	}
+	u := s.usage
+	a.Usage = wire.Counted(req, a, llm.Usage{Input: u.Prompt, Output: u.Completion, CachedInput: max(u.PromptDetails.Cached, u.CacheHit)})
 	return a, nil
 }
 
 // settleCalls gives every call what the API wants to see again: an id of its own, a type, a name and arguments.
 func (s *stream) settleCalls() []llm.Call {
 	var out []llm.Call
-	ids := map[string]bool{}
-	for i, c := range s.calls {
-		id := c.String("id")
-		if id == "" || ids[id] {
-			id = fmt.Sprintf("call_%d", i+1)
+	var ids wire.IDs
+	for _, c := range s.calls {
+		id := ids.Own(c.String("id"), "call_")
+		if id != c.String("id") {
 			c["id"] = id
 		}
-		ids[id] = true
 		if c.String("type") == "" {
 			c["type"] = "function"
 		}
@@ -200,7 +204,7 @@ func (s *stream) settleCalls() []llm.Call {
 			c["function"] = f
 		}
 		if f.String("name") == "" {
-			f["name"] = "" // no tool has it, which tells the model
+			f["name"] = wire.FitName("") // no tool has it, which tells the model
 		}
 		out = append(out, llm.Call{ID: id, Name: f.String("name"), Input: arguments(f)})
 	}
@@ -219,14 +223,7 @@ func arguments(f wire.Object) json.RawMessage {
 		text = "{}"
 	}
 	f["arguments"] = text
-	if json.Valid([]byte(text)) {
-		return json.RawMessage(text)
-	}
-	quoted, err := wire.Marshal(text)
-	if err != nil {
-		return json.RawMessage(`""`)
-	}
-	return quoted
+	return wire.AsJSON([]byte(text))
 }
 
 func finish(reason string, calls int, refused bool) llm.Finish {

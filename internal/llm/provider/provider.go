@@ -1,6 +1,8 @@
-// Package provider finds the model that a reference such as "anthropic/claude-sonnet-4-20250514" names.
+// Package provider finds the model that a reference such as "anthropic/claude-sonnet-4-20250514" names, or the models of
+// a list of references such as "anthropic/claude-sonnet-4-20250514,openai/gpt-5", where the later ones stand in for those
+// before them.
 //
-// Promises: nothing is asked of a network here, and a missing key is an error only when a reference needs it. A
+// Promises: each provider stands behind a breaker (package breaker). Nothing is asked of a network here, and a missing key is an error only when a reference needs it. A
 // script's name is one word; nothing outside of the scripts' folder can be opened through it, not through links either.
 // Every error is an *llm.Error with a hint and without a key.
 package provider
@@ -18,6 +20,8 @@ import (
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/anthropic"
+	"github.com/inspan/inspan/internal/llm/breaker"
+	"github.com/inspan/inspan/internal/llm/gemini"
 	"github.com/inspan/inspan/internal/llm/openai"
 	"github.com/inspan/inspan/internal/llm/scripted"
 	"github.com/inspan/inspan/internal/secret"
@@ -30,6 +34,10 @@ type Config struct {
 	// OpenAIKey may stay empty where OpenAIBaseURL names a local server.
 	OpenAIKey     secret.Value
 	OpenAIBaseURL string
+	// OpenAIAPI is "chat" or "responses"; empty lets the address decide.
+	OpenAIAPI     string
+	GeminiKey     secret.Value
+	GeminiBaseURL string
 	// ScriptsDir holds the scripts of the scripted model as NAME.yaml. Empty means there are none.
 	ScriptsDir string
 	// HTTPClient; nil uses the default transport.
@@ -44,7 +52,11 @@ type Set struct {
 	mu      sync.Mutex
 	made    map[string]llm.Model
 	scripts map[string]script
+	lists   map[string]*list
 }
+
+// maxLists bounds the lists whose state is kept.
+const maxLists = 256
 
 // script is one that was read, and the state of its file then.
 type script struct {
@@ -55,10 +67,11 @@ type script struct {
 
 // New makes a set. It does no I/O.
 func New(cfg Config) *Set {
-	s := &Set{cfg: cfg, made: map[string]llm.Model{}, scripts: map[string]script{}}
+	s := &Set{cfg: cfg, made: map[string]llm.Model{}, scripts: map[string]script{}, lists: map[string]*list{}}
 	s.makes = map[string]func(string) (llm.Model, error){
 		anthropic.Provider: s.anthropic,
 		openai.Provider:    s.openai,
+		gemini.Provider:    s.gemini,
 		scripted.Provider:  s.script,
 	}
 	return s
@@ -66,14 +79,18 @@ func New(cfg Config) *Set {
 
 // Names of the providers, in order.
 func (s *Set) Names() []string {
-	return []string{anthropic.Provider, openai.Provider, scripted.Provider}
+	return []string{anthropic.Provider, openai.Provider, gemini.Provider, scripted.Provider}
 }
 
 var modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
 
 // Model gives the adapter for ref, which is "provider/name", and the provider's own name of the model for
-// llm.Request.Model. The name may have slashes itself.
+// llm.Request.Model. The name may have slashes itself. Of several references, separated by commas, the first is asked, and
+// each later one where those before it failed twice, rest, refuse the key or do not exist.
 func (s *Set) Model(ref string) (llm.Model, string, error) {
+	if strings.Contains(ref, ",") {
+		return s.list(ref)
+	}
 	provider, name, found := strings.Cut(ref, "/")
 	if !found {
 		return nil, "", s.invalid(fmt.Errorf("model %q is not written as provider/name", shorten(ref)))
@@ -95,6 +112,7 @@ func (s *Set) Model(ref string) (llm.Model, string, error) {
 		return nil, "", err
 	}
 	if provider != scripted.Provider {
+		m = breaker.New(provider, m)
 		s.made[provider] = m
 	}
 	return m, name, nil
@@ -122,7 +140,16 @@ func (s *Set) anthropic(string) (llm.Model, error) {
 }
 
 func (s *Set) openai(string) (llm.Model, error) {
-	m, err := openai.New(openai.Config{APIKey: s.cfg.OpenAIKey.Reveal(), BaseURL: s.cfg.OpenAIBaseURL, HTTPClient: s.cfg.HTTPClient})
+	m, err := openai.New(openai.Config{APIKey: s.cfg.OpenAIKey.Reveal(), BaseURL: s.cfg.OpenAIBaseURL,
+		API: openai.API(s.cfg.OpenAIAPI), HTTPClient: s.cfg.HTTPClient})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (s *Set) gemini(string) (llm.Model, error) {
+	m, err := gemini.New(gemini.Config{APIKey: s.cfg.GeminiKey.Reveal(), BaseURL: s.cfg.GeminiBaseURL, HTTPClient: s.cfg.HTTPClient})
 	if err != nil {
 		return nil, err
 	}

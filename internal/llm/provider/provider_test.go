@@ -46,7 +46,9 @@ func TestReferences(t *testing.T) {
 		t.Parallel()
 		anthropic := llmtest.Serve(t, llmtest.Stream("data: {\"type\":\"message_stop\"}\n\n"))
 		openai := llmtest.Serve(t, llmtest.Stream("data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\n"))
-		s := provider.New(provider.Config{AnthropicKey: key, AnthropicBaseURL: anthropic.URL, OpenAIKey: key, OpenAIBaseURL: openai.URL + "/v1"})
+		gemini := llmtest.Serve(t, llmtest.Stream("data: {\"candidates\":[{\"finishReason\":\"STOP\"}]}\n\n"))
+		s := provider.New(provider.Config{AnthropicKey: key, AnthropicBaseURL: anthropic.URL, OpenAIKey: key, OpenAIBaseURL: openai.URL + "/v1",
+			GeminiKey: key, GeminiBaseURL: gemini.URL})
 		for ref, want := range map[string]struct {
 			name   string
 			server *llmtest.Server
@@ -54,6 +56,7 @@ func TestReferences(t *testing.T) {
 			"anthropic/claude-sonnet-4-20250514": {"claude-sonnet-4-20250514", anthropic},
 			"openai/gpt-4o-mini":                 {"gpt-4o-mini", openai},
 			"openai/meta/llama-3:8b":             {"meta/llama-3:8b", openai},
+			"gemini/gemini-2.5-pro":              {"gemini-2.5-pro", gemini},
 		} {
 			m, name, err := s.Model(ref)
 			if err != nil || name != want.name {
@@ -64,7 +67,7 @@ func TestReferences(t *testing.T) {
 			if err != nil || want.server.Requests() != before+1 || a.Provider+"/"+name != ref {
 				t.Fatalf("%s: got %+v, %v", ref, a, err)
 			}
-			if !strings.Contains(string(want.server.Body(before)), `"model":"`+want.name+`"`) {
+			if want.server != gemini && !strings.Contains(string(want.server.Body(before)), `"model":"`+want.name+`"`) { // there it is in the address
 				t.Errorf("%s: got %s", ref, want.server.Body(before))
 			}
 		}
@@ -73,7 +76,7 @@ func TestReferences(t *testing.T) {
 	t.Run("a missing key is an error at use, with the name of its setting", func(t *testing.T) {
 		t.Parallel()
 		s := provider.New(provider.Config{})
-		for ref, setting := range map[string]string{"anthropic/x": "ANTHROPIC_API_KEY", "openai/x": "OPENAI_API_KEY"} {
+		for ref, setting := range map[string]string{"anthropic/x": "ANTHROPIC_API_KEY", "openai/x": "OPENAI_API_KEY", "gemini/x": "GEMINI_API_KEY"} {
 			if e := failure(t, s, ref); e.Class != llm.Auth || !strings.Contains(e.Hint, setting) {
 				t.Errorf("%s: got %v", ref, e)
 			}
@@ -85,6 +88,21 @@ func TestReferences(t *testing.T) {
 		s := provider.New(provider.Config{OpenAIBaseURL: "http://127.0.0.1:11434/v1"})
 		if _, name, err := s.Model("openai/qwen3:4b"); err != nil || name != "qwen3:4b" {
 			t.Errorf("got %q, %v", name, err)
+		}
+	})
+
+	t.Run("LOOP-16 the OpenAI API that is spoken can be chosen", func(t *testing.T) {
+		t.Parallel()
+		server := llmtest.Serve(t, llmtest.Stream("data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n\n"))
+		m, name, err := provider.New(provider.Config{OpenAIBaseURL: server.URL, OpenAIAPI: "responses"}).Model("openai/x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, err := m.Ask(t.Context(), question(name), nil); err != nil || a.Provider != "openai-responses" {
+			t.Errorf("got %+v, %v", a, err)
+		}
+		if e := failure(t, provider.New(provider.Config{OpenAIKey: key, OpenAIAPI: "odd"}), "openai/x"); e.Class != llm.Invalid {
+			t.Errorf("got %v", e)
 		}
 	})
 
@@ -102,9 +120,9 @@ func TestReferences(t *testing.T) {
 	t.Run("unknown providers and odd references list what there is", func(t *testing.T) {
 		t.Parallel()
 		s := provider.New(provider.Config{OpenAIKey: key})
-		for _, ref := range []string{"", "/", "gpt-4o", "gemini/x", "openai/", "openai/ x", "openai/a\nb", "openai/" + strings.Repeat("x", 201), "Openai/x", strings.Repeat("é", 4000)} {
+		for _, ref := range []string{"", "/", "gpt-4o", "mistral/x", "openai/", "openai/ x", "openai/a\nb", "openai/" + strings.Repeat("x", 201), "Openai/x", strings.Repeat("é", 4000)} {
 			e := failure(t, s, ref)
-			if e.Class != llm.Invalid || !strings.Contains(e.Hint, "anthropic, openai, scripted") || len(e.Error()) > 500 {
+			if e.Class != llm.Invalid || !strings.Contains(e.Hint, "anthropic, openai, gemini, scripted") || len(e.Error()) > 500 {
 				t.Errorf("%q: got %v", ref, e)
 			}
 		}

@@ -40,7 +40,9 @@ func (p Provider) Check(res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxRefusalBytes)) // half a refusal still has its status
 	r := readRefusal(body)
 	r.status = res.StatusCode
-	r.retryAfter = retryAfter(res.Header, time.Now())
+	if wait := retryAfter(res.Header, time.Now()); wait > 0 {
+		r.retryAfter = wait
+	}
 	return p.refused(r)
 }
 
@@ -50,6 +52,8 @@ func (p Provider) StreamError(data []byte) error {
 	if s, ok := statusOf[r.kind]; ok {
 		r.status = s
 	} else if s, ok := statusOf[r.code]; ok {
+		r.status = s
+	} else if s, ok := statusOf[r.reason]; ok {
 		r.status = s
 	} else if n, err := strconv.Atoi(r.code); err == nil && n >= 400 && n < 600 {
 		r.status = n
@@ -63,13 +67,20 @@ func (p Provider) StreamError(data []byte) error {
 type refusal struct {
 	status              int
 	kind, code, message string
-	retryAfter          time.Duration
+	// reason is Google's word for an error, of its ErrorInfo.
+	reason     string
+	retryAfter time.Duration
 }
 
-// readRefusal understands {"error": {"type", "code", "message"}}, {"error": "text"}, the inner object alone, and text.
+// readRefusal understands {"error": {"type", "code", "message"}}, Google's {"error": {"code", "status", "message",
+// "details"}}, {"error": "text"}, the inner object alone, each also as the only element of an array, and text.
 func readRefusal(body []byte) refusal {
 	var outer struct {
 		Error json.RawMessage `json:"error"`
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) == 1 {
+		body = list[0]
 	}
 	inner := json.RawMessage(body)
 	if json.Unmarshal(body, &outer) == nil && len(outer.Error) > 0 {
@@ -83,13 +94,34 @@ func readRefusal(body []byte) refusal {
 		Type    any `json:"type"`
 		Code    any `json:"code"`
 		Message any `json:"message"`
+		Status  any `json:"status"`
+		Details any `json:"details"`
 	}
 	d := json.NewDecoder(bytes.NewReader(inner))
 	d.UseNumber()
 	if d.Decode(&e) != nil {
 		return refusal{message: string(body)}
 	}
-	return refusal{kind: word(e.Type), code: word(e.Code), message: word(e.Message)}
+	r := refusal{kind: word(e.Type), code: word(e.Code), message: word(e.Message)}
+	if r.kind == "" {
+		r.kind = word(e.Status)
+	}
+	r.readDetails(e.Details)
+	return r
+}
+
+// readDetails takes the wait out of a google.rpc.RetryInfo and the reason out of a google.rpc.ErrorInfo.
+func (r *refusal) readDetails(details any) {
+	list, _ := details.([]any)
+	for _, d := range list {
+		o, _ := d.(map[string]any)
+		if reason := word(o["reason"]); reason != "" {
+			r.reason = reason
+		}
+		if s, err := strconv.ParseFloat(strings.TrimSuffix(word(o["retryDelay"]), "s"), 64); err == nil {
+			r.retryAfter = bounded(s * float64(time.Second))
+		}
+	}
 }
 
 func word(v any) string {
@@ -118,13 +150,28 @@ var statusOf = map[string]int{
 	"server_error":          http.StatusInternalServerError,
 	"timeout_error":         http.StatusGatewayTimeout,
 	"overloaded_error":      statusOverloaded,
+	"server_is_overloaded":  http.StatusServiceUnavailable,
+	"invalid_prompt":        http.StatusBadRequest,
+
+	"context_length_exceeded": http.StatusBadRequest,
+
+	"INVALID_ARGUMENT":    http.StatusBadRequest,
+	"FAILED_PRECONDITION": http.StatusBadRequest,
+	"UNAUTHENTICATED":     http.StatusUnauthorized,
+	"PERMISSION_DENIED":   http.StatusForbidden,
+	"NOT_FOUND":           http.StatusNotFound,
+	"RESOURCE_EXHAUSTED":  http.StatusTooManyRequests,
+	"INTERNAL":            http.StatusInternalServerError,
+	"UNAVAILABLE":         http.StatusServiceUnavailable,
+	"DEADLINE_EXCEEDED":   http.StatusGatewayTimeout,
 }
 
 // tooLong are the words of the servers that have no code for a prompt above the context window: Anthropic, vLLM,
-// llama.cpp. There is nothing else to tell it by.
+// llama.cpp, Gemini. There is nothing else to tell it by.
 var tooLong = []string{
 	"prompt is too long", "exceed context limit", "maximum context length", "context_length_exceeded",
 	"exceed_context_size_error", "exceeds the available context size",
+	"exceeds the maximum number of tokens", "exceeds the context window",
 }
 
 func (r refusal) isTooLong() bool {
@@ -143,14 +190,26 @@ func (r refusal) isTooLong() bool {
 	return false
 }
 
+// noCredit reports that only money helps. Gemini has no code for it, only a status that it shares with the limits of a
+// rate, so that its words decide.
+func (r refusal) noCredit() bool {
+	return r.code == "insufficient_quota" || r.kind == "insufficient_quota" || r.status == http.StatusPaymentRequired ||
+		r.reason == "BILLING_DISABLED" || r.kind == "RESOURCE_EXHAUSTED" && strings.Contains(r.message, "credits are depleted")
+}
+
+// badKey reports a key that is refused. Gemini answers 400 then.
+func (r refusal) badKey() bool {
+	return r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || strings.HasPrefix(r.reason, "API_KEY_")
+}
+
 func (p Provider) refused(r refusal) *llm.Error {
 	e := &llm.Error{Status: r.status, RetryAfter: r.retryAfter, Err: p.describe(r)}
 	switch {
 	case r.isTooLong():
 		e.Class, e.Hint = llm.TooLong, "shorten the conversation or choose a model with a larger context window"
-	case r.code == "insufficient_quota" || r.kind == "insufficient_quota" || r.status == http.StatusPaymentRequired:
+	case r.noCredit():
 		e.Class, e.Hint = llm.Auth, "the account has no credit left; look at the provider's billing page"
-	case r.status == http.StatusUnauthorized || r.status == http.StatusForbidden:
+	case r.badKey():
 		e.Class, e.Hint = llm.Auth, "check "+p.KeyEnv+" and what the key may use"
 	case r.status == http.StatusNotFound:
 		e.Class, e.Hint = llm.Invalid, "check the model name and the base url"

@@ -123,6 +123,9 @@ func (p Provider) Broken(ctx context.Context, err error) error {
 	if p.Key != "" && strings.Contains(err.Error(), p.Key) {
 		err = errors.New(p.clean(err.Error()))
 	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: %w", ErrCut, err)
+	}
 	return &llm.Error{Class: llm.Transient, Err: fmt.Errorf("%s: %w", p.Name, err)}
 }
 
