@@ -38,6 +38,7 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	}
 	a.Retry.BaseBackoffMS = root.get("harness", "retry", "base_backoff").milliseconds()
 	a.Guards = p.guards(root)
+	a.Hooks = p.hooks(root.child("hooks"))
 	a.Sandbox = p.sandbox(root)
 	return a
 }
@@ -168,21 +169,8 @@ func (p *parsing) sandbox(root *node) events.Sandbox {
 // guards are the rules of the file in its order, then those of permissions.bash (formats: rules that agree are
 // decided by deny > ask > allow, so their order carries no meaning).
 func (p *parsing) guards(root *node) []events.Rule {
-	var out []events.Rule
 	seen := map[string]bool{}
-	if g := root.child("guards"); g != nil {
-		for _, n := range g.items {
-			r, ok := p.rule(n)
-			if !ok {
-				continue
-			}
-			if seen[r.ID] {
-				p.fail(&Error{Code: CodeDuplicate, Line: n.line, Path: n.path, Message: "two rules have the id " + shown(r.ID), Hint: "give each rule its own id"})
-			}
-			seen[r.ID] = true
-			out = append(out, r)
-		}
-	}
+	out := p.rules(root.child("guards"), seen)
 	bash := root.get("permissions", "bash")
 	if bash == nil {
 		return out
@@ -195,6 +183,26 @@ func (p *parsing) guards(root *node) []events.Rule {
 		case strings.TrimSpace(pr.key) == "" || len(pr.key) > maxPattern:
 			p.fail(&Error{Code: CodeValue, Line: pr.line, Path: bash.path, Message: "the pattern is not permitted", Expected: fmt.Sprintf("1 to %d bytes", maxPattern), Actual: shown(pr.key)})
 		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// rules are those of a list, in its order; seen collects their ids.
+func (p *parsing) rules(list *node, seen map[string]bool) []events.Rule {
+	if list == nil {
+		return nil
+	}
+	var out []events.Rule
+	for _, n := range list.items {
+		r, ok := p.rule(n)
+		if !ok {
+			continue
+		}
+		if seen[r.ID] {
+			p.fail(&Error{Code: CodeDuplicate, Line: n.line, Path: n.path, Message: "two rules have the id " + shown(r.ID), Hint: "give each rule its own id"})
+		}
+		seen[r.ID] = true
 		out = append(out, r)
 	}
 	return out

@@ -39,6 +39,7 @@ func agentShape() shape {
 		"sandbox":     acts(sandboxShape()),
 		"permissions": acts(permissionsShape()),
 		"guards":      acts(guardsShape()),
+		"hooks":       acts(hooksShape()),
 		"skills":      inert(mapping(map[string]field{"sources": acts(list(text(), 0))})),
 		"memory":      inert(mapping(map[string]field{"sources": acts(list(text(), 0))})),
 		"role":        inert(text()),

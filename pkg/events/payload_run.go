@@ -70,6 +70,8 @@ type Agent struct {
 	Retry Retry `json:"retry,omitzero"`
 	// Guards are the agent's own rules, applied after the built-in ones.
 	Guards []Rule `json:"guards,omitempty"`
+	// Hooks are asked after those of the station.
+	Hooks []Hook `json:"hooks,omitempty"`
 	// Sandbox the agent's tools run in; empty means the station's default.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
 }

@@ -54,10 +54,23 @@ func Build(layers ...[]events.Rule) (Set, error) {
 	return Set{entries: entries, digest: digest}, nil
 }
 
+// Bytes are the rules in force with their layers, in canonical form: the same layers give the same bytes, always
+// (GUARD-11).
+func (s Set) Bytes() ([]byte, error) {
+	if s.digest == "" {
+		return nil, fmt.Errorf("%w: there is no rule set", ErrRule)
+	}
+	return canonical(s.entries)
+}
+
+func canonical(entries []entry) ([]byte, error) {
+	sorted := slices.SortedFunc(slices.Values(entries), func(a, b entry) int { return strings.Compare(a.Rule.ID, b.Rule.ID) })
+	return json.Marshal(sorted)
+}
+
 // digestOf hashes the rules with their layers in the order of their ids: all that a verdict depends on.
 func digestOf(entries []entry) (string, error) {
-	sorted := slices.SortedFunc(slices.Values(entries), func(a, b entry) int { return strings.Compare(a.Rule.ID, b.Rule.ID) })
-	b, err := json.Marshal(sorted)
+	b, err := canonical(entries)
 	if err != nil {
 		return "", fmt.Errorf("%w: digest: %w", ErrRule, err)
 	}

@@ -39,32 +39,33 @@ func sure(ok bool) truth {
 //   - PathOutside: "workspace"; an argument of the tool that is a path leaves it. It is about the call, not about one
 //     command of it.
 //
-// An exception opens a door, so it is read strictly: flags in full, words fully known, paths in both forms.
-func holds(r events.Rule, a Action, commands []command) truth {
+// An exception opens a door, so it is read strictly: flags in full, words fully known, paths in both forms. by is the
+// place of the command that met the rule, -1 where it is about the whole call.
+func holds(r events.Rule, a Action, commands []command) (t truth, by int) {
 	if r.Tool != "" && glob(r.Tool, a.Tool) != yes {
-		return no
+		return no, -1
 	}
 	outside := len(a.Outside) > 0
 	if r.Match.PathOutside != "" && !outside {
-		return no
+		return no, -1
 	}
 	excepted := func(command) bool { return false }
 	if e := r.Except; e != nil && (e.PathOutside == "" || outside) {
 		if !aboutCommands(*e) {
-			return no
+			return no, -1
 		}
 		excepted = func(c command) bool { return fits(*e, c, true) == yes }
 	}
 	if !aboutCommands(r.Match) && len(commands) == 0 {
-		return yes
+		return yes, -1
 	}
-	best := no
-	for _, c := range commands {
+	best, by := no, -1
+	for i, c := range commands {
 		if t := fits(r.Match, c, false); t > best && !excepted(c) {
-			best = t
+			best, by = t, i
 		}
 	}
-	return best
+	return best, by
 }
 
 // aboutCommands reports whether a match has conditions on a simple command.
