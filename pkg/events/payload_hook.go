@@ -52,3 +52,18 @@ type HookAnswer struct {
 	Fault      string `json:"fault,omitempty"`
 	DurationMS int64  `json:"duration_ms"`
 }
+
+// Decisive returns the answer that decides: the first block, else the first interrupt. Whatever is no known answer is a
+// block. ok is false where all say continue, or nobody was asked.
+func Decisive(answers []HookAnswer) (a HookAnswer, ok bool) {
+	for _, next := range answers {
+		switch {
+		case next.Answer == HookContinue:
+		case next.Answer == HookInterrupt && !ok:
+			a, ok = next, true
+		case next.Answer != HookInterrupt:
+			return next, true
+		}
+	}
+	return a, ok
+}

@@ -158,6 +158,8 @@ type RunStartedData struct {
 	MaxSteps  int    `json:"max_steps"`
 	From      Status `json:"from"`
 	To        Status `json:"to"`
+	// Hooks are the answers of the hooks that were asked before the run began.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // RunPausedData says why a run stands still.
@@ -170,6 +172,8 @@ type RunPausedData struct {
 	Gate   string `json:"gate_id,omitempty"`
 	// Input is the position of the message that asked for it, 0 where none did.
 	Input uint64 `json:"input_seq,omitempty"`
+	// Hooks are the answers of the hooks that were asked before the end of the run.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // RunResumedData ends a pause.
@@ -221,6 +225,7 @@ const (
 	FinishLength    = "length"
 	FinishRefusal   = "refusal"
 	FinishStep      = "step_failed"
+	FinishHook      = "hook_blocked"
 )
 
 // Result of a run, the one task-output format (LIFE-12, LOOP-13).
@@ -247,6 +252,8 @@ type Result struct {
 	By            string   `json:"by,omitempty"`
 	// Input is the position of the message that stopped it, 0 where none did.
 	Input uint64 `json:"input_seq,omitempty"`
+	// Hooks are the answers of the hooks that were asked before the end of the run.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // RunCompletedData is the monitoring event run_complete with success.

@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/core/gate"
 	"github.com/inspan/inspan/internal/core/guard"
 	"github.com/inspan/inspan/internal/core/quota"
+	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/shell"
 	"github.com/inspan/inspan/pkg/approval"
@@ -35,6 +36,8 @@ type Config struct {
 	Tools *tool.Registry
 	// Rules of the station, between the built-in ones and the agent's.
 	Rules []events.Rule
+	// Hooks asks those who are to be asked before a call; nil lets every hook of an agent block.
+	Hooks *hooks.Asker
 	// MaxGates bounds the gates of a run that stand open at the same time, AnswersPerMinute the answers in the name of one
 	// approver that this instance takes; 0 is no limit.
 	MaxGates, AnswersPerMinute int
@@ -46,7 +49,7 @@ type Config struct {
 // Role is the gatekeeper.
 type Role struct {
 	cfg Config
-	// sets caches the rule set of an agent definition by its digest.
+	// sets caches rule sets by the rules of the agent.
 	sets sync.Map
 	mu   sync.Mutex
 	// approvers is guarded by mu.
@@ -75,15 +78,31 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error { return r.look(
 // Due implements reactor.Role; the gatekeeper sets no timers.
 func (r *Role) Due(context.Context, string, string, string, run.State) error { return nil }
 
+// look says what is owed. Where the verdict on a call needs answers of hooks, they are asked and it is looked again.
 func (r *Role) look(ctx context.Context, runID string, s run.State) error {
-	inputs, err := r.inputs(ctx, s)
-	if err != nil {
-		return err
+	answers := map[string][]events.HookAnswer{}
+	for {
+		inputs, err := r.inputs(ctx, s)
+		if err != nil {
+			return err
+		}
+		var owed []question
+		w, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+			owed = nil
+			law := r.law(inputs)
+			law.Hooks = r.answered(&s, answers, &owed)
+			return gate.Look(s, now, law)
+		})
+		if err != nil || len(owed) == 0 {
+			return err
+		}
+		for _, q := range owed {
+			if answers[q.about.Call.ID], err = r.cfg.Hooks.Ask(ctx, q.due, q.about); err != nil {
+				return err
+			}
+		}
+		s = w.State
 	}
-	_, err = r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
-		return gate.Look(s, now, r.law(inputs))
-	})
-	return err
 }
 
 // inputs fetches the arguments that are too large to stand in the log, before the decision is made.
@@ -132,12 +151,16 @@ func (r *Role) law(large map[string]json.RawMessage) gate.Law {
 }
 
 func (r *Role) rules(a events.Agent) (guard.Set, error) {
-	if set, ok := r.sets.Load(a.Digest); ok {
+	key, err := json.Marshal(a.Guards)
+	if err != nil {
+		return guard.Set{}, fmt.Errorf("guard rules of agent %s: %w", a.Name, err)
+	}
+	if set, ok := r.sets.Load(string(key)); ok {
 		return set.(guard.Set), nil
 	}
 	set, err := guard.Build(r.cfg.Rules, a.Guards)
 	if err == nil {
-		r.sets.Store(a.Digest, set)
+		r.sets.Store(string(key), set)
 	}
 	return set, err
 }

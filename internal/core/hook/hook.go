@@ -20,7 +20,7 @@ import (
 // Limits of hooks.
 const (
 	// Most hooks of one layer.
-	Most = 32
+	Most = 16
 	// MaxArgs of a command, each of at most MaxArg bytes.
 	MaxArgs, MaxArg = 64, 4 << 10
 	// MaxAnswer is the longest answer, in bytes.
@@ -85,21 +85,6 @@ func For(station, agent []events.Hook, on, tool string) []Due {
 		}
 	}
 	return due
-}
-
-// Strongest returns the answer that decides: the first block, else the first interrupt. ok is false where all say
-// continue, or nobody was asked.
-func Strongest(answers []events.HookAnswer) (a events.HookAnswer, ok bool) {
-	for _, next := range answers {
-		switch {
-		case next.Answer == events.HookContinue:
-		case next.Answer == events.HookInterrupt && !ok:
-			a, ok = next, true
-		case next.Answer != events.HookInterrupt:
-			return next, true // a block, and whatever else is no permission
-		}
-	}
-	return a, ok
 }
 
 // Why is the reason of an answer, for people and for the agent.
