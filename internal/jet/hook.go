@@ -3,6 +3,7 @@ package jet
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go"
@@ -13,9 +14,6 @@ import (
 )
 
 var _ hooks.Requester = (*Station)(nil)
-
-// noResponders is the status of a message that the server sends where nobody listens.
-const noResponders = "503"
 
 // AskHook implements hooks.Requester. The first answer counts; it is waited for until ctx ends.
 func (s *Station) AskHook(ctx context.Context, role events.Service, name string, question []byte) ([]byte, error) {
@@ -35,12 +33,12 @@ func (s *Station) AskHook(ctx context.Context, role events.Service, name string,
 	}
 	m, err := sub.NextMsgWithContext(watched)
 	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil, fmt.Errorf("ask on %s: %w", subject, hooks.ErrNobody)
 	case err != nil && context.Cause(watched) != nil:
 		return nil, fmt.Errorf("ask on %s: %w", subject, context.Cause(watched))
 	case err != nil:
 		return nil, fmt.Errorf("ask on %s: %w", subject, err)
-	case len(m.Data) == 0 && m.Header.Get("Status") == noResponders:
-		return nil, fmt.Errorf("ask on %s: %w", subject, hooks.ErrNobody)
 	case len(m.Data) > hook.MaxAnswer:
 		return nil, fmt.Errorf("ask on %s: %w", subject, hooks.ErrFlood)
 	}
