@@ -141,7 +141,9 @@ func alive(pid int) bool {
 
 func TestAsk(t *testing.T) {
 	t.Parallel()
-	on := func(id, subject string) events.Hook { return events.Hook{ID: id, On: events.OnPreTool, Subject: subject} }
+	on := func(id, subject string) events.Hook {
+		return events.Hook{ID: id, On: events.OnPreTool, Subject: subject}
+	}
 	t.Run("GUARD-4 GUARD-9 all are asked in order, the station's first, until one blocks", func(t *testing.T) {
 		t.Parallel()
 		var order []string
