@@ -1,7 +1,6 @@
 package agentfile
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -166,26 +165,12 @@ func (p *parsing) sandbox(root *node) events.Sandbox {
 	return out
 }
 
-// guards are the rules of the file in its order, then those of permissions.bash (formats: rules that agree are
+// guards are the rules of the file in its order, then those of permissions (formats: rules that agree are
 // decided by deny > ask > allow, so their order carries no meaning).
 func (p *parsing) guards(root *node) []events.Rule {
 	seen := map[string]bool{}
 	out := p.rules(root.child("guards"), seen)
-	bash := root.get("permissions", "bash")
-	if bash == nil {
-		return out
-	}
-	for i, pr := range bash.pairs {
-		r := events.Rule{ID: fmt.Sprintf("permissions-bash-%d", i+1), Tool: "bash", Match: events.Match{Glob: pr.key}, Action: pr.value.str()}
-		switch {
-		case seen[r.ID]:
-			p.fail(&Error{Code: CodeDuplicate, Line: pr.line, Path: pr.value.path, Message: "a rule under guards has the id " + r.ID, Hint: "give that rule another id"})
-		case strings.TrimSpace(pr.key) == "" || len(pr.key) > maxPattern:
-			p.fail(&Error{Code: CodeValue, Line: pr.line, Path: bash.path, Message: "the pattern is not permitted", Expected: fmt.Sprintf("1 to %d bytes", maxPattern), Actual: shown(pr.key)})
-		}
-		out = append(out, r)
-	}
-	return out
+	return append(out, p.permissions(root, seen)...)
 }
 
 // rules are those of a list, in its order; seen collects their ids.

@@ -78,5 +78,5 @@ func matchOf(n *node) events.Match {
 		return events.Match{}
 	}
 	return events.Match{Argv: n.child("argv").words(), FlagsAny: n.child("flags_any").words(), FlagsAll: n.child("flags_all").words(),
-		RefspecForce: n.child("refspec_force").yes(), Glob: n.child("glob").str(), PathOutside: n.child("path_outside").str()}
+		RefspecForce: n.child("refspec_force").yes(), Glob: n.child("glob").str(), PathOutside: n.child("path_outside").str(), Path: n.child("path").str()}
 }

@@ -226,6 +226,9 @@ func matched(m events.Match) string {
 	if m.RefspecForce {
 		parts = append(parts, "with a +refspec")
 	}
+	if m.Path != "" {
+		parts = append(parts, "a path like "+m.Path)
+	}
 	if m.PathOutside != "" {
 		parts = append(parts, "a path outside of the "+m.PathOutside)
 	}

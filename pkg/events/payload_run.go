@@ -123,6 +123,8 @@ type Match struct {
 	Glob string `json:"glob,omitempty"`
 	// PathOutside is "workspace": an argument of the tool that is a path leaves it.
 	PathOutside string `json:"path_outside,omitempty"`
+	// Path is a glob over an argument of the tool that is a path, as it was given and in its shortest form.
+	Path string `json:"path,omitempty"`
 }
 
 // RunCreatedData pins everything a run is made of.

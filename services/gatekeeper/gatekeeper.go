@@ -178,8 +178,11 @@ func Action(toolName string, input json.RawMessage) guard.Action {
 		a.Commands, a.Unclear = parsed.Commands, parsed.Unclear
 	}
 	for _, key := range []string{"path", "file", "dir"} {
-		if p, ok := args[key].(string); ok && leaves(p) {
-			a.Outside = append(a.Outside, p)
+		if p, ok := args[key].(string); ok {
+			a.Paths = append(a.Paths, strings.ReplaceAll(p, `\`, "/"))
+			if leaves(p) {
+				a.Outside = append(a.Outside, p)
+			}
 		}
 	}
 	return a

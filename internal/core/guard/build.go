@@ -117,7 +117,7 @@ func check(r events.Rule, seen map[string]bool) error {
 	if r.Except == nil {
 		return nil
 	}
-	if empty := !aboutCommands(*r.Except) && r.Except.PathOutside == ""; empty {
+	if empty := !aboutCommands(*r.Except) && r.Except.PathOutside == "" && r.Except.Path == ""; empty {
 		return fmt.Errorf("%w %q: an exception without conditions takes the whole rule back; leave except out, or the rule", ErrRule, r.ID)
 	}
 	if err := checkMatch(*r.Except); err != nil {
@@ -150,7 +150,7 @@ func checkMatch(m events.Match) error {
 			}
 		}
 	}
-	return checkPattern(m.Glob)
+	return errors.Join(checkPattern(m.Path), checkPattern(m.Glob))
 }
 
 func short(s string) string {

@@ -44,6 +44,8 @@ type Action struct {
 	Commands [][]string
 	// Unclear says why the text can not be judged in full; empty where it can.
 	Unclear string
+	// Paths are the arguments that are paths, as the agent gave them.
+	Paths []string
 	// Outside are path arguments that leave the workspace, as the agent gave them.
 	Outside []string
 }

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -36,6 +37,7 @@ func sure(ok bool) truth {
 //   - FlagsAll: every one of the flags is there, of alternatives any.
 //   - RefspecForce: a word begins with + and goes on.
 //   - Glob: a glob over the words joined by one space.
+//   - Path: a glob over an argument of the tool that is a path; one that matches is enough, in either form.
 //   - PathOutside: "workspace"; an argument of the tool that is a path leaves it. It is about the call, not about one
 //     command of it.
 //
@@ -46,11 +48,11 @@ func holds(r events.Rule, a Action, commands []command) (t truth, by int) {
 		return no, -1
 	}
 	outside := len(a.Outside) > 0
-	if r.Match.PathOutside != "" && !outside {
+	if r.Match.PathOutside != "" && !outside || r.Match.Path != "" && !anyPath(r.Match.Path, a.Paths) {
 		return no, -1
 	}
 	excepted := func(command) bool { return false }
-	if e := r.Except; e != nil && (e.PathOutside == "" || outside) {
+	if e := r.Except; e != nil && (e.PathOutside == "" || outside) && (e.Path == "" || allPaths(e.Path, a.Paths)) {
 		if !aboutCommands(*e) {
 			return no, -1
 		}
@@ -66,6 +68,15 @@ func holds(r events.Rule, a Action, commands []command) (t truth, by int) {
 		}
 	}
 	return best, by
+}
+
+func anyPath(pattern string, paths []string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool { return glob(pattern, p) == yes || glob(pattern, path.Clean(p)) == yes })
+}
+
+// allPaths is how an exception reads them: each of them, in both forms.
+func allPaths(pattern string, paths []string) bool {
+	return len(paths) > 0 && !slices.ContainsFunc(paths, func(p string) bool { return glob(pattern, p) != yes || glob(pattern, path.Clean(p)) != yes })
 }
 
 // aboutCommands reports whether a match has conditions on a simple command.
