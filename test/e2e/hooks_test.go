@@ -341,3 +341,58 @@ func TestHooksThatFail(t *testing.T) {
 		}
 	})
 }
+
+func TestHooksAskedTwice(t *testing.T) {
+	t.Parallel()
+	w := hooked(t, "version: 1\n")
+	asked := make(chan hook.Question, 16)
+	var deaf sync.Mutex // held while the gatekeeper is to die without an answer
+	deaf.Lock()
+	stop, err := w.st.AnswerHook("slow", func(b []byte) []byte {
+		var q hook.Question
+		if err := json.Unmarshal(b, &q); err != nil {
+			t.Errorf("the question is not JSON: %v", err)
+		}
+		asked <- q
+		if !deaf.TryLock() {
+			return nil
+		}
+		deaf.Unlock()
+		return []byte(`{"answer":"continue"}`)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stop() })
+	w.start(events.Planner, events.Executor, events.Toolrunner, events.Persister)
+	dying := w.start(events.Gatekeeper)
+	t.Run("GUARD-2 GUARD-14 a gatekeeper that ends before the answer leaves no verdict; the same question comes again, and one answer is in the log", func(t *testing.T) {
+		w := w.on(t)
+		w.with("twice", events.Hook{On: events.OnPreTool, Subject: "slow", TimeoutMS: 60_000})
+		first := <-asked
+		dying.stop()
+		if n := w.count("twice"); n["call.allowed"]+n["call.refused"] != 0 {
+			t.Fatalf("without an answer:\n%s", w.story("twice"))
+		}
+		deaf.Unlock()
+		w.start(events.Gatekeeper)
+		s := w.ended("twice")
+		again := <-asked
+		if again.Call.ID != first.Call.ID || again.Run != first.Run || again.Call.InputHash != first.Call.InputHash {
+			t.Errorf("asked %+v, then %+v", first.Call, again.Call)
+		}
+		if told := w.answers("twice"); s.Status != events.Completed || len(told) != 1 || told[0].Answer != events.HookContinue {
+			t.Errorf("%s %+v", s.Status, told)
+		}
+	})
+	t.Run("GUARD-14 whoever reads the log again asks nobody", func(t *testing.T) {
+		w := w.on(t)
+		before := w.state("twice")
+		w.start(events.Gatekeeper, events.Planner, events.Executor)
+		w.with("after", events.Hook{On: events.OnRunStart, Builtin: "audit"}) // it is heard behind whatever they would do
+		w.ended("after")
+		if len(asked) != 0 || w.state("twice").Hash != before.Hash {
+			t.Errorf("%d questions were asked again", len(asked))
+		}
+	})
+}
