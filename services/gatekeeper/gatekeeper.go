@@ -78,7 +78,8 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error { return r.look(
 // Due implements reactor.Role; the gatekeeper sets no timers.
 func (r *Role) Due(context.Context, string, string, string, run.State) error { return nil }
 
-// look says what is owed. Where the verdict on a call needs answers of hooks, they are asked and it is looked again.
+// look says what is owed. Where the verdict on a call needs answers of hooks, or arguments that were not fetched, these
+// are got and it is looked again.
 func (r *Role) look(ctx context.Context, runID string, s run.State) error {
 	answers := map[string][]events.HookAnswer{}
 	for {
@@ -87,13 +88,15 @@ func (r *Role) look(ctx context.Context, runID string, s run.State) error {
 			return err
 		}
 		var owed []question
+		unread := map[string]bool{}
 		w, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 			owed = nil
-			law := r.law(inputs)
+			clear(unread)
+			law := r.law(inputs, unread)
 			law.Hooks = r.answered(&s, answers, &owed)
 			return gate.Look(s, now, law)
 		})
-		if err != nil || len(owed) == 0 {
+		if err != nil || len(owed)+len(unread) == 0 {
 			return err
 		}
 		for _, q := range owed {
@@ -124,7 +127,8 @@ func (r *Role) inputs(ctx context.Context, s run.State) (map[string]json.RawMess
 	return large, nil
 }
 
-func (r *Role) law(large map[string]json.RawMessage) gate.Law {
+// law notes in unread the calls whose arguments are not among the large ones that were fetched.
+func (r *Role) law(large map[string]json.RawMessage, unread map[string]bool) gate.Law {
 	return gate.Law{
 		Tool: func(name string) (gate.Tool, bool) {
 			t, ok := r.cfg.Tools.Get(name)
@@ -142,7 +146,8 @@ func (r *Role) law(large map[string]json.RawMessage) gate.Law {
 			if b, ok := large[c.ID]; ok {
 				return b, nil
 			}
-			return nil, errors.New("they were not fetched")
+			unread[c.ID] = true
+			return nil, gate.ErrLater // another fact brought it while this one was looked at
 		},
 		Rules:    r.rules,
 		Action:   Action,

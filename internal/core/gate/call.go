@@ -2,6 +2,7 @@ package gate
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 // judgeCall is the verdict on one requested call: refused, allowed, a gate, or nothing while a gate is pending. The
 // order is: permission, arguments, guards, budget, hooks. left is the budget that is left for it. unasked is true where
-// the hooks have to be asked first.
+// the arguments have to be fetched or the hooks to be asked first.
 func judgeCall(s run.State, c *run.Call, law Law, left int) (say []events.Payload, unasked bool) {
 	j := judging{s: s, c: c, law: law, left: left, ref: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}}
 	st := s.Step(c.Step)
@@ -31,6 +32,9 @@ func judgeCall(s run.State, c *run.Call, law Law, left int) (say []events.Payloa
 		return j.refuse(events.RefusedUnknown, "", fmt.Sprintf("there is no tool %q on this station", c.Tool), "use another tool; the operator can add it to a toolrunner"), false
 	}
 	input, err := law.Input(c)
+	if errors.Is(err, ErrLater) {
+		return nil, true
+	}
 	if err != nil {
 		return j.refuse(events.RefusedInput, "", "the arguments can not be read: "+err.Error(), "send the call again"), false
 	}

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ type Law struct {
 	Tool func(name string) (t Tool, ok bool)
 	// Check returns why the arguments do not fit the tool's schema, or nil.
 	Check func(tool string, input json.RawMessage) error
-	// Input returns the whole arguments of a call.
+	// Input returns the whole arguments of a call. With ErrLater the call stays without a verdict until they are there.
 	Input func(c *run.Call) (json.RawMessage, error)
 	// Rules returns the rule set in force for an agent.
 	Rules func(a events.Agent) (guard.Set, error)
@@ -38,6 +39,9 @@ type Law struct {
 	// verdict until a gate is answered, which is when the run is looked at again.
 	MaxGates int
 }
+
+// ErrLater is returned by Law.Input for arguments that are to be fetched first.
+var ErrLater = errors.New("the arguments are not fetched yet")
 
 // Tool is what the gatekeeper knows of a tool.
 type Tool struct {

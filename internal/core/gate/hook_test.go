@@ -63,6 +63,25 @@ func TestHooks(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
+	t.Run("GUARD-9 a call whose arguments are still to be fetched is neither refused nor allowed", func(t *testing.T) {
+		t.Parallel()
+		l := law()
+		fetched := false
+		l.Input = func(c *run.Call) (json.RawMessage, error) {
+			if !fetched && c.ID == "c1-1" {
+				return nil, ErrLater
+			}
+			return c.Input, nil
+		}
+		b := asking(1, bash, runtest.Asked(1, 2, "read", `{"path":"x"}`))
+		if say := look(t, b, l); len(say) != 0 {
+			t.Fatalf("before the arguments are there: %v", say)
+		}
+		fetched = true
+		if say := look(t, b, l); len(say) != 2 || say[0].Kind() != events.CallAllowed || say[1].Kind() != events.CallRefused {
+			t.Errorf("%v", say)
+		}
+	})
 	t.Run("GUARD-9 a deny of the rules stands whatever a hook says, and a gate of the rules whatever it permits", func(t *testing.T) {
 		t.Parallel()
 		yes := map[string]string{"c1-1": "continue"}
