@@ -1,7 +1,6 @@
 package agentfile
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -38,6 +37,7 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	}
 	a.Retry.BaseBackoffMS = root.get("harness", "retry", "base_backoff").milliseconds()
 	a.Guards = p.guards(root)
+	a.Hooks = p.hooks(root.child("hooks"))
 	a.Sandbox = p.sandbox(root)
 	return a
 }
@@ -165,36 +165,29 @@ func (p *parsing) sandbox(root *node) events.Sandbox {
 	return out
 }
 
-// guards are the rules of the file in its order, then those of permissions.bash (formats: rules that agree are
+// guards are the rules of the file in its order, then those of permissions (formats: rules that agree are
 // decided by deny > ask > allow, so their order carries no meaning).
 func (p *parsing) guards(root *node) []events.Rule {
-	var out []events.Rule
 	seen := map[string]bool{}
-	if g := root.child("guards"); g != nil {
-		for _, n := range g.items {
-			r, ok := p.rule(n)
-			if !ok {
-				continue
-			}
-			if seen[r.ID] {
-				p.fail(&Error{Code: CodeDuplicate, Line: n.line, Path: n.path, Message: "two rules have the id " + shown(r.ID), Hint: "give each rule its own id"})
-			}
-			seen[r.ID] = true
-			out = append(out, r)
-		}
+	out := p.rules(root.child("guards"), seen)
+	return append(out, p.permissions(root, seen)...)
+}
+
+// rules are those of a list, in its order; seen collects their ids.
+func (p *parsing) rules(list *node, seen map[string]bool) []events.Rule {
+	if list == nil {
+		return nil
 	}
-	bash := root.get("permissions", "bash")
-	if bash == nil {
-		return out
-	}
-	for i, pr := range bash.pairs {
-		r := events.Rule{ID: fmt.Sprintf("permissions-bash-%d", i+1), Tool: "bash", Match: events.Match{Glob: pr.key}, Action: pr.value.str()}
-		switch {
-		case seen[r.ID]:
-			p.fail(&Error{Code: CodeDuplicate, Line: pr.line, Path: pr.value.path, Message: "a rule under guards has the id " + r.ID, Hint: "give that rule another id"})
-		case strings.TrimSpace(pr.key) == "" || len(pr.key) > maxPattern:
-			p.fail(&Error{Code: CodeValue, Line: pr.line, Path: bash.path, Message: "the pattern is not permitted", Expected: fmt.Sprintf("1 to %d bytes", maxPattern), Actual: shown(pr.key)})
+	var out []events.Rule
+	for _, n := range list.items {
+		r, ok := p.rule(n)
+		if !ok {
+			continue
 		}
+		if seen[r.ID] {
+			p.fail(&Error{Code: CodeDuplicate, Line: n.line, Path: n.path, Message: "two rules have the id " + shown(r.ID), Hint: "give each rule its own id"})
+		}
+		seen[r.ID] = true
 		out = append(out, r)
 	}
 	return out

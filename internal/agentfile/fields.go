@@ -37,8 +37,9 @@ func agentShape() shape {
 		"workspace":   acts(workspaceShape()),
 		"git":         unguarded(gitShape(), "git is not held back for approval; write a guard rule for pushes and merges"),
 		"sandbox":     acts(sandboxShape()),
-		"permissions": acts(permissionsShape()),
+		"permissions": acts(shape{kinds: []kind{isMap}}),
 		"guards":      acts(guardsShape()),
+		"hooks":       acts(hooksShape()),
 		"skills":      inert(mapping(map[string]field{"sources": acts(list(text(), 0))})),
 		"memory":      inert(mapping(map[string]field{"sources": acts(list(text(), 0))})),
 		"role":        inert(text()),
@@ -165,15 +166,6 @@ func sandboxShape() shape {
 	})
 }
 
-func permissionsShape() shape {
-	action := oneOf("allow", "deny", "ask")
-	return mapping(map[string]field{
-		"ref":                unguarded(text(), "the rules it names are not loaded; write them under guards"),
-		"bash":               acts(shape{kinds: []kind{isMap}, each: &action, most: MaxRules}),
-		"external_directory": unguarded(action, "paths outside of the workspace are never reachable for the file tools"),
-	})
-}
-
 func scheduleShape() shape {
 	return shape{kinds: []kind{isText, isMap}, fields: map[string]field{
 		"cron": acts(text()), "task": acts(textUpTo(maxTemplate)), "session": acts(shape{kinds: []kind{isText, isBool}}),
@@ -192,7 +184,7 @@ func guardsShape() shape {
 	words := list(textUpTo(maxPattern), 64)
 	match := mapping(map[string]field{
 		"argv": acts(words), "flags_any": acts(words), "flags_all": acts(words), "refspec_force": acts(boolean()),
-		"glob": acts(textUpTo(maxPattern)), "path_outside": acts(oneOf("workspace")),
+		"glob": acts(textUpTo(maxPattern)), "path_outside": acts(oneOf("workspace")), "path": acts(textUpTo(maxPattern)),
 	})
 	return list(mapping(map[string]field{
 		"id": acts(text()), "on": acts(text()), "tool": acts(textUpTo(maxPattern)), "match": acts(match), "except": acts(match),

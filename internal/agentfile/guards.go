@@ -50,13 +50,13 @@ func (p *parsing) ruleHead(n *node, r events.Rule) {
 		p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the glob over tools is empty", Hint: `leave the key out or write "*"`})
 	}
 	if on := n.child("on"); on != nil && on.str() != "pre_tool" {
-		p.fail(&Error{Code: CodeValue, Line: on.line, Path: on.path, Message: "rules are applied before a call only", Expected: "pre_tool", Actual: actual(on), Hint: "leave the rule out: it would guard nothing"})
+		p.fail(&Error{Code: CodeValue, Line: on.line, Path: on.path, Message: "rules are applied before a call only", Expected: "pre_tool", Actual: actual(on), Hint: "declare a hook for it; the rule would guard nothing"})
 	}
 	if roles := n.child("roles"); roles != nil && roles.kind == isList && !slices.Equal(roles.words(), []string{"*"}) {
 		p.fail(&Error{Code: CodeValue, Line: roles.line, Path: roles.path, Message: "a rule of an agent file is for this agent, whatever its role", Expected: `["*"]`, Hint: "leave roles out"})
 	}
 	if run := n.child("run"); run != nil {
-		p.fail(&Error{Code: CodeValue, Line: run.line, Path: run.path, Message: "guards that run a command do not exist yet", Hint: "leave the rule out: it would guard nothing"})
+		p.fail(&Error{Code: CodeValue, Line: run.line, Path: run.path, Message: "a guard rule runs no command", Hint: "declare it under hooks, with on: pre_tool and the command"})
 	}
 }
 
@@ -78,5 +78,5 @@ func matchOf(n *node) events.Match {
 		return events.Match{}
 	}
 	return events.Match{Argv: n.child("argv").words(), FlagsAny: n.child("flags_any").words(), FlagsAll: n.child("flags_all").words(),
-		RefspecForce: n.child("refspec_force").yes(), Glob: n.child("glob").str(), PathOutside: n.child("path_outside").str()}
+		RefspecForce: n.child("refspec_force").yes(), Glob: n.child("glob").str(), PathOutside: n.child("path_outside").str(), Path: n.child("path").str()}
 }

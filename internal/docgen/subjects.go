@@ -126,7 +126,7 @@ func permissions(p *page) {
 		title, approver string
 		right           topology.Right
 	}{{"a user who dispatches and steers", "", topology.MayDispatch}, {"a user who watches", "", topology.MayWatch},
-		{"a user who approves as {approver}", "{approver}", topology.MayApprove}} {
+		{"a user who approves as {approver}", "{approver}", topology.MayApprove}, {"a program that answers hooks", "", topology.MayHook}} {
 		publish, subscribe := topology.UserPermissions(station, u.approver, u.right)
 		rights(p, u.title, publish, subscribe)
 	}

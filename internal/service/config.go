@@ -47,6 +47,9 @@ type Config struct {
 	MaxGates         int           `envconfig:"INSPAN_MAX_GATES" default:"64" desc:"gates of a run that stand open at the same time; the next one opens when one is answered; 0 is no limit (gatekeeper)"`
 	AnswersPerMinute int           `envconfig:"INSPAN_MAX_ANSWERS_PER_APPROVER" default:"600" desc:"answers a minute in the name of one approver; those above it are refused with quota_exceeded; each gatekeeper counts for itself; 0 is no limit"`
 
+	Policy   string `envconfig:"INSPAN_POLICY" desc:"file of guard rules and hooks for all agents of the station; every service must be given the same (planner, gatekeeper, executor, toolrunner)"`
+	HooksDir string `envconfig:"INSPAN_HOOKS_DIR" desc:"folder of the programs that agent files may name as hooks; empty lets them name none, and their hooks block"`
+
 	Agents    string `envconfig:"INSPAN_AGENTS" desc:"folder of agent files to register at start (planner)"`
 	Scripts   string `envconfig:"INSPAN_SCRIPTS" desc:"folder of scripts for the scripted model"`
 	Workspace string `envconfig:"INSPAN_WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`
@@ -159,6 +162,11 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE: %w", err))
 	}
 	c.Workspace = abs
+	if c.HooksDir != "" {
+		if c.HooksDir, err = filepath.Abs(c.HooksDir); err != nil {
+			errs = append(errs, fmt.Errorf("INSPAN_HOOKS_DIR: %w", err))
+		}
+	}
 	_, _, err = c.secrets()
 	errs = append(errs, err)
 	if c.OnlySigned && c.ApproverKeys == "" {

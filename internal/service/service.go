@@ -11,12 +11,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/core/quota"
+	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/llm/provider"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/sandbox"
@@ -49,6 +53,10 @@ type Ports struct {
 	// Overhear calls back with every fact of the station as it is stored, until stop is called: services that hear of
 	// facts early need not read them. May be nil.
 	Overhear func(func(runID string, r reactor.Record)) (stop func(), err error)
+	// Questions asks hooks on a subject; nil lets those block.
+	Questions hooks.Requester
+	// Hooks are further built-in hooks, by name.
+	Hooks map[string]hooks.Func
 	// Census tells how busy the station is; may be nil.
 	Census reactor.Census
 	// Local keeps the snapshots of runs that are not to have any in the station's store (eternal_engine_enabled: false).
@@ -74,6 +82,7 @@ type Host struct {
 	metrics *Metrics
 	tools   *tool.Registry
 	pages   *reactor.Pages
+	policy  agentfile.Policy
 	mu      sync.Mutex
 	// ledgers of the roles that run, guarded by mu.
 	ledgers map[events.Service]*reactor.Ledger
@@ -95,7 +104,14 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 			return nil, err
 		}
 	}
-	h := &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, pages: reactor.NewPages(0), ledgers: map[events.Service]*reactor.Ledger{}}
+	policy, warnings, err := agentfile.LoadPolicy(cfg.Policy)
+	if err != nil {
+		return nil, fmt.Errorf("INSPAN_POLICY: %w", err)
+	}
+	for _, w := range warnings {
+		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("warning", w.Message).Msg("policy")
+	}
+	h := &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, policy: policy, pages: reactor.NewPages(0), ledgers: map[events.Service]*reactor.Ledger{}}
 	var once sync.Once
 	h.overhear = func(ctx context.Context) (err error) {
 		once.Do(func() { err = h.listen(ctx) })
@@ -110,7 +126,7 @@ func (h *Host) As(ports Ports) *Host {
 	if ports.Entropy == nil {
 		ports.Entropy = h.ports.Entropy
 	}
-	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, pages: h.pages, overhear: h.overhear,
+	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, pages: h.pages, policy: h.policy, overhear: h.overhear,
 		ledgers: map[events.Service]*reactor.Ledger{}}
 }
 
@@ -248,6 +264,10 @@ func (h *Host) withLease(ctx context.Context, instance string, log zerolog.Logge
 // role makes one of the five.
 func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reactor.Ledger, instance string) (reactor.Role, error) {
 	p := h.ports
+	asker, err := h.asker(role)
+	if err != nil {
+		return nil, err
+	}
 	switch role {
 	case events.Planner:
 		// Outsiders can not ask the server; they find it here (inspan doctor).
@@ -255,11 +275,11 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 			return nil, fmt.Errorf("record the durability: %w", err)
 		}
 		return planner.New(planner.Config{Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
-			Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census,
+			Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census, Hooks: asker,
 			Quotas: planner.Quotas{PerSender: h.cfg.SenderPerMinute, Limits: quota.Limits{Running: h.cfg.MaxRuns,
 				PerMinute: h.cfg.RunsPerMinute, Patience: h.cfg.Patience}}})
 	case events.Gatekeeper:
-		cfg := gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools, OnlySigned: h.cfg.OnlySigned,
+		cfg := gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools, Rules: h.policy.Rules, Hooks: asker, OnlySigned: h.cfg.OnlySigned,
 			MaxGates: h.cfg.MaxGates, AnswersPerMinute: h.cfg.AnswersPerMinute}
 		if h.cfg.ApproverKeys != "" {
 			keys, err := approval.LoadKeys(h.cfg.ApproverKeys)
@@ -275,16 +295,16 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 			return nil, err
 		}
 		return executor.New(executor.Config{Ledger: ledger, Timers: p.Timers, Blobs: p.Blobs, Live: p.Live, Ends: ends,
-			Models: h.models(), Tools: h.tools})
+			Models: h.models(), Tools: h.tools, Hooks: asker})
 	case events.Toolrunner:
-		return h.toolrunner(ctx, ledger, instance)
+		return h.toolrunner(ctx, ledger, instance, asker)
 	case events.Persister:
 		return h.persister(ctx, keep, ledger)
 	}
 	return nil, fmt.Errorf("there is no role %q", role)
 }
 
-func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance string) (reactor.Role, error) {
+func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance string, asker *hooks.Asker) (reactor.Role, error) {
 	ends, err := h.ends(ctx, ledger)
 	if err != nil {
 		return nil, err
@@ -306,7 +326,25 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 		return nil, err
 	}
 	return toolrunner.New(toolrunner.Config{Ledger: ledger, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: h.ports.Live,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, Boxes: boxes, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, Boxes: boxes, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
+}
+
+// asker asks hooks as a role.
+func (h *Host) asker(role events.Service) (*hooks.Asker, error) {
+	_, masked, err := h.cfg.secrets()
+	if err != nil {
+		return nil, err
+	}
+	known := hooks.Builtin(func(q hook.Question) {
+		l := h.log.Info().Str("hook", q.Hook).Str("on", q.On).Str("run", q.Run).Str("step", q.Step)
+		if q.Call != nil {
+			l = l.Str("call", q.Call.ID).Str("tool", q.Call.Tool).Str("input_hash", q.Call.InputHash)
+		}
+		l.Msg("asked")
+	})
+	maps.Copy(known, h.ports.Hooks)
+	return hooks.New(hooks.Config{Station: h.cfg.Station, Role: role, Hooks: h.policy.Hooks, Dir: h.cfg.HooksDir, Builtin: known,
+		Requests: h.ports.Questions, Mask: secret.Mask(masked...)})
 }
 
 // ends listens for runs that end, for the life of ctx.

@@ -71,3 +71,16 @@ func TestHarmless(t *testing.T) {
 		})
 	}
 }
+
+func TestPullRequests(t *testing.T) {
+	t.Parallel()
+	t.Run("GUARD-8 a pull request outside of the flow that is meant for it is denied, and may be looked at", func(t *testing.T) {
+		t.Parallel()
+		for text, want := range map[string]string{"gh pr create --fill": guard.Deny, "cd x && gh -R a/b pr new": guard.Deny, "gh pr merge 3": guard.Deny, "glab mr create": guard.Deny,
+			"sh -c 'hub pull-request'": guard.Deny, "gh pr view 3": guard.Allow, "glab mr list": guard.Allow} {
+			if got, _ := judge(t, text); got.Action != want {
+				t.Errorf("%s: %+v, want %s", text, got, want)
+			}
+		}
+	})
+}

@@ -175,7 +175,7 @@ func (r *reader) walk(node syntax.Node, s scope) {
 			}
 			return false
 		case *syntax.CoprocClause:
-			r.walk(n.Stmt, s.fed(true))
+			r.walk(r.coproc(n, s), s.fed(true))
 			return false
 		case *syntax.DeclClause:
 			r.declare(n, s)

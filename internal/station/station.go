@@ -30,7 +30,7 @@ import (
 func Ports(st *jet.Station, durability string) service.Ports {
 	return service.Ports{Journal: st.Journal(), Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(),
 		State: st.Shelf(topology.StateBucket), Config: st.Shelf(topology.ConfigBucket), Leases: st.Leases(), Live: st.Live(),
-		Refusals: st.Refusals(), OnEnd: st.OnEnd, Overhear: st.Overhear, Census: st.Census(), Durability: durability}
+		Refusals: st.Refusals(), OnEnd: st.OnEnd, Overhear: st.Overhear, Census: st.Census(), Questions: st, Durability: durability}
 }
 
 // Config of a station in one process. The zero value is a station in memory of this process, in a folder that must
@@ -83,6 +83,9 @@ type Station struct {
 // dispatch, watch and answer gates in nobody's name, as an operator may, and nothing that a service may.
 const local = "local"
 
+// hookUser answers hooks. Its password is in UsersFile: guests may not, they would permit in a hook's place.
+const hookUser = "hook"
+
 // Up starts a station and returns once it hears. Close must be called.
 func Up(ctx context.Context, cfg Config) (*Station, error) {
 	cfg, err := cfg.complete()
@@ -97,9 +100,10 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	if err != nil {
 		return nil, err
 	}
+	hook := topology.Outsider(cfg.Station, hookUser, "", topology.MayHook)
 	person := topology.Outsider(cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)
 	writer, _ := topology.Writer(cfg.Station)
-	accounts := topology.Accounts(cfg.Station, []topology.User{person, writer}, func(user string) string {
+	accounts := topology.Accounts(cfg.Station, []topology.User{person, hook, writer}, func(user string) string {
 		password := rand.Text()
 		s.passwords[user] = secret.New(password)
 		return strconv.Quote(password)

@@ -17,6 +17,9 @@ const (
 	MayWatch Right = "watch"
 	// MayApprove answers gates.
 	MayApprove Right = "approve"
+	// MayHook answers the questions of services to hooks. Give it to nobody else: whoever has it can permit in a hook's
+	// place.
+	MayHook Right = "hook"
 )
 
 // InboxPrefix is where the answers to a service go. It is not the common _INBOX, so that nobody who may listen there
@@ -47,6 +50,9 @@ func Permissions(station string, role events.Service) (publish, subscribe []stri
 	}
 	publish = append(publish, stores(station, role)...)
 	publish = append(publish, reading(station)...)
+	if asksHooks(role) {
+		publish = append(publish, events.HookSubject(station, "*"))
+	}
 	if role == events.Planner {
 		publish = append(publish, "$JS.API.INFO") // how much room the account has left
 	}
@@ -62,11 +68,17 @@ func Permissions(station string, role events.Service) (publish, subscribe []stri
 	name := "inspan-" + string(role)
 	subscribe = []string{InboxPrefix(station, role) + ".>", s + "run.*.stream", "inspan." + string(role) + ".status",
 		events.KindFacts(station, events.RunCompleted), events.KindFacts(station, events.RunFailed)} // hints to end work
+	if asksHooks(role) {
+		subscribe = append(subscribe, events.HookedSubject(station, role, "*"))
+	}
 	for _, verb := range []string{"PING", "INFO", "STATS"} {
 		subscribe = append(subscribe, "$SRV."+verb, "$SRV."+verb+"."+name, "$SRV."+verb+"."+name+".*")
 	}
 	return publish, subscribe
 }
+
+// asksHooks reports whether a role asks hooks: all but the persister, which decides nothing.
+func asksHooks(role events.Service) bool { return role != events.Persister }
 
 // peopleInbox is where answers to people and their programs go: the prefix that every NATS client uses by itself.
 const peopleInbox = "_INBOX.>"
@@ -133,6 +145,10 @@ func UserPermissions(station, approver string, rights ...Right) (publish, subscr
 		} else {
 			publish = append(publish, s+"run.*.gate.*."+approver)
 		}
+	}
+	if slices.Contains(rights, MayHook) {
+		publish = append(publish, events.HookedSubject(station, "*", "*"))
+		subscribe = append(subscribe, events.HookSubject(station, "*"))
 	}
 	if slices.Contains(rights, MayWatch) {
 		publish = append(publish, reading(station)...)

@@ -53,7 +53,7 @@ func Hearing() []Hears { return slices.Clone(hearing) }
 var hearing = []Hears{
 	{
 		Role:    events.Planner,
-		Facts:   []events.Kind{events.StepFinished, events.StepFailed, events.GateRejected, events.RunResumed},
+		Facts:   []events.Kind{events.StepFinished, events.StepFailed, events.GateRejected, events.RunResumed, events.TurnDeferred},
 		Inputs:  []string{"task", "task.*", "run.*.control"},
 		Apart:   []string{"run.*.control"}, // tasks may wait for their turn; a stop may not wait for them
 		Timers:  []string{"run"},

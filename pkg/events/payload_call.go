@@ -31,6 +31,8 @@ type CallAllowedData struct {
 	RulesDigest string `json:"rules_digest"`
 	// BudgetLeft after this call.
 	BudgetLeft int `json:"budget_left"`
+	// Hooks are the answers of the hooks that were asked about the call.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // Codes of a refusal.
@@ -41,6 +43,7 @@ const (
 	RefusedBudget     = "budget_exceeded"
 	RefusedGuard      = "guard_denied"
 	RefusedByPerson   = "rejected"
+	RefusedHook       = "hook_denied"
 )
 
 // CallRefusedData refuses a call for good; the agent sees code, reason and hint.
@@ -53,6 +56,8 @@ type CallRefusedData struct {
 	Hint        string `json:"hint,omitempty"`
 	Gate        string `json:"gate_id,omitempty"`
 	RulesDigest string `json:"rules_digest,omitempty"`
+	// Hooks are the answers of the hooks that were asked about the call.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // CallStartedData is the monitoring event tool_start. It is stored before the attempt has any effect.
@@ -99,6 +104,8 @@ type CallFinishedData struct {
 	// Reconciled is true where an earlier attempt was found to have taken effect.
 	Reconciled bool   `json:"reconciled,omitempty"`
 	Sandbox    string `json:"sandbox"`
+	// Hooks are the answers of the hooks that were asked about the result.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // OutcomeUnknown is the class of a call whose lease ran out after it began: nobody knows whether it took effect, and
@@ -119,6 +126,8 @@ type CallFailedData struct {
 	RetryCount int    `json:"retry_count"`
 	Fence      uint64 `json:"fence,omitempty"`
 	Sandbox    string `json:"sandbox,omitempty"`
+	// Hooks are the answers of the hooks that were asked about the result.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 func (*CallAllowedData) Kind() Kind  { return CallAllowed }

@@ -70,6 +70,8 @@ type Agent struct {
 	Retry Retry `json:"retry,omitzero"`
 	// Guards are the agent's own rules, applied after the built-in ones.
 	Guards []Rule `json:"guards,omitempty"`
+	// Hooks are asked after those of the station.
+	Hooks []Hook `json:"hooks,omitempty"`
 	// Sandbox the agent's tools run in; empty means the station's default.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
 }
@@ -121,6 +123,8 @@ type Match struct {
 	Glob string `json:"glob,omitempty"`
 	// PathOutside is "workspace": an argument of the tool that is a path leaves it.
 	PathOutside string `json:"path_outside,omitempty"`
+	// Path is a glob over an argument of the tool that is a path, as it was given and in its shortest form.
+	Path string `json:"path,omitempty"`
 }
 
 // RunCreatedData pins everything a run is made of.
@@ -156,6 +160,8 @@ type RunStartedData struct {
 	MaxSteps  int    `json:"max_steps"`
 	From      Status `json:"from"`
 	To        Status `json:"to"`
+	// Hooks are the answers of the hooks that were asked before the run began.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // RunPausedData says why a run stands still.
@@ -168,6 +174,8 @@ type RunPausedData struct {
 	Gate   string `json:"gate_id,omitempty"`
 	// Input is the position of the message that asked for it, 0 where none did.
 	Input uint64 `json:"input_seq,omitempty"`
+	// Hooks are the answers of the hooks that were asked before the end of the run.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // RunResumedData ends a pause.
@@ -219,6 +227,7 @@ const (
 	FinishLength    = "length"
 	FinishRefusal   = "refusal"
 	FinishStep      = "step_failed"
+	FinishHook      = "hook_blocked"
 )
 
 // Result of a run, the one task-output format (LIFE-12, LOOP-13).
@@ -245,6 +254,8 @@ type Result struct {
 	By            string   `json:"by,omitempty"`
 	// Input is the position of the message that stopped it, 0 where none did.
 	Input uint64 `json:"input_seq,omitempty"`
+	// Hooks are the answers of the hooks that were asked before the end of the run.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // RunCompletedData is the monitoring event run_complete with success.

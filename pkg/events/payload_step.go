@@ -81,6 +81,8 @@ type StepFailedData struct {
 	Error        string `json:"error"`
 	FinishReason string `json:"finish_reason"`
 	Turns        int    `json:"turns"`
+	// Hooks are the answers of the hooks that were asked before the turn.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // TurnDeferredData is an error event: a model request that will be tried again.
@@ -94,7 +96,13 @@ type TurnDeferredData struct {
 	Attempt   int       `json:"attempt"`
 	DelayMS   int64     `json:"delay_ms"`
 	NotBefore time.Time `json:"not_before"`
+	// Hooks are the answers of the hooks that were asked before the turn.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
+
+// ClassInterrupted is the class of a turn that a hook holds back until a person resumes the run. Attempt is then that
+// of the last request, 0 where there was none.
+const ClassInterrupted = "interrupted"
 
 // RequestedCall is a tool call as the model asked for it.
 type RequestedCall struct {
@@ -146,6 +154,8 @@ type TurnFinishedData struct {
 	// Raw is the provider's own form of the message, kept unchanged; RawRef where it is large.
 	Raw    json.RawMessage `json:"raw,omitempty"`
 	RawRef *Ref            `json:"raw_ref,omitempty"`
+	// Hooks are the answers of the hooks that were asked before the turn.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // Action of a gate event (OBS-20).
@@ -179,6 +189,8 @@ type GateOpenedData struct {
 	// Progress of the plan when the gate was opened, for the person who decides.
 	StepsCompleted int `json:"steps_completed"`
 	StepsTotal     int `json:"steps_total"`
+	// Hooks are the answers of the hooks that were asked about the call.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // GateAnswer is what a gate was answered with.

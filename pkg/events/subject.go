@@ -73,6 +73,15 @@ func GateSubject(station, run, gate string) string {
 	return "station." + station + ".run." + run + ".gate." + gate
 }
 
+// HookSubject is where services ask the hook of a name.
+func HookSubject(station, name string) string { return "station." + station + ".hook." + name }
+
+// HookedSubject is where the answer to one question of a service goes; token can not be guessed. It is no inbox: who may
+// answer questions can say nothing else into a service's ear.
+func HookedSubject(station string, role Service, token string) string {
+	return "station." + station + ".hooked." + string(role) + "." + token
+}
+
 // StreamSubject is where the server republishes every stored fact of a run.
 func StreamSubject(station, run string) string {
 	return "station." + station + ".run." + run + ".stream"

@@ -101,9 +101,11 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 		return s.create(f, d)
 	case *events.RunStartedData:
 		s.StartedAt = &at
+		s.hold(d.Hooks)
 		return s.move(events.Created, events.Running)
 	case *events.RunPausedData:
-		s.PauseReason = d.Reason
+		s.PauseReason, s.Held = d.Reason, nil
+		s.StopPassed = s.StopPassed || len(d.Hooks) > 0
 		s.took(d.Input)
 		return s.move(events.Running, events.Paused)
 	case *events.RunResumedData:
@@ -154,7 +156,7 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	case *events.StepFailedData:
 		return s.stepEnded(d.Step, func(st *Step) { st.Status, st.Error = events.StepIsFailed, d.Error })
 	case *events.TurnDeferredData:
-		return s.step(d.Step, events.StepIsRunning, func(st *Step) { st.Attempt, st.NotBefore = d.Attempt, d.NotBefore })
+		return s.deferred(d)
 	case *events.TurnFinishedData:
 		return s.turn(d, at)
 	case *events.CallAllowedData, *events.CallRefusedData, *events.CallStartedData, *events.CallDeferredData,
@@ -229,7 +231,7 @@ func (s *State) end(r events.Result, to events.Status, at time.Time) string {
 	}
 	s.Status, s.Result, s.EndedAt = to, &r, &at
 	s.took(r.Input)
-	s.Open, s.CallsHeld = nil, 0
+	s.Open, s.CallsHeld, s.Held = nil, 0, nil
 	return ""
 }
 
@@ -283,7 +285,7 @@ func (s *State) step(id string, want events.StepStatus, change func(*Step)) stri
 func (s *State) stepEnded(id string, change func(*Step)) string {
 	fault := s.step(id, events.StepIsRunning, func(st *Step) {
 		change(st)
-		st.Owed, st.Final, st.Attempt, st.NotBefore = 0, false, 0, time.Time{}
+		st.Owed, st.Final, st.Attempt, st.NotBefore, st.Passed = 0, false, 0, time.Time{}, false
 	})
 	if fault != "" {
 		return fault
@@ -292,6 +294,28 @@ func (s *State) stepEnded(id string, change func(*Step)) string {
 	blockDependents(s.Plan)
 	s.CurrentStepIndex = firstIncomplete(s.Plan)
 	return ""
+}
+
+// hold remembers the first answer of a hook that the run has to follow.
+func (s *State) hold(answers []events.HookAnswer) {
+	if a, ok := events.Decisive(answers); ok && s.Held == nil {
+		s.Held = &Held{HookAnswer: a}
+	}
+}
+
+// deferred folds a turn that is taken later: after a wait, or, where a hook interrupted it, once the run is resumed.
+func (s *State) deferred(d *events.TurnDeferredData) string {
+	_, own := events.Decisive(d.Hooks)
+	if d.Class == events.ClassInterrupted {
+		s.hold(d.Hooks)
+		if s.Held != nil {
+			told := *s.Held
+			told.Told, s.Held = true, &told
+		}
+	}
+	return s.step(d.Step, events.StepIsRunning, func(st *Step) {
+		st.Attempt, st.NotBefore, st.Passed = d.Attempt, d.NotBefore, st.Passed || own
+	})
 }
 
 // dropOpen forgets the open calls of a step that ended: their results no longer count.

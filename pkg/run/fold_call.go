@@ -22,7 +22,7 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time) string {
 	}
 	fault := s.step(d.Step, events.StepIsRunning, func(st *Step) {
 		st.Turns++
-		st.Owed, st.Attempt, st.NotBefore = 0, 0, time.Time{}
+		st.Owed, st.Attempt, st.NotBefore, st.Passed = 0, 0, time.Time{}, false
 		st.Final = len(d.Calls) == 0
 	})
 	if fault != "" {
@@ -94,6 +94,7 @@ func (s *State) sayCall(p events.Payload, at time.Time, seq uint64) string {
 		}
 		s.record(c, CallRecord{Result: d.Output, ResultRef: d.OutputRef, DurationMS: d.DurationMS,
 			RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success}, at, seq)
+		s.interrupted(d.Hooks)
 	case *events.CallFailedData:
 		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
 		if fault != "" {
@@ -107,8 +108,16 @@ func (s *State) sayCall(p events.Payload, at time.Time, seq uint64) string {
 		}
 		s.record(c, CallRecord{Result: d.Error, DurationMS: d.DurationMS, RetryCount: d.RetryCount,
 			Outcome: OutcomeFailed, Code: d.Class, Hint: d.Hint}, at, seq)
+		s.interrupted(d.Hooks)
 	}
 	return ""
+}
+
+// interrupted remembers that a hook wants the run to stand still after a call. A block was followed in the result.
+func (s *State) interrupted(answers []events.HookAnswer) {
+	if a, ok := events.Decisive(answers); ok && a.Answer == events.HookInterrupt {
+		s.hold(answers)
+	}
 }
 
 func fenceFault(current, got uint64) string {

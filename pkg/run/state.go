@@ -62,6 +62,17 @@ type State struct {
 	// Unknown lists "tool:input hash" of the calls whose outcome nobody knows.
 	Unknown  []string `json:"unknownOutcomes,omitempty"`
 	PlanDone bool     `json:"planCompleted,omitempty"`
+	// Held is what a hook stopped the run for while the run has not followed yet; nil where nothing is open.
+	Held *Held `json:"held,omitempty"`
+	// StopPassed is true once a hook has interrupted the end of the run: a person who resumes it lets it end.
+	StopPassed bool `json:"stopPassed,omitempty"`
+}
+
+// Held is the answer of a hook that the run has to follow. Told is true once the planner was told of an interrupt that
+// another role recorded.
+type Held struct {
+	events.HookAnswer
+	Told bool `json:"told,omitempty"`
 }
 
 // Plan is the execution plan and where each step stands.
@@ -92,6 +103,8 @@ type Step struct {
 	// Attempt counts the failed attempts of the turn that is owed; NotBefore is when the next may be made.
 	Attempt   int       `json:"attempt,omitempty"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
+	// Passed is true where a hook interrupted the turn that is owed: a person who resumes the run lets it be taken.
+	Passed bool `json:"passed,omitempty"`
 	// ReadyAt and AllowedAt are sequences, 0 until then.
 	ReadyAt   uint64 `json:"readyAt,omitempty"`
 	AllowedAt uint64 `json:"allowedAt,omitempty"`

@@ -12,7 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/core/turn"
+	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
@@ -35,6 +37,8 @@ type Config struct {
 	Ends   *reactor.Ends
 	Models Models
 	Tools  *tool.Registry
+	// Hooks asks those who are to be asked before a turn; nil lets every hook of an agent block.
+	Hooks *hooks.Asker
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -126,17 +130,46 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State) error
 func (r *Role) take(ctx context.Context, s run.State, task turn.Task) (reactor.Written, error) {
 	ask, done := r.cfg.Ends.Context(ctx, s.HarnessID)
 	defer done()
+	answers, w, held, err := r.permitted(ctx, ask, s, task)
+	if err != nil || held {
+		return w, err
+	}
 	answer, err := r.ask(ask, s, task)
+	answer.Data.Hooks = answers
 	if err != nil {
 		return r.failed(ctx, ask, s, task, err)
 	}
-	w, err := r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
+	w, err = r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		return turn.Finish(s, task, answer), nil
 	})
 	if errors.Is(err, reactor.ErrTooLarge) {
 		return r.failed(ctx, ask, s, task, &llm.Error{Class: llm.Invalid, Err: err, Hint: "ask for less at once"})
 	}
 	return w, err
+}
+
+// permitted asks the hooks before a turn and says what follows where one does not let it be taken.
+func (r *Role) permitted(ctx, ask context.Context, s run.State, task turn.Task) (answers []events.HookAnswer, w reactor.Written, held bool, err error) {
+	agent, _ := s.Agent(task.Step.AssignedAgent)
+	due := r.cfg.Hooks.Due(agent, events.OnTurn, "")
+	if len(due) == 0 || task.Step.Passed {
+		return nil, w, false, nil
+	}
+	answers, err = r.cfg.Hooks.Ask(ask, due, hook.Question{Run: s.HarnessID, Agent: agent.Name, Step: task.Step.ID, Turn: task.Number})
+	switch {
+	case err != nil && ctx.Err() == nil && ask.Err() != nil:
+		return nil, w, true, nil // the run has ended: it has no turns any more
+	case err != nil:
+		return nil, w, true, err
+	}
+	if _, held = events.Decisive(answers); !held {
+		return answers, w, false, nil
+	}
+	w, err = r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
+		say, _ := turn.Held(s, task, answers, now)
+		return say, nil
+	})
+	return answers, w, true, err
 }
 
 // failed records a request that was not answered. A request that ended because the run did, or this service, is not

@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/core/gate"
 	"github.com/inspan/inspan/internal/core/guard"
 	"github.com/inspan/inspan/internal/core/quota"
+	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/shell"
 	"github.com/inspan/inspan/pkg/approval"
@@ -35,6 +36,8 @@ type Config struct {
 	Tools *tool.Registry
 	// Rules of the station, between the built-in ones and the agent's.
 	Rules []events.Rule
+	// Hooks asks those who are to be asked before a call; nil lets every hook of an agent block.
+	Hooks *hooks.Asker
 	// MaxGates bounds the gates of a run that stand open at the same time, AnswersPerMinute the answers in the name of one
 	// approver that this instance takes; 0 is no limit.
 	MaxGates, AnswersPerMinute int
@@ -46,7 +49,7 @@ type Config struct {
 // Role is the gatekeeper.
 type Role struct {
 	cfg Config
-	// sets caches the rule set of an agent definition by its digest.
+	// sets caches rule sets by the rules of the agent.
 	sets sync.Map
 	mu   sync.Mutex
 	// approvers is guarded by mu.
@@ -75,15 +78,34 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error { return r.look(
 // Due implements reactor.Role; the gatekeeper sets no timers.
 func (r *Role) Due(context.Context, string, string, string, run.State) error { return nil }
 
+// look says what is owed. Where the verdict on a call needs answers of hooks, or arguments that were not fetched, these
+// are got and it is looked again.
 func (r *Role) look(ctx context.Context, runID string, s run.State) error {
-	inputs, err := r.inputs(ctx, s)
-	if err != nil {
-		return err
+	answers := map[string][]events.HookAnswer{}
+	for {
+		inputs, err := r.inputs(ctx, s)
+		if err != nil {
+			return err
+		}
+		var owed []question
+		unread := map[string]bool{}
+		w, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+			owed = nil
+			clear(unread)
+			law := r.law(inputs, unread)
+			law.Hooks = r.answered(&s, answers, &owed)
+			return gate.Look(s, now, law)
+		})
+		if err != nil || len(owed)+len(unread) == 0 {
+			return err
+		}
+		for _, q := range owed {
+			if answers[q.about.Call.ID], err = r.cfg.Hooks.Ask(ctx, q.due, q.about); err != nil {
+				return err
+			}
+		}
+		s = w.State
 	}
-	_, err = r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
-		return gate.Look(s, now, r.law(inputs))
-	})
-	return err
 }
 
 // inputs fetches the arguments that are too large to stand in the log, before the decision is made.
@@ -105,7 +127,8 @@ func (r *Role) inputs(ctx context.Context, s run.State) (map[string]json.RawMess
 	return large, nil
 }
 
-func (r *Role) law(large map[string]json.RawMessage) gate.Law {
+// law notes in unread the calls whose arguments are not among the large ones that were fetched.
+func (r *Role) law(large map[string]json.RawMessage, unread map[string]bool) gate.Law {
 	return gate.Law{
 		Tool: func(name string) (gate.Tool, bool) {
 			t, ok := r.cfg.Tools.Get(name)
@@ -123,7 +146,8 @@ func (r *Role) law(large map[string]json.RawMessage) gate.Law {
 			if b, ok := large[c.ID]; ok {
 				return b, nil
 			}
-			return nil, errors.New("they were not fetched")
+			unread[c.ID] = true
+			return nil, gate.ErrLater // another fact brought it while this one was looked at
 		},
 		Rules:    r.rules,
 		Action:   Action,
@@ -132,12 +156,16 @@ func (r *Role) law(large map[string]json.RawMessage) gate.Law {
 }
 
 func (r *Role) rules(a events.Agent) (guard.Set, error) {
-	if set, ok := r.sets.Load(a.Digest); ok {
+	key, err := json.Marshal(a.Guards)
+	if err != nil {
+		return guard.Set{}, fmt.Errorf("guard rules of agent %s: %w", a.Name, err)
+	}
+	if set, ok := r.sets.Load(string(key)); ok {
 		return set.(guard.Set), nil
 	}
 	set, err := guard.Build(r.cfg.Rules, a.Guards)
 	if err == nil {
-		r.sets.Store(a.Digest, set)
+		r.sets.Store(string(key), set)
 	}
 	return set, err
 }
@@ -155,8 +183,11 @@ func Action(toolName string, input json.RawMessage) guard.Action {
 		a.Commands, a.Unclear = parsed.Commands, parsed.Unclear
 	}
 	for _, key := range []string{"path", "file", "dir"} {
-		if p, ok := args[key].(string); ok && leaves(p) {
-			a.Outside = append(a.Outside, p)
+		if p, ok := args[key].(string); ok {
+			a.Paths = append(a.Paths, strings.ReplaceAll(p, `\`, "/"))
+			if leaves(p) {
+				a.Outside = append(a.Outside, p)
+			}
 		}
 	}
 	return a

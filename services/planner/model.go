@@ -26,7 +26,7 @@ var planSchema = json.RawMessage(`{"type":"object","additionalProperties":false,
 func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (reactor.Written, error) {
 	made, err := r.modelPlan(ctx, s)
 	if err == nil {
-		return r.begin(ctx, s.HarnessID, s.Created, made)
+		return r.begin(ctx, s.HarnessID, s.Created, made, nil)
 	}
 	if ctx.Err() != nil {
 		return reactor.Written{}, err
@@ -35,7 +35,7 @@ func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (
 	if _, bad := errors.AsType[*reactor.Refusal](err); (again || bad) && deliveries < maxPlanTries {
 		return reactor.Written{}, &reactor.Later{After: max(after, time.Second<<min(deliveries-1, 5))}
 	}
-	return r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
+	return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return lifecycle.GiveUp(s, now, "no plan: "+err.Error())
 	})
 }

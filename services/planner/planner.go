@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/lifecycle"
+	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/nearest"
 	"github.com/inspan/inspan/internal/reactor"
@@ -46,6 +47,8 @@ type Config struct {
 	// Census tells how busy the station is; nil takes every task on.
 	Census reactor.Census
 	Quotas Quotas
+	// Hooks asks those who are to be asked at the start and at the end of a run; nil lets every hook of an agent block.
+	Hooks *hooks.Asker
 }
 
 // Role is the planner.
@@ -81,16 +84,19 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 		return err
 	}
 	decide := lifecycle.Progress
-	if h.Kind == events.GateRejected {
+	switch h.Kind {
+	case events.GateRejected:
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Rejected(s) }
+	case events.TurnDeferred:
+		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Interrupted(s) }
 	}
-	_, err := r.cfg.Ledger.Write(ctx, h.Run, decide)
+	_, err := r.write(ctx, h.Run, decide)
 	return err
 }
 
 // Due implements reactor.Role: the run's time is up.
 func (r *Role) Due(ctx context.Context, runID, _, _ string, _ run.State) error {
-	w, err := r.cfg.Ledger.Write(ctx, runID, lifecycle.Timeout)
+	w, err := r.write(ctx, runID, lifecycle.Timeout)
 	if err != nil {
 		return err
 	}
@@ -145,7 +151,7 @@ func (r *Role) control(ctx context.Context, m reactor.Message, runID string) err
 		known := []string{"pause", "resume", "stop", "autonomy"}
 		return named(runID, reactor.Refuse("bad_input", meant(c.Action, known)+"the actions are "+strings.Join(known, ", "), "unknown action %q", c.Action))
 	}
-	_, err = r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+	_, err = r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		if s.Sequence == 0 {
 			return nil, named(runID, reactor.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q", runID))
 		}

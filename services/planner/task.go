@@ -45,7 +45,11 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 	if err != nil {
 		return err
 	}
-	w, err := r.begin(ctx, runID, created, made)
+	answers, err := r.starting(ctx, there, runID, created)
+	if err != nil {
+		return err
+	}
+	w, err := r.begin(ctx, runID, created, made, answers)
 	if err != nil {
 		return fullAtBirth(err, w.State.Sequence > 0)
 	}
@@ -57,12 +61,12 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 	return r.setDeadline(ctx, w.State)
 }
 
-func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreatedData, made *events.PlanMadeData) (reactor.Written, error) {
-	return r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) (reactor.Written, error) {
+	return r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		if s.Sequence > 0 && s.Created.TaskDigest != created.TaskDigest {
 			return nil, named(runID, reactor.Refuse("duplicate_id", "give each task its own id, or none", "the task id %q belongs to another task, which started run %s", created.TaskID, runID))
 		}
-		return lifecycle.Begin(s, now, created, made)
+		return lifecycle.Begin(s, now, created, made, answers)
 	})
 }
 

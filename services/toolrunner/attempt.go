@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -22,17 +23,20 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 	result, err := r.run(ctx, s, a, input)
 	took := time.Since(begin)
 	if err != nil {
-		return r.failed(ctx, s.HarnessID, a, err, took)
+		return r.failed(ctx, s, a, err, took, input)
 	}
 	done, err := r.keep(ctx, result, took)
 	if err != nil {
-		return r.failed(ctx, s.HarnessID, a, err, took)
+		return r.failed(ctx, s, a, err, took, input)
 	}
-	return r.conclude(ctx, s.HarnessID, a, done)
+	return r.conclude(ctx, s, a, done, input)
 }
 
-func (r *Role) conclude(ctx context.Context, runID string, a call.Attempt, done call.Result) (reactor.Written, error) {
-	return r.insist(ctx, runID, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
+// conclude asks the hooks about a result and records it.
+func (r *Role) conclude(ctx context.Context, s run.State, a call.Attempt, done call.Result, input []byte) (reactor.Written, error) {
+	answers := r.told(ctx, s, a, input, hook.Result{Output: done.Output, Success: done.Success, DurationMS: done.Took.Milliseconds()})
+	done = call.Judged(done, answers)
+	return r.insist(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
 }
 
 // insistEvery is how soon the end of an attempt is said again where the log could not take it.
@@ -141,7 +145,8 @@ func (r *Role) keep(ctx context.Context, res tool.Result, took time.Duration) (c
 
 // failed records a failed attempt and, where it will be made again, sets the timer for it. An attempt that ended
 // because its run did is recorded by nobody: the run has ended.
-func (r *Role) failed(ctx context.Context, runID string, a call.Attempt, cause error, took time.Duration) (reactor.Written, error) {
+func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause error, took time.Duration, input []byte) (reactor.Written, error) {
+	runID := s.HarnessID
 	if errors.Is(cause, reactor.ErrRunEnded) {
 		s, err := r.cfg.Ledger.Fresh(ctx, runID)
 		return reactor.Written{State: s}, err
@@ -151,6 +156,9 @@ func (r *Role) failed(ctx context.Context, runID string, a call.Attempt, cause e
 		f.Hint, f.RetryAfter = r.cfg.Mask(e.Hint), e.RetryAfter
 	}
 	f.Transient = f.Class == string(tool.Transient)
+	if call.Last(s, a, f) {
+		f.Hooks = r.told(ctx, s, a, input, hook.Result{Error: f.Error, DurationMS: took.Milliseconds()})
+	}
 	w, err := r.insist(ctx, runID, func(s run.State, now time.Time) []events.Payload { return call.Fail(s, a, f, now) })
 	if err != nil {
 		return w, err
@@ -189,7 +197,11 @@ func (r *Role) verify(ctx context.Context, s run.State, d call.Duty) (reactor.Wr
 	}
 	kept.Reconciled = true
 	a := call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence, Sandbox: string(r.cfg.Boxes.ModeFor(s, d.Call.Step))}
-	return r.conclude(ctx, s.HarnessID, a, kept)
+	input, err := r.input(ctx, d.Call)
+	if err != nil {
+		return reactor.Written{}, err
+	}
+	return r.conclude(ctx, s, a, kept, input)
 }
 
 func (r *Role) ask(ctx context.Context, s run.State, d call.Duty) (bool, tool.Result, error) {

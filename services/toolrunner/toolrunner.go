@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -33,6 +34,8 @@ type Config struct {
 	Ends  *reactor.Ends
 	Tools *tool.Registry
 	Boxes *Boxes
+	// Hooks asks those who are to be asked about a result; nil lets every hook of an agent block.
+	Hooks *hooks.Asker
 	// Instance names this process; it holds the leases of the attempts it begins.
 	Instance string
 	// Key makes idempotency keys; the same for all toolrunners of a station.

@@ -14,7 +14,7 @@ import (
 )
 
 // actors are all that may connect: the setup user, the services, and people with some rights.
-var actors = []string{"setup", "planner", "gatekeeper", "executor", "toolrunner", "persister", "operator", "dispatcher", "watcher", "anna"}
+var actors = []string{"setup", "planner", "gatekeeper", "executor", "toolrunner", "persister", "operator", "dispatcher", "watcher", "anna", "hook"}
 
 // outsiders are the people among them. anna may only approve, in her own name.
 func outsiders() []topology.User {
@@ -23,6 +23,7 @@ func outsiders() []topology.User {
 		topology.Outsider("s1", "dispatcher", "", topology.MayDispatch),
 		topology.Outsider("s1", "watcher", "", topology.MayWatch),
 		topology.Outsider("s1", "anna", "anna", topology.MayApprove),
+		topology.Outsider("s1", "hook", "", topology.MayHook),
 	}
 }
 

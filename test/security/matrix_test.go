@@ -18,7 +18,7 @@ type probe struct {
 var (
 	nobody   []string
 	roles    = []string{"planner", "gatekeeper", "executor", "toolrunner", "persister"}
-	people   = []string{"operator", "dispatcher", "watcher", "anna"}
+	people   = []string{"operator", "dispatcher", "watcher", "anna", "hook"}
 	watchers = []string{"operator", "watcher"}
 	readers  = slices.Concat(roles, watchers, []string{"setup"})
 	writers  = []string{"executor", "toolrunner", "persister"} // of objects
@@ -67,6 +67,9 @@ func sayProbes() []probe {
 		{"answer as anna", "station.s1.run.matrix.gate.g.anna", "", []string{"anna"}}, {"answer as bert", "station.s1.run.matrix.gate.g.bert", "", nobody},
 		{"show what is live", "station.s1.run.matrix.live", "", []string{"executor", "toolrunner"}},
 		{"feed watchers", "station.s1.run.matrix.stream", "", nobody},
+		{"ask a hook", "station.s1.hook.audit", "", []string{"planner", "gatekeeper", "executor", "toolrunner"}},
+		{"ask a hook of another station", "station.s2.hook.audit", "", nobody},
+		{"answer a question to a hook", "station.s1.hooked.gatekeeper.token", "", []string{"hook"}},
 		{"look for services", "$SRV.PING", "", watchers}, {"ask for a status", "inspan.planner.status", "", watchers},
 		{"answer people", "_INBOX.x", "", roles},
 		{"ask the system", "$SYS.REQ.SERVER.PING", "", nobody},
@@ -177,6 +180,12 @@ func foreignProbes() []probe {
 		hear("_INBOX_s1_"+role+".>", []string{role})
 		hear("inspan."+role+".status", []string{role})
 	}
+	hear("station.s1.hook.audit", []string{"hook"}) // who hears questions could answer first
+	hear("station.s2.hook.audit", nobody)
+	for _, role := range roles[:4] {
+		hear("station.s1.hooked."+role+".*", []string{role})
+	}
+	hear("station.s1.hooked.persister.*", nobody)
 	hear("_INBOX.>", slices.Concat(people, []string{"setup"}))
 	hear("station.s1.run.*.stream", slices.Concat(roles, watchers))
 	hear("station.s1.run.*.live", watchers)

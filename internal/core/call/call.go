@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -154,6 +155,8 @@ type Result struct {
 	ExitCode   *int
 	Took       time.Duration
 	Reconciled bool
+	// Hooks are the answers about it.
+	Hooks []events.HookAnswer
 }
 
 // Finish records a result. A late result, without the current fence, changes nothing.
@@ -163,7 +166,22 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 	}
 	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(a.Call), Output: r.Output,
 		OutputRef: r.Ref, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number, RetryCount: a.Number - 1,
-		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox}}
+		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Hooks: r.Hooks}}
+}
+
+// Judged is a result after the hooks were asked about it. Where one blocks, the agent does not see it: what the tool did
+// is done, and the call ends without success and with the reason.
+func Judged(r Result, answers []events.HookAnswer) Result {
+	r.Hooks = answers
+	if a, ok := events.Decisive(answers); ok && a.Answer != events.HookInterrupt {
+		r.Output, r.Ref, r.Success = "The call was carried out, its result is held back. "+hook.Why(a), nil, false
+	}
+	return r
+}
+
+// Last reports whether no further attempt follows where this one failed in that way.
+func Last(s run.State, a Attempt, f Failure) bool {
+	return !f.Transient || a.Number > retries(s, &a.Call)
 }
 
 // positive is a duration in milliseconds, at least 1: a call that took place took time (TOOL-2).
@@ -175,6 +193,8 @@ type Failure struct {
 	Transient          bool
 	RetryAfter         time.Duration
 	Took               time.Duration
+	// Hooks are the answers about it.
+	Hooks []events.HookAnswer
 }
 
 // Fail records a failed attempt: the call is tried again later, or it failed for good.
@@ -182,13 +202,13 @@ func Fail(s run.State, a Attempt, f Failure, now time.Time) []events.Payload {
 	if !a.holds(s) {
 		return nil
 	}
-	if f.Transient && a.Number <= retries(s, &a.Call) {
+	if !Last(s, a, f) {
 		delay := max(Backoff(s, &a.Call, a.Number), f.RetryAfter)
 		return []events.Payload{&events.CallDeferredData{Event: "error", ToolRef: ref(a.Call), Error: f.Error, Class: f.Class,
 			Attempt: a.Number, Fence: a.Fence, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)}}
 	}
 	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(a.Call), Error: f.Error, Class: f.Class,
-		Hint: f.Hint, DurationMS: positive(f.Took), Attempt: a.Number, RetryCount: a.Number - 1, Fence: a.Fence, Sandbox: a.Sandbox}}
+		Hint: f.Hint, DurationMS: positive(f.Took), Attempt: a.Number, RetryCount: a.Number - 1, Fence: a.Fence, Sandbox: a.Sandbox, Hooks: f.Hooks}}
 }
 
 // Lost records that nobody knows the outcome of an attempt whose lease ran out.

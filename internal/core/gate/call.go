@@ -2,92 +2,149 @@ package gate
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
 // judgeCall is the verdict on one requested call: refused, allowed, a gate, or nothing while a gate is pending. The
-// order is: permission, arguments, guards, budget. left is the budget that is left for it.
-func judgeCall(s run.State, c *run.Call, law Law, left int) []events.Payload {
-	ref := events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}
-	refuse := func(code, rule, reason, hint string) []events.Payload {
-		return []events.Payload{&events.CallRefusedData{Event: "tool_refused", ToolRef: ref, Code: code, Rule: rule, Reason: reason, Hint: hint}}
-	}
+// order is: permission, arguments, guards, budget, hooks. left is the budget that is left for it. unasked is true where
+// the arguments have to be fetched or the hooks to be asked first.
+func judgeCall(s run.State, c *run.Call, law Law, left int) (say []events.Payload, unasked bool) {
+	j := judging{s: s, c: c, law: law, left: left, ref: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}}
 	st := s.Step(c.Step)
 	if st == nil {
-		return refuse(events.RefusedPermission, "", "the call belongs to no step", "")
+		return j.refuse(events.RefusedPermission, "", "the call belongs to no step", ""), false
 	}
 	agent, ok := s.Agent(st.AssignedAgent)
 	if !ok || !slices.Contains(agent.Tools, c.Tool) {
-		return refuse(events.RefusedPermission, "allowed-set", fmt.Sprintf("agent %s may not use the tool %q", st.AssignedAgent, c.Tool),
-			"use one of: "+strings.Join(agent.Tools, ", "))
+		return j.refuse(events.RefusedPermission, "allowed-set", fmt.Sprintf("agent %s may not use the tool %q", st.AssignedAgent, c.Tool),
+			"use one of: "+strings.Join(agent.Tools, ", ")), false
 	}
 	tool, ok := law.Tool(c.Tool)
 	if !ok {
-		return refuse(events.RefusedUnknown, "", fmt.Sprintf("there is no tool %q on this station", c.Tool), "use another tool; the operator can add it to a toolrunner")
+		return j.refuse(events.RefusedUnknown, "", fmt.Sprintf("there is no tool %q on this station", c.Tool), "use another tool; the operator can add it to a toolrunner"), false
 	}
 	input, err := law.Input(c)
+	if errors.Is(err, ErrLater) {
+		return nil, true
+	}
 	if err != nil {
-		return refuse(events.RefusedInput, "", "the arguments can not be read: "+err.Error(), "send the call again")
+		return j.refuse(events.RefusedInput, "", "the arguments can not be read: "+err.Error(), "send the call again"), false
 	}
 	if err := law.Check(c.Tool, input); err != nil {
-		return refuse(events.RefusedInput, "", err.Error(), "mend the arguments and call again")
+		return j.refuse(events.RefusedInput, "", err.Error(), "mend the arguments and call again"), false
 	}
 	rules, err := law.Rules(agent)
 	if err != nil {
-		return refuse(events.RefusedGuard, "guard-error", "the guard rules can not be read: "+err.Error(), "an operator must mend the agent's guard rules")
+		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules can not be read: "+err.Error(), "an operator must mend the agent's guard rules"), false
 	}
 	verdict := rules.Judge(law.Action(c.Tool, input))
-	hash := digest(input)
-	if slices.Contains(s.Unknown, c.Tool+":"+hash) && verdict.Action != "deny" {
-		verdict = guard.Verdict{Action: "ask", Rule: "outcome-unknown", Reason: "the same call began before and nobody knows whether it took effect"}
-	}
-	allowed := &events.CallAllowedData{Event: "tool_allowed", ToolRef: ref, Effect: tool.Effect, InputHash: hash,
-		TimeoutMS: tool.TimeoutMS, Rule: verdict.Rule, RulesDigest: rules.Digest(), BudgetLeft: left - 1}
-	if tool.Effect == "read" {
-		allowed.Event, allowed.Input = "tool_start", events.Preview(input)
-	}
-	switch {
-	case verdict.Action == "deny":
-		return refuse(events.RefusedGuard, verdict.Rule, verdict.Reason, "find another way; this action is not permitted")
-	case left <= 0:
-		return refuse(events.RefusedBudget, "", fmt.Sprintf("the run's budget of %d tool calls is used up", s.Options.MaxToolCalls), "finish with what you have")
-	case verdict.Action == "allow":
-		return []events.Payload{allowed}
-	}
-	return askPerson(s, c, input, verdict, allowed, refuse)
+	j.tool, j.input, j.hash, j.rules = tool, input, digest(input), rules.Digest()
+	return j.conclude(agent, verdict)
 }
 
-// askPerson handles a call that a rule sends to a person.
-func askPerson(s run.State, c *run.Call, input json.RawMessage, v guard.Verdict, allowed *events.CallAllowedData,
-	refuse func(code, rule, reason, hint string) []events.Payload) []events.Payload {
-	g := s.GateFor(c.Step, c.ID)
+// judging is one call while it is judged.
+type judging struct {
+	s     run.State
+	c     *run.Call
+	law   Law
+	left  int
+	ref   events.ToolRef
+	tool  Tool
+	input json.RawMessage
+	// hash of the arguments, rules the digest of the rule set.
+	hash, rules string
+	// answers of the hooks about this call.
+	answers []events.HookAnswer
+}
+
+func (j *judging) refuse(code, rule, reason, hint string) []events.Payload {
+	return []events.Payload{&events.CallRefusedData{Event: "tool_refused", ToolRef: j.ref, Code: code, Rule: rule, Reason: reason, Hint: hint,
+		RulesDigest: j.rules, Hooks: j.answers}}
+}
+
+// conclude says what follows from the verdict of the rules. The hooks are asked once, before a gate is opened: a person
+// who answers it has seen what they said.
+func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []events.Payload, unasked bool) {
+	if slices.Contains(j.s.Unknown, j.c.Tool+":"+j.hash) && verdict.Action != guard.Deny {
+		verdict = guard.Verdict{Action: guard.Ask, Rule: "outcome-unknown", Reason: "the same call began before and nobody knows whether it took effect"}
+	}
+	switch g := j.s.GateFor(j.c.Step, j.c.ID); {
+	case verdict.Action == guard.Deny:
+		return j.refuse(events.RefusedGuard, verdict.Rule, verdict.Reason, "find another way; this action is not permitted"), false
+	case j.left <= 0:
+		return j.refuse(events.RefusedBudget, "", fmt.Sprintf("the run's budget of %d tool calls is used up", j.s.Options.MaxToolCalls), "finish with what you have"), false
+	case g != nil:
+		return j.answered(g, verdict), false
+	}
+	if j.law.Hooks != nil {
+		var asked bool
+		if j.answers, asked = j.law.Hooks(agent, j.c, j.tool.Effect, j.input); !asked {
+			return nil, true
+		}
+	}
+	a, held := events.Decisive(j.answers)
 	switch {
-	case g == nil:
-		p := callProposal{Run: s.HarnessID, Step: c.Step, Call: c.ID, Tool: c.Tool, InputHash: allowed.InputHash, Workspace: workspace(s)}
-		if len(input) <= events.MaxInlineInput {
-			p.Input = input
-		}
-		proposal, err := json.Marshal(p)
-		if err != nil {
-			return refuse(events.RefusedInput, "", "the arguments are not JSON: "+err.Error(), "mend the arguments and call again")
-		}
-		return []events.Payload{open(s, place{step: c.Step, call: c.ID}, proposal,
-			c.Tool+" "+events.Preview(input), v.Reason, v.Rule)}
+	case held && a.Answer != events.HookInterrupt:
+		return j.refuse(events.RefusedHook, "hook:"+a.Hook, hook.Why(a), "find another way; this action is not permitted"), false
+	case held && verdict.Action == guard.Ask:
+		return j.askPerson(guard.Verdict{Rule: "hook:" + a.Hook, Reason: hook.Why(a) + "; and " + verdict.Rule + ": " + verdict.Reason}), false
+	case held:
+		return j.askPerson(guard.Verdict{Rule: "hook:" + a.Hook, Reason: hook.Why(a)}), false
+	case verdict.Action == guard.Allow:
+		return []events.Payload{j.allow(verdict.Rule)}, false
+	}
+	return j.askPerson(verdict), false
+}
+
+func (j *judging) allow(rule string) *events.CallAllowedData {
+	allowed := &events.CallAllowedData{Event: "tool_allowed", ToolRef: j.ref, Effect: j.tool.Effect, InputHash: j.hash,
+		TimeoutMS: j.tool.TimeoutMS, Rule: rule, RulesDigest: j.rules, BudgetLeft: j.left - 1, Hooks: j.answers}
+	if j.tool.Effect == "read" {
+		allowed.Event, allowed.Input = "tool_start", events.Preview(j.input)
+	}
+	return allowed
+}
+
+// askPerson opens a gate for the call.
+func (j *judging) askPerson(v guard.Verdict) []events.Payload {
+	p := callProposal{Run: j.s.HarnessID, Step: j.c.Step, Call: j.c.ID, Tool: j.c.Tool, InputHash: j.hash, Workspace: workspace(j.s)}
+	if len(j.input) <= events.MaxInlineInput {
+		p.Input = j.input
+	}
+	proposal, err := json.Marshal(p)
+	if err != nil {
+		return j.refuse(events.RefusedInput, "", "the arguments are not JSON: "+err.Error(), "mend the arguments and call again")
+	}
+	g := open(j.s, place{step: j.c.Step, call: j.c.ID}, proposal, j.c.Tool+" "+events.Preview(j.input), v.Reason, v.Rule)
+	g.Hooks = j.answers
+	return []events.Payload{g}
+}
+
+// answered says what follows from the gate that stands before the call.
+func (j *judging) answered(g *run.Gate, v guard.Verdict) []events.Payload {
+	rule := v.Rule
+	if rule == "" {
+		rule = g.Rule
+	}
+	switch {
 	case g.Status == run.GatePending:
 		return nil
 	case g.Status == run.GateApproved:
+		allowed := j.allow(rule)
 		allowed.Gate = g.ID
 		return []events.Payload{allowed}
-	case g.Resolution > s.ResumedAt:
+	case g.Resolution > j.s.ResumedAt:
 		return nil // rejected, and the run not yet paused for it
 	}
-	return refuse(events.RefusedByPerson, v.Rule, fmt.Sprintf("%s said no: %s", g.By, g.Reason), "do not try this again; find another way or finish")
+	return j.refuse(events.RefusedByPerson, rule, fmt.Sprintf("%s said no: %s", g.By, g.Reason), "do not try this again; find another way or finish")
 }
 
 func workspace(s run.State) string {

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,16 +26,22 @@ type Law struct {
 	Tool func(name string) (t Tool, ok bool)
 	// Check returns why the arguments do not fit the tool's schema, or nil.
 	Check func(tool string, input json.RawMessage) error
-	// Input returns the whole arguments of a call.
+	// Input returns the whole arguments of a call. With ErrLater the call stays without a verdict until they are there.
 	Input func(c *run.Call) (json.RawMessage, error)
 	// Rules returns the rule set in force for an agent.
 	Rules func(a events.Agent) (guard.Set, error)
 	// Action reads a call for the guards: shell texts are taken apart, paths are resolved.
 	Action func(tool string, input json.RawMessage) guard.Action
+	// Hooks returns what the hooks answered about a call; asked is false where they still have to be, and the call stays
+	// without a verdict until they were. Nil asks nobody.
+	Hooks func(a events.Agent, c *run.Call, effect string, input json.RawMessage) (answers []events.HookAnswer, asked bool)
 	// MaxGates bounds the gates of a run that stand open at the same time, 0 for no limit. What is above it stays without a
 	// verdict until a gate is answered, which is when the run is looked at again.
 	MaxGates int
 }
+
+// ErrLater is returned by Law.Input for arguments that are to be fetched first.
+var ErrLater = errors.New("the arguments are not fetched yet")
 
 // Tool is what the gatekeeper knows of a tool.
 type Tool struct {
@@ -55,9 +62,17 @@ func Look(s run.State, now time.Time, law Law) ([]events.Payload, error) {
 			say = append(say, room.bound(judgeStep(s, st))...)
 		}
 	}
-	left := s.BudgetLeft()
+	left, unasked := s.BudgetLeft(), false
 	for _, c := range requested(s) {
-		verdict := room.bound(judgeCall(s, c, law, left))
+		if unasked && left <= 0 {
+			break // what is left of the budget depends on answers that are not there yet
+		}
+		verdict, waits := judgeCall(s, c, law, left)
+		if waits {
+			unasked = true
+			left--
+		}
+		verdict = room.bound(verdict)
 		for _, p := range verdict {
 			if a, ok := p.(*events.CallAllowedData); ok {
 				left = a.BudgetLeft

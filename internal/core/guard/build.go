@@ -54,10 +54,23 @@ func Build(layers ...[]events.Rule) (Set, error) {
 	return Set{entries: entries, digest: digest}, nil
 }
 
+// Bytes are the rules in force with their layers, in canonical form: the same layers give the same bytes, always
+// (GUARD-11).
+func (s Set) Bytes() ([]byte, error) {
+	if s.digest == "" {
+		return nil, fmt.Errorf("%w: there is no rule set", ErrRule)
+	}
+	return canonical(s.entries)
+}
+
+func canonical(entries []entry) ([]byte, error) {
+	sorted := slices.SortedFunc(slices.Values(entries), func(a, b entry) int { return strings.Compare(a.Rule.ID, b.Rule.ID) })
+	return json.Marshal(sorted)
+}
+
 // digestOf hashes the rules with their layers in the order of their ids: all that a verdict depends on.
 func digestOf(entries []entry) (string, error) {
-	sorted := slices.SortedFunc(slices.Values(entries), func(a, b entry) int { return strings.Compare(a.Rule.ID, b.Rule.ID) })
-	b, err := json.Marshal(sorted)
+	b, err := canonical(entries)
 	if err != nil {
 		return "", fmt.Errorf("%w: digest: %w", ErrRule, err)
 	}
@@ -104,7 +117,7 @@ func check(r events.Rule, seen map[string]bool) error {
 	if r.Except == nil {
 		return nil
 	}
-	if empty := !aboutCommands(*r.Except) && r.Except.PathOutside == ""; empty {
+	if empty := !aboutCommands(*r.Except) && r.Except.PathOutside == "" && r.Except.Path == ""; empty {
 		return fmt.Errorf("%w %q: an exception without conditions takes the whole rule back; leave except out, or the rule", ErrRule, r.ID)
 	}
 	if err := checkMatch(*r.Except); err != nil {
@@ -137,7 +150,7 @@ func checkMatch(m events.Match) error {
 			}
 		}
 	}
-	return checkPattern(m.Glob)
+	return errors.Join(checkPattern(m.Path), checkPattern(m.Glob))
 }
 
 func short(s string) string {

@@ -44,12 +44,23 @@ type Action struct {
 	Commands [][]string
 	// Unclear says why the text can not be judged in full; empty where it can.
 	Unclear string
+	// Paths are the arguments that are paths, as the agent gave them.
+	Paths []string
 	// Outside are path arguments that leave the workspace, as the agent gave them.
 	Outside []string
 }
 
 // Verdict is the answer, and the rule that gave it; no rule means that none matched and the action is allowed.
 type Verdict struct{ Action, Rule, Reason string }
+
+// Finding is a verdict and what it rests on.
+type Finding struct {
+	Verdict
+	// Layer that the rule came from, 0 for the built-in one; -1 where no rule spoke.
+	Layer int
+	// Command is the simple command that met the rule; nil where the rule is about the whole call.
+	Command []string
+}
 
 // Set is a rule set in force. It is a value and never changes. The zero Set was never built and denies everything.
 type Set struct {
@@ -61,6 +72,15 @@ type Set struct {
 type entry struct {
 	Layer int         `json:"layer"`
 	Rule  events.Rule `json:"rule"`
+}
+
+// Layers returns the layer of each of Rules, 0 for the built-in one.
+func (s Set) Layers() []int {
+	layers := make([]int, len(s.entries))
+	for i, e := range s.entries {
+		layers[i] = e.Layer
+	}
+	return layers
 }
 
 // Rules returns the rules in force: the built-in ones first, each replaced one in the place of the one it replaced.
@@ -78,45 +98,52 @@ func (s Set) Digest() string { return s.digest }
 
 // Judge answers an action. A rule that may match, because a word is only known when the command runs, makes a deny an
 // ask. Where several rules give the same answer, the one of the later layer is named, then the one with the least id.
-func (s Set) Judge(a Action) Verdict {
+func (s Set) Judge(a Action) Verdict { return s.Explain(a).Verdict }
+
+// Explain is Judge with what the verdict rests on.
+func (s Set) Explain(a Action) Finding {
 	if s.digest == "" {
-		return Verdict{Action: Deny, Rule: Fault, Reason: "no guard rules are in force"}
+		return Finding{Verdict: Verdict{Action: Deny, Rule: Fault, Reason: "no guard rules are in force"}, Layer: -1}
 	}
-	v := closed(func() Verdict { return s.best(a) })
-	if a.Unclear != "" && v.Action != Deny {
-		return Verdict{Action: Ask, Rule: UnclearShell, Reason: "the command can not be judged: " + a.Unclear}
+	f := closed(func() Finding { return s.best(a) })
+	if a.Unclear != "" && f.Action != Deny {
+		return Finding{Verdict: Verdict{Action: Ask, Rule: UnclearShell, Reason: "the command can not be judged: " + a.Unclear}, Layer: -1}
 	}
-	return v
+	return f
 }
 
 // closed makes a judge that breaks a judge that denies.
-func closed(judge func() Verdict) (v Verdict) {
+func closed(judge func() Finding) (f Finding) {
 	defer func() {
 		if p := recover(); p != nil {
-			v = Verdict{Action: Deny, Rule: Fault, Reason: fmt.Sprintf("the guard broke on this call: %v", p)}
+			f = Finding{Verdict: Verdict{Action: Deny, Rule: Fault, Reason: fmt.Sprintf("the guard broke on this call: %v", p)}, Layer: -1}
 		}
 	}()
 	return judge()
 }
 
-func (s Set) best(a Action) Verdict {
+func (s Set) best(a Action) Finding {
 	commands := make([]command, 0, len(a.Commands))
 	for _, argv := range a.Commands {
 		if len(argv) > 0 {
 			commands = append(commands, read(argv))
 		}
 	}
-	v, from := Verdict{Action: Allow}, -1
+	f := Finding{Verdict: Verdict{Action: Allow}, Layer: -1}
 	for _, e := range s.entries {
-		next := answer(e, holds(e.Rule, a, commands))
+		t, by := holds(e.Rule, a, commands)
+		next := answer(e, t)
 		if next.Action == "" {
 			continue
 		}
-		if c := cmp.Or(cmp.Compare(rank(next.Action), rank(v.Action)), cmp.Compare(e.Layer, from), cmp.Compare(v.Rule, next.Rule)); c > 0 {
-			v, from = next, e.Layer
+		if c := cmp.Or(cmp.Compare(rank(next.Action), rank(f.Action)), cmp.Compare(e.Layer, f.Layer), cmp.Compare(f.Rule, next.Rule)); c > 0 {
+			f = Finding{Verdict: next, Layer: e.Layer}
+			if by >= 0 {
+				f.Command = slices.Clone(commands[by].argv)
+			}
 		}
 	}
-	return v
+	return f
 }
 
 // answer is what a rule says that holds as surely as t; the zero Verdict is no answer. Of the built-in rules only

@@ -87,7 +87,7 @@ func TestJudge(t *testing.T) {
 	})
 	t.Run("GUARD-9 a judge that breaks denies", func(t *testing.T) {
 		t.Parallel()
-		if got := closed(func() Verdict { panic("broken") }); got.Action != Deny || got.Rule != Fault {
+		if got := closed(func() Finding { panic("broken") }); got.Action != Deny || got.Rule != Fault {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -146,7 +146,7 @@ func TestGuardMatches(t *testing.T) {
 			t.Parallel()
 			r := events.Rule{ID: "x", Match: c.match, Except: c.except, Action: Ask}
 			a := bash(c.line)
-			if got := holds(r, a, []command{read(a.Commands[0])}); got != c.want {
+			if got, _ := holds(r, a, []command{read(a.Commands[0])}); got != c.want {
 				t.Errorf("got %d, want %d", got, c.want)
 			}
 		})

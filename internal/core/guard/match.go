@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -36,35 +37,46 @@ func sure(ok bool) truth {
 //   - FlagsAll: every one of the flags is there, of alternatives any.
 //   - RefspecForce: a word begins with + and goes on.
 //   - Glob: a glob over the words joined by one space.
+//   - Path: a glob over an argument of the tool that is a path; one that matches is enough, in either form.
 //   - PathOutside: "workspace"; an argument of the tool that is a path leaves it. It is about the call, not about one
 //     command of it.
 //
-// An exception opens a door, so it is read strictly: flags in full, words fully known, paths in both forms.
-func holds(r events.Rule, a Action, commands []command) truth {
+// An exception opens a door, so it is read strictly: flags in full, words fully known, paths in both forms. by is the
+// place of the command that met the rule, -1 where it is about the whole call.
+func holds(r events.Rule, a Action, commands []command) (t truth, by int) {
 	if r.Tool != "" && glob(r.Tool, a.Tool) != yes {
-		return no
+		return no, -1
 	}
 	outside := len(a.Outside) > 0
-	if r.Match.PathOutside != "" && !outside {
-		return no
+	if r.Match.PathOutside != "" && !outside || r.Match.Path != "" && !anyPath(r.Match.Path, a.Paths) {
+		return no, -1
 	}
 	excepted := func(command) bool { return false }
-	if e := r.Except; e != nil && (e.PathOutside == "" || outside) {
+	if e := r.Except; e != nil && (e.PathOutside == "" || outside) && (e.Path == "" || allPaths(e.Path, a.Paths)) {
 		if !aboutCommands(*e) {
-			return no
+			return no, -1
 		}
 		excepted = func(c command) bool { return fits(*e, c, true) == yes }
 	}
 	if !aboutCommands(r.Match) && len(commands) == 0 {
-		return yes
+		return yes, -1
 	}
-	best := no
-	for _, c := range commands {
+	best, by := no, -1
+	for i, c := range commands {
 		if t := fits(r.Match, c, false); t > best && !excepted(c) {
-			best = t
+			best, by = t, i
 		}
 	}
-	return best
+	return best, by
+}
+
+func anyPath(pattern string, paths []string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool { return glob(pattern, p) == yes || glob(pattern, path.Clean(p)) == yes })
+}
+
+// allPaths is how an exception reads them: each of them, in both forms.
+func allPaths(pattern string, paths []string) bool {
+	return len(paths) > 0 && !slices.ContainsFunc(paths, func(p string) bool { return glob(pattern, p) != yes || glob(pattern, path.Clean(p)) != yes })
 }
 
 // aboutCommands reports whether a match has conditions on a simple command.

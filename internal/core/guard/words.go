@@ -274,3 +274,9 @@ func alternatives(s string) (parts []string, tail string, ok bool) {
 	}
 	return nil, "", false
 }
+
+// Covers reports whether a glob such as "{read,write}" or "git_*" covers the name of a tool.
+func Covers(pattern, tool string) bool { return glob(pattern, tool) == yes }
+
+// CheckGlob says what is wrong with a glob.
+func CheckGlob(pattern string) error { return checkPattern(pattern) }

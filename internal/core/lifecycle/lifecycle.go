@@ -39,17 +39,25 @@ func Check(from, to events.Status) error {
 }
 
 // Begin answers a task: the run is created, started and, where the plan is known, given its plan and first steps.
-// made is nil where a model must make the plan first. On a later look it says only what is missing.
-func Begin(s run.State, now time.Time, created *events.RunCreatedData, made *events.PlanMadeData) ([]events.Payload, error) {
+// made is nil where a model must make the plan first. On a later look it says only what is missing. answers are those of
+// the hooks that were asked before: a block ends the run before it does anything, an interrupt pauses it.
+func Begin(s run.State, now time.Time, created *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) ([]events.Payload, error) {
 	var say []events.Payload
 	if s.Sequence == 0 {
 		say = append(say, created)
 	}
 	if s.Sequence == 0 || s.Status == events.Created {
-		say = append(say, started(s, created))
+		begun := started(s, created)
+		begun.Hooks = answers
+		say = append(say, begun)
 	}
 	if s.Plan != nil {
 		return Progress(s, now)
+	}
+	held, blocked := heldBack(s, now, say, answers)
+	say = append(say, held...)
+	if blocked {
+		return say, nil
 	}
 	if made == nil || s.Status.Ended() {
 		return say, nil

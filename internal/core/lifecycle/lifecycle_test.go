@@ -172,14 +172,14 @@ func TestProgress(t *testing.T) {
 	t.Run("LIFE-4 begin creates, starts, plans and readies; a second look says nothing; each prefix completes", func(t *testing.T) {
 		t.Parallel()
 		created, made := runtest.Created(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a"))
-		whole, err := Begin(run.State{}, noon, created, made)
+		whole, err := Begin(run.State{}, noon, created, made, nil)
 		if err != nil || len(whole) != 4 {
 			t.Fatalf("%v %v", whole, err)
 		}
 		for cut := range len(whole) + 1 {
 			b := runtest.New("main", "r1")
 			b.Say(whole[:cut]...)
-			rest, err := Begin(b.State(), noon, created, made)
+			rest, err := Begin(b.State(), noon, created, made, nil)
 			if err != nil || len(rest) != len(whole)-cut {
 				t.Fatalf("after %d facts: %d more, %v", cut, len(rest), err)
 			}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -50,13 +51,16 @@ func Next(s run.State, stepID string, now time.Time) Duty {
 	if st.Final {
 		return Duty{Say: []events.Payload{closing(s, st)}}
 	}
-	if st.Owed == 0 {
-		return Duty{}
+	if st.Owed == 0 || s.Held != nil && s.Held.Told {
+		return Duty{} // nothing, or not before the run was paused and a person lets it go on
+	}
+	if s.Held != nil {
+		return Duty{Say: []events.Payload{interrupted(s, st, nil, hook.Why(s.Held.HookAnswer), now)}}
 	}
 	if st.Turns >= s.Options.MaxSteps {
 		return Duty{Say: []events.Payload{failed(st, events.FinishMaxSteps, fmt.Sprintf("the step took all of its %d turns and did not finish", s.Options.MaxSteps))}}
 	}
-	if tool, n := repeated(s, stepID); n >= DoomLoop {
+	if tool, n := Repeated(s, stepID); n >= DoomLoop {
 		return Duty{Say: []events.Payload{failed(st, events.FinishDoomLoop, fmt.Sprintf("the same call of %s was asked for %d times in a row", tool, n))}}
 	}
 	if now.Before(st.NotBefore) {
@@ -86,8 +90,8 @@ func ending(st *run.Step, text, reason string) events.Payload {
 	return finished(st, text, reason)
 }
 
-// repeated counts how often the last call of a step was the only call of its turn, with the same arguments, in a row.
-func repeated(s run.State, step string) (tool string, n int) {
+// Repeated counts how often the last call of a step was the only call of its turn, with the same arguments, in a row.
+func Repeated(s run.State, step string) (tool string, n int) {
 	var last string
 	for _, t := range s.Turns().Backward() {
 		if t.Step != step {
@@ -111,7 +115,7 @@ func repeated(s run.State, step string) (tool string, n int) {
 	return tool, n
 }
 
-// Answer is what the model said, with its large parts already stored.
+// Answer is what the model said, with its large parts already stored, and what the hooks answered before.
 type Answer struct{ Data events.TurnFinishedData }
 
 // Finish records an answer to a task, and the end of the step where the answer is final. The numbers of the turn and
@@ -161,6 +165,30 @@ func Fail(s run.State, task Task, f Failure, now time.Time) []events.Payload {
 	delay := max(min(BaseDelay<<(task.Attempt-1), MaxDelay), f.RetryAfter)
 	return []events.Payload{&events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1, Error: f.Error,
 		Class: f.Class, Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)}}
+}
+
+// interrupted holds a turn back until the run was paused and resumed.
+func interrupted(s run.State, st *run.Step, answers []events.HookAnswer, why string, now time.Time) *events.TurnDeferredData {
+	return &events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1, Error: why, Class: events.ClassInterrupted,
+		Attempt: st.Attempt, NotBefore: now, Hooks: answers}
+}
+
+// Held says what follows where a hook does not let a turn be taken: a block fails the step, an interrupt holds the turn
+// back until a person resumes the run. ok is false where the turn may be taken.
+func Held(s run.State, task Task, answers []events.HookAnswer, now time.Time) (say []events.Payload, ok bool) {
+	a, ok := events.Decisive(answers)
+	st := s.Step(task.Step.ID)
+	switch {
+	case !ok:
+		return nil, false
+	case s.Status != events.Running || st == nil || st.Status != events.StepIsRunning || st.Owed != task.Owed || st.Attempt+1 != task.Attempt || s.Held != nil:
+		return nil, true
+	case a.Answer == events.HookInterrupt:
+		return []events.Payload{interrupted(s, st, answers, hook.Why(a), now)}, true
+	}
+	f := failed(st, events.FinishHook, hook.Why(a))
+	f.Hooks = answers
+	return []events.Payload{f}, true
 }
 
 func finished(st *run.Step, output, reason string) *events.StepFinishedData {

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -213,6 +214,77 @@ func TestEnds(t *testing.T) {
 		say := Fail(b.State(), owed(t, b), Failure{Error: "slow down", Retryable: true, RetryAfter: 17 * time.Second}, noon)
 		if got := say[0].(*events.TurnDeferredData).NotBefore; !got.Equal(noon.Add(17 * time.Second)) {
 			t.Errorf("again at %s", got)
+		}
+	})
+}
+
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	said := func(answer string) []events.HookAnswer {
+		return []events.HookAnswer{{Hook: "station:h", On: events.OnTurn, Answer: answer, Message: "because"}}
+	}
+	owed := func(t *testing.T) (*runtest.Builder, Task) {
+		t.Helper()
+		b := runtest.New("main", "r1")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Ready("b"), runtest.Allowed("b"))
+		return b, *Next(b.State(), "a", noon).Ask
+	}
+	t.Run("GUARD-2 law 1: a hook holds a turn back until the run was paused and resumed, then it is owed without asking again", func(t *testing.T) {
+		t.Parallel()
+		b, task := owed(t)
+		say, held := Held(b.State(), task, said(events.HookInterrupt), noon)
+		if !held || len(say) != 1 || say[0].(*events.TurnDeferredData).Class != events.ClassInterrupted {
+			t.Fatalf("%+v", say)
+		}
+		b.Say(say...)
+		if again, _ := Held(b.State(), task, said(events.HookInterrupt), noon); len(again) != 0 {
+			t.Errorf("said again: %v", again)
+		}
+		for _, step := range []string{"a", "b"} {
+			if d := Next(b.State(), step, noon); d.Ask != nil || len(d.Say) != 0 || !d.Wait.IsZero() {
+				t.Errorf("step %s before the pause: %+v", step, d)
+			}
+		}
+		b.Say(runtest.Paused("hook"), runtest.Resumed())
+		if d := Next(b.State(), "a", noon); d.Ask == nil || !d.Ask.Step.Passed || d.Ask.Attempt != 1 {
+			t.Errorf("after the resume: %+v", d.Ask)
+		}
+		if d := Next(b.State(), "b", noon); d.Ask == nil || d.Ask.Step.Passed {
+			t.Errorf("the other step: %+v", d.Ask)
+		}
+	})
+	t.Run("GUARD-2 a block fails the step with its reason, continue says nothing", func(t *testing.T) {
+		t.Parallel()
+		b, task := owed(t)
+		if say, held := Held(b.State(), task, said(events.HookContinue), noon); held || say != nil {
+			t.Errorf("%v", say)
+		}
+		for _, answer := range []string{events.HookBlock, ""} {
+			say, held := Held(b.State(), task, said(answer), noon)
+			if f, ok := say[0].(*events.StepFailedData); !held || !ok || f.FinishReason != events.FinishHook || !strings.Contains(f.Error, "because") || len(f.Hooks) != 1 {
+				t.Errorf("%+v", say)
+			}
+		}
+	})
+	t.Run("GUARD-3 law 1: what a hook said after a call is told once, by the step that is owed a turn", func(t *testing.T) {
+		t.Parallel()
+		b, _ := owed(t)
+		b.Say(runtest.Turn(1, "a", "calls", runtest.Asked(1, 1, "read", `{}`)))
+		ref := runtest.Ref("a", "c1-1", "read")
+		done := runtest.CallDone(ref, 0, "out")
+		done.Hooks = said(events.HookInterrupt)
+		b.Say(runtest.CallYes(ref, "read"), done)
+		d := Next(b.State(), "a", noon)
+		if len(d.Say) != 1 || d.Say[0].Kind() != events.TurnDeferred {
+			t.Fatalf("%+v", d)
+		}
+		b.Say(d.Say...)
+		if d := Next(b.State(), "a", noon); len(d.Say) != 0 || d.Ask != nil {
+			t.Errorf("told again: %+v", d)
+		}
+		b.Say(runtest.Paused("hook"), runtest.Resumed())
+		if d := Next(b.State(), "a", noon); d.Ask == nil || d.Ask.Step.Passed {
+			t.Errorf("the turn itself was not asked about yet: %+v", d.Ask)
 		}
 	})
 }

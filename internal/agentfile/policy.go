@@ -1,0 +1,71 @@
+package agentfile
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Policy is what a station lays down for all of its agents: guard rules between the built-in ones and those of an
+// agent, and hooks that are asked before those of an agent. No agent can take a hook of the station back.
+type Policy struct {
+	Rules []events.Rule
+	Hooks []events.Hook
+}
+
+// ParsePolicy reads a policy: YAML with "version: 1", "rules" and "hooks", both in the form of agent files. It is as
+// strict as Parse. name is the file's name, for messages.
+func ParsePolicy(name string, data []byte) (Policy, []Warning, error) {
+	p := &parsing{file: name}
+	policy := p.policy(data)
+	slices.SortStableFunc(p.warnings, func(a, b Warning) int { return cmp.Compare(a.Line, b.Line) })
+	if err := p.err(); err != nil {
+		return Policy{}, p.warnings, err
+	}
+	return policy, p.warnings, nil
+}
+
+func (p *parsing) policy(data []byte) Policy {
+	if len(data) > MaxFrontmatter {
+		p.fail(&Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes", MaxFrontmatter), Actual: fmt.Sprint(len(data))})
+		return Policy{}
+	}
+	if strings.ToValidUTF8(string(data), "") != string(data) || strings.ContainsRune(string(data), 0) {
+		p.fail(&Error{Code: CodeFile, Message: "the file is not UTF-8 text"})
+		return Policy{}
+	}
+	root, err := readTree(strings.ReplaceAll(string(data), "\r\n", "\n"), 1)
+	if err != nil {
+		p.failErr(err)
+		return Policy{}
+	}
+	p.walk(root, mapping(map[string]field{"version": acts(whole(1, 1)), "rules": acts(guardsShape()), "hooks": acts(hooksShape())}), inForce)
+	if root.child("version") == nil {
+		p.fail(&Error{Code: CodeMissing, Path: "version", Message: "the key is missing", Expected: "version: 1"})
+	}
+	return Policy{Rules: p.rules(root.child("rules"), map[string]bool{}), Hooks: p.hooks(root.child("hooks"))}
+}
+
+// LoadPolicy reads the policy of a file; an empty path is an empty policy.
+func LoadPolicy(path string) (Policy, []Warning, error) {
+	if path == "" {
+		return Policy{}, nil, nil
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > MaxFrontmatter {
+		return Policy{}, nil, &Error{Code: CodeLimit, File: filepath.Base(path), Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes", MaxFrontmatter), Actual: fmt.Sprint(info.Size())}
+	}
+	if err != nil {
+		return Policy{}, nil, fmt.Errorf("policy of the station: %w", err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Policy{}, nil, fmt.Errorf("policy of the station: %w", err)
+	}
+	return ParsePolicy(filepath.Base(path), data)
+}
