@@ -18,6 +18,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/llm/provider"
+	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
@@ -73,6 +74,7 @@ type Host struct {
 	log     zerolog.Logger
 	metrics *Metrics
 	tools   *tool.Registry
+	toolbox *mcp.Toolbox
 	pages   *reactor.Pages
 	mu      sync.Mutex
 	// ledgers of the roles that run, guarded by mu.
@@ -95,7 +97,11 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 			return nil, err
 		}
 	}
-	h := &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, pages: reactor.NewPages(0), ledgers: map[events.Service]*reactor.Ledger{}}
+	_, secrets, err := cfg.mcpSecrets()
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, toolbox: mcp.New(registry, secrets), pages: reactor.NewPages(0), ledgers: map[events.Service]*reactor.Ledger{}}
 	var once sync.Once
 	h.overhear = func(ctx context.Context) (err error) {
 		once.Do(func() { err = h.listen(ctx) })
@@ -110,7 +116,7 @@ func (h *Host) As(ports Ports) *Host {
 	if ports.Entropy == nil {
 		ports.Entropy = h.ports.Entropy
 	}
-	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, pages: h.pages, overhear: h.overhear,
+	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, toolbox: h.toolbox, pages: h.pages, overhear: h.overhear,
 		ledgers: map[events.Service]*reactor.Ledger{}}
 }
 
@@ -259,7 +265,7 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 			Quotas: planner.Quotas{PerSender: h.cfg.SenderPerMinute, Limits: quota.Limits{Running: h.cfg.MaxRuns,
 				PerMinute: h.cfg.RunsPerMinute, Patience: h.cfg.Patience}}})
 	case events.Gatekeeper:
-		cfg := gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools, OnlySigned: h.cfg.OnlySigned,
+		cfg := gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools, ToolsOf: h.toolbox.For, OnlySigned: h.cfg.OnlySigned,
 			MaxGates: h.cfg.MaxGates, AnswersPerMinute: h.cfg.AnswersPerMinute}
 		if h.cfg.ApproverKeys != "" {
 			keys, err := approval.LoadKeys(h.cfg.ApproverKeys)
@@ -275,7 +281,7 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 			return nil, err
 		}
 		return executor.New(executor.Config{Ledger: ledger, Timers: p.Timers, Blobs: p.Blobs, Live: p.Live, Ends: ends,
-			Models: h.models(), Tools: h.tools})
+			Models: h.models(), Tools: h.tools, ToolsOf: h.toolbox.For})
 	case events.Toolrunner:
 		return h.toolrunner(ctx, ledger, instance)
 	case events.Persister:
@@ -305,8 +311,13 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	if err != nil {
 		return nil, err
 	}
+	more, _, err := h.cfg.mcpSecrets()
+	if err != nil {
+		return nil, err
+	}
+	masked = append(masked, more...)
 	return toolrunner.New(toolrunner.Config{Ledger: ledger, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: h.ports.Live,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, Boxes: boxes, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
 }
 
 // ends listens for runs that end, for the life of ctx.

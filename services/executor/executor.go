@@ -35,6 +35,8 @@ type Config struct {
 	Ends   *reactor.Ends
 	Models Models
 	Tools  *tool.Registry
+	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
+	ToolsOf func(events.Agent) *tool.Registry
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -51,6 +53,9 @@ func New(cfg Config) (*Role, error) {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.ToolsOf == nil {
+		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
 	return &Role{cfg: cfg}, nil
 }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -27,7 +28,7 @@ func judgeCall(s run.State, c *run.Call, law Law, left int) []events.Payload {
 		return refuse(events.RefusedPermission, "allowed-set", fmt.Sprintf("agent %s may not use the tool %q", st.AssignedAgent, c.Tool),
 			"use one of: "+strings.Join(agent.Tools, ", "))
 	}
-	tool, ok := law.Tool(c.Tool)
+	tool, ok := law.Tool(agent, c.Tool)
 	if !ok {
 		return refuse(events.RefusedUnknown, "", fmt.Sprintf("there is no tool %q on this station", c.Tool), "use another tool; the operator can add it to a toolrunner")
 	}
@@ -35,14 +36,14 @@ func judgeCall(s run.State, c *run.Call, law Law, left int) []events.Payload {
 	if err != nil {
 		return refuse(events.RefusedInput, "", "the arguments can not be read: "+err.Error(), "send the call again")
 	}
-	if err := law.Check(c.Tool, input); err != nil {
+	if err := law.Check(agent, c.Tool, input); err != nil {
 		return refuse(events.RefusedInput, "", err.Error(), "mend the arguments and call again")
 	}
 	rules, err := law.Rules(agent)
 	if err != nil {
 		return refuse(events.RefusedGuard, "guard-error", "the guard rules can not be read: "+err.Error(), "an operator must mend the agent's guard rules")
 	}
-	verdict := rules.Judge(law.Action(c.Tool, input))
+	verdict := rules.Judge(law.Action(cmp.Or(tool.Rule, c.Tool), input))
 	hash := digest(input)
 	if slices.Contains(s.Unknown, c.Tool+":"+hash) && verdict.Action != "deny" {
 		verdict = guard.Verdict{Action: "ask", Rule: "outcome-unknown", Reason: "the same call began before and nobody knows whether it took effect"}
