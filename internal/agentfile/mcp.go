@@ -159,7 +159,7 @@ func loopback(host string) bool {
 func effectOf(s events.MCPServer, tool string) string {
 	for _, exact := range []bool{true, false} {
 		for _, e := range s.Effects {
-			if ok, _ := path.Match(e.Tool, tool); e.Tool == tool || !exact && ok {
+			if e.Tool == tool || !exact && fits(e.Tool, tool) {
 				return e.Effect
 			}
 		}
@@ -174,9 +174,14 @@ func wants(tools []string, server, tool string) bool {
 		if !ok {
 			return false
 		}
-		fits, _ := path.Match(pattern, tool)
-		return fits
+		return fits(pattern, tool)
 	})
+}
+
+// fits matches a tool's name with a glob; names are no paths, so that a star stands for a slash too.
+func fits(pattern, tool string) bool {
+	ok, err := path.Match(strings.ReplaceAll(pattern, "/", "_"), strings.ReplaceAll(tool, "/", "_"))
+	return ok && err == nil
 }
 
 func tooLarge(what string, most, got int) error {

@@ -19,7 +19,11 @@ const newestWait = 15 * time.Second
 // Ask returns what a server says of its tools now, to be pinned. Tools that can not be offered are left out, with the
 // reason. A program runs inside box.
 func Ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, box sandbox.Sandbox) (agentfile.ServerPins, error) {
-	first, cancel := context.WithTimeout(ctx, newestWait)
+	return ask(ctx, s, secrets, box, newestWait)
+}
+
+func ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, box sandbox.Sandbox, patience time.Duration) (agentfile.ServerPins, error) {
+	first, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c, err := open(first, s, secrets, box, "")
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {

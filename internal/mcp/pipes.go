@@ -75,7 +75,7 @@ func (p *program) explain(err error) error {
 		return err
 	}
 	switch {
-	case errors.Is(p.err, exec.ErrNotFound), errors.Is(p.err, fs.ErrPermission), errors.Is(p.err, sandbox.ErrUnavailable):
+	case errors.Is(p.err, exec.ErrNotFound), errors.Is(p.err, fs.ErrPermission), errors.Is(p.err, sandbox.ErrUnavailable), errors.Is(p.err, sandbox.ErrNotStarted):
 		return tool.Fail(tool.Permanent, "an operator installs it, or shows it to the sandbox with INSPAN_SANDBOX_READ_ONLY", fmt.Errorf("start the server: %w", p.err))
 	case p.err != nil:
 		return fmt.Errorf("%w: %w", err, p.err)
