@@ -30,11 +30,11 @@ func overHTTP(s events.MCPServer, secrets map[string]secret.Value) (carrier, err
 	life, end := context.WithCancel(context.Background()) // ends with the carrier
 	pool := http.DefaultTransport.(*http.Transport).Clone()
 	pool.MaxResponseHeaderBytes = 64 << 10
-	w := &wire{pool: pool, headers: headers, life: life}
+	w := &wire{pool: pool, headers: headers, life: life, cancelled: newNotice()}
 	w.left.Store(maxHeard)
 	client := &http.Client{Transport: w, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: maxMessage}
-	return carrier{transport: t, end: func() { end(); pool.CloseIdleConnections() }, explain: w.explain}, nil
+	return carrier{transport: t, cancelled: w.cancelled, end: func() { end(); pool.CloseIdleConnections() }, explain: w.explain}, nil
 }
 
 // wire carries the requests of one session.
@@ -43,6 +43,8 @@ type wire struct {
 	headers http.Header
 	life    context.Context
 	left    atomic.Int64
+	// cancelled watches what is sent.
+	cancelled *notice
 	// status of the last answer that was none, and when it asks to be tried again.
 	status atomic.Int64
 	after  atomic.Int64
@@ -62,6 +64,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		done()
 		return nil, err
 	}
+	w.watch(req)
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		w.status.Store(int64(resp.StatusCode))
 		if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 && s < 3600 {
@@ -70,6 +73,21 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Body = &body{from: resp.Body, wire: w, done: done}
 	return resp, nil
+}
+
+// watch looks at what was sent, where it is short and can be read again.
+func (w *wire) watch(req *http.Request) {
+	if req.GetBody == nil || req.ContentLength > maxNotice {
+		return
+	}
+	again, err := req.GetBody()
+	if err != nil {
+		return
+	}
+	defer again.Close()
+	if data, err := io.ReadAll(io.LimitReader(again, maxNotice)); err == nil {
+		w.cancelled.sent(data)
+	}
 }
 
 // body is an answer that is counted.

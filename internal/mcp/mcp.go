@@ -190,6 +190,7 @@ func (t *remote) unsent(ctx context.Context, err error) error {
 // unanswered explains a failure after the call was sent.
 func (t *remote) unanswered(ctx context.Context, s *session, err error) error {
 	if ctx.Err() != nil {
+		s.leave()
 		return ctx.Err()
 	}
 	if e, ok := refusal(err); ok {

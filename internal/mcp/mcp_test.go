@@ -1,11 +1,15 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,7 +28,7 @@ import (
 // remote serves the test's tools over HTTP behind a token.
 func remote(t *testing.T, opts *sdk.StreamableHTTPOptions) (s events.MCPServer, secrets map[string]secret.Value, asked *atomic.Int64) {
 	t.Helper()
-	server, asked := mcptest.New(mcptest.Good), new(atomic.Int64)
+	server, asked := mcptest.New(mcptest.Good, t.TempDir()), new(atomic.Int64)
 	h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, opts)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
@@ -272,6 +276,44 @@ func TestHostile(t *testing.T) {
 		_, err := b.call(ctx, "mcp__test__hang", `{}`)
 		if !errors.Is(err, context.Canceled) || b.file("cancelled") != "x\n" {
 			t.Errorf("got %v, the server noticed: %q", err, b.file("cancelled"))
+		}
+	})
+	t.Run("TOOL-22 a call that is cancelled tells a server over HTTP", func(t *testing.T) {
+		t.Parallel()
+		told := make(chan string, 8)
+		s, secrets, _ := remote(t, nil)
+		target, err := url.Parse(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		between := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			data, err := io.ReadAll(r.In.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			if r.Out.Body = io.NopCloser(bytes.NewReader(data)); bytes.Contains(data, []byte("notifications/cancelled")) {
+				told <- "cancelled"
+			}
+			if bytes.Contains(data, []byte(`"tools/call"`)) {
+				told <- "called"
+			}
+		}})
+		defer between.Close()
+		s.URL = between.URL
+		b := pinned(t, s, secrets)
+		ctx, cancel := context.WithCancel(within(t))
+		go func() {
+			<-told
+			cancel()
+		}()
+		if _, err := b.call(ctx, "mcp__test__hang", `{}`); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		select {
+		case <-told:
+		case <-within(t).Done():
+			t.Error("the server was not told")
 		}
 	})
 	t.Run("TOOL-6 TOOL-22 a server that never answers is ended with the call's time", func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -48,12 +49,34 @@ func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secre
 		_ = in.CloseWithError(cause)
 	})
 	end := func() {
-		kill()
 		_ = fromServer.CloseWithError(errors.New("the session has ended"))
-		_ = toServer.Close()
+		_ = toServer.Close() // which a server takes as the sign to go
+		t := time.NewTimer(closeWait)
+		defer t.Stop()
+		select {
+		case <-p.gone:
+		case <-t.C:
+		}
+		kill()
 		running.Wait()
 	}
-	return carrier{transport: &sdk.IOTransport{Reader: fromServer, Writer: toServer, MaxLineLength: maxMessage}, end: end, explain: p.explain}, nil
+	n := newNotice()
+	t := &sdk.IOTransport{Reader: fromServer, Writer: &watched{toServer, n}, MaxLineLength: maxMessage}
+	return carrier{transport: t, cancelled: n, end: end, explain: p.explain}, nil
+}
+
+// watched tells of what was written.
+type watched struct {
+	io.WriteCloser
+	notice *notice
+}
+
+func (w *watched) Write(data []byte) (int, error) {
+	n, err := w.WriteCloser.Write(data)
+	if err == nil {
+		w.notice.sent(data)
+	}
+	return n, err
 }
 
 // program is a server's process.

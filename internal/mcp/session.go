@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,15 +45,18 @@ var errFlood = errors.New("the server says too much")
 // session is a server that was reached.
 type session struct {
 	session *sdk.ClientSession
-	// end ends what carries the session, at once, and waits until it is gone.
+	// end ends what carries the session, by force where it does not go by itself, and waits until it is gone.
 	end func()
 	// explain says what is behind an error, where the carrier knows.
 	explain func(error) error
+	// cancelled is closed when the server has been told that a call is cancelled.
+	cancelled <-chan struct{}
 }
 
 // carrier is a way to reach a server.
 type carrier struct {
 	transport sdk.Transport
+	cancelled *notice
 	end       func()
 	explain   func(error) error
 }
@@ -78,7 +82,7 @@ func open(ctx context.Context, s events.MCPServer, secrets map[string]secret.Val
 		c.end()
 		return nil, err
 	}
-	return &session{session: cs, end: c.end, explain: c.explain}, nil
+	return &session{session: cs, end: c.end, explain: c.explain, cancelled: c.cancelled.seen}, nil
 }
 
 // refuseRequests answers what a server asks of a client: nothing but a sign of life. Notifications are dropped.
@@ -91,6 +95,33 @@ func refuseRequests(next sdk.MethodHandler) sdk.MethodHandler {
 			return nil, nil
 		}
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client answers no requests of servers"}
+	}
+}
+
+// notice watches what is sent for the notification that a call is cancelled.
+type notice struct {
+	once sync.Once
+	seen chan struct{}
+}
+
+func newNotice() *notice { return &notice{seen: make(chan struct{})} }
+
+// maxNotice is the most bytes of a message that is looked at; the notification is short.
+const maxNotice = 4 << 10
+
+func (n *notice) sent(message []byte) {
+	if len(message) <= maxNotice && bytes.Contains(message, []byte(`"method":"notifications/cancelled"`)) {
+		n.once.Do(func() { close(n.seen) })
+	}
+}
+
+// leave waits until the server has been told that the call is cancelled, which the library does on the side.
+func (s *session) leave() {
+	t := time.NewTimer(closeWait)
+	defer t.Stop()
+	select {
+	case <-s.cancelled:
+	case <-t.C:
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -50,7 +51,7 @@ func Main() {
 func serve(kind string, in io.Reader, out io.Writer) error {
 	switch kind {
 	case Good, Changed:
-		return New(kind).Run(context.Background(), &mcp.StdioTransport{})
+		return New(kind, ".").Run(context.Background(), &mcp.StdioTransport{})
 	case Crash:
 		return errors.New("no database\x1b[31m found")
 	case Silent:
@@ -117,8 +118,8 @@ func raw(kind string, in io.Reader, out io.Writer) error {
 
 const anything = `{"type":"object"}`
 
-// New makes a server of the kind Good or Changed. Its tools work on the files of the current directory.
-func New(kind string) *mcp.Server {
+// New makes a server of the kind Good or Changed. Its tools work on the files of dir.
+func New(kind, dir string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "mcptest", Version: "1"}, &mcp.ServerOptions{})
 	add := func(name, description, schema string, run mcp.ToolHandler) {
 		s.AddTool(&mcp.Tool{Name: name, Description: description, InputSchema: json.RawMessage(schema),
@@ -159,21 +160,21 @@ func New(kind string) *mcp.Server {
 	})
 	add("ask", "Ask the client for everything.", anything, ask)
 	add("write", "Write the file mark.", anything, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return text("written"), mark("mark")
+		return text("written"), mark(dir, "mark")
 	})
 	add("die", "Write the file died and end.", anything, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		if err := mark("died"); err != nil {
+		if err := mark(dir, "died"); err != nil {
 			return nil, err
 		}
 		os.Exit(7)
 		return nil, nil
 	})
 	add("hang", "Write the file began, wait for the end of the call, and then write the file cancelled.", anything, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		if err := mark("began"); err != nil {
+		if err := mark(dir, "began"); err != nil {
 			return nil, err
 		}
 		<-ctx.Done()
-		return nil, mark("cancelled")
+		return nil, mark(dir, "cancelled")
 	})
 	add("Rub bish/näme!", "Have a bad name.", anything, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return text("called by a bad name"), nil
@@ -183,15 +184,17 @@ func New(kind string) *mcp.Server {
 	return s
 }
 
-func nothing(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return text(""), nil }
+func nothing(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	return text(""), nil
+}
 
 func text(s string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
 }
 
 // mark appends a line to a file: how often something was done can be counted.
-func mark(name string) error {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+func mark(dir, name string) error {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
