@@ -215,6 +215,12 @@ func (c *Config) mcpSecrets() (masked []secret.Value, byName map[string]secret.V
 	return masked, byName, nil
 }
 
+// ServerSecrets are the secrets of MCP servers by name.
+func (c *Config) ServerSecrets() (map[string]secret.Value, error) {
+	_, byName, err := c.mcpSecrets()
+	return byName, err
+}
+
 // Row of the configuration reference.
 type Row struct{ Name, Default, Doc string }
 

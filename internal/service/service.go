@@ -97,7 +97,7 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 			return nil, err
 		}
 	}
-	_, secrets, err := cfg.mcpSecrets()
+	secrets, err := cfg.ServerSecrets()
 	if err != nil {
 		return nil, err
 	}
