@@ -179,6 +179,9 @@ func compare(then, now agentfile.Pins) []change {
 	}
 	was, is := digests(then), digests(now)
 	for key, digest := range is {
+		if _, ok := then.Servers[key[0]]; !ok {
+			continue // all of a server that was never pinned is new
+		}
 		switch old, ok := was[key]; {
 		case !ok:
 			out = append(out, change{key[0], key[1], "new"})
@@ -269,7 +272,7 @@ func (a *app) printTools(rows []toolRow, changes []change) error {
 		if r.Disabled == "" && r.Hint != "" {
 			note = p.dim("the server says: " + view.Clip(r.Hint, 40))
 		}
-		table = append(table, []string{name, r.Effect, r.Source, p.dim(view.Clip(r.Digest, 12)), note})
+		table = append(table, []string{name, r.Effect, r.Source, p.dim(fmt.Sprintf("%.12s", r.Digest)), note})
 	}
 	a.table([]column{{head: "TOOL"}, {head: "EFFECT"}, {head: "FROM"}, {head: "PINNED"}, {head: ""}}, table)
 	for _, c := range changes {

@@ -20,8 +20,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	mcptest.Main()
-	os.Exit(m.Run())
+	if !mcptest.Main() {
+		m.Run()
+	}
 }
 
 // patience bounds what must not hang.

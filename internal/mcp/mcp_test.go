@@ -103,7 +103,7 @@ func TestCalls(t *testing.T) {
 			t.Errorf("the old server: %q %v", r.Output, err)
 		}
 	})
-	t.Run("SAFE-9 TOOL-17 a program works in the workspace and sees nothing of the service's environment", func(t *testing.T) {
+	t.Run("SAFE-11 TOOL-17 a program works in the workspace and sees nothing of the service's environment", func(t *testing.T) {
 		t.Parallel()
 		b := pinned(t, program(t, mcptest.Good), nil)
 		r, err := b.call(within(t), "mcp__test__env", `{}`)
@@ -123,7 +123,7 @@ func TestCalls(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SEC-1 a header's secret is sent and stands in no definition; a wrong or missing one says what to do", func(t *testing.T) {
+	t.Run("SAFE-11 a header's secret is sent and stands in no definition; a wrong or missing one says what to do", func(t *testing.T) {
 		t.Parallel()
 		s, secrets, asked := remote(t, nil)
 		b := pinned(t, s, secrets)
@@ -141,7 +141,7 @@ func TestCalls(t *testing.T) {
 			t.Errorf("a missing token: %v, %d requests", err, asked.Load()-before)
 		}
 	})
-	t.Run("SEC-1 a redirect does not carry the header elsewhere", func(t *testing.T) {
+	t.Run("SAFE-11 a redirect does not carry the header elsewhere", func(t *testing.T) {
 		t.Parallel()
 		var stolen atomic.Int64
 		thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stolen.Add(1) }))

@@ -23,8 +23,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	mcptest.Main()
-	os.Exit(m.Run())
+	if !mcptest.Main() {
+		m.Run()
+	}
 }
 
 // theSecret is what a header holds and nobody may see.
@@ -154,13 +155,13 @@ func TestMCP(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
-	t.Run("GUARD-1 a rule over mcp:server/tool holds", func(t *testing.T) {
+	t.Run("TOOL-13 a rule over mcp:server/tool holds", func(t *testing.T) {
 		w, s := do(t, "guarded")
 		if r := only(t, s); r.Code != events.RefusedGuard || r.Rule != "hands-off" || w.inWorkspace(s, "mark") != "" {
 			t.Errorf("%+v", r)
 		}
 	})
-	t.Run("TOOL-2 what is too large for the log is stored as an object, whole", func(t *testing.T) {
+	t.Run("SAFE-15 what is too large for the log is stored as an object, whole", func(t *testing.T) {
 		_, s := do(t, "large")
 		if r := only(t, s); r.ResultRef == nil || r.ResultRef.Size != 340_000 || len(r.Result) > events.MaxInlineOutput {
 			t.Errorf("%d bytes, %+v", len(r.Result), r.ResultRef)
@@ -178,7 +179,7 @@ func TestMCP(t *testing.T) {
 			t.Errorf("%+v, cancelled: %q", r, w.inWorkspace(s, "cancelled"))
 		}
 	})
-	t.Run("SEC-1 a secret reaches the server and stands in no fact", func(t *testing.T) {
+	t.Run("SAFE-11 a secret reaches the server and stands in no fact", func(t *testing.T) {
 		w, s := do(t, "curious")
 		if r := only(t, s); !strings.Contains(r.Result, "TOKEN=***") {
 			t.Errorf("the server was not given it: %s", r.Result)

@@ -1,8 +1,8 @@
 // Package mcptest is a server of the Model Context Protocol for tests, well-behaved or hostile, over HTTP or as a
 // program.
 //
-// Promises: a test binary that calls Main first becomes such a server where the environment says so, so that tests need
-// nothing installed. Each way to misbehave has a name.
+// Promises: a test binary whose TestMain asks Main first becomes such a server where the environment says so, so that
+// tests need nothing installed. Each way to misbehave has a name.
 package mcptest
 
 import (
@@ -35,17 +35,17 @@ const (
 	Huge    = "huge"    // one message without end
 )
 
-// Main serves and does not return where the environment asks for it.
-func Main() {
+// Main serves until its input ends, where the environment asks for it, and reports whether it did: then there are no
+// tests to run.
+func Main() bool {
 	kind := os.Getenv(Var)
 	if kind == "" {
-		return
+		return false
 	}
 	if err := serve(kind, os.Stdin, os.Stdout); err != nil && !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
 	}
-	os.Exit(0)
+	return true
 }
 
 func serve(kind string, in io.Reader, out io.Writer) error {
@@ -166,8 +166,11 @@ func New(kind, dir string) *mcp.Server {
 		if err := mark(dir, "died"); err != nil {
 			return nil, err
 		}
-		os.Exit(7)
-		return nil, nil
+		self, err := os.FindProcess(os.Getpid())
+		if err != nil {
+			return nil, err
+		}
+		return nil, self.Kill()
 	})
 	add("hang", "Write the file began, wait for the end of the call, and then write the file cancelled.", anything, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if err := mark(dir, "began"); err != nil {
