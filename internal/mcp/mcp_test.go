@@ -262,6 +262,45 @@ func TestHostile(t *testing.T) {
 			}
 		}
 	})
+	t.Run("SAFE-7 SAFE-12 a flood in the middle of a call ends the session, and the outcome is unknown", func(t *testing.T) {
+		t.Parallel()
+		b := pinned(t, program(t, mcptest.Good), nil)
+		if _, err := b.call(within(t), "mcp__test__spam", `{}`); tool.ClassOf(err) != tool.Unknown || !strings.Contains(err.Error(), "too much") {
+			t.Errorf("a program: %v", err)
+		}
+		s, secrets, _ := remote(t, nil)
+		h := pinned(t, s, secrets)
+		if _, err := h.call(within(t), "mcp__test__spam", `{}`); tool.ClassOf(err) != tool.Unknown || !strings.Contains(err.Error(), "too much") {
+			t.Errorf("over HTTP: %v", err)
+		}
+	})
+	t.Run("SAFE-7 a server over HTTP that is lost in the middle of a call leaves an unknown outcome", func(t *testing.T) {
+		t.Parallel()
+		s, secrets, _ := remote(t, nil)
+		target, err := url.Parse(s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forward := httputil.NewSingleHostReverseProxy(target)
+		between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			data, err := io.ReadAll(r.Body)
+			if err != nil || bytes.Contains(data, []byte(`"tools/call"`)) {
+				panic(http.ErrAbortHandler) // the connection breaks after the call has come
+			}
+			r.Body = io.NopCloser(bytes.NewReader(data))
+			forward.ServeHTTP(w, r)
+		}))
+		defer between.Close()
+		s.URL = between.URL
+		s.Effects = []events.MCPEffect{{Tool: "echo", Effect: "read"}}
+		b := pinned(t, s, secrets)
+		if _, err := b.call(within(t), "mcp__test__write", `{}`); tool.ClassOf(err) != tool.Unknown {
+			t.Errorf("a once call: %v", err)
+		}
+		if _, err := b.call(within(t), "mcp__test__echo", `{"text":"x"}`); tool.ClassOf(err) != tool.Transient {
+			t.Errorf("a read call: %v", err)
+		}
+	})
 	t.Run("TOOL-22 a call that is cancelled tells the server, and ends it", func(t *testing.T) {
 		t.Parallel()
 		b := pinned(t, program(t, mcptest.Good), nil)

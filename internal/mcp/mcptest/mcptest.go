@@ -179,6 +179,14 @@ func New(kind, dir string) *mcp.Server {
 		<-ctx.Done()
 		return nil, mark(dir, "cancelled")
 	})
+	add("spam", "Report progress without end.", anything, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		for ctx.Err() == nil {
+			if err := r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: "t", Message: strings.Repeat("x", 256<<10)}); err != nil {
+				return nil, err
+			}
+		}
+		return text("enough"), nil
+	})
 	add("Rub bish/näme!", "Have a bad name.", anything, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return text("called by a bad name"), nil
 	})
