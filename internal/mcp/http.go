@@ -34,7 +34,7 @@ func overHTTP(s events.MCPServer, secrets map[string]secret.Value) (carrier, err
 	w.left.Store(maxHeard)
 	client := &http.Client{Transport: w, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: maxMessage}
-	return carrier{transport: t, cancelled: w.cancelled, end: func() { end(); pool.CloseIdleConnections() }, explain: w.explain}, nil
+	return carrier{transport: t, cancelled: w.cancelled, lost: w.lost, end: func() { end(); pool.CloseIdleConnections() }, explain: w.explain}, nil
 }
 
 // wire carries the requests of one session.
@@ -48,6 +48,12 @@ type wire struct {
 	// status of the last answer that was none, and when it asks to be tried again.
 	status atomic.Int64
 	after  atomic.Int64
+	broken atomic.Bool
+}
+
+// lost reports whether a connection broke, or the server did.
+func (w *wire) lost() bool {
+	return w.broken.Load() || w.left.Load() < 0 || w.status.Load() >= http.StatusInternalServerError
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -61,6 +67,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := w.pool.RoundTrip(req)
 	if err != nil {
+		w.broken.Store(true)
 		done()
 		return nil, err
 	}
@@ -101,6 +108,9 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
 	if b.wire.left.Add(-int64(n)) < 0 {
 		return 0, errFlood
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.wire.broken.Store(true)
 	}
 	return n, err
 }

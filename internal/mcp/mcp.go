@@ -193,16 +193,16 @@ func (t *remote) unanswered(ctx context.Context, s *session, err error) error {
 		s.leave()
 		return ctx.Err()
 	}
-	if e, ok := refusal(err); ok {
+	err = s.explain(err)
+	if _, ok := errors.AsType[*tool.Error](err); ok {
+		return err
+	}
+	if e, ok := refusal(err); ok && !s.lost() {
 		class := tool.Permanent
 		if e.Code == codeInvalidParams {
 			class = tool.Invalid
 		}
 		return tool.Fail(class, "mend the arguments or use another tool", fmt.Errorf("the server %s refused the call: %w", t.server.Name, clean(err)))
-	}
-	err = s.explain(err)
-	if e, ok := errors.AsType[*tool.Error](err); ok && (e.Class == tool.Denied || e.Class == tool.Permanent) {
-		return err
 	}
 	lost := fmt.Errorf("the server %s was lost in the middle of the call: %w", t.server.Name, clean(err))
 	if tool.Effect(t.pin.Effect) == tool.Once {

@@ -62,7 +62,7 @@ func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secre
 	}
 	n := newNotice()
 	t := &sdk.IOTransport{Reader: fromServer, Writer: &watched{toServer, n}, MaxLineLength: maxMessage}
-	return carrier{transport: t, cancelled: n, end: end, explain: p.explain}, nil
+	return carrier{transport: t, cancelled: n, lost: p.lost, end: end, explain: p.explain}, nil
 }
 
 // watched tells of what was written.
@@ -87,14 +87,22 @@ type program struct {
 	err  error
 }
 
+// lost reports whether the program has ended.
+func (p *program) lost() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 // explain says how a program ended, where that is why.
 func (p *program) explain(err error) error {
 	if _, ok := errors.AsType[*tool.Error](err); ok || err == nil {
 		return err
 	}
-	select {
-	case <-p.gone:
-	default:
+	if !p.lost() {
 		return err
 	}
 	switch {

@@ -49,6 +49,8 @@ type session struct {
 	end func()
 	// explain says what is behind an error, where the carrier knows.
 	explain func(error) error
+	// lost reports whether the carrier broke: what looks like an answer is then none of the server.
+	lost func() bool
 	// cancelled is closed when the server has been told that a call is cancelled.
 	cancelled <-chan struct{}
 }
@@ -57,6 +59,7 @@ type session struct {
 type carrier struct {
 	transport sdk.Transport
 	cancelled *notice
+	lost      func() bool
 	end       func()
 	explain   func(error) error
 }
@@ -82,7 +85,7 @@ func open(ctx context.Context, s events.MCPServer, secrets map[string]secret.Val
 		c.end()
 		return nil, err
 	}
-	return &session{session: cs, end: c.end, explain: c.explain, cancelled: c.cancelled.seen}, nil
+	return &session{session: cs, end: c.end, explain: c.explain, lost: c.lost, cancelled: c.cancelled.seen}, nil
 }
 
 // refuseRequests answers what a server asks of a client: nothing but a sign of life. Notifications are dropped.
@@ -195,7 +198,7 @@ func hint(a *sdk.ToolAnnotations) string {
 	return ""
 }
 
-// refusal is an answer of the server that says no.
+// refusal is an answer of the server that says no. The library uses the same type where it could not send: see lost.
 func refusal(err error) (*jsonrpc.Error, bool) {
 	e, ok := errors.AsType[*jsonrpc.Error](err)
 	return e, ok
