@@ -159,7 +159,7 @@ func TestPin(t *testing.T) {
 		t.Parallel()
 		var many []agentfile.ToolPin
 		for i := range 20 {
-			many = append(many, toolPin(fmt.Sprintf("read_%d", i), strings.Repeat("x", 10<<10)))
+			many = append(many, toolPin(fmt.Sprintf("read_%d", i), strings.Repeat("<x", 3<<10)))
 		}
 		p, offers := agentfile.Pin(a, pinsOf(many...))
 		b, err := json.Marshal(p)

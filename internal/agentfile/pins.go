@@ -233,24 +233,21 @@ func Pin(a events.Agent, pins Pins) (events.Agent, []Offer) {
 				offers = append(offers, Offer{s.Name, t.Name, "not named under tools"})
 				continue
 			}
-			call := CallName(s.Name, t.Name)
-			err := CheckTool(t)
-			switch fits := size+len(t.Description)+len(t.Input) <= MaxPinned; {
-			case err == nil && taken[call]:
+			add := events.MCPTool{Name: t.Name, Call: CallName(s.Name, t.Name), Description: t.Description, Input: t.Input, Effect: effectOf(*s, t.Name), Digest: t.Digest}
+			room, err := room(t, add, size)
+			if err == nil && taken[add.Call] {
 				err = errors.New("another tool has its name")
-			case err == nil && !fits:
-				err = tooLarge("all tools of the servers take too much room together: name fewer under tools", MaxPinned, size+len(t.Description)+len(t.Input))
 			}
 			if err != nil {
 				offers = append(offers, Offer{s.Name, t.Name, err.Error()})
 				continue
 			}
-			taken[call] = true
-			size += len(t.Description) + len(t.Input)
-			s.Tools = append(s.Tools, events.MCPTool{Name: t.Name, Call: call, Description: t.Description, Input: t.Input, Effect: effectOf(*s, t.Name), Digest: t.Digest})
-			a.Tools = append(a.Tools, call)
+			taken[add.Call] = true
+			size += room
+			s.Tools = append(s.Tools, add)
+			a.Tools = append(a.Tools, add.Call)
 			offers = append(offers, Offer{Server: s.Name, Tool: t.Name})
-			fmt.Fprintf(sum, "%s %s\n", call, t.Digest)
+			fmt.Fprintf(sum, "%s %s\n", add.Call, t.Digest)
 		}
 		for _, l := range pinned.LeftOut {
 			offers = append(offers, Offer{s.Name, l.Name, l.Why})
@@ -258,6 +255,21 @@ func Pin(a events.Agent, pins Pins) (events.Agent, []Offer) {
 	}
 	a.Digest = hex.EncodeToString(sum.Sum(nil))
 	return a, offers
+}
+
+// room is how many bytes a tool takes in a fact, beside those that are taken, or why it can not have them.
+func room(t ToolPin, add events.MCPTool, taken int) (int, error) {
+	if err := CheckTool(t); err != nil {
+		return 0, err
+	}
+	b, err := json.Marshal(add)
+	if err != nil {
+		return 0, fmt.Errorf("its schema: %w", err)
+	}
+	if taken+len(b) > MaxPinned {
+		return 0, tooLarge("all tools of the servers take too much room together: name fewer under tools", MaxPinned, taken+len(b))
+	}
+	return len(b), nil
 }
 
 func isMCP(tool string) bool { return strings.HasPrefix(tool, mcpPrefix) }
