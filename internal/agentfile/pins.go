@@ -199,6 +199,9 @@ func (p Pins) Write(agentPath string) (at string, err error) {
 	return at, nil
 }
 
+// NotNamed is why a tool is not offered that the agent does not ask for.
+const NotNamed = "not named under tools"
+
 // Offer is one tool of an agent's servers and what became of it.
 type Offer struct {
 	Server, Tool string
@@ -230,7 +233,7 @@ func Pin(a events.Agent, pins Pins) (events.Agent, []Offer) {
 		s.Protocol, s.Tools = pinned.Protocol, nil
 		for _, t := range pinned.Tools {
 			if !wants(named, s.Name, t.Name) {
-				offers = append(offers, Offer{s.Name, t.Name, "not named under tools"})
+				offers = append(offers, Offer{s.Name, t.Name, NotNamed})
 				continue
 			}
 			add := events.MCPTool{Name: t.Name, Call: CallName(s.Name, t.Name), Description: t.Description, Input: t.Input, Effect: effectOf(*s, t.Name), Digest: t.Digest}

@@ -264,20 +264,35 @@ func (a *app) printTools(rows []toolRow, changes []change) error {
 	}
 	p := a.paint()
 	var table [][]string
+	var off []string
+	unnamed := map[string][]string{}
+	var order []string
 	for _, r := range rows {
-		name, note := r.Name, p.yellow(view.Clip(r.Disabled, 100))
-		if name == "" {
-			name = p.dim(view.Clip(or(r.Tool, "-"), 64))
+		name := view.Clip(or(r.Name, r.Tool), 64)
+		switch {
+		case r.Disabled == agentfile.NotNamed:
+			if unnamed[r.Source] == nil {
+				order = append(order, r.Source)
+			}
+			unnamed[r.Source] = append(unnamed[r.Source], name)
+		case r.Disabled != "":
+			off = append(off, p.yellow("disabled")+"  "+strings.Trim(r.Source+"/"+name, "/")+": "+view.Clip(r.Disabled, 300))
+		default:
+			table = append(table, []string{name, r.Effect, r.Source, p.dim(fmt.Sprintf("%.8s", r.Digest)), p.dim(view.Clip(r.Hint, 12))})
 		}
-		if r.Disabled == "" && r.Hint != "" {
-			note = p.dim("the server says: " + view.Clip(r.Hint, 40))
-		}
-		table = append(table, []string{name, r.Effect, r.Source, p.dim(fmt.Sprintf("%.12s", r.Digest)), note})
 	}
-	a.table([]column{{head: "TOOL"}, {head: "EFFECT"}, {head: "FROM"}, {head: "PINNED"}, {head: ""}}, table)
+	if len(table) > 0 {
+		a.table([]column{{head: "TOOL"}, {head: "EFFECT"}, {head: "FROM"}, {head: "PINNED"}, {head: "IT SAYS"}}, table)
+	}
+	for _, line := range off {
+		fmt.Fprintln(a.out, line)
+	}
+	for _, server := range order {
+		fmt.Fprintln(a.out, p.dim(fmt.Sprintf("%s has %d more, not named under tools: %s", server, len(unnamed[server]), strings.Join(unnamed[server], ", "))))
+	}
 	for _, c := range changes {
 		mark := map[string]string{"new": p.green("+ new    "), "changed": p.yellow("~ changed"), "gone": p.red("- gone   ")}[c.What]
-		fmt.Fprintf(a.out, "%s  %s/%s\n", mark, c.Server, harmless(c.Tool))
+		fmt.Fprintf(a.out, "%s  %s/%s\n", mark, c.Server, view.Clip(c.Tool, 64))
 	}
 	return nil
 }
