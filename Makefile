@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench robust trace kill faults previous fuzz aimock clean
+.PHONY: help build check fmt test race docs demo bench robust trace kill faults previous mcp fuzz aimock clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -48,6 +48,9 @@ faults: ## slow: real processes under faults: kills, pauses, partitions, lost an
 
 previous: ## the program of PREV (default: the last tag, else the commit before) reads the frozen logs of this one
 	$(GO) run ./test/previous $(or $(PREV),$$(git describe --tags --abbrev=0 2>/dev/null || echo HEAD~1))
+
+mcp: ## slow: agents with the reference MCP servers, installed from npm (needs Node.js and the network)
+	$(GO) test -tags slow -count=1 -v -timeout 15m ./test/mcp
 
 fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 	@set -e; for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

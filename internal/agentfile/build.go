@@ -13,7 +13,6 @@ import (
 var (
 	modelRule = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}/[^\s/][^\s]{0,199}$`)
 	toolRule  = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
-	mcpRule   = regexp.MustCompile(`^mcp:[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_*?.-]{1,64}$`)
 )
 
 // build fills the agent from a tree that the schema has seen. What the schema refused is left at zero.
@@ -39,6 +38,7 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	a.Guards = p.guards(root)
 	a.Hooks = p.hooks(root.child("hooks"))
 	a.Sandbox = p.sandbox(root)
+	a.MCP = p.servers(root)
 	return a
 }
 
@@ -128,8 +128,9 @@ func (p *parsing) tools(n *node) []string {
 		case slices.Contains(out, t.text):
 			p.fail(&Error{Code: CodeDuplicate, Line: t.line, Path: t.path, Message: "the tool is named twice", Actual: shown(t.text), Hint: "remove one; read_file is read, write_file is write, edit_file is edit"})
 			continue
-		case mcp:
-			p.warn(Warning{Code: CodeNoEffect, Line: t.line, Path: t.path, Message: "accepted, has no effect yet", Hint: "there are no MCP tools yet: the agent will not see " + t.text})
+		case strings.HasPrefix(t.text, "mcp__"):
+			p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the value is not the name of a tool", Expected: "mcp:server/tool", Actual: shown(t.text), Hint: "names that begin with mcp__ are made from it"})
+			continue
 		}
 		out = append(out, t.text)
 	}

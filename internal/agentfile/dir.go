@@ -43,9 +43,36 @@ func LoadDir(dir string) (map[string]events.Agent, []Warning, error) {
 			errs = append(errs, err)
 			continue
 		}
-		agents[a.Name] = a
+		pinned, warned, err := pinFrom(root, name, a)
+		warnings = append(warnings, warned...)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		agents[a.Name] = pinned
 	}
 	return agents, warnings, errors.Join(errs...)
+}
+
+// pinFrom puts the pins beside an agent file into the agent.
+func pinFrom(root *os.Root, name string, a events.Agent) (events.Agent, []Warning, error) {
+	if len(a.MCP) == 0 {
+		a, _ = Pin(a, Pins{})
+		return a, nil, nil
+	}
+	var pins Pins
+	at := strings.TrimSuffix(name, Ext) + PinsExt
+	if _, err := root.Stat(at); !errors.Is(err, fs.ErrNotExist) {
+		data, err := readUpTo(root, at, maxPinsFile)
+		if err == nil {
+			pins, err = parsePins(at, data)
+		}
+		if err != nil {
+			return a, nil, err
+		}
+	}
+	pinned, offers := Pin(a, pins)
+	return pinned, unpinned(name, a, a.Tools, pins, offers), nil
 }
 
 func promptFiles(root *os.Root) ([]string, error) {
@@ -67,7 +94,10 @@ func promptFiles(root *os.Root) ([]string, error) {
 }
 
 // readFile reads a regular file. Its kind is looked at before it is opened, so that a pipe is never waited for.
-func readFile(root *os.Root, name string) ([]byte, error) {
+func readFile(root *os.Root, name string) ([]byte, error) { return readUpTo(root, name, MaxFile) }
+
+// readUpTo reads one byte more than the limit where there are more, so that whoever parses it sees that it is too large.
+func readUpTo(root *os.Root, name string, limit int64) ([]byte, error) {
 	unreadable := func(err error) error {
 		return &Error{Code: CodeFile, File: name, Message: "the file can not be read: " + err.Error(), Hint: "put the file itself into the directory"}
 	}
@@ -83,7 +113,7 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 		return nil, unreadable(err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, unreadable(err)
 	}

@@ -32,6 +32,7 @@ func agentShape() shape {
 		"input":       inert(mapping(map[string]field{"schema": acts(anything()), "default": acts(anything())})),
 		"output":      inert(mapping(map[string]field{"format": acts(text()), "schema": acts(anything())})),
 		"tools":       acts(list(text(), MaxTools)),
+		"mcp":         acts(mcpShape()),
 		"plan":        acts(oneOf("", "model")),
 		"harness":     acts(harnessShape()),
 		"workspace":   acts(workspaceShape()),

@@ -123,9 +123,12 @@ func inspan(t *testing.T, args ...string) said {
 	return said{code, out.String(), errOut.String()}
 }
 
-// do runs a command against the station.
+// do runs a command, against the station where it is up.
 func (d *desk) do(args ...string) said {
 	d.t.Helper()
+	if d.station == nil {
+		return inspan(d.t, args...)
+	}
 	return inspan(d.t, append(args, "--server", d.station.URL())...)
 }
 

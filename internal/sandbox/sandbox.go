@@ -35,6 +35,9 @@ var ErrOutside = errors.New("path is outside the workspace")
 // ErrDestroyed means that the sandbox was destroyed before or while it was asked.
 var ErrDestroyed = errors.New("sandbox is destroyed")
 
+// ErrNotStarted means that a sandbox could not start a program: most often it is not there, or not shown to it.
+var ErrNotStarted = errors.New("not started")
+
 // ErrNotRegular means that a path names a pipe, socket or device, which the file operations never open for data.
 var ErrNotRegular = errors.New("not a regular file")
 

@@ -59,6 +59,7 @@ type Config struct {
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`
 	SandboxSecrets  secret.Value `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
+	MCPSecrets      string       `envconfig:"INSPAN_MCP_SECRETS" desc:"folder of secrets for MCP servers, one in each file (toolrunner): secret:NAME in an agent file stands for what the file NAME holds, of at least 8 characters; masked in what tools answer"`
 	StationKey      secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
 
 	ApproverKeys string        `envconfig:"INSPAN_APPROVER_KEYS" desc:"folder of public keys, NAME.pub, whose signed answers to gates are believed (gatekeeper); inspan keygen makes keys"`
@@ -169,6 +170,8 @@ func (c *Config) Validate() error {
 	}
 	_, _, err = c.secrets()
 	errs = append(errs, err)
+	_, _, err = c.mcpSecrets()
+	errs = append(errs, err)
 	if c.OnlySigned && c.ApproverKeys == "" {
 		errs = append(errs, errors.New("INSPAN_ONLY_SIGNED is true and INSPAN_APPROVER_KEYS names no keys: nobody could answer a gate"))
 	}
@@ -193,6 +196,44 @@ func (c *Config) secrets() (env []string, masked []secret.Value, err error) {
 		env, masked = append(env, name+"="+value), append(masked, secret.New(value))
 	}
 	return env, masked, nil
+}
+
+// mcpSecrets reads the secrets of MCP servers: what is masked, and each by its name. A folder that Kubernetes mounts has
+// its own files beside them, whose names begin with a dot.
+func (c *Config) mcpSecrets() (masked []secret.Value, byName map[string]secret.Value, err error) {
+	if c.MCPSecrets == "" {
+		return nil, nil, nil
+	}
+	entries, err := os.ReadDir(c.MCPSecrets)
+	if err != nil {
+		return nil, nil, fmt.Errorf("INSPAN_MCP_SECRETS: %w", err)
+	}
+	byName = map[string]secret.Value{}
+	for _, e := range entries {
+		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(c.MCPSecrets, e.Name()))
+		if err != nil {
+			return nil, nil, fmt.Errorf("INSPAN_MCP_SECRETS: %w", err)
+		}
+		v := secret.New(string(data))
+		if len(v.Reveal()) < shortestSecret {
+			return nil, nil, fmt.Errorf("INSPAN_MCP_SECRETS: the file %s has less than %d characters", e.Name(), shortestSecret)
+		}
+		byName[e.Name()] = v
+		masked = append(masked, v)
+		if _, token, ok := strings.Cut(v.Reveal(), " "); ok && len(token) >= shortestSecret {
+			masked = append(masked, secret.New(token)) // the token of "Bearer TOKEN"
+		}
+	}
+	return masked, byName, nil
+}
+
+// ServerSecrets are the secrets of MCP servers by name.
+func (c *Config) ServerSecrets() (map[string]secret.Value, error) {
+	_, byName, err := c.mcpSecrets()
+	return byName, err
 }
 
 // Row of the configuration reference.

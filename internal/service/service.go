@@ -22,6 +22,7 @@ import (
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/llm/provider"
+	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
@@ -81,6 +82,7 @@ type Host struct {
 	log     zerolog.Logger
 	metrics *Metrics
 	tools   *tool.Registry
+	toolbox *mcp.Toolbox
 	pages   *reactor.Pages
 	policy  agentfile.Policy
 	mu      sync.Mutex
@@ -104,6 +106,10 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 			return nil, err
 		}
 	}
+	secrets, err := cfg.ServerSecrets()
+	if err != nil {
+		return nil, err
+	}
 	policy, warnings, err := agentfile.LoadPolicy(cfg.Policy)
 	if err != nil {
 		return nil, fmt.Errorf("INSPAN_POLICY: %w", err)
@@ -111,7 +117,7 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 	for _, w := range warnings {
 		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("warning", w.Message).Msg("policy")
 	}
-	h := &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, policy: policy, pages: reactor.NewPages(0), ledgers: map[events.Service]*reactor.Ledger{}}
+	h := &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, toolbox: mcp.New(registry, secrets), policy: policy, pages: reactor.NewPages(0), ledgers: map[events.Service]*reactor.Ledger{}}
 	var once sync.Once
 	h.overhear = func(ctx context.Context) (err error) {
 		once.Do(func() { err = h.listen(ctx) })
@@ -126,7 +132,7 @@ func (h *Host) As(ports Ports) *Host {
 	if ports.Entropy == nil {
 		ports.Entropy = h.ports.Entropy
 	}
-	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, pages: h.pages, policy: h.policy, overhear: h.overhear,
+	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, toolbox: h.toolbox, pages: h.pages, policy: h.policy, overhear: h.overhear,
 		ledgers: map[events.Service]*reactor.Ledger{}}
 }
 
@@ -279,7 +285,7 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 			Quotas: planner.Quotas{PerSender: h.cfg.SenderPerMinute, Limits: quota.Limits{Running: h.cfg.MaxRuns,
 				PerMinute: h.cfg.RunsPerMinute, Patience: h.cfg.Patience}}})
 	case events.Gatekeeper:
-		cfg := gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools, Rules: h.policy.Rules, Hooks: asker, OnlySigned: h.cfg.OnlySigned,
+		cfg := gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools, ToolsOf: h.toolbox.For, Rules: h.policy.Rules, Hooks: asker, OnlySigned: h.cfg.OnlySigned,
 			MaxGates: h.cfg.MaxGates, AnswersPerMinute: h.cfg.AnswersPerMinute}
 		if h.cfg.ApproverKeys != "" {
 			keys, err := approval.LoadKeys(h.cfg.ApproverKeys)
@@ -295,7 +301,7 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 			return nil, err
 		}
 		return executor.New(executor.Config{Ledger: ledger, Timers: p.Timers, Blobs: p.Blobs, Live: p.Live, Ends: ends,
-			Models: h.models(), Tools: h.tools, Hooks: asker})
+			Models: h.models(), Tools: h.tools, ToolsOf: h.toolbox.For, Hooks: asker})
 	case events.Toolrunner:
 		return h.toolrunner(ctx, ledger, instance, asker)
 	case events.Persister:
@@ -325,8 +331,13 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	if err != nil {
 		return nil, err
 	}
+	more, _, err := h.cfg.mcpSecrets()
+	if err != nil {
+		return nil, err
+	}
+	masked = append(masked, more...)
 	return toolrunner.New(toolrunner.Config{Ledger: ledger, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: h.ports.Live,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, Boxes: boxes, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
 }
 
 // asker asks hooks as a role.

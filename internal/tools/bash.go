@@ -74,7 +74,7 @@ func command(ctx context.Context, env tool.Env, argv, environ []string) (tool.Re
 	case exit.Code != 0 || b.Len() == 0:
 		fmt.Fprintf(&b, "[exit status %d]", exit.Code)
 	}
-	r := show(env, b.String())
+	r := Show(env, b.String())
 	r.Failed, r.ExitCode = exit.Code != 0 || exit.Signal != "", &exit.Code
 	return r, nil
 }

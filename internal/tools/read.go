@@ -53,7 +53,7 @@ func read(_ context.Context, a readArgs, env tool.Env) (tool.Result, error) {
 	if last < len(lines) {
 		fmt.Fprintf(&b, "(%d more lines; go on with offset %d)\n", len(lines)-last, last+1)
 	}
-	return show(env, b.String()), nil
+	return Show(env, b.String()), nil
 }
 
 func clipLine(l string) string {

@@ -73,7 +73,7 @@ func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, erro
 		return fileError("glob", a.Pattern, err)
 	}
 	if len(found) == 0 {
-		return tool.Result{Output: "no file matches " + visible(a.Pattern)}, nil
+		return tool.Result{Output: "no file matches " + Visible(a.Pattern)}, nil
 	}
 	slices.Sort(found)
 	note := ""
@@ -81,7 +81,7 @@ func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, erro
 		note = fmt.Sprintf("\n(truncated: %d of %d files)", limit, len(found))
 		found = found[:limit]
 	}
-	return show(env, strings.Join(found, "\n")+note), nil
+	return Show(env, strings.Join(found, "\n")+note), nil
 }
 
 // walk visits the regular files below a folder, but not git's own.
@@ -141,9 +141,9 @@ func grepFiles(ctx context.Context, a grepArgs, env tool.Env) (tool.Result, erro
 	case err != nil:
 		return fileError("grep", a.Path, err)
 	case g.out.Len() == 0:
-		return tool.Result{Output: "no line matches " + visible(a.Pattern)}, nil
+		return tool.Result{Output: "no line matches " + Visible(a.Pattern)}, nil
 	}
-	return show(env, g.out.String()), nil
+	return Show(env, g.out.String()), nil
 }
 
 type grepper struct {

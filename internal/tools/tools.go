@@ -85,9 +85,9 @@ const (
 	defaultOutput = 16 << 10
 )
 
-// show makes a result of a text: all of it where it is short, else its beginning and end with a note between.
-func show(env tool.Env, text string) tool.Result {
-	text = visible(text)
+// Show makes a result of a text: all of it where it is short, else its beginning and end with a note between.
+func Show(env tool.Env, text string) tool.Result {
+	text = Visible(text)
 	limit := env.MaxOutput
 	if limit <= 0 {
 		limit = defaultOutput
@@ -109,9 +109,9 @@ func cut(s string, limit int, note string) string {
 	return strings.ToValidUTF8(head, "") + fmt.Sprintf(note, len(s)-len(head)-len(tail)) + strings.ToValidUTF8(tail, "")
 }
 
-// visible makes a text valid UTF-8 and shows what a terminal or a reader would be deceived by: NUL, escapes and
+// Visible makes a text valid UTF-8 and shows what a terminal or a reader would be deceived by: NUL, escapes and
 // characters that change the direction of writing.
-func visible(s string) string {
+func Visible(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, deceptive) {
 		return s
 	}
@@ -126,9 +126,9 @@ func visible(s string) string {
 	return b.String()
 }
 
-// oneLine is visible for a file name, which must not look like two lines.
+// oneLine is Visible for a file name, which must not look like two lines.
 func oneLine(name string) string {
-	return strings.NewReplacer("\n", "<U+000A>", "\r", "<U+000D>").Replace(visible(name))
+	return strings.NewReplacer("\n", "<U+000A>", "\r", "<U+000D>").Replace(Visible(name))
 }
 
 func deceptive(r rune) bool {
@@ -157,5 +157,5 @@ func fileError(what, path string, err error) (tool.Result, error) {
 }
 
 func failed(format string, args ...any) tool.Result {
-	return tool.Result{Output: visible(fmt.Sprintf(format, args...)), Failed: true}
+	return tool.Result{Output: Visible(fmt.Sprintf(format, args...)), Failed: true}
 }

@@ -20,7 +20,7 @@ func writeFile(_ context.Context, a writeArgs, env tool.Env) (tool.Result, error
 	if err := env.Box.WriteFile(a.Path, []byte(a.Content)); err != nil {
 		return fileError("write", a.Path, err)
 	}
-	return tool.Result{Output: fmt.Sprintf("wrote %d bytes to %s", len(a.Content), visible(a.Path))}, nil
+	return tool.Result{Output: fmt.Sprintf("wrote %d bytes to %s", len(a.Content), Visible(a.Path))}, nil
 }
 
 const editSchema = `{"type":"object","additionalProperties":false,"required":["path","old_string","new_string"],"properties":{
@@ -59,7 +59,7 @@ func editFile(_ context.Context, a editArgs, env tool.Env) (tool.Result, error) 
 	if err := env.Box.WriteFile(a.Path, []byte(strings.ReplaceAll(text, a.Old, a.New))); err != nil {
 		return fileError("edit", a.Path, err)
 	}
-	return tool.Result{Output: fmt.Sprintf("replaced %d occurrence(s) in %s", n, visible(a.Path))}, nil
+	return tool.Result{Output: fmt.Sprintf("replaced %d occurrence(s) in %s", n, Visible(a.Path))}, nil
 }
 
 // Verify implements tool.Verifier. The edit is done where the old text is gone and the new one is there; it is not
@@ -76,7 +76,7 @@ func (edit) Verify(_ context.Context, c tool.Call) (bool, tool.Result, error) {
 	before, after := strings.Contains(string(data), a.Old), a.New != "" && strings.Contains(string(data), a.New)
 	switch {
 	case after && !before:
-		return true, tool.Result{Output: "replaced in " + visible(a.Path) + " (found to be done by an earlier attempt)"}, nil
+		return true, tool.Result{Output: "replaced in " + Visible(a.Path) + " (found to be done by an earlier attempt)"}, nil
 	case before && !after:
 		return false, tool.Result{}, nil
 	}

@@ -108,8 +108,8 @@ type CallFinishedData struct {
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
-// OutcomeUnknown is the class of a call whose lease ran out after it began: nobody knows whether it took effect, and
-// the machine never runs it again.
+// OutcomeUnknown is the class of a call of which nobody knows whether it took effect: its lease ran out after it began,
+// or what carried it out was lost in the middle. The machine never runs it again.
 const OutcomeUnknown = "outcome_unknown"
 
 // CallFailedData is the monitoring event tool_result of a call that could not be carried out.

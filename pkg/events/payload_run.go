@@ -59,6 +59,8 @@ type Agent struct {
 	Prompt string `json:"prompt,omitempty"`
 	// Tools the agent may see and call.
 	Tools []string `json:"tools,omitempty"`
+	// MCP are the servers of other tools, which stand in Tools by the names that models call them by.
+	MCP []MCPServer `json:"mcp,omitempty"`
 	// Plan is "" (one step) or "model" (the model makes the plan).
 	Plan string `json:"plan,omitempty"`
 	// Options that the agent file sets; zero means not set.

@@ -8,7 +8,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-var nameRule = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
+// nameRule leaves the names that begin with mcp__ to the tools of MCP servers.
+var nameRule = regexp.MustCompile(`^([a-z0-9_]{1,64}|mcp__[A-Za-z0-9_-]{1,59})$`)
 
 // Registry is a fixed set of tools by name. The zero value is empty; it is safe for concurrent use once built.
 type Registry struct {

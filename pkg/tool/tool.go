@@ -35,7 +35,8 @@ const DefaultTimeout = 30 * time.Second
 
 // Spec describes a tool to the model, the guards and the toolrunner.
 type Spec struct {
-	// Name is what the model calls: [a-z0-9_]{1,64}.
+	// Name is what the model calls: [a-z0-9_]{1,64}, or mcp__SERVER__TOOL of at most 64 characters of A-Z a-z 0-9 _ -
+	// for a tool of an MCP server.
 	Name string
 	// Description is what the model reads, from the tool's x.md.
 	Description string
@@ -131,6 +132,9 @@ const (
 	Timeout Class = "timeout"
 	// Denied means a wall of the sandbox or workspace refused it.
 	Denied Class = "denied"
+	// Unknown means that what carried out the call was lost in the middle: nobody knows whether it took effect. The
+	// machine never makes the call again.
+	Unknown Class = "outcome_unknown"
 )
 
 // Error is a failed attempt.

@@ -82,8 +82,9 @@ func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent e
 		Messages: []llm.Message{{Role: llm.User, Text: text.User}}, MaxOutputTokens: agent.MaxOutputTokens,
 		Temperature: agent.Temperature, Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID, Agent: agent.Name,
 			Turn: task.Number, Attempt: task.Attempt, Purpose: "turn"}}
+	tools := r.cfg.ToolsOf(agent)
 	for _, toolName := range agent.Tools {
-		if t, ok := r.cfg.Tools.Get(toolName); ok {
+		if t, ok := tools.Get(toolName); ok {
 			spec := t.Spec()
 			req.Tools = append(req.Tools, llm.Tool{Name: spec.Name, Description: spec.Description, Input: spec.Input})
 		}

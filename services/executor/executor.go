@@ -39,6 +39,8 @@ type Config struct {
 	Tools  *tool.Registry
 	// Hooks asks those who are to be asked before a turn; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
+	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
+	ToolsOf func(events.Agent) *tool.Registry
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -55,6 +57,9 @@ func New(cfg Config) (*Role, error) {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.ToolsOf == nil {
+		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
 	return &Role{cfg: cfg}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/gate"
 	"github.com/inspan/inspan/internal/core/guard"
 	"github.com/inspan/inspan/internal/core/quota"
@@ -34,6 +35,8 @@ type Config struct {
 	Blobs  reactor.Blobs
 	// Tools tells effect classes and schemas; nothing is run here.
 	Tools *tool.Registry
+	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
+	ToolsOf func(events.Agent) *tool.Registry
 	// Rules of the station, between the built-in ones and the agent's.
 	Rules []events.Rule
 	// Hooks asks those who are to be asked before a call; nil lets every hook of an agent block.
@@ -65,6 +68,9 @@ func New(cfg Config) (*Role, error) {
 	}
 	if _, err := guard.Build(cfg.Rules); err != nil {
 		return nil, fmt.Errorf("guard rules of the station: %w", err)
+	}
+	if cfg.ToolsOf == nil {
+		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
 	return &Role{cfg: cfg, approvers: quota.NewRate(cfg.AnswersPerMinute)}, nil
 }
@@ -130,15 +136,21 @@ func (r *Role) inputs(ctx context.Context, s run.State) (map[string]json.RawMess
 // law notes in unread the calls whose arguments are not among the large ones that were fetched.
 func (r *Role) law(large map[string]json.RawMessage, unread map[string]bool) gate.Law {
 	return gate.Law{
-		Tool: func(name string) (gate.Tool, bool) {
-			t, ok := r.cfg.Tools.Get(name)
+		Tool: func(a events.Agent, name string) (gate.Tool, bool) {
+			t, ok := r.cfg.ToolsOf(a).Get(name)
 			if !ok {
 				return gate.Tool{}, false
 			}
 			spec := t.Spec()
-			return gate.Tool{Effect: string(spec.EffectOf()), TimeoutMS: spec.TimeoutOf().Milliseconds()}, true
+			known := gate.Tool{Effect: string(spec.EffectOf()), TimeoutMS: spec.TimeoutOf().Milliseconds()}
+			if s, pin := a.MCPTool(name); s != nil {
+				known.Rule = agentfile.RuleName(s.Name, pin.Name)
+			}
+			return known, true
 		},
-		Check: r.cfg.Tools.Check,
+		Check: func(a events.Agent, name string, input json.RawMessage) error {
+			return r.cfg.ToolsOf(a).Check(name, input)
+		},
 		Input: func(c *run.Call) (json.RawMessage, error) {
 			if c.InputRef == nil {
 				return c.Input, nil

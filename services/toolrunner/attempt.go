@@ -63,7 +63,7 @@ func (r *Role) insist(ctx context.Context, runID string, decide func(run.State, 
 
 // run lets the tool work inside the run's sandbox, for at most its time limit and not longer than the run lives.
 func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byte) (result tool.Result, err error) {
-	t, ok := r.cfg.Tools.Get(a.Call.Tool)
+	t, ok := r.tool(s, a.Call)
 	if !ok {
 		return tool.Result{}, tool.Fail(tool.Permanent, "this toolrunner does not have the tool", fmt.Errorf("no tool %q", a.Call.Tool))
 	}
@@ -205,7 +205,7 @@ func (r *Role) verify(ctx context.Context, s run.State, d call.Duty) (reactor.Wr
 }
 
 func (r *Role) ask(ctx context.Context, s run.State, d call.Duty) (bool, tool.Result, error) {
-	t, _ := r.cfg.Tools.Get(d.Call.Tool)
+	t, _ := r.tool(s, d.Call)
 	v, ok := t.(tool.Verifier)
 	if !ok {
 		return false, tool.Result{}, fmt.Errorf("tool %s can not verify", d.Call.Tool)

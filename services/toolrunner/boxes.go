@@ -60,7 +60,19 @@ func (b *Boxes) ModeFor(s run.State, step string) sandbox.Mode {
 // Open makes the workspace if it is missing and opens a sandbox on it. Asking for a backend that this machine does
 // not have is an error, never another backend (SBX-20).
 func (b *Boxes) Open(ctx context.Context, s run.State, step string) (sandbox.Sandbox, error) {
-	mode := b.ModeFor(s, step)
+	network := false
+	if st := s.Step(step); st != nil {
+		network = s.Agents[st.AssignedAgent].Sandbox.Network
+	}
+	return b.OpenAs(ctx, s.HarnessID, s.Created.Workspace, b.ModeFor(s, step), network)
+}
+
+// OpenAs opens a sandbox of a mode, as Open does, on a workspace given by its path below the workspace root; mode ""
+// means the default.
+func (b *Boxes) OpenAs(ctx context.Context, id, workspace string, mode sandbox.Mode, network bool) (sandbox.Sandbox, error) {
+	if mode == "" || mode == sandbox.Auto {
+		mode = b.cfg.Default
+	}
 	backend, ok := b.cfg.Backends[mode]
 	if !ok {
 		if why := b.cfg.Missing[mode]; why != nil {
@@ -68,21 +80,20 @@ func (b *Boxes) Open(ctx context.Context, s run.State, step string) (sandbox.San
 		}
 		return nil, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
 	}
-	dir, err := b.dir(b.cfg.Root, s.Created.Workspace)
+	dir, err := b.dir(b.cfg.Root, workspace)
 	if err != nil {
 		return nil, err
 	}
-	cfg := sandbox.Config{ID: s.HarnessID, Workspace: dir, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
+	cfg := sandbox.Config{ID: id, Workspace: dir, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
 	if b.cfg.Cache != "" {
-		cache, err := b.dir(b.cfg.Cache, s.Created.Workspace)
+		cache, err := b.dir(b.cfg.Cache, workspace)
 		if err != nil {
 			return nil, err
 		}
 		cfg.Writable = append(append([]string{}, cfg.Writable...), cache)
 		cfg.Env = append(append([]string{}, cfg.Env...), "XDG_CACHE_HOME="+cache)
 	}
-	st := s.Step(step)
-	cfg.Network = mode == sandbox.Host || st != nil && s.Agents[st.AssignedAgent].Sandbox.Network
+	cfg.Network = mode == sandbox.Host || network
 	return backend.Open(ctx, cfg)
 }
 

@@ -33,7 +33,9 @@ type Config struct {
 	// Ends may be nil; it ends calls of runs that were stopped.
 	Ends  *reactor.Ends
 	Tools *tool.Registry
-	Boxes *Boxes
+	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
+	ToolsOf func(events.Agent) *tool.Registry
+	Boxes   *Boxes
 	// Hooks asks those who are to be asked about a result; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
 	// Instance names this process; it holds the leases of the attempts it begins.
@@ -69,6 +71,9 @@ func New(cfg Config) (*Role, error) {
 	}
 	if cfg.Mask == nil {
 		cfg.Mask = func(s string) string { return s }
+	}
+	if cfg.ToolsOf == nil {
+		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
 	return &Role{cfg: cfg, busy: make(map[string]int)}, nil
 }
@@ -199,6 +204,17 @@ func (r *Role) input(ctx context.Context, c run.Call) ([]byte, error) {
 		return nil, fmt.Errorf("arguments of call %s: %w", c.ID, err)
 	}
 	return b, nil
+}
+
+// tool finds the tool of a call among those of the agent that made it.
+func (r *Role) tool(s run.State, c run.Call) (tool.Tool, bool) {
+	tools := r.cfg.Tools
+	if st := s.Step(c.Step); st != nil {
+		if agent, ok := s.Agent(st.AssignedAgent); ok {
+			tools = r.cfg.ToolsOf(agent)
+		}
+	}
+	return tools.Get(c.Tool)
 }
 
 // key is the idempotency key of a call: the same for each of its attempts, and unguessable without the station key.

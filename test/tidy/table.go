@@ -64,6 +64,7 @@ type Door struct {
 
 // Doors holds for tests as well.
 var Doors = []Door{
+	{Module: "github.com/modelcontextprotocol/", Dirs: []string{"internal/mcp/..."}, Tests: true},
 	{Module: "github.com/nats-io/", Dirs: []string{"internal/jet/..."}},
 	{Module: "github.com/synadia-io/", Dirs: []string{"internal/jet/..."}},
 	{Module: "github.com/anthropics/anthropic-sdk-go", Dirs: []string{"internal/llm/anthropic"}},

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func judgeCall(s run.State, c *run.Call, law Law, left int) (say []events.Payloa
 		return j.refuse(events.RefusedPermission, "allowed-set", fmt.Sprintf("agent %s may not use the tool %q", st.AssignedAgent, c.Tool),
 			"use one of: "+strings.Join(agent.Tools, ", ")), false
 	}
-	tool, ok := law.Tool(c.Tool)
+	tool, ok := law.Tool(agent, c.Tool)
 	if !ok {
 		return j.refuse(events.RefusedUnknown, "", fmt.Sprintf("there is no tool %q on this station", c.Tool), "use another tool; the operator can add it to a toolrunner"), false
 	}
@@ -38,14 +39,14 @@ func judgeCall(s run.State, c *run.Call, law Law, left int) (say []events.Payloa
 	if err != nil {
 		return j.refuse(events.RefusedInput, "", "the arguments can not be read: "+err.Error(), "send the call again"), false
 	}
-	if err := law.Check(c.Tool, input); err != nil {
+	if err := law.Check(agent, c.Tool, input); err != nil {
 		return j.refuse(events.RefusedInput, "", err.Error(), "mend the arguments and call again"), false
 	}
 	rules, err := law.Rules(agent)
 	if err != nil {
 		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules can not be read: "+err.Error(), "an operator must mend the agent's guard rules"), false
 	}
-	verdict := rules.Judge(law.Action(c.Tool, input))
+	verdict := rules.Judge(law.Action(cmp.Or(tool.Rule, c.Tool), input))
 	j.tool, j.input, j.hash, j.rules = tool, input, digest(input), rules.Digest()
 	return j.conclude(agent, verdict)
 }

@@ -22,10 +22,10 @@ import (
 
 // Law is what a verdict needs besides the state. Its functions are pure.
 type Law struct {
-	// Tool returns what is known of a tool; ok is false where there is none of that name.
-	Tool func(name string) (t Tool, ok bool)
-	// Check returns why the arguments do not fit the tool's schema, or nil.
-	Check func(tool string, input json.RawMessage) error
+	// Tool returns what is known of a tool of an agent; ok is false where it has none of that name.
+	Tool func(a events.Agent, name string) (t Tool, ok bool)
+	// Check returns why the arguments do not fit the schema of an agent's tool, or nil.
+	Check func(a events.Agent, tool string, input json.RawMessage) error
 	// Input returns the whole arguments of a call. With ErrLater the call stays without a verdict until they are there.
 	Input func(c *run.Call) (json.RawMessage, error)
 	// Rules returns the rule set in force for an agent.
@@ -45,6 +45,8 @@ var ErrLater = errors.New("the arguments are not fetched yet")
 
 // Tool is what the gatekeeper knows of a tool.
 type Tool struct {
+	// Rule is the name that guard rules know it by; empty means its own.
+	Rule      string
 	Effect    string
 	TimeoutMS int64
 }

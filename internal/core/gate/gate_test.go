@@ -21,7 +21,7 @@ var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 // law knows the tools read (read) and bash (once); rules are built in and those given.
 func law(rules ...events.Rule) Law {
 	return Law{
-		Tool: func(name string) (Tool, bool) {
+		Tool: func(_ events.Agent, name string) (Tool, bool) {
 			switch name {
 			case "read":
 				return Tool{Effect: "read", TimeoutMS: 1000}, true
@@ -30,7 +30,7 @@ func law(rules ...events.Rule) Law {
 			}
 			return Tool{}, false
 		},
-		Check: func(_ string, input json.RawMessage) error {
+		Check: func(_ events.Agent, _ string, input json.RawMessage) error {
 			if string(input) == `{"bad":1}` {
 				return errors.New("bad: unknown argument")
 			}

@@ -68,7 +68,7 @@ func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 		return exit, err
 	}
 	if !began {
-		return sandbox.Exit{}, fmt.Errorf("exec %q: not started: %s", cmd.Args[0], clip(complaint.text()))
+		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", cmd.Args[0], sandbox.ErrNotStarted, clip(complaint.text()))
 	}
 	exit.User, exit.System, exit.MaxRSS = 0, 0, 0 // bubblewrap's own, not the command's
 	if n := exit.Code - 128; n > 0 && n < 65 {

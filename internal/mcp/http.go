@@ -1,0 +1,142 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// overHTTP speaks streamable HTTP with a server. Redirects are not followed: they would carry the headers elsewhere.
+func overHTTP(s events.MCPServer, secrets map[string]secret.Value) (carrier, error) {
+	headers := http.Header{}
+	for name, value := range s.Headers {
+		v, err := fill(value, secrets)
+		if err != nil {
+			return carrier{}, err
+		}
+		headers.Set(name, v)
+	}
+	life, end := context.WithCancel(context.Background()) // ends with the carrier
+	pool := http.DefaultTransport.(*http.Transport).Clone()
+	pool.MaxResponseHeaderBytes = 64 << 10
+	w := &wire{pool: pool, headers: headers, life: life, cancelled: newNotice()}
+	w.left.Store(maxHeard)
+	client := &http.Client{Transport: w, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: maxMessage}
+	return carrier{transport: t, cancelled: w.cancelled, lost: w.lost, end: func() { end(); pool.CloseIdleConnections() }, explain: w.explain}, nil
+}
+
+// wire carries the requests of one session.
+type wire struct {
+	pool    *http.Transport
+	headers http.Header
+	life    context.Context
+	left    atomic.Int64
+	// cancelled watches what is sent.
+	cancelled *notice
+	// status of the last answer that was none, and when it asks to be tried again.
+	status atomic.Int64
+	after  atomic.Int64
+	broken atomic.Bool
+}
+
+// lost reports whether a connection broke, or the server did.
+func (w *wire) lost() bool {
+	return w.broken.Load() || w.left.Load() < 0 || w.status.Load() >= http.StatusInternalServerError
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(req.Context())
+	stop := context.AfterFunc(w.life, cancel)
+	done := func() { stop(); cancel() }
+	req = req.Clone(ctx)
+	for name, values := range w.headers {
+		req.Header[name] = values
+	}
+	resp, err := w.pool.RoundTrip(req)
+	if err != nil {
+		w.broken.Store(true)
+		done()
+		return nil, err
+	}
+	w.watch(req)
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		w.status.Store(int64(resp.StatusCode))
+		if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 && s < 3600 {
+			w.after.Store(int64(s))
+		}
+	}
+	resp.Body = &body{from: resp.Body, wire: w, done: done}
+	return resp, nil
+}
+
+// watch looks at what was sent, where it is short and can be read again.
+func (w *wire) watch(req *http.Request) {
+	if req.GetBody == nil || req.ContentLength > maxNotice {
+		return
+	}
+	again, err := req.GetBody()
+	if err != nil {
+		return
+	}
+	defer again.Close()
+	if data, err := io.ReadAll(io.LimitReader(again, maxNotice)); err == nil {
+		w.cancelled.sent(data)
+	}
+}
+
+// body is an answer that is counted.
+type body struct {
+	from io.ReadCloser
+	wire *wire
+	done func()
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if b.wire.left.Add(-int64(n)) < 0 {
+		return 0, errFlood
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.wire.broken.Store(true)
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	b.done()
+	return b.from.Close()
+}
+
+// explain says what an answer meant that was none of the protocol.
+func (w *wire) explain(err error) error {
+	if _, ok := errors.AsType[*tool.Error](err); ok || err == nil {
+		return err
+	}
+	if w.left.Load() < 0 {
+		return fmt.Errorf("%w: %w", errFlood, err)
+	}
+	code := int(w.status.Load())
+	told := fmt.Errorf("the server answered %d %s: %w", code, http.StatusText(code), clean(err))
+	switch {
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return tool.Fail(tool.Denied, "an operator mends the secret that mcp.headers names", told)
+	case code == http.StatusTooManyRequests:
+		return &tool.Error{Class: tool.Transient, Hint: "use another tool if it stays so", RetryAfter: time.Duration(w.after.Load()) * time.Second, Err: told}
+	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:
+		return tool.Fail(tool.Permanent, "an operator puts the address it points to into mcp.url", told)
+	}
+	return err
+}

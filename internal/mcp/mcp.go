@@ -1,0 +1,212 @@
+// Package mcp lets agents use the tools of servers that speak the Model Context Protocol.
+//
+// Promises: a server is a stranger. What a model is shown of its tools is what an operator pinned; each call looks at
+// what the server says now, and a tool that is not what was pinned is not called. A server lives as long as one call:
+// a program runs inside the run's sandbox and is gone, with all that it started, before Run returns. What a server
+// says is data, bounded in bytes and in time; what it asks of us (sampling, elicitation, roots) is refused. A call that
+// was sent and not answered is never called failed where it may have taken effect: its outcome is unknown. Secrets are
+// looked up here and nowhere written.
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// Toolbox knows the tools of agents: those that every agent may have, and those that come from its servers. It is safe
+// for concurrent use.
+type Toolbox struct {
+	base    *tool.Registry
+	secrets map[string]secret.Value
+	mu      sync.Mutex
+	// known registries by the digest of the servers they are made of, guarded by mu.
+	known map[[sha256.Size]byte]*tool.Registry
+}
+
+// maxKnown bounds the registries that are kept; they are made again where they are missing.
+const maxKnown = 256
+
+// New makes a toolbox. secrets may be nil where nothing is run.
+func New(base *tool.Registry, secrets map[string]secret.Value) *Toolbox {
+	return &Toolbox{base: base, secrets: secrets, known: map[[sha256.Size]byte]*tool.Registry{}}
+}
+
+// For returns the tools of an agent. A pin that does not hold (an effect class that nobody knows, a schema that is
+// none, a name that is taken) is left out: its calls are refused as those of an unknown tool.
+func (b *Toolbox) For(a events.Agent) *tool.Registry {
+	if len(a.MCP) == 0 {
+		return b.base
+	}
+	doc, err := json.Marshal(a.MCP)
+	if err != nil {
+		return b.base // a pinned schema that is no JSON: nothing of it is offered
+	}
+	key := sha256.Sum256(doc)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.known[key]; r != nil {
+		return r
+	}
+	if len(b.known) >= maxKnown {
+		clear(b.known)
+	}
+	r := b.build(a.MCP)
+	b.known[key] = r
+	return r
+}
+
+func (b *Toolbox) build(servers []events.MCPServer) *tool.Registry {
+	var all []tool.Tool
+	taken := map[string]bool{}
+	for _, name := range b.base.Names() {
+		t, _ := b.base.Get(name)
+		all, taken[name] = append(all, t), true
+	}
+	for _, s := range servers {
+		for _, pin := range s.Tools {
+			t := &remote{server: s, pin: pin, secrets: b.secrets}
+			if taken[pin.Call] || t.check() != nil {
+				continue
+			}
+			all, taken[pin.Call] = append(all, t), true
+		}
+	}
+	r, err := tool.NewRegistry(all...)
+	if err != nil {
+		return b.base // each was checked by itself, so this does not happen; nothing is offered if it does
+	}
+	return r
+}
+
+// remote is one pinned tool of a server.
+type remote struct {
+	server  events.MCPServer
+	pin     events.MCPTool
+	secrets map[string]secret.Value
+}
+
+var _ tool.Tool = (*remote)(nil)
+
+// check reports why the pin does not hold.
+func (t *remote) check() error {
+	switch tool.Effect(t.pin.Effect) {
+	case tool.Read, tool.Idempotent, tool.Once:
+	default:
+		return fmt.Errorf("effect class %q is none of read, idempotent, once", t.pin.Effect)
+	}
+	if !strings.HasPrefix(t.pin.Call, "mcp__"+t.server.Name+"__") {
+		return fmt.Errorf("name %q is not one of server %s", t.pin.Call, t.server.Name)
+	}
+	_, err := tool.NewRegistry(t)
+	return err
+}
+
+// Spec implements tool.Tool.
+func (t *remote) Spec() tool.Spec {
+	return tool.Spec{Name: t.pin.Call, Description: t.pin.Description, Input: t.pin.Input, Effect: tool.Effect(t.pin.Effect),
+		Timeout: time.Duration(t.server.TimeoutMS) * time.Millisecond}
+}
+
+// keyMeta is where a server that knows of it finds the idempotency key of a call.
+const keyMeta = "dev.inspan/idempotency-key"
+
+// Run implements tool.Tool: it reaches the server, looks whether the tool is still what was pinned, and calls it.
+func (t *remote) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
+	var args map[string]any
+	d := json.NewDecoder(strings.NewReader(string(c.Input)))
+	d.UseNumber()
+	if err := d.Decode(&args); err != nil {
+		return tool.Result{}, tool.Fail(tool.Invalid, "send a JSON object", err)
+	}
+	s, err := open(ctx, t.server, t.secrets, c.Env.Box, t.server.Protocol)
+	if err != nil {
+		return tool.Result{}, t.unsent(ctx, err)
+	}
+	defer s.close()
+	if err := t.unchanged(ctx, s); err != nil {
+		return tool.Result{}, t.unsent(ctx, s.explain(err))
+	}
+	res, err := s.session.CallTool(ctx, &sdk.CallToolParams{Name: t.pin.Name, Arguments: args, Meta: sdk.Meta{keyMeta: c.Key}})
+	if err != nil {
+		return tool.Result{}, t.unanswered(ctx, s, err)
+	}
+	if res.InputRequests != nil || res.RequestState != "" {
+		return tool.Result{}, tool.Fail(tool.Permanent, "use another tool, or other arguments",
+			fmt.Errorf("the server %s asks for an answer of the client in the middle of the call, which is refused", t.server.Name))
+	}
+	return show(c.Env, res), nil
+}
+
+// errChanged means that a tool is not what was pinned.
+var errChanged = errors.New("the tool is not what was pinned")
+
+// unchanged reports whether the server still has the tool as it was pinned.
+func (t *remote) unchanged(ctx context.Context, s *session) error {
+	why := "the server has no such tool any more"
+	err := s.tools(ctx, func(p agentfile.ToolPin) bool {
+		if p.Name != t.pin.Name {
+			return true
+		}
+		why = ""
+		if p.Digest != t.pin.Digest {
+			why = fmt.Sprintf("its name, description or schema has the digest %.12s and not %.12s", p.Digest, t.pin.Digest)
+		}
+		return false
+	})
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		return tool.Fail(tool.Denied, "an operator looks at the change with: inspan tools --agent FILE --check, and allows it with: inspan tools --agent FILE --pin",
+			fmt.Errorf("%w: %s of the server %s is disabled: %s", errChanged, t.pin.Name, t.server.Name, why))
+	}
+	return nil
+}
+
+// unsent explains a failure before the call was sent: nothing can have happened, so it may be tried again.
+func (t *remote) unsent(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, ok := errors.AsType[*tool.Error](err); ok {
+		return err
+	}
+	return tool.Fail(tool.Transient, "use another tool if it stays so", fmt.Errorf("the server %s can not be used: %w", t.server.Name, clean(err)))
+}
+
+// unanswered explains a failure after the call was sent.
+func (t *remote) unanswered(ctx context.Context, s *session, err error) error {
+	if ctx.Err() != nil {
+		s.leave()
+		return ctx.Err()
+	}
+	err = s.explain(err)
+	if _, ok := errors.AsType[*tool.Error](err); ok {
+		return err
+	}
+	if e, ok := refusal(err); ok && !s.lost() {
+		class := tool.Permanent
+		if e.Code == codeInvalidParams {
+			class = tool.Invalid
+		}
+		return tool.Fail(class, "mend the arguments or use another tool", fmt.Errorf("the server %s refused the call: %w", t.server.Name, clean(err)))
+	}
+	lost := fmt.Errorf("the server %s was lost in the middle of the call: %w", t.server.Name, clean(err))
+	if tool.Effect(t.pin.Effect) == tool.Once {
+		return tool.Fail(tool.Unknown, "nobody knows whether it took effect: look at the state of things before you do it again; the same call will be shown to a person first", lost)
+	}
+	return tool.Fail(tool.Transient, "use another tool if it stays so", lost)
+}

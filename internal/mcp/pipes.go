@@ -1,0 +1,161 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/tools"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// overPipes starts a server's program inside the sandbox and speaks with it through its standard input and output.
+func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, box sandbox.Sandbox) (carrier, error) {
+	cmd := sandbox.Cmd{Args: s.Command}
+	for name, value := range s.Env {
+		v, err := fill(value, secrets)
+		if err != nil {
+			return carrier{}, err
+		}
+		cmd.Env = append(cmd.Env, name+"="+v)
+	}
+	slices.Sort(cmd.Env)
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	errs := &tail{}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &bounded{to: out, left: maxHeard}, errs
+	// The program outlives the call's context by the time it takes to tell it that the call is cancelled.
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	p := &program{errs: errs, gone: make(chan struct{})}
+	var running sync.WaitGroup
+	running.Go(func() {
+		exit, err := box.Exec(life, cmd)
+		p.exit, p.err = exit, err
+		close(p.gone)
+		cause := errors.New("the server has ended")
+		_ = out.CloseWithError(cause) // what reads and writes is told why
+		_ = in.CloseWithError(cause)
+	})
+	end := func() {
+		_ = fromServer.CloseWithError(errors.New("the session has ended"))
+		_ = toServer.Close() // which a server takes as the sign to go
+		t := time.NewTimer(closeWait)
+		defer t.Stop()
+		select {
+		case <-p.gone:
+		case <-t.C:
+		}
+		kill()
+		running.Wait()
+	}
+	n := newNotice()
+	t := &sdk.IOTransport{Reader: fromServer, Writer: &watched{toServer, n}, MaxLineLength: maxMessage}
+	return carrier{transport: t, cancelled: n, lost: p.lost, end: end, explain: p.explain}, nil
+}
+
+// watched tells of what was written.
+type watched struct {
+	io.WriteCloser
+	notice *notice
+}
+
+func (w *watched) Write(data []byte) (int, error) {
+	n, err := w.WriteCloser.Write(data)
+	if err == nil {
+		w.notice.sent(data)
+	}
+	return n, err
+}
+
+// program is a server's process.
+type program struct {
+	errs *tail
+	gone chan struct{} // closed when exit and err are set
+	exit sandbox.Exit
+	err  error
+}
+
+// lost reports whether the program has ended.
+func (p *program) lost() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// explain says how a program ended, where that is why.
+func (p *program) explain(err error) error {
+	if _, ok := errors.AsType[*tool.Error](err); ok || err == nil {
+		return err
+	}
+	if !p.lost() {
+		return err
+	}
+	switch {
+	case errors.Is(p.err, exec.ErrNotFound), errors.Is(p.err, fs.ErrPermission), errors.Is(p.err, sandbox.ErrUnavailable), errors.Is(p.err, sandbox.ErrNotStarted):
+		return tool.Fail(tool.Permanent, "an operator installs it, or shows it to the sandbox with INSPAN_SANDBOX_READ_ONLY", fmt.Errorf("start the server: %w", p.err))
+	case p.err != nil:
+		return fmt.Errorf("%w: %w", err, p.err)
+	}
+	said := strings.TrimSpace(p.errs.text())
+	if said == "" {
+		return fmt.Errorf("%w: it ended with status %d", err, p.exit.Code)
+	}
+	return fmt.Errorf("%w: it ended with status %d and said: %s", err, p.exit.Code, tools.Visible(said))
+}
+
+// bounded passes on a number of bytes and then breaks: whoever reads what it passes on is told why.
+type bounded struct {
+	to   *io.PipeWriter
+	left int64
+}
+
+func (b *bounded) Write(data []byte) (int, error) {
+	if b.left -= int64(len(data)); b.left < 0 {
+		_ = b.to.CloseWithError(errFlood)
+		return 0, errFlood
+	}
+	return b.to.Write(data)
+}
+
+// tail keeps the end of what was written.
+type tail struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+const maxTail = 1 << 10
+
+func (t *tail) Write(data []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(data) >= maxTail {
+		t.data = append(t.data[:0], data[len(data)-maxTail:]...)
+		return len(data), nil
+	}
+	if over := len(t.data) + len(data) - maxTail; over > 0 {
+		t.data = append(t.data[:0], t.data[over:]...)
+	}
+	t.data = append(t.data, data...)
+	return len(data), nil
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(string(t.data), "")
+}
