@@ -131,7 +131,7 @@ func TestPROP25(t *testing.T) {
 	t.Run("PROP-25 GUARD-9 Feature: agent-harnesses, Property 25: on every path to a tool the guards are evaluated, and nothing an agent supplies avoids it", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
-			role := &Role{cfg: Config{Tools: registry}}
+			role := &Role{cfg: Config{Tools: registry, ToolsOf: func(events.Agent) *tool.Registry { return registry }}}
 			warm := runtest.Agent("other", "bash") // an agent of the same digest was judged before
 			warm.Digest = strings.Repeat("0", 64)
 			if _, err := role.rules(warm); err != nil {
