@@ -19,7 +19,8 @@ import (
 )
 
 // shelf is a station's part of a key-value bucket: its keys begin with the station. A Get may come from a replica that
-// is behind; Create asks the leader.
+// is behind. Create and Swap are decided by the leader, but a key that was deleted a moment ago may be taken for one that
+// is there, because a replica is asked whether it is deleted.
 type shelf struct {
 	c               *Conn
 	bucket, station string

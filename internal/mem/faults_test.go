@@ -321,7 +321,13 @@ func TestOldValues(t *testing.T) {
 		if want := []string{"0", "111", "101", "91", "81", "71", "61", "51", "0", "0"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
+		if behind = 1; !errors.Is(shelf.Create(ctx, "k", nil), reactor.ErrExists) {
+			t.Error("a key whose deletion was not seen could be made again")
+		}
 		behind, away = 0, errors.New("no leader")
+		if err := shelf.Create(ctx, "k", nil); !errors.Is(err, away) {
+			t.Errorf("create where nobody knows whether it is deleted: got %v", err)
+		}
 		if _, err := shelf.Get(ctx, "k"); !errors.Is(err, away) {
 			t.Errorf("get: got %v", err)
 		}
@@ -330,6 +336,9 @@ func TestOldValues(t *testing.T) {
 		}
 		if _, err := s.Leases().Alive(ctx, "i"); !errors.Is(err, away) {
 			t.Errorf("alive: got %v", err)
+		}
+		if away = nil; shelf.Create(ctx, "k", nil) != nil {
+			t.Error("a deleted key could not be made again")
 		}
 	})
 }

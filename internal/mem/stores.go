@@ -163,6 +163,14 @@ func (s *shelf) Swap(ctx context.Context, key string, value []byte, revision uin
 	value = append([]byte{}, value...)
 	err = s.change(ctx, key, len(value), func() error {
 		there := s.newest(key, 0)
+		if there.value == nil && there.revision > 0 && revision == 0 {
+			// Clients ask any replica whether what refuses the new key is only the mark of a deleted one.
+			behind, err := s.s.get(ShelfStore, key)
+			if err != nil {
+				return fmt.Errorf("get %s: %w", key, err)
+			}
+			there = s.newest(key, behind)
+		}
 		if there.value == nil {
 			there.revision = 0
 		}

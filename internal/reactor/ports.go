@@ -49,7 +49,8 @@ type Blobs interface {
 // Shelf is a place for views that can be made again from the log, and for configuration.
 type Shelf interface {
 	Put(ctx context.Context, key string, value []byte) error
-	// Create is Put for a key that is not there yet; else it returns ErrExists and changes nothing.
+	// Create is Put for a key that is not there yet; else it returns ErrExists and changes nothing. A key that was deleted a
+	// moment ago may still count as one that is there.
 	Create(ctx context.Context, key string, value []byte) error
 	// Get returns ErrNotFound where there is none.
 	Get(ctx context.Context, key string) ([]byte, error)

@@ -187,9 +187,10 @@ func (d *dealer) onShelf() step {
 		value = nil
 	}
 	old := func(got, want string) (string, bool) { return staleShelf, got != "error" }
+	deleted := func(got, want string) (string, bool) { return staleShelf, got == "exists" && want == "ok" }
 	switch d.IntN(6) {
 	case 0:
-		return step{what: fmt.Sprintf("create %q", key), do: func(ctx context.Context, s *side) string { return sayErr(s.shelf.Create(ctx, key, value)) }}
+		return step{what: fmt.Sprintf("create %q", key), again: deleted, do: func(ctx context.Context, s *side) string { return sayErr(s.shelf.Create(ctx, key, value)) }}
 	case 1:
 		return step{what: fmt.Sprintf("delete %q", key), do: func(ctx context.Context, s *side) string { return sayErr(s.shelf.Delete(ctx, key)) }}
 	case 2:
