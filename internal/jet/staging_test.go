@@ -38,7 +38,7 @@ func staged(t *testing.T, dir string) (s *jet.Server, j reactor.Journal, c *jet.
 
 func TestStageInMemory(t *testing.T) {
 	t.Parallel()
-	t.Run("PERF-1 EVT-15 batches that are gathered in memory are stored as others are, and survive a restart", func(t *testing.T) {
+	t.Run("EVT-15 batches that are gathered in memory are stored as others are, and survive a restart", func(t *testing.T) {
 		t.Parallel()
 		const many = 200
 		dir := t.TempDir()

@@ -49,6 +49,18 @@ func hearOne(t *testing.T, data []byte, header map[string]string, judge judging)
 	return s.Dead(), log.String()
 }
 
+// onlyInputs hears no facts.
+type onlyInputs struct{ reactor.Inbox }
+
+// Listen implements reactor.Inbox.
+func (o onlyInputs) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, reactor.Message)) error {
+	return o.Inbox.Listen(ctx, role, workers, func(ctx context.Context, m reactor.Message) {
+		if sub, ok := events.ParseRunSubject(m.Subject()); !ok || sub.Rest[0] != "evt" {
+			hear(ctx, m)
+		}
+	})
+}
+
 func TestLoopInputs(t *testing.T) {
 	t.Parallel()
 	t.Run("SAFE-12 an input that hits a fault of ours is put aside, and the fault is told", func(t *testing.T) {
@@ -59,6 +71,35 @@ func TestLoopInputs(t *testing.T) {
 		}
 		if !strings.Contains(log, `"level":"error"`) || !strings.Contains(log, "loop_test.go") {
 			t.Errorf("the log does not say where: %s", log)
+		}
+	})
+	t.Run("LIFE-15 GATE-8 an input about a run is judged on what the leader has, not on the state that is kept here", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		seed(t, s, started("r", 1))
+		l := newLedger(t, s, events.Planner)
+		mustState(t, l, "r")
+		if _, err := newLedger(t, s, events.Toolrunner).Write(t.Context(), "r", begin("c1-1")); err != nil {
+			t.Fatal(err)
+		}
+		want := folded(t, s, "r").Sequence
+		s.SetFaults(mem.Faults{Read: func(n uint64, _ string) (int, error) { return max(0, 3-int(n)), nil }})
+		ctx, stop := context.WithCancel(t.Context())
+		loop, err := reactor.NewLoop(reactor.LoopConfig{Ledger: l, Inbox: onlyInputs{s.Inbox()}, Refusals: s.Refusals(), Log: zerolog.Nop(), Workers: 1,
+			Observe: func(string, string, time.Duration) { stop() }}, judging(func(reactor.Message) error {
+			if got := mustState(t, l, "r").Sequence; got != want {
+				t.Errorf("judged at fact %d, the log has %d", got, want)
+			}
+			return nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Publish(ctx, events.ControlSubject(station, "r"), []byte("{}"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := loop.Run(ctx); err != nil {
+			t.Fatal(err)
 		}
 	})
 	t.Run("SAFE-15 SAFE-12 an input that no fact has room for is refused", func(t *testing.T) {

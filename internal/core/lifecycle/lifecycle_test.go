@@ -212,6 +212,15 @@ func TestProgress(t *testing.T) {
 			t.Errorf("said again: %v", again)
 		}
 	})
+	t.Run("LIFE-6 PLAN-7 a run that was paused and resumed ends with its last step as any other", func(t *testing.T) {
+		t.Parallel()
+		b := at(t, events.Running)
+		b.Say(runtest.Paused("wait"), runtest.Resumed())
+		finish(b, "a", "b")
+		if whole, _ := Progress(b.State(), noon); len(whole) != 2 || whole[1].Kind() != events.RunCompleted {
+			t.Fatalf("its steps are done and it goes on for ever: %v", whole)
+		}
+	})
 	t.Run("PLAN-6 LIFE-18 a failed step blocks what depends on it, and the run fails once nothing is left to do", func(t *testing.T) {
 		t.Parallel()
 		b := at(t, events.Running)

@@ -1,0 +1,73 @@
+package planner
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+// nobody knows no agent and no model.
+type nobody struct{}
+
+func (nobody) Agent(context.Context, string) (events.Agent, error) {
+	return events.Agent{}, reactor.ErrNotFound
+}
+func (nobody) Names(context.Context) ([]string, error) { return nil, nil }
+func (nobody) Model(string) (llm.Model, string, error) {
+	return nil, "", errors.New("there is no such model")
+}
+
+func TestResumed(t *testing.T) {
+	t.Parallel()
+	t.Run("LIFE-6 PLAN-1 a run that was paused before it had a plan asks for one when it goes on", func(t *testing.T) {
+		t.Parallel()
+		s, err := mem.New("s1", mem.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := runtest.New("s1", "r1")
+		facts := b.Say(runtest.Created(), runtest.Started(), runtest.Paused("wait"), runtest.Resumed())
+		head := uint64(0)
+		for _, f := range facts {
+			d, err := events.Decode(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kind, err := d.Kind()
+			if err != nil {
+				t.Fatal(err)
+			}
+			ack := s.Journal().Append(t.Context(), reactor.Entry{Run: "r1", Kind: kind, Bytes: f, Head: head})
+			if ack.Outcome != reactor.Stored {
+				t.Fatalf("%s: %v", ack.Outcome, ack.Err)
+			}
+			head = ack.Seq
+		}
+		role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, _, err := l.State(t.Context(), "r1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := role.Fact(t.Context(), reactor.Heard{Run: "r1", Kind: events.RunResumed, Sequence: state.Sequence, State: state, Deliveries: maxPlanTries}); err != nil {
+			t.Fatal(err)
+		}
+		if state, _, err = l.State(t.Context(), "r1"); err != nil || state.Status != events.Failed || !strings.Contains(state.Result.Error, "no such model") {
+			t.Errorf("it is %s (%v), %+v; want it to fail for want of the model that was to be asked", state.Status, err, state.Result)
+		}
+	})
+}
