@@ -71,7 +71,7 @@ var minds = []Mutant{
 	{Name: "effects are not announced", File: "internal/core/call/call.go",
 		Old: "func NeedsStart(effect string) bool { return effect != Read }", New: "func NeedsStart(effect string) bool { return effect == Once }"},
 	{Name: "a late result counts", File: "internal/core/call/call.go",
-		Old: "	return c != nil && !s.Status.Ended() && c.Fence == a.Fence && a.under(c)", New: "	return c != nil && !s.Status.Ended()"},
+		Old: "	return c != nil && !s.Status.Ended() && c.Fence == a.Fence && a.under(c)", New: "	return c != nil && !s.Status.Ended()", By: []string{"./internal/core/call"}},
 	{Name: "the budget is charged late", File: "internal/core/gate/gate.go",
 		Old: "				left = a.BudgetLeft\n", New: "				_ = a.BudgetLeft\n"},
 	{Name: "no step needs a gate", File: "internal/core/gate/gate.go",

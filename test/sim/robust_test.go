@@ -146,7 +146,7 @@ func TestShareOfPairs(t *testing.T) {
 	if os.Getenv("INSPAN_SIM_CHILD") == "" {
 		return // a child of TestRobust
 	}
-	n, of, most := 0, int(*manyFlag), int(fromEnv(t, "INSPAN_SIM_PAIRS", 12_000) / *manyFlag)
+	n, of, most := 0, int(*manyFlag), int(fromEnv(t, "INSPAN_SIM_PAIRS", 6_000) / *manyFlag)
 	s := share{Counts: map[string]int{}}
 	try := func(c [2]string, inject map[int]verdict) Outcome {
 		out := Run(t, everyPlay(c[0], c[1], inject))

@@ -23,7 +23,7 @@ const (
 	synced = 300
 	// parkWithin bounds how long runs are parked where no number is asked for: on a slow machine fewer are, and the report
 	// says how many.
-	parkWithin = 2 * time.Minute
+	parkWithin = 90 * time.Second
 	// fewAnswers is the number of answers in that time.
 	fewAnswers = 4_000
 )
