@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -142,6 +143,31 @@ func TestFlat(t *testing.T) {
 		short, long := cost(10), cost(1994)
 		if long > short+short/5 {
 			t.Errorf("a turn allocates %d bytes after 10 turns and %d after 1994, want the same within a fifth", short, long)
+		}
+	})
+	t.Run("PERF-1 the state work of a turn takes less than 50 ms, also late in a long run", func(t *testing.T) {
+		s, facts := step(1994)
+		began := time.Now()
+		const times = 100
+		for range times {
+			if _, err := run.Fold(s, facts...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if each := time.Since(began) / times; each > 50*time.Millisecond {
+			t.Errorf("%s for the facts of one turn, want at most 50ms", each)
+		}
+	})
+	t.Run("PERF-2 what is stored of a turn does not grow with the run", func(t *testing.T) {
+		size := func(turns int) (n int) {
+			_, facts := step(turns)
+			for _, f := range facts {
+				n += len(f)
+			}
+			return n
+		}
+		if short, long := size(10), size(1994); long > short+short/20 {
+			t.Errorf("%d bytes are stored for a turn after 10 turns and %d after 1994", short, long)
 		}
 	})
 }
