@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 	"github.com/inspan/inspan/test/faults/effects"
@@ -147,7 +148,7 @@ func cluster(t *testing.T, bin string, seed uint64, rounds int, v *verdicts) {
 	for _, n := range w.nodes {
 		w.start(n.name)
 	}
-	setUp(ctx, t, w.fleet)
+	setUp(ctx, t, w.fleet, topology.Limits{})
 	for _, s := range w.services {
 		w.start(s)
 	}
@@ -171,9 +172,11 @@ func cluster(t *testing.T, bin string, seed uint64, rounds int, v *verdicts) {
 		{"SIGTERM one after the other", w.rolling}, {"kill -9 of services", w.killServices}, {"kill -9 of nodes", w.killNodes},
 		{"SIGSTOP", w.pauses}, {"partitions", w.partitions}, {"stores lost", w.wipes}, {"bits flipped", w.flips},
 	} {
-		if ctx.Err() == nil {
-			p.do()
+		if ctx.Err() != nil {
+			v.violate("the time of the programme was over before %q", p.name)
+			break
 		}
+		p.do()
 		t.Logf("%6s  %-30s %s", time.Since(began).Round(time.Second), p.name, w.progress())
 	}
 	w.settle()
@@ -185,15 +188,15 @@ func cluster(t *testing.T, bin string, seed uint64, rounds int, v *verdicts) {
 	}
 }
 
-// setUp makes the station with the programme's ack wait.
-func setUp(ctx context.Context, t *testing.T, f *fleet) {
+// setUp makes the station, or changes it, with the programme's ack wait.
+func setUp(ctx context.Context, t *testing.T, f *fleet, limits topology.Limits) {
 	t.Helper()
 	conn, err := jet.Connect(ctx, jet.Config{URL: f.url("operator", 0), Name: "operator"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.Apply(ctx, stationName, jet.ApplyOptions{Replicas: len(f.nodes), AckWait: ackWait}); err != nil {
+	if err := conn.Apply(ctx, stationName, jet.ApplyOptions{Replicas: len(f.nodes), AckWait: ackWait, Limits: limits}); err != nil {
 		t.Fatal(err)
 	}
 }

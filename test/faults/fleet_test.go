@@ -88,8 +88,6 @@ type fleet struct {
 	// procs and exits, guarded by mu.
 	procs map[string]*process
 	exits []exit
-	// further settings of services that are begun from now on, guarded by mu.
-	settings []string
 }
 
 // process is one life of a program that is kept alive.
@@ -288,7 +286,6 @@ func (f *fleet) command(name string) *exec.Cmd {
 		"INSPAN_HTTP=", "INSPAN_LOG_LEVEL="+logLevel(), "INSPAN_REPLICAS="+fmt.Sprint(len(f.nodes)), "INSPAN_AGENTS="+filepath.Join(f.dir, "agents"),
 		"INSPAN_SCRIPTS="+filepath.Join(f.dir, "scripts"), "INSPAN_WORKSPACE="+filepath.Join(f.dir, "work"), "INSPAN_SANDBOX=host",
 		effects.Dir+"="+filepath.Join(f.dir, "effects"))
-	cmd.Env = append(cmd.Env, f.settings...)
 	return cmd
 }
 
@@ -306,13 +303,6 @@ func (f *fleet) node(name string) *node {
 		return nil
 	}
 	return f.nodes[i]
-}
-
-// env adds settings, NAME=value, to the services that are begun from now on.
-func (f *fleet) env(settings ...string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.settings = append(f.settings, settings...)
 }
 
 // signal sends a signal to a process.

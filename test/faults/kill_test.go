@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/test/robust/report"
 )
 
@@ -21,7 +22,7 @@ func TestKill(t *testing.T) {
 	v := &verdicts{part: part, said: map[string]bool{}}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	w := small(ctx, t, fleetConfig{bin: binaries(t)}, seed, v)
+	w := small(ctx, t, fleetConfig{bin: binaries(t)}, seed, v, topology.Limits{})
 	for _, name := range append(append([]string{}, w.services...), "n1") {
 		for range 3 {
 			w.fault("kill -9 of "+name, func() {

@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,7 +45,9 @@ func (w *world) pauses() {
 func (w *world) zombies(replica int) {
 	runner := fmt.Sprintf("toolrunner.%d", replica)
 	var held effects.Line
-	found := until(w.ctx, func() bool {
+	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+	defer cancel()
+	found := until(ctx, func() bool {
 		line, ok := w.inTheMiddle(w.pid(runner))
 		held = line
 		return ok
@@ -66,7 +69,9 @@ func (w *world) zombies(replica int) {
 			w.signal(fmt.Sprintf("%s.%d", s, replica), syscall.SIGCONT)
 		}
 	})
-	if !until(w.ctx, func() bool { line, ok := w.later(held); return ok && line.Moment == effects.End }) {
+	ctx, cancel = context.WithTimeout(w.ctx, time.Minute)
+	defer cancel()
+	if !until(ctx, func() bool { line, ok := w.later(held); return ok && line.Moment == effects.End }) {
 		return
 	}
 	w.woken++
@@ -79,9 +84,12 @@ func (w *world) awake() {
 	}
 }
 
-// untilSettled waits until the call of a line has ended for its run. The last moment is the end of the programme.
+// untilSettled waits until the call of a line has ended for its run, which takes as long as its lease and the wait for its
+// acknowledgement.
 func (w *world) untilSettled(held effects.Line) {
-	until(w.ctx, func() bool {
+	ctx, cancel := context.WithTimeout(w.ctx, 90*time.Second)
+	defer cancel()
+	until(ctx, func() bool {
 		w.load.mu.Lock()
 		defer w.load.mu.Unlock()
 		i := slices.IndexFunc(w.load.tasks, func(t *task) bool { return t.id == held.Run })

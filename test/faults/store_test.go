@@ -14,20 +14,20 @@ import (
 
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 	"github.com/inspan/inspan/test/faults/effects"
 )
 
 // small is a world of one node and one process of each service.
-func small(ctx context.Context, t *testing.T, cfg fleetConfig, seed uint64, v *verdicts, env ...string) *world {
+func small(ctx context.Context, t *testing.T, cfg fleetConfig, seed uint64, v *verdicts, limits topology.Limits) *world {
 	t.Helper()
 	cfg.nodes, cfg.replicas = 1, 1
 	w := &world{T: t, fleet: newFleet(t, cfg), ctx: ctx, v: v, chance: rand.New(rand.NewPCG(seed, 5)), rounds: 1, counts: map[string]int{}}
-	w.env(env...)
 	writeAgents(w.fleet)
 	w.start("n1")
-	setUp(ctx, t, w.fleet)
+	setUp(ctx, t, w.fleet, limits)
 	for _, s := range w.services {
 		w.start(s)
 	}
@@ -95,7 +95,7 @@ func power(t *testing.T, bin string, seed uint64, rounds int, v *verdicts) {
 		v.untried("power cuts: this machine can not mount a file: %v", err)
 		return
 	}
-	w := small(ctx, t, fleetConfig{bin: bin, store: func(string) string { return d.mount + "/js" }}, seed, v)
+	w := small(ctx, t, fleetConfig{bin: bin, store: func(string) string { return d.mount + "/js" }}, seed, v, topology.Limits{})
 	for range 2 * rounds {
 		w.rest(2*time.Second, 4*time.Second)
 		w.fault("power cut", func() {
@@ -124,7 +124,7 @@ func bare(ctx context.Context, t *testing.T, bin, sync string, v *verdicts) (ack
 	}
 	f := newFleet(t, fleetConfig{bin: bin, nodes: 1, sync: sync, store: func(string) string { return d.mount + "/js" }})
 	f.start("n1")
-	setUp(ctx, t, f)
+	setUp(ctx, t, f, topology.Limits{})
 	if err := command("sync", "-f", d.mount); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func full(t *testing.T, bin string, seed uint64, rounds int, v *verdicts) {
 }
 
 func fullDisk(ctx context.Context, t *testing.T, cfg fleetConfig, d *disk, seed uint64, rounds int, v *verdicts) {
-	w := small(ctx, t, cfg, seed, v)
+	w := small(ctx, t, cfg, seed, v, topology.Limits{})
 	restarts := 0
 	for range 2 * rounds {
 		w.rest(time.Second, 2*time.Second)
@@ -220,7 +220,7 @@ func (l *load) refused() (n int) {
 
 // fullLog fills the station's log to its limit and raises the limit, as the runbook says.
 func fullLog(ctx context.Context, t *testing.T, cfg fleetConfig, seed uint64, v *verdicts) {
-	w := small(ctx, t, cfg, seed, v, "INSPAN_LOG_MAX_BYTES=1500000")
+	w := small(ctx, t, cfg, seed, v, topology.Limits{LogBytes: 1_500_000})
 	said := func() bool {
 		for _, s := range w.services {
 			// New tasks are refused before the log is full, so that what runs has room to end.
@@ -237,9 +237,7 @@ func fullLog(ctx context.Context, t *testing.T, cfg fleetConfig, seed uint64, v 
 			v.violate("SAFE-14: the log was filled to its limit and no service said so within a minute")
 		}
 		w.rest(time.Second, 2*time.Second)
-		w.env("INSPAN_LOG_MAX_BYTES=500000000")
-		w.stop("planner.1", syscall.SIGTERM)
-		w.start("planner.1")
+		setUp(ctx, t, w.fleet, topology.Limits{LogBytes: 500_000_000})
 	})
 	w.flows("the log was given room")
 	known, lost := w.finish("full log")
