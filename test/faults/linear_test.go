@@ -149,13 +149,13 @@ func (c *claims) judge(ctx context.Context, v *verdicts) {
 
 // readWhole reads a run up to what the leader has: a replica that answers may be behind it.
 func readWhole(ctx context.Context, j reactor.Journal, runID string) (facts []reactor.Record, err error) {
-	last, ok, err := j.Last(ctx, runID)
-	if err != nil {
-		return nil, err
-	}
 	wait, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	until(wait, func() bool {
+		last, ok, asked := j.Last(ctx, runID)
+		if err = asked; err != nil {
+			return false
+		}
 		facts, err = readAll(ctx, j, runID)
 		return err == nil && (!ok || len(facts) > 0 && facts[len(facts)-1].Seq >= last.Seq)
 	})

@@ -220,11 +220,19 @@ func (l *load) one(kind, id string, chance *rand.Rand) {
 	l.mu.Unlock()
 	c := l.clients[chance.IntN(len(l.clients))]
 	for {
-		_, err := c.Dispatch(l.following, k)
+		ctx, cancel := context.WithTimeout(l.following, answerWait)
+		_, err := c.Start(ctx, k)
+		cancel()
 		if err == nil {
 			break
 		}
-		l.trouble(err)
+		if _, stored := errors.AsType[*client.SilentError](err); stored {
+			l.mu.Lock()
+			tk.acked = true
+			l.mu.Unlock()
+			continue // given again, it starts nothing new
+		}
+		l.trouble(err) // a task that was refused, because the station is full, is given again
 		if pause(l.following, 200*time.Millisecond); l.following.Err() != nil {
 			return
 		}
