@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/topology"
@@ -17,6 +18,11 @@ func TestAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.want(0, nil, "run", "reader", "look", "--id", "seen")
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); { // the end is anchored soon after it is said
+		if r := decode[audit.Report](t, d.want(0, nil, "audit", "seen", "--json").out); r.Anchored == r.Facts {
+			break
+		}
+	}
 	file, anchor := filepath.Join(d.dir, "seen.jsonl"), filepath.Join(d.dir, "seen.anchor")
 	facts := d.want(0, nil, "export", "seen", "--anchor", anchor).out
 	write := func(t *testing.T, text string) {
