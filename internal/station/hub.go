@@ -18,29 +18,22 @@ import (
 // stands in for all of them at once, so it must see them as one.
 type hub map[events.Service]service.Ports
 
-// primary is what a local store stands in for. asked is the connection that tells whether the log is there.
-func (h hub) primary(asked *jet.Conn) lite.Primary {
-	return lite.Primary{Journal: h, Inbox: hubInbox{h}, Timers: hubTimers{h}, Blobs: h[events.Toolrunner].Blobs, Refusals: hubRefusals{h},
-		Connected: asked.Connected, Answers: asked.Answers}
+// primary is what a local store stands in for. asked is the connection that tells whether the log is there, appends is the
+// journal that all roles append to.
+func (h hub) primary(asked *jet.Conn, appends reactor.Journal) lite.Primary {
+	return lite.Primary{Journal: pen{Journal: h[events.Planner].Journal, appends: appends}, Inbox: hubInbox{h}, Timers: hubTimers{h},
+		Blobs: h[events.Toolrunner].Blobs, Refusals: hubRefusals{h}, Connected: asked.Connected, Answers: asked.Answers}
 }
 
-// Append implements reactor.Journal, as the role that may say the fact.
-func (h hub) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
-	word, ok := events.Lookup(e.Kind)
-	if !ok {
-		return reactor.Ack{Outcome: reactor.Denied, Err: fmt.Errorf("nobody says %s", e.Kind)}
-	}
-	return h[word.Author].Journal.Append(ctx, e)
+// pen is a journal that is read through one connection and appended to through another.
+type pen struct {
+	reactor.Journal
+	appends reactor.Journal
 }
 
-// Read implements reactor.Journal.
-func (h hub) Read(ctx context.Context, run string, after uint64) ([]reactor.Record, bool, error) {
-	return h[events.Planner].Journal.Read(ctx, run, after)
-}
-
-// Last implements reactor.Journal.
-func (h hub) Last(ctx context.Context, run string) (reactor.Record, bool, error) {
-	return h[events.Planner].Journal.Last(ctx, run)
+// Append implements reactor.Journal.
+func (p pen) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+	return p.appends.Append(ctx, e)
 }
 
 type hubInbox struct{ h hub }
@@ -72,8 +65,7 @@ func (r hubRefusals) Refuse(ctx context.Context, by events.Service, d reactor.De
 // the role's user do not reach so far, so it keeps to the role's own kinds itself.
 type author struct {
 	reactor.Journal
-	appends reactor.Journal
-	role    events.Service
+	role events.Service
 }
 
 // Append implements reactor.Journal.
@@ -81,5 +73,5 @@ func (a author) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
 	if word, ok := events.Lookup(e.Kind); !ok || word.Author != a.role {
 		return reactor.Ack{Outcome: reactor.Denied, Err: fmt.Errorf("%s does not say %s", a.role, e.Kind)}
 	}
-	return a.appends.Append(ctx, e)
+	return a.Journal.Append(ctx, e)
 }

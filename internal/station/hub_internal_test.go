@@ -26,7 +26,7 @@ func TestAuthor(t *testing.T) {
 		for _, role := range events.Services() {
 			all, own := &counted{}, 0
 			for _, w := range events.Vocabulary() {
-				ack := author{appends: all, role: role}.Append(t.Context(), reactor.Entry{Run: "r1", Kind: w.Kind})
+				ack := author{Journal: all, role: role}.Append(t.Context(), reactor.Entry{Run: "r1", Kind: w.Kind})
 				want := reactor.Denied
 				if w.Author == role {
 					want = reactor.Stored
@@ -36,7 +36,7 @@ func TestAuthor(t *testing.T) {
 					t.Errorf("%s says %s: %s, want %s", role, w.Kind, ack.Outcome, want)
 				}
 			}
-			if all.n != own || (author{appends: all, role: role}).Append(t.Context(), reactor.Entry{Kind: "nonsense"}).Outcome != reactor.Denied {
+			if all.n != own || (author{Journal: all, role: role}).Append(t.Context(), reactor.Entry{Kind: "nonsense"}).Outcome != reactor.Denied {
 				t.Errorf("%s appended %d facts, want its own %d", role, all.n, own)
 			}
 		}

@@ -231,7 +231,7 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, appends := hub{}, log.Journal() // one for all roles: what they append at the same time shares batches
+	all := hub{}
 	for _, role := range events.Services() {
 		conn, err := s.As(ctx, role)
 		if err != nil {
@@ -241,14 +241,12 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 		if err != nil {
 			return nil, err
 		}
-		p := Ports(st, s.durability)
-		p.Journal = author{Journal: p.Journal, appends: appends, role: role}
-		all[role] = p
+		all[role] = Ports(st, s.durability)
 	}
 	if s.local, err = lite.Open(ctx, lite.Config{Path: filepath.Join(s.cfg.StoreDir, "fallback.db"), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
 		return nil, err
 	}
-	primary := maps.Clone(all).primary(s.roleConns[0])
+	primary := maps.Clone(all).primary(s.roleConns[0], log.Journal()) // what the roles append at the same time shares batches
 	if s.cfg.between != nil {
 		primary.Journal = s.cfg.between(primary.Journal)
 	}
@@ -256,7 +254,9 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 		return nil, err
 	}
 	for role, p := range all {
-		all[role] = behind(s.fallback, s.local, p)
+		p = behind(s.fallback, s.local, p)
+		p.Journal = author{Journal: p.Journal, role: role}
+		all[role] = p
 	}
 	return all, nil
 }
