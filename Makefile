@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench robust trace kill faults previous mcp fuzz aimock clean
+.PHONY: help build check fmt test race docs demo bench robust pairs trace kill faults previous mcp fuzz aimock clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -36,6 +36,9 @@ bench: ## slow: whole stations against the bare floor, both durability modes
 
 robust: ## slow (30 min, root for some): simulation, planted bugs, real faults, security, recovery, soak, fuzzing; SEED=n
 	$(GO) run ./test/robust -seed $(or $(SEED),1)
+
+pairs: ## slow (1 h): the simulation's small world with every two faults at every two operations
+	$(GO) test -tags slow -count=1 -v -timeout 4h -run TestPairs ./test/sim
 
 trace: ## which test proves which requirement; STRICT=1 fails where one is missing
 	$(GO) run ./test/trace $(if $(STRICT),--strict)

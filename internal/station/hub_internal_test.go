@@ -41,4 +41,30 @@ func TestAuthor(t *testing.T) {
 			}
 		}
 	})
+	t.Run("SAFE-6 the roles of a real station have such journals", func(t *testing.T) {
+		t.Parallel()
+		s, err := Up(t.Context(), Config{StoreDir: t.TempDir(), Still: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		}()
+		all, err := s.ports(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, role := range events.Services() {
+			for _, w := range events.Vocabulary() {
+				if w.Author == role {
+					continue
+				}
+				if ack := all[role].Journal.Append(t.Context(), reactor.Entry{Run: "r1", Kind: w.Kind, Bytes: []byte("{}")}); ack.Outcome != reactor.Denied {
+					t.Errorf("%s says %s: %s, want %s", role, w.Kind, ack.Outcome, reactor.Denied)
+				}
+			}
+		}
+	})
 }
