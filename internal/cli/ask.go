@@ -123,14 +123,18 @@ func (q *question) typed(line string) (v verdict, done bool) {
 
 // details prints the exact action that is asked for.
 func (q *question) details() {
+	for _, line := range proposal(q.gate) {
+		q.say("    " + line)
+	}
+}
+
+// proposal is the exact action that a gate is about, for people, with its hash below.
+func proposal(g *events.GateOpenedData) []string {
 	var pretty bytes.Buffer
-	if json.Indent(&pretty, q.gate.Proposal, "    ", "  ") != nil {
-		pretty.Write(q.gate.Proposal)
+	if json.Indent(&pretty, g.Proposal, "", "  ") != nil {
+		pretty.Write(g.Proposal)
 	}
-	for line := range strings.SplitSeq(harmless(pretty.String()), "\n") {
-		q.say("    " + strings.TrimPrefix(line, "    "))
-	}
-	q.say(q.app.paint().dim("    proposal_hash " + q.gate.ProposalHash))
+	return append(strings.Split(harmless(pretty.String()), "\n"), "proposal_hash "+g.ProposalHash)
 }
 
 // gone ends a question that nobody needs to answer any more. open is true where the cursor is still behind the prompt.

@@ -72,11 +72,13 @@ type app struct {
 	// term is what the output is, lines what a person types.
 	term  screen
 	lines *lines
+	// signals tells of each Ctrl+C until stop, where it does not end the program.
+	signals func() (breaks <-chan os.Signal, stop func())
 }
 
 // Main runs a command line and returns the exit code.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	a := &app{in: in, out: out, err: errOut, term: screenOf(out), lines: &lines{in: in}}
+	a := &app{in: in, out: out, err: errOut, term: screenOf(out), lines: &lines{in: in}, signals: signals}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(in)
@@ -162,7 +164,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
 			root.AddCommand(c)
 		}
 	}
-	add("start", a.demoCmd(), a.upCmd(), a.runCmd())
+	add("start", a.demoCmd(), a.upCmd(), a.runCmd(), a.replCmd())
 	add("look", a.runsCmd(), a.inspectCmd(), a.logsCmd(), a.whyCmd(), a.exportCmd(), a.agentsCmd(), a.toolsCmd(), a.guardsCmd())
 	add("decide", a.gatesCmd(), a.answerCmd("approve"), a.answerCmd("reject"), a.controlCmd("pause"), a.controlCmd("resume"), a.controlCmd("stop"), a.autonomyCmd())
 	add("care", a.setupCmd(), a.keygenCmd(), a.doctorCmd(), a.auditCmd(), a.restoreCmd(), a.importCmd(), a.deadCmd(), a.versionCmd())

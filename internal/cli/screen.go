@@ -188,6 +188,13 @@ func (c *canvas) draw(lines []string) {
 	_, _ = io.WriteString(c.out, b.String()) // a terminal that is gone shows nothing
 }
 
+// clear takes the block away; what is printed next stands in its place.
+func (c *canvas) clear() {
+	if c.drawn > 0 {
+		c.keep(nil)
+	}
+}
+
 // keep is draw for the last time: the block stays, and what comes next is below it.
 func (c *canvas) keep(lines []string) {
 	c.draw(lines)

@@ -120,6 +120,9 @@ func (t *Tree) Waiting() []*GateNode {
 	return w
 }
 
+// Call returns a call of the run, nil where there is none of that id.
+func (t *Tree) Call(id string) *CallNode { return t.calls[id] }
+
 // StepsDone counts the completed steps.
 func (t *Tree) StepsDone() int {
 	n := 0

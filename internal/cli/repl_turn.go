@@ -1,0 +1,412 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// replRun shows one input's run as a conversation and asks about its gates, until it ends.
+type replRun struct {
+	r    *repl
+	c    *client.Client
+	id   string
+	tree view.Tree
+	// state is that after the last fact shown.
+	state  run.State
+	draw   drawing
+	canvas canvas
+	// text is the turn that is being written, from pieces that are not kept.
+	text *replText
+	// asking is the question under way, later what came while it was asked.
+	asking *replQuestion
+	later  []client.Item
+	open   []*events.GateOpenedData
+	// stopping is true once Ctrl+C was pressed.
+	stopping bool
+}
+
+// replText is one turn's text as it is written.
+type replText struct {
+	step   string
+	turn   int
+	flow   flow
+	shown  strings.Builder
+	hushed bool
+}
+
+// replQuestion is one that a person is asked while the run goes on.
+type replQuestion struct {
+	gate   *events.GateOpenedData
+	cancel context.CancelFunc
+	answer chan verdictOf
+}
+
+type verdictOf struct {
+	v   verdict
+	err error
+}
+
+// errLeave means that the person wants to leave the program.
+var errLeave = errors.New("the person leaves")
+
+// follow shows the run until it ends or is left.
+func (t *replRun) follow(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	items, live, gone := make(chan arrival), make(chan liveData, 64), make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer close(items)
+		for item, err := range t.c.Watch(ctx, t.id, 0) {
+			select {
+			case items <- arrival{item, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	defer func() { cancel(); <-gone; t.canvas.keep(nil) }()
+	if t.r.app.term.tty {
+		stop, err := t.c.Live(ctx, t.id, func(b []byte) {
+			var d liveData
+			if json.Unmarshal(b, &d) != nil {
+				return
+			}
+			select {
+			case live <- d:
+			case <-ctx.Done():
+			}
+		})
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	return t.loop(ctx, items, live)
+}
+
+func (t *replRun) loop(ctx context.Context, items <-chan arrival, live <-chan liveData) error {
+	tick := time.NewTicker(redraw)
+	defer tick.Stop()
+	for {
+		var answer <-chan verdictOf
+		if t.asking != nil {
+			answer = t.asking.answer
+		}
+		select {
+		case a, ok := <-items:
+			if !ok || a.err != nil {
+				return a.err
+			}
+			if end, err := t.fact(ctx, a.item); end || err != nil {
+				return err
+			}
+		case d := <-live:
+			t.heard(d)
+		case v := <-answer:
+			if end, err := t.answered(ctx, v); end || err != nil {
+				return err
+			}
+		case <-t.r.breaks:
+			if t.stopping {
+				return errLeave
+			}
+			if err := t.stop(ctx); err != nil {
+				return err
+			}
+		case <-tick.C:
+			t.draw.tick++
+			t.redraw()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// stop asks the station to stop the run: the session stays.
+func (t *replRun) stop(ctx context.Context) error {
+	t.stopping = true
+	t.print(t.draw.yellow("  stopping ..."))
+	wait, cancel := context.WithTimeout(ctx, t.r.app.wait)
+	defer cancel()
+	_, err := t.c.Control(wait, t.id, events.Control{Action: "stop", By: me(), Reason: "stopped at the prompt"})
+	if _, refused := errors.AsType[*client.RefusedError](err); refused {
+		return nil // it has ended meanwhile, which the log tells
+	}
+	return err
+}
+
+// fact shows one. While a question stands, only that its gate was answered is looked at; the rest comes after it.
+func (t *replRun) fact(ctx context.Context, item client.Item) (end bool, err error) {
+	if t.asking != nil {
+		t.later = append(t.later, item)
+		if g := closes(item.Payload); g == t.asking.gate.Gate || item.State.Status.Ended() {
+			t.asking.cancel()
+		}
+		return false, nil
+	}
+	t.state = item.State
+	t.tree.Apply(item.Fact, item.Payload)
+	switch d := item.Payload.(type) {
+	case *events.TurnFinishedData:
+		t.said(d)
+	case *events.TurnDeferredData:
+		t.endText(true)
+		t.print("  " + t.draw.yellow("↻ ") + t.draw.dim(view.Text(d)))
+	case *events.CallFinishedData:
+		t.call(d.Call)
+	case *events.CallFailedData:
+		t.call(d.Call)
+	case *events.CallRefusedData:
+		t.call(d.Call)
+	case *events.StepFailedData:
+		t.print("  " + t.draw.red("✗ "+view.Clip(d.Error, 400)))
+	case *events.StepReadyData:
+		if len(t.tree.Steps) > 1 {
+			t.print(t.draw.bold("  step " + d.Step))
+		}
+	case *events.GateOpenedData:
+		t.open = append(t.open, d)
+	default:
+		if g := closes(item.Payload); g != "" {
+			t.open = slices.DeleteFunc(t.open, func(o *events.GateOpenedData) bool { return o.Gate == g })
+		}
+	}
+	t.redraw()
+	if t.state.Status.Ended() {
+		t.endText(true)
+		return true, nil
+	}
+	if t.state.Status == events.Paused {
+		return t.paused(ctx)
+	}
+	return false, t.ask(ctx)
+}
+
+// closes names the gate that a fact answers.
+func closes(p events.Payload) string {
+	switch d := p.(type) {
+	case *events.GateApprovedData:
+		return d.Gate
+	case *events.GateRejectedData:
+		return d.Gate
+	}
+	return ""
+}
+
+// call prints the line of a call that has ended.
+func (t *replRun) call(id string) {
+	if c := t.tree.Call(id); c != nil {
+		t.sized()
+		t.print(t.draw.call(&t.tree, c, time.Now())...)
+	}
+}
+
+func (t *replRun) sized() {
+	t.draw.width, _ = t.r.app.term.size()
+}
+
+// print puts lines above what is still moving.
+func (t *replRun) print(lines ...string) {
+	t.endText(false)
+	t.canvas.clear()
+	for _, l := range lines {
+		fmt.Fprintln(t.r.app.out, l)
+	}
+}
+
+// redraw shows what is going on now: on a terminal, and while nothing is written or asked.
+func (t *replRun) redraw() {
+	if !t.r.app.term.tty || t.asking != nil || t.text != nil && !t.text.hushed {
+		return
+	}
+	t.sized()
+	var lines []string
+	now := time.Now()
+	for _, st := range t.tree.Steps {
+		if st.Status != events.StepIsRunning {
+			continue
+		}
+		calls := 0
+		for _, turn := range st.Turns {
+			for _, c := range turn.Calls {
+				if c.State.Open() {
+					lines, calls = append(lines, t.draw.call(&t.tree, c, now)[0]), calls+1
+				}
+			}
+		}
+		if calls == 0 && !st.Asked.IsZero() {
+			lines = append(lines, t.draw.row("  "+t.draw.spin()+" "+t.draw.dim("thinking"), view.Since(st.Asked, now)))
+		}
+	}
+	if len(lines) == 0 && !t.tree.Status.Ended() {
+		lines = append(lines, t.draw.row("  "+t.draw.spin()+" "+t.draw.dim("waiting for the station"), ""))
+	}
+	t.canvas.draw(lines)
+}
+
+// heard writes a piece of what the model says. With several steps at a time the pieces would mix, so then each turn is shown
+// when it is done.
+func (t *replRun) heard(d liveData) {
+	if d.Content == "" || t.asking != nil || len(t.tree.Steps) > 1 || d.Event != "token" && d.Event != "thinking" {
+		if d.Call != "" {
+			t.draw.tail[d.Call] = newest(t.draw.tail[d.Call], d.Content)
+		}
+		return
+	}
+	if t.text == nil {
+		t.begin(d.Step, t.tree.Turns+1)
+	}
+	thinking := d.Event == "thinking"
+	if style := t.text.flow.style != nil; style != thinking {
+		t.text.flow.end()
+		t.text.flow.style = nil
+		if thinking {
+			t.text.flow.style = t.draw.dim
+		}
+	}
+	text := view.Whole(d.Content)
+	if !thinking {
+		t.text.shown.WriteString(text)
+	}
+	t.text.flow.add(text)
+}
+
+// begin opens the text of a turn.
+func (t *replRun) begin(step string, turn int) {
+	t.canvas.clear()
+	t.sized()
+	t.text = &replText{step: step, turn: turn, flow: flow{indent: "  ", write: func(s string) { _, _ = io.WriteString(t.r.app.out, s) }}}
+	if t.r.app.term.tty {
+		t.text.flow.width = min(t.draw.width-2, 100)
+	}
+}
+
+// endText ends the line that is being written; the turn may still go on, unless it is over.
+func (t *replRun) endText(over bool) {
+	if t.text == nil {
+		return
+	}
+	t.text.flow.end()
+	if over {
+		t.text = nil
+	}
+}
+
+// said shows a turn that is done: its number, and of its text what has not been shown as it came.
+func (t *replRun) said(d *events.TurnFinishedData) {
+	whole := strings.TrimSpace(view.Whole(d.Text))
+	shown := ""
+	if t.text != nil {
+		shown = strings.TrimSpace(t.text.shown.String())
+	}
+	switch {
+	case shown != "" && shown == whole:
+		t.endText(true)
+	case whole != "":
+		t.endText(true)
+		t.begin(d.Step, d.Turn)
+		t.text.flow.add(whole)
+		t.endText(true)
+	default:
+		t.endText(true)
+	}
+	right := fmt.Sprintf("%s in, %s out · %s", view.Count(d.InputTokens), view.Count(d.OutputTokens), view.Span(time.Duration(d.DurationMS)*time.Millisecond))
+	t.sized()
+	t.print(t.draw.row(t.draw.dim(fmt.Sprintf("  step %d/%d", d.Turn, t.state.Options.MaxSteps)), right))
+}
+
+// ask puts the next gate to the person.
+func (t *replRun) ask(ctx context.Context) error {
+	if t.asking != nil || len(t.open) == 0 {
+		return nil
+	}
+	g := t.open[0]
+	if s, err := t.c.State(ctx, t.id); err == nil && s.Gate(g.Gate) != nil && s.Gate(g.Gate).Status != run.GatePending {
+		return nil // its answer comes next
+	}
+	p := t.draw
+	t.print("", "  "+p.yellow(p.bold("? "))+p.bold(view.Clip(g.Description, 300)), "    "+p.dim(view.Clip(g.Reason, 300)))
+	t.canvas.keep(nil)
+	question, cancel := context.WithCancel(ctx)
+	t.asking = &replQuestion{gate: g, cancel: cancel, answer: make(chan verdictOf, 1)}
+	go func(q *replQuestion) {
+		v, err := t.r.gate(question, g)
+		q.answer <- verdictOf{v, err}
+	}(t.asking)
+	return nil
+}
+
+// answered takes what the person said, and then shows what came meanwhile.
+func (t *replRun) answered(ctx context.Context, a verdictOf) (end bool, err error) {
+	q := t.asking
+	q.cancel()
+	t.asking = nil
+	switch {
+	case errors.Is(a.err, context.Canceled) && ctx.Err() == nil: // somebody else has answered, or the run has ended
+		t.print(t.draw.dim("    answered elsewhere"))
+	case errors.Is(a.err, errBreak):
+		err = t.stop(ctx)
+	case a.err != nil:
+		return false, a.err
+	case a.v.leave:
+		return false, errLeave
+	default:
+		f := follower{app: t.r.app, c: t.c, id: t.id}
+		err = f.answer(ctx, q.gate, a.v)
+	}
+	t.open = slices.DeleteFunc(t.open, func(o *events.GateOpenedData) bool { return o.Gate == q.gate.Gate })
+	later := t.later
+	t.later = nil
+	for _, item := range later {
+		if end, err = t.fact(ctx, item); end || err != nil {
+			return end, err
+		}
+	}
+	return false, err
+}
+
+// paused asks what to do about a run that stands still.
+func (t *replRun) paused(ctx context.Context) (end bool, err error) {
+	t.endText(true)
+	t.print("  " + t.draw.yellow("‖ paused: "+or(view.Clip(t.state.PauseReason, 300), "no reason given")))
+	t.canvas.keep(nil)
+	for {
+		line, err := t.r.input.Line(ctx, t.draw.bold("    [g]o on, [s]top it, [l]eave it paused: "), false)
+		if errors.Is(err, errBreak) {
+			line, err = "s", nil
+		}
+		if err != nil {
+			return true, err
+		}
+		action := ""
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "g", "go", "y", "yes":
+			action = "resume"
+		case "s", "stop", "n", "no":
+			action = "stop"
+		case "l", "leave":
+			fmt.Fprintf(t.r.app.out, "    go on later with: inspan resume %s\n", t.id)
+			return true, nil
+		default:
+			continue
+		}
+		wait, cancel := context.WithTimeout(ctx, t.r.app.wait)
+		defer cancel()
+		_, err = t.c.Control(wait, t.id, events.Control{Action: action, By: me(), Reason: "said at the prompt"})
+		if _, refused := errors.AsType[*client.RefusedError](err); refused {
+			err = nil // somebody else was faster, the log tells
+		}
+		return false, err
+	}
+}
