@@ -40,12 +40,14 @@ import (
 
 // Ports of a station, filled by internal/jet or internal/mem.
 type Ports struct {
-	Journal  reactor.Journal
-	Inbox    reactor.Inbox
-	Timers   reactor.Timers
-	Blobs    reactor.Blobs
-	State    reactor.Shelf
-	Config   reactor.Shelf
+	Journal reactor.Journal
+	Inbox   reactor.Inbox
+	Timers  reactor.Timers
+	Blobs   reactor.Blobs
+	State   reactor.Shelf
+	Config  reactor.Shelf
+	// Sessions holds the sessions; nil knows none, and what names one only shares its directory.
+	Sessions reactor.Shelf
 	Leases   reactor.Leases
 	Live     reactor.Live
 	Refusals reactor.Refusals
@@ -281,7 +283,7 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 			return nil, fmt.Errorf("record the durability: %w", err)
 		}
 		return planner.New(planner.Config{Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
-			Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census, Hooks: asker,
+			Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census, Hooks: asker, Sessions: p.Sessions, Blobs: p.Blobs,
 			Quotas: planner.Quotas{PerSender: h.cfg.SenderPerMinute, Limits: quota.Limits{Running: h.cfg.MaxRuns,
 				PerMinute: h.cfg.RunsPerMinute, Patience: h.cfg.Patience}}})
 	case events.Gatekeeper:

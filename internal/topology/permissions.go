@@ -88,7 +88,7 @@ func stores(station string, role events.Service) []string {
 	objects := []string{"$O." + FilesBucket + ".C.>", "$O." + FilesBucket + ".M.>"}
 	switch role {
 	case events.Planner:
-		return []string{configKey(station, DurabilityKey)}
+		return append(objects, configKey(station, DurabilityKey), "$KV."+SessionBucket+"."+station+".>")
 	case events.Executor:
 		return objects
 	case events.Toolrunner: // and it alone reads the station's key
@@ -124,7 +124,8 @@ func reading(station string) []string {
 		"$JS.API.DIRECT.GET."+Log(station), "$JS.API.STREAM.MSG.GET."+Log(station),
 		"$JS.API.DIRECT.GET."+FilesStream(), "$JS.API.STREAM.MSG.GET."+FilesStream(),
 		"$JS.API.STREAM.MSG.GET."+KVStream(LeaseBucket),
-		"$JS.API.DIRECT.GET."+KVStream(StateBucket)+".$KV."+StateBucket+"."+station+".>")
+		"$JS.API.DIRECT.GET."+KVStream(StateBucket)+".$KV."+StateBucket+"."+station+".>",
+		"$JS.API.DIRECT.GET."+KVStream(SessionBucket)+".$KV."+SessionBucket+"."+station+".>")
 	for _, key := range []string{AgentKeys + "*", DurabilityKey} {
 		subjects = append(subjects, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station, key))
 	}
@@ -137,7 +138,7 @@ func UserPermissions(station, approver string, rights ...Right) (publish, subscr
 	s := "station." + station + "."
 	subscribe = []string{peopleInbox}
 	if slices.Contains(rights, MayDispatch) {
-		publish = append(publish, s+"task", s+"task.*", s+"run.*.control")
+		publish = append(publish, s+"task", s+"task.*", s+"run.*.control", s+"session.*.control")
 	}
 	if slices.Contains(rights, MayApprove) {
 		if approver == "" {

@@ -26,6 +26,8 @@ const (
 	ConfigBucket = "harness-config"
 	LeaseBucket  = "harness-lease"
 	FilesBucket  = "harness-files"
+	// SessionBucket holds who may work in which session, and where its history is. Only planners write it.
+	SessionBucket = "harness-sessions"
 )
 
 // LeaseTerm is how long an instance counts as alive after its last renewal; it renews three times in that time.
@@ -54,8 +56,8 @@ var hearing = []Hears{
 	{
 		Role:    events.Planner,
 		Facts:   []events.Kind{events.StepFinished, events.StepFailed, events.GateRejected, events.RunResumed, events.TurnDeferred},
-		Inputs:  []string{"task", "task.*", "run.*.control"},
-		Apart:   []string{"run.*.control"}, // tasks may wait for their turn; a stop may not wait for them
+		Inputs:  []string{"task", "task.*", "run.*.control", "session.*.control"},
+		Apart:   []string{"run.*.control", "session.*.control"}, // tasks may wait for their turn; a stop may not wait for them
 		Timers:  []string{"run"},
 		Workers: 32,
 	},

@@ -25,11 +25,15 @@ type Task struct {
 	Model     string            `json:"model,omitempty"`
 	Variables map[string]string `json:"variables,omitempty"`
 	// Where the work happens and what it belongs to (WS-4).
-	Session      string `json:"session_id,omitempty"`
-	WorkflowRun  string `json:"workflow_run_id,omitempty"`
-	Parent       string `json:"parent_run_id,omitempty"`
-	Orchestrator string `json:"orchestrator_run_id,omitempty"`
-	WorkID       string `json:"work_id,omitempty"`
+	Session string `json:"session_id,omitempty"`
+	// SessionMode makes the session sequential or parallel from now on; empty leaves it.
+	SessionMode SessionMode `json:"session_mode,omitempty"`
+	// History is a conversation to begin with, for a task without a session (LOOP-11).
+	History      []Message `json:"history,omitempty"`
+	WorkflowRun  string    `json:"workflow_run_id,omitempty"`
+	Parent       string    `json:"parent_run_id,omitempty"`
+	Orchestrator string    `json:"orchestrator_run_id,omitempty"`
+	WorkID       string    `json:"work_id,omitempty"`
 }
 
 // TaskPlan is a plan given with a task.

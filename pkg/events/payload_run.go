@@ -148,6 +148,11 @@ type RunCreatedData struct {
 	Parent       string `json:"parent_run_id,omitempty"`
 	Orchestrator string `json:"orchestrator_run_id,omitempty"`
 	WorkID       string `json:"work_id,omitempty"`
+	// SessionFence is the fence of the run's lock on its session, SessionPrompt what the session adds to the system prompt.
+	SessionFence  uint64 `json:"session_fence,omitempty"`
+	SessionPrompt string `json:"session_prompt,omitempty"`
+	// History is the conversation that the run begins with: a Part by content (LOOP-11).
+	History *Ref `json:"history,omitempty"`
 	// Durability is the server's fsync mode and version when the run was created (SAFE-1).
 	Durability string `json:"durability,omitempty"`
 	To         Status `json:"to"`

@@ -68,6 +68,20 @@ func ControlSubject(station, run string) string {
 	return "station." + station + ".run." + run + ".control"
 }
 
+// SessionSubject is where users steer a session.
+func SessionSubject(station, session string) string {
+	return "station." + station + ".session." + session + ".control"
+}
+
+// ParseSession returns the session of a control subject.
+func ParseSession(subject string) (session string, ok bool) {
+	t := strings.Split(subject, ".")
+	if len(t) != 5 || t[0] != "station" || t[2] != "session" || t[4] != "control" || !ValidID(t[1]) || !ValidID(t[3]) {
+		return "", false
+	}
+	return t[3], true
+}
+
 // GateSubject is where people answer a gate.
 func GateSubject(station, run, gate string) string {
 	return "station." + station + ".run." + run + ".gate." + gate

@@ -82,6 +82,9 @@ func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent e
 		Messages: []llm.Message{{Role: llm.User, Text: text.User}}, MaxOutputTokens: agent.MaxOutputTokens,
 		Temperature: agent.Temperature, Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID, Agent: agent.Name,
 			Turn: task.Number, Attempt: task.Attempt, Purpose: "turn"}}
+	if err := r.recall(ctx, s, &req); err != nil {
+		return llm.Request{}, err
+	}
 	tools := r.cfg.ToolsOf(agent)
 	for _, toolName := range agent.Tools {
 		if t, ok := tools.Get(toolName); ok {

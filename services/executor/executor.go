@@ -46,7 +46,10 @@ type Config struct {
 }
 
 // Role is the executor.
-type Role struct{ cfg Config }
+type Role struct {
+	cfg   Config
+	known knownHistories
+}
 
 var _ reactor.Role = (*Role)(nil)
 

@@ -14,7 +14,7 @@ import (
 // stopPatience is how long the end of a run that fails, is stopped or timed out waits for all hooks together.
 const stopPatience = 5 * time.Second
 
-// write is Ledger.Write that asks the hooks before the end of a run is said.
+// write is Ledger.Write that asks the hooks before the end of a run is said, and settles the run's session after it.
 func (r *Role) write(ctx context.Context, runID string, decide reactor.Decide) (reactor.Written, error) {
 	var answers []events.HookAnswer
 	asked := false
@@ -30,6 +30,9 @@ func (r *Role) write(ctx context.Context, runID string, decide reactor.Decide) (
 			say, owed = lifecycle.AtStop(s, say, asked, answers)
 			return say, nil
 		})
+		if err == nil && owed == nil {
+			err = r.settle(ctx, w.State)
+		}
 		if err != nil || owed == nil {
 			return w, err
 		}

@@ -47,6 +47,9 @@ type Config struct {
 	// Census tells how busy the station is; nil takes every task on.
 	Census reactor.Census
 	Quotas Quotas
+	// Sessions holds the sessions, Blobs their histories; nil knows none, and tasks that name one only share its directory.
+	Sessions reactor.Shelf
+	Blobs    reactor.Blobs
 	// Hooks asks those who are to be asked at the start and at the end of a run; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
 }
@@ -63,6 +66,9 @@ var _ reactor.Role = (*Role)(nil)
 func New(cfg Config) (*Role, error) {
 	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Agents == nil || cfg.Models == nil {
 		return nil, errors.New("planner needs a ledger, timers, agents and models")
+	}
+	if cfg.Sessions != nil && cfg.Blobs == nil {
+		return nil, errors.New("planner needs blobs for the histories of sessions")
 	}
 	switch cfg.Isolation {
 	case "":
@@ -108,10 +114,13 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 	if sub, ok := events.ParseRunSubject(m.Subject()); ok && len(sub.Rest) == 1 && sub.Rest[0] == "control" {
 		return r.control(ctx, m, sub.Run)
 	}
+	if id, ok := events.ParseSession(m.Subject()); ok {
+		return r.session(ctx, m, id)
+	}
 	if t := strings.Split(m.Subject(), "."); len(t) >= 3 && t[2] == "task" {
 		return r.task(ctx, m)
 	}
-	return reactor.Refuse("bad_subject", "publish tasks on station.{station}.task and controls on station.{station}.run.{run}.control",
+	return reactor.Refuse("bad_subject", "publish tasks on station.{station}.task and controls on station.{station}.run.{run}.control or station.{station}.session.{session}.control",
 		"nothing is known of the subject %q", m.Subject())
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/core/plan"
+	"github.com/inspan/inspan/internal/core/session"
+	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
@@ -26,7 +28,7 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 		return err
 	}
 	runID := runIDOf(t.ID, r.cfg.Station, m)
-	there, _, err := r.cfg.Ledger.State(ctx, runID)
+	there, err := r.known(ctx, t, runID)
 	if err != nil {
 		return err
 	}
@@ -49,9 +51,14 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 	if err != nil {
 		return err
 	}
+	if there.Sequence == 0 {
+		if err := r.enter(ctx, t, runID, created); err != nil {
+			return err
+		}
+	}
 	w, err := r.begin(ctx, runID, created, made, answers)
 	if err != nil {
-		return fullAtBirth(err, w.State.Sequence > 0)
+		return r.abandon(ctx, created, runID, fullAtBirth(err, w.State.Sequence > 0))
 	}
 	if w.State.Plan == nil && w.State.Status == events.Running {
 		if w, err = r.askForPlan(ctx, w.State, m.Deliveries()); err != nil {
@@ -59,6 +66,16 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 		}
 	}
 	return r.setDeadline(ctx, w.State)
+}
+
+// known is what is known of the run of a task. Where a lock hangs on it, the leader is asked: a run that has ended must not
+// take it again.
+func (r *Role) known(ctx context.Context, t events.Task, runID string) (run.State, error) {
+	if r.cfg.Sessions != nil && t.Session != "" {
+		return r.cfg.Ledger.Fresh(ctx, runID)
+	}
+	s, _, err := r.cfg.Ledger.State(ctx, runID)
+	return s, err
 }
 
 func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) (reactor.Written, error) {
@@ -94,6 +111,13 @@ func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 		err = fmt.Errorf("%d variables, the limit is %d", len(t.Variables), events.MaxVariables)
 	case strings.ContainsRune(t.Task, 0):
 		err = errors.New("the task contains a NUL character")
+	case t.Session != "" && len(t.History) > 0:
+		err = errors.New("a session has a history of its own: leave history or session_id out")
+	case t.Session == "" && t.SessionMode != "":
+		err = errors.New("session_mode goes with session_id")
+	}
+	if err == nil {
+		err = errors.Join(session.CheckMode(t.SessionMode), history.CheckGiven(t.History))
 	}
 	for what, id := range map[string]string{"agent": t.Agent, "session_id": t.Session, "workflow_run_id": t.WorkflowRun,
 		"parent_run_id": t.Parent, "orchestrator_run_id": t.Orchestrator, "work_id": t.WorkID} {
@@ -147,9 +171,13 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 		return nil, fmt.Errorf("digest of the task: %w", err)
 	}
 	digest := sha256.Sum256(whole)
+	given, err := r.givenHistory(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	return &events.RunCreatedData{Event: "run_created", TaskID: t.ID, TaskDigest: hex.EncodeToString(digest[:]), TaskSource: env.Source,
 		Task: t.Task, Agent: agent.Name, Agents: map[string]events.Agent{agent.Name: agent}, Options: options,
-		Variables: t.Variables, Workspace: r.workspace(t, runID), Session: t.Session, WorkflowRun: t.WorkflowRun,
+		History: given, Variables: t.Variables, Workspace: r.workspace(t, runID), Session: t.Session, WorkflowRun: t.WorkflowRun,
 		Parent: t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability, To: events.Created}, nil
 }
 

@@ -139,7 +139,7 @@ func Parse(name string, text []byte) (*Model, error) {
 }
 
 const keysHint = "an entry has when, text, thinking, calls, usage, delay, chunk, finish and error; " +
-	"when has turn, attempt, step, agent, purpose, results and message"
+	"when has turn, attempt, step, agent, purpose, results, message and history"
 
 func decodeError(name string, err error) error {
 	hint := ""

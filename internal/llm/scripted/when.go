@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/inspan/inspan/internal/llm"
@@ -24,6 +25,8 @@ type when struct {
 	Results *resultsCondition `yaml:"results"`
 	// Message looks at the last user message.
 	Message *textCondition `yaml:"message"`
+	// History holds where one message of a user or of the model before the last user message fulfils it.
+	History *textCondition `yaml:"history"`
 }
 
 // span is a range of counting numbers, both ends in it. The zero span holds always.
@@ -134,6 +137,11 @@ func (w *when) check() error {
 			return fmt.Errorf("when.message: %w", err)
 		}
 	}
+	if w.History != nil {
+		if err := w.History.check(); err != nil {
+			return fmt.Errorf("when.history: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -142,7 +150,18 @@ func (w *when) holds(req llm.Request) bool {
 	return w.Turn.holds(m.Turn) && w.Attempt.holds(attempt(m)) &&
 		named(w.Step, m.Step) && named(w.Agent, m.Agent) && (w.Purpose == "" || w.Purpose == m.Purpose) &&
 		(w.Results == nil || w.Results.holds(lastResults(req.Messages))) &&
-		(w.Message == nil || w.Message.holds(lastUser(req.Messages)))
+		(w.Message == nil || w.Message.holds(lastUser(req.Messages))) &&
+		(w.History == nil || slices.ContainsFunc(earlier(req.Messages), func(m llm.Message) bool { return w.History.holds(m.Text) }))
+}
+
+// earlier are the messages before the last user message.
+func earlier(messages []llm.Message) []llm.Message {
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].Role == llm.User {
+			return messages[:i]
+		}
+	}
+	return nil
 }
 
 func named(pattern, name string) bool {

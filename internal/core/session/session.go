@@ -1,0 +1,277 @@
+// Package session decides who may work in a session and what becomes of its lock.
+//
+// Promises: in a sequential session one run holds the lock, and no other gets it before that run has ended, whatever the
+// clock says: the time limit of a lock is that of its run. A run that asks again has what it has. Each lock that is given
+// has a higher fence than all before it, also where the session was deleted in between. What a run said is added to the
+// history once, in the same change that takes its lock away.
+package session
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// BirthTerm is how long a lock is kept for a run that does not exist: its planner may have died between the two. Who gave
+// the task is delivered it again well within that time.
+const BirthTerm = time.Minute
+
+// Standing is what the log says about a run that holds a lock.
+type Standing int
+
+// The standings. A run whose log is damaged is held: nothing more is done for it, and only a person can take its lock.
+const (
+	Living Standing = iota
+	Unborn
+	Held
+)
+
+// Refused says why something may not be. Code is stable for programs.
+type Refused struct{ Code, Reason, Hint string }
+
+func (r *Refused) Error() string { return r.Reason + ": " + r.Hint }
+
+// Ask is a run that wants a lock. Mode is empty to leave the session's; Limit is the run's time limit, 0 for none.
+type Ask struct {
+	Session, Run, Agent string
+	Mode                events.SessionMode
+	Limit               time.Duration
+}
+
+// Take gives a run the lock of a session, which is made where there is none, or returns a *Refused. Runs among the holders
+// that have ended must have been settled before; standing tells of the others.
+func Take(e events.Session, a Ask, standing map[string]Standing, now time.Time) (events.Session, error) {
+	if _, mine := e.Holder(a.Run); mine {
+		return e, nil
+	}
+	if !there(e) {
+		e = fresh(e, a.Session, now)
+	}
+	if e.Status == events.SessionPaused {
+		return e, &Refused{"session_paused", fmt.Sprintf("session %q is paused", e.ID), "let it go on: inspan session resume " + e.ID}
+	}
+	if a.Mode != "" {
+		e.Mode = a.Mode
+	}
+	e.Status = events.SessionOpen
+	e.Holders = slices.DeleteFunc(slices.Clone(e.Holders), func(h events.Holder) bool { return lapsed(h, standing, now) })
+	switch {
+	case e.Mode != events.Parallel && len(e.Holders) > 0:
+		return e, Locked(e, e.Holders[0])
+	case len(e.Holders) >= events.MaxHolders:
+		return e, &Refused{"session_full", fmt.Sprintf("%d runs work in session %q, which is the limit", len(e.Holders), e.ID), "wait until one has ended: inspan session info " + e.ID}
+	}
+	e.Fence++
+	h := events.Holder{Run: a.Run, Agent: a.Agent, Fence: e.Fence, Since: now}
+	if a.Limit > 0 {
+		h.Until = now.Add(a.Limit)
+	}
+	e.Holders = append(e.Holders, h)
+	e.Runs, e.UsedAt = e.Runs+1, now
+	return e, nil
+}
+
+// there reports whether a session exists.
+func there(e events.Session) bool { return e.ID != "" && e.Status != events.SessionDeleted }
+
+// fresh makes a session. What is kept of one of the same name that was deleted is its last fence.
+func fresh(old events.Session, id string, now time.Time) events.Session {
+	return events.Session{ID: id, Mode: events.Sequential, Status: events.SessionOpen, Fence: old.Fence, Born: old.Fence + 1,
+		Inputs: old.Inputs, CreatedAt: now, UsedAt: now}
+}
+
+// lapsed reports whether a lock is nobody's any more: its run was never born.
+func lapsed(h events.Holder, standing map[string]Standing, now time.Time) bool {
+	return standing[h.Run] == Unborn && now.Sub(h.Since) >= BirthTerm
+}
+
+// Locked is the refusal that names who holds the lock (SESS-3).
+func Locked(e events.Session, h events.Holder) *Refused {
+	until := "until it ends"
+	if !h.Until.IsZero() {
+		until = "until it ends, at the latest " + h.Until.UTC().Format(time.RFC3339)
+	}
+	return &Refused{"session_locked", fmt.Sprintf("session %q is locked by run %s of %s since %s, %s", e.ID, h.Run, h.Agent, h.Since.UTC().Format(time.RFC3339), until),
+		fmt.Sprintf("wait for it: inspan logs %s --follow; or end it: inspan session unlock %s --stop; or let runs share the session: inspan session set %s --mode parallel", h.Run, e.ID, e.ID)}
+}
+
+// Drop takes the lock away from a run of which nothing was stored.
+func Drop(e events.Session, runID string) events.Session {
+	e.Holders = slices.DeleteFunc(slices.Clone(e.Holders), func(h events.Holder) bool { return h.Run == runID })
+	return e
+}
+
+// End is what a run that ended leaves to its session.
+type End struct {
+	Session, Run string
+	// Fence of its lock.
+	Fence uint64
+	// Part that was stored, with the history of the session as it is now before it.
+	Part                                events.Ref
+	Messages, InputTokens, OutputTokens int
+}
+
+// Owed reports whether the end of a run still has to be settled. A session that knows less than the run's own lock is one
+// that was lost, or one that was read from a store that is behind: then the change is refused and the session read again.
+func Owed(e events.Session, runID string, fence uint64) bool {
+	_, holds := e.Holder(runID)
+	return holds || e.Fence < fence
+}
+
+// Settle adds what a run said to the history and takes its lock away. It changes nothing where that is done.
+func Settle(e events.Session, end End, now time.Time) events.Session {
+	if !Owed(e, end.Run, end.Fence) {
+		return e
+	}
+	if !there(e) {
+		e = fresh(e, end.Session, now)
+	}
+	e = Drop(e, end.Run)
+	e.Fence = max(e.Fence, end.Fence)
+	e.History, e.Parts = &end.Part, e.Parts+1
+	e.Messages, e.InputTokens, e.OutputTokens = e.Messages+end.Messages, e.InputTokens+end.InputTokens, e.OutputTokens+end.OutputTokens
+	e.UsedAt, e.UpdatedAt = now, now
+	return e
+}
+
+// Actions of a session's control subject.
+const (
+	Start  = "start"
+	Set    = "set"
+	Pause  = "pause"
+	Resume = "resume"
+	Finish = "end"
+	Unlock = "unlock"
+	Clear  = "clear"
+	Delete = "delete"
+)
+
+// Actions lists them.
+func Actions() []string { return []string{Start, Set, Pause, Resume, Finish, Unlock, Clear, Delete} }
+
+// Wish is a control with where it came from: Input is its position in the input stream.
+type Wish struct {
+	events.SessionControl
+	Session string
+	Input   uint64
+}
+
+// Steer carries out a control, or returns a *Refused. Runs among the holders that have ended must have been settled, and
+// those that are to be stopped stopped; standing tells of the others.
+func Steer(e events.Session, w Wish, standing map[string]Standing, now time.Time) (events.Session, error) {
+	if e.Took(w.Input) {
+		return e, nil
+	}
+	if !there(e) && w.Action != Start {
+		return e, &Refused{"unknown_session", fmt.Sprintf("there is no session %q", w.Session), "inspan session list lists those of the station"}
+	}
+	if w.Action == Finish || w.Action == Unlock || w.Action == Clear || w.Action == Delete {
+		if w.Action == Delete && w.Before != nil && e.UsedAt.After(*w.Before) {
+			return e, &Refused{"session_used", fmt.Sprintf("session %q was used since %s", e.ID, w.Before.UTC().Format(time.RFC3339)), "nothing was deleted; inspan session info " + e.ID}
+		}
+		free, err := freed(e, w, standing, now)
+		if err != nil {
+			return e, err
+		}
+		e = free
+	}
+	switch w.Action {
+	case Start:
+		if !there(e) {
+			e = fresh(e, w.Session, now)
+		}
+		e, e.Status, e.UsedAt = settled(e, w), events.SessionOpen, now
+	case Set:
+		e = settled(e, w)
+	case Pause:
+		e.Status = events.SessionPaused
+	case Resume:
+		e.Status, e.UsedAt = events.SessionOpen, now
+	case Finish:
+		e.Status = events.SessionEnded
+	case Clear:
+		e.History, e.Parts, e.Messages, e.InputTokens, e.OutputTokens, e.UpdatedAt = nil, 0, 0, 0, 0, now
+	case Delete:
+		e = events.Session{ID: e.ID, Status: events.SessionDeleted, Fence: e.Fence, Born: e.Fence + 1, Inputs: e.Inputs, CreatedAt: e.CreatedAt, UsedAt: now}
+	}
+	e.Inputs = append(slices.Clone(e.Inputs), w.Input)
+	e.Inputs = e.Inputs[max(0, len(e.Inputs)-events.MaxSessionInputs):]
+	return e, nil
+}
+
+// freed takes the locks away that are nobody's. Unlock takes those of runs that may still be born, and of held ones, too.
+func freed(e events.Session, w Wish, standing map[string]Standing, now time.Time) (events.Session, error) {
+	for _, h := range e.Holders {
+		takes := lapsed(h, standing, now) || standing[h.Run] != Living && (w.Action == Unlock || w.Stop)
+		if !takes {
+			r := Locked(e, h)
+			if w.Action != Clear {
+				r.Hint = fmt.Sprintf("wait for it: inspan logs %s --follow; or stop the run too: inspan session %s %s --stop", h.Run, w.Action, e.ID)
+			}
+			return e, r
+		}
+		e = Drop(e, h.Run)
+	}
+	return e, nil
+}
+
+// settled applies the settings of a control.
+func settled(e events.Session, w Wish) events.Session {
+	if w.Mode != "" {
+		e.Mode = w.Mode
+	}
+	for _, f := range []struct {
+		dst *string
+		v   string
+	}{{&e.Branch, w.Branch}, {&e.Model, w.Model}, {&e.Prompt, w.Prompt}} {
+		if f.v == "-" {
+			*f.dst = ""
+		} else if f.v != "" {
+			*f.dst = f.v
+		}
+	}
+	return e
+}
+
+// Check returns what is wrong with a control, in words for who sent it.
+func Check(c events.SessionControl) error {
+	switch {
+	case !slices.Contains(Actions(), c.Action):
+		return fmt.Errorf("unknown action %.80q: the actions are %s", c.Action, strings.Join(Actions(), ", "))
+	case c.Action != Start && c.Action != Set && (c.Mode != "" || c.SessionSettings != events.SessionSettings{}):
+		return fmt.Errorf("settings go with %s and %s, not with %s", Start, Set, c.Action)
+	case len(c.Prompt) > events.MaxSessionPrompt:
+		return fmt.Errorf("the system prompt has %d bytes, the limit is %d", len(c.Prompt), events.MaxSessionPrompt)
+	case strings.ContainsRune(c.Prompt, 0):
+		return fmt.Errorf("the system prompt contains a NUL character")
+	case !branch(c.Branch):
+		return fmt.Errorf("branch %.80q is no name of a branch", c.Branch)
+	}
+	return CheckMode(c.Mode)
+}
+
+// CheckMode returns what is wrong with a mode; empty is right.
+func CheckMode(m events.SessionMode) error {
+	if m != "" && m != events.Sequential && m != events.Parallel {
+		return fmt.Errorf("mode %.80q: want %s or %s", m, events.Sequential, events.Parallel)
+	}
+	return nil
+}
+
+// maxBranch is the longest name of a branch, in bytes.
+const maxBranch = 200
+
+// branch reports whether a name can be one of a branch; git itself is stricter.
+func branch(name string) bool {
+	if name == "" || name == "-" {
+		return true
+	}
+	bad := strings.ContainsFunc(name, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`~^:?*[\`, r)
+	})
+	return !bad && len(name) <= maxBranch && !strings.HasPrefix(name, "-") && !strings.Contains(name, "..") && !strings.HasSuffix(name, "/") && !strings.HasPrefix(name, "/")
+}

@@ -1,0 +1,83 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// ToModel makes model messages, fetching what is stored apart.
+func ToModel(ctx context.Context, blobs Getter, all []events.Message) ([]llm.Message, error) {
+	out := make([]llm.Message, 0, len(all))
+	for _, m := range all {
+		to := llm.Message{Text: m.Content, Raw: m.Raw, Provider: m.Provider}
+		whole := func(what string, ref *events.Ref, dst *[]byte) error {
+			if ref == nil {
+				return nil
+			}
+			b, err := blobs.Get(ctx, *ref)
+			if err != nil {
+				return fmt.Errorf("%s of a message: %w", what, err)
+			}
+			*dst = b
+			return nil
+		}
+		raw, text := []byte(to.Raw), []byte(to.Text)
+		if err := whole("raw form", m.RawRef, &raw); err != nil {
+			return nil, err
+		}
+		if err := whole("content", m.ContentRef, &text); err != nil {
+			return nil, err
+		}
+		to.Raw, to.Text = raw, string(text)
+		switch m.Role {
+		case events.RoleUser:
+			to.Role = llm.User
+		case events.RoleAssistant:
+			to.Role = llm.Assistant
+		case events.RoleTool:
+			to.Role = llm.ToolResults
+		default:
+			return nil, fmt.Errorf("message of an unknown role %.20q", m.Role)
+		}
+		for _, c := range m.Calls {
+			input := []byte(c.Input)
+			if err := whole("arguments", c.InputRef, &input); err != nil {
+				return nil, err
+			}
+			to.Calls = append(to.Calls, llm.Call{ID: c.ID, Name: c.Name, Input: input})
+		}
+		for _, r := range m.Results {
+			to.Results = append(to.Results, llm.Result{CallID: r.CallID, Name: r.Name, Output: r.Output, Failed: r.Failed})
+		}
+		out = append(out, to)
+	}
+	return out, nil
+}
+
+// maxTold is about how much of a session's history a model is told, in bytes: a hundred thousand tokens.
+const maxTold = 400 << 10
+
+// Told returns what a model is told of a history: the newest parts, as many as fit. Where older ones are left out, the
+// first message says so. It is the same for the same reference.
+func Told(ctx context.Context, blobs Getter, newest *events.Ref) ([]llm.Message, error) {
+	var size int64
+	asked := false
+	parts, more, err := Load(ctx, blobs, newest, func(p events.Part) bool {
+		size += Size(p)
+		first := !asked // the newest is told whatever its size
+		asked = true
+		return !first && size > maxTold
+	})
+	if err != nil {
+		return nil, err
+	}
+	all, err := ToModel(ctx, blobs, Messages(parts))
+	if err == nil && more && len(all) > 0 {
+		all[0].Text = strings.Join([]string{"(What was said before this in the session is left out: it is too long.)", all[0].Text}, "\n\n")
+	}
+	return all, err
+}

@@ -1,0 +1,277 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/lifecycle"
+	"github.com/inspan/inspan/internal/core/session"
+	"github.com/inspan/inspan/internal/history"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/events/ce"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// SessionKey is the key of a session in its bucket.
+func SessionKey(id string) string { return "session." + id }
+
+const (
+	// maxSwaps bounds how often a session is changed again because somebody else was faster.
+	maxSwaps = 8
+	// sessionAgain is when a session that others change all the time is looked at again.
+	sessionAgain = 250 * time.Millisecond
+	// pausedWith is the reason of runs that are paused because their session is.
+	pausedWith = "session paused"
+)
+
+// change makes one change of a session: what is decided on an old state is refused by the store and decided again.
+func (r *Role) change(ctx context.Context, id string, decide func(e events.Session) (events.Session, error)) (events.Session, error) {
+	for range maxSwaps {
+		b, revision, err := r.cfg.Sessions.Load(ctx, SessionKey(id))
+		var e events.Session
+		switch {
+		case errors.Is(err, reactor.ErrNotFound):
+		case err != nil:
+			return e, fmt.Errorf("session %s: %w", id, err)
+		default:
+			if err := json.Unmarshal(b, &e); err != nil {
+				return e, fmt.Errorf("session %s: %w", id, err)
+			}
+		}
+		next, err := decide(e)
+		if err != nil {
+			return e, err
+		}
+		after, err := json.Marshal(next)
+		if err != nil {
+			return e, fmt.Errorf("encode session %s: %w", id, err)
+		}
+		// Also where nothing changes: only the store knows whether this was the newest.
+		if _, err = r.cfg.Sessions.Swap(ctx, SessionKey(id), after, revision); err == nil {
+			return next, nil
+		}
+		if !errors.Is(err, reactor.ErrExists) {
+			return e, fmt.Errorf("session %s: %w", id, err)
+		}
+	}
+	return events.Session{}, &reactor.Later{After: sessionAgain}
+}
+
+// enter takes the lock of the session that a run is to work in, and pins what it finds there.
+func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events.RunCreatedData) error {
+	if r.cfg.Sessions == nil || c.Session == "" {
+		return nil
+	}
+	ask := session.Ask{Session: c.Session, Run: runID, Agent: c.Agent, Mode: t.SessionMode, Limit: time.Duration(c.Options.TimeoutMS) * time.Millisecond}
+	e, err := r.change(ctx, c.Session, func(e events.Session) (events.Session, error) {
+		e, standing, err := r.cleared(ctx, e, runID)
+		if err != nil {
+			return e, err
+		}
+		return session.Take(e, ask, standing, time.Now().UTC())
+	})
+	if no, ok := errors.AsType[*session.Refused](err); ok {
+		return &reactor.Refusal{Code: no.Code, Reason: no.Reason, Hint: no.Hint, Run: runID}
+	}
+	if err != nil {
+		return err
+	}
+	h, _ := e.Holder(runID)
+	c.SessionFence, c.SessionPrompt, c.History = h.Fence, e.Prompt, e.History
+	if a := c.Agents[c.Agent]; e.Model != "" && t.Model == "" {
+		a.Model = e.Model
+		c.Agents[c.Agent] = a
+	}
+	return nil
+}
+
+// givenHistory stores the conversation that a task brings; nil where it brings none.
+func (r *Role) givenHistory(ctx context.Context, t events.Task) (*events.Ref, error) {
+	if len(t.History) == 0 {
+		return nil, nil
+	}
+	if r.cfg.Blobs == nil {
+		return nil, reactor.Refuse("no_sessions", "leave history out", "this station keeps no histories")
+	}
+	ref, err := history.Put(ctx, r.cfg.Blobs, events.Part{Messages: t.History})
+	return &ref, err
+}
+
+// cleared looks at the runs that hold locks: those that ended are settled, and the others' standing is told.
+func (r *Role) cleared(ctx context.Context, e events.Session, but string) (events.Session, map[string]session.Standing, error) {
+	standing := map[string]session.Standing{}
+	for _, h := range e.Holders {
+		if h.Run == but {
+			continue
+		}
+		s, err := r.cfg.Ledger.Fresh(ctx, h.Run)
+		switch {
+		case errors.Is(err, reactor.ErrHeld):
+			standing[h.Run] = session.Held
+		case err != nil:
+			return e, nil, err
+		case s.Sequence == 0:
+			standing[h.Run] = session.Unborn
+		case s.Status.Ended():
+			if e, err = r.ended(ctx, e, s); err != nil {
+				return e, nil, err
+			}
+		default:
+			standing[h.Run] = session.Living
+		}
+	}
+	return e, standing, nil
+}
+
+// ended stores what a run said, behind the history of a session as it is, and returns the session with it.
+func (r *Role) ended(ctx context.Context, e events.Session, s run.State) (events.Session, error) {
+	end, err := r.part(ctx, e, s)
+	if err != nil {
+		return e, err
+	}
+	return session.Settle(e, end, time.Now().UTC()), nil
+}
+
+func (r *Role) part(ctx context.Context, e events.Session, s run.State) (session.End, error) {
+	end := session.End{Session: s.Created.Session, Run: s.HarnessID, Fence: s.Created.SessionFence, InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output}
+	messages, err := history.Of(s)
+	if err != nil {
+		return end, err
+	}
+	p := events.Part{Session: end.Session, Run: end.Run, Fence: end.Fence, Prev: e.History, Messages: messages,
+		InputTokens: end.InputTokens, OutputTokens: end.OutputTokens, At: s.UpdatedAt}
+	end.Messages = len(messages)
+	end.Part, err = history.Put(ctx, r.cfg.Blobs, p)
+	return end, err
+}
+
+// settle gives back the lock of a run that has ended, with what it said. It is called whenever the end of a run is seen,
+// so that the message that brought it about is acknowledged only when that is stored; whoever wants the lock next does it
+// where nobody was left to.
+func (r *Role) settle(ctx context.Context, s run.State) error {
+	if r.cfg.Sessions == nil || !s.Status.Ended() || s.Created == nil || s.Created.SessionFence == 0 {
+		return nil
+	}
+	b, err := r.cfg.Sessions.Get(ctx, SessionKey(s.Created.Session))
+	var there events.Session
+	if err == nil && json.Unmarshal(b, &there) == nil && !session.Owed(there, s.HarnessID, s.Created.SessionFence) {
+		return nil
+	}
+	_, err = r.change(ctx, s.Created.Session, func(e events.Session) (events.Session, error) {
+		if !session.Owed(e, s.HarnessID, s.Created.SessionFence) {
+			return e, nil
+		}
+		return r.ended(ctx, e, s)
+	})
+	return err
+}
+
+// abandon gives the lock of a run back that could not be born. Where that fails too, it lapses.
+func (r *Role) abandon(ctx context.Context, c *events.RunCreatedData, runID string, cause error) error {
+	if r.cfg.Sessions == nil || c.SessionFence == 0 {
+		return cause
+	}
+	if _, refused := errors.AsType[*reactor.Refusal](cause); !refused {
+		return cause // the task comes again, and has its lock
+	}
+	if s, err := r.cfg.Ledger.Fresh(ctx, runID); err != nil || s.Sequence > 0 {
+		return errors.Join(cause, err) // it is the lock of another task of the same id, which was faster
+	}
+	_, err := r.change(ctx, c.Session, func(e events.Session) (events.Session, error) { return session.Drop(e, runID), nil })
+	return errors.Join(cause, err)
+}
+
+// session steers a session as a user asks.
+func (r *Role) session(ctx context.Context, m reactor.Message, id string) error {
+	if r.cfg.Sessions == nil {
+		return reactor.Refuse("no_sessions", "set the station up again: inspan setup", "this station keeps no sessions")
+	}
+	var c events.SessionControl
+	_, body, err := ce.Open(m.Data(), m.Header)
+	if err == nil {
+		err = ce.Strict(body, &c)
+	}
+	if err == nil {
+		err = session.Check(c)
+	}
+	if err == nil && c.Model != "" && c.Model != "-" {
+		_, _, err = r.cfg.Models.Model(c.Model)
+	}
+	if err != nil {
+		return reactor.Refuse("bad_input", `send {"action":"unlock"}; inspan session --help shows what there is`, "%v", err)
+	}
+	w := session.Wish{SessionControl: c, Session: id, Input: m.Seq()}
+	if err := r.steerRuns(ctx, w); err != nil {
+		return err
+	}
+	_, err = r.change(ctx, id, func(e events.Session) (events.Session, error) {
+		if e.Took(w.Input) {
+			return e, nil
+		}
+		e, standing, err := r.cleared(ctx, e, "")
+		if err != nil {
+			return e, err
+		}
+		return session.Steer(e, w, standing, time.Now().UTC())
+	})
+	if no, ok := errors.AsType[*session.Refused](err); ok {
+		return &reactor.Refusal{Code: no.Code, Reason: no.Reason, Hint: no.Hint}
+	}
+	return err
+}
+
+// steerRuns moves the runs of a session with it: a pause pauses them, a resume lets those go on, and what takes the lock
+// stops them where that was asked for.
+func (r *Role) steerRuns(ctx context.Context, w session.Wish) error {
+	wish := lifecycle.Wish{By: orUnknown(w.By), Reason: w.Reason, Input: w.Input}
+	var decide reactor.Decide
+	switch {
+	case w.Action == session.Pause:
+		wish.Reason = pausedWith
+		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Pause(s, wish) }
+	case w.Action == session.Resume:
+		decide = func(s run.State, _ time.Time) ([]events.Payload, error) {
+			if s.PauseReason != pausedWith {
+				return nil, nil
+			}
+			return lifecycle.Resume(s, wish)
+		}
+	case w.Stop && (w.Action == session.Finish || w.Action == session.Unlock || w.Action == session.Delete):
+		wish.Reason = strings.TrimSpace("session " + w.Action + " " + w.Reason)
+		decide = func(s run.State, now time.Time) ([]events.Payload, error) { return lifecycle.Stop(s, now, wish) }
+	default:
+		return nil
+	}
+	b, err := r.cfg.Sessions.Get(ctx, SessionKey(w.Session))
+	if errors.Is(err, reactor.ErrNotFound) {
+		return nil
+	}
+	var e events.Session
+	if err == nil {
+		err = json.Unmarshal(b, &e)
+	}
+	if err != nil {
+		return fmt.Errorf("session %s: %w", w.Session, err)
+	}
+	if e.Took(w.Input) {
+		return nil
+	}
+	for _, h := range e.Holders {
+		s, err := r.cfg.Ledger.Fresh(ctx, h.Run)
+		if err == nil && s.Sequence > 0 && !s.Status.Ended() {
+			_, err = r.write(ctx, h.Run, decide)
+		}
+		if _, move := errors.AsType[*lifecycle.MoveError](err); move || errors.Is(err, reactor.ErrHeld) {
+			continue // it stands where it was wished to, or nothing can be said to it
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
