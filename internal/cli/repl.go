@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/nearest"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -134,7 +135,11 @@ func (r *repl) find(ctx context.Context, name string) (events.Agent, error) {
 		}
 		names = append(names, a.Name)
 	}
-	return events.Agent{}, &exit{exitUnknown, unknownAgent(name, names)}
+	hint := "inspan agents lists them"
+	if near := nearest.Word(name, names); near != "" {
+		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
+	}
+	return events.Agent{}, &exit{exitUnknown, fmt.Errorf("station %s has no agent %q; %s", r.c.Station(), name, hint)}
 }
 
 // prompt before an input.

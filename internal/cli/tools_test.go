@@ -11,7 +11,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if !mcptest.Main() {
+	switch {
+	case os.Getenv(cliVar) != "":
+		os.Exit(program())
+	case !mcptest.Main():
 		m.Run()
 	}
 }

@@ -1,0 +1,258 @@
+package cli_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/creack/pty"
+
+	"github.com/inspan/inspan/internal/cli"
+)
+
+// cliVar has this test binary be the program.
+const cliVar = "INSPAN_TEST_CLI"
+
+// program is what cmd/inspan does.
+func program() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	return cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}
+
+// talker remembers, works slowly, and asks for leave to run a command.
+const talker = `turns:
+  - when: {message: {contains: "who am I"}, history: {contains: "I am Ada"}}
+    thinking: The name was told before.
+    text: You are Ada.
+    usage: {input: 40, output: 5}
+  - when: {message: {contains: "who am I"}}
+    text: I do not know you.
+  - when: {message: {contains: "take long"}}
+    text: Never said.
+    delay: 60s
+  - when: {turn: 1, message: {contains: "run it"}}
+    text: I run it.
+    calls:
+      - {name: bash, input: {command: "echo ran > ran.txt; echo done"}}
+  - when: {message: {contains: "run it"}, results: {contains: "done"}}
+    text: It ran.
+  - when: {message: {contains: "run it"}}
+    text: It was not permitted.
+  - text: Hello Ada.
+`
+
+func talkDesk(t *testing.T) *desk {
+	t.Helper()
+	d := newDesk(t)
+	for name, text := range map[string]string{
+		"agents/talker.prompt": "---\nname: talker\nversion: 1\nmodel: scripted/talker\ntools: [bash, read]\npermissions: {bash: {\"*\": ask}}\nharness: {enabled: true, timeout: 2m, max_steps: 7}\nsandbox: {mode: host, network: true}\n---\nTalk.\n",
+		"scripts/talker.yaml":  talker,
+	} {
+		if err := os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d.up()
+}
+
+// piped runs the program with an input that is no terminal.
+func (d *desk) piped(input string, args ...string) said {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
+	defer cancel()
+	var out, errOut buffer
+	code := cli.Main(ctx, append(args, "--server", d.station.URL()), strings.NewReader(input), &out, &errOut)
+	return said{code, out.String(), errOut.String()}
+}
+
+func TestReplPiped(t *testing.T) {
+	t.Parallel()
+	d := talkDesk(t)
+	holds := func(s said, code int, words ...string) {
+		t.Helper()
+		if s.code != code {
+			t.Fatalf("exit %d, want %d\n%s%s", s.code, code, s.out, s.err)
+		}
+		for _, w := range words {
+			if !strings.Contains(s.out+s.err, w) {
+				t.Errorf("%q is not said:\n%s%s", w, s.out, s.err)
+			}
+		}
+	}
+	t.Run("SESS-11 SESS-12 SESS-15 another process goes on where the first one ended", func(t *testing.T) {
+		holds(d.piped("I am Ada\n", "repl", "talker", "--session", "s1"), 0, "Hello Ada.")
+		holds(d.piped("who am I?\n", "repl", "talker", "--session", "s1"), 0, "You are Ada.")
+		holds(d.piped("who am I?\n", "repl", "talker", "--session", "other"), 0, "I do not know you.")
+	})
+	t.Run("SESS-17 the commands of the conversation", func(t *testing.T) {
+		file := filepath.Join(d.dir, "talk.md")
+		s := d.piped("/help\n/tools\n/history\n/save\n/export "+file+"\n/load other\n/history\n/clear\n/history\n/exit\nnever\n", "repl", "talker", "--session", "s1")
+		holds(s, 0, "/export", "bash", "› I am Ada", "You are Ada.", "4 messages in session s1", "4 messages written to", "I do not know you.", "forgotten", "nothing was said yet")
+		if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), "You are Ada.") {
+			t.Errorf("%v:\n%s", err, b)
+		}
+		holds(d.piped("/clear\nwho am I?\n", "repl", "talker", "--session", "s1"), 0, "I do not know you.")
+	})
+	t.Run("SESS-17 what is wrong is told with what to do", func(t *testing.T) {
+		holds(d.piped("/histroy\n", "repl", "talker", "--session", "s1"), 2, "did you mean /history?")
+		holds(d.piped("/load nowhere\n", "repl", "talker", "--session", "s1"), 5, "inspan session list")
+		holds(d.piped("/export\n", "repl", "talker", "--session", "s1"), 2, "/export FILE")
+		holds(d.piped("", "repl", "talkr"), 5, `did you mean "talker"?`)
+		holds(d.piped("", "repl", "talker", "--session", "a b"), 2, "session")
+	})
+	t.Run("GATE-5 over a pipe the next line answers a gate", func(t *testing.T) {
+		holds(d.piped("run it\ny\n", "repl", "talker", "--session", "s2"), 0, "I run it.", "It ran.")
+		holds(d.piped("run it\n", "repl", "talker", "--session", "s3"), 0, "waits for a person: inspan gates")
+	})
+}
+
+// terminal is the program at a terminal of its own.
+type terminal struct {
+	t    *testing.T
+	pty  *os.File
+	cmd  *exec.Cmd
+	seen buffer
+	done chan error
+}
+
+func (d *desk) terminal(args ...string) *terminal {
+	d.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	tm := &terminal{t: d.t, cmd: exec.CommandContext(d.t.Context(), self, append(args, "--server", d.station.URL())...), done: make(chan error, 1)}
+	tm.cmd.Env = append(os.Environ(), cliVar+"=1", "TERM=xterm-256color", "XDG_CONFIG_HOME="+d.t.TempDir())
+	if tm.pty, err = pty.StartWithSize(tm.cmd, &pty.Winsize{Rows: 40, Cols: 100}); err != nil {
+		d.t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for b := make([]byte, 4096); ; {
+			n, err := tm.pty.Read(b)
+			_, _ = tm.seen.Write(b[:n]) // never fails
+			if err != nil {
+				return // the other end is closed
+			}
+		}
+	}()
+	go func() {
+		err := tm.cmd.Wait()
+		<-read
+		tm.done <- err
+	}()
+	d.t.Cleanup(func() { _ = tm.pty.Close() })
+	return tm
+}
+
+// sees waits for words that come after what was seen before, and returns where they end.
+func (tm *terminal) sees(from int, words string) int {
+	tm.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(30 * time.Second)
+	for {
+		text := ansi.Strip(tm.seen.String())
+		if i := strings.Index(text[min(from, len(text)):], words); i >= 0 {
+			return from + i + len(words)
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			tm.t.Fatalf("%q was not seen behind %d:\n%s", words, from, text)
+		}
+	}
+}
+
+func (tm *terminal) types(text string) {
+	tm.t.Helper()
+	if _, err := tm.pty.WriteString(text); err != nil {
+		tm.t.Fatal(err)
+	}
+}
+
+func TestReplTerminal(t *testing.T) {
+	t.Parallel()
+	d := talkDesk(t)
+	tm := d.terminal("repl", "talker", "--session", "day")
+	t.Run("SESS-16 the banner shows agent, session, steps and tokens", func(t *testing.T) {
+		at := tm.sees(0, "talker")
+		at = tm.sees(at, "session day")
+		tm.sees(at, "0 of 7 steps used")
+	})
+	at := tm.sees(0, "› ")
+	t.Run("SESS-16 a turn shows its number and the text as it comes", func(t *testing.T) {
+		tm.types("I am Ada\r")
+		at = tm.sees(at, "Hello Ada.")
+		at = tm.sees(at, "step 1/7")
+		at = tm.sees(at, "✓ 1 step")
+		at = tm.sees(at, "› ")
+	})
+	t.Run("SESS-16 the reasoning is shown", func(t *testing.T) {
+		tm.types("who am I?\r")
+		at = tm.sees(at, "The name was told before.")
+		at = tm.sees(at, "You are Ada.")
+		at = tm.sees(at, "› ")
+	})
+	t.Run("SESS-17 Ctrl+C stops the task and not the session", func(t *testing.T) {
+		tm.types("take long\r")
+		at = tm.sees(at, "thinking")
+		tm.types("\x03")
+		at = tm.sees(at, "stopping")
+		at = tm.sees(at, "✗")
+		at = tm.sees(at, "› ")
+	})
+	t.Run("GATE-5 a gate is answered inline, and the call has a line", func(t *testing.T) {
+		tm.types("run it\r")
+		at = tm.sees(at, "Approve?")
+		tm.types("d\r")
+		at = tm.sees(at, "proposal_hash")
+		tm.types("y\r")
+		at = tm.sees(at, "✓ bash")
+		at = tm.sees(at, "It ran.")
+		at = tm.sees(at, "› ")
+	})
+	t.Run("GATE-5 a gate that somebody else answers is asked no more", func(t *testing.T) {
+		tm.types("run it\r")
+		at = tm.sees(at, "Approve?")
+		var gates []struct {
+			Run  string `json:"run"`
+			Gate string `json:"gate"`
+		}
+		gates = decode[[]struct {
+			Run  string `json:"run"`
+			Gate string `json:"gate"`
+		}](t, d.do("gates", "--json").out)
+		if len(gates) != 1 {
+			t.Fatalf("%+v", gates)
+		}
+		d.want(0, nil, "approve", gates[0].Run+"/"+gates[0].Gate)
+		at = tm.sees(at, "answered elsewhere")
+		at = tm.sees(at, "It ran.")
+		at = tm.sees(at, "› ")
+	})
+	t.Run("SESS-17 Tab completes a command and Ctrl+C at an empty prompt leaves", func(t *testing.T) {
+		tm.types("/his\t\r")
+		at = tm.sees(at, "› I am Ada")
+		at = tm.sees(at, "› ")
+		tm.types("\x03")
+		tm.sees(at, "The session stays")
+		select {
+		case err := <-tm.done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Error("the program did not end")
+		}
+	})
+}
