@@ -157,7 +157,8 @@ func (p *Place) objects(ctx context.Context, src Source, facts [][]byte, b *Brou
 		if err != nil {
 			return err
 		}
-		for _, ref := range events.Refs(payload) {
+		for queue := events.Refs(payload); len(queue) > 0; queue = queue[1:] {
+			ref := queue[0]
 			data, err := src.Object(ctx, ref)
 			if errors.Is(err, reactor.ErrNotFound) {
 				b.Missing++
@@ -170,6 +171,7 @@ func (p *Place) objects(ctx context.Context, src Source, facts [][]byte, b *Brou
 				return fmt.Errorf("put object of run %s: %w", b.Run, err)
 			}
 			b.Objects++
+			queue = append(queue, events.Inside(ref, data)...)
 		}
 	}
 	return nil

@@ -109,13 +109,19 @@ func (s *Saver) state(ctx context.Context, m Manifest, fresh []reactor.Record) (
 	return state, nil
 }
 
-// objects saves what a fact refers to. What the station does not have whole is noted: there is nothing to wait for.
+// objects saves what a fact refers to, and what that refers to. What the station does not have whole is noted: there is nothing to wait for.
 func (s *Saver) objects(ctx context.Context, m *Manifest, stored []byte) error {
 	_, p, err := events.Read(stored)
 	if err != nil {
 		return err
 	}
-	for _, ref := range events.Refs(p) {
+	type found struct {
+		ref  events.Ref
+		data []byte
+	}
+	var all []found
+	for queue := events.Refs(p); len(queue) > 0; queue = queue[1:] {
+		ref := queue[0]
 		if !validDigest(ref.SHA256) || s.Dir.has(ref) {
 			continue
 		}
@@ -127,7 +133,11 @@ func (s *Saver) objects(ctx context.Context, m *Manifest, stored []byte) error {
 		if err != nil {
 			return fmt.Errorf("save object of run %s: %w", m.Run, err)
 		}
-		if _, err := s.Dir.put(ref.Type, b); err != nil {
+		all = append(all, found{ref, b})
+		queue = append(queue, events.Inside(ref, b)...)
+	}
+	for _, f := range slices.Backward(all) { // what an object refers to first: one that is there has all of it
+		if _, err := s.Dir.put(f.ref.Type, f.data); err != nil {
 			return err
 		}
 	}

@@ -147,7 +147,7 @@ func (r *repl) tools(context.Context, string) error {
 
 // messages are those of the session, none where it is new.
 func (r *repl) messages(ctx context.Context) ([]events.Message, error) {
-	h, err := r.c.SessionHistory(ctx, r.flags.session)
+	h, err := r.c.History(ctx, r.flags.session)
 	if errors.Is(err, client.ErrNotFound) {
 		return nil, nil
 	}
@@ -212,7 +212,7 @@ func (r *repl) load(ctx context.Context, name string) error {
 }
 
 func (r *repl) forget(ctx context.Context, _ string) error {
-	_, err := r.c.SessionControl(ctx, r.flags.session, events.SessionControl{Action: "clear", By: me(), Reason: "cleared at the prompt"})
+	_, err := r.c.Steer(ctx, r.flags.session, events.SessionControl{Action: "clear", By: me(), Reason: "cleared at the prompt"})
 	if errors.Is(err, client.ErrNotFound) {
 		err = nil // nothing was said
 	}

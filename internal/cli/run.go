@@ -53,7 +53,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	fl.IntVar(&f.maxCalls, "max-tool-calls", 0, "budget of tool calls; the agent's, else 100, if not given")
 	fl.IntVar(&f.maxSteps, "max-steps", 0, "most model turns of a step; the agent's, else 50, if not given")
 	fl.StringVar(&f.model, "model", os.Getenv("MODEL"), "other model for this run, provider/name (MODEL)")
-	fl.StringVar(&f.session, "session", "", "work in this session's directory")
+	fl.StringVar(&f.session, "session", "", "go on in this session: its directory and its conversation; inspan session tells of them")
 	fl.StringVar(&f.plan, "plan", "", "file with {\"steps\":[{\"id\",\"description\",\"needs\",\"critical\"}]}; - reads standard input")
 	fl.StringVar(&f.id, "id", "", "id of the task and the run; the same id never starts a second run")
 	fl.StringVar(&f.timeout, "timeout", "", "time limit of the run, for example 30m")
@@ -129,6 +129,7 @@ func (a *app) run(ctx context.Context, f runFlags, agent, text string) error {
 
 // dispatch starts the run and, unless it is detached, shows it.
 func (a *app) dispatch(ctx context.Context, h host, f runFlags, task events.Task) (run.State, error) {
+	a.warnSession(ctx, h.c, task.Session)
 	begin, cancel := context.WithTimeout(ctx, a.wait)
 	id, err := h.c.Start(begin, task)
 	cancel()

@@ -113,7 +113,7 @@ func Put(ctx context.Context, blobs reactor.Blobs, p events.Part) (events.Ref, e
 	if err != nil {
 		return events.Ref{}, fmt.Errorf("encode history: %w", err)
 	}
-	ref, err := blobs.Put(ctx, "history", b)
+	ref, err := blobs.Put(ctx, events.RefHistory, b)
 	if err != nil {
 		return events.Ref{}, fmt.Errorf("store history: %w", err)
 	}

@@ -338,8 +338,17 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 		return nil, err
 	}
 	masked = append(masked, more...)
-	return toolrunner.New(toolrunner.Config{Ledger: ledger, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: h.ports.Live,
+	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: h.ports.Live,
 		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
+	if err != nil || h.ports.OnEnd == nil {
+		return role, err
+	}
+	stop, err := h.ports.OnEnd(role.Undress)
+	if err != nil {
+		return nil, fmt.Errorf("listen for ends: %w", err)
+	}
+	context.AfterFunc(ctx, stop)
+	return role, nil
 }
 
 // asker asks hooks as a role.

@@ -138,7 +138,7 @@ func UserPermissions(station, approver string, rights ...Right) (publish, subscr
 	s := "station." + station + "."
 	subscribe = []string{peopleInbox}
 	if slices.Contains(rights, MayDispatch) {
-		publish = append(publish, s+"task", s+"task.*", s+"run.*.control", s+"session.*.control")
+		publish = append(publish, s+"task", s+"task.*", s+"run.*.control", s+"session.*.control", s+"session.*.sweep")
 	}
 	if slices.Contains(rights, MayApprove) {
 		if approver == "" {

@@ -76,6 +76,7 @@ var hearing = []Hears{
 	{
 		Role:    events.Toolrunner,
 		Facts:   []events.Kind{events.CallAllowed},
+		Inputs:  []string{"session.*.sweep"},
 		Timers:  []string{"call"},
 		Workers: 32,
 	},

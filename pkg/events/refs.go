@@ -1,5 +1,7 @@
 package events
 
+import "encoding/json"
+
 // Refs returns the objects that a payload refers to, in the order of its fields. A fact is whole only with them.
 func Refs(p Payload) []Ref {
 	var refs []Ref
@@ -9,6 +11,8 @@ func Refs(p Payload) []Ref {
 		}
 	}
 	switch d := p.(type) {
+	case *RunCreatedData:
+		add(d.History)
 	case *TurnFinishedData:
 		add(d.TextRef)
 		for _, c := range d.Calls {
@@ -17,6 +21,33 @@ func Refs(p Payload) []Ref {
 		add(d.RawRef)
 	case *CallFinishedData:
 		add(d.OutputRef)
+	}
+	return refs
+}
+
+// RefHistory is the type of an object that is a Part.
+const RefHistory = "history"
+
+// Inside returns the objects that a stored object refers to: a history names the parts before it and what its messages
+// are too large for. An object of another type, or one that can not be read, refers to nothing.
+func Inside(ref Ref, data []byte) []Ref {
+	var p Part
+	if ref.Type != RefHistory || json.Unmarshal(data, &p) != nil {
+		return nil
+	}
+	var refs []Ref
+	add := func(r *Ref) {
+		if r != nil {
+			refs = append(refs, *r)
+		}
+	}
+	add(p.Prev)
+	for _, m := range p.Messages {
+		add(m.ContentRef)
+		for _, c := range m.Calls {
+			add(c.InputRef)
+		}
+		add(m.RawRef)
 	}
 	return refs
 }

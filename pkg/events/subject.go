@@ -73,13 +73,18 @@ func SessionSubject(station, session string) string {
 	return "station." + station + ".session." + session + ".control"
 }
 
-// ParseSession returns the session of a control subject.
-func ParseSession(subject string) (session string, ok bool) {
+// SweepSubject is where toolrunners hear that the files of a deleted session may go.
+func SweepSubject(station, session string) string {
+	return "station." + station + ".session." + session + ".sweep"
+}
+
+// ParseSession takes a subject below station.{s}.session.{session} apart; verb is control or sweep.
+func ParseSession(subject string) (session, verb string, ok bool) {
 	t := strings.Split(subject, ".")
-	if len(t) != 5 || t[0] != "station" || t[2] != "session" || t[4] != "control" || !ValidID(t[1]) || !ValidID(t[3]) {
-		return "", false
+	if len(t) != 5 || t[0] != "station" || t[2] != "session" || !ValidID(t[1]) || !ValidID(t[3]) || t[4] != "control" && t[4] != "sweep" {
+		return "", "", false
 	}
-	return t[3], true
+	return t[3], t[4], true
 }
 
 // GateSubject is where people answer a gate.

@@ -114,7 +114,7 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 	if sub, ok := events.ParseRunSubject(m.Subject()); ok && len(sub.Rest) == 1 && sub.Rest[0] == "control" {
 		return r.control(ctx, m, sub.Run)
 	}
-	if id, ok := events.ParseSession(m.Subject()); ok {
+	if id, verb, ok := events.ParseSession(m.Subject()); ok && verb == "control" {
 		return r.session(ctx, m, id)
 	}
 	if t := strings.Split(m.Subject(), "."); len(t) >= 3 && t[2] == "task" {

@@ -38,6 +38,8 @@ type Config struct {
 	Boxes   *Boxes
 	// Hooks asks those who are to be asked about a result; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
+	// Sessions tells of the sessions that runs work in; nil writes no files of them.
+	Sessions reactor.Shelf
 	// Instance names this process; it holds the leases of the attempts it begins.
 	Instance string
 	// Key makes idempotency keys; the same for all toolrunners of a station.
@@ -54,6 +56,7 @@ type Role struct {
 	mu  sync.Mutex
 	// busy counts the attempts under way by run and call, guarded by mu.
 	busy map[string]int
+	wardrobe
 }
 
 var _ reactor.Role = (*Role)(nil)
@@ -80,9 +83,6 @@ func New(cfg Config) (*Role, error) {
 
 // Service implements reactor.Role.
 func (*Role) Service() events.Service { return events.Toolrunner }
-
-// Input implements reactor.Role; the toolrunner hears no outsiders.
-func (*Role) Input(context.Context, reactor.Message) error { return nil }
 
 // Fact implements reactor.Role.
 func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
@@ -176,6 +176,9 @@ func (r *Role) hold(runID, callID string) func() {
 // the right to act.
 func (r *Role) begin(ctx context.Context, s run.State, d call.Duty) (reactor.Written, error) {
 	defer r.hold(s.HarnessID, d.Call.ID)()
+	if err := r.dress(ctx, s); err != nil {
+		return reactor.Written{}, err
+	}
 	a := call.Attempt{Call: d.Call, Number: d.Attempt, Sandbox: string(r.cfg.Boxes.ModeFor(s, d.Call.Step))}
 	input, err := r.input(ctx, d.Call)
 	if err != nil {
