@@ -132,6 +132,7 @@ func (q *question) details() {
 func proposal(g *events.GateOpenedData) []string {
 	var pretty bytes.Buffer
 	if json.Indent(&pretty, g.Proposal, "", "  ") != nil {
+		pretty.Reset()
 		pretty.Write(g.Proposal)
 	}
 	return append(strings.Split(harmless(pretty.String()), "\n"), "proposal_hash "+g.ProposalHash)

@@ -192,8 +192,8 @@ func TestReplTerminal(t *testing.T) {
 	at := tm.sees(0, "› ")
 	t.Run("SESS-16 a turn shows its number and the text as it comes", func(t *testing.T) {
 		tm.types("I am Ada\r")
-		at = tm.sees(at, "Hello Ada.")
 		at = tm.sees(at, "step 1/7")
+		at = tm.sees(at, "Hello Ada.")
 		at = tm.sees(at, "✓ 1 step")
 		at = tm.sees(at, "› ")
 	})
@@ -217,7 +217,7 @@ func TestReplTerminal(t *testing.T) {
 		tm.types("d\r")
 		at = tm.sees(at, "proposal_hash")
 		tm.types("y\r")
-		at = tm.sees(at, "✓ bash")
+		at = tm.sees(at, "✓ bash echo ran")
 		at = tm.sees(at, "It ran.")
 		at = tm.sees(at, "› ")
 	})

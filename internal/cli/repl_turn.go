@@ -26,8 +26,11 @@ type replRun struct {
 	state  run.State
 	draw   drawing
 	canvas canvas
-	// text is the turn that is being written, from pieces that are not kept.
-	text *replText
+	// text is the turn that is being written, from pieces that are not kept; early are pieces that overtook the facts
+	// before them, headed the turn whose number was shown.
+	text   *replText
+	early  []liveData
+	headed int
 	// asking is the question under way, later what came while it was asked.
 	asking *replQuestion
 	later  []client.Item
@@ -38,11 +41,8 @@ type replRun struct {
 
 // replText is one turn's text as it is written.
 type replText struct {
-	step   string
-	turn   int
-	flow   flow
-	shown  strings.Builder
-	hushed bool
+	flow  flow
+	shown strings.Builder
 }
 
 // replQuestion is one that a person is asked while the run goes on.
@@ -182,6 +182,12 @@ func (t *replRun) fact(ctx context.Context, item client.Item) (end bool, err err
 			t.open = slices.DeleteFunc(t.open, func(o *events.GateOpenedData) bool { return o.Gate == g })
 		}
 	}
+	if early := t.early; len(early) > 0 && !t.calling() {
+		t.early = nil
+		for _, piece := range early {
+			t.heard(piece)
+		}
+	}
 	t.redraw()
 	if t.state.Status.Ended() {
 		t.endText(true)
@@ -227,7 +233,7 @@ func (t *replRun) print(lines ...string) {
 
 // redraw shows what is going on now: on a terminal, and while nothing is written or asked.
 func (t *replRun) redraw() {
-	if !t.r.app.term.tty || t.asking != nil || t.text != nil && !t.text.hushed {
+	if !t.r.app.term.tty || t.asking != nil || t.text != nil {
 		return
 	}
 	t.sized()
@@ -249,8 +255,8 @@ func (t *replRun) redraw() {
 			lines = append(lines, t.draw.row("  "+t.draw.spin()+" "+t.draw.dim("thinking"), view.Since(st.Asked, now)))
 		}
 	}
-	if len(lines) == 0 && !t.tree.Status.Ended() {
-		lines = append(lines, t.draw.row("  "+t.draw.spin()+" "+t.draw.dim("waiting for the station"), ""))
+	if len(lines) == 0 && t.tree.Steps == nil && !t.tree.Status.Ended() {
+		lines = append(lines, t.draw.row("  "+t.draw.spin()+" "+t.draw.dim("starting"), ""))
 	}
 	t.canvas.draw(lines)
 }
@@ -264,8 +270,12 @@ func (t *replRun) heard(d liveData) {
 		}
 		return
 	}
+	if t.calling() {
+		t.early = append(t.early, d)
+		return
+	}
 	if t.text == nil {
-		t.begin(d.Step, t.tree.Turns+1)
+		t.begin(t.tree.Turns + 1)
 	}
 	thinking := d.Event == "thinking"
 	if style := t.text.flow.style != nil; style != thinking {
@@ -282,11 +292,25 @@ func (t *replRun) heard(d liveData) {
 	t.text.flow.add(text)
 }
 
+// calling reports whether a call is open: what the model says next comes behind it.
+func (t *replRun) calling() bool { return len(t.state.Open) > 0 }
+
+// head shows the number of a turn, once.
+func (t *replRun) head(turn int) {
+	if t.headed == turn {
+		return
+	}
+	t.headed = turn
+	t.canvas.clear()
+	fmt.Fprintln(t.r.app.out, t.draw.dim(fmt.Sprintf("  step %d/%d", turn, t.state.Options.MaxSteps)))
+}
+
 // begin opens the text of a turn.
-func (t *replRun) begin(step string, turn int) {
+func (t *replRun) begin(turn int) {
+	t.head(turn)
 	t.canvas.clear()
 	t.sized()
-	t.text = &replText{step: step, turn: turn, flow: flow{indent: "  ", write: func(s string) { _, _ = io.WriteString(t.r.app.out, s) }}}
+	t.text = &replText{flow: flow{indent: "  ", write: func(s string) { _, _ = io.WriteString(t.r.app.out, s) }}}
 	if t.r.app.term.tty {
 		t.text.flow.width = min(t.draw.width-2, 100)
 	}
@@ -303,27 +327,21 @@ func (t *replRun) endText(over bool) {
 	}
 }
 
-// said shows a turn that is done: its number, and of its text what has not been shown as it came.
+// said shows a turn that is done: of its text, what has not been shown as it came.
 func (t *replRun) said(d *events.TurnFinishedData) {
+	t.early = nil
 	whole := strings.TrimSpace(view.Whole(d.Text))
 	shown := ""
 	if t.text != nil {
 		shown = strings.TrimSpace(t.text.shown.String())
 	}
-	switch {
-	case shown != "" && shown == whole:
-		t.endText(true)
-	case whole != "":
-		t.endText(true)
-		t.begin(d.Step, d.Turn)
+	t.endText(true)
+	t.head(t.tree.Turns)
+	if whole != "" && shown != whole {
+		t.begin(t.tree.Turns)
 		t.text.flow.add(whole)
 		t.endText(true)
-	default:
-		t.endText(true)
 	}
-	right := fmt.Sprintf("%s in, %s out · %s", view.Count(d.InputTokens), view.Count(d.OutputTokens), view.Span(time.Duration(d.DurationMS)*time.Millisecond))
-	t.sized()
-	t.print(t.draw.row(t.draw.dim(fmt.Sprintf("  step %d/%d", d.Turn, t.state.Options.MaxSteps)), right))
 }
 
 // ask puts the next gate to the person.
@@ -335,8 +353,14 @@ func (t *replRun) ask(ctx context.Context) error {
 	if s, err := t.c.State(ctx, t.id); err == nil && s.Gate(g.Gate) != nil && s.Gate(g.Gate).Status != run.GatePending {
 		return nil // its answer comes next
 	}
-	p := t.draw
-	t.print("", "  "+p.yellow(p.bold("? "))+p.bold(view.Clip(g.Description, 300)), "    "+p.dim(view.Clip(g.Reason, 300)))
+	p, what := t.draw, view.Clip(g.Description, 300)
+	if c := t.tree.Call(g.Call); c != nil {
+		what = view.Clip(c.Tool, 40) + " " + c.Input
+	}
+	t.print("", "  "+p.yellow(p.bold("? "))+p.bold(what))
+	if why := or(g.Reason, g.Rule); why != "" {
+		t.print("    " + p.dim(view.Clip(why, 300)))
+	}
 	t.canvas.keep(nil)
 	question, cancel := context.WithCancel(ctx)
 	t.asking = &replQuestion{gate: g, cancel: cancel, answer: make(chan verdictOf, 1)}
