@@ -11,21 +11,24 @@ import (
 // Piece is text of a run that is not stored yet: a part of what a model writes or a tool prints.
 type Piece struct {
 	// Event is token, thinking, tool_output or error.
-	Event string
+	Event string `json:"event"`
 	// Step and Turn it belongs to; Turn is the number that its turn.finished will have. Attempt counts the requests of the
 	// turn, or the attempts of the call.
-	Step          string
-	Turn, Attempt int
+	Step    string `json:"step_id,omitempty"`
+	Turn    int    `json:"step_number,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
 	// Call and Tool are set for the output of a tool; Output is stdout or stderr.
-	Call, Tool, Output string
-	Text               string
+	Call   string `json:"tool_id,omitempty"`
+	Tool   string `json:"tool_name,omitempty"`
+	Output string `json:"stream,omitempty"`
+	Text   string `json:"text,omitempty"`
 	// Done is true in the last piece of an attempt, Error says why it failed, if it did.
-	Done  bool
-	Error string
+	Done  bool   `json:"done,omitempty"`
+	Error string `json:"error,omitempty"`
 	// Again says that the turn is asked for once more: what came of it before is to be forgotten.
-	Again bool
+	Again bool `json:"again,omitempty"`
 	// Missed says that text is missing before this piece. The facts have it in the end.
-	Missed bool
+	Missed bool `json:"missed,omitempty"`
 }
 
 // Limits of a stream of text.
