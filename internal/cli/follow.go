@@ -66,8 +66,8 @@ func (f *follower) watch(ctx context.Context) error {
 		}
 	}()
 	defer func() { cancel(); <-gone }()
-	if f.show.tree {
-		stop, err := f.c.Live(ctx, f.id, f.show.heard)
+	if f.show.tree || f.show.text != nil {
+		stop, err := f.c.Stream(ctx, f.id, f.show.piece)
 		if err != nil {
 			return err
 		}

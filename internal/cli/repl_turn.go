@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,8 +28,10 @@ type replRun struct {
 	// text is the turn that is being written, from pieces that are not kept; early are pieces that overtook the facts
 	// before them, headed the turn whose number was shown.
 	text   *replText
-	early  []liveData
+	early  []client.Piece
 	headed int
+	// told is the turn whose last piece has come.
+	told int
 	// asking is the question under way, later what came while it was asked.
 	asking *replQuestion
 	later  []client.Item
@@ -63,7 +64,7 @@ var errLeave = errors.New("the person leaves")
 // follow shows the run until it ends or is left.
 func (t *replRun) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	items, live, gone := make(chan arrival), make(chan liveData, 64), make(chan struct{})
+	items, live, gone := make(chan arrival), make(chan client.Piece, 64), make(chan struct{})
 	go func() {
 		defer close(gone)
 		defer close(items)
@@ -77,25 +78,21 @@ func (t *replRun) follow(ctx context.Context) error {
 	}()
 	defer func() { cancel(); <-gone; t.canvas.keep(nil) }()
 	if t.r.app.term.tty {
-		stop, err := t.c.Live(ctx, t.id, func(b []byte) {
-			var d liveData
-			if json.Unmarshal(b, &d) != nil {
-				return
-			}
+		stop, err := t.c.Stream(ctx, t.id, func(p client.Piece) {
 			select {
-			case live <- d:
+			case live <- p:
 			case <-ctx.Done():
 			}
 		})
 		if err != nil {
 			return err
 		}
-		defer stop()
+		defer func() { cancel(); stop() }()
 	}
 	return t.loop(ctx, items, live)
 }
 
-func (t *replRun) loop(ctx context.Context, items <-chan arrival, live <-chan liveData) error {
+func (t *replRun) loop(ctx context.Context, items <-chan arrival, live <-chan client.Piece) error {
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
 	for {
@@ -108,6 +105,7 @@ func (t *replRun) loop(ctx context.Context, items <-chan arrival, live <-chan li
 			if !ok || a.err != nil {
 				return a.err
 			}
+			t.rest(ctx, a.item, live)
 			if end, err := t.fact(ctx, a.item); end || err != nil {
 				return err
 			}
@@ -261,21 +259,60 @@ func (t *replRun) redraw() {
 	t.canvas.draw(lines)
 }
 
+// late bounds how long a turn that is stored waits for what its model wrote last.
+const late = 250 * time.Millisecond
+
+// rest writes what is still under way of a turn that is done, so that its reasoning is not cut off: only the text is stored
+// in a form for people.
+func (t *replRun) rest(ctx context.Context, item client.Item, live <-chan client.Piece) {
+	d, ok := item.Payload.(*events.TurnFinishedData)
+	if !ok || !t.r.app.term.tty || t.asking != nil || d.OutputTokens == 0 && d.Text == "" {
+		return
+	}
+	limit := time.NewTimer(late)
+	defer limit.Stop()
+	for t.told < d.Turn {
+		select {
+		case p := <-live:
+			t.heard(p)
+		case <-limit.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // heard writes a piece of what the model says. With several steps at a time the pieces would mix, so then each turn is shown
 // when it is done.
-func (t *replRun) heard(d liveData) {
-	if d.Content == "" || t.asking != nil || len(t.tree.Steps) > 1 || d.Event != "token" && d.Event != "thinking" {
-		if d.Call != "" {
-			t.draw.tail[d.Call] = newest(t.draw.tail[d.Call], d.Content)
-		}
+func (t *replRun) heard(d client.Piece) {
+	if d.Call != "" {
+		t.draw.tail[d.Call] = newest(t.draw.tail[d.Call], d.Text)
 		return
 	}
 	if t.calling() {
 		t.early = append(t.early, d)
 		return
 	}
+	if d.Turn <= t.tree.Turns || t.asking != nil || len(t.tree.Steps) > 1 {
+		return // it has been shown
+	}
+	if d.Again {
+		t.endText(true)
+		t.print(t.draw.dim("  asked again, what came before does not count"))
+	}
+	if d.Text != "" {
+		t.write(d)
+	}
+	if d.Done && d.Error == "" {
+		t.told = d.Turn
+	}
+}
+
+// write writes a text, reasoning dim.
+func (t *replRun) write(d client.Piece) {
 	if t.text == nil {
-		t.begin(t.tree.Turns + 1)
+		t.begin(d.Turn)
 	}
 	thinking := d.Event == "thinking"
 	if style := t.text.flow.style != nil; style != thinking {
@@ -285,7 +322,7 @@ func (t *replRun) heard(d liveData) {
 			t.text.flow.style = t.draw.dim
 		}
 	}
-	text := view.Whole(d.Content)
+	text := view.Whole(d.Text)
 	if !thinking {
 		t.text.shown.WriteString(text)
 	}

@@ -61,6 +61,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	fl.BoolVarP(&f.yes, "yes", "y", false, "approve every gate")
 	fl.BoolVarP(&f.detach, "detach", "d", false, "print the run's id and return; same as --follow=false")
 	follow := fl.Bool("follow", true, "watch the run until it ends")
+	fl.BoolVar(&a.stream, "stream", false, "show the text of models and tools as it comes, instead of a tree")
 	cmd.PreRun = func(*cobra.Command, []string) { f.detach = f.detach || !*follow }
 	fl.BoolVar(&f.own, "ephemeral", false, "do not look for a station, start one for this run")
 	fl.StringVar(&f.store, "store", "", "folder of a station started for this run; a temporary one if not given")

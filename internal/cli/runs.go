@@ -45,10 +45,11 @@ var statuses = []string{string(events.Created), string(events.Running), statusWa
 
 func (a *app) runsCmd() *cobra.Command {
 	var only, agent string
+	var of client.Of
 	var limit int
 	cmd := &cobra.Command{
 		Use: "runs", Aliases: []string{"ls"}, Short: "List the runs of the station, the newest first",
-		Example: "  inspan runs\n  inspan runs --status waiting\n  inspan runs --agent fixer --json | jq '.[].harnessId'",
+		Example: "  inspan runs\n  inspan runs --status waiting\n  inspan runs --session demo\n  inspan runs --agent fixer --json | jq '.[].harnessId'",
 		Args:    args(0),
 		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
 			if only != "" && !slices.Contains(statuses, only) {
@@ -57,7 +58,7 @@ func (a *app) runsCmd() *cobra.Command {
 			if limit < 0 {
 				return usage("--limit %d: want 0 or more", limit)
 			}
-			all, err := c.Runs(ctx)
+			all, err := c.Find(ctx, of)
 			if err != nil {
 				return err
 			}
@@ -78,6 +79,7 @@ func (a *app) runsCmd() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&only, "status", "", "only runs that are "+strings.Join(statuses, ", "))
+	ofFlags(cmd, &of)
 	cmd.Flags().StringVar(&agent, "agent", "", "only runs of this agent")
 	cmd.Flags().IntVar(&limit, "limit", 50, "most runs to list")
 	return cmd

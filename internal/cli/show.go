@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +24,8 @@ type show struct {
 	draw   drawing
 	canvas canvas
 	frozen bool
+	// text prints text as it comes, where that is asked for.
+	text   *teller
 	stop   context.CancelFunc
 	drawer sync.WaitGroup
 }
@@ -33,7 +34,10 @@ type show struct {
 const redraw = 100 * time.Millisecond
 
 func (a *app) show(ctx context.Context) *show {
-	s := &show{app: a, tree: a.term.tty && !a.json, draw: drawing{paint: a.paint(), tail: map[string]string{}}, canvas: canvas{screen: a.term}}
+	s := &show{app: a, tree: a.term.tty && !a.json && !a.stream, draw: drawing{paint: a.paint(), tail: map[string]string{}}, canvas: canvas{screen: a.term}}
+	if a.stream {
+		s.text = a.teller()
+	}
 	ctx, s.stop = context.WithCancel(ctx)
 	if s.tree {
 		s.drawer.Go(func() { s.animate(ctx) })
@@ -79,39 +83,35 @@ func (s *show) fact(item client.Item) {
 	case *events.CallFinishedData:
 		delete(s.draw.tail, d.Call)
 	}
+	if s.text != nil {
+		s.text.fact(item)
+	}
 	if !s.tree {
 		s.app.line(item)
 	}
 }
 
-// liveData is what executors and toolrunners publish while they work.
-type liveData struct {
-	Event   string `json:"event"`
-	Step    string `json:"step_id"`
-	Call    string `json:"tool_id"`
-	Content string `json:"content"`
-	Done    bool   `json:"done"`
-}
-
 // maxTail is how many bytes of what is not kept are remembered for one line.
 const maxTail = 2 << 10
 
-// heard takes what is not kept: the newest line of it is shown beside what works.
-func (s *show) heard(data []byte) {
-	var d liveData
-	if json.Unmarshal(data, &d) != nil {
-		return
-	}
-	key := d.Call
-	if d.Event == "token" || d.Event == "thinking" {
-		key = "step " + d.Step
-	}
-	if key == "" || d.Content == "" {
-		return
-	}
+// piece takes text that is not stored yet: the newest line of it is shown beside what works, or all of it where that is
+// asked for.
+func (s *show) piece(p client.Piece) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.draw.tail[key] = newest(s.draw.tail[key], d.Content)
+	if s.text != nil && !s.frozen {
+		s.text.piece(p)
+	}
+	key := p.Call
+	if key == "" {
+		key = "step " + p.Step
+	}
+	if p.Again {
+		delete(s.draw.tail, key)
+	}
+	if s.tree && p.Text != "" && p.Event != "error" {
+		s.draw.tail[key] = newest(s.draw.tail[key], p.Text)
+	}
 }
 
 // newest is the last line of a text that grows.

@@ -66,6 +66,7 @@ func addresses() []channel {
 		{id: "gate.approver", address: events.GateSubject(s, r, "{gate}") + ".{approver}", what: "Where a gate is answered by the user that permissions bind to the last token.", messages: []string{"answer"}, action: "receive", operation: "hearAnswerOfApprover"},
 		{id: "stream", address: events.StreamSubject(s, r), what: "Every fact of a run once it is stored, published again by the NATS server.", messages: kinds, action: "send", operation: "sayStream"},
 		{id: "live", address: events.LiveSubject(s, r), what: "Tokens, thinking and tool output as they come. Nothing of it is stored.", messages: []string{"live"}, action: "send", operation: "sayLive"},
+		{id: "sofar", address: events.SoFarSubject(s, r), what: "Where a watcher asks for the live messages so far. They go to the reply subject.", messages: []string{"live"}, action: "receive", operation: "hearSoFar"},
 		{id: "dead", address: events.DeadSubject(s, "{role}"), what: "Input that a role refused, with the reason.", messages: []string{"deadletter"}, action: "send", operation: "sayDead"},
 	}
 	for _, w := range events.Vocabulary() {
@@ -113,7 +114,11 @@ func messages() object {
 	add("live", "live", "What is under way.", "application/json", object{entry("type", "object"), entry("required", []string{"event"}),
 		entry("properties", object{
 			entry("event", object{entry("type", "string"), entry("enum", []string{"token", "thinking", "error", "tool_output"})}),
+			entry("stream_id", object{entry("type", "string"), entry("description", "Two attempts never share one.")}),
+			entry("n", object{entry("type", "integer"), entry("description", "Counts the messages of a stream from 1.")}),
+			entry("at", object{entry("type", "integer"), entry("description", "How many bytes of text the stream had before.")}),
 			entry("content", object{entry("type", "string")}),
+			entry("done", object{entry("type", "boolean"), entry("description", "True in the last message of a stream.")}),
 		})})
 	return all
 }

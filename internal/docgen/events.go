@@ -92,7 +92,12 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 		t.table(p, reflect.TypeOf(i.Zero))
 	}
 	p.say("## Live messages\n\nOn `%s` come small JSON objects that are stored nowhere and may be lost: `{\"event\":\"token\"}` and `thinking` with `content`, "+
-		"`error` with `error` (executor), `tool_output` with `tool_id`, `stream` and `content` (toolrunner).\n", events.LiveSubject("{s}", "{r}"))
+		"`error` with `error` (executor), `tool_output` with `tool_id`, `stream` and `content` (toolrunner). Each attempt of a turn or a call is a stream: "+
+		"`stream_id` names it, `n` counts its messages from 1, `at` is how many bytes of text it had before, `done` is true in the last one. "+
+		"A stream of a turn with another `stream_id` and no lower `attempt` takes the place of the one before.\n\n"+
+		"An empty request on `%s` with an inbox for the answer is answered by whoever works on the run: with the messages of its streams so far, put together, "+
+		"at most the last 256 KiB of each. Put what comes on both subjects in order by `stream_id` and `at`: nothing is missing and nothing comes twice.\n",
+		events.LiveSubject("{s}", "{r}"), events.SoFarSubject("{s}", "{r}"))
 	p.say("## Types\n")
 	for len(t.queue) > 0 {
 		next := t.queue[0]

@@ -43,6 +43,7 @@ type Station struct {
 	leases   map[string]time.Time
 	watchers map[int]watcher
 	endings  map[int]func(runID string)
+	answers  map[int]func(run string) [][]byte
 	watched  int
 	firings  uint64
 	closed   bool
@@ -68,7 +69,7 @@ func Open(ctx context.Context, cfg Config) (*Station, error) {
 		return nil, err
 	}
 	s := &Station{name: cfg.Station, term: cfg.LeaseTerm, grace: cfg.Grace, store: st, mail: NewMail(cfg.AckWait),
-		alarms: map[string]*alarm{}, leases: map[string]time.Time{}, watchers: map[int]watcher{}, endings: map[int]func(string){}}
+		alarms: map[string]*alarm{}, leases: map[string]time.Time{}, watchers: map[int]watcher{}, endings: map[int]func(string){}, answers: map[int]func(string) [][]byte{}}
 	if err := s.restore(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("local store %s: %w", cfg.Path, err), s.Close())
 	}

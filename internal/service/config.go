@@ -47,6 +47,8 @@ type Config struct {
 	MaxGates         int           `envconfig:"INSPAN_MAX_GATES" default:"64" desc:"gates of a run that stand open at the same time; the next one opens when one is answered; 0 is no limit (gatekeeper)"`
 	AnswersPerMinute int           `envconfig:"INSPAN_MAX_ANSWERS_PER_APPROVER" default:"600" desc:"answers a minute in the name of one approver; those above it are refused with quota_exceeded; each gatekeeper counts for itself; 0 is no limit"`
 
+	Streaming string `envconfig:"INSPAN_STREAMING" default:"true" desc:"whether the text of models and the output of tools are published as they come: true or false (executor, toolrunner)"`
+
 	Policy   string `envconfig:"INSPAN_POLICY" desc:"file of guard rules and hooks for all agents of the station; every service must be given the same (planner, gatekeeper, executor, toolrunner)"`
 	HooksDir string `envconfig:"INSPAN_HOOKS_DIR" desc:"folder of the programs that agent files may name as hooks; empty lets them name none, and their hooks block"`
 
@@ -134,6 +136,9 @@ func (c *Config) Validate() error {
 	errs = append(errs, events.CheckID("INSPAN_STATION", c.Station))
 	if c.Replicas != 1 && c.Replicas != 3 {
 		errs = append(errs, fmt.Errorf("INSPAN_REPLICAS is %d, want 1 or 3", c.Replicas))
+	}
+	if _, err := c.streams(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.OpenAIAPI != "" && c.OpenAIAPI != "chat" && c.OpenAIAPI != "responses" {
 		errs = append(errs, fmt.Errorf("INSPAN_OPENAI_API is %q, want chat, responses or nothing", c.OpenAIAPI))

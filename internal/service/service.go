@@ -51,6 +51,9 @@ type Ports struct {
 	Leases   reactor.Leases
 	Live     reactor.Live
 	Refusals reactor.Refusals
+	// AnswerSoFar has answer called with the run of each watcher who asks what was said live so far, and tells the watcher,
+	// until stop is called. Nil leaves those who come late with what is stored.
+	AnswerSoFar func(answer func(runID string) [][]byte) (stop func(), err error)
 	// OnEnd calls back with the id of a run that may have ended, until stop is called. May be nil.
 	OnEnd func(func(runID string)) (stop func(), err error)
 	// Overhear calls back with every fact of the station as it is stored, until stop is called: services that hear of
@@ -302,7 +305,11 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 		if err != nil {
 			return nil, err
 		}
-		return executor.New(executor.Config{Ledger: ledger, Timers: p.Timers, Blobs: p.Blobs, Live: p.Live, Ends: ends,
+		feed, err := h.feed(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return executor.New(executor.Config{Ledger: ledger, Timers: p.Timers, Blobs: p.Blobs, Live: feed, Ends: ends,
 			Models: h.models(), Tools: h.tools, ToolsOf: h.toolbox.For, Hooks: asker})
 	case events.Toolrunner:
 		return h.toolrunner(ctx, ledger, instance, asker)
@@ -338,7 +345,11 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 		return nil, err
 	}
 	masked = append(masked, more...)
-	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: h.ports.Live,
+	feed, err := h.feed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
 		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
 	if err != nil || h.ports.OnEnd == nil {
 		return role, err

@@ -71,6 +71,9 @@ func Permissions(station string, role events.Service) (publish, subscribe []stri
 	if asksHooks(role) {
 		subscribe = append(subscribe, events.HookedSubject(station, role, "*"))
 	}
+	if role == events.Executor || role == events.Toolrunner {
+		subscribe = append(subscribe, s+"run.*.sofar")
+	}
 	for _, verb := range []string{"PING", "INFO", "STATS"} {
 		subscribe = append(subscribe, "$SRV."+verb, "$SRV."+verb+"."+name, "$SRV."+verb+"."+name+".*")
 	}
@@ -153,7 +156,7 @@ func UserPermissions(station, approver string, rights ...Right) (publish, subscr
 	}
 	if slices.Contains(rights, MayWatch) {
 		publish = append(publish, reading(station)...)
-		publish = append(publish, "$JS.API.DIRECT.GET."+Dead(station), "$SRV.PING", "$SRV.INFO", "$SRV.STATS", "inspan.*.status")
+		publish = append(publish, "$JS.API.DIRECT.GET."+Dead(station), "$SRV.PING", "$SRV.INFO", "$SRV.STATS", "inspan.*.status", s+"run.*.sofar")
 		for _, role := range events.Services() {
 			for _, c := range Consumers(station, role) {
 				publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name)

@@ -48,6 +48,7 @@ type place interface {
 	Shelf(bucket string) reactor.Shelf
 	Say(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error)
 	Watch(ctx context.Context, run string, withLive bool, see func(jet.Seen)) (stop func(), err error)
+	SoFar(ctx context.Context, run string, hear func(data []byte)) (ask func() error, stop func(), err error)
 	WatchSubject(subject string, hear func(subject string, data []byte)) (stop func(), err error)
 	Dead(ctx context.Context, after uint64) (letters []jet.Refused, more bool, err error)
 	Log(ctx context.Context) (jet.LogState, error)

@@ -109,6 +109,9 @@ func StreamSubject(station, run string) string {
 // LiveSubject carries tokens and tool output as they come; nothing of it is stored.
 func LiveSubject(station, run string) string { return "station." + station + ".run." + run + ".live" }
 
+// SoFarSubject is where a watcher asks what was said live so far; whoever carries out a turn or a call of the run answers.
+func SoFarSubject(station, run string) string { return "station." + station + ".run." + run + ".sofar" }
+
 // DeadSubject is where a role puts input that it refused.
 func DeadSubject(station string, by Service) string {
 	return "station." + station + ".dead." + string(by)

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/turn"
+	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -20,24 +20,8 @@ import (
 // maxAsk bounds one model request: a stream that falls silent must not hold a worker for ever.
 const maxAsk = 10 * time.Minute
 
-// live is what is published as it comes, on the run's live subject; it is never stored.
-type live struct {
-	Event   string `json:"event"`
-	Step    string `json:"step_id"`
-	Turn    int    `json:"step_number,omitempty"`
-	Content string `json:"content,omitempty"`
-	Done    bool   `json:"done,omitempty"`
-	Error   string `json:"error,omitempty"`
-}
-
-func (r *Role) live(runID string, l live) {
-	if b, err := json.Marshal(l); err == nil {
-		r.cfg.Live.Publish(runID, b)
-	}
-}
-
 // ask makes the request and turns the answer into what the log can hold.
-func (r *Role) ask(ctx context.Context, s run.State, task turn.Task) (turn.Answer, error) {
+func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, said *live.Stream) (turn.Answer, error) {
 	agent, ok := s.Agent(task.Step.AssignedAgent)
 	if !ok {
 		return turn.Answer{}, fmt.Errorf("agent %s is not pinned in the run", task.Step.AssignedAgent)
@@ -50,15 +34,12 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task) (turn.Answe
 	if err != nil {
 		return turn.Answer{}, err
 	}
-	begin, number := time.Now(), s.Turns().Len()+1
+	begin := time.Now()
 	limited, cancel := context.WithTimeout(ctx, maxAsk)
 	defer cancel()
 	answer, err := model.Ask(limited, req, func(d llm.Delta) {
-		if d.Thinking != "" {
-			r.live(s.HarnessID, live{Event: "thinking", Step: task.Step.ID, Turn: number, Content: d.Thinking})
-		} else if d.Text != "" {
-			r.live(s.HarnessID, live{Event: "token", Step: task.Step.ID, Turn: number, Content: d.Text})
-		}
+		said.Write(live.Thinking, "", d.Thinking)
+		said.Write(live.Token, "", d.Text)
 	})
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
 		return turn.Answer{}, &llm.Error{Class: llm.Transient, Err: fmt.Errorf("no whole answer within %s", maxAsk)}
@@ -66,7 +47,6 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task) (turn.Answe
 	if err != nil {
 		return turn.Answer{}, err
 	}
-	r.live(s.HarnessID, live{Event: "token", Step: task.Step.ID, Turn: number, Done: true})
 	return r.keep(ctx, answer, task, time.Since(begin))
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/core/turn"
 	"github.com/inspan/inspan/internal/hooks"
+	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
@@ -32,7 +33,8 @@ type Config struct {
 	Ledger *reactor.Ledger
 	Timers reactor.Timers
 	Blobs  reactor.Blobs
-	Live   reactor.Live
+	// Live takes what the model says as it comes; nil says nothing.
+	Live *live.Feed
 	// Ends may be nil; it ends model requests of runs that were stopped.
 	Ends   *reactor.Ends
 	Models Models
@@ -55,8 +57,8 @@ var _ reactor.Role = (*Role)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
-	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Blobs == nil || cfg.Live == nil || cfg.Models == nil || cfg.Tools == nil {
-		return nil, errors.New("executor needs a ledger, timers, blobs, live, models and tools")
+	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Blobs == nil || cfg.Models == nil || cfg.Tools == nil {
+		return nil, errors.New("executor needs a ledger, timers, blobs, models and tools")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -142,7 +144,10 @@ func (r *Role) take(ctx context.Context, s run.State, task turn.Task) (reactor.W
 	if err != nil || held {
 		return w, err
 	}
-	answer, err := r.ask(ask, s, task)
+	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: task.Step.ID, Turn: s.Turns().Len() + 1, Attempt: task.Attempt})
+	defer said.Close() // when the answer is stored, or never will be
+	answer, err := r.ask(ask, s, task, said)
+	said.Done(err)
 	answer.Data.Hooks = answers
 	if err != nil {
 		return r.failed(ctx, ask, s, task, err)
@@ -194,7 +199,6 @@ func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cau
 	if e, ok := errors.AsType[*llm.Error](cause); ok {
 		f.Class = string(e.Class)
 	}
-	r.live(s.HarnessID, live{Event: "error", Step: task.Step.ID, Error: cause.Error()})
 	w, err := r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return turn.Fail(s, task, f, now), nil
 	})

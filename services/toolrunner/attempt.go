@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/core/hook"
+	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -105,13 +106,11 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, func()) {
 	box := r.cfg.Boxes.Later(ctx, s, a.Call.Step)
 	// A secret that is cut in two here is not found; nothing of this is kept.
-	progress := func(stream string, chunk []byte) {
-		if b, err := json.Marshal(map[string]string{"event": "tool_output", "tool_id": a.Call.ID, "tool_name": a.Call.Tool,
-			"stream": stream, "content": r.cfg.Mask(strings.ToValidUTF8(string(chunk), "\uFFFD"))}); err == nil {
-			r.cfg.Live.Publish(s.HarnessID, b)
-		}
-	}
+	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
+	progress := func(output string, chunk []byte) { said.Write(live.ToolOutput, output, r.cfg.Mask(string(chunk))) }
 	shut := func() {
+		said.Done(nil)
+		said.Close()
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours

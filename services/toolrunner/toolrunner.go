@@ -17,6 +17,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/hooks"
+	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -28,7 +29,8 @@ type Config struct {
 	Ledger *reactor.Ledger
 	Timers reactor.Timers
 	Blobs  reactor.Blobs
-	Live   reactor.Live
+	// Live takes what tools say as it comes; nil says nothing.
+	Live   *live.Feed
 	Leases reactor.Leases
 	// Ends may be nil; it ends calls of runs that were stopped.
 	Ends  *reactor.Ends
@@ -63,8 +65,8 @@ var _ reactor.Role = (*Role)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
-	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Blobs == nil || cfg.Live == nil || cfg.Leases == nil || cfg.Tools == nil || cfg.Boxes == nil {
-		return nil, errors.New("toolrunner needs a ledger, timers, blobs, live, leases, tools and boxes")
+	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Blobs == nil || cfg.Leases == nil || cfg.Tools == nil || cfg.Boxes == nil {
+		return nil, errors.New("toolrunner needs a ledger, timers, blobs, leases, tools and boxes")
 	}
 	if cfg.Instance == "" || len(cfg.Key) == 0 {
 		return nil, errors.New("toolrunner needs an instance name and a station key")

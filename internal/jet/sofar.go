@@ -1,0 +1,57 @@
+package jet
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// AnswerSoFar has answer called with the run of each watcher who asks what was said live so far, and sends each message
+// that it returns, until stop is called. Only those are answered who ask with an inbox for the answer.
+func (s *Station) AnswerSoFar(answer func(run string) [][]byte) (stop func(), err error) {
+	subject := events.SoFarSubject(s.name, "*")
+	sub, err := s.c.nc.Subscribe(subject, func(m *nats.Msg) {
+		p, ok := events.ParseRunSubject(m.Subject)
+		if !ok || !strings.HasPrefix(m.Reply, answerPrefix) {
+			return
+		}
+		for _, said := range answer(p.Run) {
+			_ = s.c.nc.Publish(m.Reply, said) // whoever asked may have gone
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("hear %s: %w", subject, err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+// SoFar has hear called with what is answered to ask, until stop is called: what the services at work on a run have said
+// so far. Nobody answers for a run that nobody works on. stop waits until hear has returned; hear must not call it.
+func (s *Station) SoFar(ctx context.Context, run string, hear func(data []byte)) (ask func() error, stop func(), err error) {
+	if err := events.CheckID("run", run); err != nil {
+		return nil, nil, err
+	}
+	w := &watcher{see: func(seen Seen) { hear(seen.Data) }}
+	answers, subject := nats.NewInbox(), events.SoFarSubject(s.name, run)
+	sub, err := s.c.nc.Subscribe(answers, func(m *nats.Msg) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !w.ended && len(m.Data) > 0 { // an empty answer is the server's: nobody is there
+			w.see(Seen{Data: m.Data})
+		}
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("listen for answers on %s: %w", subject, err)
+	}
+	w.subs = append(w.subs, sub)
+	if err := s.c.subscribed(ctx, answers); err != nil {
+		w.stop()
+		return nil, nil, fmt.Errorf("listen for answers on %s: %w", subject, err)
+	}
+	release := context.AfterFunc(ctx, w.stop)
+	return func() error { return s.c.nc.PublishRequest(subject, answers, nil) }, func() { release(); w.stop() }, nil
+}

@@ -1,0 +1,206 @@
+package live_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/inspan/inspan/internal/live"
+)
+
+// said decodes what a channel has taken so far.
+func said(t *testing.T, ch <-chan live.Said) (all []live.Message) {
+	t.Helper()
+	for {
+		select {
+		case s := <-ch:
+			var m live.Message
+			if err := json.Unmarshal(s.Data, &m); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, m)
+		default:
+			return all
+		}
+	}
+}
+
+func TestStream(t *testing.T) {
+	t.Parallel()
+	t.Run("OBS-9 tokens are gathered, numbered and end with done", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			ch := make(chan live.Said, 100)
+			s := live.New(live.Channel(ch)).Open("r", live.About{Step: "s", Turn: 3, Attempt: 2})
+			s.Write(live.Token, "", "first ")
+			if got := said(t, ch); len(got) != 1 || got[0].Content != "first " || got[0].N != 1 || got[0].Event != "token" {
+				t.Fatalf("the first text waits: %+v", got)
+			}
+			for range 10 {
+				s.Write(live.Token, "", "ab")
+			}
+			if got := said(t, ch); len(got) != 0 {
+				t.Fatalf("%d messages before the time of a batch", len(got))
+			}
+			<-time.After(live.BatchTime)
+			synctest.Wait()
+			s.Done(nil)
+			got := said(t, ch)
+			if len(got) != 2 || got[0].Content != strings.Repeat("ab", 10) || got[0].At != 6 || got[0].N != 2 {
+				t.Fatalf("want one batch and the end, got %+v", got)
+			}
+			if m := got[1]; !m.Done || m.Event != "token" || m.N != 3 || m.At != 26 || m.Turn != 3 || m.Attempt != 2 || m.Step != "s" {
+				t.Fatalf("the end is %+v", m)
+			}
+			s.Close()
+		})
+	})
+	t.Run("OBS-10 thinking is an event of its own, and an error ends the attempt", func(t *testing.T) {
+		t.Parallel()
+		ch := make(chan live.Said, 100)
+		s := live.New(live.Channel(ch)).Open("r", live.About{Step: "s", Turn: 1})
+		s.Write(live.Thinking, "", "hm")
+		s.Write(live.Token, "", "yes")
+		s.Done(errors.New("cut"))
+		got := said(t, ch)
+		if len(got) != 3 || got[0].Event != "thinking" || got[0].Content != "hm" || got[1].Event != "token" || got[1].Content != "yes" || got[2].Event != "error" || got[2].Error != "cut" || !got[2].Done {
+			t.Fatalf("got %+v", got)
+		}
+	})
+	t.Run("characters are never cut, large chunks are", func(t *testing.T) {
+		t.Parallel()
+		ch := make(chan live.Said, 100)
+		s := live.New(live.Channel(ch)).Open("r", live.About{Call: "c1", Tool: "bash"})
+		s.Write(live.ToolOutput, "stdout", "a\xc3")
+		s.Write(live.ToolOutput, "stdout", "\xa4b")
+		s.Write(live.ToolOutput, "stderr", strings.Repeat("ö", live.MaxPart))
+		s.Done(nil)
+		var out, errs string
+		for _, m := range said(t, ch) {
+			if len(m.Content) > live.MaxPart {
+				t.Errorf("a message of %d bytes", len(m.Content))
+			}
+			switch m.Output {
+			case "stdout":
+				out += m.Content
+			case "stderr":
+				errs += m.Content
+			}
+		}
+		if out != "aäb" || errs != strings.Repeat("ö", live.MaxPart) {
+			t.Errorf("stdout %q, %d bytes of stderr", out, len(errs))
+		}
+	})
+	t.Run("what is kept is bounded, and who comes late is told", func(t *testing.T) {
+		t.Parallel()
+		f := live.New(live.None{})
+		s := f.Open("r", live.About{Step: "s", Turn: 1})
+		const all = 3 * live.MaxKept
+		for range all / 1000 {
+			s.Write(live.Token, "", strings.Repeat("x", 999)+"\n")
+		}
+		kept, first := 0, live.Piece{}
+		j := live.NewJoiner(func(p live.Piece) {
+			if kept == 0 {
+				first = p
+			}
+			kept += len(p.Content)
+		})
+		for _, b := range f.SoFar("r") {
+			j.Take(b)
+		}
+		if kept > live.MaxKept || kept < live.MaxKept-2*live.BatchBytes || !first.Missed || first.At+int64(kept) != all/1000*1000 {
+			t.Errorf("%d bytes are kept, the first is at %d, missed %t", kept, first.At, first.Missed)
+		}
+	})
+	t.Run("OBS-12 several publishers, none, and a channel that is full", func(t *testing.T) {
+		t.Parallel()
+		one, other := make(chan live.Said, 1), make(chan live.Said, 9)
+		s := live.New(live.Several{live.Channel(one), live.None{}, live.Channel(other)}).Open("r", live.About{Step: "s"})
+		s.Write(live.Token, "", "a")
+		s.Write(live.Thinking, "", "b")
+		s.Done(nil)
+		if a, b := said(t, one), said(t, other); len(a) != 1 || len(b) != 3 {
+			t.Errorf("%d and %d messages, want 1 and 3", len(a), len(b))
+		}
+		live.New(nil).Open("r", live.About{}).Write(live.Token, "", "nobody hears")
+	})
+}
+
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	t.Run("PLUS-8 what came of an attempt before is to be forgotten, whenever it comes", func(t *testing.T) {
+		t.Parallel()
+		ch := make(chan live.Said, 100)
+		f := live.New(live.Channel(ch))
+		first := f.Open("r", live.About{Step: "s", Turn: 1, Attempt: 1})
+		second := f.Open("r", live.About{Step: "s", Turn: 1, Attempt: 2})
+		var got []string
+		j := live.NewJoiner(func(p live.Piece) {
+			if p.Again {
+				got = append(got, "again")
+			}
+			got = append(got, p.Content)
+		})
+		take := func() {
+			for {
+				select {
+				case s := <-ch:
+					j.Take(s.Data)
+				default:
+					return
+				}
+			}
+		}
+		first.Write(live.Token, "", "wro")
+		take()
+		second.Write(live.Token, "", "right")
+		take()
+		first.Write(live.Thinking, "", "ng")
+		first.Done(errors.New("cut"))
+		take()
+		if want := []string{"wro", "again", "", "right"}; strings.Join(got, "|") != strings.Join(want, "|") {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+	})
+	t.Run("where nobody answers, the stream goes on behind the hole and says so", func(t *testing.T) {
+		t.Parallel()
+		var got []live.Piece
+		j := live.NewJoiner(func(p live.Piece) { got = append(got, p) })
+		for _, m := range []live.Message{{Event: live.Token, ID: "x", N: 2, At: 5, Content: "b"}, {Event: live.Token, ID: "x", N: 3, At: 6, Content: "c"}} {
+			b, err := json.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.Take(b)
+		}
+		if len(got) != 0 || !j.Waiting() {
+			t.Fatalf("%d pieces before what comes first", len(got))
+		}
+		j.GiveUp()
+		if len(got) != 2 || !got[0].Missed || got[1].Missed || j.Waiting() {
+			t.Fatalf("got %+v", got)
+		}
+	})
+}
+
+// BenchmarkToken is what one token of a model costs the executor while it streams.
+func BenchmarkToken(b *testing.B) {
+	b.ReportAllocs()
+	s := live.New(live.None{}).Open("r", live.About{Step: "s", Turn: 1, Attempt: 1})
+	for b.Loop() {
+		s.Write(live.Token, "", "word ")
+	}
+}
+
+// BenchmarkTokenOff is the same where streaming is off.
+func BenchmarkTokenOff(b *testing.B) {
+	b.ReportAllocs()
+	s := live.New(nil).Open("r", live.About{Step: "s", Turn: 1, Attempt: 1})
+	for b.Loop() {
+		s.Write(live.Token, "", "word ")
+	}
+}
