@@ -200,22 +200,45 @@ func (r *repl) turn(ctx context.Context, text string) error {
 	for len(r.breaks) > 0 {
 		<-r.breaks // pressed before there was anything to stop
 	}
-	begin, cancel := context.WithTimeout(ctx, r.app.wait)
-	id, err := r.c.Start(begin, task)
-	cancel()
-	if err != nil {
-		return err
-	}
+	task.ID = client.NewID()
 	p := r.app.paint()
-	t := &replRun{r: r, c: r.c, id: id, draw: drawing{paint: p, tail: map[string]string{}}, canvas: canvas{screen: r.app.term}}
-	err = t.follow(ctx)
+	t := &replRun{r: r, c: r.c, id: task.ID, draw: drawing{paint: p, tail: map[string]string{}}, canvas: canvas{screen: r.app.term}}
+	err = t.follow(ctx, task)
 	if t.state.Sequence > 0 {
 		r.last = t.state
 	}
 	if err != nil {
 		return err
 	}
-	return r.ended(t)
+	if err := r.ended(t); err != nil {
+		return err
+	}
+	return r.settle(ctx, t.id)
+}
+
+// settle waits until the station has put what was said into the session, so that the next input finds it.
+func (r *repl) settle(ctx context.Context, runID string) error {
+	ctx, cancel := context.WithTimeout(ctx, r.app.wait)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s, err := r.c.Session(ctx, r.flags.session)
+		if errors.Is(err, client.ErrDenied) {
+			return nil // who may not look goes on; the station waits for itself
+		}
+		if err != nil && !errors.Is(err, client.ErrNotFound) {
+			return err
+		}
+		if _, holds := s.Holder(runID); !holds || r.last.Status == events.Paused {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil // the next input is told if it has to wait
+		}
+	}
 }
 
 // ended says how an input's run ended.

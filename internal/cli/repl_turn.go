@@ -61,22 +61,11 @@ type verdictOf struct {
 // errLeave means that the person wants to leave the program.
 var errLeave = errors.New("the person leaves")
 
-// follow shows the run until it ends or is left.
-func (t *replRun) follow(ctx context.Context) error {
+// follow dispatches the task and shows its run until it ends or is left. It listens first, so that nothing is missed.
+func (t *replRun) follow(ctx context.Context, task events.Task) error {
 	ctx, cancel := context.WithCancel(ctx)
-	items, live, gone := make(chan arrival), make(chan client.Piece, 64), make(chan struct{})
-	go func() {
-		defer close(gone)
-		defer close(items)
-		for item, err := range t.c.Watch(ctx, t.id, 0) {
-			select {
-			case items <- arrival{item, err}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	defer func() { cancel(); <-gone; t.canvas.keep(nil) }()
+	defer cancel()
+	live := make(chan client.Piece, 64)
 	if t.r.app.term.tty {
 		stop, err := t.c.Stream(ctx, t.id, func(p client.Piece) {
 			select {
@@ -89,6 +78,24 @@ func (t *replRun) follow(ctx context.Context) error {
 		}
 		defer func() { cancel(); stop() }()
 	}
+	wait, enough := context.WithTimeout(ctx, t.r.app.wait)
+	defer enough()
+	if _, err := t.c.Start(wait, task); err != nil {
+		return err
+	}
+	items, gone := make(chan arrival), make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer close(items)
+		for item, err := range t.c.Watch(ctx, t.id, 0) {
+			select {
+			case items <- arrival{item, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	defer func() { cancel(); <-gone; t.canvas.keep(nil) }()
 	return t.loop(ctx, items, live)
 }
 
@@ -180,7 +187,7 @@ func (t *replRun) fact(ctx context.Context, item client.Item) (end bool, err err
 			t.open = slices.DeleteFunc(t.open, func(o *events.GateOpenedData) bool { return o.Gate == g })
 		}
 	}
-	if early := t.early; len(early) > 0 && !t.calling() {
+	if early := t.early; len(early) > 0 && !t.behind() {
 		t.early = nil
 		for _, piece := range early {
 			t.heard(piece)
@@ -290,7 +297,7 @@ func (t *replRun) heard(d client.Piece) {
 		t.draw.tail[d.Call] = newest(t.draw.tail[d.Call], d.Text)
 		return
 	}
-	if t.calling() {
+	if t.behind() {
 		t.early = append(t.early, d)
 		return
 	}
@@ -329,8 +336,8 @@ func (t *replRun) write(d client.Piece) {
 	t.text.flow.add(text)
 }
 
-// calling reports whether a call is open: what the model says next comes behind it.
-func (t *replRun) calling() bool { return len(t.state.Open) > 0 }
+// behind reports whether facts are still to come before what the model says: those of the run's beginning, or of open calls.
+func (t *replRun) behind() bool { return len(t.tree.Steps) == 0 || len(t.state.Open) > 0 }
 
 // head shows the number of a turn, once.
 func (t *replRun) head(turn int) {
