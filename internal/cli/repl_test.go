@@ -15,6 +15,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/inspan/inspan/internal/cli"
+	"github.com/inspan/inspan/pkg/client"
 )
 
 // cliVar has this test binary be the program.
@@ -224,12 +225,11 @@ func TestReplTerminal(t *testing.T) {
 	t.Run("GATE-5 a gate that somebody else answers is asked no more", func(t *testing.T) {
 		tm.types("run it\r")
 		at = tm.sees(at, "Approve?")
-		type gate struct{ Run, Gate string }
-		var gates []gate
+		var gates []client.Waiting
 		for tick := time.NewTicker(20 * time.Millisecond); len(gates) == 0; <-tick.C {
-			gates = decode[[]gate](t, d.do("gates", "--json").out)
+			gates = decode[[]client.Waiting](t, d.do("gates", "--json").out)
 		}
-		d.want(0, nil, "approve", gates[0].Run+"/"+gates[0].Gate)
+		d.want(0, nil, "approve", gates[0].Run.HarnessID+"/"+gates[0].Gate.ID)
 		at = tm.sees(at, "answered elsewhere")
 		at = tm.sees(at, "It ran.")
 		at = tm.sees(at, "› ")

@@ -40,11 +40,16 @@ func newTypist(in io.Reader, out screen, past *past) *typist {
 	t := &typist{in: in, out: out, bytes: make(chan []byte), past: past}
 	if f, ok := in.(*os.File); ok && out.tty && isTerminal(in) {
 		t.fd = int(f.Fd()) //nolint:gosec // a file descriptor fits
-		t.terminal = term.NewTerminal(t, "")
-		t.terminal.History = past
-		t.terminal.AutoCompleteCallback = t.tab
+		t.fresh()
 	}
 	return t
+}
+
+// fresh makes the editor anew: one whose line was broken off still thinks that it stands in it.
+func (t *typist) fresh() {
+	t.terminal = term.NewTerminal(t, "")
+	t.terminal.History = t.past
+	t.terminal.AutoCompleteCallback = t.tab
 }
 
 // live reports whether a person types at a terminal.
@@ -68,7 +73,7 @@ func (t *typist) Line(ctx context.Context, prompt string, keep bool) (string, er
 	}
 	t.terminal.SetPrompt(prompt)
 	t.terminal.SetBracketedPasteMode(true)
-	defer t.terminal.SetBracketedPasteMode(false)
+	defer func() { t.terminal.SetBracketedPasteMode(false) }()
 	t.past.keep = false // a whole question is kept below, not its lines
 	var all []string
 	for {
@@ -94,6 +99,7 @@ func (t *typist) Line(ctx context.Context, prompt string, keep bool) (string, er
 // broken says why there is no line.
 func (t *typist) broken(ctx context.Context, err error) error {
 	_, _ = io.WriteString(t.out.out, "\r\n")
+	t.fresh()
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
