@@ -21,11 +21,11 @@ import (
 // cliVar has this test binary be the program.
 const cliVar = "INSPAN_TEST_CLI"
 
-// program is what cmd/inspan does.
-func program() int {
+// program is what cmd/inspan does, but for its exit code.
+func program() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	return cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
 // talker remembers, works slowly, and asks for leave to run a command.

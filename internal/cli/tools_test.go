@@ -13,7 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(cliVar) != "":
-		os.Exit(program())
+		program()
 	case !mcptest.Main():
 		m.Run()
 	}

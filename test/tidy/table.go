@@ -88,6 +88,7 @@ var Doors = []Door{
 	{Module: "github.com/charmbracelet/", Dirs: []string{"internal/cli/..."}},
 	{Module: "github.com/jackc/pgx", Dirs: []string{"test/bench"}},
 	{Module: "golang.org/x/term", Dirs: []string{"internal/cli"}},
+	{Module: "github.com/creack/pty", Dirs: []string{"internal/cli"}},
 	{Module: "golang.org/x/sys", Dirs: []string{"internal/sandbox/...", "internal/tools"}, Tests: true},
 	{Module: "github.com/anishathalye/porcupine", Dirs: []string{"test/faults"}},
 	{Module: "pgregory.net/rapid", Dirs: []string{"pkg/run/runtest", "internal/llm/llmtest"}, Tests: true},
