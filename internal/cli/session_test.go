@@ -96,7 +96,7 @@ func TestSessions(t *testing.T) {
 		d.age("notes", 9*24*time.Hour)
 		say(t, 0, []string{"stale", "may be out of date"}, "session", "list")
 		s := say(t, 0, nil, "run", "reader", "look", "--session", "notes")
-		if !strings.Contains(s.err, "session notes was last used 9d") {
+		if !strings.Contains(s.err, "session notes was last used 9 days ago") {
 			t.Errorf("no warning: %s", s.err)
 		}
 		if s := say(t, 0, nil, "run", "reader", "look", "--session", "notes"); strings.Contains(s.err, "last used") {
