@@ -32,13 +32,19 @@ func (d *desk) shift(st *jet.Station, id string, by time.Duration) {
 	d.t.Helper()
 	shelf := st.Shelf(topology.SessionBucket)
 	var e events.Session
-	b, err := shelf.Get(d.t.Context(), "session."+id)
-	if err == nil {
-		err = json.Unmarshal(b, &e)
+	var b []byte
+	for free := false; !free; { // a lock is given back right after the end of its run is said
+		var err error
+		if b, err = shelf.Get(d.t.Context(), "session."+id); err == nil {
+			e = events.Session{}
+			err = json.Unmarshal(b, &e)
+		}
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		free = len(e.Holders) == 0
 	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	var err error
 	e.UsedAt = e.UsedAt.Add(-by)
 	if b, err = json.Marshal(e); err == nil {
 		err = shelf.Put(d.t.Context(), "session."+id, b)
@@ -90,6 +96,23 @@ func TestSessions(t *testing.T) {
 			if b, err := os.ReadFile(filepath.Join(work, name)); err != nil || !strings.Contains(string(b), want) {
 				t.Errorf("%s: %v %s", name, err, b)
 			}
+		}
+	})
+	t.Run("LOOP-12 LOOP-17 the result of a run comes with the whole conversation, also what it began with", func(t *testing.T) {
+		say(t, 0, []string{"The note is read."}, "run", "reader", "look once more", "--session", "notes", "--id", "n3")
+		out := decode[client.Outcome](t, say(t, 0, nil, "export", "n3", "--format", "messages").out)
+		m := out.Conversation.Messages
+		if out.Output != "The note is read." || out.FinishReason != events.FinishDone || len(m) != 12 || m[0].Content != "look" || m[0].Metadata.Run != "n1" || m[8].Content != "look once more" || m[11].Metadata.Run != "n3" {
+			t.Errorf("%+v", out)
+		}
+		say(t, 5, nil, "export", "nobody", "--format", "messages")
+		say(t, 2, nil, "export", "n3", "--format", "messages", "--bundle", "x")
+	})
+	t.Run("OBS-14 the runs of a session are found by its id", func(t *testing.T) {
+		say(t, 0, nil, "run", "reader", "elsewhere", "--id", "elsewhere")
+		say(t, 0, nil, "runs")
+		if s := say(t, 0, []string{"n1", "n3"}, "runs", "--session", "notes"); strings.Contains(s.out, "elsewhere") {
+			t.Errorf("%s", s.out)
 		}
 	})
 	t.Run("SESS-14 a stale session is warned of where it is listed and where it is used", func(t *testing.T) {
