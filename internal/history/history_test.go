@@ -159,7 +159,7 @@ func TestHistory(t *testing.T) {
 			}
 			newest = &ref
 		}
-		told, err := history.Told(t.Context(), b, newest)
+		told, err := history.Told(t.Context(), b, newest, history.MaxTold)
 		if err != nil || len(told) != 4 || !strings.HasSuffix(told[0].Text, "ask 2") || !strings.Contains(told[0].Text, "left out") || told[2].Text != "ask 3" {
 			t.Fatalf("%d messages, %v", len(told), err)
 		}
