@@ -140,7 +140,9 @@ func (a *app) dispatch(ctx context.Context, h host, f runFlags, task events.Task
 	if err != nil {
 		return run.State{}, err
 	}
-	return a.follow(ctx, h.c, id, f.yes, h.own != nil)
+	last, err := a.follow(ctx, h.c, id, f.yes, h.own != nil)
+	a.settled(ctx, h.c, last)
+	return last, err
 }
 
 // detached prints the id of a run that nobody watches. It is printed too where the task is stored but the station has not

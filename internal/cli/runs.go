@@ -250,12 +250,15 @@ func (a *app) exportCmd() *cobra.Command {
 	var move, fork bool
 	cmd := &cobra.Command{
 		Use: "export RUN", Short: "Print the whole data of a run",
-		Long:    "Prints the facts of a run, byte for byte as they are stored (jsonl: each line's SHA-256 is the prevhash of the next),\nor its state and facts as one document (json).\nWith --bundle, writes all that another station needs to go on with it; an open run needs --move or --fork with it.",
-		Example: "  inspan export run-k3v9x2m1qa > run.jsonl\n  inspan export run-k3v9x2m1qa --anchor run.anchor > run.jsonl\n  inspan export run-k3v9x2m1qa --bundle run.bundle --move\n  inspan export run-k3v9x2m1qa --format json | jq .state.status",
+		Long:    "Prints the facts of a run, byte for byte as they are stored (jsonl: each line's SHA-256 is the prevhash of the next),\nits state and facts as one document (json), or its result with the whole conversation, also what it began with (messages).\nWith --bundle, writes all that another station needs to go on with it; an open run needs --move or --fork with it.",
+		Example: "  inspan export run-k3v9x2m1qa > run.jsonl\n  inspan export run-k3v9x2m1qa --anchor run.anchor > run.jsonl\n  inspan export run-k3v9x2m1qa --bundle run.bundle --move\n  inspan export run-k3v9x2m1qa --format json | jq .state.status\n  inspan export run-k3v9x2m1qa --format messages | jq -r '.conversation.messages[].content'",
 		Args:    args(1),
 		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			if format == "messages" && bundle == "" && anchor == "" {
+				return a.exportTalk(ctx, c, args[0])
+			}
 			if format != "jsonl" && format != "json" {
-				return usage("--format %q: want jsonl (the facts as stored) or json (state and facts)", format)
+				return usage("--format %q: want jsonl (the facts as stored), json (state and facts) or messages (the conversation), which goes without --bundle and --anchor", format)
 			}
 			if (move || fork) && bundle == "" || move && fork {
 				return usage("--move and --fork go with --bundle FILE, one of them")
@@ -297,7 +300,7 @@ func (a *app) exportCmd() *cobra.Command {
 	cmd.Flags().BoolVar(&move, "move", false, "with --bundle: end an open run here, so that it goes on only where it is imported")
 	cmd.Flags().BoolVar(&fork, "fork", false, "with --bundle: an open run goes on here too")
 	cmd.Flags().StringVar(&anchor, "anchor", "", "file to write the run's signed head to, for inspan audit --anchor")
-	cmd.Flags().StringVar(&format, "format", "jsonl", "jsonl (the facts as stored) or json (state and facts)")
+	cmd.Flags().StringVar(&format, "format", "jsonl", "jsonl (the facts as stored), json (state and facts) or messages (the result and the whole conversation)")
 	return cmd
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 func (a *app) sessionCmd() *cobra.Command {
@@ -179,6 +180,19 @@ func (a *app) warnSession(ctx context.Context, c *client.Client, id string) {
 	}
 }
 
+// settleWait bounds how long a command stays after the end of its run until the session has its conversation.
+const settleWait = 2 * time.Second
+
+// settled lets whoever comes next find the session as the run left it. Where that takes long, it comes about all the same.
+func (a *app) settled(ctx context.Context, c *client.Client, last run.State) {
+	if last.Created == nil || last.Created.SessionFence == 0 || !last.Status.Ended() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleWait)
+	defer cancel()
+	_ = c.Settled(ctx, last.Created.Session, last.HarnessID)
+}
+
 func (a *app) sessionHistoryCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "history NAME", Short: "Print what was said in a session", Example: "  inspan session history parser\n  inspan session history parser --json > parser.json", Args: args(1),
@@ -194,6 +208,21 @@ func (a *app) sessionHistoryCmd() *cobra.Command {
 			return nil
 		}),
 	}
+}
+
+// exportTalk prints the result of a run with its whole conversation (LOOP-12); of one that goes on, what was said so far.
+func (a *app) exportTalk(ctx context.Context, c *client.Client, id string) error {
+	out, err := c.Outcome(ctx, id)
+	if errors.Is(err, client.ErrOpen) {
+		out.Conversation, err = c.Conversation(ctx, id)
+	}
+	if errors.Is(err, client.ErrNotFound) {
+		return noRun(id)
+	}
+	if err != nil {
+		return err
+	}
+	return a.printJSON(out)
 }
 
 // talk prints a conversation for people.

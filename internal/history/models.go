@@ -58,19 +58,19 @@ func ToModel(ctx context.Context, blobs Getter, all []events.Message) ([]llm.Mes
 	return out, nil
 }
 
-// maxTold is about how much of a session's history a model is told, in bytes: a hundred thousand tokens.
-const maxTold = 400 << 10
+// MaxTold is about how much of a history a model with a large context window is told, in bytes: a hundred thousand tokens.
+const MaxTold = 400 << 10
 
-// Told returns what a model is told of a history: the newest parts, as many as fit. Where older ones are left out, the
-// first message says so. It is the same for the same reference.
-func Told(ctx context.Context, blobs Getter, newest *events.Ref) ([]llm.Message, error) {
+// Told returns what a model is told of a history: the newest part, and as many before it as fit into a number of bytes.
+// Where older ones are left out, the first message says so. It is the same for the same reference and limit.
+func Told(ctx context.Context, blobs Getter, newest *events.Ref, limit int64) ([]llm.Message, error) {
 	var size int64
 	asked := false
 	parts, more, err := Load(ctx, blobs, newest, func(p events.Part) bool {
 		size += Size(p)
 		first := !asked // the newest is told whatever its size
 		asked = true
-		return !first && size > maxTold
+		return !first && size > limit
 	})
 	if err != nil {
 		return nil, err

@@ -164,7 +164,8 @@ func works(t *testing.T, s *jet.Server, role events.Service) {
 // writes uses the stores, of which each role may write those that it needs.
 func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
 	shelf := st.Shelf(topology.StateBucket)
-	objects := []events.Service{events.Executor, events.Toolrunner, events.Persister}
+	sessions := st.Shelf(topology.SessionBucket)
+	objects := []events.Service{events.Planner, events.Executor, events.Toolrunner, events.Persister}
 	for _, c := range []struct {
 		what string
 		may  []events.Service
@@ -174,6 +175,7 @@ func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
 		{"put state", []events.Service{events.Persister}, func() error { return shelf.Put(within(t), id+".a", []byte("v")) }},
 		{"create state", []events.Service{events.Persister}, func() error { return shelf.Create(within(t), id+".b", []byte("v")) }},
 		{"delete state", []events.Service{events.Persister}, func() error { return shelf.Delete(within(t), id+".b") }},
+		{"SESS-5 give a lock", []events.Service{events.Planner}, func() error { _, err := sessions.Swap(within(t), "session."+id, []byte("v"), 0); return err }},
 		{"renew a lease", []events.Service{events.Toolrunner}, func() error { return st.Leases().Renew(within(t), id) }},
 		{"refuse input", events.Services(), func() error { return st.Refusals().Refuse(within(t), role, reactor.DeadLetter{Code: "x"}) }},
 	} {
@@ -189,6 +191,9 @@ func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
 	want = role == events.Persister
 	if _, err := shelf.Get(within(t), id+".a"); want != (err == nil) {
 		t.Errorf("get state: %v", err)
+	}
+	if _, err := sessions.Get(within(t), "session."+id); (role == events.Planner) != (err == nil) || err != nil && !errors.Is(err, reactor.ErrNotFound) {
+		t.Errorf("get session: %v", err)
 	}
 	if keys, err := shelf.Keys(within(t), id+"."); err != nil || (len(keys) == 1) != want {
 		t.Errorf("keys: got %q, %v", keys, err)

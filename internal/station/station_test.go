@@ -81,7 +81,7 @@ func TestUp(t *testing.T) {
 	})
 	let := plain(t, st.URL())
 	t.Run("SAFE-6 DEPL-6 a plain client of inspan up dispatches, watches, steers and answers", func(t *testing.T) {
-		for subject, verb := range map[string]string{"station.default.task": "say", "station.default.run.r1.control": "say", "station.default.run.r1.gate.g": "say",
+		for subject, verb := range map[string]string{"station.default.task": "say", "station.default.run.r1.control": "say", "station.default.session.s1.control": "say", "station.default.session.s1.sweep": "say", "station.default.run.r1.gate.g": "say",
 			"$SRV.PING": "say", "station.default.run.*.stream": "hear", "station.default.run.*.live": "hear", "station.default.dead.*": "hear"} {
 			if !let(verb, subject) {
 				t.Errorf("it may not %s %s", verb, subject)
@@ -94,7 +94,7 @@ func TestUp(t *testing.T) {
 			all = append(all, events.FactSubject("default", "r1", w.Kind))
 		}
 		all = append(all, "station.default.timer.r1.run.x", "station.default.due.r1.run.x", "station.default.dead.planner", "station.default.run.r1.stream",
-			"station.default.run.r1.gate.g.anna", "$KV.harness-config.default.agent.x", "$KV.harness-state.default.run.x", "$KV.harness-lease.default.x", "$O.harness-files.C.x",
+			"station.default.run.r1.gate.g.anna", "$KV.harness-config.default.agent.x", "$KV.harness-state.default.run.x", "$KV.harness-lease.default.x", "$KV.harness-sessions.default.session.x", "$O.harness-files.C.x",
 			"$JS.API.DIRECT.GET.KV_harness-config.$KV.harness-config.default.key.idempotency", "$SYS.REQ.SERVER.PING")
 		for _, s := range topology.Streams("default", topology.Limits{}) {
 			for _, verb := range []string{"PURGE", "DELETE", "UPDATE", "CREATE", "MSG.DELETE", "SNAPSHOT"} {

@@ -197,3 +197,19 @@ func (c *Client) Sweep(ctx context.Context, id string) error {
 	_, err := c.publish(ctx, events.SweepSubject(c.st.Name(), id), []byte("{}"), rand.Text())
 	return err
 }
+
+// Settled waits until a run that has ended has given back the lock of its session, which it does right after: then its
+// conversation is in the history. It returns the cause where ctx ends first.
+func (c *Client) Settled(ctx context.Context, session, runID string) error {
+	for wait := firstLook; ; wait = min(2*wait, quietFirst) {
+		e, err := c.session(ctx, session)
+		if _, held := e.Holder(runID); err != nil || !held {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -76,7 +76,7 @@ type Session struct {
 type SessionSettings struct {
 	// Branch is the working branch.
 	Branch string `json:"branch,omitempty"`
-	// Model replaces that of the agents, "provider/name"; a task's own comes first.
+	// Model replaces that of the agent of a run, "provider/name"; the task's own comes first.
 	Model string `json:"model,omitempty"`
 	// Prompt stands behind the agents' own system prompts.
 	Prompt string `json:"system_prompt,omitempty"`

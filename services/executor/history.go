@@ -65,7 +65,7 @@ func (r *Role) told(ctx context.Context, newest events.Ref) ([]llm.Message, erro
 	if m, ok := r.known.get(newest.SHA256); ok {
 		return m, nil
 	}
-	m, err := history.Told(ctx, r.cfg.Blobs, &newest)
+	m, err := history.Told(ctx, r.cfg.Blobs, &newest, history.MaxTold)
 	if err == nil {
 		r.known.put(newest.SHA256, m)
 	}

@@ -154,7 +154,7 @@ func (r *Role) part(ctx context.Context, e events.Session, s run.State) (session
 // so that the message that brought it about is acknowledged only when that is stored; whoever wants the lock next does it
 // where nobody was left to.
 func (r *Role) settle(ctx context.Context, s run.State) error {
-	if r.cfg.Sessions == nil || !s.Status.Ended() || s.Created == nil || s.Created.SessionFence == 0 {
+	if r.cfg.Sessions == nil || !s.Status.Ended() || s.Created == nil || s.Created.Session == "" || s.Created.SessionFence == 0 {
 		return nil
 	}
 	b, err := r.cfg.Sessions.Get(ctx, SessionKey(s.Created.Session))

@@ -107,6 +107,14 @@ func TestSession(t *testing.T) {
 			t.Fatalf("%+v %+v", s.Result, s.Created)
 		}
 	})
+	t.Run("LOOP-11 a run without a session begins with the history that its task brings", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "given", Agent: "builder", Task: "add a function", History: []events.Message{
+			{Role: events.RoleUser, Content: "create it"}, {Role: events.RoleAssistant, Content: "I created calc.go."}}})
+		if s := w.ended("given"); s.Status != events.Completed || s.Result.Output != "I added Add to calc.go." {
+			t.Errorf("%+v", s.Result)
+		}
+	})
 	t.Run("SESS-12 the services are gone in between", func(t *testing.T) {
 		services.stop()
 		w.on(t).start()

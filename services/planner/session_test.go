@@ -1,0 +1,370 @@
+package planner
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/session"
+	"github.com/inspan/inspan/internal/history"
+	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// anybody knows one agent.
+type anybody struct{}
+
+func (anybody) Agent(_ context.Context, name string) (events.Agent, error) {
+	return events.Agent{Name: name, Model: "scripted/x", Digest: strings.Repeat("0", 64)}, nil
+}
+func (anybody) Names(context.Context) ([]string, error) { return []string{"a"}, nil }
+func (anybody) Model(string) (llm.Model, string, error) { return nil, "x", nil }
+func (l letter) Subject() string                        { return l.subject }
+func (l letter) Data() []byte                           { return []byte(l.body) }
+func (l letter) Header(string) string                   { return "" }
+func (l letter) Seq() uint64                            { return l.seq }
+func (l letter) Time() time.Time                        { return time.Unix(1, 0) }
+func (l letter) Deliveries() uint64                     { return 1 }
+func (l letter) Ack(context.Context) error              { return nil }
+func (l letter) Nak(time.Duration) error                { return nil }
+func (l letter) Working() error                         { return nil }
+func task(id, session, more string) letter {
+	return letter{events.TaskSubject("s1"), `{"id":"` + id + `","agent":"a","task":"do ` + id + `","session_id":"` + session + `"` + more + `}`, 1}
+}
+func control(seq uint64, session, body string) letter {
+	return letter{events.SessionSubject("s1", session), body, seq}
+}
+
+// letter is a message of an outsider.
+type letter struct {
+	subject, body string
+	seq           uint64
+}
+
+// shaky is a store of sessions that fails or is behind when it is told to.
+type shaky struct {
+	reactor.Shelf
+	// fail is returned by the next Swap, after doing it where done is set; old is what the next reads answer.
+	fail error
+	done bool
+	old  []byte
+}
+
+var errCut = errors.New("the planner died here")
+
+func (s *shaky) Swap(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	fail, done := s.fail, s.done
+	s.fail, s.done = nil, false
+	if fail == nil || done {
+		now, err := s.Shelf.Swap(ctx, key, value, revision)
+		if fail == nil {
+			return now, err
+		}
+	}
+	return 0, fail
+}
+
+func (s *shaky) Get(ctx context.Context, key string) ([]byte, error) {
+	b, _, err := s.Load(ctx, key)
+	return b, err
+}
+
+func (s *shaky) Load(ctx context.Context, key string) ([]byte, uint64, error) {
+	if old := s.old; old != nil {
+		s.old = nil
+		return old, 1, nil
+	}
+	return s.Shelf.Load(ctx, key)
+}
+
+// desk is a planner over stores in memory.
+type desk struct {
+	t     *testing.T
+	st    *mem.Station
+	shelf *shaky
+	role  *Role
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	st, err := mem.New("s1", mem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{t: t, st: st, shelf: &shaky{Shelf: st.Shelf(topology.SessionBucket)}}
+	d.again()
+	return d
+}
+
+// again is the same station with a planner that has forgotten everything.
+func (d *desk) again() {
+	d.t.Helper()
+	l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.st.JournalOf(events.Planner), Entropy: rand.Reader})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if d.role, err = New(Config{Station: "s1", Ledger: l, Timers: d.st.Timers(), Agents: anybody{}, Models: anybody{}, Sessions: d.shelf, Blobs: d.st.Blobs()}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) hear(m letter) error { return d.role.Input(d.t.Context(), m) }
+
+func (d *desk) must(m letter) {
+	d.t.Helper()
+	if err := d.hear(m); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) refused(m letter, code string) *reactor.Refusal {
+	d.t.Helper()
+	err := d.hear(m)
+	r, ok := errors.AsType[*reactor.Refusal](err)
+	if !ok || r.Code != code {
+		d.t.Fatalf("got %v, want %s", err, code)
+	}
+	return r
+}
+
+func (d *desk) session() events.Session {
+	d.t.Helper()
+	var e events.Session
+	b, err := d.shelf.Shelf.Get(d.t.Context(), SessionKey("s"))
+	if err == nil {
+		err = json.Unmarshal(b, &e)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return e
+}
+
+func (d *desk) put(e events.Session) {
+	d.t.Helper()
+	b, err := json.Marshal(e)
+	if err == nil {
+		err = d.shelf.Shelf.Put(d.t.Context(), SessionKey("s"), b)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) state(id string) run.State {
+	d.t.Helper()
+	s, err := d.role.cfg.Ledger.Fresh(d.t.Context(), id)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return s
+}
+
+func (d *desk) stop(id string) error {
+	return d.hear(letter{events.ControlSubject("s1", id), `{"action":"stop"}`, 100})
+}
+
+func (d *desk) runs() []string {
+	d.t.Helper()
+	parts, _, err := history.Load(d.t.Context(), d.st.Blobs(), d.session().History, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var ids []string
+	for _, p := range parts {
+		ids = append(ids, p.Run)
+	}
+	return ids
+}
+
+func TestSessionDeaths(t *testing.T) {
+	t.Parallel()
+	t.Run("SESS-5 the planner dies between the lock and the run: the task comes again and has its lock", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.shelf.fail, d.shelf.done = errCut, true
+		if err := d.hear(task("r1", "s", "")); !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		if _, held := d.session().Holder("r1"); !held || d.state("r1").Sequence != 0 {
+			t.Fatalf("%+v", d.session())
+		}
+		d.again()
+		d.must(task("r1", "s", ""))
+		if e := d.session(); len(e.Holders) != 1 || e.Fence != 1 || e.Runs != 1 || d.state("r1").Created.SessionFence != 1 {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("SESS-5 a lock whose run never came lapses, and the next one has a higher fence", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.shelf.fail, d.shelf.done = errCut, true
+		if err := d.hear(task("r1", "s", "")); !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		d.refused(task("r2", "s", ""), "session_locked")
+		e := d.session()
+		e.Holders[0].Since = e.Holders[0].Since.Add(-session.BirthTerm)
+		d.put(e)
+		d.must(task("r2", "s", ""))
+		if e := d.session(); len(e.Holders) != 1 || e.Holders[0].Run != "r2" || e.Holders[0].Fence != 2 {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("SESS-3 SESS-5 a run that lives keeps its lock, however late it is", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.must(task("r1", "s", ""))
+		e := d.session()
+		e.Holders[0].Since, e.Holders[0].Until = e.Holders[0].Since.Add(-48*time.Hour), e.Holders[0].Until.Add(-48*time.Hour)
+		d.put(e)
+		if r := d.refused(task("r2", "s", ""), "session_locked"); !strings.Contains(r.Reason, `"s" is locked by run r1`) || r.Run != "r2" {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("SESS-7 SESS-8 the planner dies between the end of a run and its release: whoever hears next releases, once", func(t *testing.T) {
+		t.Parallel()
+		for _, done := range []bool{false, true} {
+			d := newDesk(t)
+			d.must(task("r1", "s", ""))
+			d.shelf.fail, d.shelf.done = errCut, done
+			if err := d.stop("r1"); !errors.Is(err, errCut) {
+				t.Fatal(err)
+			}
+			if !d.state("r1").Status.Ended() {
+				t.Fatal("it has not ended")
+			}
+			d.again()
+			for range 2 { // the message comes again, and once more
+				if err := d.stop("r1"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if e := d.session(); len(e.Holders) != 0 || e.Parts != 1 || len(d.runs()) != 1 {
+				t.Errorf("done %v: %+v", done, e)
+			}
+		}
+	})
+	t.Run("SESS-7 nobody hears of the end at all: the next run settles it and goes on from its history", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.must(task("r1", "s", ""))
+		d.shelf.fail = errCut
+		if err := d.stop("r1"); !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		d.again()
+		d.must(task("r2", "s", ""))
+		if e := d.session(); len(e.Holders) != 1 || e.Holders[0].Run != "r2" || e.Holders[0].Fence != 2 || len(d.runs()) != 1 || d.state("r2").Created.History == nil {
+			t.Errorf("%+v", e)
+		}
+		if err := d.stop("r1"); err != nil { // late
+			t.Fatal(err)
+		}
+		if e := d.session(); len(e.Holders) != 1 || e.Parts != 1 {
+			t.Errorf("a late word of r1 changed %+v", e)
+		}
+	})
+	t.Run("SESS-7 a store that is behind does not hide a lock that has to be given back", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.must(control(7, "s", `{"action":"start"}`))
+		before, err := json.Marshal(d.session())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.must(task("r1", "s", ""))
+		d.shelf.old = before
+		if err := d.stop("r1"); err != nil {
+			t.Fatal(err)
+		}
+		if e := d.session(); len(e.Holders) != 0 || e.Parts != 1 || e.Fence != 1 {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("SESS-5 a run that ended does not take its lock again", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.must(task("r1", "s", ""))
+		if err := d.stop("r1"); err != nil {
+			t.Fatal(err)
+		}
+		d.again()
+		d.must(task("r1", "s", ""))
+		if e := d.session(); len(e.Holders) != 0 || e.Runs != 1 || e.Parts != 1 {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("SESS-3 a task that is refused gives its lock back, and another task of the same id does not take that of the run", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.refused(task("r1", "s", `,"plan":{"steps":[]}`), "bad_plan")
+		d.must(task("r1", "s", ""))
+		d.refused(task("r1", "s", `,"autonomy":2`), "duplicate_id")
+		if _, held := d.session().Holder("r1"); !held {
+			t.Errorf("%+v", d.session())
+		}
+	})
+}
+
+func TestSessionControl(t *testing.T) {
+	t.Parallel()
+	t.Run("SESS-13 a control that comes again is not carried out again", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.must(control(7, "s", `{"action":"start","mode":"parallel","model":"scripted/other","system_prompt":"Be brief."}`))
+		d.must(control(8, "s", `{"action":"delete"}`))
+		d.must(control(7, "s", `{"action":"start"}`))
+		d.must(control(8, "s", `{"action":"delete"}`))
+		if e := d.session(); e.Status != events.SessionDeleted {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("SESS-6 the settings are in force for the runs that follow", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.must(control(7, "s", `{"action":"start","model":"scripted/other","system_prompt":"Be brief."}`))
+		d.must(task("r1", "s", ""))
+		if c := d.state("r1").Created; c.SessionPrompt != "Be brief." || d.state("r1").Agents["a"].Model != "scripted/other" {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("SESS-13 what is wrong with a control is said", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		for body, word := range map[string]string{`{"action":"unlok"}`: "unlock", `{"action":"start","mode":"both"}`: "sequential", `{"action":"pause","branch":"x"}`: "settings",
+			`{"action":"start","branch":"a b"}`: "branch", `{"colour":"red"}`: "colour", `{`: "JSON"} {
+			if r := d.refused(control(9, "s", body), "bad_input"); !strings.Contains(r.Reason, word) {
+				t.Errorf("%s: %s", body, r.Reason)
+			}
+		}
+		d.refused(control(9, "s", `{"action":"pause"}`), "unknown_session")
+	})
+	t.Run("SESS-13 cleanup does not delete what was used meanwhile", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.must(control(7, "s", `{"action":"start"}`))
+		d.refused(control(8, "s", `{"action":"delete","before":"2020-01-01T00:00:00Z"}`), "session_used")
+	})
+	t.Run("LOOP-11 a task brings a history, which is pinned in its run", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		given := `,"history":[{"role":"user","content":"hello"},{"role":"assistant","content":"hi"}]}`
+		d.must(letter{events.TaskSubject("s1"), `{"id":"r1","agent":"a","task":"go on"` + given, 1})
+		parts, _, err := history.Load(t.Context(), d.st.Blobs(), d.state("r1").Created.History, nil)
+		if err != nil || len(parts) != 1 || parts[0].Messages[1].Content != "hi" {
+			t.Errorf("%+v, %v", parts, err)
+		}
+		d.refused(letter{events.TaskSubject("s1"), `{"id":"r2","agent":"a","task":"go on","session_id":"s"` + given, 1}, "bad_input")
+		d.refused(letter{events.TaskSubject("s1"), `{"id":"r2","agent":"a","task":"go on","history":[{"role":"user","content":"hello"}]}`, 1}, "bad_input")
+		d.refused(letter{events.TaskSubject("s1"), `{"id":"r2","agent":"a","task":"go on","history":[{"role":"user","content_ref":{"sha256":"00","size":1}}]}`, 1}, "bad_input")
+	})
+}
