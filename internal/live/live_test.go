@@ -116,7 +116,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("%d bytes are kept, the first is at %d, missed %t", kept, first.At, first.Missed)
 		}
 	})
-	t.Run("OBS-12 several publishers, none, and a channel that is full", func(t *testing.T) {
+	t.Run("several publishers, none, and a channel that is full", func(t *testing.T) {
 		t.Parallel()
 		one, other := make(chan live.Said, 1), make(chan live.Said, 9)
 		s := live.New(live.Several{live.Channel(one), live.None{}, live.Channel(other)}).Open("r", live.About{Step: "s"})

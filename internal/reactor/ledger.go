@@ -64,6 +64,15 @@ type LedgerConfig struct {
 	// Now is the clock of facts; nil means time.Now. Entropy makes fact ids; it must not fail.
 	Now     func() time.Time
 	Entropy io.Reader
+	// Tell is told of each fact that this ledger has stored, once; it must not wait. May be nil.
+	Tell func(Told)
+}
+
+// Told is a fact that a ledger has stored, and the state of its run before it; both are to be read only.
+type Told struct {
+	Fact    events.Fact
+	Payload events.Payload
+	Before  run.State
 }
 
 // Limits of the ledger.
@@ -231,6 +240,9 @@ func (l *Ledger) say(ctx context.Context, p *page, answer []events.Payload, w *W
 			p.loaded = false
 			return false, fmt.Errorf("append %s to run %s: %w", payload.Kind(), p.id, err)
 		}
+		if l.cfg.Tell != nil {
+			l.cfg.Tell(Told{Fact: fact, Payload: payload, Before: p.state})
+		}
 		p.at(next, seq)
 		w.Facts = append(w.Facts, Said{Payload: payload, Sequence: fact.Sequence, Seq: seq})
 	}
@@ -247,9 +259,13 @@ func (l *Ledger) compose(p *page, payload events.Payload) (events.Fact, []byte, 
 	if err != nil {
 		return events.Fact{}, nil, fmt.Errorf("encode %s: %w", payload.Kind(), err)
 	}
-	id := p.state.Identity
+	id, trace := p.state.Identity, ""
+	if p.state.Created != nil {
+		trace = p.state.Created.TraceParent
+	}
 	switch d := payload.(type) {
 	case *events.RunCreatedData:
+		trace = d.TraceParent
 		id = Identify(l.cfg.Station, p.id, d)
 	case *events.RunMovedData:
 		id.Station, id.StationRun = l.cfg.Station, l.cfg.Station+"-"+p.id
@@ -257,7 +273,7 @@ func (l *Ledger) compose(p *page, payload events.Payload) (events.Fact, []byte, 
 	f := events.Fact{
 		SpecVersion: "1.0", ID: l.newID(), Source: events.Source(l.cfg.Station, l.cfg.By), Type: payload.Kind().Type(),
 		Subject: p.id, Time: l.cfg.Now().UTC().Round(0), ContentType: "application/json", Identity: id,
-		Sequence: p.state.Sequence + 1, PrevHash: p.state.Hash, Data: data,
+		Sequence: p.state.Sequence + 1, PrevHash: p.state.Hash, TraceParent: trace, Data: data,
 	}
 	b, err := f.Encode()
 	if err != nil {

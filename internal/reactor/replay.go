@@ -35,7 +35,7 @@ const maxHeader = 256
 // readingHeaders are the headers that say how a message is to be read, as CloudEvents has them.
 func readingHeaders(m Message) map[string]string {
 	var kept map[string]string
-	for _, name := range []string{"Content-Type", "ce-specversion", "ce-id", "ce-source", "ce-type", "ce-time", "ce-subject", "ce-traceparent"} {
+	for _, name := range []string{"Content-Type", "ce-specversion", "ce-id", "ce-source", "ce-type", "ce-time", "ce-subject", "ce-traceparent", "traceparent"} {
 		v := m.Header(name)
 		if v == "" && strings.HasPrefix(name, "ce-") {
 			v = m.Header("Ce-" + strings.ToUpper(name[3:4]) + name[4:])

@@ -77,6 +77,17 @@ type Config struct {
 	OpenAIAPI        string       `envconfig:"INSPAN_OPENAI_API" desc:"chat or responses; where it is not set, responses with OpenAI itself and chat with other servers"`
 	GeminiKey        secret.Value `envconfig:"INSPAN_GEMINI_API_KEY" desc:"key for gemini/ models; GEMINI_API_KEY_FILE names a file with it"`
 	GeminiBaseURL    string       `envconfig:"INSPAN_GEMINI_BASE_URL" desc:"other address of the Gemini API"`
+
+	OTLP            string `envconfig:"OTEL_EXPORTER_OTLP_ENDPOINT" desc:"address of an OTLP/HTTP receiver of traces and metrics, for example http://127.0.0.1:4318; nothing is exported without one; see telemetry.md for this and the next"`
+	OTLPTraces      string `envconfig:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" desc:"whole address for traces, goes before the one above"`
+	OTLPMetrics     string `envconfig:"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT" desc:"whole address for metrics, goes before the one above"`
+	OTLPProtocol    string `envconfig:"OTEL_EXPORTER_OTLP_PROTOCOL" desc:"http/protobuf, the only one there is here"`
+	OTELDisabled    bool   `envconfig:"OTEL_SDK_DISABLED" default:"false" desc:"true exports nothing"`
+	TracesExporter  string `envconfig:"OTEL_TRACES_EXPORTER" desc:"otlp, or none for no traces"`
+	MetricsExporter string `envconfig:"OTEL_METRICS_EXPORTER" desc:"otlp, or none for no metrics"`
+	Sampler         string `envconfig:"OTEL_TRACES_SAMPLER" desc:"always_on, always_off or traceidratio, alone or behind parentbased_; parentbased_always_on where it is not set"`
+	SamplerArg      string `envconfig:"OTEL_TRACES_SAMPLER_ARG" desc:"share of traces for traceidratio, from 0 to 1"`
+	CaptureContent  bool   `envconfig:"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" default:"false" desc:"put tasks, answers of models, arguments and results of tools into spans"`
 }
 
 // Prefix of the variables.
@@ -137,6 +148,7 @@ func (c *Config) Validate() error {
 	if c.Replicas != 1 && c.Replicas != 3 {
 		errs = append(errs, fmt.Errorf("INSPAN_REPLICAS is %d, want 1 or 3", c.Replicas))
 	}
+	errs = append(errs, c.telemetry().Check())
 	if _, err := c.streams(); err != nil {
 		errs = append(errs, err)
 	}

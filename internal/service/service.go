@@ -172,12 +172,17 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 	if err := h.overhear(ctx); err != nil {
 		return err
 	}
-	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
-		Snapshots: h.known(), Pages: h.pages, Entropy: h.ports.Entropy})
+	instance := string(role) + "-" + h.randomID(6)
+	recorder, err := h.recorder(ctx, role, instance)
 	if err != nil {
 		return err
 	}
-	instance := string(role) + "-" + h.randomID(6)
+	defer h.closeRecorder(ctx, recorder)
+	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
+		Snapshots: h.known(), Pages: h.pages, Entropy: h.ports.Entropy, Tell: recorder.Tell()})
+	if err != nil {
+		return err
+	}
 	keep, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopKeeping()
 	r, err := h.role(ctx, keep, role, ledger, instance)

@@ -155,7 +155,9 @@ type RunCreatedData struct {
 	History *Ref `json:"history,omitempty"`
 	// Durability is the server's fsync mode and version when the run was created (SAFE-1).
 	Durability string `json:"durability,omitempty"`
-	To         Status `json:"to"`
+	// TraceParent is the W3C trace context that came with the task. All facts of the run carry it.
+	TraceParent string `json:"traceparent,omitempty"`
+	To          Status `json:"to"`
 }
 
 // RunStartedData is the monitoring event run_start.

@@ -100,6 +100,12 @@ func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 	if t.ID == "" {
 		t.ID = env.ID
 	}
+	if env.TraceParent == "" {
+		env.TraceParent = m.Header("traceparent")
+	}
+	if !events.ValidTraceParent(env.TraceParent) {
+		env.TraceParent = "" // a broken trace context is as good as none (W3C Trace Context)
+	}
 	switch {
 	case t.Agent == "":
 		err = errors.New("no agent")
@@ -178,7 +184,7 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	return &events.RunCreatedData{Event: "run_created", TaskID: t.ID, TaskDigest: hex.EncodeToString(digest[:]), TaskSource: env.Source,
 		Task: t.Task, Agent: agent.Name, Agents: map[string]events.Agent{agent.Name: agent}, Options: options,
 		History: given, Variables: t.Variables, Workspace: r.workspace(t, runID), Session: t.Session, WorkflowRun: t.WorkflowRun,
-		Parent: t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability, To: events.Created}, nil
+		Parent: t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability, TraceParent: env.TraceParent, To: events.Created}, nil
 }
 
 // workspace is the run's directory below the workspace root (WS-1, WS-2).

@@ -236,4 +236,3 @@ func TestSessionLock(t *testing.T) {
 		}
 	})
 }
-

@@ -66,6 +66,7 @@ func sayProbes() []probe {
 		{"answer in nobody's name", "station.s1.run.matrix.gate.g", "", []string{"operator"}},
 		{"answer as anna", "station.s1.run.matrix.gate.g.anna", "", []string{"anna"}}, {"answer as bert", "station.s1.run.matrix.gate.g.bert", "", nobody},
 		{"show what is live", "station.s1.run.matrix.live", "", []string{"executor", "toolrunner"}},
+		{"ask what was said so far", "station.s1.run.matrix.sofar", "", watchers}, {"ask that of another station", "station.s2.run.matrix.sofar", "", nobody},
 		{"feed watchers", "station.s1.run.matrix.stream", "", nobody},
 		{"ask a hook", "station.s1.hook.audit", "", []string{"planner", "gatekeeper", "executor", "toolrunner"}},
 		{"ask a hook of another station", "station.s2.hook.audit", "", nobody},
@@ -189,6 +190,7 @@ func foreignProbes() []probe {
 	hear("_INBOX.>", slices.Concat(people, []string{"setup"}))
 	hear("station.s1.run.*.stream", slices.Concat(roles, watchers))
 	hear("station.s1.run.*.live", watchers)
+	hear("station.s1.run.*.sofar", []string{"executor", "toolrunner"}) // who hears the question could answer it
 	hear("station.s1.dead.*", watchers)
 	hear("station.s1.run.*.evt.run.completed", roles)
 	return all

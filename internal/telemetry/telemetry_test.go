@@ -1,0 +1,114 @@
+package telemetry
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	const at = "http://127.0.0.1:4318"
+	t.Run("ECO-10 the standard variables say where to and whether", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct {
+			name            string
+			cfg             Config
+			traces, metrics string
+		}{
+			{"nothing is off", Config{}, "", ""},
+			{"one for both", Config{Endpoint: at + "/"}, at + "/v1/traces", at + "/v1/metrics"},
+			{"one of its own is whole", Config{Endpoint: at, Traces: "http://h/t"}, "http://h/t", at + "/v1/metrics"},
+			{"none", Config{Endpoint: at, MetricsExporter: "none"}, at + "/v1/traces", ""},
+			{"disabled", Config{Endpoint: at, Disabled: true}, "", ""},
+		} {
+			if c.cfg.traces() != c.traces || c.cfg.metrics() != c.metrics || c.cfg.Check() != nil || c.cfg.On() != (c.traces+c.metrics != "") {
+				t.Errorf("%s: %q %q %v", c.name, c.cfg.traces(), c.cfg.metrics(), c.cfg.Check())
+			}
+		}
+		for _, c := range []Config{{Endpoint: "127.0.0.1:4317"}, {Endpoint: at, Protocol: "grpc"}, {Endpoint: at, TracesExporter: "zipkin"},
+			{Endpoint: at, Sampler: "sometimes"}, {Endpoint: at, Sampler: "traceidratio", Arg: "2"}} {
+			if c.Check() == nil {
+				t.Errorf("%+v is let through", c)
+			}
+			if r, err := New(t.Context(), c, Deps{}); r != nil || err == nil {
+				t.Errorf("%+v makes a recorder", c)
+			}
+		}
+	})
+	t.Run("whole traces are sampled, as their task says where it says so", func(t *testing.T) {
+		t.Parallel()
+		yes := func(c Config, given, sampled bool) (n int) {
+			choose, err := c.sampler()
+			if err != nil {
+				t.Fatal(err)
+			}
+			random := rand.New(rand.NewPCG(1, 2))
+			for range 1000 {
+				if choose(random.Uint64(), given, sampled) {
+					n++
+				}
+			}
+			return n
+		}
+		if n := yes(Config{}, true, false); n != 0 {
+			t.Errorf("%d traces that their task did not sample", n)
+		}
+		if n := yes(Config{Sampler: "always_on"}, true, false); n != 1000 {
+			t.Errorf("%d of 1000 with always_on", n)
+		}
+		if n := yes(Config{Sampler: "parentbased_traceidratio", Arg: "0.25"}, false, true); n < 200 || n > 300 {
+			t.Errorf("%d of 1000 with a share of a quarter", n)
+		}
+		if n := yes(Config{Sampler: "always_off"}, false, true); n != 0 {
+			t.Errorf("%d with always_off", n)
+		}
+	})
+}
+
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	t.Run("OBS-23 ids are derived from the run, and another one where an id is used again", func(t *testing.T) {
+		t.Parallel()
+		one := run.State{HarnessID: "r", CreatedAt: time.Unix(1, 0)}
+		other := run.State{HarnessID: "r", CreatedAt: time.Unix(2, 0)}
+		id, parent, _ := traceOf(one)
+		same, _, _ := traceOf(one)
+		differs, _, _ := traceOf(other)
+		if id != same || id == differs || parent.IsValid() || spanOf(one, ofRun) == spanOf(other, ofRun) || spanOf(one, ofRun) == spanOf(one, ofStep("run")) {
+			t.Error("ids are not what they are derived from")
+		}
+		one.Created = &events.RunCreatedData{TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}
+		if id, parent, sampled := traceOf(one); id.String() != "0af7651916cd43dd8448eb211c80319c" || parent.String() != "b7ad6b7169203331" || sampled {
+			t.Errorf("%s %s %t", id, parent, sampled)
+		}
+	})
+}
+
+// BenchmarkOff is what a fact costs where nothing is exported.
+func BenchmarkOff(b *testing.B) {
+	b.ReportAllocs()
+	var r *Recorder
+	tell := r.Tell()
+	payload, s := events.Payload(&events.TurnFinishedData{}), run.State{}
+	for b.Loop() {
+		if tell != nil {
+			tell(reactor.Told{Payload: payload, Before: s})
+		}
+	}
+}
+
+// BenchmarkOn is what telling a fact costs the service that stored it, where nothing can be exported any more.
+func BenchmarkOn(b *testing.B) {
+	b.ReportAllocs()
+	r := &Recorder{told: make(chan reactor.Told, 1)}
+	tell := r.Tell()
+	payload, s := events.Payload(&events.TurnFinishedData{}), run.State{}
+	for b.Loop() {
+		tell(reactor.Told{Payload: payload, Before: s})
+	}
+}
