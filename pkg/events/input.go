@@ -1,6 +1,7 @@
 package events
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -30,6 +31,8 @@ type Task struct {
 	Parent       string `json:"parent_run_id,omitempty"`
 	Orchestrator string `json:"orchestrator_run_id,omitempty"`
 	WorkID       string `json:"work_id,omitempty"`
+	// By is who asks. Where a gate needs several approvers it is none of them.
+	By string `json:"by,omitempty"`
 }
 
 // TaskPlan is a plan given with a task.
@@ -83,6 +86,9 @@ type Answer struct {
 	// the proposal's hash.
 	Key       string `json:"key,omitempty"`
 	Signature string `json:"signature,omitempty"`
+	// EditedInput approves other arguments than those proposed, as a JSON object: they are checked and judged like any call,
+	// and become what is run. A signature is then over EditedHash of proposal_hash and EditedInput of these.
+	EditedInput json.RawMessage `json:"edited_input,omitempty"`
 }
 
 // Limits of a task.

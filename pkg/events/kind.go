@@ -40,6 +40,8 @@ const (
 	GateOpened   Kind = "gate.opened"
 	GateApproved Kind = "gate.approved"
 	GateRejected Kind = "gate.rejected"
+	GateVoted    Kind = "gate.voted"
+	GateExpired  Kind = "gate.expired"
 
 	CheckpointSaved    Kind = "checkpoint.saved"
 	CheckpointFallback Kind = "checkpoint.fallback"
@@ -96,6 +98,8 @@ var vocabulary = [...]Word{
 	{GateOpened, Gatekeeper, "waiting_for_human", "A person must decide before the action given goes on; names the subject for the answer.", func() Payload { return new(GateOpenedData) }},
 	{GateApproved, Gatekeeper, "gate_approved", "The gate's first valid answer was yes.", func() Payload { return new(GateApprovedData) }},
 	{GateRejected, Gatekeeper, "gate_rejected", "The gate's first valid answer was no; the run is paused for replanning.", func() Payload { return new(GateRejectedData) }},
+	{GateVoted, Gatekeeper, "gate_voted", "One yes of the several that the gate needs; it waits for the others.", func() Payload { return new(GateVotedData) }},
+	{GateExpired, Gatekeeper, "gate_expired", "Nobody answered the gate in time; carries what follows: as a no, or the end of the run.", func() Payload { return new(GateExpiredData) }},
 	{StepFinished, Executor, "step_finished", "A plan step is complete, with its output.", func() Payload { return new(StepFinishedData) }},
 	{StepFailed, Executor, "step_failed", "A plan step failed; all that depends on it is blocked.", func() Payload { return new(StepFailedData) }},
 	{CheckpointSaved, Persister, "checkpoint", "The state up to a sequence was stored as a named checkpoint.", func() Payload { return new(CheckpointSavedData) }},

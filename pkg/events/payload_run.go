@@ -74,6 +74,8 @@ type Agent struct {
 	Guards []Rule `json:"guards,omitempty"`
 	// Hooks are asked after those of the station.
 	Hooks []Hook `json:"hooks,omitempty"`
+	// Gates say how the gates of the agent's steps and calls are answered.
+	Gates GateTerms `json:"gates,omitzero"`
 	// Sandbox the agent's tools run in; empty means the station's default.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
 }
@@ -109,6 +111,8 @@ type Rule struct {
 	Locked bool `json:"locked,omitempty"`
 	// Remove takes the rule of this ID out of the layers below.
 	Remove bool `json:"remove,omitempty"`
+	// Gate says how the gate of a rule that asks is answered.
+	Gate GateTerms `json:"gate,omitzero"`
 }
 
 // Match holds the conditions of a rule.
@@ -148,6 +152,10 @@ type RunCreatedData struct {
 	Parent       string `json:"parent_run_id,omitempty"`
 	Orchestrator string `json:"orchestrator_run_id,omitempty"`
 	WorkID       string `json:"work_id,omitempty"`
+	// By is who asked for the run, where that was said; it is a claim. Project is the last token of the task's subject, which
+	// permissions can bind to a user.
+	By      string `json:"by,omitempty"`
+	Project string `json:"project,omitempty"`
 	// Durability is the server's fsync mode and version when the run was created (SAFE-1).
 	Durability string `json:"durability,omitempty"`
 	To         Status `json:"to"`
@@ -230,6 +238,7 @@ const (
 	FinishRefusal   = "refusal"
 	FinishStep      = "step_failed"
 	FinishHook      = "hook_blocked"
+	FinishExpired   = "gate_expired"
 )
 
 // Result of a run, the one task-output format (LIFE-12, LOOP-13).

@@ -38,6 +38,9 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 		defer done()
 	}
 	created, err := r.pin(ctx, t, env, runID)
+	if created != nil {
+		created.By, created.Project = t.By, projectOf(m)
+	}
 	if err != nil {
 		return err
 	}
@@ -70,6 +73,17 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 	})
 }
 
+// maxBy bounds who asks for a run, in bytes.
+const maxBy = 128
+
+// projectOf is the last token of the subject of a task, which permissions can bind to a user; empty where it has none.
+func projectOf(m reactor.Message) string {
+	if t := strings.Split(m.Subject(), "."); len(t) == 4 {
+		return t[3]
+	}
+	return ""
+}
+
 // readTask parses and checks the shape of a task, bare or as a CloudEvent.
 func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 	var t events.Task
@@ -94,6 +108,9 @@ func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 		err = fmt.Errorf("%d variables, the limit is %d", len(t.Variables), events.MaxVariables)
 	case strings.ContainsRune(t.Task, 0):
 		err = errors.New("the task contains a NUL character")
+	}
+	if err == nil && len(t.By) > maxBy {
+		err = fmt.Errorf("by has %d bytes, the limit is %d", len(t.By), maxBy)
 	}
 	for what, id := range map[string]string{"agent": t.Agent, "session_id": t.Session, "workflow_run_id": t.WorkflowRun,
 		"parent_run_id": t.Parent, "orchestrator_run_id": t.Orchestrator, "work_id": t.WorkID} {

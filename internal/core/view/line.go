@@ -69,17 +69,37 @@ func gateText(p events.Payload) string {
 	case *events.GateOpenedData:
 		return fmt.Sprintf("gate %s waits for a person before %s: %s (%s)", d.Gate, place(d.Step, d.Call), Clip(d.Description, 160), Clip(d.Reason, 160))
 	case *events.GateApprovedData:
-		return join(fmt.Sprintf("gate %s approved by %s after %s", d.Gate, Clip(d.By, 80), ms(d.WaitMS)), Clip(d.Reason, 200))
+		return join(fmt.Sprintf("gate %s approved by %s%s after %s", d.Gate, Clip(d.By, 80), votes(d.GateAnswer), ms(d.WaitMS)), Clip(or(d.Reason, editedText(d.GateAnswer)), 200))
+	case *events.GateVotedData:
+		return join(fmt.Sprintf("gate %s approved by %s%s, it waits for more", d.Gate, Clip(d.By, 80), votes(d.GateAnswer)), Clip(or(d.Reason, editedText(d.GateAnswer)), 200))
+	case *events.GateExpiredData:
+		return fmt.Sprintf("gate %s expired after %s without an answer: %s", d.Gate, ms(d.WaitMS), expiryText(d.Outcome))
 	case *events.GateRejectedData:
 		return join(fmt.Sprintf("gate %s rejected by %s after %s", d.Gate, Clip(d.By, 80), ms(d.WaitMS)), Clip(d.Reason, 200))
 	}
 	return callText(p)
 }
 
+// votes tells how many of several approvals a gate has.
+func votes(a events.GateAnswer) string {
+	return when(a.Approvers > 1, fmt.Sprintf(" (%d of %d)", a.Votes, a.Approvers))
+}
+
+func editedText(a events.GateAnswer) string {
+	return when(len(a.EditedInput) > 0, "with edited arguments, "+Input(a.EditedInput))
+}
+
+func expiryText(outcome string) string {
+	if outcome == events.ExpiryFails {
+		return "the run ends"
+	}
+	return "it counts as a no"
+}
+
 func callText(p events.Payload) string {
 	switch d := p.(type) {
 	case *events.CallAllowedData:
-		return "call " + name(d.ToolRef) + " allowed" + when(d.Gate != "", " after gate "+d.Gate) + when(d.Rule != "", " by rule "+d.Rule)
+		return "call " + name(d.ToolRef) + " allowed" + when(d.Edited, " with edited arguments") + when(d.Gate != "", " after gate "+d.Gate) + when(d.Rule != "", " by rule "+d.Rule)
 	case *events.CallRefusedData:
 		return join(fmt.Sprintf("call %s refused (%s)", name(d.ToolRef), or(d.Rule, d.Code)), Clip(d.Reason, 200))
 	case *events.CallStartedData:

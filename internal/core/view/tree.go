@@ -91,6 +91,9 @@ type GateNode struct {
 	Opened, Answered                                   time.Time
 	Status                                             run.GateStatus
 	By, Why                                            string
+	// Votes it has, of Approvers that it needs where that is more than one; Expires is zero where it waits for ever.
+	Votes, Approvers int
+	Expires          time.Time
 }
 
 // Open reports whether nothing more will come of a call by itself but its end.
@@ -160,6 +163,10 @@ func (t *Tree) Apply(f events.Fact, p events.Payload) {
 		t.answer(f.Time, d.GateAnswer, run.GateApproved)
 	case *events.GateRejectedData:
 		t.answer(f.Time, d.GateAnswer, run.GateRejected)
+	case *events.GateVotedData:
+		t.answer(f.Time, d.GateAnswer, run.GatePending)
+	case *events.GateExpiredData:
+		t.answer(f.Time, events.GateAnswer{Gate: d.Gate, By: run.ExpiredBy, Reason: expiryText(d.Outcome)}, run.GateExpired)
 	default:
 		t.call(f.Time, p)
 	}
@@ -243,7 +250,7 @@ func (t *Tree) turn(at time.Time, d *events.TurnFinishedData) {
 
 func (t *Tree) gate(at time.Time, d *events.GateOpenedData) {
 	g := &GateNode{ID: d.Gate, Step: d.Step, Call: d.Call, Description: d.Description, Reason: d.Reason, Subject: d.AnswerSubject,
-		Hash: d.ProposalHash, Opened: at, Status: run.GatePending}
+		Hash: d.ProposalHash, Opened: at, Status: run.GatePending, Approvers: d.Approvers, Expires: d.ExpiresAt}
 	t.gates[d.Gate] = g
 	if c := t.calls[d.Call]; c != nil {
 		c.Gate = g
@@ -253,9 +260,17 @@ func (t *Tree) gate(at time.Time, d *events.GateOpenedData) {
 }
 
 func (t *Tree) answer(at time.Time, a events.GateAnswer, to run.GateStatus) {
-	if g := t.gates[a.Gate]; g != nil {
-		g.Status, g.Answered, g.By, g.Why = to, at, a.By, a.Reason
+	g := t.gates[a.Gate]
+	if g == nil {
+		return
 	}
+	if g.Votes = a.Votes; to == run.GatePending {
+		return
+	}
+	if c := t.calls[g.Call]; c != nil && len(a.EditedInput) > 0 {
+		c.Input = "(edited) " + Input(a.EditedInput)
+	}
+	g.Status, g.Answered, g.By, g.Why = to, at, a.By, a.Reason
 }
 
 func (t *Tree) call(at time.Time, p events.Payload) {
