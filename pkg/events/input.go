@@ -33,6 +33,18 @@ type Task struct {
 	WorkID       string `json:"work_id,omitempty"`
 	// By is who asks. Where a gate needs several approvers it is none of them.
 	By string `json:"by,omitempty"`
+	// ForkOf makes the run one that begins where another one stood; agent, task, options and plan are then those of that one
+	// and are left out here. Say is a message to the agent after that point.
+	ForkOf *ForkPoint `json:"fork_of,omitempty"`
+	Say    string     `json:"say,omitempty"`
+}
+
+// ForkPoint names the fact of a run that another run begins after.
+type ForkPoint struct {
+	Run      string `json:"run_id"`
+	Sequence uint64 `json:"sequence"`
+	// SameWorkspace lets the fork work in the directory of the other run, as it is now; else it gets a new, empty one.
+	SameWorkspace bool `json:"same_workspace,omitempty"`
 }
 
 // TaskPlan is a plan given with a task.

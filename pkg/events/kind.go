@@ -16,6 +16,7 @@ const (
 	RunResumed   Kind = "run.resumed"
 	RunAdjusted  Kind = "run.adjusted"
 	RunMoved     Kind = "run.moved"
+	RunForked    Kind = "run.forked"
 	RunCompleted Kind = "run.completed"
 	RunFailed    Kind = "run.failed"
 
@@ -83,6 +84,7 @@ func Vocabulary() []Word { return vocabulary[:] }
 
 var vocabulary = [...]Word{
 	{RunCreated, Planner, "run_created", "A task was accepted: the run exists, with its agents and options pinned.", func() Payload { return new(RunCreatedData) }},
+	{RunForked, Planner, "run_forked", "A part of the state that a forked run begins with; the run starts once it has all parts.", func() Payload { return new(RunForkedData) }},
 	{RunStarted, Planner, "run_start", "The run moved from created to running.", func() Payload { return new(RunStartedData) }},
 	{PlanMade, Planner, "plan_made", "The execution plan is fixed: steps, their agents and dependencies.", func() Payload { return new(PlanMadeData) }},
 	{StepReady, Planner, "step_ready", "All dependencies of a plan step are complete; the gatekeeper is asked to permit it.", func() Payload { return new(StepReadyData) }},

@@ -156,6 +156,8 @@ type RunCreatedData struct {
 	// permissions can bind to a user.
 	By      string `json:"by,omitempty"`
 	Project string `json:"project,omitempty"`
+	// ForkOf is where the run was forked from; nil where it began anew.
+	ForkOf *ForkOrigin `json:"fork_of,omitempty"`
 	// Durability is the server's fsync mode and version when the run was created (SAFE-1).
 	Durability string `json:"durability,omitempty"`
 	To         Status `json:"to"`

@@ -99,7 +99,12 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	switch d := p.(type) {
 	case *events.RunCreatedData:
 		return s.create(f, d)
+	case *events.RunForkedData:
+		return s.forked(d)
 	case *events.RunStartedData:
+		if s.Created.ForkOf != nil && !s.Forked {
+			return "the state that the run begins with is not whole"
+		}
 		s.StartedAt = &at
 		s.hold(d.Hooks)
 		return s.move(events.Created, events.Running)

@@ -64,6 +64,12 @@ type State struct {
 	PlanDone bool     `json:"planCompleted,omitempty"`
 	// Held is what a hook stopped the run for while the run has not followed yet; nil where nothing is open.
 	Held *Held `json:"held,omitempty"`
+	// Said are messages to the agents that no model and no tool gave, in their order.
+	Said []Said `json:"said,omitempty"`
+	// ForkStart is what is there of the state that a forked run begins with, while parts are missing. Forked is true once it
+	// was whole.
+	ForkStart string `json:"forkStart,omitempty"`
+	Forked    bool   `json:"forked,omitempty"`
 	// StopPassed is true once a hook has interrupted the end of the run: a person who resumes it lets it end.
 	StopPassed bool `json:"stopPassed,omitempty"`
 }

@@ -37,6 +37,9 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 		}
 		defer done()
 	}
+	if t.ForkOf != nil {
+		return r.fork(ctx, m, t, env, runID, there)
+	}
 	created, err := r.pin(ctx, t, env, runID)
 	if created != nil {
 		created.By, created.Project = t.By, projectOf(m)
@@ -98,6 +101,12 @@ func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 		t.ID = env.ID
 	}
 	switch {
+	case t.ForkOf != nil:
+		if err = checkFork(t); err != nil {
+			return t, env, reactor.Refuse("bad_input", forkHint, "%v", err)
+		}
+	case t.Say != "":
+		err = errors.New("say goes with fork_of; what a new run is told is its task")
 	case t.Agent == "":
 		err = errors.New("no agent")
 	case strings.TrimSpace(t.Task) == "":

@@ -25,7 +25,13 @@ func Text(p events.Payload) string { return Clip(text(p), maxLine) }
 func text(p events.Payload) string {
 	switch d := p.(type) {
 	case *events.RunCreatedData:
-		return fmt.Sprintf("run created for agent %s, autonomy %d: %s", d.Agent, d.Options.Autonomy, Clip(d.Task, 120))
+		from := ""
+		if d.ForkOf != nil {
+			from = fmt.Sprintf(" as a fork of run %s after fact %d", d.ForkOf.Run, d.ForkOf.Sequence)
+		}
+		return fmt.Sprintf("run created%s for agent %s, autonomy %d: %s", from, d.Agent, d.Options.Autonomy, Clip(d.Task, 120))
+	case *events.RunForkedData:
+		return fmt.Sprintf("takes over the state of the run it was forked from, %s from %s on", Bytes(int64(len(d.Data))), Bytes(int64(d.Offset)))
 	case *events.RunStartedData:
 		return "run started"
 	case *events.RunPausedData:

@@ -27,6 +27,9 @@ type Tree struct {
 	steps map[string]*StepNode
 	calls map[string]*CallNode
 	gates map[string]*GateNode
+	// origin of a fork, and what is there of the state that it begins with.
+	origin *events.ForkOrigin
+	start  []byte
 }
 
 // StepNode is a step of the plan.
@@ -140,8 +143,10 @@ func (t *Tree) Apply(f events.Fact, p events.Payload) {
 	switch d := p.(type) {
 	case *events.RunCreatedData:
 		t.Run, t.Agent, t.Model, t.Task, t.Created, t.Status = f.Run, d.Agent, d.Agents[d.Agent].Model, d.Task, f.Time, events.Created
-		t.Budget = d.Options.MaxToolCalls
+		t.Budget, t.origin = d.Options.MaxToolCalls, d.ForkOf
 		t.steps, t.calls, t.gates = map[string]*StepNode{}, map[string]*CallNode{}, map[string]*GateNode{}
+	case *events.RunForkedData:
+		t.forked(d)
 	case *events.RunStartedData:
 		t.Started, t.Status = f.Time, events.Running
 	case *events.RunPausedData:

@@ -11,11 +11,15 @@ import (
 // empty after the end. Taking one again and again, in any way, is a legal history.
 func Moves(s run.State) []events.Payload {
 	if s.Sequence == 0 {
-		return []events.Payload{Created()}
+		return []events.Payload{Created(), ForkCreated()}
 	}
 	var m []events.Payload
 	switch s.Status {
 	case events.Created:
+		if s.Created.ForkOf != nil && !s.Forked {
+			m = append(m, ForkPart(len(s.ForkStart)))
+			break
+		}
 		m = append(m, Started())
 	case events.Running:
 		m = append(m, runningMoves(s)...)
