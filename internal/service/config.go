@@ -197,8 +197,8 @@ func (c *Config) checkGates() error {
 	return errors.Join(errs...)
 }
 
-// gateTerms hold for all gates of the station.
-func (c *Config) gateTerms() events.GateTerms {
+// GateTerms hold for all gates of the station.
+func (c *Config) GateTerms() events.GateTerms {
 	return events.GateTerms{Approvers: c.GateApprovers, ExpiresMS: c.GateExpires.Milliseconds(), OnExpiry: c.GateOnExpiry}
 }
 

@@ -155,6 +155,23 @@ func (r *Role) inputs(ctx context.Context, s run.State) (map[string]json.RawMess
 	return large, nil
 }
 
+// Law returns what the verdicts of a gatekeeper of this configuration rest on, for whoever looks at recorded ones again. It
+// asks no hooks and fetches nothing; of the configuration it needs Tools, and may have ToolsOf, Rules, MaxGates and Terms.
+func Law(cfg Config) gate.Law {
+	if cfg.ToolsOf == nil {
+		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
+	}
+	r := &Role{cfg: cfg}
+	l := r.law(nil, map[string]bool{})
+	l.Input = func(c *run.Call) (json.RawMessage, error) {
+		if c.InputRef != nil {
+			return nil, gate.ErrLater
+		}
+		return c.Input, nil
+	}
+	return l
+}
+
 // law notes in unread the calls whose arguments are not among the large ones that were fetched.
 func (r *Role) law(large map[string]json.RawMessage, unread map[string]bool) gate.Law {
 	return gate.Law{
