@@ -30,7 +30,6 @@ func (e *editing) flags(cmd *cobra.Command) {
 	f.StringVar(&e.text, "edit", "", `approve with these arguments instead, all of them, as a JSON object: '{"command":"ls"}'`)
 	f.StringVar(&e.file, "edit-file", "", "approve with the arguments in this file instead; - reads standard input")
 	f.BoolVar(&e.editor, "editor", false, "approve with the arguments as you leave them in $VISUAL or $EDITOR")
-	cmd.MarkFlagsMutuallyExclusive("edit", "edit-file", "editor")
 	cmd.Long = `Says yes to what a gate shows. With --edit, --edit-file or --editor, the call is made with other arguments: they must fit
 the tool, no guard rule may deny them and no hook block them, and the agent is told. A gate may need several approvers:
 yours is then one vote, for the action that you approve; only votes for the same one add up, and one reject is enough.`
@@ -42,6 +41,8 @@ func (e *editing) input(ctx context.Context, a *app, c *client.Client, runID, ga
 	var raw []byte
 	var err error
 	switch {
+	case e.text != "" && e.file != "", e.editor && e.text+e.file != "":
+		return nil, usage("give the arguments once: --edit, --edit-file or --editor")
 	case e.text != "":
 		raw = []byte(e.text)
 	case e.file == "-":

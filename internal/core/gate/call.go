@@ -48,7 +48,8 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Law, left int) (say 
 		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules can not be read: "+err.Error(), "an operator must mend the agent's guard rules"), false
 	}
 	verdict := rules.Judge(law.Action(cmp.Or(tool.Rule, c.Tool), input))
-	j.tool, j.input, j.edited, j.hash, j.rules = tool, input, edited, digest(input), rules.Digest()
+	j.edited = edited
+	j.tool, j.input, j.hash, j.rules = tool, input, digest(input), rules.Digest()
 	j.terms = law.Terms.Strictest(agent.Gates).Strictest(rules.Terms(verdict.Rule))
 	return j.conclude(agent, verdict)
 }
