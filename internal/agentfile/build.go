@@ -35,6 +35,7 @@ func (p *parsing) build(root *node, name string) events.Agent {
 		a.Retry.MaxRetries = &v
 	}
 	a.Retry.BaseBackoffMS = root.get("harness", "retry", "base_backoff").milliseconds()
+	a.Gates = termsOf(root.get("harness", "gates"))
 	a.Guards = p.guards(root)
 	a.Hooks = p.hooks(root.child("hooks"))
 	a.Sandbox = p.sandbox(root)
@@ -164,6 +165,11 @@ func (p *parsing) sandbox(root *node) events.Sandbox {
 		}
 	}
 	return out
+}
+
+// termsOf reads how a gate is answered.
+func termsOf(n *node) events.GateTerms {
+	return events.GateTerms{Approvers: n.get("approvers").whole(), ExpiresMS: n.get("expires").milliseconds(), OnExpiry: n.get("on_expiry").str()}
 }
 
 // guards are the rules of the file in its order, then those of permissions (formats: rules that agree are

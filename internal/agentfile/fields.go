@@ -3,6 +3,8 @@ package agentfile
 import (
 	"regexp"
 	"time"
+
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // Limits of values. Options of the run may be stricter.
@@ -94,6 +96,7 @@ func harnessShape() shape {
 			"protect_tokens":  acts(whole(0, maxTokens)),
 			"history_offload": acts(boolean()),
 		})),
+		"gates":     acts(mapping(gateShape())),
 		"streaming": inert(mapping(map[string]field{"enabled": acts(boolean())})),
 	})
 }
@@ -181,6 +184,14 @@ func webhookShape() shape {
 	}}
 }
 
+// gateShape says how a gate is answered.
+func gateShape() map[string]field {
+	return map[string]field{
+		"approvers": acts(whole(1, events.MaxApprovers)), "expires": acts(duration(time.Second, maxTimeout)),
+		"on_expiry": acts(oneOf(events.ExpiryRejects, events.ExpiryFails)),
+	}
+}
+
 func guardsShape() shape {
 	words := list(textUpTo(maxPattern), 64)
 	match := mapping(map[string]field{
@@ -188,7 +199,8 @@ func guardsShape() shape {
 		"glob": acts(textUpTo(maxPattern)), "path_outside": acts(oneOf("workspace")), "path": acts(textUpTo(maxPattern)),
 	})
 	return list(mapping(map[string]field{
-		"id": acts(text()), "on": acts(text()), "tool": acts(textUpTo(maxPattern)), "match": acts(match), "except": acts(match),
+		"gate": acts(mapping(gateShape())),
+		"id":   acts(text()), "on": acts(text()), "tool": acts(textUpTo(maxPattern)), "match": acts(match), "except": acts(match),
 		"action": acts(oneOf("allow", "deny", "ask")), "reason": acts(text()),
 		"severity": inert(oneOf("low", "medium", "high", "critical")),
 		"roles":    acts(list(text(), 0)), "locked": acts(boolean()), "remove": acts(boolean()),

@@ -13,7 +13,8 @@ func (p *parsing) rule(n *node) (events.Rule, bool) {
 		return events.Rule{}, false
 	}
 	r := events.Rule{ID: n.child("id").str(), Tool: n.child("tool").str(), Match: matchOf(n.child("match")), Action: n.child("action").str(),
-		Reason: n.child("reason").str(), Locked: n.child("locked").yes(), Remove: n.child("remove").yes()}
+		Reason: n.child("reason").str(), Locked: n.child("locked").yes(), Remove: n.child("remove").yes(),
+		Gate: termsOf(n.child("gate"))}
 	if e := n.child("except"); e != nil {
 		m := matchOf(e)
 		r.Except = &m
@@ -45,6 +46,9 @@ func (p *parsing) ruleHead(n *node, r events.Rule) {
 				p.fail(&Error{Code: CodeConflict, Line: pr.line, Path: pr.value.path, Message: "a rule that removes another holds only its id", Hint: "to replace a rule leave remove out"})
 			}
 		}
+	}
+	if g := n.child("gate"); g != nil && r.Action != "ask" {
+		p.fail(&Error{Code: CodeConflict, Line: g.line, Path: g.path, Message: "only a rule that asks opens a gate", Expected: "action: ask", Hint: "leave gate out, or let the rule ask"})
 	}
 	if t := n.child("tool"); t != nil && t.kind == isText && t.text == "" {
 		p.fail(&Error{Code: CodeValue, Line: t.line, Path: t.path, Message: "the glob over tools is empty", Hint: `leave the key out or write "*"`})

@@ -26,6 +26,8 @@ func answered(p events.Payload) (a events.GateAnswer, ok bool) {
 		return d.GateAnswer, true
 	case *events.GateRejectedData:
 		return d.GateAnswer, true
+	case *events.GateVotedData:
+		return d.GateAnswer, true
 	}
 	return a, false
 }

@@ -238,7 +238,7 @@ func (d drawing) room() int { return max(24, d.width/2-8) }
 func (d drawing) gate(t *view.Tree, g *view.GateNode, indent string, now time.Time) []string {
 	name := t.Run + "/" + g.ID
 	return []string{
-		d.row(indent+d.yellow(d.bold("waits for a person: ")+view.Clip(g.Reason, 200)), view.Since(g.Opened, now)),
+		d.row(indent+d.yellow(d.bold("waits for a person: ")+view.Clip(g.Reason, 200)+terms(g.Votes, g.Approvers, g.Expires, now)), view.Since(g.Opened, now)),
 		d.row(indent+d.dim("inspan approve "+name), ""),
 		d.row(indent+d.dim("inspan reject  "+name+` --reason "..."`), ""),
 	}
@@ -252,6 +252,9 @@ func (d drawing) gateAnswer(g *view.GateNode, indent string) []string {
 	mark, text := d.done(), "approved by "+view.Clip(g.By, 80)
 	if g.Status == run.GateRejected {
 		mark, text = d.bad(), "rejected by "+view.Clip(g.By, 80)
+	}
+	if g.Status == run.GateExpired {
+		mark, text = d.bad(), "expired"
 	}
 	if g.Why != "" {
 		text += ": " + view.Clip(g.Why, 200)

@@ -107,6 +107,8 @@ func (f *follower) fact(ctx context.Context, item client.Item) (end bool, err er
 		f.closed(d.Gate)
 	case *events.GateRejectedData:
 		f.closed(d.Gate)
+	case *events.GateExpiredData:
+		f.closed(d.Gate)
 	}
 	return f.state.Status == events.Paused || f.state.Status.Ended(), err
 }

@@ -70,7 +70,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 }
 
 func (f runFlags) task(agent, text string, in io.Reader) (events.Task, error) {
-	t := events.Task{ID: f.id, Agent: agent, Task: text, Model: f.model, Session: f.session, Timeout: f.timeout}
+	t := events.Task{ID: f.id, Agent: agent, Task: text, Model: f.model, Session: f.session, Timeout: f.timeout, By: me()}
 	for _, o := range []struct {
 		dst **int
 		v   int

@@ -103,42 +103,11 @@ func (a *app) listRuns(infos []run.Info, hidden int) {
 	}
 }
 
-func (a *app) inspectCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "inspect RUN", Short: "Show where a run stands: plan, turns, calls, gates, cost",
-		Example: "  inspan inspect run-k3v9x2m1qa\n  inspan inspect run-k3v9x2m1qa --json | jq .plan",
-		Args:    args(1),
-		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
-			var s run.State
-			var t view.Tree
-			sandboxes := map[string]bool{}
-			for item, err := range c.Facts(ctx, args[0], 0) {
-				if err != nil {
-					return err
-				}
-				s = item.State
-				t.Apply(item.Fact, item.Payload)
-				if d, ok := item.Payload.(*events.CallFinishedData); ok && d.Sandbox != "" {
-					sandboxes[d.Sandbox] = true
-				}
-			}
-			if s.Sequence == 0 {
-				return noRun(args[0])
-			}
-			if a.json {
-				return a.printJSON(s)
-			}
-			a.inspect(s, &t, sandboxes)
-			return nil
-		}),
-	}
-}
-
 func noRun(id string) error {
 	return fmt.Errorf("run %q: %w; inspan runs lists those of the station", id, client.ErrNotFound)
 }
 
-func (a *app) inspect(s run.State, t *view.Tree, sandboxes map[string]bool) {
+func (a *app) inspect(s run.State, t *view.Tree, sandboxes map[string]bool, now time.Time) {
 	p, i, agent := a.paint(), run.InfoOf(s), s.Agents[s.AgentName]
 	var used []string
 	for name := range sandboxes {
@@ -161,18 +130,19 @@ func (a *app) inspect(s run.State, t *view.Tree, sandboxes map[string]bool) {
 		{"Tool calls", fmt.Sprintf("%d, %d of %d left", i.ToolCallCount, i.BudgetLeft, s.Options.MaxToolCalls)},
 		{"Tokens", fmt.Sprintf("%s in (%s cached), %s out", view.Count(s.Tokens.Input), view.Count(s.Tokens.Cached), view.Count(s.Tokens.Output))},
 		{"Duration", duration(i) + p.dim(", "+limit+", created "+s.CreatedAt.In(a.zone()).Format("2006-01-02 15:04:05"))},
+		{"Forked from", forkedFrom(s)},
 		{"Session", s.Identity.Session},
 		{"Workspace", s.Created.Workspace},
 		{"Sandbox", sandbox},
 		{"Autonomy", fmt.Sprint(s.Options.Autonomy)},
 		{"Checkpoints", checkpoints(s)},
 		{"Log", fmt.Sprintf("%s, durability %s", view.Plural(int(s.Sequence), "fact"), or(s.Created.Durability, "unknown"))}, //nolint:gosec // far below the limit
-		{"Waits for", waitLine(s)},
+		{"Waits for", waitLine(s, now)},
 	})
 	fmt.Fprintln(a.out)
 	width, _ := a.term.size()
 	d := drawing{paint: p, width: width, whole: true, zone: a.zone()}
-	for _, l := range d.lines(t, time.Now()) {
+	for _, l := range d.lines(t, now) {
 		fmt.Fprintln(a.out, l)
 	}
 	if s.Result != nil && s.Result.Output != "" {
@@ -187,11 +157,11 @@ func checkpoints(s run.State) string {
 	return fmt.Sprintf("%d, the last %s ago", s.CheckpointCount, age(*s.LastCheckpointAt))
 }
 
-func waitLine(s run.State) string {
+func waitLine(s run.State, now time.Time) string {
 	if s.Status.Ended() {
 		return ""
 	}
-	return view.Why(s, time.Now())
+	return view.Why(s, now)
 }
 
 func (a *app) logsCmd() *cobra.Command {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -38,9 +39,9 @@ func (a *app) gatesCmd() *cobra.Command {
 					at += " " + w.Gate.CallID
 				}
 				rows = append(rows, []string{w.Run.HarnessID + "/" + w.Gate.ID, w.Run.AgentName, at, age(w.Gate.CreatedAt),
-					fmt.Sprintf("%d/%d", w.Run.StepsCompleted, w.Run.StepsTotal), view.Clip(w.Gate.Description, 80)})
+					fmt.Sprintf("%d/%d", w.Run.StepsCompleted, w.Run.StepsTotal), votesOf(w.Gate), expiry(w.Gate.ExpiresAt, time.Now()), view.Clip(w.Gate.Description, 80)})
 			}
-			a.table([]column{{head: "RUN/GATE"}, {head: "AGENT"}, {head: "BEFORE"}, {"WAITS", true}, {"STEPS", true}, {head: "WHAT"}}, rows)
+			a.table([]column{{head: "RUN/GATE"}, {head: "AGENT"}, {head: "BEFORE"}, {"WAITS", true}, {"STEPS", true}, {"VOTES", true}, {head: "EXPIRES"}, {head: "WHAT"}}, rows)
 			fmt.Fprintf(a.out, "\n%s\n", a.paint().dim("Answer with: inspan approve GATE   or   inspan reject GATE --reason \"...\""))
 			return nil
 		}),
@@ -74,6 +75,7 @@ func findGate(ctx context.Context, c *client.Client, arg string) (runID, gate st
 func (a *app) answerCmd(word string) *cobra.Command {
 	var d client.Decision
 	var keyFile string
+	var edit editing
 	title := map[string]string{"approve": "Approve a gate: what stands behind it goes on", "reject": "Reject a gate: the run is paused with the reason"}[word]
 	cmd := &cobra.Command{
 		Use: word + " GATE|RUN/GATE", Short: title,
@@ -100,6 +102,9 @@ func (a *app) answerCmd(word string) *cobra.Command {
 			if d.Run, d.Gate, err = findGate(ctx, c, args[0]); err != nil {
 				return err
 			}
+			if d.Edit, err = edit.input(ctx, a, c, d.Run, d.Gate); err != nil {
+				return err
+			}
 			answer := c.Approve
 			if word == "reject" {
 				answer = c.Reject
@@ -109,12 +114,18 @@ func (a *app) answerCmd(word string) *cobra.Command {
 				return err
 			}
 			g := s.Gate(d.Gate)
+			if g.Status == run.GatePending {
+				return a.where(s, fmt.Sprintf("Gate %s has %d of %d approvals and waits for more people.", g.ID, g.VotesFor(g.Votes[len(g.Votes)-1].Action), g.Approvers))
+			}
 			return a.where(s, fmt.Sprintf("Gate %s is %s by %s, after %s.", g.ID, g.Status, view.Clip(g.By, 80), view.Since(g.CreatedAt, *g.ResolvedAt)))
 		}),
 	}
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "why; recorded with the answer")
 	cmd.Flags().StringVar(&d.By, "by", me(), "who answers; part of the subject, which permissions can bind to a user (INSPAN_APPROVER, USER)")
 	cmd.Flags().StringVar(&keyFile, "sign", env("", "INSPAN_SIGN_KEY"), "file of the key to sign the answer with; inspan keygen makes one (INSPAN_SIGN_KEY)")
+	if word == "approve" {
+		edit.flags(cmd)
+	}
 	cmd.Flags().StringVar(&d.Hash, "hash", "", "proposal_hash you saw; the answer is refused if another proposal waits")
 	return cmd
 }

@@ -93,7 +93,9 @@ func (w *world) write(*rapid.T) {
 		}
 		if facts == 2 && len(answer) == 1 {
 			if s.Sequence == 0 {
-				answer = append(answer, runtest.Started())
+				if answer[0].(*events.RunCreatedData).ForkOf == nil {
+					answer = append(answer, runtest.Started())
+				}
 			} else if by == events.Persister && !s.Status.Ended() {
 				answer = append(answer, runtest.Checkpoint(s))
 			}

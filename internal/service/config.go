@@ -45,6 +45,9 @@ type Config struct {
 	Patience         time.Duration `envconfig:"INSPAN_TASK_PATIENCE" default:"10m" desc:"how long a task above these limits waits before it is refused with quota_exceeded (planner)"`
 	SenderPerMinute  int           `envconfig:"INSPAN_MAX_TASKS_PER_SENDER" default:"0" desc:"tasks a minute of one sender, the project of the subject and the source of the CloudEvent; those above it are refused with quota_exceeded; each planner counts for itself; 0 is no limit"`
 	MaxGates         int           `envconfig:"INSPAN_MAX_GATES" default:"64" desc:"gates of a run that stand open at the same time; the next one opens when one is answered; 0 is no limit (gatekeeper)"`
+	GateApprovers    int           `envconfig:"INSPAN_GATE_APPROVERS" default:"1" desc:"different people who must approve a gate, at least; where it is more than one, not who asked for the run, and only with proof of who they are; agents and rules can ask for more (gatekeeper)"`
+	GateExpires      time.Duration `envconfig:"INSPAN_GATE_EXPIRES" default:"0s" desc:"how long a gate waits for its answer, at most; 0 is for ever; agents and rules can ask for less (gatekeeper)"`
+	GateOnExpiry     string        `envconfig:"INSPAN_GATE_ON_EXPIRY" default:"reject" desc:"what follows where a gate expires: reject, as a no, or fail, which ends the run (gatekeeper)"`
 	AnswersPerMinute int           `envconfig:"INSPAN_MAX_ANSWERS_PER_APPROVER" default:"600" desc:"answers a minute in the name of one approver; those above it are refused with quota_exceeded; each gatekeeper counts for itself; 0 is no limit"`
 
 	Streaming string `envconfig:"INSPAN_STREAMING" default:"true" desc:"whether the text of models and the output of tools are published as they come: true or false (executor, toolrunner)"`
@@ -164,6 +167,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s is %d, want 0 or more", name, v))
 		}
 	}
+	errs = append(errs, c.checkGates())
 	if !c.AnchorKey.Empty() {
 		if _, err := audit.ParsePrivate(c.AnchorKey.Reveal()); err != nil {
 			errs = append(errs, fmt.Errorf("INSPAN_ANCHOR_KEY: %w", err))
@@ -193,6 +197,26 @@ func (c *Config) Validate() error {
 		errs = append(errs, errors.New("INSPAN_ONLY_SIGNED is true and INSPAN_APPROVER_KEYS names no keys: nobody could answer a gate"))
 	}
 	return errors.Join(errs...)
+}
+
+// checkGates looks at what holds for all gates.
+func (c *Config) checkGates() error {
+	var errs []error
+	if c.GateApprovers < 0 || c.GateApprovers > events.MaxApprovers {
+		errs = append(errs, fmt.Errorf("INSPAN_GATE_APPROVERS is %d, want 1 to %d", c.GateApprovers, events.MaxApprovers))
+	}
+	if c.GateExpires < 0 || c.GateExpires > 0 && c.GateExpires < time.Second {
+		errs = append(errs, fmt.Errorf("INSPAN_GATE_EXPIRES is %s, want at least 1s, or 0 for no limit", c.GateExpires))
+	}
+	if c.GateOnExpiry != "" && c.GateOnExpiry != events.ExpiryRejects && c.GateOnExpiry != events.ExpiryFails {
+		errs = append(errs, fmt.Errorf("INSPAN_GATE_ON_EXPIRY is %q, want %s or %s; a gate is never approved by itself", c.GateOnExpiry, events.ExpiryRejects, events.ExpiryFails))
+	}
+	return errors.Join(errs...)
+}
+
+// GateTerms hold for all gates of the station.
+func (c *Config) GateTerms() events.GateTerms {
+	return events.GateTerms{Approvers: c.GateApprovers, ExpiresMS: c.GateExpires.Milliseconds(), OnExpiry: c.GateOnExpiry}
 }
 
 // shortestSecret is how long a secret for commands must be, in bytes: a shorter one would be masked in words that only

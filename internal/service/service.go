@@ -295,7 +295,7 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 			Quotas: planner.Quotas{PerSender: h.cfg.SenderPerMinute, Limits: quota.Limits{Running: h.cfg.MaxRuns,
 				PerMinute: h.cfg.RunsPerMinute, Patience: h.cfg.Patience}}})
 	case events.Gatekeeper:
-		cfg := gatekeeper.Config{Ledger: ledger, Blobs: p.Blobs, Tools: h.tools, ToolsOf: h.toolbox.For, Rules: h.policy.Rules, Hooks: asker, OnlySigned: h.cfg.OnlySigned,
+		cfg := gatekeeper.Config{Ledger: ledger, Timers: p.Timers, Terms: h.cfg.GateTerms(), Blobs: p.Blobs, Tools: h.tools, ToolsOf: h.toolbox.For, Rules: h.policy.Rules, Hooks: asker, OnlySigned: h.cfg.OnlySigned,
 			MaxGates: h.cfg.MaxGates, AnswersPerMinute: h.cfg.AnswersPerMinute}
 		if h.cfg.ApproverKeys != "" {
 			keys, err := approval.LoadKeys(h.cfg.ApproverKeys)

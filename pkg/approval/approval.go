@@ -35,7 +35,8 @@ var (
 // Statement is what is signed.
 type Statement struct {
 	Station, Run, Gate string
-	// Decision is "approve" or "reject", ProposalHash the hash of the exact action that is decided on.
+	// Decision is "approve" or "reject", ProposalHash the hash of the exact action that is decided on: the proposal_hash of the
+	// gate, or where its arguments were edited events.EditedHash of that and of them.
 	Decision, ProposalHash string
 	Reason                 string
 }
@@ -133,7 +134,7 @@ func (k Keys) Verify(s Statement, keyID, signature string) (name string, err err
 	return key.name, nil
 }
 
-// VerifyFact returns who signed the answer that a gate.approved or gate.rejected records, from the fact alone. Its errors
+// VerifyFact returns who signed the answer that a gate.approved, gate.voted or gate.rejected records, from the fact alone. Its errors
 // are those of Verify; a fact that records no answer is ErrUnsigned. Beyond the signature it wants what the station
 // recorded as the answer's author to be the owner of the key.
 func (k Keys) VerifyFact(f events.Fact) (name string, err error) {
@@ -146,12 +147,14 @@ func (k Keys) VerifyFact(f events.Fact) (name string, err error) {
 	switch d := p.(type) {
 	case *events.GateApprovedData:
 		a = d.GateAnswer
+	case *events.GateVotedData:
+		a = d.GateAnswer
 	case *events.GateRejectedData:
 		a, decision = d.GateAnswer, Reject
 	default:
 		return "", fmt.Errorf("%w: the fact records no answer", ErrUnsigned)
 	}
-	name, err = k.Verify(Statement{Station: f.Station, Run: f.Run, Gate: a.Gate, Decision: decision, ProposalHash: a.ProposalHash, Reason: a.Reason}, a.Key, a.Signature)
+	name, err = k.Verify(Statement{Station: f.Station, Run: f.Run, Gate: a.Gate, Decision: decision, ProposalHash: a.Approved(), Reason: a.Reason}, a.Key, a.Signature)
 	if err == nil && (a.By != name || a.Assurance != events.AssuranceSignature) {
 		return "", fmt.Errorf("%w: %s signed, the fact says %s by %s", ErrBadSignature, name, a.By, a.Assurance)
 	}

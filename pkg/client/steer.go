@@ -67,13 +67,16 @@ type Decision struct {
 	Reason string
 	// Hash is the proposal_hash that was seen; the answer is refused where another proposal waits. Empty takes any.
 	Hash string
+	// Edit approves these arguments, a JSON object, instead of those proposed. They are judged like any call's.
+	Edit json.RawMessage
 	// Sign signs the answer, where it is not nil. Without a Hash the one that waits now is signed.
 	Sign *approval.Key
 }
 
 // Approve answers a gate with yes and returns the run's state with the answer recorded (GATE-9). The first answer to a
 // gate wins: where it was a yes of somebody else the gate in the state names them, where it was a no, and for a gate
-// that does not exist, Approve returns a *RefusedError.
+// that does not exist, Approve returns a *RefusedError. Where the gate needs several approvers the answer may be one vote
+// of them: the gate in the state is then still pending.
 func (c *Client) Approve(ctx context.Context, d Decision) (run.State, error) {
 	return c.decide(ctx, d, "approve")
 }
@@ -95,6 +98,12 @@ func (c *Client) decide(ctx context.Context, d Decision, word string) (run.State
 		}
 	}
 	answer := events.Answer{Decision: word, Reason: d.Reason, ProposalHash: d.Hash}
+	if len(d.Edit) > 0 {
+		var err error
+		if answer.EditedInput, err = events.EditedInput(d.Edit); err != nil {
+			return run.State{}, err
+		}
+	}
 	if d.Sign != nil {
 		if err := c.sign(ctx, d, &answer); err != nil {
 			return run.State{}, err
@@ -102,6 +111,9 @@ func (c *Client) decide(ctx context.Context, d Decision, word string) (run.State
 	}
 	done := func(s run.State, input uint64) bool {
 		g := s.Gate(d.Gate)
+		if g != nil && g.Status == run.GatePending {
+			return slices.ContainsFunc(g.Votes, func(v run.Vote) bool { return v.Input == input })
+		}
 		return g != nil && g.Input == input && (word == "approve" || s.Status != events.Running || g.Resolution <= s.ResumedAt)
 	}
 	var s run.State
@@ -114,7 +126,7 @@ func (c *Client) decide(ctx context.Context, d Decision, word string) (run.State
 		answer.By = d.By
 		s, err = c.say(ctx, d.Run, subject, answer, done)
 	}
-	if r, ok := errors.AsType[*RefusedError](err); ok && r.Code == "gate_closed" {
+	if r, ok := errors.AsType[*RefusedError](err); ok && r.Code == "gate_closed" && len(d.Edit) == 0 {
 		return c.agreed(ctx, d, word, err)
 	}
 	return s, err
@@ -133,9 +145,13 @@ func (c *Client) sign(ctx context.Context, d Decision, a *events.Answer) (err er
 		}
 		a.ProposalHash = g.Hash
 	}
+	hash := a.ProposalHash
+	if len(a.EditedInput) > 0 {
+		hash = events.EditedHash(hash, a.EditedInput)
+	}
 	a.Key = d.Sign.ID()
 	a.Signature, err = d.Sign.Sign(approval.Statement{Station: c.st.Name(), Run: d.Run, Gate: d.Gate, Decision: a.Decision,
-		ProposalHash: a.ProposalHash, Reason: a.Reason})
+		ProposalHash: hash, Reason: a.Reason})
 	return err
 }
 
@@ -146,7 +162,7 @@ func (c *Client) agreed(ctx context.Context, d Decision, word string, refusal er
 		return s, err
 	}
 	want := map[string]run.GateStatus{"approve": run.GateApproved, "reject": run.GateRejected}[word]
-	if g := s.Gate(d.Gate); g == nil || g.Status != want {
+	if g := s.Gate(d.Gate); g == nil || g.Status != want || len(g.Edited) > 0 {
 		return run.State{}, refusal
 	}
 	return s, nil

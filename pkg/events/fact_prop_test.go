@@ -42,6 +42,9 @@ var required = map[events.Kind]struct {
 	events.GateOpened:         {"OBS-20 OBS-26", []string{"gate_id", "action", "scope", "step_id", "proposal", "proposal_hash", "answer_subject"}},
 	events.GateApproved:       {"OBS-20", answerFields},
 	events.GateRejected:       {"OBS-20", answerFields},
+	events.RunForked:          {"PLUS-1", []string{"offset", "data"}},
+	events.GateVoted:          {"SAFE-10", answerFields},
+	events.GateExpired:        {"SAFE-10", []string{"gate_id", "action", "outcome", "expires_at", "wait_ms", "proposal_hash", "step_id"}},
 	events.CheckpointSaved:    {"OBS-22", []string{"checkpoint", "name", "covered_sequence", "key"}},
 	events.CheckpointFallback: {"PERS-4", []string{"store", "since_sequence", "reason"}},
 }

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -34,6 +35,20 @@ type Task struct {
 	Parent       string    `json:"parent_run_id,omitempty"`
 	Orchestrator string    `json:"orchestrator_run_id,omitempty"`
 	WorkID       string    `json:"work_id,omitempty"`
+	// By is who asks. Where a gate needs several approvers it is none of them.
+	By string `json:"by,omitempty"`
+	// ForkOf makes the run one that begins where another one stood; agent, task, options and plan are then those of that one
+	// and are left out here. Say is a message to the agent after that point.
+	ForkOf *ForkPoint `json:"fork_of,omitempty"`
+	Say    string     `json:"say,omitempty"`
+}
+
+// ForkPoint names the fact of a run that another run begins after.
+type ForkPoint struct {
+	Run      string `json:"run_id"`
+	Sequence uint64 `json:"sequence"`
+	// SameWorkspace lets the fork work in the directory of the other run, as it is now; else it gets a new, empty one.
+	SameWorkspace bool `json:"same_workspace,omitempty"`
 }
 
 // TaskPlan is a plan given with a task.
@@ -87,6 +102,9 @@ type Answer struct {
 	// the proposal's hash.
 	Key       string `json:"key,omitempty"`
 	Signature string `json:"signature,omitempty"`
+	// EditedInput approves other arguments than those proposed, as a JSON object: they are checked and judged like any call,
+	// and become what is run. A signature is then over EditedHash of proposal_hash and EditedInput of these.
+	EditedInput json.RawMessage `json:"edited_input,omitempty"`
 }
 
 // Limits of a task.

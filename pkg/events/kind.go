@@ -16,6 +16,7 @@ const (
 	RunResumed   Kind = "run.resumed"
 	RunAdjusted  Kind = "run.adjusted"
 	RunMoved     Kind = "run.moved"
+	RunForked    Kind = "run.forked"
 	RunCompleted Kind = "run.completed"
 	RunFailed    Kind = "run.failed"
 
@@ -40,6 +41,8 @@ const (
 	GateOpened   Kind = "gate.opened"
 	GateApproved Kind = "gate.approved"
 	GateRejected Kind = "gate.rejected"
+	GateVoted    Kind = "gate.voted"
+	GateExpired  Kind = "gate.expired"
 
 	CheckpointSaved    Kind = "checkpoint.saved"
 	CheckpointFallback Kind = "checkpoint.fallback"
@@ -81,6 +84,7 @@ func Vocabulary() []Word { return vocabulary[:] }
 
 var vocabulary = [...]Word{
 	{RunCreated, Planner, "run_created", "A task was accepted: the run exists, with its agents and options pinned.", func() Payload { return new(RunCreatedData) }},
+	{RunForked, Planner, "run_forked", "A part of the state that a forked run begins with; the run starts once it has all parts.", func() Payload { return new(RunForkedData) }},
 	{RunStarted, Planner, "run_start", "The run moved from created to running.", func() Payload { return new(RunStartedData) }},
 	{PlanMade, Planner, "plan_made", "The execution plan is fixed: steps, their agents and dependencies.", func() Payload { return new(PlanMadeData) }},
 	{StepReady, Planner, "step_ready", "All dependencies of a plan step are complete; the gatekeeper is asked to permit it.", func() Payload { return new(StepReadyData) }},
@@ -96,6 +100,8 @@ var vocabulary = [...]Word{
 	{GateOpened, Gatekeeper, "waiting_for_human", "A person must decide before the action given goes on; names the subject for the answer.", func() Payload { return new(GateOpenedData) }},
 	{GateApproved, Gatekeeper, "gate_approved", "The gate's first valid answer was yes.", func() Payload { return new(GateApprovedData) }},
 	{GateRejected, Gatekeeper, "gate_rejected", "The gate's first valid answer was no; the run is paused for replanning.", func() Payload { return new(GateRejectedData) }},
+	{GateVoted, Gatekeeper, "gate_voted", "One yes of the several that the gate needs; it waits for the others.", func() Payload { return new(GateVotedData) }},
+	{GateExpired, Gatekeeper, "gate_expired", "Nobody answered the gate in time; carries what follows: as a no, or the end of the run.", func() Payload { return new(GateExpiredData) }},
 	{StepFinished, Executor, "step_finished", "A plan step is complete, with its output.", func() Payload { return new(StepFinishedData) }},
 	{StepFailed, Executor, "step_failed", "A plan step failed; all that depends on it is blocked.", func() Payload { return new(StepFailedData) }},
 	{CheckpointSaved, Persister, "checkpoint", "The state up to a sequence was stored as a named checkpoint.", func() Payload { return new(CheckpointSavedData) }},

@@ -31,6 +31,8 @@ type CallAllowedData struct {
 	RulesDigest string `json:"rules_digest"`
 	// BudgetLeft after this call.
 	BudgetLeft int `json:"budget_left"`
+	// Edited is true where what is permitted are not the arguments that were asked for but those of the gate's approval.
+	Edited bool `json:"edited,omitempty"`
 	// Hooks are the answers of the hooks that were asked about the call.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 }

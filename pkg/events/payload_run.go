@@ -74,6 +74,8 @@ type Agent struct {
 	Guards []Rule `json:"guards,omitempty"`
 	// Hooks are asked after those of the station.
 	Hooks []Hook `json:"hooks,omitempty"`
+	// Gates say how the gates of the agent's steps and calls are answered.
+	Gates GateTerms `json:"gates,omitzero"`
 	// Sandbox the agent's tools run in; empty means the station's default.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
 }
@@ -109,6 +111,8 @@ type Rule struct {
 	Locked bool `json:"locked,omitempty"`
 	// Remove takes the rule of this ID out of the layers below.
 	Remove bool `json:"remove,omitempty"`
+	// Gate says how the gate of a rule that asks is answered.
+	Gate GateTerms `json:"gate,omitzero"`
 }
 
 // Match holds the conditions of a rule.
@@ -153,6 +157,12 @@ type RunCreatedData struct {
 	SessionPrompt string `json:"session_prompt,omitempty"`
 	// History is the conversation that the run begins with: a Part by content (LOOP-11).
 	History *Ref `json:"history,omitempty"`
+	// By is who asked for the run, where that was said; it is a claim. Project is the last token of the task's subject, which
+	// permissions can bind to a user.
+	By      string `json:"by,omitempty"`
+	Project string `json:"project,omitempty"`
+	// ForkOf is where the run was forked from; nil where it began anew.
+	ForkOf *ForkOrigin `json:"fork_of,omitempty"`
 	// Durability is the server's fsync mode and version when the run was created (SAFE-1).
 	Durability string `json:"durability,omitempty"`
 	// TraceParent is the W3C trace context that came with the task. All facts of the run carry it.
@@ -237,6 +247,7 @@ const (
 	FinishRefusal   = "refusal"
 	FinishStep      = "step_failed"
 	FinishHook      = "hook_blocked"
+	FinishExpired   = "gate_expired"
 )
 
 // Result of a run, the one task-output format (LIFE-12, LOOP-13).

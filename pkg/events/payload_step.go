@@ -163,6 +163,8 @@ const (
 	GateWaiting     = "waiting"
 	GateWasApproved = "approved"
 	GateWasRejected = "rejected"
+	GateHasVote     = "voted"
+	GateRanOut      = "expired"
 	// How far it is proven who answered: a signature that was verified, a subject that permissions bind, or a claim.
 	AssuranceSignature = "signature"
 	AssuranceSubject   = "subject"
@@ -191,6 +193,11 @@ type GateOpenedData struct {
 	StepsTotal     int `json:"steps_total"`
 	// Hooks are the answers of the hooks that were asked about the call.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
+	// Approvers that must say yes, where it is more than one.
+	Approvers int `json:"approvers,omitempty"`
+	// ExpiresAt is when the gate stops waiting, and OnExpiry what follows then; neither stands where it waits for ever.
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	OnExpiry  string    `json:"on_expiry,omitempty"`
 }
 
 // GateAnswer is what a gate was answered with.
@@ -210,6 +217,15 @@ type GateAnswer struct {
 	// Key and Signature of a signed answer, so that it can be verified from the fact alone.
 	Key       string `json:"key,omitempty"`
 	Signature string `json:"signature,omitempty"`
+	// EditedInput are the arguments that were approved instead of those proposed, and EditedHash the hash of that action, see
+	// EditedHash; empty where the proposal was taken as it is.
+	EditedInput json.RawMessage `json:"edited_input,omitempty"`
+	EditedHash  string          `json:"edited_hash,omitempty"`
+	// Votes that the gate has with this one, of Approvers that it needs, where it needs more than one.
+	Votes     int `json:"votes,omitempty"`
+	Approvers int `json:"approvers,omitempty"`
+	// Hooks are the answers of the hooks that were asked about the edited call.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // GateApprovedData says yes.

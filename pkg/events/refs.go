@@ -21,6 +21,8 @@ func Refs(p Payload) []Ref {
 		add(d.RawRef)
 	case *CallFinishedData:
 		add(d.OutputRef)
+	case *RunForkedData:
+		refs = append(refs, d.Refs...)
 	}
 	return refs
 }

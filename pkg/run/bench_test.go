@@ -92,7 +92,7 @@ func BenchmarkApply(b *testing.B) {
 func whereLegal(t testing.TB, k events.Kind) (run.State, []byte) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for range 1000 {
+	for range 5000 {
 		b := runtest.New("demo", "r")
 		for range 60 {
 			moves := runtest.Moves(b.State())

@@ -99,7 +99,12 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	switch d := p.(type) {
 	case *events.RunCreatedData:
 		return s.create(f, d)
+	case *events.RunForkedData:
+		return s.forked(d)
 	case *events.RunStartedData:
+		if s.Created.ForkOf != nil && !s.Forked {
+			return "the state that the run begins with is not whole"
+		}
 		s.StartedAt = &at
 		s.hold(d.Hooks)
 		return s.move(events.Created, events.Running)
@@ -162,12 +167,8 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	case *events.CallAllowedData, *events.CallRefusedData, *events.CallStartedData, *events.CallDeferredData,
 		*events.CallFinishedData, *events.CallFailedData:
 		return s.sayCall(p, at, seq)
-	case *events.GateOpenedData:
-		return s.gateOpened(d, at, seq)
-	case *events.GateApprovedData:
-		return s.gateAnswered(d.GateAnswer, GateApproved, at, seq)
-	case *events.GateRejectedData:
-		return s.gateAnswered(d.GateAnswer, GateRejected, at, seq)
+	case *events.GateOpenedData, *events.GateApprovedData, *events.GateRejectedData, *events.GateVotedData, *events.GateExpiredData:
+		return s.sayGate(p, at, seq)
 	}
 	return "no rule to fold it"
 }
@@ -204,6 +205,10 @@ func (s *State) moved(f events.Fact, d *events.RunMovedData) string {
 	s.Gates = slices.Clone(s.Gates)
 	for i, g := range s.Gates {
 		next := *g
+		next.Votes = slices.Clone(g.Votes)
+		for v := range next.Votes {
+			next.Votes[v].Input = 0
+		}
 		next.Input, s.Gates[i] = 0, &next
 	}
 	for id, c := range s.Open {

@@ -58,6 +58,9 @@ func (s *State) sayCall(p events.Payload, at time.Time, seq uint64) string {
 		if fault != "" {
 			return fault
 		}
+		if fault := s.permitted(&c, d); fault != "" {
+			return fault
+		}
 		c.Phase, c.Effect, c.TimeoutMS, c.InputHash = CallAllowed, d.Effect, d.TimeoutMS, d.InputHash
 		s.CallsHeld++
 		s.setOpen(d.Call, &c)
@@ -158,7 +161,7 @@ func (s *State) setOpen(id string, c *Call) {
 
 // record ends a call: into the history, out of the budget's hold, and the turn is owed once all are in.
 func (s *State) record(c Call, r CallRecord, at time.Time, seq uint64) {
-	r.ID, r.Step, r.Turn, r.CallName, r.Arguments, r.Timestamp = c.ID, c.Step, c.Turn, c.Tool, c.Input, at
+	r.ID, r.Step, r.Turn, r.CallName, r.Arguments, r.Timestamp, r.Edited = c.ID, c.Step, c.Turn, c.Tool, c.Input, at, c.Edited
 	if r.Outcome != OutcomeRefused {
 		s.TotalToolCalls++
 		s.CallsHeld--
@@ -171,38 +174,4 @@ func (s *State) record(c Call, r CallRecord, at time.Time, seq uint64) {
 		}
 	}
 	_ = s.step(c.Step, events.StepIsRunning, func(st *Step) { st.Owed = seq })
-}
-
-func (s *State) gateOpened(d *events.GateOpenedData, at time.Time, seq uint64) string {
-	if s.Gate(d.Gate) != nil {
-		return fmt.Sprintf("gate %s exists already", d.Gate)
-	}
-	if g := s.GateFor(d.Step, d.Call); g != nil && g.Status == GatePending {
-		return fmt.Sprintf("gate %s stands there already", g.ID)
-	}
-	s.Gates = append(s.Gates[:len(s.Gates):len(s.Gates)], &Gate{ID: d.Gate, Scope: d.Scope, StepID: d.Step,
-		CallID: d.Call, Status: GatePending, CreatedAt: at, Hash: d.ProposalHash, Description: d.Description,
-		Rule: d.Rule, Sequence: seq})
-	return ""
-}
-
-func (s *State) gateAnswered(a events.GateAnswer, to GateStatus, at time.Time, seq uint64) string {
-	for i, g := range s.Gates {
-		if g.ID != a.Gate {
-			continue
-		}
-		if g.Status != GatePending {
-			return fmt.Sprintf("gate %s was %s before: the first answer wins", g.ID, g.Status)
-		}
-		if g.Hash != a.ProposalHash {
-			return fmt.Sprintf("gate %s: the answer is for another action", g.ID)
-		}
-		next := *g
-		next.Status, next.ResolvedAt, next.By, next.Reason, next.Resolution, next.Input = to, &at, a.By, a.Reason, seq, a.Input
-		s.took(a.Input)
-		s.Gates = append([]*Gate(nil), s.Gates...)
-		s.Gates[i] = &next
-		return ""
-	}
-	return fmt.Sprintf("gate %s is unknown", a.Gate)
 }

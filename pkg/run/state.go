@@ -64,6 +64,12 @@ type State struct {
 	PlanDone bool     `json:"planCompleted,omitempty"`
 	// Held is what a hook stopped the run for while the run has not followed yet; nil where nothing is open.
 	Held *Held `json:"held,omitempty"`
+	// Said are messages to the agents that no model and no tool gave, in their order.
+	Said []Said `json:"said,omitempty"`
+	// ForkStart is what is there of the state that a forked run begins with, while parts are missing. Forked is true once it
+	// was whole.
+	ForkStart string `json:"forkStart,omitempty"`
+	Forked    bool   `json:"forked,omitempty"`
 	// StopPassed is true once a hook has interrupted the end of the run: a person who resumes it lets it end.
 	StopPassed bool `json:"stopPassed,omitempty"`
 }
@@ -154,10 +160,12 @@ type Call struct {
 	// Attempt is the number of the last attempt that began or failed.
 	Attempt int `json:"attempt,omitempty"`
 	// Fence is the sequence of the current call.started.
-	Fence     uint64    `json:"fence,omitempty"`
-	Runner    string    `json:"runner,omitempty"`
-	TimeoutMS int64     `json:"timeoutMs,omitempty"`
-	InputHash string    `json:"inputHash,omitempty"`
+	Fence     uint64 `json:"fence,omitempty"`
+	Runner    string `json:"runner,omitempty"`
+	TimeoutMS int64  `json:"timeoutMs,omitempty"`
+	InputHash string `json:"inputHash,omitempty"`
+	// Edited is true where Input is what a person approved instead of what the model asked for.
+	Edited    bool      `json:"edited,omitempty"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
 }
@@ -181,6 +189,8 @@ type CallRecord struct {
 	Code string `json:"code,omitempty"`
 	Rule string `json:"rule,omitempty"`
 	Hint string `json:"hint,omitempty"`
+	// Edited is true where Arguments are what a person approved instead of what the model asked for.
+	Edited bool `json:"edited,omitempty"`
 }
 
 // Outcomes of a call record.
@@ -210,6 +220,39 @@ type Gate struct {
 	// Resolution is the sequence of the answer, 0 while pending; Input its position in the input stream.
 	Input      uint64 `json:"input,omitempty"`
 	Resolution uint64 `json:"resolution,omitempty"`
+	// Approvers that must say yes, where it is more than one, and the votes of those who did.
+	Approvers int    `json:"approvers,omitempty"`
+	Votes     []Vote `json:"votes,omitempty"`
+	// ExpiresAt is when a gate that is pending ends, and OnExpiry what follows; zero where it waits for ever.
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+	OnExpiry  string    `json:"onExpiry,omitempty"`
+	// Edited are the arguments that were approved instead of those proposed.
+	Edited json.RawMessage `json:"edited,omitempty"`
+}
+
+// Vote is one yes to a gate that needs several.
+type Vote struct {
+	By string `json:"by"`
+	// Action is the hash of the action that was approved; only votes for the same one add up.
+	Action string    `json:"action"`
+	At     time.Time `json:"at"`
+	Input  uint64    `json:"input,omitempty"`
+}
+
+// VotesFor counts those who said yes to an action.
+func (g *Gate) VotesFor(action string) int {
+	n := 0
+	for _, v := range g.Votes {
+		if v.Action == action {
+			n++
+		}
+	}
+	return n
+}
+
+// Voted reports whether somebody said yes already.
+func (g *Gate) Voted(by string) bool {
+	return slices.ContainsFunc(g.Votes, func(v Vote) bool { return v.By == by })
 }
 
 // GateStatus of a gate.
@@ -220,6 +263,7 @@ const (
 	GatePending  GateStatus = "pending"
 	GateApproved GateStatus = "approved"
 	GateRejected GateStatus = "rejected"
+	GateExpired  GateStatus = "expired"
 )
 
 // Tokens used so far.

@@ -74,12 +74,19 @@ func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent e
 	}
 	talk := prompt.Conversation(s, task.Step.ID)
 	req.Messages = slices.Grow(req.Messages, 2*len(talk))
+	said := func(after int) {
+		for _, text := range s.SaidAfter(task.Step.ID, after) {
+			req.Messages = append(req.Messages, llm.Message{Role: llm.User, Text: text})
+		}
+	}
+	said(0)
 	for _, e := range talk {
 		m, err := r.exchange(ctx, e)
 		if err != nil {
 			return llm.Request{}, err
 		}
 		req.Messages = append(req.Messages, m...)
+		said(e.Turn.Number)
 	}
 	return req, nil
 }

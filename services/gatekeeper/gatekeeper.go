@@ -32,6 +32,7 @@ import (
 // Config holds what the role needs.
 type Config struct {
 	Ledger *reactor.Ledger
+	Timers reactor.Timers
 	Blobs  reactor.Blobs
 	// Tools tells effect classes and schemas; nothing is run here.
 	Tools *tool.Registry
@@ -44,6 +45,8 @@ type Config struct {
 	// MaxGates bounds the gates of a run that stand open at the same time, AnswersPerMinute the answers in the name of one
 	// approver that this instance takes; 0 is no limit.
 	MaxGates, AnswersPerMinute int
+	// Terms of all gates; rules and agents can make them stricter.
+	Terms events.GateTerms
 	// Approvers are the keys whose signed answers are believed. With OnlySigned an answer without a signature is refused.
 	Approvers  approval.Keys
 	OnlySigned bool
@@ -63,8 +66,8 @@ var _ reactor.Role = (*Role)(nil)
 
 // New checks the configuration; a rule set that does not build is an error here, not later.
 func New(cfg Config) (*Role, error) {
-	if cfg.Ledger == nil || cfg.Tools == nil || cfg.Blobs == nil {
-		return nil, errors.New("gatekeeper needs a ledger, blobs and tools")
+	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Tools == nil || cfg.Blobs == nil {
+		return nil, errors.New("gatekeeper needs a ledger, timers, blobs and tools")
 	}
 	if _, err := guard.Build(cfg.Rules); err != nil {
 		return nil, fmt.Errorf("guard rules of the station: %w", err)
@@ -81,8 +84,24 @@ func (*Role) Service() events.Service { return events.Gatekeeper }
 // Fact implements reactor.Role: whatever was heard, the question is what the state is owed.
 func (r *Role) Fact(ctx context.Context, h reactor.Heard) error { return r.look(ctx, h.Run, h.State) }
 
-// Due implements reactor.Role; the gatekeeper sets no timers.
-func (r *Role) Due(context.Context, string, string, string, run.State) error { return nil }
+// Due implements reactor.Role: the time of a gate may be up, which the look finds out.
+func (r *Role) Due(ctx context.Context, runID, _, _ string, s run.State) error {
+	return r.look(ctx, runID, s)
+}
+
+// wake sets the timers of the gates that expire. Set again, a timer is the same one: so it is set whenever the run was
+// looked at, and one that got lost comes back with the next look.
+func (r *Role) wake(ctx context.Context, s run.State) error {
+	for _, g := range s.Waiting() {
+		if g.ExpiresAt.IsZero() {
+			continue
+		}
+		if err := r.cfg.Timers.Set(ctx, s.HarnessID, "gate."+g.ID, g.ExpiresAt); err != nil {
+			return fmt.Errorf("timer of gate %s: %w", g.ID, err)
+		}
+	}
+	return nil
+}
 
 // look says what is owed. Where the verdict on a call needs answers of hooks, or arguments that were not fetched, these
 // are got and it is looked again.
@@ -102,8 +121,11 @@ func (r *Role) look(ctx context.Context, runID string, s run.State) error {
 			law.Hooks = r.answered(&s, answers, &owed)
 			return gate.Look(s, now, law)
 		})
-		if err != nil || len(owed)+len(unread) == 0 {
+		if err != nil {
 			return err
+		}
+		if len(owed)+len(unread) == 0 {
+			return r.wake(ctx, w.State)
 		}
 		for _, q := range owed {
 			if answers[q.about.Call.ID], err = r.cfg.Hooks.Ask(ctx, q.due, q.about); err != nil {
@@ -131,6 +153,23 @@ func (r *Role) inputs(ctx context.Context, s run.State) (map[string]json.RawMess
 		large[id] = b
 	}
 	return large, nil
+}
+
+// Law returns what the verdicts of a gatekeeper of this configuration rest on, for whoever looks at recorded ones again. It
+// asks no hooks and fetches nothing; of the configuration it needs Tools, and may have ToolsOf, Rules, MaxGates and Terms.
+func Law(cfg Config) gate.Law {
+	if cfg.ToolsOf == nil {
+		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
+	}
+	r := &Role{cfg: cfg}
+	l := r.law(nil, map[string]bool{})
+	l.Input = func(c *run.Call) (json.RawMessage, error) {
+		if c.InputRef != nil {
+			return nil, gate.ErrLater
+		}
+		return c.Input, nil
+	}
+	return l
 }
 
 // law notes in unread the calls whose arguments are not among the large ones that were fetched.
@@ -164,6 +203,7 @@ func (r *Role) law(large map[string]json.RawMessage, unread map[string]bool) gat
 		Rules:    r.rules,
 		Action:   Action,
 		MaxGates: r.cfg.MaxGates,
+		Terms:    r.cfg.Terms,
 	}
 }
 
@@ -225,16 +265,42 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 		err.Run = sub.Run
 		return err
 	}
-	w, err := r.cfg.Ledger.Write(ctx, sub.Run, func(s run.State, now time.Time) ([]events.Payload, error) {
-		return gate.Answer(s, now, reply)
-	})
+	w, err := r.record(ctx, sub.Run, reply)
 	if refused, is := errors.AsType[*gate.Refused](err); is {
+		if refused.Code == gate.CodeExpired { // its timer may be late, or lost
+			if err := r.look(ctx, sub.Run, w.State); err != nil {
+				return err
+			}
+		}
 		return &reactor.Refusal{Code: refused.Code, Reason: refused.Reason, Hint: refused.Hint, Run: sub.Run}
 	}
 	if err != nil {
 		return err
 	}
 	return r.look(ctx, sub.Run, w.State)
+}
+
+// record says what an answer comes to. Where edited arguments have to be shown to hooks first, these are asked and it is
+// decided again.
+func (r *Role) record(ctx context.Context, runID string, reply gate.Reply) (reactor.Written, error) {
+	answers := map[string][]events.HookAnswer{}
+	for {
+		var owed []question
+		w, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+			owed = nil
+			law := r.law(nil, map[string]bool{})
+			law.Hooks = r.answered(&s, answers, &owed)
+			return gate.AnswerEdited(s, now, reply, law)
+		})
+		if err != nil || len(owed) == 0 {
+			return w, err
+		}
+		for _, q := range owed {
+			if answers[q.about.Call.ID], err = r.cfg.Hooks.Ask(ctx, q.due, q.about); err != nil {
+				return w, err
+			}
+		}
+	}
 }
 
 // often refuses an answer where too many came in the same name; nil is no refusal. One that comes again was counted.
@@ -264,6 +330,11 @@ func (r *Role) readReply(m reactor.Message, sub events.RunSubject) (gate.Reply, 
 	}
 	reply := gate.Reply{Gate: sub.Rest[1], Decision: a.Decision, Reason: clip(a.Reason, approval.MaxReason), By: clip(a.By, 128),
 		Assurance: events.AssuranceNone, Hash: a.ProposalHash, Input: m.Seq()}
+	if len(a.EditedInput) > 0 && string(a.EditedInput) != "null" {
+		if reply.Edited, err = events.EditedInput(a.EditedInput); err != nil {
+			return gate.Reply{}, &reactor.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(), Hint: "send edited_input as a JSON object with all arguments of the call"}
+		}
+	}
 	if len(sub.Rest) == 3 {
 		reply.By, reply.Assurance = sub.Rest[2], events.AssuranceSubject
 	}
@@ -285,8 +356,12 @@ func (r *Role) signed(reply gate.Reply, a events.Answer, sub events.RunSubject) 
 	refuse := func(code, hint string, err error) (gate.Reply, error) {
 		return gate.Reply{}, &reactor.Refusal{Code: code, Run: sub.Run, Reason: err.Error(), Hint: hint}
 	}
+	hash := a.ProposalHash
+	if len(reply.Edited) > 0 {
+		hash = events.EditedHash(a.ProposalHash, reply.Edited)
+	}
 	name, err := r.cfg.Approvers.Verify(approval.Statement{Station: sub.Station, Run: sub.Run, Gate: reply.Gate, Decision: a.Decision,
-		ProposalHash: a.ProposalHash, Reason: a.Reason}, a.Key, a.Signature)
+		ProposalHash: hash, Reason: a.Reason}, a.Key, a.Signature)
 	switch {
 	case errors.Is(err, approval.ErrUnknownKey):
 		return refuse("unknown_signer", "an operator can add the public key to INSPAN_APPROVER_KEYS", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -116,11 +115,7 @@ func refusal(r *quota.Refused) *reactor.Refusal {
 // senderOf names who gave a task: the project of its subject, which permissions can bind to a user, and the source of
 // its CloudEvent, which is only claimed.
 func senderOf(m reactor.Message, env ce.Envelope) string {
-	project := ""
-	if t := strings.Split(m.Subject(), "."); len(t) == 4 {
-		project = t[3]
-	}
-	return fmt.Sprintf("%s %s", project, env.Source)
+	return fmt.Sprintf("%s %s", projectOf(m), env.Source)
 }
 
 // fullAtBirth makes the error of a run of which nothing could be stored a refusal: its sender can do something about it.

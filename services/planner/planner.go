@@ -91,8 +91,8 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 	}
 	decide := lifecycle.Progress
 	switch h.Kind {
-	case events.GateRejected:
-		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Rejected(s) }
+	case events.GateRejected, events.GateExpired:
+		decide = lifecycle.Rejected
 	case events.TurnDeferred:
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Interrupted(s) }
 	}

@@ -39,7 +39,13 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 		}
 		defer done()
 	}
+	if t.ForkOf != nil {
+		return r.fork(ctx, m, t, env, runID, there)
+	}
 	created, err := r.pin(ctx, t, env, runID)
+	if created != nil {
+		created.By, created.Project = t.By, projectOf(m)
+	}
 	if err != nil {
 		return err
 	}
@@ -87,6 +93,17 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 	})
 }
 
+// maxBy bounds who asks for a run, in bytes.
+const maxBy = 128
+
+// projectOf is the last token of the subject of a task, which permissions can bind to a user; empty where it has none.
+func projectOf(m reactor.Message) string {
+	if t := strings.Split(m.Subject(), "."); len(t) == 4 {
+		return t[3]
+	}
+	return ""
+}
+
 // readTask parses and checks the shape of a task, bare or as a CloudEvent.
 func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 	var t events.Task
@@ -107,6 +124,12 @@ func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 		env.TraceParent = "" // a broken trace context is as good as none (W3C Trace Context)
 	}
 	switch {
+	case t.ForkOf != nil:
+		if err = checkFork(t); err != nil {
+			return t, env, reactor.Refuse("bad_input", forkHint, "%v", err)
+		}
+	case t.Say != "":
+		err = errors.New("say goes with fork_of; what a new run is told is its task")
 	case t.Agent == "":
 		err = errors.New("no agent")
 	case strings.TrimSpace(t.Task) == "":
@@ -124,6 +147,9 @@ func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 	}
 	if err == nil {
 		err = errors.Join(session.CheckMode(t.SessionMode), history.CheckGiven(t.History))
+	}
+	if err == nil && len(t.By) > maxBy {
+		err = fmt.Errorf("by has %d bytes, the limit is %d", len(t.By), maxBy)
 	}
 	for what, id := range map[string]string{"agent": t.Agent, "session_id": t.Session, "workflow_run_id": t.WorkflowRun,
 		"parent_run_id": t.Parent, "orchestrator_run_id": t.Orchestrator, "work_id": t.WorkID} {

@@ -317,3 +317,10 @@ func (w *world) row(runID string, want func(run.Info) bool) run.Info {
 		}
 	}
 }
+
+// lostTimers forgets every timer.
+type lostTimers struct{}
+
+func (lostTimers) Set(context.Context, string, string, time.Time) error { return nil }
+
+func (w *world) now() time.Time { return time.Now() }

@@ -115,7 +115,7 @@ func open(t *testing.T, by events.Service, facts ...[]byte) *door {
 	} else {
 		var tools *tool.Registry
 		if tools, err = tool.NewRegistry(); err == nil {
-			d.role, err = gatekeeper.New(gatekeeper.Config{Ledger: ledger, Blobs: s.Blobs(), Tools: tools})
+			d.role, err = gatekeeper.New(gatekeeper.Config{Ledger: ledger, Timers: s.Timers(), Blobs: s.Blobs(), Tools: tools})
 		}
 	}
 	if err != nil {

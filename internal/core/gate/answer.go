@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -20,6 +21,11 @@ type Reply struct {
 	Hash string
 	// Key and Signature of an answer whose signature is verified; empty for others.
 	Key, Signature string
+	// Edited are the arguments that are approved instead of those proposed, in the form of events.EditedInput. Only
+	// AnswerEdited takes them.
+	Edited json.RawMessage
+	// hooks are their answers about the edited arguments.
+	hooks []events.HookAnswer
 	// Input is the position of the answer in the input stream.
 	Input uint64
 }
@@ -30,8 +36,16 @@ type Refused struct{ Code, Reason, Hint string }
 func (r *Refused) Error() string { return r.Reason }
 
 // Answer records the first valid answer to a gate. Later answers get a *Refused; a second look at the same answer
-// says nothing.
+// says nothing. Where a gate needs several approvers, a yes that is not the last one is a vote: each counts once, for the
+// action that it names, and one no is enough.
 func Answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
+	if len(r.Edited) > 0 {
+		return nil, notEditable("nobody has judged the edited arguments")
+	}
+	return answer(s, now, r)
+}
+
+func answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	if s.Sequence == 0 {
 		return nil, &Refused{"unknown_run", "there is no such run", "inspan gates lists the gates that wait"}
 	}
@@ -42,6 +56,9 @@ func Answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	switch {
 	case g == nil:
 		return nil, &Refused{"unknown_gate", fmt.Sprintf("run %s has no gate %s", s.HarnessID, r.Gate), "inspan gates lists the gates that wait"}
+	case g.Status == run.GateExpired || g.Status == run.GatePending && late(g, now):
+		return nil, &Refused{CodeExpired, fmt.Sprintf("gate %s expired at %s: the answer came too late", g.ID, g.ExpiresAt.Format(time.RFC3339)),
+			"inspan inspect shows what followed; where the run is paused, inspan resume lets it ask again"}
 	case g.Status != run.GatePending:
 		return nil, &Refused{"gate_closed", fmt.Sprintf("gate %s was %s by %s before: the first answer wins", g.ID, g.Status, g.By), "nothing to do; inspan inspect shows what followed"}
 	case s.Status.Ended():
@@ -50,9 +67,22 @@ func Answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 		return nil, &Refused{"stale_answer", "the answer names another proposal than the one that waits", "look at the gate again and answer with its proposal_hash"}
 	}
 	a := events.GateAnswer{Gate: g.ID, Step: g.StepID, Call: g.CallID, By: r.By, Assurance: r.Assurance, Reason: r.Reason,
-		ProposalHash: g.Hash, Key: r.Key, Signature: r.Signature, WaitMS: now.Sub(g.CreatedAt).Milliseconds(), Input: r.Input}
+		ProposalHash: g.Hash, Key: r.Key, Signature: r.Signature, WaitMS: now.Sub(g.CreatedAt).Milliseconds(), Input: r.Input,
+		EditedInput: r.Edited, Hooks: r.hooks, Approvers: g.Approvers}
+	if len(r.Edited) > 0 {
+		a.EditedHash = events.EditedHash(g.Hash, r.Edited)
+	}
 	switch strings.ToLower(strings.TrimSpace(r.Decision)) {
 	case "approve", "approved", "yes":
+		if g.Approvers > 1 {
+			if refused := mayVote(s, g, r); refused != nil {
+				return nil, refused
+			}
+			if a.Votes = g.VotesFor(a.Approved()) + 1; a.Votes < g.Approvers {
+				a.Event, a.Action = "gate_voted", events.GateHasVote
+				return []events.Payload{&events.GateVotedData{GateAnswer: a}}, nil
+			}
+		}
 		a.Event, a.Action = "gate_approved", events.GateWasApproved
 		return []events.Payload{&events.GateApprovedData{GateAnswer: a}}, nil
 	case "reject", "rejected", "no":

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/inspan/inspan/internal/core/guard"
 	"github.com/inspan/inspan/internal/core/hook"
@@ -17,8 +18,8 @@ import (
 // judgeCall is the verdict on one requested call: refused, allowed, a gate, or nothing while a gate is pending. The
 // order is: permission, arguments, guards, budget, hooks. left is the budget that is left for it. unasked is true where
 // the arguments have to be fetched or the hooks to be asked first.
-func judgeCall(s run.State, c *run.Call, law Law, left int) (say []events.Payload, unasked bool) {
-	j := judging{s: s, c: c, law: law, left: left, ref: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}}
+func judgeCall(s run.State, c *run.Call, now time.Time, law Law, left int) (say []events.Payload, unasked bool) {
+	j := judging{s: s, c: c, now: now, law: law, left: left, ref: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}}
 	st := s.Step(c.Step)
 	if st == nil {
 		return j.refuse(events.RefusedPermission, "", "the call belongs to no step", ""), false
@@ -32,7 +33,7 @@ func judgeCall(s run.State, c *run.Call, law Law, left int) (say []events.Payloa
 	if !ok {
 		return j.refuse(events.RefusedUnknown, "", fmt.Sprintf("there is no tool %q on this station", c.Tool), "use another tool; the operator can add it to a toolrunner"), false
 	}
-	input, err := law.Input(c)
+	input, edited, err := inputOf(s, c, law)
 	if errors.Is(err, ErrLater) {
 		return nil, true
 	}
@@ -47,19 +48,35 @@ func judgeCall(s run.State, c *run.Call, law Law, left int) (say []events.Payloa
 		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules can not be read: "+err.Error(), "an operator must mend the agent's guard rules"), false
 	}
 	verdict := rules.Judge(law.Action(cmp.Or(tool.Rule, c.Tool), input))
+	j.edited = edited
 	j.tool, j.input, j.hash, j.rules = tool, input, digest(input), rules.Digest()
+	j.terms = law.Terms.Strictest(agent.Gates).Strictest(rules.Terms(verdict.Rule))
 	return j.conclude(agent, verdict)
+}
+
+// inputOf returns the arguments that are judged: those that the model gave, or those that a person approved instead.
+func inputOf(s run.State, c *run.Call, law Law) (input json.RawMessage, edited bool, err error) {
+	if g := s.GateFor(c.Step, c.ID); g != nil && g.Status == run.GateApproved && len(g.Edited) > 0 {
+		return g.Edited, true, nil
+	}
+	input, err = law.Input(c)
+	return input, false, err
 }
 
 // judging is one call while it is judged.
 type judging struct {
 	s     run.State
 	c     *run.Call
+	now   time.Time
 	law   Law
 	left  int
 	ref   events.ToolRef
 	tool  Tool
 	input json.RawMessage
+	// edited is true where input is what a person approved instead of what was asked for.
+	edited bool
+	// terms of the gate, where one is opened.
+	terms events.GateTerms
 	// hash of the arguments, rules the digest of the rule set.
 	hash, rules string
 	// answers of the hooks about this call.
@@ -107,7 +124,7 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 
 func (j *judging) allow(rule string) *events.CallAllowedData {
 	allowed := &events.CallAllowedData{Event: "tool_allowed", ToolRef: j.ref, Effect: j.tool.Effect, InputHash: j.hash,
-		TimeoutMS: j.tool.TimeoutMS, Rule: rule, RulesDigest: j.rules, BudgetLeft: j.left - 1, Hooks: j.answers}
+		TimeoutMS: j.tool.TimeoutMS, Rule: rule, RulesDigest: j.rules, BudgetLeft: j.left - 1, Edited: j.edited, Hooks: j.answers}
 	if j.tool.Effect == "read" {
 		allowed.Event, allowed.Input = "tool_start", events.Preview(j.input)
 	}
@@ -126,6 +143,7 @@ func (j *judging) askPerson(v guard.Verdict) []events.Payload {
 	}
 	g := open(j.s, place{step: j.c.Step, call: j.c.ID}, proposal, j.c.Tool+" "+events.Preview(j.input), v.Reason, v.Rule)
 	g.Hooks = j.answers
+	setTerms(g, j.now, j.terms)
 	return []events.Payload{g}
 }
 
@@ -144,6 +162,8 @@ func (j *judging) answered(g *run.Gate, v guard.Verdict) []events.Payload {
 		return []events.Payload{allowed}
 	case g.Resolution > j.s.ResumedAt:
 		return nil // rejected, and the run not yet paused for it
+	case g.Status == run.GateExpired:
+		return j.refuse(events.RefusedByPerson, rule, g.Reason, "find another way, or ask for it again when somebody is there to decide")
 	}
 	return j.refuse(events.RefusedByPerson, rule, fmt.Sprintf("%s said no: %s", g.By, g.Reason), "do not try this again; find another way or finish")
 }

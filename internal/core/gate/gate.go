@@ -38,6 +38,8 @@ type Law struct {
 	// MaxGates bounds the gates of a run that stand open at the same time, 0 for no limit. What is above it stays without a
 	// verdict until a gate is answered, which is when the run is looked at again.
 	MaxGates int
+	// Terms of the station for all gates.
+	Terms events.GateTerms
 }
 
 // ErrLater is returned by Law.Input for arguments that are to be fetched first.
@@ -51,17 +53,17 @@ type Tool struct {
 	TimeoutMS int64
 }
 
-// Look says what the gatekeeper owes: a verdict on every ready step and every requested call. A run that is not
-// running is owed nothing; it is looked at again when it resumes.
+// Look says what the gatekeeper owes: the end of every gate whose time is up, and a verdict on every ready step and every
+// requested call. A run that is not running is owed no verdicts; it is looked at again when it resumes.
 func Look(s run.State, now time.Time, law Law) ([]events.Payload, error) {
+	say := Expired(s, now)
 	if s.Status != events.Running || s.Plan == nil {
-		return nil, nil
+		return say, nil
 	}
-	var say []events.Payload
 	room := law.room(s)
 	for _, st := range s.Plan.Steps {
 		if st.Status == events.StepIsReady {
-			say = append(say, room.bound(judgeStep(s, st))...)
+			say = append(say, room.bound(judgeStep(s, st, now, law.Terms))...)
 		}
 	}
 	left, unasked := s.BudgetLeft(), false
@@ -69,7 +71,7 @@ func Look(s run.State, now time.Time, law Law) ([]events.Payload, error) {
 		if unasked && left <= 0 {
 			break // what is left of the budget depends on answers that are not there yet
 		}
-		verdict, waits := judgeCall(s, c, law, left)
+		verdict, waits := judgeCall(s, c, now, law, left)
 		if waits {
 			unasked = true
 			left--
@@ -134,10 +136,10 @@ func NeedsGate(autonomy int, critical bool) bool {
 	return autonomy <= 2 || autonomy == 3 && critical
 }
 
-func judgeStep(s run.State, st *run.Step) []events.Payload {
+func judgeStep(s run.State, st *run.Step, now time.Time, terms events.GateTerms) []events.Payload {
 	allowed := &events.StepAllowedData{Event: "step_start", Step: st.ID, Agent: st.AssignedAgent, Autonomy: s.Options.Autonomy}
-	g := s.GateFor(st.ID, "")
-	switch {
+	before := s.GateFor(st.ID, "")
+	switch g := before; {
 	case g != nil && g.Status == run.GatePending:
 		return nil
 	case g != nil && g.Status == run.GateApproved:
@@ -154,7 +156,9 @@ func judgeStep(s run.State, st *run.Step) []events.Payload {
 	if s.Options.Autonomy == 3 {
 		why = "the step is critical (autonomy 3)"
 	}
-	return []events.Payload{open(s, place{step: st.ID}, proposal, st.Description, why, "")}
+	g := open(s, place{step: st.ID}, proposal, st.Description, why, "")
+	setTerms(g, now, terms.Strictest(s.Agents[st.AssignedAgent].Gates))
+	return []events.Payload{g}
 }
 
 type stepProposal struct {

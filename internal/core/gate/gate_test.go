@@ -56,7 +56,7 @@ func law(rules ...events.Rule) Law {
 func asking(budget int, calls ...events.RequestedCall) *runtest.Builder {
 	b := runtest.New("main", "r1")
 	c := runtest.Created()
-	c.Options.MaxToolCalls, c.Options.Autonomy = budget, 5
+	c.Options.MaxToolCalls, c.Options.Autonomy, c.By = budget, 5, "olga"
 	b.Say(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(1, "a", "calls", calls...))
 	return b
 }

@@ -96,6 +96,16 @@ func (s Set) Rules() []events.Rule {
 // verdicts do not.
 func (s Set) Digest() string { return s.digest }
 
+// Terms returns how the gate of a rule is answered; the zero value where there is none of that id.
+func (s Set) Terms(rule string) events.GateTerms {
+	for _, e := range s.entries {
+		if rule != "" && e.Rule.ID == rule {
+			return e.Rule.Gate
+		}
+	}
+	return events.GateTerms{}
+}
+
 // Judge answers an action. A rule that may match, because a word is only known when the command runs, makes a deny an
 // ask. Where several rules give the same answer, the one of the later layer is named, then the one with the least id.
 func (s Set) Judge(a Action) Verdict { return s.Explain(a).Verdict }

@@ -240,7 +240,7 @@ func TestProgress(t *testing.T) {
 		b := at(t, events.Running)
 		b.Say(runtest.Ready("a"), runtest.GateAt("g1", "a", ""))
 		b.Say(runtest.No(b.State().Gates[0], "too risky"))
-		say, _ := Rejected(b.State())
+		say, _ := Rejected(b.State(), runtest.Start)
 		if len(say) != 1 {
 			t.Fatalf("%v", say)
 		}
@@ -249,7 +249,7 @@ func TestProgress(t *testing.T) {
 			t.Errorf("%s %q", s.Status, s.PauseReason)
 		}
 		b.Say(runtest.Resumed())
-		if again, _ := Rejected(b.State()); len(again) != 0 {
+		if again, _ := Rejected(b.State(), runtest.Start); len(again) != 0 {
 			t.Errorf("paused again after the resume: %v", again)
 		}
 	})

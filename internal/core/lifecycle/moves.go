@@ -24,12 +24,26 @@ func Pause(s run.State, w Wish) ([]events.Payload, error) {
 	return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused, By: w.By, Reason: w.Reason, Input: w.Input}}, nil
 }
 
-// Rejected pauses a running run for replanning because a gate was answered with no since it last went on (GATE-6).
-func Rejected(s run.State) ([]events.Payload, error) {
+// Rejected pauses a running run for replanning because a gate was answered with no since it last went on (GATE-6), or
+// expired as if it had been. Where a gate expired that ends its run, the run ends.
+func Rejected(s run.State, now time.Time) ([]events.Payload, error) {
+	if s.Status != events.Running && s.Status != events.Paused {
+		return nil, nil
+	}
+	for _, g := range s.Gates {
+		if g.Status == run.GateExpired && g.OnExpiry == events.ExpiryFails {
+			r := end(s, now, events.FinishExpired, "gate "+g.ID+" expired", g.Reason)
+			return []events.Payload{&events.RunFailedData{Result: r}}, nil
+		}
+	}
 	if s.Status != events.Running {
 		return nil, nil
 	}
 	for _, g := range s.Gates {
+		if g.Status == run.GateExpired && g.Resolution > s.ResumedAt {
+			return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused,
+				By: g.By, Reason: "gate expired: " + g.Reason, Gate: g.ID}}, nil
+		}
 		if g.Status == run.GateRejected && g.Resolution > s.ResumedAt {
 			return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused,
 				By: g.By, Reason: "gate rejected: " + g.Reason, Gate: g.ID}}, nil

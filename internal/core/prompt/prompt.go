@@ -58,14 +58,19 @@ func Conversation(s run.State, step string) []Exchange {
 	return out
 }
 
-func shown(c events.RequestedCall, results []run.CallRecord) Result {
-	out := Result{ProviderID: c.ProviderID, Tool: c.Tool}
+func shown(c events.RequestedCall, results []run.CallRecord) (out Result) {
+	out = Result{ProviderID: c.ProviderID, Tool: c.Tool}
 	at := slices.IndexFunc(results, func(r run.CallRecord) bool { return r.ID == c.ID })
 	if at < 0 {
 		out.Output, out.Failed = "interrupted: the call has no result", true
 		return out
 	}
 	r := &results[at]
+	defer func() {
+		if r.Edited {
+			out.Output = "A person changed the arguments of this call before it was permitted. It was made with: " + plain.Replace(string(r.Arguments)) + "\n\n" + out.Output
+		}
+	}()
 	switch {
 	case r.Outcome == run.OutcomeRefused:
 		out.Output, out.Failed = hinted(fmt.Sprintf("refused (%s): %s", r.Code, r.Result), r.Hint), true
@@ -76,6 +81,9 @@ func shown(c events.RequestedCall, results []run.CallRecord) Result {
 	}
 	return out
 }
+
+// plain shows characters as they are that stand escaped in a fact.
+var plain = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
 
 func hinted(text, hint string) string {
 	if hint == "" {

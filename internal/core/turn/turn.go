@@ -97,7 +97,7 @@ func Repeated(s run.State, step string) (tool string, n int) {
 		if t.Step != step {
 			continue
 		}
-		if len(t.Calls) != 1 {
+		if len(t.Calls) != 1 || len(s.SaidAfter(step, t.Number)) > 0 {
 			return tool, n
 		}
 		key := t.Calls[0].Tool + " " + string(t.Calls[0].Input)

@@ -25,7 +25,13 @@ func Text(p events.Payload) string { return Clip(text(p), maxLine) }
 func text(p events.Payload) string {
 	switch d := p.(type) {
 	case *events.RunCreatedData:
-		return fmt.Sprintf("run created for agent %s, autonomy %d: %s", d.Agent, d.Options.Autonomy, Clip(d.Task, 120))
+		from := ""
+		if d.ForkOf != nil {
+			from = fmt.Sprintf(" as a fork of run %s after fact %d", d.ForkOf.Run, d.ForkOf.Sequence)
+		}
+		return fmt.Sprintf("run created%s for agent %s, autonomy %d: %s", from, d.Agent, d.Options.Autonomy, Clip(d.Task, 120))
+	case *events.RunForkedData:
+		return fmt.Sprintf("takes over the state of the run it was forked from, %s from %s on", Bytes(int64(len(d.Data))), Bytes(int64(d.Offset)))
 	case *events.RunStartedData:
 		return "run started"
 	case *events.RunPausedData:
@@ -69,17 +75,37 @@ func gateText(p events.Payload) string {
 	case *events.GateOpenedData:
 		return fmt.Sprintf("gate %s waits for a person before %s: %s (%s)", d.Gate, place(d.Step, d.Call), Clip(d.Description, 160), Clip(d.Reason, 160))
 	case *events.GateApprovedData:
-		return join(fmt.Sprintf("gate %s approved by %s after %s", d.Gate, Clip(d.By, 80), ms(d.WaitMS)), Clip(d.Reason, 200))
+		return join(fmt.Sprintf("gate %s approved by %s%s after %s", d.Gate, Clip(d.By, 80), votes(d.GateAnswer), ms(d.WaitMS)), Clip(or(d.Reason, editedText(d.GateAnswer)), 200))
+	case *events.GateVotedData:
+		return join(fmt.Sprintf("gate %s approved by %s%s, it waits for more", d.Gate, Clip(d.By, 80), votes(d.GateAnswer)), Clip(or(d.Reason, editedText(d.GateAnswer)), 200))
+	case *events.GateExpiredData:
+		return fmt.Sprintf("gate %s expired after %s without an answer: %s", d.Gate, ms(d.WaitMS), expiryText(d.Outcome))
 	case *events.GateRejectedData:
 		return join(fmt.Sprintf("gate %s rejected by %s after %s", d.Gate, Clip(d.By, 80), ms(d.WaitMS)), Clip(d.Reason, 200))
 	}
 	return callText(p)
 }
 
+// votes tells how many of several approvals a gate has.
+func votes(a events.GateAnswer) string {
+	return when(a.Approvers > 1, fmt.Sprintf(" (%d of %d)", a.Votes, a.Approvers))
+}
+
+func editedText(a events.GateAnswer) string {
+	return when(len(a.EditedInput) > 0, "with edited arguments, "+Input(a.EditedInput))
+}
+
+func expiryText(outcome string) string {
+	if outcome == events.ExpiryFails {
+		return "the run ends"
+	}
+	return "it counts as a no"
+}
+
 func callText(p events.Payload) string {
 	switch d := p.(type) {
 	case *events.CallAllowedData:
-		return "call " + name(d.ToolRef) + " allowed" + when(d.Gate != "", " after gate "+d.Gate) + when(d.Rule != "", " by rule "+d.Rule)
+		return "call " + name(d.ToolRef) + " allowed" + when(d.Edited, " with edited arguments") + when(d.Gate != "", " after gate "+d.Gate) + when(d.Rule != "", " by rule "+d.Rule)
 	case *events.CallRefusedData:
 		return join(fmt.Sprintf("call %s refused (%s)", name(d.ToolRef), or(d.Rule, d.Code)), Clip(d.Reason, 200))
 	case *events.CallStartedData:

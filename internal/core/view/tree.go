@@ -27,6 +27,9 @@ type Tree struct {
 	steps map[string]*StepNode
 	calls map[string]*CallNode
 	gates map[string]*GateNode
+	// origin of a fork, and what is there of the state that it begins with.
+	origin *events.ForkOrigin
+	start  []byte
 }
 
 // StepNode is a step of the plan.
@@ -91,6 +94,9 @@ type GateNode struct {
 	Opened, Answered                                   time.Time
 	Status                                             run.GateStatus
 	By, Why                                            string
+	// Votes it has, of Approvers that it needs where that is more than one; Expires is zero where it waits for ever.
+	Votes, Approvers int
+	Expires          time.Time
 }
 
 // Open reports whether nothing more will come of a call by itself but its end.
@@ -140,8 +146,10 @@ func (t *Tree) Apply(f events.Fact, p events.Payload) {
 	switch d := p.(type) {
 	case *events.RunCreatedData:
 		t.Run, t.Agent, t.Model, t.Task, t.Created, t.Status = f.Run, d.Agent, d.Agents[d.Agent].Model, d.Task, f.Time, events.Created
-		t.Budget = d.Options.MaxToolCalls
+		t.Budget, t.origin = d.Options.MaxToolCalls, d.ForkOf
 		t.steps, t.calls, t.gates = map[string]*StepNode{}, map[string]*CallNode{}, map[string]*GateNode{}
+	case *events.RunForkedData:
+		t.forked(d)
 	case *events.RunStartedData:
 		t.Started, t.Status = f.Time, events.Running
 	case *events.RunPausedData:
@@ -163,6 +171,10 @@ func (t *Tree) Apply(f events.Fact, p events.Payload) {
 		t.answer(f.Time, d.GateAnswer, run.GateApproved)
 	case *events.GateRejectedData:
 		t.answer(f.Time, d.GateAnswer, run.GateRejected)
+	case *events.GateVotedData:
+		t.answer(f.Time, d.GateAnswer, run.GatePending)
+	case *events.GateExpiredData:
+		t.answer(f.Time, events.GateAnswer{Gate: d.Gate, By: run.ExpiredBy, Reason: expiryText(d.Outcome)}, run.GateExpired)
 	default:
 		t.call(f.Time, p)
 	}
@@ -246,7 +258,7 @@ func (t *Tree) turn(at time.Time, d *events.TurnFinishedData) {
 
 func (t *Tree) gate(at time.Time, d *events.GateOpenedData) {
 	g := &GateNode{ID: d.Gate, Step: d.Step, Call: d.Call, Description: d.Description, Reason: d.Reason, Subject: d.AnswerSubject,
-		Hash: d.ProposalHash, Opened: at, Status: run.GatePending}
+		Hash: d.ProposalHash, Opened: at, Status: run.GatePending, Approvers: d.Approvers, Expires: d.ExpiresAt}
 	t.gates[d.Gate] = g
 	if c := t.calls[d.Call]; c != nil {
 		c.Gate = g
@@ -256,9 +268,17 @@ func (t *Tree) gate(at time.Time, d *events.GateOpenedData) {
 }
 
 func (t *Tree) answer(at time.Time, a events.GateAnswer, to run.GateStatus) {
-	if g := t.gates[a.Gate]; g != nil {
-		g.Status, g.Answered, g.By, g.Why = to, at, a.By, a.Reason
+	g := t.gates[a.Gate]
+	if g == nil {
+		return
 	}
+	if g.Votes = a.Votes; to == run.GatePending {
+		return
+	}
+	if c := t.calls[g.Call]; c != nil && len(a.EditedInput) > 0 {
+		c.Input = "(edited) " + Input(a.EditedInput)
+	}
+	g.Status, g.Answered, g.By, g.Why = to, at, a.By, a.Reason
 }
 
 func (t *Tree) call(at time.Time, p events.Payload) {

@@ -79,7 +79,7 @@ func Waits(s run.State, now time.Time) []Wait {
 	var waits []Wait
 	for _, g := range s.Waiting() {
 		waits = append(waits, Wait{On: OnGate, Step: g.StepID, Call: g.CallID, Gate: g.ID, Since: g.CreatedAt,
-			Text: fmt.Sprintf("%s waits for a person at gate %s (%s)", place(g.StepID, g.CallID), g.ID, Clip(g.Description, 80)), Command: "inspan approve " + s.HarnessID + "/" + g.ID})
+			Text: fmt.Sprintf("%s waits for a person at gate %s (%s)", place(g.StepID, g.CallID), g.ID, Clip(g.Description, 80)) + gateTerms(g, now), Command: "inspan approve " + s.HarnessID + "/" + g.ID})
 	}
 	for _, st := range s.Plan.Steps {
 		waits = append(waits, stepWaits(s, st, now)...)
@@ -88,6 +88,18 @@ func Waits(s run.State, now time.Time) []Wait {
 		waits = append(waits, Wait{On: planner, Since: s.UpdatedAt, Text: "waits for the planner to say what comes next"})
 	}
 	return waits
+}
+
+// gateTerms tells what else there is to know of a gate that waits.
+func gateTerms(g *run.Gate, now time.Time) string {
+	text := ""
+	if g.Approvers > 1 {
+		text = fmt.Sprintf(", %d of %d approvals", len(g.Votes), g.Approvers)
+	}
+	if !g.ExpiresAt.IsZero() {
+		text += ", expires in " + Span(g.ExpiresAt.Sub(now))
+	}
+	return text
 }
 
 func ended(s run.State) Wait {

@@ -11,11 +11,15 @@ import (
 // empty after the end. Taking one again and again, in any way, is a legal history.
 func Moves(s run.State) []events.Payload {
 	if s.Sequence == 0 {
-		return []events.Payload{Created()}
+		return []events.Payload{Created(), ForkCreated()}
 	}
 	var m []events.Payload
 	switch s.Status {
 	case events.Created:
+		if s.Created.ForkOf != nil && !s.Forked {
+			m = append(m, ForkPart(len(s.ForkStart)))
+			break
+		}
 		m = append(m, Started())
 	case events.Running:
 		m = append(m, runningMoves(s)...)
@@ -26,10 +30,28 @@ func Moves(s run.State) []events.Payload {
 	}
 	m = append(m, Checkpoint(s), Fallback(s), Adjusted(s.Options.Autonomy, 1+(s.Options.Autonomy+1)%5), Moved(s))
 	for _, g := range s.Waiting() {
-		m = append(m, Yes(g), No(g, "not like this"))
+		m = append(m, answers(s, g)...)
 	}
 	if s.Plan != nil {
 		m = append(m, callMoves(s)...)
+	}
+	return m
+}
+
+// answers are what may come of a gate that waits.
+func answers(s run.State, g *run.Gate) []events.Payload {
+	m := []events.Payload{No(g, "not like this")}
+	yes := Yes(g)
+	if g.Approvers > 1 {
+		yes.By = fmt.Sprintf("voter-%d", len(g.Votes))
+	}
+	if len(g.Votes)+1 < g.Approvers {
+		m = append(m, Vote(g, yes.By))
+	} else {
+		m = append(m, yes)
+	}
+	if !g.ExpiresAt.IsZero() && !s.UpdatedAt.Before(g.ExpiresAt) {
+		m = append(m, RanOut(g))
 	}
 	return m
 }
@@ -79,7 +101,7 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 	case events.StepIsReady:
 		switch g := s.GateFor(st.ID, ""); {
 		case g == nil:
-			return []events.Payload{Allowed(st.ID), GateAt("g-"+st.ID, st.ID, "")}
+			return []events.Payload{Allowed(st.ID), GateAt("g-"+st.ID, st.ID, ""), Hard(GateAt("g-"+st.ID, st.ID, ""))}
 		case g.Status == run.GatePending:
 			return nil
 		}
@@ -124,7 +146,7 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 	case run.CallRequested:
 		m := []events.Payload{CallNo(ref)}
 		if s.GateFor(c.Step, c.ID) == nil {
-			m = append(m, GateAt("g-"+c.ID, c.Step, c.ID))
+			m = append(m, GateAt("g-"+c.ID, c.Step, c.ID), Hard(GateAt("g-"+c.ID, c.Step, c.ID)))
 		}
 		if s.BudgetLeft() > 0 && s.Status == events.Running {
 			m = append(m, CallYes(ref, "once"))

@@ -177,6 +177,25 @@ func No(g *run.Gate, reason string) *events.GateRejectedData {
 	return &events.GateRejectedData{GateAnswer: answer(g, events.GateRejected, events.GateWasRejected, reason)}
 }
 
+// Hard is a gate that needs two approvers and expires at Start.
+func Hard(g *events.GateOpenedData) *events.GateOpenedData {
+	g.Approvers, g.ExpiresAt, g.OnExpiry = 2, Start, events.ExpiryRejects
+	return g
+}
+
+// Vote is one yes of several.
+func Vote(g *run.Gate, by string) *events.GateVotedData {
+	d := &events.GateVotedData{GateAnswer: answer(g, events.GateVoted, events.GateHasVote, "")}
+	d.By, d.Votes, d.Approvers = by, len(g.Votes)+1, g.Approvers
+	return d
+}
+
+// RanOut ends a gate that nobody answered.
+func RanOut(g *run.Gate) *events.GateExpiredData {
+	return &events.GateExpiredData{Event: eventOf(events.GateExpired), Gate: g.ID, Step: g.StepID, Call: g.CallID, Action: events.GateRanOut,
+		Outcome: g.OnExpiry, ExpiresAt: g.ExpiresAt, ProposalHash: g.Hash, WaitMS: 1000}
+}
+
 func answer(g *run.Gate, k events.Kind, action, reason string) events.GateAnswer {
 	return events.GateAnswer{Event: eventOf(k), Gate: g.ID, Step: g.StepID, Call: g.CallID, Action: action,
 		By: "anna", Assurance: events.AssuranceSubject, Reason: reason, ProposalHash: g.Hash, WaitMS: 1000}

@@ -41,6 +41,18 @@ func (b *Builder) Say(payloads ...events.Payload) [][]byte {
 	return b.stored[from:len(b.stored):len(b.stored)]
 }
 
+// SayAt is Say for facts of another time.
+func (b *Builder) SayAt(at time.Time, payloads ...events.Payload) {
+	for _, p := range payloads {
+		stored := b.Bad(p, func(f *events.Fact) { f.Time = at })
+		next, err := b.state.Apply(stored)
+		if err != nil {
+			panic(fmt.Sprintf("runtest: %v", err))
+		}
+		b.state, b.stored = next, append(b.stored, stored)
+	}
+}
+
 // Try is Say for one payload; where it does not fit it returns the bytes and the error, and says nothing.
 func (b *Builder) Try(p events.Payload) ([]byte, error) {
 	stored := b.Bad(p, func(*events.Fact) {})

@@ -1,0 +1,140 @@
+package gate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/internal/core/hook"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// CodeExpired is the code of an answer that came too late.
+const CodeExpired = "gate_expired"
+
+// setTerms writes into a gate that is opened how it is answered.
+func setTerms(g *events.GateOpenedData, now time.Time, t events.GateTerms) {
+	if t.Approvers > 1 {
+		g.Approvers = t.Approvers
+	}
+	if t.ExpiresMS <= 0 {
+		return
+	}
+	g.ExpiresAt, g.OnExpiry = now.UTC().Add(time.Duration(t.ExpiresMS)*time.Millisecond), events.ExpiryRejects
+	if t.OnExpiry == events.ExpiryFails {
+		g.OnExpiry = events.ExpiryFails
+	}
+}
+
+func late(g *run.Gate, now time.Time) bool { return !g.ExpiresAt.IsZero() && !now.Before(g.ExpiresAt) }
+
+// Expired ends the gates that wait although their time is up. Before that, and looked at again, it says nothing.
+func Expired(s run.State, now time.Time) []events.Payload {
+	var say []events.Payload
+	for _, g := range s.Waiting() {
+		if !late(g, now) {
+			continue
+		}
+		d := &events.GateExpiredData{Event: "gate_expired", Gate: g.ID, Step: g.StepID, Call: g.CallID, Action: events.GateRanOut, Outcome: g.OnExpiry,
+			ExpiresAt: g.ExpiresAt, ProposalHash: g.Hash, WaitMS: now.Sub(g.CreatedAt).Milliseconds(), Approvers: g.Approvers}
+		for _, v := range g.Votes {
+			d.Votes = max(d.Votes, g.VotesFor(v.Action))
+		}
+		say = append(say, d)
+	}
+	return say
+}
+
+// mayVote returns why somebody's yes does not count at a gate that needs several, or nil.
+func mayVote(s run.State, g *run.Gate, r Reply) *Refused {
+	switch {
+	case r.Assurance != events.AssuranceSignature && r.Assurance != events.AssuranceSubject:
+		return &Refused{"unproven_answer", fmt.Sprintf("gate %s needs %d approvers, and nothing proves who gave this answer", g.ID, g.Approvers),
+			"answer on your own subject (inspan approve --by NAME), or sign the answer"}
+	case requester(s, r.By):
+		return &Refused{"own_request", fmt.Sprintf("gate %s needs %d approvers, and %s asked for the run", g.ID, g.Approvers, r.By), "let somebody else approve; a reject of yours counts"}
+	case g.Voted(r.By):
+		return &Refused{"already_voted", fmt.Sprintf("gate %s: %s approved before: a second yes of the same person changes nothing", g.ID, r.By),
+			fmt.Sprintf("%d different people must approve the same action; a reject takes it all back", g.Approvers)}
+	}
+	return nil
+}
+
+// requester reports whether somebody asked for the run, as far as that was said.
+func requester(s run.State, by string) bool {
+	return s.Created != nil && by != "" && (strings.EqualFold(by, s.Created.By) || strings.EqualFold(by, s.Created.Project))
+}
+
+func notEditable(reason string) *Refused {
+	return &Refused{"not_editable", reason, "approve or reject the gate as it is; a reject can say in its reason what should be done instead"}
+}
+
+// AnswerEdited is Answer for a yes with other arguments than those proposed. They are checked and judged as those of any
+// call: what may not be done stays undone, whoever approves it. It says nothing while law.Hooks still has to be asked.
+func AnswerEdited(s run.State, now time.Time, r Reply, law Law) ([]events.Payload, error) {
+	g := s.Gate(r.Gate)
+	if len(r.Edited) == 0 || s.Took(r.Input) || g == nil || g.Status != run.GatePending || late(g, now) {
+		return answer(s, now, r)
+	}
+	c := s.Open[g.CallID]
+	switch strings.ToLower(strings.TrimSpace(r.Decision)) {
+	case "approve", "approved", "yes":
+	default:
+		return nil, notEditable("only a yes can come with edited arguments")
+	}
+	if c == nil {
+		return nil, notEditable(fmt.Sprintf("gate %s stands before step %s, which has no arguments to edit", g.ID, g.StepID))
+	}
+	hooks, unasked, refused := judgeEdited(s, c, r, law)
+	switch {
+	case refused != nil:
+		return nil, refused
+	case unasked:
+		return nil, nil
+	}
+	r.hooks = hooks
+	return answer(s, now, r)
+}
+
+// judgeEdited returns why the call may not be made with the edited arguments, or nil and what the hooks answered about
+// them.
+func judgeEdited(s run.State, c *run.Call, r Reply, law Law) (answers []events.HookAnswer, unasked bool, no *Refused) {
+	denied := func(code, reason, hint string) ([]events.HookAnswer, bool, *Refused) {
+		return nil, false, &Refused{code, "the edited call: " + reason, hint}
+	}
+	st := s.Step(c.Step)
+	if st == nil {
+		return denied(events.RefusedPermission, "it belongs to no step", "")
+	}
+	agent, _ := s.Agent(st.AssignedAgent)
+	tool, ok := law.Tool(agent, c.Tool)
+	if !ok {
+		return denied(events.RefusedUnknown, fmt.Sprintf("there is no tool %q on this station", c.Tool), "reject the gate")
+	}
+	if err := law.Check(agent, c.Tool, r.Edited); err != nil {
+		return denied(events.RefusedInput, err.Error(), "mend the arguments and answer again; the gate still waits")
+	}
+	rules, err := law.Rules(agent)
+	if err != nil {
+		return denied(events.RefusedGuard, "the guard rules can not be read: "+err.Error(), "an operator must mend the agent's guard rules")
+	}
+	name := tool.Rule
+	if name == "" {
+		name = c.Tool
+	}
+	if v := rules.Judge(law.Action(name, r.Edited)); v.Action == guard.Deny {
+		return denied(events.RefusedGuard, fmt.Sprintf("rule %s denies it: %s", v.Rule, v.Reason), "nobody can approve what a rule denies; edit it otherwise, or reject the gate")
+	}
+	if law.Hooks != nil {
+		var asked bool
+		if answers, asked = law.Hooks(agent, c, tool.Effect, r.Edited); !asked {
+			return nil, true, nil
+		}
+	}
+	if a, held := events.Decisive(answers); held && a.Answer != events.HookInterrupt {
+		return denied(events.RefusedHook, hook.Why(a), "nobody can approve what a hook blocks; edit it otherwise, or reject the gate")
+	}
+	return answers, false, nil
+}

@@ -1,0 +1,184 @@
+// Package replay makes the decisions of recorded runs again, with the code of today.
+//
+// Promises: for every fact that a role said it asks the pure function that said it what it would say now, in the state
+// before that fact and at its time, and names each one that would be said otherwise. What came from outside (a task, a
+// model's answer, a tool's result, a person, a hook) is taken as recorded. A log that does not fold, or was changed, is
+// refused: nothing of it is decided. It calls no model and no tool, reads no clock and changes nothing.
+package replay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+
+	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/core/gate"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Law is what the verdicts of today rest on: guard rules, tools and the terms of gates.
+type Law struct {
+	gate.Law
+	// Knows reports whether this program has a tool. Verdicts on others are taken as recorded: they belong to a toolrunner
+	// that has them.
+	Knows func(a events.Agent, tool string) bool
+}
+
+// Change is a decision that would be made otherwise today.
+type Change struct {
+	Run      string      `json:"run"`
+	Sequence uint64      `json:"sequence"`
+	Kind     events.Kind `json:"kind"`
+	// Said is what was said, Today what would be, in words; Today is empty where nothing would be said.
+	Said  string `json:"said"`
+	Today string `json:"today"`
+	// Fields are the names of those that differ, where the same kind would be said.
+	Fields []string `json:"fields,omitempty"`
+}
+
+func (c Change) String() string {
+	today := c.Today
+	if today == "" {
+		today = "nothing would be said"
+	}
+	text := fmt.Sprintf("run %s, fact %d (%s): said %q, today: %s", c.Run, c.Sequence, c.Kind, c.Said, today)
+	if len(c.Fields) > 0 {
+		text += fmt.Sprintf(" (differs in %v)", c.Fields)
+	}
+	return text
+}
+
+// Report says what was decided again.
+type Report struct {
+	Run   string `json:"run"`
+	Facts uint64 `json:"facts"`
+	// Decided facts were decided again, Taken ones came from outside or rest on what the log does not hold.
+	Decided int `json:"decided"`
+	Taken   int `json:"taken"`
+	// Refused is why the log is no record that can be replayed; nil where it is.
+	Refused *audit.Fault `json:"refused,omitempty"`
+	Changes []Change     `json:"changes"`
+}
+
+// OK reports whether all was decided as it was recorded.
+func (r Report) OK() bool { return r.Refused == nil && len(r.Changes) == 0 }
+
+// Log replays the facts of one run, JSON lines as inspan export writes them. An error means that it could not be read.
+func Log(ctx context.Context, law Law, r io.Reader) (Report, error) {
+	rep := Report{Changes: []Change{}}
+	var whole bytes.Buffer
+	found, err := audit.File(ctx, audit.Config{}, io.TeeReader(r, &whole))
+	if rep.Run, rep.Facts = found.Run, found.Facts; err != nil {
+		return rep, fmt.Errorf("read the log: %w", err)
+	}
+	if !found.Sound {
+		rep.Refused = found.First
+		return rep, nil
+	}
+	var s run.State
+	err = audit.Lines(&whole, func(line []byte) bool {
+		f, p, readErr := events.Read(line)
+		if readErr != nil {
+			rep.Refused = &audit.Fault{Sequence: s.Sequence + 1, Why: readErr.Error()}
+			return false
+		}
+		rep.judge(law, s, f, p)
+		next, foldErr := s.ApplyFact(f, p, run.HashOf(line))
+		if foldErr != nil {
+			rep.Refused = &audit.Fault{Sequence: s.Sequence + 1, Kind: p.Kind(), Why: foldErr.Error()}
+			return false
+		}
+		s = next
+		return true
+	})
+	if err != nil {
+		return rep, fmt.Errorf("read the log: %w", err)
+	}
+	return rep, nil
+}
+
+// judge decides one fact again.
+func (rep *Report) judge(law Law, s run.State, f events.Fact, p events.Payload) {
+	d := deciding{law: law, s: s, f: f}
+	say, again, err := d.decide(p)
+	if !again {
+		rep.Taken++
+		return
+	}
+	rep.Decided++
+	c := Change{Run: f.Run, Sequence: f.Sequence, Kind: p.Kind(), Said: view.Clip(view.Text(p), 300)}
+	if err != nil {
+		c.Today = view.Clip("it would be refused: "+err.Error(), 300)
+		rep.Changes = append(rep.Changes, c)
+		return
+	}
+	var near events.Payload
+	for _, other := range say {
+		differs := fields(p, other)
+		if other.Kind() == p.Kind() && len(differs) == 0 {
+			return
+		}
+		if near == nil && about(other) == about(p) {
+			near, c.Fields = other, differs
+		}
+	}
+	if near == nil && len(say) > 0 {
+		near = say[0]
+	}
+	if near != nil {
+		c.Today = fmt.Sprintf("%s: %s", near.Kind(), view.Clip(view.Text(near), 300))
+		if near.Kind() != p.Kind() {
+			c.Fields = nil
+		}
+	}
+	rep.Changes = append(rep.Changes, c)
+}
+
+// unsteady fields depend on the clock or name a whole rule set, and are no part of what was decided.
+var unsteady = []string{"rules_digest", "wait_ms", "duration_ms", "expires_at", "not_before"}
+
+// fields lists the names of the fields of two payloads that differ, in order; of those of different kinds, all.
+func fields(a, b events.Payload) []string {
+	x, y := document(a), document(b)
+	var names []string
+	for _, doc := range []map[string]any{x, y} {
+		for name := range doc {
+			if !reflect.DeepEqual(x[name], y[name]) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func document(p events.Payload) map[string]any {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return map[string]any{"unreadable": err.Error()}
+	}
+	doc := map[string]any{}
+	if err := json.Unmarshal(b, &doc); err != nil {
+		return map[string]any{"unreadable": err.Error()}
+	}
+	for _, name := range unsteady {
+		delete(doc, name)
+	}
+	return doc
+}
+
+// about is the step, call and gate that a payload speaks of.
+func about(p events.Payload) [2]any {
+	doc := document(p)
+	call := doc["tool_id"]
+	if call == nil {
+		call = doc["call_id"]
+	}
+	return [2]any{doc["step_id"], call}
+}

@@ -1,0 +1,109 @@
+package events
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// GateTerms say how a gate is answered. With the zero value one yes is enough and the gate waits for ever.
+type GateTerms struct {
+	// Approvers is how many different people must say yes to the same action; 0 and 1 are one. Where it is more, whoever
+	// asked for the run does not count, and an answer counts only where it is proven who gave it.
+	Approvers int `json:"approvers,omitempty"`
+	// ExpiresMS is how long the gate waits, in milliseconds; 0 is for ever.
+	ExpiresMS int64 `json:"expires_ms,omitempty"`
+	// OnExpiry is what follows where it expires: "reject" (the default) is a no of nobody, "fail" ends the run.
+	OnExpiry string `json:"on_expiry,omitempty"`
+}
+
+// Outcomes of a gate that expired. That it is approved is none of them.
+const (
+	ExpiryRejects = "reject"
+	ExpiryFails   = "fail"
+)
+
+// MaxApprovers bounds GateTerms.Approvers.
+const MaxApprovers = 16
+
+// Strictest joins the terms of two layers: the most approvers and the shortest wait, with the outcome that goes with it.
+// No layer makes the terms of another one weaker.
+func (t GateTerms) Strictest(o GateTerms) GateTerms {
+	out := t
+	out.Approvers = max(t.Approvers, o.Approvers)
+	switch {
+	case o.ExpiresMS <= 0:
+	case t.ExpiresMS <= 0 || o.ExpiresMS < t.ExpiresMS, o.ExpiresMS == t.ExpiresMS && o.OnExpiry == ExpiryFails:
+		out.ExpiresMS, out.OnExpiry = o.ExpiresMS, o.OnExpiry
+	}
+	return out
+}
+
+// GateVotedData is one yes of several that a gate needs: it still waits.
+type GateVotedData struct{ GateAnswer }
+
+// GateExpiredData ends a gate that nobody answered in time.
+type GateExpiredData struct {
+	Event  string `json:"event"`
+	Gate   string `json:"gate_id"`
+	Step   string `json:"step_id"`
+	Call   string `json:"call_id,omitempty"`
+	Action string `json:"action"`
+	// Outcome is "reject" or "fail"; see GateTerms.
+	Outcome      string    `json:"outcome"`
+	ExpiresAt    time.Time `json:"expires_at"`
+	ProposalHash string    `json:"proposal_hash"`
+	WaitMS       int64     `json:"wait_ms"`
+	// Votes that it had, of Approvers that it needed.
+	Votes     int `json:"votes,omitempty"`
+	Approvers int `json:"approvers,omitempty"`
+}
+
+// Kind implements Payload.
+func (*GateVotedData) Kind() Kind { return GateVoted }
+
+// Kind implements Payload.
+func (*GateExpiredData) Kind() Kind { return GateExpired }
+
+// ErrEdited means that edited arguments can not be taken.
+var ErrEdited = errors.New("the edited arguments can not be taken")
+
+// EditedInput brings edited arguments of a call into the one form that is hashed, stored and run: a JSON object without
+// spaces, of at most MaxInlineInput bytes. Its errors wrap ErrEdited.
+func EditedInput(raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) > MaxInlineInput {
+		return nil, fmt.Errorf("%w: they have %d bytes, the limit is %d", ErrEdited, len(raw), MaxInlineInput)
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
+		return nil, fmt.Errorf("%w: they are not a JSON object", ErrEdited)
+	}
+	whole, err := json.Marshal(json.RawMessage(bytes.TrimSpace(raw)))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrEdited, err)
+	}
+	if len(whole) > MaxInlineInput {
+		return nil, fmt.Errorf("%w: they have %d bytes, the limit is %d", ErrEdited, len(whole), MaxInlineInput)
+	}
+	return whole, nil
+}
+
+// EditedHash names the action that a gate's proposal becomes with edited arguments, in the form of EditedInput: 64 hex
+// digits. It binds the arguments to that very proposal, and follows from an answer's fact alone.
+func EditedHash(proposalHash string, input json.RawMessage) string {
+	arguments := sha256.Sum256(input)
+	h := sha256.Sum256([]byte("inspan edited action 1\n" + proposalHash + "\n" + hex.EncodeToString(arguments[:])))
+	return hex.EncodeToString(h[:])
+}
+
+// Approved is the hash of the action that an answer is about: the one proposed, or the one that it was edited to.
+func (a *GateAnswer) Approved() string {
+	if len(a.EditedInput) == 0 {
+		return a.ProposalHash
+	}
+	return EditedHash(a.ProposalHash, a.EditedInput)
+}

@@ -1,0 +1,232 @@
+package run
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Said is a message to the agent of a step, after one of its turns.
+type Said struct {
+	Step string `json:"step"`
+	// After is the number of that turn, 0 before the first.
+	After int    `json:"after"`
+	Text  string `json:"text"`
+}
+
+// SaidAfter returns what was said to a step after a turn, in order.
+func (s *State) SaidAfter(step string, turn int) []string {
+	var texts []string
+	for _, m := range s.Said {
+		if m.Step == step && m.After == turn {
+			texts = append(texts, m.Text)
+		}
+	}
+	return texts
+}
+
+// Errors of Fork.
+var (
+	// ErrForkEnded means that nothing is left to do after that fact.
+	ErrForkEnded = errors.New("the run had ended there: say what is to be done next, or fork from an earlier fact")
+	// ErrForkUnplanned means that there is nobody yet to whom something could be said.
+	ErrForkUnplanned = errors.New("the run had no plan yet there: fork from a later fact, or give the task anew")
+	// ErrForkLarge means that the state is too large to begin another run with.
+	ErrForkLarge = fmt.Errorf("the state there is larger than %d MiB: fork from an earlier fact", events.MaxForkStart>>20)
+)
+
+// CodeInterrupted is the code of a call that had not begun where its run was forked.
+const CodeInterrupted = "interrupted"
+
+// Fork returns the state that another run begins with, from the one where it was forked. What was done stays done: turns,
+// results, completed steps, the budget that was used. What was under way is not taken over: a call that had begun has an
+// unknown outcome, one that had not is interrupted, and the agent reads so; a step that was ready or running is permitted
+// anew, so that a gate before it stands again. say is a message to the step that works, or worked last, which takes it up
+// again; "" says nothing. fresh tells agents that their files are not here. Fork is pure: the same state and words give the
+// same start.
+func Fork(old State, say string, fresh bool) (State, error) {
+	switch {
+	case old.Status.Ended() && say == "":
+		return State{}, ErrForkEnded
+	case old.Plan == nil && say != "":
+		return State{}, ErrForkUnplanned
+	}
+	s := old
+	s.Status, s.PauseReason, s.ResumedAt, s.Result, s.Created = events.Created, "", 0, nil, nil
+	s.StartedAt, s.EndedAt, s.LastCheckpointAt, s.CheckpointCovers, s.CheckpointCount = nil, nil, nil, 0, 0
+	s.Inputs, s.Gates, s.Held, s.StopPassed, s.ForkStart, s.Forked = nil, nil, nil, false, "", false
+	s.interruptAll()
+	if s.Plan == nil {
+		return s, nil
+	}
+	plan := *s.Plan
+	plan.Steps = slices.Clone(plan.Steps)
+	for i, st := range plan.Steps {
+		next := *st
+		next.Owed, next.ReadyAt, next.AllowedAt, next.Attempt, next.NotBefore, next.Passed = 0, 0, 0, 0, time.Time{}, false
+		if st.Status == events.StepIsReady || st.Status == events.StepIsRunning {
+			next.Status = events.StepIsPending
+		}
+		plan.Steps[i] = &next
+	}
+	s.Plan = &plan
+	s.Said = slices.Clone(s.Said)
+	if fresh && s.Turns().Len() > 0 {
+		for _, st := range plan.Steps {
+			if st.Status == events.StepIsPending {
+				s.tell(st.ID, fmt.Sprintf("This run was forked from run %s after its fact %d. It works in a new, empty directory: files that were made before are not in it.", old.HarnessID, old.Sequence))
+			}
+		}
+	}
+	if say != "" {
+		s.takeUp(old, say)
+	}
+	s.CurrentStepIndex = firstIncomplete(s.Plan)
+	return s, nil
+}
+
+// interruptAll ends the open calls.
+func (s *State) interruptAll() {
+	var open []*Call
+	for _, c := range s.Open {
+		open = append(open, c)
+	}
+	slices.SortFunc(open, func(a, b *Call) int { return cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.ID, b.ID)) })
+	for _, c := range open {
+		r := CallRecord{ID: c.ID, Step: c.Step, Turn: c.Turn, CallName: c.Tool, Arguments: c.Input, Timestamp: s.UpdatedAt, Edited: c.Edited,
+			Outcome: OutcomeRefused, Code: CodeInterrupted, Result: "the run was forked before the call was made: it did nothing", Hint: "ask for it again where it is still needed"}
+		if c.Phase == CallStarted || c.Fence > 0 {
+			r.Outcome, r.Code, r.Result = OutcomeFailed, events.OutcomeUnknown, "the run was forked while the call was made; nobody knows here whether it took effect"
+			r.Hint = "look at the state of things before you do it again; the same call will be shown to a person first"
+			s.Unknown = append(s.Unknown[:len(s.Unknown):len(s.Unknown)], c.Tool+":"+c.InputHash)
+			s.TotalToolCalls++
+		}
+		s.ToolCallHistory = s.ToolCallHistory.Append(r)
+	}
+	s.Open, s.CallsHeld = nil, 0
+}
+
+// tell adds a message behind the last turn of a step.
+func (s *State) tell(step, text string) {
+	m := Said{Step: step, Text: text}
+	for _, t := range s.Turns().Backward() {
+		if t.Step == step {
+			m.After = t.Number
+			break
+		}
+	}
+	s.Said = append(s.Said, m)
+}
+
+// takeUp gives a message to the step that was at work, or was last, and lets it go on. The plan was copied by the caller.
+func (s *State) takeUp(old State, text string) {
+	at := -1
+	for i, st := range old.Plan.Steps {
+		if st.Status == events.StepIsRunning && at < 0 {
+			at = i
+		}
+	}
+	if turns := s.Turns(); at < 0 && turns.Len() > 0 {
+		last := turns.At(turns.Len() - 1).Step
+		at = slices.IndexFunc(s.Plan.Steps, func(st *Step) bool { return st.ID == last })
+	}
+	if at < 0 {
+		at = min(firstIncomplete(s.Plan), len(s.Plan.Steps)-1)
+	}
+	st := s.Plan.Steps[at]
+	if st.Status == events.StepIsFailed && st.Turns >= s.Options.MaxSteps {
+		st.Turns = 0
+	}
+	st.Status, st.Final, st.Output, st.Error = events.StepIsPending, false, "", ""
+	for _, other := range s.Plan.Steps {
+		if other.Status == events.StepIsBlocked {
+			other.Status = events.StepIsPending
+		}
+	}
+	blockDependents(s.Plan)
+	s.PlanDone = false
+	s.tell(st.ID, text)
+}
+
+// ForkParts returns the facts that bring a start over, and what run.created says of it. Its error is ErrForkLarge.
+func ForkParts(old, start State) (events.ForkOrigin, []*events.RunForkedData, error) {
+	whole, err := Codec{}.Encode(start)
+	if err != nil {
+		return events.ForkOrigin{}, nil, err
+	}
+	if len(whole) > events.MaxForkStart {
+		return events.ForkOrigin{}, nil, ErrForkLarge
+	}
+	from := events.ForkOrigin{Run: old.HarnessID, Sequence: old.Sequence, Hash: old.Hash, StartBytes: len(whole), StartHash: HashOf(whole)}
+	var parts []*events.RunForkedData
+	for rest, offset := string(whole), 0; rest != ""; {
+		n := min(len(rest), events.MaxForkPart)
+		for n < len(rest) && !utf8.RuneStart(rest[n]) {
+			n--
+		}
+		parts = append(parts, &events.RunForkedData{Event: "run_forked", Offset: offset, Data: rest[:n]})
+		rest, offset = rest[n:], offset+n
+	}
+	parts[0].Refs = refsOf(start)
+	return from, parts, nil
+}
+
+// refsOf are the objects that a start refers to.
+func refsOf(s State) []events.Ref {
+	var refs []events.Ref
+	add := func(r *events.Ref) {
+		if r != nil && !slices.Contains(refs, *r) {
+			refs = append(refs, *r)
+		}
+	}
+	for _, t := range s.Turns().All() {
+		add(t.TextRef)
+		add(t.RawRef)
+		for _, c := range t.Calls {
+			add(c.InputRef)
+		}
+	}
+	for _, r := range s.ToolCallHistory.All() {
+		add(r.ResultRef)
+	}
+	return refs
+}
+
+// forked folds a part of the start; with the last one the run stands where the other one stood.
+func (s *State) forked(d *events.RunForkedData) string {
+	from := s.Created.ForkOf
+	switch {
+	case from == nil:
+		return "the run is no fork"
+	case s.Status != events.Created || s.Forked:
+		return "the run has all of the state that it begins with"
+	case d.Offset != len(s.ForkStart) || d.Data == "" || len(d.Data) > from.StartBytes-d.Offset:
+		return fmt.Sprintf("a part at byte %d does not follow the %d of %d bytes that are there", d.Offset, len(s.ForkStart), from.StartBytes)
+	}
+	whole := strings.Join([]string{s.ForkStart, d.Data}, "")
+	if len(whole) < from.StartBytes {
+		s.ForkStart = whole
+		return ""
+	}
+	if HashOf([]byte(whole)) != from.StartHash {
+		return "the state that the run begins with is not that of its start_hash"
+	}
+	start, err := Codec{}.Decode([]byte(whole))
+	if err != nil {
+		return "the state that the run begins with can not be read: " + err.Error()
+	}
+	if start.Status != events.Created || len(start.Open) > 0 || len(start.Gates) > 0 {
+		return "the state that the run begins with is none that a run can begin with"
+	}
+	own := *s
+	*s = start
+	s.SchemaVersion, s.HarnessID, s.TaskID, s.CreatedAt, s.Identity, s.Created = own.SchemaVersion, own.HarnessID, own.TaskID, own.CreatedAt, own.Identity, own.Created
+	s.Forked, s.ForkStart = true, ""
+	return ""
+}

@@ -1,0 +1,128 @@
+package planner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/lifecycle"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/events/ce"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+const forkHint = `send {"fork_of":{"run_id":"RUN","sequence":12},"say":"what to do instead"}; inspan logs RUN shows the facts`
+
+// checkFork looks at the shape of a task that forks a run.
+func checkFork(t events.Task) error {
+	switch {
+	case t.Agent != "" || t.Task != "" || t.Plan != nil || t.Autonomy != nil || t.MaxToolCalls != nil || t.MaxSteps != nil || t.Timeout != "" || t.CheckpointIntervalMS != nil ||
+		t.MaxSubAgentDepth != nil || t.EternalEngine != nil || t.Model != "" || len(t.Variables) > 0 || t.Session != "" || t.SessionMode != "" || len(t.History) > 0:
+		return errors.New("a fork takes agent, task, plan, options, variables and history from the run it comes from, and works in no session")
+	case !events.ValidID(t.ForkOf.Run):
+		return events.CheckID("fork_of.run_id", t.ForkOf.Run)
+	case t.ForkOf.Sequence == 0:
+		return errors.New("fork_of.sequence is missing: which fact is the last one that the fork keeps?")
+	case len(t.Say) > events.MaxTask:
+		return fmt.Errorf("say has %d bytes, the limit is %d", len(t.Say), events.MaxTask)
+	}
+	return nil
+}
+
+// origin finds what a fork begins with. It is the same on each delivery: facts never change.
+func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from events.ForkOrigin, parts []*events.RunForkedData, err error) {
+	old, err = r.cfg.Ledger.At(ctx, t.ForkOf.Run, t.ForkOf.Sequence)
+	switch {
+	case errors.Is(err, reactor.ErrNotFound):
+		err = reactor.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q to fork", t.ForkOf.Run)
+	case errors.Is(err, reactor.ErrNoFact), errors.Is(err, reactor.ErrHeld):
+		err = reactor.Refuse("bad_fork", "inspan logs "+t.ForkOf.Run+" shows its facts, inspan audit whether they are sound", "%v", err)
+	}
+	if err != nil {
+		return old, from, nil, err
+	}
+	start, err := run.Fork(old, t.Say, !t.ForkOf.SameWorkspace)
+	if err == nil {
+		from, parts, err = run.ForkParts(old, start)
+	}
+	if err != nil {
+		return old, from, nil, reactor.Refuse("bad_fork", forkHint, "run %s, fact %d: %v", t.ForkOf.Run, t.ForkOf.Sequence, err)
+	}
+	if from.SameWorkspace = t.ForkOf.SameWorkspace; from.SameWorkspace && old.Created.Session != "" {
+		return old, from, nil, reactor.Refuse("bad_fork", "leave same_workspace out: the fork gets a directory of its own",
+			"run %s works in session %s, whose files belong to whoever holds its lock", t.ForkOf.Run, old.Created.Session)
+	}
+	return old, from, parts, nil
+}
+
+// fork opens a run that begins where another one stood.
+func (r *Role) fork(ctx context.Context, m reactor.Message, t events.Task, env ce.Envelope, runID string, there run.State) error {
+	old, from, parts, err := r.origin(ctx, t)
+	if err != nil {
+		return err
+	}
+	created, err := r.pinFork(t, env, runID, old, from)
+	if err != nil {
+		return err
+	}
+	created.Project = projectOf(m)
+	answers, err := r.starting(ctx, there, runID, created)
+	if err != nil {
+		return err
+	}
+	var w reactor.Written
+	for range 2 { // its birth, and what follows from its plan
+		w, err = r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+			if s.Sequence > 0 && s.Created.TaskDigest != created.TaskDigest {
+				return nil, named(runID, reactor.Refuse("duplicate_id", "give each fork its own id, or none", "the id %q belongs to another task, which started run %s", created.TaskID, runID))
+			}
+			return lifecycle.Fork(s, now, created, parts, answers)
+		})
+		if err != nil {
+			return fullAtBirth(err, w.State.Sequence > 0)
+		}
+	}
+	if w.State.Plan == nil && w.State.Status == events.Running {
+		if w, err = r.plan(ctx, w.State, m.Deliveries()); err != nil {
+			return err
+		}
+	}
+	return r.setDeadline(ctx, w.State)
+}
+
+// plan makes the plan of a fork from before its plan was made.
+func (r *Role) plan(ctx context.Context, s run.State, deliveries uint64) (reactor.Written, error) {
+	made, err := r.given(ctx, events.Task{}, &events.RunCreatedData{TaskID: s.TaskID, Task: s.Created.Task, Agent: s.AgentName, Agents: s.Agents})
+	if err != nil {
+		return reactor.Written{}, err
+	}
+	if made == nil {
+		return r.askForPlan(ctx, s, deliveries)
+	}
+	return r.begin(ctx, s.HarnessID, s.Created, made, nil)
+}
+
+// pinFork fixes what a fork is made of: all is as it was, but who asked for it and where it works.
+func (r *Role) pinFork(t events.Task, env ce.Envelope, runID string, old run.State, from events.ForkOrigin) (*events.RunCreatedData, error) {
+	if t.ID == "" {
+		t.ID = runID
+	}
+	whole, err := json.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("digest of the task: %w", err)
+	}
+	digest := sha256.Sum256(whole)
+	c := *old.Created
+	c.TaskID, c.TaskDigest, c.TaskSource, c.By, c.Durability = t.ID, hex.EncodeToString(digest[:]), env.Source, t.By, r.cfg.Durability
+	c.Agents, c.Options, c.ForkOf, c.To = map[string]events.Agent{c.Agent: old.Agents[c.Agent]}, old.Options, &from, events.Created
+	c.TraceParent, c.Session, c.SessionFence = env.TraceParent, "", 0
+	if !from.SameWorkspace {
+		c.Workspace = "run/" + runID
+	}
+	return &c, nil
+}
