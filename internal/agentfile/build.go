@@ -30,6 +30,8 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	a.MaxSteps = root.get("harness", "max_steps").whole()
 	a.MaxToolCalls = root.get("harness", "budget", "tool_calls").whole()
 	a.TimeoutMS = root.get("harness", "timeout").milliseconds()
+	doom := root.get("harness", "doom_loop")
+	a.DoomLoop = events.DoomLoop{Threshold: doom.get("threshold").whole(), Cycle: doom.get("cycle").whole(), Action: doom.get("action").str()}
 	if n := root.get("harness", "retry", "max_retries"); n != nil {
 		v := n.whole()
 		a.Retry.MaxRetries = &v

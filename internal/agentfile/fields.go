@@ -3,6 +3,9 @@ package agentfile
 import (
 	"regexp"
 	"time"
+
+	"github.com/inspan/inspan/internal/core/loop"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // Limits of values. Options of the run may be stricter.
@@ -83,10 +86,10 @@ func harnessShape() shape {
 			"tokens":     unguarded(whole(1, 1<<53), "it does not bound the run; harness.budget.tool_calls and harness.timeout do"),
 			"usd":        unguarded(number(0, 1e9), "it does not bound the run; harness.budget.tool_calls and harness.timeout do"),
 		})),
-		"doom_loop": inert(mapping(map[string]field{
-			"threshold": acts(whole(1, maxSteps)),
-			"cycle":     acts(whole(1, maxSteps)),
-			"action":    acts(oneOf("warn", "summarize", "pause", "fail")),
+		"doom_loop": acts(mapping(map[string]field{
+			"threshold": acts(whole(loop.MinThreshold, maxSteps)),
+			"cycle":     acts(whole(1, loop.MaxCycle)),
+			"action":    acts(oneOf(events.DoomWarn, events.DoomSummarize, events.DoomPause, events.DoomFail)),
 		})),
 		"compaction": inert(mapping(map[string]field{
 			"enabled":         acts(boolean()),

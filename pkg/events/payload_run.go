@@ -68,6 +68,8 @@ type Agent struct {
 	MaxSteps     int   `json:"max_steps,omitempty"`
 	MaxToolCalls int   `json:"max_tool_calls,omitempty"`
 	TimeoutMS    int64 `json:"timeout_ms,omitempty"`
+	// DoomLoop is what counts as going round in circles; zero values mean the defaults of the harness.
+	DoomLoop DoomLoop `json:"doom_loop,omitzero"`
 	// Retry of transient tool failures; zero values mean 3 retries from 1000 ms.
 	Retry Retry `json:"retry,omitzero"`
 	// Guards are the agent's own rules, applied after the built-in ones.
@@ -231,6 +233,24 @@ const (
 	FinishStep      = "step_failed"
 	FinishHook      = "hook_blocked"
 )
+
+// Words of DoomLoop.Action, from the mildest: a word in the conversation and no more; a word that asks for a summary, then
+// the end of the step; a word, then a person, then the end (the default); a word, then the end.
+const (
+	DoomWarn      = "warn"
+	DoomSummarize = "summarize"
+	DoomPause     = "pause"
+	DoomFail      = "fail"
+)
+
+// DoomLoop says what counts as going round in circles, and how far it is answered (LOOP-5).
+type DoomLoop struct {
+	// Threshold is how often the same calls, the same alternation of calls or the same error come in a row; at least 2.
+	Threshold int `json:"threshold,omitempty"`
+	// Cycle is the most turns that may alternate and still count.
+	Cycle  int    `json:"cycle,omitempty"`
+	Action string `json:"action,omitempty"`
+}
 
 // Result of a run, the one task-output format (LIFE-12, LOOP-13).
 type Result struct {

@@ -81,6 +81,8 @@ type StepFailedData struct {
 	Error        string `json:"error"`
 	FinishReason string `json:"finish_reason"`
 	Turns        int    `json:"turns"`
+	// RunReason is the finish reason of the run where it fails because of this step alone; empty means step_failed.
+	RunReason string `json:"run_finish_reason,omitempty"`
 	// Hooks are the answers of the hooks that were asked before the turn.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
@@ -137,13 +139,15 @@ type TurnFinishedData struct {
 	Event string `json:"event"`
 	Step  string `json:"step_id"`
 	// Turn counts the turns of the run from 1.
-	Turn         int             `json:"step_number"`
-	Text         string          `json:"text,omitempty"`
-	TextRef      *Ref            `json:"text_ref,omitempty"`
-	Calls        []RequestedCall `json:"calls,omitempty"`
-	InputTokens  int             `json:"input_tokens"`
-	OutputTokens int             `json:"output_tokens"`
-	CachedTokens int             `json:"cached_tokens,omitempty"`
+	Turn    int             `json:"step_number"`
+	Text    string          `json:"text,omitempty"`
+	TextRef *Ref            `json:"text_ref,omitempty"`
+	Calls   []RequestedCall `json:"calls,omitempty"`
+	// CallsKey is the same for turns that ask for the same calls, in any order.
+	CallsKey     string `json:"calls_key,omitempty"`
+	InputTokens  int    `json:"input_tokens"`
+	OutputTokens int    `json:"output_tokens"`
+	CachedTokens int    `json:"cached_tokens,omitempty"`
 	// TotalTokens of the run so far.
 	TotalTokens  int    `json:"total_tokens"`
 	FinishReason string `json:"finish_reason"`

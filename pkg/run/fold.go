@@ -154,7 +154,9 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	case *events.StepFinishedData:
 		return s.stepEnded(d.Step, func(st *Step) { st.Status, st.Output = events.StepIsCompleted, d.Output })
 	case *events.StepFailedData:
-		return s.stepEnded(d.Step, func(st *Step) { st.Status, st.Error = events.StepIsFailed, d.Error })
+		return s.stepEnded(d.Step, func(st *Step) {
+			st.Status, st.Error, st.RunReason = events.StepIsFailed, d.Error, d.RunReason
+		})
 	case *events.TurnDeferredData:
 		return s.deferred(d)
 	case *events.TurnFinishedData:

@@ -29,7 +29,7 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time) string {
 		return fault
 	}
 	s.AgentLoopSnapshot = &Loop{Scratchpad: d.Text, Turns: loop.Turns.Append(Turn{
-		Number: d.Turn, Step: d.Step, Text: d.Text, TextRef: d.TextRef, Calls: d.Calls, FinishReason: d.FinishReason,
+		Number: d.Turn, Step: d.Step, Text: d.Text, TextRef: d.TextRef, Calls: d.Calls, Key: d.CallsKey, FinishReason: d.FinishReason,
 		InputTokens: d.InputTokens, OutputTokens: d.OutputTokens, Model: d.Model, Provider: d.Provider,
 		Raw: d.Raw, RawRef: d.RawRef, At: at,
 	})}

@@ -93,6 +93,8 @@ type Step struct {
 	Status        events.StepStatus `json:"status"`
 	Output        string            `json:"output,omitempty"`
 	Error         string            `json:"error,omitempty"`
+	// RunReason is the finish reason of the run where it fails because of this step alone; empty means step_failed.
+	RunReason string `json:"runFinishReason,omitempty"`
 	// Turns done in this step.
 	Turns int `json:"turns,omitempty"`
 	// Owed is the sequence of the fact since which a model turn is owed, 0 if none is. Only the delivery of that
@@ -118,19 +120,21 @@ type Loop struct {
 
 // Turn is one model turn.
 type Turn struct {
-	Number       int                    `json:"number"`
-	Step         string                 `json:"step"`
-	Text         string                 `json:"text,omitempty"`
-	TextRef      *events.Ref            `json:"textRef,omitempty"`
-	Calls        []events.RequestedCall `json:"calls,omitempty"`
-	FinishReason string                 `json:"finishReason"`
-	InputTokens  int                    `json:"inputTokens"`
-	OutputTokens int                    `json:"outputTokens"`
-	Model        string                 `json:"model,omitempty"`
-	Provider     string                 `json:"provider,omitempty"`
-	Raw          json.RawMessage        `json:"raw,omitempty"`
-	RawRef       *events.Ref            `json:"rawRef,omitempty"`
-	At           time.Time              `json:"at"`
+	Number  int                    `json:"number"`
+	Step    string                 `json:"step"`
+	Text    string                 `json:"text,omitempty"`
+	TextRef *events.Ref            `json:"textRef,omitempty"`
+	Calls   []events.RequestedCall `json:"calls,omitempty"`
+	// Key is KeyOf(Calls) as the log has it, empty where it has none.
+	Key          string          `json:"key,omitempty"`
+	FinishReason string          `json:"finishReason"`
+	InputTokens  int             `json:"inputTokens"`
+	OutputTokens int             `json:"outputTokens"`
+	Model        string          `json:"model,omitempty"`
+	Provider     string          `json:"provider,omitempty"`
+	Raw          json.RawMessage `json:"raw,omitempty"`
+	RawRef       *events.Ref     `json:"rawRef,omitempty"`
+	At           time.Time       `json:"at"`
 }
 
 // Phase of an open call.

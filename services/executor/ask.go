@@ -138,6 +138,9 @@ func (r *Role) exchange(ctx context.Context, e prompt.Exchange) ([]llm.Message, 
 		}
 		out = append(out, results)
 	}
+	if e.Note != "" {
+		out = append(out, llm.Message{Role: llm.User, Text: e.Note})
+	}
 	return out, nil
 }
 

@@ -139,6 +139,9 @@ func failedBySteps(s run.State, now time.Time) *events.RunFailedData {
 	for _, st := range s.Plan.Steps {
 		if st.Status == events.StepIsFailed {
 			why = append(why, st.ID+": "+st.Error)
+			if len(s.Plan.Steps) == 1 && st.RunReason != "" {
+				r.FinishReason = st.RunReason
+			}
 		}
 	}
 	r.Error = shorten("step failed: "+strings.Join(why, "; "), maxError)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inspan/inspan/internal/core/loop"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -17,6 +18,8 @@ import (
 type Exchange struct {
 	Turn    run.Turn
 	Results []Result
+	// Note is what the harness says after it, "" where that is nothing.
+	Note string
 }
 
 // Result of one call as the model is shown it.
@@ -30,6 +33,10 @@ type Result struct {
 func Conversation(s run.State, step string) []Exchange {
 	history, at := s.ToolCallHistory, 0
 	var out []Exchange
+	var walk *loop.Walk
+	if st := s.Step(step); st != nil {
+		walk = loop.New(loop.RuleOf(s.Agents[st.AssignedAgent]))
+	}
 	var results []run.CallRecord // those of one turn; the room is used again for the next
 	for _, t := range s.Turns().All() {
 		if t.Step != step {
@@ -52,6 +59,9 @@ func Conversation(s run.State, step string) []Exchange {
 		}
 		for i, c := range t.Calls {
 			e.Results[i] = shown(c, results)
+		}
+		if walk != nil {
+			e.Note = walk.Add(loop.LapOf(t, results)).Note()
 		}
 		out = append(out, e)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/hook"
+	"github.com/inspan/inspan/internal/core/loop"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -22,8 +23,6 @@ const (
 	BaseDelay = time.Second
 	// MaxDelay bounds the doubling, not a longer wait that the provider asks for.
 	MaxDelay = 2 * time.Minute
-	// DoomLoop is how often the same single call may be asked for in a row before the step ends (LOOP-5).
-	DoomLoop = 5
 )
 
 // Task is a turn that is owed.
@@ -57,16 +56,25 @@ func Next(s run.State, stepID string, now time.Time) Duty {
 	if s.Held != nil {
 		return Duty{Say: []events.Payload{interrupted(s, st, nil, hook.Why(s.Held.HookAnswer), now)}}
 	}
-	if st.Turns >= s.Options.MaxSteps {
-		return Duty{Say: []events.Payload{failed(st, events.FinishMaxSteps, fmt.Sprintf("the step took all of its %d turns and did not finish", s.Options.MaxSteps))}}
+	if most := maxSteps(s, st); st.Turns >= most {
+		return Duty{Say: []events.Payload{failed(st, events.FinishMaxSteps, fmt.Sprintf("the step took all of its %d turns and did not finish", most))}}
 	}
-	if tool, n := Repeated(s, stepID); n >= DoomLoop {
-		return Duty{Say: []events.Payload{failed(st, events.FinishDoomLoop, fmt.Sprintf("the same call of %s was asked for %d times in a row", tool, n))}}
+	if c := loop.Look(s, stepID); c.Grade == loop.End {
+		return Duty{Say: []events.Payload{failed(st, events.FinishDoomLoop, c.String())}}
 	}
 	if now.Before(st.NotBefore) {
 		return Duty{Wait: st.NotBefore}
 	}
 	return Duty{Ask: &Task{Step: st, Number: st.Turns + 1, Attempt: st.Attempt + 1, Owed: st.Owed}}
+}
+
+// maxSteps is the most turns of a step: what its agent's file says, unless the step is of the run's own agent, whose file
+// and task have been weighed when the run was created (LOOP-2).
+func maxSteps(s run.State, st *run.Step) int {
+	if a := s.Agents[st.AssignedAgent]; st.AssignedAgent != s.AgentName && a.MaxSteps > 0 {
+		return a.MaxSteps
+	}
+	return s.Options.MaxSteps
 }
 
 // closing is the end of a step whose last turn asked for no calls.
@@ -90,31 +98,6 @@ func ending(st *run.Step, text, reason string) events.Payload {
 	return finished(st, text, reason)
 }
 
-// Repeated counts how often the last call of a step was the only call of its turn, with the same arguments, in a row.
-func Repeated(s run.State, step string) (tool string, n int) {
-	var last string
-	for _, t := range s.Turns().Backward() {
-		if t.Step != step {
-			continue
-		}
-		if len(t.Calls) != 1 {
-			return tool, n
-		}
-		key := t.Calls[0].Tool + " " + string(t.Calls[0].Input)
-		if t.Calls[0].InputRef != nil {
-			key += t.Calls[0].InputRef.SHA256
-		}
-		if n > 0 && key != last {
-			return tool, n
-		}
-		last, tool = key, t.Calls[0].Tool
-		if n++; n >= DoomLoop {
-			return tool, n
-		}
-	}
-	return tool, n
-}
-
 // Answer is what the model said, with its large parts already stored, and what the hooks answered before.
 type Answer struct{ Data events.TurnFinishedData }
 
@@ -135,6 +118,7 @@ func Finish(s run.State, task Task, a Answer) []events.Payload {
 	d.Event, d.Step, d.Turn = "step_complete", st.ID, s.Turns().Len()+1
 	d.TotalTokens = s.Tokens.Total() + d.InputTokens + d.OutputTokens
 	d.Calls = append([]events.RequestedCall(nil), d.Calls...)
+	d.CallsKey = run.KeyOf(d.Calls)
 	for i := range d.Calls {
 		d.Calls[i].ID = fmt.Sprintf("c%d-%d", d.Turn, i+1)
 	}
@@ -196,5 +180,9 @@ func finished(st *run.Step, output, reason string) *events.StepFinishedData {
 }
 
 func failed(st *run.Step, reason, text string) *events.StepFailedData {
-	return &events.StepFailedData{Event: "step_failed", Step: st.ID, Error: text, FinishReason: reason, Turns: st.Turns}
+	d := &events.StepFailedData{Event: "step_failed", Step: st.ID, Error: text, FinishReason: reason, Turns: st.Turns}
+	if reason != events.FinishError && reason != events.FinishHook {
+		d.RunReason = reason
+	}
+	return d
 }
