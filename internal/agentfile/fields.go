@@ -83,8 +83,8 @@ func harnessShape() shape {
 		})),
 		"budget": acts(mapping(map[string]field{
 			"tool_calls": acts(whole(1, maxToolCalls)),
-			"tokens":     unguarded(whole(1, 1<<53), "it does not bound the run; harness.budget.tool_calls and harness.timeout do"),
-			"usd":        unguarded(number(0, 1e9), "it does not bound the run; harness.budget.tool_calls and harness.timeout do"),
+			"tokens":     acts(whole(1, 1<<50)),
+			"usd":        acts(number(1e-6, events.MaxUSD)),
 		})),
 		"doom_loop": acts(mapping(map[string]field{
 			"threshold": acts(whole(loop.MinThreshold, maxSteps)),

@@ -29,6 +29,9 @@ type Options struct {
 	MaxSteps int `json:"max_steps"`
 	// TimeoutMS bounds the run's life from its start, in milliseconds; default 30 minutes, 0 means none.
 	TimeoutMS int64 `json:"timeout_ms"`
+	// MaxTokens is the budget of tokens of all model requests, in and out; 0 means none. MaxCost is that of money.
+	MaxTokens int64    `json:"max_tokens,omitempty"`
+	MaxCost   MicroUSD `json:"max_cost_micro_usd,omitempty"`
 	// CheckpointIntervalMS is the longest time between checkpoints while something happens; default 5 minutes.
 	CheckpointIntervalMS int64 `json:"checkpoint_interval_ms"`
 	// MaxSubAgentDepth bounds nesting; default 3.
@@ -64,10 +67,12 @@ type Agent struct {
 	// Plan is "" (one step) or "model" (the model makes the plan).
 	Plan string `json:"plan,omitempty"`
 	// Options that the agent file sets; zero means not set.
-	Autonomy     int   `json:"autonomy,omitempty"`
-	MaxSteps     int   `json:"max_steps,omitempty"`
-	MaxToolCalls int   `json:"max_tool_calls,omitempty"`
-	TimeoutMS    int64 `json:"timeout_ms,omitempty"`
+	Autonomy     int      `json:"autonomy,omitempty"`
+	MaxSteps     int      `json:"max_steps,omitempty"`
+	MaxToolCalls int      `json:"max_tool_calls,omitempty"`
+	TimeoutMS    int64    `json:"timeout_ms,omitempty"`
+	MaxTokens    int64    `json:"max_tokens,omitempty"`
+	MaxCost      MicroUSD `json:"max_cost_micro_usd,omitempty"`
 	// DoomLoop is what counts as going round in circles; zero values mean the defaults of the harness.
 	DoomLoop DoomLoop `json:"doom_loop,omitzero"`
 	// Retry of transient tool failures; zero values mean 3 retries from 1000 ms.
@@ -140,8 +145,10 @@ type RunCreatedData struct {
 	Task       string `json:"task"`
 	Agent      string `json:"agent"`
 	// Agents holds the definitions of all agents the run uses, by name; Agent is among them.
-	Agents    map[string]Agent  `json:"agents"`
-	Options   Options           `json:"options"`
+	Agents  map[string]Agent `json:"agents"`
+	Options Options          `json:"options"`
+	// Prices in force for the run, by model reference; a model without one is not known to cost anything.
+	Prices    map[string]Price  `json:"prices,omitempty"`
 	Variables map[string]string `json:"variables,omitempty"`
 	// Workspace is the run's directory below the workspace root, for example "session/demo" (WS-1).
 	Workspace    string `json:"workspace"`
@@ -225,6 +232,8 @@ const (
 	FinishMaxSteps  = "max_steps"
 	FinishTimeout   = "timeout"
 	FinishDoomLoop  = "doom_loop"
+	FinishTokens    = "budget_tokens"
+	FinishCost      = "budget_usd"
 	FinishStopped   = "stopped"
 	FinishCancelled = "cancelled_before_start"
 	FinishError     = "error"
@@ -270,6 +279,7 @@ type Result struct {
 	TotalTokens   int      `json:"total_tokens"`
 	InputTokens   int      `json:"input_tokens"`
 	OutputTokens  int      `json:"output_tokens"`
+	Cost          MicroUSD `json:"cost_micro_usd,omitempty"`
 	DurationMS    int64    `json:"duration_ms"`
 	FailedSteps   []string `json:"failed_steps,omitempty"`
 	BlockedSteps  []string `json:"blocked_steps,omitempty"`

@@ -39,6 +39,12 @@ type PlanMadeData struct {
 	// Usage of the model that made the plan.
 	InputTokens  int `json:"input_tokens,omitempty"`
 	OutputTokens int `json:"output_tokens,omitempty"`
+	// ModelRef is the reference of the model that made it, Cost what that cost.
+	ModelRef string   `json:"model_ref,omitempty"`
+	Cost     MicroUSD `json:"cost_micro_usd,omitempty"`
+	Lost     *Lost    `json:"lost,omitempty"`
+	// Prices of the models of Agents, as in run.created.
+	Prices map[string]Price `json:"prices,omitempty"`
 }
 
 // PlanCompletedData ends the plan.
@@ -83,6 +89,7 @@ type StepFailedData struct {
 	Turns        int    `json:"turns"`
 	// RunReason is the finish reason of the run where it fails because of this step alone; empty means step_failed.
 	RunReason string `json:"run_finish_reason,omitempty"`
+	Lost      *Lost  `json:"lost,omitempty"`
 	// Hooks are the answers of the hooks that were asked before the turn.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
@@ -98,6 +105,7 @@ type TurnDeferredData struct {
 	Attempt   int       `json:"attempt"`
 	DelayMS   int64     `json:"delay_ms"`
 	NotBefore time.Time `json:"not_before"`
+	Lost      *Lost     `json:"lost,omitempty"`
 	// Hooks are the answers of the hooks that were asked before the turn.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
@@ -148,6 +156,10 @@ type TurnFinishedData struct {
 	InputTokens  int    `json:"input_tokens"`
 	OutputTokens int    `json:"output_tokens"`
 	CachedTokens int    `json:"cached_tokens,omitempty"`
+	// ModelRef is the reference, "provider/name", that the answer is paid for by; Cost what it cost by the run's prices.
+	ModelRef string   `json:"model_ref,omitempty"`
+	Cost     MicroUSD `json:"cost_micro_usd,omitempty"`
+	Lost     *Lost    `json:"lost,omitempty"`
 	// TotalTokens of the run so far.
 	TotalTokens  int    `json:"total_tokens"`
 	FinishReason string `json:"finish_reason"`

@@ -33,9 +33,8 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time) string {
 		InputTokens: d.InputTokens, OutputTokens: d.OutputTokens, Model: d.Model, Provider: d.Provider,
 		Raw: d.Raw, RawRef: d.RawRef, At: at,
 	})}
-	s.Tokens.Input += d.InputTokens
-	s.Tokens.Output += d.OutputTokens
-	s.Tokens.Cached += d.CachedTokens
+	s.spend(d.ModelRef, s.Step(d.Step).AssignedAgent, d.InputTokens, d.OutputTokens, d.CachedTokens, d.Cost)
+	s.lose(d.Lost)
 	open := maps.Clone(s.Open)
 	if open == nil && len(d.Calls) > 0 {
 		open = make(map[string]*Call, len(d.Calls))

@@ -50,6 +50,12 @@ type State struct {
 	// Gates in the order they were opened.
 	Gates  []*Gate `json:"gates,omitempty"`
 	Tokens Tokens  `json:"tokens"`
+	// Cost so far by the run's Prices; Lost is what was set aside for requests of which nobody knows what they used.
+	Cost   events.MicroUSD         `json:"costMicroUsd,omitempty"`
+	Lost   events.Lost             `json:"lost,omitzero"`
+	Prices map[string]events.Price `json:"prices,omitempty"`
+	// Spent is the use of each model by each agent, in the order they came first.
+	Spent []Spend `json:"spent,omitempty"`
 	// StartedAt and EndedAt are nil until then.
 	StartedAt *time.Time `json:"startedAt,omitempty"`
 	EndedAt   *time.Time `json:"endedAt,omitempty"`
@@ -235,6 +241,19 @@ type Tokens struct {
 
 // Total of input and output.
 func (t Tokens) Total() int { return t.Input + t.Output }
+
+// Spend is what an agent used of a model.
+type Spend struct {
+	Model  string          `json:"model"`
+	Agent  string          `json:"agent"`
+	Turns  int             `json:"turns"`
+	Input  int             `json:"inputTokens"`
+	Output int             `json:"outputTokens"`
+	Cached int             `json:"cachedTokens"`
+	Cost   events.MicroUSD `json:"costMicroUsd"`
+	// Priced is false where no price of the model is known.
+	Priced bool `json:"priced"`
+}
 
 // MaxInputs bounds State.Inputs. A message is delivered again within minutes, not after so many others.
 const MaxInputs = 32

@@ -36,24 +36,25 @@ func (r *Role) live(runID string, l live) {
 	}
 }
 
-// ask makes the request and turns the answer into what the log can hold.
-func (r *Role) ask(ctx context.Context, s run.State, task turn.Task) (turn.Answer, error) {
+// ask makes the request and turns the answer into what the log can hold. begun tells that the model has spoken.
+func (r *Role) ask(ctx context.Context, s run.State, task turn.Task) (a turn.Answer, begun bool, err error) {
 	agent, ok := s.Agent(task.Step.AssignedAgent)
 	if !ok {
-		return turn.Answer{}, fmt.Errorf("agent %s is not pinned in the run", task.Step.AssignedAgent)
+		return a, false, fmt.Errorf("agent %s is not pinned in the run", task.Step.AssignedAgent)
 	}
 	model, name, err := r.cfg.Models.Model(agent.Model)
 	if err != nil {
-		return turn.Answer{}, err
+		return a, false, err
 	}
 	req, err := r.request(ctx, s, task, agent, name)
 	if err != nil {
-		return turn.Answer{}, err
+		return a, false, err
 	}
 	begin, number := time.Now(), s.Turns().Len()+1
 	limited, cancel := context.WithTimeout(ctx, maxAsk)
 	defer cancel()
 	answer, err := model.Ask(limited, req, func(d llm.Delta) {
+		begun = true
 		if d.Thinking != "" {
 			r.live(s.HarnessID, live{Event: "thinking", Step: task.Step.ID, Turn: number, Content: d.Thinking})
 		} else if d.Text != "" {
@@ -61,13 +62,14 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task) (turn.Answe
 		}
 	})
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return turn.Answer{}, &llm.Error{Class: llm.Transient, Err: fmt.Errorf("no whole answer within %s", maxAsk)}
+		return a, true, &llm.Error{Class: llm.Transient, Err: fmt.Errorf("no whole answer within %s", maxAsk)}
 	}
 	if err != nil {
-		return turn.Answer{}, err
+		return a, begun, err
 	}
 	r.live(s.HarnessID, live{Event: "token", Step: task.Step.ID, Turn: number, Done: true})
-	return r.keep(ctx, answer, task, time.Since(begin))
+	a, err = r.keep(ctx, answer, task, time.Since(begin))
+	return a, true, err
 }
 
 // request assembles what the model is asked. It is the same bytes for the same state.

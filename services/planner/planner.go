@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/llm"
@@ -47,6 +48,8 @@ type Config struct {
 	// Census tells how busy the station is; nil takes every task on.
 	Census reactor.Census
 	Quotas Quotas
+	// Prices of models; a run keeps those of its own when it begins.
+	Prices budget.Table
 	// Hooks asks those who are to be asked at the start and at the end of a run; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/core/loop"
 	"github.com/inspan/inspan/pkg/events"
@@ -32,6 +33,8 @@ type Task struct {
 	Number, Attempt int
 	// Owed identifies the debt: it is paid once.
 	Owed uint64
+	// Lost counts the requests for this turn of which nobody knows whether they were made.
+	Lost int
 }
 
 // Duty is what the executor owes a step. At most one field is set; all empty means nothing.
@@ -41,8 +44,14 @@ type Duty struct {
 	Wait time.Time
 }
 
+// LookAgain is how soon a turn that the budget has no room for now is looked at again.
+const LookAgain = time.Second
+
 // Next says what is owed to a step.
-func Next(s run.State, stepID string, now time.Time) Duty {
+func Next(s run.State, stepID string, now time.Time) Duty { return NextAfter(s, stepID, now, 0) }
+
+// NextAfter is Next where so many requests for the turn may have been made by somebody who was lost.
+func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 	st := s.Step(stepID)
 	if s.Status != events.Running || st == nil || st.Status != events.StepIsRunning {
 		return Duty{}
@@ -65,7 +74,13 @@ func Next(s run.State, stepID string, now time.Time) Duty {
 	if now.Before(st.NotBefore) {
 		return Duty{Wait: st.NotBefore}
 	}
-	return Duty{Ask: &Task{Step: st, Number: st.Turns + 1, Attempt: st.Attempt + 1, Owed: st.Owed}}
+	switch v := budget.Ask(s, st, lost); {
+	case v.Reason != "":
+		return Duty{Say: []events.Payload{failed(st, v.Reason, v.Text)}}
+	case v.Wait:
+		return Duty{Wait: now.Add(LookAgain)}
+	}
+	return Duty{Ask: &Task{Step: st, Number: st.Turns + 1, Attempt: st.Attempt + 1, Owed: st.Owed, Lost: lost}}
 }
 
 // maxSteps is the most turns of a step: what its agent's file says, unless the step is of the run's own agent, whose file
@@ -119,6 +134,9 @@ func Finish(s run.State, task Task, a Answer) []events.Payload {
 	d.TotalTokens = s.Tokens.Total() + d.InputTokens + d.OutputTokens
 	d.Calls = append([]events.RequestedCall(nil), d.Calls...)
 	d.CallsKey = run.KeyOf(d.Calls)
+	d.ModelRef, d.Cost = budget.Paid(s.Prices, s.Agents[st.AssignedAgent].Model, d.Provider, d.Model,
+		budget.Usage{Input: d.InputTokens, Output: d.OutputTokens, Cached: d.CachedTokens})
+	d.Lost = lost(s, st, task.Lost)
 	for i := range d.Calls {
 		d.Calls[i].ID = fmt.Sprintf("c%d-%d", d.Turn, i+1)
 	}
@@ -135,6 +153,21 @@ type Failure struct {
 	Error, Class string
 	Retryable    bool
 	RetryAfter   time.Duration
+	// Begun is true where the answer had begun: it is paid for, and nobody says how much.
+	Begun bool
+}
+
+// lost is what is counted for requests without an answer, nil for none. Without a budget nothing is set aside.
+func lost(s run.State, st *run.Step, n int) *events.Lost {
+	if n <= 0 || !budget.Limited(s) {
+		return nil
+	}
+	each, err := budget.Reserve(s, st)
+	if err != nil {
+		return nil
+	}
+	all := each.Times(n)
+	return &events.Lost{Requests: n, Tokens: all.Tokens, Cost: all.Cost}
 }
 
 // Fail records a failed request: it is tried again later, or the step fails.
@@ -143,12 +176,18 @@ func Fail(s run.State, task Task, f Failure, now time.Time) []events.Payload {
 	if s.Status.Ended() || st == nil || st.Status != events.StepIsRunning || st.Owed != task.Owed || st.Attempt+1 != task.Attempt {
 		return nil
 	}
+	n := task.Lost
+	if f.Begun {
+		n++
+	}
 	if !f.Retryable || task.Attempt >= MaxAttempts {
-		return []events.Payload{failed(st, events.FinishError, f.Error)}
+		end := failed(st, events.FinishError, f.Error)
+		end.Lost = lost(s, st, n)
+		return []events.Payload{end}
 	}
 	delay := max(min(BaseDelay<<(task.Attempt-1), MaxDelay), f.RetryAfter)
 	return []events.Payload{&events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1, Error: f.Error,
-		Class: f.Class, Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)}}
+		Class: f.Class, Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay), Lost: lost(s, st, n)}}
 }
 
 // interrupted holds a turn back until the run was paused and resumed.
