@@ -31,6 +31,7 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	a.MaxToolCalls = root.get("harness", "budget", "tool_calls").whole()
 	a.MaxTokens = int64(root.get("harness", "budget", "tokens").whole())
 	a.MaxCost = root.get("harness", "budget", "usd").money()
+	a.OutputSchema = p.output(root)
 	a.TimeoutMS = root.get("harness", "timeout").milliseconds()
 	doom := root.get("harness", "doom_loop")
 	a.DoomLoop = events.DoomLoop{Threshold: doom.get("threshold").whole(), Cycle: doom.get("cycle").whole(), Action: doom.get("action").str()}

@@ -33,7 +33,7 @@ func agentShape() shape {
 		"model":       acts(text()),
 		"config":      acts(configShape()),
 		"input":       inert(mapping(map[string]field{"schema": acts(anything()), "default": acts(anything())})),
-		"output":      inert(mapping(map[string]field{"format": acts(text()), "schema": acts(anything())})),
+		"output":      acts(mapping(map[string]field{"format": acts(oneOf("", "json", "text")), "schema": acts(anything())})),
 		"tools":       acts(list(text(), MaxTools)),
 		"mcp":         acts(mcpShape()),
 		"plan":        acts(oneOf("", "model")),

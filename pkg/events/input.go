@@ -21,7 +21,7 @@ type Task struct {
 	MaxSteps     *int `json:"max_steps,omitempty"`
 	// MaxTokens and MaxUSD bound what the run's model requests use, MaxUSD in US dollars; above zero.
 	MaxTokens            *int64       `json:"max_tokens,omitempty"`
-	MaxUSD               *json.Number `json:"max_usd,omitempty"`
+	MaxUSD               *json.Number `json:"max_usd,omitempty" jsonschema:"oneof_type=number;string"`
 	Timeout              string       `json:"timeout,omitempty"`
 	CheckpointIntervalMS *int64       `json:"checkpoint_interval_ms,omitempty"`
 	MaxSubAgentDepth     *int         `json:"max_sub_agent_depth,omitempty"`

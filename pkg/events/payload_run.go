@@ -1,6 +1,7 @@
 package events
 
 import (
+	"encoding/json"
 	"time"
 )
 
@@ -73,6 +74,8 @@ type Agent struct {
 	TimeoutMS    int64    `json:"timeout_ms,omitempty"`
 	MaxTokens    int64    `json:"max_tokens,omitempty"`
 	MaxCost      MicroUSD `json:"max_cost_micro_usd,omitempty"`
+	// OutputSchema is the JSON Schema that the last answer of a step must fit, as one JSON document; empty means any text.
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 	// DoomLoop is what counts as going round in circles; zero values mean the defaults of the harness.
 	DoomLoop DoomLoop `json:"doom_loop,omitzero"`
 	// Retry of transient tool failures; zero values mean 3 retries from 1000 ms.
@@ -232,6 +235,8 @@ const (
 	FinishMaxSteps  = "max_steps"
 	FinishTimeout   = "timeout"
 	FinishDoomLoop  = "doom_loop"
+	FinishOutput    = "output_invalid"
+	FinishEmpty     = "empty_answer"
 	FinishTokens    = "budget_tokens"
 	FinishCost      = "budget_usd"
 	FinishStopped   = "stopped"

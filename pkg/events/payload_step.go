@@ -163,10 +163,12 @@ type TurnFinishedData struct {
 	// TotalTokens of the run so far.
 	TotalTokens  int    `json:"total_tokens"`
 	FinishReason string `json:"finish_reason"`
-	Attempt      int    `json:"attempt"`
-	DurationMS   int64  `json:"duration_ms"`
-	Model        string `json:"model"`
-	Provider     string `json:"provider"`
+	// OutputFault says why a last answer is not one that the agent's output asks for, "" where it is.
+	OutputFault string `json:"output_fault,omitempty"`
+	Attempt     int    `json:"attempt"`
+	DurationMS  int64  `json:"duration_ms"`
+	Model       string `json:"model"`
+	Provider    string `json:"provider"`
 	// Raw is the provider's own form of the message, kept unchanged; RawRef where it is large.
 	Raw    json.RawMessage `json:"raw,omitempty"`
 	RawRef *Ref            `json:"raw_ref,omitempty"`

@@ -161,7 +161,7 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	case *events.TurnDeferredData:
 		return s.deferred(d)
 	case *events.TurnFinishedData:
-		return s.turn(d, at)
+		return s.turn(d, at, seq)
 	case *events.CallAllowedData, *events.CallRefusedData, *events.CallStartedData, *events.CallDeferredData,
 		*events.CallFinishedData, *events.CallFailedData:
 		return s.sayCall(p, at, seq)

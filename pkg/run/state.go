@@ -111,6 +111,8 @@ type Step struct {
 	// Attempt counts the failed attempts of the turn that is owed; NotBefore is when the next may be made.
 	Attempt   int       `json:"attempt,omitempty"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
+	// Mended is true once the model was told what is wrong with its last answer: it is told once.
+	Mended bool `json:"mended,omitempty"`
 	// Passed is true where a hook interrupted the turn that is owed: a person who resumes the run lets it be taken.
 	Passed bool `json:"passed,omitempty"`
 	// ReadyAt and AllowedAt are sequences, 0 until then.
@@ -132,8 +134,10 @@ type Turn struct {
 	TextRef *events.Ref            `json:"textRef,omitempty"`
 	Calls   []events.RequestedCall `json:"calls,omitempty"`
 	// Key is KeyOf(Calls) as the log has it, empty where it has none.
-	Key          string          `json:"key,omitempty"`
-	FinishReason string          `json:"finishReason"`
+	Key          string `json:"key,omitempty"`
+	FinishReason string `json:"finishReason"`
+	// Fault says why the answer can not be the last one, "" where it can or asks for calls.
+	Fault        string          `json:"fault,omitempty"`
 	InputTokens  int             `json:"inputTokens"`
 	OutputTokens int             `json:"outputTokens"`
 	Model        string          `json:"model,omitempty"`

@@ -69,6 +69,7 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task) (a turn.Ans
 	}
 	r.live(s.HarnessID, live{Event: "token", Step: task.Step.ID, Turn: number, Done: true})
 	a, err = r.keep(ctx, answer, task, time.Since(begin))
+	fault(agent, answer, &a.Data)
 	return a, true, err
 }
 
@@ -80,7 +81,7 @@ func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent e
 	if err != nil {
 		return llm.Request{}, &llm.Error{Class: llm.Invalid, Err: err, Hint: "mend the agent's prompt or the task's variables"}
 	}
-	req := llm.Request{Model: name, System: prompt.System(text.System, agent.Tools, s.Created.Workspace),
+	req := llm.Request{Model: name, System: prompt.System(text.System, agent.Tools, s.Created.Workspace) + prompt.Output(agent.OutputSchema),
 		Messages: []llm.Message{{Role: llm.User, Text: text.User}}, MaxOutputTokens: agent.MaxOutputTokens,
 		Temperature: agent.Temperature, Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID, Agent: agent.Name,
 			Turn: task.Number, Attempt: task.Attempt, Purpose: "turn"}}

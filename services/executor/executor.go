@@ -79,7 +79,7 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 		return r.resume(ctx, h)
 	}
 	st := h.State.Step(h.Step)
-	if st == nil || st.Owed != h.Sequence && !st.Final {
+	if st == nil || st.Owed != h.Sequence && !st.Final && !turn.Mending(h.State, h.Step) {
 		return nil // the turn is not owed yet, or owed to another delivery
 	}
 	return r.serve(ctx, h.Run, h.Step, h.State, lost(h.Deliveries))
@@ -114,7 +114,7 @@ func (r *Role) resume(ctx context.Context, h reactor.Heard) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(h.State.Plan.Steps))
 	for i, st := range h.State.Plan.Steps {
-		if st.Status != events.StepIsRunning || (st.Owed == 0 || st.Owed > h.Sequence) && !st.Final {
+		if st.Status != events.StepIsRunning || (st.Owed == 0 || st.Owed > h.Sequence) && !st.Final && !turn.Mending(h.State, st.ID) {
 			continue
 		}
 		wg.Go(func() { errs[i] = r.serve(ctx, h.Run, st.ID, h.State, lost(h.Deliveries)) })
@@ -141,6 +141,10 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 			return nil
 		}
 		w, err := r.take(ctx, s, *duty.Ask)
+		if err == nil && len(w.Facts) > 0 && turn.Mending(w.State, step) {
+			s, lost = w.State, 0
+			continue
+		}
 		if err != nil || len(w.Facts) > 0 {
 			return err
 		}

@@ -63,6 +63,9 @@ func Conversation(s run.State, step string) []Exchange {
 		if walk != nil {
 			e.Note = walk.Add(loop.LapOf(t, results)).Note()
 		}
+		if t.Fault != "" {
+			e.Note = Mend(t.Fault)
+		}
 		out = append(out, e)
 	}
 	return out
@@ -92,6 +95,19 @@ func hinted(text, hint string) string {
 		return text
 	}
 	return text + "\n" + hint
+}
+
+// Mend tells the model what is wrong with its last answer.
+func Mend(fault string) string {
+	return "A note from the harness, not from the user: your answer can not be used: it " + fault + ". Answer once more. This is the last time that it is asked for."
+}
+
+// Output asks for a last answer that fits a JSON Schema; without one it is empty.
+func Output(schema []byte) string {
+	if len(schema) == 0 {
+		return ""
+	}
+	return "\n\nYour last answer must be one JSON document that fits this JSON Schema, and nothing else:\n" + string(schema)
 }
 
 // Brief is the text of the task for one step: the task, the step's part of it, and what the steps before it gave.

@@ -96,19 +96,28 @@ func maxSteps(s run.State, st *run.Step) int {
 func closing(s run.State, st *run.Step) events.Payload {
 	for _, t := range s.Turns().Backward() {
 		if t.Step == st.ID {
-			return ending(st, t.Text, t.FinishReason)
+			return ending(s, st, t.Text, t.FinishReason, t.Fault)
 		}
 	}
-	return ending(st, "", events.FinishDone)
+	return ending(s, st, "", events.FinishDone, "")
 }
 
 // ending says how a step ends for the reason that its last turn did.
-func ending(st *run.Step, text, reason string) events.Payload {
+func ending(s run.State, st *run.Step, text, reason, fault string) events.Payload {
+	if len(s.Agents[st.AssignedAgent].OutputSchema) > 0 {
+		text = Document(text)
+	}
 	switch reason {
 	case events.FinishLength:
 		return failed(st, events.FinishLength, "the model's answer was cut at its output limit")
 	case events.FinishRefusal:
 		return failed(st, events.FinishRefusal, "the model declined to answer")
+	}
+	if fault != "" && reason == events.FinishEmpty {
+		return failed(st, events.FinishEmpty, "the model "+fault+", twice")
+	}
+	if fault != "" {
+		return failed(st, events.FinishOutput, "the answer does not fit what the agent's output asks for, also when it was told so: "+fault)
 	}
 	return finished(st, text, reason)
 }
@@ -143,9 +152,12 @@ func Finish(s run.State, task Task, a Answer) []events.Payload {
 	if len(d.Calls) > 0 {
 		return []events.Payload{&d}
 	}
+	if d.OutputFault != "" && !st.Mended {
+		return []events.Payload{&d} // it is told, and asked again
+	}
 	done := *st
 	done.Turns++
-	return []events.Payload{&d, ending(&done, d.Text, d.FinishReason)}
+	return []events.Payload{&d, ending(s, &done, d.Text, d.FinishReason, d.OutputFault)}
 }
 
 // Failure is a model request that was not answered.
