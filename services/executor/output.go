@@ -14,7 +14,7 @@ import (
 // agent's output asks for (DLV-9).
 func fault(agent events.Agent, a llm.Answer, d *events.TurnFinishedData) {
 	switch {
-	case len(a.Calls) > 0 || a.Finish != llm.Done && a.Finish != llm.ToolUse:
+	case len(a.Calls) > 0 || a.Finish == llm.Length || a.Finish == llm.Refusal:
 	case strings.TrimSpace(a.Text) == "":
 		d.FinishReason, d.OutputFault = events.FinishEmpty, "said nothing and asked for no call"
 	case len(agent.OutputSchema) > 0:
