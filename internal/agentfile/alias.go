@@ -13,6 +13,7 @@ var moves = []move{
 	{"harness.doom_loop_threshold", "harness.doom_loop.threshold"},
 	{"harness_config.doom_loop_threshold", "harness.doom_loop.threshold"},
 	{"harness_config", "harness"},
+	{"harness.budget.wall_time", "harness.timeout"},
 	{"metadata.max_steps", "harness.max_steps"},
 	{"max_steps", "harness.max_steps"},
 	{"station.max_steps", "harness.max_steps"},

@@ -29,7 +29,12 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	a.Autonomy = root.get("harness", "autonomy").whole()
 	a.MaxSteps = root.get("harness", "max_steps").whole()
 	a.MaxToolCalls = root.get("harness", "budget", "tool_calls").whole()
+	a.MaxTokens = int64(root.get("harness", "budget", "tokens").whole())
+	a.MaxCost = root.get("harness", "budget", "usd").money()
+	a.OutputSchema = p.output(root)
 	a.TimeoutMS = root.get("harness", "timeout").milliseconds()
+	doom := root.get("harness", "doom_loop")
+	a.DoomLoop = events.DoomLoop{Threshold: doom.get("threshold").whole(), Cycle: doom.get("cycle").whole(), Action: doom.get("action").str()}
 	if n := root.get("harness", "retry", "max_retries"); n != nil {
 		v := n.whole()
 		a.Retry.MaxRetries = &v
@@ -70,6 +75,18 @@ func (n *node) milliseconds() int64 {
 		return 0
 	}
 	return (d + time.Millisecond - 1).Milliseconds()
+}
+
+// money returns an amount of dollars, 0 where it is absent or none.
+func (n *node) money() events.MicroUSD {
+	if n == nil || n.kind != isInt && n.kind != isFloat {
+		return 0
+	}
+	m, err := events.ParseUSD(n.text)
+	if err != nil {
+		return 0
+	}
+	return m
 }
 
 func (n *node) yes() bool { return n != nil && n.kind == isBool && n.text == "true" }

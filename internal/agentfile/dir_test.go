@@ -27,7 +27,7 @@ func TestLoadDir(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		write(t, dir, "one.prompt", sound)
-		write(t, dir, "two.prompt", strings.Replace(sound, "agentic", "{doom_loop: {threshold: 3}}", 1))
+		write(t, dir, "two.prompt", strings.Replace(sound, "agentic", "{streaming: {enabled: true}}", 1))
 		write(t, dir, "README.md", "no agent")
 		if err := os.Mkdir(filepath.Join(dir, "sub.prompt"), 0o700); err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/loop"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -32,7 +33,7 @@ func agentShape() shape {
 		"model":       acts(text()),
 		"config":      acts(configShape()),
 		"input":       inert(mapping(map[string]field{"schema": acts(anything()), "default": acts(anything())})),
-		"output":      inert(mapping(map[string]field{"format": acts(text()), "schema": acts(anything())})),
+		"output":      acts(mapping(map[string]field{"format": acts(oneOf("", "json", "text")), "schema": acts(anything())})),
 		"tools":       acts(list(text(), MaxTools)),
 		"mcp":         acts(mcpShape()),
 		"plan":        acts(oneOf("", "model")),
@@ -82,13 +83,13 @@ func harnessShape() shape {
 		})),
 		"budget": acts(mapping(map[string]field{
 			"tool_calls": acts(whole(1, maxToolCalls)),
-			"tokens":     unguarded(whole(1, 1<<53), "it does not bound the run; harness.budget.tool_calls and harness.timeout do"),
-			"usd":        unguarded(number(0, 1e9), "it does not bound the run; harness.budget.tool_calls and harness.timeout do"),
+			"tokens":     acts(whole(1, 1<<50)),
+			"usd":        acts(number(1e-6, events.MaxUSD)),
 		})),
-		"doom_loop": inert(mapping(map[string]field{
-			"threshold": acts(whole(1, maxSteps)),
-			"cycle":     acts(whole(1, maxSteps)),
-			"action":    acts(oneOf("warn", "summarize", "pause", "fail")),
+		"doom_loop": acts(mapping(map[string]field{
+			"threshold": acts(whole(loop.MinThreshold, maxSteps)),
+			"cycle":     acts(whole(1, loop.MaxCycle)),
+			"action":    acts(oneOf(events.DoomWarn, events.DoomSummarize, events.DoomPause, events.DoomFail)),
 		})),
 		"compaction": inert(mapping(map[string]field{
 			"enabled":         acts(boolean()),

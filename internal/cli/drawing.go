@@ -273,6 +273,9 @@ func (d drawing) foot(t *view.Tree, now time.Time) []string {
 	}
 	parts := []string{fmt.Sprintf("%d of %s", t.StepsDone(), view.Plural(len(t.Steps), "step")), view.Plural(t.Turns, "turn"), calls,
 		view.Count(t.Tokens.Input) + " tokens in, " + view.Count(t.Tokens.Output) + " out"}
+	if text := costText(t.Cost); text != "" {
+		parts = append(parts, text)
+	}
 	out := []string{d.row("  "+d.state(word)+d.dim(" · "+strings.Join(parts, " · ")), "")}
 	if t.Status == events.Paused {
 		why := or(view.Clip(t.PauseReason, 300), "no reason given")

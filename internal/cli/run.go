@@ -23,7 +23,8 @@ type runFlags struct {
 	local
 	autonomy, maxCalls, maxSteps int
 	model, session, plan, id     string
-	timeout                      string
+	timeout, usd                 string
+	tokens                       int64
 	vars                         []string
 	yes, detach, own             bool
 }
@@ -52,6 +53,8 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	fl.IntVar(&f.autonomy, "autonomy", 0, "1 to 5; the agent's, else 3, if not given")
 	fl.IntVar(&f.maxCalls, "max-tool-calls", 0, "budget of tool calls; the agent's, else 100, if not given")
 	fl.IntVar(&f.maxSteps, "max-steps", 0, "most model turns of a step; the agent's, else 50, if not given")
+	fl.Int64Var(&f.tokens, "budget-tokens", 0, "most tokens, in and out, of all model requests; the agent's, else no limit, if not given")
+	fl.StringVar(&f.usd, "budget-usd", "", "most money of all model requests, in US dollars, for example 2.50; the models need prices (INSPAN_PRICES)")
 	fl.StringVar(&f.model, "model", os.Getenv("MODEL"), "other model for this run, provider/name (MODEL)")
 	fl.StringVar(&f.session, "session", "", "go on in this session: its directory and its conversation; inspan session tells of them")
 	fl.StringVar(&f.plan, "plan", "", "file with {\"steps\":[{\"id\",\"description\",\"needs\",\"critical\"}]}; - reads standard input")
@@ -78,6 +81,15 @@ func (f runFlags) task(agent, text string, in io.Reader) (events.Task, error) {
 		if o.v != 0 {
 			*o.dst = &o.v
 		}
+	}
+	if f.tokens != 0 {
+		t.MaxTokens = &f.tokens
+	}
+	if f.usd != "" {
+		if _, err := events.ParseUSD(f.usd); err != nil {
+			return t, usage("--budget-usd: %w", err)
+		}
+		t.MaxUSD = events.USD(strings.TrimPrefix(f.usd, "$"))
 	}
 	if f.autonomy < 0 || f.autonomy > 5 {
 		return t, usage("--autonomy %d: want 1 to 5", f.autonomy)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -94,9 +95,9 @@ func (a *app) listRuns(infos []run.Info, hidden int) {
 	var rows [][]string
 	for _, i := range infos {
 		rows = append(rows, []string{i.HarnessID, i.AgentName, p.state(statusOf(i)), fmt.Sprintf("%d/%d", i.StepsCompleted, i.StepsTotal), fmt.Sprint(i.Turns),
-			fmt.Sprint(i.ToolCallCount), view.Count(i.InputTokens + i.OutputTokens), duration(i), age(i.CreatedAt), p.dim(view.Clip(i.Task, 60))})
+			fmt.Sprint(i.ToolCallCount), view.Count(i.InputTokens + i.OutputTokens), or(costText(i.Cost+i.Lost.Cost), "-"), duration(i), age(i.CreatedAt), p.dim(view.Clip(i.Task, 60))})
 	}
-	a.table([]column{{head: "ID"}, {head: "AGENT"}, {head: "STATUS"}, {"STEPS", true}, {"TURNS", true}, {"CALLS", true}, {"TOKENS", true},
+	a.table([]column{{head: "ID"}, {head: "AGENT"}, {head: "STATUS"}, {"STEPS", true}, {"TURNS", true}, {"CALLS", true}, {"TOKENS", true}, {"COST", true},
 		{"DURATION", true}, {"AGE", true}, {head: "TASK"}}, rows)
 	if hidden > 0 {
 		fmt.Fprintf(a.out, "%s\n", p.dim(fmt.Sprintf("and %s; --limit shows more", view.Plural(hidden, "older run"))))
@@ -129,6 +130,7 @@ func (a *app) inspect(s run.State, t *view.Tree, sandboxes map[string]bool, now 
 		{"Steps", fmt.Sprintf("%d of %d, %s (at most %d a step)", i.StepsCompleted, i.StepsTotal, view.Plural(i.Turns, "turn"), s.Options.MaxSteps)},
 		{"Tool calls", fmt.Sprintf("%d, %d of %d left", i.ToolCallCount, i.BudgetLeft, s.Options.MaxToolCalls)},
 		{"Tokens", fmt.Sprintf("%s in (%s cached), %s out", view.Count(s.Tokens.Input), view.Count(s.Tokens.Cached), view.Count(s.Tokens.Output))},
+		{"Cost", budgetLine(s)},
 		{"Duration", duration(i) + p.dim(", "+limit+", created "+s.CreatedAt.In(a.zone()).Format("2006-01-02 15:04:05"))},
 		{"Forked from", forkedFrom(s)},
 		{"Session", s.Identity.Session},
@@ -148,6 +150,25 @@ func (a *app) inspect(s run.State, t *view.Tree, sandboxes map[string]bool, now 
 	if s.Result != nil && s.Result.Output != "" {
 		fmt.Fprintf(a.out, "\n%s\n%s\n", p.dim("Output"), harmless(s.Result.Output))
 	}
+}
+
+// budgetLine is what a run cost and may still use, "" where neither is known.
+func budgetLine(s run.State) string {
+	var parts []string
+	used := budget.Used(s)
+	if text := costText(s.Cost); text != "" {
+		parts = append(parts, text)
+	}
+	if s.Lost.Requests > 0 {
+		parts = append(parts, fmt.Sprintf("%s nobody knows of: at most %s tokens, %s", view.Plural(s.Lost.Requests, "request"), view.Count(int(s.Lost.Tokens)), s.Lost.Cost))
+	}
+	if m := s.Options.MaxCost; m > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s left", max(0, m-used.Cost), m))
+	}
+	if m := s.Options.MaxTokens; m > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s tokens left", view.Count(int(max(0, m-used.Tokens))), view.Count(int(m))))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func checkpoints(s run.State) string {

@@ -31,6 +31,11 @@ type Role interface {
 	Input(ctx context.Context, m Message) error
 }
 
+// Again is a Role that wants to know how often the firing of a timer was delivered. It is told instead of Due.
+type Again interface {
+	DueAgain(ctx context.Context, runID, family, id string, s run.State, deliveries uint64) error
+}
+
 // Heard is a fact as delivered, with a state of its run that includes it.
 type Heard struct {
 	Run  string
@@ -134,6 +139,9 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 		state, err := l.cfg.Ledger.Fresh(ctx, runID)
 		if err != nil {
 			return "due." + family, err
+		}
+		if again, ok := l.role.(Again); ok {
+			return "due." + family, again.DueAgain(ctx, runID, family, id, state, m.Deliveries())
 		}
 		return "due." + family, l.role.Due(ctx, runID, family, id, state)
 	}

@@ -55,6 +55,8 @@ type Config struct {
 	Policy   string `envconfig:"INSPAN_POLICY" desc:"file of guard rules and hooks for all agents of the station; every service must be given the same (planner, gatekeeper, executor, toolrunner)"`
 	HooksDir string `envconfig:"INSPAN_HOOKS_DIR" desc:"folder of the programs that agent files may name as hooks; empty lets them name none, and their hooks block"`
 
+	Prices string `envconfig:"INSPAN_PRICES" desc:"file of the prices of models, in US dollars per million tokens: a line such as anthropic/claude-sonnet-4*: {input: 3, output: 15, cached: 0.30} for each (planner); each run keeps those in force when it began; a run with a budget of money and a model without a price is refused"`
+
 	Agents    string `envconfig:"INSPAN_AGENTS" desc:"folder of agent files to register at start (planner)"`
 	Scripts   string `envconfig:"INSPAN_SCRIPTS" desc:"folder of scripts for the scripted model"`
 	Workspace string `envconfig:"INSPAN_WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`

@@ -290,7 +290,11 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 		if err := p.Config.Put(ctx, topology.DurabilityKey, []byte(p.Durability)); err != nil {
 			return nil, fmt.Errorf("record the durability: %w", err)
 		}
-		return planner.New(planner.Config{Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
+		prices, err := agentfile.LoadPrices(h.cfg.Prices)
+		if err != nil {
+			return nil, fmt.Errorf("INSPAN_PRICES: %w", err)
+		}
+		return planner.New(planner.Config{Prices: prices, Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
 			Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census, Hooks: asker, Sessions: p.Sessions, Blobs: p.Blobs,
 			Quotas: planner.Quotas{PerSender: h.cfg.SenderPerMinute, Limits: quota.Limits{Running: h.cfg.MaxRuns,
 				PerMinute: h.cfg.RunsPerMinute, Patience: h.cfg.Patience}}})

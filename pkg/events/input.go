@@ -2,6 +2,7 @@ package events
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -15,13 +16,16 @@ type Task struct {
 	// Plan to carry out; without one the run has a single step, or the plan its agent asks a model for.
 	Plan *TaskPlan `json:"plan,omitempty"`
 	// Options that differ from the agent's and the defaults; nil means not set.
-	Autonomy             *int   `json:"autonomy,omitempty"`
-	MaxToolCalls         *int   `json:"max_tool_calls,omitempty"`
-	MaxSteps             *int   `json:"max_steps,omitempty"`
-	Timeout              string `json:"timeout,omitempty"`
-	CheckpointIntervalMS *int64 `json:"checkpoint_interval_ms,omitempty"`
-	MaxSubAgentDepth     *int   `json:"max_sub_agent_depth,omitempty"`
-	EternalEngine        *bool  `json:"eternal_engine_enabled,omitempty"`
+	Autonomy     *int `json:"autonomy,omitempty"`
+	MaxToolCalls *int `json:"max_tool_calls,omitempty"`
+	MaxSteps     *int `json:"max_steps,omitempty"`
+	// MaxTokens and MaxUSD bound what the run's model requests use, MaxUSD in US dollars; above zero.
+	MaxTokens            *int64       `json:"max_tokens,omitempty"`
+	MaxUSD               *json.Number `json:"max_usd,omitempty" jsonschema:"oneof_type=number;string"`
+	Timeout              string       `json:"timeout,omitempty"`
+	CheckpointIntervalMS *int64       `json:"checkpoint_interval_ms,omitempty"`
+	MaxSubAgentDepth     *int         `json:"max_sub_agent_depth,omitempty"`
+	EternalEngine        *bool        `json:"eternal_engine_enabled,omitempty"`
 	// Model replaces the agent's model for this run, "provider/name".
 	Model     string            `json:"model,omitempty"`
 	Variables map[string]string `json:"variables,omitempty"`
@@ -128,6 +132,7 @@ func (t *Task) Resolve(a Agent) (Options, error) {
 	over(&o.Autonomy, a.Autonomy)
 	over(&o.MaxSteps, a.MaxSteps)
 	over(&o.MaxToolCalls, a.MaxToolCalls)
+	o.MaxTokens, o.MaxCost = a.MaxTokens, a.MaxCost
 	if a.TimeoutMS != 0 {
 		o.TimeoutMS = a.TimeoutMS
 	}
@@ -137,6 +142,9 @@ func (t *Task) Resolve(a Agent) (Options, error) {
 	set(&o.CheckpointIntervalMS, t.CheckpointIntervalMS)
 	set(&o.MaxSubAgentDepth, t.MaxSubAgentDepth)
 	set(&o.EternalEngine, t.EternalEngine)
+	if err := t.budget(&o); err != nil {
+		return Options{}, err
+	}
 	if t.Timeout != "" {
 		d, err := time.ParseDuration(t.Timeout)
 		if err != nil || d < 0 {
@@ -161,6 +169,8 @@ func (o Options) check() error {
 		return fmt.Errorf("max_tool_calls is %d, want 0 to 1000000", o.MaxToolCalls)
 	case o.MaxSteps < 1 || o.MaxSteps > 100_000:
 		return fmt.Errorf("max_steps is %d, want 1 to 100000", o.MaxSteps)
+	case o.MaxTokens < 0 || o.MaxCost < 0:
+		return errors.New("a budget of the agent is below zero")
 	case o.CheckpointIntervalMS < 1000:
 		return fmt.Errorf("checkpoint_interval_ms is %d, want at least 1000", o.CheckpointIntervalMS)
 	case o.MaxSubAgentDepth < 0 || o.MaxSubAgentDepth > 16:

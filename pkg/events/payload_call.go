@@ -46,6 +46,7 @@ const (
 	RefusedGuard      = "guard_denied"
 	RefusedByPerson   = "rejected"
 	RefusedHook       = "hook_denied"
+	RefusedDoomLoop   = "doom_loop"
 )
 
 // CallRefusedData refuses a call for good; the agent sees code, reason and hint.

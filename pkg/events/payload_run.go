@@ -1,6 +1,7 @@
 package events
 
 import (
+	"encoding/json"
 	"time"
 )
 
@@ -29,6 +30,9 @@ type Options struct {
 	MaxSteps int `json:"max_steps"`
 	// TimeoutMS bounds the run's life from its start, in milliseconds; default 30 minutes, 0 means none.
 	TimeoutMS int64 `json:"timeout_ms"`
+	// MaxTokens is the budget of tokens of all model requests, in and out; 0 means none. MaxCost is that of money.
+	MaxTokens int64    `json:"max_tokens,omitempty"`
+	MaxCost   MicroUSD `json:"max_cost_micro_usd,omitempty"`
 	// CheckpointIntervalMS is the longest time between checkpoints while something happens; default 5 minutes.
 	CheckpointIntervalMS int64 `json:"checkpoint_interval_ms"`
 	// MaxSubAgentDepth bounds nesting; default 3.
@@ -64,10 +68,16 @@ type Agent struct {
 	// Plan is "" (one step) or "model" (the model makes the plan).
 	Plan string `json:"plan,omitempty"`
 	// Options that the agent file sets; zero means not set.
-	Autonomy     int   `json:"autonomy,omitempty"`
-	MaxSteps     int   `json:"max_steps,omitempty"`
-	MaxToolCalls int   `json:"max_tool_calls,omitempty"`
-	TimeoutMS    int64 `json:"timeout_ms,omitempty"`
+	Autonomy     int      `json:"autonomy,omitempty"`
+	MaxSteps     int      `json:"max_steps,omitempty"`
+	MaxToolCalls int      `json:"max_tool_calls,omitempty"`
+	TimeoutMS    int64    `json:"timeout_ms,omitempty"`
+	MaxTokens    int64    `json:"max_tokens,omitempty"`
+	MaxCost      MicroUSD `json:"max_cost_micro_usd,omitempty"`
+	// OutputSchema is the JSON Schema that the last answer of a step must fit, as one JSON document; empty means any text.
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+	// DoomLoop is what counts as going round in circles; zero values mean the defaults of the harness.
+	DoomLoop DoomLoop `json:"doom_loop,omitzero"`
 	// Retry of transient tool failures; zero values mean 3 retries from 1000 ms.
 	Retry Retry `json:"retry,omitzero"`
 	// Guards are the agent's own rules, applied after the built-in ones.
@@ -142,8 +152,10 @@ type RunCreatedData struct {
 	Task       string `json:"task"`
 	Agent      string `json:"agent"`
 	// Agents holds the definitions of all agents the run uses, by name; Agent is among them.
-	Agents    map[string]Agent  `json:"agents"`
-	Options   Options           `json:"options"`
+	Agents  map[string]Agent `json:"agents"`
+	Options Options          `json:"options"`
+	// Prices in force for the run, by model reference; a model without one is not known to cost anything.
+	Prices    map[string]Price  `json:"prices,omitempty"`
 	Variables map[string]string `json:"variables,omitempty"`
 	// Workspace is the run's directory below the workspace root, for example "session/demo" (WS-1).
 	Workspace    string `json:"workspace"`
@@ -240,6 +252,10 @@ const (
 	FinishMaxSteps  = "max_steps"
 	FinishTimeout   = "timeout"
 	FinishDoomLoop  = "doom_loop"
+	FinishOutput    = "output_invalid"
+	FinishEmpty     = "empty_answer"
+	FinishTokens    = "budget_tokens"
+	FinishCost      = "budget_usd"
 	FinishStopped   = "stopped"
 	FinishCancelled = "cancelled_before_start"
 	FinishError     = "error"
@@ -249,6 +265,24 @@ const (
 	FinishHook      = "hook_blocked"
 	FinishExpired   = "gate_expired"
 )
+
+// Words of DoomLoop.Action, from the mildest: a word in the conversation and no more; a word that asks for a summary, then
+// the end of the step; a word, then a person, then the end (the default); a word, then the end.
+const (
+	DoomWarn      = "warn"
+	DoomSummarize = "summarize"
+	DoomPause     = "pause"
+	DoomFail      = "fail"
+)
+
+// DoomLoop says what counts as going round in circles, and how far it is answered (LOOP-5).
+type DoomLoop struct {
+	// Threshold is how often the same calls, the same alternation of calls or the same error come in a row; at least 2.
+	Threshold int `json:"threshold,omitempty"`
+	// Cycle is the most turns that may alternate and still count.
+	Cycle  int    `json:"cycle,omitempty"`
+	Action string `json:"action,omitempty"`
+}
 
 // Result of a run, the one task-output format (LIFE-12, LOOP-13).
 type Result struct {
@@ -268,6 +302,7 @@ type Result struct {
 	TotalTokens   int      `json:"total_tokens"`
 	InputTokens   int      `json:"input_tokens"`
 	OutputTokens  int      `json:"output_tokens"`
+	Cost          MicroUSD `json:"cost_micro_usd,omitempty"`
 	DurationMS    int64    `json:"duration_ms"`
 	FailedSteps   []string `json:"failed_steps,omitempty"`
 	BlockedSteps  []string `json:"blocked_steps,omitempty"`

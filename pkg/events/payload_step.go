@@ -39,6 +39,12 @@ type PlanMadeData struct {
 	// Usage of the model that made the plan.
 	InputTokens  int `json:"input_tokens,omitempty"`
 	OutputTokens int `json:"output_tokens,omitempty"`
+	// ModelRef is the reference of the model that made it, Cost what that cost.
+	ModelRef string   `json:"model_ref,omitempty"`
+	Cost     MicroUSD `json:"cost_micro_usd,omitempty"`
+	Lost     *Lost    `json:"lost,omitempty"`
+	// Prices of the models of Agents, as in run.created.
+	Prices map[string]Price `json:"prices,omitempty"`
 }
 
 // PlanCompletedData ends the plan.
@@ -81,6 +87,9 @@ type StepFailedData struct {
 	Error        string `json:"error"`
 	FinishReason string `json:"finish_reason"`
 	Turns        int    `json:"turns"`
+	// RunReason is the finish reason of the run where it fails because of this step alone; empty means step_failed.
+	RunReason string `json:"run_finish_reason,omitempty"`
+	Lost      *Lost  `json:"lost,omitempty"`
 	// Hooks are the answers of the hooks that were asked before the turn.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
@@ -96,6 +105,7 @@ type TurnDeferredData struct {
 	Attempt   int       `json:"attempt"`
 	DelayMS   int64     `json:"delay_ms"`
 	NotBefore time.Time `json:"not_before"`
+	Lost      *Lost     `json:"lost,omitempty"`
 	// Hooks are the answers of the hooks that were asked before the turn.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
@@ -137,20 +147,28 @@ type TurnFinishedData struct {
 	Event string `json:"event"`
 	Step  string `json:"step_id"`
 	// Turn counts the turns of the run from 1.
-	Turn         int             `json:"step_number"`
-	Text         string          `json:"text,omitempty"`
-	TextRef      *Ref            `json:"text_ref,omitempty"`
-	Calls        []RequestedCall `json:"calls,omitempty"`
-	InputTokens  int             `json:"input_tokens"`
-	OutputTokens int             `json:"output_tokens"`
-	CachedTokens int             `json:"cached_tokens,omitempty"`
+	Turn    int             `json:"step_number"`
+	Text    string          `json:"text,omitempty"`
+	TextRef *Ref            `json:"text_ref,omitempty"`
+	Calls   []RequestedCall `json:"calls,omitempty"`
+	// CallsKey is the same for turns that ask for the same calls, in any order.
+	CallsKey     string `json:"calls_key,omitempty"`
+	InputTokens  int    `json:"input_tokens"`
+	OutputTokens int    `json:"output_tokens"`
+	CachedTokens int    `json:"cached_tokens,omitempty"`
+	// ModelRef is the reference, "provider/name", that the answer is paid for by; Cost what it cost by the run's prices.
+	ModelRef string   `json:"model_ref,omitempty"`
+	Cost     MicroUSD `json:"cost_micro_usd,omitempty"`
+	Lost     *Lost    `json:"lost,omitempty"`
 	// TotalTokens of the run so far.
 	TotalTokens  int    `json:"total_tokens"`
 	FinishReason string `json:"finish_reason"`
-	Attempt      int    `json:"attempt"`
-	DurationMS   int64  `json:"duration_ms"`
-	Model        string `json:"model"`
-	Provider     string `json:"provider"`
+	// OutputFault says why a last answer is not one that the agent's output asks for, "" where it is.
+	OutputFault string `json:"output_fault,omitempty"`
+	Attempt     int    `json:"attempt"`
+	DurationMS  int64  `json:"duration_ms"`
+	Model       string `json:"model"`
+	Provider    string `json:"provider"`
 	// Raw is the provider's own form of the message, kept unchanged; RawRef where it is large.
 	Raw    json.RawMessage `json:"raw,omitempty"`
 	RawRef *Ref            `json:"raw_ref,omitempty"`

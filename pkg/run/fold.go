@@ -159,11 +159,14 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	case *events.StepFinishedData:
 		return s.stepEnded(d.Step, func(st *Step) { st.Status, st.Output = events.StepIsCompleted, d.Output })
 	case *events.StepFailedData:
-		return s.stepEnded(d.Step, func(st *Step) { st.Status, st.Error = events.StepIsFailed, d.Error })
+		s.lose(d.Lost)
+		return s.stepEnded(d.Step, func(st *Step) {
+			st.Status, st.Error, st.RunReason = events.StepIsFailed, d.Error, d.RunReason
+		})
 	case *events.TurnDeferredData:
 		return s.deferred(d)
 	case *events.TurnFinishedData:
-		return s.turn(d, at)
+		return s.turn(d, at, seq)
 	case *events.CallAllowedData, *events.CallRefusedData, *events.CallStartedData, *events.CallDeferredData,
 		*events.CallFinishedData, *events.CallFailedData:
 		return s.sayCall(p, at, seq)
@@ -179,10 +182,10 @@ func (s *State) create(f events.Fact, d *events.RunCreatedData) string {
 	}
 	s.SchemaVersion, s.HarnessID, s.AgentName, s.TaskID = SchemaVersion, f.Run, d.Agent, d.TaskID
 	s.Status, s.CreatedAt, s.Identity = events.Created, f.Time, f.Identity
-	s.Agents, s.Options = d.Agents, d.Options
+	s.Agents, s.Options, s.Prices = d.Agents, d.Options, d.Prices
 	s.SubAgentIDs, s.SubAgentResults = []string{}, map[string]string{}
 	created := *d
-	created.Agents = nil // held in s.Agents, which plan.made may extend
+	created.Agents, created.Prices = nil, nil // held in s.Agents and s.Prices, which plan.made may extend
 	s.Created = &created
 	return ""
 }
@@ -260,8 +263,9 @@ func (s *State) planMade(d *events.PlanMadeData, at time.Time) string {
 		s.Agents = all
 	}
 	s.Plan = p
-	s.Tokens.Input += d.InputTokens
-	s.Tokens.Output += d.OutputTokens
+	s.pinPrices(d.Prices)
+	s.lose(d.Lost)
+	s.spend(d.ModelRef, s.AgentName, d.InputTokens, d.OutputTokens, 0, d.Cost)
 	return ""
 }
 
@@ -310,6 +314,7 @@ func (s *State) hold(answers []events.HookAnswer) {
 
 // deferred folds a turn that is taken later: after a wait, or, where a hook interrupted it, once the run is resumed.
 func (s *State) deferred(d *events.TurnDeferredData) string {
+	s.lose(d.Lost)
 	_, own := events.Decisive(d.Hooks)
 	if d.Class == events.ClassInterrupted {
 		s.hold(d.Hooks)

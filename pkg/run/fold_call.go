@@ -8,8 +8,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// turn folds a model turn: its calls become open, or the step only needs its end.
-func (s *State) turn(d *events.TurnFinishedData, at time.Time) string {
+// turn folds a model turn: its calls become open, or the step only needs its end. A first last answer that does not fit
+// makes another turn owed.
+func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) string {
 	loop := s.AgentLoopSnapshot
 	if loop == nil {
 		loop = &Loop{}
@@ -24,18 +25,20 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time) string {
 		st.Turns++
 		st.Owed, st.Attempt, st.NotBefore, st.Passed = 0, 0, time.Time{}, false
 		st.Final = len(d.Calls) == 0
+		if st.Final && d.OutputFault != "" && !st.Mended {
+			st.Final, st.Mended, st.Owed = false, true, seq
+		}
 	})
 	if fault != "" {
 		return fault
 	}
 	s.AgentLoopSnapshot = &Loop{Scratchpad: d.Text, Turns: loop.Turns.Append(Turn{
-		Number: d.Turn, Step: d.Step, Text: d.Text, TextRef: d.TextRef, Calls: d.Calls, FinishReason: d.FinishReason,
+		Number: d.Turn, Step: d.Step, Text: d.Text, TextRef: d.TextRef, Calls: d.Calls, Key: d.CallsKey, FinishReason: d.FinishReason, Fault: d.OutputFault,
 		InputTokens: d.InputTokens, OutputTokens: d.OutputTokens, Model: d.Model, Provider: d.Provider,
 		Raw: d.Raw, RawRef: d.RawRef, At: at,
 	})}
-	s.Tokens.Input += d.InputTokens
-	s.Tokens.Output += d.OutputTokens
-	s.Tokens.Cached += d.CachedTokens
+	s.spend(d.ModelRef, s.Step(d.Step).AssignedAgent, d.InputTokens, d.OutputTokens, d.CachedTokens, d.Cost)
+	s.lose(d.Lost)
 	open := maps.Clone(s.Open)
 	if open == nil && len(d.Calls) > 0 {
 		open = make(map[string]*Call, len(d.Calls))

@@ -26,13 +26,18 @@ type Info struct {
 	WorkflowRunID   string        `json:"workflowRunId,omitempty"`
 	InputTokens     int           `json:"inputTokens"`
 	OutputTokens    int           `json:"outputTokens"`
-	CreatedAt       time.Time     `json:"createdAt"`
-	UpdatedAt       time.Time     `json:"updatedAt"`
-	CompletedAt     *time.Time    `json:"completedAt,omitempty"`
-	LastCheckpoint  *time.Time    `json:"lastCheckpointAt"`
-	Checkpoints     int           `json:"checkpointCount"`
-	FinishReason    string        `json:"finishReason,omitempty"`
-	Error           string        `json:"error,omitempty"`
+	CachedTokens    int           `json:"cachedTokens,omitempty"`
+	// Cost of the run by its prices, Lost what was set aside for requests of which nobody knows, Spent by model and agent.
+	Cost           events.MicroUSD `json:"costMicroUsd,omitempty"`
+	Lost           events.Lost     `json:"lost,omitzero"`
+	Spent          []Spend         `json:"spent,omitempty"`
+	CreatedAt      time.Time       `json:"createdAt"`
+	UpdatedAt      time.Time       `json:"updatedAt"`
+	CompletedAt    *time.Time      `json:"completedAt,omitempty"`
+	LastCheckpoint *time.Time      `json:"lastCheckpointAt"`
+	Checkpoints    int             `json:"checkpointCount"`
+	FinishReason   string          `json:"finishReason,omitempty"`
+	Error          string          `json:"error,omitempty"`
 	// Gates that wait for an answer.
 	Gates []*Gate `json:"gates,omitempty"`
 	// Sequence of the last fact that the row includes.
@@ -54,7 +59,8 @@ func InfoOf(s State) Info {
 	i := Info{HarnessID: s.HarnessID, AgentName: s.AgentName, TaskID: s.TaskID, Status: s.Status, StepsTotal: total,
 		StepsCompleted: done, Turns: s.Turns().Len(), ToolCallCount: s.TotalToolCalls, BudgetLeft: s.BudgetLeft(),
 		SubAgentCount: len(s.SubAgentIDs), SessionID: s.Identity.Session, WorkflowRunID: s.Identity.WorkflowRun,
-		InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output, CachedTokens: s.Tokens.Cached,
+		Cost: s.Cost, Lost: s.Lost, Spent: s.Spent, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		CompletedAt: s.EndedAt, LastCheckpoint: s.LastCheckpointAt, Checkpoints: s.CheckpointCount,
 		Gates: s.Waiting(), Sequence: s.Sequence}
 	if s.Created != nil {

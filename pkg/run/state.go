@@ -50,6 +50,12 @@ type State struct {
 	// Gates in the order they were opened.
 	Gates  []*Gate `json:"gates,omitempty"`
 	Tokens Tokens  `json:"tokens"`
+	// Cost so far by the run's Prices; Lost is what was set aside for requests of which nobody knows what they used.
+	Cost   events.MicroUSD         `json:"costMicroUsd,omitempty"`
+	Lost   events.Lost             `json:"lost,omitzero"`
+	Prices map[string]events.Price `json:"prices,omitempty"`
+	// Spent is the use of each model by each agent, in the order they came first.
+	Spent []Spend `json:"spent,omitempty"`
 	// StartedAt and EndedAt are nil until then.
 	StartedAt *time.Time `json:"startedAt,omitempty"`
 	EndedAt   *time.Time `json:"endedAt,omitempty"`
@@ -99,6 +105,8 @@ type Step struct {
 	Status        events.StepStatus `json:"status"`
 	Output        string            `json:"output,omitempty"`
 	Error         string            `json:"error,omitempty"`
+	// RunReason is the finish reason of the run where it fails because of this step alone; empty means step_failed.
+	RunReason string `json:"runFinishReason,omitempty"`
 	// Turns done in this step.
 	Turns int `json:"turns,omitempty"`
 	// Owed is the sequence of the fact since which a model turn is owed, 0 if none is. Only the delivery of that
@@ -109,6 +117,8 @@ type Step struct {
 	// Attempt counts the failed attempts of the turn that is owed; NotBefore is when the next may be made.
 	Attempt   int       `json:"attempt,omitempty"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
+	// Mended is true once the model was told what is wrong with its last answer: it is told once.
+	Mended bool `json:"mended,omitempty"`
 	// Passed is true where a hook interrupted the turn that is owed: a person who resumes the run lets it be taken.
 	Passed bool `json:"passed,omitempty"`
 	// ReadyAt and AllowedAt are sequences, 0 until then.
@@ -124,19 +134,23 @@ type Loop struct {
 
 // Turn is one model turn.
 type Turn struct {
-	Number       int                    `json:"number"`
-	Step         string                 `json:"step"`
-	Text         string                 `json:"text,omitempty"`
-	TextRef      *events.Ref            `json:"textRef,omitempty"`
-	Calls        []events.RequestedCall `json:"calls,omitempty"`
-	FinishReason string                 `json:"finishReason"`
-	InputTokens  int                    `json:"inputTokens"`
-	OutputTokens int                    `json:"outputTokens"`
-	Model        string                 `json:"model,omitempty"`
-	Provider     string                 `json:"provider,omitempty"`
-	Raw          json.RawMessage        `json:"raw,omitempty"`
-	RawRef       *events.Ref            `json:"rawRef,omitempty"`
-	At           time.Time              `json:"at"`
+	Number  int                    `json:"number"`
+	Step    string                 `json:"step"`
+	Text    string                 `json:"text,omitempty"`
+	TextRef *events.Ref            `json:"textRef,omitempty"`
+	Calls   []events.RequestedCall `json:"calls,omitempty"`
+	// Key is KeyOf(Calls) as the log has it, empty where it has none.
+	Key          string `json:"key,omitempty"`
+	FinishReason string `json:"finishReason"`
+	// Fault says why the answer can not be the last one, "" where it can or asks for calls.
+	Fault        string          `json:"fault,omitempty"`
+	InputTokens  int             `json:"inputTokens"`
+	OutputTokens int             `json:"outputTokens"`
+	Model        string          `json:"model,omitempty"`
+	Provider     string          `json:"provider,omitempty"`
+	Raw          json.RawMessage `json:"raw,omitempty"`
+	RawRef       *events.Ref     `json:"rawRef,omitempty"`
+	At           time.Time       `json:"at"`
 }
 
 // Phase of an open call.
@@ -275,6 +289,19 @@ type Tokens struct {
 
 // Total of input and output.
 func (t Tokens) Total() int { return t.Input + t.Output }
+
+// Spend is what an agent used of a model.
+type Spend struct {
+	Model  string          `json:"model"`
+	Agent  string          `json:"agent"`
+	Turns  int             `json:"turns"`
+	Input  int             `json:"inputTokens"`
+	Output int             `json:"outputTokens"`
+	Cached int             `json:"cachedTokens"`
+	Cost   events.MicroUSD `json:"costMicroUsd"`
+	// Priced is false where no price of the model is known.
+	Priced bool `json:"priced"`
+}
 
 // MaxInputs bounds State.Inputs. A message is delivered again within minutes, not after so many others.
 const MaxInputs = 32

@@ -42,6 +42,10 @@ func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
 	if object, ok := doc.(map[string]any); !ok || object["type"] != "object" {
 		return nil, errors.New(`want a JSON Schema with "type": "object"`)
 	}
+	return compiled(doc)
+}
+
+func compiled(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(closed{})
 	if err := c.AddResource("tool.json", doc); err != nil {
@@ -57,35 +61,40 @@ func (r *Registry) Check(name string, input json.RawMessage) error {
 	if !ok {
 		return Fail(Invalid, "use one of: "+strings.Join(r.names, ", "), fmt.Errorf("there is no tool %q", brief(name)))
 	}
+	return check(schema, "the arguments", input)
+}
+
+// check reports how a document, called what, does not fit a schema.
+func check(schema *jsonschema.Schema, what string, input json.RawMessage) error {
 	if len(input) > MaxInput {
-		return Fail(Invalid, "send less", fmt.Errorf("the arguments have %d bytes, the limit is %d", len(input), MaxInput))
+		return Fail(Invalid, "send less", fmt.Errorf("%s: %d bytes, the limit is %d", what, len(input), MaxInput))
 	}
 	if d := depth(input); d > MaxInputDepth {
-		return Fail(Invalid, "send flatter arguments", fmt.Errorf("the arguments are %d levels deep, the limit is %d", d, MaxInputDepth))
+		return Fail(Invalid, "send flatter arguments", fmt.Errorf("%s: %d levels deep, the limit is %d", what, d, MaxInputDepth))
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(input))
 	if err != nil {
-		return Fail(Invalid, "send a JSON object", fmt.Errorf("the arguments are not JSON: %w", err))
+		return Fail(Invalid, "send a JSON object", fmt.Errorf("%s: not JSON: %w", what, err))
 	}
 	if where, ok := hugeNumber("", v); ok {
-		return Fail(Invalid, "send a smaller number", fmt.Errorf("%s: a number may have %d characters and an exponent of %d", place(where), MaxNumber, MaxExponent))
+		return Fail(Invalid, "send a smaller number", fmt.Errorf("%s: a number may have %d characters and an exponent of %d", place(where, what), MaxNumber, MaxExponent))
 	}
 	err = schema.Validate(v)
 	if err == nil {
 		return nil
 	}
 	if ve, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
-		err = errors.New(complaints(ve))
+		err = errors.New(complaints(ve, what))
 	}
 	return Fail(Invalid, "mend the arguments and call again", err)
 }
 
 // complaints lists the mistakes that have no finer cause.
-func complaints(ve *jsonschema.ValidationError) string {
+func complaints(ve *jsonschema.ValidationError, what string) string {
 	var list []string
 	for _, u := range ve.BasicOutput().Errors {
 		if u.Error != nil {
-			list = append(list, place(u.InstanceLocation)+": "+brief(u.Error.String()))
+			list = append(list, place(u.InstanceLocation, what)+": "+brief(u.Error.String()))
 		}
 	}
 	if n := len(list) - maxComplaints; n > 0 {
@@ -97,9 +106,9 @@ func complaints(ve *jsonschema.ValidationError) string {
 	return strings.Join(list, "; ")
 }
 
-func place(pointer string) string {
+func place(pointer, what string) string {
 	if pointer == "" {
-		return "the arguments"
+		return what
 	}
 	return brief(pointer)
 }

@@ -20,34 +20,37 @@ import (
 // maxAsk bounds one model request: a stream that falls silent must not hold a worker for ever.
 const maxAsk = 10 * time.Minute
 
-// ask makes the request and turns the answer into what the log can hold.
-func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, said *live.Stream) (turn.Answer, error) {
+// ask makes the request and turns the answer into what the log can hold. begun tells that the model has spoken.
+func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, said *live.Stream) (a turn.Answer, begun bool, err error) {
 	agent, ok := s.Agent(task.Step.AssignedAgent)
 	if !ok {
-		return turn.Answer{}, fmt.Errorf("agent %s is not pinned in the run", task.Step.AssignedAgent)
+		return a, false, fmt.Errorf("agent %s is not pinned in the run", task.Step.AssignedAgent)
 	}
 	model, name, err := r.cfg.Models.Model(agent.Model)
 	if err != nil {
-		return turn.Answer{}, err
+		return a, false, err
 	}
 	req, err := r.request(ctx, s, task, agent, name)
 	if err != nil {
-		return turn.Answer{}, err
+		return a, false, err
 	}
 	begin := time.Now()
 	limited, cancel := context.WithTimeout(ctx, maxAsk)
 	defer cancel()
 	answer, err := model.Ask(limited, req, func(d llm.Delta) {
+		begun = true
 		said.Write(live.Thinking, "", d.Thinking)
 		said.Write(live.Token, "", d.Text)
 	})
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return turn.Answer{}, &llm.Error{Class: llm.Transient, Err: fmt.Errorf("no whole answer within %s", maxAsk)}
+		return a, true, &llm.Error{Class: llm.Transient, Err: fmt.Errorf("no whole answer within %s", maxAsk)}
 	}
 	if err != nil {
-		return turn.Answer{}, err
+		return a, begun, err
 	}
-	return r.keep(ctx, answer, task, time.Since(begin))
+	a, err = r.keep(ctx, answer, task, time.Since(begin))
+	fault(agent, answer, &a.Data)
+	return a, true, err
 }
 
 // request assembles what the model is asked. It is the same bytes for the same state.
@@ -58,7 +61,7 @@ func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent e
 	if err != nil {
 		return llm.Request{}, &llm.Error{Class: llm.Invalid, Err: err, Hint: "mend the agent's prompt or the task's variables"}
 	}
-	req := llm.Request{Model: name, System: prompt.System(text.System, agent.Tools, s.Created.Workspace),
+	req := llm.Request{Model: name, System: prompt.System(text.System, agent.Tools, s.Created.Workspace) + prompt.Output(agent.OutputSchema),
 		Messages: []llm.Message{{Role: llm.User, Text: text.User}}, MaxOutputTokens: agent.MaxOutputTokens,
 		Temperature: agent.Temperature, Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID, Agent: agent.Name,
 			Turn: task.Number, Attempt: task.Attempt, Purpose: "turn"}}
@@ -127,6 +130,9 @@ func (r *Role) exchange(ctx context.Context, e prompt.Exchange) ([]llm.Message, 
 			results.Results = append(results.Results, llm.Result{CallID: res.ProviderID, Name: res.Tool, Output: res.Output, Failed: res.Failed})
 		}
 		out = append(out, results)
+	}
+	if e.Note != "" {
+		out = append(out, llm.Message{Role: llm.User, Text: e.Note})
 	}
 	return out, nil
 }

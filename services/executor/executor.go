@@ -53,7 +53,10 @@ type Role struct {
 	known knownHistories
 }
 
-var _ reactor.Role = (*Role)(nil)
+var (
+	_ reactor.Role  = (*Role)(nil)
+	_ reactor.Again = (*Role)(nil)
+)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
@@ -81,15 +84,31 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 		return r.resume(ctx, h)
 	}
 	st := h.State.Step(h.Step)
-	if st == nil || st.Owed != h.Sequence && !st.Final {
+	if st == nil || st.Owed != h.Sequence && !st.Final && !turn.Mending(h.State, h.Step) {
 		return nil // the turn is not owed yet, or owed to another delivery
 	}
-	return r.serve(ctx, h.Run, h.Step, h.State)
+	return r.serve(ctx, h.Run, h.Step, h.State, lost(h.Deliveries))
 }
 
 // Due implements reactor.Role: a deferred request may be made again.
-func (r *Role) Due(ctx context.Context, runID, _, step string, s run.State) error {
-	return r.serve(ctx, runID, step, s)
+func (r *Role) Due(ctx context.Context, runID, family, step string, s run.State) error {
+	return r.DueAgain(ctx, runID, family, step, s, 1)
+}
+
+// DueAgain implements reactor.Again.
+func (r *Role) DueAgain(ctx context.Context, runID, _, step string, s run.State, deliveries uint64) error {
+	return r.serve(ctx, runID, step, s, lost(deliveries))
+}
+
+// maxLost bounds how many requests are counted as lost for one turn.
+const maxLost = 5
+
+// lost is how many requests may have been made by earlier deliveries of a message.
+func lost(deliveries uint64) int {
+	if deliveries <= 1 {
+		return 0
+	}
+	return int(min(deliveries-1, maxLost))
 }
 
 // resume takes the turns that were owed when the run was paused, side by side.
@@ -100,24 +119,25 @@ func (r *Role) resume(ctx context.Context, h reactor.Heard) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(h.State.Plan.Steps))
 	for i, st := range h.State.Plan.Steps {
-		if st.Status != events.StepIsRunning || (st.Owed == 0 || st.Owed > h.Sequence) && !st.Final {
+		if st.Status != events.StepIsRunning || (st.Owed == 0 || st.Owed > h.Sequence) && !st.Final && !turn.Mending(h.State, st.ID) {
 			continue
 		}
-		wg.Go(func() { errs[i] = r.serve(ctx, h.Run, st.ID, h.State) })
+		wg.Go(func() { errs[i] = r.serve(ctx, h.Run, st.ID, h.State, lost(h.Deliveries)) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
 // serve does what is owed to one step. Where an answer came too late for the debt it was asked for, what the step is owed
-// since then is looked at before the message is let go; a debt that came with another fact is that fact's.
-func (r *Role) serve(ctx context.Context, runID, step string, s run.State) error {
+// since then is looked at before the message is let go; a debt that came with another fact is that fact's. lost counts the
+// earlier deliveries, whose requests nobody knows of.
+func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost int) error {
 	for {
-		duty := turn.Next(s, step, r.cfg.Now())
+		duty := turn.NextAfter(s, step, r.cfg.Now(), lost)
 		switch {
 		case len(duty.Say) > 0:
 			_, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
-				return turn.Next(s, step, now).Say, nil
+				return turn.NextAfter(s, step, now, lost).Say, nil
 			})
 			return err
 		case !duty.Wait.IsZero():
@@ -126,6 +146,10 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State) error
 			return nil
 		}
 		w, err := r.take(ctx, s, *duty.Ask)
+		if err == nil && len(w.Facts) > 0 && turn.Mending(w.State, step) {
+			s, lost = w.State, 0
+			continue
+		}
 		if err != nil || len(w.Facts) > 0 {
 			return err
 		}
@@ -146,17 +170,17 @@ func (r *Role) take(ctx context.Context, s run.State, task turn.Task) (reactor.W
 	}
 	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: task.Step.ID, Turn: s.Turns().Len() + 1, Attempt: task.Attempt})
 	defer said.Close() // when the answer is stored, or never will be
-	answer, err := r.ask(ask, s, task, said)
+	answer, begun, err := r.ask(ask, s, task, said)
 	said.Done(err)
 	answer.Data.Hooks = answers
 	if err != nil {
-		return r.failed(ctx, ask, s, task, err)
+		return r.failed(ctx, ask, s, task, err, begun)
 	}
 	w, err = r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		return turn.Finish(s, task, answer), nil
 	})
 	if errors.Is(err, reactor.ErrTooLarge) {
-		return r.failed(ctx, ask, s, task, &llm.Error{Class: llm.Invalid, Err: err, Hint: "ask for less at once"})
+		return r.failed(ctx, ask, s, task, &llm.Error{Class: llm.Invalid, Err: err, Hint: "ask for less at once"}, true)
 	}
 	return w, err
 }
@@ -185,9 +209,9 @@ func (r *Role) permitted(ctx, ask context.Context, s run.State, task turn.Task) 
 	return answers, w, true, err
 }
 
-// failed records a request that was not answered. A request that ended because the run did, or this service, is not
+// failed records a request that was not answered; begun is true where the answer had begun. A request that ended because the run did, or this service, is not
 // a failure of the model.
-func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cause error) (reactor.Written, error) {
+func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cause error, begun bool) (reactor.Written, error) {
 	if ctx.Err() != nil {
 		return reactor.Written{}, cause
 	}
@@ -195,7 +219,7 @@ func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cau
 		return reactor.Written{}, nil // the run has ended: it has no steps any more
 	}
 	after, again := llm.Retryable(cause)
-	f := turn.Failure{Error: cause.Error(), Class: "permanent", Retryable: again, RetryAfter: after}
+	f := turn.Failure{Error: cause.Error(), Class: "permanent", Retryable: again, RetryAfter: after, Begun: begun}
 	if e, ok := errors.AsType[*llm.Error](cause); ok {
 		f.Class = string(e.Class)
 	}

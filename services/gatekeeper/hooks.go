@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/inspan/inspan/internal/core/hook"
-	"github.com/inspan/inspan/internal/core/turn"
+	"github.com/inspan/inspan/internal/core/loop"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -33,7 +33,7 @@ func (r *Role) answered(s *run.State, answers map[string][]events.HookAnswer, ow
 		sum := sha256.Sum256(input)
 		about := hook.Question{Run: s.HarnessID, Agent: a.Name, Step: c.Step, Turn: c.Turn,
 			Call: &hook.Call{ID: c.ID, Tool: c.Tool, Effect: effect, InputHash: hex.EncodeToString(sum[:]), Row: 1}}
-		if _, n := turn.Repeated(*s, c.Step); n > 1 {
+		if n := loop.Row(*s, c.Step); n > 1 {
 			about.Call.Row = n
 		}
 		if len(input) <= maxAsked {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/reactor"
@@ -24,8 +25,15 @@ var planSchema = json.RawMessage(`{"type":"object","additionalProperties":false,
 // askForPlan lets the agent's model make the plan. A request that failed is made again with the message; after
 // maxPlanTries the run fails with the reason.
 func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (reactor.Written, error) {
+	lost := int(min(max(deliveries, 1)-1, maxPlanTries))
+	if v := budget.AskPlan(s, lost); v.Reason != "" {
+		return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
+			return lifecycle.GiveUp(s, now, v.Reason, "no plan: "+v.Text)
+		})
+	}
 	made, err := r.modelPlan(ctx, s)
 	if err == nil {
+		made.Lost = budget.LostPlans(s, lost)
 		return r.begin(ctx, s.HarnessID, s.Created, made, nil)
 	}
 	if ctx.Err() != nil {
@@ -36,7 +44,7 @@ func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (
 		return reactor.Written{}, &reactor.Later{After: max(after, time.Second<<min(deliveries-1, 5))}
 	}
 	return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
-		return lifecycle.GiveUp(s, now, "no plan: "+err.Error())
+		return lifecycle.GiveUp(s, now, events.FinishError, "no plan: "+err.Error())
 	})
 }
 
@@ -67,5 +75,7 @@ func (r *Role) modelPlan(ctx context.Context, s run.State) (*events.PlanMadeData
 	}
 	made := &events.PlanMadeData{Event: "plan_made", TaskID: s.TaskID, Origin: "model", Steps: p.PlanSteps(s.AgentName),
 		InputTokens: answer.Usage.Input, OutputTokens: answer.Usage.Output}
+	made.ModelRef, made.Cost = budget.Paid(s.Prices, agent.Model, answer.Provider, answer.Model,
+		budget.Usage{Input: answer.Usage.Input, Output: answer.Usage.Output, Cached: answer.Usage.CachedInput})
 	return made, r.complete(ctx, s.Created, made)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/llm"
@@ -50,6 +51,8 @@ type Config struct {
 	// Sessions holds the sessions, Blobs their histories; nil knows none, and tasks that name one only share its directory.
 	Sessions reactor.Shelf
 	Blobs    reactor.Blobs
+	// Prices of models; a run keeps those of its own when it begins.
+	Prices budget.Table
 	// Hooks asks those who are to be asked at the start and at the end of a run; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
 }

@@ -202,15 +202,28 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	if err != nil {
 		return nil, fmt.Errorf("digest of the task: %w", err)
 	}
+	prices, err := r.prices(map[string]events.Agent{agent.Name: agent}, options)
+	if err != nil {
+		return nil, err
+	}
 	digest := sha256.Sum256(whole)
 	given, err := r.givenHistory(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	return &events.RunCreatedData{Event: "run_created", TaskID: t.ID, TaskDigest: hex.EncodeToString(digest[:]), TaskSource: env.Source,
-		Task: t.Task, Agent: agent.Name, Agents: map[string]events.Agent{agent.Name: agent}, Options: options,
+		Task: t.Task, Agent: agent.Name, Agents: map[string]events.Agent{agent.Name: agent}, Options: options, Prices: prices,
 		History: given, Variables: t.Variables, Workspace: r.workspace(t, runID), Session: t.Session, WorkflowRun: t.WorkflowRun,
 		Parent: t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability, TraceParent: env.TraceParent, To: events.Created}, nil
+}
+
+// prices pins those of the models of agents. With a budget of money every model must have one.
+func (r *Role) prices(agents map[string]events.Agent, o events.Options) (map[string]events.Price, error) {
+	prices, err := r.cfg.Prices.Pin(agents, o.MaxCost > 0)
+	if err != nil {
+		return nil, reactor.Refuse("no_price", "an operator adds the price; or give the run a budget of tokens instead", "%v", err)
+	}
+	return prices, nil
 }
 
 // workspace is the run's directory below the workspace root (WS-1, WS-2).
@@ -273,7 +286,11 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 		}
 		known[st.Agent], made.Agents[st.Agent] = true, a
 	}
-	err := plan.Check(made.Steps, func(a string) bool { return known[a] })
+	var err error
+	if made.Prices, err = r.prices(made.Agents, c.Options); err != nil {
+		return err
+	}
+	err = plan.Check(made.Steps, func(a string) bool { return known[a] })
 	if fault, ok := errors.AsType[*plan.Fault](err); ok {
 		return reactor.Refuse("bad_plan", fault.Hint, "%v", fault)
 	}

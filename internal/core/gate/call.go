@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/guard"
 	"github.com/inspan/inspan/internal/core/hook"
+	"github.com/inspan/inspan/internal/core/loop"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -88,13 +89,22 @@ func (j *judging) refuse(code, rule, reason, hint string) []events.Payload {
 		RulesDigest: j.rules, Hooks: j.answers}}
 }
 
+// ruleDoomLoop stands where the rule's name does when an agent goes round in circles.
+const ruleDoomLoop = "doom-loop"
+
 // conclude says what follows from the verdict of the rules. The hooks are asked once, before a gate is opened: a person
 // who answers it has seen what they said.
 func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []events.Payload, unasked bool) {
 	if slices.Contains(j.s.Unknown, j.c.Tool+":"+j.hash) && verdict.Action != guard.Deny {
 		verdict = guard.Verdict{Action: guard.Ask, Rule: "outcome-unknown", Reason: "the same call began before and nobody knows whether it took effect"}
 	}
+	round := loop.Asking(j.s, j.c.Step, j.c.Tool)
+	if round.Grade == loop.Gate && verdict.Action == guard.Allow {
+		verdict = guard.Verdict{Action: guard.Ask, Rule: ruleDoomLoop, Reason: round.String() + ": the agent goes round in circles"}
+	}
 	switch g := j.s.GateFor(j.c.Step, j.c.ID); {
+	case round.Grade == loop.End:
+		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, round.String(), "the step ends"), false
 	case verdict.Action == guard.Deny:
 		return j.refuse(events.RefusedGuard, verdict.Rule, verdict.Reason, "find another way; this action is not permitted"), false
 	case j.left <= 0:

@@ -139,6 +139,9 @@ func failedBySteps(s run.State, now time.Time) *events.RunFailedData {
 	for _, st := range s.Plan.Steps {
 		if st.Status == events.StepIsFailed {
 			why = append(why, st.ID+": "+st.Error)
+			if len(s.Plan.Steps) == 1 && st.RunReason != "" {
+				r.FinishReason = st.RunReason
+			}
 		}
 	}
 	r.Error = shorten("step failed: "+strings.Join(why, "; "), maxError)
@@ -179,7 +182,7 @@ func result(s run.State, now time.Time, to events.Status) events.Result {
 	done, total := s.StepsCompleted()
 	r := events.Result{Event: "run_complete", From: s.Status, Status: to, Success: to == events.Completed,
 		StepsCompleted: done, StepsTotal: total, TotalSteps: s.Turns().Len(), ToolCallCount: s.TotalToolCalls,
-		TotalTokens: s.Tokens.Total(), InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output}
+		TotalTokens: s.Tokens.Total(), InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output, Cost: s.Cost + s.Lost.Cost}
 	if s.StartedAt != nil {
 		r.DurationMS = now.Sub(*s.StartedAt).Milliseconds()
 	}

@@ -118,12 +118,12 @@ func Deadline(s run.State) (at time.Time, ok bool) {
 	return s.StartedAt.Add(time.Duration(s.Options.TimeoutMS) * time.Millisecond), true
 }
 
-// GiveUp ends a run that can not get a plan.
-func GiveUp(s run.State, now time.Time, reason string) ([]events.Payload, error) {
+// GiveUp ends a run that can not get a plan, with a finish reason.
+func GiveUp(s run.State, now time.Time, why, reason string) ([]events.Payload, error) {
 	if s.Status != events.Running || s.Plan != nil {
 		return nil, nil
 	}
-	return []events.Payload{&events.RunFailedData{Result: end(s, now, events.FinishError, shorten(reason, maxError), "")}}, nil
+	return []events.Payload{&events.RunFailedData{Result: end(s, now, why, shorten(reason, maxError), "")}}, nil
 }
 
 func end(s run.State, now time.Time, why, text, reason string) events.Result {

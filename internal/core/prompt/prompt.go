@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inspan/inspan/internal/core/loop"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -17,6 +18,8 @@ import (
 type Exchange struct {
 	Turn    run.Turn
 	Results []Result
+	// Note is what the harness says after it, "" where that is nothing.
+	Note string
 }
 
 // Result of one call as the model is shown it.
@@ -30,6 +33,10 @@ type Result struct {
 func Conversation(s run.State, step string) []Exchange {
 	history, at := s.ToolCallHistory, 0
 	var out []Exchange
+	var walk *loop.Walk
+	if st := s.Step(step); st != nil {
+		walk = loop.New(loop.RuleOf(s.Agents[st.AssignedAgent]))
+	}
 	var results []run.CallRecord // those of one turn; the room is used again for the next
 	for _, t := range s.Turns().All() {
 		if t.Step != step {
@@ -52,6 +59,12 @@ func Conversation(s run.State, step string) []Exchange {
 		}
 		for i, c := range t.Calls {
 			e.Results[i] = shown(c, results)
+		}
+		if walk != nil {
+			e.Note = walk.Add(loop.LapOf(s, t, results)).Note()
+		}
+		if t.Fault != "" {
+			e.Note = Mend(t.Fault)
 		}
 		out = append(out, e)
 	}
@@ -90,6 +103,19 @@ func hinted(text, hint string) string {
 		return text
 	}
 	return text + "\n" + hint
+}
+
+// Mend tells the model what is wrong with its last answer.
+func Mend(fault string) string {
+	return "A note from the harness, not from the user: your answer can not be used: it " + fault + ". Answer once more. This is the last time that it is asked for."
+}
+
+// Output asks for a last answer that fits a JSON Schema; without one it is empty.
+func Output(schema []byte) string {
+	if len(schema) == 0 {
+		return ""
+	}
+	return "\n\nYour last answer must be one JSON document that fits this JSON Schema, and nothing else:\n" + string(schema)
 }
 
 // Brief is the text of the task for one step: the task, the step's part of it, and what the steps before it gave.

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/hook"
+	"github.com/inspan/inspan/internal/core/loop"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -22,8 +24,6 @@ const (
 	BaseDelay = time.Second
 	// MaxDelay bounds the doubling, not a longer wait that the provider asks for.
 	MaxDelay = 2 * time.Minute
-	// DoomLoop is how often the same single call may be asked for in a row before the step ends (LOOP-5).
-	DoomLoop = 5
 )
 
 // Task is a turn that is owed.
@@ -33,6 +33,8 @@ type Task struct {
 	Number, Attempt int
 	// Owed identifies the debt: it is paid once.
 	Owed uint64
+	// Lost counts the requests for this turn of which nobody knows whether they were made.
+	Lost int
 }
 
 // Duty is what the executor owes a step. At most one field is set; all empty means nothing.
@@ -42,8 +44,14 @@ type Duty struct {
 	Wait time.Time
 }
 
+// LookAgain is how soon a turn that the budget has no room for now is looked at again.
+const LookAgain = time.Second
+
 // Next says what is owed to a step.
-func Next(s run.State, stepID string, now time.Time) Duty {
+func Next(s run.State, stepID string, now time.Time) Duty { return NextAfter(s, stepID, now, 0) }
+
+// NextAfter is Next where so many requests for the turn may have been made by somebody who was lost.
+func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 	st := s.Step(stepID)
 	if s.Status != events.Running || st == nil || st.Status != events.StepIsRunning {
 		return Duty{}
@@ -57,62 +65,61 @@ func Next(s run.State, stepID string, now time.Time) Duty {
 	if s.Held != nil {
 		return Duty{Say: []events.Payload{interrupted(s, st, nil, hook.Why(s.Held.HookAnswer), now)}}
 	}
-	if st.Turns >= s.Options.MaxSteps {
-		return Duty{Say: []events.Payload{failed(st, events.FinishMaxSteps, fmt.Sprintf("the step took all of its %d turns and did not finish", s.Options.MaxSteps))}}
+	if most := maxSteps(s, st); st.Turns >= most {
+		return Duty{Say: []events.Payload{failed(st, events.FinishMaxSteps, fmt.Sprintf("the step took all of its %d turns and did not finish", most))}}
 	}
-	if tool, n := Repeated(s, stepID); n >= DoomLoop {
-		return Duty{Say: []events.Payload{failed(st, events.FinishDoomLoop, fmt.Sprintf("the same call of %s was asked for %d times in a row", tool, n))}}
+	if c := loop.Look(s, stepID); c.Grade == loop.End {
+		return Duty{Say: []events.Payload{failed(st, events.FinishDoomLoop, c.String())}}
 	}
 	if now.Before(st.NotBefore) {
 		return Duty{Wait: st.NotBefore}
 	}
-	return Duty{Ask: &Task{Step: st, Number: st.Turns + 1, Attempt: st.Attempt + 1, Owed: st.Owed}}
+	switch v := budget.Ask(s, st, lost); {
+	case v.Reason != "":
+		return Duty{Say: []events.Payload{failed(st, v.Reason, v.Text)}}
+	case v.Wait:
+		return Duty{Wait: now.Add(LookAgain)}
+	}
+	return Duty{Ask: &Task{Step: st, Number: st.Turns + 1, Attempt: st.Attempt + 1, Owed: st.Owed, Lost: lost}}
+}
+
+// maxSteps is the most turns of a step: what its agent's file says, unless the step is of the run's own agent, whose file
+// and task have been weighed when the run was created (LOOP-2).
+func maxSteps(s run.State, st *run.Step) int {
+	if a := s.Agents[st.AssignedAgent]; st.AssignedAgent != s.AgentName && a.MaxSteps > 0 {
+		return a.MaxSteps
+	}
+	return s.Options.MaxSteps
 }
 
 // closing is the end of a step whose last turn asked for no calls.
 func closing(s run.State, st *run.Step) events.Payload {
 	for _, t := range s.Turns().Backward() {
 		if t.Step == st.ID {
-			return ending(st, t.Text, t.FinishReason)
+			return ending(s, st, t.Text, t.FinishReason, t.Fault)
 		}
 	}
-	return ending(st, "", events.FinishDone)
+	return ending(s, st, "", events.FinishDone, "")
 }
 
 // ending says how a step ends for the reason that its last turn did.
-func ending(st *run.Step, text, reason string) events.Payload {
+func ending(s run.State, st *run.Step, text, reason, fault string) events.Payload {
+	if len(s.Agents[st.AssignedAgent].OutputSchema) > 0 {
+		text = Document(text)
+	}
 	switch reason {
 	case events.FinishLength:
 		return failed(st, events.FinishLength, "the model's answer was cut at its output limit")
 	case events.FinishRefusal:
 		return failed(st, events.FinishRefusal, "the model declined to answer")
 	}
-	return finished(st, text, reason)
-}
-
-// Repeated counts how often the last call of a step was the only call of its turn, with the same arguments, in a row.
-func Repeated(s run.State, step string) (tool string, n int) {
-	var last string
-	for _, t := range s.Turns().Backward() {
-		if t.Step != step {
-			continue
-		}
-		if len(t.Calls) != 1 || len(s.SaidAfter(step, t.Number)) > 0 {
-			return tool, n
-		}
-		key := t.Calls[0].Tool + " " + string(t.Calls[0].Input)
-		if t.Calls[0].InputRef != nil {
-			key += t.Calls[0].InputRef.SHA256
-		}
-		if n > 0 && key != last {
-			return tool, n
-		}
-		last, tool = key, t.Calls[0].Tool
-		if n++; n >= DoomLoop {
-			return tool, n
-		}
+	if fault != "" && reason == events.FinishEmpty {
+		return failed(st, events.FinishEmpty, "the model "+fault+", twice")
 	}
-	return tool, n
+	if fault != "" {
+		return failed(st, events.FinishOutput, "the answer does not fit what the agent's output asks for, also when it was told so: "+fault)
+	}
+	return finished(st, text, reason)
 }
 
 // Answer is what the model said, with its large parts already stored, and what the hooks answered before.
@@ -135,15 +142,22 @@ func Finish(s run.State, task Task, a Answer) []events.Payload {
 	d.Event, d.Step, d.Turn = "step_complete", st.ID, s.Turns().Len()+1
 	d.TotalTokens = s.Tokens.Total() + d.InputTokens + d.OutputTokens
 	d.Calls = append([]events.RequestedCall(nil), d.Calls...)
+	d.CallsKey = run.KeyOf(d.Calls)
+	d.ModelRef, d.Cost = budget.Paid(s.Prices, s.Agents[st.AssignedAgent].Model, d.Provider, d.Model,
+		budget.Usage{Input: d.InputTokens, Output: d.OutputTokens, Cached: d.CachedTokens})
+	d.Lost = lost(s, st, task.Lost)
 	for i := range d.Calls {
 		d.Calls[i].ID = fmt.Sprintf("c%d-%d", d.Turn, i+1)
 	}
 	if len(d.Calls) > 0 {
 		return []events.Payload{&d}
 	}
+	if d.OutputFault != "" && !st.Mended {
+		return []events.Payload{&d} // it is told, and asked again
+	}
 	done := *st
 	done.Turns++
-	return []events.Payload{&d, ending(&done, d.Text, d.FinishReason)}
+	return []events.Payload{&d, ending(s, &done, d.Text, d.FinishReason, d.OutputFault)}
 }
 
 // Failure is a model request that was not answered.
@@ -151,6 +165,21 @@ type Failure struct {
 	Error, Class string
 	Retryable    bool
 	RetryAfter   time.Duration
+	// Begun is true where the answer had begun: it is paid for, and nobody says how much.
+	Begun bool
+}
+
+// lost is what is counted for requests without an answer, nil for none. Without a budget nothing is set aside.
+func lost(s run.State, st *run.Step, n int) *events.Lost {
+	if n <= 0 || !budget.Limited(s) {
+		return nil
+	}
+	each, err := budget.Reserve(s, st)
+	if err != nil {
+		return nil
+	}
+	all := each.Times(n)
+	return &events.Lost{Requests: n, Tokens: all.Tokens, Cost: all.Cost}
 }
 
 // Fail records a failed request: it is tried again later, or the step fails.
@@ -159,12 +188,18 @@ func Fail(s run.State, task Task, f Failure, now time.Time) []events.Payload {
 	if s.Status.Ended() || st == nil || st.Status != events.StepIsRunning || st.Owed != task.Owed || st.Attempt+1 != task.Attempt {
 		return nil
 	}
+	n := task.Lost
+	if f.Begun {
+		n++
+	}
 	if !f.Retryable || task.Attempt >= MaxAttempts {
-		return []events.Payload{failed(st, events.FinishError, f.Error)}
+		end := failed(st, events.FinishError, f.Error)
+		end.Lost = lost(s, st, n)
+		return []events.Payload{end}
 	}
 	delay := max(min(BaseDelay<<(task.Attempt-1), MaxDelay), f.RetryAfter)
 	return []events.Payload{&events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1, Error: f.Error,
-		Class: f.Class, Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)}}
+		Class: f.Class, Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay), Lost: lost(s, st, n)}}
 }
 
 // interrupted holds a turn back until the run was paused and resumed.
@@ -196,5 +231,9 @@ func finished(st *run.Step, output, reason string) *events.StepFinishedData {
 }
 
 func failed(st *run.Step, reason, text string) *events.StepFailedData {
-	return &events.StepFailedData{Event: "step_failed", Step: st.ID, Error: text, FinishReason: reason, Turns: st.Turns}
+	d := &events.StepFailedData{Event: "step_failed", Step: st.ID, Error: text, FinishReason: reason, Turns: st.Turns}
+	if reason != events.FinishError && reason != events.FinishHook {
+		d.RunReason = reason
+	}
+	return d
 }

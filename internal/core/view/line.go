@@ -139,12 +139,20 @@ func turnText(d *events.TurnFinishedData) string {
 	if len(tools) > 0 {
 		wants = "asks for " + strings.Join(tools, ", ")
 	}
-	return join(fmt.Sprintf("turn %d of step %s in %s, %d+%d tokens, %s", d.Turn, d.Step, ms(d.DurationMS), d.InputTokens, d.OutputTokens, wants), Clip(d.Text, 120))
+	return join(fmt.Sprintf("turn %d of step %s in %s, %d+%d tokens, %s", d.Turn, d.Step, ms(d.DurationMS), d.InputTokens, d.OutputTokens, paid(d.Cost)+wants), Clip(d.Text, 120))
 }
 
 func resultText(r events.Result) string {
-	return fmt.Sprintf("%d of %s, %s, %s, %s tokens in %s", r.StepsCompleted, Plural(r.StepsTotal, "step"), Plural(r.TotalSteps, "turn"),
-		Plural(r.ToolCallCount, "tool call"), Count(r.TotalTokens), ms(r.DurationMS))
+	return fmt.Sprintf("%d of %s, %s, %s, %s tokens%s in %s", r.StepsCompleted, Plural(r.StepsTotal, "step"), Plural(r.TotalSteps, "turn"),
+		Plural(r.ToolCallCount, "tool call"), Count(r.TotalTokens), strings.TrimSuffix(", "+paid(r.Cost), ", "), ms(r.DurationMS))
+}
+
+// paid is an amount of money and a comma, "" for none.
+func paid(m events.MicroUSD) string {
+	if m == 0 {
+		return ""
+	}
+	return m.String() + ", "
 }
 
 func stepsText(plan []events.PlanStep) string {

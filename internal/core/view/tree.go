@@ -23,6 +23,7 @@ type Tree struct {
 	// Turns and Calls so far, the Budget of calls, and the tokens used.
 	Turns, Calls, Budget int
 	Tokens               run.Tokens
+	Cost                 events.MicroUSD
 
 	steps map[string]*StepNode
 	calls map[string]*CallNode
@@ -187,6 +188,7 @@ func (t *Tree) end(at time.Time, r events.Result) {
 func (t *Tree) plan(d *events.PlanMadeData) {
 	t.Tokens.Input += d.InputTokens
 	t.Tokens.Output += d.OutputTokens
+	t.Cost += d.Cost
 	for _, st := range d.Steps {
 		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Needs: st.Dependencies, Status: events.StepIsPending}
 		t.Steps, t.steps[st.ID] = append(t.Steps, n), n
@@ -254,6 +256,7 @@ func (t *Tree) turn(at time.Time, d *events.TurnFinishedData) {
 	t.Tokens.Input += d.InputTokens
 	t.Tokens.Output += d.OutputTokens
 	t.Tokens.Cached += d.CachedTokens
+	t.Cost += d.Cost
 }
 
 func (t *Tree) gate(at time.Time, d *events.GateOpenedData) {

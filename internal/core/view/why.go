@@ -6,13 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
 // Wait is one thing that a run waits for.
 type Wait struct {
-	// On is gate, resume, planner, gatekeeper, executor, toolrunner, retry, call or nothing.
+	// On is gate, resume, planner, gatekeeper, executor, toolrunner, retry, call, budget or nothing.
 	On string `json:"on"`
 	// Step, Call and Gate it is about, where it is about one.
 	Step string `json:"step_id,omitempty"`
@@ -33,6 +34,7 @@ const (
 	OnResume  = "resume"
 	OnRetry   = "retry"
 	OnCall    = "call"
+	OnBudget  = "budget"
 )
 
 // Line says it in words with the times.
@@ -124,6 +126,9 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 	case st.Owed > 0 && now.Before(st.NotBefore):
 		w.On, w.Until = OnRetry, st.NotBefore
 		w.Text = fmt.Sprintf("step %s: the model request failed %s", st.ID, times(st.Attempt))
+		return []Wait{w}
+	case st.Owed > 0 && budget.Ask(s, st, 0).Wait:
+		w.On, w.Text = OnBudget, "step "+st.ID+" waits for the budget that turns of other steps hold"
 		return []Wait{w}
 	case st.Owed > 0:
 		w.On, w.Text = string(events.Executor), "step "+st.ID+" waits for the executor's model turn"

@@ -1,0 +1,195 @@
+// Package budget decides whether the next model request of a run may be made, and what an answer cost.
+//
+// Promises: what a request may use is set aside before it is made, and an answer takes the place of what was set aside
+// for it. A turn that is owed has its part set aside by being owed: nothing is written for it, and whoever folds the log
+// sees the same. Turns of several steps are served in the order in which they became owed, so that two that are asked for
+// at the same time do not go over the budget together. No price, no request: a budget of money and a model without a
+// price close each other out. Money is whole millionths of a dollar; a cost is rounded up.
+package budget
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// DefaultMaxOutput is the output limit of a request, in tokens, where an agent does not say.
+const DefaultMaxOutput = 8192
+
+// What a first request holds besides the texts that are known here.
+const (
+	perTool     = 200
+	perRequest  = 200
+	bytesPerTok = 3
+)
+
+// Amount is what is used or set aside.
+type Amount struct {
+	Tokens int64
+	Cost   events.MicroUSD
+}
+
+func (a Amount) plus(b Amount) Amount {
+	return Amount{Tokens: saturated(a.Tokens, b.Tokens), Cost: events.MicroUSD(saturated(int64(a.Cost), int64(b.Cost)))}
+}
+
+func saturated(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// Times is n amounts together.
+func (a Amount) Times(n int) Amount {
+	var sum Amount
+	for range n {
+		sum = sum.plus(a)
+	}
+	return sum
+}
+
+// Used is what the run has used, with what was lost.
+func Used(s run.State) Amount {
+	return Amount{Tokens: int64(s.Tokens.Total()), Cost: s.Cost}.plus(Amount{Tokens: s.Lost.Tokens, Cost: s.Lost.Cost})
+}
+
+// Limited reports whether the run has a budget of tokens or money.
+func Limited(s run.State) bool { return s.Options.MaxTokens > 0 || s.Options.MaxCost > 0 }
+
+// Verdict on the next request of a step.
+type Verdict struct {
+	// Wait is true where it may fit once turns of other steps have ended.
+	Wait bool
+	// Reason is the finish reason of the step where it does not fit, "" where it does or may; Text says it in words.
+	Reason, Text string
+}
+
+// Ask says whether the turn that a step is owed may be taken. lost counts the requests for this very turn of which nobody
+// knows whether they were made.
+func Ask(s run.State, st *run.Step, lost int) Verdict {
+	if !Limited(s) {
+		return Verdict{}
+	}
+	need, err := Reserve(s, st)
+	if err != nil {
+		return Verdict{Reason: events.FinishCost, Text: err.Error()}
+	}
+	used := Used(s).plus(need.Times(lost))
+	if v := over(s, used, need); v.Reason != "" {
+		return v
+	}
+	before := used
+	for _, o := range s.Plan.Steps {
+		if o.ID == st.ID || o.Status != events.StepIsRunning || o.Owed == 0 || o.Owed >= st.Owed {
+			continue
+		}
+		held, err := Reserve(s, o)
+		if err != nil {
+			continue // it is not going to ask
+		}
+		before = before.plus(held)
+	}
+	return Verdict{Wait: over(s, before, need).Reason != ""}
+}
+
+// AskPlan says whether the model may be asked for a plan; lost counts the times that it may have been asked before.
+func AskPlan(s run.State, lost int) Verdict {
+	if !Limited(s) {
+		return Verdict{}
+	}
+	need, err := planReserve(s)
+	if err != nil {
+		return Verdict{Reason: events.FinishCost, Text: err.Error()}
+	}
+	return over(s, Used(s).plus(need.Times(lost)), need)
+}
+
+// LostPlans is what is counted for requests for a plan whose answers were not taken, nil for none.
+func LostPlans(s run.State, n int) *events.Lost {
+	each, err := planReserve(s)
+	if n <= 0 || err != nil || !Limited(s) {
+		return nil
+	}
+	all := each.Times(n)
+	return &events.Lost{Requests: n, Tokens: all.Tokens, Cost: all.Cost}
+}
+
+func planReserve(s run.State) (Amount, error) {
+	return Reserve(s, &run.Step{AssignedAgent: s.AgentName})
+}
+
+func over(s run.State, used, need Amount) Verdict {
+	const hint = "give the run more, or the agent a smaller config.maxOutputTokens"
+	o := s.Options
+	if o.MaxTokens > 0 && saturated(used.Tokens, need.Tokens) > o.MaxTokens {
+		return Verdict{Reason: events.FinishTokens, Text: fmt.Sprintf("the run has %d of its %d tokens left and the next turn may take %d; %s",
+			max(0, o.MaxTokens-used.Tokens), o.MaxTokens, need.Tokens, hint)}
+	}
+	if o.MaxCost > 0 && saturated(int64(used.Cost), int64(need.Cost)) > int64(o.MaxCost) {
+		return Verdict{Reason: events.FinishCost, Text: fmt.Sprintf("the run has %s of its %s left and the next turn may cost %s; %s",
+			max(0, o.MaxCost-used.Cost), o.MaxCost, need.Cost, hint)}
+	}
+	return Verdict{}
+}
+
+// Reserve is what is set aside for the turn that a step is owed: the input as it is estimated and all of the output that
+// it may have. It fails where the run has a budget of money and the model no price.
+func Reserve(s run.State, st *run.Step) (Amount, error) {
+	a := s.Agents[st.AssignedAgent]
+	in, out := int64(estimate(s, st, a)), int64(a.MaxOutputTokens)
+	if out <= 0 {
+		out = DefaultMaxOutput
+	}
+	need := Amount{Tokens: in + out}
+	for ref := range strings.SplitSeq(a.Model, ",") {
+		p, ok := s.Prices[ref]
+		if !ok && s.Options.MaxCost > 0 {
+			return Amount{}, NoPrice(ref)
+		}
+		need.Cost = max(need.Cost, cost(p, in, out, 0))
+	}
+	return need, nil
+}
+
+// NoPrice says that a model has no price although there is a budget of money.
+func NoPrice(ref string) error {
+	return fmt.Errorf("the run has a budget of money and model %s no price: add it to the file that INSPAN_PRICES names, or bound tokens instead", ref)
+}
+
+// estimate is the input of the next request in tokens: that of the turn before with what came since, or the texts that
+// the first one is made of.
+func estimate(s run.State, st *run.Step, a events.Agent) int {
+	results := 0
+	for _, t := range s.Turns().Backward() {
+		if t.Step != st.ID {
+			continue
+		}
+		for i := s.ToolCallHistory.Len() - 1; i >= 0; i-- {
+			r := s.ToolCallHistory.At(i)
+			if r.Step == st.ID && r.Turn < t.Number {
+				break
+			}
+			if r.Step == st.ID {
+				results += len(r.Result) + len(r.Hint)
+			}
+		}
+		return t.InputTokens + t.OutputTokens + results/bytesPerTok + perRequest
+	}
+	n := len(a.Prompt) + len(st.Description)
+	if s.Created != nil {
+		n += len(s.Created.Task)
+		for _, v := range s.Created.Variables {
+			n += len(v)
+		}
+	}
+	for _, d := range st.Dependencies {
+		if dep := s.Step(d); dep != nil {
+			n += len(dep.Output)
+		}
+	}
+	return n/bytesPerTok + perTool*len(a.Tools) + perRequest
+}

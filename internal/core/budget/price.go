@@ -1,0 +1,115 @@
+package budget
+
+import (
+	"math/big"
+	"strings"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Table holds prices by model reference, "provider/name". A reference that ends with * is for all that begin so.
+type Table map[string]events.Price
+
+// Find returns the price of a model: its own, else that of the longest beginning.
+func (t Table) Find(ref string) (p events.Price, ok bool) {
+	if p, ok = t[ref]; ok {
+		return p, true
+	}
+	longest := -1
+	for pattern, price := range t {
+		if begin, all := strings.CutSuffix(pattern, "*"); all && len(begin) > longest && strings.HasPrefix(ref, begin) {
+			p, ok, longest = price, true, len(begin)
+		}
+	}
+	return p, ok
+}
+
+// Pin is the part of the table that agents need. With money, a model without a price is an error; without, it is left
+// out.
+func (t Table) Pin(agents map[string]events.Agent, money bool) (map[string]events.Price, error) {
+	var pinned map[string]events.Price
+	for _, a := range agents {
+		for ref := range strings.SplitSeq(a.Model, ",") {
+			p, ok := t.Find(ref)
+			if !ok && money {
+				return nil, NoPrice(ref)
+			}
+			if !ok {
+				continue
+			}
+			if pinned == nil {
+				pinned = map[string]events.Price{}
+			}
+			pinned[ref] = p
+		}
+	}
+	return pinned, nil
+}
+
+// Usage of one answer, in tokens. Cached is a part of Input.
+type Usage struct{ Input, Output, Cached int }
+
+// Paid says by which reference an answer is paid for, and what it cost. refs is the agent's model, or its list; of a list
+// it is the one that answered, and where that can not be told, the dearest.
+func Paid(prices map[string]events.Price, refs, provider, model string, u Usage) (ref string, c events.MicroUSD) {
+	if !strings.Contains(refs, ",") {
+		return refs, costOf(prices[refs], u)
+	}
+	for r := range strings.SplitSeq(refs, ",") {
+		by, name, _ := strings.Cut(r, "/")
+		if by == provider && model != "" && strings.HasPrefix(model, name) {
+			return r, costOf(prices[r], u)
+		}
+	}
+	for r := range strings.SplitSeq(refs, ",") {
+		if k := costOf(prices[r], u); ref == "" || k > c {
+			ref, c = r, k
+		}
+	}
+	return ref, c
+}
+
+func costOf(p events.Price, u Usage) events.MicroUSD {
+	return cost(p, int64(u.Input), int64(u.Output), int64(u.Cached))
+}
+
+// cost of so many tokens, rounded up; cached is a part of in.
+func cost(p events.Price, in, out, cached int64) events.MicroUSD {
+	cached = min(max(cached, 0), in)
+	sum := new(big.Int)
+	for _, part := range [][2]int64{{in - cached, int64(p.Input)}, {cached, int64(p.Cached)}, {out, int64(p.Output)}} {
+		sum.Add(sum, new(big.Int).Mul(big.NewInt(max(part[0], 0)), big.NewInt(max(part[1], 0))))
+	}
+	sum.Add(sum, big.NewInt(perMillion-1))
+	sum.Quo(sum, big.NewInt(perMillion))
+	if !sum.IsInt64() {
+		return events.MicroUSD(1<<63 - 1)
+	}
+	return events.MicroUSD(sum.Int64())
+}
+
+// perMillion: prices are for so many tokens.
+const perMillion = 1_000_000
+
+// Draw takes the budget of a child from what its parent has left: as much as the child wants, at most what there is. A
+// parent that has no budget of a kind leaves the child to its own; one that has nothing left gives nothing.
+func Draw(left, want Amount, limited Amount) (child Amount, ok bool) {
+	child = want
+	if limited.Tokens > 0 {
+		if child.Tokens = left.Tokens; want.Tokens > 0 {
+			child.Tokens = min(want.Tokens, left.Tokens)
+		}
+		if child.Tokens <= 0 {
+			return Amount{}, false
+		}
+	}
+	if limited.Cost > 0 {
+		if child.Cost = left.Cost; want.Cost > 0 {
+			child.Cost = min(want.Cost, left.Cost)
+		}
+		if child.Cost <= 0 {
+			return Amount{}, false
+		}
+	}
+	return child, true
+}
