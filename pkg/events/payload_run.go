@@ -68,6 +68,11 @@ type Agent struct {
 	MaxSteps     int   `json:"max_steps,omitempty"`
 	MaxToolCalls int   `json:"max_tool_calls,omitempty"`
 	TimeoutMS    int64 `json:"timeout_ms,omitempty"`
+	// ContextWindow of the model in tokens, fixed when the agent was pinned; 0 means that nobody knows one, as before there
+	// was one, or that the model has none.
+	ContextWindow int `json:"context_window,omitempty"`
+	// Compaction of the history of its steps; nil means the defaults.
+	Compaction *Compaction `json:"compaction,omitempty"`
 	// Retry of transient tool failures; zero values mean 3 retries from 1000 ms.
 	Retry Retry `json:"retry,omitzero"`
 	// Guards are the agent's own rules, applied after the built-in ones.
@@ -230,6 +235,8 @@ const (
 	FinishRefusal   = "refusal"
 	FinishStep      = "step_failed"
 	FinishHook      = "hook_blocked"
+	// FinishContext: what the model must be shown does not fit its context window, also with all of the history compacted.
+	FinishContext = "context_window"
 )
 
 // Result of a run, the one task-output format (LIFE-12, LOOP-13).

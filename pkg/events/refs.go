@@ -15,6 +15,8 @@ func Refs(p Payload) []Ref {
 			add(c.InputRef)
 		}
 		add(d.RawRef)
+	case *HistoryCompactedData:
+		add(d.SummaryRef)
 	case *CallFinishedData:
 		add(d.OutputRef)
 	}

@@ -22,7 +22,7 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time) string {
 	}
 	fault := s.step(d.Step, events.StepIsRunning, func(st *Step) {
 		st.Turns++
-		st.Owed, st.Attempt, st.NotBefore, st.Passed = 0, 0, time.Time{}, false
+		st.Owed, st.Attempt, st.NotBefore, st.Passed, st.TooLong = 0, 0, time.Time{}, false, 0
 		st.Final = len(d.Calls) == 0
 	})
 	if fault != "" {
