@@ -88,11 +88,12 @@ func harnessShape() shape {
 			"cycle":     acts(whole(1, maxSteps)),
 			"action":    acts(oneOf("warn", "summarize", "pause", "fail")),
 		})),
-		"compaction": inert(mapping(map[string]field{
+		"compaction": acts(mapping(map[string]field{
 			"enabled":         acts(boolean()),
-			"threshold":       acts(number(0, 1)),
+			"threshold":       acts(number(0.01, 1)),
 			"protect_tokens":  acts(whole(0, maxTokens)),
-			"history_offload": acts(boolean()),
+			"context_window":  acts(whole(1000, maxTokens*10)),
+			"history_offload": note(boolean()), // the log always keeps the whole history
 		})),
 		"streaming": inert(mapping(map[string]field{"enabled": acts(boolean())})),
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/hooks"
+	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/provider"
 	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/reactor"
@@ -280,8 +281,12 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 		if err := p.Config.Put(ctx, topology.DurabilityKey, []byte(p.Durability)); err != nil {
 			return nil, fmt.Errorf("record the durability: %w", err)
 		}
+		windows, err := llm.ParseWindows(h.cfg.ContextWindows)
+		if err != nil {
+			return nil, fmt.Errorf("INSPAN_CONTEXT_WINDOWS: %w", err)
+		}
 		return planner.New(planner.Config{Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
-			Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census, Hooks: asker,
+			Windows: windows.Of, Context: h.context, Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census, Hooks: asker,
 			Quotas: planner.Quotas{PerSender: h.cfg.SenderPerMinute, Limits: quota.Limits{Running: h.cfg.MaxRuns,
 				PerMinute: h.cfg.RunsPerMinute, Patience: h.cfg.Patience}}})
 	case events.Gatekeeper:

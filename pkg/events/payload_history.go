@@ -9,9 +9,8 @@ type HistoryCompactedData struct {
 	Through int `json:"through_turn"`
 	// Replaced is how many turns of the step the summary stands for, those of earlier summaries too.
 	Replaced int `json:"turns_replaced"`
-	// Summary is set unless it is larger than MaxInlineText; then SummaryRef has the whole and Summary its beginning.
-	Summary    string `json:"summary"`
-	SummaryRef *Ref   `json:"summary_ref,omitempty"`
+	// Summary has at most MaxInlineText bytes.
+	Summary string `json:"summary"`
 	// TokensBefore and TokensAfter estimate the prompt of the turn that is owed, without and with this summary.
 	TokensBefore int `json:"tokens_before"`
 	TokensAfter  int `json:"tokens_after"`

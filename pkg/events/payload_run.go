@@ -68,6 +68,12 @@ type Agent struct {
 	MaxSteps     int   `json:"max_steps,omitempty"`
 	MaxToolCalls int   `json:"max_tool_calls,omitempty"`
 	TimeoutMS    int64 `json:"timeout_ms,omitempty"`
+	// Memory is text that the agent always has in mind, and Skills are what it can read up when it needs them; both were
+	// read beside the agent's file and are pinned with it.
+	Memory []Document `json:"memory,omitempty"`
+	Skills []Skill    `json:"skills,omitempty"`
+	// NoWorkspaceMemory is true where AGENTS.md files of the workspace are not shown with results from their directories.
+	NoWorkspaceMemory bool `json:"no_workspace_memory,omitempty"`
 	// ContextWindow of the model in tokens, fixed when the agent was pinned; 0 means that nobody knows one, as before there
 	// was one, or that the model has none.
 	ContextWindow int `json:"context_window,omitempty"`
@@ -81,6 +87,23 @@ type Agent struct {
 	Hooks []Hook `json:"hooks,omitempty"`
 	// Sandbox the agent's tools run in; empty means the station's default.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
+}
+
+// Document is a text that was pinned with an agent.
+type Document struct {
+	// Name is its path below the agent's folder; Digest the hex SHA-256 of Text.
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
+	Text   string `json:"text"`
+}
+
+// Skill is knowledge that an agent is told of by name and description, and reads with the tool "skill".
+type Skill struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Digest is the hex SHA-256 of the whole file; Text its body.
+	Digest string `json:"digest"`
+	Text   string `json:"text"`
 }
 
 // Retry says how often and how fast a transient failure is tried again.
@@ -153,6 +176,10 @@ type RunCreatedData struct {
 	Parent       string `json:"parent_run_id,omitempty"`
 	Orchestrator string `json:"orchestrator_run_id,omitempty"`
 	WorkID       string `json:"work_id,omitempty"`
+	// Handoff and Mail came with the task; Context is what the operator tells all agents, as it was when the run was created.
+	Handoff string   `json:"handoff,omitempty"`
+	Mail    []Letter `json:"mail,omitempty"`
+	Context string   `json:"operator_context,omitempty"`
 	// Durability is the server's fsync mode and version when the run was created (SAFE-1).
 	Durability string `json:"durability,omitempty"`
 	To         Status `json:"to"`

@@ -15,8 +15,6 @@ func Refs(p Payload) []Ref {
 			add(c.InputRef)
 		}
 		add(d.RawRef)
-	case *HistoryCompactedData:
-		add(d.SummaryRef)
 	case *CallFinishedData:
 		add(d.OutputRef)
 	}

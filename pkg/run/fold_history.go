@@ -15,7 +15,7 @@ func (s *State) compacted(d *events.HistoryCompactedData) string {
 		return fmt.Sprintf("turn %d is none of step %s", d.Through, d.Step)
 	}
 	st := s.Step(d.Step)
-	next := Compacted{Through: d.Through, After: turns.Len(), Count: 1, Summary: d.Summary, SummaryRef: d.SummaryRef}
+	next := Compacted{Through: d.Through, After: turns.Len(), Count: 1, Summary: d.Summary}
 	switch {
 	case st == nil || st.Owed == 0:
 		return fmt.Sprintf("step %s is owed no turn", d.Step)

@@ -121,9 +121,8 @@ type Compacted struct {
 	Through int `json:"through"`
 	After   int `json:"after"`
 	// Count of compactions of the step so far.
-	Count      int         `json:"count"`
-	Summary    string      `json:"summary"`
-	SummaryRef *events.Ref `json:"summaryRef,omitempty"`
+	Count   int    `json:"count"`
+	Summary string `json:"summary"`
 }
 
 // Loop is the inner state of the agent loop (LOOP-17): its turns, and the text of the last one as scratchpad.

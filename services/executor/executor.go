@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/hook"
+	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/turn"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/llm"
@@ -120,8 +121,11 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State) error
 		case duty.Ask == nil:
 			return nil
 		}
-		w, err := r.take(ctx, s, *duty.Ask)
-		if err != nil || len(w.Facts) > 0 {
+		w, compacted, err := r.compact(ctx, s, *duty.Ask)
+		if err == nil && !compacted {
+			w, err = r.take(ctx, s, *duty.Ask)
+		}
+		if err != nil || len(w.Facts) > 0 && !compacted {
 			return err
 		}
 		if st := w.State.Step(step); st == nil || st.Owed != duty.Ask.Owed && !st.Final {
@@ -190,6 +194,8 @@ func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cau
 	f := turn.Failure{Error: cause.Error(), Class: "permanent", Retryable: again, RetryAfter: after}
 	if e, ok := errors.AsType[*llm.Error](cause); ok {
 		f.Class = string(e.Class)
+		agent, _ := s.Agent(task.Step.AssignedAgent)
+		f.Retryable = again || e.Class == llm.TooLong && prompt.Shorter(agent, task.Step)
 	}
 	r.live(s.HarnessID, live{Event: "error", Step: task.Step.ID, Error: cause.Error()})
 	w, err := r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {

@@ -94,6 +94,8 @@ func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 		err = fmt.Errorf("%d variables, the limit is %d", len(t.Variables), events.MaxVariables)
 	case strings.ContainsRune(t.Task, 0):
 		err = errors.New("the task contains a NUL character")
+	default:
+		err = t.CheckBriefing()
 	}
 	for what, id := range map[string]string{"agent": t.Agent, "session_id": t.Session, "workflow_run_id": t.WorkflowRun,
 		"parent_run_id": t.Parent, "orchestrator_run_id": t.Orchestrator, "work_id": t.WorkID} {
@@ -135,9 +137,14 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	if t.Model != "" {
 		agent.Model = t.Model
 	}
+	agent = r.fit(agent)
 	options, err := t.Resolve(agent)
 	if err != nil {
 		return nil, reactor.Refuse("bad_input", "mend the value and send the task again", "%v", err)
+	}
+	told, err := r.context(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if t.ID == "" {
 		t.ID = runID
@@ -150,7 +157,8 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	return &events.RunCreatedData{Event: "run_created", TaskID: t.ID, TaskDigest: hex.EncodeToString(digest[:]), TaskSource: env.Source,
 		Task: t.Task, Agent: agent.Name, Agents: map[string]events.Agent{agent.Name: agent}, Options: options,
 		Variables: t.Variables, Workspace: r.workspace(t, runID), Session: t.Session, WorkflowRun: t.WorkflowRun,
-		Parent: t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability, To: events.Created}, nil
+		Parent: t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability,
+		Handoff: t.Handoff, Mail: t.Mail, Context: told, To: events.Created}, nil
 }
 
 // workspace is the run's directory below the workspace root (WS-1, WS-2).
@@ -211,7 +219,7 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 		if made.Agents == nil {
 			made.Agents = map[string]events.Agent{}
 		}
-		known[st.Agent], made.Agents[st.Agent] = true, a
+		known[st.Agent], made.Agents[st.Agent] = true, r.fit(a)
 	}
 	err := plan.Check(made.Steps, func(a string) bool { return known[a] })
 	if fault, ok := errors.AsType[*plan.Fault](err); ok {
