@@ -40,6 +40,7 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	a.Sandbox = p.sandbox(root)
 	a.MCP = p.servers(root)
 	p.compaction(root, &a)
+	p.sources(root, &a)
 	return a
 }
 

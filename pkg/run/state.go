@@ -196,6 +196,8 @@ type CallRecord struct {
 	Code string `json:"code,omitempty"`
 	Rule string `json:"rule,omitempty"`
 	Hint string `json:"hint,omitempty"`
+	// Notes is the path of the workspace's notes to agents that Result ends with.
+	Notes string `json:"notes,omitempty"`
 }
 
 // Outcomes of a call record.
