@@ -45,6 +45,8 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	a.Hooks = p.hooks(root.child("hooks"))
 	a.Sandbox = p.sandbox(root)
 	a.MCP = p.servers(root)
+	p.compaction(root, &a)
+	p.sources(root, &a)
 	return a
 }
 

@@ -43,6 +43,12 @@ func LoadDir(dir string) (map[string]events.Agent, []Warning, error) {
 			errs = append(errs, err)
 			continue
 		}
+		a, warned, err = load(root, name, a)
+		warnings = append(warnings, warned...)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		pinned, warned, err := pinFrom(root, name, a)
 		warnings = append(warnings, warned...)
 		if err != nil {

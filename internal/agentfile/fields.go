@@ -44,8 +44,8 @@ func agentShape() shape {
 		"permissions": acts(shape{kinds: []kind{isMap}}),
 		"guards":      acts(guardsShape()),
 		"hooks":       acts(hooksShape()),
-		"skills":      inert(mapping(map[string]field{"sources": acts(list(text(), 0))})),
-		"memory":      inert(mapping(map[string]field{"sources": acts(list(text(), 0))})),
+		"skills":      acts(mapping(map[string]field{"sources": acts(list(text(), MaxSkills))})),
+		"memory":      acts(mapping(map[string]field{"sources": acts(list(text(), MaxSkills)), "workspace": acts(boolean())})),
 		"role":        inert(text()),
 		"triggers":    inert(mapping(map[string]field{"cron": acts(text()), "webhook": acts(text()), "subscribe": acts(text())})),
 		"schedule":    inert(scheduleShape()),
@@ -91,11 +91,12 @@ func harnessShape() shape {
 			"cycle":     acts(whole(1, loop.MaxCycle)),
 			"action":    acts(oneOf(events.DoomWarn, events.DoomSummarize, events.DoomPause, events.DoomFail)),
 		})),
-		"compaction": inert(mapping(map[string]field{
+		"compaction": acts(mapping(map[string]field{
 			"enabled":         acts(boolean()),
-			"threshold":       acts(number(0, 1)),
+			"threshold":       acts(number(0.01, 1)),
 			"protect_tokens":  acts(whole(0, maxTokens)),
-			"history_offload": acts(boolean()),
+			"context_window":  acts(whole(1000, maxTokens*10)),
+			"history_offload": note(boolean()), // the log always keeps the whole history
 		})),
 		"gates":     acts(mapping(gateShape())),
 		"streaming": inert(mapping(map[string]field{"enabled": acts(boolean())})),

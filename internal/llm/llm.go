@@ -65,7 +65,7 @@ const DefaultMaxOutputTokens = 8192
 // Meta says who asks. The scripted model matches on it.
 type Meta struct {
 	Run, Step, Agent string
-	// Turn counts from 1 within the step. Purpose is "turn" or "plan".
+	// Turn counts from 1 within the step. Purpose is "turn", "plan" or "compaction".
 	Turn    int
 	Purpose string
 	// Attempt counts the tries of this one turn from 1; the executor fills it. Zero reads as 1.

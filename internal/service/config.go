@@ -12,6 +12,7 @@ import (
 	"github.com/kelseyhightower/envconfig"
 
 	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
@@ -68,6 +69,9 @@ type Config struct {
 	SandboxSecrets  secret.Value `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
 	MCPSecrets      string       `envconfig:"INSPAN_MCP_SECRETS" desc:"folder of secrets for MCP servers, one in each file (toolrunner): secret:NAME in an agent file stands for what the file NAME holds, of at least 8 characters; masked in what tools answer"`
 	StationKey      secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
+
+	Context        string   `envconfig:"INSPAN_CONTEXT" desc:"file with what all agents of the station are told, at most 32 KiB; each run keeps what it said when it began (planner)"`
+	ContextWindows []string `envconfig:"INSPAN_CONTEXT_WINDOWS" desc:"context windows of models as MODEL=TOKENS, comma separated, * for any characters, 0 for no limit; those of others are 32768 unless they are known (planner)"`
 
 	ApproverKeys string        `envconfig:"INSPAN_APPROVER_KEYS" desc:"folder of public keys, NAME.pub, whose signed answers to gates are believed (gatekeeper); inspan keygen makes keys"`
 	OnlySigned   bool          `envconfig:"INSPAN_ONLY_SIGNED" default:"false" desc:"refuse answers to gates that are not signed with one of these keys (gatekeeper)"`
@@ -156,6 +160,9 @@ func (c *Config) Validate() error {
 	errs = append(errs, c.telemetry().Check())
 	if _, err := c.streams(); err != nil {
 		errs = append(errs, err)
+	}
+	if _, err := llm.ParseWindows(c.ContextWindows); err != nil {
+		errs = append(errs, fmt.Errorf("INSPAN_CONTEXT_WINDOWS: %w", err))
 	}
 	if c.OpenAIAPI != "" && c.OpenAIAPI != "chat" && c.OpenAIAPI != "responses" {
 		errs = append(errs, fmt.Errorf("INSPAN_OPENAI_API is %q, want chat, responses or nothing", c.OpenAIAPI))

@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/hooks"
+	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/provider"
 	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/reactor"
@@ -294,8 +295,13 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 		if err != nil {
 			return nil, fmt.Errorf("INSPAN_PRICES: %w", err)
 		}
+		windows, err := llm.ParseWindows(h.cfg.ContextWindows)
+		if err != nil {
+			return nil, fmt.Errorf("INSPAN_CONTEXT_WINDOWS: %w", err)
+		}
 		return planner.New(planner.Config{Prices: prices, Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
-			Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census, Hooks: asker, Sessions: p.Sessions, Blobs: p.Blobs,
+			Windows: windows.Of, Context: h.context, Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census, Hooks: asker,
+			Sessions: p.Sessions, Blobs: p.Blobs,
 			Quotas: planner.Quotas{PerSender: h.cfg.SenderPerMinute, Limits: quota.Limits{Running: h.cfg.MaxRuns,
 				PerMinute: h.cfg.RunsPerMinute, Patience: h.cfg.Patience}}})
 	case events.Gatekeeper:

@@ -2,6 +2,7 @@ package tools_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ func TestExam(t *testing.T) {
 		"git_status": {`{}`},
 		"git_diff":   {`{}`, `{"rev":"HEAD","path":"a.txt"}`, `{"staged":true}`},
 		"git_log":    {`{}`, `{"limit":1}`},
+		"skill":      {`{"name":"long"}`},
 	}
 	for _, tl := range tools.Builtin() {
 		name := tl.Spec().Name
@@ -32,6 +34,7 @@ func TestExam(t *testing.T) {
 				b := repository(t)
 				b.put("long.txt", "a line of some length\nanother\n")
 				b.put("e.txt", "x\n")
+				b.env.Skill = func(name string) (string, bool) { return strings.Repeat("do it well\n", 10), name == "long" }
 				return b.env
 			}, good[name]...)
 		})

@@ -32,6 +32,7 @@ func Builtin() []tool.Tool {
 		write{define("write", tool.Idempotent, 0, writeSchema, writeFile)},
 		edit{define("edit", tool.Reconcilable, 0, editSchema, editFile)},
 		bash{define("bash", tool.Once, 0, bashSchema, runBash)},
+		define("skill", tool.Read, 0, skillSchema, readSkill),
 		define("glob", tool.Read, 0, globSchema, globFiles),
 		define("grep", tool.Read, 0, grepSchema, grepFiles),
 		define("git_status", tool.Read, 0, gitStatusSchema, gitStatus),

@@ -33,6 +33,7 @@ var required = map[events.Kind]struct {
 	events.StepFailed:         {"OBS-26 PLAN-6", []string{"step_id", "error", "finish_reason", "turns"}},
 	events.TurnDeferred:       {"OBS-11", []string{"error", "class", "attempt", "delay_ms", "not_before", "step_id", "step_number"}},
 	events.TurnFinished:       {"OBS-7", []string{"step_number", "total_tokens", "input_tokens", "output_tokens", "finish_reason", "step_id"}},
+	events.HistoryCompacted:   {"LOOP-9", []string{"step_id", "through_turn", "turns_replaced", "summary", "tokens_before", "tokens_after", "context_window", "input_tokens", "output_tokens", "attempt"}},
 	events.CallAllowed:        {"OBS-6", []string{"tool_name", "tool_id", "step_id", "effect", "input_hash", "rules_digest", "budget_left"}},
 	events.CallRefused:        {"OBS-6", []string{"tool_name", "tool_id", "step_id", "code", "reason"}},
 	events.CallStarted:        {"OBS-6", []string{"tool_name", "tool_id", "input", "step_id", "attempt", "effect", "runner", "sandbox"}},

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -39,6 +41,10 @@ type Task struct {
 	Parent       string    `json:"parent_run_id,omitempty"`
 	Orchestrator string    `json:"orchestrator_run_id,omitempty"`
 	WorkID       string    `json:"work_id,omitempty"`
+	// Handoff is the state summary of whoever did this work before, in its own words; at most MaxHandoff bytes.
+	Handoff string `json:"handoff,omitempty"`
+	// Mail that waits for the agent; it is shown the most urgent first. At most MaxMail letters, MaxMailBytes together.
+	Mail []Letter `json:"mail,omitempty"`
 	// By is who asks. Where a gate needs several approvers it is none of them.
 	By string `json:"by,omitempty"`
 	// ForkOf makes the run one that begins where another one stood; agent, task, options and plan are then those of that one
@@ -53,6 +59,41 @@ type ForkPoint struct {
 	Sequence uint64 `json:"sequence"`
 	// SameWorkspace lets the fork work in the directory of the other run, as it is now; else it gets a new, empty one.
 	SameWorkspace bool `json:"same_workspace,omitempty"`
+}
+
+// Letter is one message to an agent.
+type Letter struct {
+	From    string `json:"from"`
+	Subject string `json:"subject,omitempty"`
+	Body    string `json:"body"`
+	// Priority is urgent, high, normal or low; empty means normal.
+	Priority string `json:"priority,omitempty"`
+}
+
+// Priorities of a letter, the most urgent first.
+func Priorities() []string { return []string{"urgent", "high", "normal", "low"} }
+
+// CheckBriefing returns what is wrong with the handoff and the mail of a task, in words for whoever sent it.
+func (t *Task) CheckBriefing() error {
+	if len(t.Handoff) > MaxHandoff {
+		return fmt.Errorf("the handoff has %d bytes, the limit is %d", len(t.Handoff), MaxHandoff)
+	}
+	if len(t.Mail) > MaxMail {
+		return fmt.Errorf("%d letters in mail, the limit is %d", len(t.Mail), MaxMail)
+	}
+	size := 0
+	for i, l := range t.Mail {
+		if l.From == "" || l.Body == "" {
+			return fmt.Errorf("mail[%d] needs from and body", i)
+		}
+		if l.Priority != "" && !slices.Contains(Priorities(), l.Priority) {
+			return fmt.Errorf("mail[%d].priority %q is none of %s", i, shorten(l.Priority), strings.Join(Priorities(), ", "))
+		}
+		if size += len(l.From) + len(l.Subject) + len(l.Body); size > MaxMailBytes {
+			return fmt.Errorf("the mail has more than %d bytes", MaxMailBytes)
+		}
+	}
+	return nil
 }
 
 // TaskPlan is a plan given with a task.
@@ -115,6 +156,11 @@ type Answer struct {
 const (
 	MaxTask      = 64 << 10
 	MaxVariables = 64
+	MaxHandoff   = 16 << 10
+	MaxMail      = 64
+	MaxMailBytes = 32 << 10
+	// MaxContext is the most bytes of an operator's context.
+	MaxContext = 32 << 10
 )
 
 // MaxDeadLetter is the most bytes of one encoded dead letter.

@@ -31,6 +31,8 @@ const (
 	TurnDeferred Kind = "turn.deferred"
 	TurnFinished Kind = "turn.finished"
 
+	HistoryCompacted Kind = "history.compacted"
+
 	CallAllowed  Kind = "call.allowed"
 	CallRefused  Kind = "call.refused"
 	CallStarted  Kind = "call.started"
@@ -91,6 +93,7 @@ var vocabulary = [...]Word{
 	{StepAllowed, Gatekeeper, "step_start", "A plan step may be carried out; the executor begins it.", func() Payload { return new(StepAllowedData) }},
 	{TurnDeferred, Executor, "error", "A model request failed in a way that may pass; it is tried again not before the time given.", func() Payload { return new(TurnDeferredData) }},
 	{TurnFinished, Executor, "step_complete", "One model turn is done: text, requested calls, usage, finish reason.", func() Payload { return new(TurnFinishedData) }},
+	{HistoryCompacted, Executor, "history_compacted", "The older turns of a step are shown to its model as a summary from now on; the turns themselves stay in the log.", func() Payload { return new(HistoryCompactedData) }},
 	{CallAllowed, Gatekeeper, "tool_allowed", "A requested tool call may be carried out; its place in the budget is held. Carries tool_start for read-only tools, which have no call.started.", func() Payload { return new(CallAllowedData) }},
 	{CallRefused, Gatekeeper, "tool_refused", "A requested tool call was refused, with the rule; it is never carried out.", func() Payload { return new(CallRefusedData) }},
 	{CallStarted, Toolrunner, "tool_start", "An attempt of a tool call with effects begins; its sequence is the fence of the attempt.", func() Payload { return new(CallStartedData) }},

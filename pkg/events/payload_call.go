@@ -107,6 +107,8 @@ type CallFinishedData struct {
 	// Reconciled is true where an earlier attempt was found to have taken effect.
 	Reconciled bool   `json:"reconciled,omitempty"`
 	Sandbox    string `json:"sandbox"`
+	// Notes is the path of the AGENTS.md of the workspace that Output ends with, where the agent was not shown it before.
+	Notes string `json:"workspace_notes,omitempty"`
 	// Hooks are the answers of the hooks that were asked about the result.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 }

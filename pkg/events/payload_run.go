@@ -78,6 +78,17 @@ type Agent struct {
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 	// DoomLoop is what counts as going round in circles; zero values mean the defaults of the harness.
 	DoomLoop DoomLoop `json:"doom_loop,omitzero"`
+	// Memory is text that the agent always has in mind, and Skills are what it can read up when it needs them; both were
+	// read beside the agent's file and are pinned with it.
+	Memory []Document `json:"memory,omitempty"`
+	Skills []Skill    `json:"skills,omitempty"`
+	// NoWorkspaceMemory is true where AGENTS.md files of the workspace are not shown with results from their directories.
+	NoWorkspaceMemory bool `json:"no_workspace_memory,omitempty"`
+	// ContextWindow of the model in tokens, fixed when the agent was pinned; 0 means that nobody knows one, as before there
+	// was one, or that the model has none.
+	ContextWindow int `json:"context_window,omitempty"`
+	// Compaction of the history of its steps; nil means the defaults.
+	Compaction *Compaction `json:"compaction,omitempty"`
 	// Retry of transient tool failures; zero values mean 3 retries from 1000 ms.
 	Retry Retry `json:"retry,omitzero"`
 	// Guards are the agent's own rules, applied after the built-in ones.
@@ -88,6 +99,23 @@ type Agent struct {
 	Gates GateTerms `json:"gates,omitzero"`
 	// Sandbox the agent's tools run in; empty means the station's default.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
+}
+
+// Document is a text that was pinned with an agent.
+type Document struct {
+	// Name is its path below the agent's folder; Digest the hex SHA-256 of Text.
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
+	Text   string `json:"text"`
+}
+
+// Skill is knowledge that an agent is told of by name and description, and reads with the tool "skill".
+type Skill struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Digest is the hex SHA-256 of the whole file; Text its body.
+	Digest string `json:"digest"`
+	Text   string `json:"text"`
 }
 
 // Retry says how often and how fast a transient failure is tried again.
@@ -175,6 +203,10 @@ type RunCreatedData struct {
 	Project string `json:"project,omitempty"`
 	// ForkOf is where the run was forked from; nil where it began anew.
 	ForkOf *ForkOrigin `json:"fork_of,omitempty"`
+	// Handoff and Mail came with the task; Context is what the operator tells all agents, as it was when the run was created.
+	Handoff string   `json:"handoff,omitempty"`
+	Mail    []Letter `json:"mail,omitempty"`
+	Context string   `json:"operator_context,omitempty"`
 	// Durability is the server's fsync mode and version when the run was created (SAFE-1).
 	Durability string `json:"durability,omitempty"`
 	// TraceParent is the W3C trace context that came with the task. All facts of the run carry it.
@@ -264,6 +296,8 @@ const (
 	FinishStep      = "step_failed"
 	FinishHook      = "hook_blocked"
 	FinishExpired   = "gate_expired"
+	// FinishContext: what the model must be shown does not fit its context window, also with all of the history compacted.
+	FinishContext = "context_window"
 )
 
 // Words of DoomLoop.Action, from the mildest: a word in the conversation and no more; a word that asks for a summary, then

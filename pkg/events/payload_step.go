@@ -114,6 +114,9 @@ type TurnDeferredData struct {
 // of the last request, 0 where there was none.
 const ClassInterrupted = "interrupted"
 
+// ClassTooLong is the class of a turn whose prompt did not fit the model's context window.
+const ClassTooLong = "too_long"
+
 // RequestedCall is a tool call as the model asked for it.
 type RequestedCall struct {
 	// ID is unique in the run: "c{turn}-{n}".

@@ -167,6 +167,8 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 		return s.deferred(d)
 	case *events.TurnFinishedData:
 		return s.turn(d, at, seq)
+	case *events.HistoryCompactedData:
+		return s.compacted(d)
 	case *events.CallAllowedData, *events.CallRefusedData, *events.CallStartedData, *events.CallDeferredData,
 		*events.CallFinishedData, *events.CallFailedData:
 		return s.sayCall(p, at, seq)
@@ -294,7 +296,7 @@ func (s *State) step(id string, want events.StepStatus, change func(*Step)) stri
 func (s *State) stepEnded(id string, change func(*Step)) string {
 	fault := s.step(id, events.StepIsRunning, func(st *Step) {
 		change(st)
-		st.Owed, st.Final, st.Attempt, st.NotBefore, st.Passed = 0, false, 0, time.Time{}, false
+		st.Owed, st.Final, st.Attempt, st.NotBefore, st.Passed, st.TooLong = 0, false, 0, time.Time{}, false, 0
 	})
 	if fault != "" {
 		return fault
@@ -325,6 +327,9 @@ func (s *State) deferred(d *events.TurnDeferredData) string {
 	}
 	return s.step(d.Step, events.StepIsRunning, func(st *Step) {
 		st.Attempt, st.NotBefore, st.Passed = d.Attempt, d.NotBefore, st.Passed || own
+		if d.Class == events.ClassTooLong {
+			st.TooLong++
+		}
 	})
 }
 

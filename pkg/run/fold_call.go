@@ -23,7 +23,7 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 	}
 	fault := s.step(d.Step, events.StepIsRunning, func(st *Step) {
 		st.Turns++
-		st.Owed, st.Attempt, st.NotBefore, st.Passed = 0, 0, time.Time{}, false
+		st.Owed, st.Attempt, st.NotBefore, st.Passed, st.TooLong = 0, 0, time.Time{}, false, 0
 		st.Final = len(d.Calls) == 0
 		if st.Final && d.OutputFault != "" && !st.Mended {
 			st.Final, st.Mended, st.Owed = false, true, seq
@@ -99,7 +99,7 @@ func (s *State) sayCall(p events.Payload, at time.Time, seq uint64) string {
 			return fenceFault(c.Fence, d.Fence)
 		}
 		s.record(c, CallRecord{Result: d.Output, ResultRef: d.OutputRef, DurationMS: d.DurationMS,
-			RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success}, at, seq)
+			RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success, Notes: d.Notes}, at, seq)
 		s.interrupted(d.Hooks)
 	case *events.CallFailedData:
 		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -68,6 +69,24 @@ var stories = map[string]func() *runtest.Builder{
 		b.Say(runtest.CallBad(ref, fence, events.OutcomeUnknown), runtest.StepBad("a", "nobody knows whether make ran"))
 		b.Say(runtest.Turn(2, "free", "Nothing to do."), runtest.StepDone("free", "nothing"))
 		b.Say(runtest.Failed(b.State(), events.FinishStep, "step a failed: nobody knows whether make ran"))
+		return b
+	},
+	"compacted": func() *runtest.Builder {
+		b := runtest.New("demo", "compacted")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("long")), runtest.Ready("long"), runtest.Allowed("long"))
+		for n := 1; n <= 4; n++ {
+			b.Say(runtest.Turn(n, "long", "I go on.", runtest.Asked(n, 1, "read", `{"path":"wheel.txt"}`)))
+			ref := runtest.Ref("long", fmt.Sprintf("c%d-1", n), "read")
+			b.Say(runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, "a long text"))
+			if n == 2 {
+				b.Say(runtest.TurnLater(3, "long", 1, b.State().UpdatedAt), runtest.Compacted(1, 1, "long", "the wheel was looked at"))
+			}
+			if n == 4 {
+				b.Say(runtest.Compacted(3, 3, "long", "the wheel was looked at three times"))
+			}
+		}
+		b.Say(runtest.Turn(5, "long", "The wheel is mended."), runtest.StepDone("long", "The wheel is mended."), runtest.PlanDone(1))
+		b.Say(runtest.Completed(b.State()))
 		return b
 	},
 	"moved": func() *runtest.Builder {

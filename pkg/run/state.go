@@ -121,9 +121,24 @@ type Step struct {
 	Mended bool `json:"mended,omitempty"`
 	// Passed is true where a hook interrupted the turn that is owed: a person who resumes the run lets it be taken.
 	Passed bool `json:"passed,omitempty"`
+	// Compacted stands for the older turns in what the model is shown; nil where all are shown.
+	Compacted *Compacted `json:"compacted,omitempty"`
+	// TooLong counts how often the turn that is owed did not fit the model's context window.
+	TooLong int `json:"tooLong,omitempty"`
 	// ReadyAt and AllowedAt are sequences, 0 until then.
 	ReadyAt   uint64 `json:"readyAt,omitempty"`
 	AllowedAt uint64 `json:"allowedAt,omitempty"`
+}
+
+// Compacted is the last compaction of a step. Shared between states: never written after it was made.
+type Compacted struct {
+	// Through is the number of the last turn that the summary stands for; After is that of the last turn of the run when
+	// it was made, so that only later turns were shown it.
+	Through int `json:"through"`
+	After   int `json:"after"`
+	// Count of compactions of the step so far.
+	Count   int    `json:"count"`
+	Summary string `json:"summary"`
 }
 
 // Loop is the inner state of the agent loop (LOOP-17): its turns, and the text of the last one as scratchpad.
@@ -205,6 +220,8 @@ type CallRecord struct {
 	Hint string `json:"hint,omitempty"`
 	// Edited is true where Arguments are what a person approved instead of what the model asked for.
 	Edited bool `json:"edited,omitempty"`
+	// Notes is the path of the workspace's notes to agents that Result ends with.
+	Notes string `json:"notes,omitempty"`
 }
 
 // Outcomes of a call record.

@@ -104,6 +104,8 @@ type Env struct {
 	// MaxOutput is the most bytes of output the model is shown; above it the tool truncates and puts all of it in
 	// Result.Full.
 	MaxOutput int
+	// Skill returns the text of a skill that was pinned with the agent; nil where nothing is pinned.
+	Skill func(name string) (text string, ok bool)
 }
 
 // Result is what the model reads.

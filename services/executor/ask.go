@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,43 +52,53 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, said *live.
 	return a, true, err
 }
 
-// request assembles what the model is asked. It is the same bytes for the same state.
-func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent events.Agent, name string) (llm.Request, error) {
-	brief := prompt.Brief(s, task.Step, s.Created.Task)
-	text, err := agentfile.Render(agent, agentfile.RenderInput{Task: brief, Variables: s.Created.Variables,
+// input is all that the prompt of a turn is made of.
+func (r *Role) input(s run.State, task turn.Task, agent events.Agent) (prompt.Input, error) {
+	text, err := agentfile.Render(agent, agentfile.RenderInput{Task: prompt.Brief(s, task.Step, s.Created.Task), Variables: s.Created.Variables,
 		Station: s.Identity.Station, Run: s.HarnessID, Step: task.Step.ID, StepDescription: task.Step.Description, Workspace: s.Created.Workspace})
 	if err != nil {
-		return llm.Request{}, &llm.Error{Class: llm.Invalid, Err: err, Hint: "mend the agent's prompt or the task's variables"}
+		return prompt.Input{}, &llm.Error{Class: llm.Invalid, Err: err, Hint: "mend the agent's prompt or the task's variables"}
 	}
-	req := llm.Request{Model: name, System: prompt.System(text.System, agent.Tools, s.Created.Workspace) + prompt.Output(agent.OutputSchema),
-		Messages: []llm.Message{{Role: llm.User, Text: text.User}}, MaxOutputTokens: agent.MaxOutputTokens,
-		Temperature: agent.Temperature, Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID, Agent: agent.Name,
-			Turn: task.Number, Attempt: task.Attempt, Purpose: "turn"}}
-	if err := r.recall(ctx, s, &req); err != nil {
+	return prompt.Input{State: s, Step: task.Step, Agent: agent, System: text.System, User: text.User}, nil
+}
+
+// tools are what the model is told that it may call.
+func (r *Role) tools(agent events.Agent) []llm.Tool {
+	known := r.cfg.ToolsOf(agent)
+	var out []llm.Tool
+	for _, name := range agent.Tools {
+		if t, ok := known.Get(name); ok {
+			spec := t.Spec()
+			out = append(out, llm.Tool{Name: spec.Name, Description: spec.Description, Input: spec.Input})
+		}
+	}
+	return out
+}
+
+// request assembles what the model is asked. It is the same bytes for the same state.
+func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent events.Agent, name string) (llm.Request, error) {
+	in, err := r.input(s, task, agent)
+	if err != nil {
 		return llm.Request{}, err
 	}
-	tools := r.cfg.ToolsOf(agent)
-	for _, toolName := range agent.Tools {
-		if t, ok := tools.Get(toolName); ok {
-			spec := t.Spec()
-			req.Tools = append(req.Tools, llm.Tool{Name: spec.Name, Description: spec.Description, Input: spec.Input})
-		}
+	before, err := r.recall(ctx, s, agent)
+	if err != nil {
+		return llm.Request{}, err
 	}
-	talk := prompt.Conversation(s, task.Step.ID)
-	req.Messages = slices.Grow(req.Messages, 2*len(talk))
-	said := func(after int) {
-		for _, text := range s.SaidAfter(task.Step.ID, after) {
-			req.Messages = append(req.Messages, llm.Message{Role: llm.User, Text: text})
+	p := prompt.Assemble(in)
+	req := llm.Request{Model: name, System: p.System, Tools: r.tools(agent), MaxOutputTokens: agent.MaxOutputTokens, Temperature: agent.Temperature,
+		Messages: append(make([]llm.Message, 0, len(before)+2*len(p.Entries)), before...), Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID, Agent: agent.Name,
+			Turn: task.Number, Attempt: task.Attempt, Purpose: "turn"}}
+	for _, e := range p.Entries {
+		if e.Exchange == nil {
+			req.Messages = append(req.Messages, llm.Message{Role: llm.User, Text: e.Text})
+			continue
 		}
-	}
-	said(0)
-	for _, e := range talk {
-		m, err := r.exchange(ctx, e)
+		m, err := r.exchange(ctx, *e.Exchange)
 		if err != nil {
 			return llm.Request{}, err
 		}
 		req.Messages = append(req.Messages, m...)
-		said(e.Turn.Number)
 	}
 	return req, nil
 }

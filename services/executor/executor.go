@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/hook"
+	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/turn"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/live"
@@ -145,12 +146,15 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 		case duty.Ask == nil:
 			return nil
 		}
-		w, err := r.take(ctx, s, *duty.Ask)
-		if err == nil && len(w.Facts) > 0 && turn.Mending(w.State, step) {
+		w, looked, err := r.compact(ctx, s, *duty.Ask)
+		if err == nil && !looked {
+			w, err = r.take(ctx, s, *duty.Ask)
+		}
+		if err == nil && !looked && len(w.Facts) > 0 && turn.Mending(w.State, step) {
 			s, lost = w.State, 0
 			continue
 		}
-		if err != nil || len(w.Facts) > 0 {
+		if err != nil || len(w.Facts) > 0 && !looked {
 			return err
 		}
 		if st := w.State.Step(step); st == nil || st.Owed != duty.Ask.Owed && !st.Final {
@@ -222,6 +226,8 @@ func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cau
 	f := turn.Failure{Error: cause.Error(), Class: "permanent", Retryable: again, RetryAfter: after, Begun: begun}
 	if e, ok := errors.AsType[*llm.Error](cause); ok {
 		f.Class = string(e.Class)
+		agent, _ := s.Agent(task.Step.AssignedAgent)
+		f.Retryable = again || e.Class == llm.TooLong && prompt.Shorter(agent, task.Step)
 	}
 	w, err := r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return turn.Fail(s, task, f, now), nil

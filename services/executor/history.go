@@ -2,9 +2,11 @@ package executor
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
+	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/pkg/events"
@@ -14,60 +16,69 @@ import (
 // maxKnown is how many histories are kept in memory: each is asked for again with every turn of its run.
 const maxKnown = 32
 
-// knownHistories keeps histories by the digest of their newest part. They never change.
+// knownHistories keeps histories by the digest of their newest part and how much of them is told. They never change.
 type knownHistories struct {
 	mu sync.Mutex
-	// told by digest, and the digests in the order they were first asked for; both are guarded by mu.
+	// told by key, and the keys in the order they were first asked for; both are guarded by mu.
 	told  map[string][]llm.Message
 	order []string
 }
 
-func (k *knownHistories) get(digest string) ([]llm.Message, bool) {
+func (k *knownHistories) get(key string) ([]llm.Message, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	m, ok := k.told[digest]
+	m, ok := k.told[key]
 	return m, ok
 }
 
-func (k *knownHistories) put(digest string, m []llm.Message) {
+func (k *knownHistories) put(key string, m []llm.Message) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.told == nil {
 		k.told = map[string][]llm.Message{}
 	}
-	if _, there := k.told[digest]; there {
+	if _, there := k.told[key]; there {
 		return
 	}
 	if len(k.order) >= maxKnown {
 		delete(k.told, k.order[0])
 		k.order = slices.Delete(k.order, 0, 1)
 	}
-	k.told[digest], k.order = m, append(k.order, digest)
+	k.told[key], k.order = m, append(k.order, key)
 }
 
-// recall puts the conversation that a run began with before its own, and the session's instructions behind the agent's.
-func (r *Role) recall(ctx context.Context, s run.State, req *llm.Request) error {
-	if s.Created.SessionPrompt != "" {
-		req.System += "\n\n" + s.Created.SessionPrompt
+// recall returns the conversation that a run began with, as much of it as the model's window has room for beside the work.
+func (r *Role) recall(ctx context.Context, s run.State, agent events.Agent) ([]llm.Message, error) {
+	newest := s.Created.History
+	if newest == nil {
+		return nil, nil
 	}
-	if s.Created.History == nil {
-		return nil
+	most := history.MaxTold
+	if agent.ContextWindow > 0 {
+		most = min(most, agent.ContextWindow) // as many bytes as the window has tokens is about a quarter of it
 	}
-	before, err := r.told(ctx, *s.Created.History)
-	if err != nil {
-		return err
-	}
-	req.Messages = slices.Concat(before, req.Messages)
-	return nil
-}
-
-func (r *Role) told(ctx context.Context, newest events.Ref) ([]llm.Message, error) {
-	if m, ok := r.known.get(newest.SHA256); ok {
+	key := fmt.Sprint(newest.SHA256, " ", most)
+	if m, ok := r.known.get(key); ok {
 		return m, nil
 	}
-	m, err := history.Told(ctx, r.cfg.Blobs, &newest, history.MaxTold)
+	m, err := history.Told(ctx, r.cfg.Blobs, newest, int64(most))
 	if err == nil {
-		r.known.put(newest.SHA256, m)
+		r.known.put(key, m)
 	}
 	return m, err
+}
+
+// tokensOf estimates what messages take of the window.
+func tokensOf(all []llm.Message) int {
+	n := 0
+	for _, m := range all {
+		n += prompt.Tokens(m.Text)
+		for _, c := range m.Calls {
+			n += prompt.Tokens(c.Name) + prompt.Tokens(string(c.Input))
+		}
+		for _, res := range m.Results {
+			n += prompt.Tokens(res.Output)
+		}
+	}
+	return n
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
@@ -58,7 +59,7 @@ func stored(t *testing.T, m *talker, payloads ...events.Payload) (*Role, *reacto
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := New(Config{Ledger: l, Timers: s.Timers(), Blobs: s.Blobs(), Live: s.Live(), Models: m, Tools: tools})
+	r, err := New(Config{Ledger: l, Timers: s.Timers(), Blobs: s.Blobs(), Live: live.New(s.Live()), Models: m, Tools: tools})
 	if err != nil {
 		t.Fatal(err)
 	}

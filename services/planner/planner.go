@@ -41,6 +41,11 @@ type Config struct {
 	Timers  reactor.Timers
 	Agents  Agents
 	Models  Models
+	// Windows returns the context window of a model in tokens, 0 for none; nil knows of none. It is pinned with each agent
+	// whose file does not say.
+	Windows func(model string) int
+	// Context returns what the operator tells all agents, at most events.MaxContext bytes; nil means nothing.
+	Context func(ctx context.Context) (string, error)
 	// Isolation is "per_workflow" (default), "per_run" or "shared" (WS-2).
 	Isolation string
 	// Durability of the server, recorded in each run (SAFE-1).

@@ -146,7 +146,7 @@ func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 		err = errors.New("session_mode goes with session_id")
 	}
 	if err == nil {
-		err = errors.Join(session.CheckMode(t.SessionMode), history.CheckGiven(t.History))
+		err = errors.Join(session.CheckMode(t.SessionMode), history.CheckGiven(t.History), t.CheckBriefing())
 	}
 	if err == nil && len(t.By) > maxBy {
 		err = fmt.Errorf("by has %d bytes, the limit is %d", len(t.By), maxBy)
@@ -191,9 +191,14 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	if t.Model != "" {
 		agent.Model = t.Model
 	}
+	agent = r.fit(agent)
 	options, err := t.Resolve(agent)
 	if err != nil {
 		return nil, reactor.Refuse("bad_input", "mend the value and send the task again", "%v", err)
+	}
+	told, err := r.context(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if t.ID == "" {
 		t.ID = runID
@@ -214,7 +219,8 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	return &events.RunCreatedData{Event: "run_created", TaskID: t.ID, TaskDigest: hex.EncodeToString(digest[:]), TaskSource: env.Source,
 		Task: t.Task, Agent: agent.Name, Agents: map[string]events.Agent{agent.Name: agent}, Options: options, Prices: prices,
 		History: given, Variables: t.Variables, Workspace: r.workspace(t, runID), Session: t.Session, WorkflowRun: t.WorkflowRun,
-		Parent: t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability, TraceParent: env.TraceParent, To: events.Created}, nil
+		Parent: t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability, TraceParent: env.TraceParent,
+		Handoff: t.Handoff, Mail: t.Mail, Context: told, To: events.Created}, nil
 }
 
 // prices pins those of the models of agents. With a budget of money every model must have one.
@@ -284,7 +290,7 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 		if made.Agents == nil {
 			made.Agents = map[string]events.Agent{}
 		}
-		known[st.Agent], made.Agents[st.Agent] = true, a
+		known[st.Agent], made.Agents[st.Agent] = true, r.fit(a)
 	}
 	var err error
 	if made.Prices, err = r.prices(made.Agents, c.Options); err != nil {

@@ -21,7 +21,7 @@ import (
 // attempt carries out one attempt and records its end.
 func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte) (reactor.Written, error) {
 	begin := time.Now()
-	result, err := r.run(ctx, s, a, input)
+	result, notes, err := r.run(ctx, s, a, input)
 	took := time.Since(begin)
 	if err != nil {
 		return r.failed(ctx, s, a, err, took, input)
@@ -30,6 +30,7 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 	if err != nil {
 		return r.failed(ctx, s, a, err, took, input)
 	}
+	done.Notes = notes
 	return r.conclude(ctx, s, a, done, input)
 }
 
@@ -62,11 +63,12 @@ func (r *Role) insist(ctx context.Context, runID string, decide func(run.State, 
 	}
 }
 
-// run lets the tool work inside the run's sandbox, for at most its time limit and not longer than the run lives.
-func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byte) (result tool.Result, err error) {
+// run lets the tool work inside the run's sandbox, for at most its time limit and not longer than the run lives. said is
+// the path of the workspace's notes that the result ends with.
+func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byte) (result tool.Result, said string, err error) {
 	t, ok := r.tool(s, a.Call)
 	if !ok {
-		return tool.Result{}, tool.Fail(tool.Permanent, "this toolrunner does not have the tool", fmt.Errorf("no tool %q", a.Call.Tool))
+		return tool.Result{}, "", tool.Fail(tool.Permanent, "this toolrunner does not have the tool", fmt.Errorf("no tool %q", a.Call.Tool))
 	}
 	work, done := r.cfg.Ends.Context(ctx, s.HarnessID)
 	defer done()
@@ -76,17 +78,22 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 	defer shut()
 	defer func() {
 		if p := recover(); p != nil {
-			result, err = tool.Result{}, tool.Fail(tool.Permanent, "report this to the author of the tool", fmt.Errorf("tool %s broke: %v\n%s", a.Call.Tool, p, debug.Stack()))
+			result, said, err = tool.Result{}, "", tool.Fail(tool.Permanent, "report this to the author of the tool", fmt.Errorf("tool %s broke: %v\n%s", a.Call.Tool, p, debug.Stack()))
 		}
 	}()
 	result, err = t.Run(work, tool.Call{ID: a.Call.ID, Key: r.key(s.HarnessID, a.Call.ID), Input: input, Env: env})
 	switch {
 	case errors.Is(context.Cause(work), reactor.ErrRunEnded):
-		return tool.Result{}, reactor.ErrRunEnded
+		return tool.Result{}, "", reactor.ErrRunEnded
 	case ctx.Err() == nil && errors.Is(work.Err(), context.DeadlineExceeded):
-		return tool.Result{}, tool.Fail(tool.Timeout, "give it more time, or less to do", fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
+		return tool.Result{}, "", tool.Fail(tool.Timeout, "give it more time, or less to do", fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
 	}
-	return result, err
+	if err == nil && !result.Failed {
+		var text string
+		text, said = notes(s, a, input, env.Box)
+		result.Output += text
+	}
+	return result, said, err
 }
 
 // timeout of one attempt: what the arguments ask for, else what was permitted, else the tool's own.
@@ -115,7 +122,7 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, 
 		defer cancel()
 		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
 	}
-	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2}, shut
+	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a)}, shut
 }
 
 // keep stores what is too large for the log and returns the rest.

@@ -30,7 +30,7 @@ var authors = map[string]string{
 	"run.completed": "planner", "run.failed": "planner", "plan.made": "planner", "plan.completed": "planner", "step.ready": "planner",
 	"step.allowed": "gatekeeper", "call.allowed": "gatekeeper", "call.refused": "gatekeeper",
 	"gate.opened": "gatekeeper", "gate.approved": "gatekeeper", "gate.rejected": "gatekeeper", "gate.voted": "gatekeeper", "gate.expired": "gatekeeper",
-	"turn.deferred": "executor", "turn.finished": "executor", "step.finished": "executor", "step.failed": "executor",
+	"turn.deferred": "executor", "turn.finished": "executor", "history.compacted": "executor", "step.finished": "executor", "step.failed": "executor",
 	"call.started": "toolrunner", "call.deferred": "toolrunner", "call.finished": "toolrunner", "call.failed": "toolrunner",
 	"checkpoint.fallback": "persister", "checkpoint.saved": "persister",
 }

@@ -43,6 +43,8 @@ var Rooms = []Room{
 		Not: []string{"pkg/client", "pkg/harness"}, Why: "the same exam for all journals"},
 	{Name: "port of tools", Dirs: []string{"pkg/tool"}, May: []string{"internal/sandbox"}, Why: "a tool sees its sandbox only"},
 	{Name: "ports", Dirs: []string{"internal/llm", "internal/sandbox"}, May: words, Why: "a port does not know what fills it"},
+	{Name: "requests for tests", Dirs: []string{"services/executor/executortest"}, May: []string{"pkg/events", "pkg/run/...", "pkg/tool", "internal/llm", "internal/reactor", "services/executor"},
+		Why: "requests as executors make them, for the exams of adapters"},
 	{Name: "roles", Dirs: []string{"services/..."}, Not: append([]string{"internal/jet/...", "internal/mem/...", "internal/lite/..."}, above...),
 		Why: "a role sees no NATS, no other role and nothing that wires it"},
 	{Name: "wiring of services", Dirs: []string{"internal/service"},
@@ -93,7 +95,7 @@ var Doors = []Door{
 	{Module: "github.com/creack/pty", Dirs: []string{"internal/cli"}},
 	{Module: "golang.org/x/sys", Dirs: []string{"internal/sandbox/...", "internal/tools"}, Tests: true},
 	{Module: "github.com/anishathalye/porcupine", Dirs: []string{"test/faults"}},
-	{Module: "pgregory.net/rapid", Dirs: []string{"pkg/run/runtest", "internal/llm/llmtest"}, Tests: true},
+	{Module: "pgregory.net/rapid", Dirs: []string{"pkg/run/runtest", "internal/llm/llmtest", "services/executor/executortest"}, Tests: true},
 }
 
 // Limits of files and functions, in lines.

@@ -155,6 +155,8 @@ type Result struct {
 	ExitCode   *int
 	Took       time.Duration
 	Reconciled bool
+	// Notes is the path of the workspace's notes to agents that the output ends with; empty for none.
+	Notes string
 	// Hooks are the answers about it.
 	Hooks []events.HookAnswer
 }
@@ -166,7 +168,7 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 	}
 	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(a.Call), Output: r.Output,
 		OutputRef: r.Ref, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number, RetryCount: a.Number - 1,
-		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Hooks: r.Hooks}}
+		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Notes: r.Notes, Hooks: r.Hooks}}
 }
 
 // Judged is a result after the hooks were asked about it. Where one blocks, the agent does not see it: what the tool did
@@ -174,7 +176,7 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 func Judged(r Result, answers []events.HookAnswer) Result {
 	r.Hooks = answers
 	if a, ok := events.Decisive(answers); ok && a.Answer != events.HookInterrupt {
-		r.Output, r.Ref, r.Success = "The call was carried out, its result is held back. "+hook.Why(a), nil, false
+		r.Output, r.Ref, r.Success, r.Notes = "The call was carried out, its result is held back. "+hook.Why(a), nil, false, ""
 	}
 	return r
 }

@@ -73,8 +73,8 @@ func TestText(t *testing.T) {
 	s := b.State()
 	t.Run("LOOP-15 the system prompt holds the agent's text, its tools and the workspace", func(t *testing.T) {
 		t.Parallel()
-		got := System("You mend.\n", []string{"read", "edit"}, "session/x")
-		for _, want := range []string{"You mend.", "read, edit", "session/x"} {
+		got := Assemble(Input{State: s, Step: s.Step("b"), System: "You mend.\n", Agent: events.Agent{Name: "m", Tools: []string{"read", "edit"}}}).System
+		for _, want := range []string{"You mend.", "read, edit", "session/demo"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("no %q in %q", want, got)
 			}

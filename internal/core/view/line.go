@@ -66,6 +66,9 @@ func text(p events.Payload) string {
 		return fmt.Sprintf("turn %d of step %s: the model request failed (attempt %d), again in %s: %s", d.Turn, d.Step, d.Attempt, ms(d.DelayMS), Clip(d.Error, 200))
 	case *events.TurnFinishedData:
 		return turnText(d)
+	case *events.HistoryCompactedData:
+		return fmt.Sprintf("history of step %s compacted: %s became a summary, about %s tokens became %s of %s, the last %s untouched", d.Step, Plural(d.Replaced, "turn"),
+			Count(d.TokensBefore), Count(d.TokensAfter), Count(d.Window), Count(d.Protected))
 	}
 	return gateText(p)
 }

@@ -164,7 +164,7 @@ func (t *Tree) Apply(f events.Fact, p events.Payload) {
 	case *events.PlanMadeData:
 		t.plan(d)
 	case *events.StepReadyData, *events.StepAllowedData, *events.StepFinishedData, *events.StepFailedData,
-		*events.TurnDeferredData, *events.TurnFinishedData:
+		*events.TurnDeferredData, *events.TurnFinishedData, *events.HistoryCompactedData:
 		t.step(f.Time, p)
 	case *events.GateOpenedData:
 		t.gate(f.Time, d)
@@ -220,6 +220,10 @@ func (t *Tree) step(at time.Time, p events.Payload) {
 		}
 	case *events.TurnFinishedData:
 		t.turn(at, d)
+	case *events.HistoryCompactedData:
+		t.Tokens.Input += d.InputTokens
+		t.Tokens.Output += d.OutputTokens
+		t.Tokens.Cached += d.CachedTokens
 	}
 }
 

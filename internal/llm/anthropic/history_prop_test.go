@@ -10,11 +10,13 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/llm/llmtest"
+	"github.com/inspan/inspan/services/executor/executortest"
 )
 
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	llmtest.Histories(t, dialect{}, accepted)
+	llmtest.Logs(t, dialect{}, accepted, executortest.Draw, executortest.Foreign)
 }
 
 type ruledBlock struct {

@@ -11,11 +11,13 @@ import (
 	"google.golang.org/genai"
 
 	"github.com/inspan/inspan/internal/llm/llmtest"
+	"github.com/inspan/inspan/services/executor/executortest"
 )
 
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	llmtest.Histories(t, dialect{}, accepted)
+	llmtest.Logs(t, dialect{}, accepted, executortest.Draw, executortest.Foreign)
 }
 
 var ruledName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.-]{0,63}$`)

@@ -9,12 +9,21 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/llm/llmtest"
+	"github.com/inspan/inspan/services/executor/executortest"
 )
 
 func TestHistories(t *testing.T) {
 	t.Parallel()
-	t.Run("chat", func(t *testing.T) { t.Parallel(); llmtest.Histories(t, dialect{}, acceptedChat) })
-	t.Run("responses", func(t *testing.T) { t.Parallel(); llmtest.Histories(t, responses{}, acceptedResponses) })
+	t.Run("chat", func(t *testing.T) {
+		t.Parallel()
+		llmtest.Histories(t, dialect{}, acceptedChat)
+		llmtest.Logs(t, dialect{}, acceptedChat, executortest.Draw, executortest.Foreign)
+	})
+	t.Run("responses", func(t *testing.T) {
+		t.Parallel()
+		llmtest.Histories(t, responses{}, acceptedResponses)
+		llmtest.Logs(t, responses{}, acceptedResponses, executortest.Draw, executortest.Foreign)
+	})
 }
 
 var ruledName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)

@@ -211,7 +211,7 @@ func TestScriptsAreReadStrictly(t *testing.T) {
 		"turn zero":              {"turns:\n  - when: {turn: 0}\n    text: a\n", "count from 1"},
 		"bad pattern":            {"turns:\n  - when: {results: {matches: '('}}\n    text: a\n", "missing closing"},
 		"empty results":          {"turns:\n  - when: {results: {}}\n    text: a\n", "give contains"},
-		"bad purpose":            {"turns:\n  - when: {purpose: plam}\n    text: a\n", "turn or plan"},
+		"bad purpose":            {"turns:\n  - when: {purpose: plam}\n    text: a\n", "turn, plan or compaction"},
 		"bad class":              {"turns:\n  - error: {class: odd}\n", "rate_limit"},
 		"error and calls":        {"turns:\n  - error: {class: auth}\n    calls: [{name: x}]\n", "never arrives"},
 		"bad finish":             {"turns:\n  - finish: done\n", "length and refusal"},

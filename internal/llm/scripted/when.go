@@ -19,7 +19,7 @@ type when struct {
 	// Step and Agent are names; * stands for any characters.
 	Step  string `yaml:"step"`
 	Agent string `yaml:"agent"`
-	// Purpose is "turn" or "plan".
+	// Purpose is "turn", "plan" or "compaction".
 	Purpose string `yaml:"purpose"`
 	// Results holds where one result of the last tool message fulfils all of it.
 	Results *resultsCondition `yaml:"results"`
@@ -118,9 +118,9 @@ func (c *resultsCondition) holds(results []llm.Result) bool {
 
 func (w *when) check() error {
 	switch w.Purpose {
-	case "", "turn", "plan":
+	case "", "turn", "plan", "compaction":
 	default:
-		return fmt.Errorf("when.purpose %q; it is turn or plan", w.Purpose)
+		return fmt.Errorf("when.purpose %q; it is turn, plan or compaction", w.Purpose)
 	}
 	for _, name := range []string{w.Step, w.Agent} {
 		if _, err := path.Match(name, ""); err != nil {

@@ -117,11 +117,33 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 				Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
 				Turn(n, st.ID, "two calls", Asked(n, 1, "read", `{"path":"a.txt"}`), Asked(n, 2, "bash", `{"command":"make"}`)),
 				TurnLater(n, st.ID, st.Attempt+1, s.UpdatedAt))
+			m = append(m, compactions(s, st)...)
 		}
 		return m
 	case events.StepIsCompleted, events.StepIsFailed, events.StepIsBlocked:
 	}
 	return nil
+}
+
+// compactions are those up to the oldest and up to the newest turn of a step that no summary stands for yet.
+func compactions(s run.State, st *run.Step) []events.Payload {
+	var turns []int
+	replaced := 0
+	for _, t := range s.Turns().All() {
+		switch {
+		case t.Step != st.ID:
+		case st.Compacted != nil && t.Number <= st.Compacted.Through:
+			replaced++
+		default:
+			turns = append(turns, t.Number)
+		}
+	}
+	if len(turns) == 0 {
+		return nil
+	}
+	last := turns[len(turns)-1]
+	return []events.Payload{Compacted(turns[0], replaced+1, st.ID, "the oldest turn in short"),
+		Compacted(last, replaced+len(turns), st.ID, fmt.Sprintf("all up to turn %d in short", last))}[:min(2, len(turns))]
 }
 
 // callMoves goes by the order in which the calls were asked for, not by the map.

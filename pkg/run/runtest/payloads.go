@@ -113,6 +113,13 @@ func TurnLater(n int, step string, attempt int, at time.Time) *events.TurnDeferr
 		Attempt: attempt, DelayMS: 2000, NotBefore: at.Add(2 * time.Second)}
 }
 
+// Compacted replaces the turns of a step up to through by a summary.
+func Compacted(through, replaced int, step, summary string) *events.HistoryCompactedData {
+	return &events.HistoryCompactedData{Event: eventOf(events.HistoryCompacted), Step: step, Through: through, Replaced: replaced, Summary: summary,
+		TokensBefore: 900, TokensAfter: 300, Window: 1000, Protected: 425, InputTokens: 50, OutputTokens: 5, Attempt: 1, DurationMS: 7,
+		Model: "test", Provider: "scripted"}
+}
+
 // Ref names a call of a step.
 func Ref(step, call, tool string) events.ToolRef {
 	return events.ToolRef{Step: step, Call: call, Tool: tool}

@@ -1,0 +1,186 @@
+package prompt
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Input is all that a prompt is made of.
+type Input struct {
+	State run.State
+	Step  *run.Step
+	Agent events.Agent
+	// System and User are the agent's own template, filled; User holds the work (see Brief).
+	System, User string
+	// Tools estimates the tokens of what the model is told of its tools, Earlier those of the conversation that the run
+	// began with, which stands before all entries.
+	Tools, Earlier int
+}
+
+// Prompt is what a model is shown.
+type Prompt struct {
+	System  string
+	Entries []Entry
+}
+
+// Entry is one thing in a conversation: either a text of the user's side, or a turn of the model with its results.
+type Entry struct {
+	Text     string
+	Exchange *Exchange
+}
+
+// sections are what a conversation is made of, in this order. Whoever adds to it adds a line. Each is a function of the
+// input alone; compaction leaves all but the turns as they are.
+var sections = []func(in Input) []Entry{
+	opening,
+	said,
+	talk,
+}
+
+// Assemble is the one way to a prompt, for all agents and all steps (PRMT-7): equal inputs give equal prompts (PRMT-8).
+// Once the history of the step was compacted, the role's text is the lighter one (PRMT-6).
+func Assemble(in Input) Prompt {
+	p := Prompt{System: roleText(in, in.Step.Compacted != nil)}
+	for _, section := range sections {
+		p.Entries = append(p.Entries, section(in)...)
+	}
+	return p
+}
+
+// through is the last turn that a summary stands for.
+func through(st *run.Step) int {
+	if st.Compacted == nil {
+		return 0
+	}
+	return st.Compacted.Through
+}
+
+// said is what people said before the first turn that is shown, also in the middle of those that a summary stands for.
+func said(in Input) []Entry {
+	var out []Entry
+	for _, m := range in.State.Said {
+		if m.Step == in.Step.ID && m.After <= through(in.Step) {
+			out = append(out, Entry{Text: m.Text})
+		}
+	}
+	return out
+}
+
+// talk is what the step did since its last compaction, and what people said to it.
+func talk(in Input) []Entry {
+	after := through(in.Step)
+	exchanges := conversation(in.State, in.Step.ID, after)
+	most := SettingsOf(in.Agent, in.Step).Results
+	out := make([]Entry, 0, len(exchanges))
+	for i := range exchanges {
+		cropResults(exchanges[i].Results, most)
+		out = append(out, Entry{Exchange: &exchanges[i]})
+		for _, text := range in.State.SaidAfter(in.Step.ID, exchanges[i].Turn.Number) {
+			out = append(out, Entry{Text: text})
+		}
+	}
+	return out
+}
+
+// cropResults shortens the results of one turn to most tokens together; 0 leaves them.
+func cropResults(results []Result, most int) {
+	size := 0
+	for _, r := range results {
+		size += len(r.Output)
+	}
+	if most == 0 || size <= most {
+		return
+	}
+	size = 0
+	for _, r := range results {
+		size += Tokens(r.Output)
+	}
+	if size <= most {
+		return
+	}
+	for i := range results {
+		results[i].Output = Crop(results[i].Output, max(16, most/len(results)))
+	}
+}
+
+// opening is the first message: the work, and what is known of it.
+func opening(in Input) []Entry {
+	w := work{Work: in.User}
+	if c := in.Step.Compacted; c != nil {
+		w.Summary = c.Summary
+	} else if c := in.State.Created; c != nil {
+		w.Handoff, w.Mail = c.Handoff, sorted(c.Mail)
+	}
+	return []Entry{{Text: fill(workTemplate, w)}}
+}
+
+// work is what the template of the first message shows.
+type work struct {
+	Work, Handoff, Summary string
+	Mail                   []events.Letter
+}
+
+// sorted puts the most urgent letters first; those of one priority stay in their order (PRMT-4).
+func sorted(mail []events.Letter) []events.Letter {
+	out := slices.Clone(mail)
+	for i := range out {
+		if out[i].Priority == "" {
+			out[i].Priority = "normal"
+		}
+	}
+	rank := func(l events.Letter) int { return slices.Index(events.Priorities(), l.Priority) }
+	slices.SortStableFunc(out, func(a, b events.Letter) int { return rank(a) - rank(b) })
+	return out
+}
+
+// roleText is the system prompt: the agent's own text, who it is, how it works, what its operators say, and where it is.
+func roleText(in Input, light bool) string {
+	t := fullTemplate
+	if light {
+		t = lightTemplate
+	}
+	r := role{System: strings.TrimSpace(in.System), Name: in.Agent.Name, Description: in.Agent.Description, Tools: strings.Join(in.Agent.Tools, ", "),
+		Skills: in.Agent.Skills, Memory: in.Agent.Memory}
+	if c := in.State.Created; c != nil {
+		r.Workspace, r.Context, r.Session = c.Workspace, c.Context, c.SessionPrompt
+	}
+	return fill(t, r) + Output(in.Agent.OutputSchema)
+}
+
+// role is what the templates of the system prompt show.
+type role struct {
+	System, Name, Description, Tools, Context, Session, Workspace string
+	Skills                                                        []events.Skill
+	Memory                                                        []events.Document
+}
+
+// The templates of what the harness itself says.
+var (
+	//go:embed full.tmpl
+	fullText string
+	//go:embed light.tmpl
+	lightText string
+	//go:embed work.tmpl
+	workText string
+
+	fullTemplate  = template.Must(template.New("full").Parse(fullText))
+	lightTemplate = template.Must(template.New("light").Parse(lightText))
+	workTemplate  = template.Must(template.New("work").Parse(workText))
+)
+
+// fill panics where a template shows what its data does not have: the templates are part of the program.
+func fill(t *template.Template, data any) string {
+	var b strings.Builder
+	if err := t.Execute(&b, data); err != nil {
+		panic(fmt.Sprintf("template %s: %v", t.Name(), err))
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func bytesOut(n int) string { return fmt.Sprintf("%d bytes", n) }

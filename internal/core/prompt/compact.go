@@ -1,0 +1,248 @@
+package prompt
+
+import (
+	"fmt"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Limits of compaction, in tokens.
+const (
+	// UnknownWindow is taken where a provider says that a prompt is too long and nobody knows the window.
+	UnknownWindow = 32_768
+	// maxSummary is the most that one summary takes.
+	maxSummary = 4_096
+	// maxTooLong bounds how often the window is taken for half of what it was.
+	maxTooLong = 4
+)
+
+// Settings of compaction that are in force for a step; in tokens.
+type Settings struct {
+	// Window of the model, 0 where none is known; Limit is where compaction starts, 0 where it never does.
+	Window, Limit int
+	// Protect is how much of the newest history is left as it is, if there is room for it; Results is what the results of
+	// one turn take at most, 0 where they take what they take.
+	Protect, Results int
+}
+
+// SettingsOf returns those of an agent in a step. Each time that a provider found the turn that is owed too long, the window
+// is taken for half of what it was: then the estimates were wrong, or the window.
+func SettingsOf(a events.Agent, st *run.Step) Settings {
+	c := a.Compaction
+	if c == nil {
+		c = &events.Compaction{}
+	}
+	window, late := a.ContextWindow, min(st.TooLong, maxTooLong)
+	if window == 0 && late > 0 {
+		window, late = UnknownWindow, late-1
+	}
+	if window == 0 || c.Off {
+		return Settings{Window: window}
+	}
+	s := Settings{Window: window >> late, Protect: events.DefaultProtectTokens}
+	threshold := c.Threshold
+	if threshold == 0 {
+		threshold = events.DefaultThreshold
+	}
+	if c.ProtectTokens != nil {
+		s.Protect = *c.ProtectTokens
+	}
+	s.Limit = int(threshold * float64(s.Window))
+	whole := protected(s.Protect, s.Limit)
+	if s.Results = whole; whole < s.Protect {
+		s.Results = max(1, whole/2) // else no turn with large results could ever be protected
+	}
+	return s
+}
+
+// Shorter reports whether a turn that the provider found too long may be asked for once more, with the window taken for
+// half of what it was.
+func Shorter(a events.Agent, st *run.Step) bool {
+	return (a.Compaction == nil || !a.Compaction.Off) && st.TooLong < maxTooLong
+}
+
+// protected is how much of the newest history is left alone where the history has that much room: all that is asked for where
+// that is at most three quarters of the room, else half of the room.
+func protected(want, room int) int {
+	if want <= room*3/4 {
+		return want
+	}
+	return max(0, room/2)
+}
+
+// Cut is what to compact: the summary of Exchanges replaces them and everything before.
+type Cut struct {
+	// Through is the last turn to be replaced, Replaced their count with those replaced before.
+	Through, Replaced int
+	Exchanges         []Exchange
+	// Before is the estimate of the whole prompt, Rest that of it without what is replaced and without the summary.
+	Before, Rest int
+	// Protected tokens of the newest history are left alone; Window is what was kept to.
+	Protected, Window int
+	// Summary is what the summary may take, Room what the whole request for it may; Ratio corrects estimates.
+	Summary, Room int
+	Ratio         float64
+}
+
+// After estimates the prompt with a summary.
+func (c *Cut) After(summary string) int { return c.Rest + scaled(Tokens(summary), c.Ratio) }
+
+// Verdict says what is to be done about the length of a prompt. At most one field is set; none means that it fits.
+type Verdict struct {
+	Cut *Cut
+	// Full says why the prompt does not fit although nothing is left to compact.
+	Full string
+}
+
+// Judge decides whether a prompt must be compacted before it is sent (LOOP-7). A verdict with a Cut always replaces at
+// least one more turn, so that judging again after each compaction comes to an end.
+func Judge(in Input, p Prompt) Verdict {
+	set := SettingsOf(in.Agent, in.Step)
+	if set.Limit == 0 {
+		return Verdict{}
+	}
+	m := measure(in, p)
+	if m.total <= set.Limit {
+		return Verdict{}
+	}
+	full := Verdict{}
+	if m.total > set.Window {
+		full.Full = fmt.Sprintf("the prompt has about %d tokens, the context window of %s is %d, and nothing is left to compact: the agent's own text, its tools and its task take %d; shorten them, give the agent fewer tools, or take a model with a larger window",
+			m.total, in.Agent.Model, set.Window, m.fixed)
+	}
+	room := set.Limit - m.fixed
+	if room < set.Limit/8 || len(m.exchanges) == 0 {
+		return full
+	}
+	keep := protected(set.Protect, room)
+	from, tail := len(m.exchanges), 0
+	for from > 0 && tail+m.sizes[from-1] <= keep {
+		from--
+		tail += m.sizes[from]
+	}
+	if from == 0 {
+		if full.Full == "" {
+			return full // all of it is protected, and it fits the window
+		}
+		from = len(m.exchanges)
+	}
+	c := &Cut{Before: m.total, Protected: keep, Window: set.Window, Summary: max(1, min(maxSummary, room/4)), Room: set.Limit, Ratio: m.ratio}
+	from = c.fit(in, m.exchanges[:from])
+	c.Exchanges, c.Through = m.exchanges[:from], m.exchanges[from-1].Turn.Number
+	c.Rest = m.fixed
+	for _, size := range m.sizes[from:] {
+		c.Rest += size
+	}
+	c.Replaced = replaced(in.State, in.Step.ID, c.Through)
+	return Verdict{Cut: c}
+}
+
+func replaced(s run.State, step string, through int) int {
+	n := 0
+	for _, t := range s.Turns().All() {
+		if t.Step == step && t.Number <= through {
+			n++
+		}
+	}
+	return n
+}
+
+// measured is a prompt in tokens.
+type measured struct {
+	exchanges []Exchange
+	sizes     []int // of the exchanges
+	// fixed is what no compaction takes away; total the whole prompt.
+	fixed, total int
+	ratio        float64
+}
+
+// measure goes by what the provider counted at the last turn that was shown this very projection, and estimates the
+// rest, corrected by how wrong estimates were in this step.
+func measure(in Input, p Prompt) measured {
+	var m measured
+	texts, after := 0, 0 // after counts the texts that follow the last turn
+	for _, e := range p.Entries {
+		if e.Exchange == nil {
+			n := Tokens(e.Text)
+			texts, after = texts+n, after+n
+			continue
+		}
+		m.exchanges, after = append(m.exchanges, *e.Exchange), 0
+	}
+	begun := Tokens(p.System) + texts + in.Tools + in.Earlier
+	m.ratio = ratio(in, m.exchanges, begun)
+	m.total = scaled(begun, m.ratio)
+	for _, e := range m.exchanges {
+		size := spoken(e, m.ratio) + scaled(resultTokens(e), m.ratio)
+		m.sizes, m.total = append(m.sizes, size), m.total+size
+	}
+	if n := len(m.exchanges); n > 0 {
+		last := m.exchanges[n-1]
+		if t := last.Turn; t.InputTokens > 0 && (in.Step.Compacted == nil || t.Number > in.Step.Compacted.After) {
+			m.total = t.InputTokens + spoken(last, m.ratio) + scaled(resultTokens(last)+after, m.ratio)
+		}
+	}
+	light := in
+	bare := *in.Step
+	bare.Compacted = &run.Compacted{}
+	light.Step = &bare
+	fixed := Tokens(roleText(light, true)) + Tokens(opening(light)[0].Text) + in.Tools + in.Earlier
+	for _, s := range in.State.Said {
+		if s.Step == in.Step.ID {
+			fixed += Tokens(s.Text)
+		}
+	}
+	m.fixed = scaled(fixed, m.ratio)
+	return m
+}
+
+// spoken is what the model's own message takes: as the provider counted it when it was said.
+func spoken(e Exchange, ratio float64) int {
+	if e.Turn.OutputTokens > 0 {
+		return e.Turn.OutputTokens
+	}
+	n := Tokens(e.Turn.Text)
+	for _, c := range e.Turn.Calls {
+		n += Tokens(c.Tool) + Tokens(string(c.Input))
+	}
+	return scaled(n, ratio)
+}
+
+// around is what a result takes beside its text.
+const around = 8
+
+func resultTokens(e Exchange) int {
+	n := Tokens(e.Note)
+	for _, r := range e.Results {
+		n += Tokens(r.Output) + around
+	}
+	return n
+}
+
+func scaled(n int, ratio float64) int { return int(float64(n) * ratio) }
+
+// recent is how many turns the ratio is taken from.
+const recent = 8
+
+// ratio is how many tokens the provider counted for one that was estimated, in the recent turns of a step by the model that
+// took the last one: by how much the prompt grew from one turn to the next, or by the first prompt. 1 where nothing is
+// known; never less than a half or more than 4.
+func ratio(in Input, exchanges []Exchange, begun int) float64 {
+	counted, guessed := 0, 0
+	n := len(exchanges)
+	for i := max(1, n-recent); i < n; i++ {
+		before, now := exchanges[i-1], exchanges[i].Turn
+		grown, guess := now.InputTokens-before.Turn.InputTokens-before.Turn.OutputTokens, resultTokens(before)
+		if grown > 0 && guess > 0 && now.Model == before.Turn.Model && now.Model == exchanges[n-1].Turn.Model {
+			counted, guessed = counted+grown, guessed+guess
+		}
+	}
+	if n > 0 && in.Step.Compacted == nil && exchanges[0].Turn.InputTokens > 0 {
+		counted, guessed = counted+exchanges[0].Turn.InputTokens, guessed+begun
+	}
+	if guessed == 0 {
+		return 1
+	}
+	return min(4, max(0.5, float64(counted)/float64(guessed)))
+}

@@ -1,0 +1,86 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/prompt"
+	"github.com/inspan/inspan/internal/core/turn"
+	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// compact shortens the history of a step before its turn is taken, where it is too long: the model is asked for a summary,
+// in a request of its own that fails and is made again as a turn's. looked is false where the turn may be taken as it is.
+// Where a summary was asked for twice, the second one is not said, and after a crash it is asked for again.
+func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w reactor.Written, looked bool, err error) {
+	agent, ok := s.Agent(task.Step.AssignedAgent)
+	if !ok || prompt.SettingsOf(agent, task.Step).Limit == 0 {
+		return w, false, nil
+	}
+	in, err := r.input(s, task, agent)
+	if err != nil {
+		return w, false, nil // the turn meets the same error, and says it
+	}
+	for _, t := range r.tools(agent) {
+		in.Tools += prompt.Tokens(t.Name) + prompt.Tokens(t.Description) + prompt.Tokens(string(t.Input))
+	}
+	before, err := r.recall(ctx, s, agent)
+	if err != nil {
+		return w, false, err
+	}
+	in.Earlier = tokensOf(before)
+	verdict := prompt.Judge(in, prompt.Assemble(in))
+	switch {
+	case verdict.Full != "":
+		w, err = r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
+			return turn.Full(s, task, verdict.Full), nil
+		})
+		return w, true, err
+	case verdict.Cut == nil:
+		return w, false, nil
+	}
+	ask, done := r.cfg.Ends.Context(ctx, s.HarnessID)
+	defer done()
+	said, begun, err := r.summary(ask, s, task, agent, verdict.Cut, verdict.Cut.Ask(in))
+	if err != nil {
+		w, err = r.failed(ctx, ask, s, task, err, begun)
+		return w, true, err
+	}
+	w, err = r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
+		return turn.Compact(s, task, said), nil
+	})
+	return w, true, err
+}
+
+// summary asks for the summary of a cut. begun tells that the model has spoken.
+func (r *Role) summary(ctx context.Context, s run.State, task turn.Task, agent events.Agent, cut *prompt.Cut, asking prompt.Asking) (d events.HistoryCompactedData, begun bool, err error) {
+	model, name, err := r.cfg.Models.Model(agent.Model)
+	if err != nil {
+		return d, false, err
+	}
+	limited, cancel := context.WithTimeout(ctx, maxAsk)
+	defer cancel()
+	begin := time.Now()
+	answer, err := model.Ask(limited, llm.Request{Model: name, System: asking.System, Messages: []llm.Message{{Role: llm.User, Text: asking.User}},
+		MaxOutputTokens: asking.MaxOutputTokens, Temperature: agent.Temperature, Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID,
+			Agent: agent.Name, Turn: task.Number, Attempt: task.Attempt, Purpose: "compaction"}}, func(llm.Delta) { begun = true })
+	switch {
+	case err != nil && ctx.Err() == nil && limited.Err() != nil:
+		err = &llm.Error{Class: llm.Transient, Err: fmt.Errorf("no whole summary within %s", maxAsk)}
+	case err == nil && cut.Shorten(answer.Text) == "":
+		err = &llm.Error{Class: llm.Transient, Err: errors.New("the model gave no summary of the history")}
+	}
+	if err != nil {
+		return d, begun, err
+	}
+	text := cut.Shorten(answer.Text)
+	return events.HistoryCompactedData{Event: "history_compacted", Step: task.Step.ID, Through: cut.Through, Replaced: cut.Replaced,
+		Summary: text, TokensBefore: cut.Before, TokensAfter: cut.After(text), Window: cut.Window, Protected: cut.Protected,
+		InputTokens: answer.Usage.Input, OutputTokens: answer.Usage.Output, CachedTokens: answer.Usage.CachedInput,
+		Attempt: task.Attempt, DurationMS: time.Since(begin).Milliseconds(), Model: answer.Model, Provider: answer.Provider}, true, nil
+}
