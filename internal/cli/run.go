@@ -52,7 +52,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	fl.IntVar(&f.autonomy, "autonomy", 0, "1 to 5; the agent's, else 3, if not given")
 	fl.IntVar(&f.maxCalls, "max-tool-calls", 0, "budget of tool calls; the agent's, else 100, if not given")
 	fl.IntVar(&f.maxSteps, "max-steps", 0, "most model turns of a step; the agent's, else 50, if not given")
-	fl.StringVar(&f.model, "model", os.Getenv("MODEL"), "other model for this run, provider/name (MODEL)")
+	fl.StringVar(&f.model, "model", a.set("MODEL", ""), "other model for this run, provider/name (MODEL)")
 	fl.StringVar(&f.session, "session", "", "work in this session's directory")
 	fl.StringVar(&f.plan, "plan", "", "file with {\"steps\":[{\"id\",\"description\",\"needs\",\"critical\"}]}; - reads standard input")
 	fl.StringVar(&f.id, "id", "", "id of the task and the run; the same id never starts a second run")
@@ -64,7 +64,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	cmd.PreRun = func(*cobra.Command, []string) { f.detach = f.detach || !*follow }
 	fl.BoolVar(&f.own, "ephemeral", false, "do not look for a station, start one for this run")
 	fl.StringVar(&f.store, "store", "", "folder of a station started for this run; a temporary one if not given")
-	f.flags(cmd)
+	f.flags(a, cmd)
 	return cmd
 }
 

@@ -81,7 +81,7 @@ the servers what has changed and fails if anything has. A program of a server ru
 	f.StringVar(&file, "agent", "", "agent file to list the tools of, such as agents/coder.prompt")
 	f.BoolVar(&check, "check", false, "ask the MCP servers what has changed since their tools were pinned")
 	f.BoolVar(&pin, "pin", false, "ask the MCP servers for their tools and allow them as they are now")
-	f.StringVar(&sandboxMode, "sandbox", env("auto", "INSPAN_SANDBOX"), "sandbox where the agent file names none: auto, bwrap or host (INSPAN_SANDBOX)")
+	f.StringVar(&sandboxMode, "sandbox", a.set("INSPAN_SANDBOX", "auto"), "sandbox where the agent file names none: auto, bwrap or host (INSPAN_SANDBOX)")
 	return cmd
 }
 
@@ -104,7 +104,7 @@ func (a *app) agentTools(ctx context.Context, file, sandboxMode string, check, p
 	if !check && !pin {
 		return a.printTools(toolRows(agent, pins, nil), nil)
 	}
-	now, err := askAll(ctx, agent, sandboxMode)
+	now, err := a.askAll(ctx, agent, sandboxMode)
 	if err != nil {
 		return err
 	}
@@ -127,11 +127,11 @@ func (a *app) agentTools(ctx context.Context, file, sandboxMode string, check, p
 }
 
 // askAll asks the servers of an agent for their tools.
-func askAll(ctx context.Context, agent events.Agent, sandboxMode string) (agentfile.Pins, error) {
+func (a *app) askAll(ctx context.Context, agent events.Agent, sandboxMode string) (agentfile.Pins, error) {
 	pins := agentfile.Pins{Version: agentfile.PinsVersion, Servers: map[string]agentfile.ServerPins{}}
-	cfg, err := service.FromEnv()
+	cfg, err := a.config()
 	if err != nil {
-		return pins, usage("%w", err)
+		return pins, err
 	}
 	secrets, err := cfg.ServerSecrets()
 	if err != nil {
