@@ -202,7 +202,7 @@ func compare(then, now agentfile.Pins) []change {
 func builtinRows(named []string) []toolRow {
 	all := map[string]tool.Spec{}
 	names := named
-	for _, t := range tools.Builtin() {
+	for _, t := range append(tools.Builtin(), tools.Prometheus(tools.PrometheusConfig{})) {
 		spec := t.Spec()
 		all[spec.Name] = spec
 		if named == nil {

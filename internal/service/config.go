@@ -77,6 +77,9 @@ type Config struct {
 	GeminiKey        secret.Value `envconfig:"INSPAN_GEMINI_API_KEY" desc:"key for gemini/ models; GEMINI_API_KEY_FILE names a file with it"`
 	GeminiBaseURL    string       `envconfig:"INSPAN_GEMINI_BASE_URL" desc:"other address of the Gemini API"`
 
+	PrometheusURL   string       `envconfig:"INSPAN_PROMETHEUS_URL" desc:"the Prometheus server that the tool prometheus asks, and no other, for example http://prometheus:9090 (toolrunner)"`
+	PrometheusToken secret.Value `envconfig:"INSPAN_PROMETHEUS_TOKEN" desc:"bearer token for it; INSPAN_PROMETHEUS_TOKEN_FILE names a file with it"`
+
 	// AgentDefaults are what configuration files say under harness, for agents that do not say otherwise.
 	AgentDefaults agentfile.Defaults `ignored:"true" json:"-"`
 }

@@ -86,6 +86,8 @@ func traits() map[string]trait {
 		"INSPAN_ONLY_SIGNED":              {key: "approvals.only_signed"},
 		"INSPAN_ARCHIVE":                  {key: "archive.path", path: true},
 		"INSPAN_ARCHIVE_EVERY":            {key: "archive.every"},
+		"INSPAN_PROMETHEUS_URL":           {key: "prometheus.url"},
+		"INSPAN_PROMETHEUS_TOKEN":         {key: "prometheus.token"},
 		"INSPAN_ANTHROPIC_API_KEY":        {key: "models.anthropic.api_key", standard: "ANTHROPIC_API_KEY"},
 		"INSPAN_ANTHROPIC_BASE_URL":       {key: "models.anthropic.base_url", standard: "ANTHROPIC_BASE_URL"},
 		"INSPAN_OPENAI_API_KEY":           {key: "models.openai.api_key", standard: "OPENAI_API_KEY"},
