@@ -167,7 +167,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
 			root.AddCommand(c)
 		}
 	}
-	add("start", a.demoCmd(), a.upCmd(), a.runCmd())
+	add("start", a.initCmd(), a.agentCmd(), a.demoCmd(), a.upCmd(), a.runCmd())
 	add("look", a.runsCmd(), a.inspectCmd(), a.logsCmd(), a.whyCmd(), a.exportCmd(), a.agentsCmd(), a.toolsCmd(), a.guardsCmd(), a.configCmd())
 	add("decide", a.gatesCmd(), a.answerCmd("approve"), a.answerCmd("reject"), a.controlCmd("pause"), a.controlCmd("resume"), a.controlCmd("stop"), a.autonomyCmd())
 	add("care", a.setupCmd(), a.keygenCmd(), a.doctorCmd(), a.auditCmd(), a.restoreCmd(), a.importCmd(), a.deadCmd(), a.versionCmd())

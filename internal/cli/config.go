@@ -36,7 +36,9 @@ func (a *app) warnOfFiles() {
 
 // sound stops a command where a configuration file is wrong, unless it does not need any.
 func (a *app) sound(cmd *cobra.Command) error {
-	if a.badFiles == nil || slices.Contains([]string{"version", "help", "completion", "path", "keygen"}, cmd.Name()) {
+	path := strings.TrimPrefix(cmd.CommandPath(), "inspan ")
+	first, _, _ := strings.Cut(path, " ")
+	if a.badFiles == nil || slices.Contains([]string{"version", "help", "completion", "init", "keygen", "__complete", "__completeNoDesc"}, first) || path == "config path" {
 		return nil
 	}
 	return usage("%w", a.badFiles)

@@ -16,7 +16,6 @@ import (
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/sandbox"
-	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
@@ -137,22 +136,13 @@ func (a *app) askAll(ctx context.Context, agent events.Agent, sandboxMode string
 	if err != nil {
 		return pins, err
 	}
-	root, err := os.MkdirTemp("", "inspan-tools-")
-	if err != nil {
-		return pins, fmt.Errorf("make a workspace: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(root) }() // it is empty but for what servers left
-	cfg.Workspace, cfg.Sandbox = root, sandboxMode
-	boxes, _, err := service.Boxes(ctx, cfg)
-	if err != nil {
-		return pins, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, askServers)
 	defer cancel()
-	box, err := boxes.OpenAs(ctx, "tools", "workspace", sandbox.Mode(agent.Sandbox.Mode), agent.Sandbox.Network)
+	box, err := a.openBox(ctx, sandboxMode, sandbox.Mode(agent.Sandbox.Mode), agent.Sandbox.Network)
 	if err != nil {
 		return pins, err
 	}
+	defer box.gone()
 	var errs []error
 	for _, s := range agent.MCP {
 		found, err := mcp.Ask(ctx, s, secrets, box)
@@ -162,7 +152,7 @@ func (a *app) askAll(ctx context.Context, agent events.Agent, sandboxMode string
 		}
 		pins.Servers[s.Name] = found
 	}
-	return pins, errors.Join(append(errs, box.Destroy(context.WithoutCancel(ctx)))...)
+	return pins, errors.Join(errs...)
 }
 
 // compare lists what is not as it was pinned, by server and tool.
