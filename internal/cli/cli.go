@@ -69,6 +69,8 @@ type app struct {
 	alone  bool
 	folder string
 	wait   time.Duration
+	// stream prints the model's words as they come.
+	stream bool
 	// term is what the output is, lines what a person types.
 	term  screen
 	lines *lines
@@ -189,12 +191,19 @@ func unknownCommand(cmd *cobra.Command, got string) error {
 }
 
 // args checks the number of arguments, and names those that are wanted.
-func args(n int) cobra.PositionalArgs {
+func args(n int) cobra.PositionalArgs { return between(n, n) }
+
+// between is args where some may be left out.
+func between(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == n {
+		if len(args) >= least && len(args) <= most {
 			return nil
 		}
-		return usage("%s: %d given, want %d: %s", cmd.CommandPath(), len(args), n, cmd.UseLine())
+		want := fmt.Sprint(most)
+		if least < most {
+			want = fmt.Sprintf("%d to %d", least, most)
+		}
+		return usage("%s: %d given, want %s: %s", cmd.CommandPath(), len(args), want, cmd.UseLine())
 	}
 }
 

@@ -83,7 +83,7 @@ func (a *app) explainCmd() *cobra.Command {
 variable such as INSPAN_SANDBOX, or a part of the tree such as nats; for a single setting the layers below are shown as
 well. Secrets are shown as ***.`,
 		Example: "  inspan config explain\n  inspan config explain --changed\n  inspan config explain harness.timeout\n  inspan config explain nats --server nats://10.0.0.1:4222 --json",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    between(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all := a.explain(cmd)
 			a.warnOfFiles()

@@ -66,7 +66,7 @@ func (f *follower) watch(ctx context.Context) error {
 		}
 	}()
 	defer func() { cancel(); <-gone }()
-	if f.show.tree {
+	if f.show.tree || f.app.stream {
 		stop, err := f.c.Live(ctx, f.id, f.show.heard)
 		if err != nil {
 			return err

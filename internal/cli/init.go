@@ -144,7 +144,7 @@ func (a *app) agentInitCmd() *cobra.Command {
 how to run it. At a terminal it asks for what no flag says; elsewhere flags and defaults decide. The templates:
 ` + list.String(),
 		Example: "  inspan agent init\n  inspan agent init fixer --template coding --model anthropic/claude-sonnet-4-20250514\n  inspan agent init oncall --template sre --sandbox bwrap --max-steps 30 --dir agents",
-		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+		Args:    between(0, 1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				f.Name = args[0]

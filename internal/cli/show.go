@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +27,8 @@ type show struct {
 	draw   drawing
 	canvas canvas
 	frozen bool
+	// inLine is true where streamed words have left the line open.
+	inLine bool
 	stop   context.CancelFunc
 	drawer sync.WaitGroup
 }
@@ -33,7 +37,7 @@ type show struct {
 const redraw = 100 * time.Millisecond
 
 func (a *app) show(ctx context.Context) *show {
-	s := &show{app: a, tree: a.term.tty && !a.json, draw: drawing{paint: a.paint(), tail: map[string]string{}}, canvas: canvas{screen: a.term}}
+	s := &show{app: a, tree: a.term.tty && !a.json && !a.stream, draw: drawing{paint: a.paint(), tail: map[string]string{}}, canvas: canvas{screen: a.term}}
 	ctx, s.stop = context.WithCancel(ctx)
 	if s.tree {
 		s.drawer.Go(func() { s.animate(ctx) })
@@ -80,7 +84,33 @@ func (s *show) fact(item client.Item) {
 		delete(s.draw.tail, d.Call)
 	}
 	if !s.tree {
+		s.endLine()
 		s.app.line(item)
+	}
+}
+
+// stream prints what is not kept: the model's words, or all of it with --json. mu is held.
+func (s *show) stream(data []byte, d liveData) {
+	if s.app.json {
+		var line bytes.Buffer
+		if json.Compact(&line, data) == nil {
+			fmt.Fprintln(s.app.out, line.String())
+		}
+		return
+	}
+	if d.Event != "token" || d.Content == "" {
+		return
+	}
+	text := view.Whole(d.Content)
+	fmt.Fprint(s.app.out, text)
+	s.inLine = !strings.HasSuffix(text, "\n")
+}
+
+// endLine ends the line of streamed words; mu is held.
+func (s *show) endLine() {
+	if s.inLine {
+		fmt.Fprintln(s.app.out)
+		s.inLine = false
 	}
 }
 
@@ -100,6 +130,12 @@ const maxTail = 2 << 10
 func (s *show) heard(data []byte) {
 	var d liveData
 	if json.Unmarshal(data, &d) != nil {
+		return
+	}
+	if !s.tree {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.stream(data, d)
 		return
 	}
 	key := d.Call
@@ -149,6 +185,7 @@ func (s *show) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.tree {
+		s.endLine()
 		return
 	}
 	s.draw.whole, s.draw.tail = true, nil

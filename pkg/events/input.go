@@ -30,7 +30,23 @@ type Task struct {
 	Parent       string `json:"parent_run_id,omitempty"`
 	Orchestrator string `json:"orchestrator_run_id,omitempty"`
 	WorkID       string `json:"work_id,omitempty"`
+	// Repo is the address of a git repository to work in, Ref what of it; a station that does not fetch repositories refuses it.
+	Repo string `json:"repo,omitempty"`
+	Ref  string `json:"ref,omitempty"`
+	// Collaboration says how runs share a session: "sequential" or "parallel"; empty leaves it to the session.
+	Collaboration string `json:"collaboration,omitempty"`
+	// Stream says that somebody watches the model's words as they come.
+	Stream bool `json:"stream,omitempty"`
 }
+
+// How runs share a session.
+const (
+	Sequential = "sequential"
+	Parallel   = "parallel"
+)
+
+// MaxAddress is the most bytes of Task.Repo and of Task.Ref.
+const MaxAddress = 2 << 10
 
 // TaskPlan is a plan given with a task.
 type TaskPlan struct {

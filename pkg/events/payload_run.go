@@ -148,6 +148,11 @@ type RunCreatedData struct {
 	Parent       string `json:"parent_run_id,omitempty"`
 	Orchestrator string `json:"orchestrator_run_id,omitempty"`
 	WorkID       string `json:"work_id,omitempty"`
+	// Repo, Ref, Collaboration and Stream are as in the task.
+	Repo          string `json:"repo,omitempty"`
+	Ref           string `json:"ref,omitempty"`
+	Collaboration string `json:"collaboration,omitempty"`
+	Stream        bool   `json:"stream,omitempty"`
 	// Durability is the server's fsync mode and version when the run was created (SAFE-1).
 	Durability string `json:"durability,omitempty"`
 	To         Status `json:"to"`

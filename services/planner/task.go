@@ -22,6 +22,9 @@ import (
 // task opens the run that a task asks for, or finds that it exists.
 func (r *Role) task(ctx context.Context, m reactor.Message) error {
 	t, env, err := readTask(m)
+	if err == nil {
+		err = r.checkPlace(t)
+	}
 	if err != nil {
 		return err
 	}
@@ -150,7 +153,8 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	return &events.RunCreatedData{Event: "run_created", TaskID: t.ID, TaskDigest: hex.EncodeToString(digest[:]), TaskSource: env.Source,
 		Task: t.Task, Agent: agent.Name, Agents: map[string]events.Agent{agent.Name: agent}, Options: options,
 		Variables: t.Variables, Workspace: r.workspace(t, runID), Session: t.Session, WorkflowRun: t.WorkflowRun,
-		Parent: t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability, To: events.Created}, nil
+		Parent: t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID,
+		Repo: t.Repo, Ref: t.Ref, Collaboration: t.Collaboration, Stream: t.Stream, Durability: r.cfg.Durability, To: events.Created}, nil
 }
 
 // workspace is the run's directory below the workspace root (WS-1, WS-2).
