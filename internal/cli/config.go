@@ -166,14 +166,23 @@ func (a *app) explainAll(all []explained) {
 		return
 	}
 	var rows [][]string
+	width, _ := a.term.size()
+	room := min(40, max(14, width-70)) // the key and the source are what is looked for
 	for _, e := range all {
-		key, value, source := or(e.Key, e.Variable), fit(harmless(or(e.Value, "-")), 40), whence(e.Source, e.Where)
+		key, value, source := or(e.Key, e.Variable), fit(harmless(or(e.Value, "-")), room), whence(e.Source, e.Where)
+		if at := strings.LastIndexByte(e.Where, ':'); a.term.tty && at >= 0 { // the files are named below the table
+			source = e.Source + e.Where[at:]
+		}
 		if e.Source == service.FromDefault {
 			key, value, source = p.dim(key), p.dim(value), p.dim(source)
 		}
 		rows = append(rows, []string{key, value, source})
 	}
 	a.table([]column{{head: "SETTING"}, {head: "VALUE"}, {head: "FROM"}}, rows)
+	if files := a.layers.Files(); a.term.tty && len(files) > 0 {
+		fmt.Fprintln(a.out)
+		a.pairs([][2]string{{service.FromProject, whence("", files[service.FromProject])}, {service.FromSystem, whence("", files[service.FromSystem])}})
+	}
 }
 
 func (a *app) explainOne(e explained) {
@@ -182,14 +191,13 @@ func (a *app) explainOne(e explained) {
 	if e.Inert {
 		note += p.yellow(" (nothing acts on it yet)")
 	}
-	a.pairs([][2]string{{"setting", p.bold(e.Key)}, {"variable", e.Variable}, {"value", p.bold(harmless(or(e.Value, "-")))}, {"from", whence(e.Source, e.Where)}, {"what", note}})
-	for i, o := range e.Overridden {
-		head := ""
-		if i == 0 {
-			head = "instead of"
-		}
-		fmt.Fprintf(a.out, "%s  %s\n", p.dim(fmt.Sprintf("%-10s", head)), harmless(or(o.Value, "-"))+p.dim("  "+whence(o.Layer, o.Where)))
+	rows := [][2]string{{"setting", p.bold(e.Key)}, {"variable", e.Variable}, {"value", p.bold(harmless(or(e.Value, "-")))}, {"from", whence(e.Source, e.Where)}, {"what", note}}
+	head := "instead of"
+	for _, o := range e.Overridden {
+		rows = append(rows, [2]string{head, harmless(or(o.Value, "-")) + p.dim("  "+whence(o.Layer, o.Where))})
+		head = ""
 	}
+	a.pairs(rows)
 }
 
 // whence is a source in words, with a home folder cut short.
@@ -200,6 +208,8 @@ func whence(layer, where string) string {
 		}
 	}
 	switch layer {
+	case "":
+		return where
 	case service.FromDefault:
 		return layer
 	case service.FromFlag, service.FromEnvironment:

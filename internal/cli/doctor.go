@@ -43,6 +43,9 @@ func (a *app) doctorCmd() *cobra.Command {
 	}
 }
 
+// hintAt is the column that hints begin at.
+const hintAt = 25
+
 // findings prints what was found, a line for each.
 func (a *app) findings(found []finding) {
 	p := a.paint()
@@ -53,7 +56,9 @@ func (a *app) findings(found []finding) {
 		}
 		fmt.Fprintf(a.out, "%s  %-18s %s\n", mark, f.What, f.State)
 		if f.Hint != "" && !f.OK {
-			fmt.Fprintf(a.out, "      %-18s %s\n", "", p.dim(f.Hint))
+			for line := range strings.Lines(a.wrapped(f.Hint, hintAt)) {
+				fmt.Fprintf(a.out, "%*s%s\n", hintAt, "", p.dim(strings.TrimSuffix(line, "\n")))
+			}
 		}
 	}
 }

@@ -113,7 +113,8 @@ func (a *app) tellInit(project bool, file, dir made) error {
 	if project {
 		next += "   (writes agents/NAME.prompt)"
 	}
-	fmt.Fprintf(a.out, "\nNext: %s\nWhat is in force, and where it is from: %s\n", p.cyan(next), p.cyan("inspan config explain"))
+	fmt.Fprintln(a.out)
+	a.pairs([][2]string{{"next", p.cyan(next)}, {"look", p.cyan("inspan config explain")}})
 	return nil
 }
 
@@ -263,7 +264,7 @@ func (a *app) askFor(ctx context.Context, what, hint string, dst *string, ok fun
 		case answer == "":
 			fmt.Fprintln(a.out, p.yellow("  This needs an answer."))
 		case ok != nil && ok(answer) != nil:
-			fmt.Fprintln(a.out, p.yellow("  "+harmless(ok(answer).Error())))
+			fmt.Fprintln(a.out, p.yellow("  "+a.wrapped(harmless(ok(answer).Error()), 2)))
 		default:
 			*dst = answer
 			return nil
@@ -305,10 +306,11 @@ func (a *app) agentInit(ctx context.Context, f agentFlags) error {
 		fmt.Fprintf(a.err, "inspan: %s\n", harmless(w.String()))
 	}
 	fmt.Fprintf(a.out, "%s  %s\n", p.green(fmt.Sprintf("%-8s", file.State)), p.bold(path))
-	a.pairs([][2]string{{"template", t.Name + ": " + t.Description}, {"model", f.Model}, {"tools", strings.Join(t.Tools, ", ")}})
+	a.pairs([][2]string{{"template", t.Name}, {"model", f.Model}, {"tools", strings.Join(t.Tools, ", ")}})
 	fmt.Fprintln(a.out)
 	a.findings(found)
-	fmt.Fprintf(a.out, "\nRun it:    %s\nWith a station that stays: %s\nChange what it is told:    %s\n", p.cyan(next[0]), p.cyan(next[1]), p.cyan(path))
+	fmt.Fprintln(a.out)
+	a.pairs([][2]string{{"run it", p.cyan(next[0])}, {"or keep a station", p.cyan(next[1])}, {"change it", p.cyan(path)}})
 	return nil
 }
 
