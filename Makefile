@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench robust pairs trace kill faults previous mcp fuzz aimock clean
+.PHONY: help build check fmt test race docs demo bench robust pairs trace kill faults previous mcp fuzz aimock live clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -61,6 +61,9 @@ fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 
 aimock: ## opt-in, needs node and npm: the adapters of models against an independent mock of the providers
 	$(GO) test -tags slow -count=1 -v -timeout 5m ./test/aimock
+
+live: ## opt-in, costs money: live models, with the keys that are set
+	HARNESS_E2E_TEST=1 $(GO) test -tags integration -count=1 -v -timeout 10m -run TestLive ./test/models
 
 clean: ## remove what make build made
 	rm -rf bin

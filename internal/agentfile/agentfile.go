@@ -31,8 +31,13 @@ const (
 // it, and may be left out. The error joins one *Error for each thing that is wrong; the warnings are complete also
 // then, as far as the file could be read.
 func Parse(name string, data []byte) (events.Agent, []Warning, error) {
+	return Defaults{}.Parse(name, data)
+}
+
+// Parse reads one agent definition as the function does, and gives it the defaults for what it does not say.
+func (d Defaults) Parse(name string, data []byte) (events.Agent, []Warning, error) {
 	name = strings.TrimSuffix(name, Ext)
-	p := &parsing{file: name + Ext}
+	p := &parsing{file: name + Ext, defaults: d}
 	agent := p.parse(name, data)
 	slices.SortStableFunc(p.warnings, func(a, b Warning) int { return cmp.Compare(a.Line, b.Line) })
 	if err := p.err(); err != nil {
@@ -44,6 +49,7 @@ func Parse(name string, data []byte) (events.Agent, []Warning, error) {
 // parsing collects what is found out about one file.
 type parsing struct {
 	file     string
+	defaults Defaults
 	errs     []*Error
 	warnings []Warning
 }
@@ -97,6 +103,7 @@ func (p *parsing) parse(name string, data []byte) events.Agent {
 	}
 	direct := p.normalise(root)
 	p.walk(root, agentShape(), inForce)
+	p.defaults.under(root)
 	if _, err := parseTemplate(body, bodyLine); err != nil {
 		p.failErr(err)
 	}

@@ -18,7 +18,10 @@ const MaxAgents = 1024
 // LoadDir reads every file of a directory whose name ends in ".prompt"; directories below it are not looked at. A
 // link is followed only where it stays inside the directory. The error joins what is wrong in all files, each with
 // its file's name; the map holds the agents that are sound also then, and the caller decides whether to go on.
-func LoadDir(dir string) (map[string]events.Agent, []Warning, error) {
+func LoadDir(dir string) (map[string]events.Agent, []Warning, error) { return Defaults{}.LoadDir(dir) }
+
+// LoadDir reads a directory as the function does, and gives its agents the defaults.
+func (d Defaults) LoadDir(dir string) (map[string]events.Agent, []Warning, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the directory of agents: %w", err)
@@ -37,7 +40,7 @@ func LoadDir(dir string) (map[string]events.Agent, []Warning, error) {
 			errs = append(errs, err)
 			continue
 		}
-		a, warned, err := Parse(name, data)
+		a, warned, err := d.Parse(name, data)
 		warnings = append(warnings, warned...)
 		if err != nil {
 			errs = append(errs, err)

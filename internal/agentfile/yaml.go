@@ -59,6 +59,9 @@ func (n *node) get(path ...string) *node {
 }
 
 func (n *node) child(key string) *node {
+	if n == nil {
+		return nil
+	}
 	for _, p := range n.pairs {
 		if p.key == key {
 			return p.value

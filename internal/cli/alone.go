@@ -21,9 +21,9 @@ func (a *app) openLocal(ctx context.Context, work bool) (*client.Client, error) 
 	if _, err := os.Stat(path); !work && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no local store %s: inspan run --local makes one, INSPAN_STORE names another folder, and without --local a station over NATS is meant", path)
 	}
-	l := local{store: a.folder, sandbox: env("auto", "INSPAN_SANDBOX")}
+	l := local{store: a.folder, sandbox: a.set("INSPAN_SANDBOX", "auto")}
 	if work {
-		l.agents, l.scripts, l.workspace = env("", "INSPAN_AGENTS"), env("", "INSPAN_SCRIPTS"), env("", "INSPAN_WORKSPACE")
+		l.agents, l.scripts, l.workspace = a.set("INSPAN_AGENTS", ""), a.set("INSPAN_SCRIPTS", ""), a.set("INSPAN_WORKSPACE", "")
 		l.guess()
 	}
 	st, err := a.start(ctx, l, "", !work)

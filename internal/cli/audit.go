@@ -66,8 +66,8 @@ Exit codes: 0 the log is sound, 1 it is not, 2 wrong command line, 5 there is no
 	cmd.Flags().StringVar(&file, "file", "", "check this file of facts, without a station")
 	cmd.Flags().StringVar(&key, "key", "", "public key that signs anchors: 64 hex digits, or a file with them; default: the keys that the station tells")
 	cmd.Flags().StringArrayVar(&anchors, "anchor", nil, "file with a signed head that the log must reach, as inspan export --anchor writes it; may be given again")
-	cmd.Flags().StringVar(&approvers, "approver-keys", os.Getenv("INSPAN_APPROVER_KEYS"), "folder of public keys, NAME.pub, whose signed answers to gates are verified; keep those of approvers who have left (INSPAN_APPROVER_KEYS)")
-	cmd.Flags().BoolVar(&onlySigned, "only-signed", os.Getenv("INSPAN_ONLY_SIGNED") == "true", "an answer to a gate without a good signature is wrong (INSPAN_ONLY_SIGNED)")
+	cmd.Flags().StringVar(&approvers, "approver-keys", a.set("INSPAN_APPROVER_KEYS", ""), "folder of public keys, NAME.pub, whose signed answers to gates are verified; keep those of approvers who have left (INSPAN_APPROVER_KEYS)")
+	cmd.Flags().BoolVar(&onlySigned, "only-signed", a.set("INSPAN_ONLY_SIGNED", "") == "true", "an answer to a gate without a good signature is wrong (INSPAN_ONLY_SIGNED)")
 	return cmd
 }
 

@@ -76,11 +76,15 @@ type app struct {
 	lines *lines
 	// signals tells of each Ctrl+C until stop, where it does not end the program.
 	signals func() (breaks <-chan os.Signal, stop func())
+	// layers are the configuration files that hold here; badFiles is what is wrong with them.
+	layers   service.Layers
+	badFiles error
 }
 
 // Main runs a command line and returns the exit code.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	a := &app{in: in, out: out, err: errOut, term: screenOf(out), lines: &lines{in: in}, signals: signals}
+	a.layers, a.badFiles = service.Discover()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(in)
@@ -140,7 +144,8 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
   inspan why run-k3v9x2m1qa`,
 		SilenceUsage: true, SilenceErrors: true, Version: service.Version(), Args: cobra.ArbitraryArgs,
 	}
-	a.folder = env(".inspan", "INSPAN_STORE")
+	a.folder = a.set("INSPAN_STORE", ".inspan")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.sound(cmd) }
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
@@ -151,14 +156,14 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
 		return usage("%w; %s --help lists the flags", err, cmd.CommandPath())
 	})
 	f := root.PersistentFlags()
-	f.StringVar(&a.server, "server", env("nats://127.0.0.1:4222", "INSPAN_NATS_URL", "NATS_URL"), "address of the station's NATS server (NATS_URL)")
-	f.StringVar(&a.creds, "creds", env("", "INSPAN_NATS_CREDS", "NATS_CREDS"), "NATS credentials file (NATS_CREDS)")
-	f.StringVar(&a.station, "station", env(client.DefaultStation, "INSPAN_STATION"), "name of the station (INSPAN_STATION)")
-	f.BoolVar(&a.alone, "local", os.Getenv("INSPAN_NATS_ENABLED") == "false", "do without NATS: the station is a file in the folder that INSPAN_STORE names, .inspan if none, and one program uses it at a time (INSPAN_NATS_ENABLED=false)")
+	f.StringVar(&a.server, "server", a.set("INSPAN_NATS_URL", "nats://127.0.0.1:4222"), "address of the station's NATS server (NATS_URL)")
+	f.StringVar(&a.creds, "creds", a.set("INSPAN_NATS_CREDS", ""), "NATS credentials file (NATS_CREDS)")
+	f.StringVar(&a.station, "station", a.set("INSPAN_STATION", client.DefaultStation), "name of the station (INSPAN_STATION)")
+	f.BoolVar(&a.alone, "local", a.set("INSPAN_NATS_ENABLED", "") == "false", "do without NATS: the station is a file in the folder that INSPAN_STORE names, .inspan if none, and one program uses it at a time (INSPAN_NATS_ENABLED=false)")
 	f.BoolVar(&a.json, "json", false, "print JSON")
 	f.BoolVar(&a.utc, "utc", false, "show times in UTC instead of the local zone")
 	f.DurationVar(&a.wait, "wait", 10*time.Second, "how long to wait for an answer of the station")
-	f.StringVar(&a.logLevel, "log", env("warn", "INSPAN_LOG_LEVEL"), "log level of a station in this process: debug, info, warn, error")
+	f.StringVar(&a.logLevel, "log", a.set("INSPAN_LOG_LEVEL", "warn"), "log level of a station in this process: debug, info, warn, error")
 	root.AddGroup(&cobra.Group{ID: "start", Title: "Start:"}, &cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "decide", Title: "Decide and steer:"}, &cobra.Group{ID: "care", Title: "Care:"})
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
@@ -166,8 +171,8 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
 			root.AddCommand(c)
 		}
 	}
-	add("start", a.demoCmd(), a.upCmd(), a.runCmd(), a.replCmd())
-	add("look", a.runsCmd(), a.inspectCmd(), a.watchCmd(), a.logsCmd(), a.whyCmd(), a.exportCmd(), a.agentsCmd(), a.toolsCmd(), a.guardsCmd(), a.costCmd(), a.sessionCmd())
+	add("start", a.initCmd(), a.agentCmd(), a.demoCmd(), a.upCmd(), a.runCmd(), a.replCmd())
+	add("look", a.runsCmd(), a.inspectCmd(), a.watchCmd(), a.logsCmd(), a.whyCmd(), a.exportCmd(), a.agentsCmd(), a.toolsCmd(), a.guardsCmd(), a.configCmd(), a.costCmd(), a.sessionCmd())
 	add("decide", a.gatesCmd(), a.answerCmd("approve"), a.answerCmd("reject"), a.forkCmd(), a.controlCmd("pause"), a.controlCmd("resume"), a.controlCmd("stop"), a.autonomyCmd())
 	add("care", a.setupCmd(), a.keygenCmd(), a.doctorCmd(), a.auditCmd(), a.replayTestCmd(), a.restoreCmd(), a.importCmd(), a.deadCmd(), a.versionCmd())
 	root.SetCompletionCommandGroupID("care")
@@ -188,12 +193,19 @@ func unknownCommand(cmd *cobra.Command, got string) error {
 }
 
 // args checks the number of arguments, and names those that are wanted.
-func args(n int) cobra.PositionalArgs {
+func args(n int) cobra.PositionalArgs { return between(n, n) }
+
+// between is args where some may be left out.
+func between(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == n {
+		if len(args) >= least && len(args) <= most {
 			return nil
 		}
-		return usage("%s: %d given, want %d: %s", cmd.CommandPath(), len(args), n, cmd.UseLine())
+		want := fmt.Sprint(most)
+		if least < most {
+			want = fmt.Sprintf("%d to %d", least, most)
+		}
+		return usage("%s: %d given, want %s: %s", cmd.CommandPath(), len(args), want, cmd.UseLine())
 	}
 }
 
@@ -215,8 +227,8 @@ func env(fallback string, names ...string) string {
 }
 
 // me is who answers gates and steers where the command line does not say.
-func me() string {
-	name := env("", "INSPAN_APPROVER", "USER", "LOGNAME")
+func (a *app) me() string {
+	name := a.set("INSPAN_APPROVER", env("", "USER", "LOGNAME"))
 	if !events.ValidID(name) {
 		return ""
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/demo"
-	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -28,8 +27,8 @@ scripted unless another is named with --model or MODEL and its key is set; every
 		Args:    args(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if o.Base, err = service.FromEnv(); err != nil {
-				return usage("%w", err)
+			if o.Base, err = a.config(); err != nil {
+				return err
 			}
 			if o.Log, err = a.logger(); err != nil {
 				return err
@@ -45,7 +44,7 @@ scripted unless another is named with --model or MODEL and its key is set; every
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Examples, "examples", "examples", "folder of the examples")
-	f.StringVar(&o.Model, "model", os.Getenv("MODEL"), "model instead of the scripted one, provider/name (MODEL)")
+	f.StringVar(&o.Model, "model", a.set("MODEL", ""), "model instead of the scripted one, provider/name (MODEL)")
 	f.StringVar(&o.Sandbox, "sandbox", "auto", "auto, bwrap or host")
 	f.BoolVarP(&yes, "yes", "y", false, "approve the gate without asking")
 	f.BoolVar(&keep, "keep", false, "keep the demo's folder")

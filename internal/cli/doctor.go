@@ -37,19 +37,29 @@ func (a *app) doctorCmd() *cobra.Command {
 			if a.json {
 				return a.printJSON(found)
 			}
-			p := a.paint()
-			for _, f := range found {
-				mark := p.green("ok  ")
-				if !f.OK {
-					mark = p.yellow("miss")
-				}
-				fmt.Fprintf(a.out, "%s  %-18s %s\n", mark, f.What, f.State)
-				if f.Hint != "" && !f.OK {
-					fmt.Fprintf(a.out, "      %-18s %s\n", "", p.dim(f.Hint))
-				}
-			}
+			a.findings(found)
 			return nil
 		},
+	}
+}
+
+// hintAt is the column that hints begin at.
+const hintAt = 25
+
+// findings prints what was found, a line for each.
+func (a *app) findings(found []finding) {
+	p := a.paint()
+	for _, f := range found {
+		mark := p.green("ok  ")
+		if !f.OK {
+			mark = p.yellow("miss")
+		}
+		fmt.Fprintf(a.out, "%s  %-18s %s\n", mark, f.What, f.State)
+		if f.Hint != "" && !f.OK {
+			for line := range strings.Lines(a.wrapped(f.Hint, hintAt)) {
+				fmt.Fprintf(a.out, "%*s%s\n", hintAt, "", p.dim(strings.TrimSuffix(line, "\n")))
+			}
+		}
 	}
 }
 

@@ -177,7 +177,7 @@ func (f *follower) typed(ctx context.Context, line string, ok bool) error {
 func (f *follower) answer(ctx context.Context, g *events.GateOpenedData, v verdict) error {
 	wait, cancel := context.WithTimeout(ctx, f.app.wait)
 	defer cancel()
-	d := client.Decision{Run: f.id, Gate: g.Gate, By: me(), Reason: v.reason, Hash: g.ProposalHash}
+	d := client.Decision{Run: f.id, Gate: g.Gate, By: f.app.me(), Reason: v.reason, Hash: g.ProposalHash}
 	say := f.c.Approve
 	if !v.yes {
 		say = f.c.Reject

@@ -37,9 +37,9 @@ func layerName(n int) string {
 	return layerNames[n]
 }
 
-func (l *layers) flags(cmd *cobra.Command) {
+func (l *layers) flags(a *app, cmd *cobra.Command) {
 	cmd.Flags().StringVar(&l.agentPath, "agent", "", "agent file whose rules and hooks stand above the others")
-	cmd.Flags().StringVar(&l.policyPath, "policy", os.Getenv("INSPAN_POLICY"), "policy file of the station (INSPAN_POLICY)")
+	cmd.Flags().StringVar(&l.policyPath, "policy", a.set("INSPAN_POLICY", ""), "policy file of the station (INSPAN_POLICY)")
 }
 
 // load reads the layers as the services do.
@@ -131,7 +131,7 @@ same files give the same bytes, so that what was changed is found by comparing.`
 			return a.showGuards(l)
 		},
 	}
-	l.flags(cmd)
+	l.flags(a, cmd)
 	cmd.Flags().BoolVar(&raw, "bytes", false, "print the rule set in canonical form; its SHA-256 is the digest")
 	return cmd
 }
@@ -280,7 +280,7 @@ read.`,
 			return a.tell(l.try(tool, input))
 		},
 	}
-	l.flags(cmd)
+	l.flags(a, cmd)
 	return cmd
 }
 

@@ -81,7 +81,7 @@ func (p *place) with(ctx context.Context, a *app, do func(*archive.Place, archiv
 	if err != nil {
 		return err
 	}
-	return do(to, archive.How{By: or(me(), "unknown"), SameKey: p.sameKey, Keys: keys})
+	return do(to, archive.How{By: or(a.me(), "unknown"), SameKey: p.sameKey, Keys: keys})
 }
 
 // own fills in the user of a role, where there is one.
@@ -246,7 +246,7 @@ func (a *app) bundle(ctx context.Context, c *client.Client, runID, file string, 
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	m, err := c.Save(ctx, dir, runID, leave, me())
+	m, err := c.Save(ctx, dir, runID, leave, a.me())
 	if errors.Is(err, client.ErrOpen) {
 		return usage("%w: --move ends it here so that it goes on only elsewhere, --fork lets it go on here too", err)
 	}

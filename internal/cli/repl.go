@@ -54,7 +54,7 @@ is an input and the answers are plain text.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.session, "session", "", "session to go on with or to begin; a new one if not given")
-	fl.StringVar(&f.model, "model", os.Getenv("MODEL"), "other model, provider/name (MODEL)")
+	fl.StringVar(&f.model, "model", a.set("MODEL", ""), "other model, provider/name (MODEL)")
 	fl.IntVar(&f.autonomy, "autonomy", 0, "1 to 5; the agent's, else 3, if not given")
 	fl.IntVar(&f.maxCalls, "max-tool-calls", 0, "budget of tool calls for each input")
 	fl.IntVar(&f.maxSteps, "max-steps", 0, "most model turns for each input; the agent's, else 50, if not given")
@@ -62,7 +62,7 @@ is an input and the answers are plain text.`,
 	fl.BoolVarP(&f.yes, "yes", "y", false, "approve every gate")
 	fl.BoolVar(&f.own, "ephemeral", false, "do not look for a station, start one in this process")
 	fl.StringVar(&f.store, "store", "", "folder of a station started in this process; .inspan if not given")
-	f.flags(cmd)
+	f.flags(a, cmd)
 	return cmd
 }
 
@@ -77,7 +77,7 @@ func (a *app) repl(ctx context.Context, f runFlags, agent string) (err error) {
 	if a.json {
 		return usage("repl is for people; programs use: inspan run %s TASK --session S --json", agent)
 	}
-	if _, err := f.task(agent, "", a.in); err != nil {
+	if _, err := f.task(agent, a.in); err != nil {
 		return err
 	}
 	if f.session == "" {
@@ -193,10 +193,11 @@ func (r *repl) bye() error {
 
 // turn lets the agent work on one input.
 func (r *repl) turn(ctx context.Context, text string) error {
-	task, err := r.flags.task(r.agent.Name, text, r.app.in)
+	task, err := r.flags.task(r.agent.Name, r.app.in)
 	if err != nil {
 		return err
 	}
+	task.Task, task.Stream, task.By = text, true, r.app.me() // what is typed is taken as it stands: it has no variables
 	for len(r.breaks) > 0 {
 		<-r.breaks // pressed before there was anything to stop
 	}

@@ -144,7 +144,7 @@ func (t *replRun) stop(ctx context.Context) error {
 	t.print(t.draw.yellow("  stopping ..."))
 	wait, cancel := context.WithTimeout(ctx, t.r.app.wait)
 	defer cancel()
-	_, err := t.c.Control(wait, t.id, events.Control{Action: "stop", By: me(), Reason: "stopped at the prompt"})
+	_, err := t.c.Control(wait, t.id, events.Control{Action: "stop", By: t.r.app.me(), Reason: "stopped at the prompt"})
 	if _, refused := errors.AsType[*client.RefusedError](err); refused {
 		return nil // it has ended meanwhile, which the log tells
 	}
@@ -471,7 +471,7 @@ func (t *replRun) paused(ctx context.Context) (end bool, err error) {
 		}
 		wait, cancel := context.WithTimeout(ctx, t.r.app.wait)
 		defer cancel()
-		_, err = t.c.Control(wait, t.id, events.Control{Action: action, By: me(), Reason: "said at the prompt"})
+		_, err = t.c.Control(wait, t.id, events.Control{Action: action, By: t.r.app.me(), Reason: "said at the prompt"})
 		if _, refused := errors.AsType[*client.RefusedError](err); refused {
 			err = nil // somebody else was faster, the log tells
 		}

@@ -212,7 +212,7 @@ func (r *repl) load(ctx context.Context, name string) error {
 }
 
 func (r *repl) forget(ctx context.Context, _ string) error {
-	_, err := r.c.Steer(ctx, r.flags.session, events.SessionControl{Action: "clear", By: me(), Reason: "cleared at the prompt"})
+	_, err := r.c.Steer(ctx, r.flags.session, events.SessionControl{Action: "clear", By: r.app.me(), Reason: "cleared at the prompt"})
 	if errors.Is(err, client.ErrNotFound) {
 		err = nil // nothing was said
 	}

@@ -25,6 +25,9 @@ type runFlags struct {
 	model, session, plan, id     string
 	timeout, usd                 string
 	tokens                       int64
+	text, repo, ref              string
+	collaboration, harness       string
+	stream                       bool
 	vars                         []string
 	yes, detach, own             bool
 }
@@ -32,7 +35,7 @@ type runFlags struct {
 func (a *app) runCmd() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use: "run AGENT TASK", Aliases: []string{"call", "sling"}, Short: "Let an agent do a task and watch it",
+		Use: "run AGENT [TASK]", Aliases: []string{"call", "sling"}, Short: "Let an agent do a task and watch it",
 		Long: `Dispatches a task to the station and shows the run: a live tree on a terminal, with --json the facts as they are
 stored, else a line for each fact. At a terminal it asks when a gate opens; --yes approves every gate.
 
@@ -41,21 +44,41 @@ in ./agents and ./scripts (or examples/agents and examples/scripts) unless told 
 --store; without that it goes into a temporary folder that is removed when the run has ended. With --local, or where
 INSPAN_NATS_ENABLED is false, there is no server at all: the run is kept in a local store, in --store or .inspan, which stays.
 
+{{name}} in the task stands for a value that --var gives; one without a value is an error, and \{{name}} means these signs.
+Without --session each run has a workspace of its own, empty at first; runs of one session share theirs.
+
 Ctrl+C ends the watching, not the run, unless the station is this process's own.`,
 		Example: `  inspan run fixer "make the tests pass" --session demo
   inspan run fixer "make the tests pass" --autonomy 1 --json | jq -r .type
   inspan run architect "rewrite the parser" --plan plan.json --yes
-  inspan run writer "announce {{what}}" --var what="version 2" --detach`,
-		Args: args(2),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), f, args[0], args[1]) },
+  inspan run writer "announce {{what}}" --var what="version 2" --detach
+  inspan call fixer --task "make the tests pass" --harness-config '{"max_steps":20}'`,
+		Args: between(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 2 && f.text != "":
+				return usage("the task is given twice: as the second argument and with --task")
+			case len(args) == 2:
+				f.text = args[1]
+			case f.text == "":
+				return usage("%s: there is no task: %s, or --task \"what to do\"", cmd.CommandPath(), cmd.UseLine())
+			}
+			return a.run(cmd.Context(), f, args[0])
+		},
 	}
 	fl := cmd.Flags()
+	fl.StringVar(&f.text, "task", "", "the task, in place of the second argument")
+	fl.StringVar(&f.repo, "repo", "", "git repository to work in; refused by a station that does not fetch repositories")
+	fl.StringVar(&f.ref, "ref", "", "branch, tag or commit of it")
+	fl.StringVar(&f.collaboration, "collaboration", "", "how runs share the session: sequential or parallel")
+	fl.BoolVar(&f.stream, "stream", false, "print the model's words as they come, in place of the tree; with --json as lines between the facts")
+	fl.StringVar(&f.harness, "harness-config", "", "JSON with max_steps, autonomy, timeout and budget.tool_calls for this run; flags win over it")
 	fl.IntVar(&f.autonomy, "autonomy", 0, "1 to 5; the agent's, else 3, if not given")
 	fl.IntVar(&f.maxCalls, "max-tool-calls", 0, "budget of tool calls; the agent's, else 100, if not given")
 	fl.IntVar(&f.maxSteps, "max-steps", 0, "most model turns of a step; the agent's, else 50, if not given")
 	fl.Int64Var(&f.tokens, "budget-tokens", 0, "most tokens, in and out, of all model requests; the agent's, else no limit, if not given")
 	fl.StringVar(&f.usd, "budget-usd", "", "most money of all model requests, in US dollars, for example 2.50; the models need prices (INSPAN_PRICES)")
-	fl.StringVar(&f.model, "model", os.Getenv("MODEL"), "other model for this run, provider/name (MODEL)")
+	fl.StringVar(&f.model, "model", a.set("MODEL", ""), "other model for this run, provider/name (MODEL)")
 	fl.StringVar(&f.session, "session", "", "go on in this session: its directory and its conversation; inspan session tells of them")
 	fl.StringVar(&f.plan, "plan", "", "file with {\"steps\":[{\"id\",\"description\",\"needs\",\"critical\"}]}; - reads standard input")
 	fl.StringVar(&f.id, "id", "", "id of the task and the run; the same id never starts a second run")
@@ -64,16 +87,24 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	fl.BoolVarP(&f.yes, "yes", "y", false, "approve every gate")
 	fl.BoolVarP(&f.detach, "detach", "d", false, "print the run's id and return; same as --follow=false")
 	follow := fl.Bool("follow", true, "watch the run until it ends")
-	fl.BoolVar(&a.stream, "stream", false, "show the text of models and tools as it comes, instead of a tree")
 	cmd.PreRun = func(*cobra.Command, []string) { f.detach = f.detach || !*follow }
 	fl.BoolVar(&f.own, "ephemeral", false, "do not look for a station, start one for this run")
 	fl.StringVar(&f.store, "store", "", "folder of a station started for this run; a temporary one if not given")
-	f.flags(cmd)
+	f.flags(a, cmd)
 	return cmd
 }
 
-func (f runFlags) task(agent, text string, in io.Reader) (events.Task, error) {
-	t := events.Task{ID: f.id, Agent: agent, Task: text, Model: f.model, Session: f.session, Timeout: f.timeout, By: me()}
+func (f runFlags) task(agent string, in io.Reader) (events.Task, error) {
+	t := events.Task{ID: f.id, Agent: agent, Model: f.model, Session: f.session}
+	if err := f.invocation(&t); err != nil {
+		return t, err
+	}
+	if err := f.place(&t); err != nil {
+		return t, err
+	}
+	if f.timeout != "" {
+		t.Timeout = f.timeout
+	}
 	for _, o := range []struct {
 		dst **int
 		v   int
@@ -104,11 +135,14 @@ func (f runFlags) task(agent, text string, in io.Reader) (events.Task, error) {
 		}
 		t.Variables[k] = v
 	}
+	var err error
+	if t.Task, err = filled(f.text, t.Variables); err != nil {
+		return t, err
+	}
 	if f.plan == "" {
 		return t, nil
 	}
 	var b []byte
-	var err error
 	if f.plan == "-" {
 		b, err = io.ReadAll(io.LimitReader(in, maxPlan))
 	} else {
@@ -127,8 +161,10 @@ func (f runFlags) task(agent, text string, in io.Reader) (events.Task, error) {
 // maxPlan bounds a plan on standard input, in bytes; a task can not be larger anyway.
 const maxPlan = 1 << 20
 
-func (a *app) run(ctx context.Context, f runFlags, agent, text string) error {
-	task, err := f.task(agent, text, a.in)
+func (a *app) run(ctx context.Context, f runFlags, agent string) error {
+	a.stream = f.stream
+	task, err := f.task(agent, a.in)
+	task.By = a.me()
 	if err != nil {
 		return err
 	}

@@ -336,29 +336,3 @@ func absent(ctx context.Context, c *client.Client, waits []view.Wait) []string {
 	}
 	return missing
 }
-
-func (a *app) agentsCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "agents", Short: "List the agents registered on the station",
-		Example: "  inspan agents\n  inspan agents --json", Args: args(0),
-		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
-			agents, err := c.Agents(ctx)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.printJSON(agents)
-			}
-			if len(agents) == 0 {
-				fmt.Fprintln(a.out, "No agent is registered. Start the station with: inspan up --agents DIR")
-				return nil
-			}
-			var rows [][]string
-			for _, g := range agents {
-				rows = append(rows, []string{g.Name, g.Model, strings.Join(g.Tools, " "), a.paint().dim(view.Clip(g.Description, 80))})
-			}
-			a.table([]column{{head: "NAME"}, {head: "MODEL"}, {head: "TOOLS"}, {head: "DESCRIPTION"}}, rows)
-			return nil
-		}),
-	}
-}

@@ -160,6 +160,15 @@ func (a *app) pairs(pairs [][2]string) {
 	}
 }
 
+// wrapped breaks a text between words where a terminal is too narrow for it and what stands before it.
+func (a *app) wrapped(text string, before int) string {
+	if !a.term.tty {
+		return text
+	}
+	width, _ := a.term.size()
+	return ansi.Wordwrap(text, max(20, width-before), "")
+}
+
 // canvas redraws a block of lines in place at the end of a terminal.
 type canvas struct {
 	screen

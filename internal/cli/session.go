@@ -274,7 +274,7 @@ func (a *app) sessionSetCmd(action, title, example string) *cobra.Command {
 	cmd.Flags().StringVar(&ctl.Branch, "branch", "", "working branch")
 	cmd.Flags().StringVar(&ctl.Model, "model", "", "model of its runs, provider/name")
 	cmd.Flags().StringVar(&ctl.Prompt, "system", "", "instructions behind those of its agents")
-	cmd.Flags().StringVar(&ctl.By, "by", me(), "who asks (INSPAN_APPROVER, USER)")
+	cmd.Flags().StringVar(&ctl.By, "by", a.me(), "who asks (INSPAN_APPROVER, USER)")
 	return cmd
 }
 
@@ -291,7 +291,7 @@ func (a *app) sessionSteerCmd(action, title string, stops bool) *cobra.Command {
 		cmd.Example += "\n  inspan session " + action + " parser --stop"
 	}
 	cmd.Flags().StringVar(&ctl.Reason, "reason", "", "why; recorded in the runs that are stopped or paused")
-	cmd.Flags().StringVar(&ctl.By, "by", me(), "who asks (INSPAN_APPROVER, USER)")
+	cmd.Flags().StringVar(&ctl.By, "by", a.me(), "who asks (INSPAN_APPROVER, USER)")
 	return cmd
 }
 
@@ -338,7 +338,7 @@ func (a *app) sessionCleanupCmd() *cobra.Command {
 			gone := []string{}
 			for _, e := range all {
 				if !dry {
-					err := a.steerQuietly(ctx, c, e.ID, events.SessionControl{Action: "delete", Before: &before, By: me()})
+					err := a.steerQuietly(ctx, c, e.ID, events.SessionControl{Action: "delete", Before: &before, By: a.me()})
 					if r, ok := errors.AsType[*client.RefusedError](err); ok {
 						fmt.Fprintf(a.err, "inspan: %s is kept: %s\n", e.ID, r.Reason)
 						continue

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
-	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 )
 
@@ -23,9 +21,9 @@ first time, after an upgrade, and after a change of INSPAN_REPLICAS or INSPAN_LO
 			if err := l.check(); err != nil {
 				return err
 			}
-			cfg, err := service.FromEnv()
+			cfg, err := a.config()
 			if err != nil {
-				return usage("%w", err)
+				return err
 			}
 			log, err := a.logger()
 			if err != nil {
@@ -43,6 +41,6 @@ first time, after an upgrade, and after a change of INSPAN_REPLICAS or INSPAN_LO
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&l.agents, "agents", os.Getenv("INSPAN_AGENTS"), "folder of agent files to register (INSPAN_AGENTS)")
+	cmd.Flags().StringVar(&l.agents, "agents", a.set("INSPAN_AGENTS", ""), "folder of agent files to register (INSPAN_AGENTS)")
 	return cmd
 }

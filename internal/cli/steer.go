@@ -121,8 +121,8 @@ func (a *app) answerCmd(word string) *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "why; recorded with the answer")
-	cmd.Flags().StringVar(&d.By, "by", me(), "who answers; part of the subject, which permissions can bind to a user (INSPAN_APPROVER, USER)")
-	cmd.Flags().StringVar(&keyFile, "sign", env("", "INSPAN_SIGN_KEY"), "file of the key to sign the answer with; inspan keygen makes one (INSPAN_SIGN_KEY)")
+	cmd.Flags().StringVar(&d.By, "by", a.me(), "who answers; part of the subject, which permissions can bind to a user (INSPAN_APPROVER, USER)")
+	cmd.Flags().StringVar(&keyFile, "sign", a.set("INSPAN_SIGN_KEY", ""), "file of the key to sign the answer with; inspan keygen makes one (INSPAN_SIGN_KEY)")
 	if word == "approve" {
 		edit.flags(cmd)
 	}
@@ -151,7 +151,7 @@ func (a *app) controlCmd(action string) *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; recorded in the run")
-	cmd.Flags().StringVar(&by, "by", me(), "who asks; recorded in the run (INSPAN_APPROVER, USER)")
+	cmd.Flags().StringVar(&by, "by", a.me(), "who asks; recorded in the run (INSPAN_APPROVER, USER)")
 	return cmd
 }
 
@@ -179,7 +179,7 @@ func (a *app) autonomyCmd() *cobra.Command {
 			if err != nil || level < 1 || level > 5 {
 				return usage("level %q: want 1 to 5", args[1])
 			}
-			return a.control(ctx, c, args[0], events.Control{Action: "autonomy", Level: level, By: me()})
+			return a.control(ctx, c, args[0], events.Control{Action: "autonomy", Level: level, By: a.me()})
 		}),
 	}
 }

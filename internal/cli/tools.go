@@ -16,7 +16,6 @@ import (
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/sandbox"
-	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
@@ -81,7 +80,7 @@ the servers what has changed and fails if anything has. A program of a server ru
 	f.StringVar(&file, "agent", "", "agent file to list the tools of, such as agents/coder.prompt")
 	f.BoolVar(&check, "check", false, "ask the MCP servers what has changed since their tools were pinned")
 	f.BoolVar(&pin, "pin", false, "ask the MCP servers for their tools and allow them as they are now")
-	f.StringVar(&sandboxMode, "sandbox", env("auto", "INSPAN_SANDBOX"), "sandbox where the agent file names none: auto, bwrap or host (INSPAN_SANDBOX)")
+	f.StringVar(&sandboxMode, "sandbox", a.set("INSPAN_SANDBOX", "auto"), "sandbox where the agent file names none: auto, bwrap or host (INSPAN_SANDBOX)")
 	return cmd
 }
 
@@ -104,7 +103,7 @@ func (a *app) agentTools(ctx context.Context, file, sandboxMode string, check, p
 	if !check && !pin {
 		return a.printTools(toolRows(agent, pins, nil), nil)
 	}
-	now, err := askAll(ctx, agent, sandboxMode)
+	now, err := a.askAll(ctx, agent, sandboxMode)
 	if err != nil {
 		return err
 	}
@@ -127,32 +126,23 @@ func (a *app) agentTools(ctx context.Context, file, sandboxMode string, check, p
 }
 
 // askAll asks the servers of an agent for their tools.
-func askAll(ctx context.Context, agent events.Agent, sandboxMode string) (agentfile.Pins, error) {
+func (a *app) askAll(ctx context.Context, agent events.Agent, sandboxMode string) (agentfile.Pins, error) {
 	pins := agentfile.Pins{Version: agentfile.PinsVersion, Servers: map[string]agentfile.ServerPins{}}
-	cfg, err := service.FromEnv()
+	cfg, err := a.config()
 	if err != nil {
-		return pins, usage("%w", err)
+		return pins, err
 	}
 	secrets, err := cfg.ServerSecrets()
 	if err != nil {
 		return pins, err
 	}
-	root, err := os.MkdirTemp("", "inspan-tools-")
-	if err != nil {
-		return pins, fmt.Errorf("make a workspace: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(root) }() // it is empty but for what servers left
-	cfg.Workspace, cfg.Sandbox = root, sandboxMode
-	boxes, _, err := service.Boxes(ctx, cfg)
-	if err != nil {
-		return pins, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, askServers)
 	defer cancel()
-	box, err := boxes.OpenAs(ctx, "tools", "workspace", sandbox.Mode(agent.Sandbox.Mode), agent.Sandbox.Network)
+	box, err := a.openBox(ctx, sandboxMode, sandbox.Mode(agent.Sandbox.Mode), agent.Sandbox.Network)
 	if err != nil {
 		return pins, err
 	}
+	defer box.gone()
 	var errs []error
 	for _, s := range agent.MCP {
 		found, err := mcp.Ask(ctx, s, secrets, box)
@@ -162,7 +152,7 @@ func askAll(ctx context.Context, agent events.Agent, sandboxMode string) (agentf
 		}
 		pins.Servers[s.Name] = found
 	}
-	return pins, errors.Join(append(errs, box.Destroy(context.WithoutCancel(ctx)))...)
+	return pins, errors.Join(errs...)
 }
 
 // compare lists what is not as it was pinned, by server and tool.
@@ -202,7 +192,7 @@ func compare(then, now agentfile.Pins) []change {
 func builtinRows(named []string) []toolRow {
 	all := map[string]tool.Spec{}
 	names := named
-	for _, t := range tools.Builtin() {
+	for _, t := range append(tools.Builtin(), tools.Prometheus(tools.PrometheusConfig{})) {
 		spec := t.Spec()
 		all[spec.Name] = spec
 		if named == nil {

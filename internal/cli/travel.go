@@ -94,7 +94,7 @@ with the files as they are now.`,
 			if f.At == 0 {
 				f.At = old.Sequence
 			}
-			f.By = me()
+			f.By = a.me()
 			id, err := c.Fork(ctx, f)
 			if err != nil {
 				return err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 )
 
@@ -19,13 +18,13 @@ type local struct {
 	lazy                                       bool
 }
 
-func (l *local) flags(cmd *cobra.Command) {
+func (l *local) flags(a *app, cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&l.agents, "agents", os.Getenv("INSPAN_AGENTS"), "folder of agent files to register (INSPAN_AGENTS)")
-	f.StringVar(&l.scripts, "scripts", os.Getenv("INSPAN_SCRIPTS"), "folder of scripts for scripted/ models (INSPAN_SCRIPTS)")
-	f.StringVar(&l.workspace, "workspace", os.Getenv("INSPAN_WORKSPACE"), "root of the workspaces; STORE/workspace if not given (INSPAN_WORKSPACE)")
-	f.StringVar(&l.sandbox, "sandbox", env("auto", "INSPAN_SANDBOX"), "sandbox of agents that do not ask for one: auto, bwrap or host (INSPAN_SANDBOX)")
-	f.BoolVar(&l.lazy, "accept-lazy-fsync", os.Getenv("INSPAN_ACCEPT_LAZY_FSYNC") == "true", "acknowledge before syncing: faster, and a power cut loses the last seconds (INSPAN_ACCEPT_LAZY_FSYNC)")
+	f.StringVar(&l.agents, "agents", a.set("INSPAN_AGENTS", ""), "folder of agent files to register (INSPAN_AGENTS)")
+	f.StringVar(&l.scripts, "scripts", a.set("INSPAN_SCRIPTS", ""), "folder of scripts for scripted/ models (INSPAN_SCRIPTS)")
+	f.StringVar(&l.workspace, "workspace", a.set("INSPAN_WORKSPACE", ""), "root of the workspaces; STORE/workspace if not given (INSPAN_WORKSPACE)")
+	f.StringVar(&l.sandbox, "sandbox", a.set("INSPAN_SANDBOX", "auto"), "sandbox of agents that do not ask for one: auto, bwrap or host (INSPAN_SANDBOX)")
+	f.BoolVar(&l.lazy, "accept-lazy-fsync", a.set("INSPAN_ACCEPT_LAZY_FSYNC", "") == "true", "acknowledge before syncing: faster, and a power cut loses the last seconds (INSPAN_ACCEPT_LAZY_FSYNC)")
 }
 
 // check finds a folder that is not there before anything is started.
@@ -47,10 +46,11 @@ func (a *app) start(ctx context.Context, l local, listen string, still bool) (*s
 	if err := l.check(); err != nil {
 		return nil, err
 	}
-	base, err := service.FromEnv()
+	base, err := a.config()
 	if err != nil {
-		return nil, usage("%w", err)
+		return nil, err
 	}
+	a.warnOfFiles()
 	log, err := a.logger()
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ server: it works off what is in the local store, and nobody reaches it meanwhile
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:4222", "host:port for NATS clients; port 0 is any free one")
 	cmd.Flags().StringVar(&l.store, "store", ".inspan", "folder to keep the station in")
-	l.flags(cmd)
+	l.flags(a, cmd)
 	return cmd
 }
 

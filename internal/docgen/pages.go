@@ -19,18 +19,44 @@ func configPage() []byte {
 	p.say("# Configuration\n")
 	p.say("The services read their variables once, at start; what is wrong is told with the name of the variable and exit code 2. " +
 		"The names that other programs use too are read where ours is not set: `NATS_URL`, `NATS_CREDS`, `NATS_USER`, `NATS_PASSWORD`, `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `GEMINI_API_KEY`, `GEMINI_BASE_URL`. A secret may come from a file that `..._FILE` names; it is never logged.\n")
-	var rows [][]string
-	for _, r := range service.Reference() {
+	p.say("Every value may stand in a configuration file too, under its key. A setting is taken from the first of these that says it:\n")
+	p.say("1. a flag of the command line\n2. a variable\n3. the project's `.inspan/config.yaml`, in the working directory or the nearest folder above it\n" +
+		"4. the user's `~/.config/inspan/config.yaml` (below `XDG_CONFIG_HOME` where that is set)\n5. what is built in\n")
+	p.say("`INSPAN_CONFIG` names one file to read in place of both files; `none` reads none. `inspan config explain` shows each effective value with its source, the file and the line. " +
+		"An unknown key is an error with its line and the nearest known key; keys of your own begin with `x-`. Paths in a file are relative to the folder of the user's file, or to the project. " +
+		"The file of a project may set only what is marked *project*: it could be somebody else's project, so it does not decide whom to trust, where keys are sent or what is watched. " +
+		"A file that holds a secret and that others can read is warned of.\n")
+	p.say("```yaml\nstation: lab\nnats:\n  url: nats://10.0.0.1:4222\nharness:\n  max_steps: 40\n  timeout: 1h\n  sandbox:\n    mode: bwrap\n```\n")
+	p.say("## Settings of services\n")
+	var rows, program, agents [][]string
+	for _, r := range service.Table() {
 		value := ""
 		if r.Default != "" {
 			value = code(r.Default)
 		}
-		rows = append(rows, []string{code(r.Name), value, r.Doc})
+		key, doc := code(r.Key), r.Doc
+		if r.Project {
+			key += " *project*"
+		}
+		if r.Inert {
+			doc += "; accepted, nothing acts on it yet"
+		}
+		switch {
+		case r.Variable == "":
+			agents = append(agents, []string{key, value, doc})
+		case r.Program():
+			program = append(program, []string{code(r.Variable), key, value, doc})
+		default:
+			rows = append(rows, []string{code(r.Variable), key, value, doc})
+		}
 	}
-	p.table([]string{"variable", "default", "what"}, rows...)
+	p.table([]string{"variable", "key in config.yaml", "default", "what"}, rows...)
+	p.say("## Defaults of agents\n\nThey have no variables: an agent file overrides them, and the flags of `inspan run` override both. They act where agents are registered: `inspan up`, `inspan setup`, the planner.\n")
+	p.table([]string{"key in config.yaml", "default", "what"}, agents...)
 	p.say("## The program inspan\n")
 	p.say("`inspan up` and `inspan run` without a station read the same variables for the station in their own process; flags win. " +
-		"Its further variables are `INSPAN_APPROVER` (who answers gates; else `USER`) and `NO_COLOR`. [cli.md](cli.md) lists commands and flags.")
+		"Besides those below it reads `NO_COLOR`. [cli.md](cli.md) lists commands and flags.\n")
+	p.table([]string{"variable", "key in config.yaml", "default", "what"}, program...)
 	return p.bytes()
 }
 

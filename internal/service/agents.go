@@ -17,7 +17,11 @@ import (
 )
 
 // Agents keeps agent definitions in the configuration bucket, under "agent.{name}".
-type Agents struct{ Shelf reactor.Shelf }
+type Agents struct {
+	Shelf reactor.Shelf
+	// Defaults of agents that are registered and do not say otherwise.
+	Defaults agentfile.Defaults
+}
 
 var _ planner.Agents = (*Agents)(nil)
 
@@ -54,7 +58,7 @@ func (a *Agents) Names(ctx context.Context) ([]string, error) {
 // Register reads a folder of agent files into the configuration bucket and returns the names and warnings. A
 // definition that is there already, byte for byte, is not written again.
 func (a *Agents) Register(ctx context.Context, dir string) (names []string, warnings []agentfile.Warning, err error) {
-	defs, warnings, err := agentfile.LoadDir(dir)
+	defs, warnings, err := a.Defaults.LoadDir(dir)
 	if err != nil {
 		return nil, warnings, err
 	}

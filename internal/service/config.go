@@ -11,6 +11,7 @@ import (
 
 	"github.com/kelseyhightower/envconfig"
 
+	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/secret"
@@ -20,7 +21,7 @@ import (
 )
 
 // Config is read once, in main. Every value has a default but secrets. The standard names NATS_URL, NATS_CREDS,
-// ANTHROPIC_API_KEY ... are read too where no INSPAN_ one is set.
+// ANTHROPIC_API_KEY ... are read too where no INSPAN_ one is set, and configuration files where no variable is.
 type Config struct {
 	Station string `envconfig:"INSPAN_STATION" default:"default" desc:"station this service belongs to"`
 
@@ -97,57 +98,62 @@ type Config struct {
 	Sampler         string `envconfig:"OTEL_TRACES_SAMPLER" desc:"always_on, always_off or traceidratio, alone or behind parentbased_; parentbased_always_on where it is not set"`
 	SamplerArg      string `envconfig:"OTEL_TRACES_SAMPLER_ARG" desc:"share of traces for traceidratio, from 0 to 1"`
 	CaptureContent  bool   `envconfig:"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" default:"false" desc:"put tasks, answers of models, arguments and results of tools into spans"`
+
+	PrometheusURL   string       `envconfig:"INSPAN_PROMETHEUS_URL" desc:"the Prometheus server that the tool prometheus asks, and no other, for example http://prometheus:9090 (toolrunner)"`
+	PrometheusToken secret.Value `envconfig:"INSPAN_PROMETHEUS_TOKEN" desc:"bearer token for it; INSPAN_PROMETHEUS_TOKEN_FILE names a file with it"`
+
+	// AgentDefaults are what configuration files say under harness, for agents that do not say otherwise.
+	AgentDefaults agentfile.Defaults `ignored:"true" json:"-"`
 }
 
 // Prefix of the variables.
 const Prefix = "INSPAN"
 
-// FromEnv reads and checks the configuration.
-func FromEnv() (Config, error) {
+// FromEnv reads and checks the configuration of the environment alone; Layers.Config reads configuration files too.
+func FromEnv() (Config, error) { return Layers{}.Config() }
+
+// Config reads the environment and the files, and checks the whole.
+func (l Layers) Config() (Config, error) {
 	var c Config
 	if err := envconfig.Process("", &c); err != nil {
 		return c, fmt.Errorf("configuration: %w", err)
 	}
-	c.standard()
-	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "STATION_KEY": &c.StationKey, "ANCHOR_KEY": &c.AnchorKey, "SANDBOX_SECRETS": &c.SandboxSecrets,
-		"ANTHROPIC_API_KEY": &c.AnthropicKey, "OPENAI_API_KEY": &c.OpenAIKey, "GEMINI_API_KEY": &c.GeminiKey} {
-		if err := fromFile(name, dst); err != nil {
-			return c, err
+	var from []string
+	fields := reflect.ValueOf(&c).Elem()
+	for _, s := range serviceSettings() {
+		name, value, path, ok := s.environment()
+		switch {
+		case ok && path != "":
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return c, fmt.Errorf("%s: %w", name, err)
+			}
+			value = string(b)
+		case ok && name == s.Variable:
+			continue // envconfig has read it
+		case !ok:
+			o := l.entry(s.Key)
+			if o.Layer == "" {
+				continue
+			}
+			name, value = o.Where+": "+s.Key, o.Value
+			from = append(from, s.Variable+" is "+s.Key+" at "+o.Where)
+		}
+		if err := assign(fields.Field(s.field), value); err != nil {
+			if s.Secret {
+				err = errors.New("the value is not permitted")
+			}
+			return c, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return c, c.Validate()
-}
-
-// standard takes the values of the names that other programs use too, where no INSPAN_ one is set.
-func (c *Config) standard() {
-	for name, dst := range map[string]*string{"NATS_URL": &c.NATSURL, "NATS_CREDS": &c.NATSCreds, "NATS_USER": &c.NATSUser,
-		"ANTHROPIC_BASE_URL": &c.AnthropicBaseURL, "OPENAI_BASE_URL": &c.OpenAIBaseURL, "GEMINI_BASE_URL": &c.GeminiBaseURL} {
-		if v := os.Getenv(name); v != "" && os.Getenv(Prefix+"_"+name) == "" {
-			*dst = v
-		}
+	for _, f := range l.files {
+		c.AgentDefaults = c.AgentDefaults.Over(f.Defaults)
 	}
-	for name, dst := range map[string]*secret.Value{"NATS_PASSWORD": &c.NATSPassword, "ANTHROPIC_API_KEY": &c.AnthropicKey, "OPENAI_API_KEY": &c.OpenAIKey, "GEMINI_API_KEY": &c.GeminiKey} {
-		if v := os.Getenv(name); v != "" && dst.Empty() {
-			*dst = secret.New(v)
-		}
+	err := c.Validate()
+	if err != nil && len(from) > 0 {
+		err = fmt.Errorf("%w\n(from files: %s)", err, strings.Join(from, "; "))
 	}
-}
-
-// fromFile fills a secret from the file that NAME_FILE names, where NAME is not set.
-func fromFile(name string, dst *secret.Value) error {
-	path := os.Getenv(Prefix + "_" + name + "_FILE")
-	if path == "" {
-		path = os.Getenv(name + "_FILE")
-	}
-	if path == "" || !dst.Empty() {
-		return nil
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("%s_FILE: %w", name, err)
-	}
-	*dst = secret.New(string(b))
-	return nil
+	return c, err
 }
 
 // Validate says what is wrong, and with which variable.
@@ -234,7 +240,11 @@ const shortestSecret = 8
 
 // secrets returns the environment of commands that must not be seen, and all that is masked in what tools answer.
 func (c *Config) secrets() (env []string, masked []secret.Value, err error) {
-	masked = []secret.Value{c.StationKey, c.NATSPassword, c.AnthropicKey, c.OpenAIKey}
+	for _, v := range c.allSecrets() {
+		if v != c.SandboxSecrets { // a list, whose values are masked one by one
+			masked = append(masked, v)
+		}
+	}
 	if c.SandboxSecrets.Empty() {
 		return nil, masked, nil
 	}
@@ -287,15 +297,13 @@ func (c *Config) ServerSecrets() (map[string]secret.Value, error) {
 }
 
 // Row of the configuration reference.
-type Row struct{ Name, Default, Doc string }
+type Row struct{ Name, Default, Doc, Key string }
 
 // Reference lists the variables for docs/config.md, in the order of the struct.
 func Reference() []Row {
-	t := reflect.TypeFor[Config]()
-	rows := make([]Row, 0, t.NumField())
-	for i := range t.NumField() {
-		tag := t.Field(i).Tag
-		rows = append(rows, Row{tag.Get("envconfig"), tag.Get("default"), tag.Get("desc")})
+	var rows []Row
+	for _, s := range serviceSettings() {
+		rows = append(rows, Row{s.Variable, s.Default, s.Doc, s.Key})
 	}
 	return rows
 }

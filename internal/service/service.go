@@ -108,7 +108,7 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 	registry := ports.Tools
 	if registry == nil {
 		var err error
-		if registry, err = tool.NewRegistry(append(tools.Builtin(), extra...)...); err != nil {
+		if registry, err = tool.NewRegistry(append(builtin(cfg), extra...)...); err != nil {
 			return nil, err
 		}
 	}
@@ -130,6 +130,11 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 		return err
 	}
 	return h, nil
+}
+
+// builtin are the tools that every station has.
+func builtin(cfg Config) []tool.Tool {
+	return append(tools.Builtin(), tools.Prometheus(tools.PrometheusConfig{URL: cfg.PrometheusURL, Token: cfg.PrometheusToken}))
 }
 
 // As returns a host for another role of the same process that acts through ports of its own, for example with rights of

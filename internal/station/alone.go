@@ -38,7 +38,7 @@ func (s *Station) open(ctx context.Context) error {
 	ports := Alone(s.local)
 	s.durability = ports.Durability
 	if cfg.Agents != "" {
-		if err := register(ctx, ports, cfg.Agents, s.cfg.Log); err != nil {
+		if err := register(ctx, ports, cfg, s.cfg.Log); err != nil {
 			return err
 		}
 	}

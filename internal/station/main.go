@@ -23,7 +23,11 @@ import (
 // Main runs one role as a program of its own and returns its exit code: 0 after a drain, 1 after a failure, 2 where
 // the configuration is wrong. extra tools stand beside the built-in ones; all roles of a station need the same.
 func Main(role events.Service, extra ...tool.Tool) int {
-	cfg, err := service.FromEnv()
+	layers, err := service.Discover()
+	var cfg service.Config
+	if err == nil {
+		cfg, err = layers.Config()
+	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\nSee docs/config.md for all variables.\n", role, err)
 		return 2
@@ -38,6 +42,9 @@ func Main(role events.Service, extra ...tool.Tool) int {
 		return 2
 	}
 	log := zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
+	for _, w := range layers.Warnings {
+		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("hint", w.Hint).Str("warning", w.Message).Msg("configuration file")
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := Serve(ctx, role, cfg, log, extra...); err != nil && !errors.Is(err, context.Canceled) {
@@ -109,7 +116,7 @@ func prepare(ctx context.Context, role events.Service, conn *jet.Conn, cfg servi
 	}
 	ports := Ports(st, mode)
 	if role == events.Planner && cfg.Agents != "" {
-		if err := register(ctx, ports, cfg.Agents, log); err != nil {
+		if err := register(ctx, ports, cfg, log); err != nil {
 			return nil, err
 		}
 	}
@@ -164,7 +171,7 @@ func setUp(ctx context.Context, conn *jet.Conn, cfg service.Config, o jet.ApplyO
 	if err != nil {
 		return err
 	}
-	return register(ctx, Ports(st, ""), cfg.Agents, log)
+	return register(ctx, Ports(st, ""), cfg, log)
 }
 
 func monitors(cfg service.Config) []string {

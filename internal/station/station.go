@@ -315,13 +315,13 @@ func (s *Station) fail(err error) {
 }
 
 // register reads agent files into the station and logs their warnings.
-func register(ctx context.Context, ports service.Ports, dir string, log zerolog.Logger) error {
-	names, warnings, err := (&service.Agents{Shelf: ports.Config}).Register(ctx, dir)
+func register(ctx context.Context, ports service.Ports, cfg service.Config, log zerolog.Logger) error {
+	names, warnings, err := (&service.Agents{Shelf: ports.Config, Defaults: cfg.AgentDefaults}).Register(ctx, cfg.Agents)
 	for _, w := range warnings {
 		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("warning", w.Message).Msg("agent file")
 	}
 	if err != nil {
-		return fmt.Errorf("agents in %s: %w", dir, err)
+		return fmt.Errorf("agents in %s: %w", cfg.Agents, err)
 	}
 	log.Info().Strs("agents", names).Msg("registered")
 	return nil

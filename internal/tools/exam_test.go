@@ -15,16 +15,17 @@ import (
 func TestExam(t *testing.T) {
 	t.Parallel()
 	good := map[string][]string{
-		"read":       {`{"path":"a.txt"}`, `{"path":"a.txt","offset":2,"limit":1}`, `{"path":"long.txt"}`},
-		"write":      {`{"path":"new/w.txt","content":"x"}`},
-		"edit":       {`{"path":"e.txt","old_string":"x","new_string":"x","replace_all":true}`},
-		"bash":       {`{"command":"seq 100; echo problem >&2"}`, `{"command":"exit 3","timeout_ms":5000}`},
-		"glob":       {`{"pattern":"**/*"}`},
-		"grep":       {`{"pattern":"o"}`, `{"pattern":"o","path":".","glob":"*.txt","context":2,"limit":3}`},
-		"git_status": {`{}`},
-		"git_diff":   {`{}`, `{"rev":"HEAD","path":"a.txt"}`, `{"staged":true}`},
-		"git_log":    {`{}`, `{"limit":1}`},
-		"skill":      {`{"name":"long"}`},
+		"read":        {`{"path":"a.txt"}`, `{"path":"a.txt","offset":2,"limit":1}`, `{"path":"long.txt"}`},
+		"write":       {`{"path":"new/w.txt","content":"x"}`},
+		"edit":        {`{"path":"e.txt","old_string":"x","new_string":"x","replace_all":true}`},
+		"bash":        {`{"command":"seq 100; echo problem >&2"}`, `{"command":"exit 3","timeout_ms":5000}`},
+		"glob":        {`{"pattern":"**/*"}`},
+		"grep":        {`{"pattern":"o"}`, `{"pattern":"o","path":".","glob":"*.txt","context":2,"limit":3}`},
+		"git_status":  {`{}`},
+		"git_diff":    {`{}`, `{"rev":"HEAD","path":"a.txt"}`, `{"staged":true}`},
+		"git_log":     {`{}`, `{"limit":1}`},
+		"skill":       {`{"name":"long"}`},
+		"secret_scan": {`{}`, `{"path":".","glob":"*.txt","limit":1}`},
 	}
 	for _, tl := range tools.Builtin() {
 		name := tl.Spec().Name

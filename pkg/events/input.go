@@ -45,6 +45,11 @@ type Task struct {
 	Handoff string `json:"handoff,omitempty"`
 	// Mail that waits for the agent; it is shown the most urgent first. At most MaxMail letters, MaxMailBytes together.
 	Mail []Letter `json:"mail,omitempty"`
+	// Repo is the address of a git repository to work in, Ref what of it; a station that does not fetch repositories refuses it.
+	Repo string `json:"repo,omitempty"`
+	Ref  string `json:"ref,omitempty"`
+	// Stream says that somebody watches the model's words as they come.
+	Stream bool `json:"stream,omitempty"`
 	// By is who asks. Where a gate needs several approvers it is none of them.
 	By string `json:"by,omitempty"`
 	// ForkOf makes the run one that begins where another one stood; agent, task, options and plan are then those of that one
@@ -95,6 +100,9 @@ func (t *Task) CheckBriefing() error {
 	}
 	return nil
 }
+
+// MaxAddress is the most bytes of Task.Repo and of Task.Ref.
+const MaxAddress = 2 << 10
 
 // TaskPlan is a plan given with a task.
 type TaskPlan struct {

@@ -207,6 +207,10 @@ type RunCreatedData struct {
 	Handoff string   `json:"handoff,omitempty"`
 	Mail    []Letter `json:"mail,omitempty"`
 	Context string   `json:"operator_context,omitempty"`
+	// Repo, Ref and Stream are as in the task.
+	Repo   string `json:"repo,omitempty"`
+	Ref    string `json:"ref,omitempty"`
+	Stream bool   `json:"stream,omitempty"`
 	// Durability is the server's fsync mode and version when the run was created (SAFE-1).
 	Durability string `json:"durability,omitempty"`
 	// TraceParent is the W3C trace context that came with the task. All facts of the run carry it.

@@ -24,6 +24,9 @@ import (
 // task opens the run that a task asks for, or finds that it exists.
 func (r *Role) task(ctx context.Context, m reactor.Message) error {
 	t, env, err := readTask(m)
+	if err == nil {
+		err = r.checkPlace(t)
+	}
 	if err != nil {
 		return err
 	}
@@ -220,6 +223,7 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 		Task: t.Task, Agent: agent.Name, Agents: map[string]events.Agent{agent.Name: agent}, Options: options, Prices: prices,
 		History: given, Variables: t.Variables, Workspace: r.workspace(t, runID), Session: t.Session, WorkflowRun: t.WorkflowRun,
 		Parent: t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability, TraceParent: env.TraceParent,
+		Repo: t.Repo, Ref: t.Ref, Stream: t.Stream,
 		Handoff: t.Handoff, Mail: t.Mail, Context: told, To: events.Created}, nil
 }
 

@@ -83,7 +83,12 @@ var gemini = wire{
 // carryOut runs one task with an agent of model and returns the run at its end.
 func carryOut(t *testing.T, model string, base service.Config) run.State {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	return carry(t, model, base, "Write and read.", time.Minute)
+}
+
+func carry(t *testing.T, model string, base service.Config, task string, limit time.Duration) run.State {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	t.Cleanup(cancel)
 	dir := t.TempDir()
 	agents := filepath.Join(dir, "agents")
@@ -110,7 +115,7 @@ func carryOut(t *testing.T, model string, base service.Config) run.State {
 	}
 	t.Cleanup(c.Close)
 	five := 5
-	id, err := c.Start(ctx, events.Task{Agent: "clerk", Task: "Write and read.", Autonomy: &five})
+	id, err := c.Start(ctx, events.Task{Agent: "clerk", Task: task, Autonomy: &five})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,158 @@
+// Package scaffold makes the files that a newcomer begins with: configuration and agents from templates.
+//
+// Promises: what is made parses without an error; a template names only tools that exist, and says which programs and
+// settings they need besides; the same options give the same bytes. It writes nothing itself.
+package scaffold
+
+import (
+	"embed"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/nearest"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+//go:embed config.yaml project.yaml templates/*.txt
+var files embed.FS
+
+// Config is the configuration file of a user, with the built-in defaults written out (CLI-1).
+func Config() []byte { return file("config.yaml") }
+
+// Project is the configuration file of a project.
+func Project() []byte { return file("project.yaml") }
+
+func file(name string) []byte {
+	data, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	return data
+}
+
+// Need is what an agent needs besides its tools.
+type Need struct {
+	// What is a word for it, such as "pandas".
+	What string
+	// Args is a command that succeeds where it is there; it is to be run where the tools of the agent run. Empty for a setting.
+	Args []string
+	// Variable of a setting that must not be empty; empty for a program.
+	Variable string
+	// Why says what it is for, and what to do where it is missing.
+	Why string
+}
+
+// Template is a kind of agent (CLI-4).
+type Template struct {
+	Name, Description string
+	Tools             []string
+	MaxSteps          int
+	Timeout           string
+	ToolCalls         int
+	Network           bool
+	// Guards is YAML below the key guards, or empty.
+	Guards string
+	Needs  []Need
+}
+
+// noPush holds for agents that have bash.
+const noPush = `guards:
+  - id: no-push
+    tool: bash
+    match:
+      argv: [git, "**", push, "**"]
+    action: deny
+    reason: finished work is reviewed before it leaves the workspace
+`
+
+// Templates lists them in the order in which they are offered.
+func Templates() []Template {
+	bash := Need{What: "bash", Args: []string{"bash", "-c", "true"}, Why: "the tool bash runs commands with it: install bash"}
+	return []Template{
+		{Name: "coding", Description: "Changes code as the task asks, and proves it with the project's own tests",
+			Tools: []string{"read", "write", "edit", "bash", "glob", "grep"}, MaxSteps: 60, Timeout: "1h", ToolCalls: 200, Guards: noPush,
+			Needs: []Need{bash, {What: "git", Args: []string{"git", "--version"}, Why: "most projects are kept in it: install git"}}},
+		{Name: "sre", Description: "Finds out why a running system misbehaves, from metrics, logs and configuration",
+			Tools: []string{"read", "bash", "grep", "prometheus"}, MaxSteps: 60, Timeout: "30m", ToolCalls: 150, Guards: noPush,
+			Needs: []Need{bash, {What: "prometheus", Variable: "INSPAN_PROMETHEUS_URL", Why: "the tool prometheus asks the server that INSPAN_PROMETHEUS_URL names, for example http://127.0.0.1:9090"}}},
+		{Name: "security", Description: "Reviews a code base for weaknesses and secrets, and changes nothing",
+			Tools: []string{"read", "glob", "grep", "secret_scan"}, MaxSteps: 80, Timeout: "30m", ToolCalls: 200},
+		{Name: "data", Description: "Answers questions from files and databases, with scripts that can be run again",
+			Tools: []string{"read", "write", "bash"}, MaxSteps: 50, Timeout: "30m", ToolCalls: 120, Guards: noPush,
+			Needs: []Need{bash, {What: "python3", Args: []string{"python3", "--version"}, Why: "scripts are written for it: install python3"},
+				{What: "pandas", Args: []string{"python3", "-c", "import pandas"}, Why: "tables are read with it: python3 -m pip install pandas, for the python3 that the sandbox sees"},
+				{What: "sqlite3", Args: []string{"sqlite3", "--version"}, Why: "SQL over files is done with it: install sqlite3; without it python3 has a module of the same name"}}},
+	}
+}
+
+// Find returns a template by its name.
+func Find(name string) (Template, error) {
+	var known []string
+	for _, t := range Templates() {
+		if t.Name == name {
+			return t, nil
+		}
+		known = append(known, t.Name)
+	}
+	did := ""
+	if near := nearest.Word(name, known); near != "" {
+		did = fmt.Sprintf("did you mean %q? ", near)
+	}
+	return Template{}, fmt.Errorf("there is no template %q; %sthere are %s", name, did, strings.Join(known, ", "))
+}
+
+// Agent is what a new agent is made of. Empty fields take the template's.
+type Agent struct {
+	Name, Template, Model string
+	// Sandbox is the mode; Image goes with modes that have one.
+	Sandbox, Image string
+	// MaxSteps is the most model turns of a step; 0 is the template's.
+	MaxSteps int
+}
+
+// word is what may stand in YAML as it is: nothing in it begins a comment, a tag or a list.
+var word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,255}$`)
+
+// File makes the agent file, checked as it will be when it is registered. The warnings say what in it has no effect yet.
+func (a Agent) File() ([]byte, []agentfile.Warning, error) {
+	t, err := Find(a.Template)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := events.CheckID("agent", a.Name); err != nil {
+		return nil, nil, err
+	}
+	for what, v := range map[string]string{"model": a.Model, "sandbox": a.Sandbox, "image": a.Image} {
+		if v != "" && !word.MatchString(v) {
+			return nil, nil, fmt.Errorf("%s %q: want letters, digits and . _ : / @ -", what, v)
+		}
+	}
+	steps := t.MaxSteps
+	if a.MaxSteps != 0 {
+		steps = a.MaxSteps
+	}
+	var b strings.Builder
+	say := func(parts ...string) { b.WriteString(strings.Join(parts, "") + "\n") }
+	say("---")
+	say("name: ", strconv.Quote(a.Name))
+	say("description: ", t.Description)
+	say("version: 1")
+	say("model: ", a.Model)
+	say("tools: [", strings.Join(t.Tools, ", "), "]")
+	say("harness:\n  enabled: true\n  max_steps: ", strconv.Itoa(steps), "\n  timeout: ", t.Timeout, "\n  budget:\n    tool_calls: ", strconv.Itoa(t.ToolCalls))
+	say("sandbox:\n  mode: ", strconv.Quote(a.Sandbox))
+	if a.Image != "" {
+		say("  image: ", strconv.Quote(a.Image))
+	}
+	say("  network: ", strconv.FormatBool(t.Network))
+	b.WriteString(t.Guards)
+	say("---")
+	b.Write(file("templates/" + t.Name + ".txt"))
+	say("\n{{role \"user\"}}\n{{userInput}}")
+	data := []byte(b.String())
+	_, warnings, err := agentfile.Parse(a.Name, data)
+	return data, warnings, err
+}

@@ -1,0 +1,218 @@
+package service
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Setting is one row of the table of all settings: a variable, a key of config.yaml, or both.
+type Setting struct {
+	// Key in config.yaml, such as "harness.sandbox.mode"; empty for what only a variable can say.
+	Key string
+	// Variable such as "INSPAN_SANDBOX"; empty for the defaults of agents.
+	Variable string
+	Default  string
+	Doc      string
+	// Standard is the name that other programs use for it too.
+	Standard string
+	Form     agentfile.Form
+	// Secret values are never shown, and may stand in a file that NAME_FILE names.
+	Secret bool
+	// Path values of a file are relative to where the file belongs.
+	Path bool
+	// Project says that the file of a project may set it: nothing that decides whom to trust, where keys are sent or what
+	// is watched, because a project may be somebody else's.
+	Project bool
+	// Inert settings are accepted and nothing acts on them yet.
+	Inert bool
+
+	// field of Config, -1 where there is none.
+	field int
+}
+
+// trait is what the table knows of a variable besides its tags.
+type trait struct {
+	key      string
+	standard string
+	path     bool
+	project  bool
+}
+
+// Program reports whether only the program inspan reads it.
+func (s Setting) Program() bool { return s.Variable != "" && s.field < 0 }
+
+// traits of variables. A variable that is not here has the key of its own name in small letters.
+func traits() map[string]trait {
+	return map[string]trait{
+		"INSPAN_STATION":                  {key: "station", project: true},
+		"INSPAN_NATS_ENABLED":             {key: "harness.nats.enabled"},
+		"INSPAN_NATS_URL":                 {key: "nats.url", standard: "NATS_URL"},
+		"INSPAN_NATS_CREDS":               {key: "nats.creds", standard: "NATS_CREDS", path: true},
+		"INSPAN_NATS_USER":                {key: "nats.user", standard: "NATS_USER"},
+		"INSPAN_NATS_PASSWORD":            {key: "nats.password", standard: "NATS_PASSWORD"},
+		"INSPAN_NATS_MONITOR":             {key: "nats.monitor"},
+		"INSPAN_REPLICAS":                 {key: "nats.replicas"},
+		"INSPAN_LOG_MAX_BYTES":            {key: "nats.log_max_bytes"},
+		"INSPAN_ACCEPT_LAZY_FSYNC":        {key: "nats.accept_lazy_fsync"},
+		"INSPAN_HTTP":                     {key: "service.http"},
+		"INSPAN_LOG_LEVEL":                {key: "service.log_level", project: true},
+		"INSPAN_WORKERS":                  {key: "service.workers"},
+		"INSPAN_DRAIN":                    {key: "service.drain"},
+		"INSPAN_MAX_RUNS":                 {key: "limits.runs"},
+		"INSPAN_MAX_RUNS_PER_MINUTE":      {key: "limits.runs_per_minute"},
+		"INSPAN_TASK_PATIENCE":            {key: "limits.task_patience"},
+		"INSPAN_MAX_TASKS_PER_SENDER":     {key: "limits.tasks_per_sender"},
+		"INSPAN_MAX_GATES":                {key: "limits.gates"},
+		"INSPAN_MAX_ANSWERS_PER_APPROVER": {key: "limits.answers_per_approver"},
+		"INSPAN_POLICY":                   {key: "policy", path: true},
+		"INSPAN_HOOKS_DIR":                {key: "hooks_dir", path: true},
+		"INSPAN_AGENTS":                   {key: "agents", path: true, project: true},
+		"INSPAN_SCRIPTS":                  {key: "scripts", path: true, project: true},
+		"INSPAN_WORKSPACE":                {key: "harness.workspace.path", path: true, project: true},
+		"INSPAN_ISOLATION_MODE":           {key: "harness.workspace.isolation_mode", project: true},
+		"INSPAN_SANDBOX":                  {key: "harness.sandbox.mode"},
+		"INSPAN_SANDBOX_READ_ONLY":        {key: "commands.read_only"},
+		"INSPAN_SANDBOX_ENV":              {key: "commands.env"},
+		"INSPAN_SANDBOX_SECRETS":          {key: "commands.secrets"},
+		"INSPAN_MCP_SECRETS":              {key: "mcp_secrets", path: true},
+		"INSPAN_APPROVER_KEYS":            {key: "approvals.keys", path: true},
+		"INSPAN_ONLY_SIGNED":              {key: "approvals.only_signed"},
+		"INSPAN_ARCHIVE":                  {key: "archive.path", path: true},
+		"INSPAN_ARCHIVE_EVERY":            {key: "archive.every"},
+		"INSPAN_PROMETHEUS_URL":           {key: "prometheus.url"},
+		"INSPAN_PROMETHEUS_TOKEN":         {key: "prometheus.token"},
+		"INSPAN_ANTHROPIC_API_KEY":        {key: "models.anthropic.api_key", standard: "ANTHROPIC_API_KEY"},
+		"INSPAN_ANTHROPIC_BASE_URL":       {key: "models.anthropic.base_url", standard: "ANTHROPIC_BASE_URL"},
+		"INSPAN_OPENAI_API_KEY":           {key: "models.openai.api_key", standard: "OPENAI_API_KEY"},
+		"INSPAN_OPENAI_BASE_URL":          {key: "models.openai.base_url", standard: "OPENAI_BASE_URL"},
+		"INSPAN_OPENAI_API":               {key: "models.openai.api"},
+		"INSPAN_GEMINI_API_KEY":           {key: "models.gemini.api_key", standard: "GEMINI_API_KEY"},
+		"INSPAN_GEMINI_BASE_URL":          {key: "models.gemini.base_url", standard: "GEMINI_BASE_URL"},
+	}
+}
+
+// programSettings are read by the program inspan alone.
+func programSettings() []Setting {
+	return []Setting{
+		{Key: "model", Variable: "MODEL", Form: agentfile.FormText, Project: true, Doc: "other model for runs that this program starts, provider/name"},
+		{Key: "store", Variable: "INSPAN_STORE", Default: ".inspan", Form: agentfile.FormText, Path: true, Project: true, Doc: "folder of the local store of --local"},
+		{Key: "approver", Variable: "INSPAN_APPROVER", Form: agentfile.FormText, Doc: "in whose name gates are answered and runs are steered; USER where it is not set"},
+		{Key: "sign_key", Variable: "INSPAN_SIGN_KEY", Form: agentfile.FormText, Path: true, Doc: "file of the key that answers to gates are signed with"},
+	}
+}
+
+// Table lists all settings: those of the services in the order of Config, those of the program, and the defaults of agents.
+func Table() []Setting {
+	out := serviceSettings()
+	for _, s := range programSettings() {
+		s.field = -1
+		out = append(out, s)
+	}
+	return append(out, harnessSettings(out)...)
+}
+
+func serviceSettings() []Setting {
+	known := traits()
+	t := reflect.TypeFor[Config]()
+	var out []Setting
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		name := tag.Get("envconfig")
+		if name == "" {
+			continue
+		}
+		k := known[name]
+		if k.key == "" {
+			k.key = strings.ToLower(strings.TrimPrefix(name, Prefix+"_"))
+		}
+		out = append(out, Setting{Key: k.key, Variable: name, Default: tag.Get("default"), Doc: tag.Get("desc"), Standard: k.standard,
+			Form: formOf(t.Field(i).Type), Secret: t.Field(i).Type == reflect.TypeFor[secret.Value](), Path: k.path, Project: k.project, field: i})
+	}
+	return out
+}
+
+func formOf(t reflect.Type) agentfile.Form {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return agentfile.FormDuration
+	case reflect.TypeFor[int](), reflect.TypeFor[int64]():
+		return agentfile.FormWhole
+	case reflect.TypeFor[bool]():
+		return agentfile.FormBool
+	case reflect.TypeFor[[]string]():
+		return agentfile.FormList
+	}
+	return agentfile.FormText
+}
+
+// looser are the defaults of agents that could take protection away, so that a project may not give them.
+var looser = []string{"harness.autonomy", "harness.sandbox.", "harness.workspace.mode"}
+
+func harnessSettings(others []Setting) []Setting {
+	o := events.DefaultOptions()
+	defaults := map[string][2]string{
+		"harness.max_steps":          {strconv.Itoa(o.MaxSteps), "most model turns of a step"},
+		"harness.timeout":            {(time.Duration(o.TimeoutMS) * time.Millisecond).String(), "time limit of a run"},
+		"harness.autonomy":           {strconv.Itoa(o.Autonomy), "1 to 5: how much an agent does without asking"},
+		"harness.budget.tool_calls":  {strconv.Itoa(o.MaxToolCalls), "most tool calls of a run"},
+		"harness.retry.max_retries":  {"3", "retries of a tool call that failed for a reason that passes"},
+		"harness.retry.base_backoff": {"1s", "wait before the first retry; each later one is twice as long"},
+	}
+	var out []Setting
+	for _, k := range agentfile.HarnessKeys() {
+		if slices.ContainsFunc(others, func(s Setting) bool { return s.Key == k.Key }) {
+			continue
+		}
+		d := defaults[k.Key]
+		if d[1] == "" {
+			d[1] = "as in an agent file"
+		}
+		loose := slices.ContainsFunc(looser, func(l string) bool { return k.Key == l || strings.HasSuffix(l, ".") && strings.HasPrefix(k.Key, l) })
+		out = append(out, Setting{Key: k.Key, Default: d[0], Doc: d[1] + "; an agent file overrides it", Project: !loose, Inert: !k.Acts, field: -1})
+	}
+	return out
+}
+
+// forms are the keys of config.yaml that are not defaults of agents.
+func forms(table []Setting) map[string]agentfile.Form {
+	out := map[string]agentfile.Form{}
+	for _, s := range table {
+		if s.Variable != "" && s.Key != "" {
+			out[s.Key] = s.Form
+		}
+	}
+	return out
+}
+
+// assign gives a field of Config a value as text.
+func assign(field reflect.Value, text string) (err error) {
+	switch f := field.Addr().Interface().(type) {
+	case *string:
+		*f = text
+	case *secret.Value:
+		*f = secret.New(text)
+	case *[]string:
+		*f = nil
+		if text != "" {
+			*f = strings.Split(text, ",")
+		}
+	case *bool:
+		*f, err = strconv.ParseBool(text)
+	case *int:
+		*f, err = strconv.Atoi(text)
+	case *int64:
+		*f, err = strconv.ParseInt(text, 10, 64)
+	case *time.Duration:
+		*f, err = time.ParseDuration(text)
+	default:
+		panic("a field of service.Config has a type that settings can not fill: " + field.Type().String())
+	}
+	return err
+}
