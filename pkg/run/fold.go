@@ -140,35 +140,9 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 		return ""
 	case *events.CheckpointFallbackData:
 		return "" // a warning for whoever reads the log
-	case *events.StepReadyData:
-		if st := s.Step(d.Step); st != nil {
-			for _, dep := range st.Dependencies {
-				if on := s.Step(dep); on == nil || on.Status != events.StepIsCompleted {
-					return fmt.Sprintf("step %s depends on %s, which is not complete", d.Step, dep)
-				}
-			}
-		}
-		return s.step(d.Step, events.StepIsPending, func(st *Step) { st.Status, st.ReadyAt = events.StepIsReady, seq })
-	case *events.StepAllowedData:
-		if g := s.GateFor(d.Step, ""); g != nil && g.Status == GatePending {
-			return fmt.Sprintf("gate %s stands before step %s", g.ID, d.Step)
-		}
-		return s.step(d.Step, events.StepIsReady, func(st *Step) {
-			st.Status, st.AllowedAt, st.Owed = events.StepIsRunning, seq, seq
-		})
-	case *events.StepFinishedData:
-		return s.stepEnded(d.Step, func(st *Step) { st.Status, st.Output = events.StepIsCompleted, d.Output })
-	case *events.StepFailedData:
-		s.lose(d.Lost)
-		return s.stepEnded(d.Step, func(st *Step) {
-			st.Status, st.Error, st.RunReason = events.StepIsFailed, d.Error, d.RunReason
-		})
-	case *events.TurnDeferredData:
-		return s.deferred(d)
-	case *events.TurnFinishedData:
-		return s.turn(d, at, seq)
-	case *events.HistoryCompactedData:
-		return s.compacted(d)
+	case *events.StepReadyData, *events.StepAllowedData, *events.StepFinishedData, *events.StepFailedData,
+		*events.TurnDeferredData, *events.TurnFinishedData, *events.HistoryCompactedData:
+		return s.sayStep(p, at, seq)
 	case *events.CallAllowedData, *events.CallRefusedData, *events.CallStartedData, *events.CallDeferredData,
 		*events.CallFinishedData, *events.CallFailedData:
 		return s.sayCall(p, at, seq)
