@@ -143,9 +143,17 @@ func (rep *Report) judge(law Law, s run.State, f events.Fact, p events.Payload) 
 // unsteady fields depend on the clock or name a whole rule set, and are no part of what was decided.
 var unsteady = []string{"rules_digest", "wait_ms", "duration_ms", "expires_at", "not_before"}
 
+// younger fields follow from others and came later than version 1: a fact that lacks them was not decided otherwise.
+var younger = []string{"calls_key", "model_ref", "cost_micro_usd", "run_finish_reason"}
+
 // fields lists the names of the fields of two payloads that differ, in order; of those of different kinds, all.
 func fields(a, b events.Payload) []string {
 	x, y := document(a), document(b)
+	for _, name := range younger {
+		if _, there := x[name]; !there {
+			delete(y, name) // the fact was said before there was such a field
+		}
+	}
 	var names []string
 	for _, doc := range []map[string]any{x, y} {
 		for name := range doc {

@@ -3,6 +3,7 @@ package security
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -33,8 +34,9 @@ var attacks = []attack{
 // mine are subjects of every stream that a user may store on, by hand.
 func mine(user string) map[string]string {
 	all := map[string]map[string]string{
-		"planner":    {"LOG_s1": "station.s1.run.v.evt.run.paused", "TMR_s1_run": "station.s1.due.v.run.mine", "DEAD_s1": "station.s1.dead.planner", "KV_harness-config": "$KV.harness-config.s1.durability"},
-		"gatekeeper": {"LOG_s1": "station.s1.run.v.evt.gate.opened", "DEAD_s1": "station.s1.dead.gatekeeper"},
+		"planner":    {"LOG_s1": "station.s1.run.v.evt.run.paused", "TMR_s1_run": "station.s1.due.v.run.mine", "DEAD_s1": "station.s1.dead.planner", "KV_harness-config": "$KV.harness-config.s1.durability",
+			"KV_harness-sessions": "$KV.harness-sessions.s1.session.mine", "OBJ_harness-files": "$O.harness-files.C.mine"},
+		"gatekeeper": {"LOG_s1": "station.s1.run.v.evt.gate.opened", "TMR_s1_gate": "station.s1.due.v.gate.mine", "DEAD_s1": "station.s1.dead.gatekeeper"},
 		"executor":   {"LOG_s1": "station.s1.run.v.evt.turn.finished", "TMR_s1_turn": "station.s1.due.v.turn.mine", "DEAD_s1": "station.s1.dead.executor", "OBJ_harness-files": "$O.harness-files.C.mine"},
 		"toolrunner": {"LOG_s1": "station.s1.run.v.evt.call.finished", "TMR_s1_call": "station.s1.due.v.call.mine", "DEAD_s1": "station.s1.dead.toolrunner", "KV_harness-lease": "$KV.harness-lease.s1.mine", "OBJ_harness-files": "$O.harness-files.C.mine"},
 		"persister":  {"LOG_s1": "station.s1.run.v.evt.checkpoint.saved", "DEAD_s1": "station.s1.dead.persister", "KV_harness-state": "$KV.harness-state.s1.run.mine", "OBJ_harness-files": "$O.harness-files.M.mine"},
@@ -65,7 +67,7 @@ func furnished(b *bed) {
 			}
 		}
 	}
-	for family, user := range map[string]string{"run": "planner", "turn": "executor", "call": "toolrunner"} {
+	for family, user := range families {
 		if err := b.station(user).Timers().Set(within(b.t), "v", family+".kept", time.Now().Add(time.Hour)); err != nil {
 			b.t.Fatal(err)
 		}
@@ -129,11 +131,11 @@ func forgedTargets(_ *testing.T, b *bed) (tries int, harm []string) {
 	furnished(b)
 	admin := b.wire("setup")
 	before := b.counts(admin)
-	for family, user := range map[string]string{"run": "planner", "turn": "executor", "call": "toolrunner"} {
+	for family, user := range families {
 		w := b.wire(user)
 		targets := []string{"station.s1.run.v.evt.call.allowed", "station.s1.run.v.evt.run.completed", "station.s1.task", "station.s1.run.v.gate.g.anna",
 			"$KV.harness-config.s1.agent.v", "$KV.harness-state.s1.run.v", "$JS.API.STREAM.DELETE.LOG_s1", "station.s2.task"}
-		for _, other := range []string{"run", "turn", "call"} {
+		for _, other := range slices.Sorted(maps.Keys(families)) {
 			if other != family {
 				targets = append(targets, "station.s1.due.v."+other+".x", "station.s1.timer.v."+other+".kept")
 			}
@@ -162,7 +164,6 @@ func forgedTargets(_ *testing.T, b *bed) (tries int, harm []string) {
 func cancelledTimers(_ *testing.T, b *bed) (tries int, harm []string) {
 	furnished(b)
 	admin := b.wire("setup")
-	families := map[string]string{"run": "planner", "turn": "executor", "call": "toolrunner"}
 	before := b.counts(admin)
 	for _, user := range untrusted {
 		w := b.wire(user)
@@ -293,6 +294,7 @@ var victims = map[string][]string{
 	"station.s1.run.v.gate.g.anna": {"anna"}, "station.s1.task": {"operator", "dispatcher"},
 	"station.s1.timer.v.run.x": {"planner"}, "station.s1.due.v.call.x": {"toolrunner"}, "station.s1.dead.planner": {"planner"},
 	"$KV.harness-config.s1.agent.v": {"setup"}, "$KV.harness-state.s1.run.v": {"persister"}, "$KV.harness-lease.s1.v": {"toolrunner"},
+	"$KV.harness-sessions.s1.session.v": {"planner"}, "station.s1.due.v.gate.x": {"gatekeeper"}, "station.s1.session.v.control": {"operator", "dispatcher"},
 	"$O.harness-files.C.v": writers, "$JS.ACK.LOG_s1.planner.1.1.1.1.0": {"planner"},
 }
 

@@ -21,8 +21,11 @@ var (
 	people   = []string{"operator", "dispatcher", "watcher", "anna", "hook"}
 	watchers = []string{"operator", "watcher"}
 	readers  = slices.Concat(roles, watchers, []string{"setup"})
-	writers  = []string{"executor", "toolrunner", "persister"} // of objects
+	writers  = []string{"planner", "executor", "toolrunner", "persister"} // of objects
 )
+
+// families says whose timers each family are.
+var families = map[string]string{"run": "planner", "turn": "executor", "call": "toolrunner", "gate": "gatekeeper"}
 
 // authors says who says which fact.
 var authors = map[string]string{
@@ -38,11 +41,11 @@ var authors = map[string]string{
 // consumers says who takes work from where.
 var consumers = [][2]string{
 	{"LOG_s1", "planner"}, {"LOG_s1", "gatekeeper"}, {"LOG_s1", "executor"}, {"LOG_s1", "toolrunner"}, {"LOG_s1", "persister"},
-	{"IN_s1", "planner"}, {"IN_s1", "gatekeeper"}, {"TMR_s1_run", "planner"}, {"TMR_s1_turn", "executor"}, {"TMR_s1_call", "toolrunner"},
+	{"IN_s1", "planner"}, {"IN_s1", "gatekeeper"}, {"TMR_s1_run", "planner"}, {"TMR_s1_turn", "executor"}, {"TMR_s1_call", "toolrunner"}, {"TMR_s1_gate", "gatekeeper"},
 }
 
-var streams = []string{"LOG_s1", "IN_s1", "DEAD_s1", "TMR_s1_run", "TMR_s1_turn", "TMR_s1_call",
-	"KV_harness-state", "KV_harness-config", "KV_harness-lease", "OBJ_harness-files"}
+var streams = []string{"LOG_s1", "IN_s1", "DEAD_s1", "TMR_s1_run", "TMR_s1_turn", "TMR_s1_call", "TMR_s1_gate",
+	"KV_harness-state", "KV_harness-config", "KV_harness-lease", "KV_harness-sessions", "OBJ_harness-files"}
 
 // probes lists all that is tried.
 func probes() []probe {
@@ -63,6 +66,8 @@ func sayProbes() []probe {
 	all := []probe{
 		{"dispatch", "station.s1.task", "", []string{"operator", "dispatcher"}}, {"dispatch", "station.s1.task.p", "", []string{"operator", "dispatcher"}},
 		{"steer", "station.s1.run.matrix.control", "", []string{"operator", "dispatcher"}},
+		{"steer a session", "station.s1.session.matrix.control", "", []string{"operator", "dispatcher"}}, {"sweep a session", "station.s1.session.matrix.sweep", "", []string{"operator", "dispatcher"}},
+		{"steer a session of another station", "station.s2.session.matrix.control", "", nobody},
 		{"answer in nobody's name", "station.s1.run.matrix.gate.g", "", []string{"operator"}},
 		{"answer as anna", "station.s1.run.matrix.gate.g.anna", "", []string{"anna"}}, {"answer as bert", "station.s1.run.matrix.gate.g.bert", "", nobody},
 		{"show what is live", "station.s1.run.matrix.live", "", []string{"executor", "toolrunner"}},
@@ -75,7 +80,7 @@ func sayProbes() []probe {
 		{"answer people", "_INBOX.x", "", roles},
 		{"ask the system", "$SYS.REQ.SERVER.PING", "", nobody},
 	}
-	for family, role := range map[string]string{"run": "planner", "turn": "executor", "call": "toolrunner"} {
+	for family, role := range families {
 		schedule := "Nats-Schedule: @at 2099-01-01T00:00:00Z\nNats-Schedule-Target: station.s1.due.matrix." + family + ".x"
 		all = append(all, probe{"set a timer", "station.s1.timer.matrix." + family + ".x", schedule, []string{role}},
 			probe{"cancel a timer", "station.s1.due.matrix." + family + ".x", "Nats-Scheduler: station.s1.timer.matrix." + family + ".x\nNats-Schedule-Next: purge", []string{role}},
@@ -96,10 +101,11 @@ func storeProbes() []probe {
 			probe{"write an agent", "$KV.harness-config.s1.agent.matrix", header, []string{"setup"}},
 			probe{"write the durability", "$KV.harness-config.s1.durability", header, []string{"setup", "planner"}},
 			probe{"write the station's key", "$KV.harness-config.s1.key.idempotency", header, []string{"setup", "toolrunner"}},
+			probe{"write a session", "$KV.harness-sessions.s1.session.matrix", header, []string{"planner"}},
 			probe{"write a lease", "$KV.harness-lease.s1.matrix", header, []string{"toolrunner"}},
 			probe{"write a part of an object", "$O.harness-files.C.matrix", header, writers},
 			probe{"describe an object", "$O.harness-files.M.matrix", header, writers})
-		for _, bucket := range []string{"state", "config", "lease"} {
+		for _, bucket := range []string{"state", "config", "lease", "sessions"} {
 			all = append(all, probe{"write a key of another station", "$KV.harness-" + bucket + ".s2.x", header, nobody})
 		}
 	}
