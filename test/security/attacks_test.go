@@ -34,7 +34,7 @@ var attacks = []attack{
 // mine are subjects of every stream that a user may store on, by hand.
 func mine(user string) map[string]string {
 	all := map[string]map[string]string{
-		"planner":    {"LOG_s1": "station.s1.run.v.evt.run.paused", "TMR_s1_run": "station.s1.due.v.run.mine", "DEAD_s1": "station.s1.dead.planner", "KV_harness-config": "$KV.harness-config.s1.durability",
+		"planner": {"LOG_s1": "station.s1.run.v.evt.run.paused", "TMR_s1_run": "station.s1.due.v.run.mine", "DEAD_s1": "station.s1.dead.planner", "KV_harness-config": "$KV.harness-config.s1.durability",
 			"KV_harness-sessions": "$KV.harness-sessions.s1.session.mine", "OBJ_harness-files": "$O.harness-files.C.mine"},
 		"gatekeeper": {"LOG_s1": "station.s1.run.v.evt.gate.opened", "TMR_s1_gate": "station.s1.due.v.gate.mine", "DEAD_s1": "station.s1.dead.gatekeeper"},
 		"executor":   {"LOG_s1": "station.s1.run.v.evt.turn.finished", "TMR_s1_turn": "station.s1.due.v.turn.mine", "DEAD_s1": "station.s1.dead.executor", "OBJ_harness-files": "$O.harness-files.C.mine"},
