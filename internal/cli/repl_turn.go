@@ -218,9 +218,23 @@ func closes(p events.Payload) string {
 // call prints the line of a call that has ended.
 func (t *replRun) call(id string) {
 	if c := t.tree.Call(id); c != nil {
-		t.sized()
-		t.print(t.draw.call(&t.tree, c, time.Now())...)
+		t.print(t.rows(c, time.Now())...)
 	}
+}
+
+// treeIndent is how much further in a call stands in the tree of a run than in a conversation.
+const treeIndent = 4
+
+// rows are the lines of a call.
+func (t *replRun) rows(c *view.CallNode, now time.Time) []string {
+	t.sized()
+	d := t.draw
+	d.width += treeIndent
+	lines := d.call(&t.tree, c, now)
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(lines[i], strings.Repeat(" ", treeIndent))
+	}
+	return lines
 }
 
 func (t *replRun) sized() {
@@ -252,7 +266,7 @@ func (t *replRun) redraw() {
 		for _, turn := range st.Turns {
 			for _, c := range turn.Calls {
 				if c.State.Open() {
-					lines, calls = append(lines, t.draw.call(&t.tree, c, now)[0]), calls+1
+					lines, calls = append(lines, t.rows(c, now)[0]), calls+1
 				}
 			}
 		}
