@@ -21,10 +21,16 @@ type created struct {
 	}
 }
 
+// first is the fact that a run was created, of the lines of one that is shown as JSON; text as it comes may stand before it.
 func first(t *testing.T, out string) created {
 	t.Helper()
-	line, _, _ := strings.Cut(out, "\n")
-	return decode[created](t, line)
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, `"type":"dev.inspan.run.created.v1"`) {
+			return decode[created](t, line)
+		}
+	}
+	t.Fatalf("no run was created:\n%s", out)
+	return created{}
 }
 
 func TestRunFlags(t *testing.T) {
