@@ -55,7 +55,7 @@ func TestShareOfAllPairs(t *testing.T) {
 				}
 			}
 		}
-		fmt.Printf("%s then %s: %d operations, %d plays so far\n", c[0], c[1], ops, s.Plays)
+		fmt.Printf("%s then %s: %d operations, %d plays so far, broken: %q\n", c[0], c[1], ops, s.Plays, s.Violation)
 	}
 	tell(t, s)
 }
