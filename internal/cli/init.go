@@ -126,8 +126,8 @@ type agentFlags struct {
 }
 
 func (a *app) agentCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "agent", Short: "Make agent files", Example: "  inspan agent init reviewer --template security", Args: cobra.ArbitraryArgs, RunE: group}
-	cmd.AddCommand(a.agentInitCmd())
+	cmd := &cobra.Command{Use: "agent", Short: "Make agent files", Example: "  inspan agent init reviewer --template security\n  inspan agent import .claude/agents/reviewer.md", Args: cobra.ArbitraryArgs, RunE: group}
+	cmd.AddCommand(a.agentInitCmd(), a.agentImportCmd())
 	return cmd
 }
 

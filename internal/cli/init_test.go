@@ -188,3 +188,20 @@ func TestAgentInit(t *testing.T) {
 		}
 	})
 }
+
+func TestAgentImport(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	from, dir := filepath.Join(d.dir, "r.md"), filepath.Join(d.dir, "agents")
+	if err := os.WriteFile(from, []byte("---\nname: looker\ndescription: Looks\ntools: Read, WebFetch\nmodel: opus\n---\nYou look.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("ECO-8 an agent of Claude Code is taken over, and what was left out is told", func(t *testing.T) {
+		d.want(2, []string{"--model provider/name"}, "agent", "import", from, "--dir", dir)
+		d.want(0, []string{"looker.prompt", `"WebFetch"`, "inspan run looker"}, "agent", "import", from, "--dir", dir, "--model", "scripted/reader")
+		d.want(2, []string{"--force"}, "agent", "import", from, "--dir", dir, "--model", "scripted/reader")
+		d.want(2, []string{"no such file"}, "agent", "import", filepath.Join(d.dir, "nothing.md"))
+		d.up()
+		d.want(0, []string{"The note is read."}, "run", "looker", "read it")
+	})
+}
