@@ -6,8 +6,11 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// compaction fills in what the file says about the history of the agent's steps.
+// compaction fills in what the file says about the history of the agent's steps, and whether its model takes images.
 func (p *parsing) compaction(root *node, a *events.Agent) {
+	if on := root.get("config", "images"); on != nil {
+		a.NoImages = !on.yes()
+	}
 	n := root.get("harness", "compaction")
 	if n == nil {
 		return

@@ -64,6 +64,7 @@ func configShape() shape {
 	return mapping(map[string]field{
 		"temperature":     acts(number(0, 2)),
 		"maxOutputTokens": acts(whole(1, maxTokens)),
+		"images":          acts(boolean()),
 		"topP":            inert(number(0, 1)),
 		"topK":            inert(whole(1, maxTokens)),
 		"stopSequences":   inert(list(text(), 0)),

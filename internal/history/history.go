@@ -81,6 +81,7 @@ func exchange(s run.State, st *run.Step, e prompt.Exchange) []events.Message {
 	}
 	results := events.Message{Role: events.RoleTool, At: t.At, Metadata: meta(s, st, t.Number)}
 	for _, r := range e.Results {
+		r.Hide("it was shown when the call was made")
 		results.Results = append(results.Results, events.MessageResult{CallID: r.ProviderID, Name: r.Tool, Output: r.Output, Failed: r.Failed})
 	}
 	return []events.Message{m, results}

@@ -89,11 +89,13 @@ type Message struct {
 	Provider string
 }
 
-// Image is a picture in a user message.
+// Image is a picture in a user message or a result.
 type Image struct {
 	// MediaType is image/png, image/jpeg, image/webp or image/gif; Data the bytes of the file.
 	MediaType string
 	Data      []byte
+	// Tokens is what it takes of the context window, as the caller estimates it; 0 where nobody did.
+	Tokens int
 }
 
 // Tool is what the model may ask for.
@@ -118,6 +120,8 @@ type Result struct {
 	CallID, Name string
 	Output       string
 	Failed       bool
+	// Images are shown with Output.
+	Images []Image
 }
 
 // Finish is why an answer ended, in our words.

@@ -54,11 +54,15 @@ func TestCalls(t *testing.T) {
 			{"fail", `{}`, "the disk is full", true},
 			{"structured", `{}`, `{"degrees":21}`, false},
 			{"mixed", `{}`, "a picture:\n[image image/png, 20 bytes: kept with the whole result]\n[resource file:///a.txt text/plain]\ninside of a.txt\n[link to https://example.com/b: b]", false},
+			{"picture", `{}`, "look:\n[image image/gif, 1x1 pixels, 35 bytes]", false},
 			{strings.TrimPrefix(agentfile.CallName("test", "Rub bish/näme!"), "mcp__test__"), `{}`, "called by a bad name", false},
 		} {
 			r, err := b.call(within(t), "mcp__test__"+c.name, c.input)
 			if err != nil || r.Output != c.want || r.Failed != c.failed {
 				t.Errorf("%s: %q failed=%t, %v; want %q failed=%t", c.name, r.Output, r.Failed, err, c.want, c.failed)
+			}
+			if c.name == "picture" && (len(r.Images) != 1 || !bytes.Equal(r.Images[0].Data, mcptest.Gif()) || r.Full != nil) {
+				t.Errorf("PLUS-2 the picture does not reach the model: %+v", r)
 			}
 			if c.name == "mixed" && !strings.Contains(string(r.Full), `"mimeType":"image/png"`) {
 				t.Errorf("the picture is not kept: %.200s", r.Full)

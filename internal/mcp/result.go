@@ -14,12 +14,17 @@ import (
 // maxWhole is the most bytes of a result that is kept as the server sent it.
 const maxWhole = 10 << 20
 
-// show makes of an answer what a model reads: its texts, and a line for each part that is no text. Where there are such
-// parts, or the text is long, the whole answer is kept as an object.
+// show makes of an answer what a model reads: its texts, its images, and a line for each other part. Where there are such
+// parts that can not be shown, or the text is long, the whole answer is kept as an object.
 func show(env tool.Env, res *sdk.CallToolResult) tool.Result {
 	var parts []string
-	whole := true // all of the answer can be read in the text
+	var images []tool.Image
+	whole := true // all of the answer can be read in the text, or seen
 	for _, c := range res.Content {
+		if i, ok := picture(c); ok && len(images) < tool.MaxImages {
+			images, parts = append(images, i), append(parts, fmt.Sprintf("[image %s]", i))
+			continue
+		}
 		text, plain := part(c)
 		parts = append(parts, text)
 		whole = whole && plain
@@ -30,7 +35,7 @@ func show(env tool.Env, res *sdk.CallToolResult) tool.Result {
 		}
 	}
 	out := tools.Show(env, strings.Join(parts, "\n"))
-	out.Failed = res.IsError
+	out.Failed, out.Images = res.IsError, images
 	if whole {
 		return out
 	}
@@ -40,6 +45,21 @@ func show(env tool.Env, res *sdk.CallToolResult) tool.Result {
 	}
 	out.Output += "\n[the parts that are no text are too large to be kept]"
 	return out
+}
+
+// picture is a piece of an answer that the model can be shown, whatever the server says that it is.
+func picture(c sdk.Content) (tool.Image, bool) {
+	var data []byte
+	switch c := c.(type) {
+	case *sdk.ImageContent:
+		data = c.Data
+	case *sdk.EmbeddedResource:
+		if c.Resource != nil {
+			data = c.Resource.Blob
+		}
+	}
+	i, err := tool.ReadImage(data)
+	return i, err == nil
 }
 
 // part is one piece of an answer as text; plain is false where the text is not all of it.

@@ -219,7 +219,7 @@ func (d deciding) toolrunner(p events.Payload) (say []events.Payload, again bool
 		if !ok {
 			return said(nil, nil)
 		}
-		return said(call.Finish(s, a, call.Result{Output: p.Output, Ref: p.OutputRef, Success: p.Success, ExitCode: p.ExitCode,
+		return said(call.Finish(s, a, call.Result{Output: p.Output, Ref: p.OutputRef, Images: p.Images, Success: p.Success, ExitCode: p.ExitCode,
 			Took: took(p.DurationMS), Reconciled: p.Reconciled, Hooks: p.Hooks}), nil)
 	case *events.CallDeferredData:
 		a, ok := d.attempt(p.Call, p.Attempt, p.Fence, "")

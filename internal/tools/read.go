@@ -31,6 +31,9 @@ func read(_ context.Context, a readArgs, env tool.Env) (tool.Result, error) {
 	if err != nil {
 		return fileError("read", a.Path, err)
 	}
+	if tool.MediaTypeOf(data) != "" {
+		return readImage(a.Path, data), nil
+	}
 	if binary(data) {
 		return failed("read: %q is a binary file of %d bytes", a.Path, len(data)), nil
 	}
@@ -54,6 +57,15 @@ func read(_ context.Context, a readArgs, env tool.Env) (tool.Result, error) {
 		fmt.Fprintf(&b, "(%d more lines; go on with offset %d)\n", len(lines)-last, last+1)
 	}
 	return Show(env, b.String()), nil
+}
+
+// readImage shows a picture, with its kind and size in words.
+func readImage(path string, data []byte) tool.Result {
+	i, err := tool.ReadImage(data)
+	if err != nil {
+		return failed("read: %q can not be shown: %v; make a smaller or sound copy of it and read that", path, err)
+	}
+	return tool.Result{Output: fmt.Sprintf("%s: %s", oneLine(path), i), Images: []tool.Image{i}}
 }
 
 func clipLine(l string) string {

@@ -95,6 +95,8 @@ type CallFinishedData struct {
 	Output string `json:"output"`
 	// OutputRef is the whole output where Output is shortened.
 	OutputRef *Ref `json:"output_ref,omitempty"`
+	// Images are the pictures in the result that the model is shown with it.
+	Images []Image `json:"images,omitempty"`
 	// Success is false where the tool ran but what it tried did not work.
 	Success    bool   `json:"success"`
 	Error      string `json:"error,omitempty"`

@@ -84,6 +84,8 @@ type Agent struct {
 	Skills []Skill    `json:"skills,omitempty"`
 	// NoWorkspaceMemory is true where AGENTS.md files of the workspace are not shown with results from their directories.
 	NoWorkspaceMemory bool `json:"no_workspace_memory,omitempty"`
+	// NoImages is true where the model takes no images: it is told of them in words.
+	NoImages bool `json:"no_images,omitempty"`
 	// ContextWindow of the model in tokens, fixed when the agent was pinned; 0 means that nobody knows one, as before there
 	// was one, or that the model has none.
 	ContextWindow int `json:"context_window,omitempty"`

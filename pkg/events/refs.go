@@ -21,6 +21,9 @@ func Refs(p Payload) []Ref {
 		add(d.RawRef)
 	case *CallFinishedData:
 		add(d.OutputRef)
+		for _, i := range d.Images {
+			refs = append(refs, i.Ref)
+		}
 	case *RunForkedData:
 		refs = append(refs, d.Refs...)
 	}

@@ -98,7 +98,7 @@ func (s *State) sayCall(p events.Payload, at time.Time, seq uint64) string {
 		if c.Fence != d.Fence {
 			return fenceFault(c.Fence, d.Fence)
 		}
-		s.record(c, CallRecord{Result: d.Output, ResultRef: d.OutputRef, DurationMS: d.DurationMS,
+		s.record(c, CallRecord{Result: d.Output, ResultRef: d.OutputRef, Images: d.Images, DurationMS: d.DurationMS,
 			RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success, Notes: d.Notes}, at, seq)
 		s.interrupted(d.Hooks)
 	case *events.CallFailedData:

@@ -194,6 +194,9 @@ func refsOf(s State) []events.Ref {
 	}
 	for _, r := range s.ToolCallHistory.All() {
 		add(r.ResultRef)
+		for i := range r.Images {
+			add(&r.Images[i].Ref)
+		}
 	}
 	return refs
 }

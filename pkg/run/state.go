@@ -208,6 +208,7 @@ type CallRecord struct {
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
 	Result     string          `json:"result"`
 	ResultRef  *events.Ref     `json:"resultRef,omitempty"`
+	Images     []events.Image  `json:"images,omitempty"`
 	DurationMS int64           `json:"duration"`
 	RetryCount int             `json:"retryCount"`
 	Timestamp  time.Time       `json:"timestamp"`

@@ -114,6 +114,8 @@ type Result struct {
 	Output string
 	// Full is the whole output where Output is truncated, otherwise nil. The toolrunner stores it as an object.
 	Full []byte
+	// Images are pictures that the model is shown with Output, at most MaxImages, each as ReadImage returns it.
+	Images []Image
 	// Failed is true where the thing tried did not work (file not found, non-zero exit): the model should know.
 	Failed bool
 	// ExitCode of a command, where there was one.

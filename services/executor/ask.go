@@ -36,7 +36,7 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, said *live.
 	begin := time.Now()
 	limited, cancel := context.WithTimeout(ctx, maxAsk)
 	defer cancel()
-	answer, err := model.Ask(limited, req, func(d llm.Delta) {
+	answer, err := askShown(limited, model, req, func(d llm.Delta) {
 		begun = true
 		said.Write(live.Thinking, "", d.Thinking)
 		said.Write(live.Token, "", d.Text)
@@ -136,7 +136,11 @@ func (r *Role) exchange(ctx context.Context, e prompt.Exchange) ([]llm.Message, 
 	if len(e.Results) > 0 {
 		results := llm.Message{Role: llm.ToolResults}
 		for _, res := range e.Results {
-			results.Results = append(results.Results, llm.Result{CallID: res.ProviderID, Name: res.Tool, Output: res.Output, Failed: res.Failed})
+			images, err := r.images(ctx, res.ProviderID, res.Images)
+			if err != nil {
+				return nil, err
+			}
+			results.Results = append(results.Results, llm.Result{CallID: res.ProviderID, Name: res.Tool, Output: res.Output, Failed: res.Failed, Images: images})
 		}
 		out = append(out, results)
 	}

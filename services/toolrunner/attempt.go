@@ -130,8 +130,12 @@ func (r *Role) keep(ctx context.Context, res tool.Result, took time.Duration) (c
 	if res.Full != nil {
 		res.Full = []byte(r.cfg.Mask(string(res.Full)))
 	}
-	res.Output = r.cfg.Mask(res.Output)
-	out := call.Result{Output: strings.ToValidUTF8(res.Output, "\uFFFD"), Success: !res.Failed, ExitCode: res.ExitCode, Took: took}
+	images, note, err := r.images(ctx, res.Images)
+	if err != nil {
+		return call.Result{}, err
+	}
+	res.Output = r.cfg.Mask(res.Output) + note
+	out := call.Result{Images: images, Output: strings.ToValidUTF8(res.Output, "\uFFFD"), Success: !res.Failed, ExitCode: res.ExitCode, Took: took}
 	full := res.Full
 	if len(out.Output) > events.MaxInlineOutput {
 		if full == nil {

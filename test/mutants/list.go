@@ -64,6 +64,8 @@ var roles = []Mutant{
 }
 
 var minds = []Mutant{
+	{Name: "the pictures of a result that a hook holds back are shown", File: "internal/core/call/call.go",
+		Old: "nil, nil, false, \"\"\n", New: "nil, r.Images, false, \"\"\n", By: []string{"./internal/core/call"}},
 	{Name: "a once call is run again", File: "internal/core/call/call.go",
 		Old: "		case c.Effect != Idempotent:", New: "		case false:"},
 	{Name: "a reconcilable call is made again without looking", File: "internal/core/call/call.go",

@@ -151,6 +151,7 @@ func (a Attempt) under(c *run.Call) bool {
 type Result struct {
 	Output     string
 	Ref        *events.Ref
+	Images     []events.Image
 	Success    bool
 	ExitCode   *int
 	Took       time.Duration
@@ -167,7 +168,7 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 		return nil
 	}
 	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(a.Call), Output: r.Output,
-		OutputRef: r.Ref, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number, RetryCount: a.Number - 1,
+		OutputRef: r.Ref, Images: r.Images, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number, RetryCount: a.Number - 1,
 		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Notes: r.Notes, Hooks: r.Hooks}}
 }
 
@@ -176,7 +177,7 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 func Judged(r Result, answers []events.HookAnswer) Result {
 	r.Hooks = answers
 	if a, ok := events.Decisive(answers); ok && a.Answer != events.HookInterrupt {
-		r.Output, r.Ref, r.Success, r.Notes = "The call was carried out, its result is held back. "+hook.Why(a), nil, false, ""
+		r.Output, r.Ref, r.Images, r.Success, r.Notes = "The call was carried out, its result is held back. "+hook.Why(a), nil, nil, false, ""
 	}
 	return r
 }

@@ -77,6 +77,19 @@ func talk(in Input) []Entry {
 	after := through(in.Step)
 	exchanges := conversation(in.State, in.Step.ID, after)
 	most := SettingsOf(in.Agent, in.Step).Results
+	if in.Agent.NoImages {
+		for _, e := range exchanges {
+			for i := range e.Results {
+				e.Results[i].Hide("the model of this agent takes none")
+			}
+		}
+	}
+	if most > 0 {
+		for i := range exchanges {
+			cropImages(exchanges[i].Results, most/2)
+		}
+	}
+	limitImages(exchanges)
 	out := make([]Entry, 0, len(exchanges))
 	for i := range exchanges {
 		cropResults(exchanges[i].Results, most)

@@ -215,7 +215,7 @@ const around = 8
 func resultTokens(e Exchange) int {
 	n := Tokens(e.Note)
 	for _, r := range e.Results {
-		n += Tokens(r.Output) + around
+		n += Tokens(r.Output) + imageTokens(r) + around
 	}
 	return n
 }

@@ -46,7 +46,11 @@ func working(t *rapid.T) (run.State, events.Agent) {
 				b.Say(runtest.CallNo(ref))
 				continue
 			}
-			b.Say(runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, text(t, "result", 600)))
+			done := runtest.CallDone(ref, 0, text(t, "result", 600))
+			for range rapid.SampledFrom([]int{0, 0, 0, 1, 3}).Draw(t, "images") {
+				done.Images = append(done.Images, image(1000, 600))
+			}
+			b.Say(runtest.CallYes(ref, "read"), done)
 		}
 	}
 	return b.State(), a

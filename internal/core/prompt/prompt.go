@@ -27,6 +27,8 @@ type Exchange struct {
 type Result struct {
 	ProviderID, Tool, Output string
 	Failed                   bool
+	// Images are shown with Output; they stand in objects.
+	Images []events.Image
 }
 
 // Conversation returns the exchanges of a step, oldest first. The calls of a turn end before the next turn of its step,
@@ -96,7 +98,7 @@ func shown(c events.RequestedCall, results []run.CallRecord) (out Result) {
 	case r.Outcome == run.OutcomeFailed:
 		out.Output, out.Failed = hinted(fmt.Sprintf("error (%s): %s", r.Code, r.Result), r.Hint), true
 	default:
-		out.Output, out.Failed = r.Result, !r.Success
+		out.Output, out.Failed, out.Images = r.Result, !r.Success, r.Images
 	}
 	return out
 }

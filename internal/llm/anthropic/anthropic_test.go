@@ -141,8 +141,30 @@ type contentBlock struct {
 	Type, Text, ID, Name string
 	Input                json.RawMessage
 	ToolUseID            string `json:"tool_use_id"`
-	Content              string
+	Content              json.RawMessage
 	IsError              bool `json:"is_error"`
+	Source               struct {
+		MediaType string `json:"media_type"`
+		Data      []byte
+	}
+}
+
+// result reads the content of a tool_result: a text, or blocks.
+func (c contentBlock) result() (llm.Result, error) {
+	r := llm.Result{CallID: c.ToolUseID, Failed: c.IsError}
+	if len(c.Content) == 0 || json.Unmarshal(c.Content, &r.Output) == nil {
+		return r, nil
+	}
+	var blocks []contentBlock
+	if err := json.Unmarshal(c.Content, &blocks); err != nil {
+		return r, err
+	}
+	for _, b := range blocks {
+		if r.Output += b.Text; b.Type == "image" {
+			r.Images = append(r.Images, llm.Image{MediaType: b.Source.MediaType, Data: b.Source.Data})
+		}
+	}
+	return r, nil
 }
 
 func (dialect) Heard(b []byte) (llmtest.Heard, error) {
@@ -173,7 +195,13 @@ func (dialect) Heard(b []byte) (llmtest.Heard, error) {
 			case "tool_use":
 				next.Calls = append(next.Calls, llm.Call{ID: c.ID, Name: c.Name, Input: c.Input})
 			case "tool_result":
-				next.Results = append(next.Results, llm.Result{CallID: c.ToolUseID, Output: c.Content, Failed: c.IsError})
+				r, err := c.result()
+				if err != nil {
+					return h, err
+				}
+				next.Results = append(next.Results, r)
+			case "image":
+				next.Images = append(next.Images, llm.Image{MediaType: c.Source.MediaType, Data: c.Source.Data})
 			}
 		}
 		h.Messages = append(h.Messages, next)

@@ -23,6 +23,8 @@ type ruledBlock struct {
 	Type, Text, Thinking, Signature, Data, ID, Name string
 	Input                                           json.RawMessage
 	ToolUseID                                       string          `json:"tool_use_id"`
+	IsError                                         bool            `json:"is_error"`
+	Content                                         json.RawMessage `json:"content"`
 	CacheControl                                    json.RawMessage `json:"cache_control"`
 	Source                                          struct {
 		Type, Data string
@@ -108,6 +110,22 @@ func acceptedBlock(b ruledBlock, role string) error {
 	case "tool_use":
 		if !ruledID.MatchString(b.ID) || !ruledName.MatchString(b.Name) || !bytes.HasPrefix(b.Input, []byte("{")) {
 			return fmt.Errorf("call %q of %q with %s", b.ID, b.Name, b.Input)
+		}
+	case "tool_result":
+		var inside []ruledBlock
+		if len(b.Content) == 0 || b.Content[0] == '"' {
+			return nil
+		}
+		if err := json.Unmarshal(b.Content, &inside); err != nil || len(inside) == 0 {
+			return fmt.Errorf("result %s: %w", b.Content, err)
+		}
+		for _, i := range inside {
+			if i.Type != "text" && (i.Type != "image" || b.IsError) {
+				return fmt.Errorf("%s in a result, is_error %v", i.Type, b.IsError)
+			}
+			if err := acceptedBlock(i, role); err != nil {
+				return err
+			}
 		}
 	case "image":
 		if b.Source.Type != "base64" || b.Source.MediaType != "image/png" || b.Source.Data == "" {

@@ -62,9 +62,10 @@ type toolUse struct {
 type toolResult struct {
 	Type      string `json:"type"`
 	ToolUseID string `json:"tool_use_id"`
-	Content   string `json:"content,omitempty"`
-	IsError   bool   `json:"is_error,omitempty"`
-	Cache     *cache `json:"cache_control,omitempty"`
+	// Content is a text, or blocks where there are images; nil for none.
+	Content any    `json:"content,omitempty"`
+	IsError bool   `json:"is_error,omitempty"`
+	Cache   *cache `json:"cache_control,omitempty"`
 }
 
 type tool struct {
@@ -154,9 +155,7 @@ func messages(from []llm.Message) ([]message, error) {
 		next := message{Role: "user"}
 		switch m.Role {
 		case llm.User:
-			for _, i := range m.Images {
-				next.Content = append(next.Content, image{Type: "image", Source: source{Type: "base64", MediaType: i.MediaType, Data: i.Data}})
-			}
+			next.Content = append(next.Content, pictures(m.Images)...)
 			if m.Text != "" {
 				next.Content = append(next.Content, &textBlock{Type: "text", Text: m.Text})
 			}
@@ -166,13 +165,43 @@ func messages(from []llm.Message) ([]message, error) {
 				return nil, err
 			}
 		case llm.ToolResults:
+			var after []any
 			for _, r := range m.Results {
-				next.Content = append(next.Content, &toolResult{Type: "tool_result", ToolUseID: r.CallID, Content: r.Output, IsError: r.Failed})
+				next.Content = append(next.Content, resultOf(r))
+				if r.Failed {
+					after = append(after, pictures(r.Images)...)
+				}
 			}
+			next.Content = append(next.Content, after...)
 		}
 		out = append(out, next)
 	}
 	return out, nil
+}
+
+func pictures(from []llm.Image) []any {
+	out := make([]any, 0, len(from))
+	for _, i := range from {
+		out = append(out, image{Type: "image", Source: source{Type: "base64", MediaType: i.MediaType, Data: i.Data}})
+	}
+	return out
+}
+
+// resultOf is a result with its images in it. The API takes text alone in the results of failed calls; their images come
+// after all results.
+func resultOf(r llm.Result) *toolResult {
+	out := &toolResult{Type: "tool_result", ToolUseID: r.CallID, IsError: r.Failed}
+	switch {
+	case len(r.Images) > 0 && !r.Failed:
+		var blocks []any
+		if strings.TrimSpace(r.Output) != "" {
+			blocks = append(blocks, spoken{Type: "text", Text: r.Output})
+		}
+		out.Content = append(blocks, pictures(r.Images)...)
+	case r.Output != "":
+		out.Content = r.Output
+	}
+	return out
 }
 
 func assistantContent(m llm.Message) ([]any, error) {

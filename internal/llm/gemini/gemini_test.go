@@ -127,6 +127,11 @@ type body struct {
 	}
 }
 
+type inlineData struct {
+	MIMEType string
+	Data     []byte
+}
+
 type content struct {
 	Role  string
 	Parts []struct {
@@ -139,8 +144,9 @@ type content struct {
 		FunctionResponse *struct {
 			ID, Name string
 			Response map[string]string
+			Parts    []struct{ InlineData *inlineData }
 		}
-		InlineData       *struct{ MIMEType, Data string }
+		InlineData       *inlineData
 		ThoughtSignature string
 	}
 }
@@ -176,9 +182,16 @@ func (dialect) Heard(b []byte) (llmtest.Heard, error) {
 			if f := p.FunctionCall; f != nil {
 				next.Calls = append(next.Calls, llm.Call{ID: f.ID, Name: f.Name, Input: f.Args})
 			}
+			if i := p.InlineData; i != nil {
+				next.Images = append(next.Images, llm.Image{MediaType: i.MIMEType, Data: i.Data})
+			}
 			if f := p.FunctionResponse; f != nil {
 				failed, isFailed := f.Response["error"]
-				next.Results = append(next.Results, llm.Result{CallID: f.ID, Output: f.Response["output"] + failed, Failed: isFailed})
+				r := llm.Result{CallID: f.ID, Output: f.Response["output"] + failed, Failed: isFailed}
+				for _, i := range f.Parts {
+					r.Images = append(r.Images, llm.Image{MediaType: i.InlineData.MIMEType, Data: i.InlineData.Data})
+				}
+				next.Results = append(next.Results, r)
 			}
 		}
 		h.Messages = append(h.Messages, next)
@@ -384,4 +397,35 @@ func FuzzStream(f *testing.F) {
 			t.Errorf("got %v, want a broken stream to be transient", err)
 		}
 	})
+}
+
+func TestImagesOfResults(t *testing.T) {
+	t.Parallel()
+	asked := func(t *testing.T, name, media string) string {
+		t.Helper()
+		s := llmtest.Serve(t, llmtest.Stream(end("STOP", "")))
+		q := hello()
+		q.Model = name
+		q.Messages = append(q.Messages, llm.Message{Role: llm.Assistant, Provider: "other", Calls: []llm.Call{{ID: "a", Name: "read"}}},
+			llm.Message{Role: llm.ToolResults, Results: []llm.Result{{CallID: "a", Output: "seen", Images: []llm.Image{{MediaType: media, Data: []byte("GIF89a")}}}}})
+		if _, err := newModel(t, s).Ask(t.Context(), q, nil); err != nil {
+			t.Fatal(err)
+		}
+		return string(s.Body(0))
+	}
+	for name, c := range map[string]struct{ model, media, want string }{
+		"inside of the response where the model takes it": {"gemini-3-pro", "image/png",
+			`"response":{"output":"seen"},"parts":[{"inlineData":{"mimeType":"image/png","data":"R0lGODlh"}}]}}`},
+		"in a content of its own where it does not": {"gemini-2.5-pro", "image/png",
+			`{"role":"user","parts":[{"inlineData":{"mimeType":"image/png","data":"R0lGODlh"}},{"text":"The images of the results above, in this order: read (a)."}]}`},
+		"and told in words where the API takes none of its kind": {"gemini-3-pro", "image/gif",
+			`"response":{"output":"seen\n(This model takes no gif: the image is not shown.)"}}}`},
+	} {
+		t.Run("PLUS-2 an image of a result is "+name, func(t *testing.T) {
+			t.Parallel()
+			if got := asked(t, c.model, c.media); !strings.Contains(got, c.want) {
+				t.Errorf("got %s\nwant %s", got, c.want)
+			}
+		})
+	}
 }

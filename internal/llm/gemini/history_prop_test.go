@@ -89,6 +89,10 @@ func acceptedPart(p *genai.Part, role string) error {
 		return fmt.Errorf("call %+v of the %s", p.FunctionCall, role)
 	case p.FunctionResponse != nil && (role != "user" || len(p.FunctionResponse.Response) == 0):
 		return fmt.Errorf("response %+v of the %s", p.FunctionResponse, role)
+	case p.FunctionResponse != nil && slices.ContainsFunc(p.FunctionResponse.Parts, func(r *genai.FunctionResponsePart) bool {
+		return r.InlineData == nil || r.InlineData.MIMEType == "" || len(r.InlineData.Data) == 0
+	}):
+		return fmt.Errorf("response %+v without the data of a part", p.FunctionResponse)
 	case p.InlineData != nil && (p.InlineData.MIMEType == "" || len(p.InlineData.Data) == 0):
 		return fmt.Errorf("inline data %+v", p.InlineData)
 	case p.Thought && role != "model":

@@ -48,6 +48,8 @@ type response struct {
 	ID       string            `json:"id"`
 	Name     string            `json:"name"`
 	Response map[string]string `json:"response"`
+	// Parts are the images of the response.
+	Parts []part `json:"parts,omitempty"`
 }
 
 type toolSet struct {
@@ -78,7 +80,9 @@ const unsigned = "skip_thought_signature_validator"
 // thinks are the models that tell their thoughts when asked; older ones and those that make pictures or sound refuse
 // the question.
 var (
-	thinks  = regexp.MustCompile(`^(models/)?gemini-(2\.5|[3-9])`)
+	thinks = regexp.MustCompile(`^(models/)?gemini-(2\.5|[3-9])`)
+	// looks are the models that take images inside of the response of a function.
+	looks   = regexp.MustCompile(`^(models/)?gemini-[3-9]`)
 	speaks  = regexp.MustCompile(`-(image|tts|audio|live)\b`)
 	rawKind = errors.New("raw content is not an object with parts")
 )
@@ -108,6 +112,10 @@ func requestBody(req llm.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	history = known(history)
+	if !looks.MatchString(req.Model) {
+		history = wire.Lift(history)
+	}
 	for _, m := range history {
 		r.Contents = append(r.Contents, contentOf(m))
 	}
@@ -118,8 +126,8 @@ func contentOf(m llm.Message) any {
 	out := content{Role: "user"}
 	switch m.Role {
 	case llm.User:
-		for _, i := range m.Images {
-			out.Parts = append(out.Parts, part{InlineData: &inlineData{MIMEType: i.MediaType, Data: i.Data}})
+		for _, p := range pictures(m.Images) {
+			out.Parts = append(out.Parts, p)
 		}
 		if m.Text != "" {
 			out.Parts = append(out.Parts, part{Text: m.Text})
@@ -130,7 +138,7 @@ func contentOf(m llm.Message) any {
 			if r.Failed {
 				key = "error"
 			}
-			out.Parts = append(out.Parts, part{Response: &response{ID: r.CallID, Name: r.Name, Response: map[string]string{key: r.Output}}})
+			out.Parts = append(out.Parts, part{Response: &response{ID: r.CallID, Name: r.Name, Response: map[string]string{key: r.Output}, Parts: pictures(r.Images)}})
 		}
 	case llm.Assistant:
 		if m.Raw != nil {
@@ -149,6 +157,32 @@ func contentOf(m llm.Message) any {
 		}
 	}
 	return out
+}
+
+func pictures(from []llm.Image) []part {
+	var out []part
+	for _, i := range from {
+		out = append(out, part{InlineData: &inlineData{MIMEType: i.MediaType, Data: i.Data}})
+	}
+	return out
+}
+
+// known replaces the images of results that the API refuses, which are gifs, by a word about them.
+func known(history []llm.Message) []llm.Message {
+	for i, m := range history {
+		for j, r := range m.Results {
+			var kept []llm.Image
+			for _, p := range r.Images {
+				if p.MediaType == "image/gif" {
+					history[i].Results[j].Output += "\n(This model takes no gif: the image is not shown.)"
+					continue
+				}
+				kept = append(kept, p)
+			}
+			history[i].Results[j].Images = kept
+		}
+	}
+	return history
 }
 
 // own reads a content that the API sent. Parts without anything in them are refused by the API and left out.

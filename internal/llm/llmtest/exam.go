@@ -18,6 +18,7 @@ func Exam(t *testing.T, d Dialect) {
 	t.Run("finishes", func(t *testing.T) { t.Parallel(); examFinishes(t, d) })
 	t.Run("conversation", func(t *testing.T) { t.Parallel(); examConversation(t, d) })
 	t.Run("replay", func(t *testing.T) { t.Parallel(); examReplay(t, d) })
+	t.Run("images", func(t *testing.T) { t.Parallel(); examImages(t, d) })
 	t.Run("damage", func(t *testing.T) { t.Parallel(); examDamage(t, d) })
 	t.Run("refusals", func(t *testing.T) { t.Parallel(); examRefusals(t, d) })
 	t.Run("elsewhere", func(t *testing.T) { t.Parallel(); examElsewhere(t, d) })

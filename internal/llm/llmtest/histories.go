@@ -113,10 +113,15 @@ func (g *histories) user() llm.Message {
 	} else {
 		m.Text = text
 	}
-	for range rapid.IntRange(0, 2).Draw(g.T, "images") {
-		m.Images = append(m.Images, llm.Image{MediaType: "image/png", Data: []byte(g.word("png"))})
-	}
+	m.Images = g.images()
 	return m
+}
+
+func (g *histories) images() (out []llm.Image) {
+	for range rapid.IntRange(0, 2).Draw(g.T, "images") {
+		out = append(out, llm.Image{MediaType: "image/png", Data: []byte(g.word("png"))})
+	}
+	return out
 }
 
 // ownAnswer is one that came over the wire.
@@ -168,9 +173,9 @@ func (g *histories) assistant(m llm.Message) {
 	for _, c := range m.Calls {
 		switch g.pick("result", "given", "given", "failed", "open", "twice", "stranger") {
 		case "given":
-			results = append(results, llm.Result{CallID: c.ID, Name: c.Name, Output: g.must("result")})
+			results = append(results, llm.Result{CallID: c.ID, Name: c.Name, Output: g.must("result"), Images: g.images()})
 		case "failed":
-			results = append(results, llm.Result{CallID: c.ID, Output: g.must("failure"), Failed: true})
+			results = append(results, llm.Result{CallID: c.ID, Output: g.must("failure"), Failed: true, Images: g.images()})
 		case "twice":
 			results = append(results, llm.Result{CallID: c.ID, Output: g.must("first")}, llm.Result{CallID: c.ID, Output: g.word("second")})
 		case "stranger":

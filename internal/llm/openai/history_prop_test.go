@@ -87,10 +87,10 @@ func acceptedResponses(body []byte) error {
 	var r struct {
 		Input []struct {
 			Type, Role, Name, Arguments string
-			CallID                      string          `json:"call_id"`
-			Encrypted                   string          `json:"encrypted_content"`
-			Output                      *string         `json:"output"`
-			Content                     json.RawMessage `json:"content"`
+			CallID                      string           `json:"call_id"`
+			Encrypted                   string           `json:"encrypted_content"`
+			Output                      *json.RawMessage `json:"output"`
+			Content                     json.RawMessage  `json:"content"`
 		}
 	}
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -128,6 +128,19 @@ func acceptedResponses(body []byte) error {
 		case "function_call_output":
 			if len(open) == 0 || open[0] != item.CallID || item.Output == nil {
 				return fmt.Errorf("item %d: output for %q, open calls are %q", i, item.CallID, open)
+			}
+			var text string
+			var parts []struct {
+				Type, Text string
+				ImageURL   string `json:"image_url"`
+			}
+			if json.Unmarshal(*item.Output, &text) != nil && (json.Unmarshal(*item.Output, &parts) != nil || len(parts) == 0) {
+				return fmt.Errorf("item %d: output %s", i, *item.Output)
+			}
+			for _, p := range parts {
+				if p.Type != "input_text" && (p.Type != "input_image" || p.ImageURL == "") {
+					return fmt.Errorf("item %d: part %+v", i, p)
+				}
 			}
 			open = open[1:]
 		default:

@@ -178,6 +178,14 @@ func (dialect) Heard(b []byte) (llmtest.Heard, error) {
 			continue
 		}
 		next := llm.Message{Role: llm.Role(m.Role), Text: text, Raw: raw}
+		parts, _ := m.Content.([]any)
+		for _, p := range parts {
+			o, _ := p.(map[string]any)
+			url, _ := o["image_url"].(map[string]any)
+			if i, ok := llmtest.DataURL(fmt.Sprint(url["url"])); ok {
+				next.Images = append(next.Images, i)
+			}
+		}
 		for _, c := range m.ToolCalls {
 			next.Calls = append(next.Calls, llm.Call{ID: c.ID, Name: c.Function.Name, Input: json.RawMessage(c.Function.Arguments)})
 		}

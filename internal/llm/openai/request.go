@@ -93,7 +93,7 @@ func requestBody(req llm.Request, own bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range history {
+	for _, m := range wire.Lift(history) {
 		r.Messages = append(r.Messages, messages(m)...)
 	}
 	return wire.Marshal(r)

@@ -63,7 +63,8 @@ type callItem struct {
 type outputItem struct {
 	Type   string `json:"type"`
 	CallID string `json:"call_id"`
-	Output string `json:"output"`
+	// Output is a text, or parts where there are images.
+	Output any `json:"output"`
 }
 
 // plain are the models that do not reason; they refuse to be asked for reasoning.
@@ -107,17 +108,22 @@ func inputOf(m llm.Message) ([]any, error) {
 	var out []any
 	switch m.Role {
 	case llm.User:
-		next := inputMessage{Type: "message", Role: "user"}
-		for _, i := range m.Images {
-			next.Content = append(next.Content, inputPart{Type: "input_image", ImageURL: dataURL(i)})
-		}
+		next := inputMessage{Type: "message", Role: "user", Content: pictures(m.Images)}
 		if m.Text != "" {
 			next.Content = append(next.Content, inputPart{Type: "input_text", Text: m.Text})
 		}
 		out = append(out, next)
 	case llm.ToolResults:
 		for _, r := range m.Results {
-			out = append(out, outputItem{Type: "function_call_output", CallID: r.CallID, Output: outputOf(r)})
+			item := outputItem{Type: "function_call_output", CallID: r.CallID, Output: outputOf(r)}
+			if len(r.Images) > 0 {
+				parts := []inputPart{}
+				if text := outputOf(r); text != "" {
+					parts = append(parts, inputPart{Type: "input_text", Text: text})
+				}
+				item.Output = append(parts, pictures(r.Images)...)
+			}
+			out = append(out, item)
 		}
 	case llm.Assistant:
 		if m.Raw != nil {
@@ -138,6 +144,14 @@ func inputOf(m llm.Message) ([]any, error) {
 		}
 	}
 	return out, nil
+}
+
+func pictures(from []llm.Image) []inputPart {
+	var out []inputPart
+	for _, i := range from {
+		out = append(out, inputPart{Type: "input_image", ImageURL: dataURL(i)})
+	}
+	return out
 }
 
 // ownItems reads the output items that the API sent. What the API refuses is left out: messages without content,

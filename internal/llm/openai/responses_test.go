@@ -132,7 +132,30 @@ type inputItem struct {
 	CallID     string `json:"call_id"`
 	Name       string
 	Arguments  string
-	Output     string
+	Output     json.RawMessage
+}
+
+// result reads an output: a text, or parts.
+func (i inputItem) result() (llm.Result, error) {
+	r := llm.Result{CallID: i.CallID}
+	var text string
+	if json.Unmarshal(i.Output, &text) != nil {
+		var parts []struct {
+			Type, Text string
+			ImageURL   string `json:"image_url"`
+		}
+		if err := json.Unmarshal(i.Output, &parts); err != nil {
+			return r, err
+		}
+		for _, p := range parts {
+			text += p.Text
+			if image, ok := llmtest.DataURL(p.ImageURL); ok && p.Type == "input_image" {
+				r.Images = append(r.Images, image)
+			}
+		}
+	}
+	r.Output, r.Failed = strings.CutPrefix(text, "The tool failed:\n")
+	return r, nil
 }
 
 func (responses) Heard(b []byte) (llmtest.Heard, error) {
@@ -177,8 +200,11 @@ func (responses) Heard(b []byte) (llmtest.Heard, error) {
 		case "function_call":
 			m.Calls = append(m.Calls, llm.Call{ID: i.CallID, Name: i.Name, Input: json.RawMessage(i.Arguments)})
 		case "function_call_output":
-			text, failed := strings.CutPrefix(i.Output, "The tool failed:\n")
-			m.Results = append(m.Results, llm.Result{CallID: i.CallID, Output: text, Failed: failed})
+			r, err := i.result()
+			if err != nil {
+				return h, err
+			}
+			m.Results = append(m.Results, r)
 		}
 	}
 	for i := range h.Messages {

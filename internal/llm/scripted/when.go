@@ -98,22 +98,31 @@ type resultsCondition struct {
 	Tool string `yaml:"tool"`
 	// Failed asks for a failed result, or for one that is not.
 	Failed *bool `yaml:"failed"`
+	// Image asks for a result with an image of that media type; * stands for any characters.
+	Image string `yaml:"image"`
 }
 
 func (c *resultsCondition) check() error {
-	if c.Text.Contains == "" && c.Text.Matches == "" && c.Tool == "" && c.Failed == nil {
-		return errors.New("give contains, matches, tool or failed")
+	if c.Text.Contains == "" && c.Text.Matches == "" && c.Tool == "" && c.Failed == nil && c.Image == "" {
+		return errors.New("give contains, matches, tool, failed or image")
+	}
+	if _, err := path.Match(c.Image, ""); err != nil {
+		return fmt.Errorf("image: pattern %q: %w", c.Image, err)
 	}
 	return c.Text.compile()
 }
 
 func (c *resultsCondition) holds(results []llm.Result) bool {
 	for _, r := range results {
-		if c.Text.holds(r.Output) && (c.Tool == "" || c.Tool == r.Name) && (c.Failed == nil || *c.Failed == r.Failed) {
+		if c.Text.holds(r.Output) && (c.Tool == "" || c.Tool == r.Name) && (c.Failed == nil || *c.Failed == r.Failed) && c.sees(r) {
 			return true
 		}
 	}
 	return false
+}
+
+func (c *resultsCondition) sees(r llm.Result) bool {
+	return c.Image == "" || slices.ContainsFunc(r.Images, func(i llm.Image) bool { return named(c.Image, i.MediaType) })
 }
 
 func (w *when) check() error {

@@ -151,7 +151,7 @@ func answers(calls, sent []llm.Call, results []llm.Result) []llm.Result {
 		for j, r := range results {
 			if !taken[j] && r.CallID == c.ID {
 				taken[j] = true
-				out[i].Output, out[i].Failed = r.Output, r.Failed
+				out[i].Output, out[i].Failed, out[i].Images = r.Output, r.Failed, r.Images
 				break
 			}
 		}

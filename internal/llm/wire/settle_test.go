@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func TestSettle(t *testing.T) {
 			{Role: llm.ToolResults, Results: []llm.Result{{CallID: "c", Output: "C"}, {CallID: "x", Output: "X"}}},
 			{Role: llm.User, Text: "wait"},
 			{Role: llm.User, Text: " ", Images: []llm.Image{{MediaType: "image/png"}}},
-			{Role: llm.ToolResults, Results: []llm.Result{{CallID: "a", Output: "A", Failed: true}, {CallID: "a", Output: "A2"}}},
+			{Role: llm.ToolResults, Results: []llm.Result{{CallID: "a", Output: "A", Failed: true, Images: []llm.Image{{MediaType: "image/gif"}}}, {CallID: "a", Output: "A2"}}},
 			{Role: llm.Assistant, Text: "last"},
 		}, "p", own)
 		if err != nil {
@@ -46,9 +47,9 @@ func TestSettle(t *testing.T) {
 		if want := []llm.Role{llm.User, llm.Assistant, llm.User, llm.Assistant, llm.ToolResults, llm.User, llm.Assistant, llm.User}; !slices.Equal(roles, want) {
 			t.Fatalf("got %v, want %v", roles, want)
 		}
-		want := []llm.Result{{CallID: "a", Name: "f", Output: "A", Failed: true}, {CallID: "b", Name: "f", Output: "interrupted: the call has no result", Failed: true},
+		want := []llm.Result{{CallID: "a", Name: "f", Output: "A", Failed: true, Images: []llm.Image{{MediaType: "image/gif"}}}, {CallID: "b", Name: "f", Output: "interrupted: the call has no result", Failed: true},
 			{CallID: "c", Name: "f", Output: "C"}}
-		if !slices.Equal(got[4].Results, want) {
+		if !reflect.DeepEqual(got[4].Results, want) {
 			t.Errorf("got %+v", got[4].Results)
 		}
 		if u := got[5]; u.Text != "wait" || len(u.Images) != 1 {

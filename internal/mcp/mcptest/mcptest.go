@@ -151,6 +151,9 @@ func New(kind, dir string) *mcp.Server {
 			&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///a.txt", MIMEType: "text/plain", Text: "inside of a.txt"}},
 			&mcp.ResourceLink{URI: "https://example.com/b", Name: "b"}}}, nil
 	})
+	add("picture", "Show a picture under a wrong name.", anything, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "look:"}, &mcp.ImageContent{MIMEType: "image/jpeg", Data: Gif()}}}, nil
+	})
 	add("structured", "Answer with data only.", anything, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{}, StructuredContent: map[string]any{"degrees": 21}}, nil
 	})
@@ -211,4 +214,9 @@ func mark(dir, name string) error {
 	}
 	_, err = f.WriteString("x\n")
 	return errors.Join(err, f.Close())
+}
+
+// Gif is a picture of one pixel.
+func Gif() []byte {
+	return []byte("GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;")
 }

@@ -73,6 +73,10 @@ func Draw(t *rapid.T, provider string, raw func(text string, calls []llm.Call) j
 		case *events.CallFinishedData:
 			done := *d
 			done.Output = rapid.SampledFrom([]string{"", "ok", "\x00 \uFFFD", strings.Repeat("long ", 1000)}).Draw(t, "output")
+			for range rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "images") {
+				ref, _ := objects.Put(context.Background(), "image", []byte("\x89PNG"))
+				done.Images = append(done.Images, events.Image{Ref: ref, MediaType: "image/png", Width: 8, Height: 8})
+			}
 			p = &done
 		}
 		b.Say(p)
