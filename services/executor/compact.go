@@ -29,7 +29,7 @@ func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w reac
 	for _, t := range r.tools(agent) {
 		in.Tools += prompt.Tokens(t.Name) + prompt.Tokens(t.Description) + prompt.Tokens(string(t.Input))
 	}
-	before, err := r.recall(ctx, s, agent)
+	before, err := r.recall(ctx, s, task.Step, agent)
 	if err != nil {
 		return w, false, err
 	}

@@ -48,14 +48,14 @@ func (k *knownHistories) put(key string, m []llm.Message) {
 }
 
 // recall returns the conversation that a run began with, as much of it as the model's window has room for beside the work.
-func (r *Role) recall(ctx context.Context, s run.State, agent events.Agent) ([]llm.Message, error) {
+func (r *Role) recall(ctx context.Context, s run.State, st *run.Step, agent events.Agent) ([]llm.Message, error) {
 	newest := s.Created.History
 	if newest == nil {
 		return nil, nil
 	}
 	most := history.MaxTold
-	if agent.ContextWindow > 0 {
-		most = min(most, agent.ContextWindow) // as many bytes as the window has tokens is about a quarter of it
+	if window := prompt.SettingsOf(agent, st).Window; window > 0 {
+		most = min(most, window) // as many bytes as the window has tokens is about a quarter of it
 	}
 	key := fmt.Sprint(newest.SHA256, " ", most)
 	if m, ok := r.known.get(key); ok {
