@@ -211,6 +211,8 @@ func closes(p events.Payload) string {
 		return d.Gate
 	case *events.GateRejectedData:
 		return d.Gate
+	case *events.GateExpiredData:
+		return d.Gate
 	}
 	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -60,6 +61,30 @@ func ToModel(ctx context.Context, blobs Getter, all []events.Message) ([]llm.Mes
 
 // MaxTold is about how much of a history a model with a large context window is told, in bytes: a hundred thousand tokens.
 const MaxTold = 400 << 10
+
+// Room is how many bytes of a history a model is told whose context window has so many tokens, 0 for one that is not known: as
+// many bytes as the window has tokens is about a quarter of it.
+func Room(window int) int64 {
+	if window <= 0 {
+		window = prompt.UnknownWindow
+	}
+	return int64(min(MaxTold, window))
+}
+
+// Tokens estimates what messages take of the window.
+func Tokens(all []llm.Message) int {
+	n := 0
+	for _, m := range all {
+		n += prompt.Tokens(m.Text)
+		for _, c := range m.Calls {
+			n += prompt.Tokens(c.Name) + prompt.Tokens(string(c.Input))
+		}
+		for _, res := range m.Results {
+			n += prompt.Tokens(res.Output)
+		}
+	}
+	return n
+}
 
 // Told returns what a model is told of a history in a number of bytes: the newest messages, in whole parts where the newest part
 // fits, else from a user's message or a turn of that part on, with what is larger than an eighth of the limit shortened. Where

@@ -53,32 +53,16 @@ func (r *Role) recall(ctx context.Context, s run.State, st *run.Step, agent even
 	if newest == nil {
 		return nil, nil
 	}
-	most := history.MaxTold
-	if window := prompt.SettingsOf(agent, st).Window; window > 0 {
-		most = min(most, window) // as many bytes as the window has tokens is about a quarter of it
-	}
+	// The first time that a provider finds a turn too long, as much is told as before, so that what it counts can be compared
+	// from turn to turn.
+	most := min(history.Room(agent.ContextWindow), history.Room(2*prompt.SettingsOf(agent, st).Window))
 	key := fmt.Sprint(newest.SHA256, " ", most)
 	if m, ok := r.known.get(key); ok {
 		return m, nil
 	}
-	m, err := history.Told(ctx, r.cfg.Blobs, newest, int64(most))
+	m, err := history.Told(ctx, r.cfg.Blobs, newest, most)
 	if err == nil {
 		r.known.put(key, m)
 	}
 	return m, err
-}
-
-// tokensOf estimates what messages take of the window.
-func tokensOf(all []llm.Message) int {
-	n := 0
-	for _, m := range all {
-		n += prompt.Tokens(m.Text)
-		for _, c := range m.Calls {
-			n += prompt.Tokens(c.Name) + prompt.Tokens(string(c.Input))
-		}
-		for _, res := range m.Results {
-			n += prompt.Tokens(res.Output)
-		}
-	}
-	return n
 }
