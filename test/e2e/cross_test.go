@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	talk "github.com/inspan/inspan/internal/history"
@@ -147,4 +148,61 @@ func TestSessionCrossings(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestForkCompacted forks a run of a session in the middle of its compactions.
+func TestForkCompacted(t *testing.T) {
+	t.Parallel()
+	m := &narrow{window: 1000, pages: 20, words: 60}
+	w := reads(t, m, nil)
+	w.start()
+	most := int64(1 << 20)
+	w.task(events.Task{ID: "long", Agent: "reader", Task: "read all pages", Session: "s", MaxTokens: &most})
+	old := w.ended("long")
+	before := w.sessionOf("s", "free", func(e events.Session) bool { return free(e) && e.Parts == 1 })
+	for name, kind := range map[string]events.Kind{"after-compaction": events.HistoryCompacted, "after-turn": events.TurnFinished} {
+		t.Run("PLUS-1 LOOP-7 SESS-4 a fork "+name+" is told what was said to it, compacts on, keeps what was used and takes no lock", func(t *testing.T) {
+			w := w.on(t)
+			at := w.factOf("long", kind)
+			cut := mustFold(t, w.facts("long")[:at])
+			w.task(events.Task{ID: name, ForkOf: &events.ForkPoint{Run: "long", Sequence: at}, Say: "Mind found-77-end as well."})
+			s := w.ended(name)
+			if s.Status != events.Completed || s.Options.MaxTokens != most || s.Tokens.Input <= cut.Tokens.Input || s.Created.Session != "" || s.Created.Workspace != "run/"+name {
+				t.Fatalf("%+v\n%s", s.Result, w.story(name))
+			}
+			if len(w.compactions(name)) == 0 || !strings.Contains(s.Result.Output, "found-77-end") {
+				t.Errorf("%d compactions, it still knows %q", len(w.compactions(name)), s.Result.Output)
+			}
+			all, err := talk.Of(s)
+			for i := range all {
+				all[i].Provider = ""
+			}
+			if err == nil {
+				err = talk.CheckGiven(all)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			if e := w.session("s"); e.Fence != before.Fence || e.Runs != before.Runs || len(e.Holders) != 0 || e.Parts != before.Parts {
+				t.Errorf("the session was touched: %+v", e)
+			}
+		})
+	}
+	sum := 0
+	for _, row := range old.Spent {
+		sum += row.Input + row.Output
+	}
+	if sum != old.Tokens.Total() || old.Spent[0].Turns != old.Turns().Len()+len(w.compactions("long")) {
+		t.Errorf("PLUS-3 LOOP-7: %d tokens of %d requests are counted, want %d of %d", sum, old.Spent[0].Turns, old.Tokens.Total(), old.Turns().Len()+len(w.compactions("long")))
+	}
+	for _, id := range []string{"long", "after-compaction", "after-turn"} {
+		if r := replayed(t, lawOf(t, events.GateTerms{}), w.log(id)); r.Refused != nil || len(r.Changes) > 0 {
+			t.Errorf("PLUS-6 %s: %v %v", id, r.Refused, r.Changes)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refused > 0 {
+		t.Errorf("%d prompts were too long", m.refused)
+	}
 }
