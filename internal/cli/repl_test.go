@@ -262,7 +262,7 @@ func TestReplTerminal(t *testing.T) {
 func TestReplGates(t *testing.T) {
 	t.Parallel()
 	d := talkDesk(t)
-	t.Run("GATE-8 a gate that nobody answers in time is asked no more; a person lets the paused run go on", func(t *testing.T) {
+	t.Run("SAFE-10 a gate that nobody answers in time is asked no more; a person lets the paused run go on", func(t *testing.T) {
 		tm := d.terminal("repl", "hasty", "--session", "late")
 		at := tm.sees(0, "› ")
 		tm.types("run it\r")
@@ -275,7 +275,7 @@ func TestReplGates(t *testing.T) {
 		tm.types("hello\r")
 		tm.sees(at, "Hello Ada.")
 	})
-	t.Run("GATE-8 a person whose yes does not count is told so, is not asked again, and the run waits for others", func(t *testing.T) {
+	t.Run("SAFE-10 a person whose yes does not count is told so, is not asked again, and the run waits for others", func(t *testing.T) {
 		tm := d.terminal("repl", "several", "--session", "many")
 		at := tm.sees(0, "› ")
 		tm.types("run it\r")
@@ -289,7 +289,7 @@ func TestReplGates(t *testing.T) {
 		tm.types("hello\r")
 		tm.sees(at, "Hello Ada.")
 	})
-	t.Run("GATE-8 where the input ends while a run is paused it is left so", func(t *testing.T) {
+	t.Run("SAFE-10 where the input ends while a run is paused it is left so", func(t *testing.T) {
 		s := d.piped("run it\nn\nno\n", "repl", "talker", "--session", "ends")
 		if strings.Contains(s.err, "EOF") || !strings.Contains(s.out, "inspan resume") {
 			t.Errorf("exit %d\n%s%s", s.code, s.out, s.err)

@@ -20,13 +20,13 @@ func TestLog(t *testing.T) {
 		"PLUS-6 LOOP-7 a step whose prompt did not fit": func(b *runtest.Builder) []events.Payload {
 			return turn.Full(b.State(), ask(b, 0), "the prompt has about 2000 tokens")
 		},
-		"PLUS-6 LOOP-16 a turn of which requests were lost": func(b *runtest.Builder) []events.Payload {
+		"PLUS-6 PLUS-3 a turn of which requests were lost": func(b *runtest.Builder) []events.Payload {
 			return turn.Finish(b.State(), ask(b, 2), turn.Answer{Data: events.TurnFinishedData{Event: "turn_finished", Text: "done", FinishReason: events.FinishDone}})
 		},
-		"PLUS-6 LOOP-16 a turn that broke off, and failed": func(b *runtest.Builder) []events.Payload {
+		"PLUS-6 PLUS-3 a turn that broke off, and failed": func(b *runtest.Builder) []events.Payload {
 			return turn.Fail(b.State(), ask(b, 1), turn.Failure{Error: "broke off", Class: "permanent", Begun: true}, noon)
 		},
-		"PLUS-6 LOOP-16 a turn that broke off, and is taken later": func(b *runtest.Builder) []events.Payload {
+		"PLUS-6 PLUS-3 a turn that broke off, and is taken later": func(b *runtest.Builder) []events.Payload {
 			return turn.Fail(b.State(), ask(b, 0), turn.Failure{Error: "broke off", Class: "transient", Retryable: true, Begun: true}, noon)
 		},
 	} {

@@ -88,7 +88,7 @@ func TestSessionCrossings(t *testing.T) {
 		return s
 	}
 
-	t.Run("SESS-8 GATE-8 a run that fails because nobody answered its gate gives the lock of its session back", func(t *testing.T) {
+	t.Run("SESS-8 SAFE-10 a run that fails because nobody answered its gate gives the lock of its session back", func(t *testing.T) {
 		w := w.on(t)
 		s := say(t, w, events.Task{ID: "late", Agent: "hasty", Task: "go", Session: "late"})
 		if s.Result.FinishReason != events.FinishExpired {
@@ -98,7 +98,7 @@ func TestSessionCrossings(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
-	t.Run("SESS-13 PLUS-3 LOOP-7 the model of a session comes with its own price and window", func(t *testing.T) {
+	t.Run("PLUS-3 LOOP-7 the model of a session comes with its own price and window", func(t *testing.T) {
 		w := w.on(t)
 		say(t, w, events.Task{ID: "first", Agent: "plain", Task: "go", Session: "priced"})
 		w.publish(events.SessionSubject("test", "priced"), `{"action":"set","model":"scripted/dear"}`)
@@ -108,7 +108,7 @@ func TestSessionCrossings(t *testing.T) {
 			t.Errorf("%+v, window %d, cost %s", s.Result, a.ContextWindow, s.Cost)
 		}
 	})
-	t.Run("SESS-13 PLUS-3 a session's model without a price is refused with a budget of money, and the lock is given back", func(t *testing.T) {
+	t.Run("PLUS-3 a session's model without a price is refused with a budget of money, and the lock is given back", func(t *testing.T) {
 		w := w.on(t)
 		w.publish(events.SessionSubject("test", "priced"), `{"action":"set","model":"scripted/free"}`)
 		w.sessionOf("priced", "set", func(e events.Session) bool { return e.Model == "scripted/free" })
@@ -161,7 +161,7 @@ func TestForkCompacted(t *testing.T) {
 	old := w.ended("long")
 	before := w.sessionOf("s", "free", func(e events.Session) bool { return free(e) && e.Parts == 1 })
 	for name, kind := range map[string]events.Kind{"after-compaction": events.HistoryCompacted, "after-turn": events.TurnFinished} {
-		t.Run("PLUS-1 LOOP-7 SESS-4 a fork "+name+" is told what was said to it, compacts on, keeps what was used and takes no lock", func(t *testing.T) {
+		t.Run("PLUS-1 LOOP-7 a fork "+name+" is told what was said to it, compacts on, keeps what was used and takes no lock", func(t *testing.T) {
 			w := w.on(t)
 			at := w.factOf("long", kind)
 			cut := mustFold(t, w.facts("long")[:at])
