@@ -83,6 +83,23 @@ func TestLocal(t *testing.T) {
 		want(t, 4, []string{"unknown_agent"}, "run", "nobody", "look", "--id", "lost")
 		want(t, 0, []string{"unknown_agent"}, "dead", "list")
 	})
+	t.Run("PERS-17 SESS-11 SESS-12 sessions last from one program to the next", func(t *testing.T) {
+		want(t, 0, []string{"The note is read."}, "run", "reader", "look", "--id", "s-1", "--session", "desk")
+		want(t, 0, []string{"The note is read."}, "run", "reader", "look", "--id", "s-2", "--session", "desk")
+		want(t, 0, []string{"desk"}, "session", "list")
+		if s := want(t, 0, nil, "session", "history", "desk"); strings.Count(s.out, "The note is read.") != 2 {
+			t.Error(s.out)
+		}
+	})
+	t.Run("PERS-17 PLUS-1 a run is forked from where it stood", func(t *testing.T) {
+		want(t, 0, []string{"inspan up --local"}, "fork", "s-2", "--at", "4", "--id", "forked")
+		up(t, time.Minute, filepath.Join(store, "workspace", "run", "forked"))
+		want(t, 0, []string{"forked"}, "runs")
+		want(t, 0, []string{"is sound"}, "audit", "forked")
+	})
+	t.Run("PERS-17 PLUS-3 a budget ends a run before a request that does not fit", func(t *testing.T) {
+		want(t, 1, []string{"tokens left"}, "run", "reader", "look", "--id", "poor", "--budget-tokens", "5")
+	})
 	t.Run("PERS-17 one program has the file at a time, and another is told so", func(t *testing.T) {
 		held, err := lite.Open(t.Context(), lite.Config{Path: file, Station: "default"})
 		if err != nil {

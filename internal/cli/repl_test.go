@@ -50,12 +50,20 @@ const talker = `turns:
   - text: Hello Ada.
 `
 
+// gated is a talker whose gates have terms.
+func gated(name, terms string) string {
+	return "---\nname: " + name + "\nversion: 1\nmodel: scripted/talker\ntools: [bash]\npermissions: {bash: {\"*\": ask}}\n" +
+		"harness: {enabled: true, timeout: 2m, gates: " + terms + "}\nsandbox: {mode: host, network: true}\n---\nTalk.\n"
+}
+
 func talkDesk(t *testing.T) *desk {
 	t.Helper()
 	d := newDesk(t)
 	for name, text := range map[string]string{
-		"agents/talker.prompt": "---\nname: talker\nversion: 1\nmodel: scripted/talker\ntools: [bash, read]\npermissions: {bash: {\"*\": ask}}\nharness: {enabled: true, timeout: 2m, max_steps: 7}\nsandbox: {mode: host, network: true}\n---\nTalk.\n",
-		"scripts/talker.yaml":  talker,
+		"agents/talker.prompt":  "---\nname: talker\nversion: 1\nmodel: scripted/talker\ntools: [bash, read]\npermissions: {bash: {\"*\": ask}}\nharness: {enabled: true, timeout: 2m, max_steps: 7}\nsandbox: {mode: host, network: true}\n---\nTalk.\n",
+		"scripts/talker.yaml":   talker,
+		"agents/hasty.prompt":   gated("hasty", "{expires: 1s}"),
+		"agents/several.prompt": gated("several", "{approvers: 2}"),
 	} {
 		if err := os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -247,6 +255,44 @@ func TestReplTerminal(t *testing.T) {
 			}
 		case <-time.After(30 * time.Second):
 			t.Error("the program did not end")
+		}
+	})
+}
+
+func TestReplGates(t *testing.T) {
+	t.Parallel()
+	d := talkDesk(t)
+	t.Run("SAFE-10 a gate that nobody answers in time is asked no more; a person lets the paused run go on", func(t *testing.T) {
+		tm := d.terminal("repl", "hasty", "--session", "late")
+		at := tm.sees(0, "› ")
+		tm.types("run it\r")
+		at = tm.sees(at, "Approve?")
+		at = tm.sees(at, "paused")
+		at = tm.sees(at, "[g]o on")
+		tm.types("g\r")
+		at = tm.sees(at, "It was not permitted.")
+		at = tm.sees(at, "› ")
+		tm.types("hello\r")
+		tm.sees(at, "Hello Ada.")
+	})
+	t.Run("SAFE-10 a person whose yes does not count is told so, is not asked again, and the run waits for others", func(t *testing.T) {
+		tm := d.terminal("repl", "several", "--session", "many")
+		at := tm.sees(0, "› ")
+		tm.types("run it\r")
+		at = tm.sees(at, "Approve?")
+		tm.types("y\r")
+		at = tm.sees(at, "waits at the gate")
+		tm.types("\x03")
+		at = tm.sees(at, "stopping")
+		at = tm.sees(at, "✗")
+		at = tm.sees(at, "› ")
+		tm.types("hello\r")
+		tm.sees(at, "Hello Ada.")
+	})
+	t.Run("SAFE-10 where the input ends while a run is paused it is left so", func(t *testing.T) {
+		s := d.piped("run it\nn\nno\n", "repl", "talker", "--session", "ends")
+		if strings.Contains(s.err, "EOF") || !strings.Contains(s.out, "inspan resume") {
+			t.Errorf("exit %d\n%s%s", s.code, s.out, s.err)
 		}
 	})
 }

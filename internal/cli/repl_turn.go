@@ -182,6 +182,8 @@ func (t *replRun) fact(ctx context.Context, item client.Item) (end bool, err err
 		}
 	case *events.GateOpenedData:
 		t.open = append(t.open, d)
+	case *events.GateVotedData:
+		t.print("    " + t.draw.dim(view.Text(d)))
 	default:
 		if g := closes(item.Payload); g != "" {
 			t.open = slices.DeleteFunc(t.open, func(o *events.GateOpenedData) bool { return o.Gate == g })
@@ -210,6 +212,8 @@ func closes(p events.Payload) string {
 	case *events.GateApprovedData:
 		return d.Gate
 	case *events.GateRejectedData:
+		return d.Gate
+	case *events.GateExpiredData:
 		return d.Gate
 	}
 	return ""
@@ -446,6 +450,13 @@ func (t *replRun) answered(ctx context.Context, a verdictOf) (end bool, err erro
 	default:
 		f := follower{app: t.r.app, c: t.c, id: t.id}
 		err = f.answer(ctx, q.gate, a.v)
+		if r, ok := errors.AsType[*client.RefusedError](err); ok && t.r.input.live() { // it may not be this person's to answer; somebody else's answer still comes
+			t.print("    "+t.draw.yellow(view.Clip(r.Error(), 400)), t.draw.dim("    the run waits at the gate; Ctrl+C stops it"))
+			err = nil
+		}
+	}
+	if err != nil {
+		return false, err
 	}
 	t.open = slices.DeleteFunc(t.open, func(o *events.GateOpenedData) bool { return o.Gate == q.gate.Gate })
 	later := t.later
@@ -467,6 +478,9 @@ func (t *replRun) paused(ctx context.Context) (end bool, err error) {
 		line, err := t.r.input.Line(ctx, t.draw.bold("    [g]o on, [s]top it, [l]eave it paused: "), false)
 		if errors.Is(err, errBreak) {
 			line, err = "s", nil
+		}
+		if errors.Is(err, io.EOF) {
+			line, err = "l", nil
 		}
 		if err != nil {
 			return true, err

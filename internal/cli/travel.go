@@ -107,7 +107,11 @@ with the files as they are now.`,
 			if f.SameWorkspace {
 				where = "the same workspace, " + s.Created.Workspace
 			}
-			return a.where(s, fmt.Sprintf("Forked from %s after fact %d, in %s; follow it with inspan logs %s --follow.", f.Run, f.At, where, id))
+			next := "follow it with inspan logs " + id + " --follow"
+			if a.alone { // nobody works on it when this program has ended
+				next = "inspan up --local lets it go on"
+			}
+			return a.where(s, fmt.Sprintf("Forked from %s after fact %d, in %s; %s.", f.Run, f.At, where, next))
 		}),
 	}
 	cmd.Flags().Uint64Var(&f.At, "at", 0, "the last fact of RUN that the fork keeps, by its sequence; 0 is the newest")

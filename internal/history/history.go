@@ -40,9 +40,13 @@ func Of(s run.State) ([]events.Message, error) {
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, asked)
-			for _, e := range talk {
-				all = append(all, exchange(s, st, e)...)
+			all = said(append(all, asked), s, st, 0)
+			for i, e := range talk {
+				one := exchange(s, st, e)
+				if all = append(all, one...); len(one) == 1 && e.Note != "" && i < len(talk)-1 {
+					all = heard(all, s, st, e.Turn.Number, e.Note, true)
+				}
+				all = said(all, s, st, e.Turn.Number)
 			}
 			all = closed(all, s, st)
 		}
@@ -68,9 +72,31 @@ func meta(s run.State, st *run.Step, turn int) events.MessageMeta {
 	return events.MessageMeta{Run: s.HarnessID, Agent: st.AssignedAgent, Step: st.ID, Turn: turn}
 }
 
-// exchange is one turn and the results of its calls.
+// said adds what people said to a step after a turn.
+func said(all []events.Message, s run.State, st *run.Step, turn int) []events.Message {
+	for _, text := range s.SaidAfter(st.ID, turn) {
+		all = heard(all, s, st, turn, text, false)
+	}
+	return all
+}
+
+// heard adds what the model was told after a turn, in one message with what stands before it on the user's side.
+func heard(all []events.Message, s run.State, st *run.Step, turn int, text string, note bool) []events.Message {
+	if last := &all[len(all)-1]; last.Role == events.RoleUser {
+		last.Content = strings.TrimSpace(last.Content + "\n\n" + text)
+		return all
+	}
+	m := events.Message{Role: events.RoleUser, Content: text, At: s.UpdatedAt, Metadata: meta(s, st, turn)}
+	m.Metadata.Note = note
+	return append(all, m)
+}
+
+// exchange is one turn and the results of its calls; nothing where the model said nothing at all.
 func exchange(s run.State, st *run.Step, e prompt.Exchange) []events.Message {
 	t := e.Turn
+	if strings.TrimSpace(t.Text) == "" && t.TextRef == nil && len(t.Calls) == 0 {
+		return nil
+	}
 	m := events.Message{Role: events.RoleAssistant, Content: t.Text, ContentRef: t.TextRef, Raw: t.Raw, RawRef: t.RawRef, Provider: t.Provider, At: t.At, Metadata: meta(s, st, t.Number)}
 	m.Metadata.Model = t.Model
 	for _, c := range t.Calls {
@@ -90,11 +116,8 @@ func exchange(s run.State, st *run.Step, e prompt.Exchange) []events.Message {
 // closed ends what a step said with an answer: where the model gave none, a note says how it ended.
 func closed(all []events.Message, s run.State, st *run.Step) []events.Message {
 	last := all[len(all)-1]
-	if last.Role == events.RoleAssistant && (last.Content != "" || last.ContentRef != nil) {
-		return all
-	}
 	if last.Role == events.RoleAssistant {
-		all = all[:len(all)-1] // it says nothing, and two in a row are too many
+		return all
 	}
 	why := "it did not end"
 	if s.Result != nil {
@@ -220,11 +243,13 @@ func CheckGiven(all []events.Message) error {
 			want = []string{events.RoleTool}
 		case m.Role == events.RoleAssistant:
 			want = []string{events.RoleUser}
+		case m.Role == events.RoleTool:
+			want = []string{events.RoleAssistant, events.RoleUser} // a person may have put in a word
 		default:
 			want = []string{events.RoleAssistant}
 		}
 	}
-	if want[0] != events.RoleUser {
+	if last := all[len(all)-1]; last.Role != events.RoleAssistant || len(last.Calls) > 0 {
 		return errors.New("history: the last message must be an answer of the assistant without calls: the task follows it")
 	}
 	return nil

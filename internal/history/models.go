@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -61,14 +62,39 @@ func ToModel(ctx context.Context, blobs Getter, all []events.Message) ([]llm.Mes
 // MaxTold is about how much of a history a model with a large context window is told, in bytes: a hundred thousand tokens.
 const MaxTold = 400 << 10
 
-// Told returns what a model is told of a history: the newest part, and as many before it as fit into a number of bytes.
-// Where older ones are left out, the first message says so. It is the same for the same reference and limit.
+// Room is how many bytes of a history a model is told whose context window has so many tokens, 0 for one that is not known: as
+// many bytes as the window has tokens is about a quarter of it.
+func Room(window int) int64 {
+	if window <= 0 {
+		window = prompt.UnknownWindow
+	}
+	return int64(min(MaxTold, window))
+}
+
+// Tokens estimates what messages take of the window.
+func Tokens(all []llm.Message) int {
+	n := 0
+	for _, m := range all {
+		n += prompt.Tokens(m.Text)
+		for _, c := range m.Calls {
+			n += prompt.Tokens(c.Name) + prompt.Tokens(string(c.Input))
+		}
+		for _, res := range m.Results {
+			n += prompt.Tokens(res.Output)
+		}
+	}
+	return n
+}
+
+// Told returns what a model is told of a history in a number of bytes: the newest messages, in whole parts where the newest part
+// fits, else from a user's message or a turn of that part on, with what is larger than an eighth of the limit shortened. Where
+// something is left out, the first message says so. It is the same for the same reference and limit.
 func Told(ctx context.Context, blobs Getter, newest *events.Ref, limit int64) ([]llm.Message, error) {
 	var size int64
 	asked := false
 	parts, more, err := Load(ctx, blobs, newest, func(p events.Part) bool {
 		size += Size(p)
-		first := !asked // the newest is told whatever its size
+		first := !asked
 		asked = true
 		return !first && size > limit
 	})
@@ -76,8 +102,72 @@ func Told(ctx context.Context, blobs Getter, newest *events.Ref, limit int64) ([
 		return nil, err
 	}
 	all, err := ToModel(ctx, blobs, Messages(parts))
-	if err == nil && more && len(all) > 0 {
-		all[0].Text = strings.Join([]string{"(What was said before this in the session is left out: it is too long.)", all[0].Text}, "\n\n")
+	if err != nil {
+		return nil, err
 	}
-	return all, err
+	all, cut := newestOf(all, limit)
+	if (more || cut) && len(all) > 0 {
+		all[0].Text = strings.TrimSpace("(What was said before this in the session is left out: it is too long.)\n\n" + all[0].Text)
+	}
+	return all, nil
+}
+
+// newestOf is what has room of messages, the newest first; cut is true where something is missing at their beginning. What is
+// left begins with a user's message, and each call has its result.
+func newestOf(all []llm.Message, limit int64) (rest []llm.Message, cut bool) {
+	if sizeOf(all) <= limit {
+		return all, false
+	}
+	for i := range all {
+		shorten(&all[i], int(limit/8))
+	}
+	from, size := len(all), int64(0)
+	for i := len(all) - 1; i >= 0; i-- {
+		if size += sizeOf(all[i : i+1]); size > limit {
+			break
+		}
+		if all[i].Role != llm.ToolResults { // never without the calls that it answers
+			from = i
+		}
+	}
+	if rest = all[from:]; from == 0 || len(rest) > 0 && rest[0].Role == llm.User {
+		return rest, from > 0
+	}
+	return append([]llm.Message{{Role: llm.User}}, rest...), true
+}
+
+// shorten crops what is long in a message. A provider's own form of it goes with the whole text alone.
+func shorten(m *llm.Message, most int) {
+	crop := func(text string) string {
+		if len(text) <= most {
+			return text
+		}
+		return strings.ToValidUTF8(text[:most*2/3], "") + "\n... left out ...\n" + strings.ToValidUTF8(text[len(text)-most/3:], "")
+	}
+	if len(m.Raw) > most || len(m.Text) > most {
+		m.Raw, m.Provider = nil, ""
+	}
+	m.Text = crop(m.Text)
+	for i, r := range m.Results {
+		m.Results[i].Output = crop(r.Output)
+	}
+	for i, c := range m.Calls {
+		if len(c.Input) > most {
+			m.Calls[i].Input = []byte(`{"left_out":"the arguments were too long"}`)
+			m.Raw, m.Provider = nil, ""
+		}
+	}
+}
+
+func sizeOf(all []llm.Message) (n int64) {
+	for _, m := range all {
+		n += int64(len(m.Text))
+		for _, c := range m.Calls {
+			n += int64(len(c.Name) + len(c.Input))
+		}
+		for _, r := range m.Results {
+			n += int64(len(r.Output))
+		}
+	}
+	return n
 }

@@ -174,7 +174,10 @@ func (d deciding) executor(p events.Payload) (say []events.Payload, again bool, 
 		switch {
 		case p.FinishReason == events.FinishHook:
 			return taken()
+		case p.FinishReason == events.FinishContext && duty.Ask != nil:
+			return said(turn.Full(s, *duty.Ask, p.Error), nil) // how long its prompt was is not in the log
 		case p.FinishReason == events.FinishError && duty.Ask != nil:
+			duty.Ask.Lost = requests(p.Lost)
 			return said(turn.Fail(s, *duty.Ask, turn.Failure{Error: p.Error, Class: "permanent"}, now), nil)
 		}
 		return said(duty.Say, nil)
@@ -186,6 +189,7 @@ func (d deciding) executor(p events.Payload) (say []events.Payload, again bool, 
 		case duty.Ask == nil:
 			return said(duty.Say, nil)
 		}
+		duty.Ask.Lost = requests(p.Lost)
 		wait := time.Duration(p.DelayMS) * time.Millisecond // at least what a provider asked for
 		return said(turn.Fail(s, *duty.Ask, turn.Failure{Error: p.Error, Class: p.Class, Retryable: true, RetryAfter: wait}, now), nil)
 	case *events.TurnFinishedData:
@@ -193,9 +197,18 @@ func (d deciding) executor(p events.Payload) (say []events.Payload, again bool, 
 		if duty.Ask == nil {
 			return said(duty.Say, nil)
 		}
+		duty.Ask.Lost = requests(p.Lost)
 		return said(turn.Finish(s, *duty.Ask, turn.Answer{Data: *p}), nil)
 	}
 	return taken()
+}
+
+// requests is how many requests were counted as lost: only those who made them knew.
+func requests(l *events.Lost) int {
+	if l == nil {
+		return 0
+	}
+	return l.Requests
 }
 
 func (d deciding) toolrunner(p events.Payload) (say []events.Payload, again bool, err error) {

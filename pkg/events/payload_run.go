@@ -199,6 +199,8 @@ type RunCreatedData struct {
 	SessionPrompt string `json:"session_prompt,omitempty"`
 	// History is the conversation that the run begins with: a Part by content (LOOP-11).
 	History *Ref `json:"history,omitempty"`
+	// HistoryTokens estimates what is told of it, where the run has a budget of tokens or money.
+	HistoryTokens int `json:"history_tokens,omitempty"`
 	// By is who asked for the run, where that was said; it is a claim. Project is the last token of the task's subject, which
 	// permissions can bind to a user.
 	By      string `json:"by,omitempty"`

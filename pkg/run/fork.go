@@ -143,7 +143,7 @@ func (s *State) takeUp(old State, text string) {
 	if st.Status == events.StepIsFailed && st.Turns >= s.Options.MaxSteps {
 		st.Turns = 0
 	}
-	st.Status, st.Final, st.Output, st.Error = events.StepIsPending, false, "", ""
+	st.Status, st.Final, st.Output, st.Error, st.RunReason, st.Mended = events.StepIsPending, false, "", "", "", false
 	for _, other := range s.Plan.Steps {
 		if other.Status == events.StepIsBlocked {
 			other.Status = events.StepIsPending

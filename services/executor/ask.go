@@ -81,7 +81,7 @@ func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent e
 	if err != nil {
 		return llm.Request{}, err
 	}
-	before, err := r.recall(ctx, s, agent)
+	before, err := r.recall(ctx, s, task.Step, agent)
 	if err != nil {
 		return llm.Request{}, err
 	}

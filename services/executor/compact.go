@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/turn"
+	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
@@ -29,11 +31,11 @@ func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w reac
 	for _, t := range r.tools(agent) {
 		in.Tools += prompt.Tokens(t.Name) + prompt.Tokens(t.Description) + prompt.Tokens(string(t.Input))
 	}
-	before, err := r.recall(ctx, s, agent)
+	before, err := r.recall(ctx, s, task.Step, agent)
 	if err != nil {
 		return w, false, err
 	}
-	in.Earlier = tokensOf(before)
+	in.Earlier = history.Tokens(before)
 	verdict := prompt.Judge(in, prompt.Assemble(in))
 	switch {
 	case verdict.Full != "":
@@ -65,9 +67,13 @@ func (r *Role) summary(ctx context.Context, s run.State, task turn.Task, agent e
 	}
 	limited, cancel := context.WithTimeout(ctx, maxAsk)
 	defer cancel()
+	most := asking.MaxOutputTokens
+	if budget.Limited(s) && agent.MaxOutputTokens > 0 {
+		most = min(most, agent.MaxOutputTokens) // no more than is set aside for the turn
+	}
 	begin := time.Now()
 	answer, err := model.Ask(limited, llm.Request{Model: name, System: asking.System, Messages: []llm.Message{{Role: llm.User, Text: asking.User}},
-		MaxOutputTokens: asking.MaxOutputTokens, Temperature: agent.Temperature, Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID,
+		MaxOutputTokens: most, Temperature: agent.Temperature, Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID,
 			Agent: agent.Name, Turn: task.Number, Attempt: task.Attempt, Purpose: "compaction"}}, func(llm.Delta) { begun = true })
 	switch {
 	case err != nil && ctx.Err() == nil && limited.Err() != nil:

@@ -48,37 +48,21 @@ func (k *knownHistories) put(key string, m []llm.Message) {
 }
 
 // recall returns the conversation that a run began with, as much of it as the model's window has room for beside the work.
-func (r *Role) recall(ctx context.Context, s run.State, agent events.Agent) ([]llm.Message, error) {
+func (r *Role) recall(ctx context.Context, s run.State, st *run.Step, agent events.Agent) ([]llm.Message, error) {
 	newest := s.Created.History
 	if newest == nil {
 		return nil, nil
 	}
-	most := history.MaxTold
-	if agent.ContextWindow > 0 {
-		most = min(most, agent.ContextWindow) // as many bytes as the window has tokens is about a quarter of it
-	}
+	// The first time that a provider finds a turn too long, as much is told as before, so that what it counts can be compared
+	// from turn to turn.
+	most := min(history.Room(agent.ContextWindow), history.Room(2*prompt.SettingsOf(agent, st).Window))
 	key := fmt.Sprint(newest.SHA256, " ", most)
 	if m, ok := r.known.get(key); ok {
 		return m, nil
 	}
-	m, err := history.Told(ctx, r.cfg.Blobs, newest, int64(most))
+	m, err := history.Told(ctx, r.cfg.Blobs, newest, most)
 	if err == nil {
 		r.known.put(key, m)
 	}
 	return m, err
-}
-
-// tokensOf estimates what messages take of the window.
-func tokensOf(all []llm.Message) int {
-	n := 0
-	for _, m := range all {
-		n += prompt.Tokens(m.Text)
-		for _, c := range m.Calls {
-			n += prompt.Tokens(c.Name) + prompt.Tokens(string(c.Input))
-		}
-		for _, res := range m.Results {
-			n += prompt.Tokens(res.Output)
-		}
-	}
-	return n
 }

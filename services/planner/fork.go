@@ -22,8 +22,8 @@ const forkHint = `send {"fork_of":{"run_id":"RUN","sequence":12},"say":"what to 
 func checkFork(t events.Task) error {
 	switch {
 	case t.Agent != "" || t.Task != "" || t.Plan != nil || t.Autonomy != nil || t.MaxToolCalls != nil || t.MaxSteps != nil || t.Timeout != "" || t.CheckpointIntervalMS != nil ||
-		t.MaxSubAgentDepth != nil || t.EternalEngine != nil || t.Model != "" || len(t.Variables) > 0 || t.Session != "" || t.SessionMode != "" || len(t.History) > 0:
-		return errors.New("a fork takes agent, task, plan, options, variables and history from the run it comes from, and works in no session")
+		t.MaxTokens != nil || t.MaxUSD != nil || t.MaxSubAgentDepth != nil || t.Handoff != "" || len(t.Mail) > 0 || t.Repo != "" || t.Ref != "" || t.EternalEngine != nil || t.Model != "" || len(t.Variables) > 0 || t.Session != "" || t.SessionMode != "" || len(t.History) > 0:
+		return errors.New("a fork takes agent, task, plan, options, variables, handoff, mail, repository and history from the run it comes from, and works in no session")
 	case !events.ValidID(t.ForkOf.Run):
 		return events.CheckID("fork_of.run_id", t.ForkOf.Run)
 	case t.ForkOf.Sequence == 0:
@@ -97,7 +97,7 @@ func (r *Role) fork(ctx context.Context, m reactor.Message, t events.Task, env c
 
 // plan makes the plan of a fork from before its plan was made.
 func (r *Role) plan(ctx context.Context, s run.State, deliveries uint64) (reactor.Written, error) {
-	made, err := r.given(ctx, events.Task{}, &events.RunCreatedData{TaskID: s.TaskID, Task: s.Created.Task, Agent: s.AgentName, Agents: s.Agents})
+	made, err := r.given(ctx, events.Task{}, &events.RunCreatedData{TaskID: s.TaskID, Task: s.Created.Task, Agent: s.AgentName, Agents: s.Agents, Options: s.Options})
 	if err != nil {
 		return reactor.Written{}, err
 	}

@@ -83,10 +83,37 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 	}
 	h, _ := e.Holder(runID)
 	c.SessionFence, c.SessionPrompt, c.History = h.Fence, e.Prompt, e.History
-	if a := c.Agents[c.Agent]; e.Model != "" && t.Model == "" {
-		a.Model = e.Model
-		c.Agents[c.Agent] = a
+	if e.Model != "" && t.Model == "" {
+		err = r.remodel(c, e.Model)
 	}
+	if err != nil {
+		return r.abandon(ctx, c, runID, err)
+	}
+	return nil
+}
+
+// remodel gives the agent of a run the model of its session, with that model's window and price.
+func (r *Role) remodel(c *events.RunCreatedData, model string) (err error) {
+	a := c.Agents[c.Agent]
+	if r.cfg.Windows != nil && a.ContextWindow == r.cfg.Windows(a.Model) {
+		a.ContextWindow = 0 // that of the model before; what the agent's file says stays
+	}
+	a.Model = model
+	c.Agents[c.Agent] = r.fit(a)
+	c.Prices, err = r.prices(c.Agents, c.Options)
+	return err
+}
+
+// weigh estimates what the model is told of the history, where the run has a budget: the first request has to fit it too.
+func (r *Role) weigh(ctx context.Context, c *events.RunCreatedData) error {
+	if c.History == nil || c.Options.MaxTokens <= 0 && c.Options.MaxCost <= 0 {
+		return nil
+	}
+	told, err := history.Told(ctx, r.cfg.Blobs, c.History, history.Room(c.Agents[c.Agent].ContextWindow))
+	if err != nil {
+		return err
+	}
+	c.HistoryTokens = history.Tokens(told)
 	return nil
 }
 

@@ -64,6 +64,9 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 		if err := r.enter(ctx, t, runID, created); err != nil {
 			return err
 		}
+		if err := r.weigh(ctx, created); err != nil {
+			return err
+		}
 	}
 	w, err := r.begin(ctx, runID, created, made, answers)
 	if err != nil {

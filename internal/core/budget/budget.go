@@ -179,9 +179,19 @@ func estimate(s run.State, st *run.Step, a events.Agent) int {
 		}
 		return t.InputTokens + t.OutputTokens + results/bytesPerTok + perRequest
 	}
-	n := len(a.Prompt) + len(st.Description)
-	if s.Created != nil {
-		n += len(s.Created.Task)
+	n, earlier := len(a.Prompt)+len(st.Description)+len(a.OutputSchema), 0
+	for _, skill := range a.Skills {
+		n += len(skill.Name) + len(skill.Description)
+	}
+	for _, d := range a.Memory {
+		n += len(d.Text)
+	}
+	if c := s.Created; c != nil {
+		earlier = c.HistoryTokens
+		n += len(c.Task) + len(c.Handoff) + len(c.Context) + len(c.SessionPrompt)
+		for _, m := range c.Mail {
+			n += len(m.Subject) + len(m.Body)
+		}
 		for _, v := range s.Created.Variables {
 			n += len(v)
 		}
@@ -191,5 +201,5 @@ func estimate(s run.State, st *run.Step, a events.Agent) int {
 			n += len(dep.Output)
 		}
 	}
-	return n/bytesPerTok + perTool*len(a.Tools) + perRequest
+	return earlier + n/bytesPerTok + perTool*len(a.Tools) + perRequest
 }

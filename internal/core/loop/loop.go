@@ -84,7 +84,7 @@ type Lap struct {
 	Key, Tools string
 	// Error is the same for turns all of whose calls failed in the same way, "" where one did not fail or has no result.
 	Error string
-	// Told is true where a person has said something after it: the next lap begins anew.
+	// Told is true where a person has said something after it, or forked the run in it: the next lap begins anew.
 	Told bool
 }
 
@@ -103,6 +103,7 @@ func LapOf(s run.State, t run.Turn, results []run.CallRecord) Lap {
 	if len(t.Calls) == 0 || len(results) < len(t.Calls) {
 		return l
 	}
+	l.Told = l.Told || slices.ContainsFunc(results, func(r run.CallRecord) bool { return r.Code == run.CodeInterrupted })
 	for i, r := range results {
 		e := r.CallName + "\x00" + r.Code + "\x00" + r.Result
 		if r.Outcome == run.OutcomeFinished && r.Success || i > 0 && e != l.Error {

@@ -23,8 +23,8 @@ func Document(text string) string {
 // service says anything before it, so the delivery that made the answer owed goes on with it.
 func Mending(s run.State, step string) bool {
 	st := s.Step(step)
-	if st == nil || st.Owed == 0 || !st.Mended {
-		return false
+	if st == nil || st.Owed == 0 || st.Owed == st.AllowedAt || !st.Mended {
+		return false // the first turn of a fork is owed since its step was allowed, and is that fact's
 	}
 	for _, t := range s.Turns().Backward() {
 		if t.Step == step {

@@ -1,0 +1,51 @@
+package replay_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/turn"
+	"github.com/inspan/inspan/internal/replay"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+	ask := func(b *runtest.Builder, lost int) turn.Task { return *turn.NextAfter(b.State(), "a", noon, lost).Ask }
+	for name, end := range map[string]func(b *runtest.Builder) []events.Payload{
+		"PLUS-6 LOOP-7 a step whose prompt did not fit": func(b *runtest.Builder) []events.Payload {
+			return turn.Full(b.State(), ask(b, 0), "the prompt has about 2000 tokens")
+		},
+		"PLUS-6 PLUS-3 a turn of which requests were lost": func(b *runtest.Builder) []events.Payload {
+			return turn.Finish(b.State(), ask(b, 2), turn.Answer{Data: events.TurnFinishedData{Event: "turn_finished", Text: "done", FinishReason: events.FinishDone}})
+		},
+		"PLUS-6 PLUS-3 a turn that broke off, and failed": func(b *runtest.Builder) []events.Payload {
+			return turn.Fail(b.State(), ask(b, 1), turn.Failure{Error: "broke off", Class: "permanent", Begun: true}, noon)
+		},
+		"PLUS-6 PLUS-3 a turn that broke off, and is taken later": func(b *runtest.Builder) []events.Payload {
+			return turn.Fail(b.State(), ask(b, 0), turn.Failure{Error: "broke off", Class: "transient", Retryable: true, Begun: true}, noon)
+		},
+	} {
+		t.Run(name+" is decided as it was", func(t *testing.T) {
+			t.Parallel()
+			b, c := runtest.New("main", "r"), runtest.Created()
+			c.Options.MaxTokens = 1 << 30
+			b.Say(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+			before := b.State().Sequence
+			b.Say(end(b)...)
+			rep, err := replay.Log(t.Context(), replay.Law{}, bytes.NewReader(runtest.Lines(b.Facts())))
+			if err != nil || rep.Refused != nil {
+				t.Fatal(err, rep.Refused)
+			}
+			for _, change := range rep.Changes {
+				if change.Sequence > before || !strings.Contains(string(change.Kind), ".") {
+					t.Errorf("%s", change)
+				}
+			}
+		})
+	}
+}
