@@ -61,8 +61,9 @@ func ToModel(ctx context.Context, blobs Getter, all []events.Message) ([]llm.Mes
 // MaxTold is about how much of a history a model with a large context window is told, in bytes: a hundred thousand tokens.
 const MaxTold = 400 << 10
 
-// Told returns what a model is told of a history: the newest part, and as many before it as fit into a number of bytes.
-// Where older ones are left out, the first message says so. It is the same for the same reference and limit.
+// Told returns what a model is told of a history: the newest part, and as many before it as fit into a number of bytes. A
+// newest part that takes more than that alone is told without its oldest rounds of calls. Where something is left out, the
+// first message says so. It is the same for the same reference and limit.
 func Told(ctx context.Context, blobs Getter, newest *events.Ref, limit int64) ([]llm.Message, error) {
 	var size int64
 	asked := false
@@ -75,8 +76,16 @@ func Told(ctx context.Context, blobs Getter, newest *events.Ref, limit int64) ([
 	if err != nil {
 		return nil, err
 	}
-	all, err := ToModel(ctx, blobs, Messages(parts))
-	if err == nil && more && len(all) > 0 {
+	kept, less := Messages(parts), false
+	if len(parts) == 1 {
+		kept, less = crop(kept, limit)
+	}
+	all, err := ToModel(ctx, blobs, kept)
+	switch {
+	case err != nil || len(all) == 0:
+	case less:
+		all[0].Text = strings.Join([]string{"(Some of what was done and said in the session is left out: it is too long.)", all[0].Text}, "\n\n")
+	case more:
 		all[0].Text = strings.Join([]string{"(What was said before this in the session is left out: it is too long.)", all[0].Text}, "\n\n")
 	}
 	return all, err

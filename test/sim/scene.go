@@ -123,8 +123,8 @@ func (s *Scene) more(seed uint64, n int) {
 		}
 		r.Long, r.Steps[0].Turns = true, nil
 		for range longTurns {
-			n++
-			r.Steps[0].Turns = append(r.Steps[0].Turns, []SceneCall{{Tool: "look", N: n}})
+			n += 2
+			r.Steps[0].Turns = append(r.Steps[0].Turns, []SceneCall{{Tool: "look", N: n - 1}, {Tool: "look", N: n}}[:1+rng.IntN(2)])
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (h *person) rude(runID string, g *run.Gate) {
 		if g.Approvers > 1 && rng.IntN(6) > 0 {
 			r.by = people[rng.IntN(3)]
 		}
-		if rng.IntN(3) == 0 {
+		if rng.IntN(3) == 0 || g.CallID != "" && rng.IntN(2) == 0 {
 			r.edited = h.edit(runID, g)
 		}
 		h.say(runID, g, r)
@@ -75,10 +75,10 @@ func (h *person) rude(runID string, g *run.Gate) {
 	}
 }
 
-// edit returns other arguments for the call that waits; one in three do not fit the tool.
+// edit returns other arguments for the call that waits; one in four do not fit the tool.
 func (h *person) edit(runID string, g *run.Gate) string {
 	c := h.w.state[runID].Open[g.CallID]
-	if c == nil || h.w.rng.IntN(3) == 0 {
+	if c == nil || h.w.rng.IntN(4) == 0 {
 		return `{"n":"edited nonsense"}`
 	}
 	var n int
