@@ -117,6 +117,7 @@ func (s *Scene) more(seed uint64, n int) {
 		}
 		if rng.IntN(2) == 0 {
 			r.Terms = termsOf(rng)
+			r.Asks = r.Asks || rng.IntN(2) == 0
 		}
 		if rng.IntN(8) > 0 {
 			continue

@@ -28,14 +28,19 @@ func termsOf(rng *rand.Rand) events.GateTerms {
 		OnExpiry: []string{"", events.ExpiryRejects, events.ExpiryFails}[rng.IntN(3)]}
 }
 
-// polite is a yes of as many as the gate needs.
+// polite is a yes of as many as the gate needs; of those who are rude at times, also to other arguments.
 func (h *person) polite(runID string, g *run.Gate) {
+	yes := reply{decision: "approve"}
+	if h.w.play.Scene.Rude && g.CallID != "" && h.w.rng.IntN(2) == 0 {
+		yes.edited = h.edit(runID, g)
+	}
 	if g.Approvers < 2 {
-		h.say(runID, g, reply{decision: "approve"})
+		h.say(runID, g, yes)
 		return
 	}
 	for _, by := range people[:g.Approvers] {
-		h.say(runID, g, reply{decision: "approve", by: by})
+		yes.by = by
+		h.say(runID, g, yes)
 	}
 }
 
