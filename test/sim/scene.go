@@ -106,7 +106,8 @@ func sceneOf(seed uint64) Scene {
 	return s
 }
 
-// more draws what runs have beside steps and calls: a session they share, terms of their gates, a step that is compacted.
+// more draws what runs have beside steps and calls: a session they share, terms of their gates, a call that
+// a person is asked about, a step that is compacted.
 func (s *Scene) more(seed uint64, n int) {
 	rng := rand.New(rand.NewPCG(seed, 0x5e551))
 	shared := rng.IntN(3) == 0 && len(s.Runs) > 1
@@ -117,7 +118,11 @@ func (s *Scene) more(seed uint64, n int) {
 		}
 		if rng.IntN(2) == 0 {
 			r.Terms = termsOf(rng)
-			r.Asks = r.Asks || rng.IntN(2) == 0
+		}
+		if rng.IntN(3) == 0 {
+			n++
+			r.Asks, r.Autonomy = true, 4
+			r.Steps[0].Turns = append([][]SceneCall{{{Tool: "pay", N: n}}}, r.Steps[0].Turns...)
 		}
 		if rng.IntN(8) > 0 {
 			continue
