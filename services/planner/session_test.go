@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -203,6 +204,31 @@ func TestSessionDeaths(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
+	for _, ended := range []bool{false, true} {
+		t.Run(fmt.Sprintf("SESS-5 SESS-7 a lock taken for a run that was born from another task, outside of the session, is nobody's; it has ended: %v", ended), func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.shelf.fail, d.shelf.done = errCut, true
+			if err := d.hear(task("r1", "s", "")); !errors.Is(err, errCut) {
+				t.Fatal(err)
+			}
+			d.must(letter{events.TaskSubject("s1"), `{"id":"r1","agent":"a","task":"a secret of somebody else"}`, 2})
+			d.must(letter{events.SessionSubject("s1", "s"), `{"action":"pause"}`, 3})
+			if s := d.state("r1"); s.Status == events.Paused {
+				t.Fatal("the session's pause paused a run that does not work in it")
+			}
+			d.must(letter{events.SessionSubject("s1", "s"), `{"action":"resume"}`, 4})
+			if ended {
+				if err := d.stop("r1"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d.must(letter{events.TaskSubject("s1"), `{"id":"r2","agent":"a","task":"go on","session_id":"s"}`, 5})
+			if e := d.session(); len(e.Holders) != 1 || e.Holders[0].Run != "r2" || e.History != nil || d.state("r2").Created.History != nil {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
 	t.Run("SESS-5 a lock whose run never came lapses, and the next one has a higher fence", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
