@@ -182,10 +182,12 @@ func (r *Role) abandon(ctx context.Context, c *events.RunCreatedData, runID stri
 	if _, refused := errors.AsType[*reactor.Refusal](cause); !refused {
 		return cause // the task comes again, and has its lock
 	}
-	if s, err := r.cfg.Ledger.Fresh(ctx, runID); err != nil || s.Sequence > 0 {
-		return errors.Join(cause, err) // it is the lock of another task of the same id, which was faster
-	}
-	_, err := r.change(ctx, c.Session, func(e events.Session) (events.Session, error) { return session.Drop(e, runID), nil })
+	_, err := r.change(ctx, c.Session, func(e events.Session) (events.Session, error) {
+		if s, err := r.cfg.Ledger.Fresh(ctx, runID); err != nil || s.Sequence > 0 {
+			return e, err // it is the lock of a run that somebody else made meanwhile
+		}
+		return session.Drop(e, runID), nil
+	})
 	return errors.Join(cause, err)
 }
 

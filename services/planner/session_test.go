@@ -57,6 +57,8 @@ type shaky struct {
 	fail error
 	done bool
 	old  []byte
+	// meanwhile happens before the next read.
+	meanwhile func()
 }
 
 var errCut = errors.New("the planner died here")
@@ -79,6 +81,10 @@ func (s *shaky) Get(ctx context.Context, key string) ([]byte, error) {
 }
 
 func (s *shaky) Load(ctx context.Context, key string) ([]byte, uint64, error) {
+	if do := s.meanwhile; do != nil {
+		s.meanwhile = nil
+		do()
+	}
 	if old := s.old; old != nil {
 		s.old = nil
 		return old, 1, nil
@@ -229,6 +235,22 @@ func TestSessionDeaths(t *testing.T) {
 			}
 		})
 	}
+	t.Run("SESS-3 who could not make a run does not give its lock back when somebody else made it meanwhile", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.shelf.fail, d.shelf.done = errCut, true
+		if err := d.hear(task("r1", "s", "")); !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		d.shelf.meanwhile = func() { d.must(task("r1", "s", "")) }
+		full := &reactor.Refusal{Code: "station_full"}
+		if err := d.role.abandon(t.Context(), &events.RunCreatedData{Session: "s", SessionFence: 1}, "r1", full); !errors.Is(err, error(full)) {
+			t.Fatal(err)
+		}
+		if _, held := d.session().Holder("r1"); !held || d.state("r1").Sequence == 0 {
+			t.Errorf("%+v", d.session())
+		}
+	})
 	t.Run("SESS-5 a lock whose run never came lapses, and the next one has a higher fence", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
