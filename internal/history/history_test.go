@@ -89,6 +89,32 @@ func same(t *rapid.T, raw json.RawMessage) json.RawMessage {
 	return b
 }
 
+// accepted fails where messages do not stand in an order that every provider takes.
+func accepted(t *rapid.T, all []llm.Message) {
+	for i, m := range all {
+		var calls []llm.Call
+		before := llm.Role("")
+		if i > 0 {
+			calls, before = all[i-1].Calls, all[i-1].Role
+		}
+		ok := len(m.Results) == len(calls)
+		switch m.Role {
+		case llm.User:
+			ok = ok && (i == 0 || before != llm.User)
+		case llm.Assistant:
+			ok = ok && (before == llm.User || before == llm.ToolResults)
+		case llm.ToolResults:
+			ok = ok && before == llm.Assistant && len(calls) > 0
+		}
+		for j := range m.Results {
+			ok = ok && m.Results[j].CallID == calls[j].ID
+		}
+		if !ok {
+			t.Fatalf("message %d of %d, %s after %s, is out of its place", i, len(all), m.Role, before)
+		}
+	}
+}
+
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	t.Run("SESS-10 TEST-12 a history that was saved part by part, also twice, is loaded and sent without loss", func(t *testing.T) {
@@ -163,6 +189,45 @@ func TestHistory(t *testing.T) {
 		if err != nil || len(told) != 4 || !strings.HasSuffix(told[0].Text, "ask 2") || !strings.Contains(told[0].Text, "left out") || told[2].Text != "ask 3" {
 			t.Fatalf("%d messages, %v", len(told), err)
 		}
+	})
+	t.Run("SESS-7 LOOP-7 also where the newest input alone is too long, the next one has room", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			b := blobs(t)
+			all := talk(t, b)
+			ref, err := history.Put(context.Background(), b, events.Part{Run: "r", Fence: 1, Messages: all})
+			if err != nil {
+				t.Fatal(err)
+			}
+			size := history.Size(events.Part{Messages: all})
+			limit := rapid.Int64Range(0, size).Draw(t, "limit")
+			told, err := history.Told(context.Background(), b, &ref, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			accepted(t, told)
+			var last int64 // the newest input and its answer
+			for i := len(all) - 1; last == 0; i-- {
+				if all[i].Role == events.RoleUser {
+					last = history.Size(events.Part{Messages: []events.Message{all[i], all[len(all)-1]}})
+				}
+			}
+			var got int64
+			for _, m := range told {
+				got += int64(len(m.Text))
+				for _, c := range m.Calls {
+					got += int64(len(c.Name) + len(c.Input))
+				}
+				for _, r := range m.Results {
+					got += int64(len(r.Output))
+				}
+			}
+			if most := max(limit, last) + 120; got > most { // the word about it takes some
+				t.Fatalf("%d bytes are told, want at most %d", got, most)
+			}
+			if cut := strings.Contains(told[0].Text, "left out"); !cut && len(told) < len(all) {
+				t.Fatalf("%d of %d messages are told, and nothing says so; limit %d of %d", len(told), len(all), limit, size)
+			}
+		})
 	})
 	t.Run("SESS-10 a part that is gone is an error, not a shorter history", func(t *testing.T) {
 		t.Parallel()

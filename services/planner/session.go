@@ -129,7 +129,8 @@ func (r *Role) givenHistory(ctx context.Context, t events.Task) (*events.Ref, er
 	return &ref, err
 }
 
-// cleared looks at the runs that hold locks: those that ended are settled, and the others' standing is told.
+// cleared looks at the runs that hold locks: those that ended are settled, those of other sessions have none, and the
+// others' standing is told.
 func (r *Role) cleared(ctx context.Context, e events.Session, but string) (events.Session, map[string]session.Standing, error) {
 	standing := map[string]session.Standing{}
 	for _, h := range e.Holders {
@@ -144,6 +145,8 @@ func (r *Role) cleared(ctx context.Context, e events.Session, but string) (event
 			return e, nil, err
 		case s.Sequence == 0:
 			standing[h.Run] = session.Unborn
+		case s.Created.Session != e.ID: // another task of that id was faster, which does not name the session
+			e = session.Drop(e, h.Run)
 		case s.Status.Ended():
 			if e, err = r.ended(ctx, e, s); err != nil {
 				return e, nil, err
@@ -206,10 +209,12 @@ func (r *Role) abandon(ctx context.Context, c *events.RunCreatedData, runID stri
 	if _, refused := errors.AsType[*reactor.Refusal](cause); !refused {
 		return cause // the task comes again, and has its lock
 	}
-	if s, err := r.cfg.Ledger.Fresh(ctx, runID); err != nil || s.Sequence > 0 {
-		return errors.Join(cause, err) // it is the lock of another task of the same id, which was faster
-	}
-	_, err := r.change(ctx, c.Session, func(e events.Session) (events.Session, error) { return session.Drop(e, runID), nil })
+	_, err := r.change(ctx, c.Session, func(e events.Session) (events.Session, error) {
+		if s, err := r.cfg.Ledger.Fresh(ctx, runID); err != nil || s.Sequence > 0 {
+			return e, err // it is the lock of a run that somebody else made meanwhile
+		}
+		return session.Drop(e, runID), nil
+	})
 	return errors.Join(cause, err)
 }
 
@@ -290,7 +295,7 @@ func (r *Role) steerRuns(ctx context.Context, w session.Wish) error {
 	}
 	for _, h := range e.Holders {
 		s, err := r.cfg.Ledger.Fresh(ctx, h.Run)
-		if err == nil && s.Sequence > 0 && !s.Status.Ended() {
+		if err == nil && s.Sequence > 0 && s.Created.Session == w.Session && !s.Status.Ended() {
 			_, err = r.write(ctx, h.Run, decide)
 		}
 		if _, move := errors.AsType[*lifecycle.MoveError](err); move || errors.Is(err, reactor.ErrHeld) {

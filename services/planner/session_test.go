@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,8 @@ type shaky struct {
 	fail error
 	done bool
 	old  []byte
+	// meanwhile happens before the next read.
+	meanwhile func()
 }
 
 var errCut = errors.New("the planner died here")
@@ -78,6 +81,10 @@ func (s *shaky) Get(ctx context.Context, key string) ([]byte, error) {
 }
 
 func (s *shaky) Load(ctx context.Context, key string) ([]byte, uint64, error) {
+	if do := s.meanwhile; do != nil {
+		s.meanwhile = nil
+		do()
+	}
 	if old := s.old; old != nil {
 		s.old = nil
 		return old, 1, nil
@@ -201,6 +208,47 @@ func TestSessionDeaths(t *testing.T) {
 		d.must(task("r1", "s", ""))
 		if e := d.session(); len(e.Holders) != 1 || e.Fence != 1 || e.Runs != 1 || d.state("r1").Created.SessionFence != 1 {
 			t.Errorf("%+v", e)
+		}
+	})
+	for _, ended := range []bool{false, true} {
+		t.Run(fmt.Sprintf("SESS-5 SESS-7 a lock taken for a run that was born from another task, outside of the session, is nobody's; it has ended: %v", ended), func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.shelf.fail, d.shelf.done = errCut, true
+			if err := d.hear(task("r1", "s", "")); !errors.Is(err, errCut) {
+				t.Fatal(err)
+			}
+			d.must(letter{events.TaskSubject("s1"), `{"id":"r1","agent":"a","task":"a secret of somebody else"}`, 2})
+			d.must(letter{events.SessionSubject("s1", "s"), `{"action":"pause"}`, 3})
+			if s := d.state("r1"); s.Status == events.Paused {
+				t.Fatal("the session's pause paused a run that does not work in it")
+			}
+			d.must(letter{events.SessionSubject("s1", "s"), `{"action":"resume"}`, 4})
+			if ended {
+				if err := d.stop("r1"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d.must(letter{events.TaskSubject("s1"), `{"id":"r2","agent":"a","task":"go on","session_id":"s"}`, 5})
+			if e := d.session(); len(e.Holders) != 1 || e.Holders[0].Run != "r2" || e.History != nil || d.state("r2").Created.History != nil {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+	t.Run("SESS-3 who could not make a run does not give its lock back when somebody else made it meanwhile", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.shelf.fail, d.shelf.done = errCut, true
+		if err := d.hear(task("r1", "s", "")); !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		d.shelf.meanwhile = func() { d.must(task("r1", "s", "")) }
+		full := &reactor.Refusal{Code: "station_full"}
+		if err := d.role.abandon(t.Context(), &events.RunCreatedData{Session: "s", SessionFence: 1}, "r1", full); !errors.Is(err, error(full)) {
+			t.Fatal(err)
+		}
+		if _, held := d.session().Holder("r1"); !held || d.state("r1").Sequence == 0 {
+			t.Errorf("%+v", d.session())
 		}
 	})
 	t.Run("SESS-5 a lock whose run never came lapses, and the next one has a higher fence", func(t *testing.T) {

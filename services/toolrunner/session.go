@@ -11,7 +11,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/history"
@@ -40,11 +39,26 @@ const (
 
 // wardrobe remembers for which runs the files of their session were written.
 type wardrobe struct {
-	dressing sync.Mutex
+	// dressing holds a token while somebody is at work, who may have to wait for a store: others can give up.
+	dressing chan struct{}
 	// dressed by run, with the run's workspace, and the runs in their order; guarded by dressing.
 	dressed map[string]string
 	order   []string
 }
+
+func newWardrobe() wardrobe { return wardrobe{dressing: make(chan struct{}, 1)} }
+
+// alone waits until nobody else is at work on the files of sessions, or until ctx ends.
+func (w *wardrobe) alone(ctx context.Context) error {
+	select {
+	case w.dressing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (w *wardrobe) release() { <-w.dressing }
 
 // meta is what the file of a session says. Born tells one session from another that had its name.
 type meta struct {
@@ -77,8 +91,10 @@ func (r *Role) dress(ctx context.Context, s run.State) error {
 	if r.cfg.Sessions == nil || c == nil || c.SessionFence == 0 || c.Workspace != "session/"+c.Session {
 		return nil
 	}
-	r.dressing.Lock()
-	defer r.dressing.Unlock()
+	if err := r.alone(ctx); err != nil {
+		return err
+	}
+	defer r.release()
 	if _, done := r.dressed[s.HarnessID]; done {
 		return nil
 	}
@@ -106,8 +122,10 @@ func (r *Role) dress(ctx context.Context, s run.State) error {
 
 // Undress takes the lock file of a run away that may have ended.
 func (r *Role) Undress(runID string) {
-	r.dressing.Lock()
-	defer r.dressing.Unlock()
+	if r.alone(context.Background()) != nil {
+		return // it never ends
+	}
+	defer r.release()
 	workspace, ok := r.dressed[runID]
 	if !ok {
 		return
@@ -143,8 +161,10 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 		}
 		return reactor.Refuse("session_lives", "delete it first: inspan session delete "+id, "session %q is not deleted", id)
 	}
-	r.dressing.Lock()
-	defer r.dressing.Unlock()
+	if err := r.alone(ctx); err != nil {
+		return err
+	}
+	defer r.release()
 	return r.cfg.Boxes.sweep("session/" + id)
 }
 

@@ -28,7 +28,7 @@ func TestSessionFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Role{cfg: Config{Sessions: st.Shelf(topology.SessionBucket), Blobs: st.Blobs(), Boxes: boxes}}
+	r := &Role{wardrobe: newWardrobe(), cfg: Config{Sessions: st.Shelf(topology.SessionBucket), Blobs: st.Blobs(), Boxes: boxes}}
 	work := filepath.Join(dir, "session", "s")
 	put := func(e events.Session) {
 		t.Helper()

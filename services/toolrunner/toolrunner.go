@@ -80,7 +80,7 @@ func New(cfg Config) (*Role, error) {
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
-	return &Role{cfg: cfg, busy: make(map[string]int)}, nil
+	return &Role{cfg: cfg, busy: make(map[string]int), wardrobe: newWardrobe()}, nil
 }
 
 // Service implements reactor.Role.

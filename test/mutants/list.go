@@ -1,8 +1,10 @@
 package mutants
 
+import "slices"
+
 // Mutants returns the planted bugs.
 func Mutants() []Mutant {
-	return append(append(append([]Mutant{}, kernel...), roles...), minds...)
+	return slices.Concat(kernel, roles, minds, terms, talks)
 }
 
 var kernel = []Mutant{
@@ -81,9 +83,9 @@ var minds = []Mutant{
 	{Name: "another action is permitted than was asked for", File: "internal/core/gate/call.go",
 		Old: "j.rules = tool, input, digest(input), rules.Digest()", New: "j.rules = tool, input, digest([]byte(c.Tool)), rules.Digest()"},
 	{Name: "a call is run as it was asked for although it was approved with other arguments", File: "pkg/run/fold_gate.go",
-		Old: "	c.Input, c.InputRef, c.Edited = g.Edited, nil, true\n", New: "	c.Edited = true\n", By: []string{"./internal/core/gate"}},
+		Old: "	c.Input, c.InputRef, c.Edited = g.Edited, nil, true\n", New: "	c.Edited = true\n"},
 	{Name: "nobody judges edited arguments", File: "internal/core/gate/terms.go",
-		Old: "	case refused != nil:\n		return nil, refused\n	case unasked:", New: "	case unasked:", By: []string{"./internal/core/gate"}},
+		Old: "	case refused != nil:\n		return nil, refused\n	case unasked:", New: "	case unasked && refused == nil:", By: []string{"./internal/core/gate"}},
 	{Name: "a late answer counts", File: "internal/core/gate/terms.go",
 		Old: "return !g.ExpiresAt.IsZero() && !now.Before(g.ExpiresAt)", New: "return false", By: []string{"./internal/core/gate"}},
 	{Name: "who asked for the run approves it", File: "internal/core/gate/terms.go",
@@ -116,4 +118,44 @@ var minds = []Mutant{
 		Old: "		if g.Status == run.GateRejected && g.Resolution > s.ResumedAt {", New: "		if g.Status == run.GateRejected && g.Resolution < s.ResumedAt {"},
 	{Name: "a run that is paused ends its steps and never goes on", File: "internal/core/lifecycle/lifecycle.go",
 		Old: "	if done == total {\n		return completed(s, now), nil\n	}\n", New: "	if done == total && s.ResumedAt == 0 {\n		return completed(s, now), nil\n	}\n", By: []string{"./internal/core/lifecycle"}},
+}
+
+var terms = []Mutant{
+	{Name: "one person votes twice", File: "pkg/run/state.go",
+		Old: "return slices.ContainsFunc(g.Votes, func(v Vote) bool { return v.By == by })", New: "return slices.ContainsFunc(g.Votes, func(v Vote) bool { return v.By == by && false })"},
+	{Name: "votes for different actions add up", File: "pkg/run/state.go",
+		Old: "		if v.Action == action {\n			n++", New: "		if v.Action != \"\" {\n			n++"},
+	{Name: "a gate that has expired takes a yes", File: "internal/core/gate/answer.go",
+		Old: "	case g.Status == run.GateExpired || g.Status == run.GatePending && late(g, now):", New: "	case g.Status == run.GateExpired:"},
+	{Name: "a gate expires before its time", File: "internal/core/gate/terms.go",
+		Old: "		if !late(g, now) {\n			continue", New: "		if g.ExpiresAt.IsZero() {\n			continue"},
+	{Name: "a gate that expires has no timer", File: "services/gatekeeper/gatekeeper.go",
+		Old: "		if g.ExpiresAt.IsZero() {\n			continue", New: "		if !g.ExpiresAt.IsZero() {\n			continue"},
+	{Name: "a step is not told what other steps have set aside", File: "internal/core/budget/budget.go",
+		Old: "		before = before.plus(held)\n", New: "		_ = held\n", By: []string{"./internal/core/budget"}},
+	{Name: "a circle is nudged twice", File: "internal/core/loop/loop.go",
+		Old: "	case over == 0:\n		grade = Nudge\n", New: "	case over == 0 || over == 1:\n		grade = Nudge\n", By: []string{"./internal/core/loop"}},
+	{Name: "the same error is nudged twice", File: "internal/core/loop/loop.go",
+		Old: "	case w.errors == t:\n", New: "	case w.errors == t || w.errors == t+1:\n", By: []string{"./internal/core/loop"}},
+}
+
+var talks = []Mutant{
+	{Name: "a sequential session has two living runs", File: "internal/core/session/session.go",
+		Old: "	case e.Mode != events.Parallel && len(e.Holders) > 0:", New: "	case false:"},
+	{Name: "a lock has the fence of the one before", File: "internal/core/session/session.go",
+		Old: "	e.Fence++\n", New: "	e.Fence = max(e.Fence, 1)\n"},
+	{Name: "a run's part is added to the history again", File: "internal/core/session/session.go",
+		Old: "	return holds || e.Fence < fence\n", New: "	return holds || e.Fence <= fence\n"},
+	{Name: "a run's part is lost with its lock", File: "services/planner/session.go",
+		Old: "			if e, err = r.ended(ctx, e, s); err != nil {\n				return e, nil, err\n			}\n", New: "			e = session.Drop(e, h.Run)\n"},
+	{Name: "a run of another session is told in this one", File: "services/planner/session.go",
+		Old: "		case s.Created.Session != e.ID:", New: "		case false:"},
+	{Name: "a compaction keeps a result and not its call", File: "internal/core/prompt/prompt.go",
+		Old: "		if t.Number > through {\n", New: "		if t.Number > through {\n			if through > 0 && len(out) == 0 {\n				e.Turn.Calls = nil\n			}\n"},
+	{Name: "a compaction keeps a call and not its result", File: "internal/core/prompt/prompt.go",
+		Old: "		if t.Number > through {\n", New: "		if t.Number > through {\n			if through > 0 && len(out) == 0 {\n				e.Results = nil\n			}\n"},
+	{Name: "a summary takes turns back that an earlier one stood for", File: "internal/core/turn/compact.go",
+		Old: "st.Compacted != nil && st.Compacted.Through >= d.Through {", New: "st.Compacted != nil && st.Compacted.Through > d.Through {"},
+	{Name: "a long input fills the window of all that follow", File: "internal/history/models.go",
+		Old: "	if sizeOf(all) <= limit {", New: "	if sizeOf(all) <= limit || limit >= 0 {", By: []string{"./internal/history"}},
 }

@@ -34,12 +34,18 @@ type ledger struct {
 	gates    map[string]*gateAudit
 	calls    map[string]*callAudit
 	inputs   map[uint64]bool
+	// session it works in with the fence of its lock; through is the last turn that was compacted, by step.
+	session string
+	fence   uint64
+	through map[string]int
 }
 
 type gateAudit struct {
 	opened *events.GateOpenedData
 	answer events.Kind
-	// since counts resumes after a rejection: a step may be proposed again then.
+	// votes by person, each for an action; edited is what was approved in place of the proposed arguments.
+	votes  map[string]string
+	edited string
 }
 
 type callAudit struct {
@@ -81,7 +87,7 @@ func (a *audit) fact(runID string, r reactor.Record) {
 	l := a.runs[runID]
 	if l == nil {
 		l = &ledger{plan: map[string]events.PlanStep{}, steps: map[string]events.Kind{}, gates: map[string]*gateAudit{},
-			calls: map[string]*callAudit{}, inputs: map[uint64]bool{}}
+			calls: map[string]*callAudit{}, inputs: map[uint64]bool{}, through: map[string]int{}}
 		a.runs[runID] = l
 	}
 	if fault := l.chain(f, k, r.Bytes); fault != "" {
@@ -120,6 +126,7 @@ func (a *audit) judge(runID string, l *ledger, f events.Fact, p events.Payload) 
 	switch d := p.(type) {
 	case *events.RunCreatedData:
 		l.autonomy, l.budget = d.Options.Autonomy, d.Options.MaxToolCalls
+		return a.entered(runID, l, d)
 	case *events.RunAdjustedData:
 		l.autonomy = d.Autonomy
 		l.inputs[d.Input] = true
@@ -147,9 +154,15 @@ func (a *audit) judge(runID string, l *ledger, f events.Fact, p events.Payload) 
 	case *events.GateOpenedData:
 		return l.gateOpened(d)
 	case *events.GateApprovedData:
-		return a.answered(runID, l, d.GateAnswer, events.GateApproved, "approve")
+		return a.answered(runID, l, f, d.GateAnswer, events.GateApproved)
 	case *events.GateRejectedData:
-		return a.answered(runID, l, d.GateAnswer, events.GateRejected, "reject")
+		return a.answered(runID, l, f, d.GateAnswer, events.GateRejected)
+	case *events.GateVotedData:
+		return a.voted(runID, l, f, d.GateAnswer)
+	case *events.GateExpiredData:
+		return a.expired(l, f, d)
+	case *events.HistoryCompactedData:
+		return a.compacted(l, d)
 	case *events.RunCompletedData:
 		l.ended, l.inputs[d.Input] = events.RunCompleted, true
 		for id := range l.plan {
@@ -235,18 +248,42 @@ func (l *ledger) gateOpened(d *events.GateOpenedData) string {
 	if d.ProposalHash != sum(d.Proposal) {
 		return "the hash is not that of the proposal"
 	}
-	l.gates[d.Gate] = &gateAudit{opened: d}
+	l.gates[d.Gate] = &gateAudit{opened: d, votes: map[string]string{}}
 	return ""
 }
 
-// answered holds GATE-8 and SAFE-9: the first valid answer in the log counts, and it is one that somebody gave, for the
-// proposal that waited.
-func (a *audit) answered(runID string, l *ledger, d events.GateAnswer, k events.Kind, decision string) string {
-	g := l.gates[d.Gate]
+// answered holds GATE-8, SAFE-9 and SAFE-10: the first valid answer in the log counts, it is one that somebody gave in time
+// for the proposal that waited, and a yes has the votes of as many people as the gate needs.
+func (a *audit) answered(runID string, l *ledger, f events.Fact, d events.GateAnswer, k events.Kind) string {
+	g, decision := l.gates[d.Gate], "reject"
+	if k == events.GateApproved {
+		decision = "approve"
+	}
+	if fault := a.said(runID, g, f, d, decision); fault != "" {
+		return fault
+	}
+	if k == events.GateApproved && g.opened.Approvers > 1 {
+		if fault := g.vote(d, a.w.person.answers[d.Input]); fault != "" {
+			return fault
+		}
+		if n := g.votesFor(actionOf(d)); n < g.opened.Approvers {
+			return fmt.Sprintf("%d of %d have said yes to this", n, g.opened.Approvers)
+		}
+	}
+	if g.answer, l.inputs[d.Input] = k, true; len(d.EditedInput) > 0 {
+		g.edited = sum(d.EditedInput)
+		a.w.tale.counts["approved with other arguments"]++
+	}
+	return ""
+}
+
+// said returns what is wrong with an answer to a gate, whatever follows from it.
+func (a *audit) said(runID string, g *gateAudit, f events.Fact, d events.GateAnswer, decision string) string {
 	if g == nil || g.answer != "" {
 		return "gate " + d.Gate + " is not open"
 	}
 	said, ok := a.w.person.answers[d.Input]
+	edited, errEdited := events.EditedInput(json.RawMessage(said.edited))
 	switch {
 	case !ok || said.run != runID || said.gate != d.Gate:
 		return "nobody gave this answer"
@@ -254,8 +291,13 @@ func (a *audit) answered(runID string, l *ledger, d events.GateAnswer, k events.
 		return fmt.Sprintf("somebody said %s", said.decision)
 	case d.ProposalHash != g.opened.ProposalHash || said.hash != "" && said.hash != d.ProposalHash:
 		return "the answer was for another proposal"
+	case !g.opened.ExpiresAt.IsZero() && !f.Time.Before(g.opened.ExpiresAt):
+		return "the answer came after the gate's time"
+	case said.edited == "" && len(d.EditedInput) > 0, said.edited != "" && (errEdited != nil || string(edited) != string(d.EditedInput)):
+		return fmt.Sprintf("the answer was for %q", said.edited)
+	case len(d.EditedInput) > 0 && (g.opened.Call == "" || decision != "approve"):
+		return "there are no arguments to edit"
 	}
-	g.answer, l.inputs[d.Input] = k, true
 	return ""
 }
 

@@ -49,6 +49,14 @@ func (a *audit) callAllowed(l *ledger, d *events.CallAllowedData) string {
 	if c == nil || c.allowed || c.ended || c.ref != d.ToolRef {
 		return "the call was not asked for, or has its verdict"
 	}
+	if g := l.gates[d.Gate]; d.Edited {
+		if g == nil || g.opened.Call != d.Call || g.edited == "" {
+			return "nobody approved other arguments"
+		}
+		c.inputHash = g.edited
+	} else if g != nil && g.edited != "" {
+		return "it was approved with other arguments"
+	}
 	if d.InputHash != c.inputHash {
 		return "other arguments than were asked for"
 	}

@@ -17,9 +17,11 @@ func (a *audit) final() {
 	for _, r := range a.w.play.Scene.Runs {
 		a.standsStill(r.ID)
 		a.viewsAgree(r.ID)
+		a.noGateOverdue(r.ID)
 		a.resultsAreReal(r.ID)
 	}
 	a.nothingIsLost()
+	a.sessionIsWhole()
 	if a.calm() {
 		a.allDone()
 	}

@@ -25,7 +25,8 @@ func (m models) Ask(ctx context.Context, req llm.Request, _ llm.Sink) (llm.Answe
 	if v != made {
 		return llm.Answer{}, &llm.Error{Class: llm.Transient, Err: errTrouble}
 	}
-	return m.l.p.w.play.Scene.answer(req.Meta), nil
+	m.l.p.w.audit.asked(req)
+	return m.l.p.w.play.Scene.answer(req), nil
 }
 
 // effect is one entry of the outside world's journal: it survives every crash.
@@ -77,7 +78,7 @@ type double struct {
 	name string
 }
 
-var inputSchema = json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}},"additionalProperties":false}`)
+var inputSchema = json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"},"why":{"type":"string"}},"additionalProperties":false}`)
 
 // Spec implements tool.Tool.
 func (d double) Spec() tool.Spec {

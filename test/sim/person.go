@@ -21,17 +21,20 @@ type person struct {
 	answers map[uint64]sentAnswer
 	tasks   map[uint64]string
 	resumes map[string]uint64
+	// later is what somebody means to do at a time; tries counts the tasks that were sent again, by run.
+	later []delayed
+	tries map[string]int
 }
 
 // act is something somebody means to do.
 type act struct{ subject, body, what string }
 
 // sentAnswer is what somebody answered.
-type sentAnswer struct{ run, gate, decision, hash string }
+type sentAnswer struct{ run, gate, decision, hash, by, edited string }
 
 func newPerson(w *world) *person {
 	return &person{w: w, sent: map[string]bool{}, met: map[string]bool{}, left: map[string]bool{}, answers: map[uint64]sentAnswer{},
-		tasks: map[uint64]string{}, resumes: map[string]uint64{}}
+		tasks: map[uint64]string{}, resumes: map[string]uint64{}, tries: map[string]int{}}
 }
 
 // next returns one thing that somebody could do now, or nil.
@@ -54,12 +57,13 @@ func (h *person) next() func() {
 // content reports whether there is nothing more that anybody means to do.
 func (h *person) content() bool {
 	h.look()
-	return len(h.acts) == 0
+	return len(h.acts)+len(h.later) == 0
 }
 
 // look finds out what there is to do.
 func (h *person) look() {
 	rude := h.w.play.Scene.Rude && !h.w.peace
+	h.due()
 	for _, r := range h.w.play.Scene.Runs {
 		if !h.sent[r.ID] {
 			h.sent[r.ID] = true
@@ -69,6 +73,7 @@ func (h *person) look() {
 				h.acts = append(h.acts, task, act{events.TaskSubject(station), fmt.Sprintf(`{"id":%q,"agent":"agent-%s","task":"another"}`, r.ID, r.ID), "another task " + r.ID})
 			}
 		}
+		h.again(r)
 		s := h.w.state[r.ID]
 		if s.Status.Ended() {
 			continue
@@ -97,8 +102,8 @@ func (h *person) steer(runID string, s run.State, rude bool) {
 func (h *person) gate(runID string, g *run.Gate, rude bool) {
 	key := runID + "/" + g.ID
 	if h.met[key] {
-		if h.w.peace && !h.left[key] && len(h.acts) == 0 && h.w.st.Pending(events.Gatekeeper) == 0 {
-			h.say(runID, g.ID, "approve", "") // whatever was said before was refused
+		if h.w.peace && !h.left[key] && len(h.acts)+len(h.later) == 0 && h.w.st.Pending(events.Gatekeeper) == 0 {
+			h.insist(runID, g)
 		}
 		return
 	}
@@ -108,21 +113,25 @@ func (h *person) gate(runID string, g *run.Gate, rude bool) {
 		return
 	}
 	if !rude {
-		h.say(runID, g.ID, "approve", "")
+		h.polite(runID, g)
 		return
 	}
-	decisions, hashes := []string{"approve", "reject", "approve"}, []string{"", g.Hash, fmt.Sprintf("%064d", 7)}
-	for range 1 + h.w.rng.IntN(3) {
-		h.say(runID, g.ID, decisions[h.w.rng.IntN(3)], hashes[h.w.rng.IntN(3)])
-	}
+	h.rude(runID, g)
 }
 
-func (h *person) say(runID, gate, decision, hash string) {
-	b, err := json.Marshal(events.Answer{Decision: decision, By: "somebody", ProposalHash: hash})
+func (h *person) say(runID string, g *run.Gate, r reply) {
+	b, err := json.Marshal(events.Answer{Decision: r.decision, By: "somebody", ProposalHash: r.hash, EditedInput: json.RawMessage(r.edited)})
 	if err != nil {
 		panic(err) // a fault of the simulation itself
 	}
-	h.acts = append(h.acts, act{events.GateSubject(station, runID, gate), string(b), decision + " " + gate + " of " + runID})
+	subject, what := events.GateSubject(station, runID, g.ID), r.decision+" "+g.ID+" of "+runID
+	if r.by != "" {
+		subject, what = subject+"."+r.by, what+" by "+r.by
+	}
+	if r.edited != "" {
+		what += " with " + r.edited
+	}
+	h.acts = append(h.acts, act{subject, string(b), what})
 }
 
 func (h *person) publish(a act) {
@@ -142,7 +151,11 @@ func (h *person) publish(a act) {
 	case sub.Rest[0] == "gate":
 		var d events.Answer
 		if json.Unmarshal([]byte(a.body), &d) == nil {
-			h.answers[h.inputs] = sentAnswer{sub.Run, sub.Rest[1], d.Decision, d.ProposalHash}
+			said := sentAnswer{run: sub.Run, gate: sub.Rest[1], decision: d.Decision, hash: d.ProposalHash, edited: string(d.EditedInput)}
+			if len(sub.Rest) > 2 {
+				said.by = sub.Rest[2]
+			}
+			h.answers[h.inputs] = said
 		}
 	}
 }

@@ -195,7 +195,7 @@ func (l *life) ports(boxes *toolrunner.Boxes, entropy interface{ Read([]byte) (i
 	st := l.p.w.st
 	return service.Ports{
 		Journal: journal{l}, Inbox: l, Timers: timers{l}, Blobs: blobs{l}, Leases: leases{l}, Live: st.Live(), Refusals: refusals{l},
-		State: shelf{l, "state", st.Shelf(topology.StateBucket)}, Config: shelf{l, "config", st.Shelf("config")},
+		State: shelf{l, "state", st.Shelf(topology.StateBucket)}, Config: shelf{l, "config", st.Shelf("config")}, Sessions: shelf{l, "sessions", st.Shelf(topology.SessionBucket)},
 		OnEnd: func(f func(string)) (func(), error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()

@@ -29,6 +29,12 @@ type SceneRun struct {
 	// Planned lets a model make the plan.
 	Planned bool
 	Retries int
+	// Session that the run names; empty for none.
+	Session string
+	// Terms of the gates of its agent.
+	Terms events.GateTerms
+	// Long makes the first step longer than the window of the agent's model.
+	Long bool
 }
 
 // SceneStep is one step and its turns: the calls of each, and after the last turn an answer.
@@ -96,7 +102,37 @@ func sceneOf(seed uint64) Scene {
 		}
 		s.Runs = append(s.Runs, r)
 	}
+	s.more(seed, n)
 	return s
+}
+
+// more draws what runs have beside steps and calls: a session they share, terms of their gates, a call that
+// a person is asked about, a step that is compacted.
+func (s *Scene) more(seed uint64, n int) {
+	rng := rand.New(rand.NewPCG(seed, 0x5e551))
+	shared := rng.IntN(3) == 0 && len(s.Runs) > 1
+	for i := range s.Runs {
+		r := &s.Runs[i]
+		if shared {
+			r.Session = theSession
+		}
+		if rng.IntN(2) == 0 {
+			r.Terms = termsOf(rng)
+		}
+		if rng.IntN(3) == 0 {
+			n++
+			r.Asks, r.Autonomy = true, 4
+			r.Steps[0].Turns = append([][]SceneCall{{{Tool: "pay", N: n}}}, r.Steps[0].Turns...)
+		}
+		if rng.IntN(8) > 0 {
+			continue
+		}
+		r.Long, r.Steps[0].Turns = true, nil
+		for range longTurns {
+			n += 2
+			r.Steps[0].Turns = append(r.Steps[0].Turns, []SceneCall{{Tool: "look", N: n - 1}, {Tool: "look", N: n}}[:1+rng.IntN(2)])
+		}
+	}
 }
 
 func callOf(rng *rand.Rand, n int) SceneCall {
@@ -146,6 +182,10 @@ func (s Scene) agents() map[string][]byte {
 	for i, r := range s.Runs {
 		a := events.Agent{Name: "agent-" + r.ID, Digest: fmt.Sprintf("%064d", i+1), Model: "sim/model",
 			Tools: []string{"look", "put", "note", "pay"}, Retry: events.Retry{MaxRetries: &r.Retries}}
+		a.Gates = r.Terms
+		if r.Long {
+			a.ContextWindow, a.MaxOutputTokens = smallWindow, 100
+		}
 		if r.Planned {
 			a.Plan = "model"
 		}
@@ -162,7 +202,7 @@ func (s Scene) agents() map[string][]byte {
 }
 
 func (r SceneRun) task() []byte {
-	t := events.Task{ID: r.ID, Agent: "agent-" + r.ID, Task: "do " + r.ID, Autonomy: &r.Autonomy, MaxToolCalls: &r.Budget}
+	t := events.Task{ID: r.ID, Agent: "agent-" + r.ID, Task: "do " + r.ID, Autonomy: &r.Autonomy, MaxToolCalls: &r.Budget, Session: r.Session}
 	if !r.Planned {
 		t.Plan = r.plan()
 	}
@@ -182,9 +222,23 @@ func (r SceneRun) plan() *events.TaskPlan {
 }
 
 // answer is what the model says when it is asked.
-func (s Scene) answer(m llm.Meta) llm.Answer {
-	a := llm.Answer{Text: "done", Finish: llm.Done, Usage: llm.Usage{Input: 10, Output: 5}, Model: "model", Provider: "sim"}
+func (s Scene) answer(req llm.Request) llm.Answer {
+	m := req.Meta
+	a := s.said(m)
+	if r := s.run(m.Run); r.Long && m.Purpose == "turn" && len(a.Calls) > 0 {
+		a.Text = chatter
+	}
+	a.Usage = usage(req, a)
+	return a
+}
+
+func (s Scene) said(m llm.Meta) llm.Answer {
+	a := llm.Answer{Text: "done", Finish: llm.Done, Model: "model", Provider: "sim"}
 	r := s.run(m.Run)
+	if m.Purpose == "compaction" {
+		a.Text = "it looked here and there"
+		return a
+	}
 	if m.Purpose == "plan" {
 		b, err := json.Marshal(r.plan())
 		if err != nil {

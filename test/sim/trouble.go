@@ -25,6 +25,8 @@ type Trouble struct {
 	Stall, Drain, Ring int
 	// Deaf: how many of a hundred facts are not overheard.
 	Deaf int
+	// Odd is how many of a hundred timers of gates fire early, late, twice or never.
+	Odd int
 	// Reorder is how far ahead of its turn a message may be delivered.
 	Reorder int
 	// Jumps: one event in so many is a jump in time; 0 means never.
@@ -42,9 +44,11 @@ func troubleOf(seed uint64) Trouble {
 		}
 		return 1 + rng.IntN(most)
 	}
-	return Trouble{Crash: some(200), LostAppend: some(1500), NoAppend: some(1500), LateAppend: some(800), Busy: some(1500), Low: some(1500), Full: some(500),
+	t := Trouble{Crash: some(200), LostAppend: some(1500), NoAppend: some(1500), LateAppend: some(800), Busy: some(1500), Low: some(1500), Full: some(500),
 		Stale: some(2500), NoRead: some(800), Store: some(800), Ack: some(2000), World: some(1500), Stall: some(60), Drain: some(40), Ring: some(150),
 		Deaf: some(100), Reorder: some(8), Jumps: some(200), Events: 200 + rng.IntN(1500)}
+	t.Odd = some(100)
+	return t
 }
 
 func (t Trouble) over(w *world) bool { return w.events > t.Events || w.play.Inject != nil }

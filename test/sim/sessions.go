@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// theSession is the one that runs of a play share.
+const theSession = "s1"
+
+// mostTries is how often a task is sent again that found its session locked.
+const mostTries = 8
+
+// again sends the task of a run once more that found the session locked, after the run that it met has ended.
+func (h *person) again(r SceneRun) {
+	if r.Session == "" || h.w.state[r.ID].Sequence > 0 || h.tries[r.ID] >= mostTries {
+		return
+	}
+	for _, d := range h.later {
+		if d.act.what == "task "+r.ID {
+			return
+		}
+	}
+	for _, d := range h.acts {
+		if d.what == "task "+r.ID {
+			return
+		}
+	}
+	dead, locked := map[uint64]bool{}, false
+	for _, d := range h.w.st.Dead() {
+		dead[d.Letter.Seq] = true
+		locked = locked || d.Letter.Code == "session_locked" && h.tasks[d.Letter.Seq] == r.ID
+	}
+	for input, id := range h.tasks {
+		if id == r.ID && !dead[input] {
+			return
+		}
+	}
+	for _, other := range h.w.play.Scene.Runs {
+		if s := h.w.state[other.ID]; s.Sequence > 0 && !s.Status.Ended() {
+			return
+		}
+	}
+	if !locked {
+		return
+	}
+	h.tries[r.ID]++
+	task := act{events.TaskSubject(station), string(r.task()), "task " + r.ID}
+	h.later = append(h.later, delayed{h.w.clock.Now().Add(time.Duration(h.tries[r.ID]*h.tries[r.ID]-1) * 10 * time.Second), task})
+	h.w.tale.counts["tasks sent again"]++
+}
+
+// entered holds SESS-3, SESS-5 and SESS-7: one living run in a sequential session, fences rise, and a run begins with
+// all that was said before it, once.
+func (a *audit) entered(runID string, l *ledger, d *events.RunCreatedData) string {
+	if d.Session == "" {
+		return ""
+	}
+	l.session, l.fence = d.Session, d.SessionFence
+	a.w.tale.counts["runs in a session"]++
+	if d.SessionFence == 0 {
+		return "it works in a session without a lock"
+	}
+	ended := map[string]bool{}
+	for _, id := range rank(a.runs) {
+		o := a.runs[id]
+		switch {
+		case id == runID || o.session != d.Session:
+			continue
+		case o.ended == "":
+			return fmt.Sprintf("run %s lives in session %s", id, d.Session)
+		case o.fence >= d.SessionFence:
+			return fmt.Sprintf("fence %d after %d of run %s", d.SessionFence, o.fence, id)
+		}
+		ended[id] = true
+	}
+	told, fault := a.parts(d.History)
+	if fault != "" {
+		return fault
+	}
+	for id := range ended {
+		if told[id] != 1 {
+			return fmt.Sprintf("it begins with run %s told %d times", id, told[id])
+		}
+	}
+	if len(told) != len(ended) {
+		return fmt.Sprintf("it begins with %d runs told, %d have ended", len(told), len(ended))
+	}
+	if len(ended) > 0 {
+		a.w.tale.counts["runs that go on from others"]++
+	}
+	return ""
+}
+
+// parts counts what a history tells of each run. It is wrong where the fences do not fall from the newest part on.
+func (a *audit) parts(newest *events.Ref) (told map[string]int, fault string) {
+	told = map[string]int{}
+	last := ^uint64(0)
+	for ref := newest; ref != nil; {
+		b, err := a.w.st.Blobs().Get(context.Background(), *ref)
+		if err != nil {
+			return nil, fmt.Sprintf("its history is not there: %v", err)
+		}
+		var p events.Part
+		if err := json.Unmarshal(b, &p); err != nil {
+			return nil, fmt.Sprintf("its history can not be read: %v", err)
+		}
+		if p.Fence >= last {
+			return nil, fmt.Sprintf("a part of fence %d lies before one of fence %d", p.Fence, last)
+		}
+		last, ref = p.Fence, p.Prev
+		told[p.Run]++
+	}
+	return told, ""
+}
+
+// sessionIsWhole holds where a session stands at the end: each run that ended is told once, and only who lives, or was never
+// born, holds its lock.
+func (a *audit) sessionIsWhole() {
+	b, err := a.w.st.Shelf(topology.SessionBucket).Get(context.Background(), "session."+theSession)
+	if err != nil {
+		for _, id := range rank(a.runs) {
+			if a.runs[id].session != "" {
+				a.breaks("run %s works in a session that is not there: %v", id, err)
+			}
+		}
+		return
+	}
+	var e events.Session
+	if err := json.Unmarshal(b, &e); err != nil {
+		a.breaks("session %s: %v", theSession, err)
+		return
+	}
+	told, fault := a.parts(e.History)
+	if fault != "" {
+		a.breaks("session %s: %s", theSession, fault)
+		return
+	}
+	for _, id := range rank(a.runs) {
+		l, want := a.runs[id], 0
+		if l.session == "" {
+			continue
+		}
+		h, holds := e.Holder(id)
+		if l.ended != "" {
+			want = 1
+		}
+		switch {
+		case told[id] != want:
+			a.breaks("session %s tells %d times of run %s (%s), want %d", theSession, told[id], id, l.ended, want)
+		case holds != (l.ended == ""):
+			a.breaks("session %s: run %s (%s) holds its lock: %v", theSession, id, l.ended, holds)
+		case holds && h.Fence != l.fence || l.fence > e.Fence:
+			a.breaks("session %s: run %s has fence %d, its lock %d, the session %d", theSession, id, l.fence, h.Fence, e.Fence)
+		}
+	}
+	if e.Mode == events.Sequential && len(e.Holders) > 1 || e.Parts != len(told) {
+		a.breaks("session %s has %d holders and counts %d parts of %d", theSession, len(e.Holders), e.Parts, len(told))
+	}
+}
