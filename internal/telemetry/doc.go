@@ -62,6 +62,10 @@ func ofChat(step string, number, attempt int) string {
 	return "chat|" + step + "|" + strconv.Itoa(number) + "|" + strconv.Itoa(attempt)
 }
 
+func ofSummary(step string, through int) string {
+	return "summary|" + step + "|" + strconv.Itoa(through)
+}
+
 func ofCall(call string) string { return "call|" + call }
 
 func ofGate(gate string) string { return "gate|" + gate }

@@ -50,6 +50,11 @@ func (x *meters) fact(t reactor.Told) {
 		x.asked.Record(ctx, ms(d.DurationMS).Seconds(), metric.WithAttributes(with...))
 		x.tokens.Record(ctx, int64(d.InputTokens), metric.WithAttributes(append(with, semconv.GenAITokenTypeInput)...))
 		x.tokens.Record(ctx, int64(d.OutputTokens), metric.WithAttributes(append(with, semconv.GenAITokenTypeOutput)...))
+	case *events.HistoryCompactedData:
+		with := x.of(t, d.Step, semconv.GenAIResponseModel(d.Model))
+		x.asked.Record(ctx, ms(d.DurationMS).Seconds(), metric.WithAttributes(with...))
+		x.tokens.Record(ctx, int64(d.InputTokens), metric.WithAttributes(append(with, semconv.GenAITokenTypeInput)...))
+		x.tokens.Record(ctx, int64(d.OutputTokens), metric.WithAttributes(append(with, semconv.GenAITokenTypeOutput)...))
 	case *events.CallFinishedData:
 		x.ran.Record(ctx, ms(d.DurationMS).Seconds(), metric.WithAttributes(semconv.GenAIToolName(d.Tool)))
 	case *events.CallFailedData:

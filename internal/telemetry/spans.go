@@ -33,7 +33,8 @@ type span struct {
 func closes(p events.Payload) bool {
 	switch p.(type) {
 	case *events.RunCompletedData, *events.RunFailedData, *events.StepFinishedData, *events.StepFailedData, *events.TurnFinishedData, *events.TurnDeferredData,
-		*events.CallFinishedData, *events.CallFailedData, *events.CallRefusedData, *events.GateApprovedData, *events.GateRejectedData:
+		*events.HistoryCompactedData, *events.CallFinishedData, *events.CallFailedData, *events.CallRefusedData,
+		*events.GateApprovedData, *events.GateRejectedData, *events.GateExpiredData:
 		return true
 	}
 	return false
@@ -64,6 +65,10 @@ func (r *Recorder) fact(t reactor.Told) {
 			r.chat(t, st, d.Attempt, at.Add(-ms(d.DurationMS)), "", r.answer(d))
 			r.turn(t, st, "")
 		}
+	case *events.HistoryCompactedData:
+		if st := s.Step(d.Step); st != nil {
+			r.summary(t, st, d)
+		}
 	case *events.TurnDeferredData:
 		if st := s.Step(d.Step); st != nil && d.Class != events.ClassInterrupted {
 			r.chat(t, st, d.Attempt, r.since(t, st), d.Class, nil)
@@ -82,6 +87,8 @@ func (r *Recorder) fact(t reactor.Told) {
 		r.gate(t, d.Gate, "approved")
 	case *events.GateRejectedData:
 		r.gate(t, d.Gate, "rejected")
+	case *events.GateExpiredData:
+		r.gate(t, d.Gate, "expired")
 	}
 }
 
@@ -135,6 +142,16 @@ func (r *Recorder) chat(t reactor.Told, st *run.Step, attempt int, from time.Tim
 	r.emit(t, span{of: ofChat(st.ID, st.Turns+1, attempt), parent: ofTurn(st.ID, st.Turns+1), name: "chat " + model, kind: trace.SpanKindClient, from: from, failed: failed,
 		attrs: append([]attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider), semconv.GenAIRequestModel(model),
 			attribute.String("inspan.step.id", st.ID), attribute.Int("inspan.turn", st.Turns+1), attribute.Int("inspan.attempt", attempt)}, attrs...)})
+}
+
+// summary makes the span of the request for a summary, which is made before the turn that is owed.
+func (r *Recorder) summary(t reactor.Told, st *run.Step, d *events.HistoryCompactedData) {
+	agent, _ := t.Before.Agent(st.AssignedAgent)
+	provider, model := providerOf(agent.Model)
+	r.emit(t, span{of: ofSummary(st.ID, d.Through), parent: ofTurn(st.ID, st.Turns+1), name: "chat " + model, kind: trace.SpanKindClient, from: t.Fact.Time.Add(-ms(d.DurationMS)),
+		attrs: append([]attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider), semconv.GenAIRequestModel(model),
+			semconv.GenAIResponseModel(d.Model), semconv.GenAIUsageInputTokens(d.InputTokens), semconv.GenAIUsageOutputTokens(d.OutputTokens), semconv.GenAIUsageCacheReadInputTokens(d.CachedTokens),
+			attribute.String("inspan.step.id", st.ID), attribute.String("inspan.purpose", "compaction"), attribute.Int("inspan.attempt", d.Attempt)}, r.content(semconv.GenAIOutputMessagesKey, d.Summary)...)})
 }
 
 // since is when the request could begin that a fact says has failed.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -179,6 +181,31 @@ func TestCompaction(t *testing.T) {
 		}
 		if s.Tokens.Total() != turns+spent || spent == 0 {
 			t.Errorf("%d tokens counted, the turns took %d and the summaries %d", s.Tokens.Total(), turns, spent)
+		}
+	})
+	t.Run("OBS-23 the request for a summary has a span of its own, with what it used", func(t *testing.T) {
+		t.Parallel()
+		in := &receiver{}
+		server := httptest.NewServer(in)
+		t.Cleanup(server.Close)
+		w := reads(t, &narrow{window: 1000, pages: 12, words: 60}, nil)
+		w.tune = func(c *service.Config) { c.OTLP = server.URL }
+		services := w.start()
+		w.task(events.Task{ID: "told", Agent: "reader", Task: "read all pages"})
+		w.ended("told")
+		services.stop()
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		spans := 0
+		for _, s := range in.spans {
+			if a := attributes(s); strings.Contains(a["inspan.purpose"], "compaction") {
+				if spans++; !strings.Contains(a["gen_ai.usage.input_tokens"], "int_value") {
+					t.Errorf("%v", a)
+				}
+			}
+		}
+		if all := w.compactions("told"); spans != len(all) || spans == 0 {
+			t.Errorf("%d spans of %d summaries", spans, len(all))
 		}
 	})
 	t.Run("LOOP-19 summaries that are far too long and results larger than the window do not end a run", func(t *testing.T) {
