@@ -128,7 +128,7 @@ var terms = []Mutant{
 	{Name: "a gate that has expired takes a yes", File: "internal/core/gate/answer.go",
 		Old: "	case g.Status == run.GateExpired || g.Status == run.GatePending && late(g, now):", New: "	case g.Status == run.GateExpired:"},
 	{Name: "a gate expires before its time", File: "internal/core/gate/terms.go",
-		Old: "		if !late(g, now) {\n			continue", New: "		if g.ExpiresAt.IsZero() {\n			continue"},
+		Old: "		if !late(g, now) {\n			continue", New: "		if g.ExpiresAt.IsZero() {\n			continue", By: []string{"./internal/core/gate"}},
 	{Name: "a gate that expires has no timer", File: "services/gatekeeper/gatekeeper.go",
 		Old: "		if g.ExpiresAt.IsZero() {\n			continue", New: "		if !g.ExpiresAt.IsZero() {\n			continue"},
 	{Name: "a step is not told what other steps have set aside", File: "internal/core/budget/budget.go",
@@ -155,7 +155,7 @@ var talks = []Mutant{
 	{Name: "a compaction keeps a call and not its result", File: "internal/core/prompt/prompt.go",
 		Old: "		if t.Number > through {\n", New: "		if t.Number > through {\n			if through > 0 && len(out) == 0 {\n				e.Results = nil\n			}\n"},
 	{Name: "a summary takes turns back that an earlier one stood for", File: "internal/core/turn/compact.go",
-		Old: "st.Compacted != nil && st.Compacted.Through >= d.Through {", New: "st.Compacted != nil && st.Compacted.Through > d.Through {"},
+		Old: "st.Compacted != nil && st.Compacted.Through >= d.Through {", New: "st.Compacted != nil && st.Compacted.Through > d.Through {", By: []string{"./internal/core/turn"}},
 	{Name: "a long input fills the window of all that follow", File: "internal/history/models.go",
 		Old: "	if sizeOf(all) <= limit {", New: "	if sizeOf(all) <= limit || limit >= 0 {", By: []string{"./internal/history"}},
 }
