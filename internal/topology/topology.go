@@ -55,7 +55,7 @@ func Hearing() []Hears { return slices.Clone(hearing) }
 var hearing = []Hears{
 	{
 		Role:    events.Planner,
-		Facts:   []events.Kind{events.StepFinished, events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred},
+		Facts:   []events.Kind{events.RunCreated, events.StepFinished, events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred},
 		Inputs:  []string{"task", "task.*", "run.*.control", "session.*.control"},
 		Apart:   []string{"run.*.control", "session.*.control"}, // tasks may wait for their turn; a stop may not wait for them
 		Timers:  []string{"run"},

@@ -94,6 +94,25 @@ func New(cfg Config) (*Role, error) {
 // Service implements reactor.Role.
 func (*Role) Service() events.Service { return events.Planner }
 
+// bornAgain is how soon a run that has not started is looked at again.
+const bornAgain = 5 * time.Second
+
+// born sees to it that a run that exists starts or ends: whoever made it may have died, or met a full log, and its task may
+// have been answered by another delivery meanwhile.
+func (r *Role) born(ctx context.Context, h reactor.Heard) error {
+	switch {
+	case h.State.Status == events.Running && h.State.Plan == nil:
+		return r.setDeadline(ctx, h.State) // whoever started it may be gone, too
+	case h.State.Status != events.Created:
+		return nil
+	}
+	w, err := r.write(ctx, h.Run, lifecycle.Unstarted)
+	if err == nil && w.State.Status == events.Created {
+		return &reactor.Later{After: bornAgain}
+	}
+	return err
+}
+
 // Fact implements reactor.Role: what follows from the end of a step, a rejection or a resume.
 func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 	if h.Kind == events.RunResumed && h.State.Plan == nil && h.State.Status == events.Running {
@@ -102,6 +121,8 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 	}
 	decide := lifecycle.Progress
 	switch h.Kind {
+	case events.RunCreated:
+		return r.born(ctx, h)
 	case events.GateRejected, events.GateExpired:
 		decide = lifecycle.Rejected
 	case events.TurnDeferred:

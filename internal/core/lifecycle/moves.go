@@ -118,6 +118,18 @@ func Deadline(s run.State) (at time.Time, ok bool) {
 	return s.StartedAt.Add(time.Duration(s.Options.TimeoutMS) * time.Millisecond), true
 }
 
+// BirthTerm is how long a run may exist before it starts: whoever made it goes on with it at once, or tries again.
+const BirthTerm = time.Minute
+
+// Unstarted ends a run that nobody has started in its BirthTerm. A fork whose beginning is not whole can not even end.
+func Unstarted(s run.State, now time.Time) ([]events.Payload, error) {
+	if s.Status != events.Created || now.Sub(s.CreatedAt) < BirthTerm || s.Created.ForkOf != nil && !s.Forked {
+		return nil, nil
+	}
+	r := end(s, now, events.FinishCancelled, "the run was made and never started, because the station was full or was lost in between; send the task again with another id", "")
+	return []events.Payload{started(s, s.Created), &events.RunFailedData{Result: r}}, nil
+}
+
 // GiveUp ends a run that can not get a plan, with a finish reason.
 func GiveUp(s run.State, now time.Time, why, reason string) ([]events.Payload, error) {
 	if s.Status != events.Running || s.Plan != nil {

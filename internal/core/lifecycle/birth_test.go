@@ -1,0 +1,36 @@
+package lifecycle
+
+import (
+	"testing"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+func TestUnstarted(t *testing.T) {
+	t.Parallel()
+	t.Run("LIFE-2 LIFE-9 a run that exists and was never started ends with its reason, in its time and once", func(t *testing.T) {
+		t.Parallel()
+		b := runtest.New("main", "r1")
+		b.Say(runtest.Created())
+		at := b.State().CreatedAt
+		if say, err := Unstarted(b.State(), at.Add(BirthTerm-1)); len(say) != 0 || err != nil {
+			t.Fatalf("too early: %v %v", say, err)
+		}
+		say, err := Unstarted(b.State(), at.Add(BirthTerm))
+		if err != nil || len(say) != 2 {
+			t.Fatalf("%v %v", say, err)
+		}
+		b.SayAt(at.Add(BirthTerm), say[0])
+		if b.State().Status != events.Running {
+			t.Fatal(b.State().Status)
+		}
+		if again, _ := Unstarted(b.State(), at.Add(2*BirthTerm)); len(again) != 0 {
+			t.Errorf("a run that has started: %v", again)
+		}
+		b.SayAt(at.Add(BirthTerm), say[1])
+		if s := b.State(); s.Status != events.Failed || s.Result.FinishReason != events.FinishCancelled || s.Result.Error == "" {
+			t.Errorf("%+v", s.Result)
+		}
+	})
+}
