@@ -215,6 +215,12 @@ func TestDispatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.serve(events.Planner, func(ctx context.Context, m reactor.Message) {
+		if strings.Contains(m.Subject(), ".evt.") { // planners hear of runs, too
+			if err := m.Ack(ctx); err != nil {
+				t.Errorf("hear: %v", err)
+			}
+			return
+		}
 		env, body, err := ce.Open(m.Data(), m.Header)
 		var task events.Task
 		if err == nil {
