@@ -50,22 +50,27 @@ type arrival struct {
 	err  error
 }
 
-func (f *follower) watch(ctx context.Context) error {
+// arrivals gives the facts of a run as they come, and ends as Watch does. stop ends it, and waits until it has.
+func arrivals(ctx context.Context, c *client.Client, runID string) (items <-chan arrival, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	items := make(chan arrival)
-	gone := make(chan struct{})
+	come, gone := make(chan arrival), make(chan struct{})
 	go func() {
 		defer close(gone)
-		defer close(items)
-		for item, err := range f.c.Watch(ctx, f.id, 0) {
+		defer close(come)
+		for item, err := range c.Watch(ctx, runID, 0) {
 			select {
-			case items <- arrival{item, err}:
+			case come <- arrival{item, err}:
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	defer func() { cancel(); <-gone }()
+	return come, func() { cancel(); <-gone }
+}
+
+func (f *follower) watch(ctx context.Context) error {
+	items, stop := arrivals(ctx, f.c, f.id)
+	defer stop()
 	if f.show.tree || f.show.text != nil {
 		stop, err := f.c.Stream(ctx, f.id, f.show.piece)
 		if err != nil {

@@ -83,19 +83,8 @@ func (t *replRun) follow(ctx context.Context, task events.Task) error {
 	if _, err := t.c.Start(wait, task); err != nil {
 		return err
 	}
-	items, gone := make(chan arrival), make(chan struct{})
-	go func() {
-		defer close(gone)
-		defer close(items)
-		for item, err := range t.c.Watch(ctx, t.id, 0) {
-			select {
-			case items <- arrival{item, err}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	defer func() { cancel(); <-gone; t.canvas.keep(nil) }()
+	items, stop := arrivals(ctx, t.c, t.id)
+	defer func() { stop(); t.canvas.keep(nil) }()
 	return t.loop(ctx, items, live)
 }
 

@@ -80,20 +80,11 @@ func (c *Client) Steer(ctx context.Context, id string, ctl events.SessionControl
 	if err := events.CheckID("session", id); err != nil {
 		return events.Session{}, err
 	}
-	body, err := json.Marshal(ctl)
-	if err != nil {
-		return events.Session{}, fmt.Errorf("encode the message: %w", err)
-	}
-	token := rand.Text()
-	letters, err := c.refusals(token)
+	input, letters, err := c.send(ctx, events.SessionSubject(c.st.Name(), id), ctl)
 	if err != nil {
 		return events.Session{}, err
 	}
 	defer letters.stop()
-	input, err := c.publish(ctx, events.SessionSubject(c.st.Name(), id), body, token)
-	if err != nil {
-		return events.Session{}, err
-	}
 	for wait := firstLook; ; wait = min(2*wait, quietMost) {
 		e, err := c.session(ctx, id)
 		if err == nil && e.Took(input) {

@@ -187,21 +187,29 @@ func (c *Client) Control(ctx context.Context, runID string, ctl events.Control) 
 
 // say publishes a message about a run and waits for what comes of it.
 func (c *Client) say(ctx context.Context, runID, subject string, message any, done func(s run.State, input uint64) bool) (run.State, error) {
-	body, err := json.Marshal(message)
-	if err != nil {
-		return run.State{}, fmt.Errorf("encode the message: %w", err)
-	}
-	token := rand.Text()
-	letters, err := c.refusals(token)
+	input, letters, err := c.send(ctx, subject, message)
 	if err != nil {
 		return run.State{}, err
 	}
 	defer letters.stop()
-	input, err := c.publish(ctx, subject, body, token)
-	if err != nil {
-		return run.State{}, err
-	}
 	return c.await(ctx, runID, letters, func(s run.State) bool { return done(s, input) })
+}
+
+// send publishes a message. It returns its position in the input stream, and what is refused of it; the caller stops that.
+func (c *Client) send(ctx context.Context, subject string, message any) (input uint64, l *letters, err error) {
+	body, err := json.Marshal(message)
+	if err != nil {
+		return 0, nil, fmt.Errorf("encode the message: %w", err)
+	}
+	token := rand.Text()
+	if l, err = c.refusals(token); err != nil {
+		return 0, nil, err
+	}
+	if input, err = c.publish(ctx, subject, body, token); err != nil {
+		l.stop()
+		return 0, nil, err
+	}
+	return input, l, nil
 }
 
 const tokenHeader = "Inspan-Token"
