@@ -266,10 +266,9 @@ func (h *Host) withLease(ctx context.Context, instance string, log zerolog.Logge
 		defer close(done)
 		tick := time.NewTicker(topology.LeaseTerm / 3)
 		defer tick.Stop()
-		for {
+		for hold.Err() == nil { // also where the next tick has come while the last one was late
 			select {
 			case <-hold.Done():
-				return
 			case <-tick.C:
 				if err := h.ports.Leases.Renew(hold, instance); err != nil && hold.Err() == nil {
 					log.Warn().Err(err).Msg("lease not renewed, will try again")

@@ -50,6 +50,9 @@ func newWardrobe() wardrobe { return wardrobe{dressing: make(chan struct{}, 1)} 
 
 // alone waits until nobody else is at work on the files of sessions, or until ctx ends.
 func (w *wardrobe) alone(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	select {
 	case w.dressing <- struct{}{}:
 		return nil
