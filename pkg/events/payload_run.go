@@ -207,6 +207,8 @@ type RunCreatedData struct {
 	Project string `json:"project,omitempty"`
 	// ForkOf is where the run was forked from; nil where it began anew.
 	ForkOf *ForkOrigin `json:"fork_of,omitempty"`
+	// PlanOrigin is where the plan will come from, in the words of plan.made; empty in facts from before it was said.
+	PlanOrigin string `json:"plan_origin,omitempty"`
 	// Handoff and Mail came with the task; Context is what the operator tells all agents, as it was when the run was created.
 	Handoff string   `json:"handoff,omitempty"`
 	Mail    []Letter `json:"mail,omitempty"`

@@ -102,7 +102,7 @@ const bornAgain = 5 * time.Second
 func (r *Role) born(ctx context.Context, h reactor.Heard) error {
 	switch {
 	case h.State.Status == events.Running && h.State.Plan == nil:
-		return r.setDeadline(ctx, h.State) // whoever started it may be gone, too
+		return r.planless(ctx, h)
 	case h.State.Status != events.Created:
 		return nil
 	}
@@ -110,6 +110,29 @@ func (r *Role) born(ctx context.Context, h reactor.Heard) error {
 	if err == nil && w.State.Status == events.Created {
 		return &reactor.Later{After: bornAgain}
 	}
+	return err
+}
+
+// planless sees to it that a run that was started gets its plan.
+func (r *Role) planless(ctx context.Context, h reactor.Heard) error {
+	if err := r.setDeadline(ctx, h.State); err != nil {
+		return err // whoever started it may be gone, too
+	}
+	var overdue, owed bool
+	w, err := r.write(ctx, h.Run, func(s run.State, now time.Time) ([]events.Payload, error) {
+		if overdue, owed = lifecycle.Planless(s, now); overdue && s.Created.PlanOrigin != "single" && s.Created.PlanOrigin != "model" {
+			return lifecycle.GiveUp(s, now, events.FinishCancelled, "the plan of the task was not stored, because the station was full or was lost in between; send the task again with another id")
+		}
+		return nil, nil
+	})
+	switch {
+	case err != nil || !owed || w.State.Status.Ended():
+		return err
+	case !overdue:
+		return &reactor.Later{After: bornAgain}
+	}
+	const waits = uint64(lifecycle.BirthTerm / bornAgain) // those deliveries asked nobody
+	_, err = r.plan(ctx, w.State, max(h.Deliveries, waits)-waits+1)
 	return err
 }
 

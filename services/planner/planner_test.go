@@ -66,6 +66,55 @@ func TestBorn(t *testing.T) {
 	})
 }
 
+func TestPlanless(t *testing.T) {
+	t.Parallel()
+	for origin, want := range map[string]events.Status{"single": events.Running, "model": events.Failed, "task": events.Failed, "": events.Failed} {
+		t.Run("PLAN-1 PERS-15 a run that was started gets its plan, also where its planner is gone, or ends: "+origin, func(t *testing.T) {
+			t.Parallel()
+			clock := mem.NewHand(time.Now())
+			s, err := mem.New("s1", mem.Config{Clock: clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader, Now: clock.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := l.Write(t.Context(), "r1", func(s run.State, _ time.Time) ([]events.Payload, error) {
+				c := runtest.Created()
+				c.PlanOrigin = origin
+				if a := c.Agents[c.Agent]; origin == "model" {
+					a.Plan = origin
+					c.Agents[c.Agent] = a
+				}
+				return []events.Payload{c, runtest.Started()}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			heard := reactor.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 1}
+			if later, ok := errors.AsType[*reactor.Later](role.Fact(t.Context(), heard)); !ok || later.After <= 0 {
+				t.Fatalf("it is let go of: %v", later)
+			}
+			clock.Advance(lifecycle.BirthTerm)
+			for heard.Deliveries = 12; heard.Deliveries < 12+maxPlanTries; heard.Deliveries++ {
+				var later *reactor.Later
+				if err := role.Fact(t.Context(), heard); err != nil && (origin != "model" || !errors.As(err, &later)) {
+					t.Fatal(err)
+				}
+			}
+			state, _, err := l.State(t.Context(), "r1")
+			if err != nil || state.Status != want || (state.Plan != nil) != (want == events.Running) || state.Sequence > 4 {
+				t.Errorf("%s #%d %+v %v", state.Status, state.Sequence, state.Result, err)
+			}
+		})
+	}
+}
+
 func TestResumed(t *testing.T) {
 	t.Parallel()
 	t.Run("LIFE-6 PLAN-1 a run that was paused before it had a plan asks for one when it goes on", func(t *testing.T) {

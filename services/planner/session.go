@@ -69,6 +69,12 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 	}
 	ask := session.Ask{Session: c.Session, Run: runID, Agent: c.Agent, Mode: t.SessionMode, Limit: time.Duration(c.Options.TimeoutMS) * time.Millisecond}
 	e, err := r.change(ctx, c.Session, func(e events.Session) (events.Session, error) {
+		if _, mine := e.Holder(runID); !mine {
+			// Another delivery of the task may have made the run meanwhile, and it may have ended: it has had its lock.
+			if s, err := r.cfg.Ledger.Fresh(ctx, runID); err != nil || s.Sequence > 0 {
+				return e, err
+			}
+		}
 		e, standing, err := r.cleared(ctx, e, runID)
 		if err != nil {
 			return e, err
@@ -90,6 +96,25 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 		return r.abandon(ctx, c, runID, err)
 	}
 	return nil
+}
+
+// confirm makes sure that a run that was just made still has the lock it was made with, and ends it where another run has
+// it now: between the lock and the run its planner may have been held up for longer than a lock is kept for an unborn run,
+// or another planner that could not make the run gave its lock back.
+func (r *Role) confirm(ctx context.Context, s run.State) error {
+	if r.cfg.Sessions == nil || s.Created.SessionFence == 0 || s.Status.Ended() {
+		return nil
+	}
+	kept := false
+	_, err := r.change(ctx, s.Created.Session, func(e events.Session) (events.Session, error) {
+		e, kept = session.Keep(e, s.HarnessID, s.Created.Agent, s.Created.SessionFence, s.CreatedAt)
+		return e, nil
+	})
+	if err != nil || kept {
+		return err
+	}
+	_, err = r.write(ctx, s.HarnessID, lifecycle.Dispossessed)
+	return err
 }
 
 // remodel gives the agent of a run the model of its session, with that model's window and price.

@@ -251,6 +251,48 @@ func TestSessionDeaths(t *testing.T) {
 			t.Errorf("%+v", d.session())
 		}
 	})
+	t.Run("SESS-5 SESS-10 a task that comes again after its run has ended takes no second lock and tells nothing twice", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.shelf.meanwhile = func() { // another planner is faster by the whole life of the run
+			d.must(task("r1", "s", ""))
+			if err := d.stop("r1"); err != nil {
+				t.Error(err)
+			}
+		}
+		d.must(task("r1", "s", ""))
+		if e := d.session(); len(e.Holders) != 0 || e.Fence != 1 || e.Runs != 1 || e.Parts != 1 || len(d.runs()) != 1 {
+			t.Errorf("%+v", e)
+		}
+	})
+	for _, given := range []bool{false, true} {
+		t.Run(fmt.Sprintf("SESS-3 SESS-7 a lock that was taken away before the run existed; given to another run: %v", given), func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			taken := func() {
+				d.put(session.Drop(d.session(), "r1"))
+				if given {
+					d.must(task("r2", "s", ""))
+				}
+			}
+			d.shelf.meanwhile = func() { d.shelf.meanwhile = taken } // before the second look at the session
+			d.must(task("r1", "s", ""))
+			e, s := d.session(), d.state("r1")
+			if !given {
+				if h, held := e.Holder("r1"); !held || h.Fence != 1 || s.Status != events.Running || s.Plan == nil {
+					t.Errorf("%+v %s", e, s.Status)
+				}
+				return
+			}
+			if _, held := e.Holder("r2"); !held || len(e.Holders) != 1 || s.Status != events.Failed || s.Plan != nil ||
+				s.Result.FinishReason != events.FinishCancelled || !strings.Contains(s.Result.Error, "session s was given") {
+				t.Errorf("%+v %s %+v", e, s.Status, s.Result)
+			}
+			if d.must(task("r1", "s", "")); len(d.session().Holders) != 1 || d.session().Parts != 0 {
+				t.Errorf("again: %+v", d.session())
+			}
+		})
+	}
 	t.Run("SESS-5 a lock whose run never came lapses, and the next one has a higher fence", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)

@@ -56,6 +56,9 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 	if err != nil {
 		return err
 	}
+	if created.PlanOrigin = "model"; made != nil {
+		created.PlanOrigin = made.Origin
+	}
 	answers, err := r.starting(ctx, there, runID, created)
 	if err != nil {
 		return err
@@ -91,9 +94,29 @@ func (r *Role) known(ctx context.Context, t events.Task, runID string) (run.Stat
 }
 
 func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) (reactor.Written, error) {
-	return r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+	ours := func(s run.State) error {
 		if s.Sequence > 0 && s.Created.TaskDigest != created.TaskDigest {
-			return nil, named(runID, reactor.Refuse("duplicate_id", "give each task its own id, or none", "the task id %q belongs to another task, which started run %s", created.TaskID, runID))
+			return named(runID, reactor.Refuse("duplicate_id", "give each task its own id, or none", "the task id %q belongs to another task, which started run %s", created.TaskID, runID))
+		}
+		return nil
+	}
+	if created.SessionFence != 0 { // a run starts only when it exists and has the lock of its session
+		w, err := r.write(ctx, runID, func(s run.State, _ time.Time) ([]events.Payload, error) {
+			if s.Sequence == 0 {
+				return []events.Payload{created}, nil
+			}
+			return nil, ours(s)
+		})
+		if err == nil && w.State.Status == events.Created {
+			err = r.confirm(ctx, w.State)
+		}
+		if err != nil {
+			return w, err
+		}
+	}
+	return r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
+		if err := ours(s); err != nil {
+			return nil, err
 		}
 		return lifecycle.Begin(s, now, created, made, answers)
 	})

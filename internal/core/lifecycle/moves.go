@@ -126,8 +126,29 @@ func Unstarted(s run.State, now time.Time) ([]events.Payload, error) {
 	if s.Status != events.Created || now.Sub(s.CreatedAt) < BirthTerm || s.Created.ForkOf != nil && !s.Forked {
 		return nil, nil
 	}
-	r := end(s, now, events.FinishCancelled, "the run was made and never started, because the station was full or was lost in between; send the task again with another id", "")
-	return []events.Payload{started(s, s.Created), &events.RunFailedData{Result: r}}, nil
+	return cancelled(s, now, "the run was made and never started, because the station was full or was lost in between; send the task again with another id"), nil
+}
+
+// Dispossessed ends a run that lost the lock of its session before it started.
+func Dispossessed(s run.State, now time.Time) ([]events.Payload, error) {
+	if s.Status != events.Created {
+		return nil, nil
+	}
+	return cancelled(s, now, "session "+s.Created.Session+" was given to another run before this one started; send the task again with another id"), nil
+}
+
+// cancelled ends a run before it starts. It is started first, so that the table of moves is kept.
+func cancelled(s run.State, now time.Time, why string) []events.Payload {
+	r := end(s, now, events.FinishCancelled, why, "")
+	return []events.Payload{started(s, s.Created), &events.RunFailedData{Result: r}}
+}
+
+// Planless reports whether a run was started and given no plan for as long as BirthTerm. Who started it may be gone.
+func Planless(s run.State, now time.Time) (overdue, owed bool) {
+	if s.Status != events.Running || s.Plan != nil || s.StartedAt == nil {
+		return false, false
+	}
+	return now.Sub(*s.StartedAt) >= BirthTerm, true
 }
 
 // GiveUp ends a run that can not get a plan, with a finish reason.

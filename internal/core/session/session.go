@@ -99,6 +99,19 @@ func Locked(e events.Session, h events.Holder) *Refused {
 		fmt.Sprintf("wait for it: inspan logs %s --follow; or end it: inspan session unlock %s --stop; or let runs share the session: inspan session set %s --mode parallel", h.Run, e.ID, e.ID)}
 }
 
+// Keep reports whether a run that was made has the lock that it was made with. It gets back what was taken away while nobody
+// knew of the run, as long as no other run was given a lock since.
+func Keep(e events.Session, runID, agent string, fence uint64, since time.Time) (events.Session, bool) {
+	if h, mine := e.Holder(runID); mine {
+		return e, h.Fence == fence
+	}
+	if !there(e) || e.Fence != fence {
+		return e, false
+	}
+	e.Holders = append(slices.Clone(e.Holders), events.Holder{Run: runID, Agent: agent, Fence: fence, Since: since})
+	return e, true
+}
+
 // Drop takes the lock away from a run of which nothing was stored.
 func Drop(e events.Session, runID string) events.Session {
 	e.Holders = slices.DeleteFunc(slices.Clone(e.Holders), func(h events.Holder) bool { return h.Run == runID })
