@@ -102,10 +102,7 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	case *events.RunForkedData:
 		return s.forked(d)
 	case *events.RunStartedData:
-		if s.Created.ForkOf != nil && !s.Forked {
-			return "the state that the run begins with is not whole"
-		}
-		s.StartedAt = &at
+		s.StartedAt, s.ForkStart = &at, "" // a fork that never became whole can start, but only to end
 		s.hold(d.Hooks)
 		return s.move(events.Created, events.Running)
 	case *events.RunPausedData:
@@ -128,6 +125,9 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	case *events.RunFailedData:
 		return s.end(d.Result, events.Failed, at)
 	case *events.PlanMadeData:
+		if s.Torn() {
+			return "the state that the run begins with is not whole"
+		}
 		return s.planMade(d, at)
 	case *events.PlanCompletedData:
 		if done, total := s.StepsCompleted(); total == 0 || done < total {

@@ -97,6 +97,11 @@ func (r *Role) fork(ctx context.Context, m reactor.Message, t events.Task, env c
 
 // plan makes the plan of a fork from before its plan was made.
 func (r *Role) plan(ctx context.Context, s run.State, deliveries uint64) (reactor.Written, error) {
+	if s.Torn() {
+		return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
+			return lifecycle.GiveUp(s, now, events.FinishCancelled, "the run that it was forked from could not be taken over whole; fork again with another id")
+		})
+	}
 	made, err := r.given(ctx, events.Task{}, &events.RunCreatedData{TaskID: s.TaskID, Task: s.Created.Task, Agent: s.AgentName, Agents: s.Agents, Options: s.Options})
 	if err != nil {
 		return reactor.Written{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,46 @@ func TestPlanless(t *testing.T) {
 			}
 			state, _, err := l.State(t.Context(), "r1")
 			if err != nil || state.Status != want || (state.Plan != nil) != (want == events.Running) || state.Sequence > 4 {
+				t.Errorf("%s #%d %+v %v", state.Status, state.Sequence, state.Result, err)
+			}
+		})
+	}
+}
+
+func TestTornFork(t *testing.T) {
+	t.Parallel()
+	for _, began := range []bool{false, true} {
+		t.Run(fmt.Sprintf("PLUS-1 LIFE-2 a fork that never became whole ends, and is given no plan; it was started: %v", began), func(t *testing.T) {
+			t.Parallel()
+			clock := mem.NewHand(time.Now())
+			s, err := mem.New("s1", mem.Config{Clock: clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader, Now: clock.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := runtest.ForkCreated()
+			c.PlanOrigin = "single" // as in the run that it was forked from
+			say := []events.Payload{c, runtest.ForkPart(0)}
+			if began {
+				say = append(say, runtest.Started())
+			}
+			w, err := l.Write(t.Context(), "r1", func(run.State, time.Time) ([]events.Payload, error) { return say, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock.Advance(lifecycle.BirthTerm)
+			if err := role.Fact(t.Context(), reactor.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 13}); err != nil {
+				t.Fatal(err)
+			}
+			state, _, err := l.State(t.Context(), "r1")
+			if err != nil || state.Status != events.Failed || state.Plan != nil || state.Result.FinishReason != events.FinishCancelled {
 				t.Errorf("%s #%d %+v %v", state.Status, state.Sequence, state.Result, err)
 			}
 		})

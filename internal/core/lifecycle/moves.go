@@ -121,9 +121,9 @@ func Deadline(s run.State) (at time.Time, ok bool) {
 // BirthTerm is how long a run may exist before it starts: whoever made it goes on with it at once, or tries again.
 const BirthTerm = time.Minute
 
-// Unstarted ends a run that nobody has started in its BirthTerm. A fork whose beginning is not whole can not even end.
+// Unstarted ends a run that nobody has started in its BirthTerm.
 func Unstarted(s run.State, now time.Time) ([]events.Payload, error) {
-	if s.Status != events.Created || now.Sub(s.CreatedAt) < BirthTerm || s.Created.ForkOf != nil && !s.Forked {
+	if s.Status != events.Created || now.Sub(s.CreatedAt) < BirthTerm {
 		return nil, nil
 	}
 	return cancelled(s, now, "the run was made and never started, because the station was full or was lost in between; send the task again with another id"), nil
