@@ -83,10 +83,11 @@ var gemini = wire{
 // carryOut runs one task with an agent of model and returns the run at its end.
 func carryOut(t *testing.T, model string, base service.Config) run.State {
 	t.Helper()
-	return carry(t, model, base, "Write and read.", time.Minute)
+	return carry(t, model, base, time.Minute, "Write and read.")[0]
 }
 
-func carry(t *testing.T, model string, base service.Config, task string, limit time.Duration) run.State {
+// carry lets an agent of the model do the tasks, one after the other, in one session where there are several.
+func carry(t *testing.T, model string, base service.Config, limit time.Duration, tasks ...string) (ends []run.State) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	t.Cleanup(cancel)
@@ -114,19 +115,25 @@ func carry(t *testing.T, model string, base service.Config, task string, limit t
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	five := 5
-	id, err := c.Start(ctx, events.Task{Agent: "clerk", Task: task, Autonomy: &five})
-	if err != nil {
-		t.Fatal(err)
+	five, session := 5, ""
+	if len(tasks) > 1 {
+		session = "talk"
 	}
-	var last run.State
-	for item, err := range c.Watch(ctx, id, 0) {
+	for _, task := range tasks {
+		id, err := c.Start(ctx, events.Task{Agent: "clerk", Task: task, Autonomy: &five, Session: session})
 		if err != nil {
 			t.Fatal(err)
 		}
-		last = item.State
+		var last run.State
+		for item, err := range c.Watch(ctx, id, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = item.State
+		}
+		ends = append(ends, last)
 	}
-	return last
+	return ends
 }
 
 const (
