@@ -107,6 +107,13 @@ func (r *Role) confirm(ctx context.Context, s run.State) error {
 	}
 	kept := false
 	_, err := r.change(ctx, s.Created.Session, func(e events.Session) (events.Session, error) {
+		if _, holds := e.Holder(s.HarnessID); !holds {
+			// It may have ended since, and given its lock back itself.
+			if now, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID); err != nil || now.Status.Ended() {
+				kept = true
+				return e, err
+			}
+		}
 		e, kept = session.Keep(e, s.HarnessID, s.Created.Agent, s.Created.SessionFence, s.CreatedAt)
 		return e, nil
 	})

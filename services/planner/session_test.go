@@ -265,6 +265,22 @@ func TestSessionDeaths(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
+	t.Run("SESS-7 SESS-10 a run that ended before its lock was confirmed does not get it back", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.shelf.meanwhile = func() {
+			d.shelf.meanwhile = func() { // the run exists, and is stopped before it starts
+				if err := d.stop("r1"); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		d.must(task("r1", "s", ""))
+		d.must(task("r2", "s", ""))
+		if e := d.session(); len(e.Holders) != 1 || e.Holders[0].Run != "r2" || e.Fence != 2 || e.Parts != 1 || len(d.runs()) != 1 {
+			t.Errorf("%+v %s", e, d.state("r1").Status)
+		}
+	})
 	for _, given := range []bool{false, true} {
 		t.Run(fmt.Sprintf("SESS-3 SESS-7 a lock that was taken away before the run existed; given to another run: %v", given), func(t *testing.T) {
 			t.Parallel()
