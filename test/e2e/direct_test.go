@@ -194,7 +194,7 @@ func TestBothPaths(t *testing.T) {
 	w.agent(events.Agent{Name: "looper", Tools: []string{"read"}, DoomLoop: events.DoomLoop{Action: events.DoomFail}}, again)
 	w.agent(events.Agent{Name: "stepper", Tools: []string{"read"}, MaxSteps: 3, DoomLoop: events.DoomLoop{Threshold: 20}}, again)
 	w.agent(events.Agent{Name: "spender", Tools: []string{"read"}, MaxTokens: 40}, again)
-	w.agent(events.Agent{Name: "busy"}, "turns:\n  - when: {turn: 1}\n    error: {class: transient, message: busy}\n  - when: {turn: 1, attempt: 2}\n    text: done\n")
+	w.agent(events.Agent{Name: "busy"}, "turns:\n  - when: {turn: 1, attempt: 1}\n    error: {class: transient, status: 529, message: busy}\n  - when: {turn: 1, attempt: 2}\n    text: done\n")
 	w.agent(events.Agent{Name: "broken"}, "turns:\n  - when: {turn: 1}\n    error: {class: invalid, message: no such model}\n")
 	w.agent(events.Agent{Name: "talker"}, "turns:\n  - when: {turn: 1}\n    text: hello\n")
 	w.start()
