@@ -270,6 +270,50 @@ func TestBothPaths(t *testing.T) {
 	})
 }
 
+// TestDirectHooks asks hooks at each point of runs that are marked as short.
+func TestDirectHooks(t *testing.T) {
+	t.Parallel()
+	w := hooked(t, "version: 1\n")
+	w.respond("yes", `{"answer":"continue","message":"fine"}`)
+	w.respond("no", `{"answer":"block","message":"not today"}`)
+	w.respond("wait", `{"answer":"interrupt","message":"let anna look"}`)
+	w.start()
+	begin := func(w *world, answer, point string) string {
+		id := answer + "-" + point
+		w.agent(events.Agent{Name: id, Model: "scripted/" + id, Tools: []string{"write"}, Hooks: []events.Hook{{ID: "h", On: point, Subject: answer}}}, writer)
+		w.task(marked(events.Task{ID: id, Agent: id, Task: "write"}, false))
+		return id
+	}
+	for _, point := range points {
+		t.Run("LIFE-14 C30 who lets a run go on is recorded, and it is direct: "+point, func(t *testing.T) {
+			w := w.on(t)
+			id := begin(w, "yes", point)
+			s := w.ended(id)
+			if told := w.answers(id); s.Status != events.Completed || !s.Direct() || len(told) == 0 || told[0].Answer != events.HookContinue || told[0].On != point {
+				t.Errorf("%+v %+v\n%s", s.Result, told, w.story(id))
+			}
+		})
+		t.Run("LIFE-13 LIFE-14 C30 who blocks stops what was about to follow: "+point, func(t *testing.T) {
+			w := w.on(t)
+			s := w.ended(begin(w, "no", point))
+			if fault := w.blocked(point, s); fault != "" || s.Direct() == (point == events.OnRunStart) {
+				t.Errorf("direct %v: %s", s.Direct(), fault)
+			}
+		})
+	}
+	t.Run("LIFE-13 C30 who interrupts the start of a run wraps it, and it waits for a person", func(t *testing.T) {
+		w := w.on(t)
+		id := begin(w, "wait", events.OnRunStart)
+		if s := w.await(id, "paused", func(s run.State) bool { return s.Status == events.Paused }); s.Direct() {
+			t.Error("it is direct")
+		}
+		w.publish(events.ControlSubject("test", id), `{"action":"resume","by":"anna"}`)
+		if s := w.ended(id); s.Status != events.Completed {
+			t.Errorf("%+v", s.Result)
+		}
+	})
+}
+
 // told is what came of a run: its turns, calls and gates and how it ended, without times and ids.
 func told(t *testing.T, s run.State) string {
 	t.Helper()
