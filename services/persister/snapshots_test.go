@@ -22,8 +22,9 @@ func TestSnapshotsAreRare(t *testing.T) {
 		}
 		if taken < 10 || sum > 8*facts {
 			t.Errorf("%d snapshots of %d facts in all for a run of %d: they grow with its square, or are never taken", taken, sum, facts)
+		}
 	})
-	})	t.Run("C30 LIFE-14 a run on the direct path has none, whatever happens to it", func(t *testing.T) {
+	t.Run("C30 LIFE-14 a run on the direct path has none, whatever happens to it", func(t *testing.T) {
 		t.Parallel()
 		r := &Role{covered: map[string]uint64{}, trusted: map[string]bool{"r1": true}}
 		s := run.State{HarnessID: "r1", Created: &events.RunCreatedData{Direct: true}}
