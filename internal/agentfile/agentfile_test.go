@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // file makes an agent file with a model and the lines given.
@@ -245,22 +246,21 @@ func TestParseDetails(t *testing.T) {
 			t.Errorf("got %q, %v", a.Model, err)
 		}
 	})
-	t.Run("LOOP-1 absent, empty and disabled are direct execution", func(t *testing.T) {
+	t.Run("LOOP-1 what the key harness says", func(t *testing.T) {
 		t.Parallel()
-		for front, direct := range map[string]bool{
-			"": true, "harness:": true, `harness: ""`: true, "harness: {enabled: false}": true, "harness_config: {max_steps: 3}": true,
-			"harness: agentic": false, "harness: {enabled: true}": false, "harness: {max_steps: 3}": false, "harness: {}": false,
+		for front, want := range map[string]string{
+			"": "", "harness_config: {max_steps: 3}": "",
+			"harness:": events.HarnessOff, `harness: ""`: events.HarnessOff, "harness: {enabled: false}": events.HarnessOff,
+			"harness: {enabled: false, max_steps: 3}": events.HarnessOff, "harness_config: {enabled: false}": events.HarnessOff,
+			"harness: agentic": events.HarnessOn, "harness: {enabled: true}": events.HarnessOn, "harness: {max_steps: 3}": events.HarnessOn, "harness: {}": events.HarnessOn,
+			"harness_config: {enabled: true}": events.HarnessOn,
 		} {
-			_, warnings, err := agentfile.Parse("demo", []byte("---\nmodel: a/b\n"+front+"\n---\n"))
+			a, _, err := agentfile.Parse("demo", []byte("---\nmodel: a/b\n"+front+"\n---\n"))
 			if err != nil {
 				t.Fatalf("%q: %v", front, err)
 			}
-			warned := false
-			for _, w := range warnings {
-				warned = warned || w.Path == "harness" && w.Code == agentfile.CodeNoEffect
-			}
-			if warned != direct {
-				t.Errorf("%q: warned %v, want %v", front, warned, direct)
+			if a.Harness != want {
+				t.Errorf("%q: got %q, want %q", front, a.Harness, want)
 			}
 		}
 	})

@@ -89,7 +89,7 @@ func (d drawing) head(t *view.Tree, now time.Time) []string {
 		end = t.Ended
 	}
 	return []string{
-		d.row(fmt.Sprintf("%s %s  %s", mark, d.bold(t.Run), d.dim(view.Clip(t.Agent, 40)+" · "+view.Clip(t.Model, 60))), view.Since(t.Created, end)),
+		d.row(fmt.Sprintf("%s %s  %s", mark, d.bold(t.Run), d.dim(view.Clip(t.Agent, 40)+" · "+view.Clip(t.Model, 60)+way(t))), view.Since(t.Created, end)),
 		d.row("  "+view.Clip(t.Task, 400), ""),
 	}
 }

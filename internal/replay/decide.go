@@ -54,7 +54,7 @@ func (d deciding) planner(p events.Payload) (say []events.Payload, again bool, e
 		}
 		return said(lifecycle.Begin(s, now, &created, nil, p.Hooks))
 	case *events.PlanMadeData:
-		if p.Origin == "single" {
+		if p.Origin == events.OriginSingle {
 			return []events.Payload{plan.Single(s.TaskID, s.Created.Task, s.AgentName)}, true, nil
 		}
 		known := func(agent string) bool { _, here := s.Agents[agent]; _, more := p.Agents[agent]; return here || more }

@@ -59,11 +59,12 @@ type Config struct {
 
 	Prices string `envconfig:"INSPAN_PRICES" desc:"file of the prices of models, in US dollars per million tokens: a line such as anthropic/claude-sonnet-4*: {input: 3, output: 15, cached: 0.30} for each (planner); each run keeps those in force when it began; a run with a budget of money and a model without a price is refused"`
 
-	Agents    string `envconfig:"INSPAN_AGENTS" desc:"folder of agent files to register at start (planner)"`
-	Scripts   string `envconfig:"INSPAN_SCRIPTS" desc:"folder of scripts for the scripted model"`
-	Workspace string `envconfig:"INSPAN_WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`
-	Isolation string `envconfig:"INSPAN_ISOLATION_MODE" default:"per_workflow" desc:"per_workflow, per_run or shared"`
-	Sandbox   string `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap or host"`
+	Agents      string        `envconfig:"INSPAN_AGENTS" desc:"folder of agent files to register at start (planner)"`
+	Scripts     string        `envconfig:"INSPAN_SCRIPTS" desc:"folder of scripts for the scripted model"`
+	Workspace   string        `envconfig:"INSPAN_WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`
+	LongRunning time.Duration `envconfig:"INSPAN_LONG_RUNNING" default:"5m" desc:"how long a task must be thought to take, by its estimate, for its run to be wrapped in the harness (planner); see direct.md"`
+	Isolation   string        `envconfig:"INSPAN_ISOLATION_MODE" default:"per_workflow" desc:"per_workflow, per_run or shared"`
+	Sandbox     string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap or host"`
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`

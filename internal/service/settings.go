@@ -76,6 +76,7 @@ func traits() map[string]trait {
 		"INSPAN_AGENTS":                   {key: "agents", path: true, project: true},
 		"INSPAN_SCRIPTS":                  {key: "scripts", path: true, project: true},
 		"INSPAN_WORKSPACE":                {key: "harness.workspace.path", path: true, project: true},
+		"INSPAN_LONG_RUNNING":             {key: "harness.long_running", project: true},
 		"INSPAN_ISOLATION_MODE":           {key: "harness.workspace.isolation_mode", project: true},
 		"INSPAN_SANDBOX":                  {key: "harness.sandbox.mode"},
 		"INSPAN_SANDBOX_READ_ONLY":        {key: "commands.read_only"},
@@ -158,6 +159,7 @@ var looser = []string{"harness.autonomy", "harness.sandbox.", "harness.workspace
 func harnessSettings(others []Setting) []Setting {
 	o := events.DefaultOptions()
 	defaults := map[string][2]string{
+		"harness.enabled":            {"", "false lets runs take the direct path, true wraps them in the harness; unset, the task decides and else they are wrapped"},
 		"harness.max_steps":          {strconv.Itoa(o.MaxSteps), "most model turns of a step"},
 		"harness.timeout":            {(time.Duration(o.TimeoutMS) * time.Millisecond).String(), "time limit of a run"},
 		"harness.autonomy":           {strconv.Itoa(o.Autonomy), "1 to 5: how much an agent does without asking"},

@@ -70,7 +70,7 @@ var hearing = []Hears{
 	},
 	{
 		Role:    events.Executor,
-		Facts:   []events.Kind{events.StepAllowed, events.CallFinished, events.CallFailed, events.CallRefused, events.RunResumed},
+		Facts:   []events.Kind{events.RunCreated, events.StepAllowed, events.CallFinished, events.CallFailed, events.CallRefused, events.RunResumed},
 		Timers:  []string{"turn"},
 		Workers: 64,
 	},

@@ -85,7 +85,7 @@ type Payload interface{ Kind() Kind }
 func Vocabulary() []Word { return vocabulary[:] }
 
 var vocabulary = [...]Word{
-	{RunCreated, Planner, "run_created", "A task was accepted: the run exists, with its agents and options pinned.", func() Payload { return new(RunCreatedData) }},
+	{RunCreated, Planner, "run_created", "A task was accepted: the run exists, with its agents and options pinned. Carries run_start where the run takes the direct path, on which it has started with this.", func() Payload { return new(RunCreatedData) }},
 	{RunForked, Planner, "run_forked", "A part of the state that a forked run begins with; the run starts once it has all parts.", func() Payload { return new(RunForkedData) }},
 	{RunStarted, Planner, "run_start", "The run moved from created to running.", func() Payload { return new(RunStartedData) }},
 	{PlanMade, Planner, "plan_made", "The execution plan is fixed: steps, their agents and dependencies.", func() Payload { return new(PlanMadeData) }},

@@ -101,6 +101,8 @@ type Agent struct {
 	Gates GateTerms `json:"gates,omitzero"`
 	// Sandbox the agent's tools run in; empty means the station's default.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
+	// Harness is HarnessOn or HarnessOff where the agent's file or the defaults of its station say so.
+	Harness string `json:"harness,omitempty"`
 }
 
 // Document is a text that was pinned with an agent.
@@ -222,6 +224,14 @@ type RunCreatedData struct {
 	// TraceParent is the W3C trace context that came with the task. All facts of the run carry it.
 	TraceParent string `json:"traceparent,omitempty"`
 	To          Status `json:"to"`
+	// Direct says that the run takes the direct path: with this fact it has started, its plan is OnlyStep, and that step is
+	// allowed. Event is then RunStart, To is Running, and the three after it are those of the monitoring event.
+	Direct    bool   `json:"direct,omitempty"`
+	AgentID   string `json:"agent_id,omitempty"`
+	AgentName string `json:"agent_name,omitempty"`
+	MaxSteps  int    `json:"max_steps,omitempty"`
+	// Hooks are the answers of the hooks that were asked before a direct run began; none of them held it back.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // RunStartedData is the monitoring event run_start.

@@ -163,6 +163,9 @@ func (s *State) create(f events.Fact, d *events.RunCreatedData) string {
 	created := *d
 	created.Agents, created.Prices = nil, nil // held in s.Agents and s.Prices, which plan.made may extend
 	s.Created = &created
+	if d.Direct {
+		return s.direct(f, d)
+	}
 	return ""
 }
 

@@ -84,6 +84,12 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 	if h.Kind == events.RunResumed {
 		return r.resume(ctx, h)
 	}
+	if h.Kind == events.RunCreated {
+		if !h.State.Direct() {
+			return nil // its first turn comes with step.allowed
+		}
+		h.Step = h.State.Plan.Steps[0].ID
+	}
 	st := h.State.Step(h.Step)
 	if st == nil || st.Owed != h.Sequence && !st.Final && !turn.Mending(h.State, h.Step) {
 		return nil // the turn is not owed yet, or owed to another delivery

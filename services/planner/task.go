@@ -60,6 +60,9 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 		created.PlanOrigin = made.Origin
 	}
 	answers, err := r.starting(ctx, there, runID, created)
+	if err == nil {
+		created.Direct, err = r.direct(t, created, made, answers)
+	}
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func Text(p events.Payload) string { return Clip(text(p), maxLine) }
 func text(p events.Payload) string {
 	switch d := p.(type) {
 	case *events.RunCreatedData:
-		from := ""
+		from := when(d.Direct, " and started, on the direct path,")
 		if d.ForkOf != nil {
 			from = fmt.Sprintf(" as a fork of run %s after fact %d", d.ForkOf.Run, d.ForkOf.Sequence)
 		}

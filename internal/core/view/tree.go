@@ -23,8 +23,10 @@ type Tree struct {
 	Result      *events.Result
 	// Turns and Calls so far, the Budget of calls, and the tokens used.
 	Turns, Calls, Budget int
-	Tokens               run.Tokens
-	Cost                 events.MicroUSD
+	// Direct is true for a run on the direct path.
+	Direct bool
+	Tokens run.Tokens
+	Cost   events.MicroUSD
 
 	steps map[string]*StepNode
 	calls map[string]*CallNode
@@ -150,6 +152,7 @@ func (t *Tree) Apply(f events.Fact, p events.Payload) {
 		t.Run, t.Agent, t.Model, t.Task, t.Created, t.Status = f.Run, d.Agent, d.Agents[d.Agent].Model, d.Task, f.Time, events.Created
 		t.Budget, t.origin = d.Options.MaxToolCalls, d.ForkOf
 		t.steps, t.calls, t.gates = map[string]*StepNode{}, map[string]*CallNode{}, map[string]*GateNode{}
+		t.direct(f.Time, d)
 	case *events.RunForkedData:
 		t.forked(d)
 	case *events.RunStartedData:

@@ -11,7 +11,7 @@ import (
 // empty after the end. Taking one again and again, in any way, is a legal history.
 func Moves(s run.State) []events.Payload {
 	if s.Sequence == 0 {
-		return []events.Payload{Created(), ForkCreated()}
+		return []events.Payload{Created(), ForkCreated(), DirectCreated()}
 	}
 	var m []events.Payload
 	switch s.Status {
@@ -78,7 +78,7 @@ func runningMoves(s run.State) []events.Payload {
 	m := []events.Payload{Paused("a person asked"), Failed(s, events.FinishStopped, "stopped")}
 	done, total := s.StepsCompleted()
 	switch {
-	case s.PlanDone:
+	case s.PlanDone, s.Direct() && done == total:
 		m = append(m, Completed(s))
 	case done == total:
 		m = append(m, PlanDone(total))

@@ -32,6 +32,14 @@ func Created() *events.RunCreatedData {
 		Options: events.DefaultOptions(), Workspace: "session/demo", To: events.Created}
 }
 
+// DirectCreated opens a run on the direct path; its step is "step-1".
+func DirectCreated() *events.RunCreatedData {
+	c := Created()
+	c.Event, c.To, c.Direct = events.RunStart, events.Running, true
+	c.AgentID, c.AgentName, c.MaxSteps = c.Agent, c.Agent, c.Options.MaxSteps
+	return c
+}
+
 // Started moves a run to running.
 func Started() *events.RunStartedData {
 	return &events.RunStartedData{Event: eventOf(events.RunStarted), AgentID: "worker", AgentName: "worker", Task: "mend the wheel",
