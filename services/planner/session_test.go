@@ -281,8 +281,12 @@ func TestSessionDeaths(t *testing.T) {
 			t.Errorf("%+v %s", e, d.state("r1").Status)
 		}
 	})
-	for _, given := range []bool{false, true} {
-		t.Run(fmt.Sprintf("SESS-3 SESS-7 a lock that was taken away before the run existed; given to another run: %v", given), func(t *testing.T) {
+	for _, c := range []struct {
+		given bool
+		more  string
+	}{{false, ""}, {true, ""}, {false, `,"long_running":false`}, {true, `,"long_running":false`}} {
+		given := c.given
+		t.Run(fmt.Sprintf("SESS-3 SESS-7 a lock that was taken away before the run existed; given to another run: %v%s", given, c.more), func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
 			taken := func() {
@@ -292,7 +296,10 @@ func TestSessionDeaths(t *testing.T) {
 				}
 			}
 			d.shelf.meanwhile = func() { d.shelf.meanwhile = taken } // before the second look at the session
-			d.must(task("r1", "s", ""))
+			d.must(task("r1", "s", c.more))
+			if s := d.state("r1"); s.Direct() != (c.more != "") {
+				t.Fatal("it takes the other path")
+			}
 			e, s := d.session(), d.state("r1")
 			if !given {
 				if h, held := e.Holder("r1"); !held || h.Fence != 1 || s.Status != events.Running || s.Plan == nil {
@@ -300,11 +307,11 @@ func TestSessionDeaths(t *testing.T) {
 				}
 				return
 			}
-			if _, held := e.Holder("r2"); !held || len(e.Holders) != 1 || s.Status != events.Failed || s.Plan != nil ||
+			if _, held := e.Holder("r2"); !held || len(e.Holders) != 1 || s.Status != events.Failed || s.Turns().Len() != 0 ||
 				s.Result.FinishReason != events.FinishCancelled || !strings.Contains(s.Result.Error, "session s was given") {
 				t.Errorf("%+v %s %+v", e, s.Status, s.Result)
 			}
-			if d.must(task("r1", "s", "")); len(d.session().Holders) != 1 || d.session().Parts != 0 {
+			if d.must(task("r1", "s", c.more)); len(d.session().Holders) != 1 || d.session().Parts != 0 {
 				t.Errorf("again: %+v", d.session())
 			}
 		})

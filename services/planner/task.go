@@ -110,7 +110,7 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 			}
 			return nil, ours(s)
 		})
-		if err == nil && w.State.Status == events.Created {
+		if err == nil && lifecycle.Unbegun(w.State) {
 			err = r.confirm(ctx, w.State)
 		}
 		if err != nil {
