@@ -50,7 +50,10 @@ func ParseRule(text string) (Rule, error) {
 	}
 	t, err := ParseHost(host)
 	if err != nil {
-		return Rule{}, entryError(text, errors.New(err.(*Refusal).Reason)) //nolint:errorlint,forcetypeassert // the one it returns
+		if refused, ok := errors.AsType[*Refusal](err); ok {
+			err = errors.New(refused.Reason)
+		}
+		return Rule{}, entryError(text, err)
 	}
 	r.name, r.addr = t.Name, t.Addr
 	switch {
