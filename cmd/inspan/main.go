@@ -8,9 +8,11 @@ import (
 	"syscall"
 
 	"github.com/inspan/inspan/internal/cli"
+	"github.com/inspan/inspan/internal/egress/inside"
 )
 
 func main() {
+	inside.Main() // where a sandbox started this program as its helper
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

@@ -5,8 +5,12 @@ package main
 import (
 	"os"
 
+	"github.com/inspan/inspan/internal/egress/inside"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/events"
 )
 
-func main() { os.Exit(station.Main(events.Toolrunner)) }
+func main() {
+	inside.Main() // where a sandbox started this program as its helper
+	os.Exit(station.Main(events.Toolrunner))
+}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -36,7 +35,8 @@ type Credential struct {
 
 func (c *Credential) secure() bool { return !c.Plain }
 
-func (c *Credential) check() error {
+// Check tells whether a credential can be used, and readies it. Errors do not repeat its value.
+func (c *Credential) Check() error {
 	usual := uint16(policy.PortHTTPS)
 	if c.Plain {
 		usual = policy.PortHTTP
@@ -44,17 +44,17 @@ func (c *Credential) check() error {
 	t, err := policy.ParseTarget(c.Host, usual)
 	switch {
 	case err != nil:
-		return fmt.Errorf("credential: %w", err)
+		return errHost // it is not repeated: a part of the value may stand where the host should
 	case t.Addr.IsValid():
-		return fmt.Errorf("credential of %s: want the name of a host", c.Host)
+		return errHost
 	case !httpguts.ValidHeaderFieldName(c.Header) || hopByHop(c.Header):
-		return fmt.Errorf("credential of %s: want the name of a header that reaches hosts, such as Authorization", c.Host)
+		return errHeader
 	case len(c.Value.Reveal()) < shortest || !httpguts.ValidHeaderFieldValue(c.Value.Reveal()):
-		return fmt.Errorf("credential of %s: %w", c.Host, errCredential)
+		return errValue
 	}
 	c.target = t
 	whole := c.Value.Reveal()
-	c.parts = append(c.parts, []byte(whole))
+	c.parts = [][]byte{[]byte(whole)}
 	_, bare, _ := strings.Cut(whole, " ")
 	plain, err := base64.StdEncoding.DecodeString(bare)
 	if !strings.HasPrefix(whole, "Basic ") || err != nil {
@@ -69,7 +69,20 @@ func (c *Credential) check() error {
 	return nil
 }
 
-var errCredential = errors.New("want a value of at least 8 characters that a header can carry")
+// Secrets are what must not be seen: the value, and those of its parts that are secret by themselves. Check comes first.
+func (c *Credential) Secrets() []secret.Value {
+	var out []secret.Value
+	for _, p := range c.parts {
+		out = append(out, secret.New(string(p)))
+	}
+	return out
+}
+
+var (
+	errHost   = errors.New("the credential wants the name of a host, with a port where it is not the usual one")
+	errHeader = errors.New("the credential wants the name of a header that reaches hosts, such as Authorization")
+	errValue  = errors.New("the credential wants a value of at least 8 characters that a header can carry")
+)
 
 func hopByHop(name string) bool {
 	switch http.CanonicalHeaderKey(name) {

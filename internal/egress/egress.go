@@ -106,7 +106,7 @@ func New(cfg Config) (*Proxy, error) {
 	seen := map[policy.Target]bool{}
 	for i := range cfg.Credentials {
 		c := &cfg.Credentials[i]
-		if err := c.check(); err != nil {
+		if err := c.Check(); err != nil {
 			return nil, err
 		}
 		if seen[c.target] {

@@ -111,7 +111,8 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 
 // env opens the sandbox of the run for one attempt.
 func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, func()) {
-	box := r.cfg.Boxes.Later(ctx, s, a.Call.Step)
+	out := r.wayOut(s, a)
+	box := r.cfg.Boxes.through(out).Later(ctx, s, a.Call.Step)
 	// A secret that is cut in two here is not found; nothing of this is kept.
 	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
 	progress := func(output string, chunk []byte) { said.Write(live.ToolOutput, output, r.cfg.Mask(string(chunk))) }
@@ -121,8 +122,9 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, 
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
+		out.close()
 	}
-	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a)}, shut
+	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.fetch()}, shut
 }
 
 // keep stores what is too large for the log and returns the rest.
@@ -226,7 +228,7 @@ func (r *Role) ask(ctx context.Context, s run.State, d call.Duty) (bool, tool.Re
 	}
 	work, cancel := context.WithTimeout(ctx, tool.DefaultTimeout)
 	defer cancel()
-	env, shut := r.env(work, s, call.Attempt{Call: d.Call})
+	env, shut := r.env(work, s, call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence})
 	defer shut()
 	return v.Verify(work, tool.Call{ID: d.Call.ID, Key: r.key(s.HarnessID, d.Call.ID), Input: input, Env: env})
 }
