@@ -120,7 +120,7 @@ func (c *Credential) hide(t policy.Target, resp *http.Response) error {
 	}
 	resp.Trailer = nil
 	resp.Header.Del("Trailer")
-	resp.Body = &maskedBody{ReadCloser: resp.Body, parts: c.parts}
+	resp.Body = &maskedBody{ReadCloser: resp.Body, parts: c.parts, resp: resp}
 	return nil
 }
 
@@ -173,6 +173,7 @@ type maskedBody struct {
 	held  []byte // read and not yet given
 	ready int    // how many of held may be given
 	err   error
+	resp  *http.Response // loses the trailers that came with the end; nil where there is none
 }
 
 // Read implements io.Reader.
@@ -183,8 +184,11 @@ func (b *maskedBody) Read(p []byte) (int, error) {
 		n, b.err = b.ReadCloser.Read(buf)
 		b.held = mask(append(b.held, buf[:n]...), b.parts)
 		b.ready = len(b.held)
-		if b.err == nil {
+		switch {
+		case b.err == nil:
 			b.ready -= b.doubtful()
+		case b.resp != nil:
+			b.resp.Trailer = nil
 		}
 	}
 	n := copy(p, b.held[:b.ready])

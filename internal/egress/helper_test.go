@@ -315,3 +315,19 @@ func (g gate) connect(t testing.TB, target string) (net.Conn, string) {
 	line, _, _ := strings.Cut(head.String(), "\r\n")
 	return c, line
 }
+
+// tlsGet asks for / with a Host, in TLS whose greeting has a name; the error tells what went wrong, or the status.
+func tlsGet(conn net.Conn, name, host string) error {
+	c := tls.Client(conn, &tls.Config{ServerName: name, InsecureSkipVerify: true}) //nolint:gosec // names are what is tried
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n"); err != nil {
+		return err
+	}
+	all, err := io.ReadAll(c)
+	if err != nil {
+		return err
+	}
+	if line, _, _ := strings.Cut(string(all), "\r\n"); line != "HTTP/1.1 200 OK" {
+		return errors.New(line)
+	}
+	return nil
+}
