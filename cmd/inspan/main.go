@@ -12,7 +12,9 @@ import (
 )
 
 func main() {
-	inside.Main() // where a sandbox started this program as its helper
+	if inside.Main() { // a sandbox started this program as its helper
+		os.Exit(inside.Failed)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

@@ -11,6 +11,8 @@ import (
 )
 
 func main() {
-	inside.Main() // where a sandbox started this program as its helper
+	if inside.Main() { // a sandbox started this program as its helper
+		os.Exit(inside.Failed)
+	}
 	os.Exit(station.Main(events.Toolrunner))
 }

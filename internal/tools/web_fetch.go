@@ -29,7 +29,7 @@ const webFetchSchema = `{"type":"object","additionalProperties":false,"required"
 const (
 	// maxPage is the most bytes of an answer that are read, maxHTML the most of HTML that is made Markdown.
 	maxPage = 4 << 20
-	maxHTML = 2 << 20
+	maxHTML = 1 << 20
 	// maxRedirects is how many are followed.
 	maxRedirects = 5
 )

@@ -12,5 +12,8 @@ const Flag = "-inspan-door"
 // Port is where the proxy listens on 127.0.0.1 of each sandbox.
 const Port = 3128
 
+// Failed is the exit status of a helper whose command could not begin, as a shell has it.
+const Failed = 127
+
 // ready is what goes with the listener; a text after it says why the command could not begin.
 const ready = 1

@@ -10,19 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// failed is the exit status of a helper whose command could not begin, as a shell has it.
-const failed = 127
-
-// Main is the helper where this process was started as one, and does not return then; otherwise it does nothing. It is to
-// be called before anything else.
-func Main() {
+// Main is the helper where this process was started as one; otherwise it does nothing and returns false. It is to be
+// called before anything else. Where it returns true the command could not begin: the process is to end with Failed.
+func Main() bool {
 	if len(os.Args) < 2 || os.Args[1] != Flag {
-		return
+		return false
 	}
 	if err := become(os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, "inspan: the way out of the sandbox:", err)
 	}
-	os.Exit(failed)
+	return true
 }
 
 // become opens the door and turns into the command: args are the descriptor of the socket, that of this program, and the
