@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/inspan/inspan/internal/core/call"
@@ -20,8 +22,12 @@ type wayOut struct {
 	// narrow is true where the agent's file names hosts: then commands have this way and no other.
 	narrow bool
 	mu     sync.Mutex
-	door   *egress.Door // guarded by mu
+	door   *egress.Door // guarded by mu, as is no
+	no     []string     // what was refused, each thing once
 }
+
+// maxRefused is how many refused hosts a result tells of.
+const maxRefused = 8
 
 // wayOut returns the way of an attempt, nil where its agent may reach nothing. It leads nowhere any more when another
 // attempt has begun, or the call or its run has ended (SAFE-7).
@@ -47,7 +53,7 @@ func (r *Role) wayOut(s run.State, a call.Attempt) *wayOut {
 		if err != nil {
 			return nil, err
 		}
-		return r.cfg.Egress.Open(egress.Grant{Allow: list, Current: func(ctx context.Context) error {
+		return r.cfg.Egress.Open(egress.Grant{Allow: list, Report: w.heard, Current: func(ctx context.Context) error {
 			now, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID)
 			if err == nil && !a.Holds(now) {
 				err = egress.ErrStale
@@ -78,6 +84,32 @@ func (w *wayOut) close() {
 	if door != nil {
 		door.Close()
 	}
+}
+
+// heard remembers what was refused.
+func (w *wayOut) heard(a egress.Attempt) {
+	if a.Code == "" || a.Target.Port == 0 {
+		return
+	}
+	text := fmt.Sprintf("%s (%s): %s", a.Target, a.Code, a.Reason)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.no) < maxRefused && !slices.Contains(w.no, text) {
+		w.no = append(w.no, text)
+	}
+}
+
+// refused is a note for the agent of what its commands could not reach, since many programs do not show why.
+func (w *wayOut) refused() string {
+	if w == nil {
+		return ""
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.no) == 0 {
+		return ""
+	}
+	return "\n[network] refused by sandbox.network of the agent's file:\n" + strings.Join(w.no, "\n")
 }
 
 // fetch is the way of tools that ask by themselves.
