@@ -8,9 +8,13 @@ import (
 	"syscall"
 
 	"github.com/inspan/inspan/internal/cli"
+	"github.com/inspan/inspan/internal/egress/inside"
 )
 
 func main() {
+	if inside.Main() { // a sandbox started this program as its helper
+		os.Exit(inside.Failed)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

@@ -77,6 +77,9 @@ var refusals = []struct {
 	{"C26 a mode nobody knows", "sandbox: {mode: dokcer}", "value", "sandbox.mode", 4, "nearest is docker"},
 	{"C26 workspace and sandbox differ", "sandbox: {mode: host}\nworkspace: {mode: sandbox}", "conflict", "workspace.mode", 5, ""},
 	{"C26 workspace on the host and docker", "sandbox: {mode: docker}\nworkspace: {mode: host}", "conflict", "workspace.mode", 5, ""},
+	{"SBX-13 a host that is none", "sandbox:\n  network:\n    enabled: true\n    allowed_hosts:\n      - a.example\n      - http://b.example", "value", "sandbox.network.allowed_hosts[1]", 9, "allowed host"},
+	{"SBX-13 a host that is never reached", "sandbox: {network: {enabled: true, allowed_hosts: [169.254.169.254]}}", "value", "sandbox.network.allowed_hosts[0]", 4, "never reached"},
+	{"SBX-20 hosts where nothing keeps commands to them", "sandbox: {mode: host, network: {enabled: true, allowed_hosts: [a.example]}}", "conflict", "sandbox.network.allowed_hosts", 4, "bwrap"},
 	{"C26 a size", "sandbox: {memory: lots}", "value", "sandbox.memory", 4, "4Gi"},
 	{"a rule without id", "guards: [{action: deny}]", "missing", "guards[0].id", 4, ""},
 	{"a rule with a bad id", "guards: [{id: 'a b', action: deny}]", "value", "guards[0].id", 4, ""},
@@ -264,11 +267,20 @@ func TestParseDetails(t *testing.T) {
 			}
 		}
 	})
-	t.Run("C26 a list of hosts that is not enforced leaves the network off", func(t *testing.T) {
+	t.Run("SBX-13 allowed hosts take the place of an open network, and only of an enabled one", func(t *testing.T) {
 		t.Parallel()
-		a, warnings, err := agentfile.Parse("demo", file("sandbox: {network: {enabled: true, allowed_hosts: [a.example]}}"))
-		if err != nil || a.Sandbox.Network || len(warnings) != 1 || !strings.Contains(warnings[0].String(), "stays off") {
-			t.Errorf("%+v %v %v", a.Sandbox, warnings, err)
+		for front, want := range map[string]string{
+			"sandbox: {network: {enabled: true, allowed_hosts: [a.example, '*.b.example:8080']}}": "false [a.example *.b.example:8080] 0",
+			"sandbox: {network: {enabled: true, allowed_hosts: []}}":                              "false [] 0",
+			"sandbox: {network: {enabled: false, allowed_hosts: [a.example]}}":                    "false [] 1",
+			"sandbox: {network: {allowed_hosts: [a.example]}}":                                    "false [] 1",
+			"sandbox: {network: {enabled: true}}":                                                 "true [] 0",
+			"sandbox: {network: true}":                                                            "true [] 0",
+		} {
+			a, warnings, err := agentfile.Parse("demo", file(front))
+			if got := fmt.Sprint(a.Sandbox.Network, a.Sandbox.AllowedHosts, len(warnings)); err != nil || got != want {
+				t.Errorf("%s: got %s %v, want %s", front, got, err, want)
+			}
 		}
 	})
 	t.Run("C26 workspace.mode sandbox is never host", func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/loop"
+	"github.com/inspan/inspan/internal/egress/policy"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -163,7 +164,7 @@ func sandboxShape() shape {
 		}), "it is not enforced yet: the sandbox's own limits hold"),
 		"network": acts(mapping(map[string]field{
 			"enabled":       acts(boolean()),
-			"allowed_hosts": unguarded(list(text(), 0), "lists of hosts are not enforced yet, so the network stays off"),
+			"allowed_hosts": acts(list(textUpTo(maxPattern), policy.MaxRules)),
 		})),
 		"filesystem": unguarded(mapping(map[string]field{
 			"read_only":  acts(list(text(), 0)),

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"time"
 )
 
@@ -71,6 +72,32 @@ type Config struct {
 	Writable []string
 	// Network lets commands reach the network. Backends that can not restrict it accept only true.
 	Network bool
+	// Door, where set, is the one way out of a closed network. A backend that can not keep commands to it refuses it.
+	Door Door
+}
+
+// Doored is implemented by backends that keep commands to Config.Door; no other is given one.
+type Doored interface{ Doored() }
+
+// Door lets the commands of a sandbox whose network is closed reach something outside; see package egress.
+type Door interface {
+	// Pass readies the way out for one command, whose inherited files begin with descriptor fd.
+	Pass(command []string, fd int) (Passage, error)
+	// Env is added to the environment of commands; Shown lists directories that they must be able to read.
+	Env() []string
+	Shown() []string
+}
+
+// Passage is the way out of one command.
+type Passage struct {
+	// Args are started in the place of the command.
+	Args []string
+	// Files are inherited, in this order, from descriptor fd on. The backend does not close them.
+	Files []*os.File
+	// Started is called once, when the process runs. Close is called in any case, when it has ended or did not start; its
+	// error says why the command could not begin.
+	Started func()
+	Close   func() error
 }
 
 // Sandbox is where the calls of one run happen. It is safe for concurrent use.

@@ -70,6 +70,7 @@ type Config struct {
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`
 	SandboxSecrets  secret.Value `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
 	MCPSecrets      string       `envconfig:"INSPAN_MCP_SECRETS" desc:"folder of secrets for MCP servers, one in each file (toolrunner): secret:NAME in an agent file stands for what the file NAME holds, of at least 8 characters; masked in what tools answer"`
+	Credentials     secret.Value `envconfig:"INSPAN_EGRESS_CREDENTIALS" desc:"headers that are added to requests of agents for a host, so that no tool holds them, comma separated: api.example.com=Authorization: Bearer KEY; http://HOST=... for plain HTTP; masked in what tools answer; see egress.md (toolrunner)"`
 	StationKey      secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
 
 	Context        string   `envconfig:"INSPAN_CONTEXT" desc:"file with what all agents of the station are told, at most 32 KiB; each run keeps what it said when it began (planner)"`
@@ -242,9 +243,16 @@ const shortestSecret = 8
 // secrets returns the environment of commands that must not be seen, and all that is masked in what tools answer.
 func (c *Config) secrets() (env []string, masked []secret.Value, err error) {
 	for _, v := range c.allSecrets() {
-		if v != c.SandboxSecrets { // a list, whose values are masked one by one
+		if v != c.SandboxSecrets && v != c.Credentials { // lists, whose values are masked one by one
 			masked = append(masked, v)
 		}
+	}
+	credentials, err := c.credentials()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, held := range credentials {
+		masked = append(masked, held.Secrets()...)
 	}
 	if c.SandboxSecrets.Empty() {
 		return nil, masked, nil

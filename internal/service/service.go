@@ -20,6 +20,7 @@ import (
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/core/quota"
+	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/provider"
@@ -75,6 +76,8 @@ type Ports struct {
 	Models planner.Models
 	// Boxes opens sandboxes; nil means those of this machine.
 	Boxes *toolrunner.Boxes
+	// Egress is the way out for agents that may reach something; nil means that of this machine.
+	Egress *egress.Proxy
 	// Tools replaces the built-in ones; nil leaves them.
 	Tools *tool.Registry
 	// Entropy makes ids; nil means crypto/rand.
@@ -364,12 +367,16 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 		return nil, err
 	}
 	masked = append(masked, more...)
+	out, err := h.egress()
+	if err != nil {
+		return nil, err
+	}
 	feed, err := h.feed(ctx)
 	if err != nil {
 		return nil, err
 	}
 	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Egress: out, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
 	if err != nil || h.ports.OnEnd == nil {
 		return role, err
 	}

@@ -134,6 +134,8 @@ type Retry struct {
 type Sandbox struct {
 	Mode    string `json:"mode,omitempty"`
 	Network bool   `json:"network,omitempty"`
+	// AllowedHosts are all that may be reached where Network is false; the form of an entry is that of an agent file.
+	AllowedHosts []string `json:"allowed_hosts,omitempty"`
 }
 
 // Rule is one guard rule.

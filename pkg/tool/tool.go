@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/inspan/inspan/internal/sandbox"
@@ -104,6 +105,9 @@ type Env struct {
 	// MaxOutput is the most bytes of output the model is shown; above it the tool truncates and puts all of it in
 	// Result.Full.
 	MaxOutput int
+	// Fetch sends one request to a host that the agent's file lets its calls reach, and follows no redirect; nil where it
+	// lets them reach none. The answer is of strangers, and its body must be closed.
+	Fetch func(*http.Request) (*http.Response, error)
 	// Skill returns the text of a skill that was pinned with the agent; nil where nothing is pinned.
 	Skill func(name string) (text string, ok bool)
 }

@@ -74,7 +74,7 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 	defer done()
 	work, cancel := context.WithTimeout(work, timeout(t, a, input))
 	defer cancel()
-	env, shut := r.env(work, s, a)
+	env, out, shut := r.env(work, s, a)
 	defer shut()
 	defer func() {
 		if p := recover(); p != nil {
@@ -87,6 +87,9 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 		return tool.Result{}, "", reactor.ErrRunEnded
 	case ctx.Err() == nil && errors.Is(work.Err(), context.DeadlineExceeded):
 		return tool.Result{}, "", tool.Fail(tool.Timeout, "give it more time, or less to do", fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
+	}
+	if err == nil {
+		result.Output += out.refused()
 	}
 	if err == nil && !result.Failed {
 		var text string
@@ -110,8 +113,9 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 }
 
 // env opens the sandbox of the run for one attempt.
-func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, func()) {
-	box := r.cfg.Boxes.Later(ctx, s, a.Call.Step)
+func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, *wayOut, func()) {
+	out := r.wayOut(s, a)
+	box := r.cfg.Boxes.through(out).Later(ctx, s, a.Call.Step)
 	// A secret that is cut in two here is not found; nothing of this is kept.
 	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
 	progress := func(output string, chunk []byte) { said.Write(live.ToolOutput, output, r.cfg.Mask(string(chunk))) }
@@ -121,8 +125,9 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, 
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
+		out.close()
 	}
-	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a)}, shut
+	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.fetch()}, out, shut
 }
 
 // keep stores what is too large for the log and returns the rest.
@@ -226,7 +231,7 @@ func (r *Role) ask(ctx context.Context, s run.State, d call.Duty) (bool, tool.Re
 	}
 	work, cancel := context.WithTimeout(ctx, tool.DefaultTimeout)
 	defer cancel()
-	env, shut := r.env(work, s, call.Attempt{Call: d.Call})
+	env, _, shut := r.env(work, s, call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence})
 	defer shut()
 	return v.Verify(work, tool.Call{ID: d.Call.ID, Key: r.key(s.HarnessID, d.Call.ID), Input: input, Env: env})
 }

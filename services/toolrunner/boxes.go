@@ -14,6 +14,8 @@ import (
 // Boxes opens the sandbox of a run: its directory below the workspace root, in the mode its agent asks for.
 type Boxes struct {
 	cfg BoxConfig
+	// out is the way out of the sandboxes that are opened; nil where there is none.
+	out *wayOut
 }
 
 // BoxConfig says where workspaces are and which backends this machine has.
@@ -94,6 +96,9 @@ func (b *Boxes) OpenAs(ctx context.Context, id, workspace string, mode sandbox.M
 		cfg.Env = append(append([]string{}, cfg.Env...), "XDG_CACHE_HOME="+cache)
 	}
 	cfg.Network = mode == sandbox.Host || network
+	if err := b.out.lead(&cfg, backend); err != nil {
+		return nil, err
+	}
 	return backend.Open(ctx, cfg)
 }
 

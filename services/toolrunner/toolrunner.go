@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/reactor"
@@ -38,6 +39,8 @@ type Config struct {
 	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
 	ToolsOf func(events.Agent) *tool.Registry
 	Boxes   *Boxes
+	// Egress opens the way out for agents that may reach something; nil lets none reach anything.
+	Egress *egress.Proxy
 	// Hooks asks those who are to be asked about a result; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
 	// Sessions tells of the sessions that runs work in; nil writes no files of them.

@@ -139,6 +139,10 @@ func (a Attempt) holds(s run.State) bool {
 	return c != nil && !s.Status.Ended() && c.Fence == a.Fence && a.under(c)
 }
 
+// Holds reports whether what the attempt does may still take effect: its fence is the current one, and nothing was said of
+// how it ended.
+func (a Attempt) Holds(s run.State) bool { return a.holds(s) }
+
 // under reports whether a call is still in this attempt. One without a fence, of a read-only tool, is told by its number.
 func (a Attempt) under(c *run.Call) bool {
 	if NeedsStart(c.Effect) {

@@ -56,8 +56,14 @@ func New(program, base string) *Backend {
 // Mode returns sandbox.Bwrap.
 func (*Backend) Mode() sandbox.Mode { return sandbox.Bwrap }
 
+// Doored implements sandbox.Doored: a command has a network of its own, with nothing in it but the door.
+func (*Backend) Doored() {}
+
 // Open binds a sandbox to a workspace. The paths of ReadOnly and Writable must exist.
 func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	if cfg.Network && cfg.Door != nil {
+		return nil, fmt.Errorf("sandbox %s: %w: a door is for a closed network", cfg.ID, fs.ErrInvalid)
+	}
 	found, err := b.find(ctx)
 	if err != nil {
 		return nil, err

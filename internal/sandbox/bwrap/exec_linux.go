@@ -61,11 +61,19 @@ func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	p.Args = append([]string{"bwrap", "--args", "3", "--"}, cmd.Args...)
 	p.Extra = []*os.File{args, statusIn}
 	p.Started = func(int) { _ = statusIn.Close() }
+	shut, err := b.through(&p, cmd.Args)
+	if err != nil {
+		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", cmd.Args[0], err)
+	}
 	var began bool
 	p.After = func() { began = b.settle(status) }
 	exit, err := local.Run(ctx, p)
+	closed := shut()
 	if err != nil {
 		return exit, err
+	}
+	if closed != nil {
+		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %w", cmd.Args[0], sandbox.ErrNotStarted, closed)
 	}
 	if !began {
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", cmd.Args[0], sandbox.ErrNotStarted, clip(complaint.text()))

@@ -51,6 +51,9 @@ func (b *Backend) Open(_ context.Context, cfg sandbox.Config) (sandbox.Sandbox, 
 		return nil, fmt.Errorf("sandbox %s: %w: host can not close the network: allow it (Network: true) or use bwrap",
 			cfg.ID, sandbox.ErrUnavailable)
 	}
+	if cfg.Door != nil {
+		return nil, fmt.Errorf("sandbox %s: %w: host can not keep commands to allowed hosts: use bwrap, or leave allowed_hosts out", cfg.ID, sandbox.ErrUnavailable)
+	}
 	inner, err := local.OpenBox(cfg, sandbox.Host, b.base, "", "")
 	if err != nil {
 		return nil, err
