@@ -79,9 +79,9 @@ func (f *follower) watch(ctx context.Context) error {
 		defer stop()
 	}
 	for {
-		var typed <-chan string
+		var typed <-chan []byte
 		if f.asking != nil {
-			typed = f.app.lines.next()
+			typed = f.app.keys.next()
 		}
 		select {
 		case a, ok := <-items:
@@ -92,7 +92,7 @@ func (f *follower) watch(ctx context.Context) error {
 				return err
 			}
 		case line, ok := <-typed:
-			if err := f.typed(ctx, line, ok); err != nil {
+			if err := f.typed(ctx, string(line), ok); err != nil {
 				return err
 			}
 		case <-ctx.Done():

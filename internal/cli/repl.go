@@ -105,7 +105,7 @@ func (a *app) repl(ctx context.Context, f runFlags, agent string) (err error) {
 	if err != nil {
 		fmt.Fprintf(a.err, "inspan: %v; they are not kept this time\n", err)
 	}
-	r.input = newTypist(a.in, a.term, earlier)
+	r.input = newTypist(a.keys, a.term, earlier)
 	r.input.complete = complete
 	if err := r.banner(ctx); err != nil {
 		return err
@@ -276,14 +276,14 @@ func (r *repl) gate(ctx context.Context, g *events.GateOpenedData) (verdict, err
 		if err != nil {
 			return verdict{}, err
 		}
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "y", "yes":
+		switch gateWord(line) {
+		case gateYes:
 			return verdict{yes: true}, nil
-		case "l", "leave":
+		case gateLeave:
 			return verdict{leave: true}, nil
-		case "d", "details":
+		case gateDetails:
 			r.details(g)
-		case "n", "no":
+		case gateNo:
 			why, err := r.input.Line(ctx, p.bold(promptReason), false)
 			if err != nil && !errors.Is(err, io.EOF) {
 				return verdict{}, err

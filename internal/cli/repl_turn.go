@@ -215,19 +215,10 @@ func (t *replRun) call(id string) {
 	}
 }
 
-// treeIndent is how much further in a call stands in the tree of a run than in a conversation.
-const treeIndent = 4
-
 // rows are the lines of a call.
 func (t *replRun) rows(c *view.CallNode, now time.Time) []string {
 	t.sized()
-	d := t.draw
-	d.width += treeIndent
-	lines := d.call(&t.tree, c, now)
-	for i := range lines {
-		lines[i] = strings.TrimPrefix(lines[i], strings.Repeat(" ", treeIndent))
-	}
-	return lines
+	return t.draw.call(&t.tree, c, "  ", now)
 }
 
 func (t *replRun) sized() {

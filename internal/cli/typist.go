@@ -15,15 +15,50 @@ import (
 // errBreak is a Ctrl+C or Ctrl+D where a line was asked for.
 var errBreak = errors.New("the line was broken off")
 
+// keyboard is what a person types or a program pipes in. Reading can not be interrupted, so one goroutine reads from the
+// first question to the end of the program. What comes while nobody asks waits for the next question.
+type keyboard struct {
+	in io.Reader
+	// raw gives pieces as they come, for an editor; else they are lines, with their ends.
+	raw  bool
+	once sync.Once
+	come chan []byte
+}
+
+// next returns the channel of what is typed; it is closed at the end of the input.
+func (k *keyboard) next() <-chan []byte {
+	k.once.Do(func() {
+		k.come = make(chan []byte)
+		read := bufio.NewReader(k.in)
+		go func() {
+			defer close(k.come)
+			for {
+				piece, err := k.read(read)
+				if len(piece) > 0 {
+					k.come <- piece
+				}
+				if err != nil {
+					return
+				}
+			}
+		}()
+	})
+	return k.come
+}
+
+func (k *keyboard) read(from *bufio.Reader) ([]byte, error) {
+	if !k.raw {
+		return from.ReadBytes('\n')
+	}
+	b := make([]byte, from.Size())
+	n, err := from.Read(b)
+	return b[:n], err
+}
+
 // typist asks a person for lines: with editing, history and completion at a terminal, plainly anywhere else.
-//
-// Reading can not be interrupted, so one goroutine reads from the first question to the end of the program. What is typed
-// while nobody asks waits for the next question.
 type typist struct {
-	in    io.Reader
-	out   screen
-	once  sync.Once
-	bytes chan []byte
+	keys *keyboard
+	out  screen
 	// rest is what was read and not used yet.
 	rest []byte
 	// terminal edits lines; nil where the input is none.
@@ -36,9 +71,10 @@ type typist struct {
 }
 
 // newTypist makes one. It edits lines only where both sides are a terminal.
-func newTypist(in io.Reader, out screen, past *past) *typist {
-	t := &typist{in: in, out: out, bytes: make(chan []byte), past: past}
-	if f, ok := in.(*os.File); ok && out.tty && isTerminal(in) {
+func newTypist(keys *keyboard, out screen, past *past) *typist {
+	t := &typist{keys: keys, out: out, past: past}
+	if f, ok := keys.in.(*os.File); ok && out.tty && isTerminal(f) {
+		keys.raw = true
 		t.fd = int(f.Fd()) //nolint:gosec // a file descriptor fits
 		t.fresh()
 	}
@@ -58,7 +94,6 @@ func (t *typist) live() bool { return t.terminal != nil }
 // Line asks for one line. io.EOF is the end of the input, errBreak a Ctrl+C or Ctrl+D at a terminal; where ctx ends first
 // it is the cause. keep says that the line is worth finding again with the arrow keys.
 func (t *typist) Line(ctx context.Context, prompt string, keep bool) (string, error) {
-	t.once.Do(func() { go t.pump() })
 	t.ctx = ctx
 	if t.terminal == nil {
 		return t.plain(ctx)
@@ -109,35 +144,16 @@ func (t *typist) broken(ctx context.Context, err error) error {
 	return err
 }
 
-// plain reads a line of what is not a terminal.
+// plain takes a line of what is not a terminal.
 func (t *typist) plain(ctx context.Context) (string, error) {
-	line, err := bufio.NewReaderSize(oneByte{t}, 16).ReadString('\n')
-	switch {
-	case ctx.Err() != nil:
+	select {
+	case line, ok := <-t.keys.next():
+		if !ok {
+			return "", io.EOF
+		}
+		return strings.TrimRight(string(line), "\r\n"), nil
+	case <-ctx.Done():
 		return "", context.Cause(ctx)
-	case err != nil && (line == "" || !errors.Is(err, io.EOF)):
-		return "", err
-	}
-	return strings.TrimRight(line, "\r\n"), nil
-}
-
-// oneByte hands out single bytes, so that nothing is read ahead of the line.
-type oneByte struct{ t *typist }
-
-func (o oneByte) Read(p []byte) (int, error) { return o.t.Read(p[:min(len(p), 1)]) }
-
-// pump reads the input until it ends.
-func (t *typist) pump() {
-	defer close(t.bytes)
-	for {
-		b := make([]byte, 4096)
-		n, err := t.in.Read(b)
-		if n > 0 {
-			t.bytes <- b[:n]
-		}
-		if err != nil {
-			return
-		}
 	}
 }
 
@@ -145,7 +161,7 @@ func (t *typist) pump() {
 func (t *typist) Read(p []byte) (int, error) {
 	if len(t.rest) == 0 {
 		select {
-		case b, ok := <-t.bytes:
+		case b, ok := <-t.keys.next():
 			if !ok {
 				return 0, io.EOF
 			}
