@@ -106,15 +106,11 @@ func (a *app) repl(ctx context.Context, f runFlags, agent string) (err error) {
 		fmt.Fprintf(a.err, "inspan: %v; they are not kept this time\n", err)
 	}
 	r.input = newTypist(a.keys, a.term, earlier)
-	r.input.complete = complete
+	r.input.complete, r.input.breaks = complete, breaks
 	if err := r.banner(ctx); err != nil {
 		return err
 	}
-	err = r.talk(ctx)
-	if r.input.live() {
-		err = errors.Join(err, earlier.save())
-	}
-	return err
+	return errors.Join(r.talk(ctx), earlier.err)
 }
 
 // find looks the agent up, so that a wrong name is told before anything is typed.
@@ -153,7 +149,7 @@ func (r *repl) talk(ctx context.Context) error {
 			fmt.Fprintln(r.app.out)
 			prompt = replPrompt
 		}
-		line, err := r.input.Line(ctx, prompt, true)
+		line, err := r.input.Line(ctx, prompt)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, errBreak):
 			return r.bye()
@@ -268,7 +264,7 @@ func (r *repl) gate(ctx context.Context, g *events.GateOpenedData) (verdict, err
 	}
 	p := r.app.paint()
 	for {
-		line, err := r.input.Line(ctx, p.bold(promptYesNo), false)
+		line, err := r.input.Answer(ctx, p.bold(promptYesNo))
 		if errors.Is(err, io.EOF) {
 			fmt.Fprintf(r.app.err, "The run waits for a person: inspan gates\n")
 			return verdict{leave: true}, nil
@@ -284,7 +280,7 @@ func (r *repl) gate(ctx context.Context, g *events.GateOpenedData) (verdict, err
 		case gateDetails:
 			r.details(g)
 		case gateNo:
-			why, err := r.input.Line(ctx, p.bold(promptReason), false)
+			why, err := r.input.Answer(ctx, p.bold(promptReason))
 			if err != nil && !errors.Is(err, io.EOF) {
 				return verdict{}, err
 			}

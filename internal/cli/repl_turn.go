@@ -333,7 +333,7 @@ func (t *replRun) paused(ctx context.Context) (end bool, err error) {
 	t.print("  " + t.draw.yellow("‖ paused: "+or(view.Clip(t.state.PauseReason, 300), "no reason given")))
 	t.canvas.keep(nil)
 	for {
-		line, err := t.r.input.Line(ctx, t.draw.bold("    [g]o on, [s]top it, [l]eave it paused: "), false)
+		line, err := t.r.input.Answer(ctx, t.draw.bold("    [g]o on, [s]top it, [l]eave it paused: "))
 		if errors.Is(err, errBreak) {
 			line, err = "s", nil
 		}
