@@ -35,8 +35,9 @@ type question struct {
 // canAsk reports whether there is a person to ask.
 func (a *app) canAsk() bool { return a.term.tty && !a.json && isTerminal(a.in) }
 
-func (a *app) question(s *show, g *events.GateOpenedData) *question {
+func (a *app) question(ctx context.Context, s *show, g *events.GateOpenedData) *question {
 	s.freeze()
+	a.keys.drop(ctx) // nothing typed before it was seen answers it
 	q := &question{app: a, show: s, gate: g}
 	p := a.paint()
 	q.say("")
@@ -146,7 +147,7 @@ func (q *question) gone(open bool) {
 
 // askNow asks and waits for the answer, unless ctx ends: for those that have nothing else to listen to.
 func (a *app) askNow(ctx context.Context, s *show, g *events.GateOpenedData) verdict {
-	q := a.question(s, g)
+	q := a.question(ctx, s, g)
 	for {
 		select {
 		case line, ok := <-a.keys.next():

@@ -172,6 +172,9 @@ func (r *repl) talk(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
+			if !r.c.Connected() {
+				err = fmt.Errorf("%s; what you typed comes back with the arrow key: %w", r.away(), err)
+			}
 			fmt.Fprintf(r.app.err, "inspan: %s\n", harmless(err.Error()))
 			if !r.input.live() {
 				return &exit{codeOf(err), nil} // a script does not go on behind a failure
@@ -210,7 +213,16 @@ func (r *repl) turn(ctx context.Context, text string) error {
 	if err := r.ended(t); err != nil {
 		return err
 	}
-	return r.settle(ctx, t.id)
+	if err := r.settle(ctx, t.id); err != nil {
+		return err
+	}
+	if len(r.breaks) > 0 {
+		<-r.breaks // pressed when there was nothing to stop any more, unless that was asked for before
+		if t.stopping {
+			return errLeave
+		}
+	}
+	return nil
 }
 
 // settle waits until the station has put what was said into the session, so that the next input finds it.
@@ -225,6 +237,9 @@ func (r *repl) settle(ctx context.Context, runID string) error {
 			return nil // who may not look goes on; the station waits for itself
 		}
 		if err != nil && !errors.Is(err, client.ErrNotFound) {
+			if !r.c.Connected() {
+				return nil // the run has ended, which was shown
+			}
 			return err
 		}
 		if _, holds := s.Holder(runID); !holds || r.last.Status == events.Paused {
@@ -263,6 +278,7 @@ func (r *repl) gate(ctx context.Context, g *events.GateOpenedData) (verdict, err
 		return verdict{yes: true}, nil
 	}
 	p := r.app.paint()
+	r.input.fresh(ctx)
 	for {
 		line, err := r.input.Answer(ctx, p.bold(promptYesNo))
 		if errors.Is(err, io.EOF) {

@@ -186,8 +186,12 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// draw replaces the block. Lines must fit the width; the caller keeps them below the height.
+// draw replaces the block, where there is a terminal that can. Lines must fit the width; the caller keeps them below the
+// height.
 func (c *canvas) draw(lines []string) {
+	if !c.tty {
+		return
+	}
 	var b strings.Builder
 	b.WriteString(beginUpdate)
 	c.rewind(&b)

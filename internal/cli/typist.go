@@ -119,12 +119,17 @@ func (t *typist) Line(ctx context.Context, prompt string) (string, error) {
 	return line, err
 }
 
-// Answer asks a question. At a terminal, what was typed before it stood there is no answer, and Ctrl+C is errBreak.
-func (t *typist) Answer(ctx context.Context, prompt string) (string, error) {
+// fresh forgets what a person typed before now, so that it does not answer a question that nobody had seen. What a program
+// pipes in is meant to answer.
+func (t *typist) fresh(ctx context.Context) {
 	if t.person {
 		t.rest = ""
 		t.keys.drop(ctx)
 	}
+}
+
+// Answer asks a question. At a terminal Ctrl+C is errBreak.
+func (t *typist) Answer(ctx context.Context, prompt string) (string, error) {
 	if !t.editing {
 		return t.plain(ctx, prompt)
 	}
@@ -162,6 +167,8 @@ func (t *typist) edit(ctx context.Context, e *editor) (string, error) {
 			}
 			done = e.take(b)
 		case <-resized:
+		case <-t.breaks: // pressed before the terminal was raw
+			done = e.take([]byte{3})
 		case <-ctx.Done():
 			t.write(e.draw(width, height, true))
 			return "", context.Cause(ctx)

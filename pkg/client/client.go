@@ -128,6 +128,10 @@ func (c *Client) Close() {
 	}
 }
 
+// Connected reports whether there is a connection at the moment. One that is lost comes back by itself where it can; meanwhile
+// everything waits until its context ends. A local store is always there.
+func (c *Client) Connected() bool { return c.conn == nil || c.conn.Connected() }
+
 // Station is the station's name.
 func (c *Client) Station() string { return c.st.Name() }
 
