@@ -13,8 +13,10 @@ import (
 	"github.com/creack/pty"
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
 )
 
@@ -154,6 +156,43 @@ func TestReplTyping(t *testing.T) {
 	})
 }
 
+func TestReplRefused(t *testing.T) {
+	t.Parallel()
+	d := talkDesk(t)
+	tm := d.terminal("repl", "talker", "--session", "full")
+	at := tm.sees(0, "› ")
+	t.Run("SESS-16 an input that is too large is refused with what to do, and the conversation goes on", func(t *testing.T) {
+		s := d.piped(strings.Repeat("x", 2<<20)+"\n", "repl", "talker", "--session", "large")
+		if s.code != 4 || !strings.Contains(s.err, "the limit is 65536") || !strings.Contains(s.err, "name the file") {
+			t.Errorf("exit %d %s", s.code, s.err)
+		}
+		tm.types("\x1b[200~" + strings.Repeat("x", 70_000) + "\x1b[201~\r")
+		at = tm.sees(at, "the limit is 65536")
+		at = tm.sees(at, "› ")
+	})
+	t.Run("SESS-16 SAFE-14 a station that takes no more says so, and the same input is taken when it does again", func(t *testing.T) {
+		conn, err := d.station.As(t.Context(), topology.SetupUser)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit := func(bytes int64) {
+			t.Helper()
+			if err := conn.Apply(t.Context(), d.station.Name(), jet.ApplyOptions{Limits: topology.Limits{InBytes: bytes}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		limit(1 << 10)
+		tm.types("\x1b[200~" + strings.Repeat("y", 5_000) + "\x1b[201~\r")
+		at = tm.sees(at, "inspan: ")
+		at = tm.sees(at, "full")
+		at = tm.sees(at, "› ")
+		limit(topology.DefaultInBytes)
+		tm.types("\x1b[A\r")
+		at = tm.sees(at, "Hello Ada.")
+		tm.sees(at, "› ")
+	})
+}
+
 func TestReplSizes(t *testing.T) {
 	t.Parallel()
 	d := talkDesk(t)
@@ -262,7 +301,7 @@ func TestReplHostile(t *testing.T) {
 	tm.types("/history\r")
 	tm.sees(at, "ends")
 	piped := d.piped("go\ny\n/history\n", "repl", "evil", "--session", "piped")
-	t.Run("SAFE-11 SESS-16 what a model wrote never reaches the terminal raw", func(t *testing.T) {
+	t.Run("SESS-16 what a model wrote never reaches the terminal raw", func(t *testing.T) {
 		for where, seen := range map[string]string{"at a terminal": tm.seen.String(), "over a pipe": piped.out + piped.err} {
 			for _, bad := range []string{"\x1b[2J", "\x1b]0;", "\a", "\u202e", "\u009b"} {
 				if strings.Contains(seen, bad) {
@@ -317,6 +356,8 @@ func TestReplAhead(t *testing.T) {
 		at = tm.sees(at, "run-")
 		at = tm.sees(at, "inspan ")
 		tm.sees(at, "› ")
+		other.types("\x03")
+		other.sees(o, "✗")
 	})
 	t.Run("SESS-16 inputs are found again by another process, also of one that was killed", func(t *testing.T) {
 		t.Parallel()

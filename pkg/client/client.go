@@ -75,6 +75,10 @@ func (e *RefusedError) Error() string {
 // ErrDenied means that the server does not let this user do something.
 var ErrDenied = jet.ErrDenied
 
+// ErrInputFull means that the station takes no more input until its services have worked off what waits. The message was
+// not stored; it may be sent again.
+var ErrInputFull = jet.ErrInputFull
+
 // SilentError is returned where a message is stored but what came of it could not be learned: the station has not
 // answered in time, or this user may not watch it (ErrDenied). The message is not lost: the station takes it up when
 // its services run.
