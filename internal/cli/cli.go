@@ -71,9 +71,9 @@ type app struct {
 	alone  bool
 	folder string
 	wait   time.Duration
-	// term is what the output is, lines what a person types.
-	term  screen
-	lines *lines
+	// term is what the output is, keys what a person types.
+	term screen
+	keys *keyboard
 	// signals tells of each Ctrl+C until stop, where it does not end the program.
 	signals func() (breaks <-chan os.Signal, stop func())
 	// layers are the configuration files that hold here; badFiles is what is wrong with them.
@@ -83,7 +83,7 @@ type app struct {
 
 // Main runs a command line and returns the exit code.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	a := &app{in: in, out: out, err: errOut, term: screenOf(out), lines: &lines{in: in}, signals: signals}
+	a := &app{in: in, out: out, err: errOut, term: screenOf(out), keys: &keyboard{in: in}, signals: signals}
 	a.layers, a.badFiles = service.Discover()
 	root := a.root()
 	root.SetArgs(args)

@@ -250,12 +250,12 @@ func (a *app) askFor(ctx context.Context, what, hint string, dst *string, ok fun
 		case <-ctx.Done():
 			fmt.Fprintln(a.out)
 			return &exit{exitInterrupted, nil}
-		case text, more := <-a.lines.next():
+		case text, more := <-a.keys.next():
 			if !more {
 				fmt.Fprintln(a.out)
 				return usage("the input has ended before the questions; flags answer them too: inspan agent init --help")
 			}
-			answer = strings.TrimSpace(text)
+			answer = strings.TrimSpace(string(text))
 		}
 		if answer == "" {
 			answer = *dst

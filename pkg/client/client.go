@@ -75,6 +75,10 @@ func (e *RefusedError) Error() string {
 // ErrDenied means that the server does not let this user do something.
 var ErrDenied = jet.ErrDenied
 
+// ErrInputFull means that the station takes no more input until its services have worked off what waits. The message was
+// not stored; it may be sent again.
+var ErrInputFull = jet.ErrInputFull
+
 // SilentError is returned where a message is stored but what came of it could not be learned: the station has not
 // answered in time, or this user may not watch it (ErrDenied). The message is not lost: the station takes it up when
 // its services run.
@@ -127,6 +131,10 @@ func (c *Client) Close() {
 		c.end()
 	}
 }
+
+// Connected reports whether there is a connection at the moment. One that is lost comes back by itself where it can; meanwhile
+// everything waits until its context ends. A local store is always there.
+func (c *Client) Connected() bool { return c.conn == nil || c.conn.Connected() }
 
 // Station is the station's name.
 func (c *Client) Station() string { return c.st.Name() }

@@ -13,6 +13,7 @@ import (
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/reactor/reactortest"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -168,24 +169,7 @@ func TestResumed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := runtest.New("s1", "r1")
-		facts := b.Say(runtest.Created(), runtest.Started(), runtest.Paused("wait"), runtest.Resumed())
-		head := uint64(0)
-		for _, f := range facts {
-			d, err := events.Decode(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			kind, err := d.Kind()
-			if err != nil {
-				t.Fatal(err)
-			}
-			ack := s.Journal().Append(t.Context(), reactor.Entry{Run: "r1", Kind: kind, Bytes: f, Head: head})
-			if ack.Outcome != reactor.Stored {
-				t.Fatalf("%s: %v", ack.Outcome, ack.Err)
-			}
-			head = ack.Seq
-		}
+		reactortest.Seed(t, s.Journal(), runtest.New("s1", "r1").Say(runtest.Created(), runtest.Started(), runtest.Paused("wait"), runtest.Resumed())...)
 		role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
 		if err != nil {
 			t.Fatal(err)

@@ -263,6 +263,9 @@ func (r *Role) session(ctx context.Context, m reactor.Message, id string) error 
 	if err == nil {
 		err = session.Check(c)
 	}
+	if err == nil {
+		err = history.CheckGiven(c.Messages)
+	}
 	if err == nil && c.Model != "" && c.Model != "-" {
 		_, _, err = r.cfg.Models.Model(c.Model)
 	}
@@ -279,6 +282,14 @@ func (r *Role) session(ctx context.Context, m reactor.Message, id string) error 
 		}
 		e, standing, err := r.cleared(ctx, e, "")
 		if err != nil {
+			return e, err
+		}
+		next, err := session.Steer(e, w, standing, time.Now().UTC())
+		if err != nil || w.Action != session.Import {
+			return next, err
+		}
+		// Only what is taken is stored.
+		if w.Part, err = history.Put(ctx, r.cfg.Blobs, events.Part{Session: id, Messages: c.Messages}); err != nil {
 			return e, err
 		}
 		return session.Steer(e, w, standing, time.Now().UTC())

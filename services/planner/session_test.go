@@ -461,6 +461,26 @@ func TestSessionControl(t *testing.T) {
 		}
 		d.refused(control(9, "s", `{"action":"pause"}`), "unknown_session")
 	})
+	t.Run("SESS-10 a conversation is imported once, into a session that has none, and is what the next run begins with", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		given := `{"action":"import","messages":[{"role":"user","content":"hello"},{"role":"assistant","content":"hi"}]}`
+		d.must(control(7, "s", given))
+		d.must(control(7, "s", given)) // delivered again
+		if e := d.session(); e.Messages != 2 || e.Parts != 1 || e.History == nil {
+			t.Errorf("%+v", e)
+		}
+		d.refused(control(8, "s", given), "session_has_history")
+		d.must(task("r1", "s", ""))
+		parts, _, err := history.Load(t.Context(), d.st.Blobs(), d.state("r1").Created.History, nil)
+		if err != nil || len(parts) != 1 || parts[0].Messages[1].Content != "hi" || parts[0].Session != "s" {
+			t.Errorf("%+v, %v", parts, err)
+		}
+		d.refused(control(9, "other", `{"action":"import"}`), "bad_input")
+		d.refused(control(9, "other", `{"action":"import","messages":[{"role":"user","content":"hello"}]}`), "bad_input")
+		d.refused(control(9, "other", `{"action":"start","messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`), "bad_input")
+		d.refused(control(9, "other", `{"action":"import","messages":[{"role":"user","content_ref":{"sha256":"00","size":1}},{"role":"assistant","content":"b"}]}`), "bad_input")
+	})
 	t.Run("SESS-13 cleanup does not delete what was used meanwhile", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)

@@ -166,11 +166,7 @@ func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause er
 		s, err := r.cfg.Ledger.Fresh(ctx, runID)
 		return reactor.Written{State: s}, err
 	}
-	f := call.Failure{Error: clip(r.cfg.Mask(cause.Error())), Class: string(tool.ClassOf(cause)), Took: took}
-	if e, ok := errors.AsType[*tool.Error](cause); ok {
-		f.Hint, f.RetryAfter = r.cfg.Mask(e.Hint), e.RetryAfter
-	}
-	f.Transient = f.Class == string(tool.Transient)
+	f := failure(cause, took, r.cfg.Mask)
 	if call.Last(s, a, f) {
 		f.Hooks = r.told(ctx, s, a, input, hook.Result{Error: f.Error, DurationMS: took.Milliseconds()})
 	}
@@ -182,6 +178,20 @@ func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause er
 		return w, r.cfg.Timers.Set(ctx, runID, "call."+c.ID, c.NotBefore)
 	}
 	return w, nil
+}
+
+// failure is what is recorded of a failed attempt: its class and its hint have places of their own.
+func failure(cause error, took time.Duration, mask func(string) string) call.Failure {
+	f := call.Failure{Class: string(tool.ClassOf(cause)), Took: took}
+	f.Transient = f.Class == string(tool.Transient)
+	if e, ok := errors.AsType[*tool.Error](cause); ok {
+		f.Hint, f.RetryAfter = mask(e.Hint), e.RetryAfter
+		if e == cause && e.Err != nil { //nolint:errorlint // wrapped in another, they stand in the middle of a text
+			cause = e.Err
+		}
+	}
+	f.Error = clip(mask(cause.Error()))
+	return f
 }
 
 const maxError = 8 << 10

@@ -118,7 +118,7 @@ func callText(p events.Payload) string {
 	case *events.CallFinishedData:
 		return join(fmt.Sprintf("call %s %s in %s", name(d.ToolRef), finishWord(d), ms(d.DurationMS)), Gist(or(d.Output, d.Error), d.ExitCode != nil))
 	case *events.CallFailedData:
-		return join(fmt.Sprintf("call %s could not be carried out (%s)", name(d.ToolRef), d.Class), Clip(d.Error, 200))
+		return join(fmt.Sprintf("call %s could not be carried out (%s)", name(d.ToolRef), d.Class), Clip(cause(d), 200))
 	}
 	return string(p.Kind())
 }
@@ -183,3 +183,6 @@ func when(yes bool, text string) string {
 	}
 	return ""
 }
+
+// cause is why a call could not be carried out, without its class: facts of earlier programs say that once more in front.
+func cause(d *events.CallFailedData) string { return strings.TrimPrefix(d.Error, d.Class+": ") }

@@ -3,7 +3,6 @@ package view
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -319,7 +318,7 @@ func (t *Tree) call(at time.Time, p events.Payload) {
 			c.Sandbox = d.Sandbox
 		}
 	case *events.CallFailedData:
-		t.endCall(at, d.ToolRef, CallFailed, d.DurationMS, join(d.Class, Clip(strings.TrimPrefix(d.Error, d.Class+": "), 300)))
+		t.endCall(at, d.ToolRef, CallFailed, d.DurationMS, join(d.Class, Clip(cause(d), 300)))
 	case *events.CallRefusedData:
 		t.endCall(at, d.ToolRef, CallRefused, 0, join("refused by "+or(d.Rule, d.Code), Clip(d.Reason, 300)))
 	}
