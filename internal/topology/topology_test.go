@@ -67,13 +67,24 @@ func TestTable(t *testing.T) {
 				continue
 			}
 			to := strings.ReplaceAll(st.RepublishTo, "{{wildcard(1)}}", "*")
-			if to != events.StreamSubject("s1", "*") {
-				t.Errorf("%s republishes to %s, want %s", st.Name, to, events.StreamSubject("s1", "*"))
+			if want := map[string]string{"LOG_s1": events.StreamSubject("s1", "*"), "LIVE_s1": events.LiveSubject("s1", "*")}[st.Name]; to != want {
+				t.Errorf("%s republishes to %s, want %q", st.Name, to, want)
 			}
 			for _, other := range streams {
 				if slices.ContainsFunc(other.Subjects, func(s string) bool { return overlap(s, to) }) {
 					t.Errorf("%s takes what %s republishes", other.Name, st.Name)
 				}
+			}
+		}
+	})
+	t.Run("OBS-12 what is said live is kept within bounds, in memory, and has no powers; all else is on disk", func(t *testing.T) {
+		t.Parallel()
+		for _, st := range streams {
+			if st.Memory != (st.Name == "LIVE_s1") {
+				t.Errorf("%s is in memory: %v", st.Name, st.Memory)
+			}
+			if st.Memory && (st.DiscardNew || st.MaxBytes <= 0 || st.MaxPerKey <= 0 || st.MaxAge <= 0 || st.MaxMsgSize <= 0 || !st.DenyDelete || !st.DenyPurge || st.Rollup || st.TTL || st.Schedules || st.Batches) {
+				t.Errorf("%+v", st)
 			}
 		}
 	})

@@ -172,7 +172,7 @@ func (r *Role) take(ctx context.Context, s run.State, task turn.Task) (reactor.W
 	if err != nil || held {
 		return w, err
 	}
-	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: task.Step.ID, Turn: s.Turns().Len() + 1, Attempt: task.Attempt})
+	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: task.Step.ID, Turn: s.Turns().Len() + 1, Owed: task.Owed, Attempt: task.Attempt})
 	defer said.Close() // when the answer is stored, or never will be
 	answer, begun, err := r.ask(ask, s, task, said)
 	said.Done(err)
