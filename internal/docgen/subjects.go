@@ -46,7 +46,7 @@ func subjectsPage() []byte {
 }
 
 func streams(p *page) {
-	p.say("## Streams and buckets\n\nAll are files, but what was said live, which is in memory; with as many copies as `INSPAN_REPLICAS` says. A service that starts makes what is missing. No stream uses message ids: facts are kept apart by compare-and-set.\n")
+	p.say("## Streams and buckets\n\nAll are files, with as many copies as `INSPAN_REPLICAS` says. A service that starts makes what is missing. No stream uses message ids: facts are kept apart by compare-and-set.\n")
 	var rows [][]string
 	for _, s := range topology.Streams(station, topology.Limits{}) {
 		rows = append(rows, []string{code(s.Name), s.Description, codes(s.Subjects), retention(s), bounds(s), powers(s)})
@@ -60,7 +60,7 @@ func retention(s topology.Stream) string {
 	switch {
 	case s.Retention == topology.KeepToAck:
 		return "until acknowledged"
-	case s.MaxPerKey > 0 && s.MaxAge > 0 && s.Memory:
+	case s.MaxPerKey > 1 && s.MaxAge > 0:
 		return fmt.Sprintf("for %s, the last %d of each run", span(s.MaxAge), s.MaxPerKey)
 	case s.MaxPerKey > 0:
 		return fmt.Sprintf("the last %d of each key", s.MaxPerKey)

@@ -98,9 +98,6 @@ func (c *Conn) applyStream(ctx context.Context, st topology.Stream, replicas int
 // streamConfig puts what the table says into a configuration.
 func streamConfig(cfg jetstream.StreamConfig, st topology.Stream, replicas int) jetstream.StreamConfig {
 	cfg.Description, cfg.Subjects, cfg.Storage = st.Description, st.Subjects, jetstream.FileStorage
-	if st.Memory {
-		cfg.Storage = jetstream.MemoryStorage
-	}
 	cfg.Retention = jetstream.LimitsPolicy
 	if st.Retention == topology.KeepToAck {
 		cfg.Retention = jetstream.WorkQueuePolicy

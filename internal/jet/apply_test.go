@@ -63,7 +63,7 @@ func TestApply(t *testing.T) {
 			}
 			cfg := st.CachedInfo().Config
 			if cfg.DenyDelete != want.DenyDelete || cfg.DenyPurge != want.DenyPurge || cfg.AllowRollup != want.Rollup ||
-				cfg.AllowMsgTTL != want.TTL || cfg.AllowMsgSchedules != want.Schedules || (cfg.Storage == jetstream.MemoryStorage) != want.Memory ||
+				cfg.AllowMsgTTL != want.TTL || cfg.AllowMsgSchedules != want.Schedules || cfg.Storage != jetstream.FileStorage ||
 				cfg.AllowMsgCounter || cfg.AllowAtomicPublish != want.Batches || cfg.Sealed {
 				t.Errorf("%s has other powers than the table gives it: %+v", want.Name, cfg)
 			}

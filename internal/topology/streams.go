@@ -65,13 +65,12 @@ const (
 	KeepToAck    Retention = "workqueue"
 )
 
-// Stream is one row of the table.
+// Stream is one row of the table. All streams are files: one in the memory of a server that stands alone is not there any
+// more when that server has been restarted.
 type Stream struct {
 	Name, Description string
 	Subjects          []string
 	Retention         Retention
-	// Memory keeps it in the servers' memory: what it holds is gone when all that have it are restarted. Others are files.
-	Memory bool
 	// DiscardNew refuses the new message when full; else the oldest one goes.
 	DiscardNew bool
 	// MaxBytes is -1 for no bound; Bounded says that an operator asked for it, so it also changes an old stream.
@@ -112,7 +111,7 @@ func Streams(station string, l Limits) []Stream {
 		},
 		{
 			Name: Live(station), Description: "What was said live at station " + station + ", where it is to be kept for those who come late. No fact.",
-			Subjects: []string{s + "run.*.kept"}, Retention: KeepToLimits, Memory: true, MaxBytes: LiveBytes, MaxMsgSize: MaxLive,
+			Subjects: []string{s + "run.*.kept"}, Retention: KeepToLimits, MaxBytes: LiveBytes, MaxMsgSize: MaxLive,
 			MaxPerKey: LiveMessages, MaxAge: LiveAge, Window: ShortestWindow, DenyDelete: true, DenyPurge: true, Direct: true,
 			RepublishFrom: s + "run.*.kept", RepublishTo: s + "run.{{wildcard(1)}}.live",
 		},
