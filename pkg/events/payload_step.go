@@ -105,7 +105,10 @@ type TurnDeferredData struct {
 	Attempt   int       `json:"attempt"`
 	DelayMS   int64     `json:"delay_ms"`
 	NotBefore time.Time `json:"not_before"`
-	Lost      *Lost     `json:"lost,omitempty"`
+	// Window is what the context window of the model is taken for from now on in the run, in tokens, where Class is
+	// ClassTooLong; 0 says nothing of it.
+	Window int   `json:"context_window,omitempty"`
+	Lost   *Lost `json:"lost,omitempty"`
 	// Hooks are the answers of the hooks that were asked before the turn.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 }

@@ -21,7 +21,7 @@ import (
 // Where a summary was asked for twice, the second one is not said, and after a crash it is asked for again.
 func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w reactor.Written, looked bool, err error) {
 	agent, ok := s.Agent(task.Step.AssignedAgent)
-	if !ok || prompt.SettingsOf(agent, task.Step).Limit == 0 {
+	if !ok || prompt.SettingsOf(s, agent, task.Step).Limit == 0 {
 		return w, false, nil
 	}
 	in, err := r.input(s, task, agent)

@@ -227,7 +227,9 @@ func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cau
 	if e, ok := errors.AsType[*llm.Error](cause); ok {
 		f.Class = string(e.Class)
 		agent, _ := s.Agent(task.Step.AssignedAgent)
-		f.Retryable = again || e.Class == llm.TooLong && prompt.Shorter(agent, task.Step)
+		if e.Class == llm.TooLong && prompt.Shorter(agent, task.Step) {
+			f.Retryable, f.Window = true, prompt.Smaller(s, agent, task.Step)
+		}
 	}
 	w, err := r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return turn.Fail(s, task, f, now), nil
