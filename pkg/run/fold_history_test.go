@@ -68,8 +68,8 @@ func TestCompacted(t *testing.T) {
 	t.Run("LOOP-10 LOOP-17 the window that a model was found to have stays known, the smallest one counts, and older states keep theirs", func(t *testing.T) {
 		t.Parallel()
 		b := looked(1)
-		model := b.State().Agents["main"].Model
 		before := b.State()
+		model := before.Agents[before.AgentName].Model
 		for _, c := range []struct{ says, want int }{{0, 0}, {4000, 4000}, {2000, 2000}, {3000, 2000}, {0, 2000}} {
 			s := b.State()
 			b.Say(runtest.TurnTooLong(2, "a", s.Step("a").Attempt+1, c.says, s.UpdatedAt))
