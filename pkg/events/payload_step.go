@@ -120,6 +120,10 @@ const ClassInterrupted = "interrupted"
 // ClassTooLong is the class of a turn whose prompt did not fit the model's context window.
 const ClassTooLong = "too_long"
 
+// CutOff is the input, as a JSON string, of a call in which an answer was cut off before its arguments. No tool takes a text for
+// them, so the call is refused.
+const CutOff = "the answer was cut off before the arguments of this call"
+
 // RequestedCall is a tool call as the model asked for it.
 type RequestedCall struct {
 	// ID is unique in the run: "c{turn}-{n}".

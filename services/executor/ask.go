@@ -47,6 +47,7 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, fits *shown
 	if err != nil {
 		return a, begun, err
 	}
+	half(&answer)
 	a, err = r.keep(ctx, answer, task, time.Since(begin))
 	fault(agent, answer, &a.Data)
 	return a, true, err
