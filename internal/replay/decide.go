@@ -191,7 +191,7 @@ func (d deciding) executor(p events.Payload) (say []events.Payload, again bool, 
 		}
 		duty.Ask.Lost = requests(p.Lost)
 		wait := time.Duration(p.DelayMS) * time.Millisecond // at least what a provider asked for
-		return said(turn.Fail(s, *duty.Ask, turn.Failure{Error: p.Error, Class: p.Class, Retryable: true, RetryAfter: wait}, now), nil)
+		return said(turn.Fail(s, *duty.Ask, turn.Failure{Error: p.Error, Class: p.Class, Retryable: true, RetryAfter: wait, Window: p.Window}, now), nil)
 	case *events.TurnFinishedData:
 		duty := turn.Next(s, p.Step, now)
 		if duty.Ask == nil {

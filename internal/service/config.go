@@ -52,7 +52,7 @@ type Config struct {
 	GateOnExpiry     string        `envconfig:"INSPAN_GATE_ON_EXPIRY" default:"reject" desc:"what follows where a gate expires: reject, as a no, or fail, which ends the run (gatekeeper)"`
 	AnswersPerMinute int           `envconfig:"INSPAN_MAX_ANSWERS_PER_APPROVER" default:"600" desc:"answers a minute in the name of one approver; those above it are refused with quota_exceeded; each gatekeeper counts for itself; 0 is no limit"`
 
-	Streaming string `envconfig:"INSPAN_STREAMING" default:"true" desc:"whether the text of models and the output of tools are published as they come: true or false (executor, toolrunner)"`
+	Streaming string `envconfig:"INSPAN_STREAMING" default:"true" desc:"where the text of models and the output of tools are published as they come (executor, toolrunner): nats, for those who watch now; jetstream, which also keeps it for 2 hours, so that who comes late hears the turn under way from its beginning although the executor is gone; channel, for a program that has the station in its own process; several, separated by commas; true is nats; false or none is nowhere"`
 
 	Policy   string `envconfig:"INSPAN_POLICY" desc:"file of guard rules and hooks for all agents of the station; every service must be given the same (planner, gatekeeper, executor, toolrunner)"`
 	HooksDir string `envconfig:"INSPAN_HOOKS_DIR" desc:"folder of the programs that agent files may name as hooks; empty lets them name none, and their hooks block"`
@@ -166,7 +166,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("INSPAN_REPLICAS is %d, want 1 or 3", c.Replicas))
 	}
 	errs = append(errs, c.telemetry().Check())
-	if _, err := c.streams(); err != nil {
+	if _, err := c.publishers(); err != nil {
 		errs = append(errs, err)
 	}
 	if _, err := llm.ParseWindows(c.ContextWindows); err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/hooks"
+	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/provider"
 	"github.com/inspan/inspan/internal/mcp"
@@ -51,7 +52,11 @@ type Ports struct {
 	// Sessions holds the sessions; nil knows none, and what names one only shares its directory.
 	Sessions reactor.Shelf
 	Leases   reactor.Leases
+	// Live takes what is said live for those who watch now, Kept what the station is to keep for a while besides, Said what a
+	// program in this process hears; Config.Streaming names those that are used. Each may be nil.
 	Live     reactor.Live
+	Kept     reactor.Live
+	Said     chan<- live.Said
 	Refusals reactor.Refusals
 	// AnswerSoFar has answer called with the run of each watcher who asks what was said live so far, and tells the watcher,
 	// until stop is called. Nil leaves those who come late with what is stored.

@@ -104,7 +104,7 @@ func lent(station string) []loan {
 			all = append(all, loan{"service", subject, ""})
 		}
 		if st.RepublishTo != "" {
-			all = append(all, loan{"stream", events.StreamSubject(station, "*"), ""})
+			all = append(all, loan{"stream", strings.ReplaceAll(st.RepublishTo, "{{wildcard(1)}}", "*"), ""})
 		}
 	}
 	return all

@@ -46,7 +46,7 @@ func Permissions(station string, role events.Service) (publish, subscribe []stri
 	}
 	publish = append(publish, s+"dead."+string(role))
 	if role == events.Executor || role == events.Toolrunner {
-		publish = append(publish, s+"run.*.live")
+		publish = append(publish, s+"run.*.live", s+"run.*.kept")
 	}
 	publish = append(publish, stores(station, role)...)
 	publish = append(publish, reading(station)...)
@@ -156,7 +156,7 @@ func UserPermissions(station, approver string, rights ...Right) (publish, subscr
 	}
 	if slices.Contains(rights, MayWatch) {
 		publish = append(publish, reading(station)...)
-		publish = append(publish, "$JS.API.DIRECT.GET."+Dead(station), "$SRV.PING", "$SRV.INFO", "$SRV.STATS", "inspan.*.status", s+"run.*.sofar")
+		publish = append(publish, "$JS.API.DIRECT.GET."+Dead(station), "$JS.API.DIRECT.GET."+Live(station), "$SRV.PING", "$SRV.INFO", "$SRV.STATS", "inspan.*.status", s+"run.*.sofar")
 		for _, role := range events.Services() {
 			for _, c := range Consumers(station, role) {
 				publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name)

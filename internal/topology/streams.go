@@ -29,6 +29,13 @@ const (
 	// DefaultDeadBytes and DeadAge bound the dead-letter list.
 	DefaultDeadBytes = 64 << 20
 	DeadAge          = 7 * 24 * time.Hour
+	// LiveBytes, LiveMessages and LiveAge bound the live messages that are kept: all of them, those of one run, and for how
+	// long. The oldest go first.
+	LiveBytes    = 64 << 20
+	LiveMessages = 16 << 10
+	LiveAge      = 2 * time.Hour
+	// MaxLive is the most bytes of a live message with its headers: the largest part of a text, each byte escaped.
+	MaxLive = 256 << 10
 	// MaxInput is the most bytes of one message of an outsider, headers included.
 	MaxInput = 256 << 10
 	// MaxLogged is the most bytes of one stored fact with its headers: the server's own guard behind events.MaxFact.
@@ -58,7 +65,8 @@ const (
 	KeepToAck    Retention = "workqueue"
 )
 
-// Stream is one row of the table. All streams are files.
+// Stream is one row of the table. All streams are files: one in the memory of a server that stands alone is not there any
+// more when that server has been restarted.
 type Stream struct {
 	Name, Description string
 	Subjects          []string
@@ -100,6 +108,12 @@ func Streams(station string, l Limits) []Stream {
 			Name: Dead(station), Description: "Input that station " + station + " refused, with the reason.",
 			Subjects: []string{s + "dead.*"}, Retention: KeepToLimits, MaxBytes: orElse(l.DeadBytes, DefaultDeadBytes),
 			Bounded: l.DeadBytes != 0, MaxMsgSize: MaxDead, MaxAge: DeadAge, Window: ShortestWindow, DenyDelete: true, Direct: true,
+		},
+		{
+			Name: Live(station), Description: "What was said live at station " + station + ", where it is to be kept for those who come late. No fact.",
+			Subjects: []string{s + "run.*.kept"}, Retention: KeepToLimits, MaxBytes: LiveBytes, MaxMsgSize: MaxLive,
+			MaxPerKey: LiveMessages, MaxAge: LiveAge, Window: ShortestWindow, DenyDelete: true, DenyPurge: true, Direct: true,
+			RepublishFrom: s + "run.*.kept", RepublishTo: s + "run.{{wildcard(1)}}.live",
 		},
 	}
 	return slices.Concat(own, timers(station), buckets(l))

@@ -15,6 +15,7 @@ import (
 func Log(station string) string  { return "LOG_" + station }
 func In(station string) string   { return "IN_" + station }
 func Dead(station string) string { return "DEAD_" + station }
+func Live(station string) string { return "LIVE_" + station }
 
 // Tmr is the stream of one family of timers. Each has its own because whoever may publish into a stream with schedules
 // can erase all of it with a header: so a role can erase no timers but its own.

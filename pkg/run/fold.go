@@ -306,8 +306,23 @@ func (s *State) deferred(d *events.TurnDeferredData) string {
 		st.Attempt, st.NotBefore, st.Passed = d.Attempt, d.NotBefore, st.Passed || own
 		if d.Class == events.ClassTooLong {
 			st.TooLong++
+			s.narrow(st.AssignedAgent, d.Window)
 		}
 	})
+}
+
+// narrow remembers that the model of an agent has a smaller context window.
+func (s *State) narrow(agent string, window int) {
+	model := s.Agents[agent].Model
+	if known := s.Windows[model]; window <= 0 || model == "" || known > 0 && known <= window {
+		return
+	}
+	windows := maps.Clone(s.Windows)
+	if windows == nil {
+		windows = map[string]int{}
+	}
+	windows[model] = window
+	s.Windows = windows
 }
 
 // dropOpen forgets the open calls of a step that ended: their results no longer count.

@@ -43,6 +43,9 @@ type State struct {
 	// Sequence and Hash of the last fact; the next one must carry Sequence+1 and Hash.
 	Sequence uint64 `json:"sequence"`
 	Hash     string `json:"hash"`
+	// Windows are the context windows, in tokens, of models that took less than their agents' files say, by reference of the
+	// model.
+	Windows map[string]int `json:"windows,omitempty"`
 	// Open calls by id: requested and not yet ended.
 	Open map[string]*Call `json:"openCalls,omitempty"`
 	// CallsHeld counts the calls allowed and not yet ended: their place in the budget is held.

@@ -35,7 +35,7 @@ func TestLive(t *testing.T) {
 	} {
 		t.Run("TEST-8 a live model of "+p.name+" carries a run out", func(t *testing.T) {
 			p.model = asked(t, p.name, p.model, p.key, p.address)
-			ends := carry(t, p.model, cfg, liveWait, "Use the tool write to put exactly these words into the file letter.txt: the alpha letter. "+
+			ends := carry(t, p.model, cfg, liveWait, nil, "Use the tool write to put exactly these words into the file letter.txt: the alpha letter. "+
 				"Then use the tool read to read that file, and answer with its content and nothing else.")
 			end := ends[0]
 			if end.Status != events.Completed || !strings.Contains(end.Result.Output, "the alpha letter") {
@@ -56,7 +56,7 @@ func TestLive(t *testing.T) {
 		})
 		t.Run("SESS-19 SESS-11 TEST-8 a live model of "+p.name+" goes on with what was said and done before", func(t *testing.T) {
 			p.model = asked(t, p.name, p.model, p.key, p.address)
-			ends := carry(t, p.model, cfg, liveWait, "My name for this project is Bluebird. Use the tool write to create the file calc.py with a Python function add(a, b).",
+			ends := carry(t, p.model, cfg, liveWait, nil, "My name for this project is Bluebird. Use the tool write to create the file calc.py with a Python function add(a, b).",
 				"Use the tools read and write to give that same file a second function, mul(a, b), beside the first one.",
 				"Use the tool read to read the file once more. Answer with one line: the name of the project that I told you, and the names of the functions in the file.")
 			if len(ends) != 3 {

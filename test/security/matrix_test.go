@@ -44,7 +44,7 @@ var consumers = [][2]string{
 	{"IN_s1", "planner"}, {"IN_s1", "gatekeeper"}, {"TMR_s1_run", "planner"}, {"TMR_s1_turn", "executor"}, {"TMR_s1_call", "toolrunner"}, {"TMR_s1_gate", "gatekeeper"},
 }
 
-var streams = []string{"LOG_s1", "IN_s1", "DEAD_s1", "TMR_s1_run", "TMR_s1_turn", "TMR_s1_call", "TMR_s1_gate",
+var streams = []string{"LOG_s1", "IN_s1", "DEAD_s1", "LIVE_s1", "TMR_s1_run", "TMR_s1_turn", "TMR_s1_call", "TMR_s1_gate",
 	"KV_harness-state", "KV_harness-config", "KV_harness-lease", "KV_harness-sessions", "OBJ_harness-files"}
 
 // probes lists all that is tried.
@@ -71,6 +71,7 @@ func sayProbes() []probe {
 		{"answer in nobody's name", "station.s1.run.matrix.gate.g", "", []string{"operator"}},
 		{"answer as anna", "station.s1.run.matrix.gate.g.anna", "", []string{"anna"}}, {"answer as bert", "station.s1.run.matrix.gate.g.bert", "", nobody},
 		{"show what is live", "station.s1.run.matrix.live", "", []string{"executor", "toolrunner"}},
+		{"have what is live kept", "station.s1.run.matrix.kept", "", []string{"executor", "toolrunner"}}, {"have that of another station kept", "station.s2.run.matrix.kept", "", nobody},
 		{"ask what was said so far", "station.s1.run.matrix.sofar", "", watchers}, {"ask that of another station", "station.s2.run.matrix.sofar", "", nobody},
 		{"feed watchers", "station.s1.run.matrix.stream", "", nobody},
 		{"ask a hook", "station.s1.hook.audit", "", []string{"planner", "gatekeeper", "executor", "toolrunner"}},
@@ -128,7 +129,7 @@ func streamProbes() []probe {
 			got, direct = readers, readers
 		case "KV_harness-lease":
 			got = readers
-		case "DEAD_s1":
+		case "DEAD_s1", "LIVE_s1":
 			direct = watchers
 		}
 		api("read from the leader", "STREAM.MSG.GET."+st, got)
@@ -196,6 +197,7 @@ func foreignProbes() []probe {
 	hear("_INBOX.>", slices.Concat(people, []string{"setup"}))
 	hear("station.s1.run.*.stream", slices.Concat(roles, watchers))
 	hear("station.s1.run.*.live", watchers)
+	hear("station.s1.run.*.kept", nobody)
 	hear("station.s1.run.*.sofar", []string{"executor", "toolrunner"}) // who hears the question could answer it
 	hear("station.s1.dead.*", watchers)
 	hear("station.s1.run.*.evt.run.completed", roles)

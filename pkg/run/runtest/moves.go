@@ -116,7 +116,7 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 			m = append(m, Turn(n, st.ID, "done"),
 				Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
 				Turn(n, st.ID, "two calls", Asked(n, 1, "read", `{"path":"a.txt"}`), Asked(n, 2, "bash", `{"command":"make"}`)),
-				TurnLater(n, st.ID, st.Attempt+1, s.UpdatedAt))
+				TurnLater(n, st.ID, st.Attempt+1, s.UpdatedAt), TurnTooLong(n, st.ID, st.Attempt+1, 64_000>>min(st.TooLong, 8), s.UpdatedAt))
 			m = append(m, compactions(s, st)...)
 		}
 		return m

@@ -121,6 +121,13 @@ func TurnLater(n int, step string, attempt int, at time.Time) *events.TurnDeferr
 		Attempt: attempt, DelayMS: 2000, NotBefore: at.Add(2 * time.Second)}
 }
 
+// TurnTooLong defers a model request whose prompt did not fit; the window is taken for so many tokens from then on.
+func TurnTooLong(n int, step string, attempt, window int, at time.Time) *events.TurnDeferredData {
+	d := TurnLater(n, step, attempt, at)
+	d.Error, d.Class, d.Window = "400 the prompt is too long", events.ClassTooLong, window
+	return d
+}
+
 // Compacted replaces the turns of a step up to through by a summary.
 func Compacted(through, replaced int, step, summary string) *events.HistoryCompactedData {
 	return &events.HistoryCompactedData{Event: eventOf(events.HistoryCompacted), Step: step, Through: through, Replaced: replaced, Summary: summary,
