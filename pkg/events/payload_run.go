@@ -101,6 +101,8 @@ type Agent struct {
 	Gates GateTerms `json:"gates,omitzero"`
 	// Sandbox the agent's tools run in; empty means the station's default.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
+	// Artifacts says what of the workspace is kept as artifacts; nil means the station's defaults.
+	Artifacts *ArtifactRules `json:"artifacts,omitempty"`
 }
 
 // Document is a text that was pinned with an agent.
