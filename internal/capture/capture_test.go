@@ -51,7 +51,7 @@ func newDesktop(t *testing.T) *desktop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desktop{t: t, store: &counting{Artifacts: st.Artifacts()}, dir: t.TempDir(), s: run.State{HarnessID: "r1"}}
+	d := &desktop{t: t, store: &counting{Artifacts: st.Artifacts()}, dir: t.TempDir(), s: run.State{HarnessID: "r1", Open: map[string]*run.Call{"c": {Fence: 1}}}}
 	d.cfg = Config{Store: d.store, Lists: filepath.Join(t.TempDir(), "lists"), Mask: func(s string) string { return strings.ReplaceAll(s, "hunter2secret", "***") }}
 	d.restart()
 	return d
@@ -95,7 +95,7 @@ func (d *desktop) look(rules *events.ArtifactRules) *Look {
 }
 
 func (d *desktop) say(l *Look) {
-	for _, p := range artifact.Say(d.s, events.ToolRef{}, 1, l.Found) {
+	for _, p := range artifact.Say(d.s, events.ToolRef{Call: "c"}, 1, l.Found) {
 		if saved, ok := p.(*events.ArtifactSavedData); ok {
 			for _, a := range saved.Artifacts {
 				d.s.Artifacts = d.s.Artifacts.Append(a)

@@ -24,5 +24,7 @@ func (s *State) saved(d *events.ArtifactSavedData) string {
 	for _, a := range d.Artifacts {
 		s.Artifacts = s.Artifacts.Append(a)
 	}
+	c.Made = true
+	s.setOpen(d.Call, &c)
 	return ""
 }

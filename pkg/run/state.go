@@ -199,6 +199,8 @@ type Call struct {
 	Edited    bool      `json:"edited,omitempty"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
+	// Made is true once it was said what the attempt under way made.
+	Made bool `json:"made,omitempty"`
 }
 
 // CallRecord is an ended call (TOOL-2).

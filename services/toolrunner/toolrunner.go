@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/live"
@@ -38,6 +39,8 @@ type Config struct {
 	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
 	ToolsOf func(events.Agent) *tool.Registry
 	Boxes   *Boxes
+	// Artifacts keeps what calls make; nil keeps nothing.
+	Artifacts *capture.Keeper
 	// Hooks asks those who are to be asked about a result; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
 	// Sessions tells of the sessions that runs work in; nil writes no files of them.
@@ -58,6 +61,8 @@ type Role struct {
 	mu  sync.Mutex
 	// busy counts the attempts under way by run and call, guarded by mu.
 	busy map[string]int
+	// clean are the runs that began here whose artifacts are taken out of their workspace at the end, guarded by mu.
+	clean map[string]string
 	wardrobe
 }
 
@@ -80,7 +85,7 @@ func New(cfg Config) (*Role, error) {
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
-	return &Role{cfg: cfg, busy: make(map[string]int), wardrobe: newWardrobe()}, nil
+	return &Role{cfg: cfg, busy: make(map[string]int), clean: make(map[string]string), wardrobe: newWardrobe()}, nil
 }
 
 // Service implements reactor.Role.
@@ -135,7 +140,7 @@ func (r *Role) act(ctx context.Context, s run.State, duty call.Duty) (reactor.Wr
 	case call.Exhausted:
 		return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.GiveUp(s, duty) })
 	}
-	return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, duty) })
+	return r.lost(ctx, s, duty)
 }
 
 func (r *Role) say(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (reactor.Written, error) {

@@ -213,9 +213,15 @@ const (
 
 // Say are the facts of what an attempt made, as the run stands now: what it has already is not said again.
 func Say(s run.State, ref events.ToolRef, fence uint64, f Found) []events.Payload {
+	if c := s.Open[ref.Call]; c == nil || c.Fence != fence || s.Status.Ended() {
+		return nil
+	}
 	t := NewTally(s, f.Limits)
 	var fresh []events.Artifact
 	left := slices.Clone(f.Left)
+	if c := s.Open[ref.Call]; c != nil && c.Made && c.Fence == fence {
+		left = nil // said before something came between this and the end of the call
+	}
 	for _, a := range f.Artifacts {
 		if t.Known(a.Key, a.SHA256) {
 			continue

@@ -18,7 +18,7 @@ func TestSayProperty(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			l := Limits{File: 50, Run: rapid.Int64Range(0, 200).Draw(t, "run limit")}
-			s := run.State{HarnessID: "r1"}
+			s := working()
 			for range rapid.IntRange(1, 6).Draw(t, "attempts") {
 				f := Found{Limits: l}
 				for range rapid.IntRange(0, 8).Draw(t, "files") {
@@ -26,14 +26,14 @@ func TestSayProperty(t *testing.T) {
 					f.Artifacts = append(f.Artifacts, made(fmt.Sprintf("f%d.md", rapid.IntRange(0, 4).Draw(t, "path")), fmt.Sprint(content), int64(content*5)))
 				}
 				offered := len(f.Artifacts)
-				s = keep(t, s, Say(s, events.ToolRef{}, 1, f))
+				s = keep(t, s, Say(s, events.ToolRef{Call: "c"}, 1, f))
 				// The same found again, as by another look at the same workspace: each path's newest content is known.
 				var again []events.Artifact
 				for _, a := range Latest(s) {
 					a.ID = ""
 					again = append(again, a)
 				}
-				if more := Say(s, events.ToolRef{}, 1, Found{Limits: l, Artifacts: again}); more != nil {
+				if more := Say(s, events.ToolRef{Call: "c"}, 1, Found{Limits: l, Artifacts: again}); more != nil {
 					t.Fatalf("a second look at %d files says %+v", offered, more)
 				}
 			}
@@ -62,8 +62,8 @@ func TestSayProperty(t *testing.T) {
 				f.Artifacts = append(f.Artifacts, made(fmt.Sprintf("%s%d", name, i), fmt.Sprint(i), 1))
 				f.Left = append(f.Left, events.LeftOut{Path: Shown(name), Code: events.LeftTooLarge})
 			}
-			facts := Say(run.State{HarnessID: "r1"}, events.ToolRef{}, 1, f)
-			s := keep(t, run.State{HarnessID: "r1"}, facts)
+			facts := Say(working(), events.ToolRef{Call: "c"}, 1, f)
+			s := keep(t, working(), facts)
 			if got := s.Artifacts.Len(); got != min(n, run.MaxArtifacts) {
 				t.Fatalf("%d of %d artifacts", got, n)
 			}

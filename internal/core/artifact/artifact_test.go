@@ -78,7 +78,7 @@ func TestLimits(t *testing.T) {
 		t.Parallel()
 		l := Limits{File: 100, Run: 100}
 		f := Found{Limits: l, Artifacts: []events.Artifact{made("a", "1", 60), made("b", "1", 60), made("c", "2", 40), made("d", "3", 1)}}
-		facts := Say(run.State{HarnessID: "r1"}, events.ToolRef{}, 1, f)
+		facts := Say(working(), events.ToolRef{Call: "c"}, 1, f)
 		d := facts[0].(*events.ArtifactSavedData)
 		if len(facts) != 1 || len(d.Artifacts) != 3 || len(d.Left) != 1 || d.Left[0].Code != events.LeftRunFull || d.Left[0].Path != "d" {
 			t.Errorf("%+v", d)
@@ -86,8 +86,41 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// working is a run with one call under way.
+func working() run.State {
+	return run.State{HarnessID: "r1", Open: map[string]*run.Call{"c": {Fence: 1}}}
+}
+
 func made(path, digest string, size int64) events.Artifact {
 	return events.Artifact{Name: path, Path: path, Key: KeyOf("r1", path), SHA256: digest, Size: size, Kept: events.KeptInStore, Run: "r1"}
+}
+
+func TestSay(t *testing.T) {
+	t.Parallel()
+	f := Found{Limits: LimitsOf(nil), Artifacts: []events.Artifact{made("a", "1", 1)}, Left: []events.LeftOut{{Path: "b", Code: events.LeftTooLarge}}}
+	ref := events.ToolRef{Call: "c"}
+	t.Run("SAFE-3 an attempt that is not the current one says nothing", func(t *testing.T) {
+		t.Parallel()
+		ended := working()
+		ended.Status = events.Failed
+		for name, s := range map[string]run.State{"another fence": {Open: map[string]*run.Call{"c": {Fence: 2}}}, "no call": {}, "a run that ended": ended} {
+			if facts := Say(s, ref, 1, f); facts != nil {
+				t.Errorf("%s: %+v", name, facts)
+			}
+		}
+	})
+	t.Run("what was left out is said once of an attempt, also where its end is said later", func(t *testing.T) {
+		t.Parallel()
+		s := working()
+		if facts := Say(s, ref, 1, f); len(facts) != 1 || len(facts[0].(*events.ArtifactSavedData).Left) != 1 {
+			t.Errorf("%+v", facts)
+		}
+		s.Artifacts = s.Artifacts.Append(f.Artifacts[0])
+		s.Open["c"].Made = true
+		if facts := Say(s, ref, 1, f); facts != nil {
+			t.Errorf("again: %+v", facts)
+		}
+	})
 }
 
 func TestDue(t *testing.T) {
