@@ -343,7 +343,7 @@ func TestHostile(t *testing.T) {
 
 func TestTwiceLateHalfNever(t *testing.T) {
 	t.Parallel()
-	t.Run("SAFE-3 a crash between put and fact: the next process finds it again and puts nothing twice", func(t *testing.T) {
+	t.Run("ART-3 a crash between put and fact: the next process finds it again and puts nothing twice", func(t *testing.T) {
 		t.Parallel()
 		d := newDesktop(t)
 		d.write("old.md", "old")

@@ -99,7 +99,7 @@ func TestSay(t *testing.T) {
 	t.Parallel()
 	f := Found{Limits: LimitsOf(nil), Artifacts: []events.Artifact{made("a", "1", 1)}, Left: []events.LeftOut{{Path: "b", Code: events.LeftTooLarge}}}
 	ref := events.ToolRef{Call: "c"}
-	t.Run("SAFE-3 an attempt that is not the current one says nothing", func(t *testing.T) {
+	t.Run("an attempt that is not the current one says nothing", func(t *testing.T) {
 		t.Parallel()
 		ended := working()
 		ended.Status = events.Failed
