@@ -13,6 +13,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/artifact"
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
@@ -164,7 +165,7 @@ func TestArtifactsOfALostToolrunner(t *testing.T) {
 	t.Parallel()
 	t.Run("ART-3 a toolrunner that is lost between put and fact: another finds the same, and nothing is stored twice", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t)
+		w := worldOn(t, jettest.Connect(t, jettest.Server(t), jet.Config{DrainGrace: 100 * time.Millisecond})) // a stop is soon like a death
 		if err := w.conn.Apply(w.ctx(), "test", jet.ApplyOptions{AckWait: 2 * time.Second, LeaseTerm: 6 * time.Second}); err != nil {
 			t.Fatal(err)
 		}
