@@ -101,7 +101,12 @@ type Job struct {
 }
 
 // Off reports whether nothing is taken by itself.
-func (k *Keeper) Off(r *events.ArtifactRules) bool { return r == nil && k.cfg.Off || r != nil && r.Off }
+func (k *Keeper) Off(r *events.ArtifactRules) bool {
+	if r != nil && (r.Off || r.On) {
+		return r.Off
+	}
+	return k.cfg.Off
+}
 
 // Look is what one look found. Commit, once what was found is said.
 type Look struct {

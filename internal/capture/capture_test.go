@@ -203,7 +203,7 @@ func TestLook(t *testing.T) {
 		if l := d.look(nil); len(l.Artifacts) != 0 || d.store.puts != 0 {
 			t.Errorf("%s", paths(l))
 		}
-		if l := d.look(&events.ArtifactRules{}); paths(l) != "a.md" {
+		if l := d.look(&events.ArtifactRules{On: true}); paths(l) != "a.md" {
 			t.Errorf("an agent that says it wants capture: %s", paths(l))
 		}
 	})

@@ -105,9 +105,11 @@ func (*ArtifactSavedData) Kind() Kind { return ArtifactSaved }
 type ArtifactRules struct {
 	// Off takes nothing by itself; what the agent saves by name is kept all the same.
 	Off bool `json:"off,omitempty"`
+	// On takes files although the station is set to take none by itself.
+	On bool `json:"on,omitempty"`
 	// Include and Exclude are patterns of paths, where ** is any number of folders. Nil means the defaults.
-	Include []string `json:"include,omitempty"`
-	Exclude []string `json:"exclude,omitempty"`
+	Include []string `json:"include,omitzero"`
+	Exclude []string `json:"exclude,omitzero"`
 	// MaxFile and MaxRun are in bytes.
 	MaxFile int64 `json:"max_file_bytes,omitempty"`
 	MaxRun  int64 `json:"max_run_bytes,omitempty"`
