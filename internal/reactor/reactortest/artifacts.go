@@ -15,12 +15,11 @@ import (
 // Artifacts is the exam of a store of artifacts.
 func Artifacts(t *testing.T, open func(t *testing.T) reactor.Artifacts) {
 	t.Helper()
-	ctx := func(t *testing.T) context.Context {
-		c, cancel := context.WithTimeout(context.Background(), time.Minute)
-		t.Cleanup(cancel)
-		return c
-	}
-	large := bytes.Repeat([]byte("0123456789abcdef"), 20_000) // several parts
+	ctx, large := aMinute, bytes.Repeat([]byte("0123456789abcdef"), 20_000) // several parts
+	t.Run("removal", func(t *testing.T) {
+		t.Parallel()
+		artifactRemoval(t, open, large)
+	})
 	t.Run("ART-2 SAFE-15 what is put comes back, its digest checked, and belongs to its run alone", func(t *testing.T) {
 		t.Parallel()
 		a := open(t)
@@ -64,6 +63,16 @@ func Artifacts(t *testing.T, open func(t *testing.T) reactor.Artifacts) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+func aMinute(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func artifactRemoval(t *testing.T, open func(t *testing.T) reactor.Artifacts, large []byte) {
+	ctx := aMinute
 	t.Run("ART-8 what is removed is gone, for its run alone, and may be put again", func(t *testing.T) {
 		t.Parallel()
 		a := open(t)
