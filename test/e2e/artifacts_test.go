@@ -320,3 +320,40 @@ turns:
 		}
 	})
 }
+
+func TestArtifactsCleanedUp(t *testing.T) {
+	t.Parallel()
+	t.Run("ART-14 by option, what is in the store is taken out of the workspace at the end, and nothing else", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.agent(events.Agent{Name: "maker", Tools: []string{"write", "bash", "artifact_save"}, Artifacts: &events.ArtifactRules{Clean: true}}, making)
+		w.start()
+		w.task(events.Task{ID: "tidy", Agent: "maker", Task: "make"})
+		s := w.ended("tidy")
+		work := filepath.Join(w.dir, "work", "run", "tidy")
+		ctx, tick := w.ctx(), time.NewTicker(20*time.Millisecond)
+		defer tick.Stop()
+		for _, name := range []string{"report.md", "out/data.json", "out/skip.bin"} {
+			for {
+				if _, err := os.Stat(filepath.Join(work, name)); errors.Is(err, os.ErrNotExist) {
+					break
+				}
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+					t.Fatalf("%s is still there", name)
+				}
+			}
+		}
+		if _, err := os.Lstat(filepath.Join(work, "out", "link.md")); err != nil {
+			t.Errorf("what is no artifact is gone: %v", err)
+		}
+		for _, a := range artifact.Latest(s) {
+			if a.Kept == events.KeptInStore {
+				if _, err := w.ports.Artifacts.Get(ctx, "tidy", a.Ref()); err != nil {
+					t.Errorf("%s: %v", a.Path, err)
+				}
+			}
+		}
+	})
+}
