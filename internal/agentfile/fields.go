@@ -43,6 +43,7 @@ func agentShape() shape {
 		"git":         unguarded(gitShape(), "git is not held back for approval; write a guard rule for pushes and merges"),
 		"sandbox":     acts(sandboxShape()),
 		"permissions": acts(shape{kinds: []kind{isMap}}),
+		"artifacts":   acts(artifactsShape()),
 		"guards":      acts(guardsShape()),
 		"hooks":       acts(hooksShape()),
 		"skills":      acts(mapping(map[string]field{"sources": acts(list(text(), MaxSkills))})),

@@ -39,7 +39,9 @@ func (s *Station) Inbox() reactor.Inbox { return inbox{c: s.c, station: s.name} 
 func (s *Station) Timers() reactor.Timers { return timers{c: s.c, station: s.name} }
 
 // Blobs returns the object store.
-func (s *Station) Blobs() reactor.Blobs { return blobs{c: s.c, station: s.name} }
+func (s *Station) Blobs() reactor.Blobs {
+	return blobs{c: s.c, bucket: topology.FilesBucket, scope: s.name}
+}
 
 // Shelf returns the station's part of a bucket: topology.StateBucket or topology.ConfigBucket.
 func (s *Station) Shelf(bucket string) reactor.Shelf {

@@ -76,6 +76,10 @@ type Config struct {
 	Context        string   `envconfig:"INSPAN_CONTEXT" desc:"file with what all agents of the station are told, at most 32 KiB; each run keeps what it said when it began (planner)"`
 	ContextWindows []string `envconfig:"INSPAN_CONTEXT_WINDOWS" desc:"context windows of models as MODEL=TOKENS, comma separated, * for any characters, 0 for no limit; those of others are 32768 unless they are known (planner)"`
 
+	Artifacts        string        `envconfig:"INSPAN_ARTIFACTS" default:"nats" desc:"where what runs make is kept: nats, in the store of artifacts; local, in the workspace alone; off, nothing but what agents save by name (toolrunner)"`
+	ArtifactTTL      time.Duration `envconfig:"INSPAN_ARTIFACT_TTL" default:"24h" desc:"how long artifacts are kept after the end of their run; agents can say otherwise (toolrunner, persister)"`
+	ArtifactMaxBytes int64         `envconfig:"INSPAN_ARTIFACT_MAX_BYTES" default:"0" desc:"limit of the store of artifacts in bytes; files that do not fit are left out; 0 leaves it to the server's disk limit"`
+
 	ApproverKeys string        `envconfig:"INSPAN_APPROVER_KEYS" desc:"folder of public keys, NAME.pub, whose signed answers to gates are believed (gatekeeper); inspan keygen makes keys"`
 	OnlySigned   bool          `envconfig:"INSPAN_ONLY_SIGNED" default:"false" desc:"refuse answers to gates that are not signed with one of these keys (gatekeeper)"`
 	AnchorKey    secret.Value  `envconfig:"INSPAN_ANCHOR_KEY" desc:"signing key of anchors, 64 hex digits (persister); inspan up makes one beside its store; without one the cut-off end of a log can not be found"`
@@ -184,7 +188,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s is %d, want 0 or more", name, v))
 		}
 	}
-	errs = append(errs, c.checkGates())
+	errs = append(errs, c.checkGates(), c.checkArtifacts())
 	if !c.AnchorKey.Empty() {
 		if _, err := audit.ParsePrivate(c.AnchorKey.Reveal()); err != nil {
 			errs = append(errs, fmt.Errorf("INSPAN_ANCHOR_KEY: %w", err))
@@ -318,4 +322,6 @@ func Reference() []Row {
 }
 
 // Limits of the station's streams.
-func (c *Config) Limits() topology.Limits { return topology.Limits{LogBytes: c.LogMaxBytes} }
+func (c *Config) Limits() topology.Limits {
+	return topology.Limits{LogBytes: c.LogMaxBytes, ArtifactBytes: c.ArtifactMaxBytes}
+}

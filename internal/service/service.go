@@ -47,8 +47,10 @@ type Ports struct {
 	Inbox   reactor.Inbox
 	Timers  reactor.Timers
 	Blobs   reactor.Blobs
-	State   reactor.Shelf
-	Config  reactor.Shelf
+	// Artifacts keeps what runs make; nil leaves it in the workspaces.
+	Artifacts reactor.Artifacts
+	State     reactor.Shelf
+	Config    reactor.Shelf
 	// Sessions holds the sessions; nil knows none, and what names one only shares its directory.
 	Sessions reactor.Shelf
 	Leases   reactor.Leases
@@ -380,12 +382,17 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	if err != nil {
 		return nil, err
 	}
-	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Egress: out, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
+	masked = append(masked, secret.New(string(key)))
+	keeper, err := h.keeper(masked)
+	if err != nil {
+		return nil, fmt.Errorf("artifacts: %w", err)
+	}
+	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Artifacts: keeper, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Egress: out, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(masked...)})
 	if err != nil || h.ports.OnEnd == nil {
 		return role, err
 	}
-	stop, err := h.ports.OnEnd(role.Undress)
+	stop, err := h.ports.OnEnd(func(runID string) { role.Undress(runID); role.Leave(runID) })
 	if err != nil {
 		return nil, fmt.Errorf("listen for ends: %w", err)
 	}

@@ -36,6 +36,7 @@ func Builtin() []tool.Tool {
 		define("skill", tool.Read, 0, skillSchema, readSkill),
 		define("glob", tool.Read, 0, globSchema, globFiles),
 		define("grep", tool.Read, 0, grepSchema, grepFiles),
+		define("artifact_save", tool.Idempotent, 0, artifactSaveSchema, artifactSave),
 		define("git_status", tool.Read, 0, gitStatusSchema, gitStatus),
 		define("git_diff", tool.Read, 0, gitDiffSchema, gitDiff),
 		define("git_log", tool.Read, 0, gitLogSchema, gitLog),

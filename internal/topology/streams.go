@@ -18,6 +18,9 @@ type Limits struct {
 	DeadBytes int64
 	// FileBytes bounds the object store of all stations of the account. The default is no bound.
 	FileBytes int64
+	// ArtifactBytes bounds the artifacts of all stations of the account; full means that files are left out. The default is
+	// no bound.
+	ArtifactBytes int64
 }
 
 // Sizes and times of the streams.
@@ -155,6 +158,12 @@ func buckets(l Limits) []Stream {
 			Retention: KeepToLimits, DiscardNew: true, MaxBytes: orElse(l.FileBytes, -1), Bounded: l.FileBytes != 0,
 			Window: ShortestWindow, DenyDelete: true, Direct: true,
 		},
+		{
+			Name: ArtifactStream(), Description: "Artifacts of runs by content, until they expire.",
+			Subjects:  []string{"$O." + ArtifactBucket + ".C.>", "$O." + ArtifactBucket + ".M.>"},
+			Retention: KeepToLimits, DiscardNew: true, MaxBytes: orElse(l.ArtifactBytes, -1), Bounded: l.ArtifactBytes != 0,
+			Window: ShortestWindow, DenyDelete: true, Direct: true,
+		},
 	}
 }
 
@@ -163,6 +172,9 @@ func KVStream(bucket string) string { return "KV_" + bucket }
 
 // FilesStream is the name of the stream behind the object store.
 func FilesStream() string { return "OBJ_" + FilesBucket }
+
+// ArtifactStream is the name of the stream behind the artifacts.
+func ArtifactStream() string { return "OBJ_" + ArtifactBucket }
 
 // Consumer is one durable pull consumer: what one role hears from one stream. All instances of the role share it.
 type Consumer struct {

@@ -155,6 +155,9 @@ func TestPermissions(t *testing.T) {
 		var all []string
 		for _, role := range events.Services() {
 			publish, _ := Permissions("s1", role)
+			if at := slices.Index(publish, purgeArtifacts); role == events.Persister && at >= 0 {
+				publish = slices.Delete(publish, at, at+1) // what has expired, and nothing else
+			}
 			all = append(all, publish...)
 		}
 		publish, _ := UserPermissions("s1", "", MayDispatch, MayWatch, MayApprove)

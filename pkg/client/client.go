@@ -45,6 +45,8 @@ type place interface {
 	Name() string
 	Journal() reactor.Journal
 	Blobs() reactor.Blobs
+	// Artifacts is nil where there is no store of them.
+	Artifacts() reactor.Artifacts
 	Shelf(bucket string) reactor.Shelf
 	Say(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error)
 	Watch(ctx context.Context, run string, withLive bool, see func(jet.Seen)) (stop func(), err error)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -14,6 +15,9 @@ func Local(st *lite.Station, end func()) *Client { return &Client{st: alone{st},
 
 // alone is a local store as clients see a station.
 type alone struct{ *lite.Station }
+
+// Artifacts are in the workspaces alone.
+func (alone) Artifacts() reactor.Artifacts { return nil }
 
 // Watch sees what is said in this process, which is all that is said.
 func (a alone) Watch(ctx context.Context, run string, withLive bool, see func(jet.Seen)) (stop func(), err error) {

@@ -103,6 +103,8 @@ type Agent struct {
 	Sandbox Sandbox `json:"sandbox,omitzero"`
 	// Harness is HarnessOn or HarnessOff where the agent's file or the defaults of its station say so.
 	Harness string `json:"harness,omitempty"`
+	// Artifacts says what of the workspace is kept as artifacts; nil means the station's defaults.
+	Artifacts *ArtifactRules `json:"artifacts,omitempty"`
 }
 
 // Document is a text that was pinned with an agent.

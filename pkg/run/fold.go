@@ -146,6 +146,8 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	case *events.CallAllowedData, *events.CallRefusedData, *events.CallStartedData, *events.CallDeferredData,
 		*events.CallFinishedData, *events.CallFailedData:
 		return s.sayCall(p, at, seq)
+	case *events.ArtifactSavedData:
+		return s.saved(d)
 	case *events.GateOpenedData, *events.GateApprovedData, *events.GateRejectedData, *events.GateVotedData, *events.GateExpiredData:
 		return s.sayGate(p, at, seq)
 	}

@@ -108,8 +108,24 @@ type Env struct {
 	// Fetch sends one request to a host that the agent's file lets its calls reach, and follows no redirect; nil where it
 	// lets them reach none. The answer is of strangers, and its body must be closed.
 	Fetch func(*http.Request) (*http.Response, error)
+	// Save keeps a file of the workspace as an artifact; nil where none are kept. Its error is a *Error.
+	Save func(ctx context.Context, s Saving) (Saved, error)
 	// Skill returns the text of a skill that was pinned with the agent; nil where nothing is pinned.
 	Skill func(name string) (text string, ok bool)
+}
+
+// Saving asks for a file of the workspace to be kept.
+type Saving struct {
+	// Path in the workspace.
+	Path string
+	// Type is file, log, report, screenshot or data, and Name what people see; empty means by the path.
+	Type, Name string
+}
+
+// Saved is what was kept.
+type Saved struct {
+	Name, Type, ContentType string
+	Size                    int64
 }
 
 // Result is what the model reads.

@@ -21,24 +21,29 @@ import (
 // attempt carries out one attempt and records its end.
 func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte) (reactor.Written, error) {
 	begin := time.Now()
-	result, notes, err := r.run(ctx, s, a, input)
+	var m made
+	result, notes, err := r.run(ctx, s, a, input, &m)
 	took := time.Since(begin)
 	if err != nil {
-		return r.failed(ctx, s, a, err, took, input)
+		return r.failed(ctx, s, a, err, took, input, &m)
 	}
 	done, err := r.keep(ctx, result, took)
 	if err != nil {
-		return r.failed(ctx, s, a, err, took, input)
+		return r.failed(ctx, s, a, err, took, input, &m)
 	}
 	done.Notes = notes
-	return r.conclude(ctx, s, a, done, input)
+	return r.conclude(ctx, s, a, done, input, &m)
 }
 
 // conclude asks the hooks about a result and records it.
-func (r *Role) conclude(ctx context.Context, s run.State, a call.Attempt, done call.Result, input []byte) (reactor.Written, error) {
+func (r *Role) conclude(ctx context.Context, s run.State, a call.Attempt, done call.Result, input []byte, m *made) (reactor.Written, error) {
 	answers := r.told(ctx, s, a, input, hook.Result{Output: done.Output, Success: done.Success, DurationMS: done.Took.Milliseconds()})
 	done = call.Judged(done, answers)
-	return r.insist(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
+	l := r.look(ctx, s, a.Call, m)
+	if done.Ref != nil && r.cfg.Artifacts != nil && !r.cfg.Artifacts.Off(rules(s, a.Call)) {
+		l.Artifacts = append(l.Artifacts, logOf(s, a.Call, *done.Ref, r.cfg.Now()))
+	}
+	return r.withMade(ctx, s, a.Call, a.Fence, l, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
 }
 
 // insistEvery is how soon the end of an attempt is said again where the log could not take it.
@@ -65,7 +70,7 @@ func (r *Role) insist(ctx context.Context, runID string, decide func(run.State, 
 
 // run lets the tool work inside the run's sandbox, for at most its time limit and not longer than the run lives. said is
 // the path of the workspace's notes that the result ends with.
-func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byte) (result tool.Result, said string, err error) {
+func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byte, m *made) (result tool.Result, said string, err error) {
 	t, ok := r.tool(s, a.Call)
 	if !ok {
 		return tool.Result{}, "", tool.Fail(tool.Permanent, "this toolrunner does not have the tool", fmt.Errorf("no tool %q", a.Call.Tool))
@@ -74,7 +79,7 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 	defer done()
 	work, cancel := context.WithTimeout(work, timeout(t, a, input))
 	defer cancel()
-	env, out, shut := r.env(work, s, a)
+	env, out, shut := r.env(work, s, a, m)
 	defer shut()
 	defer func() {
 		if p := recover(); p != nil {
@@ -113,9 +118,10 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 }
 
 // env opens the sandbox of the run for one attempt.
-func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, *wayOut, func()) {
+func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (tool.Env, *wayOut, func()) {
 	out := r.wayOut(s, a)
 	box := r.cfg.Boxes.through(out).Later(ctx, s, a.Call.Step)
+	box.made, box.before = m, r.prepare(ctx, s, a.Call)
 	// A secret that is cut in two here is not found; nothing of this is kept.
 	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
 	progress := func(output string, chunk []byte) { said.Write(live.ToolOutput, output, r.cfg.Mask(string(chunk))) }
@@ -127,7 +133,7 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, 
 		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
 		out.close()
 	}
-	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.fetch()}, out, shut
+	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.fetch(), Save: r.saver(s, a, m)}, out, shut
 }
 
 // keep stores what is too large for the log and returns the rest.
@@ -160,7 +166,7 @@ func (r *Role) keep(ctx context.Context, res tool.Result, took time.Duration) (c
 
 // failed records a failed attempt and, where it will be made again, sets the timer for it. An attempt that ended
 // because its run did is recorded by nobody: the run has ended.
-func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause error, took time.Duration, input []byte) (reactor.Written, error) {
+func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause error, took time.Duration, input []byte, m *made) (reactor.Written, error) {
 	runID := s.HarnessID
 	if errors.Is(cause, reactor.ErrRunEnded) {
 		s, err := r.cfg.Ledger.Fresh(ctx, runID)
@@ -170,7 +176,7 @@ func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause er
 	if call.Last(s, a, f) {
 		f.Hooks = r.told(ctx, s, a, input, hook.Result{Error: f.Error, DurationMS: took.Milliseconds()})
 	}
-	w, err := r.insist(ctx, runID, func(s run.State, now time.Time) []events.Payload { return call.Fail(s, a, f, now) })
+	w, err := r.withMade(ctx, s, a.Call, a.Fence, r.look(ctx, s, a.Call, m), func(s run.State, now time.Time) []events.Payload { return call.Fail(s, a, f, now) })
 	if err != nil {
 		return w, err
 	}
@@ -212,7 +218,7 @@ func (r *Role) verify(ctx context.Context, s run.State, d call.Duty) (reactor.Wr
 	case ctx.Err() != nil:
 		return reactor.Written{}, ctx.Err()
 	case err != nil:
-		return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, d) })
+		return r.lost(ctx, s, d)
 	case !done:
 		return r.begin(ctx, s, d)
 	}
@@ -226,7 +232,7 @@ func (r *Role) verify(ctx context.Context, s run.State, d call.Duty) (reactor.Wr
 	if err != nil {
 		return reactor.Written{}, err
 	}
-	return r.conclude(ctx, s, a, kept, input)
+	return r.conclude(ctx, s, a, kept, input, anything())
 }
 
 func (r *Role) ask(ctx context.Context, s run.State, d call.Duty) (bool, tool.Result, error) {
@@ -241,7 +247,7 @@ func (r *Role) ask(ctx context.Context, s run.State, d call.Duty) (bool, tool.Re
 	}
 	work, cancel := context.WithTimeout(ctx, tool.DefaultTimeout)
 	defer cancel()
-	env, _, shut := r.env(work, s, call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence})
+	env, _, shut := r.env(work, s, call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence}, anything())
 	defer shut()
 	return v.Verify(work, tool.Call{ID: d.Call.ID, Key: r.key(s.HarnessID, d.Call.ID), Input: input, Env: env})
 }

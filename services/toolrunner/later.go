@@ -13,12 +13,20 @@ type laterBox struct {
 	mode sandbox.Mode
 	open func() (sandbox.Sandbox, error)
 	used bool
+	// before is done once before the first use; nil does nothing. made takes note of what may be changed.
+	before func() error
+	made   *made
 }
 
 var _ sandbox.Sandbox = (*laterBox)(nil)
 
 func (b *laterBox) box() (sandbox.Sandbox, error) {
 	b.used = true
+	if b.before != nil {
+		if err := b.before(); err != nil {
+			return nil, err
+		}
+	}
 	return b.open()
 }
 
@@ -34,6 +42,7 @@ func (b *laterBox) Workspace() string {
 	if err != nil {
 		return ""
 	}
+	b.made.all() // who knows where it is may do anything there
 	return box.Workspace()
 }
 
@@ -43,6 +52,7 @@ func (b *laterBox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, err
 	if err != nil {
 		return sandbox.Exit{}, err
 	}
+	b.made.all()
 	return box.Exec(ctx, cmd)
 }
 
@@ -61,6 +71,7 @@ func (b *laterBox) WriteFile(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
+	b.made.wrote(path)
 	return box.WriteFile(path, data)
 }
 

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/hooks"
@@ -41,6 +42,8 @@ type Config struct {
 	Boxes   *Boxes
 	// Egress opens the way out for agents that may reach something; nil lets none reach anything.
 	Egress *egress.Proxy
+	// Artifacts keeps what calls make; nil keeps nothing.
+	Artifacts *capture.Keeper
 	// Hooks asks those who are to be asked about a result; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
 	// Sessions tells of the sessions that runs work in; nil writes no files of them.
@@ -61,6 +64,8 @@ type Role struct {
 	mu  sync.Mutex
 	// busy counts the attempts under way by run and call, guarded by mu.
 	busy map[string]int
+	// clean are the runs that began here whose artifacts are taken out of their workspace at the end, guarded by mu.
+	clean map[string]string
 	wardrobe
 }
 
@@ -83,7 +88,7 @@ func New(cfg Config) (*Role, error) {
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
-	return &Role{cfg: cfg, busy: make(map[string]int), wardrobe: newWardrobe()}, nil
+	return &Role{cfg: cfg, busy: make(map[string]int), clean: make(map[string]string), wardrobe: newWardrobe()}, nil
 }
 
 // Service implements reactor.Role.
@@ -138,7 +143,7 @@ func (r *Role) act(ctx context.Context, s run.State, duty call.Duty) (reactor.Wr
 	case call.Exhausted:
 		return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.GiveUp(s, duty) })
 	}
-	return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, duty) })
+	return r.lost(ctx, s, duty)
 }
 
 func (r *Role) say(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (reactor.Written, error) {

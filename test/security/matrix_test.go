@@ -34,7 +34,7 @@ var authors = map[string]string{
 	"step.allowed": "gatekeeper", "call.allowed": "gatekeeper", "call.refused": "gatekeeper",
 	"gate.opened": "gatekeeper", "gate.approved": "gatekeeper", "gate.rejected": "gatekeeper", "gate.voted": "gatekeeper", "gate.expired": "gatekeeper",
 	"turn.deferred": "executor", "turn.finished": "executor", "history.compacted": "executor", "step.finished": "executor", "step.failed": "executor",
-	"call.started": "toolrunner", "call.deferred": "toolrunner", "call.finished": "toolrunner", "call.failed": "toolrunner",
+	"call.started": "toolrunner", "call.deferred": "toolrunner", "call.finished": "toolrunner", "call.failed": "toolrunner", "artifact.saved": "toolrunner",
 	"checkpoint.fallback": "persister", "checkpoint.saved": "persister",
 }
 
@@ -45,7 +45,7 @@ var consumers = [][2]string{
 }
 
 var streams = []string{"LOG_s1", "IN_s1", "DEAD_s1", "LIVE_s1", "TMR_s1_run", "TMR_s1_turn", "TMR_s1_call", "TMR_s1_gate",
-	"KV_harness-state", "KV_harness-config", "KV_harness-lease", "KV_harness-sessions", "OBJ_harness-files"}
+	"KV_harness-state", "KV_harness-config", "KV_harness-lease", "KV_harness-sessions", "OBJ_harness-files", "OBJ_harness-artifacts"}
 
 // probes lists all that is tried.
 func probes() []probe {
@@ -105,7 +105,9 @@ func storeProbes() []probe {
 			probe{"write a session", "$KV.harness-sessions.s1.session.matrix", header, []string{"planner"}},
 			probe{"write a lease", "$KV.harness-lease.s1.matrix", header, []string{"toolrunner"}},
 			probe{"write a part of an object", "$O.harness-files.C.matrix", header, writers},
-			probe{"describe an object", "$O.harness-files.M.matrix", header, writers})
+			probe{"describe an object", "$O.harness-files.M.matrix", header, writers},
+			probe{"write a part of an artifact", "$O.harness-artifacts.C.matrix", header, []string{"toolrunner"}},
+			probe{"describe an artifact", "$O.harness-artifacts.M.matrix", header, []string{"toolrunner"}})
 		for _, bucket := range []string{"state", "config", "lease", "sessions"} {
 			all = append(all, probe{"write a key of another station", "$KV.harness-" + bucket + ".s2.x", header, nobody})
 		}
@@ -121,11 +123,15 @@ func streamProbes() []probe {
 		api("make a stream", "STREAM.CREATE."+st, []string{"setup"})
 		api("change a stream", "STREAM.UPDATE."+st, []string{"setup"})
 		for _, verb := range []string{"PURGE", "DELETE", "MSG.DELETE", "SNAPSHOT", "RESTORE", "LEADER.STEPDOWN", "PEER.REMOVE"} {
-			api("harm a stream", "STREAM."+verb+"."+st, nobody)
+			may := nobody
+			if verb == "PURGE" && st == "OBJ_harness-artifacts" { // whose time is over
+				may = []string{"persister"}
+			}
+			api("harm a stream", "STREAM."+verb+"."+st, may)
 		}
 		var got, direct []string
 		switch st {
-		case "LOG_s1", "OBJ_harness-files":
+		case "LOG_s1", "OBJ_harness-files", "OBJ_harness-artifacts":
 			got, direct = readers, readers
 		case "KV_harness-lease":
 			got = readers

@@ -81,7 +81,7 @@ var Doors = []Door{
 	{Module: "go.opentelemetry.io/", Dirs: []string{"internal/telemetry"}, Tests: true},
 	{Module: "google.golang.org/protobuf", Tests: true},
 	{Module: "github.com/goccy/go-yaml", Dirs: []string{"internal/agentfile", "internal/llm/scripted", "internal/docgen"}, Tests: true},
-	{Module: "github.com/bmatcuk/doublestar", Dirs: []string{"internal/tools"}},
+	{Module: "github.com/bmatcuk/doublestar", Dirs: []string{"internal/tools", "internal/capture"}},
 	{Module: "mvdan.cc/sh", Dirs: []string{"internal/shell"}},
 	{Module: "github.com/santhosh-tekuri/jsonschema", Dirs: []string{"pkg/tool", "internal/docgen"}, Tests: true},
 	{Module: "github.com/invopop/jsonschema", Dirs: []string{"internal/docgen", "internal/tools"}},

@@ -69,6 +69,8 @@ func text(p events.Payload) string {
 	case *events.HistoryCompactedData:
 		return fmt.Sprintf("history of step %s compacted: %s became a summary, about %s tokens became %s of %s, the last %s untouched", d.Step, Plural(d.Replaced, "turn"),
 			Count(d.TokensBefore), Count(d.TokensAfter), Count(d.Window), Count(d.Protected))
+	case *events.ArtifactSavedData:
+		return artifactText(d)
 	}
 	return gateText(p)
 }

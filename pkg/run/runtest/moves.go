@@ -178,7 +178,7 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 		return []events.Payload{CallBegun(ref, c.Attempt+1), CallBad(ref, c.Fence, "permanent"), CallDone(ref, c.Fence, "read")}
 	case run.CallStarted:
 		return []events.Payload{CallDone(ref, c.Fence, "ok"), CallBad(ref, c.Fence, "timeout"),
-			CallLater(ref, c.Attempt, c.Fence, s.UpdatedAt), CallBegun(ref, c.Attempt+1)}
+			CallLater(ref, c.Attempt, c.Fence, s.UpdatedAt), CallBegun(ref, c.Attempt+1), Saved(s, ref, c.Fence)}
 	}
 	return nil
 }

@@ -135,6 +135,14 @@ func Compacted(through, replaced int, step, summary string) *events.HistoryCompa
 		Model: "test", Provider: "scripted"}
 }
 
+// Saved stores what a call made.
+func Saved(s run.State, ref events.ToolRef, fence uint64) *events.ArtifactSavedData {
+	name := fmt.Sprintf("made-%d.md", s.Artifacts.Len()+1)
+	return &events.ArtifactSavedData{Event: eventOf(events.ArtifactSaved), ToolRef: ref, Fence: fence, Artifacts: []events.Artifact{{ID: fmt.Sprintf("art-%d", s.Artifacts.Len()+1),
+		Type: events.ArtifactReport, Name: name, Path: name, Size: 4, SHA256: digest(name), ContentType: "text/markdown", CreatedAt: s.UpdatedAt,
+		Key: "runs/" + s.HarnessID + "/output/" + name, Kept: events.KeptInStore, TTLMS: 86_400_000, Run: s.HarnessID, Step: ref.Step}}}
+}
+
 // Ref names a call of a step.
 func Ref(step, call, tool string) events.ToolRef {
 	return events.ToolRef{Step: step, Call: call, Tool: tool}
