@@ -38,6 +38,8 @@ var (
 	ErrUnderway = errors.New("another operation is under way")
 	// ErrNothing: there is nothing to do it with, such as no commit to bundle.
 	ErrNothing = errors.New("nothing to do")
+	// ErrFull: the disk has no space left.
+	ErrFull = errors.New("disk is full")
 	// ErrDamaged: a pack is incomplete, was changed, or does not follow the ones before it.
 	ErrDamaged = errors.New("damaged pack")
 )
@@ -135,7 +137,7 @@ func signs() []sign {
 		{".lock': File exists", "wait until the other git has ended; if none runs, remove the lock file", ErrUnderway},
 		{"Invalid path", "remove or rename the file: git takes its name for its own", ErrName},
 		{"invalid path", "remove or rename the file: git takes its name for its own", ErrName},
-		{"No space left on device", "free some space and try again", nil},
+		{"No space left on device", "free some space and try again", ErrFull},
 	}
 }
 

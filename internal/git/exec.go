@@ -132,6 +132,9 @@ func (g *Git) explain(op string, code int, signal, said string, p *place) error 
 	said = p.hide(said)
 	e := &Error{Op: op, Exit: code, Detail: tidy(said)}
 	e.Kind, e.Hint = meaning(said)
+	if !p.far && (errors.Is(e.Kind, ErrUnreachable) || errors.Is(e.Kind, ErrAuth) || errors.Is(e.Kind, ErrProtocol)) {
+		e.Kind, e.Hint = nil, "" // no remote was asked: it is about a file that is cut off
+	}
 	if signal == "SIGXFSZ" || strings.Contains(said, "File too large") || strings.Contains(said, "signal 25") {
 		e.Kind, e.Hint = ErrTooLarge, fmt.Sprintf("a file would have more than %d bytes: fetch less, such as depth 1, or raise the limit", g.cfg.Limits.Pack)
 	}

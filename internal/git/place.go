@@ -17,6 +17,7 @@ type place struct {
 	dir, cwd string
 	env      []string
 	repo     *Repo
+	far      bool // a remote is asked
 	secrets  []string
 	closers  []func() error
 	// credErr is why no credential could be given. It is written before what reads it has ended.
@@ -35,6 +36,7 @@ const settings = `[core]
 	protectNTFS = true
 	protectHFS = true
 	bigFileThreshold = 32m
+	compression = 1
 	askPass =
 [safe]
 	directory = *
@@ -64,6 +66,10 @@ const settings = `[core]
 	zeroPaddedDate = warn
 	gitmodulesParse = warn
 	gitmodulesUrl = error
+[fastimport]
+	unpackLimit = 1
+[pack]
+	compression = 1
 [submodule]
 	recurse = false
 [diff]
@@ -99,7 +105,7 @@ func (g *Git) newPlace(ctx context.Context, c call) (_ *place, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a private directory: %w", err)
 	}
-	p := &place{dir: dir, cwd: dir, repo: c.repo}
+	p := &place{dir: dir, cwd: dir, repo: c.repo, far: c.remote != nil}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
