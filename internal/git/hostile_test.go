@@ -2,6 +2,7 @@ package git_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -19,9 +21,11 @@ import (
 func tripped(t *testing.T, dir, mark string, commands ...string) bool {
 	t.Helper()
 	for _, c := range commands {
-		cmd := exec.Command("/bin/sh", "-c", "git -c user.name=x -c user.email=x@y "+c)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "git -c user.name=x -c user.email=x@y "+c)
 		cmd.Dir = dir
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_EDITOR=true"}
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0"}
 		_ = cmd.Run() // it may fail: only the mark counts
 	}
 	_, err := os.Stat(mark)
@@ -108,14 +112,16 @@ func baits() []bait {
 		{"monitor in a nested repository", func(t *testing.T, ws, program, _ string) {
 			sub := filepath.Join(ws, "sub")
 			raw(t, ws, "init", "-q", sub)
-			raw(t, sub, "commit", "-q", "--allow-empty", "-m", "s")
+			put(t, filepath.Join(sub, "f"), "x")
+			raw(t, sub, "add", "-A")
+			raw(t, sub, "commit", "-qm", "s")
 			put(t, filepath.Join(ws, ".gitmodules"), "[submodule \"sub\"]\n path = sub\n url = ./sub\n ignore = none\n update = !"+program+"\n")
 			raw(t, ws, "add", "-A")
 			raw(t, ws, "commit", "-qm", "sub")
 			put(t, filepath.Join(sub, ".git/config"), "[core]\n repositoryformatversion = 0\n fsmonitor = "+program+"\n")
 			put(t, filepath.Join(sub, "dirty"), "x")
 		}, []string{"status"}},
-		{"maintenance", config("[gc]\n auto = 1\n autoDetach = false\n[maintenance]\n auto = true\n[alias]\n gc = !PROGRAM\n[core]\n pager = PROGRAM\n editor = PROGRAM\n askPass = PROGRAM\n"), []string{"-p log", "-c core.editor=PROGRAM version; GIT_PAGER= git -p log"}},
+		{"editor, pager, alias and maintenance", config("[gc]\n auto = 1\n autoDetach = false\n[maintenance]\n auto = true\n[alias]\n gc = !PROGRAM\n[core]\n pager = PROGRAM\n editor = PROGRAM\n askPass = PROGRAM\n"), []string{"commit --allow-empty"}},
 	}
 }
 
@@ -125,7 +131,7 @@ func laid(t *testing.T, b bait, url string) (ws, mark string) {
 	base := t.TempDir()
 	ws, mark = filepath.Join(base, "ws"), filepath.Join(base, "mark")
 	program := filepath.Join(base, "evil", "program")
-	put(t, program, "#!/bin/sh\ntouch "+mark+"\ncat\n")
+	put(t, program, "#!/bin/sh\ntouch "+mark+"\nexit 1\n")
 	if err := os.Chmod(program, 0o755); err != nil {
 		t.Fatal(err)
 	}
