@@ -115,7 +115,7 @@ func baits() []bait {
 			put(t, filepath.Join(sub, "f"), "x")
 			raw(t, sub, "add", "-A")
 			raw(t, sub, "commit", "-qm", "s")
-			put(t, filepath.Join(ws, ".gitmodules"), "[submodule \"sub\"]\n path = sub\n url = ./sub\n ignore = none\n update = !"+program+"\n")
+			put(t, filepath.Join(ws, ".gitmodules"), "[submodule \"sub\"]\n path = sub\n url = ./sub\n ignore = none\n")
 			raw(t, ws, "add", "-A")
 			raw(t, ws, "commit", "-qm", "sub")
 			put(t, filepath.Join(sub, ".git/config"), "[core]\n repositoryformatversion = 0\n fsmonitor = "+program+"\n")
