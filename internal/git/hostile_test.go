@@ -241,12 +241,14 @@ func TestLayouts(t *testing.T) {
 		"a pack that is a link": func(ws string) error {
 			return os.Symlink(secret, filepath.Join(ws, ".git/objects/pack/pack-1.pack"))
 		},
-		"refs that are a link":  func(ws string) error { return os.Symlink(secret, filepath.Join(ws, ".git/refs/heads/x")) },
-		"an index that is one":  func(ws string) error { return relink(secret, filepath.Join(ws, ".git/index")) },
-		"a config that is one":  func(ws string) error { return relink(secret, filepath.Join(ws, ".git/config")) },
-		"a HEAD that is one":    func(ws string) error { return relink(secret, filepath.Join(ws, ".git/HEAD")) },
-		"a log that is one":     func(ws string) error { return os.Symlink(secret, filepath.Join(ws, ".git/logs/refs/heads/x")) },
-		"a HEAD that is no ref": func(ws string) error { return os.WriteFile(filepath.Join(ws, ".git/HEAD"), []byte("ref: ../../etc\n"), 0o644) },
+		"refs that are a link": func(ws string) error { return os.Symlink(secret, filepath.Join(ws, ".git/refs/heads/x")) },
+		"an index that is one": func(ws string) error { return relink(secret, filepath.Join(ws, ".git/index")) },
+		"a config that is one": func(ws string) error { return relink(secret, filepath.Join(ws, ".git/config")) },
+		"a HEAD that is one":   func(ws string) error { return relink(secret, filepath.Join(ws, ".git/HEAD")) },
+		"a log that is one":    func(ws string) error { return os.Symlink(secret, filepath.Join(ws, ".git/logs/refs/heads/x")) },
+		"a HEAD that is no ref": func(ws string) error {
+			return os.WriteFile(filepath.Join(ws, ".git/HEAD"), []byte("ref: ../../etc\n"), 0o644)
+		},
 		"another form of refs": func(ws string) error {
 			return os.WriteFile(filepath.Join(ws, ".git/config"), []byte("[core]\nrepositoryformatversion=1\n[extensions]\nrefStorage=reftable\n"), 0o644)
 		},
@@ -499,7 +501,10 @@ func TestSurroundings(t *testing.T) {
 	t.Run("WS-14 no setting of the machine, the user or the service is used", func(t *testing.T) {
 		g := newGit(t)
 		ws := filepath.Join(t.TempDir(), "ws")
-		if n := exercise(t, g, func() string { clone := must[*git.Repo](t)(g.Clone(t.Context(), git.Source{URL: url}, ws)); return clone.Dir() }(), url); n < 12 {
+		if n := exercise(t, g, func() string {
+			clone := must[*git.Repo](t)(g.Clone(t.Context(), git.Source{URL: url}, ws))
+			return clone.Dir()
+		}(), url); n < 12 {
 			t.Errorf("only %d of the operations worked", n)
 		}
 		absent(t, mark)

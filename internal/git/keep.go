@@ -203,7 +203,7 @@ func (k *Keeper) load(ctx context.Context, w *walk, parent string) error {
 		_ = feed.CloseWithError(err) // always nil
 		done <- err
 	}()
-	_, err := k.git(ctx, call{args: []string{"fast-import", "--quiet", "--force", "--done", "--date-format=raw", "--export-marks=" + marks}, stdin: r})
+	_, err := k.git(ctx, call{args: []string{"fast-import", "--quiet", "--force", "--done", "--depth=0", "--date-format=raw", "--export-marks=" + marks}, stdin: r})
 	_ = r.Close() // lets the writer go if git ended first
 	if fed := <-done; fed != nil && !errors.Is(fed, io.ErrClosedPipe) {
 		return fed

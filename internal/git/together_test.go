@@ -66,7 +66,7 @@ func TestTogether(t *testing.T) {
 		all.Wait()
 		absent(t, filepath.Join(trees["ann"].Dir(), "bob-0"))
 		list := must[[]git.Worktree](t)(r.Worktrees(ctx))
-		if len(list) != 4 || list[0].Dir != r.Dir() || list[0].Branch != "main" {
+		if len(list) != 4 || list[0] != (git.Worktree{Dir: r.Dir(), Branch: "main", ID: must[string](t)(r.Resolve(ctx, "main"))}) {
 			t.Errorf("got %+v", list)
 		}
 		if m := must[git.Merged](t)(r.Merge(ctx, "agent/session-1/ann", "", ada)); m.How != "forward" {

@@ -109,8 +109,13 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 			all = append(all, w)
 		}
 	}
-	if len(all) > 0 {
-		all[0].Dir = filepath.Dir(r.common)
+	if len(all) > 0 { // git told of what stood in for it
+		main := &Repo{g: r.g, tree: filepath.Dir(r.common), gitDir: r.common, common: r.common, format: r.format}
+		h, err := main.Head(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all[0] = Worktree{Dir: main.tree, Branch: h.Branch, ID: h.ID}
 	}
 	return all, nil
 }

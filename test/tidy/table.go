@@ -91,9 +91,10 @@ var Doors = []Door{
 	{Module: "charm.land/", Dirs: []string{"internal/cli/..."}},
 	{Module: "github.com/charmbracelet/", Dirs: []string{"internal/cli/..."}},
 	{Module: "github.com/jackc/pgx", Dirs: []string{"test/bench"}},
+	{Module: "golang.org/x/crypto", Dirs: []string{"internal/git"}},
 	{Module: "golang.org/x/term", Dirs: []string{"internal/cli"}},
 	{Module: "github.com/creack/pty", Dirs: []string{"internal/cli"}},
-	{Module: "golang.org/x/sys", Dirs: []string{"internal/sandbox/...", "internal/tools"}, Tests: true},
+	{Module: "golang.org/x/sys", Dirs: []string{"internal/sandbox/...", "internal/tools", "internal/git"}, Tests: true},
 	{Module: "github.com/anishathalye/porcupine", Dirs: []string{"test/faults"}},
 	{Module: "pgregory.net/rapid", Dirs: []string{"pkg/run/runtest", "internal/llm/llmtest", "services/executor/executortest"}, Tests: true},
 }
