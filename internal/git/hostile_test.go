@@ -199,7 +199,7 @@ func TestBaits(t *testing.T) {
 	t.Parallel()
 	g := newGit(t)
 	for _, b := range baits() {
-		t.Run("WS-14 nothing of a repository is run: "+b.name, func(t *testing.T) {
+		t.Run("nothing of a repository is run: "+b.name, func(t *testing.T) {
 			t.Parallel()
 			url, _ := bare(t)
 			ws, mark := laid(t, b, url)
@@ -315,7 +315,7 @@ func TestTrees(t *testing.T) {
 	t.Parallel()
 	g := newGit(t)
 	for _, path := range []string{".git/hooks/post-checkout", ".GIT/config", "git~1/config", ".g\u200cit/config", "../out", "a/../../out"} {
-		t.Run("WS-3 nothing is written outside of the tree: "+path, func(t *testing.T) {
+		t.Run("SAFE-12 nothing is written outside of the tree: "+path, func(t *testing.T) {
 			t.Parallel()
 			base := t.TempDir()
 			dir, ws := filepath.Join(base, "r.git"), filepath.Join(base, "ws")
@@ -337,7 +337,7 @@ func TestTrees(t *testing.T) {
 			}
 		})
 	}
-	t.Run("WS-3 nothing is written through a link", func(t *testing.T) {
+	t.Run("SAFE-12 nothing is written through a link", func(t *testing.T) {
 		t.Parallel()
 		url, dir := bare(t)
 		outside := t.TempDir()
@@ -450,7 +450,7 @@ func TestNames(t *testing.T) {
 			}
 		}
 	}
-	t.Run("GIT-1 GIT-14 every agent and task has a safe branch", func(t *testing.T) {
+	t.Run("GIT-14 every agent and task has a safe branch", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			agent, task := rapid.String().Draw(rt, "agent"), rapid.String().Draw(rt, "task")
 			name := git.BranchName(agent, task)
@@ -465,7 +465,7 @@ func TestNames(t *testing.T) {
 			}
 		})
 	})
-	t.Run("every name that is accepted is one for git", func(t *testing.T) {
+	t.Run("SAFE-12 every name that is accepted is one for git", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			name := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a.@{}/~:\-]{1,12}`), rapid.StringMatching(`[a-z./]{1,9}(\.lock)?`)).Draw(rt, "name")
 			if git.CheckName(name) != nil {
@@ -498,7 +498,7 @@ func TestSurroundings(t *testing.T) {
 		"GIT_TEMPLATE_DIR": home, "GIT_OBJECT_DIRECTORY": home, "LD_PRELOAD_OF_TEST": program} {
 		t.Setenv(k, v)
 	}
-	t.Run("WS-14 no setting of the machine, the user or the service is used", func(t *testing.T) {
+	t.Run("no setting of the machine, the user or the service is used", func(t *testing.T) {
 		g := newGit(t)
 		ws := filepath.Join(t.TempDir(), "ws")
 		if n := exercise(t, g, func() string {

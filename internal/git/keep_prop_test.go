@@ -18,7 +18,7 @@ func TestRandomTrees(t *testing.T) {
 	t.Parallel()
 	g := newGit(t)
 	ids := map[string]string{} // by picture, over all trees
-	t.Run("WS-14 restored is what was kept", func(t *testing.T) {
+	t.Run("restored is what was kept", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			base, err := os.MkdirTemp(t.TempDir(), "r")
 			if err != nil {

@@ -155,7 +155,7 @@ func TestWeb(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("WS-14 a repository's credential helper is not asked", func(t *testing.T) {
+	t.Run("a repository's credential helper is not asked", func(t *testing.T) {
 		b := bait{"helper", config("[credential]\n helper = PROGRAM\n[http]\n proxy = http://127.0.0.1:1\n extraHeader = X: y\n"), nil}
 		_, local := bare(t)
 		ws, mark := laid(t, b, "file://"+local)
@@ -307,7 +307,7 @@ func TestShell(t *testing.T) {
 			}
 		})
 	}
-	t.Run("WS-14 a repository's ssh command is not used", func(t *testing.T) {
+	t.Run("a repository's ssh command is not used", func(t *testing.T) {
 		_, local := bare(t)
 		ws, mark := laid(t, bait{"ssh", config("[core]\n sshCommand = PROGRAM\n gitProxy = PROGRAM\n"), nil}, "file://"+local)
 		if !tripped(t, ws, mark, "ls-remote "+url) {

@@ -40,7 +40,7 @@ func TestTogether(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
-	t.Run("GIT-7 GIT-14 at the same time, a branch and a tree each, and a merge that conflicts", func(t *testing.T) {
+	t.Run("GIT-7 GIT-14 WS-14 at the same time, a branch and a tree each, and a merge that conflicts", func(t *testing.T) {
 		t.Parallel()
 		url, _ := bare(t)
 		r := clone(t, g, url)
@@ -150,7 +150,7 @@ func TestTogether(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("WS-14 what was not pushed is carried in a bundle", func(t *testing.T) {
+	t.Run("what was not pushed is carried in a bundle", func(t *testing.T) {
 		t.Parallel()
 		url, _ := bare(t)
 		r := clone(t, g, url)
