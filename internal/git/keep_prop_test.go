@@ -34,7 +34,7 @@ func TestRandomTrees(t *testing.T) {
 			}
 			var packs [][]byte
 			last := ""
-			for range rapid.IntRange(1, 3).Draw(rt, "snapshots") {
+			for range rapid.IntRange(1, 2).Draw(rt, "snapshots") {
 				for range rapid.IntRange(0, 8).Draw(rt, "edits") {
 					edit(rt, ws)
 				}
