@@ -46,6 +46,36 @@ func (b *laterBox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, err
 	return box.Exec(ctx, cmd)
 }
 
+// Start implements sandbox.Sandbox.
+func (b *laterBox) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
+	box, err := b.box()
+	if err != nil {
+		return nil, err
+	}
+	return box.Start(ctx, cmd)
+}
+
+// Processes implements sandbox.Sandbox; what was never used has none.
+func (b *laterBox) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
+	if !b.used {
+		return nil, nil
+	}
+	box, err := b.open()
+	if err != nil {
+		return nil, err
+	}
+	return box.Processes(ctx)
+}
+
+// Kill implements sandbox.Sandbox.
+func (b *laterBox) Kill(ctx context.Context, pid int) error {
+	box, err := b.box()
+	if err != nil {
+		return err
+	}
+	return box.Kill(ctx, pid)
+}
+
 // ReadFile implements sandbox.Sandbox.
 func (b *laterBox) ReadFile(path string) ([]byte, error) {
 	box, err := b.box()

@@ -3,6 +3,7 @@ package bwrap
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,13 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/cgroup"
 	"github.com/inspan/inspan/internal/sandbox/local"
+	"github.com/inspan/inspan/internal/sandbox/seccomp"
 )
 
 const (
 	// statusMax and statusWait bound what is read from bubblewrap's status.
 	statusMax  = 16 << 10
 	statusWait = time.Second
+	// startWait is how long bubblewrap may take to make its namespaces.
+	startWait = 20 * time.Second
 	// heardMax is how much of bubblewrap's complaint is kept to explain a command that did not start.
 	heardMax = 2 << 10
 )
@@ -28,70 +33,188 @@ type box struct {
 	*local.Box
 	bwrap  install
 	mounts []string
+	// filter is the system call filter, as the kernel takes it; empty where there is none for this processor.
+	filter []byte
+	groups *cgroup.Driver
+	// group holds and measures what runs here; nil where this machine has no groups to write, and then nothing is bounded.
+	group *cgroup.Group
+	// ran counts the commands that were begun, busy those under way. What a command used is known only where no other
+	// ran meanwhile. Both are guarded by mu.
+	mu        sync.Mutex
+	ran, busy int
 }
 
 var _ sandbox.Sandbox = (*box)(nil)
 
 // Exec implements sandbox.Sandbox.
 func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	ctx, leave, err := b.Enter(ctx)
-	if err != nil {
-		return sandbox.Exit{}, err
+	return b.Execute(ctx, cmd, b.run)
+}
+
+// Start implements sandbox.Sandbox.
+func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
+	return b.Launch(ctx, cmd, b.run)
+}
+
+// Destroy implements sandbox.Sandbox.
+func (b *box) Destroy(ctx context.Context) error {
+	if err := b.End(ctx); err != nil {
+		return fmt.Errorf("destroy sandbox %s: %w", b.ID(), err)
 	}
-	defer leave()
-	p, err := b.Command(cmd)
-	if err != nil {
-		return sandbox.Exit{}, err
+	var left error
+	if b.group != nil {
+		left = b.group.Remove()
+	}
+	return errors.Join(left, b.Box.Destroy(ctx))
+}
+
+// wall makes the system call filter and the control group.
+func (b *box) wall() (err error) {
+	// The network namespace closes the network; sockets among the commands of a sandbox work.
+	if b.filter, err = seccomp.Program(seccomp.Profile{}); err != nil {
+		return err
+	}
+	if !b.groups.Measures() {
+		return nil // Open has refused limits that would need one
+	}
+	b.group, err = b.groups.New(b.Name(), b.Config().Limits)
+	return err
+}
+
+// run carries out one command.
+func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
+	program := p.Args[0]
+	fail := func(err error) (sandbox.Exit, error) {
+		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", program, err)
 	}
 	args, err := b.arguments(p)
 	if err != nil {
-		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", cmd.Args[0], err)
+		return fail(err)
 	}
 	defer func() { _ = args.Close() }()
+	filter, err := memory("bwrap-filter", string(b.filter))
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = filter.Close() }()
 	status, statusIn, err := os.Pipe()
 	if err != nil {
-		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", cmd.Args[0], err)
+		return fail(err)
 	}
 	defer func() { _, _ = status.Close(), statusIn.Close() }()
+	hold, release, err := os.Pipe()
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _, _ = hold.Close(), release.Close() }()
 
 	complaint := listen(&p)
 	// The environment travels inside args: bubblewrap itself, which runs outside, is not moved by it, and a list of
 	// processes does not show it.
-	p.Path, p.Dir, p.Env = b.bwrap.path, "/", local.Env{}
-	p.Args = append([]string{"bwrap", "--args", "3", "--"}, cmd.Args...)
-	p.Extra = []*os.File{args, statusIn}
-	p.Started = func(int) { _ = statusIn.Close() }
+	p.Path, p.Dir, p.Env, p.Wrapped = b.bwrap.path, "/", local.Env{}, true
+	p.Args = append([]string{"bwrap", "--args", "3", "--"}, p.Args...)
+	p.Extra = []*os.File{args, statusIn, hold, filter}
+	docs := json.NewDecoder(io.LimitReader(status, statusMax))
+	var first int
+	var bounded error
+	p.Started = func(int) {
+		_ = statusIn.Close()
+		if first, bounded = b.bound(status, docs); bounded != nil {
+			local.EndNamespace(first) // it waits to be let go, and nothing of the command has run
+			return
+		}
+		_, _ = release.Write([]byte{1}) // where it has ended, its status says so
+		if started != nil && first > 0 {
+			started(local.CommandOf(ctx, first))
+		}
+	}
 	var began bool
-	p.After = func() { began = b.settle(status) }
+	p.After = func() { began = settle(status, docs, first) }
+	measured := b.measure()
 	exit, err := local.Run(ctx, p)
-	if err != nil {
+	measured(&exit)
+	switch {
+	case bounded != nil:
+		return fail(bounded)
+	case err != nil:
 		return exit, err
+	case !began:
+		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", program, sandbox.ErrNotStarted, clip(complaint.text()))
 	}
-	if !began {
-		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", cmd.Args[0], sandbox.ErrNotStarted, clip(complaint.text()))
-	}
-	exit.User, exit.System, exit.MaxRSS = 0, 0, 0 // bubblewrap's own, not the command's
 	if n := exit.Code - 128; n > 0 && n < 65 {
 		exit.Signal = unix.SignalName(unix.Signal(n))
 	}
 	return exit, nil
 }
 
+// bound waits until bubblewrap has made the namespace, whose first process is held, and puts that into the control
+// group before anything of the command runs. first is 0 where bubblewrap ended before.
+func (b *box) bound(status *os.File, docs *json.Decoder) (first int, err error) {
+	_ = status.SetReadDeadline(time.Now().Add(startWait))
+	var doc said
+	if docs.Decode(&doc) != nil || doc.Child <= 0 {
+		return 0, nil
+	}
+	if b.group != nil {
+		if err := b.group.Add(doc.Child); err != nil {
+			return doc.Child, err
+		}
+	}
+	if disk := b.Config().Limits.Disk; disk > 0 {
+		most := unix.Rlimit{Cur: uint64(disk), Max: uint64(disk)}
+		if err := unix.Prlimit(doc.Child, unix.RLIMIT_FSIZE, &most, nil); err != nil {
+			return doc.Child, fmt.Errorf("limit the size of files: %w", err)
+		}
+	}
+	return doc.Child, nil
+}
+
+// measure returns what writes into an Exit what the command used: bubblewrap does not pass it on.
+func (b *box) measure() func(*sandbox.Exit) {
+	b.mu.Lock()
+	b.ran++
+	b.busy++
+	number, alone := b.ran, b.busy == 1
+	b.mu.Unlock()
+	var before cgroup.Usage
+	if b.group != nil && alone {
+		before = b.group.Restart()
+	}
+	return func(exit *sandbox.Exit) {
+		b.mu.Lock()
+		alone = alone && b.ran == number
+		b.busy--
+		b.mu.Unlock()
+		exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = 0, 0, 0, 0, 0 // bubblewrap's own
+		if b.group == nil || !alone {
+			return
+		}
+		u := b.group.Usage()
+		exit.User, exit.System, exit.MaxRSS = u.User-before.User, u.System-before.System, u.MaxMemory
+		exit.ReadBytes, exit.WriteBytes = u.ReadBytes-before.ReadBytes, u.WriteBytes-before.WriteBytes
+	}
+}
+
 // arguments writes bubblewrap's arguments, each ended by a NUL, to an unnamed file.
 func (b *box) arguments(p local.Process) (*os.File, error) {
-	list := append(isolation(b.bwrap, b.Config().Network), "--json-status-fd", "4")
+	list := append(isolation(b.bwrap, b.Config().Network), "--json-status-fd", "4", "--block-fd", "5", "--seccomp", "6")
 	for _, entry := range p.Env.List() {
 		name, value, _ := strings.Cut(entry, "=")
 		list = append(list, "--setenv", name, value)
 	}
 	list = append(list, b.mounts...)
 	list = append(list, "--chdir", p.Dir)
-	fd, err := unix.MemfdCreate("inspan-bwrap-args", unix.MFD_CLOEXEC)
+	return memory("bwrap-args", strings.Join(list, "\x00")+"\x00")
+}
+
+// memory makes an unnamed file that holds a text, to be read from its beginning.
+func memory(name, text string) (*os.File, error) {
+	fd, err := unix.MemfdCreate("inspan-"+name, unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("memfd_create: %w", err)
 	}
-	file := os.NewFile(uintptr(fd), "bwrap-args")
-	_, err = io.WriteString(file, strings.Join(list, "\x00")+"\x00")
+	file := os.NewFile(uintptr(fd), name)
+	_, err = io.WriteString(file, text)
 	if err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}
@@ -102,16 +225,21 @@ func (b *box) arguments(p local.Process) (*os.File, error) {
 	return file, nil
 }
 
-// settle reads bubblewrap's status after it ended, ends the namespace for certain, and reports whether the command
-// was started: an exit code is only said for one that was.
-func (b *box) settle(status *os.File) (began bool) {
+// said is one document of bubblewrap's status.
+type said struct {
+	Child int  `json:"child-pid"`
+	Exit  *int `json:"exit-code"`
+}
+
+// settle reads the rest of bubblewrap's status after it ended, ends the namespace for certain, and reports whether the
+// command was started: an exit code is only said for one that was.
+func settle(status *os.File, docs *json.Decoder, first int) (began bool) {
+	if first > 0 {
+		local.EndNamespace(first)
+	}
 	_ = status.SetReadDeadline(time.Now().Add(statusWait))
-	docs := json.NewDecoder(io.LimitReader(status, statusMax))
 	for {
-		var doc struct {
-			Child int  `json:"child-pid"`
-			Exit  *int `json:"exit-code"`
-		}
+		var doc said
 		if docs.Decode(&doc) != nil {
 			return began
 		}

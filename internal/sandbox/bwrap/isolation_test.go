@@ -3,6 +3,7 @@ package bwrap_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -62,17 +63,18 @@ func TestIsolation(t *testing.T) {
 	t.Parallel()
 	c := open(t)
 	t.Run("SBX-18 only the workspace and what is named can be written", func(t *testing.T) {
+		probe := "probe-" + rand.Text()
 		for _, dir := range []string{c.workspace, c.write, "/tmp", "$HOME"} {
-			if out, code := c.sh(t, `echo x > "`+dir+`/probe"`); code != 0 {
+			if out, code := c.sh(t, `echo x > "`+dir+`/`+probe+`"`); code != 0 {
 				t.Errorf("%s: got %q, want it writable", dir, out)
 			}
 		}
 		for _, dir := range []string{c.read, c.workspace + "/protected", "/", "/usr", "/usr/bin", "/etc", "/etc/ssl", "/var", "/home"} {
-			if out, code := c.sh(t, `echo x > "`+dir+`/probe"`); code == 0 {
+			if out, code := c.sh(t, `echo x > "`+dir+`/`+probe+`"`); code == 0 {
 				t.Errorf("%s: got %q, want it closed", dir, out)
 			}
 		}
-		if _, err := os.Stat("/tmp/probe"); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat("/tmp/" + probe); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the machine's /tmp was written: %v", err)
 		}
 	})
