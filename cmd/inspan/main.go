@@ -8,9 +8,13 @@ import (
 	"syscall"
 
 	"github.com/inspan/inspan/internal/cli"
+	"github.com/inspan/inspan/internal/sandbox/launch"
 )
 
 func main() {
+	if launch.Asked(os.Args) {
+		os.Exit(launch.Main())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

@@ -5,8 +5,14 @@ package main
 import (
 	"os"
 
+	"github.com/inspan/inspan/internal/sandbox/launch"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/events"
 )
 
-func main() { os.Exit(station.Main(events.Toolrunner)) }
+func main() {
+	if launch.Asked(os.Args) {
+		os.Exit(launch.Main())
+	}
+	os.Exit(station.Main(events.Toolrunner))
+}

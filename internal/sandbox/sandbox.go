@@ -31,6 +31,19 @@ const (
 	Auto Mode = "auto"
 )
 
+// Strength orders modes by how much they isolate: a mode of a greater number has every wall of a smaller one. A mode that
+// is not known counts as none.
+func (m Mode) Strength() int {
+	switch m {
+	case Bwrap:
+		return 2
+	case Landlock:
+		return 1
+	default:
+		return 0
+	}
+}
+
 // ErrUnavailable means that this machine can not run the backend; the error text names what is missing.
 var ErrUnavailable = errors.New("sandbox unavailable")
 

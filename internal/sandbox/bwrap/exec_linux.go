@@ -38,10 +38,6 @@ type box struct {
 	groups *cgroup.Driver
 	// group holds and measures what runs here; nil where this machine has no groups to write, and then nothing is bounded.
 	group *cgroup.Group
-	// ran counts the commands that were begun, busy those under way. What a command used is known only where no other
-	// ran meanwhile. Both are guarded by mu.
-	mu        sync.Mutex
-	ran, busy int
 }
 
 var _ sandbox.Sandbox = (*box)(nil)
@@ -92,7 +88,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		return fail(err)
 	}
 	defer func() { _ = args.Close() }()
-	filter, err := memory("bwrap-filter", string(b.filter))
+	filter, err := local.Memory("bwrap-filter", string(b.filter))
 	if err != nil {
 		return fail(err)
 	}
@@ -107,6 +103,12 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		return fail(err)
 	}
 	defer func() { _, _ = hold.Close(), release.Close() }()
+	var group *cgroup.Group // of this command
+	if b.group != nil {
+		if group, err = b.group.Child(); err != nil {
+			return fail(err)
+		}
+	}
 
 	complaint := listen(&p)
 	// The environment travels inside args: bubblewrap itself, which runs outside, is not moved by it, and a list of
@@ -119,7 +121,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	var bounded error
 	p.Started = func(int) {
 		_ = statusIn.Close()
-		if first, bounded = b.bound(status, docs); bounded != nil {
+		if first, bounded = b.bound(status, docs, group); bounded != nil {
 			local.EndNamespace(first) // it waits to be let go, and nothing of the command has run
 			return
 		}
@@ -130,9 +132,15 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	}
 	var began bool
 	p.After = func() { began = settle(status, docs, first) }
-	measured := b.measure()
 	exit, err := local.Run(ctx, p)
-	measured(&exit)
+	exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = 0, 0, 0, 0, 0 // bubblewrap's own
+	if group != nil {
+		u := group.Usage()
+		exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = u.User, u.System, u.MaxMemory, u.ReadBytes, u.WriteBytes
+		if left := group.Remove(); left != nil {
+			return fail(errors.Join(err, left))
+		}
+	}
 	switch {
 	case bounded != nil:
 		return fail(bounded)
@@ -149,14 +157,14 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 
 // bound waits until bubblewrap has made the namespace, whose first process is held, and puts that into the control
 // group before anything of the command runs. first is 0 where bubblewrap ended before.
-func (b *box) bound(status *os.File, docs *json.Decoder) (first int, err error) {
+func (b *box) bound(status *os.File, docs *json.Decoder, group *cgroup.Group) (first int, err error) {
 	_ = status.SetReadDeadline(time.Now().Add(startWait))
 	var doc said
 	if docs.Decode(&doc) != nil || doc.Child <= 0 {
 		return 0, nil
 	}
-	if b.group != nil {
-		if err := b.group.Add(doc.Child); err != nil {
+	if group != nil {
+		if err := group.Add(doc.Child); err != nil {
 			return doc.Child, err
 		}
 	}
@@ -169,32 +177,6 @@ func (b *box) bound(status *os.File, docs *json.Decoder) (first int, err error) 
 	return doc.Child, nil
 }
 
-// measure returns what writes into an Exit what the command used: bubblewrap does not pass it on.
-func (b *box) measure() func(*sandbox.Exit) {
-	b.mu.Lock()
-	b.ran++
-	b.busy++
-	number, alone := b.ran, b.busy == 1
-	b.mu.Unlock()
-	var before cgroup.Usage
-	if b.group != nil && alone {
-		before = b.group.Restart()
-	}
-	return func(exit *sandbox.Exit) {
-		b.mu.Lock()
-		alone = alone && b.ran == number
-		b.busy--
-		b.mu.Unlock()
-		exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = 0, 0, 0, 0, 0 // bubblewrap's own
-		if b.group == nil || !alone {
-			return
-		}
-		u := b.group.Usage()
-		exit.User, exit.System, exit.MaxRSS = u.User-before.User, u.System-before.System, u.MaxMemory
-		exit.ReadBytes, exit.WriteBytes = u.ReadBytes-before.ReadBytes, u.WriteBytes-before.WriteBytes
-	}
-}
-
 // arguments writes bubblewrap's arguments, each ended by a NUL, to an unnamed file.
 func (b *box) arguments(p local.Process) (*os.File, error) {
 	list := append(isolation(b.bwrap, b.Config().Network), "--json-status-fd", "4", "--block-fd", "5", "--seccomp", "6")
@@ -204,25 +186,7 @@ func (b *box) arguments(p local.Process) (*os.File, error) {
 	}
 	list = append(list, b.mounts...)
 	list = append(list, "--chdir", p.Dir)
-	return memory("bwrap-args", strings.Join(list, "\x00")+"\x00")
-}
-
-// memory makes an unnamed file that holds a text, to be read from its beginning.
-func memory(name, text string) (*os.File, error) {
-	fd, err := unix.MemfdCreate("inspan-"+name, unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("memfd_create: %w", err)
-	}
-	file := os.NewFile(uintptr(fd), name)
-	_, err = io.WriteString(file, text)
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return file, nil
+	return local.Memory("bwrap-args", strings.Join(list, "\x00")+"\x00")
 }
 
 // said is one document of bubblewrap's status.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -165,14 +166,17 @@ func (d *Driver) Version() string {
 
 // Group is one control group, in version 1 one of the same name in each hierarchy.
 type Group struct {
-	v2 bool
+	v2   bool
+	name string
+	// children counts the groups that Child made.
+	children atomic.Int64
 	// dirs by controller; in version 2 all are the same.
 	dirs map[string]string
 }
 
 // New makes a group with limits. Its name has to be new.
 func (d *Driver) New(name string, l sandbox.Limits) (*Group, error) {
-	g := &Group{v2: d.unified != "", dirs: map[string]string{}}
+	g := &Group{v2: d.unified != "", name: name, dirs: map[string]string{}}
 	made := map[string]bool{}
 	for controller := range d.has {
 		parent := d.parents[controller]
@@ -192,6 +196,33 @@ func (d *Driver) New(name string, l sandbox.Limits) (*Group, error) {
 		return nil, errors.Join(fmt.Errorf("limit a control group: %w", err), g.Remove())
 	}
 	return g, nil
+}
+
+// Child makes a group in a group, which counts what one command uses and is bounded as its parent is. No process may be
+// in the parent itself.
+func (g *Group) Child() (*Group, error) {
+	c := &Group{v2: g.v2, name: fmt.Sprintf("%s-%d", g.name, g.children.Add(1)), dirs: map[string]string{}}
+	if g.v2 {
+		for _, name := range []string{"memory", "io"} {
+			_ = put(g.dirs["cpuacct"], "cgroup.subtree_control", "+"+name) // without it this is not counted
+		}
+	}
+	made := map[string]bool{}
+	for controller, parent := range g.dirs {
+		if controller == "cpu" && !g.v2 {
+			c.dirs[controller] = parent // it counts nothing
+			continue
+		}
+		dir := filepath.Join(parent, c.name)
+		if !made[dir] {
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				return nil, errors.Join(fmt.Errorf("make a control group: %w", err), c.Remove())
+			}
+			made[dir] = true
+		}
+		c.dirs[controller] = dir
+	}
+	return c, nil
 }
 
 func (g *Group) limit(l sandbox.Limits) error {
@@ -290,18 +321,6 @@ func (g *Group) Usage() Usage {
 	return u
 }
 
-// Restart begins to count the most memory anew, where the kernel can, and returns what was used until now.
-func (g *Group) Restart() Usage {
-	file := "memory.max_usage_in_bytes"
-	if g.v2 {
-		file = "memory.peak"
-	}
-	if dir, ok := g.dirs["memory"]; ok {
-		_ = put(dir, file, "0") // an older kernel counts on from the beginning of the group
-	}
-	return g.Usage()
-}
-
 func ioStat(dir string) (read, write int64) {
 	for field := range strings.FieldsSeq(text(dir, "io.stat")) {
 		if n, ok := strings.CutPrefix(field, "rbytes="); ok {
@@ -332,7 +351,7 @@ func (g *Group) Remove() error {
 func (g *Group) unique() []string {
 	var dirs []string
 	for _, name := range append([]string{"pids"}, controllers[:]...) {
-		if dir, ok := g.dirs[name]; ok && !slices.Contains(dirs, dir) {
+		if dir, ok := g.dirs[name]; ok && filepath.Base(dir) == g.name && !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
 		}
 	}
@@ -342,6 +361,14 @@ func (g *Group) unique() []string {
 // End kills what is in the group of a directory and removes it; one that is gone is no error.
 func End(dir string, deadline time.Time) error {
 	_ = put(dir, "pids.max", "0") // only where the controller is there: nothing forks any more
+	below, _ := os.ReadDir(dir)   // what can not be listed can not be removed either, and is told then
+	for _, entry := range below {
+		if entry.IsDir() {
+			if err := End(filepath.Join(dir, entry.Name()), deadline); err != nil {
+				return err
+			}
+		}
+	}
 	for {
 		err := os.Remove(dir)
 		if err == nil || errors.Is(err, os.ErrNotExist) {

@@ -17,5 +17,8 @@ func Find() *Driver { return &Driver{} }
 // Has always says no.
 func (*Driver) Has(sandbox.Wall) error { return errors.New("control groups need Linux") }
 
+// Measures is always false.
+func (*Driver) Measures() bool { return false }
+
 // Version is empty.
 func (*Driver) Version() string { return "" }
