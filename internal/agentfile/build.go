@@ -162,6 +162,7 @@ func (p *parsing) tools(n *node) []string {
 func (p *parsing) sandbox(root *node) events.Sandbox {
 	mode, ws := root.get("sandbox", "mode"), root.get("workspace", "mode")
 	out := events.Sandbox{Mode: mode.str(), Network: root.get("sandbox", "network", "enabled").yes()}
+	p.walls(root.child("sandbox"), &out)
 	if hosts := root.get("sandbox", "network", "allowed_hosts"); hosts != nil {
 		out.Network = false
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/mcp"
-	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
@@ -138,7 +137,7 @@ func (a *app) askAll(ctx context.Context, agent events.Agent, sandboxMode string
 	}
 	ctx, cancel := context.WithTimeout(ctx, askServers)
 	defer cancel()
-	box, err := a.openBox(ctx, sandboxMode, sandbox.Mode(agent.Sandbox.Mode), agent.Sandbox.Network)
+	box, err := a.openBox(ctx, sandboxMode, agent.Sandbox)
 	if err != nil {
 		return pins, err
 	}

@@ -3,8 +3,10 @@ package toolrunner
 import (
 	"context"
 	"io/fs"
+	"sync"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // laterBox is a sandbox that is opened on first use. Every use of one that can not be opened returns why.
@@ -13,6 +15,9 @@ type laterBox struct {
 	mode sandbox.Mode
 	open func() (sandbox.Sandbox, error)
 	used bool
+
+	mu    sync.Mutex
+	spent events.Usage // guarded by mu
 }
 
 var _ sandbox.Sandbox = (*laterBox)(nil)
@@ -43,7 +48,46 @@ func (b *laterBox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, err
 	if err != nil {
 		return sandbox.Exit{}, err
 	}
-	return box.Exec(ctx, cmd)
+	exit, err := box.Exec(ctx, cmd)
+	b.spend(exit)
+	return exit, err
+}
+
+// spend counts what a command used.
+func (b *laterBox) spend(exit sandbox.Exit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spent.Commands++
+	b.spent.UserMS += exit.User.Milliseconds()
+	b.spent.SystemMS += exit.System.Milliseconds()
+	b.spent.MaxMemoryBytes = max(b.spent.MaxMemoryBytes, exit.MaxRSS)
+	b.spent.ReadBytes += exit.ReadBytes
+	b.spent.WriteBytes += exit.WriteBytes
+}
+
+// usage is what the commands used so far, nil where none was run.
+func (b *laterBox) usage() *events.Usage {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.spent.Commands == 0 {
+		return nil
+	}
+	u := b.spent
+	return &u
+}
+
+// counted is a process whose usage is counted once, when it has ended and somebody asks.
+type counted struct {
+	sandbox.Process
+	once sync.Once
+	box  *laterBox
+}
+
+// Wait implements sandbox.Process.
+func (c *counted) Wait() (sandbox.Exit, error) {
+	exit, err := c.Process.Wait()
+	c.once.Do(func() { c.box.spend(exit) })
+	return exit, err
 }
 
 // Start implements sandbox.Sandbox.
@@ -52,7 +96,11 @@ func (b *laterBox) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process,
 	if err != nil {
 		return nil, err
 	}
-	return box.Start(ctx, cmd)
+	p, err := box.Start(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	return &counted{Process: p, box: b}, nil
 }
 
 // Processes implements sandbox.Sandbox; what was never used has none.

@@ -100,9 +100,11 @@ func (s *Set) Choose(ctx context.Context, p Policy) (sandbox.Backend, error) {
 	return nil, fmt.Errorf("sandbox mode auto: %w", errors.Join(refusals...))
 }
 
-// Enough returns ErrTooWeak where a mode isolates less than least; least empty is always enough.
+// Enough returns ErrTooWeak where a mode isolates less than least; any is enough for an empty
+// least, none for one that is not known here.
 func Enough(mode, least sandbox.Mode) error {
-	if least == "" || least == sandbox.Auto || mode.Strength() >= least.Strength() {
+	known := least == sandbox.Host || least.Strength() > 0
+	if least == "" || known && mode.Strength() >= least.Strength() {
 		return nil
 	}
 	return fmt.Errorf("sandbox mode %s: %w: at least %s", mode, ErrTooWeak, least)

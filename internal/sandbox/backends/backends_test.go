@@ -78,6 +78,7 @@ func TestPick(t *testing.T) {
 		"SBX-10 auto takes the configured backend":              {[]sandbox.Backend{works, lock, host}, backends.Policy{Mode: sandbox.Auto, Backend: sandbox.Landlock}, sandbox.Landlock, nil},
 		"SBX-10 a configured backend that does not work is it":  {[]sandbox.Backend{broken, lock, host}, backends.Policy{Mode: sandbox.Auto, Backend: sandbox.Bwrap}, "", sandbox.ErrUnavailable},
 		"SBX-10 auto never goes below the least isolation":      {[]sandbox.Backend{broken, host}, backends.Policy{Mode: sandbox.Auto, Min: sandbox.Landlock}, "", backends.ErrTooWeak},
+		"SBX-10 a least isolation that is not known is not met": {[]sandbox.Backend{works, host}, backends.Policy{Mode: sandbox.Auto, Min: "bwarp"}, "", backends.ErrTooWeak},
 		"SBX-10 auto takes what is just enough":                 {[]sandbox.Backend{broken, lock, host}, backends.Policy{Mode: sandbox.Auto, Min: sandbox.Landlock}, sandbox.Landlock, nil},
 		"SBX-10 a named mode below the least isolation":         {[]sandbox.Backend{works, lock, host}, backends.Policy{Mode: sandbox.Landlock, Min: sandbox.Bwrap}, "", backends.ErrTooWeak},
 		"SBX-10 the named mode that is the least isolation":     {[]sandbox.Backend{works, lock, host}, backends.Policy{Mode: sandbox.Bwrap, Min: sandbox.Bwrap}, sandbox.Bwrap, nil},

@@ -202,34 +202,16 @@ func try(t *testing.T, b sandbox.Backend, cfg sandbox.Config, script string) (st
 	return out.String(), exit, err
 }
 
-// examLimits proves each limit that the backend says it enforces, and that it refuses the others.
-func examLimits(t *testing.T, b sandbox.Backend) {
-	t.Run("SBX-20 the report is complete and says how or why not", func(t *testing.T) {
-		var walls []sandbox.Wall
-		for _, c := range b.Capabilities() {
-			walls = append(walls, c.Wall)
-			if c.Enforced != (c.How != "") || c.Enforced == (c.Why != "") {
-				t.Errorf("got %+v, want how or why", c)
-			}
-		}
-		if !slices.Equal(walls, sandbox.Walls()) {
-			t.Errorf("got %v, want %v", walls, sandbox.Walls())
-		}
-	})
-	t.Run("SBX-20 limits that no sandbox can have are refused", func(t *testing.T) {
-		for _, l := range []sandbox.Limits{{CPU: -1}, {Memory: 1}, {PIDs: 1}, {Disk: -1}, {Wall: -1}, {CPU: 0.001}} {
-			if box, err := b.Open(t.Context(), sandbox.Config{ID: "exam", Workspace: t.TempDir(), Network: true, Limits: l}); err == nil {
-				t.Errorf("%+v: got no error", l)
-				must(t, box.Destroy(t.Context()))
-			}
-		}
-	})
-	for _, one := range []struct {
-		name  string
-		wall  sandbox.Wall
-		cfg   sandbox.Config
-		prove func(t *testing.T, cfg sandbox.Config)
-	}{
+// proof shows that one wall or limit holds.
+type proof struct {
+	name  string
+	wall  sandbox.Wall
+	cfg   sandbox.Config
+	prove func(t *testing.T, cfg sandbox.Config)
+}
+
+func proofs(b sandbox.Backend) []proof {
+	return []proof{
 		{"SBX-12 memory", sandbox.LimitMemory, sandbox.Config{Limits: sandbox.Limits{Memory: 64 << 20}}, func(t *testing.T, cfg sandbox.Config) {
 			out, exit, err := try(t, b, cfg, `head -c 256m /dev/zero | tail | wc -c; echo still here`)
 			if err == nil && strings.Contains(out, "268435456") {
@@ -271,7 +253,33 @@ func examLimits(t *testing.T, b sandbox.Backend) {
 			_, _, err := try(t, b, cfg, `true`)
 			must(t, err)
 		}},
-	} {
+	}
+}
+
+// examLimits proves each limit that the backend says it enforces, and that it refuses the others.
+func examLimits(t *testing.T, b sandbox.Backend) {
+	t.Run("SBX-20 the report is complete and says how or why not", func(t *testing.T) {
+		var walls []sandbox.Wall
+		for _, c := range b.Capabilities() {
+			walls = append(walls, c.Wall)
+			if c.Enforced != (c.How != "") || c.Enforced == (c.Why != "") {
+				t.Errorf("got %+v, want how or why", c)
+			}
+		}
+		if !slices.Equal(walls, sandbox.Walls()) {
+			t.Errorf("got %v, want %v", walls, sandbox.Walls())
+		}
+	})
+	t.Run("SBX-20 limits that no sandbox can have are refused", func(t *testing.T) {
+		for _, l := range []sandbox.Limits{{CPU: -1}, {Memory: 1}, {PIDs: 1}, {Disk: -1}, {Wall: -1}, {CPU: 0.001}} {
+			if box, err := b.Open(t.Context(), sandbox.Config{ID: "exam", Workspace: t.TempDir(), Network: true, Limits: l}); err == nil {
+				t.Errorf("%+v: got no error", l)
+				must(t, box.Destroy(t.Context()))
+			}
+		}
+	})
+	for _, one := range proofs(b) {
+
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
 			cfg := one.cfg
