@@ -138,21 +138,25 @@ func (b *Box) Destroy(ctx context.Context) error {
 	return nil
 }
 
-// removePrivate also removes directories that a command made unreadable to their owner.
 func (b *Box) removePrivate() error {
 	if b.private == "" {
 		return nil
 	}
-	if err := os.RemoveAll(b.private); err == nil {
+	return RemoveAll(b.private)
+}
+
+// RemoveAll removes a directory, also one in which a command made directories unreadable to their owner.
+func RemoveAll(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
 		return nil
 	}
-	_ = filepath.WalkDir(b.private, func(path string, d fs.DirEntry, _ error) error {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
 		if d != nil && d.IsDir() {
 			_ = os.Chmod(path, 0o700)
 		}
 		return nil
 	})
-	return os.RemoveAll(b.private)
+	return os.RemoveAll(dir)
 }
 
 func clean(paths []string) []string {
