@@ -57,3 +57,5 @@ func TestRefusals(t *testing.T) {
 		}
 	})
 }
+
+func TestEscape(t *testing.T) { sandboxtest.Escape(t, backend()) }
