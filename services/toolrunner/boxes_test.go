@@ -46,7 +46,7 @@ func wants(t *testing.T, least sandbox.Mode, want events.Sandbox) (sandbox.Confi
 		t.Fatal(err)
 	}
 	s := run.State{HarnessID: "hx-1", Created: &events.RunCreatedData{Workspace: "ws"}, Agents: map[string]events.Agent{"a": {Sandbox: want}},
-		Steps: []run.Step{{ID: "s", AssignedAgent: "a"}}}
+		Plan: &run.Plan{Steps: []*run.Step{{ID: "s", AssignedAgent: "a"}}}}
 	_, err = boxes.Open(t.Context(), s, "s")
 	if cfg.Workspace != "" {
 		return cfg, nil

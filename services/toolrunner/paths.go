@@ -23,10 +23,11 @@ func (b *Boxes) paths(cfg *sandbox.Config, want events.Sandbox) error {
 	cfg.ReadOnly, cfg.Writable = slices.Clone(cfg.ReadOnly), slices.Clone(cfg.Writable)
 	for _, name := range want.ReadOnly {
 		at := absolute(cfg.Workspace, name)
-		if !below(at, slices.Concat(open, readable)) {
+		all := slices.Concat(open, readable)
+		if !below(at, all) {
 			return fmt.Errorf("read_only %q: %w: an operator names it in INSPAN_SANDBOX_READ_ONLY", name, ErrNotShown)
 		}
-		there, err := present(at)
+		there, err := present(at, all)
 		if err != nil {
 			return fmt.Errorf("read_only %q: %w", name, err)
 		}
@@ -42,7 +43,7 @@ func (b *Boxes) paths(cfg *sandbox.Config, want events.Sandbox) error {
 		if !below(at, open) {
 			return fmt.Errorf("read_write %q: %w to write: keep to the workspace", name, ErrNotShown)
 		}
-		there, err := present(at)
+		there, err := present(at, open)
 		if err != nil {
 			return fmt.Errorf("read_write %q: %w", name, err)
 		}
@@ -74,21 +75,25 @@ func below(path string, dirs []string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
 }
 
-// present reports whether a path is there and leads where it says: a link could show what is not to be shown.
-func present(path string) (bool, error) {
+// present reports whether a path that is below one of some directories is there, without a link on the way from that
+// directory: a link could show what is not to be shown.
+func present(path string, dirs []string) (bool, error) {
 	real, err := filepath.EvalSymlinks(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
 		return false, err
-	case real == path:
-		return true, nil
 	}
-	// The way to the workspace may hold links; those of the path itself may not.
-	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
-	if info, lerr := os.Lstat(path); err == nil && lerr == nil && info.Mode()&fs.ModeSymlink == 0 && real == filepath.Join(dir, filepath.Base(path)) {
-		return true, nil
+	for _, dir := range dirs {
+		rel, err := filepath.Rel(dir, path)
+		if err != nil || !below(path, []string{dir}) {
+			continue
+		}
+		// The way to the directory itself may hold links: an operator chose it.
+		if from, err := filepath.EvalSymlinks(dir); err == nil && real == filepath.Join(from, rel) {
+			return true, nil
+		}
 	}
-	return false, fmt.Errorf("%w: it is a link: name what it leads to", ErrNotShown)
+	return false, fmt.Errorf("%w: it is, or leads through, a link: name what that leads to", ErrNotShown)
 }
