@@ -24,7 +24,7 @@ const (
 	statusMax  = 16 << 10
 	statusWait = time.Second
 	// startWait is how long bubblewrap may take to make its namespaces.
-	startWait = 20 * time.Second
+	startWait = time.Minute
 	// heardMax is how much of bubblewrap's complaint is kept to explain a command that did not start.
 	heardMax = 2 << 10
 )
@@ -110,6 +110,8 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		}
 	}
 
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	complaint := listen(&p)
 	// The environment travels inside args: bubblewrap itself, which runs outside, is not moved by it, and a list of
 	// processes does not show it.
@@ -122,7 +124,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	p.Started = func(int) {
 		_ = statusIn.Close()
 		if first, bounded = b.bound(status, docs, group); bounded != nil {
-			local.EndNamespace(first) // it waits to be let go, and nothing of the command has run
+			end(bounded) // it waits to be let go, and nothing of the command has run
 			return
 		}
 		_, _ = release.Write([]byte{1}) // where it has ended, its status says so
@@ -160,7 +162,10 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 func (b *box) bound(status *os.File, docs *json.Decoder, group *cgroup.Group) (first int, err error) {
 	_ = status.SetReadDeadline(time.Now().Add(startWait))
 	var doc said
-	if docs.Decode(&doc) != nil || doc.Child <= 0 {
+	switch err := docs.Decode(&doc); {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return 0, fmt.Errorf("bubblewrap did not start within %v: %w", startWait, sandbox.ErrNotStarted)
+	case err != nil || doc.Child <= 0:
 		return 0, nil
 	}
 	if group != nil {
