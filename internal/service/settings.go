@@ -79,6 +79,8 @@ func traits() map[string]trait {
 		"INSPAN_LONG_RUNNING":             {key: "harness.long_running", project: true},
 		"INSPAN_ISOLATION_MODE":           {key: "harness.workspace.isolation_mode", project: true},
 		"INSPAN_SANDBOX":                  {key: "harness.sandbox.mode"},
+		"INSPAN_SANDBOX_BACKEND":          {key: "harness.sandbox.isolation_backend"},
+		"INSPAN_SANDBOX_MIN":              {key: "harness.sandbox.min_isolation"},
 		"INSPAN_SANDBOX_READ_ONLY":        {key: "commands.read_only"},
 		"INSPAN_SANDBOX_ENV":              {key: "commands.env"},
 		"INSPAN_SANDBOX_SECRETS":          {key: "commands.secrets"},

@@ -132,12 +132,27 @@ type Retry struct {
 	BaseBackoffMS int64 `json:"base_backoff_ms,omitempty"`
 }
 
-// Sandbox names the backend and what it must allow.
+// Sandbox names the backend, what it must allow and what it must enforce. What it can not enforce is an error of the call.
 type Sandbox struct {
 	Mode    string `json:"mode,omitempty"`
 	Network bool   `json:"network,omitempty"`
 	// AllowedHosts are all that may be reached where Network is false; the form of an entry is that of an agent file.
 	AllowedHosts []string `json:"allowed_hosts,omitempty"`
+	// Backend is what mode auto means; empty leaves it to the station.
+	Backend string `json:"isolation_backend,omitempty"`
+	// MinIsolation is the weakest mode that the agent's tools may run in.
+	MinIsolation string `json:"min_isolation,omitempty"`
+	// CPU in processors, MemoryBytes, DiskBytes and PIDs bound what a call's commands use together; 0 sets no limit.
+	CPU         float64 `json:"cpu,omitempty"`
+	MemoryBytes int64   `json:"memory_bytes,omitempty"`
+	DiskBytes   int64   `json:"disk_bytes,omitempty"`
+	PIDs        int     `json:"pids,omitempty"`
+	// TimeoutMS bounds the life of a sandbox, in milliseconds; 0 sets no limit.
+	TimeoutMS int64 `json:"timeout_ms,omitempty"`
+	// ReadOnly, ReadWrite and Denied are paths, relative to the workspace or absolute on the toolrunner's machine.
+	ReadOnly  []string `json:"read_only,omitempty"`
+	ReadWrite []string `json:"read_write,omitempty"`
+	Denied    []string `json:"denied,omitempty"`
 }
 
 // Rule is one guard rule.

@@ -22,7 +22,7 @@ import (
 func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte) (reactor.Written, error) {
 	begin := time.Now()
 	var m made
-	result, notes, err := r.run(ctx, s, a, input, &m)
+	result, notes, used, err := r.run(ctx, s, a, input, &m)
 	took := time.Since(begin)
 	if err != nil {
 		return r.failed(ctx, s, a, err, took, input, &m)
@@ -31,7 +31,7 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 	if err != nil {
 		return r.failed(ctx, s, a, err, took, input, &m)
 	}
-	done.Notes = notes
+	done.Notes, done.Usage = notes, used
 	return r.conclude(ctx, s, a, done, input, &m)
 }
 
@@ -70,10 +70,10 @@ func (r *Role) insist(ctx context.Context, runID string, decide func(run.State, 
 
 // run lets the tool work inside the run's sandbox, for at most its time limit and not longer than the run lives. said is
 // the path of the workspace's notes that the result ends with.
-func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byte, m *made) (result tool.Result, said string, err error) {
+func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byte, m *made) (result tool.Result, said string, used *events.Usage, err error) {
 	t, ok := r.tool(s, a.Call)
 	if !ok {
-		return tool.Result{}, "", tool.Fail(tool.Permanent, "this toolrunner does not have the tool", fmt.Errorf("no tool %q", a.Call.Tool))
+		return tool.Result{}, "", nil, tool.Fail(tool.Permanent, "this toolrunner does not have the tool", fmt.Errorf("no tool %q", a.Call.Tool))
 	}
 	work, done := r.cfg.Ends.Context(ctx, s.HarnessID)
 	defer done()
@@ -82,6 +82,9 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 	env, out, shut := r.env(work, s, a, m)
 	defer shut()
 	defer func() {
+		if box, ok := env.Box.(*laterBox); ok {
+			used = box.usage()
+		}
 		if p := recover(); p != nil {
 			result, said, err = tool.Result{}, "", tool.Fail(tool.Permanent, "report this to the author of the tool", fmt.Errorf("tool %s broke: %v\n%s", a.Call.Tool, p, debug.Stack()))
 		}
@@ -89,9 +92,9 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 	result, err = t.Run(work, tool.Call{ID: a.Call.ID, Key: r.key(s.HarnessID, a.Call.ID), Input: input, Env: env})
 	switch {
 	case errors.Is(context.Cause(work), reactor.ErrRunEnded):
-		return tool.Result{}, "", reactor.ErrRunEnded
+		return tool.Result{}, "", nil, reactor.ErrRunEnded
 	case ctx.Err() == nil && errors.Is(work.Err(), context.DeadlineExceeded):
-		return tool.Result{}, "", tool.Fail(tool.Timeout, "give it more time, or less to do", fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
+		return tool.Result{}, "", nil, tool.Fail(tool.Timeout, "give it more time, or less to do", fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
 	}
 	if err == nil {
 		result.Output += out.refused()
@@ -101,7 +104,7 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 		text, said = notes(s, a, input, env.Box)
 		result.Output += text
 	}
-	return result, said, err
+	return result, said, used, err
 }
 
 // timeout of one attempt: what the arguments ask for, else what was permitted, else the tool's own.

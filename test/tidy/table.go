@@ -98,8 +98,10 @@ var Doors = []Door{
 	{Module: "golang.org/x/term", Dirs: []string{"internal/cli"}},
 	{Module: "github.com/creack/pty", Dirs: []string{"internal/cli"}},
 	{Module: "golang.org/x/sys", Dirs: []string{"internal/sandbox/...", "internal/egress/inside", "internal/tools", "internal/git"}, Tests: true},
-	{Module: "golang.org/x/net", Dirs: []string{"internal/egress", "internal/tools"}},
+	{Module: "golang.org/x/net", Dirs: []string{"internal/egress", "internal/tools", "internal/sandbox/seccomp"}},
 	{Module: "github.com/JohannesKaufmann/html-to-markdown", Dirs: []string{"internal/tools"}},
+	{Module: "github.com/landlock-lsm/", Dirs: []string{"internal/sandbox/launch"}},
+	{Module: "github.com/elastic/go-seccomp-bpf", Dirs: []string{"internal/sandbox/seccomp"}},
 	{Module: "github.com/anishathalye/porcupine", Dirs: []string{"test/faults"}},
 	{Module: "pgregory.net/rapid", Dirs: []string{"pkg/run/runtest", "internal/llm/llmtest", "services/executor/executortest"}, Tests: true},
 }

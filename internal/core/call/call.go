@@ -160,6 +160,8 @@ type Result struct {
 	ExitCode   *int
 	Took       time.Duration
 	Reconciled bool
+	// Usage of the commands; nil where there were none.
+	Usage *events.Usage
 	// Notes is the path of the workspace's notes to agents that the output ends with; empty for none.
 	Notes string
 	// Hooks are the answers about it.
@@ -173,7 +175,7 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 	}
 	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(a.Call), Output: r.Output,
 		OutputRef: r.Ref, Images: r.Images, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number, RetryCount: a.Number - 1,
-		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Notes: r.Notes, Hooks: r.Hooks}}
+		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Usage: r.Usage, Notes: r.Notes, Hooks: r.Hooks}}
 }
 
 // Judged is a result after the hooks were asked about it. Where one blocks, the agent does not see it: what the tool did
