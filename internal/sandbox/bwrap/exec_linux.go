@@ -83,26 +83,11 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	fail := func(err error) (sandbox.Exit, error) {
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", program, err)
 	}
-	args, err := b.arguments(p)
+	f, err := b.files(p)
+	defer f.close()
 	if err != nil {
 		return fail(err)
 	}
-	defer func() { _ = args.Close() }()
-	filter, err := local.Memory("bwrap-filter", string(b.filter))
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = filter.Close() }()
-	status, statusIn, err := os.Pipe()
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _, _ = status.Close(), statusIn.Close() }()
-	hold, release, err := os.Pipe()
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _, _ = hold.Close(), release.Close() }()
 	var group *cgroup.Group // of this command
 	if b.group != nil {
 		if group, err = b.group.Child(); err != nil {
@@ -118,17 +103,17 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	p.Path, p.Dir, p.Env, p.Wrapped = b.bwrap.path, "/", local.Env{}, true
 	command := p.Args
 	p.Args = append([]string{"bwrap", "--args", "3", "--"}, command...)
-	p.Extra = []*os.File{args, statusIn, hold, filter}
-	docs := json.NewDecoder(io.LimitReader(status, statusMax))
+	p.Extra = []*os.File{f.args, f.statusIn, f.hold, f.filter}
+	docs := json.NewDecoder(io.LimitReader(f.status, statusMax))
 	var first int
 	var bounded error
 	p.Started = func(int) {
-		_ = statusIn.Close()
-		if first, bounded = b.bound(status, docs, group); bounded != nil {
+		_ = f.statusIn.Close()
+		if first, bounded = b.bound(f.status, docs, group); bounded != nil {
 			end(bounded) // it waits to be let go, and nothing of the command has run
 			return
 		}
-		_, _ = release.Write([]byte{1}) // where it has ended, its status says so
+		_, _ = f.release.Write([]byte{1}) // where it has ended, its status says so
 		if started != nil && first > 0 {
 			started(local.CommandOf(ctx, first))
 		}
@@ -138,7 +123,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		return fail(err)
 	}
 	var began bool
-	p.After = func() { began = settle(status, docs, first) }
+	p.After = func() { began = settle(f.status, docs, first) }
 	exit, err := local.Run(ctx, p)
 	closed := shut()
 	exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = 0, 0, 0, 0, 0 // bubblewrap's own
@@ -163,6 +148,29 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		exit.Signal = unix.SignalName(unix.Signal(n))
 	}
 	return exit, nil
+}
+
+// files are what bubblewrap is given beside its command, and our ends of its pipes.
+type files struct{ args, filter, status, statusIn, hold, release *os.File }
+
+func (b *box) files(p local.Process) (f files, err error) {
+	if f.args, err = b.arguments(p); err != nil {
+		return f, err
+	}
+	if f.filter, err = local.Memory("bwrap-filter", string(b.filter)); err != nil {
+		return f, err
+	}
+	if f.status, f.statusIn, err = os.Pipe(); err != nil {
+		return f, err
+	}
+	f.hold, f.release, err = os.Pipe()
+	return f, err
+}
+
+func (f files) close() {
+	for _, file := range []*os.File{f.args, f.filter, f.status, f.statusIn, f.hold, f.release} {
+		_ = file.Close() // also of none: then it only says so
+	}
 }
 
 // bound waits until bubblewrap has made the namespace, whose first process is held, and puts that into the control
