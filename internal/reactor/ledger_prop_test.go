@@ -93,7 +93,7 @@ func (w *world) write(*rapid.T) {
 		}
 		if facts == 2 && len(answer) == 1 {
 			if s.Sequence == 0 {
-				if answer[0].(*events.RunCreatedData).ForkOf == nil {
+				if c := answer[0].(*events.RunCreatedData); c.ForkOf == nil && !c.Direct {
 					answer = append(answer, runtest.Started())
 				}
 			} else if by == events.Persister && !s.Status.Ended() {
