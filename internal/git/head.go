@@ -1,0 +1,189 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Head is where a working tree stands.
+type Head struct {
+	// Branch is empty where no branch is checked out. ID is empty before the first commit.
+	Branch, ID string
+}
+
+// Head reads where the working tree stands.
+func (r *Repo) Head(ctx context.Context) (Head, error) {
+	var h Head
+	a, err := r.g.exec(ctx, call{args: []string{"symbolic-ref", "--quiet", "HEAD"}, repo: r, fine: []int{1}})
+	if err != nil {
+		return h, err
+	}
+	h.Branch = strings.TrimPrefix(strings.TrimSpace(a.out), "refs/heads/")
+	a, err = r.g.exec(ctx, call{args: []string{"rev-parse", "--quiet", "--verify", "HEAD^{commit}"}, repo: r, fine: []int{1}})
+	h.ID = strings.TrimSpace(a.out)
+	return h, err
+}
+
+// CurrentBranch is the branch that is checked out. The error is ErrNotFound where none is.
+func (r *Repo) CurrentBranch(ctx context.Context) (string, error) {
+	h, err := r.Head(ctx)
+	if err == nil && h.Branch == "" {
+		return "", fmt.Errorf("current branch: a commit is checked out and no branch: %w (create a branch)", ErrNotFound)
+	}
+	return h.Branch, err
+}
+
+// Resolve finds the commit that a branch, a branch of the remote, a tag, a fetched ref such as pull/12/head, or a whole
+// or shortened commit id names. "HEAD" is the commit that is checked out.
+func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
+	_, id, err := r.find(ctx, rev)
+	return id, err
+}
+
+// find gives the full name of the ref as well, empty for a commit id.
+func (r *Repo) find(ctx context.Context, rev string) (ref, id string, err error) {
+	if rev == "HEAD" {
+		id, err := r.line(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
+		return "", id, known(rev, err)
+	}
+	if err := CheckName(rev); err != nil {
+		return "", "", err
+	}
+	names := []string{"refs/heads/" + rev, "refs/remotes/origin/" + rev, "refs/tags/" + rev}
+	if strings.HasPrefix(rev, "refs/") {
+		names = []string{rev}
+	}
+	out, err := r.run(ctx, append([]string{"for-each-ref", "--format=%(refname)"}, names...)...)
+	if err != nil {
+		return "", "", err
+	}
+	found := strings.Split(out, "\n")
+	for _, name := range names {
+		for _, f := range found { // a pattern also finds what is below it
+			if f == name {
+				id, err := r.line(ctx, "rev-parse", "--quiet", "--verify", name+"^{commit}")
+				return name, id, known(rev, err)
+			}
+		}
+	}
+	if !someID.MatchString(rev) {
+		return "", "", fmt.Errorf("%q: %w (no branch, tag or commit has this name: fetch it first)", short(rev), ErrNotFound)
+	}
+	id, err = r.line(ctx, "rev-parse", "--quiet", "--verify", rev+"^{commit}")
+	return "", id, known(rev, err)
+}
+
+// known makes ErrNotFound of what rev-parse says quietly.
+func known(rev string, err error) error {
+	var e *Error
+	if errors.As(err, &e) && e.Kind == nil {
+		return fmt.Errorf("%q: %w (no such commit here: fetch it first)", short(rev), ErrNotFound)
+	}
+	return err
+}
+
+// IsAncestor reports whether old is new or among the commits before it.
+func (r *Repo) IsAncestor(ctx context.Context, old, new string) (bool, error) {
+	a, err := r.Resolve(ctx, old)
+	if err != nil {
+		return false, err
+	}
+	b, err := r.Resolve(ctx, new)
+	if err != nil {
+		return false, err
+	}
+	got, err := r.g.exec(ctx, call{args: []string{"merge-base", "--is-ancestor", a, b}, repo: r, fine: []int{1}})
+	return err == nil && got.code == 0, err
+}
+
+// Change is one path that differs.
+type Change struct {
+	Path string
+	// Staged and Unstaged are git's letters: M changed, A added, D deleted, T another kind, U not merged, '.' the same,
+	// '?' in both for a path that git does not know.
+	Staged, Unstaged byte
+}
+
+// Status is what differs from HEAD. Submodules are not looked at.
+type Status struct {
+	Head    Head
+	Changes []Change
+	// Nested are directories with a repository of their own that is no submodule; git keeps nothing of them.
+	Nested []string
+	// Conflicts are paths that a merge left.
+	Conflicts []string
+	// Underway is "merge", "rebase", "cherry-pick", "revert" or "bisect" while one is, else empty.
+	Underway string
+}
+
+// Clean reports whether nothing differs and nothing is under way.
+func (s Status) Clean() bool {
+	return len(s.Changes) == 0 && len(s.Conflicts) == 0 && s.Underway == ""
+}
+
+// Status compares the working tree, files that git does not know included, with HEAD.
+func (r *Repo) Status(ctx context.Context) (Status, error) {
+	s := Status{Underway: r.underway()}
+	out, err := r.run(ctx, "status", "--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--ignore-submodules=all", "--no-renames", "--no-ahead-behind")
+	if err != nil {
+		return s, err
+	}
+	for entry := range strings.SplitSeq(out, "\x00") {
+		if entry == "" {
+			continue
+		}
+		if err := s.add(entry); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Status) add(entry string) error {
+	kind, rest, _ := strings.Cut(entry, " ")
+	fields := map[string]int{"1": 8, "u": 10}[kind]
+	switch {
+	case kind == "#":
+		key, value, _ := strings.Cut(rest, " ")
+		switch {
+		case key == "branch.oid" && value != "(initial)":
+			s.Head.ID = value
+		case key == "branch.head" && value != "(detached)":
+			s.Head.Branch = value
+		}
+		return nil
+	case kind == "?":
+		if strings.HasSuffix(rest, "/") {
+			s.Nested = append(s.Nested, rest)
+			return nil
+		}
+		s.Changes = append(s.Changes, Change{rest, '?', '?'})
+		return nil
+	case fields > 0:
+		if parts := strings.SplitN(rest, " ", fields); len(parts) == fields && len(parts[0]) == 2 {
+			path := parts[fields-1]
+			if kind == "u" {
+				s.Conflicts = append(s.Conflicts, path)
+			} else {
+				s.Changes = append(s.Changes, Change{path, parts[0][0], parts[0][1]})
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("git status: line %s is not understood", strconv.QuoteToASCII(short(entry)))
+}
+
+func (r *Repo) underway() string {
+	for _, s := range []struct{ file, name string }{{"MERGE_HEAD", "merge"}, {"rebase-merge", "rebase"}, {"rebase-apply", "rebase"},
+		{"CHERRY_PICK_HEAD", "cherry-pick"}, {"REVERT_HEAD", "revert"}, {"BISECT_LOG", "bisect"}} {
+		if _, err := os.Lstat(filepath.Join(r.gitDir, s.file)); err == nil {
+			return s.name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,219 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// place is the private directory of one call: home, configuration, what stands in for the repository's common directory,
+// and the ways of a secret.
+type place struct {
+	dir, cwd string
+	env      []string
+	repo     *Repo
+	far      bool // a remote is asked
+	secrets  []string
+	closers  []func() error
+	// credErr is why no credential could be given. It is written before what reads it has ended.
+	credErr error
+}
+
+// settings are the whole configuration of every call. There are no programs in it.
+const settings = `[core]
+	hooksPath = /dev/null
+	fsmonitor = false
+	untrackedCache = false
+	attributesFile = /dev/null
+	excludesFile = /dev/null
+	pager = cat
+	editor = false
+	protectNTFS = true
+	protectHFS = true
+	bigFileThreshold = 32m
+	compression = 1
+	askPass =
+[safe]
+	directory = *
+[user]
+	useConfigOnly = true
+[credential]
+	helper =
+[protocol]
+	version = 2
+[transfer]
+	fsckObjects = true
+	unpackLimit = 1
+[fetch]
+	fsckObjects = true
+	unpackLimit = 1
+	recurseSubmodules = false
+	writeCommitGraph = false
+[fetch "fsck"]
+	zeroPaddedFilemode = warn
+	badTimezone = warn
+	missingSpaceBeforeDate = warn
+	missingSpaceBeforeEmail = warn
+	missingEmail = warn
+	badEmail = warn
+	badName = warn
+	missingNameBeforeEmail = warn
+	zeroPaddedDate = warn
+	gitmodulesParse = warn
+	gitmodulesUrl = error
+[fastimport]
+	unpackLimit = 1
+[pack]
+	compression = 1
+[submodule]
+	recurse = false
+[diff]
+	ignoreSubmodules = all
+	external =
+[status]
+	submoduleSummary = false
+[push]
+	default = nothing
+	followTags = false
+	recurseSubmodules = no
+	gpgSign = false
+[commit]
+	gpgSign = false
+[tag]
+	gpgSign = false
+[gc]
+	auto = 0
+	autoDetach = false
+[maintenance]
+	auto = false
+[advice]
+	detachedHead = false
+[http]
+	followRedirects = false
+	lowSpeedLimit = 100
+	lowSpeedTime = 60
+`
+
+// newPlace makes the place of a call.
+func (g *Git) newPlace(ctx context.Context, c call) (_ *place, err error) {
+	dir, err := os.MkdirTemp(g.cfg.Temp, "inspan-git-")
+	if err != nil {
+		return nil, fmt.Errorf("make a private directory: %w", err)
+	}
+	p := &place{dir: dir, cwd: dir, repo: c.repo, far: c.remote != nil}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	config := settings
+	for key, value := range map[string]string{"proxy": g.cfg.Proxy, "sslCAInfo": g.cfg.CAFile} {
+		if value != "" {
+			config += fmt.Sprintf("\t%s = \"%s\"\n", key, value)
+		}
+	}
+	if err := os.WriteFile(p.at("config"), []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	protocols := "none" // no protocol is called so
+	if c.remote != nil {
+		protocols = c.remote.scheme
+	}
+	p.env = []string{"PATH=" + systemPath, "HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "TMPDIR=" + dir, "LANG=C", "LC_ALL=C", "TERM=dumb",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + p.at("config"), "GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
+		"GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_ADVICE=0", "GIT_EDITOR=false", "GIT_PAGER=cat",
+		"GIT_LITERAL_PATHSPECS=1", "GIT_ALLOW_PROTOCOL=" + protocols, "GIT_PROTOCOL_FROM_USER=0", "GIT_CEILING_DIRECTORIES=" + filepath.Dir(dir),
+		"GIT_MERGE_AUTOEDIT=no", "GIT_FLUSH=0"}
+	switch {
+	case c.repo != nil:
+		if err := p.stand(c.repo); err != nil {
+			return nil, err
+		}
+	case c.gitDir != "":
+		p.env = append(p.env, "GIT_DIR="+c.gitDir)
+	}
+	if c.remote != nil {
+		if err := p.credential(ctx, g, c.remote); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *place) at(name string) string { return filepath.Join(p.dir, name) }
+
+// shared are the parts of a common directory that hold content. All others, above all config, hooks and info, are ours.
+func shared() []string {
+	return []string{"objects", "refs", "logs", "packed-refs", "shallow", "worktrees"}
+}
+
+// stand makes what stands in for the common directory of a repository.
+func (p *place) stand(r *Repo) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	common := p.at("common")
+	if err := os.MkdirAll(filepath.Join(common, "info"), 0o700); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(r.common, "logs"), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for _, name := range shared() {
+		if err := os.Symlink(filepath.Join(r.common, name), filepath.Join(common, name)); err != nil {
+			return err
+		}
+	}
+	config := "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tlogAllRefUpdates = true\n"
+	if r.format == "sha256" {
+		config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tlogAllRefUpdates = true\n[extensions]\n\tobjectFormat = sha256\n"
+	}
+	for name, text := range map[string]string{"config": config, "info/attributes": "* -filter !diff !merge\n", "info/exclude": ""} {
+		if err := os.WriteFile(filepath.Join(common, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	p.cwd = r.tree
+	p.env = append(p.env, "GIT_DIR="+r.gitDir, "GIT_COMMON_DIR="+common, "GIT_WORK_TREE="+r.tree, "PWD="+r.tree)
+	return nil
+}
+
+// settle carries over what git did to the list of shallow commits: it replaces or removes the link and not the file.
+func (p *place) settle() {
+	if p.repo == nil {
+		return
+	}
+	link, real := filepath.Join(p.at("common"), "shallow"), filepath.Join(p.repo.common, "shallow")
+	info, err := os.Lstat(link)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		_ = os.Remove(real) // it need not be there
+	case err == nil && info.Mode().IsRegular():
+		if b, err := os.ReadFile(link); err == nil {
+			_ = os.WriteFile(real, b, 0o644) // else the next fetch asks for more than it must
+		}
+	}
+}
+
+func (p *place) close() error {
+	var all error
+	for i := len(p.closers) - 1; i >= 0; i-- {
+		all = errors.Join(all, p.closers[i]())
+	}
+	return errors.Join(all, os.RemoveAll(p.dir))
+}
+
+var userinfo = regexp.MustCompile(`://[^/@\s]+@`)
+
+// hide takes secrets, and whatever stands where addresses have them, out of a text.
+func (p *place) hide(said string) string {
+	for _, s := range p.secrets {
+		said = strings.ReplaceAll(said, s, "***")
+	}
+	return userinfo.ReplaceAllString(said, "://***@")
+}

@@ -1,0 +1,87 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Push is what goes to a remote.
+type Push struct {
+	URL string
+	// Branch is the local branch. To is its name at the remote, the same if empty.
+	Branch, To string
+	// Over, if set, is the commit that the remote's branch must be at: it is replaced even if history is lost by it.
+	// Empty: the push only ever adds.
+	Over     string
+	Progress func(Progress)
+}
+
+// Pushed is what the remote has after a push.
+type Pushed struct {
+	// Branch at the remote, and the commit that it was asked for and found at.
+	Branch, ID string
+}
+
+// Push sends a branch and asks the remote what it has then. A remote that moved on is ErrRejected, also one that takes
+// the push and has another commit there.
+func (r *Repo) Push(ctx context.Context, p Push) (Pushed, error) {
+	rem, err := r.g.remote(p.URL)
+	if err != nil {
+		return Pushed{}, err
+	}
+	if p.To == "" {
+		p.To = p.Branch
+	}
+	for _, name := range []string{p.Branch, p.To} {
+		if err := CheckName(name); err != nil {
+			return Pushed{}, err
+		}
+	}
+	id, err := r.Resolve(ctx, "refs/heads/"+p.Branch)
+	if err != nil {
+		return Pushed{}, err
+	}
+	args := []string{"push", "--porcelain", "--progress", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no", "--no-thin"}
+	if p.Over != "" {
+		if !fullID.MatchString(p.Over) {
+			return Pushed{}, fmt.Errorf("push over %q: want a whole commit id: %w", short(p.Over), ErrName)
+		}
+		args = append(args, "--force-with-lease=refs/heads/"+p.To+":"+p.Over)
+	}
+	ref := "refs/heads/" + p.To
+	a, err := r.g.exec(ctx, call{args: append(args, "--", rem.url, id+":"+ref), repo: r, remote: rem, progress: p.Progress, fine: []int{1}})
+	if err != nil {
+		return Pushed{}, err
+	}
+	if a.code != 0 {
+		kind, hint := meaning(a.out)
+		if kind == nil {
+			kind, hint = ErrRejected, "read what the remote said"
+		}
+		return Pushed{}, &Error{Op: "push", Exit: a.code, Kind: kind, Hint: hint, Detail: tidy(refused(a.out))}
+	}
+	there, err := r.g.lsRemote(ctx, rem, ref)
+	if err != nil {
+		return Pushed{}, fmt.Errorf("the push was taken, what the remote has now is not known: %w", err)
+	}
+	if there[ref] != id {
+		return Pushed{Branch: p.To, ID: there[ref]}, fmt.Errorf("the remote took %.12s for %s and has %q there: %w (fetch and look who moved it)", id, p.To, there[ref], ErrRejected)
+	}
+	// So that Bundle knows what is there.
+	if _, err := r.run(ctx, "update-ref", "refs/remotes/origin/"+p.To, id); err != nil {
+		return Pushed{}, err
+	}
+	return Pushed{Branch: p.To, ID: id}, nil
+}
+
+// refused gives the lines of push --porcelain that tell about refs that were not taken.
+func refused(out string) string {
+	var lines []string
+	for l := range strings.SplitSeq(out, "\n") {
+		if strings.HasPrefix(l, "!") {
+			lines = append(lines, l)
+		}
+	}
+	return strings.Join(lines, "\n")
+}

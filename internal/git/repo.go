@@ -1,0 +1,208 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const (
+	maxConfig  = 1 << 20   // bytes of a repository's configuration
+	maxPointer = 4 << 10   // bytes of HEAD and other files with one line
+	maxEntries = 2_000_000 // files below .git
+)
+
+// Repo is the working tree of a repository.
+type Repo struct {
+	g *Git
+	// tree is the top of the working tree; gitDir its own part of the repository, common what all its trees share.
+	tree, gitDir, common string
+	format               string // of object ids: sha1 or sha256
+}
+
+// Dir is the top of the working tree.
+func (r *Repo) Dir() string { return r.tree }
+
+// Open opens the repository whose working tree's top is dir. It must hold a .git that is a directory: a file that points
+// elsewhere is refused (ErrHostile), see Repo.Worktree for those that are known. Without one the error is ErrNotRepository.
+func (g *Git) Open(ctx context.Context, dir string) (*Repo, error) {
+	tree, err := realDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	at := filepath.Join(tree, ".git")
+	info, err := os.Lstat(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s: %w (clone into it or init it)", tree, ErrNotRepository)
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s is no directory and may point anywhere: %w (open a worktree by its main repository)", at, ErrHostile)
+	}
+	r := &Repo{g: g, tree: tree, gitDir: at, common: at}
+	return r, r.open(ctx)
+}
+
+// open checks the layout and reads the one thing that must be known of the configuration.
+func (r *Repo) open(ctx context.Context) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	text, err := readNoFollow(filepath.Join(r.common, "config"), maxConfig)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// It reads standard input alone, follows no include and starts nothing.
+	a, err := r.g.exec(ctx, call{args: []string{"config", "--file", "-", "--no-includes", "--null", "--get-regexp", `^extensions\.`}, stdin: bytes.NewReader(text), fine: []int{1}})
+	if err != nil {
+		return fmt.Errorf("%s: its configuration can not be read: %w", r.tree, errors.Join(err, ErrHostile))
+	}
+	r.format = "sha1"
+	for entry := range strings.SplitSeq(a.out, "\x00") {
+		key, value, _ := strings.Cut(entry, "\n")
+		switch {
+		case key == "extensions.objectformat" && (value == "sha256" || value == "sha1"):
+			r.format = value
+		case key == "extensions.objectformat", key == "extensions.refstorage" && value != "files":
+			return fmt.Errorf("%s: %s is %q, which is not supported: %w (clone it again)", r.tree, key, short(value), ErrHostile)
+		}
+	}
+	return nil
+}
+
+// Init makes an empty repository in dir, which is made if it is not there. Nothing in it is taken from a template.
+func (g *Git) Init(ctx context.Context, dir, branch string) (*Repo, error) {
+	if err := CheckName(branch); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	tree, err := realDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(tree, ".git")); err == nil {
+		return nil, fmt.Errorf("%s: %w (it is a repository already: open it)", tree, ErrNotEmpty)
+	}
+	if _, err := g.run(ctx, call{args: []string{"init", "--quiet", "--template=", "--initial-branch=" + branch, "--", tree}}); err != nil {
+		return nil, err
+	}
+	return g.Open(ctx, tree)
+}
+
+// realDir is the absolute path of a directory, without links in it.
+func realDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if abs, err = filepath.EvalSymlinks(abs); err != nil {
+		return "", err
+	}
+	info, err := os.Stat(abs)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s: %w (want a directory)", abs, ErrNotRepository)
+	}
+	return abs, err
+}
+
+// check refuses a layout by which git would read or write elsewhere. It is looked at before every command.
+func (r *Repo) check() error {
+	for dir := r.gitDir; ; dir = r.common {
+		if err := checkTop(dir); err != nil {
+			return err
+		}
+		if dir == r.common {
+			break
+		}
+	}
+	if head, err := readNoFollow(filepath.Join(r.gitDir, "HEAD"), maxPointer); err != nil {
+		return fmt.Errorf("%s: no HEAD can be read: %w: %w", r.gitDir, err, ErrNotRepository)
+	} else if ref, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref:"); ok && !strings.HasPrefix(strings.TrimSpace(ref), "refs/heads/") {
+		return fmt.Errorf("%s: HEAD names %q, which is no branch: %w", r.gitDir, short(strings.TrimSpace(ref)), ErrHostile)
+	}
+	for _, name := range []string{"alternates", "http-alternates"} {
+		if _, err := os.Lstat(filepath.Join(r.common, "objects", "info", name)); err == nil {
+			return fmt.Errorf("%s borrows objects of other repositories (objects/info/%s): %w (repack it and remove that file)", r.common, name, ErrHostile)
+		}
+	}
+	n := 0
+	for _, name := range []string{"objects", "refs", "logs"} {
+		if err := noLinks(filepath.Join(r.common, name), &n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTop refuses links and strange files at the top of a git directory.
+func checkTop(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is no directory: %w", dir, ErrHostile)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.IsDir() && !e.Type().IsRegular() {
+			return fmt.Errorf("%s is a link or a special file: %w (remove it)", filepath.Join(dir, e.Name()), ErrHostile)
+		}
+	}
+	return nil
+}
+
+// noLinks refuses links and special files below a directory, which need not be there.
+func noLinks(dir string, n *int) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch *n++; {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case *n > maxEntries:
+			return fmt.Errorf("%s: more than %d files: %w (repack it)", dir, maxEntries, ErrTooLarge)
+		case !d.IsDir() && !d.Type().IsRegular():
+			return fmt.Errorf("%s is a link or a special file: %w (remove it)", path, ErrHostile)
+		}
+		return nil
+	})
+}
+
+// readNoFollow reads a regular file that is no link and at most so large.
+func readNoFollow(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file: %w", path, errors.Join(err, ErrHostile))
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%s has more than %d bytes: %w", path, limit, ErrTooLarge)
+	}
+	return b, err
+}
+
+func (r *Repo) run(ctx context.Context, args ...string) (string, error) {
+	return r.g.run(ctx, call{args: args, repo: r})
+}
+
+func (r *Repo) line(ctx context.Context, args ...string) (string, error) {
+	return r.g.line(ctx, call{args: args, repo: r})
+}
