@@ -49,6 +49,8 @@ type Ports struct {
 	Config  reactor.Shelf
 	// Sessions holds the sessions; nil knows none, and what names one only shares its directory.
 	Sessions reactor.Shelf
+	// Trees holds the records of working trees; nil where they stay on their machine.
+	Trees    reactor.Shelf
 	Leases   reactor.Leases
 	Live     reactor.Live
 	Refusals reactor.Refusals

@@ -96,7 +96,7 @@ func stores(station string, role events.Service) []string {
 		return objects
 	case events.Toolrunner: // and it alone reads the station's key
 		key := configKey(station, StationKeyKey)
-		return append(objects, "$KV."+LeaseBucket+"."+station+".>", key, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+key)
+		return append(objects, "$KV."+LeaseBucket+"."+station+".>", "$KV."+TreeBucket+"."+station+".>", key, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+key)
 	case events.Persister:
 		return append(objects, "$KV."+StateBucket+"."+station+".>")
 	case events.Gatekeeper: // nothing but facts
@@ -128,7 +128,8 @@ func reading(station string) []string {
 		"$JS.API.DIRECT.GET."+FilesStream(), "$JS.API.STREAM.MSG.GET."+FilesStream(),
 		"$JS.API.STREAM.MSG.GET."+KVStream(LeaseBucket),
 		"$JS.API.DIRECT.GET."+KVStream(StateBucket)+".$KV."+StateBucket+"."+station+".>",
-		"$JS.API.DIRECT.GET."+KVStream(SessionBucket)+".$KV."+SessionBucket+"."+station+".>")
+		"$JS.API.DIRECT.GET."+KVStream(SessionBucket)+".$KV."+SessionBucket+"."+station+".>",
+		"$JS.API.DIRECT.GET."+KVStream(TreeBucket)+".$KV."+TreeBucket+"."+station+".>")
 	for _, key := range []string{AgentKeys + "*", DurabilityKey} {
 		subjects = append(subjects, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station, key))
 	}
