@@ -63,7 +63,11 @@ type Config struct {
 	Scripts   string `envconfig:"INSPAN_SCRIPTS" desc:"folder of scripts for the scripted model"`
 	Workspace string `envconfig:"INSPAN_WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`
 	Isolation string `envconfig:"INSPAN_ISOLATION_MODE" default:"per_workflow" desc:"per_workflow, per_run or shared"`
-	Sandbox   string `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap or host"`
+	// The next ones say where workspaces are and how long they stay; see docs/workspaces.md.
+	WorkspaceMode     string        `envconfig:"INSPAN_WORKSPACE_MODE" default:"local" desc:"local: all toolrunners are on one machine; shared: their workspace root is one volume, and one of them works in a workspace at a time; follow: each has a root of its own, and where a toolrunner is lost another goes on with what was kept of the workspace in the object store (toolrunner)"`
+	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with follow: take the workspace of a run away when the run ends; those of sessions and those with a git repository stay (toolrunner)"`
+	CleanupAfter      time.Duration `envconfig:"INSPAN_WORKSPACE_CLEANUP_AFTER" default:"24h" desc:"with follow: how long the workspace of a run that has ended stays, and directories that nobody uses (toolrunner)"`
+	Sandbox           string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap or host"`
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`
@@ -182,7 +186,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s is %d, want 0 or more", name, v))
 		}
 	}
-	errs = append(errs, c.checkGates())
+	errs = append(errs, c.checkGates(), c.checkWorkspaces())
 	if !c.AnchorKey.Empty() {
 		if _, err := audit.ParsePrivate(c.AnchorKey.Reveal()); err != nil {
 			errs = append(errs, fmt.Errorf("INSPAN_ANCHOR_KEY: %w", err))

@@ -30,6 +30,7 @@ import (
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
@@ -50,10 +51,12 @@ type Ports struct {
 	// Sessions holds the sessions; nil knows none, and what names one only shares its directory.
 	Sessions reactor.Shelf
 	// Trees holds the records of working trees; nil where they stay on their machine.
-	Trees    reactor.Shelf
-	Leases   reactor.Leases
-	Live     reactor.Live
-	Refusals reactor.Refusals
+	Trees reactor.Shelf
+	// Snapshots keeps working trees that follow their runs; nil means with git.
+	Snapshots workspace.Snapshots
+	Leases    reactor.Leases
+	Live      reactor.Live
+	Refusals  reactor.Refusals
 	// AnswerSoFar has answer called with the run of each watcher who asks what was said live so far, and tells the watcher,
 	// until stop is called. Nil leaves those who come late with what is stored.
 	AnswerSoFar func(answer func(runID string) [][]byte) (stop func(), err error)
@@ -193,7 +196,13 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 	}
 	keep, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopKeeping()
-	r, err := h.role(ctx, keep, role, ledger, instance)
+	var trees *workspace.Trees
+	if role == events.Toolrunner {
+		if trees, err = h.trees(ctx, instance); err != nil {
+			return err
+		}
+	}
+	r, err := h.role(ctx, keep, role, ledger, instance, trees)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", role, err)
 	}
@@ -221,7 +230,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	if role == events.Toolrunner {
-		return h.withLease(ctx, instance, log, loop.Run)
+		return h.withLease(ctx, instance, log, h.tend(r, trees, loop.Run))
 	}
 	return loop.Run(ctx)
 }
@@ -285,7 +294,7 @@ func (h *Host) withLease(ctx context.Context, instance string, log zerolog.Logge
 }
 
 // role makes one of the five.
-func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reactor.Ledger, instance string) (reactor.Role, error) {
+func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reactor.Ledger, instance string, trees *workspace.Trees) (reactor.Role, error) {
 	p := h.ports
 	asker, err := h.asker(role)
 	if err != nil {
@@ -333,14 +342,14 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 		return executor.New(executor.Config{Ledger: ledger, Timers: p.Timers, Blobs: p.Blobs, Live: feed, Ends: ends,
 			Models: h.models(), Tools: h.tools, ToolsOf: h.toolbox.For, Hooks: asker})
 	case events.Toolrunner:
-		return h.toolrunner(ctx, ledger, instance, asker)
+		return h.toolrunner(ctx, ledger, instance, asker, trees)
 	case events.Persister:
 		return h.persister(ctx, keep, ledger)
 	}
 	return nil, fmt.Errorf("there is no role %q", role)
 }
 
-func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance string, asker *hooks.Asker) (reactor.Role, error) {
+func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance string, asker *hooks.Asker, trees *workspace.Trees) (reactor.Role, error) {
 	ends, err := h.ends(ctx, ledger)
 	if err != nil {
 		return nil, err
@@ -371,7 +380,7 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 		return nil, err
 	}
 	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Trees: trees, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
 	if err != nil || h.ports.OnEnd == nil {
 		return role, err
 	}

@@ -19,10 +19,21 @@ import (
 )
 
 // attempt carries out one attempt and records its end.
-func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte) (reactor.Written, error) {
+func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte, p place) (reactor.Written, error) {
+	if p.broken != nil {
+		return r.failed(ctx, s, a, unusable(p.broken), 0, input)
+	}
 	begin := time.Now()
-	result, notes, err := r.run(ctx, s, a, input)
+	result, notes, err := r.run(ctx, s, a, input, p)
 	took := time.Since(begin)
+	if !errors.Is(err, reactor.ErrRunEnded) {
+		switch end := r.settle(ctx, p, a); {
+		case ended(end):
+			err = end
+		case end != nil:
+			return reactor.Written{}, end // nothing is said of it: whoever is delivered the call next finds out
+		}
+	}
 	if err != nil {
 		return r.failed(ctx, s, a, err, took, input)
 	}
@@ -65,7 +76,7 @@ func (r *Role) insist(ctx context.Context, runID string, decide func(run.State, 
 
 // run lets the tool work inside the run's sandbox, for at most its time limit and not longer than the run lives. said is
 // the path of the workspace's notes that the result ends with.
-func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byte) (result tool.Result, said string, err error) {
+func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byte, p place) (result tool.Result, said string, err error) {
 	t, ok := r.tool(s, a.Call)
 	if !ok {
 		return tool.Result{}, "", tool.Fail(tool.Permanent, "this toolrunner does not have the tool", fmt.Errorf("no tool %q", a.Call.Tool))
@@ -74,7 +85,7 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 	defer done()
 	work, cancel := context.WithTimeout(work, timeout(t, a, input))
 	defer cancel()
-	env, shut := r.env(work, s, a)
+	env, shut := r.env(work, s, a, p)
 	defer shut()
 	defer func() {
 		if p := recover(); p != nil {
@@ -93,6 +104,9 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 		text, said = notes(s, a, input, env.Box)
 		result.Output += text
 	}
+	if err == nil {
+		p.tell(ctx, &result)
+	}
 	return result, said, err
 }
 
@@ -110,8 +124,8 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 }
 
 // env opens the sandbox of the run for one attempt.
-func (r *Role) env(ctx context.Context, s run.State, a call.Attempt) (tool.Env, func()) {
-	box := r.cfg.Boxes.Later(ctx, s, a.Call.Step)
+func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, p place) (tool.Env, func()) {
+	box := r.cfg.Boxes.Later(ctx, s, a.Call, p)
 	// A secret that is cut in two here is not found; nothing of this is kept.
 	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
 	progress := func(output string, chunk []byte) { said.Write(live.ToolOutput, output, r.cfg.Mask(string(chunk))) }
@@ -190,16 +204,16 @@ func clip(s string) string {
 
 // verify asks a reconcilable tool whether the lost attempt took effect: then that is the result, else it is made
 // again. A tool that can not tell leaves the outcome unknown.
-func (r *Role) verify(ctx context.Context, s run.State, d call.Duty) (reactor.Written, error) {
+func (r *Role) verify(ctx context.Context, s run.State, d call.Duty, p place) (reactor.Written, error) {
 	begin := time.Now()
-	done, result, err := r.ask(ctx, s, d)
+	done, result, err := r.ask(ctx, s, d, p)
 	switch {
 	case ctx.Err() != nil:
 		return reactor.Written{}, ctx.Err()
 	case err != nil:
 		return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, d) })
 	case !done:
-		return r.begin(ctx, s, d)
+		return r.begin(ctx, s, d, p)
 	}
 	kept, err := r.keep(ctx, result, time.Since(begin))
 	if err != nil {
@@ -214,7 +228,10 @@ func (r *Role) verify(ctx context.Context, s run.State, d call.Duty) (reactor.Wr
 	return r.conclude(ctx, s, a, kept, input)
 }
 
-func (r *Role) ask(ctx context.Context, s run.State, d call.Duty) (bool, tool.Result, error) {
+func (r *Role) ask(ctx context.Context, s run.State, d call.Duty, p place) (bool, tool.Result, error) {
+	if p.broken != nil {
+		return false, tool.Result{}, p.broken
+	}
 	t, _ := r.tool(s, d.Call)
 	v, ok := t.(tool.Verifier)
 	if !ok {
@@ -226,7 +243,7 @@ func (r *Role) ask(ctx context.Context, s run.State, d call.Duty) (bool, tool.Re
 	}
 	work, cancel := context.WithTimeout(ctx, tool.DefaultTimeout)
 	defer cancel()
-	env, shut := r.env(work, s, call.Attempt{Call: d.Call})
+	env, shut := r.env(work, s, call.Attempt{Call: d.Call}, p)
 	defer shut()
 	return v.Verify(work, tool.Call{ID: d.Call.ID, Key: r.key(s.HarnessID, d.Call.ID), Input: input, Env: env})
 }

@@ -57,19 +57,23 @@ func (b *Boxes) ModeFor(s run.State, step string) sandbox.Mode {
 	return mode
 }
 
-// Open makes the workspace if it is missing and opens a sandbox on it. Asking for a backend that this machine does
+// open makes the workspace if it is missing and opens a sandbox on it. Asking for a backend that this machine does
 // not have is an error, never another backend (SBX-20).
-func (b *Boxes) Open(ctx context.Context, s run.State, step string) (sandbox.Sandbox, error) {
+func (b *Boxes) open(ctx context.Context, s run.State, step string, p place) (sandbox.Sandbox, error) {
 	network := false
 	if st := s.Step(step); st != nil {
 		network = s.Agents[st.AssignedAgent].Sandbox.Network
 	}
-	return b.OpenAs(ctx, s.HarnessID, s.Created.Workspace, b.ModeFor(s, step), network)
+	return b.openAt(ctx, s.HarnessID, p, b.ModeFor(s, step), network)
 }
 
-// OpenAs opens a sandbox of a mode, as Open does, on a workspace given by its path below the workspace root; mode ""
+// OpenAs opens a sandbox of a mode on a workspace of this machine, given by its path below the workspace root; mode ""
 // means the default.
 func (b *Boxes) OpenAs(ctx context.Context, id, workspace string, mode sandbox.Mode, network bool) (sandbox.Sandbox, error) {
+	return b.openAt(ctx, id, place{workspace: workspace, path: workspace}, mode, network)
+}
+
+func (b *Boxes) openAt(ctx context.Context, id string, p place, mode sandbox.Mode, network bool) (sandbox.Sandbox, error) {
 	if mode == "" || mode == sandbox.Auto {
 		mode = b.cfg.Default
 	}
@@ -80,13 +84,13 @@ func (b *Boxes) OpenAs(ctx context.Context, id, workspace string, mode sandbox.M
 		}
 		return nil, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
 	}
-	dir, err := b.dir(b.cfg.Root, workspace)
+	dir, err := b.dir(b.cfg.Root, p.path)
 	if err != nil {
 		return nil, err
 	}
 	cfg := sandbox.Config{ID: id, Workspace: dir, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
 	if b.cfg.Cache != "" {
-		cache, err := b.dir(b.cfg.Cache, workspace)
+		cache, err := b.dir(b.cfg.Cache, p.workspace)
 		if err != nil {
 			return nil, err
 		}
@@ -98,8 +102,11 @@ func (b *Boxes) OpenAs(ctx context.Context, id, workspace string, mode sandbox.M
 }
 
 // Later returns a sandbox that is opened when a tool first touches it: many tools never do.
-func (b *Boxes) Later(ctx context.Context, s run.State, step string) *laterBox {
-	return &laterBox{id: s.HarnessID, mode: b.ModeFor(s, step), open: sync.OnceValues(func() (sandbox.Sandbox, error) { return b.Open(ctx, s, step) })}
+func (b *Boxes) Later(ctx context.Context, s run.State, c run.Call, p place) *laterBox {
+	return &laterBox{id: s.HarnessID, mode: b.ModeFor(s, c.Step), open: sync.OnceValues(func() (sandbox.Sandbox, error) {
+		p.touch(c.Effect)
+		return b.open(ctx, s, c.Step, p)
+	})}
 }
 
 // dir makes a directory below a root without following links out of it.
