@@ -121,12 +121,12 @@ func (v *Visit) Keep(ctx context.Context, call string) error {
 	pause := changingPause
 	for tries := 1; ; tries++ {
 		if v.at <= c.kept && !c.lost { // a snapshot that began later has it
-			v.touched.Store(false)
+			v.kept()
 			return nil
 		}
 		err := v.t.keep(ctx, v.tree, c, v.run+"/"+call)
 		if err == nil {
-			v.touched.Store(false)
+			v.kept()
 		}
 		if !errors.Is(err, ErrChanging) || tries >= changing && c.visits <= 1 {
 			return err
@@ -136,6 +136,12 @@ func (v *Visit) Keep(ctx context.Context, call string) error {
 		}
 		pause = min(2*pause, time.Second)
 	}
+}
+
+// kept notes that all that was done until now is kept.
+func (v *Visit) kept() {
+	v.touched.Store(false)
+	v.at = 0
 }
 
 // rest lets others have their turn, until one of them has left or some time has passed.
