@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -279,6 +280,99 @@ func TestWorkspaceFollows(t *testing.T) {
 				t.Errorf("it said %d facts after the end", n-s.Sequence)
 			}
 			second.stop()
+		})
+	}
+}
+
+// settled is mover without the call that stalls.
+const settled = `
+turns:
+  - when: {turn: 1}
+    calls: [{name: bash, input: {command: "mkdir -p src && printf one > src/a.txt"}}, {name: bash, input: {command: "printf x > x.txt"}}]
+  - when: {turn: 2}
+    calls: [{name: bash, input: {command: "printf two >> src/a.txt"}}, {name: read, input: {path: src/a.txt}}]
+  - when: {turn: 3}
+    calls: [{name: bash, input: {command: "cat src/a.txt x.txt"}}]
+  - when: {turn: 4}
+    text: "{{result.1}}"
+`
+
+func TestWorkspaceModes(t *testing.T) {
+	t.Parallel()
+	t.Run("WS-3 SAFE-7 a call costs as many facts where workspaces follow as where they stay", func(t *testing.T) {
+		t.Parallel()
+		counts := map[string]map[string]int{}
+		for _, mode := range []string{"local", "shared", "follow"} {
+			w := newWorld(t)
+			w.agent(events.Agent{Name: "settled", Tools: []string{"bash", "read"}}, settled)
+			w.start(events.Planner, events.Gatekeeper, events.Executor)
+			g := &graves{Leases: w.ports.Leases}
+			m := g.on(w, mode, "one")
+			w.task(events.Task{ID: "stays", Agent: "settled", Task: "go", Session: "s"})
+			s := w.ended("stays")
+			if s.Status != events.Completed || !strings.Contains(s.Result.Output, "onetwox") {
+				t.Fatalf("%s: %+v", mode, s.Result)
+			}
+			counts[mode] = w.count("stays")
+			_, err := os.Stat(filepath.Join(m.root, "session", "s", "src", "a.txt"))
+			if there := err == nil; there != (mode != "follow") {
+				t.Errorf("%s: the file is in its usual place: %v", mode, there)
+			}
+			if rec := w.tree("session/s"); (rec.Fence > 0) != (mode != "local") || (rec.Snapshot != "") != (mode == "follow") {
+				t.Errorf("%s: %+v", mode, rec)
+			}
+		}
+		if !maps.Equal(counts["local"], counts["shared"]) || !maps.Equal(counts["local"], counts["follow"]) {
+			t.Errorf("%v", counts)
+		}
+	})
+	for _, mode := range []string{"shared", "follow"} {
+		t.Run("WS-13 SESS-6 two machines never work in one workspace, and runs of a session go on where the other stopped: "+mode, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.agent(events.Agent{Name: "settled", Tools: []string{"bash", "read"}}, settled)
+			w.start(events.Planner, events.Gatekeeper, events.Executor)
+			g := &graves{Leases: w.ports.Leases}
+			names := [2]string{"one", "two"}
+			if mode == "shared" {
+				names[1] = "one"
+			}
+			first := g.on(w, mode, names[0])
+			second := g.on(w, mode, names[1])
+			for _, id := range []string{"r1", "r2", "r3"} {
+				w.task(events.Task{ID: id, Agent: "settled", Task: "go", Session: "s"})
+				if s := w.ended(id); s.Status != events.Completed || !strings.Contains(s.Result.Output, "onetwox") {
+					t.Fatalf("%+v\n%s", s.Result, w.story(id))
+				}
+				runners := map[string]bool{}
+				for _, f := range w.facts(id) {
+					d, err := events.Decode(f.Bytes)
+					if err != nil {
+						t.Fatal(err)
+					}
+					payload, err := d.Payload()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if p, ok := payload.(*events.CallStartedData); ok {
+						runners[p.Runner] = true
+					}
+				}
+				if len(runners) != 1 {
+					t.Errorf("%s was worked on by %v at a time", id, runners)
+				}
+			}
+			w.treeUntil("session/s", "given back", func(r workspace.Record) bool { return r.Owner == "" })
+			w.agent(events.Agent{Name: "looker", Tools: []string{"bash"}}, calling("bash", `{command: "cat src/a.txt"}`))
+			first.stop() // in good order: nobody waits for its lease
+			w.task(events.Task{ID: "r4", Agent: "looker", Task: "go", Session: "s"})
+			if s := w.ended("r4"); s.Status != events.Completed || !strings.Contains(s.Result.Output, "onetwo") {
+				t.Errorf("%+v\n%s", s.Result, w.story("r4"))
+			}
+			second.stop()
+			if rec := w.tree("session/s"); rec.Owner != "" {
+				t.Errorf("not given back: %+v", rec)
+			}
 		})
 	}
 }
