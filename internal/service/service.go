@@ -381,8 +381,18 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	}
 	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
 		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Trees: trees, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
-	if err != nil || h.ports.OnEnd == nil {
-		return role, err
+	if err != nil {
+		return nil, err
+	}
+	if trees != nil && h.ports.Overhear != nil {
+		stop, err := h.ports.Overhear(role.Overhear)
+		if err != nil {
+			return nil, fmt.Errorf("overhear permitted calls: %w", err)
+		}
+		context.AfterFunc(ctx, stop)
+	}
+	if h.ports.OnEnd == nil {
+		return role, nil
 	}
 	stop, err := h.ports.OnEnd(role.Undress)
 	if err != nil {

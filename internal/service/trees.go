@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/reactor"
@@ -68,7 +69,12 @@ func (h *Host) tend(role reactor.Role, trees *workspace.Trees, run func(context.
 		hold, stop := context.WithCancel(context.WithoutCancel(ctx))
 		var tending sync.WaitGroup
 		tending.Go(func() { tends.Tend(hold, report) })
+		var early sync.WaitGroup
+		early.Go(func() { tends.Early(ctx, hold) })
 		err := run(ctx)
+		grace := time.AfterFunc(h.cfg.Drain, stop)
+		early.Wait() // as what was delivered, what was begun early may come to its end
+		grace.Stop()
 		stop()
 		tending.Wait()
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.Drain)

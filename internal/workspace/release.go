@@ -44,6 +44,7 @@ func (t *Trees) Ended(ctx context.Context, workspace, run string) (done bool, er
 	}
 	if _, here := c.runs[run]; here {
 		c.runs[run] = true
+		t.mark(run, false)
 	}
 	for _, ended := range c.runs {
 		if !ended {
@@ -70,6 +71,9 @@ func (t *Trees) free(ctx context.Context, tr *tree, c *claim, run string) error 
 	rec.Owner, rec.At = "", t.cfg.Now().UTC()
 	if err := t.say(ctx, tr, c, rec); err != nil {
 		return err
+	}
+	for run := range c.runs {
+		t.mark(run, false)
 	}
 	clear(c.runs)
 	if t.cfg.AtEnd && passing(rec) {
@@ -138,7 +142,6 @@ func (t *Trees) close(ctx context.Context, workspace string) error {
 	if c == nil || c.visits > 0 || c.rec.Owner == "" {
 		return nil
 	}
-	clear(c.runs)
 	if err := t.free(ctx, tr, c, c.rec.Run); err != nil && !errors.Is(err, ErrLost) {
 		return err
 	}

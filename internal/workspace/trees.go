@@ -46,6 +46,8 @@ type Trees struct {
 	mu  sync.Mutex
 	// open by workspace, guarded by mu.
 	open map[string]*tree
+	// here are the runs that came into a tree and have not ended as far as is known, guarded by mu.
+	here map[string]bool
 }
 
 // tree is one working tree as this instance knows it.
@@ -99,7 +101,7 @@ func New(cfg Config) (*Trees, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Trees{cfg: cfg, open: make(map[string]*tree)}, nil
+	return &Trees{cfg: cfg, open: make(map[string]*tree), here: make(map[string]bool)}, nil
 }
 
 // of returns the tree of a workspace with its turn taken; done gives it back.
@@ -164,6 +166,7 @@ func (t *Trees) Enter(ctx context.Context, workspace, run string) (*Visit, error
 		c := tr.held
 		c.visits++
 		c.runs[run] = false
+		t.mark(run, true)
 		c.used = t.cfg.Now()
 		return &Visit{t: t, tree: tr, claim: c, run: run}, nil
 	}
@@ -224,6 +227,23 @@ func (t *Trees) owns(c *claim, rec Record, revision uint64) bool {
 	return revision <= c.revision && c.rec.Owner == t.cfg.Instance
 }
 
+// Holds reports whether a run works in a tree of this instance, as far as is known without asking.
+func (t *Trees) Holds(run string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.here[run]
+}
+
+func (t *Trees) mark(run string, here bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if here {
+		t.here[run] = true
+	} else {
+		delete(t.here, run)
+	}
+}
+
 // lose forgets a claim. What is there goes when the last visit has left.
 func (t *Trees) lose(tr *tree) {
 	c := tr.held
@@ -231,6 +251,9 @@ func (t *Trees) lose(tr *tree) {
 		return
 	}
 	c.lost, tr.held = true, nil
+	for run := range c.runs {
+		t.mark(run, false)
+	}
 	if c.visits == 0 {
 		t.remove(c)
 	}

@@ -63,6 +63,8 @@ type Role struct {
 	busy map[string]int
 	// ends are the runs that may have ended, for Tend; more than maxEnds are let go.
 	ends chan string
+	// overheard are permitted calls of workspaces held here, for Early; more than maxOverheard are let go.
+	overheard chan permitted
 	wardrobe
 }
 
@@ -85,7 +87,7 @@ func New(cfg Config) (*Role, error) {
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
-	return &Role{cfg: cfg, busy: make(map[string]int), ends: make(chan string, maxEnds), wardrobe: newWardrobe()}, nil
+	return &Role{cfg: cfg, busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard), wardrobe: newWardrobe()}, nil
 }
 
 // Service implements reactor.Role.
@@ -120,7 +122,7 @@ func (r *Role) serve(ctx context.Context, runID, callID string, s run.State, del
 		case call.Wait:
 			return r.cfg.Timers.Set(ctx, runID, "call."+callID, duty.At)
 		case call.Watch:
-			return &reactor.Later{After: watchEvery}
+			return &reactor.Later{After: r.watch(s, callID, deliveries)}
 		}
 		w, err := r.act(ctx, s, duty, deliveries)
 		if err != nil || len(w.Facts) > 0 {
@@ -131,15 +133,23 @@ func (r *Role) serve(ctx context.Context, runID, callID string, s run.State, del
 }
 
 // act does what a duty asks for and tells what was said about it in the end: nothing where the duty is out of date.
-func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries uint64) (reactor.Written, error) {
+func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries uint64) (w reactor.Written, err error) {
 	switch duty.Kind {
 	case call.Begin, call.Verify:
 		defer r.hold(s.HarnessID, duty.Call.ID)()
+		if !r.single(s.HarnessID, duty) {
+			return reactor.Written{}, &reactor.Later{After: again(deliveries)}
+		}
 		p, err := r.enter(ctx, s, deliveries)
 		if err != nil {
 			return reactor.Written{}, err
 		}
-		defer p.leave()
+		defer func() {
+			p.leave()
+			if err != nil || w.State.Status.Ended() {
+				r.mayEnd(s.HarnessID) // the run may have ended before it came into its workspace
+			}
+		}()
 		if duty.Kind == call.Begin {
 			return r.begin(ctx, s, duty, p)
 		}

@@ -41,7 +41,7 @@ func (r *Role) enter(ctx context.Context, s run.State, deliveries uint64) (place
 	}
 	v, err := r.cfg.Trees.Enter(ctx, p.workspace, s.HarnessID)
 	if busy, ok := errors.AsType[*workspace.BusyError](err); ok {
-		return p, &heldBy{busy, &reactor.Later{After: min(busyFirst<<min(max(deliveries, 1)-1, 10), busyMost)}}
+		return p, &heldBy{busy, &reactor.Later{After: again(deliveries)}}
 	}
 	if errors.Is(err, workspace.ErrDamaged) {
 		p.broken = err
@@ -52,6 +52,11 @@ func (r *Role) enter(ctx context.Context, s run.State, deliveries uint64) (place
 	}
 	p.visit, p.path = v, v.Path()
 	return p, nil
+}
+
+// again is how soon a call is looked at again that is left to somebody else.
+func again(deliveries uint64) time.Duration {
+	return min(busyFirst<<min(max(deliveries, 1)-1, 10), busyMost)
 }
 
 // heldBy names the holder, and is a reactor.Later for the loop.
@@ -144,6 +149,8 @@ const (
 	maxEnds = 4096
 	// endAgain is how soon the end of a run is looked at again whose calls have not ended yet.
 	endAgain = 250 * time.Millisecond
+	// endTries is how often a run is looked at that has not ended as far as is known.
+	endTries = 20
 	// tidyEvery is how often workspaces that nobody uses are looked for.
 	tidyEvery = time.Hour
 	// endsTime bounds one look.
@@ -160,7 +167,7 @@ func (r *Role) Tend(ctx context.Context, report func(error)) {
 	defer tidy.Stop()
 	again := time.NewTicker(endAgain)
 	defer again.Stop()
-	waiting := map[string]bool{}
+	waiting := map[string]int{}
 	try := func(what func(context.Context) error) {
 		limited, cancel := context.WithTimeout(ctx, endsTime)
 		defer cancel()
@@ -173,7 +180,7 @@ func (r *Role) Tend(ctx context.Context, report func(error)) {
 		select {
 		case <-ctx.Done():
 		case runID := <-r.ends:
-			waiting[runID] = true
+			waiting[runID] = endTries
 			try(func(ctx context.Context) error { return r.giveBack(ctx, waiting, runID) })
 		case <-again.C:
 			for runID := range waiting {
@@ -186,16 +193,18 @@ func (r *Role) Tend(ctx context.Context, report func(error)) {
 }
 
 // giveBack gives back the workspace of a run that has ended, and then waits for it no more.
-func (r *Role) giveBack(ctx context.Context, waiting map[string]bool, runID string) error {
+func (r *Role) giveBack(ctx context.Context, waiting map[string]int, runID string) error {
 	s, err := r.cfg.Ledger.Fresh(ctx, runID)
 	if err != nil {
 		return err
 	}
-	done := true
+	var done bool
 	if s.Status.Ended() && s.Created != nil {
 		done, err = r.cfg.Trees.Ended(ctx, s.Created.Workspace, runID)
+	} else {
+		waiting[runID]-- // a hint may come before the fact is stored, or be wrong
 	}
-	if done {
+	if done || waiting[runID] <= 0 {
 		delete(waiting, runID)
 	}
 	return err

@@ -58,6 +58,15 @@ func (g *graves) on(w *world, mode, name string, tools ...tool.Tool) *machine {
 	own.tools = append(slices.Clone(w.tools), tools...)
 	own.ports.Leases = named{g, m}
 	own.ports.Inbox = inbox{w.ports.Inbox, m}
+	own.ports.Overhear = func(take func(string, reactor.Record)) (func(), error) {
+		return w.ports.Overhear(func(runID string, r reactor.Record) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if !m.gone {
+				take(runID, r)
+			}
+		})
+	}
 	own.tune = func(c *service.Config) { c.Workspace, c.WorkspaceMode = m.root, mode }
 	m.hosted = own.start(events.Toolrunner)
 	return m
