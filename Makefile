@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench robust pairs trace kill faults previous mcp fuzz aimock live clean
+.PHONY: help build check fmt test race docs demo bench robust pairs trace kill faults previous mcp escape fuzz aimock live clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -54,6 +54,9 @@ previous: ## the program of PREV (default: the last tag, else the commit before)
 
 mcp: ## slow: agents with the reference MCP servers, installed from npm (needs Node.js and the network)
 	$(GO) test -tags slow -count=1 -v -timeout 15m ./test/mcp
+
+escape: ## ways out of each sandbox of this machine, and bombs in it, as a table
+	$(GO) test -count=1 -v -run 'TestEscape' ./internal/sandbox/... | grep -vE '^=== |--- PASS|no test'
 
 fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 	@set -e; for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

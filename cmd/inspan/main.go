@@ -8,9 +8,17 @@ import (
 	"syscall"
 
 	"github.com/inspan/inspan/internal/cli"
+	"github.com/inspan/inspan/internal/egress/inside"
+	"github.com/inspan/inspan/internal/sandbox/launch"
 )
 
 func main() {
+	if inside.Main() { // a sandbox started this program as its helper
+		os.Exit(inside.Failed)
+	}
+	if launch.Asked(os.Args) { // or as the launcher of a command
+		os.Exit(launch.Main())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

@@ -5,8 +5,18 @@ package main
 import (
 	"os"
 
+	"github.com/inspan/inspan/internal/egress/inside"
+	"github.com/inspan/inspan/internal/sandbox/launch"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/events"
 )
 
-func main() { os.Exit(station.Main(events.Toolrunner)) }
+func main() {
+	if inside.Main() { // a sandbox started this program as its helper
+		os.Exit(inside.Failed)
+	}
+	if launch.Asked(os.Args) { // or as the launcher of a command
+		os.Exit(launch.Main())
+	}
+	os.Exit(station.Main(events.Toolrunner))
+}

@@ -101,8 +101,9 @@ func (p *parsing) parse(name string, data []byte) events.Agent {
 		p.failErr(err)
 		return events.Agent{}
 	}
-	direct := p.normalise(root)
+	word := p.normalise(root)
 	p.walk(root, agentShape(), inForce)
+	own := root.get("harness", "enabled")
 	p.defaults.under(root)
 	if _, err := parseTemplate(body, bodyLine); err != nil {
 		p.failErr(err)
@@ -111,10 +112,7 @@ func (p *parsing) parse(name string, data []byte) events.Agent {
 	sum := sha256.Sum256(data)
 	agent.Digest = hex.EncodeToString(sum[:])
 	agent.Prompt = body
-	if direct && len(p.errs) == 0 {
-		p.warn(Warning{Code: CodeNoEffect, Path: "harness", Message: "direct execution does not exist yet: the agent runs in the agentic loop",
-			Hint: "write harness: agentic"})
-	}
+	agent.Harness = harnessOf(own, word, root.get("harness", "enabled"))
 	return agent
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // file makes an agent file with a model and the lines given.
@@ -76,6 +77,9 @@ var refusals = []struct {
 	{"C26 a mode nobody knows", "sandbox: {mode: dokcer}", "value", "sandbox.mode", 4, "nearest is docker"},
 	{"C26 workspace and sandbox differ", "sandbox: {mode: host}\nworkspace: {mode: sandbox}", "conflict", "workspace.mode", 5, ""},
 	{"C26 workspace on the host and docker", "sandbox: {mode: docker}\nworkspace: {mode: host}", "conflict", "workspace.mode", 5, ""},
+	{"SBX-13 a host that is none", "sandbox:\n  network:\n    enabled: true\n    allowed_hosts:\n      - a.example\n      - http://b.example", "value", "sandbox.network.allowed_hosts[1]", 9, "allowed host"},
+	{"SBX-13 a host that is never reached", "sandbox: {network: {enabled: true, allowed_hosts: [169.254.169.254]}}", "value", "sandbox.network.allowed_hosts[0]", 4, "never reached"},
+	{"SBX-20 hosts where nothing keeps commands to them", "sandbox: {mode: host, network: {enabled: true, allowed_hosts: [a.example]}}", "conflict", "sandbox.network.allowed_hosts", 4, "bwrap"},
 	{"C26 a size", "sandbox: {memory: lots}", "value", "sandbox.memory", 4, "4Gi"},
 	{"a rule without id", "guards: [{action: deny}]", "missing", "guards[0].id", 4, ""},
 	{"a rule with a bad id", "guards: [{id: 'a b', action: deny}]", "value", "guards[0].id", 4, ""},
@@ -245,30 +249,38 @@ func TestParseDetails(t *testing.T) {
 			t.Errorf("got %q, %v", a.Model, err)
 		}
 	})
-	t.Run("LOOP-1 absent, empty and disabled are direct execution", func(t *testing.T) {
+	t.Run("LOOP-1 what the key harness says", func(t *testing.T) {
 		t.Parallel()
-		for front, direct := range map[string]bool{
-			"": true, "harness:": true, `harness: ""`: true, "harness: {enabled: false}": true, "harness_config: {max_steps: 3}": true,
-			"harness: agentic": false, "harness: {enabled: true}": false, "harness: {max_steps: 3}": false, "harness: {}": false,
+		for front, want := range map[string]string{
+			"": "", "harness_config: {max_steps: 3}": "",
+			"harness:": events.HarnessOff, `harness: ""`: events.HarnessOff, "harness: {enabled: false}": events.HarnessOff,
+			"harness: {enabled: false, max_steps: 3}": events.HarnessOff, "harness_config: {enabled: false}": events.HarnessOff,
+			"harness: agentic": events.HarnessOn, "harness: {enabled: true}": events.HarnessOn, "harness: {max_steps: 3}": events.HarnessOn, "harness: {}": events.HarnessOn,
+			"harness_config: {enabled: true}": events.HarnessOn,
 		} {
-			_, warnings, err := agentfile.Parse("demo", []byte("---\nmodel: a/b\n"+front+"\n---\n"))
+			a, _, err := agentfile.Parse("demo", []byte("---\nmodel: a/b\n"+front+"\n---\n"))
 			if err != nil {
 				t.Fatalf("%q: %v", front, err)
 			}
-			warned := false
-			for _, w := range warnings {
-				warned = warned || w.Path == "harness" && w.Code == agentfile.CodeNoEffect
-			}
-			if warned != direct {
-				t.Errorf("%q: warned %v, want %v", front, warned, direct)
+			if a.Harness != want {
+				t.Errorf("%q: got %q, want %q", front, a.Harness, want)
 			}
 		}
 	})
-	t.Run("C26 a list of hosts that is not enforced leaves the network off", func(t *testing.T) {
+	t.Run("SBX-13 allowed hosts take the place of an open network, and only of an enabled one", func(t *testing.T) {
 		t.Parallel()
-		a, warnings, err := agentfile.Parse("demo", file("sandbox: {network: {enabled: true, allowed_hosts: [a.example]}}"))
-		if err != nil || a.Sandbox.Network || len(warnings) != 1 || !strings.Contains(warnings[0].String(), "stays off") {
-			t.Errorf("%+v %v %v", a.Sandbox, warnings, err)
+		for front, want := range map[string]string{
+			"sandbox: {network: {enabled: true, allowed_hosts: [a.example, '*.b.example:8080']}}": "false [a.example *.b.example:8080] 0",
+			"sandbox: {network: {enabled: true, allowed_hosts: []}}":                              "false [] 0",
+			"sandbox: {network: {enabled: false, allowed_hosts: [a.example]}}":                    "false [] 1",
+			"sandbox: {network: {allowed_hosts: [a.example]}}":                                    "false [] 1",
+			"sandbox: {network: {enabled: true}}":                                                 "true [] 0",
+			"sandbox: {network: true}":                                                            "true [] 0",
+		} {
+			a, warnings, err := agentfile.Parse("demo", file(front))
+			if got := fmt.Sprint(a.Sandbox.Network, a.Sandbox.AllowedHosts, len(warnings)); err != nil || got != want {
+				t.Errorf("%s: got %s %v, want %s", front, got, err, want)
+			}
 		}
 	})
 	t.Run("C26 workspace.mode sandbox is never host", func(t *testing.T) {

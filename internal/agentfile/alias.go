@@ -3,6 +3,8 @@ package agentfile
 import (
 	"slices"
 	"strings"
+
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // move is an accepted spelling of a key and the one it stands for.
@@ -33,10 +35,10 @@ const agentic = "agentic"
 
 var toolAliases = map[string]string{"read_file": "read", "write_file": "write", "edit_file": "edit"}
 
-// normalise rewrites the tree to the one form that the schema describes. It reports whether the file selects direct
-// execution (LOOP-1): harness is absent, empty or not enabled.
-func (p *parsing) normalise(root *node) (direct bool) {
-	direct = p.harness(root)
+// normalise rewrites the tree to the one form that the schema describes. It returns what the key harness says by being
+// there (LOOP-1), whatever stands in it.
+func (p *parsing) normalise(root *node) (word string) {
+	word = p.harness(root)
 	for _, above := range []*node{root, root.child("harness"), root.child("harness_config")} {
 		if n := above.get("sandbox", "network"); n != nil && n.kind == isBool {
 			wrap(n, "enabled")
@@ -46,30 +48,42 @@ func (p *parsing) normalise(root *node) (direct bool) {
 		p.move(root, m)
 	}
 	p.toolNames(root.child("tools"))
-	return direct
+	return word
 }
 
-// harness brings the forms of the key harness to a mapping.
-func (p *parsing) harness(root *node) (direct bool) {
+// harness brings the forms of the key harness to a mapping. Left empty it is off, with anything in it on; absent it says
+// nothing.
+func (p *parsing) harness(root *node) (word string) {
 	h := root.child("harness")
 	switch {
 	case h == nil:
-		return true
+		return ""
 	case h.kind == isNull, h.kind == isText && h.text == "":
 		h.kind, h.text = isMap, ""
-		return true
+		return events.HarnessOff
 	case h.kind == isText && h.text == agentic:
 		wrap(h, "enabled")
 		h.pairs[0].value.kind, h.pairs[0].value.text = isBool, "true"
-		return false
 	case h.kind == isText:
 		p.fail(&Error{Code: CodeValue, Line: h.line, Path: h.path, Message: "the value is not permitted", Expected: `"agentic", nothing or a mapping`, Actual: shown(h.text)})
 		h.kind, h.text = isMap, ""
-	case h.kind == isMap:
-		on := h.child("enabled")
-		return on != nil && on.kind == isBool && on.text == "false"
 	}
-	return false
+	return events.HarnessOn
+}
+
+// harnessOf says whether the harness is on for an agent: by what its file says of that in so many words, else by the key
+// harness in it, else by the default of the station; "" where nobody says.
+func harnessOf(own *node, word string, either *node) string {
+	if own == nil && word != "" {
+		return word
+	}
+	switch {
+	case either == nil || either.kind != isBool:
+		return ""
+	case either.yes():
+		return events.HarnessOn
+	}
+	return events.HarnessOff
 }
 
 // wrap turns a scalar into a mapping with one key that holds it.

@@ -44,6 +44,7 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	a.Guards = p.guards(root)
 	a.Hooks = p.hooks(root.child("hooks"))
 	a.Sandbox = p.sandbox(root)
+	a.Artifacts = p.artifacts(root.child("artifacts"))
 	a.MCP = p.servers(root)
 	p.compaction(root, &a)
 	p.sources(root, &a)
@@ -162,9 +163,8 @@ func (p *parsing) tools(n *node) []string {
 func (p *parsing) sandbox(root *node) events.Sandbox {
 	mode, ws := root.get("sandbox", "mode"), root.get("workspace", "mode")
 	out := events.Sandbox{Mode: mode.str(), Network: root.get("sandbox", "network", "enabled").yes()}
-	if hosts := root.get("sandbox", "network", "allowed_hosts"); hosts != nil {
-		out.Network = false
-	}
+	p.hosts(root, &out)
+	p.walls(root.child("sandbox"), &out)
 	conflict := func() {
 		p.fail(&Error{Code: CodeConflict, Line: ws.line, Path: ws.path, Message: "workspace.mode and sandbox.mode differ", Expected: "one that goes with sandbox.mode " + out.Mode, Actual: shown(ws.text), Hint: "leave workspace.mode out"})
 	}

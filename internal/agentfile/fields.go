@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/loop"
+	"github.com/inspan/inspan/internal/egress/policy"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -42,6 +43,7 @@ func agentShape() shape {
 		"git":         unguarded(gitShape(), "git is not held back for approval; write a guard rule for pushes and merges"),
 		"sandbox":     acts(sandboxShape()),
 		"permissions": acts(shape{kinds: []kind{isMap}}),
+		"artifacts":   acts(artifactsShape()),
 		"guards":      acts(guardsShape()),
 		"hooks":       acts(hooksShape()),
 		"skills":      acts(mapping(map[string]field{"sources": acts(list(text(), MaxSkills))})),
@@ -130,7 +132,7 @@ func gitShape() shape {
 	})
 }
 
-var modes = []string{"host", "bwrap", "docker", "gvisor", "wasm", "microvm", "firecracker", "e2b", "auto"}
+var modes = []string{"host", "bwrap", "landlock", "docker", "gvisor", "wasm", "microvm", "firecracker", "e2b", "auto"}
 
 // quantity is "4g", "4Gi", "512MB" or a bare number.
 var quantity = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([kKmMgGtT]i?[bB]?)?$`)
@@ -145,31 +147,31 @@ func size() shape {
 }
 
 func sandboxShape() shape {
-	open := "it is not enforced yet: it takes nothing away from the agent; use a guard rule"
 	return mapping(map[string]field{
 		"mode":              acts(oneOf(modes...)),
-		"isolation_backend": inert(oneOf(modes...)),
+		"isolation_backend": acts(oneOf(modes...)),
+		"min_isolation":     acts(oneOf("host", "landlock", "bwrap")),
 		"image":             inert(text()),
 		"template":          inert(text()),
-		"timeout":           inert(duration(time.Millisecond, maxTimeout)),
+		"timeout":           acts(duration(time.Millisecond, maxTimeout)),
 		"kernel":            inert(text()),
 		"rootfs":            inert(text()),
-		"resources": unguarded(mapping(map[string]field{
+		"resources": acts(mapping(map[string]field{
 			"cpu":    acts(number(0, 4096)),
 			"vcpu":   acts(number(0, 4096)),
 			"memory": acts(size()),
 			"disk":   acts(size()),
 			"pids":   acts(whole(1, 1<<22)),
-		}), "it is not enforced yet: the sandbox's own limits hold"),
+		})),
 		"network": acts(mapping(map[string]field{
 			"enabled":       acts(boolean()),
-			"allowed_hosts": unguarded(list(text(), 0), "lists of hosts are not enforced yet, so the network stays off"),
+			"allowed_hosts": acts(list(textUpTo(maxPattern), policy.MaxRules)),
 		})),
-		"filesystem": unguarded(mapping(map[string]field{
+		"filesystem": acts(mapping(map[string]field{
 			"read_only":  acts(list(text(), 0)),
 			"read_write": acts(list(text(), 0)),
 			"denied":     acts(list(text(), 0)),
-		}), open),
+		})),
 	})
 }
 

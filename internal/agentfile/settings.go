@@ -80,7 +80,6 @@ func HarnessKeys() []HarnessKey {
 func defaultsShape() shape {
 	all := agentShape().fields
 	fields := maps.Clone(all[harnessTop].shape.fields)
-	delete(fields, "enabled") // an agent says itself what it is
 	for _, key := range aside {
 		fields[key] = all[key]
 	}

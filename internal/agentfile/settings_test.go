@@ -3,6 +3,8 @@ package agentfile
 import (
 	"strings"
 	"testing"
+
+	"github.com/inspan/inspan/pkg/events"
 )
 
 var someKeys = map[string]Form{"station": FormText, "nats.url": FormText, "nats.replicas": FormWhole, "service.drain": FormDuration,
@@ -34,7 +36,7 @@ func TestSettings(t *testing.T) {
 		{"ID-2 a key in one line is not left to others in silence", "nats.url: x\n", "written in one line"},
 		{"ID-2 a value of the wrong type is named", "nats:\n  replicas: many\n", "config.yaml:2: nats.replicas: the value has the wrong type"},
 		{"ID-2 a default of agents is checked as in their files", "harness:\n  max_steps: 0\n", "1 to 10000"},
-		{"ID-2 the harness is not switched on for all", "harness:\n  enabled: true\n", "unknown key"},
+		{"ID-2 LOOP-1 the harness is on or off", "harness:\n  enabled: agentic\n", "true or false"},
 		{"ID-2 no YAML", "a: [", "the file is not YAML"},
 		{"ID-2 no mapping", "- a\n", "the file must be keys and values"},
 		{"ID-2 an anchor", "station: &a x\n", "anchors"},
@@ -107,6 +109,20 @@ func TestDefaults(t *testing.T) {
 		}
 		if a, _, err := near.Over(Defaults{}).Parse("a", []byte(bare)); err != nil || a.MaxToolCalls != 5 {
 			t.Errorf("%v %+v", err, a)
+		}
+	})
+	t.Run("LOOP-1 ID-12 an agent file without harness has the one of the configuration, any other its own", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct{ config, front, want string }{
+			{"enabled: false", "", events.HarnessOff}, {"enabled: true", "", events.HarnessOn}, {"max_steps: 3", "", ""},
+			{"enabled: false", "harness_config: {max_steps: 3}\n", events.HarnessOff},
+			{"enabled: false", "harness: {max_steps: 3}\n", events.HarnessOn}, {"enabled: false", "harness: agentic\n", events.HarnessOn},
+			{"enabled: true", "harness:\n", events.HarnessOff}, {"enabled: true", "harness: {enabled: false}\n", events.HarnessOff},
+		} {
+			a, _, err := defaults(t, "harness: {"+c.config+"}\n").Parse("a", []byte("---\nmodel: scripted/x\n"+c.front+"---\nhi\n"))
+			if err != nil || a.Harness != c.want {
+				t.Errorf("%+v: %v, %q", c, err, a.Harness)
+			}
 		}
 	})
 	t.Run("ID-12 no defaults change nothing", func(t *testing.T) {

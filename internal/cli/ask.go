@@ -1,46 +1,17 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
-	"sync"
 
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/events"
 )
-
-// lines are what a person types. Reading can not be interrupted, so one goroutine reads from the first question to the
-// end of the program, and lines that nobody waits for any more are dropped by the next question.
-type lines struct {
-	in   io.Reader
-	once sync.Once
-	come chan string
-}
-
-// next returns the channel of typed lines; it is closed at the end of the input.
-func (l *lines) next() <-chan string {
-	l.once.Do(func() {
-		l.come = make(chan string)
-		go func() {
-			defer close(l.come)
-			for r := bufio.NewReader(l.in); ; {
-				line, err := r.ReadString('\n')
-				if err != nil {
-					return
-				}
-				l.come <- line
-			}
-		}()
-	})
-	return l.come
-}
 
 // verdict is what a person said about a gate.
 type verdict struct {
@@ -64,8 +35,9 @@ type question struct {
 // canAsk reports whether there is a person to ask.
 func (a *app) canAsk() bool { return a.term.tty && !a.json && isTerminal(a.in) }
 
-func (a *app) question(s *show, g *events.GateOpenedData) *question {
+func (a *app) question(ctx context.Context, s *show, g *events.GateOpenedData) *question {
 	s.freeze()
+	a.keys.drop(ctx) // nothing typed before it was seen answers it
 	q := &question{app: a, show: s, gate: g}
 	p := a.paint()
 	q.say("")
@@ -87,6 +59,25 @@ const (
 	promptReason = "    Why not? "
 )
 
+// The words that promptYesNo offers.
+const (
+	gateYes     = "yes"
+	gateNo      = "no"
+	gateDetails = "details"
+	gateLeave   = "leave"
+)
+
+// gateWord is the word that a line means, whole or by its first letter; empty for none.
+func gateWord(line string) string {
+	line = strings.ToLower(strings.TrimSpace(line))
+	for _, word := range []string{gateYes, gateNo, gateDetails, gateLeave} {
+		if line == word || line == word[:1] {
+			return word
+		}
+	}
+	return ""
+}
+
 func (q *question) prompt() {
 	text := promptYesNo
 	if q.reasons {
@@ -107,14 +98,14 @@ func (q *question) typed(line string) (v verdict, done bool) {
 	if q.reasons {
 		return verdict{reason: or(line, "rejected at the terminal")}, true
 	}
-	switch word := strings.ToLower(line); word {
-	case "y", "yes":
+	switch gateWord(line) {
+	case gateYes:
 		return verdict{yes: true}, true
-	case "n", "no":
+	case gateNo:
 		q.reasons = true
-	case "l", "leave":
+	case gateLeave:
 		return verdict{leave: true}, true
-	case "d", "details":
+	case gateDetails:
 		q.details()
 	}
 	q.prompt()
@@ -156,15 +147,15 @@ func (q *question) gone(open bool) {
 
 // askNow asks and waits for the answer, unless ctx ends: for those that have nothing else to listen to.
 func (a *app) askNow(ctx context.Context, s *show, g *events.GateOpenedData) verdict {
-	q := a.question(s, g)
+	q := a.question(ctx, s, g)
 	for {
 		select {
-		case line, ok := <-a.lines.next():
+		case line, ok := <-a.keys.next():
 			if !ok {
 				q.gone(true)
 				return verdict{leave: true}
 			}
-			if v, done := q.typed(line); done {
+			if v, done := q.typed(string(line)); done {
 				q.gone(false)
 				return v
 			}

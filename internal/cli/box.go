@@ -7,6 +7,7 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // throwaway is a sandbox of this machine on an empty workspace.
@@ -26,11 +27,11 @@ func (a *app) emptyBox(ctx context.Context, mode string) (throwaway, error) {
 	if mode == string(sandbox.Auto) {
 		mode = ""
 	}
-	return a.openBox(ctx, a.set("INSPAN_SANDBOX", "auto"), sandbox.Mode(mode), false)
+	return a.openBox(ctx, a.set("INSPAN_SANDBOX", "auto"), events.Sandbox{Mode: mode})
 }
 
-// openBox opens a sandbox as the toolrunner would; own is the mode of the agent, empty for the station's.
-func (a *app) openBox(ctx context.Context, station string, own sandbox.Mode, network bool) (throwaway, error) {
+// openBox opens a sandbox as the toolrunner would; own is what the agent wants.
+func (a *app) openBox(ctx context.Context, station string, own events.Sandbox) (throwaway, error) {
 	cfg, err := a.config()
 	if err != nil {
 		return throwaway{}, err
@@ -43,7 +44,7 @@ func (a *app) openBox(ctx context.Context, station string, own sandbox.Mode, net
 	boxes, _, err := service.Boxes(ctx, cfg)
 	if err == nil {
 		var box sandbox.Sandbox
-		if box, err = boxes.OpenAs(ctx, "tools", "workspace", own, network); err == nil {
+		if box, err = boxes.OpenAs(ctx, "tools", "workspace", own); err == nil {
 			return throwaway{box, root}, nil
 		}
 	}

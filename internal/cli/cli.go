@@ -71,9 +71,9 @@ type app struct {
 	alone  bool
 	folder string
 	wait   time.Duration
-	// term is what the output is, lines what a person types.
-	term  screen
-	lines *lines
+	// term is what the output is, keys what a person types.
+	term screen
+	keys *keyboard
 	// signals tells of each Ctrl+C until stop, where it does not end the program.
 	signals func() (breaks <-chan os.Signal, stop func())
 	// layers are the configuration files that hold here; badFiles is what is wrong with them.
@@ -83,7 +83,7 @@ type app struct {
 
 // Main runs a command line and returns the exit code.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	a := &app{in: in, out: out, err: errOut, term: screenOf(out), lines: &lines{in: in}, signals: signals}
+	a := &app{in: in, out: out, err: errOut, term: screenOf(out), keys: &keyboard{in: in}, signals: signals}
 	a.layers, a.badFiles = service.Discover()
 	root := a.root()
 	root.SetArgs(args)
@@ -172,7 +172,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
 		}
 	}
 	add("start", a.initCmd(), a.agentCmd(), a.demoCmd(), a.upCmd(), a.runCmd(), a.replCmd())
-	add("look", a.runsCmd(), a.inspectCmd(), a.watchCmd(), a.logsCmd(), a.whyCmd(), a.exportCmd(), a.agentsCmd(), a.toolsCmd(), a.guardsCmd(), a.configCmd(), a.costCmd(), a.sessionCmd())
+	add("look", a.runsCmd(), a.inspectCmd(), a.watchCmd(), a.logsCmd(), a.whyCmd(), a.exportCmd(), a.agentsCmd(), a.toolsCmd(), a.guardsCmd(), a.configCmd(), a.costCmd(), a.artifactsCmd(), a.sessionCmd())
 	add("decide", a.gatesCmd(), a.answerCmd("approve"), a.answerCmd("reject"), a.forkCmd(), a.controlCmd("pause"), a.controlCmd("resume"), a.controlCmd("stop"), a.autonomyCmd())
 	add("care", a.setupCmd(), a.keygenCmd(), a.doctorCmd(), a.auditCmd(), a.replayTestCmd(), a.restoreCmd(), a.importCmd(), a.deadCmd(), a.versionCmd())
 	root.SetCompletionCommandGroupID("care")

@@ -38,7 +38,7 @@ func (a *app) warnOfFiles() {
 func (a *app) sound(cmd *cobra.Command) error {
 	path := strings.TrimPrefix(cmd.CommandPath(), "inspan ")
 	first, _, _ := strings.Cut(path, " ")
-	if a.badFiles == nil || slices.Contains([]string{"version", "help", "completion", "init", "keygen", "__complete", "__completeNoDesc"}, first) || path == "config path" {
+	if a.badFiles == nil || slices.Contains([]string{"version", "help", "completion", "init", "keygen", "__complete", "__completeNoDesc"}, first) || slices.Contains([]string{"config path", "config set", "config unset"}, path) {
 		return nil
 	}
 	return usage("%w", a.badFiles)
@@ -46,17 +46,17 @@ func (a *app) sound(cmd *cobra.Command) error {
 
 func (a *app) configCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "config", Short: "Show what is configured, and where each value comes from",
+		Use: "config", Short: "Show what is configured and where each value comes from, and change it",
 		Long: `A setting is taken from the first of these that says it: a flag, a variable, the file .inspan/config.yaml of the project
 (in the working directory or above it), the file ~/.config/inspan/config.yaml (or below XDG_CONFIG_HOME), what is
 built in. INSPAN_CONFIG names one file to read in place of both; "none" reads none. docs/config.md lists all settings.
 
 What stands below harness is for agents that do not say otherwise in their own files. The file of a project may not
 set what decides whom to trust, where keys are sent or what is watched.`,
-		Example: "  inspan config explain\n  inspan config explain harness.max_steps\n  inspan config path",
+		Example: "  inspan config explain\n  inspan config explain harness.max_steps\n  inspan config set harness.max_steps 40\n  inspan config path",
 		Args:    cobra.ArbitraryArgs, RunE: group,
 	}
-	cmd.AddCommand(a.explainCmd(), a.configPathCmd())
+	cmd.AddCommand(a.explainCmd(), a.configSetCmd(), a.configUnsetCmd(), a.configPathCmd())
 	return cmd
 }
 

@@ -24,6 +24,8 @@ type finding struct {
 	State string `json:"state"`
 	// Hint says what to do where it is not ok.
 	Hint string `json:"hint,omitempty"`
+	// Walls are what a sandbox enforces on this machine.
+	Walls []sandbox.Capability `json:"walls,omitempty"`
 }
 
 func (a *app) doctorCmd() *cobra.Command {
@@ -60,7 +62,39 @@ func (a *app) findings(found []finding) {
 				fmt.Fprintf(a.out, "%*s%s\n", hintAt, "", p.dim(strings.TrimSuffix(line, "\n")))
 			}
 		}
+		for _, said := range walls(f.Walls) {
+			for line := range strings.Lines(a.wrapped(said, hintAt)) {
+				fmt.Fprintf(a.out, "%*s%s\n", hintAt, "", p.dim(strings.TrimSuffix(line, "\n")))
+			}
+		}
 	}
+}
+
+// walls says what a sandbox enforces, and for each wall that it does not, why.
+func walls(has []sandbox.Capability) []string {
+	var yes, said []string
+	for _, c := range has {
+		if c.Enforced {
+			yes = append(yes, string(c.Wall))
+		}
+	}
+	if len(yes) > 0 {
+		said = append(said, "enforces "+strings.Join(yes, ", "))
+	}
+	no := map[string][]string{}
+	var order []string
+	for _, c := range has {
+		if !c.Enforced {
+			if no[c.Why] == nil {
+				order = append(order, c.Why)
+			}
+			no[c.Why] = append(no[c.Why], string(c.Wall))
+		}
+	}
+	for _, why := range order {
+		said = append(said, "not "+strings.Join(no[why], ", ")+": "+why)
+	}
+	return said
 }
 
 func machine(ctx context.Context) []finding {
@@ -75,11 +109,13 @@ func machine(ctx context.Context) []finding {
 		found = append(found, finding{What: p.name, OK: err == nil, State: or(first, "not found"), Hint: p.hint})
 	}
 	set := backends.Local("")
-	for _, mode := range []sandbox.Mode{sandbox.Bwrap, sandbox.Host} {
-		_, err := set.Pick(ctx, mode)
+	for _, mode := range []sandbox.Mode{sandbox.Bwrap, sandbox.Landlock, sandbox.Host} {
+		b, err := set.Pick(ctx, mode)
 		f := finding{What: "sandbox " + string(mode), OK: err == nil, State: "works"}
 		if err != nil {
 			f.State, f.Hint = "does not work", err.Error()
+		} else {
+			f.Walls = b.Capabilities()
 		}
 		found = append(found, f)
 	}

@@ -89,7 +89,7 @@ func (d drawing) head(t *view.Tree, now time.Time) []string {
 		end = t.Ended
 	}
 	return []string{
-		d.row(fmt.Sprintf("%s %s  %s", mark, d.bold(t.Run), d.dim(view.Clip(t.Agent, 40)+" · "+view.Clip(t.Model, 60))), view.Since(t.Created, end)),
+		d.row(fmt.Sprintf("%s %s  %s", mark, d.bold(t.Run), d.dim(view.Clip(t.Agent, 40)+" · "+view.Clip(t.Model, 60)+way(t))), view.Since(t.Created, end)),
 		d.row("  "+view.Clip(t.Task, 400), ""),
 	}
 }
@@ -160,7 +160,7 @@ func (d drawing) turns(t *view.Tree, st *view.StepNode, now time.Time) []string 
 			out = append(out, d.row("    "+d.cyan("▸")+" "+view.Clip(turn.Text, 400), ""))
 		}
 		for _, c := range turn.Calls {
-			out = append(out, d.call(t, c, now)...)
+			out = append(out, d.call(t, c, "      ", now)...)
 		}
 	}
 	switch {
@@ -177,9 +177,10 @@ func (d drawing) turns(t *view.Tree, st *view.StepNode, now time.Time) []string 
 	return out
 }
 
-func (d drawing) call(t *view.Tree, c *view.CallNode, now time.Time) []string {
+// call shows one behind an indent.
+func (d drawing) call(t *view.Tree, c *view.CallNode, indent string, now time.Time) []string {
 	left := func(mark, note string) string {
-		line := fmt.Sprintf("      %s %s", mark, d.cyan(view.Clip(c.Tool, 40)))
+		line := fmt.Sprintf("%s%s %s", indent, mark, d.cyan(view.Clip(c.Tool, 40)))
 		if c.Input != "" {
 			line += " " + view.Clip(c.Input, d.room())
 		}
@@ -215,11 +216,11 @@ func (d drawing) call(t *view.Tree, c *view.CallNode, now time.Time) []string {
 			return []string{d.row(left(d.pending(), "no result"), "")}
 		}
 		if c.Gate != nil && c.Gate.Status == run.GatePending {
-			return append([]string{d.row(left(d.waits(), ""), "")}, d.gate(t, c.Gate, "        ", now)...)
+			return append([]string{d.row(left(d.waits(), ""), "")}, d.gate(t, c.Gate, indent+"  ", now)...)
 		}
 		return []string{d.row(left(d.spin(), "waits for permission"), view.Since(c.Asked, now))}
 	}
-	return append(d.gateAnswer(c.Gate, "      "), out...)
+	return append(d.gateAnswer(c.Gate, indent), out...)
 }
 
 // news is the end of the newest line of what is not kept, at most n characters of it.

@@ -108,7 +108,7 @@ func TestCanvas(t *testing.T) {
 	t.Run("CLI-9 a block is drawn over the one before, and the last one stays", func(t *testing.T) {
 		t.Parallel()
 		var out bytes.Buffer
-		c := canvas{screen: screen{out: &out}}
+		c := canvas{screen: screen{out: &out, tty: true}}
 		c.draw([]string{"a", "b"})
 		out.Reset()
 		c.draw([]string{"c"})

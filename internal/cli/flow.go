@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strings"
+	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 )
@@ -18,6 +19,9 @@ type flow struct {
 
 	at   int
 	word strings.Builder
+	// wide is about the width of the word so far; open is true where its beginning has been written.
+	wide int
+	open bool
 	// gap is the space before the word, begun that something stands on this line.
 	gap   string
 	begun bool
@@ -32,16 +36,29 @@ func (f *flow) add(text string) {
 			f.newline()
 		case ' ', '\t':
 			f.flush()
+			f.open = false
 			f.gap += string(r)
 		default:
 			f.word.WriteRune(r)
+			f.wide += ansi.StringWidth(string(r))
+			switch {
+			case spaceless(r):
+				f.flush()
+				f.open = false
+			case f.width > 0 && f.wide >= f.width: // wider than a line: it is shown as it comes, and the terminal breaks it
+				f.flush()
+				f.open = true
+			}
 		}
 	}
 }
 
+// spaceless reports whether a line may be broken behind a character.
+func spaceless(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) }
+
 func (f *flow) newline() {
 	f.write("\n")
-	f.at, f.gap, f.begun = 0, "", false
+	f.at, f.gap, f.begun, f.open = 0, "", false, false
 }
 
 // flush writes the last word.
@@ -51,8 +68,9 @@ func (f *flow) flush() {
 		return
 	}
 	f.word.Reset()
+	f.wide = 0
 	wide := ansi.StringWidth(word)
-	if f.width > 0 && f.begun && f.at+len(f.gap)+wide > f.width {
+	if f.width > 0 && f.begun && !f.open && f.at+len(f.gap)+wide > f.width {
 		f.newline()
 	}
 	if !f.begun {

@@ -26,6 +26,7 @@ func TestFlow(t *testing.T) {
 		"SESS-16 words are broken at the width": {[]string{"one two three four"}, "  one two\n  three four\n"},
 		"SESS-16 a word may come in pieces":     {[]string{"one t", "wo th", "ree", " four"}, "  one two\n  three four\n"},
 		"a long word stands alone":              {[]string{"a incomprehensible b"}, "  a\n  incomprehensible\n  b\n"},
+		"writing without spaces is broken too":  {[]string{"一二三四五六七八九"}, "  一二三四五六\n  七八九\n"},
 		"its own lines stay":                    {[]string{"a\n\n  b"}, "  a\n\n    b\n"},
 		"nothing is nothing":                    {nil, ""},
 	} {

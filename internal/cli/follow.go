@@ -79,9 +79,9 @@ func (f *follower) watch(ctx context.Context) error {
 		defer stop()
 	}
 	for {
-		var typed <-chan string
+		var typed <-chan []byte
 		if f.asking != nil {
-			typed = f.app.lines.next()
+			typed = f.app.keys.next()
 		}
 		select {
 		case a, ok := <-items:
@@ -92,7 +92,7 @@ func (f *follower) watch(ctx context.Context) error {
 				return err
 			}
 		case line, ok := <-typed:
-			if err := f.typed(ctx, line, ok); err != nil {
+			if err := f.typed(ctx, string(line), ok); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -109,11 +109,11 @@ func (f *follower) fact(ctx context.Context, item client.Item) (end bool, err er
 	case *events.GateOpenedData:
 		err = f.opened(ctx, d)
 	case *events.GateApprovedData:
-		f.closed(d.Gate)
+		f.closed(ctx, d.Gate)
 	case *events.GateRejectedData:
-		f.closed(d.Gate)
+		f.closed(ctx, d.Gate)
 	case *events.GateExpiredData:
-		f.closed(d.Gate)
+		f.closed(ctx, d.Gate)
 	}
 	return f.state.Status == events.Paused || f.state.Status.Ended(), err
 }
@@ -128,7 +128,7 @@ func (f *follower) opened(ctx context.Context, g *events.GateOpenedData) error {
 		return f.answer(ctx, g, verdict{yes: true})
 	case f.app.canAsk():
 		f.open = append(f.open, g)
-		f.ask()
+		f.ask(ctx)
 		return nil
 	case f.alone && f.app.alone:
 		return fmt.Errorf("%w: inspan approve %s/%s --local, or reject", errWaits, f.id, g.Gate)
@@ -140,20 +140,20 @@ func (f *follower) opened(ctx context.Context, g *events.GateOpenedData) error {
 }
 
 // ask puts the next gate to the person.
-func (f *follower) ask() {
+func (f *follower) ask(ctx context.Context) {
 	if f.asking == nil && len(f.open) > 0 {
-		f.asking = f.app.question(f.show, f.open[0])
+		f.asking = f.app.question(ctx, f.show, f.open[0])
 	}
 }
 
 // closed forgets a gate that somebody has answered, here or elsewhere.
-func (f *follower) closed(id string) {
+func (f *follower) closed(ctx context.Context, id string) {
 	if f.asking != nil && f.asking.gate.Gate == id {
 		f.asking.gone(true)
 		f.asking = nil
 	}
 	f.open = slices.DeleteFunc(f.open, func(g *events.GateOpenedData) bool { return g.Gate == id })
-	f.ask()
+	f.ask(ctx)
 }
 
 func (f *follower) typed(ctx context.Context, line string, ok bool) error {
@@ -174,7 +174,7 @@ func (f *follower) typed(ctx context.Context, line string, ok bool) error {
 	} else if f.alone {
 		return errWaits
 	}
-	f.ask()
+	f.ask(ctx)
 	return nil
 }
 

@@ -164,7 +164,7 @@ how to run it. At a terminal it asks for what no flag says; elsewhere flags and 
 	fl.StringVar(&f.Model, "model", a.set("MODEL", ""), "provider/name; one whose key is set if not given (MODEL)")
 	fl.StringVar(&f.dir, "dir", a.set("INSPAN_AGENTS", "agents"), "folder to write it into (INSPAN_AGENTS)")
 	fl.BoolVar(&f.force, "force", false, "write over a file of that name")
-	for flag, words := range map[string][]string{"template": names, "sandbox": {"auto", "bwrap", "host"}} {
+	for flag, words := range map[string][]string{"template": names, "sandbox": {"auto", "bwrap", "landlock", "host"}} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // the flag is defined above
 		}
@@ -214,7 +214,7 @@ func (a *app) fillAgent(cmd *cobra.Command, f *agentFlags) error {
 		{"Name", "letters, digits, _ and -", &f.Name, f.Name != "", func(s string) error { return events.CheckID("the name", s) }},
 		{"Template", "coding, sre, security or data", &f.Template, given("template"), func(s string) error { _, err := scaffold.Find(s); return err }},
 		{"Model", "provider/name", &f.Model, given("model"), nil},
-		{"Sandbox", "auto, bwrap or host", &f.Sandbox, given("sandbox"), nil},
+		{"Sandbox", "auto, bwrap, landlock or host", &f.Sandbox, given("sandbox"), nil},
 		{"Most turns of a step", "", &steps, given("max-steps"), func(s string) error { _, err := strconv.ParseUint(s, 10, 16); return err }},
 	} {
 		if q.skip {
@@ -250,12 +250,12 @@ func (a *app) askFor(ctx context.Context, what, hint string, dst *string, ok fun
 		case <-ctx.Done():
 			fmt.Fprintln(a.out)
 			return &exit{exitInterrupted, nil}
-		case text, more := <-a.lines.next():
+		case text, more := <-a.keys.next():
 			if !more {
 				fmt.Fprintln(a.out)
 				return usage("the input has ended before the questions; flags answer them too: inspan agent init --help")
 			}
-			answer = strings.TrimSpace(text)
+			answer = strings.TrimSpace(string(text))
 		}
 		if answer == "" {
 			answer = *dst

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/term"
 )
 
 // mostPast is how many inputs are remembered from one day to the next.
@@ -20,11 +18,9 @@ const mostPast = 500
 type past struct {
 	path  string
 	lines []string
-	// keep is true while the editor itself may add what it reads.
-	keep bool
+	// err is why the newest are not in the file.
+	err error
 }
-
-var _ term.History = (*past)(nil)
 
 // openPast reads the file; no path means no file.
 func openPast(path string) (*past, error) {
@@ -43,6 +39,11 @@ func openPast(path string) (*past, error) {
 			p.lines = append(p.lines, text)
 		}
 	}
+	if len(p.lines) > 2*mostPast {
+		if err := p.trim(); err != nil {
+			return p, fmt.Errorf("earlier inputs: %w", err)
+		}
+	}
 	return p, nil
 }
 
@@ -55,47 +56,53 @@ func pastFile() string {
 	return filepath.Join(dir, "inspan", "repl_history")
 }
 
-// Add implements term.History.
-func (p *past) Add(entry string) {
-	if p.keep {
-		p.add(entry)
-	}
-}
-
-// Len implements term.History.
+// Len is how many there are.
 func (p *past) Len() int { return len(p.lines) }
 
-// At implements term.History: 0 is the newest. Line breaks are shown as spaces, for an editor of one line.
-func (p *past) At(i int) string {
-	return strings.ReplaceAll(p.lines[len(p.lines)-1-i], "\n", " ")
-}
+// At is one of them, 0 the newest.
+func (p *past) At(i int) string { return p.lines[len(p.lines)-1-i] }
 
+// add remembers an input, at once: a program that is killed forgets none, and two at a time keep those of both.
 func (p *past) add(text string) {
 	if strings.TrimSpace(text) == "" || len(p.lines) > 0 && p.lines[len(p.lines)-1] == text {
 		return
 	}
 	p.lines = append(p.lines, text)
+	if p.path == "" || p.err != nil {
+		return
+	}
+	if err := p.write(os.O_APPEND, text); err != nil {
+		p.err = fmt.Errorf("remember inputs: %w", err)
+	}
 }
 
-// save writes the newest inputs. Its folder is made where there is none.
-func (p *past) save() error {
-	if p.path == "" || len(p.lines) == 0 {
-		return nil
+// trim leaves the newest inputs in the file.
+func (p *past) trim() error {
+	p.lines = p.lines[len(p.lines)-mostPast:]
+	aside := &past{path: p.path + ".new"}
+	if err := aside.write(os.O_TRUNC, p.lines...); err != nil {
+		return err
 	}
-	var b strings.Builder
-	for _, text := range p.lines[max(0, len(p.lines)-mostPast):] {
+	return os.Rename(aside.path, p.path)
+}
+
+// write writes inputs to the file, each in one piece; its folder is made where there is none.
+func (p *past) write(how int, texts ...string) error {
+	var b []byte
+	for _, text := range texts {
 		line, err := json.Marshal(text)
 		if err != nil {
-			return fmt.Errorf("remember inputs: %w", err)
+			return err
 		}
-		b.Write(line)
-		b.WriteByte('\n')
+		b = append(append(b, line...), '\n')
 	}
 	if err := os.MkdirAll(filepath.Dir(p.path), 0o700); err != nil {
-		return fmt.Errorf("remember inputs: %w", err)
+		return err
 	}
-	if err := os.WriteFile(p.path, []byte(b.String()), 0o600); err != nil {
-		return fmt.Errorf("remember inputs: %w", err)
+	f, err := os.OpenFile(p.path, os.O_WRONLY|os.O_CREATE|how, 0o600)
+	if err != nil {
+		return err
 	}
-	return nil
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
 }

@@ -105,16 +105,12 @@ func (a *app) repl(ctx context.Context, f runFlags, agent string) (err error) {
 	if err != nil {
 		fmt.Fprintf(a.err, "inspan: %v; they are not kept this time\n", err)
 	}
-	r.input = newTypist(a.in, a.term, earlier)
-	r.input.complete = complete
+	r.input = newTypist(a.keys, a.term, earlier)
+	r.input.complete, r.input.breaks = complete, breaks
 	if err := r.banner(ctx); err != nil {
 		return err
 	}
-	err = r.talk(ctx)
-	if r.input.live() {
-		err = errors.Join(err, earlier.save())
-	}
-	return err
+	return errors.Join(r.talk(ctx), earlier.err)
 }
 
 // find looks the agent up, so that a wrong name is told before anything is typed.
@@ -153,7 +149,7 @@ func (r *repl) talk(ctx context.Context) error {
 			fmt.Fprintln(r.app.out)
 			prompt = replPrompt
 		}
-		line, err := r.input.Line(ctx, prompt, true)
+		line, err := r.input.Line(ctx, prompt)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, errBreak):
 			return r.bye()
@@ -176,6 +172,9 @@ func (r *repl) talk(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
+			if !r.c.Connected() {
+				err = fmt.Errorf("%s; what you typed comes back with the arrow key: %w", r.away(), err)
+			}
 			fmt.Fprintf(r.app.err, "inspan: %s\n", harmless(err.Error()))
 			if !r.input.live() {
 				return &exit{codeOf(err), nil} // a script does not go on behind a failure
@@ -214,7 +213,16 @@ func (r *repl) turn(ctx context.Context, text string) error {
 	if err := r.ended(t); err != nil {
 		return err
 	}
-	return r.settle(ctx, t.id)
+	if err := r.settle(ctx, t.id); err != nil {
+		return err
+	}
+	if len(r.breaks) > 0 {
+		<-r.breaks // pressed when there was nothing to stop any more, unless that was asked for before
+		if t.stopping {
+			return errLeave
+		}
+	}
+	return nil
 }
 
 // settle waits until the station has put what was said into the session, so that the next input finds it.
@@ -229,6 +237,9 @@ func (r *repl) settle(ctx context.Context, runID string) error {
 			return nil // who may not look goes on; the station waits for itself
 		}
 		if err != nil && !errors.Is(err, client.ErrNotFound) {
+			if !r.c.Connected() {
+				return nil // the run has ended, which was shown
+			}
 			return err
 		}
 		if _, holds := s.Holder(runID); !holds || r.last.Status == events.Paused {
@@ -267,8 +278,9 @@ func (r *repl) gate(ctx context.Context, g *events.GateOpenedData) (verdict, err
 		return verdict{yes: true}, nil
 	}
 	p := r.app.paint()
+	r.input.fresh(ctx)
 	for {
-		line, err := r.input.Line(ctx, p.bold(promptYesNo), false)
+		line, err := r.input.Answer(ctx, p.bold(promptYesNo))
 		if errors.Is(err, io.EOF) {
 			fmt.Fprintf(r.app.err, "The run waits for a person: inspan gates\n")
 			return verdict{leave: true}, nil
@@ -276,15 +288,15 @@ func (r *repl) gate(ctx context.Context, g *events.GateOpenedData) (verdict, err
 		if err != nil {
 			return verdict{}, err
 		}
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "y", "yes":
+		switch gateWord(line) {
+		case gateYes:
 			return verdict{yes: true}, nil
-		case "l", "leave":
+		case gateLeave:
 			return verdict{leave: true}, nil
-		case "d", "details":
+		case gateDetails:
 			r.details(g)
-		case "n", "no":
-			why, err := r.input.Line(ctx, p.bold(promptReason), false)
+		case gateNo:
+			why, err := r.input.Answer(ctx, p.bold(promptReason))
 			if err != nil && !errors.Is(err, io.EOF) {
 				return verdict{}, err
 			}

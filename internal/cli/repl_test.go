@@ -134,13 +134,19 @@ type terminal struct {
 
 func (d *desk) terminal(args ...string) *terminal {
 	d.t.Helper()
+	return d.terminalOf(pty.Winsize{Rows: 40, Cols: 100}, nil, args...)
+}
+
+// terminalOf is one of a size, with more in its environment.
+func (d *desk) terminalOf(size pty.Winsize, env []string, args ...string) *terminal {
+	d.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	tm := &terminal{t: d.t, cmd: exec.CommandContext(d.t.Context(), self, append(args, "--server", d.station.URL())...), done: make(chan error, 1)}
-	tm.cmd.Env = append(os.Environ(), cliVar+"=1", "TERM=xterm-256color", "XDG_CONFIG_HOME="+d.t.TempDir())
-	if tm.pty, err = pty.StartWithSize(tm.cmd, &pty.Winsize{Rows: 40, Cols: 100}); err != nil {
+	tm.cmd.Env = append(append(os.Environ(), cliVar+"=1", "TERM=xterm-256color", "XDG_CONFIG_HOME="+d.t.TempDir()), env...)
+	if tm.pty, err = pty.StartWithSize(tm.cmd, &size); err != nil {
 		d.t.Fatal(err)
 	}
 	read := make(chan struct{})

@@ -66,6 +66,9 @@ func (t *replRun) follow(ctx context.Context, task events.Task) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	live := make(chan client.Piece, 64)
+	if err := t.r.reached(ctx, &t.canvas); err != nil {
+		return err
+	}
 	if t.r.app.term.tty {
 		stop, err := t.c.Stream(ctx, t.id, func(p client.Piece) {
 			select {
@@ -78,9 +81,7 @@ func (t *replRun) follow(ctx context.Context, task events.Task) error {
 		}
 		defer func() { cancel(); stop() }()
 	}
-	wait, enough := context.WithTimeout(ctx, t.r.app.wait)
-	defer enough()
-	if _, err := t.c.Start(wait, task); err != nil {
+	if err := t.start(ctx, task); err != nil {
 		return err
 	}
 	items, stop := arrivals(ctx, t.c, t.id)
@@ -215,19 +216,10 @@ func (t *replRun) call(id string) {
 	}
 }
 
-// treeIndent is how much further in a call stands in the tree of a run than in a conversation.
-const treeIndent = 4
-
 // rows are the lines of a call.
 func (t *replRun) rows(c *view.CallNode, now time.Time) []string {
 	t.sized()
-	d := t.draw
-	d.width += treeIndent
-	lines := d.call(&t.tree, c, now)
-	for i := range lines {
-		lines[i] = strings.TrimPrefix(lines[i], strings.Repeat(" ", treeIndent))
-	}
-	return lines
+	return t.draw.call(&t.tree, c, "  ", now)
 }
 
 func (t *replRun) sized() {
@@ -263,12 +255,15 @@ func (t *replRun) redraw() {
 				}
 			}
 		}
-		if calls == 0 && !st.Asked.IsZero() {
+		if calls == 0 && !st.Asked.IsZero() && t.c.Connected() {
 			lines = append(lines, t.draw.row("  "+t.draw.spin()+" "+t.draw.dim("thinking"), view.Since(st.Asked, now)))
 		}
 	}
 	if len(lines) == 0 && t.tree.Steps == nil && !t.tree.Status.Ended() {
 		lines = append(lines, t.draw.row("  "+t.draw.spin()+" "+t.draw.dim("starting"), ""))
+	}
+	if !t.c.Connected() {
+		lines = append(lines, t.draw.row("  "+t.draw.spin()+" "+t.draw.yellow(t.r.away()), ""))
 	}
 	t.canvas.draw(lines)
 }
@@ -341,8 +336,9 @@ func (t *replRun) paused(ctx context.Context) (end bool, err error) {
 	t.endText(true)
 	t.print("  " + t.draw.yellow("‖ paused: "+or(view.Clip(t.state.PauseReason, 300), "no reason given")))
 	t.canvas.keep(nil)
+	t.r.input.fresh(ctx)
 	for {
-		line, err := t.r.input.Line(ctx, t.draw.bold("    [g]o on, [s]top it, [l]eave it paused: "), false)
+		line, err := t.r.input.Answer(ctx, t.draw.bold("    [g]o on, [s]top it, [l]eave it paused: "))
 		if errors.Is(err, errBreak) {
 			line, err = "s", nil
 		}

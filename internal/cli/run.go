@@ -21,6 +21,7 @@ import (
 // runFlags are the flags of inspan run.
 type runFlags struct {
 	local
+	pathFlags
 	autonomy, maxCalls, maxSteps int
 	model, session, plan, id     string
 	timeout, usd                 string
@@ -52,6 +53,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
   inspan run fixer "make the tests pass" --autonomy 1 --json | jq -r .type
   inspan run architect "rewrite the parser" --plan plan.json --yes
   inspan run writer "announce {{what}}" --var what="version 2" --detach
+  inspan run writer "one line about NATS" --long-running=false
   inspan call fixer --task "make the tests pass" --harness-config '{"max_steps":20}'`,
 		Args: between(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,7 +74,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	fl.StringVar(&f.ref, "ref", "", "branch, tag or commit of it")
 	fl.StringVar(&f.collaboration, "collaboration", "", "how runs share the session: sequential or parallel")
 	fl.BoolVar(&f.stream, "stream", false, "print the model's words as they come, in place of the tree; with --json as lines between the facts")
-	fl.StringVar(&f.harness, "harness-config", "", "JSON with max_steps, autonomy, timeout and budget.tool_calls for this run; flags win over it")
+	fl.StringVar(&f.harness, "harness-config", "", "JSON with enabled, max_steps, autonomy, timeout and budget.tool_calls for this run; flags win over it")
 	fl.IntVar(&f.autonomy, "autonomy", 0, "1 to 5; the agent's, else 3, if not given")
 	fl.IntVar(&f.maxCalls, "max-tool-calls", 0, "budget of tool calls; the agent's, else 100, if not given")
 	fl.IntVar(&f.maxSteps, "max-steps", 0, "most model turns of a step; the agent's, else 50, if not given")
@@ -90,6 +92,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	cmd.PreRun = func(*cobra.Command, []string) { f.detach = f.detach || !*follow }
 	fl.BoolVar(&f.own, "ephemeral", false, "do not look for a station, start one for this run")
 	fl.StringVar(&f.store, "store", "", "folder of a station started for this run; a temporary one if not given")
+	f.add(cmd)
 	f.flags(a, cmd)
 	return cmd
 }
@@ -99,7 +102,7 @@ func (f runFlags) task(agent string, in io.Reader) (events.Task, error) {
 	if err := f.invocation(&t); err != nil {
 		return t, err
 	}
-	if err := f.place(&t); err != nil {
+	if err := errors.Join(f.place(&t), f.path(&t)); err != nil {
 		return t, err
 	}
 	if f.timeout != "" {

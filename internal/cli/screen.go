@@ -16,7 +16,8 @@ import (
 type screen struct {
 	out io.Writer
 	fd  int
-	tty bool
+	// terminal is true for any, tty for one that can move its cursor.
+	terminal, tty bool
 }
 
 func screenOf(w io.Writer) screen {
@@ -25,7 +26,8 @@ func screenOf(w io.Writer) screen {
 		return screen{out: w}
 	}
 	fd := int(f.Fd()) //nolint:gosec // a file descriptor fits
-	return screen{out: w, fd: fd, tty: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb"}
+	is := term.IsTerminal(fd)
+	return screen{out: w, fd: fd, terminal: is, tty: is && os.Getenv("TERM") != "dumb"}
 }
 
 // plainWidth is the width of what is not shown on a terminal.
@@ -184,8 +186,12 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// draw replaces the block. Lines must fit the width; the caller keeps them below the height.
+// draw replaces the block, where there is a terminal that can. Lines must fit the width; the caller keeps them below the
+// height.
 func (c *canvas) draw(lines []string) {
+	if !c.tty {
+		return
+	}
 	var b strings.Builder
 	b.WriteString(beginUpdate)
 	c.rewind(&b)

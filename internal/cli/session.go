@@ -36,7 +36,7 @@ until it is deleted.`,
 		a.sessionSteerCmd("unlock", "Take the lock of a session away from whoever holds it", true),
 		a.sessionSteerCmd("clear", "Forget the conversation of a session; its files stay", false),
 		a.sessionSteerCmd("delete", "Delete a session: its name is free, its conversation is forgotten, its files go", true),
-		a.sessionCleanupCmd(),
+		a.sessionImportCmd(), a.sessionCleanupCmd(),
 	}
 	for _, c := range look {
 		c.GroupID = "look"

@@ -56,6 +56,10 @@ func (f *runFlags) invocation(task *events.Task) error {
 	for _, e := range s.Entries {
 		number, _ := strconv.Atoi(e.Value) // checked by ReadSettings where it is one
 		switch e.Key {
+		case "harness.enabled":
+			if err := enabled(task, e.Value); err != nil {
+				return usage("--harness-config: %w", err)
+			}
 		case "harness.max_steps":
 			task.MaxSteps = &number
 		case "harness.autonomy":
@@ -65,7 +69,7 @@ func (f *runFlags) invocation(task *events.Task) error {
 		case "harness.timeout":
 			task.Timeout = e.Value
 		default:
-			return usage("--harness-config: %s can not differ for a single run, but max_steps, autonomy, timeout and budget.tool_calls can: put it into the agent file", strings.TrimPrefix(e.Key, "harness."))
+			return usage("--harness-config: %s can not differ for a single run, but enabled, max_steps, autonomy, timeout and budget.tool_calls can: put it into the agent file", strings.TrimPrefix(e.Key, "harness."))
 		}
 	}
 	return nil

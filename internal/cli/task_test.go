@@ -10,7 +10,7 @@ type created struct {
 	Data struct {
 		Task, Workspace string
 		Session         string `json:"session_id"`
-		Stream          bool
+		Stream, Direct  bool
 		Variables       map[string]string
 		Options         struct {
 			MaxSteps     int   `json:"max_steps"`
@@ -73,6 +73,27 @@ func TestRunFlags(t *testing.T) {
 		if s := d.do("run", "reader", "announce {{waht}}", "--var", "what=x"); !strings.Contains(s.err, "did you mean {{what}}?") {
 			t.Errorf("%s", s.err)
 		}
+	})
+	t.Run("LIFE-13 --long-running, --estimate and --harness-config say which path a run takes, and the tree shows it", func(t *testing.T) {
+		for _, c := range []struct {
+			args   words
+			direct bool
+		}{
+			{words{}, false}, {words{"--long-running=false"}, true}, {words{"--long-running"}, false}, {words{"--long-running=false", "--autonomy", "1", "--yes"}, false},
+			{words{"--harness-config", `{"enabled":false}`}, true}, {words{"--harness-config", `{"enabled":false}`, "--long-running"}, false},
+			{words{"--estimate", "10s"}, false}, // its agent's harness is on
+		} {
+			s := d.want(0, nil, append(words{"run", "reader", "read", "--json"}, c.args...)...)
+			if got := first(t, s.out).Data.Direct; got != c.direct {
+				t.Errorf("%v: direct %v", c.args, got)
+			}
+		}
+		d.want(0, words{"run created and started, on the direct path, for agent reader"}, "run", "reader", "read", "--long-running=false", "--id", "shortone")
+		d.want(0, words{"· direct", "step-1", "completed"}, "inspect", "shortone")
+		for _, bad := range []string{"soon", "-1m"} {
+			d.want(2, words{"--estimate", "such as 20m"}, "run", "reader", "read", "--estimate", bad)
+		}
+		d.want(2, words{"long-running"}, "run", "reader", "read", "--long-running=perhaps")
 	})
 	t.Run("CLI-5 a repository is never silently left out: the station refuses the task", func(t *testing.T) {
 		d.want(4, words{"does not fetch repositories", "clone it"}, "run", "reader", "read", "--repo", "https://example.org/x.git", "--ref", "main")

@@ -15,7 +15,6 @@ import (
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/mcp"
-	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
@@ -80,7 +79,7 @@ the servers what has changed and fails if anything has. A program of a server ru
 	f.StringVar(&file, "agent", "", "agent file to list the tools of, such as agents/coder.prompt")
 	f.BoolVar(&check, "check", false, "ask the MCP servers what has changed since their tools were pinned")
 	f.BoolVar(&pin, "pin", false, "ask the MCP servers for their tools and allow them as they are now")
-	f.StringVar(&sandboxMode, "sandbox", a.set("INSPAN_SANDBOX", "auto"), "sandbox where the agent file names none: auto, bwrap or host (INSPAN_SANDBOX)")
+	f.StringVar(&sandboxMode, "sandbox", a.set("INSPAN_SANDBOX", "auto"), "sandbox where the agent file names none: auto, bwrap, landlock or host (INSPAN_SANDBOX)")
 	return cmd
 }
 
@@ -138,7 +137,7 @@ func (a *app) askAll(ctx context.Context, agent events.Agent, sandboxMode string
 	}
 	ctx, cancel := context.WithTimeout(ctx, askServers)
 	defer cancel()
-	box, err := a.openBox(ctx, sandboxMode, sandbox.Mode(agent.Sandbox.Mode), agent.Sandbox.Network)
+	box, err := a.openBox(ctx, sandboxMode, agent.Sandbox)
 	if err != nil {
 		return pins, err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/term"
 )
@@ -15,157 +16,184 @@ import (
 // errBreak is a Ctrl+C or Ctrl+D where a line was asked for.
 var errBreak = errors.New("the line was broken off")
 
+// keyboard is what a person types or a program pipes in. Reading can not be interrupted, so one goroutine reads from the
+// first question to the end of the program. What comes while nobody asks waits for the next question.
+type keyboard struct {
+	in io.Reader
+	// raw gives pieces as they come, for an editor; else they are lines, with their ends.
+	raw  bool
+	once sync.Once
+	come chan []byte
+}
+
+// next returns the channel of what is typed; it is closed at the end of the input.
+func (k *keyboard) next() <-chan []byte {
+	k.once.Do(func() {
+		k.come = make(chan []byte)
+		read := bufio.NewReader(k.in)
+		go func() {
+			defer close(k.come)
+			for {
+				piece, err := k.read(read)
+				if len(piece) > 0 {
+					k.come <- piece
+				}
+				if err != nil {
+					return
+				}
+			}
+		}()
+	})
+	return k.come
+}
+
+func (k *keyboard) read(from *bufio.Reader) ([]byte, error) {
+	if !k.raw {
+		return from.ReadBytes('\n')
+	}
+	b := make([]byte, from.Size())
+	n, err := from.Read(b)
+	return b[:n], err
+}
+
+// quiet is how long nothing may come before what was typed too early is thought to be all of it.
+const quiet = 20 * time.Millisecond
+
+// drop forgets what was typed before now, so that it does not answer what nobody had seen.
+func (k *keyboard) drop(ctx context.Context) {
+	limit := time.NewTimer(quiet)
+	defer limit.Stop()
+	for {
+		select {
+		case _, ok := <-k.next():
+			if !ok {
+				return
+			}
+			limit.Reset(quiet)
+		case <-limit.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // typist asks a person for lines: with editing, history and completion at a terminal, plainly anywhere else.
-//
-// Reading can not be interrupted, so one goroutine reads from the first question to the end of the program. What is typed
-// while nobody asks waits for the next question.
 type typist struct {
-	in    io.Reader
-	out   screen
-	once  sync.Once
-	bytes chan []byte
+	keys *keyboard
+	out  screen
+	// person is true where both sides are a terminal, editing where it can move its cursor too; fd is that of the input.
+	person, editing bool
+	fd              int
+	// breaks tells of each Ctrl+C that the terminal does not hand over as a key.
+	breaks <-chan os.Signal
 	// rest is what was read and not used yet.
-	rest []byte
-	// terminal edits lines; nil where the input is none.
-	terminal *term.Terminal
-	fd       int
-	ctx      context.Context //nolint:containedctx // that of the question under way, for Read
+	rest string
 	// complete offers a longer line for what stands before the cursor; may be nil.
 	complete func(line string) string
 	past     *past
 }
 
 // newTypist makes one. It edits lines only where both sides are a terminal.
-func newTypist(in io.Reader, out screen, past *past) *typist {
-	t := &typist{in: in, out: out, bytes: make(chan []byte), past: past}
-	if f, ok := in.(*os.File); ok && out.tty && isTerminal(in) {
-		t.fd = int(f.Fd()) //nolint:gosec // a file descriptor fits
-		t.fresh()
+func newTypist(keys *keyboard, out screen, past *past) *typist {
+	t := &typist{keys: keys, out: out, past: past}
+	if f, ok := keys.in.(*os.File); ok && out.terminal && isTerminal(f) {
+		t.person, t.editing, keys.raw, t.fd = true, out.tty, out.tty, int(f.Fd()) //nolint:gosec // a file descriptor fits
 	}
 	return t
 }
 
-// fresh makes the editor anew: one whose line was broken off still thinks that it stands in it.
-func (t *typist) fresh() {
-	t.terminal = term.NewTerminal(t, "")
-	t.terminal.History = t.past
-	t.terminal.AutoCompleteCallback = t.tab
+// live reports whether a person types at a terminal.
+func (t *typist) live() bool { return t.person }
+
+// Line asks for an input, which may have several lines and is kept to be found again with the arrow keys. io.EOF is the end
+// of the input, errBreak a Ctrl+C or Ctrl+D where nothing was typed; where ctx ends first it is the cause.
+func (t *typist) Line(ctx context.Context, prompt string) (string, error) {
+	if !t.editing {
+		return t.plain(ctx, prompt)
+	}
+	line, err := t.edit(ctx, &editor{prompt: prompt, whole: true, past: t.past, complete: t.complete})
+	if err == nil {
+		t.past.add(line)
+	}
+	return line, err
 }
 
-// live reports whether a person types at a terminal.
-func (t *typist) live() bool { return t.terminal != nil }
-
-// Line asks for one line. io.EOF is the end of the input, errBreak a Ctrl+C or Ctrl+D at a terminal; where ctx ends first
-// it is the cause. keep says that the line is worth finding again with the arrow keys.
-func (t *typist) Line(ctx context.Context, prompt string, keep bool) (string, error) {
-	t.once.Do(func() { go t.pump() })
-	t.ctx = ctx
-	if t.terminal == nil {
-		return t.plain(ctx)
+// fresh forgets what a person typed before now, so that it does not answer a question that nobody had seen. What a program
+// pipes in is meant to answer.
+func (t *typist) fresh(ctx context.Context) {
+	if t.person {
+		t.rest = ""
+		t.keys.drop(ctx)
 	}
+}
+
+// Answer asks a question. At a terminal Ctrl+C is errBreak.
+func (t *typist) Answer(ctx context.Context, prompt string) (string, error) {
+	if !t.editing {
+		return t.plain(ctx, prompt)
+	}
+	return t.edit(ctx, &editor{prompt: prompt})
+}
+
+// edit has an input typed.
+func (t *typist) edit(ctx context.Context, e *editor) (string, error) {
 	before, err := term.MakeRaw(t.fd)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = term.Restore(t.fd, before) }()
-	if w, h := t.out.size(); h > 0 {
-		_ = t.terminal.SetSize(w, h) // it only fails for sizes that are none
-	}
-	t.terminal.SetPrompt(prompt)
-	t.terminal.SetBracketedPasteMode(true)
-	defer func() { t.terminal.SetBracketedPasteMode(false) }()
-	t.past.keep = false // a whole question is kept below, not its lines
-	var all []string
-	for {
-		line, err := t.terminal.ReadLine()
-		pasted := errors.Is(err, term.ErrPasteIndicator)
-		switch {
-		case err != nil && !pasted:
-			return "", t.broken(ctx, err)
-		case pasted, strings.HasSuffix(line, `\`) && keep:
-			all = append(all, strings.TrimSuffix(line, `\`))
-			t.terminal.SetPrompt("… ")
-			continue
+	resized, stop := resizes()
+	defer stop()
+	t.write(pasteOn)
+	defer t.write(pasteOff)
+	for done := e.take([]byte(t.rest)); ; {
+		t.rest = ""
+		width, height := t.out.size()
+		t.write(e.draw(width, height, done != typing))
+		switch done {
+		case entered:
+			t.rest = e.pending
+			return e.text, nil
+		case broken:
+			return "", errBreak
+		case typing:
 		}
-		all = append(all, line)
-		text := strings.Join(all, "\n")
-		if keep {
-			t.past.add(text)
-		}
-		return text, nil
-	}
-}
-
-// broken says why there is no line.
-func (t *typist) broken(ctx context.Context, err error) error {
-	_, _ = io.WriteString(t.out.out, "\r\n")
-	t.fresh()
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case errors.Is(err, io.EOF):
-		return errBreak
-	}
-	return err
-}
-
-// plain reads a line of what is not a terminal.
-func (t *typist) plain(ctx context.Context) (string, error) {
-	line, err := bufio.NewReaderSize(oneByte{t}, 16).ReadString('\n')
-	switch {
-	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
-	case err != nil && (line == "" || !errors.Is(err, io.EOF)):
-		return "", err
-	}
-	return strings.TrimRight(line, "\r\n"), nil
-}
-
-// oneByte hands out single bytes, so that nothing is read ahead of the line.
-type oneByte struct{ t *typist }
-
-func (o oneByte) Read(p []byte) (int, error) { return o.t.Read(p[:min(len(p), 1)]) }
-
-// pump reads the input until it ends.
-func (t *typist) pump() {
-	defer close(t.bytes)
-	for {
-		b := make([]byte, 4096)
-		n, err := t.in.Read(b)
-		if n > 0 {
-			t.bytes <- b[:n]
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// Read implements io.Reader for the terminal: it ends with the question.
-func (t *typist) Read(p []byte) (int, error) {
-	if len(t.rest) == 0 {
 		select {
-		case b, ok := <-t.bytes:
+		case b, ok := <-t.keys.next():
 			if !ok {
-				return 0, io.EOF
+				t.write("\r\n")
+				return "", io.EOF
 			}
-			t.rest = b
-		case <-t.ctx.Done():
-			return 0, context.Cause(t.ctx)
+			done = e.take(b)
+		case <-resized:
+		case <-t.breaks: // pressed before the terminal was raw
+			done = e.take([]byte{3})
+		case <-ctx.Done():
+			t.write(e.draw(width, height, true))
+			return "", context.Cause(ctx)
 		}
 	}
-	n := copy(p, t.rest)
-	t.rest = t.rest[n:]
-	return n, nil
 }
 
-// Write implements io.Writer for the terminal.
-func (t *typist) Write(p []byte) (int, error) { return t.out.out.Write(p) }
+// write shows something; a terminal that is gone shows nothing.
+func (t *typist) write(s string) { _, _ = io.WriteString(t.out.out, s) }
 
-func (t *typist) tab(line string, pos int, key rune) (string, int, bool) {
-	if key != '\t' || t.complete == nil || pos != len(line) {
-		return "", 0, false
+// plain takes a line of what is not a terminal, or of one that can do no more than that.
+func (t *typist) plain(ctx context.Context, prompt string) (string, error) {
+	if t.person {
+		t.write(prompt)
 	}
-	more := t.complete(line)
-	return more, len(more), true
+	select {
+	case <-t.breaks:
+		t.write("\n")
+		return "", errBreak
+	case line, ok := <-t.keys.next():
+		if !ok {
+			return "", io.EOF
+		}
+		return strings.TrimRight(string(line), "\r\n"), nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
 }

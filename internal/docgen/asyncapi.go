@@ -65,7 +65,8 @@ func addresses() []channel {
 		{id: "gate", address: events.GateSubject(s, r, "{gate}"), what: "Where a gate is answered; who answers is only claimed.", messages: []string{"answer"}, action: "receive", operation: "hearAnswer"},
 		{id: "gate.approver", address: events.GateSubject(s, r, "{gate}") + ".{approver}", what: "Where a gate is answered by the user that permissions bind to the last token.", messages: []string{"answer"}, action: "receive", operation: "hearAnswerOfApprover"},
 		{id: "stream", address: events.StreamSubject(s, r), what: "Every fact of a run once it is stored, published again by the NATS server.", messages: kinds, action: "send", operation: "sayStream"},
-		{id: "live", address: events.LiveSubject(s, r), what: "Tokens, thinking and tool output as they come. Nothing of it is stored.", messages: []string{"live"}, action: "send", operation: "sayLive"},
+		{id: "live", address: events.LiveSubject(s, r), what: "Tokens, thinking and tool output as they come. Nothing that is said here is stored.", messages: []string{"live"}, action: "send", operation: "sayLive"},
+		{id: "kept", address: events.KeptSubject(s, r), what: "The same, where the server is to keep it for a while. It is published again where live messages are.", messages: []string{"live"}, action: "send", operation: "sayKept"},
 		{id: "sofar", address: events.SoFarSubject(s, r), what: "Where a watcher asks for the live messages so far. They go to the reply subject.", messages: []string{"live"}, action: "receive", operation: "hearSoFar"},
 		{id: "dead", address: events.DeadSubject(s, "{role}"), what: "Input that a role refused, with the reason.", messages: []string{"deadletter"}, action: "send", operation: "sayDead"},
 	}

@@ -91,13 +91,16 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 		p.say("### %s\n\n%s Schema: [%s](schemas/%s.json).\n", i.Name, i.Title, i.Name+".json", i.Name)
 		t.table(p, reflect.TypeOf(i.Zero))
 	}
-	p.say("## Live messages\n\nOn `%s` come small JSON objects that are stored nowhere and may be lost: `{\"event\":\"token\"}` and `thinking` with `content`, "+
+	p.say("## Live messages\n\nOn `%s` come small JSON objects that are no facts and may be lost: `{\"event\":\"token\"}` and `thinking` with `content`, "+
 		"`error` with `error` (executor), `tool_output` with `tool_id`, `stream` and `content` (toolrunner). Each attempt of a turn or a call is a stream: "+
 		"`stream_id` names it, `n` counts its messages from 1, `at` is how many bytes of text it had before, `done` is true in the last one. "+
-		"A stream of a turn with another `stream_id` and no lower `attempt` takes the place of the one before.\n\n"+
+		"A stream of a turn, which is what a `step_id` is `owed_since` one fact, with another `stream_id` and no lower `attempt` takes the place of the one before.\n\n"+
 		"An empty request on `%s` with an inbox for the answer is answered by whoever works on the run: with the messages of its streams so far, put together, "+
-		"at most the last 256 KiB of each. Put what comes on both subjects in order by `stream_id` and `at`: nothing is missing and nothing comes twice.\n",
-		events.LiveSubject("{s}", "{r}"), events.SoFarSubject("{s}", "{r}"))
+		"at most the last 256 KiB of each. Put what comes on both subjects in order by `stream_id` and `at`: nothing is missing and nothing comes twice.\n\n"+
+		"Where `INSPAN_STREAMING` says jetstream, the same messages are said on `%s`, kept by the stream `%s` for %s, and published again on the subject above. "+
+		"Read them from there in their order before all else: then the text under way is whole although nobody answers any more. "+
+		"What belongs to turns and calls that have ended is there too; the facts tell which.\n",
+		events.LiveSubject("{s}", "{r}"), events.SoFarSubject("{s}", "{r}"), events.KeptSubject("{s}", "{r}"), topology.Live("{s}"), span(topology.LiveAge))
 	p.say("## Types\n")
 	for len(t.queue) > 0 {
 		next := t.queue[0]

@@ -72,7 +72,7 @@ func reflector(n notes, open bool) *jsonschema.Reflector {
 func factSchema(n notes, w events.Word) ([]byte, error) {
 	s := reflector(n, true).Reflect(events.Fact{})
 	data := reflector(n, true).Reflect(w.New())
-	if event, ok := data.Properties.Get("event"); ok && w.Kind != events.CallAllowed { // that one may be tool_start as well
+	if event, ok := data.Properties.Get("event"); ok && w.Kind != events.CallAllowed && w.Kind != events.RunCreated { // those may be tool_start and run_start as well
 		event.Const = w.Event
 	}
 	if s.Definitions == nil {

@@ -34,6 +34,7 @@ func subjectsPage() []byte {
 		[]string{code(events.DueSubject(station, anyRun, "{family}.{id}")), "its firing: a reason to look, never a fact", "the NATS server", code(topology.Tmr(station, "{family}"))},
 		[]string{code(events.StreamSubject(station, anyRun)), "every fact of the run once it is stored, published again", "the NATS server", "none"},
 		[]string{code(events.LiveSubject(station, anyRun)), "tokens, thinking and tool output as they come", "executor, toolrunner", "none"},
+		[]string{code(events.KeptSubject(station, anyRun)), "the same, where `INSPAN_STREAMING` says jetstream: kept for a while and published again on `.live`", "executor, toolrunner", code(topology.Live(station))},
 		[]string{code(events.SoFarSubject(station, anyRun)), "a request: whoever works on the run answers with its live messages so far, each stream in order", "watchers", "none"},
 		[]string{code(events.DeadSubject(station, "{role}")), "input that a role refused, with the reason", "that role", code(topology.Dead(station))},
 		[]string{code("inspan.{role}.status"), "a request that one instance of the role answers; `nats micro ls` lists the services", "whoever asks", "none"},
@@ -59,6 +60,8 @@ func retention(s topology.Stream) string {
 	switch {
 	case s.Retention == topology.KeepToAck:
 		return "until acknowledged"
+	case s.MaxPerKey > 1 && s.MaxAge > 0:
+		return fmt.Sprintf("for %s, the last %d of each run", span(s.MaxAge), s.MaxPerKey)
 	case s.MaxPerKey > 0:
 		return fmt.Sprintf("the last %d of each key", s.MaxPerKey)
 	case s.MaxAge > 0:

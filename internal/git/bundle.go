@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -54,8 +55,12 @@ func (r *Repo) Unbundle(ctx context.Context, from io.Reader) ([]Ref, error) {
 	if err := spool(at, from, r.g.cfg.Limits.Pack); err != nil {
 		return nil, err
 	}
+	heads, err := r.g.run(ctx, call{args: []string{"bundle", "list-heads", at}})
+	if err != nil || strings.TrimSpace(heads) == "" {
+		return nil, fmt.Errorf("unbundle: it names no branch: %w", errors.Join(ErrDamaged, err))
+	}
 	file := &remote{url: at, scheme: "file"}
-	_, err = r.g.run(ctx, call{args: []string{"fetch", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head", "--", at, "+refs/heads/*:refs/remotes/origin/bundle/*"},
+	_, err = r.g.run(ctx, call{args: []string{"fetch", "--prune", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head", "--", at, "+refs/heads/*:refs/remotes/origin/bundle/*"},
 		repo: r, remote: file, bound: true})
 	if err != nil {
 		return nil, fmt.Errorf("unbundle: %w: %w", ErrDamaged, err)

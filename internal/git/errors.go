@@ -126,7 +126,7 @@ func signs() []sign {
 		{"could not resolve host", "check the address and the network, then try again", ErrUnreachable},
 		{"Could not resolve hostname", "check the address and the network, then try again", ErrUnreachable},
 		{"Connection refused", "check the address and the network, then try again", ErrUnreachable},
-		{"Failed to connect", "check the address and the network, then try again", ErrUnreachable},
+		{"connect to server", "check the address and the network, then try again", ErrUnreachable},
 		{"Operation timed out", "try again later", ErrUnreachable}, {"Connection timed out", "try again later", ErrUnreachable},
 		{"Operation too slow", "try again later", ErrUnreachable}, {"SSL certificate problem", "check the certificate of the host", ErrUnreachable},
 		{"early EOF", "try again later", ErrUnreachable}, {"unexpected disconnect", "try again later", ErrUnreachable},

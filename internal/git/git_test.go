@@ -237,7 +237,7 @@ func TestWork(t *testing.T) {
 	r := clone(t, g, url)
 	ctx := t.Context()
 	branch := git.BranchName("Coder Bot", "Fix: the login/../page!")
-	t.Run("GIT-1 GIT-2 a branch from agent and task", func(t *testing.T) {
+	t.Run("GIT-2 a branch from agent and task", func(t *testing.T) {
 		if err := r.CreateBranch(ctx, branch, "HEAD"); err != nil {
 			t.Fatal(err)
 		}

@@ -33,6 +33,7 @@ type Keeper struct {
 	g     *Git
 	cfg   KeepConfig
 	cache map[string]stat
+	last  string // the snapshot that this Keeper took last: it is in the store
 }
 
 // Snapshot is the content of a working tree at one time.
@@ -107,7 +108,7 @@ func (k *Keeper) make(ctx context.Context) error {
 
 // Forget empties the store.
 func (k *Keeper) Forget(ctx context.Context) error {
-	k.cache = nil
+	k.cache, k.last = nil, ""
 	if err := os.RemoveAll(k.cfg.Store); err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func (k *Keeper) Snapshot(ctx context.Context, parent string) (Snapshot, *Pack, 
 
 func (k *Keeper) snapshot(ctx context.Context, parent string) (Snapshot, *Pack, error) {
 	s := Snapshot{Parent: parent}
-	if parent != "" {
+	if parent != "" && parent != k.last {
 		has, err := k.Has(ctx, parent)
 		if err != nil {
 			return s, nil, err
@@ -166,7 +167,7 @@ func (k *Keeper) snapshot(ctx context.Context, parent string) (Snapshot, *Pack, 
 	if s.ID, err = k.treeOf(ctx, "refs/snap/new"); err != nil {
 		return s, nil, err
 	}
-	k.cache = w.seen
+	k.cache, k.last = w.seen, s.ID
 	if err := writeCache(k.at("cache"), k.cache); err != nil {
 		return s, nil, err
 	}
@@ -203,7 +204,7 @@ func (k *Keeper) load(ctx context.Context, w *walk, parent string) error {
 		_ = feed.CloseWithError(err) // always nil
 		done <- err
 	}()
-	_, err := k.git(ctx, call{args: []string{"fast-import", "--quiet", "--force", "--done", "--date-format=raw", "--export-marks=" + marks}, stdin: r})
+	_, err := k.git(ctx, call{args: []string{"fast-import", "--quiet", "--force", "--done", "--depth=0", "--date-format=raw", "--export-marks=" + marks}, stdin: r})
 	_ = r.Close() // lets the writer go if git ended first
 	if fed := <-done; fed != nil && !errors.Is(fed, io.ErrClosedPipe) {
 		return fed

@@ -99,7 +99,7 @@ func TestSnapshots(t *testing.T) {
 	g := newGit(t)
 	url, _ := bare(t)
 
-	t.Run("WS-14 a repository in the middle of its work comes back with the next owner", func(t *testing.T) {
+	t.Run("a repository in the middle of its work comes back with the next owner", func(t *testing.T) {
 		t.Parallel()
 		r := clone(t, g, url)
 		ws := r.Dir()
@@ -144,7 +144,7 @@ func TestSnapshots(t *testing.T) {
 		}
 	})
 
-	t.Run("WS-14 a directory that is no repository, with names that git does not like", func(t *testing.T) {
+	t.Run("a directory that is no repository, with names that git does not like", func(t *testing.T) {
 		t.Parallel()
 		ws := t.TempDir()
 		for _, name := range []string{"plain", ".git", "sub/.GIT/config", "git~1", "%", "=", "-", "-u", "a\\.git", "line\nend", "\"quoted\"", "ä", "\xff\xfe", ".gitmodules", " ", "%25", "con"} {
@@ -171,7 +171,7 @@ func TestSnapshots(t *testing.T) {
 		}
 	})
 
-	t.Run("WS-14 what can not be kept is told, and nothing outside is read", func(t *testing.T) {
+	t.Run("what can not be kept is told, and nothing outside is read", func(t *testing.T) {
 		t.Parallel()
 		ws := t.TempDir()
 		put(t, filepath.Join(ws, "a"), "a")
@@ -194,7 +194,7 @@ func TestSnapshots(t *testing.T) {
 		}
 	})
 
-	t.Run("WS-14 what is ignored is left out only when asked for", func(t *testing.T) {
+	t.Run("what is ignored is left out only when asked for", func(t *testing.T) {
 		t.Parallel()
 		r := clone(t, g, url)
 		put(t, filepath.Join(r.Dir(), ".gitignore"), "build/\n*.o\n")
@@ -218,7 +218,7 @@ func TestSnapshots(t *testing.T) {
 		}
 	})
 
-	t.Run("WS-14 nothing new needs no pack, unread files are not read again", func(t *testing.T) {
+	t.Run("nothing new needs no pack, unread files are not read again", func(t *testing.T) {
 		t.Parallel()
 		ws := t.TempDir()
 		for i := range 50 {
@@ -250,7 +250,7 @@ func TestSnapshots(t *testing.T) {
 		}
 	})
 
-	t.Run("WS-14 a lost or damaged store gives a whole snapshot", func(t *testing.T) {
+	t.Run("a lost or damaged store gives a whole snapshot", func(t *testing.T) {
 		t.Parallel()
 		ws := t.TempDir()
 		put(t, filepath.Join(ws, "a"), "a")
@@ -274,7 +274,7 @@ func TestSnapshots(t *testing.T) {
 		}
 	})
 
-	t.Run("WS-14 many snapshots do not fill the store", func(t *testing.T) {
+	t.Run("many snapshots do not fill the store", func(t *testing.T) {
 		t.Parallel()
 		ws, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
 		k := must[*git.Keeper](t)(g.Keep(t.Context(), git.KeepConfig{Tree: ws, Store: store}))

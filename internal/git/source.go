@@ -98,7 +98,8 @@ func (r *Repo) follow(ctx context.Context, s Source) error {
 	return r.Checkout(ctx, name)
 }
 
-// Fetch brings what a source has: its branches to origin/..., its tags, and the wanted ref. With a Depth only what is
+// Fetch brings what a source has: its branches to origin/..., its tags, which replace those of the same name, and the
+// wanted ref. With a Depth only what is
 // wanted is brought. It returns the name by which Checkout finds it, empty for a remote that is empty.
 func (r *Repo) Fetch(ctx context.Context, s Source) (string, error) {
 	rem, want, err := r.g.check(s)
@@ -110,7 +111,7 @@ func (r *Repo) Fetch(ctx context.Context, s Source) (string, error) {
 		return "", err
 	}
 	name, spec := aim(ref)
-	specs := []string{"+refs/heads/*:refs/remotes/origin/*", "refs/tags/*:refs/tags/*"}
+	specs := []string{"+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"}
 	switch {
 	case s.Depth > 0:
 		specs = []string{spec}
@@ -134,7 +135,7 @@ func (r *Repo) Fetch(ctx context.Context, s Source) (string, error) {
 
 func (r *Repo) fetch(ctx context.Context, rem *remote, s Source, specs []string) error {
 	if len(specs) == 0 {
-		specs = []string{"+refs/heads/*:refs/remotes/origin/*", "refs/tags/*:refs/tags/*"}
+		specs = []string{"+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"}
 	}
 	args := []string{"fetch", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head", "--no-show-forced-updates", "--progress"}
 	if s.Depth > 0 {
@@ -169,7 +170,7 @@ func aim(ref string) (name, spec string) {
 		return b, "+" + ref + ":refs/remotes/origin/" + b
 	}
 	if t, ok := strings.CutPrefix(ref, "refs/tags/"); ok {
-		return t, ref + ":" + ref
+		return t, "+" + ref + ":" + ref
 	}
 	if other, ok := strings.CutPrefix(ref, "refs/"); ok {
 		return other, "+" + ref + ":refs/remotes/origin/" + other

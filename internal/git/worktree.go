@@ -40,7 +40,21 @@ func (r *Repo) AddWorktree(ctx context.Context, dir, branch, from string) (*Repo
 	if _, err := r.g.run(ctx, call{args: []string{"worktree", "add", "--quiet", "--no-track", "--no-guess-remote", "-b", branch, "--", dir, id}, repo: r, bound: true}); err != nil {
 		return nil, err
 	}
+	if err := r.point(dir); err != nil {
+		return nil, err
+	}
 	return r.Worktree(ctx, dir)
+}
+
+// point makes a new working tree's .git file name the repository: git wrote down what stood in for it.
+func (r *Repo) point(dir string) error {
+	at := filepath.Join(dir, ".git")
+	text, err := readNoFollow(at, maxPointer)
+	if err != nil {
+		return err
+	}
+	name := filepath.Base(strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir:")))
+	return os.WriteFile(at, []byte("gitdir: "+filepath.Join(r.common, "worktrees", name)+"\n"), 0o644)
 }
 
 // Worktree opens a working tree that was added to this repository. Its .git file must point into this repository and
@@ -95,8 +109,13 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 			all = append(all, w)
 		}
 	}
-	if len(all) > 0 {
-		all[0].Dir = filepath.Dir(r.common)
+	if len(all) > 0 { // git told of what stood in for it
+		main := &Repo{g: r.g, tree: filepath.Dir(r.common), gitDir: r.common, common: r.common, format: r.format}
+		h, err := main.Head(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all[0] = Worktree{Dir: main.tree, Branch: h.Branch, ID: h.ID}
 	}
 	return all, nil
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -26,8 +27,11 @@ var ErrDamagedObject = reactor.ErrDamagedObject
 // writes them itself: the library would replace an object that is there, and would need the right to purge. Here the
 // first description of an object stands, and nothing is ever replaced.
 type blobs struct {
-	c       *Conn
-	station string
+	c *Conn
+	// bucket is that of the object store, and scope what the names of objects begin with.
+	bucket, scope string
+	// headers stand in the descriptions of what is put.
+	headers nats.Header
 }
 
 var _ reactor.Blobs = blobs{}
@@ -49,13 +53,15 @@ type descriptionOption struct {
 	MaxChunk uint32 `json:"max_chunk_size"`
 }
 
-func (b blobs) name(digest string) string { return b.station + "." + digest }
+func (b blobs) name(digest string) string { return b.scope + "." + digest }
 
 func (b blobs) metaSubject(digest string) string {
-	return "$O." + topology.FilesBucket + ".M." + base64.URLEncoding.EncodeToString([]byte(b.name(digest)))
+	return "$O." + b.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(b.name(digest)))
 }
 
-func chunkSubject(nuid string) string { return "$O." + topology.FilesBucket + ".C." + nuid }
+func (b blobs) chunkSubject(nuid string) string { return "$O." + b.bucket + ".C." + nuid }
+
+func (b blobs) stream() string { return "OBJ_" + b.bucket }
 
 // Put implements reactor.Blobs. Above topology.MaxObject bytes it returns reactor.ErrTooLarge.
 func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, error) {
@@ -79,15 +85,19 @@ func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, e
 
 // store writes the parts, then the description, which makes the object exist.
 func (b blobs) store(ctx context.Context, ref events.Ref, sum [32]byte, data []byte) error {
-	d := description{Name: b.name(ref.SHA256), Bucket: topology.FilesBucket, NUID: nats.NewInbox()[len("_INBOX."):], Size: uint64(len(data)),
+	d := description{Name: b.name(ref.SHA256), Bucket: b.bucket, NUID: nats.NewInbox()[len("_INBOX."):], Size: uint64(len(data)),
 		ModTime: time.Now().UTC(), Options: descriptionOption{MaxChunk: topology.ChunkBytes}, Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])}
+	d.Headers = maps.Clone(b.headers)
 	if ref.Type != "" {
-		d.Headers = nats.Header{headerContentType: {ref.Type}}
+		if d.Headers == nil {
+			d.Headers = nats.Header{}
+		}
+		d.Headers.Set(headerContentType, ref.Type)
 	}
 	for rest := data; len(rest) > 0; d.Chunks++ {
 		part := rest[:min(len(rest), topology.ChunkBytes)]
 		rest = rest[len(part):]
-		if _, err := b.c.publish(ctx, &nats.Msg{Subject: chunkSubject(d.NUID), Data: part}, topology.FilesStream()); err != nil {
+		if _, err := b.c.publish(ctx, &nats.Msg{Subject: b.chunkSubject(d.NUID), Data: part}, b.stream()); err != nil {
 			return fmt.Errorf("part %d: %w", d.Chunks+1, fullness(err))
 		}
 	}
@@ -97,7 +107,7 @@ func (b blobs) store(ctx context.Context, ref events.Ref, sum [32]byte, data []b
 	}
 	m := &nats.Msg{Subject: b.metaSubject(ref.SHA256), Data: body, Header: nats.Header{headerExpect: {strconv.Itoa(0)}}}
 	for {
-		_, err := b.c.publish(ctx, m, topology.FilesStream())
+		_, err := b.c.publish(ctx, m, b.stream())
 		switch code(err) {
 		case codeWrongLast:
 			return nil // somebody else has just put the same content
@@ -122,7 +132,7 @@ func fullness(err error) error {
 // describe returns the descriptions of an object, the first one first; there is more than one only where somebody
 // went past this package. A replica that knows none may be behind, so then the leader is asked.
 func (b blobs) describe(ctx context.Context, digest string) ([]description, error) {
-	page, err := b.c.direct(ctx, topology.FilesStream(), directRequest{Seq: 1, NextFor: b.metaSubject(digest), Batch: 8})
+	page, err := b.c.direct(ctx, b.stream(), directRequest{Seq: 1, NextFor: b.metaSubject(digest), Batch: 8})
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +141,7 @@ func (b blobs) describe(ctx context.Context, digest string) ([]description, erro
 		bodies = append(bodies, m.Data)
 	}
 	if len(bodies) == 0 {
-		last, err := b.c.lastFromLeader(ctx, topology.FilesStream(), b.metaSubject(digest))
+		last, err := b.c.lastFromLeader(ctx, b.stream(), b.metaSubject(digest))
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +207,7 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 func (b blobs) parts(ctx context.Context, nuid string, size int64) (data []byte, complete bool, err error) {
 	data = make([]byte, 0, size)
 	for after := uint64(0); ; {
-		page, err := b.c.direct(ctx, topology.FilesStream(), directRequest{Seq: after + 1, NextFor: chunkSubject(nuid), Batch: 64, MaxBytes: 8 << 20})
+		page, err := b.c.direct(ctx, b.stream(), directRequest{Seq: after + 1, NextFor: b.chunkSubject(nuid), Batch: 64, MaxBytes: 8 << 20})
 		if err != nil {
 			return nil, false, err
 		}

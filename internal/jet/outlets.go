@@ -13,10 +13,11 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// live publishes what is not kept. It never waits: without a connection the message is dropped.
+// live publishes what is no fact, on the subject of a run. It never waits: without a connection the message is dropped.
 type live struct {
 	c       *Conn
 	station string
+	subject func(station, run string) string
 }
 
 var _ reactor.Live = live{}
@@ -26,7 +27,7 @@ func (l live) Publish(run string, data []byte) {
 	if !events.ValidID(run) {
 		return
 	}
-	_ = l.c.nc.Publish(events.LiveSubject(l.station, run), data) // nobody may rely on it
+	_ = l.c.nc.Publish(l.subject(l.station, run), data) // nobody may rely on it
 }
 
 // refusals is the dead-letter list.

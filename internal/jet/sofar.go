@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -54,4 +55,24 @@ func (s *Station) SoFar(ctx context.Context, run string, hear func(data []byte))
 	}
 	release := context.AfterFunc(ctx, w.stop)
 	return func() error { return s.c.nc.PublishRequest(subject, answers, nil) }, func() { release(); w.stop() }, nil
+}
+
+// Told returns what the server has kept of what was said live of a run, after a position, oldest first, and the position
+// of the last of it: nothing where the services do not have it kept. The oldest may be gone.
+func (s *Station) Told(ctx context.Context, run string, after uint64) (said [][]byte, last uint64, err error) {
+	if err := events.CheckID("run", run); err != nil {
+		return nil, after, err
+	}
+	for {
+		page, err := s.c.direct(ctx, topology.Live(s.name), directRequest{Seq: after + 1, NextFor: events.KeptSubject(s.name, run), Batch: pageFacts, MaxBytes: pageBytes})
+		if err != nil {
+			return said, after, fmt.Errorf("read what was said live of %s after %d: %w", run, after, err)
+		}
+		for _, m := range page.messages {
+			said, after = append(said, m.Data), m.seq
+		}
+		if page.pending == 0 || len(page.messages) == 0 {
+			return said, after, nil
+		}
+	}
 }

@@ -39,7 +39,9 @@ func (s *Station) Inbox() reactor.Inbox { return inbox{c: s.c, station: s.name} 
 func (s *Station) Timers() reactor.Timers { return timers{c: s.c, station: s.name} }
 
 // Blobs returns the object store.
-func (s *Station) Blobs() reactor.Blobs { return blobs{c: s.c, station: s.name} }
+func (s *Station) Blobs() reactor.Blobs {
+	return blobs{c: s.c, bucket: topology.FilesBucket, scope: s.name}
+}
 
 // Shelf returns the station's part of a bucket: topology.StateBucket or topology.ConfigBucket.
 func (s *Station) Shelf(bucket string) reactor.Shelf {
@@ -50,7 +52,14 @@ func (s *Station) Shelf(bucket string) reactor.Shelf {
 func (s *Station) Leases() reactor.Leases { return leases{c: s.c, station: s.name} }
 
 // Live returns the outlet of what is not kept.
-func (s *Station) Live() reactor.Live { return live{c: s.c, station: s.name} }
+func (s *Station) Live() reactor.Live {
+	return live{c: s.c, station: s.name, subject: events.LiveSubject}
+}
+
+// Kept returns the outlet of what the server keeps for a while and publishes live as it does; see Told.
+func (s *Station) Kept() reactor.Live {
+	return live{c: s.c, station: s.name, subject: events.KeptSubject}
+}
 
 // Refusals returns the dead-letter list.
 func (s *Station) Refusals() reactor.Refusals { return refusals{c: s.c, station: s.name} }

@@ -37,7 +37,9 @@ const (
 type About struct {
 	Step string `json:"step_id,omitempty"`
 	// Turn counts the turns of the run from 1, as the fact of the turn does; Attempt its requests, or those of the call.
+	// Another step may take that number while the turn is asked for again; Owed, the fact that it is owed since, stays.
 	Turn    int    `json:"step_number,omitempty"`
+	Owed    uint64 `json:"owed_since,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
 	Call    string `json:"tool_id,omitempty"`
 	Tool    string `json:"tool_name,omitempty"`

@@ -64,6 +64,15 @@ func (j *Joiner) Take(data []byte) {
 	j.play(s, false)
 }
 
+// Fill takes a message of a stream that is known, and leaves others aside: what was kept of them may be older than what is
+// known.
+func (j *Joiner) Fill(data []byte) {
+	var m Message
+	if json.Unmarshal(data, &m) == nil && j.streams[m.ID] != nil {
+		j.Take(data)
+	}
+}
+
 // Waiting reports whether anything is held until what comes before it is known: then it is time to ask what was said so
 // far.
 func (j *Joiner) Waiting() bool {
@@ -88,7 +97,9 @@ func (j *Joiner) stream(m Message) *joined {
 		return s
 	}
 	s := &joined{key: m.About, attempt: m.Attempt}
-	s.key.Attempt = 0
+	if s.key.Attempt = 0; s.key.Owed > 0 {
+		s.key.Turn = 0
+	}
 	j.streams[m.ID], j.order = s, append(j.order, m.ID)
 	if len(j.order) > MaxStreams {
 		old := j.streams[j.order[0]]

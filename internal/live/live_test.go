@@ -166,6 +166,53 @@ func TestAttempts(t *testing.T) {
 			t.Errorf("heard %q, want %q", got, want)
 		}
 	})
+	t.Run("PLUS-8 an attempt takes the place of the one before also where another step took the turn's number in between", func(t *testing.T) {
+		t.Parallel()
+		ch := make(chan live.Said, 100)
+		f := live.New(live.Channel(ch))
+		var got []string
+		j := live.NewJoiner(func(p live.Piece) {
+			if p.Again {
+				got = append(got, "again")
+			}
+			got = append(got, p.Content)
+		})
+		for i, text := range []string{"wrong", "right", "next"} {
+			about := live.About{Step: "s", Turn: 1 + i, Attempt: 1 + i, Owed: 7}
+			if text == "next" {
+				about.Owed, about.Attempt = 9, 1
+			}
+			f.Open("r", about).Write(live.Token, "", text)
+			m := <-ch
+			j.Take(m.Data)
+		}
+		if want := "wrong|again||right|next"; strings.Join(got, "|") != want {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+	})
+	t.Run("what was kept fills holes of streams that are known, and brings back none that are not", func(t *testing.T) {
+		t.Parallel()
+		ch := make(chan live.Said, 100)
+		f := live.New(live.Channel(ch))
+		old := f.Open("r", live.About{Step: "s", Turn: 1, Attempt: 1})
+		old.Write(live.Token, "", "old")
+		now := f.Open("r", live.About{Step: "s", Turn: 1, Attempt: 1})
+		now.Write(live.Token, "", "one ")
+		now.Write(live.Thinking, "", "two")
+		kept := [][]byte{(<-ch).Data, (<-ch).Data, (<-ch).Data}
+		var got strings.Builder
+		j := live.NewJoiner(func(p live.Piece) { got.WriteString(p.Content) })
+		j.Take(kept[2])
+		if !j.Waiting() {
+			t.Fatal("it does not see that something is missing")
+		}
+		for _, b := range kept {
+			j.Fill(b)
+		}
+		if got.String() != "one two" || j.Waiting() {
+			t.Errorf("heard %q", got.String())
+		}
+	})
 	t.Run("where nobody answers, the stream goes on behind the hole and says so", func(t *testing.T) {
 		t.Parallel()
 		var got []live.Piece

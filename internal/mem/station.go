@@ -53,6 +53,7 @@ type Station struct {
 	// due holds the firings that nobody has acknowledged, by subject.
 	due      map[string]*message
 	blobs    map[string][]byte
+	made     map[string]artifact
 	shelves  map[string]*shelf
 	leases   map[string]time.Time
 	live     map[string][][]byte
@@ -77,7 +78,7 @@ func New(station string, cfg Config) (*Station, error) {
 	}
 	s := &Station{
 		name: station, cfg: cfg, runs: map[string][]int{}, queues: map[events.Service]*queue{},
-		timers: map[string]*timer{}, due: map[string]*message{}, blobs: map[string][]byte{}, shelves: map[string]*shelf{},
+		timers: map[string]*timer{}, due: map[string]*message{}, blobs: map[string][]byte{}, made: map[string]artifact{}, shelves: map[string]*shelf{},
 		leases: map[string]time.Time{}, live: map[string][][]byte{}, watchers: map[int]watcher{},
 	}
 	for _, h := range topology.Hearing() {

@@ -3,6 +3,7 @@ package reactor
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -16,7 +17,14 @@ type Ends struct {
 	mu     sync.Mutex
 	// work under way by run, guarded by mu.
 	work map[string]map[*ending]struct{}
+	// early are the last hints about runs without work, in a ring: work may be about to begin. Guarded by mu.
+	early [earlyHints]string
+	next  int
 }
+
+// earlyHints is how many hints are kept that came before the work that they are about: more than the runs that can end
+// while an attempt is on its way from its call.started to here.
+const earlyHints = 256
 
 type ending struct{ cancel context.CancelCauseFunc }
 
@@ -37,7 +45,11 @@ func (e *Ends) Context(ctx context.Context, runID string) (work context.Context,
 		e.work[runID] = make(map[*ending]struct{})
 	}
 	e.work[runID][w] = struct{}{}
+	hinted := slices.Contains(e.early[:], runID)
 	e.mu.Unlock()
+	if hinted {
+		e.Hint(ctx, runID)
+	}
 	return work, func() {
 		cancel(nil)
 		e.mu.Lock()
@@ -53,6 +65,9 @@ func (e *Ends) Context(ctx context.Context, runID string) (work context.Context,
 func (e *Ends) Hint(ctx context.Context, runID string) {
 	e.mu.Lock()
 	busy := len(e.work[runID]) > 0
+	if !busy && !slices.Contains(e.early[:], runID) {
+		e.early[e.next], e.next = runID, (e.next+1)%earlyHints
+	}
 	e.mu.Unlock()
 	if !busy {
 		return

@@ -41,4 +41,28 @@ func TestEnds(t *testing.T) {
 			t.Error("the work of another run was ended")
 		}
 	})
+	t.Run("LIFE-7 a hint that comes just before the work ends it too", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		seed(t, s, started("r", 1))
+		seed(t, s, started("other", 1))
+		ends := reactor.NewEnds(newLedger(t, s, events.Toolrunner))
+		ends.Hint(t.Context(), "other")
+		if _, err := newLedger(t, s, events.Planner).Write(t.Context(), "r", func(st run.State, _ time.Time) ([]events.Payload, error) {
+			return []events.Payload{runtest.Failed(st, "stopped", "enough")}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		ends.Hint(t.Context(), "r")
+		work, done := ends.Context(t.Context(), "r")
+		defer done()
+		if !errors.Is(context.Cause(work), reactor.ErrRunEnded) {
+			t.Errorf("the work of a run that ended goes on: %v", context.Cause(work))
+		}
+		other, otherDone := ends.Context(t.Context(), "other")
+		defer otherDone()
+		if other.Err() != nil {
+			t.Error("a hint ended the work of a run that goes on")
+		}
+	})
 }

@@ -54,7 +54,7 @@ func (d deciding) planner(p events.Payload) (say []events.Payload, again bool, e
 		}
 		return said(lifecycle.Begin(s, now, &created, nil, p.Hooks))
 	case *events.PlanMadeData:
-		if p.Origin == "single" {
+		if p.Origin == events.OriginSingle {
 			return []events.Payload{plan.Single(s.TaskID, s.Created.Task, s.AgentName)}, true, nil
 		}
 		known := func(agent string) bool { _, here := s.Agents[agent]; _, more := p.Agents[agent]; return here || more }
@@ -191,7 +191,7 @@ func (d deciding) executor(p events.Payload) (say []events.Payload, again bool, 
 		}
 		duty.Ask.Lost = requests(p.Lost)
 		wait := time.Duration(p.DelayMS) * time.Millisecond // at least what a provider asked for
-		return said(turn.Fail(s, *duty.Ask, turn.Failure{Error: p.Error, Class: p.Class, Retryable: true, RetryAfter: wait}, now), nil)
+		return said(turn.Fail(s, *duty.Ask, turn.Failure{Error: p.Error, Class: p.Class, Retryable: true, RetryAfter: wait, Window: p.Window}, now), nil)
 	case *events.TurnFinishedData:
 		duty := turn.Next(s, p.Step, now)
 		if duty.Ask == nil {

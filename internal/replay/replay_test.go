@@ -26,6 +26,9 @@ func TestLog(t *testing.T) {
 		"PLUS-6 PLUS-3 a turn that broke off, and failed": func(b *runtest.Builder) []events.Payload {
 			return turn.Fail(b.State(), ask(b, 1), turn.Failure{Error: "broke off", Class: "permanent", Begun: true}, noon)
 		},
+		"PLUS-6 LOOP-10 a turn whose prompt was too long, which tells of a smaller window": func(b *runtest.Builder) []events.Payload {
+			return turn.Fail(b.State(), ask(b, 0), turn.Failure{Error: "too long", Class: events.ClassTooLong, Retryable: true, Window: 4000}, noon)
+		},
 		"PLUS-6 PLUS-3 a turn that broke off, and is taken later": func(b *runtest.Builder) []events.Payload {
 			return turn.Fail(b.State(), ask(b, 0), turn.Failure{Error: "broke off", Class: "transient", Retryable: true, Begun: true}, noon)
 		},

@@ -2,7 +2,8 @@
 //
 // Promises: a sandbox is bound to one workspace directory and shows a tool nothing it does not declare. File paths
 // are relative to the workspace and can not leave it, by "..", by absolute path or by symbolic link. When the
-// context of Exec ends, the whole process tree it started is gone before Exec returns. A backend that can not
+// context of a command ends, the whole process tree it started is gone before Exec or Wait returns, and nothing
+// outlives Destroy. A backend says of each wall and limit whether it enforces it (Capabilities); one that can not
 // enforce what was asked says so when it is opened; it never does less in silence (SBX-20).
 package sandbox
 
@@ -11,6 +12,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"time"
 )
 
@@ -22,9 +24,25 @@ const (
 	Host Mode = "host"
 	// Bwrap uses bubblewrap: own namespaces, read-only system, no network, only the workspace writable.
 	Bwrap Mode = "bwrap"
-	// Auto asks for Bwrap where its probe passes and Host otherwise; the mode chosen is recorded in the run's facts.
+	// Landlock runs commands under Landlock rules and a system call filter, for places where user namespaces are
+	// closed: only what is named can be opened, no capability, no network, but the machine's own processes are listed.
+	Landlock Mode = "landlock"
+	// Auto asks for the strongest local backend whose probe passes; the mode chosen is recorded in the run's facts.
 	Auto Mode = "auto"
 )
+
+// Strength orders modes by how much they isolate: a mode of a greater number has every wall of a smaller one. A mode that
+// is not known counts as none.
+func (m Mode) Strength() int {
+	switch m {
+	case Bwrap:
+		return 2
+	case Landlock:
+		return 1
+	default:
+		return 0
+	}
+}
 
 // ErrUnavailable means that this machine can not run the backend; the error text names what is missing.
 var ErrUnavailable = errors.New("sandbox unavailable")
@@ -44,6 +62,15 @@ var ErrNotRegular = errors.New("not a regular file")
 // ErrTooLarge means that a file is larger than MaxReadFile; read a part of it through FS instead.
 var ErrTooLarge = errors.New("file is too large to read whole")
 
+// ErrNoProcess means that no living process of the sandbox has that number.
+var ErrNoProcess = errors.New("no such process in the sandbox")
+
+// ErrLifetime means that a sandbox was ended because it lived as long as Limits.Wall allows.
+var ErrLifetime = errors.New("the sandbox's time is over")
+
+// ErrDisk means that a sandbox's commands were ended because its files took more than Limits.Disk.
+var ErrDisk = errors.New("the sandbox's disk limit is reached")
+
 // MaxReadFile is the most bytes ReadFile returns.
 const MaxReadFile = 64 << 20
 
@@ -53,7 +80,11 @@ type Backend interface {
 	// Probe really starts something and returns ErrUnavailable, wrapped with what is missing, where that fails.
 	Probe(ctx context.Context) error
 	// Open binds a sandbox to a workspace, an existing directory given by absolute path.
+	// It returns ErrNotEnforced for a wall or limit that this machine can not enforce.
 	Open(ctx context.Context, cfg Config) (Sandbox, error)
+	// Capabilities tells of each of Walls, in that order, whether sandboxes of this backend enforce it on this
+	// machine, how, and why not. It starts nothing.
+	Capabilities() []Capability
 }
 
 // Config says what a sandbox may see.
@@ -71,6 +102,36 @@ type Config struct {
 	Writable []string
 	// Network lets commands reach the network. Backends that can not restrict it accept only true.
 	Network bool
+	// Door, where set, is the one way out of a closed network. A backend that can not keep commands to it refuses it.
+	Door Door
+	// Denied lists absolute host paths that a command can not see at all, also where a wider path is shown.
+	Denied []string
+	// Limits of all that runs in the sandbox, together; the zero value sets none.
+	Limits Limits
+}
+
+// Doored is implemented by backends that keep commands to Config.Door; no other is given one.
+type Doored interface{ Doored() }
+
+// Door lets the commands of a sandbox whose network is closed reach something outside; see package egress.
+type Door interface {
+	// Pass readies the way out for one command, whose inherited files begin with descriptor fd.
+	Pass(command []string, fd int) (Passage, error)
+	// Env is added to the environment of commands; Shown lists directories that they must be able to read.
+	Env() []string
+	Shown() []string
+}
+
+// Passage is the way out of one command.
+type Passage struct {
+	// Args are started in the place of the command.
+	Args []string
+	// Files are inherited, in this order, from descriptor fd on. The backend does not close them.
+	Files []*os.File
+	// Started is called once, when the process runs. Close is called in any case, when it has ended or did not start; its
+	// error says why the command could not begin.
+	Started func()
+	Close   func() error
 }
 
 // Sandbox is where the calls of one run happen. It is safe for concurrent use.
@@ -83,6 +144,13 @@ type Sandbox interface {
 	// means that the command could not be started or was ended: then errors.Is(err, ctx.Err()) where ctx ended.
 	// What the command leaves running in the background ends with it: nothing outlives its Exec.
 	Exec(ctx context.Context, cmd Cmd) (Exit, error)
+	// Start runs a command and returns once it runs. It lives until it ends, ctx ends or the sandbox is destroyed; Exec
+	// is Start and Wait.
+	Start(ctx context.Context, cmd Cmd) (Process, error)
+	// Processes lists what runs in the sandbox, by ProcessInfo.PID upwards, and nothing else of the machine.
+	Processes(ctx context.Context) ([]ProcessInfo, error)
+	// Kill ends one process that Processes lists, and returns when it is gone. Any other number is ErrNoProcess.
+	Kill(ctx context.Context, pid int) error
 	// ReadFile, WriteFile, Stat and Walk work on paths relative to the workspace; they return ErrOutside for one
 	// that leaves it. WriteFile makes parent directories and replaces a file in one move (write aside, rename).
 	ReadFile(path string) ([]byte, error)
@@ -109,13 +177,37 @@ type Cmd struct {
 	Stdout, Stderr io.Writer
 }
 
-// Exit is how a command ended.
+// Process is a command that was started. It is safe for concurrent use.
+type Process interface {
+	// PID is its number in Processes. Inside the sandbox it may see itself under another.
+	PID() int
+	// Wait returns how it ended, as Exec does. It may be called more than once.
+	Wait() (Exit, error)
+	// Signal sends a signal to the process alone. One that has ended is ErrNoProcess.
+	Signal(sig os.Signal) error
+}
+
+// ProcessInfo is a process of a sandbox.
+type ProcessInfo struct {
+	// PID is its number outside, Parent that of its parent, which may be no process of the sandbox.
+	PID, Parent int
+	// Args is its command line as it shows itself, at most 4 KiB; hostile text.
+	Args []string
+	// User and System time so far; RSS is its memory in bytes.
+	User, System time.Duration
+	RSS          int64
+}
+
+// Exit is how a command ended, and what it and all it started used.
 type Exit struct {
 	Code int
 	// Signal that ended it, or empty.
 	Signal string
 	// Wall, User and System time; User and System are 0 where unknown.
 	Wall, User, System time.Duration
-	// MaxRSS in bytes, 0 where unknown.
+	// MaxRSS in bytes, 0 where unknown. Where a cgroup counts, it is the most of all processes together, with the files
+	// that the kernel keeps in memory for them; else that of the largest process.
 	MaxRSS int64
+	// ReadBytes and WriteBytes are what was read from and written to disks, 0 where unknown.
+	ReadBytes, WriteBytes int64
 }

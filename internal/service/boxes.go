@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
+	"github.com/inspan/inspan/internal/sandbox/reap"
 	"github.com/inspan/inspan/services/toolrunner"
 )
 
@@ -18,7 +19,7 @@ import (
 // agents that ask for it by name. It returns the mode that the default came to.
 func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, error) {
 	set := backends.Local("")
-	picked, err := set.Pick(ctx, sandbox.Mode(cfg.Sandbox))
+	picked, err := set.Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
 	if err != nil {
 		return nil, "", fmt.Errorf("INSPAN_SANDBOX: %w", err)
 	}
@@ -28,7 +29,7 @@ func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, er
 	}
 	readOnly, env := withGo(cfg.SandboxReadOnly, cfg.SandboxEnv)
 	env = append(slices.Clone(env), hidden...)
-	box := toolrunner.BoxConfig{Root: cfg.Workspace, Default: picked.Mode(), ReadOnly: readOnly, Env: env,
+	box := toolrunner.BoxConfig{Root: cfg.Workspace, Default: picked.Mode(), Least: sandbox.Mode(cfg.SandboxMin), ReadOnly: readOnly, Env: env,
 		Cache:    filepath.Join(cfg.Workspace, ".cache"),
 		Backends: map[sandbox.Mode]sandbox.Backend{picked.Mode(): picked}, Missing: map[sandbox.Mode]error{}}
 	for _, name := range set.Modes() {
@@ -46,6 +47,8 @@ func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, er
 			box.Backends[mode] = b
 		}
 	}
+	// What lost toolrunners left is removed before this one adds to it. What could not be is no reason not to work.
+	_, _ = reap.Reap(ctx, "")
 	boxes, err := toolrunner.NewBoxes(box)
 	return boxes, picked.Mode(), err
 }

@@ -52,31 +52,40 @@ type Config struct {
 	GateOnExpiry     string        `envconfig:"INSPAN_GATE_ON_EXPIRY" default:"reject" desc:"what follows where a gate expires: reject, as a no, or fail, which ends the run (gatekeeper)"`
 	AnswersPerMinute int           `envconfig:"INSPAN_MAX_ANSWERS_PER_APPROVER" default:"600" desc:"answers a minute in the name of one approver; those above it are refused with quota_exceeded; each gatekeeper counts for itself; 0 is no limit"`
 
-	Streaming string `envconfig:"INSPAN_STREAMING" default:"true" desc:"whether the text of models and the output of tools are published as they come: true or false (executor, toolrunner)"`
+	Streaming string `envconfig:"INSPAN_STREAMING" default:"true" desc:"where the text of models and the output of tools are published as they come (executor, toolrunner): nats, for those who watch now; jetstream, which also keeps it for 2 hours, so that who comes late hears the turn under way from its beginning although the executor is gone; channel, for a program that has the station in its own process; several, separated by commas; true is nats; false or none is nowhere"`
 
 	Policy   string `envconfig:"INSPAN_POLICY" desc:"file of guard rules and hooks for all agents of the station; every service must be given the same (planner, gatekeeper, executor, toolrunner)"`
 	HooksDir string `envconfig:"INSPAN_HOOKS_DIR" desc:"folder of the programs that agent files may name as hooks; empty lets them name none, and their hooks block"`
 
 	Prices string `envconfig:"INSPAN_PRICES" desc:"file of the prices of models, in US dollars per million tokens: a line such as anthropic/claude-sonnet-4*: {input: 3, output: 15, cached: 0.30} for each (planner); each run keeps those in force when it began; a run with a budget of money and a model without a price is refused"`
 
-	Agents    string `envconfig:"INSPAN_AGENTS" desc:"folder of agent files to register at start (planner)"`
-	Scripts   string `envconfig:"INSPAN_SCRIPTS" desc:"folder of scripts for the scripted model"`
-	Workspace string `envconfig:"INSPAN_WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`
-	Isolation string `envconfig:"INSPAN_ISOLATION_MODE" default:"per_workflow" desc:"per_workflow, per_run or shared"`
+	Agents      string        `envconfig:"INSPAN_AGENTS" desc:"folder of agent files to register at start (planner)"`
+	Scripts     string        `envconfig:"INSPAN_SCRIPTS" desc:"folder of scripts for the scripted model"`
+	Workspace   string        `envconfig:"INSPAN_WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`
+	LongRunning time.Duration `envconfig:"INSPAN_LONG_RUNNING" default:"5m" desc:"how long a task must be thought to take, by its estimate, for its run to be wrapped in the harness (planner); see direct.md"`
+	Isolation   string        `envconfig:"INSPAN_ISOLATION_MODE" default:"per_workflow" desc:"per_workflow, per_run or shared"`
 	// The next ones say where workspaces are and how long they stay; see docs/workspaces.md.
 	WorkspaceMode     string        `envconfig:"INSPAN_WORKSPACE_MODE" default:"local" desc:"local: all toolrunners are on one machine; shared: their workspace root is one volume, and one of them works in a workspace at a time; follow: each has a root of its own, and where a toolrunner is lost another goes on with what was kept of the workspace in the object store (toolrunner)"`
 	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with follow: take the workspace of a run away when the run ends; those of sessions and those with a git repository stay (toolrunner)"`
 	CleanupAfter      time.Duration `envconfig:"INSPAN_WORKSPACE_CLEANUP_AFTER" default:"24h" desc:"with follow: how long the workspace of a run that has ended stays, and directories that nobody uses (toolrunner)"`
-	Sandbox           string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap or host"`
+	Sandbox           string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap, landlock or host"`
+	// SandboxBackend and SandboxMin bound what auto may come to.
+	SandboxBackend string `envconfig:"INSPAN_SANDBOX_BACKEND" desc:"what auto means: bwrap, landlock or host; empty for the strongest that works"`
+	SandboxMin     string `envconfig:"INSPAN_SANDBOX_MIN" desc:"the weakest sandbox that any agent may have: host, landlock or bwrap; what is weaker is refused"`
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`
 	SandboxSecrets  secret.Value `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
 	MCPSecrets      string       `envconfig:"INSPAN_MCP_SECRETS" desc:"folder of secrets for MCP servers, one in each file (toolrunner): secret:NAME in an agent file stands for what the file NAME holds, of at least 8 characters; masked in what tools answer"`
+	Credentials     secret.Value `envconfig:"INSPAN_EGRESS_CREDENTIALS" desc:"headers that are added to requests of agents for a host, so that no tool holds them, comma separated: api.example.com=Authorization: Bearer KEY; http://HOST=... for plain HTTP; masked in what tools answer; see egress.md (toolrunner)"`
 	StationKey      secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
 
 	Context        string   `envconfig:"INSPAN_CONTEXT" desc:"file with what all agents of the station are told, at most 32 KiB; each run keeps what it said when it began (planner)"`
 	ContextWindows []string `envconfig:"INSPAN_CONTEXT_WINDOWS" desc:"context windows of models as MODEL=TOKENS, comma separated, * for any characters, 0 for no limit; those of others are 32768 unless they are known (planner)"`
+
+	Artifacts        string        `envconfig:"INSPAN_ARTIFACTS" default:"nats" desc:"where what runs make is kept: nats, in the store of artifacts; local, in the workspace alone; off, nothing but what agents save by name (toolrunner)"`
+	ArtifactTTL      time.Duration `envconfig:"INSPAN_ARTIFACT_TTL" default:"24h" desc:"how long artifacts are kept after the end of their run; agents can say otherwise (toolrunner, persister)"`
+	ArtifactMaxBytes int64         `envconfig:"INSPAN_ARTIFACT_MAX_BYTES" default:"0" desc:"limit of the store of artifacts in bytes; files that do not fit are left out; 0 leaves it to the server's disk limit"`
 
 	ApproverKeys string        `envconfig:"INSPAN_APPROVER_KEYS" desc:"folder of public keys, NAME.pub, whose signed answers to gates are believed (gatekeeper); inspan keygen makes keys"`
 	OnlySigned   bool          `envconfig:"INSPAN_ONLY_SIGNED" default:"false" desc:"refuse answers to gates that are not signed with one of these keys (gatekeeper)"`
@@ -168,7 +177,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("INSPAN_REPLICAS is %d, want 1 or 3", c.Replicas))
 	}
 	errs = append(errs, c.telemetry().Check())
-	if _, err := c.streams(); err != nil {
+	if _, err := c.publishers(); err != nil {
 		errs = append(errs, err)
 	}
 	if _, err := llm.ParseWindows(c.ContextWindows); err != nil {
@@ -186,7 +195,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s is %d, want 0 or more", name, v))
 		}
 	}
-	errs = append(errs, c.checkGates(), c.checkWorkspaces())
+	errs = append(errs, c.checkGates(), c.checkArtifacts(), c.checkWorkspaces())
 	if !c.AnchorKey.Empty() {
 		if _, err := audit.ParsePrivate(c.AnchorKey.Reveal()); err != nil {
 			errs = append(errs, fmt.Errorf("INSPAN_ANCHOR_KEY: %w", err))
@@ -245,9 +254,16 @@ const shortestSecret = 8
 // secrets returns the environment of commands that must not be seen, and all that is masked in what tools answer.
 func (c *Config) secrets() (env []string, masked []secret.Value, err error) {
 	for _, v := range c.allSecrets() {
-		if v != c.SandboxSecrets { // a list, whose values are masked one by one
+		if v != c.SandboxSecrets && v != c.Credentials { // lists, whose values are masked one by one
 			masked = append(masked, v)
 		}
+	}
+	credentials, err := c.credentials()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, held := range credentials {
+		masked = append(masked, held.Secrets()...)
 	}
 	if c.SandboxSecrets.Empty() {
 		return nil, masked, nil
@@ -313,4 +329,6 @@ func Reference() []Row {
 }
 
 // Limits of the station's streams.
-func (c *Config) Limits() topology.Limits { return topology.Limits{LogBytes: c.LogMaxBytes} }
+func (c *Config) Limits() topology.Limits {
+	return topology.Limits{LogBytes: c.LogMaxBytes, ArtifactBytes: c.ArtifactMaxBytes}
+}

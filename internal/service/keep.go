@@ -30,6 +30,7 @@ func (h *Host) persister(ctx, keep context.Context, ledger *reactor.Ledger) (rea
 	if keeper != nil {
 		cfg.Archive = keeper
 	}
+	h.expire(keep, ledger)
 	return persister.New(cfg)
 }
 

@@ -135,25 +135,32 @@ func (l *Layers) add(layer, path, base string, maybe bool) error {
 	if err != nil {
 		return fmt.Errorf("configuration %s: %w", path, err)
 	}
-	f := file{layer: layer, path: path}
-	if f.base, err = filepath.Abs(base); err != nil {
-		return fmt.Errorf("configuration %s: %w", path, err)
-	}
-	var warnings []agentfile.Warning
-	if f.Settings, warnings, err = agentfile.ReadSettings(path, data, forms(Table())); err != nil {
-		return err
-	}
+	f, warnings, err := understand(layer, path, base, data, info.Mode())
 	l.Warnings = append(l.Warnings, warnings...)
-	secrets, err := f.check()
 	if err != nil {
 		return err
 	}
-	if len(secrets) > 0 && info.Mode().Perm()&0o044 != 0 {
-		l.Warnings = append(l.Warnings, agentfile.Warning{Code: "secret", File: path, Path: secrets[0],
-			Message: fmt.Sprintf("holds a secret and others can read the file (mode %04o)", info.Mode().Perm()), Hint: "chmod 600 " + path})
-	}
 	l.files = append(l.files, f)
 	return nil
+}
+
+// understand reads the text of a file; mode is that of the file.
+func understand(layer, path, base string, data []byte, mode fs.FileMode) (file, []agentfile.Warning, error) {
+	f := file{layer: layer, path: path}
+	var err error
+	if f.base, err = filepath.Abs(base); err != nil {
+		return f, nil, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	var warnings []agentfile.Warning
+	if f.Settings, warnings, err = agentfile.ReadSettings(path, data, forms(Table())); err != nil {
+		return f, nil, err
+	}
+	secrets, err := f.check()
+	if err == nil && len(secrets) > 0 && mode.Perm()&0o044 != 0 {
+		warnings = append(warnings, agentfile.Warning{Code: "secret", File: path, Path: secrets[0],
+			Message: fmt.Sprintf("holds a secret and others can read the file (mode %04o)", mode.Perm()), Hint: "chmod 600 " + path})
+	}
+	return f, warnings, err
 }
 
 // check refuses what the file of a project may not say, makes paths absolute, and returns the keys of secrets.

@@ -3,31 +3,39 @@ package service
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"slices"
 
 	"github.com/inspan/inspan/internal/live"
 )
 
-// streams reports whether what is said live is published; nothing set means that it is.
-func (c *Config) streams() (bool, error) {
-	if c.Streaming == "" {
-		return true, nil
-	}
-	on, err := strconv.ParseBool(c.Streaming)
+// publishers are those of what is said live, by name.
+func (c *Config) publishers() ([]string, error) {
+	names, err := live.Names(c.Streaming)
 	if err != nil {
-		return false, fmt.Errorf("INSPAN_STREAMING is %q, want true or false", c.Streaming)
+		return nil, fmt.Errorf("INSPAN_STREAMING: %w", err)
 	}
-	return on, nil
+	return names, nil
 }
 
 // feed is where one role says what comes, and which answers those who come late, for the life of ctx. Nil says nothing.
 func (h *Host) feed(ctx context.Context) (*live.Feed, error) {
-	on, err := h.cfg.streams()
-	if err != nil || !on || h.ports.Live == nil {
+	names, err := h.cfg.publishers()
+	if err != nil || len(names) == 0 || h.ports.Live == nil {
 		return nil, err
 	}
-	f := live.New(h.ports.Live)
-	if h.ports.AnswerSoFar == nil {
+	from := map[string]live.Publisher{live.ByNATS: h.ports.Live}
+	if h.ports.Kept != nil {
+		from[live.ByJetStream] = h.ports.Kept
+	}
+	if h.ports.Said != nil {
+		from[live.ToChannel] = live.Channel(h.ports.Said)
+	}
+	out, err := live.Choose(h.cfg.Streaming, from)
+	if err != nil {
+		return nil, fmt.Errorf("INSPAN_STREAMING: %w", err)
+	}
+	f := live.New(out)
+	if h.ports.AnswerSoFar == nil || slices.Equal(names, []string{live.ToChannel}) {
 		return f, nil
 	}
 	stop, err := h.ports.AnswerSoFar(f.SoFar)

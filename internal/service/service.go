@@ -20,7 +20,9 @@ import (
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/core/quota"
+	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/hooks"
+	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/provider"
 	"github.com/inspan/inspan/internal/mcp"
@@ -46,8 +48,10 @@ type Ports struct {
 	Inbox   reactor.Inbox
 	Timers  reactor.Timers
 	Blobs   reactor.Blobs
-	State   reactor.Shelf
-	Config  reactor.Shelf
+	// Artifacts keeps what runs make; nil leaves it in the workspaces.
+	Artifacts reactor.Artifacts
+	State     reactor.Shelf
+	Config    reactor.Shelf
 	// Sessions holds the sessions; nil knows none, and what names one only shares its directory.
 	Sessions reactor.Shelf
 	// Trees holds the records of working trees; nil where they stay on their machine.
@@ -55,8 +59,12 @@ type Ports struct {
 	// Snapshots keeps working trees that follow their runs; nil means with git.
 	Snapshots workspace.Snapshots
 	Leases    reactor.Leases
-	Live      reactor.Live
-	Refusals  reactor.Refusals
+	// Live takes what is said live for those who watch now, Kept what the station is to keep for a while besides, Said what a
+	// program in this process hears; Config.Streaming names those that are used. Each may be nil.
+	Live     reactor.Live
+	Kept     reactor.Live
+	Said     chan<- live.Said
+	Refusals reactor.Refusals
 	// AnswerSoFar has answer called with the run of each watcher who asks what was said live so far, and tells the watcher,
 	// until stop is called. Nil leaves those who come late with what is stored.
 	AnswerSoFar func(answer func(runID string) [][]byte) (stop func(), err error)
@@ -80,6 +88,8 @@ type Ports struct {
 	Models planner.Models
 	// Boxes opens sandboxes; nil means those of this machine.
 	Boxes *toolrunner.Boxes
+	// Egress is the way out for agents that may reach something; nil means that of this machine.
+	Egress *egress.Proxy
 	// Tools replaces the built-in ones; nil leaves them.
 	Tools *tool.Registry
 	// Entropy makes ids; nil means crypto/rand.
@@ -316,7 +326,7 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 		}
 		return planner.New(planner.Config{Prices: prices, Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
 			Windows: windows.Of, Context: h.context, Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census, Hooks: asker,
-			Sessions: p.Sessions, Blobs: p.Blobs,
+			Sessions: p.Sessions, Blobs: p.Blobs, LongRunning: h.cfg.LongRunning,
 			Quotas: planner.Quotas{PerSender: h.cfg.SenderPerMinute, Limits: quota.Limits{Running: h.cfg.MaxRuns,
 				PerMinute: h.cfg.RunsPerMinute, Patience: h.cfg.Patience}}})
 	case events.Gatekeeper:
@@ -375,12 +385,21 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 		return nil, err
 	}
 	masked = append(masked, more...)
+	out, err := h.egress()
+	if err != nil {
+		return nil, err
+	}
 	feed, err := h.feed(ctx)
 	if err != nil {
 		return nil, err
 	}
-	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Trees: trees, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(append(masked, secret.New(string(key)))...)})
+	masked = append(masked, secret.New(string(key)))
+	keeper, err := h.keeper(masked)
+	if err != nil {
+		return nil, fmt.Errorf("artifacts: %w", err)
+	}
+	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Artifacts: keeper, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Trees: trees, Egress: out, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(masked...)})
 	if err != nil {
 		return nil, err
 	}
@@ -394,7 +413,7 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	if h.ports.OnEnd == nil {
 		return role, nil
 	}
-	stop, err := h.ports.OnEnd(role.Undress)
+	stop, err := h.ports.OnEnd(func(runID string) { role.Undress(runID); role.Leave(runID) })
 	if err != nil {
 		return nil, fmt.Errorf("listen for ends: %w", err)
 	}

@@ -36,6 +36,7 @@ func (s *Station) open(ctx context.Context) error {
 		return err
 	}
 	ports := Alone(s.local)
+	ports.Said = s.cfg.Said
 	s.durability = ports.Durability
 	if cfg.Agents != "" {
 		if err := register(ctx, ports, cfg, s.cfg.Log); err != nil {

@@ -11,10 +11,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/reactor/reactortest"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
-	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
@@ -40,19 +39,7 @@ func earlier(t *testing.T, store string, name string) *runtest.Builder {
 	}
 	b := runtest.New(name, "old")
 	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
-	head := uint64(0)
-	for _, fact := range b.Facts() {
-		f, err := events.Decode(fact)
-		if err != nil {
-			t.Fatal(err)
-		}
-		kind, _ := f.Kind()
-		ack := st.Journal().Append(within(t), reactor.Entry{Run: "old", Kind: kind, Bytes: fact, Head: head})
-		if ack.Outcome != reactor.Stored {
-			t.Fatal(ack.Outcome, ack.Err)
-		}
-		head = ack.Seq
-	}
+	reactortest.Seed(t, st.Journal(), b.Facts()...)
 	return b
 }
 

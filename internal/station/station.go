@@ -18,6 +18,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
@@ -28,8 +29,8 @@ import (
 
 // Ports of a station over NATS.
 func Ports(st *jet.Station, durability string) service.Ports {
-	return service.Ports{Journal: st.Journal(), Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(),
-		State: st.Shelf(topology.StateBucket), Config: st.Shelf(topology.ConfigBucket), Sessions: st.Shelf(topology.SessionBucket), Trees: st.Shelf(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), AnswerSoFar: st.AnswerSoFar,
+	return service.Ports{Journal: st.Journal(), Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(), Artifacts: st.Artifacts(),
+		State: st.Shelf(topology.StateBucket), Config: st.Shelf(topology.ConfigBucket), Sessions: st.Shelf(topology.SessionBucket), Trees: st.Shelf(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Kept: st.Kept(), AnswerSoFar: st.AnswerSoFar,
 		Refusals: st.Refusals(), OnEnd: st.OnEnd, Overhear: st.Overhear, Census: st.Census(), Questions: st, Durability: durability}
 }
 
@@ -56,6 +57,9 @@ type Config struct {
 	Tools []tool.Tool
 	// Base is the configuration from the environment: keys, limits.
 	Base service.Config
+	// Said takes what is said live where Base.Streaming names the channel, and is closed by nobody but its owner; what it has no
+	// room for is dropped.
+	Said chan<- live.Said
 	// between stands between the roles and the log; tests take the log away there.
 	between func(reactor.Journal) reactor.Journal
 }
@@ -241,7 +245,9 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[role] = Ports(st, s.durability)
+		p := Ports(st, s.durability)
+		p.Said = s.cfg.Said
+		all[role] = p
 	}
 	if s.local, err = lite.Open(ctx, lite.Config{Path: filepath.Join(s.cfg.StoreDir, "fallback.db"), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
 		return nil, err

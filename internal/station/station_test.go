@@ -94,7 +94,7 @@ func TestUp(t *testing.T) {
 			all = append(all, events.FactSubject("default", "r1", w.Kind))
 		}
 		all = append(all, "station.default.timer.r1.run.x", "station.default.due.r1.run.x", "station.default.dead.planner", "station.default.run.r1.stream",
-			"station.default.run.r1.gate.g.anna", "$KV.harness-config.default.agent.x", "$KV.harness-state.default.run.x", "$KV.harness-lease.default.x", "$KV.harness-sessions.default.session.x", "$O.harness-files.C.x",
+			"station.default.run.r1.gate.g.anna", "$KV.harness-config.default.agent.x", "$KV.harness-state.default.run.x", "$KV.harness-lease.default.x", "$KV.harness-sessions.default.session.x", "$O.harness-files.C.x", "$O.harness-artifacts.C.x",
 			"$JS.API.DIRECT.GET.KV_harness-config.$KV.harness-config.default.key.idempotency", "$SYS.REQ.SERVER.PING")
 		for _, s := range topology.Streams("default", topology.Limits{}) {
 			for _, verb := range []string{"PURGE", "DELETE", "UPDATE", "CREATE", "MSG.DELETE", "SNAPSHOT"} {

@@ -26,6 +26,9 @@ func TestExam(t *testing.T) {
 		"git_log":     {`{}`, `{"limit":1}`},
 		"skill":       {`{"name":"long"}`},
 		"secret_scan": {`{}`, `{"path":".","glob":"*.txt","limit":1}`},
+		"web_fetch":   {`{"url":"https://a.example/"}`, `{"url":"http://a.example/x","raw":true}`},
+
+		"artifact_save": {`{"path":"a.txt"}`, `{"path":"a.txt","type":"report","name":"the result"}`},
 	}
 	for _, tl := range tools.Builtin() {
 		name := tl.Spec().Name
@@ -36,6 +39,10 @@ func TestExam(t *testing.T) {
 				b.put("long.txt", "a line of some length\nanother\n")
 				b.put("e.txt", "x\n")
 				b.env.Skill = func(name string) (string, bool) { return strings.Repeat("do it well\n", 10), name == "long" }
+				b.env.Fetch = web(webExample)
+				b.env.Save = func(ctx context.Context, s tool.Saving) (tool.Saved, error) {
+					return tool.Saved{Name: s.Path, Type: "file", Size: 1}, ctx.Err()
+				}
 				return b.env
 			}, good[name]...)
 		})

@@ -1,6 +1,7 @@
 // Package tools holds the built-in tools, each as x.go and as x.md, the text that the model reads.
 //
-// Promises: a tool touches only the sandbox it is given; prometheus asks one server, which the station names. What it shows is bounded; what it leaves out is said, and
+// Promises: a tool touches only the sandbox it is given; prometheus asks one server, which the station names, and web_fetch those
+// hosts that the agent's file allows. What it shows is bounded; what it leaves out is said, and
 // kept whole in Result.Full up to a limit. Output is valid UTF-8 with control characters made visible. Arguments are
 // already checked against the tool's schema when Run sees them; paths are refused outside of the workspace by the
 // sandbox, whatever they look like.
@@ -35,10 +36,12 @@ func Builtin() []tool.Tool {
 		define("skill", tool.Read, 0, skillSchema, readSkill),
 		define("glob", tool.Read, 0, globSchema, globFiles),
 		define("grep", tool.Read, 0, grepSchema, grepFiles),
+		define("artifact_save", tool.Idempotent, 0, artifactSaveSchema, artifactSave),
 		define("git_status", tool.Read, 0, gitStatusSchema, gitStatus),
 		define("git_diff", tool.Read, 0, gitDiffSchema, gitDiff),
 		define("git_log", tool.Read, 0, gitLogSchema, gitLog),
 		define("secret_scan", tool.Read, 0, secretScanSchema, secretScan),
+		define("web_fetch", tool.Read, 0, webFetchSchema, webFetch),
 	}
 }
 

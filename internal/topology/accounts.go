@@ -87,12 +87,13 @@ const apiPrefix = "$JS.API."
 type loan struct{ how, subject, more string }
 
 // lent are the subjects of the streams, and what services and watchers may ask of JetStream at most. Nothing that makes,
-// changes or erases a stream or a consumer is among them.
+// changes or erases a stream or a consumer is among them, but for what takes artifacts away.
 func lent(station string) []loan {
 	// Several answers to one question are passed on until none has come for this long. A pull hears every second.
 	const several = `, response_type: stream, response_threshold: "30s"`
 	all := []loan{
 		{"service", "$JS.API.*", ""}, {"service", "$JS.API.STREAM.INFO.*", ""}, {"service", "$JS.API.STREAM.MSG.GET.*", ""}, {"service", "$JS.API.CONSUMER.INFO.*.*", ""},
+		{"service", purgeArtifacts, ""},
 		{"service", "$JS.API.DIRECT.GET.>", several}, {"service", "$JS.API.CONSUMER.MSG.NEXT.*.*", several}, {"service", "$JS.ACK.>", ""},
 	}
 	for _, st := range Streams(station, Limits{}) {
@@ -104,7 +105,7 @@ func lent(station string) []loan {
 			all = append(all, loan{"service", subject, ""})
 		}
 		if st.RepublishTo != "" {
-			all = append(all, loan{"stream", events.StreamSubject(station, "*"), ""})
+			all = append(all, loan{"stream", strings.ReplaceAll(st.RepublishTo, "{{wildcard(1)}}", "*"), ""})
 		}
 	}
 	return all

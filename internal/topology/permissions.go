@@ -35,7 +35,7 @@ func InboxPrefix(station string, role events.Service) string {
 // What stays possible with a leaked credential: to say the role's own facts (the others' folds check them), to set or
 // erase the role's own timers, and to add to the stores that the role writes. Not possible: to say the facts of another
 // role, to set its timers or take its work, to read or write the log of another station, to change or erase a stored
-// fact, an object or the streams.
+// fact, an object that a fact needs or the streams. The persister may take away artifacts, which are kept for a time only.
 func Permissions(station string, role events.Service) (publish, subscribe []string) {
 	s := "station." + station + "."
 	for _, k := range Says(role) {
@@ -46,7 +46,7 @@ func Permissions(station string, role events.Service) (publish, subscribe []stri
 	}
 	publish = append(publish, s+"dead."+string(role))
 	if role == events.Executor || role == events.Toolrunner {
-		publish = append(publish, s+"run.*.live")
+		publish = append(publish, s+"run.*.live", s+"run.*.kept")
 	}
 	publish = append(publish, stores(station, role)...)
 	publish = append(publish, reading(station)...)
@@ -96,13 +96,17 @@ func stores(station string, role events.Service) []string {
 		return objects
 	case events.Toolrunner: // and it alone reads the station's key
 		key := configKey(station, StationKeyKey)
-		return append(objects, "$KV."+LeaseBucket+"."+station+".>", "$KV."+TreeBucket+"."+station+".>", key, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+key)
-	case events.Persister:
-		return append(objects, "$KV."+StateBucket+"."+station+".>")
+		return append(objects, "$O."+ArtifactBucket+".C.>", "$O."+ArtifactBucket+".M.>",
+			"$KV."+LeaseBucket+"."+station+".>", "$KV."+TreeBucket+"."+station+".>", key, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+key)
+	case events.Persister: // and it alone takes artifacts away, whose time is over
+		return append(objects, "$KV."+StateBucket+"."+station+".>", purgeArtifacts)
 	case events.Gatekeeper: // nothing but facts
 	}
 	return nil
 }
+
+// purgeArtifacts takes artifacts away. No other stream may be purged by anybody.
+const purgeArtifacts = "$JS.API.STREAM.PURGE.OBJ_" + ArtifactBucket
 
 // Keys of the configuration bucket, behind the station's name.
 const (
@@ -126,6 +130,7 @@ func reading(station string) []string {
 	subjects = append(subjects,
 		"$JS.API.DIRECT.GET."+Log(station), "$JS.API.STREAM.MSG.GET."+Log(station),
 		"$JS.API.DIRECT.GET."+FilesStream(), "$JS.API.STREAM.MSG.GET."+FilesStream(),
+		"$JS.API.DIRECT.GET."+ArtifactStream(), "$JS.API.STREAM.MSG.GET."+ArtifactStream(),
 		"$JS.API.STREAM.MSG.GET."+KVStream(LeaseBucket),
 		"$JS.API.DIRECT.GET."+KVStream(StateBucket)+".$KV."+StateBucket+"."+station+".>",
 		"$JS.API.DIRECT.GET."+KVStream(SessionBucket)+".$KV."+SessionBucket+"."+station+".>",
@@ -157,7 +162,7 @@ func UserPermissions(station, approver string, rights ...Right) (publish, subscr
 	}
 	if slices.Contains(rights, MayWatch) {
 		publish = append(publish, reading(station)...)
-		publish = append(publish, "$JS.API.DIRECT.GET."+Dead(station), "$SRV.PING", "$SRV.INFO", "$SRV.STATS", "inspan.*.status", s+"run.*.sofar")
+		publish = append(publish, "$JS.API.DIRECT.GET."+Dead(station), "$JS.API.DIRECT.GET."+Live(station), "$SRV.PING", "$SRV.INFO", "$SRV.STATS", "inspan.*.status", s+"run.*.sofar")
 		for _, role := range events.Services() {
 			for _, c := range Consumers(station, role) {
 				publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name)

@@ -18,6 +18,9 @@ type Limits struct {
 	DeadBytes int64
 	// FileBytes bounds the object store of all stations of the account. The default is no bound.
 	FileBytes int64
+	// ArtifactBytes bounds the artifacts of all stations of the account; full means that files are left out. The default is
+	// no bound.
+	ArtifactBytes int64
 }
 
 // Sizes and times of the streams.
@@ -29,6 +32,13 @@ const (
 	// DefaultDeadBytes and DeadAge bound the dead-letter list.
 	DefaultDeadBytes = 64 << 20
 	DeadAge          = 7 * 24 * time.Hour
+	// LiveBytes, LiveMessages and LiveAge bound the live messages that are kept: all of them, those of one run, and for how
+	// long. The oldest go first.
+	LiveBytes    = 64 << 20
+	LiveMessages = 16 << 10
+	LiveAge      = 2 * time.Hour
+	// MaxLive is the most bytes of a live message with its headers: the largest part of a text, each byte escaped.
+	MaxLive = 256 << 10
 	// MaxInput is the most bytes of one message of an outsider, headers included.
 	MaxInput = 256 << 10
 	// MaxLogged is the most bytes of one stored fact with its headers: the server's own guard behind events.MaxFact.
@@ -58,7 +68,8 @@ const (
 	KeepToAck    Retention = "workqueue"
 )
 
-// Stream is one row of the table. All streams are files.
+// Stream is one row of the table. All streams are files: one in the memory of a server that stands alone is not there any
+// more when that server has been restarted.
 type Stream struct {
 	Name, Description string
 	Subjects          []string
@@ -101,6 +112,12 @@ func Streams(station string, l Limits) []Stream {
 			Subjects: []string{s + "dead.*"}, Retention: KeepToLimits, MaxBytes: orElse(l.DeadBytes, DefaultDeadBytes),
 			Bounded: l.DeadBytes != 0, MaxMsgSize: MaxDead, MaxAge: DeadAge, Window: ShortestWindow, DenyDelete: true, Direct: true,
 		},
+		{
+			Name: Live(station), Description: "What was said live at station " + station + ", where it is to be kept for those who come late. No fact.",
+			Subjects: []string{s + "run.*.kept"}, Retention: KeepToLimits, MaxBytes: LiveBytes, MaxMsgSize: MaxLive,
+			MaxPerKey: LiveMessages, MaxAge: LiveAge, Window: ShortestWindow, DenyDelete: true, DenyPurge: true, Direct: true,
+			RepublishFrom: s + "run.*.kept", RepublishTo: s + "run.{{wildcard(1)}}.live",
+		},
 	}
 	return slices.Concat(own, timers(station), buckets(l))
 }
@@ -142,6 +159,12 @@ func buckets(l Limits) []Stream {
 			Retention: KeepToLimits, DiscardNew: true, MaxBytes: orElse(l.FileBytes, -1), Bounded: l.FileBytes != 0,
 			Window: ShortestWindow, DenyDelete: true, Direct: true,
 		},
+		{
+			Name: ArtifactStream(), Description: "Artifacts of runs by content, until they expire.",
+			Subjects:  []string{"$O." + ArtifactBucket + ".C.>", "$O." + ArtifactBucket + ".M.>"},
+			Retention: KeepToLimits, DiscardNew: true, MaxBytes: orElse(l.ArtifactBytes, -1), Bounded: l.ArtifactBytes != 0,
+			Window: ShortestWindow, DenyDelete: true, Direct: true,
+		},
 	}
 }
 
@@ -150,6 +173,9 @@ func KVStream(bucket string) string { return "KV_" + bucket }
 
 // FilesStream is the name of the stream behind the object store.
 func FilesStream() string { return "OBJ_" + FilesBucket }
+
+// ArtifactStream is the name of the stream behind the artifacts.
+func ArtifactStream() string { return "OBJ_" + ArtifactBucket }
 
 // Consumer is one durable pull consumer: what one role hears from one stream. All instances of the role share it.
 type Consumer struct {

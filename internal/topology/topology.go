@@ -15,6 +15,7 @@ import (
 func Log(station string) string  { return "LOG_" + station }
 func In(station string) string   { return "IN_" + station }
 func Dead(station string) string { return "DEAD_" + station }
+func Live(station string) string { return "LIVE_" + station }
 
 // Tmr is the stream of one family of timers. Each has its own because whoever may publish into a stream with schedules
 // can erase all of it with a header: so a role can erase no timers but its own.
@@ -26,6 +27,9 @@ const (
 	ConfigBucket = "harness-config"
 	LeaseBucket  = "harness-lease"
 	FilesBucket  = "harness-files"
+	// ArtifactBucket holds what runs made, each run's apart, until its time is over. Unlike FilesBucket no fact needs what is
+	// in it to be understood, so it is the one place that a service may take something out of.
+	ArtifactBucket = "harness-artifacts"
 	// SessionBucket holds who may work in which session, and where its history is. Only planners write it.
 	SessionBucket = "harness-sessions"
 	// TreeBucket holds who works in which working tree, and where what was kept of it is. Only toolrunners write it.
@@ -72,7 +76,7 @@ var hearing = []Hears{
 	},
 	{
 		Role:    events.Executor,
-		Facts:   []events.Kind{events.StepAllowed, events.CallFinished, events.CallFailed, events.CallRefused, events.RunResumed},
+		Facts:   []events.Kind{events.RunCreated, events.StepAllowed, events.CallFinished, events.CallFailed, events.CallRefused, events.RunResumed},
 		Timers:  []string{"turn"},
 		Workers: 64,
 	},

@@ -45,10 +45,13 @@ type place interface {
 	Name() string
 	Journal() reactor.Journal
 	Blobs() reactor.Blobs
+	// Artifacts is nil where there is no store of them.
+	Artifacts() reactor.Artifacts
 	Shelf(bucket string) reactor.Shelf
 	Say(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error)
 	Watch(ctx context.Context, run string, withLive bool, see func(jet.Seen)) (stop func(), err error)
 	SoFar(ctx context.Context, run string, hear func(data []byte)) (ask func() error, stop func(), err error)
+	Told(ctx context.Context, run string, after uint64) (said [][]byte, last uint64, err error)
 	WatchSubject(subject string, hear func(subject string, data []byte)) (stop func(), err error)
 	Dead(ctx context.Context, after uint64) (letters []jet.Refused, more bool, err error)
 	Log(ctx context.Context) (jet.LogState, error)
@@ -74,6 +77,10 @@ func (e *RefusedError) Error() string {
 
 // ErrDenied means that the server does not let this user do something.
 var ErrDenied = jet.ErrDenied
+
+// ErrInputFull means that the station takes no more input until its services have worked off what waits. The message was
+// not stored; it may be sent again.
+var ErrInputFull = jet.ErrInputFull
 
 // SilentError is returned where a message is stored but what came of it could not be learned: the station has not
 // answered in time, or this user may not watch it (ErrDenied). The message is not lost: the station takes it up when
@@ -127,6 +134,10 @@ func (c *Client) Close() {
 		c.end()
 	}
 }
+
+// Connected reports whether there is a connection at the moment. One that is lost comes back by itself where it can; meanwhile
+// everything waits until its context ends. A local store is always there.
+func (c *Client) Connected() bool { return c.conn == nil || c.conn.Connected() }
 
 // Station is the station's name.
 func (c *Client) Station() string { return c.st.Name() }

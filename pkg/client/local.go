@@ -5,6 +5,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -14,6 +15,9 @@ func Local(st *lite.Station, end func()) *Client { return &Client{st: alone{st},
 
 // alone is a local store as clients see a station.
 type alone struct{ *lite.Station }
+
+// Artifacts are in the workspaces alone.
+func (alone) Artifacts() reactor.Artifacts { return nil }
 
 // Watch sees what is said in this process, which is all that is said.
 func (a alone) Watch(ctx context.Context, run string, withLive bool, see func(jet.Seen)) (stop func(), err error) {
@@ -32,6 +36,11 @@ func (a alone) Watch(ctx context.Context, run string, withLive bool, see func(je
 	}
 	release := context.AfterFunc(ctx, func() { facts(); live() })
 	return func() { release(); facts(); live() }, nil
+}
+
+// Told is nothing: who said it is this process, and answers as long as anybody can ask.
+func (alone) Told(_ context.Context, _ string, after uint64) ([][]byte, uint64, error) {
+	return nil, after, nil
 }
 
 // WatchSubject hears nothing: whoever waits for a dead letter reads the list as well.

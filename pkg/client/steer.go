@@ -31,6 +31,9 @@ func (c *Client) Dispatch(ctx context.Context, t events.Task) (runID string, err
 	if err := events.CheckID("task", t.ID); err != nil {
 		return "", err
 	}
+	if n := len(t.Task); n > events.MaxTask { // one that is larger still would only be called too large by the server
+		return "", &RefusedError{Code: "bad_input", Reason: fmt.Sprintf("the task has %d bytes, the limit is %d", n, events.MaxTask), Hint: "put it into a file of the workspace, and name the file"}
+	}
 	body, err := json.Marshal(map[string]any{"specversion": "1.0", "id": t.ID, "source": Source, "type": TaskType,
 		"time": time.Now().UTC(), "datacontenttype": "application/json", "data": t})
 	if err != nil {
@@ -216,6 +219,9 @@ const tokenHeader = "Inspan-Token"
 
 func (c *Client) publish(ctx context.Context, subject string, body []byte, token string) (seq uint64, err error) {
 	seq, err = c.st.Say(ctx, subject, body, map[string]string{tokenHeader: token})
+	if errors.Is(err, ErrInputFull) {
+		return 0, fmt.Errorf("station %s takes nothing more until its services have worked off what waits: send it again later, inspan doctor says which of them run: %w", c.st.Name(), err)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%w: is station %s set up on this server, and may this user publish there? inspan doctor looks", err, c.st.Name())
 	}

@@ -41,9 +41,10 @@ const (
 )
 
 // Stream has hear called with the text of a run as it comes, from one goroutine, until stop is called or ctx ends. Who
-// comes late gets the text of the turns and calls under way from their beginning, at most the last 256 KiB of each; what
-// has ended is in the facts. Each byte comes once and in order. Nothing comes where the station does not stream. stop waits
-// until hear has returned; hear must not call it.
+// comes late gets the text of the turns and calls under way from their beginning, at most the last 256 KiB of each; where the
+// station keeps it (INSPAN_STREAMING=jetstream), also text whose services are gone. What has ended is in the facts. Each byte
+// comes once and in order. Nothing comes where the station does not stream. stop waits until hear has returned; hear must not
+// call it.
 func (c *Client) Stream(ctx context.Context, runID string, hear func(Piece)) (stop func(), err error) {
 	if err := checkRun(runID); err != nil {
 		return nil, err
@@ -72,7 +73,9 @@ func (c *Client) Stream(ctx context.Context, runID string, hear func(Piece)) (st
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		join(ctx, news, ask, live.NewJoiner(func(p live.Piece) { hear(pieceOf(p)) }))
+		k := &keptText{c: c, run: runID, j: live.NewJoiner(func(p live.Piece) { hear(pieceOf(p)) })}
+		k.begin(ctx)
+		join(ctx, news, ask, k)
 	}()
 	return func() {
 		cancel()
@@ -83,7 +86,8 @@ func (c *Client) Stream(ctx context.Context, runID string, hear func(Piece)) (st
 }
 
 // join puts what comes in order, and asks for what is missing.
-func join(ctx context.Context, news <-chan []byte, ask func() error, j *live.Joiner) {
+func join(ctx context.Context, news <-chan []byte, ask func() error, kept *keptText) {
+	j := kept.j
 	t := time.NewTicker(askEvery)
 	defer t.Stop()
 	asks := 0
@@ -100,6 +104,7 @@ func join(ctx context.Context, news <-chan []byte, ask func() error, j *live.Joi
 			case asks < mostAsks:
 				asks++
 				_ = ask() // as above
+				kept.fill(ctx)
 			default:
 				asks = 0
 				j.GiveUp()

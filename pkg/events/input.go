@@ -48,6 +48,10 @@ type Task struct {
 	// Repo is the address of a git repository to work in, Ref what of it; a station that does not fetch repositories refuses it.
 	Repo string `json:"repo,omitempty"`
 	Ref  string `json:"ref,omitempty"`
+	// LongRunning says whether the run needs all that the harness does for long work (LIFE-13); nil leaves it to Estimate and to
+	// the agent. Estimate is how long the work may take, such as "20m".
+	LongRunning *bool  `json:"long_running,omitempty"`
+	Estimate    string `json:"estimate,omitempty"`
 	// Stream says that somebody watches the model's words as they come.
 	Stream bool `json:"stream,omitempty"`
 	// By is who asks. Where a gate needs several approvers it is none of them.

@@ -40,6 +40,8 @@ const (
 	CallFinished Kind = "call.finished"
 	CallFailed   Kind = "call.failed"
 
+	ArtifactSaved Kind = "artifact.saved"
+
 	GateOpened   Kind = "gate.opened"
 	GateApproved Kind = "gate.approved"
 	GateRejected Kind = "gate.rejected"
@@ -85,7 +87,7 @@ type Payload interface{ Kind() Kind }
 func Vocabulary() []Word { return vocabulary[:] }
 
 var vocabulary = [...]Word{
-	{RunCreated, Planner, "run_created", "A task was accepted: the run exists, with its agents and options pinned.", func() Payload { return new(RunCreatedData) }},
+	{RunCreated, Planner, "run_created", "A task was accepted: the run exists, with its agents and options pinned. Carries run_start where the run takes the direct path, on which it has started with this.", func() Payload { return new(RunCreatedData) }},
 	{RunForked, Planner, "run_forked", "A part of the state that a forked run begins with; the run starts once it has all parts.", func() Payload { return new(RunForkedData) }},
 	{RunStarted, Planner, "run_start", "The run moved from created to running.", func() Payload { return new(RunStartedData) }},
 	{PlanMade, Planner, "plan_made", "The execution plan is fixed: steps, their agents and dependencies.", func() Payload { return new(PlanMadeData) }},
@@ -100,6 +102,7 @@ var vocabulary = [...]Word{
 	{CallDeferred, Toolrunner, "error", "An attempt failed in a way that may pass; the call is tried again not before the time given.", func() Payload { return new(CallDeferredData) }},
 	{CallFinished, Toolrunner, "tool_result", "A tool call was carried out; this is what the model reads.", func() Payload { return new(CallFinishedData) }},
 	{CallFailed, Toolrunner, "tool_result", "A tool call could not be carried out, or its outcome is unknown.", func() Payload { return new(CallFailedData) }},
+	{ArtifactSaved, Toolrunner, "artifact_saved", "What a tool call made or changed in the workspace was stored as artifacts, before the call's end is said; says also what was left out, and why.", func() Payload { return new(ArtifactSavedData) }},
 	{GateOpened, Gatekeeper, "waiting_for_human", "A person must decide before the action given goes on; names the subject for the answer.", func() Payload { return new(GateOpenedData) }},
 	{GateApproved, Gatekeeper, "gate_approved", "The gate's first valid answer was yes.", func() Payload { return new(GateApprovedData) }},
 	{GateRejected, Gatekeeper, "gate_rejected", "The gate's first valid answer was no; the run is paused for replanning.", func() Payload { return new(GateRejectedData) }},

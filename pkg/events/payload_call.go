@@ -109,10 +109,26 @@ type CallFinishedData struct {
 	// Reconciled is true where an earlier attempt was found to have taken effect.
 	Reconciled bool   `json:"reconciled,omitempty"`
 	Sandbox    string `json:"sandbox"`
+	// Usage is what the call's commands used, where it ran any and the sandbox measures.
+	Usage *Usage `json:"usage,omitempty"`
 	// Notes is the path of the AGENTS.md of the workspace that Output ends with, where the agent was not shown it before.
 	Notes string `json:"workspace_notes,omitempty"`
 	// Hooks are the answers of the hooks that were asked about the result.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
+}
+
+// Usage is what commands used. What is 0 is not known or less than its unit.
+type Usage struct {
+	// UserMS and SystemMS of processor time, in milliseconds.
+	UserMS   int64 `json:"user_ms,omitempty"`
+	SystemMS int64 `json:"system_ms,omitempty"`
+	// MaxMemoryBytes is the most memory of one command at a time.
+	MaxMemoryBytes int64 `json:"max_memory_bytes,omitempty"`
+	// ReadBytes and WriteBytes went from and to disks.
+	ReadBytes  int64 `json:"read_bytes,omitempty"`
+	WriteBytes int64 `json:"write_bytes,omitempty"`
+	// Commands counts what was run.
+	Commands int `json:"commands"`
 }
 
 // OutcomeUnknown is the class of a call of which nobody knows whether it took effect: its lease ran out after it began,

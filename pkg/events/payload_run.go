@@ -101,6 +101,10 @@ type Agent struct {
 	Gates GateTerms `json:"gates,omitzero"`
 	// Sandbox the agent's tools run in; empty means the station's default.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
+	// Harness is HarnessOn or HarnessOff where the agent's file or the defaults of its station say so.
+	Harness string `json:"harness,omitempty"`
+	// Artifacts says what of the workspace is kept as artifacts; nil means the station's defaults.
+	Artifacts *ArtifactRules `json:"artifacts,omitempty"`
 }
 
 // Document is a text that was pinned with an agent.
@@ -128,10 +132,27 @@ type Retry struct {
 	BaseBackoffMS int64 `json:"base_backoff_ms,omitempty"`
 }
 
-// Sandbox names the backend and what it must allow.
+// Sandbox names the backend, what it must allow and what it must enforce. What it can not enforce is an error of the call.
 type Sandbox struct {
 	Mode    string `json:"mode,omitempty"`
 	Network bool   `json:"network,omitempty"`
+	// AllowedHosts are all that may be reached where Network is false; the form of an entry is that of an agent file.
+	AllowedHosts []string `json:"allowed_hosts,omitempty"`
+	// Backend is what mode auto means; empty leaves it to the station.
+	Backend string `json:"isolation_backend,omitempty"`
+	// MinIsolation is the weakest mode that the agent's tools may run in.
+	MinIsolation string `json:"min_isolation,omitempty"`
+	// CPU in processors, MemoryBytes, DiskBytes and PIDs bound what a call's commands use together; 0 sets no limit.
+	CPU         float64 `json:"cpu,omitempty"`
+	MemoryBytes int64   `json:"memory_bytes,omitempty"`
+	DiskBytes   int64   `json:"disk_bytes,omitempty"`
+	PIDs        int     `json:"pids,omitempty"`
+	// TimeoutMS bounds the life of a sandbox, in milliseconds; 0 sets no limit.
+	TimeoutMS int64 `json:"timeout_ms,omitempty"`
+	// ReadOnly, ReadWrite and Denied are paths, relative to the workspace or absolute on the toolrunner's machine.
+	ReadOnly  []string `json:"read_only,omitempty"`
+	ReadWrite []string `json:"read_write,omitempty"`
+	Denied    []string `json:"denied,omitempty"`
 }
 
 // Rule is one guard rule.
@@ -222,6 +243,14 @@ type RunCreatedData struct {
 	// TraceParent is the W3C trace context that came with the task. All facts of the run carry it.
 	TraceParent string `json:"traceparent,omitempty"`
 	To          Status `json:"to"`
+	// Direct says that the run takes the direct path: with this fact it has started, its plan is OnlyStep, and that step is
+	// allowed. Event is then RunStart, To is Running, and the three after it are those of the monitoring event.
+	Direct    bool   `json:"direct,omitempty"`
+	AgentID   string `json:"agent_id,omitempty"`
+	AgentName string `json:"agent_name,omitempty"`
+	MaxSteps  int    `json:"max_steps,omitempty"`
+	// Hooks are the answers of the hooks that were asked before a direct run began; none of them held it back.
+	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
 
 // RunStartedData is the monitoring event run_start.

@@ -105,7 +105,10 @@ type TurnDeferredData struct {
 	Attempt   int       `json:"attempt"`
 	DelayMS   int64     `json:"delay_ms"`
 	NotBefore time.Time `json:"not_before"`
-	Lost      *Lost     `json:"lost,omitempty"`
+	// Window is what the context window of the model is taken for from now on in the run, in tokens, where Class is
+	// ClassTooLong; 0 says nothing of it.
+	Window int   `json:"context_window,omitempty"`
+	Lost   *Lost `json:"lost,omitempty"`
 	// Hooks are the answers of the hooks that were asked before the turn.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 }
@@ -116,6 +119,10 @@ const ClassInterrupted = "interrupted"
 
 // ClassTooLong is the class of a turn whose prompt did not fit the model's context window.
 const ClassTooLong = "too_long"
+
+// CutOff is the input, as a JSON string, of a call in which an answer was cut off before its arguments. No tool takes a text for
+// them, so the call is refused.
+const CutOff = "the answer was cut off before the arguments of this call"
 
 // RequestedCall is a tool call as the model asked for it.
 type RequestedCall struct {

@@ -24,6 +24,12 @@ func Refs(p Payload) []Ref {
 		for _, i := range d.Images {
 			refs = append(refs, i.Ref)
 		}
+	case *ArtifactSavedData:
+		for _, a := range d.Artifacts {
+			if a.Kept == KeptWithFacts { // the others are kept for a time only, and the fact is whole without them
+				refs = append(refs, a.Ref())
+			}
+		}
 	case *RunForkedData:
 		refs = append(refs, d.Refs...)
 	}

@@ -181,7 +181,7 @@ type Part struct {
 
 // SessionControl is what a user publishes on a session's control subject.
 type SessionControl struct {
-	// Action is start, set, pause, resume, end, unlock, clear or delete.
+	// Action is start, set, pause, resume, end, unlock, clear, delete or import.
 	Action string `json:"action"`
 	// Mode and Settings of start and set; an empty one stays as it is, "-" takes a setting away.
 	Mode SessionMode `json:"mode,omitempty"`
@@ -190,6 +190,8 @@ type SessionControl struct {
 	Stop bool `json:"stop,omitempty"`
 	// Before lets delete do its work only where the session was not used since; nil for always.
 	Before *time.Time `json:"before,omitempty"`
-	By     string     `json:"by,omitempty"`
-	Reason string     `json:"reason,omitempty"`
+	// Messages of import become the history of a session that has none, as a task's history would; at most MaxGiven.
+	Messages []Message `json:"messages,omitempty"`
+	By       string    `json:"by,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
 }

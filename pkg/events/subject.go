@@ -106,8 +106,11 @@ func StreamSubject(station, run string) string {
 	return "station." + station + ".run." + run + ".stream"
 }
 
-// LiveSubject carries tokens and tool output as they come; nothing of it is stored.
+// LiveSubject carries tokens and tool output as they come; nothing that is said here is stored.
 func LiveSubject(station, run string) string { return "station." + station + ".run." + run + ".live" }
+
+// KeptSubject carries the same messages where the server is to keep them for a while, which publishes them again on LiveSubject.
+func KeptSubject(station, run string) string { return "station." + station + ".run." + run + ".kept" }
 
 // SoFarSubject is where a watcher asks what was said live so far; whoever carries out a turn or a call of the run answers.
 func SoFarSubject(station, run string) string { return "station." + station + ".run." + run + ".sofar" }

@@ -48,6 +48,7 @@ func TestSubjects(t *testing.T) {
 			events.GateSubject("s", "r", "g"):              "station.s.run.r.gate.g",
 			events.StreamSubject("s", "r"):                 "station.s.run.r.stream",
 			events.LiveSubject("s", "r"):                   "station.s.run.r.live",
+			events.KeptSubject("s", "r"):                   "station.s.run.r.kept",
 			events.DeadSubject("s", events.Planner):        "station.s.dead.planner",
 			events.TimerSubject("s", "r", "turn.build"):    "station.s.timer.r.turn.build",
 			events.DueSubject("s", "r", "turn.build"):      "station.s.due.r.turn.build",

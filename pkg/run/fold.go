@@ -102,10 +102,7 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	case *events.RunForkedData:
 		return s.forked(d)
 	case *events.RunStartedData:
-		if s.Created.ForkOf != nil && !s.Forked {
-			return "the state that the run begins with is not whole"
-		}
-		s.StartedAt = &at
+		s.StartedAt, s.ForkStart = &at, "" // a fork that never became whole can start, but only to end
 		s.hold(d.Hooks)
 		return s.move(events.Created, events.Running)
 	case *events.RunPausedData:
@@ -128,6 +125,9 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	case *events.RunFailedData:
 		return s.end(d.Result, events.Failed, at)
 	case *events.PlanMadeData:
+		if s.Torn() {
+			return "the state that the run begins with is not whole"
+		}
 		return s.planMade(d, at)
 	case *events.PlanCompletedData:
 		if done, total := s.StepsCompleted(); total == 0 || done < total {
@@ -146,6 +146,8 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 	case *events.CallAllowedData, *events.CallRefusedData, *events.CallStartedData, *events.CallDeferredData,
 		*events.CallFinishedData, *events.CallFailedData:
 		return s.sayCall(p, at, seq)
+	case *events.ArtifactSavedData:
+		return s.saved(d)
 	case *events.GateOpenedData, *events.GateApprovedData, *events.GateRejectedData, *events.GateVotedData, *events.GateExpiredData:
 		return s.sayGate(p, at, seq)
 	}
@@ -163,6 +165,9 @@ func (s *State) create(f events.Fact, d *events.RunCreatedData) string {
 	created := *d
 	created.Agents, created.Prices = nil, nil // held in s.Agents and s.Prices, which plan.made may extend
 	s.Created = &created
+	if d.Direct {
+		return s.direct(f, d)
+	}
 	return ""
 }
 
@@ -303,8 +308,23 @@ func (s *State) deferred(d *events.TurnDeferredData) string {
 		st.Attempt, st.NotBefore, st.Passed = d.Attempt, d.NotBefore, st.Passed || own
 		if d.Class == events.ClassTooLong {
 			st.TooLong++
+			s.narrow(st.AssignedAgent, d.Window)
 		}
 	})
+}
+
+// narrow remembers that the model of an agent has a smaller context window.
+func (s *State) narrow(agent string, window int) {
+	model := s.Agents[agent].Model
+	if known := s.Windows[model]; window <= 0 || model == "" || known > 0 && known <= window {
+		return
+	}
+	windows := maps.Clone(s.Windows)
+	if windows == nil {
+		windows = map[string]int{}
+	}
+	windows[model] = window
+	s.Windows = windows
 }
 
 // dropOpen forgets the open calls of a step that ended: their results no longer count.

@@ -73,6 +73,7 @@ func (s *State) sayCall(p events.Payload, at time.Time, seq uint64) string {
 			return fault
 		}
 		c.Phase, c.Attempt, c.Fence, c.Runner, c.StartedAt = CallStarted, d.Attempt, seq, d.Runner, at
+		c.Made = false
 		s.setOpen(d.Call, &c)
 	case *events.CallDeferredData:
 		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)

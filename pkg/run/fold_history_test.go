@@ -65,6 +65,23 @@ func TestCompacted(t *testing.T) {
 			t.Errorf("counted %d times after the turn", got)
 		}
 	})
+	t.Run("LOOP-10 LOOP-17 the window that a model was found to have stays known, the smallest one counts, and older states keep theirs", func(t *testing.T) {
+		t.Parallel()
+		b := looked(1)
+		before := b.State()
+		model := before.Agents[before.AgentName].Model
+		for _, c := range []struct{ says, want int }{{0, 0}, {4000, 4000}, {2000, 2000}, {3000, 2000}, {0, 2000}} {
+			s := b.State()
+			b.Say(runtest.TurnTooLong(2, "a", s.Step("a").Attempt+1, c.says, s.UpdatedAt))
+			if got := b.State().Windows[model]; got != c.want {
+				t.Errorf("after a fact that says %d it is %d, want %d", c.says, got, c.want)
+			}
+		}
+		b.Say(runtest.Turn(2, "a", "done"))
+		if got := b.State().Windows[model]; got != 2000 || before.Windows != nil {
+			t.Errorf("after the turn it is %d; before it was %v", got, before.Windows)
+		}
+	})
 	for name, c := range map[string]struct {
 		say  *events.HistoryCompactedData
 		want string

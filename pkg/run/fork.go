@@ -201,6 +201,9 @@ func refsOf(s State) []events.Ref {
 	return refs
 }
 
+// Torn reports whether the run is a fork that does not have all of the state that it is to begin with.
+func (s State) Torn() bool { return s.Created != nil && s.Created.ForkOf != nil && !s.Forked }
+
 // forked folds a part of the start; with the last one the run stands where the other one stood.
 func (s *State) forked(d *events.RunForkedData) string {
 	from := s.Created.ForkOf

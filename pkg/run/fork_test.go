@@ -91,15 +91,9 @@ func TestFork(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("demo", "new")
 		b.Say(runtest.ForkCreated())
-		if _, err := b.Try(runtest.Started()); err == nil {
-			t.Error("it started without its state")
-		}
 		b.Say(runtest.ForkPart(0))
 		if _, err := b.Try(runtest.ForkPart(0)); err == nil {
 			t.Error("a part came twice")
-		}
-		if _, err := b.Try(runtest.Started()); err == nil {
-			t.Error("it started with half of its state")
 		}
 		last := *runtest.ForkPart(len(b.State().ForkStart))
 		last.Data = strings.Replace(last.Data, "a", "b", 1)
@@ -112,6 +106,17 @@ func TestFork(t *testing.T) {
 		if _, err := plain.Try(runtest.ForkPart(0)); err == nil {
 			t.Error("a run that is no fork took over a state")
 		}
+	})
+	t.Run("PLUS-1 LIFE-2 a fork without all of its state can start only to end", func(t *testing.T) {
+		t.Parallel()
+		b := runtest.New("demo", "new")
+		b.Say(runtest.ForkCreated(), runtest.ForkPart(0), runtest.Started())
+		for _, p := range []events.Payload{runtest.ForkPart(len(b.State().ForkStart)), runtest.ForkPart(0), runtest.Plan(runtest.Step("a")), runtest.Ready("a")} {
+			if _, err := b.Try(p); err == nil {
+				t.Errorf("%T was accepted", p)
+			}
+		}
+		b.Say(runtest.Failed(b.State(), events.FinishCancelled, "torn"))
 	})
 	t.Run("PLUS-1 any run can be forked at any fact; the fork is sound, keeps what was done, and is the same each time", func(t *testing.T) {
 		t.Parallel()

@@ -89,6 +89,15 @@ var stories = map[string]func() *runtest.Builder{
 		b.Say(runtest.Completed(b.State()))
 		return b
 	},
+	"direct": func() *runtest.Builder {
+		b := runtest.New("demo", "direct")
+		b.Say(runtest.DirectCreated(), runtest.Turn(1, "step-1", "I look at the file.", runtest.Asked(1, 1, "read", `{"path":"wheel.txt"}`)))
+		ref := runtest.Ref("step-1", "c1-1", "read")
+		b.Say(runtest.CallYes(ref, "read"), runtest.Paused("lunch"), runtest.CallDone(ref, 0, "a broken <spoke> & a bent rim"), runtest.Resumed())
+		b.Say(runtest.Turn(2, "step-1", "The wheel is mended."), runtest.StepDone("step-1", "The wheel is mended."))
+		b.Say(runtest.Completed(b.State()))
+		return b
+	},
 	"moved": func() *runtest.Builder {
 		b := runtest.New("demo", "moved")
 		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("only")), runtest.Ready("only"), runtest.Allowed("only"), runtest.Paused("to move"))
@@ -139,6 +148,12 @@ var badStories = map[string]func() (lines [][]byte, fault string){
 	"bad-old-fence": func() ([][]byte, string) {
 		b := called(runtest.CallYes(bash, "once"), runtest.CallBegun(bash, 1), runtest.CallBegun(bash, 2))
 		return append(b.Facts(), b.Bad(runtest.CallDone(bash, 8, "late"), func(*events.Fact) {})), "run r, fact 10 (call.finished): fence 8 is not the current fence 9"
+	},
+	"bad-direct": func() ([][]byte, string) {
+		c := runtest.DirectCreated()
+		c.Options.Autonomy = 2
+		b := runtest.New("demo", "r")
+		return [][]byte{b.Bad(c, func(*events.Fact) {})}, "run r, fact 1 (run.created): autonomy 2 asks a person before the step, so that the run does not take the direct path"
 	},
 	"bad-version": func() ([][]byte, string) {
 		b := running()

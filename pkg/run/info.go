@@ -38,6 +38,8 @@ type Info struct {
 	Checkpoints    int             `json:"checkpointCount"`
 	FinishReason   string          `json:"finishReason,omitempty"`
 	Error          string          `json:"error,omitempty"`
+	// Direct is true for a run on the direct path.
+	Direct bool `json:"direct,omitempty"`
 	// Gates that wait for an answer.
 	Gates []*Gate `json:"gates,omitempty"`
 	// Sequence of the last fact that the row includes.
@@ -62,7 +64,7 @@ func InfoOf(s State) Info {
 		InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output, CachedTokens: s.Tokens.Cached,
 		Cost: s.Cost, Lost: s.Lost, Spent: s.Spent, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		CompletedAt: s.EndedAt, LastCheckpoint: s.LastCheckpointAt, Checkpoints: s.CheckpointCount,
-		Gates: s.Waiting(), Sequence: s.Sequence}
+		Direct: s.Direct(), Gates: s.Waiting(), Sequence: s.Sequence}
 	if s.Created != nil {
 		i.ParentHarnessID, i.Task = s.Created.Parent, cut(s.Created.Task, maxInfoTask)
 	}

@@ -43,6 +43,9 @@ type State struct {
 	// Sequence and Hash of the last fact; the next one must carry Sequence+1 and Hash.
 	Sequence uint64 `json:"sequence"`
 	Hash     string `json:"hash"`
+	// Windows are the context windows, in tokens, of models that took less than their agents' files say, by reference of the
+	// model.
+	Windows map[string]int `json:"windows,omitempty"`
 	// Open calls by id: requested and not yet ended.
 	Open map[string]*Call `json:"openCalls,omitempty"`
 	// CallsHeld counts the calls allowed and not yet ended: their place in the budget is held.
@@ -72,6 +75,8 @@ type State struct {
 	Held *Held `json:"held,omitempty"`
 	// Said are messages to the agents that no model and no tool gave, in their order.
 	Said []Said `json:"said,omitempty"`
+	// Artifacts that the run made, in their order, at most MaxArtifacts.
+	Artifacts List[events.Artifact] `json:"artifacts,omitzero"`
 	// ForkStart is what is there of the state that a forked run begins with, while parts are missing. Forked is true once it
 	// was whole.
 	ForkStart string `json:"forkStart,omitempty"`
@@ -197,6 +202,8 @@ type Call struct {
 	Edited    bool      `json:"edited,omitempty"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
+	// Made is true once it was said what the attempt under way made.
+	Made bool `json:"made,omitempty"`
 }
 
 // CallRecord is an ended call (TOOL-2).

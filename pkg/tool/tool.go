@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/inspan/inspan/internal/sandbox"
@@ -104,8 +105,27 @@ type Env struct {
 	// MaxOutput is the most bytes of output the model is shown; above it the tool truncates and puts all of it in
 	// Result.Full.
 	MaxOutput int
+	// Fetch sends one request to a host that the agent's file lets its calls reach, and follows no redirect; nil where it
+	// lets them reach none. The answer is of strangers, and its body must be closed.
+	Fetch func(*http.Request) (*http.Response, error)
+	// Save keeps a file of the workspace as an artifact; nil where none are kept. Its error is a *Error.
+	Save func(ctx context.Context, s Saving) (Saved, error)
 	// Skill returns the text of a skill that was pinned with the agent; nil where nothing is pinned.
 	Skill func(name string) (text string, ok bool)
+}
+
+// Saving asks for a file of the workspace to be kept.
+type Saving struct {
+	// Path in the workspace.
+	Path string
+	// Type is file, log, report, screenshot or data, and Name what people see; empty means by the path.
+	Type, Name string
+}
+
+// Saved is what was kept.
+type Saved struct {
+	Name, Type, ContentType string
+	Size                    int64
 }
 
 // Result is what the model reads.

@@ -20,7 +20,7 @@ import (
 const maxAsk = 10 * time.Minute
 
 // ask makes the request and turns the answer into what the log can hold. begun tells that the model has spoken.
-func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, said *live.Stream) (a turn.Answer, begun bool, err error) {
+func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, fits *shown, said *live.Stream) (a turn.Answer, begun bool, err error) {
 	agent, ok := s.Agent(task.Step.AssignedAgent)
 	if !ok {
 		return a, false, fmt.Errorf("agent %s is not pinned in the run", task.Step.AssignedAgent)
@@ -29,7 +29,7 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, said *live.
 	if err != nil {
 		return a, false, err
 	}
-	req, err := r.request(ctx, s, task, agent, name)
+	req, err := r.request(ctx, s, task, agent, name, fits)
 	if err != nil {
 		return a, false, err
 	}
@@ -47,6 +47,7 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, said *live.
 	if err != nil {
 		return a, begun, err
 	}
+	half(&answer)
 	a, err = r.keep(ctx, answer, task, time.Since(begin))
 	fault(agent, answer, &a.Data)
 	return a, true, err
@@ -75,18 +76,35 @@ func (r *Role) tools(agent events.Agent) []llm.Tool {
 	return out
 }
 
-// request assembles what the model is asked. It is the same bytes for the same state.
-func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent events.Agent, name string) (llm.Request, error) {
-	in, err := r.input(s, task, agent)
+// shown is all that a model is shown for a turn: the prompt, the conversation before it, and the tools.
+type shown struct {
+	prompt prompt.Prompt
+	before []llm.Message
+	tools  []llm.Tool
+}
+
+// show assembles what the model is shown.
+func (r *Role) show(ctx context.Context, in prompt.Input) (*shown, error) {
+	before, err := r.recall(ctx, in.State, in.Step, in.Agent)
 	if err != nil {
-		return llm.Request{}, err
+		return nil, err
 	}
-	before, err := r.recall(ctx, s, task.Step, agent)
-	if err != nil {
-		return llm.Request{}, err
+	return &shown{prompt: prompt.Assemble(in), before: before, tools: r.tools(in.Agent)}, nil
+}
+
+// request makes what the model is asked, of what it is shown; nil assembles that. It is the same bytes for the same state.
+func (r *Role) request(ctx context.Context, s run.State, task turn.Task, agent events.Agent, name string, all *shown) (llm.Request, error) {
+	if all == nil {
+		in, err := r.input(s, task, agent)
+		if err != nil {
+			return llm.Request{}, err
+		}
+		if all, err = r.show(ctx, in); err != nil {
+			return llm.Request{}, err
+		}
 	}
-	p := prompt.Assemble(in)
-	req := llm.Request{Model: name, System: p.System, Tools: r.tools(agent), MaxOutputTokens: agent.MaxOutputTokens, Temperature: agent.Temperature,
+	p, before := all.prompt, all.before
+	req := llm.Request{Model: name, System: p.System, Tools: all.tools, MaxOutputTokens: agent.MaxOutputTokens, Temperature: agent.Temperature,
 		Messages: append(make([]llm.Message, 0, len(before)+2*len(p.Entries)), before...), Meta: llm.Meta{Run: s.HarnessID, Step: task.Step.ID, Agent: agent.Name,
 			Turn: task.Number, Attempt: task.Attempt, Purpose: "turn"}}
 	for _, e := range p.Entries {

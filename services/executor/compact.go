@@ -17,26 +17,30 @@ import (
 )
 
 // compact shortens the history of a step before its turn is taken, where it is too long: the model is asked for a summary,
-// in a request of its own that fails and is made again as a turn's. looked is false where the turn may be taken as it is.
-// Where a summary was asked for twice, the second one is not said, and after a crash it is asked for again.
-func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w reactor.Written, looked bool, err error) {
+// in a request of its own that fails and is made again as a turn's. looked is false where the turn may be taken as it is;
+// fits is then its prompt, nil where it was not looked at. Where a summary was asked for twice, the second one is not said,
+// and after a crash it is asked for again.
+func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w reactor.Written, looked bool, fits *shown, err error) {
 	agent, ok := s.Agent(task.Step.AssignedAgent)
-	if !ok || prompt.SettingsOf(agent, task.Step).Limit == 0 {
-		return w, false, nil
+	if !ok || prompt.SettingsOf(s, agent, task.Step).Limit == 0 {
+		return w, false, nil, nil
 	}
 	in, err := r.input(s, task, agent)
 	if err != nil {
-		return w, false, nil // the turn meets the same error, and says it
+		return w, false, nil, nil // the turn meets the same error, and says it
 	}
-	for _, t := range r.tools(agent) {
-		in.Tools += prompt.Tokens(t.Name) + prompt.Tokens(t.Description) + prompt.Tokens(string(t.Input))
-	}
-	before, err := r.recall(ctx, s, task.Step, agent)
+	p, err := r.show(ctx, in)
 	if err != nil {
-		return w, false, err
+		return w, false, nil, err
 	}
-	in.Earlier = history.Tokens(before)
-	verdict := prompt.Judge(in, prompt.Assemble(in))
+	w, looked, err = r.shorten(ctx, in, task, p)
+	return w, looked, p, err
+}
+
+// shorten does what is to be done about the length of a prompt; looked is false where that is nothing.
+func (r *Role) shorten(ctx context.Context, in prompt.Input, task turn.Task, p *shown) (w reactor.Written, looked bool, err error) {
+	s, agent := in.State, in.Agent
+	verdict := p.judge(in)
 	switch {
 	case verdict.Full != "":
 		w, err = r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
@@ -57,6 +61,15 @@ func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w reac
 		return turn.Compact(s, task, said), nil
 	})
 	return w, true, err
+}
+
+// judge decides whether a prompt is too long, with what stands beside it in the request.
+func (p *shown) judge(in prompt.Input) prompt.Verdict {
+	for _, t := range p.tools {
+		in.Tools += prompt.Tokens(t.Name) + prompt.Tokens(t.Description) + prompt.Tokens(string(t.Input))
+	}
+	in.Earlier = history.Tokens(p.before)
+	return prompt.Judge(in, p.prompt)
 }
 
 // summary asks for the summary of a cut. begun tells that the model has spoken.

@@ -84,6 +84,12 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 	if h.Kind == events.RunResumed {
 		return r.resume(ctx, h)
 	}
+	if h.Kind == events.RunCreated {
+		if !h.State.Direct() {
+			return nil // its first turn comes with step.allowed
+		}
+		h.Step = h.State.Plan.Steps[0].ID
+	}
 	st := h.State.Step(h.Step)
 	if st == nil || st.Owed != h.Sequence && !st.Final && !turn.Mending(h.State, h.Step) {
 		return nil // the turn is not owed yet, or owed to another delivery
@@ -146,9 +152,9 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 		case duty.Ask == nil:
 			return nil
 		}
-		w, looked, err := r.compact(ctx, s, *duty.Ask)
+		w, looked, fits, err := r.compact(ctx, s, *duty.Ask)
 		if err == nil && !looked {
-			w, err = r.take(ctx, s, *duty.Ask)
+			w, err = r.take(ctx, s, *duty.Ask, fits)
 		}
 		if err == nil && !looked && len(w.Facts) > 0 && turn.Mending(w.State, step) {
 			s, lost = w.State, 0
@@ -164,17 +170,18 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 	}
 }
 
-// take asks the model and says what came of it; nothing where the answer came too late.
-func (r *Role) take(ctx context.Context, s run.State, task turn.Task) (reactor.Written, error) {
+// take asks the model and says what came of it; nothing where the answer came too late. fits is the prompt where it has been
+// assembled, else nil.
+func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *shown) (reactor.Written, error) {
 	ask, done := r.cfg.Ends.Context(ctx, s.HarnessID)
 	defer done()
 	answers, w, held, err := r.permitted(ctx, ask, s, task)
 	if err != nil || held {
 		return w, err
 	}
-	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: task.Step.ID, Turn: s.Turns().Len() + 1, Attempt: task.Attempt})
+	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: task.Step.ID, Turn: s.Turns().Len() + 1, Owed: task.Owed, Attempt: task.Attempt})
 	defer said.Close() // when the answer is stored, or never will be
-	answer, begun, err := r.ask(ask, s, task, said)
+	answer, begun, err := r.ask(ask, s, task, fits, said)
 	said.Done(err)
 	answer.Data.Hooks = answers
 	if err != nil {
@@ -227,7 +234,9 @@ func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cau
 	if e, ok := errors.AsType[*llm.Error](cause); ok {
 		f.Class = string(e.Class)
 		agent, _ := s.Agent(task.Step.AssignedAgent)
-		f.Retryable = again || e.Class == llm.TooLong && prompt.Shorter(agent, task.Step)
+		if e.Class == llm.TooLong && prompt.Shorter(agent, task.Step) {
+			f.Retryable, f.Window = true, prompt.Smaller(s, agent, task.Step)
+		}
 	}
 	w, err := r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return turn.Fail(s, task, f, now), nil

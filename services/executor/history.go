@@ -55,7 +55,7 @@ func (r *Role) recall(ctx context.Context, s run.State, st *run.Step, agent even
 	}
 	// The first time that a provider finds a turn too long, as much is told as before, so that what it counts can be compared
 	// from turn to turn.
-	most := min(history.Room(agent.ContextWindow), history.Room(2*prompt.SettingsOf(agent, st).Window))
+	most := min(history.Room(agent.ContextWindow), history.Room(2*prompt.SettingsOf(s, agent, st).Window))
 	key := fmt.Sprint(newest.SHA256, " ", most)
 	if m, ok := r.known.get(key); ok {
 		return m, nil

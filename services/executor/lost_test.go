@@ -9,6 +9,7 @@ import (
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/reactor/reactortest"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -39,22 +40,7 @@ func stored(t *testing.T, m *talker, payloads ...events.Payload) (*Role, *reacto
 	if err != nil {
 		t.Fatal(err)
 	}
-	head := uint64(0)
-	for _, f := range runtest.New("s1", "r1").Say(payloads...) {
-		d, err := events.Decode(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		kind, err := d.Kind()
-		if err != nil {
-			t.Fatal(err)
-		}
-		ack := s.Journal().Append(t.Context(), reactor.Entry{Run: "r1", Kind: kind, Bytes: f, Head: head})
-		if ack.Outcome != reactor.Stored {
-			t.Fatalf("%s: %v", ack.Outcome, ack.Err)
-		}
-		head = ack.Seq
-	}
+	reactortest.Seed(t, s.Journal(), runtest.New("s1", "r1").Say(payloads...)...)
 	tools, err := tool.NewRegistry()
 	if err != nil {
 		t.Fatal(err)

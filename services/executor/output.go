@@ -1,7 +1,10 @@
 package executor
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/inspan/inspan/internal/core/turn"
@@ -37,4 +40,17 @@ func fits(agent events.Agent, text string) error {
 		return fmt.Errorf("does not fit the schema: %w", err)
 	}
 	return nil
+}
+
+// half marks the call in which an answer was cut off, at the output limit or by a filter. Arguments that had begun are no JSON
+// then, but where none had come they look like a call without any: such a call is not made, also where it needs none.
+func half(a *llm.Answer) {
+	if a.Finish != llm.Length && a.Finish != llm.Refusal || len(a.Calls) == 0 {
+		return
+	}
+	last := &a.Calls[len(a.Calls)-1]
+	var none map[string]json.RawMessage
+	if err := json.Unmarshal(last.Input, &none); len(bytes.TrimSpace(last.Input)) == 0 || err == nil && len(none) == 0 {
+		last.Input = json.RawMessage(strconv.Quote(events.CutOff))
+	}
 }

@@ -29,6 +29,25 @@ func TestUnknownStop(t *testing.T) {
 			t.Errorf("%v %+v", err, s.Step("a"))
 		}
 	})
+	t.Run("LOOP-4 of the calls of an answer that was cut off the last is half where its arguments had not begun, and no other", func(t *testing.T) {
+		t.Parallel()
+		for _, c := range []struct {
+			finish      llm.Finish
+			first, last string
+			half        bool
+		}{{llm.Length, "{}", "{}", true}, {llm.Refusal, "{}", "", true}, {llm.Length, `{"a":1}`, " { } ", true}, {llm.Length, "null", "null", true},
+			{llm.Length, "{}", `{"a":1}`, false}, {llm.Length, "{}", `"{\"a\":"`, false}, {llm.ToolUse, "{}", "{}", false}} {
+			a := llm.Answer{Finish: c.finish, Calls: []llm.Call{{Input: []byte(c.first)}, {Input: []byte(c.last)}}}
+			half(&a)
+			if got := string(a.Calls[1].Input) == `"`+events.CutOff+`"`; got != c.half || string(a.Calls[0].Input) != c.first {
+				t.Errorf("%+v: %s and %s", c, a.Calls[0].Input, a.Calls[1].Input)
+			}
+		}
+		none := llm.Answer{Finish: llm.Length}
+		if half(&none); len(none.Calls) != 0 {
+			t.Error("a call appears")
+		}
+	})
 	t.Run("LOOP-4 a crash between the answer that does not do and its mending is made good by the next delivery", func(t *testing.T) {
 		t.Parallel()
 		m := &talker{do: func(n int, _ llm.Sink) (llm.Answer, error) {

@@ -25,5 +25,5 @@ func Request(ctx context.Context, blobs reactor.Blobs, tools func(events.Agent) 
 		return llm.Request{}, fmt.Errorf("agent %s is not pinned in the run", duty.Ask.Step.AssignedAgent)
 	}
 	r := Role{cfg: Config{Blobs: blobs, ToolsOf: tools}}
-	return r.request(ctx, s, *duty.Ask, agent, agent.Model)
+	return r.request(ctx, s, *duty.Ask, agent, agent.Model, nil)
 }

@@ -306,7 +306,7 @@ func (r *Role) remember(s run.State, now shown) {
 	r.rows[s.HarnessID] = now
 }
 
-// wantsSnapshot decides and remembers.
+// wantsSnapshot decides and remembers. A run on the direct path has none: it is short, and is read from its first fact.
 func (r *Role) wantsSnapshot(s run.State, checkpoint string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -317,9 +317,9 @@ func (r *Role) wantsSnapshot(s run.State, checkpoint string) bool {
 		// Its archive and row are the end; only a long run is worth a snapshot beside them.
 		delete(r.covered, s.HarnessID)
 		delete(r.trusted, s.HarnessID)
-		return due
+		return due && !s.Direct()
 	}
-	if checkpoint == "" && !due && !(waits && s.Sequence > last) {
+	if s.Direct() || checkpoint == "" && !due && !(waits && s.Sequence > last) {
 		return false
 	}
 	r.covered[s.HarnessID] = s.Sequence

@@ -24,4 +24,20 @@ func TestSnapshotsAreRare(t *testing.T) {
 			t.Errorf("%d snapshots of %d facts in all for a run of %d: they grow with its square, or are never taken", taken, sum, facts)
 		}
 	})
+	t.Run("C30 LIFE-14 a run on the direct path has none, whatever happens to it", func(t *testing.T) {
+		t.Parallel()
+		r := &Role{covered: map[string]uint64{}, trusted: map[string]bool{"r1": true}}
+		s := run.State{HarnessID: "r1", Created: &events.RunCreatedData{Direct: true}}
+		for n := uint64(1); n <= 1000; n++ {
+			s.Sequence = n
+			for _, s.Status = range []events.Status{events.Running, events.Paused} {
+				if r.wantsSnapshot(s, "") || r.wantsSnapshot(s, "step-1") {
+					t.Fatalf("a snapshot at %d, %s", n, s.Status)
+				}
+			}
+		}
+		if s.Status = events.Completed; r.wantsSnapshot(s, "step-1") || len(r.trusted)+len(r.covered) > 0 {
+			t.Errorf("a snapshot at the end, or %v %v is kept", r.trusted, r.covered)
+		}
+	})
 }

@@ -22,7 +22,7 @@ const forkHint = `send {"fork_of":{"run_id":"RUN","sequence":12},"say":"what to 
 func checkFork(t events.Task) error {
 	switch {
 	case t.Agent != "" || t.Task != "" || t.Plan != nil || t.Autonomy != nil || t.MaxToolCalls != nil || t.MaxSteps != nil || t.Timeout != "" || t.CheckpointIntervalMS != nil ||
-		t.MaxTokens != nil || t.MaxUSD != nil || t.MaxSubAgentDepth != nil || t.Handoff != "" || len(t.Mail) > 0 || t.Repo != "" || t.Ref != "" || t.EternalEngine != nil || t.Model != "" || len(t.Variables) > 0 || t.Session != "" || t.SessionMode != "" || len(t.History) > 0:
+		t.MaxTokens != nil || t.MaxUSD != nil || t.MaxSubAgentDepth != nil || t.Handoff != "" || len(t.Mail) > 0 || t.Repo != "" || t.Ref != "" || t.EternalEngine != nil || t.LongRunning != nil || t.Estimate != "" || t.Model != "" || len(t.Variables) > 0 || t.Session != "" || t.SessionMode != "" || len(t.History) > 0:
 		return errors.New("a fork takes agent, task, plan, options, variables, handoff, mail, repository and history from the run it comes from, and works in no session")
 	case !events.ValidID(t.ForkOf.Run):
 		return events.CheckID("fork_of.run_id", t.ForkOf.Run)
@@ -97,6 +97,11 @@ func (r *Role) fork(ctx context.Context, m reactor.Message, t events.Task, env c
 
 // plan makes the plan of a fork from before its plan was made.
 func (r *Role) plan(ctx context.Context, s run.State, deliveries uint64) (reactor.Written, error) {
+	if s.Torn() {
+		return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
+			return lifecycle.GiveUp(s, now, events.FinishCancelled, "the run that it was forked from could not be taken over whole; fork again with another id")
+		})
+	}
 	made, err := r.given(ctx, events.Task{}, &events.RunCreatedData{TaskID: s.TaskID, Task: s.Created.Task, Agent: s.AgentName, Agents: s.Agents, Options: s.Options})
 	if err != nil {
 		return reactor.Written{}, err
@@ -121,6 +126,7 @@ func (r *Role) pinFork(t events.Task, env ce.Envelope, runID string, old run.Sta
 	c.TaskID, c.TaskDigest, c.TaskSource, c.By, c.Durability = t.ID, hex.EncodeToString(digest[:]), env.Source, t.By, r.cfg.Durability
 	c.Agents, c.Options, c.ForkOf, c.To = map[string]events.Agent{c.Agent: old.Agents[c.Agent]}, old.Options, &from, events.Created
 	c.TraceParent, c.Session, c.SessionFence = env.TraceParent, "", 0
+	wrapped(&c)
 	if !from.SameWorkspace {
 		c.Workspace = "run/" + runID
 	}

@@ -61,6 +61,8 @@ type Config struct {
 	Blobs    reactor.Blobs
 	// Prices of models; a run keeps those of its own when it begins.
 	Prices budget.Table
+	// LongRunning is how long a task must be thought to take to be long-running; 0 means route.Threshold.
+	LongRunning time.Duration
 	// Hooks asks those who are to be asked at the start and at the end of a run; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
 }
@@ -87,6 +89,9 @@ func New(cfg Config) (*Role, error) {
 	case "per_workflow", "per_run", "shared":
 	default:
 		return nil, fmt.Errorf("isolation mode %q: want per_workflow, per_run or shared", cfg.Isolation)
+	}
+	if err := cfg.checkLongRunning(); err != nil {
+		return nil, err
 	}
 	return &Role{cfg: cfg, intake: newIntake(cfg)}, nil
 }

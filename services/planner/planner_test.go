@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/reactor/reactortest"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -115,6 +117,46 @@ func TestPlanless(t *testing.T) {
 	}
 }
 
+func TestTornFork(t *testing.T) {
+	t.Parallel()
+	for _, began := range []bool{false, true} {
+		t.Run(fmt.Sprintf("PLUS-1 LIFE-2 a fork that never became whole ends, and is given no plan; it was started: %v", began), func(t *testing.T) {
+			t.Parallel()
+			clock := mem.NewHand(time.Now())
+			s, err := mem.New("s1", mem.Config{Clock: clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader, Now: clock.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := runtest.ForkCreated()
+			c.PlanOrigin = "single" // as in the run that it was forked from
+			say := []events.Payload{c, runtest.ForkPart(0)}
+			if began {
+				say = append(say, runtest.Started())
+			}
+			w, err := l.Write(t.Context(), "r1", func(run.State, time.Time) ([]events.Payload, error) { return say, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock.Advance(lifecycle.BirthTerm)
+			if err := role.Fact(t.Context(), reactor.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 13}); err != nil {
+				t.Fatal(err)
+			}
+			state, _, err := l.State(t.Context(), "r1")
+			if err != nil || state.Status != events.Failed || state.Plan != nil || state.Result.FinishReason != events.FinishCancelled {
+				t.Errorf("%s #%d %+v %v", state.Status, state.Sequence, state.Result, err)
+			}
+		})
+	}
+}
+
 func TestResumed(t *testing.T) {
 	t.Parallel()
 	t.Run("LIFE-6 PLAN-1 a run that was paused before it had a plan asks for one when it goes on", func(t *testing.T) {
@@ -127,24 +169,7 @@ func TestResumed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := runtest.New("s1", "r1")
-		facts := b.Say(runtest.Created(), runtest.Started(), runtest.Paused("wait"), runtest.Resumed())
-		head := uint64(0)
-		for _, f := range facts {
-			d, err := events.Decode(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			kind, err := d.Kind()
-			if err != nil {
-				t.Fatal(err)
-			}
-			ack := s.Journal().Append(t.Context(), reactor.Entry{Run: "r1", Kind: kind, Bytes: f, Head: head})
-			if ack.Outcome != reactor.Stored {
-				t.Fatalf("%s: %v", ack.Outcome, ack.Err)
-			}
-			head = ack.Seq
-		}
+		reactortest.Seed(t, s.Journal(), runtest.New("s1", "r1").Say(runtest.Created(), runtest.Started(), runtest.Paused("wait"), runtest.Resumed())...)
 		role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
 		if err != nil {
 			t.Fatal(err)

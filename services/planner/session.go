@@ -107,6 +107,13 @@ func (r *Role) confirm(ctx context.Context, s run.State) error {
 	}
 	kept := false
 	_, err := r.change(ctx, s.Created.Session, func(e events.Session) (events.Session, error) {
+		if _, holds := e.Holder(s.HarnessID); !holds {
+			// It may have ended since, and given its lock back itself.
+			if now, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID); err != nil || now.Status.Ended() {
+				kept = true
+				return e, err
+			}
+		}
 		e, kept = session.Keep(e, s.HarnessID, s.Created.Agent, s.Created.SessionFence, s.CreatedAt)
 		return e, nil
 	})
@@ -256,6 +263,9 @@ func (r *Role) session(ctx context.Context, m reactor.Message, id string) error 
 	if err == nil {
 		err = session.Check(c)
 	}
+	if err == nil {
+		err = history.CheckGiven(c.Messages)
+	}
 	if err == nil && c.Model != "" && c.Model != "-" {
 		_, _, err = r.cfg.Models.Model(c.Model)
 	}
@@ -272,6 +282,14 @@ func (r *Role) session(ctx context.Context, m reactor.Message, id string) error 
 		}
 		e, standing, err := r.cleared(ctx, e, "")
 		if err != nil {
+			return e, err
+		}
+		next, err := session.Steer(e, w, standing, time.Now().UTC())
+		if err != nil || w.Action != session.Import {
+			return next, err
+		}
+		// Only what is taken is stored.
+		if w.Part, err = history.Put(ctx, r.cfg.Blobs, events.Part{Session: id, Messages: c.Messages}); err != nil {
 			return e, err
 		}
 		return session.Steer(e, w, standing, time.Now().UTC())

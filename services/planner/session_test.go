@@ -265,8 +265,28 @@ func TestSessionDeaths(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
-	for _, given := range []bool{false, true} {
-		t.Run(fmt.Sprintf("SESS-3 SESS-7 a lock that was taken away before the run existed; given to another run: %v", given), func(t *testing.T) {
+	t.Run("SESS-7 SESS-10 a run that ended before its lock was confirmed does not get it back", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.shelf.meanwhile = func() {
+			d.shelf.meanwhile = func() { // the run exists, and is stopped before it starts
+				if err := d.stop("r1"); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		d.must(task("r1", "s", ""))
+		d.must(task("r2", "s", ""))
+		if e := d.session(); len(e.Holders) != 1 || e.Holders[0].Run != "r2" || e.Fence != 2 || e.Parts != 1 || len(d.runs()) != 1 {
+			t.Errorf("%+v %s", e, d.state("r1").Status)
+		}
+	})
+	for _, c := range []struct {
+		given bool
+		more  string
+	}{{false, ""}, {true, ""}, {false, `,"long_running":false`}, {true, `,"long_running":false`}} {
+		given := c.given
+		t.Run(fmt.Sprintf("SESS-3 SESS-7 a lock that was taken away before the run existed; given to another run: %v%s", given, c.more), func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
 			taken := func() {
@@ -276,7 +296,10 @@ func TestSessionDeaths(t *testing.T) {
 				}
 			}
 			d.shelf.meanwhile = func() { d.shelf.meanwhile = taken } // before the second look at the session
-			d.must(task("r1", "s", ""))
+			d.must(task("r1", "s", c.more))
+			if s := d.state("r1"); s.Direct() != (c.more != "") {
+				t.Fatal("it takes the other path")
+			}
 			e, s := d.session(), d.state("r1")
 			if !given {
 				if h, held := e.Holder("r1"); !held || h.Fence != 1 || s.Status != events.Running || s.Plan == nil {
@@ -284,11 +307,11 @@ func TestSessionDeaths(t *testing.T) {
 				}
 				return
 			}
-			if _, held := e.Holder("r2"); !held || len(e.Holders) != 1 || s.Status != events.Failed || s.Plan != nil ||
+			if _, held := e.Holder("r2"); !held || len(e.Holders) != 1 || s.Status != events.Failed || s.Turns().Len() != 0 ||
 				s.Result.FinishReason != events.FinishCancelled || !strings.Contains(s.Result.Error, "session s was given") {
 				t.Errorf("%+v %s %+v", e, s.Status, s.Result)
 			}
-			if d.must(task("r1", "s", "")); len(d.session().Holders) != 1 || d.session().Parts != 0 {
+			if d.must(task("r1", "s", c.more)); len(d.session().Holders) != 1 || d.session().Parts != 0 {
 				t.Errorf("again: %+v", d.session())
 			}
 		})
@@ -437,6 +460,26 @@ func TestSessionControl(t *testing.T) {
 			}
 		}
 		d.refused(control(9, "s", `{"action":"pause"}`), "unknown_session")
+	})
+	t.Run("SESS-10 a conversation is imported once, into a session that has none, and is what the next run begins with", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		given := `{"action":"import","messages":[{"role":"user","content":"hello"},{"role":"assistant","content":"hi"}]}`
+		d.must(control(7, "s", given))
+		d.must(control(7, "s", given)) // delivered again
+		if e := d.session(); e.Messages != 2 || e.Parts != 1 || e.History == nil {
+			t.Errorf("%+v", e)
+		}
+		d.refused(control(8, "s", given), "session_has_history")
+		d.must(task("r1", "s", ""))
+		parts, _, err := history.Load(t.Context(), d.st.Blobs(), d.state("r1").Created.History, nil)
+		if err != nil || len(parts) != 1 || parts[0].Messages[1].Content != "hi" || parts[0].Session != "s" {
+			t.Errorf("%+v, %v", parts, err)
+		}
+		d.refused(control(9, "other", `{"action":"import"}`), "bad_input")
+		d.refused(control(9, "other", `{"action":"import","messages":[{"role":"user","content":"hello"}]}`), "bad_input")
+		d.refused(control(9, "other", `{"action":"start","messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`), "bad_input")
+		d.refused(control(9, "other", `{"action":"import","messages":[{"role":"user","content_ref":{"sha256":"00","size":1}},{"role":"assistant","content":"b"}]}`), "bad_input")
 	})
 	t.Run("SESS-13 cleanup does not delete what was used meanwhile", func(t *testing.T) {
 		t.Parallel()

@@ -60,6 +60,9 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 		created.PlanOrigin = made.Origin
 	}
 	answers, err := r.starting(ctx, there, runID, created)
+	if err == nil {
+		created.Direct, err = r.direct(t, created, made, answers)
+	}
 	if err != nil {
 		return err
 	}
@@ -107,7 +110,7 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 			}
 			return nil, ours(s)
 		})
-		if err == nil && w.State.Status == events.Created {
+		if err == nil && lifecycle.Unbegun(w.State) {
 			err = r.confirm(ctx, w.State)
 		}
 		if err != nil {

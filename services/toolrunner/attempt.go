@@ -21,10 +21,11 @@ import (
 // attempt carries out one attempt and records its end.
 func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte, p place) (reactor.Written, error) {
 	if p.broken != nil {
-		return r.failed(ctx, s, a, unusable(p.broken), 0, input)
+		return r.failed(ctx, s, a, unusable(p.broken), 0, input, &made{at: p})
 	}
 	begin := time.Now()
-	result, notes, err := r.run(ctx, s, a, input, p)
+	m := made{at: p}
+	result, notes, used, err := r.run(ctx, s, a, input, &m)
 	took := time.Since(begin)
 	if !errors.Is(err, reactor.ErrRunEnded) {
 		switch end := r.settle(ctx, p, a); {
@@ -35,21 +36,25 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 		}
 	}
 	if err != nil {
-		return r.failed(ctx, s, a, err, took, input)
+		return r.failed(ctx, s, a, err, took, input, &m)
 	}
 	done, err := r.keep(ctx, result, took)
 	if err != nil {
-		return r.failed(ctx, s, a, err, took, input)
+		return r.failed(ctx, s, a, err, took, input, &m)
 	}
-	done.Notes = notes
-	return r.conclude(ctx, s, a, done, input)
+	done.Notes, done.Usage = notes, used
+	return r.conclude(ctx, s, a, done, input, &m)
 }
 
 // conclude asks the hooks about a result and records it.
-func (r *Role) conclude(ctx context.Context, s run.State, a call.Attempt, done call.Result, input []byte) (reactor.Written, error) {
+func (r *Role) conclude(ctx context.Context, s run.State, a call.Attempt, done call.Result, input []byte, m *made) (reactor.Written, error) {
 	answers := r.told(ctx, s, a, input, hook.Result{Output: done.Output, Success: done.Success, DurationMS: done.Took.Milliseconds()})
 	done = call.Judged(done, answers)
-	return r.insist(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
+	l := r.look(ctx, s, a.Call, m)
+	if done.Ref != nil && r.cfg.Artifacts != nil && !r.cfg.Artifacts.Off(rules(s, a.Call)) {
+		l.Artifacts = append(l.Artifacts, logOf(s, a.Call, *done.Ref, r.cfg.Now()))
+	}
+	return r.withMade(ctx, s, a.Call, a.Fence, l, m.at, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
 }
 
 // insistEvery is how soon the end of an attempt is said again where the log could not take it.
@@ -76,18 +81,21 @@ func (r *Role) insist(ctx context.Context, runID string, decide func(run.State, 
 
 // run lets the tool work inside the run's sandbox, for at most its time limit and not longer than the run lives. said is
 // the path of the workspace's notes that the result ends with.
-func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byte, p place) (result tool.Result, said string, err error) {
+func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byte, m *made) (result tool.Result, said string, used *events.Usage, err error) {
 	t, ok := r.tool(s, a.Call)
 	if !ok {
-		return tool.Result{}, "", tool.Fail(tool.Permanent, "this toolrunner does not have the tool", fmt.Errorf("no tool %q", a.Call.Tool))
+		return tool.Result{}, "", nil, tool.Fail(tool.Permanent, "this toolrunner does not have the tool", fmt.Errorf("no tool %q", a.Call.Tool))
 	}
 	work, done := r.cfg.Ends.Context(ctx, s.HarnessID)
 	defer done()
 	work, cancel := context.WithTimeout(work, timeout(t, a, input))
 	defer cancel()
-	env, shut := r.env(work, s, a, p)
+	env, out, shut := r.env(work, s, a, m)
 	defer shut()
 	defer func() {
+		if box, ok := env.Box.(*laterBox); ok {
+			used = box.usage()
+		}
 		if p := recover(); p != nil {
 			result, said, err = tool.Result{}, "", tool.Fail(tool.Permanent, "report this to the author of the tool", fmt.Errorf("tool %s broke: %v\n%s", a.Call.Tool, p, debug.Stack()))
 		}
@@ -95,9 +103,12 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 	result, err = t.Run(work, tool.Call{ID: a.Call.ID, Key: r.key(s.HarnessID, a.Call.ID), Input: input, Env: env})
 	switch {
 	case errors.Is(context.Cause(work), reactor.ErrRunEnded):
-		return tool.Result{}, "", reactor.ErrRunEnded
+		return tool.Result{}, "", nil, reactor.ErrRunEnded
 	case ctx.Err() == nil && errors.Is(work.Err(), context.DeadlineExceeded):
-		return tool.Result{}, "", tool.Fail(tool.Timeout, "give it more time, or less to do", fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
+		return tool.Result{}, "", nil, tool.Fail(tool.Timeout, "give it more time, or less to do", fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
+	}
+	if err == nil {
+		result.Output += out.refused()
 	}
 	if err == nil && !result.Failed {
 		var text string
@@ -105,9 +116,9 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 		result.Output += text
 	}
 	if err == nil {
-		p.tell(ctx, &result)
+		m.at.tell(ctx, &result)
 	}
-	return result, said, err
+	return result, said, used, err
 }
 
 // timeout of one attempt: what the arguments ask for, else what was permitted, else the tool's own.
@@ -124,8 +135,10 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 }
 
 // env opens the sandbox of the run for one attempt.
-func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, p place) (tool.Env, func()) {
-	box := r.cfg.Boxes.Later(ctx, s, a.Call, p)
+func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (tool.Env, *wayOut, func()) {
+	out := r.wayOut(s, a)
+	box := r.cfg.Boxes.through(out).Later(ctx, s, a.Call, m.at)
+	box.made, box.before = m, r.prepare(ctx, s, a.Call, m)
 	// A secret that is cut in two here is not found; nothing of this is kept.
 	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
 	progress := func(output string, chunk []byte) { said.Write(live.ToolOutput, output, r.cfg.Mask(string(chunk))) }
@@ -135,8 +148,9 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, p place) (t
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
+		out.close()
 	}
-	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a)}, shut
+	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.fetch(), Save: r.saver(s, a, m)}, out, shut
 }
 
 // keep stores what is too large for the log and returns the rest.
@@ -169,21 +183,17 @@ func (r *Role) keep(ctx context.Context, res tool.Result, took time.Duration) (c
 
 // failed records a failed attempt and, where it will be made again, sets the timer for it. An attempt that ended
 // because its run did is recorded by nobody: the run has ended.
-func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause error, took time.Duration, input []byte) (reactor.Written, error) {
+func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause error, took time.Duration, input []byte, m *made) (reactor.Written, error) {
 	runID := s.HarnessID
 	if errors.Is(cause, reactor.ErrRunEnded) {
 		s, err := r.cfg.Ledger.Fresh(ctx, runID)
 		return reactor.Written{State: s}, err
 	}
-	f := call.Failure{Error: clip(r.cfg.Mask(cause.Error())), Class: string(tool.ClassOf(cause)), Took: took}
-	if e, ok := errors.AsType[*tool.Error](cause); ok {
-		f.Hint, f.RetryAfter = r.cfg.Mask(e.Hint), e.RetryAfter
-	}
-	f.Transient = f.Class == string(tool.Transient)
+	f := failure(cause, took, r.cfg.Mask)
 	if call.Last(s, a, f) {
 		f.Hooks = r.told(ctx, s, a, input, hook.Result{Error: f.Error, DurationMS: took.Milliseconds()})
 	}
-	w, err := r.insist(ctx, runID, func(s run.State, now time.Time) []events.Payload { return call.Fail(s, a, f, now) })
+	w, err := r.withMade(ctx, s, a.Call, a.Fence, r.look(ctx, s, a.Call, m), m.at, func(s run.State, now time.Time) []events.Payload { return call.Fail(s, a, f, now) })
 	if err != nil {
 		return w, err
 	}
@@ -191,6 +201,20 @@ func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause er
 		return w, r.cfg.Timers.Set(ctx, runID, "call."+c.ID, c.NotBefore)
 	}
 	return w, nil
+}
+
+// failure is what is recorded of a failed attempt: its class and its hint have places of their own.
+func failure(cause error, took time.Duration, mask func(string) string) call.Failure {
+	f := call.Failure{Class: string(tool.ClassOf(cause)), Took: took}
+	f.Transient = f.Class == string(tool.Transient)
+	if e, ok := errors.AsType[*tool.Error](cause); ok {
+		f.Hint, f.RetryAfter = mask(e.Hint), e.RetryAfter
+		if e == cause && e.Err != nil { //nolint:errorlint // wrapped in another, they stand in the middle of a text
+			cause = e.Err
+		}
+	}
+	f.Error = clip(mask(cause.Error()))
+	return f
 }
 
 const maxError = 8 << 10
@@ -211,7 +235,7 @@ func (r *Role) verify(ctx context.Context, s run.State, d call.Duty, p place) (r
 	case ctx.Err() != nil:
 		return reactor.Written{}, ctx.Err()
 	case err != nil:
-		return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, d) })
+		return r.lost(ctx, s, d, p)
 	case !done:
 		return r.begin(ctx, s, d, p)
 	}
@@ -225,7 +249,7 @@ func (r *Role) verify(ctx context.Context, s run.State, d call.Duty, p place) (r
 	if err != nil {
 		return reactor.Written{}, err
 	}
-	return r.conclude(ctx, s, a, kept, input)
+	return r.conclude(ctx, s, a, kept, input, anything(p))
 }
 
 func (r *Role) ask(ctx context.Context, s run.State, d call.Duty, p place) (bool, tool.Result, error) {
@@ -243,7 +267,7 @@ func (r *Role) ask(ctx context.Context, s run.State, d call.Duty, p place) (bool
 	}
 	work, cancel := context.WithTimeout(ctx, tool.DefaultTimeout)
 	defer cancel()
-	env, shut := r.env(work, s, call.Attempt{Call: d.Call}, p)
+	env, _, shut := r.env(work, s, call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence}, anything(p))
 	defer shut()
 	return v.Verify(work, tool.Call{ID: d.Call.ID, Key: r.key(s.HarnessID, d.Call.ID), Input: input, Env: env})
 }

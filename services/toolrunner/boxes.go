@@ -6,14 +6,19 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/backends"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
 // Boxes opens the sandbox of a run: its directory below the workspace root, in the mode its agent asks for.
 type Boxes struct {
 	cfg BoxConfig
+	// out is the way out of the sandboxes that are opened; nil where there is none.
+	out *wayOut
 }
 
 // BoxConfig says where workspaces are and which backends this machine has.
@@ -24,6 +29,8 @@ type BoxConfig struct {
 	Backends map[sandbox.Mode]sandbox.Backend
 	// Default is the mode of agents that do not ask for one.
 	Default sandbox.Mode
+	// Least is the weakest mode that any agent may have; empty for any.
+	Least sandbox.Mode
 	// Missing says why a known mode is not among the backends.
 	Missing map[sandbox.Mode]error
 	// Env, ReadOnly and Writable are given to each sandbox.
@@ -46,36 +53,43 @@ func NewBoxes(cfg BoxConfig) (*Boxes, error) {
 	return &Boxes{cfg: cfg}, nil
 }
 
-// ModeFor tells which sandbox the calls of a step run in.
-func (b *Boxes) ModeFor(s run.State, step string) sandbox.Mode {
-	mode := b.cfg.Default
+// wanted is what the agent of a step asks for.
+func (b *Boxes) wanted(s run.State, step string) events.Sandbox {
 	if st := s.Step(step); st != nil {
-		if m := s.Agents[st.AssignedAgent].Sandbox.Mode; m != "" && m != string(sandbox.Auto) {
-			mode = sandbox.Mode(m)
+		return s.Agents[st.AssignedAgent].Sandbox
+	}
+	return events.Sandbox{}
+}
+
+// ModeFor tells which sandbox the calls of a step run in.
+func (b *Boxes) ModeFor(s run.State, step string) sandbox.Mode { return b.mode(b.wanted(s, step)) }
+
+func (b *Boxes) mode(want events.Sandbox) sandbox.Mode {
+	for _, m := range []string{want.Mode, want.Backend} {
+		if m != "" && m != string(sandbox.Auto) {
+			return sandbox.Mode(m)
 		}
 	}
-	return mode
+	return b.cfg.Default
 }
 
 // open makes the workspace if it is missing and opens a sandbox on it. Asking for a backend that this machine does
 // not have is an error, never another backend (SBX-20).
 func (b *Boxes) open(ctx context.Context, s run.State, step string, p place) (sandbox.Sandbox, error) {
-	network := false
-	if st := s.Step(step); st != nil {
-		network = s.Agents[st.AssignedAgent].Sandbox.Network
-	}
-	return b.openAt(ctx, s.HarnessID, p, b.ModeFor(s, step), network)
+	return b.openAt(ctx, s.HarnessID, p, b.wanted(s, step))
 }
 
-// OpenAs opens a sandbox of a mode on a workspace of this machine, given by its path below the workspace root; mode ""
-// means the default.
-func (b *Boxes) OpenAs(ctx context.Context, id, workspace string, mode sandbox.Mode, network bool) (sandbox.Sandbox, error) {
-	return b.openAt(ctx, id, place{workspace: workspace, path: workspace}, mode, network)
+// OpenAs opens a sandbox as an agent wants it on a workspace of this machine, given by its path below the workspace root.
+func (b *Boxes) OpenAs(ctx context.Context, id, workspace string, want events.Sandbox) (sandbox.Sandbox, error) {
+	return b.openAt(ctx, id, place{workspace: workspace, path: workspace}, want)
 }
 
-func (b *Boxes) openAt(ctx context.Context, id string, p place, mode sandbox.Mode, network bool) (sandbox.Sandbox, error) {
-	if mode == "" || mode == sandbox.Auto {
-		mode = b.cfg.Default
+func (b *Boxes) openAt(ctx context.Context, id string, p place, want events.Sandbox) (sandbox.Sandbox, error) {
+	mode := b.mode(want)
+	for _, least := range []sandbox.Mode{b.cfg.Least, sandbox.Mode(want.MinIsolation)} {
+		if err := backends.Enough(mode, least); err != nil {
+			return nil, err
+		}
 	}
 	backend, ok := b.cfg.Backends[mode]
 	if !ok {
@@ -97,7 +111,15 @@ func (b *Boxes) openAt(ctx context.Context, id string, p place, mode sandbox.Mod
 		cfg.Writable = append(append([]string{}, cfg.Writable...), cache)
 		cfg.Env = append(append([]string{}, cfg.Env...), "XDG_CACHE_HOME="+cache)
 	}
-	cfg.Network = mode == sandbox.Host || network
+	cfg.Network = mode == sandbox.Host || want.Network
+	cfg.Limits = sandbox.Limits{CPU: want.CPU, Memory: want.MemoryBytes, Disk: want.DiskBytes, PIDs: want.PIDs,
+		Wall: time.Duration(want.TimeoutMS) * time.Millisecond}
+	if err := b.paths(&cfg, want); err != nil {
+		return nil, err
+	}
+	if err := b.out.lead(&cfg, backend); err != nil {
+		return nil, err
+	}
 	return backend.Open(ctx, cfg)
 }
 

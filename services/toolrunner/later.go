@@ -3,8 +3,10 @@ package toolrunner
 import (
 	"context"
 	"io/fs"
+	"sync"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // laterBox is a sandbox that is opened on first use. Every use of one that can not be opened returns why.
@@ -13,12 +15,23 @@ type laterBox struct {
 	mode sandbox.Mode
 	open func() (sandbox.Sandbox, error)
 	used bool
+	// before is done once before the first use; nil does nothing. made takes note of what may be changed.
+	before func() error
+	made   *made
+
+	mu    sync.Mutex
+	spent events.Usage // guarded by mu
 }
 
 var _ sandbox.Sandbox = (*laterBox)(nil)
 
 func (b *laterBox) box() (sandbox.Sandbox, error) {
 	b.used = true
+	if b.before != nil {
+		if err := b.before(); err != nil {
+			return nil, err
+		}
+	}
 	return b.open()
 }
 
@@ -34,6 +47,7 @@ func (b *laterBox) Workspace() string {
 	if err != nil {
 		return ""
 	}
+	b.made.all() // who knows where it is may do anything there
 	return box.Workspace()
 }
 
@@ -43,7 +57,82 @@ func (b *laterBox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, err
 	if err != nil {
 		return sandbox.Exit{}, err
 	}
-	return box.Exec(ctx, cmd)
+	b.made.all()
+	exit, err := box.Exec(ctx, cmd)
+	b.spend(exit)
+	return exit, err
+}
+
+// spend counts what a command used.
+func (b *laterBox) spend(exit sandbox.Exit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spent.Commands++
+	b.spent.UserMS += exit.User.Milliseconds()
+	b.spent.SystemMS += exit.System.Milliseconds()
+	b.spent.MaxMemoryBytes = max(b.spent.MaxMemoryBytes, exit.MaxRSS)
+	b.spent.ReadBytes += exit.ReadBytes
+	b.spent.WriteBytes += exit.WriteBytes
+}
+
+// usage is what the commands used so far, nil where none was run.
+func (b *laterBox) usage() *events.Usage {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.spent.Commands == 0 {
+		return nil
+	}
+	u := b.spent
+	return &u
+}
+
+// counted is a process whose usage is counted once, when it has ended and somebody asks.
+type counted struct {
+	sandbox.Process
+	once sync.Once
+	box  *laterBox
+}
+
+// Wait implements sandbox.Process.
+func (c *counted) Wait() (sandbox.Exit, error) {
+	exit, err := c.Process.Wait()
+	c.once.Do(func() { c.box.spend(exit) })
+	return exit, err
+}
+
+// Start implements sandbox.Sandbox.
+func (b *laterBox) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
+	box, err := b.box()
+	if err != nil {
+		return nil, err
+	}
+	b.made.all()
+	p, err := box.Start(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	return &counted{Process: p, box: b}, nil
+}
+
+// Processes implements sandbox.Sandbox; what was never used has none.
+func (b *laterBox) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
+	if !b.used {
+		return nil, nil
+	}
+	box, err := b.open()
+	if err != nil {
+		return nil, err
+	}
+	return box.Processes(ctx)
+}
+
+// Kill implements sandbox.Sandbox.
+func (b *laterBox) Kill(ctx context.Context, pid int) error {
+	box, err := b.box()
+	if err != nil {
+		return err
+	}
+	return box.Kill(ctx, pid)
 }
 
 // ReadFile implements sandbox.Sandbox.
@@ -61,6 +150,7 @@ func (b *laterBox) WriteFile(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
+	b.made.wrote(path)
 	return box.WriteFile(path, data)
 }
 

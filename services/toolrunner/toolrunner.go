@@ -15,7 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/reactor"
@@ -41,6 +43,10 @@ type Config struct {
 	Boxes   *Boxes
 	// Trees let workspaces follow their runs; nil leaves each on the machine that made it.
 	Trees *workspace.Trees
+	// Egress opens the way out for agents that may reach something; nil lets none reach anything.
+	Egress *egress.Proxy
+	// Artifacts keeps what calls make; nil keeps nothing.
+	Artifacts *capture.Keeper
 	// Hooks asks those who are to be asked about a result; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
 	// Sessions tells of the sessions that runs work in; nil writes no files of them.
@@ -65,6 +71,8 @@ type Role struct {
 	ends chan string
 	// overheard are permitted calls of workspaces held here, for Early; more than maxOverheard are let go.
 	overheard chan permitted
+	// clean are the runs that began here whose artifacts are taken out of their workspace at the end, guarded by mu.
+	clean map[string]string
 	wardrobe
 }
 
@@ -87,7 +95,7 @@ func New(cfg Config) (*Role, error) {
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
-	return &Role{cfg: cfg, busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard), wardrobe: newWardrobe()}, nil
+	return &Role{cfg: cfg, busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard), clean: make(map[string]string), wardrobe: newWardrobe()}, nil
 }
 
 // Service implements reactor.Role.
@@ -140,8 +148,8 @@ func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries 
 		if !r.single(s.HarnessID, duty) {
 			return reactor.Written{}, &reactor.Later{After: again(deliveries)}
 		}
-		p, err := r.enter(ctx, s, deliveries)
-		if err != nil {
+		var p place
+		if p, err = r.enter(ctx, s, deliveries); err != nil {
 			return reactor.Written{}, err
 		}
 		defer func() {
@@ -157,7 +165,7 @@ func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries 
 	case call.Exhausted:
 		return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.GiveUp(s, duty) })
 	}
-	return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, duty) })
+	return r.lost(ctx, s, duty, r.here(s))
 }
 
 func (r *Role) say(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (reactor.Written, error) {

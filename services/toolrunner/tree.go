@@ -54,6 +54,14 @@ func (r *Role) enter(ctx context.Context, s run.State, deliveries uint64) (place
 	return p, nil
 }
 
+// here is the workspace of this machine; where trees follow their runs it is nowhere, because only a visit knows the tree.
+func (r *Role) here(s run.State) place {
+	if r.cfg.Trees != nil || s.Created == nil {
+		return place{}
+	}
+	return place{workspace: s.Created.Workspace, path: s.Created.Workspace}
+}
+
 // again is how soon a call is looked at again that is left to somebody else.
 func again(deliveries uint64) time.Duration {
 	return min(busyFirst<<min(max(deliveries, 1)-1, 10), busyMost)

@@ -292,6 +292,23 @@ func TestCompaction(t *testing.T) {
 			t.Errorf("%s, %d refused\n%s", s.Status, m.refused, w.story("wrong"))
 		}
 	})
+	t.Run("LOOP-10 LOOP-19 a window 8 times smaller than anybody knew costs three refused requests in the whole run, also where the services change", func(t *testing.T) {
+		t.Parallel()
+		m := &narrow{window: 1000, pages: 40, words: 60}
+		w := reads(t, m, func(a *events.Agent) { a.ContextWindow = 8 * m.window })
+		first := w.start()
+		w.task(events.Task{ID: "learns", Agent: "reader", Task: "read all pages"})
+		w.await("learns", "compacted", func(s run.State) bool { return s.Plan != nil && s.Plan.Steps[0].Compacted != nil })
+		first.stop()
+		w.start()
+		s := w.ended("learns")
+		if s.Status != events.Completed || s.Turns().Len() != 41 || len(w.compactions("learns")) < 3 {
+			t.Fatalf("%s after %d turns, %d compactions: %+v", s.Status, s.Turns().Len(), len(w.compactions("learns")), s.Result)
+		}
+		if m.refused > 3 || m.refused == 0 || s.Windows["narrow/test"] != 1000 {
+			t.Errorf("%d requests were refused, the window is taken for %d\n%s", m.refused, s.Windows["narrow/test"], w.story("learns"))
+		}
+	})
 	t.Run("LOOP-7 compaction can be turned off and its threshold be set", func(t *testing.T) {
 		t.Parallel()
 		m := &narrow{window: 1_000_000, pages: 10, words: 60}

@@ -74,6 +74,13 @@ turns:
 			t.Errorf("%s %+v", s.Status, s.Gates[0])
 		}
 	})
+	t.Run("GUARD-10 GATE-3 an autonomous agent does critical work with nobody there to ask", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "alone", Agent: "writer", Task: "write", Plan: plan, Autonomy: level(5)})
+		if s := w.ended("alone"); s.Status != events.Completed || len(s.Gates) != 0 || s.TotalToolCalls == 0 {
+			t.Errorf("%s %+v, %d calls", s.Status, s.Gates, s.TotalToolCalls)
+		}
+	})
 	t.Run("GATE-6 PROP-11 no pauses the run with the reason; after a resume the gate stands again", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "no", Agent: "writer", Task: "write", Plan: plan, Autonomy: level(3)})

@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/egress/inside"
 	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/mcp/mcptest"
 	"github.com/inspan/inspan/internal/sandbox"
@@ -23,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if !mcptest.Main() {
+	if !inside.Main() && !mcptest.Main() {
 		m.Run()
 	}
 }

@@ -87,6 +87,7 @@ turns:
 	plan := &events.TaskPlan{Steps: []events.TaskStep{{ID: "one", Description: "first"}, {ID: "two", Description: "second", Needs: []string{"one"}, Critical: true}}}
 	w.task(events.Task{ID: "plan", Agent: "writer", Task: "write", Plan: plan, Autonomy: &three})
 	w.task(events.Task{ID: "edited", Agent: "shouter", Task: "shout"})
+	w.task(marked(events.Task{ID: "direct", Agent: "shouter", Task: "shout"}, false))
 	w.task(events.Task{ID: "several", Agent: "several", Task: "shout"})
 	w.task(events.Task{ID: "expired", Agent: "hasty", Task: "shout"})
 	w.task(events.Task{ID: "refused", Agent: "pusher", Task: "push"})
@@ -99,6 +100,8 @@ turns:
 	w.answerAs(w.opened("plan"), "anna", events.Answer{Decision: "approve"})
 	w.await("edited", "waiting", waiting)
 	w.answerAs(w.opened("edited"), "anna", events.Answer{Decision: "approve", EditedInput: json.RawMessage(`{"command":"echo soft"}`)})
+	w.await("direct", "waiting", waiting)
+	w.answerAs(w.opened("direct"), "anna", events.Answer{Decision: "approve"})
 	w.await("several", "waiting", waiting)
 	w.answerAs(w.opened("several"), "anna", events.Answer{Decision: "approve"})
 	w.await("several", "voted", func(s run.State) bool { return len(s.Gates[0].Votes) == 1 })
@@ -108,7 +111,7 @@ turns:
 	w.ended("edited")
 	w.task(events.Task{ID: "fork", ForkOf: &events.ForkPoint{Run: "edited", Sequence: w.factOf("edited", events.GateOpened)}, Say: "Speak up."})
 	logs := map[string][]byte{}
-	for _, id := range []string{"plan", "edited", "several", "expired", "refused", "steps", "fork"} {
+	for _, id := range []string{"plan", "edited", "several", "expired", "refused", "steps", "fork", "direct"} {
 		w.ended(id)
 		logs[id] = w.log(id)
 	}

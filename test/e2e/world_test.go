@@ -30,7 +30,7 @@ const patience = 60 * time.Second
 
 // world is one station under test.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	conn  *jet.Conn
 	st    *jet.Station
@@ -41,12 +41,12 @@ type world struct {
 }
 
 // newWorld starts a server in process and applies a station to it. Roles are started by start.
-func newWorld(t *testing.T, tools ...tool.Tool) *world {
+func newWorld(t testing.TB, tools ...tool.Tool) *world {
 	t.Helper()
 	return worldOn(t, jettest.Connect(t, jettest.Server(t), jet.Config{}), tools...)
 }
 
-func worldOn(t *testing.T, conn *jet.Conn, tools ...tool.Tool) *world {
+func worldOn(t testing.TB, conn *jet.Conn, tools ...tool.Tool) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), conn: conn, tools: tools}
 	ctx := w.ctx()
@@ -175,7 +175,7 @@ func (w *world) state(runID string) run.State {
 	return mustFold(w.t, w.facts(runID))
 }
 
-func mustFold(t *testing.T, facts []reactor.Record) run.State {
+func mustFold(t testing.TB, facts []reactor.Record) run.State {
 	t.Helper()
 	var s run.State
 	for _, r := range facts {

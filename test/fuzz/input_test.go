@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/reactor/reactortest"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -92,19 +93,7 @@ func open(t *testing.T, by events.Service, facts ...[]byte) *door {
 		t.Fatal(err)
 	}
 	d := &door{t: t, s: s}
-	head := uint64(0)
-	for _, b := range facts {
-		f, err := events.Decode(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		kind, _ := f.Kind()
-		ack := s.Journal().Append(t.Context(), reactor.Entry{Run: f.Run, Kind: kind, Head: head, Bytes: b})
-		if ack.Outcome != reactor.Stored {
-			t.Fatalf("append: %s", ack.Outcome)
-		}
-		head = ack.Seq
-	}
+	reactortest.Seed(t, s.Journal(), facts...)
 	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: station, By: by, Journal: s.JournalOf(by), Entropy: rand.NewChaCha8([32]byte{1}),
 		Now: func() time.Time { return time.Unix(1_800_000_000, 0).UTC() }})
 	if err != nil {

@@ -24,6 +24,9 @@ var targets = []target{
 	{"internal/agentfile", "FuzzParse", "agent files"},
 	{"internal/agentfile", "FuzzRender", "prompt templates"},
 	{"internal/shell", "FuzzParse", "shell text"},
+	{"internal/egress/policy", "FuzzTarget", "hosts and what allows them"},
+	{"internal/egress", "FuzzHello", "greetings of TLS"},
+	{"internal/egress", "FuzzSocks", "what SOCKS5 clients say"},
 }
 
 // others keep inputs too; the programme has no time for them.

@@ -34,17 +34,10 @@ func TestLive(t *testing.T) {
 		{"GEMINI", "gemini/gemini-2.5-flash", cfg.GeminiKey, ""},
 	} {
 		t.Run("TEST-8 a live model of "+p.name+" carries a run out", func(t *testing.T) {
-			if os.Getenv("HARNESS_E2E_TEST") != "1" {
-				leaveOut(t, "HARNESS_E2E_TEST is not 1")
-			}
-			if p.key.Empty() && p.address == "" {
-				leaveOut(t, p.name+"_API_KEY is not set")
-			}
-			if other := os.Getenv("LIVE_MODEL_" + p.name); other != "" {
-				p.model = other
-			}
-			end := carry(t, p.model, cfg, "Use the tool write to put exactly these words into the file letter.txt: the alpha letter. "+
-				"Then use the tool read to read that file, and answer with its content and nothing else.", liveWait)
+			p.model = asked(t, p.name, p.model, p.key, p.address)
+			ends := carry(t, p.model, cfg, liveWait, nil, "Use the tool write to put exactly these words into the file letter.txt: the alpha letter. "+
+				"Then use the tool read to read that file, and answer with its content and nothing else.")
+			end := ends[0]
 			if end.Status != events.Completed || !strings.Contains(end.Result.Output, "the alpha letter") {
 				t.Fatalf("%s: %s, %+v", p.model, end.Status, end.Result)
 			}
@@ -61,7 +54,41 @@ func TestLive(t *testing.T) {
 				t.Errorf("%s: calls that worked %v, %d tokens in", p.model, done, input)
 			}
 		})
+		t.Run("SESS-19 SESS-11 TEST-8 a live model of "+p.name+" goes on with what was said and done before", func(t *testing.T) {
+			p.model = asked(t, p.name, p.model, p.key, p.address)
+			ends := carry(t, p.model, cfg, liveWait, nil, "My name for this project is Bluebird. Use the tool write to create the file calc.py with a Python function add(a, b).",
+				"Use the tools read and write to give that same file a second function, mul(a, b), beside the first one.",
+				"Use the tool read to read the file once more. Answer with one line: the name of the project that I told you, and the names of the functions in the file.")
+			if len(ends) != 3 {
+				t.Fatalf("%d inputs ended", len(ends))
+			}
+			for i, end := range ends {
+				if end.Status != events.Completed {
+					t.Fatalf("input %d: %s %+v", i+1, end.Status, end.Result)
+				}
+			}
+			for _, word := range []string{"bluebird", "add", "mul"} {
+				if out := ends[2].Result.Output; !strings.Contains(strings.ToLower(out), word) {
+					t.Errorf("no %s in %q", word, out)
+				}
+			}
+		})
 	}
+}
+
+// asked returns the model to ask, where the test may ask one.
+func asked(t *testing.T, provider, model string, key secret.Value, address string) string {
+	t.Helper()
+	if os.Getenv("HARNESS_E2E_TEST") != "1" {
+		leaveOut(t, "HARNESS_E2E_TEST is not 1")
+	}
+	if key.Empty() && address == "" {
+		leaveOut(t, provider+"_API_KEY is not set")
+	}
+	if other := os.Getenv("LIVE_MODEL_" + provider); other != "" {
+		return other
+	}
+	return model
 }
 
 // leaveOut says loudly that a test did not run.

@@ -19,6 +19,7 @@ import (
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
 )
 
 // wire is how a provider streams a call and a text.
@@ -83,10 +84,12 @@ var gemini = wire{
 // carryOut runs one task with an agent of model and returns the run at its end.
 func carryOut(t *testing.T, model string, base service.Config) run.State {
 	t.Helper()
-	return carry(t, model, base, "Write and read.", time.Minute)
+	return carry(t, model, base, time.Minute, nil, "Write and read.")[0]
 }
 
-func carry(t *testing.T, model string, base service.Config, task string, limit time.Duration) run.State {
+// carry lets an agent of the model do the tasks, one after the other, in one session where there are several, with tools
+// beside those of the station.
+func carry(t *testing.T, model string, base service.Config, limit time.Duration, more []tool.Tool, tasks ...string) (ends []run.State) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	t.Cleanup(cancel)
@@ -95,12 +98,16 @@ func carry(t *testing.T, model string, base service.Config, task string, limit t
 	if err := os.Mkdir(agents, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	agent := "---\nname: clerk\nmodel: " + model + "\ntools: [write, read]\nsandbox: {mode: host}\n---\nDo the task.\n"
+	names := "write, read"
+	for _, one := range more {
+		names += ", " + one.Spec().Name
+	}
+	agent := "---\nname: clerk\nmodel: " + model + "\ntools: [" + names + "]\nsandbox: {mode: host}\n---\nDo the task.\n"
 	if err := os.WriteFile(filepath.Join(agents, "clerk.prompt"), []byte(agent), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	st, err := station.Up(ctx, station.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(dir, "store"), AgentsDir: agents,
-		Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base})
+		Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base, Tools: more})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,19 +121,25 @@ func carry(t *testing.T, model string, base service.Config, task string, limit t
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	five := 5
-	id, err := c.Start(ctx, events.Task{Agent: "clerk", Task: task, Autonomy: &five})
-	if err != nil {
-		t.Fatal(err)
+	five, session := 5, ""
+	if len(tasks) > 1 {
+		session = "talk"
 	}
-	var last run.State
-	for item, err := range c.Watch(ctx, id, 0) {
+	for _, task := range tasks {
+		id, err := c.Start(ctx, events.Task{Agent: "clerk", Task: task, Autonomy: &five, Session: session})
 		if err != nil {
 			t.Fatal(err)
 		}
-		last = item.State
+		var last run.State
+		for item, err := range c.Watch(ctx, id, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = item.State
+		}
+		ends = append(ends, last)
 	}
-	return last
+	return ends
 }
 
 const (
@@ -134,26 +147,33 @@ const (
 	reads  = `{"path":"a.txt"}`
 )
 
-func TestProviders(t *testing.T) {
-	t.Parallel()
-	base, err := service.FromEnv()
-	if err != nil {
-		t.Fatal(err)
-	}
+// dialect is how a station is set to a provider and what that says.
+type dialect struct {
+	model  string
+	wire   wire
+	set    func(cfg *service.Config, url string)
+	replay string // what the last request must hold of the model's own bytes
+}
+
+func dialects() map[string]dialect {
 	key := secret.New(llmtest.Key)
-	for name, c := range map[string]struct {
-		model  string
-		wire   wire
-		set    func(cfg *service.Config, url string)
-		replay string // what the last request must hold of the model's own bytes
-	}{
+	return map[string]dialect{
 		"anthropic": {"anthropic/claude-x", anthropic, func(cfg *service.Config, url string) { cfg.AnthropicKey, cfg.AnthropicBaseURL = key, url }, `"signature":"c2ln"`},
 		"chat":      {"openai/m", chat, func(cfg *service.Config, url string) { cfg.OpenAIBaseURL = url }, `"tool_call_id":"call_1"`},
 		"responses": {"openai/gpt-x", responses, func(cfg *service.Config, url string) {
 			cfg.OpenAIKey, cfg.OpenAIBaseURL, cfg.OpenAIAPI = key, url, "responses"
 		}, `"encrypted_content":"ENCRYPTED"`},
 		"gemini": {"gemini/gemini-x", gemini, func(cfg *service.Config, url string) { cfg.GeminiKey, cfg.GeminiBaseURL = key, url }, `"thoughtSignature":"U0lHTkVE"`},
-	} {
+	}
+}
+
+func TestProviders(t *testing.T) {
+	t.Parallel()
+	base, err := service.FromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range dialects() {
 		t.Run("LOOP-16 PLUS-2 a station carries a run out with "+name+", and the model's own bytes come back to it through the log", func(t *testing.T) {
 			t.Parallel()
 			s := llmtest.Serve(t, llmtest.Stream(c.wire.call("call_1", "write", writes)), llmtest.Stream(c.wire.call("call_2", "read", reads)),

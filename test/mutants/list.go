@@ -4,7 +4,7 @@ import "slices"
 
 // Mutants returns the planted bugs.
 func Mutants() []Mutant {
-	return slices.Concat(kernel, roles, minds, terms, talks)
+	return slices.Concat(kernel, roles, minds, terms, talks, paths)
 }
 
 var kernel = []Mutant{

@@ -34,7 +34,7 @@ var authors = map[string]string{
 	"step.allowed": "gatekeeper", "call.allowed": "gatekeeper", "call.refused": "gatekeeper",
 	"gate.opened": "gatekeeper", "gate.approved": "gatekeeper", "gate.rejected": "gatekeeper", "gate.voted": "gatekeeper", "gate.expired": "gatekeeper",
 	"turn.deferred": "executor", "turn.finished": "executor", "history.compacted": "executor", "step.finished": "executor", "step.failed": "executor",
-	"call.started": "toolrunner", "call.deferred": "toolrunner", "call.finished": "toolrunner", "call.failed": "toolrunner",
+	"call.started": "toolrunner", "call.deferred": "toolrunner", "call.finished": "toolrunner", "call.failed": "toolrunner", "artifact.saved": "toolrunner",
 	"checkpoint.fallback": "persister", "checkpoint.saved": "persister",
 }
 
@@ -44,8 +44,8 @@ var consumers = [][2]string{
 	{"IN_s1", "planner"}, {"IN_s1", "gatekeeper"}, {"TMR_s1_run", "planner"}, {"TMR_s1_turn", "executor"}, {"TMR_s1_call", "toolrunner"}, {"TMR_s1_gate", "gatekeeper"},
 }
 
-var streams = []string{"LOG_s1", "IN_s1", "DEAD_s1", "TMR_s1_run", "TMR_s1_turn", "TMR_s1_call", "TMR_s1_gate",
-	"KV_harness-state", "KV_harness-config", "KV_harness-lease", "KV_harness-sessions", "KV_harness-trees", "OBJ_harness-files"}
+var streams = []string{"LOG_s1", "IN_s1", "DEAD_s1", "LIVE_s1", "TMR_s1_run", "TMR_s1_turn", "TMR_s1_call", "TMR_s1_gate",
+	"KV_harness-state", "KV_harness-config", "KV_harness-lease", "KV_harness-sessions", "KV_harness-trees", "OBJ_harness-files", "OBJ_harness-artifacts"}
 
 // probes lists all that is tried.
 func probes() []probe {
@@ -71,6 +71,7 @@ func sayProbes() []probe {
 		{"answer in nobody's name", "station.s1.run.matrix.gate.g", "", []string{"operator"}},
 		{"answer as anna", "station.s1.run.matrix.gate.g.anna", "", []string{"anna"}}, {"answer as bert", "station.s1.run.matrix.gate.g.bert", "", nobody},
 		{"show what is live", "station.s1.run.matrix.live", "", []string{"executor", "toolrunner"}},
+		{"have what is live kept", "station.s1.run.matrix.kept", "", []string{"executor", "toolrunner"}}, {"have that of another station kept", "station.s2.run.matrix.kept", "", nobody},
 		{"ask what was said so far", "station.s1.run.matrix.sofar", "", watchers}, {"ask that of another station", "station.s2.run.matrix.sofar", "", nobody},
 		{"feed watchers", "station.s1.run.matrix.stream", "", nobody},
 		{"ask a hook", "station.s1.hook.audit", "", []string{"planner", "gatekeeper", "executor", "toolrunner"}},
@@ -105,7 +106,9 @@ func storeProbes() []probe {
 			probe{"SAFE-8 write the record of a working tree", "$KV.harness-trees.s1.tree.matrix", header, []string{"toolrunner"}},
 			probe{"write a lease", "$KV.harness-lease.s1.matrix", header, []string{"toolrunner"}},
 			probe{"write a part of an object", "$O.harness-files.C.matrix", header, writers},
-			probe{"describe an object", "$O.harness-files.M.matrix", header, writers})
+			probe{"describe an object", "$O.harness-files.M.matrix", header, writers},
+			probe{"write a part of an artifact", "$O.harness-artifacts.C.matrix", header, []string{"toolrunner"}},
+			probe{"describe an artifact", "$O.harness-artifacts.M.matrix", header, []string{"toolrunner"}})
 		for _, bucket := range []string{"state", "config", "lease", "sessions", "trees"} {
 			all = append(all, probe{"write a key of another station", "$KV.harness-" + bucket + ".s2.x", header, nobody})
 		}
@@ -121,15 +124,19 @@ func streamProbes() []probe {
 		api("make a stream", "STREAM.CREATE."+st, []string{"setup"})
 		api("change a stream", "STREAM.UPDATE."+st, []string{"setup"})
 		for _, verb := range []string{"PURGE", "DELETE", "MSG.DELETE", "SNAPSHOT", "RESTORE", "LEADER.STEPDOWN", "PEER.REMOVE"} {
-			api("harm a stream", "STREAM."+verb+"."+st, nobody)
+			may := nobody
+			if verb == "PURGE" && st == "OBJ_harness-artifacts" { // whose time is over
+				may = []string{"persister"}
+			}
+			api("harm a stream", "STREAM."+verb+"."+st, may)
 		}
 		var got, direct []string
 		switch st {
-		case "LOG_s1", "OBJ_harness-files":
+		case "LOG_s1", "OBJ_harness-files", "OBJ_harness-artifacts":
 			got, direct = readers, readers
 		case "KV_harness-lease":
 			got = readers
-		case "DEAD_s1":
+		case "DEAD_s1", "LIVE_s1":
 			direct = watchers
 		}
 		api("read from the leader", "STREAM.MSG.GET."+st, got)
@@ -197,6 +204,7 @@ func foreignProbes() []probe {
 	hear("_INBOX.>", slices.Concat(people, []string{"setup"}))
 	hear("station.s1.run.*.stream", slices.Concat(roles, watchers))
 	hear("station.s1.run.*.live", watchers)
+	hear("station.s1.run.*.kept", nobody)
 	hear("station.s1.run.*.sofar", []string{"executor", "toolrunner"}) // who hears the question could answer it
 	hear("station.s1.dead.*", watchers)
 	hear("station.s1.run.*.evt.run.completed", roles)

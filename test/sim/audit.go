@@ -38,6 +38,8 @@ type ledger struct {
 	session string
 	fence   uint64
 	through map[string]int
+	// direct is true for a run on the direct path.
+	direct bool
 }
 
 type gateAudit struct {
@@ -118,7 +120,7 @@ func (l *ledger) chain(f events.Fact, k events.Kind, stored []byte) string {
 	case l.ended != "":
 		return fmt.Sprintf("said after %s", l.ended)
 	}
-	return ""
+	return l.around(k)
 }
 
 // judge holds the rules of one fact after the other. It returns what is wrong.
@@ -126,6 +128,9 @@ func (a *audit) judge(runID string, l *ledger, f events.Fact, p events.Payload) 
 	switch d := p.(type) {
 	case *events.RunCreatedData:
 		l.autonomy, l.budget = d.Options.Autonomy, d.Options.MaxToolCalls
+		if fault := a.birth(runID, l, d); fault != "" {
+			return fault
+		}
 		return a.entered(runID, l, d)
 	case *events.RunAdjustedData:
 		l.autonomy = d.Autonomy

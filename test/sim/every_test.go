@@ -7,8 +7,10 @@ import (
 
 // everyPlay is the small world, played in one order: what waited longest goes on first.
 func everyPlay(first, second string, inject map[int]verdict) Play {
-	return Play{Scene: small(first, second), Inject: inject}
+	return everyIn(small(first, second), inject)
 }
+
+func everyIn(s Scene, inject map[int]verdict) Play { return Play{Scene: s, Inject: inject} }
 
 // faults are what is injected: a crash on either side of an operation, a message that is delivered again because its
 // acknowledgement was lost, an append whose answer was lost.
@@ -17,13 +19,18 @@ var faults = []verdict{before, after, again}
 // every plays the small world with a fault at every operation, and calls next after each with its number of operations.
 func every(t *testing.T, first, second string, with map[int]verdict, from int, next func(at int, v verdict, out Outcome)) {
 	t.Helper()
+	everyOf(t, small(first, second), with, from, next)
+}
+
+func everyOf(t *testing.T, s Scene, with map[int]verdict, from int, next func(at int, v verdict, out Outcome)) {
+	t.Helper()
 	for _, v := range faults {
 		for at := from; ; at++ {
 			inject := map[int]verdict{at: v}
 			for k, w := range with {
 				inject[k] = w
 			}
-			out := must(t, everyPlay(first, second, inject))
+			out := must(t, everyIn(s, inject))
 			if at >= out.Ops {
 				break
 			}
@@ -42,6 +49,22 @@ func TestEveryOperation(t *testing.T) {
 			every(t, c[0], c[1], nil, 0, func(int, verdict, Outcome) { plays++ })
 			if plays < 200 {
 				t.Errorf("only %d plays: the small world is not what it was", plays)
+			}
+			t.Logf("%d plays", plays)
+		})
+	}
+}
+
+func TestEveryOperationDirect(t *testing.T) {
+	for _, c := range classes[:2] {
+		t.Run(fmt.Sprintf("LIFE-14 C30 a crash or a duplicate at every operation of a direct run: %s, then %s", c[0], c[1]), func(t *testing.T) {
+			plays, direct := 0, 0
+			everyOf(t, smallDirect(c[0], c[1]), nil, 0, func(_ int, _ verdict, out Outcome) {
+				plays++
+				direct += out.Counts["direct runs"]
+			})
+			if plays < 100 || direct < plays {
+				t.Errorf("only %d plays with %d direct runs", plays, direct)
 			}
 			t.Logf("%d plays", plays)
 		})

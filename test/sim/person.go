@@ -70,7 +70,7 @@ func (h *person) look() {
 			task := act{events.TaskSubject(station), string(r.task()), "task " + r.ID}
 			h.acts = append(h.acts, task)
 			if rude {
-				h.acts = append(h.acts, task, act{events.TaskSubject(station), fmt.Sprintf(`{"id":%q,"agent":"agent-%s","task":"another"}`, r.ID, r.ID), "another task " + r.ID})
+				h.acts = append(h.acts, task, act{events.TaskSubject(station), fmt.Sprintf(`{"id":%q,"agent":"agent-%s","task":%q}`, r.ID, r.ID, anotherTask), "another task " + r.ID})
 			}
 		}
 		h.again(r)

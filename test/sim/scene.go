@@ -35,6 +35,8 @@ type SceneRun struct {
 	Terms events.GateTerms
 	// Long makes the first step longer than the window of the agent's model.
 	Long bool
+	// Direct marks its task as short.
+	Direct bool
 }
 
 // SceneStep is one step and its turns: the calls of each, and after the last turn an answer.
@@ -103,6 +105,7 @@ func sceneOf(seed uint64) Scene {
 		s.Runs = append(s.Runs, r)
 	}
 	s.more(seed, n)
+	s.direct(seed)
 	return s
 }
 
@@ -203,7 +206,11 @@ func (s Scene) agents() map[string][]byte {
 
 func (r SceneRun) task() []byte {
 	t := events.Task{ID: r.ID, Agent: "agent-" + r.ID, Task: "do " + r.ID, Autonomy: &r.Autonomy, MaxToolCalls: &r.Budget, Session: r.Session}
-	if !r.Planned {
+	switch {
+	case r.Direct:
+		short := false
+		t.LongRunning = &short
+	case !r.Planned:
 		t.Plan = r.plan()
 	}
 	b, err := json.Marshal(t)

@@ -139,6 +139,10 @@ func (a Attempt) holds(s run.State) bool {
 	return c != nil && !s.Status.Ended() && c.Fence == a.Fence && a.under(c)
 }
 
+// Holds reports whether what the attempt does may still take effect: its fence is the current one, and nothing was said of
+// how it ended.
+func (a Attempt) Holds(s run.State) bool { return a.holds(s) }
+
 // under reports whether a call is still in this attempt. One without a fence, of a read-only tool, is told by its number.
 func (a Attempt) under(c *run.Call) bool {
 	if NeedsStart(c.Effect) {
@@ -156,6 +160,8 @@ type Result struct {
 	ExitCode   *int
 	Took       time.Duration
 	Reconciled bool
+	// Usage of the commands; nil where there were none.
+	Usage *events.Usage
 	// Notes is the path of the workspace's notes to agents that the output ends with; empty for none.
 	Notes string
 	// Hooks are the answers about it.
@@ -169,7 +175,7 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 	}
 	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(a.Call), Output: r.Output,
 		OutputRef: r.Ref, Images: r.Images, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number, RetryCount: a.Number - 1,
-		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Notes: r.Notes, Hooks: r.Hooks}}
+		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Usage: r.Usage, Notes: r.Notes, Hooks: r.Hooks}}
 }
 
 // Judged is a result after the hooks were asked about it. Where one blocks, the agent does not see it: what the tool did

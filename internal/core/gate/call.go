@@ -41,6 +41,9 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Law, left int) (say 
 	if err != nil {
 		return j.refuse(events.RefusedInput, "", "the arguments can not be read: "+err.Error(), "send the call again"), false
 	}
+	if string(input) == `"`+events.CutOff+`"` {
+		return j.refuse(events.RefusedInput, "", events.CutOff, "call again, and say less at once"), false
+	}
 	if err := law.Check(agent, c.Tool, input); err != nil {
 		return j.refuse(events.RefusedInput, "", err.Error(), "mend the arguments and call again"), false
 	}

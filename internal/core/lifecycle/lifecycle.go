@@ -43,6 +43,9 @@ func Check(from, to events.Status) error {
 // the hooks that were asked before: a block ends the run before it does anything, an interrupt pauses it.
 func Begin(s run.State, now time.Time, created *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) ([]events.Payload, error) {
 	var say []events.Payload
+	if s.Sequence == 0 && created.Direct {
+		return []events.Payload{directly(created, answers)}, nil
+	}
 	if s.Sequence == 0 {
 		say = append(say, created)
 	}
@@ -119,7 +122,7 @@ func Progress(s run.State, now time.Time) ([]events.Payload, error) {
 // completed ends a run whose steps are all complete. A paused run ends when it is resumed.
 func completed(s run.State, now time.Time) []events.Payload {
 	var say []events.Payload
-	if !s.PlanDone {
+	if !s.PlanDone && !s.Direct() {
 		say = append(say, &events.PlanCompletedData{Event: "plan_completed", Steps: len(s.Plan.Steps)})
 	}
 	if s.Status != events.Running {

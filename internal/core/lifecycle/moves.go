@@ -121,26 +121,34 @@ func Deadline(s run.State) (at time.Time, ok bool) {
 // BirthTerm is how long a run may exist before it starts: whoever made it goes on with it at once, or tries again.
 const BirthTerm = time.Minute
 
-// Unstarted ends a run that nobody has started in its BirthTerm. A fork whose beginning is not whole can not even end.
+// Unstarted ends a run that nobody has started in its BirthTerm.
 func Unstarted(s run.State, now time.Time) ([]events.Payload, error) {
-	if s.Status != events.Created || now.Sub(s.CreatedAt) < BirthTerm || s.Created.ForkOf != nil && !s.Forked {
+	if s.Status != events.Created || now.Sub(s.CreatedAt) < BirthTerm {
 		return nil, nil
 	}
 	return cancelled(s, now, "the run was made and never started, because the station was full or was lost in between; send the task again with another id"), nil
 }
 
-// Dispossessed ends a run that lost the lock of its session before it started.
+// Unbegun reports whether a run exists and has done nothing: a direct one runs from its first fact on.
+func Unbegun(s run.State) bool {
+	return s.Status == events.Created || s.Status == events.Running && s.Direct() && s.Turns().Len() == 0
+}
+
+// Dispossessed ends a run that lost the lock of its session before it began.
 func Dispossessed(s run.State, now time.Time) ([]events.Payload, error) {
-	if s.Status != events.Created {
+	if !Unbegun(s) {
 		return nil, nil
 	}
-	return cancelled(s, now, "session "+s.Created.Session+" was given to another run before this one started; send the task again with another id"), nil
+	return cancelled(s, now, "session "+s.Created.Session+" was given to another run before this one began; send the task again with another id"), nil
 }
 
 // cancelled ends a run before it starts. It is started first, so that the table of moves is kept.
 func cancelled(s run.State, now time.Time, why string) []events.Payload {
-	r := end(s, now, events.FinishCancelled, why, "")
-	return []events.Payload{started(s, s.Created), &events.RunFailedData{Result: r}}
+	var say []events.Payload
+	if s.Status == events.Created {
+		say = append(say, started(s, s.Created))
+	}
+	return append(say, &events.RunFailedData{Result: end(s, now, events.FinishCancelled, why, "")})
 }
 
 // Planless reports whether a run was started and given no plan for as long as BirthTerm. Who started it may be gone.

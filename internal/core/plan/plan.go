@@ -15,7 +15,7 @@ import (
 // Limits of a plan.
 const (
 	MaxSteps       = 200
-	MaxDescription = 8 << 10
+	MaxDescription = events.MaxDescription
 )
 
 // Fault is what is wrong with a plan (PLAN-3).
@@ -107,16 +107,7 @@ func names(steps []events.PlanStep, in map[string][]string) string {
 
 // Single is the plan of a task that has none: one step.
 func Single(taskID, task, agent string) *events.PlanMadeData {
-	return &events.PlanMadeData{Event: "plan_made", TaskID: taskID, Origin: "single", Steps: []events.PlanStep{
-		{ID: "step-1", Description: shorten(task, MaxDescription), Agent: agent, Dependencies: []string{}},
-	}}
-}
-
-func shorten(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit-3], "") + "..."
+	return &events.PlanMadeData{Event: "plan_made", TaskID: taskID, Origin: events.OriginSingle, Steps: []events.PlanStep{events.OnlyStep(task, agent)}}
 }
 
 // Ready returns the pending steps whose dependencies are all completed (PLAN-5).

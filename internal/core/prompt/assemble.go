@@ -76,7 +76,7 @@ func said(in Input) []Entry {
 func talk(in Input) []Entry {
 	after := through(in.Step)
 	exchanges := conversation(in.State, in.Step.ID, after)
-	most := SettingsOf(in.Agent, in.Step).Results
+	most := SettingsOf(in.State, in.Agent, in.Step).Results
 	if in.Agent.NoImages {
 		for _, e := range exchanges {
 			for i := range e.Results {

@@ -26,40 +26,52 @@ type Settings struct {
 	Protect, Results int
 }
 
-// SettingsOf returns those of an agent in a step. Each time that a provider found the turn that is owed too long, the window
-// is taken for half of what it was: then the estimates were wrong, or the window.
-func SettingsOf(a events.Agent, st *run.Step) Settings {
+// SettingsOf returns those of an agent in a step. Each time that a provider found a turn too long, the window of its model is
+// taken for half of what it was, for the rest of the run: then the estimates were wrong, or the window. Where the facts do not
+// say so, as those of earlier versions, it holds for the turn that is owed.
+func SettingsOf(s run.State, a events.Agent, st *run.Step) Settings {
 	c := a.Compaction
 	if c == nil {
 		c = &events.Compaction{}
 	}
 	window, late := a.ContextWindow, min(st.TooLong, maxTooLong)
+	if found := s.Windows[a.Model]; found > 0 && (window == 0 || found < window) {
+		window, late = found, 0
+	}
 	if window == 0 && late > 0 {
 		window, late = UnknownWindow, late-1
 	}
 	if window == 0 || c.Off {
 		return Settings{Window: window}
 	}
-	s := Settings{Window: window >> late, Protect: events.DefaultProtectTokens}
+	set := Settings{Window: window >> late, Protect: events.DefaultProtectTokens}
 	threshold := c.Threshold
 	if threshold == 0 {
 		threshold = events.DefaultThreshold
 	}
 	if c.ProtectTokens != nil {
-		s.Protect = *c.ProtectTokens
+		set.Protect = *c.ProtectTokens
 	}
-	s.Limit = int(threshold * float64(s.Window))
-	whole := protected(s.Protect, s.Limit)
-	if s.Results = whole; whole < s.Protect {
-		s.Results = max(1, whole/2) // else no turn with large results could ever be protected
+	set.Limit = int(threshold * float64(set.Window))
+	whole := protected(set.Protect, set.Limit)
+	if set.Results = whole; whole < set.Protect {
+		set.Results = max(1, whole/2) // else no turn with large results could ever be protected
 	}
-	return s
+	return set
 }
 
 // Shorter reports whether a turn that the provider found too long may be asked for once more, with the window taken for
 // half of what it was.
 func Shorter(a events.Agent, st *run.Step) bool {
 	return (a.Compaction == nil || !a.Compaction.Off) && st.TooLong < maxTooLong
+}
+
+// Smaller is what the window of an agent's model is taken for once the provider found the turn of a step too long, in tokens.
+func Smaller(s run.State, a events.Agent, st *run.Step) int {
+	if window := SettingsOf(s, a, st).Window; window > 0 {
+		return max(1, window/2)
+	}
+	return UnknownWindow
 }
 
 // protected is how much of the newest history is left alone where the history has that much room: all that is asked for where
@@ -98,7 +110,7 @@ type Verdict struct {
 // Judge decides whether a prompt must be compacted before it is sent (LOOP-7). A verdict with a Cut always replaces at
 // least one more turn, so that judging again after each compaction comes to an end.
 func Judge(in Input, p Prompt) Verdict {
-	set := SettingsOf(in.Agent, in.Step)
+	set := SettingsOf(in.State, in.Agent, in.Step)
 	if set.Limit == 0 {
 		return Verdict{}
 	}

@@ -83,7 +83,7 @@ func TestJudge(t *testing.T) {
 				p := Assemble(in)
 				v := Judge(in, p)
 				if v.Cut == nil {
-					if m := measure(in, p); v.Full == "" && m.total > SettingsOf(a, in.Step).Window {
+					if m := measure(in, p); v.Full == "" && m.total > SettingsOf(in.State, a, in.Step).Window {
 						t.Fatalf("%d tokens are sent, the window has %d", m.total, a.ContextWindow)
 					}
 					return
@@ -129,14 +129,32 @@ func TestJudge(t *testing.T) {
 	})
 	t.Run("LOOP-7 the defaults are 0.85 of the window and 40000 tokens, and a model without a window is never compacted", func(t *testing.T) {
 		t.Parallel()
-		if got, want := SettingsOf(events.Agent{ContextWindow: 200_000}, &run.Step{}), (Settings{Window: 200_000, Limit: 170_000, Protect: 40_000, Results: 40_000}); got != want {
+		if got, want := SettingsOf(run.State{}, events.Agent{ContextWindow: 200_000}, &run.Step{}), (Settings{Window: 200_000, Limit: 170_000, Protect: 40_000, Results: 40_000}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
-		if got := SettingsOf(events.Agent{}, &run.Step{}); got.Limit != 0 || got.Results != 0 {
+		if got := SettingsOf(run.State{}, events.Agent{}, &run.Step{}); got.Limit != 0 || got.Results != 0 {
 			t.Errorf("%+v", got)
 		}
-		if got := SettingsOf(events.Agent{ContextWindow: 8000}, &run.Step{TooLong: 2}); got.Window != 2000 {
+		if got := SettingsOf(run.State{}, events.Agent{ContextWindow: 8000}, &run.Step{TooLong: 2}); got.Window != 2000 {
 			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("LOOP-10 a window that was found smaller holds for the run, for all agents with that model and for no others", func(t *testing.T) {
+		t.Parallel()
+		s := run.State{Windows: map[string]int{"x/small": 3000}}
+		for _, c := range []struct {
+			model         string
+			window        int
+			late          int
+			want, smaller int
+		}{
+			{"x/small", 8000, 0, 3000, 1500}, {"x/small", 8000, 2, 3000, 1500}, {"x/small", 0, 1, 3000, 1500}, {"x/small", 2000, 0, 2000, 1000},
+			{"x/other", 8000, 0, 8000, 4000}, {"x/other", 8000, 2, 2000, 1000}, {"x/other", 0, 0, 0, UnknownWindow}, {"x/other", 1, 0, 1, 1},
+		} {
+			a, st := events.Agent{Model: c.model, ContextWindow: c.window}, &run.Step{TooLong: c.late}
+			if got, smaller := SettingsOf(s, a, st).Window, Smaller(s, a, st); got != c.want || smaller != c.smaller {
+				t.Errorf("%+v: the window is %d, then %d", c, got, smaller)
+			}
 		}
 	})
 	t.Run("LOOP-7 at the threshold nothing happens, one token above it does", func(t *testing.T) {

@@ -128,7 +128,7 @@ func Output(schema []byte) string {
 
 // Brief is the text of the task for one step: the task, the step's part of it, and what the steps before it gave.
 func Brief(s run.State, st *run.Step, task string) string {
-	if s.Plan == nil || len(s.Plan.Steps) == 1 && s.Plan.Origin == "single" {
+	if s.Plan == nil || len(s.Plan.Steps) == 1 && s.Plan.Origin == events.OriginSingle {
 		return task
 	}
 	var b strings.Builder

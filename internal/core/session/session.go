@@ -161,16 +161,21 @@ const (
 	Unlock = "unlock"
 	Clear  = "clear"
 	Delete = "delete"
+	Import = "import"
 )
 
 // Actions lists them.
-func Actions() []string { return []string{Start, Set, Pause, Resume, Finish, Unlock, Clear, Delete} }
+func Actions() []string {
+	return []string{Start, Set, Pause, Resume, Finish, Unlock, Clear, Delete, Import}
+}
 
 // Wish is a control with where it came from: Input is its position in the input stream.
 type Wish struct {
 	events.SessionControl
 	Session string
 	Input   uint64
+	// Part is where the messages of an import are stored.
+	Part events.Ref
 }
 
 // Steer carries out a control, or returns a *Refused. Runs among the holders that have ended must have been settled, and
@@ -179,10 +184,13 @@ func Steer(e events.Session, w Wish, standing map[string]Standing, now time.Time
 	if e.Took(w.Input) {
 		return e, nil
 	}
-	if !there(e) && w.Action != Start {
+	if !there(e) && w.Action != Start && w.Action != Import {
 		return e, &Refused{"unknown_session", fmt.Sprintf("there is no session %q", w.Session), "inspan session list lists those of the station"}
 	}
-	if w.Action == Finish || w.Action == Unlock || w.Action == Clear || w.Action == Delete {
+	if w.Action == Import && there(e) && e.History != nil {
+		return e, &Refused{"session_has_history", fmt.Sprintf("session %q has a conversation of %d messages", e.ID, e.Messages), "name another session, or forget that conversation: inspan session clear " + e.ID}
+	}
+	if w.Action == Finish || w.Action == Unlock || w.Action == Clear || w.Action == Delete || w.Action == Import {
 		if w.Action == Delete && w.Before != nil && e.UsedAt.After(*w.Before) {
 			return e, &Refused{"session_used", fmt.Sprintf("session %q was used since %s", e.ID, w.Before.UTC().Format(time.RFC3339)), "nothing was deleted; inspan session info " + e.ID}
 		}
@@ -208,6 +216,11 @@ func Steer(e events.Session, w Wish, standing map[string]Standing, now time.Time
 		e.Status = events.SessionEnded
 	case Clear:
 		e.History, e.Parts, e.Messages, e.InputTokens, e.OutputTokens, e.UpdatedAt = nil, 0, 0, 0, 0, now
+	case Import:
+		if !there(e) {
+			e = fresh(e, w.Session, now)
+		}
+		e.History, e.Parts, e.Messages, e.UsedAt, e.UpdatedAt = &w.Part, 1, len(w.Messages), now, now
 	case Delete:
 		e = events.Session{ID: e.ID, Status: events.SessionDeleted, Fence: e.Fence, Born: e.Fence + 1, Inputs: e.Inputs, CreatedAt: e.CreatedAt, UsedAt: now}
 	}
@@ -222,7 +235,7 @@ func freed(e events.Session, w Wish, standing map[string]Standing, now time.Time
 		takes := lapsed(h, standing, now) || standing[h.Run] != Living && (w.Action == Unlock || w.Stop)
 		if !takes {
 			r := Locked(e, h)
-			if w.Action != Clear {
+			if w.Action != Clear && w.Action != Import {
 				r.Hint = fmt.Sprintf("wait for it: inspan logs %s --follow; or stop the run too: inspan session %s %s --stop", h.Run, w.Action, e.ID)
 			}
 			return e, r
@@ -257,6 +270,8 @@ func Check(c events.SessionControl) error {
 		return fmt.Errorf("unknown action %.80q: the actions are %s", c.Action, strings.Join(Actions(), ", "))
 	case c.Action != Start && c.Action != Set && (c.Mode != "" || c.SessionSettings != events.SessionSettings{}):
 		return fmt.Errorf("settings go with %s and %s, not with %s", Start, Set, c.Action)
+	case (c.Action == Import) != (len(c.Messages) > 0):
+		return fmt.Errorf("messages go with %s, and it needs some", Import)
 	case len(c.Prompt) > events.MaxSessionPrompt:
 		return fmt.Errorf("the system prompt has %d bytes, the limit is %d", len(c.Prompt), events.MaxSessionPrompt)
 	case strings.ContainsRune(c.Prompt, 0):

@@ -103,6 +103,9 @@ func (w *world) steer(t *rapid.T) {
 	if !took && (action == session.Clear || action == session.Delete) {
 		w.parts = 0
 	}
+	if !took && action == session.Import {
+		w.parts = 1
+	}
 	w.e = next
 }
 

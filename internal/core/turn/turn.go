@@ -167,6 +167,8 @@ type Failure struct {
 	RetryAfter   time.Duration
 	// Begun is true where the answer had begun: it is paid for, and nobody says how much.
 	Begun bool
+	// Window is what the model's context window is taken for from now on, where the prompt was too long; see prompt.Smaller.
+	Window int
 }
 
 // lost is what is counted for requests without an answer, nil for none. Without a budget nothing is set aside.
@@ -199,7 +201,7 @@ func Fail(s run.State, task Task, f Failure, now time.Time) []events.Payload {
 	}
 	delay := max(min(BaseDelay<<(task.Attempt-1), MaxDelay), f.RetryAfter)
 	return []events.Payload{&events.TurnDeferredData{Event: "error", Step: st.ID, Turn: s.Turns().Len() + 1, Error: f.Error,
-		Class: f.Class, Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay), Lost: lost(s, st, n)}}
+		Class: f.Class, Attempt: task.Attempt, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay), Window: f.Window, Lost: lost(s, st, n)}}
 }
 
 // interrupted holds a turn back until the run was paused and resumed.

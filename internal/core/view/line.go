@@ -25,7 +25,7 @@ func Text(p events.Payload) string { return Clip(text(p), maxLine) }
 func text(p events.Payload) string {
 	switch d := p.(type) {
 	case *events.RunCreatedData:
-		from := ""
+		from := when(d.Direct, " and started, on the direct path,")
 		if d.ForkOf != nil {
 			from = fmt.Sprintf(" as a fork of run %s after fact %d", d.ForkOf.Run, d.ForkOf.Sequence)
 		}
@@ -69,6 +69,8 @@ func text(p events.Payload) string {
 	case *events.HistoryCompactedData:
 		return fmt.Sprintf("history of step %s compacted: %s became a summary, about %s tokens became %s of %s, the last %s untouched", d.Step, Plural(d.Replaced, "turn"),
 			Count(d.TokensBefore), Count(d.TokensAfter), Count(d.Window), Count(d.Protected))
+	case *events.ArtifactSavedData:
+		return artifactText(d)
 	}
 	return gateText(p)
 }
@@ -118,7 +120,7 @@ func callText(p events.Payload) string {
 	case *events.CallFinishedData:
 		return join(fmt.Sprintf("call %s %s in %s", name(d.ToolRef), finishWord(d), ms(d.DurationMS)), Gist(or(d.Output, d.Error), d.ExitCode != nil))
 	case *events.CallFailedData:
-		return join(fmt.Sprintf("call %s could not be carried out (%s)", name(d.ToolRef), d.Class), Clip(d.Error, 200))
+		return join(fmt.Sprintf("call %s could not be carried out (%s)", name(d.ToolRef), d.Class), Clip(cause(d), 200))
 	}
 	return string(p.Kind())
 }
@@ -183,3 +185,6 @@ func when(yes bool, text string) string {
 	}
 	return ""
 }
+
+// cause is why a call could not be carried out, without its class: facts of earlier programs say that once more in front.
+func cause(d *events.CallFailedData) string { return strings.TrimPrefix(d.Error, d.Class+": ") }

@@ -3,7 +3,6 @@ package view
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -23,8 +22,10 @@ type Tree struct {
 	Result      *events.Result
 	// Turns and Calls so far, the Budget of calls, and the tokens used.
 	Turns, Calls, Budget int
-	Tokens               run.Tokens
-	Cost                 events.MicroUSD
+	// Direct is true for a run on the direct path.
+	Direct bool
+	Tokens run.Tokens
+	Cost   events.MicroUSD
 
 	steps map[string]*StepNode
 	calls map[string]*CallNode
@@ -150,6 +151,7 @@ func (t *Tree) Apply(f events.Fact, p events.Payload) {
 		t.Run, t.Agent, t.Model, t.Task, t.Created, t.Status = f.Run, d.Agent, d.Agents[d.Agent].Model, d.Task, f.Time, events.Created
 		t.Budget, t.origin = d.Options.MaxToolCalls, d.ForkOf
 		t.steps, t.calls, t.gates = map[string]*StepNode{}, map[string]*CallNode{}, map[string]*GateNode{}
+		t.direct(f.Time, d)
 	case *events.RunForkedData:
 		t.forked(d)
 	case *events.RunStartedData:
@@ -316,7 +318,7 @@ func (t *Tree) call(at time.Time, p events.Payload) {
 			c.Sandbox = d.Sandbox
 		}
 	case *events.CallFailedData:
-		t.endCall(at, d.ToolRef, CallFailed, d.DurationMS, join(d.Class, Clip(strings.TrimPrefix(d.Error, d.Class+": "), 300)))
+		t.endCall(at, d.ToolRef, CallFailed, d.DurationMS, join(d.Class, Clip(cause(d), 300)))
 	case *events.CallRefusedData:
 		t.endCall(at, d.ToolRef, CallRefused, 0, join("refused by "+or(d.Rule, d.Code), Clip(d.Reason, 300)))
 	}

@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -118,4 +119,17 @@ func compare(t *rapid.T, tree *view.Tree, s run.State) {
 	if got, want := len(tree.Waiting()), len(s.Waiting()); got != want {
 		t.Fatalf("%d gates wait in the tree, %d in the state", got, want)
 	}
+}
+
+func TestCause(t *testing.T) {
+	t.Parallel()
+	t.Run("EVT-12 a class that an earlier program wrote in front of an error is shown once", func(t *testing.T) {
+		t.Parallel()
+		for _, text := range []string{"timeout: the tool is slow", "the tool is slow"} {
+			d := &events.CallFailedData{ToolRef: events.ToolRef{Tool: "bash", Call: "c1"}, Class: "timeout", Error: text}
+			if got := view.Text(d); !strings.HasSuffix(got, "could not be carried out (timeout): the tool is slow") {
+				t.Errorf("%s", got)
+			}
+		}
+	})
 }

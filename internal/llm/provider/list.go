@@ -19,6 +19,8 @@ const (
 	triesEach = 2
 	// outFor is how long a model of a list that refuses its key, or that does not exist, is passed over.
 	outFor = 5 * time.Minute
+	// patience is the longest wait that a provider can ask for while another model of the list could answer.
+	patience = 30 * time.Second
 )
 
 // list is several models of which a later one answers where those before it can not. Each Ask is one request to one of
@@ -66,7 +68,31 @@ func (l *list) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.Ans
 		told.Class, told.Hint = llm.Transient, "the next model of the list is asked; "+e.Hint
 		return a, &told
 	}
+	if e, ok := errors.AsType[*llm.Error](err); ok && e.RetryAfter > patience && l.another(i) {
+		told := *e
+		told.RetryAfter = 0 // the model rests behind its breaker, so the next try passes it over
+		return a, &told
+	}
 	return a, err
+}
+
+// another reports whether a model behind i can be asked now.
+func (l *list) another(i int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for j := i + 1; j < len(l.models); j++ {
+		if l.free(j, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// free reports whether a model is neither out nor resting; mu is held.
+func (l *list) free(i int, now time.Time) bool {
+	b, _ := l.models[i].(*breaker.Model)
+	return !now.Before(l.out[i]) && (b == nil || !b.Resting(l.names[i]))
 }
 
 // final is the error of a model that no other request would be answered by either.
@@ -82,11 +108,9 @@ func (l *list) choose(attempt int) int {
 	now := time.Now()
 	from := min((attempt-1)/triesEach, len(l.models)-1)
 	for i := from; i < len(l.models); i++ {
-		b, _ := l.models[i].(*breaker.Model)
-		if now.Before(l.out[i]) || b != nil && b.Resting(l.names[i]) {
-			continue
+		if l.free(i, now) {
+			return i
 		}
-		return i
 	}
 	return from
 }

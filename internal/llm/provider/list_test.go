@@ -3,6 +3,7 @@ package provider_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/breaker"
@@ -80,6 +81,35 @@ func TestLists(t *testing.T) {
 		}
 		if who, err := attempt(t, m, 1); err != nil || who != "openai" || first.Requests() != breaker.Limit {
 			t.Errorf("got %q, %v after %d requests", who, err, first.Requests())
+		}
+	})
+	t.Run("PLUS-7 a wait longer than another model is worth is not waited for: the next one answers at once; the last one's wait stands", func(t *testing.T) {
+		t.Parallel()
+		for wait, want := range map[string]bool{"3600": false, "2": true} {
+			m, first, second := pair(t, llmtest.Refuse(429, "", "Retry-After", wait))
+			_, err := attempt(t, m, 1)
+			if after, again := llm.Retryable(err); !again || (after > 0) != want {
+				t.Fatalf("Retry-After %s: told to wait %s: %v", wait, after, err)
+			}
+			if want {
+				continue
+			}
+			if who, err := attempt(t, m, 2); err != nil || who != "openai" || first.Requests() != 1 || second.Requests() != 1 {
+				t.Errorf("got %q, %v after %d requests", who, err, first.Requests())
+			}
+		}
+		key := secret.New(llmtest.Key)
+		busy := llmtest.Serve(t, llmtest.Refuse(429, "", "Retry-After", "3600"))
+		s := provider.New(provider.Config{AnthropicKey: key, AnthropicBaseURL: busy.URL, OpenAIKey: key, OpenAIBaseURL: busy.URL})
+		m, _, err := s.Model("anthropic/a,openai/b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for number := range 2 {
+			_, err = attempt(t, m, number+1)
+		}
+		if after, again := llm.Retryable(err); !again || after < time.Hour {
+			t.Errorf("all models are busy, told to wait %s: %v", after, err)
 		}
 	})
 	t.Run("PLUS-7 a refused key or a model that is gone is tried again with the next model", func(t *testing.T) {

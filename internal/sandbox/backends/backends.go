@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/bwrap"
 	"github.com/inspan/inspan/internal/sandbox/host"
+	"github.com/inspan/inspan/internal/sandbox/landlock"
 )
 
 // ErrUnknown means that no backend has that name.
@@ -34,10 +35,10 @@ func New(list ...sandbox.Backend) (*Set, error) {
 	return &Set{slices.Clone(list)}, nil
 }
 
-// Local returns the set of the backends that need no service: bwrap and host. base is where private directories are
+// Local returns the set of the backends that need no service: bwrap, landlock and host. base is where private directories are
 // made; empty means the system's place for temporary files.
 func Local(base string) *Set {
-	return &Set{[]sandbox.Backend{bwrap.New("", base), host.New(base)}}
+	return &Set{[]sandbox.Backend{bwrap.New("", base), landlock.New(nil, base), host.New(base)}}
 }
 
 // Modes returns the names that Pick knows, in order.
@@ -50,15 +51,43 @@ func (s *Set) Modes() []string {
 	return names
 }
 
-// Pick returns the backend of a mode after its probe passed. Auto means bwrap where its probe passes and host
-// otherwise. The error wraps ErrUnknown, or sandbox.ErrUnavailable with what is missing.
+// Policy says what Choose may choose.
+type Policy struct {
+	// Mode that is asked for; Auto leaves it to Choose.
+	Mode sandbox.Mode
+	// Backend is what Auto means; empty for the strongest local one that works.
+	Backend sandbox.Mode
+	// Min is the weakest mode that may be chosen; empty for any.
+	Min sandbox.Mode
+}
+
+// ErrTooWeak means that a mode is weaker than the least isolation that is wanted.
+var ErrTooWeak = fmt.Errorf("%w: it isolates less than is wanted", sandbox.ErrUnavailable)
+
+// Pick is Choose without a least isolation.
 func (s *Set) Pick(ctx context.Context, mode sandbox.Mode) (sandbox.Backend, error) {
-	if mode != sandbox.Auto {
-		return s.named(ctx, mode)
+	return s.Choose(ctx, Policy{Mode: mode})
+}
+
+// Choose returns a backend after its probe passed. Auto means Policy.Backend where one is named, and nothing else where
+// that does not work; otherwise the first of bwrap, landlock and host that works and is not below Policy.Min. The error
+// wraps ErrUnknown, ErrTooWeak, or sandbox.ErrUnavailable with what is missing.
+func (s *Set) Choose(ctx context.Context, p Policy) (sandbox.Backend, error) {
+	if p.Mode == sandbox.Auto && p.Backend != "" && p.Backend != sandbox.Auto {
+		p.Mode = p.Backend
+	}
+	if p.Mode != sandbox.Auto {
+		if err := Enough(p.Mode, p.Min); err != nil {
+			return nil, err
+		}
+		return s.named(ctx, p.Mode)
 	}
 	var refusals []error
-	for _, m := range []sandbox.Mode{sandbox.Bwrap, sandbox.Host} {
+	for _, m := range []sandbox.Mode{sandbox.Bwrap, sandbox.Landlock, sandbox.Host} {
 		b, err := s.named(ctx, m)
+		if err == nil {
+			err = Enough(m, p.Min)
+		}
 		if err == nil {
 			return b, nil
 		}
@@ -69,6 +98,16 @@ func (s *Set) Pick(ctx context.Context, mode sandbox.Mode) (sandbox.Backend, err
 		refusals = append(refusals, err)
 	}
 	return nil, fmt.Errorf("sandbox mode auto: %w", errors.Join(refusals...))
+}
+
+// Enough returns ErrTooWeak where a mode isolates less than least; any is enough for an empty
+// least, none for one that is not known here.
+func Enough(mode, least sandbox.Mode) error {
+	known := least == sandbox.Host || least.Strength() > 0
+	if least == "" || known && mode.Strength() >= least.Strength() {
+		return nil
+	}
+	return fmt.Errorf("sandbox mode %s: %w: at least %s", mode, ErrTooWeak, least)
 }
 
 func (s *Set) named(ctx context.Context, mode sandbox.Mode) (sandbox.Backend, error) {

@@ -67,6 +67,34 @@ func TestPick(t *testing.T) {
 			}
 		})
 	}
+	lock := fake{mode: sandbox.Landlock}
+	for name, c := range map[string]struct {
+		set  []sandbox.Backend
+		ask  backends.Policy
+		want sandbox.Mode
+		err  error
+	}{
+		"SBX-10 auto takes landlock before host":                {[]sandbox.Backend{host, lock, broken}, backends.Policy{Mode: sandbox.Auto}, sandbox.Landlock, nil},
+		"SBX-10 auto takes the configured backend":              {[]sandbox.Backend{works, lock, host}, backends.Policy{Mode: sandbox.Auto, Backend: sandbox.Landlock}, sandbox.Landlock, nil},
+		"SBX-10 a configured backend that does not work is it":  {[]sandbox.Backend{broken, lock, host}, backends.Policy{Mode: sandbox.Auto, Backend: sandbox.Bwrap}, "", sandbox.ErrUnavailable},
+		"SBX-10 auto never goes below the least isolation":      {[]sandbox.Backend{broken, host}, backends.Policy{Mode: sandbox.Auto, Min: sandbox.Landlock}, "", backends.ErrTooWeak},
+		"SBX-10 a least isolation that is not known is not met": {[]sandbox.Backend{works, host}, backends.Policy{Mode: sandbox.Auto, Min: "bwarp"}, "", backends.ErrTooWeak},
+		"SBX-10 auto takes what is just enough":                 {[]sandbox.Backend{broken, lock, host}, backends.Policy{Mode: sandbox.Auto, Min: sandbox.Landlock}, sandbox.Landlock, nil},
+		"SBX-10 a named mode below the least isolation":         {[]sandbox.Backend{works, lock, host}, backends.Policy{Mode: sandbox.Landlock, Min: sandbox.Bwrap}, "", backends.ErrTooWeak},
+		"SBX-10 the named mode that is the least isolation":     {[]sandbox.Backend{works, lock, host}, backends.Policy{Mode: sandbox.Bwrap, Min: sandbox.Bwrap}, sandbox.Bwrap, nil},
+		"SBX-10 a configured backend below the least isolation": {[]sandbox.Backend{works, lock, host}, backends.Policy{Mode: sandbox.Auto, Backend: sandbox.Host, Min: sandbox.Landlock}, "", backends.ErrTooWeak},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, err := set(t, c.set...).Choose(t.Context(), c.ask)
+			if !errors.Is(err, c.err) {
+				t.Fatalf("got %v, want %v", err, c.err)
+			}
+			if c.err == nil && b.Mode() != c.want {
+				t.Errorf("got %s, want %s", b.Mode(), c.want)
+			}
+		})
+	}
 	t.Run("SBX-20 an unknown mode is told which are known", func(t *testing.T) {
 		t.Parallel()
 		if _, err := set(t, works, host).Pick(t.Context(), "docker"); err == nil || !strings.Contains(err.Error(), "auto, bwrap, host") {
@@ -89,10 +117,10 @@ func TestPick(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SBX-3 the local set knows host and bwrap", func(t *testing.T) {
+	t.Run("SBX-3 the local set knows host, landlock and bwrap", func(t *testing.T) {
 		t.Parallel()
 		s := backends.Local(t.TempDir())
-		if got := strings.Join(s.Modes(), " "); got != "auto bwrap host" {
+		if got := strings.Join(s.Modes(), " "); got != "auto bwrap host landlock" {
 			t.Errorf("got %s", got)
 		}
 		if b, err := s.Pick(t.Context(), sandbox.Host); err != nil || b.Mode() != sandbox.Host {

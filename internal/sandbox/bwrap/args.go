@@ -2,11 +2,15 @@ package bwrap
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
+	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
@@ -124,17 +128,31 @@ func mounts(b *local.Box) ([]string, error) {
 	args = append(args,
 		"--dev", "/dev", "--bind", b.Private("tmp"), "/tmp",
 		"--dir", "/var", "--symlink", "../tmp", "/var/tmp", "--bind", b.Private("home"), homeInside)
-	args = append(args, binds(cfg.Workspace, cfg.ReadOnly, cfg.Writable)...)
+	args = append(args, binds(cfg.Workspace, cfg.ReadOnly, cfg.Writable, cfg.Denied)...)
+	denied, err := denials(b)
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, denied...)
 	// The root itself is memory that bubblewrap made; closed last, when all places to mount on exist.
 	return append(args, "--remount-ro", "/"), nil
 }
 
 // binds orders what the Config shows so that the deeper path wins: a read-only directory in the workspace stays
 // read-only, and the workspace in a read-only directory stays writable. Where one path is named twice, the workspace
-// wins over Writable and Writable over ReadOnly.
-func binds(workspace string, readOnly, writable []string) []string {
+// wins over Writable and Writable over ReadOnly. The directories between a writable one and a path in it that is closed
+// are mounted onto themselves: what is a mount can not be renamed, and so what is below can not be moved out of its place.
+func binds(workspace string, readOnly, writable, denied []string) []string {
 	type bind struct{ flag, path string }
-	list := make([]bind, 0, len(readOnly)+len(writable)+1)
+	open := append(slices.Clone(writable), workspace)
+	var list []bind
+	for _, path := range slices.Concat(readOnly, denied) {
+		for _, above := range open {
+			for _, between := range ways(above, path) {
+				list = append(list, bind{"--bind-try", between})
+			}
+		}
+	}
 	for _, path := range readOnly {
 		list = append(list, bind{"--ro-bind", path})
 	}
@@ -144,10 +162,70 @@ func binds(workspace string, readOnly, writable []string) []string {
 	list = append(list, bind{"--bind", workspace})
 	slices.SortStableFunc(list, func(a, b bind) int { return cmp.Compare(len(a.path), len(b.path)) })
 	args := make([]string, 0, 3*len(list))
-	for _, b := range list {
+	for i, b := range list {
+		if b.flag == "--bind-try" && slices.ContainsFunc(list[:i], func(other bind) bool { return other.path == b.path }) {
+			continue // it is a mount of its own already
+		}
 		args = append(args, b.flag, b.path, b.path)
 	}
 	return args
+}
+
+// ways are the directories strictly between one and a path below it.
+func ways(above, path string) []string {
+	var list []string
+	if !strings.HasPrefix(path, above+"/") {
+		return nil
+	}
+	for dir := filepath.Dir(path); len(dir) > len(above); dir = filepath.Dir(dir) {
+		list = append(list, dir)
+	}
+	return list
+}
+
+// denials cover the denied paths, and what they lead to where they are links. A path that is not there needs nothing:
+// what a command makes at its place is the command's own.
+func denials(b *local.Box) ([]string, error) {
+	empty := b.Private("denied")
+	if len(b.Config().Denied) == 0 {
+		return nil, nil
+	}
+	if err := os.WriteFile(empty, nil, 0); err != nil {
+		return nil, fmt.Errorf("make what covers denied files: %w", err)
+	}
+	var args []string
+	for _, path := range b.Config().Denied {
+		real, err := filepath.EvalSymlinks(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("denied path: %w", err)
+		}
+		for _, at := range slices.Compact([]string{path, real}) {
+			info, err := os.Lstat(at)
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("denied path: %w", err)
+			case !shown(b.Config(), at) || info.Mode()&fs.ModeSymlink != 0:
+				// It is not there, or it is a link, of which only the place that it leads to can be covered.
+			case info.IsDir():
+				args = append(args, "--perms", "0000", "--tmpfs", at, "--remount-ro", at)
+			default:
+				args = append(args, "--ro-bind", empty, at)
+			}
+		}
+	}
+	return args, nil
+}
+
+// shown reports whether a path is below one that the sandbox shows of the machine, or is made for it.
+func shown(cfg sandbox.Config, path string) bool {
+	roots := slices.Concat([]string{"/usr", cfg.Workspace}, cfg.ReadOnly, cfg.Writable, rootLinks[:], etcShown[:])
+	for name := range etcMade {
+		roots = append(roots, "/etc/"+name)
+	}
+	return slices.ContainsFunc(roots, func(root string) bool { return path == root || strings.HasPrefix(path, root+"/") })
 }
 
 func makeEtc(b *local.Box) ([]string, error) {

@@ -7,7 +7,9 @@
 // namespaces where bubblewrap can forbid them. Its processes end with the Exec that started them, because their
 // namespace does. With Config.Network the network is the machine's own, loopback included.
 //
-// User, System and MaxRSS of an Exit are 0: bubblewrap does not pass them on. A command that ends with status 128+n
+// Every command has a system call filter. Limits of processors, memory and processes are those of a control group, which
+// also measures what a command used; where this machine has no groups that can be written, a limit is refused and the
+// usage of an Exit is 0, as it is for commands that ran at the same time in one sandbox. A command that ends with status 128+n
 // is reported as ended by signal n, which bubblewrap can not tell apart either.
 package bwrap
 
@@ -23,6 +25,7 @@ import (
 	"sync"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/cgroup"
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
@@ -33,6 +36,8 @@ type Backend struct {
 
 	mu    sync.Mutex
 	known *install // nil until looked for with success
+
+	groups func() *cgroup.Driver // looks once
 }
 
 // install is the bubblewrap of this machine.
@@ -50,17 +55,26 @@ func New(program, base string) *Backend {
 	if program == "" {
 		program = "bwrap"
 	}
-	return &Backend{program: program, base: base}
+	return &Backend{program: program, base: base, groups: sync.OnceValue(cgroup.Find)}
 }
 
 // Mode returns sandbox.Bwrap.
 func (*Backend) Mode() sandbox.Mode { return sandbox.Bwrap }
 
+// Doored implements sandbox.Doored: a command has a network of its own, with nothing in it but the door.
+func (*Backend) Doored() {}
+
 // Open binds a sandbox to a workspace. The paths of ReadOnly and Writable must exist.
 func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	if cfg.Network && cfg.Door != nil {
+		return nil, fmt.Errorf("sandbox %s: %w: a door is for a closed network", cfg.ID, fs.ErrInvalid)
+	}
 	found, err := b.find(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if err := sandbox.Require(sandbox.Bwrap, cfg, b.Capabilities()); err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
 	for _, path := range append(append([]string{}, cfg.ReadOnly...), cfg.Writable...) {
 		if _, err := os.Stat(path); err != nil {
@@ -79,11 +93,42 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	if err := os.Mkdir(inner.Private("tmp/agent"), 0o700); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), inner.Destroy(context.WithoutCancel(ctx)))
 	}
-	x := &box{Box: inner, bwrap: *found}
-	if x.mounts, err = mounts(inner); err != nil {
-		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), inner.Destroy(context.WithoutCancel(ctx)))
+	x := &box{Box: inner, bwrap: *found, groups: b.groups()}
+	if x.mounts, err = mounts(inner); err == nil {
+		err = x.wall()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), x.Destroy(context.WithoutCancel(ctx)))
 	}
 	return x, nil
+}
+
+// Capabilities implements sandbox.Backend.
+func (b *Backend) Capabilities() []sandbox.Capability {
+	how := map[sandbox.Wall]string{
+		sandbox.WallFiles:      "own mount namespace: nothing is there that is not shown",
+		sandbox.WallDenied:     "covered by something empty that nobody may open",
+		sandbox.WallNetwork:    "own network namespace",
+		sandbox.WallProcesses:  "own process namespace",
+		sandbox.WallPrivileges: "no capability, another user, no new privileges",
+		sandbox.WallSyscalls:   "a seccomp filter",
+		sandbox.WallMetadata:   "own mount namespace",
+		sandbox.WallTree:       "the end of the process namespace",
+		sandbox.LimitWall:      "the sandbox's processes are ended",
+	}
+	var list []sandbox.Capability
+	for _, wall := range sandbox.Walls() {
+		c := sandbox.Capability{Wall: wall, Enforced: true, How: how[wall]}
+		switch wall {
+		case sandbox.LimitDisk:
+			c = local.DiskCapability()
+			c.How += "; no single file grows above it"
+		case sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs:
+			c = cgroup.Capability(b.groups(), wall)
+		}
+		list = append(list, c)
+	}
+	return list
 }
 
 // find looks for bubblewrap and asks it what it can do, until it was found once.

@@ -8,3 +8,5 @@ import (
 )
 
 func TestExam(t *testing.T) { sandboxtest.Exam(t, bwrap.New("", "")) }
+
+func TestEscape(t *testing.T) { sandboxtest.Escape(t, bwrap.New("", "")) }

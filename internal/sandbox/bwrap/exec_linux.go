@@ -3,6 +3,7 @@ package bwrap
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,13 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/cgroup"
 	"github.com/inspan/inspan/internal/sandbox/local"
+	"github.com/inspan/inspan/internal/sandbox/seccomp"
 )
 
 const (
 	// statusMax and statusWait bound what is read from bubblewrap's status.
 	statusMax  = 16 << 10
 	statusWait = time.Second
+	// startWait is how long bubblewrap may take to make its namespaces.
+	startWait = time.Minute
 	// heardMax is how much of bubblewrap's complaint is kept to explain a command that did not start.
 	heardMax = 2 << 10
 )
@@ -28,90 +33,198 @@ type box struct {
 	*local.Box
 	bwrap  install
 	mounts []string
+	// filter is the system call filter, as the kernel takes it; empty where there is none for this processor.
+	filter []byte
+	groups *cgroup.Driver
+	// group holds and measures what runs here; nil where this machine has no groups to write, and then nothing is bounded.
+	group *cgroup.Group
 }
 
 var _ sandbox.Sandbox = (*box)(nil)
 
 // Exec implements sandbox.Sandbox.
 func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	ctx, leave, err := b.Enter(ctx)
-	if err != nil {
-		return sandbox.Exit{}, err
-	}
-	defer leave()
-	p, err := b.Command(cmd)
-	if err != nil {
-		return sandbox.Exit{}, err
-	}
-	args, err := b.arguments(p)
-	if err != nil {
-		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", cmd.Args[0], err)
-	}
-	defer func() { _ = args.Close() }()
-	status, statusIn, err := os.Pipe()
-	if err != nil {
-		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", cmd.Args[0], err)
-	}
-	defer func() { _, _ = status.Close(), statusIn.Close() }()
+	return b.Execute(ctx, cmd, b.run)
+}
 
+// Start implements sandbox.Sandbox.
+func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
+	return b.Launch(ctx, cmd, b.run)
+}
+
+// Destroy implements sandbox.Sandbox.
+func (b *box) Destroy(ctx context.Context) error {
+	if err := b.End(ctx); err != nil {
+		return fmt.Errorf("destroy sandbox %s: %w", b.ID(), err)
+	}
+	var left error
+	if b.group != nil {
+		left = b.group.Remove()
+	}
+	return errors.Join(left, b.Box.Destroy(ctx))
+}
+
+// wall makes the system call filter and the control group.
+func (b *box) wall() (err error) {
+	// The network namespace closes the network; sockets among the commands of a sandbox work.
+	if b.filter, err = seccomp.Program(seccomp.Profile{}); err != nil {
+		return err
+	}
+	if !b.groups.Measures() {
+		return nil // Open has refused limits that would need one
+	}
+	b.group, err = b.groups.New(b.Name(), b.Config().Limits)
+	return err
+}
+
+// run carries out one command.
+func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
+	program := p.Args[0]
+	fail := func(err error) (sandbox.Exit, error) {
+		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", program, err)
+	}
+	f, err := b.files(p)
+	defer f.close()
+	if err != nil {
+		return fail(err)
+	}
+	var group *cgroup.Group // of this command
+	if b.group != nil {
+		if group, err = b.group.Child(); err != nil {
+			return fail(err)
+		}
+	}
+
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	complaint := listen(&p)
 	// The environment travels inside args: bubblewrap itself, which runs outside, is not moved by it, and a list of
 	// processes does not show it.
-	p.Path, p.Dir, p.Env = b.bwrap.path, "/", local.Env{}
-	p.Args = append([]string{"bwrap", "--args", "3", "--"}, cmd.Args...)
-	p.Extra = []*os.File{args, statusIn}
-	p.Started = func(int) { _ = statusIn.Close() }
-	var began bool
-	p.After = func() { began = b.settle(status) }
-	exit, err := local.Run(ctx, p)
+	p.Path, p.Dir, p.Env, p.Wrapped = b.bwrap.path, "/", local.Env{}, true
+	command := p.Args
+	p.Args = append([]string{"bwrap", "--args", "3", "--"}, command...)
+	p.Extra = []*os.File{f.args, f.statusIn, f.hold, f.filter}
+	docs := json.NewDecoder(io.LimitReader(f.status, statusMax))
+	var first int
+	var bounded error
+	p.Started = func(int) {
+		_ = f.statusIn.Close()
+		if first, bounded = b.bound(f.status, docs, group); bounded != nil {
+			end(bounded) // it waits to be let go, and nothing of the command has run
+			return
+		}
+		_, _ = f.release.Write([]byte{1}) // where it has ended, its status says so
+		if started != nil && first > 0 {
+			started(local.CommandOf(ctx, first))
+		}
+	}
+	shut, err := b.through(&p, command)
 	if err != nil {
+		return fail(err)
+	}
+	var began bool
+	p.After = func() { began = settle(f.status, docs, first) }
+	exit, err := local.Run(ctx, p)
+	closed := shut()
+	exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = 0, 0, 0, 0, 0 // bubblewrap's own
+	if group != nil {
+		u := group.Usage()
+		exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = u.User, u.System, u.MaxMemory, u.ReadBytes, u.WriteBytes
+		if left := group.Remove(); left != nil {
+			return fail(errors.Join(err, left))
+		}
+	}
+	switch {
+	case bounded != nil:
+		return fail(bounded)
+	case err != nil:
 		return exit, err
+	case closed != nil:
+		return fail(fmt.Errorf("%w: %w", sandbox.ErrNotStarted, closed))
+	case !began:
+		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", program, sandbox.ErrNotStarted, clip(complaint.text()))
 	}
-	if !began {
-		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", cmd.Args[0], sandbox.ErrNotStarted, clip(complaint.text()))
-	}
-	exit.User, exit.System, exit.MaxRSS = 0, 0, 0 // bubblewrap's own, not the command's
 	if n := exit.Code - 128; n > 0 && n < 65 {
 		exit.Signal = unix.SignalName(unix.Signal(n))
 	}
 	return exit, nil
 }
 
+// files are what bubblewrap is given beside its command, and our ends of its pipes.
+type files struct{ args, filter, status, statusIn, hold, release *os.File }
+
+func (b *box) files(p local.Process) (f files, err error) {
+	if f.args, err = b.arguments(p); err != nil {
+		return f, err
+	}
+	if f.filter, err = local.Memory("bwrap-filter", string(b.filter)); err != nil {
+		return f, err
+	}
+	if f.status, f.statusIn, err = os.Pipe(); err != nil {
+		return f, err
+	}
+	f.hold, f.release, err = os.Pipe()
+	return f, err
+}
+
+func (f files) close() {
+	for _, file := range []*os.File{f.args, f.filter, f.status, f.statusIn, f.hold, f.release} {
+		_ = file.Close() // also of none: then it only says so
+	}
+}
+
+// bound waits until bubblewrap has made the namespace, whose first process is held, and puts that into the control
+// group before anything of the command runs. first is 0 where bubblewrap ended before.
+func (b *box) bound(status *os.File, docs *json.Decoder, group *cgroup.Group) (first int, err error) {
+	_ = status.SetReadDeadline(time.Now().Add(startWait))
+	var doc said
+	switch err := docs.Decode(&doc); {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return 0, fmt.Errorf("bubblewrap did not start within %v: %w", startWait, sandbox.ErrNotStarted)
+	case err != nil || doc.Child <= 0:
+		return 0, nil
+	}
+	if group != nil {
+		if err := group.Add(doc.Child); err != nil {
+			return doc.Child, err
+		}
+	}
+	if disk := b.Config().Limits.Disk; disk > 0 {
+		most := unix.Rlimit{Cur: uint64(disk), Max: uint64(disk)}
+		if err := unix.Prlimit(doc.Child, unix.RLIMIT_FSIZE, &most, nil); err != nil {
+			return doc.Child, fmt.Errorf("limit the size of files: %w", err)
+		}
+	}
+	return doc.Child, nil
+}
+
 // arguments writes bubblewrap's arguments, each ended by a NUL, to an unnamed file.
 func (b *box) arguments(p local.Process) (*os.File, error) {
-	list := append(isolation(b.bwrap, b.Config().Network), "--json-status-fd", "4")
+	list := append(isolation(b.bwrap, b.Config().Network), "--json-status-fd", "4", "--block-fd", "5", "--seccomp", "6")
 	for _, entry := range p.Env.List() {
 		name, value, _ := strings.Cut(entry, "=")
 		list = append(list, "--setenv", name, value)
 	}
 	list = append(list, b.mounts...)
 	list = append(list, "--chdir", p.Dir)
-	fd, err := unix.MemfdCreate("inspan-bwrap-args", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("memfd_create: %w", err)
-	}
-	file := os.NewFile(uintptr(fd), "bwrap-args")
-	_, err = io.WriteString(file, strings.Join(list, "\x00")+"\x00")
-	if err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return file, nil
+	return local.Memory("bwrap-args", strings.Join(list, "\x00")+"\x00")
 }
 
-// settle reads bubblewrap's status after it ended, ends the namespace for certain, and reports whether the command
-// was started: an exit code is only said for one that was.
-func (b *box) settle(status *os.File) (began bool) {
+// said is one document of bubblewrap's status.
+type said struct {
+	Child int  `json:"child-pid"`
+	Exit  *int `json:"exit-code"`
+}
+
+// settle reads the rest of bubblewrap's status after it ended, ends the namespace for certain, and reports whether the
+// command was started: an exit code is only said for one that was.
+func settle(status *os.File, docs *json.Decoder, first int) (began bool) {
+	if first > 0 {
+		local.EndNamespace(first)
+	}
 	_ = status.SetReadDeadline(time.Now().Add(statusWait))
-	docs := json.NewDecoder(io.LimitReader(status, statusMax))
 	for {
-		var doc struct {
-			Child int  `json:"child-pid"`
-			Exit  *int `json:"exit-code"`
-		}
+		var doc said
 		if docs.Decode(&doc) != nil {
 			return began
 		}

@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/cgroup"
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
@@ -15,6 +16,14 @@ type box struct {
 	*local.Box
 	bwrap  install
 	mounts []string
+	groups *cgroup.Driver
+}
+
+func (*box) wall() error { return nil }
+
+// Start always fails: bubblewrap needs Linux.
+func (*box) Start(context.Context, sandbox.Cmd) (sandbox.Process, error) {
+	return nil, fmt.Errorf("%w: bubblewrap needs Linux, this is %s", sandbox.ErrUnavailable, runtime.GOOS)
 }
 
 // Exec always fails: bubblewrap needs Linux.

@@ -3,6 +3,7 @@ package bwrap_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -62,17 +63,18 @@ func TestIsolation(t *testing.T) {
 	t.Parallel()
 	c := open(t)
 	t.Run("SBX-18 only the workspace and what is named can be written", func(t *testing.T) {
+		probe := "probe-" + rand.Text()
 		for _, dir := range []string{c.workspace, c.write, "/tmp", "$HOME"} {
-			if out, code := c.sh(t, `echo x > "`+dir+`/probe"`); code != 0 {
+			if out, code := c.sh(t, `echo x > "`+dir+`/`+probe+`"`); code != 0 {
 				t.Errorf("%s: got %q, want it writable", dir, out)
 			}
 		}
 		for _, dir := range []string{c.read, c.workspace + "/protected", "/", "/usr", "/usr/bin", "/etc", "/etc/ssl", "/var", "/home"} {
-			if out, code := c.sh(t, `echo x > "`+dir+`/probe"`); code == 0 {
+			if out, code := c.sh(t, `echo x > "`+dir+`/`+probe+`"`); code == 0 {
 				t.Errorf("%s: got %q, want it closed", dir, out)
 			}
 		}
-		if _, err := os.Stat("/tmp/probe"); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat("/tmp/" + probe); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the machine's /tmp was written: %v", err)
 		}
 	})
@@ -226,4 +228,47 @@ func TestUnavailable(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPinned takes a directory out of the way of what is closed in it.
+func TestPinned(t *testing.T) {
+	t.Parallel()
+	b := bwrap.New("", "")
+	sandboxtest.Need(t, b)
+	ws := t.TempDir()
+	for _, dir := range []string{".git/hooks", "a/b/c"} {
+		if err := os.MkdirAll(filepath.Join(ws, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(ws, "a/b/c/f"), []byte("kept"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	box, err := b.Open(t.Context(), sandbox.Config{ID: "pin", Workspace: ws, ReadOnly: []string{ws + "/.git/hooks", ws + "/a/b/c"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = box.Destroy(context.Background()) }()
+	c := cell{box: box, workspace: ws}
+	for _, script := range []string{
+		"mv .git away && mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit",
+		"mv .git/hooks .git/old && mkdir .git/hooks && echo evil > .git/hooks/pre-commit",
+		"rm -rf .git && mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit",
+		"echo evil > .git/hooks/pre-commit",
+		"mv a elsewhere && mkdir -p a/b/c", "mv a/b a/x && mkdir -p a/b/c", "echo evil > a/b/c/f", "chmod 777 a/b/c",
+	} {
+		t.Run("SBX-14 a read-only path can not be moved away: "+script, func(t *testing.T) {
+			if out, code := c.sh(t, script); code == 0 {
+				t.Errorf("it went through: %q", out)
+			}
+		})
+	}
+	t.Run("SBX-14 what is beside it can be written", func(t *testing.T) {
+		if out, code := c.sh(t, "echo x > .git/config && echo x > a/b/f && mv a/b/f a/g && rm a/g"); code != 0 {
+			t.Errorf("got %q", out)
+		}
+	})
+	if _, err := os.Stat(filepath.Join(ws, ".git/hooks/pre-commit")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a hook is there: %v", err)
+	}
 }

@@ -47,9 +47,11 @@ func (b *Backend) Probe(ctx context.Context) error {
 
 // Open binds a sandbox to a workspace. It refuses a Config that asks for a closed network.
 func (b *Backend) Open(_ context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
-	if !cfg.Network {
-		return nil, fmt.Errorf("sandbox %s: %w: host can not close the network: allow it (Network: true) or use bwrap",
-			cfg.ID, sandbox.ErrUnavailable)
+	if err := sandbox.Require(sandbox.Host, cfg, b.Capabilities()); err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
+	}
+	if cfg.Door != nil {
+		return nil, fmt.Errorf("sandbox %s: %w: host can not keep commands to allowed hosts: use bwrap, or leave allowed_hosts out", cfg.ID, sandbox.ErrUnavailable)
 	}
 	inner, err := local.OpenBox(cfg, sandbox.Host, b.base, "", "")
 	if err != nil {
@@ -64,17 +66,37 @@ var _ sandbox.Sandbox = (*box)(nil)
 
 // Exec implements sandbox.Sandbox.
 func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	ctx, leave, err := b.Enter(ctx)
-	if err != nil {
+	return b.Execute(ctx, cmd, run)
+}
+
+// Start implements sandbox.Sandbox.
+func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
+	return b.Launch(ctx, cmd, run)
+}
+
+func run(ctx context.Context, p local.Process, started func(pid int)) (exit sandbox.Exit, err error) {
+	if p.Path, err = p.Env.Look(p.Args[0], p.Dir); err != nil {
 		return sandbox.Exit{}, err
 	}
-	defer leave()
-	p, err := b.Command(cmd)
-	if err != nil {
-		return sandbox.Exit{}, err
-	}
-	if p.Path, err = p.Env.Look(cmd.Args[0], p.Dir); err != nil {
-		return sandbox.Exit{}, err
-	}
+	p.Started = started
 	return local.Run(ctx, p)
+}
+
+// Capabilities implements sandbox.Backend.
+func (*Backend) Capabilities() []sandbox.Capability {
+	const open = "host does not isolate: use bwrap"
+	var list []sandbox.Capability
+	for _, wall := range sandbox.Walls() {
+		c := sandbox.Capability{Wall: wall, Why: open}
+		switch wall {
+		case sandbox.LimitWall:
+			c = sandbox.Capability{Wall: wall, Enforced: true, How: "the sandbox's processes are ended"}
+		case sandbox.LimitDisk:
+			c = local.DiskCapability()
+		case sandbox.WallTree:
+			c.Why = "a process that clears its environment, leaves its session and loses its parent is not found again: use bwrap"
+		}
+		list = append(list, c)
+	}
+	return list
 }

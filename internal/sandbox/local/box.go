@@ -8,11 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/inspan/inspan/internal/sandbox"
 )
 
-// Box is a sandbox without Exec. A backend embeds it and adds that.
+// Box is a sandbox without Exec and Start. A backend embeds it and adds them with Execute and Launch.
 //
 // It owns a private directory beside the workspace, for HOME and temporary files: they last as long as the sandbox,
 // from one Exec to the next, and are gone after Destroy.
@@ -24,6 +27,10 @@ type Box struct {
 	private string
 	secret  string
 	env     Env
+	until   time.Time // when Limits.Wall is over
+
+	treesMu sync.Mutex
+	trees   map[*tree]struct{} // of the commands that run
 }
 
 // OpenBox checks a Config, opens the workspace and makes the private directory below base (empty: the system's
@@ -37,12 +44,12 @@ func OpenBox(cfg sandbox.Config, mode sandbox.Mode, base, home, tmp string) (*Bo
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
 	cfg.Workspace = filepath.Clean(cfg.Workspace)
-	cfg.ReadOnly, cfg.Writable = clean(cfg.ReadOnly), clean(cfg.Writable)
+	cfg.ReadOnly, cfg.Writable, cfg.Denied = clean(cfg.ReadOnly), clean(cfg.Writable), clean(cfg.Denied)
 	files, err := OpenFiles(cfg.Workspace)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
-	b := &Box{cfg: cfg, mode: mode, files: files, secret: rand.Text()}
+	b := &Box{cfg: cfg, mode: mode, files: files, secret: ownOwner() + "-" + rand.Text(), until: time.Now().Add(cfg.Limits.Wall)}
 	if err := b.prepare(base, home, tmp); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), files.Close(), b.removePrivate())
 	}
@@ -50,7 +57,7 @@ func OpenBox(cfg sandbox.Config, mode sandbox.Mode, base, home, tmp string) (*Bo
 }
 
 func (b *Box) prepare(base, home, tmp string) (err error) {
-	if b.private, err = os.MkdirTemp(base, "inspan-box-"); err != nil {
+	if b.private, err = os.MkdirTemp(base, ownName()); err != nil {
 		return fmt.Errorf("make the private directory: %w", err)
 	}
 	for _, name := range []string{"home", "tmp"} {
@@ -92,6 +99,9 @@ func (b *Box) Stat(path string) (fs.FileInfo, error) { return b.files.Stat(path)
 // FS implements sandbox.Sandbox.
 func (b *Box) FS() fs.FS { return b.files.FS() }
 
+// Name returns a name of the sandbox's own that tells whose it is, for what it makes besides its private directory.
+func (b *Box) Name() string { return filepath.Base(b.private) }
+
 // Private returns a path in the private directory.
 func (b *Box) Private(name string) string { return filepath.Join(b.private, name) }
 
@@ -112,7 +122,7 @@ func (b *Box) Command(cmd sandbox.Cmd) (Process, error) {
 	return Process{
 		Args: cmd.Args, Env: env, Dir: dir,
 		Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr,
-		Marker: b.secret + "." + rand.Text(),
+		Marker: b.secret + "." + rand.Text(), box: b,
 	}, nil
 }
 
@@ -128,21 +138,25 @@ func (b *Box) Destroy(ctx context.Context) error {
 	return nil
 }
 
-// removePrivate also removes directories that a command made unreadable to their owner.
 func (b *Box) removePrivate() error {
 	if b.private == "" {
 		return nil
 	}
-	if err := os.RemoveAll(b.private); err == nil {
+	return RemoveAll(b.private)
+}
+
+// RemoveAll removes a directory, also one in which a command made directories unreadable to their owner.
+func RemoveAll(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
 		return nil
 	}
-	_ = filepath.WalkDir(b.private, func(path string, d fs.DirEntry, _ error) error {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
 		if d != nil && d.IsDir() {
 			_ = os.Chmod(path, 0o700)
 		}
 		return nil
 	})
-	return os.RemoveAll(b.private)
+	return os.RemoveAll(dir)
 }
 
 func clean(paths []string) []string {
@@ -154,7 +168,10 @@ func clean(paths []string) []string {
 }
 
 func checkPaths(cfg sandbox.Config) error {
-	for _, path := range append(append([]string{cfg.Workspace}, cfg.ReadOnly...), cfg.Writable...) {
+	if err := cfg.Limits.Check(); err != nil {
+		return err
+	}
+	for _, path := range slices.Concat([]string{cfg.Workspace}, cfg.ReadOnly, cfg.Writable, cfg.Denied) {
 		if !filepath.IsAbs(path) {
 			return fmt.Errorf("path %q: want an absolute path", path)
 		}

@@ -50,6 +50,10 @@ type Process struct {
 	// before its output is drained; it must end what the tree walk can not find by itself.
 	Started func(pid int)
 	After   func()
+	// Wrapped says that the process and the first one of a namespace below it only hold the walls of the command.
+	Wrapped bool
+
+	box *Box // whose command it is; nil for a probe
 }
 
 // Run starts a process in its own group and waits. When ctx ends it kills the process and all it started. Run
@@ -80,10 +84,14 @@ func Run(ctx context.Context, p Process) (sandbox.Exit, error) {
 		pipes.finish()
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", p.Args[0], err)
 	}
+	tree := newTree(proc.Pid, p.Marker, start)
+	tree.wrapped = p.Wrapped
+	if p.box != nil {
+		defer p.box.track(tree)()
+	}
 	if p.Started != nil {
 		p.Started(proc.Pid)
 	}
-	tree := newTree(proc.Pid, p.Marker, start)
 	pipes.copy(p)
 
 	var killed atomic.Bool
@@ -129,6 +137,7 @@ func exitOf(state *os.ProcessState, wall time.Duration) sandbox.Exit {
 	}
 	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
 		exit.MaxRSS = maxRSS(usage)
+		exit.ReadBytes, exit.WriteBytes = int64(usage.Inblock)*512, int64(usage.Oublock)*512 // getrusage(2) counts blocks of 512
 	}
 	return exit
 }

@@ -33,6 +33,8 @@ type tree struct {
 	root   int
 	marker []byte
 	start  time.Time
+	// wrapped is true where the root and the first process of a namespace below it are not the command's own.
+	wrapped bool
 }
 
 func newTree(root int, marker string, start time.Time) *tree {

@@ -14,9 +14,12 @@ func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: tr
 func maxRSS(u *syscall.Rusage) int64 { return int64(u.Maxrss) }
 
 // tree is a process group. Without /proc a process that leaves the group can not be found again.
-type tree struct{ root int }
+type tree struct {
+	root    int
+	wrapped bool
+}
 
-func newTree(root int, _ string, _ time.Time) *tree { return &tree{root} }
+func newTree(root int, _ string, _ time.Time) *tree { return &tree{root: root} }
 
 // wait calls rest after the root was reaped: there is no portable way to wait without reaping.
 func (t *tree) wait(root *os.Process, rest func()) (*os.ProcessState, error) {

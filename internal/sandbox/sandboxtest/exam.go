@@ -49,6 +49,8 @@ func Exam(t *testing.T, b sandbox.Backend) {
 		{"WS-12 outside", examOutside},
 		{"WS-12 races", examRaces},
 		{"SBX-15 destroy", examDestroy},
+		{"SBX-2 start", examStart},
+		{"SBX-12 limits", examLimits},
 		{"configuration", examConfig},
 	} {
 		t.Run(part.name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // empty after the end. Taking one again and again, in any way, is a legal history.
 func Moves(s run.State) []events.Payload {
 	if s.Sequence == 0 {
-		return []events.Payload{Created(), ForkCreated()}
+		return []events.Payload{Created(), ForkCreated(), DirectCreated()}
 	}
 	var m []events.Payload
 	switch s.Status {
@@ -78,7 +78,7 @@ func runningMoves(s run.State) []events.Payload {
 	m := []events.Payload{Paused("a person asked"), Failed(s, events.FinishStopped, "stopped")}
 	done, total := s.StepsCompleted()
 	switch {
-	case s.PlanDone:
+	case s.PlanDone, s.Direct() && done == total:
 		m = append(m, Completed(s))
 	case done == total:
 		m = append(m, PlanDone(total))
@@ -116,7 +116,7 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 			m = append(m, Turn(n, st.ID, "done"),
 				Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
 				Turn(n, st.ID, "two calls", Asked(n, 1, "read", `{"path":"a.txt"}`), Asked(n, 2, "bash", `{"command":"make"}`)),
-				TurnLater(n, st.ID, st.Attempt+1, s.UpdatedAt))
+				TurnLater(n, st.ID, st.Attempt+1, s.UpdatedAt), TurnTooLong(n, st.ID, st.Attempt+1, 64_000>>min(st.TooLong, 8), s.UpdatedAt))
 			m = append(m, compactions(s, st)...)
 		}
 		return m
@@ -178,7 +178,7 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 		return []events.Payload{CallBegun(ref, c.Attempt+1), CallBad(ref, c.Fence, "permanent"), CallDone(ref, c.Fence, "read")}
 	case run.CallStarted:
 		return []events.Payload{CallDone(ref, c.Fence, "ok"), CallBad(ref, c.Fence, "timeout"),
-			CallLater(ref, c.Attempt, c.Fence, s.UpdatedAt), CallBegun(ref, c.Attempt+1)}
+			CallLater(ref, c.Attempt, c.Fence, s.UpdatedAt), CallBegun(ref, c.Attempt+1), Saved(s, ref, c.Fence)}
 	}
 	return nil
 }

@@ -32,6 +32,14 @@ func Created() *events.RunCreatedData {
 		Options: events.DefaultOptions(), Workspace: "session/demo", To: events.Created}
 }
 
+// DirectCreated opens a run on the direct path; its step is "step-1".
+func DirectCreated() *events.RunCreatedData {
+	c := Created()
+	c.Event, c.To, c.Direct = events.RunStart, events.Running, true
+	c.AgentID, c.AgentName, c.MaxSteps = c.Agent, c.Agent, c.Options.MaxSteps
+	return c
+}
+
 // Started moves a run to running.
 func Started() *events.RunStartedData {
 	return &events.RunStartedData{Event: eventOf(events.RunStarted), AgentID: "worker", AgentName: "worker", Task: "mend the wheel",
@@ -113,11 +121,26 @@ func TurnLater(n int, step string, attempt int, at time.Time) *events.TurnDeferr
 		Attempt: attempt, DelayMS: 2000, NotBefore: at.Add(2 * time.Second)}
 }
 
+// TurnTooLong defers a model request whose prompt did not fit; the window is taken for so many tokens from then on.
+func TurnTooLong(n int, step string, attempt, window int, at time.Time) *events.TurnDeferredData {
+	d := TurnLater(n, step, attempt, at)
+	d.Error, d.Class, d.Window = "400 the prompt is too long", events.ClassTooLong, window
+	return d
+}
+
 // Compacted replaces the turns of a step up to through by a summary.
 func Compacted(through, replaced int, step, summary string) *events.HistoryCompactedData {
 	return &events.HistoryCompactedData{Event: eventOf(events.HistoryCompacted), Step: step, Through: through, Replaced: replaced, Summary: summary,
 		TokensBefore: 900, TokensAfter: 300, Window: 1000, Protected: 425, InputTokens: 50, OutputTokens: 5, Attempt: 1, DurationMS: 7,
 		Model: "test", Provider: "scripted"}
+}
+
+// Saved stores what a call made.
+func Saved(s run.State, ref events.ToolRef, fence uint64) *events.ArtifactSavedData {
+	name := fmt.Sprintf("made-%d.md", s.Artifacts.Len()+1)
+	return &events.ArtifactSavedData{Event: eventOf(events.ArtifactSaved), ToolRef: ref, Fence: fence, Artifacts: []events.Artifact{{ID: fmt.Sprintf("art-%d", s.Artifacts.Len()+1),
+		Type: events.ArtifactReport, Name: name, Path: name, Size: 4, SHA256: digest(name), ContentType: "text/markdown", CreatedAt: s.UpdatedAt,
+		Key: "runs/" + s.HarnessID + "/output/" + name, Kept: events.KeptInStore, TTLMS: 86_400_000, Run: s.HarnessID, Step: ref.Step}}}
 }
 
 // Ref names a call of a step.

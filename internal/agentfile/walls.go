@@ -1,0 +1,58 @@
+package agentfile
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// walls reads what a sandbox must enforce (C26): resources.cpu and resources.vcpu are one, sizes may have a unit.
+func (p *parsing) walls(box *node, out *events.Sandbox) {
+	out.Backend, out.MinIsolation = box.get("isolation_backend").str(), box.get("min_isolation").str()
+	out.TimeoutMS = box.get("timeout").milliseconds()
+	cpu, vcpu := box.get("resources", "cpu"), box.get("resources", "vcpu")
+	if cpu != nil && vcpu != nil && cpu.decimal() != vcpu.decimal() {
+		p.fail(&Error{Code: CodeConflict, Line: vcpu.line, Path: vcpu.path, Message: "cpu and vcpu differ", Expected: "one of them", Actual: shown(vcpu.text), Hint: "leave vcpu out"})
+	}
+	out.CPU = max(cpu.decimal(), vcpu.decimal())
+	out.MemoryBytes, out.DiskBytes = box.get("resources", "memory").room(), box.get("resources", "disk").room()
+	out.PIDs = box.get("resources", "pids").whole()
+	files := box.child("filesystem")
+	out.ReadOnly, out.ReadWrite, out.Denied = files.get("read_only").words(), files.get("read_write").words(), files.get("denied").words()
+}
+
+// decimal returns the number of a value, 0 where it is absent or none.
+func (n *node) decimal() float64 {
+	if n == nil || n.kind != isInt && n.kind != isFloat {
+		return 0
+	}
+	f, err := strconv.ParseFloat(n.text, 64)
+	if err != nil {
+		return 0
+	}
+	return f
+}
+
+// room returns a size of memory or disk: units are powers of 1024 however they are spelled, and a number without one is in MiB, as the
+// settings of microVMs have it.
+func (n *node) room() int64 {
+	if n == nil || n.kind != isInt && n.kind != isText {
+		return 0
+	}
+	number := strings.TrimRight(n.text, "kKmMgGtTiIbB")
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return 0
+	}
+	power := 2
+	if unit := strings.ToLower(n.text[len(number):]); unit != "" {
+		power = 1 + strings.Index("kmgt", unit[:1])
+	}
+	f *= math.Pow(1024, float64(power))
+	if f >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(f)
+}

@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/core/artifact"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+func (a *app) artifactsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "artifacts", Short: "List and get what runs made",
+		Long: `What the tool calls of a run make or change in its workspace is kept as artifacts: files that match the station's or the
+agent's patterns, files that the agent saves by name, and outputs of calls that are too long for the log. They are kept
+for a time after the run, INSPAN_ARTIFACT_TTL; the record of each stays in the log.`,
+		Example: "  inspan artifacts list run-k3v9x2m1qa\n  inspan artifacts get run-k3v9x2m1qa --to out", Args: cobra.ArbitraryArgs, RunE: group,
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use: "list RUN", Short: "List the artifacts of a run, of each path the newest", Args: args(1),
+		Example: "  inspan artifacts list run-k3v9x2m1qa\n  inspan artifacts list run-k3v9x2m1qa --json | jq -r '.[].path'",
+		RunE: a.with(func(ctx context.Context, c *client.Client, argv []string) error {
+			all, err := c.Artifacts(ctx, argv[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(all)
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(a.out, "The run has made no artifacts.")
+				return nil
+			}
+			var rows [][]string
+			for _, f := range all {
+				rows = append(rows, []string{f.ID, age(f.CreatedAt), f.Type, view.Bytes(f.Size), view.Clip(f.Step, 30), keptText(f), view.Clip(cmp.Or(f.Path, f.Name), 120)})
+			}
+			a.table([]column{{head: "ID"}, {"AGE", true}, {head: "TYPE"}, {"SIZE", true}, {head: "STEP"}, {head: "KEPT"}, {head: "PATH"}}, rows)
+			return nil
+		}),
+	}, a.artifactsGetCmd())
+	return cmd
+}
+
+// keptText says how long an artifact is there.
+func keptText(f client.Artifact) string {
+	switch {
+	case f.Expired:
+		return "expired"
+	case f.Kept == events.KeptInWorkspace:
+		return "in the workspace"
+	case f.Kept == events.KeptWithFacts:
+		return "with the log"
+	case f.ExpiresAt != nil:
+		if left := time.Until(*f.ExpiresAt); left < 2*time.Hour {
+			return fmt.Sprintf("%.0f min more", left.Minutes())
+		}
+		return fmt.Sprintf("%.0f h more", time.Until(*f.ExpiresAt).Hours())
+	}
+	return "while the run goes on"
+}
+
+// fetch is what inspan artifacts get is told.
+type fetch struct {
+	to        string
+	stdout    bool
+	force     bool
+	workspace string
+}
+
+func (a *app) artifactsGetCmd() *cobra.Command {
+	var f fetch
+	cmd := &cobra.Command{
+		Use: "get RUN [ARTIFACT...]", Short: "Get artifacts of a run: those named by id, path or name, else all",
+		Long: `Writes artifacts into a folder, by their paths in the workspace, and outputs of calls below logs/. The digest of each is
+checked before anything is written. Nothing is written outside of the folder, and no file is written over without --force.
+An artifact that is kept in the workspace alone is read from there, where this machine has it.`,
+		Example: "  inspan artifacts get run-k3v9x2m1qa --to out\n  inspan artifacts get run-k3v9x2m1qa report.md --stdout\n  inspan artifacts get run-k3v9x2m1qa art-1a2b3c4d5e6f --force --json",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: a.with(func(ctx context.Context, c *client.Client, argv []string) error {
+			if f.stdout && (len(argv) != 2 || a.json) {
+				return usage("--stdout wants one artifact, and no --json")
+			}
+			return a.getArtifacts(ctx, c, f, argv[0], argv[1:])
+		}),
+	}
+	cmd.Flags().StringVar(&f.to, "to", ".", "folder to write into; it is made")
+	cmd.Flags().BoolVar(&f.stdout, "stdout", false, "write the one artifact to standard output")
+	cmd.Flags().BoolVar(&f.force, "force", false, "write over files that are there")
+	cmd.Flags().StringVar(&f.workspace, "workspace", a.set("INSPAN_WORKSPACE", "./workspace"), "root of the workspaces on this machine, for artifacts that are kept there alone (INSPAN_WORKSPACE)")
+	return cmd
+}
+
+// got is a line of what was written.
+type got struct {
+	ID   string `json:"id"`
+	File string `json:"file"`
+	Size int64  `json:"size"`
+}
+
+func (a *app) getArtifacts(ctx context.Context, c *client.Client, f fetch, runID string, named []string) error {
+	if len(named) == 0 {
+		all, err := c.Artifacts(ctx, runID)
+		if err != nil {
+			return err
+		}
+		for _, one := range all {
+			named = append(named, one.ID)
+		}
+	}
+	if f.stdout {
+		_, data, err := a.readArtifact(ctx, c, f, runID, named[0])
+		if err == nil {
+			_, err = a.out.Write(data)
+		}
+		return err
+	}
+	if err := os.MkdirAll(f.to, 0o755); err != nil {
+		return fmt.Errorf("make the folder: %w", err)
+	}
+	root, err := os.OpenRoot(f.to)
+	if err != nil {
+		return fmt.Errorf("open the folder: %w", err)
+	}
+	defer root.Close()
+	written := []got{}
+	var errs []error
+	var size int64
+	for n, id := range named {
+		one, data, err := a.readArtifact(ctx, c, f, runID, id)
+		file := fileOf(one.Artifact)
+		if err == nil {
+			err = putFile(root, file, data, f.force)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		written, size = append(written, got{one.ID, filepath.Join(f.to, filepath.FromSlash(file)), one.Size}), size+one.Size
+		if a.term.tty && len(named) > 1 {
+			fmt.Fprintf(a.err, "\r%d of %d, %s", n+1, len(named), view.Bytes(size))
+		}
+	}
+	if a.term.tty && len(named) > 1 {
+		fmt.Fprintln(a.err)
+	}
+	if a.json {
+		return errors.Join(append(errs, a.printJSON(written))...)
+	}
+	for _, w := range written {
+		fmt.Fprintf(a.out, "%s  %s\n", view.Clip(w.File, 400), view.Bytes(w.Size))
+	}
+	if len(named) == 0 {
+		fmt.Fprintln(a.out, "The run has made no artifacts.")
+	}
+	return errors.Join(errs...)
+}
+
+// readArtifact reads one artifact, from the workspace where it is kept there alone.
+func (a *app) readArtifact(ctx context.Context, c *client.Client, f fetch, runID, id string) (client.Artifact, []byte, error) {
+	one, r, err := c.Artifact(ctx, runID, id)
+	var there *client.ElsewhereError
+	if errors.As(err, &there) {
+		data, wsErr := fromWorkspace(f.workspace, one)
+		if wsErr != nil {
+			return one, nil, fmt.Errorf("%w; --workspace names that root: %w", err, wsErr)
+		}
+		return one, data, nil
+	}
+	if err != nil {
+		return one, nil, err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	return one, data, err
+}
+
+// fromWorkspace reads a file of a run's workspace on this machine, and only if it is still what it was.
+func fromWorkspace(workspaces string, one client.Artifact) ([]byte, error) {
+	root, err := os.OpenRoot(workspaces)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	name := path.Join(one.Workspace, one.Path)
+	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() || info.Size() != one.Size {
+		return nil, errors.Join(errors.New("the file is not there any more, or is another one now"), err)
+	}
+	data, err := root.ReadFile(name)
+	if sum := sha256.Sum256(data); err == nil && hex.EncodeToString(sum[:]) != one.SHA256 {
+		err = errors.New("the file was changed since")
+	}
+	return data, err
+}
+
+// fileOf is where an artifact is written, relative to the folder.
+func fileOf(one events.Artifact) string {
+	if one.Path != "" {
+		return one.Path
+	}
+	return "logs/" + path.Base(one.Key)
+}
+
+// putFile writes a file below a folder: whole or not at all, never outside, and over another only with force.
+func putFile(root *os.Root, file string, data []byte, force bool) error {
+	if why := artifact.CheckPath(file); why != "" {
+		return fmt.Errorf("%s is not written: %s", artifact.Shown(file), why)
+	}
+	if _, err := root.Lstat(file); err == nil && !force {
+		return fmt.Errorf("%s is there already: --force writes over it, --to names another folder", file)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	if err := root.MkdirAll(path.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	half := file + ".part"
+	if err := root.Remove(half); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	out, err := root.OpenFile(half, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	_, err = out.Write(data)
+	if err = errors.Join(err, out.Close()); err == nil {
+		err = root.Rename(half, file)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", file, errors.Join(err, root.Remove(half)))
+	}
+	return nil
+}

@@ -1,0 +1,514 @@
+package git_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/inspan/inspan/internal/git"
+)
+
+// tripped runs plain git, which falls for the bait, and reports whether that left the mark. It shows that a bait is one.
+func tripped(t *testing.T, dir, mark string, commands ...string) bool {
+	t.Helper()
+	for _, c := range commands {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "git -c user.name=x -c user.email=x@y "+c)
+		cmd.Dir = dir
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0"}
+		_ = cmd.Run() // it may fail: only the mark counts
+	}
+	_, err := os.Stat(mark)
+	_ = os.Remove(mark)
+	return err == nil
+}
+
+// bait is a trap in a repository, and what plain git is asked to do to step into it.
+type bait struct {
+	name string
+	lay  func(t *testing.T, ws, program, url string)
+	trip []string
+}
+
+func config(text string) func(*testing.T, string, string, string) {
+	return func(t *testing.T, ws, program, url string) {
+		t.Helper()
+		f, err := os.OpenFile(filepath.Join(ws, ".git/config"), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString(strings.NewReplacer("PROGRAM", program, "URL", url).Replace(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// driver is a setting with an attribute that asks for it.
+func driver(text, attribute string) func(*testing.T, string, string, string) {
+	return func(t *testing.T, ws, program, url string) {
+		t.Helper()
+		config(text)(t, ws, program, url)
+		put(t, filepath.Join(ws, ".gitattributes"), "* "+attribute+"\n")
+		put(t, filepath.Join(ws, ".git/info/attributes"), "* "+attribute+"\n")
+	}
+}
+
+func baits() []bait {
+	change := "status; echo changed >a.txt; git add -A; git -c user.name=x -c user.email=x@y commit -qm c"
+	return []bait{
+		{"hooks", func(t *testing.T, ws, program, _ string) {
+			for _, h := range []string{"pre-commit", "commit-msg", "prepare-commit-msg", "post-commit", "post-checkout", "post-merge", "pre-merge-commit", "pre-push", "reference-transaction",
+				"post-index-change", "pre-auto-gc", "post-rewrite", "applypatch-msg", "fsmonitor-watchman"} {
+				put(t, filepath.Join(ws, ".git/hooks", h), get(t, program))
+				if err := os.Chmod(filepath.Join(ws, ".git/hooks", h), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, []string{change}},
+		{"core.hooksPath", func(t *testing.T, ws, program, url string) {
+			config("[core]\n hooksPath = "+filepath.Dir(program)+"\n")(t, ws, program, url)
+			put(t, filepath.Join(filepath.Dir(program), "post-index-change"), get(t, program))
+			if err := os.Chmod(filepath.Join(filepath.Dir(program), "post-index-change"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{change}},
+		{"core.fsmonitor", config("[core]\n fsmonitor = PROGRAM\n"), []string{"status"}},
+		{"include.path", func(t *testing.T, ws, program, url string) {
+			put(t, filepath.Join(ws, ".git/more"), "[core]\n fsmonitor = "+program+"\n")
+			config("[include]\n path = more\n[includeIf \"gitdir:/\"]\n path = more\n")(t, ws, program, url)
+		}, []string{"status"}},
+		{"config.worktree", func(t *testing.T, ws, program, url string) {
+			put(t, filepath.Join(ws, ".git/config.worktree"), "[core]\n fsmonitor = "+program+"\n")
+			config("[core]\n repositoryformatversion = 1\n[extensions]\n worktreeConfig = true\n")(t, ws, program, url)
+		}, []string{"status"}},
+		{"commondir", func(t *testing.T, ws, program, _ string) {
+			other := filepath.Join(ws, "other")
+			raw(t, ws, "clone", "-q", "--bare", ".", other)
+			put(t, filepath.Join(other, "config"), "[core]\n fsmonitor = "+program+"\n")
+			put(t, filepath.Join(ws, ".git/commondir"), "../other")
+		}, []string{"status"}},
+		{"filter clean and smudge", driver("[filter \"x\"]\n clean = PROGRAM\n smudge = PROGRAM\n required = true\n", "filter=x"), []string{change}},
+		{"filter process, as for large files", driver("[filter \"lfs\"]\n process = PROGRAM\n clean = PROGRAM\n", "filter=lfs diff=lfs merge=lfs -text"), []string{change}},
+		{"diff driver", driver("[diff \"x\"]\n command = PROGRAM\n textconv = PROGRAM\n[diff]\n external = PROGRAM\n", "diff=x"), []string{"status; echo changed >a.txt; git diff"}},
+		{"merge driver", driver("[merge \"x\"]\n driver = PROGRAM\n", "merge=x"),
+			[]string{"checkout -qb l v1; echo l >a.txt; git -c user.name=x -c user.email=x@y commit -qam l; git -c user.name=x -c user.email=x@y merge -q origin/main"}},
+		{"signing program", config("[commit]\n gpgSign = true\n[tag]\n gpgSign = true\n[push]\n gpgSign = true\n[gpg]\n program = PROGRAM\n[user]\n signingKey = x\n"), []string{change}},
+		{"upload-pack of an address", config("[remote \"URL\"]\n uploadpack = PROGRAM\n receivepack = PROGRAM\n url = URL\n"), []string{"fetch URL"}},
+		{"an address that becomes a program", config("[url \"ext::PROGRAM \"]\n insteadOf = file://\n[protocol \"ext\"]\n allow = always\n"), []string{"fetch URL"}},
+		{"promised objects", func(t *testing.T, ws, program, url string) {
+			config("[core]\n repositoryformatversion = 1\n[extensions]\n partialClone = evil\n[remote \"evil\"]\n promisor = true\n url = ext::"+program+"\n[protocol \"ext\"]\n allow = always\n")(t, ws, program, url)
+		}, []string{"cat-file -p " + strings.Repeat("b", 40)}},
+		{"monitor in a nested repository", func(t *testing.T, ws, program, _ string) {
+			sub := filepath.Join(ws, "sub")
+			raw(t, ws, "init", "-q", sub)
+			put(t, filepath.Join(sub, "f"), "x")
+			raw(t, sub, "add", "-A")
+			raw(t, sub, "commit", "-qm", "s")
+			put(t, filepath.Join(ws, ".gitmodules"), "[submodule \"sub\"]\n path = sub\n url = ./sub\n ignore = none\n")
+			raw(t, ws, "add", "-A")
+			raw(t, ws, "commit", "-qm", "sub")
+			put(t, filepath.Join(sub, ".git/config"), "[core]\n repositoryformatversion = 0\n fsmonitor = "+program+"\n")
+			put(t, filepath.Join(sub, "dirty"), "x")
+		}, []string{"status"}},
+		{"editor, pager, alias and maintenance", config("[gc]\n auto = 1\n autoDetach = false\n[maintenance]\n auto = true\n[alias]\n gc = !PROGRAM\n[core]\n pager = PROGRAM\n editor = PROGRAM\n askPass = PROGRAM\n"), []string{"commit --allow-empty"}},
+	}
+}
+
+// laid makes a clone with a bait in it.
+func laid(t *testing.T, b bait, url string) (ws, mark string) {
+	t.Helper()
+	base := t.TempDir()
+	ws, mark = filepath.Join(base, "ws"), filepath.Join(base, "mark")
+	program := filepath.Join(base, "evil", "program")
+	put(t, program, "#!/bin/sh\ntouch "+mark+"\nexit 1\n")
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	raw(t, base, "clone", "-q", url, ws)
+	b.lay(t, ws, program, url)
+	return ws, mark
+}
+
+// exercise does everything that this package does in a tree. What git refuses is fine here: only what runs counts.
+func exercise(t *testing.T, g *git.Git, ws, url string) (worked int) {
+	t.Helper()
+	ctx := t.Context()
+	note := func(err error) {
+		if err == nil {
+			worked++
+		}
+	}
+	k := keeper(t, g, ws, func(c *git.KeepConfig) { c.SkipIgnored = true })
+	s, p, err := k.Snapshot(ctx, "")
+	note(err)
+	if p != nil {
+		defer p.Close()
+	}
+	r, err := g.Prepare(ctx, git.Source{URL: url, Branch: "main"}, ws)
+	note(err)
+	if r == nil {
+		if r, err = g.Open(ctx, ws); err != nil {
+			return worked
+		}
+	}
+	_, err = r.Status(ctx)
+	note(err)
+	note(r.CreateBranch(ctx, "agent/a/b", "v1"))
+	put(t, filepath.Join(ws, "a.txt"), "by an agent\n")
+	put(t, filepath.Join(ws, "new.txt"), "by an agent\n")
+	_, err = r.Commit(ctx, "work", ada)
+	note(err)
+	_, err = r.Merge(ctx, "main", "", ada)
+	note(err)
+	note(r.Checkout(ctx, "feature/x"))
+	_, err = r.Merge(ctx, "agent/a/b", "", ada)
+	note(err)
+	_, err = r.Push(ctx, git.Push{URL: url, Branch: "agent/a/b"})
+	note(err)
+	other := ws + "-other"
+	w, err := r.AddWorktree(ctx, other, "agent/c/d", "v1")
+	note(err)
+	if err == nil {
+		put(t, filepath.Join(other, "a.txt"), "elsewhere\n")
+		_, err = w.Commit(ctx, "other", ada)
+		note(err)
+		note(r.RemoveWorktree(ctx, other, false))
+	}
+	_, err = r.Bundle(ctx, new(bytes.Buffer))
+	note(err)
+	_, err = r.Read(ctx, strings.Repeat("b", 40), 100)
+	note(err)
+	if p != nil {
+		note(k.Restore(ctx, s.ID))
+	}
+	return worked
+}
+
+func TestBaits(t *testing.T) {
+	t.Parallel()
+	g := newGit(t)
+	for _, b := range baits() {
+		t.Run("nothing of a repository is run: "+b.name, func(t *testing.T) {
+			t.Parallel()
+			url, _ := bare(t)
+			ws, mark := laid(t, b, url)
+			var trip []string
+			for _, c := range b.trip {
+				trip = append(trip, strings.NewReplacer("URL", url, "PROGRAM", filepath.Join(filepath.Dir(mark), "evil/program")).Replace(c))
+			}
+			if !tripped(t, ws, mark, trip...) {
+				t.Fatal("the bait is none: plain git left no mark")
+			}
+			ws, mark = laid(t, b, url)
+			if n := exercise(t, g, ws, url); n < 6 {
+				t.Errorf("only %d of the operations worked: nothing was tried", n)
+			}
+			absent(t, mark)
+		})
+	}
+}
+
+func TestLayouts(t *testing.T) {
+	t.Parallel()
+	url, dir := bare(t)
+	g := newGit(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	put(t, secret, "not for agents\n")
+	for name, lay := range map[string]func(ws string) error{
+		"a .git file that points elsewhere": func(ws string) error {
+			return errors.Join(os.RemoveAll(filepath.Join(ws, ".git")), os.WriteFile(filepath.Join(ws, ".git"), []byte("gitdir: "+dir+"\n"), 0o644))
+		},
+		"a .git link": func(ws string) error {
+			return errors.Join(os.RemoveAll(filepath.Join(ws, ".git")), os.Symlink(dir, filepath.Join(ws, ".git")))
+		},
+		"objects of another repository": func(ws string) error {
+			return errors.Join(os.RemoveAll(filepath.Join(ws, ".git/objects")), os.Symlink(filepath.Join(dir, "objects"), filepath.Join(ws, ".git/objects")))
+		},
+		"alternates": func(ws string) error {
+			return errors.Join(os.MkdirAll(filepath.Join(ws, ".git/objects/info"), 0o755), os.WriteFile(filepath.Join(ws, ".git/objects/info/alternates"), []byte(dir+"/objects\n"), 0o644))
+		},
+		"a pack that is a link": func(ws string) error {
+			return os.Symlink(secret, filepath.Join(ws, ".git/objects/pack/pack-1.pack"))
+		},
+		"refs that are a link": func(ws string) error { return os.Symlink(secret, filepath.Join(ws, ".git/refs/heads/x")) },
+		"an index that is one": func(ws string) error { return relink(secret, filepath.Join(ws, ".git/index")) },
+		"a config that is one": func(ws string) error { return relink(secret, filepath.Join(ws, ".git/config")) },
+		"a HEAD that is one":   func(ws string) error { return relink(secret, filepath.Join(ws, ".git/HEAD")) },
+		"a log that is one":    func(ws string) error { return os.Symlink(secret, filepath.Join(ws, ".git/logs/refs/heads/x")) },
+		"a HEAD that is no ref": func(ws string) error {
+			return os.WriteFile(filepath.Join(ws, ".git/HEAD"), []byte("ref: ../../etc\n"), 0o644)
+		},
+		"another form of refs": func(ws string) error {
+			return os.WriteFile(filepath.Join(ws, ".git/config"), []byte("[core]\nrepositoryformatversion=1\n[extensions]\nrefStorage=reftable\n"), 0o644)
+		},
+	} {
+		t.Run("WS-3 refused: "+name, func(t *testing.T) {
+			t.Parallel()
+			r := clone(t, g, url)
+			if err := lay(r.Dir()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := g.Open(t.Context(), r.Dir()); !errors.Is(err, git.ErrHostile) {
+				t.Errorf("opened again: %v", err)
+			}
+			if name == "another form of refs" {
+				return // only looked at when it is opened
+			}
+			if _, err := r.Status(t.Context()); err == nil {
+				t.Error("a repository that was open before works on")
+			}
+		})
+	}
+	t.Run("WS-3 a work tree elsewhere is not believed", func(t *testing.T) {
+		t.Parallel()
+		r := clone(t, g, url)
+		elsewhere := t.TempDir()
+		raw(t, r.Dir(), "config", "core.worktree", elsewhere)
+		r = must[*git.Repo](t)(g.Open(t.Context(), r.Dir()))
+		if err := r.Checkout(t.Context(), "feature/x"); err != nil {
+			t.Fatal(err)
+		}
+		absent(t, filepath.Join(elsewhere, "x.txt"))
+		get(t, filepath.Join(r.Dir(), "x.txt"))
+	})
+	t.Run("WS-3 a commit that stands in for another is not believed", func(t *testing.T) {
+		t.Parallel()
+		r := clone(t, g, url)
+		head := must[git.Head](t)(r.Head(t.Context())).ID
+		raw(t, r.Dir(), "replace", head, "origin/feature/x")
+		if _, err := r.ReadAt(t.Context(), head, "x.txt", 100); !errors.Is(err, git.ErrNotFound) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("WS-3 a worktree that points elsewhere is refused", func(t *testing.T) {
+		t.Parallel()
+		r, other := clone(t, g, url), clone(t, g, url)
+		at := filepath.Join(t.TempDir(), "w")
+		w := must[*git.Repo](t)(r.AddWorktree(t.Context(), at, "agent/a/b", "HEAD"))
+		for _, to := range []string{other.Dir() + "/.git", filepath.Join(r.Dir(), ".git/worktrees/../../.git"), filepath.Join(r.Dir(), ".git/worktrees/none")} {
+			put(t, filepath.Join(at, ".git"), "gitdir: "+to+"\n")
+			if _, err := r.Worktree(t.Context(), at); !errors.Is(err, git.ErrHostile) {
+				t.Errorf("%s: %v", to, err)
+			}
+		}
+		if s := must[git.Status](t)(w.Status(t.Context())); s.Head.Branch != "agent/a/b" {
+			t.Errorf("the open one follows the file: %+v", s)
+		}
+	})
+}
+
+func relink(to, at string) error { return errors.Join(os.Remove(at), os.Symlink(to, at)) }
+
+// TestTrees fetches trees that git's own commands would not make.
+func TestTrees(t *testing.T) {
+	t.Parallel()
+	g := newGit(t)
+	for _, path := range []string{".git/hooks/post-checkout", ".GIT/config", "git~1/config", ".g\u200cit/config", "../out", "a/../../out"} {
+		t.Run("SAFE-12 nothing is written outside of the tree: "+path, func(t *testing.T) {
+			t.Parallel()
+			base := t.TempDir()
+			dir, ws := filepath.Join(base, "r.git"), filepath.Join(base, "ws")
+			raw(t, base, "init", "-q", "--bare", dir)
+			cmd := exec.Command("git", "--git-dir", dir, "fast-import", "--quiet")
+			cmd.Stdin = strings.NewReader(fmt.Sprintf("commit refs/heads/main\ncommitter x <x@y> 0 +0000\ndata 0\nM 100755 inline ok\ndata 2\nok\nM 100755 inline \"%s\"\ndata 4\nevil\n", path))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v %s", err, out)
+			}
+			_, err := g.Clone(t.Context(), git.Source{URL: "file://" + dir}, ws)
+			if err == nil {
+				t.Error("it was checked out")
+			}
+			absent(t, filepath.Join(base, "out"))
+			absent(t, filepath.Join(ws, ".git/hooks/post-checkout"))
+			absent(t, filepath.Join(ws, "git~1"))
+			if strings.Contains(get(t, filepath.Join(ws, ".git/config")), "evil") {
+				t.Error("the configuration was written over")
+			}
+		})
+	}
+	t.Run("SAFE-12 nothing is written through a link", func(t *testing.T) {
+		t.Parallel()
+		url, dir := bare(t)
+		outside := t.TempDir()
+		seed := t.TempDir()
+		raw(t, seed, "clone", "-q", dir, ".")
+		raw(t, seed, "checkout", "-qb", "link")
+		if err := os.Symlink(outside, filepath.Join(seed, "d")); err != nil {
+			t.Fatal(err)
+		}
+		raw(t, seed, "add", "-A")
+		raw(t, seed, "commit", "-qm", "link")
+		raw(t, seed, "checkout", "-q", "main")
+		put(t, filepath.Join(seed, "d/file"), "x")
+		raw(t, seed, "add", "-A")
+		raw(t, seed, "commit", "-qm", "dir")
+		raw(t, seed, "push", "-q", "origin", "main", "link")
+		r := must[*git.Repo](t)(g.Clone(t.Context(), git.Source{URL: url, Branch: "link"}, filepath.Join(t.TempDir(), "ws")))
+		if err := r.Checkout(t.Context(), "main"); err != nil {
+			t.Fatal(err)
+		}
+		absent(t, filepath.Join(outside, "file"))
+		get(t, filepath.Join(r.Dir(), "d/file"))
+		// And by the agent's own hand, in between.
+		if err := errors.Join(os.RemoveAll(filepath.Join(r.Dir(), "src")), os.Symlink(outside, filepath.Join(r.Dir(), "src"))); err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Checkout(t.Context(), "link") // it may refuse
+		absent(t, filepath.Join(outside, "b.go"))
+	})
+}
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	mark := filepath.Join(t.TempDir(), "mark")
+	url, _ := bare(t)
+	g := newGit(t, func(c *git.Config) { c.Protocols = []string{"https", "ssh", "http", "git"} })
+	ws := filepath.Join(t.TempDir(), "ws")
+	for address, want := range map[string]error{
+		"--upload-pack=touch " + mark:           git.ErrName,
+		"-u" + mark:                             git.ErrName,
+		"ext::sh -c 'touch " + mark + "'":       git.ErrName,
+		"ext::touch " + mark:                    git.ErrName,
+		"fd::17":                                git.ErrName,
+		"ssh://-oProxyCommand=touch%20x/y":      git.ErrName,
+		"-oProxyCommand=touch:x":                git.ErrName,
+		"a@-oProxyCommand=touch:x":              git.ErrName,
+		"ssh://-x@host/y":                       git.ErrName,
+		"ssh://host/-y":                         git.ErrName,
+		"host:-y":                               git.ErrName,
+		"https://user:canary@example.com/x":     git.ErrName,
+		"https://canary@example.com/x":          git.ErrName,
+		"https://example.com/x?canary=1":        git.ErrName,
+		"https://example.com/\"x\n[core]":       git.ErrName,
+		"https://exa mple.com/":                 git.ErrName,
+		"https:///x":                            git.ErrName,
+		"":                                      git.ErrName,
+		"../other":                              git.ErrName,
+		url:                                     git.ErrProtocol,
+		"/etc":                                  git.ErrProtocol,
+		"ftp://example.com/x":                   git.ErrProtocol,
+		"https://example.com/" + long(3000):     git.ErrName,
+		"http://[::1%25eth0]/x":                 git.ErrName,
+		"http://example.com:80:80/x":            git.ErrName,
+		"ssh://host/$(touch " + mark + ")":      git.ErrName,
+		"host:`touch " + mark + "`":             git.ErrName,
+		"ext://sh -c touch":                     git.ErrName,
+		"transport::https://example.com/x":      git.ErrProtocol,
+		"file://localhost/etc":                  git.ErrName,
+		"https://example.com/x#" + "canary":     git.ErrName,
+		"https://example.com\\@evil.example/x/": git.ErrName,
+	} {
+		_, err := g.Clone(t.Context(), git.Source{URL: address}, ws)
+		if !errors.Is(err, want) && !(err != nil && want == git.ErrProtocol && errors.Is(err, git.ErrName)) {
+			t.Errorf("%q: got %v, want %v", address, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "canary") {
+			t.Errorf("%q: the error repeats what may be a secret: %v", address, err)
+		}
+	}
+	absent(t, mark)
+	absent(t, ws)
+}
+
+func long(n int) string { return strings.Repeat("x", n) }
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	url, _ := bare(t)
+	g := newGit(t)
+	r := clone(t, g, url)
+	for _, name := range []string{"", "-", "-u", "--upload-pack=x", "--all", "a..b", "HEAD", "head", "FETCH_HEAD", "@", "a@{1}", "a b", "a:b", "a~1", "a^", "a^{/x}", "a?", "a*", "[a", "a\\b", "x.lock", "x.LOCK/y",
+		"/a", "a/", "a//b", ".a", "a/.b", "a.", "a/-b", "a\nb", "a\x00b", "a\x7f", "\xff", "a\u202eb", "'a'", `"a"`, long(201), ":/x", "+a:b"} {
+		for what, err := range map[string]error{
+			"CheckName":    git.CheckName(name),
+			"CreateBranch": r.CreateBranch(t.Context(), name, "main"),
+			"Fetch":        second(r.Fetch(t.Context(), git.Source{URL: url, Ref: "x/" + name})),
+			"Push":         second(r.Push(t.Context(), git.Push{URL: url, Branch: name, To: "x"})),
+			"AddWorktree":  second(r.AddWorktree(t.Context(), filepath.Join(t.TempDir(), "w"), name, "main")),
+		} {
+			if what == "Fetch" && !errors.Is(err, git.ErrName) && errors.Is(err, git.ErrNotFound) {
+				continue // with something before it, it is a name
+			}
+			if !errors.Is(err, git.ErrName) {
+				t.Errorf("%s(%q): %v", what, name, err)
+			}
+		}
+		if name != "HEAD" {
+			if err := r.Checkout(t.Context(), name); !errors.Is(err, git.ErrName) {
+				t.Errorf("Checkout(%q): %v", name, err)
+			}
+		}
+	}
+	t.Run("GIT-14 every agent and task has a safe branch", func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) {
+			agent, task := rapid.String().Draw(rt, "agent"), rapid.String().Draw(rt, "task")
+			name := git.BranchName(agent, task)
+			if err := git.CheckName(name); err != nil || !strings.HasPrefix(name, "agent/") || strings.Count(name, "/") != 2 {
+				rt.Fatalf("%q: %v", name, err)
+			}
+			if again := git.BranchName(agent, task); again != name {
+				rt.Fatalf("got %q and %q", name, again)
+			}
+			if twice := git.BranchName(name[len("agent/"):strings.LastIndex(name, "/")], name[strings.LastIndex(name, "/")+1:]); twice != name {
+				rt.Fatalf("%q is not its own: %q", name, twice)
+			}
+		})
+	})
+	t.Run("SAFE-12 every name that is accepted is one for git", func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) {
+			name := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a.@{}/~:\-]{1,12}`), rapid.StringMatching(`[a-z./]{1,9}(\.lock)?`)).Draw(rt, "name")
+			if git.CheckName(name) != nil {
+				return
+			}
+			if out, err := exec.Command("git", "check-ref-format", "refs/heads/"+name).CombinedOutput(); err != nil {
+				rt.Fatalf("%q: %v %s", name, err, out)
+			}
+		})
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestSurroundings can not run beside others: it sets the environment of this process.
+func TestSurroundings(t *testing.T) {
+	url, _ := bare(t)
+	home := t.TempDir()
+	mark := filepath.Join(t.TempDir(), "mark")
+	program := filepath.Join(home, "program")
+	put(t, program, "#!/bin/sh\ntouch "+mark+"\n")
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(home, ".gitconfig"), "[core]\n fsmonitor = "+program+"\n hooksPath = "+home+"\n[filter \"x\"]\n clean = "+program+"\n")
+	put(t, filepath.Join(home, "git/attributes"), "* filter=x\n")
+	for k, v := range map[string]string{"HOME": home, "XDG_CONFIG_HOME": home, "GIT_CONFIG_GLOBAL": filepath.Join(home, ".gitconfig"), "GIT_CONFIG_SYSTEM": filepath.Join(home, ".gitconfig"),
+		"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": program, "GIT_DIR": home, "GIT_WORK_TREE": home, "GIT_INDEX_FILE": filepath.Join(home, "i"),
+		"GIT_SSH_COMMAND": program, "GIT_ASKPASS": program, "GIT_EXTERNAL_DIFF": program, "GIT_PROXY_COMMAND": program, "GIT_TRACE": filepath.Join(home, "trace"), "GIT_EXEC_PATH": home,
+		"GIT_TEMPLATE_DIR": home, "GIT_OBJECT_DIRECTORY": home, "LD_PRELOAD_OF_TEST": program} {
+		t.Setenv(k, v)
+	}
+	t.Run("no setting of the machine, the user or the service is used", func(t *testing.T) {
+		g := newGit(t)
+		ws := filepath.Join(t.TempDir(), "ws")
+		if n := exercise(t, g, func() string {
+			clone := must[*git.Repo](t)(g.Clone(t.Context(), git.Source{URL: url}, ws))
+			return clone.Dir()
+		}(), url); n < 12 {
+			t.Errorf("only %d of the operations worked", n)
+		}
+		absent(t, mark)
+		absent(t, filepath.Join(home, "trace"))
+		absent(t, filepath.Join(home, "i"))
+	})
+}

@@ -1,0 +1,29 @@
+package reactortest
+
+import (
+	"testing"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Seed stores the facts of one run, from its first on, in a journal that knows nothing of that run yet.
+func Seed(t testing.TB, j reactor.Journal, facts ...[]byte) {
+	t.Helper()
+	head := uint64(0)
+	for _, b := range facts {
+		f, err := events.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, err := f.Kind()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ack := j.Append(t.Context(), reactor.Entry{Run: f.Run, Kind: kind, Bytes: b, Head: head})
+		if ack.Outcome != reactor.Stored {
+			t.Fatalf("store %s of run %s: %s: %v", kind, f.Run, ack.Outcome, ack.Err)
+		}
+		head = ack.Seq
+	}
+}

@@ -1,0 +1,33 @@
+package bwrap
+
+import (
+	"slices"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/local"
+)
+
+var _ sandbox.Doored = (*Backend)(nil)
+
+// firstExtra is the descriptor of the first extra file of a process.
+const firstExtra = 3
+
+// through leads a process out by the sandbox's door, if it has one. shut is called when it has ended, or did not start.
+func (b *box) through(p *local.Process, command []string) (shut func() error, err error) {
+	door := b.Config().Door
+	if door == nil {
+		return func() error { return nil }, nil
+	}
+	pass, err := door.Pass(command, firstExtra+len(p.Extra))
+	if err != nil {
+		return nil, err
+	}
+	p.Args = append(slices.Clone(p.Args[:len(p.Args)-len(command)]), pass.Args...)
+	p.Extra = append(slices.Clone(p.Extra), pass.Files...)
+	started := p.Started
+	p.Started = func(pid int) {
+		started(pid)
+		pass.Started()
+	}
+	return pass.Close, nil
+}

@@ -1,0 +1,110 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrNotEnforced means that a sandbox was asked for a wall or a limit that this machine can not enforce in that mode. It
+// is a kind of ErrUnavailable.
+var ErrNotEnforced = fmt.Errorf("%w: can not be enforced here", ErrUnavailable)
+
+// Limits bound all that runs in a sandbox, together. 0 means no limit.
+type Limits struct {
+	// CPU in processors: 0.5 is half the time of one.
+	CPU float64
+	// Memory and Disk in bytes. Disk counts the workspace and the sandbox's own HOME and TMPDIR.
+	Memory, Disk int64
+	// PIDs is the most processes and threads at once.
+	PIDs int
+	// Wall is how long the sandbox may live from Open on; then its commands end with ErrLifetime.
+	Wall time.Duration
+}
+
+// Wall is something that a sandbox can keep a command from, or bound.
+type Wall string
+
+// The walls, in the order of Walls.
+const (
+	// WallFiles closes what is neither the workspace nor named: it can not be read or written.
+	WallFiles Wall = "files"
+	// WallDenied hides Config.Denied below a path that is shown.
+	WallDenied Wall = "denied"
+	// WallNetwork closes the network, that of the machine itself included.
+	WallNetwork Wall = "network"
+	// WallProcesses hides the processes of others, and keeps them from being read, traced and signalled.
+	WallProcesses Wall = "processes"
+	// WallPrivileges takes away capabilities and the means to get any.
+	WallPrivileges Wall = "privileges"
+	// WallSyscalls closes system calls that tools do not need.
+	WallSyscalls Wall = "syscalls"
+	// WallMetadata keeps modes and times of files outside from being changed.
+	WallMetadata Wall = "metadata"
+	// WallTree ends every process with the command that started it, also one that hides.
+	WallTree Wall = "tree"
+	// The limits.
+	LimitCPU    Wall = "cpu"
+	LimitMemory Wall = "memory"
+	LimitDisk   Wall = "disk"
+	LimitPIDs   Wall = "pids"
+	LimitWall   Wall = "wall"
+)
+
+// Walls returns all walls and limits, in the order of reports.
+func Walls() []Wall {
+	return []Wall{WallFiles, WallDenied, WallNetwork, WallProcesses, WallPrivileges, WallSyscalls, WallMetadata, WallTree,
+		LimitCPU, LimitMemory, LimitDisk, LimitPIDs, LimitWall}
+}
+
+// Capability is what a backend can do about one wall.
+type Capability struct {
+	Wall     Wall `json:"wall"`
+	Enforced bool `json:"enforced"`
+	// How it is enforced, or Why it is not.
+	How string `json:"how,omitempty"`
+	Why string `json:"why,omitempty"`
+}
+
+// Require returns ErrNotEnforced for each limit, denied path and closed network that a Config asks for and a backend
+// with these capabilities does not enforce. What is not in the report is not enforced.
+func Require(mode Mode, cfg Config, has []Capability) error {
+	l := cfg.Limits
+	var missing []error
+	for _, ask := range []struct {
+		wall  Wall
+		asked bool
+	}{
+		{WallNetwork, !cfg.Network}, {WallDenied, len(cfg.Denied) > 0}, {LimitCPU, l.CPU > 0}, {LimitMemory, l.Memory > 0},
+		{LimitDisk, l.Disk > 0}, {LimitPIDs, l.PIDs > 0}, {LimitWall, l.Wall > 0},
+	} {
+		if !ask.asked {
+			continue
+		}
+		c := Capability{Wall: ask.wall, Why: "it is not in the backend's report"}
+		for _, one := range has {
+			if one.Wall == ask.wall {
+				c = one
+			}
+		}
+		if !c.Enforced {
+			missing = append(missing, fmt.Errorf("sandbox mode %s: %w: %s: %s", mode, ErrNotEnforced, ask.wall, c.Why))
+		}
+	}
+	return errors.Join(missing...)
+}
+
+// Check returns an error for limits that no sandbox can have.
+func (l Limits) Check() error {
+	switch {
+	case l.CPU < 0 || l.Memory < 0 || l.Disk < 0 || l.PIDs < 0 || l.Wall < 0:
+		return errors.New("a limit can not be negative: leave it out for none")
+	case l.CPU > 0 && l.CPU < 0.01:
+		return errors.New("a cpu limit is at least 0.01")
+	case l.Memory > 0 && l.Memory < 4<<20:
+		return errors.New("a memory limit is at least 4 MiB: nothing starts in less")
+	case l.PIDs > 0 && l.PIDs < 4:
+		return errors.New("a limit of processes is at least 4: nothing starts in less")
+	}
+	return nil
+}

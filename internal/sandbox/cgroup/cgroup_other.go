@@ -1,0 +1,24 @@
+//go:build !linux
+
+package cgroup
+
+import (
+	"errors"
+
+	"github.com/inspan/inspan/internal/sandbox"
+)
+
+// Driver makes no groups: only Linux has them.
+type Driver struct{}
+
+// Find finds none.
+func Find() *Driver { return &Driver{} }
+
+// Has always says no.
+func (*Driver) Has(sandbox.Wall) error { return errors.New("control groups need Linux") }
+
+// Measures is always false.
+func (*Driver) Measures() bool { return false }
+
+// Version is empty.
+func (*Driver) Version() string { return "" }

@@ -1,0 +1,190 @@
+// Package landlock runs commands under Landlock rules and a system call filter, for places where user namespaces are
+// closed and bubblewrap can not start.
+//
+// Promises: a command can open a read-only system (/usr, the part of /etc that programs need, /proc), its workspace, what
+// Config.ReadOnly and Config.Writable name, and its own HOME and TMPDIR. It has no capability and can not get one. It can
+// not signal, trace or read processes outside. Without Config.Network it can make no socket but pairs; with it, internet
+// sockets only, so that no service of the machine is reached through a socket that is a file. Limits are those of a
+// control group.
+//
+// It does not promise what only namespaces can: processes of others are listed, with their command lines; files outside
+// can be asked for their size and times, and where they belong to the service's user, be given other modes and times;
+// /tmp is closed rather than of its own; nothing below a path that is shown can be denied, and nothing in a writable one
+// made read-only. What can not be enforced is refused by Open.
+package landlock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/cgroup"
+	"github.com/inspan/inspan/internal/sandbox/launch"
+	"github.com/inspan/inspan/internal/sandbox/local"
+)
+
+// readable is what of the machine commands may read, as far as it is there. Of /etc only what holds no secret.
+var readable = [...]string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc",
+	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/nsswitch.conf",
+	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/ca-certificates.conf",
+	"/etc/pki/tls/certs", "/etc/pki/tls/cert.pem", "/etc/pki/ca-trust/extracted",
+	"/etc/localtime", "/etc/mime.types", "/etc/protocols", "/etc/services", "/etc/magic",
+	"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname",
+}
+
+// devices that hold nothing of anybody.
+var devices = [...]string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+
+// Backend opens Landlock sandboxes.
+type Backend struct {
+	launcher func() ([]string, error)
+	base     string
+	groups   func() *cgroup.Driver // looks once
+}
+
+var _ sandbox.Backend = (*Backend)(nil)
+
+// New returns the backend. launcher is the command line of a program that answers launch.Word, empty for this program
+// itself; base is where the private directories of sandboxes are made, empty for the system's place for temporary files.
+func New(launcher []string, base string) *Backend {
+	b := &Backend{launcher: launch.Self, base: base, groups: sync.OnceValue(cgroup.Find)}
+	if len(launcher) > 0 {
+		b.launcher = func() ([]string, error) { return launcher, nil }
+	}
+	return b
+}
+
+// Mode returns sandbox.Landlock.
+func (*Backend) Mode() sandbox.Mode { return sandbox.Landlock }
+
+// Capabilities implements sandbox.Backend.
+func (b *Backend) Capabilities() []sandbox.Capability {
+	how := map[sandbox.Wall]string{
+		sandbox.WallFiles:      "Landlock: what is not named can not be opened",
+		sandbox.WallNetwork:    "no sockets (seccomp), no TCP (Landlock)",
+		sandbox.WallPrivileges: "no capability, none to be had, no new privileges",
+		sandbox.WallSyscalls:   "a seccomp filter",
+		sandbox.LimitWall:      "the sandbox's processes are ended",
+	}
+	why := map[sandbox.Wall]string{
+		sandbox.WallDenied:    "Landlock can not close a path below one that is open: use bwrap",
+		sandbox.WallProcesses: "others can not be signalled, traced or read, but are listed with their command lines: use bwrap",
+		sandbox.WallMetadata:  "modes and times of files that the service's user owns can be changed: use bwrap, or a user of its own for the toolrunner",
+		sandbox.WallTree:      "without control groups, a process that clears its environment, leaves its session and loses its parent is not found again",
+	}
+	if b.groups().Measures() {
+		how[sandbox.WallTree] = "the control group of the command, " + b.groups().Version()
+	}
+	var list []sandbox.Capability
+	for _, wall := range sandbox.Walls() {
+		c := sandbox.Capability{Wall: wall, Enforced: how[wall] != "", How: how[wall]}
+		switch wall {
+		case sandbox.LimitDisk:
+			c = local.DiskCapability()
+			c.How += "; no single file grows above it"
+		case sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs:
+			c = cgroup.Capability(b.groups(), wall)
+		}
+		if !c.Enforced && c.Why == "" {
+			c.Why = why[wall]
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// Probe really starts /bin/true in a sandbox with a closed network, and sees that a wall holds.
+func (b *Backend) Probe(ctx context.Context) error {
+	if err := launch.Supported(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(b.base, "inspan-probe-")
+	if err != nil {
+		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	box, err := b.Open(ctx, sandbox.Config{ID: "probe", Workspace: dir})
+	if err != nil {
+		if !errors.Is(err, sandbox.ErrUnavailable) {
+			err = fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+		}
+		return err
+	}
+	// /dev is not named: a command that can list it has no walls.
+	var said bytes.Buffer
+	_, err = box.Exec(ctx, sandbox.Cmd{Args: []string{"/bin/sh", "-c", "ls /dev >/dev/null 2>&1 && echo open || echo closed"}, Stdout: &said})
+	if err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx))); err != nil {
+		return fmt.Errorf("%w: Landlock can not start here: %w", sandbox.ErrUnavailable, err)
+	}
+	if said.String() != "closed\n" {
+		return fmt.Errorf("%w: Landlock does not hold here: the probe said %.100q", sandbox.ErrUnavailable, said.String())
+	}
+	return nil
+}
+
+// Open binds a sandbox to a workspace. The paths of ReadOnly and Writable must exist.
+func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	launcher, err := b.launcher()
+	if err == nil {
+		err = launch.Supported()
+	}
+	if err == nil {
+		err = sandbox.Require(sandbox.Landlock, cfg, b.Capabilities())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
+	}
+	inner, err := local.OpenBox(cfg, sandbox.Landlock, b.base, "", "")
+	if err != nil {
+		return nil, err
+	}
+	x := &box{Box: inner, launcher: launcher}
+	if err = x.allow(); err == nil && b.groups().Measures() {
+		err = x.bound(b.groups())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), x.Destroy(context.WithoutCancel(ctx)))
+	}
+	return x, nil
+}
+
+// allow lists what commands may open.
+func (b *box) allow() error {
+	cfg := b.Config()
+	b.write = append([]string{cfg.Workspace, b.Private("home"), b.Private("tmp")}, cfg.Writable...)
+	for _, path := range cfg.ReadOnly {
+		for _, above := range append([]string{cfg.Workspace}, cfg.Writable...) {
+			if path == above || strings.HasPrefix(path, above+"/") {
+				return fmt.Errorf("%w: landlock can not keep %s read-only in %s, which is writable: use bwrap", sandbox.ErrNotEnforced, path, above)
+			}
+		}
+	}
+	b.read = append([]string{}, cfg.ReadOnly...)
+	optional := append([]string{}, readable[:]...)
+	if cfg.Network {
+		optional = append(optional, "/etc/resolv.conf")
+	}
+	for _, path := range optional {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			b.read = append(b.read, real)
+		}
+	}
+	for _, path := range devices {
+		if _, err := os.Stat(path); err == nil {
+			b.write = append(b.write, path)
+		}
+	}
+	for _, path := range append(append([]string{}, cfg.ReadOnly...), cfg.Writable...) {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("path to show inside: %w", err)
+		}
+	}
+	return nil
+}

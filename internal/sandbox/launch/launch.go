@@ -1,0 +1,83 @@
+// Package launch is the program that puts walls around itself and then becomes the command of a sandbox.
+//
+// Promises: a program that answers Word as its first argument becomes the launcher, and nothing else of it runs. The
+// launcher takes its order from descriptor 3, joins its control groups, gives up every capability and the means to get
+// one, closes files and system calls, and then executes the command, whose process it is. Where one of these fails, the
+// command is not started and the reason is written to descriptor 4.
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/inspan/inspan/internal/sandbox"
+)
+
+// Word is the argument that makes a program the launcher.
+const Word = "sandbox-launch"
+
+// Descriptors of the launcher.
+const (
+	orderFD = 3
+	faultFD = 4
+)
+
+// maxFault is the most bytes of a reason.
+const maxFault = 2 << 10
+
+// Order is what a launcher does.
+type Order struct {
+	// Path is the program, absolute; Args begin with its name.
+	Path string   `json:"path"`
+	Args []string `json:"args"`
+	Env  []string `json:"env"`
+	Dir  string   `json:"dir"`
+	// Groups are files of control groups to join.
+	Groups []string `json:"groups,omitempty"`
+	// FileSize is the most bytes of a single file that is written; 0 for no limit.
+	FileSize int64 `json:"file_size,omitempty"`
+	// Read and Write are files and directories that stay open, the second for all that can be done with one.
+	Read  []string `json:"read"`
+	Write []string `json:"write"`
+	// Network leaves internet sockets open.
+	Network bool `json:"network,omitempty"`
+}
+
+// Asked reports whether a program was started as the launcher: its main does nothing else then but os.Exit(Main()).
+func Asked(args []string) bool { return len(args) == 2 && args[1] == Word }
+
+// programs are those of this module whose main asks Asked.
+var programs = [...]string{"/cmd/inspan", "/cmd/toolrunner"}
+
+// Self returns the command line that starts this very program as the launcher. The error wraps sandbox.ErrUnavailable
+// where this is a program that does not answer Word.
+func Self() ([]string, error) {
+	if runtime.GOOS != "linux" {
+		return nil, fmt.Errorf("%w: the launcher needs Linux, this is %s", sandbox.ErrUnavailable, runtime.GOOS)
+	}
+	info, ok := debug.ReadBuildInfo()
+	for _, name := range programs {
+		if ok && strings.HasSuffix(info.Path, name) {
+			// Not by its path, which an upgrade may have given to another program.
+			return []string{"/proc/self/exe", Word}, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: this program can not start itself as the launcher of sandboxes: use inspan or toolrunner", sandbox.ErrUnavailable)
+}
+
+// ErrOrder means that what descriptor 3 holds is no order.
+var ErrOrder = errors.New("no order to launch: this program is started by sandboxes")
+
+// fault ends a launcher that failed.
+func fault(err error) int {
+	text := err.Error()
+	f := os.NewFile(faultFD, "fault")
+	if _, failed := f.WriteString(text[:min(len(text), maxFault)]); failed != nil {
+		fmt.Fprintln(os.Stderr, text)
+	}
+	return 125
+}

@@ -1,0 +1,93 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/inspan/inspan/internal/sandbox"
+)
+
+const (
+	// diskEvery is how often the files of a sandbox with a disk limit are counted while a command runs; a count that
+	// takes long is made less often, so that it never takes more than a tenth of the time.
+	diskEvery = 50 * time.Millisecond
+	diskShare = 10
+)
+
+// DiskCapability says how Box enforces Limits.Disk.
+func DiskCapability() sandbox.Capability {
+	return sandbox.Capability{Wall: sandbox.LimitDisk, Enforced: true,
+		How: "counted every 50 ms or more while a command runs, which is ended above the limit; a file that was removed and is still open is not counted"}
+}
+
+// limited bounds a command by the sandbox's lifetime and disk limit. stop must be called when the command has ended.
+func (b *Box) limited(ctx context.Context) (limited context.Context, stop func(), err error) {
+	stop = func() {}
+	if b.cfg.Limits.Wall > 0 {
+		if !time.Now().Before(b.until) {
+			return nil, nil, fmt.Errorf("sandbox %s: %w", b.cfg.ID, sandbox.ErrLifetime)
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, b.until, sandbox.ErrLifetime)
+		stop = cancel
+	}
+	if b.cfg.Limits.Disk <= 0 {
+		return ctx, stop, nil
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		b.watchDisk(inner, cancel)
+	}()
+	before := stop
+	return inner, func() { cancel(nil); <-gone; before() }, nil
+}
+
+// watchDisk ends a command that makes the sandbox's files take more than their limit. A command that began above it
+// and only makes them less may run.
+func (b *Box) watchDisk(ctx context.Context, end context.CancelCauseFunc) {
+	most := max(b.cfg.Limits.Disk, b.diskUse(ctx))
+	timer := time.NewTimer(diskEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		begin := time.Now()
+		if b.diskUse(ctx) > most {
+			end(fmt.Errorf("%w: %d bytes", sandbox.ErrDisk, b.cfg.Limits.Disk))
+			return
+		}
+		timer.Reset(max(diskEvery, diskShare*time.Since(begin)))
+	}
+}
+
+// diskUse counts the bytes that the workspace and the private directory take on disk, each file once.
+func (b *Box) diskUse(ctx context.Context) int64 {
+	var total int64
+	seen := make(map[[2]uint64]bool)
+	for _, root := range []string{b.cfg.Workspace, b.private} {
+		_ = filepath.WalkDir(root, func(_ string, d fs.DirEntry, _ error) error {
+			if d == nil {
+				return nil // it went while we looked
+			}
+			if info, err := d.Info(); err == nil {
+				size, id, linked := diskSize(info)
+				if !linked || !seen[id] {
+					total += size
+				}
+				if linked {
+					seen[id] = true
+				}
+			}
+			return ctx.Err()
+		})
+	}
+	return total
+}

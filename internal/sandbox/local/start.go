@@ -1,0 +1,126 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/inspan/inspan/internal/sandbox"
+)
+
+// Runner carries out one command of a box. Where started is not nil, it is called with the command's process id once
+// that is known.
+type Runner func(ctx context.Context, p Process, started func(pid int)) (sandbox.Exit, error)
+
+// Execute runs a command until it ends, as sandbox.Sandbox.Exec wants.
+func (b *Box) Execute(ctx context.Context, cmd sandbox.Cmd, run Runner) (sandbox.Exit, error) {
+	ctx, leave, err := b.Enter(ctx)
+	if err != nil {
+		return sandbox.Exit{}, err
+	}
+	defer leave()
+	p, err := b.Command(cmd)
+	if err != nil {
+		return sandbox.Exit{}, err
+	}
+	ctx, stop, err := b.limited(ctx)
+	if err != nil {
+		return sandbox.Exit{}, err
+	}
+	defer stop()
+	return run(ctx, p, nil)
+}
+
+// Launch runs a command beside the caller, as sandbox.Sandbox.Start wants. Destroy waits for it.
+func (b *Box) Launch(ctx context.Context, cmd sandbox.Cmd, run Runner) (sandbox.Process, error) {
+	inner, leave, err := b.Enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := b.Command(cmd)
+	var stop func()
+	if err == nil {
+		inner, stop, err = b.limited(inner)
+	}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	h := &handle{box: b, done: make(chan struct{})}
+	begun := make(chan int, 1) // the runner says one number at most, and does not wait
+	go func() {
+		defer leave()
+		defer close(h.done)
+		defer stop()
+		h.exit, h.err = run(inner, p, func(pid int) { begun <- pid })
+	}()
+	select {
+	case h.pid = <-begun:
+	case <-h.done:
+		select {
+		case h.pid = <-begun:
+		default: // it never ran
+			if h.err == nil {
+				h.err = fmt.Errorf("exec %q: %w", cmd.Args[0], sandbox.ErrNotStarted)
+			}
+			return nil, h.err
+		}
+	}
+	return h, nil
+}
+
+// handle is a command that Launch started.
+type handle struct {
+	box  *Box
+	pid  int
+	done chan struct{} // closed when the command and all it started are gone; exit and err are set before
+	exit sandbox.Exit
+	err  error
+}
+
+// PID implements sandbox.Process.
+func (h *handle) PID() int { return h.pid }
+
+// Wait implements sandbox.Process.
+func (h *handle) Wait() (sandbox.Exit, error) {
+	<-h.done
+	return h.exit, h.err
+}
+
+// Signal implements sandbox.Process.
+func (h *handle) Signal(sig os.Signal) error {
+	s, ok := sig.(syscall.Signal)
+	if !ok {
+		return fmt.Errorf("signal %v: %w", sig, errors.ErrUnsupported)
+	}
+	_, err := h.box.send(h.pid, s, false)
+	return err
+}
+
+// track remembers the tree of a running command until the returned function is called.
+func (b *Box) track(t *tree) func() {
+	b.treesMu.Lock()
+	defer b.treesMu.Unlock()
+	if b.trees == nil {
+		b.trees = make(map[*tree]struct{})
+	}
+	b.trees[t] = struct{}{}
+	return func() {
+		b.treesMu.Lock()
+		defer b.treesMu.Unlock()
+		delete(b.trees, t)
+	}
+}
+
+// running returns the trees of the commands that run.
+func (b *Box) running() []*tree {
+	b.treesMu.Lock()
+	defer b.treesMu.Unlock()
+	list := make([]*tree, 0, len(b.trees))
+	for t := range b.trees {
+		list = append(list, t)
+	}
+	return list
+}

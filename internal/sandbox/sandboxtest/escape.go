@@ -1,0 +1,253 @@
+package sandboxtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/host"
+)
+
+// escaped is what a script says that got out.
+const escaped = "ESCAPED"
+
+// ways out, as scripts that say escaped where they got through. Variables name what is outside. Each is run on the open
+// host too, where it has to get through: a way that leads nowhere proves no wall.
+var waysOut = map[string]string{
+	"symbolic link":                      `ln -s "$SECRET" s && grep -q secret s && echo ESCAPED`,
+	"hard link":                          `ln "$SECRET" h && grep -q secret h && echo ESCAPED`,
+	"absolute path":                      `grep -q secret "$SECRET" && echo ESCAPED`,
+	"parent directories":                 `grep -q secret ../outside/secret && echo ESCAPED`,
+	"write outside":                      `echo x >> "$OUTSIDE/new" && echo ESCAPED`,
+	"remove outside":                     `rm "$OUTSIDE/doomed" && echo ESCAPED`,
+	"rename to the outside":              `echo x > mine && mv mine "$OUTSIDE/moved" && echo ESCAPED`,
+	"list the outside":                   `ls "$OUTSIDE" | grep -q secret && echo ESCAPED`,
+	"workspace of another run":           `grep -q other "$OTHER/file" && echo ESCAPED`,
+	"private files of another run":       `ls "$OTHERHOME/.." | grep -q home && echo ESCAPED`,
+	"passwords of the machine":           `head -c 1 /etc/shadow | grep -q . && echo ESCAPED`,
+	"switches of the kernel":             `: >> /proc/sys/kernel/core_pattern && echo ESCAPED`,
+	"environment of the service":         `tr '\0' '\n' < /proc/$SERVICE/environ | grep -q . && echo ESCAPED`,
+	"root of the service":                `ls /proc/$SERVICE/root/ | grep -q . && echo ESCAPED`,
+	"files of the service":               `ls -l /proc/$SERVICE/fd/ | grep -q -e '->' && echo ESCAPED`,
+	"memory of the service":              `: >> /proc/$SERVICE/mem && echo ESCAPED`,
+	"signal to a process outside":        `kill -CONT $VICTIM && echo ESCAPED`,
+	"a port of this machine":             `timeout 5 bash -c "exec 3<>/dev/tcp/127.0.0.1/$PORT" && echo ESCAPED`,
+	"a datagram to this machine":         `perl -MSocket -e 'socket(S,AF_INET,SOCK_DGRAM,0) || exit; send(S,"x",0,sockaddr_in($ENV{UDP},inet_aton("127.0.0.1"))) || exit; alarm 3; recv(S,$b,9,0); print "ESCAPED" if length $b'`,
+	"a socket that is a file":            `perl -MSocket -e 'socket(S,AF_UNIX,SOCK_STREAM,0) && connect(S,sockaddr_un($ENV{SOCKET})) && print "ESCAPED"'`,
+	"a socket with a name of its own":    `perl -MSocket -e 'socket(S,AF_UNIX,SOCK_STREAM,0) && connect(S,sockaddr_un("\0$ENV{ABSTRACT}")) && print "ESCAPED"'`,
+	"a socket for packets":               `perl -MSocket -e 'socket(S,17,SOCK_RAW,0) && print "ESCAPED"'`,
+	"a namespace of its own":             `unshare --user --map-root-user true && echo ESCAPED`,
+	"a mount":                            `mkdir m && unshare --mount sh -c 'mount -t tmpfs none m' && echo ESCAPED`,
+	"requests that no filter sees":       `perl -e '$p="\0"x120; print "ESCAPED" if syscall(425,8,$p)>=0'`,
+	"a key ring":                         `perl -e 'print "ESCAPED" if syscall($ENV{KEYCTL},0,-3,1)>=0'`,
+	"a new device":                       `mknod d c 1 3 && echo ESCAPED`,
+	"programs that are given privileges": `cp "$(command -v id)" i && chown root i && chmod u+s i && test "$(grep -c 'CapEff:.*[1-9a-f]' /proc/self/status)" = 1 && echo ESCAPED`,
+}
+
+// surroundings are what is outside of a sandbox under test.
+type surroundings struct {
+	base, workspace, outside string
+	env                      []string
+}
+
+// Escape tries to get out of sandboxes of a backend, and to leave something behind, and prints a table. The backend must
+// isolate: host would let everything through.
+func Escape(t *testing.T, b sandbox.Backend) {
+	Need(t, b)
+	var table outcome
+	t.Run("ways out", func(t *testing.T) {
+		for name, script := range waysOut {
+			t.Run("SBX-18 "+name, func(t *testing.T) {
+				t.Parallel()
+				in := surround(t, b)
+				if got := in.attempt(t, host.New(""), true, script); !strings.Contains(got, escaped) {
+					table.add(name, "not tried: it is closed on this machine anyway")
+					t.Logf("NOT TESTED: the way is closed without a sandbox too: %q", got)
+					return
+				}
+				in = surround(t, b)
+				got := in.attempt(t, b, false, script)
+				in.check(t)
+				if strings.Contains(got, escaped) {
+					table.add(name, escaped)
+					t.Errorf("got out: %q", got)
+					return
+				}
+				table.add(name, "held")
+			})
+		}
+	})
+	t.Run("bombs", func(t *testing.T) { bombs(t, b, &table) })
+	table.print(t, b.Mode())
+}
+
+func surround(t *testing.T, b sandbox.Backend) surroundings {
+	t.Helper()
+	base := t.TempDir()
+	s := surroundings{base: base, workspace: base + "/ws", outside: base + "/outside"}
+	for _, dir := range []string{s.workspace, s.outside, base + "/other"} {
+		must(t, os.Mkdir(dir, 0o755))
+	}
+	must(t, os.WriteFile(s.outside+"/secret", []byte(secretText), 0o644))
+	must(t, os.WriteFile(s.outside+"/doomed", []byte("x"), 0o644))
+	other, err := b.Open(t.Context(), sandbox.Config{ID: "other", Workspace: base + "/other"})
+	must(t, err)
+	t.Cleanup(func() { must(t, other.Destroy(context.Background())) })
+	must(t, other.WriteFile("file", []byte("other")))
+	private := otherHome(t, other)
+	// A short path: the name of a socket has at most 107 bytes.
+	short, err := os.MkdirTemp("", "esc")
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(short)) })
+	abstract := "inspan-" + filepath.Base(short)
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	_, port, err := net.SplitHostPort(tcp.Addr().String())
+	must(t, err)
+	file, err := net.Listen("unix", short+"/s")
+	must(t, err)
+	named, err := net.Listen("unix", "@"+abstract)
+	must(t, err)
+	for _, l := range []net.Listener{tcp, file, named} {
+		t.Cleanup(func() { _ = l.Close() })
+	}
+	victim := exec.CommandContext(t.Context(), "sleep", "6000")
+	must(t, victim.Start())
+	t.Cleanup(func() { _, _ = victim.Process.Kill(), victim.Wait() })
+	s.env = []string{"SECRET=" + s.outside + "/secret", "OUTSIDE=" + s.outside, "OTHER=" + base + "/other", "OTHERHOME=" + private,
+		fmt.Sprintf("SERVICE=%d", os.Getpid()), fmt.Sprintf("VICTIM=%d", victim.Process.Pid), "PORT=" + port,
+		"UDP=" + echo(t), "SOCKET=" + short + "/s", "ABSTRACT=" + abstract, fmt.Sprintf("KEYCTL=%d", keyctl)}
+	return s
+}
+
+// echo answers datagrams until the test ends, and returns its port.
+func echo(t *testing.T) string {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	must(t, err)
+	var running sync.WaitGroup
+	running.Go(func() {
+		buf := make([]byte, 16)
+		for {
+			n, from, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			_, _ = conn.WriteTo(buf[:n], from) // who does not hear it has not got out
+		}
+	})
+	t.Cleanup(func() {
+		_ = conn.Close()
+		running.Wait()
+	})
+	_, port, err := net.SplitHostPort(conn.LocalAddr().String())
+	must(t, err)
+	return port
+}
+
+// otherHome finds the private home of a sandbox on the machine: by a file that a command of it leaves there.
+func otherHome(t *testing.T, box sandbox.Sandbox) string {
+	t.Helper()
+	exit, err := box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", `touch "$HOME/here-$$" && echo here-$$ > name`}})
+	if err != nil || exit.Code != 0 {
+		t.Fatalf("got %+v, %v", exit, err)
+	}
+	name, err := box.ReadFile("name")
+	must(t, err)
+	found, err := filepath.Glob(os.TempDir() + "/inspan-box-*/home/" + strings.TrimSpace(string(name)))
+	must(t, err)
+	if len(found) == 0 {
+		t.Fatal("the private home is not found")
+	}
+	return filepath.Dir(found[0])
+}
+
+// attempt runs a script in a sandbox and returns what it says.
+func (s surroundings) attempt(t *testing.T, b sandbox.Backend, network bool, script string) string {
+	t.Helper()
+	box, err := b.Open(t.Context(), sandbox.Config{ID: "escape", Workspace: s.workspace, Env: s.env, Network: network})
+	must(t, err)
+	defer func() { must(t, box.Destroy(context.Background())) }()
+	var out safe
+	if _, err := box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out}); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// check sees that the outside is as it was.
+func (s surroundings) check(t *testing.T) {
+	t.Helper()
+	list, err := os.ReadDir(s.outside)
+	if data, rerr := os.ReadFile(s.outside + "/secret"); err != nil || rerr != nil || len(list) != 2 || string(data) != secretText {
+		t.Errorf("outside: %v, %v, %v, %q", list, err, rerr, data)
+	}
+}
+
+// bombs use up what they can; they have to end, and all they started with them.
+func bombs(t *testing.T, b sandbox.Backend, table *outcome) {
+	for name, c := range map[string]struct {
+		limits sandbox.Limits
+		script string
+		// want is the error, nil where the kernel ends it or the context does.
+		want error
+	}{
+		"fork bomb":         {sandbox.Limits{PIDs: 64}, `exec 9>leash; bomb() { bomb | bomb & }; bomb; sleep 600`, nil},
+		"memory bomb":       {sandbox.Limits{Memory: 64 << 20}, `exec 9>leash; tail /dev/zero; sleep 600`, nil},
+		"disk filler":       {sandbox.Limits{Disk: 32 << 20}, `exec 9>leash; while :; do i=$((i+1)); head -c 1m /dev/zero > f$i; done`, sandbox.ErrDisk},
+		"one large file":    {sandbox.Limits{Disk: 32 << 20}, `exec 9>leash; head -c 1g /dev/zero > f; sleep 600`, nil},
+		"life without end":  {sandbox.Limits{Wall: time.Second}, `exec 9>leash; sleep 600`, sandbox.ErrLifetime},
+		"daemon":            {sandbox.Limits{}, families["daemon"], nil},
+		"nameless daemon":   {sandbox.Limits{}, `exec 9>leash; (env -i setsid sh -c '(env -i setsid sleep 600 &)' &); sleep 600`, nil},
+		"daemons for ever":  {sandbox.Limits{PIDs: 64}, `exec 9>leash; while :; do (env -i setsid sh -c 'sleep 600 & sleep 600' &); done`, nil},
+		"deaf process tree": {sandbox.Limits{}, families["deaf to polite signals"], nil},
+	} {
+		t.Run("SBX-15 "+name, func(t *testing.T) {
+			ws := t.TempDir()
+			box, err := b.Open(t.Context(), sandbox.Config{ID: "bomb", Workspace: ws, Limits: c.limits})
+			must(t, err)
+			l := newLeash(t, ws)
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			_, err = box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", c.script}})
+			if c.want != nil && !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			left := l.alive()
+			must(t, box.Destroy(within(t)))
+			if left || l.alive() {
+				table.add(name, "LEFT SOMETHING")
+				t.Error("a process outlives its command")
+				return
+			}
+			if info, err := os.Stat(ws + "/f"); err == nil && info.Size() > 33<<20 {
+				t.Errorf("a file of %d bytes", info.Size())
+			}
+			table.add(name, "ended, nothing left")
+		})
+	}
+}
+
+// outcome collects the rows of the table.
+type outcome struct {
+	mu   sync.Mutex
+	rows map[string]string
+}
+
+func (o *outcome) add(name, what string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.rows == nil {
+		o.rows = map[string]string{}
+	}
+	o.rows[name] = what
+}

@@ -1,0 +1,5 @@
+package sandboxtest
+
+import "syscall"
+
+const keyctl = syscall.SYS_KEYCTL

@@ -1,0 +1,53 @@
+package planner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/gate"
+	"github.com/inspan/inspan/internal/core/route"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// estimateOf reads how long a task is thought to take, 0 where it does not say.
+func estimateOf(t events.Task) (time.Duration, error) {
+	if t.Estimate == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(t.Estimate)
+	if err != nil || d <= 0 {
+		return 0, reactor.Refuse("bad_input", `write how long the work may take, such as "20m", or leave estimate out`, "estimate is not a duration above zero")
+	}
+	return d, nil
+}
+
+// direct says which path the run of a task takes. A run that exists keeps the one that it has.
+func (r *Role) direct(t events.Task, c *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) (bool, error) {
+	estimate, err := estimateOf(t)
+	if err != nil {
+		return false, err
+	}
+	_, held := events.Decisive(answers)
+	direct, _ := route.Direct(route.Ask{Mark: t.LongRunning, Estimate: estimate, Harness: c.Agents[c.Agent].Harness,
+		Planned: made == nil || made.Origin != events.OriginSingle, Gated: gate.NeedsGate(c.Options.Autonomy, false), Held: held,
+		Kept: t.CheckpointIntervalMS != nil || t.EternalEngine != nil && *t.EternalEngine}, r.cfg.LongRunning)
+	return direct, nil
+}
+
+// wrapped takes what makes a run direct out of its first fact: a fork begins with the state of another, which the direct
+// path does not know.
+func wrapped(c *events.RunCreatedData) {
+	c.Event, c.Direct, c.AgentID, c.AgentName, c.MaxSteps, c.Hooks = "run_created", false, "", "", 0, nil
+}
+
+// checkLongRunning fills in the threshold of long-running tasks.
+func (c *Config) checkLongRunning() error {
+	if c.LongRunning < 0 {
+		return fmt.Errorf("long-running tasks begin at %s: want a duration above zero", c.LongRunning)
+	}
+	if c.LongRunning == 0 {
+		c.LongRunning = route.Threshold
+	}
+	return nil
+}

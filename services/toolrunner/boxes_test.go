@@ -1,0 +1,139 @@
+package toolrunner
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/backends"
+	"github.com/inspan/inspan/internal/sandbox/host"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// asked is a backend that keeps what it was asked for.
+type asked struct {
+	sandbox.Backend
+	mode sandbox.Mode
+	cfg  *sandbox.Config
+}
+
+func (a asked) Mode() sandbox.Mode { return a.mode }
+
+func (a asked) Open(_ context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	*a.cfg = cfg
+	return nil, errors.New("kept")
+}
+
+// wants opens a sandbox as the agent of a run wants it, and returns what the backend was asked for.
+func wants(t *testing.T, least sandbox.Mode, want events.Sandbox) (sandbox.Config, error) {
+	t.Helper()
+	root, cfg := t.TempDir(), sandbox.Config{}
+	if err := os.MkdirAll(filepath.Join(root, "ws/.git/hooks"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc", filepath.Join(root, "ws/link")); err != nil {
+		t.Fatal(err)
+	}
+	boxes, err := NewBoxes(BoxConfig{Root: root, Default: sandbox.Bwrap, Least: least, ReadOnly: []string{"/usr/share"},
+		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Bwrap: asked{mode: sandbox.Bwrap, cfg: &cfg}, sandbox.Host: asked{mode: sandbox.Host, cfg: &cfg}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := run.State{HarnessID: "hx-1", Created: &events.RunCreatedData{Workspace: "ws"}, Agents: map[string]events.Agent{"a": {Sandbox: want}},
+		Plan: &run.Plan{Steps: []*run.Step{{ID: "s", AssignedAgent: "a"}}}}
+	_, err = boxes.open(t.Context(), s, "s", (&Role{}).here(s))
+	if cfg.Workspace != "" {
+		return cfg, nil
+	}
+	return cfg, err
+}
+
+func TestWanted(t *testing.T) {
+	t.Parallel()
+	t.Run("SBX-11 SBX-12 what an agent says reaches its sandbox", func(t *testing.T) {
+		t.Parallel()
+		cfg, err := wants(t, "", events.Sandbox{CPU: 2, MemoryBytes: 4 << 30, DiskBytes: 10 << 30, PIDs: 100, TimeoutMS: 1_800_000, Network: true,
+			ReadOnly: []string{".git/hooks", "/usr/share", "not/there"}, Denied: []string{".env", "/etc/passwd"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := (sandbox.Limits{CPU: 2, Memory: 4 << 30, Disk: 10 << 30, PIDs: 100, Wall: 30 * time.Minute}); cfg.Limits != want || !cfg.Network {
+			t.Errorf("got %+v, want %+v", cfg.Limits, want)
+		}
+		if want := []string{"/usr/share", cfg.Workspace + "/.git/hooks", "/usr/share"}; !slices.Equal(cfg.ReadOnly, want) {
+			t.Errorf("read-only: got %v, want %v", cfg.ReadOnly, want)
+		}
+		if want := []string{cfg.Workspace + "/.env", "/etc/passwd"}; !slices.Equal(cfg.Denied, want) {
+			t.Errorf("denied: got %v, want %v", cfg.Denied, want)
+		}
+	})
+	for name, c := range map[string]struct {
+		least sandbox.Mode
+		want  events.Sandbox
+		err   error
+	}{
+		"SBX-14 an agent opens no path of the machine":       {"", events.Sandbox{ReadOnly: []string{"/root"}}, ErrNotShown},
+		"SBX-14 an agent opens no home":                      {"", events.Sandbox{ReadOnly: []string{"~/.ssh"}}, ErrNotShown},
+		"SBX-14 an agent writes no path of the machine":      {"", events.Sandbox{ReadWrite: []string{"/usr/share"}}, ErrNotShown},
+		"SBX-14 an agent leaves the workspace by no dots":    {"", events.Sandbox{ReadWrite: []string{"../other"}}, ErrNotShown},
+		"SBX-14 a link opens nothing":                        {"", events.Sandbox{ReadOnly: []string{"link"}}, ErrNotShown},
+		"SBX-14 a way through a link opens nothing":          {"", events.Sandbox{ReadWrite: []string{"link/ssl"}}, ErrNotShown},
+		"SBX-10 an agent's least isolation holds":            {"", events.Sandbox{Mode: "host", MinIsolation: "bwrap"}, backends.ErrTooWeak},
+		"SBX-10 the station's least isolation holds":         {sandbox.Landlock, events.Sandbox{Mode: "host"}, backends.ErrTooWeak},
+		"SBX-10 a least isolation that nobody knows":         {"", events.Sandbox{Mode: "bwrap", MinIsolation: "steel"}, backends.ErrTooWeak},
+		"SBX-20 auto with a backend that is not here":        {"", events.Sandbox{Mode: "auto", Backend: "docker"}, sandbox.ErrUnavailable},
+		"SBX-14 the whole workspace is not closed to itself": {"", events.Sandbox{ReadOnly: []string{"."}}, sandbox.ErrNotEnforced},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if cfg, err := wants(t, c.least, c.want); !errors.Is(err, c.err) {
+				t.Errorf("got %+v, %v, want %v", cfg, err, c.err)
+			}
+		})
+	}
+	t.Run("SBX-20 a limit that host can not enforce is refused", func(t *testing.T) {
+		t.Parallel()
+		boxes, err := NewBoxes(BoxConfig{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New("")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := boxes.OpenAs(t.Context(), "x", "ws", events.Sandbox{MemoryBytes: 1 << 30}); !errors.Is(err, sandbox.ErrNotEnforced) {
+			t.Errorf("got %v, want ErrNotEnforced", err)
+		}
+	})
+	t.Run("SBX-16 what the commands of a call used is added up", func(t *testing.T) {
+		t.Parallel()
+		boxes, err := NewBoxes(BoxConfig{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New("")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := run.State{HarnessID: "hx-1", Created: &events.RunCreatedData{Workspace: "ws"}}
+		box := boxes.Later(t.Context(), s, run.Call{}, (&Role{}).here(s))
+		defer func() { _ = box.Destroy(context.Background()) }()
+		if box.usage() != nil {
+			t.Error("before any: got a usage")
+		}
+		spin := sandbox.Cmd{Args: []string{"sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"}}
+		if _, err := box.Exec(t.Context(), spin); err != nil {
+			t.Fatal(err)
+		}
+		p, err := box.Start(t.Context(), spin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := p.Wait(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if u := box.usage(); u == nil || u.Commands != 2 || u.UserMS+u.SystemMS < 10 || u.MaxMemoryBytes == 0 {
+			t.Errorf("got %+v, want two commands", u)
+		}
+	})
+}
