@@ -164,7 +164,7 @@ func works(t *testing.T, s *jet.Server, role events.Service) {
 // writes uses the stores, of which each role may write those that it needs.
 func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
 	shelf := st.Shelf(topology.StateBucket)
-	sessions := st.Shelf(topology.SessionBucket)
+	sessions, trees := st.Shelf(topology.SessionBucket), st.Shelf(topology.TreeBucket)
 	objects := []events.Service{events.Planner, events.Executor, events.Toolrunner, events.Persister}
 	for _, c := range []struct {
 		what string
@@ -176,6 +176,7 @@ func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
 		{"create state", []events.Service{events.Persister}, func() error { return shelf.Create(within(t), id+".b", []byte("v")) }},
 		{"delete state", []events.Service{events.Persister}, func() error { return shelf.Delete(within(t), id+".b") }},
 		{"SESS-5 give a lock", []events.Service{events.Planner}, func() error { _, err := sessions.Swap(within(t), "session."+id, []byte("v"), 0); return err }},
+		{"SAFE-8 claim a working tree", []events.Service{events.Toolrunner}, func() error { _, err := trees.Swap(within(t), "tree."+id, []byte("v"), 0); return err }},
 		{"renew a lease", []events.Service{events.Toolrunner}, func() error { return st.Leases().Renew(within(t), id) }},
 		{"refuse input", events.Services(), func() error { return st.Refusals().Refuse(within(t), role, reactor.DeadLetter{Code: "x"}) }},
 	} {

@@ -63,7 +63,7 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 		return nil, fmt.Errorf("object %s: %w", ref.SHA256, reactor.ErrNotFound)
 	}
 	if behind > 0 || int64(len(data)) != ref.Size || digest(data) != ref.SHA256 {
-		return nil, fmt.Errorf("object %s: the stored bytes are not those it was named for: restore the object store", ref.SHA256)
+		return nil, fmt.Errorf("object %s: the stored bytes are not those it was named for: %w (restore the object store)", ref.SHA256, reactor.ErrDamagedObject)
 	}
 	return bytes.Clone(data), nil
 }

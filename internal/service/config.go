@@ -64,7 +64,11 @@ type Config struct {
 	Workspace   string        `envconfig:"INSPAN_WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`
 	LongRunning time.Duration `envconfig:"INSPAN_LONG_RUNNING" default:"5m" desc:"how long a task must be thought to take, by its estimate, for its run to be wrapped in the harness (planner); see direct.md"`
 	Isolation   string        `envconfig:"INSPAN_ISOLATION_MODE" default:"per_workflow" desc:"per_workflow, per_run or shared"`
-	Sandbox     string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap, landlock or host"`
+	// The next ones say where workspaces are and how long they stay; see docs/workspaces.md.
+	WorkspaceMode     string        `envconfig:"INSPAN_WORKSPACE_MODE" default:"local" desc:"local: all toolrunners are on one machine; shared: their workspace root is one volume, and one of them works in a workspace at a time; follow: each has a root of its own, and where a toolrunner is lost another goes on with what was kept of the workspace in the object store (toolrunner)"`
+	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with follow: take the workspace of a run away when the run ends; those of sessions and those with a git repository stay (toolrunner)"`
+	CleanupAfter      time.Duration `envconfig:"INSPAN_WORKSPACE_CLEANUP_AFTER" default:"24h" desc:"with follow: how long the workspace of a run that has ended stays, and directories that nobody uses (toolrunner)"`
+	Sandbox           string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap, landlock or host"`
 	// SandboxBackend and SandboxMin bound what auto may come to.
 	SandboxBackend string `envconfig:"INSPAN_SANDBOX_BACKEND" desc:"what auto means: bwrap, landlock or host; empty for the strongest that works"`
 	SandboxMin     string `envconfig:"INSPAN_SANDBOX_MIN" desc:"the weakest sandbox that any agent may have: host, landlock or bwrap; what is weaker is refused"`
@@ -191,7 +195,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s is %d, want 0 or more", name, v))
 		}
 	}
-	errs = append(errs, c.checkGates(), c.checkArtifacts())
+	errs = append(errs, c.checkGates(), c.checkArtifacts(), c.checkWorkspaces())
 	if !c.AnchorKey.Empty() {
 		if _, err := audit.ParsePrivate(c.AnchorKey.Reveal()); err != nil {
 			errs = append(errs, fmt.Errorf("INSPAN_ANCHOR_KEY: %w", err))

@@ -32,6 +32,7 @@ import (
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
@@ -53,7 +54,11 @@ type Ports struct {
 	Config    reactor.Shelf
 	// Sessions holds the sessions; nil knows none, and what names one only shares its directory.
 	Sessions reactor.Shelf
-	Leases   reactor.Leases
+	// Trees holds the records of working trees; nil where they stay on their machine.
+	Trees reactor.Shelf
+	// Snapshots keeps working trees that follow their runs; nil means with git.
+	Snapshots workspace.Snapshots
+	Leases    reactor.Leases
 	// Live takes what is said live for those who watch now, Kept what the station is to keep for a while besides, Said what a
 	// program in this process hears; Config.Streaming names those that are used. Each may be nil.
 	Live     reactor.Live
@@ -201,7 +206,13 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 	}
 	keep, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopKeeping()
-	r, err := h.role(ctx, keep, role, ledger, instance)
+	var trees *workspace.Trees
+	if role == events.Toolrunner {
+		if trees, err = h.trees(ctx, instance); err != nil {
+			return err
+		}
+	}
+	r, err := h.role(ctx, keep, role, ledger, instance, trees)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", role, err)
 	}
@@ -229,7 +240,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	if role == events.Toolrunner {
-		return h.withLease(ctx, instance, log, loop.Run)
+		return h.withLease(ctx, instance, log, h.tend(r, trees, loop.Run))
 	}
 	return loop.Run(ctx)
 }
@@ -293,7 +304,7 @@ func (h *Host) withLease(ctx context.Context, instance string, log zerolog.Logge
 }
 
 // role makes one of the five.
-func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reactor.Ledger, instance string) (reactor.Role, error) {
+func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reactor.Ledger, instance string, trees *workspace.Trees) (reactor.Role, error) {
 	p := h.ports
 	asker, err := h.asker(role)
 	if err != nil {
@@ -341,14 +352,14 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 		return executor.New(executor.Config{Ledger: ledger, Timers: p.Timers, Blobs: p.Blobs, Live: feed, Ends: ends,
 			Models: h.models(), Tools: h.tools, ToolsOf: h.toolbox.For, Hooks: asker})
 	case events.Toolrunner:
-		return h.toolrunner(ctx, ledger, instance, asker)
+		return h.toolrunner(ctx, ledger, instance, asker, trees)
 	case events.Persister:
 		return h.persister(ctx, keep, ledger)
 	}
 	return nil, fmt.Errorf("there is no role %q", role)
 }
 
-func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance string, asker *hooks.Asker) (reactor.Role, error) {
+func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance string, asker *hooks.Asker, trees *workspace.Trees) (reactor.Role, error) {
 	ends, err := h.ends(ctx, ledger)
 	if err != nil {
 		return nil, err
@@ -388,9 +399,19 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
 	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Artifacts: keeper, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Egress: out, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(masked...)})
-	if err != nil || h.ports.OnEnd == nil {
-		return role, err
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Trees: trees, Egress: out, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(masked...)})
+	if err != nil {
+		return nil, err
+	}
+	if trees != nil && h.ports.Overhear != nil {
+		stop, err := h.ports.Overhear(role.Overhear)
+		if err != nil {
+			return nil, fmt.Errorf("overhear permitted calls: %w", err)
+		}
+		context.AfterFunc(ctx, stop)
+	}
+	if h.ports.OnEnd == nil {
+		return role, nil
 	}
 	stop, err := h.ports.OnEnd(func(runID string) { role.Undress(runID); role.Leave(runID) })
 	if err != nil {

@@ -78,6 +78,6 @@ func report(log zerolog.Logger, n lite.Notice) {
 func Alone(local *lite.Station) service.Ports {
 	state := local.Shelf(topology.StateBucket)
 	return service.Ports{Journal: local.Journal(), Inbox: local.Inbox(), Timers: local.Timers(), Blobs: local.Blobs(), State: state, Local: state,
-		Config: local.Shelf(topology.ConfigBucket), Sessions: local.Shelf(topology.SessionBucket), Leases: local.Leases(), Live: local.Live(), Kept: local.Live(), AnswerSoFar: local.AnswerSoFar, Refusals: local.Refusals(),
+		Config: local.Shelf(topology.ConfigBucket), Sessions: local.Shelf(topology.SessionBucket), Trees: local.Shelf(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Kept: local.Live(), AnswerSoFar: local.AnswerSoFar, Refusals: local.Refusals(),
 		OnEnd: local.OnEnd, Durability: lite.Durability}
 }

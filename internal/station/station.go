@@ -30,7 +30,7 @@ import (
 // Ports of a station over NATS.
 func Ports(st *jet.Station, durability string) service.Ports {
 	return service.Ports{Journal: st.Journal(), Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(), Artifacts: st.Artifacts(),
-		State: st.Shelf(topology.StateBucket), Config: st.Shelf(topology.ConfigBucket), Sessions: st.Shelf(topology.SessionBucket), Leases: st.Leases(), Live: st.Live(), Kept: st.Kept(), AnswerSoFar: st.AnswerSoFar,
+		State: st.Shelf(topology.StateBucket), Config: st.Shelf(topology.ConfigBucket), Sessions: st.Shelf(topology.SessionBucket), Trees: st.Shelf(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Kept: st.Kept(), AnswerSoFar: st.AnswerSoFar,
 		Refusals: st.Refusals(), OnEnd: st.OnEnd, Overhear: st.Overhear, Census: st.Census(), Questions: st, Durability: durability}
 }
 

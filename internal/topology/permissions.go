@@ -97,7 +97,7 @@ func stores(station string, role events.Service) []string {
 	case events.Toolrunner: // and it alone reads the station's key
 		key := configKey(station, StationKeyKey)
 		return append(objects, "$O."+ArtifactBucket+".C.>", "$O."+ArtifactBucket+".M.>",
-			"$KV."+LeaseBucket+"."+station+".>", key, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+key)
+			"$KV."+LeaseBucket+"."+station+".>", "$KV."+TreeBucket+"."+station+".>", key, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+key)
 	case events.Persister: // and it alone takes artifacts away, whose time is over
 		return append(objects, "$KV."+StateBucket+"."+station+".>", purgeArtifacts)
 	case events.Gatekeeper: // nothing but facts
@@ -133,7 +133,8 @@ func reading(station string) []string {
 		"$JS.API.DIRECT.GET."+ArtifactStream(), "$JS.API.STREAM.MSG.GET."+ArtifactStream(),
 		"$JS.API.STREAM.MSG.GET."+KVStream(LeaseBucket),
 		"$JS.API.DIRECT.GET."+KVStream(StateBucket)+".$KV."+StateBucket+"."+station+".>",
-		"$JS.API.DIRECT.GET."+KVStream(SessionBucket)+".$KV."+SessionBucket+"."+station+".>")
+		"$JS.API.DIRECT.GET."+KVStream(SessionBucket)+".$KV."+SessionBucket+"."+station+".>",
+		"$JS.API.DIRECT.GET."+KVStream(TreeBucket)+".$KV."+TreeBucket+"."+station+".>")
 	for _, key := range []string{AgentKeys + "*", DurabilityKey} {
 		subjects = append(subjects, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station, key))
 	}

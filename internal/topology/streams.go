@@ -151,6 +151,7 @@ func buckets(l Limits) []Stream {
 		kv(StateBucket, "Views of runs: index and snapshots. Can be made again from the log.", 0),
 		kv(ConfigBucket, "Agents, guards and other configuration.", 0),
 		kv(SessionBucket, "Sessions: who may work in which, and where its history is. Not in the log.", 0),
+		kv(TreeBucket, "Working trees: who works in which, and its snapshots. Not in the log.", 0),
 		kv(LeaseBucket, "Which instances are alive.", LeaseTerm),
 		{
 			Name: "OBJ_" + FilesBucket, Description: "Large things by content.",

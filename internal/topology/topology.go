@@ -32,6 +32,8 @@ const (
 	ArtifactBucket = "harness-artifacts"
 	// SessionBucket holds who may work in which session, and where its history is. Only planners write it.
 	SessionBucket = "harness-sessions"
+	// TreeBucket holds who works in which working tree, and where what was kept of it is. Only toolrunners write it.
+	TreeBucket = "harness-trees"
 )
 
 // LeaseTerm is how long an instance counts as alive after its last renewal; it renews three times in that time.

@@ -21,6 +21,8 @@ const artifactsFile = ".harness/artifacts.json"
 
 // made is what an attempt may have changed in its workspace, and what it saved by name. Tools may be several goroutines.
 type made struct {
+	// at is where the attempt works; with an empty path there is nothing to look at.
+	at place
 	mu sync.Mutex
 	// anywhere says that a command ran; else paths are those that were written. Both guarded by mu.
 	anywhere bool
@@ -29,7 +31,7 @@ type made struct {
 }
 
 // anything is an attempt of which nobody knows what it did.
-func anything() *made { return &made{anywhere: true} }
+func anything(at place) *made { return &made{at: at, anywhere: true} }
 
 func (m *made) all() {
 	if m != nil {
@@ -59,19 +61,19 @@ func rules(s run.State, c run.Call) *events.ArtifactRules {
 }
 
 // job says where a call works and under which rules.
-func (r *Role) job(s run.State, c run.Call) (capture.Job, error) {
-	dir, err := r.cfg.Boxes.dir(r.cfg.Boxes.cfg.Root, s.Created.Workspace)
+func (r *Role) job(s run.State, c run.Call, m *made) (capture.Job, error) {
+	dir, err := r.cfg.Boxes.dir(r.cfg.Boxes.cfg.Root, m.at.path)
 	return capture.Job{Dir: dir, Step: c.Step, Rules: rules(s, c)}, err
 }
 
 // prepare is done before a call first touches the workspace: what earlier steps made elsewhere is brought here, and what
 // is there is listed, so that it is known afterwards what is new.
-func (r *Role) prepare(ctx context.Context, s run.State, c run.Call) func() error {
+func (r *Role) prepare(ctx context.Context, s run.State, c run.Call, m *made) func() error {
 	if r.cfg.Artifacts == nil {
 		return nil
 	}
 	return sync.OnceValue(func() error {
-		j, err := r.job(s, c)
+		j, err := r.job(s, c, m)
 		if err == nil {
 			_, err = r.cfg.Artifacts.Restore(ctx, s, j.Dir, j.Rules)
 		}
@@ -96,7 +98,7 @@ func (r *Role) saver(s run.State, a call.Attempt, m *made) func(context.Context,
 		return nil
 	}
 	return func(ctx context.Context, want tool.Saving) (tool.Saved, error) {
-		j, err := r.job(s, a.Call)
+		j, err := r.job(s, a.Call, m)
 		if err != nil {
 			return tool.Saved{}, tool.Fail(tool.Permanent, "", err)
 		}
@@ -120,10 +122,10 @@ func (r *Role) saver(s run.State, a call.Attempt, m *made) func(context.Context,
 
 // look finds and stores what an attempt made. It never fails: what can not be kept is said to be left out.
 func (r *Role) look(ctx context.Context, s run.State, c run.Call, m *made) *capture.Look {
-	if !r.keeps(c) {
+	if !r.keeps(c) || m.at.path == "" {
 		return &capture.Look{Found: artifact.Found{Limits: artifact.LimitsOf(rules(s, c))}}
 	}
-	j, err := r.job(s, c)
+	j, err := r.job(s, c, m)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if j.All, j.Paths = m.anywhere, m.paths; err != nil {
@@ -140,7 +142,7 @@ func logOf(s run.State, c run.Call, ref events.Ref, now time.Time) events.Artifa
 
 // withMade says what an attempt made and then how it ended, until the log has taken it. Where the end is not to be said
 // any more, because the attempt is not the current one, neither is what it made.
-func (r *Role) withMade(ctx context.Context, s run.State, c run.Call, fence uint64, l *capture.Look, end func(run.State, time.Time) []events.Payload) (reactor.Written, error) {
+func (r *Role) withMade(ctx context.Context, s run.State, c run.Call, fence uint64, l *capture.Look, at place, end func(run.State, time.Time) []events.Payload) (reactor.Written, error) {
 	ref := events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}
 	w, err := r.insist(ctx, s.HarnessID, func(s run.State, now time.Time) []events.Payload {
 		ended := end(s, now)
@@ -154,19 +156,22 @@ func (r *Role) withMade(ctx context.Context, s run.State, c run.Call, fence uint
 	}
 	l.Commit()
 	if _, said := w.Wrote(events.ArtifactSaved); said {
-		r.show(w.State)
+		r.show(w.State, at)
 	}
 	return w, nil
 }
 
 // lost says that nobody knows what came of an attempt; what it left in a workspace of this machine is kept.
-func (r *Role) lost(ctx context.Context, s run.State, d call.Duty) (reactor.Written, error) {
-	return r.withMade(ctx, s, d.Call, d.Call.Fence, r.look(ctx, s, d.Call, anything()), func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, d) })
+func (r *Role) lost(ctx context.Context, s run.State, d call.Duty, at place) (reactor.Written, error) {
+	return r.withMade(ctx, s, d.Call, d.Call.Fence, r.look(ctx, s, d.Call, anything(at)), at, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, d) })
 }
 
 // show writes the readable view. It is for people: one that can not be written is no reason to hold up the run.
-func (r *Role) show(s run.State) {
-	root, err := r.cfg.Boxes.session(s.Created.Workspace)
+func (r *Role) show(s run.State, at place) {
+	if at.path == "" {
+		return
+	}
+	root, err := r.cfg.Boxes.session(at.path)
 	if err != nil {
 		return
 	}

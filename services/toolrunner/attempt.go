@@ -19,11 +19,22 @@ import (
 )
 
 // attempt carries out one attempt and records its end.
-func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte) (reactor.Written, error) {
+func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte, p place) (reactor.Written, error) {
+	if p.broken != nil {
+		return r.failed(ctx, s, a, unusable(p.broken), 0, input, &made{at: p})
+	}
 	begin := time.Now()
-	var m made
+	m := made{at: p}
 	result, notes, used, err := r.run(ctx, s, a, input, &m)
 	took := time.Since(begin)
+	if !errors.Is(err, reactor.ErrRunEnded) {
+		switch end := r.settle(ctx, p, a); {
+		case ended(end):
+			err = end
+		case end != nil:
+			return reactor.Written{}, end // nothing is said of it: whoever is delivered the call next finds out
+		}
+	}
 	if err != nil {
 		return r.failed(ctx, s, a, err, took, input, &m)
 	}
@@ -43,7 +54,7 @@ func (r *Role) conclude(ctx context.Context, s run.State, a call.Attempt, done c
 	if done.Ref != nil && r.cfg.Artifacts != nil && !r.cfg.Artifacts.Off(rules(s, a.Call)) {
 		l.Artifacts = append(l.Artifacts, logOf(s, a.Call, *done.Ref, r.cfg.Now()))
 	}
-	return r.withMade(ctx, s, a.Call, a.Fence, l, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
+	return r.withMade(ctx, s, a.Call, a.Fence, l, m.at, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
 }
 
 // insistEvery is how soon the end of an attempt is said again where the log could not take it.
@@ -104,6 +115,9 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 		text, said = notes(s, a, input, env.Box)
 		result.Output += text
 	}
+	if err == nil {
+		m.at.tell(ctx, &result)
+	}
 	return result, said, used, err
 }
 
@@ -123,8 +137,8 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 // env opens the sandbox of the run for one attempt.
 func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (tool.Env, *wayOut, func()) {
 	out := r.wayOut(s, a)
-	box := r.cfg.Boxes.through(out).Later(ctx, s, a.Call.Step)
-	box.made, box.before = m, r.prepare(ctx, s, a.Call)
+	box := r.cfg.Boxes.through(out).Later(ctx, s, a.Call, m.at)
+	box.made, box.before = m, r.prepare(ctx, s, a.Call, m)
 	// A secret that is cut in two here is not found; nothing of this is kept.
 	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
 	progress := func(output string, chunk []byte) { said.Write(live.ToolOutput, output, r.cfg.Mask(string(chunk))) }
@@ -179,7 +193,7 @@ func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause er
 	if call.Last(s, a, f) {
 		f.Hooks = r.told(ctx, s, a, input, hook.Result{Error: f.Error, DurationMS: took.Milliseconds()})
 	}
-	w, err := r.withMade(ctx, s, a.Call, a.Fence, r.look(ctx, s, a.Call, m), func(s run.State, now time.Time) []events.Payload { return call.Fail(s, a, f, now) })
+	w, err := r.withMade(ctx, s, a.Call, a.Fence, r.look(ctx, s, a.Call, m), m.at, func(s run.State, now time.Time) []events.Payload { return call.Fail(s, a, f, now) })
 	if err != nil {
 		return w, err
 	}
@@ -214,16 +228,16 @@ func clip(s string) string {
 
 // verify asks a reconcilable tool whether the lost attempt took effect: then that is the result, else it is made
 // again. A tool that can not tell leaves the outcome unknown.
-func (r *Role) verify(ctx context.Context, s run.State, d call.Duty) (reactor.Written, error) {
+func (r *Role) verify(ctx context.Context, s run.State, d call.Duty, p place) (reactor.Written, error) {
 	begin := time.Now()
-	done, result, err := r.ask(ctx, s, d)
+	done, result, err := r.ask(ctx, s, d, p)
 	switch {
 	case ctx.Err() != nil:
 		return reactor.Written{}, ctx.Err()
 	case err != nil:
-		return r.lost(ctx, s, d)
+		return r.lost(ctx, s, d, p)
 	case !done:
-		return r.begin(ctx, s, d)
+		return r.begin(ctx, s, d, p)
 	}
 	kept, err := r.keep(ctx, result, time.Since(begin))
 	if err != nil {
@@ -235,10 +249,13 @@ func (r *Role) verify(ctx context.Context, s run.State, d call.Duty) (reactor.Wr
 	if err != nil {
 		return reactor.Written{}, err
 	}
-	return r.conclude(ctx, s, a, kept, input, anything())
+	return r.conclude(ctx, s, a, kept, input, anything(p))
 }
 
-func (r *Role) ask(ctx context.Context, s run.State, d call.Duty) (bool, tool.Result, error) {
+func (r *Role) ask(ctx context.Context, s run.State, d call.Duty, p place) (bool, tool.Result, error) {
+	if p.broken != nil {
+		return false, tool.Result{}, p.broken
+	}
 	t, _ := r.tool(s, d.Call)
 	v, ok := t.(tool.Verifier)
 	if !ok {
@@ -250,7 +267,7 @@ func (r *Role) ask(ctx context.Context, s run.State, d call.Duty) (bool, tool.Re
 	}
 	work, cancel := context.WithTimeout(ctx, tool.DefaultTimeout)
 	defer cancel()
-	env, _, shut := r.env(work, s, call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence}, anything())
+	env, _, shut := r.env(work, s, call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence}, anything(p))
 	defer shut()
 	return v.Verify(work, tool.Call{ID: d.Call.ID, Key: r.key(s.HarnessID, d.Call.ID), Input: input, Env: env})
 }

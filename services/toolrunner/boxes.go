@@ -73,14 +73,18 @@ func (b *Boxes) mode(want events.Sandbox) sandbox.Mode {
 	return b.cfg.Default
 }
 
-// Open makes the workspace if it is missing and opens a sandbox on it. Asking for a backend that this machine does
+// open makes the workspace if it is missing and opens a sandbox on it. Asking for a backend that this machine does
 // not have is an error, never another backend (SBX-20).
-func (b *Boxes) Open(ctx context.Context, s run.State, step string) (sandbox.Sandbox, error) {
-	return b.OpenAs(ctx, s.HarnessID, s.Created.Workspace, b.wanted(s, step))
+func (b *Boxes) open(ctx context.Context, s run.State, step string, p place) (sandbox.Sandbox, error) {
+	return b.openAt(ctx, s.HarnessID, p, b.wanted(s, step))
 }
 
-// OpenAs opens a sandbox as an agent wants it, as Open does, on a workspace given by its path below the workspace root.
+// OpenAs opens a sandbox as an agent wants it on a workspace of this machine, given by its path below the workspace root.
 func (b *Boxes) OpenAs(ctx context.Context, id, workspace string, want events.Sandbox) (sandbox.Sandbox, error) {
+	return b.openAt(ctx, id, place{workspace: workspace, path: workspace}, want)
+}
+
+func (b *Boxes) openAt(ctx context.Context, id string, p place, want events.Sandbox) (sandbox.Sandbox, error) {
 	mode := b.mode(want)
 	for _, least := range []sandbox.Mode{b.cfg.Least, sandbox.Mode(want.MinIsolation)} {
 		if err := backends.Enough(mode, least); err != nil {
@@ -94,13 +98,13 @@ func (b *Boxes) OpenAs(ctx context.Context, id, workspace string, want events.Sa
 		}
 		return nil, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
 	}
-	dir, err := b.dir(b.cfg.Root, workspace)
+	dir, err := b.dir(b.cfg.Root, p.path)
 	if err != nil {
 		return nil, err
 	}
 	cfg := sandbox.Config{ID: id, Workspace: dir, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
 	if b.cfg.Cache != "" {
-		cache, err := b.dir(b.cfg.Cache, workspace)
+		cache, err := b.dir(b.cfg.Cache, p.workspace)
 		if err != nil {
 			return nil, err
 		}
@@ -120,8 +124,11 @@ func (b *Boxes) OpenAs(ctx context.Context, id, workspace string, want events.Sa
 }
 
 // Later returns a sandbox that is opened when a tool first touches it: many tools never do.
-func (b *Boxes) Later(ctx context.Context, s run.State, step string) *laterBox {
-	return &laterBox{id: s.HarnessID, mode: b.ModeFor(s, step), open: sync.OnceValues(func() (sandbox.Sandbox, error) { return b.Open(ctx, s, step) })}
+func (b *Boxes) Later(ctx context.Context, s run.State, c run.Call, p place) *laterBox {
+	return &laterBox{id: s.HarnessID, mode: b.ModeFor(s, c.Step), open: sync.OnceValues(func() (sandbox.Sandbox, error) {
+		p.touch(c.Effect)
+		return b.open(ctx, s, c.Step, p)
+	})}
 }
 
 // dir makes a directory below a root without following links out of it.

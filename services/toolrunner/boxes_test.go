@@ -47,7 +47,7 @@ func wants(t *testing.T, least sandbox.Mode, want events.Sandbox) (sandbox.Confi
 	}
 	s := run.State{HarnessID: "hx-1", Created: &events.RunCreatedData{Workspace: "ws"}, Agents: map[string]events.Agent{"a": {Sandbox: want}},
 		Plan: &run.Plan{Steps: []*run.Step{{ID: "s", AssignedAgent: "a"}}}}
-	_, err = boxes.Open(t.Context(), s, "s")
+	_, err = boxes.open(t.Context(), s, "s", (&Role{}).here(s))
 	if cfg.Workspace != "" {
 		return cfg, nil
 	}
@@ -114,7 +114,7 @@ func TestWanted(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := run.State{HarnessID: "hx-1", Created: &events.RunCreatedData{Workspace: "ws"}}
-		box := boxes.Later(t.Context(), s, "")
+		box := boxes.Later(t.Context(), s, run.Call{}, (&Role{}).here(s))
 		defer func() { _ = box.Destroy(context.Background()) }()
 		if box.usage() != nil {
 			t.Error("before any: got a usage")

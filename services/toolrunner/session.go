@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -89,7 +90,7 @@ const note = "for people: inspan session info tells what is true"
 
 // dress writes the readable files of a session before the first call of a run in it (SESS-18), and takes away what a
 // deleted session of the same name left. A session that can not be read now is no reason to hold up the run.
-func (r *Role) dress(ctx context.Context, s run.State) error {
+func (r *Role) dress(ctx context.Context, s run.State, p place) error {
 	c := s.Created
 	if r.cfg.Sessions == nil || c == nil || c.SessionFence == 0 || c.Workspace != "session/"+c.Session {
 		return nil
@@ -109,7 +110,7 @@ func (r *Role) dress(ctx context.Context, s run.State) error {
 	if err != nil || e.Fence < c.SessionFence {
 		return ctx.Err() // away or behind: the next call tries again
 	}
-	if err := r.cfg.Boxes.dress(ctx, r.cfg.Blobs, s, e); err != nil {
+	if err := r.cfg.Boxes.dress(ctx, r.cfg.Blobs, s, e, p); err != nil {
 		return fmt.Errorf("files of session %s: %w", c.Session, err)
 	}
 	if r.dressed == nil {
@@ -119,12 +120,13 @@ func (r *Role) dress(ctx context.Context, s run.State) error {
 		delete(r.dressed, r.order[0])
 		r.order = slices.Delete(r.order, 0, 1)
 	}
-	r.dressed[s.HarnessID], r.order = c.Workspace, append(r.order, s.HarnessID)
+	r.dressed[s.HarnessID], r.order = p.path, append(r.order, s.HarnessID)
 	return nil
 }
 
 // Undress takes the lock file of a run away that may have ended.
 func (r *Role) Undress(runID string) {
+	r.mayEnd(runID)
 	if r.alone(context.Background()) != nil {
 		return // it never ends
 	}
@@ -132,6 +134,9 @@ func (r *Role) Undress(runID string) {
 	workspace, ok := r.dressed[runID]
 	if !ok {
 		return
+	}
+	if _, err := os.Lstat(filepath.Join(r.cfg.Boxes.cfg.Root, filepath.FromSlash(workspace))); err != nil {
+		return // it went before
 	}
 	root, err := r.cfg.Boxes.session(workspace)
 	if err != nil {
@@ -168,12 +173,17 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 		return err
 	}
 	defer r.release()
-	return r.cfg.Boxes.sweep("session/" + id)
+	if r.cfg.Trees != nil {
+		if err := r.cfg.Trees.Forget(ctx, "session/"+id); err != nil {
+			return err
+		}
+	}
+	return r.cfg.Boxes.sweep(place{workspace: "session/" + id, path: "session/" + id})
 }
 
 // sweep takes a workspace and its cache away.
-func (b *Boxes) sweep(workspace string) error {
-	for _, dir := range []string{b.cfg.Root, b.cfg.Cache} {
+func (b *Boxes) sweep(p place) error {
+	for dir, path := range map[string]string{b.cfg.Root: p.path, b.cfg.Cache: p.workspace} {
 		if dir == "" {
 			continue
 		}
@@ -182,11 +192,11 @@ func (b *Boxes) sweep(workspace string) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("sweep %s: %w", workspace, err)
+			return fmt.Errorf("sweep %s: %w", p.workspace, err)
 		}
-		err = root.RemoveAll(workspace)
+		err = root.RemoveAll(path)
 		if err = errors.Join(err, root.Close()); err != nil {
-			return fmt.Errorf("sweep %s: %w", workspace, err)
+			return fmt.Errorf("sweep %s: %w", p.workspace, err)
 		}
 	}
 	return nil
@@ -202,8 +212,8 @@ func (b *Boxes) session(workspace string) (*os.Root, error) {
 }
 
 // dress writes the files of a session. Before its first call it takes away what is of an earlier session.
-func (b *Boxes) dress(ctx context.Context, blobs reactor.Blobs, s run.State, e events.Session) error {
-	root, err := b.session(s.Created.Workspace)
+func (b *Boxes) dress(ctx context.Context, blobs reactor.Blobs, s run.State, e events.Session, p place) error {
+	root, err := b.session(p.path)
 	if err != nil {
 		return err
 	}
@@ -213,10 +223,10 @@ func (b *Boxes) dress(ctx context.Context, blobs reactor.Blobs, s run.State, e e
 		if err := root.Close(); err != nil {
 			return err
 		}
-		if err := b.sweep(s.Created.Workspace); err != nil {
+		if err := b.sweep(p); err != nil {
 			return err
 		}
-		if root, err = b.session(s.Created.Workspace); err != nil {
+		if root, err = b.session(p.path); err != nil {
 			return err
 		}
 	}

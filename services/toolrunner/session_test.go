@@ -43,6 +43,13 @@ func TestSessionFiles(t *testing.T) {
 	at := func(id string, fence uint64) run.State {
 		return run.State{HarnessID: id, Created: &events.RunCreatedData{Session: "s", SessionFence: fence, Workspace: "session/s"}}
 	}
+	dress := func(s run.State) error {
+		p, err := r.enter(t.Context(), s, 1)
+		if err != nil {
+			return err
+		}
+		return r.dress(t.Context(), s, p)
+	}
 	until := time.Unix(2e9, 0).UTC()
 	if err := os.MkdirAll(filepath.Join(work, ".git", "info"), 0o755); err != nil {
 		t.Fatal(err)
@@ -56,7 +63,7 @@ func TestSessionFiles(t *testing.T) {
 	}
 	t.Run("SESS-18 the lock file names run, process and expiry, and goes with the run", func(t *testing.T) {
 		put(events.Session{ID: "s", Fence: 1, Born: 1, Mode: events.Sequential, Holders: []events.Holder{{Run: "r1", Fence: 1, Until: until}}})
-		if err := r.dress(t.Context(), at("r1", 1)); err != nil {
+		if err := dress(at("r1", 1)); err != nil {
 			t.Fatal(err)
 		}
 		var l lock
@@ -89,14 +96,14 @@ func TestSessionFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		put(events.Session{ID: "s", Fence: 2, Born: 1})
-		if err := r.dress(t.Context(), at("r2", 2)); err != nil {
+		if err := dress(at("r2", 2)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(kept); err != nil {
 			t.Error(err)
 		}
 		put(events.Session{ID: "s", Fence: 3, Born: 3})
-		if err := r.dress(t.Context(), at("r3", 3)); err != nil {
+		if err := dress(at("r3", 3)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(kept); !errors.Is(err, fs.ErrNotExist) {

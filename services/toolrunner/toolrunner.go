@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -40,6 +41,8 @@ type Config struct {
 	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
 	ToolsOf func(events.Agent) *tool.Registry
 	Boxes   *Boxes
+	// Trees let workspaces follow their runs; nil leaves each on the machine that made it.
+	Trees *workspace.Trees
 	// Egress opens the way out for agents that may reach something; nil lets none reach anything.
 	Egress *egress.Proxy
 	// Artifacts keeps what calls make; nil keeps nothing.
@@ -64,6 +67,10 @@ type Role struct {
 	mu  sync.Mutex
 	// busy counts the attempts under way by run and call, guarded by mu.
 	busy map[string]int
+	// ends are the runs that may have ended, for Tend; more than maxEnds are let go.
+	ends chan string
+	// overheard are permitted calls of workspaces held here, for Early; more than maxOverheard are let go.
+	overheard chan permitted
 	// clean are the runs that began here whose artifacts are taken out of their workspace at the end, guarded by mu.
 	clean map[string]string
 	wardrobe
@@ -88,7 +95,7 @@ func New(cfg Config) (*Role, error) {
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
-	return &Role{cfg: cfg, busy: make(map[string]int), clean: make(map[string]string), wardrobe: newWardrobe()}, nil
+	return &Role{cfg: cfg, busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard), clean: make(map[string]string), wardrobe: newWardrobe()}, nil
 }
 
 // Service implements reactor.Role.
@@ -96,12 +103,12 @@ func (*Role) Service() events.Service { return events.Toolrunner }
 
 // Fact implements reactor.Role.
 func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
-	return r.serve(ctx, h.Run, h.Call, h.State)
+	return r.serve(ctx, h.Run, h.Call, h.State, h.Deliveries)
 }
 
 // Due implements reactor.Role: a deferred call may be tried again.
 func (r *Role) Due(ctx context.Context, runID, _, callID string, s run.State) error {
-	return r.serve(ctx, runID, callID, s)
+	return r.serve(ctx, runID, callID, s, busyDue)
 }
 
 // watchEvery is how soon a call that another instance holds is looked at again.
@@ -110,7 +117,7 @@ const watchEvery = 5 * time.Second
 // serve does what is owed to one call, until this very delivery has said something or nothing is owed any more. A duty
 // that was found in an old state is not done by somebody else just because it is not there any more: the state that took
 // its place is looked at before the message is let go.
-func (r *Role) serve(ctx context.Context, runID, callID string, s run.State) error {
+func (r *Role) serve(ctx context.Context, runID, callID string, s run.State, deliveries uint64) error {
 	for {
 		lease, err := r.lease(ctx, runID, s.Open[callID])
 		if err != nil {
@@ -123,9 +130,9 @@ func (r *Role) serve(ctx context.Context, runID, callID string, s run.State) err
 		case call.Wait:
 			return r.cfg.Timers.Set(ctx, runID, "call."+callID, duty.At)
 		case call.Watch:
-			return &reactor.Later{After: watchEvery}
+			return &reactor.Later{After: r.watch(s, callID, deliveries)}
 		}
-		w, err := r.act(ctx, s, duty)
+		w, err := r.act(ctx, s, duty, deliveries)
 		if err != nil || len(w.Facts) > 0 {
 			return err
 		}
@@ -134,16 +141,31 @@ func (r *Role) serve(ctx context.Context, runID, callID string, s run.State) err
 }
 
 // act does what a duty asks for and tells what was said about it in the end: nothing where the duty is out of date.
-func (r *Role) act(ctx context.Context, s run.State, duty call.Duty) (reactor.Written, error) {
+func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries uint64) (w reactor.Written, err error) {
 	switch duty.Kind {
-	case call.Begin:
-		return r.begin(ctx, s, duty)
-	case call.Verify:
-		return r.verify(ctx, s, duty)
+	case call.Begin, call.Verify:
+		defer r.hold(s.HarnessID, duty.Call.ID)()
+		if !r.single(s.HarnessID, duty) {
+			return reactor.Written{}, &reactor.Later{After: again(deliveries)}
+		}
+		var p place
+		if p, err = r.enter(ctx, s, deliveries); err != nil {
+			return reactor.Written{}, err
+		}
+		defer func() {
+			p.leave()
+			if err != nil || w.State.Status.Ended() {
+				r.mayEnd(s.HarnessID) // the run may have ended before it came into its workspace
+			}
+		}()
+		if duty.Kind == call.Begin {
+			return r.begin(ctx, s, duty, p)
+		}
+		return r.verify(ctx, s, duty, p)
 	case call.Exhausted:
 		return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.GiveUp(s, duty) })
 	}
-	return r.lost(ctx, s, duty)
+	return r.lost(ctx, s, duty, r.here(s))
 }
 
 func (r *Role) say(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (reactor.Written, error) {
@@ -184,10 +206,11 @@ func (r *Role) hold(runID, callID string) func() {
 
 // begin announces an attempt, carries it out and says what came of it. Only the Write that stored call.started gives
 // the right to act.
-func (r *Role) begin(ctx context.Context, s run.State, d call.Duty) (reactor.Written, error) {
-	defer r.hold(s.HarnessID, d.Call.ID)()
-	if err := r.dress(ctx, s); err != nil {
-		return reactor.Written{}, err
+func (r *Role) begin(ctx context.Context, s run.State, d call.Duty, p place) (reactor.Written, error) {
+	if p.broken == nil {
+		if err := r.dress(ctx, s, p); err != nil {
+			return reactor.Written{}, err
+		}
 	}
 	a := call.Attempt{Call: d.Call, Number: d.Attempt, Sandbox: string(r.cfg.Boxes.ModeFor(s, d.Call.Step))}
 	input, err := r.input(ctx, d.Call)
@@ -205,7 +228,7 @@ func (r *Role) begin(ctx context.Context, s run.State, d call.Duty) (reactor.Wri
 		}
 		a.Fence = said.Sequence
 	}
-	return r.attempt(ctx, s, a, input)
+	return r.attempt(ctx, s, a, input, p)
 }
 
 func (r *Role) input(ctx context.Context, c run.Call) ([]byte, error) {

@@ -38,7 +38,7 @@ func mine(user string) map[string]string {
 			"KV_harness-sessions": "$KV.harness-sessions.s1.session.mine", "OBJ_harness-files": "$O.harness-files.C.mine"},
 		"gatekeeper": {"LOG_s1": "station.s1.run.v.evt.gate.opened", "TMR_s1_gate": "station.s1.due.v.gate.mine", "DEAD_s1": "station.s1.dead.gatekeeper"},
 		"executor":   {"LOG_s1": "station.s1.run.v.evt.turn.finished", "TMR_s1_turn": "station.s1.due.v.turn.mine", "DEAD_s1": "station.s1.dead.executor", "OBJ_harness-files": "$O.harness-files.C.mine"},
-		"toolrunner": {"LOG_s1": "station.s1.run.v.evt.call.finished", "TMR_s1_call": "station.s1.due.v.call.mine", "DEAD_s1": "station.s1.dead.toolrunner", "KV_harness-lease": "$KV.harness-lease.s1.mine", "OBJ_harness-files": "$O.harness-files.C.mine"},
+		"toolrunner": {"LOG_s1": "station.s1.run.v.evt.call.finished", "TMR_s1_call": "station.s1.due.v.call.mine", "DEAD_s1": "station.s1.dead.toolrunner", "KV_harness-lease": "$KV.harness-lease.s1.mine", "KV_harness-trees": "$KV.harness-trees.s1.tree.mine", "OBJ_harness-files": "$O.harness-files.C.mine"},
 		"persister":  {"LOG_s1": "station.s1.run.v.evt.checkpoint.saved", "DEAD_s1": "station.s1.dead.persister", "KV_harness-state": "$KV.harness-state.s1.run.mine", "OBJ_harness-files": "$O.harness-files.M.mine"},
 		"operator":   {"IN_s1": "station.s1.run.v.control"},
 		"dispatcher": {"IN_s1": "station.s1.task"},
@@ -294,6 +294,7 @@ var victims = map[string][]string{
 	"station.s1.run.v.gate.g.anna": {"anna"}, "station.s1.task": {"operator", "dispatcher"},
 	"station.s1.timer.v.run.x": {"planner"}, "station.s1.due.v.call.x": {"toolrunner"}, "station.s1.dead.planner": {"planner"},
 	"$KV.harness-config.s1.agent.v": {"setup"}, "$KV.harness-state.s1.run.v": {"persister"}, "$KV.harness-lease.s1.v": {"toolrunner"},
+	"$KV.harness-trees.s1.tree.v": {"toolrunner"},
 	"$KV.harness-sessions.s1.session.v": {"planner"}, "station.s1.due.v.gate.x": {"gatekeeper"}, "station.s1.session.v.control": {"operator", "dispatcher"},
 	"$O.harness-files.C.v": writers, "$JS.ACK.LOG_s1.planner.1.1.1.1.0": {"planner"},
 }

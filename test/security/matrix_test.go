@@ -45,7 +45,7 @@ var consumers = [][2]string{
 }
 
 var streams = []string{"LOG_s1", "IN_s1", "DEAD_s1", "LIVE_s1", "TMR_s1_run", "TMR_s1_turn", "TMR_s1_call", "TMR_s1_gate",
-	"KV_harness-state", "KV_harness-config", "KV_harness-lease", "KV_harness-sessions", "OBJ_harness-files", "OBJ_harness-artifacts"}
+	"KV_harness-state", "KV_harness-config", "KV_harness-lease", "KV_harness-sessions", "KV_harness-trees", "OBJ_harness-files", "OBJ_harness-artifacts"}
 
 // probes lists all that is tried.
 func probes() []probe {
@@ -103,12 +103,13 @@ func storeProbes() []probe {
 			probe{"write the durability", "$KV.harness-config.s1.durability", header, []string{"setup", "planner"}},
 			probe{"write the station's key", "$KV.harness-config.s1.key.idempotency", header, []string{"setup", "toolrunner"}},
 			probe{"write a session", "$KV.harness-sessions.s1.session.matrix", header, []string{"planner"}},
+			probe{"SAFE-8 write the record of a working tree", "$KV.harness-trees.s1.tree.matrix", header, []string{"toolrunner"}},
 			probe{"write a lease", "$KV.harness-lease.s1.matrix", header, []string{"toolrunner"}},
 			probe{"write a part of an object", "$O.harness-files.C.matrix", header, writers},
 			probe{"describe an object", "$O.harness-files.M.matrix", header, writers},
 			probe{"write a part of an artifact", "$O.harness-artifacts.C.matrix", header, []string{"toolrunner"}},
 			probe{"describe an artifact", "$O.harness-artifacts.M.matrix", header, []string{"toolrunner"}})
-		for _, bucket := range []string{"state", "config", "lease", "sessions"} {
+		for _, bucket := range []string{"state", "config", "lease", "sessions", "trees"} {
 			all = append(all, probe{"write a key of another station", "$KV.harness-" + bucket + ".s2.x", header, nobody})
 		}
 	}

@@ -1,0 +1,87 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/internal/git"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/services/toolrunner"
+)
+
+// What INSPAN_WORKSPACE_MODE may say.
+const (
+	// workspaceLocal: the root belongs to one machine, and all toolrunners of the station are on it.
+	workspaceLocal = "local"
+	// workspaceShared: the root is one volume for all toolrunners. One of them works in a workspace at a time.
+	workspaceShared = "shared"
+	// workspaceFollow: each toolrunner has a root of its own, and workspaces move through the object store.
+	workspaceFollow = "follow"
+)
+
+func (c *Config) checkWorkspaces() error {
+	var errs []error
+	if !slices.Contains([]string{"", workspaceLocal, workspaceShared, workspaceFollow}, c.WorkspaceMode) {
+		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE_MODE is %q, want %s, %s or %s", c.WorkspaceMode, workspaceLocal, workspaceShared, workspaceFollow))
+	}
+	if c.CleanupAfter < 0 {
+		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE_CLEANUP_AFTER is %s, want more than 0, or 0 for 24h", c.CleanupAfter))
+	}
+	return errors.Join(errs...)
+}
+
+// trees lets workspaces follow their runs, where that is configured; else it is nil.
+func (h *Host) trees(ctx context.Context, instance string) (*workspace.Trees, error) {
+	mode := h.cfg.WorkspaceMode
+	if mode == "" || mode == workspaceLocal {
+		return nil, nil
+	}
+	cfg := workspace.Config{Root: h.cfg.Workspace, Shelf: h.ports.Trees, Leases: h.ports.Leases, Blobs: h.ports.Blobs, Instance: instance,
+		After: h.cfg.CleanupAfter, AtEnd: h.cfg.CleanupOnComplete, Snapshots: h.ports.Snapshots}
+	if mode == workspaceShared {
+		cfg.Snapshots = nil
+	} else if cfg.Snapshots == nil {
+		g, err := git.New(git.Config{})
+		if err == nil {
+			err = g.Probe(ctx)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("INSPAN_WORKSPACE_MODE=%s: %w", mode, err)
+		}
+		cfg.Snapshots = workspace.Git{Program: g}
+	}
+	return workspace.New(cfg)
+}
+
+// tend gives workspaces back while run runs, and the rest of them when it has ended.
+func (h *Host) tend(role reactor.Role, trees *workspace.Trees, run func(context.Context) error) func(context.Context) error {
+	tends, ok := role.(*toolrunner.Role)
+	if trees == nil || !ok {
+		return run
+	}
+	return func(ctx context.Context) error {
+		report := func(err error) { h.log.Warn().Err(err).Msg("workspaces not looked after, will try again") }
+		hold, stop := context.WithCancel(context.WithoutCancel(ctx))
+		var tending sync.WaitGroup
+		tending.Go(func() { tends.Tend(hold, report) })
+		var early sync.WaitGroup
+		early.Go(func() { tends.Early(ctx, hold) })
+		err := run(ctx)
+		grace := time.AfterFunc(h.cfg.Drain, stop)
+		early.Wait() // as what was delivered, what was begun early may come to its end
+		grace.Stop()
+		stop()
+		tending.Wait()
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.Drain)
+		defer cancel()
+		if err := trees.Close(last); err != nil {
+			h.log.Warn().Err(err).Msg("workspaces not given back: others take them over when the lease of this instance has lapsed")
+		}
+		return err
+	}
+}

@@ -1,0 +1,254 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// lab is a station with instances that may die.
+type lab struct {
+	t  *testing.T
+	st *mem.Station
+	mu sync.Mutex
+	// dead instances, guarded by mu.
+	dead map[string]bool
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	st, err := mem.New("s1", mem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &lab{t: t, st: st, dead: map[string]bool{}}
+}
+
+func (l *lab) Renew(context.Context, string) error { return nil }
+
+func (l *lab) Alive(_ context.Context, instance string) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.dead[instance], nil
+}
+
+func (l *lab) kill(instance string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead[instance] = true
+}
+
+// at makes an instance on a root of its own; each operation goes through its fate.
+func (l *lab) at(instance string, f *fate, change ...func(*Config)) *Trees {
+	l.t.Helper()
+	cfg := Config{Root: filepath.Join(l.t.TempDir(), instance), Shelf: shelf{l.st.Shelf(topology.TreeBucket), f}, Leases: l, Blobs: blobs{l.st.Blobs(), f},
+		Snapshots: copies{f}, Instance: instance, Chain: 2}
+	for _, c := range change {
+		c(&cfg)
+	}
+	trees, err := New(cfg)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return trees
+}
+
+func (l *lab) record(workspace string) Record {
+	l.t.Helper()
+	rec, _, err := Load(l.t.Context(), l.st.Shelf(topology.TreeBucket), workspace)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return rec
+}
+
+var errGone = errors.New("the process is gone")
+
+// fate counts operations and ends a process at one of them, or loses one answer. A nil fate does nothing.
+type fate struct {
+	// at is the operation, 0 for none; done: it is carried out first. once: the process goes on after it.
+	at         int
+	done, once bool
+	n          int
+	gone       bool
+}
+
+func (f *fate) op(do func() error) error {
+	if f == nil {
+		return do()
+	}
+	if f.gone {
+		return errGone
+	}
+	if f.n++; f.n != f.at {
+		return do()
+	}
+	f.gone = !f.once
+	if f.done {
+		_ = do()
+	}
+	return errGone
+}
+
+type shelf struct {
+	reactor.Shelf
+	f *fate
+}
+
+func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	err = s.f.op(func() error { value, revision, err = s.Shelf.Load(ctx, key); return err })
+	return value, revision, err
+}
+
+func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
+	err = s.f.op(func() error { now, err = s.Shelf.Swap(ctx, key, value, revision); return err })
+	return now, err
+}
+
+type blobs struct {
+	reactor.Blobs
+	f *fate
+}
+
+func (b blobs) Put(ctx context.Context, kind string, data []byte) (ref events.Ref, err error) {
+	err = b.f.op(func() error { ref, err = b.Blobs.Put(ctx, kind, data); return err })
+	return ref, err
+}
+
+func (b blobs) Get(ctx context.Context, ref events.Ref) (data []byte, err error) {
+	err = b.f.op(func() error { data, err = b.Blobs.Get(ctx, ref); return err })
+	return data, err
+}
+
+// copies keeps whole files: small and slow, and nothing like git.
+type copies struct{ f *fate }
+
+func (c copies) Keep(_ context.Context, tree, store string) (Keeper, error) {
+	var k Keeper
+	err := c.f.op(func() error {
+		k = &copier{tree: tree, f: c.f, known: map[string]map[string]string{}}
+		return os.MkdirAll(store, 0o755)
+	})
+	return k, err
+}
+
+type copier struct {
+	tree     string
+	f        *fate
+	known    map[string]map[string]string
+	changing int // how many snapshots find the tree changing
+}
+
+type delta struct {
+	Parent string
+	Files  map[string]string
+	Gone   []string
+}
+
+func id(files map[string]string) string {
+	b, _ := json.Marshal(files) // strings can be encoded
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func filesOf(dir string) (map[string]string, error) {
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(dir, path) // it is below
+		all[rel] = string(b)
+		return err
+	})
+	return all, err
+}
+
+func (c *copier) Snapshot(_ context.Context, parent string) (shot Shot, err error) {
+	err = c.f.op(func() error {
+		if c.changing > 0 {
+			c.changing--
+			return ErrChanging
+		}
+		now, err := filesOf(c.tree)
+		if err != nil {
+			return err
+		}
+		before, ok := c.known[parent]
+		if !ok {
+			parent = ""
+		}
+		shot = Shot{ID: id(now), Parent: parent, Files: len(now)}
+		c.known[shot.ID] = now
+		if shot.ID == parent {
+			return nil
+		}
+		d := delta{Parent: parent, Files: map[string]string{}}
+		for name, text := range now {
+			if old, ok := before[name]; !ok || old != text {
+				d.Files[name] = text
+			}
+		}
+		for name := range before {
+			if _, ok := now[name]; !ok {
+				d.Gone = append(d.Gone, name)
+			}
+		}
+		b, err := json.Marshal(d)
+		shot.Pack = io.NopCloser(bytes.NewReader(b))
+		return err
+	})
+	return shot, err
+}
+
+func (c *copier) Restore(_ context.Context, want string, packs ...io.Reader) error {
+	files, last := map[string]string{}, ""
+	for _, p := range packs {
+		b, err := io.ReadAll(p)
+		if err != nil {
+			return err
+		}
+		var d delta
+		if json.Unmarshal(b, &d) != nil || d.Parent != last {
+			return ErrDamaged
+		}
+		maps.Copy(files, d.Files)
+		for _, name := range d.Gone {
+			delete(files, name)
+		}
+		last = id(files)
+	}
+	if last != want {
+		return ErrDamaged
+	}
+	for name, text := range files {
+		err := c.f.op(func() error { // it may die between any two files
+			at := filepath.Join(c.tree, name)
+			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+				return err
+			}
+			return os.WriteFile(at, []byte(text), 0o644)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	c.known[want] = files
+	return nil
+}

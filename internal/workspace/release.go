@@ -1,0 +1,231 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/inspan/inspan/internal/reactor"
+)
+
+// Directories below the workspace root: .trees/NAME/FENCE-INSTANCE/tree, and the keeper's store beside the tree.
+const (
+	treesDir = ".trees"
+	treeDir  = "tree"
+	storeDir = "store"
+)
+
+func placeName(fence uint64, instance string) string {
+	return strconv.FormatUint(fence, 10) + "-" + instance
+}
+
+// Ended says that a run has ended. Its tree is given back where nobody else is at work in it; done is false where calls of the
+// run have not come to their end yet, so that it should be said again.
+func (t *Trees) Ended(ctx context.Context, workspace, run string) (done bool, err error) {
+	t.mu.Lock()
+	_, known := t.open[workspace]
+	t.mu.Unlock()
+	if !known {
+		return true, nil
+	}
+	tr, give, err := t.of(ctx, workspace)
+	if err != nil {
+		return false, err
+	}
+	defer give()
+	c := tr.held
+	if c == nil || c.rec.Owner == "" {
+		return true, nil
+	}
+	if _, here := c.runs[run]; here {
+		c.runs[run] = true
+		t.mark(run, false)
+	}
+	for _, ended := range c.runs {
+		if !ended {
+			return true, nil
+		}
+	}
+	if c.visits > 0 {
+		return false, nil
+	}
+	if err := t.free(ctx, tr, c, run); err != nil && !errors.Is(err, ErrLost) {
+		return false, err
+	}
+	return true, nil
+}
+
+// free gives a tree back, with what was not kept of it. It must be called with the turn of the tree.
+func (t *Trees) free(ctx context.Context, tr *tree, c *claim, run string) error {
+	if c.dirty {
+		if err := t.keep(ctx, tr, c, run+"/end"); err != nil {
+			return err
+		}
+	}
+	rec := c.rec
+	rec.Owner, rec.At = "", t.cfg.Now().UTC()
+	if err := t.say(ctx, tr, c, rec); err != nil {
+		return err
+	}
+	for run := range c.runs {
+		t.mark(run, false)
+	}
+	clear(c.runs)
+	if t.cfg.AtEnd && passing(rec) {
+		return t.forget(ctx, tr)
+	}
+	return nil
+}
+
+// passing reports whether a tree goes some time after its run: trees of sessions stay, and those with a repository,
+// because nobody here knows whether its branches were delivered.
+func passing(rec Record) bool {
+	return !rec.Repository && (strings.HasPrefix(rec.Workspace, "run/") || strings.HasPrefix(rec.Workspace, "workflow/"))
+}
+
+// Forget takes all that was kept of a tree out of the record, as where its session was deleted. Whoever holds the tree has
+// lost it.
+func (t *Trees) Forget(ctx context.Context, workspace string) error {
+	tr, done, err := t.of(ctx, workspace)
+	if err != nil {
+		return err
+	}
+	defer done()
+	for range claims {
+		if err = t.forget(ctx, tr); !errors.Is(err, reactor.ErrExists) {
+			return err
+		}
+	}
+	return err
+}
+
+func (t *Trees) forget(ctx context.Context, tr *tree) error {
+	rec, revision, err := Load(ctx, t.cfg.Shelf, tr.workspace)
+	if err != nil || revision == 0 {
+		return err
+	}
+	empty := Record{Workspace: rec.Workspace, Fence: rec.Fence + 1, At: t.cfg.Now().UTC()}
+	if _, err := t.swap(ctx, empty, revision); err != nil {
+		return err
+	}
+	t.lose(tr)
+	return nil
+}
+
+// Close gives back all trees that nobody is at work in, so that other instances need not wait for a lease to lapse.
+func (t *Trees) Close(ctx context.Context) error {
+	t.mu.Lock()
+	var all []string
+	for w := range t.open {
+		all = append(all, w)
+	}
+	t.mu.Unlock()
+	var errs []error
+	for _, w := range all {
+		errs = append(errs, t.close(ctx, w))
+	}
+	return errors.Join(errs...)
+}
+
+func (t *Trees) close(ctx context.Context, workspace string) error {
+	tr, done, err := t.of(ctx, workspace)
+	if err != nil {
+		return err
+	}
+	defer done()
+	c := tr.held
+	if c == nil || c.visits > 0 || c.rec.Owner == "" {
+		return nil
+	}
+	if err := t.free(ctx, tr, c, c.rec.Run); err != nil && !errors.Is(err, ErrLost) {
+		return err
+	}
+	return nil
+}
+
+// Tidy removes what nobody uses any more: directories of instances that are gone and own ones, After they were last used.
+// A directory of a living instance is that one's business.
+func (t *Trees) Tidy(ctx context.Context) error {
+	if t.cfg.Snapshots == nil {
+		return nil
+	}
+	base := filepath.Join(t.cfg.Root, treesDir)
+	names, err := os.ReadDir(base)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("tidy workspaces: %w", err)
+	}
+	var errs []error
+	for _, n := range names {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		errs = append(errs, t.tidy(ctx, filepath.Join(base, n.Name()), strings.ReplaceAll(n.Name(), "=", "/")))
+	}
+	return errors.Join(errs...)
+}
+
+func (t *Trees) tidy(ctx context.Context, dir, workspace string) error {
+	places, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	tr, done, err := t.of(ctx, workspace)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if c := tr.held; c != nil && c.rec.Owner == "" && c.visits == 0 && t.cfg.Now().Sub(c.used) > t.cfg.After {
+		if passing(c.rec) {
+			if err := t.forget(ctx, tr); err != nil {
+				return err
+			}
+		}
+		t.lose(tr)
+	}
+	for _, p := range places {
+		at := filepath.Join(dir, p.Name())
+		if c := tr.held; c != nil && c.base == at {
+			continue
+		}
+		_, instance, ok := strings.Cut(p.Name(), "-")
+		if !ok || instance == t.cfg.Instance {
+			continue // lost, and still visited: it goes with the last visit
+		}
+		info, err := p.Info()
+		if err != nil || t.cfg.Now().Sub(info.ModTime()) <= t.cfg.After {
+			continue
+		}
+		alive, err := t.cfg.Leases.Alive(ctx, instance)
+		if err != nil {
+			return fmt.Errorf("tidy workspaces: %w", err)
+		}
+		if !alive {
+			if err := removeAll(at); err != nil {
+				return fmt.Errorf("tidy workspaces: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// removeAll also removes directories that were made unreadable to their owner.
+func removeAll(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) // RemoveAll says what is still wrong
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}

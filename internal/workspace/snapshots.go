@@ -1,0 +1,122 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/inspan/inspan/internal/git"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Snapshots opens keepers of working trees.
+type Snapshots interface {
+	// Keep opens the keeper of a tree. store is a directory of its own, outside of the tree, that can be made again.
+	Keep(ctx context.Context, tree, store string) (Keeper, error)
+}
+
+// Keeper takes snapshots of one tree and restores them. It is used by one goroutine at a time.
+type Keeper interface {
+	// Snapshot keeps the tree as it is, as its difference to a parent. A tree that changes meanwhile may be ErrChanging.
+	Snapshot(ctx context.Context, parent string) (Shot, error)
+	// Restore makes the tree what it was, from all packs of the snapshot's chain, the oldest first: whole or not at all.
+	// Packs that are not what they were are ErrDamaged.
+	Restore(ctx context.Context, id string, packs ...io.Reader) error
+}
+
+// Shot is a snapshot that was taken.
+type Shot struct {
+	// ID names the content; equal trees have equal ids. Parent is what the pack builds on, empty for a whole one.
+	ID, Parent string
+	// Pack is nil where nothing changed since the parent. Whoever gets it closes it.
+	Pack  io.ReadCloser
+	Files int
+	Bytes int64
+}
+
+// Git makes snapshots with the git program.
+type Git struct{ Program *git.Git }
+
+var _ Snapshots = Git{}
+
+// Keep implements Snapshots.
+func (g Git) Keep(ctx context.Context, tree, store string) (Keeper, error) {
+	k, err := g.Program.Keep(ctx, git.KeepConfig{Tree: tree, Store: store})
+	return gitKeeper{k}, err
+}
+
+type gitKeeper struct{ k *git.Keeper }
+
+func (g gitKeeper) Snapshot(ctx context.Context, parent string) (Shot, error) {
+	s, p, err := g.k.Snapshot(ctx, parent)
+	if errors.Is(err, git.ErrUnderway) {
+		return Shot{}, fmt.Errorf("%w: %w", ErrChanging, err)
+	}
+	if err != nil {
+		return Shot{}, err
+	}
+	shot := Shot{ID: s.ID, Parent: s.Parent, Files: s.Files, Bytes: s.Bytes}
+	if p != nil {
+		shot.Pack = p
+	}
+	return shot, nil
+}
+
+func (g gitKeeper) Restore(ctx context.Context, id string, packs ...io.Reader) error {
+	err := g.k.Restore(ctx, id, packs...)
+	if errors.Is(err, git.ErrDamaged) || errors.Is(err, git.ErrTooLarge) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+// partBytes is the size of the objects that a pack is cut into: what is held in memory at a time.
+const partBytes = 16 << 20
+
+// store puts a pack into the object store.
+func (t *Trees) store(ctx context.Context, id string, pack io.Reader) (Pack, error) {
+	p := Pack{Snapshot: id}
+	for {
+		part, err := io.ReadAll(io.LimitReader(pack, partBytes))
+		if err != nil {
+			return p, fmt.Errorf("read the pack of snapshot %.12s: %w", id, err)
+		}
+		if len(part) == 0 {
+			return p, nil
+		}
+		ref, err := t.cfg.Blobs.Put(ctx, "tree", part)
+		if err != nil {
+			return p, fmt.Errorf("store the pack of snapshot %.12s: %w", id, err)
+		}
+		p.Parts = append(p.Parts, ref)
+	}
+}
+
+// parts reads the objects of a pack one after the other.
+type parts struct {
+	ctx  context.Context // of the one restore that reads it
+	from reactor.Blobs
+	refs []events.Ref
+	data []byte
+}
+
+func (p *parts) Read(b []byte) (int, error) {
+	for len(p.data) == 0 {
+		if len(p.refs) == 0 {
+			return 0, io.EOF
+		}
+		data, err := p.from.Get(p.ctx, p.refs[0])
+		if errors.Is(err, reactor.ErrNotFound) || errors.Is(err, reactor.ErrDamagedObject) || errors.Is(err, reactor.ErrTooLarge) {
+			err = fmt.Errorf("%w: %w (restore the object store)", ErrDamaged, err)
+		}
+		if err != nil {
+			return 0, err
+		}
+		p.data, p.refs = data, p.refs[1:]
+	}
+	n := copy(b, p.data)
+	p.data = p.data[n:]
+	return n, nil
+}

@@ -1,0 +1,323 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/internal/reactor"
+)
+
+// Config of a Trees.
+type Config struct {
+	// Root is the absolute path of the workspace root.
+	Root string
+	// Shelf holds the records. Leases say which owners live, Blobs keeps packs.
+	Shelf  reactor.Shelf
+	Leases reactor.Leases
+	Blobs  reactor.Blobs
+	// Snapshots keeps trees; nil where the root is one volume for all instances.
+	Snapshots Snapshots
+	// Instance is the owner that this process is; its lease must be renewed while it works.
+	Instance string
+	// Chain is how many packs a snapshot may have before a whole one is kept; 0 means 32.
+	Chain int
+	// After is how long what nobody uses stays: directories, and trees of runs without a repository; 0 means 24 h.
+	After time.Duration
+	// AtEnd takes the tree of a run away when the run ends, if it has no repository.
+	AtEnd bool
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// standard values of a Config.
+const (
+	standardChain = 32
+	standardAfter = 24 * time.Hour
+)
+
+// Trees are the working trees of one instance.
+type Trees struct {
+	cfg Config
+	mu  sync.Mutex
+	// open by workspace, guarded by mu.
+	open map[string]*tree
+	// here are the runs that came into a tree and have not ended as far as is known, guarded by mu.
+	here map[string]bool
+}
+
+// tree is one working tree as this instance knows it.
+type tree struct {
+	workspace string
+	// turn holds a token while somebody reads or changes what is below it: others wait and can give up.
+	turn chan struct{}
+	// refs counts who wants the turn or has it, guarded by Trees.mu.
+	refs int
+	// held is what this instance claimed; nil for nothing.
+	held *claim
+}
+
+// claim is one time of owning a tree. It is guarded by the turn of its tree.
+type claim struct {
+	rec      Record
+	revision uint64
+	// dir is the place of the tree, base that of all that belongs to it; base is empty where the volume is shared.
+	dir, base string
+	keeper    Keeper
+	// lost: somebody else owns the tree now.
+	lost bool
+	// visits under way, dirty where one ended without a snapshot of what it did.
+	visits int
+	dirty  bool
+	// runs that came in, true for those that ended.
+	runs map[string]bool
+	// left is closed when a visit ends, and made anew.
+	left chan struct{}
+	// ended counts work that ended, kept is how much of it the last snapshot has.
+	ended, kept uint64
+	// news is what the next agent is to be told of the tree; empty for nothing.
+	news string
+	used time.Time
+}
+
+// New checks a Config.
+func New(cfg Config) (*Trees, error) {
+	if cfg.Shelf == nil || cfg.Leases == nil || cfg.Instance == "" || cfg.Snapshots != nil && cfg.Blobs == nil {
+		return nil, errors.New("workspaces need a shelf, leases, objects and an instance name")
+	}
+	if !filepath.IsAbs(cfg.Root) {
+		return nil, fmt.Errorf("workspace root %q is not an absolute path", cfg.Root)
+	}
+	if cfg.Chain <= 0 {
+		cfg.Chain = standardChain
+	}
+	if cfg.After <= 0 {
+		cfg.After = standardAfter
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Trees{cfg: cfg, open: make(map[string]*tree), here: make(map[string]bool)}, nil
+}
+
+// of returns the tree of a workspace with its turn taken; done gives it back.
+func (t *Trees) of(ctx context.Context, workspace string) (tr *tree, done func(), err error) {
+	t.mu.Lock()
+	if tr = t.open[workspace]; tr == nil {
+		tr = &tree{workspace: workspace, turn: make(chan struct{}, 1)}
+		t.open[workspace] = tr
+	}
+	tr.refs++
+	t.mu.Unlock()
+	let := func(idle bool) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if tr.refs--; tr.refs == 0 && idle {
+			delete(t.open, workspace)
+		}
+	}
+	if err := tr.take(ctx); err != nil {
+		let(false)
+		return nil, nil, err
+	}
+	return tr, func() {
+		let(tr.held == nil)
+		tr.give()
+	}, nil
+}
+
+func (tr *tree) take(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case tr.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (tr *tree) give() { <-tr.turn }
+
+// claims is how often a claim is made anew where others change the record at the same time.
+const claims = 4
+
+// Enter lets a run work in a tree. Where a living instance holds it, it returns a *BusyError; where what was kept of it can
+// not be restored, ErrDamaged. The visit must be left.
+func (t *Trees) Enter(ctx context.Context, workspace, run string) (*Visit, error) {
+	tr, done, err := t.of(ctx, workspace)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	for range claims {
+		err := t.claim(ctx, tr, run)
+		if errors.Is(err, reactor.ErrExists) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		c := tr.held
+		c.visits++
+		c.runs[run] = false
+		t.mark(run, true)
+		c.used = t.cfg.Now()
+		return &Visit{t: t, tree: tr, claim: c, run: run}, nil
+	}
+	return nil, &BusyError{Workspace: workspace, Owner: "several at once", Run: run}
+}
+
+// claim makes sure that this instance owns a tree. It returns reactor.ErrExists where the record changed meanwhile.
+func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
+	rec, revision, err := Load(ctx, t.cfg.Shelf, tr.workspace)
+	if err != nil {
+		return err
+	}
+	c := tr.held
+	if c != nil && t.owns(c, rec, revision) {
+		return nil
+	}
+	if rec.Owner != "" && rec.Owner != t.cfg.Instance {
+		t.lose(tr)
+		alive, err := t.cfg.Leases.Alive(ctx, rec.Owner)
+		if err != nil {
+			return fmt.Errorf("owner of workspace %s: %w", tr.workspace, err)
+		}
+		if alive {
+			return &BusyError{Workspace: tr.workspace, Owner: rec.Owner, Run: rec.Run}
+		}
+	}
+	before := rec
+	rec.Owner, rec.Run, rec.At = t.cfg.Instance, run, t.cfg.Now().UTC()
+	rec.Fence++
+	rec.Lost = rec.Lost || before.Owner != "" && before.Owner != t.cfg.Instance
+	if revision, err = t.swap(ctx, rec, revision); err != nil {
+		return err
+	}
+	if c != nil && !c.lost && before.Owner == "" && before.Fence == c.rec.Fence {
+		c.rec, c.revision = rec, revision // it was given back here, and nobody had it since
+		return nil
+	}
+	t.lose(tr)
+	c, err = t.settle(ctx, rec, revision)
+	if err != nil {
+		return err
+	}
+	if rec.Lost && t.cfg.Snapshots != nil {
+		c.news = lostNews(rec)
+	}
+	tr.held = c
+	return nil
+}
+
+// owns reports whether a claim still stands. A record that was read of a replica that is behind says nothing.
+func (t *Trees) owns(c *claim, rec Record, revision uint64) bool {
+	if c.lost {
+		return false
+	}
+	if revision > c.revision && rec.Owner == t.cfg.Instance && rec.Fence == c.rec.Fence {
+		c.rec, c.revision = rec, revision
+	}
+	return revision <= c.revision && c.rec.Owner == t.cfg.Instance
+}
+
+// Holds reports whether a run works in a tree of this instance, as far as is known without asking.
+func (t *Trees) Holds(run string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.here[run]
+}
+
+func (t *Trees) mark(run string, here bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if here {
+		t.here[run] = true
+	} else {
+		delete(t.here, run)
+	}
+}
+
+// lose forgets a claim. What is there goes when the last visit has left.
+func (t *Trees) lose(tr *tree) {
+	c := tr.held
+	if c == nil {
+		return
+	}
+	c.lost, tr.held = true, nil
+	for run := range c.runs {
+		t.mark(run, false)
+	}
+	if c.visits == 0 {
+		t.remove(c)
+	}
+}
+
+// remove takes a claim's directory away. What can not be removed now is removed by Tidy.
+func (t *Trees) remove(c *claim) {
+	if c.base != "" {
+		_ = removeAll(c.base)
+	}
+}
+
+// settle makes the place of a new claim, with what was kept of the tree. Where that is damaged the claim is given up.
+func (t *Trees) settle(ctx context.Context, rec Record, revision uint64) (*claim, error) {
+	c := &claim{rec: rec, revision: revision, runs: map[string]bool{}, left: make(chan struct{}), used: t.cfg.Now()}
+	if t.cfg.Snapshots == nil {
+		c.dir = filepath.Join(t.cfg.Root, filepath.FromSlash(rec.Workspace))
+		return c, nil
+	}
+	n, err := name(rec.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	c.base = filepath.Join(t.cfg.Root, treesDir, n, placeName(rec.Fence, t.cfg.Instance))
+	c.dir = filepath.Join(c.base, treeDir)
+	if err = t.fill(ctx, c); err == nil {
+		return c, nil
+	}
+	t.remove(c)
+	if errors.Is(err, ErrDamaged) {
+		rec.Owner = ""
+		if _, free := t.swap(ctx, rec, revision); free != nil {
+			err = errors.Join(err, free)
+		}
+	}
+	return nil, fmt.Errorf("restore workspace %s: %w", rec.Workspace, err)
+}
+
+func (t *Trees) fill(ctx context.Context, c *claim) error {
+	if err := os.MkdirAll(filepath.Dir(filepath.Dir(c.base)), 0o755); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(c.base), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(c.base, 0o755); err != nil { // it must be new
+		return err
+	}
+	if err := os.Mkdir(c.dir, 0o755); err != nil {
+		return err
+	}
+	var err error
+	if c.keeper, err = t.cfg.Snapshots.Keep(ctx, c.dir, filepath.Join(c.base, storeDir)); err != nil || c.rec.Snapshot == "" {
+		return err
+	}
+	return t.restore(ctx, c)
+}
+
+// lostNews is what an agent is told of a tree whose owner was lost.
+func lostNews(rec Record) string {
+	of := "It is empty, because no call had ended before that"
+	if rec.Snapshot != "" {
+		of = "The files are as they were kept after call " + rec.Covers
+	}
+	return "The machine that held this workspace was lost. " + of +
+		"; what calls that did not end changed in them may be missing, and absolute paths have changed: look before you go on."
+}

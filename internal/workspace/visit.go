@@ -1,0 +1,256 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/inspan/inspan/internal/reactor"
+)
+
+// Visit is the work of one call in a tree. It is used by one goroutine.
+type Visit struct {
+	t     *Trees
+	tree  *tree
+	claim *claim
+	run   string
+	// touched: something may have changed the tree that is not kept yet; used: something may have looked at it. at is when the
+	// work ended, in the claim's count.
+	touched, used atomic.Bool
+	at            uint64
+}
+
+// Dir is the absolute path of the tree, Path the one below the workspace root, with slashes.
+func (v *Visit) Dir() string { return v.claim.dir }
+
+// Path is Dir below the workspace root.
+func (v *Visit) Path() string {
+	rel, err := filepath.Rel(v.t.cfg.Root, v.claim.dir)
+	if err != nil {
+		panic(err) // both are absolute, one was made of the other
+	}
+	return filepath.ToSlash(rel)
+}
+
+// Fence of the claim that the visit is part of.
+func (v *Visit) Fence() uint64 { return v.claim.rec.Fence }
+
+// Touch says that the tree is looked at from now on, and may be changed where it is not to be read only. It may be called by
+// any goroutine.
+func (v *Visit) Touch(change bool) {
+	v.used.Store(true)
+	if change {
+		v.touched.Store(true)
+	}
+}
+
+// News returns what an agent is to be told of the tree, once for each claim; empty for nothing.
+func (v *Visit) News(ctx context.Context) string {
+	if v.tree.take(ctx) != nil {
+		return ""
+	}
+	defer v.tree.give()
+	news := v.claim.news
+	v.claim.news = ""
+	return news
+}
+
+// Settle is called when the work is done, before anything is said of it: where the tree may have been changed it is Keep, and
+// where it was looked at Check.
+func (v *Visit) Settle(ctx context.Context, call string) error {
+	switch {
+	case v.touched.Load():
+		return v.Keep(ctx, call)
+	case v.used.Load():
+		return v.Check(ctx)
+	}
+	return nil
+}
+
+// Check returns ErrLost where the tree belongs to somebody else now: what was read in it may be of long ago.
+func (v *Visit) Check(ctx context.Context) error {
+	if err := v.tree.take(ctx); err != nil {
+		return err
+	}
+	defer v.tree.give()
+	return v.t.check(ctx, v.tree, v.claim)
+}
+
+// check must be called with the turn of the tree.
+func (t *Trees) check(ctx context.Context, tr *tree, c *claim) error {
+	if c.lost {
+		return ErrLost
+	}
+	rec, revision, err := Load(ctx, t.cfg.Shelf, tr.workspace)
+	if err != nil {
+		return err
+	}
+	if !t.owns(c, rec, revision) {
+		if tr.held == c {
+			t.lose(tr)
+		}
+		return ErrLost
+	}
+	return nil
+}
+
+// changing is how often, and how long after each other in the beginning, a snapshot is tried of a tree that changes.
+const (
+	changing      = 8
+	changingPause = 10 * time.Millisecond
+)
+
+// Keep takes a snapshot of the tree and returns once the record names it. ErrLost means that nothing was kept, because the
+// tree belongs to somebody else now; ErrChanging that the tree does not come to rest. With any other error it may have been
+// kept, and should be called again.
+func (v *Visit) Keep(ctx context.Context, call string) error {
+	if err := v.tree.take(ctx); err != nil {
+		return err
+	}
+	defer v.tree.give()
+	c := v.claim
+	if v.at == 0 {
+		c.ended++
+		v.at = c.ended
+	}
+	pause := changingPause
+	for tries := 1; ; tries++ {
+		if v.at <= c.kept && !c.lost { // a snapshot that began later has it
+			v.kept()
+			return nil
+		}
+		err := v.t.keep(ctx, v.tree, c, v.run+"/"+call)
+		if err == nil {
+			v.kept()
+		}
+		if !errors.Is(err, ErrChanging) || tries >= changing && c.visits <= 1 {
+			return err
+		}
+		if err := v.rest(ctx, pause); err != nil {
+			return err
+		}
+		pause = min(2*pause, time.Second)
+	}
+}
+
+// kept notes that all that was done until now is kept.
+func (v *Visit) kept() {
+	v.touched.Store(false)
+	v.at = 0
+}
+
+// rest lets others have their turn, until one of them has left or some time has passed.
+func (v *Visit) rest(ctx context.Context, pause time.Duration) error {
+	left := v.claim.left
+	v.tree.give()
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-left:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	// The turn is given back by whoever called; it is taken whatever becomes of ctx.
+	return errors.Join(v.tree.take(context.WithoutCancel(ctx)), ctx.Err())
+}
+
+// keep must be called with the turn of the tree.
+func (t *Trees) keep(ctx context.Context, tr *tree, c *claim, covers string) error {
+	if c.lost || c.keeper == nil {
+		return t.check(ctx, tr, c)
+	}
+	began, parent := c.ended, c.rec.Snapshot
+	if len(c.rec.Packs) >= t.cfg.Chain {
+		parent = ""
+	}
+	shot, err := c.keeper.Snapshot(ctx, parent)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrUnkept, tr.workspace, err)
+	}
+	if shot.Pack == nil {
+		if err := t.check(ctx, tr, c); err != nil {
+			return err
+		}
+		c.kept, c.dirty = began, false
+		return nil
+	}
+	pack, err := t.store(ctx, shot.ID, shot.Pack)
+	if err = errors.Join(err, shot.Pack.Close()); err != nil {
+		return fmt.Errorf("keep workspace %s: %w", tr.workspace, err)
+	}
+	rec := c.rec
+	rec.Packs = append([]Pack{}, rec.Packs...)
+	if shot.Parent == "" {
+		rec.Packs = nil
+	}
+	rec.Packs = append(rec.Packs, pack)
+	rec.Snapshot, rec.Files, rec.Bytes, rec.Covers, rec.Lost, rec.At = shot.ID, shot.Files, shot.Bytes, covers, false, t.cfg.Now().UTC()
+	_, err = os.Lstat(filepath.Join(c.dir, ".git"))
+	rec.Repository = err == nil
+	if err := t.say(ctx, tr, c, rec); err != nil {
+		return err
+	}
+	c.kept, c.dirty = began, false
+	return nil
+}
+
+// say writes the record of a claim. It must be called with the turn of the tree.
+func (t *Trees) say(ctx context.Context, tr *tree, c *claim, rec Record) error {
+	revision, err := t.swap(ctx, rec, c.revision)
+	if err == nil {
+		c.rec, c.revision = rec, revision
+		return nil
+	}
+	if !errors.Is(err, reactor.ErrExists) {
+		return err
+	}
+	// It may be our own word of before, whose answer was lost.
+	now, revision, err := Load(ctx, t.cfg.Shelf, tr.workspace)
+	if err != nil {
+		return err
+	}
+	if now.Fence == c.rec.Fence && now.Owner == rec.Owner && now.Snapshot == rec.Snapshot && revision > c.revision {
+		c.rec, c.revision = now, revision
+		return nil
+	}
+	if now.Fence == c.rec.Fence && now.Owner == t.cfg.Instance {
+		if revision <= c.revision {
+			return fmt.Errorf("record of workspace %s: read of a replica that is behind: %w", tr.workspace, err)
+		}
+		c.rec, c.revision = now, revision
+		return fmt.Errorf("record of workspace %s changed: %w", tr.workspace, reactor.ErrExists)
+	}
+	if tr.held == c {
+		t.lose(tr)
+	}
+	return ErrLost
+}
+
+// Leave ends the visit. It may be called once.
+func (v *Visit) Leave() {
+	_ = v.tree.take(context.Background()) // that one never ends
+	defer v.tree.give()
+	c := v.claim
+	c.visits--
+	c.dirty = c.dirty || v.touched.Load()
+	c.used = v.t.cfg.Now()
+	close(c.left)
+	c.left = make(chan struct{})
+	if c.lost && c.visits == 0 {
+		v.t.remove(c)
+	}
+}
+
+// restore reads the packs of a claim's snapshot into its directory.
+func (t *Trees) restore(ctx context.Context, c *claim) error {
+	var packs []io.Reader
+	for _, p := range c.rec.Packs {
+		packs = append(packs, &parts{ctx: ctx, from: t.cfg.Blobs, refs: p.Parts})
+	}
+	return c.keeper.Restore(ctx, c.rec.Snapshot, packs...)
+}

@@ -1,0 +1,230 @@
+package toolrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// place is where one attempt works: a visit to a tree, or the workspace of this machine where trees do not follow runs.
+type place struct {
+	visit *workspace.Visit
+	// workspace is the run's, path where it is now, both below the workspace root.
+	workspace, path string
+	// broken is why the tree can not be restored.
+	broken error
+}
+
+// How soon a call is looked at again whose workspace another instance holds: the longer it takes the later, by deliveries.
+const (
+	busyFirst = 5 * time.Millisecond
+	busyMost  = 250 * time.Millisecond
+	// busyDue stands for the deliveries of a timer, which are not counted.
+	busyDue = 4
+)
+
+// enter finds the place of an attempt. Where a living instance holds the workspace, the call is left to that one.
+func (r *Role) enter(ctx context.Context, s run.State, deliveries uint64) (place, error) {
+	if s.Created == nil {
+		return place{}, nil
+	}
+	p := place{workspace: s.Created.Workspace, path: s.Created.Workspace}
+	if r.cfg.Trees == nil {
+		return p, nil
+	}
+	v, err := r.cfg.Trees.Enter(ctx, p.workspace, s.HarnessID)
+	if busy, ok := errors.AsType[*workspace.BusyError](err); ok {
+		return p, &heldBy{busy, &reactor.Later{After: again(deliveries)}}
+	}
+	if errors.Is(err, workspace.ErrDamaged) {
+		p.broken = err
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	p.visit, p.path = v, v.Path()
+	return p, nil
+}
+
+// here is the workspace of this machine; where trees follow their runs it is nowhere, because only a visit knows the tree.
+func (r *Role) here(s run.State) place {
+	if r.cfg.Trees != nil || s.Created == nil {
+		return place{}
+	}
+	return place{workspace: s.Created.Workspace, path: s.Created.Workspace}
+}
+
+// again is how soon a call is looked at again that is left to somebody else.
+func again(deliveries uint64) time.Duration {
+	return min(busyFirst<<min(max(deliveries, 1)-1, 10), busyMost)
+}
+
+// heldBy names the holder, and is a reactor.Later for the loop.
+type heldBy struct {
+	*workspace.BusyError
+	later *reactor.Later
+}
+
+func (h *heldBy) Unwrap() []error { return []error{h.BusyError, h.later} }
+
+func (p place) leave() {
+	if p.visit != nil {
+		p.visit.Leave()
+	}
+}
+
+// touch says that the place is looked at from now on, by a call of an effect class.
+func (p place) touch(effect string) {
+	if p.visit != nil {
+		p.visit.Touch(call.NeedsStart(effect))
+	}
+}
+
+// tell puts before a result what the agent must know of its workspace.
+func (p place) tell(ctx context.Context, res *tool.Result) {
+	if p.visit == nil {
+		return
+	}
+	if news := p.visit.News(ctx); news != "" {
+		res.Output = "<workspace-news>\n" + news + "\n</workspace-news>\n\n" + res.Output
+	}
+}
+
+// settle makes sure that what an attempt did to its workspace is kept before anything is said of it. For as long as that
+// can not be known it tries again, until ctx ends. An error that it returns as a *tool.Error is the end of the attempt.
+func (r *Role) settle(ctx context.Context, p place, a call.Attempt) error {
+	if p.visit == nil {
+		return nil
+	}
+	for {
+		err := p.visit.Settle(ctx, a.Call.ID)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, workspace.ErrLost):
+			return lost(a)
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, workspace.ErrUnkept) && call.NeedsStart(a.Call.Effect):
+			return tool.Fail(tool.Permanent, "the call was carried out: end what still changes files, or remove what is too large, and do something small to have the rest kept",
+				fmt.Errorf("what it changed in the workspace is not kept, and is lost with this machine: %w", err))
+		}
+		t := time.NewTimer(insistEvery)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// ended reports whether an error of settle is the end of the attempt.
+func ended(err error) bool {
+	_, is := errors.AsType[*tool.Error](err)
+	return is
+}
+
+// lost is the end of an attempt whose workspace was taken over while it was made.
+func lost(a call.Attempt) error {
+	const what = "another machine took the workspace over during the call: what the call changed in files is lost"
+	switch {
+	case !call.NeedsStart(a.Call.Effect):
+		return &reactor.Later{After: busyFirst} // it is read again, by whoever holds the workspace
+	case a.Call.Effect == call.Idempotent:
+		return tool.Fail(tool.Transient, "", errors.New(what))
+	}
+	return tool.Fail(tool.Unknown, "look at the state of things before you do it again; the same call will be shown to a person first",
+		errors.New(what+", what it did elsewhere may be done"))
+}
+
+// unusable is the failure of every call while a workspace can not be restored.
+func unusable(err error) error {
+	return tool.Fail(tool.Permanent, "an operator must restore the object store of the station from its archive; until then no call can work in this workspace", err)
+}
+
+// Limits of Tend.
+const (
+	// maxEnds is how many ends of runs wait to be looked at; more are found when the workspaces are tidied.
+	maxEnds = 4096
+	// endAgain is how soon the end of a run is looked at again whose calls have not ended yet.
+	endAgain = 250 * time.Millisecond
+	// endTries is how often a run is looked at that has not ended as far as is known.
+	endTries = 20
+	// tidyEvery is how often workspaces that nobody uses are looked for.
+	tidyEvery = time.Hour
+	// endsTime bounds one look.
+	endsTime = 30 * time.Second
+)
+
+// Tend gives workspaces of ended runs back and takes away what nobody uses, until ctx ends. What goes wrong is told to
+// report and tried again.
+func (r *Role) Tend(ctx context.Context, report func(error)) {
+	if r.cfg.Trees == nil {
+		return
+	}
+	tidy := time.NewTicker(tidyEvery)
+	defer tidy.Stop()
+	again := time.NewTicker(endAgain)
+	defer again.Stop()
+	waiting := map[string]int{}
+	try := func(what func(context.Context) error) {
+		limited, cancel := context.WithTimeout(ctx, endsTime)
+		defer cancel()
+		if err := what(limited); err != nil && ctx.Err() == nil {
+			report(err)
+		}
+	}
+	try(r.cfg.Trees.Tidy)
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case runID := <-r.ends:
+			waiting[runID] = endTries
+			try(func(ctx context.Context) error { return r.giveBack(ctx, waiting, runID) })
+		case <-again.C:
+			for runID := range waiting {
+				try(func(ctx context.Context) error { return r.giveBack(ctx, waiting, runID) })
+			}
+		case <-tidy.C:
+			try(r.cfg.Trees.Tidy)
+		}
+	}
+}
+
+// giveBack gives back the workspace of a run that has ended, and then waits for it no more.
+func (r *Role) giveBack(ctx context.Context, waiting map[string]int, runID string) error {
+	s, err := r.cfg.Ledger.Fresh(ctx, runID)
+	if err != nil {
+		return err
+	}
+	var done bool
+	if s.Status.Ended() && s.Created != nil {
+		done, err = r.cfg.Trees.Ended(ctx, s.Created.Workspace, runID)
+	} else {
+		waiting[runID]-- // a hint may come before the fact is stored, or be wrong
+	}
+	if done || waiting[runID] <= 0 {
+		delete(waiting, runID)
+	}
+	return err
+}
+
+// mayEnd notes a run that may have ended.
+func (r *Role) mayEnd(runID string) {
+	if r.cfg.Trees == nil {
+		return
+	}
+	select {
+	case r.ends <- runID:
+	default:
+	}
+}
