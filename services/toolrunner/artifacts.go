@@ -75,7 +75,8 @@ func (r *Role) prepare(ctx context.Context, s run.State, c run.Call) func() erro
 		if err == nil {
 			_, err = r.cfg.Artifacts.Restore(ctx, s, j.Dir, j.Rules)
 		}
-		if err == nil && r.keeps(c) && !r.cfg.Artifacts.Off(j.Rules) {
+		// What was saved by name is not to be brought back here where it is taken away later.
+		if err == nil && r.keeps(c) && (!r.cfg.Artifacts.Off(j.Rules) || s.Artifacts.Len() > 0) {
 			err = r.cfg.Artifacts.Begin(ctx, s.HarnessID, j.Dir)
 		}
 		if err != nil {
