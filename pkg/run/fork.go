@@ -202,6 +202,11 @@ func refsOf(s State) []events.Ref {
 			add(&r.Images[i].Ref)
 		}
 	}
+	for _, a := range s.Artifacts.All() {
+		if ref := a.Ref(); a.Kept == events.KeptWithFacts { // its call may not have ended
+			add(&ref)
+		}
+	}
 	return refs
 }
 
