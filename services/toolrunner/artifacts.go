@@ -182,22 +182,27 @@ func (r *Role) show(s run.State) {
 const cleanPatience = 10 * time.Second
 
 // Leave lets go of what is known of the workspace of a run that may have ended, and takes the artifacts out of it where its
-// agent wants that (ART-14).
+// agent wants that (ART-14). The log is asked whether it has: of a run that goes on all stays.
 func (r *Role) Leave(runID string) {
 	if r.cfg.Artifacts == nil {
 		return
 	}
 	r.mu.Lock()
 	dir, clean := r.clean[runID]
+	r.mu.Unlock()
+	if !clean && !r.cfg.Artifacts.Knows(runID) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleanPatience)
+	defer cancel()
+	s, err := r.cfg.Ledger.Fresh(ctx, runID)
+	if err != nil || !s.Status.Ended() {
+		return // the files stay, and the records tell of them
+	}
+	r.mu.Lock()
 	delete(r.clean, runID)
 	r.mu.Unlock()
 	if clean {
-		ctx, cancel := context.WithTimeout(context.Background(), cleanPatience)
-		defer cancel()
-		s, err := r.cfg.Ledger.Fresh(ctx, runID)
-		if err != nil || !s.Status.Ended() {
-			return // the files stay, and the records tell of them
-		}
 		_, _ = r.cfg.Artifacts.Clean(s, dir) // what can not be removed stays
 	}
 	r.cfg.Artifacts.Forget(runID)
