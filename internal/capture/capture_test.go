@@ -511,6 +511,31 @@ func TestRestore(t *testing.T) {
 			t.Errorf("%d, %v", n, err)
 		}
 	})
+	t.Run("ART-9 PLUS-1 a fork gets what it made itself, not what the run that it comes from had there", func(t *testing.T) {
+		t.Parallel()
+		for _, fork := range []string{"a-fork", "z-fork"} {
+			d := newDesktop(t)
+			d.begin()
+			d.write("a.md", "of the origin")
+			d.write("b.md", "of the origin")
+			d.look(nil)
+			d.s.HarnessID, d.dir, d.cfg.Lists = fork, t.TempDir(), filepath.Join(t.TempDir(), "lists")
+			d.restart()
+			if n, err := d.k.Restore(t.Context(), d.s, d.dir, nil); n != 2 || err != nil {
+				t.Fatalf("%d, %v", n, err)
+			}
+			if err := d.k.Begin(t.Context(), fork, d.dir); err != nil {
+				t.Fatal(err)
+			}
+			d.write("a.md", "of the fork")
+			d.look(nil)
+			d.dir, d.cfg.Lists = t.TempDir(), filepath.Join(t.TempDir(), "lists") // another machine
+			d.restart()
+			if n, err := d.k.Restore(t.Context(), d.s, d.dir, nil); n != 2 || err != nil || read(d, "a.md") != "of the fork" || read(d, "b.md") != "of the origin" {
+				t.Errorf("%s: %d, %v, %q", fork, n, err, read(d, "a.md"))
+			}
+		}
+	})
 	t.Run("ART-9 C34 no more than the limit of a run is brought", func(t *testing.T) {
 		t.Parallel()
 		d := made(t)

@@ -112,6 +112,17 @@ func (k *Keeper) write(runID string, files sheet) error {
 	return errors.Join(err, os.Remove(tmp.Name()))
 }
 
+// Knows reports whether something is known of the workspace of a run on this machine.
+func (k *Keeper) Knows(runID string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.desks[runID] != nil {
+		return true
+	}
+	_, err := os.Lstat(k.listPath(runID))
+	return err == nil
+}
+
 // Forget lets go of what is known of a run that has ended.
 func (k *Keeper) Forget(runID string) {
 	k.mu.Lock()

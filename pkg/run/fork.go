@@ -78,9 +78,13 @@ func Fork(old State, say string, fresh bool) (State, error) {
 	s.Plan = &plan
 	s.Said = slices.Clone(s.Said)
 	if fresh && s.Turns().Len() > 0 {
+		there := "It works in a new, empty directory: files that were made before are not in it."
+		if slices.ContainsFunc(s.Artifacts.Slice(), func(a events.Artifact) bool { return a.Path != "" && a.Kept == events.KeptInStore }) {
+			there = "It works in a new directory: of the files that were made before, at most those that were kept as artifacts are in it."
+		}
 		for _, st := range plan.Steps {
 			if st.Status == events.StepIsPending {
-				s.tell(st.ID, fmt.Sprintf("This run was forked from run %s after its fact %d. It works in a new, empty directory: files that were made before are not in it.", old.HarnessID, old.Sequence))
+				s.tell(st.ID, fmt.Sprintf("This run was forked from run %s after its fact %d. %s", old.HarnessID, old.Sequence, there))
 			}
 		}
 	}
@@ -196,6 +200,11 @@ func refsOf(s State) []events.Ref {
 		add(r.ResultRef)
 		for i := range r.Images {
 			add(&r.Images[i].Ref)
+		}
+	}
+	for _, a := range s.Artifacts.All() {
+		if ref := a.Ref(); a.Kept == events.KeptWithFacts { // its call may not have ended
+			add(&ref)
 		}
 	}
 	return refs

@@ -47,6 +47,28 @@ func TestFork(t *testing.T) {
 		b.Say(runtest.CallYes(runtest.Ref("a", "c1-2", "bash"), "once"), runtest.CallBegun(runtest.Ref("a", "c1-2", "bash"), 1), runtest.GateAt("g1", "a", "c1-3"))
 		return b
 	}
+	t.Run("PLUS-1 ART-9 a fork of a run that has artifacts is not told that none of its files are there: those are brought", func(t *testing.T) {
+		t.Parallel()
+		b := middle()
+		ref := runtest.Ref("a", "c1-2", "bash")
+		kept := events.Artifact{ID: "art-1", Run: "old", Path: "x.md", Name: "x.md", Key: "runs/old/output/x.md", Kept: events.KeptInStore}
+		fence := b.State().Open["c1-2"].Fence
+		b.Say(&events.ArtifactSavedData{Event: "artifact_saved", ToolRef: ref, Fence: fence, Artifacts: []events.Artifact{kept}})
+		log := events.Artifact{ID: "art-2", Run: "old", Name: "c1-2.log", Key: "runs/old/logs/c1-2.log", Kept: events.KeptWithFacts, SHA256: strings.Repeat("0", 64), Size: 9}
+		b.Say(&events.ArtifactSavedData{Event: "artifact_saved", ToolRef: ref, Fence: fence, Artifacts: []events.Artifact{log}})
+		start, err := run.Fork(b.State(), "", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, parts, err := run.ForkParts(b.State(), start); err != nil || len(parts[0].Refs) != 1 || parts[0].Refs[0] != log.Ref() {
+			t.Errorf("a log of it is not among what its facts need: %v, %v", parts[0].Refs, err)
+		}
+		s := fork(t, b.State(), "", true).State()
+		texts := s.SaidAfter("a", 1)
+		if len(texts) != 1 || strings.Contains(texts[0], "are not in it") || !strings.Contains(texts[0], "kept as artifacts") || s.Artifacts.Len() != 2 {
+			t.Errorf("%q", texts)
+		}
+	})
 	t.Run("PLUS-1 SAFE-7 what was under way is not taken over: begun is unknown, not begun is interrupted, gates stand again", func(t *testing.T) {
 		t.Parallel()
 		s := fork(t, middle().State(), "", false).State()

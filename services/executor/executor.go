@@ -88,7 +88,13 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 		if !h.State.Direct() {
 			return nil // its first turn comes with step.allowed
 		}
-		h.Step = h.State.Plan.Steps[0].ID
+		// The first fact of a run is folded without a look at those behind it: the run may have been paused, ended, or asked for
+		// its turn already.
+		s, _, err := r.cfg.Ledger.State(ctx, h.Run)
+		if err != nil {
+			return err
+		}
+		h.State, h.Step = s, s.Plan.Steps[0].ID
 	}
 	st := h.State.Step(h.Step)
 	if st == nil || st.Owed != h.Sequence && !st.Final && !turn.Mending(h.State, h.Step) {

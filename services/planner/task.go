@@ -73,6 +73,8 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 		if err := r.weigh(ctx, created); err != nil {
 			return err
 		}
+	} else {
+		created.SessionFence = there.Created.SessionFence // whoever made it may not have confirmed its lock
 	}
 	w, err := r.begin(ctx, runID, created, made, answers)
 	if err != nil {
@@ -106,11 +108,11 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 	if created.SessionFence != 0 { // a run starts only when it exists and has the lock of its session
 		w, err := r.write(ctx, runID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 			if s.Sequence == 0 {
-				return []events.Payload{created}, nil
+				return []events.Payload{lifecycle.Birth(created, answers)}, nil
 			}
 			return nil, ours(s)
 		})
-		if err == nil && lifecycle.Unbegun(w.State) {
+		if err == nil && lifecycle.Unconfirmed(w.State) {
 			err = r.confirm(ctx, w.State)
 		}
 		if err != nil {

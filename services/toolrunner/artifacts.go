@@ -77,7 +77,8 @@ func (r *Role) prepare(ctx context.Context, s run.State, c run.Call, m *made) fu
 		if err == nil {
 			_, err = r.cfg.Artifacts.Restore(ctx, s, j.Dir, j.Rules)
 		}
-		if err == nil && r.keeps(c) && !r.cfg.Artifacts.Off(j.Rules) {
+		// What was saved by name is not to be brought back here where it is taken away later.
+		if err == nil && r.keeps(c) && (!r.cfg.Artifacts.Off(j.Rules) || s.Artifacts.Len() > 0) {
 			err = r.cfg.Artifacts.Begin(ctx, s.HarnessID, j.Dir)
 		}
 		if err != nil {
@@ -186,22 +187,27 @@ func (r *Role) show(s run.State, at place) {
 const cleanPatience = 10 * time.Second
 
 // Leave lets go of what is known of the workspace of a run that may have ended, and takes the artifacts out of it where its
-// agent wants that (ART-14).
+// agent wants that (ART-14). The log is asked whether it has: of a run that goes on all stays.
 func (r *Role) Leave(runID string) {
 	if r.cfg.Artifacts == nil {
 		return
 	}
 	r.mu.Lock()
 	dir, clean := r.clean[runID]
+	r.mu.Unlock()
+	if !clean && !r.cfg.Artifacts.Knows(runID) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleanPatience)
+	defer cancel()
+	s, err := r.cfg.Ledger.Fresh(ctx, runID)
+	if err != nil || !s.Status.Ended() {
+		return // the files stay, and the records tell of them
+	}
+	r.mu.Lock()
 	delete(r.clean, runID)
 	r.mu.Unlock()
 	if clean {
-		ctx, cancel := context.WithTimeout(context.Background(), cleanPatience)
-		defer cancel()
-		s, err := r.cfg.Ledger.Fresh(ctx, runID)
-		if err != nil || !s.Status.Ended() {
-			return // the files stay, and the records tell of them
-		}
 		_, _ = r.cfg.Artifacts.Clean(s, dir) // what can not be removed stays
 	}
 	r.cfg.Artifacts.Forget(runID)

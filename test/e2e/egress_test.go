@@ -89,7 +89,7 @@ func TestEgress(t *testing.T) {
 				said.Write(r.Bytes)
 			}
 			rec := s.ToolCallHistory.At(0)
-			got := rec.Result + "\n" + rec.Hint
+			got := rec.Result + " " + rec.Hint // the agent is told both
 			if !strings.Contains(got, tc.want) || tc.not != "" && strings.Contains(got, tc.not) || strings.Contains(said.String(), theKey) {
 				t.Errorf("got %s %+v", got, rec)
 			}

@@ -272,14 +272,20 @@ func idOf(a events.Artifact, n int) string {
 	return "art-" + hex.EncodeToString(sum[:6])
 }
 
-// Latest are the artifacts of a run as they are now: of each key the last, sorted by key.
+// Latest are the artifacts of a run as they are now: of each path, and of each key of what is no file, the last, sorted by
+// key. What a fork made comes before what the run that it was forked from had under that path.
 func Latest(s run.State) []events.Artifact {
-	byKey := map[string]events.Artifact{}
+	type place struct{ path, key string }
+	last := map[place]events.Artifact{}
 	for _, a := range s.Artifacts.All() {
-		byKey[a.Key] = a
+		at := place{path: a.Path}
+		if a.Path == "" {
+			at.key = a.Key
+		}
+		last[at] = a
 	}
-	out := make([]events.Artifact, 0, len(byKey))
-	for _, a := range byKey {
+	out := make([]events.Artifact, 0, len(last))
+	for _, a := range last {
 		out = append(out, a)
 	}
 	slices.SortFunc(out, func(a, b events.Artifact) int { return strings.Compare(a.Key, b.Key) })

@@ -2,9 +2,12 @@ package lifecycle
 
 import "github.com/inspan/inspan/pkg/events"
 
-// directly is the one fact that a run on the direct path begins with. answers are those of the hooks that were asked
-// before; where one of them holds the run back, its path is another (core/route).
-func directly(c *events.RunCreatedData, answers []events.HookAnswer) *events.RunCreatedData {
+// Birth is the first fact of a run. With that of a run on the direct path it has begun; answers are those of the hooks that
+// were asked before, and where one of them holds a run back, its path is the other (core/route).
+func Birth(c *events.RunCreatedData, answers []events.HookAnswer) *events.RunCreatedData {
+	if !c.Direct {
+		return c
+	}
 	d := *c
 	d.Event, d.To, d.Hooks = events.RunStart, events.Running, answers
 	d.AgentID, d.AgentName, d.MaxSteps = c.Agent, c.Agent, c.Options.MaxSteps

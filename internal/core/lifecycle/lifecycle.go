@@ -44,7 +44,7 @@ func Check(from, to events.Status) error {
 func Begin(s run.State, now time.Time, created *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) ([]events.Payload, error) {
 	var say []events.Payload
 	if s.Sequence == 0 && created.Direct {
-		return []events.Payload{directly(created, answers)}, nil
+		return []events.Payload{Birth(created, answers)}, nil
 	}
 	if s.Sequence == 0 {
 		say = append(say, created)

@@ -129,14 +129,15 @@ func Unstarted(s run.State, now time.Time) ([]events.Payload, error) {
 	return cancelled(s, now, "the run was made and never started, because the station was full or was lost in between; send the task again with another id"), nil
 }
 
-// Unbegun reports whether a run exists and has done nothing: a direct one runs from its first fact on.
-func Unbegun(s run.State) bool {
-	return s.Status == events.Created || s.Status == events.Running && s.Direct() && s.Turns().Len() == 0
+// Unconfirmed reports whether a run may not have the lock of its session yet. A wrapped one starts only with it; a direct
+// one runs from its first fact on, and may have taken turns or been paused before anybody looked.
+func Unconfirmed(s run.State) bool {
+	return s.Status == events.Created || s.Direct() && !s.Status.Ended()
 }
 
-// Dispossessed ends a run that lost the lock of its session before it began.
+// Dispossessed ends a run that lost the lock of its session before that was confirmed.
 func Dispossessed(s run.State, now time.Time) ([]events.Payload, error) {
-	if !Unbegun(s) {
+	if !Unconfirmed(s) {
 		return nil, nil
 	}
 	return cancelled(s, now, "session "+s.Created.Session+" was given to another run before this one began; send the task again with another id"), nil

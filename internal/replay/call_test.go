@@ -1,0 +1,46 @@
+package replay_test
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/replay"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+func TestCallFinished(t *testing.T) {
+	t.Parallel()
+	t.Run("PLUS-6 the end of a call is decided as it was, with all that is said of it", func(t *testing.T) {
+		t.Parallel()
+		zero := 0
+		full := call.Result{Output: "out", Ref: &events.Ref{SHA256: "1", Size: 9, Type: "output"}, Images: []events.Image{{}}, Success: true, ExitCode: &zero,
+			Took: 7_000_000, Reconciled: true, Usage: &events.Usage{Commands: 1, UserMS: 2}, Notes: "sub/AGENTS.md", Hooks: []events.HookAnswer{{Hook: "h", Answer: "allow"}}}
+		if v := reflect.ValueOf(full); true {
+			for i := range v.NumField() {
+				if v.Field(i).IsZero() {
+					t.Errorf("this test says nothing of %s", v.Type().Field(i).Name)
+				}
+			}
+		}
+		b := runtest.New("main", "r")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+			runtest.Turn(1, "a", "do", runtest.Asked(1, 1, "bash", `{"command":"make"}`)))
+		b.Say(runtest.CallYes(runtest.Ref("a", "c1-1", "bash"), "once"), runtest.CallBegun(runtest.Ref("a", "c1-1", "bash"), 1))
+		before := b.State().Sequence
+		c := *b.State().Open["c1-1"]
+		b.Say(call.Finish(b.State(), call.Attempt{Call: c, Number: 1, Fence: c.Fence, Sandbox: "bwrap"}, full)...)
+		law := replay.Law{Knows: func(events.Agent, string) bool { return false }} // verdicts are taken as they were
+		rep, err := replay.Log(t.Context(), law, bytes.NewReader(runtest.Lines(b.Facts())))
+		if err != nil || rep.Refused != nil || b.State().Sequence != before+1 {
+			t.Fatal(err, rep.Refused)
+		}
+		for _, change := range rep.Changes {
+			if change.Sequence > before {
+				t.Errorf("%s", change)
+			}
+		}
+	})
+}
