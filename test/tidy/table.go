@@ -37,6 +37,8 @@ var Rooms = []Room{
 	{Name: "mind", Dirs: []string{"internal/core/..."}, May: []string{"pkg/events", "pkg/run", "internal/core/..."},
 		NoStd: append([]string{"sync", "sync/atomic", "runtime"}, worldy...), Pure: true,
 		Why: "decisions are functions of a state, an input and the time they are given"},
+	{Name: "reader of patches", Dirs: []string{"internal/patch"}, May: []string{}, NoStd: worldy, Pure: true,
+		Why: "a patch is judged and carried out by the same reading"},
 	{Name: "table", Dirs: []string{"internal/topology"}, May: words, NoStd: worldy, Pure: true, Why: "plain data"},
 	{Name: "loop", Dirs: []string{"internal/reactor"}, May: memory, Why: "it knows ports, not what fills them"},
 	{Name: "exam of journals", Dirs: []string{"internal/reactor/reactortest"}, May: []string{"pkg/...", "internal/reactor", "internal/topology"},
