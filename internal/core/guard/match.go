@@ -37,8 +37,7 @@ func sure(ok bool) truth {
 //   - FlagsAll: every one of the flags is there, of alternatives any.
 //   - RefspecForce: a word begins with + and goes on.
 //   - Glob: a glob over the words joined by one space.
-//   - Path: a glob over an argument of the tool that is a path; one that matches is enough, in either form. A rule that
-//     allows must match each of several, in both forms.
+//   - Path: a glob over an argument of the tool that is a path; one that matches is enough, in either form.
 //   - PathOutside: "workspace"; an argument of the tool that is a path leaves it. It is about the call, not about one
 //     command of it.
 //
@@ -50,9 +49,6 @@ func holds(r events.Rule, a Action, commands []command) (t truth, by int) {
 	}
 	outside := len(a.Outside) > 0
 	if r.Match.PathOutside != "" && !outside || r.Match.Path != "" && !anyPath(r.Match.Path, a.Paths) {
-		return no, -1
-	}
-	if r.Action == Allow && r.Match.Path != "" && len(a.Paths) > 1 && !allPaths(r.Match.Path, a.Paths) {
 		return no, -1
 	}
 	excepted := func(command) bool { return false }
