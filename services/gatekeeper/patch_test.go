@@ -35,7 +35,9 @@ func TestPatchPaths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one := func(path string) json.RawMessage { return input("--- a/" + path + "\n+++ b/" + path + "\n@@ -1 +1 @@\n-x\n+y\n") }
+		one := func(path string) json.RawMessage {
+			return input("--- a/" + path + "\n+++ b/" + path + "\n@@ -1 +1 @@\n-x\n+y\n")
+		}
 		for want, in := range map[string]json.RawMessage{guard.Deny: both, guard.Allow: one("docs/a"), guard.Ask: one("x")} {
 			if f := set.Judge(Action("apply_patch", in)); f.Action != want {
 				t.Errorf("%s: got %+v, want %s", in, f, want)
