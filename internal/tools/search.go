@@ -50,11 +50,6 @@ const (
 var errEnough = errors.New("enough")
 
 func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, error) {
-	return globBeyond(ctx, a, env, manyFiles)
-}
-
-// globBeyond asks ripgrep where there are more than many files.
-func globBeyond(ctx context.Context, a globArgs, env tool.Env, many int) (tool.Result, error) {
 	pattern := path.Clean(a.Pattern)
 	if path.IsAbs(pattern) || pattern == ".." || strings.HasPrefix(pattern, "../") {
 		return fileError("glob", a.Pattern, sandbox.ErrOutside)
@@ -68,17 +63,12 @@ func globBeyond(ctx context.Context, a globArgs, env tool.Env, many int) (tool.R
 		limit = globLimit
 	}
 	var found []string
-	see := func(name string, _ fs.DirEntry) error {
+	all, err := walk(ctx, env, ".", func(name string, _ fs.DirEntry) error {
 		if globs.match(name) {
 			found = append(found, oneLine(name))
 		}
 		return nil
-	}
-	all, err := walk(ctx, env, ".", few(many, see))
-	if errors.Is(err, errMany) {
-		found = nil
-		all, err = globMany(ctx, env, see)
-	}
+	})
 	if err != nil {
 		return fileError("glob", a.Pattern, err)
 	}
@@ -92,29 +82,6 @@ func globBeyond(ctx context.Context, a globArgs, env tool.Env, many int) (tool.R
 		found = found[:limit]
 	}
 	return Show(env, strings.Join(found, "\n")+note), nil
-}
-
-// globMany is a walk over all files by ripgrep's list of them, where it is there.
-func globMany(ctx context.Context, env tool.Env, see visitor) (all bool, err error) {
-	names, ok, err := listed(ctx, env, ".", "--files")
-	if err != nil || !ok {
-		if err != nil {
-			return false, err
-		}
-		return walk(ctx, env, ".", see)
-	}
-	for i, name := range names {
-		switch {
-		case i == maxVisited:
-			return false, nil
-		case ctx.Err() != nil:
-			return false, ctx.Err()
-		}
-		if err := see(name, nil); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
 }
 
 type visitor func(name string, d fs.DirEntry) error
