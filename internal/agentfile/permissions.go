@@ -10,7 +10,7 @@ import (
 )
 
 // filed are the tools whose patterns are about a path; those of bash are about a simple command.
-var filed = []string{"read", "write", "edit", "glob", "grep"}
+var filed = []string{"read", "write", "edit", "apply_patch", "glob", "grep"}
 
 // permissions turns the short form of guard rules into rules: for each tool one action, or actions by pattern. What
 // would guard nothing is refused.

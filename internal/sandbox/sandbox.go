@@ -151,11 +151,15 @@ type Sandbox interface {
 	Processes(ctx context.Context) ([]ProcessInfo, error)
 	// Kill ends one process that Processes lists, and returns when it is gone. Any other number is ErrNoProcess.
 	Kill(ctx context.Context, pid int) error
-	// ReadFile, WriteFile, Stat and Walk work on paths relative to the workspace; they return ErrOutside for one
+	// ReadFile, WriteFile, Stat, Remove and Rename work on paths relative to the workspace; they return ErrOutside for one
 	// that leaves it. WriteFile makes parent directories and replaces a file in one move (write aside, rename).
 	ReadFile(path string) ([]byte, error)
 	WriteFile(path string, data []byte) error
 	Stat(path string) (fs.FileInfo, error)
+	// Remove takes a file or a symbolic link away, never a directory. Rename moves one, with its mode, makes parent
+	// directories, and returns fs.ErrExist where something stands already.
+	Remove(path string) error
+	Rename(from, to string) error
 	// FS is a read-only view of the workspace that can not leave it.
 	FS() fs.FS
 	// Destroy ends all processes of the sandbox and removes what it made besides the workspace. It may be called twice.

@@ -42,20 +42,30 @@ func runBash(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, error)
 	if strings.ContainsRune(a.Command, 0) {
 		return tool.Result{}, tool.Fail(tool.Invalid, "send the command without it", errors.New("the command holds a NUL"))
 	}
-	return command(ctx, env, []string{"bash", "-c", a.Command}, nil)
+	return inDir(ctx, env, a.Command)
 }
 
 // command runs a program and shows its output, standard error marked as such, and how it ended (TOOL-16).
 func command(ctx context.Context, env tool.Env, argv, environ []string) (tool.Result, error) {
-	stdout, stderr := &capture{env: env, name: "stdout"}, &capture{env: env, name: "stderr"}
-	exit, err := env.Box.Exec(ctx, sandbox.Cmd{Args: argv, Env: environ, Stdout: stdout, Stderr: stderr})
+	stderr := &capture{env: env, name: "stderr"}
+	return execute(ctx, env, sandbox.Cmd{Args: argv, Env: environ, Stderr: stderr}, stderr)
+}
+
+// execute runs a program whose standard error ends in stderr.
+func execute(ctx context.Context, env tool.Env, cmd sandbox.Cmd, stderr *capture) (tool.Result, error) {
+	stdout := &capture{env: env, name: "stdout"}
+	cmd.Stdout = stdout
+	exit, err := env.Box.Exec(ctx, cmd)
+	if t, ok := cmd.Stderr.(*trailer); ok {
+		t.flush()
+	}
 	switch {
 	case ctx.Err() != nil:
 		return tool.Result{}, ctx.Err()
 	case errors.Is(err, sandbox.ErrOutside):
 		return tool.Result{}, tool.Fail(tool.Denied, "", err)
 	case err != nil:
-		return tool.Result{}, tool.Fail(tool.Permanent, "inspan doctor tells what this machine can run", fmt.Errorf("run %s: %w", argv[0], err))
+		return tool.Result{}, tool.Fail(tool.Permanent, "inspan doctor tells what this machine can run", fmt.Errorf("run %s: %w", cmd.Args[0], err))
 	}
 	var b strings.Builder
 	b.WriteString(stdout.text())

@@ -17,7 +17,8 @@ func TestExam(t *testing.T) {
 	good := map[string][]string{
 		"read":        {`{"path":"a.txt"}`, `{"path":"a.txt","offset":2,"limit":1}`, `{"path":"long.txt"}`},
 		"write":       {`{"path":"new/w.txt","content":"x"}`},
-		"edit":        {`{"path":"e.txt","old_string":"x","new_string":"x","replace_all":true}`},
+		"edit":        {`{"path":"e.txt","edits":[{"old_string":"x","new_string":"xx"}]}`, `{"path":"e.txt","old_string":"x","new_string":"x","replace_all":true}`},
+		"apply_patch": {`{"patch":"--- a/e.txt\n+++ b/e.txt\n@@ -1 +1 @@\n-x\n+y\n"}`},
 		"bash":        {`{"command":"seq 100; echo problem >&2"}`, `{"command":"exit 3","timeout_ms":5000}`},
 		"glob":        {`{"pattern":"**/*"}`},
 		"grep":        {`{"pattern":"o"}`, `{"pattern":"o","path":".","glob":"*.txt","context":2,"limit":3}`},

@@ -27,15 +27,15 @@ func TestRead(t *testing.T) {
 	}
 	t.Run("TOOL-10 read numbers lines and stops at 2000", func(t *testing.T) {
 		got := b.good("read", args{"path": "long.txt"})
-		contains(t, got, "     1\tline 1\n", "  2000\tline 2000\n", "(1 more lines; go on with offset 2001)")
+		contains(t, got, "     1\tline 1\n", "  2000\tline 2000\n", "(lines 1-2000 of 2001; 1 more lines; go on with offset 2001)")
 		lacks(t, got, "line 2001\n")
 		lacks(t, b.good("read", args{"path": "exact.txt"}), "more lines")
 	})
 	t.Run("TOOL-10 read goes on with offset and limit", func(t *testing.T) {
-		if got := b.good("read", args{"path": "long.txt", "offset": 10, "limit": 2}); got != "    10\tline 10\n    11\tline 11\n(1990 more lines; go on with offset 12)\n" {
+		if got := b.good("read", args{"path": "long.txt", "offset": 10, "limit": 2}); got != "    10\tline 10\n    11\tline 11\n(lines 10-11 of 2001; 1990 more lines; go on with offset 12)\n" {
 			t.Errorf("got %q", got)
 		}
-		if got := b.good("read", args{"path": "long.txt", "offset": 2001}); got != "  2001\tline 2001\n" {
+		if got := b.good("read", args{"path": "long.txt", "offset": 2001}); got != "  2001\tline 2001\n(lines 2001-2001 of 2001: the end)\n" {
 			t.Errorf("got %q", got)
 		}
 		b.bad("read", args{"path": "long.txt", "offset": 2002}, "has 2001 lines")

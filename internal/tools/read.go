@@ -53,8 +53,11 @@ func read(_ context.Context, a readArgs, env tool.Env) (tool.Result, error) {
 	for i, l := range lines[first-1 : last] {
 		fmt.Fprintf(&b, "%6d\t%s\n", first+i, clipLine(l))
 	}
-	if last < len(lines) {
-		fmt.Fprintf(&b, "(%d more lines; go on with offset %d)\n", len(lines)-last, last+1)
+	switch {
+	case last < len(lines):
+		fmt.Fprintf(&b, "(lines %d-%d of %d; %d more lines; go on with offset %d)\n", first, last, len(lines), len(lines)-last, last+1)
+	case first > 1:
+		fmt.Fprintf(&b, "(lines %d-%d of %d: the end)\n", first, last, len(lines))
 	}
 	return Show(env, b.String()), nil
 }

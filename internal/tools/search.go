@@ -63,7 +63,7 @@ func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, erro
 		limit = globLimit
 	}
 	var found []string
-	err = walk(ctx, env, ".", func(name string, _ fs.DirEntry) error {
+	all, err := walk(ctx, env, ".", func(name string, _ fs.DirEntry) error {
 		if globs.match(name) {
 			found = append(found, oneLine(name))
 		}
@@ -73,21 +73,42 @@ func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, erro
 		return fileError("glob", a.Pattern, err)
 	}
 	if len(found) == 0 {
-		return tool.Result{Output: "no file matches " + Visible(a.Pattern)}, nil
+		return tool.Result{Output: "no file matches " + Visible(a.Pattern) + beyond(all)}, nil
 	}
 	slices.Sort(found)
-	note := ""
+	note := beyond(all)
 	if len(found) > limit {
-		note = fmt.Sprintf("\n(truncated: %d of %d files)", limit, len(found))
+		note = fmt.Sprintf("\n(truncated: %d of %d files)", limit, len(found)) + note
 		found = found[:limit]
 	}
 	return Show(env, strings.Join(found, "\n")+note), nil
 }
 
-// walk visits the regular files below a folder, but not git's own.
-func walk(ctx context.Context, env tool.Env, dir string, visit func(name string, d fs.DirEntry) error) error {
+type visitor func(name string, d fs.DirEntry) error
+
+// few ends a walk with errMany where there are more than most files.
+func few(most int, visit visitor) visitor {
 	visited := 0
-	return fs.WalkDir(env.Box.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+	return func(name string, d fs.DirEntry) error {
+		if visited++; visited > most {
+			return errMany
+		}
+		return visit(name, d)
+	}
+}
+
+// beyond is the note on files that were not looked at.
+func beyond(all bool) string {
+	if all {
+		return ""
+	}
+	return fmt.Sprintf("\n(only the first %d files were looked at)", maxVisited)
+}
+
+// walk visits the regular files below a folder, but not git's own; all is false where there are more than maxVisited.
+func walk(ctx context.Context, env tool.Env, dir string, visit visitor) (all bool, err error) {
+	visited := 0
+	err = fs.WalkDir(env.Box.FS(), dir, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -105,9 +126,15 @@ func walk(ctx context.Context, env tool.Env, dir string, visit func(name string,
 		}
 		return visit(name, d)
 	})
+	return visited <= maxVisited, err
 }
 
 func grepFiles(ctx context.Context, a grepArgs, env tool.Env) (tool.Result, error) {
+	return grepBeyond(ctx, a, env, manyFiles)
+}
+
+// grepBeyond asks ripgrep where there are more than many files.
+func grepBeyond(ctx context.Context, a grepArgs, env tool.Env, many int) (tool.Result, error) {
 	re, err := regexp.Compile(a.Pattern)
 	if err != nil {
 		return failed("grep: %q is not a regular expression: %v", a.Pattern, err), nil
@@ -125,11 +152,11 @@ func grepFiles(ctx context.Context, a grepArgs, env tool.Env) (tool.Result, erro
 	if !fs.ValidPath(dir) {
 		return fileError("grep", a.Path, sandbox.ErrOutside)
 	}
-	g := grepper{re: re, context: a.Context, left: a.Limit, env: env}
-	if g.left == 0 {
-		g.left = grepLimit
+	g := grepper{re: re, context: a.Context, limit: a.Limit, env: env, many: many}
+	if g.limit == 0 {
+		g.limit = grepLimit
 	}
-	err = walk(ctx, env, dir, func(name string, d fs.DirEntry) error {
+	all, err := g.search(ctx, dir, literals(a.Pattern), func(name string, d fs.DirEntry) error {
 		if !globs.match(name) && !globs.match(path.Base(name)) {
 			return nil
 		}
@@ -141,23 +168,61 @@ func grepFiles(ctx context.Context, a grepArgs, env tool.Env) (tool.Result, erro
 	case err != nil:
 		return fileError("grep", a.Path, err)
 	case g.out.Len() == 0:
-		return tool.Result{Output: "no line matches " + Visible(a.Pattern)}, nil
+		return tool.Result{Output: "no line matches " + Visible(a.Pattern) + beyond(all)}, nil
+	case !all:
+		g.out.WriteString(beyond(all)[1:] + "\n")
 	}
 	return Show(env, g.out.String()), nil
+}
+
+// search visits the files of a folder. Where they are many and the pattern holds a text, ripgrep says in which of them
+// that text is, and only those are visited.
+func (g *grepper) search(ctx context.Context, dir string, literals []string, visit visitor) (all bool, err error) {
+	first := visit
+	if literals != nil {
+		first = few(g.many, visit)
+	}
+	g.left = g.limit
+	all, err = walk(ctx, g.env, dir, first)
+	if !errors.Is(err, errMany) {
+		return all, err
+	}
+	g.out.Reset()
+	g.left = g.limit
+	names, ok, err := listed(ctx, g.env, dir, literals...)
+	switch {
+	case err != nil:
+		return false, err
+	case !ok:
+		return walk(ctx, g.env, dir, visit)
+	}
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		if err := visit(name, nil); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
 }
 
 type grepper struct {
 	re      *regexp.Regexp
 	context int
-	left    int
-	env     tool.Env
-	out     strings.Builder
+	// limit is the most matches, left how many more may come.
+	limit, left int
+	many        int
+	env         tool.Env
+	out         strings.Builder
 }
 
 // file searches one file; binary and very large ones are passed over.
 func (g *grepper) file(ctx context.Context, name string, d fs.DirEntry) error {
-	if info, err := d.Info(); err != nil || info.Size() > maxSearched {
-		return nil
+	if d != nil { // else ripgrep looked at its size
+		if info, err := d.Info(); err != nil || info.Size() > maxSearched {
+			return nil
+		}
 	}
 	data, err := g.env.Box.ReadFile(name)
 	if err != nil || binary(data) {

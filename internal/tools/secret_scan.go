@@ -67,7 +67,7 @@ func secretScan(ctx context.Context, a secretScanArgs, env tool.Env) (tool.Resul
 	if s.left == 0 {
 		s.left = grepLimit
 	}
-	err := walk(ctx, env, dir, func(name string, d fs.DirEntry) error {
+	all, err := walk(ctx, env, dir, func(name string, d fs.DirEntry) error {
 		if !globs.match(name) && !globs.match(path.Base(name)) {
 			return nil
 		}
@@ -81,7 +81,7 @@ func secretScan(ctx context.Context, a secretScanArgs, env tool.Env) (tool.Resul
 		return fileError("secret_scan", a.Path, err)
 	}
 	summary := fmt.Sprintf("%d findings in %d files scanned, %d files passed over (binary, or larger than %d MiB)", s.found, s.files, s.skipped, maxSearched>>20)
-	return Show(env, s.out.String()+more+summary), nil
+	return Show(env, s.out.String()+more+summary+beyond(all)), nil
 }
 
 type scanner struct {

@@ -32,6 +32,7 @@ func Builtin() []tool.Tool {
 		define("read", tool.Read, 0, readSchema, read),
 		write{define("write", tool.Idempotent, 0, writeSchema, writeFile)},
 		edit{define("edit", tool.Reconcilable, 0, editSchema, editFile)},
+		applyPatch{define("apply_patch", tool.Reconcilable, 0, applyPatchSchema, runPatch)},
 		bash{define("bash", tool.Once, 0, bashSchema, runBash)},
 		define("skill", tool.Read, 0, skillSchema, readSkill),
 		define("glob", tool.Read, 0, globSchema, globFiles),

@@ -18,7 +18,7 @@ import (
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	want := map[string]tool.Effect{"read": tool.Read, "write": tool.Idempotent, "edit": tool.Reconcilable, "bash": tool.Once, "glob": tool.Read,
-		"grep": tool.Read, "git_status": tool.Read, "git_diff": tool.Read, "git_log": tool.Read, "skill": tool.Read, "secret_scan": tool.Read, "artifact_save": tool.Idempotent, "web_fetch": tool.Read}
+		"grep": tool.Read, "git_status": tool.Read, "git_diff": tool.Read, "git_log": tool.Read, "skill": tool.Read, "secret_scan": tool.Read, "apply_patch": tool.Reconcilable, "artifact_save": tool.Idempotent, "web_fetch": tool.Read}
 	t.Run("TOOL-10 TOOL-11 TOOL-12 every built-in tool is there with nothing else present", func(t *testing.T) {
 		t.Parallel()
 		r, err := tool.NewRegistry(tools.Builtin()...)
@@ -100,6 +100,8 @@ func TestOutside(t *testing.T) {
 			"write": {"path": path, "content": "changed"},
 			"edit":  {"path": path, "old_string": "the secret", "new_string": "changed"},
 			"grep":  {"path": path, "pattern": "secret"},
+
+			"apply_patch": {"patch": "*** Begin Patch\n*** Update File: " + path + "\n-the secret\n+changed\n*** End Patch"},
 		} {
 			t.Run("WS-12 GUARD-12 SAFE-12 "+name+" of "+strings.ReplaceAll(path, filepath.Dir(b.dir), "")+" is refused", func(t *testing.T) {
 				r, err := b.try(t.Context(), name, a)
@@ -119,6 +121,26 @@ func TestOutside(t *testing.T) {
 				}
 			})
 		}
+	}
+	for name, text := range map[string]string{
+		"make":     "*** Add File: ../made\n+x\n",
+		"delete":   "*** Delete File: up/secret.txt\n",
+		"move out": "*** Update File: sub/x.txt\n*** Move to: abs/made\n-x\n+y\n",
+		"move in":  "*** Update File: ../secret.txt\n*** Move to: made\n-the secret\n+y\n",
+	} {
+		t.Run("WS-12 GUARD-12 SAFE-12 apply_patch can not "+name, func(t *testing.T) {
+			_, err := b.try(t.Context(), "apply_patch", args{"patch": "*** Begin Patch\n" + text + "*** End Patch"})
+			if tool.ClassOf(err) != tool.Denied || !errors.Is(err, sandbox.ErrOutside) {
+				t.Errorf("err = %v, want class denied", err)
+			}
+			b.has("sub/x.txt", "x\n")
+			if _, err := os.Stat(filepath.Join(filepath.Dir(b.dir), "made")); err == nil {
+				t.Error("a file was made outside")
+			}
+			if got, err := os.ReadFile(outside); err != nil || string(got) != "the secret\n" {
+				t.Fatalf("the file outside holds %q, %v", got, err)
+			}
+		})
 	}
 	for _, pattern := range []string{"../*", "/etc/*", "up/*", "abs/*", "**/secret.txt", "sub/../../*"} {
 		t.Run("WS-12 glob of "+pattern+" shows nothing outside", func(t *testing.T) {

@@ -113,6 +113,8 @@ type CallFinishedData struct {
 	Usage *Usage `json:"usage,omitempty"`
 	// Notes is the path of the AGENTS.md of the workspace that Output ends with, where the agent was not shown it before.
 	Notes string `json:"workspace_notes,omitempty"`
+	// Dir is the folder of the workspace that later shells of the step begin in, where the call changed it; "." is the workspace.
+	Dir string `json:"dir,omitempty"`
 	// Hooks are the answers of the hooks that were asked about the result.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 }

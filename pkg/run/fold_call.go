@@ -100,7 +100,7 @@ func (s *State) sayCall(p events.Payload, at time.Time, seq uint64) string {
 			return fenceFault(c.Fence, d.Fence)
 		}
 		s.record(c, CallRecord{Result: d.Output, ResultRef: d.OutputRef, Images: d.Images, DurationMS: d.DurationMS,
-			RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success, Notes: d.Notes}, at, seq)
+			RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success, Notes: d.Notes, Dir: d.Dir}, at, seq)
 		s.interrupted(d.Hooks)
 	case *events.CallFailedData:
 		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)

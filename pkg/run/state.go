@@ -230,6 +230,8 @@ type CallRecord struct {
 	Edited bool `json:"edited,omitempty"`
 	// Notes is the path of the workspace's notes to agents that Result ends with.
 	Notes string `json:"notes,omitempty"`
+	// Dir is the folder that later shells of the step begin in, where the call changed it; "." is the workspace.
+	Dir string `json:"dir,omitempty"`
 }
 
 // Outcomes of a call record.

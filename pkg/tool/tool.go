@@ -112,6 +112,9 @@ type Env struct {
 	Save func(ctx context.Context, s Saving) (Saved, error)
 	// Skill returns the text of a skill that was pinned with the agent; nil where nothing is pinned.
 	Skill func(name string) (text string, ok bool)
+	// Dir returns the folder of the workspace that a shell begins in, as the last Result with a Dir left it; nil, "" and
+	// "." are the workspace. It may be gone.
+	Dir func() string
 }
 
 // Saving asks for a file of the workspace to be kept.
@@ -140,6 +143,8 @@ type Result struct {
 	Failed bool
 	// ExitCode of a command, where there was one.
 	ExitCode *int
+	// Dir is the folder of the workspace, by its path in it, that the next shell begins in; empty where that stays.
+	Dir string
 }
 
 // Class says what a failed attempt means for the next one.

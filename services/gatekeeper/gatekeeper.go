@@ -20,6 +20,7 @@ import (
 	"github.com/inspan/inspan/internal/core/guard"
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/hooks"
+	"github.com/inspan/inspan/internal/patch"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/shell"
 	"github.com/inspan/inspan/pkg/approval"
@@ -234,12 +235,19 @@ func Action(toolName string, input json.RawMessage) guard.Action {
 		parsed := shell.Parse(text)
 		a.Commands, a.Unclear = parsed.Commands, parsed.Unclear
 	}
+	var paths []string
 	for _, key := range []string{"path", "file", "dir"} {
 		if p, ok := args[key].(string); ok {
-			a.Paths = append(a.Paths, strings.ReplaceAll(p, `\`, "/"))
-			if leaves(p) {
-				a.Outside = append(a.Outside, p)
-			}
+			paths = append(paths, p)
+		}
+	}
+	if text, ok := args["patch"].(string); ok {
+		paths = append(paths, patch.Paths(text)...)
+	}
+	for _, p := range paths {
+		a.Paths = append(a.Paths, strings.ReplaceAll(p, `\`, "/"))
+		if leaves(p) {
+			a.Outside = append(a.Outside, p)
 		}
 	}
 	return a

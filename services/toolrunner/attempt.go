@@ -150,7 +150,19 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (t
 		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
 		out.close()
 	}
-	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.fetch(), Save: r.saver(s, a, m)}, out, shut
+	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.fetch(), Save: r.saver(s, a, m), Dir: dir(s, a)}, out, shut
+}
+
+// dir finds the folder that the step's shells begin in, in the facts: so it holds after a restart and on any toolrunner.
+func dir(s run.State, a call.Attempt) func() string {
+	return func() string {
+		for _, r := range s.ToolCallHistory.Backward() {
+			if r.Step == a.Call.Step && r.Dir != "" {
+				return r.Dir
+			}
+		}
+		return ""
+	}
 }
 
 // keep stores what is too large for the log and returns the rest.
@@ -163,7 +175,7 @@ func (r *Role) keep(ctx context.Context, res tool.Result, took time.Duration) (c
 		return call.Result{}, err
 	}
 	res.Output = r.cfg.Mask(res.Output) + note
-	out := call.Result{Images: images, Output: strings.ToValidUTF8(res.Output, "\uFFFD"), Success: !res.Failed, ExitCode: res.ExitCode, Took: took}
+	out := call.Result{Images: images, Output: strings.ToValidUTF8(res.Output, "\uFFFD"), Success: !res.Failed, ExitCode: res.ExitCode, Took: took, Dir: res.Dir}
 	full := res.Full
 	if len(out.Output) > events.MaxInlineOutput {
 		if full == nil {

@@ -163,6 +163,26 @@ func (b *laterBox) Stat(path string) (fs.FileInfo, error) {
 	return box.Stat(path)
 }
 
+// Remove implements sandbox.Sandbox.
+func (b *laterBox) Remove(path string) error {
+	box, err := b.box()
+	if err != nil {
+		return err
+	}
+	b.made.all() // also what is gone is looked for
+	return box.Remove(path)
+}
+
+// Rename implements sandbox.Sandbox.
+func (b *laterBox) Rename(from, to string) error {
+	box, err := b.box()
+	if err != nil {
+		return err
+	}
+	b.made.all()
+	return box.Rename(from, to)
+}
+
 // FS implements sandbox.Sandbox.
 func (b *laterBox) FS() fs.FS {
 	box, err := b.box()

@@ -294,7 +294,7 @@ var victims = map[string][]string{
 	"station.s1.run.v.gate.g.anna": {"anna"}, "station.s1.task": {"operator", "dispatcher"},
 	"station.s1.timer.v.run.x": {"planner"}, "station.s1.due.v.call.x": {"toolrunner"}, "station.s1.dead.planner": {"planner"},
 	"$KV.harness-config.s1.agent.v": {"setup"}, "$KV.harness-state.s1.run.v": {"persister"}, "$KV.harness-lease.s1.v": {"toolrunner"},
-	"$KV.harness-trees.s1.tree.v": {"toolrunner"},
+	"$KV.harness-trees.s1.tree.v":       {"toolrunner"},
 	"$KV.harness-sessions.s1.session.v": {"planner"}, "station.s1.due.v.gate.x": {"gatekeeper"}, "station.s1.session.v.control": {"operator", "dispatcher"},
 	"$O.harness-files.C.v": writers, "$JS.ACK.LOG_s1.planner.1.1.1.1.0": {"planner"},
 }

@@ -164,6 +164,8 @@ type Result struct {
 	Usage *events.Usage
 	// Notes is the path of the workspace's notes to agents that the output ends with; empty for none.
 	Notes string
+	// Dir is the folder that later shells of the step begin in; empty where it stays.
+	Dir string
 	// Hooks are the answers about it.
 	Hooks []events.HookAnswer
 }
@@ -175,7 +177,7 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 	}
 	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(a.Call), Output: r.Output,
 		OutputRef: r.Ref, Images: r.Images, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number, RetryCount: a.Number - 1,
-		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Usage: r.Usage, Notes: r.Notes, Hooks: r.Hooks}}
+		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Usage: r.Usage, Notes: r.Notes, Dir: r.Dir, Hooks: r.Hooks}}
 }
 
 // Judged is a result after the hooks were asked about it. Where one blocks, the agent does not see it: what the tool did

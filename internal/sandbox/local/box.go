@@ -96,6 +96,12 @@ func (b *Box) WriteFile(path string, data []byte) error { return b.files.WriteFi
 // Stat implements sandbox.Sandbox.
 func (b *Box) Stat(path string) (fs.FileInfo, error) { return b.files.Stat(path) }
 
+// Remove implements sandbox.Sandbox.
+func (b *Box) Remove(path string) error { return b.files.Remove(path) }
+
+// Rename implements sandbox.Sandbox.
+func (b *Box) Rename(from, to string) error { return b.files.Rename(from, to) }
+
 // FS implements sandbox.Sandbox.
 func (b *Box) FS() fs.FS { return b.files.FS() }
 

@@ -92,11 +92,8 @@ func (f *Files) WriteFile(name string, data []byte) error {
 	if dir == "" {
 		dir = "."
 	}
-	// MkdirAll of "." or of "a/.." is refused by some systems, an existing directory needs none.
-	if info, err := f.root.Stat(dir); err != nil || !info.IsDir() {
-		if err := f.root.MkdirAll(path.Clean(dir), dirMode); err != nil {
-			return f.refused("write", name, err)
-		}
+	if err := f.parent("write", name, dir); err != nil {
+		return err
 	}
 	// From here on the parent is held open: swapping it for a link can not lead the write elsewhere.
 	parent, err := f.root.OpenRoot(dir)

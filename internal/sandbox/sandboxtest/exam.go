@@ -47,6 +47,7 @@ func Exam(t *testing.T, b sandbox.Backend) {
 		{"TOOL-22 process tree", examTree},
 		{"WS-12 files", examFiles},
 		{"WS-12 outside", examOutside},
+		{"TOOL-10 move", examMove},
 		{"WS-12 races", examRaces},
 		{"SBX-15 destroy", examDestroy},
 		{"SBX-2 start", examStart},

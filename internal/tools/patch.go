@@ -1,0 +1,301 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/inspan/inspan/internal/patch"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+const applyPatchSchema = `{"type":"object","additionalProperties":false,"required":["patch"],"properties":{
+"patch":{"type":"string","minLength":1,"maxLength":1000000,"description":"unified diff, or *** Begin Patch ... *** End Patch"}}}`
+
+// maxPatched is the most bytes of a file that is patched.
+const maxPatched = 8 << 20
+
+type applyPatchArgs struct{ Patch string }
+
+type applyPatch struct{ builtin[applyPatchArgs] }
+
+var _ tool.Verifier = applyPatch{}
+
+// stand is how far a file of a patch is.
+type stand int
+
+const (
+	before stand = iota // as the patch wants to find it
+	moved               // moved already, not changed yet
+	after               // as the patch leaves it
+	either              // it could be before as well as after
+)
+
+// step is what a patch does to one file.
+type step struct {
+	patch.File
+	stand stand
+	// old and new are what the file holds before and after.
+	old, new string
+}
+
+// patchFile looks at a file without changing it; r is the answer where that is refused.
+func patchFile(env tool.Env, f patch.File) (s step, r *tool.Result, err error) {
+	s.File = f
+	refuse := func(path string, cause error) (step, *tool.Result, error) {
+		res, err := fileError("apply_patch", path, cause)
+		return s, &res, err
+	}
+	from, to := "", ""
+	hasFrom, hasTo := false, false
+	var cause error
+	if f.Op != patch.Create {
+		if from, hasFrom, cause = patched(env, f.From); cause != nil {
+			return refuse(f.From, cause)
+		}
+	}
+	if f.Op == patch.Create || f.Op == patch.Move {
+		if to, hasTo, cause = patched(env, f.To); cause != nil {
+			return refuse(f.To, cause)
+		}
+	}
+	switch s.old, s.new = from, f.New; {
+	case f.Op == patch.Create && !hasTo, f.Op == patch.Delete && hasFrom && len(f.Hunks) == 0:
+	case f.Op == patch.Create && to == f.New, f.Op == patch.Delete && !hasFrom:
+		s.stand = after
+	case f.Op == patch.Create || f.Op == patch.Move && hasFrom && hasTo:
+		res := failed("apply_patch: %q exists already; nothing was changed", f.To)
+		return s, &res, nil
+	case f.Op == patch.Move && !hasFrom && hasTo:
+		s.stand, s.old = moved, to
+		return s.fit()
+	case !hasFrom:
+		return refuse(f.From, fs.ErrNotExist)
+	default:
+		return s.fit()
+	}
+	return s, nil, nil
+}
+
+// fit tries the hunks on what the file holds, forth and back.
+func (s step) fit() (step, *tool.Result, error) {
+	var forth error
+	s.new, forth = s.Apply(s.old)
+	if forth == nil && s.Op == patch.Delete && s.new != "" {
+		forth = fmt.Errorf("%s holds more than the patch takes away", s.From)
+	}
+	_, back := s.Undo(s.old)
+	switch done := back == nil && s.Op != patch.Delete && (s.Op != patch.Move || s.stand == moved); {
+	case done && (forth != nil || len(s.Hunks) == 0):
+		s.stand = after
+	case forth != nil:
+		res := failed("apply_patch: %v\nNothing was changed. Read the file and send the patch again with its lines as they stand.", forth)
+		return s, &res, nil
+	case done:
+		s.stand = either
+	}
+	return s, nil, nil
+}
+
+// patched reads a file that may not be there.
+func patched(env tool.Env, path string) (content string, there bool, err error) {
+	info, err := env.Box.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", false, nil
+	case err != nil:
+		return "", false, err
+	case info.Size() > maxPatched:
+		return "", false, &fs.PathError{Op: "patch", Path: path, Err: fmt.Errorf("%d bytes are too many to patch: use bash", info.Size())}
+	}
+	data, err := env.Box.ReadFile(path)
+	if err == nil && binary(data) {
+		err = &fs.PathError{Op: "patch", Path: path, Err: errors.New("a binary file can not be patched")}
+	}
+	return string(data), err == nil, err
+}
+
+// plan reads a patch and looks at all its files.
+func plan(ctx context.Context, a applyPatchArgs, env tool.Env) ([]step, *tool.Result, error) {
+	files, err := patch.Parse(a.Patch)
+	if err != nil {
+		res := failed("apply_patch: %v", err)
+		return nil, &res, nil
+	}
+	steps := make([]step, 0, len(files))
+	for _, f := range files {
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		s, refused, err := patchFile(env, f)
+		if err != nil || refused != nil {
+			return nil, refused, err
+		}
+		steps = append(steps, s)
+	}
+	return steps, nil, nil
+}
+
+// runPatch changes all files or none. One that an earlier attempt changed already is left as it is.
+func runPatch(ctx context.Context, a applyPatchArgs, env tool.Env) (tool.Result, error) {
+	steps, refused, err := plan(ctx, a, env)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if refused != nil {
+		return *refused, nil
+	}
+	done := 0
+	for _, s := range steps {
+		if s.stand == after {
+			done++
+		} else if s.Op == patch.Update && s.old == s.new {
+			return failed("apply_patch: the patch changes nothing in %q", s.From), nil
+		}
+	}
+	if done == len(steps) {
+		return failed("apply_patch: nothing is left to change, every file stands as the patch would leave it"), nil
+	}
+	for i, s := range steps {
+		path, cause := s.carry(env)
+		if cause == nil {
+			continue
+		}
+		r, err := fileError("apply_patch", path, cause)
+		if undo := back(env, steps[:i+1]); undo != nil {
+			return tool.Result{}, tool.Fail(tool.Permanent, "look at the files before you go on", fmt.Errorf("apply_patch broke off at %q (%w) and could not be taken back: %w", path, cause, undo))
+		}
+		r.Output += "\nNothing was changed."
+		return r, err
+	}
+	return Show(env, stat(steps)), nil
+}
+
+// carry makes one change; path is what it was about.
+func (s step) carry(env tool.Env) (path string, err error) {
+	if s.stand == after {
+		return s.To, nil
+	}
+	switch s.Op {
+	case patch.Delete:
+		return s.From, env.Box.Remove(s.From)
+	case patch.Move:
+		if s.stand == before {
+			if err := env.Box.Rename(s.From, s.To); err != nil {
+				return s.To, err
+			}
+		}
+		if s.old == s.new {
+			return s.To, nil
+		}
+	}
+	return s.To, env.Box.WriteFile(s.To, []byte(s.new))
+}
+
+// back undoes changes, the last of which may not have happened or in part only.
+func back(env tool.Env, steps []step) error {
+	var errs []error
+	for i := len(steps) - 1; i >= 0; i-- {
+		s := steps[i]
+		var err error
+		switch {
+		case s.stand == after:
+		case s.Op == patch.Create:
+			err = env.Box.Remove(s.To)
+		case s.Op == patch.Move && s.stand == before:
+			if err = env.Box.Rename(s.To, s.From); err == nil || errors.Is(err, fs.ErrNotExist) {
+				err = env.Box.WriteFile(s.From, []byte(s.old))
+			}
+		default:
+			err = env.Box.WriteFile(s.To, []byte(s.old))
+		}
+		if err != nil && (i < len(steps)-1 || !errors.Is(err, fs.ErrNotExist)) && !untouched(env, s) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// untouched reports whether a file that could not be put back stands as before anyway.
+func untouched(env tool.Env, s step) bool {
+	at := s.From
+	if s.stand == moved {
+		at = s.To
+	}
+	data, err := env.Box.ReadFile(at)
+	if s.Op == patch.Create {
+		return err != nil
+	}
+	return err == nil && string(data) == s.old
+}
+
+// stat tells what was done to each file.
+func stat(steps []step) string {
+	var b strings.Builder
+	added, removed := 0, 0
+	for _, s := range steps {
+		plus, minus := strings.Count(s.New, "\n"), 0
+		if s.New != "" && !strings.HasSuffix(s.New, "\n") {
+			plus++
+		}
+		for _, h := range s.Hunks {
+			p, m := h.Counts()
+			plus, minus = plus+p, minus+m
+		}
+		if s.Op == patch.Delete {
+			minus = len(strings.SplitAfter(strings.TrimSuffix(s.old, "\n"), "\n"))
+			if s.old == "" {
+				minus = 0
+			}
+		}
+		name := oneLine(s.To)
+		if s.Op == patch.Move {
+			name = oneLine(s.From) + " -> " + name
+		}
+		fmt.Fprintf(&b, "%s %s | +%d -%d", s.Op, name, plus, minus)
+		if s.stand == after {
+			b.WriteString(" (stood so already)")
+		}
+		if s.Mode == "100755" {
+			b.WriteString(" (its mode is not changed: use chmod)")
+		}
+		b.WriteByte('\n')
+		added, removed = added+plus, removed+minus
+	}
+	fmt.Fprintf(&b, "%d file(s) changed, %d line(s) added, %d removed", len(steps), added, removed)
+	return b.String()
+}
+
+// Verify implements tool.Verifier. The patch is done where every file stands as it leaves it. Where some do not yet,
+// and none is in doubt, it is to be made again: that changes the rest. Anything else can not be told, and is an error.
+func (applyPatch) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, error) {
+	a, err := decode[applyPatchArgs](c.Input)
+	if err != nil {
+		return false, tool.Result{}, err
+	}
+	steps, refused, err := plan(ctx, a, c.Env)
+	switch {
+	case err != nil:
+		return false, tool.Result{}, err
+	case refused != nil:
+		return false, tool.Result{}, fmt.Errorf("verify apply_patch: %s", refused.Output)
+	}
+	done := 0
+	for _, s := range steps {
+		switch s.stand {
+		case after:
+			done++
+		case either:
+			return false, tool.Result{}, fmt.Errorf("verify apply_patch: %s does not tell whether it was changed", s.To)
+		}
+	}
+	if done < len(steps) {
+		return false, tool.Result{}, nil
+	}
+	for i := range steps {
+		steps[i].stand = before // for stat: it was this call that did it
+	}
+	return true, Show(c.Env, stat(steps)+" (found to be done by an earlier attempt)"), nil
+}
