@@ -83,7 +83,7 @@ func (b *box) wall() (err error) {
 	if b.filter, err = seccomp.Program(seccomp.Profile{}); err != nil {
 		return err
 	}
-	if !b.groups.Measures() {
+	if !b.groups.Works() {
 		return nil // Open has refused limits that would need one
 	}
 	b.group, err = b.groups.New(b.Name(), b.Config().Limits)

@@ -147,7 +147,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 		return nil, err
 	}
 	x := &box{Box: inner, launcher: launcher}
-	if err = x.allow(); err == nil && b.groups().Measures() {
+	if err = x.allow(); err == nil && b.groups().Works() {
 		err = x.bound(b.groups())
 	}
 	if err != nil {
