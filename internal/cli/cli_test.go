@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/cli"
+	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -280,6 +281,43 @@ func TestEphemeral(t *testing.T) {
 		}
 		if s := inspan(t, "doctor", "--server", "nats://127.0.0.1:1"); s.code != 0 || !strings.Contains(s.out, "not reachable at nats://127.0.0.1:1") {
 			t.Errorf("doctor: exit %d, %q", s.code, s.out)
+		}
+	})
+	t.Run("CLI-7 SBX-20 the doctor tells of each sandbox what it enforces, and why not the rest", func(t *testing.T) {
+		s := inspan(t, "doctor", "--json", "--server", "nats://127.0.0.1:1")
+		seen := map[string]bool{}
+		for _, f := range decode[[]struct {
+			What, Hint string
+			OK         bool
+			Walls      []sandbox.Capability
+		}](t, s.out) {
+			mode, ok := strings.CutPrefix(f.What, "sandbox ")
+			if !ok {
+				continue
+			}
+			seen[mode] = true
+			if !f.OK {
+				if f.Hint == "" || len(f.Walls) > 0 {
+					t.Errorf("%s does not work: got hint %q and walls %v", mode, f.Hint, f.Walls)
+				}
+				continue
+			}
+			if len(f.Walls) != len(sandbox.Walls()) {
+				t.Errorf("%s: got %d lines, want one for each wall", mode, len(f.Walls))
+			}
+			for _, c := range f.Walls {
+				if c.Enforced == (c.How == "") || c.Enforced == (c.Why != "") {
+					t.Errorf("%s: got %+v, want how or why", mode, c)
+				}
+			}
+		}
+		for _, mode := range []string{"bwrap", "landlock", "host"} {
+			if !seen[mode] {
+				t.Errorf("the doctor says nothing of %s", mode)
+			}
+		}
+		if out := inspan(t, "doctor", "--server", "nats://127.0.0.1:1").out; !strings.Contains(out, "host does not isolate: use bwrap") || !strings.Contains(out, "enforces disk, wall") {
+			t.Errorf("got %s", out)
 		}
 	})
 	t.Run("CLI-7 every command has help with an example", func(t *testing.T) {

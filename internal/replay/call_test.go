@@ -17,7 +17,7 @@ func TestCallFinished(t *testing.T) {
 		t.Parallel()
 		zero := 0
 		full := call.Result{Output: "out", Ref: &events.Ref{SHA256: "1", Size: 9, Type: "output"}, Images: []events.Image{{}}, Success: true, ExitCode: &zero,
-			Took: 7_000_000, Reconciled: true, Usage: &events.Usage{Commands: 1, UserMS: 2}, Notes: "sub/AGENTS.md", Hooks: []events.HookAnswer{{Hook: "h", Answer: "allow"}}}
+			Took: 7_000_000, Reconciled: true, Usage: &events.Usage{Commands: 1, UserMS: 2}, Notes: "sub/AGENTS.md", Dir: "sub", Hooks: []events.HookAnswer{{Hook: "h", Answer: "allow"}}}
 		if v := reflect.ValueOf(full); true {
 			for i := range v.NumField() {
 				if v.Field(i).IsZero() {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
-	"github.com/inspan/inspan/internal/sandbox/reap"
 	"github.com/inspan/inspan/services/toolrunner"
 )
 
@@ -47,8 +46,6 @@ func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, er
 			box.Backends[mode] = b
 		}
 	}
-	// What lost toolrunners left is removed before this one adds to it. What could not be is no reason not to work.
-	_, _ = reap.Reap(ctx, "")
 	boxes, err := toolrunner.NewBoxes(box)
 	return boxes, picked.Mode(), err
 }

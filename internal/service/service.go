@@ -240,7 +240,11 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	if role == events.Toolrunner {
-		return h.withLease(ctx, instance, log, h.tend(r, trees, loop.Run))
+		run := h.tend(r, trees, loop.Run)
+		if h.ports.Boxes == nil {
+			run = reaper{log: log, every: reapEvery}.during(run)
+		}
+		return h.withLease(ctx, instance, log, run)
 	}
 	return loop.Run(ctx)
 }

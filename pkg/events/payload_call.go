@@ -151,6 +151,8 @@ type CallFailedData struct {
 	RetryCount int    `json:"retry_count"`
 	Fence      uint64 `json:"fence,omitempty"`
 	Sandbox    string `json:"sandbox,omitempty"`
+	// Usage is what the last attempt's commands used until they ended or were ended, where it ran any.
+	Usage *Usage `json:"usage,omitempty"`
 	// Hooks are the answers of the hooks that were asked about the result.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
 }

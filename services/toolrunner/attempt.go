@@ -18,15 +18,21 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
+// cost is what an attempt took; usage is nil where it ran no command.
+type cost struct {
+	took  time.Duration
+	usage *events.Usage
+}
+
 // attempt carries out one attempt and records its end.
 func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte, p place) (reactor.Written, error) {
 	if p.broken != nil {
-		return r.failed(ctx, s, a, unusable(p.broken), 0, input, &made{at: p})
+		return r.failed(ctx, s, a, unusable(p.broken), cost{}, input, &made{at: p})
 	}
 	begin := time.Now()
 	m := made{at: p}
 	result, notes, used, err := r.run(ctx, s, a, input, &m)
-	took := time.Since(begin)
+	spent := cost{took: time.Since(begin), usage: used}
 	if !errors.Is(err, reactor.ErrRunEnded) {
 		switch end := r.settle(ctx, p, a); {
 		case ended(end):
@@ -36,11 +42,11 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 		}
 	}
 	if err != nil {
-		return r.failed(ctx, s, a, err, took, input, &m)
+		return r.failed(ctx, s, a, err, spent, input, &m)
 	}
-	done, err := r.keep(ctx, result, took)
+	done, err := r.keep(ctx, result, spent.took)
 	if err != nil {
-		return r.failed(ctx, s, a, err, took, input, &m)
+		return r.failed(ctx, s, a, err, spent, input, &m)
 	}
 	done.Notes, done.Usage = notes, used
 	return r.conclude(ctx, s, a, done, input, &m)
@@ -195,15 +201,16 @@ func (r *Role) keep(ctx context.Context, res tool.Result, took time.Duration) (c
 
 // failed records a failed attempt and, where it will be made again, sets the timer for it. An attempt that ended
 // because its run did is recorded by nobody: the run has ended.
-func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause error, took time.Duration, input []byte, m *made) (reactor.Written, error) {
+func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause error, spent cost, input []byte, m *made) (reactor.Written, error) {
 	runID := s.HarnessID
 	if errors.Is(cause, reactor.ErrRunEnded) {
 		s, err := r.cfg.Ledger.Fresh(ctx, runID)
 		return reactor.Written{State: s}, err
 	}
-	f := failure(cause, took, r.cfg.Mask)
+	f := failure(cause, spent.took, r.cfg.Mask)
+	f.Usage = spent.usage
 	if call.Last(s, a, f) {
-		f.Hooks = r.told(ctx, s, a, input, hook.Result{Error: f.Error, DurationMS: took.Milliseconds()})
+		f.Hooks = r.told(ctx, s, a, input, hook.Result{Error: f.Error, DurationMS: spent.took.Milliseconds()})
 	}
 	w, err := r.withMade(ctx, s, a.Call, a.Fence, r.look(ctx, s, a.Call, m), m.at, func(s run.State, now time.Time) []events.Payload { return call.Fail(s, a, f, now) })
 	if err != nil {

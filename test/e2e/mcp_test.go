@@ -17,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/mcp/mcptest"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/host"
+	"github.com/inspan/inspan/internal/sandbox/launch"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
@@ -24,6 +25,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if launch.Asked(os.Args) {
+		launch.Main() // which becomes the command
+		return
+	}
 	if !inside.Main() && !mcptest.Main() {
 		m.Run()
 	}

@@ -204,6 +204,8 @@ type Failure struct {
 	Transient          bool
 	RetryAfter         time.Duration
 	Took               time.Duration
+	// Usage is what its commands used; nil for none.
+	Usage *events.Usage
 	// Hooks are the answers about it.
 	Hooks []events.HookAnswer
 }
@@ -219,7 +221,8 @@ func Fail(s run.State, a Attempt, f Failure, now time.Time) []events.Payload {
 			Attempt: a.Number, Fence: a.Fence, DelayMS: delay.Milliseconds(), NotBefore: now.Add(delay)}}
 	}
 	return []events.Payload{&events.CallFailedData{Event: "tool_result", ToolRef: ref(a.Call), Error: f.Error, Class: f.Class,
-		Hint: f.Hint, DurationMS: positive(f.Took), Attempt: a.Number, RetryCount: a.Number - 1, Fence: a.Fence, Sandbox: a.Sandbox, Hooks: f.Hooks}}
+		Hint: f.Hint, DurationMS: positive(f.Took), Attempt: a.Number, RetryCount: a.Number - 1, Fence: a.Fence, Sandbox: a.Sandbox,
+		Usage: f.Usage, Hooks: f.Hooks}}
 }
 
 // Lost records that nobody knows the outcome of an attempt whose lease ran out.

@@ -45,6 +45,8 @@ type install struct {
 	path string
 	// closesUserns is true where it can forbid further user namespaces inside (0.8.0 and later).
 	closesUserns bool
+	// takesHandles is true where it mounts what a descriptor stands for (0.10.0, and 0.8.0 with security updates).
+	takesHandles bool
 }
 
 var _ sandbox.Backend = (*Backend)(nil)
@@ -151,6 +153,7 @@ func (b *Backend) find(ctx context.Context) (*install, error) {
 	if !strings.Contains(string(help), "--json-status-fd") {
 		return nil, fmt.Errorf("%w: %s is older than bubblewrap 0.4: install a newer one", sandbox.ErrUnavailable, path)
 	}
-	b.known = &install{path: path, closesUserns: strings.Contains(string(help), "--disable-userns")}
+	b.known = &install{path: path, closesUserns: strings.Contains(string(help), "--disable-userns"),
+		takesHandles: strings.Contains(string(help), "--ro-bind-fd")}
 	return b.known, nil
 }

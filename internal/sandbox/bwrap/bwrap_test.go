@@ -10,3 +10,5 @@ import (
 func TestExam(t *testing.T) { sandboxtest.Exam(t, bwrap.New("", "")) }
 
 func TestEscape(t *testing.T) { sandboxtest.Escape(t, bwrap.New("", "")) }
+
+func TestSwap(t *testing.T) { sandboxtest.Swap(t, bwrap.New("", "")) }

@@ -33,6 +33,8 @@ type box struct {
 	*local.Box
 	bwrap  install
 	mounts []string
+	// kept are handles on what the mounts name in directories that commands write.
+	kept anchors
 	// filter is the system call filter, as the kernel takes it; empty where there is none for this processor.
 	filter []byte
 	groups *cgroup.Driver
@@ -57,6 +59,7 @@ func (b *box) Destroy(ctx context.Context) error {
 	if err := b.End(ctx); err != nil {
 		return fmt.Errorf("destroy sandbox %s: %w", b.ID(), err)
 	}
+	b.kept.close()
 	var left error
 	if b.group != nil {
 		left = b.group.Remove()
@@ -64,13 +67,23 @@ func (b *box) Destroy(ctx context.Context) error {
 	return errors.Join(left, b.Box.Destroy(ctx))
 }
 
-// wall makes the system call filter and the control group.
+// firstKept is the descriptor of the first handle in box.kept.
+const firstKept = firstExtra + 4
+
+// wall takes handles on what is mounted and makes the system call filter and the control group.
 func (b *box) wall() (err error) {
+	cfg := b.Config()
+	if b.mounts, err = b.kept.fix(b.mounts, append([]string{cfg.Workspace}, cfg.Writable...), firstKept); err != nil {
+		return err
+	}
+	if len(b.kept.files) > 0 && !b.bwrap.takesHandles {
+		return fmt.Errorf("%w: a path in a directory that commands write needs a bubblewrap with --bind-fd: install 0.8.0 with its security updates, or newer", sandbox.ErrNotEnforced)
+	}
 	// The network namespace closes the network; sockets among the commands of a sandbox work.
 	if b.filter, err = seccomp.Program(seccomp.Profile{}); err != nil {
 		return err
 	}
-	if !b.groups.Measures() {
+	if !b.groups.Works() {
 		return nil // Open has refused limits that would need one
 	}
 	b.group, err = b.groups.New(b.Name(), b.Config().Limits)
@@ -103,7 +116,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	p.Path, p.Dir, p.Env, p.Wrapped = b.bwrap.path, "/", local.Env{}, true
 	command := p.Args
 	p.Args = append([]string{"bwrap", "--args", "3", "--"}, command...)
-	p.Extra = []*os.File{f.args, f.statusIn, f.hold, f.filter}
+	p.Extra = append([]*os.File{f.args, f.statusIn, f.hold, f.filter}, b.kept.files...)
 	docs := json.NewDecoder(io.LimitReader(f.status, statusMax))
 	var first int
 	var bounded error

@@ -43,14 +43,26 @@ type Driver struct {
 	has map[string]bool
 	// why is what is missing.
 	why string
+	kernel
+}
+
+// kernel is what the control groups' file system does: a directory that is made has its files at once.
+type kernel struct {
+	mkdir func(dir string) error
+	put   func(dir, file, value string) error
+	end   func(dir string, deadline time.Time) error
+}
+
+func thisKernel() kernel {
+	return kernel{mkdir: func(dir string) error { return os.Mkdir(dir, 0o755) }, put: put, end: End}
 }
 
 // Find looks at the groups of this process. It changes nothing but, in version 2, which controllers its own group hands
 // down. What does not work is told by Has.
-func Find() *Driver { return find("/proc/self/cgroup", "/proc/self/mountinfo") }
+func Find() *Driver { return find("/proc/self/cgroup", "/proc/self/mountinfo", thisKernel()) }
 
-func find(self, mountinfo string) *Driver {
-	d := &Driver{parents: map[string]string{}, has: map[string]bool{}}
+func find(self, mountinfo string, k kernel) *Driver {
+	d := &Driver{parents: map[string]string{}, has: map[string]bool{}, kernel: k}
 	own, err := os.ReadFile(self)
 	mounts, err2 := os.ReadFile(mountinfo)
 	if err := errors.Join(err, err2); err != nil {
@@ -120,7 +132,7 @@ func (d *Driver) useUnified(dir string) {
 		}
 		down, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control")) // what can not be read is not handed down
 		if !slices.Contains(strings.Fields(string(down)), name) {
-			if err := put(dir, "cgroup.subtree_control", "+"+name); err != nil {
+			if err := d.put(dir, "cgroup.subtree_control", "+"+name); err != nil {
 				d.why = fmt.Sprintf("the group %s can not hand the controller %s down (a group with processes of its own can not: start the service in a group below a delegated one): %v", dir, name, err)
 				continue
 			}
@@ -150,6 +162,9 @@ func (d *Driver) Has(limit sandbox.Wall) error {
 	return errors.New(why)
 }
 
+// Works reports whether groups can be made, with at least one controller.
+func (d *Driver) Works() bool { return len(d.has) > 0 }
+
 // Measures reports whether groups tell what they used.
 func (d *Driver) Measures() bool { return d.has["cpuacct"] }
 
@@ -172,11 +187,12 @@ type Group struct {
 	children atomic.Int64
 	// dirs by controller; in version 2 all are the same.
 	dirs map[string]string
+	kernel
 }
 
 // New makes a group with limits. Its name has to be new.
 func (d *Driver) New(name string, l sandbox.Limits) (*Group, error) {
-	g := &Group{v2: d.unified != "", name: name, dirs: map[string]string{}}
+	g := &Group{v2: d.unified != "", name: name, dirs: map[string]string{}, kernel: d.kernel}
 	made := map[string]bool{}
 	for controller := range d.has {
 		parent := d.parents[controller]
@@ -185,7 +201,7 @@ func (d *Driver) New(name string, l sandbox.Limits) (*Group, error) {
 		}
 		dir := filepath.Join(parent, name)
 		if !made[dir] {
-			if err := os.Mkdir(dir, 0o755); err != nil {
+			if err := g.mkdir(dir); err != nil {
 				return nil, errors.Join(fmt.Errorf("make a control group: %w", err), g.Remove())
 			}
 			made[dir] = true
@@ -201,10 +217,12 @@ func (d *Driver) New(name string, l sandbox.Limits) (*Group, error) {
 // Child makes a group in a group, which counts what one command uses and is bounded as its parent is. No process may be
 // in the parent itself.
 func (g *Group) Child() (*Group, error) {
-	c := &Group{v2: g.v2, name: fmt.Sprintf("%s-%d", g.name, g.children.Add(1)), dirs: map[string]string{}}
+	c := &Group{v2: g.v2, name: fmt.Sprintf("%s-%d", g.name, g.children.Add(1)), dirs: map[string]string{}, kernel: g.kernel}
 	if g.v2 {
 		for _, name := range []string{"memory", "io"} {
-			_ = put(g.dirs["cpuacct"], "cgroup.subtree_control", "+"+name) // without it this is not counted
+			if dir := g.dirs[map[string]string{"memory": "memory", "io": "blkio"}[name]]; dir != "" {
+				_ = g.put(dir, "cgroup.subtree_control", "+"+name) // without it this is not counted
+			}
 		}
 	}
 	made := map[string]bool{}
@@ -215,7 +233,7 @@ func (g *Group) Child() (*Group, error) {
 		}
 		dir := filepath.Join(parent, c.name)
 		if !made[dir] {
-			if err := os.Mkdir(dir, 0o755); err != nil {
+			if err := g.mkdir(dir); err != nil {
 				return nil, errors.Join(fmt.Errorf("make a control group: %w", err), c.Remove())
 			}
 			made[dir] = true
@@ -251,7 +269,7 @@ func (g *Group) limit(l sandbox.Limits) error {
 		if !ok {
 			return fmt.Errorf("%w: the controller %s is not there", sandbox.ErrNotEnforced, s.controller)
 		}
-		err := put(dir, s.file, s.value)
+		err := g.put(dir, s.file, s.value)
 		if errors.Is(err, os.ErrNotExist) && strings.Contains(s.file, "sw") {
 			continue // a kernel that does not count swap has none of these files
 		}
@@ -277,7 +295,7 @@ func (g *Group) Files() []string {
 // Add puts a process into the group; what it starts from then on is in it too.
 func (g *Group) Add(pid int) error {
 	for _, file := range g.Files() {
-		if err := put(filepath.Dir(file), filepath.Base(file), strconv.Itoa(pid)); err != nil {
+		if err := g.put(filepath.Dir(file), filepath.Base(file), strconv.Itoa(pid)); err != nil {
 			return fmt.Errorf("put process %d into its control group: %w", pid, err)
 		}
 	}
@@ -340,7 +358,7 @@ func (g *Group) Remove() error {
 	var failed []error
 	deadline := time.Now().Add(endWait)
 	for _, dir := range g.unique() {
-		if err := End(dir, deadline); err != nil {
+		if err := g.end(dir, deadline); err != nil {
 			failed = append(failed, err)
 		}
 	}

@@ -20,5 +20,11 @@ func (*Driver) Has(sandbox.Wall) error { return errors.New("control groups need 
 // Measures is always false.
 func (*Driver) Measures() bool { return false }
 
+// Works is false.
+func (*Driver) Works() bool { return false }
+
 // Version is empty.
 func (*Driver) Version() string { return "" }
+
+// Directories are none.
+func (*Driver) Directories() []string { return nil }

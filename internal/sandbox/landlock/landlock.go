@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -146,7 +147,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 		return nil, err
 	}
 	x := &box{Box: inner, launcher: launcher}
-	if err = x.allow(); err == nil && b.groups().Measures() {
+	if err = x.allow(); err == nil && b.groups().Works() {
 		err = x.bound(b.groups())
 	}
 	if err != nil {
@@ -158,7 +159,14 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 // allow lists what commands may open.
 func (b *box) allow() error {
 	cfg := b.Config()
-	b.write = append([]string{cfg.Workspace, b.Private("home"), b.Private("tmp")}, cfg.Writable...)
+	b.write = []string{cfg.Workspace, b.Private("home"), b.Private("tmp")}
+	for _, path := range cfg.Writable {
+		// What is in a writable directory is open with it. It is not named again: a command that runs at the same time
+		// could put a link in its place, and what that leads to would be opened instead.
+		if !slices.ContainsFunc(append([]string{cfg.Workspace}, cfg.Writable...), func(dir string) bool { return strings.HasPrefix(path, dir+"/") }) {
+			b.write = append(b.write, path)
+		}
+	}
 	for _, path := range cfg.ReadOnly {
 		for _, above := range append([]string{cfg.Workspace}, cfg.Writable...) {
 			if path == above || strings.HasPrefix(path, above+"/") {

@@ -17,8 +17,10 @@ const (
 	killRounds = 200
 	// killWait is how long one round waits for what it killed to be gone.
 	killWait = 2 * time.Second
-	// quickRun is the run time below which process ids can not have wrapped around unseen (see mayPredate).
+	// quickRun is the run time below which process ids can not have wrapped around unseen (see tree.recent).
 	quickRun = 200 * time.Millisecond
+	// recentMax is how many ids are looked at one by one.
+	recentMax = 64
 )
 
 func attributes() *syscall.SysProcAttr {
@@ -154,26 +156,27 @@ func waitGone(fd int, deadline time.Time) {
 
 // members returns the living processes of the tree.
 func (t *tree) members(young bool) map[int]bool {
-	pids := processes()
-	if young && !t.mayPredate() {
-		kept := pids[:0]
-		for _, pid := range pids {
-			if pid >= t.root {
-				kept = append(kept, pid)
-			}
-		}
-		pids = kept
-	}
 	found := make(map[int]bool)
-	parents := make(map[int]int, len(pids))
-	for _, pid := range pids {
+	parents := make(map[int]int)
+	look := func(pid int) {
 		st, ok := statOf(pid)
 		if !ok || st.dead() {
-			continue
+			return
 		}
 		parents[pid] = st.parent
 		if st.group == t.root || st.session == t.root || t.marked(pid) {
 			found[pid] = true
+		}
+	}
+	from, all := 0, false
+	if young {
+		from, all = t.recent(look)
+	}
+	if !all {
+		for _, pid := range processes() {
+			if pid >= from {
+				look(pid)
+			}
 		}
 	}
 	for grown := true; grown; {
@@ -185,6 +188,27 @@ func (t *tree) members(young bool) map[int]bool {
 		}
 	}
 	return found
+}
+
+// recent looks at each id from the root's to the last that was given, also to those that are given meanwhile: a short
+// command is one or two ids, whatever else runs on the machine. all is false where they are so many that a walk of all
+// processes is less work; from is the least id that a process of the tree may have.
+func (t *tree) recent(look func(pid int)) (from int, all bool) {
+	for next := t.root; ; {
+		last, ok := lastID()
+		if !ok || last < t.root {
+			return 0, false
+		}
+		if last-t.root > recentMax {
+			return t.root, false
+		}
+		if next > last {
+			return t.root, true
+		}
+		for ; next <= last; next++ {
+			look(next)
+		}
+	}
 }
 
 // member checks one process again, after a handle on it was taken.
@@ -213,16 +237,16 @@ func (t *tree) marked(pid int) bool {
 	return err == nil && bytes.Contains(env, t.marker)
 }
 
-// mayPredate reports whether a process of the tree may have a smaller id than its root: ids are handed out upwards
-// and begin again at the bottom, which shows as a last id below the root's.
-func (t *tree) mayPredate() bool {
+// lastID is the id that was given last. Ids are given upwards and begin again at the bottom, which shows as a last one
+// below that of a living process.
+func lastID() (int, bool) {
 	load, err := os.ReadFile("/proc/loadavg")
 	fields := strings.Fields(string(load))
 	if err != nil || len(fields) != 5 {
-		return true
+		return 0, false
 	}
 	last, err := strconv.Atoi(fields[4])
-	return err != nil || last < t.root
+	return last, err == nil
 }
 
 type stat struct {
