@@ -261,7 +261,7 @@ func (d deciding) callFailed(p *events.CallFailedData, took time.Duration) (say 
 		return said(nil, nil)
 	}
 	duty := call.Next(d.s, p.Call, d.f.Time, call.Lease{})
-	say = call.Fail(d.s, a, call.Failure{Error: p.Error, Class: p.Class, Hint: p.Hint, Transient: p.Class == "transient", Took: took, Hooks: p.Hooks}, d.f.Time)
+	say = call.Fail(d.s, a, call.Failure{Error: p.Error, Class: p.Class, Hint: p.Hint, Transient: p.Class == "transient", Took: took, Usage: p.Usage, Hooks: p.Hooks}, d.f.Time)
 	switch {
 	case duty.Kind == call.Exhausted:
 		say = append(say, call.GiveUp(d.s, duty)...)
