@@ -257,13 +257,13 @@ func TestBothPaths(t *testing.T) {
 			}
 		})
 	}
-	t.Run("LIFE-14 runs on both paths go on from the same conversation of a session", func(t *testing.T) {
+	t.Run("LIFE-13 LIFE-14 the runs of a session are wrapped, however they are marked, and go on from its conversation", func(t *testing.T) {
 		w := w.on(t)
 		for i, long := range []bool{false, true, false} {
 			id := fmt.Sprintf("talk-%d", i)
 			w.task(marked(events.Task{ID: id, Agent: "talker", Task: "talk", Session: "both"}, long))
 			s := w.ended(id)
-			if s.Status != events.Completed || (s.Created.History != nil) != (i > 0) || s.Created.SessionFence != uint64(i+1) {
+			if s.Direct() || s.Status != events.Completed || (s.Created.History != nil) != (i > 0) || s.Created.SessionFence != uint64(i+1) {
 				t.Errorf("%+v %+v", s.Result, s.Created)
 			}
 		}

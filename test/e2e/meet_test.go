@@ -95,17 +95,17 @@ turns:
 	}
 }
 
-// TestDirectBirthOfSession has the first fact of a direct run that works in a session.
-func TestDirectBirthOfSession(t *testing.T) {
+// TestShortInSession has a run that is marked as short and works in a session: its lock comes first.
+func TestShortInSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.agent(events.Agent{Name: "talker"}, "turns:\n  - when: {turn: 1}\n    text: hello\n")
 	w.start()
 	w.task(marked(events.Task{ID: "in", Agent: "talker", Task: "talk", Session: "s"}, false))
 	s := w.ended("in")
-	t.Run("LIFE-14 SESS-5 it says that the run has started, and who works", func(t *testing.T) {
-		if c := s.Created; s.Status != events.Completed || !s.Direct() || c.Event != events.RunStart || c.AgentName != "talker" || c.To != events.Running || c.SessionFence != 1 {
-			t.Errorf("%+v\n%s", c, w.story("in"))
+	t.Run("LIFE-13 SESS-3 it is wrapped, since its lock is confirmed before it begins", func(t *testing.T) {
+		if s.Status != events.Completed || s.Direct() || s.Created.SessionFence != 1 {
+			t.Errorf("%+v\n%s", s.Created, w.story("in"))
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestDirectAtOnce(t *testing.T) {
 	w.agent(events.Agent{Name: "talker"}, "turns:\n  - when: {turn: 1}\n    text: hello\n")
 	w.start(events.Planner, events.Gatekeeper, events.Toolrunner, events.Persister)
 	for _, id := range []string{"paused", "stopped", "twice"} {
-		w.task(marked(events.Task{ID: id, Agent: "talker", Task: "talk", Session: id}, false))
+		w.task(marked(events.Task{ID: id, Agent: "talker", Task: "talk"}, false))
 		w.await(id, "running", func(s run.State) bool { return s.Status == events.Running })
 	}
 	w.publish(events.ControlSubject("test", "paused"), `{"action":"pause"}`)
@@ -125,12 +125,11 @@ func TestDirectAtOnce(t *testing.T) {
 	w.publish(events.ControlSubject("test", "stopped"), `{"action":"stop"}`)
 	w.ended("stopped")
 	w.start(events.Executor)
-	t.Run("LIFE-14 SESS-8 a direct run that is stopped before its first turn gives its lock back", func(t *testing.T) {
+	t.Run("LIFE-14 a direct run that is stopped before its first turn takes none", func(t *testing.T) {
 		w := w.on(t)
 		if s := w.state("stopped"); s.Result.FinishReason != events.FinishStopped || s.Turns().Len() != 0 {
 			t.Errorf("%+v", s.Result)
 		}
-		w.sessionOf("stopped", "free", func(e events.Session) bool { return free(e) && e.Parts == 1 })
 		w.sound("stopped")
 	})
 	t.Run("LIFE-14 a direct run that is paused before its first turn takes it when it goes on", func(t *testing.T) {
@@ -143,30 +142,28 @@ func TestDirectAtOnce(t *testing.T) {
 		if s := w.ended("paused"); s.Status != events.Completed || s.Result.Output != "hello" || !s.Direct() {
 			t.Errorf("%+v", s.Result)
 		}
-		w.sessionOf("paused", "free", free)
 		w.sound("paused")
 	})
 }
 
-// TestDirectLearns has a direct run of a session find that its model's window is half of what was said, and forks it.
+// TestDirectLearns has a direct run find that its model's window is half of what was said, and forks it.
 func TestDirectLearns(t *testing.T) {
 	t.Parallel()
 	m := &narrow{window: 1000, pages: 20, words: 60}
 	w := reads(t, m, func(a *events.Agent) { a.ContextWindow = 2000 })
 	w.start()
-	w.task(marked(events.Task{ID: "learns", Agent: "reader", Task: "read all pages", Session: "s"}, false))
+	w.task(marked(events.Task{ID: "learns", Agent: "reader", Task: "read all pages"}, false))
 	s := w.ended("learns")
 	if s.Status != events.Completed || !s.Direct() || len(w.compactions("learns")) == 0 || s.Windows["narrow/test"] != 1000 {
 		t.Fatalf("%+v %v\n%s", s.Result, s.Windows, w.story("learns"))
 	}
-	w.sessionOf("s", "free", free)
 	t.Run("LIFE-14 LOOP-7 PLUS-6 what a direct run learned is decided again as it was", func(t *testing.T) {
 		if r := replayed(t, lawOf(t, events.GateTerms{}), w.log("learns")); r.Refused != nil || len(r.Changes) > 0 {
 			t.Errorf("%v %v", r.Refused, r.Changes)
 		}
 		w.on(t).sound("learns")
 	})
-	t.Run("LOOP-7 LOOP-10 PLUS-1 a fork knows the window that was learned, the next run of the session learns it anew", func(t *testing.T) {
+	t.Run("LOOP-7 LOOP-10 PLUS-1 a fork knows the window that was learned", func(t *testing.T) {
 		w := w.on(t)
 		refused := func() int {
 			m.mu.Lock()
@@ -178,25 +175,20 @@ func TestDirectLearns(t *testing.T) {
 		if f := w.ended("fork"); f.Status != events.Completed || f.Windows["narrow/test"] != 1000 || refused() != before {
 			t.Errorf("%+v %v, %d were refused", f.Result, f.Windows, refused()-before)
 		}
-		w.task(marked(events.Task{ID: "next", Agent: "reader", Task: "read all pages", Session: "s"}, false))
-		if n := w.ended("next"); n.Status != events.Completed || n.Created.History == nil {
-			t.Errorf("%+v\n%s", n.Result, w.story("next"))
-		}
 		w.sound("fork")
-		w.sound("next")
 	})
 }
 
-// TestDirectSessionHooks has hooks answer before a direct run of a session begins.
-func TestDirectSessionHooks(t *testing.T) {
+// TestDirectHooksAnswer has hooks answer before a direct run begins.
+func TestDirectHooksAnswer(t *testing.T) {
 	t.Parallel()
 	w := hooked(t, "version: 1\n")
 	w.respond("yes", `{"answer":"continue","message":"fine"}`)
 	w.start()
-	t.Run("LIFE-14 C30 what a hook answered before a direct run of a session is in its log", func(t *testing.T) {
+	t.Run("LIFE-14 C30 what a hook answered before a direct run is in its log", func(t *testing.T) {
 		w := w.on(t)
 		w.agent(events.Agent{Name: "asked", Tools: []string{"write"}, Hooks: []events.Hook{{ID: "h", On: events.OnRunStart, Subject: "yes"}}}, writer)
-		w.task(marked(events.Task{ID: "asked", Agent: "asked", Task: "write", Session: "s"}, false))
+		w.task(marked(events.Task{ID: "asked", Agent: "asked", Task: "write"}, false))
 		s := w.ended("asked")
 		if told := w.answers("asked"); !s.Direct() || len(told) != 1 || told[0].On != events.OnRunStart {
 			t.Errorf("%+v\n%s", told, w.story("asked"))

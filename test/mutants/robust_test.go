@@ -103,7 +103,7 @@ func catch(t *testing.T, m Mutant, first string) (v verdict) {
 		return byTests(m, overlay)
 	}
 	program := filepath.Join(dir, "sim.test")
-	if out, err := command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", program, "./test/sim"); err != nil {
+	if out, err := command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", program, "./test/sim"); err != nil {
 		return verdict{how: fmt.Sprintf("DOES NOT COMPILE: %v %.1000s", err, out)}
 	}
 	defer os.Remove(program) // forty of them fill a disk

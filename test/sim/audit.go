@@ -37,6 +37,9 @@ type ledger struct {
 	// session it works in with the fence of its lock; through is the last turn that was compacted, by step.
 	session string
 	fence   uint64
+	history *events.Ref
+	// in is true once it has begun to work in its session.
+	in      bool
 	through map[string]int
 	// direct is true for a run on the direct path.
 	direct bool
@@ -131,7 +134,7 @@ func (a *audit) judge(runID string, l *ledger, f events.Fact, p events.Payload) 
 		if fault := a.birth(runID, l, d); fault != "" {
 			return fault
 		}
-		return a.entered(runID, l, d)
+		return a.bound(l, d)
 	case *events.RunAdjustedData:
 		l.autonomy = d.Autonomy
 		l.inputs[d.Input] = true
@@ -146,6 +149,7 @@ func (a *audit) judge(runID string, l *ledger, f events.Fact, p events.Payload) 
 		for _, st := range d.Steps {
 			l.plan[st.ID] = st
 		}
+		return a.entered(runID, l)
 	case *events.StepReadyData:
 		return l.stepReady(d.Step)
 	case *events.StepAllowedData:

@@ -39,12 +39,13 @@ func smallDirect(first, second string) Scene {
 	return s
 }
 
-// birth holds C30 and LIFE-13: a run is direct exactly where its task is marked as short and nobody has to permit its step,
+// birth holds C30 and LIFE-13: a run is direct exactly where its task is marked as short, nobody has to permit its step and it
+// works in no session,
 // and a direct run has begun with its first fact.
 func (a *audit) birth(runID string, l *ledger, d *events.RunCreatedData) string {
 	r := a.w.play.Scene.run(runID)
 	marked := r.Direct && d.Task != anotherTask // somebody else's task was faster
-	if want := marked && r.Autonomy >= 3; d.Direct != want {
+	if want := marked && r.Autonomy >= 3 && d.Session == ""; d.Direct != want {
 		return "the path is not the one of its task"
 	}
 	if !d.Direct {

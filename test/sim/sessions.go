@@ -55,31 +55,41 @@ func (h *person) again(r SceneRun) {
 	h.w.tale.counts["tasks sent again"]++
 }
 
-// entered holds SESS-3, SESS-5 and SESS-7: one living run in a sequential session, fences rise, and a run begins with
-// all that was said before it, once.
-func (a *audit) entered(runID string, l *ledger, d *events.RunCreatedData) string {
+// bound notes the session of a run that was made.
+func (a *audit) bound(l *ledger, d *events.RunCreatedData) string {
 	if d.Session == "" {
 		return ""
 	}
-	l.session, l.fence = d.Session, d.SessionFence
+	l.session, l.fence, l.history = d.Session, d.SessionFence, d.History
 	a.w.tale.counts["runs in a session"]++
 	if d.SessionFence == 0 {
 		return "it works in a session without a lock"
 	}
+	return ""
+}
+
+// entered holds SESS-3, SESS-5 and SESS-7 when a run has begun: one run at work in a sequential session, fences rise, and a
+// run begins with all that was said before it, once. A run that was made and lost its lock ends before it begins; what it
+// was asked may be told or not.
+func (a *audit) entered(runID string, l *ledger) string {
+	if l.session == "" {
+		return ""
+	}
+	l.in = true
 	ended := map[string]bool{}
 	for _, id := range rank(a.runs) {
 		o := a.runs[id]
 		switch {
-		case id == runID || o.session != d.Session:
+		case id == runID || o.session != l.session || !o.in:
 			continue
 		case o.ended == "":
-			return fmt.Sprintf("run %s lives in session %s", id, d.Session)
-		case o.fence >= d.SessionFence:
-			return fmt.Sprintf("fence %d after %d of run %s", d.SessionFence, o.fence, id)
+			return fmt.Sprintf("run %s is at work in session %s", id, l.session)
+		case o.fence >= l.fence:
+			return fmt.Sprintf("fence %d after %d of run %s", l.fence, o.fence, id)
 		}
 		ended[id] = true
 	}
-	told, fault := a.parts(d.History)
+	told, fault := a.parts(l.history)
 	if fault != "" {
 		return fault
 	}
@@ -88,8 +98,10 @@ func (a *audit) entered(runID string, l *ledger, d *events.RunCreatedData) strin
 			return fmt.Sprintf("it begins with run %s told %d times", id, told[id])
 		}
 	}
-	if len(told) != len(ended) {
-		return fmt.Sprintf("it begins with %d runs told, %d have ended", len(told), len(ended))
+	for id, n := range told {
+		if o := a.runs[id]; n != 1 || o == nil || o.session != l.session || o.ended == "" {
+			return fmt.Sprintf("it begins with run %s told %d times, which has not ended in session %s", id, n, l.session)
+		}
 	}
 	if len(ended) > 0 {
 		a.w.tale.counts["runs that go on from others"]++
@@ -147,7 +159,10 @@ func (a *audit) sessionIsWhole() {
 			continue
 		}
 		h, holds := e.Holder(id)
-		if l.ended != "" {
+		switch {
+		case l.ended != "" && !l.in: // it never began: what it was asked is told, unless it had lost its lock
+			want = min(told[id], 1)
+		case l.ended != "":
 			want = 1
 		}
 		switch {

@@ -129,11 +129,8 @@ func Unstarted(s run.State, now time.Time) ([]events.Payload, error) {
 	return cancelled(s, now, "the run was made and never started, because the station was full or was lost in between; send the task again with another id"), nil
 }
 
-// Unconfirmed reports whether a run may not have the lock of its session yet. A wrapped one starts only with it; a direct
-// one runs from its first fact on, and may have taken turns or been paused before anybody looked.
-func Unconfirmed(s run.State) bool {
-	return s.Status == events.Created || s.Direct() && !s.Status.Ended()
-}
+// Unconfirmed reports whether a run may not have the lock of its session yet: it starts only with it.
+func Unconfirmed(s run.State) bool { return s.Status == events.Created }
 
 // Dispossessed ends a run that lost the lock of its session before that was confirmed.
 func Dispossessed(s run.State, now time.Time) ([]events.Payload, error) {

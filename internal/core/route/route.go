@@ -26,6 +26,9 @@ type Ask struct {
 	Gated, Held bool
 	// Kept is true where the task asks for checkpoints or snapshots by name.
 	Kept bool
+	// Locked is true where the run works in a session: its lock is confirmed once the run exists and before it begins, and
+	// the first fact of a direct run is both.
+	Locked bool
 }
 
 // Threshold is how long a task must be thought to take to be long-running, where nobody says another.
@@ -75,6 +78,8 @@ func (a Ask) needs() string {
 		return "a hook holds the run back at its start"
 	case a.Kept:
 		return "the task asks for checkpoints"
+	case a.Locked:
+		return "the lock of a session is confirmed before the run begins"
 	}
 	return ""
 }

@@ -31,6 +31,7 @@ func TestDirect(t *testing.T) {
 		{route.Ask{Mark: &no, Gated: true}, false, "a person"},
 		{route.Ask{Mark: &no, Held: true}, false, "a hook"},
 		{route.Ask{Mark: &no, Kept: true}, false, "checkpoints"},
+		{route.Ask{Mark: &no, Locked: true}, false, "lock of a session"},
 	} {
 		t.Run("LIFE-13 LOOP-1 "+c.why, func(t *testing.T) {
 			t.Parallel()
