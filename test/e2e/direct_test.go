@@ -35,8 +35,8 @@ func TestDirect(t *testing.T) {
 
 	t.Run("LIFE-13 LIFE-14 PERF-3 C30 a direct run is the same run without what the harness adds around it", func(t *testing.T) {
 		w := w.on(t)
-		w.file("session/d", "note.txt", "hello from the note\n")
-		w.task(marked(events.Task{ID: "d1", Agent: "reader", Task: "read the note", Session: "d"}, false))
+		w.file("run/d1", "note.txt", "hello from the note\n")
+		w.task(marked(events.Task{ID: "d1", Agent: "reader", Task: "read the note"}, false))
 		s := w.ended("d1")
 		if s.Status != events.Completed || s.Result.Output != "The note says hello." || !s.Direct() {
 			t.Fatalf("%s %+v\n%s", s.Status, s.Result, w.story("d1"))
@@ -71,8 +71,8 @@ func TestDirect(t *testing.T) {
 		w := w.on(t)
 		letters := w.letters()
 		before := w.facts("d1")
-		w.task(marked(events.Task{ID: "d1", Agent: "reader", Task: "read the note", Session: "d"}, false))
-		w.task(marked(events.Task{ID: "d1", Agent: "reader", Task: "read the note", Session: "d"}, true))
+		w.task(marked(events.Task{ID: "d1", Agent: "reader", Task: "read the note"}, false))
+		w.task(marked(events.Task{ID: "d1", Agent: "reader", Task: "read the note"}, true))
 		if d := w.letter(letters); d.Code != "duplicate_id" {
 			t.Errorf("%+v", d)
 		}
