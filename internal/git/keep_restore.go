@@ -18,7 +18,7 @@ func (k *Keeper) rebuild(ctx context.Context, id string) error {
 	tree := k.cfg.Tree
 	// Beside the tree, so that it can be put in its place. The name is always the same: what a crash left is removed here.
 	aside := filepath.Join(filepath.Dir(tree), "."+filepath.Base(tree)+".inspan-restore")
-	if err := removeAll(aside); err != nil {
+	if err := RemoveAll(aside); err != nil {
 		return err
 	}
 	mode := fs.FileMode(0o755)
@@ -37,10 +37,10 @@ func (k *Keeper) rebuild(ctx context.Context, id string) error {
 		err = swap(aside, tree)
 	}
 	if err != nil {
-		return errors.Join(err, removeAll(aside))
+		return errors.Join(err, RemoveAll(aside))
 	}
 	k.cache = b.seen
-	return errors.Join(writeCache(k.at("cache"), k.cache), removeAll(aside))
+	return errors.Join(writeCache(k.at("cache"), k.cache), RemoveAll(aside))
 }
 
 // builder writes the files of a snapshot below a root.
@@ -243,8 +243,8 @@ func (b *builder) abandon() error {
 	return b.out.Close()
 }
 
-// removeAll also removes directories that were made unreadable to their owner.
-func removeAll(dir string) error {
+// RemoveAll is os.RemoveAll that also removes directories that were made unreadable to their owner.
+func RemoveAll(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil
 	}
@@ -260,7 +260,7 @@ func removeAll(dir string) error {
 // replace puts aside in place of tree by two renames, for systems that can not exchange.
 func replace(aside, tree string) error {
 	old := aside + ".old"
-	if err := removeAll(old); err != nil {
+	if err := RemoveAll(old); err != nil {
 		return err
 	}
 	err := os.Rename(tree, old)
@@ -274,5 +274,5 @@ func replace(aside, tree string) error {
 		}
 		return err
 	}
-	return removeAll(old)
+	return RemoveAll(old)
 }

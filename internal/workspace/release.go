@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/reactor"
 )
 
@@ -208,24 +209,10 @@ func (t *Trees) tidy(ctx context.Context, dir, workspace string) error {
 			return fmt.Errorf("tidy workspaces: %w", err)
 		}
 		if !alive {
-			if err := removeAll(at); err != nil {
+			if err := git.RemoveAll(at); err != nil {
 				return fmt.Errorf("tidy workspaces: %w", err)
 			}
 		}
 	}
 	return nil
-}
-
-// removeAll also removes directories that were made unreadable to their owner.
-func removeAll(dir string) error {
-	if err := os.RemoveAll(dir); err == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700) // RemoveAll says what is still wrong
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }

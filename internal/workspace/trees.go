@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/reactor"
 )
 
@@ -262,7 +263,7 @@ func (t *Trees) lose(tr *tree) {
 // remove takes a claim's directory away. What can not be removed now is removed by Tidy.
 func (t *Trees) remove(c *claim) {
 	if c.base != "" {
-		_ = removeAll(c.base)
+		_ = git.RemoveAll(c.base)
 	}
 }
 

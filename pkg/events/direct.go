@@ -15,8 +15,11 @@ const RunStart = "run_start"
 // MaxDescription is the most bytes of the description of a step.
 const MaxDescription = 8 << 10
 
-// OriginSingle is the origin of a plan of one step that nobody wrote down.
-const OriginSingle = "single"
+// OriginSingle is the origin of a plan of one step that nobody wrote down, OriginModel that of one that a model made.
+const (
+	OriginSingle = "single"
+	OriginModel  = "model"
+)
 
 // OnlyStep is the step of a run whose task has no plan: all of the task. It is the same for ever, as the fold makes it
 // again from run.created where a run takes the direct path.

@@ -73,7 +73,7 @@ func (r *Role) modelPlan(ctx context.Context, s run.State) (*events.PlanMadeData
 	if err := ce.Strict([]byte(answer.Text), &p); err != nil {
 		return nil, reactor.Refuse("bad_plan", "the model must answer with the plan's JSON", "%v", err)
 	}
-	made := &events.PlanMadeData{Event: "plan_made", TaskID: s.TaskID, Origin: "model", Steps: p.PlanSteps(s.AgentName),
+	made := &events.PlanMadeData{Event: "plan_made", TaskID: s.TaskID, Origin: events.OriginModel, Steps: p.PlanSteps(s.AgentName),
 		InputTokens: answer.Usage.Input, OutputTokens: answer.Usage.Output}
 	made.ModelRef, made.Cost = budget.Paid(s.Prices, agent.Model, answer.Provider, answer.Model,
 		budget.Usage{Input: answer.Usage.Input, Output: answer.Usage.Output, Cached: answer.Usage.CachedInput})

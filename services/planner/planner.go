@@ -125,7 +125,7 @@ func (r *Role) planless(ctx context.Context, h reactor.Heard) error {
 	}
 	var overdue, owed bool
 	w, err := r.write(ctx, h.Run, func(s run.State, now time.Time) ([]events.Payload, error) {
-		if overdue, owed = lifecycle.Planless(s, now); overdue && s.Created.PlanOrigin != "single" && s.Created.PlanOrigin != "model" {
+		if overdue, owed = lifecycle.Planless(s, now); overdue && s.Created.PlanOrigin != events.OriginSingle && s.Created.PlanOrigin != events.OriginModel {
 			return lifecycle.GiveUp(s, now, events.FinishCancelled, "the plan of the task was not stored, because the station was full or was lost in between; send the task again with another id")
 		}
 		return nil, nil

@@ -30,23 +30,30 @@ func (nobody) Model(string) (llm.Model, string, error) {
 	return nil, "", errors.New("there is no such model")
 }
 
+// lonely is a planner that knows no agent and no model, with a clock that is moved by hand.
+func lonely(t *testing.T) (*mem.Hand, *reactor.Ledger, *Role) {
+	t.Helper()
+	clock := mem.NewHand(time.Now())
+	s, err := mem.New("s1", mem.Config{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader, Now: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clock, l, role
+}
+
 func TestBorn(t *testing.T) {
 	t.Parallel()
 	t.Run("LIFE-2 PERS-15 a run that was made and not started is looked at until it starts or ends", func(t *testing.T) {
 		t.Parallel()
-		clock := mem.NewHand(time.Now())
-		s, err := mem.New("s1", mem.Config{Clock: clock})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader, Now: clock.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		clock, l, role := lonely(t)
 		w, err := l.Write(t.Context(), "r1", func(s run.State, _ time.Time) ([]events.Payload, error) {
 			return []events.Payload{runtest.Created()}, nil
 		})
@@ -73,19 +80,7 @@ func TestPlanless(t *testing.T) {
 	for origin, want := range map[string]events.Status{"single": events.Running, "model": events.Failed, "task": events.Failed, "": events.Failed} {
 		t.Run("PLAN-1 PERS-15 a run that was started gets its plan, also where its planner is gone, or ends: "+origin, func(t *testing.T) {
 			t.Parallel()
-			clock := mem.NewHand(time.Now())
-			s, err := mem.New("s1", mem.Config{Clock: clock})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader, Now: clock.Now})
-			if err != nil {
-				t.Fatal(err)
-			}
-			role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			clock, l, role := lonely(t)
 			w, err := l.Write(t.Context(), "r1", func(s run.State, _ time.Time) ([]events.Payload, error) {
 				c := runtest.Created()
 				c.PlanOrigin = origin
@@ -122,19 +117,7 @@ func TestTornFork(t *testing.T) {
 	for _, began := range []bool{false, true} {
 		t.Run(fmt.Sprintf("PLUS-1 LIFE-2 a fork that never became whole ends, and is given no plan; it was started: %v", began), func(t *testing.T) {
 			t.Parallel()
-			clock := mem.NewHand(time.Now())
-			s, err := mem.New("s1", mem.Config{Clock: clock})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader, Now: clock.Now})
-			if err != nil {
-				t.Fatal(err)
-			}
-			role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			clock, l, role := lonely(t)
 			c := runtest.ForkCreated()
 			c.PlanOrigin = "single" // as in the run that it was forked from
 			say := []events.Payload{c, runtest.ForkPart(0)}

@@ -56,7 +56,7 @@ func (r *Role) task(ctx context.Context, m reactor.Message) error {
 	if err != nil {
 		return err
 	}
-	if created.PlanOrigin = "model"; made != nil {
+	if created.PlanOrigin = events.OriginModel; made != nil {
 		created.PlanOrigin = made.Origin
 	}
 	answers, err := r.starting(ctx, there, runID, created)
@@ -112,7 +112,7 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 			}
 			return nil, ours(s)
 		})
-		if err == nil && lifecycle.Unconfirmed(w.State) {
+		if err == nil && w.State.Status == events.Created {
 			err = r.confirm(ctx, w.State)
 		}
 		if err != nil {

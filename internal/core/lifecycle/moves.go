@@ -129,12 +129,9 @@ func Unstarted(s run.State, now time.Time) ([]events.Payload, error) {
 	return cancelled(s, now, "the run was made and never started, because the station was full or was lost in between; send the task again with another id"), nil
 }
 
-// Unconfirmed reports whether a run may not have the lock of its session yet: it starts only with it.
-func Unconfirmed(s run.State) bool { return s.Status == events.Created }
-
-// Dispossessed ends a run that lost the lock of its session before that was confirmed.
+// Dispossessed ends a run that lost the lock of its session before it started.
 func Dispossessed(s run.State, now time.Time) ([]events.Payload, error) {
-	if !Unconfirmed(s) {
+	if s.Status != events.Created {
 		return nil, nil
 	}
 	return cancelled(s, now, "session "+s.Created.Session+" was given to another run before this one began; send the task again with another id"), nil
@@ -142,11 +139,7 @@ func Dispossessed(s run.State, now time.Time) ([]events.Payload, error) {
 
 // cancelled ends a run before it starts. It is started first, so that the table of moves is kept.
 func cancelled(s run.State, now time.Time, why string) []events.Payload {
-	var say []events.Payload
-	if s.Status == events.Created {
-		say = append(say, started(s, s.Created))
-	}
-	return append(say, &events.RunFailedData{Result: end(s, now, events.FinishCancelled, why, "")})
+	return []events.Payload{started(s, s.Created), &events.RunFailedData{Result: end(s, now, events.FinishCancelled, why, "")}}
 }
 
 // Planless reports whether a run was started and given no plan for as long as BirthTerm. Who started it may be gone.
