@@ -27,15 +27,32 @@ const (
 	// Landlock runs commands under Landlock rules and a system call filter, for places where user namespaces are
 	// closed: only what is named can be opened, no capability, no network, but the machine's own processes are listed.
 	Landlock Mode = "landlock"
+	// Docker runs commands in a container of an engine (SBX-4).
+	Docker Mode = "docker"
+	// GVisor runs commands under a kernel of its own in user space (SBX-7).
+	GVisor Mode = "gvisor"
+	// Firecracker and QEMU run commands in a virtual machine with a kernel of its own (SBX-6).
+	Firecracker Mode = "firecracker"
+	QEMU        Mode = "qemu"
+	// WASM runs WebAssembly programs and nothing else (SBX-8).
+	WASM Mode = "wasm"
+	// E2B runs commands in the cloud of that name (SBX-5).
+	E2B Mode = "e2b"
+	// Kubernetes runs commands in a pod.
+	Kubernetes Mode = "kubernetes"
 	// Auto asks for the strongest local backend whose probe passes; the mode chosen is recorded in the run's facts.
 	Auto Mode = "auto"
 )
 
-// Strength orders modes by how much they isolate: a mode of a greater number has every wall of a smaller one. A mode that
-// is not known counts as none.
+// Strength orders modes by how much they isolate: a mode of a greater number has every wall of a smaller one, and a kernel of
+// its own above 2. A mode that is not known counts as none.
 func (m Mode) Strength() int {
 	switch m {
-	case Bwrap:
+	case Firecracker, QEMU, E2B:
+		return 4
+	case GVisor, WASM:
+		return 3
+	case Bwrap, Docker, Kubernetes:
 		return 2
 	case Landlock:
 		return 1
