@@ -36,7 +36,7 @@ func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (
 		made.Lost = budget.LostPlans(s, lost)
 		return r.begin(ctx, s.HarnessID, s.Created, made, nil)
 	}
-	if ctx.Err() != nil {
+	if _, away := errors.AsType[*awayError](err); away || ctx.Err() != nil {
 		return reactor.Written{}, err
 	}
 	after, again := llm.Retryable(err)
@@ -48,6 +48,11 @@ func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (
 	})
 }
 
+// awayError is a store that gave no answer: it says nothing of the plan, and is no reason to end a run.
+type awayError struct{ error }
+
+func (e *awayError) Unwrap() error { return e.error }
+
 func (r *Role) modelPlan(ctx context.Context, s run.State) (*events.PlanMadeData, error) {
 	agent := s.Agents[s.AgentName]
 	model, name, err := r.cfg.Models.Model(agent.Model)
@@ -56,7 +61,7 @@ func (r *Role) modelPlan(ctx context.Context, s run.State) (*events.PlanMadeData
 	}
 	names, err := r.cfg.Agents.Names(ctx)
 	if err != nil {
-		return nil, err
+		return nil, &awayError{fmt.Errorf("names of the agents: %w", err)}
 	}
 	answer, err := model.Ask(ctx, llm.Request{
 		Model:  name,

@@ -169,3 +169,36 @@ func TestResumed(t *testing.T) {
 		}
 	})
 }
+
+// silent is a station whose stores of agents give no answer, and whose models would.
+type silent struct{ nobody }
+
+func (silent) Names(context.Context) ([]string, error) { return nil, errors.New("no answer") }
+
+func (silent) Model(string) (llm.Model, string, error) { return nil, "m", nil }
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	t.Run("PERS-4 PLAN-1 a store that gives no answer does not end a run that waits for its plan", func(t *testing.T) {
+		t.Parallel()
+		_, l, role := lonely(t)
+		role.cfg.Agents, role.cfg.Models = silent{}, silent{}
+		w, err := l.Write(t.Context(), "r1", func(run.State, time.Time) ([]events.Payload, error) {
+			c := runtest.Created()
+			c.PlanOrigin = events.OriginModel
+			return []events.Payload{c, runtest.Started()}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := uint64(1); n <= maxPlanTries+2; n++ {
+			if _, err := role.askForPlan(t.Context(), w.State, n); err == nil {
+				t.Fatalf("delivery %d is taken for done", n)
+			}
+		}
+		state, _, err := l.State(t.Context(), "r1")
+		if err != nil || state.Status != events.Running {
+			t.Errorf("%s %+v %v", state.Status, state.Result, err)
+		}
+	})
+}

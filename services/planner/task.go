@@ -320,7 +320,7 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 			continue
 		}
 		if err != nil {
-			return err
+			return &awayError{fmt.Errorf("agent %s: %w", st.Agent, err)}
 		}
 		if made.Agents == nil {
 			made.Agents = map[string]events.Agent{}

@@ -34,3 +34,20 @@ func TestUnstarted(t *testing.T) {
 		}
 	})
 }
+
+func TestGiveUp(t *testing.T) {
+	t.Parallel()
+	t.Run("PLAN-13 PERS-15 a run that got its plan from somebody who is gone goes on instead of being given up", func(t *testing.T) {
+		t.Parallel()
+		b := runtest.New("main", "r1")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")))
+		say, err := GiveUp(b.State(), b.State().CreatedAt, events.FinishError, "no plan")
+		if err != nil || len(say) != 1 || say[0].Kind() != events.StepReady {
+			t.Fatalf("%v %v", say, err)
+		}
+		b.Say(say...)
+		if again, err := GiveUp(b.State(), b.State().CreatedAt, events.FinishError, "no plan"); len(again) != 0 || err != nil {
+			t.Errorf("again: %v %v", again, err)
+		}
+	})
+}

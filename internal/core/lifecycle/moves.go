@@ -150,9 +150,13 @@ func Planless(s run.State, now time.Time) (overdue, owed bool) {
 	return now.Sub(*s.StartedAt) >= BirthTerm, true
 }
 
-// GiveUp ends a run that can not get a plan, with a finish reason.
+// GiveUp ends a run that can not get a plan, with a finish reason. One that has got it meanwhile goes on: whoever made the
+// plan may be gone.
 func GiveUp(s run.State, now time.Time, why, reason string) ([]events.Payload, error) {
-	if s.Status != events.Running || s.Plan != nil {
+	if s.Plan != nil {
+		return Progress(s, now)
+	}
+	if s.Status != events.Running {
 		return nil, nil
 	}
 	return []events.Payload{&events.RunFailedData{Result: end(s, now, why, shorten(reason, maxError), "")}}, nil
