@@ -1,6 +1,11 @@
 package station_test
 
 import (
+	"os"
+	"regexp"
+
+	"github.com/nats-io/nats.go"
+
 	"bufio"
 	"context"
 	"encoding/json"
@@ -70,7 +75,8 @@ func TestUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := station.Up(within(t), station.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base})
+	st, err := station.Up(within(t), station.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base,
+		AgentsDir: "../../examples/agents", ScriptsDir: "../../examples/scripts"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +88,8 @@ func TestUp(t *testing.T) {
 	let := plain(t, st.URL())
 	t.Run("SAFE-6 DEPL-6 a plain client of inspan up dispatches, watches, steers and answers", func(t *testing.T) {
 		for subject, verb := range map[string]string{"station.default.task": "say", "station.default.run.r1.control": "say", "station.default.session.s1.control": "say", "station.default.session.s1.sweep": "say", "station.default.run.r1.gate.g": "say",
-			"$SRV.PING": "say", "station.default.run.*.stream": "hear", "station.default.run.*.live": "hear", "station.default.dead.*": "hear"} {
+			"$SRV.PING": "say", "station.default.run.*.stream": "hear", "station.default.run.*.live": "hear", "station.default.dead.*": "hear",
+			"station.*.run.*.stream": "hear", "station.*.run.r1.live": "hear"} {
 			if !let(verb, subject) {
 				t.Errorf("it may not %s %s", verb, subject)
 			}
@@ -113,6 +120,7 @@ func TestUp(t *testing.T) {
 			}
 		}
 	})
+	t.Run("OBS-1 OBS-2 what the README tells a plain client to watch is heard", func(t *testing.T) { asTheReadmeSays(t, st.URL()) })
 	t.Run("DEPL-6 a task that it refuses is told to who sent it, and services answer who asks", func(t *testing.T) {
 		mine, err := st.Conn().Station("default")
 		if err != nil {
@@ -137,6 +145,39 @@ func TestUp(t *testing.T) {
 			t.Error("no refusal came")
 		}
 	})
+}
+
+// asTheReadmeSays watches with the words of the README, dispatches one good and one bad task, and wants to hear of both.
+func asTheReadmeSays(t *testing.T, url string) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patterns := regexp.MustCompile(`(?m)^nats sub '([^']+)'`).FindAllStringSubmatch(string(readme), -1)
+	if len(patterns) < 2 {
+		t.Fatalf("the README has %d lines with nats sub", len(patterns))
+	}
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	subs := map[string]*nats.Subscription{}
+	for _, p := range patterns {
+		if subs[p[1]], err = nc.SubscribeSync(p[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, task := range []string{`{"agent":"writer","task":"a note"}`, `{"agent":"nobody","task":"x"}`} {
+		if _, err := nc.RequestWithContext(within(t), events.TaskSubject("default"), []byte(task)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pattern, sub := range subs {
+		if m, err := sub.NextMsgWithContext(within(t)); err != nil || len(m.Data) == 0 {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
 }
 
 func TestServe(t *testing.T) {

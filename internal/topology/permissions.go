@@ -168,7 +168,8 @@ func UserPermissions(station, approver string, rights ...Right) (publish, subscr
 				publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name)
 			}
 		}
-		subscribe = append(subscribe, s+"run.*.stream", s+"run.*.live", s+"dead.*")
+		// The account has one station: patterns for all stations, as people type them, show no other.
+		subscribe = append(subscribe, "station.*.run.*.stream", "station.*.run.*.live", "station.*.dead.>")
 	}
 	return publish, subscribe
 }

@@ -183,7 +183,7 @@ func consumerProbes() []probe {
 func foreignProbes() []probe {
 	var all []probe
 	hear := func(subject string, may []string) { all = append(all, probe{"hear", subject, "", may}) }
-	for _, subject := range []string{">", "*", "$JS.>", "$SYS.>", "$KV.>", "$O.>", "station.>", "station.s1.>", "station.s2.>", "station.s2.run.*.stream",
+	for _, subject := range []string{">", "*", "$JS.>", "$SYS.>", "$KV.>", "$O.>", "station.>", "station.*.>", "station.s1.>", "station.s2.>", "station.s2.run.*.gate.>",
 		"station.s1.run.*.evt.>", "station.s1.run.*.gate.>", "station.s1.task", "station.s1.timer.>", "_INBOX_s1_planner.*.x.>", "_R_.>", "$SRV.>"} {
 		may := nobody
 		if strings.HasPrefix(subject, "_INBOX_s1_planner") {
@@ -203,6 +203,7 @@ func foreignProbes() []probe {
 	hear("station.s1.hooked.persister.*", nobody)
 	hear("_INBOX.>", slices.Concat(people, []string{"setup"}))
 	hear("station.s1.run.*.stream", slices.Concat(roles, watchers))
+	hear("station.*.run.*.stream", watchers) // there is no other station in their account
 	hear("station.s1.run.*.live", watchers)
 	hear("station.s1.run.*.kept", nobody)
 	hear("station.s1.run.*.sofar", []string{"executor", "toolrunner"}) // who hears the question could answer it
