@@ -60,7 +60,11 @@ func (r *Role) conclude(ctx context.Context, s run.State, a call.Attempt, done c
 	if done.Ref != nil && r.cfg.Artifacts != nil && !r.cfg.Artifacts.Off(rules(s, a.Call)) {
 		l.Artifacts = append(l.Artifacts, logOf(s, a.Call, *done.Ref, r.cfg.Now()))
 	}
-	return r.withMade(ctx, s, a.Call, a.Fence, l, m.at, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
+	w, err := r.withMade(ctx, s, a.Call, a.Fence, l, m.at, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
+	if _, said := w.Wrote(events.CallFinished); err == nil && said {
+		m.at.told()
+	}
+	return w, err
 }
 
 // insistEvery is how soon the end of an attempt is said again where the log could not take it.
@@ -122,7 +126,7 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 		result.Output += text
 	}
 	if err == nil {
-		m.at.tell(ctx, &result)
+		m.at.tell(ctx, s, &result)
 	}
 	return result, said, used, err
 }
