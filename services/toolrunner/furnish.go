@@ -1,6 +1,7 @@
 package toolrunner
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,62 +45,83 @@ const (
 // furniture remembers the folders of runs whose workspace was provided with its files.
 type furniture struct {
 	mu sync.Mutex
-	// folders by run, below the workspace; empty for a run that has none. order is that of the runs. Guarded by mu.
-	folders map[string]string
-	order   []string
+	// runs by id, order is theirs. Guarded by mu.
+	runs  map[string]*furnished
+	order []string
 }
 
-// begin reports whether a run is new here, and notes it.
-func (f *furniture) begin(runID string) bool {
+// furnished is one run's; folder is below the workspace, empty where the run has none, and may be read once done is closed.
+type furnished struct {
+	done   chan struct{}
+	folder string
+}
+
+// begin returns what is known of a run; first is true for the one who has to fill it and close done.
+func (f *furniture) begin(runID string) (one *furnished, first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, known := f.folders[runID]; known {
-		return false
+	if one, known := f.runs[runID]; known {
+		return one, false
 	}
-	if f.folders == nil {
-		f.folders = map[string]string{}
+	if f.runs == nil {
+		f.runs = map[string]*furnished{}
 	}
 	if len(f.order) >= maxDressed {
-		delete(f.folders, f.order[0])
+		delete(f.runs, f.order[0])
 		f.order = slices.Delete(f.order, 0, 1)
 	}
-	f.folders[runID], f.order = "", append(f.order, runID)
-	return true
+	one = &furnished{done: make(chan struct{})}
+	f.runs[runID], f.order = one, append(f.order, runID)
+	return one, true
 }
 
-func (f *furniture) set(runID, folder string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, known := f.folders[runID]; known {
-		f.folders[runID] = folder
-	}
-}
-
+// folder of a run, empty where it has none yet.
 func (f *furniture) folder(runID string) string {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.folders[runID]
+	one := f.runs[runID]
+	f.mu.Unlock()
+	if one == nil {
+		return ""
+	}
+	select {
+	case <-one.done:
+		return one.folder
+	default:
+		return ""
+	}
 }
 
 // furnish provides a workspace with its files before the first call of a run in it, and the homes of the run's agents with
-// theirs. A run on the direct path does without.
-func (r *Role) furnish(s run.State, p place) {
-	if s.Created == nil || s.Created.Direct || p.path == "" || !r.furniture.begin(s.HarnessID) {
+// theirs. It returns when they are there, whoever writes them. A run on the direct path does without.
+func (r *Role) furnish(ctx context.Context, s run.State, p place) {
+	if s.Created == nil || s.Created.Direct || p.path == "" {
 		return
 	}
+	one, first := r.furniture.begin(s.HarnessID)
+	if !first {
+		select {
+		case <-one.done:
+		case <-ctx.Done():
+		}
+		return
+	}
+	defer close(one.done)
+	one.folder = r.provide(s, p)
+}
+
+func (r *Role) provide(s run.State, p place) (folder string) {
 	for _, a := range s.Agents {
 		r.furnishHome(s, a, p.workspace)
 	}
 	root, err := r.cfg.Boxes.session(p.path)
 	if err != nil {
-		return // whoever opens the sandbox finds out
+		return "" // whoever opens the sandbox finds out
 	}
 	defer func() { _ = root.Close() }() // nothing is written through it any more
 	if !ownFolder(root) {
-		return
+		return ""
 	}
-	folder := runFolder(root, s)
-	r.furniture.set(s.HarnessID, folder)
+	folder = runFolder(root, s)
 	files := map[string]any{tasksFile: tasksOf(s), redirectFile: redirectOf(s), settingsFile: settingsOf(s),
 		artifactsFile: artifactsOf(s)}
 	if _, err := root.Lstat(historyFile); errors.Is(err, fs.ErrNotExist) {
@@ -110,6 +132,7 @@ func (r *Role) furnish(s run.State, p place) {
 	}
 	_ = writeNew(root, contextFile, contextOf(s, folder))
 	_ = exclude(root)
+	return folder
 }
 
 // ownFolder makes the folder of our files in a workspace, and reports whether it is a folder there and no link.

@@ -61,7 +61,7 @@ func TestFurnish(t *testing.T) {
 	t.Parallel()
 	r, root := house(t)
 	work := filepath.Join(root, "session", "s")
-	r.furnish(tenant("r1"), sessionPlace)
+	r.furnish(t.Context(), tenant("r1"), sessionPlace)
 	t.Run("WS-15 a workspace has its steps, its conversation and its artifacts as files, and each run a folder with logs and output", func(t *testing.T) {
 		if v := tell(t, work, tasksFile); v["run_id"] != "r1" || v["work_id"] != "gt-1" || len(v["tasks"].([]any)) != 1 || v["tasks"].([]any)[0].(map[string]any)["status"] != "running" {
 			t.Errorf("%v", v)
@@ -79,10 +79,10 @@ func TestFurnish(t *testing.T) {
 		}
 	})
 	t.Run("WS-15 a run keeps its folder over a restart, and the next one has its own", func(t *testing.T) {
-		r.furnish(tenant("r2"), sessionPlace)
+		r.furnish(t.Context(), tenant("r2"), sessionPlace)
 		again := &Role{wardrobe: newWardrobe(), cfg: r.cfg}
-		again.furnish(tenant("r1"), sessionPlace)
-		again.furnish(tenant("r1"), sessionPlace)
+		again.furnish(t.Context(), tenant("r1"), sessionPlace)
+		again.furnish(t.Context(), tenant("r1"), sessionPlace)
 		if got := again.furniture.folder("r1"); got != runsDir+"/run_001" {
 			t.Errorf("r1 has %q", got)
 		}
@@ -144,7 +144,7 @@ func TestFurnish(t *testing.T) {
 	t.Run("WS-15 C30 a run on the direct path pays for none of it", func(t *testing.T) {
 		s := tenant("r9")
 		s.Created.Direct, s.Created.Workspace = true, "run/r9"
-		r.furnish(s, place{workspace: "run/r9", path: "run/r9"})
+		r.furnish(t.Context(), s, place{workspace: "run/r9", path: "run/r9"})
 		if _, err := os.Lstat(filepath.Join(root, "run", "r9")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%v", err)
 		}
@@ -209,7 +209,7 @@ func TestHostileHarness(t *testing.T) {
 			if err := r.dress(t.Context(), s, sessionPlace); err != nil {
 				t.Errorf("the run is held up: %v", err)
 			}
-			r.furnish(s, sessionPlace)
+			r.furnish(t.Context(), s, sessionPlace)
 			s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c1", CallName: "bash"})
 			r.jot(s, "c1", sessionPlace)
 			r.show(s, sessionPlace)
