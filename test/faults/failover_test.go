@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/core/view"
+	words "github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/client"
@@ -172,7 +172,7 @@ func (p *failover) act(session string, lose func(owner string)) (lost string, en
 		p.t.Fatal(err)
 	}
 	owner, before := p.middle(session)
-	p.tell("%s holds session/%s with fence %d, snapshot %.12s of %d files, %s in %d packs", owner, session, before.Fence, before.Snapshot, before.Files, view.Bytes(size(before)), len(before.Packs))
+	p.tell("%s holds session/%s with fence %d, snapshot %.12s of %d files, %s in %d packs", owner, session, before.Fence, before.Snapshot, before.Files, words.Bytes(size(before)), len(before.Packs))
 	at := time.Now()
 	lose(owner)
 	p.tell("%s is %s in the middle of a call that has changed files", owner, session)
@@ -183,7 +183,7 @@ func (p *failover) act(session string, lose func(owner string)) (lost string, en
 	p.tell("the run is %s, %.1f s after the loss", end.Status, time.Since(at).Seconds())
 	var after workspace.Record
 	p.await("the workspace is given back", func() bool { after = p.tree(session); return after.Owner == "" })
-	p.tell("given back: fence %d, snapshot %.12s of %d files, %s in %d packs", after.Fence, after.Snapshot, after.Files, view.Bytes(size(after)), len(after.Packs))
+	p.tell("given back: fence %d, snapshot %.12s of %d files, %s in %d packs", after.Fence, after.Snapshot, after.Files, words.Bytes(size(after)), len(after.Packs))
 	p.facts(id)
 	p.t.Logf("transcript\n%s", p.said.String())
 	if end.Status != events.Completed || p.process(taken.Owner) == owner || after.Fence != taken.Fence || after.Snapshot == before.Snapshot {
@@ -210,7 +210,7 @@ func (p *failover) facts(id string) {
 		if c, ok := it.Payload.(*events.CallStartedData); ok {
 			by = fmt.Sprintf("; by %s, fence %d", p.process(c.Runner), it.Fact.Sequence)
 		}
-		fmt.Fprintf(&p.said, "%7.2fs  fact %2d  %-10s  %s%s\n", it.Fact.Time.Sub(p.zero).Seconds(), it.Fact.Sequence, it.Fact.Author(), view.Clip(view.Text(it.Payload), 140), by)
+		fmt.Fprintf(&p.said, "%7.2fs  fact %2d  %-10s  %s%s\n", it.Fact.Time.Sub(p.zero).Seconds(), it.Fact.Sequence, it.Fact.Author(), words.Clip(words.Text(it.Payload), 140), by)
 	}
 }
 
