@@ -172,18 +172,18 @@ func (p *failover) act(session string, lose func(owner string)) (lost string, en
 		p.t.Fatal(err)
 	}
 	owner, before := p.middle(session)
-	p.tell("%s holds session/%s with fence %d, snapshot %.12s of %d files, %s in %d packs", owner, session, before.Fence, before.Snapshot, before.Files, words.Bytes(size(before)), len(before.Packs))
+	p.tell("%s holds session/%s with fence %d, snapshot %.12s of %d files, %s in %s", owner, session, before.Fence, before.Snapshot, before.Files, words.Bytes(size(before)), words.Plural(len(before.Packs), "pack"))
 	at := time.Now()
 	lose(owner)
 	p.tell("%s is %s in the middle of a call that has changed files", owner, session)
 	var taken workspace.Record
 	p.await("another takes over", func() bool { taken = p.tree(session); return taken.Fence > before.Fence && taken.Owner != "" })
-	p.tell("%s holds it with fence %d, %.1f s after the loss; nothing lies between but the lease of 15 s and the wait for its acknowledgement", p.process(taken.Owner), taken.Fence, time.Since(at).Seconds())
+	p.tell("%s holds it with fence %d, %.1f s after the loss (the lease of the former one is 15 s)", p.process(taken.Owner), taken.Fence, time.Since(at).Seconds())
 	p.await("the run ends", func() bool { end, _ = p.state(id); return end.Status.Ended() })
 	p.tell("the run is %s, %.1f s after the loss", end.Status, time.Since(at).Seconds())
 	var after workspace.Record
 	p.await("the workspace is given back", func() bool { after = p.tree(session); return after.Owner == "" })
-	p.tell("given back: fence %d, snapshot %.12s of %d files, %s in %d packs", after.Fence, after.Snapshot, after.Files, words.Bytes(size(after)), len(after.Packs))
+	p.tell("given back: fence %d, snapshot %.12s of %d files, %s in %s", after.Fence, after.Snapshot, after.Files, words.Bytes(size(after)), words.Plural(len(after.Packs), "pack"))
 	p.facts(id)
 	p.t.Logf("transcript\n%s", p.said.String())
 	if end.Status != events.Completed || p.process(taken.Owner) == owner || after.Fence != taken.Fence || after.Snapshot == before.Snapshot {
