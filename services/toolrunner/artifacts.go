@@ -66,6 +66,19 @@ func (r *Role) job(s run.State, c run.Call, m *made) (capture.Job, error) {
 	return capture.Job{Dir: dir, Step: c.Step, Rules: rules(s, c)}, err
 }
 
+// first is done before a call first touches the workspace: it is provided with its files, and prepared. A run whose calls
+// touch none leaves nothing.
+func (r *Role) first(ctx context.Context, s run.State, c run.Call, m *made) func() error {
+	prepare := r.prepare(ctx, s, c, m)
+	return func() error {
+		r.furnish(ctx, s, m.at)
+		if prepare == nil {
+			return nil
+		}
+		return prepare()
+	}
+}
+
 // prepare is done before a call first touches the workspace: what earlier steps made elsewhere is brought here, and what
 // is there is listed, so that it is known afterwards what is new.
 func (r *Role) prepare(ctx context.Context, s run.State, c run.Call, m *made) func() error {

@@ -148,7 +148,7 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (tool.Env, *wayOut, func()) {
 	out := r.wayOut(s, a)
 	box := r.cfg.Boxes.through(out).Later(ctx, s, a.Call, m.at)
-	box.made, box.before = m, r.prepare(ctx, s, a.Call, m)
+	box.made, box.before = m, r.first(ctx, s, a.Call, m)
 	// A secret that is cut in two here is not found; nothing of this is kept.
 	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
 	progress := func(output string, chunk []byte) { said.Write(live.ToolOutput, output, r.cfg.Mask(string(chunk))) }

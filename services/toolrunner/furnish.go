@@ -19,7 +19,7 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Files that a workspace is provided with before the first call of a run (WS-16). They are for agents and people: nothing is
+// Files that a workspace is provided with before a call of a run first touches it (WS-16). They are for agents and people: nothing is
 // read from them but the name of the run that a folder belongs to, whoever works there may change them, and where they can
 // not be written the run goes on without.
 const (
@@ -91,7 +91,7 @@ func (f *furniture) folder(runID string) string {
 	}
 }
 
-// furnish provides a workspace with its files before the first call of a run in it, and the homes of the run's agents with
+// furnish provides a workspace with its files before a call of a run first touches it, and the homes of the run's agents with
 // theirs. It returns when they are there, whoever writes them. A run on the direct path does without.
 func (r *Role) furnish(ctx context.Context, s run.State, p place) {
 	if s.Created == nil || s.Created.Direct || p.path == "" {

@@ -2,11 +2,13 @@ package toolrunner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -45,7 +47,7 @@ func (r *Role) keepSteps(ctx context.Context, report func(error)) {
 				err = r.cfg.Trees.Boundary(limited, s.Created.Workspace)
 			}
 			cancel()
-			if err != nil && ctx.Err() == nil {
+			if err != nil && ctx.Err() == nil && !errors.Is(err, workspace.ErrChanging) && !errors.Is(err, workspace.ErrLost) { // kept later, or by another
 				report(fmt.Errorf("keep the workspace of run %s at the end of a step: %w", runID, err))
 			}
 		}

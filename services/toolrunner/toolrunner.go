@@ -215,7 +215,6 @@ func (r *Role) begin(ctx context.Context, s run.State, d call.Duty, p place) (re
 		if err := r.dress(ctx, s, p); err != nil {
 			return reactor.Written{}, err
 		}
-		r.furnish(ctx, s, p)
 	}
 	a := call.Attempt{Call: d.Call, Number: d.Attempt, Sandbox: string(r.cfg.Boxes.ModeFor(s, d.Call.Step))}
 	input, err := r.input(ctx, d.Call)
