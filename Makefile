@@ -2,9 +2,9 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench robust pairs trace kill faults previous mcp escape fuzz aimock live clean
+.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape fuzz aimock live clean
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## all programs into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
@@ -34,6 +34,9 @@ demo: ## a real repair behind a real gate, in one process; MODEL=provider/name f
 bench: ## slow: whole stations against the bare floor, both durability modes
 	$(GO) run ./test/bench
 
+bench-trees: ## slow (some minutes, 5 GB of disk): snapshot and restore of a workspace of 1 GB with 1 % changed; TREE_MB=n for another size
+	INSPAN_BENCH_TREE_MB=$(or $(TREE_MB),1024) $(GO) test -tags slow -count=1 -v -timeout 30m -run TestTreeCost ./test/e2e
+
 robust: ## slow (30 min, root for some): simulation, planted bugs, real faults, security, recovery, soak, fuzzing; SEED=n
 	$(GO) run ./test/robust -seed $(or $(SEED),1)
 
@@ -45,6 +48,9 @@ trace: ## which test proves which requirement; STRICT=1 fails where one is missi
 
 kill: ## slow: five services and a server as processes, each killed with -9 in the middle of runs
 	$(GO) test -tags slow -count=1 -v -timeout 15m -run TestKill ./test/faults
+
+failover: ## slow (2 min): two toolrunners as processes, the one that holds a workspace is killed or stopped; prints a transcript
+	$(GO) test -tags slow -count=1 -v -timeout 10m -run TestFailover ./test/faults
 
 faults: ## slow: real processes under faults: kills, pauses, partitions, lost and damaged stores, power cuts, full disks (root)
 	$(GO) test -tags slow -count=1 -v -timeout 20m -run "TestFaults|TestCheckers" ./test/faults

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/core/guard"
 )
 
 const reviewer = `---
@@ -51,6 +52,15 @@ func TestFromClaude(t *testing.T) {
 		for _, want := range []string{`"*": deny`, `"git diff": allow`, `"git diff *": allow`, `"go test ./...": allow`} {
 			if !strings.Contains(string(file), want) {
 				t.Errorf("%s is missing:\n%s", want, file)
+			}
+		}
+		set, err := guard.Build(a.Guards)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for command, want := range map[string]string{"git diff": guard.Allow, "git diff --stat": guard.Allow, "go test ./...": guard.Allow, "git log": guard.Deny, "go test ./x": guard.Deny} {
+			if v := set.Judge(guard.Action{Tool: "bash", Commands: [][]string{strings.Fields(command)}}); v.Action != want {
+				t.Errorf("%s: %+v, want %s", command, v, want)
 			}
 		}
 	})

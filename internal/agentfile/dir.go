@@ -15,9 +15,10 @@ import (
 // MaxAgents is the most agents of one directory.
 const MaxAgents = 1024
 
-// LoadDir reads every file of a directory whose name ends in ".prompt"; directories below it are not looked at. A
-// link is followed only where it stays inside the directory. The error joins what is wrong in all files, each with
-// its file's name; the map holds the agents that are sound also then, and the caller decides whether to go on.
+// LoadDir reads every file of a directory whose name ends in ".prompt". Of the directories below it only those of roles are
+// looked at, PROJECT/ROLE (WS-9): their agents share the guards, hooks and settings of the file RoleFile there, and their path
+// tells whose they are. A link is followed only where it stays inside the directory. The error joins what is wrong in all
+// files, each with its file's name; the map holds the agents that are sound also then, and the caller decides whether to go on.
 func LoadDir(dir string) (map[string]events.Agent, []Warning, error) { return Defaults{}.LoadDir(dir) }
 
 // LoadDir reads a directory as the function does, and gives its agents the defaults.
@@ -27,40 +28,66 @@ func (d Defaults) LoadDir(dir string) (map[string]events.Agent, []Warning, error
 		return nil, nil, fmt.Errorf("open the directory of agents: %w", err)
 	}
 	defer root.Close()
-	names, err := promptFiles(root)
-	if err != nil {
+	l := loadingDir{agents: map[string]events.Agent{}}
+	if err := l.files(root, Role{Defaults: d}); err != nil {
 		return nil, nil, fmt.Errorf("list the directory of agents %s: %w", dir, err)
 	}
-	agents := map[string]events.Agent{}
-	var warnings []Warning
-	var errs []error
-	for _, name := range names {
-		data, err := readFile(root, name)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		a, warned, err := d.Parse(name, data)
-		warnings = append(warnings, warned...)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		a, warned, err = load(root, name, a)
-		warnings = append(warnings, warned...)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		pinned, warned, err := pinFrom(root, name, a)
-		warnings = append(warnings, warned...)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		agents[a.Name] = pinned
+	if err := l.roles(root, d); err != nil {
+		return nil, nil, fmt.Errorf("list the directory of agents %s: %w", dir, err)
 	}
-	return agents, warnings, errors.Join(errs...)
+	return l.agents, l.warnings, errors.Join(l.errs...)
+}
+
+// loadingDir collects what a directory has.
+type loadingDir struct {
+	agents   map[string]events.Agent
+	warnings []Warning
+	errs     []error
+}
+
+// files reads the agents of one folder.
+func (l *loadingDir) files(root *os.Root, r Role) error {
+	names, err := promptFiles(root)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		a, warned, err := loadFile(root, name, r)
+		for _, w := range warned {
+			w.File = r.at(w.File)
+			l.warnings = append(l.warnings, w)
+		}
+		if _, twice := l.agents[a.Name]; err == nil && twice {
+			err = &Error{Code: CodeDuplicate, File: name, Message: "there are two agents of this name", Actual: shown(a.Name), Hint: "rename one: names are of the whole station"}
+		}
+		if err != nil {
+			l.errs = append(l.errs, r.place(err))
+			continue
+		}
+		l.agents[a.Name] = a
+	}
+	return nil
+}
+
+func loadFile(root *os.Root, name string, r Role) (events.Agent, []Warning, error) {
+	data, err := readFile(root, name)
+	if err != nil {
+		return events.Agent{}, nil, err
+	}
+	a, warnings, err := r.Defaults.Parse(name, data)
+	if err == nil {
+		a, err = r.share(name, a)
+	}
+	if err != nil {
+		return events.Agent{}, warnings, err
+	}
+	a, warned, err := load(root, name, a)
+	warnings = append(warnings, warned...)
+	if err != nil {
+		return events.Agent{}, warnings, err
+	}
+	a, warned, err = pinFrom(root, name, a)
+	return a, append(warnings, warned...), err
 }
 
 // pinFrom puts the pins beside an agent file into the agent.

@@ -47,19 +47,71 @@ func (p *parsing) permissions(root *node, seen map[string]bool) []events.Rule {
 		}
 		p.walk(pr.value, shape{kinds: []kind{isText, isMap}, each: &action, most: MaxRules}, inForce)
 		for i, by := range pr.value.pairs {
-			r := events.Rule{ID: fmt.Sprintf("%s-%d", id, i+1), Tool: pr.key, Match: events.Match{Glob: by.key}, Action: by.value.str()}
+			r := events.Rule{ID: fmt.Sprintf("%s-%d", id, i+1), Tool: pr.key, Match: about(pr.key, by.key), Action: by.value.str()}
 			switch {
 			case strings.TrimSpace(by.key) == "" || len(by.key) > maxPattern:
 				p.fail(&Error{Code: CodeValue, Line: by.line, Path: pr.value.path, Message: "the pattern is not permitted", Expected: fmt.Sprintf("1 to %d bytes", maxPattern), Actual: shown(by.key)})
-			case slices.Contains(filed, pr.key):
-				r.Match = events.Match{Path: by.key}
-			case pr.key != "bash":
+			case pr.key != "bash" && !slices.Contains(filed, pr.key):
 				p.fail(&Error{Code: CodeValue, Line: by.line, Path: pr.value.path, Message: "patterns go with bash and the file tools only", Expected: "allow, deny or ask for " + pr.key})
+			case everything(by.key):
+				r.Match, r.Except = events.Match{}, p.besides(pr, by)
 			}
 			add(by, r)
 		}
 	}
 	return out
+}
+
+// about is what a pattern of a tool is a condition on.
+func about(tool, pattern string) events.Match {
+	if slices.Contains(filed, tool) {
+		return events.Match{Path: pattern}
+	}
+	return events.Match{Glob: pattern}
+}
+
+// everything reports whether a pattern stands for all that no other one names.
+func everything(pattern string) bool { return pattern != "" && strings.Trim(pattern, "*") == "" }
+
+// besides is what a pattern that stands for everything leaves to the others of its tool: where one of these is less strict,
+// it decides. Without that nothing could be permitted below a "*" that denies, because of two rules the stricter wins.
+func (p *parsing) besides(tool, all pair) *events.Match {
+	strict := func(action string) int { return slices.Index([]string{"allow", "ask", "deny"}, action) }
+	var others []string
+	for _, by := range tool.value.pairs {
+		if !everything(by.key) && strict(by.value.str()) < strict(all.value.str()) {
+			others = append(others, sealed(by.key))
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	m := about(tool.key, "{"+strings.Join(others, ",")+"}")
+	if n := max(len(m.Path), len(m.Glob)); n > maxPattern {
+		p.fail(&Error{Code: CodeLimit, Line: all.line, Path: tool.value.path, Message: "the patterns beside " + shown(all.key) + " are too long together", Expected: fmt.Sprintf("at most %d bytes", maxPattern), Actual: fmt.Sprint(n), Hint: "name folders instead of files, or write rules under guards"})
+	}
+	return &m
+}
+
+// sealed is a pattern that can stand between commas of braces: those of its own are no such commas.
+func sealed(pattern string) string {
+	var b strings.Builder
+	depth := 0
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '\\' && i+1 < len(pattern):
+			b.WriteByte(c)
+			i++
+		case c == '{':
+			depth++
+		case c == '}':
+			depth--
+		case c == ',' && depth == 0:
+			b.WriteByte('\\')
+		}
+		b.WriteByte(pattern[i])
+	}
+	return b.String()
 }
 
 // external is permissions.external_directory (GUARD-12): deny is always in force, and nothing else is given.
@@ -74,7 +126,7 @@ func (p *parsing) external(pr pair, action shape) {
 func (p *parsing) guardable(root *node, pr pair) bool {
 	known := root.child("tools").words()
 	switch {
-	case pr.key == "bash", slices.Contains(known, pr.key), strings.ContainsAny(pr.key, "*?{") && len(pr.key) <= maxPattern:
+	case pr.key == "bash", slices.Contains(known, pr.key), slices.Contains([]string{"edit", "write"}, pr.key) && slices.Contains(known, "apply_patch"), strings.ContainsAny(pr.key, "*?{") && len(pr.key) <= maxPattern:
 		return true
 	}
 	e := &Error{Code: CodeUnknown, Line: pr.line, Path: pr.value.path, Message: "the agent has no such tool", Expected: "a tool of the agent, a glob over tools, ref or external_directory", Actual: shown(pr.key)}

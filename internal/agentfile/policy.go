@@ -3,6 +3,7 @@ package agentfile
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,24 +32,33 @@ func ParsePolicy(name string, data []byte) (Policy, []Warning, error) {
 }
 
 func (p *parsing) policy(data []byte) Policy {
+	root := p.plain(data, nil)
+	return Policy{Rules: p.rules(root.child("rules"), map[string]bool{}), Hooks: p.hooks(root.child("hooks"))}
+}
+
+// plain reads a file that is nothing but YAML, with the keys of a policy and more.
+func (p *parsing) plain(data []byte, more map[string]field) *node {
+	none := &node{kind: isMap}
 	if len(data) > MaxFrontmatter {
 		p.fail(&Error{Code: CodeLimit, Message: "the file is too large", Expected: fmt.Sprintf("at most %d bytes", MaxFrontmatter), Actual: fmt.Sprint(len(data))})
-		return Policy{}
+		return none
 	}
 	if strings.ToValidUTF8(string(data), "") != string(data) || strings.ContainsRune(string(data), 0) {
 		p.fail(&Error{Code: CodeFile, Message: "the file is not UTF-8 text"})
-		return Policy{}
+		return none
 	}
 	root, err := readTree(strings.ReplaceAll(string(data), "\r\n", "\n"), 1)
 	if err != nil {
-		p.failErr(err)
-		return Policy{}
+		p.failErr(inSettings(err))
+		return none
 	}
-	p.walk(root, mapping(map[string]field{"version": acts(whole(1, 1)), "rules": acts(guardsShape()), "hooks": acts(hooksShape())}), inForce)
+	keys := map[string]field{"version": acts(whole(1, 1)), "rules": acts(guardsShape()), "hooks": acts(hooksShape())}
+	maps.Copy(keys, more)
+	p.walk(root, mapping(keys), inForce)
 	if root.child("version") == nil {
 		p.fail(&Error{Code: CodeMissing, Path: "version", Message: "the key is missing", Expected: "version: 1"})
 	}
-	return Policy{Rules: p.rules(root.child("rules"), map[string]bool{}), Hooks: p.hooks(root.child("hooks"))}
+	return root
 }
 
 // LoadPolicy reads the policy of a file; an empty path is an empty policy.

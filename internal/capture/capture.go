@@ -83,7 +83,7 @@ func CheckMode(mode string) error {
 	case events.KeptInStore, events.KeptInWorkspace:
 		return nil
 	case "cloudship":
-		return errors.New("storage mode cloudship is not available here: use nats or local")
+		return errors.New("storage mode cloudship is refused: it uploads to a CloudShip platform, and there is no setting for the address, the key and the upload API of one: use nats, where others fetch artifacts by their keys, or local")
 	}
 	return fmt.Errorf("storage mode %q is not known: use nats or local", mode)
 }
@@ -305,7 +305,7 @@ func storeFault(err error) *unfit {
 // record describes a file.
 func (h *harvest) record(name, sum string, data []byte) events.Artifact {
 	a := events.Artifact{Type: artifact.TypeOf(name), Name: path.Base(name), Path: name, Size: int64(len(data)), SHA256: sum,
-		ContentType: artifact.ContentType(name), CreatedAt: h.cfg.Now().UTC(), Key: artifact.KeyOf(h.s.HarnessID, name), Kept: h.mode(h.job.Rules),
+		ContentType: artifact.ContentType(name), CreatedAt: h.cfg.Now().UTC(), Key: artifact.KeyOf(artifact.OwnerOf(h.s), name), Kept: h.mode(h.job.Rules),
 		Session: h.s.Identity.Session, Run: h.s.HarnessID, Step: h.job.Step}
 	if a.ContentType == "" {
 		a.ContentType = http.DetectContentType(data[:min(len(data), 512)])

@@ -75,7 +75,7 @@ func (a *app) agentsIn(dir string) error {
 	}
 	var agents []filed
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		agents = append(agents, filed{found[name], filepath.Join(dir, name+agentfile.Ext)})
+		agents = append(agents, filed{found[name], filepath.Join(dir, found[name].Project, found[name].Role, name+agentfile.Ext)})
 	}
 	if a.json {
 		err = a.printJSON(map[string]any{"agents": orEmpty(agents), "warnings": orEmpty(warnings), "errors": orEmpty(faults)})

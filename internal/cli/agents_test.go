@@ -56,6 +56,19 @@ func TestAgents(t *testing.T) {
 			t.Errorf("exit %d %s", j.code, j.out)
 		}
 	})
+	t.Run("WS-9 ID-10 agents of roles are listed with their files, and what is wrong with a role is told with its file", func(t *testing.T) {
+		town := t.TempDir()
+		text(t, filepath.Join(town, "web", "polecats", "role.yaml"), "version: 1\nharness: {max_steps: 7}\n")
+		text(t, filepath.Join(town, "web", "polecats", "nux.prompt"), "---\nmodel: scripted/x\n---\nhi\n")
+		s := inspan(t, "agents", "--dir", town, "--json")
+		if out := decode[file](t, s.out); s.code != 0 || len(out.Agents) != 1 || out.Agents[0].File != filepath.Join(town, "web", "polecats", "nux.prompt") || out.Agents[0].MaxSteps != 7 {
+			t.Errorf("exit %d %s", s.code, s.out)
+		}
+		text(t, filepath.Join(town, "web", "polecats", "role.yaml"), "version: 1\nharness: {max_stepz: 7}\n")
+		if s := inspan(t, "agents", "--dir", town); s.code != 1 || !strings.Contains(s.err, "web/polecats/role.yaml:2: harness.max_stepz") || strings.Contains(s.out, "nux") {
+			t.Errorf("exit %d\n%s\n%s", s.code, s.out, s.err)
+		}
+	})
 	t.Run("ID-10 a folder without agents, and none", func(t *testing.T) {
 		if s := inspan(t, "agents", "--dir", t.TempDir()); s.code != 0 || !strings.Contains(s.out, "inspan agent init") {
 			t.Errorf("exit %d %s%s", s.code, s.out, s.err)

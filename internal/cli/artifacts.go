@@ -24,7 +24,7 @@ import (
 
 func (a *app) artifactsCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "artifacts", Short: "List and get what runs made",
+		Use: "artifacts", Short: "List and get what runs made, and give them files",
 		Long: `What the tool calls of a run make or change in its workspace is kept as artifacts: files that match the station's or the
 agent's patterns, files that the agent saves by name, and outputs of calls that are too long for the log. They are kept
 for a time after the run, INSPAN_ARTIFACT_TTL; the record of each stays in the log.`,
@@ -52,7 +52,7 @@ for a time after the run, INSPAN_ARTIFACT_TTL; the record of each stays in the l
 			a.table([]column{{head: "ID"}, {"AGE", true}, {head: "TYPE"}, {"SIZE", true}, {head: "STEP"}, {head: "KEPT"}, {head: "PATH"}}, rows)
 			return nil
 		}),
-	}, a.artifactsGetCmd())
+	}, a.artifactsGetCmd(), a.artifactsPutCmd())
 	return cmd
 }
 

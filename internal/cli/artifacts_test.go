@@ -11,9 +11,11 @@ import (
 
 // makers are agents that make files: one keeps them in the store, one in its workspace, one switches capture off.
 var makers = map[string]string{
-	"agents/maker.prompt": "---\nname: maker\ndescription: Makes files\nmodel: scripted/maker\ntools: [write, bash]\nsandbox: {mode: host, network: true}\n---\nDo the task.\n",
-	"agents/home.prompt":  "---\nname: home\ndescription: Makes files\nmodel: scripted/maker\ntools: [write, bash]\nsandbox: {mode: host, network: true}\nartifacts: {mode: local}\n---\nDo the task.\n",
-	"agents/shy.prompt":   "---\nname: shy\ndescription: Makes files\nmodel: scripted/maker\ntools: [write, bash]\nsandbox: {mode: host, network: true}\nartifacts: {capture: false}\n---\nDo the task.\n",
+	"agents/maker.prompt":  "---\nname: maker\ndescription: Makes files\nmodel: scripted/maker\ntools: [write, bash]\nsandbox: {mode: host, network: true}\n---\nDo the task.\n",
+	"agents/home.prompt":   "---\nname: home\ndescription: Makes files\nmodel: scripted/maker\ntools: [write, bash]\nsandbox: {mode: host, network: true}\nartifacts: {mode: local}\n---\nDo the task.\n",
+	"agents/shy.prompt":    "---\nname: shy\ndescription: Makes files\nmodel: scripted/maker\ntools: [write, bash]\nsandbox: {mode: host, network: true}\nartifacts: {capture: false}\n---\nDo the task.\n",
+	"agents/reader.prompt": "---\nname: reader\ndescription: Reads files\nmodel: scripted/reader\ntools: [bash]\nsandbox: {mode: host, network: true}\n---\nDo the task.\n",
+	"scripts/reader.yaml":  "turns:\n  - when: {turn: 1}\n    calls:\n      - {name: bash, input: {command: cat in/prices.csv}}\n  - when: {turn: 2}\n    text: \"{{result.1}}\"\n",
 	"scripts/maker.yaml": `turns:
   - when: {turn: 1}
     calls:
@@ -97,5 +99,52 @@ func TestArtifacts(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.want(1, words{"changed since"}, "artifacts", "get", "home", "report.md", "--stdout", "--workspace", work)
+	})
+	t.Run("ART-10 ART-13 put gives the runs of a session an input file, which the next one reads in its directory", func(t *testing.T) {
+		work := filepath.Join(d.dir, "store", "workspace")
+		d.want(0, nil, "run", "maker", "make", "--id", "first", "--session", "s")
+		from := filepath.Join(t.TempDir(), "prices.csv")
+		if err := os.WriteFile(from, []byte("bread 3\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		d.want(0, words{"in/prices.csv is in session/s"}, "artifacts", "put", "first", from, "--as", "in/prices.csv", "--workspace", work)
+		d.want(1, words{"is there already", "--force"}, "artifacts", "put", "first", from, "--as", "in/prices.csv", "--workspace", work)
+		got := decode[struct {
+			Path, Workspace, SHA256 string
+			Size                    int
+		}](t, d.want(0, nil, "artifacts", "put", "first", from, "--workspace", work, "--json").out)
+		if got.Path != "prices.csv" || got.Workspace != "session/s" || got.Size != 8 || len(got.SHA256) != 64 {
+			t.Errorf("%+v", got)
+		}
+		d.want(0, nil, "run", "reader", "read", "--id", "second", "--session", "s")
+		d.want(0, words{"bread 3"}, "logs", "second")
+	})
+	t.Run("SAFE-12 put writes nothing outside of a workspace, into no place of the harness, and for nobody who can not read it", func(t *testing.T) {
+		work := filepath.Join(d.dir, "store", "workspace")
+		from := filepath.Join(t.TempDir(), "x")
+		if err := os.WriteFile(from, []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		outside := t.TempDir()
+		if err := os.Symlink(outside, filepath.Join(work, "session", "s", "trap")); err != nil {
+			t.Fatal(err)
+		}
+		for _, as := range []string{"../x", "/x", ".git/hooks/pre-commit", "a/.harness/x", "a\nb"} {
+			d.want(2, nil, "artifacts", "put", "first", from, "--as", as, "--workspace", work)
+		}
+		d.want(1, nil, "artifacts", "put", "first", from, "--as", "trap/x", "--workspace", work, "--force")
+		d.want(1, words{"has ended", "--session"}, "artifacts", "put", "made", from, "--workspace", work)
+		d.want(1, words{"--workspace"}, "artifacts", "put", "first", from, "--workspace", t.TempDir())
+		d.want(1, nil, "artifacts", "put", "first", t.TempDir(), "--workspace", work)
+		d.want(5, nil, "artifacts", "put", "nothing", from, "--workspace", work)
+		d.want(2, nil, "artifacts", "put", "first")
+		if left, err := os.ReadDir(outside); err != nil || len(left) != 0 {
+			t.Errorf("%v, %v", left, err)
+		}
+		follow := t.TempDir()
+		if err := os.Mkdir(filepath.Join(follow, ".trees"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		d.want(1, words{"follow"}, "artifacts", "put", "first", from, "--workspace", follow)
 	})
 }

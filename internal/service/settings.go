@@ -79,6 +79,7 @@ func traits() map[string]trait {
 		"INSPAN_LONG_RUNNING":                  {key: "harness.long_running", project: true},
 		"INSPAN_ISOLATION_MODE":                {key: "harness.workspace.isolation_mode", project: true},
 		"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE": {key: "harness.workspace.cleanup_on_complete"},
+		"INSPAN_WORKSPACE_SNAPSHOT":            {key: "harness.workspace.snapshot"},
 		"INSPAN_WORKSPACE_CLEANUP_AFTER":       {key: "harness.workspace.cleanup_after"},
 		"INSPAN_SANDBOX":                       {key: "harness.sandbox.mode"},
 		"INSPAN_SANDBOX_BACKEND":               {key: "harness.sandbox.isolation_backend"},

@@ -24,8 +24,22 @@ const (
 	workspaceFollow = "follow"
 )
 
+// What INSPAN_WORKSPACE_SNAPSHOT may say.
+const (
+	// snapshotCall: after each call that may have changed files, before its result is said.
+	snapshotCall = "call"
+	// snapshotStep: when a step ends. What is lost in between with a machine is told to the agent.
+	snapshotStep = "step"
+)
+
 func (c *Config) checkWorkspaces() error {
 	var errs []error
+	switch {
+	case !slices.Contains([]string{"", snapshotCall, snapshotStep}, c.WorkspaceSnapshot):
+		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE_SNAPSHOT is %q, want %s or %s", c.WorkspaceSnapshot, snapshotCall, snapshotStep))
+	case c.WorkspaceSnapshot == snapshotStep && c.WorkspaceMode != workspaceFollow:
+		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE_SNAPSHOT=%s goes with INSPAN_WORKSPACE_MODE=%s alone: no other mode keeps snapshots", snapshotStep, workspaceFollow))
+	}
 	if !slices.Contains([]string{"", workspaceLocal, workspaceShared, workspaceFollow}, c.WorkspaceMode) {
 		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE_MODE is %q, want %s, %s or %s", c.WorkspaceMode, workspaceLocal, workspaceShared, workspaceFollow))
 	}
@@ -42,7 +56,7 @@ func (h *Host) trees(ctx context.Context, instance string) (*workspace.Trees, er
 		return nil, nil
 	}
 	cfg := workspace.Config{Root: h.cfg.Workspace, Shelf: h.ports.Trees, Leases: h.ports.Leases, Blobs: h.ports.Blobs, Instance: instance,
-		After: h.cfg.CleanupAfter, AtEnd: h.cfg.CleanupOnComplete, Snapshots: h.ports.Snapshots}
+		AtSteps: h.cfg.WorkspaceSnapshot == snapshotStep, After: h.cfg.CleanupAfter, AtEnd: h.cfg.CleanupOnComplete, Snapshots: h.ports.Snapshots}
 	if mode == workspaceShared {
 		cfg.Snapshots = nil
 	} else if cfg.Snapshots == nil {

@@ -26,8 +26,12 @@ type Record struct {
 	Packs    []Pack `json:"packs,omitempty"`
 	// Covers is the last call whose changes are in the snapshot, as RUN/CALL.
 	Covers string `json:"covers,omitempty"`
-	// Lost is true where an owner was lost since the snapshot, so that changes of calls that did not end may be missing.
+	// Lost is true where an owner was lost, so that changes of calls that did not end may be missing, and no agent was told yet.
 	Lost bool `json:"lost,omitempty"`
+	// Unkept are calls that have ended, as RUN/CALL, whose changes the snapshot has not: the owner has them. Missing are
+	// those that were lost with an owner, until an agent was told.
+	Unkept  []string `json:"unkept,omitempty"`
+	Missing []string `json:"missing,omitempty"`
 	// Repository is true where the tree had a .git when it was kept.
 	Repository bool `json:"repository,omitempty"`
 	// Files and Bytes of the tree when it was kept.

@@ -68,7 +68,7 @@ func (t *Trees) free(ctx context.Context, tr *tree, c *claim, run string) error 
 			return err
 		}
 	}
-	rec := c.rec
+	rec := told(c, c.rec)
 	rec.Owner, rec.At = "", t.cfg.Now().UTC()
 	if err := t.say(ctx, tr, c, rec); err != nil {
 		return err

@@ -36,6 +36,10 @@ type Shot struct {
 	Bytes int64
 }
 
+// notesDir is where toolrunners write what people may want to read, with each call. It can be made again and is not kept:
+// a call that changes nothing else costs nothing.
+const notesDir = ".harness"
+
 // Git makes snapshots with the git program.
 type Git struct{ Program *git.Git }
 
@@ -43,7 +47,7 @@ var _ Snapshots = Git{}
 
 // Keep implements Snapshots.
 func (g Git) Keep(ctx context.Context, tree, store string) (Keeper, error) {
-	k, err := g.Program.Keep(ctx, git.KeepConfig{Tree: tree, Store: store})
+	k, err := g.Program.Keep(ctx, git.KeepConfig{Tree: tree, Store: store, Skip: []string{notesDir}})
 	return gitKeeper{k}, err
 }
 

@@ -27,6 +27,9 @@ type Config struct {
 	Instance string
 	// Chain is how many packs a snapshot may have before a whole one is kept; 0 means 32.
 	Chain int
+	// AtSteps keeps trees at the ends of steps and runs only. The record names the calls in between, so that it can be told
+	// what was lost with an owner.
+	AtSteps bool
 	// After is how long what nobody uses stays: directories, and trees of runs without a repository; 0 means 24 h.
 	After time.Duration
 	// AtEnd takes the tree of a run away when the run ends, if it has no repository.
@@ -80,9 +83,12 @@ type claim struct {
 	left chan struct{}
 	// ended counts work that ended, kept is how much of it the last snapshot has.
 	ended, kept uint64
-	// news is what the next agent is to be told of the tree; empty for nothing.
+	// news is what the next agent is to be told of the tree; empty for nothing. told: it was said.
 	news string
-	used time.Time
+	told bool
+	// steps, as run and step, whose calls are not kept.
+	steps map[[2]string]bool
+	used  time.Time
 }
 
 // New checks a Config.
@@ -195,14 +201,18 @@ func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
 		}
 	}
 	before := rec
+	same := c != nil && !c.lost && before.Owner == "" && before.Fence == c.rec.Fence // it was given back here, and nobody had it since
+	if !same {
+		rec = passOn(rec)
+	}
 	rec.Owner, rec.Run, rec.At = t.cfg.Instance, run, t.cfg.Now().UTC()
 	rec.Fence++
 	rec.Lost = rec.Lost || before.Owner != "" && before.Owner != t.cfg.Instance
 	if revision, err = t.swap(ctx, rec, revision); err != nil {
 		return err
 	}
-	if c != nil && !c.lost && before.Owner == "" && before.Fence == c.rec.Fence {
-		c.rec, c.revision = rec, revision // it was given back here, and nobody had it since
+	if same {
+		c.rec, c.revision = rec, revision
 		return nil
 	}
 	t.lose(tr)
@@ -311,14 +321,4 @@ func (t *Trees) fill(ctx context.Context, c *claim) error {
 		return err
 	}
 	return t.restore(ctx, c)
-}
-
-// lostNews is what an agent is told of a tree whose owner was lost.
-func lostNews(rec Record) string {
-	of := "It is empty, because no call had ended before that"
-	if rec.Snapshot != "" {
-		of = "The files are as they were kept after call " + rec.Covers
-	}
-	return "The machine that held this workspace was lost. " + of +
-		"; what calls that did not end changed in them may be missing, and absolute paths have changed: look before you go on."
 }

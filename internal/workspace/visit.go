@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,10 +20,14 @@ type Visit struct {
 	tree  *tree
 	claim *claim
 	run   string
+	step  string
 	// touched: something may have changed the tree that is not kept yet; used: something may have looked at it. at is when the
 	// work ended, in the claim's count.
 	touched, used atomic.Bool
 	at            uint64
+	// news that the visit took, told where they are in the log.
+	news string
+	told bool
 }
 
 // Dir is the absolute path of the tree, Path the one below the workspace root, with slashes.
@@ -49,21 +54,30 @@ func (v *Visit) Touch(change bool) {
 	}
 }
 
-// News returns what an agent is to be told of the tree, once for each claim; empty for nothing.
+// News returns what an agent is to be told of the tree; empty for nothing. Others are told nothing meanwhile, and again
+// where the visit ends without Told.
 func (v *Visit) News(ctx context.Context) string {
 	if v.tree.take(ctx) != nil {
 		return ""
 	}
 	defer v.tree.give()
-	news := v.claim.news
-	v.claim.news = ""
-	return news
+	if v.claim.news != "" {
+		v.news, v.claim.news = v.claim.news, ""
+		return v.news
+	}
+	return ""
 }
 
-// Settle is called when the work is done, before anything is said of it: where the tree may have been changed it is Keep, and
-// where it was looked at Check.
+// Settle is called when the work is done, before anything is said of it: where the tree may have been changed it is Keep, or
+// where trees are kept at the ends of steps a note of the call in the record, and where it was looked at Check.
 func (v *Visit) Settle(ctx context.Context, call string) error {
 	switch {
+	case v.touched.Load() && v.t.AtSteps():
+		full, err := v.note(ctx, call)
+		if full {
+			return v.Keep(ctx, call)
+		}
+		return err
 	case v.touched.Load():
 		return v.Keep(ctx, call)
 	case v.used.Load():
@@ -173,30 +187,43 @@ func (t *Trees) keep(ctx context.Context, tr *tree, c *claim, covers string) err
 		return fmt.Errorf("%w: %s: %w", ErrUnkept, tr.workspace, err)
 	}
 	if shot.Pack == nil {
-		if err := t.check(ctx, tr, c); err != nil {
+		same := t.check
+		if len(c.rec.Unkept) > 0 { // they changed nothing in the end
+			same = func(ctx context.Context, tr *tree, c *claim) error {
+				rec := told(c, c.rec)
+				rec.Unkept, rec.Covers, rec.At = nil, covers, t.cfg.Now().UTC()
+				return t.say(ctx, tr, c, rec)
+			}
+		}
+		if err := same(ctx, tr, c); err != nil {
 			return err
 		}
-		c.kept, c.dirty = began, false
+		c.keptAll(began)
 		return nil
 	}
 	pack, err := t.store(ctx, shot.ID, shot.Pack)
 	if err = errors.Join(err, shot.Pack.Close()); err != nil {
 		return fmt.Errorf("keep workspace %s: %w", tr.workspace, err)
 	}
-	rec := c.rec
+	rec := told(c, c.rec)
 	rec.Packs = append([]Pack{}, rec.Packs...)
 	if shot.Parent == "" {
 		rec.Packs = nil
 	}
 	rec.Packs = append(rec.Packs, pack)
-	rec.Snapshot, rec.Files, rec.Bytes, rec.Covers, rec.Lost, rec.At = shot.ID, shot.Files, shot.Bytes, covers, false, t.cfg.Now().UTC()
+	rec.Snapshot, rec.Files, rec.Bytes, rec.Covers, rec.Unkept, rec.At = shot.ID, shot.Files, shot.Bytes, covers, nil, t.cfg.Now().UTC()
 	_, err = os.Lstat(filepath.Join(c.dir, ".git"))
 	rec.Repository = err == nil
 	if err := t.say(ctx, tr, c, rec); err != nil {
 		return err
 	}
-	c.kept, c.dirty = began, false
+	c.keptAll(began)
 	return nil
+}
+
+// keptAll notes that a snapshot has all work that had ended when it began.
+func (c *claim) keptAll(began uint64) {
+	c.kept, c.dirty, c.steps = began, false, nil
 }
 
 // say writes the record of a claim. It must be called with the turn of the tree.
@@ -214,7 +241,7 @@ func (t *Trees) say(ctx context.Context, tr *tree, c *claim, rec Record) error {
 	if err != nil {
 		return err
 	}
-	if now.Fence == c.rec.Fence && now.Owner == rec.Owner && now.Snapshot == rec.Snapshot && revision > c.revision {
+	if now.Fence == c.rec.Fence && now.Owner == rec.Owner && now.Snapshot == rec.Snapshot && slices.Equal(now.Unkept, rec.Unkept) && revision > c.revision {
 		c.rec, c.revision = now, revision
 		return nil
 	}
@@ -238,6 +265,11 @@ func (v *Visit) Leave() {
 	c := v.claim
 	c.visits--
 	c.dirty = c.dirty || v.touched.Load()
+	if v.told {
+		c.told = true
+	} else if v.news != "" {
+		c.news = v.news
+	}
 	c.used = v.t.cfg.Now()
 	close(c.left)
 	c.left = make(chan struct{})

@@ -105,6 +105,9 @@ type Agent struct {
 	Harness string `json:"harness,omitempty"`
 	// Artifacts says what of the workspace is kept as artifacts; nil means the station's defaults.
 	Artifacts *ArtifactRules `json:"artifacts,omitempty"`
+	// Project and Role are where the agent belongs; empty for one that belongs nowhere.
+	Project string `json:"project,omitempty"`
+	Role    string `json:"role,omitempty"`
 }
 
 // Document is a text that was pinned with an agent.

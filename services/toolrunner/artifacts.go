@@ -66,6 +66,19 @@ func (r *Role) job(s run.State, c run.Call, m *made) (capture.Job, error) {
 	return capture.Job{Dir: dir, Step: c.Step, Rules: rules(s, c)}, err
 }
 
+// first is done before a call first touches the workspace: it is provided with its files, and prepared. A run whose calls
+// touch none leaves nothing.
+func (r *Role) first(ctx context.Context, s run.State, c run.Call, m *made) func() error {
+	prepare := r.prepare(ctx, s, c, m)
+	return func() error {
+		r.furnish(ctx, s, m.at)
+		if prepare == nil {
+			return nil
+		}
+		return prepare()
+	}
+}
+
 // prepare is done before a call first touches the workspace: what earlier steps made elsewhere is brought here, and what
 // is there is listed, so that it is known afterwards what is new.
 func (r *Role) prepare(ctx context.Context, s run.State, c run.Call, m *made) func() error {
@@ -138,7 +151,7 @@ func (r *Role) look(ctx context.Context, s run.State, c run.Call, m *made) *capt
 // logOf is the whole output of a call as an artifact (ART-12): what its fact has shortened and refers to.
 func logOf(s run.State, c run.Call, ref events.Ref, now time.Time) events.Artifact {
 	return events.Artifact{Type: events.ArtifactLog, Name: c.ID + ".log", Size: ref.Size, SHA256: ref.SHA256, ContentType: "text/plain", CreatedAt: now.UTC(),
-		Key: artifact.LogKeyOf(s.HarnessID, c.ID), Kept: events.KeptWithFacts, Session: s.Identity.Session, Run: s.HarnessID, Step: c.Step}
+		Key: artifact.LogKeyOf(artifact.OwnerOf(s), c.ID), Kept: events.KeptWithFacts, Session: s.Identity.Session, Run: s.HarnessID, Step: c.Step}
 }
 
 // withMade says what an attempt made and then how it ended, until the log has taken it. Where the end is not to be said
@@ -159,6 +172,9 @@ func (r *Role) withMade(ctx context.Context, s run.State, c run.Call, fence uint
 	if _, said := w.Wrote(events.ArtifactSaved); said {
 		r.show(w.State, at)
 	}
+	if call.NeedsStart(c.Effect) {
+		r.jot(w.State, c.ID, at)
+	}
 	return w, nil
 }
 
@@ -177,8 +193,7 @@ func (r *Role) show(s run.State, at place) {
 		return
 	}
 	defer func() { _ = root.Close() }() // nothing is written through it any more
-	if root.MkdirAll(historyDir, 0o755) == nil && writeJSON(root, artifactsFile, map[string]any{"note": "for people: inspan artifacts list " + s.HarnessID + " tells what is true",
-		"run_id": s.HarnessID, "artifacts": artifact.Latest(s)}) == nil {
+	if ownFolder(root) && writeJSON(root, artifactsFile, artifactsOf(s)) == nil {
 		_ = exclude(root)
 	}
 }
@@ -189,13 +204,11 @@ const cleanPatience = 10 * time.Second
 // Leave lets go of what is known of the workspace of a run that may have ended, and takes the artifacts out of it where its
 // agent wants that (ART-14). The log is asked whether it has: of a run that goes on all stays.
 func (r *Role) Leave(runID string) {
-	if r.cfg.Artifacts == nil {
-		return
-	}
 	r.mu.Lock()
 	dir, clean := r.clean[runID]
 	r.mu.Unlock()
-	if !clean && !r.cfg.Artifacts.Knows(runID) {
+	knows := clean || r.cfg.Artifacts != nil && r.cfg.Artifacts.Knows(runID)
+	if !knows && r.furniture.folder(runID) == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanPatience)
@@ -203,6 +216,12 @@ func (r *Role) Leave(runID string) {
 	s, err := r.cfg.Ledger.Fresh(ctx, runID)
 	if err != nil || !s.Status.Ended() {
 		return // the files stay, and the records tell of them
+	}
+	if r.cfg.Trees == nil && s.Created != nil { // else it may be somebody else's by now
+		r.finish(s, s.Created.Workspace)
+	}
+	if !knows {
+		return
 	}
 	r.mu.Lock()
 	delete(r.clean, runID)

@@ -60,7 +60,11 @@ func (r *Role) conclude(ctx context.Context, s run.State, a call.Attempt, done c
 	if done.Ref != nil && r.cfg.Artifacts != nil && !r.cfg.Artifacts.Off(rules(s, a.Call)) {
 		l.Artifacts = append(l.Artifacts, logOf(s, a.Call, *done.Ref, r.cfg.Now()))
 	}
-	return r.withMade(ctx, s, a.Call, a.Fence, l, m.at, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
+	w, err := r.withMade(ctx, s, a.Call, a.Fence, l, m.at, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
+	if _, said := w.Wrote(events.CallFinished); err == nil && said {
+		m.at.told()
+	}
+	return w, err
 }
 
 // insistEvery is how soon the end of an attempt is said again where the log could not take it.
@@ -122,7 +126,7 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 		result.Output += text
 	}
 	if err == nil {
-		m.at.tell(ctx, &result)
+		m.at.tell(ctx, s, &result)
 	}
 	return result, said, used, err
 }
@@ -144,7 +148,7 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (tool.Env, *wayOut, func()) {
 	out := r.wayOut(s, a)
 	box := r.cfg.Boxes.through(out).Later(ctx, s, a.Call, m.at)
-	box.made, box.before = m, r.prepare(ctx, s, a.Call, m)
+	box.made, box.before = m, r.first(ctx, s, a.Call, m)
 	// A secret that is cut in two here is not found; nothing of this is kept.
 	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
 	progress := func(output string, chunk []byte) { said.Write(live.ToolOutput, output, r.cfg.Mask(string(chunk))) }

@@ -235,26 +235,24 @@ func (b *Boxes) dress(ctx context.Context, blobs reactor.Blobs, s run.State, e e
 		metaFile: meta{note, e.ID, e.Born, e.Mode, e.Branch, e.Runs, e.CreatedAt, e.UsedAt},
 		lockFile: lock{note, s.HarnessID, os.Getpid(), s.Created.SessionFence, h.Since, h.Until},
 	}
-	if err := root.MkdirAll(runsDir, 0o755); err != nil {
-		return err
-	}
 	parts, _, err := history.Load(ctx, blobs, s.Created.History, nil)
 	if err != nil {
 		return err
 	}
-	for i, p := range parts {
-		name := fmt.Sprintf("%s/run_%03d_%s.json", runsDir, i+1, p.Run)
-		if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			files[name] = p
+	if ownFolder(root) && root.MkdirAll(runsDir, 0o755) == nil {
+		for i, p := range parts {
+			name := fmt.Sprintf("%s/run_%03d_%s.json", runsDir, i+1, p.Run)
+			if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+				files[name] = p
+			}
 		}
+		files[historyFile] = map[string]any{"note": note, "session_id": e.ID, "messages": history.Messages(parts)}
 	}
-	files[historyFile] = map[string]any{"note": note, "session_id": e.ID, "messages": history.Messages(parts)}
 	for name, v := range files {
-		if err := writeJSON(root, name, v); err != nil {
-			return err
-		}
+		_ = writeJSON(root, name, v) // they are for people: where they can not be written the run goes on without
 	}
-	return exclude(root)
+	_ = exclude(root)
+	return nil
 }
 
 // writeJSON puts a new file in the place of whatever has that name.

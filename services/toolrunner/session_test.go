@@ -44,7 +44,7 @@ func TestSessionFiles(t *testing.T) {
 		return run.State{HarnessID: id, Created: &events.RunCreatedData{Session: "s", SessionFence: fence, Workspace: "session/s"}}
 	}
 	dress := func(s run.State) error {
-		p, err := r.enter(t.Context(), s, 1)
+		p, err := r.enter(t.Context(), s, "", 1)
 		if err != nil {
 			return err
 		}

@@ -71,9 +71,12 @@ type Role struct {
 	ends chan string
 	// overheard are permitted calls of workspaces held here, for Early; more than maxOverheard are let go.
 	overheard chan permitted
+	// steps are runs of which a step was overheard to end, for Tend; more than maxEnds are let go.
+	steps chan string
 	// clean are the runs that began here whose artifacts are taken out of their workspace at the end, guarded by mu.
 	clean map[string]string
 	wardrobe
+	furniture furniture
 }
 
 var _ reactor.Role = (*Role)(nil)
@@ -95,7 +98,8 @@ func New(cfg Config) (*Role, error) {
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
-	return &Role{cfg: cfg, busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard), clean: make(map[string]string), wardrobe: newWardrobe()}, nil
+	return &Role{cfg: cfg, busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard),
+		steps: make(chan string, maxEnds), clean: make(map[string]string), wardrobe: newWardrobe()}, nil
 }
 
 // Service implements reactor.Role.
@@ -149,7 +153,7 @@ func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries 
 			return reactor.Written{}, &reactor.Later{After: again(deliveries)}
 		}
 		var p place
-		if p, err = r.enter(ctx, s, deliveries); err != nil {
+		if p, err = r.enter(ctx, s, duty.Call.Step, deliveries); err != nil {
 			return reactor.Written{}, err
 		}
 		defer func() {

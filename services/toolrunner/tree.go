@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
@@ -31,7 +32,7 @@ const (
 )
 
 // enter finds the place of an attempt. Where a living instance holds the workspace, the call is left to that one.
-func (r *Role) enter(ctx context.Context, s run.State, deliveries uint64) (place, error) {
+func (r *Role) enter(ctx context.Context, s run.State, step string, deliveries uint64) (place, error) {
 	if s.Created == nil {
 		return place{}, nil
 	}
@@ -51,6 +52,11 @@ func (r *Role) enter(ctx context.Context, s run.State, deliveries uint64) (place
 		return p, err
 	}
 	p.visit, p.path = v, v.Path()
+	v.In(step)
+	if err := v.CatchUp(ctx, func(runID, step string) bool { return runID == s.HarnessID && stepEnded(s, step) }); err != nil {
+		p.leave()
+		return place{}, &reactor.Later{After: again(deliveries)} // somebody else has it now
+	}
 	return p, nil
 }
 
@@ -89,12 +95,19 @@ func (p place) touch(effect string) {
 }
 
 // tell puts before a result what the agent must know of its workspace.
-func (p place) tell(ctx context.Context, res *tool.Result) {
+func (p place) tell(ctx context.Context, s run.State, res *tool.Result) {
 	if p.visit == nil {
 		return
 	}
 	if news := p.visit.News(ctx); news != "" {
-		res.Output = "<workspace-news>\n" + news + "\n</workspace-news>\n\n" + res.Output
+		res.Output = "<workspace-news>\n" + news + missing(s, p.visit.Missing()) + "\n</workspace-news>\n\n" + res.Output
+	}
+}
+
+// told says that a result, with what tell put before it, is in the log.
+func (p place) told() {
+	if p.visit != nil {
+		p.visit.Told()
 	}
 }
 
@@ -165,12 +178,15 @@ const (
 	endsTime = 30 * time.Second
 )
 
-// Tend gives workspaces of ended runs back and takes away what nobody uses, until ctx ends. What goes wrong is told to
+// Tend keeps workspaces at the ends of steps, gives those of ended runs back and takes away what nobody uses, until ctx ends. What goes wrong is told to
 // report and tried again.
 func (r *Role) Tend(ctx context.Context, report func(error)) {
 	if r.cfg.Trees == nil {
 		return
 	}
+	var keeping sync.WaitGroup
+	keeping.Go(func() { r.keepSteps(ctx, report) })
+	defer keeping.Wait()
 	tidy := time.NewTicker(tidyEvery)
 	defer tidy.Stop()
 	again := time.NewTicker(endAgain)

@@ -80,6 +80,8 @@ type fleet struct {
 	bin, dir string
 	net      *network
 	nodes    []*node
+	// env is added to the environment of a service; nil adds nothing.
+	env func(name string) []string
 	// services are the names of the service processes: "planner.1".
 	services []string
 	watch    sync.WaitGroup
@@ -286,6 +288,9 @@ func (f *fleet) command(name string) *exec.Cmd {
 		"INSPAN_HTTP=", "INSPAN_LOG_LEVEL="+logLevel(), "INSPAN_REPLICAS="+fmt.Sprint(len(f.nodes)), "INSPAN_AGENTS="+filepath.Join(f.dir, "agents"),
 		"INSPAN_SCRIPTS="+filepath.Join(f.dir, "scripts"), "INSPAN_WORKSPACE="+filepath.Join(f.dir, "work"), "INSPAN_SANDBOX=host",
 		effects.Dir+"="+filepath.Join(f.dir, "effects"))
+	if f.env != nil {
+		cmd.Env = append(cmd.Env, f.env(name)...)
+	}
 	return cmd
 }
 

@@ -59,11 +59,20 @@ func LimitsOf(r *events.ArtifactRules) Limits {
 	return l
 }
 
-// KeyOf is what a file of a run is called where artifacts are stored by name (ART-11).
-func KeyOf(runID, file string) string { return "runs/" + runID + "/output/" + file }
+// OwnerOf is whose the keys of a run's artifacts are: the orchestrator's run where the task named one (ART-11), else the
+// run. A fork has keys of its own.
+func OwnerOf(s run.State) string {
+	if c := s.Created; c != nil && c.ForkOf == nil && events.ValidID(c.Orchestrator) {
+		return c.Orchestrator
+	}
+	return s.HarnessID
+}
+
+// KeyOf is what a file is called where artifacts are stored by name. owner is OwnerOf the run.
+func KeyOf(owner, file string) string { return "runs/" + owner + "/output/" + file }
 
 // LogKeyOf is the same for the output of a call.
-func LogKeyOf(runID, call string) string { return "runs/" + runID + "/logs/" + call + ".log" }
+func LogKeyOf(owner, call string) string { return "runs/" + owner + "/logs/" + call + ".log" }
 
 // TypeOf guesses the type from a name.
 func TypeOf(name string) string {

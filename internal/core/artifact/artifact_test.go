@@ -24,6 +24,16 @@ func TestNames(t *testing.T) {
 		if got := KeyOf("run-1", "out/a.md"); got != "runs/run-1/output/out/a.md" {
 			t.Error(got)
 		}
+		for want, c := range map[string]*events.RunCreatedData{"run-1": {}, "orch-7": {Orchestrator: "orch-7"}} {
+			if got := OwnerOf(run.State{HarnessID: "run-1", Created: c}); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+		for name, c := range map[string]*events.RunCreatedData{"nothing": nil, "what is no id": {Orchestrator: "../x"}, "a fork": {Orchestrator: "orch-7", ForkOf: &events.ForkOrigin{}}} {
+			if got := OwnerOf(run.State{HarnessID: "run-1", Created: c}); got != "run-1" {
+				t.Errorf("%s: got %s", name, got)
+			}
+		}
 	})
 	t.Run("SAFE-12 hostile names are refused, and shown without harm", func(t *testing.T) {
 		t.Parallel()

@@ -24,7 +24,7 @@ func sure(ok bool) truth {
 	return no
 }
 
-// holds reports whether a rule speaks of an action: its tool glob matches, its conditions hold, and its exception does
+// holds reports whether a rule speaks of an action: its tool glob covers the tool, its conditions hold, and its exception does
 // not. Conditions about commands hold if at least one simple command meets all of them and is not excepted; a rule
 // without any holds unless every command is excepted.
 //
@@ -44,7 +44,7 @@ func sure(ok bool) truth {
 // An exception opens a door, so it is read strictly: flags in full, words fully known, paths in both forms. by is the
 // place of the command that met the rule, -1 where it is about the whole call.
 func holds(r events.Rule, a Action, commands []command) (t truth, by int) {
-	if r.Tool != "" && glob(r.Tool, a.Tool) != yes {
+	if r.Tool != "" && !Covers(r.Tool, a.Tool) {
 		return no, -1
 	}
 	outside := len(a.Outside) > 0

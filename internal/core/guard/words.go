@@ -164,7 +164,7 @@ func whole(pattern string, c command, strict bool) truth {
 		short := make([]string, len(c.argv))
 		for i, w := range c.argv {
 			short[i] = w
-			if strings.Contains(w, "..") {
+			if slices.Contains(strings.Split(w, "/"), "..") { // not the "./..." of go
 				short[i] = path.Clean(w)
 			}
 		}
@@ -275,8 +275,22 @@ func alternatives(s string) (parts []string, tail string, ok bool) {
 	return nil, "", false
 }
 
-// Covers reports whether a glob such as "{read,write}" or "git_*" covers the name of a tool.
-func Covers(pattern, tool string) bool { return glob(pattern, tool) == yes }
+// Covers reports whether a glob such as "{read,write}" or "git_*" covers a tool: its name, or that of one whose work it does.
+func Covers(pattern, tool string) bool {
+	if glob(pattern, tool) == yes {
+		return true
+	}
+	return slices.ContainsFunc(worksAs(tool), func(name string) bool { return glob(pattern, name) == yes })
+}
+
+// worksAs are the tools whose work another one does too: what keeps an agent from editing or writing a file keeps it from
+// doing that with a patch.
+func worksAs(tool string) []string {
+	if tool == "apply_patch" {
+		return []string{"edit", "write"}
+	}
+	return nil
+}
 
 // CheckGlob says what is wrong with a glob.
 func CheckGlob(pattern string) error { return checkPattern(pattern) }
