@@ -102,6 +102,8 @@ var Doors = []Door{
 	{Module: "golang.org/x/sys", Dirs: []string{"internal/sandbox/...", "internal/egress/inside", "internal/tools", "internal/git"}, Tests: true},
 	{Module: "golang.org/x/net", Dirs: []string{"internal/egress", "internal/tools", "internal/sandbox/seccomp"}},
 	{Module: "github.com/JohannesKaufmann/html-to-markdown", Dirs: []string{"internal/tools"}},
+	{Module: "github.com/moby/", Dirs: []string{"internal/sandbox/docker"}},
+	{Module: "github.com/containerd/errdefs", Dirs: []string{"internal/sandbox/docker"}},
 	{Module: "github.com/landlock-lsm/", Dirs: []string{"internal/sandbox/launch"}},
 	{Module: "github.com/elastic/go-seccomp-bpf", Dirs: []string{"internal/sandbox/seccomp"}},
 	{Module: "github.com/anishathalye/porcupine", Dirs: []string{"test/faults"}},
