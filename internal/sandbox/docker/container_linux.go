@@ -44,7 +44,7 @@ var _ sandbox.Sandbox = (*box)(nil)
 type vessel struct {
 	id    string
 	conn  client.HijackedResponse
-	shut  func() error // closes the way out
+	shut  func() error  // closes the way out
 	ended chan struct{} // closed when its first process has ended, or the engine
 }
 
@@ -139,8 +139,13 @@ func (b *box) start(ctx context.Context, name string) (v *vessel, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	wait, cancel := context.WithTimeout(ctx, engineWait)
 	defer cancel()
+	clear, done := context.WithTimeout(context.WithoutCancel(ctx), engineWait)
+	defer done()
 	door, err := b.door()
 	if err != nil {
 		return nil, err
@@ -150,8 +155,11 @@ func (b *box) start(ctx context.Context, name string) (v *vessel, err error) {
 			err = errors.Join(err, door.close())
 		}
 	}()
-	made, err := c.ContainerCreate(wait, b.order(name))
+	made, err := c.ContainerCreate(clear, b.order(name)) // to its end, so that it is known whether there is one
 	if err != nil {
+		if clear.Err() != nil || client.IsErrConnectionFailed(err) {
+			b.b.left()
+		}
 		return nil, fmt.Errorf("%w: the engine makes no container: %w", sandbox.ErrNotStarted, err)
 	}
 	v = &vessel{id: made.ID, ended: make(chan struct{}), shut: door.close}
@@ -167,8 +175,6 @@ func (b *box) start(ctx context.Context, name string) (v *vessel, err error) {
 		if v.conn.Conn != nil {
 			v.conn.Close()
 		}
-		clear, done := context.WithTimeout(context.WithoutCancel(ctx), engineWait)
-		defer done()
 		if left := remove(clear, c, v.id); left != nil {
 			b.b.left()
 			err = errors.Join(err, left)
@@ -237,8 +243,8 @@ func (b *box) order(name string) client.ContainerCreateOptions {
 	for i := range b.binds {
 		m := &b.binds[i]
 		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.source, Target: m.target, ReadOnly: m.readOnly,
-			// Only the mount itself is made read-only by every engine, and not what is mounted below it.
-			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: m.readOnly}})
+			// What is mounted below it stays outside: older engines would not make that read-only, and nobody looks at it.
+			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: true}})
 	}
 	for _, path := range b.image.volumes {
 		if !b.covers(path) {

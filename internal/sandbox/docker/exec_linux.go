@@ -273,7 +273,12 @@ func (c *command) ask(ctx context.Context, q within.Question) (within.Answer, er
 	case a := <-answer:
 		return a, nil
 	case <-c.over:
-		return within.Answer{}, nil
+		select {
+		case a := <-answer: // the last it said
+			return a, nil
+		default:
+			return within.Answer{}, nil
+		}
 	case <-ctx.Done():
 		return within.Answer{}, ctx.Err()
 	}

@@ -25,8 +25,6 @@ type bind struct {
 	readOnly       bool
 	// root is the outermost directory that commands write and that holds target; target itself where there is none.
 	root string
-	// pin mounts a directory onto itself, so that what is closed below it can not be moved out of its place.
-	pin  bool
 	file *os.File
 	dev  uint64
 	ino  uint64
@@ -62,7 +60,9 @@ func (b *box) prepare() error {
 	if err != nil {
 		return err
 	}
-	b.binds = append(b.binds, denied...)
+	b.binds = append(slices.DeleteFunc(b.binds, func(m bind) bool { // what is shown and denied is denied
+		return slices.ContainsFunc(denied, func(d bind) bool { return d.target == m.target })
+	}), denied...)
 	for i := range b.binds {
 		if err := b.binds[i].anchor(open); err != nil {
 			return err
@@ -86,7 +86,9 @@ func (b *box) give(names ...string) error {
 }
 
 // shown orders what the Config shows: the deeper path wins because the engine mounts it later, and where one is named
-// twice, the workspace wins over Writable and Writable over ReadOnly.
+// twice, the workspace wins over Writable and Writable over ReadOnly. The directories between a writable one and a path in
+// it that is closed are mounted onto themselves: what is a mount can not be renamed, and so what is below can not be moved
+// out of its place.
 func shown(cfg sandbox.Config, open []string) []bind {
 	list := []bind{{source: cfg.Workspace, target: cfg.Workspace}}
 	add := func(b bind) {
@@ -108,7 +110,7 @@ func shown(cfg sandbox.Config, open []string) []bind {
 			}
 			for dir := filepath.Dir(path); len(dir) > len(above); dir = filepath.Dir(dir) {
 				if info, err := os.Lstat(dir); err == nil && info.IsDir() { // else nothing is to be kept in its place
-					add(bind{target: dir, pin: true})
+					add(bind{target: dir})
 				}
 			}
 		}
@@ -149,14 +151,18 @@ func (m *bind) anchor(open []string) error {
 
 // check is what the helper has to find.
 func (m *bind) check() within.Check {
-	return within.Check{Path: m.target, Root: m.root, Dev: m.dev, Ino: m.ino, ReadOnly: m.readOnly, Mount: m.pin}
+	return within.Check{Path: m.target, Root: m.root, Dev: m.dev, Ino: m.ino, ReadOnly: m.readOnly}
 }
 
 // denials cover the denied paths, and what they lead to where they are links, with something empty. A path that is not
 // there needs nothing: what a command makes at its place is the command's own.
 func (b *box) denials() ([]bind, error) {
 	cfg := b.Config()
-	if len(cfg.Denied) == 0 {
+	paths := cfg.Denied
+	if strings.HasPrefix(b.user, "0:") { // who could read those of the image
+		paths = append(slices.Clone(paths), "/etc/shadow", "/etc/gshadow")
+	}
+	if len(paths) == 0 {
 		return nil, nil
 	}
 	file, dir := b.Private("denied"), b.Private("denied.d")
@@ -167,7 +173,7 @@ func (b *box) denials() ([]bind, error) {
 		return nil, fmt.Errorf("make what covers denied directories: %w", err)
 	}
 	var list []bind
-	for _, path := range cfg.Denied {
+	for _, path := range paths {
 		real, err := filepath.EvalSymlinks(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

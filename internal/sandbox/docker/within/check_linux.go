@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -13,15 +15,19 @@ import (
 
 // verify looks at what is mounted. Nothing else runs in the container yet, so what holds now holds.
 func verify(checks []Check) error {
+	points, err := mounts("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
 	for _, c := range checks {
-		if err := c.verify(); err != nil {
+		if err := c.verify(points); err != nil {
 			return fmt.Errorf("%s is not what was to be mounted there: %w", c.Path, err)
 		}
 	}
 	return nil
 }
 
-func (c Check) verify() error {
+func (c Check) verify(points map[string]int) error {
 	fd, err := unix.Open(c.Root, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", c.Root, err)
@@ -38,15 +44,19 @@ func (c Check) verify() error {
 		_ = unix.Close(fd)
 		fd = next
 	}
-	var st unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO, &st); err != nil {
-		return fmt.Errorf("statx: %w", err)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("stat: %w", err)
 	}
-	if dev := unix.Mkdev(st.Dev_major, st.Dev_minor); dev != c.Dev || st.Ino != c.Ino {
+	if st.Dev != c.Dev || st.Ino != c.Ino {
 		return errors.New("it is another file: a link was put in its place, or the engine does not have the files of this machine")
 	}
-	if c.Mount && (st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0) {
-		return errors.New("it is no mount of its own, or the kernel is older than 5.8 and can not tell")
+	at, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil {
+		return err
+	}
+	if n := points[at]; n != 1 {
+		return fmt.Errorf("%d mounts are there, want one: a link led one of them elsewhere", n)
 	}
 	if !c.ReadOnly {
 		return nil
@@ -59,6 +69,23 @@ func (c Check) verify() error {
 		return errors.New("it can be written")
 	}
 	return nil
+}
+
+// mounts counts the mounts at each path in proc_pid_mountinfo(5), which writes some characters as octal numbers.
+func mounts(file string) (map[string]int, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	plain := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	points := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		const point = 4
+		if fields := strings.Fields(line); len(fields) > point {
+			points[plain.Replace(fields[point])]++
+		}
+	}
+	return points, nil
 }
 
 // openDoor listens where the commands of this container look for the way out, and hands the listener out.

@@ -54,7 +54,9 @@ type Line struct {
 }
 
 // NewLine makes a Line.
-func NewLine(r io.Reader, w io.Writer) *Line { return &Line{r: bufio.NewReaderSize(r, Chunk+head), w: w} }
+func NewLine(r io.Reader, w io.Writer) *Line {
+	return &Line{r: bufio.NewReaderSize(r, Chunk+head), w: w}
+}
 
 // Send sends one frame, in one Write.
 func (l *Line) Send(kind Kind, data []byte) error {

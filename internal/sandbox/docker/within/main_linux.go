@@ -43,15 +43,15 @@ func hide() error {
 // ignores them, and ends all others when it ends.
 func first(line *Line) error {
 	signal.Ignore() // children that lost their parent are reaped by the kernel then
-	if err := hide(); err != nil {
-		return err
-	}
 	var order Setup
 	if err := line.Want(FrameOrder, &order); err != nil {
 		return err
 	}
 	var said Ready
 	err := verify(order.Checks)
+	if err == nil {
+		err = hide() // not before: what is hidden can not look at itself either
+	}
 	if err == nil && order.Door {
 		err = openDoor(DoorDir + "/" + DoorName)
 	}

@@ -44,6 +44,7 @@ type family struct {
 	killed chan struct{} // closed when all is to end
 	kill   func()        // closes it
 
+	asked   sync.Mutex  // held while a question is answered
 	input   chan []byte // what is to be written to the command; one at most, since each is asked for. Closed by control
 	outputs sync.WaitGroup
 	over    atomic.Bool // nothing is alive: outputs give what they have
@@ -81,7 +82,9 @@ func parent(line *Line) error {
 	for kind, r := range outs {
 		f.outputs.Go(func() { f.pass(kind, r) })
 	}
-	return line.Tell(FrameEnd, f.finish(outs))
+	end := f.finish(outs)
+	f.asked.Lock() // for good: what was asked before is answered before
+	return line.Tell(FrameEnd, end)
 }
 
 // finish waits for the command, ends what it left, and tells of both.
@@ -216,7 +219,13 @@ func (f *family) control() {
 			}
 		case kind == FrameQuestion:
 			var q Question
-			if json.Unmarshal(data, &q) != nil || f.line.Tell(FrameAnswer, f.answer(q)) != nil {
+			if json.Unmarshal(data, &q) != nil {
+				return
+			}
+			f.asked.Lock()
+			err := f.line.Tell(FrameAnswer, f.answer(q))
+			f.asked.Unlock()
+			if err != nil {
 				return
 			}
 		}

@@ -34,17 +34,16 @@ type Setup struct {
 	Door bool `json:"door,omitempty"`
 }
 
-// Check says what has to be at a path: the file of that device and number, so that a link which was put in a mount's
-// place is found.
+// Check says what has to be mounted at a path, once: the file of that device and number. Every mount that was asked for has
+// a Check, so that one which a link led elsewhere is missed at its own place.
 type Check struct {
 	// Path is absolute. From Root on, which is Path or above it, no link is followed.
 	Path string `json:"path"`
 	Root string `json:"root"`
 	Dev  uint64 `json:"dev"`
 	Ino  uint64 `json:"ino"`
-	// ReadOnly wants a mount that can not be written, Mount one of its own.
+	// ReadOnly wants a mount that can not be written.
 	ReadOnly bool `json:"read_only,omitempty"`
-	Mount    bool `json:"mount,omitempty"`
 }
 
 // Ready answers Setup; Fault says what is not as it should be.
