@@ -130,6 +130,7 @@ var Exceptions = []Exception{
 	{"skip", "internal/sandbox/sandboxtest/exam.go", "says NOT TESTED with what the machine lacks; the continuous test machine installs bubblewrap"},
 	{"skip", "test/security/robust_test.go", "says NOT TESTED with what the machine lacks, in the test and in the report"},
 	{"skip", "test/models/live_test.go", "live models cost money and need keys: says NOT TESTED with what is missing, and is behind a build tag"},
+	{"skip", "internal/sandbox/docker/crash_test.go", "says NOT TESTED where no program is named that kills and starts a real engine"},
 	{"skip", "internal/sandbox/sandboxtest/exec.go", "says NOT TESTED where there is no /proc"},
 	{"skip", "internal/jet/staging_test.go", "says NOT TRIED where the machine has no folder in memory; every Linux has one"},
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/docker/within"
@@ -31,8 +33,9 @@ type box struct {
 	binds []bind
 
 	mu      sync.Mutex
-	live    *vessel // nil until there is a container; guarded by mu, as is started
+	live    *vessel // nil until there is a container; guarded by mu, as are the others
 	started int
+	lost    []string // containers that could not be removed
 
 	list    sync.Mutex
 	running map[*command]struct{} // guarded by list
@@ -46,6 +49,7 @@ type vessel struct {
 	conn  client.HijackedResponse
 	shut  func() error  // closes the way out
 	ended chan struct{} // closed when its first process has ended, or the engine
+	first int           // handle on its first process, -1 where that is not seen here
 }
 
 func (v *vessel) alive() bool {
@@ -91,7 +95,7 @@ func (b *box) drop(ctx context.Context, v *vessel) error {
 	return b.end(context.WithoutCancel(ctx), v)
 }
 
-// end removes a container and all that runs in it.
+// end removes a container and all that runs in it; mu is held.
 func (b *box) end(ctx context.Context, v *vessel) error {
 	ctx, cancel := context.WithTimeout(ctx, engineWait)
 	defer cancel()
@@ -99,14 +103,42 @@ func (b *box) end(ctx context.Context, v *vessel) error {
 	if err != nil {
 		return err
 	}
+	local.EndByHandle(v.first) // so that nothing runs on, also where the engine does not answer
 	err = remove(ctx, c, v.id)
 	v.conn.Close() // whatever the engine says: its first process ends then
 	<-v.ended
 	if err != nil {
 		b.b.left()
-		err = fmt.Errorf("%w: container %s is left, and is removed when the engine answers again: %w", sandbox.ErrLost, v.id, err)
+		b.lost = append(b.lost, v.id)
+		err = left(v.id, err)
+	}
+	if v.first >= 0 {
+		_ = unix.Close(v.first)
 	}
 	return errors.Join(err, v.shut())
+}
+
+func left(id string, err error) error {
+	return fmt.Errorf("%w: container %.12s is left, and is removed when the engine answers again: %w", sandbox.ErrLost, id, err)
+}
+
+// again tries once more to remove what could not be removed.
+func (b *box) again(ctx context.Context) error {
+	c, err := b.b.client()
+	if err != nil || len(b.lost) == 0 {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineWait)
+	defer cancel()
+	var still []string
+	var failed []error
+	for _, id := range b.lost {
+		if err := remove(ctx, c, id); err != nil {
+			still, failed = append(still, id), append(failed, left(id, err))
+		}
+	}
+	b.lost = still
+	return errors.Join(failed...)
 }
 
 // remove removes a container and waits until it is gone. One that is gone is no error.
@@ -162,7 +194,7 @@ func (b *box) start(ctx context.Context, name string) (v *vessel, err error) {
 		}
 		return nil, fmt.Errorf("%w: the engine makes no container: %w", sandbox.ErrNotStarted, err)
 	}
-	v = &vessel{id: made.ID, ended: make(chan struct{}), shut: door.close}
+	v = &vessel{id: made.ID, first: -1, ended: make(chan struct{}), shut: door.close}
 	att, err := c.ContainerAttach(wait, v.id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err == nil {
 		v.conn = att.HijackedResponse
@@ -175,9 +207,10 @@ func (b *box) start(ctx context.Context, name string) (v *vessel, err error) {
 		if v.conn.Conn != nil {
 			v.conn.Close()
 		}
-		if left := remove(clear, c, v.id); left != nil {
+		if failed := remove(clear, c, v.id); failed != nil {
 			b.b.left()
-			err = errors.Join(err, left)
+			b.lost = append(b.lost, v.id)
+			err = errors.Join(err, failed)
 		}
 		return nil, fmt.Errorf("%w: the container: %w", sandbox.ErrNotStarted, err)
 	}
@@ -210,11 +243,37 @@ func (b *box) greet(ctx context.Context, v *vessel, door *entrance) error {
 	if err := door.open(); err != nil {
 		return err
 	}
+	v.first = b.b.firstOf(ctx, v.id)
 	go func() {
 		defer close(v.ended)
 		_, _ = io.Copy(io.Discard, from) // it says no more; this ends with it
 	}()
 	return nil
+}
+
+// firstOf returns a handle on a container's first process, -1 where this process does not see it: then the engine has
+// another list of processes. With it a container can be ended when its engine is lost.
+func (b *Backend) firstOf(ctx context.Context, id string) int {
+	c, err := b.client()
+	if err != nil {
+		return -1
+	}
+	got, err := c.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil || got.Container.State == nil || got.Container.State.Pid <= 1 {
+		return -1
+	}
+	pid := got.Container.State.Pid
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1
+	}
+	// The engine names the control group after the container: a number that means another process here has not that.
+	group, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil || !strings.Contains(string(group), id) {
+		_ = unix.Close(fd)
+		return -1
+	}
+	return fd
 }
 
 // order says what a container is.
@@ -275,17 +334,16 @@ func (b *box) Destroy(ctx context.Context) error {
 		return fmt.Errorf("destroy sandbox %s: %w", b.ID(), err)
 	}
 	b.mu.Lock()
-	v := b.live
-	b.live = nil
+	defer b.mu.Unlock()
+	left := b.again(ctx)
+	if b.live != nil {
+		left = errors.Join(left, b.end(ctx, b.live))
+		b.live = nil
+	}
 	for i := range b.binds {
 		if b.binds[i].file != nil {
 			_ = b.binds[i].file.Close() // a handle without data; a second close only says so
 		}
-	}
-	b.mu.Unlock()
-	var left error
-	if v != nil {
-		left = b.end(ctx, v)
 	}
 	return errors.Join(left, b.Box.Destroy(ctx))
 }
