@@ -10,14 +10,14 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ENV CGO_ENABLED=0
-RUN go build -trimpath -ldflags="-s -w" -o /out/ ./cmd/inspan ./cmd/planner ./cmd/gatekeeper ./cmd/executor ./cmd/toolrunner ./cmd/persister ./cmd/healthcheck
+RUN go build -trimpath -ldflags="-s -w" -o /out/ ./cmd/inspan ./cmd/planner ./cmd/gatekeeper ./cmd/executor ./cmd/toolrunner ./cmd/persister ./cmd/healthcheck ./cmd/inspan-within
 
 FROM ${TOOLS} AS toolrunner
 RUN apt-get update \
  && apt-get install -y --no-install-recommends bash bubblewrap ca-certificates git \
  && rm -rf /var/lib/apt/lists/* \
  && install -d -o 65532 -g 65532 /workspace
-COPY --from=builder /out/toolrunner /out/healthcheck /
+COPY --from=builder /out/toolrunner /out/healthcheck /out/inspan-within /
 ENV HOME=/tmp INSPAN_WORKSPACE=/workspace INSPAN_HTTP=:8080
 USER 65532:65532
 WORKDIR /workspace

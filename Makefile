@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape fuzz aimock live clean
+.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape fuzz aimock live docker clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -63,6 +63,13 @@ mcp: ## slow: agents with the reference MCP servers, installed from npm (needs N
 
 escape: ## ways out of each sandbox of this machine, and bombs in it, as a table
 	$(GO) test -count=1 -v -run 'TestEscape' ./internal/sandbox/... | grep -vE '^=== |--- PASS|no test'
+
+docker: ## sandboxes in containers of a real engine (DOCKER_HOST); IMAGE=name of one with bash, perl and util-linux that is there; see docs/sandbox-docker.md
+	@test -n "$(IMAGE)" || { echo "make docker: say IMAGE=name of an image on the engine that has bash, perl and util-linux, such as debian:bookworm"; exit 1; }
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-within ./cmd/inspan-within
+	@export INSPAN_TEST_NEED_SANDBOX=docker INSPAN_TEST_DOCKER_IMAGE=$(IMAGE) INSPAN_TEST_DOCKER_HELPER=$(CURDIR)/bin/inspan-within; set -e; \
+		$(GO) test -count=1 -v -timeout 15m -run . -bench . -benchtime 20x ./internal/sandbox/docker; \
+		$(GO) test -count=1 -v -timeout 5m -run TestDocker ./test/e2e
 
 fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 	@set -e; for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

@@ -19,7 +19,7 @@ pack() {
 }
 case $what in
 service)
-  build ./cmd/inspan ./cmd/planner ./cmd/gatekeeper ./cmd/executor ./cmd/toolrunner ./cmd/persister ./cmd/healthcheck
+  build ./cmd/inspan ./cmd/planner ./cmd/gatekeeper ./cmd/executor ./cmd/toolrunner ./cmd/persister ./cmd/healthcheck ./cmd/inspan-within
   mkdir -p "$root/etc/ssl/certs"
   cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" || { echo "no /etc/ssl/certs/ca-certificates.crt: install ca-certificates"; exit 1; }
   chmod 755 "$root"
@@ -30,7 +30,7 @@ toolrunner)
   [ "$(id -u)" -eq 0 ] || { echo "debootstrap needs root"; exit 1; }
   debootstrap --variant=minbase --include=bash,bubblewrap,ca-certificates,git bookworm "$root" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
   rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
-  build ./cmd/toolrunner ./cmd/healthcheck
+  build ./cmd/toolrunner ./cmd/healthcheck ./cmd/inspan-within
   install -d -o 65532 -g 65532 "$root/workspace"
   chmod 755 "$root"
   pack inspan-toolrunner "USER 65532:65532" "ENV HOME=/tmp INSPAN_WORKSPACE=/workspace INSPAN_HTTP=:8080" "WORKDIR /workspace" 'CMD ["/toolrunner"]'

@@ -9,12 +9,16 @@ import (
 
 	"github.com/inspan/inspan/internal/cli"
 	"github.com/inspan/inspan/internal/egress/inside"
+	"github.com/inspan/inspan/internal/sandbox/docker/within"
 	"github.com/inspan/inspan/internal/sandbox/launch"
 )
 
 func main() {
 	if inside.Main() { // a sandbox started this program as its helper
 		os.Exit(inside.Failed)
+	}
+	if code, asked := within.Main(); asked { // or a container, as its own
+		os.Exit(code)
 	}
 	if launch.Asked(os.Args) { // or as the launcher of a command
 		os.Exit(launch.Main())

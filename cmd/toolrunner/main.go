@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/inspan/inspan/internal/egress/inside"
+	"github.com/inspan/inspan/internal/sandbox/docker/within"
 	"github.com/inspan/inspan/internal/sandbox/launch"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/events"
@@ -14,6 +15,9 @@ import (
 func main() {
 	if inside.Main() { // a sandbox started this program as its helper
 		os.Exit(inside.Failed)
+	}
+	if code, asked := within.Main(); asked { // or a container, as its own
+		os.Exit(code)
 	}
 	if launch.Asked(os.Args) { // or as the launcher of a command
 		os.Exit(launch.Main())

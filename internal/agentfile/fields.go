@@ -146,12 +146,15 @@ func size() shape {
 	}}
 }
 
+// maxImage bounds the name of an image: a registry, a repository, a tag and a digest.
+const maxImage = 512
+
 func sandboxShape() shape {
 	return mapping(map[string]field{
 		"mode":              acts(oneOf(modes...)),
 		"isolation_backend": acts(oneOf(modes...)),
 		"min_isolation":     acts(oneOf("host", "landlock", "bwrap")),
-		"image":             inert(text()),
+		"image":             acts(textUpTo(maxImage)),
 		"template":          inert(text()),
 		"timeout":           acts(duration(time.Millisecond, maxTimeout)),
 		"kernel":            inert(text()),

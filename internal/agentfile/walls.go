@@ -11,7 +11,7 @@ import (
 // walls reads what a sandbox must enforce (C26): resources.cpu and resources.vcpu are one, sizes may have a unit.
 func (p *parsing) walls(box *node, out *events.Sandbox) {
 	out.Backend, out.MinIsolation = box.get("isolation_backend").str(), box.get("min_isolation").str()
-	out.TimeoutMS = box.get("timeout").milliseconds()
+	out.TimeoutMS, out.Image = box.get("timeout").milliseconds(), box.get("image").str()
 	cpu, vcpu := box.get("resources", "cpu"), box.get("resources", "vcpu")
 	if cpu != nil && vcpu != nil && cpu.decimal() != vcpu.decimal() {
 		p.fail(&Error{Code: CodeConflict, Line: vcpu.line, Path: vcpu.path, Message: "cpu and vcpu differ", Expected: "one of them", Actual: shown(vcpu.text), Hint: "leave vcpu out"})

@@ -35,7 +35,7 @@ func (a *app) doctorCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 30*time.Second)
 			defer cancel()
-			found := append(machine(ctx), a.stationFindings(ctx)...)
+			found := append(append(machine(ctx), a.optIn(ctx)...), a.stationFindings(ctx)...)
 			if a.json {
 				return a.printJSON(found)
 			}
@@ -111,13 +111,30 @@ func machine(ctx context.Context) []finding {
 	set := backends.Local("")
 	for _, mode := range []sandbox.Mode{sandbox.Bwrap, sandbox.Landlock, sandbox.Host} {
 		b, err := set.Pick(ctx, mode)
-		f := finding{What: "sandbox " + string(mode), OK: err == nil, State: "works"}
-		if err != nil {
-			f.State, f.Hint = "does not work", err.Error()
-		} else {
-			f.Walls = b.Capabilities()
-		}
-		found = append(found, f)
+		found = append(found, sandboxFinding(mode, b, err))
+	}
+	return found
+}
+
+func sandboxFinding(mode sandbox.Mode, b sandbox.Backend, err error) finding {
+	f := finding{What: "sandbox " + string(mode), OK: err == nil, State: "works"}
+	if err != nil {
+		f.State, f.Hint = "does not work", err.Error()
+	} else {
+		f.Walls = b.Capabilities()
+	}
+	return f
+}
+
+// optIn looks at the sandboxes that the settings name besides those of every machine.
+func (a *app) optIn(ctx context.Context) []finding {
+	cfg, err := a.config()
+	if err != nil {
+		return []finding{{What: "settings", State: "wrong", Hint: err.Error()}}
+	}
+	var found []finding
+	for _, b := range cfg.OptIn() {
+		found = append(found, sandboxFinding(b.Mode(), b, b.Probe(ctx)))
 	}
 	return found
 }

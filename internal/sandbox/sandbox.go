@@ -125,6 +125,9 @@ type Config struct {
 	Denied []string
 	// Limits of all that runs in the sandbox, together; the zero value sets none.
 	Limits Limits
+	// Image is what a backend that has images takes the system's files from; empty means its own setting. Others have no use
+	// for it.
+	Image string
 }
 
 // Doored is implemented by backends that keep commands to Config.Door; no other is given one.
@@ -210,7 +213,7 @@ type Process interface {
 
 // ProcessInfo is a process of a sandbox.
 type ProcessInfo struct {
-	// PID is its number outside, Parent that of its parent, which may be no process of the sandbox.
+	// PID is its number outside (see Numbered), Parent that of its parent, which may be no process of the sandbox.
 	PID, Parent int
 	// Args is its command line as it shows itself, at most 4 KiB; hostile text.
 	Args []string

@@ -73,6 +73,13 @@ type Config struct {
 	// SandboxBackend and SandboxMin bound what auto may come to.
 	SandboxBackend string `envconfig:"INSPAN_SANDBOX_BACKEND" desc:"what auto means: bwrap, landlock or host; empty for the strongest that works"`
 	SandboxMin     string `envconfig:"INSPAN_SANDBOX_MIN" desc:"the weakest sandbox that any agent may have: host, landlock or bwrap; what is weaker is refused"`
+	// The Docker ones are for sandboxes in containers; see docs/sandbox-docker.md.
+	DockerHost    string `envconfig:"INSPAN_DOCKER_HOST" desc:"address of the container engine for sandbox docker, such as unix:///run/docker.sock; empty for DOCKER_HOST or the system's own (toolrunner)"`
+	DockerImage   string `envconfig:"INSPAN_DOCKER_IMAGE" desc:"image of sandboxes of mode docker whose agent names none (toolrunner)"`
+	DockerPull    bool   `envconfig:"INSPAN_DOCKER_PULL" default:"false" desc:"get images of sandboxes that are not on this machine from their registry; without it they are refused (toolrunner)"`
+	DockerNetwork string `envconfig:"INSPAN_DOCKER_NETWORK" default:"bridge" desc:"the engine's network of sandboxes whose network is open (toolrunner)"`
+	DockerUser    string `envconfig:"INSPAN_DOCKER_USER" desc:"user of commands in containers as UID:GID; empty for that of the toolrunner, which must not be root then (toolrunner)"`
+	DockerHelper  string `envconfig:"INSPAN_DOCKER_HELPER" desc:"static program of this version that is put into containers as their helper; empty for inspan-within beside the toolrunner, or the toolrunner itself (toolrunner)"`
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`

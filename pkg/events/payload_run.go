@@ -156,6 +156,8 @@ type Sandbox struct {
 	ReadOnly  []string `json:"read_only,omitempty"`
 	ReadWrite []string `json:"read_write,omitempty"`
 	Denied    []string `json:"denied,omitempty"`
+	// Image is what a mode that has images takes the system's files from; empty leaves it to the station.
+	Image string `json:"image,omitempty"`
 }
 
 // Rule is one guard rule.

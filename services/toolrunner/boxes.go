@@ -102,7 +102,7 @@ func (b *Boxes) openAt(ctx context.Context, id string, p place, want events.Sand
 	if err != nil {
 		return nil, err
 	}
-	cfg := sandbox.Config{ID: id, Workspace: dir, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
+	cfg := sandbox.Config{ID: id, Workspace: dir, Image: want.Image, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
 	if b.cfg.Cache != "" {
 		cache, err := b.dir(b.cfg.Cache, p.workspace)
 		if err != nil {

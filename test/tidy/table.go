@@ -102,6 +102,8 @@ var Doors = []Door{
 	{Module: "golang.org/x/sys", Dirs: []string{"internal/sandbox/...", "internal/egress/inside", "internal/tools", "internal/git"}, Tests: true},
 	{Module: "golang.org/x/net", Dirs: []string{"internal/egress", "internal/tools", "internal/sandbox/seccomp"}},
 	{Module: "github.com/JohannesKaufmann/html-to-markdown", Dirs: []string{"internal/tools"}},
+	{Module: "github.com/moby/", Dirs: []string{"internal/sandbox/docker"}},
+	{Module: "github.com/containerd/errdefs", Dirs: []string{"internal/sandbox/docker"}},
 	{Module: "github.com/landlock-lsm/", Dirs: []string{"internal/sandbox/launch"}},
 	{Module: "github.com/elastic/go-seccomp-bpf", Dirs: []string{"internal/sandbox/seccomp"}},
 	{Module: "github.com/anishathalye/porcupine", Dirs: []string{"test/faults"}},
@@ -128,6 +130,7 @@ var Exceptions = []Exception{
 	{"skip", "internal/sandbox/sandboxtest/exam.go", "says NOT TESTED with what the machine lacks; the continuous test machine installs bubblewrap"},
 	{"skip", "test/security/robust_test.go", "says NOT TESTED with what the machine lacks, in the test and in the report"},
 	{"skip", "test/models/live_test.go", "live models cost money and need keys: says NOT TESTED with what is missing, and is behind a build tag"},
+	{"skip", "internal/sandbox/docker/crash_test.go", "says NOT TESTED where no program is named that kills and starts a real engine"},
 	{"skip", "internal/sandbox/sandboxtest/exec.go", "says NOT TESTED where there is no /proc"},
 	{"skip", "internal/jet/staging_test.go", "says NOT TRIED where the machine has no folder in memory; every Linux has one"},
 }

@@ -57,13 +57,7 @@ func (h *Hand) Started() {
 
 // Take waits for the listener.
 func (h *Hand) Take() (net.Listener, error) {
-	var said [1]byte
-	space := make([]byte, unix.CmsgSpace(4))
-	n, got, _, _, err := h.conn.ReadMsgUnix(said[:], space)
-	if err != nil || n != 1 || said[0] != ready {
-		return nil, ErrNoHelper
-	}
-	fds, err := rights(space[:got])
+	fds, err := Received(h.conn)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
 // anchors are handles on what is mounted from below a directory that commands write. Commands that run at the same time
@@ -35,12 +36,7 @@ func (a *anchors) anchor(path string, open []string) (ok bool, err error) {
 	if root == "" {
 		return false, nil
 	}
-	at, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return false, fmt.Errorf("open %s: %w", root, err)
-	}
-	defer func() { _ = unix.Close(at) }()
-	fd, err := beneath(at, strings.TrimPrefix(path, root+"/"))
+	fd, err := local.Beneath(root, strings.TrimPrefix(path, root+"/"))
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		return false, fmt.Errorf("path to show inside: %s is, or leads through, a link in a directory that commands write: name what it leads to: %w", path, err)
@@ -55,19 +51,6 @@ func (a *anchors) anchor(path string, open []string) (ok bool, err error) {
 	a.index[path] = len(a.files)
 	a.files = append(a.files, os.NewFile(uintptr(fd), path))
 	return true, nil
-}
-
-// beneath opens a handle without following any link. The kernel asks to be asked again where something was renamed
-// meanwhile.
-func beneath(dir int, rel string) (fd int, err error) {
-	const tries = 100
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
-	for range tries {
-		if fd, err = unix.Openat2(dir, rel, &how); !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	return fd, err
 }
 
 // byHandle are the flags that take a handle, by those that take a path.

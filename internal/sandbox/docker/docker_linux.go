@@ -1,0 +1,229 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/local"
+)
+
+const (
+	// homeInside and tmpInside are HOME and TMPDIR in a container.
+	homeInside = "/home/agent"
+	tmpInside  = "/tmp/agent"
+	// engineWait bounds one request to the engine, askWait one that only asks for capabilities.
+	engineWait = time.Minute
+	askWait    = 2 * time.Second
+	// leastMemory is what the helper and a shell need besides what a command does.
+	leastMemory = 24 << 20
+	// helperThreads are added to a limit of processes: the engine counts the helper's threads too.
+	helperThreads = 24
+)
+
+// Backend opens sandboxes in containers. It is safe for concurrent use.
+type Backend struct {
+	cfg    Config
+	client func() (*client.Client, error) // makes it once
+	helper func() (string, error)         // looks once
+
+	mu    sync.Mutex
+	known *system.Info // of the engine, nil until it answered; guarded by mu
+	dirty bool         // a container is left that could not be removed; guarded by mu
+}
+
+var (
+	_ sandbox.Backend = (*Backend)(nil)
+	_ sandbox.Doored  = (*Backend)(nil)
+)
+
+// New returns the backend. It asks nothing yet.
+func New(cfg Config) *Backend {
+	if cfg.Network == "" {
+		cfg.Network = "bridge"
+	}
+	b := &Backend{cfg: cfg}
+	b.client = sync.OnceValues(b.connect)
+	b.helper = sync.OnceValues(b.findHelper)
+	return b
+}
+
+// Mode returns sandbox.Docker.
+func (*Backend) Mode() sandbox.Mode { return sandbox.Docker }
+
+// Doored implements sandbox.Doored: a container has a network of its own, with nothing in it but the door.
+func (*Backend) Doored() {}
+
+// OwnNumbers implements sandbox.Numbered.
+func (*Backend) OwnNumbers() {}
+
+// Capabilities implements sandbox.Backend. Where the engine was not asked yet, it is asked, for a moment.
+func (b *Backend) Capabilities() []sandbox.Capability {
+	ctx, cancel := context.WithTimeout(context.Background(), askWait)
+	defer cancel()
+	info, err := b.info(ctx)
+	how := map[sandbox.Wall]string{
+		sandbox.WallFiles:      "own mount namespace: an image that can not be written, and what is mounted into it",
+		sandbox.WallDenied:     "covered by something empty that nobody may open",
+		sandbox.WallNetwork:    "own network namespace, with nothing but its loopback",
+		sandbox.WallProcesses:  "own process namespace",
+		sandbox.WallPrivileges: "no capability, no new privileges, user " + b.userText(),
+		sandbox.WallSyscalls:   "a seccomp filter above that of the engine",
+		sandbox.WallMetadata:   "own mount namespace",
+		sandbox.WallTree:       "a parent in the container that all of a command stays below; where that is lost, the container ends",
+		sandbox.LimitWall:      "the sandbox's processes are ended",
+	}
+	limits := map[sandbox.Wall]bool{}
+	if err == nil {
+		limits[sandbox.LimitCPU], limits[sandbox.LimitMemory], limits[sandbox.LimitPIDs] = info.CPUCfsQuota, info.MemoryLimit, info.PidsLimit
+	}
+	var list []sandbox.Capability
+	for _, wall := range sandbox.Walls() {
+		c := sandbox.Capability{Wall: wall, Enforced: true, How: how[wall]}
+		switch wall {
+		case sandbox.LimitDisk:
+			c = local.DiskCapability()
+			c.How += "; no single file grows above it; images and the engine's own files are not counted"
+		case sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs:
+			if c.Enforced = limits[wall]; !c.Enforced {
+				c.Why = "the engine's control groups do not have it: docker info tells"
+				if err != nil {
+					c.Why = "the engine does not answer"
+				}
+				break
+			}
+			c.How = "control group of the container, version " + info.CgroupVersion
+			if wall == sandbox.LimitPIDs {
+				c.How += fmt.Sprintf("; %d more for the helper's threads, some of which commands may take", helperThreads)
+			}
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// Open binds a sandbox to a workspace. The paths of ReadOnly and Writable must exist. The container is started with the
+// first command.
+func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	x, err := b.open(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
+	}
+	return x, nil
+}
+
+func (b *Backend) open(ctx context.Context, cfg sandbox.Config) (*box, error) {
+	if err := b.check(ctx, cfg); err != nil {
+		return nil, err
+	}
+	user, err := b.user()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.helper(); err != nil {
+		return nil, err
+	}
+	b.tidy(ctx)
+	name := cfg.Image
+	if name == "" {
+		name = b.cfg.Image
+	}
+	made, err := b.image(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	inner, err := local.OpenBox(cfg, sandbox.Docker, b.cfg.Base, homeInside, tmpInside)
+	if err != nil {
+		return nil, err
+	}
+	x := &box{Box: inner, b: b, image: made, user: user, running: map[*command]struct{}{}}
+	if err := x.prepare(); err != nil {
+		return nil, errors.Join(err, x.Destroy(context.WithoutCancel(ctx)))
+	}
+	return x, nil
+}
+
+// check refuses what no container of this engine can do.
+func (b *Backend) check(ctx context.Context, cfg sandbox.Config) error {
+	if cfg.Network && cfg.Door != nil {
+		return fmt.Errorf("%w: a door is for a closed network", fs.ErrInvalid)
+	}
+	if _, err := b.info(ctx); err != nil {
+		return err
+	}
+	if err := sandbox.Require(sandbox.Docker, cfg, b.Capabilities()); err != nil {
+		return err
+	}
+	if m := cfg.Limits.Memory; m > 0 && m < leastMemory && cfg.Limits.Check() == nil {
+		return fmt.Errorf("%w: a memory limit of %d bytes: a container needs %d", sandbox.ErrNotEnforced, m, leastMemory)
+	}
+	for _, path := range append(append([]string{}, cfg.ReadOnly...), cfg.Writable...) {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("path to show inside: %w", err)
+		}
+	}
+	for _, path := range append(append([]string{cfg.Workspace}, cfg.ReadOnly...), cfg.Writable...) {
+		at := filepath.Clean(path)
+		for _, taken := range []string{"/proc", "/dev", "/sys", homeInside} {
+			if at == taken || strings.HasPrefix(at, taken+"/") || at == "/" {
+				return fmt.Errorf("path %s: %w: %s is the container's own", at, fs.ErrInvalid, taken)
+			}
+		}
+	}
+	return nil
+}
+
+// Probe really starts a container of the image of the settings, and a command in it, with a closed network. Without such
+// an image it only asks the engine: then each sandbox has to name one.
+func (b *Backend) Probe(ctx context.Context) error {
+	if b.cfg.Image == "" {
+		return b.check(ctx, sandbox.Config{})
+	}
+	dir, err := os.MkdirTemp(b.cfg.Base, "inspan-probe-")
+	if err != nil {
+		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	box, err := b.Open(ctx, sandbox.Config{ID: "probe", Workspace: dir})
+	if err != nil {
+		return unavailable(err)
+	}
+	var said bytes.Buffer
+	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "test ! -w / && test ! -w /etc"}, Stderr: &said})
+	err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: containers can not start here: %w", sandbox.ErrUnavailable, err)
+	case exit.Code != 0:
+		return fmt.Errorf("%w: a container does not hold here: the probe ended with status %d: %s", sandbox.ErrUnavailable, exit.Code, clip(said.String()))
+	}
+	return nil
+}
+
+func unavailable(err error) error {
+	if errors.Is(err, sandbox.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+}
+
+// clip bounds a text of others that is shown.
+func clip(text string) string {
+	const most = 600
+	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
+	if len(text) > most {
+		text = text[:most] + " ..."
+	}
+	return text
+}

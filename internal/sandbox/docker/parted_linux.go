@@ -1,0 +1,68 @@
+package docker
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// saidMax is how much of what the helper or the engine complains of is kept.
+const saidMax = 2 << 10
+
+// parted reads the standard output of a stream in which the engine marks each piece as that or as standard error, and
+// keeps the beginning of the latter.
+type parted struct {
+	r    io.Reader
+	left uint32 // of the piece
+
+	mu    sync.Mutex
+	other []byte // guarded by mu
+}
+
+func (p *parted) Read(to []byte) (int, error) {
+	for p.left == 0 {
+		var h [8]byte // kind, 3 bytes of nothing, length
+		if _, err := io.ReadFull(p.r, h[:]); err != nil {
+			return 0, err
+		}
+		n := binary.BigEndian.Uint32(h[4:])
+		switch h[0] {
+		case 0, 1:
+			p.left = n
+		case 2, 3: // standard error, and what the engine itself says
+			if err := p.keep(n); err != nil {
+				return 0, err
+			}
+		default:
+			return 0, fmt.Errorf("the engine's stream holds a piece of kind %d", h[0])
+		}
+	}
+	n, err := p.r.Read(to[:min(len(to), int(p.left))])
+	p.left -= uint32(n)
+	return n, err
+}
+
+// keep reads a piece of the other output.
+func (p *parted) keep(n uint32) error {
+	buf := make([]byte, 512)
+	for n > 0 {
+		got, err := p.r.Read(buf[:min(uint32(len(buf)), n)])
+		n -= uint32(got)
+		p.mu.Lock()
+		if room := saidMax - len(p.other); room > 0 {
+			p.other = append(p.other, buf[:min(room, got)]...)
+		}
+		p.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parted) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return string(p.other)
+}

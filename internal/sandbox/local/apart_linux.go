@@ -1,0 +1,27 @@
+package local
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/inspan/inspan/internal/sandbox"
+)
+
+// Describe tells of one process of this machine, or of the container that this program runs in.
+func Describe(pid int) (sandbox.ProcessInfo, bool) { return infoOf(pid) }
+
+// Mine reports whether a name is that of something that a sandbox of this very process made.
+func Mine(name string) bool {
+	owner, ok := ownerIn(name)
+	return ok && owner == ownOwner()
+}
+
+// EndByHandle kills a process by its handle and waits for it; of the first one of a namespace, for all others in it too. A
+// negative handle is none.
+func EndByHandle(fd int) {
+	if fd < 0 || unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) != nil {
+		return
+	}
+	waitGone(fd, time.Now().Add(killWait))
+}
