@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench robust pairs trace kill faults previous mcp escape fuzz aimock live clean
+.PHONY: help build check fmt test race docs demo bench robust pairs trace kill faults previous mcp escape gvisor fuzz aimock live clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -57,6 +57,13 @@ mcp: ## slow: agents with the reference MCP servers, installed from npm (needs N
 
 escape: ## ways out of each sandbox of this machine, and bombs in it, as a table
 	$(GO) test -count=1 -v -run 'TestEscape' ./internal/sandbox/... | grep -vE '^=== |--- PASS|no test'
+
+GVISOR = INSPAN_GVISOR=$(or $(RUNSC),runsc) INSPAN_TEST_NEED_SANDBOX=gvisor $(GO) test -count=1
+gvisor: ## needs runsc (RUNSC=path): exam, escape list and costs of the sandbox gvisor, and a station with it
+	$(GVISOR) -timeout 30m -skip TestEscape ./internal/sandbox/gvisor
+	$(GVISOR) -timeout 10m -v -run TestEscape ./internal/sandbox/gvisor
+	$(GVISOR) -timeout 10m -run TestGVisor ./test/e2e
+	$(GVISOR) -run '^$$' -bench 'Plain|Cold|Warm' ./internal/sandbox/backends
 
 fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 	@set -e; for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

@@ -11,14 +11,15 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
+	"github.com/inspan/inspan/internal/sandbox/gvisor"
 	"github.com/inspan/inspan/services/toolrunner"
 )
 
 // Boxes picks the sandboxes of this machine: the configured default, which must work, and whatever else does, for
 // agents that ask for it by name. It returns the mode that the default came to.
 func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, error) {
-	set := backends.Local("")
-	picked, err := set.Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
+	set, optIn := backends.Local(""), named(cfg)
+	picked, err := set.With(optIn...).Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
 	if err != nil {
 		return nil, "", fmt.Errorf("INSPAN_SANDBOX: %w", err)
 	}
@@ -46,8 +47,19 @@ func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, er
 			box.Backends[mode] = b
 		}
 	}
+	for _, b := range optIn {
+		if b.Mode() != picked.Mode() {
+			box.Backends[b.Mode()] = b
+		}
+	}
 	boxes, err := toolrunner.NewBoxes(box)
 	return boxes, picked.Mode(), err
+}
+
+// named are the backends that are there for who names them. They are not tried here: each tries itself when a sandbox of it is
+// first opened, and says then what is missing.
+func named(cfg Config) []sandbox.Backend {
+	return []sandbox.Backend{gvisor.New(gvisor.Config{Program: cfg.GVisor, Platform: cfg.GVisorPlatform})}
 }
 
 // systemPath is where commands of a sandbox are looked for anyway.

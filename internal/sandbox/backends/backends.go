@@ -41,6 +41,17 @@ func Local(base string) *Set {
 	return &Set{[]sandbox.Backend{bwrap.New("", base), landlock.New(nil, base), host.New(base)}}
 }
 
+// With returns the set and further backends, which Auto never comes to. One of a mode that is there already is left out.
+func (s *Set) With(list ...sandbox.Backend) *Set {
+	out := &Set{slices.Clone(s.backends)}
+	for _, b := range list {
+		if !slices.ContainsFunc(out.backends, func(has sandbox.Backend) bool { return has.Mode() == b.Mode() }) {
+			out.backends = append(out.backends, b)
+		}
+	}
+	return out
+}
+
 // Modes returns the names that Pick knows, in order.
 func (s *Set) Modes() []string {
 	names := []string{string(sandbox.Auto)}
