@@ -189,7 +189,8 @@ func (b *Backend) starts(ctx context.Context, found install) error {
 		return err
 	}
 	var said, cried bytes.Buffer
-	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"cat", "/proc/version"}, Stdout: &said, Stderr: &cried})
+	// Old versions lack calls that programs of newer systems need for the simplest things.
+	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "ls -d / >&2 && cat /proc/version"}, Stdout: &said, Stderr: &cried})
 	if err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
