@@ -62,7 +62,7 @@ GVISOR = INSPAN_GVISOR=$(or $(RUNSC),runsc) INSPAN_TEST_NEED_SANDBOX=gvisor $(GO
 gvisor: ## needs runsc (RUNSC=path): exam, escape list and costs of the sandbox gvisor, and a station with it
 	$(GVISOR) -timeout 30m -skip TestEscape ./internal/sandbox/gvisor
 	$(GVISOR) -timeout 10m -v -run TestEscape ./internal/sandbox/gvisor
-	$(GVISOR) -timeout 10m -run TestGVisor ./test/e2e
+	$(GVISOR) -timeout 10m -run TestGVisor ./test/e2e ./internal/egress
 	$(GVISOR) -run '^$$' -bench 'Plain|Cold|Warm' ./internal/sandbox/backends
 
 fuzz: ## slow: each fuzz test for FUZZTIME (30s)
