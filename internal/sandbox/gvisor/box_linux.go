@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/inspan/inspan/internal/sandbox"
-	"github.com/inspan/inspan/internal/sandbox/bwrap"
 	"github.com/inspan/inspan/internal/sandbox/cgroup"
 	"github.com/inspan/inspan/internal/sandbox/local"
 	"github.com/inspan/inspan/internal/sandbox/seccomp"
@@ -30,8 +29,9 @@ type box struct {
 	*local.Box
 	found  install
 	mounts []mount
-	// held are handles on what the mounts name in directories that commands write.
-	held bwrap.Handles
+	// held are named paths in directories that commands write, and where each is mounted for runsc to find it: a command
+	// that runs at the same time can put a link in such a path's place.
+	held map[string]string
 	// group bounds and measures all kernels of this sandbox; nil where this machine has no groups to write.
 	group *cgroup.Group
 
@@ -56,7 +56,7 @@ func (b *Backend) open(ctx context.Context, cfg sandbox.Config, found install) (
 	if err != nil {
 		return nil, err
 	}
-	x := &box{Box: inner, found: found, running: map[int]*kernel{}}
+	x := &box{Box: inner, found: found, running: map[int]*kernel{}, held: map[string]string{}}
 	if err = makePrivate(inner); err == nil {
 		x.mounts, err = x.view()
 	}
@@ -84,7 +84,6 @@ func (b *box) Destroy(ctx context.Context) error {
 	if err := b.End(ctx); err != nil {
 		return fmt.Errorf("destroy sandbox %s: %w", b.ID(), err)
 	}
-	b.held.Close()
 	var left error
 	if b.group != nil {
 		left = b.group.Remove()

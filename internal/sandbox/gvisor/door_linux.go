@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/bwrap"
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
@@ -20,53 +21,84 @@ func hostNetwork(cfg sandbox.Config) bool { return cfg.Network || cfg.Door != ni
 
 // start runs runsc, where the sandbox has a door in a network of its own. closed says why the door did not open.
 func (b *box) start(ctx context.Context, p local.Process, join func(command []string) []string) (exit sandbox.Exit, closed, err error) {
+	var pass sandbox.Passage
 	door := b.Config().Door
-	if door == nil {
-		p.Args = join(p.Args)
-		p.Path = p.Args[0]
+	if door != nil {
+		// The helper listens in that network and becomes runsc: it is a program outside of the sandbox, and nothing of it is
+		// inside.
+		if pass, err = door.Pass(p.Args, firstExtra); err != nil {
+			return exit, nil, err
+		}
+		p.Args, p.Extra = pass.Args, pass.Files
+		started := p.Started
+		p.Started = func(pid int) {
+			pass.Started()
+			started(pid)
+		}
+	}
+	p.Args = join(p.Args)
+	p.Path = p.Args[0]
+	if door == nil && len(b.held) == 0 {
 		exit, err = local.Run(ctx, p)
 		return exit, nil, err
 	}
-	// The helper listens in that network and becomes runsc: it is a program outside of the sandbox, and nothing of it is
-	// inside.
-	pass, err := door.Pass(p.Args, firstExtra)
-	if err != nil {
-		return exit, nil, err
+	failed := apart(func() error { return b.prepare(door != nil) }, func() { exit, err = local.Run(ctx, p) })
+	if door != nil {
+		closed = pass.Close()
 	}
-	p.Args, p.Extra = join(pass.Args), pass.Files
-	p.Path = p.Args[0]
-	started := p.Started
-	p.Started = func(pid int) {
-		pass.Started()
-		started(pid)
-	}
-	failed := apart(func() { exit, err = local.Run(ctx, p) })
-	closed = pass.Close()
 	if failed != nil {
 		return exit, nil, failed
 	}
 	return exit, closed, err
 }
 
-// apart calls a function on a thread that has a network namespace of its own, with its loopback up. What the function
-// starts is in that namespace. The thread ends with the call.
-func apart(fn func()) (err error) {
+// apart calls two functions, the second where the first had no error, on a thread that ends with the call. What it does to
+// its own namespaces is for what it starts.
+func apart(prepare func() error, run func()) (err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // and never let go: the thread is good for nothing else
-		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			err = fmt.Errorf("make a network namespace: %w", err)
-			return
+		if err = prepare(); err == nil {
+			run()
 		}
-		if err = loopback(); err != nil {
-			err = fmt.Errorf("raise the loopback of a network namespace: %w", err)
-			return
-		}
-		fn()
 	}()
 	<-done
 	return err
+}
+
+// prepare gives the thread a network of its own, if that is wanted, and mounts of its own, if there are held places.
+func (b *box) prepare(network bool) error {
+	if network {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("make a network namespace: %w", err)
+		}
+		if err := loopback(); err != nil {
+			return fmt.Errorf("raise the loopback of a network namespace: %w", err)
+		}
+	}
+	if len(b.held) == 0 {
+		return nil
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("make a mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("keep mounts in their namespace: %w", err)
+	}
+	// Only what was opened in this namespace can be mounted in it.
+	var handles bwrap.Handles
+	defer handles.Close()
+	for path, at := range b.held {
+		file, err := handles.Hold(path, b.open())
+		if err == nil {
+			err = unix.Mount(fmt.Sprintf("/proc/thread-self/fd/%d", file.Fd()), at, "", unix.MS_BIND|unix.MS_REC, "")
+		}
+		if err != nil {
+			return fmt.Errorf("show %s: %w", path, err)
+		}
+	}
+	return nil
 }
 
 // loopback raises the loopback of the thread's network namespace.

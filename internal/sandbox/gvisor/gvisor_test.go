@@ -125,7 +125,7 @@ func TestMemory(t *testing.T) {
 	}
 	box := open(t, b, sandbox.Config{Limits: limits})
 	t.Run("SBX-12 a command above the limit fails with a clear message", func(t *testing.T) {
-		_, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "echo before >kept; head -c 1g /dev/zero | tail"}})
+		_, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "echo before >kept; head -c 1G /dev/zero | tail"}})
 		if !errors.Is(err, gvisor.ErrMemory) {
 			t.Errorf("got %v, want ErrMemory", err)
 		}

@@ -116,25 +116,39 @@ func (b *box) etc() (list []mount, err error) {
 	return list, nil
 }
 
-// places mounts what the Config names. What lies in a directory that commands write is held open and mounted by its
-// handle: a command that runs at the same time can put a link in its place.
+// open are the directories that commands write.
+func (b *box) open() []string { return append([]string{b.Config().Workspace}, b.Config().Writable...) }
+
+// places mounts what the Config names. What lies in a directory that commands write is found through no link, each time
+// that a command begins.
 func (b *box) places() (list []mount, err error) {
-	cfg := b.Config()
-	open := append([]string{cfg.Workspace}, cfg.Writable...)
-	for _, p := range bwrap.Places(cfg) {
-		from := p.Path
-		held, err := b.held.Hold(p.Path, open)
+	var handles bwrap.Handles
+	defer handles.Close()
+	for _, p := range bwrap.Places(b.Config()) {
+		file, err := handles.Hold(p.Path, b.open())
 		switch {
 		case p.Optional && err != nil:
 			continue
 		case err != nil:
 			return nil, err
-		case held != nil && os.Geteuid() != 0:
+		case file == nil:
+			list = append(list, bind(p.Path, p.Path, p.Writable))
+			continue
+		case os.Geteuid() != 0:
 			return nil, fmt.Errorf("%w: %s is in a directory that commands write, and only root can mount it safely under gVisor: use bwrap", sandbox.ErrNotEnforced, p.Path)
-		case held != nil:
-			from = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), held.Fd())
 		}
-		list = append(list, bind(from, p.Path, p.Writable))
+		at := b.Private(fmt.Sprintf("held-%d", len(b.held)))
+		info, err := os.Stat(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+		if err == nil && info.IsDir() {
+			err = os.Mkdir(at, 0o700)
+		} else if err == nil {
+			err = os.WriteFile(at, nil, 0o600)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("path to show inside: %w", err)
+		}
+		b.held[p.Path] = at
+		list = append(list, bind(at, p.Path, p.Writable))
 	}
 	return list, nil
 }
