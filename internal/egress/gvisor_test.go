@@ -57,12 +57,12 @@ func TestGVisor(t *testing.T) {
 			t.Errorf("it reached for %v", after[before:])
 		}
 	})
-	t.Run("SBX-13 under gVisor there is nothing of the helper inside, and the loopback has the door alone", func(t *testing.T) {
+	t.Run("SBX-13 under gVisor there is nothing of the helper inside", func(t *testing.T) {
 		if out, _ := c.sh(t, "ls -l /proc/$$/fd"); strings.Contains(out, "socket:") || strings.Contains(out, ".test") {
 			t.Errorf("got %s", out)
 		}
 	})
-	t.Run("SBX-13 under gVisor a second command has a door of its own", func(t *testing.T) {
+	t.Run("SBX-13 under gVisor connections go side by side", func(t *testing.T) {
 		if out, code := c.sh(t, "curl -sS http://plain.example/z & curl -sS http://plain.example/z; wait"); code != 0 || out != "plain /zplain /z" {
 			t.Errorf("got %q and status %d", out, code)
 		}

@@ -37,7 +37,7 @@ func (b *box) start(ctx context.Context, p local.Process, join func(command []st
 		}
 	}
 	p.Args = join(p.Args)
-	p.Path = p.Args[0]
+	p.Path, p.Args[0] = p.Args[0], "gvisor" // the name by which errors tell of it
 	if door == nil && len(b.held) == 0 {
 		exit, err = local.Run(ctx, p)
 		return exit, nil, err

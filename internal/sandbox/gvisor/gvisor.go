@@ -11,8 +11,9 @@
 // a new kernel. The limit of processes is held by the kernel itself, and where there is one, commands of a sandbox run one
 // after the other. A command that ends with status 128+n is reported as ended by signal n.
 //
-// Where the service is not root, what needs root is refused by Open: a way out of a closed network (Config.Door), and named
-// paths in directories that commands write.
+// Where the service is not root, what needs root is refused by Open: a way out of a closed network (Config.Door), denied
+// paths, and named paths in directories that commands write. Where this machine has no groups that can be written, a limit
+// of processors or memory is refused and the usage of an Exit is 0.
 package gvisor
 
 import (
@@ -109,6 +110,10 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 	for _, wall := range sandbox.Walls() {
 		c := sandbox.Capability{Wall: wall, Enforced: true, How: how[wall]}
 		switch wall {
+		case sandbox.WallDenied:
+			if os.Geteuid() != 0 {
+				c = sandbox.Capability{Wall: wall, Why: "only root can keep a denied path from being moved away under gVisor: use bwrap"}
+			}
 		case sandbox.LimitDisk:
 			c = local.DiskCapability()
 			c.How += "; no single file grows above it"

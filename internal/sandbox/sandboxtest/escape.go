@@ -216,7 +216,12 @@ func bombs(t *testing.T, b sandbox.Backend, table *outcome) {
 			box, err := b.Open(t.Context(), sandbox.Config{ID: "bomb", Workspace: ws, Limits: c.limits})
 			must(t, err)
 			l := newLeash(t, ws)
+			// What ends by itself may take as long as its backend needs to start.
 			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			if c.want != nil {
+				cancel()
+				ctx, cancel = context.WithTimeout(t.Context(), patience)
+			}
 			defer cancel()
 			_, err = box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", c.script}})
 			if c.want != nil && !errors.Is(err, c.want) {
