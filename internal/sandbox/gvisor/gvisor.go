@@ -28,6 +28,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/cgroup"
@@ -177,6 +178,8 @@ func (b *Backend) find(ctx context.Context) (*install, error) {
 
 // starts runs one command with an install, which says what kernel it sees.
 func (b *Backend) starts(ctx context.Context, found install) error {
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
 	dir, err := os.MkdirTemp(b.cfg.Base, "inspan-probe-")
 	if err != nil {
 		return err
@@ -247,6 +250,9 @@ func flagsOf(text string) []string {
 	}
 	return list
 }
+
+// probeWait bounds the start of the first kernel: a platform that this machine seems to have may hang instead of failing.
+const probeWait = 30 * time.Second
 
 // clipAt is the most text of runsc's own complaint that is shown.
 const clipAt = 400
