@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape fuzz aimock live docker clean
+.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape fuzz aimock live docker gvisor clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -70,6 +70,12 @@ docker: ## sandboxes in containers of a real engine (DOCKER_HOST); IMAGE=name of
 	@export INSPAN_TEST_NEED_SANDBOX=docker INSPAN_TEST_DOCKER_IMAGE=$(IMAGE) INSPAN_TEST_DOCKER_HELPER=$(CURDIR)/bin/inspan-within; set -e; \
 		$(GO) test -count=1 -v -timeout 15m -run . -bench . -benchtime 20x ./internal/sandbox/docker; \
 		$(GO) test -count=1 -v -timeout 5m -run TestDocker ./test/e2e
+GVISOR = INSPAN_GVISOR=$(or $(RUNSC),runsc) INSPAN_TEST_NEED_SANDBOX=gvisor $(GO) test -count=1
+gvisor: ## needs runsc (RUNSC=path): exam, escape list and costs of the sandbox gvisor, and a station with it
+	$(GVISOR) -timeout 30m -skip TestEscape ./internal/sandbox/gvisor
+	$(GVISOR) -timeout 10m -v -run TestEscape ./internal/sandbox/gvisor
+	$(GVISOR) -timeout 10m -run TestGVisor ./test/e2e ./internal/egress
+	$(GVISOR) -run '^$$' -bench 'Plain|Cold|Warm' ./internal/sandbox/backends
 
 fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 	@set -e; for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

@@ -69,9 +69,9 @@ type Config struct {
 	WorkspaceSnapshot string        `envconfig:"INSPAN_WORKSPACE_SNAPSHOT" default:"call" desc:"with follow: when a workspace is kept in the object store: call, after each call that may have changed files; step, when a step ends, which is cheaper and tells the agent what was lost with a machine in between (toolrunner)"`
 	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with follow: take the workspace of a run away when the run ends; those of sessions and those with a git repository stay (toolrunner)"`
 	CleanupAfter      time.Duration `envconfig:"INSPAN_WORKSPACE_CLEANUP_AFTER" default:"24h" desc:"with follow: how long the workspace of a run that has ended stays, and directories that nobody uses (toolrunner)"`
-	Sandbox           string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap, landlock or host"`
+	Sandbox           string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap, landlock, host or gvisor"`
 	// SandboxBackend and SandboxMin bound what auto may come to.
-	SandboxBackend string `envconfig:"INSPAN_SANDBOX_BACKEND" desc:"what auto means: bwrap, landlock or host; empty for the strongest that works"`
+	SandboxBackend string `envconfig:"INSPAN_SANDBOX_BACKEND" desc:"what auto means: bwrap, landlock, host or gvisor; empty for the strongest of bwrap, landlock and host that works"`
 	SandboxMin     string `envconfig:"INSPAN_SANDBOX_MIN" desc:"the weakest sandbox that any agent may have: host, landlock or bwrap; what is weaker is refused"`
 	// The Docker ones are for sandboxes in containers; see docs/sandbox-docker.md.
 	DockerHost    string `envconfig:"INSPAN_DOCKER_HOST" desc:"address of the container engine for sandbox docker, such as unix:///run/docker.sock; empty for DOCKER_HOST or the system's own (toolrunner)"`
@@ -83,6 +83,8 @@ type Config struct {
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`
+	GVisor          string       `envconfig:"INSPAN_GVISOR" default:"runsc" desc:"name or path of runsc, the program of gVisor, for sandboxes of the mode gvisor (toolrunner); see sandbox-gvisor.md"`
+	GVisorPlatform  string       `envconfig:"INSPAN_GVISOR_PLATFORM" desc:"how gVisor catches system calls: systrap, ptrace or kvm; empty for the first of systrap and ptrace that works (toolrunner)"`
 	SandboxSecrets  secret.Value `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
 	MCPSecrets      string       `envconfig:"INSPAN_MCP_SECRETS" desc:"folder of secrets for MCP servers, one in each file (toolrunner): secret:NAME in an agent file stands for what the file NAME holds, of at least 8 characters; masked in what tools answer"`
 	Credentials     secret.Value `envconfig:"INSPAN_EGRESS_CREDENTIALS" desc:"headers that are added to requests of agents for a host, so that no tool holds them, comma separated: api.example.com=Authorization: Bearer KEY; http://HOST=... for plain HTTP; masked in what tools answer; see egress.md (toolrunner)"`

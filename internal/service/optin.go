@@ -5,11 +5,16 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/docker"
+	"github.com/inspan/inspan/internal/sandbox/gvisor"
 )
 
 // optIn are the backends that are reached only where a station or an agent file names them. Making them asks nobody
 // anything.
-func (c Config) optIn() []sandbox.Backend { return []sandbox.Backend{c.docker()} }
+func (c Config) optIn() []sandbox.Backend { return []sandbox.Backend{c.docker(), c.gvisor()} }
+
+func (c Config) gvisor() sandbox.Backend {
+	return gvisor.New(gvisor.Config{Program: c.GVisor, Platform: c.GVisorPlatform})
+}
 
 // OptIn returns the backends that the settings name, or give what they need.
 func (c Config) OptIn() []sandbox.Backend {

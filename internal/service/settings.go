@@ -92,6 +92,8 @@ func traits() map[string]trait {
 		"INSPAN_DOCKER_HELPER":                 {key: "docker.helper", path: true},
 		"INSPAN_SANDBOX_READ_ONLY":             {key: "commands.read_only"},
 		"INSPAN_SANDBOX_ENV":                   {key: "commands.env"},
+		"INSPAN_GVISOR":                        {key: "gvisor.program"},
+		"INSPAN_GVISOR_PLATFORM":               {key: "gvisor.platform"},
 		"INSPAN_SANDBOX_SECRETS":               {key: "commands.secrets"},
 		"INSPAN_EGRESS_CREDENTIALS":            {key: "egress.credentials"},
 		"INSPAN_MCP_SECRETS":                   {key: "mcp_secrets", path: true},

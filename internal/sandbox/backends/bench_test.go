@@ -9,6 +9,7 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/bwrap"
+	"github.com/inspan/inspan/internal/sandbox/gvisor"
 	"github.com/inspan/inspan/internal/sandbox/host"
 	"github.com/inspan/inspan/internal/sandbox/landlock"
 	"github.com/inspan/inspan/internal/sandbox/launch"
@@ -25,7 +26,8 @@ func TestMain(m *testing.M) {
 }
 
 func all() []sandbox.Backend {
-	return []sandbox.Backend{host.New(""), bwrap.New("", ""), landlock.New([]string{"/proc/self/exe", launch.Word}, "")}
+	return []sandbox.Backend{host.New(""), bwrap.New("", ""), landlock.New([]string{"/proc/self/exe", launch.Word}, ""),
+		gvisor.New(gvisor.Config{Program: os.Getenv("INSPAN_GVISOR")})}
 }
 
 // BenchmarkPlain is what the others are compared with: the same command through os/exec.

@@ -1,0 +1,117 @@
+package gvisor
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/bwrap"
+	"github.com/inspan/inspan/internal/sandbox/local"
+)
+
+// firstExtra is the descriptor of the first extra file of a process.
+const firstExtra = 3
+
+// hostNetwork reports whether gVisor's kernel passes sockets on to the network that its runsc is in: the machine's, or,
+// where there is a door, one that has nothing but a loopback with the door in it.
+func hostNetwork(cfg sandbox.Config) bool { return cfg.Network || cfg.Door != nil }
+
+// start runs runsc, where the sandbox has a door in a network of its own. closed says why the door did not open.
+func (b *box) start(ctx context.Context, p local.Process, join func(command []string) []string) (exit sandbox.Exit, closed, err error) {
+	var pass sandbox.Passage
+	door := b.Config().Door
+	if door != nil {
+		// The helper listens in that network and becomes runsc: it is a program outside of the sandbox, and nothing of it is
+		// inside.
+		if pass, err = door.Pass(p.Args, firstExtra); err != nil {
+			return exit, nil, err
+		}
+		p.Args, p.Extra = pass.Args, pass.Files
+		started := p.Started
+		p.Started = func(pid int) {
+			pass.Started()
+			started(pid)
+		}
+	}
+	p.Args = join(p.Args)
+	p.Path, p.Args[0] = p.Args[0], "gvisor" // the name by which errors tell of it
+	if door == nil && len(b.held) == 0 {
+		exit, err = local.Run(ctx, p)
+		return exit, nil, err
+	}
+	failed := apart(func() error { return b.prepare(door != nil) }, func() { exit, err = local.Run(ctx, p) })
+	if door != nil {
+		closed = pass.Close()
+	}
+	if failed != nil {
+		return exit, nil, failed
+	}
+	return exit, closed, err
+}
+
+// apart calls two functions, the second where the first had no error, on a thread that ends with the call. What it does to
+// its own namespaces is for what it starts.
+func apart(prepare func() error, run func()) (err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never let go: the thread is good for nothing else
+		if err = prepare(); err == nil {
+			run()
+		}
+	}()
+	<-done
+	return err
+}
+
+// prepare gives the thread a network of its own, if that is wanted, and mounts of its own, if there are held places.
+func (b *box) prepare(network bool) error {
+	if network {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("make a network namespace: %w", err)
+		}
+		if err := loopback(); err != nil {
+			return fmt.Errorf("raise the loopback of a network namespace: %w", err)
+		}
+	}
+	if len(b.held) == 0 {
+		return nil
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("make a mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("keep mounts in their namespace: %w", err)
+	}
+	// Only what was opened in this namespace can be mounted in it.
+	var handles bwrap.Handles
+	defer handles.Close()
+	for path, at := range b.held {
+		file, err := handles.Hold(path, b.open())
+		if err == nil {
+			err = unix.Mount(fmt.Sprintf("/proc/thread-self/fd/%d", file.Fd()), at, "", unix.MS_BIND|unix.MS_REC, "")
+		}
+		if err != nil {
+			return fmt.Errorf("show %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// loopback raises the loopback of the thread's network namespace.
+func loopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
+}

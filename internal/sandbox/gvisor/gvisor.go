@@ -1,0 +1,266 @@
+// Package gvisor runs commands under gVisor: a kernel of its own, in user space, answers their system calls.
+//
+// Promises: each command has a kernel of its own, started for it by the program runsc and ended with it, so that nothing
+// outlives its Exec, whatever it does, and what goes wrong in one kernel is no other command's. It sees what bubblewrap
+// would show it: a read-only system, its workspace, what Config.ReadOnly and Config.Writable name, its own HOME and /tmp,
+// which last as long as the sandbox, and nothing else of the machine. It has no capability and a system call filter on
+// top. Without Config.Network it has no network but a loopback of its own; with it, that of the machine.
+//
+// Limits of processors and memory are those of a control group around the kernel; memory has Overhead on top, which is the
+// kernel's own. A command that takes more takes its kernel with it: the call fails with ErrMemory and the next command has
+// a new kernel. The limit of processes is held by the kernel itself, and where there is one, commands of a sandbox run one
+// after the other. A command that ends with status 128+n is reported as ended by signal n.
+//
+// Where the service is not root, what needs root is refused by Open: a way out of a closed network (Config.Door), denied
+// paths, and named paths in directories that commands write. Where this machine has no groups that can be written, a limit
+// of processors or memory is refused and the usage of an Exit is 0.
+package gvisor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/cgroup"
+	"github.com/inspan/inspan/internal/sandbox/local"
+)
+
+// Overhead is what a limit of memory leaves for gVisor itself, in bytes.
+const Overhead = 64 << 20
+
+// ErrMemory means that a command was ended, with its kernel, because it took more memory than Limits.Memory.
+var ErrMemory = errors.New("the sandbox's memory limit is reached and its kernel was ended with the command; the next command has a new one")
+
+// ErrBusy means that a sandbox with a limit of processes already runs a command.
+var ErrBusy = errors.New("a sandbox with a limit of processes runs one command at a time: wait for the other, or set no limit of pids")
+
+// Config says how gVisor is started.
+type Config struct {
+	// Program is the name or path of runsc; empty means "runsc" in the service's PATH.
+	Program string
+	// Platform is systrap, ptrace or kvm: how system calls are caught. Empty means the first of systrap and ptrace that
+	// works here.
+	Platform string
+	// Base is where the private directories of sandboxes are made; empty means the system's place for temporary files.
+	Base string
+}
+
+// Backend opens gVisor sandboxes.
+type Backend struct {
+	cfg    Config
+	groups func() *cgroup.Driver // looks once
+
+	mu    sync.Mutex
+	known *install // nil until found with success
+}
+
+// install is the runsc of this machine.
+type install struct {
+	path string
+	// platform is one that has started something.
+	platform string
+	// flags that this version has, of those that not all have.
+	flags []string
+}
+
+var (
+	_ sandbox.Backend = (*Backend)(nil)
+	_ sandbox.Doored  = (*Backend)(nil)
+)
+
+// New returns the backend. It looks for nothing yet.
+func New(cfg Config) *Backend {
+	if cfg.Program == "" {
+		cfg.Program = "runsc"
+	}
+	return &Backend{cfg: cfg, groups: sync.OnceValue(cgroup.Find)}
+}
+
+// Mode returns sandbox.GVisor.
+func (*Backend) Mode() sandbox.Mode { return sandbox.GVisor }
+
+// Doored implements sandbox.Doored: with a door, the network that gVisor's kernel uses is a namespace with nothing in it but
+// the door.
+func (*Backend) Doored() {}
+
+// Capabilities implements sandbox.Backend.
+func (b *Backend) Capabilities() []sandbox.Capability {
+	how := map[sandbox.Wall]string{
+		sandbox.WallFiles:      "a root of its own in a kernel of its own: nothing is there that is not shown",
+		sandbox.WallDenied:     "covered by something empty that nobody may open",
+		sandbox.WallNetwork:    "gVisor's kernel has a loopback of its own and no other network",
+		sandbox.WallProcesses:  "a kernel of its own",
+		sandbox.WallPrivileges: "no capability, and none that would mean anything outside of gVisor's kernel",
+		sandbox.WallSyscalls:   "gVisor's kernel answers them, behind a filter",
+		sandbox.WallMetadata:   "a root of its own in a kernel of its own",
+		sandbox.WallTree:       "the end of the command's kernel",
+		sandbox.LimitPIDs:      "gVisor's kernel counts processes and threads; one command at a time",
+		sandbox.LimitWall:      "the sandbox's kernels are ended",
+	}
+	var list []sandbox.Capability
+	for _, wall := range sandbox.Walls() {
+		c := sandbox.Capability{Wall: wall, Enforced: true, How: how[wall]}
+		switch wall {
+		case sandbox.WallDenied:
+			if os.Geteuid() != 0 {
+				c = sandbox.Capability{Wall: wall, Why: "only root can keep a denied path from being moved away under gVisor: use bwrap"}
+			}
+		case sandbox.LimitDisk:
+			c = local.DiskCapability()
+			c.How += "; no single file grows above it"
+		case sandbox.LimitCPU, sandbox.LimitMemory:
+			if c = cgroup.Capability(b.groups(), wall); c.Enforced && wall == sandbox.LimitMemory {
+				c.How += fmt.Sprintf(", around the command and its kernel, with %d MiB more for the kernel; who takes more ends both", Overhead>>20)
+			}
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// Probe really starts a kernel with a closed network, and sees that it is not the machine's.
+func (b *Backend) Probe(ctx context.Context) error {
+	_, err := b.find(ctx)
+	return err
+}
+
+// find looks for runsc and a platform that works with it, until it was found once.
+func (b *Backend) find(ctx context.Context) (*install, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.known != nil {
+		return b.known, nil
+	}
+	if runtime.GOOS != "linux" {
+		return nil, fmt.Errorf("%w: gVisor needs Linux, this is %s", sandbox.ErrUnavailable, runtime.GOOS)
+	}
+	path, err := exec.LookPath(b.cfg.Program)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: runsc, the program of gVisor, is not there: install it, or name it with INSPAN_GVISOR: %w", sandbox.ErrUnavailable, err)
+	}
+	ask := exec.CommandContext(ctx, path, "flags")
+	ask.Env = []string{"PATH=/usr/bin:/bin"}
+	text, err := ask.CombinedOutput()
+	if err != nil || !bytes.Contains(text, []byte("-platform")) {
+		return nil, fmt.Errorf("%w: %s does not answer as the runsc of gVisor does: %w: %s", sandbox.ErrUnavailable, path, errors.Join(err), clip(string(text)))
+	}
+	found := install{path: path, flags: flagsOf(string(text))}
+	platforms := []string{"systrap", "ptrace"}
+	if b.cfg.Platform != "" {
+		platforms = []string{b.cfg.Platform}
+	}
+	var refusals []error
+	for _, found.platform = range platforms {
+		if err = b.starts(ctx, found); err == nil {
+			b.known = &found
+			return b.known, nil
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, ctx.Err())
+		}
+		refusals = append(refusals, fmt.Errorf("platform %s: %w", found.platform, err))
+	}
+	return nil, fmt.Errorf("%w: gVisor can not start here: %w", sandbox.ErrUnavailable, errors.Join(refusals...))
+}
+
+// starts runs one command with an install, which says what kernel it sees.
+func (b *Backend) starts(ctx context.Context, found install) error {
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	dir, err := os.MkdirTemp(b.cfg.Base, "inspan-probe-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	outside, err := os.ReadFile("/proc/version")
+	if err != nil {
+		return err
+	}
+	box, err := b.open(ctx, sandbox.Config{ID: "probe", Workspace: dir}, found)
+	if err != nil {
+		return err
+	}
+	var said, cried bytes.Buffer
+	// Old versions lack calls that programs of newer systems need for the simplest things.
+	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "ls -d / >&2 && cat /proc/version"}, Stdout: &said, Stderr: &cried})
+	if err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx))); err != nil {
+		return err
+	}
+	if exit.Code != 0 || said.Len() == 0 || bytes.Equal(said.Bytes(), outside) {
+		return fmt.Errorf("the probe ended with status %d under the kernel %q: %s", exit.Code, clip(said.String()), clip(cried.String()))
+	}
+	return nil
+}
+
+// Open binds a sandbox to a workspace. The paths of ReadOnly and Writable must exist.
+func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	found, err := b.find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
+	}
+	return b.open(ctx, cfg, *found)
+}
+
+// check refuses what this backend can not do.
+func (b *Backend) check(cfg sandbox.Config) error {
+	if cfg.Network && cfg.Door != nil {
+		return fmt.Errorf("%w: a door is for a closed network", fs.ErrInvalid)
+	}
+	if cfg.Door != nil && os.Geteuid() != 0 {
+		return fmt.Errorf("%w: only root can keep gVisor's commands to a list of hosts: use bwrap", sandbox.ErrNotEnforced)
+	}
+	if err := sandbox.Require(sandbox.GVisor, cfg, b.Capabilities()); err != nil {
+		return err
+	}
+	for _, path := range append(append([]string{}, cfg.ReadOnly...), cfg.Writable...) {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("path to show inside: %w", err)
+		}
+	}
+	return nil
+}
+
+// newer are flags that not every version of runsc has, and that are given where they are there.
+var newer = [...]string{"gofer-network-namespace=new", "host-settings=ignore"}
+
+// flagsOf finds in runsc's own list which of the newer flags it has.
+func flagsOf(text string) []string {
+	var list []string
+	for _, flag := range newer {
+		name, _, _ := strings.Cut(flag, "=")
+		if strings.Contains(text, "-"+name+" ") || strings.Contains(text, "-"+name+"\n") {
+			list = append(list, "--"+flag)
+		}
+	}
+	return list
+}
+
+// probeWait bounds the start of the first kernel: a platform that this machine seems to have may hang instead of failing.
+const probeWait = 30 * time.Second
+
+// clipAt is the most text of runsc's own complaint that is shown.
+const clipAt = 400
+
+func clip(text string) string {
+	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
+	if len(text) > clipAt {
+		text = text[:clipAt] + " ..."
+	}
+	return text
+}
