@@ -120,6 +120,9 @@ func (b *Box) Destroy(ctx context.Context) error {
 
 // run sends the workspace, runs one command, ends what it left and brings back what it changed.
 func (b *Box) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
+	if ctx.Err() != nil {
+		return sandbox.Exit{}, because(ctx, p, nil)
+	}
 	if err := b.push(ctx); err != nil {
 		return sandbox.Exit{}, because(ctx, p, fmt.Errorf("exec %q: %w: %w", p.Args[0], sandbox.ErrNotStarted, err))
 	}
@@ -128,7 +131,7 @@ func (b *Box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		return sandbox.Exit{}, err
 	}
 	begin := time.Now()
-	s, runErr := b.supervised(ctx, p, args, started)
+	s, killed, runErr := b.supervised(ctx, p, args, started)
 	exit := sandbox.Exit{Code: s.code, Wall: time.Since(begin), User: s.user, System: s.system}
 	if n := s.code - 128; n > 0 && n <= 64 && unix.SignalName(syscall.Signal(n)) != "" {
 		exit.Signal = unix.SignalName(syscall.Signal(n))
@@ -145,7 +148,7 @@ func (b *Box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		runErr = errors.Join(runErr, fmt.Errorf("exec %q: after the command: %w", p.Args[0], err))
 	}
 	switch {
-	case !over && ctx.Err() != nil:
+	case killed && (!over || exit.Signal == "SIGKILL"): // else it ended by itself just then
 		return exit, because(ctx, p, runErr)
 	case !over && runErr == nil:
 		runErr = fmt.Errorf("exec %q: %w", p.Args[0], ErrCut)
@@ -179,14 +182,14 @@ func (b *Box) command(p local.Process) ([]string, error) {
 	return slices.Concat(args, p.Env.List(), p.Args), nil
 }
 
-// supervised runs one command until its end was heard, or ctx ended and the command with it.
-func (b *Box) supervised(ctx context.Context, p local.Process, args []string, started func(pid int)) (*speech, error) {
+// supervised runs one command until its end was heard, or ctx ended and the command was killed.
+func (b *Box) supervised(ctx context.Context, p local.Process, args []string, started func(pid int)) (s *speech, killed bool, err error) {
 	nonce := rand.Text() + rand.Text()
 	streams := 2
 	if args[0] == "1" {
 		streams = 1
 	}
-	s := newSpeech(nonce, streams)
+	s = newSpeech(nonce, streams)
 	out, errs := &line{speech: s, to: p.Stdout, first: true}, &line{speech: s, to: p.Stderr}
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -195,45 +198,63 @@ func (b *Box) supervised(ctx context.Context, p local.Process, args []string, st
 		ran <- b.remote.Run(inner, Program{Args: slices.Concat([]string{"/bin/sh", "-c", supervise, "inspan", nonce}, args),
 			Stdin: p.Stdin, Stdout: out, Stderr: errs})
 	}()
-	err, returned := b.attend(ctx, p, s, ran, started)
-	cancel()
-	if !returned {
-		<-ran // it ends with its context
+	if killed = b.attend(ctx, s, ran, started); killed {
+		pid, _ := s.started()
+		err = b.kill(ctx, p.Marker, pid)
+	}
+	// What it said last is on its way; whoever else holds its output is not waited for.
+	grace := time.AfterFunc(drainWait, cancel)
+	defer grace.Stop()
+	select {
+	case <-s.over:
+		cancel()
+		<-ran
+	case rerr := <-ran:
+		if inner.Err() == nil {
+			err = errors.Join(err, rerr)
+		}
 	}
 	out.flush()
 	errs.flush()
-	return s, err
+	return s, killed, err
 }
 
-// attend waits for the end of a command. It reports whether the Run of it has returned.
-func (b *Box) attend(ctx context.Context, p local.Process, s *speech, ran <-chan error, started func(pid int)) (error, bool) {
-	begun := s.begun
-	for {
+// attend waits until the end of a command is heard, its Run has returned, or ctx has ended: then it reports true.
+func (b *Box) attend(ctx context.Context, s *speech, ran chan error, started func(pid int)) (kill bool) {
+	say := func() {
+		if pid, _ := s.started(); pid > 0 && started != nil {
+			started(pid)
+		}
+	}
+	returned := func(err error) bool {
+		ran <- err // for who comes next
+		return false
+	}
+	select {
+	case <-s.begun:
+	case err := <-ran:
+		say()
+		return returned(err)
+	case <-ctx.Done():
+		// It may be about to start: that must not be missed.
+		grace := time.NewTimer(startWait)
+		defer grace.Stop()
 		select {
-		case <-begun:
-			begun = nil
-			if pid, _ := s.started(); pid > 0 && started != nil {
-				started(pid)
-			}
-			continue
-		case <-s.over:
-			return nil, false
+		case <-s.begun:
 		case err := <-ran:
-			return err, true
-		case <-ctx.Done():
+			return returned(err)
+		case <-grace.C:
 		}
-		if begun != nil { // it may be about to start: that must not be missed
-			grace := time.NewTimer(startWait)
-			defer grace.Stop()
-			select {
-			case <-begun:
-			case err := <-ran:
-				return err, true
-			case <-grace.C:
-			}
-		}
-		pid, _ := s.started()
-		return b.kill(ctx, p.Marker, pid), false
+		return true
+	}
+	say()
+	select {
+	case <-s.over:
+		return false
+	case err := <-ran:
+		return returned(err)
+	case <-ctx.Done():
+		return true
 	}
 }
 

@@ -74,6 +74,8 @@ const (
 	settleWait = 5 * time.Minute
 	// startWait is how long a command that was ended is given to say that it has begun, so that it is not missed.
 	startWait = 5 * time.Second
+	// drainWait is how long the last words of a command are waited for, where somebody else holds its output.
+	drainWait = 500 * time.Millisecond
 	// pullRounds is how often the tree is looked at again where files went while they were brought back.
 	pullRounds = 3
 )

@@ -35,6 +35,7 @@ var _ mirror.Remote = (*Machine)(nil)
 
 // New makes a machine below a directory.
 func New(dir string) (*Machine, error) {
+	keepInherited()
 	home, err := os.MkdirTemp(dir, "machine-")
 	if err != nil {
 		return nil, fmt.Errorf("make a machine: %w", err)
