@@ -232,10 +232,3 @@ type Exit struct {
 	// ReadBytes and WriteBytes are what was read from and written to disks, 0 where unknown.
 	ReadBytes, WriteBytes int64
 }
-
-// Away is implemented by backends whose commands run on another machine. They see a copy of the workspace and nothing else
-// of this one: Config.ReadOnly, and Config.Writable outside of the workspace, name nothing there and are refused.
-type Away interface{ Away() }
-
-// Elsewhere is implemented by sandboxes whose commands see the workspace under another path than Workspace.
-type Elsewhere interface{ Inside() string }

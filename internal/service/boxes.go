@@ -17,8 +17,8 @@ import (
 // Boxes picks the sandboxes of this machine: the configured default, which must work, and whatever else does, for
 // agents that ask for it by name. It returns the mode that the default came to.
 func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, error) {
-	set := backends.Local("")
-	picked, err := set.Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
+	set, optIn := backends.Local(""), cfg.optIn()
+	picked, err := set.With(optIn...).Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
 	if err != nil {
 		return nil, "", fmt.Errorf("INSPAN_SANDBOX: %w", err)
 	}
@@ -31,6 +31,9 @@ func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, er
 	box := toolrunner.BoxConfig{Root: cfg.Workspace, Default: picked.Mode(), Least: sandbox.Mode(cfg.SandboxMin), ReadOnly: readOnly, Env: env,
 		Cache:    filepath.Join(cfg.Workspace, ".cache"),
 		Backends: map[sandbox.Mode]sandbox.Backend{picked.Mode(): picked}, Missing: map[sandbox.Mode]error{}}
+	for _, b := range optIn {
+		box.Backends[b.Mode()] = b // for agents that name it; what is missing is told when a sandbox is opened
+	}
 	for _, name := range set.Modes() {
 		mode := sandbox.Mode(name)
 		if mode == sandbox.Auto || mode == picked.Mode() {

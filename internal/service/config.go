@@ -72,6 +72,11 @@ type Config struct {
 	// SandboxBackend and SandboxMin bound what auto may come to.
 	SandboxBackend string `envconfig:"INSPAN_SANDBOX_BACKEND" desc:"what auto means: bwrap, landlock or host; empty for the strongest that works"`
 	SandboxMin     string `envconfig:"INSPAN_SANDBOX_MIN" desc:"the weakest sandbox that any agent may have: host, landlock or bwrap; what is weaker is refused"`
+	// The E2B ones are for sandboxes in that cloud; see docs/sandbox-e2b.md.
+	E2BKey        secret.Value `envconfig:"INSPAN_E2B_API_KEY" desc:"API key of E2B, for sandboxes of mode e2b; INSPAN_E2B_API_KEY_FILE names a file with it (toolrunner)"`
+	E2BURL        string       `envconfig:"INSPAN_E2B_URL" default:"https://api.e2b.app" desc:"address of the E2B API, or of another service that speaks it; the key is sent there (toolrunner)"`
+	E2BSandboxURL string       `envconfig:"INSPAN_E2B_SANDBOX_URL" desc:"address at which all sandboxes of that service are reached; empty for the one that the service gives each (toolrunner)"`
+	E2BTemplate   string       `envconfig:"INSPAN_E2B_TEMPLATE" default:"base" desc:"template of sandboxes of mode e2b: its processors, memory and disk are theirs (toolrunner)"`
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`

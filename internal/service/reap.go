@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -20,6 +21,8 @@ type reaper struct {
 	// base is where private directories of sandboxes are made; empty means the system's place for temporary files.
 	base  string
 	every time.Duration
+	// more reap what is not in this machine's own lists, and return how many things they removed.
+	more []func(context.Context) (int, error)
 }
 
 // during reaps at once and then now and then, until run has returned.
@@ -50,6 +53,12 @@ func (r reaper) once(ctx context.Context) {
 	found, err := reap.Reap(ctx, r.base)
 	if found.Any() {
 		r.log.Info().Int("processes", found.Processes).Int("groups", found.Groups).Int("directories", found.Directories).Msg("what a lost toolrunner left was removed")
+	}
+	for _, reap := range r.more {
+		n, failed := reap(ctx)
+		if err = errors.Join(err, failed); n > 0 {
+			r.log.Info().Int("containers", n).Msg("what a lost toolrunner left was removed")
+		}
 	}
 	if err != nil && ctx.Err() == nil {
 		r.log.Warn().Err(err).Msg("what a lost toolrunner left was not all removed, will try again")

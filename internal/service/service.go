@@ -242,7 +242,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 	if role == events.Toolrunner {
 		run := h.tend(r, trees, loop.Run)
 		if h.ports.Boxes == nil {
-			run = reaper{log: log, every: reapEvery}.during(run)
+			run = reaper{log: log, every: reapEvery, more: h.cfg.reapers()}.during(run)
 		}
 		return h.withLease(ctx, instance, log, run)
 	}

@@ -64,6 +64,8 @@ func execute(ctx context.Context, env tool.Env, cmd sandbox.Cmd, stderr *capture
 		return tool.Result{}, ctx.Err()
 	case errors.Is(err, sandbox.ErrOutside):
 		return tool.Result{}, tool.Fail(tool.Denied, "", err)
+	case errors.Is(err, sandbox.ErrLost):
+		return tool.Result{}, tool.Fail(tool.Unknown, "look at what it did before you do it again", fmt.Errorf("run %s: %w", cmd.Args[0], err))
 	case err != nil:
 		return tool.Result{}, tool.Fail(tool.Permanent, "inspan doctor tells what this machine can run", fmt.Errorf("run %s: %w", cmd.Args[0], err))
 	}

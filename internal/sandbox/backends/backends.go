@@ -41,6 +41,9 @@ func Local(base string) *Set {
 	return &Set{[]sandbox.Backend{bwrap.New("", base), landlock.New(nil, base), host.New(base)}}
 }
 
+// With returns a set with further backends, which auto never comes to by itself.
+func (s *Set) With(more ...sandbox.Backend) *Set { return &Set{slices.Concat(s.backends, more)} }
+
 // Modes returns the names that Pick knows, in order.
 func (s *Set) Modes() []string {
 	names := []string{string(sandbox.Auto)}

@@ -24,7 +24,7 @@ import (
 type Box struct {
 	*local.Box
 	*copied
-	mark string // all marks of the sandbox's commands begin with it
+	mark  string // all marks of the sandbox's commands begin with it
 	ended atomic.Bool
 }
 

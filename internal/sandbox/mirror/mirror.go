@@ -17,8 +17,11 @@ package mirror
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
+
+	"github.com/inspan/inspan/internal/sandbox"
 )
 
 // ErrHostile means that the other machine said something that no workspace can be.
@@ -28,7 +31,7 @@ var ErrHostile = errors.New("the other machine's listing is refused")
 var ErrTooMuch = errors.New("the workspace is too large to be sent or brought back")
 
 // ErrCut means that the connection to the other machine broke while a command ran there: nobody knows what it did.
-var ErrCut = errors.New("the connection broke while the command ran: its outcome is unknown, look at the workspace before it is tried again")
+var ErrCut = fmt.Errorf("%w: the connection broke and its outcome is unknown: look at the workspace before it is tried again", sandbox.ErrLost)
 
 // Remote is another machine. It is safe for concurrent use.
 type Remote interface {

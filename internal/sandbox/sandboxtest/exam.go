@@ -110,12 +110,7 @@ func away(b sandbox.Backend) bool {
 }
 
 // inside is where commands see the workspace.
-func (p place) inside() string {
-	if e, ok := p.box.(sandbox.Elsewhere); ok {
-		return e.Inside()
-	}
-	return p.workspace
-}
+func (p place) inside() string { return sandbox.Seen(p.box) }
 
 // sh runs a script that must end by itself.
 func (p place) sh(t *testing.T, script string) (stdout, stderr string, exit sandbox.Exit) {

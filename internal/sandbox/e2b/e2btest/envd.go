@@ -161,7 +161,9 @@ func (s *Server) spoil(f *frames, args []string) (listing func([]byte) []byte) {
 		f.most, f.mute = s.faults.CutAfter, s.faults.Mute
 		s.faults.Cut = ""
 	}
-	if s.faults.Listing != nil && slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, "-mindepth 1 -printf") && !strings.Contains(a, "xargs -0 rm") }) {
+	if s.faults.Listing != nil && slices.ContainsFunc(args, func(a string) bool {
+		return strings.Contains(a, "-mindepth 1 -printf") && !strings.Contains(a, "xargs -0 rm")
+	}) {
 		listing, s.faults.Listing = s.faults.Listing, nil
 	}
 	return listing
