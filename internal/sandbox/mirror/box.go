@@ -145,7 +145,7 @@ func (b *Box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		pid = 0 // the number may be another's by now
 	}
 	if err := b.settle(ctx, p.Marker, pid); err != nil {
-		runErr = errors.Join(runErr, fmt.Errorf("exec %q: after the command: %w", p.Args[0], err))
+		runErr = errors.Join(runErr, fmt.Errorf("exec %q: %w: %w", p.Args[0], ErrBehind, err))
 	}
 	switch {
 	case killed && (!over || exit.Signal == "SIGKILL"): // else it ended by itself just then

@@ -33,6 +33,9 @@ var ErrTooMuch = errors.New("the workspace is too large to be sent or brought ba
 // ErrCut means that the connection to the other machine broke while a command ran there: nobody knows what it did.
 var ErrCut = fmt.Errorf("%w: the connection broke and its outcome is unknown: look at the workspace before it is tried again", sandbox.ErrLost)
 
+// ErrBehind means that a command has ended and what it changed was not all brought back.
+var ErrBehind = errors.New("what the command changed is not all here: it is tried again with the next command")
+
 // Remote is another machine. It is safe for concurrent use.
 type Remote interface {
 	// Run starts a program there and returns when its streams have ended or ctx has; it does not end the program when ctx

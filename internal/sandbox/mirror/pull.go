@@ -165,7 +165,7 @@ func (c *copied) unpack(body io.Reader, wanted tree) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("%w: the archive is cut off: %w", ErrCut, err)
+			return fmt.Errorf("the archive is cut off: %w", err)
 		}
 		e, ok := wanted[h.Name]
 		if !ok || h.Typeflag != tar.TypeReg {

@@ -91,7 +91,7 @@ rm -f -- "$in" "$gone"` + list
 	// give packs files for the way back: ws, file of names, archive. A file that goes or grows meanwhile is seen by who reads
 	// the archive.
 	give = `cd -- "$1" || exit 5
-tar --null --no-recursion --ignore-failed-read --format=pax --pax-option=delete=atime,delete=ctime -T "$2" -cf "$3" 2>/dev/null
+tar --null --no-recursion --hard-dereference --ignore-failed-read --format=pax --pax-option=delete=atime,delete=ctime -T "$2" -cf "$3" 2>/dev/null
 test "$?" -lt 2 || test -s "$3" || { echo 'tar wrote nothing' >&2; exit 5; }
 rm -f -- "$2"`
 	// forget removes files.
