@@ -60,6 +60,11 @@ func (c *chunk) UnmarshalJSON(text []byte) error {
 		}
 		text = []byte(plain)
 	}
+	return c.pass(text)
+}
+
+// pass decodes base64 and passes it on.
+func (c *chunk) pass(text []byte) error {
 	if need := base64.StdEncoding.DecodedLen(len(text)); cap(c.buf) < need {
 		c.buf = make([]byte, need)
 	}
@@ -179,6 +184,12 @@ func (s *stream) read(ctx context.Context) error {
 }
 
 func (s *stream) take(ctx context.Context, frame []byte) error {
+	if name, text, ok := output(frame); ok {
+		if name == "stdout" {
+			return s.event.Event.Data.Stdout.pass(text)
+		}
+		return s.event.Event.Data.Stderr.pass(text)
+	}
 	s.event.Event.End = s.event.Event.End[:0]
 	if err := json.Unmarshal(frame, &s.event); err != nil {
 		return err
@@ -190,6 +201,35 @@ func (s *stream) take(ctx context.Context, frame []byte) error {
 		}
 	}
 	return nil
+}
+
+// output reads the message that comes most, one output in its plainest form, without the work of a whole reader of JSON.
+func output(frame []byte) (name string, text []byte, ok bool) {
+	eat := func(word string) bool {
+		frame = bytes.TrimLeft(frame, " \t\r\n")
+		frame, ok = bytes.CutPrefix(frame, []byte(word))
+		return ok
+	}
+	if !eat("{") || !eat(`"event"`) || !eat(":") || !eat("{") || !eat(`"data"`) || !eat(":") || !eat("{") {
+		return "", nil, false
+	}
+	switch {
+	case eat(`"stdout"`):
+		name = "stdout"
+	case eat(`"stderr"`):
+		name = "stderr"
+	default:
+		return "", nil, false
+	}
+	if !eat(":") || !eat(`"`) {
+		return "", nil, false
+	}
+	end := bytes.IndexAny(frame, `"\`)
+	if end < 0 {
+		return "", nil, false
+	}
+	text, frame = frame[:end], frame[end:]
+	return name, text, eat(`"`) && eat("}") && eat("}") && eat("}") && len(bytes.TrimLeft(frame, " \t\r\n")) == 0
 }
 
 // end reads the last frame.

@@ -56,7 +56,19 @@ found() {
 `
 
 // sweep ends what found finds: first all are stopped, until no more appear, so that none escapes by forking.
+// What was killed is waited for: one that lost its parent on the way is not found any more.
 const sweep = `
+wait_for() {
+	turn=0
+	while test "$turn" -lt 500; do
+		turn=$((turn+1)) state=gone
+		while read -r key value rest; do
+			test "$key" = State: && state=$value && break
+		done 2>/dev/null < "/proc/$1/status"
+		case $state in gone|Z|X) return ;; esac
+		sleep 0.02
+	done
+}
 round=0
 while test "$round" -lt 100; do
 	round=$((round+1))
@@ -66,6 +78,7 @@ while test "$round" -lt 100; do
 	again=$(found)
 	test "$now" = "$again" || test "$round" -gt 50 || continue
 	kill -KILL $again 2>/dev/null
+	for n in $again; do wait_for "$n"; done
 done
 test "$round" -lt 100 || { echo 'processes do not end' >&2; exit 4; }
 `
