@@ -2,9 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape fuzz aimock live docker gvisor clean
-help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape fuzz aimock live docker gvisor clean help: ## list the targets @grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t e2b '^[a-z0-9]+:.*## 12
 
 build: ## all programs into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
@@ -86,6 +84,9 @@ aimock: ## opt-in, needs node and npm: the adapters of models against an indepen
 
 live: ## opt-in, costs money: live models, with the keys that are set
 	HARNESS_E2E_TEST=1 $(GO) test -tags integration -count=1 -v -timeout 10m -run TestLive ./test/models
+
+e2b: ## opt-in, costs money, needs INSPAN_E2B_API_KEY: the exam of sandboxes in the E2B cloud
+	$(GO) test -tags integration -count=1 -v -timeout 30m -run TestRealExam ./internal/sandbox/e2b
 
 clean: ## remove what make build made
 	rm -rf bin

@@ -80,6 +80,11 @@ type Config struct {
 	DockerNetwork string `envconfig:"INSPAN_DOCKER_NETWORK" default:"bridge" desc:"the engine's network of sandboxes whose network is open (toolrunner)"`
 	DockerUser    string `envconfig:"INSPAN_DOCKER_USER" desc:"user of commands in containers as UID:GID; empty for that of the toolrunner, which must not be root then (toolrunner)"`
 	DockerHelper  string `envconfig:"INSPAN_DOCKER_HELPER" desc:"static program of this version that is put into containers as their helper; empty for inspan-within beside the toolrunner, or the toolrunner itself (toolrunner)"`
+	// The E2B ones are for sandboxes in that cloud; see docs/sandbox-e2b.md.
+	E2BKey        secret.Value `envconfig:"INSPAN_E2B_API_KEY" desc:"API key of E2B, for sandboxes of mode e2b; INSPAN_E2B_API_KEY_FILE names a file with it (toolrunner)"`
+	E2BURL        string       `envconfig:"INSPAN_E2B_URL" default:"https://api.e2b.app" desc:"address of the E2B API, or of another service that speaks it; the key is sent there (toolrunner)"`
+	E2BSandboxURL string       `envconfig:"INSPAN_E2B_SANDBOX_URL" desc:"address at which all sandboxes of that service are reached; empty for the one that the service gives each (toolrunner)"`
+	E2BTemplate   string       `envconfig:"INSPAN_E2B_TEMPLATE" default:"base" desc:"template of sandboxes of mode e2b: its processors, memory and disk are theirs (toolrunner)"`
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`

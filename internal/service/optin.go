@@ -10,26 +10,29 @@ import (
 
 // optIn are the backends that are reached only where a station or an agent file names them. Making them asks nobody
 // anything.
-func (c Config) optIn() []sandbox.Backend { return []sandbox.Backend{c.docker(), c.gvisor()} }
-
-func (c Config) gvisor() sandbox.Backend {
-	return gvisor.New(gvisor.Config{Program: c.GVisor, Platform: c.GVisorPlatform})
+func (c Config) optIn() []sandbox.Backend {
+	return append([]sandbox.Backend{c.docker(), c.gvisor()}, c.remotes()...)
 }
 
 // OptIn returns the backends that the settings name, or give what they need.
 func (c Config) OptIn() []sandbox.Backend {
+	var out []sandbox.Backend
 	if c.usesDocker() {
-		return []sandbox.Backend{c.docker()}
+		out = append(out, c.docker())
 	}
-	return nil
+	if c.usesE2B() {
+		out = append(out, c.e2b())
+	}
+	return out
 }
 
 // reapers remove what lost toolrunners left with the backends of OptIn.
 func (c Config) reapers() []func(context.Context) (int, error) {
+	out := c.remoteReapers()
 	if c.usesDocker() {
-		return []func(context.Context) (int, error){c.docker().Reap}
+		out = append(out, c.docker().Reap)
 	}
-	return nil
+	return out
 }
 
 func (c Config) docker() *docker.Backend {
@@ -40,4 +43,8 @@ func (c Config) docker() *docker.Backend {
 func (c Config) usesDocker() bool {
 	named := string(sandbox.Docker)
 	return c.Sandbox == named || c.SandboxBackend == named || c.DockerHost != "" || c.DockerImage != ""
+}
+
+func (c Config) gvisor() sandbox.Backend {
+	return gvisor.New(gvisor.Config{Program: c.GVisor, Platform: c.GVisorPlatform})
 }

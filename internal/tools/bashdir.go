@@ -91,7 +91,7 @@ func named(dir string) string {
 
 // insideDir turns the absolute path that a shell told into one of the workspace.
 func insideDir(env tool.Env, at string) (string, bool) {
-	rel, err := filepath.Rel(env.Box.Workspace(), at)
+	rel, err := filepath.Rel(sandbox.Seen(env.Box), at)
 	if err != nil || !path.IsAbs(at) || len(rel) > maxDir {
 		return "", false
 	}

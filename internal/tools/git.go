@@ -46,7 +46,7 @@ var closed = []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_CONF
 // confined is closed, with the repository and its work tree kept to the workspace: neither a repository above it nor a
 // work tree that its configuration names elsewhere is looked at.
 func confined(env tool.Env) []string {
-	ws := env.Box.Workspace()
+	ws := sandbox.Seen(env.Box)
 	return append(slices.Clone(closed), "GIT_CEILING_DIRECTORIES="+filepath.Dir(ws), "GIT_WORK_TREE="+ws)
 }
 

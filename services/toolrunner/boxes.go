@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -111,6 +113,9 @@ func (b *Boxes) openAt(ctx context.Context, id string, p place, want events.Sand
 		cfg.Writable = append(append([]string{}, cfg.Writable...), cache)
 		cfg.Env = append(append([]string{}, cfg.Env...), "XDG_CACHE_HOME="+cache)
 	}
+	if _, away := backend.(sandbox.Away); away {
+		cfg.ReadOnly, cfg.Writable, cfg.Env = nil, nil, elsewhere(cfg.Env)
+	}
 	cfg.Network = mode == sandbox.Host || want.Network
 	cfg.Limits = sandbox.Limits{CPU: want.CPU, Memory: want.MemoryBytes, Disk: want.DiskBytes, PIDs: want.PIDs,
 		Wall: time.Duration(want.TimeoutMS) * time.Millisecond}
@@ -121,6 +126,14 @@ func (b *Boxes) openAt(ctx context.Context, id string, p place, want events.Sand
 		return nil, err
 	}
 	return backend.Open(ctx, cfg)
+}
+
+// elsewhere is an environment without what names paths of this machine: the operator shows them to commands here, and they
+// are not there on another one.
+func elsewhere(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(e string) bool {
+		return strings.HasPrefix(e, "PATH=") || strings.HasPrefix(e, "XDG_CACHE_HOME=")
+	})
 }
 
 // Later returns a sandbox that is opened when a tool first touches it: many tools never do.

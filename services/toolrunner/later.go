@@ -51,6 +51,16 @@ func (b *laterBox) Workspace() string {
 	return box.Workspace()
 }
 
+// Inside implements sandbox.Elsewhere; it is empty where the sandbox can not be opened.
+func (b *laterBox) Inside() string {
+	box, err := b.box()
+	if err != nil {
+		return ""
+	}
+	b.made.all()
+	return sandbox.Seen(box)
+}
+
 // Exec implements sandbox.Sandbox.
 func (b *laterBox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	box, err := b.box()

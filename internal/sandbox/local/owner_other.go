@@ -9,3 +9,6 @@ import (
 
 // ownOwner names this process; without /proc nobody can tell later whether it is gone.
 func ownOwner() string { return fmt.Sprintf("0.%d.0", os.Getpid()) }
+
+// Abandoned reports whether a name is that of something whose owner is known to be gone: nobody can tell here.
+func Abandoned(string) bool { return false }

@@ -103,6 +103,15 @@ func (p place) untouched(t *testing.T) {
 	}
 }
 
+// away reports whether the commands of a backend run on another machine.
+func away(b sandbox.Backend) bool {
+	_, ok := b.(sandbox.Away)
+	return ok
+}
+
+// inside is where commands see the workspace.
+func (p place) inside() string { return sandbox.Seen(p.box) }
+
 // sh runs a script that must end by itself.
 func (p place) sh(t *testing.T, script string) (stdout, stderr string, exit sandbox.Exit) {
 	t.Helper()

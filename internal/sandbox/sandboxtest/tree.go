@@ -14,21 +14,32 @@ import (
 )
 
 // leash is a named pipe in the workspace that a script opens for writing as descriptor 9. All it starts inherits it,
-// so the pipe has a writer as long as one of them lives.
-type leash struct{ fd int }
+// so the pipe has a writer as long as one of them lives. Where commands run on another machine it is a file, and who has it
+// open there is asked for.
+type leash struct {
+	fd   int
+	seen func() bool
+}
 
-func newLeash(t *testing.T, workspace string) leash {
+func newLeash(t *testing.T, b sandbox.Backend, p place) leash {
 	t.Helper()
-	path := filepath.Join(workspace, "leash")
+	path := filepath.Join(p.workspace, "leash")
+	if away(b) {
+		must(t, os.WriteFile(path, nil, 0o600))
+		return leash{seen: farLeash(t, b, p)}
+	}
 	must(t, syscall.Mkfifo(path, 0o600))
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	must(t, err)
 	t.Cleanup(func() { _ = syscall.Close(fd) })
-	return leash{fd}
+	return leash{fd: fd}
 }
 
 // alive reports whether any process still holds the pipe.
 func (l leash) alive() bool {
+	if l.seen != nil {
+		return l.seen()
+	}
 	for {
 		n, err := syscall.Read(l.fd, make([]byte, 64))
 		switch {
@@ -38,6 +49,26 @@ func (l leash) alive() bool {
 		default:
 			return false
 		}
+	}
+}
+
+// farLeash asks the sandbox itself whether a process there holds the leash, and another one of the backend where that is
+// destroyed: on a machine that both share it sees what is left, and where each has one of its own nothing can be.
+func farLeash(t *testing.T, b sandbox.Backend, p place) func() bool {
+	t.Helper()
+	other, err := b.Open(t.Context(), sandbox.Config{ID: "watch", Workspace: t.TempDir(), Network: true})
+	must(t, err)
+	t.Cleanup(func() { must(t, other.Destroy(context.Background())) })
+	file := p.inside() + "/leash"
+	return func() bool {
+		var out safe
+		look := sandbox.Cmd{Args: []string{"sh", "-c", `ls -l /proc/[0-9]*/fd/9 2>/dev/null | grep -F -e " -> $1" || echo none`, "sh", file}, Stdout: &out}
+		_, err := p.box.Exec(within(t), look)
+		if errors.Is(err, sandbox.ErrDestroyed) {
+			_, err = other.Exec(within(t), look)
+		}
+		must(t, err)
+		return out.String() != "none\n"
 	}
 }
 
@@ -92,7 +123,7 @@ func examTree(t *testing.T, b sandbox.Backend) {
 		t.Run("what is left in the background ends with its Exec: "+name, func(t *testing.T) {
 			t.Parallel()
 			p := open(t, b)
-			l := newLeash(t, p.workspace)
+			l := newLeash(t, b, p)
 			out, _, exit := p.sh(t, "exec 9>leash; "+left+" echo done; exit 3")
 			if out != "done\n" || exit.Code != 3 {
 				t.Errorf("got %q, %+v", out, exit)
@@ -115,7 +146,7 @@ func examTree(t *testing.T, b sandbox.Backend) {
 
 func endsWithContext(t *testing.T, b sandbox.Backend, script string) {
 	p := open(t, b)
-	l := newLeash(t, p.workspace)
+	l := newLeash(t, b, p)
 	ready := listener("ready")
 	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
@@ -149,7 +180,7 @@ func endsWithContext(t *testing.T, b sandbox.Backend, script string) {
 func examDestroy(t *testing.T, b sandbox.Backend) {
 	t.Run("SBX-15 ends what runs and may be called twice", func(t *testing.T) {
 		p := open(t, b)
-		l := newLeash(t, p.workspace)
+		l := newLeash(t, b, p)
 		ready := listener("ready")
 		ended := make(chan error, 1)
 		go func() {

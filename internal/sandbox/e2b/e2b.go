@@ -1,0 +1,202 @@
+// Package e2b runs commands in virtual machines of the E2B cloud, or of another service that speaks its API (SBX-5).
+//
+// Promises: each sandbox is a machine of its own, made from a template when it is opened and ended by Destroy; the
+// workspace is mirrored (package mirror), so that everything which is not a command works as for local backends. A machine
+// lives only as long as its toolrunner says so: one that nobody extends ends by itself after Lease, and Reap ends what lost
+// toolrunners of this computer left sooner. The API key goes to the API's own address and nowhere else: redirects are not
+// followed. An answer of the service is hostile data: what is kept of it is bounded and shown quoted. A command of which
+// nobody knows how it ended is told as such (mirror.ErrCut) and never run twice.
+//
+// The processors, memory and disk of a machine are those of its template: a sandbox whose limits are smaller than its
+// template is refused. It does not promise to find a process that clears its environment, leaves its session and loses its
+// parent before the machine ends, and it does not measure memory.
+package e2b
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/mirror"
+	"github.com/inspan/inspan/internal/secret"
+)
+
+const (
+	// DefaultURL is the API of the E2B cloud, DefaultDomain where its sandboxes are, DefaultTemplate what they are made from.
+	DefaultURL      = "https://api.e2b.app"
+	DefaultDomain   = "e2b.app"
+	DefaultTemplate = "base"
+	// Lease is how long a machine lives after its toolrunner was last heard of.
+	Lease = 5 * time.Minute
+)
+
+// Errors of the service; all but ErrGone wrap sandbox.ErrUnavailable.
+var (
+	// ErrKey means that there is no API key, or that it is refused.
+	ErrKey = fmt.Errorf("%w: the E2B API key", sandbox.ErrUnavailable)
+	// ErrTemplate means that the service does not have the template.
+	ErrTemplate = fmt.Errorf("%w: the E2B template", sandbox.ErrUnavailable)
+	// ErrBusy means that the service took no more requests or sandboxes, also after waiting.
+	ErrBusy = fmt.Errorf("%w: the E2B service takes no more", sandbox.ErrUnavailable)
+	// ErrService means that the service can not be reached or answers with a fault of its own.
+	ErrService = fmt.Errorf("%w: the E2B service", sandbox.ErrUnavailable)
+	// ErrGone means that the machine of a sandbox is not there any more.
+	ErrGone = errors.New("the sandbox's machine is gone: its time was over, or somebody ended it; a new call opens a new one")
+)
+
+// Config says where the service is. The zero value is the E2B cloud without a key, whose Open and Probe return ErrKey.
+type Config struct {
+	Key secret.Value
+	// URL of the API; empty for DefaultURL.
+	URL string
+	// SandboxURL is where all sandboxes are reached; empty for the address that the service gives each.
+	SandboxURL string
+	// Template of the machines; empty for DefaultTemplate.
+	Template string
+	// Client makes requests; nil for one of its own.
+	Client *http.Client
+	// Retry is how long a refused request waits where the service does not say; 0 for a second.
+	Retry time.Duration
+	// Silence is how long a stream may say nothing before it counts as cut; 0 for a minute and a half.
+	Silence time.Duration
+}
+
+// Backend opens sandboxes in the cloud.
+type Backend struct{ api *api }
+
+var (
+	_ sandbox.Backend = (*Backend)(nil)
+	_ sandbox.Away    = (*Backend)(nil)
+)
+
+// New returns the backend. It asks nobody.
+func New(cfg Config) *Backend {
+	set := func(value *string, otherwise string) {
+		if *value == "" {
+			*value = otherwise
+		}
+		*value = strings.TrimRight(*value, "/")
+	}
+	set(&cfg.URL, DefaultURL)
+	set(&cfg.Template, DefaultTemplate)
+	set(&cfg.SandboxURL, "")
+	if cfg.Retry <= 0 {
+		cfg.Retry = time.Second
+	}
+	if cfg.Silence <= 0 {
+		cfg.Silence = 90 * time.Second
+	}
+	client := http.Client{}
+	if cfg.Client != nil {
+		client = *cfg.Client
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	cfg.Client = &client
+	return &Backend{&api{cfg: cfg}}
+}
+
+// Mode returns sandbox.E2B.
+func (*Backend) Mode() sandbox.Mode { return sandbox.E2B }
+
+// Away implements sandbox.Away.
+func (*Backend) Away() {}
+
+// Probe really makes a machine, runs a command in it and ends it.
+func (b *Backend) Probe(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "inspan-probe-")
+	if err != nil {
+		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	box, err := b.Open(ctx, sandbox.Config{ID: "probe", Workspace: dir})
+	if err != nil {
+		if !errors.Is(err, sandbox.ErrUnavailable) {
+			err = fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+		}
+		return err
+	}
+	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"true"}})
+	if err == nil && exit.Code != 0 {
+		err = fmt.Errorf("true ended with status %d", exit.Code)
+	}
+	if err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx))); err != nil {
+		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// Open makes a machine and binds it to a workspace.
+func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	sized := cfg.Limits
+	asked := cfg
+	asked.Limits.CPU, asked.Limits.Memory, asked.Limits.Disk = 0, 0, 0 // seen when the machine is there
+	err := errors.Join(cfg.Limits.Check(), sandbox.Require(sandbox.E2B, asked, b.Capabilities()), mirror.Refuse(sandbox.E2B, cfg))
+	if err == nil && b.api.cfg.Key.Reveal() == "" {
+		err = fmt.Errorf("%w is missing: set INSPAN_E2B_API_KEY, or name another sandbox mode", ErrKey)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
+	}
+	box, err := mirror.OpenBox(ctx, cfg, sandbox.E2B, "", func(ctx context.Context, name string) (mirror.Remote, error) {
+		m, err := b.api.create(ctx, name, cfg.Network)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.api.fits(ctx, m.id, sized); err != nil {
+			return nil, errors.Join(err, m.End(context.WithoutCancel(ctx)))
+		}
+		return m, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return box, nil
+}
+
+// Capabilities implements sandbox.Backend.
+func (*Backend) Capabilities() []sandbox.Capability {
+	const own = "a virtual machine of its own"
+	how := map[sandbox.Wall]string{
+		sandbox.WallFiles:     own + ", which is sent the workspace and nothing else",
+		sandbox.WallDenied:    "what is denied is not sent",
+		sandbox.WallNetwork:   "the service gives the machine no way out",
+		sandbox.WallProcesses: own,
+		sandbox.WallMetadata:  own,
+		sandbox.LimitWall:     "the sandbox's processes are ended",
+	}
+	const size = "it is that of the template: a sandbox whose limit is smaller than its template is refused, choose a smaller template or a larger limit"
+	why := map[sandbox.Wall]string{
+		sandbox.WallPrivileges: "commands may become the administrator of their own machine",
+		sandbox.WallSyscalls:   "a kernel of its own is in the place of a filter",
+		sandbox.WallTree:       "a process that clears its environment, leaves its session and loses its parent lives until the sandbox ends",
+		sandbox.LimitCPU:       size, sandbox.LimitMemory: size, sandbox.LimitDisk: size,
+		sandbox.LimitPIDs: "the service does not count processes",
+	}
+	var list []sandbox.Capability
+	for _, wall := range sandbox.Walls() {
+		list = append(list, sandbox.Capability{Wall: wall, Enforced: how[wall] != "", How: how[wall], Why: why[wall]})
+	}
+	return list
+}
+
+// address is where a sandbox is reached.
+func (c Config) address(id, domain string) (string, error) {
+	if c.SandboxURL != "" {
+		return c.SandboxURL, nil
+	}
+	if domain == "" {
+		domain = DefaultDomain
+	}
+	at := fmt.Sprintf("https://%d-%s.%s", envdPort, id, domain)
+	u, err := url.Parse(at)
+	if err != nil || u.Host != fmt.Sprintf("%d-%s.%s", envdPort, id, domain) || u.Path != "" {
+		return "", fmt.Errorf("%w gives no address: %.100q", ErrService, domain)
+	}
+	return at, nil
+}

@@ -1,0 +1,31 @@
+package e2b_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/sandbox/e2b"
+	"github.com/inspan/inspan/internal/sandbox/e2b/e2btest"
+	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
+	"github.com/inspan/inspan/internal/secret"
+)
+
+// cloud starts a double of the service, and a backend for it.
+func cloud(t testing.TB) (*e2btest.Server, *e2b.Backend) {
+	t.Helper()
+	s := e2btest.New(t.TempDir())
+	t.Cleanup(s.Close)
+	return s, backend(s)
+}
+
+func backend(s *e2btest.Server) *e2b.Backend { return e2b.New(config(s)) }
+
+func config(s *e2btest.Server) e2b.Config {
+	return e2b.Config{Key: secret.New(e2btest.Key), URL: s.URL, SandboxURL: s.URL, Retry: time.Millisecond}
+}
+
+func TestExam(t *testing.T) {
+	t.Parallel()
+	_, b := cloud(t)
+	sandboxtest.Exam(t, b)
+}

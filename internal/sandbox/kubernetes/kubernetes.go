@@ -1,0 +1,267 @@
+// Package kubernetes runs commands in pods of a Kubernetes cluster.
+//
+// Promises: each sandbox is a pod of its own, made when it is opened and deleted by Destroy, which returns when it is gone; the
+// workspace is mirrored (package mirror). A pod is as closed as a pod specification can be: not root, nothing privileged, no
+// capability, no new privileges, the runtime's system call filter, a read-only root, no token of a service account, and the
+// RuntimeClass that is configured. Command lines, environment and files go through the stream of an exec and never into its
+// address, so that they are in no audit log. What the cluster says is hostile data: it is bounded and shown quoted.
+//
+// What only the cluster can keep (a closed network, resources) counts as enforced where an operator states it, and is refused
+// elsewhere. A pod whose toolrunner is lost ends after Config.MaxLife; Reap ends those of lost toolrunners of this computer
+// sooner. The client is written over net/http and a WebSocket library: the few requests that are made do not carry the forty
+// modules that the official client brings.
+package kubernetes
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/local"
+	"github.com/inspan/inspan/internal/sandbox/mirror"
+)
+
+// Errors of the cluster. They wrap sandbox.ErrUnavailable.
+var (
+	// ErrSettings means that the settings do not say what is needed.
+	ErrSettings = fmt.Errorf("%w: the settings of sandbox mode kubernetes", sandbox.ErrUnavailable)
+	// ErrCluster means that the API server can not be reached, or refuses.
+	ErrCluster = fmt.Errorf("%w: the Kubernetes cluster", sandbox.ErrUnavailable)
+	// ErrPod means that a pod did not start.
+	ErrPod = fmt.Errorf("%w: the pod", sandbox.ErrUnavailable)
+)
+
+// mounted is where what Kubernetes gives a pod is found.
+const mounted = "/var/run/secrets/kubernetes.io/serviceaccount/"
+
+// Config says where the cluster is and what pods are made of.
+type Config struct {
+	// URL of the API server; empty for the cluster that this program runs in.
+	URL string
+	// TokenFile holds the bearer token, read for each request because it changes; empty for that of this program's pod.
+	TokenFile string
+	// CAFile holds the certificates that the server is known by; empty for those of this program's pod or the system.
+	CAFile string
+	// Namespace of the pods; empty for "default".
+	Namespace string
+	// Image of the pods whose agent names none. There is no default.
+	Image string
+	// RuntimeClass of the pods; empty for the cluster's own.
+	RuntimeClass string
+	// Enforces are walls that an operator states the cluster enforces: network, cpu, memory, disk.
+	Enforces []string
+	// StartWait is how long a pod may take to start, 0 for two minutes; MaxLife how long it may live, 0 for a day.
+	StartWait, MaxLife time.Duration
+	// Poll is how often a pod is looked at; 0 for a quarter of a second.
+	Poll time.Duration
+}
+
+// Backend opens sandboxes in pods.
+type Backend struct{ cfg Config }
+
+var (
+	_ sandbox.Backend = (*Backend)(nil)
+	_ sandbox.Away    = (*Backend)(nil)
+)
+
+// New returns the backend. It asks nobody.
+func New(cfg Config) *Backend {
+	if cfg.Namespace == "" {
+		cfg.Namespace = "default"
+	}
+	for _, d := range []struct {
+		value *time.Duration
+		or    time.Duration
+	}{{&cfg.StartWait, 2 * time.Minute}, {&cfg.MaxLife, 24 * time.Hour}, {&cfg.Poll, 250 * time.Millisecond}} {
+		if *d.value <= 0 {
+			*d.value = d.or
+		}
+	}
+	return &Backend{cfg}
+}
+
+// Mode returns sandbox.Kubernetes.
+func (*Backend) Mode() sandbox.Mode { return sandbox.Kubernetes }
+
+// Away implements sandbox.Away.
+func (*Backend) Away() {}
+
+// Probe really makes a pod, runs a command in it and deletes it.
+func (b *Backend) Probe(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "inspan-probe-")
+	if err != nil {
+		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	box, err := b.Open(ctx, sandbox.Config{ID: "probe", Workspace: dir, Network: true})
+	if err != nil {
+		if !errors.Is(err, sandbox.ErrUnavailable) {
+			err = fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+		}
+		return err
+	}
+	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"true"}})
+	if err == nil && exit.Code != 0 {
+		err = fmt.Errorf("true ended with status %d", exit.Code)
+	}
+	if err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx))); err != nil {
+		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// Open makes a pod and binds it to a workspace.
+func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	err := errors.Join(cfg.Limits.Check(), sandbox.Require(sandbox.Kubernetes, cfg, b.Capabilities()), mirror.Refuse(sandbox.Kubernetes, cfg), b.known())
+	if err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
+	}
+	c, err := b.cluster()
+	if err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
+	}
+	box, err := mirror.OpenBox(ctx, cfg, sandbox.Kubernetes, "", func(ctx context.Context, name string) (mirror.Remote, error) {
+		return c.create(ctx, name, cfg)
+	})
+	if err != nil {
+		c.http.CloseIdleConnections()
+		return nil, err
+	}
+	return box, nil
+}
+
+// stated are the walls that an operator can state.
+var stated = [...]sandbox.Wall{sandbox.WallNetwork, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitDisk}
+
+// known checks what the operator says.
+func (b *Backend) known() error {
+	var failed []error
+	if b.cfg.Image == "" {
+		failed = append(failed, fmt.Errorf("%w: no image: set INSPAN_KUBERNETES_IMAGE", ErrSettings))
+	}
+	for _, wall := range b.cfg.Enforces {
+		if !slices.Contains(stated[:], sandbox.Wall(wall)) {
+			failed = append(failed, fmt.Errorf("%w: INSPAN_KUBERNETES_ENFORCES: %.40q is none of %v", ErrSettings, wall, stated))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// Capabilities implements sandbox.Backend.
+func (b *Backend) Capabilities() []sandbox.Capability {
+	how := map[sandbox.Wall]string{
+		sandbox.WallFiles:      "a container of its own with a read-only root, which is sent the workspace and nothing else",
+		sandbox.WallDenied:     "what is denied is not sent",
+		sandbox.WallProcesses:  "a process namespace of its own",
+		sandbox.WallPrivileges: "not root, no capability, no new privileges",
+		sandbox.WallSyscalls:   "the filter of the container runtime",
+		sandbox.WallMetadata:   "a container of its own",
+		sandbox.LimitWall:      "the sandbox's processes are ended",
+	}
+	const ask = "only the cluster can keep it, and that is not seen from here: state it with INSPAN_KUBERNETES_ENFORCES"
+	why := map[sandbox.Wall]string{
+		sandbox.WallNetwork: ask + ", when a NetworkPolicy closes pods with the label inspan.dev/network=closed",
+		sandbox.WallTree:    "a process that clears its environment, leaves its session and loses its parent lives until the sandbox ends",
+		sandbox.LimitCPU:    ask, sandbox.LimitMemory: ask, sandbox.LimitDisk: ask,
+		sandbox.LimitPIDs: "a pod can not ask for it",
+	}
+	for _, wall := range b.cfg.Enforces {
+		if slices.Contains(stated[:], sandbox.Wall(wall)) {
+			how[sandbox.Wall(wall)] = "the operator states that the cluster keeps it"
+		}
+	}
+	var list []sandbox.Capability
+	for _, wall := range sandbox.Walls() {
+		c := sandbox.Capability{Wall: wall, Enforced: how[wall] != "", How: how[wall]}
+		if !c.Enforced {
+			c.Why = why[wall]
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// cluster returns a client for the settings.
+func (b *Backend) cluster() (*cluster, error) {
+	c := &cluster{cfg: b.cfg, url: strings.TrimRight(b.cfg.URL, "/")}
+	inside := c.url == ""
+	if inside {
+		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+		if host == "" || port == "" {
+			return nil, fmt.Errorf("%w: no address: set INSPAN_KUBERNETES_URL, or run in a cluster", ErrSettings)
+		}
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		c.url = "https://" + host + ":" + port
+	}
+	c.token, c.ca = b.cfg.TokenFile, b.cfg.CAFile
+	if inside && c.token == "" {
+		c.token = mounted + "token"
+	}
+	if inside && c.ca == "" {
+		c.ca = mounted + "ca.crt"
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, IdleConnTimeout: time.Minute}
+	if c.ca != "" {
+		pem, err := os.ReadFile(c.ca)
+		if err != nil {
+			return nil, fmt.Errorf("%w: INSPAN_KUBERNETES_CA_FILE: %w", ErrSettings, err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%w: INSPAN_KUBERNETES_CA_FILE: %s holds no certificate", ErrSettings, c.ca)
+		}
+		transport.TLSClientConfig.RootCAs = pool
+	}
+	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return c, nil
+}
+
+// Reap deletes the pods that toolrunners of this computer left which are gone, and returns how many. Those of living ones and
+// of other computers are left alone.
+func (b *Backend) Reap(ctx context.Context) (int, error) {
+	here := computer()
+	if here == "" || b.known() != nil {
+		return 0, nil
+	}
+	c, err := b.cluster()
+	if err != nil {
+		return 0, err
+	}
+	defer c.http.CloseIdleConnections()
+	pods, err := c.list(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("end what lost toolrunners left in the cluster: %w", err)
+	}
+	n := 0
+	var failed []error
+	for _, p := range pods {
+		if p.Metadata.Labels[machineLabel] != here || !local.Abandoned(p.Metadata.Annotations[nameNote]) {
+			continue
+		}
+		if err := c.remove(ctx, p.Metadata.Name); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		n++
+	}
+	return n, errors.Join(failed...)
+}
+
+// computer names this start of this computer, empty where it has no name.
+func computer() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}

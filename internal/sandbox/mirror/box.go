@@ -1,0 +1,317 @@
+package mirror
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/local"
+)
+
+// Box is a sandbox whose commands run on a Remote.
+type Box struct {
+	*local.Box
+	*copied
+	mark  string // all marks of the sandbox's commands begin with it
+	ended atomic.Bool
+}
+
+var _ sandbox.Sandbox = (*Box)(nil)
+
+// Refuse returns ErrNotEnforced for what no sandbox on another machine can have: paths of this machine outside of the
+// workspace, and a Door. Open of a backend asks it before it makes a machine.
+func Refuse(mode sandbox.Mode, cfg sandbox.Config) error {
+	var missing []error
+	refuse := func(format string, args ...any) {
+		missing = append(missing, fmt.Errorf("sandbox mode %s: %w: "+format, append([]any{mode, sandbox.ErrNotEnforced}, args...)...))
+	}
+	for _, at := range cfg.ReadOnly {
+		refuse("%q can not be shown read-only on another machine: put it into the template or image", at)
+	}
+	ws := filepath.Clean(cfg.Workspace)
+	for _, at := range cfg.Writable {
+		if at = filepath.Clean(at); at != ws && !strings.HasPrefix(at, ws+"/") {
+			refuse("%q is outside of the workspace, nothing else is sent to another machine", at)
+		}
+	}
+	if cfg.Door != nil {
+		refuse("commands on another machine can not be kept to allowed hosts here: leave allowed_hosts out, or use bwrap")
+	}
+	return errors.Join(missing...)
+}
+
+// OpenBox checks a Config, makes the other machine and opens a sandbox on it. create is given a name of the sandbox's own
+// that tells whose it is. The machine is ended where the sandbox can not be opened, and by Destroy.
+func OpenBox(ctx context.Context, cfg sandbox.Config, mode sandbox.Mode, base string, create func(ctx context.Context, name string) (Remote, error)) (*Box, error) {
+	inner, err := local.OpenBox(cfg, mode, "", "", "")
+	if err != nil {
+		return nil, err
+	}
+	b := &Box{Box: inner}
+	probe, err := inner.Command(sandbox.Cmd{Args: []string{"true"}})
+	if err == nil {
+		b.mark = probe.Marker[:strings.LastIndex(probe.Marker, ".")+1]
+		err = b.attach(ctx, base, create)
+	}
+	if err != nil {
+		// What began must end also where ctx has ended.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), helperWait)
+		defer cancel()
+		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), inner.Destroy(ctx))
+	}
+	return b, nil
+}
+
+func (b *Box) attach(ctx context.Context, base string, create func(ctx context.Context, name string) (Remote, error)) error {
+	remote, err := create(ctx, b.Name())
+	if err != nil {
+		return err
+	}
+	cfg := b.Config()
+	if b.copied, err = newCopied(ctx, cfg.Workspace, cfg.Denied, base, b.Name(), remote); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), helperWait)
+		defer cancel()
+		return errors.Join(err, remote.End(ctx))
+	}
+	return nil
+}
+
+// Inside returns the path under which commands see the workspace.
+func (b *Box) Inside() string { return b.ws }
+
+// Exec implements sandbox.Sandbox.
+func (b *Box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
+	return b.Execute(ctx, cmd, b.run)
+}
+
+// Start implements sandbox.Sandbox.
+func (b *Box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
+	p, err := b.Launch(ctx, cmd, b.run)
+	if err != nil {
+		return nil, err
+	}
+	return &process{Process: p, box: b}, nil
+}
+
+// Destroy ends all commands, which brings back what they changed, and then the machine. It may be called again, also after
+// an error.
+func (b *Box) Destroy(ctx context.Context) error {
+	err := b.Box.Destroy(ctx)
+	if !b.ended.Load() {
+		if eerr := b.remote.End(ctx); eerr != nil {
+			return errors.Join(err, fmt.Errorf("destroy sandbox %s: %w", b.ID(), eerr))
+		}
+		b.ended.Store(true)
+	}
+	return errors.Join(err, b.root.Close())
+}
+
+// run sends the workspace, runs one command, ends what it left and brings back what it changed.
+func (b *Box) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
+	if ctx.Err() != nil {
+		return sandbox.Exit{}, because(ctx, p, nil)
+	}
+	if err := b.push(ctx); err != nil {
+		return sandbox.Exit{}, because(ctx, p, fmt.Errorf("exec %q: %w: %w", p.Args[0], sandbox.ErrNotStarted, err))
+	}
+	args, err := b.command(p)
+	if err != nil {
+		return sandbox.Exit{}, err
+	}
+	begin := time.Now()
+	s, killed, runErr := b.supervised(ctx, p, args, started)
+	exit := sandbox.Exit{Code: s.code, Wall: time.Since(begin), User: s.user, System: s.system}
+	if n := s.code - 128; n > 0 && n <= 64 && unix.SignalName(syscall.Signal(n)) != "" {
+		exit.Signal = unix.SignalName(syscall.Signal(n))
+	}
+	pid, refusal := s.started()
+	if refusal != "" {
+		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", p.Args[0], sandbox.ErrNotStarted, strings.ToValidUTF8(refusal, "\uFFFD"))
+	}
+	over := s.done()
+	if over {
+		pid = 0 // the number may be another's by now
+	}
+	if err := b.settle(ctx, p.Marker, pid); err != nil {
+		runErr = errors.Join(runErr, fmt.Errorf("exec %q: %w: %w", p.Args[0], ErrBehind, err))
+	}
+	switch {
+	case killed && (!over || exit.Signal == "SIGKILL"): // else it ended by itself just then
+		return exit, because(ctx, p, runErr)
+	case !over && runErr == nil:
+		runErr = fmt.Errorf("exec %q: %w", p.Args[0], ErrCut)
+	}
+	return exit, runErr
+}
+
+// command is the command line of supervise. What of the environment is a path of this machine becomes that of the other.
+func (b *Box) command(p local.Process) ([]string, error) {
+	rel, err := filepath.Rel(b.Workspace(), p.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("exec %q: %w", p.Args[0], err)
+	}
+	if strings.Contains(p.Args[0], "=") {
+		return nil, fmt.Errorf("exec %q: %w: a program's name can not hold an equals sign here", p.Args[0], sandbox.ErrNotStarted)
+	}
+	dir := path.Join(b.ws, filepath.ToSlash(rel))
+	for name, change := range map[string][2]string{
+		"HOME": {b.Private("home"), b.base + "/home"}, "TMPDIR": {b.Private("tmp"), b.base + "/tmp"},
+		"PATH": {local.FixedEnv("", "")["PATH"], b.path}, "PWD": {p.Dir, dir},
+	} {
+		if p.Env[name] == change[0] {
+			p.Env[name] = change[1]
+		}
+	}
+	one := "0"
+	if p.Stdout != nil && local.Same(p.Stdout, p.Stderr) {
+		one = "1"
+	}
+	args := []string{one, dir, p.Env["PATH"], p.Args[0], local.MarkerName + "=" + p.Marker}
+	return slices.Concat(args, p.Env.List(), p.Args), nil
+}
+
+// supervised runs one command until its end was heard, or ctx ended and the command was killed.
+func (b *Box) supervised(ctx context.Context, p local.Process, args []string, started func(pid int)) (s *speech, killed bool, err error) {
+	nonce := rand.Text() + rand.Text()
+	streams := 2
+	if args[0] == "1" {
+		streams = 1
+	}
+	s = newSpeech(nonce, streams)
+	out, errs := &line{speech: s, to: p.Stdout, first: true}, &line{speech: s, to: p.Stderr}
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	ran := make(chan error, 1) // one result
+	go func() {
+		ran <- b.remote.Run(inner, Program{Args: slices.Concat([]string{"/bin/sh", "-c", supervise, "inspan", nonce}, args),
+			Stdin: p.Stdin, Stdout: out, Stderr: errs})
+	}()
+	if killed = b.attend(ctx, s, ran, started); killed {
+		pid, _ := s.started()
+		err = b.kill(ctx, p.Marker, pid)
+	}
+	// What it said last is on its way; whoever else holds its output is not waited for.
+	grace := time.AfterFunc(drainWait, cancel)
+	defer grace.Stop()
+	select {
+	case <-s.over:
+		cancel()
+		<-ran
+	case rerr := <-ran:
+		if inner.Err() == nil {
+			err = errors.Join(err, rerr)
+		}
+	}
+	out.flush()
+	errs.flush()
+	return s, killed, err
+}
+
+// attend waits until the end of a command is heard, its Run has returned, or ctx has ended: then it reports true.
+func (b *Box) attend(ctx context.Context, s *speech, ran chan error, started func(pid int)) (kill bool) {
+	say := func() {
+		if pid, _ := s.started(); pid > 0 && started != nil {
+			started(pid)
+		}
+	}
+	returned := func(err error) bool {
+		ran <- err // for who comes next
+		return false
+	}
+	select {
+	case <-s.begun:
+	case err := <-ran:
+		say()
+		return returned(err)
+	case <-ctx.Done():
+		// It may be about to start: that must not be missed.
+		grace := time.NewTimer(startWait)
+		defer grace.Stop()
+		select {
+		case <-s.begun:
+		case err := <-ran:
+			return returned(err)
+		case <-grace.C:
+		}
+		return true
+	}
+	say()
+	select {
+	case <-s.over:
+		return false
+	case err := <-ran:
+		return returned(err)
+	case <-ctx.Done():
+		return true
+	}
+}
+
+// kill ends all of a command, also after ctx.
+func (b *Box) kill(ctx context.Context, mark string, pid int) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), helperWait)
+	defer cancel()
+	_, err := b.helper(ctx, Program{Privileged: true}, clean, mark, fmt.Sprint(pid))
+	return err
+}
+
+// settle ends what a command left and brings back what it changed, also after ctx.
+func (b *Box) settle(ctx context.Context, mark string, pid int) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWait)
+	defer cancel()
+	for round := 1; ; round++ {
+		listing, err := b.helper(ctx, Program{Privileged: true}, after, mark, fmt.Sprint(pid), b.ws)
+		if err != nil {
+			return fmt.Errorf("end what it left, list what it changed: %w", err)
+		}
+		missing, err := b.pull(ctx, listing)
+		if err != nil || missing == 0 {
+			return err
+		}
+		if round == pullRounds {
+			// Another command of the sandbox writes all the time: what it has written then comes with its own end.
+			return nil
+		}
+	}
+}
+
+// because adds why a command was ended.
+func because(ctx context.Context, p local.Process, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	ended := fmt.Errorf("exec %q was ended: %w", p.Args[0], ctx.Err())
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		ended = fmt.Errorf("%w: %w", ended, cause)
+	}
+	if err != nil {
+		ended = fmt.Errorf("%w; %w", ended, err)
+	}
+	return ended
+}
+
+// process is a command that Start started.
+type process struct {
+	sandbox.Process
+	box *Box
+}
+
+// Signal implements sandbox.Process.
+func (p *process) Signal(sig os.Signal) error {
+	s, ok := sig.(syscall.Signal)
+	if !ok {
+		return fmt.Errorf("signal %v: %w", sig, errors.ErrUnsupported)
+	}
+	return p.box.send(context.Background(), p.PID(), s, false)
+}

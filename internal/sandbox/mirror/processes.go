@@ -1,0 +1,102 @@
+package mirror
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/inspan/inspan/internal/sandbox"
+)
+
+const (
+	// clockTick is the unit of times in proc_pid_stat(5): USER_HZ is 100 on every Linux.
+	clockTick = 10 * time.Millisecond
+	// maxProcesses is the most processes that are listed.
+	maxProcesses = 10_000
+)
+
+// Processes implements sandbox.Sandbox.
+func (b *Box) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
+	ctx, leave, err := b.Enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	said, err := b.helper(ctx, Program{Privileged: true}, processes, b.mark)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	lines := strings.Split(strings.TrimSuffix(said, "\n"), "\n")
+	page, err := strconv.ParseInt(lines[0], 10, 64)
+	if err != nil || len(lines)%3 != 2 || len(lines) > 3*maxProcesses || lines[len(lines)-1] != "end" {
+		return nil, fmt.Errorf("list processes: %w", ErrHostile)
+	}
+	list := []sandbox.ProcessInfo{}
+	for lines = lines[1 : len(lines)-1]; len(lines) > 0; lines = lines[3:] {
+		info, err := processOf(lines[0], lines[1], lines[2], page)
+		if err != nil {
+			return nil, fmt.Errorf("list processes: %w: %w", ErrHostile, err)
+		}
+		list = append(list, info)
+	}
+	return list, nil
+}
+
+// processOf reads a line of proc_pid_stat(5) and a command line in hexadecimal.
+func processOf(pid, stat, line string, page int64) (sandbox.ProcessInfo, error) {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	number, err := strconv.Atoi(pid)
+	if err != nil || len(fields) < 22 {
+		return sandbox.ProcessInfo{}, fmt.Errorf("process %.20q", pid)
+	}
+	field := func(i int) int64 {
+		n, _ := strconv.ParseInt(fields[i], 10, 64) // 0 where it is none
+		return max(n, 0)
+	}
+	info := sandbox.ProcessInfo{PID: number, Parent: int(field(1)), RSS: field(21) * page,
+		User: time.Duration(field(11)) * clockTick, System: time.Duration(field(12)) * clockTick}
+	raw, err := hex.DecodeString(line)
+	if err != nil {
+		return info, fmt.Errorf("the command line of process %d", number)
+	}
+	if text := strings.TrimRight(strings.ToValidUTF8(string(raw), "\uFFFD"), "\x00"); text != "" {
+		info.Args = strings.Split(text, "\x00")
+	}
+	return info, nil
+}
+
+// Kill implements sandbox.Sandbox.
+func (b *Box) Kill(ctx context.Context, pid int) error { return b.send(ctx, pid, unix.SIGKILL, true) }
+
+// send signals one process that carries the sandbox's mark or descends from one that does.
+func (b *Box) send(ctx context.Context, pid int, sig syscall.Signal, wait bool) error {
+	ctx, leave, err := b.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	none := fmt.Errorf("process %d: %w: list them anew", pid, sandbox.ErrNoProcess)
+	if pid <= 1 {
+		return none
+	}
+	waits := "0"
+	if wait {
+		waits = "1"
+	}
+	said, err := b.helper(ctx, Program{Privileged: true}, signal, b.mark, fmt.Sprint(pid), fmt.Sprint(int(sig)), waits)
+	switch {
+	case err != nil:
+		return fmt.Errorf("signal process %d: %w", pid, err)
+	case strings.TrimSpace(said) == "sent":
+		return nil
+	case strings.TrimSpace(said) == "stays":
+		return fmt.Errorf("kill %d: it was sent the signal and does not end: destroy the sandbox", pid)
+	}
+	return none
+}

@@ -1,0 +1,127 @@
+package mirror
+
+// The scripts are for a POSIX shell. What they are given comes as arguments, never as a part of the script.
+
+// setup makes the directories of a sandbox: base (empty for HOME), name. It says where they are and who commands are.
+const setup = `
+for t in awk cat env find grep id sort tar xargs; do
+	command -v "$t" >/dev/null 2>&1 || missing="$missing $t"
+done
+find / -maxdepth 0 -printf '' >/dev/null 2>&1 || missing="$missing find-of-GNU"
+tar --version 2>/dev/null | grep -q GNU || missing="$missing tar-of-GNU"
+test -r /proc/self/environ || missing="$missing /proc"
+test -z "$missing" || { echo "missing:$missing" >&2; exit 3; }
+base=${1:-$HOME}/$2
+umask 077
+mkdir -p "$base/home" "$base/tmp" && mkdir -m 755 "$base/ws" && cd "$base" && printf '%s\n%s\n%s\n%s\n' "$(pwd -P)" "$(id -u)" "$(id -g)" "$PATH"
+`
+
+// supervise starts one command and waits for it: nonce, one stream (1 or 0), directory, PATH, program, and what env is
+// given. On stdout it says the command's process id or, after a "!", why it does not start; then the command's output; then
+// the nonce with how it ended. On stderr it says the nonce at the end. Whoever holds these streams open later is not waited
+// for.
+const supervise = `
+nonce=$1 one=$2 dir=$3 path=$4 program=$5
+shift 5
+fail() { printf '!%s\n' "$1"; exit 127; }
+env=$(command -v env) || fail 'the program env is missing there'
+cd -- "$dir" 2>/dev/null || fail 'the directory is not there'
+(PATH=$path; command -v "$program") >/dev/null 2>&1 || fail 'no such program there: name one that the template or image has'
+test "$one" = 0 || exec 2>&1
+/bin/sh -c 'printf "%s\n" "$$"; exec "$@"' sh "$env" -i "$@"
+code=$?
+test "$one" = 1 || printf %s "$nonce" >&2
+exec 2>/dev/null
+printf '%s %s\n' "$nonce" "$code"
+times
+`
+
+// found is a function that lists the processes that carry the mark or descend from one that does, or from root.
+const found = `
+found() {
+	{
+		env -i PATH="$PATH" grep -lsF -e "$mark" /proc/[0-9]*/environ
+		env -i PATH="$PATH" grep -sE '^(State|PPid):' /proc/[0-9]*/status
+	} 2>/dev/null | awk -v root="$root" '
+		BEGIN { if (root > 1) m[root] = 1 }
+		{ split($0, a, "/"); n = a[3] }
+		/environ$/ { m[n] = 1 }
+		/status:PPid:/ { p[n] = $2 }
+		/status:State:/ { if ($2 == "Z" || $2 == "X") dead[n] = 1 }
+		END {
+			do { grew = 0; for (i in p) if (!(i in m) && (p[i] in m)) { m[i] = 1; grew = 1 } } while (grew)
+			for (i in m) if ((i in p) && !(i in dead)) print i
+		}' | sort -n
+}
+`
+
+// sweep ends what found finds: first all are stopped, until no more appear, so that none escapes by forking.
+// What was killed is waited for: one that lost its parent on the way is not found any more.
+const sweep = `
+wait_for() {
+	turn=0
+	while test "$turn" -lt 500; do
+		turn=$((turn+1)) state=gone
+		while read -r key value rest; do
+			test "$key" = State: && state=$value && break
+		done 2>/dev/null < "/proc/$1/status"
+		case $state in gone|Z|X) return ;; esac
+		sleep 0.02
+	done
+}
+round=0
+while test "$round" -lt 100; do
+	round=$((round+1))
+	now=$(found)
+	test -n "$now" || break
+	kill -STOP $now 2>/dev/null
+	again=$(found)
+	test "$now" = "$again" || test "$round" -gt 50 || continue
+	kill -KILL $again 2>/dev/null
+	for n in $again; do wait_for "$n"; done
+done
+test "$round" -lt 100 || { echo 'processes do not end' >&2; exit 4; }
+`
+
+// list prints the tree below ws, each field ended by a NUL, and "end" as the last one.
+const list = `
+cd -- "$ws" || exit 5
+find . -ignore_readdir_race -mindepth 1 -printf '%y\0%m\0%s\0%T@\0%C@\0%i\0%l\0%P\0' || exit 5
+printf 'end\0'
+`
+
+const (
+	// after ends what a command left and lists the tree: mark, root, ws.
+	after = `mark=$1 root=$2 ws=$3` + found + sweep + list
+	// clean ends all that carries a mark: mark, root.
+	clean = `mark=$1 root=$2` + found + sweep
+	// take carries out what was sent, and lists the tree: ws, archive, file of what is removed.
+	take = `ws=$1 in=$2 gone=$3
+cd -- "$ws" || exit 5
+if test -s "$gone"; then xargs -0 rm -rf -- < "$gone" || exit 5; fi
+tar -xpf "$in" --numeric-owner -C "$ws" || exit 5
+rm -f -- "$in" "$gone"` + list
+	// give packs files for the way back: ws, file of names, archive. A file that goes or grows meanwhile is seen by who reads
+	// the archive.
+	give = `cd -- "$1" || exit 5
+tar --null --no-recursion --hard-dereference --ignore-failed-read --format=pax --pax-option=delete=atime,delete=ctime -T "$2" -cf "$3" 2>/dev/null
+test "$?" -lt 2 || test -s "$3" || { echo 'tar wrote nothing' >&2; exit 5; }
+rm -f -- "$2"`
+	// forget removes files.
+	forget = `rm -f -- "$@"`
+	// processes lists the processes of a mark: mark. For each: number, line of stat, command line in hexadecimal.
+	processes = `mark=$1 root=0` + found + `
+getconf PAGESIZE 2>/dev/null || echo 4096
+for n in $(found); do
+	stat=$(tr '\n' ' ' < /proc/$n/stat 2>/dev/null) || continue
+	printf '%s\n%s\n%s\n' "$n" "$stat" "$(head -c 4096 /proc/$n/cmdline 2>/dev/null | od -An -v -tx1 | tr -d ' \n')"
+done
+echo end`
+	// signal sends a signal to one process of a mark, and may wait until it is gone: mark, process, signal, wait (1 or 0).
+	signal = `mark=$1 root=0 pid=$2 sig=$3 wait=$4` + found + `
+found | grep -qx "$pid" || { echo none; exit 0; }
+kill -s "$sig" "$pid" 2>/dev/null || { echo none; exit 0; }
+round=0
+while test "$wait" = 1 && test "$round" -lt 200 && found | grep -qx "$pid"; do round=$((round+1)); done
+test "$round" -lt 200 && echo sent || echo stays`
+)

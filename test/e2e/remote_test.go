@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/internal/core/artifact"
+	"github.com/inspan/inspan/internal/sandbox/e2b/e2btest"
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+func TestE2BStation(t *testing.T) {
+	t.Parallel()
+	cloud := e2btest.New(t.TempDir())
+	t.Cleanup(cloud.Close)
+	w := newWorld(t)
+	w.tune = func(c *service.Config) {
+		c.E2BKey, c.E2BURL, c.E2BSandboxURL = secret.New(e2btest.Key), cloud.URL, cloud.URL
+	}
+	away := events.Sandbox{Mode: "e2b"}
+	w.agent(events.Agent{Name: "afar", Tools: []string{"bash", "write"}, Sandbox: away}, `turns:
+  - when: {turn: 1}
+    calls:
+      - {name: write, input: {path: sub/here.txt, content: "from here\n"}}
+  - when: {turn: 2}
+    calls:
+      - {name: bash, input: {command: "cd sub && cat here.txt && echo from there > there.md && rm here.txt && env"}}
+  - when: {turn: 3}
+    calls:
+      - {name: bash, input: {command: "pwd; ls; exit 3"}}
+  - when: {turn: 4}
+    text: done
+`)
+	w.agent(events.Agent{Name: "picky", Tools: []string{"bash"}, Sandbox: events.Sandbox{Mode: "e2b", PIDs: 10}}, calling("bash", `{command: "true"}`))
+	w.start()
+	t.Run("SBX-5 TEST-11 SBX-18 an agent's commands run in the cloud, and what they change is in the workspace", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "afar", Agent: "afar", Task: "go"})
+		if s := w.ended("afar"); s.Status != events.Completed {
+			t.Fatalf("got %s:\n%s", s.Status, w.story("afar"))
+		}
+		list := said[*events.CallFinishedData](w, "afar")
+		if len(list) != 3 {
+			t.Fatalf("got %d results, want 3:\n%s", len(list), w.story("afar"))
+		}
+		if c := list[1]; c.Sandbox != "e2b" || !strings.Contains(c.Output, "from here") || strings.Contains(c.Output, e2btest.Key) {
+			t.Errorf("got %s: %q", c.Sandbox, c.Output)
+		}
+		if c := list[2]; !strings.Contains(c.Output, "/sub\n") || !strings.Contains(c.Output, "there.md") || strings.Contains(c.Output, "here.txt\nthere") {
+			t.Errorf("the folder of the shell is lost: %q", c.Output)
+		}
+		found, err := filepath.Glob(filepath.Join(w.dir, "work", "*", "sub", "*"))
+		more, _ := filepath.Glob(filepath.Join(w.dir, "work", "*", "*", "sub", "*"))
+		if found = append(found, more...); err != nil || len(found) != 1 || filepath.Base(found[0]) != "there.md" {
+			t.Fatalf("the workspace has %v, %v", found, err)
+		}
+		if b, err := os.ReadFile(found[0]); string(b) != "from there\n" {
+			t.Errorf("got %q, %v", b, err)
+		}
+	})
+	t.Run("SBX-15 ART-13 no machine is left when the run has ended, and what was made there is an artifact", func(t *testing.T) {
+		w := w.on(t)
+		if left := cloud.Boxes(); len(left) != 0 || cloud.Requests("POST /sandboxes") == 0 {
+			t.Errorf("left: %v", left)
+		}
+		list := artifact.Latest(w.state("afar"))
+		if len(list) != 1 || list[0].Path != "sub/there.md" || list[0].Kept != events.KeptInStore {
+			t.Fatalf("got %+v", list)
+		}
+		if b, err := w.ports.Artifacts.Get(w.ctx(), "afar", list[0].Ref()); err != nil || string(b) != "from there\n" {
+			t.Errorf("got %q, %v", b, err)
+		}
+	})
+	t.Run("SBX-20 a limit that the service can not keep fails the call before a machine is made", func(t *testing.T) {
+		w := w.on(t)
+		before := cloud.Requests("POST /sandboxes")
+		w.task(events.Task{ID: "picky", Agent: "picky", Task: "go"})
+		w.ended("picky")
+		list := said[*events.CallFailedData](w, "picky")
+		if len(list) != 1 || !strings.Contains(list[0].Error, "pids") {
+			t.Errorf("got %+v:\n%s", list, w.story("picky"))
+		}
+		if n := cloud.Requests("POST /sandboxes"); n != before {
+			t.Errorf("%d machines were made", n-before)
+		}
+	})
+}
