@@ -21,7 +21,7 @@ type place struct {
 	secrets  []string
 	// host is where ssh connects to, and alias the name by which the key of that host is known; empty as the address says.
 	host, alias string
-	closers  []func() error
+	closers     []func() error
 	// credErr is why no credential could be given. It is written before what reads it has ended.
 	credErr error
 }

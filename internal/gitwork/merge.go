@@ -132,7 +132,8 @@ func (w *work) join(ctx context.Context, r *git.Repo, ref git.Ref, message strin
 	return nil
 }
 
-// into checks out the branch that others are merged into. One that is nowhere yet begins at the first of them.
+// into checks out the branch that others are merged into. One that is nowhere yet begins where the tree stands, or at the
+// first of them where it stands nowhere.
 func (w *work) into(ctx context.Context, r *git.Repo, branch string, from []git.Ref) error {
 	s, err := r.Status(ctx)
 	if err != nil {
@@ -151,7 +152,10 @@ func (w *work) into(ctx context.Context, r *git.Repo, branch string, from []git.
 	case !errors.Is(err, git.ErrNotFound):
 		return err
 	}
-	return w.create(ctx, r, branch, from[0].ID)
+	if s.Head.ID == "" {
+		return w.create(ctx, r, branch, from[0].ID)
+	}
+	return r.CreateBranch(ctx, branch, "HEAD")
 }
 
 // side finds a branch: of this repository, of those that were published, or of the remote.

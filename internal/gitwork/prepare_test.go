@@ -192,7 +192,7 @@ func TestNames(t *testing.T) {
 	b.prepared(args{"url": r.url})
 	c := b.committed("nothing")
 	before := raw(t, r.dir, "for-each-ref")
-	for _, name := range []string{"--upload-pack=touch x", "-x", "a b", "a\x00b", "a\nb", "..", "a..b", "refs/heads/../x", "HEAD", "a~1", "a:b", "+a", "a\u202eb", "x.lock", strings.Repeat("a", 201), "@{u}"} {
+	for _, name := range []string{"--upload-pack=touch x", "-x", "a b", "a\x00b", "a\nb", "..", "a..b", "refs/heads/../x", "HEAD", "a~1", "a:b", "a\u202eb", "x.lock", strings.Repeat("a", 201), "@{u}"} {
 		for what, a := range map[string][]args{
 			gitwork.Prepare: {{"branch": name}, {"ref": name}, {"working_branch": name}, {"new_branch": name}, {"url": r.url, "ref": name}},
 			gitwork.Merge:   {{"from": []string{name}}, {"from": []string{"main"}, "into": name}},

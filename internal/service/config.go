@@ -90,7 +90,7 @@ type Config struct {
 	GitProxy       string        `envconfig:"INSPAN_GIT_PROXY" desc:"proxy for remotes by https and http, such as http://proxy:3128 (toolrunner)"`
 	GitCAFile      string        `envconfig:"INSPAN_GIT_CA_FILE" desc:"file of certificates that remotes by https must be certified by; those of the machine where it is not set (toolrunner)"`
 
-	StationKey      secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
+	StationKey secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
 
 	Context        string   `envconfig:"INSPAN_CONTEXT" desc:"file with what all agents of the station are told, at most 32 KiB; each run keeps what it said when it began (planner)"`
 	ContextWindows []string `envconfig:"INSPAN_CONTEXT_WINDOWS" desc:"context windows of models as MODEL=TOKENS, comma separated, * for any characters, 0 for no limit; those of others are 32768 unless they are known (planner)"`
