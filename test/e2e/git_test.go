@@ -86,7 +86,7 @@ func doing(t *testing.T, calls ...llm.Call) *heard {
 	}}
 }
 
-func asks(t *testing.T, name string, input map[string]any) llm.Call {
+func wants(t *testing.T, name string, input map[string]any) llm.Call {
 	t.Helper()
 	b, err := json.Marshal(input)
 	if err != nil {
@@ -104,9 +104,9 @@ func TestGitTools(t *testing.T) {
 		f := newForge(t)
 		w := newWorld(t)
 		w.tune = nearGit
-		w.ports.Models = doing(t, asks(t, "git_prepare", map[string]any{"url": f.url, "ref": "pull/7/head", "depth": 1}), asks(t, "git_branch", map[string]any{"task": "greet people"}),
-			asks(t, "write", map[string]any{"path": "greeting.md", "content": "good morning\n"}), asks(t, "git_commit", map[string]any{"message": "greet"}),
-			asks(t, "git_push", map[string]any{"branch": "agent/coder/greet-people", "commit": "$COMMIT", "url": f.url}))
+		w.ports.Models = doing(t, wants(t, "git_prepare", map[string]any{"url": f.url, "ref": "pull/7/head", "depth": 1}), wants(t, "git_branch", map[string]any{"task": "greet people"}),
+			wants(t, "write", map[string]any{"path": "greeting.md", "content": "good morning\n"}), wants(t, "git_commit", map[string]any{"message": "greet"}),
+			wants(t, "git_push", map[string]any{"branch": "agent/coder/greet-people", "commit": "$COMMIT", "url": f.url}))
 		w.agent(events.Agent{Name: "coder", Model: "heard/x", Tools: gitTools}, "")
 		w.start()
 		w.task(events.Task{ID: "greets", Agent: "coder", Task: "greet", Session: "s1"})
@@ -138,12 +138,12 @@ func TestGitTools(t *testing.T) {
 		f := newForge(t)
 		w := newWorld(t)
 		w.tune = func(c *service.Config) { c.GitProtocols = []string{"http"} }
-		w.ports.Models = doing(t, asks(t, "git_prepare", map[string]any{"url": f.url}))
+		w.ports.Models = doing(t, wants(t, "git_prepare", map[string]any{"url": f.url}))
 		w.agent(events.Agent{Name: "coder", Model: "heard/x", Tools: gitTools}, "")
 		w.start()
 		w.task(events.Task{ID: "denied", Agent: "coder", Task: "clone"})
 		s := w.ended("denied")
-		if r := s.ToolCallHistory.At(0); r.Code != "denied" || !strings.Contains(r.Result+r.Error, "INSPAN_GIT_PRIVATE") {
+		if r := s.ToolCallHistory.At(0); r.Code != "denied" || !strings.Contains(r.Result, "INSPAN_GIT_PRIVATE") {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -157,8 +157,8 @@ func TestGitLost(t *testing.T) {
 		f := newForge(t)
 		w := newWorld(t)
 		w.tune = nearGit
-		w.ports.Models = doing(t, asks(t, "git_prepare", map[string]any{"url": f.url, "new_branch": "agent/coder/1"}), asks(t, "write", map[string]any{"path": "a.md", "content": "a\n"}),
-			asks(t, "git_commit", map[string]any{"message": "a"}), asks(t, "git_push", map[string]any{"branch": "agent/coder/1", "commit": "$COMMIT", "url": f.url}))
+		w.ports.Models = doing(t, wants(t, "git_prepare", map[string]any{"url": f.url, "new_branch": "agent/coder/1"}), wants(t, "write", map[string]any{"path": "a.md", "content": "a\n"}),
+			wants(t, "git_commit", map[string]any{"message": "a"}), wants(t, "git_push", map[string]any{"branch": "agent/coder/1", "commit": "$COMMIT", "url": f.url}))
 		w.agent(events.Agent{Name: "coder", Model: "heard/x", Tools: gitTools}, "")
 		w.start(events.Planner, events.Gatekeeper, events.Executor)
 		taken, wake := make(chan struct{}), make(chan struct{})
