@@ -136,12 +136,12 @@ func (w *work) clone(ctx context.Context, g *guard, src git.Source) (*git.Repo, 
 // checked out as it is by whoever asked for it.
 func (w *work) start(ctx context.Context, r *git.Repo, a prepareArgs, name string) (base string, err error) {
 	if a.NewBranch != "" {
-		id, err := w.begun(ctx, r, a.NewBranch)
+		from, err := w.begun(ctx, r, a.NewBranch)
 		if err != nil {
 			return "", err
 		}
-		if id != "" {
-			return w.baseOf(ctx, r, a, name, id)
+		if from != "" {
+			return w.goOn(ctx, r, a.NewBranch, from, a.WorkingBranch, name, "HEAD")
 		}
 	}
 	if name != "" {
@@ -155,23 +155,62 @@ func (w *work) start(ctx context.Context, r *git.Repo, a prepareArgs, name strin
 	return "", w.onto(ctx, r, a.WorkingBranch)
 }
 
-// begun finds a branch that work was done on before, here or on another machine; empty where there is none.
+// begun finds where work on a branch was done before: here, as it was published, or at the remote. It gives the whole name of
+// the ref, empty where there is none.
 func (w *work) begun(ctx context.Context, r *git.Repo, branch string) (string, error) {
-	id, err := r.Resolve(ctx, "refs/heads/"+branch)
-	if err == nil || !errors.Is(err, git.ErrNotFound) {
-		return id, err
+	_, err := r.Resolve(ctx, "refs/heads/"+branch)
+	if err == nil {
+		return "refs/heads/" + branch, nil
+	}
+	if !errors.Is(err, git.ErrNotFound) {
+		return "", err
 	}
 	if err := w.bring(ctx, r, branch); err != nil {
 		return "", err
 	}
-	id, err = r.Resolve(ctx, git.Published+branch)
-	if errors.Is(err, git.ErrNotFound) {
-		return "", nil
+	found := ""
+	for _, ref := range []string{git.Published + branch, "refs/remotes/origin/" + branch} {
+		id, err := r.Resolve(ctx, ref)
+		switch {
+		case errors.Is(err, git.ErrNotFound):
+			continue
+		case err != nil:
+			return "", err
+		case found == "":
+			found = ref
+			continue
+		}
+		if ahead, err := r.IsAncestor(ctx, found, id); err != nil || ahead {
+			return ref, err
+		}
 	}
-	if err != nil {
+	return found, nil
+}
+
+// goOn goes on with work that was begun, and tells the commit that it began at: where it left the first of the others that
+// is there.
+func (w *work) goOn(ctx context.Context, r *git.Repo, branch, from string, others ...string) (base string, err error) {
+	if base, err = r.Resolve(ctx, from); err != nil {
 		return "", err
 	}
-	return id, w.create(ctx, r, branch, id)
+	for _, other := range others {
+		if other == "" {
+			continue
+		}
+		left, err := r.MergeBase(ctx, from, other)
+		if errors.Is(err, git.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		base = left
+		break
+	}
+	if from == "refs/heads/"+branch {
+		return base, nil
+	}
+	return base, w.create(ctx, r, branch, from)
 }
 
 // checkout checks out what has a name here, or else was published by it.
@@ -209,21 +248,6 @@ func (w *work) bring(ctx context.Context, r *git.Repo, branch string) error {
 		return err
 	}
 	return nil
-}
-
-// baseOf is the commit that the work of a branch began at: where it left the working branch, or what was asked for.
-func (w *work) baseOf(ctx context.Context, r *git.Repo, a prepareArgs, name, id string) (string, error) {
-	for _, from := range []string{a.WorkingBranch, name} {
-		if from == "" {
-			continue
-		}
-		base, err := r.MergeBase(ctx, id, from)
-		if errors.Is(err, git.ErrNotFound) {
-			continue
-		}
-		return base, err
-	}
-	return id, nil
 }
 
 // onto checks out a line of work: the branch of the repository, moved on to what was published of it; else that which was

@@ -85,6 +85,32 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("again: got %+v", got)
 		}
 	})
+	t.Run("GIT-6 GIT-10 work on a branch that was pushed, or published, is gone on with in another workspace", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		d := r.desk()
+		one := r.bay(t, d)
+		a := args{"url": r.url, "new_branch": "agent/line"}
+		first := one.work(r.url, "agent/line", "one.txt")
+		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/line"})
+		want := gitwork.Prepared{Branch: "agent/line", Commit: first.Commit, Base: tipOf(t, r), Cloned: true}
+		if got := r.bay(t, d).prepared(a); got != want {
+			t.Errorf("published: got %+v, want %+v", got, want)
+		}
+		one.put("two.txt", "x")
+		want.Commit = one.committed("two").Commit
+		do[gitwork.Pushed](one, gitwork.Push, args{"branch": "agent/line", "commit": want.Commit, "url": r.url})
+		if got := r.bay(t, d).prepared(a); got != want {
+			t.Errorf("pushed since: got %+v, want %+v", got, want)
+		}
+		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/line"})
+		one.put("three.txt", "x")
+		want.Commit = one.committed("three").Commit
+		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/line"})
+		if got := r.bay(t, d).prepared(a); got != want {
+			t.Errorf("published since: got %+v, want %+v", got, want)
+		}
+	})
 	t.Run("GIT-9 a working branch of the remote is gone on with", func(t *testing.T) {
 		t.Parallel()
 		b := r.bay(t, d)
@@ -177,6 +203,11 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("%v %v", left, err)
 		}
 	})
+}
+
+func tipOf(t *testing.T, r *rig) string {
+	t.Helper()
+	return raw(t, r.dir, "rev-parse", "main")
 }
 
 // killed makes it look as if a process was killed while it worked in a tree.
