@@ -66,7 +66,7 @@ type Config struct {
 	Isolation   string        `envconfig:"INSPAN_ISOLATION_MODE" default:"per_workflow" desc:"per_workflow, per_run or shared"`
 	// The next ones say where workspaces are and how long they stay; see docs/workspaces.md.
 	WorkspaceMode     string        `envconfig:"INSPAN_WORKSPACE_MODE" default:"local" desc:"local: all toolrunners are on one machine; shared: their workspace root is one volume, and one of them works in a workspace at a time; follow: each has a root of its own, and where a toolrunner is lost another goes on with what was kept of the workspace in the object store (toolrunner)"`
-	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with follow: take the workspace of a run away when the run ends; those of sessions and those with a git repository stay (toolrunner)"`
+	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with follow: take the workspace of a run away when the run ends; those of sessions stay, and those with a git repository whose work can not be kept elsewhere (toolrunner)"`
 	CleanupAfter      time.Duration `envconfig:"INSPAN_WORKSPACE_CLEANUP_AFTER" default:"24h" desc:"with follow: how long the workspace of a run that has ended stays, and directories that nobody uses (toolrunner)"`
 	Sandbox           string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap, landlock or host"`
 	// SandboxBackend and SandboxMin bound what auto may come to.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -206,6 +207,44 @@ func TestGitLost(t *testing.T) {
 		first.stop()
 		if n := w.state("pushes").Sequence; n != s.Sequence {
 			t.Errorf("the lost one said %d facts after the end", n-s.Sequence)
+		}
+	})
+}
+
+func TestGitKept(t *testing.T) {
+	t.Parallel()
+	t.Run("GIT-10 WS-5 what was not pushed is kept when the workspace of a run goes", func(t *testing.T) {
+		t.Parallel()
+		f := newForge(t)
+		w := newWorld(t)
+		w.tune = func(c *service.Config) {
+			nearGit(c)
+			c.CleanupOnComplete = true
+		}
+		w.ports.Models = doing(t, wants(t, "git_prepare", map[string]any{"url": f.url, "new_branch": "agent/coder/1"}), wants(t, "write", map[string]any{"path": "a.md", "content": "a\n"}),
+			wants(t, "git_commit", map[string]any{"message": "a"}))
+		w.agent(events.Agent{Name: "coder", Model: "heard/x", Tools: gitTools}, "")
+		w.start(events.Planner, events.Gatekeeper, events.Executor)
+		g := &graves{Leases: w.ports.Leases}
+		m := g.on(w, "follow", "one")
+		w.task(events.Task{ID: "first", Agent: "coder", Task: "commit", WorkflowRun: "wf"})
+		s := w.ended("first")
+		var done struct{ Commit string }
+		if err := json.Unmarshal([]byte(s.ToolCallHistory.At(2).Result), &done); err != nil || s.Status != events.Completed {
+			t.Fatalf("%+v, %v", s.Result, err)
+		}
+		w.treeUntil("workflow/wf", "gone with its directory", func(r workspace.Record) bool {
+			left, err := filepath.Glob(filepath.Join(m.root, ".trees", "*", "*", "tree"))
+			return err == nil && len(left) == 0 && r.Owner == "" && r.Snapshot == "" && r.Fence > 0
+		})
+		w.task(events.Task{ID: "second", Agent: "coder", Task: "go on", WorkflowRun: "wf"})
+		s = w.ended("second")
+		var found struct {
+			Commit string
+			Cloned bool
+		}
+		if err := json.Unmarshal([]byte(s.ToolCallHistory.At(0).Result), &found); err != nil || found.Commit != done.Commit || !found.Cloned {
+			t.Errorf("the next run of the workflow found %+v, want %s: %v", s.ToolCallHistory.At(0), done.Commit, err)
 		}
 	})
 }
