@@ -124,7 +124,7 @@ func signs() []sign {
 		{"[remote rejected]", "read what the remote said: a rule of the branch forbids it", ErrRejected}, {"[rejected]", turn, ErrRejected},
 		{"not allowed", "use an address with one of the allowed protocols", ErrProtocol},
 		{"could not resolve host", "check the address and the network, then try again", ErrUnreachable},
-		{"Could not resolve hostname", "check the address and the network, then try again", ErrUnreachable},
+		{"Could not resolve host", "check the address and the network, then try again", ErrUnreachable},
 		{"Connection refused", "check the address and the network, then try again", ErrUnreachable},
 		{"connect to server", "check the address and the network, then try again", ErrUnreachable},
 		{"Operation timed out", "try again later", ErrUnreachable}, {"Connection timed out", "try again later", ErrUnreachable},

@@ -27,10 +27,13 @@ type Config struct {
 	Instance string
 	// Chain is how many packs a snapshot may have before a whole one is kept; 0 means 32.
 	Chain int
-	// After is how long what nobody uses stays: directories, and trees of runs without a repository; 0 means 24 h.
+	// After is how long what nobody uses stays: directories, and trees of runs; 0 means 24 h.
 	After time.Duration
-	// AtEnd takes the tree of a run away when the run ends, if it has no repository.
+	// AtEnd takes the tree of a run away when the run ends.
 	AtEnd bool
+	// Rescue keeps elsewhere what the repository of a tree has and no remote has. Where it does not say that all was kept, the
+	// tree stays. Nil: trees with a repository stay.
+	Rescue func(ctx context.Context, workspace, dir string) (bool, error)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }

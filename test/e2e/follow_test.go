@@ -67,7 +67,12 @@ func (g *graves) on(w *world, mode, name string, tools ...tool.Tool) *machine {
 			}
 		})
 	}
-	own.tune = func(c *service.Config) { c.Workspace, c.WorkspaceMode = m.root, mode }
+	own.tune = func(c *service.Config) {
+		if w.tune != nil {
+			w.tune(c)
+		}
+		c.Workspace, c.WorkspaceMode = m.root, mode
+	}
 	m.hosted = own.start(events.Toolrunner)
 	return m
 }

@@ -1,0 +1,165 @@
+package gitwork
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/inspan/inspan/internal/git"
+)
+
+// How long work waits for other work in the same tree, and how often it looks.
+const (
+	busyPatience = 30 * time.Second
+	busyEvery    = 20 * time.Millisecond
+)
+
+// guard keeps others out of a tree. Its file has a note while work is under way, so that one that was killed is known.
+type guard struct {
+	file *os.File
+	path string
+	tree string
+	note note
+}
+
+// note is what is said of work under way.
+type note struct {
+	Call string `json:"call"`
+	// Cloning says that the tree was empty before, so that all that is in it came of this call.
+	Cloning bool `json:"cloning,omitempty"`
+}
+
+// lockOf is where the lock of a tree is.
+func lockOf(locks, tree string) string {
+	sum := sha256.Sum256([]byte(filepath.Clean(tree)))
+	return filepath.Join(locks, hex.EncodeToString(sum[:16]))
+}
+
+// alone waits until nobody else works in the tree, and mends what a killed one left.
+func (w *work) alone(ctx context.Context) (*guard, error) {
+	if err := os.MkdirAll(w.cfg.Locks, 0o700); err != nil {
+		return nil, fmt.Errorf("lock the workspace: %w", err)
+	}
+	g := &guard{path: lockOf(w.cfg.Locks, w.job.Dir), tree: w.job.Dir}
+	give := time.Now().Add(busyPatience)
+	for {
+		ok, err := g.try()
+		if err != nil {
+			return nil, fmt.Errorf("lock the workspace: %w", err)
+		}
+		if ok {
+			break
+		}
+		if time.Now().After(give) {
+			return nil, fmt.Errorf("%w: waited %s (try again later)", ErrBusy, busyPatience)
+		}
+		t := time.NewTimer(busyEvery)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+	if err := g.mend(w.job.Call); err != nil {
+		return nil, errors.Join(fmt.Errorf("mend the workspace after git work that was killed: %w", err), g.file.Close())
+	}
+	return g, nil
+}
+
+// try takes the lock where nobody has it.
+func (g *guard) try() (bool, error) {
+	f, err := os.OpenFile(g.path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return false, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close() // nothing was written
+		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
+			return false, nil
+		}
+		return false, err
+	}
+	// Whoever had it may have taken the file away meanwhile: then this lock is of nothing.
+	here, err1 := f.Stat()
+	there, err2 := os.Lstat(g.path)
+	if err1 != nil || err2 != nil || !os.SameFile(here, there) {
+		return false, f.Close()
+	}
+	g.file = f
+	return true, nil
+}
+
+// mend looks whether work was killed here, and unlocks what it left. What a clone of this very call left is taken away.
+func (g *guard) mend(call string) error {
+	var old note
+	b := make([]byte, 4<<10)
+	n, _ := g.file.ReadAt(b, 0) // an empty file is the usual case
+	if n > 0 {
+		if _, err := git.Unlock(g.tree); err != nil {
+			return err
+		}
+		if json.Unmarshal(b[:n], &old) == nil && old.Cloning && old.Call == call {
+			if err := empty(g.tree); err != nil {
+				return err
+			}
+		}
+	}
+	g.note = note{Call: call}
+	return g.say()
+}
+
+func (g *guard) say() error {
+	b, err := json.Marshal(g.note)
+	if err != nil {
+		return err
+	}
+	if err := g.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err = g.file.WriteAt(b, 0)
+	return err
+}
+
+// cloning notes that the tree is empty and is to be filled.
+func (g *guard) cloning() error {
+	g.note.Cloning = true
+	return g.say()
+}
+
+// leave lets others in. Where work was broken off, its git may have been killed: the locks that it left are removed.
+func (g *guard) leave(broken bool) error {
+	if broken {
+		if _, err := git.Unlock(g.tree); err != nil {
+			return errors.Join(err, g.file.Close()) // the note stays, and the next one tries again
+		}
+	}
+	return errors.Join(os.Remove(g.path), g.file.Close())
+}
+
+// empty takes all out of a tree but for the harness's own files.
+func empty(tree string) error {
+	entries, err := os.ReadDir(tree)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !slices.Contains(own(), e.Name()) {
+			if err := git.RemoveAll(filepath.Join(tree, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
