@@ -70,7 +70,7 @@ func (m *Merged) shorten() bool {
 }
 
 // merge merges branches one after the other; one that conflicts is told and left as it is.
-func (w *work) merge(ctx context.Context, _ *guard, a mergeArgs) (*Merged, error) {
+func (w *work) merge(ctx context.Context, g *guard, a mergeArgs) (*Merged, error) {
 	r, err := w.open(ctx)
 	if err != nil {
 		return nil, err
@@ -95,6 +95,9 @@ func (w *work) merge(ctx context.Context, _ *guard, a mergeArgs) (*Merged, error
 		from = append(from, ref)
 	}
 	if err := w.current(ctx); err != nil {
+		return nil, err
+	}
+	if err := g.clean(ctx, r); err != nil {
 		return nil, err
 	}
 	if err := w.into(ctx, r, a.Into, from); err != nil {
