@@ -70,6 +70,9 @@ func (w *work) publish(ctx context.Context, _ *guard, a publishArgs) (*Published
 	if w.cfg.Shelf == nil || w.job.Scope == "" {
 		return nil, errPublish
 	}
+	if err := git.CheckName(a.Branch); err != nil {
+		return nil, err
+	}
 	r, err := w.open(ctx)
 	if err != nil {
 		return nil, err
