@@ -182,3 +182,29 @@ func (r *Repo) Reachable(ctx context.Context, id string) (bool, error) {
 	n, err := r.line(ctx, "rev-list", "--count", id, "--not", "--remotes", "--branches", "--tags")
 	return err == nil && n == "0", err
 }
+
+// Reset makes the index and the tree those of the commit that is checked out, and removes files that git does not know and
+// that are not ignored. It is for a tree that was so before a git was killed in it.
+func (r *Repo) Reset(ctx context.Context) error {
+	if _, err := r.g.run(ctx, call{args: []string{"read-tree", "--reset", "-u", "--no-recurse-submodules", "HEAD"}, repo: r, bound: true}); err != nil {
+		return err
+	}
+	s, err := r.Status(ctx)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(r.tree)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, c := range s.Changes {
+		if c.Staged != '?' {
+			continue
+		}
+		if err := root.Remove(c.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/reactor"
@@ -62,6 +63,8 @@ type Config struct {
 	Root string
 	// Locks is the absolute path of a folder on this machine, outside of all workspaces.
 	Locks string
+	// Patience is how long work waits for other work in the same tree; 0 means 30 s.
+	Patience time.Duration
 }
 
 // Desk does git work for many runs.
@@ -83,6 +86,9 @@ func New(cfg Config) (*Desk, error) {
 	}
 	if cfg.Author.Email == "" {
 		cfg.Author.Email = "inspan@localhost"
+	}
+	if cfg.Patience <= 0 {
+		cfg.Patience = busyPatience
 	}
 	probe := sync.OnceValue(func() error { return cfg.Git.Probe(context.Background()) })
 	return &Desk{cfg: cfg, probe: probe}, nil
@@ -173,7 +179,7 @@ func with[A any, R any](ctx context.Context, w *work, input json.RawMessage, do 
 		return none, err
 	}
 	out, err := do(ctx, g, args)
-	if left := g.leave(ctx.Err() != nil || errors.Is(err, git.ErrTooLarge)); left != nil {
+	if left := g.leave(ctx, ctx.Err() != nil || errors.Is(err, git.ErrTooLarge)); left != nil {
 		return none, errors.Join(err, left)
 	}
 	return out, err

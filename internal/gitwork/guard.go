@@ -16,7 +16,7 @@ import (
 	"github.com/inspan/inspan/internal/git"
 )
 
-// How long work waits for other work in the same tree, and how often it looks.
+// How long work waits for other work in the same tree where nothing else is said, and how often it looks.
 const (
 	busyPatience = 30 * time.Second
 	busyEvery    = 20 * time.Millisecond
@@ -27,6 +27,7 @@ type guard struct {
 	file *os.File
 	path string
 	tree string
+	git  *git.Git
 	note note
 }
 
@@ -35,6 +36,8 @@ type note struct {
 	Call string `json:"call"`
 	// Cloning says that the tree was empty before, so that all that is in it came of this call.
 	Cloning bool `json:"cloning,omitempty"`
+	// Clean says that the tree was as the commit that is checked out, so that all that differs came of this call.
+	Clean bool `json:"clean,omitempty"`
 }
 
 // lockOf is where the lock of a tree is.
@@ -48,8 +51,8 @@ func (w *work) alone(ctx context.Context) (*guard, error) {
 	if err := os.MkdirAll(w.cfg.Locks, 0o700); err != nil {
 		return nil, fmt.Errorf("lock the workspace: %w", err)
 	}
-	g := &guard{path: lockOf(w.cfg.Locks, w.job.Dir), tree: w.job.Dir}
-	give := time.Now().Add(busyPatience)
+	g := &guard{path: lockOf(w.cfg.Locks, w.job.Dir), tree: w.job.Dir, git: w.cfg.Git}
+	give := time.Now().Add(w.cfg.Patience)
 	for {
 		ok, err := g.try()
 		if err != nil {
@@ -59,7 +62,7 @@ func (w *work) alone(ctx context.Context) (*guard, error) {
 			break
 		}
 		if time.Now().After(give) {
-			return nil, fmt.Errorf("%w: waited %s (try again later)", ErrBusy, busyPatience)
+			return nil, fmt.Errorf("%w: waited %s (try again later)", ErrBusy, w.cfg.Patience)
 		}
 		t := time.NewTimer(busyEvery)
 		select {
@@ -69,7 +72,7 @@ func (w *work) alone(ctx context.Context) (*guard, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	if err := g.mend(w.job.Call); err != nil {
+	if err := g.mend(ctx, w.job.Call); err != nil {
 		return nil, errors.Join(fmt.Errorf("mend the workspace after git work that was killed: %w", err), g.file.Close())
 	}
 	return g, nil
@@ -98,8 +101,8 @@ func (g *guard) try() (bool, error) {
 	return true, nil
 }
 
-// mend looks whether work was killed here, and unlocks what it left. What a clone of this very call left is taken away.
-func (g *guard) mend(call string) error {
+// mend looks whether work was killed here, and unlocks what it left. What this very call left half done is undone.
+func (g *guard) mend(ctx context.Context, call string) error {
 	var old note
 	b := make([]byte, 4<<10)
 	n, _ := g.file.ReadAt(b, 0) // an empty file is the usual case
@@ -107,8 +110,8 @@ func (g *guard) mend(call string) error {
 		if _, err := git.Unlock(g.tree); err != nil {
 			return err
 		}
-		if json.Unmarshal(b[:n], &old) == nil && old.Cloning && old.Call == call {
-			if err := empty(g.tree); err != nil {
+		if json.Unmarshal(b[:n], &old) == nil && old.Call == call {
+			if err := g.undo(ctx, old); err != nil {
 				return err
 			}
 		}
@@ -135,10 +138,45 @@ func (g *guard) cloning() error {
 	return g.say()
 }
 
-// leave lets others in. Where work was broken off, its git may have been killed: the locks that it left are removed.
-func (g *guard) leave(broken bool) error {
+// clean notes where the tree has no changes, before it is changed.
+func (g *guard) clean(ctx context.Context, r *git.Repo) error {
+	s, err := r.Status(ctx)
+	if err != nil || !s.Clean() || s.Head.ID == "" || len(s.Nested) > 0 {
+		return err
+	}
+	g.note.Clean = true
+	return g.say()
+}
+
+// undo makes a tree what it was before work that was broken off in the middle.
+func (g *guard) undo(ctx context.Context, n note) error {
+	if n.Cloning {
+		return empty(g.tree)
+	}
+	if !n.Clean {
+		return nil
+	}
+	r, err := g.git.Open(ctx, g.tree)
+	if err != nil {
+		return err
+	}
+	return r.Reset(ctx)
+}
+
+// undoTime bounds what is done after the time of a call is over.
+const undoTime = time.Minute
+
+// leave lets others in. Where work was broken off, its git may have been killed: what it left locked and half done is
+// undone.
+func (g *guard) leave(ctx context.Context, broken bool) error {
 	if broken {
-		if _, err := git.Unlock(g.tree); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+		defer cancel()
+		_, err := git.Unlock(g.tree)
+		if err == nil {
+			err = g.undo(ctx, g.note)
+		}
+		if err != nil {
 			return errors.Join(err, g.file.Close()) // the note stays, and the next one tries again
 		}
 	}

@@ -98,8 +98,13 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// hasty does git work and does not wait for others.
+func (r *rig) hasty() *gitwork.Desk { return r.with(time.Millisecond) }
+
 // desk does git work; change may change what it is made of.
-func (r *rig) desk(change ...func(*git.Config)) *gitwork.Desk {
+func (r *rig) desk(change ...func(*git.Config)) *gitwork.Desk { return r.with(0, change...) }
+
+func (r *rig) with(patience time.Duration, change ...func(*git.Config)) *gitwork.Desk {
 	r.t.Helper()
 	cfg := git.Config{Temp: r.temp, Protocols: []string{"file"}, Ignore: gitwork.Own()}
 	for _, f := range change {
@@ -109,7 +114,7 @@ func (r *rig) desk(change ...func(*git.Config)) *gitwork.Desk {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	d, err := gitwork.New(gitwork.Config{Git: g, Blobs: r.st.Blobs(), Shelf: r.st.Shelf(topology.TreeBucket), Root: r.root, Locks: filepath.Join(r.root, ".git-work")})
+	d, err := gitwork.New(gitwork.Config{Git: g, Blobs: r.st.Blobs(), Shelf: r.st.Shelf(topology.TreeBucket), Root: r.root, Locks: filepath.Join(r.root, ".git-work"), Patience: patience})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -70,21 +70,22 @@ func (m *Merged) shorten() bool {
 }
 
 // merge merges branches one after the other; one that conflicts is told and left as it is.
-func (w *work) merge(ctx context.Context, _ *guard, a mergeArgs) (*Merged, error) {
-	r, err := w.open(ctx)
-	if err != nil {
-		return nil, err
+func (w *work) merge(ctx context.Context, g *guard, a mergeArgs) (*Merged, error) {
+	names := a.From
+	if a.Into != "" {
+		names = append([]string{a.Into}, names...)
 	}
-	for _, name := range append([]string{a.Into}, a.From...) {
-		if name == "" {
-			continue
-		}
+	for _, name := range names {
 		if err := git.CheckName(name); err != nil {
 			return nil, err
 		}
 	}
 	if len(a.From) == 0 {
 		return nil, fmt.Errorf("merge of no branch: %w (name one)", git.ErrName)
+	}
+	r, err := w.open(ctx)
+	if err != nil {
+		return nil, err
 	}
 	from := make([]git.Ref, 0, len(a.From))
 	for _, name := range a.From {
@@ -95,6 +96,9 @@ func (w *work) merge(ctx context.Context, _ *guard, a mergeArgs) (*Merged, error
 		from = append(from, ref)
 	}
 	if err := w.current(ctx); err != nil {
+		return nil, err
+	}
+	if err := g.clean(ctx, r); err != nil {
 		return nil, err
 	}
 	if err := w.into(ctx, r, a.Into, from); err != nil {

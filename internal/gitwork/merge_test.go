@@ -149,6 +149,28 @@ func TestPublish(t *testing.T) {
 		stranger.prepared(args{"url": r.url})
 		stranger.bad(gitwork.Merge, args{"from": []string{"agent/a/1"}}, tool.Invalid, "not found")
 	})
+	t.Run("SESS-6 GIT-7 what was published in a session that was deleted is not found any more", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		d := r.desk()
+		one, kept := r.bay(t, d), r.bay(t, d)
+		kept.job.Scope = "session/demo2"
+		for _, b := range []*bay{one, kept} {
+			b.work(r.url, "agent/a/1", "new.txt")
+			do[gitwork.Published](b, gitwork.Publish, args{"branch": "agent/a/1"})
+		}
+		if err := d.Forget(t.Context(), "session/demo"); err != nil {
+			t.Fatal(err)
+		}
+		for scope, there := range map[string]bool{"session/demo": false, "session/demo2": true} {
+			b := r.bay(t, d)
+			b.job.Scope = scope
+			b.prepared(args{"url": r.url})
+			if _, err := b.try(gitwork.Merge, args{"from": []string{"agent/a/1"}}); (err == nil) != there {
+				t.Errorf("%s: %v", scope, err)
+			}
+		}
+	})
 	t.Run("GIT-7 of a history that is cut off only what no remote has", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)

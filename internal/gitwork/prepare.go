@@ -87,7 +87,10 @@ func (w *work) source(ctx context.Context, g *guard, a prepareArgs) (r *git.Repo
 	case !there && !errors.Is(err, os.ErrNotExist):
 		return nil, "", false, err
 	case there:
-		if r, err = w.cfg.Git.Open(ctx, w.job.Dir); err != nil {
+		if r, err = w.cfg.Git.Open(ctx, w.job.Dir); err == nil {
+			err = g.clean(ctx, r)
+		}
+		if err != nil {
 			return nil, "", false, err
 		}
 	case a.URL != "":

@@ -1,6 +1,8 @@
 package gitwork_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,6 +171,63 @@ func TestPrepare(t *testing.T) {
 			if got := b.prepared(args{"url": r.url}); !got.Cloned || got.Commit != tip || get(t, filepath.Join(b.job.Dir, "a.txt")) != "one\ntwo\nthree\n" {
 				t.Errorf("got %+v", got)
 			}
+		}
+	})
+	t.Run("SAFE-7 GIT-11 what was half checked out when it was killed is undone by the same call, and by no other", func(t *testing.T) {
+		t.Parallel()
+		for _, same := range []bool{true, false} {
+			b := r.bay(t, d)
+			b.prepared(args{"url": r.url})
+			killed(t, r, b, `{"call":"r1/c1","clean":true}`)
+			raw(t, b.job.Dir, "read-tree", "-m", "-u", "HEAD", "refs/remotes/origin/old") // the index and the files are there, the branch is not
+			b.put("pr.txt", "of another commit")
+			if !same {
+				b.job.Call = "r1/c2"
+				b.bad(gitwork.Prepare, args{"url": r.url, "ref": "pull/123/head"}, tool.Permanent, "commit the changes first")
+				continue
+			}
+			if got := b.prepared(args{"url": r.url, "ref": "pull/123/head"}); got.Commit != raw(t, r.dir, "rev-parse", "refs/pull/123/head") || raw(t, b.job.Dir, "status", "--porcelain", "--untracked-files=no") != "" {
+				t.Errorf("got %+v", got)
+			}
+		}
+	})
+	t.Run("SAFE-7 changes that were there before are not undone", func(t *testing.T) {
+		t.Parallel()
+		b := r.bay(t, d)
+		b.prepared(args{"url": r.url})
+		b.put("mine.txt", "mine")
+		ctx, cancel := context.WithCancel(t.Context())
+		b.job.Current = func(context.Context) error { cancel(); return nil }
+		if _, err := b.within(ctx, gitwork.Prepare, args{"url": r.url, "branch": "old"}); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := b.within(ctx, gitwork.Merge, args{"from": []string{"old"}}); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if get(t, filepath.Join(b.job.Dir, "mine.txt")) != "mine" {
+			t.Error("it is gone")
+		}
+	})
+	t.Run("SAFE-8 one that sleeps at work keeps others out, who are told to try again", func(t *testing.T) {
+		t.Parallel()
+		b, other := r.bay(t, d), r.bay(t, r.hasty())
+		other.job.Dir = b.job.Dir
+		begun, wake := make(chan struct{}), make(chan struct{})
+		b.job.Current = func(context.Context) error { close(begun); <-wake; return nil }
+		done := make(chan error, 1)
+		go func() {
+			_, err := b.try(gitwork.Prepare, args{"url": r.url})
+			done <- err
+		}()
+		<-begun
+		other.bad(gitwork.Prepare, args{"url": r.url}, tool.Transient, "other git work is under way")
+		close(wake)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		other.desk = d
+		if p := other.prepared(args{"url": r.url}); p.Cloned {
+			t.Errorf("got %+v", p)
 		}
 	})
 	t.Run("SAFE-7 a lock that a killed git left is removed, one of a living git is not", func(t *testing.T) {

@@ -59,13 +59,19 @@ var errPublish = errors.New("this station publishes no branches")
 // key of the record of a branch.
 func key(scope, branch string) string {
 	sum := sha256.Sum256([]byte(branch))
-	return keys + strings.ReplaceAll(scope, "/", "=") + "." + hex.EncodeToString(sum[:16])
+	return scopeKey(scope) + hex.EncodeToString(sum[:16])
 }
+
+// scopeKey is what the keys of a scope begin with: ids have no "=".
+func scopeKey(scope string) string { return keys + strings.ReplaceAll(scope, "/", "=") + "." }
 
 // publish puts a branch into the object store.
 func (w *work) publish(ctx context.Context, _ *guard, a publishArgs) (*Published, error) {
 	if w.cfg.Shelf == nil || w.job.Scope == "" {
 		return nil, errPublish
+	}
+	if err := git.CheckName(a.Branch); err != nil {
+		return nil, err
 	}
 	r, err := w.open(ctx)
 	if err != nil {
@@ -242,4 +248,21 @@ func (b *bundle) Read(p []byte) (int, error) {
 	n := copy(p, b.data)
 	b.data = b.data[n:]
 	return n, nil
+}
+
+// Forget takes all that was published in a scope out of sight, as where its session was deleted.
+func (d *Desk) Forget(ctx context.Context, scope string) error {
+	if d.cfg.Shelf == nil {
+		return nil
+	}
+	all, err := d.cfg.Shelf.Keys(ctx, scopeKey(scope))
+	if err != nil {
+		return fmt.Errorf("published branches of %s: %w", scope, err)
+	}
+	for _, k := range all {
+		if err := d.cfg.Shelf.Delete(ctx, k); err != nil {
+			return fmt.Errorf("published branches of %s: %w", scope, err)
+		}
+	}
+	return nil
 }

@@ -24,7 +24,7 @@ func (d *Desk) Rescue(ctx context.Context, scope, dir string) (kept []Published,
 	if err != nil {
 		return nil, false, err
 	}
-	defer func() { err = errors.Join(err, g.leave(ctx.Err() != nil)) }()
+	defer func() { err = errors.Join(err, g.leave(ctx, ctx.Err() != nil)) }()
 	r, err := w.open(ctx)
 	if err != nil {
 		return nil, false, unlessStrange(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,6 +45,9 @@ func (c *Config) checkGit() error {
 	}
 	if c.GitCAFile != "" && !filepath.IsAbs(c.GitCAFile) {
 		errs = append(errs, fmt.Errorf("INSPAN_GIT_CA_FILE is %q, want an absolute path", c.GitCAFile))
+	}
+	if u, err := url.Parse(c.GitProxy); err != nil || u.User != nil || c.GitProxy != "" && u.Host == "" {
+		errs = append(errs, errors.New("INSPAN_GIT_PROXY is no address such as http://proxy:3128, without a user and a password"))
 	}
 	_, _, err := c.gitKeys()
 	return errors.Join(append(errs, err)...)

@@ -17,9 +17,9 @@ func TestGitSettings(t *testing.T) {
 		t.Parallel()
 		for want, c := range map[string]Config{
 			"INSPAN_GIT_PROTOCOLS": {GitProtocols: []string{"https", "ext"}}, "INSPAN_GIT_HOSTS": {GitHosts: []string{"a b"}}, "INSPAN_GIT_PRIVATE": {GitPrivate: []string{"10.0.0.1"}},
-			"INSPAN_GIT_TIMEOUT": {GitTimeout: time.Millisecond}, "INSPAN_GIT_MAX_BYTES": {GitMaxBytes: -1}, "INSPAN_GIT_CA_FILE": {GitCAFile: "ca.pem"}, "INSPAN_GIT_KEYS": {GitKeys: "/no/such/folder"},
+			"INSPAN_GIT_TIMEOUT": {GitTimeout: time.Millisecond}, "INSPAN_GIT_MAX_BYTES": {GitMaxBytes: -1}, "INSPAN_GIT_CA_FILE": {GitCAFile: "ca.pem"}, "INSPAN_GIT_PROXY": {GitProxy: "http://user:c4n4ry@proxy:1"}, "INSPAN_GIT_KEYS": {GitKeys: "/no/such/folder"},
 		} {
-			if err := c.checkGit(); err == nil || !strings.Contains(err.Error(), want) {
+			if err := c.checkGit(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "c4n4ry") {
 				t.Errorf("%s: got %v", want, err)
 			}
 		}
