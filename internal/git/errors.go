@@ -129,6 +129,8 @@ func signs() []sign {
 		{"connect to server", "check the address and the network, then try again", ErrUnreachable},
 		{"Operation timed out", "try again later", ErrUnreachable}, {"Connection timed out", "try again later", ErrUnreachable},
 		{"Operation too slow", "try again later", ErrUnreachable}, {"SSL certificate problem", "check the certificate of the host", ErrUnreachable},
+		{"Empty reply from server", "try again later", ErrUnreachable}, {"Connection reset by peer", "try again later", ErrUnreachable},
+		{"returned error: 429", "try again later", ErrUnreachable}, {"returned error: 5", "try again later", ErrUnreachable},
 		{"early EOF", "try again later", ErrUnreachable}, {"unexpected disconnect", "try again later", ErrUnreachable},
 		{"couldn't find remote ref", name, ErrNotFound}, {"unknown revision", name, ErrNotFound}, {"Repository not found", name, ErrNotFound},
 		{"does not appear to be a git repository", name, ErrNotFound}, {"repository '", name, ErrNotFound}, {"not our ref", name, ErrNotFound},

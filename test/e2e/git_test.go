@@ -111,6 +111,8 @@ func TestGitTools(t *testing.T) {
 		w.agent(events.Agent{Name: "coder", Model: "heard/x", Tools: gitTools}, "")
 		w.start()
 		w.task(events.Task{ID: "greets", Agent: "coder", Task: "greet", Session: "s1"})
+		w.await("greets", "waiting for a yes to its push", waiting)
+		w.approve("greets", "approve")
 		s := w.ended("greets")
 		if s.Status != events.Completed || s.ToolCallHistory.Len() != 5 {
 			t.Fatalf("%+v\n%s", s.Result, w.story("greets"))
@@ -186,6 +188,8 @@ func TestGitLost(t *testing.T) {
 		release := sync.OnceFunc(func() { close(wake) })
 		t.Cleanup(release)
 		w.task(events.Task{ID: "pushes", Agent: "coder", Task: "push"})
+		w.await("pushes", "waiting for a yes to its push", waiting)
+		w.approve("pushes", "approve")
 		select {
 		case <-taken:
 		case <-w.ctx().Done():

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -212,6 +213,31 @@ turns:
 		d := s.Result.Delivery
 		if s.Status != events.Failed || s.Result.FinishReason != events.FinishDelivery || d.Pushed || d.Bundle == "" || !strings.Contains(s.Result.Error, "git_push") || s.Result.Output != "Written." || r.at("agent/coder/refused") != others {
 			t.Errorf("%s %+v %+v", s.Status, s.Result, d)
+		}
+	})
+}
+
+func TestGitAway(t *testing.T) {
+	t.Parallel()
+	t.Run("GATE-13 TOOL-3 a remote that does not answer is tried again, then the run fails told, and the work is kept", func(t *testing.T) {
+		t.Parallel()
+		f, w, once := newForge(t), newWorld(t), 1
+		w.tune = nearGit
+		w.agent(events.Agent{Name: "coder", Tools: []string{"write"}, Retry: events.Retry{MaxRetries: &once, BaseBackoffMS: 1}}, writes("hello.txt", "hello"))
+		w.start()
+		w.task(events.Task{ID: "away", Agent: "coder", Task: "say hello", Repo: f.url, Git: commits()})
+		w.await("away", "waiting", waiting)
+		away := func(_ http.Handler, rw http.ResponseWriter, _ *http.Request) {
+			if c, _, err := http.NewResponseController(rw).Hijack(); err == nil {
+				_ = c.Close() // as a host that goes away does
+			}
+		}
+		f.around.Store(&away)
+		w.approve("away", "approve")
+		s := w.ended("away")
+		d := s.Result.Delivery
+		if s.Status != events.Failed || s.Result.FinishReason != events.FinishDelivery || d.Pushed || d.Bundle == "" || w.count("away")["call.deferred"] != once || s.Result.Output != "Written." {
+			t.Errorf("%s %+v %+v\n%s", s.Status, s.Result, d, w.story("away"))
 		}
 	})
 }
