@@ -68,6 +68,7 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 		return nil
 	}
 	ask := session.Ask{Session: c.Session, Run: runID, Agent: c.Agent, Mode: modeOf(t, c), Limit: time.Duration(c.Options.TimeoutMS) * time.Millisecond}
+	others := map[string]*events.RunCreatedData{}
 	e, err := r.change(ctx, c.Session, func(e events.Session) (events.Session, error) {
 		if _, mine := e.Holder(runID); !mine {
 			// Another delivery of the task may have made the run meanwhile, and it may have ended: it has had its lock.
@@ -75,7 +76,6 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 				return e, err
 			}
 		}
-		others := map[string]*events.RunCreatedData{}
 		e, standing, err := r.cleared(ctx, e, runID, others)
 		if err != nil {
 			return e, err
