@@ -97,12 +97,12 @@ func TestRunFlags(t *testing.T) {
 	})
 	t.Run("CLI-5 GIT-12 a repository is never silently left out: what can not be checked out fails the run, told", func(t *testing.T) {
 		s := d.do("run", "reader", "read", "--repo", "file:///nowhere", "--branch", "main", "--depth", "1", "--id", "nowhere", "--json")
-		for _, want := range []string{`"repo":"file:///nowhere"`, `"branch":"main","depth":1`, events.FinishCheckout, "git_prepare", `"delivery":`} {
+		for _, want := range []string{`"repo":"file:///nowhere"`, `"branch":"main","depth":1`, "checkout_failed", "git_prepare", `"delivery":`} {
 			if s.code == 0 || !strings.Contains(s.out, want) {
 				t.Errorf("exit %d, no %s in %s", s.code, want, s.out)
 			}
 		}
-		d.want(0, words{"git-checkout", "failed", "git-deliver", "blocked", "checkout_failed"}, "inspect", "nowhere")
+		d.want(0, words{"git-checkout", "failed", "git-deliver", "blocked", "git_prepare could not be carried out"}, "inspect", "nowhere")
 		d.want(4, words{"holds a user or a password"}, "run", "reader", "read", "--repo", "https://me:hunter2@host/x")
 	})
 	t.Run("CLI-6 call with --task is the same, and gives a run of its own each time", func(t *testing.T) {
