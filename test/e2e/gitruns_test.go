@@ -217,6 +217,47 @@ turns:
 	})
 }
 
+// TestGitAgain looks at runs in git once they are over: their decisions are made again, and one is forked.
+func TestGitAgain(t *testing.T) {
+	t.Parallel()
+	w, r, no := gitWorld(t), newRemote(t), false
+	w.agent(events.Agent{Name: "coder", Tools: []string{"write"}}, writes("hello.txt", "hello"))
+	w.agent(events.Agent{Name: "breaks", Tools: []string{"write"}, MaxSteps: 1}, writes("half.txt", "half"))
+	w.start()
+	free := commits()
+	free.RequireApproval = &no
+	for id, task := range map[string]events.Task{"gated": {Git: commits()}, "denied": {Git: commits()}, "open": {Git: free}, "gone": {Branch: "nothing"}, "half": {Agent: "breaks", Git: commits()}} {
+		task.ID, task.Task, task.Repo = id, "say hello", r.url()
+		if task.Agent == "" {
+			task.Agent = "coder"
+		}
+		w.task(task)
+	}
+	for id, decision := range map[string]string{"gated": "approve", "denied": "reject"} {
+		w.await(id, "waiting", waiting)
+		w.approve(id, decision)
+	}
+	for _, id := range []string{"gated", "denied", "open", "gone", "half"} {
+		w.ended(id)
+	}
+	t.Run("PLUS-6 GIT-10 the decisions of runs in git are made again as they were", func(t *testing.T) {
+		for _, id := range []string{"gated", "denied", "open", "gone", "half"} {
+			if p := replayed(t, lawOf(t, events.GateTerms{}), w.log(id)); !p.OK() || p.Decided == 0 || p.Decided+p.Taken != int(p.Facts) { //nolint:gosec // a small number
+				t.Errorf("%s: %+v", id, p)
+			}
+		}
+	})
+	t.Run("PLUS-1 GIT-14 a fork checks out anew and delivers a branch of its own", func(t *testing.T) {
+		w, r := w.on(t), remote{t, r.dir}
+		w.task(events.Task{ID: "forked", ForkOf: &events.ForkPoint{Run: "open", Sequence: 3}})
+		s := w.ended("forked")
+		d := s.Result.Delivery
+		if s.Status != events.Completed || d == nil || !d.Pushed || d.Branch != "agent/coder/open.forked" || r.at(d.Branch) != d.Commit || s.Created.Workspace != "run/forked" {
+			t.Errorf("%s %+v %+v\n%s", s.Status, s.Result, d, w.story("forked"))
+		}
+	})
+}
+
 func TestGitAway(t *testing.T) {
 	t.Parallel()
 	t.Run("GATE-13 TOOL-3 a remote that does not answer is tried again, then the run fails told, and the work is kept", func(t *testing.T) {
