@@ -112,6 +112,15 @@ turns:
   - when: {turn: 2}
     text: "Result: {{result.1}}"
 `)
+	yes := true
+	w.agent(events.Agent{Name: "strict", Tools: []string{"git_push"}, Git: &events.GitSettings{RequireApproval: &yes}}, `
+turns:
+  - when: {turn: 1}
+    calls:
+      - {name: git_push, input: {branch: main, commit: "`+r.at("main")+`", to: here}}
+  - when: {turn: 2}
+    text: "Pushed."
+`)
 	w.start()
 	five := 5
 
@@ -193,6 +202,20 @@ turns:
 		w.task(events.Task{ID: "free", Agent: "coder", Task: "say hello", Repo: r.url(), Git: git})
 		if s := w.ended("free"); s.Status != events.Completed || !s.Result.Delivery.Pushed || len(s.Gates) != 0 || r.at("agent/coder/free") != s.Result.Delivery.Commit {
 			t.Errorf("%+v %+v", s.Result, s.Gates)
+		}
+	})
+	t.Run("GIT-13 the settings of a task hold for all steps of its run, also of agents whose files say otherwise, and for no other run", func(t *testing.T) {
+		w, r := w.on(t), remote{t, r.dir}
+		git, no := commits(), false
+		git.RequireApproval = &no
+		plan := &events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Description: "write it"}, {ID: "b", Description: "push it", Agent: "strict", Needs: []string{"a"}}}}
+		w.task(events.Task{ID: "all", Agent: "coder", Task: "say hello", Plan: plan, Repo: r.url(), Git: git})
+		if s := w.ended("all"); s.Status != events.Completed || len(s.Gates) != 0 || r.at("here") != r.at("main") {
+			t.Errorf("%+v %+v", s.Result, s.Gates)
+		}
+		w.task(events.Task{ID: "again", Agent: "strict", Task: "push it", Repo: r.url()})
+		if w.await("again", "waiting", waiting); w.opened("again").Rule != delivery.RuleApproval {
+			t.Error("the agent's own settings do not hold again")
 		}
 	})
 	t.Run("GIT-3 C17 without auto_commit nothing is committed, and the delivery says that nothing is new", func(t *testing.T) {
