@@ -13,6 +13,7 @@ import (
 
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
@@ -229,13 +230,13 @@ func TestPublish(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for what, change := range map[string]func(*gitwork.Record){
-			"another commit": func(rec *gitwork.Record) { rec.Commit = strings.Repeat("a", 40) },
-			"another branch": func(rec *gitwork.Record) { rec.Branch = "other" },
-			"no object":      func(rec *gitwork.Record) { rec.Parts[0].SHA256 = strings.Repeat("0", 64) },
-			"half of it":     func(rec *gitwork.Record) { rec.Parts = append(rec.Parts, rec.Parts...) },
+		for what, change := range map[string]func(*events.PublishedBranch){
+			"another commit": func(rec *events.PublishedBranch) { rec.Commit = strings.Repeat("a", 40) },
+			"another branch": func(rec *events.PublishedBranch) { rec.Branch = "other" },
+			"no object":      func(rec *events.PublishedBranch) { rec.Parts[0].SHA256 = strings.Repeat("0", 64) },
+			"half of it":     func(rec *events.PublishedBranch) { rec.Parts = append(rec.Parts, rec.Parts...) },
 		} {
-			var rec gitwork.Record
+			var rec events.PublishedBranch
 			if err := json.Unmarshal(good, &rec); err != nil {
 				t.Fatal(err)
 			}
