@@ -106,6 +106,8 @@ type Job struct {
 	Repo string
 	// Begin, if set, is called once before the tree is looked at.
 	Begin func() error
+	// Progress, if set, hears how far transfers are, in lines.
+	Progress func(line string)
 	// Current returns an error where the fence of the call is not the current one any more.
 	Current func(context.Context) error
 }
@@ -183,6 +185,23 @@ func with[A any, R any](ctx context.Context, w *work, input json.RawMessage, do 
 		return none, errors.Join(err, left)
 	}
 	return out, err
+}
+
+// progressEvery is how often a transfer tells how far it is.
+const progressEvery = time.Second
+
+// progress tells of a transfer: each phase when it begins, and then from time to time.
+func (w *work) progress() func(git.Progress) {
+	if w.job.Progress == nil {
+		return nil
+	}
+	phase, last := "", time.Time{}
+	return func(p git.Progress) {
+		if now := time.Now(); p.Phase != phase || now.Sub(last) >= progressEvery {
+			phase, last = p.Phase, now
+			w.job.Progress(fmt.Sprintf("%s: %d of %d\n", p.Phase, p.Done, p.Total))
+		}
+	}
 }
 
 // current is asked before something is changed.
