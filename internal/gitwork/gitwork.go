@@ -20,7 +20,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/inspan/inspan/internal/git"
@@ -69,8 +69,9 @@ type Config struct {
 
 // Desk does git work for many runs.
 type Desk struct {
-	cfg   Config
-	probe func() error
+	cfg Config
+	// good is true once the program was found to be new enough.
+	good atomic.Bool
 }
 
 // New checks a Config.
@@ -90,8 +91,17 @@ func New(cfg Config) (*Desk, error) {
 	if cfg.Patience <= 0 {
 		cfg.Patience = busyPatience
 	}
-	probe := sync.OnceValue(func() error { return cfg.Git.Probe(context.Background()) })
-	return &Desk{cfg: cfg, probe: probe}, nil
+	return &Desk{cfg: cfg}, nil
+}
+
+// probe makes sure that the program is new enough, until it is known to be.
+func (d *Desk) probe(ctx context.Context) error {
+	if d.good.Load() {
+		return nil
+	}
+	err := d.cfg.Git.Probe(ctx)
+	d.good.Store(err == nil)
+	return err
 }
 
 // Job is where and for whom work is done.
@@ -168,7 +178,7 @@ func with[A any, R any](ctx context.Context, w *work, input json.RawMessage, do 
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	if err := w.probe(); err != nil {
+	if err := w.probe(ctx); err != nil {
 		return none, err
 	}
 	if w.job.Begin != nil {

@@ -191,7 +191,11 @@ func TestPublish(t *testing.T) {
 		empty.prepared(args{"working_branch": "line"})
 		empty.put("x", "x")
 		empty.committed("x")
-		empty.bad(gitwork.Merge, args{"from": []string{"agent/a/1"}}, tool.Invalid, "neither in the repository nor published")
+		empty.bad(gitwork.Merge, args{"from": []string{"agent/a/1"}}, tool.Invalid, "commits before it are missing here")
+		empty.job.Repo = r.url
+		if got := do[gitwork.Merged](empty, gitwork.Merge, args{"from": []string{"agent/a/1"}, "into": "agent/a/1"}); got.Commit != c.Commit {
+			t.Errorf("with the repository of the run: got %+v", got)
+		}
 	})
 	t.Run("SAFE-8 GIT-7 whoever slept does not write over what was published since", func(t *testing.T) {
 		t.Parallel()

@@ -247,7 +247,7 @@ func (w *work) create(ctx context.Context, r *git.Repo, branch, from string) err
 
 // bring takes a branch that was published, if one was.
 func (w *work) bring(ctx context.Context, r *git.Repo, branch string) error {
-	if err := w.take(ctx, r, branch); err != nil && !errors.Is(err, git.ErrNotFound) {
+	if err := w.take(ctx, r, branch); err != nil && !errors.Is(err, errUnpublished) {
 		return err
 	}
 	return nil

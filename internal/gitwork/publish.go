@@ -18,7 +18,7 @@ const (
 	// partBytes is the size of the objects that a bundle is cut into.
 	partBytes = 16 << 20
 	// wholeBytes is the most bytes of a bundle that has the whole history; of others a remote must have the beginning.
-	wholeBytes = 64 << 20
+	wholeBytes = 8 << 20
 	// publishTries is how often a record is written anew where others change it at the same time.
 	publishTries = 4
 )
@@ -35,7 +35,10 @@ type Published struct {
 	Artifact string `json:"artifact"`
 }
 
-var errPublish = errors.New("this station publishes no branches")
+var (
+	errPublish     = errors.New("this station publishes no branches")
+	errUnpublished = errors.New("no such branch was published")
+)
 
 // publish puts a branch into the object store.
 func (w *work) publish(ctx context.Context, _ *guard, a publishArgs) (*Published, error) {
@@ -66,7 +69,7 @@ func (w *work) publish(ctx context.Context, _ *guard, a publishArgs) (*Published
 // written over by one that slept.
 func (w *work) record(ctx context.Context, rec events.PublishedBranch) error {
 	old, revision, err := w.load(ctx, rec.Branch)
-	if err != nil && !errors.Is(err, git.ErrNotFound) {
+	if err != nil && !errors.Is(err, errUnpublished) {
 		return err
 	}
 	if old.Commit == rec.Commit && old.Thin == rec.Thin {
@@ -90,7 +93,7 @@ func (w *work) load(ctx context.Context, branch string) (events.PublishedBranch,
 	var rec events.PublishedBranch
 	b, revision, err := w.cfg.Shelf.Load(ctx, events.BranchKey(w.job.Scope, branch))
 	if errors.Is(err, reactor.ErrNotFound) {
-		return rec, 0, fmt.Errorf("published branch %q: %w (publish it first)", branch, git.ErrNotFound)
+		return rec, 0, errUnpublished
 	}
 	if err != nil {
 		return rec, 0, fmt.Errorf("published branch %q: %w: %w", branch, ErrStore, err)
@@ -174,10 +177,11 @@ func (p *parts) done(rec events.PublishedBranch, ref git.Ref) (events.PublishedB
 	return rec, nil
 }
 
-// take brings a published branch into the repository, as git.Published + its name.
+// take brings a published branch into the repository, as git.Published + its name; errUnpublished where there is none. What
+// is missing before it is fetched from the repository of the run.
 func (w *work) take(ctx context.Context, r *git.Repo, branch string) error {
 	if w.cfg.Shelf == nil || w.job.Scope == "" {
-		return git.ErrNotFound
+		return errUnpublished
 	}
 	rec, _, err := w.load(ctx, branch)
 	if err != nil {
@@ -186,13 +190,25 @@ func (w *work) take(ctx context.Context, r *git.Repo, branch string) error {
 	if id, err := r.Resolve(ctx, git.Published+branch); err == nil && id == rec.Commit {
 		return nil
 	}
-	if len(rec.Parts) == 0 {
-		if _, err := r.Resolve(ctx, rec.Commit); err != nil {
-			return fmt.Errorf("published branch %q is at the remote alone: %w (fetch from there)", branch, err)
-		}
-		return r.Mark(ctx, git.Published+branch, rec.Commit)
+	err = w.unpack(ctx, r, rec)
+	if !errors.Is(err, git.ErrNotFound) || w.job.Repo == "" || w.allowed(w.job.Repo) != nil {
+		return err
 	}
-	return r.Take(ctx, &bundle{ctx: ctx, from: w.cfg.Blobs, refs: rec.Parts}, git.Ref{Name: branch, ID: rec.Commit})
+	if _, err := r.Fetch(ctx, git.Source{URL: w.job.Repo}); err != nil {
+		return err
+	}
+	return w.unpack(ctx, r, rec)
+}
+
+// unpack reads a bundle; git.ErrNotFound where commits are missing that are at the remote.
+func (w *work) unpack(ctx context.Context, r *git.Repo, rec events.PublishedBranch) error {
+	if len(rec.Parts) > 0 {
+		return r.Take(ctx, &bundle{ctx: ctx, from: w.cfg.Blobs, refs: rec.Parts}, git.Ref{Name: rec.Branch, ID: rec.Commit})
+	}
+	if _, err := r.Resolve(ctx, rec.Commit); err != nil {
+		return fmt.Errorf("published branch %q is at the remote alone: %w (fetch from there)", rec.Branch, err)
+	}
+	return r.Mark(ctx, git.Published+rec.Branch, rec.Commit)
 }
 
 // bundle reads the objects of a bundle one after the other; each is checked by its digest.
