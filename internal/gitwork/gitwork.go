@@ -20,7 +20,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/inspan/inspan/internal/git"
@@ -69,8 +69,9 @@ type Config struct {
 
 // Desk does git work for many runs.
 type Desk struct {
-	cfg   Config
-	probe func() error
+	cfg Config
+	// good is true once the program was found to be new enough.
+	good atomic.Bool
 }
 
 // New checks a Config.
@@ -90,8 +91,17 @@ func New(cfg Config) (*Desk, error) {
 	if cfg.Patience <= 0 {
 		cfg.Patience = busyPatience
 	}
-	probe := sync.OnceValue(func() error { return cfg.Git.Probe(context.Background()) })
-	return &Desk{cfg: cfg, probe: probe}, nil
+	return &Desk{cfg: cfg}, nil
+}
+
+// probe makes sure that the program is new enough, until it is known to be.
+func (d *Desk) probe(ctx context.Context) error {
+	if d.good.Load() {
+		return nil
+	}
+	err := d.cfg.Git.Probe(ctx)
+	d.good.Store(err == nil)
+	return err
 }
 
 // Job is where and for whom work is done.
@@ -106,6 +116,8 @@ type Job struct {
 	Repo string
 	// Begin, if set, is called once before the tree is looked at.
 	Begin func() error
+	// Progress, if set, hears how far transfers are, in lines.
+	Progress func(line string)
 	// Current returns an error where the fence of the call is not the current one any more.
 	Current func(context.Context) error
 }
@@ -166,7 +178,7 @@ func with[A any, R any](ctx context.Context, w *work, input json.RawMessage, do 
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	if err := w.probe(); err != nil {
+	if err := w.probe(ctx); err != nil {
 		return none, err
 	}
 	if w.job.Begin != nil {
@@ -183,6 +195,23 @@ func with[A any, R any](ctx context.Context, w *work, input json.RawMessage, do 
 		return none, errors.Join(err, left)
 	}
 	return out, err
+}
+
+// progressEvery is how often a transfer tells how far it is.
+const progressEvery = time.Second
+
+// progress tells of a transfer: each phase when it begins, and then from time to time.
+func (w *work) progress() func(git.Progress) {
+	if w.job.Progress == nil {
+		return nil
+	}
+	phase, last := "", time.Time{}
+	return func(p git.Progress) {
+		if now := time.Now(); p.Phase != phase || now.Sub(last) >= progressEvery {
+			phase, last = p.Phase, now
+			w.job.Progress(fmt.Sprintf("%s: %d of %d\n", p.Phase, p.Done, p.Total))
+		}
+	}
 }
 
 // current is asked before something is changed.

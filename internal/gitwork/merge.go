@@ -168,7 +168,7 @@ func (w *work) side(ctx context.Context, r *git.Repo, name string) (git.Ref, err
 	if err == nil || !errors.Is(err, git.ErrNotFound) {
 		return git.Ref{Name: name, ID: id}, err
 	}
-	if err := w.take(ctx, r, name); err != nil && !errors.Is(err, git.ErrNotFound) {
+	if err := w.bring(ctx, r, name); err != nil {
 		return git.Ref{}, err
 	}
 	for _, ref := range []string{git.Published + name, "refs/remotes/origin/" + name} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
@@ -190,7 +191,11 @@ func TestPublish(t *testing.T) {
 		empty.prepared(args{"working_branch": "line"})
 		empty.put("x", "x")
 		empty.committed("x")
-		empty.bad(gitwork.Merge, args{"from": []string{"agent/a/1"}}, tool.Invalid, "neither in the repository nor published")
+		empty.bad(gitwork.Merge, args{"from": []string{"agent/a/1"}}, tool.Invalid, "commits before it are missing here")
+		empty.job.Repo = r.url
+		if got := do[gitwork.Merged](empty, gitwork.Merge, args{"from": []string{"agent/a/1"}, "into": "agent/a/1"}); got.Commit != c.Commit {
+			t.Errorf("with the repository of the run: got %+v", got)
+		}
 	})
 	t.Run("SAFE-8 GIT-7 whoever slept does not write over what was published since", func(t *testing.T) {
 		t.Parallel()
@@ -229,13 +234,13 @@ func TestPublish(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for what, change := range map[string]func(*gitwork.Record){
-			"another commit": func(rec *gitwork.Record) { rec.Commit = strings.Repeat("a", 40) },
-			"another branch": func(rec *gitwork.Record) { rec.Branch = "other" },
-			"no object":      func(rec *gitwork.Record) { rec.Parts[0].SHA256 = strings.Repeat("0", 64) },
-			"half of it":     func(rec *gitwork.Record) { rec.Parts = append(rec.Parts, rec.Parts...) },
+		for what, change := range map[string]func(*events.PublishedBranch){
+			"another commit": func(rec *events.PublishedBranch) { rec.Commit = strings.Repeat("a", 40) },
+			"another branch": func(rec *events.PublishedBranch) { rec.Branch = "other" },
+			"no object":      func(rec *events.PublishedBranch) { rec.Parts[0].SHA256 = strings.Repeat("0", 64) },
+			"half of it":     func(rec *events.PublishedBranch) { rec.Parts = append(rec.Parts, rec.Parts...) },
 		} {
-			var rec gitwork.Record
+			var rec events.PublishedBranch
 			if err := json.Unmarshal(good, &rec); err != nil {
 				t.Fatal(err)
 			}

@@ -81,7 +81,7 @@ func (w *work) unclone(cloned bool, err error) error {
 // source opens, clones or makes the repository, and brings what the remote has. name is what Checkout finds what was asked
 // for by, empty for what is there. The repository is nil where there is none and none is asked for.
 func (w *work) source(ctx context.Context, g *guard, a prepareArgs) (r *git.Repo, name string, cloned bool, err error) {
-	src := git.Source{URL: a.URL, Branch: a.Branch, Ref: a.Ref, Depth: a.Depth, Beside: own()}
+	src := git.Source{URL: a.URL, Branch: a.Branch, Ref: a.Ref, Depth: a.Depth, Beside: own(), Progress: w.progress()}
 	_, err = os.Lstat(filepath.Join(w.job.Dir, ".git"))
 	switch there := err == nil; {
 	case !there && !errors.Is(err, os.ErrNotExist):
@@ -247,7 +247,7 @@ func (w *work) create(ctx context.Context, r *git.Repo, branch, from string) err
 
 // bring takes a branch that was published, if one was.
 func (w *work) bring(ctx context.Context, r *git.Repo, branch string) error {
-	if err := w.take(ctx, r, branch); err != nil && !errors.Is(err, git.ErrNotFound) {
+	if err := w.take(ctx, r, branch); err != nil && !errors.Is(err, errUnpublished) {
 		return err
 	}
 	return nil

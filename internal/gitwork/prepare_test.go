@@ -47,6 +47,16 @@ func TestPrepare(t *testing.T) {
 			}
 		}
 	})
+	t.Run("GIT-11 how far a transfer is is told", func(t *testing.T) {
+		t.Parallel()
+		b := r.bay(t, d)
+		var told strings.Builder
+		b.job.Progress = func(line string) { told.WriteString(line) }
+		b.prepared(args{"url": r.url})
+		if !strings.Contains(told.String(), "Counting objects: ") || !strings.HasSuffix(told.String(), "\n") {
+			t.Errorf("told %q", told.String())
+		}
+	})
 	t.Run("GIT-12 depth", func(t *testing.T) {
 		t.Parallel()
 		b := r.bay(t, d)

@@ -3,13 +3,10 @@ package gitwork
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/inspan/inspan/internal/git"
@@ -18,29 +15,13 @@ import (
 )
 
 const (
-	// keys is what the keys of published branches begin with.
-	keys = "branch."
 	// partBytes is the size of the objects that a bundle is cut into.
 	partBytes = 16 << 20
 	// wholeBytes is the most bytes of a bundle that has the whole history; of others a remote must have the beginning.
-	wholeBytes = 64 << 20
+	wholeBytes = 8 << 20
 	// publishTries is how often a record is written anew where others change it at the same time.
 	publishTries = 4
 )
-
-// Record is a branch that was published.
-type Record struct {
-	Scope  string `json:"scope"`
-	Branch string `json:"branch"`
-	Commit string `json:"commit"`
-	// Parts are the objects that make the bundle, in order. Thin says that commits before it are at a remote alone.
-	Parts []events.Ref `json:"parts"`
-	Thin  bool         `json:"thin,omitempty"`
-	Bytes int64        `json:"bytes"`
-	// By is who published it, RUN/CALL, and At when, by the writer's clock.
-	By string    `json:"by"`
-	At time.Time `json:"at"`
-}
 
 type publishArgs struct {
 	Branch string `json:"branch"`
@@ -54,16 +35,10 @@ type Published struct {
 	Artifact string `json:"artifact"`
 }
 
-var errPublish = errors.New("this station publishes no branches")
-
-// key of the record of a branch.
-func key(scope, branch string) string {
-	sum := sha256.Sum256([]byte(branch))
-	return scopeKey(scope) + hex.EncodeToString(sum[:16])
-}
-
-// scopeKey is what the keys of a scope begin with: ids have no "=".
-func scopeKey(scope string) string { return keys + strings.ReplaceAll(scope, "/", "=") + "." }
+var (
+	errPublish     = errors.New("this station publishes no branches")
+	errUnpublished = errors.New("no such branch was published")
+)
 
 // publish puts a branch into the object store.
 func (w *work) publish(ctx context.Context, _ *guard, a publishArgs) (*Published, error) {
@@ -87,14 +62,14 @@ func (w *work) publish(ctx context.Context, _ *guard, a publishArgs) (*Published
 			break
 		}
 	}
-	return &Published{Branch: rec.Branch, Commit: rec.Commit, Artifact: key(rec.Scope, rec.Branch)}, err
+	return &Published{Branch: rec.Branch, Commit: rec.Commit, Artifact: events.BranchKey(rec.Scope, rec.Branch)}, err
 }
 
 // record says where a bundle is. The fence is asked after the record was read, so that whoever publishes later is not
 // written over by one that slept.
-func (w *work) record(ctx context.Context, rec Record) error {
+func (w *work) record(ctx context.Context, rec events.PublishedBranch) error {
 	old, revision, err := w.load(ctx, rec.Branch)
-	if err != nil && !errors.Is(err, git.ErrNotFound) {
+	if err != nil && !errors.Is(err, errUnpublished) {
 		return err
 	}
 	if old.Commit == rec.Commit && old.Thin == rec.Thin {
@@ -107,18 +82,18 @@ func (w *work) record(ctx context.Context, rec Record) error {
 	if err != nil {
 		return err
 	}
-	if _, err = w.cfg.Shelf.Swap(ctx, key(rec.Scope, rec.Branch), b, revision); err != nil {
+	if _, err = w.cfg.Shelf.Swap(ctx, events.BranchKey(rec.Scope, rec.Branch), b, revision); err != nil {
 		return fmt.Errorf("publish %s: %w: %w", rec.Branch, ErrStore, err)
 	}
 	return nil
 }
 
 // load reads the record of a branch; git.ErrNotFound where none was published.
-func (w *work) load(ctx context.Context, branch string) (Record, uint64, error) {
-	var rec Record
-	b, revision, err := w.cfg.Shelf.Load(ctx, key(w.job.Scope, branch))
+func (w *work) load(ctx context.Context, branch string) (events.PublishedBranch, uint64, error) {
+	var rec events.PublishedBranch
+	b, revision, err := w.cfg.Shelf.Load(ctx, events.BranchKey(w.job.Scope, branch))
 	if errors.Is(err, reactor.ErrNotFound) {
-		return rec, 0, fmt.Errorf("published branch %q: %w (publish it first)", branch, git.ErrNotFound)
+		return rec, 0, errUnpublished
 	}
 	if err != nil {
 		return rec, 0, fmt.Errorf("published branch %q: %w: %w", branch, ErrStore, err)
@@ -133,8 +108,8 @@ func (w *work) load(ctx context.Context, branch string) (Record, uint64, error) 
 }
 
 // bundle stores the content of a branch: all of its history where that is small, else what no remote has.
-func (w *work) bundle(ctx context.Context, r *git.Repo, branch string) (Record, error) {
-	rec := Record{Scope: w.job.Scope, Branch: branch, By: w.job.Call, At: time.Now().UTC(), Thin: r.Shallow()}
+func (w *work) bundle(ctx context.Context, r *git.Repo, branch string) (events.PublishedBranch, error) {
+	rec := events.PublishedBranch{Scope: w.job.Scope, Branch: branch, By: w.job.Call, At: time.Now().UTC(), Thin: r.Shallow()}
 	if !rec.Thin {
 		p := &parts{ctx: ctx, to: w.cfg.Blobs, most: wholeBytes}
 		ref, err := r.Share(ctx, p, branch, false)
@@ -192,7 +167,7 @@ func (p *parts) put(b []byte) error {
 	return nil
 }
 
-func (p *parts) done(rec Record, ref git.Ref) (Record, error) {
+func (p *parts) done(rec events.PublishedBranch, ref git.Ref) (events.PublishedBranch, error) {
 	if p.buf.Len() > 0 {
 		if err := p.put(p.buf.Bytes()); err != nil {
 			return rec, fmt.Errorf("store the bundle of %s: %w", rec.Branch, err)
@@ -202,10 +177,11 @@ func (p *parts) done(rec Record, ref git.Ref) (Record, error) {
 	return rec, nil
 }
 
-// take brings a published branch into the repository, as git.Published + its name.
+// take brings a published branch into the repository, as git.Published + its name; errUnpublished where there is none. What
+// is missing before it is fetched from the repository of the run.
 func (w *work) take(ctx context.Context, r *git.Repo, branch string) error {
 	if w.cfg.Shelf == nil || w.job.Scope == "" {
-		return git.ErrNotFound
+		return errUnpublished
 	}
 	rec, _, err := w.load(ctx, branch)
 	if err != nil {
@@ -214,13 +190,25 @@ func (w *work) take(ctx context.Context, r *git.Repo, branch string) error {
 	if id, err := r.Resolve(ctx, git.Published+branch); err == nil && id == rec.Commit {
 		return nil
 	}
-	if len(rec.Parts) == 0 {
-		if _, err := r.Resolve(ctx, rec.Commit); err != nil {
-			return fmt.Errorf("published branch %q is at the remote alone: %w (fetch from there)", branch, err)
-		}
-		return r.Mark(ctx, git.Published+branch, rec.Commit)
+	err = w.unpack(ctx, r, rec)
+	if !errors.Is(err, git.ErrNotFound) || w.job.Repo == "" || w.allowed(w.job.Repo) != nil {
+		return err
 	}
-	return r.Take(ctx, &bundle{ctx: ctx, from: w.cfg.Blobs, refs: rec.Parts}, git.Ref{Name: branch, ID: rec.Commit})
+	if _, err := r.Fetch(ctx, git.Source{URL: w.job.Repo}); err != nil {
+		return err
+	}
+	return w.unpack(ctx, r, rec)
+}
+
+// unpack reads a bundle; git.ErrNotFound where commits are missing that are at the remote.
+func (w *work) unpack(ctx context.Context, r *git.Repo, rec events.PublishedBranch) error {
+	if len(rec.Parts) > 0 {
+		return r.Take(ctx, &bundle{ctx: ctx, from: w.cfg.Blobs, refs: rec.Parts}, git.Ref{Name: rec.Branch, ID: rec.Commit})
+	}
+	if _, err := r.Resolve(ctx, rec.Commit); err != nil {
+		return fmt.Errorf("published branch %q is at the remote alone: %w (fetch from there)", rec.Branch, err)
+	}
+	return r.Mark(ctx, git.Published+rec.Branch, rec.Commit)
 }
 
 // bundle reads the objects of a bundle one after the other; each is checked by its digest.
@@ -255,7 +243,7 @@ func (d *Desk) Forget(ctx context.Context, scope string) error {
 	if d.cfg.Shelf == nil {
 		return nil
 	}
-	all, err := d.cfg.Shelf.Keys(ctx, scopeKey(scope))
+	all, err := d.cfg.Shelf.Keys(ctx, events.BranchKeysOf(scope))
 	if err != nil {
 		return fmt.Errorf("published branches of %s: %w", scope, err)
 	}

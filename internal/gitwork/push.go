@@ -63,7 +63,7 @@ func (w *work) push(ctx context.Context, g *guard, a pushArgs) (*Pushed, error) 
 	if err := w.current(ctx); err != nil {
 		return nil, err
 	}
-	done, err := r.Push(ctx, git.Push{URL: a.URL, Branch: a.Branch, To: a.To})
+	done, err := r.Push(ctx, git.Push{URL: a.URL, Branch: a.Branch, To: a.To, Progress: w.progress()})
 	if err == nil {
 		return &Pushed{URL: a.URL, Branch: a.To, Commit: done.ID}, nil
 	}

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/cgi"
 	"net/http/httptest"
 	"net/netip"
 	"os"
@@ -251,6 +253,28 @@ func TestRemotes(t *testing.T) {
 		c := b.work(url, "agent/a/pinned", "new.txt")
 		if got := do[gitwork.Pushed](b, gitwork.Push, args{"branch": "agent/a/pinned", "commit": c.Commit, "url": url}); got.Commit != c.Commit || got.URL != url {
 			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("GIT-12 SAFE-12 by https the certificate must be that of the name, at whatever address", func(t *testing.T) {
+		t.Parallel()
+		raw(t, r.dir, "config", "http.receivepack", "true")
+		s := httptest.NewTLSServer(&cgi.Handler{Path: filepath.Join(raw(t, "/", "--exec-path"), "git-http-backend"),
+			Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(r.dir), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x"}})
+		t.Cleanup(s.Close)
+		ca := filepath.Join(t.TempDir(), "ca.pem")
+		put(t, ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+		_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+		with := func(ca string) *gitwork.Desk {
+			return r.desk(near(map[string]string{"example.com": "127.0.0.1", "other.test": "127.0.0.1"}), func(c *git.Config) { c.Protocols, c.CAFile = []string{"https"}, ca })
+		}
+		if p := r.bay(t, with(ca)).prepared(args{"url": "https://example.com:" + port + "/remote.git"}); !p.Cloned {
+			t.Errorf("got %+v", p)
+		}
+		for d, name := range map[*gitwork.Desk]string{with(ca): "other.test", with(""): "example.com"} {
+			b := r.bay(t, d)
+			if out, err := b.try(gitwork.Prepare, args{"url": "https://" + name + ":" + port + "/remote.git"}); err == nil || !strings.Contains(err.Error(), "certificate") {
+				t.Errorf("%s: %s, %v", name, out, err)
+			}
 		}
 	})
 	t.Run("SBX-9 hosts that an operator did not name are refused", func(t *testing.T) {

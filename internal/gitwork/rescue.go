@@ -16,7 +16,7 @@ func (d *Desk) Rescue(ctx context.Context, scope, dir string) (kept []Published,
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); errors.Is(err, os.ErrNotExist) {
 		return nil, true, nil
 	}
-	if err := d.probe(); err != nil {
+	if err := d.probe(ctx); err != nil {
 		return nil, false, err
 	}
 	w := &work{Desk: d, job: Job{Dir: dir, Scope: scope, Call: "cleanup"}}

@@ -13,7 +13,7 @@ import (
 )
 
 // gitWork is the git work of one attempt, in its place and under its fence; nil where this toolrunner does none.
-func (r *Role) gitWork(s run.State, a call.Attempt, m *made) tool.Git {
+func (r *Role) gitWork(s run.State, a call.Attempt, m *made, progress func(stream string, chunk []byte)) tool.Git {
 	if r.cfg.Git == nil || s.Created == nil {
 		return nil
 	}
@@ -27,6 +27,7 @@ func (r *Role) gitWork(s run.State, a call.Attempt, m *made) tool.Git {
 		_, err := r.cfg.Boxes.dir(r.cfg.Boxes.cfg.Root, m.at.path)
 		return err
 	}
+	j.Progress = func(line string) { progress("stderr", []byte(line)) }
 	j.Current = func(ctx context.Context) error {
 		now, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID)
 		if err == nil && !a.Holds(now) {

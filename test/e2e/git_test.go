@@ -215,6 +215,53 @@ func TestGitLost(t *testing.T) {
 	})
 }
 
+// TestGitCloneLost loses the toolrunner while it clones.
+func TestGitCloneLost(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-7 GIT-11 a clone whose toolrunner is lost is made by another, and its answer is JSON all the same", func(t *testing.T) {
+		t.Parallel()
+		f := newForge(t)
+		w := newWorld(t)
+		w.tune = nearGit
+		w.ports.Models = doing(t, wants(t, "git_prepare", map[string]any{"url": f.url, "new_branch": "agent/coder/1"}), wants(t, "bash", map[string]any{"command": "cat README.md"}))
+		w.agent(events.Agent{Name: "coder", Model: "heard/x", Tools: gitTools}, "")
+		w.start(events.Planner, events.Gatekeeper, events.Executor)
+		begun, wake := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		around := func(next http.Handler, rw http.ResponseWriter, q *http.Request) {
+			if strings.HasSuffix(q.URL.Path, "/git-upload-pack") {
+				once.Do(func() { close(begun); <-wake })
+			}
+			next.ServeHTTP(rw, q)
+		}
+		f.around.Store(&around)
+		g := &graves{Leases: w.ports.Leases}
+		first := g.on(w, "follow", "one")
+		release := sync.OnceFunc(func() { close(wake) })
+		t.Cleanup(release)
+		w.task(events.Task{ID: "clones", Agent: "coder", Task: "clone"})
+		select {
+		case <-begun:
+		case <-w.ctx().Done():
+			t.Fatal("it never began\n" + w.story("clones"))
+		}
+		first.lose()
+		release()
+		g.on(w, "follow", "two")
+		s := w.ended("clones")
+		var p struct {
+			Branch, Commit string
+			Cloned         bool
+		}
+		if err := json.Unmarshal([]byte(s.ToolCallHistory.At(0).Result), &p); err != nil || p.Branch != "agent/coder/1" || !p.Cloned || p.Commit != gitRaw(t, f.dir, "rev-parse", "main") {
+			t.Errorf("%+v, %v", s.ToolCallHistory.At(0), err)
+		}
+		if told := s.ToolCallHistory.At(1).Result; !strings.Contains(told, "hello") || !strings.Contains(told, "machine that held this workspace was lost") {
+			t.Errorf("the next call was told %q", told)
+		}
+	})
+}
+
 func TestGitKept(t *testing.T) {
 	t.Parallel()
 	t.Run("GIT-10 WS-5 what was not pushed is kept when the workspace of a run goes", func(t *testing.T) {
