@@ -103,7 +103,7 @@ func (p *parsing) parse(name string, data []byte) events.Agent {
 	}
 	word := p.normalise(root)
 	p.walk(root, agentShape(), inForce)
-	own := root.get("harness", "enabled")
+	own, git := root.get("harness", "enabled"), root.child("git")
 	p.defaults.under(root)
 	if _, err := parseTemplate(body, bodyLine); err != nil {
 		p.failErr(err)
@@ -112,6 +112,7 @@ func (p *parsing) parse(name string, data []byte) events.Agent {
 	sum := sha256.Sum256(data)
 	agent.Digest = hex.EncodeToString(sum[:])
 	agent.Prompt = body
+	agent.GitDefaults = git == nil && agent.Git != nil
 	agent.Harness = harnessOf(own, word, root.get("harness", "enabled"))
 	return agent
 }

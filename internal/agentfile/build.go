@@ -45,6 +45,7 @@ func (p *parsing) build(root *node, name string) events.Agent {
 	a.Hooks = p.hooks(root.child("hooks"))
 	a.Sandbox = p.sandbox(root)
 	a.Artifacts = p.artifacts(root.child("artifacts"))
+	a.Git = gitOf(root.child("git"))
 	a.MCP = p.servers(root)
 	p.compaction(root, &a)
 	p.sources(root, &a)

@@ -20,10 +20,9 @@ const (
 	maxPattern   = 1 << 10
 )
 
-func acts(s shape) field                { return field{shape: s} }
-func inert(s shape) field               { return field{shape: s, use: noEffect} }
-func unguarded(s shape, h string) field { return field{shape: s, use: noEffect, hint: h} }
-func note(s shape) field                { return field{shape: s, use: forPeople} }
+func acts(s shape) field  { return field{shape: s} }
+func inert(s shape) field { return field{shape: s, use: noEffect} }
+func note(s shape) field  { return field{shape: s, use: forPeople} }
 
 // agentShape is the whole frontmatter after its aliases were normalised.
 func agentShape() shape {
@@ -40,7 +39,7 @@ func agentShape() shape {
 		"plan":        acts(oneOf("", "model")),
 		"harness":     acts(harnessShape()),
 		"workspace":   acts(workspaceShape()),
-		"git":         unguarded(gitShape(), "git is not held back for approval; write a guard rule for pushes and merges"),
+		"git":         acts(gitShape()),
 		"sandbox":     acts(sandboxShape()),
 		"permissions": acts(shape{kinds: []kind{isMap}}),
 		"artifacts":   acts(artifactsShape()),
@@ -117,18 +116,6 @@ func workspaceShape() shape {
 		"cleanup":             inert(oneOf("always", "on_success", "never")),
 		"cleanup_on_complete": inert(boolean()),
 		"cleanup_after":       inert(duration(0, maxTimeout)),
-	})
-}
-
-func gitShape() shape {
-	return mapping(map[string]field{
-		"auto_branch":              acts(boolean()),
-		"branch_prefix":            acts(text()),
-		"auto_commit":              acts(boolean()),
-		"collaboration":            acts(oneOf("sequential", "parallel")),
-		"require_approval":         acts(boolean()),
-		"working_branch":           acts(text()),
-		"workflow_branch_strategy": acts(text()),
 	})
 }
 

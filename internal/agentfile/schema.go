@@ -39,8 +39,6 @@ type shape struct {
 type field struct {
 	shape shape
 	use   use
-	// hint of the warning for a value without effect.
-	hint string
 }
 
 // Limits that a shape falls back to.
@@ -107,7 +105,7 @@ func (p *parsing) walkFields(n *node, fields map[string]field, u use) {
 		before := len(p.errs)
 		p.walk(pr.value, f.shape, under)
 		if u == inForce && f.use == noEffect && len(p.errs) == before {
-			p.warn(Warning{Code: CodeNoEffect, Line: pr.value.line, Path: pr.value.path, Message: "accepted, has no effect yet", Hint: f.hint})
+			p.warn(Warning{Code: CodeNoEffect, Line: pr.value.line, Path: pr.value.path, Message: "accepted, has no effect yet"})
 		}
 	}
 }

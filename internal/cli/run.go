@@ -26,7 +26,8 @@ type runFlags struct {
 	model, session, plan, id     string
 	timeout, usd                 string
 	tokens                       int64
-	text, repo, ref              string
+	text, repo, ref, branch      string
+	depth                        int
 	collaboration, harness       string
 	stream                       bool
 	vars                         []string
@@ -54,6 +55,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
   inspan run architect "rewrite the parser" --plan plan.json --yes
   inspan run writer "announce {{what}}" --var what="version 2" --detach
   inspan run writer "one line about NATS" --long-running=false
+  inspan run fixer "make the tests pass" --repo https://github.com/you/project --branch main --depth 1
   inspan call fixer --task "make the tests pass" --harness-config '{"max_steps":20}'`,
 		Args: between(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,8 +72,10 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.text, "task", "", "the task, in place of the second argument")
-	fl.StringVar(&f.repo, "repo", "", "git repository to work in; refused by a station that does not fetch repositories")
-	fl.StringVar(&f.ref, "ref", "", "branch, tag or commit of it")
+	fl.StringVar(&f.repo, "repo", "", "git repository to work in, by https or ssh; the work is pushed to it once a person approved")
+	fl.StringVar(&f.ref, "ref", "", "branch, tag, commit or pull/N/head of it; wins over --branch")
+	fl.StringVar(&f.branch, "branch", "", "branch of it")
+	fl.IntVar(&f.depth, "depth", 0, "how many commits of its history are fetched, 0 for all")
 	fl.StringVar(&f.collaboration, "collaboration", "", "how runs share the session: sequential or parallel")
 	fl.BoolVar(&f.stream, "stream", false, "print the model's words as they come, in place of the tree; with --json as lines between the facts")
 	fl.StringVar(&f.harness, "harness-config", "", "JSON with enabled, max_steps, autonomy, timeout and budget.tool_calls for this run; flags win over it")

@@ -135,6 +135,7 @@ func (a *app) inspect(s run.State, t *view.Tree, sandboxes map[string]bool, now 
 		{"Forked from", forkedFrom(s)},
 		{"Session", s.Identity.Session},
 		{"Workspace", s.Created.Workspace},
+		{"Git", gitLine(s)},
 		{"Sandbox", sandbox},
 		{"Autonomy", fmt.Sprint(s.Options.Autonomy)},
 		{"Checkpoints", checkpoints(s)},
@@ -150,6 +151,14 @@ func (a *app) inspect(s run.State, t *view.Tree, sandboxes map[string]bool, now 
 	if s.Result != nil && s.Result.Output != "" {
 		fmt.Fprintf(a.out, "\n%s\n%s\n", p.dim("Output"), harmless(s.Result.Output))
 	}
+}
+
+// gitLine is where a run works in git, or what became of that, "" where it does not.
+func gitLine(s run.State) string {
+	if s.Result != nil {
+		return view.Delivery(s.Result.Delivery)
+	}
+	return view.Work(s)
 }
 
 // budgetLine is what a run cost and may still use, "" where neither is known.

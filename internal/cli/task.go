@@ -78,9 +78,12 @@ func (f *runFlags) invocation(task *events.Task) error {
 // place says where the work happens and with whom.
 func (f *runFlags) place(task *events.Task) error {
 	task.Repo, task.Ref, task.SessionMode, task.Stream = f.repo, f.ref, events.SessionMode(f.collaboration), f.stream
+	task.Branch, task.Depth = f.branch, f.depth
 	switch {
-	case f.ref != "" && f.repo == "":
-		return usage("--ref goes with --repo")
+	case (f.ref != "" || f.branch != "" || f.depth != 0) && f.repo == "":
+		return usage("--ref, --branch and --depth go with --repo")
+	case f.depth < 0 || f.depth > events.MaxDepth:
+		return usage("--depth %d: want 0 to %d", f.depth, events.MaxDepth)
 	case f.collaboration != "" && task.SessionMode != events.Sequential && task.SessionMode != events.Parallel:
 		return usage("--collaboration %q: want %s or %s", f.collaboration, events.Sequential, events.Parallel)
 	case f.collaboration != "" && f.session == "":

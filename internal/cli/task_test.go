@@ -95,8 +95,15 @@ func TestRunFlags(t *testing.T) {
 		}
 		d.want(2, words{"long-running"}, "run", "reader", "read", "--long-running=perhaps")
 	})
-	t.Run("CLI-5 a repository is never silently left out: the station refuses the task", func(t *testing.T) {
-		d.want(4, words{"does not fetch repositories", "clone it"}, "run", "reader", "read", "--repo", "https://example.org/x.git", "--ref", "main")
+	t.Run("CLI-5 GIT-12 a repository is never silently left out: what can not be checked out fails the run, told", func(t *testing.T) {
+		s := d.do("run", "reader", "read", "--repo", "file:///nowhere", "--branch", "main", "--depth", "1", "--id", "nowhere", "--json")
+		for _, want := range []string{`"repo":"file:///nowhere"`, `"branch":"main","depth":1`, "checkout_failed", "git_prepare", `"delivery":`} {
+			if s.code == 0 || !strings.Contains(s.out, want) {
+				t.Errorf("exit %d, no %s in %s", s.code, want, s.out)
+			}
+		}
+		d.want(0, words{"git-checkout", "failed", "git-deliver", "blocked", "git_prepare could not be carried out"}, "inspect", "nowhere")
+		d.want(4, words{"holds a user or a password"}, "run", "reader", "read", "--repo", "https://me:hunter2@host/x")
 	})
 	t.Run("CLI-6 call with --task is the same, and gives a run of its own each time", func(t *testing.T) {
 		one := first(t, d.want(0, nil, "call", "reader", "--task", "read it", "--json").out).Data
@@ -119,7 +126,7 @@ func TestRunFlags(t *testing.T) {
 			want string
 			args words
 		}{
-			{"twice", words{"reader", "x", "--task", "y"}}, {"no task", words{"reader"}}, {"--ref goes with --repo", words{"reader", "x", "--ref", "main"}},
+			{"twice", words{"reader", "x", "--task", "y"}}, {"no task", words{"reader"}}, {"go with --repo", words{"reader", "x", "--ref", "main"}}, {"--depth -1", words{"reader", "x", "--repo", "https://host/x", "--depth", "-1"}},
 			{"sequential or parallel", words{"reader", "x", "--session", "s", "--collaboration", "chaos"}}, {"--session", words{"reader", "x", "--collaboration", "parallel"}},
 			{"did you mean max_steps?", words{"reader", "x", "--harness-config", `{"max_stepz":1}`}}, {"not JSON", words{"reader", "x", "--harness-config", `{a`}},
 			{"can not differ", words{"reader", "x", "--harness-config", `{"sandbox":{"mode":"host"}}`}}, {"1 to 2", words{"reader", "x", "y"}},

@@ -16,12 +16,29 @@ type Ref struct{ Name, ID string }
 // Bundle writes the commits of all local branches that no branch of the remote has, as far as it was fetched or pushed
 // to be known here, and gives the branches. ErrNothing means that all is there already.
 func (r *Repo) Bundle(ctx context.Context, w io.Writer) ([]Ref, error) {
+	refs, err := r.Unpushed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(refs) == 0 {
+		return nil, fmt.Errorf("bundle: the remote has all commits: %w", ErrNothing)
+	}
+	args := []string{"bundle", "create", "--quiet", "-"}
+	for _, ref := range refs {
+		args = append(args, "refs/heads/"+ref.Name)
+	}
+	_, err = r.g.run(ctx, call{args: append(args, "--not", "--remotes"), repo: r, stdout: w, limit: r.g.cfg.Limits.Pack})
+	return refs, err
+}
+
+// Unpushed gives the local branches with commits that no branch of the remote has, as far as it was fetched or pushed to be
+// known here.
+func (r *Repo) Unpushed(ctx context.Context) ([]Ref, error) {
 	out, err := r.run(ctx, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads")
 	if err != nil {
 		return nil, err
 	}
 	var refs []Ref
-	args := []string{"bundle", "create", "--quiet", "-"}
 	for l := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
 		id, name, ok := strings.Cut(l, " ")
 		if !ok {
@@ -33,14 +50,9 @@ func (r *Repo) Bundle(ctx context.Context, w io.Writer) ([]Ref, error) {
 		}
 		if n != "0" {
 			refs = append(refs, Ref{strings.TrimPrefix(name, "refs/heads/"), id})
-			args = append(args, name)
 		}
 	}
-	if len(refs) == 0 {
-		return nil, fmt.Errorf("bundle: the remote has all commits: %w", ErrNothing)
-	}
-	_, err = r.g.run(ctx, call{args: append(args, "--not", "--remotes"), repo: r, stdout: w, limit: r.g.cfg.Limits.Pack})
-	return refs, err
+	return refs, nil
 }
 
 // Unbundle reads what Bundle wrote into a repository that has the commits before it. The branches are then found as

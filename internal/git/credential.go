@@ -198,6 +198,9 @@ func (p *place) ssh(c Credential) error {
 		"ServerAliveInterval=15", "CanonicalizeHostname=no", "LogLevel=ERROR"} {
 		command += " -o " + o
 	}
+	if p.host != "" {
+		command += " -o HostName='" + p.host + "' -o HostKeyAlias='" + p.alias + "'"
+	}
 	p.env = append(p.env, "GIT_SSH_COMMAND="+command)
 	return nil
 }

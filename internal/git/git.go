@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +53,12 @@ type Config struct {
 	// Credential gives what to show to a remote, scheme being https, http or ssh, and host with its port if it has one.
 	// Nil: nothing. It is asked once for each call to a remote.
 	Credential func(ctx context.Context, scheme, host string) (Credential, error)
-	Limits     Limits
+	// Reach gives the addresses at which a remote may be reached, scheme and host as for Credential; it is dialled at one of
+	// these and at no other, unless there is a Proxy for it. None means wherever the name leads. Nil: always so.
+	Reach func(ctx context.Context, scheme, host string) ([]netip.Addr, error)
+	// Ignore are patterns, as a .gitignore has them, of files that are left out of what Status and Commit see.
+	Ignore []string
+	Limits Limits
 }
 
 // Git starts the git program.
@@ -96,7 +102,7 @@ func New(cfg Config) (*Git, error) {
 			return nil, fmt.Errorf("git: path %q: want an absolute path", path)
 		}
 	}
-	if err := plain(cfg.Proxy, cfg.CAFile); err != nil {
+	if err := plain(append([]string{cfg.Proxy, cfg.CAFile}, cfg.Ignore...)...); err != nil {
 		return nil, err
 	}
 	cfg.Limits = cfg.Limits.filled()

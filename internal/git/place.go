@@ -19,7 +19,9 @@ type place struct {
 	repo     *Repo
 	far      bool // a remote is asked
 	secrets  []string
-	closers  []func() error
+	// host is where ssh connects to, and alias the name by which the key of that host is known; empty as the address says.
+	host, alias string
+	closers     []func() error
 	// credErr is why no credential could be given. It is written before what reads it has ended.
 	credErr error
 }
@@ -117,6 +119,13 @@ func (g *Git) newPlace(ctx context.Context, c call) (_ *place, err error) {
 			config += fmt.Sprintf("\t%s = \"%s\"\n", key, value)
 		}
 	}
+	if c.remote != nil {
+		there, err := p.reach(ctx, g, c.remote)
+		if err != nil {
+			return nil, fmt.Errorf("reach %s: %w", c.remote.host, err)
+		}
+		config += there
+	}
 	if err := os.WriteFile(p.at("config"), []byte(config), 0o600); err != nil {
 		return nil, err
 	}
@@ -173,7 +182,7 @@ func (p *place) stand(r *Repo) error {
 	if r.format == "sha256" {
 		config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tlogAllRefUpdates = true\n[extensions]\n\tobjectFormat = sha256\n"
 	}
-	for name, text := range map[string]string{"config": config, "info/attributes": "* -filter !diff !merge\n", "info/exclude": ""} {
+	for name, text := range map[string]string{"config": config, "info/attributes": "* -filter !diff !merge\n", "info/exclude": strings.Join(r.g.cfg.Ignore, "\n") + "\n"} {
 		if err := os.WriteFile(filepath.Join(common, name), []byte(text), 0o600); err != nil {
 			return err
 		}

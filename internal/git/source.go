@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,6 +21,8 @@ type Source struct {
 	Ref string
 	// Depth, if not 0, is how many commits of history are fetched.
 	Depth int
+	// Beside are names at the top of the directory that a clone leaves alone: it counts as empty with them.
+	Beside []string
 	// Progress, if set, hears how far the transfer is.
 	Progress func(Progress)
 }
@@ -49,7 +52,7 @@ func (g *Git) Clone(ctx context.Context, s Source, dir string) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+	if !s.empty(dir) {
 		return nil, fmt.Errorf("clone into %s: %w (choose an empty directory, or prepare the one that is there)", dir, ErrNotEmpty)
 	}
 	r, err := g.Init(ctx, dir, "main")
@@ -75,8 +78,7 @@ func (g *Git) Prepare(ctx context.Context, s Source, dir string) (*Repo, error) 
 	if s.URL == "" {
 		return g.Open(ctx, dir)
 	}
-	entries, err := os.ReadDir(dir)
-	if err == nil && len(entries) > 0 {
+	if !s.empty(dir) {
 		r, err := g.Open(ctx, dir)
 		if errors.Is(err, ErrNotRepository) {
 			return nil, fmt.Errorf("prepare %s: %w (it holds files and no repository)", dir, ErrNotEmpty)
@@ -87,6 +89,12 @@ func (g *Git) Prepare(ctx context.Context, s Source, dir string) (*Repo, error) 
 		return r, r.follow(ctx, s)
 	}
 	return g.Clone(ctx, s, dir)
+}
+
+// empty reports whether a directory holds nothing, or is not there.
+func (s Source) empty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err != nil || !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !slices.Contains(s.Beside, e.Name()) })
 }
 
 // follow fetches and checks out.

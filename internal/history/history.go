@@ -32,6 +32,9 @@ func Of(s run.State) ([]events.Message, error) {
 	var all []events.Message
 	if s.Plan != nil {
 		for _, st := range s.Plan.Steps {
+			if st.Kind != "" {
+				continue // nobody said anything there
+			}
 			talk := prompt.Conversation(s, st.ID)
 			if len(talk) == 0 {
 				continue

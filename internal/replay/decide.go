@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/core/gate"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/core/plan"
@@ -55,7 +56,7 @@ func (d deciding) planner(p events.Payload) (say []events.Payload, again bool, e
 		return said(lifecycle.Begin(s, now, &created, nil, p.Hooks))
 	case *events.PlanMadeData:
 		if p.Origin == events.OriginSingle {
-			return []events.Payload{plan.Single(s.TaskID, s.Created.Task, s.AgentName)}, true, nil
+			return []events.Payload{delivery.Wrap(s.Created.Git, plan.Single(s.TaskID, s.Created.Task, s.AgentName))}, true, nil
 		}
 		known := func(agent string) bool { _, here := s.Agents[agent]; _, more := p.Agents[agent]; return here || more }
 		return []events.Payload{p}, true, plan.Check(p.Steps, known)
@@ -142,7 +143,7 @@ func (d deciding) judgeable(c *run.Call) bool {
 		return false
 	}
 	agent, _ := d.s.Agent(st.AssignedAgent)
-	if slices.Contains(agent.Tools, c.Tool) && !d.law.Knows(agent, c.Tool) {
+	if (st.Kind != "" || slices.Contains(agent.Tools, c.Tool)) && !d.law.Knows(agent, c.Tool) {
 		return false
 	}
 	g := d.s.GateFor(c.Step, c.ID)

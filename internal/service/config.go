@@ -67,7 +67,7 @@ type Config struct {
 	// The next ones say where workspaces are and how long they stay; see docs/workspaces.md.
 	WorkspaceMode     string        `envconfig:"INSPAN_WORKSPACE_MODE" default:"local" desc:"local: all toolrunners are on one machine; shared: their workspace root is one volume, and one of them works in a workspace at a time; follow: each has a root of its own, and where a toolrunner is lost another goes on with what was kept of the workspace in the object store (toolrunner)"`
 	WorkspaceSnapshot string        `envconfig:"INSPAN_WORKSPACE_SNAPSHOT" default:"call" desc:"with follow: when a workspace is kept in the object store: call, after each call that may have changed files; step, when a step ends, which is cheaper and tells the agent what was lost with a machine in between (toolrunner)"`
-	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with follow: take the workspace of a run away when the run ends; those of sessions and those with a git repository stay (toolrunner)"`
+	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with follow: take the workspace of a run away when the run ends; those of sessions stay, and those with a git repository whose work can not be kept elsewhere (toolrunner)"`
 	CleanupAfter      time.Duration `envconfig:"INSPAN_WORKSPACE_CLEANUP_AFTER" default:"24h" desc:"with follow: how long the workspace of a run that has ended stays, and directories that nobody uses (toolrunner)"`
 	Sandbox           string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap, landlock, host or gvisor"`
 	// SandboxBackend and SandboxMin bound what auto may come to.
@@ -93,7 +93,19 @@ type Config struct {
 	SandboxSecrets  secret.Value `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
 	MCPSecrets      string       `envconfig:"INSPAN_MCP_SECRETS" desc:"folder of secrets for MCP servers, one in each file (toolrunner): secret:NAME in an agent file stands for what the file NAME holds, of at least 8 characters; masked in what tools answer"`
 	Credentials     secret.Value `envconfig:"INSPAN_EGRESS_CREDENTIALS" desc:"headers that are added to requests of agents for a host, so that no tool holds them, comma separated: api.example.com=Authorization: Bearer KEY; http://HOST=... for plain HTTP; masked in what tools answer; see egress.md (toolrunner)"`
-	StationKey      secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
+	// The next ones are about git work; see docs/git-tools.md.
+	GitProtocols   []string      `envconfig:"INSPAN_GIT_PROTOCOLS" default:"https,ssh" desc:"protocols by which the git tools reach remotes, comma separated: https, ssh, http, file; with file every repository of this machine is a remote, but for those in workspaces (toolrunner)"`
+	GitHosts       []string      `envconfig:"INSPAN_GIT_HOSTS" default:"*" desc:"hosts of remotes, comma separated: github.com, *.example.com for all below it, * for all (toolrunner)"`
+	GitPrivate     []string      `envconfig:"INSPAN_GIT_PRIVATE" desc:"ranges of addresses that are not public and that remotes may have all the same, comma separated, such as 10.1.0.0/16 (toolrunner)"`
+	GitKeys        string        `envconfig:"INSPAN_GIT_KEYS" desc:"folder of ssh keys for remotes, each in a file named as its host, or HOST_PORT, and known_hosts with the hosts' own keys (toolrunner); for https see INSPAN_EGRESS_CREDENTIALS"`
+	GitAuthorName  string        `envconfig:"INSPAN_GIT_AUTHOR_NAME" default:"inspan" desc:"author of the commits that the git tools make (toolrunner)"`
+	GitAuthorEmail string        `envconfig:"INSPAN_GIT_AUTHOR_EMAIL" default:"inspan@localhost" desc:"the author's address (toolrunner)"`
+	GitTimeout     time.Duration `envconfig:"INSPAN_GIT_TIMEOUT" default:"10m" desc:"how long one git command may take (toolrunner)"`
+	GitMaxBytes    int64         `envconfig:"INSPAN_GIT_MAX_BYTES" default:"2147483648" desc:"most bytes of one transfer; a tree that is checked out may have twice that (toolrunner)"`
+	GitProxy       string        `envconfig:"INSPAN_GIT_PROXY" desc:"proxy for remotes by https and http, such as http://proxy:3128 (toolrunner)"`
+	GitCAFile      string        `envconfig:"INSPAN_GIT_CA_FILE" desc:"file of certificates that remotes by https must be certified by; those of the machine where it is not set (toolrunner)"`
+
+	StationKey secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
 
 	Context        string   `envconfig:"INSPAN_CONTEXT" desc:"file with what all agents of the station are told, at most 32 KiB; each run keeps what it said when it began (planner)"`
 	ContextWindows []string `envconfig:"INSPAN_CONTEXT_WINDOWS" desc:"context windows of models as MODEL=TOKENS, comma separated, * for any characters, 0 for no limit; those of others are 32768 unless they are known (planner)"`
@@ -210,7 +222,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s is %d, want 0 or more", name, v))
 		}
 	}
-	errs = append(errs, c.checkGates(), c.checkArtifacts(), c.checkWorkspaces())
+	errs = append(errs, c.checkGates(), c.checkArtifacts(), c.checkWorkspaces(), c.checkGit())
 	if !c.AnchorKey.Empty() {
 		if _, err := audit.ParsePrivate(c.AnchorKey.Reveal()); err != nil {
 			errs = append(errs, fmt.Errorf("INSPAN_ANCHOR_KEY: %w", err))

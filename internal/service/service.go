@@ -388,7 +388,11 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	if err != nil {
 		return nil, err
 	}
-	masked = append(masked, more...)
+	desk, keys, err := h.desk()
+	if err != nil {
+		return nil, fmt.Errorf("git work: %w", err)
+	}
+	masked = append(append(masked, more...), keys...)
 	out, err := h.egress()
 	if err != nil {
 		return nil, err
@@ -402,7 +406,7 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	if err != nil {
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
-	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Artifacts: keeper, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
+	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Artifacts: keeper, Git: desk, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
 		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Trees: trees, Egress: out, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(masked...)})
 	if err != nil {
 		return nil, err

@@ -69,6 +69,13 @@ func (h *Host) trees(ctx context.Context, instance string) (*workspace.Trees, er
 		}
 		cfg.Snapshots = workspace.Git{Program: g}
 	}
+	desk, _, err := h.desk()
+	if err != nil {
+		return nil, fmt.Errorf("git work: %w", err)
+	}
+	if desk != nil {
+		cfg.Rescue = h.rescue(desk)
+	}
 	return workspace.New(cfg)
 }
 

@@ -46,6 +46,9 @@ func (x *meters) fact(t reactor.Told) {
 	ctx := context.Background()
 	switch d := t.Payload.(type) {
 	case *events.TurnFinishedData:
+		if d.Provider == events.HarnessProvider {
+			return // no model was asked
+		}
 		with := x.of(t, d.Step, semconv.GenAIResponseModel(d.Model))
 		x.asked.Record(ctx, ms(d.DurationMS).Seconds(), metric.WithAttributes(with...))
 		x.tokens.Record(ctx, int64(d.InputTokens), metric.WithAttributes(append(with, semconv.GenAITokenTypeInput)...))

@@ -55,14 +55,16 @@ func (r *Recorder) fact(t reactor.Told) {
 	case *events.StepFinishedData:
 		r.step(t, d.Step, d.FinishReason, "")
 	case *events.StepFailedData:
-		if st := s.Step(d.Step); st != nil && st.Owed != 0 && d.FinishReason == events.FinishError {
+		if st := s.Step(d.Step); st != nil && st.Kind == "" && st.Owed != 0 && d.FinishReason == events.FinishError {
 			r.chat(t, st, st.Attempt+1, at.Add(-time.Millisecond), d.FinishReason, nil)
 			r.turn(t, st, d.FinishReason)
 		}
 		r.step(t, d.Step, d.FinishReason, d.FinishReason)
 	case *events.TurnFinishedData:
 		if st := s.Step(d.Step); st != nil {
-			r.chat(t, st, d.Attempt, at.Add(-ms(d.DurationMS)), "", r.answer(d))
+			if d.Provider != events.HarnessProvider {
+				r.chat(t, st, d.Attempt, at.Add(-ms(d.DurationMS)), "", r.answer(d))
+			}
 			r.turn(t, st, "")
 		}
 	case *events.HistoryCompactedData:

@@ -25,6 +25,12 @@ func TestExam(t *testing.T) {
 		"git_status":  {`{}`},
 		"git_diff":    {`{}`, `{"rev":"HEAD","path":"a.txt"}`, `{"staged":true}`},
 		"git_log":     {`{}`, `{"limit":1}`},
+		"git_prepare": {`{}`, `{"url":"https://a.example/x","ref":"pull/1/head","depth":1,"working_branch":"w","new_branch":"n"}`},
+		"git_branch":  {`{"task":"mend it"}`},
+		"git_commit":  {`{"message":"mend it"}`},
+		"git_merge":   {`{"from":["a","b"],"into":"c","message":"m"}`},
+		"git_push":    {`{"branch":"a","commit":"0123456789012345678901234567890123456789","url":"git@a.example:x","to":"b"}`},
+		"git_publish": {`{"branch":"a"}`},
 		"skill":       {`{"name":"long"}`},
 		"secret_scan": {`{}`, `{"path":".","glob":"*.txt","limit":1}`},
 		"web_fetch":   {`{"url":"https://a.example/"}`, `{"url":"http://a.example/x","raw":true}`},
@@ -41,6 +47,7 @@ func TestExam(t *testing.T) {
 				b.put("e.txt", "x\n")
 				b.env.Skill = func(name string) (string, bool) { return strings.Repeat("do it well\n", 10), name == "long" }
 				b.env.Fetch = web(webExample)
+				b.env.Git = &gitDouble{answer: `{"commit":"` + strings.Repeat("0", 100) + `"}`}
 				b.env.Save = func(ctx context.Context, s tool.Saving) (tool.Saved, error) {
 					return tool.Saved{Name: s.Path, Type: "file", Size: 1}, ctx.Err()
 				}

@@ -41,6 +41,12 @@ func Builtin() []tool.Tool {
 		define("git_status", tool.Read, 0, gitStatusSchema, gitStatus),
 		define("git_diff", tool.Read, 0, gitDiffSchema, gitDiff),
 		define("git_log", tool.Read, 0, gitLogSchema, gitLog),
+		gitWork("git_prepare", tool.Idempotent, gitPrepareSchema),
+		gitWork("git_branch", tool.Idempotent, gitBranchSchema),
+		gitWork("git_commit", tool.Idempotent, gitCommitSchema),
+		gitWork("git_merge", tool.Idempotent, gitMergeSchema),
+		gitPush{gitWork("git_push", tool.Reconcilable, gitPushSchema)},
+		gitWork("git_publish", tool.Idempotent, gitPublishSchema),
 		define("secret_scan", tool.Read, 0, secretScanSchema, secretScan),
 		define("web_fetch", tool.Read, 0, webFetchSchema, webFetch),
 	}

@@ -77,16 +77,27 @@ func (t *Trees) free(ctx context.Context, tr *tree, c *claim, run string) error 
 		t.mark(run, false)
 	}
 	clear(c.runs)
-	if t.cfg.AtEnd && passing(rec) {
-		return t.forget(ctx, tr)
+	if !t.cfg.AtEnd {
+		return nil
 	}
-	return nil
+	if goes, err := t.passing(ctx, rec, c.dir); err != nil || !goes {
+		return err
+	}
+	return t.forget(ctx, tr)
 }
 
-// passing reports whether a tree goes some time after its run: trees of sessions stay, and those with a repository,
-// because nobody here knows whether its branches were delivered.
-func passing(rec Record) bool {
-	return !rec.Repository && (strings.HasPrefix(rec.Workspace, "run/") || strings.HasPrefix(rec.Workspace, "workflow/"))
+// passing reports whether a tree goes some time after its run: trees of sessions stay, and those with a repository whose
+// work is neither at a remote nor kept elsewhere.
+func (t *Trees) passing(ctx context.Context, rec Record, dir string) (bool, error) {
+	switch {
+	case !strings.HasPrefix(rec.Workspace, "run/") && !strings.HasPrefix(rec.Workspace, "workflow/"):
+		return false, nil
+	case !rec.Repository:
+		return true, nil
+	case t.cfg.Rescue == nil:
+		return false, nil
+	}
+	return t.cfg.Rescue(ctx, rec.Workspace, dir)
 }
 
 // Forget takes all that was kept of a tree out of the record, as where its session was deleted. Whoever holds the tree has
@@ -184,7 +195,11 @@ func (t *Trees) tidy(ctx context.Context, dir, workspace string) error {
 	}
 	defer done()
 	if c := tr.held; c != nil && c.rec.Owner == "" && c.visits == 0 && t.cfg.Now().Sub(c.used) > t.cfg.After {
-		if passing(c.rec) {
+		goes, err := t.passing(ctx, c.rec, c.dir)
+		if err != nil {
+			return fmt.Errorf("tidy workspace %s: %w", workspace, err)
+		}
+		if goes {
 			if err := t.forget(ctx, tr); err != nil {
 				return err
 			}

@@ -30,10 +30,13 @@ type Config struct {
 	// AtSteps keeps trees at the ends of steps and runs only. The record names the calls in between, so that it can be told
 	// what was lost with an owner.
 	AtSteps bool
-	// After is how long what nobody uses stays: directories, and trees of runs without a repository; 0 means 24 h.
+	// After is how long what nobody uses stays: directories, and trees of runs; 0 means 24 h.
 	After time.Duration
-	// AtEnd takes the tree of a run away when the run ends, if it has no repository.
+	// AtEnd takes the tree of a run away when the run ends.
 	AtEnd bool
+	// Rescue keeps elsewhere what the repository of a tree has and no remote has. Where it does not say that all was kept, the
+	// tree stays. Nil: trees with a repository stay.
+	Rescue func(ctx context.Context, workspace, dir string) (bool, error)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }

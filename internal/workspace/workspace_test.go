@@ -398,6 +398,63 @@ func TestTidy(t *testing.T) {
 			}
 		}
 	})
+	t.Run("WS-5 GIT-10 a tree with a repository goes once its work is kept elsewhere, at the end of its run or later, and else it stays", func(t *testing.T) {
+		t.Parallel()
+		broken := errors.New("the object store is away")
+		for _, c := range []struct {
+			atEnd, whole bool
+			err          error
+		}{{true, true, nil}, {true, false, nil}, {true, false, broken}, {false, true, nil}, {false, false, nil}, {false, false, broken}} {
+			l := newLab(t)
+			now := time.Now()
+			asked := 0
+			var dir string
+			a := l.at("a", nil, func(cfg *Config) {
+				cfg.AtEnd, cfg.Now = c.atEnd, func() time.Time { return now }
+				cfg.Rescue = func(_ context.Context, workspace, at string) (bool, error) {
+					if asked++; workspace != "run/r1" || at != dir {
+						t.Errorf("asked about %s at %s", workspace, at)
+					}
+					if _, err := os.Stat(filepath.Join(at, ".git")); err != nil {
+						t.Error(err)
+					}
+					return c.whole, c.err
+				}
+			})
+			for _, at := range []string{"run/r1", demo} {
+				v, err := a.Enter(t.Context(), at, "r1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if at != demo {
+					dir = v.Dir()
+				}
+				become(t, v.Dir(), map[string]string{".git": "x"})
+				if err := v.Keep(t.Context(), "c1"); err != nil {
+					t.Fatal(err)
+				}
+				v.Leave()
+				if _, err := a.Ended(t.Context(), at, "r1"); !errors.Is(err, c.err) && at != demo && c.atEnd {
+					t.Errorf("%+v: %v", c, err)
+				}
+			}
+			if (asked > 0) != c.atEnd {
+				t.Errorf("%+v: asked %d times", c, asked)
+			}
+			if !c.atEnd {
+				now = now.Add(25 * time.Hour)
+				if err := a.Tidy(t.Context()); !errors.Is(err, c.err) || asked != 1 {
+					t.Errorf("%+v: %v, asked %d times", c, err, asked)
+				}
+			}
+			if kept := l.record("run/r1").Snapshot != ""; kept == c.whole || l.record(demo).Snapshot == "" {
+				t.Errorf("%+v: kept %v", c, kept)
+			}
+			if _, err := os.Stat(dir); c.whole && err == nil {
+				t.Errorf("%+v: the directory is still there", c)
+			}
+		}
+	})
 	t.Run("WS-5 what nobody used for long goes, and nothing of a living instance", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)

@@ -45,9 +45,14 @@ type Task struct {
 	Handoff string `json:"handoff,omitempty"`
 	// Mail that waits for the agent; it is shown the most urgent first. At most MaxMail letters, MaxMailBytes together.
 	Mail []Letter `json:"mail,omitempty"`
-	// Repo is the address of a git repository to work in, Ref what of it; a station that does not fetch repositories refuses it.
-	Repo string `json:"repo,omitempty"`
-	Ref  string `json:"ref,omitempty"`
+	// Repo is the address of a git repository to work in, by https or ssh and without a password. Ref is a branch, a tag, a commit
+	// or a ref such as pull/12/head of it, Branch a branch; Ref wins. Depth is how many commits of history are fetched, 0 for all.
+	Repo   string `json:"repo,omitempty"`
+	Ref    string `json:"ref,omitempty"`
+	Branch string `json:"branch,omitempty"`
+	Depth  int    `json:"depth,omitempty"`
+	// Git are settings of this run that differ from those of its agent. A run with Repo or Git works in git.
+	Git *TaskGit `json:"git,omitempty"`
 	// LongRunning says whether the run needs all that the harness does for long work (LIFE-13); nil leaves it to Estimate and to
 	// the agent. Estimate is how long the work may take, such as "20m".
 	LongRunning *bool  `json:"long_running,omitempty"`
@@ -105,8 +110,11 @@ func (t *Task) CheckBriefing() error {
 	return nil
 }
 
-// MaxAddress is the most bytes of Task.Repo and of Task.Ref.
-const MaxAddress = 2 << 10
+// MaxAddress is the most bytes of Task.Repo, of Task.Ref and of Task.Branch, MaxDepth the most of Task.Depth.
+const (
+	MaxAddress = 2 << 10
+	MaxDepth   = 1 << 20
+)
 
 // TaskPlan is a plan given with a task.
 type TaskPlan struct {

@@ -108,6 +108,10 @@ type Agent struct {
 	// Project and Role are where the agent belongs; empty for one that belongs nowhere.
 	Project string `json:"project,omitempty"`
 	Role    string `json:"role,omitempty"`
+	// Git says how runs of the agent work in git; nil leaves it to the task. With GitDefaults only the station says so: it holds
+	// for runs that work in git anyway.
+	Git         *GitSettings `json:"git,omitempty"`
+	GitDefaults bool         `json:"git_defaults,omitempty"`
 }
 
 // Document is a text that was pinned with an agent.
@@ -243,6 +247,8 @@ type RunCreatedData struct {
 	Repo   string `json:"repo,omitempty"`
 	Ref    string `json:"ref,omitempty"`
 	Stream bool   `json:"stream,omitempty"`
+	// Git is how the run works in git; nil where it does not.
+	Git *GitWork `json:"git,omitempty"`
 	// Durability is the server's fsync mode and version when the run was created (SAFE-1).
 	Durability string `json:"durability,omitempty"`
 	// TraceParent is the W3C trace context that came with the task. All facts of the run carry it.
@@ -342,6 +348,9 @@ const (
 	FinishExpired   = "gate_expired"
 	// FinishContext: what the model must be shown does not fit its context window, also with all of the history compacted.
 	FinishContext = "context_window"
+	// FinishCheckout: the working tree could not be made ready; FinishDelivery: the work is done, and could not be delivered.
+	FinishCheckout = "checkout_failed"
+	FinishDelivery = "delivery_failed"
 )
 
 // Words of DoomLoop.Action, from the mildest: a word in the conversation and no more; a word that asks for a summary, then
@@ -389,6 +398,8 @@ type Result struct {
 	Input uint64 `json:"input_seq,omitempty"`
 	// Hooks are the answers of the hooks that were asked before the end of the run.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
+	// Delivery is what became of the work in git; nil where the run does not work in git.
+	Delivery *Delivery `json:"delivery,omitempty"`
 }
 
 // RunCompletedData is the monitoring event run_complete with success.

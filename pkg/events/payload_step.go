@@ -25,6 +25,8 @@ type PlanStep struct {
 	Agent        string   `json:"agent"`
 	Dependencies []string `json:"dependencies"`
 	Critical     bool     `json:"critical"`
+	// Kind of a step of the harness; empty for those of agents.
+	Kind StepKind `json:"kind,omitempty"`
 }
 
 // PlanMadeData fixes the plan.

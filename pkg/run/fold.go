@@ -235,7 +235,10 @@ func (s *State) planMade(d *events.PlanMadeData, at time.Time) string {
 			return fmt.Sprintf("the plan has two steps %s", st.ID)
 		}
 		ids[st.ID] = true
-		p.Steps[i] = &Step{ID: st.ID, Description: st.Description, AssignedAgent: st.Agent,
+		if fault := s.kindFault(st); fault != "" {
+			return fault
+		}
+		p.Steps[i] = &Step{ID: st.ID, Description: st.Description, AssignedAgent: st.Agent, Kind: st.Kind,
 			Dependencies: st.Dependencies, Critical: st.Critical, Status: events.StepIsPending}
 	}
 	if len(d.Agents) > 0 {
@@ -333,15 +336,16 @@ func (s *State) dropOpen(step string) {
 		if c.Step != step {
 			continue
 		}
-		if c.Phase != CallRequested {
+		if c.Phase != CallRequested && !s.Harness(step) {
 			s.CallsHeld--
 		}
 		s.setOpen(id, nil)
 	}
 }
 
-// blockDependents marks every pending or ready step that depends, directly or not, on a failed one (PLAN-6). The
-// plan was copied by the caller.
+// blockDependents marks every pending or ready step that depends, directly or not, on a failed one (PLAN-6). What a run
+// delivers waits for the end of other steps and not for their success: it is blocked where nothing was checked out. The plan
+// was copied by the caller.
 func blockDependents(p *Plan) {
 	bad := map[string]bool{}
 	for _, st := range p.Steps {
@@ -354,7 +358,7 @@ func blockDependents(p *Plan) {
 				continue
 			}
 			for _, dep := range st.Dependencies {
-				if bad[dep] {
+				if bad[dep] && (st.Kind != events.StepDeliver || dep == events.CheckoutStep) {
 					next := *st
 					next.Status = events.StepIsBlocked
 					p.Steps[i], bad[st.ID], changed = &next, true, true

@@ -37,6 +37,9 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 		InputTokens: d.InputTokens, OutputTokens: d.OutputTokens, Model: d.Model, Provider: d.Provider,
 		Raw: d.Raw, RawRef: d.RawRef, At: at,
 	})}
+	if s.Harness(d.Step) {
+		s.HarnessTurns++
+	}
 	s.spend(d.ModelRef, s.Step(d.Step).AssignedAgent, d.InputTokens, d.OutputTokens, d.CachedTokens, d.Cost)
 	s.lose(d.Lost)
 	open := maps.Clone(s.Open)
@@ -65,7 +68,9 @@ func (s *State) sayCall(p events.Payload, at time.Time, seq uint64) string {
 			return fault
 		}
 		c.Phase, c.Effect, c.TimeoutMS, c.InputHash = CallAllowed, d.Effect, d.TimeoutMS, d.InputHash
-		s.CallsHeld++
+		if !s.Harness(c.Step) {
+			s.CallsHeld++
+		}
 		s.setOpen(d.Call, &c)
 	case *events.CallStartedData:
 		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
@@ -166,7 +171,7 @@ func (s *State) setOpen(id string, c *Call) {
 // record ends a call: into the history, out of the budget's hold, and the turn is owed once all are in.
 func (s *State) record(c Call, r CallRecord, at time.Time, seq uint64) {
 	r.ID, r.Step, r.Turn, r.CallName, r.Arguments, r.Timestamp, r.Edited = c.ID, c.Step, c.Turn, c.Tool, c.Input, at, c.Edited
-	if r.Outcome != OutcomeRefused {
+	if r.Outcome != OutcomeRefused && !s.Harness(c.Step) {
 		s.TotalToolCalls++
 		s.CallsHeld--
 	}

@@ -14,6 +14,8 @@ func (s *State) direct(f events.Fact, d *events.RunCreatedData) string {
 	switch {
 	case d.ForkOf != nil:
 		return "a fork does not take the direct path"
+	case d.Git != nil:
+		return "a run that works in git does not take the direct path"
 	case held:
 		return "a hook held the run back, so that it does not take the direct path"
 	case d.Options.Autonomy < 3:

@@ -13,7 +13,7 @@ func (s *State) sayStep(p events.Payload, at time.Time, seq uint64) string {
 	case *events.StepReadyData:
 		if st := s.Step(d.Step); st != nil {
 			for _, dep := range st.Dependencies {
-				if on := s.Step(dep); on == nil || on.Status != events.StepIsCompleted {
+				if on := s.Step(dep); on == nil || !st.Follows(on) {
 					return fmt.Sprintf("step %s depends on %s, which is not complete", d.Step, dep)
 				}
 			}

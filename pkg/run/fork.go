@@ -73,6 +73,9 @@ func Fork(old State, say string, fresh bool) (State, error) {
 		if st.Status == events.StepIsReady || st.Status == events.StepIsRunning {
 			next.Status = events.StepIsPending
 		}
+		if st.Kind != "" {
+			next.again()
+		}
 		plan.Steps[i] = &next
 	}
 	s.Plan = &plan
@@ -82,8 +85,11 @@ func Fork(old State, say string, fresh bool) (State, error) {
 		if slices.ContainsFunc(s.Artifacts.Slice(), func(a events.Artifact) bool { return a.Path != "" && a.Kept == events.KeptInStore }) {
 			there = "It works in a new directory: of the files that were made before, at most those that were kept as artifacts are in it."
 		}
+		if s.Harness(events.CheckoutStep) {
+			there = "It works in a new working tree of the repository: what the run had changed before is not in it."
+		}
 		for _, st := range plan.Steps {
-			if st.Status == events.StepIsPending {
+			if st.Status == events.StepIsPending && st.Kind == "" {
 				s.tell(st.ID, fmt.Sprintf("This run was forked from run %s after its fact %d. %s", old.HarnessID, old.Sequence, there))
 			}
 		}
@@ -109,7 +115,9 @@ func (s *State) interruptAll() {
 			r.Outcome, r.Code, r.Result = OutcomeFailed, events.OutcomeUnknown, "the run was forked while the call was made; nobody knows here whether it took effect"
 			r.Hint = "look at the state of things before you do it again; the same call will be shown to a person first"
 			s.Unknown = append(s.Unknown[:len(s.Unknown):len(s.Unknown)], c.Tool+":"+c.InputHash)
-			s.TotalToolCalls++
+			if !s.Harness(c.Step) {
+				s.TotalToolCalls++
+			}
 		}
 		s.ToolCallHistory = s.ToolCallHistory.Append(r)
 	}
@@ -132,16 +140,20 @@ func (s *State) tell(step, text string) {
 func (s *State) takeUp(old State, text string) {
 	at := -1
 	for i, st := range old.Plan.Steps {
-		if st.Status == events.StepIsRunning && at < 0 {
+		if st.Status == events.StepIsRunning && st.Kind == "" && at < 0 {
 			at = i
 		}
 	}
-	if turns := s.Turns(); at < 0 && turns.Len() > 0 {
-		last := turns.At(turns.Len() - 1).Step
-		at = slices.IndexFunc(s.Plan.Steps, func(st *Step) bool { return st.ID == last })
+	for _, t := range s.Turns().Backward() {
+		if at < 0 && !s.Harness(t.Step) {
+			at = slices.IndexFunc(s.Plan.Steps, func(st *Step) bool { return st.ID == t.Step })
+			break
+		}
 	}
-	if at < 0 {
-		at = min(firstIncomplete(s.Plan), len(s.Plan.Steps)-1)
+	for i, st := range s.Plan.Steps { // else the first that is not complete, or the last
+		if at < 0 && st.Kind == "" && (st.Status != events.StepIsCompleted || lastOwn(s.Plan) == i) {
+			at = i
+		}
 	}
 	st := s.Plan.Steps[at]
 	if st.Status == events.StepIsFailed && st.Turns >= s.Options.MaxSteps {
@@ -156,6 +168,15 @@ func (s *State) takeUp(old State, text string) {
 	blockDependents(s.Plan)
 	s.PlanDone = false
 	s.tell(st.ID, text)
+}
+
+// lastOwn is the place of the last step of an agent.
+func lastOwn(p *Plan) int {
+	last := len(p.Steps) - 1
+	for last > 0 && p.Steps[last].Kind != "" {
+		last--
+	}
+	return last
 }
 
 // ForkParts returns the facts that bring a start over, and what run.created says of it. Its error is ErrForkLarge.

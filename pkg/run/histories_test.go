@@ -98,6 +98,25 @@ var stories = map[string]func() *runtest.Builder{
 		b.Say(runtest.Completed(b.State()))
 		return b
 	},
+	"git": func() *runtest.Builder {
+		b := gitRun()
+		call := func(step, id, tool, input, output string, turn int) {
+			ref := runtest.Ref(step, id, tool)
+			b.Say(runtest.Turn(turn, step, "", runtest.Asked(turn, 1, tool, input)), runtest.CallYes(ref, "idempotent"), runtest.CallBegun(ref, 1))
+			s := b.State()
+			b.Say(runtest.CallDone(ref, s.Sequence, output))
+		}
+		b.Say(runtest.Ready(events.CheckoutStep), runtest.Allowed(events.CheckoutStep))
+		call(events.CheckoutStep, "c1-1", events.GitPrepare, `{"new_branch":"agent/x"}`, `{"branch":"agent/x","commit":"1"}`, 1)
+		b.Say(runtest.StepDone(events.CheckoutStep, "the branch agent/x at 1"), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(2, "a", "I break it."), runtest.StepBad("a", "it broke"))
+		b.Say(runtest.Ready(events.DeliverStep), runtest.Allowed(events.DeliverStep))
+		call(events.DeliverStep, "c3-1", events.GitCommit, `{"message":"half"}`, `{"branch":"agent/x","commit":"2","made":true}`, 3)
+		b.Say(runtest.StepDone(events.DeliverStep, "kept"))
+		end := runtest.Failed(b.State(), events.FinishStep, "step failed: a: it broke")
+		end.Delivery = &events.Delivery{Branch: "agent/x", Commit: "2", Base: "1", Bundle: "branch.1"}
+		b.Say(end)
+		return b
+	},
 	"moved": func() *runtest.Builder {
 		b := runtest.New("demo", "moved")
 		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("only")), runtest.Ready("only"), runtest.Allowed("only"), runtest.Paused("to move"))

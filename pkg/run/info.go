@@ -59,7 +59,7 @@ const maxInfoTask = 512
 func InfoOf(s State) Info {
 	done, total := s.StepsCompleted()
 	i := Info{HarnessID: s.HarnessID, AgentName: s.AgentName, TaskID: s.TaskID, Status: s.Status, StepsTotal: total,
-		StepsCompleted: done, Turns: s.Turns().Len(), ToolCallCount: s.TotalToolCalls, BudgetLeft: s.BudgetLeft(),
+		StepsCompleted: done, Turns: s.ModelTurns(), ToolCallCount: s.TotalToolCalls, BudgetLeft: s.BudgetLeft(),
 		SubAgentCount: len(s.SubAgentIDs), SessionID: s.Identity.Session, WorkflowRunID: s.Identity.WorkflowRun,
 		InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output, CachedTokens: s.Tokens.Cached,
 		Cost: s.Cost, Lost: s.Lost, Spent: s.Spent, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,

@@ -26,7 +26,7 @@ type State struct {
 	CurrentStepIndex int `json:"currentStepIndex"`
 	// ToolCallHistory holds the ended calls, also refused ones, in the order they ended.
 	ToolCallHistory List[CallRecord] `json:"toolCallHistory"`
-	// TotalToolCalls counts executed calls: refused ones do not count, and retries count once.
+	// TotalToolCalls counts executed calls: refused ones and those of the harness do not count, and retries count once.
 	TotalToolCalls    int               `json:"totalToolCalls"`
 	SubAgentIDs       []string          `json:"subAgentIds"`
 	SubAgentResults   map[string]string `json:"subAgentResults"`
@@ -48,7 +48,9 @@ type State struct {
 	Windows map[string]int `json:"windows,omitempty"`
 	// Open calls by id: requested and not yet ended.
 	Open map[string]*Call `json:"openCalls,omitempty"`
-	// CallsHeld counts the calls allowed and not yet ended: their place in the budget is held.
+	// HarnessTurns counts the turns that the harness took itself, in steps of its own.
+	HarnessTurns int `json:"harnessTurns,omitempty"`
+	// CallsHeld counts the calls allowed and not yet ended: their place in the budget is held. Calls of the harness have none.
 	CallsHeld int `json:"callsHeld"`
 	// Gates in the order they were opened.
 	Gates  []*Gate `json:"gates,omitempty"`
@@ -107,6 +109,7 @@ type Step struct {
 	AssignedAgent string            `json:"assignedAgent"`
 	Dependencies  []string          `json:"dependencies"`
 	Critical      bool              `json:"critical"`
+	Kind          events.StepKind   `json:"kind,omitempty"`
 	Status        events.StepStatus `json:"status"`
 	Output        string            `json:"output,omitempty"`
 	Error         string            `json:"error,omitempty"`
@@ -394,6 +397,15 @@ func (s *State) Turns() List[Turn] {
 		return List[Turn]{}
 	}
 	return s.AgentLoopSnapshot.Turns
+}
+
+// ModelTurns counts the turns that models took.
+func (s *State) ModelTurns() int { return s.Turns().Len() - s.HarnessTurns }
+
+// Harness reports whether a step is one of the harness, which asks no model.
+func (s *State) Harness(step string) bool {
+	st := s.Step(step)
+	return st != nil && st.Kind != ""
 }
 
 // Agent returns the pinned definition of the agent a step is assigned to.

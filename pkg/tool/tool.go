@@ -110,6 +110,8 @@ type Env struct {
 	Fetch func(*http.Request) (*http.Response, error)
 	// Save keeps a file of the workspace as an artifact; nil where none are kept. Its error is a *Error.
 	Save func(ctx context.Context, s Saving) (Saved, error)
+	// Git works on the repository of the workspace; nil where the station does no git work.
+	Git Git
 	// Skill returns the text of a skill that was pinned with the agent; nil where nothing is pinned.
 	Skill func(name string) (text string, ok bool)
 	// Dir returns the folder of the workspace that a shell begins in, as the last Result with a Dir left it; nil, "" and

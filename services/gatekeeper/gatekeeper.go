@@ -125,6 +125,10 @@ func (r *Role) look(ctx context.Context, runID string, s run.State) error {
 		if err != nil {
 			return err
 		}
+		if _, expired := w.Wrote(events.GateExpired); expired {
+			s = w.State // what follows for a call of the harness is said at once: no run is paused for it
+			continue
+		}
 		if len(owed)+len(unread) == 0 {
 			return r.wake(ctx, w.State)
 		}

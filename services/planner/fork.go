@@ -22,7 +22,7 @@ const forkHint = `send {"fork_of":{"run_id":"RUN","sequence":12},"say":"what to 
 func checkFork(t events.Task) error {
 	switch {
 	case t.Agent != "" || t.Task != "" || t.Plan != nil || t.Autonomy != nil || t.MaxToolCalls != nil || t.MaxSteps != nil || t.Timeout != "" || t.CheckpointIntervalMS != nil ||
-		t.MaxTokens != nil || t.MaxUSD != nil || t.MaxSubAgentDepth != nil || t.Handoff != "" || len(t.Mail) > 0 || t.Repo != "" || t.Ref != "" || t.EternalEngine != nil || t.LongRunning != nil || t.Estimate != "" || t.Model != "" || len(t.Variables) > 0 || t.Session != "" || t.SessionMode != "" || len(t.History) > 0:
+		t.MaxTokens != nil || t.MaxUSD != nil || t.MaxSubAgentDepth != nil || t.Handoff != "" || len(t.Mail) > 0 || t.Repo != "" || t.Ref != "" || t.Branch != "" || t.Depth != 0 || t.Git != nil || t.EternalEngine != nil || t.LongRunning != nil || t.Estimate != "" || t.Model != "" || len(t.Variables) > 0 || t.Session != "" || t.SessionMode != "" || len(t.History) > 0:
 		return errors.New("a fork takes agent, task, plan, options, variables, handoff, mail, repository and history from the run it comes from, and works in no session")
 	case !events.ValidID(t.ForkOf.Run):
 		return events.CheckID("fork_of.run_id", t.ForkOf.Run)
@@ -127,6 +127,7 @@ func (r *Role) pinFork(t events.Task, env ce.Envelope, runID string, old run.Sta
 	c.Agents, c.Options, c.ForkOf, c.To = map[string]events.Agent{c.Agent: old.Agents[c.Agent]}, old.Options, &from, events.Created
 	c.TraceParent, c.Session, c.SessionFence = env.TraceParent, "", 0
 	wrapped(&c)
+	forkGit(&c, runID)
 	if !from.SameWorkspace {
 		c.Workspace = "run/" + runID
 	}

@@ -3,27 +3,33 @@ package planner
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"unicode"
 
+	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 // checkPlace looks at what a task says of where its work happens.
-func (r *Role) checkPlace(t events.Task) error {
-	if t.Repo != "" && !r.cfg.Repos {
-		return reactor.Refuse("no_repositories", "leave repo out, and clone it into the workspace of a session before, or let the agent do it where its sandbox has a network",
-			"this station does not fetch repositories, so the run would work in an empty folder")
-	}
+func checkPlace(t events.Task) error {
 	var err error
 	switch {
-	case t.Ref != "" && t.Repo == "":
-		err = errors.New("a ref without a repo")
-	case len(t.Repo) > events.MaxAddress || len(t.Ref) > events.MaxAddress:
-		err = fmt.Errorf("the repo or the ref has more than %d bytes", events.MaxAddress)
-	case strings.HasPrefix(t.Repo, "-") || strings.HasPrefix(t.Ref, "-") || strings.ContainsFunc(t.Repo+t.Ref, unicode.IsControl):
-		err = errors.New("the repo or the ref is not an address or a name")
+	case t.Repo == "" && (t.Ref != "" || t.Branch != "" || t.Depth != 0):
+		err = errors.New("a ref, a branch or a depth without a repo")
+	case len(t.Repo) > events.MaxAddress || len(t.Ref) > events.MaxAddress || len(t.Branch) > events.MaxAddress:
+		err = fmt.Errorf("the repo, the ref or the branch has more than %d bytes", events.MaxAddress)
+	case t.Depth < 0 || t.Depth > events.MaxDepth:
+		err = fmt.Errorf("depth is %d, want 0 to %d", t.Depth, events.MaxDepth)
+	case t.Git != nil && t.Git.Collaboration != "" && t.Git.Collaboration != events.Sequential && t.Git.Collaboration != events.Parallel:
+		err = fmt.Errorf("git.collaboration %.40q: want %s or %s", t.Git.Collaboration, events.Sequential, events.Parallel)
+	case t.Git != nil && t.Git.Strategy != "" && t.Git.Strategy != events.BranchShared && t.Git.Strategy != events.BranchPerRun:
+		err = fmt.Errorf("git.workflow_branch_strategy %.40q: want %s or %s", t.Git.Strategy, events.BranchShared, events.BranchPerRun)
+	case t.Repo != "":
+		err = git.CheckAddress(t.Repo)
+	}
+	for _, name := range []string{t.Ref, t.Branch} {
+		if err == nil && name != "" {
+			err = git.CheckName(name)
+		}
 	}
 	if err != nil {
 		return reactor.Refuse("bad_input", "mend the value and send the task again; docs/events.md lists the fields", "%v", err)

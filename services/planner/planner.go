@@ -48,9 +48,6 @@ type Config struct {
 	Context func(ctx context.Context) (string, error)
 	// Isolation is "per_workflow" (default), "per_run" or "shared" (WS-2).
 	Isolation string
-	// Repos says that workspaces are filled from the repository that a task names. Without it such a task is refused: its run
-	// would work in an empty folder.
-	Repos bool
 	// Durability of the server, recorded in each run (SAFE-1).
 	Durability string
 	// Census tells how busy the station is; nil takes every task on.

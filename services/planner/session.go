@@ -67,7 +67,8 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 	if r.cfg.Sessions == nil || c.Session == "" {
 		return nil
 	}
-	ask := session.Ask{Session: c.Session, Run: runID, Agent: c.Agent, Mode: t.SessionMode, Limit: time.Duration(c.Options.TimeoutMS) * time.Millisecond}
+	ask := session.Ask{Session: c.Session, Run: runID, Agent: c.Agent, Mode: modeOf(t, c), Limit: time.Duration(c.Options.TimeoutMS) * time.Millisecond}
+	others := map[string]*events.RunCreatedData{}
 	e, err := r.change(ctx, c.Session, func(e events.Session) (events.Session, error) {
 		if _, mine := e.Holder(runID); !mine {
 			// Another delivery of the task may have made the run meanwhile, and it may have ended: it has had its lock.
@@ -75,11 +76,17 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 				return e, err
 			}
 		}
-		e, standing, err := r.cleared(ctx, e, runID)
+		e, standing, err := r.cleared(ctx, e, runID, others)
 		if err != nil {
 			return e, err
 		}
-		return session.Take(e, ask, standing, time.Now().UTC())
+		if e, err = session.Take(e, ask, standing, time.Now().UTC()); err == nil {
+			err = r.inGit(t, c, runID, e)
+		}
+		if err == nil {
+			err = alone(e, c, runID, others)
+		}
+		return e, err
 	})
 	if no, ok := errors.AsType[*session.Refused](err); ok {
 		return &reactor.Refusal{Code: no.Code, Reason: no.Reason, Hint: no.Hint, Run: runID}
@@ -162,8 +169,8 @@ func (r *Role) givenHistory(ctx context.Context, t events.Task) (*events.Ref, er
 }
 
 // cleared looks at the runs that hold locks: those that ended are settled, those of other sessions have none, and the
-// others' standing is told.
-func (r *Role) cleared(ctx context.Context, e events.Session, but string) (events.Session, map[string]session.Standing, error) {
+// others' standing is told. others, if not nil, gets how those were created that live.
+func (r *Role) cleared(ctx context.Context, e events.Session, but string, others map[string]*events.RunCreatedData) (events.Session, map[string]session.Standing, error) {
 	standing := map[string]session.Standing{}
 	for _, h := range e.Holders {
 		if h.Run == but {
@@ -185,6 +192,9 @@ func (r *Role) cleared(ctx context.Context, e events.Session, but string) (event
 			}
 		default:
 			standing[h.Run] = session.Living
+			if others != nil {
+				others[h.Run] = s.Created
+			}
 		}
 	}
 	return e, standing, nil
@@ -280,7 +290,7 @@ func (r *Role) session(ctx context.Context, m reactor.Message, id string) error 
 		if e.Took(w.Input) {
 			return e, nil
 		}
-		e, standing, err := r.cleared(ctx, e, "")
+		e, standing, err := r.cleared(ctx, e, "", nil)
 		if err != nil {
 			return e, err
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/core/plan"
 	"github.com/inspan/inspan/internal/core/session"
@@ -25,7 +26,7 @@ import (
 func (r *Role) task(ctx context.Context, m reactor.Message) error {
 	t, env, err := readTask(m)
 	if err == nil {
-		err = r.checkPlace(t)
+		err = checkPlace(t)
 	}
 	if err != nil {
 		return err
@@ -250,12 +251,13 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	if err != nil {
 		return nil, err
 	}
-	return &events.RunCreatedData{Event: "run_created", TaskID: t.ID, TaskDigest: hex.EncodeToString(digest[:]), TaskSource: env.Source,
+	c := &events.RunCreatedData{Event: "run_created", TaskID: t.ID, TaskDigest: hex.EncodeToString(digest[:]), TaskSource: env.Source,
 		Task: t.Task, Agent: agent.Name, Agents: map[string]events.Agent{agent.Name: agent}, Options: options, Prices: prices,
 		History: given, Variables: t.Variables, Workspace: r.workspace(t, runID), Session: t.Session, WorkflowRun: t.WorkflowRun,
 		Parent: t.Parent, Orchestrator: t.Orchestrator, WorkID: t.WorkID, Durability: r.cfg.Durability, TraceParent: env.TraceParent,
 		Repo: t.Repo, Ref: t.Ref, Stream: t.Stream,
-		Handoff: t.Handoff, Mail: t.Mail, Context: told, To: events.Created}, nil
+		Handoff: t.Handoff, Mail: t.Mail, Context: told, To: events.Created}
+	return c, r.inGit(t, c, runID, events.Session{})
 }
 
 // prices pins those of the models of agents. With a budget of money every model must have one.
@@ -339,7 +341,7 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 		return err
 	}
 	// A plan that no fact has room for is refused before its run begins.
-	whole, err := json.Marshal(made)
+	whole, err := json.Marshal(delivery.Wrap(c.Git, made))
 	if err == nil && len(whole) > events.MaxFact-envelope {
 		return reactor.Refuse("bad_plan", "put long material in a file of the workspace", "the plan has %d bytes, the limit is %d", len(whole), events.MaxFact-envelope)
 	}

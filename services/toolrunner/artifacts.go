@@ -28,6 +28,8 @@ type made struct {
 	anywhere bool
 	paths    []string
 	saved    []events.Artifact
+	// bare says that the result is read by programs: nothing is put before it. It is set before the tool works.
+	bare bool
 }
 
 // anything is an attempt of which nobody knows what it did.

@@ -125,7 +125,7 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 		text, said = notes(s, a, input, env.Box)
 		result.Output += text
 	}
-	if err == nil {
+	if err == nil && !m.bare {
 		m.at.tell(ctx, s, &result)
 	}
 	return result, said, used, err
@@ -160,7 +160,7 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (t
 		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
 		out.close()
 	}
-	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.fetch(), Save: r.saver(s, a, m), Dir: dir(s, a)}, out, shut
+	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.fetch(), Save: r.saver(s, a, m), Dir: dir(s, a), Git: r.gitWork(s, a, m, progress)}, out, shut
 }
 
 // dir finds the folder that the step's shells begin in, in the facts: so it holds after a restart and on any toolrunner.

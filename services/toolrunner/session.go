@@ -178,6 +178,11 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 			return err
 		}
 	}
+	if r.cfg.Git != nil {
+		if err := r.cfg.Git.Forget(ctx, "session/"+id); err != nil {
+			return err
+		}
+	}
 	return r.cfg.Boxes.sweep(place{workspace: "session/" + id, path: "session/" + id})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/egress"
+	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/reactor"
@@ -45,6 +46,8 @@ type Config struct {
 	Trees *workspace.Trees
 	// Egress opens the way out for agents that may reach something; nil lets none reach anything.
 	Egress *egress.Proxy
+	// Git does the git work of runs; nil does none.
+	Git *gitwork.Desk
 	// Artifacts keeps what calls make; nil keeps nothing.
 	Artifacts *capture.Keeper
 	// Hooks asks those who are to be asked about a result; nil lets every hook of an agent block.

@@ -109,7 +109,7 @@ var minds = []Mutant{
 	{Name: "a second answer is tried to be recorded", File: "internal/core/gate/answer.go",
 		Old: "	case g.Status != run.GatePending:\n		return nil, &Refused", New: "	case false:\n		return nil, &Refused", By: []string{"./internal/core/gate"}},
 	{Name: "a step does not wait for those it needs", File: "internal/core/plan/plan.go",
-		Old: "			open = open || !done[d]\n", New: "			_ = done[d]\n"},
+		Old: "			open = open || on[d] == nil || !st.Follows(on[d])\n", New: "			_ = on[d]\n"},
 	{Name: "a step whose last turn is in the log is left open", File: "internal/core/turn/turn.go",
 		Old: "	case st.Final:\n		return []events.Payload{closing(s, st)}\n", New: ""},
 	{Name: "what is owed depends on the order of a map", File: "internal/core/gate/gate.go",

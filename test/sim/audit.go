@@ -41,8 +41,8 @@ type ledger struct {
 	// in is true once it has begun to work in its session.
 	in      bool
 	through map[string]int
-	// direct is true for a run on the direct path.
-	direct bool
+	// direct is true for a run on the direct path, others for one whose task is that of somebody who took its id.
+	direct, others bool
 }
 
 type gateAudit struct {
@@ -130,7 +130,7 @@ func (l *ledger) chain(f events.Fact, k events.Kind, stored []byte) string {
 func (a *audit) judge(runID string, l *ledger, f events.Fact, p events.Payload) string {
 	switch d := p.(type) {
 	case *events.RunCreatedData:
-		l.autonomy, l.budget = d.Options.Autonomy, d.Options.MaxToolCalls
+		l.autonomy, l.budget, l.others = d.Options.Autonomy, d.Options.MaxToolCalls, d.Task == anotherTask
 		if fault := a.birth(runID, l, d); fault != "" {
 			return fault
 		}
@@ -179,8 +179,10 @@ func (a *audit) judge(runID string, l *ledger, f events.Fact, p events.Payload) 
 				return "step " + id + " is not finished"
 			}
 		}
+		return a.delivered(runID, l.ended, d.Result)
 	case *events.RunFailedData:
 		l.ended, l.inputs[d.Input] = events.RunFailed, true
+		return a.delivered(runID, l.ended, d.Result)
 	default:
 		return a.call(l, f, p)
 	}
@@ -193,7 +195,7 @@ func (l *ledger) stepReady(id string) string {
 		return "step " + id + " is not in the plan, or ready twice"
 	}
 	for _, dep := range st.Dependencies {
-		if l.steps[dep] != events.StepFinished {
+		if l.steps[dep] != events.StepFinished && st.Kind != events.StepDeliver {
 			return fmt.Sprintf("step %s before %s is finished", id, dep)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/tool"
 )
 
 // call holds the rules of tool calls.
@@ -60,10 +61,13 @@ func (a *audit) callAllowed(l *ledger, d *events.CallAllowedData) string {
 	if d.InputHash != c.inputHash {
 		return "other arguments than were asked for"
 	}
-	if l.allowed++; l.allowed > l.budget {
+	if l.plan[c.ref.Step].Kind == "" {
+		l.allowed++
+	}
+	if l.allowed > l.budget {
 		return fmt.Sprintf("call %d of a budget of %d", l.allowed, l.budget)
 	}
-	if want := string(effects[c.ref.Tool]); d.Effect != want {
+	if want := string(classOf(c.ref.Tool)); d.Effect != want {
 		return fmt.Sprintf("effect class %s, the tool's is %s", d.Effect, want)
 	}
 	if d.Gate != "" {
@@ -118,12 +122,15 @@ func (a *audit) effect(e effect) {
 	if e.tool == "pay" && run.Asks && !l.approved(e.call) {
 		a.breaks("%s %s of run %s happened without the approval that a rule asks for", e.tool, e.call, e.run)
 	}
+	if e.tool == events.GitPush && !l.approved(e.call) {
+		a.breaks("%s of run %s happened and nobody approved it", e.call, e.run)
+	}
 	a.again(e)
 }
 
 // again holds that a reconcilable call is made again only after somebody looked and did not find its effect.
 func (a *audit) again(e effect) {
-	if e.tool != "note" {
+	if classOf(e.tool) != tool.Reconcilable {
 		return
 	}
 	looked, done := false, 0

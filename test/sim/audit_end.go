@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 
@@ -100,8 +99,8 @@ func (a *audit) resultsAreReal(id string) {
 		if !ok || !d.Success {
 			continue
 		}
-		var n int
-		if _, err := fmt.Sscanf(d.Output, "effect %d", &n); err != nil || n >= len(a.w.tools.effects) {
+		n, ok := effectOf(d.Output)
+		if !ok || n >= len(a.w.tools.effects) {
 			a.breaks("run %s: call %s finished with %q", id, d.Call, d.Output)
 			return
 		}

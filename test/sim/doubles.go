@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
@@ -46,10 +47,12 @@ type toolbox struct {
 	// attempts counts the attempts that began, by the call's number in the scene.
 	attempts map[int]int
 	reg      map[*life]*tool.Registry
+	// repositories are those of the runs that work in git.
+	repositories map[string]*repository
 }
 
 func newToolbox(w *world) *toolbox {
-	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}}
+	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}}
 }
 
 var effects = map[string]tool.Effect{"look": tool.Read, "put": tool.Idempotent, "note": tool.Reconcilable, "pay": tool.Once}
@@ -64,11 +67,27 @@ func (b *toolbox) registry(l *life) *tool.Registry {
 		}
 		list = append(list, d)
 	}
+	for _, name := range rank(gitTools) {
+		d := gitDouble{double{b: b, l: l, name: name}}
+		if name == events.GitPush {
+			list = append(list, gitPusher{d})
+			continue
+		}
+		list = append(list, d)
+	}
 	r, err := tool.NewRegistry(list...)
 	if err != nil {
 		panic(err) // a fault of the simulation itself
 	}
 	return r
+}
+
+// classOf is the effect class of a tool.
+func classOf(name string) tool.Effect {
+	if e, ok := gitTools[name]; ok {
+		return e
+	}
+	return effects[name]
 }
 
 // double is a tool whose effects are written down.
@@ -82,7 +101,7 @@ var inputSchema = json.RawMessage(`{"type":"object","required":["n"],"properties
 
 // Spec implements tool.Tool.
 func (d double) Spec() tool.Spec {
-	return tool.Spec{Name: d.name, Description: "changes the world", Input: inputSchema, Effect: effects[d.name], Timeout: 2 * time.Minute}
+	return tool.Spec{Name: d.name, Description: "changes the world", Input: inputSchema, Effect: classOf(d.name), Timeout: 2 * time.Minute}
 }
 
 // Run implements tool.Tool.
@@ -130,7 +149,7 @@ func (d double) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 func (b *toolbox) happens(d double, c tool.Call, n int) int {
 	e := effect{run: c.Env.Box.ID(), call: c.ID, key: c.Key, tool: d.name, input: string(c.Input), n: n, by: d.l, at: b.w.clock.Now()}
 	for i, old := range b.effects {
-		if d.name == "put" && old.key == e.key && !old.verify {
+		if classOf(d.name) == tool.Idempotent && old.key == e.key && !old.verify {
 			b.w.tale.line(d.l.p.name, fmt.Sprintf("* %s %s again with the same key", d.name, c.ID))
 			return i
 		}

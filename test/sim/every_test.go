@@ -70,3 +70,17 @@ func TestEveryOperationDirect(t *testing.T) {
 		})
 	}
 }
+
+func TestEveryOperationGit(t *testing.T) {
+	t.Run("GIT-10 GATE-13 SAFE-7 a crash or a duplicate at every operation of a run in git: nothing is pushed that nobody approved, or told that is not so", func(t *testing.T) {
+		plays, pushed := 0, 0
+		everyOf(t, smallGit("put"), nil, 0, func(_ int, _ verdict, out Outcome) {
+			plays++
+			pushed += out.Counts["deliveries pushed"]
+		})
+		if plays < 200 || pushed < plays/2 {
+			t.Errorf("only %d plays, in %d of which something was pushed", plays, pushed)
+		}
+		t.Logf("%d plays, %d pushed", plays, pushed)
+	})
+}

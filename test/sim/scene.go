@@ -37,6 +37,8 @@ type SceneRun struct {
 	Long bool
 	// Direct marks its task as short.
 	Direct bool
+	// Git lets it work in git.
+	Git bool
 }
 
 // SceneStep is one step and its turns: the calls of each, and after the last turn an answer.
@@ -106,6 +108,7 @@ func sceneOf(seed uint64) Scene {
 	}
 	s.more(seed, n)
 	s.direct(seed)
+	s.git(seed)
 	return s
 }
 
@@ -212,6 +215,9 @@ func (r SceneRun) task() []byte {
 		t.LongRunning = &short
 	case !r.Planned:
 		t.Plan = r.plan()
+	}
+	if r.Git {
+		inGit(&t)
 	}
 	b, err := json.Marshal(t)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/core/guard"
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/core/loop"
@@ -26,9 +27,13 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Law, left int) (say 
 		return j.refuse(events.RefusedPermission, "", "the call belongs to no step", ""), false
 	}
 	agent, ok := s.Agent(st.AssignedAgent)
-	if !ok || !slices.Contains(agent.Tools, c.Tool) {
+	may := agent.Tools
+	if j.harness = st.Kind != ""; j.harness {
+		may = delivery.Tools(st.Kind)
+	}
+	if !ok || !slices.Contains(may, c.Tool) {
 		return j.refuse(events.RefusedPermission, "allowed-set", fmt.Sprintf("agent %s may not use the tool %q", st.AssignedAgent, c.Tool),
-			"use one of: "+strings.Join(agent.Tools, ", ")), false
+			"use one of: "+strings.Join(may, ", ")), false
 	}
 	tool, ok := law.Tool(agent, c.Tool)
 	if !ok {
@@ -52,6 +57,9 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Law, left int) (say 
 		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules can not be read: "+err.Error(), "an operator must mend the agent's guard rules"), false
 	}
 	verdict := rules.Judge(law.Action(cmp.Or(tool.Rule, c.Tool), input))
+	if why, gated := delivery.Gated(s, c.Tool); gated && verdict.Action == guard.Allow {
+		verdict = guard.Verdict{Action: guard.Ask, Rule: delivery.RuleApproval, Reason: why}
+	}
 	j.edited = edited
 	j.tool, j.input, j.hash, j.rules = tool, input, digest(input), rules.Digest()
 	j.terms = law.Terms.Strictest(agent.Gates).Strictest(rules.Terms(verdict.Rule))
@@ -77,6 +85,8 @@ type judging struct {
 	ref   events.ToolRef
 	tool  Tool
 	input json.RawMessage
+	// harness is true for a call of a step of the harness: it has its own tools, and no place in the budget.
+	harness bool
 	// edited is true where input is what a person approved instead of what was asked for.
 	edited bool
 	// terms of the gate, where one is opened.
@@ -101,7 +111,10 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 	if slices.Contains(j.s.Unknown, j.c.Tool+":"+j.hash) && verdict.Action != guard.Deny {
 		verdict = guard.Verdict{Action: guard.Ask, Rule: "outcome-unknown", Reason: "the same call began before and nobody knows whether it took effect"}
 	}
-	round := loop.Asking(j.s, j.c.Step, j.c.Tool)
+	var round loop.Circle
+	if !j.harness {
+		round = loop.Asking(j.s, j.c.Step, j.c.Tool)
+	}
 	if round.Grade == loop.Gate && verdict.Action == guard.Allow {
 		verdict = guard.Verdict{Action: guard.Ask, Rule: ruleDoomLoop, Reason: round.String() + ": the agent goes round in circles"}
 	}
@@ -110,7 +123,7 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, round.String(), "the step ends"), false
 	case verdict.Action == guard.Deny:
 		return j.refuse(events.RefusedGuard, verdict.Rule, verdict.Reason, "find another way; this action is not permitted"), false
-	case j.left <= 0:
+	case j.left <= 0 && !j.harness:
 		return j.refuse(events.RefusedBudget, "", fmt.Sprintf("the run's budget of %d tool calls is used up", j.s.Options.MaxToolCalls), "finish with what you have"), false
 	case g != nil:
 		return j.answered(g, verdict), false
@@ -138,6 +151,9 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 func (j *judging) allow(rule string) *events.CallAllowedData {
 	allowed := &events.CallAllowedData{Event: "tool_allowed", ToolRef: j.ref, Effect: j.tool.Effect, InputHash: j.hash,
 		TimeoutMS: j.tool.TimeoutMS, Rule: rule, RulesDigest: j.rules, BudgetLeft: j.left - 1, Edited: j.edited, Hooks: j.answers}
+	if j.harness {
+		allowed.BudgetLeft = j.left
+	}
 	if j.tool.Effect == "read" {
 		allowed.Event, allowed.Input = "tool_start", events.Preview(j.input)
 	}
@@ -173,7 +189,7 @@ func (j *judging) answered(g *run.Gate, v guard.Verdict) []events.Payload {
 		allowed := j.allow(rule)
 		allowed.Gate = g.ID
 		return []events.Payload{allowed}
-	case g.Resolution > j.s.ResumedAt:
+	case g.Resolution > j.s.ResumedAt && !j.harness:
 		return nil // rejected, and the run not yet paused for it
 	case g.Status == run.GateExpired:
 		return j.refuse(events.RefusedByPerson, rule, g.Reason, "find another way, or ask for it again when somebody is there to decide")

@@ -68,13 +68,16 @@ func Look(s run.State, now time.Time, law Law) ([]events.Payload, error) {
 	}
 	left, unasked := s.BudgetLeft(), false
 	for _, c := range requested(s) {
-		if unasked && left <= 0 {
+		harness := s.Harness(c.Step)
+		if unasked && left <= 0 && !harness {
 			break // what is left of the budget depends on answers that are not there yet
 		}
 		verdict, waits := judgeCall(s, c, now, law, left)
 		if waits {
 			unasked = true
-			left--
+			if !harness {
+				left--
+			}
 		}
 		verdict = room.bound(verdict)
 		for _, p := range verdict {

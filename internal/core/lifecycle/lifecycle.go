@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/core/plan"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -65,6 +66,11 @@ func Begin(s run.State, now time.Time, created *events.RunCreatedData, made *eve
 	if made == nil || s.Status.Ended() {
 		return say, nil
 	}
+	git := created.Git
+	if s.Sequence > 0 {
+		git = s.Created.Git // as it was when the run was created, whatever the agent's file says by now
+	}
+	made = delivery.Wrap(git, made)
 	say = append(say, made)
 	for _, st := range plan.Ready(planOf(made)) {
 		say = append(say, ready(st))
@@ -84,7 +90,7 @@ func started(s run.State, c *events.RunCreatedData) *events.RunStartedData {
 func planOf(m *events.PlanMadeData) *run.Plan {
 	p := &run.Plan{}
 	for _, st := range m.Steps {
-		p.Steps = append(p.Steps, &run.Step{ID: st.ID, AssignedAgent: st.Agent, Dependencies: st.Dependencies,
+		p.Steps = append(p.Steps, &run.Step{ID: st.ID, AssignedAgent: st.Agent, Kind: st.Kind, Dependencies: st.Dependencies,
 			Critical: st.Critical, Status: events.StepIsPending})
 	}
 	return p
@@ -139,12 +145,23 @@ func failedBySteps(s run.State, now time.Time) *events.RunFailedData {
 	r.FinishReason = events.FinishStep
 	r.Output = output(s.Plan)
 	var why []string
+	own, harness := 0, 0
 	for _, st := range s.Plan.Steps {
-		if st.Status == events.StepIsFailed {
-			why = append(why, st.ID+": "+st.Error)
-			if len(s.Plan.Steps) == 1 && st.RunReason != "" {
-				r.FinishReason = st.RunReason
-			}
+		if st.Kind != "" {
+			harness++
+		}
+	}
+	for _, st := range s.Plan.Steps {
+		if st.Status != events.StepIsFailed {
+			continue
+		}
+		why = append(why, st.ID+": "+st.Error)
+		if st.Kind == "" {
+			own++
+		}
+		// The reason of the only step of the agent, or that of the harness where no agent's step failed.
+		if st.RunReason != "" && (st.Kind == "" && len(s.Plan.Steps)-harness == 1 || st.Kind != "" && own == 0) {
+			r.FinishReason = st.RunReason
 		}
 	}
 	r.Error = shorten("step failed: "+strings.Join(why, "; "), maxError)
@@ -167,13 +184,16 @@ func shorten(s string, limit int) string {
 func output(p *run.Plan) string {
 	needed := map[string]bool{}
 	for _, st := range p.Steps {
+		if st.Kind != "" {
+			continue // what the harness delivers is not the output, and needs no step's
+		}
 		for _, d := range st.Dependencies {
 			needed[d] = true
 		}
 	}
 	var parts []string
 	for _, st := range p.Steps {
-		if st.Status == events.StepIsCompleted && !needed[st.ID] {
+		if st.Status == events.StepIsCompleted && st.Kind == "" && !needed[st.ID] {
 			parts = append(parts, st.Output)
 		}
 	}
@@ -184,7 +204,7 @@ func output(p *run.Plan) string {
 func result(s run.State, now time.Time, to events.Status) events.Result {
 	done, total := s.StepsCompleted()
 	r := events.Result{Event: "run_complete", From: s.Status, Status: to, Success: to == events.Completed,
-		StepsCompleted: done, StepsTotal: total, TotalSteps: s.Turns().Len(), ToolCallCount: s.TotalToolCalls,
+		StepsCompleted: done, StepsTotal: total, TotalSteps: s.ModelTurns(), ToolCallCount: s.TotalToolCalls, Delivery: delivery.Of(s),
 		TotalTokens: s.Tokens.Total(), InputTokens: s.Tokens.Input, OutputTokens: s.Tokens.Output, Cost: s.Cost + s.Lost.Cost}
 	if s.StartedAt != nil {
 		r.DurationMS = now.Sub(*s.StartedAt).Milliseconds()

@@ -40,6 +40,9 @@ func Rejected(s run.State, now time.Time) ([]events.Payload, error) {
 		return nil, nil
 	}
 	for _, g := range s.Gates {
+		if g.CallID != "" && s.Harness(g.StepID) {
+			continue // the step of the harness ends as told, there is nothing to plan anew
+		}
 		if g.Status == run.GateExpired && g.Resolution > s.ResumedAt {
 			return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused,
 				By: g.By, Reason: "gate expired: " + g.Reason, Gate: g.ID}}, nil

@@ -34,12 +34,20 @@ func Check(steps []events.PlanStep, known func(agent string) bool) error {
 	if len(steps) == 0 {
 		return &Fault{Text: "has no steps", Hint: "give at least one step, or leave the plan out for a run of one step"}
 	}
-	if len(steps) > MaxSteps {
-		return &Fault{Text: fmt.Sprintf("has %d steps, the limit is %d", len(steps), MaxSteps), Hint: "split the task"}
+	own := 0
+	for _, s := range steps {
+		if s.Kind == "" {
+			own++
+		}
+	}
+	if own > MaxSteps {
+		return &Fault{Text: fmt.Sprintf("has %d steps, the limit is %d", own, MaxSteps), Hint: "split the task"}
 	}
 	ids := make(map[string]bool, len(steps))
 	for _, s := range steps {
 		switch {
+		case s.Kind == "" && (s.ID == events.CheckoutStep || s.ID == events.DeliverStep):
+			return &Fault{Step: s.ID, Text: "the id is that of a step of the harness", Hint: "give the step another id"}
 		case !events.ValidID(s.ID):
 			return &Fault{Step: s.ID, Text: "the id is not a single token", Hint: "use A-Z a-z 0-9 _ and -, at most 64"}
 		case ids[s.ID]:
@@ -110,11 +118,12 @@ func Single(taskID, task, agent string) *events.PlanMadeData {
 	return &events.PlanMadeData{Event: "plan_made", TaskID: taskID, Origin: events.OriginSingle, Steps: []events.PlanStep{events.OnlyStep(task, agent)}}
 }
 
-// Ready returns the pending steps whose dependencies are all completed (PLAN-5).
+// Ready returns the pending steps whose dependencies are all completed (PLAN-5). What a run delivers is ready once all other
+// steps have ended, however they did.
 func Ready(p *run.Plan) []*run.Step {
-	done := make(map[string]bool, len(p.Steps))
+	on := make(map[string]*run.Step, len(p.Steps))
 	for _, st := range p.Steps {
-		done[st.ID] = st.Status == events.StepIsCompleted
+		on[st.ID] = st
 	}
 	var ready []*run.Step
 	for _, st := range p.Steps {
@@ -123,7 +132,7 @@ func Ready(p *run.Plan) []*run.Step {
 		}
 		open := false
 		for _, d := range st.Dependencies {
-			open = open || !done[d]
+			open = open || on[d] == nil || !st.Follows(on[d])
 		}
 		if !open {
 			ready = append(ready, st)

@@ -29,6 +29,8 @@ type Ask struct {
 	// Locked is true where the run works in a session: its lock is confirmed once the run exists and before it begins, and
 	// the first fact of a direct run is both.
 	Locked bool
+	// Git is true where the run works in git: steps of the harness come before and after those of its agent.
+	Git bool
 }
 
 // Threshold is how long a task must be thought to take to be long-running, where nobody says another.
@@ -80,6 +82,8 @@ func (a Ask) needs() string {
 		return "the task asks for checkpoints"
 	case a.Locked:
 		return "the lock of a session is confirmed before the run begins"
+	case a.Git:
+		return "the harness checks out and delivers what the run works on in git"
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/budget"
+	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/core/loop"
 	"github.com/inspan/inspan/pkg/events"
@@ -64,6 +65,9 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 	}
 	if s.Held != nil {
 		return Duty{Say: []events.Payload{interrupted(s, st, nil, hook.Why(s.Held.HookAnswer), now)}}
+	}
+	if st.Kind != "" {
+		return Duty{Say: delivery.Next(s, st)}
 	}
 	if most := maxSteps(s, st); st.Turns >= most {
 		return Duty{Say: []events.Payload{failed(st, events.FinishMaxSteps, fmt.Sprintf("the step took all of its %d turns and did not finish", most))}}

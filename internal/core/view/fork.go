@@ -18,7 +18,7 @@ func (t *Tree) forked(d *events.RunForkedData) {
 		return // the fold has already refused it, or there was no plan
 	}
 	for _, st := range s.Plan.Steps {
-		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.AssignedAgent, Critical: st.Critical, Needs: st.Dependencies,
+		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.AssignedAgent, Critical: st.Critical, Kind: st.Kind, Needs: st.Dependencies,
 			Status: st.Status, Output: st.Output, Error: st.Error}
 		t.Steps, t.steps[st.ID] = append(t.Steps, n), n
 	}

@@ -43,9 +43,9 @@ func text(p events.Payload) string {
 	case *events.RunMovedData:
 		return fmt.Sprintf("run moved here from station %s after fact %d%s, by %s", d.FromStation, d.Covered, when(d.Fork, ", as a fork"), who(d.By, "somebody"))
 	case *events.RunCompletedData:
-		return "run completed: " + resultText(d.Result)
+		return join("run completed: "+resultText(d.Result), Delivery(d.Delivery))
 	case *events.RunFailedData:
-		return join("run failed ("+d.FinishReason+"), "+resultText(d.Result), Clip(d.Error, 300))
+		return join(join("run failed ("+d.FinishReason+"), "+resultText(d.Result), Clip(d.Error, 300)), Delivery(d.Delivery))
 	case *events.CheckpointSavedData:
 		return fmt.Sprintf("checkpoint %d saved (%s), covers %d facts", d.Number, Clip(d.Name, 80), d.Covered)
 	case *events.CheckpointFallbackData:

@@ -39,6 +39,7 @@ type Tree struct {
 type StepNode struct {
 	ID, Description, Agent string
 	Critical               bool
+	Kind                   events.StepKind
 	Needs                  []string
 	Status                 events.StepStatus
 	Ready, Began, Ended    time.Time
@@ -193,7 +194,7 @@ func (t *Tree) plan(d *events.PlanMadeData) {
 	t.Tokens.Output += d.OutputTokens
 	t.Cost += d.Cost
 	for _, st := range d.Steps {
-		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Needs: st.Dependencies, Status: events.StepIsPending}
+		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Kind: st.Kind, Needs: st.Dependencies, Status: events.StepIsPending}
 		t.Steps, t.steps[st.ID] = append(t.Steps, n), n
 	}
 }
@@ -239,7 +240,7 @@ func (t *Tree) block() {
 				continue
 			}
 			for _, need := range st.Needs {
-				if on := t.steps[need]; on != nil && (on.Status == events.StepIsFailed || on.Status == events.StepIsBlocked) {
+				if on := t.steps[need]; on != nil && (st.Kind != events.StepDeliver || on.Kind == events.StepCheckout) && (on.Status == events.StepIsFailed || on.Status == events.StepIsBlocked) {
 					st.Status, changed = events.StepIsBlocked, true
 				}
 			}
@@ -259,7 +260,9 @@ func (t *Tree) turn(at time.Time, d *events.TurnFinishedData) {
 		n.Calls, t.calls[c.ID] = append(n.Calls, call), call
 	}
 	st.Turns, st.Asked, st.NotBefore, st.Retry = append(st.Turns, n), time.Time{}, time.Time{}, ""
-	t.Turns++
+	if st.Kind == "" {
+		t.Turns++
+	}
 	t.Tokens.Input += d.InputTokens
 	t.Tokens.Output += d.OutputTokens
 	t.Tokens.Cached += d.CachedTokens
@@ -328,7 +331,7 @@ func (t *Tree) endCall(at time.Time, ref events.ToolRef, to CallState, took int6
 	if c := t.calls[ref.Call]; c != nil {
 		c.State, c.Ended, c.Outcome, c.Took = to, at, outcome, time.Duration(took)*time.Millisecond
 	}
-	if to != CallRefused {
+	if st := t.steps[ref.Step]; to != CallRefused && (st == nil || st.Kind == "") {
 		t.Calls++
 	}
 	for _, st := range t.Steps {

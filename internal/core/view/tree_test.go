@@ -102,7 +102,7 @@ func TestTreeProp(t *testing.T) {
 
 func compare(t *rapid.T, tree *view.Tree, s run.State) {
 	done, total := s.StepsCompleted()
-	if tree.Status != s.Status || len(tree.Steps) != total || tree.StepsDone() != done || tree.Turns != s.Turns().Len() || tree.Calls != s.TotalToolCalls || tree.Tokens != s.Tokens {
+	if tree.Status != s.Status || len(tree.Steps) != total || tree.StepsDone() != done || tree.Turns != s.ModelTurns() || tree.Calls != s.TotalToolCalls || tree.Tokens != s.Tokens {
 		t.Fatalf("tree %s %d/%d steps %d turns %d calls %+v, state %s %d/%d %d %d %+v", tree.Status, tree.StepsDone(), len(tree.Steps), tree.Turns, tree.Calls, tree.Tokens,
 			s.Status, done, total, s.Turns().Len(), s.TotalToolCalls, s.Tokens)
 	}

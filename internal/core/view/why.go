@@ -130,6 +130,9 @@ func stepWaits(s run.State, st *run.Step, now time.Time) []Wait {
 	case st.Owed > 0 && budget.Ask(s, st, 0).Wait:
 		w.On, w.Text = OnBudget, "step "+st.ID+" waits for the budget that turns of other steps hold"
 		return []Wait{w}
+	case st.Owed > 0 && st.Kind != "":
+		w.On, w.Text = string(events.Executor), "step "+st.ID+" waits for the executor to say what comes next"
+		return []Wait{w}
 	case st.Owed > 0:
 		w.On, w.Text = string(events.Executor), "step "+st.ID+" waits for the executor's model turn"
 		return []Wait{w}

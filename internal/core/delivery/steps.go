@@ -1,0 +1,345 @@
+package delivery
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Arguments and results of the tools, as far as they matter here.
+type (
+	prepareArgs struct {
+		URL           string `json:"url,omitempty"`
+		Branch        string `json:"branch,omitempty"`
+		Ref           string `json:"ref,omitempty"`
+		Depth         int    `json:"depth,omitempty"`
+		WorkingBranch string `json:"working_branch,omitempty"`
+		NewBranch     string `json:"new_branch,omitempty"`
+	}
+	prepared struct {
+		Branch string `json:"branch"`
+		Commit string `json:"commit"`
+		Base   string `json:"base"`
+		Cloned bool   `json:"cloned"`
+	}
+	commitArgs struct {
+		Message string `json:"message"`
+	}
+	committed struct {
+		Commit string   `json:"commit"`
+		Branch string   `json:"branch"`
+		Made   bool     `json:"made"`
+		Nested []string `json:"nested"`
+	}
+	mergeArgs struct {
+		From []string `json:"from"`
+	}
+	merged struct {
+		Commit    string                `json:"commit"`
+		Merged    []events.MergedBranch `json:"merged"`
+		Conflicts []struct {
+			Branch string `json:"branch"`
+			Ours   string `json:"ours"`
+			Theirs string `json:"theirs"`
+			Paths  []struct {
+				Path string `json:"path"`
+			} `json:"paths"`
+			More int `json:"more"`
+		} `json:"conflicts"`
+	}
+	publishArgs struct {
+		Branch string `json:"branch"`
+	}
+	published struct {
+		Branch   string `json:"branch"`
+		Commit   string `json:"commit"`
+		Artifact string `json:"artifact"`
+	}
+	pushArgs struct {
+		Branch string `json:"branch"`
+		Commit string `json:"commit"`
+		URL    string `json:"url,omitempty"`
+	}
+	pushed struct {
+		URL    string `json:"url"`
+		Branch string `json:"branch"`
+		Commit string `json:"commit"`
+		// Holds is the commit that was pushed, where somebody has built on it since.
+		Holds string `json:"holds"`
+	}
+)
+
+// checkout makes the working tree ready, by one call.
+func checkout(s run.State, st *run.Step, done []run.CallRecord) []events.Payload {
+	w, c := s.Created.Git, s.Created
+	if len(done) == 0 {
+		return call(s, st, events.GitPrepare, prepareArgs{URL: c.Repo, Branch: w.Branch, Ref: c.Ref, Depth: w.Depth,
+			WorkingBranch: w.WorkingBranch, NewBranch: w.NewBranch})
+	}
+	var p prepared
+	if why := read(done[len(done)-1], &p); why != "" {
+		return failed(st, why)
+	}
+	if p.Branch == "" && p.Commit == "" {
+		return finished(st, "The workspace is no git repository yet.")
+	}
+	text := "The workspace is a git repository"
+	if p.Branch != "" {
+		text += ", on the branch " + p.Branch
+	}
+	if p.Commit == "" {
+		return finished(st, text+", without a commit yet.")
+	}
+	return finished(st, text+" at commit "+short(p.Commit)+".")
+}
+
+// progress is how far a delivery has come, as its results tell.
+type progress struct {
+	events.Delivery
+	// looked, committed, merged, kept and sent are true once that was done or is not to be; stuck is why the step can not go on.
+	looked, committed, merged, kept, sent bool
+	stuck                                 string
+}
+
+// past reads the results of a delivery.
+func past(s run.State, done []run.CallRecord) progress {
+	var p progress
+	base := begun(s)
+	p.Base = base.Commit
+	for _, r := range done {
+		if p.stuck = p.add(r); p.stuck != "" {
+			return p
+		}
+		if p.looked && base.Branch != "" && p.Branch != base.Branch {
+			p.stuck = fmt.Sprintf("the working tree is on the branch %q and the branch of the run is %q: nothing was delivered, the work is in the workspace %s", p.Branch, base.Branch, s.Created.Workspace)
+			return p
+		}
+	}
+	return p
+}
+
+// begun is where the run began, as its checkout found it.
+func begun(s run.State) prepared {
+	var p prepared
+	st := s.Step(events.CheckoutStep)
+	if st == nil {
+		return p
+	}
+	for _, r := range results(s, st) {
+		if read(r, &p) != "" {
+			return prepared{}
+		}
+	}
+	return p
+}
+
+// add takes one result in, and returns why the delivery can not go on, or "".
+func (p *progress) add(r run.CallRecord) string {
+	switch r.CallName {
+	case events.GitCommit:
+		var c committed
+		if why := read(r, &c); why != "" {
+			return why
+		}
+		p.Branch, p.Commit, p.looked, p.committed = c.Branch, c.Commit, true, true
+		if len(c.Nested) > 0 {
+			p.note("not committed, because they are repositories of their own: " + strings.Join(c.Nested, ", "))
+		}
+	case events.GitPrepare:
+		var c prepared
+		if why := read(r, &c); why != "" {
+			return why
+		}
+		p.Branch, p.Commit, p.looked = c.Branch, c.Commit, true
+	case events.GitMerge:
+		return p.addMerge(r)
+	case events.GitPublish:
+		var c published
+		if why := read(r, &c); why != "" {
+			return why
+		}
+		if p.kept = true; c.Commit == p.Commit {
+			p.Bundle = c.Artifact
+		}
+	case events.GitPush:
+		return p.addPush(r)
+	}
+	return ""
+}
+
+func (p *progress) addMerge(r run.CallRecord) string {
+	p.merged = true
+	if no := denied(r); no != "" {
+		p.note("not merged: " + no)
+		return ""
+	}
+	var m merged
+	if why := read(r, &m); why != "" {
+		return why
+	}
+	if m.Commit != "" {
+		p.Commit = m.Commit
+	}
+	p.Merged = m.Merged
+	left := maxPaths
+	for _, c := range m.Conflicts {
+		one := events.MergeConflict{Branch: c.Branch, Ours: c.Ours, Theirs: c.Theirs, Paths: []string{}}
+		for _, at := range c.Paths {
+			if left--; left >= 0 {
+				one.Paths = append(one.Paths, clip(at.Path, maxPath))
+			}
+		}
+		one.More = c.More + len(c.Paths) - len(one.Paths)
+		p.Conflicts = append(p.Conflicts, one)
+	}
+	return ""
+}
+
+// Bounds of what a run tells of conflicts: the result of the call has all that the tool told.
+const (
+	maxPaths = 100
+	maxPath  = 300
+)
+
+// addPush takes what the remote said in. A push that a person, a guard rule or a hook does not permit is told and no fault.
+func (p *progress) addPush(r run.CallRecord) string {
+	p.sent = true
+	if no := denied(r); no != "" {
+		p.note("not pushed: " + no)
+		return ""
+	}
+	var c pushed
+	if why := read(r, &c); why != "" {
+		return why
+	}
+	if c.Commit == p.Commit || c.Holds == p.Commit || r.Edited {
+		p.Pushed, p.Remote, p.RemoteBranch = true, c.URL, c.Branch
+		return ""
+	}
+	return fmt.Sprintf("the remote has %s at %s and not %s", c.Branch, short(c.Commit), short(p.Commit))
+}
+
+// denied is why a call was not permitted, "" where it was.
+func denied(r run.CallRecord) string {
+	if r.Outcome != run.OutcomeRefused {
+		return ""
+	}
+	switch r.Code {
+	case events.RefusedByPerson, events.RefusedGuard, events.RefusedHook:
+		return r.Result
+	}
+	return ""
+}
+
+func (p *progress) note(text string) {
+	if p.Note != "" {
+		text = p.Note + "; " + text
+	}
+	p.Note = clip(text, maxError)
+}
+
+// deliver commits, merges, keeps and pushes, one call after the other.
+func deliver(s run.State, st *run.Step, done []run.CallRecord) []events.Payload {
+	w, c := s.Created.Git, s.Created
+	p, whole := past(s, done), complete(s)
+	first := begun(s)
+	there := p.Branch+p.Commit+first.Branch+first.Commit != ""
+	switch {
+	case p.stuck != "":
+		return failed(st, p.told(p.stuck))
+	case !p.committed && w.AutoCommit && there:
+		return call(s, st, events.GitCommit, commitArgs{Message: message(s)})
+	case !p.looked: // as it is: without a repository there may be one by now
+		return call(s, st, events.GitPrepare, prepareArgs{})
+	case len(w.Merge) > 0 && !p.merged && whole && p.Branch != "":
+		return call(s, st, events.GitMerge, mergeArgs{From: w.Merge})
+	case !p.kept && p.Branch != "" && p.Commit != "" && (p.Commit != p.Base || w.Collaboration == events.Parallel):
+		return call(s, st, events.GitPublish, publishArgs{Branch: p.Branch})
+	case !p.sent && w.Push && whole && p.Commit != p.Base && p.kept && len(p.Conflicts) == 0:
+		return call(s, st, events.GitPush, pushArgs{Branch: p.Branch, Commit: p.Commit, URL: c.Repo})
+	}
+	return finished(st, p.told(""))
+}
+
+// complete reports whether all steps of agents are.
+func complete(s run.State) bool {
+	for _, st := range s.Plan.Steps {
+		if st.Kind == "" && st.Status != events.StepIsCompleted {
+			return false
+		}
+	}
+	return true
+}
+
+// maxSubject bounds the first line of a commit message that is made from a task, in bytes.
+const maxSubject = 72
+
+// message is that of the commit of a run.
+func message(s run.State) string {
+	subject := clip(strings.Join(strings.Fields(s.Created.Task), " "), maxSubject)
+	return fmt.Sprintf("%s\n\nInspan-Agent: %s\nInspan-Run: %s", subject, s.AgentName, s.HarnessID)
+}
+
+// Of is what became of the work of a run, nil where it does not work in git.
+func Of(s run.State) *events.Delivery {
+	if s.Created == nil || s.Created.Git == nil || s.Plan == nil {
+		return nil
+	}
+	st := s.Step(events.DeliverStep)
+	if st == nil {
+		return nil
+	}
+	p := past(s, results(s, st))
+	if p.stuck != "" {
+		p.note(p.stuck)
+	}
+	switch w := s.Created.Git; {
+	case !p.looked && p.stuck == "":
+		if p.Branch = begun(s).Branch; p.Branch != "" {
+			p.note("the run ended before its work was delivered: it is in the workspace " + s.Created.Workspace)
+		}
+	case p.Commit == p.Base && p.stuck == "":
+		p.note("there is nothing new on the branch")
+	case w.Push && !complete(s):
+		p.note("not pushed: steps of the run are not complete")
+	case w.Push && len(p.Conflicts) > 0:
+		p.note("not pushed: branches are in conflict; settle that on one of them and merge again")
+	}
+	return &p.Delivery
+}
+
+// told says a delivery in words, after why it came to its end, if it did not come to a good one.
+func (p progress) told(why string) string {
+	var parts []string
+	if why != "" {
+		parts = append(parts, why)
+	}
+	switch {
+	case p.Branch != "" && p.Commit != "":
+		parts = append(parts, fmt.Sprintf("the branch %s is at %s", p.Branch, short(p.Commit)))
+	case p.looked && p.Commit != "":
+		parts = append(parts, "no branch is checked out, so that there is none to deliver")
+	case p.looked:
+		parts = append(parts, "there is no commit to deliver")
+	}
+	for _, m := range p.Merged {
+		parts = append(parts, fmt.Sprintf("%s is merged (%s)", m.Branch, m.How))
+	}
+	for _, c := range p.Conflicts {
+		parts = append(parts, fmt.Sprintf("%s is not merged: both sides changed %s", c.Branch, clip(strings.Join(c.Paths, ", "), maxPath)))
+	}
+	switch {
+	case p.Pushed:
+		parts = append(parts, "pushed to "+p.Remote+" as "+p.RemoteBranch)
+	case p.Bundle != "":
+		parts = append(parts, "kept as "+p.Bundle)
+	case p.Commit == p.Base && p.Commit != "":
+		parts = append(parts, "there is nothing new on it")
+	}
+	if p.Note != "" {
+		parts = append(parts, p.Note)
+	}
+	return clip(strings.Join(parts, "; "), 2*maxError)
+}

@@ -1,0 +1,181 @@
+package gitwork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/inspan/inspan/internal/git"
+)
+
+type mergeArgs struct {
+	From    []string `json:"from"`
+	Into    string   `json:"into"`
+	Message string   `json:"message"`
+}
+
+// Merged is the result of git_merge.
+type Merged struct {
+	// Commit is where the branch is now.
+	Commit string `json:"commit"`
+	Branch string `json:"branch"`
+	// Merged are the branches that are in it; Conflicts are those that are not, each kept as it is.
+	Merged    []MergedBranch `json:"merged"`
+	Conflicts []Conflict     `json:"conflicts,omitempty"`
+}
+
+// MergedBranch is one that is in the other now.
+type MergedBranch struct {
+	Branch string `json:"branch"`
+	Commit string `json:"commit"`
+	// How is nothing, forward or merge.
+	How string `json:"how"`
+}
+
+// Conflict is a branch that people or agents must merge.
+type Conflict struct {
+	Branch string `json:"branch"`
+	// Ours and Theirs are the two commits.
+	Ours   string         `json:"ours"`
+	Theirs string         `json:"theirs"`
+	Paths  []ConflictPath `json:"paths"`
+	// More counts paths that are left out here.
+	More int `json:"more,omitempty"`
+}
+
+// ConflictPath is a file that both sides changed, with the ids of its contents; empty where a side has no such file.
+type ConflictPath struct {
+	Path   string `json:"path"`
+	Base   string `json:"base,omitempty"`
+	Ours   string `json:"ours,omitempty"`
+	Theirs string `json:"theirs,omitempty"`
+}
+
+// shorten leaves out half of the longest list of paths.
+func (m *Merged) shorten() bool {
+	most := -1
+	for i, c := range m.Conflicts {
+		if len(c.Paths) > 0 && (most < 0 || len(c.Paths) > len(m.Conflicts[most].Paths)) {
+			most = i
+		}
+	}
+	if most < 0 {
+		return false
+	}
+	c := &m.Conflicts[most]
+	keep := len(c.Paths) / 2
+	c.More += len(c.Paths) - keep
+	c.Paths = c.Paths[:keep]
+	return true
+}
+
+// merge merges branches one after the other; one that conflicts is told and left as it is.
+func (w *work) merge(ctx context.Context, g *guard, a mergeArgs) (*Merged, error) {
+	names := a.From
+	if a.Into != "" {
+		names = append([]string{a.Into}, names...)
+	}
+	for _, name := range names {
+		if err := git.CheckName(name); err != nil {
+			return nil, err
+		}
+	}
+	if len(a.From) == 0 {
+		return nil, fmt.Errorf("merge of no branch: %w (name one)", git.ErrName)
+	}
+	r, err := w.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from := make([]git.Ref, 0, len(a.From))
+	for _, name := range a.From {
+		ref, err := w.side(ctx, r, name)
+		if err != nil {
+			return nil, err
+		}
+		from = append(from, ref)
+	}
+	if err := w.current(ctx); err != nil {
+		return nil, err
+	}
+	if err := g.clean(ctx, r); err != nil {
+		return nil, err
+	}
+	if err := w.into(ctx, r, a.Into, from); err != nil {
+		return nil, err
+	}
+	out := &Merged{Merged: []MergedBranch{}}
+	for _, ref := range from {
+		if err := w.join(ctx, r, ref, a.Message, out); err != nil {
+			return nil, err
+		}
+	}
+	h, err := r.Head(ctx)
+	out.Commit, out.Branch = h.ID, h.Branch
+	return out, err
+}
+
+// join merges one branch and notes what came of it.
+func (w *work) join(ctx context.Context, r *git.Repo, ref git.Ref, message string, out *Merged) error {
+	if message == "" {
+		message = "Merge branch '" + ref.Name + "'"
+	}
+	done, err := r.Merge(ctx, ref.ID, message, w.cfg.Author)
+	if e, ok := errors.AsType[*git.ConflictError](err); ok {
+		c := Conflict{Branch: ref.Name, Ours: e.Ours, Theirs: e.Theirs, Paths: []ConflictPath{}}
+		for _, p := range e.Conflicts {
+			c.Paths = append(c.Paths, ConflictPath{Path: p.Path, Base: p.Base.ID, Ours: p.Ours.ID, Theirs: p.Theirs.ID})
+		}
+		out.Conflicts = append(out.Conflicts, c)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	out.Merged = append(out.Merged, MergedBranch{Branch: ref.Name, Commit: ref.ID, How: done.How})
+	return nil
+}
+
+// into checks out the branch that others are merged into. One that is nowhere yet begins where the tree stands, or at the
+// first of them where it stands nowhere.
+func (w *work) into(ctx context.Context, r *git.Repo, branch string, from []git.Ref) error {
+	s, err := r.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if branch == "" || branch == s.Head.Branch && s.Head.ID != "" {
+		return nil
+	}
+	if !s.Clean() {
+		return fmt.Errorf("merge into %s: %w (commit them, or finish what is under way)", branch, git.ErrDirty)
+	}
+	_, err = w.side(ctx, r, branch)
+	switch {
+	case err == nil:
+		return w.onto(ctx, r, branch)
+	case !errors.Is(err, git.ErrNotFound):
+		return err
+	}
+	if s.Head.ID == "" {
+		return w.create(ctx, r, branch, from[0].ID)
+	}
+	return r.CreateBranch(ctx, branch, "HEAD")
+}
+
+// side finds a branch: of this repository, of those that were published, or of the remote.
+func (w *work) side(ctx context.Context, r *git.Repo, name string) (git.Ref, error) {
+	id, err := r.Resolve(ctx, "refs/heads/"+name)
+	if err == nil || !errors.Is(err, git.ErrNotFound) {
+		return git.Ref{Name: name, ID: id}, err
+	}
+	if err := w.bring(ctx, r, name); err != nil {
+		return git.Ref{}, err
+	}
+	for _, ref := range []string{git.Published + name, "refs/remotes/origin/" + name} {
+		id, err := r.Resolve(ctx, ref)
+		if err == nil || !errors.Is(err, git.ErrNotFound) {
+			return git.Ref{Name: name, ID: id}, err
+		}
+	}
+	return git.Ref{}, fmt.Errorf("branch %q: %w (neither in the repository nor published: git_publish it where it is)", name, git.ErrNotFound)
+}

@@ -1,0 +1,376 @@
+package gitwork_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/inspan/inspan/internal/gitwork"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	t.Run("GIT-8 TEST-10 parallel branches come together, a conflict is told with both sides, and the others go on", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		d := r.desk()
+		var commits []string
+		for i, file := range []string{"one.txt", "a.txt", "two.txt", "a.txt"} {
+			b := r.bay(t, d)
+			b.prepared(args{"url": r.url, "new_branch": fmt.Sprintf("agent/p/%d", i)})
+			b.put(file, fmt.Sprintf("of %d\n", i))
+			commits = append(commits, b.committed("work").Commit)
+			if p := do[gitwork.Published](b, gitwork.Publish, args{"branch": fmt.Sprintf("agent/p/%d", i)}); p.Commit != commits[i] || p.Artifact == "" {
+				t.Errorf("published %+v", p)
+			}
+		}
+		b := r.bay(t, d)
+		b.prepared(args{"url": r.url})
+		a := args{"from": []string{"agent/p/0", "agent/p/1", "agent/p/2", "agent/p/3"}, "into": "integration", "message": "all work"}
+		got := do[gitwork.Merged](b, gitwork.Merge, a)
+		if len(got.Merged) != 3 || len(got.Conflicts) != 1 || got.Branch != "integration" || got.Merged[0] != (gitwork.MergedBranch{Branch: "agent/p/0", Commit: commits[0], How: "forward"}) || got.Merged[1].How != "merge" {
+			t.Fatalf("got %+v", got)
+		}
+		c := got.Conflicts[0]
+		if c.Branch != "agent/p/3" || c.Theirs != commits[3] || len(c.Paths) != 1 || c.Paths[0].Path != "a.txt" || c.More != 0 {
+			t.Errorf("got %+v", c)
+		}
+		for what, id := range map[string]string{"of 1": c.Paths[0].Ours, "of 3": c.Paths[0].Theirs, "one\ntwo\nthree": c.Paths[0].Base} {
+			if text := raw(t, b.job.Dir, "cat-file", "blob", id); text != what {
+				t.Errorf("got %q, want %q", text, what)
+			}
+		}
+		raw(t, b.job.Dir, "merge-base", "--is-ancestor", c.Ours, got.Commit)
+		if get(t, filepath.Join(b.job.Dir, "two.txt")) != "of 2\n" || get(t, filepath.Join(b.job.Dir, "a.txt")) != "of 1\n" || raw(t, b.job.Dir, "status", "--porcelain", "--untracked-files=no") != "" {
+			t.Error("the tree is not that of the merges")
+		}
+		again := do[gitwork.Merged](b, gitwork.Merge, a)
+		if again.Commit != got.Commit || again.Merged[0].How != "nothing" || len(again.Conflicts) != 1 {
+			t.Errorf("again: %+v", again)
+		}
+	})
+	t.Run("GIT-6 into a branch that was published elsewhere, moved on to what was published of it", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		d := r.desk()
+		first := r.bay(t, d)
+		c := first.work(r.url, "line", "first.txt")
+		do[gitwork.Published](first, gitwork.Publish, args{"branch": "line"})
+		second := r.bay(t, d)
+		if p := second.prepared(args{"url": r.url, "working_branch": "line"}); p.Commit != c.Commit || p.Branch != "line" {
+			t.Errorf("got %+v", p)
+		}
+		first.put("more.txt", "x")
+		c = first.committed("more")
+		do[gitwork.Published](first, gitwork.Publish, args{"branch": "line"})
+		if p := second.prepared(args{"url": r.url, "working_branch": "line", "new_branch": "agent/b/2"}); p.Base != c.Commit || get(t, filepath.Join(second.job.Dir, "more.txt")) != "x" {
+			t.Errorf("got %+v, want base %s", p, c.Commit)
+		}
+	})
+	t.Run("GIT-8 changes that were not committed stay where they are", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		b := r.bay(t, r.desk())
+		b.prepared(args{"url": r.url})
+		b.put("a.txt", "mine")
+		b.bad(gitwork.Merge, args{"from": []string{"old"}, "into": "else"}, tool.Permanent, "working tree has changes")
+		if raw(t, b.job.Dir, "branch", "--show-current") != "main" || get(t, filepath.Join(b.job.Dir, "a.txt")) != "mine" {
+			t.Error("the tree was changed")
+		}
+		b.bad(gitwork.Merge, args{"from": []string{"nowhere"}}, tool.Invalid, "neither in the repository nor published")
+	})
+	t.Run("GIT-8 a merge into a repository without a commit begins with what is merged", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		d := r.desk()
+		one := r.bay(t, d)
+		c := one.work(r.url, "agent/a/1", "new.txt")
+		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/a/1"})
+		b := r.bay(t, d)
+		b.prepared(args{"working_branch": "line"})
+		if got := do[gitwork.Merged](b, gitwork.Merge, args{"from": []string{"agent/a/1"}, "into": "line"}); got.Commit != c.Commit || got.Branch != "line" {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("GIT-8 TOOL-10 many conflicts are told in part, as JSON all the same", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		b := r.bay(t, r.desk())
+		b.prepared(args{"new_branch": "x"})
+		fill := func(text string) {
+			for i := range 200 {
+				b.put(fmt.Sprintf("%03d/%s", i, strings.Repeat("n", 150)), text)
+			}
+		}
+		fill("base")
+		b.committed("base")
+		raw(t, b.job.Dir, "branch", "y")
+		fill("one")
+		b.committed("one")
+		raw(t, b.job.Dir, "checkout", "-q", "y")
+		fill("two")
+		b.committed("two")
+		got := do[gitwork.Merged](b, gitwork.Merge, args{"from": []string{"x"}})
+		if len(got.Conflicts) != 1 || len(got.Conflicts[0].Paths) == 0 || len(got.Conflicts[0].Paths)+got.Conflicts[0].More != 200 {
+			t.Errorf("got %d paths and %d more", len(got.Conflicts[0].Paths), got.Conflicts[0].More)
+		}
+	})
+}
+
+func TestPublish(t *testing.T) {
+	t.Parallel()
+	t.Run("GIT-7 a branch is taken whole, in the same session only", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		d := r.desk()
+		one, other := r.bay(t, d), r.bay(t, d)
+		one.prepared(args{"new_branch": "agent/a/1"})
+		one.put("only.txt", "never pushed")
+		c := one.committed("work")
+		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/a/1"})
+		if p := other.prepared(args{"working_branch": "agent/a/1"}); p.Commit != c.Commit || get(t, filepath.Join(other.job.Dir, "only.txt")) != "never pushed" {
+			t.Errorf("got %+v, want %s", p, c.Commit)
+		}
+		third := r.bay(t, d)
+		third.prepared(args{"working_branch": "main"})
+		if p := third.prepared(args{"ref": "agent/a/1"}); p.Commit != c.Commit || p.Branch != "agent/a/1" {
+			t.Errorf("by ref: got %+v", p)
+		}
+		stranger := r.bay(t, d)
+		stranger.job.Scope = "session/other"
+		stranger.prepared(args{"url": r.url})
+		stranger.bad(gitwork.Merge, args{"from": []string{"agent/a/1"}}, tool.Invalid, "not found")
+	})
+	t.Run("SESS-6 GIT-7 what was published in a session that was deleted is not found any more", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		d := r.desk()
+		one, kept := r.bay(t, d), r.bay(t, d)
+		kept.job.Scope = "session/demo2"
+		for _, b := range []*bay{one, kept} {
+			b.work(r.url, "agent/a/1", "new.txt")
+			do[gitwork.Published](b, gitwork.Publish, args{"branch": "agent/a/1"})
+		}
+		if err := d.Forget(t.Context(), "session/demo"); err != nil {
+			t.Fatal(err)
+		}
+		for scope, there := range map[string]bool{"session/demo": false, "session/demo2": true} {
+			b := r.bay(t, d)
+			b.job.Scope = scope
+			b.prepared(args{"url": r.url})
+			if _, err := b.try(gitwork.Merge, args{"from": []string{"agent/a/1"}}); (err == nil) != there {
+				t.Errorf("%s: %v", scope, err)
+			}
+		}
+	})
+	t.Run("GIT-7 of a history that is cut off only what no remote has", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		d := r.desk()
+		one := r.bay(t, d)
+		one.prepared(args{"url": r.url, "depth": 1, "new_branch": "agent/a/1"})
+		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/a/1"})
+		one.put("new.txt", "x")
+		c := one.committed("work")
+		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/a/1"})
+		full := r.bay(t, d)
+		full.prepared(args{"url": r.url})
+		if got := do[gitwork.Merged](full, gitwork.Merge, args{"from": []string{"agent/a/1"}}); got.Commit != c.Commit {
+			t.Errorf("got %+v", got)
+		}
+		empty := r.bay(t, d)
+		empty.prepared(args{"working_branch": "line"})
+		empty.put("x", "x")
+		empty.committed("x")
+		empty.bad(gitwork.Merge, args{"from": []string{"agent/a/1"}}, tool.Invalid, "commits before it are missing here")
+		empty.job.Repo = r.url
+		if got := do[gitwork.Merged](empty, gitwork.Merge, args{"from": []string{"agent/a/1"}, "into": "agent/a/1"}); got.Commit != c.Commit {
+			t.Errorf("with the repository of the run: got %+v", got)
+		}
+	})
+	t.Run("SAFE-8 GIT-7 whoever slept does not write over what was published since", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		d := r.desk()
+		late := r.bay(t, d)
+		late.work(r.url, "line", "late.txt")
+		newer := r.bay(t, d)
+		c := newer.work(r.url, "line", "newer.txt")
+		stale := errors.New("another attempt has begun")
+		asked := 0
+		late.job.Current = func(context.Context) error {
+			if asked++; asked > 1 {
+				return stale
+			}
+			do[gitwork.Published](newer, gitwork.Publish, args{"branch": "line"}) // after it was asked, before it writes
+			return nil
+		}
+		if _, err := late.try(gitwork.Publish, args{"branch": "line"}); !errors.Is(err, stale) || asked != 2 {
+			t.Errorf("got %v after %d", err, asked)
+		}
+		reader := r.bay(t, d)
+		if p := reader.prepared(args{"url": r.url, "working_branch": "line"}); p.Commit != c.Commit {
+			t.Errorf("got %+v, want %s", p, c.Commit)
+		}
+	})
+	t.Run("SAFE-12 a bundle or a record that is not what it was is refused", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		d := r.desk()
+		one := r.bay(t, d)
+		one.work(r.url, "line", "a1.txt")
+		p := do[gitwork.Published](one, gitwork.Publish, args{"branch": "line"})
+		shelf := r.st.Shelf(topology.TreeBucket)
+		good, err := shelf.Get(t.Context(), p.Artifact)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, change := range map[string]func(*events.PublishedBranch){
+			"another commit": func(rec *events.PublishedBranch) { rec.Commit = strings.Repeat("a", 40) },
+			"another branch": func(rec *events.PublishedBranch) { rec.Branch = "other" },
+			"no object":      func(rec *events.PublishedBranch) { rec.Parts[0].SHA256 = strings.Repeat("0", 64) },
+			"half of it":     func(rec *events.PublishedBranch) { rec.Parts = append(rec.Parts, rec.Parts...) },
+		} {
+			var rec events.PublishedBranch
+			if err := json.Unmarshal(good, &rec); err != nil {
+				t.Fatal(err)
+			}
+			rec.Parts = slices.Clone(rec.Parts)
+			change(&rec)
+			bad, err := json.Marshal(rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := shelf.Put(t.Context(), p.Artifact, bad); err != nil {
+				t.Fatal(err)
+			}
+			b := r.bay(t, d)
+			if what != "half of it" { // more of the same is still the same pack, then rubbish
+				b.bad(gitwork.Prepare, args{"url": r.url, "working_branch": "line"}, tool.Permanent, "damaged")
+			} else if out, err := b.try(gitwork.Prepare, args{"url": r.url, "working_branch": "line"}); err == nil && !strings.Contains(string(out), rec.Commit) {
+				t.Errorf("%s: %s", what, out)
+			}
+		}
+	})
+}
+
+func TestBranch(t *testing.T) {
+	t.Parallel()
+	t.Run("GIT-2 GIT-14 a branch for a task is made and checked out, and the same one again", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		b := r.bay(t, r.desk())
+		b.bad(gitwork.Branch, args{"task": "x"}, tool.Permanent, "git_prepare first")
+		p := b.prepared(args{"url": r.url})
+		for range 2 {
+			if got := do[gitwork.Branched](b, gitwork.Branch, args{"task": "Fix: the $(thing)!"}); got != (gitwork.Branched{Branch: "agent/coder-one/fix-the-thing", Commit: p.Commit}) {
+				t.Errorf("got %+v", got)
+			}
+		}
+	})
+	t.Run("GIT-2 GIT-3 a commit has everything but the harness's own files, and nothing twice", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		b := r.bay(t, r.desk())
+		c := b.work(r.url, "agent/a/1", "new.txt")
+		if files := raw(t, b.job.Dir, "show", "--name-only", "--format=%an <%ae>", c.Commit); files != "inspan <inspan@localhost>\n\nnew.txt" {
+			t.Errorf("got %q", files)
+		}
+		if again := b.committed("again"); again.Made || again.Commit != c.Commit {
+			t.Errorf("got %+v", again)
+		}
+		put(t, filepath.Join(b.job.Dir, "inner/x"), "x")
+		raw(t, filepath.Join(b.job.Dir, "inner"), "init", "-q")
+		if got := b.committed("x"); got.Made || len(got.Nested) != 1 {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("SAFE-12 a repository with hooks, filters and aliases runs none of them", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		b := r.bay(t, r.desk())
+		b.prepared(args{"url": r.url})
+		mark := filepath.Join(t.TempDir(), "mark")
+		for _, hook := range []string{"pre-commit", "post-commit", "post-checkout", "pre-push", "post-merge", "reference-transaction", "post-index-change"} {
+			at := filepath.Join(b.job.Dir, ".git/hooks", hook)
+			put(t, at, "#!/bin/sh\ntouch "+mark+"\n")
+			if err := os.Chmod(at, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(t, filepath.Join(b.job.Dir, ".git/config"), "[core]\n repositoryformatversion = 0\n fsmonitor = touch "+mark+"\n sshCommand = touch "+mark+"\n[filter \"f\"]\n clean = touch "+mark+"\n smudge = touch "+mark+"\n[url \"ext::touch "+mark+" \"]\n insteadOf = "+r.url+"\n")
+		b.put(".gitattributes", "* filter=f\n")
+		b.put(".gitmodules", "[submodule \"s\"]\n path = s\n url = ext::touch "+mark+"\n")
+		do[gitwork.Branched](b, gitwork.Branch, args{"task": "x"})
+		c := b.committed("x")
+		do[gitwork.Pushed](b, gitwork.Push, args{"branch": "agent/coder-one/x", "commit": c.Commit, "url": r.url})
+		do[gitwork.Merged](b, gitwork.Merge, args{"from": []string{"agent/coder-one/x"}, "into": "main"})
+		b.prepared(args{"url": r.url, "branch": "old"})
+		absent(t, mark)
+	})
+}
+
+func TestRescue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	d := r.desk()
+	t.Run("GIT-10 what no remote has is published before a workspace goes; what is not in a branch keeps it", func(t *testing.T) {
+		t.Parallel()
+		b := r.bay(t, d)
+		c := b.work(r.url, "agent/a/1", "new.txt")
+		b.put("open.txt", "not committed")
+		if kept, whole, err := d.Rescue(t.Context(), "run/r9", b.job.Dir); whole || err != nil || len(kept) != 0 {
+			t.Errorf("with changes: %v %v %v", kept, whole, err)
+		}
+		if err := os.Remove(filepath.Join(b.job.Dir, "open.txt")); err != nil {
+			t.Fatal(err)
+		}
+		kept, whole, err := d.Rescue(t.Context(), "run/r9", b.job.Dir)
+		if !whole || err != nil || len(kept) != 1 || kept[0].Branch != "agent/a/1" || kept[0].Commit != c.Commit {
+			t.Fatalf("got %v %v %v", kept, whole, err)
+		}
+		other := r.bay(t, d)
+		other.job.Scope = "run/r9"
+		if p := other.prepared(args{"url": r.url, "new_branch": "agent/a/1"}); p.Commit != c.Commit {
+			t.Errorf("got %+v", p)
+		}
+	})
+	t.Run("GIT-10 what is pushed, or no repository, needs nothing", func(t *testing.T) {
+		t.Parallel()
+		b := r.bay(t, d)
+		if kept, whole, err := d.Rescue(t.Context(), "run/r8", b.job.Dir); !whole || err != nil || len(kept) != 0 {
+			t.Errorf("got %v %v %v", kept, whole, err)
+		}
+		c := b.work(r.url, "agent/a/2", "new.txt")
+		do[gitwork.Pushed](b, gitwork.Push, args{"branch": "agent/a/2", "commit": c.Commit, "url": r.url})
+		if kept, whole, err := d.Rescue(t.Context(), "run/r8", b.job.Dir); !whole || err != nil || len(kept) != 0 {
+			t.Errorf("got %v %v %v", kept, whole, err)
+		}
+	})
+	t.Run("GIT-10 a stash, or commits of no branch, keep it", func(t *testing.T) {
+		t.Parallel()
+		for what, do := range map[string]func(b *bay){
+			"stash": func(b *bay) { b.put("a.txt", "x"); raw(t, b.job.Dir, "stash", "-q") },
+			"loose": func(b *bay) {
+				raw(t, b.job.Dir, "checkout", "-q", "--detach")
+				raw(t, b.job.Dir, "commit", "-q", "--allow-empty", "-m", "loose")
+			},
+		} {
+			b := r.bay(t, d)
+			b.prepared(args{"url": r.url})
+			do(b)
+			if _, whole, err := d.Rescue(t.Context(), "run/r7", b.job.Dir); whole || err != nil {
+				t.Errorf("%s: %v %v", what, whole, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+const gitPrepareSchema = `{"type":"object","additionalProperties":false,"properties":{
+"url":{"type":"string","minLength":1,"maxLength":2048,"description":"repository, https:// or ssh:// or user@host:path; without it the repository of the workspace is used"},
+"branch":{"type":"string","minLength":1,"maxLength":200,"description":"branch to check out; the remote's own where neither it nor ref is given"},
+"ref":{"type":"string","minLength":1,"maxLength":200,"description":"branch, tag, commit, or a ref such as pull/123/head; goes before branch"},
+"depth":{"type":"integer","minimum":1,"maximum":1000000,"description":"how many commits of history to fetch; all where it is not given"},
+"working_branch":{"type":"string","minLength":1,"maxLength":200,"description":"main line of work; made from what is checked out where it is not there"},
+"new_branch":{"type":"string","minLength":1,"maxLength":200,"description":"branch to make from there and check out; one that is there is checked out as it is"}}}`
+
+const gitCommitSchema = `{"type":"object","additionalProperties":false,"required":["message"],"properties":{
+"message":{"type":"string","minLength":1,"maxLength":65536,"description":"what changed and why"}}}`
+
+const gitPushSchema = `{"type":"object","additionalProperties":false,"required":["branch","commit"],"properties":{
+"branch":{"type":"string","minLength":1,"maxLength":200,"description":"local branch"},
+"commit":{"type":"string","pattern":"^([0-9a-f]{40}|[0-9a-f]{64})$","description":"whole id of the commit that the branch is at, as git_commit gave it"},
+"url":{"type":"string","minLength":1,"maxLength":2048,"description":"where to; the repository of the task where it is not given"},
+"to":{"type":"string","minLength":1,"maxLength":200,"description":"name of the branch there; the same where it is not given"}}}`
+
+const gitMergeSchema = `{"type":"object","additionalProperties":false,"required":["from"],"properties":{
+"from":{"type":"array","minItems":1,"maxItems":64,"items":{"type":"string","minLength":1,"maxLength":200},"description":"branches to merge, of the repository, published or of the remote"},
+"into":{"type":"string","minLength":1,"maxLength":200,"description":"branch to merge into and check out; the current one where it is not given"},
+"message":{"type":"string","minLength":1,"maxLength":65536,"description":"message of the merges"}}}`
+
+const gitPublishSchema = `{"type":"object","additionalProperties":false,"required":["branch"],"properties":{
+"branch":{"type":"string","minLength":1,"maxLength":200,"description":"local branch"}}}`
+
+const gitBranchSchema = `{"type":"object","additionalProperties":false,"required":["task"],"properties":{
+"task":{"type":"string","minLength":1,"maxLength":200,"description":"what the work is about, in a few words"}}}`
+
+// gitTime is how long git work may take: a remote may be far and large.
+const gitTime = 15 * time.Minute
+
+// gitWork is a tool whose work is done by the toolrunner itself, outside of the sandbox.
+func gitWork(name string, effect tool.Effect, schema string) builtin[json.RawMessage] {
+	return define(name, effect, gitTime, schema, func(ctx context.Context, input json.RawMessage, env tool.Env) (tool.Result, error) {
+		if env.Git == nil {
+			return tool.Result{}, noGit()
+		}
+		out, err := env.Git.Do(ctx, name, input)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		return Show(env, string(out)), nil
+	})
+}
+
+func noGit() error {
+	return tool.Fail(tool.Permanent, "an operator must install git 2.38 or newer beside the toolrunner; inspan doctor tells more", errors.New("this toolrunner does no git work"))
+}
+
+// gitPush asks the remote where an earlier attempt was lost.
+type gitPush struct{ builtin[json.RawMessage] }
+
+var _ tool.Verifier = gitPush{}
+
+// Verify implements tool.Verifier.
+func (gitPush) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, error) {
+	if c.Env.Git == nil {
+		return false, tool.Result{}, noGit()
+	}
+	done, out, err := c.Env.Git.Done(ctx, "git_push", c.Input)
+	if err != nil || !done {
+		return false, tool.Result{}, err
+	}
+	return true, Show(c.Env, string(out)), nil
+}

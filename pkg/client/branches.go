@@ -1,0 +1,83 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Branches lists the git branches that are kept with the station: those of a scope, such as "session/demo", "workflow/w1" or
+// "run/r1", or all where it is empty. They are sorted by scope and name.
+func (c *Client) Branches(ctx context.Context, scope string) ([]events.PublishedBranch, error) {
+	prefix := events.BranchKeys
+	if scope != "" {
+		prefix = events.BranchKeysOf(scope)
+	}
+	shelf := c.st.Shelf(topology.TreeBucket)
+	keys, err := shelf.Keys(ctx, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("branches of the station: %w", err)
+	}
+	out := []events.PublishedBranch{}
+	for _, key := range keys {
+		b, err := shelf.Get(ctx, key)
+		if errors.Is(err, reactor.ErrNotFound) {
+			continue // it went meanwhile
+		}
+		var one events.PublishedBranch
+		if err == nil {
+			err = json.Unmarshal(b, &one)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("branches of the station: %s: %w", key, err)
+		}
+		out = append(out, one)
+	}
+	slices.SortFunc(out, func(a, b events.PublishedBranch) int {
+		return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Branch, b.Branch))
+	})
+	return out, nil
+}
+
+// ErrAtRemote means that a branch has nothing that its remote has not: it is to be fetched from there.
+var ErrAtRemote = errors.New("all of it is at the remote")
+
+// Branch writes a branch as a git bundle, which "git fetch FILE BRANCH" reads; the digest of each part is checked. The errors
+// are ErrNotFound, ErrDamaged and ErrAtRemote; what was written before one of them is of no use.
+func (c *Client) Branch(ctx context.Context, scope, name string, w io.Writer) (events.PublishedBranch, error) {
+	var one events.PublishedBranch
+	b, err := c.st.Shelf(topology.TreeBucket).Get(ctx, events.BranchKey(scope, name))
+	if errors.Is(err, reactor.ErrNotFound) {
+		return one, notFound("branch of "+scope, name)
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &one)
+	}
+	if err != nil {
+		return one, fmt.Errorf("branch %s of %s: %w", name, scope, err)
+	}
+	if len(one.Parts) == 0 {
+		return one, fmt.Errorf("branch %s of %s, at %s: %w", name, scope, one.Commit, ErrAtRemote)
+	}
+	for _, part := range one.Parts {
+		data, err := c.st.Blobs().Get(ctx, part)
+		if errors.Is(err, reactor.ErrNotFound) {
+			return one, fmt.Errorf("a part of branch %s of %s is not in the store of this station: %w", name, scope, ErrNotFound)
+		}
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		if err != nil {
+			return one, fmt.Errorf("branch %s of %s: %w", name, scope, err)
+		}
+	}
+	return one, nil
+}

@@ -1,0 +1,39 @@
+package events
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+)
+
+// PublishedBranch is a git branch that is kept with the station, in the store of the records of working trees. It is no fact:
+// only toolrunners write it, and the newest one of a name is the one that counts.
+type PublishedBranch struct {
+	// Scope names those who share it, such as "session/demo", "workflow/w1" or "run/r1".
+	Scope  string `json:"scope"`
+	Branch string `json:"branch"`
+	Commit string `json:"commit"`
+	// Parts are the objects that make a git bundle, in order; none where all of it is at the remote. Thin says that the commits
+	// before it are at the remote alone.
+	Parts []Ref `json:"parts"`
+	Thin  bool  `json:"thin,omitempty"`
+	Bytes int64 `json:"bytes"`
+	// By is who published it, RUN/CALL, and At when, by the writer's clock.
+	By string    `json:"by"`
+	At time.Time `json:"at"`
+}
+
+// BranchKeys is what the keys of published branches begin with.
+const BranchKeys = "branch."
+
+// BranchKeysOf is what the keys of a scope begin with: ids have no "=".
+func BranchKeysOf(scope string) string {
+	return BranchKeys + strings.ReplaceAll(scope, "/", "=") + "."
+}
+
+// BranchKey is where the record of a branch is.
+func BranchKey(scope, branch string) string {
+	sum := sha256.Sum256([]byte(branch))
+	return BranchKeysOf(scope) + hex.EncodeToString(sum[:16])
+}

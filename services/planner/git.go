@@ -1,0 +1,110 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inspan/inspan/internal/core/delivery"
+	"github.com/inspan/inspan/internal/core/session"
+	"github.com/inspan/inspan/internal/git"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// inGit pins how a run works in git, and where: a run whose agent has a branch of its own in a session has a working tree of
+// its own, too (C22). e is the session as the run finds it, zero for none.
+func (r *Role) inGit(t events.Task, c *events.RunCreatedData, runID string, e events.Session) error {
+	agent := c.Agents[c.Agent]
+	if t.Repo == "" && t.Git == nil && (agent.Git == nil || agent.GitDefaults) {
+		return nil
+	}
+	ask := delivery.Ask{Run: runID, Agent: c.Agent, Session: t.Session, Workflow: t.WorkflowRun, Repo: t.Repo != "", Branch: t.Branch, Depth: t.Depth,
+		SessionBranch: e.Branch, Mode: e.Mode, Variables: t.Variables, Name: branchName}
+	if ask.Mode == "" {
+		ask.Mode = t.SessionMode
+	}
+	if agent.Git != nil {
+		ask.File = *agent.Git
+	}
+	if t.Git != nil {
+		ask.Task, ask.Merge = t.Git.GitSettings, t.Git.Merge
+	}
+	work, err := delivery.Resolve(ask)
+	if err == nil {
+		err = checkNames(work)
+	}
+	if err != nil {
+		return reactor.Refuse("bad_input", "mend the value of git in the task or in the agent's file and send the task again; docs/git.md lists them", "git: %v", err)
+	}
+	c.Git = work
+	if work.Collaboration == events.Parallel {
+		c.Workspace = "run/" + runID
+	}
+	return nil
+}
+
+// branchName is the name of a run's branch without the prefix, which may be another.
+func branchName(agent, run string) string {
+	return strings.TrimPrefix(git.BranchName(agent, run), git.Prefix)
+}
+
+func checkNames(w *events.GitWork) error {
+	if len(w.Merge) > events.MaxMerge {
+		return fmt.Errorf("merge has %d branches, the limit is %d", len(w.Merge), events.MaxMerge)
+	}
+	for _, name := range append([]string{w.Branch, w.WorkingBranch, w.NewBranch}, w.Merge...) {
+		if name == "" {
+			continue
+		}
+		if err := git.CheckName(name); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(w.Merge, "") {
+		return fmt.Errorf("merge has an empty name: name the branches")
+	}
+	return nil
+}
+
+// modeOf is the mode that a session gets from a task: who asks for parallel collaboration wants others to be let in.
+func modeOf(t events.Task, c *events.RunCreatedData) events.SessionMode {
+	asked := c.Agents[c.Agent].Git != nil && c.Agents[c.Agent].Git.Collaboration == events.Parallel && !c.Agents[c.Agent].GitDefaults
+	if t.Git != nil && t.Git.Collaboration != "" {
+		asked = t.Git.Collaboration == events.Parallel
+	}
+	if t.SessionMode == "" && asked {
+		return events.Parallel
+	}
+	return t.SessionMode
+}
+
+// alone refuses a run that would work in the same working tree, or on the same branch, as another one of its session that
+// has not ended. others are those, by run.
+func alone(e events.Session, c *events.RunCreatedData, runID string, others map[string]*events.RunCreatedData) error {
+	if c.Git == nil || e.Mode != events.Parallel {
+		return nil
+	}
+	for _, h := range e.Holders {
+		o := others[h.Run]
+		same := o == nil && h.Agent == c.Agent // it is not born yet
+		if o != nil && o.Git != nil {
+			same = o.Workspace == c.Workspace || o.Git.NewBranch != "" && o.Git.NewBranch == c.Git.NewBranch
+		}
+		if h.Run != runID && same {
+			return &session.Refused{Code: "branch_busy", Reason: fmt.Sprintf("run %s of %s works on the same branch of session %q", h.Run, h.Agent, e.ID),
+				Hint: "wait for it: inspan logs " + h.Run + " --follow; or let another agent do it, which has a branch of its own"}
+		}
+	}
+	return nil
+}
+
+// forkGit gives a fork a branch of its own where the run that it comes from had one, so that two never push the same.
+func forkGit(c *events.RunCreatedData, runID string) {
+	if c.Git == nil || c.Git.NewBranch == "" || c.ForkOf.SameWorkspace {
+		return
+	}
+	work := *c.Git
+	work.NewBranch += "." + runID // with a dot it stands below no other branch, and no other below it
+	c.Git = &work
+}

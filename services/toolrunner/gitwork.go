@@ -1,0 +1,69 @@
+package toolrunner
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/egress"
+	"github.com/inspan/inspan/internal/gitwork"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// gitWork is the git work of one attempt, in its place and under its fence; nil where this toolrunner does none.
+func (r *Role) gitWork(s run.State, a call.Attempt, m *made, progress func(stream string, chunk []byte)) tool.Git {
+	if r.cfg.Git == nil || s.Created == nil {
+		return nil
+	}
+	j := gitwork.Job{Dir: filepath.Join(r.cfg.Boxes.cfg.Root, filepath.FromSlash(m.at.path)), Scope: scope(s), Call: s.HarnessID + "/" + a.Call.ID, Repo: s.Created.Repo}
+	if st := s.Step(a.Call.Step); st != nil {
+		j.Agent = st.AssignedAgent
+	}
+	j.Begin = func() error {
+		m.bare = true
+		m.at.touch(a.Call.Effect)
+		_, err := r.cfg.Boxes.dir(r.cfg.Boxes.cfg.Root, m.at.path)
+		return err
+	}
+	j.Progress = func(line string) { progress("stderr", []byte(line)) }
+	j.Current = func(ctx context.Context) error {
+		now, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID)
+		if err == nil && !a.Holds(now) {
+			err = egress.ErrStale
+		}
+		return err
+	}
+	return brought{r.cfg.Git.At(j), r, s.HarnessID, j.Dir}
+}
+
+// scope names those who share published branches: the runs of a session or a workflow, else a run and those it started.
+func scope(s run.State) string {
+	c := s.Created
+	switch {
+	case c.Session != "":
+		return "session/" + c.Session
+	case c.WorkflowRun != "":
+		return "workflow/" + c.WorkflowRun
+	case c.Orchestrator != "":
+		return "run/" + c.Orchestrator
+	}
+	return "run/" + s.HarnessID
+}
+
+// brought is git work whose files are not taken for what the run made: they came from a repository.
+type brought struct {
+	tool.Git
+	role     *Role
+	run, dir string
+}
+
+// Do implements tool.Git.
+func (b brought) Do(ctx context.Context, name string, input json.RawMessage) (json.RawMessage, error) {
+	out, err := b.Git.Do(ctx, name, input)
+	if b.role.cfg.Artifacts != nil && (name == gitwork.Prepare || name == gitwork.Merge) && ctx.Err() == nil {
+		_ = b.role.cfg.Artifacts.Again(ctx, b.run, b.dir) // at worst more is kept than must be
+	}
+	return out, err
+}
