@@ -223,13 +223,16 @@ func (b *box) greet(ctx context.Context, v *vessel, door *entrance) error {
 	defer stop()
 	from := &parted{r: v.conn.Reader}
 	line := within.NewLine(from, v.conn.Conn)
-	setup := within.Setup{Door: door.listener != nil}
+	users, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return err
+	}
+	setup := within.Setup{Users: string(users), Door: door.listener != nil}
 	for i := range b.binds {
 		setup.Checks = append(setup.Checks, b.binds[i].check())
 	}
 	var said within.Ready
-	err := line.Tell(within.FrameOrder, setup)
-	if err == nil {
+	if err = line.Tell(within.FrameOrder, setup); err == nil {
 		err = line.Want(within.FrameBegun, &said)
 	}
 	switch {

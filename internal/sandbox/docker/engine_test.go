@@ -80,7 +80,7 @@ func TestLostToolrunner(t *testing.T) {
 	self, err := os.Executable()
 	must(t, err)
 	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), lostVariable+"="+ws)
+	cmd.Env = append(os.Environ(), lostVariable+"="+ws, "TMPDIR="+t.TempDir())
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	leash := leashed(t, ws)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,18 @@ func verify(checks []Check) error {
 		if err := c.verify(points); err != nil {
 			return fmt.Errorf("%s is not what was to be mounted there: %w", c.Path, err)
 		}
+	}
+	return nil
+}
+
+// sameUsers compares how users are numbered here with how they are outside.
+func sameUsers(outside string) error {
+	here, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(strings.Fields(string(here)), strings.Fields(outside)) {
+		return errors.New("the engine gives users other numbers (userns-remap, or a rootless engine): files that commands make would belong to others")
 	}
 	return nil
 }

@@ -50,6 +50,9 @@ func first(line *Line) error {
 	var said Ready
 	err := verify(order.Checks)
 	if err == nil {
+		err = sameUsers(order.Users)
+	}
+	if err == nil {
 		err = hide() // not before: what is hidden can not look at itself either
 	}
 	if err == nil && order.Door {

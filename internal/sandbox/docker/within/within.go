@@ -30,6 +30,9 @@ const (
 type Setup struct {
 	// Checks are looked at in this order; the first that fails is told.
 	Checks []Check `json:"checks,omitempty"`
+	// Users is proc_pid_uid_map(5) of the toolrunner: where the engine gives users other numbers, files that commands make
+	// would belong to others.
+	Users string `json:"users,omitempty"`
 	// Door is true where the way out is to be opened.
 	Door bool `json:"door,omitempty"`
 }
