@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
-	"github.com/inspan/inspan/internal/sandbox/gvisor"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
@@ -37,7 +35,7 @@ func (a *app) doctorCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 30*time.Second)
 			defer cancel()
-			found := append(machine(ctx), a.stationFindings(ctx)...)
+			found := append(append(machine(ctx), a.optIn(ctx)...), a.stationFindings(ctx)...)
 			if a.json {
 				return a.printJSON(found)
 			}
@@ -113,29 +111,32 @@ func machine(ctx context.Context) []finding {
 	set := backends.Local("")
 	for _, mode := range []sandbox.Mode{sandbox.Bwrap, sandbox.Landlock, sandbox.Host} {
 		b, err := set.Pick(ctx, mode)
-		f := finding{What: "sandbox " + string(mode), OK: err == nil, State: "works"}
-		if err != nil {
-			f.State, f.Hint = "does not work", err.Error()
-		} else {
-			f.Walls = b.Capabilities()
-		}
-		found = append(found, f)
+		found = append(found, sandboxFinding(mode, b, err))
 	}
-	return append(found, optional(ctx)...)
+	return found
 }
 
-// optional are the sandboxes that a station has only where an operator set them up; what is not installed is not missed.
-func optional(ctx context.Context) (found []finding) {
-	program := or(os.Getenv("INSPAN_GVISOR"), "runsc")
-	if _, err := exec.LookPath(program); err != nil {
-		return nil
+func sandboxFinding(mode sandbox.Mode, b sandbox.Backend, err error) finding {
+	f := finding{What: "sandbox " + string(mode), OK: err == nil, State: "works"}
+	if err != nil {
+		f.State, f.Hint = "does not work", err.Error()
+	} else {
+		f.Walls = b.Capabilities()
 	}
-	b := gvisor.New(gvisor.Config{Program: program, Platform: os.Getenv("INSPAN_GVISOR_PLATFORM")})
-	f := finding{What: "sandbox gvisor", OK: true, State: "works, for agents that name it", Walls: b.Capabilities()}
-	if err := b.Probe(ctx); err != nil {
-		f.OK, f.State, f.Hint, f.Walls = false, "does not work", err.Error(), nil
+	return f
+}
+
+// optIn looks at the sandboxes that the settings name besides those of every machine.
+func (a *app) optIn(ctx context.Context) []finding {
+	cfg, err := a.config()
+	if err != nil {
+		return []finding{{What: "settings", State: "wrong", Hint: err.Error()}}
 	}
-	return append(found, f)
+	var found []finding
+	for _, b := range cfg.OptIn() {
+		found = append(found, sandboxFinding(b.Mode(), b, b.Probe(ctx)))
+	}
+	return found
 }
 
 func or(s, other string) string {

@@ -11,14 +11,13 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
-	"github.com/inspan/inspan/internal/sandbox/gvisor"
 	"github.com/inspan/inspan/services/toolrunner"
 )
 
 // Boxes picks the sandboxes of this machine: the configured default, which must work, and whatever else does, for
 // agents that ask for it by name. It returns the mode that the default came to.
 func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, error) {
-	set, optIn := backends.Local(""), named(cfg)
+	set, optIn := backends.Local(""), cfg.optIn()
 	picked, err := set.With(optIn...).Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
 	if err != nil {
 		return nil, "", fmt.Errorf("INSPAN_SANDBOX: %w", err)
@@ -32,6 +31,9 @@ func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, er
 	box := toolrunner.BoxConfig{Root: cfg.Workspace, Default: picked.Mode(), Least: sandbox.Mode(cfg.SandboxMin), ReadOnly: readOnly, Env: env,
 		Cache:    filepath.Join(cfg.Workspace, ".cache"),
 		Backends: map[sandbox.Mode]sandbox.Backend{picked.Mode(): picked}, Missing: map[sandbox.Mode]error{}}
+	for _, b := range optIn {
+		box.Backends[b.Mode()] = b // for agents that name it; what is missing is told when a sandbox is opened
+	}
 	for _, name := range set.Modes() {
 		mode := sandbox.Mode(name)
 		if mode == sandbox.Auto || mode == picked.Mode() {
@@ -47,19 +49,8 @@ func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, er
 			box.Backends[mode] = b
 		}
 	}
-	for _, b := range optIn {
-		if b.Mode() != picked.Mode() {
-			box.Backends[b.Mode()] = b
-		}
-	}
 	boxes, err := toolrunner.NewBoxes(box)
 	return boxes, picked.Mode(), err
-}
-
-// named are the backends that are there for who names them. They are not tried here: each tries itself when a sandbox of it is
-// first opened, and says then what is missing.
-func named(cfg Config) []sandbox.Backend {
-	return []sandbox.Backend{gvisor.New(gvisor.Config{Program: cfg.GVisor, Platform: cfg.GVisorPlatform})}
 }
 
 // systemPath is where commands of a sandbox are looked for anyway.
