@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
-	"github.com/inspan/inspan/internal/sandbox/gvisor"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
@@ -138,21 +136,7 @@ func (a *app) optIn(ctx context.Context) []finding {
 	for _, b := range cfg.OptIn() {
 		found = append(found, sandboxFinding(b.Mode(), b, b.Probe(ctx)))
 	}
-	return append(found, optional(ctx)...)
-}
-
-// optional are the sandboxes that a station has only where an operator set them up; what is not installed is not missed.
-func optional(ctx context.Context) (found []finding) {
-	program := or(os.Getenv("INSPAN_GVISOR"), "runsc")
-	if _, err := exec.LookPath(program); err != nil {
-		return nil
-	}
-	b := gvisor.New(gvisor.Config{Program: program, Platform: os.Getenv("INSPAN_GVISOR_PLATFORM")})
-	f := finding{What: "sandbox gvisor", OK: true, State: "works, for agents that name it", Walls: b.Capabilities()}
-	if err := b.Probe(ctx); err != nil {
-		f.OK, f.State, f.Hint, f.Walls = false, "does not work", err.Error(), nil
-	}
-	return append(found, f)
+	return found
 }
 
 func or(s, other string) string {

@@ -88,7 +88,7 @@ type Config struct {
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`
-	GVisor          string       `envconfig:"INSPAN_GVISOR" default:"runsc" desc:"name or path of runsc, the program of gVisor, for sandboxes of the mode gvisor (toolrunner); see sandbox-gvisor.md"`
+	GVisor          string       `envconfig:"INSPAN_GVISOR" desc:"name or path of the program of gVisor, for sandboxes of the mode gvisor; empty for runsc (toolrunner); see sandbox-gvisor.md"`
 	GVisorPlatform  string       `envconfig:"INSPAN_GVISOR_PLATFORM" desc:"how gVisor catches system calls: systrap, ptrace or kvm; empty for the first of systrap and ptrace that works (toolrunner)"`
 	SandboxSecrets  secret.Value `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
 	MCPSecrets      string       `envconfig:"INSPAN_MCP_SECRETS" desc:"folder of secrets for MCP servers, one in each file (toolrunner): secret:NAME in an agent file stands for what the file NAME holds, of at least 8 characters; masked in what tools answer"`

@@ -5,7 +5,6 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/docker"
-	"github.com/inspan/inspan/internal/sandbox/gvisor"
 )
 
 // optIn are the backends that are reached only where a station or an agent file names them. Making them asks nobody
@@ -19,6 +18,9 @@ func (c Config) OptIn() []sandbox.Backend {
 	var out []sandbox.Backend
 	if c.usesDocker() {
 		out = append(out, c.docker())
+	}
+	if c.usesGVisor() {
+		out = append(out, c.gvisor())
 	}
 	if c.usesE2B() {
 		out = append(out, c.e2b())
@@ -43,8 +45,4 @@ func (c Config) docker() *docker.Backend {
 func (c Config) usesDocker() bool {
 	named := string(sandbox.Docker)
 	return c.Sandbox == named || c.SandboxBackend == named || c.DockerHost != "" || c.DockerImage != ""
-}
-
-func (c Config) gvisor() sandbox.Backend {
-	return gvisor.New(gvisor.Config{Program: c.GVisor, Platform: c.GVisorPlatform})
 }

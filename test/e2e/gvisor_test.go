@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/gvisor"
 	"github.com/inspan/inspan/internal/sandbox/host"
@@ -41,8 +42,11 @@ func TestGVisorStation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.agent(events.Agent{Name: "walled", Tools: []string{"bash"}, Sandbox: events.Sandbox{Mode: "gvisor"}},
-		calling("bash", `{command: "echo made > here && cat here /proc/version; cat `+secret+` || echo closed"}`))
+	agent, warnings, err := agentfile.Parse("walled", []byte("---\nname: walled\nmodel: scripted/walled\ntools: [bash]\nsandbox:\n  mode: gvisor\n  min_isolation: bwrap\n---\n{{userInput}}\n"))
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
+	}
+	w.agent(agent, calling("bash", `{command: "echo made > here && cat here /proc/version; cat `+secret+` || echo closed"}`))
 	w.start()
 	t.Run("SBX-7 TEST-11 an agent whose file says gvisor works under it, its workspace is changed and its sandbox is gone", func(t *testing.T) {
 		w := w.on(t)

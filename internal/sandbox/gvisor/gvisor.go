@@ -38,6 +38,9 @@ import (
 // Overhead is what a limit of memory leaves for gVisor itself, in bytes.
 const Overhead = 64 << 20
 
+// Program is the name of gVisor's program.
+const Program = "runsc"
+
 // ErrMemory means that a command was ended, with its kernel, because it took more memory than Limits.Memory.
 var ErrMemory = errors.New("the sandbox's memory limit is reached and its kernel was ended with the command; the next command has a new one")
 
@@ -46,7 +49,7 @@ var ErrBusy = errors.New("a sandbox with a limit of processes runs one command a
 
 // Config says how gVisor is started.
 type Config struct {
-	// Program is the name or path of runsc; empty means "runsc" in the service's PATH.
+	// Program is the name or path of runsc; empty means Program in the service's PATH.
 	Program string
 	// Platform is systrap, ptrace or kvm: how system calls are caught. Empty means the first of systrap and ptrace that
 	// works here.
@@ -81,7 +84,7 @@ var (
 // New returns the backend. It looks for nothing yet.
 func New(cfg Config) *Backend {
 	if cfg.Program == "" {
-		cfg.Program = "runsc"
+		cfg.Program = Program
 	}
 	return &Backend{cfg: cfg, groups: sync.OnceValue(cgroup.Find)}
 }
