@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench robust pairs trace kill faults previous mcp escape fuzz aimock live e2b clean
+.PHONY: help build check fmt test race docs demo bench robust pairs trace kill faults previous mcp escape fuzz aimock live e2b kubebox clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -70,6 +70,9 @@ live: ## opt-in, costs money: live models, with the keys that are set
 
 e2b: ## opt-in, costs money, needs INSPAN_E2B_API_KEY: the exam of sandboxes in the E2B cloud
 	$(GO) test -tags integration -count=1 -v -timeout 30m -run TestRealExam ./internal/sandbox/e2b
+
+kubebox: ## opt-in, needs a cluster and INSPAN_KUBERNETES_*: the exam of sandboxes in pods
+	$(GO) test -tags integration -count=1 -v -timeout 60m -run TestRealExam ./internal/sandbox/kubernetes
 
 clean: ## remove what make build made
 	rm -rf bin

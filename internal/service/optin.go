@@ -12,10 +12,7 @@ func (c Config) optIn() []sandbox.Backend { return c.remotes() }
 
 // OptIn returns the backends that the settings name, or give what they need.
 func (c Config) OptIn() []sandbox.Backend {
-	if c.usesE2B() {
-		return []sandbox.Backend{c.e2b()}
-	}
-	return nil
+	return c.remotesNamed()
 }
 
 // reapers remove what lost toolrunners left with the backends of OptIn.
