@@ -2,7 +2,9 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape fuzz aimock live docker gvisor clean help: ## list the targets @grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t e2b '^[a-z0-9]+:.*## 12
+.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape docker gvisor e2b kubebox fuzz aimock live clean
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## all programs into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
@@ -87,6 +89,9 @@ live: ## opt-in, costs money: live models, with the keys that are set
 
 e2b: ## opt-in, costs money, needs INSPAN_E2B_API_KEY: the exam of sandboxes in the E2B cloud
 	$(GO) test -tags integration -count=1 -v -timeout 30m -run TestRealExam ./internal/sandbox/e2b
+
+kubebox: ## opt-in, needs a cluster and INSPAN_KUBERNETES_*: the exam of sandboxes in pods
+	$(GO) test -tags integration -count=1 -v -timeout 60m -run TestRealExam ./internal/sandbox/kubernetes
 
 clean: ## remove what make build made
 	rm -rf bin

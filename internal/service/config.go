@@ -85,6 +85,14 @@ type Config struct {
 	E2BURL        string       `envconfig:"INSPAN_E2B_URL" default:"https://api.e2b.app" desc:"address of the E2B API, or of another service that speaks it; the key is sent there (toolrunner)"`
 	E2BSandboxURL string       `envconfig:"INSPAN_E2B_SANDBOX_URL" desc:"address at which all sandboxes of that service are reached; empty for the one that the service gives each (toolrunner)"`
 	E2BTemplate   string       `envconfig:"INSPAN_E2B_TEMPLATE" default:"base" desc:"template of sandboxes of mode e2b: its processors, memory and disk are theirs (toolrunner)"`
+	// The Kubernetes ones are for sandboxes in pods; see docs/sandbox-kubernetes.md.
+	KubeURL       string   `envconfig:"INSPAN_KUBERNETES_URL" desc:"address of the API server, for sandboxes of mode kubernetes; empty for the cluster that the toolrunner runs in (toolrunner)"`
+	KubeTokenFile string   `envconfig:"INSPAN_KUBERNETES_TOKEN_FILE" desc:"file of the bearer token for it, read for each request; empty for that of the toolrunner's pod (toolrunner)"`
+	KubeCAFile    string   `envconfig:"INSPAN_KUBERNETES_CA_FILE" desc:"file of the certificates that it is known by; empty for those of the toolrunner's pod, or of the system (toolrunner)"`
+	KubeNamespace string   `envconfig:"INSPAN_KUBERNETES_NAMESPACE" default:"default" desc:"namespace of the pods of sandboxes, which should hold nothing else (toolrunner)"`
+	KubeImage     string   `envconfig:"INSPAN_KUBERNETES_IMAGE" desc:"image of the pods of sandboxes (toolrunner)"`
+	KubeRuntime   string   `envconfig:"INSPAN_KUBERNETES_RUNTIME_CLASS" desc:"RuntimeClass of the pods of sandboxes, such as gvisor; empty for the cluster's own (toolrunner)"`
+	KubeEnforces  []string `envconfig:"INSPAN_KUBERNETES_ENFORCES" desc:"what the operator states that the cluster keeps, comma separated: network, cpu, memory, disk; sandboxes that want what is not named are refused (toolrunner)"`
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`

@@ -22,10 +22,7 @@ func (c Config) OptIn() []sandbox.Backend {
 	if c.usesGVisor() {
 		out = append(out, c.gvisor())
 	}
-	if c.usesE2B() {
-		out = append(out, c.e2b())
-	}
-	return out
+	return append(out, c.remotesNamed()...)
 }
 
 // reapers remove what lost toolrunners left with the backends of OptIn.

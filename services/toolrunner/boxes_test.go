@@ -54,6 +54,28 @@ func wants(t *testing.T, least sandbox.Mode, want events.Sandbox) (sandbox.Confi
 	return cfg, err
 }
 
+// askedAway is a backend whose commands run on another machine.
+type askedAway struct{ asked }
+
+func (askedAway) Away() {}
+
+func TestAway(t *testing.T) {
+	t.Parallel()
+	t.Run("SBX-20 what names paths of this machine is not given to a sandbox on another, what the agent names is", func(t *testing.T) {
+		t.Parallel()
+		root, cfg := t.TempDir(), sandbox.Config{}
+		boxes, err := NewBoxes(BoxConfig{Root: root, Default: sandbox.E2B, ReadOnly: []string{"/usr/share"}, Writable: []string{"/var/cache"},
+			Env: []string{"PATH=/opt/go/bin", "KEY=value"}, Cache: root + "/.cache", Backends: map[sandbox.Mode]sandbox.Backend{sandbox.E2B: askedAway{asked{mode: sandbox.E2B, cfg: &cfg}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = boxes.OpenAs(t.Context(), "id", "ws", events.Sandbox{Denied: []string{".env"}}) // asked keeps what it is asked for
+		if len(cfg.ReadOnly)+len(cfg.Writable) != 0 || !slices.Equal(cfg.Env, []string{"KEY=value"}) || len(cfg.Denied) != 1 || cfg.Workspace == "" {
+			t.Errorf("got %+v", cfg)
+		}
+	})
+}
+
 func TestWanted(t *testing.T) {
 	t.Parallel()
 	t.Run("SBX-11 SBX-12 what an agent says reaches its sandbox", func(t *testing.T) {

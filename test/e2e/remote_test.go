@@ -8,6 +8,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/artifact"
 	"github.com/inspan/inspan/internal/sandbox/e2b/e2btest"
+	"github.com/inspan/inspan/internal/sandbox/kubernetes/kubetest"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
@@ -86,6 +87,50 @@ func TestE2BStation(t *testing.T) {
 		}
 		if n := cloud.Requests("POST /sandboxes"); n != before {
 			t.Errorf("%d machines were made", n-before)
+		}
+	})
+}
+
+func TestKubernetesStation(t *testing.T) {
+	t.Parallel()
+	cluster := kubetest.New(t.TempDir())
+	t.Cleanup(cluster.Close)
+	token, err := kubetest.TokenFile(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.tune = func(c *service.Config) {
+		c.KubeURL, c.KubeTokenFile, c.KubeImage = cluster.URL, token, kubetest.Image
+	}
+	for name, network := range map[string]bool{"podded": true, "closed": false} {
+		w.agent(events.Agent{Name: name, Tools: []string{"bash"}, Sandbox: events.Sandbox{Mode: "kubernetes", Network: network}},
+			calling("bash", `{command: "echo made > made.md && cat made.md"}`))
+	}
+	w.start()
+	t.Run("TEST-11 SBX-15 an agent's commands run in a pod, what they change is in the workspace, and no pod is left", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "podded", Agent: "podded", Task: "go"})
+		if s := w.ended("podded"); s.Status != events.Completed {
+			t.Fatalf("got %s:\n%s", s.Status, w.story("podded"))
+		}
+		list := said[*events.CallFinishedData](w, "podded")
+		if len(list) != 1 || list[0].Sandbox != "kubernetes" || !strings.Contains(list[0].Output, "made") {
+			t.Fatalf("got %+v:\n%s", list, w.story("podded"))
+		}
+		if saved := artifact.Latest(w.state("podded")); len(saved) != 1 || saved[0].Path != "made.md" {
+			t.Errorf("got %+v", saved)
+		}
+		if left := cluster.Pods(); len(left) != 0 || len(cluster.Paths()) == 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+	t.Run("SBX-20 a closed network that nobody states fails the call", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "closed", Agent: "closed", Task: "go"})
+		w.ended("closed")
+		if list := said[*events.CallFailedData](w, "closed"); len(list) != 1 || !strings.Contains(list[0].Error, "INSPAN_KUBERNETES_ENFORCES") {
+			t.Errorf("got %+v:\n%s", list, w.story("closed"))
 		}
 	})
 }

@@ -24,8 +24,8 @@ func config(s *e2btest.Server) e2b.Config {
 	return e2b.Config{Key: secret.New(e2btest.Key), URL: s.URL, SandboxURL: s.URL, Retry: time.Millisecond}
 }
 
+// TestExam is not parallel, because it counts what the whole process allocates.
 func TestExam(t *testing.T) {
-	t.Parallel()
 	_, b := cloud(t)
 	sandboxtest.Exam(t, b)
 }

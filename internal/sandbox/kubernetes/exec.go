@@ -270,7 +270,7 @@ func (d *download) Close() error {
 }
 
 // done is said behind an output that is whole.
-const done = "\x00whole"
+const done = "whole"
 
 // last keeps the end of an output back, to see whether it is whole.
 type last struct {

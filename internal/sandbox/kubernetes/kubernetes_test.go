@@ -48,8 +48,8 @@ func sh(t testing.TB, box sandbox.Sandbox, script string, more sandbox.Cmd) (str
 	return out.String(), err
 }
 
+// TestExam is not parallel, because it counts what the whole process allocates.
 func TestExam(t *testing.T) {
-	t.Parallel()
 	_, cfg := cluster(t)
 	sandboxtest.Exam(t, kubernetes.New(cfg))
 }

@@ -26,6 +26,7 @@ type Box struct {
 	*copied
 	mark  string // all marks of the sandbox's commands begin with it
 	ended atomic.Bool
+	runs  atomic.Int32 // commands that run
 }
 
 var _ sandbox.Sandbox = (*Box)(nil)
@@ -130,6 +131,8 @@ func (b *Box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	if err != nil {
 		return sandbox.Exit{}, err
 	}
+	b.runs.Add(1)
+	defer b.runs.Add(-1)
 	begin := time.Now()
 	s, killed, runErr := b.supervised(ctx, p, args, started)
 	exit := sandbox.Exit{Code: s.code, Wall: time.Since(begin), User: s.user, System: s.system}
@@ -280,8 +283,10 @@ func (b *Box) settle(ctx context.Context, mark string, pid int) error {
 			return err
 		}
 		if round == pullRounds {
-			// Another command of the sandbox writes all the time: what it has written then comes with its own end.
-			return nil
+			if b.runs.Load() > 1 {
+				return nil // another command writes all the time: what it has written then comes with its own end
+			}
+			return fmt.Errorf("%d files change all the time, or can not be read there", missing)
 		}
 	}
 }

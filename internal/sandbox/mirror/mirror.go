@@ -76,8 +76,8 @@ const (
 
 const (
 	// helperWait bounds one helper there, and settleWait all that is done after a command.
-	helperWait = time.Minute
-	settleWait = 5 * time.Minute
+	helperWait = 3 * time.Minute
+	settleWait = 10 * time.Minute
 	// startWait is how long a command that was ended is given to say that it has begun, so that it is not missed.
 	startWait = 5 * time.Second
 	// drainWait is how long the last words of a command are waited for, where somebody else holds its output.

@@ -286,6 +286,28 @@ func TestInterrupted(t *testing.T) {
 			}
 		}
 	})
+	t.Run("ART-13 files that do not come are told", func(t *testing.T) {
+		t.Parallel()
+		box, f := open(t, sandbox.Config{})
+		f.set(func(f *far) {
+			f.get = func(r io.ReadCloser) io.ReadCloser {
+				return struct {
+					io.Reader
+					io.Closer
+				}{bytes.NewReader(make([]byte, 1024)), r}
+			}
+		})
+		if _, err := sh(t, box, "echo x > made"); !errors.Is(err, mirror.ErrBehind) {
+			t.Errorf("got %v, want ErrBehind", err)
+		}
+		f.set(func(f *far) { f.get = nil })
+		if _, err := sh(t, box, "true"); err != nil {
+			t.Error(err)
+		}
+		if data, err := box.ReadFile("made"); err != nil || string(data) != "x\n" {
+			t.Errorf("got %q, %v", data, err)
+		}
+	})
 	t.Run("SBX-15 Destroy brings back what a command had done", func(t *testing.T) {
 		t.Parallel()
 		box, f := open(t, sandbox.Config{})
