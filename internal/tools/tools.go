@@ -1,7 +1,7 @@
 // Package tools holds the built-in tools, each as x.go and as x.md, the text that the model reads.
 //
-// Promises: a tool touches only the sandbox it is given; prometheus asks one server, which the station names, and web_fetch those
-// hosts that the agent's file allows. What it shows is bounded; what it leaves out is said, and
+// Promises: a tool touches only the sandbox it is given; prometheus asks one server, which the station names, web_fetch those
+// hosts that the agent's file allows, and the work of git_prepare and its like is the toolrunner's (tool.Env.Git). What it shows is bounded; what it leaves out is said, and
 // kept whole in Result.Full up to a limit. Output is valid UTF-8 with control characters made visible. Arguments are
 // already checked against the tool's schema when Run sees them; paths are refused outside of the workspace by the
 // sandbox, whatever they look like.
