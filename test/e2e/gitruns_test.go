@@ -209,7 +209,7 @@ turns:
 		git, no := commits(), false
 		git.RequireApproval = &no
 		plan := &events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Description: "write it"}, {ID: "b", Description: "push it", Agent: "strict", Needs: []string{"a"}}}}
-		w.task(events.Task{ID: "all", Agent: "coder", Task: "say hello", Plan: plan, Repo: r.url(), Git: git})
+		w.task(events.Task{ID: "all", Agent: "coder", Task: "say hello", Plan: plan, Repo: r.url(), Git: git, MaxToolCalls: &five})
 		if s := w.ended("all"); s.Status != events.Completed || len(s.Gates) != 0 || r.at("here") != r.at("main") {
 			t.Errorf("%+v %+v", s.Result, s.Gates)
 		}

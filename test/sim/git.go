@@ -110,7 +110,9 @@ func (b *toolbox) git(name string, c tool.Call, effect int) tool.Result {
 	case events.GitPush:
 		r.remote, out["url"] = in.Commit, "https://host/repo"
 	}
-	out["branch"], out["commit"] = r.branch, r.head
+	if out["branch"], out["commit"] = r.branch, r.head; name == events.GitPush {
+		out["commit"] = r.remote
+	}
 	text, err := json.Marshal(out)
 	if err != nil {
 		panic(err) // a fault of the simulation itself

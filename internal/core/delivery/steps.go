@@ -214,8 +214,12 @@ func (p *progress) addPush(r run.CallRecord) string {
 	if why := read(r, &c); why != "" {
 		return why
 	}
-	if c.Commit == p.Commit || c.Holds == p.Commit || r.Edited {
+	switch {
+	case c.Commit == p.Commit || c.Holds == p.Commit:
 		p.Pushed, p.Remote, p.RemoteBranch = true, c.URL, c.Branch
+		return ""
+	case r.Edited: // what was pushed is what a person wanted, and not the work of the run
+		p.note(fmt.Sprintf("pushed with arguments that a person changed: %s has %s at %s", clip(c.URL, maxPath), clip(c.Branch, maxPath), short(c.Commit)))
 		return ""
 	}
 	return fmt.Sprintf("the remote has %s at %s and not %s", c.Branch, short(c.Commit), short(p.Commit))
