@@ -215,6 +215,7 @@ func bombs(t *testing.T, b sandbox.Backend, table *outcome) {
 			ws := t.TempDir()
 			box, err := b.Open(t.Context(), sandbox.Config{ID: "bomb", Workspace: ws, Limits: c.limits})
 			must(t, err)
+			_, _ = box.Exec(within(t), sandbox.Cmd{Args: []string{"true"}}) // some start something with their first command
 			l := newLeash(t, b, place{box: box, workspace: ws})
 			// What ends by itself may take as long as its backend needs to start.
 			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
