@@ -14,5 +14,5 @@ func main() {
 		dir = "/"
 	}
 	os.Exit(wasmbox.Main(context.Background(), wasmbox.Call{Args: os.Args, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Dir: dir,
-		Env: os.Environ(), Modes: wasmbox.System{}}))
+		Env: os.Environ(), Host: wasmbox.System{}}))
 }

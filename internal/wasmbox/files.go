@@ -111,7 +111,7 @@ func (c *call) list(o options, dir string, names []string) error {
 		}
 		if o.has('l') {
 			mode := info.Mode()
-			if real, err := c.Modes.Mode(at); err == nil && mode&fs.ModeSymlink == 0 {
+			if real, err := c.Host.Mode(at); err == nil && mode&fs.ModeSymlink == 0 {
 				mode = mode&^fs.ModePerm | real
 			}
 			if to, err := os.Readlink(at); err == nil {
@@ -227,8 +227,8 @@ func (c *call) copyFile(from, to string) (err error) {
 	if err = errors.Join(err, out.Close()); err != nil {
 		return err
 	}
-	if mode, e := c.Modes.Mode(from); e == nil {
-		err = c.Modes.Chmod(to, mode)
+	if mode, e := c.Host.Mode(from); e == nil {
+		err = c.Host.Chmod(to, mode)
 	}
 	return err
 }
@@ -434,9 +434,9 @@ func chmod(_ context.Context, c *call) error {
 // setMode sets a mode such as 755, +x or u+rw,go-w.
 func (c *call) setMode(at, text string) error {
 	if n, err := strconv.ParseUint(text, 8, 32); err == nil {
-		return c.Modes.Chmod(at, fs.FileMode(n)&fs.ModePerm)
+		return c.Host.Chmod(at, fs.FileMode(n)&fs.ModePerm)
 	}
-	mode, err := c.Modes.Mode(at)
+	mode, err := c.Host.Mode(at)
 	if err != nil {
 		return err
 	}
@@ -465,5 +465,5 @@ func (c *call) setMode(at, text string) error {
 			mode = mode&^who | who&what
 		}
 	}
-	return c.Modes.Chmod(at, mode)
+	return c.Host.Chmod(at, mode)
 }

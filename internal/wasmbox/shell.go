@@ -106,7 +106,7 @@ func (c *call) interpret(ctx context.Context, text, name string, params []string
 // exec carries out a command of the shell.
 func (c *call) exec(ctx context.Context, args []string) error {
 	h := interp.HandlerCtx(ctx)
-	next := Call{Args: args, In: h.Stdin, Out: h.Stdout, Err: h.Stderr, Dir: h.Dir, Modes: c.Modes}
+	next := Call{Args: args, In: h.Stdin, Out: h.Stdout, Err: h.Stderr, Dir: h.Dir, Host: c.Host}
 	if h.Stdin == nil {
 		next.In = bytes.NewReader(nil)
 	}
@@ -155,7 +155,7 @@ func (c Call) file(ctx context.Context) int {
 	if err != nil {
 		return refuse(unknown, cause(err).Error())
 	}
-	if mode, err := c.Modes.Mode(at); err != nil || mode&0o111 == 0 {
+	if mode, err := c.Host.Mode(at); err != nil || mode&0o111 == 0 {
 		return refuse(126, "permission denied: it is not executable, chmod +x makes it so")
 	}
 	line, _, _ := strings.Cut(string(data), "\n")
@@ -168,8 +168,8 @@ func (c Call) file(ctx context.Context) int {
 			by = by[1:]
 		}
 	}
-	if len(by) == 0 || commands()[path.Base(by[0])] == nil {
-		return refuse(126, "its interpreter is none of the programs of this sandbox")
+	if len(by) == 0 {
+		return refuse(126, "its first line names no interpreter")
 	}
 	c.Args = append(append([]string{path.Base(by[0])}, by[1:]...), append([]string{at}, c.Args[1:]...)...)
 	return run(ctx, c)
@@ -214,7 +214,7 @@ func (c *call) stat(_ context.Context, name string, follow bool) (fs.FileInfo, e
 		return nil, err
 	}
 	mode := found.Mode()
-	if real, err := c.Modes.Mode(name); err == nil && mode&fs.ModeSymlink == 0 {
+	if real, err := c.Host.Mode(name); err == nil && mode&fs.ModeSymlink == 0 {
 		mode = mode&^fs.ModePerm | real
 	}
 	return info{found, mode}, nil

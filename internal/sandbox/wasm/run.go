@@ -112,7 +112,11 @@ func (b *box) execute(ctx context.Context, x *instance, c *compiled, p local.Pro
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	user, system := threadTime()
-	err = call(context.WithValue(ctx, fsysKey{}, files), e.runtime, x.grant, c, cfg)
+	self := &caller{box: b, files: files, self: x, p: p}
+	if by := callerOf(ctx); by != nil {
+		self.depth = by.depth
+	}
+	err = call(context.WithValue(ctx, callerKey{}, self), e.runtime, x.grant, c, cfg)
 	userNow, systemNow := threadTime()
 	exit, err = ending(ctx, p, err, errs)
 	exit.User, exit.System = userNow-user, systemNow-system

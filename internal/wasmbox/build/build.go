@@ -29,7 +29,7 @@ const (
 	systemPipes = "interp/stdin_os.go"
 )
 
-// Toolbox builds the toolbox of the module in source into a directory, as wasmbox.wasm and links NAME.wasm to it.
+// Toolbox builds the toolbox of the module in source into a directory: wasmbox.wasm with links NAME.wasm to it, and js.wasm.
 func Toolbox(ctx context.Context, source, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -47,15 +47,18 @@ func Toolbox(ctx context.Context, source, dir string) error {
 	if err != nil {
 		return err
 	}
-	made := filepath.Join(work, "wasmbox.wasm")
-	if _, err := goTool(ctx, source, "build", "-trimpath", "-ldflags=-s -w", "-modfile="+mod, "-o", made, "./cmd/wasmbox"); err != nil {
-		return err
-	}
-	if err := os.Chmod(made, 0o644); err != nil {
-		return err
-	}
-	if err := os.Rename(made, filepath.Join(dir, "wasmbox.wasm")); err != nil {
-		return err
+	for program, name := range map[string]string{"./cmd/wasmbox": "wasmbox.wasm", "./cmd/wasmjs": "js.wasm"} {
+		made := filepath.Join(work, name)
+		_, err := goTool(ctx, source, "build", "-trimpath", "-ldflags=-s -w", "-modfile="+mod, "-o", made, program)
+		if err == nil {
+			err = os.Chmod(made, 0o644)
+		}
+		if err == nil {
+			err = os.Rename(made, filepath.Join(dir, name))
+		}
+		if err != nil {
+			return err
+		}
 	}
 	for _, name := range wasmbox.Names() {
 		link := filepath.Join(dir, name+".wasm")
