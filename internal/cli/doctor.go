@@ -35,7 +35,7 @@ func (a *app) doctorCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 30*time.Second)
 			defer cancel()
-			found := append(machine(ctx), a.stationFindings(ctx)...)
+			found := append(append(machine(ctx), a.wasmFindings(ctx)...), a.stationFindings(ctx)...)
 			if a.json {
 				return a.printJSON(found)
 			}
@@ -110,16 +110,27 @@ func machine(ctx context.Context) []finding {
 	}
 	set := backends.Local("")
 	for _, mode := range []sandbox.Mode{sandbox.Bwrap, sandbox.Landlock, sandbox.Host} {
-		b, err := set.Pick(ctx, mode)
-		f := finding{What: "sandbox " + string(mode), OK: err == nil, State: "works"}
-		if err != nil {
-			f.State, f.Hint = "does not work", err.Error()
-		} else {
-			f.Walls = b.Capabilities()
-		}
-		found = append(found, f)
+		found = append(found, sandboxFinding(ctx, set, mode))
 	}
 	return found
+}
+
+func sandboxFinding(ctx context.Context, set *backends.Set, mode sandbox.Mode) finding {
+	b, err := set.Pick(ctx, mode)
+	if err != nil {
+		return finding{What: "sandbox " + string(mode), State: "does not work", Hint: err.Error()}
+	}
+	return finding{What: "sandbox " + string(mode), OK: true, State: "works", Walls: b.Capabilities()}
+}
+
+// wasmFindings tell of the sandbox mode wasm where programs for it are named.
+func (a *app) wasmFindings(ctx context.Context) []finding {
+	programs := a.set("INSPAN_WASM_PROGRAMS", "")
+	if programs == "" {
+		return nil
+	}
+	set := backends.Local("").With(service.WASM(strings.Split(programs, ","), a.set("INSPAN_WASM_CACHE", "")))
+	return []finding{sandboxFinding(ctx, set, sandbox.WASM)}
 }
 
 func or(s, other string) string {

@@ -17,7 +17,7 @@ import (
 // Boxes picks the sandboxes of this machine: the configured default, which must work, and whatever else does, for
 // agents that ask for it by name. It returns the mode that the default came to.
 func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, error) {
-	set := backends.Local("")
+	set := backends.Local("").With(WASM(cfg.WASMPrograms, cfg.WASMCache))
 	picked, err := set.Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
 	if err != nil {
 		return nil, "", fmt.Errorf("INSPAN_SANDBOX: %w", err)

@@ -75,6 +75,8 @@ type Config struct {
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`
+	WASMPrograms    []string     `envconfig:"INSPAN_WASM_PROGRAMS" desc:"directories of the programs of the sandbox mode wasm, as NAME.wasm, comma separated; make wasm builds a toolbox into bin/wasm; see sandbox-wasm.md (toolrunner)"`
+	WASMCache       string       `envconfig:"INSPAN_WASM_CACHE" desc:"directory where compiled wasm programs are kept, which nobody else may write; the user's cache directory where it is not set (toolrunner)"`
 	SandboxSecrets  secret.Value `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
 	MCPSecrets      string       `envconfig:"INSPAN_MCP_SECRETS" desc:"folder of secrets for MCP servers, one in each file (toolrunner): secret:NAME in an agent file stands for what the file NAME holds, of at least 8 characters; masked in what tools answer"`
 	Credentials     secret.Value `envconfig:"INSPAN_EGRESS_CREDENTIALS" desc:"headers that are added to requests of agents for a host, so that no tool holds them, comma separated: api.example.com=Authorization: Bearer KEY; http://HOST=... for plain HTTP; masked in what tools answer; see egress.md (toolrunner)"`

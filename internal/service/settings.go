@@ -86,6 +86,8 @@ func traits() map[string]trait {
 		"INSPAN_SANDBOX_READ_ONLY":             {key: "commands.read_only"},
 		"INSPAN_SANDBOX_ENV":                   {key: "commands.env"},
 		"INSPAN_SANDBOX_SECRETS":               {key: "commands.secrets"},
+		"INSPAN_WASM_PROGRAMS":                 {key: "wasm.programs"},
+		"INSPAN_WASM_CACHE":                    {key: "wasm.cache", path: true},
 		"INSPAN_EGRESS_CREDENTIALS":            {key: "egress.credentials"},
 		"INSPAN_MCP_SECRETS":                   {key: "mcp_secrets", path: true},
 		"INSPAN_APPROVER_KEYS":                 {key: "approvals.keys", path: true},

