@@ -202,6 +202,11 @@ func (c *call) each(names []string, do func(name string, r io.Reader) error) err
 
 // lines calls a function with each line, without its end.
 func lines(ctx context.Context, r io.Reader, do func(line string) error) error {
+	return rawLines(ctx, r, func(line string) error { return do(strings.TrimSuffix(line, "\n")) })
+}
+
+// rawLines calls a function with each line and its end, which the last may lack.
+func rawLines(ctx context.Context, r io.Reader, do func(line string) error) error {
 	in := bufio.NewReaderSize(r, 32<<10)
 	for {
 		if ctx.Err() != nil {
@@ -209,7 +214,7 @@ func lines(ctx context.Context, r io.Reader, do func(line string) error) error {
 		}
 		text, err := in.ReadString('\n')
 		if text != "" {
-			if err := do(strings.TrimSuffix(text, "\n")); err != nil {
+			if err := do(text); err != nil {
 				return err
 			}
 		}

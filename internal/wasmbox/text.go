@@ -96,8 +96,8 @@ func head(ctx context.Context, c *call) error {
 		if left == 0 {
 			return nil
 		}
-		err := lines(ctx, r, func(line string) error {
-			if err := c.line(line); err != nil {
+		err := rawLines(ctx, r, func(line string) error {
+			if _, err := c.out.WriteString(line); err != nil {
 				return err
 			}
 			if left--; left == 0 {
@@ -141,11 +141,12 @@ func tail(ctx context.Context, c *call) error {
 		}
 		n := int64(0)
 		var last []string
-		err := lines(ctx, r, func(line string) error {
+		err := rawLines(ctx, r, func(line string) error {
 			n++
 			if from {
 				if n >= count {
-					return c.line(line)
+					_, err := c.out.WriteString(line)
+					return err
 				}
 				return nil
 			}
@@ -156,7 +157,7 @@ func tail(ctx context.Context, c *call) error {
 		})
 		for _, line := range last {
 			if err == nil {
-				err = c.line(line)
+				_, err = c.out.WriteString(line)
 			}
 		}
 		return err

@@ -17,8 +17,6 @@ const (
 	maxOpen = 256
 	// fileMode and dirMode are those of what programs make; WASI has no modes.
 	fileMode, dirMode = 0o644, 0o755
-	// made is how much of the disk a new name takes at least, in bytes.
-	made = 4096
 )
 
 // fsys is the tree as one program has it.

@@ -151,14 +151,13 @@ func (u *unstarted) Unwrap() error { return u.err }
 
 // ending tells how a program ended.
 func ending(ctx context.Context, p local.Process, err error, errs *output) (sandbox.Exit, error) {
-	status, exited := errors.AsType[*wsys.ExitError](err)
-	stopped := exited && (status.ExitCode() == wsys.ExitCodeContextCanceled || status.ExitCode() == wsys.ExitCodeDeadlineExceeded)
-	if ctx.Err() != nil && (stopped || err != nil && !exited) {
+	if ctx.Err() != nil { // also where it noticed, and ended by itself
 		if s, ok := errors.AsType[*signaled](context.Cause(ctx)); ok {
 			return sandbox.Exit{Code: 128 + int(s.signal), Signal: unix.SignalName(s.signal)}, nil
 		}
 		return sandbox.Exit{}, local.Ended(ctx, p)
 	}
+	status, exited := errors.AsType[*wsys.ExitError](err)
 	switch {
 	case err == nil:
 		return sandbox.Exit{}, nil

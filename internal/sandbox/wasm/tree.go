@@ -2,7 +2,6 @@ package wasm
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -55,8 +54,8 @@ func openTree(b *local.Box, programs func() ([]string, error)) (*tree, error) {
 	cfg := b.Config()
 	t := &tree{workspace: cfg.Workspace, programs: programs}
 	if cfg.Limits.Disk > 0 {
-		t.quota = &quota{limit: cfg.Limits.Disk, count: b.DiskUse}
-		t.quota.used = b.DiskUse(context.Background())
+		t.quota = &quota{limit: cfg.Limits.Disk, roots: []string{cfg.Workspace, b.Private("home"), b.Private("tmp")}}
+		t.quota.used = t.quota.count()
 	}
 	for _, at := range cfg.ReadOnly {
 		t.rules = append(t.rules, rule{path: at})
