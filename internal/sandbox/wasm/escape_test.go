@@ -41,7 +41,7 @@ func surround(t *testing.T) surroundings {
 	must(t, os.WriteFile(filepath.Dir(s.secret)+"/doomed", []byte("x"), 0o644))
 	must(t, os.WriteFile(s.workspace+"/d/secret", []byte("inside"), 0o644))
 	for name, to := range map[string]string{"abs": filepath.Dir(s.secret), "rel": "../outside", "file": "../outside/secret",
-		"l": filepath.Dir(s.secret), "up": "..", "root": "/", "chain": "rel", "loop": "loop", "proc": "/proc/self/root"} {
+		"l": filepath.Dir(s.secret), "up": "..", "top": "/", "chain": "rel", "loop": "loop", "proc": "/proc/self/root"} {
 		must(t, os.Symlink(to, filepath.Join(s.workspace, name)))
 	}
 	return s
@@ -72,7 +72,7 @@ func (s surroundings) ways() map[string][]string {
 	return map[string][]string{
 		"absolute path":                 {"open", s.secret, "//" + out, out, "./" + out, "/etc/passwd", "etc/passwd"},
 		"parent directories":            {"open", ws + "/../outside/secret", ws + "/in/../../outside/secret", "../" + out, ws + "/in/ner/../../../outside/secret", up + out},
-		"link to an absolute path":      {"open", ws + "/abs/secret", ws + "/abs", ws + "/root/etc/passwd", ws + "/abs/new"},
+		"link to an absolute path":      {"open", ws + "/abs/secret", ws + "/abs", ws + "/top/etc/passwd", ws + "/abs/new"},
 		"link to a relative path":       {"open", ws + "/rel/secret", ws + "/file", ws + "/up/outside/secret", ws + "/rel/new"},
 		"links to links":                {"open", ws + "/chain/secret", ws + "/loop", ws + "/loop/x", ws + "/in/../chain/secret"},
 		"from an open directory":        {"openat", "in/ner", "../../../outside/secret", "../../rel/secret", s.secret, "/" + out, "../../../../../../../../etc/passwd"},

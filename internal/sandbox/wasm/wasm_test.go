@@ -19,29 +19,23 @@ import (
 // toolbox and hostile are where TestMain built programs, made where the engine keeps what it compiled.
 var toolbox, hostile, made string
 
-// TestMain builds the toolbox once; the engine compiles it once.
+// TestMain builds the toolbox and the hostile program once; the engine compiles each once.
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "wasm-test-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		toolbox, made = filepath.Join(dir, "programs"), filepath.Join(dir, "cache")
-		if err := build.Toolbox(context.Background(), "../../..", toolbox); err != nil {
-			fmt.Fprintln(os.Stderr, "build the toolbox:", err)
-			return 1
-		}
-		hostile = filepath.Join(dir, "hostile")
-		cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(hostile, "hostile.wasm"), "./testdata/hostile")
-		cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
-		if said, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build the hostile program: %v\n%s", err, said)
-			return 1
-		}
-		return m.Run()
-	}())
+	dir, err := os.MkdirTemp("", "wasm-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	toolbox, hostile, made = filepath.Join(dir, "programs"), filepath.Join(dir, "hostile"), filepath.Join(dir, "cache")
+	if err := build.Toolbox(context.Background(), "../../..", toolbox); err != nil {
+		panic(fmt.Errorf("build the toolbox: %w", err))
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(hostile, "hostile.wasm"), "./testdata/hostile")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		panic(fmt.Errorf("build the hostile program: %w\n%s", err, said))
+	}
+	m.Run()
 }
 
 // backend is one with the toolbox, and further directories before it.
