@@ -1,3 +1,5 @@
+//go:build wasip1
+
 // Command wasmjs runs JavaScript in the wasm sandbox, where it is called js; see docs/sandbox-wasm.md.
 package main
 
