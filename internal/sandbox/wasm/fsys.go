@@ -261,17 +261,17 @@ func (f *fsys) Utimens(name string, atime, mtime int64) sys.Errno {
 	if p.dir < 0 || !f.writable(p.abs) {
 		return sys.EROFS
 	}
-	return errnoOf(unix.UtimesNanoAt(p.dir, p.name, times(atime, mtime), unix.AT_SYMLINK_NOFOLLOW))
-}
-
-func times(atime, mtime int64) []unix.Timespec {
-	out := make([]unix.Timespec, 2)
+	st, errno := p.stat()
+	if errno != 0 {
+		return errno
+	}
+	at := []unix.Timespec{st.Atim, st.Mtim}
 	for i, ns := range []int64{atime, mtime} {
-		if out[i] = unix.NsecToTimespec(ns); ns == sys.UTIME_OMIT {
-			out[i] = unix.Timespec{Nsec: unix.UTIME_OMIT}
+		if ns != sys.UTIME_OMIT {
+			at[i] = unix.NsecToTimespec(ns)
 		}
 	}
-	return out
+	return errnoOf(unix.UtimesNanoAt(p.dir, p.name, at, unix.AT_SYMLINK_NOFOLLOW))
 }
 
 // Chmod implements sys.FS; the engine has no call for it, the toolbox asks by a function of the host.
@@ -328,8 +328,10 @@ func (f *fsys) openMade(abs string, writes bool) (sys.File, sys.Errno) {
 		list, err := f.programs()
 		names, ok = list, err == nil
 	}
-	if list, err := f.programs(); path.Dir(abs) == "/bin" && err == nil && slices.Contains(list, path.Base(abs)) {
-		return program{}, 0
+	if path.Dir(abs) == "/bin" {
+		if list, err := f.programs(); err == nil && slices.Contains(list, path.Base(abs)) {
+			return program{}, 0
+		}
 	}
 	switch {
 	case !ok && writes:

@@ -20,7 +20,7 @@ const (
 	// processes.
 	hostModule = "inspan"
 	// maxPassed is the most bytes of a request to run a program, and of what it says on each stream.
-	maxPassed = 32 << 20
+	maxPassed = 8 << 20
 	// maxDepth is how deep programs may run programs.
 	maxDepth = 4
 )
