@@ -31,9 +31,9 @@ func TestPaths(t *testing.T) {
 				must(r, os.WriteFile(file, []byte("secret"), 0o644))
 			}
 			must(r, os.WriteFile(ws+"/d/f", []byte("open"), 0o644))
-			parts := rapid.SampledFrom([]string{"..", ".", "", "d", "e", "f", "l", "m", "ws", "outside", "hidden", base, ws, outside, "workspace", "dev", "bin", "/"})
+			parts := rapid.SampledFrom([]string{"..", ".", "", "d", "e", "f", "l", "m", "ws", "outside", "hidden", "hidden/f", "hidden/d", "d/f", "outside/f", base, ws, outside, "workspace", "dev", "bin", "/"})
 			draw := func(name string) string {
-				p := strings.Join(rapid.SliceOfN(parts, 1, 7).Draw(r, name), "/")
+				p := strings.Join(rapid.SliceOfN(parts, 1, 4).Draw(r, name), "/")
 				if rapid.Bool().Draw(r, name+" in the workspace") {
 					p = ws + "/" + p
 				}
