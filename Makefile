@@ -2,12 +2,15 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape docker gvisor e2b kubebox fuzz aimock live clean
+.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape docker gvisor e2b kubebox fuzz aimock live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## all programs into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+
+wasm: ## the toolbox of the sandbox mode wasm into bin/wasm
+	$(GO) run ./cmd/wasmbox bin/wasm
 
 check: ## formatting, vet, the rules of the house (test/tidy), generated docs up to date
 	@bad=$$(gofmt -l cmd internal pkg services test examples); test -z "$$bad" || { echo "not formatted (make fmt):"; echo "$$bad"; exit 1; }

@@ -98,6 +98,8 @@ type Config struct {
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`
 	GVisor          string       `envconfig:"INSPAN_GVISOR" desc:"name or path of the program of gVisor, for sandboxes of the mode gvisor; empty for runsc (toolrunner); see sandbox-gvisor.md"`
 	GVisorPlatform  string       `envconfig:"INSPAN_GVISOR_PLATFORM" desc:"how gVisor catches system calls: systrap, ptrace or kvm; empty for the first of systrap and ptrace that works (toolrunner)"`
+	WASMPrograms    []string     `envconfig:"INSPAN_WASM_PROGRAMS" desc:"directories of the programs of the sandbox mode wasm, as NAME.wasm, comma separated; make wasm builds a toolbox into bin/wasm; see sandbox-wasm.md (toolrunner)"`
+	WASMCache       string       `envconfig:"INSPAN_WASM_CACHE" desc:"directory where compiled wasm programs are kept, which nobody else may write; the user's cache directory where it is not set (toolrunner)"`
 	SandboxSecrets  secret.Value `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
 	MCPSecrets      string       `envconfig:"INSPAN_MCP_SECRETS" desc:"folder of secrets for MCP servers, one in each file (toolrunner): secret:NAME in an agent file stands for what the file NAME holds, of at least 8 characters; masked in what tools answer"`
 	Credentials     secret.Value `envconfig:"INSPAN_EGRESS_CREDENTIALS" desc:"headers that are added to requests of agents for a host, so that no tool holds them, comma separated: api.example.com=Authorization: Bearer KEY; http://HOST=... for plain HTTP; masked in what tools answer; see egress.md (toolrunner)"`

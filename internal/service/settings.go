@@ -106,6 +106,8 @@ func traits() map[string]trait {
 		"INSPAN_GVISOR":                        {key: "gvisor.program"},
 		"INSPAN_GVISOR_PLATFORM":               {key: "gvisor.platform"},
 		"INSPAN_SANDBOX_SECRETS":               {key: "commands.secrets"},
+		"INSPAN_WASM_PROGRAMS":                 {key: "wasm.programs"},
+		"INSPAN_WASM_CACHE":                    {key: "wasm.cache", path: true},
 		"INSPAN_EGRESS_CREDENTIALS":            {key: "egress.credentials"},
 		"INSPAN_MCP_SECRETS":                   {key: "mcp_secrets", path: true},
 		"INSPAN_GIT_PROTOCOLS":                 {key: "git.protocols"},

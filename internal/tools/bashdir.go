@@ -32,7 +32,7 @@ func inDir(ctx context.Context, env tool.Env, text string) (tool.Result, error) 
 	mark := "inspan-dir-" + rand.Text() + ":"
 	stderr := &capture{env: env, name: "stderr"}
 	end := &trailer{to: stderr, mark: []byte(mark)}
-	r, err := execute(ctx, env, sandbox.Cmd{Args: []string{"bash", "-c", shellFrame, "bash", text, mark}, Dir: dir, Stderr: end}, stderr)
+	r, err := execute(ctx, env, sandbox.Cmd{Args: shellCall(env.Box.Mode(), text, mark), Dir: dir, Stderr: end}, stderr)
 	if err != nil {
 		return r, err
 	}
@@ -58,6 +58,15 @@ func inDir(ctx context.Context, env tool.Env, text string) (tool.Result, error) 
 // shellFrame has the shell tell its folder when it ends, whatever it did to its standard error by then. The text is its
 // first argument and sees none; it is read by eval so that its lines count from 1.
 const shellFrame = `exec 19>&2; trap '{ set +x; } 2>/dev/null; builtin printf "%s%s\0" "$INSPAN_MARK" "$PWD" >&19' EXIT; INSPAN_MARK=$2; INSPAN_TEXT=$1; set --; eval "$INSPAN_TEXT"`
+
+// shellCall is the call of the shell for a text. That of the wasm toolbox has no descriptors above 2 and tells its folder by
+// an option of its own.
+func shellCall(mode sandbox.Mode, text, mark string) []string {
+	if mode == sandbox.WASM {
+		return []string{"bash", "--told", mark, "-c", text}
+	}
+	return []string{"bash", "-c", shellFrame, "bash", text, mark}
+}
 
 // startDir is the folder to begin in; gone names one that is no folder of the workspace any more.
 func startDir(env tool.Env) (dir, gone string, err error) {

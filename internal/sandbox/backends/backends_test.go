@@ -117,6 +117,16 @@ func TestPick(t *testing.T) {
 			}
 		}
 	})
+	t.Run("SBX-10 a further backend is reached by name and never by auto", func(t *testing.T) {
+		t.Parallel()
+		s := set(t, broken, host).With(fake{mode: sandbox.WASM})
+		if b, err := s.Pick(t.Context(), sandbox.WASM); err != nil || b.Mode() != sandbox.WASM {
+			t.Errorf("by name: got %v, %v", b, err)
+		}
+		if b, err := s.Pick(t.Context(), sandbox.Auto); err != nil || b.Mode() != sandbox.Host {
+			t.Errorf("auto: got %v, %v", b, err)
+		}
+	})
 	t.Run("SBX-3 the local set knows host, landlock and bwrap", func(t *testing.T) {
 		t.Parallel()
 		s := backends.Local(t.TempDir())

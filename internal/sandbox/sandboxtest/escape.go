@@ -61,8 +61,9 @@ type surroundings struct {
 
 // Escape tries to get out of sandboxes of a backend, and to leave something behind, and prints a table. The backend must
 // isolate: host would let everything through.
-func Escape(t *testing.T, b sandbox.Backend) {
+func Escape(t *testing.T, b sandbox.Backend, without ...Without) {
 	Need(t, b)
+	b = declared{b, without}
 	var table outcome
 	t.Run("ways out", func(t *testing.T) {
 		for name, script := range waysOut {
@@ -86,8 +87,11 @@ func Escape(t *testing.T, b sandbox.Backend) {
 			})
 		}
 	})
-	t.Run("bombs", func(t *testing.T) { bombs(t, b, &table) })
-	table.print(t, b.Mode())
+	defer func() { table.print(t, b.Mode()) }()
+	t.Run("bombs", func(t *testing.T) {
+		wants(t, b, Processes)
+		bombs(t, b, &table)
+	})
 }
 
 func surround(t *testing.T, b sandbox.Backend) surroundings {

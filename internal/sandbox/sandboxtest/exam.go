@@ -33,9 +33,46 @@ func Need(t testing.TB, b sandbox.Backend) {
 	t.Skipf("NOT TESTED: sandbox mode %s: %v", b.Mode(), err)
 }
 
+// Part is something that the commands of a backend may not have by their nature.
+type Part string
+
+const (
+	// Processes: commands are processes, which start others, also in the background, and have descriptors.
+	Processes Part = "processes"
+	// Signals: commands can send signals and catch them.
+	Signals Part = "signals"
+)
+
+// Without declares that a part of the exam can not apply to a backend, and why. Its own tests prove instead what it promises.
+type Without struct {
+	Part Part
+	Why  string
+}
+
+// declared is a backend with what was declared of it.
+type declared struct {
+	sandbox.Backend
+	without []Without
+}
+
+// wants leaves a test out, with the reason, where the backend was declared to be without what it needs.
+func wants(t *testing.T, b sandbox.Backend, part Part) {
+	t.Helper()
+	d, ok := b.(declared)
+	if !ok {
+		return
+	}
+	for _, w := range d.without {
+		if w.Part == part {
+			t.Skipf("NOT TESTED: sandbox mode %s has no %s: %s", b.Mode(), part, w.Why)
+		}
+	}
+}
+
 // Exam runs the exam. The sandboxes are opened with an open network, which every backend accepts.
-func Exam(t *testing.T, b sandbox.Backend) {
+func Exam(t *testing.T, b sandbox.Backend, without ...Without) {
 	Need(t, b)
+	b = declared{b, without}
 	// First and not in parallel, because it counts what the whole process allocates.
 	t.Run("output of 100 MB is passed on and not held", func(t *testing.T) { bigOutput(t, b) })
 	for _, part := range []struct {

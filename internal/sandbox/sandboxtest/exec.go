@@ -27,6 +27,7 @@ func examExec(t *testing.T, b sandbox.Backend) {
 		}
 	})
 	t.Run("a signal is told", func(t *testing.T) {
+		wants(t, b, Signals)
 		if _, _, exit := p.sh(t, "kill -TERM $$"); exit.Signal != "SIGTERM" || exit.Code != 143 {
 			t.Errorf("got %+v, want SIGTERM and 143", exit)
 		}
@@ -209,6 +210,7 @@ func examEnvironment(t *testing.T, b sandbox.Backend) {
 		}
 	})
 	t.Run("no descriptor of the service is passed on", func(t *testing.T) {
+		wants(t, b, Processes)
 		if runtime.GOOS != "linux" {
 			t.Skipf("NOT TESTED: descriptors are counted through /proc, this is %s", runtime.GOOS)
 		}

@@ -92,6 +92,7 @@ func examTree(t *testing.T, b sandbox.Backend) {
 	for name, script := range families {
 		t.Run("TOOL-22 the end of the context ends: "+name, func(t *testing.T) {
 			t.Parallel()
+			wants(t, b, Processes)
 			endsWithContext(t, b, script)
 		})
 	}
@@ -122,6 +123,7 @@ func examTree(t *testing.T, b sandbox.Backend) {
 	} {
 		t.Run("what is left in the background ends with its Exec: "+name, func(t *testing.T) {
 			t.Parallel()
+			wants(t, b, Processes)
 			p := open(t, b)
 			l := newLeash(t, b, p)
 			out, _, exit := p.sh(t, "exec 9>leash; "+left+" echo done; exit 3")
@@ -179,6 +181,7 @@ func endsWithContext(t *testing.T, b sandbox.Backend, script string) {
 
 func examDestroy(t *testing.T, b sandbox.Backend) {
 	t.Run("SBX-15 ends what runs and may be called twice", func(t *testing.T) {
+		wants(t, b, Processes)
 		p := open(t, b)
 		l := newLeash(t, b, p)
 		ready := listener("ready")

@@ -1,0 +1,146 @@
+// Package wasm runs WebAssembly programs (WASI preview 1) and nothing else (SBX-8).
+//
+// Promises: a command is a program NAME.wasm in a directory that the operator names; no other can be started, and a program
+// can start none. It has no system call, no socket and no process; it reaches files through Tree alone, which walks each
+// path by hand, one open directory after the other, and has the kernel follow no link: what is not shown can not be opened
+// by any name, link or race. Memory of all commands of a sandbox together, files and time are bounded. When a context ends,
+// the program is stopped wherever it is before Exec returns, also in an endless loop.
+package wasm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/local"
+)
+
+// DefaultMemory bounds the memory of a sandbox that asks for no limit, in bytes: it is the memory of the process that runs
+// the programs.
+const DefaultMemory = 1 << 30
+
+// Config says what the backend runs.
+type Config struct {
+	// Dirs hold the programs, as NAME.wasm. The first that has a name wins. Links in them are the operator's: followed.
+	Dirs []string
+	// Cache is a directory where compiled programs are kept. They are native code: nobody else may write there. Empty
+	// keeps them in memory, so that each process compiles anew.
+	Cache string
+	// Base is where the private directories of sandboxes are made; empty means the system's place for temporary files.
+	Base string
+}
+
+// Backend opens sandboxes for WebAssembly programs. Its engine starts with the first Probe or command.
+type Backend struct {
+	cfg Config
+
+	mu     sync.Mutex
+	engine *engine // guarded by mu
+}
+
+var _ sandbox.Backend = (*Backend)(nil)
+
+// New returns the backend. It does nothing yet.
+func New(cfg Config) *Backend { return &Backend{cfg: cfg} }
+
+// Mode returns sandbox.WASM.
+func (*Backend) Mode() sandbox.Mode { return sandbox.WASM }
+
+// Capabilities implements sandbox.Backend.
+func (*Backend) Capabilities() []sandbox.Capability {
+	how := map[sandbox.Wall]string{
+		sandbox.WallFiles:      "a program has only the files that are shown to it: no link or path leads elsewhere",
+		sandbox.WallDenied:     "they are not among the files that a program has, by any name",
+		sandbox.WallNetwork:    "a program has no sockets, also where the network is enabled",
+		sandbox.WallProcesses:  "a program sees no process",
+		sandbox.WallPrivileges: "a program is no process: it has none",
+		sandbox.WallSyscalls:   "a program can make none",
+		sandbox.WallMetadata:   "a program reaches no file outside",
+		sandbox.WallTree:       "a program can start none",
+		sandbox.LimitMemory:    "memory of all programs together is counted as it grows, and not given above the limit",
+		sandbox.LimitDisk:      "counted before each write, which is refused above the limit and ends the command",
+		sandbox.LimitPIDs:      "the programs that run at once are counted",
+		sandbox.LimitWall:      "the sandbox's programs are ended",
+	}
+	var list []sandbox.Capability
+	for _, wall := range sandbox.Walls() {
+		c := sandbox.Capability{Wall: wall, Enforced: how[wall] != "", How: how[wall]}
+		if !c.Enforced {
+			c.Why = "a program runs on a thread of the toolrunner, which nothing slows down: leave cpu out, or use bwrap or docker"
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// Probe really runs a small program that is built in, and looks for others in the directories.
+func (b *Backend) Probe(ctx context.Context) error {
+	if len(b.cfg.Dirs) == 0 {
+		return fmt.Errorf("%w: no programs: name directories of NAME.wasm files in INSPAN_WASM_PROGRAMS; make wasm builds a toolbox into bin/wasm", sandbox.ErrUnavailable)
+	}
+	names, err := b.names()
+	if err != nil {
+		return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("%w: there is no NAME.wasm in %q: make wasm builds a toolbox into bin/wasm", sandbox.ErrUnavailable, b.cfg.Dirs)
+	}
+	e, err := b.started(ctx)
+	if err == nil {
+		err = e.probe(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: the engine does not start: %w", sandbox.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// Open binds a sandbox to a workspace. ReadOnly and Writable must exist.
+func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	if err := sandbox.Require(sandbox.WASM, cfg, b.Capabilities()); err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
+	}
+	if cfg.Door != nil {
+		return nil, fmt.Errorf("sandbox %s: %w: wasm programs have no network at all: use bwrap, or leave allowed_hosts out", cfg.ID, sandbox.ErrUnavailable)
+	}
+	inner, err := local.OpenBox(cfg, sandbox.WASM, b.cfg.Base, "", "")
+	if err != nil {
+		return nil, err
+	}
+	x := &box{Box: inner, backend: b, memory: &memory{limit: DefaultMemory}, live: make(map[int]*instance)}
+	if cfg.Limits.Memory > 0 {
+		x.memory.limit = cfg.Limits.Memory
+	}
+	if x.tree, err = openTree(inner, b.names); err != nil {
+		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), inner.Destroy(context.WithoutCancel(ctx)))
+	}
+	return x, nil
+}
+
+// Close gives the engine back. Sandboxes must be destroyed before.
+func (b *Backend) Close(ctx context.Context) error {
+	b.mu.Lock()
+	e := b.engine
+	b.engine = nil
+	b.mu.Unlock()
+	if e == nil {
+		return nil
+	}
+	return e.close(ctx)
+}
+
+// started returns the engine, which it starts where it is not yet.
+func (b *Backend) started(ctx context.Context) (*engine, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.engine == nil {
+		e, err := newEngine(ctx, b.cfg.Cache)
+		if err != nil {
+			return nil, err
+		}
+		b.engine = e
+	}
+	return b.engine, nil
+}
