@@ -70,6 +70,9 @@ type Stream struct {
 	// last is when the last message went out; timer is set while text waits for the next.
 	last  time.Time
 	timer *time.Timer
+	// spent is what of the budget of a tool's output is used up, by the time of spentAt.
+	spent   int
+	spentAt time.Time
 	// kept is what was said, in parts; bytes is the text in them.
 	kept  []Message
 	bytes int
@@ -166,6 +169,7 @@ func (s *Stream) flush(all bool) {
 		text = text[:whole(text)]
 	}
 	rest := s.pending[len(text):]
+	text = s.afford(text)
 	for valid := bytes.ToValidUTF8(text, []byte("\uFFFD")); len(valid) > 0; {
 		part := valid
 		if len(part) > MaxPart {
@@ -175,6 +179,32 @@ func (s *Stream) flush(all bool) {
 		valid = valid[len(part):]
 	}
 	s.pending = append(s.pending[:0], rest...)
+}
+
+// afford leaves out the beginning of a tool's output that comes faster than it may be said. mu is held.
+func (s *Stream) afford(text []byte) []byte {
+	if s.head.Event != ToolOutput || len(text) == 0 {
+		return text
+	}
+	now := time.Now()
+	s.spent = max(0, s.spent-int(now.Sub(s.spentAt).Seconds()*RateBytes))
+	s.spentAt = now
+	left := max(0, BurstBytes-s.spent-MessageCost)
+	if len(text) > left {
+		if left < BatchBytes {
+			left = 0 // no crumbs
+		}
+		out := len(text) - left
+		for out < len(text) && !utf8.RuneStart(text[out]) {
+			out++
+		}
+		s.head.At, s.head.First = s.head.At+int64(out), true
+		text = text[out:]
+	}
+	if len(text) > 0 {
+		s.spent += len(text) + MessageCost
+	}
+	return text
 }
 
 // whole is the length of a text without the beginning of a character at its end.
@@ -201,14 +231,14 @@ func (s *Stream) say(text string) {
 		s.feed.out.Publish(s.run, b)
 	}
 	s.last = time.Now()
-	s.head.At = m.end()
+	s.head.At, s.head.First = m.end(), false
 	s.keep(m)
 }
 
 // keep adds a message to what is told to those who come late. mu is held.
 func (s *Stream) keep(m Message) {
 	s.bytes += len(m.Content)
-	if i := len(s.kept) - 1; i >= 0 && !m.Done && s.kept[i].Event == m.Event && s.kept[i].Output == m.Output && len(s.kept[i].Content)+len(m.Content) <= BatchBytes {
+	if i := len(s.kept) - 1; i >= 0 && !m.Done && !m.First && s.kept[i].Event == m.Event && s.kept[i].Output == m.Output && len(s.kept[i].Content)+len(m.Content) <= BatchBytes {
 		s.kept[i].Content, s.kept[i].N = s.kept[i].Content+m.Content, m.N
 		return
 	}
@@ -231,7 +261,7 @@ func (s *Stream) soFar() [][]byte {
 	var all [][]byte
 	for i := 0; i < len(s.kept); {
 		m, text := s.kept[i], []byte(s.kept[i].Content)
-		for i++; i < len(s.kept) && !s.kept[i].Done && s.kept[i].Event == m.Event && s.kept[i].Output == m.Output && len(text)+len(s.kept[i].Content) <= MaxPart; i++ {
+		for i++; i < len(s.kept) && !s.kept[i].Done && !s.kept[i].First && s.kept[i].Event == m.Event && s.kept[i].Output == m.Output && len(text)+len(s.kept[i].Content) <= MaxPart; i++ {
 			text, m.N = append(text, s.kept[i].Content...), s.kept[i].N
 		}
 		m.Content = string(text)

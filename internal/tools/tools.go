@@ -34,6 +34,8 @@ func Builtin() []tool.Tool {
 		edit{define("edit", tool.Reconcilable, 0, editSchema, editFile)},
 		applyPatch{define("apply_patch", tool.Reconcilable, 0, applyPatchSchema, runPatch)},
 		bash{define("bash", tool.Once, 0, bashSchema, runBash)},
+		bashOutput{define("bash_output", tool.Read, 0, bashOutputSchema, runBashOutput)},
+		killShell{define("kill_shell", tool.Idempotent, 0, killShellSchema, runKillShell)},
 		define("skill", tool.Read, 0, skillSchema, readSkill),
 		define("glob", tool.Read, 0, globSchema, globFiles),
 		define("grep", tool.Read, 0, grepSchema, grepFiles),

@@ -25,6 +25,10 @@ type permitted struct{ run, call string }
 // Overhear takes a fact of any run. A call that works in a workspace held here is begun without waiting for its message,
 // which may go from one toolrunner to the other until it comes here. It never waits, and what it lets go is not lost.
 func (r *Role) Overhear(runID string, rec reactor.Record) {
+	switch rec.Kind {
+	case events.StepFinished, events.StepFailed, events.RunCompleted, events.RunFailed:
+		r.mayHaveEnded(runID)
+	}
 	if rec.Kind != events.CallAllowed || r.cfg.Trees == nil || !r.cfg.Trees.Holds(runID) {
 		return
 	}
