@@ -159,7 +159,7 @@ func (y *yard) leave(runID, step string, box *longBox) {
 	box.way.close()
 }
 
-// add makes room for a command; its end must be waited for once it was added.
+// add makes room for a command, which must be launched then: until that has returned, nobody counts all as done.
 func (y *yard) add(b *beyond) error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -241,13 +241,13 @@ func (y *yard) charge(b *beyond) (sandbox.Exit, bool) {
 
 // launch starts a command that was added and leaves it to itself. ctx bounds the start alone.
 func (r *Role) launch(ctx context.Context, b *beyond, c tool.BackgroundCommand, box *longBox, leave func(), said *live.Stream) error {
+	defer r.yard.all.Done() // of add
 	abort := func(err error) error {
 		b.free()
 		said.Close()
 		leave()
 		r.yard.drop(b)
 		close(b.gone)
-		r.yard.all.Done()
 		return err
 	}
 	opened, err := box.open()
@@ -265,8 +265,7 @@ func (r *Role) launch(ctx context.Context, b *beyond, c tool.BackgroundCommand, 
 		hurry()
 		return abort(err)
 	}
-	go func() {
-		defer r.yard.all.Done()
+	r.yard.all.Go(func() {
 		defer close(b.gone)
 		exit, err := p.Wait()
 		b.exit, b.took = exit, time.Since(b.began)
@@ -277,7 +276,7 @@ func (r *Role) launch(ctx context.Context, b *beyond, c tool.BackgroundCommand, 
 		said.Close()
 		leave()
 		r.wrote(b)
-	}()
+	})
 	return nil
 }
 

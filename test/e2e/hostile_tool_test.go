@@ -102,7 +102,7 @@ func TestHostileCommands(t *testing.T) {
 		deaf := "trap '' TERM INT HUP QUIT\n" + sleeps + " &\nwait\nwait\n" + sleeps + "\n"
 		got := hostiles(w, events.Sandbox{}, ask{"write", map[string]any{"path": "deaf.sh", "content": deaf}},
 			short("sleep 600 & "+sleeps), short("bash deaf.sh"),
-			shell("(setsid sh -c 'setsid "+sleeps+" & exec "+sleeps+"' >/dev/null 2>&1 </dev/null &); echo left"), short("while :; do (setsid "+sleeps+" &); sleep 0.05; done"),
+			shell("(setsid sh -c 'setsid "+sleeps+" & exec "+sleeps+"' >/dev/null 2>&1 &); echo left"), short("while :; do (setsid "+sleeps+" &); sleep 0.05; done"),
 			shell("echo on"))
 		for i, want := range []string{"wrote", "longer than 500ms", "longer than 500ms", "left\n", "longer than 500ms", "on\n"} {
 			r := got[i]
@@ -125,7 +125,7 @@ func TestHostileCommands(t *testing.T) {
 			path("read", strings.Repeat("n", 4096)), path("read", "a\x00b"), path("read", "-n"), path("read", "na\nme"),
 			ask{"glob", map[string]any{"pattern": "**"}}, ask{"grep", map[string]any{"pattern": "^(a+)+$|(.*)*x{900}"}}, ask{"edit", map[string]any{"path": "pipe", "old_string": "a", "new_string": "b"}},
 			shell("ls ..; echo on"))
-		for i, want := range map[int]string{2: "not a regular file", 3: "is a directory", 4: "binary file", 6: "text", 7: "outside the workspace", 8: "outside the workspace",
+		for i, want := range map[int]string{2: "not a regular file", 3: "is a directory", 4: "binary file", 6: "text", 7: "leaves the workspace", 8: "leaves the workspace",
 			9: "file name too long", 10: "NUL", 11: "there is no file", 12: "there is no file", 13: "na<U+000A>me", 15: "not a regular file", 16: "on\n"} {
 			if !strings.Contains(got[i].Result, want) {
 				t.Errorf("call %d: %+v", i+1, got[i])
