@@ -136,7 +136,11 @@ func Visible(s string) string {
 
 // oneLine is Visible for a file name, which must not look like two lines.
 func oneLine(name string) string {
-	return strings.NewReplacer("\n", "<U+000A>", "\r", "<U+000D>").Replace(Visible(name))
+	name = Visible(name)
+	if !strings.ContainsAny(name, "\n\r") {
+		return name
+	}
+	return strings.NewReplacer("\n", "<U+000A>", "\r", "<U+000D>").Replace(name)
 }
 
 func deceptive(r rune) bool {
