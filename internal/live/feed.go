@@ -77,6 +77,8 @@ type Stream struct {
 	kept  []Message
 	bytes int
 	done  bool
+	// ending lets the last text be said however much was.
+	ending bool
 }
 
 // Write says more text: event is Token, Thinking or ToolOutput, output what a tool wrote to.
@@ -122,6 +124,7 @@ func (s *Stream) Done(cause error) {
 	if s.done {
 		return
 	}
+	s.ending = true
 	s.flush(true)
 	s.done = true
 	if s.head.N == 0 && s.head.Call != "" && cause == nil {
@@ -169,7 +172,7 @@ func (s *Stream) flush(all bool) {
 		text = text[:whole(text)]
 	}
 	rest := s.pending[len(text):]
-	text = s.afford(text)
+	text, hold := s.afford(text, all)
 	for valid := bytes.ToValidUTF8(text, []byte("\uFFFD")); len(valid) > 0; {
 		part := valid
 		if len(part) > MaxPart {
@@ -178,33 +181,40 @@ func (s *Stream) flush(all bool) {
 		s.say(string(part))
 		valid = valid[len(part):]
 	}
-	s.pending = append(s.pending[:0], rest...)
+	s.pending = append(append(s.pending[:0], hold...), rest...)
+	if len(hold) > 0 {
+		s.timer = time.AfterFunc(BatchTime, s.due)
+	}
 }
 
-// afford leaves out the beginning of a tool's output that comes faster than it may be said. mu is held.
-func (s *Stream) afford(text []byte) []byte {
+// afford leaves out the beginning of a tool's output that comes faster than it may be said. What is held waits for its turn:
+// the newest of it, so that the end is said; with all, nothing is held. mu is held.
+func (s *Stream) afford(text []byte, all bool) (say, hold []byte) {
 	if s.head.Event != ToolOutput || len(text) == 0 {
-		return text
+		return text, nil
 	}
 	now := time.Now()
 	s.spent = max(0, s.spent-int(now.Sub(s.spentAt).Seconds()*RateBytes))
 	s.spentAt = now
-	left := max(0, BurstBytes-s.spent-MessageCost)
-	if len(text) > left {
-		if left < BatchBytes {
-			left = 0 // no crumbs
+	left, crumbs := BurstBytes-s.spent-MessageCost, false
+	if left < min(len(text), BatchBytes) {
+		left, crumbs = BatchBytes, !s.ending
+		if all && crumbs {
+			left = 0
 		}
-		out := len(text) - left
+	}
+	if out := len(text) - left; out > 0 {
 		for out < len(text) && !utf8.RuneStart(text[out]) {
 			out++
 		}
 		s.head.At, s.head.First = s.head.At+int64(out), true
 		text = text[out:]
 	}
-	if len(text) > 0 {
-		s.spent += len(text) + MessageCost
+	if crumbs {
+		return nil, text
 	}
-	return text
+	s.spent += len(text) + MessageCost
+	return text, nil
 }
 
 // whole is the length of a text without the beginning of a character at its end.

@@ -33,7 +33,6 @@ func TestRate(t *testing.T) {
 			<-time.After(time.Millisecond)
 		}
 		s.Write(ToolOutput, "stdout", "the end\n")
-		<-time.After(time.Second)
 		s.Done(nil)
 		most := BurstBytes + (seconds+1)*RateBytes
 		if text := out.bytes - out.messages*400; out.messages > most/MessageCost || text > most {
