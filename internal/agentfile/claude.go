@@ -22,7 +22,7 @@ var ErrClaude = errors.New("not an agent file of Claude Code")
 const maxClaude = 1 << 20
 
 // claudeTools are the tools of Claude Code that have one of ours for the same.
-var claudeTools = map[string]string{"Read": "read", "Write": "write", "Edit": "edit", "MultiEdit": "edit", "Bash": "bash", "Grep": "grep", "Glob": "glob", "LS": "glob"}
+var claudeTools = map[string]string{"Read": "read", "Write": "write", "Edit": "edit", "MultiEdit": "edit", "Bash": "bash", "BashOutput": "bash_output", "KillShell": "kill_shell", "KillBash": "kill_shell", "Grep": "grep", "Glob": "glob", "LS": "glob"}
 
 // claudeFile is the part of the frontmatter that means something here.
 type claudeFile struct {

@@ -4,7 +4,7 @@
 // each of its messages has a number and the place where its text stands, so a watcher sees every gap. As long as an
 // attempt is at work, whoever carries it out answers what was said so far, and a Joiner puts that and what comes together:
 // no gap, no repetition, in whatever order they arrive. Where nobody answers any more, the log has the truth. What is kept
-// is bounded: MaxKept bytes for each attempt at work, and nothing after its end is stored.
+// is bounded: MaxKept bytes for each attempt at work, and nothing after its end is stored. So is what a tool says in a second.
 package live
 
 import "time"
@@ -15,6 +15,11 @@ const (
 	// after a pause goes out at once.
 	BatchBytes = 1 << 10
 	BatchTime  = 40 * time.Millisecond
+	// The output of a tool that comes faster than RateBytes in a second, with BurstBytes ahead, is left out in part: the oldest
+	// of it first. Each message counts for MessageCost bytes more.
+	RateBytes   = 128 << 10
+	BurstBytes  = 256 << 10
+	MessageCost = 128
 	// MaxPart is the most bytes of text in one message.
 	MaxPart = 32 << 10
 	// MaxKept is how many bytes of a stream are kept for those who come late; the oldest go first.

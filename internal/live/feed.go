@@ -70,10 +70,15 @@ type Stream struct {
 	// last is when the last message went out; timer is set while text waits for the next.
 	last  time.Time
 	timer *time.Timer
+	// spent is what of the budget of a tool's output is used up, by the time of spentAt.
+	spent   int
+	spentAt time.Time
 	// kept is what was said, in parts; bytes is the text in them.
 	kept  []Message
 	bytes int
 	done  bool
+	// ending lets the last text be said however much was.
+	ending bool
 }
 
 // Write says more text: event is Token, Thinking or ToolOutput, output what a tool wrote to.
@@ -119,6 +124,7 @@ func (s *Stream) Done(cause error) {
 	if s.done {
 		return
 	}
+	s.ending = true
 	s.flush(true)
 	s.done = true
 	if s.head.N == 0 && s.head.Call != "" && cause == nil {
@@ -166,6 +172,7 @@ func (s *Stream) flush(all bool) {
 		text = text[:whole(text)]
 	}
 	rest := s.pending[len(text):]
+	text, hold := s.afford(text, all)
 	for valid := bytes.ToValidUTF8(text, []byte("\uFFFD")); len(valid) > 0; {
 		part := valid
 		if len(part) > MaxPart {
@@ -174,7 +181,40 @@ func (s *Stream) flush(all bool) {
 		s.say(string(part))
 		valid = valid[len(part):]
 	}
-	s.pending = append(s.pending[:0], rest...)
+	s.pending = append(append(s.pending[:0], hold...), rest...)
+	if len(hold) > 0 {
+		s.timer = time.AfterFunc(BatchTime, s.due)
+	}
+}
+
+// afford leaves out the beginning of a tool's output that comes faster than it may be said. What is held waits for its turn:
+// the newest of it, so that the end is said; with all, nothing is held. mu is held.
+func (s *Stream) afford(text []byte, all bool) (say, hold []byte) {
+	if s.head.Event != ToolOutput || len(text) == 0 {
+		return text, nil
+	}
+	now := time.Now()
+	s.spent = max(0, s.spent-int(now.Sub(s.spentAt).Seconds()*RateBytes))
+	s.spentAt = now
+	left, crumbs := BurstBytes-s.spent-MessageCost, false
+	if left < min(len(text), BatchBytes) {
+		left, crumbs = BatchBytes, !s.ending
+		if all && crumbs {
+			left = 0
+		}
+	}
+	if out := len(text) - left; out > 0 {
+		for out < len(text) && !utf8.RuneStart(text[out]) {
+			out++
+		}
+		s.head.At, s.head.First = s.head.At+int64(out), true
+		text = text[out:]
+	}
+	if crumbs {
+		return nil, text
+	}
+	s.spent += len(text) + MessageCost
+	return text, nil
 }
 
 // whole is the length of a text without the beginning of a character at its end.
@@ -201,14 +241,14 @@ func (s *Stream) say(text string) {
 		s.feed.out.Publish(s.run, b)
 	}
 	s.last = time.Now()
-	s.head.At = m.end()
+	s.head.At, s.head.First = m.end(), false
 	s.keep(m)
 }
 
 // keep adds a message to what is told to those who come late. mu is held.
 func (s *Stream) keep(m Message) {
 	s.bytes += len(m.Content)
-	if i := len(s.kept) - 1; i >= 0 && !m.Done && s.kept[i].Event == m.Event && s.kept[i].Output == m.Output && len(s.kept[i].Content)+len(m.Content) <= BatchBytes {
+	if i := len(s.kept) - 1; i >= 0 && !m.Done && !m.First && s.kept[i].Event == m.Event && s.kept[i].Output == m.Output && len(s.kept[i].Content)+len(m.Content) <= BatchBytes {
 		s.kept[i].Content, s.kept[i].N = s.kept[i].Content+m.Content, m.N
 		return
 	}
@@ -231,7 +271,7 @@ func (s *Stream) soFar() [][]byte {
 	var all [][]byte
 	for i := 0; i < len(s.kept); {
 		m, text := s.kept[i], []byte(s.kept[i].Content)
-		for i++; i < len(s.kept) && !s.kept[i].Done && s.kept[i].Event == m.Event && s.kept[i].Output == m.Output && len(text)+len(s.kept[i].Content) <= MaxPart; i++ {
+		for i++; i < len(s.kept) && !s.kept[i].Done && !s.kept[i].First && s.kept[i].Event == m.Event && s.kept[i].Output == m.Output && len(text)+len(s.kept[i].Content) <= MaxPart; i++ {
 			text, m.N = append(text, s.kept[i].Content...), s.kept[i].N
 		}
 		m.Content = string(text)

@@ -234,7 +234,7 @@ func (d deciding) toolrunner(p events.Payload) (say []events.Payload, again bool
 			return said(nil, nil)
 		}
 		return said(call.Finish(s, a, call.Result{Output: p.Output, Ref: p.OutputRef, Images: p.Images, Success: p.Success, ExitCode: p.ExitCode,
-			Took: took(p.DurationMS), Reconciled: p.Reconciled, Usage: p.Usage, Notes: p.Notes, Dir: p.Dir, Hooks: p.Hooks}), nil)
+			Took: took(p.DurationMS), Reconciled: p.Reconciled, Usage: p.Usage, Notes: p.Notes, Dir: p.Dir, Background: p.Background, Hooks: p.Hooks}), nil)
 	case *events.CallDeferredData:
 		a, ok := d.attempt(p.Call, p.Attempt, p.Fence, "")
 		if !ok {

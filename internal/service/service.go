@@ -240,7 +240,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	if role == events.Toolrunner {
-		run := h.tend(r, trees, loop.Run)
+		run := h.tend(r, trees, minding(r, log, loop.Run))
 		if h.ports.Boxes == nil {
 			run = reaper{log: log, every: reapEvery, more: h.cfg.reapers()}.during(run)
 		}
@@ -407,11 +407,11 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
 	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Artifacts: keeper, Git: desk, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Trees: trees, Egress: out, Hooks: asker, Instance: instance, Key: key, Mask: secret.Mask(masked...)})
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Trees: trees, Egress: out, Hooks: asker, Instance: instance, Key: key, Secrets: masked})
 	if err != nil {
 		return nil, err
 	}
-	if trees != nil && h.ports.Overhear != nil {
+	if h.ports.Overhear != nil {
 		stop, err := h.ports.Overhear(role.Overhear)
 		if err != nil {
 			return nil, fmt.Errorf("overhear permitted calls: %w", err)

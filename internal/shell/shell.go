@@ -226,7 +226,7 @@ func (r *reader) redirects(all []*syntax.Redirect, s scope) input {
 		case syntax.RdrIn, syntax.DplIn:
 			target := literal(d.Word)
 			in = input{piped: !known(target) || d.Op == syntax.DplIn || isStdin(target)}
-			if !in.piped {
+			if !in.piped && path.Clean(target) != "/dev/null" { // nothing is ever read from that, whatever was written
 				r.ranFile(target)
 			}
 		default:

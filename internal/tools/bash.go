@@ -15,7 +15,8 @@ import (
 
 const bashSchema = `{"type":"object","additionalProperties":false,"required":["command"],"properties":{
 "command":{"type":"string","minLength":1,"maxLength":65536,"description":"shell text"},
-"timeout_ms":{"type":"integer","minimum":1,"maximum":600000,"description":"time limit in milliseconds, 30000 if absent"}}}`
+"timeout_ms":{"type":"integer","minimum":1,"maximum":14400000,"description":"time limit in milliseconds: 30000 if absent and at most 600000; in the background at most 14400000, which is also what holds if absent"},
+"run_in_background":{"type":"boolean","description":"return a handle at once and let it run on; read it with bash_output, end it with kill_shell"}}}`
 
 // MaxBashTimeout bounds what a call of bash may ask for.
 const MaxBashTimeout = 10 * time.Minute
@@ -23,16 +24,23 @@ const MaxBashTimeout = 10 * time.Minute
 type bashArgs struct {
 	Command   string
 	TimeoutMS int64 `json:"timeout_ms"`
+	Beyond    bool  `json:"run_in_background"`
 }
 
 type bash struct{ builtin[bashArgs] }
 
-var _ tool.Timed = bash{}
+var (
+	_ tool.Timed      = bash{}
+	_ tool.Continuing = bash{}
+)
+
+// Continues implements tool.Continuing: shells of a step that has commands in the background are where those are.
+func (bash) Continues(json.RawMessage) (handle string, ok bool) { return "", true }
 
 // TimeoutFor implements tool.Timed.
 func (bash) TimeoutFor(input json.RawMessage) time.Duration {
 	a, err := decode[bashArgs](input)
-	if err != nil || a.TimeoutMS <= 0 {
+	if err != nil || a.TimeoutMS <= 0 || a.Beyond {
 		return tool.DefaultTimeout
 	}
 	return time.Duration(min(a.TimeoutMS, MaxBashTimeout.Milliseconds())) * time.Millisecond
@@ -41,6 +49,12 @@ func (bash) TimeoutFor(input json.RawMessage) time.Duration {
 func runBash(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, error) {
 	if strings.ContainsRune(a.Command, 0) {
 		return tool.Result{}, tool.Fail(tool.Invalid, "send the command without it", errors.New("the command holds a NUL"))
+	}
+	if a.Beyond {
+		return startBeyond(ctx, a, env)
+	}
+	if a.TimeoutMS > MaxBashTimeout.Milliseconds() {
+		return tool.Result{}, tool.Fail(tool.Invalid, "set run_in_background for what takes longer", fmt.Errorf("timeout_ms is at most %d where the call waits", MaxBashTimeout.Milliseconds()))
 	}
 	return inDir(ctx, env, a.Command)
 }

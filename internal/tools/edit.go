@@ -91,16 +91,16 @@ func editFile(_ context.Context, a editArgs, env tool.Env) (tool.Result, error) 
 		n := strings.Count(after, *r.Old)
 		switch {
 		case n == 0:
-			return failed("edit: %sold_string does not occur in %s; read the file and copy the text exactly, with its white space%s", which(i, list), a.Path, missing(after, *r.Old, i)), nil
+			return failed("edit: %sold_string does not occur in %s; read the file and copy the text exactly, with its white space%s", which(i, list), oneLine(a.Path), missing(after, *r.Old, i)), nil
 		case n > 1 && !r.ReplaceAll:
-			return failed("edit: %sold_string occurs %d times in %s, at the lines %s; give more of the text around it, or set replace_all", which(i, list), n, a.Path, places(after, *r.Old)), nil
+			return failed("edit: %sold_string occurs %d times in %s, at the lines %s; give more of the text around it, or set replace_all", which(i, list), n, oneLine(a.Path), places(after, *r.Old)), nil
 		case len(after)+n*(len(*r.New)-len(*r.Old)) > maxEdited:
-			return failed("edit: %s%s would have more than %d bytes", which(i, list), a.Path, maxEdited), nil
+			return failed("edit: %s%s would have more than %d bytes", which(i, list), oneLine(a.Path), maxEdited), nil
 		}
 		after, total = strings.ReplaceAll(after, *r.Old, *r.New), total+n
 	}
 	if after == before {
-		return failed("edit: together the edits leave %s as it is", a.Path), nil
+		return failed("edit: together the edits leave %s as it is", oneLine(a.Path)), nil
 	}
 	if err := env.Box.WriteFile(a.Path, []byte(after)); err != nil {
 		return fileError("edit", a.Path, err)

@@ -19,7 +19,9 @@ func TestExam(t *testing.T) {
 		"write":       {`{"path":"new/w.txt","content":"x"}`},
 		"edit":        {`{"path":"e.txt","edits":[{"old_string":"x","new_string":"xx"}]}`, `{"path":"e.txt","old_string":"x","new_string":"x","replace_all":true}`},
 		"apply_patch": {`{"patch":"--- a/e.txt\n+++ b/e.txt\n@@ -1 +1 @@\n-x\n+y\n"}`},
-		"bash":        {`{"command":"seq 100; echo problem >&2"}`, `{"command":"exit 3","timeout_ms":5000}`},
+		"bash":        {`{"command":"seq 100; echo problem >&2"}`, `{"command":"exit 3","timeout_ms":5000}`, `{"command":"make","run_in_background":true}`},
+		"bash_output": {`{}`, `{"bash_id":"bg-1"}`, `{"bash_id":"bg-1","filter":"line 1","wait_ms":5}`},
+		"kill_shell":  {`{"shell_id":"bg-1"}`},
 		"glob":        {`{"pattern":"**/*"}`},
 		"grep":        {`{"pattern":"o"}`, `{"pattern":"o","path":".","glob":"*.txt","context":2,"limit":3}`},
 		"git_status":  {`{}`},
@@ -48,6 +50,7 @@ func TestExam(t *testing.T) {
 				b.env.Skill = func(name string) (string, bool) { return strings.Repeat("do it well\n", 10), name == "long" }
 				b.env.Fetch = web(webExample)
 				b.env.Git = &gitDouble{answer: `{"commit":"` + strings.Repeat("0", 100) + `"}`}
+				b.env.Background = &pen{looks: []tool.BackgroundLook{{Handle: "bg-1", Text: "make", Output: []byte(strings.Repeat("line 1\n", 40)), To: 280, Total: 280, Running: true}}}
 				b.env.Save = func(ctx context.Context, s tool.Saving) (tool.Saved, error) {
 					return tool.Saved{Name: s.Path, Type: "file", Size: 1}, ctx.Err()
 				}

@@ -18,6 +18,8 @@ import (
 const (
 	// manyFiles is how many files are looked at before ripgrep is asked: starting it is not worth it for fewer.
 	manyFiles = 2000
+	// eagerFiles are searched before the others are counted: what is common is found in them.
+	eagerFiles = 100
 	// maxListed is the most bytes of names that ripgrep may answer with.
 	maxListed = 64 << 20
 	// minLiteral is the shortest text, in bytes, that ripgrep is asked to look for.
@@ -92,7 +94,7 @@ func literals(pattern string) []string {
 	if err != nil {
 		return nil
 	}
-	found := needs(re.Simplify())
+	found := needs(re.Simplify(), minLiteral)
 	if len(found) == 0 {
 		return nil
 	}
@@ -111,26 +113,42 @@ type literal struct {
 	fold bool
 }
 
-// needs returns texts of which a match holds at least one; nil where none can be told.
-func needs(re *syntax.Regexp) []literal {
+// musts are texts of which each line that matches holds at least one, as they stand; nil where there are none.
+func musts(pattern string) [][]byte {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil
+	}
+	var all [][]byte
+	for _, l := range needs(re.Simplify(), 1) {
+		if l.fold {
+			return nil
+		}
+		all = append(all, []byte(l.text))
+	}
+	return all
+}
+
+// needs returns texts of at least so many bytes of which a match holds at least one; nil where none can be told.
+func needs(re *syntax.Regexp, least int) []literal {
 	switch re.Op {
 	case syntax.OpLiteral:
 		text := string(re.Rune)
 		// U+FFFD stands for any byte that is no UTF-8.
-		if len(text) < minLiteral || strings.ContainsAny(text, "\x00\n\r\uFFFD") {
+		if len(text) < least || strings.ContainsAny(text, "\x00\n\r\uFFFD") {
 			return nil
 		}
 		return []literal{{text, re.Flags&syntax.FoldCase != 0}}
 	case syntax.OpCapture, syntax.OpPlus:
-		return needs(re.Sub[0])
+		return needs(re.Sub[0], least)
 	case syntax.OpRepeat:
 		if re.Min > 0 {
-			return needs(re.Sub[0])
+			return needs(re.Sub[0], least)
 		}
 	case syntax.OpConcat:
 		var best []literal
 		for _, sub := range re.Sub {
-			if l := needs(sub); shortest(l) > shortest(best) {
+			if l := needs(sub, least); shortest(l) > shortest(best) {
 				best = l
 			}
 		}
@@ -138,7 +156,7 @@ func needs(re *syntax.Regexp) []literal {
 	case syntax.OpAlternate:
 		var all []literal
 		for _, sub := range re.Sub {
-			l := needs(sub)
+			l := needs(sub, least)
 			if l == nil {
 				return nil
 			}

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -62,39 +63,26 @@ func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, erro
 	if limit == 0 {
 		limit = globLimit
 	}
-	var found []string
-	all, err := walk(ctx, env, ".", func(name string, _ fs.DirEntry) error {
-		if globs.match(name) {
-			found = append(found, oneLine(name))
+	var names []string
+	all, err := walk(ctx, env, ".", func(f found) error {
+		if globs.match(f.name) {
+			names = append(names, oneLine(f.name))
 		}
 		return nil
 	})
 	if err != nil {
 		return fileError("glob", a.Pattern, err)
 	}
-	if len(found) == 0 {
+	if len(names) == 0 {
 		return tool.Result{Output: "no file matches " + Visible(a.Pattern) + beyond(all)}, nil
 	}
-	slices.Sort(found)
+	slices.Sort(names)
 	note := beyond(all)
-	if len(found) > limit {
-		note = fmt.Sprintf("\n(truncated: %d of %d files)", limit, len(found)) + note
-		found = found[:limit]
+	if len(names) > limit {
+		note = fmt.Sprintf("\n(truncated: %d of %d files)", limit, len(names)) + note
+		names = names[:limit]
 	}
-	return Show(env, strings.Join(found, "\n")+note), nil
-}
-
-type visitor func(name string, d fs.DirEntry) error
-
-// few ends a walk with errMany where there are more than most files.
-func few(most int, visit visitor) visitor {
-	visited := 0
-	return func(name string, d fs.DirEntry) error {
-		if visited++; visited > most {
-			return errMany
-		}
-		return visit(name, d)
-	}
+	return Show(env, strings.Join(names, "\n")+note), nil
 }
 
 // beyond is the note on files that were not looked at.
@@ -103,30 +91,6 @@ func beyond(all bool) string {
 		return ""
 	}
 	return fmt.Sprintf("\n(only the first %d files were looked at)", maxVisited)
-}
-
-// walk visits the regular files below a folder, but not git's own; all is false where there are more than maxVisited.
-func walk(ctx context.Context, env tool.Env, dir string, visit visitor) (all bool, err error) {
-	visited := 0
-	err = fs.WalkDir(env.Box.FS(), dir, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil && name == dir:
-			return err
-		case err != nil:
-			return nil // a folder that can not be read is passed over
-		case d.IsDir() && d.Name() == ".git":
-			return fs.SkipDir
-		case !d.Type().IsRegular():
-			return nil
-		}
-		if visited++; visited > maxVisited {
-			return fs.SkipAll
-		}
-		return visit(name, d)
-	})
-	return visited <= maxVisited, err
 }
 
 func grepFiles(ctx context.Context, a grepArgs, env tool.Env) (tool.Result, error) {
@@ -152,15 +116,15 @@ func grepBeyond(ctx context.Context, a grepArgs, env tool.Env, many int) (tool.R
 	if !fs.ValidPath(dir) {
 		return fileError("grep", a.Path, sandbox.ErrOutside)
 	}
-	g := grepper{re: re, context: a.Context, limit: a.Limit, env: env, many: many}
+	g := grepper{re: re, must: musts(a.Pattern), context: a.Context, limit: a.Limit, env: env, many: many}
 	if g.limit == 0 {
 		g.limit = grepLimit
 	}
-	all, err := g.search(ctx, dir, literals(a.Pattern), func(name string, d fs.DirEntry) error {
-		if !globs.match(name) && !globs.match(path.Base(name)) {
+	all, err := g.search(ctx, dir, literals(a.Pattern), func(f found) error {
+		if !globs.match(f.name) && !globs.match(f.base) {
 			return nil
 		}
-		return g.file(ctx, name, d)
+		return g.file(ctx, f)
 	})
 	switch {
 	case errors.Is(err, errEnough):
@@ -178,13 +142,8 @@ func grepBeyond(ctx context.Context, a grepArgs, env tool.Env, many int) (tool.R
 // search visits the files of a folder. Where they are many and the pattern holds a text, ripgrep says in which of them
 // that text is, and only those are visited.
 func (g *grepper) search(ctx context.Context, dir string, literals []string, visit visitor) (all bool, err error) {
-	first := visit
-	if literals != nil {
-		first = few(g.many, visit)
-	}
 	g.left = g.limit
-	all, err = walk(ctx, g.env, dir, first)
-	if !errors.Is(err, errMany) {
+	if all, err = g.eagerly(ctx, dir, literals != nil, visit); !errors.Is(err, errMany) {
 		return all, err
 	}
 	g.out.Reset()
@@ -196,19 +155,41 @@ func (g *grepper) search(ctx context.Context, dir string, literals []string, vis
 	case !ok:
 		return walk(ctx, g.env, dir, visit)
 	}
-	for _, name := range names {
-		if ctx.Err() != nil {
-			return false, ctx.Err()
-		}
-		if err := visit(name, nil); err != nil {
-			return true, err
-		}
+	return true, visitAll(ctx, g.env, names, visit)
+}
+
+// eagerly visits the first files at once and counts the others, to end with errMany where they are more than g.many and that
+// matters; else it visits them too.
+func (g *grepper) eagerly(ctx context.Context, dir string, matters bool, visit visitor) (all bool, err error) {
+	if !matters {
+		return walk(ctx, g.env, dir, visit)
 	}
-	return true, nil
+	n := 0
+	all, err = walk(ctx, g.env, dir, func(f found) error {
+		switch n++; {
+		case n > g.many:
+			return errMany
+		case n <= eagerFiles:
+			return visit(f)
+		}
+		return nil
+	})
+	if err != nil || n <= eagerFiles {
+		return all, err
+	}
+	n = 0
+	return walk(ctx, g.env, dir, func(f found) error {
+		if n++; n <= eagerFiles {
+			return nil
+		}
+		return visit(f)
+	})
 }
 
 type grepper struct {
-	re      *regexp.Regexp
+	re *regexp.Regexp
+	// must are texts of which each line that matches holds at least one; none where that is not known.
+	must    [][]byte
 	context int
 	// limit is the most matches, left how many more may come.
 	limit, left int
@@ -218,16 +199,15 @@ type grepper struct {
 }
 
 // file searches one file; binary and very large ones are passed over.
-func (g *grepper) file(ctx context.Context, name string, d fs.DirEntry) error {
-	if d != nil { // else ripgrep looked at its size
-		if info, err := d.Info(); err != nil || info.Size() > maxSearched {
-			return nil
-		}
-	}
-	data, err := g.env.Box.ReadFile(name)
-	if err != nil || binary(data) {
+func (g *grepper) file(ctx context.Context, f found) error {
+	data, ok := f.read()
+	if !ok {
 		return nil
 	}
+	if any, err := g.any(ctx, data); err != nil || !any {
+		return err
+	}
+	name := f.name
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	shown := -1
 	for i, l := range lines {
@@ -251,6 +231,35 @@ func (g *grepper) file(ctx context.Context, name string, d fs.DirEntry) error {
 		}
 	}
 	return nil
+}
+
+// any reports whether a line of a file matches.
+func (g *grepper) any(ctx context.Context, data []byte) (bool, error) {
+	if !g.may(data) {
+		return false, nil
+	}
+	for line := range bytes.SplitSeq(bytes.TrimSuffix(data, []byte("\n")), []byte("\n")) {
+		if !g.may(line) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		if g.re.Match(line[:min(len(line), maxMatched)]) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// may reports whether a text can hold a match.
+func (g *grepper) may(text []byte) bool {
+	for _, m := range g.must {
+		if bytes.Contains(text, m) {
+			return true
+		}
+	}
+	return len(g.must) == 0
 }
 
 // matches looks at the beginning of a line.

@@ -94,3 +94,36 @@ func TestGrep(t *testing.T) {
 		b.bad("read", args{"path": "pipe"}, "pipe")
 	})
 }
+
+func TestGrepOfMany(t *testing.T) {
+	t.Parallel()
+	t.Run("TOOL-10 among more files than are searched at once each is searched once, in order", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t)
+		var want strings.Builder
+		for i := range 350 {
+			name, text := fmt.Sprintf("d%d/f%03d.txt", i/50, i), "nothing\n"
+			if i%7 == 0 {
+				text = "a needle\n"
+				fmt.Fprintf(&want, "%s:1:a needle\n", name)
+			}
+			b.put(name, text)
+		}
+		for _, pattern := range []string{"needle", "n[e]{2}dle", `\w+ needle$`} {
+			if got := b.good("grep", args{"pattern": pattern}); got != want.String() {
+				t.Errorf("%s: %q", pattern, got)
+			}
+		}
+		if got := b.good("grep", args{"pattern": "needle", "limit": 20}); strings.Count(got, "\n") != 21 || !strings.HasPrefix(want.String(), strings.Join(strings.SplitAfter(got, "\n")[:20], "")) {
+			t.Errorf("with a limit: %q", got)
+		}
+	})
+	t.Run("SAFE-14 SAFE-12 a tree deeper than folders are held open is searched to its end", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t)
+		deep := strings.Repeat("d/", 200) + "f.txt"
+		b.put(deep, "needle\n")
+		contains(t, b.good("grep", args{"pattern": "needle"}), deep+":1:needle")
+		contains(t, b.good("glob", args{"pattern": "**/f.txt"}), deep)
+	})
+}

@@ -67,11 +67,11 @@ func secretScan(ctx context.Context, a secretScanArgs, env tool.Env) (tool.Resul
 	if s.left == 0 {
 		s.left = grepLimit
 	}
-	all, err := walk(ctx, env, dir, func(name string, d fs.DirEntry) error {
-		if !globs.match(name) && !globs.match(path.Base(name)) {
+	all, err := walk(ctx, env, dir, func(f found) error {
+		if !globs.match(f.name) && !globs.match(f.base) {
 			return nil
 		}
-		return s.file(ctx, name, d)
+		return s.file(ctx, f)
 	})
 	more := ""
 	switch {
@@ -90,16 +90,13 @@ type scanner struct {
 	out                         strings.Builder
 }
 
-func (s *scanner) file(ctx context.Context, name string, d fs.DirEntry) error {
-	if info, err := d.Info(); err != nil || info.Size() > maxSearched {
+func (s *scanner) file(ctx context.Context, f found) error {
+	data, ok := f.read()
+	if !ok {
 		s.skipped++
 		return nil
 	}
-	data, err := s.env.Box.ReadFile(name)
-	if err != nil || binary(data) {
-		s.skipped++
-		return nil
-	}
+	name := f.name
 	s.files++
 	at := 0
 	for line := range strings.SplitSeq(string(data), "\n") {

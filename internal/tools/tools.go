@@ -34,6 +34,8 @@ func Builtin() []tool.Tool {
 		edit{define("edit", tool.Reconcilable, 0, editSchema, editFile)},
 		applyPatch{define("apply_patch", tool.Reconcilable, 0, applyPatchSchema, runPatch)},
 		bash{define("bash", tool.Once, 0, bashSchema, runBash)},
+		bashOutput{define("bash_output", tool.Read, 0, bashOutputSchema, runBashOutput)},
+		killShell{define("kill_shell", tool.Idempotent, 0, killShellSchema, runKillShell)},
 		define("skill", tool.Read, 0, skillSchema, readSkill),
 		define("glob", tool.Read, 0, globSchema, globFiles),
 		define("grep", tool.Read, 0, grepSchema, grepFiles),
@@ -140,7 +142,11 @@ func Visible(s string) string {
 
 // oneLine is Visible for a file name, which must not look like two lines.
 func oneLine(name string) string {
-	return strings.NewReplacer("\n", "<U+000A>", "\r", "<U+000D>").Replace(Visible(name))
+	name = Visible(name)
+	if !strings.ContainsAny(name, "\n\r") {
+		return name
+	}
+	return strings.NewReplacer("\n", "<U+000A>", "\r", "<U+000D>").Replace(name)
 }
 
 func deceptive(r rune) bool {

@@ -19,5 +19,5 @@ func writeFile(_ context.Context, a writeArgs, env tool.Env) (tool.Result, error
 	if err := env.Box.WriteFile(a.Path, []byte(a.Content)); err != nil {
 		return fileError("write", a.Path, err)
 	}
-	return tool.Result{Output: fmt.Sprintf("wrote %d bytes to %s", len(a.Content), Visible(a.Path))}, nil
+	return tool.Result{Output: fmt.Sprintf("wrote %d bytes to %s", len(a.Content), oneLine(a.Path))}, nil
 }

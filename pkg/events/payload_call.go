@@ -115,8 +115,20 @@ type CallFinishedData struct {
 	Notes string `json:"workspace_notes,omitempty"`
 	// Dir is the folder of the workspace that later shells of the step begin in, where the call changed it; "." is the workspace.
 	Dir string `json:"dir,omitempty"`
+	// Background is the command that runs on beyond the call, or whose output the call showed.
+	Background *Background `json:"background,omitempty"`
 	// Hooks are the answers of the hooks that were asked about the result.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
+}
+
+// Background is a command that runs on beyond the call that started it, at most to the end of its step. Nothing starts it again.
+type Background struct {
+	// ID is the handle that the agent has, one of its step.
+	ID string `json:"id"`
+	// Runner is the instance that it ends with, in the result of the call that started it.
+	Runner string `json:"runner,omitempty"`
+	// At is how many bytes of what it wrote were shown by the end of the call, or had been lost before.
+	At int64 `json:"at,omitempty"`
 }
 
 // Usage is what commands used. What is 0 is not known or less than its unit.

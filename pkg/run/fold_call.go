@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -104,8 +105,9 @@ func (s *State) sayCall(p events.Payload, at time.Time, seq uint64) string {
 		if c.Fence != d.Fence {
 			return fenceFault(c.Fence, d.Fence)
 		}
+		fresh := s.ranOn(c.Step, d.Background)
 		s.record(c, CallRecord{Result: d.Output, ResultRef: d.OutputRef, Images: d.Images, DurationMS: d.DurationMS,
-			RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success, Notes: d.Notes, Dir: d.Dir}, at, seq)
+			RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success, Notes: d.Notes, Dir: d.Dir, Fresh: fresh}, at, seq)
 		s.interrupted(d.Hooks)
 	case *events.CallFailedData:
 		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
@@ -123,6 +125,26 @@ func (s *State) sayCall(p events.Payload, at time.Time, seq uint64) string {
 		s.interrupted(d.Hooks)
 	}
 	return ""
+}
+
+// ranOn remembers a command that was started to run beyond its call, or how much of its output was shown; fresh is true where
+// that is more than before.
+func (s *State) ranOn(step string, b *events.Background) (fresh bool) {
+	if b == nil {
+		return false
+	}
+	_ = s.step(step, events.StepIsRunning, func(st *Step) {
+		i := slices.IndexFunc(st.Background, func(known events.Background) bool { return known.ID == b.ID })
+		switch {
+		case i >= 0:
+			st.Background = slices.Clone(st.Background)
+			fresh = b.At > st.Background[i].At
+			st.Background[i].At = max(st.Background[i].At, b.At)
+		case b.Runner != "":
+			st.Background = append(st.Background[:len(st.Background):len(st.Background)], *b)
+		}
+	})
+	return fresh
 }
 
 // interrupted remembers that a hook wants the run to stand still after a call. A block was followed in the result.

@@ -133,6 +133,9 @@ type Step struct {
 	Compacted *Compacted `json:"compacted,omitempty"`
 	// TooLong counts how often the turn that is owed did not fit the model's context window.
 	TooLong int `json:"tooLong,omitempty"`
+	// Background are the commands that calls of the step started to run beyond them, in the order of their results. Shared
+	// between states: never written after it was made.
+	Background []events.Background `json:"background,omitempty"`
 	// ReadyAt and AllowedAt are sequences, 0 until then.
 	ReadyAt   uint64 `json:"readyAt,omitempty"`
 	AllowedAt uint64 `json:"allowedAt,omitempty"`
@@ -235,6 +238,8 @@ type CallRecord struct {
 	Notes string `json:"notes,omitempty"`
 	// Dir is the folder that later shells of the step begin in, where the call changed it; "." is the workspace.
 	Dir string `json:"dir,omitempty"`
+	// Fresh is true where Result has output of a command in the background that no result before it had.
+	Fresh bool `json:"fresh,omitempty"`
 }
 
 // Outcomes of a call record.

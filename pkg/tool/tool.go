@@ -117,6 +117,8 @@ type Env struct {
 	// Dir returns the folder of the workspace that a shell begins in, as the last Result with a Dir left it; nil, "" and
 	// "." are the workspace. It may be gone.
 	Dir func() string
+	// Background runs commands beyond their call; nil where the agent may not.
+	Background Background
 }
 
 // Saving asks for a file of the workspace to be kept.
@@ -147,6 +149,16 @@ type Result struct {
 	ExitCode *int
 	// Dir is the folder of the workspace, by its path in it, that the next shell begins in; empty where that stays.
 	Dir string
+	// Background is the command that the call left running, or whose output it shows; nil for none.
+	Background *BackgroundShown
+}
+
+// BackgroundShown says which command runs on, and how many bytes of its output were shown with the result.
+type BackgroundShown struct {
+	Handle string
+	At     int64
+	// Started is true in the result of the call that started it.
+	Started bool
 }
 
 // Class says what a failed attempt means for the next one.

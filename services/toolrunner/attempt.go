@@ -5,14 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -32,6 +37,9 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 	begin := time.Now()
 	m := made{at: p}
 	result, notes, used, err := r.run(ctx, s, a, input, &m)
+	if result.Background != nil && result.Background.Started {
+		defer r.mayHaveEnded(s.HarnessID) // what no fact tells of does not run on
+	}
 	spent := cost{took: time.Since(begin), usage: used}
 	if !errors.Is(err, reactor.ErrRunEnded) {
 		switch end := r.settle(ctx, p, a); {
@@ -149,18 +157,51 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (t
 	out := r.wayOut(s, a)
 	box := r.cfg.Boxes.through(out).Later(ctx, s, a.Call, m.at)
 	box.made, box.before = m, r.first(ctx, s, a.Call, m)
-	// A secret that is cut in two here is not found; nothing of this is kept.
+	leave := func() {}
+	if out == nil || !out.narrow { // else it has a way out of its own
+		if long, left := r.yard.join(s.HarnessID, a.Call.Step); long != nil {
+			leave, box.open = left, sync.OnceValues(func() (sandbox.Sandbox, error) {
+				m.at.touch(a.Call.Effect)
+				opened, err := long.open()
+				return shared{opened}, err
+			})
+		}
+	}
 	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
-	progress := func(output string, chunk []byte) { said.Write(live.ToolOutput, output, r.cfg.Mask(string(chunk))) }
+	progress, rest := r.progress(said)
 	shut := func() {
+		rest()
 		said.Done(nil)
 		said.Close()
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
 		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
+		leave()
 		out.close()
 	}
-	return tool.Env{Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.fetch(), Save: r.saver(s, a, m), Dir: dir(s, a), Git: r.gitWork(s, a, m, progress)}, out, shut
+	return tool.Env{Background: r.background(s, a, box, m), Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.fetch(), Save: r.saver(s, a, m), Dir: dir(s, a), Git: r.gitWork(s, a, m, progress)}, out, shut
+}
+
+// progress says the output of a call live, with secrets masked also where they are cut in two. rest says what was held back.
+func (r *Role) progress(said *live.Stream) (progress func(output string, chunk []byte), rest func()) {
+	var mu sync.Mutex
+	hide := map[string]*secret.Stream{} // guarded by mu
+	pass := func(output string, text []byte) { said.Write(live.ToolOutput, output, string(text)) }
+	progress = func(output string, chunk []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		if hide[output] == nil {
+			hide[output] = secret.NewStream(r.cfg.Secrets...)
+		}
+		pass(output, hide[output].Next(chunk))
+	}
+	return progress, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, output := range slices.Sorted(maps.Keys(hide)) {
+			pass(output, hide[output].Rest())
+		}
+	}
 }
 
 // dir finds the folder that the step's shells begin in, in the facts: so it holds after a restart and on any toolrunner.
@@ -178,14 +219,20 @@ func dir(s run.State, a call.Attempt) func() string {
 // keep stores what is too large for the log and returns the rest.
 func (r *Role) keep(ctx context.Context, res tool.Result, took time.Duration) (call.Result, error) {
 	if res.Full != nil {
-		res.Full = []byte(r.cfg.Mask(string(res.Full)))
+		res.Full = []byte(r.mask(string(res.Full)))
 	}
 	images, note, err := r.images(ctx, res.Images)
 	if err != nil {
 		return call.Result{}, err
 	}
-	res.Output = r.cfg.Mask(res.Output) + note
+	res.Output = r.mask(res.Output) + note
 	out := call.Result{Images: images, Output: strings.ToValidUTF8(res.Output, "\uFFFD"), Success: !res.Failed, ExitCode: res.ExitCode, Took: took, Dir: res.Dir}
+	if b := res.Background; b != nil {
+		out.Background = &events.Background{ID: b.Handle, At: b.At}
+		if b.Started {
+			out.Background.Runner = r.cfg.Instance
+		}
+	}
 	full := res.Full
 	if len(out.Output) > events.MaxInlineOutput {
 		if full == nil {
@@ -211,7 +258,7 @@ func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause er
 		s, err := r.cfg.Ledger.Fresh(ctx, runID)
 		return reactor.Written{State: s}, err
 	}
-	f := failure(cause, spent.took, r.cfg.Mask)
+	f := failure(cause, spent.took, r.mask)
 	f.Usage = spent.usage
 	if call.Last(s, a, f) {
 		f.Hooks = r.told(ctx, s, a, input, hook.Result{Error: f.Error, DurationMS: spent.took.Milliseconds()})

@@ -32,7 +32,12 @@ const maxRefused = 8
 // wayOut returns the way of an attempt, nil where its agent may reach nothing. It leads nowhere any more when another
 // attempt has begun, or the call or its run has ended (SAFE-7).
 func (r *Role) wayOut(s run.State, a call.Attempt) *wayOut {
-	st := s.Step(a.Call.Step)
+	return r.wayOutWhile(s, a.Call.Step, a.Holds)
+}
+
+// wayOutWhile is a way of a step's agent that leads nowhere any more when the run is not as holds wants it.
+func (r *Role) wayOutWhile(s run.State, step string, holds func(now run.State) bool) *wayOut {
+	st := s.Step(step)
 	if st == nil {
 		return nil
 	}
@@ -55,7 +60,7 @@ func (r *Role) wayOut(s run.State, a call.Attempt) *wayOut {
 		}
 		return r.cfg.Egress.Open(egress.Grant{Allow: list, Report: w.heard, Current: func(ctx context.Context) error {
 			now, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID)
-			if err == nil && !a.Holds(now) {
+			if err == nil && !holds(now) {
 				err = egress.ErrStale
 			}
 			return err

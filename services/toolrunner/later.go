@@ -27,12 +27,18 @@ var _ sandbox.Sandbox = (*laterBox)(nil)
 
 func (b *laterBox) box() (sandbox.Sandbox, error) {
 	b.used = true
-	if b.before != nil {
-		if err := b.before(); err != nil {
-			return nil, err
-		}
+	if err := b.prepare(); err != nil {
+		return nil, err
 	}
 	return b.open()
+}
+
+// prepare is what is done before a sandbox is used.
+func (b *laterBox) prepare() error {
+	if b.before == nil {
+		return nil
+	}
+	return b.before()
 }
 
 // ID implements sandbox.Sandbox.

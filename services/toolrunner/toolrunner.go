@@ -22,6 +22,7 @@ import (
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -58,8 +59,8 @@ type Config struct {
 	Instance string
 	// Key makes idempotency keys; the same for all toolrunners of a station.
 	Key []byte
-	// Mask takes secrets out of what tools answer, before it is stored or shown; nil leaves it as it is.
-	Mask func(string) string
+	// Secrets are taken out of what tools answer, before it is stored or shown.
+	Secrets []secret.Value
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -80,6 +81,11 @@ type Role struct {
 	clean map[string]string
 	wardrobe
 	furniture furniture
+	// mask takes the secrets out of a text.
+	mask func(string) string
+	// yard is what runs here beyond its calls; beyondEnds are the runs of which some of it may have to end.
+	yard       yard
+	beyondEnds chan string
 }
 
 var _ reactor.Role = (*Role)(nil)
@@ -95,14 +101,12 @@ func New(cfg Config) (*Role, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Mask == nil {
-		cfg.Mask = func(s string) string { return s }
-	}
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
 	return &Role{cfg: cfg, busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard),
-		steps: make(chan string, maxEnds), clean: make(map[string]string), wardrobe: newWardrobe()}, nil
+		steps: make(chan string, maxEnds), clean: make(map[string]string), wardrobe: newWardrobe(),
+		mask: secret.Mask(cfg.Secrets...), beyondEnds: make(chan string, beyondHints)}, nil
 }
 
 // Service implements reactor.Role.
@@ -154,6 +158,9 @@ func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries 
 		defer r.hold(s.HarnessID, duty.Call.ID)()
 		if !r.single(s.HarnessID, duty) {
 			return reactor.Written{}, &reactor.Later{After: again(deliveries)}
+		}
+		if err := r.elsewhere(ctx, s, duty.Call, deliveries); err != nil {
+			return reactor.Written{}, err
 		}
 		var p place
 		if p, err = r.enter(ctx, s, duty.Call.Step, deliveries); err != nil {

@@ -224,6 +224,7 @@ func (r *Role) giveBack(ctx context.Context, waiting map[string]int, runID strin
 	}
 	var done bool
 	if s.Status.Ended() && s.Created != nil {
+		r.finish(ctx, errStepOver, r.yard.of(runID)...) // they work in the tree
 		done, err = r.cfg.Trees.Ended(ctx, s.Created.Workspace, runID)
 	} else {
 		waiting[runID]-- // a hint may come before the fact is stored, or be wrong

@@ -166,6 +166,8 @@ type Result struct {
 	Notes string
 	// Dir is the folder that later shells of the step begin in; empty where it stays.
 	Dir string
+	// Background is the command that runs on, or whose output this is; nil for none.
+	Background *events.Background
 	// Hooks are the answers about it.
 	Hooks []events.HookAnswer
 }
@@ -177,7 +179,7 @@ func Finish(s run.State, a Attempt, r Result) []events.Payload {
 	}
 	return []events.Payload{&events.CallFinishedData{Event: "tool_result", ToolRef: ref(a.Call), Output: r.Output,
 		OutputRef: r.Ref, Images: r.Images, Success: r.Success, DurationMS: positive(r.Took), Attempt: a.Number, RetryCount: a.Number - 1,
-		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Usage: r.Usage, Notes: r.Notes, Dir: r.Dir, Hooks: r.Hooks}}
+		Fence: a.Fence, ExitCode: r.ExitCode, Reconciled: r.Reconciled, Sandbox: a.Sandbox, Usage: r.Usage, Notes: r.Notes, Dir: r.Dir, Background: r.Background, Hooks: r.Hooks}}
 }
 
 // Judged is a result after the hooks were asked about it. Where one blocks, the agent does not see it: what the tool did
@@ -186,6 +188,7 @@ func Judged(r Result, answers []events.HookAnswer) Result {
 	r.Hooks = answers
 	if a, ok := events.Decisive(answers); ok && a.Answer != events.HookInterrupt {
 		r.Output, r.Ref, r.Images, r.Success, r.Notes = "The call was carried out, its result is held back. "+hook.Why(a), nil, nil, false, ""
+		r.Background = nil // the agent has no handle of what was started, so it does not run on
 	}
 	return r
 }

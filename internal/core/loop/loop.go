@@ -104,6 +104,9 @@ func LapOf(s run.State, t run.Turn, results []run.CallRecord) Lap {
 		return l
 	}
 	l.Told = l.Told || slices.ContainsFunc(results, func(r run.CallRecord) bool { return r.Code == run.CodeInterrupted })
+	if slices.ContainsFunc(results, func(r run.CallRecord) bool { return r.Fresh }) {
+		l.Key = "" // to ask again is the way to read on
+	}
 	for i, r := range results {
 		e := r.CallName + "\x00" + r.Code + "\x00" + r.Result
 		if r.Outcome == run.OutcomeFinished && r.Success || i > 0 && e != l.Error {

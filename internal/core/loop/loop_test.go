@@ -199,3 +199,38 @@ func TestSameError(t *testing.T) {
 		}
 	})
 }
+
+func TestReadingOn(t *testing.T) {
+	t.Parallel()
+	t.Run("LOOP-5 TOOL-10 to read on what runs in the background is no circle while there is more, and one when there is not", func(t *testing.T) {
+		t.Parallel()
+		b := history(events.DoomLoop{})
+		ref := runtest.Ref("a", ask(b, "bash", `{"command":"make","run_in_background":true}`), "bash")
+		done := runtest.CallDone(ref, 0, "started")
+		done.Background = &events.Background{ID: "bg-1", Runner: "t"}
+		b.Say(runtest.CallYes(ref, "read"), done)
+		read := func(at int64) loop.Grade {
+			id := ask(b, "bash_output", `{"bash_id":"bg-1"}`)
+			g := loop.Asking(b.State(), "a", "bash_output").Grade
+			ref := runtest.Ref("a", id, "bash_output")
+			done := runtest.CallDone(ref, 0, "more")
+			done.Background = &events.Background{ID: "bg-1", At: at}
+			b.Say(runtest.CallYes(ref, "read"), done)
+			return g
+		}
+		for at := range int64(10) {
+			if got := read(at + 1); got != loop.None {
+				t.Fatalf("look %d: grade %d", at+1, got)
+			}
+		}
+		for i, want := range []loop.Grade{loop.None, loop.None, loop.None, loop.Gate, loop.End} {
+			if got := read(10); got < want || i < 2 && got != loop.None {
+				t.Errorf("look %d at nothing new: grade %d, want %d", i+1, got, want)
+			}
+		}
+		st := b.State()
+		if k := st.Step("a").Background; len(k) != 1 || k[0].At != 10 || k[0].Runner != "t" {
+			t.Errorf("the state knows %+v", k)
+		}
+	})
+}

@@ -64,7 +64,7 @@ func (f *Files) ReadFile(name string) ([]byte, error) {
 	if info.IsDir() {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: syscall.EISDIR}
 	}
-	data, err := io.ReadAll(io.LimitReader(file, sandbox.MaxReadFile+1))
+	data, err := readAll(io.LimitReader(file, sandbox.MaxReadFile+1), info.Size())
 	if err != nil {
 		return nil, fmt.Errorf("read %q: %w", name, err)
 	}
@@ -72,6 +72,24 @@ func (f *Files) ReadFile(name string) ([]byte, error) {
 		return nil, fmt.Errorf("read %q (%d bytes): %w", name, info.Size(), sandbox.ErrTooLarge)
 	}
 	return data, nil
+}
+
+// readAll is io.ReadAll for about so many bytes.
+func readAll(r io.Reader, size int64) ([]byte, error) {
+	data := make([]byte, 0, min(max(size, 0), sandbox.MaxReadFile)+1) // one more, to see the end
+	for {
+		n, err := r.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		if errors.Is(err, io.EOF) {
+			return data, nil
+		}
+		if err != nil {
+			return data, err
+		}
+		if len(data) == cap(data) {
+			data = append(data, 0)[:len(data)]
+		}
+	}
 }
 
 // WriteFile replaces a file in one move: whoever reads at the same time, or after a crash, finds the old content or

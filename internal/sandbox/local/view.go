@@ -17,7 +17,27 @@ var (
 	_ fs.ReadDirFS  = view{}
 	_ fs.StatFS     = view{}
 	_ fs.ReadLinkFS = view{}
+	_ fs.SubFS      = view{}
 )
+
+// Sub implements fs.SubFS. What it returns holds the folder open, also where that is moved or replaced, so that its files are
+// found without a walk from the root; it is an io.Closer.
+func (v view) Sub(dir string) (fs.FS, error) {
+	if !fs.ValidPath(dir) {
+		return nil, invalid("sub", dir)
+	}
+	root, err := v.files.root.OpenRoot(dir)
+	if err != nil {
+		return nil, pathError("sub", dir, v.files.refused("sub", dir, err))
+	}
+	return folder{view{&Files{root: root, escapes: v.files.escapes}}}, nil
+}
+
+// folder is a view of its own.
+type folder struct{ view }
+
+// Close implements io.Closer.
+func (f folder) Close() error { return f.files.Close() }
 
 func (v view) Open(name string) (fs.File, error) {
 	if !fs.ValidPath(name) {

@@ -1,0 +1,216 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+const bashOutputSchema = `{"type":"object","additionalProperties":false,"properties":{
+"bash_id":{"type":"string","minLength":1,"maxLength":256,"description":"handle that bash returned; without it the commands of this step are listed"},
+"filter":{"type":"string","minLength":1,"maxLength":1024,"description":"regular expression (RE2): only lines that match are shown, the others are gone"},
+"wait_ms":{"type":"integer","minimum":0,"maximum":60000,"description":"wait for something new, or its end, this long in milliseconds"}}}`
+
+const killShellSchema = `{"type":"object","additionalProperties":false,"required":["shell_id"],"properties":{
+"shell_id":{"type":"string","minLength":1,"maxLength":256,"description":"handle that bash returned"}}}`
+
+// maxTitle is the most bytes shown of a command's text.
+const maxTitle = 120
+
+type bashOutputArgs struct {
+	ID     string `json:"bash_id"`
+	Filter string
+	WaitMS int64 `json:"wait_ms"`
+}
+
+type killShellArgs struct {
+	ID string `json:"shell_id"`
+}
+
+type (
+	bashOutput struct{ builtin[bashOutputArgs] }
+	killShell  struct{ builtin[killShellArgs] }
+)
+
+var (
+	_               tool.Timed      = bashOutput{}
+	_, _            tool.Continuing = bashOutput{}, killShell{}
+	errNoBackground                 = errors.New("this agent can not run commands in the background")
+)
+
+// TimeoutFor implements tool.Timed.
+func (bashOutput) TimeoutFor(input json.RawMessage) time.Duration {
+	a, err := decode[bashOutputArgs](input)
+	if err != nil {
+		return tool.DefaultTimeout
+	}
+	return tool.DefaultTimeout + time.Duration(min(max(a.WaitMS, 0), 60_000))*time.Millisecond
+}
+
+// Continues implements tool.Continuing.
+func (bashOutput) Continues(input json.RawMessage) (string, bool) {
+	a, err := decode[bashOutputArgs](input)
+	return a.ID, err == nil
+}
+
+// Continues implements tool.Continuing.
+func (killShell) Continues(input json.RawMessage) (string, bool) {
+	a, err := decode[killShellArgs](input)
+	return a.ID, err == nil
+}
+
+// background is what runs commands in the background.
+func background(env tool.Env) (tool.Background, error) {
+	if env.Background == nil {
+		return nil, tool.Fail(tool.Denied, "its file must name the tools bash, bash_output and kill_shell; else run the command without run_in_background", errNoBackground)
+	}
+	return env.Background, nil
+}
+
+// startBeyond starts a shell text in the folder that the step's shells are in, and leaves it running.
+func startBeyond(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, error) {
+	b, err := background(env)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	dir, gone, err := startDir(env)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	limit := tool.MaxBackground
+	if a.TimeoutMS > 0 {
+		limit = time.Duration(a.TimeoutMS) * time.Millisecond
+	}
+	handle, err := b.Start(ctx, tool.BackgroundCommand{Args: []string{"bash", "-c", a.Command}, Dir: dir, Text: a.Command, Limit: limit})
+	if err != nil {
+		return tool.Result{}, err
+	}
+	text := fmt.Sprintf("Started in the background as %s. bash_output reads what it writes, kill_shell ends it; it ends with this step, or after %s.", handle, limit)
+	if gone != "" {
+		text += fmt.Sprintf("\n[the folder %s is gone: this runs in the workspace]", oneLine(gone))
+	}
+	return tool.Result{Output: text, Background: &tool.BackgroundShown{Handle: handle, Started: true}}, nil
+}
+
+func runBashOutput(ctx context.Context, a bashOutputArgs, env tool.Env) (tool.Result, error) {
+	b, err := background(env)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if a.ID == "" {
+		return listBeyond(ctx, b, env)
+	}
+	var filter *regexp.Regexp
+	if a.Filter != "" {
+		if filter, err = regexp.Compile(a.Filter); err != nil {
+			return failed("bash_output: %q is not a regular expression: %v", a.Filter, err), nil
+		}
+	}
+	after := b.Shown(a.ID)
+	look, err := b.Look(ctx, a.ID, after, time.Duration(a.WaitMS)*time.Millisecond)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	look = wholeText(look)
+	r := Show(env, title(look)+"\n"+news(look, after, filter))
+	r.Failed = look.Lost
+	if !look.Lost {
+		r.Background = &tool.BackgroundShown{Handle: look.Handle, At: look.To}
+	}
+	return r, nil
+}
+
+// wholeText leaves the beginning of a character at the end of an output for later.
+func wholeText(l tool.BackgroundLook) tool.BackgroundLook {
+	for back := 1; l.Running && back < utf8.UTFMax && back <= len(l.Output); back++ {
+		if at := len(l.Output) - back; utf8.RuneStart(l.Output[at]) {
+			if !utf8.FullRune(l.Output[at:]) {
+				l.Output, l.To = l.Output[:at], l.To-int64(back)
+			}
+			break
+		}
+	}
+	return l
+}
+
+// news is what of an output is shown.
+func news(l tool.BackgroundLook, after int64, filter *regexp.Regexp) string {
+	var b strings.Builder
+	if lost := l.From - after; lost > 0 {
+		fmt.Fprintf(&b, "... %d bytes before this are not kept any more ...\n", lost)
+	}
+	if len(l.Output) == 0 {
+		b.WriteString("(nothing new)")
+		return b.String()
+	}
+	if filter == nil {
+		b.Write(l.Output)
+		return b.String()
+	}
+	shown, all := 0, 0
+	for line := range strings.Lines(string(l.Output)) {
+		if all++; filter.MatchString(line[:min(len(line), maxMatched)]) {
+			b.WriteString(line)
+			shown++
+		}
+	}
+	if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "(%d of %d new lines match)", shown, all)
+	return b.String()
+}
+
+// title says in one line which command it is and how it is.
+func title(l tool.BackgroundLook) string {
+	text := l.Text
+	if len(text) > maxTitle {
+		text = strings.ToValidUTF8(text[:maxTitle], "") + "..."
+	}
+	took := l.Took.Round(100 * time.Millisecond)
+	switch {
+	case l.Lost:
+		return fmt.Sprintf("[%s does not run any more, and its output is gone: %s]", oneLine(l.Handle), l.End)
+	case l.Running:
+		return fmt.Sprintf("[%s runs since %s, %d bytes written: %s]", oneLine(l.Handle), took, l.Total, oneLine(text))
+	}
+	return fmt.Sprintf("[%s ended after %s, %s, %d bytes written: %s]", oneLine(l.Handle), took, l.End, l.Total, oneLine(text))
+}
+
+func listBeyond(ctx context.Context, b tool.Background, env tool.Env) (tool.Result, error) {
+	all, err := b.List(ctx)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if len(all) == 0 {
+		return tool.Result{Output: "nothing was started in the background in this step"}, nil
+	}
+	var lines []string
+	for _, l := range all {
+		line := title(l)
+		if unread := l.Total - b.Shown(l.Handle); unread > 0 && !l.Lost {
+			line += fmt.Sprintf(" %d bytes not read", unread)
+		}
+		lines = append(lines, line)
+	}
+	return Show(env, strings.Join(lines, "\n")), nil
+}
+
+func runKillShell(ctx context.Context, a killShellArgs, env tool.Env) (tool.Result, error) {
+	b, err := background(env)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	look, err := b.Kill(ctx, a.ID)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return Show(env, title(look)), nil
+}

@@ -1,0 +1,163 @@
+package toolrunner
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+func TestRing(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-14 the newest of a text is kept, in bounds, and what is behind a place is told with where it stands", rapid.MakeCheck(func(r *rapid.T) {
+		var all []byte
+		var kept ring
+		for _, n := range rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 7, 4096, maxOutputKept / 3, maxOutputKept, maxOutputKept + 1, 2*maxOutputKept + 5}), 0, 8).Draw(r, "pieces") {
+			piece := bytes.Repeat([]byte(fmt.Sprint(len(all)%9, "abcdefg")), n/8+1)[:n]
+			all = append(all, piece...)
+			if _, err := kept.Write(piece); err != nil {
+				r.Fatal(err)
+			}
+		}
+		after := rapid.Int64Range(0, int64(len(all))+3).Draw(r, "after")
+		text, from, to, _ := kept.behind(after)
+		if to != int64(len(all)) || kept.size() != to || len(kept.kept) > maxOutputKept+maxOutputKept/4 {
+			r.Fatalf("to %d of %d, %d bytes are held", to, len(all), len(kept.kept))
+		}
+		if want := min(max(after, to-maxOutputKept, 0), to); from != want || !bytes.Equal(text, all[from:to]) {
+			r.Fatalf("behind %d: from %d, want %d, %d bytes", after, from, want, len(text))
+		}
+	}))
+	t.Run("who waits is told of more", func(t *testing.T) {
+		t.Parallel()
+		var kept ring
+		_, _, _, more := kept.behind(0)
+		_, _ = kept.Write([]byte("x"))
+		<-more
+	})
+}
+
+func TestFate(t *testing.T) {
+	t.Parallel()
+	b := runtest.New("main", "r1")
+	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+		runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{"command":"make","run_in_background":true}`)))
+	ref := runtest.Ref("a", "c1-1", "bash")
+	b.Say(runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
+	fence := b.State().Open["c1-1"].Fence
+	mine := &beyond{run: "r1", step: "a", call: "c1-1", handle: "bg-c1-1", fence: fence}
+	fate := func(s run.State, x *beyond) error { return (&Role{}).fate(s, x) }
+	t.Run("SAFE-7 SBX-15 what a call started runs while the call does, and then only where a fact tells of it", func(t *testing.T) {
+		if err := fate(b.State(), mine); err != nil {
+			t.Errorf("while its call is made: %v", err)
+		}
+		if err := fate(b.State(), &beyond{run: "r1", step: "a", call: "c1-1", handle: "bg-c1-1", fence: fence - 1}); err != errUnrecorded { //nolint:errorlint // the very one
+			t.Errorf("of an attempt that is not the current one: %v", err)
+		}
+		done := runtest.CallDone(ref, fence, "started")
+		for _, told := range []bool{false, true} {
+			next := *b
+			if told {
+				done.Background = &events.Background{ID: "bg-c1-1", Runner: "t1"}
+			}
+			next.Say(done)
+			if err := fate(next.State(), mine); (err == nil) != told {
+				t.Errorf("told %v: %v", told, err)
+			}
+		}
+	})
+	t.Run("SBX-15 it ends with its step, and with a run of which nothing is known", func(t *testing.T) {
+		for name, s := range map[string]run.State{"no step": {}, "ended": {Status: events.Failed}} {
+			if err := fate(s, mine); err != errStepOver { //nolint:errorlint // the very one
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// idle is a sandbox of which only the end is noted.
+type idle struct {
+	sandbox.Sandbox
+	mu    sync.Mutex
+	ended int
+}
+
+func (i *idle) Destroy(context.Context) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ended++
+	return nil
+}
+
+func TestYard(t *testing.T) {
+	t.Parallel()
+	t.Run("SBX-15 a sandbox of a step ends once, with the last who uses it", func(t *testing.T) {
+		t.Parallel()
+		var y yard
+		box := &idle{}
+		open := func() *longBox { return &longBox{open: func() (sandbox.Sandbox, error) { return box, nil }} }
+		var all sync.WaitGroup
+		_, first := y.enter("r", "s", open)
+		for range 50 {
+			all.Go(func() {
+				if joined, leave := y.join("r", "s"); joined != nil {
+					leave()
+				}
+			})
+		}
+		all.Wait()
+		if box.ended != 0 {
+			t.Fatal("it ended while it was used")
+		}
+		if first(); box.ended != 1 {
+			t.Errorf("it ended %d times", box.ended)
+		}
+		if joined, _ := y.join("r", "s"); joined != nil {
+			t.Error("it can be joined after its end")
+		}
+	})
+	t.Run("SAFE-14 there is room for so many of a run and of all, and none after the end", func(t *testing.T) {
+		t.Parallel()
+		var y yard
+		add := func(run string) (*beyond, error) {
+			b := &beyond{run: run, gone: make(chan struct{}), stop: func(error) {}}
+			err := y.add(b)
+			if err == nil {
+				y.all.Done()
+			}
+			return b, err
+		}
+		var some *beyond
+		for i := range maxBeyondHere {
+			var err error
+			if some, err = add(fmt.Sprint("r", i/maxBeyond)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := add("r0"); err == nil || tool.ClassOf(err) != tool.Permanent || !strings.Contains(err.Error(), "kill_shell") {
+			t.Errorf("one more of a run: %v", err)
+		}
+		if _, err := add("other"); tool.ClassOf(err) != tool.Transient {
+			t.Errorf("one more of all: %v", err)
+		}
+		close(some.gone)
+		if _, err := add("other"); err != nil {
+			t.Errorf("where one has ended: %v", err)
+		}
+		y.close()
+		close(y.of("r0")[0].gone)
+		if _, err := add("r0"); tool.ClassOf(err) != tool.Transient || err == nil {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
