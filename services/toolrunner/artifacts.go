@@ -220,7 +220,7 @@ func (r *Role) Leave(runID string) {
 		return // the files stay, and the records tell of them
 	}
 	if r.cfg.Trees == nil && s.Created != nil { // else it may be somebody else's by now
-		r.finish(s, s.Created.Workspace)
+		r.writeResult(s, s.Created.Workspace)
 	}
 	if !knows {
 		return

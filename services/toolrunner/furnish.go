@@ -193,8 +193,8 @@ func (r *Role) jot(s run.State, callID string, at place) {
 	}
 }
 
-// finish writes what a run came to into its folder.
-func (r *Role) finish(s run.State, dir string) {
+// writeResult writes what a run came to into its folder.
+func (r *Role) writeResult(s run.State, dir string) {
 	folder := r.furniture.folder(s.HarnessID)
 	if folder == "" || !s.Status.Ended() {
 		return

@@ -98,12 +98,12 @@ func TestFurnish(t *testing.T) {
 			t.Errorf("%q, %v", b, err)
 		}
 		result := filepath.Join(work, runsDir, "run_001", "output", resultFile)
-		r.finish(s, "session/s")
+		r.writeResult(s, "session/s")
 		if _, err := os.Stat(result); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a run that goes on has a result: %v", err)
 		}
 		s.Status, s.Result = events.Completed, &events.Result{Output: "mended", Success: true}
-		r.finish(s, "session/s")
+		r.writeResult(s, "session/s")
 		if v := tell(t, result); v["status"] != "completed" || v["run_id"] != "r1" {
 			t.Errorf("%v", v)
 		}
@@ -214,7 +214,7 @@ func TestHostileHarness(t *testing.T) {
 			r.jot(s, "c1", sessionPlace)
 			r.show(s, sessionPlace)
 			s.Status = events.Completed
-			r.finish(s, "session/s")
+			r.writeResult(s, "session/s")
 			found := map[string]string{}
 			for _, dir := range []string{outside, filepath.Join(work, "src")} {
 				all, err := os.ReadDir(dir)
