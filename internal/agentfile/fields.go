@@ -140,7 +140,7 @@ func sandboxShape() shape {
 	return mapping(map[string]field{
 		"mode":              acts(oneOf(modes...)),
 		"isolation_backend": acts(oneOf(modes...)),
-		"min_isolation":     acts(oneOf("host", "landlock", "bwrap")),
+		"min_isolation":     acts(oneOf("host", "landlock", "bwrap", "docker", "gvisor")),
 		"image":             acts(textUpTo(maxImage)),
 		"template":          inert(text()),
 		"timeout":           acts(duration(time.Millisecond, maxTimeout)),

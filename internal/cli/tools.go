@@ -79,7 +79,7 @@ the servers what has changed and fails if anything has. A program of a server ru
 	f.StringVar(&file, "agent", "", "agent file to list the tools of, such as agents/coder.prompt")
 	f.BoolVar(&check, "check", false, "ask the MCP servers what has changed since their tools were pinned")
 	f.BoolVar(&pin, "pin", false, "ask the MCP servers for their tools and allow them as they are now")
-	f.StringVar(&sandboxMode, "sandbox", a.set("INSPAN_SANDBOX", "auto"), "sandbox where the agent file names none: auto, bwrap, landlock or host (INSPAN_SANDBOX)")
+	f.StringVar(&sandboxMode, "sandbox", a.set("INSPAN_SANDBOX", "auto"), "sandbox where the agent file names none: auto, bwrap, landlock, host, docker, gvisor, wasm, e2b or kubernetes (INSPAN_SANDBOX)")
 	return cmd
 }
 

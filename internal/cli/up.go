@@ -23,7 +23,7 @@ func (l *local) flags(a *app, cmd *cobra.Command) {
 	f.StringVar(&l.agents, "agents", a.set("INSPAN_AGENTS", ""), "folder of agent files to register (INSPAN_AGENTS)")
 	f.StringVar(&l.scripts, "scripts", a.set("INSPAN_SCRIPTS", ""), "folder of scripts for scripted/ models (INSPAN_SCRIPTS)")
 	f.StringVar(&l.workspace, "workspace", a.set("INSPAN_WORKSPACE", ""), "root of the workspaces; STORE/workspace if not given (INSPAN_WORKSPACE)")
-	f.StringVar(&l.sandbox, "sandbox", a.set("INSPAN_SANDBOX", "auto"), "sandbox of agents that do not ask for one: auto, bwrap, landlock or host (INSPAN_SANDBOX)")
+	f.StringVar(&l.sandbox, "sandbox", a.set("INSPAN_SANDBOX", "auto"), "sandbox of agents that do not ask for one: auto, bwrap, landlock, host, docker, gvisor, wasm, e2b or kubernetes (INSPAN_SANDBOX)")
 	f.BoolVar(&l.lazy, "accept-lazy-fsync", a.set("INSPAN_ACCEPT_LAZY_FSYNC", "") == "true", "acknowledge before syncing: faster, and a power cut loses the last seconds (INSPAN_ACCEPT_LAZY_FSYNC)")
 }
 

@@ -69,10 +69,10 @@ type Config struct {
 	WorkspaceSnapshot string        `envconfig:"INSPAN_WORKSPACE_SNAPSHOT" default:"call" desc:"with follow: when a workspace is kept in the object store: call, after each call that may have changed files; step, when a step ends, which is cheaper and tells the agent what was lost with a machine in between (toolrunner)"`
 	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with follow: take the workspace of a run away when the run ends; those of sessions stay, and those with a git repository whose work can not be kept elsewhere (toolrunner)"`
 	CleanupAfter      time.Duration `envconfig:"INSPAN_WORKSPACE_CLEANUP_AFTER" default:"24h" desc:"with follow: how long the workspace of a run that has ended stays, and directories that nobody uses (toolrunner)"`
-	Sandbox           string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap, landlock, host or gvisor"`
+	Sandbox           string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap, landlock or host, or by name alone docker, gvisor, wasm, e2b or kubernetes"`
 	// SandboxBackend and SandboxMin bound what auto may come to.
-	SandboxBackend string `envconfig:"INSPAN_SANDBOX_BACKEND" desc:"what auto means: bwrap, landlock, host or gvisor; empty for the strongest of bwrap, landlock and host that works"`
-	SandboxMin     string `envconfig:"INSPAN_SANDBOX_MIN" desc:"the weakest sandbox that any agent may have: host, landlock or bwrap; what is weaker is refused"`
+	SandboxBackend string `envconfig:"INSPAN_SANDBOX_BACKEND" desc:"what auto means, one of the modes of INSPAN_SANDBOX; empty for the strongest of bwrap, landlock and host that works"`
+	SandboxMin     string `envconfig:"INSPAN_SANDBOX_MIN" desc:"the weakest sandbox that any agent may have, such as landlock, bwrap or gvisor; what is weaker is refused"`
 	// The Docker ones are for sandboxes in containers; see docs/sandbox-docker.md.
 	DockerHost    string `envconfig:"INSPAN_DOCKER_HOST" desc:"address of the container engine for sandbox docker, such as unix:///run/docker.sock; empty for DOCKER_HOST or the system's own (toolrunner)"`
 	DockerImage   string `envconfig:"INSPAN_DOCKER_IMAGE" desc:"image of sandboxes of mode docker whose agent names none (toolrunner)"`

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -50,7 +51,7 @@ func (s Setting) Program() bool { return s.Variable != "" && s.field < 0 }
 
 // traits of variables. A variable that is not here has the key of its own name in small letters.
 func traits() map[string]trait {
-	return map[string]trait{
+	all := map[string]trait{
 		"INSPAN_STATION":                       {key: "station", project: true},
 		"INSPAN_NATS_ENABLED":                  {key: "harness.nats.enabled"},
 		"INSPAN_NATS_URL":                      {key: "nats.url", standard: "NATS_URL"},
@@ -81,45 +82,8 @@ func traits() map[string]trait {
 		"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE": {key: "harness.workspace.cleanup_on_complete"},
 		"INSPAN_WORKSPACE_SNAPSHOT":            {key: "harness.workspace.snapshot"},
 		"INSPAN_WORKSPACE_CLEANUP_AFTER":       {key: "harness.workspace.cleanup_after"},
-		"INSPAN_SANDBOX":                       {key: "harness.sandbox.mode"},
-		"INSPAN_SANDBOX_BACKEND":               {key: "harness.sandbox.isolation_backend"},
-		"INSPAN_SANDBOX_MIN":                   {key: "harness.sandbox.min_isolation"},
-		"INSPAN_DOCKER_HOST":                   {key: "docker.host"},
-		"INSPAN_DOCKER_IMAGE":                  {key: "docker.image"},
-		"INSPAN_DOCKER_PULL":                   {key: "docker.pull"},
-		"INSPAN_DOCKER_NETWORK":                {key: "docker.network"},
-		"INSPAN_DOCKER_USER":                   {key: "docker.user"},
-		"INSPAN_DOCKER_HELPER":                 {key: "docker.helper", path: true},
-		"INSPAN_E2B_API_KEY":                   {key: "e2b.api_key", standard: "E2B_API_KEY"},
-		"INSPAN_E2B_URL":                       {key: "e2b.url"},
-		"INSPAN_E2B_SANDBOX_URL":               {key: "e2b.sandbox_url"},
-		"INSPAN_E2B_TEMPLATE":                  {key: "e2b.template"},
-		"INSPAN_KUBERNETES_URL":                {key: "kubernetes.url"},
-		"INSPAN_KUBERNETES_TOKEN_FILE":         {key: "kubernetes.token_file", path: true},
-		"INSPAN_KUBERNETES_CA_FILE":            {key: "kubernetes.ca_file", path: true},
-		"INSPAN_KUBERNETES_NAMESPACE":          {key: "kubernetes.namespace"},
-		"INSPAN_KUBERNETES_IMAGE":              {key: "kubernetes.image"},
-		"INSPAN_KUBERNETES_RUNTIME_CLASS":      {key: "kubernetes.runtime_class"},
-		"INSPAN_KUBERNETES_ENFORCES":           {key: "kubernetes.enforces"},
-		"INSPAN_SANDBOX_READ_ONLY":             {key: "commands.read_only"},
-		"INSPAN_SANDBOX_ENV":                   {key: "commands.env"},
-		"INSPAN_GVISOR":                        {key: "gvisor.program"},
-		"INSPAN_GVISOR_PLATFORM":               {key: "gvisor.platform"},
-		"INSPAN_SANDBOX_SECRETS":               {key: "commands.secrets"},
-		"INSPAN_WASM_PROGRAMS":                 {key: "wasm.programs"},
-		"INSPAN_WASM_CACHE":                    {key: "wasm.cache", path: true},
 		"INSPAN_EGRESS_CREDENTIALS":            {key: "egress.credentials"},
 		"INSPAN_MCP_SECRETS":                   {key: "mcp_secrets", path: true},
-		"INSPAN_GIT_PROTOCOLS":                 {key: "git.protocols"},
-		"INSPAN_GIT_HOSTS":                     {key: "git.hosts"},
-		"INSPAN_GIT_PRIVATE":                   {key: "git.private"},
-		"INSPAN_GIT_KEYS":                      {key: "git.keys", path: true},
-		"INSPAN_GIT_AUTHOR_NAME":               {key: "git.author.name"},
-		"INSPAN_GIT_AUTHOR_EMAIL":              {key: "git.author.email"},
-		"INSPAN_GIT_TIMEOUT":                   {key: "git.timeout"},
-		"INSPAN_GIT_MAX_BYTES":                 {key: "git.max_bytes"},
-		"INSPAN_GIT_PROXY":                     {key: "git.proxy"},
-		"INSPAN_GIT_CA_FILE":                   {key: "git.ca_file", path: true},
 		"INSPAN_APPROVER_KEYS":                 {key: "approvals.keys", path: true},
 		"INSPAN_ONLY_SIGNED":                   {key: "approvals.only_signed"},
 		"INSPAN_ARTIFACTS":                     {key: "artifacts.mode", project: true},
@@ -136,6 +100,51 @@ func traits() map[string]trait {
 		"INSPAN_OPENAI_API":                    {key: "models.openai.api"},
 		"INSPAN_GEMINI_API_KEY":                {key: "models.gemini.api_key", standard: "GEMINI_API_KEY"},
 		"INSPAN_GEMINI_BASE_URL":               {key: "models.gemini.base_url", standard: "GEMINI_BASE_URL"},
+	}
+	maps.Copy(all, boxTraits())
+	return all
+}
+
+// boxTraits are those of the variables of sandboxes and of git work.
+func boxTraits() map[string]trait {
+	return map[string]trait{
+		"INSPAN_SANDBOX":                  {key: "harness.sandbox.mode"},
+		"INSPAN_SANDBOX_BACKEND":          {key: "harness.sandbox.isolation_backend"},
+		"INSPAN_SANDBOX_MIN":              {key: "harness.sandbox.min_isolation"},
+		"INSPAN_DOCKER_HOST":              {key: "docker.host"},
+		"INSPAN_DOCKER_IMAGE":             {key: "docker.image"},
+		"INSPAN_DOCKER_PULL":              {key: "docker.pull"},
+		"INSPAN_DOCKER_NETWORK":           {key: "docker.network"},
+		"INSPAN_DOCKER_USER":              {key: "docker.user"},
+		"INSPAN_DOCKER_HELPER":            {key: "docker.helper", path: true},
+		"INSPAN_E2B_API_KEY":              {key: "e2b.api_key", standard: "E2B_API_KEY"},
+		"INSPAN_E2B_URL":                  {key: "e2b.url"},
+		"INSPAN_E2B_SANDBOX_URL":          {key: "e2b.sandbox_url"},
+		"INSPAN_E2B_TEMPLATE":             {key: "e2b.template"},
+		"INSPAN_KUBERNETES_URL":           {key: "kubernetes.url"},
+		"INSPAN_KUBERNETES_TOKEN_FILE":    {key: "kubernetes.token_file", path: true},
+		"INSPAN_KUBERNETES_CA_FILE":       {key: "kubernetes.ca_file", path: true},
+		"INSPAN_KUBERNETES_NAMESPACE":     {key: "kubernetes.namespace"},
+		"INSPAN_KUBERNETES_IMAGE":         {key: "kubernetes.image"},
+		"INSPAN_KUBERNETES_RUNTIME_CLASS": {key: "kubernetes.runtime_class"},
+		"INSPAN_KUBERNETES_ENFORCES":      {key: "kubernetes.enforces"},
+		"INSPAN_SANDBOX_READ_ONLY":        {key: "commands.read_only"},
+		"INSPAN_SANDBOX_ENV":              {key: "commands.env"},
+		"INSPAN_GVISOR":                   {key: "gvisor.program"},
+		"INSPAN_GVISOR_PLATFORM":          {key: "gvisor.platform"},
+		"INSPAN_SANDBOX_SECRETS":          {key: "commands.secrets"},
+		"INSPAN_WASM_PROGRAMS":            {key: "wasm.programs"},
+		"INSPAN_WASM_CACHE":               {key: "wasm.cache", path: true},
+		"INSPAN_GIT_PROTOCOLS":            {key: "git.protocols"},
+		"INSPAN_GIT_HOSTS":                {key: "git.hosts"},
+		"INSPAN_GIT_PRIVATE":              {key: "git.private"},
+		"INSPAN_GIT_KEYS":                 {key: "git.keys", path: true},
+		"INSPAN_GIT_AUTHOR_NAME":          {key: "git.author.name"},
+		"INSPAN_GIT_AUTHOR_EMAIL":         {key: "git.author.email"},
+		"INSPAN_GIT_TIMEOUT":              {key: "git.timeout"},
+		"INSPAN_GIT_MAX_BYTES":            {key: "git.max_bytes"},
+		"INSPAN_GIT_PROXY":                {key: "git.proxy"},
+		"INSPAN_GIT_CA_FILE":              {key: "git.ca_file", path: true},
 	}
 }
 

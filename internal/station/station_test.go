@@ -4,8 +4,6 @@ import (
 	"os"
 	"regexp"
 
-	"github.com/nats-io/nats.go"
-
 	"bufio"
 	"context"
 	"encoding/json"
@@ -157,25 +155,38 @@ func asTheReadmeSays(t *testing.T, url string) {
 	if len(patterns) < 2 {
 		t.Fatalf("the README has %d lines with nats sub", len(patterns))
 	}
-	nc, err := nats.Connect(url)
+	conn, err := jet.Connect(within(t), jet.Config{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
-	subs := map[string]*nats.Subscription{}
+	t.Cleanup(conn.Close)
+	mine, err := conn.Station("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := map[string]chan []byte{}
 	for _, p := range patterns {
-		if subs[p[1]], err = nc.SubscribeSync(p[1]); err != nil {
+		c := make(chan []byte, 64) // more than are heard
+		stop, err := mine.WatchSubject(p[1], func(_ string, data []byte) { c <- data })
+		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(stop)
+		heard[p[1]] = c
 	}
 	for _, task := range []string{`{"agent":"writer","task":"a note"}`, `{"agent":"nobody","task":"x"}`} {
-		if _, err := nc.RequestWithContext(within(t), events.TaskSubject("default"), []byte(task)); err != nil {
+		if err := mine.Publish(within(t), events.TaskSubject("default"), []byte(task), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for pattern, sub := range subs {
-		if m, err := sub.NextMsgWithContext(within(t)); err != nil || len(m.Data) == 0 {
-			t.Errorf("%s: %v", pattern, err)
+	for pattern, c := range heard {
+		select {
+		case data := <-c:
+			if len(data) == 0 {
+				t.Errorf("%s: heard nothing", pattern)
+			}
+		case <-within(t).Done():
+			t.Errorf("%s: not heard", pattern)
 		}
 	}
 }
