@@ -103,6 +103,8 @@ func TestGitDelivery(t *testing.T) {
 	fast := 1
 	coder := events.Agent{Name: "coder", Tools: []string{"write"}, Retry: events.Retry{MaxRetries: &fast, BaseBackoffMS: 1}, MaxToolCalls: 1}
 	w.agent(coder, writes("hello.txt", "hello"))
+	no := false
+	w.agent(events.Agent{Name: "trusted", Tools: []string{"write"}, Git: &events.GitSettings{RequireApproval: &no}}, writes("hello.txt", "hello"))
 	w.agent(events.Agent{Name: "breaks", Tools: []string{"write"}, MaxSteps: 1}, writes("half.txt", "half"))
 	w.agent(events.Agent{Name: "pusher", Tools: []string{"git_commit", "git_push", "write"}}, `
 turns:
@@ -195,12 +197,17 @@ turns:
 			t.Errorf("%+v", s.Result)
 		}
 	})
-	t.Run("GATE-13 require_approval can be switched off for one run", func(t *testing.T) {
+	t.Run("GATE-13 require_approval can be switched off in an agent's file, and not by a task", func(t *testing.T) {
 		w, r := w.on(t), remote{t, r.dir}
 		git, no := commits(), false
 		git.RequireApproval = &no
-		w.task(events.Task{ID: "free", Agent: "coder", Task: "say hello", Repo: r.url(), Git: git})
-		if s := w.ended("free"); s.Status != events.Completed || !s.Result.Delivery.Pushed || len(s.Gates) != 0 || r.at("agent/coder/free") != s.Result.Delivery.Commit {
+		letters := w.letters()
+		w.task(events.Task{ID: "loose", Agent: "coder", Task: "say hello", Repo: r.url(), Git: git})
+		if d := w.letter(letters); !strings.Contains(d.Reason, "can not switch it off") {
+			t.Errorf("%+v", d)
+		}
+		w.task(events.Task{ID: "free", Agent: "trusted", Task: "say hello", Repo: r.url(), Git: git})
+		if s := w.ended("free"); s.Status != events.Completed || !s.Result.Delivery.Pushed || len(s.Gates) != 0 || r.at("agent/trusted/free") != s.Result.Delivery.Commit {
 			t.Errorf("%+v %+v", s.Result, s.Gates)
 		}
 	})
@@ -209,7 +216,7 @@ turns:
 		git, no := commits(), false
 		git.RequireApproval = &no
 		plan := &events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Description: "write it"}, {ID: "b", Description: "push it", Agent: "strict", Needs: []string{"a"}}}}
-		w.task(events.Task{ID: "all", Agent: "coder", Task: "say hello", Plan: plan, Repo: r.url(), Git: git, MaxToolCalls: &five})
+		w.task(events.Task{ID: "all", Agent: "trusted", Task: "say hello", Plan: plan, Repo: r.url(), Git: git, MaxToolCalls: &five})
 		if s := w.ended("all"); s.Status != events.Completed || len(s.Gates) != 0 || r.at("here") != r.at("main") {
 			t.Errorf("%+v %+v", s.Result, s.Gates)
 		}
@@ -246,10 +253,11 @@ func TestGitAgain(t *testing.T) {
 	w, r, no := gitWorld(t), newRemote(t), false
 	w.agent(events.Agent{Name: "coder", Tools: []string{"write"}}, writes("hello.txt", "hello"))
 	w.agent(events.Agent{Name: "breaks", Tools: []string{"write"}, MaxSteps: 1}, writes("half.txt", "half"))
+	w.agent(events.Agent{Name: "trusted", Tools: []string{"write"}, Git: &events.GitSettings{RequireApproval: &no}}, writes("hello.txt", "hello"))
 	w.start()
 	free := commits()
 	free.RequireApproval = &no
-	for id, task := range map[string]events.Task{"gated": {Git: commits()}, "denied": {Git: commits()}, "open": {Git: free}, "gone": {Branch: "nothing"}, "half": {Agent: "breaks", Git: commits()}} {
+	for id, task := range map[string]events.Task{"gated": {Git: commits()}, "denied": {Git: commits()}, "open": {Agent: "trusted", Git: free}, "gone": {Branch: "nothing"}, "half": {Agent: "breaks", Git: commits()}} {
 		task.ID, task.Task, task.Repo = id, "say hello", r.url()
 		if task.Agent == "" {
 			task.Agent = "coder"
@@ -275,7 +283,7 @@ func TestGitAgain(t *testing.T) {
 		w.task(events.Task{ID: "forked", ForkOf: &events.ForkPoint{Run: "open", Sequence: 3}})
 		s := w.ended("forked")
 		d := s.Result.Delivery
-		if s.Status != events.Completed || d == nil || !d.Pushed || d.Branch != "agent/coder/open.forked" || r.at(d.Branch) != d.Commit || s.Created.Workspace != "run/forked" {
+		if s.Status != events.Completed || d == nil || !d.Pushed || d.Branch != "agent/trusted/open.forked" || r.at(d.Branch) != d.Commit || s.Created.Workspace != "run/forked" {
 			t.Errorf("%s %+v %+v\n%s", s.Status, s.Result, d, w.story("forked"))
 		}
 	})
@@ -308,16 +316,17 @@ func TestGitAway(t *testing.T) {
 
 func TestGitTogether(t *testing.T) {
 	t.Parallel()
-	w, r := gitWorld(t), newRemote(t)
+	w, r, no := gitWorld(t), newRemote(t), false
+	open := &events.GitSettings{RequireApproval: &no}
 	for _, name := range []string{"alice", "bob", "carol"} {
 		content := "from " + name
 		path := "shared.txt"
 		if name == "carol" {
 			path = "carol.txt"
 		}
-		w.agent(events.Agent{Name: name, Tools: []string{"write", "read"}}, writes(path, content))
+		w.agent(events.Agent{Name: name, Tools: []string{"write", "read"}, Git: open}, writes(path, content))
 	}
-	w.agent(events.Agent{Name: "reader", Tools: []string{"read"}}, `
+	w.agent(events.Agent{Name: "reader", Tools: []string{"read"}, Git: open}, `
 turns:
   - when: {turn: 1}
     calls:
@@ -325,9 +334,8 @@ turns:
   - when: {turn: 2}
     text: "Read: {{result.1}}"
 `)
-	w.agent(events.Agent{Name: "merger"}, "turns:\n  - text: \"I merge.\"\n")
+	w.agent(events.Agent{Name: "merger", Git: open}, "turns:\n  - text: \"I merge.\"\n")
 	w.start()
-	no := false
 	quiet := func() *events.TaskGit {
 		return &events.TaskGit{GitSettings: events.GitSettings{Push: &no, RequireApproval: &no}}
 	}

@@ -226,7 +226,7 @@ func TestResolve(t *testing.T) {
 			events.GitWork{NewBranch: "agent/coder/r1", Collaboration: events.Sequential, AutoCommit: true, RequireApproval: true}},
 		{"GIT-12 GIT-13 a repository is pushed to, and the task wins over the agent's file", func(a *delivery.Ask) {
 			a.Repo, a.Branch, a.Depth = true, "main", 1
-			a.File.RequireApproval, a.File.AutoCommit, a.Task.RequireApproval = &yes, &yes, &no
+			a.File.RequireApproval, a.File.AutoCommit, a.Task.AutoCommit = &no, &no, &yes
 		}, events.GitWork{Branch: "main", Depth: 1, NewBranch: "agent/coder/r1", Collaboration: events.Sequential, AutoCommit: true, Push: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -242,6 +242,22 @@ func TestResolve(t *testing.T) {
 			}
 		})
 	}
+	t.Run("GATE-13 SAFE-9 a task can ask for approval, and can not switch off what an operator has not", func(t *testing.T) {
+		t.Parallel()
+		for _, file := range []*bool{nil, &yes, &no} {
+			for _, task := range []*bool{nil, &yes, &no} {
+				a := ask()
+				a.File.RequireApproval, a.Task.RequireApproval = file, task
+				got, err := delivery.Resolve(a)
+				if want := task == &no && file != &no; (err != nil) != want {
+					t.Errorf("file %v, task %v: %v", file, task, err)
+				}
+				if free := file == &no && task != &yes; err == nil && got.RequireApproval == free {
+					t.Errorf("file %v, task %v: %+v", file, task, got)
+				}
+			}
+		}
+	})
 	t.Run("GIT-9 a template without a value is an error that names it", func(t *testing.T) {
 		t.Parallel()
 		for template, want := range map[string]string{"x-${input.nothing}": `no variable "nothing"`, "x-${session_id}": "is empty", "x-${other}": "nothing is known", "x-${run_id": "without its }"} {

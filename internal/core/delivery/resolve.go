@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,8 +32,12 @@ type Ask struct {
 	Name func(agent, run string) string
 }
 
-// Resolve says how a run works in git. Its error is for the person who sent the task.
+// Resolve says how a run works in git. Its error is for the person who sent the task. Who sends tasks may not be who approves:
+// approval is switched off by an operator only, in the agent's file or for the station.
 func Resolve(a Ask) (*events.GitWork, error) {
+	if !yes(a.Task.RequireApproval, true) && yes(a.File.RequireApproval, true) {
+		return nil, errors.New("require_approval: a task can not switch it off; an operator can, in the agent's file or with harness.git")
+	}
 	set := layered(a.File, a.Task)
 	work := &events.GitWork{Branch: a.Branch, Depth: a.Depth, Merge: slices.Clone(a.Merge), Collaboration: collaboration(a, set),
 		AutoCommit: yes(set.AutoCommit, a.Session != "" || set.Collaboration != "" || len(a.Merge) > 0),
