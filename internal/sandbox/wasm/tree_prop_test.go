@@ -41,7 +41,7 @@ func TestPaths(t *testing.T) {
 			}
 			must(r, os.Symlink(draw("l"), ws+"/l"))
 			must(r, os.Symlink(draw("m"), ws+"/d/m"))
-			made, err := New(Config{}).Open(context.Background(), sandbox.Config{ID: "x", Workspace: ws, Denied: []string{ws + "/hidden"}})
+			made, err := New(Config{Dirs: []string{filepath.Join(base, "programs")}}).Open(context.Background(), sandbox.Config{ID: "x", Workspace: ws, Denied: []string{ws + "/hidden"}})
 			must(r, err)
 			defer func() { _ = made.Destroy(context.Background()) }()
 			f := &fsys{tree: made.(*box).tree, end: func(error) {}}

@@ -77,8 +77,15 @@ func (*Backend) Capabilities() []sandbox.Capability {
 
 // Probe really runs a small program that is built in, and looks for others in the directories.
 func (b *Backend) Probe(ctx context.Context) error {
-	if err := b.missing(); err != nil {
+	if err := b.named(); err != nil {
 		return err
+	}
+	names, err := b.names()
+	if err != nil {
+		return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("%w: there is no NAME.wasm in %q: make wasm builds a toolbox into bin/wasm", sandbox.ErrUnavailable, b.cfg.Dirs)
 	}
 	e, err := b.started(ctx)
 	if err == nil {
@@ -90,24 +97,17 @@ func (b *Backend) Probe(ctx context.Context) error {
 	return nil
 }
 
-// missing is ErrUnavailable where there is no program.
-func (b *Backend) missing() error {
+// named is ErrUnavailable where nobody said where programs are.
+func (b *Backend) named() error {
 	if len(b.cfg.Dirs) == 0 {
 		return fmt.Errorf("%w: no programs: name directories of NAME.wasm files in INSPAN_WASM_PROGRAMS; make wasm builds a toolbox into bin/wasm", sandbox.ErrUnavailable)
-	}
-	names, err := b.names()
-	if err != nil {
-		return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
-	}
-	if len(names) == 0 {
-		return fmt.Errorf("%w: there is no NAME.wasm in %q: make wasm builds a toolbox into bin/wasm", sandbox.ErrUnavailable, b.cfg.Dirs)
 	}
 	return nil
 }
 
 // Open binds a sandbox to a workspace. ReadOnly and Writable must exist.
 func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
-	if err := b.missing(); err != nil {
+	if err := b.named(); err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
 	if err := sandbox.Require(sandbox.WASM, cfg, b.Capabilities()); err != nil {
