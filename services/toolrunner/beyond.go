@@ -108,6 +108,9 @@ type shared struct{ sandbox.Sandbox }
 
 var _ sandbox.Sandbox = shared{}
 
+// Inside implements sandbox.Elsewhere.
+func (s shared) Inside() string { return sandbox.Seen(s.Sandbox) }
+
 // Destroy implements sandbox.Sandbox.
 func (shared) Destroy(context.Context) error { return nil }
 

@@ -161,3 +161,18 @@ func TestYard(t *testing.T) {
 		}
 	})
 }
+
+// abroad is a sandbox on another machine.
+type abroad struct{ sandbox.Sandbox }
+
+func (abroad) Inside() string { return "/there" }
+
+func TestShared(t *testing.T) {
+	t.Parallel()
+	t.Run("SBX-1 the sandbox of a step is seen as it is by each of its calls", func(t *testing.T) {
+		t.Parallel()
+		if got := sandbox.Seen(shared{abroad{}}); got != "/there" {
+			t.Errorf("its workspace is seen at %q", got)
+		}
+	})
+}
