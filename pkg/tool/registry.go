@@ -21,6 +21,7 @@ type Registry struct {
 // NewRegistry checks names and schemas and refuses duplicates.
 func NewRegistry(tools ...Tool) (*Registry, error) {
 	r := &Registry{tools: make(map[string]Tool, len(tools)), schemas: make(map[string]*jsonschema.Schema, len(tools))}
+	same := map[string]*jsonschema.Schema{} // by their text
 	for _, t := range tools {
 		spec := t.Spec()
 		name := spec.Name
@@ -30,9 +31,13 @@ func NewRegistry(tools ...Tool) (*Registry, error) {
 		if _, dup := r.tools[name]; dup {
 			return nil, fmt.Errorf("tool %q is registered twice", name)
 		}
-		schema, err := compile(spec.Input)
-		if err != nil {
-			return nil, fmt.Errorf("schema of tool %q: %w", name, err)
+		schema := same[string(spec.Input)]
+		if schema == nil {
+			var err error
+			if schema, err = compile(spec.Input); err != nil {
+				return nil, fmt.Errorf("schema of tool %q: %w", name, err)
+			}
+			same[string(spec.Input)] = schema
 		}
 		r.tools[name], r.schemas[name] = t, schema
 		r.names = append(r.names, name)
