@@ -111,8 +111,8 @@ type Host struct {
 	ledgers map[events.Service]*reactor.Ledger
 	// keeping is the archive at work.
 	keeping sync.WaitGroup
-	// overhear begins with the first role.
-	overhear func(context.Context) error
+	// ears begin with the first role.
+	ears *ears
 }
 
 // NewHost checks what all roles need. extra tools stand beside the built-in ones.
@@ -138,13 +138,9 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 	for _, w := range warnings {
 		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("warning", w.Message).Msg("policy")
 	}
-	h := &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, toolbox: mcp.New(registry, secrets), policy: policy, pages: reactor.NewPages(0), ledgers: map[events.Service]*reactor.Ledger{}}
-	var once sync.Once
-	h.overhear = func(ctx context.Context) (err error) {
-		once.Do(func() { err = h.listen(ctx) })
-		return err
-	}
-	return h, nil
+	pages := reactor.NewPages(0)
+	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, toolbox: mcp.New(registry, secrets), policy: policy, pages: pages, ears: &ears{pages: pages},
+		ledgers: map[events.Service]*reactor.Ledger{}}, nil
 }
 
 // builtin are the tools that every station has.
@@ -158,7 +154,7 @@ func (h *Host) As(ports Ports) *Host {
 	if ports.Entropy == nil {
 		ports.Entropy = h.ports.Entropy
 	}
-	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, toolbox: h.toolbox, pages: h.pages, policy: h.policy, overhear: h.overhear,
+	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, toolbox: h.toolbox, pages: h.pages, policy: h.policy, ears: h.ears,
 		ledgers: map[events.Service]*reactor.Ledger{}}
 }
 
@@ -175,22 +171,9 @@ func (h *Host) Status(role events.Service) func() any {
 	}
 }
 
-// listen keeps the cached states of this process up to date for the life of ctx.
-func (h *Host) listen(ctx context.Context) error {
-	if h.ports.Overhear == nil {
-		return nil
-	}
-	stop, err := h.ports.Overhear(h.pages.Overhear)
-	if err != nil {
-		return fmt.Errorf("overhear facts: %w", err)
-	}
-	context.AfterFunc(ctx, stop)
-	return nil
-}
-
 // Run runs one role until ctx ends and its work is done.
 func (h *Host) Run(ctx context.Context, role events.Service) error {
-	if err := h.overhear(ctx); err != nil {
+	if err := h.ears.open(ctx, h.ports.Overhear); err != nil {
 		return err
 	}
 	instance := string(role) + "-" + h.randomID(6)
@@ -411,13 +394,7 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	if err != nil {
 		return nil, err
 	}
-	if h.ports.Overhear != nil {
-		stop, err := h.ports.Overhear(role.Overhear)
-		if err != nil {
-			return nil, fmt.Errorf("overhear permitted calls: %w", err)
-		}
-		context.AfterFunc(ctx, stop)
-	}
+	h.ears.add(ctx, role.Overhear)
 	if h.ports.OnEnd == nil {
 		return role, nil
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -205,6 +206,9 @@ func (l *life) ports(boxes *toolrunner.Boxes, entropy interface{ Read([]byte) (i
 		Overhear: func(f func(string, reactor.Record)) (func(), error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
+			if l.overhear != nil {
+				return nil, errors.New("a process overhears the same facts twice")
+			}
 			l.overhear = f
 			return func() {}, nil
 		},

@@ -1,0 +1,67 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/inspan/inspan/internal/reactor"
+)
+
+// ears overhear the facts of a station as they are stored, once for all roles of a process, and pass each on: to the cached
+// states, then to whoever listens besides.
+type ears struct {
+	pages *reactor.Pages
+	once  sync.Once
+	mu    sync.RWMutex
+	more  []*listener // guarded by mu; not changed in place
+}
+
+// listener takes facts. It never waits, and what it misses is not lost.
+type listener struct {
+	hear func(runID string, r reactor.Record)
+}
+
+// open begins with the first role of a process, for the life of ctx.
+func (e *ears) open(ctx context.Context, overhear func(func(runID string, r reactor.Record)) (stop func(), err error)) (err error) {
+	if overhear == nil {
+		return nil
+	}
+	e.once.Do(func() {
+		var stop func()
+		if stop, err = overhear(e.hear); err == nil {
+			context.AfterFunc(ctx, stop)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("overhear facts: %w", err)
+	}
+	return nil
+}
+
+// add lets hear listen, too, for the life of ctx.
+func (e *ears) add(ctx context.Context, hear func(runID string, r reactor.Record)) {
+	l := &listener{hear}
+	e.mu.Lock()
+	e.more = append(slices.Clone(e.more), l)
+	e.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.more = slices.DeleteFunc(slices.Clone(e.more), func(x *listener) bool { return x == l })
+	})
+}
+
+func (e *ears) hear(runID string, r reactor.Record) {
+	e.pages.Overhear(runID, r)
+	for _, l := range e.listeners() {
+		l.hear(runID, r)
+	}
+}
+
+func (e *ears) listeners() []*listener {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.more
+}

@@ -1,0 +1,41 @@
+package service
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/inspan/inspan/internal/reactor"
+)
+
+func TestEars(t *testing.T) {
+	t.Parallel()
+	t.Run("a process overhears facts once, whoever listens, and each listener for as long as it runs", func(t *testing.T) {
+		t.Parallel()
+		e := &ears{pages: reactor.NewPages(0)}
+		var subscribed int
+		var said func(string, reactor.Record)
+		overhear := func(hear func(string, reactor.Record)) (func(), error) {
+			subscribed, said = subscribed+1, hear
+			return func() {}, nil
+		}
+		heard := map[string]int{}
+		gone, stop := context.WithCancel(t.Context())
+		for range 2 {
+			if err := e.open(t.Context(), overhear); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.add(gone, func(string, reactor.Record) { heard["gone"]++ })
+		e.add(t.Context(), func(string, reactor.Record) { heard["stays"]++ })
+		said("r1", reactor.Record{Seq: 1})
+		stop()
+		for len(e.listeners()) == 2 { // it is taken out as soon as its context has ended
+			runtime.Gosched()
+		}
+		said("r1", reactor.Record{Seq: 2})
+		if subscribed != 1 || heard["gone"] != 1 || heard["stays"] != 2 {
+			t.Errorf("subscribed %d times, heard %v", subscribed, heard)
+		}
+	})
+}
