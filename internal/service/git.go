@@ -98,14 +98,10 @@ func (c *Config) gitKeys() (byHost map[string]secret.Value, masked []secret.Valu
 	return byHost, masked, nil
 }
 
-// gitCredential finds what a remote is shown: a key of the folder by ssh, and by http or https the Authorization header
+// gitCredential finds what a remote is shown: one of gitKeys by ssh, and by http or https the Authorization header
 // that requests for that very host and port are given anyway.
-func (c *Config) gitCredential() (func(context.Context, string, string) (git.Credential, error), error) {
+func (c *Config) gitCredential(keys map[string]secret.Value) (func(context.Context, string, string) (git.Credential, error), error) {
 	headers, err := c.credentials()
-	if err != nil {
-		return nil, err
-	}
-	keys, _, err := c.gitKeys()
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +148,8 @@ func login(header secret.Value) git.Credential {
 func (h *Host) desk() (desk *gitwork.Desk, masked []secret.Value, err error) {
 	c := h.cfg
 	private, err1 := c.gitPrivate()
-	credential, err2 := c.gitCredential()
-	_, masked, err3 := c.gitKeys()
+	keys, masked, err2 := c.gitKeys()
+	credential, err3 := c.gitCredential(keys)
 	root, err4 := filepath.Abs(c.Workspace)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, nil, err

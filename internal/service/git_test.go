@@ -39,7 +39,11 @@ func TestGitSettings(t *testing.T) {
 		", token.example:8443=Authorization: Bearer c4n4ry-token, other.example=X-Key: c4n4ry-other, http://plain.example=Authorization: Bearer c4n4ry-plain")}
 	t.Run("GIT-12 SAFE-11 each remote is shown what is stored for that host, port and scheme", func(t *testing.T) {
 		t.Parallel()
-		credential, err := c.gitCredential()
+		keys, _, err := c.gitKeys()
+		if err != nil {
+			t.Fatal(err)
+		}
+		credential, err := c.gitCredential(keys)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package bwrap
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -183,8 +182,7 @@ func ways(above, path string) []string {
 	return list
 }
 
-// denials cover the denied paths, and what they lead to where they are links. A path that is not there needs nothing:
-// what a command makes at its place is the command's own.
+// denials cover the denied paths; see local.Covered.
 func denials(b *local.Box) ([]string, error) {
 	empty := b.Private("denied")
 	if len(b.Config().Denied) == 0 {
@@ -194,29 +192,14 @@ func denials(b *local.Box) ([]string, error) {
 		return nil, fmt.Errorf("make what covers denied files: %w", err)
 	}
 	var args []string
-	for _, path := range b.Config().Denied {
-		real, err := filepath.EvalSymlinks(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+	err := local.Covered(b.Config().Denied, func(at string) bool { return shown(b.Config(), at) }, func(at string, dir bool) {
+		if dir {
+			args = append(args, "--perms", "0000", "--tmpfs", at, "--remount-ro", at)
+		} else {
+			args = append(args, "--ro-bind", empty, at)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("denied path: %w", err)
-		}
-		for _, at := range slices.Compact([]string{path, real}) {
-			info, err := os.Lstat(at)
-			switch {
-			case err != nil:
-				return nil, fmt.Errorf("denied path: %w", err)
-			case !shown(b.Config(), at) || info.Mode()&fs.ModeSymlink != 0:
-				// It is not there, or it is a link, of which only the place that it leads to can be covered.
-			case info.IsDir():
-				args = append(args, "--perms", "0000", "--tmpfs", at, "--remount-ro", at)
-			default:
-				args = append(args, "--ro-bind", empty, at)
-			}
-		}
-	}
-	return args, nil
+	})
+	return args, err
 }
 
 // shown reports whether a path is below one that the sandbox shows of the machine, or is made for it.

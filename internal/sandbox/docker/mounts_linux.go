@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -154,8 +153,7 @@ func (m *bind) check() within.Check {
 	return within.Check{Path: m.target, Root: m.root, Dev: m.dev, Ino: m.ino, ReadOnly: m.readOnly}
 }
 
-// denials cover the denied paths, and what they lead to where they are links, with something empty. A path that is not
-// there needs nothing: what a command makes at its place is the command's own.
+// denials cover the denied paths with something empty; see local.Covered.
 func (b *box) denials() ([]bind, error) {
 	cfg := b.Config()
 	paths := cfg.Denied
@@ -173,30 +171,17 @@ func (b *box) denials() ([]bind, error) {
 		return nil, fmt.Errorf("make what covers denied directories: %w", err)
 	}
 	var list []bind
-	for _, path := range paths {
-		real, err := filepath.EvalSymlinks(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+	seen := func(at string) bool { return !hidden(cfg, at) } // what only this machine has is not there
+	err := local.Covered(paths, seen, func(at string, isDir bool) {
+		source := file
+		if isDir {
+			source = dir
 		}
-		if err != nil {
-			return nil, fmt.Errorf("denied path: %w", err)
+		if !slices.ContainsFunc(list, func(other bind) bool { return other.target == at }) {
+			list = append(list, bind{source: source, target: at, readOnly: true})
 		}
-		for _, at := range slices.Compact([]string{path, real}) {
-			info, err := os.Lstat(at)
-			switch {
-			case err != nil:
-				return nil, fmt.Errorf("denied path: %w", err)
-			case info.Mode()&fs.ModeSymlink != 0 || hidden(cfg, at):
-				// A link is covered where it leads to; what only this machine has is not there.
-			case slices.ContainsFunc(list, func(other bind) bool { return other.target == at }):
-			case info.IsDir():
-				list = append(list, bind{source: dir, target: at, readOnly: true})
-			default:
-				list = append(list, bind{source: file, target: at, readOnly: true})
-			}
-		}
-	}
-	return list, nil
+	})
+	return list, err
 }
 
 // hidden reports whether a path is one of this machine that a container has in its own form: /tmp and HOME. Any other may

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -108,28 +107,7 @@ func (*Backend) Mode() sandbox.Mode { return sandbox.E2B }
 func (*Backend) Away() {}
 
 // Probe really makes a machine, runs a command in it and ends it.
-func (b *Backend) Probe(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "inspan-probe-")
-	if err != nil {
-		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	box, err := b.Open(ctx, sandbox.Config{ID: "probe", Workspace: dir})
-	if err != nil {
-		if !errors.Is(err, sandbox.ErrUnavailable) {
-			err = fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
-		}
-		return err
-	}
-	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"true"}})
-	if err == nil && exit.Code != 0 {
-		err = fmt.Errorf("true ended with status %d", exit.Code)
-	}
-	if err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx))); err != nil {
-		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
-	}
-	return nil
-}
+func (b *Backend) Probe(ctx context.Context) error { return mirror.Probe(ctx, b, false) }
 
 // Open makes a machine and binds it to a workspace.
 func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {

@@ -95,28 +95,7 @@ func (*Backend) Mode() sandbox.Mode { return sandbox.Kubernetes }
 func (*Backend) Away() {}
 
 // Probe really makes a pod, runs a command in it and deletes it.
-func (b *Backend) Probe(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "inspan-probe-")
-	if err != nil {
-		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	box, err := b.Open(ctx, sandbox.Config{ID: "probe", Workspace: dir, Network: true})
-	if err != nil {
-		if !errors.Is(err, sandbox.ErrUnavailable) {
-			err = fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
-		}
-		return err
-	}
-	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"true"}})
-	if err == nil && exit.Code != 0 {
-		err = fmt.Errorf("true ended with status %d", exit.Code)
-	}
-	if err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx))); err != nil {
-		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
-	}
-	return nil
-}
+func (b *Backend) Probe(ctx context.Context) error { return mirror.Probe(ctx, b, true) }
 
 // Open makes a pod and binds it to a workspace.
 func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {

@@ -72,9 +72,7 @@ func wants(t *testing.T, b sandbox.Backend, part Part) {
 // Exam runs the exam. The sandboxes are opened with an open network, which every backend accepts.
 func Exam(t *testing.T, b sandbox.Backend, without ...Without) {
 	Need(t, b)
-	if len(without) > 0 { // else all that the backend implements besides is seen
-		b = declared{b, without}
-	}
+	b = declared{b, without}
 	// First and not in parallel, because it counts what the whole process allocates.
 	t.Run("output of 100 MB is passed on and not held", func(t *testing.T) { bigOutput(t, b) })
 	for _, part := range []struct {
@@ -142,14 +140,17 @@ func (p place) untouched(t *testing.T) {
 	}
 }
 
-// away reports whether the commands of a backend run on another machine.
-func away(b sandbox.Backend) bool {
+// is reports whether a backend implements T besides, whatever was declared of it.
+func is[T any](b sandbox.Backend) bool {
 	if d, ok := b.(declared); ok {
 		b = d.Backend
 	}
-	_, ok := b.(sandbox.Away)
+	_, ok := b.(T)
 	return ok
 }
+
+// away reports whether the commands of a backend run on another machine.
+func away(b sandbox.Backend) bool { return is[sandbox.Away](b) }
 
 // inside is where commands see the workspace.
 func (p place) inside() string { return sandbox.Seen(p.box) }

@@ -142,7 +142,7 @@ func examProcesses(t *testing.T, b sandbox.Backend) {
 			if line == "sleep 611" {
 				sleeper = info.PID
 			}
-			if _, own := b.(sandbox.Numbered); strings.Contains(line, "612") || !own && info.PID == os.Getpid() || info.RSS < 0 {
+			if strings.Contains(line, "612") || !is[sandbox.Numbered](b) && info.PID == os.Getpid() || info.RSS < 0 {
 				t.Errorf("listed: %+v", info)
 			}
 		}
@@ -151,7 +151,7 @@ func examProcesses(t *testing.T, b sandbox.Backend) {
 			t.Fatalf("got %+v, want the shell %d and its sleep", list, proc.PID())
 		}
 		strangers := []int{0, 1, -1}
-		if _, own := b.(sandbox.Numbered); !own {
+		if !is[sandbox.Numbered](b) {
 			strangers = append(strangers, os.Getpid(), os.Getppid(), stranger.PID())
 		}
 		for _, pid := range strangers {
