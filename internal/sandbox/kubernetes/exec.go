@@ -43,7 +43,9 @@ const load = `IFS= read -r n && s=$(head -c "$n"; echo .) && eval "${s%.}"`
 // machine is one pod.
 type machine struct {
 	cluster *cluster
-	name    string
+	claim   string // the claim that it was got by; empty for a pod that was made
+	name    string // the pod, and its container
+	box     string
 }
 
 var _ mirror.Remote = (*machine)(nil)
@@ -51,6 +53,14 @@ var _ mirror.Remote = (*machine)(nil)
 // End implements mirror.Remote.
 func (m *machine) End(ctx context.Context) error {
 	defer m.cluster.http.CloseIdleConnections()
+	return m.remove(ctx)
+}
+
+// remove returns when the pod is gone, and the claim that it was got by.
+func (m *machine) remove(ctx context.Context) error {
+	if m.claim != "" {
+		return m.cluster.unclaim(ctx, m.claim)
+	}
 	return m.cluster.remove(ctx, m.name)
 }
 
@@ -66,7 +76,7 @@ func quoted(args []string) string {
 
 // dial opens an exec.
 func (m *machine) dial(ctx context.Context) (*websocket.Conn, error) {
-	query := url.Values{"container": {container}, "command": {"/bin/sh", "-c", load}, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"}}
+	query := url.Values{"container": {m.box}, "command": {"/bin/sh", "-c", load}, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"}}
 	header := http.Header{}
 	if err := m.cluster.authorize(header); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCluster, err)

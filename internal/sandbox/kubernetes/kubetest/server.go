@@ -41,6 +41,8 @@ type Faults struct {
 	Cut string
 	// Old speaks no protocol that can close an input.
 	Old bool
+	// Ungranted claims never get a pod.
+	Ungranted bool
 }
 
 // Server is the API server.
@@ -50,6 +52,8 @@ type Server struct {
 
 	mu     sync.Mutex
 	pods   map[string]*pod // guarded by mu, as is what follows
+	claims map[string]*claim
+	pool   map[string]any // the template of Pool's pods, nil without agent-sandbox
 	faults Faults
 	paths  []string
 	http   *httptest.Server
@@ -65,7 +69,7 @@ type pod struct {
 
 // New starts a server whose pods live below dir. Close it when done.
 func New(dir string) *Server {
-	s := &Server{dir: dir, pods: map[string]*pod{}}
+	s := &Server{dir: dir, pods: map[string]*pod{}, claims: map[string]*claim{}}
 	mux := http.NewServeMux()
 	const at = "/api/v1/namespaces/{namespace}/pods"
 	mux.HandleFunc("POST "+at, s.guard(s.create))
@@ -73,6 +77,7 @@ func New(dir string) *Server {
 	mux.HandleFunc("GET "+at+"/{name}", s.guard(s.get))
 	mux.HandleFunc("DELETE "+at+"/{name}", s.guard(s.remove))
 	mux.HandleFunc("GET "+at+"/{name}/exec", s.guard(s.exec))
+	s.serveClaims(mux)
 	s.http = httptest.NewServer(mux)
 	s.URL = s.http.URL
 	return s
@@ -123,10 +128,14 @@ func (s *Server) Pod(name string) map[string]any {
 	return s.pods[name].object
 }
 
-// Mark changes a label or annotation of a pod, as if another had made it.
+// Mark changes a label or annotation of a pod or claim, as if another had made it.
 func (s *Server) Mark(name, kind, key, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c := s.claims[name]; c != nil {
+		meta(c.object)[kind].(map[string]any)[key] = value
+		return
+	}
 	p := s.pods[name]
 	meta(p.object)[kind].(map[string]any)[key] = value
 	if kind == "labels" {
@@ -245,20 +254,28 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnprocessableEntity, "Invalid", err.Error())
 		return
 	}
-	m, err := mirrortest.New(s.dir)
-	if err != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.run(object); err != nil {
 		refuse(w, http.StatusInternalServerError, "InternalError", err.Error())
 		return
+	}
+	reply(w, http.StatusCreated, object)
+}
+
+// run starts a pod. The caller holds the lock.
+func (s *Server) run(object map[string]any) error {
+	m, err := mirrortest.New(s.dir)
+	if err != nil {
+		return err
 	}
 	p := &pod{object: object, machine: m, labels: map[string]string{}}
 	labels, _ := at(object, "metadata", "labels").(map[string]any)
 	for key, value := range labels {
 		p.labels[key] = fmt.Sprint(value)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.pods[fmt.Sprint(meta(object)["name"])] = p
-	reply(w, http.StatusCreated, object)
+	return nil
 }
 
 // status is how far a pod has come.
