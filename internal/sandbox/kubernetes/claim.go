@@ -89,7 +89,7 @@ func (c *cluster) claimed(ctx context.Context, name string, cfg sandbox.Config) 
 		Metadata: c.owned(name, map[string]string{networkLabel: network}),
 		Spec: claimSpec{Pool: named{c.cfg.WarmPool}, Pod: podLabels{map[string]string{claimNetwork: network}},
 			Lifecycle: lifecycle{Shutdown: time.Now().Add(c.life(cfg)).UTC().Truncate(time.Second), Policy: "DeleteForeground"}}}
-	m := &machine{cluster: c, claim: want.Metadata.Name}
+	m := &machine{cluster: c, claim: want.Metadata.Name, disk: cfg.Limits.Disk}
 	err := c.call(ctx, http.MethodPost, c.claims(""), want, nil)
 	if missing(err) {
 		err = fmt.Errorf("%w: the cluster has no %s of %s: install agent-sandbox with its extensions, or name an image with INSPAN_KUBERNETES_IMAGE in the place of INSPAN_KUBERNETES_WARM_POOL", err, claimKind, claimVersion)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/mirror"
 )
 
@@ -46,6 +47,7 @@ type machine struct {
 	claim   string // the claim that it was got by; empty for a pod that was made
 	name    string // the pod, and its container
 	box     string
+	disk    int64 // the limit of its files in bytes, 0 without
 }
 
 var _ mirror.Remote = (*machine)(nil)
@@ -98,6 +100,31 @@ func (m *machine) dial(ctx context.Context) (*websocket.Conn, error) {
 
 // Run implements mirror.Remote.
 func (m *machine) Run(ctx context.Context, p mirror.Program) error {
+	err := m.exec(ctx, p)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return errors.Join(err, m.ended(ctx))
+}
+
+// ended says why the pod runs no more, nil where it runs or that is not known.
+func (m *machine) ended(ctx context.Context) error {
+	var p pod
+	err := m.cluster.call(ctx, http.MethodGet, m.cluster.pods(m.name), nil, &p)
+	over := fmt.Errorf("%w %s has ended: %s", ErrPod, m.name, waits(p.Status))
+	switch {
+	case missing(err):
+		return fmt.Errorf("%w %s is gone: somebody deleted it, or its node was lost", ErrPod, m.name)
+	case err != nil || p.Status.Phase != "Failed" && p.Status.Phase != "Succeeded":
+		return nil
+	case p.Status.Reason == "Evicted" && m.disk > 0:
+		return fmt.Errorf("%w: %d bytes: %w", sandbox.ErrDisk, m.disk, over)
+	}
+	return over
+}
+
+// exec runs a program and returns when its end was heard, or the connection broke.
+func (m *machine) exec(ctx context.Context, p mirror.Program) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	conn, err := m.dial(ctx)

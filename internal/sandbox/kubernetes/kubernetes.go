@@ -73,8 +73,9 @@ type Config struct {
 type Backend struct{ cfg Config }
 
 var (
-	_ sandbox.Backend = (*Backend)(nil)
-	_ sandbox.Away    = (*Backend)(nil)
+	_ sandbox.Backend  = (*Backend)(nil)
+	_ sandbox.Away     = (*Backend)(nil)
+	_ sandbox.Numbered = (*Backend)(nil)
 )
 
 // New returns the backend. It asks nobody.
@@ -98,6 +99,9 @@ func (*Backend) Mode() sandbox.Mode { return sandbox.Kubernetes }
 
 // Away implements sandbox.Away.
 func (*Backend) Away() {}
+
+// OwnNumbers implements sandbox.Numbered: each pod counts its own processes.
+func (*Backend) OwnNumbers() {}
 
 // Probe really makes a pod, runs a command in it and deletes it.
 func (b *Backend) Probe(ctx context.Context) error { return mirror.Probe(ctx, b, true) }

@@ -176,7 +176,7 @@ func (c *cluster) life(cfg sandbox.Config) time.Duration {
 // create makes a pod and waits until commands can run in it.
 func (c *cluster) create(ctx context.Context, name string, cfg sandbox.Config) (*machine, error) {
 	want := c.wanted(name, cfg)
-	m := &machine{cluster: c, name: want.Metadata.Name, box: container}
+	m := &machine{cluster: c, name: want.Metadata.Name, box: container, disk: cfg.Limits.Disk}
 	err := c.call(ctx, http.MethodPost, c.pods(""), want, nil)
 	if err == nil {
 		err = c.ready(ctx, m.name)

@@ -63,8 +63,9 @@ type pod struct {
 	object  map[string]any
 	labels  map[string]string
 	machine *mirrortest.Machine
-	looks   int  // how often it was looked at since it was made or deleted
-	ending  bool // it was deleted
+	looks   int    // how often it was looked at since it was made or deleted
+	ending  bool   // it was deleted
+	evicted string // why the node ended it
 }
 
 // New starts a server whose pods live below dir. Close it when done.
@@ -141,6 +142,15 @@ func (s *Server) Mark(name, kind, key, value string) {
 	if kind == "labels" {
 		p.labels[key] = value
 	}
+}
+
+// Evict ends a pod with all that runs in it, as a node does, and keeps it.
+func (s *Server) Evict(name, why string) {
+	s.mu.Lock()
+	p := s.pods[name]
+	p.evicted = why
+	s.mu.Unlock()
+	_ = p.machine.End(context.Background()) // nothing to be done about it
 }
 
 // Paths are the addresses of all requests, with what was asked.
@@ -285,6 +295,8 @@ func (s *Server) status(p *pod) map[string]any {
 	waiting := map[string]any{"reason": "ContainerCreating"}
 	phase := "Pending"
 	switch {
+	case p.evicted != "":
+		return map[string]any{"phase": "Failed", "reason": "Evicted", "message": p.evicted}
 	case s.faults.Unschedulable:
 		return map[string]any{"phase": phase, "conditions": []any{map[string]any{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}}}
 	case at(p.object, "spec", "containers", 0, "image") != Image:
