@@ -93,8 +93,8 @@ live: ## opt-in, costs money: live models, with the keys that are set
 e2b: ## opt-in, costs money, needs INSPAN_E2B_API_KEY: the exam of sandboxes in the E2B cloud
 	$(GO) test -tags integration -count=1 -v -timeout 30m -run TestRealExam ./internal/sandbox/e2b
 
-kubebox: ## opt-in, needs a cluster and INSPAN_KUBERNETES_*: the exam of sandboxes in pods
-	$(GO) test -tags integration -count=1 -v -timeout 60m -run TestRealExam ./internal/sandbox/kubernetes
+kubebox: ## opt-in, needs a cluster and INSPAN_KUBERNETES_*: the exam of sandboxes in pods, and the escape list
+	$(GO) test -tags integration -count=1 -v -timeout 60m -run TestReal ./internal/sandbox/kubernetes
 
 clean: ## remove what make build made
 	rm -rf bin

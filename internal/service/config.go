@@ -92,6 +92,7 @@ type Config struct {
 	KubeNamespace string   `envconfig:"INSPAN_KUBERNETES_NAMESPACE" default:"default" desc:"namespace of the pods of sandboxes, which should hold nothing else (toolrunner)"`
 	KubeImage     string   `envconfig:"INSPAN_KUBERNETES_IMAGE" desc:"image of the pods of sandboxes (toolrunner)"`
 	KubeRuntime   string   `envconfig:"INSPAN_KUBERNETES_RUNTIME_CLASS" desc:"RuntimeClass of the pods of sandboxes, such as gvisor; empty for the cluster's own (toolrunner)"`
+	KubeWarmPool  string   `envconfig:"INSPAN_KUBERNETES_WARM_POOL" desc:"SandboxWarmPool of agent-sandbox whose pods are claimed for sandboxes, in the place of an image and a RuntimeClass (toolrunner)"`
 	KubeEnforces  []string `envconfig:"INSPAN_KUBERNETES_ENFORCES" desc:"what the operator states that the cluster keeps, comma separated: network, cpu, memory, disk; sandboxes that want what is not named are refused (toolrunner)"`
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`

@@ -17,7 +17,7 @@ func (c Config) remotesNamed() []sandbox.Backend {
 	if c.names(sandbox.E2B) || !c.E2BKey.Empty() {
 		list = append(list, c.e2b())
 	}
-	if c.names(sandbox.Kubernetes) || c.KubeImage != "" {
+	if c.names(sandbox.Kubernetes) || c.KubeImage != "" || c.KubeWarmPool != "" {
 		list = append(list, c.kubernetes())
 	}
 	return list
@@ -47,5 +47,5 @@ func (c Config) e2b() *e2b.Backend {
 
 func (c Config) kubernetes() *kubernetes.Backend {
 	return kubernetes.New(kubernetes.Config{URL: c.KubeURL, TokenFile: c.KubeTokenFile, CAFile: c.KubeCAFile, Namespace: c.KubeNamespace,
-		Image: c.KubeImage, RuntimeClass: c.KubeRuntime, Enforces: c.KubeEnforces})
+		Image: c.KubeImage, RuntimeClass: c.KubeRuntime, WarmPool: c.KubeWarmPool, Enforces: c.KubeEnforces})
 }

@@ -127,6 +127,7 @@ func boxTraits() map[string]trait {
 		"INSPAN_KUBERNETES_NAMESPACE":     {key: "kubernetes.namespace"},
 		"INSPAN_KUBERNETES_IMAGE":         {key: "kubernetes.image"},
 		"INSPAN_KUBERNETES_RUNTIME_CLASS": {key: "kubernetes.runtime_class"},
+		"INSPAN_KUBERNETES_WARM_POOL":     {key: "kubernetes.warm_pool"},
 		"INSPAN_KUBERNETES_ENFORCES":      {key: "kubernetes.enforces"},
 		"INSPAN_SANDBOX_READ_ONLY":        {key: "commands.read_only"},
 		"INSPAN_SANDBOX_ENV":              {key: "commands.env"},

@@ -134,3 +134,35 @@ func TestKubernetesStation(t *testing.T) {
 		}
 	})
 }
+
+func TestWarmPoolStation(t *testing.T) {
+	t.Parallel()
+	cluster := kubetest.New(t.TempDir())
+	t.Cleanup(cluster.Close)
+	cluster.Warm(kubetest.Template())
+	token, err := kubetest.TokenFile(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.tune = func(c *service.Config) {
+		c.KubeURL, c.KubeTokenFile, c.KubeWarmPool = cluster.URL, token, kubetest.Pool
+	}
+	w.agent(events.Agent{Name: "claiming", Tools: []string{"bash"}, Sandbox: events.Sandbox{Mode: "kubernetes", Network: true}},
+		calling("bash", `{command: "echo made > made.md && cat made.md"}`))
+	w.start()
+	t.Run("TEST-11 SBX-15 an agent's commands run in a pod that is claimed, and no claim is left", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "claiming", Agent: "claiming", Task: "go"})
+		if s := w.ended("claiming"); s.Status != events.Completed {
+			t.Fatalf("got %s:\n%s", s.Status, w.story("claiming"))
+		}
+		list := said[*events.CallFinishedData](w, "claiming")
+		if len(list) != 1 || list[0].Sandbox != "kubernetes" || !strings.Contains(list[0].Output, "made") {
+			t.Fatalf("got %+v:\n%s", list, w.story("claiming"))
+		}
+		if left := append(cluster.Pods(), cluster.Claims()...); len(left) != 0 || !strings.Contains(strings.Join(cluster.Paths(), " "), "sandboxclaims") {
+			t.Errorf("left: %v", left)
+		}
+	})
+}

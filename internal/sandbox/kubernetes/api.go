@@ -149,18 +149,18 @@ func refusal(res *http.Response) *status {
 	return s
 }
 
-// list returns the pods of this program, of any owner.
-func (c *cluster) list(ctx context.Context) ([]pod, error) {
-	query := url.Values{"labelSelector": {kindLabel + "=sandbox"}, "limit": {"200"}}
-	var all []pod
+// list returns the objects of a path that have a label.
+func list[T any](ctx context.Context, c *cluster, at, selector string) ([]T, error) {
+	query := url.Values{"labelSelector": {selector}, "limit": {"200"}}
+	var all []T
 	for range maxPages {
 		var page struct {
 			Metadata struct {
 				Continue string `json:"continue"`
 			} `json:"metadata"`
-			Items []pod `json:"items"`
+			Items []T `json:"items"`
 		}
-		if err := c.call(ctx, http.MethodGet, c.pods("")+"?"+query.Encode(), nil, &page); err != nil {
+		if err := c.call(ctx, http.MethodGet, at+"?"+query.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Items...)
@@ -174,12 +174,16 @@ func (c *cluster) list(ctx context.Context) ([]pod, error) {
 
 // remove deletes a pod and returns when it is gone; one that is not there is.
 func (c *cluster) remove(ctx context.Context, name string) error {
-	err := c.call(ctx, http.MethodDelete, c.pods(name)+"?gracePeriodSeconds="+strconv.Itoa(grace), nil, nil)
+	return c.gone(ctx, "pod "+name, c.pods(name), "gracePeriodSeconds="+strconv.Itoa(grace))
+}
+
+// gone deletes an object and returns when it is not there.
+func (c *cluster) gone(ctx context.Context, what, at, query string) error {
+	err := c.call(ctx, http.MethodDelete, at+"?"+query, nil, nil)
 	tick := time.NewTicker(c.cfg.Poll)
 	defer tick.Stop()
 	for err == nil {
-		var p pod
-		if err = c.call(ctx, http.MethodGet, c.pods(name), nil, &p); err != nil {
+		if err = c.call(ctx, http.MethodGet, at, nil, nil); err != nil {
 			break
 		}
 		select {
@@ -191,5 +195,5 @@ func (c *cluster) remove(ctx context.Context, name string) error {
 	if missing(err) {
 		return nil
 	}
-	return fmt.Errorf("delete pod %s: %w", name, err)
+	return fmt.Errorf("delete %s: %w", what, err)
 }

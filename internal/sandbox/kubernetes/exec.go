@@ -14,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/mirror"
 )
 
@@ -43,7 +44,10 @@ const load = `IFS= read -r n && s=$(head -c "$n"; echo .) && eval "${s%.}"`
 // machine is one pod.
 type machine struct {
 	cluster *cluster
-	name    string
+	claim   string // the claim that it was got by; empty for a pod that was made
+	name    string // the pod, and its container
+	box     string
+	disk    int64 // the limit of its files in bytes, 0 without
 }
 
 var _ mirror.Remote = (*machine)(nil)
@@ -51,6 +55,14 @@ var _ mirror.Remote = (*machine)(nil)
 // End implements mirror.Remote.
 func (m *machine) End(ctx context.Context) error {
 	defer m.cluster.http.CloseIdleConnections()
+	return m.remove(ctx)
+}
+
+// remove returns when the pod is gone, and the claim that it was got by.
+func (m *machine) remove(ctx context.Context) error {
+	if m.claim != "" {
+		return m.cluster.unclaim(ctx, m.claim)
+	}
 	return m.cluster.remove(ctx, m.name)
 }
 
@@ -66,7 +78,7 @@ func quoted(args []string) string {
 
 // dial opens an exec.
 func (m *machine) dial(ctx context.Context) (*websocket.Conn, error) {
-	query := url.Values{"container": {container}, "command": {"/bin/sh", "-c", load}, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"}}
+	query := url.Values{"container": {m.box}, "command": {"/bin/sh", "-c", load}, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"}}
 	header := http.Header{}
 	if err := m.cluster.authorize(header); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCluster, err)
@@ -88,6 +100,31 @@ func (m *machine) dial(ctx context.Context) (*websocket.Conn, error) {
 
 // Run implements mirror.Remote.
 func (m *machine) Run(ctx context.Context, p mirror.Program) error {
+	err := m.exec(ctx, p)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return errors.Join(err, m.ended(ctx))
+}
+
+// ended says why the pod runs no more, nil where it runs or that is not known.
+func (m *machine) ended(ctx context.Context) error {
+	var p pod
+	err := m.cluster.call(ctx, http.MethodGet, m.cluster.pods(m.name), nil, &p)
+	over := fmt.Errorf("%w %s has ended: %s", ErrPod, m.name, waits(p.Status))
+	switch {
+	case missing(err):
+		return fmt.Errorf("%w %s is gone: somebody deleted it, or its node was lost", ErrPod, m.name)
+	case err != nil || p.Status.Phase != "Failed" && p.Status.Phase != "Succeeded":
+		return nil
+	case p.Status.Reason == "Evicted" && m.disk > 0:
+		return fmt.Errorf("%w: %d bytes: %w", sandbox.ErrDisk, m.disk, over)
+	}
+	return over
+}
+
+// exec runs a program and returns when its end was heard, or the connection broke.
+func (m *machine) exec(ctx context.Context, p mirror.Program) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	conn, err := m.dial(ctx)

@@ -3,7 +3,9 @@
 // Promises: each sandbox is a pod of its own, made when it is opened and deleted by Destroy, which returns when it is gone; the
 // workspace is mirrored (package mirror). A pod is as closed as a pod specification can be: not root, nothing privileged, no
 // capability, no new privileges, the runtime's system call filter, a read-only root, no token of a service account, and the
-// RuntimeClass that is configured. Command lines, environment and files go through the stream of an exec and never into its
+// RuntimeClass that is configured. Where a warm pool of agent-sandbox is named, the pod is got by a SandboxClaim, which is
+// deleted in its place; a pod whose template is less closed than that (but for the root, which may be writable), or larger than
+// the limits, is refused. Command lines, environment and files go through the stream of an exec and never into its
 // address, so that they are in no audit log. What the cluster says is hostile data: it is bounded and shown quoted.
 //
 // What only the cluster can keep (a closed network, resources) counts as enforced where an operator states it, and is refused
@@ -56,6 +58,9 @@ type Config struct {
 	Image string
 	// RuntimeClass of the pods; empty for the cluster's own.
 	RuntimeClass string
+	// WarmPool is the SandboxWarmPool of agent-sandbox whose pods are claimed, in the place of Image and RuntimeClass: what
+	// they are made of is said by the pool's template.
+	WarmPool string
 	// Enforces are walls that an operator states the cluster enforces: network, cpu, memory, disk.
 	Enforces []string
 	// StartWait is how long a pod may take to start, 0 for two minutes; MaxLife how long it may live, 0 for a day.
@@ -68,8 +73,9 @@ type Config struct {
 type Backend struct{ cfg Config }
 
 var (
-	_ sandbox.Backend = (*Backend)(nil)
-	_ sandbox.Away    = (*Backend)(nil)
+	_ sandbox.Backend  = (*Backend)(nil)
+	_ sandbox.Away     = (*Backend)(nil)
+	_ sandbox.Numbered = (*Backend)(nil)
 )
 
 // New returns the backend. It asks nobody.
@@ -94,6 +100,9 @@ func (*Backend) Mode() sandbox.Mode { return sandbox.Kubernetes }
 // Away implements sandbox.Away.
 func (*Backend) Away() {}
 
+// OwnNumbers implements sandbox.Numbered: each pod counts its own processes.
+func (*Backend) OwnNumbers() {}
+
 // Probe really makes a pod, runs a command in it and deletes it.
 func (b *Backend) Probe(ctx context.Context) error { return mirror.Probe(ctx, b, true) }
 
@@ -108,6 +117,9 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
 	box, err := mirror.OpenBox(ctx, cfg, sandbox.Kubernetes, "", func(ctx context.Context, name string) (mirror.Remote, error) {
+		if b.cfg.WarmPool != "" {
+			return c.claimed(ctx, name, cfg)
+		}
 		return c.create(ctx, name, cfg)
 	})
 	if err != nil {
@@ -123,8 +135,11 @@ var stated = [...]sandbox.Wall{sandbox.WallNetwork, sandbox.LimitCPU, sandbox.Li
 // known checks what the operator says.
 func (b *Backend) known() error {
 	var failed []error
-	if b.cfg.Image == "" {
-		failed = append(failed, fmt.Errorf("%w: no image: set INSPAN_KUBERNETES_IMAGE", ErrSettings))
+	switch pool := b.cfg.WarmPool != ""; {
+	case pool && (b.cfg.Image != "" || b.cfg.RuntimeClass != ""):
+		failed = append(failed, fmt.Errorf("%w: INSPAN_KUBERNETES_WARM_POOL stands in the place of INSPAN_KUBERNETES_IMAGE and INSPAN_KUBERNETES_RUNTIME_CLASS: the pool's template says them", ErrSettings))
+	case !pool && b.cfg.Image == "":
+		failed = append(failed, fmt.Errorf("%w: no image: set INSPAN_KUBERNETES_IMAGE, or INSPAN_KUBERNETES_WARM_POOL", ErrSettings))
 	}
 	for _, wall := range b.cfg.Enforces {
 		if !slices.Contains(stated[:], sandbox.Wall(wall)) {
@@ -151,6 +166,9 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		sandbox.WallTree:    "a process that clears its environment, leaves its session and loses its parent lives until the sandbox ends",
 		sandbox.LimitCPU:    ask, sandbox.LimitMemory: ask, sandbox.LimitDisk: ask,
 		sandbox.LimitPIDs: "a pod can not ask for it",
+	}
+	if b.cfg.WarmPool != "" {
+		how[sandbox.WallFiles] = "a container of its own, which is sent the workspace and nothing else"
 	}
 	for _, wall := range b.cfg.Enforces {
 		if slices.Contains(stated[:], sandbox.Wall(wall)) {
@@ -205,11 +223,10 @@ func (b *Backend) cluster() (*cluster, error) {
 	return c, nil
 }
 
-// Reap deletes the pods that toolrunners of this computer left which are gone, and returns how many. Those of living ones and
+// Reap deletes the pods, or claims, that toolrunners of this computer left which are gone, and returns how many. Those of living ones and
 // of other computers are left alone.
 func (b *Backend) Reap(ctx context.Context) (int, error) {
-	here := computer()
-	if here == "" || b.known() != nil {
+	if computer() == "" || b.known() != nil {
 		return 0, nil
 	}
 	c, err := b.cluster()
@@ -217,17 +234,26 @@ func (b *Backend) Reap(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer c.http.CloseIdleConnections()
-	pods, err := c.list(ctx)
+	if b.cfg.WarmPool != "" {
+		return c.reapClaims(ctx)
+	}
+	pods, err := list[pod](ctx, c, c.pods(""), kindLabel+"=sandbox")
 	if err != nil {
 		return 0, fmt.Errorf("end what lost toolrunners left in the cluster: %w", err)
 	}
-	n := 0
+	return reaped(pods, func(p pod) metadata { return p.Metadata }, func(name string) error { return c.remove(ctx, name) })
+}
+
+// reaped ends those of a list whose toolrunner was of this computer and is lost, and returns how many.
+func reaped[T any](all []T, marks func(T) metadata, end func(name string) error) (int, error) {
+	n, here := 0, computer()
 	var failed []error
-	for _, p := range pods {
-		if p.Metadata.Labels[machineLabel] != here || !local.Abandoned(p.Metadata.Annotations[nameNote]) {
+	for _, one := range all {
+		m := marks(one)
+		if m.Labels[machineLabel] != here || !local.Abandoned(m.Annotations[nameNote]) {
 			continue
 		}
-		if err := c.remove(ctx, p.Metadata.Name); err != nil {
+		if err := end(m.Name); err != nil {
 			failed = append(failed, err)
 			continue
 		}

@@ -194,6 +194,26 @@ func TestFaults(t *testing.T) {
 			t.Errorf("what it had done: got %q, %v", data, err)
 		}
 	})
+	t.Run("SBX-12 a pod that its node evicts is told as the limit of the disk where there is one, and as gone where it is", func(t *testing.T) {
+		t.Parallel()
+		for limit, want := range map[int64]error{1 << 30: sandbox.ErrDisk, 0: kubernetes.ErrPod} {
+			s, cfg := cluster(t)
+			cfg.Enforces = []string{"disk"}
+			box := open(t, kubernetes.New(cfg), sandbox.Config{Network: true, Limits: sandbox.Limits{Disk: limit}})
+			if _, err := sh(t, box, "true", sandbox.Cmd{}); err != nil {
+				t.Fatal(err)
+			}
+			s.Evict(s.Pods()[0], `Usage of EmptyDir volume "home" exceeds the limit`)
+			_, err := sh(t, box, "true", sandbox.Cmd{})
+			if !errors.Is(err, want) || errors.Is(err, sandbox.ErrDisk) != (limit > 0) || !strings.Contains(err.Error(), "exceeds the limit") {
+				t.Errorf("limit %d: got %v, want %v", limit, err, want)
+			}
+			if err := box.Destroy(t.Context()); err != nil || len(s.Pods()) != 0 {
+				t.Errorf("left %v, %v", s.Pods(), err)
+			}
+			s.Close()
+		}
+	})
 	t.Run("SBX-20 the probe really makes a pod and deletes it", func(t *testing.T) {
 		t.Parallel()
 		s, cfg := cluster(t)

@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -48,6 +47,7 @@ type pod struct {
 
 type metadata struct {
 	Name        string            `json:"name"`
+	UID         string            `json:"uid,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
@@ -141,15 +141,7 @@ type podStatus struct {
 // wanted is the specification of a sandbox's pod.
 func (c *cluster) wanted(name string, cfg sandbox.Config) pod {
 	no, wait := false, int64(grace)
-	life := c.cfg.MaxLife
-	if cfg.Limits.Wall > 0 {
-		life = min(life, cfg.Limits.Wall+lifeMargin)
-	}
-	deadline := int64(life / time.Second)
-	network := "closed"
-	if cfg.Network {
-		network = "open"
-	}
+	deadline := int64(c.life(cfg) / time.Second)
 	limits := map[string]string{}
 	if cfg.Limits.CPU > 0 {
 		limits["cpu"] = strconv.FormatInt(int64(cfg.Limits.CPU*1000), 10) + "m"
@@ -163,9 +155,7 @@ func (c *cluster) wanted(name string, cfg sandbox.Config) pod {
 		limits["ephemeral-storage"] = size
 	}
 	return pod{APIVersion: "v1", Kind: "Pod",
-		Metadata: metadata{Name: "inspan-" + strings.ToLower(rand.Text()),
-			Labels:      map[string]string{kindLabel: "sandbox", machineLabel: computer(), networkLabel: network},
-			Annotations: map[string]string{nameNote: name}},
+		Metadata: c.owned(name, map[string]string{networkLabel: networkOf(cfg)}),
 		Spec: spec{RestartPolicy: "Never", RuntimeClass: c.cfg.RuntimeClass, Token: &no, Links: &no, Grace: &wait, Deadline: &deadline,
 			Security: &podWalls{NonRoot: true, User: user, Group: user, FSGroup: user, Seccomp: profile{"RuntimeDefault"}},
 			Containers: []boxSpec{{Name: container, Image: c.cfg.Image, Command: []string{"/bin/sh", "-c", idle}, Dir: home,
@@ -175,10 +165,18 @@ func (c *cluster) wanted(name string, cfg sandbox.Config) pod {
 			Volumes: []volume{{"home", empty{size}}, {"tmp", empty{size}}}}}
 }
 
+// life is how long what a sandbox runs in may live.
+func (c *cluster) life(cfg sandbox.Config) time.Duration {
+	if cfg.Limits.Wall > 0 {
+		return min(c.cfg.MaxLife, cfg.Limits.Wall+lifeMargin)
+	}
+	return c.cfg.MaxLife
+}
+
 // create makes a pod and waits until commands can run in it.
 func (c *cluster) create(ctx context.Context, name string, cfg sandbox.Config) (*machine, error) {
 	want := c.wanted(name, cfg)
-	m := &machine{cluster: c, name: want.Metadata.Name}
+	m := &machine{cluster: c, name: want.Metadata.Name, box: container, disk: cfg.Limits.Disk}
 	err := c.call(ctx, http.MethodPost, c.pods(""), want, nil)
 	if err == nil {
 		err = c.ready(ctx, m.name)
@@ -187,19 +185,19 @@ func (c *cluster) create(ctx context.Context, name string, cfg sandbox.Config) (
 		// It may be there although nobody heard of it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callWait)
 		defer cancel()
-		return nil, errors.Join(err, c.discard(ctx, m.name, err))
+		return nil, errors.Join(err, c.discard(ctx, m, err))
 	}
 	return m, nil
 }
 
-// discard deletes a pod that did not come to be used. Where the server refused to make it, or can not be reached, there is
+// discard deletes what did not come to be used. Where the server refused to make it, or can not be reached, there is
 // nothing more to say.
-func (c *cluster) discard(ctx context.Context, name string, why error) error {
+func (c *cluster) discard(ctx context.Context, m *machine, why error) error {
+	err := m.remove(ctx)
 	if errors.Is(why, ErrCluster) {
-		_ = c.remove(ctx, name) // else it ends by its deadline
-		return nil
+		return nil // it ends by its deadline
 	}
-	return c.remove(ctx, name)
+	return err
 }
 
 // hopeless are reasons for which a container waits in vain.

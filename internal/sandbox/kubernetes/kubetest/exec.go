@@ -34,7 +34,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	case p == nil || p.ending:
 		refuse(w, http.StatusNotFound, "NotFound", "the pod is not there")
 		return
-	case q.Get("container") != "box" || len(q["command"]) == 0 || q.Get("stdin") != "true" || q.Get("stdout") != "true" || q.Get("stderr") != "true":
+	case q.Get("container") != at(p.object, "spec", "containers", 0, "name") || len(q["command"]) == 0 || q.Get("stdin") != "true" || q.Get("stdout") != "true" || q.Get("stderr") != "true":
 		refuse(w, http.StatusBadRequest, "BadRequest", "not an exec")
 		return
 	}

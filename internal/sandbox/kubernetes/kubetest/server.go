@@ -41,6 +41,8 @@ type Faults struct {
 	Cut string
 	// Old speaks no protocol that can close an input.
 	Old bool
+	// Ungranted claims never get a pod.
+	Ungranted bool
 }
 
 // Server is the API server.
@@ -50,6 +52,8 @@ type Server struct {
 
 	mu     sync.Mutex
 	pods   map[string]*pod // guarded by mu, as is what follows
+	claims map[string]*claim
+	pool   map[string]any // the template of Pool's pods, nil without agent-sandbox
 	faults Faults
 	paths  []string
 	http   *httptest.Server
@@ -59,13 +63,14 @@ type pod struct {
 	object  map[string]any
 	labels  map[string]string
 	machine *mirrortest.Machine
-	looks   int  // how often it was looked at since it was made or deleted
-	ending  bool // it was deleted
+	looks   int    // how often it was looked at since it was made or deleted
+	ending  bool   // it was deleted
+	evicted string // why the node ended it
 }
 
 // New starts a server whose pods live below dir. Close it when done.
 func New(dir string) *Server {
-	s := &Server{dir: dir, pods: map[string]*pod{}}
+	s := &Server{dir: dir, pods: map[string]*pod{}, claims: map[string]*claim{}}
 	mux := http.NewServeMux()
 	const at = "/api/v1/namespaces/{namespace}/pods"
 	mux.HandleFunc("POST "+at, s.guard(s.create))
@@ -73,6 +78,7 @@ func New(dir string) *Server {
 	mux.HandleFunc("GET "+at+"/{name}", s.guard(s.get))
 	mux.HandleFunc("DELETE "+at+"/{name}", s.guard(s.remove))
 	mux.HandleFunc("GET "+at+"/{name}/exec", s.guard(s.exec))
+	s.serveClaims(mux)
 	s.http = httptest.NewServer(mux)
 	s.URL = s.http.URL
 	return s
@@ -123,15 +129,28 @@ func (s *Server) Pod(name string) map[string]any {
 	return s.pods[name].object
 }
 
-// Mark changes a label or annotation of a pod, as if another had made it.
+// Mark changes a label or annotation of a pod or claim, as if another had made it.
 func (s *Server) Mark(name, kind, key, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c := s.claims[name]; c != nil {
+		meta(c.object)[kind].(map[string]any)[key] = value
+		return
+	}
 	p := s.pods[name]
 	meta(p.object)[kind].(map[string]any)[key] = value
 	if kind == "labels" {
 		p.labels[key] = value
 	}
+}
+
+// Evict ends a pod with all that runs in it, as a node does, and keeps it.
+func (s *Server) Evict(name, why string) {
+	s.mu.Lock()
+	p := s.pods[name]
+	p.evicted = why
+	s.mu.Unlock()
+	_ = p.machine.End(context.Background()) // nothing to be done about it
 }
 
 // Paths are the addresses of all requests, with what was asked.
@@ -245,20 +264,28 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnprocessableEntity, "Invalid", err.Error())
 		return
 	}
-	m, err := mirrortest.New(s.dir)
-	if err != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.run(object); err != nil {
 		refuse(w, http.StatusInternalServerError, "InternalError", err.Error())
 		return
+	}
+	reply(w, http.StatusCreated, object)
+}
+
+// run starts a pod. The caller holds the lock.
+func (s *Server) run(object map[string]any) error {
+	m, err := mirrortest.New(s.dir)
+	if err != nil {
+		return err
 	}
 	p := &pod{object: object, machine: m, labels: map[string]string{}}
 	labels, _ := at(object, "metadata", "labels").(map[string]any)
 	for key, value := range labels {
 		p.labels[key] = fmt.Sprint(value)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.pods[fmt.Sprint(meta(object)["name"])] = p
-	reply(w, http.StatusCreated, object)
+	return nil
 }
 
 // status is how far a pod has come.
@@ -268,6 +295,8 @@ func (s *Server) status(p *pod) map[string]any {
 	waiting := map[string]any{"reason": "ContainerCreating"}
 	phase := "Pending"
 	switch {
+	case p.evicted != "":
+		return map[string]any{"phase": "Failed", "reason": "Evicted", "message": p.evicted}
 	case s.faults.Unschedulable:
 		return map[string]any{"phase": phase, "conditions": []any{map[string]any{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}}}
 	case at(p.object, "spec", "containers", 0, "image") != Image:
