@@ -24,7 +24,7 @@ const keeper = `turns:
     error: {class: transient, status: 529, message: overloaded, retry_after: 4s}
   - when: {turn: 3, attempt: 2}
     calls:
-      - {name: bash, input: {command: "cat notes.md && git log --format=%s"}}
+      - {name: bash, input: {command: "cat notes.md && git log --format=%s && ls .harness/runs/run_001/logs"}}
   - when: {turn: 4}
     text: "I read it again."
 `
@@ -62,7 +62,7 @@ func (p *place) goesOn(id string) {
 	}
 	s := p.await(id, "ended", ended)
 	last := s.ToolCallHistory.At(s.ToolCallHistory.Len() - 1)
-	if s.Status != events.Completed || !strings.Contains(last.Result, "kept for laterone\n") {
+	if s.Status != events.Completed || !strings.Contains(last.Result, "kept for laterone\nc1-1.log\n") {
 		p.t.Errorf("%s: %s, the call says %q", p.name, s.Status, last.Result)
 	}
 	if out := p.do(0, "artifacts", "get", id, "notes.md", "--stdout"); !strings.Contains(out, "kept for later") {
