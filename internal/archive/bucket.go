@@ -17,12 +17,13 @@ type bucket struct {
 	station string
 	blobs   reactor.Blobs
 	state   reactor.Shelf
+	made    reactor.Artifacts
 }
 
 var _ Source = bucket{}
 
 // Bucket is the station's own object store as a source.
-func (p *Place) Bucket() Source { return bucket{p.station, p.blobs, p.state} }
+func (p *Place) Bucket() Source { return bucket{p.station, p.blobs, p.state, p.made} }
 
 // Runs implements Source.
 func (b bucket) Runs(ctx context.Context) ([]Manifest, error) {
@@ -62,3 +63,24 @@ func (b bucket) Object(ctx context.Context, ref events.Ref) ([]byte, error) {
 
 // Agents implements Source: the bucket of configuration is the station's own.
 func (bucket) Agents(context.Context, string) (map[string][]byte, error) { return nil, nil }
+
+// Tree implements Source: what the station keeps beside logs is in its own buckets, here and below.
+func (bucket) Tree(_ context.Context, _, workspace string) (Tree, error) {
+	return Tree{}, fmt.Errorf("workspace %s: %w", workspace, reactor.ErrNotFound)
+}
+
+// TreePart implements Source.
+func (b bucket) TreePart(ctx context.Context, _, _ string, ref events.Ref) ([]byte, error) {
+	return b.blobs.Get(ctx, ref)
+}
+
+// Branches implements Source.
+func (bucket) Branches(context.Context, string, string) (map[string][]byte, error) { return nil, nil }
+
+// Artifact implements Source.
+func (b bucket) Artifact(ctx context.Context, _, run string, ref events.Ref) ([]byte, error) {
+	if b.made == nil {
+		return nil, fmt.Errorf("artifact %s: %w", ref.SHA256, reactor.ErrNotFound)
+	}
+	return b.made.Get(ctx, run, ref)
+}

@@ -25,10 +25,13 @@ import (
 const (
 	maxBundle = 4 << 30
 	maxFiles  = 1 << 20
+	maxJSON   = 16 << 20 // one file that is read whole
 )
 
 // bundled are the only names that a bundle may have.
-var bundled = regexp.MustCompile(`^(inspan-archive\.json|runs/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_-]{1,64}\.json|agents/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_-]{1,64}\.json|objects/[0-9a-f]{2}/[0-9a-f]{64})$`)
+var bundled = regexp.MustCompile(`^(inspan-archive\.json|runs/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_-]{1,64}\.json|agents/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_-]{1,64}\.json|objects/[0-9a-f]{2}/[0-9a-f]{64}` +
+	`|trees/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_=-]{1,260}/(tree\.json|[0-9a-f]{64})|branches/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_=-]{1,260}\.[0-9a-f]{32}\.json` +
+	`|artifacts/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_-]{1,64}/[0-9a-f]{64})$`)
 
 // ErrBundle means that a file is no bundle.
 var ErrBundle = errors.New("this is no bundle of inspan export --bundle")
@@ -82,7 +85,8 @@ func Unpack(r io.Reader, into string) (*Dir, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrBundle, err)
 		}
-		if n >= maxFiles || h.Typeflag != tar.TypeReg || !bundled.MatchString(h.Name) || path.Clean(h.Name) != h.Name {
+		if n >= maxFiles || h.Typeflag != tar.TypeReg || !bundled.MatchString(h.Name) || path.Clean(h.Name) != h.Name ||
+			strings.HasSuffix(h.Name, ".json") && h.Size > maxJSON {
 			return nil, fmt.Errorf("%w: it has %.200q", ErrBundle, h.Name)
 		}
 		if err := d.copyIn(h.Name, t); err != nil {
@@ -159,6 +163,9 @@ func (d *Dir) Finish(ctx context.Context, m Manifest, fork bool) (Manifest, erro
 		}
 		if m.Anchor != nil && m.Anchor.Sequence > state.Sequence {
 			m.Anchor = nil
+		}
+		if m.Beside != nil {
+			m.Beside.EndedAt = state.EndedAt
 		}
 	}
 	m.Sequence, m.Head, m.Status, m.Fork = state.Sequence, state.Hash, state.Status, fork

@@ -1,11 +1,12 @@
-// Package archive keeps the logs of runs, their objects and the station's agents outside of the station, and brings
-// them back.
+// Package archive keeps the logs of runs, their objects, what the station keeps of their files, and the station's agents
+// outside of the station, and brings them back.
 //
 // Promises: what is saved is byte for byte what is in the log, by content, and can be checked without the station. A
 // save that is interrupted leaves what was saved before; one made again adds only what is new; none ever puts a shorter
 // or another log in the place of one that is there. What is restored has the same bytes, sequences and hashes, goes
 // through the same guarded appends as any fact, and is never written over facts that differ. A run goes on only once it
-// is there whole.
+// is there whole. What is saved of a workspace is never older than the log that is saved with it, unless it says so; what
+// is not in an archive is named there.
 package archive
 
 import (
@@ -46,6 +47,8 @@ type Manifest struct {
 	Missing []events.Ref `json:"missing,omitempty"`
 	Anchor  *run.Anchor  `json:"anchor,omitempty"`
 	SavedAt time.Time    `json:"saved_at"`
+	// Beside says what was saved of the run beside its log; nil in archives of programs that did not.
+	Beside *Beside `json:"beside,omitempty"`
 	// Fork says that the run may go on where it came from; only in bundles.
 	Fork bool `json:"fork,omitempty"`
 }
@@ -65,6 +68,13 @@ type Source interface {
 	Object(ctx context.Context, ref events.Ref) ([]byte, error)
 	// Agents returns the saved definitions of a station's agents by name.
 	Agents(ctx context.Context, station string) (map[string][]byte, error)
+	// Tree returns what is saved of a workspace, reactor.ErrNotFound where nothing is, and TreePart an object of it.
+	Tree(ctx context.Context, station, workspace string) (Tree, error)
+	TreePart(ctx context.Context, station, workspace string, ref events.Ref) ([]byte, error)
+	// Branches returns the records of the branches that were published in a scope, by key. Their objects are Objects.
+	Branches(ctx context.Context, station, scope string) (map[string][]byte, error)
+	// Artifact returns the bytes of what a run made, reactor.ErrNotFound where they are not saved.
+	Artifact(ctx context.Context, station, run string, ref events.Ref) ([]byte, error)
 }
 
 // Dir is an archive in a folder:
@@ -73,10 +83,18 @@ type Source interface {
 //	runs/STATION/RUN.json          Manifest
 //	objects/ab/abcd...             by SHA-256: segments, and what facts refer to
 //	agents/STATION/NAME.json
+//	trees/STATION/NAME/tree.json   Tree, and beside it the parts of its packs by SHA-256
+//	branches/STATION/SCOPE.DIGEST.json
+//	artifacts/STATION/RUN/...      by SHA-256
 type Dir struct {
 	path string
 	lock *os.File
+	// progress, where it is not nil, is told how many bytes of something large are saved.
+	progress func(what string, done, total int64)
 }
+
+// OnProgress has tell called with how many bytes of something large are saved. It is set before anything is.
+func (d *Dir) OnProgress(tell func(what string, done, total int64)) { d.progress = tell }
 
 var _ Source = (*Dir)(nil)
 

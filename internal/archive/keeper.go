@@ -25,6 +25,10 @@ type Keeper struct {
 	mu    sync.Mutex
 	// dirty runs have facts that are not saved, guarded by mu.
 	dirty map[string]struct{}
+	// again are runs whose workspace is looked at once more, because it may be kept after their last fact; guarded by mu.
+	again map[string]struct{}
+	// expire is when artifacts are looked for next whose time is over. Only Run has it.
+	expire time.Time
 	// saving is held while runs are saved: one at a time, since they share the disk.
 	saving sync.Mutex
 }
@@ -34,7 +38,7 @@ func NewKeeper(s *Saver, every time.Duration, log zerolog.Logger) (*Keeper, erro
 	if s == nil || s.Dir == nil || s.Journal == nil || s.Blobs == nil || s.State == nil || s.Config == nil || every <= 0 {
 		return nil, errors.New("an archive needs a folder, a journal, blobs, the two shelves and an interval above 0")
 	}
-	return &Keeper{saver: s, every: every, log: log, dirty: map[string]struct{}{}}, nil
+	return &Keeper{saver: s, every: every, log: log, dirty: map[string]struct{}{}, again: map[string]struct{}{}}, nil
 }
 
 // Touch says that a run has new facts.
@@ -51,6 +55,9 @@ func (k *Keeper) Save(ctx context.Context, runID string) error {
 	defer k.saving.Unlock()
 	k.mu.Lock()
 	delete(k.dirty, runID)
+	if k.saver.Trees != nil {
+		k.again[runID] = struct{}{}
+	}
 	k.mu.Unlock()
 	m, err := k.saver.Save(ctx, runID)
 	if _, bad := errors.AsType[*run.FoldError](err); bad || errors.Is(err, ErrShorter) || errors.Is(err, ErrDamaged) {
@@ -93,7 +100,15 @@ const lastSave = 20 * time.Second
 func (k *Keeper) flush(ctx context.Context) {
 	k.mu.Lock()
 	some := slices.Sorted(maps.Keys(k.dirty))
+	again := slices.Sorted(maps.Keys(k.again))
+	clear(k.again)
 	k.mu.Unlock()
+	for _, id := range again {
+		if !slices.Contains(some, id) {
+			k.lookAgain(ctx, id)
+		}
+	}
+	k.tidy(ctx)
 	for _, id := range some {
 		if err := k.Save(ctx, id); err != nil {
 			k.log.Warn().Err(err).Str("run", id).Msg("not archived, will try again")
@@ -134,4 +149,30 @@ func (k *Keeper) catchUp(ctx context.Context) {
 	}
 	k.agents(ctx)
 	k.flush(ctx)
+}
+
+// lookAgain saves what became of the workspace of a run after its last fact.
+func (k *Keeper) lookAgain(ctx context.Context, runID string) {
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	if _, err := k.saver.Save(ctx, runID); err != nil && ctx.Err() == nil {
+		k.log.Warn().Err(err).Str("run", runID).Msg("workspace not archived, it is with the next fact of the run")
+	}
+}
+
+// expireEvery is how often artifacts are looked for whose time is over.
+const expireEvery = time.Hour
+
+// tidy removes artifacts whose time is over.
+func (k *Keeper) tidy(ctx context.Context) {
+	now := k.saver.now()
+	if now.Before(k.expire) {
+		return
+	}
+	k.expire = now.Add(expireEvery)
+	k.saving.Lock()
+	defer k.saving.Unlock()
+	if _, err := k.saver.Dir.Expire(ctx, k.saver.Station, now); err != nil && ctx.Err() == nil {
+		k.log.Warn().Err(err).Msg("artifacts whose time is over are still in the archive, will try again")
+	}
 }

@@ -28,6 +28,11 @@ type Place struct {
 	timers  reactor.Timers
 	config  reactor.Shelf
 	state   reactor.Shelf
+	// trees, made and sessions are nil where the place keeps nothing beside the log.
+	trees    reactor.Shelf
+	made     reactor.Artifacts
+	sessions reactor.Shelf
+	now      func() time.Time
 }
 
 // PlaceConfig holds what a place needs. The journals say each kind under the user who may say it.
@@ -36,10 +41,16 @@ type PlaceConfig struct {
 	Journals map[events.Service]reactor.Journal
 	Blobs    reactor.Blobs
 	// Timers and Config are the planner's.
-	Timers  reactor.Timers
-	Config  reactor.Shelf
-	State   reactor.Shelf
-	Entropy io.Reader
+	Timers reactor.Timers
+	Config reactor.Shelf
+	State  reactor.Shelf
+	// Trees and Artifacts are the toolrunner's, Sessions the planner's; without them only logs and their objects are brought.
+	Trees     reactor.Shelf
+	Artifacts reactor.Artifacts
+	Sessions  reactor.Shelf
+	Entropy   io.Reader
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 }
 
 // NewPlace checks the configuration.
@@ -48,7 +59,13 @@ func NewPlace(cfg PlaceConfig) (*Place, error) {
 		return nil, errors.New("a place needs blobs, timers and the configuration")
 	}
 	p := &Place{station: cfg.Station, ledgers: map[events.Service]*reactor.Ledger{}, journal: cfg.Journals[events.Planner],
-		blobs: cfg.Blobs, timers: cfg.Timers, config: cfg.Config, state: cfg.State}
+		blobs: cfg.Blobs, timers: cfg.Timers, config: cfg.Config, state: cfg.State, now: cfg.Now}
+	if p.now == nil {
+		p.now = time.Now
+	}
+	if cfg.Trees != nil && cfg.Artifacts != nil && cfg.Sessions != nil {
+		p.trees, p.made, p.sessions = cfg.Trees, cfg.Artifacts, cfg.Sessions
+	}
 	pages := reactor.NewPages(0)
 	for _, by := range events.Services() {
 		l, err := reactor.NewLedger(reactor.LedgerConfig{Station: cfg.Station, By: by, Journal: cfg.Journals[by], Pages: pages, Entropy: cfg.Entropy})
@@ -68,6 +85,8 @@ type How struct {
 	SameKey bool
 	// Keys, where there are any, are the only ones whose anchors are believed.
 	Keys []ed25519.PublicKey
+	// Progress, where it is not nil, is told how many bytes of something large are there.
+	Progress func(what string, done, total int64)
 }
 
 // Brought says what was done.
@@ -81,9 +100,22 @@ type Brought struct {
 	Objects int    `json:"objects"`
 	// Missing are objects that were not saved either.
 	Missing int `json:"missing_objects"`
+	// Workspace of the run, and what became of its files: FilesBrought, FilesThere or FilesLeft; empty where the place keeps
+	// none. Stale files are older than the log.
+	Workspace  string `json:"workspace,omitempty"`
+	Files      string `json:"files,omitempty"`
+	FilesCount int    `json:"files_count,omitempty"`
+	FilesBytes int64  `json:"files_bytes,omitempty"`
+	Stale      bool   `json:"files_stale,omitempty"`
+	// Artifacts and Branches are there now; MissingArtifacts were not saved, and their time is not over.
+	Artifacts        int `json:"artifacts,omitempty"`
+	MissingArtifacts int `json:"missing_artifacts,omitempty"`
+	Branches         int `json:"branches,omitempty"`
+	// Left is what was not in the archive.
+	Left []Left `json:"left,omitempty"`
 }
 
-// Bring copies a saved run here: the objects first, then the facts, then, where the run is open, run.moved. It may be
+// Bring copies a saved run here: the objects and files first, then the facts, then, where the run is open, run.moved. It may be
 // interrupted and done again. Nothing is written where what is saved is not sound (ErrUnsound) or other facts are there
 // (reactor.ErrDiverged). A run that is here already and went on is left as it is.
 func (p *Place) Bring(ctx context.Context, src Source, m Manifest, how How) (Brought, error) {
@@ -103,6 +135,9 @@ func (p *Place) Bring(ctx context.Context, src Source, m Manifest, how How) (Bro
 		}
 	}
 	if err := p.objects(ctx, src, facts, &b); err != nil {
+		return b, err
+	}
+	if err := p.beside(ctx, src, m, state, how, &b); err != nil {
 		return b, err
 	}
 	whole := m.Sequence

@@ -26,6 +26,22 @@ type Saver struct {
 	Blobs   reactor.Blobs
 	// State has the rows of the index with their anchors, Config the agents.
 	State, Config reactor.Shelf
+	// Trees has the records of workspaces and published branches, Artifacts what runs made; nil saves none of them.
+	Trees     reactor.Shelf
+	Artifacts reactor.Artifacts
+	// MostBytes is how large the packs of a workspace, a published branch, or all artifacts of one run may be to be saved.
+	MostBytes int64
+	// Bundle says that the folder is to be a bundle: what is saved of a workspace stays where the station forgets it.
+	Bundle bool
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+func (s *Saver) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
 }
 
 // Save adds what a run has beyond what is saved of it. It is not called for one run by two at a time.
@@ -35,8 +51,11 @@ func (s *Saver) Save(ctx context.Context, runID string) (Manifest, error) {
 		return m, err
 	}
 	m, fresh, err := s.news(ctx, runID, m)
-	if err != nil || len(fresh) == 0 {
+	if err != nil {
 		return m, err
+	}
+	if len(fresh) == 0 {
+		return s.again(ctx, m)
 	}
 	state, err := s.state(ctx, m, fresh)
 	if err != nil {
@@ -46,6 +65,9 @@ func (s *Saver) Save(ctx context.Context, runID string) (Manifest, error) {
 		if err := s.objects(ctx, &m, b.Bytes); err != nil {
 			return m, err
 		}
+	}
+	if err := s.beside(ctx, &m, state); err != nil {
+		return m, err
 	}
 	return s.seal(ctx, m, fresh, state)
 }

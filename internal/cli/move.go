@@ -81,7 +81,7 @@ func (p *place) with(ctx context.Context, a *app, do func(*archive.Place, archiv
 	if err != nil {
 		return err
 	}
-	return do(to, archive.How{By: or(a.me(), "unknown"), SameKey: p.sameKey, Keys: keys})
+	return do(to, archive.How{By: or(a.me(), "unknown"), SameKey: p.sameKey, Keys: keys, Progress: a.progress()})
 }
 
 // own fills in the user of a role, where there is one.
@@ -121,17 +121,23 @@ func line(path, name string) string {
 
 func (a *app) restoreCmd() *cobra.Command {
 	var from []string
+	var list bool
 	var p place
 	cmd := &cobra.Command{
 		Use: "restore --from DIR [RUN...]", Short: "Bring runs back from the archive that INSPAN_ARCHIVE names",
 		Long: `Writes the facts of archived runs back, byte for byte and through the same guarded appends as any fact, after every
-one was checked; then objects and agents. Open runs go on: a gate waits for its answer, a call that was deferred is
-tried again. A run that exists with other facts is left alone and named. Interrupted, it can be done again. Messages
-that no service had taken yet, dead letters and workspaces are not in an archive.`,
-		Example: "  inspan restore --from /var/backups/inspan --store .inspan\n  inspan restore --from /mnt/a --from /mnt/b --users /etc/inspan/creds --same-key\n  inspan restore --from bucket run-k3v9x2m1qa",
+one was checked; before them objects, artifacts, published branches and the files of workspaces that follow their runs,
+and the agents. Open runs go on: a gate waits for its answer, a call that was deferred is tried again. A run that exists
+with other facts is left alone and named. Interrupted, it can be done again. --list shows what is in an archive and what
+is not, and changes nothing. Messages that no service had taken yet, dead letters, sessions, and files that are on the
+machine of a toolrunner alone (INSPAN_WORKSPACE_MODE=local or shared) are in no archive.`,
+		Example: "  inspan restore --from /var/backups/inspan --list\n  inspan restore --from /var/backups/inspan --store .inspan\n  inspan restore --from /mnt/a --from /mnt/b --users /etc/inspan/creds --same-key\n  inspan restore --from bucket run-k3v9x2m1qa",
 		RunE: func(cmd *cobra.Command, runs []string) error {
 			if len(from) == 0 {
 				return usage("inspan restore wants --from DIR: the folder that INSPAN_ARCHIVE named")
+			}
+			if list {
+				return a.listArchives(cmd.Context(), from, runs)
 			}
 			return p.with(cmd.Context(), a, func(to *archive.Place, how archive.How) error {
 				return a.restore(cmd.Context(), to, from, runs, how)
@@ -139,6 +145,7 @@ that no service had taken yet, dead letters and workspaces are not in an archive
 		},
 	}
 	cmd.Flags().StringArrayVar(&from, "from", nil, "folder of the archive; given again, what is longer counts; \"bucket\" is what the station's own object store has of ended runs")
+	cmd.Flags().BoolVar(&list, "list", false, "show what is in the archive and what is not, and restore nothing")
 	p.flags(cmd)
 	return cmd
 }
@@ -152,32 +159,35 @@ type failedRun struct {
 func (a *app) restore(ctx context.Context, to *archive.Place, from, only []string, how archive.How) error {
 	var done []archive.Brought
 	var failed []failedRun
+	var all []archive.Source
 	for _, dir := range from {
 		src, err := source(to, dir)
 		if err != nil {
 			return err
 		}
-		if _, err := to.Agents(ctx, src, a.station); err != nil {
-			return err
+		all = append(all, src)
+	}
+	src := archive.Join(all...)
+	if _, err := to.Agents(ctx, src, a.station); err != nil {
+		return err
+	}
+	runs, err := src.Runs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range runs {
+		if m.Station != a.station || len(only) > 0 && !contains(only, m.Run) {
+			continue
 		}
-		all, err := src.Runs(ctx)
+		b, err := to.Bring(ctx, src, m, how)
 		if err != nil {
-			return err
-		}
-		for _, m := range all {
-			if m.Station != a.station || len(only) > 0 && !contains(only, m.Run) {
-				continue
+			if ctx.Err() != nil {
+				return err
 			}
-			b, err := to.Bring(ctx, src, m, how)
-			if err != nil {
-				if ctx.Err() != nil {
-					return err
-				}
-				failed = append(failed, failedRun{m.Run, err.Error()})
-				continue
-			}
-			done = append(done, b)
+			failed = append(failed, failedRun{m.Run, err.Error()})
+			continue
 		}
+		done = append(done, b)
 	}
 	return a.brought(done, failed)
 }
@@ -211,12 +221,13 @@ func (a *app) brought(done []archive.Brought, failed []failedRun) error {
 	} else {
 		p, rows := a.paint(), [][]string{}
 		for _, b := range done {
-			rows = append(rows, []string{b.Run, p.state(string(b.Status)), fmt.Sprint(b.Facts), fmt.Sprint(b.Copied), fmt.Sprint(b.Objects), b.From})
+			rows = append(rows, []string{b.Run, p.state(string(b.Status)), fmt.Sprint(b.Facts), fmt.Sprint(b.Copied), fmt.Sprint(b.Objects), filesOf(b), fmt.Sprint(b.Artifacts), b.From})
 			if b.Missing > 0 {
 				fmt.Fprintf(a.err, "run %s: %s were not in the archive either\n", b.Run, view.Plural(b.Missing, "object"))
 			}
+			a.tellFiles(b)
 		}
-		a.table([]column{{head: "RUN"}, {head: "STATUS"}, {"FACTS", true}, {"NEW", true}, {"OBJECTS", true}, {head: "FROM STATION"}}, rows)
+		a.table([]column{{head: "RUN"}, {head: "STATUS"}, {"FACTS", true}, {"NEW", true}, {"OBJECTS", true}, {head: "FILES"}, {"ARTIFACTS", true}, {head: "FROM STATION"}}, rows)
 		for _, f := range failed {
 			fmt.Fprintf(a.err, "%s: %s\n", p.red(f.Run), harmless(f.Why))
 		}
@@ -246,6 +257,7 @@ func (a *app) bundle(ctx context.Context, c *client.Client, runID, file string, 
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
+	dir.OnProgress(a.progress())
 	m, err := c.Save(ctx, dir, runID, leave, a.me())
 	if errors.Is(err, client.ErrOpen) {
 		return usage("%w: --move ends it here so that it goes on only elsewhere, --fork lets it go on here too", err)
@@ -269,6 +281,7 @@ func (a *app) bundle(ctx context.Context, c *client.Client, runID, file string, 
 		return a.printJSON(m)
 	}
 	fmt.Fprintf(a.out, "Run %s, %s, %s: %s\n", runID, m.Status, view.Plural(int(m.Sequence), "fact"), file) //nolint:gosec // far below the limit
+	a.tellSaved(m)
 	fmt.Fprintf(a.out, "Bring it to a station with: inspan import %s --station NAME --server URL\n", file)
 	return nil
 }
@@ -279,8 +292,10 @@ func (a *app) importCmd() *cobra.Command {
 		Use: "import FILE", Short: "Bring a run from a bundle to the station, where it goes on",
 		Long: `Checks every fact and object of a bundle, then copies them to the station, byte for byte: the facts keep the name of
 the station that they were said at. An open run goes on here with its plan, history, gates, deferred calls and
-deadline; a paused one when it is resumed. Its answers are published on the subjects of this station. Files of its
-workspace are not in a bundle.`,
+deadline; a paused one when it is resumed. Its answers are published on the subjects of this station. Its artifacts and
+published branches come with it, and the files of its workspace where they followed the run: toolrunners with
+INSPAN_WORKSPACE_MODE=follow restore them. What is not in a bundle is named. Where the station has a session or a
+workspace of the same name, that one stands.`,
 		Example: "  inspan import run-k3v9x2m1qa.bundle --station berlin --server nats://berlin:4222\n  inspan import run-k3v9x2m1qa.bundle --key persister.pub --json",
 		Args:    args(1),
 		RunE: func(cmd *cobra.Command, argv []string) error {

@@ -43,6 +43,10 @@ func (k *Keeper) rebuild(ctx context.Context, id string) error {
 	return errors.Join(writeCache(k.at("cache"), k.cache), RemoveAll(aside))
 }
 
+// maxListing bounds the list of the files of a snapshot, in bytes: more than Limits.Files paths of 2 KiB take. What could be
+// kept must be restored.
+const maxListing = 1 << 30
+
 // builder writes the files of a snapshot below a root.
 type builder struct {
 	limits Limits
@@ -59,7 +63,8 @@ type builder struct {
 }
 
 func (b *builder) build(ctx context.Context, k *Keeper, id, aside string) (err error) {
-	list, err := k.git(ctx, call{args: []string{"ls-tree", "-r", "-t", "-l", "-z", "--full-tree", id}})
+	var list bytes.Buffer
+	_, err = k.git(ctx, call{args: []string{"ls-tree", "-r", "-t", "-l", "-z", "--full-tree", id}, stdout: &list, limit: maxListing})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
@@ -67,7 +72,7 @@ func (b *builder) build(ctx context.Context, k *Keeper, id, aside string) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, b.root.Close()) }()
-	ids, err := b.plan(list)
+	ids, err := b.plan(list.String())
 	if err != nil {
 		return err
 	}

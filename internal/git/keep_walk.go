@@ -136,11 +136,11 @@ func (w *walk) dir(at, key string) error {
 	}
 	f, err := w.root.OpenFile(at, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
 	if err != nil {
-		return err
+		return w.moved(at, err)
 	}
 	names, err := f.Readdirnames(-1)
 	if err := errors.Join(err, f.Close()); err != nil {
-		return err
+		return w.moved(at, err)
 	}
 	slices.Sort(names)
 	before := len(w.items)
@@ -161,7 +161,7 @@ func (w *walk) entry(p, key string) error {
 	taken := time.Now().UnixNano()
 	info, err := w.root.Lstat(p)
 	if err != nil {
-		return err
+		return w.moved(p, err)
 	}
 	it := item{path: p, key: key, mode: "100644", stat: statOf(info, taken)}
 	switch {
@@ -188,6 +188,20 @@ func (w *walk) entry(p, key string) error {
 	}
 	w.items = append(w.items, it)
 	return nil
+}
+
+// moved tells a path that went, or became something else, between two looks from one that can not be read.
+func (w *walk) moved(p string, err error) error {
+	changed := slices.ContainsFunc([]error{fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP, syscall.EINVAL, syscall.ENXIO},
+		func(e error) bool { return errors.Is(err, e) })
+	for at := p; !changed && at != "."; at = path.Dir(at) {
+		info, gone := w.root.Lstat(at)
+		changed = gone == nil && info.Mode()&fs.ModeSymlink != 0 // what was there when it was listed was none
+	}
+	if !changed {
+		return err
+	}
+	return fmt.Errorf("%q went or was replaced while it was read: %w: %w (take the snapshot when nothing runs in the tree)", p, err, ErrUnderway)
 }
 
 const maker = "committer inspan <inspan@localhost> 0 +0000\ndata 0\n"
@@ -249,7 +263,7 @@ func (w *walk) blob(out *bufio.Writer, it *item, mark int) error {
 	case it.mode == "120000":
 		target, err := w.root.Readlink(it.path)
 		if err != nil {
-			return err
+			return w.moved(it.path, err)
 		}
 		w.read++
 		head(int64(len(target)))
@@ -259,7 +273,7 @@ func (w *walk) blob(out *bufio.Writer, it *item, mark int) error {
 		it.stat.Taken = time.Now().UnixNano()
 		f, err := w.root.OpenFile(it.path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 		if err != nil {
-			return err
+			return w.moved(it.path, err)
 		}
 		defer f.Close()
 		info, err := f.Stat()

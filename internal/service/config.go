@@ -130,6 +130,7 @@ type Config struct {
 	AnchorKey    secret.Value  `envconfig:"INSPAN_ANCHOR_KEY" desc:"signing key of anchors, 64 hex digits (persister); inspan up makes one beside its store; without one the cut-off end of a log can not be found"`
 	Archive      string        `envconfig:"INSPAN_ARCHIVE" desc:"folder to keep the logs, objects and agents of the station in, outside of its store (persister); inspan restore reads it"`
 	ArchiveEvery time.Duration `envconfig:"INSPAN_ARCHIVE_EVERY" default:"30s" desc:"how often running runs are saved to the archive; those that end, pause or wait are saved at once"`
+	ArchiveFiles int64         `envconfig:"INSPAN_ARCHIVE_FILES_MAX_BYTES" default:"1073741824" desc:"how large what is kept of one workspace, a published branch, or the artifacts of one run may be to be in the archive; 0 keeps none of them there"`
 
 	AnthropicKey     secret.Value `envconfig:"INSPAN_ANTHROPIC_API_KEY" desc:"key for anthropic/ models; ANTHROPIC_API_KEY_FILE names a file with it"`
 	AnthropicBaseURL string       `envconfig:"INSPAN_ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
@@ -241,6 +242,9 @@ func (c *Config) Validate() error {
 	}
 	if c.ArchiveEvery < 0 {
 		errs = append(errs, fmt.Errorf("INSPAN_ARCHIVE_EVERY is %s, want more than 0, or 0 for 30s", c.ArchiveEvery))
+	}
+	if c.ArchiveFiles < 0 {
+		errs = append(errs, fmt.Errorf("INSPAN_ARCHIVE_FILES_MAX_BYTES is %d, want 0 or more bytes", c.ArchiveFiles))
 	}
 	if err := snapshot.CheckForm(snapshot.Form(c.SnapshotForm)); err != nil {
 		errs = append(errs, fmt.Errorf("INSPAN_SNAPSHOT_FORM: %w", err))

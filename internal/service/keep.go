@@ -44,8 +44,8 @@ func (h *Host) archive(ctx context.Context) (*archive.Keeper, error) {
 		return nil, fmt.Errorf("INSPAN_ARCHIVE: %w", err)
 	}
 	p := h.ports
-	keeper, err := archive.NewKeeper(&archive.Saver{Dir: dir, Station: h.cfg.Station, Journal: p.Journal, Blobs: p.Blobs, State: p.State, Config: p.Config},
-		h.archiveEvery(), h.log)
+	keeper, err := archive.NewKeeper(&archive.Saver{Dir: dir, Station: h.cfg.Station, Journal: p.Journal, Blobs: p.Blobs, State: p.State, Config: p.Config,
+		Trees: p.Trees, Artifacts: p.Artifacts, MostBytes: h.cfg.ArchiveFiles}, h.archiveEvery(), h.log)
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}

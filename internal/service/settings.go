@@ -91,6 +91,7 @@ func traits() map[string]trait {
 		"INSPAN_ARTIFACT_MAX_BYTES":            {key: "artifacts.max_bytes"},
 		"INSPAN_ARCHIVE":                       {key: "archive.path", path: true},
 		"INSPAN_ARCHIVE_EVERY":                 {key: "archive.every"},
+		"INSPAN_ARCHIVE_FILES_MAX_BYTES":       {key: "archive.files_max_bytes"},
 		"INSPAN_PROMETHEUS_URL":                {key: "prometheus.url"},
 		"INSPAN_PROMETHEUS_TOKEN":              {key: "prometheus.token"},
 		"INSPAN_ANTHROPIC_API_KEY":             {key: "models.anthropic.api_key", standard: "ANTHROPIC_API_KEY"},

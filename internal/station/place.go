@@ -34,9 +34,9 @@ func Place(ctx context.Context, name string, as func(ctx context.Context, user e
 			cfg.Config = st.Shelf(topology.ConfigBucket)
 			continue
 		case events.Planner:
-			cfg.Timers = st.Timers()
+			cfg.Timers, cfg.Sessions = st.Timers(), st.Shelf(topology.SessionBucket)
 		case events.Toolrunner:
-			cfg.Blobs = st.Blobs()
+			cfg.Blobs, cfg.Artifacts, cfg.Trees = st.Blobs(), st.Artifacts(), st.Shelf(topology.TreeBucket)
 		case events.Persister:
 			cfg.State = st.Shelf(topology.StateBucket)
 		}

@@ -86,6 +86,9 @@ type fate struct {
 	done, once bool
 	n          int
 	gone       bool
+	// asleep, where it is set, is what happens to others while this process is paused before operation at; then it wakes up
+	// and goes on.
+	asleep func()
 }
 
 func (f *fate) op(do func() error) error {
@@ -96,6 +99,10 @@ func (f *fate) op(do func() error) error {
 		return errGone
 	}
 	if f.n++; f.n != f.at {
+		return do()
+	}
+	if f.asleep != nil {
+		f.asleep()
 		return do()
 	}
 	f.gone = !f.once

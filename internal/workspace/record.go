@@ -49,7 +49,7 @@ type Pack struct {
 }
 
 // keys is what the keys of records begin with.
-const keys = "tree."
+const keys = events.TreeKeys
 
 // name is a workspace as one token of a key and of a path: "session/demo" is "session=demo". Ids have no "=".
 func name(workspace string) (string, error) {

@@ -28,27 +28,34 @@ const (
 // ErrOpen means that a run has not ended, so that it could go on in two places.
 var ErrOpen = errors.New("the run is open")
 
-// Save writes a run, its objects and its agents into an archive folder, ready for a bundle (EVT-9). A run that moves is
-// stopped first, so that its log here has ended before anything of it is elsewhere; done again, Save finishes what was
-// interrupted.
+// maxBundled is how large a workspace, and all artifacts of a run, may be to be in a bundle, in bytes.
+const maxBundled = 1 << 30
+
+// Save writes a run, its objects, what the station keeps of its files and its agents into an archive folder, ready for a
+// bundle (EVT-9). A run that moves is stopped first, so that its log here has ended before anything of it is elsewhere;
+// done again, Save finishes what was interrupted. Manifest.Beside says what is not in it.
 func (c *Client) Save(ctx context.Context, dir *archive.Dir, runID string, leave Leave, by string) (archive.Manifest, error) {
 	s, err := c.State(ctx, runID)
 	if err != nil {
 		return archive.Manifest{}, err
 	}
+	saver := &archive.Saver{Dir: dir, Station: c.st.Name(), Journal: c.st.Journal(), Blobs: c.st.Blobs(),
+		State: c.st.Shelf(topology.StateBucket), Config: c.st.Shelf(topology.ConfigBucket),
+		Trees: c.st.Shelf(topology.TreeBucket), Artifacts: c.st.Artifacts(), MostBytes: maxBundled, Bundle: true}
 	if !s.Status.Ended() {
 		switch leave {
 		case LeaveEnded:
 			return archive.Manifest{}, fmt.Errorf("run %s is %s: %w", runID, s.Status, ErrOpen)
 		case LeaveMoved:
+			if err := saver.Workspace(ctx, s); err != nil {
+				return archive.Manifest{}, err
+			}
 			if s, err = c.Control(ctx, runID, events.Control{Action: "stop", Reason: archive.MovedAway, By: by}); err != nil {
 				return archive.Manifest{}, err
 			}
 		case LeaveForked:
 		}
 	}
-	saver := &archive.Saver{Dir: dir, Station: c.st.Name(), Journal: c.st.Journal(), Blobs: c.st.Blobs(),
-		State: c.st.Shelf(topology.StateBucket), Config: c.st.Shelf(topology.ConfigBucket)}
 	m, err := saver.Save(ctx, runID)
 	if err != nil {
 		return m, err

@@ -24,6 +24,12 @@ type PublishedBranch struct {
 	At time.Time `json:"at"`
 }
 
+// TreeKeys is what the keys of the records of working trees begin with, in the store that has those of branches too.
+const TreeKeys = "tree."
+
+// TreeKey is where the record of a working tree is. A workspace is ids with slashes between them, and ids have no "=".
+func TreeKey(workspace string) string { return TreeKeys + strings.ReplaceAll(workspace, "/", "=") }
+
 // BranchKeys is what the keys of published branches begin with.
 const BranchKeys = "branch."
 

@@ -64,7 +64,7 @@ func rules(s run.State, c run.Call) *events.ArtifactRules {
 
 // job says where a call works and under which rules.
 func (r *Role) job(s run.State, c run.Call, m *made) (capture.Job, error) {
-	dir, err := r.cfg.Boxes.dir(r.cfg.Boxes.cfg.Root, m.at.path)
+	dir, err := dirOf(r.cfg.Boxes.cfg.Root, m.at.path)
 	return capture.Job{Dir: dir, Step: c.Step, Rules: rules(s, c)}, err
 }
 

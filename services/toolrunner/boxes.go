@@ -2,6 +2,7 @@ package toolrunner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -100,16 +101,18 @@ func (b *Boxes) openAt(ctx context.Context, id string, p place, want events.Sand
 		}
 		return nil, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
 	}
-	dir, err := b.dir(b.cfg.Root, p.path)
+	at, err := pin(b.cfg.Root, p.path)
 	if err != nil {
 		return nil, err
 	}
+	dir := at.path
 	cfg := sandbox.Config{ID: id, Workspace: dir, Image: want.Image, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
 	if b.cfg.Cache != "" {
-		cache, err := b.dir(b.cfg.Cache, p.workspace)
+		own, err := pin(b.cfg.Cache, p.workspace)
 		if err != nil {
 			return nil, err
 		}
+		cache := own.path
 		cfg.Writable = append(append([]string{}, cfg.Writable...), cache)
 		cfg.Env = append(append([]string{}, cfg.Env...), "XDG_CACHE_HOME="+cache)
 	}
@@ -125,7 +128,14 @@ func (b *Boxes) openAt(ctx context.Context, id string, p place, want events.Sand
 	if err := b.out.lead(&cfg, backend); err != nil {
 		return nil, err
 	}
-	return backend.Open(ctx, cfg)
+	box, err := backend.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := at.still(); err != nil {
+		return nil, errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
+	}
+	return box, nil
 }
 
 // elsewhere is an environment without what names paths of this machine: the operator shows them to commands here, and they
@@ -142,20 +152,4 @@ func (b *Boxes) Later(ctx context.Context, s run.State, c run.Call, p place) *la
 		p.touch(c.Effect)
 		return b.open(ctx, s, c.Step, p)
 	})}
-}
-
-// dir makes a directory below a root without following links out of it.
-func (b *Boxes) dir(root, rel string) (string, error) {
-	if err := os.MkdirAll(root, 0o755); err != nil {
-		return "", fmt.Errorf("make %s: %w", root, err)
-	}
-	r, err := os.OpenRoot(root)
-	if err != nil {
-		return "", fmt.Errorf("open %s: %w", root, err)
-	}
-	defer r.Close()
-	if err := r.MkdirAll(rel, 0o755); err != nil {
-		return "", fmt.Errorf("make workspace %s: %w", rel, err)
-	}
-	return filepath.Join(root, filepath.FromSlash(rel)), nil
 }

@@ -50,28 +50,35 @@ type furniture struct {
 	order []string
 }
 
-// furnished is one run's; folder is below the workspace, empty where the run has none, and may be read once done is closed.
+// furnished is one run's, in the workspace at path; folder is below that, empty where the run has none, and may be read once
+// done is closed.
 type furnished struct {
 	done   chan struct{}
+	path   string
 	folder string
 }
 
-// begin returns what is known of a run; first is true for the one who has to fill it and close done.
-func (f *furniture) begin(runID string) (one *furnished, first bool) {
+// begin returns what is known of a run in a workspace; first is true for the one who has to fill it and close done. A
+// workspace that was lost and taken again is in a new place, without our files.
+func (f *furniture) begin(runID, path string) (one *furnished, first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if one, known := f.runs[runID]; known {
+	one, known := f.runs[runID]
+	if known && one.path == path {
 		return one, false
 	}
 	if f.runs == nil {
 		f.runs = map[string]*furnished{}
 	}
-	if len(f.order) >= maxDressed {
+	if !known && len(f.order) >= maxDressed {
 		delete(f.runs, f.order[0])
 		f.order = slices.Delete(f.order, 0, 1)
 	}
-	one = &furnished{done: make(chan struct{})}
-	f.runs[runID], f.order = one, append(f.order, runID)
+	if !known {
+		f.order = append(f.order, runID)
+	}
+	one = &furnished{done: make(chan struct{}), path: path}
+	f.runs[runID] = one
 	return one, true
 }
 
@@ -97,7 +104,7 @@ func (r *Role) furnish(ctx context.Context, s run.State, p place) {
 	if s.Created == nil || s.Created.Direct || p.path == "" {
 		return
 	}
-	one, first := r.furniture.begin(s.HarnessID)
+	one, first := r.furniture.begin(s.HarnessID, p.path)
 	if !first {
 		select {
 		case <-one.done:
@@ -121,7 +128,10 @@ func (r *Role) provide(s run.State, p place) (folder string) {
 	if !ownFolder(root) {
 		return ""
 	}
-	folder = runFolder(root, s)
+	folder, fresh := runFolder(root, s)
+	if folder != "" && fresh {
+		relog(root, s, folder)
+	}
 	files := map[string]any{tasksFile: tasksOf(s), redirectFile: redirectOf(s), settingsFile: settingsOf(s),
 		artifactsFile: artifactsOf(s)}
 	if _, err := root.Lstat(historyFile); errors.Is(err, fs.ErrNotExist) {
@@ -144,30 +154,48 @@ func ownFolder(root *os.Root) bool {
 	return err == nil && info.IsDir()
 }
 
-// runFolder finds or makes the folder of a run, .harness/runs/run_NNN with logs and output in it; empty where there is none.
-func runFolder(root *os.Root, s run.State) string {
+// runFolder finds or makes the folder of a run, .harness/runs/run_NNN with logs and output in it; empty where there is none. made
+// is true where it was not there.
+func runFolder(root *os.Root, s run.State) (folder string, made bool) {
 	if info, err := root.Lstat(runsDir); err == nil && !info.IsDir() || root.MkdirAll(runsDir, 0o755) != nil {
-		return ""
+		return "", false
 	}
 	for n := 1; n <= maxRunFolders; n++ {
-		folder := fmt.Sprintf("%s/run_%03d", runsDir, n)
+		folder = fmt.Sprintf("%s/run_%03d", runsDir, n)
 		err := root.Mkdir(folder, 0o755)
 		if errors.Is(err, fs.ErrExist) {
 			var of struct {
 				Run string `json:"run_id"`
 			}
 			if b, err := readSmall(root, folder+"/"+runFile); err == nil && json.Unmarshal(b, &of) == nil && of.Run == s.HarnessID {
-				return folder
+				return folder, false
 			}
 			continue
 		}
 		if err != nil || root.Mkdir(folder+"/logs", 0o755) != nil || root.Mkdir(folder+"/output", 0o755) != nil ||
 			writeJSON(root, folder+"/"+runFile, map[string]any{"note": noteOf(s), "run_id": s.HarnessID, "session_id": s.Created.Session}) != nil {
-			return ""
+			return "", false
 		}
-		return folder
+		return folder, true
 	}
-	return ""
+	return "", false
+}
+
+// maxRelogged is how many logs of calls are written anew.
+const maxRelogged = 1000
+
+// relog writes the logs of the calls that have ended into a folder that has none of them, as on a machine that took the
+// workspace over: our files are in no snapshot, so that a call which changes nothing else costs none.
+func relog(root *os.Root, s run.State, folder string) {
+	left := maxRelogged
+	for _, c := range s.ToolCallHistory.Backward() {
+		if left--; left < 0 {
+			return
+		}
+		if c.Outcome != run.OutcomeRefused {
+			_ = writeNew(root, folder+"/logs/"+c.ID+".log", logText(s, c))
+		}
+	}
 }
 
 // jot writes the log of a call that has ended, and how the steps of its run stand. It is called while the workspace is held.

@@ -90,6 +90,26 @@ func TestFurnish(t *testing.T) {
 			t.Errorf("r2 has %q", got)
 		}
 	})
+	t.Run("WS-15 WS-16 where a workspace is taken over, by another process or again by this one, the logs of its calls are there again", func(t *testing.T) {
+		s := tenant("r3")
+		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c1", CallName: "bash", Outcome: run.OutcomeFinished, Result: "all is well"})
+		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c2", CallName: "bash", Outcome: run.OutcomeRefused})
+		for _, at := range []string{".trees/session=s/2-a/tree", ".trees/session=s/4-a/tree"} {
+			r.furnish(t.Context(), s, place{workspace: "session/s", path: at})
+			folder := filepath.Join(root, at, runsDir, "run_001")
+			if b, err := os.ReadFile(filepath.Join(folder, "logs", "c1.log")); err != nil || !strings.Contains(string(b), "all is well") {
+				t.Errorf("%q, %v", b, err)
+			}
+			if _, err := os.Stat(filepath.Join(folder, "logs", "c2.log")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a call that was refused has a log: %v", err)
+			}
+			s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c3", CallName: "bash", Outcome: run.OutcomeFinished, Result: "later"})
+			r.jot(s, "c3", place{workspace: "session/s", path: at})
+			if _, err := os.Stat(filepath.Join(folder, "logs", "c3.log")); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	t.Run("WS-15 the log of a call and what the run came to are in its folder", func(t *testing.T) {
 		s := tenant("r1")
 		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c1", CallName: "bash", Step: "main", Outcome: run.OutcomeFinished, Result: "all is well"})

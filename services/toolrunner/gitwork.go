@@ -24,7 +24,7 @@ func (r *Role) gitWork(s run.State, a call.Attempt, m *made, progress func(strea
 	j.Begin = func() error {
 		m.bare = true
 		m.at.touch(a.Call.Effect)
-		_, err := r.cfg.Boxes.dir(r.cfg.Boxes.cfg.Root, m.at.path)
+		_, err := dirOf(r.cfg.Boxes.cfg.Root, m.at.path)
 		return err
 	}
 	j.Progress = func(line string) { progress("stderr", []byte(line)) }

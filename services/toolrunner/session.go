@@ -210,11 +210,7 @@ func (b *Boxes) sweep(p place) error {
 
 // session opens the directory of a session; nothing done through it leaves it.
 func (b *Boxes) session(workspace string) (*os.Root, error) {
-	dir, err := b.dir(b.cfg.Root, workspace)
-	if err != nil {
-		return nil, err
-	}
-	return os.OpenRoot(dir)
+	return enterDir(b.cfg.Root, workspace)
 }
 
 // dress writes the files of a session. Before its first call it takes away what is of an earlier session.

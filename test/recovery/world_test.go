@@ -73,6 +73,8 @@ type place struct {
 	archive string
 	// strange stations know no agents of their own.
 	strange bool
+	// mode of workspaces; empty means the standard one.
+	mode    string
 	station *station.Station
 	c       *client.Client
 }
@@ -93,6 +95,9 @@ func (p *place) up() {
 		p.t.Fatal(err)
 	}
 	base.Archive, base.ArchiveEvery = p.archive, 50*time.Millisecond
+	if p.mode != "" {
+		base.WorkspaceMode = p.mode
+	}
 	cfg := station.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(p.dir, "store"), Station: p.name, ScriptsDir: filepath.Join(p.dir, "scripts"),
 		Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base}
 	if !p.strange {

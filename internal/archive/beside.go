@@ -1,0 +1,311 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Beside is what was saved of a run beside its log.
+type Beside struct {
+	// Workspace of the run, and what is saved of it; Snapshot is empty where nothing is. Bytes are those of its files.
+	Workspace string `json:"workspace"`
+	Snapshot  string `json:"snapshot,omitempty"`
+	Files     int    `json:"files,omitempty"`
+	Bytes     int64  `json:"bytes,omitempty"`
+	// Scope is where the run publishes branches.
+	Scope     string          `json:"scope"`
+	Branches  int             `json:"branches,omitempty"`
+	Artifacts []SavedArtifact `json:"artifacts,omitempty"`
+	EndedAt   *time.Time      `json:"ended_at,omitempty"`
+	// Left is what is not in the archive.
+	Left []Left `json:"left,omitempty"`
+}
+
+// Left is something that is not in an archive, and why.
+type Left struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// SavedArtifact are the bytes of something that a run made.
+type SavedArtifact struct {
+	SHA256 string `json:"sha256"`
+	Size   int64  `json:"size"`
+	// TTLMS counts from the end of the run, in milliseconds; 0 means that it does not expire.
+	TTLMS int64 `json:"ttl_ms,omitempty"`
+}
+
+// due reports whether the time of an artifact is over.
+func (a SavedArtifact) due(ended *time.Time, now time.Time) bool {
+	return ended != nil && a.TTLMS > 0 && !now.Before(ended.Add(time.Duration(a.TTLMS)*time.Millisecond))
+}
+
+// Tree is what is saved of a workspace.
+type Tree struct {
+	// Record is that of the station, as it was.
+	Record json.RawMessage `json:"record"`
+	// Stale is true where the log went on and what the workspace was then could not be saved.
+	Stale bool `json:"stale,omitempty"`
+}
+
+// treeRecord are the parts of a record of a workspace that an archive must understand. The others are kept as they are.
+type treeRecord struct {
+	Workspace string    `json:"workspace"`
+	Owner     string    `json:"owner"`
+	Fence     uint64    `json:"fence"`
+	Snapshot  string    `json:"snapshot"`
+	Lost      bool      `json:"lost"`
+	Files     int       `json:"files"`
+	Bytes     int64     `json:"bytes"`
+	At        time.Time `json:"at"`
+	Packs     []struct {
+		Parts []events.Ref `json:"parts"`
+	} `json:"packs"`
+}
+
+func readTree(record []byte, workspace string) (treeRecord, error) {
+	var r treeRecord
+	if err := json.Unmarshal(record, &r); err != nil || r.Workspace != workspace {
+		return r, fmt.Errorf("record of workspace %s: %w", workspace, errors.Join(ErrDamaged, err))
+	}
+	for _, ref := range r.parts() {
+		if !validDigest(ref.SHA256) || ref.Size < 0 {
+			return r, fmt.Errorf("record of workspace %s: it names %.80q: %w", workspace, ref.SHA256, ErrDamaged)
+		}
+	}
+	return r, nil
+}
+
+func (r treeRecord) parts() (all []events.Ref) {
+	for _, p := range r.Packs {
+		all = append(all, p.Parts...)
+	}
+	return all
+}
+
+// size in bytes of all parts.
+func (r treeRecord) size() (n int64) {
+	for _, ref := range r.parts() {
+		n += ref.Size
+	}
+	return n
+}
+
+// scopeOf is where a run publishes branches: they are shared by a session, else a workflow, else the orchestrator's run.
+func scopeOf(s run.State) string {
+	c := s.Created
+	switch {
+	case c == nil:
+		return ""
+	case c.Session != "":
+		return "session/" + c.Session
+	case c.WorkflowRun != "":
+		return "workflow/" + c.WorkflowRun
+	case c.Orchestrator != "":
+		return "run/" + c.Orchestrator
+	}
+	return "run/" + s.HarnessID
+}
+
+// places are the names that workspaces and scopes may have.
+var places = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9_-]{1,64}){0,3}$`)
+
+func token(workspace string) (string, error) {
+	if !places.MatchString(workspace) {
+		return "", fmt.Errorf("workspace %.200q: want ids with slashes between them", workspace)
+	}
+	return strings.ReplaceAll(workspace, "/", "="), nil
+}
+
+const treeFile = "tree.json"
+
+// treeName is the folder of a workspace.
+func treeName(station, workspace string) (string, error) {
+	name, err := token(workspace)
+	return "trees/" + station + "/" + name, errors.Join(err, events.CheckID("station", station))
+}
+
+// Tree implements Source.
+func (d *Dir) Tree(_ context.Context, station, workspace string) (Tree, error) {
+	var t Tree
+	name, err := treeName(station, workspace)
+	if err != nil {
+		return t, err
+	}
+	b, err := os.ReadFile(filepath.Join(d.path, filepath.FromSlash(name), treeFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, fmt.Errorf("workspace %s in the archive: %w", workspace, reactor.ErrNotFound)
+	}
+	if err != nil {
+		return t, fmt.Errorf("workspace %s in the archive: %w", workspace, err)
+	}
+	if err := json.Unmarshal(b, &t); err != nil {
+		return t, fmt.Errorf("workspace %s: %w", workspace, ErrDamaged)
+	}
+	_, err = readTree(t.Record, workspace)
+	return t, err
+}
+
+// TreePart implements Source.
+func (d *Dir) TreePart(_ context.Context, station, workspace string, ref events.Ref) ([]byte, error) {
+	name, err := treeName(station, workspace)
+	if err != nil {
+		return nil, err
+	}
+	return d.byContent(name, ref)
+}
+
+// Artifact implements Source.
+func (d *Dir) Artifact(_ context.Context, station, runID string, ref events.Ref) ([]byte, error) {
+	name, err := artifactName(station, runID)
+	if err != nil {
+		return nil, err
+	}
+	return d.byContent(name, ref)
+}
+
+func artifactName(station, runID string) (string, error) {
+	return "artifacts/" + station + "/" + runID, errors.Join(events.CheckID("station", station), events.CheckID("run", runID))
+}
+
+// byContent reads a file of a folder whose files are named by their digests.
+func (d *Dir) byContent(folder string, ref events.Ref) ([]byte, error) {
+	if !validDigest(ref.SHA256) {
+		return nil, fmt.Errorf("archive %s: %.80q is no digest", folder, ref.SHA256)
+	}
+	at := filepath.Join(d.path, filepath.FromSlash(folder), ref.SHA256)
+	info, err := os.Stat(at)
+	if err == nil && info.Size() != ref.Size {
+		return nil, fmt.Errorf("archive %s/%s: %w", folder, ref.SHA256, ErrDamaged)
+	}
+	var b []byte
+	if err == nil {
+		b, err = os.ReadFile(at)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("archive %s/%s: %w", folder, ref.SHA256, reactor.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("archive %s/%s: %w", folder, ref.SHA256, err)
+	}
+	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != ref.SHA256 {
+		return nil, fmt.Errorf("archive %s/%s: %w", folder, ref.SHA256, ErrDamaged)
+	}
+	return b, nil
+}
+
+// holds reports whether a folder has a file of a digest; its content is looked at when it is read.
+func (d *Dir) holds(folder string, ref events.Ref) bool {
+	info, err := os.Stat(filepath.Join(d.path, filepath.FromSlash(folder), ref.SHA256))
+	return err == nil && info.Size() == ref.Size
+}
+
+// keepOnly removes the files of a folder that are named by digests which are not wanted. What stays is only room.
+func (d *Dir) keepOnly(folder string, wanted []events.Ref) {
+	at := filepath.Join(d.path, filepath.FromSlash(folder))
+	names, err := os.ReadDir(at)
+	if err != nil {
+		return
+	}
+	keep := map[string]bool{}
+	for _, ref := range wanted {
+		keep[ref.SHA256] = true
+	}
+	for _, n := range names {
+		if validDigest(n.Name()) && !keep[n.Name()] {
+			_ = os.Remove(filepath.Join(at, n.Name()))
+		}
+	}
+}
+
+// branchFile matches the names of records of branches, without .json: the key without its beginning.
+var branchFile = regexp.MustCompile(`^[A-Za-z0-9_=-]{1,260}\.[0-9a-f]{32}$`)
+
+func branchName(station, key string) string {
+	return "branches/" + station + "/" + strings.TrimPrefix(key, events.BranchKeys) + ".json"
+}
+
+// Branches implements Source.
+func (d *Dir) Branches(_ context.Context, station, scope string) (map[string][]byte, error) {
+	if _, err := token(scope); err != nil || events.CheckID("station", station) != nil {
+		return nil, errors.Join(err, events.CheckID("station", station))
+	}
+	of := strings.TrimPrefix(events.BranchKeysOf(scope), events.BranchKeys)
+	files, err := filepath.Glob(filepath.Join(d.path, "branches", station, of+"*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("list branches of the archive: %w", err)
+	}
+	all := map[string][]byte{}
+	for _, f := range files {
+		name := strings.TrimSuffix(filepath.Base(f), ".json")
+		if !branchFile.MatchString(name) {
+			continue
+		}
+		b, err := os.ReadFile(f)
+		if err != nil {
+			return nil, fmt.Errorf("branch of the archive: %w", err)
+		}
+		b = bytes.TrimSpace(b)
+		if rec, err := readBranch(b, scope); err != nil || events.BranchKey(scope, rec.Branch) != events.BranchKeys+name {
+			return nil, fmt.Errorf("branch %s of the archive: %w", name, ErrDamaged)
+		}
+		all[events.BranchKeys+name] = b
+	}
+	return all, nil
+}
+
+func readBranch(b []byte, scope string) (events.PublishedBranch, error) {
+	var rec events.PublishedBranch
+	if err := json.Unmarshal(b, &rec); err != nil || rec.Scope != scope {
+		return rec, fmt.Errorf("published branch of %s: %w", scope, errors.Join(ErrDamaged, err))
+	}
+	return rec, nil
+}
+
+// Expire removes the artifacts of a station whose time was over at a moment, and tells how many they were. An artifact
+// lives in the archive as long as it does in the station.
+func (d *Dir) Expire(ctx context.Context, station string, now time.Time) (removed int, err error) {
+	folders, err := filepath.Glob(filepath.Join(d.path, "artifacts", station, "*"))
+	if err != nil {
+		return 0, fmt.Errorf("list artifacts of the archive: %w", err)
+	}
+	var errs []error
+	for _, folder := range folders {
+		if ctx.Err() != nil {
+			return removed, context.Cause(ctx)
+		}
+		m, ok, err := d.Manifest(station, filepath.Base(folder))
+		if err != nil || !ok || m.Beside == nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, a := range m.Beside.Artifacts {
+			if !validDigest(a.SHA256) || !a.due(m.Beside.EndedAt, now) {
+				continue
+			}
+			switch err := os.Remove(filepath.Join(folder, a.SHA256)); {
+			case err == nil:
+				removed++
+			case !errors.Is(err, fs.ErrNotExist):
+				errs = append(errs, fmt.Errorf("artifact of run %s: %w", m.Run, err))
+			}
+		}
+		_ = os.Remove(folder) // where it is empty
+	}
+	return removed, errors.Join(errs...)
+}

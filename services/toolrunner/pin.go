@@ -1,0 +1,95 @@
+package toolrunner
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ErrLinked means that a link, or something else that is no directory, stands on the way from a root to a workspace: it may
+// lead to the workspace of another run.
+var ErrLinked = errors.New("a link or a file is in the place of a workspace: remove it")
+
+// pinned is a directory below a root as it was when it was opened, through no link.
+type pinned struct {
+	root, rel, path string
+	info            fs.FileInfo
+}
+
+// pin makes a directory below a root and looks at it.
+func pin(root, rel string) (pinned, error) {
+	p := pinned{root: root, rel: rel, path: filepath.Join(root, filepath.FromSlash(rel))}
+	r, err := enterDir(root, rel)
+	if err != nil {
+		return p, err
+	}
+	p.info, err = r.Stat(".")
+	return p, errors.Join(err, r.Close())
+}
+
+// still reports with an error that the path leads elsewhere by now: whoever was given it in between may have followed.
+func (p pinned) still() error {
+	now, err := pin(p.root, p.rel)
+	if err == nil && !os.SameFile(now.info, p.info) {
+		err = fmt.Errorf("workspace %s was replaced while it was opened: %w", p.rel, ErrLinked)
+	}
+	return err
+}
+
+// enterDir makes a directory below a root and opens it, one part of the way after the other, and through no link. The root
+// itself may be one: an operator chose it.
+func enterDir(root, rel string) (*os.Root, error) {
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return nil, fmt.Errorf("make %s: %w", root, err)
+	}
+	at, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", root, err)
+	}
+	for name := range strings.SplitSeq(filepath.ToSlash(filepath.Clean(filepath.FromSlash(rel))), "/") {
+		next, err := step(at, name)
+		if err = errors.Join(err, at.Close()); err != nil {
+			if next != nil {
+				err = errors.Join(err, next.Close())
+			}
+			return nil, fmt.Errorf("make workspace %s: %w", rel, err)
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// step opens a directory in another one, and makes it where it is missing. What is opened is what was looked at.
+func step(in *os.Root, name string) (*os.Root, error) {
+	if err := in.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	seen, err := in.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !seen.IsDir() {
+		return nil, fmt.Errorf("%s: %w", name, ErrLinked)
+	}
+	next, err := in.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	got, err := next.Stat(".")
+	if err == nil && !os.SameFile(seen, got) {
+		err = fmt.Errorf("%s: %w", name, ErrLinked)
+	}
+	if err != nil {
+		return nil, errors.Join(err, next.Close())
+	}
+	return next, nil
+}
+
+// dirOf is the absolute path of a directory that it makes below a root, for those who open it themselves.
+func dirOf(root, rel string) (string, error) {
+	p, err := pin(root, rel)
+	return p.path, err
+}
