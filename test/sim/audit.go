@@ -18,6 +18,7 @@ type audit struct {
 	// broken is the first rule that did not hold.
 	broken string
 	runs   map[string]*ledger
+	grove  grove
 }
 
 // ledger is what the audit knows of a run.
@@ -65,7 +66,7 @@ type callAudit struct {
 	effects        int
 }
 
-func newAudit(w *world) *audit { return &audit{w: w, runs: map[string]*ledger{}} }
+func newAudit(w *world) *audit { return &audit{w: w, runs: map[string]*ledger{}, grove: newGrove()} }
 
 // breaks notes the first rule that does not hold.
 func (a *audit) breaks(format string, args ...any) {
@@ -99,6 +100,7 @@ func (a *audit) fact(runID string, r reactor.Record) {
 		a.breaks("run %s#%d %s: %s", runID, f.Sequence, k, fault)
 		return
 	}
+	a.grows(runID, p)
 	if fault := a.judge(runID, l, f, p); fault != "" {
 		a.breaks("run %s#%d %s: %s", runID, f.Sequence, k, fault)
 	}

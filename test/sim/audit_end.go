@@ -21,6 +21,7 @@ func (a *audit) final() {
 	}
 	a.nothingIsLost()
 	a.sessionIsWhole()
+	a.treesAreWhole()
 	if a.calm() {
 		a.allDone()
 	}
@@ -99,7 +100,8 @@ func (a *audit) resultsAreReal(id string) {
 		if !ok || !d.Success {
 			continue
 		}
-		n, ok := effectOf(d.Output)
+		_, output := cutNews(d.Output)
+		n, ok := effectOf(output)
 		if !ok || n >= len(a.w.tools.effects) {
 			a.breaks("run %s: call %s finished with %q", id, d.Call, d.Output)
 			return

@@ -49,10 +49,11 @@ type toolbox struct {
 	reg      map[*life]*tool.Registry
 	// repositories are those of the runs that work in git.
 	repositories map[string]*repository
+	forest       forest
 }
 
 func newToolbox(w *world) *toolbox {
-	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}}
+	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}, forest: forest{shots: map[string]files{}}}
 }
 
 var effects = map[string]tool.Effect{"look": tool.Read, "put": tool.Idempotent, "note": tool.Reconcilable, "pay": tool.Once}
@@ -119,6 +120,10 @@ func (d double) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Result{}, tool.Fail(tool.Transient, "", errTrouble)
 	}
 	d.b.attempts[in.N]++
+	sight, err := d.sightOf(c, in.N)
+	if err != nil {
+		return tool.Result{}, tool.Fail(tool.Transient, "", err)
+	}
 	if scene.Slow {
 		select {
 		case <-time.After(40 * time.Second):
@@ -139,10 +144,13 @@ func (d double) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Result{}, tool.Fail(tool.Transient, "", errors.New("not now"))
 	}
 	e := d.b.happens(d, c, in.N)
+	if err := d.writes(c, in.N, e); err != nil {
+		return tool.Result{}, tool.Fail(tool.Unknown, "", err)
+	}
 	if v := d.l.step(ctx, opWorld, true, "%s did %s", d.name, c.ID); v == before || v == after || v == died {
 		return tool.Result{}, errDied
 	}
-	return tool.Result{Output: fmt.Sprintf("effect %d", e)}, nil
+	return tool.Result{Output: fmt.Sprintf("effect %d", e) + sight}, nil
 }
 
 // happens writes an effect down and returns its number.

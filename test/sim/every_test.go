@@ -84,3 +84,19 @@ func TestEveryOperationGit(t *testing.T) {
 		t.Logf("%d plays, %d pushed", plays, pushed)
 	})
 }
+
+func TestEveryOperationTrees(t *testing.T) {
+	for _, when := range []string{atCalls, atSteps} {
+		t.Run("TEST-0 a crash or a duplicate at every operation of a run whose workspace follows it, kept at the end of each "+when, func(t *testing.T) {
+			plays, restored := 0, 0
+			everyOf(t, smallTrees("pay", "put", when), nil, 0, func(_ int, _ verdict, out Outcome) {
+				plays++
+				restored += out.Counts["trees restored"]
+			})
+			if plays < 200 || restored < 10 {
+				t.Errorf("only %d plays, with %d trees restored", plays, restored)
+			}
+			t.Logf("%d plays, %d trees restored", plays, restored)
+		})
+	}
+}

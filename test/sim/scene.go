@@ -16,6 +16,9 @@ type Scene struct {
 	Rude bool
 	// Leave is how many of a hundred gates nobody ever answers.
 	Leave int
+	// Follow lets workspaces follow their runs, kept at the ends of calls or steps; Clean takes them away with their runs.
+	Follow string
+	Clean  bool
 }
 
 // SceneRun is one run.
@@ -109,6 +112,7 @@ func sceneOf(seed uint64) Scene {
 	s.more(seed, n)
 	s.direct(seed)
 	s.git(seed)
+	s.trees(seed)
 	return s
 }
 
