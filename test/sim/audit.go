@@ -44,6 +44,8 @@ type ledger struct {
 	through map[string]int
 	// direct is true for a run on the direct path, others for one whose task is that of somebody who took its id.
 	direct, others bool
+	// resumed is the sequence of the last time that somebody resumed it.
+	resumed uint64
 }
 
 type gateAudit struct {
@@ -101,7 +103,11 @@ func (a *audit) fact(runID string, r reactor.Record) {
 		return
 	}
 	a.grows(runID, p)
-	if fault := a.judge(runID, l, f, p); fault != "" {
+	fault := a.judge(runID, l, f, p)
+	if fault == "" {
+		fault = a.hooked(runID, l, p)
+	}
+	if fault != "" {
 		a.breaks("run %s#%d %s: %s", runID, f.Sequence, k, fault)
 	}
 }

@@ -27,6 +27,7 @@ func (m models) Ask(ctx context.Context, req llm.Request, _ llm.Sink) (llm.Answe
 		return llm.Answer{}, &llm.Error{Class: llm.Transient, Err: errTrouble}
 	}
 	m.l.p.w.audit.asked(req)
+	m.l.p.w.audit.turnPermitted(req)
 	return m.l.p.w.play.Scene.answer(req), nil
 }
 

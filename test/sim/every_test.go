@@ -100,3 +100,17 @@ func TestEveryOperationTrees(t *testing.T) {
 		})
 	}
 }
+
+func TestEveryOperationHooks(t *testing.T) {
+	t.Run("GUARD-9 TEST-0 a crash or a duplicate at every operation of a run that hooks interrupt at every point: nothing goes past one", func(t *testing.T) {
+		plays, let := 0, 0
+		everyOf(t, smallHooks("pay", "put"), nil, 0, func(_ int, _ verdict, out Outcome) {
+			plays++
+			let += out.Counts["hooks that let go on"]
+		})
+		if plays < 200 || let < 4*plays {
+			t.Errorf("only %d plays, with %d hooks that let go on", plays, let)
+		}
+		t.Logf("%d plays, %d hooks that let go on", plays, let)
+	})
+}

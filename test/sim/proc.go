@@ -221,6 +221,6 @@ func (l *life) ports(boxes *toolrunner.Boxes, entropy interface{ Read([]byte) (i
 			l.overhear = f
 			return func() {}, nil
 		},
-		Durability: "model", Models: models{l}, Boxes: boxes, Tools: l.p.w.tools.registry(l), Entropy: entropy,
+		Durability: "model", Models: models{l}, Boxes: boxes, Questions: questions{l}, Tools: l.p.w.tools.registry(l), Entropy: entropy,
 	}
 }

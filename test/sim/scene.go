@@ -19,6 +19,8 @@ type Scene struct {
 	// Follow lets workspaces follow their runs, kept at the ends of calls or steps; Clean takes them away with their runs.
 	Follow string
 	Clean  bool
+	// Meek hooks let everything go on.
+	Meek bool
 }
 
 // SceneRun is one run.
@@ -42,6 +44,8 @@ type SceneRun struct {
 	Direct bool
 	// Git lets it work in git.
 	Git bool
+	// Hooks of its agent.
+	Hooks []SceneHook
 }
 
 // SceneStep is one step and its turns: the calls of each, and after the last turn an answer.
@@ -113,6 +117,7 @@ func sceneOf(seed uint64) Scene {
 	s.direct(seed)
 	s.git(seed)
 	s.trees(seed)
+	s.hooks(seed)
 	return s
 }
 
@@ -192,7 +197,7 @@ func (s Scene) agents() map[string][]byte {
 	for i, r := range s.Runs {
 		a := events.Agent{Name: "agent-" + r.ID, Digest: fmt.Sprintf("%064d", i+1), Model: "sim/model",
 			Tools: []string{"look", "put", "note", "pay"}, Retry: events.Retry{MaxRetries: &r.Retries}}
-		a.Gates = r.Terms
+		a.Gates, a.Hooks = r.Terms, r.declared()
 		if r.Long {
 			a.ContextWindow, a.MaxOutputTokens = smallWindow, 100
 		}

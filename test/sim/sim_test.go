@@ -31,7 +31,7 @@ func playOf(seed uint64) Play {
 func calmOf(seed uint64) Play {
 	p := playOf(seed)
 	p.Trouble = Trouble{Events: 1}
-	p.Scene.Rude, p.Scene.Leave = false, 0
+	p.Scene.Rude, p.Scene.Leave, p.Scene.Meek = false, 0, true
 	return p
 }
 

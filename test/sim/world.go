@@ -86,6 +86,8 @@ type world struct {
 	peaceAt time.Time
 	// lingered: time passed after all was done.
 	lingered bool
+	// asked are the questions that hooks were asked.
+	asked []asking
 
 	mu sync.Mutex
 	// arrived are operations that wait to be chosen, guarded by mu.
