@@ -88,7 +88,13 @@ type shelf struct {
 }
 
 func (s shelf) Put(ctx context.Context, key string, value []byte) error {
-	return s.l.do(ctx, opStore, s.name+" put "+key, func(ctx context.Context) error { return s.s.Put(ctx, key, value) })
+	return s.l.do(ctx, opStore, s.name+" put "+key, func(ctx context.Context) error {
+		err := s.s.Put(ctx, key, value)
+		if err == nil && s.name == treeShelf {
+			s.l.p.w.audit.recorded(s.l, value)
+		}
+		return err
+	})
 }
 
 func (s shelf) Create(ctx context.Context, key string, value []byte) error {
