@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/inspan/inspan/internal/llm"
@@ -51,10 +52,13 @@ type toolbox struct {
 	// repositories are those of the runs that work in git.
 	repositories map[string]*repository
 	forest       forest
+	// servers counts those that run, by life; lists how often one told its tools.
+	servers map[*life]int
+	lists   int
 }
 
 func newToolbox(w *world) *toolbox {
-	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}, forest: forest{shots: map[string]files{}}}
+	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}, forest: forest{shots: map[string]files{}}, servers: map[*life]int{}}
 }
 
 var effects = map[string]tool.Effect{"look": tool.Read, "put": tool.Idempotent, "note": tool.Reconcilable, "pay": tool.Once}
@@ -88,6 +92,9 @@ func (b *toolbox) registry(l *life) *tool.Registry {
 func classOf(name string) tool.Effect {
 	if e, ok := gitTools[name]; ok {
 		return e
+	}
+	if name, ok := strings.CutPrefix(name, serverCall); ok {
+		return serverTools[name]
 	}
 	return effects[name]
 }

@@ -105,6 +105,7 @@ func worlds() map[string]Scene {
 		"trees kept at the ends of calls": smallTrees("pay", "put", atCalls),
 		"trees kept at the ends of steps": smallTrees("note", "put", atSteps),
 		"hooks that interrupt":            smallHooks("pay", "put"),
+		"calls of a server":               smallServer("pay", "put"),
 	}
 }
 
@@ -135,5 +136,19 @@ func TestEveryOperationHooks(t *testing.T) {
 			t.Errorf("only %d plays, with %d hooks that let go on", plays, let)
 		}
 		t.Logf("%d plays, %d hooks that let go on", plays, let)
+	})
+}
+
+func TestEveryOperationServer(t *testing.T) {
+	t.Run("SAFE-7 TOOL-22 a crash or a duplicate at operations of a run whose calls a server carries out", func(t *testing.T) {
+		plays, servers := 0, 0
+		someOf(t, smallServer("pay", "put"), 6, func(out Outcome) {
+			plays++
+			servers += out.Counts["servers"]
+		})
+		if plays < 40 || servers < plays {
+			t.Errorf("only %d plays, with %d servers", plays, servers)
+		}
+		t.Logf("%d plays, %d servers", plays, servers)
 	})
 }

@@ -75,7 +75,7 @@ func newProcs(t *testing.T, w *world) []*proc {
 			all = append(all, &proc{w: w, index: len(all), name: fmt.Sprintf("%s.%d", role, n), roles: []events.Service{role}, boxes: boxes})
 		}
 	}
-	if w.play.Scene.Follow != "" {
+	if w.play.Scene.Follow != "" || w.play.Scene.hasServers() {
 		for _, p := range all {
 			p.root, p.boxes = w.machine(t, p.name)
 		}
@@ -87,7 +87,7 @@ func newProcs(t *testing.T, w *world) []*proc {
 func (p *proc) start() {
 	p.lives++
 	l := &life{p: p, ears: map[events.Service]func(context.Context, reactor.Message){}, busy: map[events.Service]int{}}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.ctx, l.cancel = context.WithCancel(context.WithValue(context.Background(), lifeKey{}, l))
 	p.life, p.stalled = l, false
 	p.w.tale.proc(p, "starts")
 	entropy := rand.NewChaCha8([32]byte{byte(p.w.play.Seed), byte(p.w.play.Seed >> 8), byte(p.w.play.Seed >> 16), byte(p.index), byte(p.lives), byte(p.lives >> 8)})

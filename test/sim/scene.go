@@ -21,6 +21,8 @@ type Scene struct {
 	Clean  bool
 	// Meek hooks let everything go on.
 	Meek bool
+	// Changed is from which time on, and until when, a server describes its tools otherwise when it is asked.
+	Changed [2]int
 }
 
 // SceneRun is one run.
@@ -46,6 +48,8 @@ type SceneRun struct {
 	Git bool
 	// Hooks of its agent.
 	Hooks []SceneHook
+	// Server gives its agent the tools of a server.
+	Server bool
 }
 
 // SceneStep is one step and its turns: the calls of each, and after the last turn an answer.
@@ -118,6 +122,7 @@ func sceneOf(seed uint64) Scene {
 	s.git(seed)
 	s.trees(seed)
 	s.hooks(seed)
+	s.servers(seed)
 	return s
 }
 
@@ -198,6 +203,12 @@ func (s Scene) agents() map[string][]byte {
 		a := events.Agent{Name: "agent-" + r.ID, Digest: fmt.Sprintf("%064d", i+1), Model: "sim/model",
 			Tools: []string{"look", "put", "note", "pay"}, Retry: events.Retry{MaxRetries: &r.Retries}}
 		a.Gates, a.Hooks = r.Terms, r.declared()
+		if r.Server {
+			a.MCP = []events.MCPServer{pinned()}
+			for _, name := range rank(serverTools) {
+				a.Tools = append(a.Tools, serverCall+name)
+			}
+		}
 		if r.Long {
 			a.ContextWindow, a.MaxOutputTokens = smallWindow, 100
 		}

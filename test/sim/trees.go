@@ -106,10 +106,6 @@ func (room) Mode() sandbox.Mode   { return sandbox.Host }
 func (r room) Workspace() string  { return r.dir }
 func (r room) at(p string) string { return filepath.Join(r.dir, filepath.FromSlash(p)) }
 
-func (room) Exec(context.Context, sandbox.Cmd) (sandbox.Exit, error) {
-	return sandbox.Exit{}, errNoCommands
-}
-
 func (room) Start(context.Context, sandbox.Cmd) (sandbox.Process, error) { return nil, errNoCommands }
 
 func (room) Processes(context.Context) ([]sandbox.ProcessInfo, error) { return nil, nil }
