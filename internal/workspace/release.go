@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -73,11 +74,13 @@ func (t *Trees) free(ctx context.Context, tr *tree, c *claim, run string) error 
 	if err := t.say(ctx, tr, c, rec); err != nil {
 		return err
 	}
-	for run := range c.runs {
+	over := true // else some of its runs go on, here or elsewhere
+	for run, ended := range c.runs {
 		t.mark(run, false)
+		over = over && ended
 	}
 	clear(c.runs)
-	if !t.cfg.AtEnd {
+	if !t.cfg.AtEnd || !over {
 		return nil
 	}
 	if goes, err := t.passing(ctx, rec, c.dir); err != nil || !goes {
@@ -137,6 +140,7 @@ func (t *Trees) Close(ctx context.Context) error {
 		all = append(all, w)
 	}
 	t.mu.Unlock()
+	slices.Sort(all)
 	var errs []error
 	for _, w := range all {
 		errs = append(errs, t.close(ctx, w))

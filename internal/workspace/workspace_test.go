@@ -227,6 +227,33 @@ func TestTidy(t *testing.T) {
 			}
 		}
 	})
+	t.Run("WS-3 WS-5 an instance that stops does not take away the tree of a run that goes on", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		atEnd := func(c *Config) { c.AtEnd = true }
+		a := l.at("a", nil, atEnd)
+		v, err := a.Enter(t.Context(), "run/r1", "r1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		become(t, v.Dir(), states[1])
+		if err := v.Keep(t.Context(), "c1"); err != nil {
+			t.Fatal(err)
+		}
+		v.Leave()
+		if err := a.Close(t.Context()); err != nil || l.record("run/r1").Owner != "" {
+			t.Fatalf("not given back: %v", err)
+		}
+		b := l.at("b", nil, atEnd)
+		next, err := b.Enter(t.Context(), "run/r1", "r1")
+		if err != nil || stateOf(t, next.Dir()) != 1 {
+			t.Fatalf("what its calls had done is gone: %v, %+v", err, l.record("run/r1"))
+		}
+		next.Leave()
+		if _, err := b.Ended(t.Context(), "run/r1", "r1"); err != nil || l.record("run/r1").Snapshot != "" {
+			t.Errorf("it stays after its run: %v, %+v", err, l.record("run/r1"))
+		}
+	})
 	t.Run("WS-5 GIT-10 a tree with a repository goes once its work is kept elsewhere, at the end of its run or later, and else it stays", func(t *testing.T) {
 		t.Parallel()
 		broken := errors.New("the object store is away")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -207,7 +209,7 @@ func (r *Role) Tend(ctx context.Context, report func(error)) {
 			waiting[runID] = endTries
 			try(func(ctx context.Context) error { return r.giveBack(ctx, waiting, runID) })
 		case <-again.C:
-			for runID := range waiting {
+			for _, runID := range slices.Sorted(maps.Keys(waiting)) {
 				try(func(ctx context.Context) error { return r.giveBack(ctx, waiting, runID) })
 			}
 		case <-tidy.C:

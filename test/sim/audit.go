@@ -18,6 +18,7 @@ type audit struct {
 	// broken is the first rule that did not hold.
 	broken string
 	runs   map[string]*ledger
+	grove  grove
 }
 
 // ledger is what the audit knows of a run.
@@ -43,6 +44,8 @@ type ledger struct {
 	through map[string]int
 	// direct is true for a run on the direct path, others for one whose task is that of somebody who took its id.
 	direct, others bool
+	// resumed is the sequence of the last time that somebody resumed it.
+	resumed uint64
 }
 
 type gateAudit struct {
@@ -65,7 +68,7 @@ type callAudit struct {
 	effects        int
 }
 
-func newAudit(w *world) *audit { return &audit{w: w, runs: map[string]*ledger{}} }
+func newAudit(w *world) *audit { return &audit{w: w, runs: map[string]*ledger{}, grove: newGrove()} }
 
 // breaks notes the first rule that does not hold.
 func (a *audit) breaks(format string, args ...any) {
@@ -99,7 +102,12 @@ func (a *audit) fact(runID string, r reactor.Record) {
 		a.breaks("run %s#%d %s: %s", runID, f.Sequence, k, fault)
 		return
 	}
-	if fault := a.judge(runID, l, f, p); fault != "" {
+	a.grows(runID, p)
+	fault := a.judge(runID, l, f, p)
+	if fault == "" {
+		fault = a.hooked(runID, l, p)
+	}
+	if fault != "" {
 		a.breaks("run %s#%d %s: %s", runID, f.Sequence, k, fault)
 	}
 }

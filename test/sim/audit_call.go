@@ -115,7 +115,7 @@ func (a *audit) effect(e effect) {
 		a.breaks("%s %s of run %s has another idempotency key in another attempt", e.tool, e.call, e.run)
 	}
 	c.key = e.key
-	if c.effects++; c.effects > 1 && e.tool == "pay" {
+	if c.effects++; c.effects > 1 && classOf(e.tool) == tool.Once {
 		a.breaks("%s %s of run %s happened %d times", e.tool, e.call, e.run, c.effects)
 	}
 	run := a.w.play.Scene.run(e.run)

@@ -21,6 +21,7 @@ func (a *audit) final() {
 	}
 	a.nothingIsLost()
 	a.sessionIsWhole()
+	a.treesAreWhole()
 	if a.calm() {
 		a.allDone()
 	}
@@ -28,7 +29,7 @@ func (a *audit) final() {
 
 // calm reports whether nothing in the play could go wrong or be said against it.
 func (a *audit) calm() bool {
-	return a.w.play.Inject == nil && a.w.play.Trouble == (Trouble{Events: a.w.play.Trouble.Events}) && !a.w.play.Scene.Rude && a.w.play.Scene.Leave == 0
+	return a.w.play.Inject == nil && a.w.play.Trouble == (Trouble{Events: a.w.play.Trouble.Events}) && !a.w.play.Scene.Rude && a.w.play.Scene.Leave == 0 && a.w.play.Scene.meek()
 }
 
 // standsStill holds that a run has ended, or stands in a wait that its log declares.
@@ -96,10 +97,11 @@ func (a *audit) resultsAreReal(id string) {
 			return // told by others
 		}
 		d, ok := p.(*events.CallFinishedData)
-		if !ok || !d.Success {
+		if !ok || !d.Success { // no success either where a hook held it back
 			continue
 		}
-		n, ok := effectOf(d.Output)
+		_, output := cutNews(d.Output)
+		n, ok := effectOf(output)
 		if !ok || n >= len(a.w.tools.effects) {
 			a.breaks("run %s: call %s finished with %q", id, d.Call, d.Output)
 			return

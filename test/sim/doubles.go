@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/inspan/inspan/internal/llm"
@@ -27,6 +28,7 @@ func (m models) Ask(ctx context.Context, req llm.Request, _ llm.Sink) (llm.Answe
 		return llm.Answer{}, &llm.Error{Class: llm.Transient, Err: errTrouble}
 	}
 	m.l.p.w.audit.asked(req)
+	m.l.p.w.audit.turnPermitted(req)
 	return m.l.p.w.play.Scene.answer(req), nil
 }
 
@@ -49,10 +51,14 @@ type toolbox struct {
 	reg      map[*life]*tool.Registry
 	// repositories are those of the runs that work in git.
 	repositories map[string]*repository
+	forest       forest
+	// servers counts those that run, by life; lists how often one told its tools.
+	servers map[*life]int
+	lists   int
 }
 
 func newToolbox(w *world) *toolbox {
-	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}}
+	return &toolbox{w: w, attempts: map[int]int{}, reg: map[*life]*tool.Registry{}, repositories: map[string]*repository{}, forest: forest{shots: map[string]files{}}, servers: map[*life]int{}}
 }
 
 var effects = map[string]tool.Effect{"look": tool.Read, "put": tool.Idempotent, "note": tool.Reconcilable, "pay": tool.Once}
@@ -87,6 +93,9 @@ func classOf(name string) tool.Effect {
 	if e, ok := gitTools[name]; ok {
 		return e
 	}
+	if name, ok := strings.CutPrefix(name, serverCall); ok {
+		return serverTools[name]
+	}
 	return effects[name]
 }
 
@@ -119,6 +128,10 @@ func (d double) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Result{}, tool.Fail(tool.Transient, "", errTrouble)
 	}
 	d.b.attempts[in.N]++
+	sight, err := d.sightOf(c, in.N)
+	if err != nil {
+		return tool.Result{}, tool.Fail(tool.Transient, "", err)
+	}
 	if scene.Slow {
 		select {
 		case <-time.After(40 * time.Second):
@@ -139,10 +152,13 @@ func (d double) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Result{}, tool.Fail(tool.Transient, "", errors.New("not now"))
 	}
 	e := d.b.happens(d, c, in.N)
+	if err := d.writes(c, in.N, e); err != nil {
+		return tool.Result{}, tool.Fail(tool.Unknown, "", err)
+	}
 	if v := d.l.step(ctx, opWorld, true, "%s did %s", d.name, c.ID); v == before || v == after || v == died {
 		return tool.Result{}, errDied
 	}
-	return tool.Result{Output: fmt.Sprintf("effect %d", e)}, nil
+	return tool.Result{Output: fmt.Sprintf("effect %d", e) + sight}, nil
 }
 
 // happens writes an effect down and returns its number.

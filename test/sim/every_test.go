@@ -84,3 +84,71 @@ func TestEveryOperationGit(t *testing.T) {
 		t.Logf("%d plays, %d pushed", plays, pushed)
 	})
 }
+
+// someOf is everyOf at one operation in so many: all of them are played by TestEveryWorld.
+func someOf(t *testing.T, s Scene, stride int, next func(out Outcome)) {
+	t.Helper()
+	for i, v := range faults {
+		for at := i * stride / len(faults); ; at += stride {
+			out := must(t, everyIn(s, map[int]verdict{at: v}))
+			if at >= out.Ops {
+				break
+			}
+			next(out)
+		}
+	}
+}
+
+// worlds are small worlds of what runs may have beside the kernel, each with what must come up in its plays.
+func worlds() map[string]Scene {
+	return map[string]Scene{
+		"trees kept at the ends of calls": smallTrees("pay", "put", atCalls),
+		"trees kept at the ends of steps": smallTrees("note", "put", atSteps),
+		"hooks that interrupt":            smallHooks("pay", "put"),
+		"calls of a server":               smallServer("pay", "put"),
+	}
+}
+
+func TestEveryOperationTrees(t *testing.T) {
+	for _, when := range []string{atCalls, atSteps} {
+		t.Run("WS-13 SAFE-8 a crash or a duplicate at operations of a run whose workspace follows it, kept at the end of each "+when, func(t *testing.T) {
+			plays, restored := 0, 0
+			someOf(t, smallTrees("pay", "put", when), 6, func(out Outcome) {
+				plays++
+				restored += out.Counts["trees restored"]
+			})
+			if plays < 40 || restored == 0 {
+				t.Errorf("only %d plays, with %d trees restored", plays, restored)
+			}
+			t.Logf("%d plays, %d trees restored", plays, restored)
+		})
+	}
+}
+
+func TestEveryOperationHooks(t *testing.T) {
+	t.Run("GUARD-2 GUARD-3 GUARD-9 a crash or a duplicate at operations of a run that hooks interrupt at every point: nothing goes past one", func(t *testing.T) {
+		plays, let := 0, 0
+		someOf(t, smallHooks("pay", "put"), 9, func(out Outcome) {
+			plays++
+			let += out.Counts["hooks that let go on"]
+		})
+		if plays < 80 || let < 4*plays {
+			t.Errorf("only %d plays, with %d hooks that let go on", plays, let)
+		}
+		t.Logf("%d plays, %d hooks that let go on", plays, let)
+	})
+}
+
+func TestEveryOperationServer(t *testing.T) {
+	t.Run("SAFE-7 TOOL-22 a crash or a duplicate at operations of a run whose calls a server carries out", func(t *testing.T) {
+		plays, servers := 0, 0
+		someOf(t, smallServer("pay", "put"), 6, func(out Outcome) {
+			plays++
+			servers += out.Counts["servers"]
+		})
+		if plays < 40 || servers < plays {
+			t.Errorf("only %d plays, with %d servers", plays, servers)
+		}
+		t.Logf("%d plays, %d servers", plays, servers)
+	})
+}

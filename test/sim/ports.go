@@ -88,7 +88,13 @@ type shelf struct {
 }
 
 func (s shelf) Put(ctx context.Context, key string, value []byte) error {
-	return s.l.do(ctx, opStore, s.name+" put "+key, func(ctx context.Context) error { return s.s.Put(ctx, key, value) })
+	return s.l.do(ctx, opStore, s.name+" put "+key, func(ctx context.Context) error {
+		err := s.s.Put(ctx, key, value)
+		if err == nil && s.name == treeShelf {
+			s.l.p.w.audit.recorded(s.l, value)
+		}
+		return err
+	})
 }
 
 func (s shelf) Create(ctx context.Context, key string, value []byte) error {
@@ -104,7 +110,11 @@ func (s shelf) Get(ctx context.Context, key string) (value []byte, err error) {
 }
 
 func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
-	err = s.l.do(ctx, opStore, s.name+" load "+key, func(ctx context.Context) (err error) {
+	kind := opStore
+	if s.name == treeShelf {
+		kind = opTree
+	}
+	err = s.l.do(ctx, kind, s.name+" load "+key, func(ctx context.Context) (err error) {
 		value, revision, err = s.s.Load(ctx, key)
 		return err
 	})
@@ -113,7 +123,9 @@ func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uin
 
 func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
 	err = s.l.do(ctx, opStore, fmt.Sprintf("%s swap %s after %d", s.name, key, revision), func(ctx context.Context) (err error) {
-		now, err = s.s.Swap(ctx, key, value, revision)
+		if now, err = s.s.Swap(ctx, key, value, revision); err == nil && s.name == treeShelf {
+			s.l.p.w.audit.recorded(s.l, value)
+		}
 		return err
 	})
 	return now, err
@@ -135,13 +147,16 @@ type leases struct{ l *life }
 
 func (s leases) Renew(ctx context.Context, instance string) error {
 	return s.l.do(ctx, opStore, "lease of "+short(instance), func(ctx context.Context) error {
+		s.l.p.w.audit.grove.instances[s.l] = instance
 		return s.l.p.w.st.Leases().Renew(ctx, instance)
 	})
 }
 
 func (s leases) Alive(ctx context.Context, instance string) (alive bool, err error) {
 	err = s.l.do(ctx, opStore, "alive? "+short(instance), func(ctx context.Context) (err error) {
-		alive, err = s.l.p.w.st.Leases().Alive(ctx, instance)
+		if alive, err = s.l.p.w.st.Leases().Alive(ctx, instance); err == nil && !alive {
+			s.l.p.w.audit.grove.lapsed[instance] = true
+		}
 		return err
 	})
 	return alive, err

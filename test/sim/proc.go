@@ -29,6 +29,8 @@ type proc struct {
 	name  string
 	roles []events.Service
 	boxes *toolrunner.Boxes
+	// root of the workspaces of its machine, where they follow their runs.
+	root  string
 	lives int
 	life  *life
 	// stalled: it gets no processor, as after SIGSTOP.
@@ -73,6 +75,11 @@ func newProcs(t *testing.T, w *world) []*proc {
 			all = append(all, &proc{w: w, index: len(all), name: fmt.Sprintf("%s.%d", role, n), roles: []events.Service{role}, boxes: boxes})
 		}
 	}
+	if w.play.Scene.Follow != "" || w.play.Scene.hasServers() {
+		for _, p := range all {
+			p.root, p.boxes = w.machine(t, p.name)
+		}
+	}
 	return all
 }
 
@@ -80,11 +87,13 @@ func newProcs(t *testing.T, w *world) []*proc {
 func (p *proc) start() {
 	p.lives++
 	l := &life{p: p, ears: map[events.Service]func(context.Context, reactor.Message){}, busy: map[events.Service]int{}}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.ctx, l.cancel = context.WithCancel(context.WithValue(context.Background(), lifeKey{}, l))
 	p.life, p.stalled = l, false
 	p.w.tale.proc(p, "starts")
 	entropy := rand.NewChaCha8([32]byte{byte(p.w.play.Seed), byte(p.w.play.Seed >> 8), byte(p.w.play.Seed >> 16), byte(p.index), byte(p.lives), byte(p.lives >> 8)})
-	host, err := service.NewHost(service.Config{Station: station, SnapshotForm: string(snapshot.FormJSON)}, l.ports(p.boxes, entropy), zerolog.Nop(), service.NewMetrics())
+	cfg, ports := service.Config{Station: station, SnapshotForm: string(snapshot.FormJSON)}, l.ports(p.boxes, entropy)
+	p.follow(&cfg, &ports, l)
+	host, err := service.NewHost(cfg, ports, zerolog.Nop(), service.NewMetrics())
 	if err != nil {
 		panic(err) // a fault of the simulation itself
 	}
@@ -212,6 +221,6 @@ func (l *life) ports(boxes *toolrunner.Boxes, entropy interface{ Read([]byte) (i
 			l.overhear = f
 			return func() {}, nil
 		},
-		Durability: "model", Models: models{l}, Boxes: boxes, Tools: l.p.w.tools.registry(l), Entropy: entropy,
+		Durability: "model", Models: models{l}, Boxes: boxes, Questions: questions{l}, Tools: l.p.w.tools.registry(l), Entropy: entropy,
 	}
 }

@@ -16,6 +16,13 @@ type Scene struct {
 	Rude bool
 	// Leave is how many of a hundred gates nobody ever answers.
 	Leave int
+	// Follow lets workspaces follow their runs, kept at the ends of calls or steps; Clean takes them away with their runs.
+	Follow string
+	Clean  bool
+	// Meek hooks let everything go on.
+	Meek bool
+	// Changed is from which time on, and until when, a server describes its tools otherwise when it is asked.
+	Changed [2]int
 }
 
 // SceneRun is one run.
@@ -39,6 +46,10 @@ type SceneRun struct {
 	Direct bool
 	// Git lets it work in git.
 	Git bool
+	// Hooks of its agent.
+	Hooks []SceneHook
+	// Server gives its agent the tools of a server.
+	Server bool
 }
 
 // SceneStep is one step and its turns: the calls of each, and after the last turn an answer.
@@ -109,6 +120,9 @@ func sceneOf(seed uint64) Scene {
 	s.more(seed, n)
 	s.direct(seed)
 	s.git(seed)
+	s.trees(seed)
+	s.hooks(seed)
+	s.servers(seed)
 	return s
 }
 
@@ -188,7 +202,13 @@ func (s Scene) agents() map[string][]byte {
 	for i, r := range s.Runs {
 		a := events.Agent{Name: "agent-" + r.ID, Digest: fmt.Sprintf("%064d", i+1), Model: "sim/model",
 			Tools: []string{"look", "put", "note", "pay"}, Retry: events.Retry{MaxRetries: &r.Retries}}
-		a.Gates = r.Terms
+		a.Gates, a.Hooks = r.Terms, r.declared()
+		if r.Server {
+			a.MCP = []events.MCPServer{pinned()}
+			for _, name := range rank(serverTools) {
+				a.Tools = append(a.Tools, serverCall+name)
+			}
+		}
 		if r.Long {
 			a.ContextWindow, a.MaxOutputTokens = smallWindow, 100
 		}

@@ -113,6 +113,13 @@ func (w *world) verdictFor(o *op) verdict {
 		if roll(t.Store) {
 			return []verdict{unmade, lost}[w.rng.IntN(2)]
 		}
+	case opTree:
+		if roll(t.Stale) {
+			return stale
+		}
+		if roll(t.Store) {
+			return unmade
+		}
 	case opAck:
 		if roll(t.Ack) {
 			return unmade

@@ -84,6 +84,10 @@ type world struct {
 	neverFires map[string]bool
 	// peaceAt is when the trouble ended.
 	peaceAt time.Time
+	// lingered: time passed after all was done.
+	lingered bool
+	// asked are the questions that hooks were asked.
+	asked []asking
 
 	mu sync.Mutex
 	// arrived are operations that wait to be chosen, guarded by mu.
@@ -115,6 +119,7 @@ func newWorld(t *testing.T, p Play) *world {
 	st.SetFaults(mem.Faults{
 		Append: func(uint64, reactor.Entry) mem.Fault { return w.fault },
 		Read:   func(uint64, string) (int, error) { return w.behind, nil },
+		Get:    func(_ uint64, in mem.Store, _ string) (int, error) { return w.recordsBehind(in), nil },
 		Last:   func(uint64, string) (int, error) { return w.behind, nil },
 		Fire:   func(_ uint64, run, name string) []time.Duration { return w.fires(run, name) },
 	})
@@ -277,7 +282,7 @@ func (w *world) deliver(role events.Service, i int, m mem.Waiting, p *proc) {
 // idle lets time pass until something happens. It is false where nothing ever will, or all is as it must be at the end.
 func (w *world) idle() bool {
 	if w.peace && w.done() {
-		return false
+		return w.lingers()
 	}
 	if w.peace && w.clock.Now().Sub(w.peaceAt) > mostPeace {
 		w.audit.breaks("%s after the trouble ended the runs stand still: %s", mostPeace, w.standing())
@@ -384,6 +389,9 @@ func (w *world) shutdown() {
 		for _, o := range rest {
 			o.answer <- died
 		}
+	}
+	if w.play.Scene.Follow != "" {
+		w.wait(drainTime + 5*time.Second) // the dead give their workspaces back in vain
 	}
 	for _, p := range w.procs {
 		p.wait()

@@ -1,0 +1,33 @@
+package mutants
+
+// guests are bugs around what runs have beside the kernel: workspaces that follow them, and hooks.
+var guests = []Mutant{
+	{Name: "the end of a call is said before its workspace is kept", File: "services/toolrunner/attempt.go",
+		Old: "switch end := r.settle(ctx, p, a); {", New: "switch end := error(nil); {"},
+	{Name: "a workspace is taken from an owner that lives", File: "internal/workspace/trees.go",
+		Old: "		if alive {\n			return &BusyError", New: "		if alive && rec.Owner == \"\" {\n			return &BusyError"},
+	{Name: "an old owner's snapshot takes the place of the new one's", File: "internal/workspace/record.go",
+		Old: "now, err := t.cfg.Shelf.Swap(ctx, keys+n, b, revision)", New: "now, err := revision+1, t.cfg.Shelf.Put(ctx, keys+n, b)"},
+	{Name: "whoever takes a workspace over begins with nothing", File: "internal/workspace/trees.go",
+		Old: "|| c.rec.Snapshot == \"\" {", New: "|| c.rec.Fence > 0 {"},
+	{Name: "calls whose changes were lost with a machine are not told", File: "internal/workspace/unkept.go",
+		Old: "	rec.Missing = append(slices.Clone(rec.Missing), rec.Unkept...)\n", New: ""},
+	{Name: "what was read in a workspace that was taken over counts", File: "internal/workspace/visit.go",
+		Old: "	if !t.owns(c, rec, revision) {\n", New: "	if !t.owns(c, rec, revision) && rec.Owner == \"\" {\n"},
+	{Name: "an instance that stops takes the workspace of a run away that goes on", File: "internal/workspace/release.go",
+		Old: "	if !t.cfg.AtEnd || !over {", New: "	if !t.cfg.AtEnd {"},
+	{Name: "a hook that talks rubbish lets through", File: "internal/hooks/hooks.go",
+		Old: "		out.Fault, out.Message = hook.FaultRubbish, err.Error()", New: "		out.Answer, out.Message = events.HookContinue, err.Error()"},
+	{Name: "a hook that is late lets through", File: "internal/hooks/hooks.go",
+		Old: "		out.Fault, out.Message = hook.FaultTimeout,", New: "		out.Answer, out.Fault, out.Message = events.HookContinue, hook.FaultTimeout,"},
+	{Name: "nobody is asked after a hook that interrupts", File: "internal/hooks/hooks.go",
+		Old: "		if answer.Answer == events.HookBlock {", New: "		if answer.Answer != events.HookContinue {"},
+	{Name: "a result that a hook held back is shown", File: "internal/core/call/call.go",
+		Old: "	if a, ok := events.Decisive(answers); ok && a.Answer != events.HookInterrupt {\n		r.Output, r.Ref", New: "	if a, ok := events.Decisive(answers); ok && a.Answer == \"\" {\n		r.Output, r.Ref"},
+	{Name: "a model is asked whatever the hooks of the turn say", File: "services/executor/executor.go",
+		Old: "	if _, held = events.Decisive(answers); !held {\n		return answers", New: "	if _, held = events.Decisive(answers); true {\n		held = false\n		return answers"},
+	{Name: "a call that a hook blocks is made", File: "internal/core/gate/call.go",
+		Old: "	case held && a.Answer != events.HookInterrupt:\n		return j.refuse(", New: "	case held && a.Answer == \"\":\n		return j.refuse("},
+	{Name: "a run completes whatever the hooks of its end say", File: "internal/core/lifecycle/hooks.go",
+		Old: "		if a, ok := events.Decisive(answers); ok {\n			say[last]", New: "		if a, ok := events.Decisive(answers); ok && false {\n			say[last]"},
+}

@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// treeAudit is what the audit knows of one working tree: its record as it was last written, and what calls whose end is in
+// the log left in it.
+type treeAudit struct {
+	rec workspace.Record
+	// done by file, told are calls of which an agent was told that their changes are lost.
+	done map[string]doneWrite
+	told map[string]bool
+	runs map[string]bool
+}
+
+// doneWrite is what one call left, whose end was the at-th fact of the play.
+type doneWrite struct {
+	call, text string
+	at         int
+}
+
+// grove is what the audit knows of all trees.
+type grove struct {
+	trees map[string]*treeAudit
+	// facts counts those of all runs, allowed tells when a call was, by run and call.
+	facts   int
+	allowed map[string]int
+	// instances by life; lapsed are instances of which a toolrunner heard that their lease is not held.
+	instances map[*life]string
+	lapsed    map[string]bool
+}
+
+func newGrove() grove {
+	return grove{trees: map[string]*treeAudit{}, allowed: map[string]int{}, instances: map[*life]string{}, lapsed: map[string]bool{}}
+}
+
+func (g *grove) tree(name string) *treeAudit {
+	t := g.trees[name]
+	if t == nil {
+		t = &treeAudit{done: map[string]doneWrite{}, told: map[string]bool{}, runs: map[string]bool{}}
+		g.trees[name] = t
+	}
+	return t
+}
+
+// recorded judges what a life wrote into the record of a tree, the moment it is stored.
+func (a *audit) recorded(by *life, value []byte) {
+	var next workspace.Record
+	if err := json.Unmarshal(value, &next); err != nil {
+		a.breaks("the record of a workspace can not be read: %v", err)
+		return
+	}
+	a.w.news() // what is stored counts, judged or not
+	t := a.grove.tree(next.Workspace)
+	if fault := a.passes(by, t, next); fault != "" {
+		a.breaks("workspace %s: %s", next.Workspace, fault)
+	}
+	if next.Owner != t.rec.Owner && next.Owner != "" && t.rec.Fence > 0 {
+		a.w.tale.counts["trees taken"]++
+	}
+	t.rec = next
+}
+
+// passes returns what is wrong with a record that follows another.
+func (a *audit) passes(by *life, t *treeAudit, next workspace.Record) string {
+	last, who := t.rec, a.grove.instances[by]
+	switch {
+	case next.Fence < last.Fence:
+		return fmt.Sprintf("fence %d after %d", next.Fence, last.Fence)
+	case next.Owner != "" && next.Owner != who:
+		return fmt.Sprintf("%s says that %s owns it", who, next.Owner)
+	case next.Owner != "" && next.Owner != last.Owner && next.Fence == last.Fence:
+		return fmt.Sprintf("%s has fence %d, as %q before", next.Owner, next.Fence, last.Owner)
+	case next.Owner != "" && last.Owner != "" && next.Owner != last.Owner && !a.grove.lapsed[last.Owner]:
+		return fmt.Sprintf("%s takes it from %s, who may be alive", next.Owner, last.Owner)
+	case next.Snapshot == "" && last.Snapshot != "":
+		return a.forgotten(t, next)
+	case next.Fence == last.Fence && last.Owner != who, next.Snapshot != last.Snapshot && next.Fence != last.Fence:
+		return fmt.Sprintf("%s writes in the time of %q", who, last.Owner)
+	}
+	for _, file := range rank(t.done) {
+		if !t.holds(a.w.tools.forest.shots[next.Snapshot], next, file) {
+			return fmt.Sprintf("%s of call %s is neither in snapshot %.8s nor told to be missing", file, t.done[file].call, next.Snapshot)
+		}
+	}
+	return ""
+}
+
+// forgotten judges that nothing is kept of a tree any more.
+func (a *audit) forgotten(t *treeAudit, next workspace.Record) string {
+	for _, id := range rank(t.runs) {
+		if l := a.runs[id]; l.ended == "" {
+			return fmt.Sprintf("it is taken away, and run %s is at work in it", id)
+		}
+	}
+	switch {
+	case next.Owner != "" || len(next.Packs) > 0:
+		return "it has no snapshot any more, and is not given up"
+	case !a.w.play.Scene.Clean || !strings.HasPrefix(next.Workspace, "run/"):
+		return "it is taken away, and was to stay"
+	}
+	clear(t.done)
+	a.w.tale.counts["trees taken away"]++
+	return ""
+}
+
+// holds reports whether a tree has what a call left, or the record names the call, or an agent was told.
+func (t *treeAudit) holds(in files, rec workspace.Record, file string) bool {
+	d := t.done[file]
+	return in[file] == d.text || t.told[d.call] || slices.Contains(rec.Unkept, d.call) || slices.Contains(rec.Missing, d.call)
+}
+
+// grows notes what a fact means for the trees. It is called with every fact, before the rules of calls.
+func (a *audit) grows(runID string, p events.Payload) {
+	a.grove.facts++
+	switch d := p.(type) {
+	case *events.CallAllowedData:
+		a.grove.allowed[runID+"/"+d.Call] = a.grove.facts
+	case *events.CallFinishedData:
+		if a.w.play.Scene.Follow != "" {
+			a.workDone(runID, d)
+		}
+	}
+}
+
+// workDone holds of a call that finished: what it left is kept, and it found what those before it had left.
+func (a *audit) workDone(runID string, d *events.CallFinishedData) {
+	t, call := a.grove.tree(a.workspaceOf(runID)), runID+"/"+d.Call
+	t.runs[runID] = true
+	news, output := cutNews(d.Output)
+	for name := range t.done {
+		if c := t.done[name].call; strings.Contains(news, c) {
+			t.told[c] = true
+			a.w.tale.counts["calls told to be missing"]++
+		}
+	}
+	n, ok := effectOf(output)
+	if !ok || n >= len(a.w.tools.effects) || a.w.tools.effects[n].n == noNumber {
+		return // resultsAreReal judges it
+	}
+	if s, ok := sightIn(output); ok {
+		for _, file := range rank(t.done) {
+			if before := t.done[file]; before.at < a.grove.allowed[call] && !t.holds(a.w.tools.forest.sights[s], t.rec, file) {
+				a.breaks("call %s found its workspace without %s, which call %s had left", call, file, before.call)
+			}
+		}
+	}
+	if d.Reconciled || classOf(a.w.tools.effects[n].tool) == tool.Read {
+		return
+	}
+	file := fileOf(a.w.tools.effects[n].n)
+	t.done[file] = doneWrite{call: call, text: fmt.Sprintf("effect %d", n), at: a.grove.facts}
+	if !t.holds(a.w.tools.forest.shots[t.rec.Snapshot], t.rec, file) {
+		a.breaks("call %s has finished, and %s is neither kept nor told to be missing", call, file)
+	}
+}
+
+// workspaceOf is where a run works: in that of its session, or one of its own.
+func (a *audit) workspaceOf(runID string) string {
+	if l := a.runs[runID]; l.session != "" {
+		return "session/" + l.session
+	}
+	return "run/" + runID
+}
+
+// cutNews takes what an agent is told of its workspace off a result.
+func cutNews(output string) (news, rest string) {
+	if !strings.HasPrefix(output, "<workspace-news>") {
+		return "", output
+	}
+	news, rest, _ = strings.Cut(output, "</workspace-news>\n\n")
+	return news, rest
+}
+
+// treesAreWhole holds at the end: what calls left is in what is kept, and a play without trouble leaves no tree owned.
+func (a *audit) treesAreWhole() {
+	for _, name := range rank(a.grove.trees) {
+		t := a.grove.trees[name]
+		for _, file := range rank(t.done) {
+			if !t.holds(a.w.tools.forest.shots[t.rec.Snapshot], t.rec, file) {
+				a.breaks("workspace %s: %s of call %s is lost", name, file, t.done[file].call)
+			}
+		}
+		living := slices.ContainsFunc(rank(t.runs), func(id string) bool { return a.runs[id].ended == "" })
+		if a.calm() && !living && t.rec.Owner != "" {
+			a.breaks("workspace %s: %s owns it, and all its runs have ended", name, t.rec.Owner)
+		}
+	}
+}
