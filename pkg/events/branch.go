@@ -12,7 +12,7 @@ import (
 // only toolrunners write it, and the newest one of a name is the one that counts.
 type PublishedBranch struct {
 	// Scope names those who share it, such as "session/demo", "workflow/w1" or "run/r1"; "deleted/demo/17" is that of a session
-	// that was deleted, with the fence that it was born with.
+	// that was deleted, with its last fence.
 	Scope  string `json:"scope"`
 	Branch string `json:"branch"`
 	Commit string `json:"commit"`
@@ -36,9 +36,10 @@ func BranchKeysOf(scope string) string {
 	return BranchKeys + strings.ReplaceAll(scope, "/", "=") + "."
 }
 
-// DeletedScope is the scope of what was published in a session that was deleted.
-func DeletedScope(session string, born uint64) string {
-	return "deleted/" + session + "/" + strconv.FormatUint(born, 10)
+// DeletedScope is the scope of what was published in a session before it was deleted. e is the row of the deleted session, or
+// of the next one of its name.
+func DeletedScope(e Session) string {
+	return "deleted/" + e.ID + "/" + strconv.FormatUint(e.Born-1, 10)
 }
 
 // BranchKey is where the record of a branch is.

@@ -23,7 +23,7 @@ const busyTries = 120
 // vacate takes away what is left of a session that was deleted: its tree, what its runs published, and its files. What no remote has
 // is published first, in a scope of its own, where it stays for some time.
 func (r *Role) vacate(ctx context.Context, m reactor.Message, e events.Session) error {
-	at, scope := "session/"+e.ID, events.DeletedScope(e.ID, e.Born)
+	at, scope := "session/"+e.ID, events.DeletedScope(e)
 	if r.cfg.Git != nil {
 		if err := r.cfg.Git.Retire(ctx, at, scope); err != nil {
 			return err

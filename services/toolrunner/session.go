@@ -110,7 +110,7 @@ func (r *Role) dress(ctx context.Context, s run.State, p place) error {
 	if err != nil || e.Fence < c.SessionFence {
 		return ctx.Err() // away or behind: the next call tries again
 	}
-	clear := func(born uint64) error { return r.clear(ctx, p, events.DeletedScope(e.ID, born)) }
+	clear := func() error { return r.clear(ctx, p, events.DeletedScope(e)) }
 	if err := r.cfg.Boxes.dress(ctx, r.cfg.Blobs, s, e, p, clear); err != nil {
 		return fmt.Errorf("files of session %s: %w", c.Session, err)
 	}
@@ -208,8 +208,8 @@ func (b *Boxes) session(workspace string) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// dress writes the files of a session. Before its first call it clears what is of an earlier session, which was born then.
-func (b *Boxes) dress(ctx context.Context, blobs reactor.Blobs, s run.State, e events.Session, p place, clear func(born uint64) error) error {
+// dress writes the files of a session. Before its first call it clears what is of an earlier session.
+func (b *Boxes) dress(ctx context.Context, blobs reactor.Blobs, s run.State, e events.Session, p place, clear func() error) error {
 	root, err := b.session(p.path)
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (b *Boxes) dress(ctx context.Context, blobs reactor.Blobs, s run.State, e e
 		if err := root.Close(); err != nil {
 			return err
 		}
-		if err := clear(old.Born); err != nil {
+		if err := clear(); err != nil {
 			return err
 		}
 		if root, err = b.session(p.path); err != nil {

@@ -170,7 +170,7 @@ func TestGitRescued(t *testing.T) {
 			w.agent(events.Agent{Name: "nests", Tools: []string{"bash"}}, `
 turns:
   - when: {turn: 1}
-    calls: [{name: bash, input: {command: "mkdir inner && printf x > inner/x && mkdir -p inner/.git/objects inner/.git/refs && echo 'ref: refs/heads/main' > inner/.git/HEAD"}}]
+    calls: [{name: bash, input: {command: "git init -q inner && printf x > inner/x"}}]
   - when: {turn: 2}
     text: "Nested."
 `)
@@ -190,7 +190,8 @@ turns:
 				ends[session] = s.Result.Delivery.Commit
 				e := w.sessionOf(session, "free", func(e events.Session) bool { return len(e.Holders) == 0 })
 				w.publish(events.SessionSubject("test", session), `{"action":"delete"}`)
-				scope := events.DeletedScope(session, e.Born)
+				w.publish(events.SweepSubject("test", session), `{}`)
+				scope := events.DeletedScope(events.Session{ID: session, Born: e.Fence + 1})
 				if mode == "follow" {
 					w.treeUntil("session/"+session, "gone", func(r workspace.Record) bool { return r.Owner == "" && r.Snapshot == "" })
 				}
