@@ -114,8 +114,8 @@ func (r *Repo) Commit(ctx context.Context, message string, who Author) (Committe
 	return done, nil
 }
 
-// stage puts all changes into the index. It asks no submodule for its state, as git add would.
-func (r *Repo) stage(ctx context.Context, s Status) error {
+// stage puts all changes into the index, which env may name. It asks no submodule for its state, as git add would.
+func (r *Repo) stage(ctx context.Context, s Status, env ...string) error {
 	var list strings.Builder
 	var sum int64
 	for _, c := range s.Changes {
@@ -128,7 +128,7 @@ func (r *Repo) stage(ctx context.Context, s Status) error {
 	if l := r.g.cfg.Limits; sum > l.Bytes || len(s.Changes) > l.Files {
 		return fmt.Errorf("commit of %d paths with %d bytes, the limits are %d and %d: %w (leave generated files out by .gitignore)", len(s.Changes), sum, l.Files, l.Bytes, ErrTooLarge)
 	}
-	_, err := r.g.run(ctx, call{args: []string{"update-index", "-z", "--add", "--remove", "--stdin"}, repo: r, stdin: strings.NewReader(list.String()), bound: true})
+	_, err := r.g.run(ctx, call{args: []string{"update-index", "-z", "--add", "--remove", "--stdin"}, repo: r, env: env, stdin: strings.NewReader(list.String()), bound: true})
 	return err
 }
 

@@ -179,7 +179,7 @@ func (r *Repo) Reachable(ctx context.Context, id string) (bool, error) {
 	if !fullID.MatchString(id) {
 		return false, fmt.Errorf("commit %q: want a whole id: %w", short(id), ErrName)
 	}
-	n, err := r.line(ctx, "rev-list", "--count", id, "--not", "--remotes", "--branches", "--tags")
+	n, err := r.line(ctx, "rev-list", "--count", id, "--not", "--remotes", "--branches")
 	return err == nil && n == "0", err
 }
 

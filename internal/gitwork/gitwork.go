@@ -63,6 +63,8 @@ type Config struct {
 	Root string
 	// Locks is the absolute path of a folder on this machine, outside of all workspaces.
 	Locks string
+	// Keep is how long what is published stays, but for that of sessions, which stays as long as they; 0 means 30 days.
+	Keep time.Duration
 	// Patience is how long work waits for other work in the same tree; 0 means 30 s.
 	Patience time.Duration
 }
@@ -87,6 +89,9 @@ func New(cfg Config) (*Desk, error) {
 	}
 	if cfg.Author.Email == "" {
 		cfg.Author.Email = "inspan@localhost"
+	}
+	if cfg.Keep <= 0 {
+		cfg.Keep = standardKeep
 	}
 	if cfg.Patience <= 0 {
 		cfg.Patience = busyPatience

@@ -21,6 +21,8 @@ const (
 	wholeBytes = 8 << 20
 	// publishTries is how often a record is written anew where others change it at the same time.
 	publishTries = 4
+	// untilSteps is how far the time of a branch must move on for its record to be written anew.
+	untilSteps = time.Hour
 )
 
 type publishArgs struct {
@@ -72,7 +74,8 @@ func (w *work) record(ctx context.Context, rec events.PublishedBranch) error {
 	if err != nil && !errors.Is(err, errUnpublished) {
 		return err
 	}
-	if old.Commit == rec.Commit && old.Thin == rec.Thin {
+	rec.Until = w.until(rec.Scope, rec.At)
+	if err == nil && old.Commit == rec.Commit && old.Thin == rec.Thin && (len(old.Parts) > 0) == (len(rec.Parts) > 0) && rec.Until.Sub(old.Until) < untilSteps {
 		return nil
 	}
 	if err := w.current(ctx); err != nil {
@@ -236,21 +239,4 @@ func (b *bundle) Read(p []byte) (int, error) {
 	n := copy(p, b.data)
 	b.data = b.data[n:]
 	return n, nil
-}
-
-// Forget takes all that was published in a scope out of sight, as where its session was deleted.
-func (d *Desk) Forget(ctx context.Context, scope string) error {
-	if d.cfg.Shelf == nil {
-		return nil
-	}
-	all, err := d.cfg.Shelf.Keys(ctx, events.BranchKeysOf(scope))
-	if err != nil {
-		return fmt.Errorf("published branches of %s: %w", scope, err)
-	}
-	for _, k := range all {
-		if err := d.cfg.Shelf.Delete(ctx, k); err != nil {
-			return fmt.Errorf("published branches of %s: %w", scope, err)
-		}
-	}
-	return nil
 }

@@ -113,6 +113,7 @@ type Config struct {
 	GitAuthorEmail string        `envconfig:"INSPAN_GIT_AUTHOR_EMAIL" default:"inspan@localhost" desc:"the author's address (toolrunner)"`
 	GitTimeout     time.Duration `envconfig:"INSPAN_GIT_TIMEOUT" default:"10m" desc:"how long one git command may take (toolrunner)"`
 	GitMaxBytes    int64         `envconfig:"INSPAN_GIT_MAX_BYTES" default:"2147483648" desc:"most bytes of one transfer; a tree that is checked out may have twice that (toolrunner)"`
+	GitKeep        time.Duration `envconfig:"INSPAN_GIT_KEEP" default:"720h" desc:"how long branches stay that runs left with the station, but for those of sessions, which stay as long as their session and then that long (toolrunner)"`
 	GitProxy       string        `envconfig:"INSPAN_GIT_PROXY" desc:"proxy for remotes by https and http, such as http://proxy:3128 (toolrunner)"`
 	GitCAFile      string        `envconfig:"INSPAN_GIT_CA_FILE" desc:"file of certificates that remotes by https must be certified by; those of the machine where it is not set (toolrunner)"`
 

@@ -12,7 +12,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/egress/policy"
 	"github.com/inspan/inspan/internal/git"
@@ -42,6 +45,9 @@ func (c *Config) checkGit() error {
 	}
 	if c.GitMaxBytes < 0 {
 		errs = append(errs, fmt.Errorf("INSPAN_GIT_MAX_BYTES is %d, want 0 or more", c.GitMaxBytes))
+	}
+	if c.GitKeep < 0 || c.GitKeep > 0 && c.GitKeep < time.Hour {
+		errs = append(errs, fmt.Errorf("INSPAN_GIT_KEEP is %s, want at least 1h, or 0 for 720h", c.GitKeep))
 	}
 	if c.GitCAFile != "" && !filepath.IsAbs(c.GitCAFile) {
 		errs = append(errs, fmt.Errorf("INSPAN_GIT_CA_FILE is %q, want an absolute path", c.GitCAFile))
@@ -164,7 +170,7 @@ func (h *Host) desk() (desk *gitwork.Desk, masked []secret.Value, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg := gitwork.Config{Git: g, Author: git.Author{Name: c.GitAuthorName, Email: c.GitAuthorEmail}, Root: root, Locks: filepath.Join(root, ".git-work")}
+	cfg := gitwork.Config{Git: g, Author: git.Author{Name: c.GitAuthorName, Email: c.GitAuthorEmail}, Root: root, Locks: filepath.Join(root, ".git-work"), Keep: c.GitKeep}
 	if h.ports.Trees != nil {
 		cfg.Blobs, cfg.Shelf = h.ports.Blobs, h.ports.Trees
 	}
@@ -172,8 +178,11 @@ func (h *Host) desk() (desk *gitwork.Desk, masked []secret.Value, err error) {
 	return desk, masked, err
 }
 
-// rescue keeps what no remote has of a workspace before it is removed, and says where.
+// rescue keeps what no remote has of a workspace before it is removed, and says where; nil where no git work is done.
 func (h *Host) rescue(desk *gitwork.Desk) func(ctx context.Context, workspace, dir string) (bool, error) {
+	if desk == nil {
+		return nil
+	}
 	return func(ctx context.Context, at, dir string) (bool, error) {
 		kept, whole, err := desk.Rescue(ctx, at, dir)
 		for _, k := range kept {
@@ -181,4 +190,40 @@ func (h *Host) rescue(desk *gitwork.Desk) func(ctx context.Context, workspace, d
 		}
 		return whole && err == nil, err
 	}
+}
+
+// expireEvery is how often a toolrunner looks for published branches whose time is over.
+const expireEvery = time.Hour
+
+// expiring takes published branches away whose time is over, at once and then now and then, while run runs.
+func (h *Host) expiring(log zerolog.Logger, run func(context.Context) error) (func(context.Context) error, error) {
+	desk, _, err := h.desk()
+	if desk == nil || err != nil {
+		return run, err
+	}
+	return func(ctx context.Context) error {
+		inner, stop := context.WithCancel(ctx)
+		var looking sync.WaitGroup
+		looking.Go(func() {
+			tick := time.NewTicker(expireEvery)
+			defer tick.Stop()
+			for inner.Err() == nil {
+				n, err := desk.Expire(inner, time.Now())
+				if n > 0 {
+					log.Info().Int("branches", n).Msg("published branches removed whose time is over")
+				}
+				if err != nil && inner.Err() == nil {
+					log.Warn().Err(err).Msg("published branches not looked after, will try again")
+				}
+				select {
+				case <-inner.Done():
+				case <-tick.C:
+				}
+			}
+		})
+		err := run(ctx)
+		stop()
+		looking.Wait()
+		return err
+	}, nil
 }

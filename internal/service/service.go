@@ -223,7 +223,10 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	if role == events.Toolrunner {
-		run := h.tend(r, trees, minding(r, log, loop.Run))
+		run, err := h.expiring(log, h.tend(r, trees, minding(r, log, loop.Run)))
+		if err != nil {
+			return err
+		}
 		if h.ports.Boxes == nil {
 			run = reaper{log: log, every: reapEvery, more: h.cfg.reapers()}.during(run)
 		}
@@ -389,7 +392,7 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	if err != nil {
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
-	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Artifacts: keeper, Git: desk, Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
+	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Artifacts: keeper, Git: desk, Rescue: h.rescue(desk), Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
 		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Trees: trees, Egress: out, Hooks: asker, Instance: instance, Key: key, Secrets: masked})
 	if err != nil {
 		return nil, err

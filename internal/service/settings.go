@@ -145,6 +145,7 @@ func boxTraits() map[string]trait {
 		"INSPAN_GIT_AUTHOR_EMAIL":         {key: "git.author.email"},
 		"INSPAN_GIT_TIMEOUT":              {key: "git.timeout"},
 		"INSPAN_GIT_MAX_BYTES":            {key: "git.max_bytes"},
+		"INSPAN_GIT_KEEP":                 {key: "git.keep"},
 		"INSPAN_GIT_PROXY":                {key: "git.proxy"},
 		"INSPAN_GIT_CA_FILE":              {key: "git.ca_file", path: true},
 	}

@@ -73,9 +73,7 @@ func (h *Host) trees(ctx context.Context, instance string) (*workspace.Trees, er
 	if err != nil {
 		return nil, fmt.Errorf("git work: %w", err)
 	}
-	if desk != nil {
-		cfg.Rescue = h.rescue(desk)
-	}
+	cfg.Rescue = h.rescue(desk)
 	return workspace.New(cfg)
 }
 

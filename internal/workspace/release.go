@@ -86,7 +86,17 @@ func (t *Trees) free(ctx context.Context, tr *tree, c *claim, run string) error 
 	if goes, err := t.passing(ctx, rec, c.dir); err != nil || !goes {
 		return err
 	}
-	return t.forget(ctx, tr)
+	return t.pass(ctx, tr, c)
+}
+
+// pass takes a tree away that was given back here. Where somebody has claimed it since, it is that one's.
+func (t *Trees) pass(ctx context.Context, tr *tree, c *claim) error {
+	err := t.forget(ctx, tr, c.revision)
+	if errors.Is(err, reactor.ErrExists) {
+		t.lose(tr)
+		return nil
+	}
+	return err
 }
 
 // passing reports whether a tree goes some time after its run: trees of sessions stay, and those with a repository whose
@@ -112,17 +122,21 @@ func (t *Trees) Forget(ctx context.Context, workspace string) error {
 	}
 	defer done()
 	for range claims {
-		if err = t.forget(ctx, tr); !errors.Is(err, reactor.ErrExists) {
+		if err = t.forget(ctx, tr, 0); !errors.Is(err, reactor.ErrExists) {
 			return err
 		}
 	}
 	return err
 }
 
-func (t *Trees) forget(ctx context.Context, tr *tree) error {
+// forget empties the record, where it still has the revision; 0 is whatever it has now.
+func (t *Trees) forget(ctx context.Context, tr *tree, at uint64) error {
 	rec, revision, err := Load(ctx, t.cfg.Shelf, tr.workspace)
 	if err != nil || revision == 0 {
 		return err
+	}
+	if at > 0 {
+		revision = at
 	}
 	empty := Record{Workspace: rec.Workspace, Fence: rec.Fence + 1, At: t.cfg.Now().UTC()}
 	if _, err := t.swap(ctx, empty, revision); err != nil {
@@ -204,7 +218,7 @@ func (t *Trees) tidy(ctx context.Context, dir, workspace string) error {
 			return fmt.Errorf("tidy workspace %s: %w", workspace, err)
 		}
 		if goes {
-			if err := t.forget(ctx, tr); err != nil {
+			if err := t.pass(ctx, tr, c); err != nil {
 				return err
 			}
 		}
@@ -228,10 +242,41 @@ func (t *Trees) tidy(ctx context.Context, dir, workspace string) error {
 			return fmt.Errorf("tidy workspaces: %w", err)
 		}
 		if !alive {
+			if stays, err := t.only(ctx, workspace, filepath.Join(at, treeDir)); err != nil || stays {
+				if err != nil {
+					return fmt.Errorf("tidy workspace %s: %w", workspace, err)
+				}
+				continue
+			}
 			if err := git.RemoveAll(at); err != nil {
 				return fmt.Errorf("tidy workspaces: %w", err)
 			}
 		}
 	}
 	return nil
+}
+
+// only keeps what a lost instance left in a repository where no snapshot may have it, and reports whether the directory must stay.
+func (t *Trees) only(ctx context.Context, workspace, dir string) (stays bool, err error) {
+	if _, err := os.Lstat(filepath.Join(dir, ".git")); !t.cfg.AtSteps || t.cfg.Rescue == nil || err != nil {
+		return false, nil //nolint:nilerr // there is no repository
+	}
+	kept, err := t.cfg.Rescue(ctx, workspace, dir)
+	return !kept, err
+}
+
+// Repository reports whether a tree has a git repository, as far as is known of it.
+func (t *Trees) Repository(ctx context.Context, workspace string) (bool, error) {
+	tr, done, err := t.of(ctx, workspace)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	if c := tr.held; c != nil && c.base != "" {
+		if _, err := os.Lstat(filepath.Join(c.dir, ".git")); err == nil {
+			return true, nil
+		}
+	}
+	rec, _, err := Load(ctx, t.cfg.Shelf, workspace)
+	return rec.Repository, err
 }

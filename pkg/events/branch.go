@@ -3,6 +3,7 @@ package events
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -10,7 +11,8 @@ import (
 // PublishedBranch is a git branch that is kept with the station, in the store of the records of working trees. It is no fact:
 // only toolrunners write it, and the newest one of a name is the one that counts.
 type PublishedBranch struct {
-	// Scope names those who share it, such as "session/demo", "workflow/w1" or "run/r1".
+	// Scope names those who share it, such as "session/demo", "workflow/w1" or "run/r1"; "deleted/demo/17" is that of a session
+	// that was deleted, with its last fence.
 	Scope  string `json:"scope"`
 	Branch string `json:"branch"`
 	Commit string `json:"commit"`
@@ -22,6 +24,8 @@ type PublishedBranch struct {
 	// By is who published it, RUN/CALL, and At when, by the writer's clock.
 	By string    `json:"by"`
 	At time.Time `json:"at"`
+	// Until is how long it stays; zero for as long as its session.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // TreeKeys is what the keys of the records of working trees begin with, in the store that has those of branches too.
@@ -36,6 +40,12 @@ const BranchKeys = "branch."
 // BranchKeysOf is what the keys of a scope begin with: ids have no "=".
 func BranchKeysOf(scope string) string {
 	return BranchKeys + strings.ReplaceAll(scope, "/", "=") + "."
+}
+
+// DeletedScope is the scope of what was published in a session before it was deleted. e is the row of the deleted session, or
+// of the next one of its name.
+func DeletedScope(e Session) string {
+	return "deleted/" + e.ID + "/" + strconv.FormatUint(e.Born-1, 10)
 }
 
 // BranchKey is where the record of a branch is.

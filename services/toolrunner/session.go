@@ -110,7 +110,8 @@ func (r *Role) dress(ctx context.Context, s run.State, p place) error {
 	if err != nil || e.Fence < c.SessionFence {
 		return ctx.Err() // away or behind: the next call tries again
 	}
-	if err := r.cfg.Boxes.dress(ctx, r.cfg.Blobs, s, e, p); err != nil {
+	clear := func() error { return r.clear(ctx, p, events.DeletedScope(e)) }
+	if err := r.cfg.Boxes.dress(ctx, r.cfg.Blobs, s, e, p, clear); err != nil {
 		return fmt.Errorf("files of session %s: %w", c.Session, err)
 	}
 	if r.dressed == nil {
@@ -174,17 +175,7 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 		return err
 	}
 	defer r.release()
-	if r.cfg.Trees != nil {
-		if err := r.cfg.Trees.Forget(ctx, "session/"+id); err != nil {
-			return err
-		}
-	}
-	if r.cfg.Git != nil {
-		if err := r.cfg.Git.Forget(ctx, "session/"+id); err != nil {
-			return err
-		}
-	}
-	return r.cfg.Boxes.sweep(place{workspace: "session/" + id, path: "session/" + id})
+	return r.vacate(ctx, m, e)
 }
 
 // sweep takes a workspace and its cache away.
@@ -213,8 +204,8 @@ func (b *Boxes) session(workspace string) (*os.Root, error) {
 	return enterDir(b.cfg.Root, workspace)
 }
 
-// dress writes the files of a session. Before its first call it takes away what is of an earlier session.
-func (b *Boxes) dress(ctx context.Context, blobs reactor.Blobs, s run.State, e events.Session, p place) error {
+// dress writes the files of a session. Before its first call it clears what is of an earlier session.
+func (b *Boxes) dress(ctx context.Context, blobs reactor.Blobs, s run.State, e events.Session, p place, clear func() error) error {
 	root, err := b.session(p.path)
 	if err != nil {
 		return err
@@ -225,7 +216,7 @@ func (b *Boxes) dress(ctx context.Context, blobs reactor.Blobs, s run.State, e e
 		if err := root.Close(); err != nil {
 			return err
 		}
-		if err := b.sweep(p); err != nil {
+		if err := clear(); err != nil {
 			return err
 		}
 		if root, err = b.session(p.path); err != nil {

@@ -49,6 +49,9 @@ type Config struct {
 	Egress *egress.Proxy
 	// Git does the git work of runs; nil does none.
 	Git *gitwork.Desk
+	// Rescue keeps elsewhere, in a scope, what the repository of a directory has and no remote has, and reports whether that is
+	// all of its work. Nil keeps nothing: then directories with a repository are put aside instead of removed.
+	Rescue func(ctx context.Context, scope, dir string) (bool, error)
 	// Artifacts keeps what calls make; nil keeps nothing.
 	Artifacts *capture.Keeper
 	// Hooks asks those who are to be asked about a result; nil lets every hook of an agent block.

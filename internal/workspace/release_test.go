@@ -1,0 +1,81 @@
+package workspace
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestPassing(t *testing.T) {
+	t.Parallel()
+	t.Run("WS-3 WS-5 a tree that another instance claims while its work is kept elsewhere is that one's, and is not emptied", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		b := l.at("b", nil)
+		var other *Visit
+		a := l.at("a", nil, func(c *Config) {
+			c.AtEnd = true
+			c.Rescue = func(ctx context.Context, workspace, _ string) (bool, error) {
+				v, err := b.Enter(ctx, workspace, "r2")
+				other = v
+				return true, err
+			}
+		})
+		v, err := a.Enter(t.Context(), "workflow/w", "r1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		become(t, v.Dir(), map[string]string{".git": "x"})
+		if err := v.Keep(t.Context(), "r1/c1"); err != nil {
+			t.Fatal(err)
+		}
+		v.Leave()
+		if _, err := a.Ended(t.Context(), "workflow/w", "r1"); err != nil {
+			t.Fatal(err)
+		}
+		if rec := l.record("workflow/w"); rec.Owner != "b" || rec.Snapshot == "" {
+			t.Errorf("%+v", rec)
+		}
+		if err := other.Keep(t.Context(), "r2/c1"); err != nil {
+			t.Errorf("the new owner: %v", err)
+		}
+		other.Leave()
+	})
+	t.Run("WS-3 GIT-10 what a lost instance may have alone is kept before its directory goes, and the directory stays where it can not be", func(t *testing.T) {
+		t.Parallel()
+		for _, steps := range []bool{true, false} {
+			l := newLab(t)
+			now, whole, asked := time.Now(), false, 0
+			a := l.at("a", nil, func(c *Config) { c.AtSteps = steps })
+			v, err := a.Enter(t.Context(), "run/r1", "r1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			become(t, v.Dir(), map[string]string{".git": "x"})
+			base := filepath.Dir(v.Dir())
+			l.kill("a")
+			b := l.at("b", nil, func(c *Config) {
+				c.AtSteps, c.Root, c.Now = steps, a.cfg.Root, func() time.Time { return now.Add(48 * time.Hour) }
+				c.Rescue = func(_ context.Context, workspace, dir string) (bool, error) {
+					if asked++; workspace != "run/r1" || dir != v.Dir() {
+						t.Errorf("asked about %s at %s", workspace, dir)
+					}
+					return whole, nil
+				}
+			})
+			for _, whole = range []bool{false, true} {
+				if err := b.Tidy(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := os.Stat(base); (err == nil) != (steps && !whole) {
+					t.Errorf("at steps %v, all kept %v: %v", steps, whole, err)
+				}
+			}
+			if (asked == 2) != steps {
+				t.Errorf("at steps %v: asked %d times", steps, asked)
+			}
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package toolrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// leftDir, below the workspace root, has the files of deleted sessions whose work could not be kept elsewhere.
+const leftDir = ".left"
+
+// busyTries is how often the files of a deleted session wait for another toolrunner that holds them.
+const busyTries = 120
+
+// vacate takes away what is left of a session that was deleted: its tree, what its runs published, and its files. What no remote has
+// is published first, in a scope of its own, where it stays for some time.
+func (r *Role) vacate(ctx context.Context, m reactor.Message, e events.Session) error {
+	at, scope := "session/"+e.ID, events.DeletedScope(e)
+	if r.cfg.Git != nil {
+		if err := r.cfg.Git.Retire(ctx, at, scope); err != nil {
+			return err
+		}
+	}
+	if r.cfg.Trees != nil {
+		if err := r.vacateTree(ctx, m, at, scope); err != nil {
+			return err
+		}
+	}
+	return r.clear(ctx, place{workspace: at, path: at}, scope)
+}
+
+// vacateTree keeps what the repository of a tree has, which may have to be restored for it, and then forgets the tree.
+func (r *Role) vacateTree(ctx context.Context, m reactor.Message, at, scope string) error {
+	has, err := r.cfg.Trees.Repository(ctx, at)
+	if err != nil {
+		return err
+	}
+	if has {
+		v, err := r.cfg.Trees.Enter(ctx, at, "sweep")
+		busy, isBusy := errors.AsType[*workspace.BusyError](err)
+		switch {
+		case isBusy && m.Deliveries() < busyTries:
+			return &reactor.Later{After: sweepAgain}
+		case isBusy:
+			return reactor.Refuse("workspace_busy", "stop the run, or wait for it, and delete the session again", "the files of %s are held by %s for run %s", at, busy.Owner, busy.Run)
+		case errors.Is(err, workspace.ErrDamaged):
+			return reactor.Refuse("workspace_damaged", "restore the object store of the station from its archive and delete the session again", "the work in %s can not be kept: %v", at, err)
+		case err != nil:
+			return err
+		}
+		err = r.clear(ctx, place{workspace: at, path: v.Path()}, scope)
+		v.Leave()
+		if err != nil {
+			return err
+		}
+	}
+	return r.cfg.Trees.Forget(ctx, at)
+}
+
+// clear removes the files of a session once what no remote has of its repository is kept in a scope. Where not all of the work can be
+// kept so, they are put aside.
+func (r *Role) clear(ctx context.Context, p place, scope string) error {
+	dir := filepath.Join(r.cfg.Boxes.cfg.Root, filepath.FromSlash(p.path))
+	_, err := os.Lstat(filepath.Join(dir, ".git"))
+	whole := errors.Is(err, fs.ErrNotExist)
+	if !whole && r.cfg.Rescue != nil {
+		if whole, err = r.cfg.Rescue(ctx, scope, dir); err != nil {
+			return fmt.Errorf("keep the work in %s: %w", p.workspace, err)
+		}
+	}
+	if !whole {
+		if err := r.cfg.Boxes.aside(dir, scope); err != nil {
+			return fmt.Errorf("put the files of %s aside: %w", p.workspace, err)
+		}
+	}
+	return r.cfg.Boxes.sweep(p)
+}
+
+// maxAside is how many directories of one session are put aside.
+const maxAside = 100
+
+// aside moves a directory to where nobody works, as one of a name.
+func (b *Boxes) aside(dir, name string) error {
+	left := filepath.Join(b.cfg.Root, leftDir)
+	if err := os.MkdirAll(left, 0o700); err != nil {
+		return err
+	}
+	to := filepath.Join(left, strings.ReplaceAll(name, "/", "="))
+	for n := 1; ; n++ {
+		free := fmt.Sprintf("%s.%d", to, n)
+		if _, err := os.Lstat(free); err == nil && n < maxAside {
+			continue
+		}
+		return os.Rename(dir, free)
+	}
+}
