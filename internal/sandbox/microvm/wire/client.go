@@ -101,7 +101,9 @@ func finish(ctx context.Context, l *within.Line) error {
 func (c *Client) Ping(ctx context.Context) error { return c.ask(ctx, Order{Op: opPing}) }
 
 // Hold puts the machine's limits up. It is asked once.
-func (c *Client) Hold(ctx context.Context, h Hold) error { return c.ask(ctx, Order{Op: opHold, Hold: &h}) }
+func (c *Client) Hold(ctx context.Context, h Hold) error {
+	return c.ask(ctx, Order{Op: opHold, Hold: &h})
+}
 
 // Full returns when the disk of the machine is full, with an error where that will not be known any more.
 func (c *Client) Full(ctx context.Context) error { return c.ask(ctx, Order{Op: opFull}) }

@@ -185,4 +185,3 @@ func (i *input) Read(p []byte) (int, error) {
 	i.left = i.left[n:]
 	return n, nil
 }
-
