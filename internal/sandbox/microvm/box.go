@@ -1,0 +1,63 @@
+package microvm
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/mirror"
+)
+
+// box is a sandbox in a machine.
+type box struct {
+	*mirror.Box
+	machine *machine
+	disk    bool // its disk is limited
+	watches sync.WaitGroup
+}
+
+var _ sandbox.Sandbox = (*box)(nil)
+
+// Exec implements sandbox.Sandbox.
+func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
+	ctx, stop := b.watched(ctx)
+	defer stop()
+	return b.Box.Exec(ctx, cmd)
+}
+
+// Start implements sandbox.Sandbox.
+func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
+	ctx, stop := b.watched(ctx)
+	p, err := b.Box.Start(ctx, cmd)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	b.watches.Go(func() {
+		_, _ = p.Wait() // who started it is told
+		stop()
+	})
+	return p, nil
+}
+
+// watched ends a command that fills the disk. One that began on a full disk may run, to make room.
+func (b *box) watched(ctx context.Context) (watched context.Context, stop func()) {
+	if !b.disk {
+		return ctx, func() {}
+	}
+	watched, cancel := context.WithCancelCause(ctx)
+	b.watches.Go(func() {
+		if b.machine.Full(watched) == nil {
+			cancel(fmt.Errorf("%w: %d bytes", sandbox.ErrDisk, b.Config().Limits.Disk))
+		}
+	})
+	return watched, func() { cancel(nil) }
+}
+
+// Destroy implements sandbox.Sandbox.
+func (b *box) Destroy(ctx context.Context) error {
+	err := b.Box.Destroy(ctx)
+	b.watches.Wait()
+	return err
+}

@@ -1,0 +1,80 @@
+package microvm
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+)
+
+// maxSaid is how much is kept of what a console says.
+const maxSaid = 2 << 10
+
+// process is a running engine.
+type process struct {
+	cmd  *exec.Cmd
+	said func() string
+	gone chan struct{} // closed when it has ended
+}
+
+// run starts an engine that ends with this process.
+func run(cmd *exec.Cmd) (*process, error) {
+	tail := &console{}
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = tail, tail, attributes()
+	p := &process{cmd: cmd, said: tail.text, gone: make(chan struct{})}
+	started := make(chan error, 1) // one result
+	go func() {
+		// The kernel sends the parent-death signal when the starting thread ends, so this thread has to stay.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is of no interest: what was asked of it tells
+		}
+		close(p.gone)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// end kills the engine and waits until it is gone. It may be called again.
+func (p *process) end(ctx context.Context) error {
+	_ = p.cmd.Process.Kill() // it may have ended
+	select {
+	case <-p.gone:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the engine to end: %w", ctx.Err())
+	}
+}
+
+// console keeps the last of what is written to it.
+type console struct {
+	mu   sync.Mutex
+	last []byte // guarded by mu
+}
+
+// Write implements io.Writer.
+func (c *console) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = append(c.last, p[max(0, len(p)-maxSaid):]...)
+	c.last = c.last[max(0, len(c.last)-maxSaid):]
+	return len(p), nil
+}
+
+// text is what was said last, for an error.
+func (c *console) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	said := strings.TrimSpace(strings.ToValidUTF8(string(c.last), "\uFFFD"))
+	if said == "" {
+		return ""
+	}
+	return fmt.Sprintf("; its console says %q", said)
+}

@@ -1,0 +1,109 @@
+// Package wire carries programs, files and connections between a toolrunner and the agent in one of its virtual machines, over
+// a single stream of bytes.
+//
+// Promises: any number of programs and files at once share the stream, and one that is not read does not hold the others. What
+// comes from the other end is bounded in size. A file that was not sent whole is told apart from one that was. When the stream
+// ends, all that went over it ends with an error.
+package wire
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/inspan/inspan/internal/sandbox/docker/within"
+)
+
+// ErrStream means that the other end broke the protocol.
+var ErrStream = errors.New("the other end of a virtual machine's channel does not speak as it should")
+
+// What a stream is for.
+const (
+	opRun  = "run"
+	opEnd  = "end"
+	opPut  = "put"
+	opGet  = "get"
+	opHold = "hold"
+	opFull = "full"
+	opPing = "ping"
+)
+
+const (
+	// patience bounds one write to the stream: a machine that is emulated on a busy computer is slow, and not gone.
+	patience = 3 * time.Minute
+	// window is how much of one stream may be on its way.
+	window = 256 << 10
+)
+
+// Order begins a stream that a toolrunner opens.
+type Order struct {
+	Op string `json:"op"`
+	// ID tells programs apart, to end them.
+	ID string `json:"id,omitempty"`
+	// Args of a program, Privileged where it is run as the machine's administrator, Stdin where it has input.
+	Args       []string `json:"args,omitempty"`
+	Privileged bool     `json:"privileged,omitempty"`
+	Stdin      bool     `json:"stdin,omitempty"`
+	// Path of a file.
+	Path string `json:"path,omitempty"`
+	Hold *Hold  `json:"hold,omitempty"`
+}
+
+// Hold says how a machine holds what runs in it. It comes once, before the first command.
+type Hold struct {
+	// Base is the directory of the sandbox, in which home, tmp and ws are put on the disk that is counted.
+	Base string `json:"base"`
+	// CPU in processors, Memory and Disk in bytes, PIDs; 0 for no limit.
+	CPU    float64 `json:"cpu,omitempty"`
+	Memory int64   `json:"memory,omitempty"`
+	Disk   int64   `json:"disk,omitempty"`
+	PIDs   int     `json:"pids,omitempty"`
+	// Port of the machine's loopback at which the way out is found; 0 for none. Shown are files for those who go it, by their
+	// absolute path.
+	Port  int               `json:"port,omitempty"`
+	Shown map[string][]byte `json:"shown,omitempty"`
+}
+
+// end is the last word of a stream.
+type end struct {
+	Error string `json:"error,omitempty"`
+}
+
+func said(err error) end {
+	if err == nil {
+		return end{}
+	}
+	text := err.Error()
+	return end{text[:min(len(text), 2<<10)]}
+}
+
+func config() *yamux.Config {
+	c := yamux.DefaultConfig()
+	c.EnableKeepAlive = false // a machine that ends closes the stream
+	c.ConnectionWriteTimeout, c.StreamOpenTimeout, c.StreamCloseTimeout = patience, patience, patience
+	c.MaxStreamWindowSize = window
+	c.AcceptBacklog = 1024
+	c.LogOutput = io.Discard
+	return c
+}
+
+// sendAll sends what a reader has in frames.
+func sendAll(l *within.Line, kind within.Kind, r io.Reader) error {
+	buf := make([]byte, within.Chunk)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			if err := l.Send(kind, buf[:n]); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
