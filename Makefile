@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape docker gvisor e2b kubebox fuzz aimock live wasm clean
+.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape boxes docker gvisor e2b kubebox fuzz aimock live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -67,6 +67,10 @@ mcp: ## slow: agents with the reference MCP servers, installed from npm (needs N
 escape: ## ways out of each sandbox of this machine, and bombs in it, as a table
 	$(GO) test -count=1 -v -run 'TestEscape' ./internal/sandbox/... | grep -vE '^=== |--- PASS|no test'
 
+boxes: ## slow (8 min, root for some): every sandbox of this machine, examined and measured, as docs/sandboxes-measured.md; RUNSC=path for gvisor, IMAGE=name for docker
+	$(if $(IMAGE),CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-within ./cmd/inspan-within)
+	$(if $(RUNSC),INSPAN_GVISOR=$(RUNSC)) $(if $(IMAGE),INSPAN_TEST_DOCKER_IMAGE=$(IMAGE) INSPAN_TEST_DOCKER_HELPER=$(CURDIR)/bin/inspan-within) $(GO) run ./test/boxes
+
 docker: ## sandboxes in containers of a real engine (DOCKER_HOST); IMAGE=name of one with bash, perl and util-linux that is there; see docs/sandbox-docker.md
 	@test -n "$(IMAGE)" || { echo "make docker: say IMAGE=name of an image on the engine that has bash, perl and util-linux, such as debian:bookworm"; exit 1; }
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-within ./cmd/inspan-within
@@ -78,7 +82,7 @@ gvisor: ## needs runsc (RUNSC=path): exam, escape list and costs of the sandbox 
 	$(GVISOR) -timeout 30m -skip TestEscape ./internal/sandbox/gvisor
 	$(GVISOR) -timeout 10m -v -run TestEscape ./internal/sandbox/gvisor
 	$(GVISOR) -timeout 10m -run TestGVisor ./test/e2e ./internal/egress
-	$(GVISOR) -run '^$$' -bench 'Plain|Cold|Warm' ./internal/sandbox/backends
+	$(GVISOR) -run '^$$' -bench Costs -benchtime 20x ./internal/sandbox/gvisor
 
 fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 	@set -e; for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

@@ -3,12 +3,32 @@ package backends_test
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/bwrap"
+	"github.com/inspan/inspan/internal/sandbox/gvisor"
+	"github.com/inspan/inspan/internal/sandbox/host"
+	"github.com/inspan/inspan/internal/sandbox/landlock"
+	"github.com/inspan/inspan/internal/sandbox/launch"
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 )
+
+// TestMain lets the test program be the launcher of landlock.
+func TestMain(m *testing.M) {
+	if launch.Asked(os.Args) {
+		launch.Main() // which becomes the command
+		return
+	}
+	m.Run()
+}
+
+func all() []sandbox.Backend {
+	return []sandbox.Backend{host.New(""), bwrap.New("", ""), landlock.New([]string{"/proc/self/exe", launch.Word}, ""),
+		gvisor.New(gvisor.Config{Program: os.Getenv("INSPAN_GVISOR")})}
+}
 
 func TestMany(t *testing.T) {
 	t.Parallel()

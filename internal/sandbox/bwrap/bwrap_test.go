@@ -12,3 +12,5 @@ func TestExam(t *testing.T) { sandboxtest.Exam(t, bwrap.New("", "")) }
 func TestEscape(t *testing.T) { sandboxtest.Escape(t, bwrap.New("", "")) }
 
 func TestSwap(t *testing.T) { sandboxtest.Swap(t, bwrap.New("", "")) }
+
+func BenchmarkCosts(b *testing.B) { sandboxtest.Costs(b, bwrap.New("", "")) }

@@ -55,6 +55,8 @@ func real(testing.TB) *docker.Backend {
 
 func TestExam(t *testing.T) { sandboxtest.Exam(t, real(t)) }
 
+func BenchmarkCosts(b *testing.B) { sandboxtest.Costs(b, real(b)) }
+
 func TestEscape(t *testing.T) { sandboxtest.Escape(t, real(t)) }
 
 func TestSwap(t *testing.T) { sandboxtest.Swap(t, real(t)) }

@@ -28,6 +28,8 @@ func real(base string) *gvisor.Backend {
 
 func TestExam(t *testing.T) { sandboxtest.Exam(t, real("")) }
 
+func BenchmarkCosts(b *testing.B) { sandboxtest.Costs(b, real("")) }
+
 func TestEscape(t *testing.T) { sandboxtest.Escape(t, real("")) }
 
 func TestSwap(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 
 func TestExam(t *testing.T) { sandboxtest.Exam(t, host.New("")) }
 
+func BenchmarkCosts(b *testing.B) { sandboxtest.Costs(b, host.New("")) }
+
 func TestClosedNetworkIsRefused(t *testing.T) {
 	t.Parallel()
 	t.Run("SBX-20 host says that it can not close the network", func(t *testing.T) {

@@ -54,6 +54,12 @@ func TestExam(t *testing.T) {
 	sandboxtest.Exam(t, kubernetes.New(cfg))
 }
 
+// BenchmarkCosts is against the double: what is measured is this side.
+func BenchmarkCosts(b *testing.B) {
+	_, cfg := cluster(b)
+	sandboxtest.Costs(b, kubernetes.New(cfg))
+}
+
 func TestPods(t *testing.T) {
 	t.Parallel()
 	t.Run("SBX-18 SBX-13 a pod is closed, has the settings and its limits, and is gone after Destroy", func(t *testing.T) {

@@ -61,3 +61,5 @@ func TestRefusals(t *testing.T) {
 func TestEscape(t *testing.T) { sandboxtest.Escape(t, backend()) }
 
 func TestSwap(t *testing.T) { sandboxtest.Swap(t, backend()) }
+
+func BenchmarkCosts(b *testing.B) { sandboxtest.Costs(b, backend()) }

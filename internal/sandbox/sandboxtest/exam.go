@@ -33,6 +33,12 @@ func Need(t testing.TB, b sandbox.Backend) {
 	t.Skipf("NOT TESTED: sandbox mode %s: %v", b.Mode(), err)
 }
 
+// untested leaves a test out, loudly, with what the machine lacks for it.
+func untested(t *testing.T, format string, args ...any) {
+	t.Helper()
+	t.Skipf("NOT TESTED: "+format, args...)
+}
+
 // Part is something that the commands of a backend may not have by their nature.
 type Part string
 
@@ -89,6 +95,7 @@ func Exam(t *testing.T, b sandbox.Backend, without ...Without) {
 		{"SBX-15 destroy", examDestroy},
 		{"SBX-2 start", examStart},
 		{"SBX-12 limits", examLimits},
+		{"hostile input", examHostile},
 		{"configuration", examConfig},
 	} {
 		t.Run(part.name, func(t *testing.T) {

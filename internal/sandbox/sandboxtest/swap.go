@@ -10,10 +10,14 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 )
 
-// Swap checks that a link which is put in the place of a named path of the workspace, after it was looked at, opens
+// Swap checks that what is closed in a directory stays closed where the directory is moved, and that a link which is put in the place of a named path of the workspace, after it was looked at, opens
 // nothing: neither between Open and a command, nor while both go on.
 func Swap(t *testing.T, b sandbox.Backend) {
 	Need(t, b)
+	t.Run("SBX-14 a directory that is moved with what is closed in it", func(t *testing.T) {
+		t.Parallel()
+		pinned(t, b)
+	})
 	t.Run("SBX-14 a link put in the place of a named path after Open shows nothing outside", func(t *testing.T) {
 		t.Parallel()
 		s := newSwap(t, b)

@@ -38,7 +38,8 @@ type compiled struct {
 	once   sync.Once
 	err    error
 	module wazero.CompiledModule
-	least  int64 // the memory it begins with, in bytes
+	least  int64    // the memory it begins with, in bytes
+	image  *os.File // what is in that; nil where the engine copies it
 }
 
 func newEngine(ctx context.Context, dir string) (*engine, error) {
@@ -82,6 +83,13 @@ func private(dir string) error {
 }
 
 func (e *engine) close(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.programs {
+		if c.image != nil {
+			_ = c.image.Close() // it was only ever read
+		}
+	}
 	return errors.Join(e.runtime.Close(ctx), e.cache.Close(ctx))
 }
 
@@ -133,6 +141,7 @@ func (c *compiled) translate(ctx context.Context, r wazero.Runtime, data []byte)
 	if data, c.least, err = inspect(data); err != nil {
 		return err
 	}
+	data, c.image = prefilled(data, c.least)
 	if c.module, err = r.CompileModule(experimental.WithCompilationWorkers(ctx, min(4, runtime.NumCPU())), data); err != nil {
 		return fmt.Errorf("%w: %w", errModule, err)
 	}

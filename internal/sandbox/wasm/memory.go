@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"os"
 	"sync"
 
 	"github.com/tetratelabs/wazero/experimental"
@@ -34,7 +35,8 @@ func (m *memory) give(n int64) {
 // grant is the memory of one program. It takes from the sandbox's as it grows and gives all back with release, once the
 // program can not run any more: the engine's own Free may come while it still does.
 type grant struct {
-	of *memory
+	of    *memory
+	image *os.File // what the memory begins with; nil for zeros
 
 	mu      sync.Mutex
 	held    int64     // taken from the sandbox; guarded by mu, as are the others
@@ -116,6 +118,9 @@ func (r *region) Reallocate(size uint64) []byte {
 		g.held += lacking
 	}
 	if unix.Mprotect(r.space[r.size:size], unix.PROT_READ|unix.PROT_WRITE) != nil {
+		return nil
+	}
+	if r.size == 0 && g.image != nil && fill(r.space[:size], g.image) != nil {
 		return nil
 	}
 	g.given += more

@@ -153,3 +153,60 @@ func TestSpoiledModules(t *testing.T) {
 		}
 	})
 }
+
+// TestImage looks at the memory that a program begins with: it is the file's, and what one command did with it is no other's.
+func TestImage(t *testing.T) {
+	t.Parallel()
+	one := section(5, 1, 0, 1)
+	// want ends the program where a byte of the memory is not what it should be; spoil writes there.
+	at := func(place int64) []byte { return append([]byte{0x41}, signed(place)...) }
+	want := func(place int64, b byte) []byte {
+		return append(append(append(at(place), 0x2d, 0, 0), at(int64(b))...), 0x47, 0x04, 0x40, 0x00, 0x0b)
+	}
+	spoil := func(place int64) []byte { return append(at(place), 0x41, 7, 0x3a, 0, 0) }
+	segment := func(place int64, data string) []byte {
+		return append(append(append([]byte{0}, at(place)...), 0x0b, byte(len(data))), data...)
+	}
+	data := func(parts ...[]byte) []byte {
+		return section(11, append([]byte{byte(len(parts))}, bytes.Join(parts, nil)...)...)
+	}
+	program := func(parts [][]byte, ops ...[]byte) []byte {
+		return module(types, funcs, one, exports, code(bytes.Join(ops, nil)...), data(parts...))
+	}
+	negative := bytes.Clone(segment(1, "n"))
+	negative[2] = 0x7f // -1
+	for name, c := range map[string]struct {
+		file []byte
+		runs bool
+	}{
+		"what a command writes is not seen by the next": {program([][]byte{segment(0, "hi"), segment(65535, "z")},
+			want(0, 'h'), want(1, 'i'), want(2, 0), want(9000, 0), want(65535, 'z'), spoil(0), spoil(9000), spoil(65535)), true},
+		"a later part of the memory covers an earlier": {program([][]byte{segment(4, "abc"), segment(5, "\x00d")}, want(4, 'a'), want(5, 0), want(6, 'd')), true},
+		"nothing at all":                                {program([][]byte{segment(0, "")}, want(0, 0), spoil(0)), true},
+		"a part that does not fit":                      {program([][]byte{segment(0, "ok"), segment(65535, "zz")}), false},
+		"a part at a negative place":                    {program([][]byte{negative}), false},
+		"a part that the code copies by itself":         {module(types, funcs, one, exports, section(12, 1), code(0x41, 3, 0x41, 0, 0x41, 1, 0xfc, 8, 0, 0, 0x41, 3, 0x2d, 0, 0, 0x45, 0x04, 0x40, 0x00, 0x0b, 0x41, 3, 0x41, 0, 0x3a, 0, 0), section(11, 1, 1, 1, 'p')), true},
+		"more parts than there are, of a program's own": {module(types, funcs, one, exports, code(), section(11, 9, 0, 0x41, 0, 0x0b, 1, 'x')), false},
+	} {
+		t.Run("SBX-8 "+name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			must(t, os.WriteFile(filepath.Join(dir, "x.wasm"), c.file, 0o644))
+			box := open(t, backendOf(t)(dir), sandbox.Config{})
+			for range 3 {
+				out, exit, err := said(t, box, "x")
+				if c.runs != (err == nil && exit.Code == 0) {
+					t.Errorf("got %q, %+v, %v, want that it runs: %v", out, exit, err, c.runs)
+				}
+			}
+		})
+	}
+}
+
+// signed is a number as the format has it.
+func signed(n int64) (list []byte) {
+	for ; n < -64 || n > 63; n >>= 7 {
+		list = append(list, byte(n&0x7f|0x80))
+	}
+	return append(list, byte(n&0x7f))
+}

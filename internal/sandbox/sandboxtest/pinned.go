@@ -1,0 +1,54 @@
+package sandboxtest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/inspan/inspan/internal/sandbox"
+)
+
+// pinned takes a directory out of the way of what is closed in it: a read-only .git/hooks protects nothing where .git can be
+// moved. A backend may refuse to open such a sandbox; it may not let a command through.
+func pinned(t *testing.T, b sandbox.Backend) {
+	ws := t.TempDir()
+	for _, dir := range []string{".git/hooks", "a/b/c"} {
+		must(t, os.MkdirAll(filepath.Join(ws, dir), 0o755))
+	}
+	must(t, os.WriteFile(filepath.Join(ws, "a/b/c/f"), []byte("kept"), 0o644))
+	box, err := b.Open(t.Context(), sandbox.Config{ID: "pin", Workspace: ws, Network: true, ReadOnly: []string{ws + "/.git/hooks", ws + "/a/b/c"}})
+	if errors.Is(err, sandbox.ErrNotEnforced) {
+		t.Logf("refused: %v", err)
+		return
+	}
+	must(t, err)
+	defer func() { must(t, box.Destroy(context.Background())) }()
+	p := place{box: box, workspace: ws}
+	for _, script := range []string{
+		"mv .git away && mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit",
+		"mv .git/hooks .git/old && mkdir .git/hooks && echo evil > .git/hooks/pre-commit",
+		"rm -rf .git && mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit",
+		"echo evil > .git/hooks/pre-commit",
+		"mv a elsewhere && mkdir -p a/b/c", "mv a/b a/x && mkdir -p a/b/c", "echo evil > a/b/c/f", "chmod 777 a/b/c",
+	} {
+		t.Run("SBX-14 a read-only path can not be moved away: "+script, func(t *testing.T) {
+			if out, errs, exit := p.sh(t, script); exit.Code == 0 {
+				t.Errorf("it went through: %q, %q", out, errs)
+			}
+		})
+	}
+	t.Run("SBX-14 what is beside it can be written", func(t *testing.T) {
+		if out, errs, exit := p.sh(t, "echo x > .git/config && echo x > a/b/f && mv a/b/f a/g && rm a/g"); exit.Code != 0 {
+			t.Errorf("got %q, %q", out, errs)
+		}
+	})
+	if _, err := os.Stat(filepath.Join(ws, ".git/hooks/pre-commit")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a hook is there: %v", err)
+	}
+	if data, err := os.ReadFile(filepath.Join(ws, "a/b/c/f")); string(data) != "kept" {
+		t.Errorf("the read-only file: got %q, %v", data, err)
+	}
+}
