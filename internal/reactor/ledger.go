@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"time"
 
@@ -131,18 +132,7 @@ func (l *Ledger) count(f func(*Stats)) {
 // State returns the state of a run as far as it is known here, reading what is new. The zero State (Sequence 0)
 // means that the run does not exist. It may be stale: it only helps to choose what to try.
 func (l *Ledger) State(ctx context.Context, runID string) (run.State, uint64, error) {
-	if err := events.CheckID("run", runID); err != nil {
-		return run.State{}, 0, err
-	}
-	p := l.cfg.Pages.page(runID)
-	if err := p.hold(ctx); err != nil {
-		return run.State{}, 0, err
-	}
-	defer p.free()
-	if err := l.refresh(ctx, p); err != nil {
-		return run.State{}, 0, err
-	}
-	return p.state, p.head, nil
+	return l.Reach(ctx, runID, math.MaxUint64)
 }
 
 // Hear takes a delivered fact as news: if it is the next one it is folded without reading, and after Hear the cached

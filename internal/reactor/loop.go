@@ -46,6 +46,8 @@ type Heard struct {
 	Step, Call string
 	State      run.State
 	Deliveries uint64
+	// Stored is the fact as it is stored, to be read only.
+	Stored []byte
 }
 
 // Refusal is input that is judged and refused. It is recorded with the hint and never tried again.
@@ -169,7 +171,7 @@ func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error)
 		return kind, fmt.Errorf("%w: %w", ErrHeld, err)
 	}
 	return kind, l.role.Fact(ctx, Heard{Run: sub.Run, Kind: events.Kind(kind), Sequence: about.Sequence, Seq: m.Seq(),
-		Step: about.Step, Call: about.Call, State: state, Deliveries: m.Deliveries()})
+		Step: about.Step, Call: about.Call, State: state, Deliveries: m.Deliveries(), Stored: m.Data()})
 }
 
 // input lets the role judge what an outsider said. A fault of ours that it hits must not bring down one replica after the
@@ -200,7 +202,7 @@ func (l *Loop) hearFact(ctx context.Context, runID string, r Record, m Message) 
 	if err != nil || whole == 0 {
 		return l.cfg.Ledger.Hear(ctx, runID, r)
 	}
-	state, err := l.cfg.Ledger.Reach(ctx, runID, whole)
+	state, _, err := l.cfg.Ledger.Reach(ctx, runID, whole)
 	if err == nil && state.Sequence < whole {
 		err = &Later{After: backoff(m.Deliveries())}
 	}

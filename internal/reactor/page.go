@@ -289,21 +289,21 @@ func (l *Ledger) Fresh(ctx context.Context, runID string) (run.State, error) {
 	return p.state, nil
 }
 
-// Reach returns the state of a run as it is known here if it has that many facts, and else reads what is new.
-func (l *Ledger) Reach(ctx context.Context, runID string, sequence uint64) (run.State, error) {
+// Reach is State without a look at the log where that many facts of the run are known here, as the log has them.
+func (l *Ledger) Reach(ctx context.Context, runID string, sequence uint64) (run.State, uint64, error) {
 	if err := events.CheckID("run", runID); err != nil {
-		return run.State{}, err
+		return run.State{}, 0, err
 	}
 	p := l.cfg.Pages.page(runID)
 	if err := p.hold(ctx); err != nil {
-		return run.State{}, err
+		return run.State{}, 0, err
 	}
 	defer p.free()
-	if p.loaded && p.state.Sequence >= sequence {
-		return p.state, nil
+	if p.loaded && p.state.Sequence >= sequence && !IsLocal(p.head) {
+		return p.state, p.head, nil
 	}
 	if err := l.refresh(ctx, p); err != nil {
-		return run.State{}, err
+		return run.State{}, 0, err
 	}
-	return p.state, nil
+	return p.state, p.head, nil
 }

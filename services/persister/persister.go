@@ -54,6 +54,21 @@ type Archive interface {
 // DefaultSettle bounds how old a row of the index may be while nothing of note happens.
 const DefaultSettle = time.Second
 
+// urgentSettle bounds how long facts that people look for are gathered: what is said at once comes at once.
+const urgentSettle = 25 * time.Millisecond
+
+// A run that ended is remembered for a moment, and at most so many are: the last facts may come in more than one book.
+const (
+	maxFinished  = 1024
+	finishedTime = 10 * time.Second
+)
+
+// finished tells up to which fact the views of a run that ended are stored, and since when.
+type finished struct {
+	sequence uint64
+	at       time.Time
+}
+
 // Snapshot policy: between checkpoints a snapshot is taken when the log grew by a quarter, and by at least so many
 // facts, since the last one; so the work per fact stays flat.
 const (
@@ -65,14 +80,17 @@ const (
 type Role struct {
 	cfg Config
 	mu  sync.Mutex
-	// books under way by run, guarded by mu.
-	books map[string]*book
+	// books that are open by run, and those that are being written: one at a time. Both are guarded by mu.
+	books, writing map[string]*book
+	// finished are runs of which the last views were stored a moment ago; guarded by mu, and let go when they are many.
+	finished map[string]finished
 	// covered is the sequence of the last snapshot by run, guarded by mu; a run that ended is removed.
 	covered map[string]uint64
 	// rows are those this instance wrote or saw last, guarded by mu; a run that ended is removed.
 	rows map[string]shown
 	// trusted are the runs whose log reaches the anchor of their old row, guarded by mu; a run that ended is removed.
 	trusted map[string]bool
+	recent  recent
 }
 
 // shown is what a row of the index shows: a run up to a sequence, at a revision of its key.
@@ -99,7 +117,7 @@ func New(cfg Config) (*Role, error) {
 	if cfg.Settle <= 0 {
 		cfg.Settle = DefaultSettle
 	}
-	return &Role{cfg: cfg, books: make(map[string]*book), covered: make(map[string]uint64), rows: make(map[string]shown), trusted: make(map[string]bool)}, nil
+	return &Role{cfg: cfg, books: make(map[string]*book), writing: make(map[string]*book), finished: make(map[string]finished), covered: make(map[string]uint64), rows: make(map[string]shown), trusted: make(map[string]bool)}, nil
 }
 
 // Service implements reactor.Role.
@@ -119,12 +137,13 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 	if r.cfg.Activity != nil && h.Deliveries == 1 {
 		r.cfg.Activity(h.Run, h.Seq)
 	}
+	r.recent.add(h)
 	b, first := r.open(h)
 	if first {
 		r.gather(ctx, b)
-		r.close(h.Run, b)
+		r.close(ctx, h.Run, b)
 		b.err = r.write(ctx, h.Run, b)
-		close(b.done)
+		r.written(h.Run, b)
 	}
 	if !first {
 		select {
@@ -166,33 +185,78 @@ func urgent(k events.Kind) bool {
 	return false
 }
 
-// gather waits for more facts of the run: until the settle time is over or one is urgent.
+// gather waits for more facts of the run: until the settle time is over, or a moment behind one that is urgent.
 func (r *Role) gather(ctx context.Context, b *book) {
 	t := time.NewTimer(r.cfg.Settle)
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-b.urgent:
 	case <-ctx.Done():
+	case <-b.urgent:
+		t.Reset(min(r.cfg.Settle, urgentSettle))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
 	}
 }
 
-func (r *Role) close(runID string, b *book) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.books[runID] == b {
-		delete(r.books, runID)
+// close ends a book. While the one before it is being written it goes on to gather: what that one shows need not be shown again.
+func (r *Role) close(ctx context.Context, runID string, b *book) {
+	for {
+		r.mu.Lock()
+		before := r.writing[runID]
+		if before == nil || ctx.Err() != nil {
+			delete(r.books, runID)
+			r.writing[runID] = b
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		select {
+		case <-before.done:
+		case <-ctx.Done():
+		}
 	}
+}
+
+func (r *Role) written(runID string, b *book) {
+	r.mu.Lock()
+	if r.writing[runID] == b {
+		delete(r.writing, runID)
+	}
+	r.mu.Unlock()
+	close(b.done)
+}
+
+// finish remembers that the views of a run that ended are stored, with all its facts.
+func (r *Role) finish(s run.State) {
+	if !s.Status.Ended() {
+		return
+	}
+	r.mu.Lock()
+	if len(r.finished) >= maxFinished {
+		clear(r.finished)
+	}
+	r.finished[s.HarnessID] = finished{s.Sequence, time.Now()}
+	r.mu.Unlock()
+	r.recent.forget(s.HarnessID)
 }
 
 // write brings the views of a run up to what the ledger knows, which includes all facts of the book.
 func (r *Role) write(ctx context.Context, runID string, b *book) error {
-	s, head, err := r.cfg.Ledger.State(ctx, runID)
+	s, head, err := r.cfg.Ledger.Reach(ctx, runID, b.sequence)
 	if err != nil {
 		return err
 	}
 	if s.Sequence < b.sequence {
 		return fmt.Errorf("run %s is known up to fact %d, and fact %d was heard", runID, s.Sequence, b.sequence)
+	}
+	r.mu.Lock()
+	known := r.finished[runID]
+	r.mu.Unlock()
+	if known.sequence >= s.Sequence && time.Since(known.at) < finishedTime {
+		return nil
 	}
 	store := r.cfg.Snapshots
 	if !s.Options.EternalEngine {
@@ -210,7 +274,11 @@ func (r *Role) write(ctx context.Context, runID string, b *book) error {
 	if err := r.row(ctx, s, head); err != nil {
 		return err
 	}
-	return r.keep(ctx, s)
+	if err := r.keep(ctx, s); err != nil {
+		return err
+	}
+	r.finish(s)
+	return nil
 }
 
 // keep hands a run to the archive: at once where it rests, so that what a person waits for is safe, else soon.
@@ -340,21 +408,21 @@ func (r *Role) checkpoint(ctx context.Context, stored run.State, name string) (r
 
 // archive stores the whole log of an ended run as JSON lines, by content: a second time changes nothing.
 func (r *Role) archive(ctx context.Context, s run.State) (*events.Ref, error) {
-	var lines bytes.Buffer
-	after := uint64(0)
-	for {
+	facts, whole := r.recent.whole(s)
+	for after := uint64(0); !whole; {
 		batch, more, err := r.cfg.Journal.Read(ctx, s.HarnessID, after)
 		if err != nil {
 			return nil, fmt.Errorf("archive run %s: %w", s.HarnessID, err)
 		}
 		for _, rec := range batch {
-			lines.Write(rec.Bytes)
-			lines.WriteByte('\n')
-			after = rec.Seq
+			facts, after = append(facts, rec.Bytes), rec.Seq
 		}
-		if !more {
-			break
-		}
+		whole = !more
+	}
+	var lines bytes.Buffer
+	for _, b := range facts {
+		lines.Write(b)
+		lines.WriteByte('\n')
 	}
 	ref, err := r.cfg.Blobs.Put(ctx, "archive", lines.Bytes())
 	if err != nil {

@@ -43,6 +43,13 @@ func (m *made) all() {
 	}
 }
 
+// nothing reports whether the attempt touched nothing, as far as is known here.
+func (m *made) nothing() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.anywhere && len(m.paths)+len(m.saved) == 0
+}
+
 func (m *made) wrote(path string) {
 	if m != nil {
 		m.mu.Lock()
@@ -138,7 +145,7 @@ func (r *Role) saver(s run.State, a call.Attempt, m *made) func(context.Context,
 
 // look finds and stores what an attempt made. It never fails: what can not be kept is said to be left out.
 func (r *Role) look(ctx context.Context, s run.State, c run.Call, m *made) *capture.Look {
-	if !r.keeps(c) || m.at.path == "" {
+	if !r.keeps(c) || m.at.path == "" || m.nothing() {
 		return &capture.Look{Found: artifact.Found{Limits: artifact.LimitsOf(rules(s, c))}}
 	}
 	j, err := r.job(s, c, m)

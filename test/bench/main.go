@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -26,13 +27,14 @@ type config struct {
 	rounds                              int
 	only                                string
 	jsonPath                            string
-	split, single, disk                 bool
+	split, single, disk, up             bool
+	mode                                string
 	pair                                string
 }
 
 func main() {
 	var c config
-	var serve, store, profile, reportTo string
+	var serve, store, profile, allocs, reportTo string
 	var lazy, staged bool
 	var node member
 	flag.IntVar(&c.runs, "runs", 500, "W1: runs")
@@ -48,9 +50,12 @@ func main() {
 	flag.BoolVar(&c.split, "split", false, "a connection and memory for each role, as five programs have, instead of one for all")
 	flag.BoolVar(&c.disk, "disk", false, "let the server gather batches on its disk, as one that is not in our process does")
 	flag.BoolVar(&c.single, "single", false, "send each append alone, do not group them")
+	flag.BoolVar(&c.up, "up", false, "W1 and W2: measure a station in one process as inspan up is, instead of plain roles and a server of its own")
+	flag.StringVar(&c.mode, "mode", "", "measure only with this way to sync: always or lazy")
 	flag.StringVar(&c.pair, "pair", "", "W1: also measure the other way of something, by turns: single, disk, split or up (as inspan up is)")
 	flag.StringVar(&reportTo, "report", "", "measure throughput and cost, and write performance.md and its drawings to this folder")
 	flag.StringVar(&profile, "cpuprofile", "", "write a CPU profile of the services to this file")
+	flag.StringVar(&allocs, "allocprofile", "", "write where the services allocate to this file")
 	flag.StringVar(&serve, "serve", "", "internal: be the NATS server and listen here")
 	flag.StringVar(&store, "store", "", "internal: folder of the server")
 	flag.BoolVar(&staged, "staged", false, "internal: gather batches in memory")
@@ -80,11 +85,22 @@ func main() {
 	default:
 		err = measure(ctx, c)
 	}
+	if err == nil && allocs != "" {
+		err = writeAllocs(allocs)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		pprof.StopCPUProfile()
 		os.Exit(1)
 	}
+}
+
+func writeAllocs(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
 }
 
 // member says which server of a cluster this is; number 0 is none.
@@ -178,7 +194,7 @@ func measure(ctx context.Context, c config) error {
 		}
 		all = append(all, f...)
 	}
-	for _, lazy := range []bool{false, true} {
+	for _, lazy := range c.modes() {
 		for _, w := range workloads {
 			if c.only != "" && c.only != w.name {
 				continue
@@ -201,8 +217,19 @@ func measure(ctx context.Context, c config) error {
 	return os.WriteFile(c.jsonPath, append(b, '\n'), 0o644)
 }
 
+// modes are the ways to sync that are measured.
+func (c config) modes() []bool {
+	switch c.mode {
+	case "always":
+		return []bool{false}
+	case "lazy":
+		return []bool{true}
+	}
+	return []bool{false, true}
+}
+
 func one(ctx context.Context, c config, lazy bool, name string, run func(context.Context, config, *bed) (figures, error)) (figures, error) {
-	b, err := newBed(ctx, how{lazy: lazy, split: c.split, single: c.single, disk: c.disk})
+	b, err := newBed(ctx, how{lazy: lazy, split: c.split, single: c.single, disk: c.disk, up: c.up})
 	if err != nil {
 		return figures{}, err
 	}

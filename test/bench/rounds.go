@@ -106,8 +106,8 @@ func (r *running) round(ctx context.Context, runs, steps, inFlight int) (float64
 // it is the same on a cluster, where nothing else is compared.
 func w1(ctx context.Context, c config, nodes int) ([]figures, error) {
 	var all []figures
-	for _, lazy := range []bool{false, true} {
-		f, err := w1Mode(ctx, c, how{lazy: lazy, split: c.split, single: c.single, disk: c.disk, nodes: nodes})
+	for _, lazy := range c.modes() {
+		f, err := w1Mode(ctx, c, how{lazy: lazy, split: c.split, single: c.single, disk: c.disk, nodes: nodes, up: c.up && nodes == 0})
 		if err != nil {
 			return all, err
 		}
@@ -124,7 +124,7 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 	}
 	defer r.close()
 	contenders := []contender{{"inspan", r.round}, {"floor", r.floor}}
-	if !h.lazy && h.nodes == 0 {
+	if !h.lazy && h.nodes == 0 && !h.up {
 		switch p, err := startPostgres(ctx); {
 		case err == nil:
 			defer p.close()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -73,16 +74,18 @@ type steps struct {
 	took                []time.Duration
 	turns, facts, bytes int
 	perTurn             int
+	// since the fact before it, by kind.
+	since map[events.Kind][]time.Duration
 }
 
 func (b *bed) steps(ctx context.Context, ids []string) (steps, error) {
-	var out steps
+	out := steps{since: map[events.Kind][]time.Duration{}}
 	for _, id := range ids {
 		facts, err := b.facts(ctx, id)
 		if err != nil {
 			return out, err
 		}
-		var last time.Time
+		var last, before time.Time
 		for _, r := range facts {
 			out.facts++
 			out.bytes += len(r.Bytes)
@@ -90,7 +93,10 @@ func (b *bed) steps(ctx context.Context, ids []string) (steps, error) {
 			if err != nil {
 				return out, err
 			}
-			switch k, _ := f.Kind(); k {
+			k, _ := f.Kind()
+			out.since[k] = append(out.since[k], f.Time.Sub(before))
+			before = f.Time
+			switch k {
 			case events.TurnFinished:
 				if !last.IsZero() {
 					out.took = append(out.took, f.Time.Sub(last))
@@ -104,6 +110,15 @@ func (b *bed) steps(ctx context.Context, ids []string) (steps, error) {
 		}
 	}
 	return out, nil
+}
+
+// parts are the median times before the facts of a step.
+func (s steps) parts() string {
+	var all []string
+	for _, k := range []events.Kind{events.TurnFinished, events.CallAllowed, events.CallStarted, events.CallFinished} {
+		all = append(all, fmt.Sprintf("%s %.2f", k, quantile(s.since[k], 0.5)))
+	}
+	return strings.Join(all, ", ")
 }
 
 func quantile(d []time.Duration, q float64) float64 {
@@ -141,7 +156,7 @@ func w2(ctx context.Context, c config, b *bed) (figures, error) {
 		return figures{}, err
 	}
 	floor, err := b.floor(ctx, n, c.steps, 1)
-	f := figures{Steps: n * c.steps, PerSecond: float64(n*c.steps) / wall.Seconds(), FloorPerSecond: floor, P50MS: quantile(st.took, 0.5), P99MS: quantile(st.took, 0.99), Note: "one run at a time"}
+	f := figures{Steps: n * c.steps, PerSecond: float64(n*c.steps) / wall.Seconds(), FloorPerSecond: floor, P50MS: quantile(st.took, 0.5), P99MS: quantile(st.took, 0.99), Note: "one run at a time; ms " + st.parts()}
 	f.Ratio = f.FloorPerSecond / f.PerSecond
 	return f, err
 }

@@ -1,0 +1,92 @@
+package persister
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Limits of what is kept of runs that are under way.
+const (
+	// recentBytes bounds all of it. Where it is full, all is let go and the logs are read.
+	recentBytes = 16 << 20
+	// recentFrom is how late the first fact that is heard of a run may be: handlers overtake each other.
+	recentFrom = 8
+)
+
+// recent keeps the stored facts of runs that are under way as they were heard, so that the log of a run that ends need not be
+// read for its archive. It is only a cache: whole tells by the hashes whether it has the log that a state was folded from.
+type recent struct {
+	mu sync.Mutex
+	// facts by run, in place of their sequence less 1, and how many bytes they are; both are guarded by mu.
+	facts map[string][][]byte
+	bytes int
+}
+
+// add takes a fact that was heard. A run that waits is let go: it may wait for long.
+func (r *recent) add(h reactor.Heard) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept, known := r.facts[h.Run]
+	if h.State.Status == events.Paused || len(h.State.Waiting()) > 0 {
+		r.drop(h.Run)
+		return
+	}
+	if !known && h.Sequence > recentFrom || h.Sequence == 0 || h.Sequence > h.State.Sequence || len(h.Stored) == 0 {
+		return
+	}
+	if r.bytes+len(h.Stored) > recentBytes {
+		clear(r.facts)
+		r.bytes = 0
+		return
+	}
+	if r.facts == nil {
+		r.facts = map[string][][]byte{}
+	}
+	for uint64(len(kept)) < h.Sequence {
+		kept = append(kept, nil)
+	}
+	if r.facts[h.Run] = kept; kept[h.Sequence-1] == nil {
+		kept[h.Sequence-1] = h.Stored
+		r.bytes += len(h.Stored)
+	}
+}
+
+// drop lets a run go; mu is held.
+func (r *recent) drop(runID string) {
+	for _, b := range r.facts[runID] {
+		r.bytes -= len(b)
+	}
+	delete(r.facts, runID)
+}
+
+func (r *recent) forget(runID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop(runID)
+}
+
+// whole returns all facts of a run up to a state. ok is false where it does not have them all.
+func (r *recent) whole(s run.State) (facts [][]byte, ok bool) {
+	r.mu.Lock()
+	facts = slices.Clone(r.facts[s.HarnessID])
+	r.mu.Unlock()
+	if s.Sequence == 0 || uint64(len(facts)) != s.Sequence {
+		return nil, false
+	}
+	hash := ""
+	for _, b := range facts {
+		about, err := events.AboutOf(b)
+		if b == nil || err != nil || about.Prev != hash {
+			return nil, false
+		}
+		hash = run.HashOf(b)
+	}
+	if hash != s.Hash {
+		return nil, false
+	}
+	return facts, true
+}

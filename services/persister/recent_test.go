@@ -1,0 +1,131 @@
+package persister_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/snapshot"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+	"github.com/inspan/inspan/services/persister"
+)
+
+// counted counts the reads of a journal.
+type counted struct {
+	reactor.Journal
+	reads atomic.Int64
+}
+
+func (c *counted) Read(ctx context.Context, runID string, after uint64) ([]reactor.Record, bool, error) {
+	c.reads.Add(1)
+	return c.Journal.Read(ctx, runID, after)
+}
+
+// finished is a whole run of one step.
+func finished() *runtest.Builder {
+	created := runtest.Created()
+	created.Options.EternalEngine = false // a checkpoint would be a fact of its own
+	b := runtest.New("test", "r")
+	b.Say(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(1, "a", "done"),
+		runtest.StepDone("a", "done"), &events.PlanCompletedData{Event: "plan_completed"})
+	for _, p := range runtest.Said(b.State(), events.Planner) {
+		if d, ok := p.(*events.RunCompletedData); ok {
+			b.Say(d)
+		}
+	}
+	return b
+}
+
+// heardAll lets one persister hear a whole run, each fact as change has it, and returns the archive and how often the log was read.
+func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *reactor.Heard) bool) (lines []byte, reads int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	st, err := mem.New("test", mem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, st, b, b.Facts())
+	shelf, journal := st.Shelf(topology.StateBucket), &counted{Journal: st.Journal()}
+	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	role, err := persister.New(persister.Config{Ledger: ledger, Journal: journal, Shelf: shelf, Blobs: st.Blobs(),
+		Snapshots: &snapshot.Store{Shelf: shelf, Blobs: st.Blobs()}, Log: zerolog.Nop(), Settle: time.Microsecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, rec := range st.Log("r") {
+		s, err := ledger.Hear(ctx, "r", rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := reactor.Heard{Run: "r", Kind: rec.Kind, Sequence: uint64(n) + 1, Seq: rec.Seq, State: s, Deliveries: 2, Stored: rec.Bytes}
+		if !change(n, &h) {
+			continue
+		}
+		if err := role.Fact(ctx, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	row, err := shelf.Get(ctx, persister.InfoKey("r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info run.Info
+	if err := json.Unmarshal(row, &info); err != nil || info.Archive == nil {
+		t.Fatalf("no archive: %v %s", err, row)
+	}
+	if lines, err = st.Blobs().Get(ctx, *info.Archive); err != nil {
+		t.Fatal(err)
+	}
+	return lines, journal.reads.Load()
+}
+
+func TestArchiveOfWhatWasHeard(t *testing.T) {
+	t.Parallel()
+	b := finished()
+	want := append(bytes.Join(b.Facts(), []byte("\n")), '\n')
+	for name, c := range map[string]struct {
+		change func(n int, h *reactor.Heard) bool
+		reads  bool
+	}{
+		"all of it":     {change: func(int, *reactor.Heard) bool { return true }},
+		"one fact less": {change: func(n int, _ *reactor.Heard) bool { return n != 4 }, reads: true},
+		"one that is not the log's": {change: func(n int, h *reactor.Heard) bool {
+			if n == 4 {
+				h.Stored = bytes.Replace(h.Stored, []byte(`"id":"`), []byte(`"id":"x`), 1)
+			}
+			return true
+		}, reads: true},
+		"another end": {change: func(n int, h *reactor.Heard) bool {
+			if n == len(b.Facts())-1 {
+				h.Stored = bytes.Replace(h.Stored, []byte(`"id":"`), []byte(`"id":"x`), 1)
+			}
+			return true
+		}, reads: true},
+	} {
+		t.Run("PERS-15 the archive is the log, fact by fact, where the persister heard "+name, func(t *testing.T) {
+			t.Parallel()
+			got, reads := heardAll(t, b, c.change)
+			if !bytes.Equal(got, want) {
+				t.Errorf("archive\n%s\nwant\n%s", got, want)
+			}
+			if (reads > 0) != c.reads {
+				t.Errorf("the log was read %d times", reads)
+			}
+		})
+	}
+}
