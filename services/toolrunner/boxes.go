@@ -39,6 +39,9 @@ type BoxConfig struct {
 	Env, ReadOnly, Writable []string
 	// Cache is the absolute path below which each workspace has a cache of its own for build tools; empty means none.
 	Cache string
+	// Keep is how long a sandbox that nobody uses stays for the next call of its step, or of its session; 0 keeps none. Whoever
+	// sets it runs Role.Mind.
+	Keep time.Duration
 }
 
 // NewBoxes checks the configuration and makes the workspace root.
@@ -87,28 +90,43 @@ func (b *Boxes) OpenAs(ctx context.Context, id, workspace string, want events.Sa
 }
 
 func (b *Boxes) openAt(ctx context.Context, id string, p place, want events.Sandbox) (sandbox.Sandbox, error) {
+	backend, cfg, err := b.planned(id, p, want)
+	if err != nil {
+		return nil, err
+	}
+	return backend.Open(ctx, cfg)
+}
+
+// planned is the backend that an agent wants, and what it is to be opened with as things are now.
+func (b *Boxes) planned(id string, p place, want events.Sandbox) (sandbox.Backend, sandbox.Config, error) {
 	mode := b.mode(want)
 	for _, least := range []sandbox.Mode{b.cfg.Least, sandbox.Mode(want.MinIsolation)} {
 		if err := backends.Enough(mode, least); err != nil {
-			return nil, err
+			return nil, sandbox.Config{}, err
 		}
 	}
 	backend, ok := b.cfg.Backends[mode]
 	if !ok {
 		if why := b.cfg.Missing[mode]; why != nil {
-			return nil, fmt.Errorf("sandbox %s: %w", mode, why)
+			return nil, sandbox.Config{}, fmt.Errorf("sandbox %s: %w", mode, why)
 		}
-		return nil, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
+		return nil, sandbox.Config{}, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
 	}
+	cfg, err := b.config(id, p, want, mode, backend)
+	return backend, cfg, err
+}
+
+// config makes the workspace if it is missing, and says what a sandbox on it may see.
+func (b *Boxes) config(id string, p place, want events.Sandbox, mode sandbox.Mode, backend sandbox.Backend) (sandbox.Config, error) {
 	dir, err := b.dir(b.cfg.Root, p.path)
 	if err != nil {
-		return nil, err
+		return sandbox.Config{}, err
 	}
 	cfg := sandbox.Config{ID: id, Workspace: dir, Image: want.Image, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
 	if b.cfg.Cache != "" {
 		cache, err := b.dir(b.cfg.Cache, p.workspace)
 		if err != nil {
-			return nil, err
+			return sandbox.Config{}, err
 		}
 		cfg.Writable = append(append([]string{}, cfg.Writable...), cache)
 		cfg.Env = append(append([]string{}, cfg.Env...), "XDG_CACHE_HOME="+cache)
@@ -120,12 +138,9 @@ func (b *Boxes) openAt(ctx context.Context, id string, p place, want events.Sand
 	cfg.Limits = sandbox.Limits{CPU: want.CPU, Memory: want.MemoryBytes, Disk: want.DiskBytes, PIDs: want.PIDs,
 		Wall: time.Duration(want.TimeoutMS) * time.Millisecond}
 	if err := b.paths(&cfg, want); err != nil {
-		return nil, err
+		return sandbox.Config{}, err
 	}
-	if err := b.out.lead(&cfg, backend); err != nil {
-		return nil, err
-	}
-	return backend.Open(ctx, cfg)
+	return cfg, b.out.lead(&cfg, backend)
 }
 
 // elsewhere is an environment without what names paths of this machine: the operator shows them to commands here, and they
@@ -136,10 +151,13 @@ func elsewhere(env []string) []string {
 	})
 }
 
-// Later returns a sandbox that is opened when a tool first touches it: many tools never do.
-func (b *Boxes) Later(ctx context.Context, s run.State, c run.Call, p place) *laterBox {
-	return &laterBox{id: s.HarnessID, mode: b.ModeFor(s, c.Step), open: sync.OnceValues(func() (sandbox.Sandbox, error) {
+// Later returns a sandbox that is opened when a tool first touches it: many tools never do. open may be nil, for one of its own.
+func (b *Boxes) Later(ctx context.Context, s run.State, c run.Call, p place, open func() (sandbox.Sandbox, error)) *laterBox {
+	return &laterBox{id: s.HarnessID, mode: b.ModeFor(s, c.Step), lasts: open != nil, open: sync.OnceValues(func() (sandbox.Sandbox, error) {
 		p.touch(c.Effect)
+		if open != nil {
+			return open()
+		}
 		return b.open(ctx, s, c.Step, p)
 	})}
 }

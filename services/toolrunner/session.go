@@ -184,6 +184,7 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 			return err
 		}
 	}
+	r.shelf.leave("session/" + id)
 	return r.cfg.Boxes.sweep(place{workspace: "session/" + id, path: "session/" + id})
 }
 
