@@ -73,6 +73,8 @@ type Config struct {
 	// SandboxBackend and SandboxMin bound what auto may come to.
 	SandboxBackend string `envconfig:"INSPAN_SANDBOX_BACKEND" desc:"what auto means, one of the modes of INSPAN_SANDBOX; empty for the strongest of bwrap, landlock and host that works"`
 	SandboxMin     string `envconfig:"INSPAN_SANDBOX_MIN" desc:"the weakest sandbox that any agent may have, such as landlock, bwrap or gvisor; what is weaker is refused"`
+	// SandboxKeep is for what is opened once and used by many calls; see docs/sandboxes.md.
+	SandboxKeep time.Duration `envconfig:"INSPAN_SANDBOX_KEEP" default:"10m" desc:"how long a sandbox that nobody uses stays for the next call: those of a session, with HOME and TMPDIR of its agent, and those that are slow to start (docker, gvisor, e2b, kubernetes and virtual machines) for the calls of a step; 0 opens one for each call (toolrunner)"`
 	// The Docker ones are for sandboxes in containers; see docs/sandbox-docker.md.
 	DockerHost    string `envconfig:"INSPAN_DOCKER_HOST" desc:"address of the container engine for sandbox docker, such as unix:///run/docker.sock; empty for DOCKER_HOST or the system's own (toolrunner)"`
 	DockerImage   string `envconfig:"INSPAN_DOCKER_IMAGE" desc:"image of sandboxes of mode docker whose agent names none (toolrunner)"`

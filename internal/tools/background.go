@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
@@ -88,7 +89,11 @@ func startBeyond(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, er
 	if a.TimeoutMS > 0 {
 		limit = time.Duration(a.TimeoutMS) * time.Millisecond
 	}
-	handle, err := b.Start(ctx, tool.BackgroundCommand{Args: []string{"bash", "-c", a.Command}, Dir: dir, Text: a.Command, Limit: limit})
+	argv := []string{"bash", "-c", a.Command}
+	if sandbox.Outlives(env.Box) {
+		argv = []string{"bash", "-c", beyondFrame, "bash", a.Command}
+	}
+	handle, err := b.Start(ctx, tool.BackgroundCommand{Args: argv, Dir: dir, Text: a.Command, Limit: limit})
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -32,7 +32,7 @@ func inDir(ctx context.Context, env tool.Env, text string) (tool.Result, error) 
 	mark := "inspan-dir-" + rand.Text() + ":"
 	stderr := &capture{env: env, name: "stderr"}
 	end := &trailer{to: stderr, mark: []byte(mark)}
-	r, err := execute(ctx, env, sandbox.Cmd{Args: shellCall(env.Box.Mode(), text, mark), Dir: dir, Stderr: end}, stderr)
+	r, err := execute(ctx, env, sandbox.Cmd{Args: shellCall(env.Box, text, mark), Dir: dir, Stderr: end}, stderr)
 	if err != nil {
 		return r, err
 	}
@@ -59,13 +59,24 @@ func inDir(ctx context.Context, env tool.Env, text string) (tool.Result, error) 
 // first argument and sees none; it is read by eval so that its lines count from 1.
 const shellFrame = `exec 19>&2; trap '{ set +x; } 2>/dev/null; builtin printf "%s%s\0" "$INSPAN_MARK" "$PWD" >&19' EXIT; INSPAN_MARK=$2; INSPAN_TEXT=$1; set --; eval "$INSPAN_TEXT"`
 
+// lastingFrame is shellFrame in a sandbox that the next call finds again: what the text exported is kept in its HOME, which only
+// its commands read. What names this one command is left out.
+const lastingFrame = `exec 19>&2; trap '{ set +xe; } 2>/dev/null; (umask 077; unset INSPAN_SANDBOX_ID PWD OLDPWD SHLVL; builtin export -p >|"$INSPAN_KEPT.new" && command -p mv -f "$INSPAN_KEPT.new" "$INSPAN_KEPT") 2>/dev/null; builtin printf "%s%s\0" "$INSPAN_MARK" "$PWD" >&19' EXIT; INSPAN_MARK=$2; INSPAN_TEXT=$1; INSPAN_KEPT=$HOME/.inspan-exported; set --; [ ! -f "$INSPAN_KEPT" ] || . "$INSPAN_KEPT" 2>/dev/null; eval "$INSPAN_TEXT"`
+
+// beyondFrame begins a shell that runs beyond its call in such a sandbox.
+const beyondFrame = `INSPAN_TEXT=$1; set --; [ ! -f "$HOME/.inspan-exported" ] || . "$HOME/.inspan-exported" 2>/dev/null; eval "$INSPAN_TEXT"`
+
 // shellCall is the call of the shell for a text. That of the wasm toolbox has no descriptors above 2 and tells its folder by
 // an option of its own.
-func shellCall(mode sandbox.Mode, text, mark string) []string {
-	if mode == sandbox.WASM {
+func shellCall(box sandbox.Sandbox, text, mark string) []string {
+	frame := shellFrame
+	switch {
+	case box.Mode() == sandbox.WASM:
 		return []string{"bash", "--told", mark, "-c", text}
+	case sandbox.Outlives(box):
+		frame = lastingFrame
 	}
-	return []string{"bash", "-c", shellFrame, "bash", text, mark}
+	return []string{"bash", "-c", frame, "bash", text, mark}
 }
 
 // startDir is the folder to begin in; gone names one that is no folder of the workspace any more.

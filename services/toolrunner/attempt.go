@@ -155,7 +155,8 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 // env opens the sandbox of the run for one attempt.
 func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (tool.Env, *wayOut, func()) {
 	out := r.wayOut(s, a)
-	box := r.cfg.Boxes.through(out).Later(ctx, s, a.Call, m.at)
+	boxes := r.cfg.Boxes.through(out)
+	box := boxes.Later(ctx, s, a.Call, m.at, r.borrower(ctx, boxes, s, a.Call, m.at, until(ctx)))
 	box.made, box.before = m, r.first(ctx, s, a.Call, m)
 	leave := func() {}
 	if out == nil || !out.narrow { // else it has a way out of its own

@@ -92,7 +92,8 @@ func (c *stepCommands) Start(ctx context.Context, cmd tool.BackgroundCommand) (s
 			st := now.Step(step)
 			return !now.Status.Ended() && st != nil && st.Status == events.StepIsRunning
 		})
-		open := r.cfg.Boxes.through(way).Later(context.WithoutCancel(ctx), s, c.a.Call, c.m.at).open
+		long, boxes := context.WithoutCancel(ctx), r.cfg.Boxes.through(way)
+		open := boxes.Later(long, s, c.a.Call, c.m.at, r.borrower(long, boxes, s, c.a.Call, c.m.at, cmd.Limit)).open
 		return &longBox{open: open, way: way}
 	})
 	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: step, Attempt: c.a.Number, Call: b.handle, Tool: c.a.Call.Tool})
@@ -253,8 +254,9 @@ func (r *Role) elsewhere(ctx context.Context, s run.State, c run.Call, deliverie
 	return nil
 }
 
-// Mind ends what runs beyond its call when its step or its run has ended, or this instance is not the one that works for it
-// any more, until ctx ends; then it ends all of it. What goes wrong is told to report and looked at again.
+// Mind ends what runs beyond its call and the sandboxes that are kept between calls when their step or their run has ended, or
+// this instance is not the one that works for it any more, until ctx ends; then it ends all of it. What goes wrong is told to
+// report and looked at again.
 func (r *Role) Mind(ctx context.Context, report func(error)) {
 	tick := time.NewTicker(topology.LeaseTerm / 3)
 	defer tick.Stop()
@@ -267,14 +269,18 @@ func (r *Role) Mind(ctx context.Context, report func(error)) {
 				report(err)
 			}
 		case <-tick.C:
-			runs := r.yard.runs()
+			runs := r.minded()
 			alive, err := r.cfg.Leases.Alive(ctx, r.cfg.Instance)
-			if err == nil && alive || len(runs) == 0 {
+			if err == nil && alive || len(runs) == 0 && r.shelf.size() == 0 {
 				sure = time.Now()
 			}
+			lost := err == nil && !alive || time.Since(sure) > 2*topology.LeaseTerm/3 // others take it for lost
+			if r.shelf.expire(r.cfg.Boxes.cfg.Keep, time.Now()); lost {
+				r.shelf.clear()
+			}
 			for _, runID := range runs {
-				if err == nil && !alive || time.Since(sure) > 2*topology.LeaseTerm/3 {
-					r.finish(ctx, errTakenOver, r.yard.of(runID)...) // others take it for lost
+				if lost {
+					r.finish(ctx, errTakenOver, r.yard.of(runID)...)
 				} else if err := r.tidy(ctx, runID); err != nil && ctx.Err() == nil {
 					report(err)
 				}
@@ -282,6 +288,14 @@ func (r *Role) Mind(ctx context.Context, report func(error)) {
 		}
 	}
 	r.yard.close()
+	r.shelf.close()
+}
+
+// minded are the runs that have commands or sandboxes of a step here.
+func (r *Role) minded() []string {
+	all := append(r.yard.runs(), r.shelf.runs()...)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // close ends all commands and waits until they are gone. None is started any more.
@@ -300,13 +314,14 @@ func (y *yard) close() {
 // tidy ends the commands of a run that have to end.
 func (r *Role) tidy(ctx context.Context, runID string) error {
 	list := r.yard.of(runID)
-	if len(list) == 0 {
+	if len(list) == 0 && !r.shelf.has(runID) {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, endsTime)
 	defer cancel()
 	if r.cfg.Trees != nil && !r.cfg.Trees.Holds(runID) {
 		r.finish(limited, errTakenOver, list...)
+		r.shelf.end(runID, func(string) bool { return true })
 		return nil
 	}
 	s, err := r.cfg.Ledger.Fresh(limited, runID)
@@ -318,12 +333,13 @@ func (r *Role) tidy(ctx context.Context, runID string) error {
 			r.finish(limited, why, b)
 		}
 	}
+	r.shelf.end(runID, func(step string) bool { return stepEnded(s, step) })
 	return nil
 }
 
 // mayHaveEnded notes a run whose commands may have to end.
 func (r *Role) mayHaveEnded(runID string) {
-	if len(r.yard.of(runID)) == 0 {
+	if len(r.yard.of(runID)) == 0 && !r.shelf.has(runID) {
 		return
 	}
 	select {

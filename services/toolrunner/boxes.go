@@ -40,6 +40,9 @@ type BoxConfig struct {
 	Env, ReadOnly, Writable []string
 	// Cache is the absolute path below which each workspace has a cache of its own for build tools; empty means none.
 	Cache string
+	// Keep is how long a sandbox that nobody uses stays for the next call of its step, or of its session; 0 keeps none. Whoever
+	// sets it runs Role.Mind.
+	Keep time.Duration
 }
 
 // NewBoxes checks the configuration and makes the workspace root.
@@ -88,54 +91,77 @@ func (b *Boxes) OpenAs(ctx context.Context, id, workspace string, want events.Sa
 }
 
 func (b *Boxes) openAt(ctx context.Context, id string, p place, want events.Sandbox) (sandbox.Sandbox, error) {
+	o, err := b.planned(id, p, want)
+	if err != nil {
+		return nil, err
+	}
+	return o.open(ctx)
+}
+
+// opening is a backend, and what it is to be opened with as things are now.
+type opening struct {
+	backend sandbox.Backend
+	cfg     sandbox.Config
+	at      pinned
+}
+
+// open opens the sandbox, on the very workspace that was looked at.
+func (o opening) open(ctx context.Context) (sandbox.Sandbox, error) {
+	box, err := o.backend.Open(ctx, o.cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.at.still(); err != nil {
+		return nil, errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
+	}
+	return box, nil
+}
+
+// planned makes the workspace if it is missing, and says how the sandbox that an agent wants is opened.
+func (b *Boxes) planned(id string, p place, want events.Sandbox) (opening, error) {
 	mode := b.mode(want)
 	for _, least := range []sandbox.Mode{b.cfg.Least, sandbox.Mode(want.MinIsolation)} {
 		if err := backends.Enough(mode, least); err != nil {
-			return nil, err
+			return opening{}, err
 		}
 	}
 	backend, ok := b.cfg.Backends[mode]
 	if !ok {
 		if why := b.cfg.Missing[mode]; why != nil {
-			return nil, fmt.Errorf("sandbox %s: %w", mode, why)
+			return opening{}, fmt.Errorf("sandbox %s: %w", mode, why)
 		}
-		return nil, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
+		return opening{}, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
 	}
-	at, err := pin(b.cfg.Root, p.path)
-	if err != nil {
-		return nil, err
+	o := opening{backend: backend}
+	var err error
+	if o.at, err = pin(b.cfg.Root, p.path); err == nil {
+		o.cfg, err = b.config(id, p, want, mode, o)
 	}
-	dir := at.path
-	cfg := sandbox.Config{ID: id, Workspace: dir, Image: want.Image, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
+	return o, err
+}
+
+// config says what a sandbox may see.
+func (b *Boxes) config(id string, p place, want events.Sandbox, mode sandbox.Mode, o opening) (sandbox.Config, error) {
+	cfg := sandbox.Config{ID: id, Workspace: o.at.path, Image: want.Image, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
 	if b.cfg.Cache != "" {
 		own, err := pin(b.cfg.Cache, p.workspace)
 		if err != nil {
-			return nil, err
+			return sandbox.Config{}, err
 		}
 		cache := own.path
 		cfg.Writable = append(append([]string{}, cfg.Writable...), cache)
 		cfg.Env = append(append([]string{}, cfg.Env...), "XDG_CACHE_HOME="+cache)
 	}
-	if _, away := backend.(sandbox.Away); away {
+	if _, away := o.backend.(sandbox.Away); away {
 		cfg.ReadOnly, cfg.Writable, cfg.Env = nil, nil, elsewhere(cfg.Env)
 	}
 	cfg.Network = mode == sandbox.Host || want.Network
 	cfg.Limits = sandbox.Limits{CPU: want.CPU, Memory: want.MemoryBytes, Disk: want.DiskBytes, PIDs: want.PIDs,
 		Wall: time.Duration(want.TimeoutMS) * time.Millisecond}
 	if err := b.paths(&cfg, want); err != nil {
-		return nil, err
+		return sandbox.Config{}, err
 	}
-	if err := b.out.lead(&cfg, backend); err != nil {
-		return nil, err
-	}
-	box, err := backend.Open(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	if err := at.still(); err != nil {
-		return nil, errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
-	}
-	return box, nil
+	return cfg, b.out.lead(&cfg, o.backend)
 }
 
 // elsewhere is an environment without what names paths of this machine: the operator shows them to commands here, and they
@@ -146,10 +172,13 @@ func elsewhere(env []string) []string {
 	})
 }
 
-// Later returns a sandbox that is opened when a tool first touches it: many tools never do.
-func (b *Boxes) Later(ctx context.Context, s run.State, c run.Call, p place) *laterBox {
-	return &laterBox{id: s.HarnessID, mode: b.ModeFor(s, c.Step), open: sync.OnceValues(func() (sandbox.Sandbox, error) {
+// Later returns a sandbox that is opened when a tool first touches it: many tools never do. open may be nil, for one of its own.
+func (b *Boxes) Later(ctx context.Context, s run.State, c run.Call, p place, open func() (sandbox.Sandbox, error)) *laterBox {
+	return &laterBox{id: s.HarnessID, mode: b.ModeFor(s, c.Step), lasts: open != nil, open: sync.OnceValues(func() (sandbox.Sandbox, error) {
 		p.touch(c.Effect)
+		if open != nil {
+			return open()
+		}
 		return b.open(ctx, s, c.Step, p)
 	})}
 }

@@ -136,7 +136,7 @@ func TestWanted(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := run.State{HarnessID: "hx-1", Created: &events.RunCreatedData{Workspace: "ws"}}
-		box := boxes.Later(t.Context(), s, run.Call{}, (&Role{}).here(s))
+		box := boxes.Later(t.Context(), s, run.Call{}, (&Role{}).here(s), nil)
 		defer func() { _ = box.Destroy(context.Background()) }()
 		if box.usage() != nil {
 			t.Error("before any: got a usage")

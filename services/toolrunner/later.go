@@ -15,6 +15,8 @@ type laterBox struct {
 	mode sandbox.Mode
 	open func() (sandbox.Sandbox, error)
 	used bool
+	// lasts says that it is one that is kept.
+	lasts bool
 	// before is done once before the first use; nil does nothing. made takes note of what may be changed.
 	before func() error
 	made   *made
@@ -66,6 +68,9 @@ func (b *laterBox) Inside() string {
 	b.made.all()
 	return sandbox.Seen(box)
 }
+
+// Lasts implements sandbox.Lasting.
+func (b *laterBox) Lasts() bool { return b.lasts }
 
 // Exec implements sandbox.Sandbox.
 func (b *laterBox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {

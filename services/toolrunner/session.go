@@ -175,6 +175,7 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 		return err
 	}
 	defer r.release()
+	r.shelf.leave("session/" + id)
 	return r.vacate(ctx, m, e)
 }
 

@@ -89,6 +89,8 @@ type Role struct {
 	// yard is what runs here beyond its calls; beyondEnds are the runs of which some of it may have to end.
 	yard       yard
 	beyondEnds chan string
+	// shelf has the sandboxes that are kept between calls.
+	shelf shelf
 }
 
 var _ reactor.Role = (*Role)(nil)

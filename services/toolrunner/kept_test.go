@@ -1,0 +1,584 @@
+package toolrunner
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/host"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+// faraway is a backend that counts, over the host, under the name of one that is slow to start.
+type faraway struct {
+	sandbox.Backend
+	mode sandbox.Mode
+
+	mu sync.Mutex
+	// Guarded by mu: all that were opened, and what the next Open fails with.
+	boxes []*faraBox
+	fail  error
+}
+
+func newFaraway(mode sandbox.Mode) *faraway { return &faraway{Backend: host.New(""), mode: mode} }
+
+func (f *faraway) Mode() sandbox.Mode { return f.mode }
+
+func (f *faraway) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail; err != nil {
+		f.fail = nil
+		return nil, err
+	}
+	cfg.Network, cfg.Denied = true, nil
+	inner, err := f.Backend.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	b := &faraBox{Sandbox: inner, of: f}
+	f.boxes = append(f.boxes, b)
+	return b, nil
+}
+
+// count tells how many were opened and how many of them were destroyed.
+func (f *faraway) count() (opened, destroyed int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, b := range f.boxes {
+		if b.destroyed > 0 {
+			destroyed++
+		}
+	}
+	return len(f.boxes), destroyed
+}
+
+// faraBox is one of its sandboxes; what happens to it is guarded by of.mu.
+type faraBox struct {
+	sandbox.Sandbox
+	of        *faraway
+	destroyed int
+	// dead says that it answers nothing; next is what the next command comes to.
+	dead bool
+	next error
+}
+
+func (b *faraBox) Mode() sandbox.Mode { return b.of.mode }
+
+func (b *faraBox) state() (dead bool, next error) {
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	dead, next, b.next = b.dead, b.next, nil
+	return dead, next
+}
+
+func (b *faraBox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
+	switch dead, next := b.state(); {
+	case next != nil:
+		return sandbox.Exit{}, next
+	case dead:
+		return sandbox.Exit{}, fmt.Errorf("%w: nobody is there", sandbox.ErrNotStarted)
+	}
+	return b.Sandbox.Exec(ctx, cmd)
+}
+
+func (b *faraBox) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
+	if dead, _ := b.state(); dead {
+		return nil, errors.New("nobody is there")
+	}
+	return b.Sandbox.Processes(ctx)
+}
+
+func (b *faraBox) Destroy(ctx context.Context) error {
+	b.of.mu.Lock()
+	b.destroyed++
+	b.of.mu.Unlock()
+	return b.Sandbox.Destroy(ctx)
+}
+
+// stand is a role that lends sandboxes.
+type stand struct {
+	t    *testing.T
+	r    *Role
+	far  *faraway
+	root string
+}
+
+func newStand(t *testing.T, mode sandbox.Mode) *stand {
+	t.Helper()
+	st, err := mem.New("s1", mem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: st.JournalOf(events.Planner), Entropy: rand.Reader})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stand{t: t, far: newFaraway(mode), root: filepath.Join(t.TempDir(), "work")}
+	boxes, err := NewBoxes(BoxConfig{Root: s.root, Default: mode, Keep: time.Minute, Backends: map[sandbox.Mode]sandbox.Backend{mode: s.far}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.r = &Role{cfg: Config{Boxes: boxes, Ledger: ledger}, beyondEnds: make(chan string, 1)}
+	t.Cleanup(s.r.shelf.close)
+	return s
+}
+
+// said appends facts to a run.
+func (s *stand) said(runID string, all ...events.Payload) {
+	s.t.Helper()
+	if _, err := s.r.cfg.Ledger.Write(s.t.Context(), runID, func(run.State, time.Time) ([]events.Payload, error) { return all, nil }); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// member is a run with a step for each of two agents.
+func member(id, workspace string) run.State {
+	return run.State{HarnessID: id, Status: events.Running, Created: &events.RunCreatedData{Workspace: workspace},
+		Agents: map[string]events.Agent{"a": {Name: "a"}, "b": {Name: "b"}},
+		Plan: &run.Plan{Steps: []*run.Step{{ID: "one", AssignedAgent: "a", Status: events.StepIsRunning}, {ID: "two", AssignedAgent: "b", Status: events.StepIsRunning},
+			{ID: "three", AssignedAgent: "a", Status: events.StepIsRunning}}}}
+}
+
+// inSession is a run of a session.
+func inSession(id string) run.State {
+	s := member(id, "session/s")
+	s.Created.Session, s.Created.SessionFence = "s", 1
+	return s
+}
+
+// lend opens the sandbox of a call; nil where it has one of its own.
+func (s *stand) lend(ctx context.Context, st run.State, step string, out *wayOut, need time.Duration) (sandbox.Sandbox, error) {
+	at := place{workspace: st.Created.Workspace, path: st.Created.Workspace}
+	open := s.r.borrower(ctx, s.r.cfg.Boxes.through(out), st, run.Call{Step: step}, at, need)
+	if open == nil {
+		return nil, nil
+	}
+	return open()
+}
+
+func (s *stand) must(st run.State, step string) sandbox.Sandbox {
+	s.t.Helper()
+	box, err := s.lend(s.t.Context(), st, step, nil, time.Second)
+	if err != nil || box == nil {
+		s.t.Fatalf("no sandbox: %v, %v", box, err)
+	}
+	return box
+}
+
+func (s *stand) back(box sandbox.Sandbox) {
+	s.t.Helper()
+	if err := box.Destroy(s.t.Context()); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// use lends a sandbox, runs a text in it, and gives it back.
+func (s *stand) use(st run.State, step, text string) string {
+	s.t.Helper()
+	box := s.must(st, step)
+	defer s.back(box)
+	return s.sh(box, text)
+}
+
+func (s *stand) sh(box sandbox.Sandbox, text string) string {
+	s.t.Helper()
+	var out strings.Builder
+	if exit, err := box.Exec(s.t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", text}, Stdout: &out}); err != nil || exit.Code != 0 {
+		s.t.Errorf("%s: %+v, %v", text, exit, err)
+	}
+	return out.String()
+}
+
+// counts waits for the ends that are under way.
+func (s *stand) counts(opened, destroyed int) {
+	s.t.Helper()
+	s.r.shelf.ending.Wait()
+	if o, d := s.far.count(); o != opened || d != destroyed {
+		s.t.Errorf("%d were opened and %d destroyed, want %d and %d", o, d, opened, destroyed)
+	}
+}
+
+func TestKept(t *testing.T) {
+	t.Parallel()
+	t.Run("SBX-15 SBX-19 calls of a step have one sandbox, with its HOME, which goes with the step", func(t *testing.T) {
+		t.Parallel()
+		s := newStand(t, sandbox.Docker)
+		st := member("r1", "ws")
+		s.use(st, "one", "echo mine > $HOME/note")
+		if got := s.use(st, "one", "cat $HOME/note"); got != "mine\n" {
+			t.Errorf("got %q", got)
+		}
+		s.counts(1, 0)
+		s.r.shelf.end("r1", func(step string) bool { return step == "two" })
+		s.r.shelf.end("r2", func(string) bool { return true })
+		s.counts(1, 0)
+		s.r.shelf.end("r1", func(step string) bool { return step == "one" })
+		s.counts(1, 1)
+		if s.r.shelf.has("r1") || s.r.shelf.size() != 0 {
+			t.Error("something is left of it")
+		}
+	})
+	t.Run("SBX-18 SBX-19 other steps, agents and runs have others", func(t *testing.T) {
+		t.Parallel()
+		s := newStand(t, sandbox.Docker)
+		for _, c := range []struct{ run, step string }{{"r1", "one"}, {"r1", "two"}, {"r1", "three"}, {"r2", "one"}} {
+			if got := s.use(member(c.run, "ws"), c.step, "cat $HOME/note 2>/dev/null || echo none; echo mine > $HOME/note"); got != "none\n" {
+				t.Errorf("%+v: got %q", c, got)
+			}
+		}
+		st := inSession("r3")
+		s.use(st, "one", "echo mine > $HOME/note")
+		if got := s.use(st, "two", "cat $HOME/note 2>/dev/null || echo none"); got != "none\n" {
+			t.Errorf("the other agent of a session: got %q", got)
+		}
+		st.Agents["a"] = events.Agent{Name: "a", Sandbox: events.Sandbox{Denied: []string{"x"}}}
+		if got := s.use(st, "one", "cat $HOME/note 2>/dev/null || echo none"); got != "none\n" {
+			t.Errorf("the same agent with other settings: got %q", got)
+		}
+	})
+	t.Run("SBX-13 SAFE-8 what has a way out of its own, or starts in no time, or is kept by nobody, is opened for each call", func(t *testing.T) {
+		t.Parallel()
+		s := newStand(t, sandbox.Docker)
+		for name, c := range map[string]struct {
+			mode sandbox.Mode
+			st   run.State
+			out  *wayOut
+			keep time.Duration
+			kept bool
+		}{
+			"a list of hosts":        {sandbox.Docker, member("r", "ws"), &wayOut{narrow: true}, time.Minute, false},
+			"a list, in a session":   {sandbox.Docker, inSession("r"), &wayOut{narrow: true}, time.Minute, false},
+			"an open network":        {sandbox.Docker, member("r", "ws"), &wayOut{}, time.Minute, true},
+			"fast":                   {sandbox.Bwrap, member("r", "ws"), nil, time.Minute, false},
+			"fast, in a session":     {sandbox.Bwrap, inSession("r"), nil, time.Minute, true},
+			"nothing is to be kept":  {sandbox.Docker, inSession("r"), nil, 0, false},
+			"a step that nobody has": {sandbox.Docker, run.State{HarnessID: "r", Created: &events.RunCreatedData{Workspace: "ws"}}, nil, time.Minute, false},
+		} {
+			boxes, err := NewBoxes(BoxConfig{Root: s.root, Default: c.mode, Keep: c.keep, Backends: map[sandbox.Mode]sandbox.Backend{c.mode: s.far}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := place{workspace: "ws", path: "ws"}
+			if got := s.r.borrower(t.Context(), boxes.through(c.out), c.st, run.Call{Step: "one"}, at, time.Second) != nil; got != c.kept {
+				t.Errorf("%s: kept %v", name, got)
+			}
+		}
+	})
+	t.Run("SBX-14 a closed path that comes to be, or is another, and a workspace that is another, need another sandbox", func(t *testing.T) {
+		t.Parallel()
+		s := newStand(t, sandbox.Docker)
+		st := member("r1", "ws")
+		st.Agents["a"] = events.Agent{Name: "a", Sandbox: events.Sandbox{Denied: []string{".env"}}}
+		at := filepath.Join(s.root, "ws", ".env")
+		do := func(what string, err error, opened int) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				s.use(st, "one", "true")
+			}
+			if n, _ := s.far.count(); n != opened {
+				t.Errorf("%s: %d were opened, want %d", what, n, opened)
+			}
+		}
+		do("it is not there", nil, 1)
+		do("it is there", os.WriteFile(at, []byte("a"), 0o600), 2)
+		do("it says something else", os.WriteFile(at, []byte("b"), 0o600), 2)
+		do("another is in its place", errors.Join(os.WriteFile(at+".new", nil, 0o600), os.Rename(at+".new", at)), 3)
+		do("a link is in its place", errors.Join(os.Remove(at), os.Symlink("other", at)), 4)
+		do("the link leads to something", os.WriteFile(filepath.Join(s.root, "ws/other"), nil, 0o600), 5)
+		do("the workspace is another", os.Rename(filepath.Join(s.root, "ws"), filepath.Join(s.root, "old")), 6)
+		s.r.shelf.ending.Wait()
+		if _, destroyed := s.far.count(); destroyed != 5 {
+			t.Errorf("%d were destroyed, want 5", destroyed)
+		}
+	})
+	t.Run("SBX-12 SBX-15 each call has as long as its limit and that of the sandbox allow", func(t *testing.T) {
+		t.Parallel()
+		s := newStand(t, sandbox.Docker)
+		st := member("r1", "ws")
+		st.Agents["a"] = events.Agent{Name: "a", Sandbox: events.Sandbox{TimeoutMS: 3_600_000}}
+		take := func(need time.Duration) sandbox.Sandbox {
+			t.Helper()
+			box, err := s.lend(t.Context(), st, "one", nil, need)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return box
+		}
+		s.back(take(time.Hour))
+		s.back(take(30 * time.Minute))
+		s.counts(1, 0)
+		s.back(take(2 * time.Hour)) // it has a little less than an hour
+		s.counts(2, 1)
+		first := take(time.Minute)
+		second := take(time.Hour) // somebody is in it
+		s.counts(2, 1)
+		s.back(first)
+		s.back(second)
+		s.r.shelf.expire(24*time.Hour, time.Now().Add(59*time.Minute))
+		s.counts(2, 1)
+		s.r.shelf.expire(24*time.Hour, time.Now().Add(time.Hour))
+		s.counts(2, 2)
+	})
+	t.Run("SAFE-14 so many that nobody uses are kept, and none for longer than is said", func(t *testing.T) {
+		t.Parallel()
+		s := newStand(t, sandbox.Docker)
+		for i := range maxShelved + 1 {
+			s.use(member(fmt.Sprint("r", i), "ws"), "one", "true")
+		}
+		s.counts(maxShelved+1, 1)
+		if s.r.shelf.has("r0") || !s.r.shelf.has("r1") {
+			t.Error("it was not the one that rested longest")
+		}
+		used := s.must(member("r1", "ws"), "one")
+		s.r.shelf.expire(time.Minute, time.Now().Add(59*time.Second))
+		s.counts(maxShelved+1, 1)
+		s.r.shelf.expire(time.Minute, time.Now().Add(61*time.Second))
+		s.counts(maxShelved+1, maxShelved)
+		if s.sh(used, "echo on") != "on\n" {
+			t.Error("one that was used has gone")
+		}
+		s.back(used)
+		s.counts(maxShelved+1, maxShelved)
+	})
+	t.Run("SAFE-13 SBX-15 the end destroys all, also what is used, when it is given back", func(t *testing.T) {
+		t.Parallel()
+		s := newStand(t, sandbox.Docker)
+		s.use(member("r1", "ws"), "one", "true")
+		used := s.must(member("r2", "ws"), "one")
+		s.r.shelf.close()
+		s.counts(2, 1)
+		s.back(used)
+		s.back(used) // twice is once
+		s.counts(2, 2)
+		if box, err := s.lend(t.Context(), member("r3", "ws"), "one", nil, time.Second); box != nil || err != nil {
+			t.Errorf("after the end: %v, %v", box, err)
+		}
+	})
+}
+
+func TestKeptSession(t *testing.T) {
+	t.Parallel()
+	ended := []events.Payload{runtest.Created(), runtest.Started(), &events.RunFailedData{Result: events.Result{Event: "run_complete", From: events.Running, Status: events.Failed, FinishReason: events.FinishStopped}}}
+	t.Run("SBX-19 SESS-8 SESS-12 the sandbox of a session goes on to its next run when the one before has ended", func(t *testing.T) {
+		t.Parallel()
+		s := newStand(t, sandbox.Host)
+		s.use(inSession("r1"), "one", "echo mine > $HOME/note")
+		s.said("r1", ended...)
+		s.r.shelf.end("r1", func(string) bool { return true })
+		if got := s.use(inSession("r2"), "one", "cat $HOME/note"); got != "mine\n" {
+			t.Errorf("got %q", got)
+		}
+		s.counts(1, 0)
+	})
+	t.Run("SESS-4 SAFE-8 runs of a session at the same time have sandboxes of their own", func(t *testing.T) {
+		t.Parallel()
+		s := newStand(t, sandbox.Host)
+		s.said("r1", runtest.Created(), runtest.Started())
+		s.use(inSession("r1"), "one", "echo mine > $HOME/note")
+		if got := s.use(inSession("r2"), "one", "cat $HOME/note 2>/dev/null || echo none"); got != "none\n" {
+			t.Errorf("got %q", got)
+		}
+		if got := s.use(inSession("r1"), "one", "cat $HOME/note"); got != "mine\n" {
+			t.Errorf("the first: got %q", got)
+		}
+	})
+	t.Run("SAFE-8 SBX-19 what a run that has ended still does, its session's next run has no part in", func(t *testing.T) {
+		t.Parallel()
+		s := newStand(t, sandbox.Host)
+		late := s.must(inSession("r1"), "one")
+		s.said("r1", ended...)
+		if got := s.use(inSession("r2"), "one", "cat $HOME/note 2>/dev/null || echo none"); got != "none\n" {
+			t.Errorf("got %q", got)
+		}
+		s.back(late)
+		s.counts(2, 1)
+	})
+	t.Run("SESS-1 with a session that is deleted its sandbox goes", func(t *testing.T) {
+		t.Parallel()
+		s := newStand(t, sandbox.Host)
+		s.use(inSession("r1"), "one", "true")
+		s.r.shelf.leave("session/other")
+		s.counts(1, 0)
+		s.r.shelf.leave("session/s")
+		s.counts(1, 1)
+	})
+}
+
+func TestLoan(t *testing.T) {
+	t.Parallel()
+	first := func(t *testing.T) (*stand, run.State, *faraBox) {
+		s := newStand(t, sandbox.E2B)
+		st := member("r1", "ws")
+		s.use(st, "one", "echo 1 > $HOME/note")
+		return s, st, s.far.boxes[0]
+	}
+	t.Run("SBX-15 SBX-19 one that died in between is replaced, and the command is carried out once", func(t *testing.T) {
+		t.Parallel()
+		s, st, box := first(t)
+		box.dead = true
+		s.use(st, "one", "echo x >> did")
+		s.use(st, "one", "echo x >> did")
+		if b, err := os.ReadFile(filepath.Join(s.root, "ws/did")); err != nil || string(b) != "x\nx\n" {
+			t.Errorf("got %q, %v", b, err)
+		}
+		s.counts(2, 1)
+	})
+	t.Run("SAFE-7 one that is lost in the middle of a command is not replaced for it: its outcome is unknown", func(t *testing.T) {
+		t.Parallel()
+		s, st, box := first(t)
+		loan := s.must(st, "one")
+		box.dead, box.next = true, fmt.Errorf("%w: %w", sandbox.ErrNotStarted, sandbox.ErrLost)
+		if _, err := loan.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrLost) {
+			t.Errorf("got %v", err)
+		}
+		s.back(loan)
+		s.counts(1, 0)
+		if got := s.use(st, "one", "ls $HOME"); got != "" { // the next call finds out
+			t.Errorf("got %q", got)
+		}
+		s.counts(2, 1)
+	})
+	t.Run("SBX-19 a program that is not there is no sign of death", func(t *testing.T) {
+		t.Parallel()
+		s, st, _ := first(t)
+		loan := s.must(st, "one")
+		if _, err := loan.Exec(t.Context(), sandbox.Cmd{Args: []string{"no-such-program"}}); err == nil {
+			t.Error("got no error")
+		}
+		s.back(loan)
+		if got := s.use(st, "one", "cat $HOME/note"); got != "1\n" {
+			t.Errorf("got %q", got)
+		}
+		s.counts(1, 0)
+	})
+	t.Run("SBX-20 where none can be opened in its place, the first error stands", func(t *testing.T) {
+		t.Parallel()
+		s, st, box := first(t)
+		loan := s.must(st, "one")
+		box.dead, s.far.fail = true, errors.New("no room")
+		if _, err := loan.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrNotStarted) {
+			t.Errorf("got %v", err)
+		}
+		s.back(loan)
+		s.use(st, "one", "true")
+		s.counts(2, 1)
+	})
+	t.Run("SBX-19 one that could not be opened is opened anew for the next call", func(t *testing.T) {
+		t.Parallel()
+		s := newStand(t, sandbox.E2B)
+		s.far.fail = errors.New("no room")
+		if box, err := s.lend(t.Context(), member("r1", "ws"), "one", nil, time.Second); err == nil {
+			t.Errorf("got %v", box)
+		}
+		s.use(member("r1", "ws"), "one", "true")
+		s.counts(1, 0)
+	})
+	t.Run("SBX-2 SBX-15 what a call has started ends with it, and what others started goes on", func(t *testing.T) {
+		t.Parallel()
+		s, st, _ := first(t)
+		mine, other := s.must(st, "one"), s.must(st, "one")
+		sleeps := sandbox.Cmd{Args: []string{"sleep", "600"}}
+		p, err := mine.Start(t.Context(), sleeps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := other.Start(t.Context(), sleeps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.back(mine)
+		if _, err := p.Wait(); err == nil {
+			t.Error("it ended as if by itself")
+		}
+		list, err := other.Processes(t.Context())
+		if err != nil || len(list) != 1 || list[0].PID != q.PID() {
+			t.Errorf("got %+v, %v", list, err)
+		}
+		s.back(other)
+		s.counts(1, 0)
+	})
+}
+
+// TestShelf compares a shelf with what is allowed: each sandbox ends once, never while it is used, and none is left at the end.
+func TestShelf(t *testing.T) {
+	t.Parallel()
+	t.Run("SBX-15 SAFE-14 a sandbox ends once, and not before its last user has left", rapid.MakeCheck(func(rt *rapid.T) {
+		var s shelf
+		now := time.Unix(0, 0)
+		users := map[*idle]int{}
+		var out []*kept
+		box := func(k *kept) *idle {
+			b, err := k.open()
+			if err != nil {
+				rt.Fatal(err)
+			}
+			return b.(*idle)
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"take": func(rt *rapid.T) {
+				runID := rapid.SampledFrom([]string{"r1", "r2"}).Draw(rt, "run")
+				key := rapid.SampledFrom([]string{"x", runID}).Draw(rt, "key")
+				w := want{key: key, run: runID, step: key, need: time.Hour, wall: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(rt, "wall"),
+					plan: plan{settings: rapid.SampledFrom([]string{"p", "q"}).Draw(rt, "plan")}, open: func() (sandbox.Sandbox, error) { return &idle{}, nil }}
+				k, rested := s.take(w, now)
+				b := box(k)
+				if _, known := users[b]; known == (rested < 0) {
+					rt.Fatalf("known %v, rested %v", known, rested)
+				}
+				if k.plan.settings != w.plan.settings {
+					rt.Fatal("it was opened with something else")
+				}
+				users[b]++
+				out = append(out, k)
+			},
+			"give": func(rt *rapid.T) {
+				if len(out) == 0 {
+					rt.Skip()
+				}
+				i := rapid.IntRange(0, len(out)-1).Draw(rt, "which")
+				users[box(out[i])]--
+				s.give(out[i], now)
+				out = append(out[:i], out[i+1:]...)
+			},
+			"later":   func(*rapid.T) { now = now.Add(20 * time.Second) },
+			"expire":  func(*rapid.T) { s.expire(time.Minute, now) },
+			"end":     func(*rapid.T) { s.end("r1", func(string) bool { return true }) },
+			"discard": func(*rapid.T) { s.clear() },
+			"": func(rt *rapid.T) {
+				s.ending.Wait()
+				for b, n := range users {
+					if b.ended > 1 || b.ended > 0 && n > 0 {
+						rt.Fatalf("it ended %d times, with %d users", b.ended, n)
+					}
+				}
+			},
+		})
+		for _, k := range out {
+			s.give(k, now)
+		}
+		s.close()
+		for b := range users {
+			if b.ended != 1 {
+				rt.Fatalf("it ended %d times", b.ended)
+			}
+		}
+	}))
+}
