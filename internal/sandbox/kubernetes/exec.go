@@ -34,6 +34,8 @@ const (
 	inputChunk = 32 << 10
 	// alive is how often the connection is tried; one that does not answer for as long is cut.
 	alive = 30 * time.Second
+	// obituary is how often a pod in which nothing could be run is looked at.
+	obituary = 20
 	// inputGrace is how long a Read of Stdin that is still blocked is waited for.
 	inputGrace = 100 * time.Millisecond
 )
@@ -100,36 +102,49 @@ func (m *machine) dial(ctx context.Context) (*websocket.Conn, error) {
 
 // Run implements mirror.Remote.
 func (m *machine) Run(ctx context.Context, p mirror.Program) error {
-	err := m.exec(ctx, p)
-	if err == nil || ctx.Err() != nil {
+	killed, err := m.exec(ctx, p)
+	if err == nil && !killed || ctx.Err() != nil {
 		return err
 	}
 	return errors.Join(err, m.ended(ctx))
 }
 
-// ended says why the pod runs no more, nil where it runs or that is not known.
+// ended says why the pod runs no more, nil where it runs or that is not known. A node ends what runs in a pod a little before
+// it says so.
 func (m *machine) ended(ctx context.Context) error {
-	var p pod
-	err := m.cluster.call(ctx, http.MethodGet, m.cluster.pods(m.name), nil, &p)
-	over := fmt.Errorf("%w %s has ended: %s", ErrPod, m.name, waits(p.Status))
-	switch {
-	case missing(err):
-		return fmt.Errorf("%w %s is gone: somebody deleted it, or its node was lost", ErrPod, m.name)
-	case err != nil || p.Status.Phase != "Failed" && p.Status.Phase != "Succeeded":
-		return nil
-	case p.Status.Reason == "Evicted" && m.disk > 0:
-		return fmt.Errorf("%w: %d bytes: %w", sandbox.ErrDisk, m.disk, over)
+	tick := time.NewTicker(m.cluster.cfg.Poll)
+	defer tick.Stop()
+	for range obituary {
+		var p pod
+		err := m.cluster.call(ctx, http.MethodGet, m.cluster.pods(m.name), nil, &p)
+		switch {
+		case missing(err):
+			return fmt.Errorf("%w %s is gone: somebody deleted it, or its node was lost", ErrPod, m.name)
+		case err != nil:
+			return nil // the cluster can not be asked, which the command's own error says
+		case p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded":
+			over := fmt.Errorf("%w %s has ended: %s", ErrPod, m.name, waits(p.Status))
+			if p.Status.Reason == "Evicted" && m.disk > 0 {
+				return fmt.Errorf("%w: %d bytes: %w", sandbox.ErrDisk, m.disk, over)
+			}
+			return over
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
 	}
-	return over
+	return nil
 }
 
-// exec runs a program and returns when its end was heard, or the connection broke.
-func (m *machine) exec(ctx context.Context, p mirror.Program) error {
+// exec runs a program and returns when its end was heard, or the connection broke, and whether it was killed.
+func (m *machine) exec(ctx context.Context, p mirror.Program) (killed bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	conn, err := m.dial(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { _ = conn.CloseNow() }() // it has said what it had to say
 	var talking sync.WaitGroup
@@ -157,7 +172,7 @@ func (m *machine) exec(ctx context.Context, p mirror.Program) error {
 	case <-sent:
 	case <-left.C:
 	}
-	return err
+	return end.killed(), err
 }
 
 // keep tries the connection now and then.
@@ -221,6 +236,16 @@ func (e ending) verdict() error {
 		return nil
 	}
 	return fmt.Errorf("%w: exec: %.60q %.*q", ErrCluster, e.Reason, maxWord, e.Message)
+}
+
+// killed reports whether the program was ended by SIGKILL, as all programs of a pod are that its node ends.
+func (e ending) killed() bool {
+	for _, c := range e.Details.Causes {
+		if c.Reason == "ExitCode" && c.Message == "137" {
+			return true
+		}
+	}
+	return false
 }
 
 // hear passes on output until the status has come.

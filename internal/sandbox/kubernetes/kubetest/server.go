@@ -148,7 +148,7 @@ func (s *Server) Mark(name, kind, key, value string) {
 func (s *Server) Evict(name, why string) {
 	s.mu.Lock()
 	p := s.pods[name]
-	p.evicted = why
+	p.evicted, p.looks = why, 0
 	s.mu.Unlock()
 	_ = p.machine.End(context.Background()) // nothing to be done about it
 }
@@ -295,7 +295,7 @@ func (s *Server) status(p *pod) map[string]any {
 	waiting := map[string]any{"reason": "ContainerCreating"}
 	phase := "Pending"
 	switch {
-	case p.evicted != "":
+	case p.evicted != "" && ready: // a node says it late
 		return map[string]any{"phase": "Failed", "reason": "Evicted", "message": p.evicted}
 	case s.faults.Unschedulable:
 		return map[string]any{"phase": phase, "conditions": []any{map[string]any{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}}}
