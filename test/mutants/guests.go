@@ -1,6 +1,6 @@
 package mutants
 
-// guests are bugs around what runs have beside the kernel: workspaces that follow them, and hooks.
+// guests are bugs around what runs have beside the kernel: workspaces that follow them, hooks, and servers of tools.
 var guests = []Mutant{
 	{Name: "the end of a call is said before its workspace is kept", File: "services/toolrunner/attempt.go",
 		Old: "switch end := r.settle(ctx, p, a); {", New: "switch end := error(nil); {"},
@@ -28,6 +28,10 @@ var guests = []Mutant{
 		Old: "	if _, held = events.Decisive(answers); !held {\n		return answers", New: "	if _, held = events.Decisive(answers); true {\n		held = false\n		return answers"},
 	{Name: "a call that a hook blocks is made", File: "internal/core/gate/call.go",
 		Old: "	case held && a.Answer != events.HookInterrupt:\n		return j.refuse(", New: "	case held && a.Answer == \"\":\n		return j.refuse("},
+	{Name: "a tool of a server that is not what was pinned is called", File: "internal/mcp/mcp.go",
+		Old: "		if p.Digest != t.pin.Digest {", New: "		if p.Name != t.pin.Name {"},
+	{Name: "a once call that a server did not answer is sent again", File: "internal/mcp/mcp.go",
+		Old: "	if tool.Effect(t.pin.Effect) == tool.Once {", New: "	if t.pin.Effect == \"\" {"},
 	{Name: "a run completes whatever the hooks of its end say", File: "internal/core/lifecycle/hooks.go",
 		Old: "		if a, ok := events.Decisive(answers); ok {\n			say[last]", New: "		if a, ok := events.Decisive(answers); ok && false {\n			say[last]"},
 }

@@ -86,6 +86,8 @@ type world struct {
 	peaceAt time.Time
 	// lingered: time passed after all was done.
 	lingered bool
+	// hints are facts that were not overheard yet.
+	hints []hint
 	// asked are the questions that hooks were asked.
 	asked []asking
 
@@ -198,9 +200,33 @@ func (w *world) settle() {
 	w.parked = append(w.parked, fresh...)
 	w.parked = slices.DeleteFunc(w.parked, func(o *op) bool { return o.gone.Load() })
 	w.news()
+	w.whisper()
 }
 
-// news judges the facts that were stored since the last time, and lets them be overheard.
+// hint is a fact that may be overheard.
+type hint struct {
+	run   string
+	fact  reactor.Record
+	ended bool
+}
+
+// whisper lets new facts be overheard. What that sets going has come to rest before anything else happens: else a machine with
+// much to do would decide which is first.
+func (w *world) whisper() {
+	all, ended := w.hints, false
+	w.hints = nil
+	for _, h := range all {
+		ended = ended || h.ended
+		for _, p := range w.procs {
+			p.hint(h.run, h.fact, h.ended)
+		}
+	}
+	if ended {
+		synctest.Wait()
+	}
+}
+
+// news judges the facts that were stored since the last time.
 func (w *world) news() {
 	for _, id := range w.st.Runs() {
 		if w.play.Scene.run(id) == nil {
@@ -217,9 +243,7 @@ func (w *world) news() {
 				return
 			}
 			w.state[id] = next
-			for _, p := range w.procs {
-				p.hint(id, r, next.Status.Ended())
-			}
+			w.hints = append(w.hints, hint{id, r, next.Status.Ended()})
 		}
 	}
 }
