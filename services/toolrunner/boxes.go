@@ -21,6 +21,8 @@ type Boxes struct {
 	cfg BoxConfig
 	// out is the way out of the sandboxes that are opened; nil where there is none.
 	out *wayOut
+	// lasting says that more than one call uses the sandboxes that are opened.
+	lasting bool
 }
 
 // BoxConfig says where workspaces are and which backends this machine has.
@@ -122,7 +124,7 @@ func (b *Boxes) config(id string, p place, want events.Sandbox, mode sandbox.Mod
 	if err != nil {
 		return sandbox.Config{}, err
 	}
-	cfg := sandbox.Config{ID: id, Workspace: dir, Image: want.Image, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
+	cfg := sandbox.Config{ID: id, Workspace: dir, Lasting: b.lasting, Image: want.Image, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
 	if b.cfg.Cache != "" {
 		cache, err := b.dir(b.cfg.Cache, p.workspace)
 		if err != nil {
