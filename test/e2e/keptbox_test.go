@@ -29,6 +29,17 @@ func shellOnly(mode sandbox.Mode) events.Agent {
 	return events.Agent{Name: "runner", Model: "heard/x", Tools: []string{"bash"}, Sandbox: events.Sandbox{Mode: string(mode)}}
 }
 
+// keeping are boxes of one backend that keep theirs for a minute.
+func keeping(w *world, backend sandbox.Backend) *toolrunner.Boxes {
+	w.t.Helper()
+	all, err := toolrunner.NewBoxes(toolrunner.BoxConfig{Root: filepath.Join(w.dir, "work"), Default: backend.Mode(), Keep: time.Minute,
+		Backends: map[sandbox.Mode]sandbox.Backend{backend.Mode(): backend}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
 // TestSessionSandbox is about SBX-19.
 func TestSessionSandbox(t *testing.T) {
 	t.Parallel()
@@ -37,7 +48,7 @@ func TestSessionSandbox(t *testing.T) {
 			t.Parallel()
 			sandboxtest.Need(t, backend)
 			w := newWorld(t)
-			w.tune = func(c *service.Config) { c.Sandbox, c.SandboxKeep = "host", time.Minute }
+			w.ports.Boxes = keeping(w, backend)
 			m := inTurns(t, one(shell("echo home > ~/note; echo tmp > $TMPDIR/note; export GREETING='hello you'; echo $HOME"))...)
 			w.ports.Models = m
 			w.agent(shellOnly(backend.Mode()), "")
@@ -145,24 +156,13 @@ func (d *tardy) until(w *world, living int) int {
 	}
 }
 
-// boxes are those of a station that has only these.
-func (d *tardy) boxes(w *world) *toolrunner.Boxes {
-	w.t.Helper()
-	all, err := toolrunner.NewBoxes(toolrunner.BoxConfig{Root: filepath.Join(w.dir, "work"), Default: sandbox.Docker, Keep: time.Minute,
-		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Docker: d}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return all
-}
-
 func TestKeptSandbox(t *testing.T) {
 	t.Parallel()
 	t.Run("SBX-9 SBX-15 calls and commands in the background of a step share one sandbox that is slow to start, and it goes with the step", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		d := &tardy{Backend: host.New("")}
-		w.ports.Boxes = d.boxes(w)
+		w.ports.Boxes = keeping(w, d)
 		sleeps := forever()
 		w.ports.Models = inTurns(t, one(shell("echo 1 > ~/note"), beyond("cat ~/note; "+sleeps), output("bg-c2-1"), shell("cat ~/note"), shell("no-such-program"), shell("cat ~/note"))...)
 		w.agent(backgrounder(), "")
@@ -184,7 +184,7 @@ func TestKeptSandbox(t *testing.T) {
 		for _, end := range []string{"stop", "drain", "lost"} {
 			w := newWorld(t)
 			d := &tardy{Backend: host.New("")}
-			w.ports.Boxes = d.boxes(w)
+			w.ports.Boxes = keeping(w, d)
 			thinks := make(chan struct{})
 			m := inTurns(t, one(shell("true"))...)
 			plan := m.planned
@@ -217,10 +217,10 @@ func TestKeptSandbox(t *testing.T) {
 	})
 }
 
-// listener is a server of the background that says its port to a file, and dialler reads what it answers.
+// listener is a server of the background that says its port to a file; dialler reads what it answers.
 const (
-	listener = `perl -MIO::Socket::INET -e '$|=1; $s=IO::Socket::INET->new(Listen=>5,LocalAddr=>"127.0.0.1",LocalPort=>0) or die; open F,">","port.new"; print F $s->sockport; close F; rename "port.new","port"; while($c=$s->accept){print $c "hello\n"; close $c}'`
-	dialler  = `until [ -e port ]; do sleep 0.05; done; perl -MIO::Socket::INET -e '$s=IO::Socket::INET->new(PeerAddr=>"127.0.0.1",PeerPort=>shift) or print("refused\n"),exit; print <$s>' $(cat port)`
+	listener = `use IO::Socket::INET; $s=IO::Socket::INET->new(Listen=>5,LocalAddr=>"127.0.0.1",LocalPort=>0) or die; open F,">","port.new"; print F $s->sockport; close F; rename "port.new","port"; while($c=$s->accept){print $c "hello\n"; close $c}`
+	dialler  = `use IO::Socket::INET; until(-e "port"){select undef,undef,undef,0.05} open F,"<","port"; $s=IO::Socket::INET->new(PeerAddr=>"127.0.0.1",PeerPort=><F>) or print("refused\n"),exit; print <$s>`
 )
 
 func TestBackgroundServer(t *testing.T) {
@@ -232,14 +232,14 @@ func TestBackgroundServer(t *testing.T) {
 				sandboxtest.Need(t, backend)
 				w := newWorld(t)
 				w.tune = func(c *service.Config) { c.SandboxKeep = time.Minute }
-				w.ports.Models = inTurns(t, one(beyond(listener), shell(dialler))...)
+				w.ports.Models = inTurns(t, one(shell("cat > server.pl <<'E'\n"+listener+"\nE\ncat > client.pl <<'E'\n"+dialler+"\nE\n"), beyond("perl server.pl"), shell("perl client.pl"))...)
 				a := backgrounder()
 				a.Sandbox.Mode = string(backend.Mode())
 				w.agent(a, "")
 				w.start()
 				w.task(events.Task{ID: "serves", Agent: "runner", Task: "go", Session: session})
 				s := w.ended("serves")
-				if got := results(s); len(got) != 2 || got[1] != "hello\n" {
+				if got := results(s); len(got) != 3 || got[2] != "hello\n" {
 					t.Errorf("got %q\n%s", got, w.story("serves"))
 				}
 			})
