@@ -119,6 +119,9 @@ type Config struct {
 	Writable []string
 	// Network lets commands reach the network. Backends that can not restrict it accept only true.
 	Network bool
+	// Lasting says that several calls use the sandbox: a backend that would give each command a closed network of its own gives all
+	// of them one where it can, so that one command reaches what another listens on. It opens no wall.
+	Lasting bool
 	// Door, where set, is the one way out of a closed network. A backend that can not keep commands to it refuses it.
 	Door Door
 	// Denied lists absolute host paths that a command can not see at all, also where a wider path is shown.

@@ -92,7 +92,7 @@ func (c *stepCommands) Start(ctx context.Context, cmd tool.BackgroundCommand) (s
 			st := now.Step(step)
 			return !now.Status.Ended() && st != nil && st.Status == events.StepIsRunning
 		})
-		long, boxes := context.WithoutCancel(ctx), r.cfg.Boxes.through(way)
+		long, boxes := context.WithoutCancel(ctx), r.cfg.Boxes.through(way).forMany()
 		open := boxes.Later(long, s, c.a.Call, c.m.at, r.borrower(long, boxes, s, c.a.Call, c.m.at, cmd.Limit)).open
 		return &longBox{open: open, way: way}
 	})

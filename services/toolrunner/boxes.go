@@ -22,6 +22,8 @@ type Boxes struct {
 	cfg BoxConfig
 	// out is the way out of the sandboxes that are opened; nil where there is none.
 	out *wayOut
+	// lasting says that more than one call uses the sandboxes that are opened.
+	lasting bool
 }
 
 // BoxConfig says where workspaces are and which backends this machine has.
@@ -142,7 +144,7 @@ func (b *Boxes) planned(id string, p place, want events.Sandbox) (opening, error
 
 // config says what a sandbox may see.
 func (b *Boxes) config(id string, p place, want events.Sandbox, mode sandbox.Mode, o opening) (sandbox.Config, error) {
-	cfg := sandbox.Config{ID: id, Workspace: o.at.path, Image: want.Image, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
+	cfg := sandbox.Config{ID: id, Workspace: o.at.path, Lasting: b.lasting, Image: want.Image, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
 	if b.cfg.Cache != "" {
 		own, err := pin(b.cfg.Cache, p.workspace)
 		if err != nil {

@@ -4,7 +4,8 @@
 // what Config.ReadOnly and Config.Writable name, and nothing else of this machine: no other home, no /run, no key or
 // password file. It can write the workspace, Config.Writable, /tmp and HOME; the last two are its own and last as
 // long as the sandbox. It has no capability, another user id, no network unless Config.Network, and can not make user
-// namespaces where bubblewrap can forbid them. Its processes end with the Exec that started them, because their
+// namespaces where bubblewrap can forbid them. With Config.Lasting the commands of a sandbox have one closed network together,
+// where nsenter of util-linux is there; else each has its own. Its processes end with the Exec that started them, because their
 // namespace does. With Config.Network the network is the machine's own, loopback included.
 //
 // Every command has a system call filter. Limits of processors, memory and processes are those of a control group, which
@@ -47,6 +48,9 @@ type install struct {
 	closesUserns bool
 	// takesHandles is true where it mounts what a descriptor stands for (0.10.0, and 0.8.0 with security updates).
 	takesHandles bool
+	// nsenter is the program by which commands enter a network that they share, empty where they can not. It
+	// tries once.
+	nsenter func() string
 }
 
 var _ sandbox.Backend = (*Backend)(nil)
@@ -155,5 +159,6 @@ func (b *Backend) find(ctx context.Context) (*install, error) {
 	}
 	b.known = &install{path: path, closesUserns: strings.Contains(string(help), "--disable-userns"),
 		takesHandles: strings.Contains(string(help), "--ro-bind-fd")}
+	b.known.nsenter = sync.OnceValue(func() string { return findNsenter(context.Background(), path) })
 	return b.known, nil
 }

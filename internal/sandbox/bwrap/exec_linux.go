@@ -40,6 +40,8 @@ type box struct {
 	groups *cgroup.Driver
 	// group holds and measures what runs here; nil where this machine has no groups to write, and then nothing is bounded.
 	group *cgroup.Group
+	// common is the closed network of all its commands, where they share one.
+	common common
 }
 
 var _ sandbox.Sandbox = (*box)(nil)
@@ -60,6 +62,7 @@ func (b *box) Destroy(ctx context.Context) error {
 		return fmt.Errorf("destroy sandbox %s: %w", b.ID(), err)
 	}
 	b.kept.close()
+	b.common.close()
 	var left error
 	if b.group != nil {
 		left = b.group.Remove()
@@ -101,6 +104,10 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	if err != nil {
 		return fail(err)
 	}
+	line, err := b.line(ctx)
+	if err != nil {
+		return fail(err)
+	}
 	var group *cgroup.Group // of this command
 	if b.group != nil {
 		if group, err = b.group.Child(); err != nil {
@@ -113,9 +120,9 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	complaint := listen(&p)
 	// The environment travels inside args: bubblewrap itself, which runs outside, is not moved by it, and a list of
 	// processes does not show it.
-	p.Path, p.Dir, p.Env, p.Wrapped = b.bwrap.path, "/", local.Env{}, true
+	p.Path, p.Dir, p.Env, p.Wrapped = line[0], "/", local.Env{}, true
 	command := p.Args
-	p.Args = append([]string{"bwrap", "--args", "3", "--"}, command...)
+	p.Args = append(append(line, "--args", "3", "--"), command...)
 	p.Extra = append([]*os.File{f.args, f.statusIn, f.hold, f.filter}, b.kept.files...)
 	docs := json.NewDecoder(io.LimitReader(f.status, statusMax))
 	var first int
@@ -213,7 +220,7 @@ func (b *box) bound(status *os.File, docs *json.Decoder, group *cgroup.Group) (f
 
 // arguments writes bubblewrap's arguments, each ended by a NUL, to an unnamed file.
 func (b *box) arguments(p local.Process) (*os.File, error) {
-	list := append(isolation(b.bwrap, b.Config().Network), "--json-status-fd", "4", "--block-fd", "5", "--seccomp", "6")
+	list := append(isolation(b.bwrap, b.Config().Network || b.shares()), "--json-status-fd", "4", "--block-fd", "5", "--seccomp", "6")
 	for _, entry := range p.Env.List() {
 		name, value, _ := strings.Cut(entry, "=")
 		list = append(list, "--setenv", name, value)

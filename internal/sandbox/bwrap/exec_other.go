@@ -21,6 +21,8 @@ type box struct {
 
 func (*box) wall() error { return nil }
 
+func findNsenter(context.Context, string) string { return "" }
+
 // Start always fails: bubblewrap needs Linux.
 func (*box) Start(context.Context, sandbox.Cmd) (sandbox.Process, error) {
 	return nil, fmt.Errorf("%w: bubblewrap needs Linux, this is %s", sandbox.ErrUnavailable, runtime.GOOS)
