@@ -67,14 +67,11 @@ func (o launchOrder) wall() error {
 	for c := range uintptr(unix.CAP_LAST_CAP + 1) {
 		_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // a kernel that is older does not know all
 	}
-	if err := unix.Setgroups(nil); err != nil {
-		return fmt.Errorf("give up groups: %w", err)
-	}
-	if err := unix.Setresgid(User, User, User); err != nil {
-		return fmt.Errorf("become a user without rights: %w", err)
-	}
-	if err := unix.Setresuid(User, User, User); err != nil {
-		return fmt.Errorf("become a user without rights: %w", err)
+	// Of this thread alone, which becomes the command: to ask it of all threads takes seconds on a slow machine.
+	for _, call := range [...][4]uintptr{{unix.SYS_SETGROUPS}, {unix.SYS_SETRESGID, User, User, User}, {unix.SYS_SETRESUID, User, User, User}} {
+		if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+			return fmt.Errorf("become a user without rights: %w", errno)
+		}
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("give up new rights: %w", err)
