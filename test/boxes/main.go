@@ -120,7 +120,7 @@ func run(ctx context.Context, b backend, turns int) (r result) {
 		r.Failed = append(r.Failed, fmt.Sprintf("costs: %v: %s", err, tail(said)))
 	}
 	r.Aims = judge(b, r.Costs)
-	said, err = test(ctx, b, dir, "-json", "-run", "^(TestExam|TestEscape|TestSwap)$")
+	said, err = test(ctx, b, dir, "-json", "-run", "^Test(Real)?(Exam|Escape|Swap)$")
 	seen := parse(said)
 	r.Exam, r.Escape = seen.exam(), seen.escape()
 	if r.Escape == nil {
