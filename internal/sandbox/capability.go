@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -64,6 +65,23 @@ type Capability struct {
 	// How it is enforced, or Why it is not.
 	How string `json:"how,omitempty"`
 	Why string `json:"why,omitempty"`
+}
+
+// Report lists all walls: how each is enforced or, where nothing is said of that, why not. What is known of single walls takes
+// the place of both.
+func Report(how, why map[Wall]string, known ...Capability) []Capability {
+	var list []Capability
+	for _, wall := range Walls() {
+		c := Capability{Wall: wall, Enforced: how[wall] != "", How: how[wall]}
+		if !c.Enforced {
+			c.Why = why[wall]
+		}
+		if i := slices.IndexFunc(known, func(k Capability) bool { return k.Wall == wall }); i >= 0 {
+			c = known[i]
+		}
+		list = append(list, c)
+	}
+	return list
 }
 
 // Require returns ErrNotEnforced for each limit, denied path and closed network that a Config asks for and a backend

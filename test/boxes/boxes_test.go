@@ -98,6 +98,12 @@ func TestDocument(t *testing.T) {
 			}
 		}
 	})
+	t.Run("SBX-9 figures of a busy machine say so", func(t *testing.T) {
+		quiet, full := whole{Boxes: []result{{Mode: "x", Load: "0.00"}}}, whole{Boxes: []result{{Mode: "x", Load: "99999"}}}
+		if busy(quiet) || !busy(full) || !strings.Contains(document(full), "was busy") || strings.Contains(document(quiet), "was busy") {
+			t.Errorf("got %t, %t", busy(quiet), busy(full))
+		}
+	})
 	t.Run("SBX-9 every mode that an agent can name is in the list", func(t *testing.T) {
 		names := map[string]bool{}
 		for _, b := range backends {

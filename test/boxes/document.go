@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -59,8 +61,12 @@ func document(w whole) string {
 	}
 	fmt.Fprintf(&b, "\n## Costs\n\nMedians of %d turns: a bare `/bin/true`, the same as the first command of a new sandbox (cold), the end of that sandbox, and the\n", w.Turns)
 	b.WriteString("same in a sandbox that is there (warm). \"times\" is how many times the bare command of the same turns takes: it tells more than\n")
-	b.WriteString("milliseconds do, where the machine did other work; \"load\" is that before the measurement.\n\n")
-	b.WriteString("| mode | load | bare | cold | times | end | warm | times | 64 at a time: failed | took | memory each |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("milliseconds do, where the machine did other work; \"load\" is that before the measurement. \"processor time\" is the mean of the\n")
+	b.WriteString("warm commands, as their backends count it.\n\n")
+	if busy(w) {
+		b.WriteString("**The machine was busy with other work while this was measured: milliseconds and aims say little.**\n\n")
+	}
+	b.WriteString("| mode | load | bare | cold | times | end | warm | times | processor time | 64 at a time: failed | took | memory each |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range w.Boxes {
 		if len(r.Costs) == 0 {
 			continue
@@ -69,8 +75,8 @@ func document(w whole) string {
 		if v := r.Costs["together-MiB-each"]; v > 0 {
 			memory = fmt.Sprintf("%.1f MiB", v)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %.0f | %.1f s | %s |\n", r.Mode, r.Load, cost(r, "bare"), cost(r, "cold"), times(r, "cold"),
-			cost(r, "end"), cost(r, "warm"), times(r, "warm"), r.Costs["together-failed"], r.Costs["together-s"], memory)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %.0f | %.1f s | %s |\n", r.Mode, r.Load, cost(r, "bare"), cost(r, "cold"), times(r, "cold"),
+			cost(r, "end"), cost(r, "warm"), times(r, "warm"), cpu(r), r.Costs["together-failed"], r.Costs["together-s"], memory)
 	}
 	b.WriteString("\n64 sandboxes have a command each at the same moment: none ends before all run. Memory is the median of what their backends\n")
 	b.WriteString("count: of all processes where there is a control group, else of the largest.\n")
@@ -149,6 +155,22 @@ func cost(r result, name string) string {
 		return "not measured"
 	}
 	return figure(name, v)
+}
+
+// cpu is the processor time of a command; a backend that does not know it says 0.
+func cpu(r result) string {
+	if r.Costs["warm-cpu-ms"] == 0 {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.1f ms", r.Costs["warm-cpu-ms"])
+}
+
+// busy reports whether much more wanted to run, before something was measured, than the machine has processors.
+func busy(w whole) bool {
+	return slices.ContainsFunc(w.Boxes, func(r result) bool {
+		n, err := strconv.ParseFloat(r.Load, 64)
+		return err == nil && n > float64(3*runtime.NumCPU())
+	})
 }
 
 func times(r result, name string) string { return figure(name+"-times", r.Costs[name+"-times"]) }

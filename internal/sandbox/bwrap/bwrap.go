@@ -122,19 +122,7 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		sandbox.WallTree:       "the end of the process namespace",
 		sandbox.LimitWall:      "the sandbox's processes are ended",
 	}
-	var list []sandbox.Capability
-	for _, wall := range sandbox.Walls() {
-		c := sandbox.Capability{Wall: wall, Enforced: true, How: how[wall]}
-		switch wall {
-		case sandbox.LimitDisk:
-			c = local.DiskCapability()
-			c.How += "; no single file grows above it"
-		case sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs:
-			c = cgroup.Capability(b.groups(), wall)
-		}
-		list = append(list, c)
-	}
-	return list
+	return sandbox.Report(how, nil, append(cgroup.Capabilities(b.groups()), local.FileCapability())...)
 }
 
 // find looks for bubblewrap and asks it what it can do, until it was found once.

@@ -9,3 +9,11 @@ func Capability(d *Driver, limit sandbox.Wall) sandbox.Capability {
 	}
 	return sandbox.Capability{Wall: limit, Enforced: true, How: "control group, " + d.Version()}
 }
+
+// Capabilities tells that of all limits that groups can have.
+func Capabilities(d *Driver) (list []sandbox.Capability) {
+	for _, limit := range []sandbox.Wall{sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs} {
+		list = append(list, Capability(d, limit))
+	}
+	return list
+}

@@ -44,6 +44,9 @@ var errSilent = errors.New("the end of the command was not told")
 
 // run carries out one command. begun is called when it runs.
 func (b *box) run(ctx context.Context, p local.Process, begun func(c *command, pid int)) (sandbox.Exit, error) {
+	if ctx.Err() != nil {
+		return sandbox.Exit{}, local.Ended(ctx, p)
+	}
 	start := time.Now()
 	v, c, err := b.attach(ctx)
 	if err != nil {

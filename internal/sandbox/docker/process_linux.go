@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/docker/within"
+	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
 // signalWait bounds how long a signal may take to be passed on.
@@ -19,62 +20,31 @@ const signalWait = 10 * time.Second
 
 // Exec implements sandbox.Sandbox.
 func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	inner, p, leave, err := b.Begin(ctx, cmd)
-	if err != nil {
-		return sandbox.Exit{}, err
-	}
-	defer leave()
-	return b.run(inner, p, func(*command, int) {})
+	return b.Execute(ctx, cmd, func(ctx context.Context, p local.Process, _ func(pid int)) (sandbox.Exit, error) {
+		return b.run(ctx, p, func(*command, int) {})
+	})
 }
 
 // Start implements sandbox.Sandbox.
 func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
-	inner, p, leave, err := b.Begin(ctx, cmd)
+	h := &handle{}
+	var err error
+	h.Process, err = b.Launch(ctx, cmd, func(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
+		return b.run(ctx, p, func(c *command, pid int) {
+			h.command = c
+			started(pid)
+		})
+	})
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{done: make(chan struct{})}
-	begun := make(chan struct{})
-	go func() {
-		defer leave()
-		defer close(h.done)
-		h.exit, h.err = b.run(inner, p, func(c *command, pid int) {
-			h.command, h.pid = c, pid
-			close(begun)
-		})
-	}()
-	select {
-	case <-begun:
-		return h, nil
-	case <-h.done:
-	}
-	select {
-	case <-begun:
-		return h, nil
-	default: // it never ran
-		if h.err == nil {
-			h.err = fmt.Errorf("exec %q: %w", cmd.Args[0], sandbox.ErrNotStarted)
-		}
-		return nil, h.err
-	}
+	return h, nil
 }
 
-// handle is a command that Start started.
+// handle is a command that Start started. Its PID is the number in the container.
 type handle struct {
+	sandbox.Process
 	command *command
-	pid     int
-	done    chan struct{} // closed when all of it is gone; exit and err are set before
-	exit    sandbox.Exit
-	err     error
-}
-
-// PID implements sandbox.Process; it is the number in the container.
-func (h *handle) PID() int { return h.pid }
-
-// Wait implements sandbox.Process.
-func (h *handle) Wait() (sandbox.Exit, error) {
-	<-h.done
-	return h.exit, h.err
 }
 
 // Signal implements sandbox.Process.
@@ -85,12 +55,12 @@ func (h *handle) Signal(sig os.Signal) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), signalWait)
 	defer cancel()
-	a, err := h.command.ask(ctx, within.Question{PID: h.pid, Signal: int(s)})
+	a, err := h.command.ask(ctx, within.Question{PID: h.PID(), Signal: int(s)})
 	if err == nil && !a.Found {
 		err = sandbox.ErrNoProcess
 	}
 	if err != nil {
-		return fmt.Errorf("signal process %d: %w", h.pid, err)
+		return fmt.Errorf("signal process %d: %w", h.PID(), err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,21 +77,11 @@ var (
 
 // New returns the backend. It asks nobody.
 func New(cfg Config) *Backend {
-	set := func(value *string, otherwise string) {
-		if *value == "" {
-			*value = otherwise
-		}
-		*value = strings.TrimRight(*value, "/")
-	}
-	set(&cfg.URL, DefaultURL)
-	set(&cfg.Template, DefaultTemplate)
-	set(&cfg.SandboxURL, "")
-	if cfg.Retry <= 0 {
-		cfg.Retry = time.Second
-	}
-	if cfg.Silence <= 0 {
-		cfg.Silence = 90 * time.Second
-	}
+	cfg.URL = strings.TrimRight(cmp.Or(cfg.URL, DefaultURL), "/")
+	cfg.SandboxURL = strings.TrimRight(cfg.SandboxURL, "/")
+	cfg.Template = cmp.Or(cfg.Template, DefaultTemplate)
+	cfg.Retry = cmp.Or(max(cfg.Retry, 0), time.Second)
+	cfg.Silence = cmp.Or(max(cfg.Silence, 0), 90*time.Second)
 	client := http.Client{}
 	if cfg.Client != nil {
 		client = *cfg.Client
@@ -156,11 +147,7 @@ func (*Backend) Capabilities() []sandbox.Capability {
 		sandbox.LimitCPU:       size, sandbox.LimitMemory: size, sandbox.LimitDisk: size,
 		sandbox.LimitPIDs: "the service does not count processes",
 	}
-	var list []sandbox.Capability
-	for _, wall := range sandbox.Walls() {
-		list = append(list, sandbox.Capability{Wall: wall, Enforced: how[wall] != "", How: how[wall], Why: why[wall]})
-	}
-	return list
+	return sandbox.Report(how, why)
 }
 
 // address is where a sandbox is reached.

@@ -110,25 +110,14 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		sandbox.LimitPIDs:      "gVisor's kernel counts processes and threads; one command at a time",
 		sandbox.LimitWall:      "the sandbox's kernels are ended",
 	}
-	var list []sandbox.Capability
-	for _, wall := range sandbox.Walls() {
-		c := sandbox.Capability{Wall: wall, Enforced: true, How: how[wall]}
-		switch wall {
-		case sandbox.WallDenied:
-			if os.Geteuid() != 0 {
-				c = sandbox.Capability{Wall: wall, Why: "only root can keep a denied path from being moved away under gVisor: use bwrap"}
-			}
-		case sandbox.LimitDisk:
-			c = local.DiskCapability()
-			c.How += "; no single file grows above it"
-		case sandbox.LimitCPU, sandbox.LimitMemory:
-			if c = cgroup.Capability(b.groups(), wall); c.Enforced && wall == sandbox.LimitMemory {
-				c.How += fmt.Sprintf(", around the command and its kernel, with %d MiB more for the kernel; who takes more ends both", Overhead>>20)
-			}
-		}
-		list = append(list, c)
+	known := []sandbox.Capability{local.FileCapability(), cgroup.Capability(b.groups(), sandbox.LimitCPU), cgroup.Capability(b.groups(), sandbox.LimitMemory)}
+	if memory := &known[2]; memory.Enforced {
+		memory.How += fmt.Sprintf(", around the command and its kernel, with %d MiB more for the kernel; who takes more ends both", Overhead>>20)
 	}
-	return list
+	if os.Geteuid() != 0 {
+		known = append(known, sandbox.Capability{Wall: sandbox.WallDenied, Why: "only root can keep a denied path from being moved away under gVisor: use bwrap"})
+	}
+	return sandbox.Report(how, nil, known...)
 }
 
 // Probe really starts a kernel with a closed network, and sees that it is not the machine's.

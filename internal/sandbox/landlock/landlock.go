@@ -83,22 +83,7 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 	if b.groups().Measures() {
 		how[sandbox.WallTree] = "the control group of the command, " + b.groups().Version()
 	}
-	var list []sandbox.Capability
-	for _, wall := range sandbox.Walls() {
-		c := sandbox.Capability{Wall: wall, Enforced: how[wall] != "", How: how[wall]}
-		switch wall {
-		case sandbox.LimitDisk:
-			c = local.DiskCapability()
-			c.How += "; no single file grows above it"
-		case sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs:
-			c = cgroup.Capability(b.groups(), wall)
-		}
-		if !c.Enforced && c.Why == "" {
-			c.Why = why[wall]
-		}
-		list = append(list, c)
-	}
-	return list
+	return sandbox.Report(how, why, append(cgroup.Capabilities(b.groups()), local.FileCapability())...)
 }
 
 // Probe really starts /bin/true in a sandbox with a closed network, and sees that a wall holds.

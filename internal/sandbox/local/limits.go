@@ -23,6 +23,13 @@ func DiskCapability() sandbox.Capability {
 		How: "counted every 50 ms or more while a command runs, which is ended above the limit; a file that was removed and is still open is not counted"}
 }
 
+// FileCapability is DiskCapability where a limit of the size of a single file (rlimit) is set besides.
+func FileCapability() sandbox.Capability {
+	c := DiskCapability()
+	c.How += "; no single file grows above it"
+	return c
+}
+
 // limited bounds a command by the sandbox's lifetime and disk limit. stop must be called when the command has ended.
 func (b *Box) limited(ctx context.Context) (limited context.Context, stop func(), err error) {
 	stop = func() {}

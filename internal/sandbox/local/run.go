@@ -61,7 +61,7 @@ type Process struct {
 // cause where it is another, if Run ended the process; a process that ended by itself is no error.
 func Run(ctx context.Context, p Process) (sandbox.Exit, error) {
 	if err := ctx.Err(); err != nil {
-		return sandbox.Exit{}, ended(ctx, p)
+		return sandbox.Exit{}, Ended(ctx, p)
 	}
 	// The kernel sends the parent-death signal when the starting thread ends, so this thread has to stay.
 	runtime.LockOSThread()
@@ -116,12 +116,13 @@ func Run(ctx context.Context, p Process) (sandbox.Exit, error) {
 	}
 	exit := exitOf(state, time.Since(start))
 	if killed.Load() && exit.Signal == "SIGKILL" {
-		return exit, ended(ctx, p)
+		return exit, Ended(ctx, p)
 	}
 	return exit, nil
 }
 
-func ended(ctx context.Context, p Process) error {
+// Ended is the error of a command that was ended because ctx did; it tells the cause too, where that is another.
+func Ended(ctx context.Context, p Process) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
 		return fmt.Errorf("exec %q was ended: %w: %w", p.Args[0], err, cause)

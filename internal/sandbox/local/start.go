@@ -16,36 +16,36 @@ type Runner func(ctx context.Context, p Process, started func(pid int)) (sandbox
 
 // Execute runs a command until it ends, as sandbox.Sandbox.Exec wants.
 func (b *Box) Execute(ctx context.Context, cmd sandbox.Cmd, run Runner) (sandbox.Exit, error) {
-	ctx, leave, err := b.Enter(ctx)
+	inner, p, leave, err := b.begin(ctx, cmd)
 	if err != nil {
 		return sandbox.Exit{}, err
 	}
 	defer leave()
-	p, err := b.Command(cmd)
+	return run(inner, p, nil)
+}
+
+// begin readies a command. It counts as running, bounded by the sandbox's lifetime and disk limit, until leave is called; the
+// context ends with ctx and with the sandbox.
+func (b *Box) begin(ctx context.Context, cmd sandbox.Cmd) (inner context.Context, p Process, leave func(), err error) {
+	inner, out, err := b.Enter(ctx)
 	if err != nil {
-		return sandbox.Exit{}, err
+		return nil, Process{}, nil, err
 	}
-	ctx, stop, err := b.limited(ctx)
+	var stop func()
+	if p, err = b.Command(cmd); err == nil {
+		inner, stop, err = b.limited(inner)
+	}
 	if err != nil {
-		return sandbox.Exit{}, err
+		out()
+		return nil, Process{}, nil, err
 	}
-	defer stop()
-	return run(ctx, p, nil)
+	return inner, p, func() { stop(); out() }, nil
 }
 
 // Launch runs a command beside the caller, as sandbox.Sandbox.Start wants. Destroy waits for it.
 func (b *Box) Launch(ctx context.Context, cmd sandbox.Cmd, run Runner) (sandbox.Process, error) {
-	inner, leave, err := b.Enter(ctx)
+	inner, p, leave, err := b.begin(ctx, cmd)
 	if err != nil {
-		return nil, err
-	}
-	p, err := b.Command(cmd)
-	var stop func()
-	if err == nil {
-		inner, stop, err = b.limited(inner)
-	}
-	if err != nil {
-		leave()
 		return nil, err
 	}
 	h := &handle{box: b, done: make(chan struct{})}
@@ -53,7 +53,6 @@ func (b *Box) Launch(ctx context.Context, cmd sandbox.Cmd, run Runner) (sandbox.
 	go func() {
 		defer leave()
 		defer close(h.done)
-		defer stop()
 		h.exit, h.err = run(inner, p, func(pid int) { begun <- pid })
 	}()
 	select {

@@ -19,32 +19,42 @@ const Together = 64
 
 // Costs measures what a backend costs on this machine, in turns with the same command without any, so that all see the same
 // machine: a sandbox from its begin to the end of its first command (cold), a command in one that is there (warm), the end of
-// a sandbox (end), each as the median in milliseconds and as how many times a bare command takes. Then it has Together
-// sandboxes at a time, with a command in each, and tells how many failed and what memory each took, as its backend counts it.
+// a sandbox (end), each as the median in milliseconds and as how many times a bare command takes, and the processor time of a
+// command, as its backend counts it. Then it has Together sandboxes at a time, with a command in each, and tells how many failed
+// and what memory each took, as its backend counts it.
 func Costs(b *testing.B, backend sandbox.Backend) {
 	Need(b, backend)
 	dir := b.TempDir()
 	box, err := backend.Open(b.Context(), sandbox.Config{ID: "warm", Workspace: dir, Network: true})
 	needed(b, err)
 	defer func() { needed(b, box.Destroy(context.Background())) }()
-	needed(b, idle(b.Context(), box)) // some start something with their first command
+	_, err = idle(b.Context(), box) // some start something with their first command
+	needed(b, err)
 	var bare, cold, warm, end []time.Duration
+	var plainUsed, used time.Duration
 	for b.Loop() {
 		begin := time.Now()
-		needed(b, exec.CommandContext(b.Context(), "/bin/true").Run())
+		alone := exec.CommandContext(b.Context(), "/bin/true")
+		needed(b, alone.Run())
 		bare = append(bare, time.Since(begin))
+		plainUsed += alone.ProcessState.UserTime() + alone.ProcessState.SystemTime()
 		begin = time.Now()
 		other, err := backend.Open(b.Context(), sandbox.Config{ID: "cold", Workspace: dir, Network: true})
 		needed(b, err)
-		needed(b, idle(b.Context(), other))
+		_, err = idle(b.Context(), other)
+		needed(b, err)
 		cold = append(cold, time.Since(begin))
 		begin = time.Now()
 		needed(b, other.Destroy(context.Background()))
 		end = append(end, time.Since(begin))
 		begin = time.Now()
-		needed(b, idle(b.Context(), box))
+		took, err := idle(b.Context(), box)
+		needed(b, err)
 		warm = append(warm, time.Since(begin))
+		used += took
 	}
+	b.ReportMetric(plainUsed.Seconds()*1000/float64(len(bare)), "bare-cpu-ms")
+	b.ReportMetric(used.Seconds()*1000/float64(len(warm)), "warm-cpu-ms")
 	plain := median(bare)
 	b.ReportMetric(plain, "bare-ms")
 	for name, list := range map[string][]time.Duration{"cold": cold, "warm": warm, "end": end} {
@@ -72,13 +82,13 @@ func median(list []time.Duration) float64 {
 	return float64(list[len(list)/2]) / float64(time.Millisecond)
 }
 
-// idle runs a command that does nothing.
-func idle(ctx context.Context, box sandbox.Sandbox) error {
+// idle runs a command that does nothing, and tells what processor time that took.
+func idle(ctx context.Context, box sandbox.Sandbox) (time.Duration, error) {
 	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"/bin/true"}})
 	if err == nil && exit.Code != 0 {
 		err = fmt.Errorf("true ended with status %d", exit.Code)
 	}
-	return err
+	return exit.User + exit.System, err
 }
 
 // together has Together sandboxes at a time: none ends before all run.

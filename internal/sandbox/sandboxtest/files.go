@@ -58,6 +58,14 @@ func examFiles(t *testing.T, b sandbox.Backend) {
 			t.Errorf("got %q, %v", data, err)
 		}
 	})
+	t.Run("WS-12 SBX-18 a write to a hard link leaves the file outside that it is one of alone", func(t *testing.T) {
+		must(t, os.Link(p.secret, filepath.Join(p.workspace, "hard")))
+		must(t, p.box.WriteFile("hard", []byte("planted")))
+		if data, err := p.box.ReadFile("hard"); err != nil || string(data) != "planted" {
+			t.Errorf("got %q, %v", data, err)
+		}
+		p.untouched(t)
+	})
 	t.Run("what is no file is refused at once", func(t *testing.T) { notFiles(t, p) })
 	t.Run("FS keeps the contract of io/fs", func(t *testing.T) {
 		q := open(t, b)

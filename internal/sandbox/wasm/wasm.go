@@ -64,15 +64,8 @@ func (*Backend) Capabilities() []sandbox.Capability {
 		sandbox.LimitPIDs:      "the programs that run at once are counted",
 		sandbox.LimitWall:      "the sandbox's programs are ended",
 	}
-	var list []sandbox.Capability
-	for _, wall := range sandbox.Walls() {
-		c := sandbox.Capability{Wall: wall, Enforced: how[wall] != "", How: how[wall]}
-		if !c.Enforced {
-			c.Why = "a program runs on a thread of the toolrunner, which nothing slows down: leave cpu out, or use bwrap or docker"
-		}
-		list = append(list, c)
-	}
-	return list
+	return sandbox.Report(how, map[sandbox.Wall]string{
+		sandbox.LimitCPU: "a program runs on a thread of the toolrunner, which nothing slows down: leave cpu out, or use bwrap or docker"})
 }
 
 // Probe really runs a small program that is built in, and looks for others in the directories.
