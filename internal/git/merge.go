@@ -3,6 +3,7 @@ package git
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -69,6 +70,50 @@ func (r *Repo) Merge(ctx context.Context, other, message string, who Author) (Me
 		return Merged{}, err
 	}
 	return Merged{ID: id, How: "merge"}, r.advance(ctx, ours, id, "merge")
+}
+
+// Grown reports whether a commit is another one, or what comes of that by nothing but clean merges of some of the sides.
+func (r *Repo) Grown(ctx context.Context, commit, from string, sides []string) (bool, error) {
+	for _, id := range append([]string{commit, from}, sides...) {
+		if !fullID.MatchString(id) {
+			return false, fmt.Errorf("commit %q: want a whole id: %w", short(id), ErrName)
+		}
+	}
+	if commit == from {
+		return true, nil
+	}
+	if in, err := r.IsAncestor(ctx, from, commit); err != nil || !in {
+		return false, err
+	}
+	args := append([]string{"rev-list", "--parents", fmt.Sprintf("--max-count=%d", len(sides)+1), commit, "--not", from}, sides...)
+	out, err := r.run(ctx, args...)
+	if err != nil {
+		return false, err
+	}
+	all := strings.Split(strings.TrimSpace(out), "\n")
+	if len(all) > len(sides) {
+		return false, nil
+	}
+	for _, line := range all {
+		ids := strings.Fields(line)
+		if len(ids) == 0 {
+			continue
+		}
+		if len(ids) != 3 {
+			return false, nil
+		}
+		clean, err := r.mergeTree(ctx, ids[1], ids[2])
+		if errors.Is(err, ErrConflict) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if tree, err := r.line(ctx, "rev-parse", "--verify", ids[0]+"^{tree}"); err != nil || tree != clean {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // advance moves the tree and then the branch. In between the tree is ahead of the branch, which Status shows.

@@ -12,7 +12,14 @@ type mergeArgs struct {
 	From    []string `json:"from"`
 	Into    string   `json:"into"`
 	Message string   `json:"message"`
+	// Onto and Commits are what a person was shown: where the branch that is merged into is (none before its first commit), and
+	// where each of From is. Where one has moved on nothing is merged.
+	Onto    string   `json:"onto"`
+	Commits []string `json:"commits"`
 }
+
+// ontoNone stands for a branch that has no commit yet.
+const ontoNone = "none"
 
 // Merged is the result of git_merge.
 type Merged struct {
@@ -22,6 +29,15 @@ type Merged struct {
 	// Merged are the branches that are in it; Conflicts are those that are not, each kept as it is.
 	Merged    []MergedBranch `json:"merged"`
 	Conflicts []Conflict     `json:"conflicts,omitempty"`
+	// Moved are the sides that are not where they were meant to be: then nothing was merged.
+	Moved []MovedSide `json:"moved,omitempty"`
+}
+
+// MovedSide is a branch that is not at the commit that was to be merged.
+type MovedSide struct {
+	Branch string `json:"branch"`
+	Was    string `json:"was"`
+	Is     string `json:"is"`
 }
 
 // MergedBranch is one that is in the other now.
@@ -87,13 +103,12 @@ func (w *work) merge(ctx context.Context, g *guard, a mergeArgs) (*Merged, error
 	if err != nil {
 		return nil, err
 	}
-	from := make([]git.Ref, 0, len(a.From))
-	for _, name := range a.From {
-		ref, err := w.side(ctx, r, name)
-		if err != nil {
-			return nil, err
-		}
-		from = append(from, ref)
+	from, err := w.sides(ctx, r, a.From)
+	if err != nil {
+		return nil, err
+	}
+	if moved, err := w.moved(ctx, r, a, from); err != nil || len(moved) > 0 {
+		return w.standing(ctx, r, moved, err)
 	}
 	if err := w.current(ctx); err != nil {
 		return nil, err
@@ -113,6 +128,68 @@ func (w *work) merge(ctx context.Context, g *guard, a mergeArgs) (*Merged, error
 	h, err := r.Head(ctx)
 	out.Commit, out.Branch = h.ID, h.Branch
 	return out, err
+}
+
+// sides finds branches, in their order.
+func (w *work) sides(ctx context.Context, r *git.Repo, names []string) ([]git.Ref, error) {
+	from := make([]git.Ref, 0, len(names))
+	for _, name := range names {
+		ref, err := w.side(ctx, r, name)
+		if err != nil {
+			return nil, err
+		}
+		from = append(from, ref)
+	}
+	return from, nil
+}
+
+// standing is the result of a merge that was not made because sides have moved.
+func (w *work) standing(ctx context.Context, r *git.Repo, moved []MovedSide, err error) (*Merged, error) {
+	if err != nil {
+		return nil, err
+	}
+	h, err := r.Head(ctx)
+	return &Merged{Commit: h.ID, Branch: h.Branch, Merged: []MergedBranch{}, Moved: moved}, err
+}
+
+// moved are the sides that are not where the call wants them. What this very merge has done before does not count.
+func (w *work) moved(ctx context.Context, r *git.Repo, a mergeArgs, from []git.Ref) (all []MovedSide, err error) {
+	if len(a.Commits) > 0 && len(a.Commits) != len(from) {
+		return nil, fmt.Errorf("merge of %d branches at %d commits: %w (name one commit for each, in their order)", len(from), len(a.Commits), git.ErrName)
+	}
+	for i, id := range a.Commits {
+		if from[i].ID != id {
+			all = append(all, MovedSide{Branch: from[i].Name, Was: id, Is: from[i].ID})
+		}
+	}
+	if a.Onto == "" {
+		return all, nil
+	}
+	onto, err := r.Head(ctx)
+	if err == nil && a.Into != "" && a.Into != onto.Branch {
+		var ref git.Ref
+		if ref, err = w.side(ctx, r, a.Into); errors.Is(err, git.ErrNotFound) {
+			err = nil // it begins where the tree stands
+		} else {
+			onto = git.Head{Branch: a.Into, ID: ref.ID}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if onto.ID == "" && a.Onto == ontoNone {
+		return all, nil
+	}
+	same := false
+	if onto.ID != "" && a.Onto != ontoNone {
+		if same, err = r.Grown(ctx, onto.ID, a.Onto, a.Commits); errors.Is(err, git.ErrNotFound) {
+			err = nil // it is nowhere here
+		}
+	}
+	if !same && err == nil {
+		all = append(all, MovedSide{Branch: onto.Branch, Was: a.Onto, Is: onto.ID})
+	}
+	return all, err
 }
 
 // join merges one branch and notes what came of it.

@@ -126,6 +126,65 @@ func TestMerge(t *testing.T) {
 	})
 }
 
+func TestMergeIsBound(t *testing.T) {
+	t.Parallel()
+	t.Run("GATE-13 GIT-8 a merge is of the commits that were meant: where a side has moved on nothing is merged, and what it has done before is no move", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		d := r.desk()
+		b := r.bay(t, d)
+		for _, side := range []string{"one", "two"} {
+			b.prepared(args{"url": r.url, "branch": "main", "new_branch": "side/" + side})
+			b.put(side+".txt", side)
+			b.committed(side)
+		}
+		b.prepared(args{"url": r.url, "branch": "main", "new_branch": "line"})
+		b.put("line.txt", "line")
+		b.committed("line")
+		names := []string{"side/one", "side/two"}
+		found := func() args {
+			p := b.prepared(args{"sides": names})
+			a := args{"from": names, "onto": p.Commit}
+			var commits []string
+			for _, s := range p.Sides {
+				commits = append(commits, s.Commit)
+			}
+			a["commits"] = commits
+			return a
+		}
+		meant := found()
+		moved := func(branch string) {
+			t.Helper()
+			before := raw(t, b.job.Dir, "rev-parse", "HEAD")
+			got := do[gitwork.Merged](b, gitwork.Merge, meant)
+			if len(got.Moved) != 1 || got.Moved[0].Branch != branch || got.Moved[0].Is != raw(t, b.job.Dir, "rev-parse", branch) || len(got.Merged) != 0 || raw(t, b.job.Dir, "rev-parse", "HEAD") != before {
+				t.Errorf("%s moved: %+v", branch, got)
+			}
+		}
+		more := raw(t, b.job.Dir, "commit-tree", "side/two^{tree}", "-p", "side/two", "-m", "more")
+		raw(t, b.job.Dir, "update-ref", "refs/heads/side/two", more)
+		moved("side/two")
+		meant = found()
+		b.put("late.txt", "late")
+		b.committed("late")
+		moved("line")
+		meant = found()
+		first := do[gitwork.Merged](b, gitwork.Merge, args{"from": names[:1]}) // as far as one that was killed had come
+		got := do[gitwork.Merged](b, gitwork.Merge, meant)
+		if len(got.Moved) != 0 || len(got.Merged) != 2 || got.Merged[0].How != "nothing" || got.Merged[1].How != "merge" {
+			t.Errorf("after %+v: %+v", first, got)
+		}
+		if again := do[gitwork.Merged](b, gitwork.Merge, meant); len(again.Moved) != 0 || again.Commit != got.Commit {
+			t.Errorf("again: %+v", again)
+		}
+		put(t, filepath.Join(b.job.Dir, "evil.txt"), "more than was merged")
+		raw(t, b.job.Dir, "add", "evil.txt")
+		raw(t, b.job.Dir, "commit", "-q", "--amend", "--no-edit")
+		moved("line")
+		b.bad(gitwork.Merge, args{"from": names, "onto": got.Commit, "commits": meant["commits"].([]string)[:1]}, tool.Invalid, "one commit for each")
+	})
+}
+
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	t.Run("GIT-7 a branch is taken whole, in the same session only", func(t *testing.T) {

@@ -19,6 +19,14 @@ type prepareArgs struct {
 	Depth         int    `json:"depth"`
 	WorkingBranch string `json:"working_branch"`
 	NewBranch     string `json:"new_branch"`
+	// Sides are branches that are looked for, so that a merge of them can be asked for.
+	Sides []string `json:"sides"`
+}
+
+// Side is a branch and the commit that it is at.
+type Side struct {
+	Branch string `json:"branch"`
+	Commit string `json:"commit"`
 }
 
 // Prepared is the result of git_prepare.
@@ -29,11 +37,12 @@ type Prepared struct {
 	Commit string `json:"commit"`
 	Base   string `json:"base"`
 	Cloned bool   `json:"cloned"`
+	Sides  []Side `json:"sides,omitempty"`
 }
 
 // prepare makes the tree ready to work in.
 func (w *work) prepare(ctx context.Context, g *guard, a prepareArgs) (*Prepared, error) {
-	for _, name := range []string{a.Branch, a.Ref, a.WorkingBranch, a.NewBranch} {
+	for _, name := range append([]string{a.Branch, a.Ref, a.WorkingBranch, a.NewBranch}, a.Sides...) {
 		if name == "" {
 			continue
 		}
@@ -67,7 +76,12 @@ func (w *work) prepare(ctx context.Context, g *guard, a prepareArgs) (*Prepared,
 	if base == "" {
 		base = h.ID
 	}
-	return &Prepared{Branch: h.Branch, Commit: h.ID, Base: base, Cloned: cloned}, nil
+	done := &Prepared{Branch: h.Branch, Commit: h.ID, Base: base, Cloned: cloned}
+	refs, err := w.sides(ctx, r, a.Sides)
+	for _, ref := range refs {
+		done.Sides = append(done.Sides, Side{Branch: ref.Name, Commit: ref.ID})
+	}
+	return done, err
 }
 
 // unclone takes away what a clone made that came to nothing, so that the directory is empty as it was.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -21,14 +22,14 @@ func TestPrepare(t *testing.T) {
 		t.Parallel()
 		b := r.bay(t, d)
 		want := gitwork.Prepared{Branch: "main", Commit: tip, Base: tip, Cloned: true}
-		if got := b.prepared(args{"url": r.url}); got != want {
+		if got := b.prepared(args{"url": r.url}); !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		if got := get(t, filepath.Join(b.job.Dir, "a.txt")); got != "one\ntwo\nthree\n" || get(t, filepath.Join(b.job.Dir, ".session.lock")) != "{}" {
 			t.Errorf("got %q", got)
 		}
 		want.Cloned = false
-		if got := b.prepared(args{"url": r.url}); got != want {
+		if got := b.prepared(args{"url": r.url}); !reflect.DeepEqual(got, want) {
 			t.Errorf("again: got %+v", got)
 		}
 	})
@@ -69,7 +70,7 @@ func TestPrepare(t *testing.T) {
 		t.Parallel()
 		b := r.bay(t, d)
 		b.put("notes.txt", "x")
-		if got := b.prepared(args{}); got != (gitwork.Prepared{}) {
+		if got := b.prepared(args{}); !reflect.DeepEqual(got, gitwork.Prepared{}) {
 			t.Errorf("got %+v", got)
 		}
 		absent(t, filepath.Join(b.job.Dir, ".git"))
@@ -84,7 +85,7 @@ func TestPrepare(t *testing.T) {
 		t.Parallel()
 		b := r.bay(t, d)
 		a := args{"url": r.url, "branch": "old", "working_branch": "feature/review-7", "new_branch": "agent/coder/r1"}
-		if got := b.prepared(a); got != (gitwork.Prepared{Branch: "agent/coder/r1", Commit: old, Base: old, Cloned: true}) {
+		if got := b.prepared(a); !reflect.DeepEqual(got, gitwork.Prepared{Branch: "agent/coder/r1", Commit: old, Base: old, Cloned: true}) {
 			t.Errorf("got %+v", got)
 		}
 		if raw(t, b.job.Dir, "rev-parse", "feature/review-7") != old {
@@ -93,7 +94,7 @@ func TestPrepare(t *testing.T) {
 		b.put("new.txt", "work")
 		c := b.committed("work")
 		b.put("more.txt", "not committed")
-		if got := b.prepared(a); got != (gitwork.Prepared{Branch: "agent/coder/r1", Commit: c.Commit, Base: old}) || get(t, filepath.Join(b.job.Dir, "more.txt")) == "" {
+		if got := b.prepared(a); !reflect.DeepEqual(got, gitwork.Prepared{Branch: "agent/coder/r1", Commit: c.Commit, Base: old}) || get(t, filepath.Join(b.job.Dir, "more.txt")) == "" {
 			t.Errorf("again: got %+v", got)
 		}
 	})
@@ -106,20 +107,20 @@ func TestPrepare(t *testing.T) {
 		first := one.work(r.url, "agent/line", "one.txt")
 		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/line"})
 		want := gitwork.Prepared{Branch: "agent/line", Commit: first.Commit, Base: tipOf(t, r), Cloned: true}
-		if got := r.bay(t, d).prepared(a); got != want {
+		if got := r.bay(t, d).prepared(a); !reflect.DeepEqual(got, want) {
 			t.Errorf("published: got %+v, want %+v", got, want)
 		}
 		one.put("two.txt", "x")
 		want.Commit = one.committed("two").Commit
 		do[gitwork.Pushed](one, gitwork.Push, args{"branch": "agent/line", "commit": want.Commit, "url": r.url})
-		if got := r.bay(t, d).prepared(a); got != want {
+		if got := r.bay(t, d).prepared(a); !reflect.DeepEqual(got, want) {
 			t.Errorf("pushed since: got %+v, want %+v", got, want)
 		}
 		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/line"})
 		one.put("three.txt", "x")
 		want.Commit = one.committed("three").Commit
 		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/line"})
-		if got := r.bay(t, d).prepared(a); got != want {
+		if got := r.bay(t, d).prepared(a); !reflect.DeepEqual(got, want) {
 			t.Errorf("published since: got %+v, want %+v", got, want)
 		}
 	})
@@ -134,7 +135,7 @@ func TestPrepare(t *testing.T) {
 		t.Parallel()
 		b := r.bay(t, d)
 		b.put("notes.txt", "x")
-		if got := b.prepared(args{"new_branch": "agent/a/b"}); got != (gitwork.Prepared{Branch: "agent/a/b"}) {
+		if got := b.prepared(args{"new_branch": "agent/a/b"}); !reflect.DeepEqual(got, gitwork.Prepared{Branch: "agent/a/b"}) {
 			t.Errorf("got %+v", got)
 		}
 		if c := b.committed("first"); !c.Made || c.Paths != 1 || c.Branch != "agent/a/b" {

@@ -15,7 +15,8 @@ const gitPrepareSchema = `{"type":"object","additionalProperties":false,"propert
 "ref":{"type":"string","minLength":1,"maxLength":200,"description":"branch, tag, commit, or a ref such as pull/123/head; goes before branch"},
 "depth":{"type":"integer","minimum":1,"maximum":1000000,"description":"how many commits of history to fetch; all where it is not given"},
 "working_branch":{"type":"string","minLength":1,"maxLength":200,"description":"main line of work; made from what is checked out where it is not there"},
-"new_branch":{"type":"string","minLength":1,"maxLength":200,"description":"branch to make from there and check out; one that is there is checked out as it is"}}}`
+"new_branch":{"type":"string","minLength":1,"maxLength":200,"description":"branch to make from there and check out; one that is there is checked out as it is"},
+"sides":{"type":"array","minItems":1,"maxItems":64,"items":{"type":"string","minLength":1,"maxLength":200},"description":"branches that you want to merge: the answer tells their commits, which git_merge asks for"}}}`
 
 const gitCommitSchema = `{"type":"object","additionalProperties":false,"required":["message"],"properties":{
 "message":{"type":"string","minLength":1,"maxLength":65536,"description":"what changed and why"}}}`
@@ -29,6 +30,8 @@ const gitPushSchema = `{"type":"object","additionalProperties":false,"required":
 const gitMergeSchema = `{"type":"object","additionalProperties":false,"required":["from"],"properties":{
 "from":{"type":"array","minItems":1,"maxItems":64,"items":{"type":"string","minLength":1,"maxLength":200},"description":"branches to merge, of the repository, published or of the remote"},
 "into":{"type":"string","minLength":1,"maxLength":200,"description":"branch to merge into and check out; the current one where it is not given"},
+"onto":{"type":"string","pattern":"^(none|[0-9a-f]{40}|[0-9a-f]{64})$","description":"whole id of the commit that the branch merged into is at; none before its first commit"},
+"commits":{"type":"array","minItems":1,"maxItems":64,"items":{"type":"string","pattern":"^([0-9a-f]{40}|[0-9a-f]{64})$"},"description":"whole id of the commit that each branch of from is at, in their order; where one has moved on, nothing is merged"},
 "message":{"type":"string","minLength":1,"maxLength":65536,"description":"message of the merges"}}}`
 
 const gitPublishSchema = `{"type":"object","additionalProperties":false,"required":["branch"],"properties":{

@@ -91,6 +91,18 @@ func Gated(s run.State, tool string) (why string, gated bool) {
 	return "what leaves the working tree by " + tool + " needs a person's yes (git.require_approval)", true
 }
 
+// Unbound says why a person can not be asked about a call as it is, "" where it can: a yes to a merge is for the commits of both sides.
+func Unbound(s run.State, tool string, input json.RawMessage) string {
+	if _, gated := Gated(s, tool); !gated || tool != events.GitMerge {
+		return ""
+	}
+	var a mergeArgs
+	if err := json.Unmarshal(input, &a); err != nil || a.Onto == "" || len(a.Commits) == 0 || len(a.Commits) != len(a.From) {
+		return "a person is asked about a merge, and must see which commits are meant: onto and commits are missing"
+	}
+	return ""
+}
+
 // Next says what a step of the harness comes to: its next call, or its end. It is to be asked only where a turn of the step
 // is owed.
 func Next(s run.State, st *run.Step) []events.Payload {

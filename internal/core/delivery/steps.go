@@ -11,18 +11,24 @@ import (
 // Arguments and results of the tools, as far as they matter here.
 type (
 	prepareArgs struct {
-		URL           string `json:"url,omitempty"`
-		Branch        string `json:"branch,omitempty"`
-		Ref           string `json:"ref,omitempty"`
-		Depth         int    `json:"depth,omitempty"`
-		WorkingBranch string `json:"working_branch,omitempty"`
-		NewBranch     string `json:"new_branch,omitempty"`
+		URL           string   `json:"url,omitempty"`
+		Branch        string   `json:"branch,omitempty"`
+		Ref           string   `json:"ref,omitempty"`
+		Depth         int      `json:"depth,omitempty"`
+		WorkingBranch string   `json:"working_branch,omitempty"`
+		NewBranch     string   `json:"new_branch,omitempty"`
+		Sides         []string `json:"sides,omitempty"`
+	}
+	side struct {
+		Branch string `json:"branch"`
+		Commit string `json:"commit"`
 	}
 	prepared struct {
 		Branch string `json:"branch"`
 		Commit string `json:"commit"`
 		Base   string `json:"base"`
 		Cloned bool   `json:"cloned"`
+		Sides  []side `json:"sides"`
 	}
 	commitArgs struct {
 		Message string `json:"message"`
@@ -34,7 +40,9 @@ type (
 		Nested []string `json:"nested"`
 	}
 	mergeArgs struct {
-		From []string `json:"from"`
+		From    []string `json:"from"`
+		Onto    string   `json:"onto,omitempty"`
+		Commits []string `json:"commits,omitempty"`
 	}
 	merged struct {
 		Commit    string                `json:"commit"`
@@ -48,6 +56,11 @@ type (
 			} `json:"paths"`
 			More int `json:"more"`
 		} `json:"conflicts"`
+		Moved []struct {
+			Branch string `json:"branch"`
+			Was    string `json:"was"`
+			Is     string `json:"is"`
+		} `json:"moved"`
 	}
 	publishArgs struct {
 		Branch string `json:"branch"`
@@ -101,6 +114,9 @@ type progress struct {
 	// looked, committed, merged, kept and sent are true once that was done or is not to be; stuck is why the step can not go on.
 	looked, committed, merged, kept, sent bool
 	stuck                                 string
+	// sides are those that are to be merged, as they were found; moved is how often one was elsewhere when it was to be merged.
+	sides []side
+	moved int
 }
 
 // past reads the results of a delivery.
@@ -152,7 +168,10 @@ func (p *progress) add(r run.CallRecord) string {
 		if why := read(r, &c); why != "" {
 			return why
 		}
-		p.Branch, p.Commit, p.looked = c.Branch, c.Commit, true
+		if p.looked && len(c.Sides) == 0 {
+			return "the branches to merge were not found"
+		}
+		p.Branch, p.Commit, p.looked, p.sides = c.Branch, c.Commit, true, c.Sides
 	case events.GitMerge:
 		return p.addMerge(r)
 	case events.GitPublish:
@@ -169,6 +188,9 @@ func (p *progress) add(r run.CallRecord) string {
 	return ""
 }
 
+// maxMoved is how often a merge is asked for anew because a side has moved on.
+const maxMoved = 3
+
 func (p *progress) addMerge(r run.CallRecord) string {
 	p.merged = true
 	if no := denied(r); no != "" {
@@ -181,6 +203,14 @@ func (p *progress) addMerge(r run.CallRecord) string {
 	}
 	if m.Commit != "" {
 		p.Commit = m.Commit
+	}
+	if len(m.Moved) > 0 {
+		if p.moved++; p.moved < maxMoved {
+			p.merged, p.sides = false, nil
+			return ""
+		}
+		p.note(fmt.Sprintf("not merged: %s moved on each time before a merge was made", clip(m.Moved[0].Branch, maxPath)))
+		return ""
 	}
 	p.Merged = m.Merged
 	left := maxPaths
@@ -257,14 +287,28 @@ func deliver(s run.State, st *run.Step, done []run.CallRecord) []events.Payload 
 		return call(s, st, events.GitCommit, commitArgs{Message: message(s)})
 	case !p.looked: // as it is: without a repository there may be one by now
 		return call(s, st, events.GitPrepare, prepareArgs{})
+	case len(w.Merge) > 0 && !p.merged && whole && p.Branch != "" && len(p.sides) == 0:
+		return call(s, st, events.GitPrepare, prepareArgs{Sides: w.Merge})
 	case len(w.Merge) > 0 && !p.merged && whole && p.Branch != "":
-		return call(s, st, events.GitMerge, mergeArgs{From: w.Merge})
+		return call(s, st, events.GitMerge, p.merge())
 	case !p.kept && p.Branch != "" && p.Commit != "" && (p.Commit != p.Base || w.Collaboration == events.Parallel):
 		return call(s, st, events.GitPublish, publishArgs{Branch: p.Branch})
 	case !p.sent && w.Push && whole && p.Commit != p.Base && p.kept && len(p.Conflicts) == 0:
 		return call(s, st, events.GitPush, pushArgs{Branch: p.Branch, Commit: p.Commit, URL: c.Repo})
 	}
 	return finished(st, p.told(""))
+}
+
+// merge asks for the sides as they were found, so that a yes is for exactly these.
+func (p progress) merge() mergeArgs {
+	a := mergeArgs{Onto: p.Commit}
+	if a.Onto == "" {
+		a.Onto = "none"
+	}
+	for _, sd := range p.sides {
+		a.From, a.Commits = append(a.From, sd.Branch), append(a.Commits, sd.Commit)
+	}
+	return a
 }
 
 // complete reports whether all steps of agents are.

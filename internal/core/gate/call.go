@@ -52,6 +52,9 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Law, left int) (say 
 	if err := law.Check(agent, c.Tool, input); err != nil {
 		return j.refuse(events.RefusedInput, "", err.Error(), "mend the arguments and call again"), false
 	}
+	if why := delivery.Unbound(s, c.Tool, input); why != "" {
+		return j.refuse(events.RefusedInput, delivery.RuleApproval, why, "call git_prepare with sides, and give its commit as onto and those of the sides as commits"), false
+	}
 	rules, err := law.Rules(agent)
 	if err != nil {
 		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules can not be read: "+err.Error(), "an operator must mend the agent's guard rules"), false

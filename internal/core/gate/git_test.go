@@ -3,6 +3,7 @@ package gate
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/inspan/inspan/internal/core/delivery"
@@ -30,6 +31,11 @@ func gitLaw(t *testing.T) Law {
 // delivering is a run at a given autonomy level that asks for one call in its delivery, with a budget of no calls.
 func delivering(t *testing.T, autonomy int, approval bool, tool string) *runtest.Builder {
 	t.Helper()
+	return deliveringWith(t, autonomy, approval, tool, inputs[tool])
+}
+
+func deliveringWith(t *testing.T, autonomy int, approval bool, tool, input string) *runtest.Builder {
+	t.Helper()
 	b := runtest.New("main", "r1")
 	c := runtest.Created()
 	c.Options.Autonomy, c.Options.MaxToolCalls = autonomy, 0
@@ -38,9 +44,14 @@ func delivering(t *testing.T, autonomy int, approval bool, tool string) *runtest
 	for _, id := range []string{events.CheckoutStep, "a"} {
 		b.Say(runtest.Ready(id), runtest.Allowed(id), runtest.StepDone(id, "done"))
 	}
-	b.Say(runtest.Ready(events.DeliverStep), runtest.Allowed(events.DeliverStep), runtest.Turn(1, events.DeliverStep, "", runtest.Asked(1, 1, tool, `{"branch":"x","commit":"1"}`)))
+	b.Say(runtest.Ready(events.DeliverStep), runtest.Allowed(events.DeliverStep), runtest.Turn(1, events.DeliverStep, "", runtest.Asked(1, 1, tool, input)))
 	return b
 }
+
+// inputs of the tools; all but the merge have the same.
+var inputs = map[string]string{events.GitPush: pushed, events.GitCommit: pushed, events.GitPublish: pushed, events.GitMerge: `{"from":["a"],"onto":"1","commits":["2"]}`}
+
+const pushed = `{"branch":"x","commit":"1"}`
 
 func TestGit(t *testing.T) {
 	t.Parallel()
@@ -61,6 +72,21 @@ func TestGit(t *testing.T) {
 					if say[0].Kind() != want {
 						t.Errorf("autonomy %d, %s, approval %v: %s, want %s", autonomy, tool, approval, say[0].Kind(), want)
 					}
+				}
+			}
+		}
+	})
+	t.Run("GATE-13 nobody is asked about a merge that does not name the commits of both sides", func(t *testing.T) {
+		t.Parallel()
+		for _, input := range []string{`{"from":["a"]}`, `{"from":["a"],"onto":"1"}`, `{"from":["a"],"commits":["2"]}`, `{"from":["a","b"],"onto":"1","commits":["2"]}`} {
+			for _, approval := range []bool{true, false} {
+				b := deliveringWith(t, 5, approval, events.GitMerge, input)
+				say, err := Look(b.State(), noon, gitLaw(t))
+				if err != nil || len(say) != 1 {
+					t.Fatalf("%v %v", say, err)
+				}
+				if no, refused := say[0].(*events.CallRefusedData); refused != approval || refused && (no.Code != events.RefusedInput || !strings.Contains(no.Hint, "sides")) {
+					t.Errorf("%s, approval %v: %+v", input, approval, say[0])
 				}
 			}
 		}
