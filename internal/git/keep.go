@@ -103,7 +103,20 @@ func (k *Keeper) make(ctx context.Context) error {
 		return nil
 	}
 	_, err := k.g.run(ctx, call{args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=sha256", "--initial-branch=none", "--", k.at("git")}})
-	return err
+	if err != nil {
+		return err
+	}
+	return k.settings()
+}
+
+// settings says in the store how git packs: fast, because somebody waits for each snapshot.
+func (k *Keeper) settings() error {
+	f, err := os.OpenFile(k.at("git/config"), os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("[pack]\n\tcompression = 1\n")
+	return errors.Join(err, f.Close())
 }
 
 // Forget empties the store.

@@ -54,7 +54,7 @@ const (
 	// AckWait is how long a delivered message may go without a sign of life.
 	AckWait = 30 * time.Second
 	// ChunkBytes is the size of the parts that an object is stored in.
-	ChunkBytes = 128 << 10
+	ChunkBytes = 512 << 10
 	// MaxObject is the most bytes of one object.
 	MaxObject = 100 << 20
 )

@@ -7,8 +7,6 @@ import (
 	"io"
 
 	"github.com/inspan/inspan/internal/git"
-	"github.com/inspan/inspan/internal/reactor"
-	"github.com/inspan/inspan/pkg/events"
 )
 
 // Snapshots opens keepers of working trees.
@@ -74,53 +72,4 @@ func (g gitKeeper) Restore(ctx context.Context, id string, packs ...io.Reader) e
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err
-}
-
-// partBytes is the size of the objects that a pack is cut into: what is held in memory at a time.
-const partBytes = 16 << 20
-
-// store puts a pack into the object store.
-func (t *Trees) store(ctx context.Context, id string, pack io.Reader) (Pack, error) {
-	p := Pack{Snapshot: id}
-	for {
-		part, err := io.ReadAll(io.LimitReader(pack, partBytes))
-		if err != nil {
-			return p, fmt.Errorf("read the pack of snapshot %.12s: %w", id, err)
-		}
-		if len(part) == 0 {
-			return p, nil
-		}
-		ref, err := t.cfg.Blobs.Put(ctx, "tree", part)
-		if err != nil {
-			return p, fmt.Errorf("store the pack of snapshot %.12s: %w", id, err)
-		}
-		p.Parts = append(p.Parts, ref)
-	}
-}
-
-// parts reads the objects of a pack one after the other.
-type parts struct {
-	ctx  context.Context // of the one restore that reads it
-	from reactor.Blobs
-	refs []events.Ref
-	data []byte
-}
-
-func (p *parts) Read(b []byte) (int, error) {
-	for len(p.data) == 0 {
-		if len(p.refs) == 0 {
-			return 0, io.EOF
-		}
-		data, err := p.from.Get(p.ctx, p.refs[0])
-		if errors.Is(err, reactor.ErrNotFound) || errors.Is(err, reactor.ErrDamagedObject) || errors.Is(err, reactor.ErrTooLarge) {
-			err = fmt.Errorf("%w: %w (restore the object store)", ErrDamaged, err)
-		}
-		if err != nil {
-			return 0, err
-		}
-		p.data, p.refs = data, p.refs[1:]
-	}
-	n := copy(b, p.data)
-	p.data = p.data[n:]
-	return n, nil
 }

@@ -280,9 +280,13 @@ func (v *Visit) Leave() {
 
 // restore reads the packs of a claim's snapshot into its directory.
 func (t *Trees) restore(ctx context.Context, c *claim) error {
+	ctx, stop := context.WithCancel(ctx)
 	var packs []io.Reader
 	for _, p := range c.rec.Packs {
-		packs = append(packs, &parts{ctx: ctx, from: t.cfg.Blobs, refs: p.Parts})
+		one := &parts{ctx: ctx, from: t.cfg.Blobs, refs: p.Parts}
+		defer one.close()
+		packs = append(packs, one)
 	}
+	defer stop() // before the others: what is under way ends at once
 	return c.keeper.Restore(ctx, c.rec.Snapshot, packs...)
 }
