@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape boxes docker gvisor e2b kubebox fuzz aimock live wasm clean
+.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape boxes docker gvisor e2b kube kubebox fuzz aimock live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -96,6 +96,9 @@ live: ## opt-in, costs money: live models, with the keys that are set
 
 e2b: ## opt-in, costs money, needs INSPAN_E2B_API_KEY: the exam of sandboxes in the E2B cloud
 	$(GO) test -tags integration -count=1 -v -timeout 30m -run TestRealExam ./internal/sandbox/e2b
+
+kube: ## opt-in, needs kubectl and a cluster that it may make namespaces in (KUBECONFIG): a real API server takes deploy/k8s without a warning
+	$(GO) test -tags integration -count=1 -v -timeout 10m -run TestServer ./deploy
 
 kubebox: ## opt-in, needs a cluster and INSPAN_KUBERNETES_*: the exam of sandboxes in pods, and the escape list
 	$(GO) test -tags integration -count=1 -v -timeout 60m -run TestReal ./internal/sandbox/kubernetes

@@ -1,0 +1,66 @@
+//go:build integration
+
+package deploy_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// kubectl runs it against the cluster of KUBECONFIG and returns all that it says.
+func kubectl(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "kubectl", args...).CombinedOutput()
+	return string(out), err
+}
+
+// TestServer asks a real API server whether it takes the manifests: nothing is made but a namespace of its own, which is
+// deleted. A missing cluster fails: who runs this wants it tested.
+func TestServer(t *testing.T) {
+	if out, err := kubectl(t, "version"); err != nil {
+		t.Fatalf("NOT TESTED: a Kubernetes cluster: install kubectl and set KUBECONFIG: %v\n%s", err, out)
+	}
+	for name, components := range map[string]string{"inspan-check": "", "inspan-check-bwrap": "components: [../k8s/bwrap]\n"} {
+		t.Run("ECO-9 DEPL-5 the server takes every object of "+name+" and warns of nothing", func(t *testing.T) {
+			dir, err := os.MkdirTemp(".", "overlay-") // kustomize takes relative paths alone
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(dir) })
+			overlay := "namespace: " + name + "\nresources: [../k8s]\n" + components
+			if err := os.WriteFile(dir+"/kustomization.yaml", []byte(overlay), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			all, err := kubectl(t, "kustomize", dir)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, all)
+			}
+			for object := range strings.SplitSeq(all, "\n---\n") {
+				if strings.Contains(object, "kind: Namespace\n") {
+					if err := os.WriteFile(dir+"/namespace.yaml", []byte(object), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			t.Cleanup(func() {
+				if out, err := kubectl(t, "delete", "namespace", name, "--ignore-not-found"); err != nil {
+					t.Errorf("delete namespace %s: %v\n%s", name, err, out)
+				}
+			})
+			if out, err := kubectl(t, "apply", "-f", dir+"/namespace.yaml"); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			out, err := kubectl(t, "apply", "-k", dir, "--dry-run=server", "--validate=strict")
+			if err != nil || strings.Contains(out, "Warning") || strings.Count(out, "created (server dry run)") < 20 {
+				t.Errorf("got %v\n%s", err, out)
+			}
+			t.Log(out)
+		})
+	}
+}
