@@ -17,5 +17,5 @@
 //	18  31.20s  time        30s pass
 //	19  31.20s  = r1#6 call.started c1-1                    the log has grown
 //	20  31.20s  * pay c1-1 by tool.1                        an effect in the outside world
-//	21  1.204s  ? pre_tool r1-h0 of r1 a c1-1 says block      what a hook answers
+//	21  31.20s  ? pre_tool r1-h0 of r1 a c1-1 says block    what a hook answers
 package sim
