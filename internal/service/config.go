@@ -231,6 +231,9 @@ func (c *Config) Validate() error {
 	if c.Workers < 0 {
 		errs = append(errs, fmt.Errorf("INSPAN_WORKERS is %d, want 0 or more", c.Workers))
 	}
+	if c.SandboxKeep < 0 {
+		errs = append(errs, fmt.Errorf("INSPAN_SANDBOX_KEEP is %s, want more than 0, or 0 to keep none", c.SandboxKeep))
+	}
 	for name, v := range map[string]int{"INSPAN_MAX_RUNS": c.MaxRuns, "INSPAN_MAX_RUNS_PER_MINUTE": c.RunsPerMinute, "INSPAN_TASK_PATIENCE": int(c.Patience),
 		"INSPAN_MAX_TASKS_PER_SENDER": c.SenderPerMinute, "INSPAN_MAX_GATES": c.MaxGates, "INSPAN_MAX_ANSWERS_PER_APPROVER": c.AnswersPerMinute} {
 		if v < 0 {

@@ -145,16 +145,25 @@ func (r *Role) saver(s run.State, a call.Attempt, m *made) func(context.Context,
 
 // look finds and stores what an attempt made. It never fails: what can not be kept is said to be left out.
 func (r *Role) look(ctx context.Context, s run.State, c run.Call, m *made) *capture.Look {
-	if !r.keeps(c) || m.at.path == "" || m.nothing() {
+	beyond := r.goesOnBeyond(s, c)
+	if !beyond && (!r.keeps(c) || m.nothing()) || m.at.path == "" {
 		return &capture.Look{Found: artifact.Found{Limits: artifact.LimitsOf(rules(s, c))}}
 	}
 	j, err := r.job(s, c, m)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if j.All, j.Paths = m.anywhere, m.paths; err != nil {
+	if j.All, j.Paths = m.anywhere || beyond, m.paths; err != nil {
 		j.All, j.Paths = false, nil
 	}
 	return r.cfg.Artifacts.Look(ctx, s, j, m.saved...)
+}
+
+// goesOnBeyond reports whether a call goes on with commands of its step that run beyond their calls, or ran: what they made since
+// the last look is found with it.
+func (r *Role) goesOnBeyond(s run.State, c run.Call) bool {
+	t, _ := r.tool(s, c)
+	_, goesOn := t.(tool.Continuing)
+	return goesOn && r.cfg.Artifacts != nil && slices.ContainsFunc(r.yard.of(s.HarnessID), func(b *beyond) bool { return b.step == c.Step })
 }
 
 // logOf is the whole output of a call as an artifact (ART-12): what its fact has shortened and refers to.

@@ -250,12 +250,12 @@ func (l *loan) Destroy(ctx context.Context) error {
 	l.mu.Unlock()
 	l.stop()
 	gone := make(chan struct{})
-	go func() {
+	l.r.shelf.ending.Go(func() {
 		defer close(gone)
 		for _, p := range started {
 			_, _ = p.Wait() // it was ended, or has told whoever waited for it
 		}
-	}()
+	})
 	select {
 	case <-gone:
 	case <-ctx.Done():

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inspan/inspan/internal/sandbox/docker"
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
@@ -60,7 +61,7 @@ func TestDockerStation(t *testing.T) {
 	w.agent(events.Agent{Name: "boxed", Tools: []string{"bash", "write"}, Sandbox: events.Sandbox{Mode: "docker", Image: image, PIDs: 100, MemoryBytes: 128 << 20}},
 		calling("bash", `{command: "echo made > here; cat here; hostname; ls /proc | grep -cx 1; ls `+w.dir+`/agents || echo closed; touch /etc/x || echo shut"}`))
 	w.agent(events.Agent{Name: "imageless", Tools: []string{"bash"}, Sandbox: events.Sandbox{Mode: "docker", Image: "no/such-image:1"}}, calling("bash", `{command: "true"}`))
-	w.start()
+	stations := w.start()
 	t.Run("TEST-11 an agent's commands run in a container, and its facts say so", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "boxed", Agent: "boxed", Task: "go"})
@@ -101,6 +102,31 @@ func TestDockerStation(t *testing.T) {
 		list := said[*events.CallFailedData](w, "imageless")
 		if len(list) != 1 || !strings.Contains(list[0].Error, "docker pull no/such-image:1") {
 			t.Errorf("got %+v:\n%s", list, w.story("imageless"))
+		}
+	})
+	t.Run("ART-13 SBX-15 a later step finds in its own container what an earlier one made, and both are artifacts", func(t *testing.T) {
+		w := w.on(t)
+		w.ports.Models = inSteps(t, map[string][]ask{
+			"a": {shell("echo one > ~/note; mkdir -p out; echo made > out/first.md; hostname > ../host || true"), shell("cat ~/note")},
+			"b": {shell("cat out/first.md; ls -A ~; echo more > out/second.md")},
+		})
+		w.tune = func(c *service.Config) {
+			c.DockerHost, c.DockerUser, c.DockerHelper, c.SandboxKeep = host, user, helper, time.Minute
+		}
+		w.agent(events.Agent{Name: "stepper", Model: "heard/x", Tools: []string{"bash"}, Sandbox: events.Sandbox{Mode: "docker", Image: image}}, "")
+		stations.stop()
+		w.start()
+		w.task(events.Task{ID: "steps", Agent: "stepper", Task: "go", Plan: &events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Description: "a"}, {ID: "b", Description: "b", Needs: []string{"a"}}}}})
+		s := w.ended("steps")
+		if got := results(s); s.Status != events.Completed || len(got) != 3 || got[1] != "one\n" || got[2] != "made\n" {
+			t.Errorf("got %q\n%s", got, w.story("steps"))
+		}
+		var names []string
+		for _, a := range s.Artifacts.Slice() {
+			names = append(names, a.Step+":"+a.Path)
+		}
+		if strings.Join(names, " ") != "a:out/first.md b:out/second.md" {
+			t.Errorf("its artifacts are %q", names)
 		}
 	})
 }

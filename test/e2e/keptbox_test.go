@@ -2,10 +2,13 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -245,4 +248,63 @@ func TestBackgroundServer(t *testing.T) {
 			})
 		}
 	}
+}
+
+// inSteps is a model that asks for calls, one after the other, in each step, and then says done.
+func inSteps(t testing.TB, calls map[string][]ask) *heard {
+	asked := map[string]int{}
+	return &heard{planned: func(req llm.Request) llm.Answer {
+		list, n := calls[req.Meta.Step], asked[req.Meta.Step]
+		if n >= len(list) {
+			return llm.Answer{Text: "done"}
+		}
+		asked[req.Meta.Step]++
+		input, err := json.Marshal(list[n].args)
+		if err != nil {
+			t.Error(err)
+		}
+		return llm.Answer{Calls: []llm.Call{{ID: fmt.Sprint(req.Meta.Step, n), Name: list[n].tool, Input: input}}}
+	}}
+}
+
+func TestBackgroundArtifacts(t *testing.T) {
+	t.Parallel()
+	t.Run("ART-3 ART-13 what a command in the background makes is kept with the call that reads it, or that ends it", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		make := func(name, after string) ask {
+			return beyond("until [ -e go ]; do sleep 0.02; done; sleep 1; echo late > " + name + "; echo written; " + after)
+		}
+		w.ports.Models = inTurns(t, one(make("ended.md", "true"), make("runs.md", "sleep 600"), shell("touch go"), output("bg-c1-1"), output("bg-c2-1"),
+			beyond("echo killed > killed.md; echo written; sleep 600"), kill("bg-c6-1"))...)
+		w.agent(backgrounder(), "")
+		w.start()
+		w.task(events.Task{ID: "late", Agent: "runner", Task: "go"})
+		s := w.ended("late")
+		var names []string
+		for _, a := range s.Artifacts.Slice() {
+			names = append(names, a.Path)
+		}
+		slices.Sort(names)
+		if strings.Join(names, " ") != "ended.md killed.md runs.md" {
+			t.Errorf("got %q\n%s", names, w.story("late"))
+		}
+	})
+	t.Run("ART-9 ART-13 a later step reads what an earlier one made, in a sandbox of its own", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		d := &tardy{Backend: host.New("")}
+		w.ports.Boxes = keeping(w, d)
+		w.ports.Models = inSteps(t, map[string][]ask{"a": {shell("echo one > ~/note; echo made > first.md"), shell("cat ~/note")}, "b": {shell("cat first.md; ls ~"), shell("echo two > second.md")}})
+		w.agent(shellOnly(sandbox.Docker), "")
+		w.start()
+		w.task(events.Task{ID: "steps", Agent: "runner", Task: "go", Plan: &events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Description: "a"}, {ID: "b", Description: "b", Needs: []string{"a"}}}}})
+		s := w.ended("steps")
+		if got := results(s); len(got) != 4 || got[1] != "one\n" || got[2] != "made\n" || s.Artifacts.Len() != 2 {
+			t.Errorf("got %q, %d artifacts\n%s", got, s.Artifacts.Len(), w.story("steps"))
+		}
+		if n := d.until(w, 0); n != 2 {
+			t.Errorf("%d sandboxes were opened, want one for each step", n)
+		}
+	})
 }
