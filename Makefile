@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape boxes docker gvisor e2b kube kubebox fuzz aimock live wasm clean
+.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -83,6 +83,18 @@ gvisor: ## needs runsc (RUNSC=path): exam, escape list and costs of the sandbox 
 	$(GVISOR) -timeout 10m -v -run TestEscape ./internal/sandbox/gvisor
 	$(GVISOR) -timeout 10m -run TestGVisor ./test/e2e ./internal/egress
 	$(GVISOR) -run '^$$' -bench Costs -benchtime 20x ./internal/sandbox/gvisor
+
+MICROVM = $(or $(DIR),$(CURDIR)/bin/microvm)
+MICROVM_TEST = INSPAN_MICROVM_KERNEL=$(MICROVM)/kernel INSPAN_MICROVM_INITRD=$(MICROVM)/initrd INSPAN_MICROVM_ROOT=$(MICROVM)/root.ext4 INSPAN_MICROVM_ACCEL=$(or $(ACCEL),auto) $(GO) test -count=1 -v
+microvm: ## opt-in, needs Debian, root and the network: kernel, first file system and root of virtual machines into bin/microvm (DIR=)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-guest ./cmd/inspan-guest
+	deploy/microvm/build.sh $(MICROVM) bin/inspan-guest
+microvm-test: ## opt-in, needs QEMU and make microvm: exam, escape list and costs of the sandbox qemu, and a station with it; ACCEL=kvm|tcg|auto
+	INSPAN_TEST_NEED_SANDBOX=qemu $(MICROVM_TEST) -timeout 120m -run 'TestReal|TestEscape' -bench Paired -benchtime 3x ./internal/sandbox/microvm
+	INSPAN_TEST_NEED_SANDBOX=qemu $(MICROVM_TEST) -timeout 30m -run TestQEMUStation ./test/e2e
+firecracker-test: ## opt-in, needs Firecracker, KVM and a kernel of its own (KERNEL=) beside make microvm: the exam of the sandbox firecracker
+	INSPAN_TEST_NEED_SANDBOX=firecracker INSPAN_TEST_MICROVM=firecracker INSPAN_MICROVM_KERNEL=$(KERNEL) INSPAN_MICROVM_INITRD=$(MICROVM)/initrd INSPAN_MICROVM_ROOT=$(MICROVM)/root.ext4 \
+		$(GO) test -count=1 -v -timeout 60m -run 'TestReal|TestEscape' -bench Paired -benchtime 20x ./internal/sandbox/microvm
 
 fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 	@set -e; for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

@@ -119,7 +119,7 @@ func workspaceShape() shape {
 	})
 }
 
-var modes = []string{"host", "bwrap", "landlock", "docker", "gvisor", "wasm", "microvm", "firecracker", "e2b", "kubernetes", "auto"}
+var modes = []string{"host", "bwrap", "landlock", "docker", "gvisor", "wasm", "microvm", "firecracker", "qemu", "e2b", "kubernetes", "auto"}
 
 // quantity is "4g", "4Gi", "512MB" or a bare number.
 var quantity = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([kKmMgGtT]i?[bB]?)?$`)

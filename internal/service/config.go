@@ -69,7 +69,7 @@ type Config struct {
 	WorkspaceSnapshot string        `envconfig:"INSPAN_WORKSPACE_SNAPSHOT" default:"call" desc:"with follow: when a workspace is kept in the object store: call, after each call that may have changed files; step, when a step ends, which is cheaper and tells the agent what was lost with a machine in between (toolrunner)"`
 	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with follow: take the workspace of a run away when the run ends; those of sessions stay, and those with a git repository whose work can not be kept elsewhere (toolrunner)"`
 	CleanupAfter      time.Duration `envconfig:"INSPAN_WORKSPACE_CLEANUP_AFTER" default:"24h" desc:"with follow: how long the workspace of a run that has ended stays, and directories that nobody uses (toolrunner)"`
-	Sandbox           string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap, landlock or host, or by name alone docker, gvisor, wasm, e2b or kubernetes"`
+	Sandbox           string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap, landlock or host, or by name alone docker, gvisor, wasm, qemu, firecracker, e2b or kubernetes"`
 	// SandboxBackend and SandboxMin bound what auto may come to.
 	SandboxBackend string `envconfig:"INSPAN_SANDBOX_BACKEND" desc:"what auto means, one of the modes of INSPAN_SANDBOX; empty for the strongest of bwrap, landlock and host that works"`
 	SandboxMin     string `envconfig:"INSPAN_SANDBOX_MIN" desc:"the weakest sandbox that any agent may have, such as landlock, bwrap or gvisor; what is weaker is refused"`
@@ -96,6 +96,16 @@ type Config struct {
 	KubeRuntime   string   `envconfig:"INSPAN_KUBERNETES_RUNTIME_CLASS" desc:"RuntimeClass of the pods of sandboxes, such as gvisor; empty for the cluster's own (toolrunner)"`
 	KubeWarmPool  string   `envconfig:"INSPAN_KUBERNETES_WARM_POOL" desc:"SandboxWarmPool of agent-sandbox whose pods are claimed for sandboxes, in the place of an image and a RuntimeClass (toolrunner)"`
 	KubeEnforces  []string `envconfig:"INSPAN_KUBERNETES_ENFORCES" desc:"what the operator states that the cluster keeps, comma separated: network, cpu, memory, disk; sandboxes that want what is not named are refused (toolrunner)"`
+	// The MicroVM ones are for sandboxes in virtual machines; see docs/sandbox-microvm.md.
+	QEMU          string `envconfig:"INSPAN_QEMU" desc:"name or path of the program of QEMU, for sandboxes of mode qemu; empty for qemu-system-x86_64 (toolrunner)"`
+	Firecracker   string `envconfig:"INSPAN_FIRECRACKER" desc:"name or path of the program of Firecracker, for sandboxes of mode firecracker; empty for firecracker (toolrunner)"`
+	MicroVMKernel string `envconfig:"INSPAN_MICROVM_KERNEL" desc:"file of the kernel of virtual machines; make microvm builds this one and the next two (toolrunner)"`
+	MicroVMInitrd string `envconfig:"INSPAN_MICROVM_INITRD" desc:"file of their first file system, with inspan-guest as /init (toolrunner)"`
+	MicroVMRoot   string `envconfig:"INSPAN_MICROVM_ROOT" desc:"image of their root, ext4 or squashfs, which all share and none can write (toolrunner)"`
+	MicroVMAccel  string `envconfig:"INSPAN_MICROVM_ACCEL" default:"kvm" desc:"how their processors come about under QEMU: kvm; tcg, emulated and ten times slower or worse; auto, emulated where no machine boots with KVM (toolrunner)"`
+	MicroVMCPUs   int    `envconfig:"INSPAN_MICROVM_VCPU" default:"1" desc:"processors of machines whose agent asks for none (toolrunner)"`
+	MicroVMMemory int64  `envconfig:"INSPAN_MICROVM_MEMORY" default:"1024" desc:"memory for commands in machines whose agent asks for none, in MiB (toolrunner)"`
+	MicroVMDisk   int64  `envconfig:"INSPAN_MICROVM_DISK" default:"10240" desc:"disk for the workspace, HOME and TMPDIR in machines whose agent asks for none, in MiB; what is not written takes no room (toolrunner)"`
 	// SandboxReadOnly and SandboxEnv are lists, comma separated.
 	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
 	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`

@@ -10,7 +10,7 @@ import (
 // optIn are the backends that are reached only where a station or an agent file names them. Making them asks nobody
 // anything.
 func (c Config) optIn() []sandbox.Backend {
-	return append([]sandbox.Backend{c.docker(), c.gvisor(), c.wasm()}, c.remotes()...)
+	return append(append([]sandbox.Backend{c.docker(), c.gvisor(), c.wasm()}, c.machines()...), c.remotes()...)
 }
 
 // OptIn returns the backends that the settings name, or give what they need.
@@ -25,7 +25,7 @@ func (c Config) OptIn() []sandbox.Backend {
 	if c.usesWASM() {
 		out = append(out, c.wasm())
 	}
-	return append(out, c.remotesNamed()...)
+	return append(append(out, c.machinesNamed()...), c.remotesNamed()...)
 }
 
 // reapers remove what lost toolrunners left with the backends of OptIn.

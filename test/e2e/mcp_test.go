@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/host"
 	"github.com/inspan/inspan/internal/sandbox/launch"
+	"github.com/inspan/inspan/internal/sandbox/microvm/fctest"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 		launch.Main() // which becomes the command
 		return
 	}
-	if !inside.Main() && !mcptest.Main() {
+	if !inside.Main() && !mcptest.Main() && !fctest.Main() {
 		m.Run()
 	}
 }

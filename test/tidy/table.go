@@ -109,6 +109,7 @@ var Doors = []Door{
 	{Module: "github.com/containerd/errdefs", Dirs: []string{"internal/sandbox/docker"}},
 	{Module: "github.com/landlock-lsm/", Dirs: []string{"internal/sandbox/launch"}},
 	{Module: "github.com/elastic/go-seccomp-bpf", Dirs: []string{"internal/sandbox/seccomp"}},
+	{Module: "github.com/hashicorp/yamux", Dirs: []string{"internal/sandbox/microvm/wire"}},
 	{Module: "github.com/coder/websocket", Dirs: []string{"internal/sandbox/kubernetes/..."}},
 	{Module: "github.com/anishathalye/porcupine", Dirs: []string{"test/faults"}},
 	{Module: "pgregory.net/rapid", Dirs: []string{"pkg/run/runtest", "internal/llm/llmtest", "services/executor/executortest"}, Tests: true},

@@ -42,10 +42,10 @@ func firecracker(ctx context.Context, program string, s spec) (*process, io.Read
 	channel, err := c.start(ctx, s, vsock)
 	if err != nil {
 		c.http.CloseIdleConnections()
-		err = fmt.Errorf("%w%s", err, engine.said())
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWait)
 		defer cancel()
-		return nil, nil, nil, errors.Join(err, engine.end(ctx))
+		ended := engine.end(ctx) // first: then all of its words are here
+		return nil, nil, nil, errors.Join(fmt.Errorf("%w%s", err, engine.said()), ended)
 	}
 	return engine, channel, c.finish, nil
 }

@@ -94,10 +94,10 @@ func (b *Backend) boot(ctx context.Context, name string, l sandbox.Limits, accel
 		if ctx.Err() != nil {
 			err = fmt.Errorf("after %v: %w", b.cfg.StartWait, ctx.Err())
 		}
-		failed := fmt.Errorf("%w: %w%s", ErrBoot, err, engine.said())
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWait)
 		defer cancel()
-		return nil, errors.Join(failed, m.end(ctx, channel))
+		ended := m.end(ctx, channel) // first: then all of the console's words are here
+		return nil, errors.Join(fmt.Errorf("%w: %w%s", ErrBoot, err, engine.said()), ended)
 	}
 	return m, nil
 }

@@ -12,10 +12,14 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 )
 
-// real is the backend of machines under QEMU that the environment names; make microvm sets it.
+// real is the backend that the environment names, that of QEMU where it names none; make microvm-test sets it.
 func real() *microvm.Backend {
+	mode, program := sandbox.QEMU, os.Getenv("INSPAN_QEMU")
+	if os.Getenv("INSPAN_TEST_MICROVM") == string(sandbox.Firecracker) {
+		mode, program = sandbox.Firecracker, os.Getenv("INSPAN_FIRECRACKER")
+	}
 	accel := microvm.Accel(os.Getenv("INSPAN_MICROVM_ACCEL"))
-	return microvm.New(microvm.Config{Mode: sandbox.QEMU, Program: os.Getenv("INSPAN_QEMU"), Kernel: os.Getenv("INSPAN_MICROVM_KERNEL"), Initrd: os.Getenv("INSPAN_MICROVM_INITRD"),
+	return microvm.New(microvm.Config{Mode: mode, Program: program, Kernel: os.Getenv("INSPAN_MICROVM_KERNEL"), Initrd: os.Getenv("INSPAN_MICROVM_INITRD"),
 		Root: os.Getenv("INSPAN_MICROVM_ROOT"), Accel: accel, Memory: 256 << 20, Disk: 1 << 30})
 }
 
@@ -70,3 +74,7 @@ func TestRealMachine(t *testing.T) {
 		}
 	})
 }
+
+func TestRealExam(t *testing.T) { sandboxtest.Exam(t, real()) }
+
+func TestEscape(t *testing.T) { sandboxtest.Escape(t, real()) }

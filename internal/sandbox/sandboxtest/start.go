@@ -294,6 +294,11 @@ func examLimits(t *testing.T, b sandbox.Backend) {
 			cfg := one.cfg
 			cfg.Network = one.wall != sandbox.WallNetwork
 			if has := capability(t, b, one.wall); has.Enforced {
+				switch one.wall {
+				case sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitDisk, sandbox.LimitPIDs:
+					wants(t, b, Limits)
+				default:
+				}
 				one.prove(t, cfg)
 				return
 			}
