@@ -39,6 +39,7 @@ bench: ## slow: whole stations against the bare floor, both durability modes
 
 bench-trees: ## slow (some minutes, 5 GB of disk): snapshot and restore of a workspace of 1 GB with 1 % changed; TREE_MB=n for another size
 	INSPAN_BENCH_TREE_MB=$(or $(TREE_MB),1024) $(GO) test -tags slow -count=1 -v -timeout 30m -run TestTreeCost ./test/e2e
+	$(GO) test -tags slow -count=1 -v -timeout 30m -run TestKeepLarge ./internal/git
 
 robust: ## slow (30 min, root for some): simulation, planted bugs, real faults, security, recovery, soak, fuzzing; SEED=n
 	$(GO) run ./test/robust -seed $(or $(SEED),1)

@@ -311,7 +311,8 @@ func TestBring(t *testing.T) {
 
 func TestHostileBundles(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"../evil", "/etc/passwd", "objects/../../x", "runs/demo/r.json/../../../x", "objects/ab/short", ".lock", "runs/a b/r.json"} {
+	for _, name := range []string{"../evil", "/etc/passwd", "objects/../../x", "runs/demo/r.json/../../../x", "objects/ab/short", ".lock", "runs/a b/r.json",
+		"trees/demo/../demo/tree.json", "trees/demo/session=x/tree.json/y", "artifacts/demo/r/short", "branches/demo/x.json"} {
 		t.Run("SAFE-12 EVT-9 a bundle with "+strings.ReplaceAll(name, "/", "_")+" is refused and writes nothing", func(t *testing.T) {
 			t.Parallel()
 			var file bytes.Buffer

@@ -1,7 +1,9 @@
 package archive_test
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -375,6 +377,29 @@ func TestStrangers(t *testing.T) {
 			}
 			if keys, _ := to.Shelf(topology.TreeBucket).Keys(t.Context(), ""); (len(keys) == 0) != own || own != (got.Files == archive.FilesLeft) {
 				t.Errorf("own %v: %v %+v", own, keys, got)
+			}
+		}
+	})
+	t.Run("EVT-9 SAFE-15 a bundle with a record that is too long to be read whole is refused before it is written", func(t *testing.T) {
+		t.Parallel()
+		for over, want := range map[int64]bool{0: false, 1: true} {
+			var file bytes.Buffer
+			z := gzip.NewWriter(&file)
+			w := tar.NewWriter(z)
+			size := int64(16<<20) + over
+			for name, data := range map[string][]byte{"inspan-archive.json": []byte(`{"format": 1}`), "trees/demo/run=r/tree.json": bytes.Repeat([]byte(" "), int(size))} {
+				if err := w.WriteHeader(&tar.Header{Name: name, Size: int64(len(data)), Mode: 0o600}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.Write(data); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(w.Close(), z.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := archive.Unpack(&file, t.TempDir()); errors.Is(err, archive.ErrBundle) != want {
+				t.Errorf("%d bytes above the limit: %v", over, err)
 			}
 		}
 	})

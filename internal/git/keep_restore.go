@@ -51,6 +51,8 @@ const maxListing = 1 << 30
 type builder struct {
 	limits Limits
 	root   *os.Root
+	dir    *os.Root // the one at, which files are written in; nil for none
+	at     string
 	files  []item
 	next   int // of files, whose content comes
 	seen   map[string]stat
@@ -71,7 +73,7 @@ func (b *builder) build(ctx context.Context, k *Keeper, id, aside string) (err e
 	if b.root, err = os.OpenRoot(aside); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.root.Close()) }()
+	defer func() { err = errors.Join(err, b.leaveDir(), b.root.Close()) }()
 	ids, err := b.plan(list.String())
 	if err != nil {
 		return err
@@ -202,8 +204,36 @@ func (b *builder) begin() error {
 	if it.mode == "100755" {
 		perm = 0o755
 	}
-	var err error
-	b.out, err = b.root.OpenFile(it.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	in, err := b.in(filepath.Dir(it.path))
+	if err != nil {
+		return err
+	}
+	b.out, err = in.OpenFile(filepath.Base(it.path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	return err
+}
+
+// in is a directory that files are written in. The last one stays open: the files of a directory come one after the other.
+func (b *builder) in(dir string) (*os.Root, error) {
+	if b.dir != nil && b.at == dir {
+		return b.dir, nil
+	}
+	if err := b.leaveDir(); err != nil {
+		return nil, err
+	}
+	next, err := b.root.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	b.dir, b.at = next, dir
+	return next, nil
+}
+
+func (b *builder) leaveDir() error {
+	if b.dir == nil {
+		return nil
+	}
+	err := b.dir.Close()
+	b.dir = nil
 	return err
 }
 
@@ -227,11 +257,8 @@ func (b *builder) finish() error {
 	}
 	out := b.out
 	b.out = nil
-	if err := out.Close(); err != nil {
-		return err
-	}
-	info, err := b.root.Lstat(it.path)
-	if err != nil {
+	info, err := out.Stat()
+	if err = errors.Join(err, out.Close()); err != nil {
 		return err
 	}
 	s := statOf(info, time.Now().UnixNano())

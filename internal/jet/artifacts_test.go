@@ -39,7 +39,7 @@ func TestArtifacts(t *testing.T) {
 		}
 		return info.State.Msgs
 	}
-	data := bytes.Repeat([]byte("0123456789abcdef"), 40_000)
+	data := bytes.Repeat([]byte("0123456789abcdef"), 160_000)
 	t.Run("ART-8 removing takes the parts and the description", func(t *testing.T) {
 		ref, err := st.Artifacts().Put(within(t), "r1", data, 0)
 		if err != nil {

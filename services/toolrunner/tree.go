@@ -129,7 +129,7 @@ func (r *Role) settle(ctx context.Context, p place, a call.Attempt) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, workspace.ErrUnkept) && call.NeedsStart(a.Call.Effect):
-			return tool.Fail(tool.Permanent, "the call was carried out: end what still changes files, or remove what is too large, and do something small to have the rest kept",
+			return tool.Fail(tool.Permanent, "the call was carried out: end what still changes files, or remove what is too large or can not be read, and do something small to have the rest kept",
 				fmt.Errorf("what it changed in the workspace is not kept, and is lost with this machine: %w", err))
 		}
 		t := time.NewTimer(insistEvery)
