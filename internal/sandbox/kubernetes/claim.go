@@ -22,8 +22,6 @@ const (
 	claimKind    = "SandboxClaim"
 	claimGroup   = "extensions.agents.x-k8s.io"
 	claimVersion = claimGroup + "/v1beta1"
-	// claimLabel is written on the pod of a claim by agent-sandbox, with the claim's uid.
-	claimLabel = "agents.x-k8s.io/claim-uid"
 	// claimNetwork stands for networkLabel on the pods of claims: the controller of agent-sandbox takes labels from claims
 	// in this domain alone, unless it is told of others.
 	claimNetwork = "inspan.sandbox.users.io/network"
@@ -59,6 +57,7 @@ type podLabels struct {
 
 type claimStatus struct {
 	Conditions []condition `json:"conditions"`
+	Sandbox    named       `json:"sandbox"`
 }
 
 type condition struct {
@@ -121,7 +120,7 @@ func (c *cluster) granted(ctx context.Context, m *machine, cfg sandbox.Config) e
 		case got.Status.is("Finished"):
 			return fmt.Errorf("%w on pool %q has ended: %s", ErrClaim, c.cfg.WarmPool, why)
 		case got.Status.is("Ready"):
-			p, err := c.ofClaim(ctx, got.Metadata.UID)
+			p, err := c.ofSandbox(ctx, got.Status.Sandbox.Name)
 			if err != nil {
 				return err
 			}
@@ -130,7 +129,7 @@ func (c *cluster) granted(ctx context.Context, m *machine, cfg sandbox.Config) e
 				m.name, m.box = p.Metadata.Name, p.Spec.Containers[0].Name
 				return p.suits(cfg)
 			}
-			why = "it is ready, but there is no single pod with its label and " + claimNetwork + "=" + networkOf(cfg)
+			why = fmt.Sprintf("it is ready, but sandbox %.80q has no pod of its name with the label %s=%s", got.Status.Sandbox.Name, claimNetwork, networkOf(cfg))
 		}
 		select {
 		case <-tick.C:
@@ -154,16 +153,21 @@ func speaks(all []condition) string {
 	return strings.Join(said, ", ")
 }
 
-// ofClaim is the one pod of a claim, nil where there is none, or more than one.
-func (c *cluster) ofClaim(ctx context.Context, uid string) (*takenPod, error) {
-	if uid == "" || len(uid) > 63 {
-		return nil, fmt.Errorf("%w: the cluster gives a claim the uid %.80q", ErrCluster, uid)
+// ofSandbox is the pod of a Sandbox, which has its name; nil where there is none, or one of somebody else.
+func (c *cluster) ofSandbox(ctx context.Context, name string) (*takenPod, error) {
+	if name == "" {
+		return nil, nil
 	}
-	all, err := list[takenPod](ctx, c, c.pods(""), claimLabel+"="+uid)
-	if err != nil || len(all) != 1 || len(all[0].Spec.Containers) == 0 {
+	var p takenPod
+	err := c.call(ctx, http.MethodGet, c.pods(name), nil, &p)
+	if missing(err) {
+		return nil, nil
+	}
+	mine := slices.ContainsFunc(p.Metadata.Owners, func(o owner) bool { return o.Kind == "Sandbox" && o.Name == name && o.Controller })
+	if err != nil || !mine || len(p.Spec.Containers) == 0 {
 		return nil, err
 	}
-	return &all[0], nil
+	return &p, nil
 }
 
 // unclaim deletes a claim and returns when it is gone, which is when its pod is: the claim waits for it.

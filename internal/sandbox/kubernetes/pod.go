@@ -47,9 +47,15 @@ type pod struct {
 
 type metadata struct {
 	Name        string            `json:"name"`
-	UID         string            `json:"uid,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+	Owners      []owner           `json:"ownerReferences,omitempty"`
+}
+
+type owner struct {
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	Controller bool   `json:"controller"`
 }
 
 type spec struct {

@@ -33,3 +33,20 @@ func TestRealExam(t *testing.T) { sandboxtest.Exam(t, real(t)) }
 
 // TestRealEscape is the escape list, for which the cluster has to keep the network closed.
 func TestRealEscape(t *testing.T) { sandboxtest.Escape(t, real(t)) }
+
+// TestRealReap deletes what lost tests of this computer left in the cluster, and leaves the living alone.
+func TestRealReap(t *testing.T) {
+	b := real(t)
+	box := open(t, b, sandbox.Config{Network: true})
+	n, err := b.Reap(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := sh(t, box, "echo lives", sandbox.Cmd{}); err != nil || out != "lives\n" {
+		t.Errorf("got %q, %v", out, err)
+	}
+	t.Logf("%d deleted", n)
+	if n, err := b.Reap(t.Context()); n != 0 || err != nil {
+		t.Errorf("again: got %d, %v", n, err)
+	}
+}

@@ -53,7 +53,7 @@ func (l leash) alive() bool {
 }
 
 // farLeash asks the sandbox itself whether a process there holds the leash, and another one of the backend where that is
-// destroyed: on a machine that both share it sees what is left, and where each has one of its own nothing can be.
+// destroyed or has ended: on a machine that both share it sees what is left, and where each has one of its own nothing can be.
 func farLeash(t *testing.T, b sandbox.Backend, p place) func() bool {
 	t.Helper()
 	other, err := b.Open(t.Context(), sandbox.Config{ID: "watch", Workspace: t.TempDir(), Network: true})
@@ -64,7 +64,7 @@ func farLeash(t *testing.T, b sandbox.Backend, p place) func() bool {
 		var out safe
 		look := sandbox.Cmd{Args: []string{"sh", "-c", `ls -l /proc/[0-9]*/fd/9 2>/dev/null | grep -F -e " -> $1" || echo none`, "sh", file}, Stdout: &out}
 		_, err := p.box.Exec(within(t), look)
-		if errors.Is(err, sandbox.ErrDestroyed) {
+		if errors.Is(err, sandbox.ErrDestroyed) || errors.Is(err, sandbox.ErrLifetime) || errors.Is(err, sandbox.ErrDisk) {
 			_, err = other.Exec(within(t), look)
 		}
 		must(t, err)

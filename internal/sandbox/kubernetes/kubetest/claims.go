@@ -112,7 +112,6 @@ func (s *Server) createClaim(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := fmt.Sprint(meta(object)["name"])
-	meta(object)["uid"] = "uid-of-" + name
 	s.claims[name] = &claim{object: object}
 	reply(w, http.StatusCreated, object)
 }
@@ -132,8 +131,9 @@ func (s *Server) grant(name string, c *claim) (map[string]any, error) {
 		return map[string]any{}, nil
 	case c.looks == 2:
 		c.pod = Pool + "-" + strings.TrimPrefix(name, "inspan-")
-		labels := map[string]any{"agents.x-k8s.io/claim-uid": meta(c.object)["uid"]}
-		if err := s.run(map[string]any{"kind": "Pod", "metadata": map[string]any{"name": c.pod, "labels": labels, "annotations": map[string]any{}}, "spec": s.pool}); err != nil {
+		owner := []any{map[string]any{"kind": "Sandbox", "name": c.pod, "controller": true}}
+		metadata := map[string]any{"name": c.pod, "labels": map[string]any{}, "annotations": map[string]any{}, "ownerReferences": owner}
+		if err := s.run(map[string]any{"kind": "Pod", "metadata": metadata, "spec": s.pool}); err != nil {
 			return nil, err
 		}
 	case c.looks == 3:
