@@ -81,7 +81,7 @@ func (a *audit) passes(by *life, t *treeAudit, next workspace.Record) string {
 		return fmt.Sprintf("%s has fence %d, as %q before", next.Owner, next.Fence, last.Owner)
 	case next.Owner != "" && last.Owner != "" && next.Owner != last.Owner && !a.grove.lapsed[last.Owner]:
 		return fmt.Sprintf("%s takes it from %s, who may be alive", next.Owner, last.Owner)
-	case next.Snapshot == "" && last.Snapshot != "":
+	case next.Owner == "" && next.Fence > last.Fence: // who gives a tree back leaves its fence
 		return a.forgotten(t, next)
 	case next.Fence == last.Fence && last.Owner != who, next.Snapshot != last.Snapshot && next.Fence != last.Fence:
 		return fmt.Sprintf("%s writes in the time of %q", who, last.Owner)
@@ -102,8 +102,8 @@ func (a *audit) forgotten(t *treeAudit, next workspace.Record) string {
 		}
 	}
 	switch {
-	case next.Owner != "" || len(next.Packs) > 0:
-		return "it has no snapshot any more, and is not given up"
+	case next.Snapshot != "" || len(next.Packs) > 0:
+		return "nobody owns it, under a new fence, and it is kept"
 	case !a.w.play.Scene.Clean || !strings.HasPrefix(next.Workspace, "run/"):
 		return "it is taken away, and was to stay"
 	}
