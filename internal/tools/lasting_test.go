@@ -1,12 +1,14 @@
 package tools_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/backends"
 )
 
 // lasting is a sandbox that the next call finds again.
@@ -41,6 +43,27 @@ func TestLasting(t *testing.T) {
 		one, two, _ := strings.Cut(strings.TrimSpace(second), "\n")
 		if strings.TrimSpace(first) == one || one != two || one == "" {
 			t.Errorf("got %q and then %q", first, second)
+		}
+	})
+	t.Run("SAFE-11 SBX-19 what the shell was given is not written down, only what it exported", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t)
+		backend, err := backends.Local("").Pick(t.Context(), sandbox.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		box, err := backend.Open(t.Context(), sandbox.Config{ID: "s", Workspace: b.dir, Network: true, Env: []string{"TOKEN=sk-canary-1", "MODE=given"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = box.Destroy(context.Background()) })
+		b.env.Box = lasting{box}
+		b.shell(`export MODE=changed MINE=1; true`)
+		if r := b.shell(`cat $HOME/.inspan-exported; echo $TOKEN $MODE`); r.Output != "declare -x MINE=\"1\"\ndeclare -x MODE=\"changed\"\nsk-canary-1 changed\n" {
+			t.Errorf("got %q", r.Output)
+		}
+		if r := b.shell(`cat $HOME/.inspan-exported`); r.Output != "declare -x MINE=\"1\"\ndeclare -x MODE=\"changed\"\n" {
+			t.Errorf("after a call that exports nothing: got %q", r.Output)
 		}
 	})
 	t.Run("SBX-19 in a sandbox of one call nothing is written down", func(t *testing.T) {

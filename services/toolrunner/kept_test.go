@@ -333,7 +333,7 @@ func TestKept(t *testing.T) {
 		s.counts(2, 1)
 		s.back(first)
 		s.back(second)
-		s.r.shelf.expire(24*time.Hour, time.Now().Add(59*time.Minute))
+		s.r.shelf.expire(24*time.Hour, time.Now().Add(50*time.Minute))
 		s.counts(2, 1)
 		s.r.shelf.expire(24*time.Hour, time.Now().Add(time.Hour))
 		s.counts(2, 2)
@@ -349,9 +349,9 @@ func TestKept(t *testing.T) {
 			t.Error("it was not the one that rested longest")
 		}
 		used := s.must(member("r1", "ws"), "one")
-		s.r.shelf.expire(time.Minute, time.Now().Add(59*time.Second))
+		s.r.shelf.expire(time.Hour, time.Now().Add(50*time.Minute))
 		s.counts(maxShelved+1, 1)
-		s.r.shelf.expire(time.Minute, time.Now().Add(61*time.Second))
+		s.r.shelf.expire(time.Hour, time.Now().Add(61*time.Minute))
 		s.counts(maxShelved+1, maxShelved)
 		if s.sh(used, "echo on") != "on\n" {
 			t.Error("one that was used has gone")
