@@ -34,16 +34,16 @@ const (
 )
 
 var backends = []backend{
-	{mode: "host", most: 2 * time.Minute, walls: "it has no walls, and says so", aims: []aim{{"warm-times", "command, times bare", 1.25, "1x (1.25 with the noise of a run)"}}},
-	{mode: "landlock", most: 2 * time.Minute},
-	{mode: "bwrap", most: 3 * time.Minute, aims: []aim{{"cold-ms", "cold", 15, "15 ms"}}},
-	{mode: "wasm", most: 4 * time.Minute, aims: []aim{{"warm-ms", "warm", 10, "10 ms"}}},
-	{mode: "gvisor", most: 6 * time.Minute, aims: []aim{{"cold-ms", "cold", 150, "150 ms"}, {"cold-ms", "cold, upper bound", 500, "500 ms"}}},
+	{mode: "host", most: 5 * time.Minute, walls: "it has no walls, and says so", aims: []aim{{"warm-times", "command, times bare", 1.25, "1x (1.25 with the noise of a run)"}}},
+	{mode: "landlock", most: 5 * time.Minute},
+	{mode: "bwrap", most: 5 * time.Minute, aims: []aim{{"cold-ms", "cold", 15, "15 ms"}}},
+	{mode: "wasm", most: 10 * time.Minute, aims: []aim{{"warm-ms", "warm", 10, "10 ms"}}},
+	{mode: "gvisor", most: 10 * time.Minute, aims: []aim{{"cold-ms", "cold", 150, "150 ms"}, {"cold-ms", "cold, upper bound", 500, "500 ms"}}},
 	{mode: "docker", most: 6 * time.Minute, aims: []aim{{"warm-ms", "warm", 60, "60 ms"}, {"cold-ms", "cold, upper bound", 2000, "2 s"}}},
 	{mode: "qemu", dirs: []string{"microvm", "qemu"}, most: 6 * time.Minute, aims: []aim{{"cold-ms", "cold, upper bound", 200, "200 ms (the bound of Firecracker)"}}},
 	{mode: "firecracker", dirs: []string{"firecracker"}, most: 6 * time.Minute, aims: []aim{{"cold-ms", "cold, upper bound", 200, "200 ms"}}},
-	{mode: "e2b", against: onDouble, walls: noWalls, most: 2 * time.Minute, aims: []aim{{"cold-ms", "cold, upper bound", 3000, "3 s"}}},
-	{mode: "kubernetes", against: onDouble, walls: noWalls, most: 2 * time.Minute},
+	{mode: "e2b", against: onDouble, walls: noWalls, most: 5 * time.Minute, aims: []aim{{"cold-ms", "cold, upper bound", 3000, "3 s"}}},
+	{mode: "kubernetes", against: onDouble, walls: noWalls, most: 5 * time.Minute},
 }
 
 // dir is the package of a backend, empty where there is none.
