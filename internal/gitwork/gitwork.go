@@ -119,6 +119,9 @@ type Job struct {
 	Agent, Call string
 	// Repo is the address of the task, where a push goes that names none.
 	Repo string
+	// From are more scopes in which the commit is looked for that a fork begins with, and Line the branch that it was on.
+	From []string
+	Line string
 	// Begin, if set, is called once before the tree is looked at.
 	Begin func() error
 	// Progress, if set, hears how far transfers are, in lines.

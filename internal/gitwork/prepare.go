@@ -21,6 +21,8 @@ type prepareArgs struct {
 	NewBranch     string `json:"new_branch"`
 	// Sides are branches that are looked for, so that a merge of them can be asked for.
 	Sides []string `json:"sides"`
+	// Begin is the commit that NewBranch is made at, where there is none of that name.
+	Begin string `json:"begin"`
 }
 
 // Side is a branch and the commit that it is at.
@@ -160,6 +162,12 @@ func (w *work) start(ctx context.Context, r *git.Repo, a prepareArgs, name strin
 		if from != "" {
 			return w.goOn(ctx, r, a.NewBranch, from, a.WorkingBranch, name, "HEAD")
 		}
+	}
+	if a.Begin != "" {
+		if err := w.find(ctx, r, a); err != nil {
+			return "", err
+		}
+		return w.goOn(ctx, r, a.NewBranch, a.Begin, a.WorkingBranch, name, "HEAD")
 	}
 	if name != "" {
 		if err := w.checkout(ctx, r, name); err != nil {

@@ -16,6 +16,7 @@ const gitPrepareSchema = `{"type":"object","additionalProperties":false,"propert
 "depth":{"type":"integer","minimum":1,"maximum":1000000,"description":"how many commits of history to fetch; all where it is not given"},
 "working_branch":{"type":"string","minLength":1,"maxLength":200,"description":"main line of work; made from what is checked out where it is not there"},
 "new_branch":{"type":"string","minLength":1,"maxLength":200,"description":"branch to make from there and check out; one that is there is checked out as it is"},
+"begin":{"type":"string","pattern":"^([0-9a-f]{40}|[0-9a-f]{64})$","description":"whole id of the commit that new_branch is made at"},
 "sides":{"type":"array","minItems":1,"maxItems":64,"items":{"type":"string","minLength":1,"maxLength":200},"description":"branches that you want to merge: the answer tells their commits, which git_merge asks for"}}}`
 
 const gitCommitSchema = `{"type":"object","additionalProperties":false,"required":["message"],"properties":{

@@ -84,6 +84,16 @@ type GitWork struct {
 	Push            bool        `json:"push"`
 	RequireApproval bool        `json:"require_approval"`
 	Merge           []string    `json:"merge,omitempty"`
+	// Begin is where the work of a fork begins; nil for the main line.
+	Begin *GitBegin `json:"begin,omitempty"`
+}
+
+// GitBegin is the commit that a run had where it was forked, as far as its facts tell.
+type GitBegin struct {
+	Commit string `json:"commit"`
+	// Branch that it was on, and the scopes in which branches of that run are published.
+	Branch string   `json:"branch,omitempty"`
+	Scopes []string `json:"scopes"`
 }
 
 // Delivery is what became of the work that a run did in git. It says only what was seen once it was done: what the remote

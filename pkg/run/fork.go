@@ -86,7 +86,7 @@ func Fork(old State, say string, fresh bool) (State, error) {
 			there = "It works in a new directory: of the files that were made before, at most those that were kept as artifacts are in it."
 		}
 		if s.Harness(events.CheckoutStep) {
-			there = "It works in a new working tree of the repository: what the run had changed before is not in it."
+			there = "It works in a new working tree of the repository, at the last commit that the git tools told of: what was not committed then is not in it."
 		}
 		for _, st := range plan.Steps {
 			if st.Status == events.StepIsPending && st.Kind == "" {

@@ -127,7 +127,7 @@ func (r *Role) pinFork(t events.Task, env ce.Envelope, runID string, old run.Sta
 	c.Agents, c.Options, c.ForkOf, c.To = map[string]events.Agent{c.Agent: old.Agents[c.Agent]}, old.Options, &from, events.Created
 	c.TraceParent, c.Session, c.SessionFence = env.TraceParent, "", 0
 	wrapped(&c)
-	forkGit(&c, runID)
+	forkGit(&c, runID, old)
 	if !from.SameWorkspace {
 		c.Workspace = "run/" + runID
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // inGit pins how a run works in git, and where: a run whose agent has a branch of its own in a session has a working tree of
@@ -99,12 +100,18 @@ func alone(e events.Session, c *events.RunCreatedData, runID string, others map[
 	return nil
 }
 
-// forkGit gives a fork a branch of its own where the run that it comes from had one, so that two never push the same.
-func forkGit(c *events.RunCreatedData, runID string) {
-	if c.Git == nil || c.Git.NewBranch == "" || c.ForkOf.SameWorkspace {
+// forkGit gives a fork a branch of its own where the run that it comes from had one, so that two never push the same, and lets it
+// begin with the commit that the run had there.
+func forkGit(c *events.RunCreatedData, runID string, old run.State) {
+	if c.Git == nil || c.ForkOf.SameWorkspace {
 		return
 	}
 	work := *c.Git
-	work.NewBranch += "." + runID // with a dot it stands below no other branch, and no other below it
+	if work.Begin = delivery.Begin(old); work.NewBranch == "" && work.Begin != nil {
+		work.NewBranch = git.BranchName(c.Agent, "fork")
+	}
+	if work.NewBranch != "" {
+		work.NewBranch += "." + runID // with a dot it stands below no other branch, and no other below it
+	}
 	c.Git = &work
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/pkg/run"
@@ -17,9 +18,12 @@ func (r *Role) gitWork(s run.State, a call.Attempt, m *made, progress func(strea
 	if r.cfg.Git == nil || s.Created == nil {
 		return nil
 	}
-	j := gitwork.Job{Dir: filepath.Join(r.cfg.Boxes.cfg.Root, filepath.FromSlash(m.at.path)), Scope: scope(s), Call: s.HarnessID + "/" + a.Call.ID, Repo: s.Created.Repo}
+	j := gitwork.Job{Dir: filepath.Join(r.cfg.Boxes.cfg.Root, filepath.FromSlash(m.at.path)), Scope: delivery.Scope(s.Created, s.HarnessID), Call: s.HarnessID + "/" + a.Call.ID, Repo: s.Created.Repo}
 	if st := s.Step(a.Call.Step); st != nil {
 		j.Agent = st.AssignedAgent
+	}
+	if w := s.Created.Git; w != nil && w.Begin != nil {
+		j.From, j.Line = w.Begin.Scopes, w.Begin.Branch
 	}
 	j.Begin = func() error {
 		m.bare = true
@@ -36,20 +40,6 @@ func (r *Role) gitWork(s run.State, a call.Attempt, m *made, progress func(strea
 		return err
 	}
 	return brought{r.cfg.Git.At(j), r, s.HarnessID, j.Dir}
-}
-
-// scope names those who share published branches: the runs of a session or a workflow, else a run and those it started.
-func scope(s run.State) string {
-	c := s.Created
-	switch {
-	case c.Session != "":
-		return "session/" + c.Session
-	case c.WorkflowRun != "":
-		return "workflow/" + c.WorkflowRun
-	case c.Orchestrator != "":
-		return "run/" + c.Orchestrator
-	}
-	return "run/" + s.HarnessID
 }
 
 // brought is git work whose files are not taken for what the run made: they came from a repository.

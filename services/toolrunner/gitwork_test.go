@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -13,9 +14,7 @@ func TestScope(t *testing.T) {
 	t.Run("GIT-7 branches are shared in a session, else in a workflow, else by a run and those it started", func(t *testing.T) {
 		t.Parallel()
 		for want, c := range map[string]events.RunCreatedData{"session/s": {Session: "s", WorkflowRun: "w", Orchestrator: "o"}, "workflow/w": {WorkflowRun: "w", Orchestrator: "o"}, "run/o": {Orchestrator: "o"}, "run/r": {}} {
-			s := run.State{HarnessID: "r"}
-			s.Created = &c
-			if got := scope(s); got != want {
+			if got := delivery.Scope(&c, "r"); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		}

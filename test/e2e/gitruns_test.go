@@ -251,7 +251,7 @@ turns:
 func TestGitAgain(t *testing.T) {
 	t.Parallel()
 	w, r, no := gitWorld(t), newRemote(t), false
-	w.agent(events.Agent{Name: "coder", Tools: []string{"write"}}, writes("hello.txt", "hello"))
+	w.agent(events.Agent{Name: "coder", Tools: []string{"write"}}, writes("hello.txt", "hello")+"  - when: {turn: 3}\n    text: \"More.\"\n")
 	w.agent(events.Agent{Name: "breaks", Tools: []string{"write"}, MaxSteps: 1}, writes("half.txt", "half"))
 	w.agent(events.Agent{Name: "trusted", Tools: []string{"write"}, Git: &events.GitSettings{RequireApproval: &no}}, writes("hello.txt", "hello"))
 	w.start()
@@ -276,6 +276,34 @@ func TestGitAgain(t *testing.T) {
 			if p := replayed(t, lawOf(t, events.GateTerms{}), w.log(id)); !p.OK() || p.Decided == 0 || p.Decided+p.Taken != int(p.Facts) { //nolint:gosec // a small number
 				t.Errorf("%s: %+v", id, p)
 			}
+		}
+	})
+	t.Run("PLUS-1 GIT-14 a fork begins with the commit that the run had there, and delivers it on a branch of its own", func(t *testing.T) {
+		w, r := w.on(t), remote{t, r.dir}
+		old := w.state("denied") // its work was published and not pushed
+		w.task(events.Task{ID: "later", ForkOf: &events.ForkPoint{Run: "denied", Sequence: old.Sequence}, Say: "go on"})
+		w.await("later", "waiting", waiting)
+		if g := w.opened("later"); !strings.Contains(string(g.Proposal), "agent/coder/denied.later") {
+			t.Errorf("asked is %s", g.Proposal)
+		}
+		w.approve("later", "approve")
+		s := w.ended("later")
+		d, was := s.Result.Delivery, old.Result.Delivery
+		if s.Status != events.Completed || !d.Pushed || d.Base != was.Base || r.at(d.Branch) != d.Commit {
+			t.Fatalf("%s %+v %+v\n%s", s.Status, s.Result, d, w.story("later"))
+		}
+		r.git("-C", r.dir, "merge-base", "--is-ancestor", was.Commit, d.Commit)
+	})
+	t.Run("PLUS-1 GIT-11 a fork whose commit is nowhere any more does not begin elsewhere, and says what to do", func(t *testing.T) {
+		w := w.on(t)
+		for name := range w.branches("run/half") {
+			if err := w.ports.Trees.Delete(w.ctx(), events.BranchKey("run/half", name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.task(events.Task{ID: "lost", ForkOf: &events.ForkPoint{Run: "half", Sequence: w.state("half").Sequence}, Say: "go on"})
+		if s := w.ended("lost"); s.Status != events.Failed || s.Result.FinishReason != events.FinishCheckout || !strings.Contains(s.Result.Error, "fork at an earlier fact") {
+			t.Errorf("%s %+v", s.Status, s.Result)
 		}
 	})
 	t.Run("PLUS-1 GIT-14 a fork checks out anew and delivers a branch of its own", func(t *testing.T) {

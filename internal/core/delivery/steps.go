@@ -18,6 +18,7 @@ type (
 		WorkingBranch string   `json:"working_branch,omitempty"`
 		NewBranch     string   `json:"new_branch,omitempty"`
 		Sides         []string `json:"sides,omitempty"`
+		Begin         string   `json:"begin,omitempty"`
 	}
 	side struct {
 		Branch string `json:"branch"`
@@ -88,8 +89,11 @@ type (
 func checkout(s run.State, st *run.Step, done []run.CallRecord) []events.Payload {
 	w, c := s.Created.Git, s.Created
 	if len(done) == 0 {
-		return call(s, st, events.GitPrepare, prepareArgs{URL: c.Repo, Branch: w.Branch, Ref: c.Ref, Depth: w.Depth,
-			WorkingBranch: w.WorkingBranch, NewBranch: w.NewBranch})
+		a := prepareArgs{URL: c.Repo, Branch: w.Branch, Ref: c.Ref, Depth: w.Depth, WorkingBranch: w.WorkingBranch, NewBranch: w.NewBranch}
+		if w.Begin != nil {
+			a.Begin = w.Begin.Commit
+		}
+		return call(s, st, events.GitPrepare, a)
 	}
 	var p prepared
 	if why := read(done[len(done)-1], &p); why != "" {
@@ -123,7 +127,9 @@ type progress struct {
 func past(s run.State, done []run.CallRecord) progress {
 	var p progress
 	base := begun(s)
-	p.Base = base.Commit
+	if p.Base = base.Commit; s.Created.Git.Begin != nil && base.Base != "" {
+		p.Base = base.Base // what the fork began with is its work, too
+	}
 	for _, r := range done {
 		if p.stuck = p.add(r); p.stuck != "" {
 			return p
