@@ -169,12 +169,17 @@ nothing and keeps no views, so it is a yardstick and not a rival. *always*: on d
 - Three servers group by themselves: where fsync and throughput both matter, use three replicas (` + "`go run ./test/bench -only W7`" + `).
 - States are folded fact by fact and only what is new is read, whatever the length of a run. What grows is the conversation
   that the model is shown: it is put together anew for each turn.
+- The log is read where it must be: when a task comes, when a process does not know a run yet, and to settle a doubt. Views and
+  archives are made of what was heard, whose hashes say that it is the log.
+- A tenth of the CPU time goes to the collector of garbage. ` + "`GOGC=200`" + ` halves that: 0.85 of the CPU time of a step and 60 MiB
+  more of memory, 64 runs at a time.
 
 ## Other workloads
 
 ` + "`go run ./test/bench`" + ` prints them: W1 many runs at a time, W2 one run at a time, W3 from an approval to the step it allows,
 W4 memory of runs that wait, W6 one very long run, W7 three servers. ` + "`-pair`" + ` compares one thing with
-the other way of it: appends sent alone, batches gathered on disk, all of inspan up; ` + "`-split`" + ` gives each role a connection and memory of its own, as five programs have.
+the other way of it: appends sent alone, batches gathered on disk, all of inspan up; ` + "`-up`" + ` measures inspan up alone, ` + "`-mode`" + ` one
+way to sync; ` + "`-split`" + ` gives each role a connection and memory of its own, as five programs have.
 `)
 	return b.String()
 }
