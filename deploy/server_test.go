@@ -27,7 +27,7 @@ func TestServer(t *testing.T) {
 		t.Fatalf("NOT TESTED: a Kubernetes cluster: install kubectl and set KUBECONFIG: %v\n%s", err, out)
 	}
 	for name, components := range map[string]string{"inspan-check": "", "inspan-check-bwrap": "components: [../k8s/bwrap]\n"} {
-		t.Run("ECO-9 DEPL-5 the server takes every object of "+name+" and warns of nothing", func(t *testing.T) {
+		t.Run("DEPL-5 a real API server takes every object of "+name+" and warns of nothing", func(t *testing.T) {
 			dir, err := os.MkdirTemp(".", "overlay-") // kustomize takes relative paths alone
 			if err != nil {
 				t.Fatal(err)
