@@ -31,7 +31,7 @@ var guests = []Mutant{
 	{Name: "a tool of a server that is not what was pinned is called", File: "internal/mcp/mcp.go",
 		Old: "		if p.Digest != t.pin.Digest {", New: "		if p.Name != t.pin.Name {"},
 	{Name: "a once call that a server did not answer is sent again", File: "internal/mcp/mcp.go",
-		Old: "	if tool.Effect(t.pin.Effect) == tool.Once {", New: "	if t.pin.Effect == \"\" {"},
+		Old: "	if tool.Effect(t.pin.Effect) == tool.Once {", New: "	if t.pin.Effect == \"\" {", By: []string{"./internal/mcp"}},
 	{Name: "a run completes whatever the hooks of its end say", File: "internal/core/lifecycle/hooks.go",
 		Old: "		if a, ok := events.Decisive(answers); ok {\n			say[last]", New: "		if a, ok := events.Decisive(answers); ok && false {\n			say[last]"},
 }
