@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -12,14 +11,9 @@ import (
 // reads that one form several times faster than a JSON decoder. Whatever looks different in the least, such as an
 // escape, a space or another order, goes the ordinary way, so that both ways always agree (FuzzScan).
 
-// scan reads the envelope of a fact. Data is what stands behind "data" up to the last brace; it is not checked. What is read is cut
-// out of one copy of the envelope.
+// scan reads the envelope of a fact. Data is what stands behind "data" up to the last brace; it is not checked.
 func scan(b []byte) (f Fact, ok bool) {
-	i, n := bytes.Index(b, []byte(`,"data":`)), len(b)
-	if i < 0 || n < i+11 || b[i+8] != '{' || b[n-1] != '}' || b[n-2] != '}' {
-		return Fact{}, false
-	}
-	s := scanner{rest: string(b[:i]), ok: true}
+	s := scanner{rest: b, ok: true}
 	s.lit(`{"specversion":"`)
 	f.SpecVersion = s.text()
 	s.lit(`,"id":"`)
@@ -47,31 +41,42 @@ func scan(b []byte) (f Fact, ok bool) {
 	f.Sequence = s.number()
 	s.maybe(`,"prevhash":"`, &f.PrevHash)
 	s.maybe(`,"traceparent":"`, &f.TraceParent)
-	var t time.Time
-	if !s.ok || s.rest != "" || t.UnmarshalText([]byte(at)) != nil {
+	s.lit(`,"data":`)
+	n := len(s.rest)
+	if !s.ok || n < 3 || s.rest[0] != '{' || s.rest[n-1] != '}' || s.rest[n-2] != '}' {
 		return Fact{}, false
 	}
-	f.Time, f.Data = t, json.RawMessage(b[i+8:n-1])
+	var t time.Time
+	if t.UnmarshalText([]byte(at)) != nil {
+		return Fact{}, false
+	}
+	f.Time, f.Data = t, json.RawMessage(s.rest[:n-1])
 	return f, true
 }
 
-// scanner walks over a text that must be as expected.
+// scanner walks over bytes that must be as expected.
 type scanner struct {
-	rest string
+	rest []byte
 	ok   bool
 }
 
 func (s *scanner) lit(want string) {
-	rest, ok := strings.CutPrefix(s.rest, want)
-	s.rest, s.ok = rest, s.ok && ok
+	if !s.ok || len(s.rest) < len(want) || string(s.rest[:len(want)]) != want {
+		s.ok = false
+		return
+	}
+	s.rest = s.rest[len(want):]
 }
 
 // text reads a string behind its opening quote: plain ASCII without escapes.
 func (s *scanner) text() string {
-	for i := range len(s.rest) {
-		switch c := s.rest[i]; {
+	if !s.ok {
+		return ""
+	}
+	for i, c := range s.rest {
+		switch {
 		case c == '"':
-			t := s.rest[:i]
+			t := string(s.rest[:i])
 			s.rest = s.rest[i+1:]
 			return t
 		case c < 0x20 || c == '\\' || c >= 0x7f:
@@ -84,8 +89,8 @@ func (s *scanner) text() string {
 }
 
 func (s *scanner) maybe(lit string, dst *string) {
-	if rest, ok := strings.CutPrefix(s.rest, lit); ok {
-		s.rest = rest
+	if s.ok && len(s.rest) >= len(lit) && string(s.rest[:len(lit)]) == lit {
+		s.rest = s.rest[len(lit):]
 		*dst = s.text()
 	}
 }
@@ -131,9 +136,6 @@ type About struct {
 	Prev string
 }
 
-// aboutBytes is how far into its data a fact says what it is about, if it is one of ours.
-const aboutBytes = 320
-
 // AboutOf reads what a stored fact is about.
 func AboutOf(b []byte) (About, error) {
 	f, ok := scan(b)
@@ -144,14 +146,14 @@ func AboutOf(b []byte) (About, error) {
 		}
 	}
 	a := About{Sequence: f.Sequence, Prev: f.PrevHash}
-	s := scanner{rest: string(f.Data[:min(len(f.Data), aboutBytes)]), ok: true}
+	s := scanner{rest: f.Data, ok: true}
 	s.lit(`{"event":"`)
 	s.text()
 	s.lit(`,"step_id":"`)
 	a.Step = s.text()
 	if s.ok {
 		s.maybe(`,"tool_id":"`, &a.Call)
-		if s.ok && (a.Call != "" || !bytes.Contains(f.Data, []byte(`"tool_id"`))) {
+		if s.ok && (a.Call != "" || !bytes.Contains(s.rest, []byte(`"tool_id"`))) {
 			return a, nil
 		}
 	}

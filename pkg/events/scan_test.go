@@ -114,3 +114,15 @@ func BenchmarkRead(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkAbout(b *testing.B) {
+	all := samples(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, stored := range all {
+			if _, err := AboutOf(stored); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
