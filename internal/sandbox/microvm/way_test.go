@@ -64,7 +64,7 @@ func TestRealWay(t *testing.T) {
 	box := open(t, b, sandbox.Config{Door: &greeter{dir: shown}, ReadOnly: []string{shown}})
 	t.Run("SBX-13 a port of the machine's loopback leads to the way out, with the files that go with it", func(t *testing.T) {
 		script := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%d; printf 'POST / HTTP/1.0\r\nContent-Length: 3\r\n\r\nyou' >&3; tail -n 1 <&3; echo; cat %s/bundle`, inside.Port, shown)
-		if got := sh(t, box, `bash -c "$(cat)" <<'END'`+"\n"+script+"\nEND"); got != "hello from outside to you\ncertificates" {
+		if got := sh(t, box, "bash <<'END'\n"+script+"\nEND"); got != "hello from outside to you\ncertificates" {
 			t.Errorf("got %q", got)
 		}
 	})
