@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes what the sandboxes qemu and firecracker need, on Debian, as root: kernel (for QEMU), vmlinux (for Firecracker), initrd and root.ext4.
+# Makes what the sandboxes qemu and firecracker boot, on Debian, as root: kernel (for QEMU), initrd and root.ext4. Firecracker wants an
+# uncompressed kernel of its own besides (make firecracker-test KERNEL=).
 # usage: build.sh DIR GUEST, where GUEST is the static program inspan-guest. PACKAGES names more for the root.
 # ROOT_TREE names a directory that is made into root.ext4 instead of a fresh Debian, KERNEL_DEB a kernel package that is there.
 set -eu

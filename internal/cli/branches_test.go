@@ -67,14 +67,18 @@ func TestBranches(t *testing.T) {
 			t.Error("half a file is left")
 		}
 	})
-	t.Run("SESS-6 GIT-7 they go with their session", func(t *testing.T) {
+	t.Run("SESS-6 GIT-7 when their session is deleted they are kept apart for a time", func(t *testing.T) {
 		d.want(0, nil, "session", "delete", "s1")
 		for deadline := time.Now().Add(30 * time.Second); ; <-time.After(20 * time.Millisecond) {
-			if d.want(0, nil, "branches", "list", "--json").out == "[]\n" {
+			all := decode[[]events.PublishedBranch](t, d.want(0, nil, "branches", "list", "--json").out)
+			if len(all) == 1 && strings.HasPrefix(all[0].Scope, "deleted/s1/") && all[0].Until.After(time.Now().Add(24*time.Hour)) {
+				to := filepath.Join(d.dir, "late.bundle")
+				d.want(0, words{"late.bundle"}, "branches", "get", all[0].Scope, "agent/keeper/1", "--to", to)
+				d.want(0, words{"There are no branches."}, "branches", "list", "session/s1")
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Fatal("they are still there")
+				t.Fatalf("%+v", all)
 			}
 		}
 	})

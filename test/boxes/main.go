@@ -111,20 +111,19 @@ func programme(ctx context.Context, only string, turns int) (whole, error) {
 // measure takes the figures of a backend.
 func measure(ctx context.Context, b backend, turns int) result {
 	r := result{Mode: b.mode, Against: b.against}
-	dir := b.dir()
-	if dir == "" {
-		r.NotRun = "this version has no such backend"
+	if b.apart != "" {
+		r.NotRun = b.apart
 		return r
 	}
 	r.Load = load()
-	said, err := test(ctx, b, dir, "-v", "-run", "^$", "-bench", "^BenchmarkCosts$", "-benchtime", fmt.Sprintf("%dx", turns))
+	said, err := test(ctx, b, "-v", "-run", "^$", "-bench", "^BenchmarkCosts$", "-benchtime", fmt.Sprintf("%dx", turns))
 	r.Costs = costs(said)
 	if reason := untested(said); len(r.Costs) == 0 && reason != "" {
 		r.NotRun = reason
 		return r
 	}
 	if err != nil || len(r.Costs) == 0 {
-		r.Failed = append(r.Failed, fmt.Sprintf("costs, by BenchmarkCosts of %s: %v: %s", dir, err, tail(said)))
+		r.Failed = append(r.Failed, fmt.Sprintf("costs, by BenchmarkCosts of %s: %v: %s", b.dir(), err, tail(said)))
 	}
 	r.Aims = judge(b, r.Costs)
 	return r
@@ -132,7 +131,7 @@ func measure(ctx context.Context, b backend, turns int) result {
 
 // examine runs the exam and the ways out of a backend.
 func examine(ctx context.Context, b backend, r *result) {
-	said, err := test(ctx, b, b.dir(), "-json", "-run", "^Test(Real)?(Exam|Escape|Swap)$")
+	said, err := test(ctx, b, "-json", "-run", "^Test(Real)?(Exam|Escape|Swap)$")
 	seen := parse(said)
 	r.Exam, r.Escape = seen.exam(), seen.escape()
 	if r.Escape == nil {
@@ -145,10 +144,10 @@ func examine(ctx context.Context, b backend, r *result) {
 }
 
 // test runs tests of a package and returns all they said.
-func test(ctx context.Context, b backend, dir string, args ...string) (string, error) {
+func test(ctx context.Context, b backend, args ...string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, b.most)
 	defer cancel()
-	cmd := exec.CommandContext(limited, "go", append(append([]string{"test", "-count=1", "-timeout", b.most.String()}, args...), dir)...)
+	cmd := exec.CommandContext(limited, "go", append(append([]string{"test", "-count=1", "-timeout", b.most.String()}, args...), b.dir())...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.WaitDelay = 5 * time.Second // what a killed test left may hold its output
