@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -55,11 +54,10 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, he
 		c: in.c, workers: workers, hear: hear,
 		in:   make(chan *nats.Msg, 4*workers+1024), // more than is ever asked for, with room for words of the server
 		done: make(chan struct{}, workers),         // one place per handler
-		work: make(chan message),
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	l.life = work
+	l.work = work
 	for _, c := range topology.Consumers(in.station, role) {
 		p := &pull{consumer: c, subject: apiPrefix + "CONSUMER.MSG.NEXT." + c.Stream + "." + c.Name, inbox: in.c.nc.NewInbox()}
 		var err error
@@ -83,15 +81,10 @@ type listener struct {
 	c       *Conn
 	workers int
 	hear    func(context.Context, reactor.Message)
-	life    context.Context
+	work    context.Context
 	pulls   []*pull
 	in      chan *nats.Msg
 	done    chan struct{}
-	// work goes to handlers that are idle; it has no place, and is closed when the listener ends.
-	work chan message
-	// handlers are the goroutines that hear, started is how many.
-	handlers sync.WaitGroup
-	started  int
 
 	busy    int
 	waiting []waitingMessage
@@ -148,24 +141,10 @@ func (l *listener) begin() {
 		l.waiting[0] = waitingMessage{}
 		l.waiting = l.waiting[1:]
 		l.busy++
-		if l.started == l.workers {
-			l.work <- m // one of them is about to wait for it
-			continue
-		}
-		select {
-		case l.work <- m:
-		default:
-			l.started++
-			l.handlers.Go(func() { l.handle(m) })
-		}
-	}
-}
-
-// handle hears one message after the other: a goroutine that goes on has its stack already.
-func (l *listener) handle(m message) {
-	for more := true; more; m, more = <-l.work {
-		l.hear(l.life, m)
-		l.done <- struct{}{}
+		go func() {
+			defer func() { l.done <- struct{}{} }()
+			l.hear(l.work, m)
+		}()
 	}
 }
 
@@ -266,13 +245,11 @@ func (l *listener) drain(cancel context.CancelFunc) {
 	for _, m := range l.waiting {
 		_ = m.Nak(0)
 	}
-	close(l.work)
 	grace := time.AfterFunc(l.c.cfg.DrainGrace, cancel)
 	defer grace.Stop()
 	for ; l.busy > 0; l.busy-- {
 		<-l.done
 	}
-	l.handlers.Wait()
 	_ = l.c.nc.FlushTimeout(flushWait) // acks that are lost with the connection lead to another look
 }
 
