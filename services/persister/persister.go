@@ -98,7 +98,8 @@ type shown struct{ sequence, revision uint64 }
 
 // book gathers the facts of a run until its views are written; the delivery that opened it writes them.
 type book struct {
-	urgent     chan struct{}
+	// soon is closed with a fact that people look for, now with the end of a step: each has a checkpoint (PERS-1).
+	soon, now  chan struct{}
 	hurried    bool
 	checkpoint string
 	// sequence of the newest fact in it.
@@ -161,16 +162,19 @@ func (r *Role) open(h reactor.Heard) (b *book, first bool) {
 	defer r.mu.Unlock()
 	b = r.books[h.Run]
 	if b == nil {
-		b, first = &book{urgent: make(chan struct{}), done: make(chan struct{})}, true
+		b, first = &book{soon: make(chan struct{}), now: make(chan struct{}), done: make(chan struct{})}, true
 		r.books[h.Run] = b
 	}
 	b.sequence = max(b.sequence, h.Sequence)
 	if h.Kind == events.StepFinished || h.Kind == events.StepFailed {
+		if b.checkpoint == "" {
+			close(b.now)
+		}
 		b.checkpoint = "step-" + h.Step
 	}
 	if urgent(h.Kind) && !b.hurried {
 		b.hurried = true
-		close(b.urgent)
+		close(b.soon)
 	}
 	return b, first
 }
@@ -179,24 +183,27 @@ func (r *Role) open(h reactor.Heard) (b *book, first bool) {
 func urgent(k events.Kind) bool {
 	switch k {
 	case events.RunCreated, events.RunPaused, events.RunResumed, events.RunCompleted, events.RunFailed, events.RunAdjusted, events.RunMoved,
-		events.PlanMade, events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired, events.StepFinished, events.StepFailed:
+		events.PlanMade, events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired:
 		return true
 	}
 	return false
 }
 
-// gather waits for more facts of the run: until the settle time is over, or a moment behind one that is urgent.
+// gather waits for more facts of the run: until the settle time is over, a moment behind one that is urgent, or the end of a step.
 func (r *Role) gather(ctx context.Context, b *book) {
 	t := time.NewTimer(r.cfg.Settle)
 	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	case <-b.urgent:
-		t.Reset(min(r.cfg.Settle, urgentSettle))
+	for soon := b.soon; ; {
 		select {
+		case <-soon:
+			soon = nil
+			t.Reset(min(r.cfg.Settle, urgentSettle))
 		case <-t.C:
+			return
+		case <-b.now:
+			return
 		case <-ctx.Done():
+			return
 		}
 	}
 }

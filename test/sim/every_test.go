@@ -132,7 +132,7 @@ func TestEveryOperationHooks(t *testing.T) {
 			plays++
 			let += out.Counts["hooks that let go on"]
 		})
-		if plays < 80 || let < 4*plays {
+		if plays < 60 || let < 4*plays {
 			t.Errorf("only %d plays, with %d hooks that let go on", plays, let)
 		}
 		t.Logf("%d plays, %d hooks that let go on", plays, let)
