@@ -131,6 +131,9 @@ func (b *Backend) Mode() sandbox.Mode { return b.cfg.Mode }
 // Away implements sandbox.Away.
 func (*Backend) Away() {}
 
+// OwnNumbers implements sandbox.Numbered: each machine counts its own processes.
+func (*Backend) OwnNumbers() {}
+
 // Doored implements sandbox.Doored.
 func (*Backend) Doored() {}
 
