@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,93 +22,6 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
-
-// faraway is a backend that counts, over the host, under the name of one that is slow to start.
-type faraway struct {
-	sandbox.Backend
-	mode sandbox.Mode
-
-	mu sync.Mutex
-	// Guarded by mu: all that were opened, and what the next Open fails with.
-	boxes []*faraBox
-	fail  error
-}
-
-func newFaraway(mode sandbox.Mode) *faraway { return &faraway{Backend: host.New(""), mode: mode} }
-
-func (f *faraway) Mode() sandbox.Mode { return f.mode }
-
-func (f *faraway) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.fail; err != nil {
-		f.fail = nil
-		return nil, err
-	}
-	cfg.Network, cfg.Denied = true, nil
-	inner, err := f.Backend.Open(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	b := &faraBox{Sandbox: inner, of: f}
-	f.boxes = append(f.boxes, b)
-	return b, nil
-}
-
-// count tells how many were opened and how many of them were destroyed.
-func (f *faraway) count() (opened, destroyed int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, b := range f.boxes {
-		if b.destroyed > 0 {
-			destroyed++
-		}
-	}
-	return len(f.boxes), destroyed
-}
-
-// faraBox is one of its sandboxes; what happens to it is guarded by of.mu.
-type faraBox struct {
-	sandbox.Sandbox
-	of        *faraway
-	destroyed int
-	// dead says that it answers nothing; next is what the next command comes to.
-	dead bool
-	next error
-}
-
-func (b *faraBox) Mode() sandbox.Mode { return b.of.mode }
-
-func (b *faraBox) state() (dead bool, next error) {
-	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
-	dead, next, b.next = b.dead, b.next, nil
-	return dead, next
-}
-
-func (b *faraBox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	switch dead, next := b.state(); {
-	case next != nil:
-		return sandbox.Exit{}, next
-	case dead:
-		return sandbox.Exit{}, fmt.Errorf("%w: nobody is there", sandbox.ErrNotStarted)
-	}
-	return b.Sandbox.Exec(ctx, cmd)
-}
-
-func (b *faraBox) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
-	if dead, _ := b.state(); dead {
-		return nil, errors.New("nobody is there")
-	}
-	return b.Sandbox.Processes(ctx)
-}
-
-func (b *faraBox) Destroy(ctx context.Context) error {
-	b.of.mu.Lock()
-	b.destroyed++
-	b.of.mu.Unlock()
-	return b.Sandbox.Destroy(ctx)
-}
 
 // stand is a role that lends sandboxes.
 type stand struct {
@@ -438,101 +350,6 @@ func TestKeptSession(t *testing.T) {
 		s.counts(1, 0)
 		s.r.shelf.leave("session/s")
 		s.counts(1, 1)
-	})
-}
-
-func TestLoan(t *testing.T) {
-	t.Parallel()
-	first := func(t *testing.T) (*stand, run.State, *faraBox) {
-		s := newStand(t, sandbox.E2B)
-		st := member("r1", "ws")
-		s.use(st, "one", "echo 1 > $HOME/note")
-		return s, st, s.far.boxes[0]
-	}
-	t.Run("SBX-15 SBX-19 one that died in between is replaced, and the command is carried out once", func(t *testing.T) {
-		t.Parallel()
-		s, st, box := first(t)
-		box.dead = true
-		s.use(st, "one", "echo x >> did")
-		s.use(st, "one", "echo x >> did")
-		if b, err := os.ReadFile(filepath.Join(s.root, "ws/did")); err != nil || string(b) != "x\nx\n" {
-			t.Errorf("got %q, %v", b, err)
-		}
-		s.counts(2, 1)
-	})
-	t.Run("SAFE-7 one that is lost in the middle of a command is not replaced for it: its outcome is unknown", func(t *testing.T) {
-		t.Parallel()
-		s, st, box := first(t)
-		loan := s.must(st, "one")
-		box.dead, box.next = true, fmt.Errorf("%w: %w", sandbox.ErrNotStarted, sandbox.ErrLost)
-		if _, err := loan.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrLost) {
-			t.Errorf("got %v", err)
-		}
-		s.back(loan)
-		s.counts(1, 0)
-		if got := s.use(st, "one", "ls $HOME"); got != "" { // the next call finds out
-			t.Errorf("got %q", got)
-		}
-		s.counts(2, 1)
-	})
-	t.Run("SBX-19 a program that is not there is no sign of death", func(t *testing.T) {
-		t.Parallel()
-		s, st, _ := first(t)
-		loan := s.must(st, "one")
-		if _, err := loan.Exec(t.Context(), sandbox.Cmd{Args: []string{"no-such-program"}}); err == nil {
-			t.Error("got no error")
-		}
-		s.back(loan)
-		if got := s.use(st, "one", "cat $HOME/note"); got != "1\n" {
-			t.Errorf("got %q", got)
-		}
-		s.counts(1, 0)
-	})
-	t.Run("SBX-20 where none can be opened in its place, the first error stands", func(t *testing.T) {
-		t.Parallel()
-		s, st, box := first(t)
-		loan := s.must(st, "one")
-		box.dead, s.far.fail = true, errors.New("no room")
-		if _, err := loan.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrNotStarted) {
-			t.Errorf("got %v", err)
-		}
-		s.back(loan)
-		s.use(st, "one", "true")
-		s.counts(2, 1)
-	})
-	t.Run("SBX-19 one that could not be opened is opened anew for the next call", func(t *testing.T) {
-		t.Parallel()
-		s := newStand(t, sandbox.E2B)
-		s.far.fail = errors.New("no room")
-		if box, err := s.lend(t.Context(), member("r1", "ws"), "one", nil, time.Second); err == nil {
-			t.Errorf("got %v", box)
-		}
-		s.use(member("r1", "ws"), "one", "true")
-		s.counts(1, 0)
-	})
-	t.Run("SBX-2 SBX-15 what a call has started ends with it, and what others started goes on", func(t *testing.T) {
-		t.Parallel()
-		s, st, _ := first(t)
-		mine, other := s.must(st, "one"), s.must(st, "one")
-		sleeps := sandbox.Cmd{Args: []string{"sleep", "600"}}
-		p, err := mine.Start(t.Context(), sleeps)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q, err := other.Start(t.Context(), sleeps)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.back(mine)
-		if _, err := p.Wait(); err == nil {
-			t.Error("it ended as if by itself")
-		}
-		list, err := other.Processes(t.Context())
-		if err != nil || len(list) != 1 || list[0].PID != q.PID() {
-			t.Errorf("got %+v, %v", list, err)
-		}
-		s.back(other)
-		s.counts(1, 0)
 	})
 }
 
