@@ -75,7 +75,7 @@ func (d deciding) planner(p events.Payload) (say []events.Payload, again bool, e
 		case s.Held != nil || len(p.Hooks) > 0:
 			return taken() // a hook stopped it
 		}
-		return said(lifecycle.Pause(s, lifecycle.Wish{By: p.By, Reason: p.Reason, Input: p.Input}))
+		return said(lifecycle.Pause(s, now, lifecycle.Wish{By: p.By, Reason: p.Reason, Input: p.Input}))
 	case *events.RunResumedData:
 		return said(lifecycle.Resume(s, lifecycle.Wish{By: p.By, Input: p.Input}))
 	case *events.RunAdjustedData:

@@ -203,7 +203,7 @@ func (r *Role) control(ctx context.Context, m reactor.Message, runID string) err
 	var decide reactor.Decide
 	switch c.Action {
 	case "pause":
-		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Pause(s, wish) }
+		decide = func(s run.State, now time.Time) ([]events.Payload, error) { return lifecycle.Pause(s, now, wish) }
 	case "resume", "start":
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Resume(s, wish) }
 	case "stop":

@@ -318,7 +318,7 @@ func (r *Role) steerRuns(ctx context.Context, w session.Wish) error {
 	switch {
 	case w.Action == session.Pause:
 		wish.Reason = pausedWith
-		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Pause(s, wish) }
+		decide = func(s run.State, now time.Time) ([]events.Payload, error) { return lifecycle.Pause(s, now, wish) }
 	case w.Action == session.Resume:
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) {
 			if s.PauseReason != pausedWith {

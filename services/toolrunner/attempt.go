@@ -63,13 +63,15 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 // conclude asks the hooks about a result and records it.
 func (r *Role) conclude(ctx context.Context, s run.State, a call.Attempt, done call.Result, input []byte, m *made) (reactor.Written, error) {
 	answers := r.told(ctx, s, a, input, hook.Result{Output: done.Output, Success: done.Success, DurationMS: done.Took.Milliseconds()})
+	full := done.Output
 	done = call.Judged(done, answers)
+	shown := done.Output == full // else a hook held it back, with what it tells of the workspace
 	l := r.look(ctx, s, a.Call, m)
 	if done.Ref != nil && r.cfg.Artifacts != nil && !r.cfg.Artifacts.Off(rules(s, a.Call)) {
 		l.Artifacts = append(l.Artifacts, logOf(s, a.Call, *done.Ref, r.cfg.Now()))
 	}
 	w, err := r.withMade(ctx, s, a.Call, a.Fence, l, m.at, func(s run.State, _ time.Time) []events.Payload { return call.Finish(s, a, done) })
-	if _, said := w.Wrote(events.CallFinished); err == nil && said {
+	if _, said := w.Wrote(events.CallFinished); err == nil && said && shown {
 		m.at.told()
 	}
 	return w, err

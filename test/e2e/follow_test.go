@@ -234,13 +234,17 @@ turns:
 
 func TestWorkspaceFollows(t *testing.T) {
 	t.Parallel()
-	for _, effect := range []tool.Effect{tool.Once, tool.Idempotent} {
-		t.Run("WS-3 SAFE-7 SAFE-8 a run whose machine is lost goes on at another with all files: "+string(effect), func(t *testing.T) {
+	for name, effect := range map[string]tool.Effect{"once": tool.Once, "idempotent": tool.Idempotent, "idempotent, and a hook holds its result back": tool.Idempotent} {
+		t.Run("WS-3 SAFE-7 SAFE-8 a run whose machine is lost goes on at another with all files: "+name, func(t *testing.T) {
 			t.Parallel()
+			var hooks []events.Hook
+			if strings.Contains(name, "hook") {
+				hooks = []events.Hook{{ID: "h", On: events.OnPostTool, Tool: "stall", Subject: "nobody"}}
+			}
 			stall := newStall(effect)
 			w := newWorld(t, stall)
 			wake := sync.OnceFunc(func() { close(stall.wakes) })
-			w.agent(events.Agent{Name: "mover", Tools: []string{"bash", "read", "stall"}}, mover)
+			w.agent(events.Agent{Name: "mover", Tools: []string{"bash", "read", "stall"}, Hooks: hooks}, mover)
 			w.start(events.Planner, events.Gatekeeper, events.Executor)
 			g := &graves{Leases: w.ports.Leases}
 			first := g.on(w, "follow", "one")
@@ -270,7 +274,7 @@ func TestWorkspaceFollows(t *testing.T) {
 			}
 			third := s.ToolCallHistory.At(2)
 			told := looked
-			if effect == tool.Idempotent {
+			if effect == tool.Idempotent && hooks == nil { // what a hook holds back tells nobody
 				told = third.Result
 			}
 			if !strings.Contains(told, "machine that held this workspace was lost") || !strings.Contains(told, before.Covers) {

@@ -10,7 +10,7 @@ import (
 
 // heldBack says what follows from the answers of the hooks at the start of a run: say holds its start where that is not
 // stored yet, else the state remembers the answers.
-func heldBack(s run.State, now time.Time, say []events.Payload, answers []events.HookAnswer) (then []events.Payload, blocked bool) {
+func heldBack(s run.State, now time.Time, say []events.Payload, answers []events.HookAnswer) (then []events.Payload, ends bool) {
 	a, ok := events.Decisive(answers)
 	switch {
 	case len(say) > 0 && !ok, len(say) == 0 && s.Held == nil, s.Status.Ended():
@@ -21,9 +21,14 @@ func heldBack(s run.State, now time.Time, say []events.Payload, answers []events
 	if a.Answer == events.HookInterrupt {
 		return []events.Payload{paused(a, nil)}, false
 	}
+	return blocked(s, now, a), true
+}
+
+// blocked ends a run that a hook did not let begin.
+func blocked(s run.State, now time.Time, a events.HookAnswer) []events.Payload {
 	r := result(s, now, events.Failed)
 	r.From, r.FinishReason, r.Error = events.Running, events.FinishHook, shorten(hook.Why(a), maxError)
-	return []events.Payload{&events.RunFailedData{Result: r}}, true
+	return []events.Payload{&events.RunFailedData{Result: r}}
 }
 
 func paused(a events.HookAnswer, answers []events.HookAnswer) *events.RunPausedData {

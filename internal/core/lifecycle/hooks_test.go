@@ -32,6 +32,25 @@ func kept(t *testing.T, s run.State) run.State {
 
 func TestHooks(t *testing.T) {
 	t.Parallel()
+	t.Run("GUARD-2 a person who pauses a run that a hook blocked at its start does not let it go on", func(t *testing.T) {
+		t.Parallel()
+		for answer, want := range map[string]events.Status{events.HookBlock: events.Failed, "": events.Failed, events.HookInterrupt: events.Paused} {
+			whole, err := Begin(run.State{}, noon, runtest.Created(), nil, said(events.OnRunStart, answer))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := runtest.New("main", "r1")
+			b.Say(whole[:2]...) // whoever asked the hook died behind run.started
+			say, err := Pause(kept(t, b.State()), noon, Wish{By: "mia", Input: 7})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Say(say...)
+			if s := b.State(); s.Status != want {
+				t.Errorf("%q: the run is %s, want %s", answer, s.Status, want)
+			}
+		}
+	})
 	t.Run("GUARD-1 GUARD-2 law 2: what a hook said before the start is followed, wherever the answer was cut, and nobody is asked again", func(t *testing.T) {
 		t.Parallel()
 		for answer, want := range map[string]events.Status{events.HookContinue: events.Running, events.HookBlock: events.Failed, events.HookInterrupt: events.Paused, "": events.Failed} {

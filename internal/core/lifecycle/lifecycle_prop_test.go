@@ -37,7 +37,7 @@ func TestPROP1(t *testing.T) {
 						}
 					}
 				case "pause":
-					say, err = Pause(before, Wish{Input: input})
+					say, err = Pause(before, noon, Wish{Input: input})
 					if want == events.Running {
 						next = events.Paused
 					}
@@ -86,7 +86,7 @@ func TestPROP2(t *testing.T) {
 				return
 			}
 			before := b.State()
-			say, err := Pause(before, Wish{Input: 1000})
+			say, err := Pause(before, noon, Wish{Input: 1000})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -71,7 +71,7 @@ func TestControl(t *testing.T) {
 		t.Parallel()
 		b := at(t, events.Running)
 		before := b.State()
-		say, err := Pause(before, Wish{By: "anna", Reason: "lunch", Input: 7})
+		say, err := Pause(before, noon, Wish{By: "anna", Reason: "lunch", Input: 7})
 		if err != nil || len(say) != 1 {
 			t.Fatalf("pause: %v %v", say, err)
 		}
@@ -79,7 +79,7 @@ func TestControl(t *testing.T) {
 		if s := b.State(); s.Status != events.Paused || s.PauseReason != "lunch" {
 			t.Fatalf("status %s reason %q", s.Status, s.PauseReason)
 		}
-		if say, err := Pause(b.State(), Wish{Input: 7}); err != nil || len(say) != 0 {
+		if say, err := Pause(b.State(), noon, Wish{Input: 7}); err != nil || len(say) != 0 {
 			t.Errorf("a second look at the same message said %v, %v", say, err)
 		}
 		say, err = Resume(b.State(), Wish{By: "anna", Input: 8})
@@ -95,7 +95,7 @@ func TestControl(t *testing.T) {
 	t.Run("LIFE-3 a wrong move is refused and says nothing", func(t *testing.T) {
 		t.Parallel()
 		for _, s := range []events.Status{events.Created, events.Paused, events.Completed, events.Failed} {
-			if say, err := Pause(at(t, s).State(), Wish{}); err == nil || say != nil {
+			if say, err := Pause(at(t, s).State(), noon, Wish{}); err == nil || say != nil {
 				t.Errorf("pause while %s: %v, %v", s, say, err)
 			}
 		}

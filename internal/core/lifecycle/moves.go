@@ -13,13 +13,16 @@ type Wish struct {
 	Input      uint64
 }
 
-// Pause holds a running run.
-func Pause(s run.State, w Wish) ([]events.Payload, error) {
+// Pause holds a running run. One that a hook did not let begin ends instead.
+func Pause(s run.State, now time.Time, w Wish) ([]events.Payload, error) {
 	if s.Took(w.Input) {
 		return nil, nil
 	}
 	if err := Check(s.Status, events.Paused); err != nil {
 		return nil, err
+	}
+	if s.Plan == nil && s.Held != nil && s.Held.Answer != events.HookInterrupt {
+		return blocked(s, now, s.Held.HookAnswer), nil // whoever asked that hook is gone; no pause takes its answer away
 	}
 	return []events.Payload{&events.RunPausedData{Event: "run_paused", From: s.Status, To: events.Paused, By: w.By, Reason: w.Reason, Input: w.Input}}, nil
 }
