@@ -100,6 +100,20 @@ func TestLaw1(t *testing.T) {
 			t.Errorf("got %d facts, %v after %d rounds; want none after 2", len(w.Facts), err, rounds)
 		}
 	})
+	t.Run("law 1 what was written here is known here when the state is read anew behind a failed append, although the reader is behind", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		seed(t, s, started("r", 2))
+		l := newLedger(t, s, events.Toolrunner)
+		if w, err := l.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Facts) != 1 {
+			t.Fatalf("write: got %d facts, %v", len(w.Facts), err)
+		}
+		s.SetFaults(mem.Faults{Append: func(uint64, reactor.Entry) mem.Fault { return mem.NoRight }, Read: func(n uint64, _ string) (int, error) { return max(0, 3-int(n)), nil }})
+		if _, err := l.Write(t.Context(), "r", begin("c1-2")); err == nil {
+			t.Fatal("it was stored")
+		}
+		equalStates(t, mustState(t, l, "r"), folded(t, s, "r"))
+	})
 	t.Run("law 1 services that share pages need not read what another of them wrote", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)

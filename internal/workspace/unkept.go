@@ -126,8 +126,8 @@ func (v *Visit) Missing() []string {
 	return slices.Clone(v.claim.rec.Missing)
 }
 
-// Told says that what News returned is in the log: it need not be said again.
-func (v *Visit) Told() { v.told = true }
+// Told says that what News returned is in the log: it need not be said again. A visit that did not ask for it has told nothing.
+func (v *Visit) Told() { v.told = v.news != "" }
 
 // lostNews is what an agent is told of a tree whose owner was lost.
 func lostNews(rec Record) string {

@@ -27,7 +27,7 @@ var kernel = []Mutant{
 	{Name: "input is judged on whatever state is cached", File: "internal/reactor/loop.go",
 		Old: "			if _, err := l.cfg.Ledger.Fresh(ctx, sub.Run); err != nil {\n				return sub.Rest[0], err\n			}\n", New: "", By: []string{"./internal/reactor"}},
 	{Name: "a reload may go back behind what was known", File: "internal/reactor/page.go",
-		Old: "	if err := l.load(ctx, p); err != nil || p.head >= known {\n		return err\n	}\n", New: "	if err := l.load(ctx, p); err != nil || p.head <= known {\n		return err\n	}\n"},
+		Old: "	if err := l.load(ctx, p); err != nil || p.head >= known {\n		return err\n	}\n", New: "	if err := l.load(ctx, p); err != nil || p.head <= known {\n		return err\n	}\n", By: []string{"./internal/reactor"}},
 	{Name: "a snapshot is trusted over the log", File: "internal/reactor/page.go",
 		Old: "ok && l.covers(ctx, p, s, head) {", New: "ok {", By: []string{"./internal/reactor/..."}},
 	{Name: "work is not ended with its run", File: "internal/reactor/ends.go",
