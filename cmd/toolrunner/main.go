@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/inspan/inspan/internal/egress/inside"
+	"github.com/inspan/inspan/internal/git/wall"
 	"github.com/inspan/inspan/internal/sandbox/docker/within"
 	"github.com/inspan/inspan/internal/sandbox/launch"
 	"github.com/inspan/inspan/internal/station"
@@ -17,6 +18,9 @@ func main() {
 		os.Exit(inside.Failed)
 	}
 	if code, asked := within.Main(); asked { // or a container, as its own
+		os.Exit(code)
+	}
+	if code, asked := wall.Main(); asked { // or as the one that keeps git in its tree
 		os.Exit(code)
 	}
 	if launch.Asked(os.Args) { // or as the launcher of a command

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -8,8 +9,12 @@ import (
 // backend is one of the sandboxes, and where its tests are.
 type backend struct {
 	mode string
-	// apart says what examines it instead, where that takes too long for this program.
-	apart string
+	// apart says what examines it instead, where that takes too long for this program, unless the variable when is set.
+	apart, when string
+	// at is the package where it is not that of the mode's name, tests are those of its exam and ways out where the package has
+	// others too, and turns the most that are measured.
+	at, tests string
+	turns     int
 	// against says what stands for the real thing, where that is not on this machine.
 	against string
 	// walls says why there is no list of ways out.
@@ -39,14 +44,15 @@ var backends = []backend{
 	{mode: "wasm", most: 10 * time.Minute, aims: []aim{{"warm-ms", "warm", 10, "10 ms"}}},
 	{mode: "gvisor", most: 10 * time.Minute, aims: []aim{{"cold-ms", "cold", 150, "150 ms"}, {"cold-ms", "cold, upper bound", 500, "500 ms"}}},
 	{mode: "docker", most: 6 * time.Minute, aims: []aim{{"warm-ms", "warm", 60, "60 ms"}, {"cold-ms", "cold, upper bound", 2000, "2 s"}}},
-	{mode: "qemu", apart: "under emulation a machine takes seconds to start: make microvm-test examines and measures it"},
+	{mode: "qemu", apart: "under emulation a machine takes seconds to start: make microvm-test examines and measures it, this program does where INSPAN_MICROVM_KERNEL and the like are set",
+		when: "INSPAN_MICROVM_KERNEL", at: "microvm", tests: "^Test(RealExam|Escape)$", turns: 5, most: 90 * time.Minute},
 	{mode: "firecracker", apart: "its engine was not there: make firecracker-test examines and measures it, make test its double"},
 	{mode: "e2b", against: onDouble, walls: noWalls, most: 5 * time.Minute, aims: []aim{{"cold-ms", "cold, upper bound", 3000, "3 s"}}},
 	{mode: "kubernetes", against: onDouble, walls: noWalls, most: 5 * time.Minute},
 }
 
 // dir is the package of a backend.
-func (b backend) dir() string { return "./internal/sandbox/" + b.mode }
+func (b backend) dir() string { return "./internal/sandbox/" + cmp.Or(b.at, b.mode) }
 
 // verdict is an aim beside what was seen.
 type verdict struct {

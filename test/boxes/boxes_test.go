@@ -104,6 +104,13 @@ func TestDocument(t *testing.T) {
 			t.Errorf("got %t, %t", busy(quiet), busy(full))
 		}
 	})
+	t.Run("SBX-9 a crowd of another size says so", func(t *testing.T) {
+		for want, costs := range map[string]map[string]float64{"2 of 8": {"together": 8, "together-failed": 2}, "0": {"together": 64}, "1": {"together-failed": 1}} {
+			if got := crowd(result{Costs: costs}); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+	})
 	t.Run("SBX-9 every mode that an agent can name is in the list", func(t *testing.T) {
 		names := map[string]bool{}
 		for _, b := range backends {

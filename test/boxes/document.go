@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 )
 
 // line is what is told of a backend while it goes on.
@@ -75,8 +77,8 @@ func document(w whole) string {
 		if v := r.Costs["together-MiB-each"]; v > 0 {
 			memory = fmt.Sprintf("%.1f MiB", v)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %.0f | %.1f s | %s |\n", r.Mode, r.Load, cost(r, "bare"), cost(r, "cold"), times(r, "cold"),
-			cost(r, "end"), cost(r, "warm"), times(r, "warm"), cpu(r), r.Costs["together-failed"], r.Costs["together-s"], memory)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %.1f s | %s |\n", r.Mode, r.Load, cost(r, "bare"), cost(r, "cold"), times(r, "cold"),
+			cost(r, "end"), cost(r, "warm"), times(r, "warm"), cpu(r), crowd(r), r.Costs["together-s"], memory)
 	}
 	b.WriteString("\n64 sandboxes have a command each at the same moment: none ends before all run. Memory is the median of what their backends\n")
 	b.WriteString("count: of all processes where there is a control group, else of the largest.\n")
@@ -155,6 +157,15 @@ func cost(r result, name string) string {
 		return "not measured"
 	}
 	return figure(name, v)
+}
+
+// crowd is how many of the sandboxes at a time failed, and of how many where they were not 64.
+func crowd(r result) string {
+	failed := fmt.Sprintf("%.0f", r.Costs["together-failed"])
+	if n := r.Costs["together"]; n > 0 && n != sandboxtest.Together {
+		failed += fmt.Sprintf(" of %.0f", n)
+	}
+	return failed
 }
 
 // cpu is the processor time of a command; a backend that does not know it says 0.

@@ -11,6 +11,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -111,9 +112,12 @@ func programme(ctx context.Context, only string, turns int) (whole, error) {
 // measure takes the figures of a backend.
 func measure(ctx context.Context, b backend, turns int) result {
 	r := result{Mode: b.mode, Against: b.against}
-	if b.apart != "" {
+	if b.apart != "" && (b.when == "" || os.Getenv(b.when) == "") {
 		r.NotRun = b.apart
 		return r
+	}
+	if b.turns > 0 {
+		turns = min(turns, b.turns)
 	}
 	r.Load = load()
 	said, err := test(ctx, b, "-v", "-run", "^$", "-bench", "^BenchmarkCosts$", "-benchtime", fmt.Sprintf("%dx", turns))
@@ -131,7 +135,7 @@ func measure(ctx context.Context, b backend, turns int) result {
 
 // examine runs the exam and the ways out of a backend.
 func examine(ctx context.Context, b backend, r *result) {
-	said, err := test(ctx, b, "-json", "-run", "^Test(Real)?(Exam|Escape|Swap)$")
+	said, err := test(ctx, b, "-json", "-run", cmp.Or(b.tests, "^Test(Real)?(Exam|Escape|Swap)$"))
 	seen := parse(said)
 	r.Exam, r.Escape = seen.exam(), seen.escape()
 	if r.Escape == nil {

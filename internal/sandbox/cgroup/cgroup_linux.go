@@ -313,14 +313,10 @@ type Usage struct {
 
 // Usage reads the counters; what is not known is 0.
 func (g *Group) Usage() Usage {
-	var u Usage
 	if g.v2 {
-		stat := table(g.dirs["cpuacct"], "cpu.stat")
-		u.User, u.System = time.Duration(stat["user_usec"])*time.Microsecond, time.Duration(stat["system_usec"])*time.Microsecond
-		u.MaxMemory, u.Killed = number(g.dirs["memory"], "memory.peak"), table(g.dirs["memory"], "memory.events")["oom_kill"]
-		u.ReadBytes, u.WriteBytes = ioStat(g.dirs["blkio"])
-		return u
+		return usage(g.dirs["cpuacct"], g.dirs["memory"], g.dirs["blkio"])
 	}
+	var u Usage
 	u.User = time.Duration(number(g.dirs["cpuacct"], "cpuacct.usage_user"))
 	u.System = time.Duration(number(g.dirs["cpuacct"], "cpuacct.usage_sys"))
 	u.MaxMemory = number(g.dirs["memory"], "memory.max_usage_in_bytes")
@@ -336,6 +332,17 @@ func (g *Group) Usage() Usage {
 			}
 		}
 	}
+	return u
+}
+
+// UsageOf reads the counters of the group of a directory of version 2; what is not known is 0.
+func UsageOf(dir string) Usage { return usage(dir, dir, dir) }
+
+func usage(cpu, memory, io string) (u Usage) {
+	stat := table(cpu, "cpu.stat")
+	u.User, u.System = time.Duration(stat["user_usec"])*time.Microsecond, time.Duration(stat["system_usec"])*time.Microsecond
+	u.MaxMemory, u.Killed = number(memory, "memory.peak"), table(memory, "memory.events")["oom_kill"]
+	u.ReadBytes, u.WriteBytes = ioStat(io)
 	return u
 }
 

@@ -73,7 +73,7 @@ func (b *box) prepare(network bool) error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("make a network namespace: %w", err)
 		}
-		if err := loopback(); err != nil {
+		if err := local.Loopback(); err != nil {
 			return fmt.Errorf("raise the loopback of a network namespace: %w", err)
 		}
 	}
@@ -99,19 +99,4 @@ func (b *box) prepare(network bool) error {
 		}
 	}
 	return nil
-}
-
-// loopback raises the loopback of the thread's network namespace.
-func loopback() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(fd) }()
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }

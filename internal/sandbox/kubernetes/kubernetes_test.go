@@ -123,12 +123,7 @@ func TestPods(t *testing.T) {
 			open(t, b, sandbox.Config{Network: true})
 		}
 		pods := s.Pods()
-		notes, _ := s.Pod(pods[0])["metadata"].(map[string]any)["annotations"].(map[string]any)
-		owner, _, ok := strings.Cut(strings.TrimPrefix(fmt.Sprint(notes["inspan.dev/name"]), "inspan-box-"), "-")
-		if !ok {
-			t.Fatalf("%v tells no owner", notes)
-		}
-		lost := "inspan-box-" + owner + "9-lost" // a start that no process has
+		lost := ofLost(t, s.Pod(pods[0]))
 		for _, i := range []int{1, 2, 3} {
 			s.Mark(pods[i], "annotations", "inspan.dev/name", lost)
 		}
@@ -227,4 +222,15 @@ func TestFaults(t *testing.T) {
 			t.Errorf("got %v, left %v", err, s.Pods())
 		}
 	})
+}
+
+// ofLost is a name as that of an object, of an owner that no process is.
+func ofLost(t *testing.T, object map[string]any) string {
+	t.Helper()
+	notes, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)
+	owner, _, ok := strings.Cut(strings.TrimPrefix(fmt.Sprint(notes["inspan.dev/name"]), "inspan-box-"), "-")
+	if !ok {
+		t.Fatalf("%v tells no owner", notes)
+	}
+	return "inspan-box-" + owner + "9-lost" // a start that no process has
 }

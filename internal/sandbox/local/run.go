@@ -52,6 +52,8 @@ type Process struct {
 	After   func()
 	// Wrapped says that the process and the first one of a namespace below it only hold the walls of the command.
 	Wrapped bool
+	// Attributes, if set, adds to how the process is started.
+	Attributes func(*syscall.SysProcAttr)
 
 	box *Box // whose command it is; nil for a probe
 }
@@ -71,13 +73,16 @@ func Run(ctx context.Context, p Process) (sandbox.Exit, error) {
 	if err != nil {
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", p.Args[0], err)
 	}
-	start := time.Now()
+	start, sys := time.Now(), attributes()
+	if p.Attributes != nil {
+		p.Attributes(sys)
+	}
 	keepInherited()
 	proc, err := os.StartProcess(p.Path, p.Args, &os.ProcAttr{
 		Dir:   p.Dir,
 		Env:   append(p.Env.List(), MarkerName+"="+p.Marker),
 		Files: append(pipes.child(), p.Extra...),
-		Sys:   attributes(),
+		Sys:   sys,
 	})
 	pipes.started()
 	if err != nil {

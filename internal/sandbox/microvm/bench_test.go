@@ -1,52 +1,57 @@
 package microvm_test
 
 import (
-	"context"
-	"errors"
-	"os/exec"
-	"slices"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
-	"time"
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 )
 
-// BenchmarkPaired tells how long a machine takes from its begin to its end (cold), a command in one that is there (warm), and
-// how many times as long as a bare command of the same run that is.
-func BenchmarkPaired(b *testing.B) {
-	backend := real()
-	sandboxtest.Need(b, backend)
-	dir, box := b.TempDir(), open(b, backend, sandbox.Config{})
-	var plain, cold, warm []time.Duration
-	timed := func(list *[]time.Duration, do func() error) {
-		begin := time.Now()
-		if err := do(); err != nil {
-			b.Fatal(err)
+// crowd is how many machines are there at a time: each takes some hundred MiB of this computer, and seconds of a processor to
+// start where it is emulated.
+const crowd = 8
+
+// BenchmarkCosts measures machines as all sandboxes are measured, and besides what memory of this computer an engine takes whose
+// machine runs a command (engine-MiB) of the size that the tests give it.
+func BenchmarkCosts(b *testing.B) {
+	sandboxtest.CostsOf(b, real(), crowd)
+	box := open(b, real(), sandbox.Config{})
+	sh(b, box, "head -c 16m /dev/zero | tail | wc -c")
+	size, err := engineMemory()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(size)/(1<<20), "engine-MiB")
+}
+
+// engineMemory is what the engine of this process holds in memory, in bytes. There has to be just one.
+func engineMemory() (size int64, err error) {
+	list, err := filepath.Glob("/proc/[0-9]*/status")
+	if err != nil {
+		return 0, err
+	}
+	var found int
+	for _, at := range list {
+		text, err := os.ReadFile(at)
+		if err != nil || !bytes.Contains(text, fmt.Appendf(nil, "\nPPid:\t%d\n", os.Getpid())) {
+			continue // it has ended, or is another's
 		}
-		*list = append(*list, time.Since(begin))
-	}
-	run := func(box sandbox.Sandbox) error {
-		_, err := box.Exec(b.Context(), sandbox.Cmd{Args: []string{"true"}})
-		return err
-	}
-	for b.Loop() {
-		timed(&plain, func() error { return exec.CommandContext(b.Context(), "/bin/true").Run() })
-		timed(&cold, func() error {
-			box, err := backend.Open(b.Context(), sandbox.Config{ID: "bench", Workspace: dir})
+		_, rest, _ := bytes.Cut(text, []byte("\nVmRSS:"))
+		if fields := bytes.Fields(rest); len(fields) > 1 {
+			kib, err := strconv.ParseInt(string(fields[0]), 10, 64)
 			if err != nil {
-				return err
+				return 0, err
 			}
-			return errors.Join(run(box), box.Destroy(context.WithoutCancel(b.Context())))
-		})
-		timed(&warm, func() error { return run(box) })
+			size, found = size+kib<<10, found+1
+		}
 	}
-	for _, list := range [][]time.Duration{plain, cold, warm} {
-		slices.Sort(list)
+	if found != 1 {
+		return 0, fmt.Errorf("%d engines, want one", found)
 	}
-	middle := func(list []time.Duration) float64 { return float64(list[len(list)/2]) }
-	b.ReportMetric(middle(cold)/1e6, "cold-ms")
-	b.ReportMetric(middle(warm)/1e6, "warm-ms")
-	b.ReportMetric(middle(cold)/middle(plain), "cold-times-plain")
-	b.ReportMetric(middle(warm)/middle(plain), "warm-times-plain")
+	return size, nil
 }

@@ -23,7 +23,8 @@ var _ sandbox.Sandbox = (*box)(nil)
 func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	ctx, stop := b.watched(ctx)
 	defer stop()
-	return b.Box.Exec(ctx, cmd)
+	exit, err := b.Box.Exec(ctx, cmd)
+	return exit, b.machine.lost(err)
 }
 
 // Start implements sandbox.Sandbox.
@@ -32,13 +33,25 @@ func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, erro
 	p, err := b.Box.Start(ctx, cmd)
 	if err != nil {
 		stop()
-		return nil, err
+		return nil, b.machine.lost(err)
 	}
 	b.watches.Go(func() {
 		_, _ = p.Wait() // who started it is told
 		stop()
 	})
-	return p, nil
+	return started{p, b.machine}, nil
+}
+
+// started is a command that Start started.
+type started struct {
+	sandbox.Process
+	machine *machine
+}
+
+// Wait implements sandbox.Process.
+func (s started) Wait() (sandbox.Exit, error) {
+	exit, err := s.Process.Wait()
+	return exit, s.machine.lost(err)
 }
 
 // watched ends a command that fills the disk. One that began on a full disk may run, to make room.

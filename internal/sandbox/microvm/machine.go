@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/inspan/inspan/internal/sandbox"
@@ -49,6 +50,7 @@ type machine struct {
 	way     *way   // nil without a way out
 	finish  func() // asks the engine to end the machine by itself; may be nil
 	closing sync.Once
+	ended   atomic.Bool // it was asked to end
 }
 
 var _ mirror.Remote = (*machine)(nil)
@@ -94,10 +96,14 @@ func (b *Backend) boot(ctx context.Context, name string, l sandbox.Limits, accel
 		if ctx.Err() != nil {
 			err = fmt.Errorf("after %v: %w", b.cfg.StartWait, ctx.Err())
 		}
+		why := m.lost(err) // which knows nothing of one that is there
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWait)
 		defer cancel()
 		ended := m.end(ctx, channel) // first: then all of the console's words are here
-		return nil, errors.Join(fmt.Errorf("%w: %w%s", ErrBoot, err, engine.said()), ended)
+		if why == err {
+			why = fmt.Errorf("%w%s", err, engine.said())
+		}
+		return nil, errors.Join(fmt.Errorf("%w: %w", ErrBoot, why), ended)
 	}
 	return m, nil
 }
@@ -119,7 +125,21 @@ func (m *machine) End(ctx context.Context) error {
 	return m.end(ctx, m.Client)
 }
 
+// lost adds to the error of a command why its machine is gone, where it is.
+func (m *machine) lost(err error) error {
+	if err == nil || m.Client == nil || m.ended.Load() {
+		return err
+	}
+	select {
+	case <-m.Gone():
+		return fmt.Errorf("%w; the machine is gone: %w", err, m.engine.why())
+	default:
+		return err
+	}
+}
+
 func (m *machine) end(ctx context.Context, channel io.Closer) error {
+	m.ended.Store(true)
 	m.closing.Do(func() { _ = channel.Close() }) // the machine may be gone before
 	err := m.engine.end(ctx)
 	if m.way != nil {

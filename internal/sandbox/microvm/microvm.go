@@ -35,6 +35,9 @@ var (
 	ErrBoot = fmt.Errorf("%w: the virtual machine does not boot", sandbox.ErrUnavailable)
 )
 
+// ErrDisks means that a machine was ended because this computer could not write what belongs on its disks.
+var ErrDisks = errors.New("this computer could not write to the disks of a virtual machine, which are files in TMPDIR")
+
 // Accel is how the processors of a machine come about.
 type Accel string
 

@@ -2,21 +2,31 @@ package microvm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 )
 
 // maxSaid is how much is kept of what a console says.
 const maxSaid = 2 << 10
 
+// lostWait is how long the end of an engine is waited for whose channel has ended.
+const lostWait = 2 * time.Second
+
 // process is a running engine.
 type process struct {
 	cmd  *exec.Cmd
 	said func() string
-	gone chan struct{} // closed when it has ended
+	gone chan struct{} // closed when it has ended; how is in cmd then
+	// watches are those who hear what it tells of itself, until it has ended.
+	watches sync.WaitGroup
+
+	mu    sync.Mutex
+	fault error // why it was ended, where that is its own fault; guarded by mu
 }
 
 // run starts an engine that ends with this process.
@@ -47,10 +57,38 @@ func (p *process) end(ctx context.Context) error {
 	_ = p.cmd.Process.Kill() // it may have ended
 	select {
 	case <-p.gone:
+		p.watches.Wait()
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the engine to end: %w", ctx.Err())
 	}
+}
+
+// fail kills an engine whose machine is of no use any more. The first reason stays.
+func (p *process) fail(why error) {
+	p.mu.Lock()
+	if p.fault == nil {
+		p.fault = why
+	}
+	p.mu.Unlock()
+	_ = p.cmd.Process.Kill() // it may have ended
+}
+
+// why tells of an engine that was lost. It waits a moment for its end, which is seen later than that of its channel.
+func (p *process) why() error {
+	late := time.NewTimer(lostWait)
+	defer late.Stop()
+	select {
+	case <-p.gone:
+	case <-late.C:
+		return errors.New("its engine is there and does not answer")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fault != nil {
+		return p.fault
+	}
+	return fmt.Errorf("its engine ended (%v)%s", p.cmd.ProcessState, p.said())
 }
 
 // console keeps the last of what is written to it.

@@ -13,14 +13,16 @@ import (
 )
 
 // real is the backend that the environment names, that of QEMU where it names none; make microvm-test sets it.
-func real() *microvm.Backend {
+func real() *microvm.Backend { return microvm.New(realConfig()) }
+
+func realConfig() microvm.Config {
 	mode, program := sandbox.QEMU, os.Getenv("INSPAN_QEMU")
 	if os.Getenv("INSPAN_TEST_MICROVM") == string(sandbox.Firecracker) {
 		mode, program = sandbox.Firecracker, os.Getenv("INSPAN_FIRECRACKER")
 	}
 	accel := microvm.Accel(os.Getenv("INSPAN_MICROVM_ACCEL"))
-	return microvm.New(microvm.Config{Mode: mode, Program: program, Kernel: os.Getenv("INSPAN_MICROVM_KERNEL"), Initrd: os.Getenv("INSPAN_MICROVM_INITRD"),
-		Root: os.Getenv("INSPAN_MICROVM_ROOT"), Accel: accel, Memory: 256 << 20, Disk: 1 << 30})
+	return microvm.Config{Mode: mode, Program: program, Kernel: os.Getenv("INSPAN_MICROVM_KERNEL"), Initrd: os.Getenv("INSPAN_MICROVM_INITRD"),
+		Root: os.Getenv("INSPAN_MICROVM_ROOT"), Accel: accel, Memory: 256 << 20, Disk: 1 << 30}
 }
 
 func open(t testing.TB, b *microvm.Backend, cfg sandbox.Config) sandbox.Sandbox {

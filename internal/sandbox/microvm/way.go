@@ -12,6 +12,9 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/microvm/wire"
 )
 
+// maxPaths is how many connections one machine may have to the outside at a time.
+const maxPaths = 256
+
 // way is the way out of one machine: what connects to the agent's port comes over the channel and goes to a listener of the
 // sandbox's Door.
 type way struct {
@@ -43,14 +46,17 @@ func (m *machine) lead(door sandbox.Door) error {
 	return nil
 }
 
-// carry takes connections from the machine until it is gone.
+// carry takes connections from the machine until it is gone. Those beyond maxPaths at a time wait.
 func (m *machine) carry(to net.Addr) {
+	free := make(chan struct{}, maxPaths) // one for each connection
 	for {
+		free <- struct{}{}
 		far, err := m.Accept()
 		if err != nil {
 			return
 		}
 		m.way.work.Go(func() {
+			defer func() { <-free }()
 			near, err := net.Dial(to.Network(), to.String())
 			if err != nil {
 				_ = far.Close() // whoever asked sees it

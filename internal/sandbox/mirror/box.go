@@ -134,14 +134,18 @@ func (b *Box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	b.runs.Add(1)
 	defer b.runs.Add(-1)
 	begin := time.Now()
-	s, killed, runErr := b.supervised(ctx, p, args, started)
-	exit := sandbox.Exit{Code: s.code, Wall: time.Since(begin), User: s.user, System: s.system}
+	s, used, killed, runErr := b.supervised(ctx, p, args, started)
+	exit := sandbox.Exit{Code: s.code, Wall: time.Since(begin), User: max(s.user, used.User), System: max(s.system, used.System),
+		MaxRSS: used.Memory, ReadBytes: used.Read, WriteBytes: used.Written}
 	if n := s.code - 128; n > 0 && n <= 64 && unix.SignalName(syscall.Signal(n)) != "" {
 		exit.Signal = unix.SignalName(syscall.Signal(n))
 	}
 	pid, refusal := s.started()
 	if refusal != "" {
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", p.Args[0], sandbox.ErrNotStarted, strings.ToValidUTF8(refusal, "\uFFFD"))
+	}
+	if pid == 0 && !killed && runErr != nil && !errors.Is(runErr, ErrCut) {
+		return sandbox.Exit{}, because(ctx, p, fmt.Errorf("exec %q: %w: %w", p.Args[0], sandbox.ErrNotStarted, runErr))
 	}
 	over := s.done()
 	if over {
@@ -186,7 +190,7 @@ func (b *Box) command(p local.Process) ([]string, error) {
 }
 
 // supervised runs one command until its end was heard, or ctx ended and the command was killed.
-func (b *Box) supervised(ctx context.Context, p local.Process, args []string, started func(pid int)) (s *speech, killed bool, err error) {
+func (b *Box) supervised(ctx context.Context, p local.Process, args []string, started func(pid int)) (s *speech, used Used, killed bool, err error) {
 	nonce := rand.Text() + rand.Text()
 	streams := 2
 	if args[0] == "1" {
@@ -199,7 +203,7 @@ func (b *Box) supervised(ctx context.Context, p local.Process, args []string, st
 	ran := make(chan error, 1) // one result
 	go func() {
 		ran <- b.remote.Run(inner, Program{Args: slices.Concat([]string{"/bin/sh", "-c", supervise, "inspan", nonce}, args),
-			Stdin: p.Stdin, Stdout: out, Stderr: errs})
+			Stdin: p.Stdin, Stdout: out, Stderr: errs, Used: &used})
 	}()
 	if killed = b.attend(ctx, s, ran, started); killed {
 		pid, _ := s.started()
@@ -219,7 +223,7 @@ func (b *Box) supervised(ctx context.Context, p local.Process, args []string, st
 	}
 	out.flush()
 	errs.flush()
-	return s, killed, err
+	return s, used.bounded(), killed, err
 }
 
 // attend waits until the end of a command is heard, its Run has returned, or ctx has ended: then it reports true.

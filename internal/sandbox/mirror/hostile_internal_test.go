@@ -225,3 +225,14 @@ func FuzzListing(f *testing.F) {
 		}
 	})
 }
+
+func TestHostileUse(t *testing.T) {
+	t.Parallel()
+	t.Run("SBX-16 what another machine says of the use of a command is bounded", func(t *testing.T) {
+		t.Parallel()
+		const most = 1 << 50
+		if got, want := (Used{-1, 1 << 62, -1 << 62, 1 << 62, 7}).bounded(), (Used{0, most, 0, most, 7}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	})
+}

@@ -56,6 +56,22 @@ type Program struct {
 	Stdout, Stderr io.Writer
 	// Privileged asks for the machine's administrator, where the Remote has one; else it is run as any other.
 	Privileged bool
+	// Used, where it is not nil, is filled before Run returns where the Remote counts what the program and all it started used.
+	Used *Used
+}
+
+// Used is what a program and all it started used; 0 where it is not known.
+type Used struct {
+	User, System time.Duration
+	// Memory is the most at a time, in bytes; Read and Written are bytes of disks.
+	Memory, Read, Written int64
+}
+
+// bounded is what of it can be: the other machine says it.
+func (u Used) bounded() Used {
+	const most = 1 << 50 // bytes, or nanoseconds
+	amount := func(n int64) int64 { return min(max(n, 0), most) }
+	return Used{time.Duration(amount(int64(u.User))), time.Duration(amount(int64(u.System))), amount(u.Memory), amount(u.Read), amount(u.Written)}
 }
 
 // Limits of a workspace that is mirrored.

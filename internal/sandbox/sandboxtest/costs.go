@@ -22,7 +22,10 @@ const Together = 64
 // a sandbox (end), each as the median in milliseconds and as how many times a bare command takes, and the processor time of a
 // command, as its backend counts it. Then it has Together sandboxes at a time, with a command in each, and tells how many failed
 // and what memory each took, as its backend counts it.
-func Costs(b *testing.B, backend sandbox.Backend) {
+func Costs(b *testing.B, backend sandbox.Backend) { CostsOf(b, backend, Together) }
+
+// CostsOf is Costs with another number of sandboxes at a time, for those of which a computer can not have as many.
+func CostsOf(b *testing.B, backend sandbox.Backend, crowd int) {
 	Need(b, backend)
 	dir := b.TempDir()
 	box, err := backend.Open(b.Context(), sandbox.Config{ID: "warm", Workspace: dir, Network: true})
@@ -62,9 +65,10 @@ func Costs(b *testing.B, backend sandbox.Backend) {
 		b.ReportMetric(median(list)/plain, name+"-times")
 	}
 	begin := time.Now()
-	failed, memory := together(b, backend)
+	failed, memory := together(b, backend, crowd)
 	b.ReportMetric(time.Since(begin).Seconds(), "together-s")
 	b.ReportMetric(float64(failed), "together-failed")
+	b.ReportMetric(float64(crowd), "together")
 	b.ReportMetric(float64(memory)/(1<<20), "together-MiB-each")
 }
 
@@ -91,14 +95,14 @@ func idle(ctx context.Context, box sandbox.Sandbox) (time.Duration, error) {
 	return exit.User + exit.System, err
 }
 
-// together has Together sandboxes at a time: none ends before all run.
-func together(b *testing.B, backend sandbox.Backend) (failed int, memory int64) {
+// together has a crowd of sandboxes at a time: none ends before all run.
+func together(b *testing.B, backend sandbox.Backend, crowd int) (failed int, memory int64) {
 	ctx, cancel := context.WithTimeout(b.Context(), 3*patience)
 	defer cancel()
-	errs, used := make([]error, Together), make([]int64, Together)
+	errs, used := make([]error, crowd), make([]int64, crowd)
 	var arrived, running sync.WaitGroup
 	all := make(chan struct{})
-	for i := range Together {
+	for i := range crowd {
 		dir := b.TempDir()
 		arrived.Add(1)
 		running.Go(func() { errs[i], used[i] = crowded(ctx, backend, dir, sync.OnceFunc(arrived.Done), all) })
@@ -109,11 +113,11 @@ func together(b *testing.B, backend sandbox.Backend) (failed int, memory int64) 
 	for _, err := range errs {
 		if err != nil {
 			failed++
-			b.Errorf("one of %d sandboxes at a time: %v", Together, err)
+			b.Errorf("one of %d sandboxes at a time: %v", crowd, err)
 		}
 	}
 	slices.Sort(used)
-	return failed, used[Together/2]
+	return failed, used[crowd/2]
 }
 
 // crowded is the life of one sandbox among many: it says when its command runs, which ends when all others run.

@@ -19,6 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/inspan/inspan/internal/sandbox/cgroup"
+	"github.com/inspan/inspan/internal/sandbox/local"
 	"github.com/inspan/inspan/internal/sandbox/microvm/wire"
 	"github.com/inspan/inspan/internal/sandbox/mirror"
 )
@@ -95,6 +97,10 @@ func (a *agent) Run(ctx context.Context, p mirror.Program) error {
 		if kerr := emptied(group); kerr != nil {
 			fmt.Fprintln(os.Stderr, "inspan-guest:", kerr)
 		}
+		if p.Used != nil {
+			u := cgroup.UsageOf(group)
+			*p.Used = mirror.Used{User: u.User, System: u.System, Memory: u.MaxMemory, Read: u.ReadBytes, Written: u.WriteBytes}
+		}
 	})
 	_ = read.Close() // it may be closed
 	telling.Wait()
@@ -151,22 +157,6 @@ func started(cmd *exec.Cmd, p mirror.Program, after func()) error {
 
 func killGroup(group string) error { return os.WriteFile(group+"/cgroup.kill", []byte("1"), 0) }
 
-// emptied kills a control group and waits until nobody is in it.
-func emptied(group string) error {
-	for end := time.Now().Add(groupWait); ; time.Sleep(time.Millisecond) {
-		text, err := os.ReadFile(group + "/cgroup.events")
-		if err != nil || strings.Contains(string(text), "populated 0") {
-			return err
-		}
-		if err := killGroup(group); err != nil {
-			return fmt.Errorf("kill what a command left: %w", err)
-		}
-		if time.Now().After(end) {
-			return errors.New("what a command left does not end")
-		}
-	}
-}
-
 // Put implements wire.Guest.
 func (*agent) Put(_ context.Context, path string, body io.Reader) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
@@ -174,7 +164,10 @@ func (*agent) Put(_ context.Context, path string, body io.Reader) error {
 		return err
 	}
 	_, err = io.Copy(f, body)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(path) // what is not whole takes no room
+	}
+	return err
 }
 
 // Get implements wire.Guest.
@@ -210,7 +203,7 @@ func (a *agent) Hold(_ context.Context, h wire.Hold, out func() (net.Conn, error
 	if err := limit(h); err != nil {
 		return err
 	}
-	if err := loopback(); err != nil {
+	if err := local.Loopback(); err != nil {
 		return fmt.Errorf("raise the loopback: %w", err)
 	}
 	return a.lead(h, out)
@@ -268,21 +261,6 @@ func (a *agent) lead(h wire.Hold, out func() (net.Conn, error)) error {
 		}
 	}()
 	return nil
-}
-
-// loopback raises the machine's only network.
-func loopback() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(fd) }()
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
 
 // Full implements wire.Guest.

@@ -112,25 +112,13 @@ func load() error {
 	return nil
 }
 
-// await waits until a path is there.
-func await(path string) error {
-	for end := time.Now().Add(deviceWait); ; time.Sleep(5 * time.Millisecond) {
-		_, err := os.Stat(path)
-		if err == nil || time.Now().After(end) {
-			return err
-		}
-	}
-}
-
 // enter makes the operator's root the machine's, with what is of the machine itself in it.
 func enter() error {
 	if err := os.MkdirAll(newRoot, 0o755); err != nil {
 		return err
 	}
-	for _, device := range []string{rootDevice, boxDevice, transitDevice} {
-		if err := await(device); err != nil {
-			return err
-		}
+	if err := devices(); err != nil {
+		return err
 	}
 	if err := show(); err != nil {
 		return err
@@ -160,6 +148,21 @@ func enter() error {
 	return errors.Join(disk(boxDevice, boxDisk), disk(transitDevice, "/home"))
 }
 
+// devices waits for the machine's disks.
+func devices() error {
+	n, err := hearNews()
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	for _, device := range []string{rootDevice, boxDevice, transitDevice} {
+		if err := n.await(device); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // show mounts the root image, whatever file system it is.
 func show() error {
 	var failed []error
@@ -173,13 +176,17 @@ func show() error {
 	return fmt.Errorf("mount the root image: %w", errors.Join(failed...))
 }
 
+// features of the machine's file systems, which mke2fs does not know of without a configuration. Those of the groups keep it from
+// writing all tables, which takes seconds and room on the computer outside.
+const features = "^has_journal,^resize_inode,extent,huge_file,flex_bg,uninit_bg,dir_nlink,extra_isize"
+
 // disk makes a file system on a disk and mounts it.
 func disk(device, at string) error {
 	for _, name := range []string{"/sbin/mke2fs", "/usr/sbin/mke2fs"} {
 		if _, err := os.Stat(name); err != nil {
 			continue
 		}
-		cmd := exec.Command(name, "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-i", "16384", "-I", "256", "-E", "lazy_itable_init=1,nodiscard", device)
+		cmd := exec.Command(name, "-q", "-F", "-t", "ext4", "-O", features, "-m", "0", "-i", "16384", "-I", "256", "-E", "lazy_itable_init=1,nodiscard", device)
 		cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "MKE2FS_CONFIG=/dev/null"}
 		if said, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("make a file system on %s: %w: %.300q", device, err, said)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -49,23 +48,29 @@ func channel() (io.ReadWriteCloser, error) {
 
 // serial opens the virtio port of the name PortName.
 func serial() (io.ReadWriteCloser, error) {
-	for end := time.Now().Add(deviceWait); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		ports, err := filepath.Glob("/sys/class/virtio-ports/*/name")
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range ports {
-			if text, err := os.ReadFile(name); err != nil || strings.TrimSpace(string(text)) != PortName {
-				continue
-			}
-			device := "/dev/" + filepath.Base(filepath.Dir(name))
-			if err := await(device); err != nil {
-				return nil, err
-			}
-			return os.OpenFile(device, os.O_RDWR, 0)
-		}
+	n, err := hearNews()
+	if err != nil {
+		return nil, err
 	}
-	return nil, errors.New("no virtio port is named " + PortName)
+	defer n.close()
+	var device string
+	err = n.until("the virtio port "+PortName, func() (bool, error) {
+		ports, err := filepath.Glob("/sys/class/virtio-ports/*/name")
+		for _, name := range ports {
+			// A port that is not there any more is not the one.
+			if text, err := os.ReadFile(name); err == nil && strings.TrimSpace(string(text)) == PortName {
+				device = "/dev/" + filepath.Base(filepath.Dir(name))
+			}
+		}
+		return device != "", err
+	})
+	if err == nil {
+		err = n.await(device)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenFile(device, os.O_RDWR, 0)
 }
 
 // vsock waits for the toolrunner to come.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -21,16 +22,28 @@ import (
 // endWait is how long a program that is ended may take to be gone, with all it started.
 const endWait = 30 * time.Second
 
-// Client is the toolrunner's end. It is safe for concurrent use.
-type Client struct{ session *yamux.Session }
+// errOrder means that nobody knows whether an order arrived.
+var errOrder = errors.New("an order to the machine was cut")
 
-// NewClient speaks over a stream, which it closes with Close.
+// Client is the toolrunner's end. It is safe for concurrent use.
+type Client struct {
+	session *yamux.Session
+	endWait time.Duration
+}
+
+// NewClient speaks over a stream, which it closes with Close, or when the machine stands still.
 func NewClient(stream io.ReadWriteCloser) (*Client, error) {
-	s, err := yamux.Client(stream, config())
+	c := config()
+	c.EnableKeepAlive, c.KeepAliveInterval = true, knockEvery
+	return newClient(stream, c)
+}
+
+func newClient(stream io.ReadWriteCloser, c *yamux.Config) (*Client, error) {
+	s, err := yamux.Client(stream, c)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{s}, nil
+	return &Client{s, endWait}, nil
 }
 
 // Close ends the stream and all that goes over it.
@@ -56,57 +69,66 @@ func (c *Client) open(ctx context.Context, o Order) (*yamux.Stream, *within.Line
 	l := within.NewLine(stream, stream)
 	if err := l.Tell(within.FrameOrder, o); err != nil {
 		shut()
-		return nil, nil, nil, err
+		return nil, nil, nil, fmt.Errorf("%w: %w", errOrder, err)
 	}
 	return stream, l, shut, nil
 }
 
-// answered waits for the end of a stream.
-func answered(data []byte) error {
-	var e end
+// answered reads the end of a stream.
+func answered(data []byte) (e end, err error) {
 	if err := json.Unmarshal(data, &e); err != nil {
-		return fmt.Errorf("%w: %w", ErrStream, err)
+		return e, fmt.Errorf("%w: %w", ErrStream, err)
 	}
 	if e.Error != "" {
-		return errors.New(strings.ToValidUTF8(e.Error, "\uFFFD"))
+		return e, errors.New(strings.ToValidUTF8(e.Error[:min(len(e.Error), maxError)], "\uFFFD"))
 	}
-	return nil
+	return e, nil
 }
 
 // ask sends an order that has an answer and nothing else.
-func (c *Client) ask(ctx context.Context, o Order) error {
+func (c *Client) ask(ctx context.Context, o Order) (end, error) {
 	_, l, shut, err := c.open(ctx, o)
 	if err != nil {
-		return err
+		return end{}, err
 	}
 	defer shut()
 	return finish(ctx, l)
 }
 
-func finish(ctx context.Context, l *within.Line) error {
+func finish(ctx context.Context, l *within.Line) (end, error) {
 	kind, data, err := l.Next()
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return end{}, ctx.Err()
 	}
 	if err == nil && kind != within.FrameEnd {
 		err = fmt.Errorf("%w: %q", ErrStream, kind)
 	}
 	if err != nil {
-		return err
+		return end{}, err
 	}
 	return answered(data)
 }
 
-// Ping waits until the agent answers.
-func (c *Client) Ping(ctx context.Context) error { return c.ask(ctx, Order{Op: opPing}) }
+// Ping waits until the agent answers. One of another version is ErrVersion.
+func (c *Client) Ping(ctx context.Context) error {
+	e, err := c.ask(ctx, Order{Op: opPing})
+	if err == nil && e.Version != Version {
+		return fmt.Errorf("%w: it speaks version %d, not %d", ErrVersion, e.Version, Version)
+	}
+	return err
+}
 
 // Hold puts the machine's limits up. It is asked once.
 func (c *Client) Hold(ctx context.Context, h Hold) error {
-	return c.ask(ctx, Order{Op: opHold, Hold: &h})
+	_, err := c.ask(ctx, Order{Op: opHold, Hold: &h})
+	return err
 }
 
 // Full returns when the disk of the machine is full, with an error where that will not be known any more.
-func (c *Client) Full(ctx context.Context) error { return c.ask(ctx, Order{Op: opFull}) }
+func (c *Client) Full(ctx context.Context) error {
+	_, err := c.ask(ctx, Order{Op: opFull})
+	return err
+}
 
 // Run runs a program. When ctx ends, the program and all it started are ended, and Run returns when they are gone.
 func (c *Client) Run(ctx context.Context, p mirror.Program) error {
@@ -114,7 +136,10 @@ func (c *Client) Run(ctx context.Context, p mirror.Program) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	_, l, shut, err := c.open(context.WithoutCancel(ctx), o)
+	stream, l, shut, err := c.open(context.WithoutCancel(ctx), o)
+	if errors.Is(err, errOrder) {
+		return fmt.Errorf("%w: %w", mirror.ErrCut, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -126,17 +151,24 @@ func (c *Client) Run(ctx context.Context, p mirror.Program) error {
 			}
 		}()
 	}
+	heard := make(chan struct{})
 	var ending sync.WaitGroup
 	ending.Add(1) // for what may never begin: then nobody waits
 	stop := context.AfterFunc(ctx, func() {
 		defer ending.Done()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWait)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.endWait)
 		defer cancel()
-		if c.ask(ctx, Order{Op: opEnd, ID: o.ID}) != nil {
-			shut() // nobody answers: nothing more is heard of it
+		if _, err := c.ask(ctx, Order{Op: opEnd, ID: o.ID}); err == nil {
+			select {
+			case <-heard:
+				return
+			case <-ctx.Done():
+			}
 		}
+		_ = stream.SetDeadline(time.Unix(1, 0)) // nobody answers, or what was ended goes on: nothing more is heard of it
 	})
 	err = c.hear(l, p)
+	close(heard)
 	if stop() {
 		return err
 	}
@@ -160,7 +192,11 @@ func (c *Client) hear(l *within.Line, p mirror.Program) error {
 			}
 		case output:
 		case kind == within.FrameEnd:
-			return answered(data)
+			e, err := answered(data)
+			if p.Used != nil && e.Used != nil {
+				*p.Used = *e.Used
+			}
+			return err
 		default:
 			return fmt.Errorf("%w: %w: %q", mirror.ErrCut, ErrStream, kind)
 		}
@@ -169,18 +205,33 @@ func (c *Client) hear(l *within.Line, p mirror.Program) error {
 
 // Put writes a file.
 func (c *Client) Put(ctx context.Context, path string, body io.Reader) error {
-	_, l, shut, err := c.open(ctx, Order{Op: opPut, Path: path})
+	stream, l, shut, err := c.open(ctx, Order{Op: opPut, Path: path})
 	if err != nil {
 		return err
 	}
 	defer shut()
-	if err := sendAll(l, within.FrameInput, body); err != nil {
-		return err
+	past := time.Unix(1, 0)
+	answer := make(chan error, 1) // one result
+	go func() {
+		_, err := finish(ctx, l)
+		answer <- err
+		_ = stream.SetWriteDeadline(past) // what was answered before its end is not read any more
+	}()
+	err = sendAll(l, within.FrameInput, body)
+	if err == nil {
+		err = l.Send(within.FrameInputEnd, nil)
 	}
-	if err := l.Send(within.FrameInputEnd, nil); err != nil {
-		return err
+	if err == nil {
+		return <-answer
 	}
-	return finish(ctx, l)
+	select {
+	case said := <-answer:
+		return cmp.Or(said, err)
+	default:
+	}
+	_ = stream.SetReadDeadline(past)
+	<-answer
+	return err
 }
 
 // Get opens a file.
@@ -210,7 +261,7 @@ func (d *download) Read(p []byte) (int, error) {
 		case kind == within.FrameOut:
 			d.left = data
 		case kind == within.FrameEnd:
-			if d.err = answered(data); d.err == nil {
+			if _, d.err = answered(data); d.err == nil {
 				d.err = io.EOF
 			}
 		default:

@@ -76,10 +76,13 @@ func (s *server) serve(ctx context.Context, stream *yamux.Stream) {
 	if err != nil {
 		return
 	}
+	var last end
 	switch o.Op {
 	case opPing:
+		last.Version = Version
 	case opRun:
-		err = s.run(ctx, o, l)
+		last.Used = &mirror.Used{}
+		err = s.run(ctx, o, l, last.Used)
 	case opEnd:
 		s.end(o.ID)
 	case opPut:
@@ -97,7 +100,7 @@ func (s *server) serve(ctx context.Context, stream *yamux.Stream) {
 	default:
 		err = fmt.Errorf("%w: %.20q", ErrStream, o.Op)
 	}
-	_ = l.Tell(within.FrameEnd, said(err)) // the other end may be gone
+	_ = l.Tell(within.FrameEnd, last.because(err)) // the other end may be gone
 }
 
 func (s *server) get(ctx context.Context, path string, l *within.Line) error {
@@ -125,7 +128,7 @@ func (o output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s *server) run(ctx context.Context, o Order, l *within.Line) error {
+func (s *server) run(ctx context.Context, o Order, l *within.Line, used *mirror.Used) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan struct{})
@@ -138,7 +141,7 @@ func (s *server) run(ctx context.Context, o Order, l *within.Line) error {
 		s.mu.Unlock()
 		close(done)
 	}()
-	p := mirror.Program{Args: o.Args, Privileged: o.Privileged, Stdout: output{l, within.FrameOut}, Stderr: output{l, within.FrameErr}}
+	p := mirror.Program{Args: o.Args, Privileged: o.Privileged, Stdout: output{l, within.FrameOut}, Stderr: output{l, within.FrameErr}, Used: used}
 	if o.Stdin {
 		p.Stdin = &input{line: l}
 	}

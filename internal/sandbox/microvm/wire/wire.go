@@ -14,10 +14,17 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"github.com/inspan/inspan/internal/sandbox/docker/within"
+	"github.com/inspan/inspan/internal/sandbox/mirror"
 )
 
 // ErrStream means that the other end broke the protocol.
 var ErrStream = errors.New("the other end of a virtual machine's channel does not speak as it should")
+
+// ErrVersion means that the agent in the machine is of another version than the toolrunner.
+var ErrVersion = errors.New("the inspan-guest in the machine's first file system is of another version than this toolrunner: make it again, as make microvm does")
+
+// Version of what both ends say. It is raised whenever an Order, a Hold or an answer gets another shape or meaning.
+const Version = 2
 
 // What a stream is for.
 const (
@@ -31,10 +38,16 @@ const (
 )
 
 const (
-	// patience bounds one write to the stream: a machine that is emulated on a busy computer is slow, and not gone.
-	patience = 3 * time.Minute
+	// patience bounds one write to the stream, and the answer to a knock: a machine that is emulated on a busy computer is slow,
+	// and not gone. The toolrunner knocks every knockEvery.
+	patience   = 3 * time.Minute
+	knockEvery = 30 * time.Second
 	// window is how much of one stream may be on its way.
 	window = 256 << 10
+	// backlog is how many streams may be open that the other end has not taken yet; more are refused.
+	backlog = 256
+	// maxError bounds the text of an error, in bytes.
+	maxError = 2 << 10
 )
 
 // Order begins a stream that a toolrunner opens.
@@ -66,25 +79,27 @@ type Hold struct {
 	Shown map[string][]byte `json:"shown,omitempty"`
 }
 
-// end is the last word of a stream.
+// end is the last word of a stream. Version answers a ping, Used tells of a program.
 type end struct {
-	Error string `json:"error,omitempty"`
+	Error   string       `json:"error,omitempty"`
+	Version int          `json:"version,omitempty"`
+	Used    *mirror.Used `json:"used,omitempty"`
 }
 
-func said(err error) end {
-	if err == nil {
-		return end{}
+func (e end) because(err error) end {
+	if err != nil {
+		text := err.Error()
+		e.Error = text[:min(len(text), maxError)]
 	}
-	text := err.Error()
-	return end{text[:min(len(text), 2<<10)]}
+	return e
 }
 
 func config() *yamux.Config {
 	c := yamux.DefaultConfig()
-	c.EnableKeepAlive = false // a machine that ends closes the stream
+	c.EnableKeepAlive = false // an end that is gone closes the stream
 	c.ConnectionWriteTimeout, c.StreamOpenTimeout, c.StreamCloseTimeout = patience, patience, patience
 	c.MaxStreamWindowSize = window
-	c.AcceptBacklog = 1024
+	c.AcceptBacklog = backlog
 	c.LogOutput = io.Discard
 	return c
 }
