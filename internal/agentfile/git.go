@@ -17,6 +17,7 @@ func gitShape() shape {
 		"push":                     acts(boolean()),
 		"require_approval":         acts(boolean()),
 		"working_branch":           acts(branchShape("")),
+		"workspace":                acts(oneOf(events.WorkspacePersistent, events.WorkspaceEphemeral)),
 		"workflow_branch_strategy": acts(oneOf(events.BranchShared, events.BranchPerRun)),
 	})
 }
@@ -46,5 +47,5 @@ func gitOf(n *node) *events.GitSettings {
 	}
 	return &events.GitSettings{AutoBranch: said("auto_branch"), BranchPrefix: n.get("branch_prefix").str(), AutoCommit: said("auto_commit"),
 		WorkingBranch: n.get("working_branch").str(), Strategy: n.get("workflow_branch_strategy").str(), Collaboration: events.SessionMode(n.get("collaboration").str()),
-		RequireApproval: said("require_approval"), Push: said("push")}
+		RequireApproval: said("require_approval"), Push: said("push"), Workspace: n.get("workspace").str()}
 }

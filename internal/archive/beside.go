@@ -17,7 +17,6 @@ import (
 
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/run"
 )
 
 // Beside is what was saved of a run beside its log.
@@ -104,22 +103,6 @@ func (r treeRecord) size() (n int64) {
 		n += ref.Size
 	}
 	return n
-}
-
-// scopeOf is where a run publishes branches: they are shared by a session, else a workflow, else the orchestrator's run.
-func scopeOf(s run.State) string {
-	c := s.Created
-	switch {
-	case c == nil:
-		return ""
-	case c.Session != "":
-		return "session/" + c.Session
-	case c.WorkflowRun != "":
-		return "workflow/" + c.WorkflowRun
-	case c.Orchestrator != "":
-		return "run/" + c.Orchestrator
-	}
-	return "run/" + s.HarnessID
 }
 
 // places are the names that workspaces and scopes may have.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -42,7 +43,7 @@ func (p *Place) beside(ctx context.Context, src Source, m Manifest, state run.St
 	if err := p.artifacts(ctx, src, m, state, b); err != nil {
 		return err
 	}
-	if err := p.branches(ctx, src, m.Station, scopeOf(state), b); err != nil {
+	if err := p.branches(ctx, src, m.Station, delivery.Scope(state.Created, state.HarnessID), b); err != nil {
 		return err
 	}
 	return p.tree(ctx, src, m.Station, state.Created.Workspace, how, b)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -22,7 +23,7 @@ func (s *Saver) beside(ctx context.Context, m *Manifest, state run.State) error 
 	if state.Created == nil {
 		return nil
 	}
-	b := &Beside{Workspace: state.Created.Workspace, Scope: scopeOf(state), EndedAt: state.EndedAt}
+	b := &Beside{Workspace: state.Created.Workspace, Scope: delivery.Scope(state.Created, state.HarnessID), EndedAt: state.EndedAt}
 	if err := s.artifacts(ctx, b, m.Run, state); err != nil {
 		return err
 	}

@@ -98,6 +98,9 @@ type Job struct {
 	// All says that a command ran, which may have touched any file; else Paths are those that were written.
 	All   bool
 	Paths []string
+	// Unseen passes files by that the run has an artifact of already, but for Paths: something goes on writing, and each look
+	// would store all of a growing log again.
+	Unseen bool
 }
 
 // Off reports whether nothing is taken by itself.
@@ -112,6 +115,12 @@ func (k *Keeper) Off(r *events.ArtifactRules) bool {
 type Look struct {
 	artifact.Found
 	commit func()
+}
+
+// Then adds what Commit does after all else.
+func (l *Look) Then(do func()) {
+	before := Look{commit: l.commit}
+	l.commit = func() { before.Commit(); do() }
 }
 
 // Commit remembers the files that were dealt with, so that the next look passes them by.
@@ -180,9 +189,9 @@ func (h *harvest) run(ctx context.Context) error {
 		h.look.Left = append(h.look.Left, events.LeftOut{Path: IgnoreFile, Code: events.LeftUnreadable, Reason: "nothing is taken, because this file can not be followed: " + faultOf(err)})
 		return nil
 	}
-	w := wants(h.job.Rules, ignored)
+	w, own := wants(h.job.Rules, ignored), h.own()
 	for _, name := range names {
-		if !w.file(name) {
+		if !w.file(name) || h.job.Unseen && !slices.Contains(own, name) && h.tally.Has(artifact.KeyOf(artifact.OwnerOf(h.s), name)) {
 			continue
 		}
 		h.one(ctx, root, name, marks[name])
@@ -193,13 +202,7 @@ func (h *harvest) run(ctx context.Context) error {
 // names lists the files to take, and how they were seen.
 func (h *harvest) names(ctx context.Context, root *os.Root) ([]string, sheet, error) {
 	if !h.job.All {
-		var names []string
-		for _, p := range h.job.Paths {
-			if name, ok := Inside(h.job.Dir, p); ok && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-		return names, nil, nil
+		return h.own(), nil, nil
 	}
 	d, err := h.begun(h.s.HarnessID)
 	if err != nil {
@@ -213,6 +216,17 @@ func (h *harvest) names(ctx context.Context, root *os.Root) ([]string, sheet, er
 		h.look.Left = append(h.look.Left, events.LeftOut{Path: ".", Code: events.LeftTooMany, Reason: fmt.Sprintf("the workspace has more than %d files, and only so many are looked at", maxFiles)})
 	}
 	return changed(d.files, now), now, err
+}
+
+// own are the files that the call itself wrote.
+func (h *harvest) own() []string {
+	var names []string
+	for _, p := range h.job.Paths {
+		if name, ok := Inside(h.job.Dir, p); ok && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Inside is a path as a tool names it, relative to the workspace and with slashes; ok is false for one outside of it.
@@ -384,7 +398,7 @@ func wants(r *events.ArtifactRules, ignored ignore) wanted {
 
 // file reports whether a file is to be taken.
 func (w wanted) file(name string) bool {
-	if name == IgnoreFile || !w.include.match(name) || w.exclude.match(name) || w.ignored.excludes(name, false) {
+	if name == IgnoreFile || Own(name) || !w.include.match(name) || w.exclude.match(name) || w.ignored.excludes(name, false) {
 		return false
 	}
 	for folder := path.Dir(name); folder != "."; folder = path.Dir(folder) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 
 	"github.com/inspan/inspan/internal/core/artifact"
 	"github.com/inspan/inspan/internal/reactor"
@@ -51,7 +50,7 @@ func (k *Keeper) Restore(ctx context.Context, s run.State, dir string, rules *ev
 			continue
 		}
 		if err == nil {
-			err = writeNew(root, a.Path, data)
+			err = Write(root, a.Path, data, false)
 		}
 		if err != nil {
 			return written, fmt.Errorf("bring artifact %s here: %w", a.ID, err)
@@ -59,29 +58,6 @@ func (k *Keeper) Restore(ctx context.Context, s run.State, dir string, rules *ev
 		written++
 	}
 	return written, nil
-}
-
-// writeNew makes a file that is not there. It appears whole or not at all, so that half of one is never taken for it.
-func writeNew(root *os.Root, file string, data []byte) error {
-	if err := root.MkdirAll(path.Dir(file), 0o755); err != nil {
-		return err
-	}
-	half := file + ".part"
-	if err := root.Remove(half); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := root.OpenFile(half, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = root.Link(half, file)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		err = nil // somebody else brought it meanwhile
-	}
-	return errors.Join(err, root.Remove(half))
 }
 
 // Clean takes the files of a run that ended out of its workspace where they are in the store (ART-14). One that was

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/inspan/inspan/internal/core/artifact"
@@ -50,6 +51,24 @@ func TestRestore(t *testing.T) {
 		d.begin()
 		if n, err := d.k.Restore(t.Context(), d.s, d.dir, nil); n != 0 || err != nil {
 			t.Errorf("%d, %v", n, err)
+		}
+	})
+	t.Run("ART-9 files beside those that are brought are left alone, and the longest name there can be is brought", func(t *testing.T) {
+		t.Parallel()
+		d := newDesktop(t)
+		d.begin()
+		long := strings.Repeat("n", 252) + ".md"
+		d.write("a.md", "a")
+		d.write(long, "long")
+		d.look(nil)
+		d.dir, d.cfg.Lists = t.TempDir(), filepath.Join(t.TempDir(), "lists")
+		d.restart()
+		d.write("a.md.part", "mine")
+		if n, err := d.k.Restore(t.Context(), d.s, d.dir, nil); n != 2 || err != nil || read(d, long) != "long" || read(d, "a.md.part") != "mine" {
+			t.Errorf("%d, %v, %q", n, err, read(d, "a.md.part"))
+		}
+		if all, err := os.ReadDir(d.dir); err != nil || len(all) != 3 {
+			t.Errorf("%d files, %v", len(all), err)
 		}
 	})
 	t.Run("ART-9 nothing is written over, outside, or through a link, and what expired is passed by", func(t *testing.T) {

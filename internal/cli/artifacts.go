@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/artifact"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
@@ -144,7 +145,7 @@ func (a *app) getArtifacts(ctx context.Context, c *client.Client, f fetch, runID
 		one, data, err := a.readArtifact(ctx, c, f, runID, id)
 		file := fileOf(one.Artifact)
 		if err == nil {
-			err = putFile(root, file, data, f.force)
+			err = putFile(root, file, data, f.force, "--to names another folder")
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -215,33 +216,24 @@ func fileOf(one events.Artifact) string {
 	return "logs/" + path.Base(one.Key)
 }
 
-// putFile writes a file below a folder: whole or not at all, never outside, and over another only with force.
-func putFile(root *os.Root, file string, data []byte, force bool) error {
+// putFile writes a file below a folder: whole or not at all, never outside, and over another only with force. elsewhere is the flag
+// that names another place.
+func putFile(root *os.Root, file string, data []byte, force bool, elsewhere string) error {
 	if why := artifact.CheckPath(file); why != "" {
 		return fmt.Errorf("%s is not written: %s", artifact.Shown(file), why)
 	}
-	if _, err := root.Lstat(file); err == nil && !force {
-		return fmt.Errorf("%s is there already: --force writes over it, --to names another folder", file)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("write %s: %w", file, err)
+	_, err := root.Lstat(file)
+	switch {
+	case err == nil && !force:
+		return fmt.Errorf("%s is there already: --force writes over it, %s", file, elsewhere)
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		err = capture.Write(root, file, data, true)
 	}
-	if err := root.MkdirAll(path.Dir(file), 0o755); err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	half := file + ".part"
-	if err := root.Remove(half); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	out, err := root.OpenFile(half, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	_, err = out.Write(data)
-	if err = errors.Join(err, out.Close()); err == nil {
-		err = root.Rename(half, file)
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		err = at.Err // which of its files it was says nothing
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", file, errors.Join(err, root.Remove(half)))
+		return fmt.Errorf("write %s: %w", artifact.Shown(file), err)
 	}
 	return nil
 }

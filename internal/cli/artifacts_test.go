@@ -55,7 +55,7 @@ func TestArtifacts(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 		d.want(0, words{"The run has made no artifacts."}, "artifacts", "list", "shy")
-		d.want(5, nil, "artifacts", "list", "nothing")
+		d.want(5, words{"inspan runs lists"}, "artifacts", "list", "nothing")
 	})
 	t.Run("ART-2 get writes them into a folder, and over nothing that is there", func(t *testing.T) {
 		d.want(0, words{"report.md", "data.json"}, "artifacts", "get", "made", "--to", to)
@@ -71,8 +71,31 @@ func TestArtifacts(t *testing.T) {
 		if s := d.want(0, nil, "artifacts", "get", "made", "out/report.md", "--stdout"); s.out != "# done\n" {
 			t.Errorf("%q", s.out)
 		}
-		d.want(5, words{"not found"}, "artifacts", "get", "made", "nothing.md", "--to", to)
+		d.want(5, words{"not found", "inspan artifacts list"}, "artifacts", "get", "made", "nothing.md", "--to", to)
 		d.want(2, nil, "artifacts", "get", "made", "--stdout")
+	})
+	t.Run("ART-2 files of others beside it are not touched, and the longest name there can be is written", func(t *testing.T) {
+		work := filepath.Join(d.dir, "store", "workspace")
+		d.want(0, nil, "run", "maker", "make", "--id", "long", "--session", "long")
+		full := filepath.Join(t.TempDir(), "long")
+		if err := os.MkdirAll(full, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		part := filepath.Join(full, "data.json.part")
+		from := filepath.Join(full, strings.Repeat("n", 252)+".md")
+		for _, name := range []string{part, from} {
+			if err := os.WriteFile(name, []byte("mine"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.want(0, nil, "artifacts", "put", "long", from, "--workspace", work)
+		d.want(0, words{"data.json"}, "artifacts", "get", "long", "data.json", "--to", full)
+		if b, err := os.ReadFile(part); err != nil || string(b) != "mine" {
+			t.Errorf("%q, %v", b, err)
+		}
+		if all, err := os.ReadDir(full); err != nil || len(all) != 3 {
+			t.Errorf("%d files, %v", len(all), err)
+		}
 	})
 	t.Run("SAFE-12 a link in the folder leads nowhere else", func(t *testing.T) {
 		outside := t.TempDir()
@@ -108,7 +131,7 @@ func TestArtifacts(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.want(0, words{"in/prices.csv is in session/s"}, "artifacts", "put", "first", from, "--as", "in/prices.csv", "--workspace", work)
-		d.want(1, words{"is there already", "--force"}, "artifacts", "put", "first", from, "--as", "in/prices.csv", "--workspace", work)
+		d.want(1, words{"is there already", "--force", "--as"}, "artifacts", "put", "first", from, "--as", "in/prices.csv", "--workspace", work)
 		got := decode[struct {
 			Path, Workspace, SHA256 string
 			Size                    int
@@ -129,13 +152,13 @@ func TestArtifacts(t *testing.T) {
 		if err := os.Symlink(outside, filepath.Join(work, "session", "s", "trap")); err != nil {
 			t.Fatal(err)
 		}
-		for _, as := range []string{"../x", "/x", ".git/hooks/pre-commit", "a/.harness/x", "a\nb"} {
+		for _, as := range []string{"../x", "/x", ".git/hooks/pre-commit", "a/.harness/x", ".GIT/config", ".session.lock", "a/.inspan-x", "a\nb"} {
 			d.want(2, nil, "artifacts", "put", "first", from, "--as", as, "--workspace", work)
 		}
 		d.want(1, nil, "artifacts", "put", "first", from, "--as", "trap/x", "--workspace", work, "--force")
 		d.want(1, words{"has ended", "--session"}, "artifacts", "put", "made", from, "--workspace", work)
 		d.want(1, words{"--workspace"}, "artifacts", "put", "first", from, "--workspace", t.TempDir())
-		d.want(1, nil, "artifacts", "put", "first", t.TempDir(), "--workspace", work)
+		d.want(1, words{"no regular file"}, "artifacts", "put", "first", t.TempDir(), "--workspace", work)
 		d.want(5, nil, "artifacts", "put", "nothing", from, "--workspace", work)
 		d.want(2, nil, "artifacts", "put", "first")
 		if left, err := os.ReadDir(outside); err != nil || len(left) != 0 {

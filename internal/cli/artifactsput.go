@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/artifact"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/pkg/client"
@@ -68,7 +69,7 @@ func (a *app) putArtifact(ctx context.Context, c *client.Client, f supply, runID
 	if err != nil {
 		return err
 	}
-	if err := putFile(root, name, data, f.force); err != nil {
+	if err := putFile(root, name, data, f.force, "--as names another path"); err != nil {
 		return err
 	}
 	sum := sha256.Sum256(data)
@@ -86,9 +87,12 @@ func inputName(name string) (string, error) {
 		return "", usage("--as %s: %s", artifact.Shown(name), why)
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		if part == ".git" || part == ".harness" {
-			return "", usage("--as %s: what is in %s is not for inputs", artifact.Shown(name), part)
+		if strings.EqualFold(part, ".git") || strings.EqualFold(part, ".harness") {
+			return "", usage("--as %s: what is in %s is not for inputs, name another path", artifact.Shown(name), part)
 		}
+	}
+	if capture.Own(name) {
+		return "", usage("--as %s: the harness writes that file itself, name another path", artifact.Shown(name))
 	}
 	return name, nil
 }
@@ -122,8 +126,11 @@ func readInput(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > artifact.MaxTransfer {
-		return nil, fmt.Errorf("%s: want a file of at most %s", artifact.Shown(file), view.Bytes(artifact.MaxTransfer))
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file: name one, or put what it holds into one first", artifact.Shown(file))
+	}
+	if info.Size() > artifact.MaxTransfer {
+		return nil, fmt.Errorf("%s has %s, at most %s can be put: split it, or put it into the workspace on the machine of the toolrunner", artifact.Shown(file), view.Bytes(info.Size()), view.Bytes(artifact.MaxTransfer))
 	}
 	f, err := os.Open(file)
 	if err != nil {

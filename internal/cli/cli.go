@@ -95,9 +95,22 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 		return exitDone
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(errOut, "inspan: %s\n", harmless(text)) // it may quote what a model wrote
+		fmt.Fprintf(errOut, "inspan: %s%s\n", harmless(text), whereToLook(err)) // it may quote what a model wrote
 	}
 	return codeOf(err)
+}
+
+// whereToLook is what follows an error about something that is not there: where its names are listed.
+func whereToLook(err error) string {
+	missing, ok := errors.AsType[*client.NotFoundError](err)
+	switch {
+	case !ok:
+	case missing.What == "run":
+		return "; inspan runs lists those of the station"
+	case missing.What == "artifact":
+		return "; inspan artifacts list RUN lists those of a run, by id and path"
+	}
+	return ""
 }
 
 func codeOf(err error) int {

@@ -320,6 +320,21 @@ func TestEphemeral(t *testing.T) {
 			t.Errorf("got %s", out)
 		}
 	})
+	t.Run("CLI-7 SBX-18 the doctor tells whether git stays in its tree", func(t *testing.T) {
+		type finding struct {
+			What, State, Hint string
+			OK                bool
+		}
+		for _, f := range decode[[]finding](t, inspan(t, "doctor", "--json", "--server", "nats://127.0.0.1:1").out) {
+			if f.What == "git walls" {
+				if f.State == "" || !f.OK && !strings.Contains(f.Hint, "docs/git.md") {
+					t.Errorf("got %+v", f)
+				}
+				return
+			}
+		}
+		t.Error("nothing is said of it")
+	})
 	t.Run("CLI-7 every command has help with an example", func(t *testing.T) {
 		for _, c := range cli.Root().Commands() {
 			if c.Example == "" || c.Short == "" {

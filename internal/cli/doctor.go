@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inspan/inspan/internal/git/wall"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
 	"github.com/inspan/inspan/internal/service"
@@ -108,12 +109,21 @@ func machine(ctx context.Context) []finding {
 		first, _, _ := strings.Cut(string(out), "\n")
 		found = append(found, finding{What: p.name, OK: err == nil, State: or(first, "not found"), Hint: p.hint})
 	}
+	found = append(found, wallFinding(ctx))
 	set := backends.Local("")
 	for _, mode := range []sandbox.Mode{sandbox.Bwrap, sandbox.Landlock, sandbox.Host} {
 		b, err := set.Pick(ctx, mode)
 		found = append(found, sandboxFinding(mode, b, err))
 	}
 	return found
+}
+
+// wallFinding tells whether git, which works outside of sandboxes, stays in a tree that commands change meanwhile.
+func wallFinding(ctx context.Context) finding {
+	if _, err := wall.Find(ctx, ""); err != nil {
+		return finding{What: "git walls", State: "none: a command can lead git out of its workspace", Hint: err.Error() + " (see Git and the commands beside it in docs/git.md)"}
+	}
+	return finding{What: "git walls", OK: true, State: "links that come while git works are not followed"}
 }
 
 func sandboxFinding(mode sandbox.Mode, b sandbox.Backend, err error) finding {

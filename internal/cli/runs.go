@@ -105,7 +105,7 @@ func (a *app) listRuns(infos []run.Info, hidden int) {
 }
 
 func noRun(id string) error {
-	return fmt.Errorf("run %q: %w; inspan runs lists those of the station", id, client.ErrNotFound)
+	return &client.NotFoundError{What: "run", ID: id}
 }
 
 func (a *app) inspect(s run.State, t *view.Tree, sandboxes map[string]bool, now time.Time) {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/inspan/inspan/internal/git/wall"
 )
 
 // mb is the size of BenchmarkSnapshot's tree: go test -bench Snapshot -args -mb 1024.
@@ -96,4 +98,21 @@ func BenchmarkSnapshot(b *testing.B) {
 	b.ReportMetric(float64(moved)/float64(steps)/(1<<10), "KiB/op")
 	b.ReportMetric(float64(read)/float64(steps), "files-read/op")
 	b.ReportMetric(restored.Seconds(), "restore-s")
+}
+
+// BenchmarkWall is what one git command in a repository costs, by how it is kept in its tree.
+func BenchmarkWall(b *testing.B) {
+	url, _ := bare(b)
+	for name, way := range map[string]wall.Way{"none": wall.None, "thread": wall.Thread, "helper": wall.Helper} {
+		b.Run(name, func(b *testing.B) {
+			g := newGit(b)
+			g.Through(way)
+			r := clone(b, g, url)
+			for b.Loop() {
+				if _, err := r.Status(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -13,6 +13,15 @@ import (
 // Ref is a name and the commit it is at.
 type Ref struct{ Name, ID string }
 
+// maxBranches is how many local branches are looked at.
+const maxBranches = 4096
+
+// atRemote leaves out of a walk what the remote has. What other remotes have, whom somebody named in the tree, and what came of a
+// bundle need not be there.
+func atRemote() []string {
+	return []string{"--not", "--exclude=refs/remotes/origin/bundle/*", "--glob=refs/remotes/origin"}
+}
+
 // Bundle writes the commits of all local branches that no branch of the remote has, as far as it was fetched or pushed
 // to be known here, and gives the branches. ErrNothing means that all is there already.
 func (r *Repo) Bundle(ctx context.Context, w io.Writer) ([]Ref, error) {
@@ -27,7 +36,7 @@ func (r *Repo) Bundle(ctx context.Context, w io.Writer) ([]Ref, error) {
 	for _, ref := range refs {
 		args = append(args, "refs/heads/"+ref.Name)
 	}
-	_, err = r.g.run(ctx, call{args: append(args, "--not", "--remotes"), repo: r, stdout: w, limit: r.g.cfg.Limits.Pack})
+	_, err = r.g.run(ctx, call{args: append(args, atRemote()...), repo: r, stdout: w, limit: r.g.cfg.Limits.Pack})
 	return refs, err
 }
 
@@ -38,13 +47,17 @@ func (r *Repo) Unpushed(ctx context.Context) ([]Ref, error) {
 	if err != nil {
 		return nil, err
 	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) > maxBranches {
+		return nil, fmt.Errorf("%d local branches, the limit is %d: %w (delete some)", len(lines), maxBranches, ErrTooLarge)
+	}
 	var refs []Ref
-	for l := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
+	for _, l := range lines {
 		id, name, ok := strings.Cut(l, " ")
 		if !ok {
 			continue
 		}
-		n, err := r.line(ctx, "rev-list", "--count", id, "--not", "--remotes")
+		n, err := r.line(ctx, append([]string{"rev-list", "--count", id}, atRemote()...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -58,15 +71,11 @@ func (r *Repo) Unpushed(ctx context.Context) ([]Ref, error) {
 // Unbundle reads what Bundle wrote into a repository that has the commits before it. The branches are then found as
 // bundle/NAME; branches of this repository are not touched. What is cut off or changed is ErrDamaged and changes nothing.
 func (r *Repo) Unbundle(ctx context.Context, from io.Reader) ([]Ref, error) {
-	dir, err := os.MkdirTemp(r.g.cfg.Temp, "inspan-bundle-")
+	at, remove, err := r.g.spooled(from)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	at := filepath.Join(dir, "b")
-	if err := spool(at, from, r.g.cfg.Limits.Pack); err != nil {
-		return nil, err
-	}
+	defer remove()
 	heads, err := r.g.run(ctx, call{args: []string{"bundle", "list-heads", at}})
 	if err != nil || strings.TrimSpace(heads) == "" {
 		return nil, fmt.Errorf("unbundle: it names no branch: %w", errors.Join(ErrDamaged, err))
@@ -88,6 +97,30 @@ func (r *Repo) Unbundle(ctx context.Context, from io.Reader) ([]Ref, error) {
 		}
 	}
 	return refs, nil
+}
+
+// spooled writes a bundle to a file in a directory of its own, which remove takes away.
+func (g *Git) spooled(from io.Reader) (at string, remove func(), err error) {
+	dir, err := os.MkdirTemp(g.cfg.Temp, "inspan-bundle-")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(dir) } // it is in the folder for temporary files
+	at = filepath.Join(dir, "b")
+	if err := spool(at, from, g.cfg.Limits.Pack); err != nil {
+		remove()
+		return "", nil, err
+	}
+	return at, remove, nil
+}
+
+// bundledAt returns an error where a bundle has anything but one branch at its commit.
+func (g *Git) bundledAt(ctx context.Context, at string, ref Ref) error {
+	heads, err := g.run(ctx, call{args: []string{"bundle", "list-heads", at}})
+	if err == nil && strings.TrimSpace(heads) != ref.ID+" refs/heads/"+ref.Name {
+		err = fmt.Errorf("it is not at %.12s", ref.ID)
+	}
+	return err
 }
 
 // spool writes at most so many bytes to a new file.

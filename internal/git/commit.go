@@ -86,7 +86,7 @@ func (r *Repo) Commit(ctx context.Context, message string, who Author) (Committe
 	if len(s.Changes) == 0 {
 		return done, nil
 	}
-	if err := r.stage(ctx, s); err != nil {
+	if err := r.stage(ctx, s, ""); err != nil {
 		return done, err
 	}
 	tree, err := r.line(ctx, "write-tree")
@@ -114,22 +114,40 @@ func (r *Repo) Commit(ctx context.Context, message string, who Author) (Committe
 	return done, nil
 }
 
-// stage puts all changes into the index, which env may name. It asks no submodule for its state, as git add would.
-func (r *Repo) stage(ctx context.Context, s Status, env ...string) error {
-	var list strings.Builder
+// stage puts all changes into the index, or into one of our own in the directory aside if that is set. It asks no
+// submodule for its state, as git add would.
+func (r *Repo) stage(ctx context.Context, s Status, aside string) error {
+	c := call{repo: r, bound: true}
+	if aside != "" {
+		c.env, c.private = []string{"GIT_INDEX_FILE=" + filepath.Join(aside, "index")}, []string{aside}
+	}
+	var list, gone strings.Builder
 	var sum int64
 	for _, c := range s.Changes {
 		if info, err := os.Lstat(filepath.Join(r.tree, c.Path)); err == nil {
 			sum += info.Size()
 		}
-		list.WriteString(c.Path)
-		list.WriteByte(0)
+		if c.Unstaged == 'D' {
+			gone.WriteString(c.Path + "\x00")
+			continue
+		}
+		list.WriteString(c.Path + "\x00")
 	}
 	if l := r.g.cfg.Limits; sum > l.Bytes || len(s.Changes) > l.Files {
 		return fmt.Errorf("commit of %d paths with %d bytes, the limits are %d and %d: %w (leave generated files out by .gitignore)", len(s.Changes), sum, l.Files, l.Bytes, ErrTooLarge)
 	}
-	_, err := r.g.run(ctx, call{args: []string{"update-index", "-z", "--add", "--remove", "--stdin"}, repo: r, env: env, stdin: strings.NewReader(list.String()), bound: true})
-	return err
+	// What is not there any more goes first, and what is new replaces it: a directory may have become a link or a file. Behind a
+	// wall git does not see that what was below such a link is gone.
+	for _, step := range []struct{ how, paths string }{{"--force-remove", gone.String()}, {"--remove", list.String()}} {
+		if step.paths == "" {
+			continue
+		}
+		c.args, c.stdin = []string{"update-index", "-z", "--add", "--replace", step.how, "--stdin"}, strings.NewReader(step.paths)
+		if _, err := r.g.run(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // record makes a commit object.

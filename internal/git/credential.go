@@ -102,6 +102,9 @@ func (p *place) credential(ctx context.Context, g *Git, r *remote) error {
 	if c.Password.Empty() {
 		return nil
 	}
+	if c.User == "" {
+		c.User = "git" // a token goes without a user, but git wants one
+	}
 	pass := c.Password.Reveal()
 	if strings.ContainsAny(pass+c.User, "\r\n\x00") {
 		return fmt.Errorf("credential for %s: the user or the password has more than one line: %w", r.host, ErrName)
@@ -161,8 +164,6 @@ func reply(q string, r *remote, user, pass string) string {
 	switch {
 	case m == nil || m[2] != r.scheme || m[4] != r.host:
 		return ""
-	case m[1] == "Username" && user == "":
-		return "git" // a token goes without a user, but git wants one
 	case m[1] == "Username":
 		return user
 	}

@@ -18,6 +18,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrRejected: the remote has commits that the pushed branch has not, or a rule against it.
 	ErrRejected = errors.New("rejected by the remote")
+	// ErrMoved: a branch is not at the commit that was meant.
+	ErrMoved = errors.New("the branch has moved on")
 	// ErrUnreachable: no answer from the remote; trying later may help.
 	ErrUnreachable = errors.New("remote is not reachable")
 	// ErrProtocol: an address whose protocol is not allowed.
@@ -114,6 +116,10 @@ func signs() []sign {
 	const name = "check the address and the name"
 	const turn = "fetch, merge what came, and push again"
 	return []sign{
+		{"Too many levels of symbolic links", leads, ErrHostile}, {"too many levels of symbolic links", leads, ErrHostile}, {"inspan: wall: ", leads, ErrHostile},
+		{"fatal: not a git repository: ", leads, ErrHostile}, {"unable to create directory for ", "look whether a command changes the repository while git works, and whether it can be written; then try again", nil},
+		{"Read-only file system", leads + "; or the disk is read-only", ErrHostile},
+		{"Out of memory, ", "ask for less, such as depth 1, or use another repository", ErrTooLarge},
 		{"Host key verification failed", "add the host's public key to the known hosts of the credential", ErrHostKey},
 		{"Authentication failed", key, ErrAuth}, {"could not read Username", key, ErrAuth}, {"could not read Password", key, ErrAuth},
 		{"Permission denied (", key, ErrAuth}, {"returned error: 401", key, ErrAuth}, {"returned error: 403", key, ErrAuth},

@@ -39,8 +39,11 @@ type call struct {
 	repo *Repo
 	// gitDir, if set, is a bare repository of our own that it works in, with its configuration.
 	gitDir string
-	env    []string
-	stdin  io.Reader
+	// tree, if set, is a directory in which it makes a repository. private are directories of ours that it writes besides its place.
+	tree    string
+	private []string
+	env     []string
+	stdin   io.Reader
 	// stdout, if set, takes the output; else it is kept. limit is the most bytes of it, 0 for Limits.Output.
 	stdout io.Writer
 	limit  int64
@@ -107,11 +110,8 @@ func (g *Git) exec(ctx context.Context, c call) (_ answer, err error) {
 	if err != nil {
 		return answer{}, err
 	}
-	args := append([]string{g.program}, c.args...)
-	if c.bound {
-		args = append([]string{"/bin/sh", "-c", `ulimit -f "$0" && exec "$@"`, strconv.FormatInt(g.cfg.Limits.Pack/ulimitBlock+1, 10)}, args...)
-	}
-	exit, err := local.Run(ctx, local.Process{Path: args[0], Args: args, Env: env, Dir: p.cwd, Stdin: c.stdin, Stdout: out, Stderr: said, Marker: rand.Text()})
+	args := g.bounded(c)
+	exit, err := g.start(ctx, c, p, local.Process{Path: args[0], Args: args, Env: env, Dir: p.cwd, Stdin: c.stdin, Stdout: out, Stderr: said, Marker: rand.Text()})
 	said.end()
 	switch cause := context.Cause(ctx); {
 	case cause != nil && ctx.Err() != nil:
@@ -125,6 +125,16 @@ func (g *Git) exec(ctx context.Context, c call) (_ answer, err error) {
 		return a, nil
 	}
 	return a, g.explain(op, exit.Code, exit.Signal, said.text(), p)
+}
+
+// bounded is the command line of a call that keeps it within its limits, which its helpers inherit.
+func (g *Git) bounded(c call) []string {
+	// Where that much may not be asked for, less may.
+	script, files := `ulimit -d "$0" 2>/dev/null; `, ""
+	if c.bound {
+		script, files = script+`ulimit -f "$1" && `, strconv.FormatInt(g.cfg.Limits.Pack/ulimitBlock+1, 10)
+	}
+	return append([]string{"/bin/sh", "-c", script + `shift && exec "$@"`, strconv.FormatInt(g.cfg.Limits.Memory/1024, 10), files, g.program}, c.args...)
 }
 
 // explain makes an error of what git said.

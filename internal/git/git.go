@@ -35,6 +35,8 @@ type Limits struct {
 	Output int64
 	// Pack is the most bytes of one pack or one file that git may write: 2 GiB.
 	Pack int64
+	// Memory is the most bytes of memory that a git, or a helper of it, may ask for: 4 GiB.
+	Memory int64
 	// Bytes and Files are the most that a tree which is checked out, committed, kept or restored may have: 4 GiB, 500000.
 	Bytes int64
 	Files int
@@ -65,6 +67,7 @@ type Config struct {
 type Git struct {
 	cfg     Config
 	program string
+	walls   *walls
 }
 
 const systemPath = "/usr/local/bin:/usr/bin:/bin"
@@ -106,7 +109,7 @@ func New(cfg Config) (*Git, error) {
 		return nil, err
 	}
 	cfg.Limits = cfg.Limits.filled()
-	return &Git{cfg: cfg, program: cfg.Program}, nil
+	return &Git{cfg: cfg, program: cfg.Program, walls: &walls{}}, nil
 }
 
 func (l Limits) filled() Limits {
@@ -116,7 +119,7 @@ func (l Limits) filled() Limits {
 	for _, f := range []struct {
 		at       *int64
 		standard int64
-	}{{&l.Output, 64 << 20}, {&l.Pack, 2 << 30}, {&l.Bytes, 4 << 30}} {
+	}{{&l.Output, 64 << 20}, {&l.Pack, 2 << 30}, {&l.Memory, 4 << 30}, {&l.Bytes, 4 << 30}} {
 		if *f.at <= 0 {
 			*f.at = f.standard
 		}

@@ -13,13 +13,19 @@ import (
 	"github.com/inspan/inspan/internal/git"
 )
 
-// raw runs git as a person would, without the settings of whoever runs the tests.
-func raw(t testing.TB, dir string, args ...string) string {
+// rawCommand is git as a person would run it, without the settings of whoever runs the tests.
+func rawCommand(t testing.TB, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("git", append([]string{"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "init.defaultBranch=main", "-c", "protocol.file.allow=always", "-c", "commit.gpgsign=false"}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}
-	out, err := cmd.CombinedOutput()
+	return cmd
+}
+
+// raw runs it.
+func raw(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	out, err := rawCommand(t, dir, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %v: %v\n%s", args, err, out)
 	}

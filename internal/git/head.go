@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -39,7 +40,7 @@ func (r *Repo) CurrentBranch(ctx context.Context) (string, error) {
 }
 
 // Resolve finds the commit that a branch, a branch of the remote, a tag, a fetched ref such as pull/12/head, or a whole
-// or shortened commit id names. "HEAD" is the commit that is checked out.
+// or shortened commit id names. A whole id is that commit and never a ref of this name. "HEAD" is the commit that is checked out.
 func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
 	_, id, err := r.find(ctx, rev)
 	return id, err
@@ -53,6 +54,10 @@ func (r *Repo) find(ctx context.Context, rev string) (ref, id string, err error)
 	}
 	if err := CheckName(rev); err != nil {
 		return "", "", err
+	}
+	if fullID.MatchString(rev) { // whatever refs have this for a name
+		id, err = r.object(ctx, rev)
+		return "", id, err
 	}
 	names := []string{"refs/heads/" + rev, "refs/remotes/origin/" + rev, "refs/tags/" + rev}
 	if strings.HasPrefix(rev, "refs/") {
@@ -76,6 +81,15 @@ func (r *Repo) find(ctx context.Context, rev string) (ref, id string, err error)
 	}
 	id, err = r.line(ctx, "rev-parse", "--quiet", "--verify", rev+"^{commit}")
 	return "", id, known(rev, err)
+}
+
+// object finds the commit of a whole id, which no branch or tag of the same name can stand in for.
+func (r *Repo) object(ctx context.Context, id string) (string, error) {
+	if (len(id) == sha256.Size*2) != (r.format == "sha256") {
+		return "", fmt.Errorf("%q: %w (the repository has ids of another kind)", short(id), ErrNotFound)
+	}
+	found, err := r.line(ctx, "rev-parse", "--quiet", "--verify", id+"^{commit}")
+	return found, known(id, err)
 }
 
 // known makes ErrNotFound of what rev-parse says quietly.

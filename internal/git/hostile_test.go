@@ -90,12 +90,6 @@ func baits() []bait {
 			put(t, filepath.Join(ws, ".git/config.worktree"), "[core]\n fsmonitor = "+program+"\n")
 			config("[core]\n repositoryformatversion = 1\n[extensions]\n worktreeConfig = true\n")(t, ws, program, url)
 		}, []string{"status"}},
-		{"commondir", func(t *testing.T, ws, program, _ string) {
-			other := filepath.Join(ws, "other")
-			raw(t, ws, "clone", "-q", "--bare", ".", other)
-			put(t, filepath.Join(other, "config"), "[core]\n fsmonitor = "+program+"\n")
-			put(t, filepath.Join(ws, ".git/commondir"), "../other")
-		}, []string{"status"}},
 		{"filter clean and smudge", driver("[filter \"x\"]\n clean = PROGRAM\n smudge = PROGRAM\n required = true\n", "filter=x"), []string{change}},
 		{"filter process, as for large files", driver("[filter \"lfs\"]\n process = PROGRAM\n clean = PROGRAM\n", "filter=lfs diff=lfs merge=lfs -text"), []string{change}},
 		{"diff driver", driver("[diff \"x\"]\n command = PROGRAM\n textconv = PROGRAM\n[diff]\n external = PROGRAM\n", "diff=x"), []string{"status; echo changed >a.txt; git diff"}},
@@ -244,6 +238,9 @@ func TestLayouts(t *testing.T) {
 		"a config that is one": func(ws string) error { return relink(secret, filepath.Join(ws, ".git/config")) },
 		"a HEAD that is one":   func(ws string) error { return relink(secret, filepath.Join(ws, ".git/HEAD")) },
 		"a log that is one":    func(ws string) error { return os.Symlink(secret, filepath.Join(ws, ".git/logs/refs/heads/x")) },
+		"another place for branches": func(ws string) error {
+			return os.WriteFile(filepath.Join(ws, ".git/commondir"), []byte(dir+"\n"), 0o644)
+		},
 		"a HEAD that is no ref": func(ws string) error {
 			return os.WriteFile(filepath.Join(ws, ".git/HEAD"), []byte("ref: ../../etc\n"), 0o644)
 		},

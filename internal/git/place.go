@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
+
+	"github.com/inspan/inspan/internal/git/wall"
 )
 
 // place is the private directory of one call: home, configuration, what stands in for the repository's common directory,
@@ -19,6 +22,9 @@ type place struct {
 	repo     *Repo
 	far      bool // a remote is asked
 	secrets  []string
+	// way is how walls are raised; pin, if set, is the common directory that is shown as "git" behind them.
+	way wall.Way
+	pin string
 	// host is where ssh connects to, and alias the name by which the key of that host is known; empty as the address says.
 	host, alias string
 	closers     []func() error
@@ -35,6 +41,8 @@ const settings = `[core]
 	excludesFile = /dev/null
 	pager = cat
 	editor = false
+	commitGraph = false
+	multiPackIndex = false
 	protectNTFS = true
 	protectHFS = true
 	bigFileThreshold = 32m
@@ -72,6 +80,7 @@ const settings = `[core]
 	unpackLimit = 1
 [pack]
 	compression = 1
+	useBitmaps = false
 [submodule]
 	recurse = false
 [diff]
@@ -113,6 +122,12 @@ func (g *Git) newPlace(ctx context.Context, c call) (_ *place, err error) {
 			err = errors.Join(err, p.close())
 		}
 	}()
+	if c.inTree() {
+		way, none := g.walls.find(ctx, g.cfg.Temp)
+		if p.way = way; none != nil && ctx.Err() != nil {
+			return nil, none
+		}
+	}
 	config := settings
 	for key, value := range map[string]string{"proxy": g.cfg.Proxy, "sslCAInfo": g.cfg.CAFile} {
 		if value != "" {
@@ -170,7 +185,7 @@ func (p *place) stand(r *Repo) error {
 	if err := os.MkdirAll(filepath.Join(common, "info"), 0o700); err != nil {
 		return err
 	}
-	if err := os.Mkdir(filepath.Join(r.common, "logs"), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := r.mkdir("logs"); err != nil {
 		return err
 	}
 	for _, name := range shared() {
@@ -182,13 +197,27 @@ func (p *place) stand(r *Repo) error {
 	if r.format == "sha256" {
 		config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tlogAllRefUpdates = true\n[extensions]\n\tobjectFormat = sha256\n"
 	}
-	for name, text := range map[string]string{"config": config, "info/attributes": "* -filter !diff !merge\n", "info/exclude": strings.Join(r.g.cfg.Ignore, "\n") + "\n"} {
+	for name, text := range map[string]string{"config": config, "info/attributes": "* -filter !diff !merge !conflict-marker-size\n", "info/exclude": strings.Join(r.g.cfg.Ignore, "\n") + "\n"} {
 		if err := os.WriteFile(filepath.Join(common, name), []byte(text), 0o600); err != nil {
 			return err
 		}
 	}
+	gitDir := r.gitDir
+	if p.way != wall.None {
+		own, err := filepath.Rel(r.common, r.gitDir)
+		if err == nil {
+			err = os.Mkdir(p.at("git"), 0o700)
+		}
+		if err != nil {
+			return err
+		}
+		p.pin, gitDir = r.common, filepath.Join(p.at("git"), own)
+	}
 	p.cwd = r.tree
-	p.env = append(p.env, "GIT_DIR="+r.gitDir, "GIT_COMMON_DIR="+common, "GIT_WORK_TREE="+r.tree, "PWD="+r.tree)
+	p.env = append(p.env, "GIT_DIR="+gitDir, "GIT_COMMON_DIR="+common, "GIT_WORK_TREE="+r.tree, "PWD="+r.tree)
+	if r.lender != "" {
+		p.env = append(p.env, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+alternate(r.lender))
+	}
 	return nil
 }
 
@@ -197,14 +226,22 @@ func (p *place) settle() {
 	if p.repo == nil {
 		return
 	}
-	link, real := filepath.Join(p.at("common"), "shallow"), filepath.Join(p.repo.common, "shallow")
+	link := filepath.Join(p.at("common"), "shallow")
 	info, err := os.Lstat(link)
+	// Where it can not be done, the next fetch asks for more than it must.
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		_ = os.Remove(real) // it need not be there
+		_ = p.repo.inside(func(root *os.Root, top string) error { return root.Remove(filepath.Join(top, "shallow")) })
 	case err == nil && info.Mode().IsRegular():
 		if b, err := os.ReadFile(link); err == nil {
-			_ = os.WriteFile(real, b, 0o644) // else the next fetch asks for more than it must
+			_ = p.repo.inside(func(root *os.Root, top string) error {
+				f, err := root.OpenFile(filepath.Join(top, "shallow"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
+				if err != nil {
+					return err
+				}
+				_, err = f.Write(b)
+				return errors.Join(err, f.Close())
+			})
 		}
 	}
 }
@@ -219,10 +256,13 @@ func (p *place) close() error {
 
 var userinfo = regexp.MustCompile(`://[^/@\s]+@`)
 
-// hide takes secrets, and whatever stands where addresses have them, out of a text.
+// hide takes secrets, and whatever stands where addresses have them, out of a text, and names the repository by its own name.
 func (p *place) hide(said string) string {
 	for _, s := range p.secrets {
 		said = strings.ReplaceAll(said, s, "***")
+	}
+	if p.pin != "" {
+		said = strings.ReplaceAll(said, p.at("git"), p.pin)
 	}
 	return userinfo.ReplaceAllString(said, "://***@")
 }

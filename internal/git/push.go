@@ -9,8 +9,9 @@ import (
 // Push is what goes to a remote.
 type Push struct {
 	URL string
-	// Branch is the local branch. To is its name at the remote, the same if empty.
-	Branch, To string
+	// Branch is the local branch. To is its name at the remote, the same if empty. Commit, if set, is where the branch must be, else
+	// the error is ErrMoved; nothing but that commit is sent.
+	Branch, To, Commit string
 	// Over, if set, is the commit that the remote's branch must be at: it is replaced even if history is lost by it.
 	// Empty: the push only ever adds.
 	Over     string
@@ -41,6 +42,9 @@ func (r *Repo) Push(ctx context.Context, p Push) (Pushed, error) {
 	id, err := r.Resolve(ctx, "refs/heads/"+p.Branch)
 	if err != nil {
 		return Pushed{}, err
+	}
+	if p.Commit != "" && p.Commit != id {
+		return Pushed{}, fmt.Errorf("push %s: it is at %.12s and not at %.12s: %w (look at what came, and push that commit)", p.Branch, id, p.Commit, ErrMoved)
 	}
 	args := []string{"push", "--porcelain", "--progress", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no", "--no-thin"}
 	if p.Over != "" {

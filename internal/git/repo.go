@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -25,6 +26,10 @@ type Repo struct {
 	// tree is the top of the working tree; gitDir its own part of the repository, common what all its trees share.
 	tree, gitDir, common string
 	format               string // of object ids: sha1 or sha256
+	// lender, if set, is the directory of objects of another repository that this one may borrow from, and no other.
+	lender string
+	// prunes says that what the remote has not any more is forgotten with each fetch.
+	prunes bool
 }
 
 // Dir is the top of the working tree.
@@ -32,7 +37,10 @@ func (r *Repo) Dir() string { return r.tree }
 
 // Open opens the repository whose working tree's top is dir. It must hold a .git that is a directory: a file that points
 // elsewhere is refused (ErrHostile), see Repo.Worktree for those that are known. Without one the error is ErrNotRepository.
-func (g *Git) Open(ctx context.Context, dir string) (*Repo, error) {
+func (g *Git) Open(ctx context.Context, dir string) (*Repo, error) { return g.openWith(ctx, dir, "") }
+
+// openWith opens a repository that may borrow from one directory of objects.
+func (g *Git) openWith(ctx context.Context, dir, lender string) (*Repo, error) {
 	tree, err := realDir(dir)
 	if err != nil {
 		return nil, err
@@ -47,13 +55,16 @@ func (g *Git) Open(ctx context.Context, dir string) (*Repo, error) {
 	case !info.IsDir():
 		return nil, fmt.Errorf("%s is no directory and may point anywhere: %w (open a worktree by its main repository)", at, ErrHostile)
 	}
-	r := &Repo{g: g, tree: tree, gitDir: at, common: at}
+	r := &Repo{g: g, tree: tree, gitDir: at, common: at, lender: lender}
 	return r, r.open(ctx)
 }
 
 // open checks the layout and reads the one thing that must be known of the configuration.
 func (r *Repo) open(ctx context.Context) error {
 	if err := r.check(); err != nil {
+		return err
+	}
+	if err := r.readable(ctx); err != nil {
 		return err
 	}
 	text, err := readNoFollow(filepath.Join(r.common, "config"), maxConfig)
@@ -78,7 +89,8 @@ func (r *Repo) open(ctx context.Context) error {
 	return nil
 }
 
-// Init makes an empty repository in dir, which is made if it is not there. Nothing in it is taken from a template.
+// Init makes an empty repository in dir, which is made if it is not there. Nothing in it is taken from a template. What Config.Ignore
+// names is left out by those who use git in the tree, too.
 func (g *Git) Init(ctx context.Context, dir, branch string) (*Repo, error) {
 	if err := CheckName(branch); err != nil {
 		return nil, err
@@ -93,7 +105,15 @@ func (g *Git) Init(ctx context.Context, dir, branch string) (*Repo, error) {
 	if _, err := os.Lstat(filepath.Join(tree, ".git")); err == nil {
 		return nil, fmt.Errorf("%s: %w (it is a repository already: open it)", tree, ErrNotEmpty)
 	}
-	if _, err := g.run(ctx, call{args: []string{"init", "--quiet", "--template=", "--initial-branch=" + branch, "--", tree}}); err != nil {
+	if _, err := g.run(ctx, call{args: []string{"init", "--quiet", "--template=", "--initial-branch=" + branch, "--", tree}, tree: tree}); err != nil {
+		return nil, err
+	}
+	// For those who use git in the tree. It is not read here.
+	info := filepath.Join(tree, ".git", "info")
+	if err := os.MkdirAll(info, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(info, "exclude"), []byte(strings.Join(append(slices.Clone(g.cfg.Ignore), ""), "\n")), 0o644); err != nil {
 		return nil, err
 	}
 	return g.Open(ctx, tree)
@@ -130,18 +150,50 @@ func (r *Repo) check() error {
 	} else if ref, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref:"); ok && !strings.HasPrefix(strings.TrimSpace(ref), "refs/heads/") {
 		return fmt.Errorf("%s: HEAD names %q, which is no branch: %w", r.gitDir, short(strings.TrimSpace(ref)), ErrHostile)
 	}
-	for _, name := range []string{"alternates", "http-alternates"} {
-		if _, err := os.Lstat(filepath.Join(r.common, "objects", "info", name)); err == nil {
-			return fmt.Errorf("%s borrows objects of other repositories (objects/info/%s): %w (repack it and remove that file)", r.common, name, ErrHostile)
-		}
+	if err := r.branches(); err != nil {
+		return err
+	}
+	if err := r.borrows(); err != nil {
+		return err
 	}
 	n := 0
-	for _, name := range []string{"objects", "refs", "logs"} {
+	for _, name := range []string{"objects", "refs", "logs", "worktrees", "rebase-merge", "rebase-apply", "sequencer"} {
 		if err := noLinks(filepath.Join(r.common, name), &n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// branches refuses a file by which git would look for refs elsewhere, whatever it is told.
+func (r *Repo) branches() error {
+	at := filepath.Join(r.gitDir, "commondir")
+	text, err := readNoFollow(at, maxPointer)
+	if r.gitDir == r.common && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if there := strings.TrimSpace(string(text)); r.gitDir == r.common || there != "../.." {
+		return fmt.Errorf("%s names %q as the place of branches: %w (remove it)", at, short(there), ErrHostile)
+	}
+	return nil
+}
+
+// readable refuses pipes and the like where git reads files of rules in a tree: it would wait there for ever.
+func (r *Repo) readable(ctx context.Context) error {
+	return filepath.WalkDir(r.tree, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil || d.IsDir() && d.Name() == ".git":
+			if d != nil && d.IsDir() {
+				return fs.SkipDir // git does not read it either
+			}
+			return nil
+		case (d.Name() == ".gitignore" || d.Name() == ".gitattributes") && d.Type()&(fs.ModeNamedPipe|fs.ModeDevice|fs.ModeSocket|fs.ModeIrregular) != 0:
+			return fmt.Errorf("%s is no file that can be read: %w (remove it)", path, ErrHostile)
+		}
+		return nil
+	})
 }
 
 // checkTop refuses links and strange files at the top of a git directory.

@@ -27,14 +27,14 @@ func (r *Repo) Share(ctx context.Context, w io.Writer, branch string, thin bool)
 	}
 	args := []string{"bundle", "create", "--quiet", "-", ref}
 	if thin {
-		n, err := r.line(ctx, "rev-list", "--count", id, "--not", "--remotes")
+		n, err := r.line(ctx, append([]string{"rev-list", "--count", id}, atRemote()...)...)
 		if err != nil {
 			return Ref{}, err
 		}
 		if n == "0" {
 			return Ref{branch, id}, fmt.Errorf("share %q: the remote has all of it: %w (fetch it from there)", short(branch), ErrNothing)
 		}
-		args = append(args, "--not", "--remotes")
+		args = append(args, atRemote()...)
 	}
 	_, err = r.g.run(ctx, call{args: args, repo: r, stdout: w, limit: r.g.cfg.Limits.Pack})
 	return Ref{branch, id}, err
@@ -52,18 +52,13 @@ func (r *Repo) Take(ctx context.Context, from io.Reader, ref Ref) error {
 	if err := CheckName(ref.Name); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(r.g.cfg.Temp, "inspan-bundle-")
+	at, remove, err := r.g.spooled(from)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	at := filepath.Join(dir, "b")
-	if err := spool(at, from, r.g.cfg.Limits.Pack); err != nil {
-		return err
-	}
-	heads, err := r.g.run(ctx, call{args: []string{"bundle", "list-heads", at}})
-	if err != nil || strings.TrimSpace(heads) != ref.ID+" refs/heads/"+ref.Name {
-		return fmt.Errorf("take %q: it is not at %.12s: %w", short(ref.Name), ref.ID, errors.Join(ErrDamaged, err))
+	defer remove()
+	if err := r.g.bundledAt(ctx, at, ref); err != nil {
+		return fmt.Errorf("take %q: %w: %w", short(ref.Name), ErrDamaged, err)
 	}
 	_, err = r.g.run(ctx, call{args: []string{"fetch", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head", "--", at,
 		"+refs/heads/" + ref.Name + ":" + Published + ref.Name}, repo: r, remote: &remote{url: at, scheme: "file"}, bound: true})
@@ -179,7 +174,7 @@ func (r *Repo) Reachable(ctx context.Context, id string) (bool, error) {
 	if !fullID.MatchString(id) {
 		return false, fmt.Errorf("commit %q: want a whole id: %w", short(id), ErrName)
 	}
-	n, err := r.line(ctx, "rev-list", "--count", id, "--not", "--remotes", "--branches")
+	n, err := r.line(ctx, append(append([]string{"rev-list", "--count", id}, atRemote()...), "--branches")...)
 	return err == nil && n == "0", err
 }
 

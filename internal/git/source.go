@@ -59,17 +59,21 @@ func (g *Git) Clone(ctx context.Context, s Source, dir string) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	// For those who use git in the tree. It is not read here.
-	config := fmt.Sprintf("[remote \"origin\"]\n\turl = \"%s\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n", rem.url)
-	f, err := os.OpenFile(filepath.Join(r.common, "config"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	_, err = f.WriteString(config)
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err := r.origin(rem); err != nil {
 		return nil, err
 	}
 	return r, r.follow(ctx, s)
+}
+
+// origin notes the remote for those who use git in the tree. It is not read here.
+func (r *Repo) origin(rem *remote) error {
+	config := fmt.Sprintf("[remote \"origin\"]\n\turl = \"%s\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n", rem.url)
+	f, err := os.OpenFile(filepath.Join(r.common, "config"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(config)
+	return errors.Join(err, f.Close())
 }
 
 // Prepare makes dir ready: an empty one is cloned into, one that has a repository is fetched for and checked out, which
@@ -119,7 +123,7 @@ func (r *Repo) Fetch(ctx context.Context, s Source) (string, error) {
 		return "", err
 	}
 	name, spec := aim(ref)
-	specs := []string{"+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"}
+	specs := []string{allHeads, allTags}
 	switch {
 	case s.Depth > 0:
 		specs = []string{spec}
@@ -141,13 +145,37 @@ func (r *Repo) Fetch(ctx context.Context, s Source) (string, error) {
 	return name, nil
 }
 
+// What is brought where nothing else is said.
+const (
+	allHeads = "+refs/heads/*:refs/remotes/origin/*"
+	allTags  = "+refs/tags/*:refs/tags/*"
+)
+
 func (r *Repo) fetch(ctx context.Context, rem *remote, s Source, specs []string) error {
 	if len(specs) == 0 {
-		specs = []string{"+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"}
+		specs = []string{allHeads, allTags}
 	}
+	err := r.bring(ctx, rem, s, specs)
+	if e, ok := errors.AsType[*Error](err); ok && strings.Contains(e.Detail, "local refs could not be updated") {
+		// A branch that the remote has no more stands where one that it has now wants to be.
+		if err = r.bring(ctx, rem, s, []string{"--prune", allHeads}); err == nil {
+			err = r.bring(ctx, rem, s, specs)
+		}
+	}
+	return err
+}
+
+// bring is one fetch. The first of the specs may be --prune: of refs that they name only those stay that the remote has.
+func (r *Repo) bring(ctx context.Context, rem *remote, s Source, specs []string) error {
 	args := []string{"fetch", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance", "--no-write-fetch-head", "--no-show-forced-updates", "--progress"}
+	if r.prunes {
+		args = append(args, "--prune")
+	}
 	if s.Depth > 0 {
 		args = append(args, "--depth="+strconv.Itoa(s.Depth))
+	}
+	if specs[0] == "--prune" {
+		args, specs = append(args, specs[0]), specs[1:]
 	}
 	args = append(append(args, "--", rem.url), specs...)
 	_, err := r.g.run(ctx, call{args: args, repo: r, remote: rem, progress: s.Progress, bound: true})

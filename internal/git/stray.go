@@ -94,16 +94,16 @@ func (r *Repo) changes(ctx context.Context, s Status, who Author) (string, error
 		n, _ := strconv.ParseInt(at, 10, 64) // a strange date is as good as none
 		old, when = tree, time.Unix(max(n, 1), 0)
 	}
-	if _, err := r.g.run(ctx, call{args: []string{"read-tree", base}, repo: r, env: env}); err != nil {
+	if _, err := r.g.run(ctx, call{args: []string{"read-tree", base}, repo: r, env: env, private: []string{dir}}); err != nil {
 		return "", err
 	}
 	for _, path := range s.Conflicts {
 		s.Changes = append(s.Changes, Change{path, 'U', 'U'})
 	}
-	if err := r.stage(ctx, s, env...); err != nil {
+	if err := r.stage(ctx, s, dir); err != nil {
 		return "", err
 	}
-	tree, err := r.g.line(ctx, call{args: []string{"write-tree"}, repo: r, env: env})
+	tree, err := r.g.line(ctx, call{args: []string{"write-tree"}, repo: r, env: env, private: []string{dir}})
 	if err != nil || tree == old {
 		return "", err
 	}
@@ -151,20 +151,12 @@ func (r *Repo) Submodules() bool {
 // Verify makes sure that what Share wrote is whole and at the commit of ref, and that this repository has what is before it.
 // It takes nothing in. What is not so is ErrDamaged.
 func (r *Repo) Verify(ctx context.Context, from io.Reader, ref Ref) error {
-	dir, err := os.MkdirTemp(r.g.cfg.Temp, "inspan-bundle-")
+	at, remove, err := r.g.spooled(from)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	at := filepath.Join(dir, "b")
-	if err := spool(at, from, r.g.cfg.Limits.Pack); err != nil {
-		return err
-	}
-	heads, err := r.g.run(ctx, call{args: []string{"bundle", "list-heads", at}})
-	if err == nil && strings.TrimSpace(heads) != ref.ID+" refs/heads/"+ref.Name {
-		err = fmt.Errorf("it is not at %.12s", ref.ID)
-	}
-	if err == nil {
+	defer remove()
+	if err = r.g.bundledAt(ctx, at, ref); err == nil {
 		_, err = r.run(ctx, "bundle", "verify", "--quiet", at)
 	}
 	if err == nil {
@@ -195,6 +187,6 @@ func (r *Repo) packed(ctx context.Context, bundle string) error {
 	if _, err := f.Seek(int64(end)+2, io.SeekStart); err != nil {
 		return err
 	}
-	_, err = r.g.run(ctx, call{args: []string{"index-pack", "--fix-thin", "--stdin", "-o", bundle + ".idx", bundle + ".pack"}, repo: r, stdin: f, bound: true})
+	_, err = r.g.run(ctx, call{args: []string{"index-pack", "--fix-thin", "--stdin", "-o", bundle + ".idx", bundle + ".pack"}, repo: r, stdin: f, bound: true, private: []string{filepath.Dir(bundle)}})
 	return err
 }

@@ -34,10 +34,16 @@ func (r *Repo) AddWorktree(ctx context.Context, dir, branch, from string) (*Repo
 	if err := r.bounded(ctx, id); err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(filepath.Join(r.common, "worktrees"), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := r.mkdir("worktrees"); err != nil {
 		return nil, err
 	}
-	if _, err := r.g.run(ctx, call{args: []string{"worktree", "add", "--quiet", "--no-track", "--no-guess-remote", "-b", branch, "--", dir, id}, repo: r, bound: true}); err != nil {
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if dir, err = realDir(dir); err != nil {
+		return nil, err
+	}
+	if _, err := r.g.run(ctx, call{args: []string{"worktree", "add", "--quiet", "--no-track", "--no-guess-remote", "-b", branch, "--", dir, id}, repo: r, tree: dir, bound: true}); err != nil {
 		return nil, err
 	}
 	if err := r.point(dir); err != nil {
@@ -48,13 +54,17 @@ func (r *Repo) AddWorktree(ctx context.Context, dir, branch, from string) (*Repo
 
 // point makes a new working tree's .git file name the repository: git wrote down what stood in for it.
 func (r *Repo) point(dir string) error {
-	at := filepath.Join(dir, ".git")
-	text, err := readNoFollow(at, maxPointer)
+	text, err := readNoFollow(filepath.Join(dir, ".git"), maxPointer)
 	if err != nil {
 		return err
 	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	name := filepath.Base(strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir:")))
-	return os.WriteFile(at, []byte("gitdir: "+filepath.Join(r.common, "worktrees", name)+"\n"), 0o644)
+	return root.WriteFile(".git", []byte("gitdir: "+filepath.Join(r.common, "worktrees", name)+"\n"), 0o644)
 }
 
 // Worktree opens a working tree that was added to this repository. Its .git file must point into this repository and
@@ -73,13 +83,14 @@ func (r *Repo) Worktree(ctx context.Context, dir string) (*Repo, error) {
 		return nil, fmt.Errorf("worktree %s points to %q and not into %s: %w (remove and add it again)", tree, short(at), r.common, ErrHostile)
 	}
 	w := &Repo{g: r.g, tree: tree, gitDir: at, common: r.common, format: r.format}
-	if err := noLinks(filepath.Join(r.common, "worktrees"), new(int)); err != nil {
+	if err := r.check(); err != nil {
 		return nil, err
 	}
 	back, err := readNoFollow(filepath.Join(at, "gitdir"), maxPointer)
 	if err != nil || strings.TrimSpace(string(back)) != filepath.Join(tree, ".git") {
 		return nil, fmt.Errorf("worktree %s is not what its repository knows: %w (remove and add it again)", tree, errors.Join(err, ErrHostile))
 	}
+	w.lender = r.lender
 	return w, w.check()
 }
 
@@ -110,7 +121,7 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 		}
 	}
 	if len(all) > 0 { // git told of what stood in for it
-		main := &Repo{g: r.g, tree: filepath.Dir(r.common), gitDir: r.common, common: r.common, format: r.format}
+		main := &Repo{g: r.g, tree: filepath.Dir(r.common), gitDir: r.common, common: r.common, format: r.format, lender: r.lender}
 		h, err := main.Head(ctx)
 		if err != nil {
 			return nil, err
@@ -140,7 +151,11 @@ func (r *Repo) RemoveWorktree(ctx context.Context, dir string, force bool) error
 			return fmt.Errorf("remove worktree %s: %w (commit, or force it)", dir, ErrDirty)
 		}
 	}
-	// Asked to look itself, git would start another git with the settings of that tree.
-	_, err = r.run(ctx, "worktree", "remove", "--force", "--force", "--", w.tree)
-	return err
+	// Asked to do it, git would start another git with the settings of that tree.
+	if err := os.RemoveAll(w.tree); err != nil {
+		return err
+	}
+	return r.inside(func(root *os.Root, top string) error {
+		return root.RemoveAll(filepath.Join(top, "worktrees", filepath.Base(w.gitDir)))
+	})
 }

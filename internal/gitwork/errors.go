@@ -13,7 +13,7 @@ import (
 // What callers branch on.
 var (
 	// ErrMoved: the branch is not at the commit that was to be pushed.
-	ErrMoved = errors.New("the branch has moved on")
+	ErrMoved = git.ErrMoved
 	// ErrRefused: a remote that may not be reached.
 	ErrRefused = errors.New("not reached")
 	// ErrStore: the object store of the station.

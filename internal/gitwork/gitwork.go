@@ -10,6 +10,10 @@
 // is told as done only after the remote was asked what it has. Conflicts are results, and both sides of them are kept.
 // Branches are published as bundles in the object store, by content, so that the trees of other machines can take them.
 //
+// The workspaces of ephemeral runs borrow the objects of one mirror for each remote. What of which is kept outside of them; nothing is
+// ever taken out of a mirror but with all of it, once nobody borrows it and it was not used for some time. A mirror that is damaged
+// or gone is fetched again. Refs, settings and what a run itself made are in its own tree alone.
+//
 // A Desk may be used by several goroutines; it starts none.
 package gitwork
 
@@ -99,6 +103,9 @@ func New(cfg Config) (*Desk, error) {
 	return &Desk{cfg: cfg}, nil
 }
 
+// Walled reports whether git stays in a workspace that commands change while it works there: see git.Git.Walled.
+func (d *Desk) Walled(ctx context.Context) error { return d.cfg.Git.Walled(ctx) }
+
 // probe makes sure that the program is new enough, until it is known to be.
 func (d *Desk) probe(ctx context.Context) error {
 	if d.good.Load() {
@@ -122,6 +129,10 @@ type Job struct {
 	// From are more scopes in which the commit is looked for that a fork begins with, and Line the branch that it was on.
 	From []string
 	Line string
+	// Light is true for an ephemeral run: an empty tree borrows the objects of a mirror of its remote, see Lent and Reclaim. Barred, if
+	// set, says why that can not be here.
+	Light  bool
+	Barred error
 	// Begin, if set, is called once before the tree is looked at.
 	Begin func() error
 	// Progress, if set, hears how far transfers are, in lines.
@@ -234,6 +245,13 @@ func (w *work) current(ctx context.Context) error {
 func (w *work) open(ctx context.Context) (*git.Repo, error) {
 	if _, err := os.Lstat(filepath.Join(w.job.Dir, ".git")); errors.Is(err, os.ErrNotExist) {
 		return nil, errNone
+	}
+	l, _, err := w.loan()
+	if err != nil {
+		return nil, err
+	}
+	if l.Mirror != "" {
+		return w.cfg.Git.OpenBorrowing(ctx, w.job.Dir, objectsOf(w.cfg.Root, l.Mirror))
 	}
 	return w.cfg.Git.Open(ctx, w.job.Dir)
 }

@@ -27,7 +27,7 @@ type guard struct {
 	file *os.File
 	path string
 	tree string
-	git  *git.Git
+	open func(context.Context) (*git.Repo, error)
 	note note
 }
 
@@ -51,7 +51,7 @@ func (w *work) alone(ctx context.Context) (*guard, error) {
 	if err := os.MkdirAll(w.cfg.Locks, 0o700); err != nil {
 		return nil, fmt.Errorf("lock the workspace: %w", err)
 	}
-	g := &guard{path: lockOf(w.cfg.Locks, w.job.Dir), tree: w.job.Dir, git: w.cfg.Git}
+	g := &guard{path: lockOf(w.cfg.Locks, w.job.Dir), tree: w.job.Dir, open: w.open}
 	give := time.Now().Add(w.cfg.Patience)
 	for {
 		ok, err := g.try()
@@ -79,26 +79,31 @@ func (w *work) alone(ctx context.Context) (*guard, error) {
 }
 
 // try takes the lock where nobody has it.
-func (g *guard) try() (bool, error) {
-	f, err := os.OpenFile(g.path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+func (g *guard) try() (ok bool, err error) {
+	g.file, ok, err = tryLock(g.path)
+	return ok, err
+}
+
+// tryLock takes a lock where nobody has it. Whoever has it removes the file before closing it.
+func tryLock(path string) (*os.File, bool, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close() // nothing was written
 		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
-			return false, nil
+			return nil, false, nil
 		}
-		return false, err
+		return nil, false, err
 	}
 	// Whoever had it may have taken the file away meanwhile: then this lock is of nothing.
 	here, err1 := f.Stat()
-	there, err2 := os.Lstat(g.path)
+	there, err2 := os.Lstat(path)
 	if err1 != nil || err2 != nil || !os.SameFile(here, there) {
-		return false, f.Close()
+		return nil, false, f.Close()
 	}
-	g.file = f
-	return true, nil
+	return f, true, nil
 }
 
 // mend looks whether work was killed here, and unlocks what it left. What this very call left half done is undone.
@@ -156,7 +161,7 @@ func (g *guard) undo(ctx context.Context, n note) error {
 	if !n.Clean {
 		return nil
 	}
-	r, err := g.git.Open(ctx, g.tree)
+	r, err := g.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
@@ -139,6 +141,13 @@ func (r *rig) bay(t *testing.T, d *gitwork.Desk) *bay {
 	return &bay{t: t, desk: d, job: gitwork.Job{Dir: dir, Scope: "session/demo", Agent: "Coder One", Call: "r1/c1"}}
 }
 
+// newBay is a run at work in a station of its own.
+func newBay(t *testing.T) (*rig, *bay) {
+	t.Helper()
+	r := newRig(t)
+	return r, r.bay(t, r.desk())
+}
+
 type args map[string]any
 
 func (b *bay) try(name string, a args) (json.RawMessage, error) {
@@ -195,6 +204,26 @@ func (b *bay) prepared(a args) gitwork.Prepared {
 func (b *bay) committed(message string) gitwork.Committed {
 	b.t.Helper()
 	return do[gitwork.Committed](b, gitwork.Commit, args{"message": message})
+}
+
+func (b *bay) published(branch string) gitwork.Published {
+	b.t.Helper()
+	return do[gitwork.Published](b, gitwork.Publish, args{"branch": branch})
+}
+
+// rewrite changes what the station knows of a published branch.
+func (r *rig) rewrite(scope, branch string, change func(*events.PublishedBranch)) {
+	r.t.Helper()
+	rec, _ := r.record(scope, branch)
+	rec.Parts = slices.Clone(rec.Parts)
+	change(&rec)
+	b, err := json.Marshal(rec)
+	if err == nil {
+		err = r.st.Shelf(topology.TreeBucket).Put(r.t.Context(), events.BranchKey(scope, branch), b)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // web serves the remote by http. around, if set, stands before the repository.

@@ -107,11 +107,11 @@ func (w *work) merge(ctx context.Context, g *guard, a mergeArgs) (*Merged, error
 	if err != nil {
 		return nil, err
 	}
-	if moved, err := w.moved(ctx, r, a, from); err != nil || len(moved) > 0 {
-		return w.standing(ctx, r, moved, err)
-	}
 	if err := w.current(ctx); err != nil {
 		return nil, err
+	}
+	if moved, err := w.moved(ctx, r, a, from); err != nil || len(moved) > 0 {
+		return w.standing(ctx, r, moved, err)
 	}
 	if err := g.clean(ctx, r); err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package gitwork_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/gitwork"
-	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -29,7 +27,7 @@ func TestMerge(t *testing.T) {
 			b.prepared(args{"url": r.url, "new_branch": fmt.Sprintf("agent/p/%d", i)})
 			b.put(file, fmt.Sprintf("of %d\n", i))
 			commits = append(commits, b.committed("work").Commit)
-			if p := do[gitwork.Published](b, gitwork.Publish, args{"branch": fmt.Sprintf("agent/p/%d", i)}); p.Commit != commits[i] || p.Artifact == "" {
+			if p := b.published(fmt.Sprintf("agent/p/%d", i)); p.Commit != commits[i] || p.Artifact == "" {
 				t.Errorf("published %+v", p)
 			}
 		}
@@ -64,22 +62,21 @@ func TestMerge(t *testing.T) {
 		d := r.desk()
 		first := r.bay(t, d)
 		c := first.work(r.url, "line", "first.txt")
-		do[gitwork.Published](first, gitwork.Publish, args{"branch": "line"})
+		first.published("line")
 		second := r.bay(t, d)
 		if p := second.prepared(args{"url": r.url, "working_branch": "line"}); p.Commit != c.Commit || p.Branch != "line" {
 			t.Errorf("got %+v", p)
 		}
 		first.put("more.txt", "x")
 		c = first.committed("more")
-		do[gitwork.Published](first, gitwork.Publish, args{"branch": "line"})
+		first.published("line")
 		if p := second.prepared(args{"url": r.url, "working_branch": "line", "new_branch": "agent/b/2"}); p.Base != c.Commit || get(t, filepath.Join(second.job.Dir, "more.txt")) != "x" {
 			t.Errorf("got %+v, want base %s", p, c.Commit)
 		}
 	})
 	t.Run("GIT-8 changes that were not committed stay where they are", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		b := r.bay(t, r.desk())
+		r, b := newBay(t)
 		b.prepared(args{"url": r.url})
 		b.put("a.txt", "mine")
 		b.bad(gitwork.Merge, args{"from": []string{"old"}, "into": "else"}, tool.Permanent, "working tree has changes")
@@ -94,7 +91,7 @@ func TestMerge(t *testing.T) {
 		d := r.desk()
 		one := r.bay(t, d)
 		c := one.work(r.url, "agent/a/1", "new.txt")
-		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/a/1"})
+		one.published("agent/a/1")
 		b := r.bay(t, d)
 		b.prepared(args{"working_branch": "line"})
 		if got := do[gitwork.Merged](b, gitwork.Merge, args{"from": []string{"agent/a/1"}, "into": "line"}); got.Commit != c.Commit || got.Branch != "line" {
@@ -103,8 +100,7 @@ func TestMerge(t *testing.T) {
 	})
 	t.Run("GIT-8 TOOL-10 many conflicts are told in part, as JSON all the same", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		b := r.bay(t, r.desk())
+		_, b := newBay(t)
 		b.prepared(args{"new_branch": "x"})
 		fill := func(text string) {
 			for i := range 200 {
@@ -195,7 +191,7 @@ func TestPublish(t *testing.T) {
 		one.prepared(args{"new_branch": "agent/a/1"})
 		one.put("only.txt", "never pushed")
 		c := one.committed("work")
-		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/a/1"})
+		one.published("agent/a/1")
 		if p := other.prepared(args{"working_branch": "agent/a/1"}); p.Commit != c.Commit || get(t, filepath.Join(other.job.Dir, "only.txt")) != "never pushed" {
 			t.Errorf("got %+v, want %s", p, c.Commit)
 		}
@@ -217,7 +213,7 @@ func TestPublish(t *testing.T) {
 		kept.job.Scope = "session/demo2"
 		for _, b := range []*bay{one, kept} {
 			b.work(r.url, "agent/a/1", "new.txt")
-			do[gitwork.Published](b, gitwork.Publish, args{"branch": "agent/a/1"})
+			b.published("agent/a/1")
 		}
 		for range 2 { // whoever did it may have been lost before it was said
 			if err := d.Retire(t.Context(), "session/demo", "deleted/demo/7"); err != nil {
@@ -239,10 +235,10 @@ func TestPublish(t *testing.T) {
 		d := r.desk()
 		one := r.bay(t, d)
 		one.prepared(args{"url": r.url, "depth": 1, "new_branch": "agent/a/1"})
-		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/a/1"})
+		one.published("agent/a/1")
 		one.put("new.txt", "x")
 		c := one.committed("work")
-		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/a/1"})
+		one.published("agent/a/1")
 		full := r.bay(t, d)
 		full.prepared(args{"url": r.url})
 		if got := do[gitwork.Merged](full, gitwork.Merge, args{"from": []string{"agent/a/1"}}); got.Commit != c.Commit {
@@ -272,7 +268,7 @@ func TestPublish(t *testing.T) {
 			if asked++; asked > 1 {
 				return stale
 			}
-			do[gitwork.Published](newer, gitwork.Publish, args{"branch": "line"}) // after it was asked, before it writes
+			newer.published("line") // after it was asked, before it writes
 			return nil
 		}
 		if _, err := late.try(gitwork.Publish, args{"branch": "line"}); !errors.Is(err, stale) || asked != 2 {
@@ -289,35 +285,23 @@ func TestPublish(t *testing.T) {
 		d := r.desk()
 		one := r.bay(t, d)
 		one.work(r.url, "line", "a1.txt")
-		p := do[gitwork.Published](one, gitwork.Publish, args{"branch": "line"})
-		shelf := r.st.Shelf(topology.TreeBucket)
-		good, err := shelf.Get(t.Context(), p.Artifact)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one.published("line")
+		good, _ := r.record("session/demo", "line")
 		for what, change := range map[string]func(*events.PublishedBranch){
 			"another commit": func(rec *events.PublishedBranch) { rec.Commit = strings.Repeat("a", 40) },
 			"another branch": func(rec *events.PublishedBranch) { rec.Branch = "other" },
 			"no object":      func(rec *events.PublishedBranch) { rec.Parts[0].SHA256 = strings.Repeat("0", 64) },
 			"half of it":     func(rec *events.PublishedBranch) { rec.Parts = append(rec.Parts, rec.Parts...) },
 		} {
-			var rec events.PublishedBranch
-			if err := json.Unmarshal(good, &rec); err != nil {
-				t.Fatal(err)
-			}
-			rec.Parts = slices.Clone(rec.Parts)
-			change(&rec)
-			bad, err := json.Marshal(rec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := shelf.Put(t.Context(), p.Artifact, bad); err != nil {
-				t.Fatal(err)
-			}
+			r.rewrite("session/demo", "line", func(rec *events.PublishedBranch) {
+				*rec = good
+				rec.Parts = slices.Clone(good.Parts)
+				change(rec)
+			})
 			b := r.bay(t, d)
 			if what != "half of it" { // more of the same is still the same pack, then rubbish
 				b.bad(gitwork.Prepare, args{"url": r.url, "working_branch": "line"}, tool.Permanent, "damaged")
-			} else if out, err := b.try(gitwork.Prepare, args{"url": r.url, "working_branch": "line"}); err == nil && !strings.Contains(string(out), rec.Commit) {
+			} else if out, err := b.try(gitwork.Prepare, args{"url": r.url, "working_branch": "line"}); err == nil && !strings.Contains(string(out), good.Commit) {
 				t.Errorf("%s: %s", what, out)
 			}
 		}
@@ -328,8 +312,7 @@ func TestBranch(t *testing.T) {
 	t.Parallel()
 	t.Run("GIT-2 GIT-14 a branch for a task is made and checked out, and the same one again", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		b := r.bay(t, r.desk())
+		r, b := newBay(t)
 		b.bad(gitwork.Branch, args{"task": "x"}, tool.Permanent, "git_prepare first")
 		p := b.prepared(args{"url": r.url})
 		for range 2 {
@@ -340,8 +323,7 @@ func TestBranch(t *testing.T) {
 	})
 	t.Run("GIT-2 GIT-3 a commit has everything but the harness's own files, and nothing twice", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		b := r.bay(t, r.desk())
+		r, b := newBay(t)
 		c := b.work(r.url, "agent/a/1", "new.txt")
 		if files := raw(t, b.job.Dir, "show", "--name-only", "--format=%an <%ae>", c.Commit); files != "inspan <inspan@localhost>\n\nnew.txt" {
 			t.Errorf("got %q", files)
@@ -357,8 +339,7 @@ func TestBranch(t *testing.T) {
 	})
 	t.Run("SAFE-12 a repository with hooks, filters and aliases runs none of them", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		b := r.bay(t, r.desk())
+		r, b := newBay(t)
 		b.prepared(args{"url": r.url})
 		mark := filepath.Join(t.TempDir(), "mark")
 		for _, hook := range []string{"pre-commit", "post-commit", "post-checkout", "pre-push", "post-merge", "reference-transaction", "post-index-change"} {

@@ -39,7 +39,9 @@ type Prepared struct {
 	Commit string `json:"commit"`
 	Base   string `json:"base"`
 	Cloned bool   `json:"cloned"`
-	Sides  []Side `json:"sides,omitempty"`
+	// Ephemeral is true for a workspace that goes with its last run.
+	Ephemeral bool   `json:"ephemeral,omitempty"`
+	Sides     []Side `json:"sides,omitempty"`
 }
 
 // prepare makes the tree ready to work in.
@@ -55,6 +57,9 @@ func (w *work) prepare(ctx context.Context, g *guard, a prepareArgs) (*Prepared,
 	if err := w.allowed(a.URL); err != nil {
 		return nil, err
 	}
+	if w.job.Light && w.job.Barred != nil {
+		return nil, fmt.Errorf("an ephemeral workspace: %w: %w", ErrRefused, w.job.Barred)
+	}
 	if err := w.current(ctx); err != nil {
 		return nil, err
 	}
@@ -63,6 +68,11 @@ func (w *work) prepare(ctx context.Context, g *guard, a prepareArgs) (*Prepared,
 		return &Prepared{}, err
 	}
 	base, err := w.start(ctx, r, a, name)
+	if !cloned && w.healed(ctx, git.Source{URL: a.URL, Branch: a.Branch, Ref: a.Ref}, err) {
+		if err = g.undo(ctx, g.note); err == nil {
+			base, err = w.start(ctx, r, a, name)
+		}
+	}
 	if err != nil {
 		return nil, w.unclone(cloned, err)
 	}
@@ -79,6 +89,9 @@ func (w *work) prepare(ctx context.Context, g *guard, a prepareArgs) (*Prepared,
 		base = h.ID
 	}
 	done := &Prepared{Branch: h.Branch, Commit: h.ID, Base: base, Cloned: cloned}
+	if l, lent, err := w.loan(); err == nil {
+		done.Ephemeral = lent && l.Passing()
+	}
 	refs, err := w.sides(ctx, r, a.Sides)
 	for _, ref := range refs {
 		done.Sides = append(done.Sides, Side{Branch: ref.Name, Commit: ref.ID})
@@ -103,7 +116,13 @@ func (w *work) source(ctx context.Context, g *guard, a prepareArgs) (r *git.Repo
 	case !there && !errors.Is(err, os.ErrNotExist):
 		return nil, "", false, err
 	case there:
-		if r, err = w.cfg.Git.Open(ctx, w.job.Dir); err == nil {
+		if err = w.present(ctx, src); err == nil {
+			r, err = w.open(ctx)
+		}
+		if err == nil {
+			err = w.own(ctx, r)
+		}
+		if err == nil {
 			err = g.clean(ctx, r)
 		}
 		if err != nil {
@@ -112,8 +131,11 @@ func (w *work) source(ctx context.Context, g *guard, a prepareArgs) (r *git.Repo
 	case a.URL != "":
 		return w.clone(ctx, g, src)
 	case a.NewBranch == "" && a.WorkingBranch == "":
-		return nil, "", false, nil
+		return nil, "", false, w.passing()
 	default:
+		if err := w.passing(); err != nil {
+			return nil, "", false, err
+		}
 		first := a.WorkingBranch
 		if first == "" {
 			first = a.NewBranch
@@ -128,9 +150,21 @@ func (w *work) source(ctx context.Context, g *guard, a prepareArgs) (r *git.Repo
 		}
 		return r, name, false, nil
 	}
-	name, err = r.Fetch(ctx, src)
+	name, err = w.fetch(ctx, r, src)
 	return r, name, false, err
 }
+
+// passing notes a workspace of an ephemeral run that borrows nothing, where it is empty: then what will be in it is of such runs.
+func (w *work) passing() error {
+	entries, err := os.ReadDir(w.job.Dir)
+	if !w.job.Light || err != nil && !errors.Is(err, os.ErrNotExist) || slices.ContainsFunc(entries, strangers) {
+		return nil //nolint:nilerr // it stays, as what can not be looked into
+	}
+	return w.lend("")
+}
+
+// strangers reports whether something at the top of a workspace is not the harness's own.
+func strangers(e os.DirEntry) bool { return !slices.Contains(own(), e.Name()) }
 
 // clone fills an empty tree; one that could not be filled is empty again.
 func (w *work) clone(ctx context.Context, g *guard, src git.Source) (*git.Repo, string, bool, error) {
@@ -138,13 +172,23 @@ func (w *work) clone(ctx context.Context, g *guard, src git.Source) (*git.Repo, 
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, "", false, err
 	}
-	if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !slices.Contains(own(), e.Name()) }) {
+	if slices.ContainsFunc(entries, strangers) {
 		return nil, "", false, fmt.Errorf("clone into the workspace: %w (it holds files and no repository: begin in a new session or take them away)", git.ErrNotEmpty)
 	}
 	if err := g.cloning(); err != nil {
 		return nil, "", false, err
 	}
-	r, err := w.cfg.Git.Clone(ctx, src, w.job.Dir)
+	fill := func(ctx context.Context, src git.Source) (*git.Repo, error) {
+		return w.cfg.Git.Clone(ctx, src, w.job.Dir)
+	}
+	if w.job.Light {
+		fill = w.borrow
+	} else if path, err := w.path(); err == nil { // whatever was there before is not any more
+		if err := Forget(w.cfg.Root, path); err != nil {
+			return nil, "", false, err
+		}
+	}
+	r, err := fill(ctx, src)
 	if err != nil {
 		return nil, "", false, w.unclone(true, err)
 	}

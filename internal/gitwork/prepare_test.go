@@ -105,7 +105,7 @@ func TestPrepare(t *testing.T) {
 		one := r.bay(t, d)
 		a := args{"url": r.url, "new_branch": "agent/line"}
 		first := one.work(r.url, "agent/line", "one.txt")
-		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/line"})
+		one.published("agent/line")
 		want := gitwork.Prepared{Branch: "agent/line", Commit: first.Commit, Base: tipOf(t, r), Cloned: true}
 		if got := r.bay(t, d).prepared(a); !reflect.DeepEqual(got, want) {
 			t.Errorf("published: got %+v, want %+v", got, want)
@@ -116,10 +116,10 @@ func TestPrepare(t *testing.T) {
 		if got := r.bay(t, d).prepared(a); !reflect.DeepEqual(got, want) {
 			t.Errorf("pushed since: got %+v, want %+v", got, want)
 		}
-		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/line"})
+		one.published("agent/line")
 		one.put("three.txt", "x")
 		want.Commit = one.committed("three").Commit
-		do[gitwork.Published](one, gitwork.Publish, args{"branch": "agent/line"})
+		one.published("agent/line")
 		if got := r.bay(t, d).prepared(a); !reflect.DeepEqual(got, want) {
 			t.Errorf("published since: got %+v, want %+v", got, want)
 		}
@@ -288,8 +288,7 @@ func killed(t *testing.T, r *rig, b *bay, note string) {
 
 func TestNames(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	b := r.bay(t, r.desk())
+	r, b := newBay(t)
 	b.prepared(args{"url": r.url})
 	c := b.committed("nothing")
 	before := raw(t, r.dir, "for-each-ref")

@@ -41,6 +41,9 @@ func (w *work) aim(a *pushArgs) error {
 			return err
 		}
 	}
+	if a.Commit == "" {
+		return fmt.Errorf("push %s: no commit is named: %w (name the whole id of the one it is at)", a.Branch, git.ErrName)
+	}
 	return w.allowed(a.URL)
 }
 
@@ -53,17 +56,10 @@ func (w *work) push(ctx context.Context, g *guard, a pushArgs) (*Pushed, error) 
 	if err != nil {
 		return nil, err
 	}
-	at, err := r.Resolve(ctx, "refs/heads/"+a.Branch)
-	if err != nil {
-		return nil, err
-	}
-	if at != a.Commit {
-		return nil, fmt.Errorf("push %s: it is at %.12s and not at %.12s: %w (look at what came, and push that commit)", a.Branch, at, a.Commit, ErrMoved)
-	}
 	if err := w.current(ctx); err != nil {
 		return nil, err
 	}
-	done, err := r.Push(ctx, git.Push{URL: a.URL, Branch: a.Branch, To: a.To, Progress: w.progress()})
+	done, err := r.Push(ctx, git.Push{URL: a.URL, Branch: a.Branch, To: a.To, Commit: a.Commit, Progress: w.progress()})
 	if err == nil {
 		return &Pushed{URL: a.URL, Branch: a.To, Commit: done.ID}, nil
 	}
@@ -95,10 +91,8 @@ func (w *work) pushed(ctx context.Context, _ *guard, a pushArgs) (*Pushed, error
 	if _, err := r.Fetch(ctx, git.Source{URL: a.URL, Branch: a.To}); err != nil {
 		return nil, err
 	}
-	if in, err := r.IsAncestor(ctx, a.Commit, "refs/remotes/origin/"+a.To); err != nil || !in {
-		return nil, err
-	}
-	if there, err = r.Resolve(ctx, "refs/remotes/origin/"+a.To); err != nil {
+	// The tree's own word is not enough: what is told of the remote stands in what the remote has.
+	if in, err := r.Holds(ctx, there, a.Commit); err != nil || !in {
 		return nil, err
 	}
 	return &Pushed{URL: a.URL, Branch: a.To, Commit: there, Holds: a.Commit}, nil

@@ -40,8 +40,7 @@ func TestPush(t *testing.T) {
 	t.Parallel()
 	t.Run("GIT-2 what the remote has afterwards is the answer, and again it is the same", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		b := r.bay(t, r.desk())
+		r, b := newBay(t)
 		c := b.work(r.url, "agent/a/1", "new.txt")
 		want := gitwork.Pushed{URL: r.url, Branch: "agent/a/1", Commit: c.Commit}
 		for range 2 {
@@ -57,8 +56,7 @@ func TestPush(t *testing.T) {
 	})
 	t.Run("GATE-13 SAFE-7 a branch that moved on since is not pushed", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		b := r.bay(t, r.desk())
+		r, b := newBay(t)
 		c := b.work(r.url, "agent/a/1", "new.txt")
 		b.put("later.txt", "not seen by who approved")
 		b.committed("later")
@@ -69,8 +67,7 @@ func TestPush(t *testing.T) {
 	})
 	t.Run("GIT-2 without an address there must be one of the run", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		b := r.bay(t, r.desk())
+		r, b := newBay(t)
 		c := b.work(r.url, "agent/a/1", "new.txt")
 		b.bad(gitwork.Push, args{"branch": "agent/a/1", "commit": c.Commit}, tool.Invalid, "name a url")
 	})
@@ -96,8 +93,7 @@ func TestPush(t *testing.T) {
 	})
 	t.Run("GIT-2 two pushes at once of one workspace", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		b := r.bay(t, r.desk())
+		r, b := newBay(t)
 		c := b.work(r.url, "agent/a/1", "new.txt")
 		errs := make(chan error, 2) // one for each
 		for range 2 {
@@ -112,8 +108,7 @@ func TestPush(t *testing.T) {
 	})
 	t.Run("SAFE-8 nothing is pushed, committed or published under an old fence", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		b := r.bay(t, r.desk())
+		r, b := newBay(t)
 		c := b.work(r.url, "agent/a/1", "new.txt")
 		stale := errors.New("another attempt has begun")
 		b.job.Current = func(context.Context) error { return stale }

@@ -15,6 +15,9 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
+// maxRescued is how many branches of a workspace are published when it is removed: each takes up to wholeBytes or more.
+const maxRescued = 320
+
 // Rescue publishes, before a workspace is removed, each branch of its repository that has commits which no remote has, and
 // work that is in no branch on branches of its own (git.Repo.Strays). What was published is read again and verified. The
 // scope is the workspace's path, such as "run/r1". A branch that was published otherwise meanwhile is kept beside it. whole is
@@ -33,6 +36,12 @@ func (d *Desk) Rescue(ctx context.Context, scope, dir string) (kept []Published,
 		return nil, false, err
 	}
 	defer func() { err = errors.Join(err, g.leave(ctx, ctx.Err() != nil)) }()
+	return w.keepAll(ctx, g)
+}
+
+// keepAll publishes what no remote has; see Rescue.
+func (w *work) keepAll(ctx context.Context, g *guard) (kept []Published, whole bool, err error) {
+	d, scope := w.Desk, w.job.Scope
 	r, err := w.open(ctx)
 	if err != nil {
 		return nil, false, unlessStrange(err)
@@ -48,7 +57,10 @@ func (d *Desk) Rescue(ctx context.Context, scope, dir string) (kept []Published,
 	if err != nil {
 		return nil, false, unlessStrange(err)
 	}
-	if len(refs) > 0 && d.cfg.Shelf == nil {
+	switch {
+	case len(refs) > maxRescued:
+		return nil, false, fmt.Errorf("keep %d branches of %s, the limit is %d: %w (push or delete some: the workspace stays)", len(refs), scope, maxRescued, git.ErrTooLarge)
+	case len(refs) > 0 && d.cfg.Shelf == nil:
 		return nil, false, nil
 	}
 	for _, ref := range refs {
@@ -84,8 +96,6 @@ func (w *work) rescue(ctx context.Context, g *guard, r *git.Repo, ref git.Ref) (
 		return nil, err
 	case rec.Commit != p.Commit:
 		return nil, fmt.Errorf("published %s: it is at %.12s and not at %.12s: %w", as.Name, rec.Commit, p.Commit, ErrMoved)
-	case len(rec.Parts) == 0 && done: // of others, who say that the remote has it
-		return p, nil
 	}
 	return p, r.Verify(ctx, &bundle{ctx: ctx, from: w.cfg.Blobs, refs: rec.Parts}, git.Ref{Name: as.Name, ID: rec.Commit})
 }
@@ -93,6 +103,10 @@ func (w *work) rescue(ctx context.Context, g *guard, r *git.Repo, ref git.Ref) (
 // free is the name that a branch is published by: its own, but where another line of work was published by that one. done is
 // true where what is published, as it is returned, has all of the branch.
 func (w *work) free(ctx context.Context, r *git.Repo, ref git.Ref) (as git.Ref, done bool, err error) {
+	beside := git.Ref{Name: git.StrayPrefix + "branch-" + ref.ID[:12], ID: ref.ID}
+	if git.CheckName(ref.Name) != nil { // git takes more names than others do
+		return beside, false, nil
+	}
 	rec, _, err := w.load(ctx, ref.Name)
 	if errors.Is(err, errUnpublished) {
 		return ref, false, nil
@@ -111,13 +125,15 @@ func (w *work) free(ctx context.Context, r *git.Repo, ref git.Ref) (as git.Ref, 
 		switch {
 		case err != nil && !errors.Is(err, git.ErrNotFound):
 			return ref, false, err
+		case adds && line.done && len(rec.Parts) == 0:
+			return beside, false, nil // of others, who say that the remote has it
 		case adds && line.done:
 			return git.Ref{Name: ref.Name, ID: rec.Commit}, true, nil
 		case adds:
 			return ref, false, nil
 		}
 	}
-	return git.Ref{Name: git.StrayPrefix + "branch-" + ref.ID[:12], ID: ref.ID}, false, nil
+	return beside, false, nil
 }
 
 // unlessStrange is nil for a repository that can not be worked with: it stays, and nobody need be told every hour.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,8 +79,7 @@ func TestRescue(t *testing.T) {
 	t.Parallel()
 	t.Run("GIT-10 C17 what no remote has is published before a workspace goes, with what was not committed on a branch beside it, and twice is as once", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		b := r.bay(t, r.desk())
+		r, b := newBay(t)
 		c := b.work(r.url, "agent/a/1", "new.txt")
 		b.put("open.txt", "not committed")
 		b.put("a.txt", "changed")
@@ -116,8 +116,7 @@ func TestRescue(t *testing.T) {
 	})
 	t.Run("GIT-10 what is pushed, or no repository, needs nothing", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		b := r.bay(t, r.desk())
+		r, b := newBay(t)
 		if kept := b.rescued("run/r8"); len(kept) != 0 {
 			t.Errorf("got %v", kept)
 		}
@@ -165,8 +164,7 @@ func TestRescue(t *testing.T) {
 	} {
 		t.Run("GIT-8 GIT-10 kept as well is "+what, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
-			b := r.bay(t, r.desk())
+			r, b := newBay(t)
 			b.prepared(args{"url": r.url})
 			tc.do(b)
 			p := only(t, b.rescued("run/r7"), tc.prefix)
@@ -182,6 +180,11 @@ func TestRescue(t *testing.T) {
 				raw(t, filepath.Join(b.job.Dir, "inner"), "init", "-q")
 			},
 			"submodules": func(b *bay) { b.put(".git/modules/s/HEAD", "ref: refs/heads/main") },
+			"a pipe": func(b *bay) {
+				if err := syscall.Mkfifo(filepath.Join(b.job.Dir, ".gitignore"), 0o644); err != nil {
+					t.Error(err)
+				}
+			},
 			"alternates": func(b *bay) { b.put(".git/objects/info/alternates", "/nowhere") },
 		} {
 			b := r.bay(t, r.desk())
@@ -202,12 +205,12 @@ func TestRescueBesideOthers(t *testing.T) {
 		d := r.desk()
 		old := r.bay(t, d)
 		was := old.work(r.url, "line", "one.txt")
-		do[gitwork.Published](old, gitwork.Publish, args{"branch": "line"})
+		old.published("line")
 		ahead := r.bay(t, d)
 		ahead.prepared(args{"url": r.url, "working_branch": "line"})
 		ahead.put("two.txt", "2")
 		is := ahead.committed("two")
-		do[gitwork.Published](ahead, gitwork.Publish, args{"branch": "line"})
+		ahead.published("line")
 		if kept := old.rescued("session/demo"); kept["line"].Commit != is.Commit {
 			t.Errorf("%s is behind %s, and kept is %v", was.Commit, is.Commit, kept)
 		}
@@ -223,24 +226,15 @@ func TestRescueBesideOthers(t *testing.T) {
 	})
 	t.Run("GIT-10 what can not be read again is not kept: the workspace stays", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		b := r.bay(t, r.desk())
+		r, b := newBay(t)
 		b.work(r.url, "agent/a/1", "new.txt")
 		b.rescued("run/r1")
-		rec, _ := r.record("run/r1", "agent/a/1")
 		other := r.bay(t, b.desk)
 		other.work(r.url, "other", "other.txt")
-		do[gitwork.Published](other, gitwork.Publish, args{"branch": "other"})
+		other.published("other")
 		strange, _ := r.record("session/demo", "other")
 		for what, parts := range map[string][]events.Ref{"an object that is not there": {{SHA256: strings.Repeat("0", 64), Size: 1}}, "another branch": strange.Parts} {
-			rec.Parts = parts
-			bad, err := json.Marshal(rec)
-			if err == nil {
-				err = r.st.Shelf(topology.TreeBucket).Put(t.Context(), events.BranchKey("run/r1", "agent/a/1"), bad)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			r.rewrite("run/r1", "agent/a/1", func(rec *events.PublishedBranch) { rec.Parts = parts })
 			if _, whole, err := b.desk.Rescue(t.Context(), "run/r1", b.job.Dir); whole || err == nil {
 				t.Errorf("%s: whole %v, %v", what, whole, err)
 			}
@@ -258,7 +252,7 @@ func TestExpire(t *testing.T) {
 			b := r.bay(t, d)
 			b.job.Scope = scope
 			b.work(r.url, "line", string(rune('a'+i))+".txt")
-			do[gitwork.Published](b, gitwork.Publish, args{"branch": "line"})
+			b.published("line")
 		}
 		there := func(want ...string) {
 			t.Helper()

@@ -37,7 +37,7 @@ func (c *Conn) Apply(ctx context.Context, station string, o ApplyOptions) error 
 			st.MaxAge = o.LeaseTerm
 		}
 		if err := c.patiently(ctx, func() error { return c.applyStream(ctx, st, o.Replicas) }); err != nil {
-			return fmt.Errorf("set up stream %s: %w", st.Name, hinted(err))
+			return fmt.Errorf("set up stream %s: %w", st.Name, roomFor(st, hinted(err)))
 		}
 	}
 	for _, role := range events.Services() {
@@ -55,6 +55,14 @@ func hinted(err error) error {
 		return fmt.Errorf("%w: run inspan setup as the user who may", err)
 	}
 	return err
+}
+
+// roomFor says what to do where a server has less storage left than a stream sets aside.
+func roomFor(st topology.Stream, err error) error {
+	if c := code(err); c != codeNoStorage && c != codeNoResources && c != codeAccountBytes || st.MaxBytes <= 0 {
+		return err
+	}
+	return fmt.Errorf("%w: the stream sets %d MiB aside, and the server has less left of what it may store, or of its disk: free some, or keep the station on a larger disk", err, (st.MaxBytes+(1<<20-1))>>20)
 }
 
 // patiently does something until it is done or fails for good.

@@ -65,14 +65,21 @@ const startWait = 30 * time.Second
 type Server struct {
 	cfg ServerConfig
 	mu  sync.Mutex
-	// ns is guarded by mu.
-	ns *server.Server
+	// ns is guarded by mu, as is serves: it has started, and nobody has shut it down.
+	ns     *server.Server
+	serves bool
 }
 
 func (s *Server) now() *server.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ns
+}
+
+func (s *Server) serving(now bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serves = now
 }
 
 // StartServer starts a server and waits until it can be connected to. Shutdown must be called.
@@ -118,6 +125,7 @@ func (s *Server) start() error {
 		s.Shutdown()
 		return fmt.Errorf("nats server: no JetStream: is %s writable and is there room", cfg.StoreDir)
 	}
+	s.serving(true)
 	return nil
 }
 
@@ -180,6 +188,7 @@ func (cfg ServerConfig) authorize(o *server.Options) error {
 
 // Shutdown ends the server and waits until it has let go of its files.
 func (s *Server) Shutdown() {
+	s.serving(false)
 	ns := s.now()
 	ns.Shutdown()
 	ns.WaitForShutdown()

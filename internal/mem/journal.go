@@ -209,6 +209,13 @@ func (s *Station) Log(run string) []reactor.Record {
 	return facts
 }
 
+// Facts is how many facts were stored.
+func (s *Station) Facts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.log)
+}
+
 // Runs returns the ids of all runs, sorted.
 func (s *Station) Runs() []string {
 	s.mu.Lock()

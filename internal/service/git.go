@@ -178,6 +178,16 @@ func (h *Host) desk() (desk *gitwork.Desk, masked []secret.Value, err error) {
 	return desk, masked, err
 }
 
+// tellWalls warns where commands can lead git out of a workspace.
+func (h *Host) tellWalls(ctx context.Context, desk *gitwork.Desk) {
+	if desk == nil {
+		return
+	}
+	if err := desk.Walled(ctx); err != nil && ctx.Err() == nil {
+		h.log.Warn().Err(err).Msg("git works without walls here: see Git and the commands beside it in docs/git.md")
+	}
+}
+
 // rescue keeps what no remote has of a workspace before it is removed, and says where; nil where no git work is done.
 func (h *Host) rescue(desk *gitwork.Desk) func(ctx context.Context, workspace, dir string) (bool, error) {
 	if desk == nil {

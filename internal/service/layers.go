@@ -299,9 +299,9 @@ func (l Layers) entry(key string) Origin {
 func (c *Config) allSecrets() []secret.Value {
 	var out []secret.Value
 	fields := reflect.ValueOf(c).Elem()
-	for _, s := range serviceSettings() {
-		if v, ok := fields.Field(s.field).Interface().(secret.Value); ok && s.Secret {
-			out = append(out, v)
+	for i := range fields.NumField() {
+		if f := fields.Field(i); f.Type() == reflect.TypeFor[secret.Value]() {
+			out = append(out, f.Interface().(secret.Value))
 		}
 	}
 	return out

@@ -191,7 +191,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 	defer stopKeeping()
 	var trees *workspace.Trees
 	if role == events.Toolrunner {
-		if trees, err = h.trees(ctx, instance); err != nil {
+		if trees, err = h.trees(ctx, ledger, instance); err != nil {
 			return err
 		}
 	}
@@ -223,7 +223,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	if role == events.Toolrunner {
-		run, err := h.expiring(log, h.tend(r, trees, minding(r, log, loop.Run)))
+		run, err := h.expiring(log, h.tend(r, trees, minding(r, log, h.reclaiming(r, log, loop.Run))))
 		if err != nil {
 			return err
 		}
@@ -378,6 +378,7 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	if err != nil {
 		return nil, fmt.Errorf("git work: %w", err)
 	}
+	h.tellWalls(ctx, desk)
 	masked = append(append(masked, more...), keys...)
 	out, err := h.egress()
 	if err != nil {
@@ -401,7 +402,7 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	if h.ports.OnEnd == nil {
 		return role, nil
 	}
-	stop, err := h.ports.OnEnd(func(runID string) { role.Undress(runID); role.Leave(runID) })
+	stop, err := h.ports.OnEnd(func(runID string) { role.Undress(runID); role.Leave(runID); role.MayReclaim(runID) })
 	if err != nil {
 		return nil, fmt.Errorf("listen for ends: %w", err)
 	}

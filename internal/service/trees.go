@@ -50,7 +50,7 @@ func (c *Config) checkWorkspaces() error {
 }
 
 // trees lets workspaces follow their runs, where that is configured; else it is nil.
-func (h *Host) trees(ctx context.Context, instance string) (*workspace.Trees, error) {
+func (h *Host) trees(ctx context.Context, ledger *reactor.Ledger, instance string) (*workspace.Trees, error) {
 	mode := h.cfg.WorkspaceMode
 	if mode == "" || mode == workspaceLocal {
 		return nil, nil
@@ -68,6 +68,10 @@ func (h *Host) trees(ctx context.Context, instance string) (*workspace.Trees, er
 			return nil, fmt.Errorf("INSPAN_WORKSPACE_MODE=%s: %w", mode, err)
 		}
 		cfg.Snapshots = workspace.Git{Program: g}
+	}
+	cfg.Over = func(ctx context.Context, run string) (bool, error) {
+		s, err := ledger.Fresh(ctx, run)
+		return err == nil && (s.Created == nil || s.Status.Ended()), err // a log that is gone was that of an ended run
 	}
 	desk, _, err := h.desk()
 	if err != nil {

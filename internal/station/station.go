@@ -283,6 +283,7 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 			s.fail(fmt.Errorf("fallback: %w", err))
 		}
 	})
+	s.roles.Go(func() { s.nursed(work) })
 	for i, role := range events.Services() {
 		host := first.As(all[role])
 		stop, err := s.roleConns[i].Micro(role, service.Version(), host.Status(role))

@@ -271,3 +271,27 @@ func TestCrowds(t *testing.T) {
 		}
 	})
 }
+
+func TestNoFiles(t *testing.T) {
+	t.Parallel()
+	t.Run("TOOL-10 what can not be read or written as a file is told as what it is, once, with what helps", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t)
+		b.put("dir/a.txt", "x\n")
+		big := filepath.Join(b.dir, "big.txt")
+		b.put("big.txt", "")
+		if err := os.Truncate(big, sandbox.MaxReadFile+1); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(filepath.Join(b.dir, "pipe"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		const old, folder, large = "x", `"dir" is a folder; glob finds`, "more than 64 MiB"
+		b.bad("write", args{"path": "dir", "content": "x"}, folder)
+		b.bad("read", args{"path": "dir"}, folder)
+		b.bad("edit", args{"path": "dir", "old_string": old, "new_string": "y"}, folder)
+		b.bad("read", args{"path": "big.txt"}, large)
+		b.bad("edit", args{"path": "big.txt", "old_string": old, "new_string": "y"}, large)
+		b.bad("read", args{"path": "pipe"}, `read: "pipe" is no file that can be read`)
+	})
+}

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -162,8 +163,12 @@ func fileError(what, path string, err error) (tool.Result, error) {
 		return tool.Result{}, tool.Fail(tool.Denied, "use a path inside the workspace", fmt.Errorf("%s %q: %w", what, path, sandbox.ErrOutside))
 	case errors.Is(err, fs.ErrNotExist):
 		return failed("%s: there is no file %q; glob finds files by pattern", what, path), nil
-	case errors.Is(err, sandbox.ErrTooLarge), errors.Is(err, sandbox.ErrNotRegular):
-		return failed("%s %q: %v", what, path, err), nil
+	case errors.Is(err, sandbox.ErrTooLarge):
+		return failed("%s: %q has more than %d MiB, which is too large to be read whole; grep finds lines in it, and bash shows a part of it, with sed -n or tail", what, path, sandbox.MaxReadFile>>20), nil
+	case errors.Is(err, sandbox.ErrNotRegular):
+		return failed("%s: %q is no file that can be read, but a pipe, a socket or a device", what, path), nil
+	case errors.Is(err, syscall.EISDIR), errors.Is(err, fs.ErrExist):
+		return failed("%s: %q is a folder; glob finds the files in it", what, path), nil
 	case errors.Is(err, fs.ErrInvalid), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrExist):
 		return failed("%s %q: %v", what, path, err), nil
 	}

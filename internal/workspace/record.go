@@ -21,6 +21,8 @@ type Record struct {
 	Fence uint64 `json:"fence"`
 	// Run is the one that it was claimed for last.
 	Run string `json:"run,omitempty"`
+	// Runs came in and have not ended as far as is known, at most maxRuns: beyond that the tree is not taken away by itself.
+	Runs []string `json:"runs,omitempty"`
 	// Snapshot names the content; empty where none was kept. Packs make it, the oldest first.
 	Snapshot string `json:"snapshot,omitempty"`
 	Packs    []Pack `json:"packs,omitempty"`
@@ -47,6 +49,9 @@ type Pack struct {
 	// Parts are the objects that make the pack, in order; their sizes are in bytes.
 	Parts []events.Ref `json:"parts"`
 }
+
+// maxRuns bounds Record.Runs.
+const maxRuns = 128
 
 // keys is what the keys of records begin with.
 const keys = events.TreeKeys

@@ -74,13 +74,11 @@ func (t *Trees) free(ctx context.Context, tr *tree, c *claim, run string) error 
 	if err := t.say(ctx, tr, c, rec); err != nil {
 		return err
 	}
-	over := true // else some of its runs go on, here or elsewhere
-	for run, ended := range c.runs {
+	for run := range c.runs {
 		t.mark(run, false)
-		over = over && ended
 	}
 	clear(c.runs)
-	if !t.cfg.AtEnd || !over {
+	if !t.cfg.AtEnd || !strings.HasPrefix(rec.Workspace, "run/") {
 		return nil
 	}
 	if goes, err := t.passing(ctx, rec, c.dir); err != nil || !goes {
@@ -99,18 +97,32 @@ func (t *Trees) pass(ctx context.Context, tr *tree, c *claim) error {
 	return err
 }
 
-// passing reports whether a tree goes some time after its run: trees of sessions stay, and those with a repository whose
-// work is neither at a remote nor kept elsewhere.
+// passing reports whether a tree goes some time after its runs: trees of sessions stay, those that a run is to come back to,
+// and those with a repository whose work is neither at a remote nor kept elsewhere.
 func (t *Trees) passing(ctx context.Context, rec Record, dir string) (bool, error) {
 	switch {
 	case !strings.HasPrefix(rec.Workspace, "run/") && !strings.HasPrefix(rec.Workspace, "workflow/"):
 		return false, nil
-	case !rec.Repository:
-		return true, nil
-	case t.cfg.Rescue == nil:
+	case rec.Repository && t.cfg.Rescue == nil:
 		return false, nil
 	}
+	if left, err := t.left(ctx, rec); err != nil || !left || !rec.Repository {
+		return left, err
+	}
 	return t.cfg.Rescue(ctx, rec.Workspace, dir)
+}
+
+// left reports whether all runs that came into a tree have ended, here or elsewhere.
+func (t *Trees) left(ctx context.Context, rec Record) (bool, error) {
+	if len(rec.Runs) >= maxRuns || len(rec.Runs) > 0 && t.cfg.Over == nil {
+		return false, nil
+	}
+	for _, run := range rec.Runs {
+		if over, err := t.cfg.Over(ctx, run); err != nil || !over {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // Forget takes all that was kept of a tree out of the record, as where its session was deleted. Whoever holds the tree has

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,8 +33,11 @@ type Config struct {
 	AtSteps bool
 	// After is how long what nobody uses stays: directories, and trees of runs; 0 means 24 h.
 	After time.Duration
-	// AtEnd takes the tree of a run away when the run ends.
+	// AtEnd takes the tree of a run away when the run ends. What a workflow's runs share stays for After: another may follow.
 	AtEnd bool
+	// Over reports whether a run has ended. Nil: what the record says is believed, so that a tree stays where a run that came
+	// in was not seen to end.
+	Over func(ctx context.Context, run string) (bool, error)
 	// Rescue keeps elsewhere what the repository of a tree has and no remote has. Where it does not say that all was kept, the
 	// tree stays. Nil: trees with a repository stay.
 	Rescue func(ctx context.Context, workspace, dir string) (bool, error)
@@ -44,7 +48,8 @@ type Config struct {
 // standard values of a Config.
 const (
 	standardChain = 32
-	standardAfter = 24 * time.Hour
+	// StandardAfter is how long what nobody uses stays where nothing else is said.
+	StandardAfter = 24 * time.Hour
 )
 
 // Trees are the working trees of one instance.
@@ -106,13 +111,16 @@ func New(cfg Config) (*Trees, error) {
 		cfg.Chain = standardChain
 	}
 	if cfg.After <= 0 {
-		cfg.After = standardAfter
+		cfg.After = StandardAfter
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	return &Trees{cfg: cfg, open: make(map[string]*tree), here: make(map[string]bool)}, nil
 }
+
+// Follow reports whether trees move between machines.
+func (t *Trees) Follow() bool { return t.cfg.Snapshots != nil }
 
 // of returns the tree of a workspace with its turn taken; done gives it back.
 func (t *Trees) of(ctx context.Context, workspace string) (tr *tree, done func(), err error) {
@@ -191,7 +199,7 @@ func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
 	}
 	c := tr.held
 	if c != nil && t.owns(c, rec, revision) {
-		return nil
+		return t.welcome(ctx, tr, c, run)
 	}
 	if rec.Owner != "" && rec.Owner != t.cfg.Instance {
 		t.lose(tr)
@@ -208,6 +216,7 @@ func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
 	if !same {
 		rec = passOn(rec)
 	}
+	rec = with(rec, run)
 	rec.Owner, rec.Run, rec.At = t.cfg.Instance, run, t.cfg.Now().UTC()
 	rec.Fence++
 	rec.Lost = rec.Lost || before.Owner != "" && before.Owner != t.cfg.Instance
@@ -228,6 +237,28 @@ func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
 	}
 	tr.held = c
 	return nil
+}
+
+// welcome notes in the record of a claim that one more run works in the tree. It returns reactor.ErrExists where the claim is
+// to be made anew.
+func (t *Trees) welcome(ctx context.Context, tr *tree, c *claim, run string) error {
+	rec := with(c.rec, run)
+	if len(rec.Runs) == len(c.rec.Runs) {
+		return nil
+	}
+	err := t.say(ctx, tr, c, rec)
+	if errors.Is(err, ErrLost) {
+		return fmt.Errorf("workspace %s: %w", tr.workspace, reactor.ErrExists)
+	}
+	return err
+}
+
+// with is a record that names a run.
+func with(rec Record, run string) Record {
+	if len(rec.Runs) < maxRuns && !slices.Contains(rec.Runs, run) {
+		rec.Runs = append(slices.Clone(rec.Runs), run)
+	}
+	return rec
 }
 
 // owns reports whether a claim still stands. A record that was read of a replica that is behind says nothing.

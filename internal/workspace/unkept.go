@@ -109,8 +109,11 @@ func passOn(rec Record) Record {
 	return rec
 }
 
-// told takes out of a record what an agent knows by now.
+// told takes out of a record what an agent knows by now, and the runs that have ended.
 func told(c *claim, rec Record) Record {
+	if len(rec.Runs) < maxRuns {
+		rec.Runs = slices.DeleteFunc(slices.Clone(rec.Runs), func(run string) bool { return c.runs[run] })
+	}
 	if c.told {
 		rec.Lost, rec.Missing = false, nil
 	}

@@ -206,7 +206,7 @@ func TestTidy(t *testing.T) {
 		for _, c := range []struct {
 			at, file string
 			stays    bool
-		}{{"run/r1", "a", false}, {"workflow/w1", "a", false}, {"run/r1", ".git", true}, {demo, "a", true}} {
+		}{{"run/r1", "a", false}, {"workflow/w1", "a", true}, {"run/r1", ".git", true}, {demo, "a", true}} {
 			l := newLab(t)
 			a := l.at("a", nil, func(c *Config) { c.AtEnd = true })
 			v, err := a.Enter(t.Context(), c.at, "r1")

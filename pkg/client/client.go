@@ -146,7 +146,19 @@ func (c *Client) Station() string { return c.st.Name() }
 func NewID() string { return "run-" + strings.ToLower(rand.Text()[:10]) }
 
 // notFound names what is missing.
-func notFound(what, id string) error { return fmt.Errorf("%s %q: %w", what, id, ErrNotFound) }
+// NotFoundError says what there is none of; it is an ErrNotFound.
+type NotFoundError struct {
+	// What is "run", "artifact", "session" and the like; ID is what it was asked for by.
+	What, ID string
+}
+
+// Error implements error.
+func (e *NotFoundError) Error() string { return fmt.Sprintf("%s %q: %v", e.What, e.ID, ErrNotFound) }
+
+// Unwrap is ErrNotFound.
+func (*NotFoundError) Unwrap() error { return ErrNotFound }
+
+func notFound(what, id string) error { return &NotFoundError{What: what, ID: id} }
 
 // checkRun returns an *events.IDError for a run that can not exist.
 func checkRun(runID string) error { return events.CheckID("run", runID) }

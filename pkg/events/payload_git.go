@@ -29,6 +29,14 @@ const (
 	GitPush    = "git_push"
 )
 
+// Words of GitSettings.Workspace.
+const (
+	// WorkspacePersistent: a workspace has a copy of its own of the repository.
+	WorkspacePersistent = "persistent"
+	// WorkspaceEphemeral: it borrows the objects of a mirror that runs on the same remote share, and goes when its last run ends.
+	WorkspaceEphemeral = "ephemeral"
+)
+
 // Words of GitSettings.Strategy.
 const (
 	BranchShared = "shared"
@@ -61,6 +69,8 @@ type GitSettings struct {
 	// Push sends the branch to the repository it came from when the steps of the run are complete; unset it does where the task
 	// names a repository.
 	Push *bool `json:"push,omitempty"`
+	// Workspace is WorkspacePersistent (default) or WorkspaceEphemeral.
+	Workspace string `json:"workspace,omitempty"`
 }
 
 // TaskGit are the settings of one run.
@@ -86,6 +96,8 @@ type GitWork struct {
 	Merge           []string    `json:"merge,omitempty"`
 	// Begin is where the work of a fork begins; nil for the main line.
 	Begin *GitBegin `json:"begin,omitempty"`
+	// Workspace is WorkspaceEphemeral, or empty for a full copy that stays.
+	Workspace string `json:"workspace,omitempty"`
 }
 
 // GitBegin is the commit that a run had where it was forked, as far as its facts tell.

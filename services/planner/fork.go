@@ -53,6 +53,9 @@ func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from e
 	if err != nil {
 		return old, from, nil, reactor.Refuse("bad_fork", forkHint, "run %s, fact %d: %v", t.ForkOf.Run, t.ForkOf.Sequence, err)
 	}
+	if t.ForkOf.SameWorkspace && passing(old) {
+		return old, from, nil, reactor.Refuse("bad_fork", "fork without --same-workspace: the fork begins with the commit that the run had, in a workspace of its own", "run %s has an ephemeral workspace, which goes with it", t.ForkOf.Run)
+	}
 	if from.SameWorkspace = t.ForkOf.SameWorkspace; from.SameWorkspace && old.Created.Session != "" {
 		return old, from, nil, reactor.Refuse("bad_fork", "leave same_workspace out: the fork gets a directory of its own",
 			"run %s works in session %s, whose files belong to whoever holds its lock", t.ForkOf.Run, old.Created.Session)

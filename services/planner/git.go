@@ -115,3 +115,9 @@ func forkGit(c *events.RunCreatedData, runID string, old run.State) {
 	}
 	c.Git = &work
 }
+
+// passing reports whether the workspace of a run goes with it.
+func passing(old run.State) bool {
+	c := old.Created
+	return c != nil && c.Git != nil && c.Git.Workspace == events.WorkspaceEphemeral && !strings.HasPrefix(c.Workspace, "session/")
+}

@@ -143,27 +143,34 @@ func (r *Role) saver(s run.State, a call.Attempt, m *made) func(context.Context,
 	}
 }
 
-// look finds and stores what an attempt made. It never fails: what can not be kept is said to be left out.
+// look finds and stores what an attempt made, and what commands that run beyond their calls made since the last look at all. It never
+// fails: what can not be kept is said to be left out.
 func (r *Role) look(ctx context.Context, s run.State, c run.Call, m *made) *capture.Look {
-	beyond := r.goesOnBeyond(s, c)
+	wrote, quiet := r.yard.wrote(s.HarnessID)
+	whole := wrote > 0 && (quiet || r.goesOn(s, c))
+	beyond := whole || wrote > 0 && call.NeedsStart(c.Effect) // else each read would list the workspace beside a server
 	if !beyond && (!r.keeps(c) || m.nothing()) || m.at.path == "" {
 		return &capture.Look{Found: artifact.Found{Limits: artifact.LimitsOf(rules(s, c))}}
 	}
 	j, err := r.job(s, c, m)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	j.Unseen = beyond && !whole && !m.anywhere
 	if j.All, j.Paths = m.anywhere || beyond, m.paths; err != nil {
 		j.All, j.Paths = false, nil
 	}
-	return r.cfg.Artifacts.Look(ctx, s, j, m.saved...)
+	l := r.cfg.Artifacts.Look(ctx, s, j, m.saved...)
+	if j.All && quiet {
+		l.Then(func() { r.yard.rest(s.HarnessID, wrote) })
+	}
+	return l
 }
 
-// goesOnBeyond reports whether a call goes on with commands of its step that run beyond their calls, or ran: what they made since
-// the last look is found with it.
-func (r *Role) goesOnBeyond(s run.State, c run.Call) bool {
+// goesOn reports whether a call is one of those that go on with commands that run beyond their calls.
+func (r *Role) goesOn(s run.State, c run.Call) bool {
 	t, _ := r.tool(s, c)
 	_, goesOn := t.(tool.Continuing)
-	return goesOn && r.cfg.Artifacts != nil && slices.ContainsFunc(r.yard.of(s.HarnessID), func(b *beyond) bool { return b.step == c.Step })
+	return goesOn
 }
 
 // logOf is the whole output of a call as an artifact (ART-12): what its fact has shortened and refers to.
@@ -186,7 +193,9 @@ func (r *Role) withMade(ctx context.Context, s run.State, c run.Call, fence uint
 	if err != nil {
 		return w, err
 	}
-	l.Commit()
+	if len(w.Facts) > 0 { // else the attempt is not the current one, and what it found is for whoever has that
+		l.Commit()
+	}
 	if _, said := w.Wrote(events.ArtifactSaved); said {
 		r.show(w.State, at)
 	}
@@ -248,4 +257,5 @@ func (r *Role) Leave(runID string) {
 		_, _ = r.cfg.Artifacts.Clean(s, dir) // what can not be removed stays
 	}
 	r.cfg.Artifacts.Forget(runID)
+	r.yard.rest(runID, 0)
 }

@@ -90,6 +90,8 @@ type yard struct {
 	commands map[string][]*beyond
 	boxes    map[string]*longBox
 	closed   bool
+	// wrotes counts the commands of runs in whose workspace one may have written after the last look at it; guarded by mu.
+	wrotes map[string]int
 	// all waits for the ends of commands.
 	all sync.WaitGroup
 }
@@ -191,6 +193,33 @@ func (y *yard) add(b *beyond) error {
 	y.commands[b.run] = append(y.commands[b.run], b)
 	y.all.Add(1)
 	return nil
+}
+
+// writes notes that a command of a run is about to write into its workspace.
+func (y *yard) writes(runID string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.wrotes == nil {
+		y.wrotes = map[string]int{}
+	}
+	y.wrotes[runID]++
+}
+
+// wrote tells whether commands of a run, of whatever step, may have written what nobody has looked at: n is 0 where none has. quiet says
+// that all of them have ended.
+func (y *yard) wrote(runID string) (n int, quiet bool) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.wrotes[runID], !slices.ContainsFunc(y.commands[runID], func(b *beyond) bool { return !b.ended() })
+}
+
+// rest notes that a run was looked at when n commands of it had written and all were gone, or with 0 that it has ended.
+func (y *yard) rest(runID string, n int) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if n == 0 || y.wrotes[runID] == n {
+		delete(y.wrotes, runID)
+	}
 }
 
 // drop forgets a command.

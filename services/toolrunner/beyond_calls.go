@@ -87,6 +87,9 @@ func (c *stepCommands) Start(ctx context.Context, cmd tool.BackgroundCommand) (s
 		b.free()
 		return "", err
 	}
+	if r.cfg.Artifacts != nil && !r.cfg.Artifacts.Off(rules(s, c.a.Call)) {
+		r.yard.writes(s.HarnessID)
+	}
 	box, leave := r.yard.enter(s.HarnessID, step, func() *longBox {
 		way := r.wayOutWhile(s, step, func(now run.State) bool {
 			st := now.Step(step)

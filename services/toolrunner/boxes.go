@@ -157,13 +157,17 @@ func (b *Boxes) config(id string, p place, want events.Sandbox, mode sandbox.Mod
 	if _, away := o.backend.(sandbox.Away); away {
 		cfg.ReadOnly, cfg.Writable, cfg.Env = nil, nil, elsewhere(cfg.Env)
 	}
+	if err := b.lent(id, p, mode, o.backend, &cfg); err != nil {
+		return sandbox.Config{}, err
+	}
 	cfg.Network = mode == sandbox.Host || want.Network
 	cfg.Limits = sandbox.Limits{CPU: want.CPU, Memory: want.MemoryBytes, Disk: want.DiskBytes, PIDs: want.PIDs,
 		Wall: time.Duration(want.TimeoutMS) * time.Millisecond}
 	if err := b.paths(&cfg, want); err != nil {
 		return sandbox.Config{}, err
 	}
-	return cfg, b.out.lead(&cfg, o.backend)
+	err := b.out.lead(&cfg, o.backend) // changes it, so it is not to stand beside it in the return
+	return cfg, err
 }
 
 // elsewhere is an environment without what names paths of this machine: the operator shows them to commands here, and they

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/events"
@@ -77,7 +78,7 @@ func (r *Role) clear(ctx context.Context, p place, scope string) error {
 		}
 	}
 	if !whole {
-		if err := r.cfg.Boxes.aside(dir, scope); err != nil {
+		if err := r.cfg.Boxes.aside(p.path, scope); err != nil {
 			return fmt.Errorf("put the files of %s aside: %w", p.workspace, err)
 		}
 	}
@@ -87,18 +88,21 @@ func (r *Role) clear(ctx context.Context, p place, scope string) error {
 // maxAside is how many directories of one session are put aside.
 const maxAside = 100
 
-// aside moves a directory to where nobody works, as one of a name.
-func (b *Boxes) aside(dir, name string) error {
+// aside moves a workspace to where nobody works, as one of a name.
+func (b *Boxes) aside(path, name string) error {
 	left := filepath.Join(b.cfg.Root, leftDir)
 	if err := os.MkdirAll(left, 0o700); err != nil {
 		return err
 	}
-	to := filepath.Join(left, strings.ReplaceAll(name, "/", "="))
+	to := strings.ReplaceAll(name, "/", "=")
 	for n := 1; ; n++ {
 		free := fmt.Sprintf("%s.%d", to, n)
-		if _, err := os.Lstat(free); err == nil && n < maxAside {
+		if _, err := os.Lstat(filepath.Join(left, free)); err == nil && n < maxAside {
 			continue
 		}
-		return os.Rename(dir, free)
+		if err := os.Rename(filepath.Join(b.cfg.Root, filepath.FromSlash(path)), filepath.Join(left, free)); err != nil {
+			return err
+		}
+		return gitwork.MoveLoan(b.cfg.Root, path, leftDir+"/"+free)
 	}
 }

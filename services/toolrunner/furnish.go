@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -226,6 +227,9 @@ func (r *Role) writeResult(s run.State, dir string) {
 	folder := r.furniture.folder(s.HarnessID)
 	if folder == "" || !s.Status.Ended() {
 		return
+	}
+	if _, err := os.Lstat(filepath.Join(r.cfg.Boxes.cfg.Root, filepath.FromSlash(dir))); err != nil {
+		return // it went with its run
 	}
 	root, err := r.cfg.Boxes.session(dir)
 	if err != nil {

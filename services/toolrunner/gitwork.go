@@ -25,6 +25,9 @@ func (r *Role) gitWork(s run.State, a call.Attempt, m *made, progress func(strea
 	if w := s.Created.Git; w != nil && w.Begin != nil {
 		j.From, j.Line = w.Begin.Scopes, w.Begin.Branch
 	}
+	if j.Light = light(s); j.Light {
+		j.Barred = r.barred(s)
+	}
 	j.Begin = func() error {
 		m.bare = true
 		m.at.touch(a.Call.Effect)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
@@ -197,7 +198,7 @@ func (b *Boxes) sweep(p place) error {
 			return fmt.Errorf("sweep %s: %w", p.workspace, err)
 		}
 	}
-	return nil
+	return gitwork.Forget(b.cfg.Root, p.path)
 }
 
 // session opens the directory of a session; nothing done through it leaves it.

@@ -80,6 +80,8 @@ type Role struct {
 	overheard chan permitted
 	// steps are runs of which a step was overheard to end, for Tend; more than maxEnds are let go.
 	steps chan string
+	// lights are runs that may have ended, for Reclaim; more than maxEnds are let go.
+	lights chan string
 	// clean are the runs that began here whose artifacts are taken out of their workspace at the end, guarded by mu.
 	clean map[string]string
 	wardrobe
@@ -110,7 +112,7 @@ func New(cfg Config) (*Role, error) {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
 	return &Role{cfg: cfg, busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard),
-		steps: make(chan string, maxEnds), clean: make(map[string]string), wardrobe: newWardrobe(),
+		steps: make(chan string, maxEnds), lights: make(chan string, maxEnds), clean: make(map[string]string), wardrobe: newWardrobe(),
 		mask: secret.Mask(cfg.Secrets...), beyondEnds: make(chan string, beyondHints)}, nil
 }
 

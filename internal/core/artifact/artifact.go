@@ -178,6 +178,9 @@ func (t *Tally) add(a events.Artifact) {
 // Known reports whether the run has this very content under a key already.
 func (t *Tally) Known(key, digest string) bool { return t.last[key].digest == digest }
 
+// Has reports whether the run has anything under a key.
+func (t *Tally) Has(key string) bool { return t.last[key].count > 0 }
+
 // Refuse says why a file of a size can not be taken, before it is read; code "" where it may. saved says that the agent
 // asked for it by name.
 func (t *Tally) Refuse(file string, size int64, saved bool) (code, reason string) {

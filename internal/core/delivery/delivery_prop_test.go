@@ -230,6 +230,11 @@ func TestResolve(t *testing.T) {
 			events.GitWork{NewBranch: "agent/s.session", Collaboration: events.Sequential, RequireApproval: true}},
 		{"C17 a declared way of collaboration commits too", func(a *delivery.Ask) { a.File.Collaboration = events.Sequential },
 			events.GitWork{NewBranch: "agent/coder/r1", Collaboration: events.Sequential, AutoCommit: true, RequireApproval: true}},
+		{"WS-14 an ephemeral workspace is what somebody asks for", func(a *delivery.Ask) { a.File.Workspace = events.WorkspaceEphemeral },
+			events.GitWork{NewBranch: "agent/coder/r1", Collaboration: events.Sequential, RequireApproval: true, Workspace: events.WorkspaceEphemeral}},
+		{"WS-14 and a persistent one what the task says instead", func(a *delivery.Ask) {
+			a.File.Workspace, a.Task.Workspace, a.Depth = events.WorkspaceEphemeral, events.WorkspacePersistent, 3
+		}, events.GitWork{NewBranch: "agent/coder/r1", Collaboration: events.Sequential, RequireApproval: true, Depth: 3}},
 		{"GIT-12 GIT-13 a repository is pushed to, and the task wins over the agent's file", func(a *delivery.Ask) {
 			a.Repo, a.Branch, a.Depth = true, "main", 1
 			a.File.RequireApproval, a.File.AutoCommit, a.Task.AutoCommit = &no, &no, &yes
@@ -262,6 +267,14 @@ func TestResolve(t *testing.T) {
 					t.Errorf("file %v, task %v: %+v", file, task, got)
 				}
 			}
+		}
+	})
+	t.Run("WS-14 an ephemeral workspace has the whole history: a depth is refused and says what to do", func(t *testing.T) {
+		t.Parallel()
+		a := ask()
+		a.Depth, a.File.Workspace = 1, events.WorkspaceEphemeral
+		if _, err := delivery.Resolve(a); err == nil || !strings.Contains(err.Error(), "leave the depth out") {
+			t.Errorf("%v", err)
 		}
 	})
 	t.Run("GIT-9 a template without a value is an error that names it", func(t *testing.T) {

@@ -42,6 +42,11 @@ func Resolve(a Ask) (*events.GitWork, error) {
 	work := &events.GitWork{Branch: a.Branch, Depth: a.Depth, Merge: slices.Clone(a.Merge), Collaboration: collaboration(a, set),
 		AutoCommit: yes(set.AutoCommit, a.Session != "" || set.Collaboration != "" || len(a.Merge) > 0),
 		Push:       yes(set.Push, a.Repo), RequireApproval: yes(set.RequireApproval, true)}
+	if set.Workspace == events.WorkspaceEphemeral {
+		if work.Workspace = set.Workspace; a.Depth > 0 {
+			return nil, errors.New("workspace: an ephemeral one borrows the whole history, and the task has a depth: leave the depth out, or ask for workspace: persistent in the task")
+		}
+	}
 	line, err := filled(cmp.Or(set.WorkingBranch, a.SessionBranch), a)
 	if err != nil {
 		return nil, fmt.Errorf("working_branch: %w", err)
@@ -99,7 +104,8 @@ func layered(file, task events.GitSettings) events.GitSettings {
 	return events.GitSettings{AutoBranch: cmp.Or(task.AutoBranch, file.AutoBranch), BranchPrefix: cmp.Or(task.BranchPrefix, file.BranchPrefix),
 		AutoCommit: cmp.Or(task.AutoCommit, file.AutoCommit), WorkingBranch: cmp.Or(task.WorkingBranch, file.WorkingBranch),
 		Strategy: cmp.Or(task.Strategy, file.Strategy), Collaboration: cmp.Or(task.Collaboration, file.Collaboration),
-		RequireApproval: cmp.Or(task.RequireApproval, file.RequireApproval), Push: cmp.Or(task.Push, file.Push)}
+		RequireApproval: cmp.Or(task.RequireApproval, file.RequireApproval), Push: cmp.Or(task.Push, file.Push),
+		Workspace: cmp.Or(task.Workspace, file.Workspace)}
 }
 
 func yes(said *bool, otherwise bool) bool {
