@@ -161,6 +161,7 @@ func byTests(m Mutant, overlay string) verdict {
 func command(name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOGC=400") // compilers and plays are short
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

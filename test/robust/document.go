@@ -18,7 +18,11 @@ func document(w whole) string {
 	if !w.Passed {
 		held = "**Not all promises held; see below.**"
 	}
-	fmt.Fprintf(&b, "%s Run on %s, %s, commit %s, in %s.\n", held, w.When, w.Machine, w.Commit, w.Took)
+	fmt.Fprintf(&b, "%s Run on %s, %s, commit %s, in %s", held, w.When, w.Machine, w.Commit, w.Took)
+	if w.Goes > 1 {
+		fmt.Fprintf(&b, " and %d goes: what took too long in one was run again", w.Goes)
+	}
+	b.WriteString(".\n")
 	for _, p := range w.Parts {
 		title := p.Title
 		if title == "" {

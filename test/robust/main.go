@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -31,21 +32,23 @@ type part struct {
 	most time.Duration
 	// run is the test, as go test -run wants it.
 	run string
+	// beside: it mostly waits and tells no times, so it runs at the same time as the part before it.
+	beside bool
 }
 
 // robust is the name of the test of most parts.
 const robust = "^TestRobust$"
 
 var parts = []part{
-	{"sim", "./test/sim", 9 * time.Minute, robust},
-	{"honest", "./test/honest", 3 * time.Minute, robust},
-	{"mutants", "./test/mutants", 9 * time.Minute, robust},
-	{"faults", "./test/faults", 12 * time.Minute, "^(TestFaults|TestCheckers)$"},
-	{"security", "./test/security", 2 * time.Minute, robust},
-	{"recovery", "./test/recovery", 2 * time.Minute, "^TestRobustRecovery$"},
-	{"outage", "./internal/station", 6 * time.Minute, robust},
-	{"soak", "./test/soak", 8 * time.Minute, robust},
-	{"fuzz", "./test/fuzz", 7 * time.Minute, robust},
+	{name: "sim", pkg: "./test/sim", most: 12 * time.Minute, run: robust},
+	{name: "honest", pkg: "./test/honest", most: 3 * time.Minute, run: robust},
+	{name: "mutants", pkg: "./test/mutants", most: 12 * time.Minute, run: robust},
+	{name: "faults", pkg: "./test/faults", most: 12 * time.Minute, run: "^(TestFaults|TestCheckers)$"},
+	{name: "security", pkg: "./test/security", most: 3 * time.Minute, run: robust},
+	{name: "recovery", pkg: "./test/recovery", most: 3 * time.Minute, run: "^TestRobustRecovery$", beside: true},
+	{name: "outage", pkg: "./internal/station", most: 6 * time.Minute, run: robust, beside: true},
+	{name: "soak", pkg: "./test/soak", most: 8 * time.Minute, run: robust},
+	{name: "fuzz", pkg: "./test/fuzz", most: 7 * time.Minute, run: robust},
 }
 
 // result is a part with how it went.
@@ -57,23 +60,38 @@ type result struct {
 
 // whole is robust.json.
 type whole struct {
-	When    string   `json:"when"`
-	Machine string   `json:"machine"`
-	Commit  string   `json:"commit"`
-	Took    string   `json:"took"`
-	Passed  bool     `json:"passed"`
-	Parts   []result `json:"parts"`
+	When    string `json:"when"`
+	Machine string `json:"machine"`
+	Commit  string `json:"commit"`
+	Took    string `json:"took"`
+	// Goes is how often the programme was started until all parts had come to their end; 0 means once.
+	Goes   int      `json:"goes,omitempty"`
+	Passed bool     `json:"passed"`
+	Parts  []result `json:"parts"`
 }
 
 func main() {
 	seed := flag.Uint64("seed", 1, "seed of everything random")
 	only := flag.String("only", "", "parts to run, by comma; empty means all")
 	out := flag.String("out", "robust.json", "where the report goes")
+	again := flag.String("again", "", "the report of an earlier go at this commit with this seed: run only what did not come to its end there")
 	doc := flag.String("doc", "docs/robustness.md", "where the table goes when all parts ran; empty writes none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	w, err := programme(ctx, *seed, *only)
+	wanted, err := choose(*only)
+	var before whole
+	if err == nil && *again != "" {
+		before, err = earlier(ctx, *again, *seed)
+		wanted = slices.DeleteFunc(slices.Clone(wanted), before.held)
+	}
+	var w whole
+	if err == nil {
+		w, err = programme(ctx, *seed, wanted)
+	}
+	if err == nil && *again != "" {
+		w, err = before.and(w)
+	}
 	if err == nil {
 		err = save(w, *out, *doc, *only == "")
 	}
@@ -86,11 +104,7 @@ func main() {
 	}
 }
 
-func programme(ctx context.Context, seed uint64, only string) (whole, error) {
-	wanted, err := choose(only)
-	if err != nil {
-		return whole{}, err
-	}
+func programme(ctx context.Context, seed uint64, wanted []part) (whole, error) {
 	dir, err := os.MkdirTemp("", "inspan-robust-")
 	if err != nil {
 		return whole{}, fmt.Errorf("folder of the reports: %w", err)
@@ -98,19 +112,26 @@ func programme(ctx context.Context, seed uint64, only string) (whole, error) {
 	defer os.RemoveAll(dir)
 	begin := time.Now()
 	w := whole{When: begin.UTC().Format(time.DateOnly), Machine: machine(), Commit: commit(ctx), Passed: true}
-	for i, p := range wanted {
-		fmt.Printf("%s  part %d of %d: %s (seed %d, at most %s)\n", time.Since(begin).Round(time.Second), i+1, len(wanted), p.name, seed, p.most)
-		r := run(ctx, p, dir, seed)
-		w.Parts = append(w.Parts, r)
-		w.Passed = w.Passed && r.Failed == "" && len(r.Violations) == 0
-		tell(r)
+	for done := 0; done < len(wanted); done = len(w.Parts) {
+		next := done + 1
+		for next < len(wanted) && wanted[next].beside {
+			next++
+		}
+		for i, p := range wanted[done:next] {
+			fmt.Printf("%s  part %d of %d: %s (seed %d, at most %s)\n", time.Since(begin).Round(time.Second), done+i+1, len(wanted), p.name, seed, p.most)
+		}
+		for _, r := range atOnce(ctx, wanted[done:next], dir, seed) {
+			w.Parts = append(w.Parts, r)
+			w.Passed = w.Passed && r.Failed == "" && len(r.Violations) == 0
+			tell(r)
+		}
 		if ctx.Err() != nil {
 			w.Passed = false
 			break
 		}
 	}
 	for _, p := range wanted[len(w.Parts):] {
-		w.Parts = append(w.Parts, result{Part: report.Part{Name: p.name}, Failed: "not run: the programme was interrupted"})
+		w.Parts = append(w.Parts, result{Part: report.Part{Name: p.name}, Failed: notRun + "the programme was interrupted"})
 	}
 	w.Took = time.Since(begin).Round(time.Second).String()
 	fmt.Printf("%s  all promises held: %t\n", w.Took, w.Passed)
@@ -132,6 +153,17 @@ func choose(only string) ([]part, error) {
 	return some, nil
 }
 
+// atOnce runs parts at the same time.
+func atOnce(ctx context.Context, some []part, dir string, seed uint64) []result {
+	results := make([]result, len(some))
+	var all sync.WaitGroup
+	for i, p := range some {
+		all.Go(func() { results[i] = run(ctx, p, dir, seed) })
+	}
+	all.Wait()
+	return results
+}
+
 // run runs a part as a test and reads its report.
 func run(ctx context.Context, p part, dir string, seed uint64) result {
 	begin := time.Now()
@@ -149,7 +181,7 @@ func run(ctx context.Context, p part, dir string, seed uint64) result {
 	r.Name = p.name
 	switch {
 	case limited.Err() != nil && ctx.Err() == nil:
-		r.Failed = fmt.Sprintf("it took longer than %s", p.most)
+		r.Failed = tookLonger + p.most.String()
 	case err != nil && len(saved.Violations) == 0:
 		r.Failed = fmt.Sprintf("%v: %s", err, tail(string(text), 2000))
 	case loadErr != nil:
@@ -179,7 +211,7 @@ func tell(r result) {
 	if r.Failed != "" {
 		fmt.Println("    FAILED:", r.Failed)
 	}
-	fmt.Println("    took", r.Took)
+	fmt.Printf("    %s took %s\n", r.Name, r.Took)
 }
 
 func wanted(r report.Row, format string) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -40,5 +41,47 @@ func TestDocumentTellsWhatIsBroken(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("the document does not say %q:\n%s", want, text)
 		}
+	}
+}
+
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	part := func(name, failed string, violations ...string) result {
+		return result{Part: report.Part{Name: name, Seed: 1, Violations: violations}, Took: "1s", Failed: failed}
+	}
+	first := whole{Machine: machine(), Commit: commit(t.Context()), Took: "19m0s", Parts: []result{part("sim", ""), part("mutants", tookLonger+"9m0s")}}
+	read := func(w whole, seed uint64) (whole, error) {
+		b, err := json.Marshal(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := filepath.Join(t.TempDir(), "r.json")
+		if err := os.WriteFile(at, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return earlier(t.Context(), at, seed)
+	}
+	before, err := read(first, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !before.held(parts[0]) || before.held(parts[1]) || before.held(parts[2]) {
+		t.Error("what is run again is not what did not come to its end")
+	}
+	all, err := before.and(whole{Took: "11m1s", Passed: true, Parts: []result{part("mutants", ""), part("honest", "")}})
+	if err != nil || !all.Passed || all.Took != "30m1s" || all.Goes != 2 || len(all.Parts) != 3 || all.Parts[2].Name != "mutants" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for _, no := range []whole{
+		{Machine: first.Machine, Commit: "another", Took: "1s"},
+		{Machine: first.Machine, Commit: first.Commit, Parts: []result{part("sim", "", "seed 7: lost")}},
+		{Machine: first.Machine, Commit: first.Commit, Parts: []result{part("sim", "exit status 1")}},
+	} {
+		if _, err := read(no, 1); err == nil {
+			t.Errorf("%+v is taken", no)
+		}
+	}
+	if _, err := read(first, 2); err == nil {
+		t.Error("another seed is taken")
 	}
 }

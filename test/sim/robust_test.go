@@ -96,7 +96,7 @@ func sum2(all []share) share {
 // child runs one of the tests below in a process of its own.
 func child(t *testing.T, name string, args ...string) share {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"-test.run=^" + name + "$", "-test.timeout=25m"}, args...)...)
-	cmd.Env = append(os.Environ(), "INSPAN_SIM_CHILD=1", "GOGC=400") // plays are short and small
+	cmd.Env = append(os.Environ(), "INSPAN_SIM_CHILD=1", "GOGC=400", "TMPDIR="+temp(t)) // plays are short and small
 	out, err := cmd.CombinedOutput()
 	_, rest, found := bytes.Cut(out, []byte("SHARE "))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
@@ -105,6 +105,16 @@ func child(t *testing.T, name string, args ...string) share {
 		s.Violation = fmt.Sprintf("%s %v: %v: %.2000s", name, args, err, out)
 	}
 	return s
+}
+
+// temp is where plays write the files of workspaces: in memory where the machine has such a place, as they are thousands.
+func temp(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "inspan-sim-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 func tell(t *testing.T, s share) {

@@ -70,13 +70,13 @@ func (w *world) machine(t *testing.T, name string) (root string, boxes *toolrunn
 	return root, boxes
 }
 
-// follow sets what a service of a machine needs where workspaces follow their runs.
+// follow sets where the workspaces of a service's machine are, and what it needs where they follow their runs.
 func (p *proc) follow(cfg *service.Config, ports *service.Ports, l *life) {
 	s := p.w.play.Scene
-	if s.Follow == "" {
+	if cfg.Workspace = p.root; s.Follow == "" {
 		return
 	}
-	cfg.WorkspaceMode, cfg.WorkspaceSnapshot, cfg.Workspace = "follow", s.Follow, p.root
+	cfg.WorkspaceMode, cfg.WorkspaceSnapshot = "follow", s.Follow
 	cfg.CleanupOnComplete, cfg.Drain = s.Clean, drainTime
 	ports.Trees, ports.Snapshots = shelf{l, treeShelf, p.w.st.Shelf("trees")}, keepers{l}
 }

@@ -76,8 +76,9 @@ type world struct {
 	// fault is what the next operation on the log suffers.
 	fault  mem.Fault
 	behind int
-	// seen counts the facts of each run that were judged.
+	// seen counts the facts of each run that were judged, told all that were stored by then.
 	seen  map[string]int
+	told  int
 	state map[string]run.State
 	peace bool
 	// neverFires are the timers that were lost.
@@ -228,6 +229,11 @@ func (w *world) whisper() {
 
 // news judges the facts that were stored since the last time.
 func (w *world) news() {
+	n := w.st.Facts()
+	if n == w.told {
+		return
+	}
+	w.told = n
 	for _, id := range w.st.Runs() {
 		if w.play.Scene.run(id) == nil {
 			w.audit.breaks("there is a run %s that nobody asked for", id)
