@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover faults previous mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock live wasm clean
+.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover merge-demo faults previous mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -12,9 +12,10 @@ build: ## all programs into bin/
 wasm: ## the toolbox of the sandbox mode wasm into bin/wasm
 	$(GO) run ./cmd/wasmbox bin/wasm
 
-check: ## formatting, vet, the rules of the house (test/tidy), generated docs up to date
+check: ## formatting, vet, that it builds for another system, the rules of the house (test/tidy), generated docs up to date
 	@bad=$$(gofmt -l cmd internal pkg services test examples); test -z "$$bad" || { echo "not formatted (make fmt):"; echo "$$bad"; exit 1; }
 	$(GO) vet ./...
+	GOOS=darwin $(GO) build -o /dev/null ./cmd/inspan
 	$(GO) test ./test/tidy
 	$(GO) run ./cmd/docgen -check
 
@@ -56,6 +57,9 @@ kill: ## slow: five services and a server as processes, each killed with -9 in t
 failover: ## slow (2 min): two toolrunners as processes, the one that holds a workspace is killed or stopped; prints a transcript
 	$(GO) test -tags slow -count=1 -v -timeout 10m -run TestFailover ./test/faults
 
+merge-demo: ## three agents side by side, a conflict, its settling, approvals bound to commits and a push; prints a transcript
+	$(GO) test -count=1 -v -timeout 5m -run TestMergeDemo ./test/e2e
+
 faults: ## slow: real processes under faults: kills, pauses, partitions, lost and damaged stores, power cuts, full disks (root)
 	$(GO) test -tags slow -count=1 -v -timeout 20m -run "TestFaults|TestCheckers" ./test/faults
 
@@ -91,11 +95,11 @@ microvm: ## opt-in, needs Debian, root and the network: kernel, first file syste
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-guest ./cmd/inspan-guest
 	deploy/microvm/build.sh $(MICROVM) bin/inspan-guest
 microvm-test: ## opt-in, needs QEMU and make microvm: exam, escape list and costs of the sandbox qemu, and a station with it; ACCEL=kvm|tcg|auto
-	INSPAN_TEST_NEED_SANDBOX=qemu $(MICROVM_TEST) -timeout 120m -run 'TestReal|TestEscape' -bench Paired -benchtime 3x ./internal/sandbox/microvm
+	INSPAN_TEST_NEED_SANDBOX=qemu $(MICROVM_TEST) -timeout 120m -run 'TestReal|TestEscape' -bench Costs -benchtime 3x ./internal/sandbox/microvm
 	INSPAN_TEST_NEED_SANDBOX=qemu $(MICROVM_TEST) -timeout 30m -run TestQEMUStation ./test/e2e
 firecracker-test: ## opt-in, needs Firecracker, KVM and a kernel of its own (KERNEL=) beside make microvm: the exam of the sandbox firecracker
 	INSPAN_TEST_NEED_SANDBOX=firecracker INSPAN_TEST_MICROVM=firecracker INSPAN_MICROVM_KERNEL=$(KERNEL) INSPAN_MICROVM_INITRD=$(MICROVM)/initrd INSPAN_MICROVM_ROOT=$(MICROVM)/root.ext4 \
-		$(GO) test -count=1 -v -timeout 60m -run 'TestReal|TestEscape' -bench Paired -benchtime 20x ./internal/sandbox/microvm
+		$(GO) test -count=1 -v -timeout 60m -run 'TestReal|TestEscape' -bench Costs -benchtime 20x ./internal/sandbox/microvm
 
 fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 	@set -e; for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

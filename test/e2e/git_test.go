@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -22,14 +20,7 @@ import (
 // gitRaw runs git as a person would.
 func gitRaw(t testing.TB, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "init.defaultBranch=main"}, args...)...)
-	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("git %v: %v\n%s", args, err, out)
-	}
-	return strings.TrimSpace(string(out))
+	return remote{t: t}.git(append([]string{"-C", dir}, args...)...)
 }
 
 // forge is a remote with a main branch and a pull request, served by http on this machine.
@@ -41,15 +32,10 @@ type forge struct {
 
 func newForge(t *testing.T) *forge {
 	t.Helper()
-	f := &forge{dir: filepath.Join(t.TempDir(), "remote.git")}
-	gitRaw(t, "/", "init", "-q", "--bare", f.dir)
+	r := newRemote(t)
+	f := &forge{dir: r.dir}
 	gitRaw(t, f.dir, "config", "http.receivepack", "true")
-	seed := t.TempDir()
-	gitRaw(t, seed, "init", "-q")
-	write(t, filepath.Join(seed, "README.md"), "hello\n")
-	gitRaw(t, seed, "add", "-A")
-	gitRaw(t, seed, "commit", "-qm", "first")
-	gitRaw(t, seed, "push", "-q", f.dir, "main", "HEAD:refs/pull/7/head")
+	gitRaw(t, f.dir, "update-ref", "refs/pull/7/head", "main")
 	backend := &cgi.Handler{Path: filepath.Join(gitRaw(t, "/", "--exec-path"), "git-http-backend"),
 		Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(f.dir), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x"}}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -60,7 +46,7 @@ func newForge(t *testing.T) *forge {
 		backend.ServeHTTP(w, q)
 	}))
 	t.Cleanup(s.Close)
-	f.url = s.URL + "/remote.git"
+	f.url = s.URL + "/" + filepath.Base(f.dir)
 	return f
 }
 
@@ -256,7 +242,7 @@ func TestGitCloneLost(t *testing.T) {
 		if err := json.Unmarshal([]byte(s.ToolCallHistory.At(0).Result), &p); err != nil || p.Branch != "agent/coder/1" || !p.Cloned || p.Commit != gitRaw(t, f.dir, "rev-parse", "main") {
 			t.Errorf("%+v, %v", s.ToolCallHistory.At(0), err)
 		}
-		if told := s.ToolCallHistory.At(1).Result; !strings.Contains(told, "hello") || !strings.Contains(told, "machine that held this workspace was lost") {
+		if told := s.ToolCallHistory.At(1).Result; !strings.Contains(told, "# project") || !strings.Contains(told, "machine that held this workspace was lost") {
 			t.Errorf("the next call was told %q", told)
 		}
 	})
@@ -278,24 +264,18 @@ func TestGitKept(t *testing.T) {
 		w.start(events.Planner, events.Gatekeeper, events.Executor)
 		g := &graves{Leases: w.ports.Leases}
 		m := g.on(w, "follow", "one")
-		w.task(events.Task{ID: "first", Agent: "coder", Task: "commit", WorkflowRun: "wf"})
+		w.task(events.Task{ID: "first", Agent: "coder", Task: "commit"})
 		s := w.ended("first")
 		var done struct{ Commit string }
 		if err := json.Unmarshal([]byte(s.ToolCallHistory.At(2).Result), &done); err != nil || s.Status != events.Completed {
 			t.Fatalf("%+v, %v", s.Result, err)
 		}
-		w.treeUntil("workflow/wf", "gone with its directory", func(r workspace.Record) bool {
+		w.treeUntil("run/first", "gone with its directory", func(r workspace.Record) bool {
 			left, err := filepath.Glob(filepath.Join(m.root, ".trees", "*", "*", "tree"))
 			return err == nil && len(left) == 0 && r.Owner == "" && r.Snapshot == "" && r.Fence > 0
 		})
-		w.task(events.Task{ID: "second", Agent: "coder", Task: "go on", WorkflowRun: "wf"})
-		s = w.ended("second")
-		var found struct {
-			Commit string
-			Cloned bool
-		}
-		if err := json.Unmarshal([]byte(s.ToolCallHistory.At(0).Result), &found); err != nil || found.Commit != done.Commit || !found.Cloned {
-			t.Errorf("the next run of the workflow found %+v, want %s: %v", s.ToolCallHistory.At(0), done.Commit, err)
+		if kept := w.branches("run/first"); kept["agent/coder/1"].Commit != done.Commit {
+			t.Errorf("kept are %+v, want %s", kept, done.Commit)
 		}
 	})
 }

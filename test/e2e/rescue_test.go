@@ -121,7 +121,7 @@ func TestGitRescued(t *testing.T) {
 		w.ports.Trees = c
 		first := g.on(w, "follow", "one")
 		w.ports.Trees = whole
-		w.task(events.Task{ID: "first", Agent: "coder", Task: "push", WorkflowRun: "wf"})
+		w.task(events.Task{ID: "first", Agent: "coder", Task: "push"})
 		w.await("first", "waiting for a yes to its push", waiting)
 		w.publish(events.ControlSubject("test", "first"), `{"action":"stop"}`)
 		if s := w.ended("first"); s.Status == events.Completed {
@@ -133,7 +133,7 @@ func TestGitRescued(t *testing.T) {
 			t.Fatal("its workspace was never given up\n" + w.story("first"))
 		}
 		first.lose()
-		kept := w.branches("workflow/wf")
+		kept := w.branches("run/first")
 		var names []string
 		for name := range kept {
 			names = append(names, name)
@@ -147,15 +147,12 @@ func TestGitRescued(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		g.on(w, "follow", "two")
-		w.task(events.Task{ID: "second", Agent: "coder", Task: "push", WorkflowRun: "wf"})
-		s := w.await("second", "waiting for a yes to its push", waiting)
-		if r := s.ToolCallHistory.At(0); !strings.Contains(r.Result, kept["agent/coder/1"].Commit) {
-			t.Errorf("the next run found %+v", r)
-		}
+		w.task(events.Task{ID: "second", Agent: "coder", Task: "push"})
+		w.await("second", "waiting for a yes to its push", waiting)
 		w.approve("second", "approve")
 		w.ended("second")
-		w.treeUntil("workflow/wf", "gone", func(r workspace.Record) bool { return r.Owner == "" && r.Snapshot == "" })
-		now := w.branches("workflow/wf")
+		w.treeUntil("run/second", "gone", func(r workspace.Record) bool { return r.Owner == "" && r.Snapshot == "" })
+		now := w.branches("run/first")
 		for _, name := range names {
 			if now[name].Commit != kept[name].Commit {
 				t.Errorf("%s was at %s and is at %s", name, kept[name].Commit, now[name].Commit)
