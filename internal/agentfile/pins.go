@@ -17,6 +17,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/inspan/inspan/internal/disk"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -185,16 +186,8 @@ func (p Pins) Write(agentPath string) (at string, err error) {
 	if err := e.Encode(p); err != nil {
 		return at, fmt.Errorf("encode the pins: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(at), ".pins-*")
-	if err != nil {
+	if err := disk.Replace(at, b.Bytes(), 0o644); err != nil {
 		return at, fmt.Errorf("write the pins: %w", err)
-	}
-	_, err = f.Write(b.Bytes())
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), at)
-	}
-	if err != nil {
-		return at, fmt.Errorf("write the pins: %w", errors.Join(err, os.Remove(f.Name())))
 	}
 	return at, nil
 }

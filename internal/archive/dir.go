@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/disk"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -124,9 +125,12 @@ func Create(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make archive: %w", err)
 	}
-	lock, err := lockFile(filepath.Join(path, ".lock"))
+	lock, err := disk.Lock(filepath.Join(path, ".lock"))
+	if errors.Is(err, disk.ErrLocked) {
+		return nil, fmt.Errorf("archive %s: %w: another persister writes to it: give each a folder of its own (%w)", path, ErrLocked, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("archive %s: %w: another persister writes to it: give each a folder of its own", path, err)
+		return nil, fmt.Errorf("archive %s: %w", path, err)
 	}
 	d := &Dir{path: path, lock: lock}
 	if _, err := os.Stat(filepath.Join(path, marker)); errors.Is(err, fs.ErrNotExist) {
@@ -152,37 +156,13 @@ func (d *Dir) Close() error {
 // when write returns.
 func (d *Dir) write(name string, b []byte) error {
 	path := filepath.Join(d.path, filepath.FromSlash(name))
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("archive %s: %w", name, err)
 	}
-	f, err := os.CreateTemp(dir, ".part-*")
-	if err != nil {
-		return fmt.Errorf("archive %s: %w", name, err)
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it is gone where it was renamed
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err == nil {
-		err = syncDir(dir)
-	}
-	if err != nil {
+	if err := disk.Replace(path, b, 0o600); err != nil {
 		return fmt.Errorf("archive %s: %w", name, err)
 	}
 	return nil
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 func objectName(digest string) string { return "objects/" + digest[:2] + "/" + digest }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+
+	"github.com/inspan/inspan/internal/disk"
 )
 
 // Again lists the files of a workspace anew, where a list was made before: what changed since then was brought there from
@@ -27,11 +29,7 @@ func (k *Keeper) Again(ctx context.Context, runID, dir string) error {
 	if err != nil {
 		return err
 	}
-	next := k.listPath(runID) + ".next"
-	if err := os.WriteFile(next, b, 0o600); err != nil {
-		return fmt.Errorf("list of the files of run %s: %w", runID, err)
-	}
-	if err := os.Rename(next, k.listPath(runID)); err != nil {
+	if err := disk.Replace(k.listPath(runID), b, 0o600); err != nil {
 		return fmt.Errorf("list of the files of run %s: %w", runID, err)
 	}
 	k.mu.Lock()

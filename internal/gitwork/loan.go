@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/disk"
 	"github.com/inspan/inspan/internal/git"
 )
 
@@ -120,18 +121,7 @@ func replace(at string, v any) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(at), "tmp-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), at)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // it is nothing without its name
-	}
-	return err
+	return disk.Replace(at, append(b, '\n'), 0o600)
 }
 
 // Lent returns the directory of objects that a workspace, given by its path below the workspace root, borrows and must be able to

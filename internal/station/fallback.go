@@ -39,6 +39,7 @@ func fallback(ctx context.Context, primary lite.Primary, local *lite.Station, lo
 func behind(f *lite.Fallback, local *lite.Station, ports service.Ports) service.Ports {
 	ports.Journal, ports.Inbox, ports.Timers, ports.Blobs = f, f, f, f.Blobs()
 	ports.OnEnd = both(ports.OnEnd, local.OnEnd)
+	ports.Leases = local.Leases() // all instances are in this process, and end with it
 	ports.Local = local.Shelf(topology.StateBucket)
 	return ports
 }

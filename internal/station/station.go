@@ -2,6 +2,7 @@
 //
 // Promises: one process with an embedded server and five processes with an external one run the same code on the same
 // subjects, each role with its own rights. A server that acknowledges before it syncs is refused unless that is accepted in so many words.
+// A store belongs to one process at a time; after kill -9 the next one goes on at once, without waiting for the leases of the dead.
 package station
 
 import (
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -66,8 +68,10 @@ type Config struct {
 
 // Station is a server and five roles in this process, each with a connection and rights of its own.
 type Station struct {
-	cfg        Config
-	server     *jet.Server
+	cfg    Config
+	server *jet.Server
+	// held is the store as this process's own; nil where the local store does that.
+	held       *os.File
 	passwords  map[string]secret.Value
 	conn       *jet.Conn
 	roleConns  []*jet.Conn
@@ -116,9 +120,12 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	if err := checkEarlier(streams); err != nil {
 		return nil, err
 	}
+	if s.held, err = hold(cfg.StoreDir); err != nil {
+		return nil, err
+	}
 	if s.server, err = jet.StartServer(jet.ServerConfig{Name: "inspan-" + cfg.Station, StoreDir: streams,
 		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: local}); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.held.Close())
 	}
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
@@ -215,6 +222,11 @@ func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
 	}
 	if err := setUp(ctx, conn, cfg, jet.ApplyOptions{Replicas: 1}, s.cfg.Log); err != nil {
 		return err
+	}
+	if !s.cfg.Still { // the store is this process's: all who were given something before are gone
+		if err := conn.HearAgain(ctx, s.cfg.Station); err != nil {
+			return err
+		}
 	}
 	if _, err := s.server.StageInMemory(); err != nil {
 		s.cfg.Log.Warn().Err(err).Msg("batches of facts are gathered on disk, which is slower and as safe")
@@ -375,11 +387,14 @@ func (s *Station) Close(context.Context) error {
 	if s.server != nil {
 		s.server.Shutdown()
 	}
-	var err error
+	var errs []error
 	if s.local != nil {
-		err = s.local.Close()
+		errs = append(errs, s.local.Close())
+	}
+	if s.held != nil {
+		errs = append(errs, s.held.Close())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(append(s.failures, err)...)
+	return errors.Join(append(errs, s.failures...)...)
 }

@@ -32,7 +32,7 @@ type part struct {
 	most time.Duration
 	// run is the test, as go test -run wants it.
 	run string
-	// beside: it mostly waits and tells no times, so it runs at the same time as the part before it.
+	// beside: it tells no times, so it runs at the same time as the part before it.
 	beside bool
 }
 
@@ -47,8 +47,8 @@ var parts = []part{
 	{name: "security", pkg: "./test/security", most: 3 * time.Minute, run: robust},
 	{name: "recovery", pkg: "./test/recovery", most: 3 * time.Minute, run: "^TestRobustRecovery$", beside: true},
 	{name: "outage", pkg: "./internal/station", most: 6 * time.Minute, run: robust, beside: true},
+	{name: "fuzz", pkg: "./test/fuzz", most: 8 * time.Minute, run: robust, beside: true},
 	{name: "soak", pkg: "./test/soak", most: 8 * time.Minute, run: robust},
-	{name: "fuzz", pkg: "./test/fuzz", most: 7 * time.Minute, run: robust},
 }
 
 // result is a part with how it went.

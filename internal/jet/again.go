@@ -1,0 +1,44 @@
+package jet
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// maxAgain is how many messages a consumer may have to hear again so that the open ones among them are heard at once. A consumer
+// is put back to the first open one: with one that has been put off for long, all that came after it is heard again.
+const maxAgain = 4096
+
+// HearAgain gives out at once what the roles of a station were given and have not acknowledged, not only when its time is up. It is
+// for whoever knows that all of them are gone, as with a server in the process that they were in, and for a user who may
+// change the consumers. What was heard already may be heard again, as after any crash.
+func (c *Conn) HearAgain(ctx context.Context, station string) error {
+	if err := events.CheckID("station", station); err != nil {
+		return err
+	}
+	for _, role := range events.Services() {
+		for _, co := range topology.Consumers(station, role) {
+			if err := c.patiently(ctx, func() error { return c.hearAgain(ctx, co) }); err != nil {
+				return fmt.Errorf("give out again what consumer %s of %s has open: %w", co.Name, co.Stream, err)
+			}
+		}
+	}
+	return nil
+}
+
+// hearAgain puts a consumer back to the first message that is open, if there is one.
+func (c *Conn) hearAgain(ctx context.Context, co topology.Consumer) error {
+	var there jetstream.ConsumerInfo
+	if err := c.api(ctx, "CONSUMER.INFO."+co.Stream+"."+co.Name, nil, &there); err != nil {
+		return err
+	}
+	if again := there.Delivered.Consumer - there.AckFloor.Consumer; there.NumAckPending == 0 || again > maxAgain {
+		return nil
+	}
+	return c.api(ctx, "CONSUMER.RESET."+co.Stream+"."+co.Name, nil, nil)
+}

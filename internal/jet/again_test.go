@@ -1,0 +1,119 @@
+package jet_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+func TestHearAgain(t *testing.T) {
+	t.Parallel()
+	s := jettest.Server(t, func(c *jet.ServerConfig) { c.LazySync = true })
+	_, js := raw(t, s)
+	c := jettest.Connect(t, s, jet.Config{})
+	one := jettest.Station(t, c, "one", jet.ApplyOptions{})
+	ctx := within(t)
+	tasks := func(t *testing.T) jetstream.Consumer {
+		t.Helper()
+		for _, co := range topology.Consumers("one", events.Planner) {
+			if co.Stream == topology.In("one") {
+				got, err := js.Consumer(ctx, co.Stream, co.Name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return got
+			}
+		}
+		t.Fatal("the planner hears no task")
+		return nil
+	}
+	task := func(t *testing.T) {
+		t.Helper()
+		if err := one.Publish(ctx, "station.one.task", fmt.Appendf(nil, `{"agent":"a","task":%q}`, rand16()), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	t.Run("DEPL-6 SAFE-4 what was given out and not acknowledged is given out again at once, what was acknowledged is not", func(t *testing.T) {
+		for range 3 {
+			task(t)
+		}
+		co := tasks(t)
+		fetch := func(n int, wait time.Duration) (got []jetstream.Msg) {
+			t.Helper()
+			batch, err := co.Fetch(n, jetstream.FetchMaxWait(wait))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for m := range batch.Messages() {
+				got = append(got, m)
+			}
+			return got
+		}
+		first := fetch(3, 5*time.Second)
+		if len(first) != 3 {
+			t.Fatalf("%d messages", len(first))
+		}
+		if err := first[0].DoubleAck(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if early := fetch(1, 200*time.Millisecond); len(early) != 0 {
+			t.Fatal("it is given out again before its time")
+		}
+		if err := c.HearAgain(ctx, "one"); err != nil {
+			t.Fatal(err)
+		}
+		again := fetch(2, 5*time.Second)
+		if len(again) != 2 || string(again[0].Data()) != string(first[1].Data()) || string(again[1].Data()) != string(first[2].Data()) {
+			t.Fatalf("%d messages again", len(again))
+		}
+		for _, m := range again {
+			if err := m.DoubleAck(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if more := fetch(1, 200*time.Millisecond); len(more) != 0 {
+			t.Errorf("and once more: %s", more[0].Data())
+		}
+	})
+	t.Run("DEPL-6 PERF-1 a consumer with nothing open, or with too much behind what is, is left as it is", func(t *testing.T) {
+		resets := apiCalls(t, s, "CONSUMER.RESET.>")
+		if err := c.HearAgain(ctx, "one"); err != nil {
+			t.Fatal(err)
+		}
+		if n := resets(); n != 0 {
+			t.Errorf("%d consumers were put back, of which none had anything open", n)
+		}
+		task(t)
+		co := tasks(t)
+		batch, err := co.Fetch(1, jetstream.FetchMaxWait(5*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m := range batch.Messages() { // put off again and again, each time is one more to hear
+			for range jet.MaxAgain + 1 {
+				if err := m.Nak(); err != nil {
+					t.Fatal(err)
+				}
+				next, err := co.Next(jetstream.FetchMaxWait(5 * time.Second))
+				if err != nil {
+					t.Fatal(err)
+				}
+				m = next
+			}
+		}
+		if err := c.HearAgain(ctx, "one"); err != nil {
+			t.Fatal(err)
+		}
+		if n := resets(); n != 0 {
+			t.Errorf("%d consumers were put back by more than %d messages", n, jet.MaxAgain)
+		}
+	})
+}

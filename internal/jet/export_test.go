@@ -1,0 +1,4 @@
+package jet
+
+// MaxAgain is for tests.
+const MaxAgain = maxAgain
