@@ -1,18 +1,18 @@
-// Command inspan-within is the small helper that sandboxes put into containers: it starts in a tenth of the time and memory
-// of inspan, which can be it too. It is not for people.
+// Command inspan-within is the small helper of sandboxes: beside inspan or toolrunner it is started in their place, in a tenth of
+// the time and memory. It is not for people.
 package main
 
 import (
 	"fmt"
 	"os"
 
-	"github.com/inspan/inspan/internal/sandbox/docker/within"
+	"github.com/inspan/inspan/internal/sandbox/helper/standin"
 )
 
 func main() {
-	if code, asked := within.Main(); asked {
+	if code, asked := standin.Main(); asked {
 		os.Exit(code)
 	}
-	fmt.Fprintln(os.Stderr, "inspan-within is put into containers by sandboxes of mode docker; it does nothing by itself")
+	fmt.Fprintln(os.Stderr, "inspan-within is started by the sandboxes of inspan and toolrunner; it does nothing by itself")
 	os.Exit(2)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/inspan/inspan/internal/git/wall"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
+	"github.com/inspan/inspan/internal/sandbox/helper"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
@@ -109,13 +110,23 @@ func machine(ctx context.Context) []finding {
 		first, _, _ := strings.Cut(string(out), "\n")
 		found = append(found, finding{What: p.name, OK: err == nil, State: or(first, "not found"), Hint: p.hint})
 	}
-	found = append(found, wallFinding(ctx))
+	found = append(found, helperFinding(), wallFinding(ctx))
 	set := backends.Local("")
 	for _, mode := range []sandbox.Mode{sandbox.Bwrap, sandbox.Landlock, sandbox.Host} {
 		b, err := set.Pick(ctx, mode)
 		found = append(found, sandboxFinding(mode, b, err))
 	}
 	return found
+}
+
+// helperFinding tells what sandboxes start in the place of this program.
+func helperFinding() finding {
+	path, err := helper.Beside()
+	if err != nil {
+		return finding{What: "sandbox helper", State: "this program itself, which makes each command in a sandbox start tens of milliseconds later",
+			Hint: err.Error() + " (put " + helper.Name + " of the same build beside it: make build makes both)"}
+	}
+	return finding{What: "sandbox helper", OK: true, State: path}
 }
 
 // wallFinding tells whether git, which works outside of sandboxes, stays in a tree that commands change meanwhile.

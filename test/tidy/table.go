@@ -39,7 +39,7 @@ var Rooms = []Room{
 		Why: "decisions are functions of a state, an input and the time they are given"},
 	{Name: "what may be reached", Dirs: []string{"internal/egress/policy"}, May: []string{}, NoStd: append([]string{"sync"}, worldy...), Pure: true,
 		Why: "a judge of names and addresses resolves and dials nothing"},
-	{Name: "helper of sandboxes", Dirs: []string{"internal/egress/inside"}, May: []string{}, Why: "it runs inside, for a moment"},
+	{Name: "helper of sandboxes", Dirs: []string{"internal/egress/inside"}, May: []string{"internal/sandbox/helper"}, Why: "it runs inside, for a moment"},
 	{Name: "reader of patches", Dirs: []string{"internal/patch"}, May: []string{}, NoStd: worldy, Pure: true,
 		Why: "a patch is judged and carried out by the same reading"},
 	{Name: "table", Dirs: []string{"internal/topology"}, May: words, NoStd: worldy, Pure: true, Why: "plain data"},

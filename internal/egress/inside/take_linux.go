@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/inspan/inspan/internal/sandbox/helper"
 )
 
 // maxReason is the most bytes of a helper's reason that are read.
@@ -38,7 +40,7 @@ func Prepare(command []string, fd int) (h *Hand, args []string, files []*os.File
 		_ = theirs.Close()
 		return nil, nil, nil, fmt.Errorf("door: %w", err)
 	}
-	self, err := os.Open("/proc/self/exe")
+	self, err := helper.Open()
 	if err != nil {
 		return nil, nil, nil, errors.Join(fmt.Errorf("door: %w", err), conn.Close(), theirs.Close())
 	}

@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/helper"
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
@@ -133,9 +134,9 @@ func helped(o Order, p local.Process) (local.Process, error) {
 	if err != nil {
 		return p, err
 	}
-	// Not by its path, which an upgrade may have given to another program. Its directory would lead around the wall.
-	p.Args = append([]string{"/proc/self/exe", Flag, string(text), p.Path}, p.Args...)
-	p.Path, p.Dir = "/proc/self/exe", "/"
+	program := helper.Program()
+	p.Args = append([]string{program, Flag, string(text), p.Path}, p.Args...)
+	p.Path, p.Dir = program, "/" // the directory of the program would lead around the wall
 	return p, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/helper"
 )
 
 // connect makes the client. It says nothing to the engine yet.
@@ -137,25 +137,17 @@ func (b *Backend) userText() string {
 	return fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
 }
 
-// helperName is the small helper, which is looked for beside this program.
-const helperName = "inspan-within"
-
-func exists(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
-}
-
 // findHelper returns the path of the program that is put into containers. An image may have no libraries, so it must need
 // none.
 func (b *Backend) findHelper() (string, error) {
 	path := b.cfg.Helper
 	if path == "" {
 		var err error
-		if path, err = os.Executable(); err != nil {
-			return "", fmt.Errorf("%w: the helper of containers: %w", sandbox.ErrUnavailable, err)
+		if path, err = helper.Beside(); err != nil {
+			path, err = os.Executable()
 		}
-		if small := filepath.Join(filepath.Dir(path), helperName); exists(small) {
-			path = small
+		if err != nil {
+			return "", fmt.Errorf("%w: the helper of containers: %w", sandbox.ErrUnavailable, err)
 		}
 	}
 	file, err := elf.Open(path)

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/helper"
 )
 
 // Word is the argument that makes a program the launcher.
@@ -53,7 +54,7 @@ func Asked(args []string) bool { return len(args) == 2 && args[1] == Word }
 // programs are those of this module whose main asks Asked.
 var programs = [...]string{"/cmd/inspan", "/cmd/toolrunner"}
 
-// Self returns the command line that starts this very program as the launcher. The error wraps sandbox.ErrUnavailable
+// Self returns the command line that starts this program or its helper as the launcher. The error wraps sandbox.ErrUnavailable
 // where this is a program that does not answer Word.
 func Self() ([]string, error) {
 	if runtime.GOOS != "linux" {
@@ -62,8 +63,7 @@ func Self() ([]string, error) {
 	info, ok := debug.ReadBuildInfo()
 	for _, name := range programs {
 		if ok && strings.HasSuffix(info.Path, name) {
-			// Not by its path, which an upgrade may have given to another program.
-			return []string{"/proc/self/exe", Word}, nil
+			return []string{helper.Program(), Word}, nil
 		}
 	}
 	return nil, fmt.Errorf("%w: this program can not start itself as the launcher of sandboxes: use inspan or toolrunner", sandbox.ErrUnavailable)
