@@ -72,7 +72,7 @@ mcp: ## slow: agents with the reference MCP servers, installed from npm (needs N
 escape: ## ways out of each sandbox of this machine, and bombs in it, as a table
 	$(GO) test -count=1 -v -run 'TestEscape' ./internal/sandbox/... | grep -vE '^=== |--- PASS|no test'
 
-boxes: ## slow (8 min, root for some): every sandbox of this machine, examined and measured, as docs/sandboxes-measured.md; RUNSC=path for gvisor, IMAGE=name for docker
+boxes: ## slow (15 min, root for some): every sandbox of this machine, examined and measured, as docs/sandboxes-measured.md; RUNSC=path for gvisor, IMAGE=name for docker
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-within ./cmd/inspan-within
 	INSPAN_TEST_HELPER=$(CURDIR)/bin/inspan-within $(if $(RUNSC),INSPAN_GVISOR=$(RUNSC)) $(if $(IMAGE),INSPAN_TEST_DOCKER_IMAGE=$(IMAGE) INSPAN_TEST_DOCKER_HELPER=$(CURDIR)/bin/inspan-within) $(GO) run ./test/boxes
 

@@ -21,6 +21,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -119,6 +120,7 @@ func measure(ctx context.Context, b backend, turns int) result {
 	if b.turns > 0 {
 		turns = min(turns, b.turns)
 	}
+	calm(ctx)
 	r.Load = load()
 	said, err := test(ctx, b, "-v", "-run", "^$", "-bench", "^BenchmarkCosts$", "-benchtime", fmt.Sprintf("%dx", turns))
 	r.Costs = costs(said)
@@ -177,6 +179,29 @@ func save(w whole, out, doc string, complete bool) error {
 		err = os.WriteFile(doc, []byte(document(w)), 0o644)
 	}
 	return err
+}
+
+// What a measurement waits for: that the one before it has died away in the average of the last minute.
+const (
+	calmLoad = 1.0
+	calmWait = 3 * time.Minute
+)
+
+// calm waits until the machine has little else to do, or has not got there within a time.
+func calm(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, calmWait)
+	defer cancel()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if now, err := strconv.ParseFloat(load(), 64); err != nil || now < calmLoad {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // load is the first number of /proc/loadavg; empty where there is none.
