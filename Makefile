@@ -81,12 +81,12 @@ docker: ## sandboxes in containers of a real engine (DOCKER_HOST); IMAGE=name of
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-within ./cmd/inspan-within
 	@export INSPAN_TEST_NEED_SANDBOX=docker INSPAN_TEST_DOCKER_IMAGE=$(IMAGE) INSPAN_TEST_DOCKER_HELPER=$(CURDIR)/bin/inspan-within; set -e; \
 		$(GO) test -count=1 -v -timeout 15m -run . -bench . -benchtime 20x ./internal/sandbox/docker; \
-		$(GO) test -count=1 -v -timeout 5m -run TestDocker ./test/e2e
+		$(GO) test -count=1 -v -timeout 5m -run 'TestDocker|TestEphemeralWalls' ./test/e2e
 GVISOR = INSPAN_GVISOR=$(or $(RUNSC),runsc) INSPAN_TEST_NEED_SANDBOX=gvisor $(GO) test -count=1
 gvisor: ## needs runsc (RUNSC=path): exam, escape list and costs of the sandbox gvisor, and a station with it
 	$(GVISOR) -timeout 30m -skip TestEscape ./internal/sandbox/gvisor
 	$(GVISOR) -timeout 10m -v -run TestEscape ./internal/sandbox/gvisor
-	$(GVISOR) -timeout 10m -run TestGVisor ./test/e2e ./internal/egress
+	$(GVISOR) -timeout 10m -run 'TestGVisor|TestEphemeralWalls' ./test/e2e ./internal/egress
 	$(GVISOR) -run '^$$' -bench Costs -benchtime 20x ./internal/sandbox/gvisor
 
 MICROVM = $(or $(DIR),$(CURDIR)/bin/microvm)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -42,22 +43,25 @@ func containers(t *testing.T, host string) string {
 	return string(list)
 }
 
+// engine is the container engine that make docker names, and how this user works with it.
+func engine() docker.Config {
+	c := docker.Config{Host: os.Getenv("INSPAN_TEST_DOCKER_HOST"), Image: os.Getenv("INSPAN_TEST_DOCKER_IMAGE"), Helper: os.Getenv("INSPAN_TEST_DOCKER_HELPER")}
+	if os.Getuid() == 0 {
+		c.User = "0:0"
+	}
+	c.Image = cmp.Or(c.Image, "set-INSPAN_TEST_DOCKER_IMAGE")
+	return c
+}
+
 // TestDockerStation needs an engine: make docker.
 func TestDockerStation(t *testing.T) {
 	t.Parallel()
-	host, image, helper := os.Getenv("INSPAN_TEST_DOCKER_HOST"), os.Getenv("INSPAN_TEST_DOCKER_IMAGE"), os.Getenv("INSPAN_TEST_DOCKER_HELPER")
-	user := ""
-	if os.Getuid() == 0 {
-		user = "0:0"
-	}
-	need := image
-	if need == "" {
-		need = "set-INSPAN_TEST_DOCKER_IMAGE"
-	}
-	backend := docker.New(docker.Config{Host: host, Image: need, User: user, Helper: helper})
+	with := engine()
+	host, image := with.Host, with.Image
+	backend := docker.New(with)
 	sandboxtest.Need(t, backend)
 	w := newWorld(t)
-	w.tune = func(c *service.Config) { c.DockerHost, c.DockerUser, c.DockerHelper = host, user, helper }
+	w.tune = func(c *service.Config) { c.DockerHost, c.DockerUser, c.DockerHelper = host, with.User, with.Helper }
 	w.agent(events.Agent{Name: "boxed", Tools: []string{"bash", "write"}, Sandbox: events.Sandbox{Mode: "docker", Image: image, PIDs: 100, MemoryBytes: 128 << 20}},
 		calling("bash", `{command: "echo made > here; cat here; hostname; ls /proc | grep -cx 1; ls `+w.dir+`/agents || echo closed; touch /etc/x || echo shut"}`))
 	w.agent(events.Agent{Name: "imageless", Tools: []string{"bash"}, Sandbox: events.Sandbox{Mode: "docker", Image: "no/such-image:1"}}, calling("bash", `{command: "true"}`))
@@ -111,7 +115,7 @@ func TestDockerStation(t *testing.T) {
 			"b": {shell("cat out/first.md; ls -A ~; echo more > out/second.md")},
 		})
 		w.tune = func(c *service.Config) {
-			c.DockerHost, c.DockerUser, c.DockerHelper, c.SandboxKeep = host, user, helper, time.Minute
+			c.DockerHost, c.DockerUser, c.DockerHelper, c.SandboxKeep = host, with.User, with.Helper, time.Minute
 		}
 		w.agent(events.Agent{Name: "stepper", Model: "heard/x", Tools: []string{"bash"}, Sandbox: events.Sandbox{Mode: "docker", Image: image}}, "")
 		stations.stop()

@@ -16,6 +16,8 @@ import (
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/bwrap"
+	"github.com/inspan/inspan/internal/sandbox/docker"
+	"github.com/inspan/inspan/internal/sandbox/gvisor"
 	"github.com/inspan/inspan/internal/sandbox/landlock"
 	"github.com/inspan/inspan/internal/sandbox/launch"
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
@@ -250,7 +252,8 @@ git log --format=%s | grep -q begin && echo TRIED
 // TestEphemeralWalls lets an agent work with git inside of its sandbox on objects that it borrows.
 func TestEphemeralWalls(t *testing.T) {
 	t.Parallel()
-	for _, backend := range []sandbox.Backend{bwrap.New("", ""), landlock.New([]string{"/proc/self/exe", launch.Word}, "")} {
+	for _, backend := range []sandbox.Backend{bwrap.New("", ""), landlock.New([]string{"/proc/self/exe", launch.Word}, ""),
+		docker.New(engine()), gvisor.New(gvisor.Config{Program: os.Getenv("INSPAN_GVISOR"), Base: t.TempDir()})} {
 		t.Run("WS-14 SBX-1 behind "+string(backend.Mode())+" an agent reads what it borrows, commits on top of it, changes none of it and sees no other mirror", func(t *testing.T) {
 			t.Parallel()
 			sandboxtest.Need(t, backend)
