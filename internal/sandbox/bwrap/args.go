@@ -22,22 +22,12 @@ const (
 	user = "1000"
 )
 
-// etcShown is what of /etc programs need to start, to name users, and to check certificates. Of /etc/ssl never the
-// whole: its private directory holds keys.
-var etcShown = [...]string{
-	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/nsswitch.conf",
-	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/ca-certificates.conf",
-	"/etc/pki/tls/certs", "/etc/pki/tls/cert.pem", "/etc/pki/ca-trust/extracted",
-	"/etc/localtime", "/etc/mime.types", "/etc/protocols", "/etc/services", "/etc/magic",
-}
-
-// etcMade are small files made for the sandbox instead of the machine's own.
-var etcMade = map[string]string{
-	"passwd":   "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:" + user + ":" + user + ":agent:" + homeInside + ":/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
-	"group":    "root:x:0:\nagent:x:" + user + ":\nnogroup:x:65534:\n",
-	"hosts":    "127.0.0.1 localhost inspan\n::1 localhost\n",
-	"hostname": "inspan\n",
-}
+const (
+	// firstExtra is the descriptor of the first extra file of a process.
+	firstExtra = 3
+	// firstGiven is that of the first file in box.given, after four more; the handles in box.kept come after these.
+	firstGiven = firstExtra + 4
+)
 
 // Switches and views of the kernel in /proc. Outside, the user of a sandbox is the service's: where that is root, it
 // owns /proc/sys, and the mode bits alone would let it change the whole machine (kernel.core_pattern names a program
@@ -93,8 +83,8 @@ func isolation(found install, network bool) []string {
 	return args
 }
 
-// mounts are the arguments that build what a command sees; they also write the made files.
-func mounts(b *local.Box) ([]string, error) {
+// mounts are the arguments that build what a command sees, and the files that it is given with each command.
+func mounts(b *local.Box) ([]string, []gift, error) {
 	args := []string{"--ro-bind", "/usr", "/usr"}
 	for _, name := range rootLinks {
 		info, err := os.Lstat(name)
@@ -107,22 +97,13 @@ func mounts(b *local.Box) ([]string, error) {
 		}
 		link, err := os.Readlink(name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		args = append(args, "--symlink", link, name)
 	}
-	for _, name := range etcShown {
-		args = append(args, "--ro-bind-try", name, name)
-	}
 	cfg := b.Config()
-	if cfg.Network {
-		args = append(args, "--ro-bind-try", "/etc/resolv.conf", "/etc/resolv.conf")
-	}
-	made, err := makeEtc(b)
-	if err != nil {
-		return nil, err
-	}
-	args = append(args, made...)
+	etc, given := showEtc(cfg.Network)
+	args = append(args, etc...)
 	args = append(args, proc()...)
 	args = append(args,
 		"--dev", "/dev", "--bind", b.Private("tmp"), "/tmp",
@@ -130,11 +111,11 @@ func mounts(b *local.Box) ([]string, error) {
 	args = append(args, binds(cfg.Workspace, cfg.ReadOnly, cfg.Writable, cfg.Denied)...)
 	denied, err := denials(b)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	args = append(args, denied...)
 	// The root itself is memory that bubblewrap made; closed last, when all places to mount on exist.
-	return append(args, "--remount-ro", "/"), nil
+	return append(args, "--remount-ro", "/"), given, nil
 }
 
 // binds orders what the Config shows so that the deeper path wins: a read-only directory in the workspace stays
@@ -206,22 +187,7 @@ func denials(b *local.Box) ([]string, error) {
 func shown(cfg sandbox.Config, path string) bool {
 	roots := slices.Concat([]string{"/usr", cfg.Workspace}, cfg.ReadOnly, cfg.Writable, rootLinks[:], etcShown[:])
 	for name := range etcMade {
-		roots = append(roots, "/etc/"+name)
+		roots = append(roots, name)
 	}
 	return slices.ContainsFunc(roots, func(root string) bool { return path == root || strings.HasPrefix(path, root+"/") })
-}
-
-func makeEtc(b *local.Box) ([]string, error) {
-	if err := os.Mkdir(b.Private("etc"), 0o700); err != nil {
-		return nil, err
-	}
-	args := make([]string, 0, 3*len(etcMade))
-	for name, text := range etcMade {
-		at := b.Private("etc/" + name)
-		if err := os.WriteFile(at, []byte(text), 0o444); err != nil {
-			return nil, fmt.Errorf("make /etc/%s: %w", name, err)
-		}
-		args = append(args, "--ro-bind", at, "/etc/"+name)
-	}
-	return args, nil
 }

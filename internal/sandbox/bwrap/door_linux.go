@@ -9,9 +9,6 @@ import (
 
 var _ sandbox.Doored = (*Backend)(nil)
 
-// firstExtra is the descriptor of the first extra file of a process.
-const firstExtra = 3
-
 // through leads a process out by the sandbox's door, if it has one. shut is called when it has ended, or did not start.
 func (b *box) through(p *local.Process, command []string) (shut func() error, err error) {
 	door := b.Config().Door

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +35,8 @@ type box struct {
 	*local.Box
 	bwrap  install
 	mounts []string
+	// given are files whose texts are given with each command.
+	given []gift
 	// kept are handles on what the mounts name in directories that commands write.
 	kept anchors
 	// filter is the system call filter, as the kernel takes it; empty where there is none for this processor.
@@ -70,13 +74,10 @@ func (b *box) Destroy(ctx context.Context) error {
 	return errors.Join(left, b.Box.Destroy(ctx))
 }
 
-// firstKept is the descriptor of the first handle in box.kept.
-const firstKept = firstExtra + 4
-
 // wall takes handles on what is mounted and makes the system call filter and the control group.
 func (b *box) wall() (err error) {
 	cfg := b.Config()
-	if b.mounts, err = b.kept.fix(b.mounts, append([]string{cfg.Workspace}, cfg.Writable...), firstKept); err != nil {
+	if b.mounts, err = b.kept.fix(b.mounts, append([]string{cfg.Workspace}, cfg.Writable...), firstGiven+len(b.given)); err != nil {
 		return err
 	}
 	if len(b.kept.files) > 0 && !b.bwrap.takesHandles {
@@ -123,7 +124,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	p.Path, p.Dir, p.Env, p.Wrapped = line[0], "/", local.Env{}, true
 	command := p.Args
 	p.Args = append(append(line, "--args", "3", "--"), command...)
-	p.Extra = append([]*os.File{f.args, f.statusIn, f.hold, f.filter}, b.kept.files...)
+	p.Extra = slices.Concat([]*os.File{f.args, f.statusIn, f.hold, f.filter}, f.given, b.kept.files)
 	docs := json.NewDecoder(io.LimitReader(f.status, statusMax))
 	var first int
 	var bounded error
@@ -171,7 +172,10 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 }
 
 // files are what bubblewrap is given beside its command, and our ends of its pipes.
-type files struct{ args, filter, status, statusIn, hold, release *os.File }
+type files struct {
+	args, filter, status, statusIn, hold, release *os.File
+	given                                         []*os.File
+}
 
 func (b *box) files(p local.Process) (f files, err error) {
 	if f.args, err = b.arguments(p); err != nil {
@@ -183,12 +187,21 @@ func (b *box) files(p local.Process) (f files, err error) {
 	if f.status, f.statusIn, err = os.Pipe(); err != nil {
 		return f, err
 	}
-	f.hold, f.release, err = os.Pipe()
-	return f, err
+	if f.hold, f.release, err = os.Pipe(); err != nil {
+		return f, err
+	}
+	for _, g := range b.given {
+		file, err := g.open()
+		if err != nil {
+			return f, err
+		}
+		f.given = append(f.given, file)
+	}
+	return f, nil
 }
 
 func (f files) close() {
-	for _, file := range []*os.File{f.args, f.filter, f.status, f.statusIn, f.hold, f.release} {
+	for _, file := range append(f.given, f.args, f.filter, f.status, f.statusIn, f.hold, f.release) {
 		_ = file.Close() // also of none: then it only says so
 	}
 }
@@ -216,6 +229,18 @@ func (b *box) bound(status *os.File, docs *json.Decoder, group *cgroup.Group) (f
 		}
 	}
 	return doc.Child, nil
+}
+
+// open opens a file to be given once. One that has gone from this machine since the sandbox was opened is empty.
+func (g gift) open() (*os.File, error) {
+	if g.made != "" {
+		return local.Memory("bwrap-etc", g.made)
+	}
+	f, err := os.Open(g.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.Open(os.DevNull)
+	}
+	return f, err
 }
 
 // arguments writes bubblewrap's arguments, each ended by a NUL, to an unnamed file.

@@ -16,6 +16,7 @@ type box struct {
 	*local.Box
 	bwrap  install
 	mounts []string
+	given  []gift
 	groups *cgroup.Driver
 }
 

@@ -229,3 +229,50 @@ func TestUnavailable(t *testing.T) {
 		}
 	})
 }
+
+func TestEtc(t *testing.T) {
+	t.Parallel()
+	b := bwrap.New("", "")
+	sandboxtest.Need(t, b)
+	x, err := b.Open(t.Context(), sandbox.Config{ID: "etc", Workspace: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := x.Destroy(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	sh := func(t *testing.T, script string) string {
+		t.Helper()
+		var out bytes.Buffer
+		if _, err := x.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out}); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	t.Run("SBX-14 small files of /etc are as on the machine, or as made for the sandbox, for each command", func(t *testing.T) {
+		for _, path := range []string{"/etc/nsswitch.conf", "/etc/localtime", "/etc/ld.so.cache"} {
+			want, err := os.ReadFile(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				want, err = []byte("missing\n"), nil
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if got := sh(t, "cat "+path+" 2>/dev/null || echo missing"); got != string(want) {
+					t.Errorf("%s has %d bytes inside and %d outside", path, len(got), len(want))
+				}
+			}
+		}
+		if got := sh(t, "id -un; cat /etc/hostname; ls /etc/shadow /etc/resolv.conf 2>/dev/null"); got != "agent\ninspan\n" {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("SBX-14 and none of them can be written, replaced or removed", func(t *testing.T) {
+		if got := sh(t, "for f in /etc/passwd /etc/nsswitch.conf /etc/new; do (echo x >> $f) 2>/dev/null && echo WROTE; done; rm -f /etc/passwd 2>/dev/null && echo REMOVED; mv /etc/hosts /etc/x 2>/dev/null && echo MOVED; chmod 777 /etc/passwd 2>/dev/null && echo CHANGED; echo done"); got != "done\n" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
