@@ -15,8 +15,8 @@ import (
 const maxAgain = 4096
 
 // HearAgain gives out at once what the roles of a station were given and have not acknowledged, not only when its time is up. It is
-// for whoever knows that all of them are gone, as with a server in the process that they were in, and for a user who may
-// change the consumers. What was heard already may be heard again, as after any crash.
+// for whoever knows that all of them are gone, as with a server in the process that they were in; topology.Reviver may. What was heard
+// already may be heard again, as after any crash.
 func (c *Conn) HearAgain(ctx context.Context, station string) error {
 	if err := events.CheckID("station", station); err != nil {
 		return err

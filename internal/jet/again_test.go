@@ -1,24 +1,31 @@
 package jet_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 func TestHearAgain(t *testing.T) {
 	t.Parallel()
-	s := jettest.Server(t, func(c *jet.ServerConfig) { c.LazySync = true })
-	_, js := raw(t, s)
-	c := jettest.Connect(t, s, jet.Config{})
-	one := jettest.Station(t, c, "one", jet.ApplyOptions{})
+	may := topology.Reviver("one")
+	s := jettest.Server(t, func(c *jet.ServerConfig) {
+		c.LazySync = true
+		c.Users = []jet.User{{Name: "admin", Password: "a"}, {Name: may.Name, Password: "r", Publish: may.Publish, Subscribe: may.Subscribe}}
+	})
+	_, js := raw(t, s, nats.UserInfo("admin", "a"))
+	one := jettest.Station(t, jettest.Connect(t, s, jet.Config{User: "admin", Password: secret.New("a")}), "one", jet.ApplyOptions{})
+	c := jettest.Connect(t, s, jet.Config{User: may.Name, Password: secret.New("r")})
 	ctx := within(t)
 	tasks := func(t *testing.T) jetstream.Consumer {
 		t.Helper()
@@ -84,7 +91,7 @@ func TestHearAgain(t *testing.T) {
 		}
 	})
 	t.Run("DEPL-6 PERF-1 a consumer with nothing open, or with too much behind what is, is left as it is", func(t *testing.T) {
-		resets := apiCalls(t, s, "CONSUMER.RESET.>")
+		resets := apiCalls(t, s, []nats.Option{nats.UserInfo("admin", "a")}, "CONSUMER.RESET.>")
 		if err := c.HearAgain(ctx, "one"); err != nil {
 			t.Fatal(err)
 		}
@@ -114,6 +121,23 @@ func TestHearAgain(t *testing.T) {
 		}
 		if n := resets(); n != 0 {
 			t.Errorf("%d consumers were put back by more than %d messages", n, jet.MaxAgain)
+		}
+	})
+	t.Run("SAFE-6 whoever may do that may do nothing else", func(t *testing.T) {
+		nc, _ := raw(t, s, nats.UserInfo(may.Name, "r"))
+		tell := make(chan error, 16)
+		nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { tell <- err })
+		for _, subject := range []string{"$JS.API.CONSUMER.DELETE.IN_one.planner", "$JS.API.CONSUMER.CREATE.IN_one.planner", "$JS.API.CONSUMER.MSG.NEXT.IN_one.planner",
+			"$JS.API.CONSUMER.PAUSE.IN_one.planner", "$JS.API.STREAM.PURGE.IN_one", "$JS.API.STREAM.MSG.GET.LOG_one", "station.one.task", events.FactSubject("one", "r", events.RunCreated), "$KV.harness-config.one.agent.x"} {
+			if err := nc.Publish(subject, []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+			if err := nc.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if err := await(t, tell, "a refusal of "+subject); !errors.Is(err, nats.ErrPermissionViolation) {
+				t.Errorf("%s: %v", subject, err)
+			}
 		}
 	})
 }

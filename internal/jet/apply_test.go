@@ -40,7 +40,7 @@ func TestApply(t *testing.T) {
 		ctx := within(t)
 		_, js := raw(t, s)
 		// The server answers an update that changes nothing too, so the requests to change are counted, not the effects.
-		changes := apiCalls(t, s, "STREAM.CREATE.*", "STREAM.UPDATE.*", "CONSUMER.CREATE.>")
+		changes := apiCalls(t, s, nil, "STREAM.CREATE.*", "STREAM.UPDATE.*", "CONSUMER.CREATE.>")
 		for round := range 2 {
 			var wg sync.WaitGroup
 			errs := make([]error, 5)
@@ -124,9 +124,9 @@ func TestApply(t *testing.T) {
 }
 
 // apiCalls counts requests of the JetStream API since the last count.
-func apiCalls(t *testing.T, s *jet.Server, verbs ...string) func() int {
+func apiCalls(t *testing.T, s *jet.Server, as []nats.Option, verbs ...string) func() int {
 	t.Helper()
-	nc, _ := raw(t, s)
+	nc, _ := raw(t, s, as...)
 	var subs []*nats.Subscription
 	for _, v := range verbs {
 		sub, err := nc.SubscribeSync("$JS.API." + v)

@@ -115,7 +115,7 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 		password := rand.Text()
 		s.passwords[user] = secret.New(password)
 		return strconv.Quote(password)
-	})
+	}, topology.Reviver(cfg.Station))
 	streams := filepath.Join(cfg.StoreDir, "nats")
 	if err := checkEarlier(streams); err != nil {
 		return nil, err
@@ -199,6 +199,9 @@ func (s *Station) start(ctx context.Context) error {
 	if s.cfg.Still {
 		return nil
 	}
+	if err := s.revive(ctx); err != nil {
+		return err
+	}
 	if err := s.tellUsers(); err != nil {
 		return err
 	}
@@ -223,15 +226,20 @@ func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
 	if err := setUp(ctx, conn, cfg, jet.ApplyOptions{Replicas: 1}, s.cfg.Log); err != nil {
 		return err
 	}
-	if !s.cfg.Still { // the store is this process's: all who were given something before are gone
-		if err := conn.HearAgain(ctx, s.cfg.Station); err != nil {
-			return err
-		}
-	}
 	if _, err := s.server.StageInMemory(); err != nil {
 		s.cfg.Log.Warn().Err(err).Msg("batches of facts are gathered on disk, which is slower and as safe")
 	}
 	return nil
+}
+
+// revive has this station's roles hear at once what those of earlier processes were given: the store is held, so they are gone.
+func (s *Station) revive(ctx context.Context) error {
+	conn, err := s.as(ctx, topology.ReviverUser, "")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.HearAgain(ctx, s.cfg.Station)
 }
 
 // ports connects as each role and puts the local store behind all of them.

@@ -14,7 +14,7 @@ type User struct {
 	Publish, Subscribe []string
 }
 
-// SetupUser sets stations up. It is the only user in the account of the streams.
+// SetupUser sets stations up. It is in the account of the streams, and alone there but for a Reviver.
 const SetupUser = "setup"
 
 // Outsider is a user for people and programs outside the services; see UserPermissions.
@@ -39,8 +39,23 @@ func Writer(station string) (u User, inboxPrefix string) {
 	return u, inboxPrefix
 }
 
+// ReviverUser gives out again what earlier instances were given.
+const ReviverUser = "reviver"
+
+// Reviver returns that user, who is in the account of the streams. Only a server in the process of the roles has it, for its start; it
+// may look at their consumers and put them back, and nothing else.
+func Reviver(station string) User {
+	u := User{Name: ReviverUser, Subscribe: []string{peopleInbox}}
+	for _, role := range events.Services() {
+		for _, c := range Consumers(station, role) {
+			u.Publish = append(u.Publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name, "$JS.API.CONSUMER.RESET."+c.Stream+"."+c.Name)
+		}
+	}
+	return u
+}
+
 // Accounts renders the accounts and users of a station in the form of a server's configuration: the setup user, one for
-// each service, and the outsiders given. password returns what stands for a user's password: a variable of the server's
+// each service, and the outsiders given; more are in the account of the streams beside the setup user. password returns what stands for a user's password: a variable of the server's
 // environment, or a quoted text.
 //
 // There are two accounts, because a server sends answers on whatever subject the asker names, whether or not the asker
@@ -48,13 +63,15 @@ func Writer(station string) (u User, inboxPrefix string) {
 // that object into the log. The streams are therefore in an account of their own; services and outsiders are in the
 // other one, which borrows the streams' subjects. What is borrowed is answered only to the asker's own account, and an
 // answer is not passed on to the streams.
-func Accounts(station string, outsiders []User, password func(user string) string) string {
+func Accounts(station string, outsiders []User, password func(user string) string, more ...User) string {
 	var b strings.Builder
 	back, front := "streams-"+station, "station-"+station
 	lentAPI := "$JS." + back + ".API."
 	publish, subscribe := SetupPermissions(station)
 	fmt.Fprintf(&b, "accounts {\n  %q: {\n    jetstream: enabled\n    users: [\n", back)
-	render(&b, User{SetupUser, publish, subscribe}, password, apiPrefix)
+	for _, u := range append([]User{{SetupUser, publish, subscribe}}, more...) {
+		render(&b, u, password, apiPrefix)
+	}
 	b.WriteString("    ]\n    exports: [\n")
 	for _, l := range lent(station) {
 		fmt.Fprintf(&b, "      {%s: %q%s, accounts: [%q]}\n", l.how, l.subject, l.more, front)

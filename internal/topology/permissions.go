@@ -186,8 +186,7 @@ func SetupPermissions(station string) (publish, subscribe []string) {
 			if len(c.Filters) == 1 {
 				filter = "." + c.Filters[0]
 			}
-			publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name, "$JS.API.CONSUMER.CREATE."+c.Stream+"."+c.Name+filter,
-				"$JS.API.CONSUMER.RESET."+c.Stream+"."+c.Name)
+			publish = append(publish, "$JS.API.CONSUMER.INFO."+c.Stream+"."+c.Name, "$JS.API.CONSUMER.CREATE."+c.Stream+"."+c.Name+filter)
 		}
 	}
 	publish = append(publish, configKey(station, ">"), "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station, ">"))
