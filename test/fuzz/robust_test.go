@@ -24,7 +24,7 @@ const TimeOf = "INSPAN_FUZZ_TIME"
 
 // defaultTime is how long each target is fuzzed, grace how much longer it may take to build and to end.
 const (
-	defaultTime = 10 * time.Second
+	defaultTime = 8 * time.Second
 	grace       = 3 * time.Minute
 )
 

@@ -30,7 +30,7 @@ const self = "/proc/self/exe"
 // ErrNone means that there is no helper beside this program, ErrOther that there is one of another build.
 var (
 	ErrNone  = errors.New("there is no " + Name + " beside this program")
-	ErrOther = errors.New("it was not built from the same source as this program")
+	ErrOther = errors.New("it was not built from the same source as this program, or is no program")
 )
 
 // Program returns the path by which a child of this process starts the helper.
@@ -80,9 +80,12 @@ func find(path string, own *debug.BuildInfo) (*os.File, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	info, err := buildinfo.Read(f)
+	mode, unseen := f.Stat()
 	switch {
-	case err != nil:
-		err = fmt.Errorf("%w: %w", ErrOther, err)
+	case err != nil || unseen != nil:
+		err = fmt.Errorf("%w: %w", ErrOther, errors.Join(err, unseen))
+	case mode.Mode().Perm()&0o111 == 0:
+		err = fmt.Errorf("%w: nobody may execute it", ErrOther)
 	case !strings.HasSuffix(info.Path, from) || built(info) != built(own):
 		err = ErrOther
 	}

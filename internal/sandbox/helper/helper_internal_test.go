@@ -74,7 +74,7 @@ func TestFind(t *testing.T) {
 			}
 		}
 	})
-	t.Run("SBX-20 another program, a text, a folder and nothing at all are not", func(t *testing.T) {
+	t.Run("SBX-20 another program, a text, a folder, one that nobody may execute and nothing at all are not", func(t *testing.T) {
 		dir := t.TempDir()
 		text := filepath.Join(dir, "text")
 		if err := os.WriteFile(text, []byte("#!/bin/sh\n"), 0o755); err != nil {
@@ -84,7 +84,11 @@ func TestFind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range []string{text, other, dir} {
+		plain := filepath.Join(dir, Name)
+		if b, err := os.ReadFile(path); err != nil || os.WriteFile(plain, b, 0o644) != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{text, other, dir, plain} {
 			if _, err := find(path, same); !errors.Is(err, ErrOther) {
 				t.Errorf("%s: got %v, want ErrOther", path, err)
 			}
