@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 
 	"github.com/inspan/inspan/internal/disk"
 )
@@ -16,12 +15,7 @@ func (k *Keeper) Again(ctx context.Context, runID, dir string) error {
 	if err != nil || d == nil {
 		return err
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("open the workspace: %w", err)
-	}
-	defer root.Close()
-	files, _, err := look(ctx, root)
+	files, err := listed(ctx, dir)
 	if err != nil {
 		return err
 	}

@@ -70,12 +70,7 @@ func (k *Keeper) Begin(ctx context.Context, runID, dir string) error {
 	if err != nil || d != nil {
 		return err
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("open the workspace: %w", err)
-	}
-	defer root.Close()
-	files, _, err := look(ctx, root)
+	files, err := listed(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -88,6 +83,17 @@ func (k *Keeper) Begin(ctx context.Context, runID, dir string) error {
 		k.put(runID, &desk{files: files})
 	}
 	return nil
+}
+
+// listed lists the files of a workspace as they are.
+func listed(ctx context.Context, dir string) (sheet, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the workspace: %w", err)
+	}
+	defer root.Close()
+	files, _, err := look(ctx, root)
+	return files, err
 }
 
 // write keeps a list, unless there is one.

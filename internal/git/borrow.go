@@ -30,13 +30,19 @@ func (g *Git) Mirror(ctx context.Context, dir string) (*Repo, error) {
 	}
 	var r *Repo
 	if err == nil {
-		r, err = g.Open(ctx, dir)
+		r, err = g.openMirror(ctx, dir)
 	}
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("mirror: %w: %w", ErrDamaged, err)
+	}
+	return r, err
+}
+
+// openMirror opens a repository whose refs are copies of the remote's only, so a fetch prunes them.
+func (g *Git) openMirror(ctx context.Context, dir string) (*Repo, error) {
+	r, err := g.Open(ctx, dir)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		return nil, fmt.Errorf("mirror: %w: %w", ErrDamaged, err)
+		return nil, err
 	}
 	r.prunes = true
 	return r, nil
@@ -50,11 +56,7 @@ func (g *Git) newMirror(ctx context.Context, dir string) (*Repo, error) {
 	if _, err := g.run(ctx, call{args: []string{"init", "--quiet", "--template=", "--initial-branch=main", "--", dir}}); err != nil {
 		return nil, err
 	}
-	r, err := g.Open(ctx, dir)
-	if err == nil {
-		r.prunes = true
-	}
-	return r, err
+	return g.openMirror(ctx, dir)
 }
 
 // Mend makes a damaged mirror one that lacks nothing once it was fetched into: packs that can not be read are taken away, and all
@@ -113,15 +115,15 @@ func (g *Git) Mend(ctx context.Context, dir string) (*Repo, error) {
 
 // Whole reports whether all that the refs of a mirror need is there and can be read; the error says why it is not known.
 func (r *Repo) Whole(ctx context.Context) (bool, error) {
-	args := []string{"fsck", "--connectivity-only", "--no-dangling", "--no-progress", "--no-reflogs"}
 	found, err := filepath.Glob(filepath.Join(r.Objects(), "pack", "*.idx"))
 	if err != nil {
 		return false, err
 	}
-	for i := -1; i < len(found); i++ {
-		if i >= 0 {
-			args = []string{"verify-pack", "--", found[i]}
-		}
+	looks := [][]string{{"fsck", "--connectivity-only", "--no-dangling", "--no-progress", "--no-reflogs"}}
+	for _, idx := range found {
+		looks = append(looks, []string{"verify-pack", "--", idx})
+	}
+	for _, args := range looks {
 		_, err := r.run(ctx, args...)
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)

@@ -79,20 +79,28 @@ func find(path string, own *debug.BuildInfo) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	info, err := buildinfo.Read(f)
-	mode, unseen := f.Stat()
-	switch {
-	case err != nil || unseen != nil:
-		err = fmt.Errorf("%w: %w", ErrOther, errors.Join(err, unseen))
-	case mode.Mode().Perm()&0o111 == 0:
-		err = fmt.Errorf("%w: nobody may execute it", ErrOther)
-	case !strings.HasSuffix(info.Path, from) || built(info) != built(own):
-		err = ErrOther
-	}
-	if err != nil {
+	if err := fits(f, own); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
 	return f, nil
+}
+
+// fits checks that a file is a helper of the same build as own; the error wraps ErrOther where it is not.
+func fits(f *os.File, own *debug.BuildInfo) error {
+	info, err := buildinfo.Read(f)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrOther, err)
+	}
+	file, err := f.Stat()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrOther, err)
+	case file.Mode().Perm()&0o111 == 0:
+		return fmt.Errorf("%w: the file is not executable", ErrOther)
+	case !strings.HasSuffix(info.Path, from) || built(info) != built(own):
+		return ErrOther
+	}
+	return nil
 }
 
 // built says from what a program was built: module, version and state of the source, as far as Go was told.
