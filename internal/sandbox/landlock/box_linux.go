@@ -26,6 +26,8 @@ type box struct {
 	*local.Box
 	launcher    []string
 	read, write []string
+	// env is added to the environment of commands that do not set it otherwise.
+	env map[string]string
 	// group bounds all that runs here; nil where this machine has no groups to write.
 	group *cgroup.Group
 }
@@ -68,6 +70,11 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	path, err := p.Env.Look(program, p.Dir)
 	if err != nil {
 		return sandbox.Exit{}, err
+	}
+	for name, value := range b.env {
+		if _, set := p.Env[name]; !set {
+			p.Env[name] = value
+		}
 	}
 	order := launch.Order{Path: path, Args: p.Args, Dir: p.Dir, Env: append(p.Env.List(), local.MarkerName+"="+p.Marker),
 		Read: b.read, Write: b.write, Network: b.Config().Network, FileSize: b.Config().Limits.Disk}

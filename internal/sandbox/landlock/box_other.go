@@ -14,6 +14,7 @@ import (
 type box struct {
 	*local.Box
 	launcher, read, write []string
+	env                   map[string]string
 }
 
 func (*box) bound(*cgroup.Driver) error { return nil }

@@ -160,7 +160,9 @@ func (b *box) allow() error {
 		}
 	}
 	b.read = append([]string{}, cfg.ReadOnly...)
-	optional := append([]string{}, readable[:]...)
+	git, env := gitConfig()
+	b.env = env
+	optional := append(git, readable[:]...)
 	if cfg.Network {
 		optional = append(optional, "/etc/resolv.conf")
 	}

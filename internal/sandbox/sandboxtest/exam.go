@@ -99,6 +99,7 @@ func Exam(t *testing.T, b sandbox.Backend, without ...Without) {
 		{"SBX-2 start", examStart},
 		{"SBX-12 limits", examLimits},
 		{"hostile input", examHostile},
+		{"SBX-1 git", examGit},
 		{"configuration", examConfig},
 	} {
 		t.Run(part.name, func(t *testing.T) {

@@ -171,7 +171,8 @@ func examEnvironment(t *testing.T, b sandbox.Backend) {
 		var out safe
 		_, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"env"}, Stdout: &out})
 		must(t, err)
-		allowed := []string{"PATH", "HOME", "LANG", "TMPDIR", "TERM", "PWD", "INSPAN_SANDBOX_ID"}
+		// The GIT ones are set where the machine's configuration of git is for its own user alone.
+		allowed := []string{"PATH", "HOME", "LANG", "TMPDIR", "TERM", "PWD", "INSPAN_SANDBOX_ID", "GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM"}
 		seen := map[string]string{}
 		for line := range strings.Lines(out.String()) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
