@@ -8,8 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	"google.golang.org/genai"
-
 	"github.com/inspan/inspan/internal/llm/llmtest"
 	"github.com/inspan/inspan/services/executor/executortest"
 )
@@ -22,15 +20,42 @@ func TestHistories(t *testing.T) {
 
 var ruledName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.-]{0,63}$`)
 
-// accepted holds a request against the rules of generateContent: the fields that the SDK knows, the turns that the guide
+// ruledContent is a content of the API's reference, with the fields that we send. A signature is base64.
+type ruledContent struct {
+	Role  string
+	Parts []*ruledPart
+}
+
+type ruledPart struct {
+	Text             string
+	Thought          bool
+	ThoughtSignature []byte
+	InlineData       *ruledBlob
+	FunctionCall     *struct {
+		ID, Name string
+		Args     map[string]any
+	}
+	FunctionResponse *struct {
+		ID, Name string
+		Response map[string]any
+		Parts    []struct{ InlineData *ruledBlob }
+	}
+}
+
+type ruledBlob struct {
+	MIMEType string
+	Data     []byte
+}
+
+// accepted holds a request against the rules of generateContent: the fields of its reference, the turns that the guide
 // of function calling asks for, and the signatures of the guide of thought signatures.
 func accepted(body []byte) error {
 	var fields struct{ Contents json.RawMessage }
 	if err := json.Unmarshal(body, &fields); err != nil {
 		return err
 	}
-	var contents []*genai.Content
-	// The mark is the one signature that is not base64 as the SDK writes it.
+	var contents []*ruledContent
+	// The mark is the one signature that is not base64.
 	signed := bytes.ReplaceAll(fields.Contents, []byte(`"skip_thought_signature_validator"`), []byte(`"c2tpcA=="`))
 	strict := json.NewDecoder(bytes.NewReader(signed))
 	strict.DisallowUnknownFields()
@@ -74,7 +99,7 @@ func accepted(body []byte) error {
 	return nil
 }
 
-func acceptedPart(p *genai.Part, role string) error {
+func acceptedPart(p *ruledPart, role string) error {
 	data := 0
 	for _, has := range []bool{p.Text != "", p.FunctionCall != nil, p.FunctionResponse != nil, p.InlineData != nil} {
 		if has {
@@ -89,7 +114,7 @@ func acceptedPart(p *genai.Part, role string) error {
 		return fmt.Errorf("call %+v of the %s", p.FunctionCall, role)
 	case p.FunctionResponse != nil && (role != "user" || len(p.FunctionResponse.Response) == 0):
 		return fmt.Errorf("response %+v of the %s", p.FunctionResponse, role)
-	case p.FunctionResponse != nil && slices.ContainsFunc(p.FunctionResponse.Parts, func(r *genai.FunctionResponsePart) bool {
+	case p.FunctionResponse != nil && slices.ContainsFunc(p.FunctionResponse.Parts, func(r struct{ InlineData *ruledBlob }) bool {
 		return r.InlineData == nil || r.InlineData.MIMEType == "" || len(r.InlineData.Data) == 0
 	}):
 		return fmt.Errorf("response %+v without the data of a part", p.FunctionResponse)

@@ -11,8 +11,8 @@ import (
 	"github.com/inspan/inspan/internal/llm/wire"
 )
 
-// request is the body of POST /v1beta/models/MODEL:streamGenerateContent. It is written here and not with the SDK's
-// structs so that raw contents and tools' schemas go out as they are.
+// request is the body of POST /v1beta/models/MODEL:streamGenerateContent. Raw contents and tools' schemas go
+// out as they are.
 type request struct {
 	System     *content   `json:"systemInstruction,omitempty"`
 	Contents   []any      `json:"contents"`

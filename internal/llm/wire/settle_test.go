@@ -3,12 +3,10 @@ package wire_test
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/inspan/inspan/internal/llm"
@@ -102,31 +100,6 @@ func TestAsObject(t *testing.T) {
 		if got := wire.AsObject(json.RawMessage(in)); !llmtest.SameJSON(got, []byte(want)) {
 			t.Errorf("%q: got %s, want %s", in, got, want)
 		}
-	}
-}
-
-func TestEvents(t *testing.T) {
-	t.Parallel()
-	text := ": hello\r\n\r\nevent: x\r\nid: 7\r\ndata: one\r\n\r\n\ndata:two\ndata: lines\n\ndata\n\nretry: 5\n\ndata: cut"
-	for _, r := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
-		var got []string
-		for data, err := range wire.Events(r) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, string(data))
-		}
-		if want := []string{"one", "two\nlines", ""}; !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-	broken := errors.New("broken")
-	var last error
-	for _, err := range wire.Events(io.MultiReader(strings.NewReader("data: a\n\n"), iotest.ErrReader(broken))) {
-		last = err
-	}
-	if !errors.Is(last, broken) {
-		t.Errorf("got %v, want the reader's error at the end", last)
 	}
 }
 

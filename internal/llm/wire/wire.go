@@ -1,5 +1,5 @@
-// Package wire holds what the adapters of HTTP providers share: the client, the reading of refusals, and the merging
-// of streamed pieces.
+// Package wire holds what the adapters of HTTP providers share: the request, the reading of event streams and of
+// refusals, and the merging of streamed pieces.
 //
 // Promises: what a server sends is a stranger's bytes; nothing here panics on them or holds more of them than
 // MaxAnswerBytes. No error text holds the key, not even where a server repeats it. No request is repeated and no
@@ -114,8 +114,10 @@ func (p Provider) Broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if errors.Is(err, ErrTooMuch) {
-		return &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("%s: %w", p.Name, ErrTooMuch), Hint: "ask for fewer output tokens"}
+	for _, tooMuch := range []error{ErrTooMuch, ErrEventTooLarge} {
+		if errors.Is(err, tooMuch) {
+			return &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("%s: %w", p.Name, tooMuch), Hint: "ask for fewer output tokens"}
+		}
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // its text would show the whole address
