@@ -114,7 +114,7 @@ func TestRules(t *testing.T) {
 		{"a role starts a bare goroutine", "services/planner/x.go", `package planner; func f() { go f() }`, []string{"pure"}},
 		{"a hand imports a role", "internal/mem/x.go", `package mem; import _ "github.com/inspan/inspan/services/planner"`, []string{"import"}},
 		{"a hand imports a door", "internal/tools/x.go", `package tools; import _ "github.com/inspan/inspan/internal/station"`, []string{"import"}},
-		{"a model's SDK beside its door", "internal/llm/openai/x.go", `package openai; import _ "github.com/anthropics/anthropic-sdk-go"`, []string{"door"}},
+		{"a dependency beside its door", "internal/llm/openai/x.go", `package openai; import _ "github.com/tetratelabs/wazero"`, []string{"door"}},
 		{"NATS through its door", "internal/jet/x.go", `package jet; import _ "github.com/nats-io/nats.go"`, nil},
 		{"a dependency without a door", "internal/jet/x.go", `package jet; import _ "example.com/new"`, []string{"door"}},
 		{"the global logger", "internal/service/x.go", `package service; import _ "github.com/rs/zerolog/log"`, []string{"door"}},

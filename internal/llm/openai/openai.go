@@ -8,7 +8,7 @@
 // with every field in it (reasoning_content, refusals, fields that we do not know); in Responses the array of output
 // items, each as it came. It goes back in the next request as it came, to the same API only. Nothing is kept at the
 // provider: Responses is asked not to store, and reasoning comes back encrypted. Nothing is read from the environment,
-// the SDK's retries are off, and the key is in no error.
+// there is no retry, and the key is in no error.
 //
 // A Schema is asked for as json_schema, not strict: OpenAI's strict mode refuses many good schemas, and local servers
 // enforce the schema either way. The caller checks the answer. The APIs have no mark for a failed tool result, so the
@@ -21,12 +21,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
-
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/wire"
@@ -47,8 +44,11 @@ const (
 	Responses API = "responses"
 )
 
-// ownHost is OpenAI's own server.
-const ownHost = "api.openai.com"
+// ownHost is OpenAI's own server, ownURL the address of its API.
+const (
+	ownHost = "api.openai.com"
+	ownURL  = "https://" + ownHost + "/v1/"
+)
 
 // KeyEnv is where a person is told to put the key.
 const KeyEnv = "OPENAI_API_KEY"
@@ -70,9 +70,9 @@ var _ llm.Model = (*Model)(nil)
 
 // Model asks the API. It is safe for concurrent use.
 type Model struct {
-	client sdk.Client
-	errs   wire.Provider
-	api    API
+	endpoint wire.Endpoint
+	errs     wire.Provider
+	api      API
 	// own is whether this is OpenAI's own server, which has another name for the output limit in Chat.
 	own bool
 }
@@ -99,19 +99,14 @@ func New(cfg Config) (*Model, error) {
 	default:
 		cfg.API = Chat
 	}
-	opts := []option.RequestOption{
-		option.WithEnvironmentProduction(),
-		option.WithHTTPClient(wire.Client(cfg.HTTPClient)),
-		option.WithMaxRetries(0),
+	to := wire.Endpoint{Client: wire.Client(cfg.HTTPClient), BaseURL: cfg.BaseURL, Header: http.Header{}}
+	if to.BaseURL == "" {
+		to.BaseURL = ownURL
 	}
 	if cfg.APIKey != "" {
-		opts = append(opts, option.WithAPIKey(cfg.APIKey))
+		to.Header.Set("Authorization", "Bearer "+cfg.APIKey)
 	}
-	if cfg.BaseURL != "" {
-		opts = append(opts, option.WithBaseURL(cfg.BaseURL))
-	}
-	// The SDK's NewClient would read keys, addresses and headers from the environment.
-	return &Model{client: sdk.Client{Options: opts}, api: cfg.API, own: own,
+	return &Model{endpoint: to, api: cfg.API, own: own,
 		errs: wire.Provider{Name: Provider, KeyEnv: KeyEnv, Key: cfg.APIKey}}, nil
 }
 
@@ -133,15 +128,14 @@ func (m *Model) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.An
 	if m.api == Responses {
 		path = "responses"
 	}
-	var res *http.Response
-	err = m.client.Post(ctx, path, body, &res, option.WithHeader("Accept", "text/event-stream"))
+	res, err := m.endpoint.Post(ctx, path, "", body)
 	if res != nil && res.Body != nil {
 		defer res.Body.Close()
 	}
 	if err := m.errs.Opened(ctx, res, err); err != nil {
 		return llm.Answer{}, err
 	}
-	return m.read(ctx, ssestream.NewDecoder(res), req, sink)
+	return m.read(ctx, res.Body, req, sink)
 }
 
 func (m *Model) body(req llm.Request) ([]byte, error) {
@@ -161,15 +155,18 @@ type listener interface {
 	answer(req llm.Request) (llm.Answer, error)
 }
 
-func (m *Model) read(ctx context.Context, events ssestream.Decoder, req llm.Request, sink llm.Sink) (llm.Answer, error) {
+func (m *Model) read(ctx context.Context, body io.Reader, req llm.Request, sink llm.Sink) (llm.Answer, error) {
 	var s listener = newStream(sink)
 	if m.api == Responses {
 		s = &items{sink: sink}
 	}
-	for !s.ended() && events.Next() {
-		data := bytes.TrimSpace(events.Event().Data)
-		if bytes.Equal(data, []byte("[DONE]")) {
-			break
+	for e, err := range wire.Events(body) {
+		data := bytes.TrimSpace(e.Data)
+		if bytes.Equal(data, doneMark) && (err == nil || errors.Is(err, wire.ErrCut)) {
+			break // also where the blank line after it is missing: nothing comes after the mark
+		}
+		if err != nil {
+			return llm.Answer{}, m.errs.Broken(ctx, err)
 		}
 		failed, err := s.hear(data)
 		if err != nil {
@@ -178,12 +175,15 @@ func (m *Model) read(ctx context.Context, events ssestream.Decoder, req llm.Requ
 		if failed != nil {
 			return llm.Answer{}, m.errs.StreamError(failed)
 		}
-	}
-	if err := events.Err(); err != nil && !s.ended() {
-		return llm.Answer{}, m.errs.Broken(ctx, err)
+		if s.ended() {
+			break
+		}
 	}
 	if !s.whole() {
 		return llm.Answer{}, m.errs.Broken(ctx, wire.ErrCut)
 	}
 	return s.answer(req)
 }
+
+// doneMark is the data of the event that ends a stream of Chat Completions.
+var doneMark = []byte("[DONE]")

@@ -10,8 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/llm/wire"
 )
 
-// request is the body of POST /chat/completions. It is written here and not with the SDK's parameters so that raw
-// messages and tools' schemas go out as they are.
+// request is the body of POST /chat/completions. Raw messages and tools' schemas go out as they are.
 type request struct {
 	Model string `json:"model"`
 	// MaxCompletionTokens is OpenAI's name of the output limit, MaxTokens that of compatible servers.
