@@ -75,7 +75,6 @@ var Doors = []Door{
 	{Module: "github.com/modelcontextprotocol/", Dirs: []string{"internal/mcp/..."}, Tests: true},
 	{Module: "github.com/nats-io/", Dirs: []string{"internal/jet/..."}},
 	{Module: "github.com/synadia-io/", Dirs: []string{"internal/jet/..."}},
-	{Module: "github.com/anthropics/anthropic-sdk-go", Dirs: []string{"internal/llm/anthropic"}},
 	{Module: "github.com/cloudevents/sdk-go", Dirs: []string{"pkg/events/ce"}, Tests: true},
 	{Module: "github.com/google/dotprompt", Dirs: []string{"internal/agentfile"}},
 	{Module: "github.com/mailgun/raymond", Dirs: []string{"internal/agentfile"}},

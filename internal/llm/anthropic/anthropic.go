@@ -3,8 +3,8 @@
 // Promises: every request streams; a stream without its message_stop is an error, never an answer. Raw is the array of
 // content blocks, put together from the bytes of the events with every field in it that the provider sent: signatures
 // of thinking, unknown blocks, unknown fields. It goes back in the next request as it came; only text blocks without
-// text are left out then, which the API refuses. Nothing is read from the environment, the SDK's retries are off, and
-// the key is in no error.
+// text are left out then, which the API refuses. Nothing is read from the environment, there is no retry, and the key
+// is in no error.
 //
 // A Schema is asked for with the API's own output format (output_config), not with a forced tool: the answer stays
 // text, and tools can be used in the same conversation. The API takes a part of JSON Schema only, so what it cannot
@@ -15,11 +15,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
-
-	sdk "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/wire"
@@ -30,6 +27,12 @@ const Provider = "anthropic"
 
 // KeyEnv is where a person is told to put the key.
 const KeyEnv = "ANTHROPIC_API_KEY"
+
+// ownURL is Anthropic's own server; version is the one of the API that this adapter speaks.
+const (
+	ownURL  = "https://api.anthropic.com/"
+	version = "2023-06-01"
+)
 
 // Config of the adapter.
 type Config struct {
@@ -46,8 +49,8 @@ var _ llm.Model = (*Model)(nil)
 
 // Model asks the API. It is safe for concurrent use.
 type Model struct {
-	client sdk.Client
-	errs   wire.Provider
+	endpoint wire.Endpoint
+	errs     wire.Provider
 }
 
 // New makes the adapter. It fails, with an *llm.Error, without a key and on an address that is none.
@@ -61,18 +64,15 @@ func New(cfg Config) (*Model, error) {
 	if err := wire.CheckBaseURL(cfg.BaseURL); err != nil {
 		return nil, &llm.Error{Class: llm.Invalid, Err: fmt.Errorf("anthropic: %w", err), Hint: "correct the base url of anthropic"}
 	}
-	opts := []option.RequestOption{
-		option.WithoutEnvironmentDefaults(),
-		option.WithHTTPClient(wire.Client(cfg.HTTPClient)),
-		option.WithMaxRetries(0),
+	to := wire.Endpoint{Client: wire.Client(cfg.HTTPClient), BaseURL: cfg.BaseURL, Header: http.Header{}}
+	if to.BaseURL == "" {
+		to.BaseURL = ownURL
 	}
+	to.Header.Set("Anthropic-Version", version)
 	if cfg.APIKey != "" {
-		opts = append(opts, option.WithAPIKey(cfg.APIKey))
+		to.Header.Set("X-Api-Key", cfg.APIKey)
 	}
-	if cfg.BaseURL != "" {
-		opts = append(opts, option.WithBaseURL(cfg.BaseURL))
-	}
-	return &Model{client: sdk.NewClient(opts...), errs: wire.Provider{Name: Provider, KeyEnv: KeyEnv, Key: cfg.APIKey}}, nil
+	return &Model{endpoint: to, errs: wire.Provider{Name: Provider, KeyEnv: KeyEnv, Key: cfg.APIKey}}, nil
 }
 
 // Ask sends one request and reads its stream to the end.
@@ -84,21 +84,22 @@ func (m *Model) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.An
 	if err != nil {
 		return llm.Answer{}, m.errs.Unsent(err)
 	}
-	var res *http.Response
-	err = m.client.Post(ctx, "v1/messages", body, &res, option.WithHeader("Accept", "text/event-stream"))
+	res, err := m.endpoint.Post(ctx, "v1/messages", "", body)
 	if res != nil && res.Body != nil {
 		defer res.Body.Close()
 	}
 	if err := m.errs.Opened(ctx, res, err); err != nil {
 		return llm.Answer{}, err
 	}
-	return m.read(ctx, ssestream.NewDecoder(res), req, sink)
+	return m.read(ctx, res.Body, req, sink)
 }
 
-func (m *Model) read(ctx context.Context, events ssestream.Decoder, req llm.Request, sink llm.Sink) (llm.Answer, error) {
+func (m *Model) read(ctx context.Context, body io.Reader, req llm.Request, sink llm.Sink) (llm.Answer, error) {
 	s := newStream(sink)
-	for events.Next() {
-		e := events.Event()
+	for e, err := range wire.Events(body) {
+		if err != nil {
+			return llm.Answer{}, m.errs.Broken(ctx, err)
+		}
 		if e.Type == "error" {
 			return llm.Answer{}, m.errs.StreamError(e.Data)
 		}
@@ -112,9 +113,6 @@ func (m *Model) read(ctx context.Context, events ssestream.Decoder, req llm.Requ
 		if s.stopped {
 			return s.answer(req)
 		}
-	}
-	if err := events.Err(); err != nil {
-		return llm.Answer{}, m.errs.Broken(ctx, err)
 	}
 	return llm.Answer{}, m.errs.Broken(ctx, wire.ErrCut)
 }

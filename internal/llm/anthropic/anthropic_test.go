@@ -16,6 +16,14 @@ func TestExam(t *testing.T) {
 	llmtest.Exam(t, dialect{})
 }
 
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	for _, below := range []string{"", "/proxy", "/a%2Fb"} {
+		llmtest.Address(t, dialect{}, "claude-x", below, "POST "+below+"/v1/messages", "Accept: text/event-stream",
+			"Anthropic-Version: 2023-06-01", "Content-Type: application/json", "User-Agent: inspan", "X-Api-Key: "+llmtest.Key)
+	}
+}
+
 // dialect is the Messages API as its documentation describes the stream.
 type dialect struct{}
 

@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"strings"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/wire"
 )
 
-// request is the body of POST /v1/messages. It is written here and not with the SDK's parameters so that raw content
-// and tools' schemas go out as they are.
+// request is the body of POST /v1/messages. Raw content and tools' schemas go out as they are.
 type request struct {
 	Model        string        `json:"model"`
 	MaxTokens    int           `json:"max_tokens"`
@@ -259,16 +256,4 @@ func own(raw json.RawMessage) (json.RawMessage, []llm.Call, error) {
 	}
 	out, err := wire.Marshal(kept[:end])
 	return out, calls, err
-}
-
-// outputFormat asks for a document of schema, reduced to the part of JSON Schema that the API enforces.
-func outputFormat(schema json.RawMessage) (*outputConfig, error) {
-	var s map[string]any
-	if err := json.Unmarshal(schema, &s); err != nil {
-		return nil, fmt.Errorf("schema is not an object: %w", err)
-	}
-	c := &outputConfig{}
-	c.Format.Type = "json_schema"
-	c.Format.Schema = sdk.BetaJSONSchemaOutputFormat(s).Schema
-	return c, nil
 }

@@ -219,6 +219,12 @@ func play(t *testing.T, frames ...string) llm.Answer {
 
 func TestAddress(t *testing.T) {
 	t.Parallel()
+	for name, path := range map[string]string{"gemini-x": "models/gemini-x", "models/x": "models/x", "tunedModels/my-x@1": "tunedModels/my-x@1"} {
+		for _, below := range []string{"", "/proxy", "/a%2Fb"} {
+			llmtest.Address(t, dialect{}, name, below, "POST "+below+"/v1beta/"+path+":streamGenerateContent?alt=sse",
+				"Accept: text/event-stream", "Content-Type: application/json", "User-Agent: inspan", "X-Goog-Api-Key: "+llmtest.Key)
+		}
+	}
 	var paths []string
 	s := llmtest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		paths = append(paths, r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("X-Goog-Api-Key"))

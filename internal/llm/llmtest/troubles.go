@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/llm/wire"
 )
 
 func examRefusals(t *testing.T, d Dialect) {
@@ -154,11 +155,19 @@ func examStreams(t *testing.T, d Dialect) {
 		}
 	})
 
+	t.Run("an event that is too large is invalid, and is not tried again", func(t *testing.T) {
+		t.Parallel()
+		s := Serve(t, Stream(all[0], "data: \"", strings.Repeat("x", wire.MaxLineBytes), "\"\n\n"))
+		if e := refused(t, model(t, d, s), question()); e.Class != llm.Invalid {
+			t.Errorf("got %v", e)
+		}
+	})
+
 	t.Run("comments, pings, empty lines and carriage returns change nothing", func(t *testing.T) {
 		t.Parallel()
 		var noisy []string
 		for _, f := range all {
-			noisy = append(noisy, ": keep-alive\n\n", "\n\n", strings.ReplaceAll(f, "\n", "\r\n"))
+			noisy = append(noisy, ": keep-alive\n\n", "\n\n", strings.ReplaceAll(f, "\n", "\r\n"), ":\r\r")
 		}
 		a := Sound(t, model(t, d, Serve(t, Stream(noisy...))), question())
 		if a.Text != "I will look. é好" || len(a.Calls) != 2 {

@@ -16,6 +16,16 @@ func TestExam(t *testing.T) {
 	llmtest.Exam(t, dialect{})
 }
 
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	for d, path := range map[llmtest.Dialect]string{dialect{}: "/chat/completions", responses{}: "/responses"} {
+		for _, below := range []string{"", "/v1", "/a%2Fb/v1"} {
+			llmtest.Address(t, d, "gpt-x", below, "POST "+below+path,
+				"Accept: text/event-stream", "Authorization: Bearer "+llmtest.Key, "Content-Type: application/json", "User-Agent: inspan")
+		}
+	}
+}
+
 // dialect is Chat Completions as its documentation describes the stream, with reasoning_content as DeepSeek, vLLM and
 // llama.cpp send it.
 type dialect struct{}
