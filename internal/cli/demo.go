@@ -18,11 +18,16 @@ import (
 func (a *app) demoCmd() *cobra.Command {
 	var o demo.Options
 	var yes, keep bool
+	var examples string
 	cmd := &cobra.Command{
 		Use: "demo", Short: "See an agent repair a real Go module, with a gate before the commit",
-		Long: `Starts a station in this process, makes a git repository of the Go module in examples/invoice, whose tests fail, and
-lets the agent "fixer" find the cause, mend it, prove it with the real go test, and commit behind a gate. The model is
-scripted unless another is named with --model or MODEL and its key is set; everything else is real.`,
+		Long: `Starts a station in this process, makes a git repository of a small Go module, whose tests fail, and lets the agent
+"fixer" find the cause, fix it, prove it with the real go test, and commit behind a gate. The model is scripted unless another
+is named with --model or MODEL and its key is set; everything else is real. Then the demo looks for itself: the commit is on the
+branch, the working tree is clean, and the tests pass on exactly that commit. It fails where one of these does not hold.
+
+It needs git and nothing else: the examples are in this program. Without Go it says what it did not verify. Without a terminal
+it approves its gate by itself and says so.`,
 		Example: "  inspan demo\n  inspan demo --yes\n  MODEL=anthropic/claude-sonnet-4-20250514 inspan demo",
 		Args:    args(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,13 +44,20 @@ scripted unless another is named with --model or MODEL and its key is set; every
 			if !keep {
 				defer func() { _ = os.RemoveAll(o.Store) }() // it is in the system's place for temporary files
 			}
-			return a.demo(cmd.Context(), o, yes)
+			if examples != "" {
+				o.Examples = os.DirFS(examples)
+			}
+			err = a.demo(cmd.Context(), o, yes)
+			if keep {
+				fmt.Fprintf(a.err, "The demo's folder is %s.\n", o.Store)
+			}
+			return err
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Examples, "examples", "examples", "folder of the examples")
+	f.StringVar(&examples, "examples", "", "folder of other examples, with agents, scripts and testdata/invoice; those in this program if not given")
 	f.StringVar(&o.Model, "model", a.set("MODEL", ""), "model instead of the scripted one, provider/name (MODEL)")
-	f.StringVar(&o.Sandbox, "sandbox", "auto", "auto, bwrap or host")
+	f.StringVar(&o.Sandbox, "sandbox", "auto", "auto, bwrap, landlock or host")
 	f.BoolVarP(&yes, "yes", "y", false, "approve the gate without asking")
 	f.BoolVar(&keep, "keep", false, "keep the demo's folder")
 	return cmd
@@ -74,11 +86,12 @@ func (a *app) demo(ctx context.Context, o demo.Options, yes bool) error {
 			return true, "", nil
 		}
 		if !a.canAsk() {
-			return false, "", &exit{exitPaused, errors.New("the demo waits at its gate and nobody is at a terminal: use --yes")}
+			a.notice(s, "There is no terminal to ask at: the demo approves its gate by itself.")
+			return true, "", nil
 		}
 		v := a.askNow(ctx, s, g)
 		if v.leave {
-			return false, "", &exit{exitPaused, errors.New("the demo ends here: nobody answered its gate")}
+			return false, "", &exit{exitPaused, errors.New("the demo ends here: no one answered its gate")}
 		}
 		return v.yes, v.reason, nil
 	}
@@ -86,8 +99,24 @@ func (a *app) demo(ctx context.Context, o demo.Options, yes bool) error {
 	if s != nil {
 		s.close()
 	}
-	if errors.Is(err, demo.ErrNotDone) {
-		return &exit{exitFailed, err}
+	if errors.Is(err, demo.ErrNotDone) || errors.Is(err, demo.ErrNotVerified) {
+		return &exit{exitFailed, fmt.Errorf("%w\nThe demo did not do its job in sandbox %q. inspan doctor tries git in each sandbox of this machine and says what is missing; "+
+			"inspan demo --keep keeps the folder to look at; inspan demo --sandbox host does without isolation", err, o.Sandbox)}
 	}
 	return err
+}
+
+// notice prints a line beside a run that is shown, and beside its tree where one is drawn. With --json it is not among the data.
+func (a *app) notice(s *show, text string) {
+	out := a.out
+	if a.json {
+		out = a.err
+	}
+	if s == nil || !s.tree {
+		fmt.Fprintln(out, text)
+		return
+	}
+	s.freeze()
+	fmt.Fprintln(out, text)
+	s.thaw(1)
 }

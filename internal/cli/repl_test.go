@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,14 +19,22 @@ import (
 	"github.com/inspan/inspan/pkg/client"
 )
 
-// cliVar has this test binary be the program.
-const cliVar = "INSPAN_TEST_CLI"
+// cliVar has this test binary be the program; exitVar names a file for its exit code.
+const (
+	cliVar  = "INSPAN_TEST_CLI"
+	exitVar = "INSPAN_TEST_EXIT"
+)
 
 // program is what cmd/inspan does, but for its exit code.
 func program() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	if path := os.Getenv(exitVar); path != "" {
+		if err := os.WriteFile(path, []byte(strconv.Itoa(code)), 0o600); err != nil {
+			panic(err)
+		}
+	}
 }
 
 // talker remembers, works slowly, and asks for leave to run a command.

@@ -2,7 +2,8 @@
 // agent "fixer", a gate before the commit, and what it all cost.
 //
 // Promises: only the model is scripted, and only as long as no other is named; the files, the tests, git, the gate and
-// every fact are real. Nothing outside of its own folder is touched.
+// every event are real. Nothing outside of its own folder is touched. It needs the program and git: the examples are in the
+// program. What the agent reports is not believed: the demo succeeds only where the commit itself stands the checks of verify.go.
 package demo
 
 import (
@@ -11,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +21,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/examples"
+	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
@@ -28,8 +32,8 @@ import (
 
 // Options of the demo.
 type Options struct {
-	// Examples is the folder with agents/, scripts/ and invoice/.
-	Examples string
+	// Examples has agents/, scripts/ and testdata/invoice/; nil means those in the program.
+	Examples fs.FS
 	// Store is the folder to work in.
 	Store string
 	// Model replaces the scripted one, "anthropic/...", "openai/..." or "gemini/...".
@@ -52,20 +56,48 @@ const (
 	task    = "Find out why the tests of this Go module fail and fix the cause. Then commit the fix."
 )
 
-// ErrNotDone means that the run did not complete.
-var ErrNotDone = errors.New("the run did not complete")
+// Errors of a demo that did not do its job.
+var (
+	// ErrNotDone means that the run did not complete.
+	ErrNotDone = errors.New("the run did not complete")
+	// ErrNotVerified means that the run completed and its result does not stand the demo's checks.
+	ErrNotVerified = errors.New("the run completed, but the result is not there")
+)
+
+// Places in the examples.
+const (
+	agentsDir  = "agents"
+	scriptsDir = "scripts"
+	moduleDir  = "testdata/invoice"
+)
 
 // Run carries the demo out.
 func Run(ctx context.Context, o Options) error {
-	st, err := station.Up(ctx, station.Config{StoreDir: o.Store, AgentsDir: filepath.Join(o.Examples, "agents"),
-		ScriptsDir: filepath.Join(o.Examples, "scripts"), Sandbox: o.Sandbox, Base: o.Base, Log: o.Log})
+	if _, err := exec.LookPath("git"); err != nil {
+		return fmt.Errorf("the demo works in a git repository: install git: %w", err)
+	}
+	if o.Examples == nil {
+		o.Examples = examples.Files
+	}
+	files := filepath.Join(o.Store, "examples")
+	for _, dir := range []string{agentsDir, scriptsDir} {
+		if err := unpack(o.Examples, dir, filepath.Join(files, dir)); err != nil {
+			return err
+		}
+	}
+	st, err := station.Up(ctx, station.Config{StoreDir: o.Store, AgentsDir: filepath.Join(files, agentsDir),
+		ScriptsDir: filepath.Join(files, scriptsDir), Sandbox: o.Sandbox, Base: o.Base, Log: o.Log})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = st.Close(ctx) }() // its failures were seen by the run
 	repo := filepath.Join(st.Workspace(), "session", session)
-	if err := prepare(ctx, filepath.Join(o.Examples, "invoice"), repo); err != nil {
+	if err := prepare(ctx, o.Examples, repo); err != nil {
 		return err
+	}
+	base, err := git(ctx, repo, "rev-parse", "HEAD")
+	if err != nil {
+		return fmt.Errorf("git rev-parse: %w: %s", err, base)
 	}
 	fmt.Fprintf(o.Out, "Station %q: %s; tools run in %s.\nWorkspace: %s, a git repository of a Go module whose tests fail.\n\n", st.Name(), st.Durability(), st.SandboxMode(), repo)
 	begin := time.Now()
@@ -75,27 +107,69 @@ func Run(ctx context.Context, o Options) error {
 	}
 	report(ctx, o.Out, s, st, repo, time.Since(begin))
 	if s.Status != events.Completed {
-		return fmt.Errorf("%w: it is %s", ErrNotDone, s.Status)
+		return fmt.Errorf("%w: it is %s (%s)", ErrNotDone, s.Status, whyEnded(s))
+	}
+	found, err := verify(ctx, o, repo, base)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(o.Out, found)
+	return nil
+}
+
+// whyEnded is the reason that a run gives for not being complete.
+func whyEnded(s run.State) string {
+	switch {
+	case s.Result != nil && s.Result.Error != "":
+		return s.Result.Error
+	case s.PauseReason != "":
+		return s.PauseReason
+	}
+	return "no reason given"
+}
+
+// unpack copies one folder of the examples.
+func unpack(from fs.FS, dir, to string) error {
+	part, err := fs.Sub(from, dir)
+	if err == nil {
+		_, err = fs.Stat(part, ".")
+	}
+	if err != nil {
+		return fmt.Errorf("the examples have no %s; leave --examples out for those in the program: %w", dir, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return fmt.Errorf("folder of the demo: %w", err)
+	}
+	if err := os.CopyFS(to, part); err != nil {
+		return fmt.Errorf("copy %s: %w", dir, err)
 	}
 	return nil
 }
 
+// branch that the agent works on.
+const branch = "main"
+
+// goMod makes a module of the files.
+const goMod = "module example.com/invoice\n\ngo 1.21\n"
+
 // prepare makes a git repository of the module.
-func prepare(ctx context.Context, module, repo string) error {
-	if _, err := os.Stat(filepath.Join(module, "go.mod")); err != nil {
-		return fmt.Errorf("the example module is not in %s; run the demo from the repository's root or name the folder with --examples: %w", module, err)
+func prepare(ctx context.Context, from fs.FS, repo string) error {
+	if err := unpack(from, moduleDir, repo); err != nil {
+		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(repo), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(repo, "go.mod"), []byte(goMod), 0o644); err != nil {
 		return fmt.Errorf("workspace: %w", err)
 	}
-	if err := os.CopyFS(repo, os.DirFS(module)); err != nil {
-		return fmt.Errorf("copy the module: %w", err)
-	}
-	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"config", "user.name", "Inspan demo"}, {"config", "user.email", "demo@inspan.dev"},
+	for _, args := range [][]string{{"init", "-q", "-b", branch}, {"config", "user.name", "Inspan demo"}, {"config", "user.email", "demo@inspan.dev"},
 		{"add", "-A"}, {"commit", "-q", "-m", "invoice: as found"}} {
 		if out, err := git(ctx, repo, args...); err != nil {
 			return fmt.Errorf("git %s: %w: %s", args[0], err, out)
 		}
+	}
+	// So that git status, typed by a person, says the same: the station keeps files of its own in the folder of a session.
+	ignored := strings.Join(gitwork.Own(), "\n") + "\n"
+	if err := os.WriteFile(filepath.Join(repo, ".git", "info", "exclude"), []byte(ignored), 0o644); err != nil {
+		return fmt.Errorf("workspace: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,63 @@
+package cli_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// process runs this program in a process and a folder of its own, without a terminal and without input.
+func process(t *testing.T, dir string, env []string, args ...string) said {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := filepath.Join(t.TempDir(), "exit")
+	var out, errOut bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errOut
+	cmd.Env = append(append(os.Environ(), cliVar+"=1", exitVar+"="+ended, "XDG_CONFIG_HOME="+t.TempDir()), env...)
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err, errOut.String())
+	}
+	text, err := os.ReadFile(ended)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := strconv.Atoi(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return said{code: code, out: out.String(), err: errOut.String()}
+}
+
+func TestDemoAnywhere(t *testing.T) {
+	t.Parallel()
+	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := process(t, dir, []string{"INSPAN_SANDBOX_ENV=GOCACHE=" + strings.TrimSpace(string(cache))}, "demo", "--sandbox", "host")
+	t.Run("GATE-2 inspan demo in an empty folder and without a terminal approves by itself, says so, verifies its commit and ends with 0", func(t *testing.T) {
+		if s.code != 0 {
+			t.Errorf("exit %d", s.code)
+		}
+		for _, want := range []string{"the demo approves its gate by itself", "the tests pass on exactly that commit"} {
+			if strings.Count(s.out, want) != 1 {
+				t.Errorf("%q is not said once", want)
+			}
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("it left %v in the folder, %v", left, err)
+		}
+		if t.Failed() {
+			t.Log(s.out, s.err)
+		}
+	})
+}
