@@ -115,7 +115,7 @@ func (l *listener) run(ctx context.Context) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	now := time.Now()
-	for {
+	for ctx.Err() == nil { // select takes any case that is ready, and nothing is begun after the end
 		l.begin()
 		l.ask(now)
 		select {
