@@ -160,7 +160,7 @@ func (s *Server) fills() []reactor.Fill {
 	}
 	fills = add(fills, "the server's storage", int64(j.Store), j.Config.MaxStore)
 	if free, ok := freeBytes(s.cfg.StoreDir); ok {
-		fills = add(fills, "the disk of "+s.cfg.StoreDir, int64(j.Store)+diskReserve, int64(j.Store)+free)
+		fills = append(fills, reactor.Fill{Store: "the disk of " + s.cfg.StoreDir, Used: int64(j.Store), Limit: max(int64(j.Store)+free, 1), Reserve: diskReserve})
 	}
 	return fills
 }

@@ -108,6 +108,9 @@ type Fill struct {
 	// Store is its name for people.
 	Store       string
 	Used, Limit int64
+	// Reserve is how much of Limit stays free whatever is stored, as on a disk that others write to as well: Used and Reserve
+	// together may be more than Limit.
+	Reserve int64
 }
 
 // Census tells how busy a station is, from the log and the stores themselves: it is the same for all instances and

@@ -99,8 +99,10 @@ func (in *intake) count(ctx context.Context, now time.Time) (err error) {
 		return err
 	}
 	for _, f := range fills {
-		if in.load.Limit == 0 || float64(f.Used)/float64(f.Limit) > float64(in.load.Used)/float64(in.load.Limit) {
-			in.load.Store, in.load.Used, in.load.Limit = f.Store, f.Used, f.Limit
+		next := in.load
+		next.Store, next.Used, next.Limit, next.Reserve = f.Store, f.Used, f.Limit, f.Reserve
+		if next.Fill() > in.load.Fill() || in.load.Limit == 0 {
+			in.load = next
 		}
 	}
 	in.passed = in.underWay // those may not be in the count yet

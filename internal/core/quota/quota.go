@@ -7,6 +7,8 @@ package quota
 import (
 	"fmt"
 	"time"
+
+	"github.com/inspan/inspan/internal/core/view"
 )
 
 // Limits of what a station takes on. 0 is no limit.
@@ -23,9 +25,10 @@ type Limits struct {
 type Load struct {
 	// Running runs, and those created in the last minute.
 	Running, Minute int
-	// Store that is nearest to its limit, with Used of Limit bytes; Limit 0 means that no store has one.
-	Store       string
-	Used, Limit int64
+	// Store that is nearest to its limit, with Used of Limit bytes; Limit 0 means that no store has one. Reserve is the part
+	// of a disk that stays free whatever is stored: the store is a disk where it is above 0.
+	Store                string
+	Used, Limit, Reserve int64
 }
 
 // FullAt is the share of a store, in percent, from which on no new run begins: the rest is for the runs under way, so
@@ -45,7 +48,41 @@ const (
 
 // Full refuses a new run because a store has no room.
 func Full(store string) *Refused {
-	return &Refused{CodeFull, store + " is full", "make room or raise the limit of " + store + "; runs under way go on, and tasks are taken again a few seconds after there is room"}
+	return &Refused{CodeFull, store + " is full", "make room or raise the limit of " + store + again}
+}
+
+// again says how a store that was full goes on.
+const again = "; runs under way go on, and tasks are taken again a few seconds after there is room"
+
+// Fill is how full the store that is nearest to its limit is, from 0 to 1 and above.
+func (l Load) Fill() float64 {
+	if l.Limit <= 0 {
+		return 0
+	}
+	return (float64(max(l.Used, 0)) + float64(l.Reserve)) / float64(l.Limit)
+}
+
+// full refuses a new run where a store has no room for more than the runs under way. A disk is described by what is free on it:
+// the reserve is not used by anything, and others write to it too, so that it may be smaller than the reserve.
+func (l Load) full() *Refused {
+	kept := l.Limit / (100 / (100 - FullAt)) // rounded down, and nothing overflows
+	used, most := max(l.Used, 0), l.Limit-kept-l.Reserve
+	if l.Limit <= 0 || used < most {
+		return nil
+	}
+	r := Full(l.Store)
+	switch {
+	case l.Reserve > 0:
+		// What is made free on a disk raises its limit: this is where the limit is high enough for what is stored.
+		least := (used+l.Reserve+FullAt/10-1)/(FullAt/10)*10 - used
+		r.Reason = fmt.Sprintf("%s has %s free, and new runs begin with more than %s", l.Store, view.Bytes(max(l.Limit-used, 0)), view.Bytes(least))
+		r.Hint = "make room on " + l.Store + again
+	case used > l.Limit:
+		r.Reason = fmt.Sprintf("%s holds %s, more than its limit of %s", l.Store, view.Bytes(used), view.Bytes(l.Limit))
+	default:
+		r.Reason = fmt.Sprintf("%s holds %s of %s: the last %d %% are kept for the runs under way", l.Store, view.Bytes(used), view.Bytes(l.Limit), 100-FullAt)
+	}
+	return r
 }
 
 // Waits of a task whose turn has not come.
@@ -57,9 +94,7 @@ const (
 // Intake judges a task that waited so long and was looked at so often, this time included. It may begin where wait is 0
 // and refused nil; wait is when to look again.
 func Intake(l Limits, now Load, waited time.Duration, looks uint64) (wait time.Duration, refused *Refused) {
-	if now.Limit > 0 && now.Used >= now.Limit/100*FullAt {
-		full := Full(now.Store)
-		full.Reason = fmt.Sprintf("%s holds %d of %d bytes: the last %d %% are kept for the runs under way", now.Store, now.Used, now.Limit, 100-FullAt)
+	if full := now.full(); full != nil {
 		return 0, full
 	}
 	over := ""

@@ -2,6 +2,8 @@ package quota
 
 import (
 	"fmt"
+	"math"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,11 @@ func TestIntake(t *testing.T) {
 		{"SAFE-14 at the limit of runs a minute it waits", Load{Minute: 5}, 59 * time.Second, true, ""},
 		{"SAFE-14 after its patience it is refused", Load{Running: 10}, time.Minute, false, CodeQuota},
 		{"SAFE-14 at 90 percent of a store it is refused at once", Load{Store: "the log", Used: 900, Limit: 1000}, 0, false, CodeFull},
+		{"SAFE-14 a store smaller than 100 bytes begins below 90 percent", Load{Store: "the log", Used: 44, Limit: 50}, 0, false, ""},
+		{"SAFE-14 and not at 90 percent", Load{Store: "the log", Used: 45, Limit: 50}, 0, false, CodeFull},
+		{"SAFE-14 the largest store there can be", Load{Store: "the log", Used: 1 << 40, Limit: math.MaxInt64}, 0, false, ""},
+		{"SAFE-14 with more than the reserve on a disk it begins", Load{Store: "the disk", Used: 0, Limit: 112, Reserve: 100}, 0, false, ""},
+		{"SAFE-14 and with the reserve alone it does not", Load{Store: "the disk", Used: 0, Limit: 111, Reserve: 100}, 0, false, CodeFull},
 		{"SAFE-14 without limits it begins", Load{Running: 1 << 30}, 0, true, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -45,6 +52,34 @@ func TestIntake(t *testing.T) {
 			}
 		})
 	}
+	for _, c := range []struct {
+		name, reason string
+		load         Load
+	}{
+		{"of a store that is nearly full", "the log holds 950 B of 1000 B: the last 10 % are kept for the runs under way", Load{Store: "the log", Used: 950, Limit: 1000}},
+		{"of a store that holds more than its limit", "the log holds 2.0 KiB, more than its limit of 1.0 KiB", Load{Store: "the log", Used: 2 << 10, Limit: 1 << 10}},
+		{"of a disk with less than the reserve", "the disk has 5.0 MiB free, and new runs begin with more than 71.2 MiB", Load{Store: "the disk", Used: 1 << 20, Limit: 6 << 20, Reserve: 64 << 20}},
+	} {
+		t.Run("SAFE-14 the reason "+c.name+" has numbers that can be", func(t *testing.T) {
+			t.Parallel()
+			if _, refused := Intake(Limits{}, c.load, 0, 1); refused == nil || refused.Reason != c.reason {
+				t.Errorf("got %+v, want %q", refused, c.reason)
+			}
+		})
+	}
+	t.Run("SAFE-14 a store is full from 90 percent on, whatever its size, and a disk that gets the room it lacks is not", rapid.MakeCheck(func(t *rapid.T) {
+		l := Load{Store: "the disk", Used: rapid.Int64Range(-1, 1<<50).Draw(t, "used"), Limit: rapid.Int64Range(1, math.MaxInt64).Draw(t, "limit"),
+			Reserve: rapid.SampledFrom([]int64{0, 1, 64 << 20}).Draw(t, "reserve")}
+		held := new(big.Int).SetInt64(max(l.Used, 0) + l.Reserve)
+		most := new(big.Int).SetInt64(l.Limit)
+		_, refused := Intake(Limits{}, l, 0, 1)
+		if got, want := refused != nil, held.Mul(held, big.NewInt(10)).Cmp(most.Mul(most, big.NewInt(9))) >= 0; got != want {
+			t.Errorf("%+v: refused %v, want %v", l, got, want)
+		}
+		if refused != nil && (refused.Code != CodeFull || refused.Hint == "") {
+			t.Errorf("%+v", refused)
+		}
+	}))
 	t.Run("SAFE-14 waits grow, stay bounded and end by the patience", rapid.MakeCheck(func(t *rapid.T) {
 		waited := time.Duration(rapid.Int64Range(0, int64(2*time.Minute)).Draw(t, "waited"))
 		looks := rapid.Uint64().Draw(t, "looks")
