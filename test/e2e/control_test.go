@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
-	"os"
-
+	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -21,13 +23,14 @@ import (
 type probe struct {
 	name     string
 	effect   tool.Effect
+	limit    time.Duration // of one attempt; zero means the default
 	attempts atomic.Int64
 	keys     chan string
 	do       func(ctx context.Context, attempt int64, c tool.Call) (tool.Result, error)
 }
 
 func (p *probe) Spec() tool.Spec {
-	return tool.Spec{Name: p.name, Description: "a probe", Effect: p.effect, Input: json.RawMessage(`{"type":"object"}`)}
+	return tool.Spec{Name: p.name, Description: "a probe", Effect: p.effect, Timeout: p.limit, Input: json.RawMessage(`{"type":"object"}`)}
 }
 
 func (p *probe) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
@@ -43,7 +46,8 @@ func TestControl(t *testing.T) {
 	t.Parallel()
 	began := make(chan struct{}, 8)
 	ended := make(chan error, 8)
-	slow := &probe{name: "slow", effect: tool.Once, do: func(ctx context.Context, _ int64, _ tool.Call) (tool.Result, error) {
+	// Its own limit is far beyond that of the test, so what ends it is the end of its run or nothing.
+	slow := &probe{name: "slow", effect: tool.Once, limit: 24 * time.Hour, do: func(ctx context.Context, _ int64, _ tool.Call) (tool.Result, error) {
 		began <- struct{}{}
 		<-ctx.Done()
 		ended <- context.Cause(ctx)
@@ -62,8 +66,20 @@ func TestControl(t *testing.T) {
 	w := newWorld(t, slow, held)
 	w.agent(events.Agent{Name: "slow", Tools: []string{"slow"}}, calling("slow", "{}"))
 	w.agent(events.Agent{Name: "held", Tools: []string{"held"}}, calling("held", "{}"))
+	w.agent(events.Agent{Name: "busy", Tools: []string{"bash"}}, calling("bash", `{timeout_ms: 600000, command: "sleep 600 & echo $! $$ > new; mv new pids; exec sleep 600"}`))
 	letters := w.letters()
 	w.start()
+	// cause waits until the tool has ended and returns why.
+	cause := func(t *testing.T, w *world) error {
+		t.Helper()
+		select {
+		case err := <-ended:
+			return err
+		case <-w.ctx().Done():
+			t.Fatal("the tool was not ended")
+			return nil
+		}
+	}
 
 	t.Run("LIFE-7 TOOL-22 stop ends the run and the work itself, not only the waiting for it", func(t *testing.T) {
 		w := w.on(t)
@@ -74,13 +90,28 @@ func TestControl(t *testing.T) {
 		if s.Status != events.Failed || s.Result.FinishReason != events.FinishStopped || s.Result.By != "anna" {
 			t.Errorf("%s %+v", s.Status, s.Result)
 		}
-		select {
-		case <-ended:
-		case <-w.ctx().Done():
-			t.Fatal("the tool was not ended")
+		if err := cause(t, w); !errors.Is(err, reactor.ErrRunEnded) {
+			t.Errorf("got the work ended by %v, want by the end of its run", err)
 		}
 		if n := w.count("stop"); n["call.started"] != 1 || n["call.finished"]+n["call.failed"] != 0 {
 			t.Errorf("%v", n)
+		}
+	})
+	t.Run("LIFE-7 TOOL-22 stop ends the processes of a command long before they would end", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "kill", Agent: "busy", Task: "sleep", Session: "kill"})
+		pids := w.numbers(filepath.Join(w.dir, "work", "session", "kill", "pids"))
+		for _, pid := range pids {
+			if !lives(pid) {
+				t.Fatalf("process %d of the command ended by itself", pid)
+			}
+		}
+		w.publish("station.test.run.kill.control", `{"action":"stop","by":"anna"}`)
+		if s := w.ended("kill"); s.Result.FinishReason != events.FinishStopped {
+			t.Errorf("%+v", s.Result)
+		}
+		for _, pid := range pids {
+			w.until(fmt.Sprintf("was process %d of the command gone", pid), func() bool { return !lives(pid) })
 		}
 	})
 	t.Run("LIFE-5 LIFE-6 pause holds back what is new, results are still recorded, resume goes on", func(t *testing.T) {
@@ -118,8 +149,19 @@ func TestControl(t *testing.T) {
 		if s.Result.FinishReason != events.FinishTimeout {
 			t.Errorf("%+v", s.Result)
 		}
-		<-ended
+		if err := cause(t, w); !errors.Is(err, reactor.ErrRunEnded) {
+			t.Errorf("got the work ended by %v, want by the end of its run", err)
+		}
 	})
+}
+
+// lives reports whether a process runs. One that ended and that its parent has not asked about yet does not.
+func lives(pid int) bool {
+	if err := syscall.Kill(pid, 0); err != nil {
+		return false
+	}
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err != nil || len(line) > 0
 }
 
 func TestTools(t *testing.T) {

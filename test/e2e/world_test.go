@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -316,6 +317,26 @@ func (w *world) row(runID string, want func(run.Info) bool) run.Info {
 			w.t.Fatalf("the index does not show it; the last row is %+v", i)
 		}
 	}
+}
+
+// numbers returns those of a file, once it is there.
+func (w *world) numbers(file string) []int {
+	w.t.Helper()
+	var text []byte
+	w.until("was there "+file, func() (there bool) {
+		var err error
+		text, err = os.ReadFile(file)
+		return err == nil
+	})
+	var all []int
+	for _, f := range strings.Fields(string(text)) {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			w.t.Fatalf("%s: %v", file, err)
+		}
+		all = append(all, n)
+	}
+	return all
 }
 
 // lostTimers forgets every timer.
