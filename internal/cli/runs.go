@@ -184,7 +184,7 @@ func checkpoints(s run.State) string {
 	if s.LastCheckpointAt == nil {
 		return "none yet"
 	}
-	return fmt.Sprintf("%d, the last %s ago", s.CheckpointCount, age(*s.LastCheckpointAt))
+	return fmt.Sprintf("%d, the last %s ago; inspan checkpoints %s lists them", s.CheckpointCount, age(*s.LastCheckpointAt), s.HarnessID)
 }
 
 func waitLine(s run.State, now time.Time) string {

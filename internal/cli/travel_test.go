@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,6 +95,26 @@ func TestTravel(t *testing.T) {
 		d.want(2, words{"beyond its end"}, "fork", "one", "--at", "999")
 		d.want(4, words{"bad_fork", "had ended"}, "fork", "one", "--at", "0")
 		d.want(5, words{"not found"}, "fork", "none")
+	})
+	t.Run("PERS-10 checkpoints lists those of a run, by name for people and programs; inspect and fork take a name", func(t *testing.T) {
+		all := decode[[]run.Checkpoint](t, d.want(0, nil, "checkpoints", "one", "--json").out)
+		if len(all) != 1 || all[0].Name != "step-step-1" || all[0].Number != 1 || all[0].Sequence >= last {
+			t.Fatalf("%+v", all)
+		}
+		d.want(0, words{"NUMBER", "FACT", "step-step-1"}, "checkpoints", "one")
+		d.want(0, words{"inspan checkpoints one"}, "inspect", "one")
+		s := decode[run.State](t, d.want(0, nil, "inspect", "one", "--at", "step-step-1", "--json").out)
+		if s.Sequence != all[0].Sequence || s.Status != events.Running {
+			t.Errorf("%d %s", s.Sequence, s.Status)
+		}
+		d.want(0, words{fmt.Sprintf("Forked from one after fact %d", all[0].Sequence)}, "fork", "one", "--at", "step-step-1", "--id", "restored")
+		for s := s; s.Status != events.Completed; s = decode[run.State](t, d.want(0, nil, "inspect", "restored", "--json").out) {
+			if s.Status == events.Failed {
+				t.Fatalf("%+v", s.Result)
+			}
+		}
+		d.want(2, words{`no checkpoint "step-x"`, "inspan checkpoints one"}, "fork", "one", "--at", "step-x")
+		d.want(5, words{"not found"}, "checkpoints", "none")
 	})
 	t.Run("PLUS-6 replay-test passes what was recorded, and fails with the line where a policy or the log changed", func(t *testing.T) {
 		logs := filepath.Join(d.dir, "logs")

@@ -144,7 +144,7 @@ func (rep *Report) judge(law Law, s run.State, f events.Fact, p events.Payload) 
 var unsteady = []string{"rules_digest", "wait_ms", "duration_ms", "expires_at", "not_before"}
 
 // younger fields follow from others and came later than version 1: a fact that lacks them was not decided otherwise.
-var younger = []string{"calls_key", "model_ref", "cost_micro_usd", "run_finish_reason"}
+var younger = []string{"calls_key", "model_ref", "cost_micro_usd", "run_finish_reason", "checkpoint"}
 
 // fields lists the names of the fields of two payloads that differ, in order; of those of different kinds, all.
 func fields(a, b events.Payload) []string {

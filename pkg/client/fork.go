@@ -8,9 +8,10 @@ import (
 
 // Fork asks for a run that begins where another one stood.
 type Fork struct {
-	// Run is forked after its fact At.
-	Run string
-	At  uint64
+	// Run is forked after its fact At, or where that is 0 after the Checkpoint named.
+	Run        string
+	At         uint64
+	Checkpoint string
 	// Say is a message to the agent that works there, or worked last.
 	Say string
 	// ID of the new run; empty makes one.
@@ -26,5 +27,5 @@ type Fork struct {
 // *RefusedError with the code bad_fork.
 func (c *Client) Fork(ctx context.Context, f Fork) (runID string, err error) {
 	return c.Start(ctx, events.Task{ID: f.ID, By: f.By, Say: f.Say,
-		ForkOf: &events.ForkPoint{Run: f.Run, Sequence: f.At, SameWorkspace: f.SameWorkspace}})
+		ForkOf: &events.ForkPoint{Run: f.Run, Sequence: f.At, Checkpoint: f.Checkpoint, SameWorkspace: f.SameWorkspace}})
 }

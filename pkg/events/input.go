@@ -67,10 +67,13 @@ type Task struct {
 	Say    string     `json:"say,omitempty"`
 }
 
-// ForkPoint names the fact of a run that another run begins after.
+// ForkPoint names the fact of a run that another run begins after, by its sequence or as a checkpoint.
 type ForkPoint struct {
-	Run      string `json:"run_id"`
-	Sequence uint64 `json:"sequence"`
+	Run string `json:"run_id"`
+	// Sequence of the fact; left out where Checkpoint is given.
+	Sequence uint64 `json:"sequence,omitempty"`
+	// Checkpoint is the name of a checkpoint of the run, such as step-build.
+	Checkpoint string `json:"checkpoint,omitempty"`
 	// SameWorkspace lets the fork work in the directory of the other run, as it is now; else it gets a new, empty one.
 	SameWorkspace bool `json:"same_workspace,omitempty"`
 }

@@ -110,7 +110,7 @@ var vocabulary = [...]Word{
 	{GateExpired, Gatekeeper, "gate_expired", "Nobody answered the gate in time; carries what follows: as a no, or the end of the run.", func() Payload { return new(GateExpiredData) }},
 	{StepFinished, Executor, "step_finished", "A plan step is complete, with its output.", func() Payload { return new(StepFinishedData) }},
 	{StepFailed, Executor, "step_failed", "A plan step failed; all that depends on it is blocked.", func() Payload { return new(StepFailedData) }},
-	{CheckpointSaved, Persister, "checkpoint", "The state up to a sequence was stored as a named checkpoint.", func() Payload { return new(CheckpointSavedData) }},
+	{CheckpointSaved, Persister, "checkpoint", "The state up to a sequence, which includes the named checkpoint, was stored as a snapshot as well: the run is loaded quickly from there.", func() Payload { return new(CheckpointSavedData) }},
 	{CheckpointFallback, Persister, "store_fallback", "A warning: the primary store is away, and the local one keeps the run's facts from a sequence on.", func() Payload { return new(CheckpointFallbackData) }},
 	{RunPaused, Planner, "run_paused", "The run moved from running to paused; nothing new is permitted until it resumes.", func() Payload { return new(RunPausedData) }},
 	{RunResumed, Planner, "run_resumed", "The run moved from paused to running.", func() Payload { return new(RunResumedData) }},

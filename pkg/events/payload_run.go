@@ -408,7 +408,7 @@ type RunCompletedData struct{ Result }
 // RunFailedData is the monitoring event run_complete without success.
 type RunFailedData struct{ Result }
 
-// CheckpointSavedData names a stored state.
+// CheckpointSavedData says that a checkpoint was stored as a snapshot as well, so that loading the run is quick.
 type CheckpointSavedData struct {
 	Event  string `json:"event"`
 	Name   string `json:"name"`

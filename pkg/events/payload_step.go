@@ -80,7 +80,12 @@ type StepFinishedData struct {
 	Output       string `json:"output"`
 	FinishReason string `json:"finish_reason"`
 	Turns        int    `json:"turns"`
+	// Checkpoint is the number of the checkpoint that this event is, from 1; absent where the run keeps none.
+	Checkpoint int `json:"checkpoint,omitempty"`
 }
+
+// StepCheckpoint is the name of the checkpoint that the end of a step is.
+func StepCheckpoint(step string) string { return "step-" + step }
 
 // StepFailedData is the named event step_failed.
 type StepFailedData struct {
@@ -94,6 +99,8 @@ type StepFailedData struct {
 	Lost      *Lost  `json:"lost,omitempty"`
 	// Hooks are the answers of the hooks that were asked before the turn.
 	Hooks []HookAnswer `json:"hooks,omitempty"`
+	// Checkpoint is the number of the checkpoint that this event is, from 1; absent where the run keeps none.
+	Checkpoint int `json:"checkpoint,omitempty"`
 }
 
 // TurnDeferredData is an error event: a model request that will be tried again.

@@ -136,7 +136,7 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 		s.PlanDone = true
 		return ""
 	case *events.CheckpointSavedData:
-		s.CheckpointCount, s.LastCheckpointAt, s.CheckpointCovers = d.Number, &at, d.Covered
+		s.snapshotSaved(d, at)
 		return ""
 	case *events.CheckpointFallbackData:
 		return "" // a warning for whoever reads the log

@@ -27,9 +27,11 @@ func (s *State) sayStep(p events.Payload, at time.Time, seq uint64) string {
 			st.Status, st.AllowedAt, st.Owed = events.StepIsRunning, seq, seq
 		})
 	case *events.StepFinishedData:
+		s.stepCheckpoint(d.Step, d.Checkpoint, at, seq)
 		return s.stepEnded(d.Step, func(st *Step) { st.Status, st.Output = events.StepIsCompleted, d.Output })
 	case *events.StepFailedData:
 		s.lose(d.Lost)
+		s.stepCheckpoint(d.Step, d.Checkpoint, at, seq)
 		return s.stepEnded(d.Step, func(st *Step) {
 			st.Status, st.Error, st.RunReason = events.StepIsFailed, d.Error, d.RunReason
 		})

@@ -32,11 +32,13 @@ type State struct {
 	SubAgentResults   map[string]string `json:"subAgentResults"`
 	AgentLoopSnapshot *Loop             `json:"agentLoopSnapshot"`
 	LastCheckpointAt  *time.Time        `json:"lastCheckpointAt"`
-	// CheckpointCovers is the sequence up to which the last checkpoint holds the run.
-	CheckpointCovers uint64                 `json:"checkpointCovers,omitempty"`
-	CheckpointCount  int                    `json:"checkpointCount"`
-	Identity         events.Identity        `json:"identity"`
-	Created          *events.RunCreatedData `json:"created,omitempty"`
+	// CheckpointCovers is the sequence up to which the last snapshot that was saved as a checkpoint holds the run.
+	CheckpointCovers uint64 `json:"checkpointCovers,omitempty"`
+	// Checkpoints in the order they came; CheckpointCount is the number of the last one.
+	Checkpoints     List[Checkpoint]       `json:"checkpoints,omitzero"`
+	CheckpointCount int                    `json:"checkpointCount"`
+	Identity        events.Identity        `json:"identity"`
+	Created         *events.RunCreatedData `json:"created,omitempty"`
 	// Agents pinned by the run, by name.
 	Agents  map[string]events.Agent `json:"agents,omitempty"`
 	Options events.Options          `json:"options"`

@@ -98,7 +98,7 @@ type shown struct{ sequence, revision uint64 }
 
 // book gathers the facts of a run until its views are written; the delivery that opened it writes them.
 type book struct {
-	// soon is closed with a fact that people look for, now with the end of a step: each has a checkpoint (PERS-1).
+	// soon is closed with a fact that people look for, now with the end of a step: the state after it is stored at once.
 	soon, now  chan struct{}
 	hurried    bool
 	checkpoint string
@@ -170,7 +170,7 @@ func (r *Role) open(h reactor.Heard) (b *book, first bool) {
 		if b.checkpoint == "" {
 			close(b.now)
 		}
-		b.checkpoint = "step-" + h.Step
+		b.checkpoint = events.StepCheckpoint(h.Step)
 	}
 	if urgent(h.Kind) && !b.hurried {
 		b.hurried = true
@@ -401,13 +401,18 @@ func (r *Role) wantsSnapshot(s run.State, checkpoint string) bool {
 	return true
 }
 
-// checkpoint says that a state was stored, unless the run has ended or a later state was.
+// checkpoint says that a state was stored as a snapshot, unless the run has ended or a later state was. The checkpoint itself
+// is the end of the step: it is in the log whether or not this comes (PERS-6).
 func (r *Role) checkpoint(ctx context.Context, stored run.State, name string) (run.State, uint64, error) {
 	w, err := r.cfg.Ledger.Write(ctx, stored.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		if s.Status.Ended() || s.CheckpointCovers >= stored.Sequence {
 			return nil, nil
 		}
-		return []events.Payload{&events.CheckpointSavedData{Event: "checkpoint", Name: name, Number: s.CheckpointCount + 1,
+		number := s.CheckpointCount + 1 // that of a step whose end was written by an earlier version
+		if c, ok := s.Checkpoint(name); ok {
+			number = c.Number
+		}
+		return []events.Payload{&events.CheckpointSavedData{Event: "checkpoint", Name: name, Number: number,
 			Covered: stored.Sequence, Key: snapshot.Key(stored.HarnessID)}}, nil
 	})
 	return w.State, w.Head, err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/lifecycle"
@@ -26,8 +27,8 @@ func checkFork(t events.Task) error {
 		return errors.New("a fork takes agent, task, plan, options, variables, handoff, mail, repository and history from the run it comes from, and works in no session")
 	case !events.ValidID(t.ForkOf.Run):
 		return events.CheckID("fork_of.run_id", t.ForkOf.Run)
-	case t.ForkOf.Sequence == 0:
-		return errors.New("fork_of.sequence is missing: which fact is the last one that the fork keeps?")
+	case (t.ForkOf.Sequence == 0) == (t.ForkOf.Checkpoint == ""):
+		return errors.New("fork_of needs a sequence or a checkpoint, one of the two: which fact is the last one that the fork keeps?")
 	case len(t.Say) > events.MaxTask:
 		return fmt.Errorf("say has %d bytes, the limit is %d", len(t.Say), events.MaxTask)
 	}
@@ -36,7 +37,10 @@ func checkFork(t events.Task) error {
 
 // origin finds what a fork begins with. It is the same on each delivery: facts never change.
 func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from events.ForkOrigin, parts []*events.RunForkedData, err error) {
-	old, err = r.cfg.Ledger.At(ctx, t.ForkOf.Run, t.ForkOf.Sequence)
+	at, err := r.forkPoint(ctx, *t.ForkOf)
+	if err == nil {
+		old, err = r.cfg.Ledger.At(ctx, t.ForkOf.Run, at)
+	}
 	switch {
 	case errors.Is(err, reactor.ErrNotFound):
 		err = reactor.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q to fork", t.ForkOf.Run)
@@ -51,7 +55,7 @@ func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from e
 		from, parts, err = run.ForkParts(old, start)
 	}
 	if err != nil {
-		return old, from, nil, reactor.Refuse("bad_fork", forkHint, "run %s, fact %d: %v", t.ForkOf.Run, t.ForkOf.Sequence, err)
+		return old, from, nil, reactor.Refuse("bad_fork", forkHint, "run %s, fact %d: %v", t.ForkOf.Run, at, err)
 	}
 	if t.ForkOf.SameWorkspace && passing(old) {
 		return old, from, nil, reactor.Refuse("bad_fork", "fork without --same-workspace: the fork begins with the commit that the run had, in a workspace of its own", "run %s has an ephemeral workspace, which goes with it", t.ForkOf.Run)
@@ -61,6 +65,28 @@ func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from e
 			"run %s works in session %s, whose files belong to whoever holds its lock", t.ForkOf.Run, old.Created.Session)
 	}
 	return old, from, parts, nil
+}
+
+// forkPoint is the sequence of the last fact that a fork keeps. A checkpoint keeps its place for ever.
+func (r *Role) forkPoint(ctx context.Context, from events.ForkPoint) (uint64, error) {
+	if from.Checkpoint == "" {
+		return from.Sequence, nil
+	}
+	s, err := r.cfg.Ledger.Fresh(ctx, from.Run)
+	if err != nil {
+		return 0, err
+	}
+	if c, ok := s.Checkpoint(from.Checkpoint); ok {
+		return c.Sequence, nil
+	}
+	if s.Sequence == 0 {
+		return 0, fmt.Errorf("run %s: %w", from.Run, reactor.ErrNotFound)
+	}
+	var names []string
+	for _, c := range s.Checkpoints.All() {
+		names = append(names, c.Name)
+	}
+	return 0, reactor.Refuse("bad_fork", "inspan checkpoints "+from.Run+" lists them", "run %s has no checkpoint %q, only: %s", from.Run, from.Checkpoint, strings.Join(names, ", "))
 }
 
 // fork opens a run that begins where another one stood.

@@ -81,14 +81,75 @@ turns:
 			t.Errorf("OBS-26: %v", n)
 		}
 	})
-	t.Run("PERS-1 PERS-10 PERS-11 OBS-22 a checkpoint is saved after a step, with its number, and can be loaded", func(t *testing.T) {
+	t.Run("PERS-1 PERS-11 OBS-22 each step that ended is one checkpoint, with its number, and the last state can be loaded", func(t *testing.T) {
 		w := w.on(t)
 		s := w.state("diamond")
-		if s.CheckpointCount < 1 || s.LastCheckpointAt == nil {
-			t.Errorf("%d checkpoints", s.CheckpointCount)
+		if s.CheckpointCount != 4 || s.LastCheckpointAt == nil {
+			t.Errorf("got %d checkpoints of 4 steps", s.CheckpointCount)
+		}
+		numbers := map[int]bool{}
+		for _, r := range w.facts("diamond") {
+			if _, p, err := events.Read(r.Bytes); err != nil {
+				t.Fatal(err)
+			} else if d, ok := p.(*events.StepFinishedData); ok {
+				numbers[d.Checkpoint] = true
+			}
+		}
+		for n := 1; n <= 4; n++ {
+			if !numbers[n] {
+				t.Errorf("no end of a step emitted the number of checkpoint %d: %v", n, numbers)
+			}
 		}
 		if _, err := w.ports.State.Get(w.ctx(), "snap.diamond"); err != nil {
 			t.Error(err)
+		}
+	})
+	t.Run("PERS-10 each checkpoint has a name of its own, and a run can be restored from each", func(t *testing.T) {
+		w := w.on(t)
+		all := w.state("diamond").Checkpoints.Slice()
+		names := map[string]uint64{}
+		for _, c := range all {
+			names[c.Name] = c.Sequence
+		}
+		if len(all) != 4 || len(names) != 4 {
+			t.Fatalf("got %+v", all)
+		}
+		var lines [][]byte
+		for _, r := range w.facts("diamond") {
+			lines = append(lines, r.Bytes)
+		}
+		for n, id := range []string{"a", "b", "c", "d"} {
+			name := events.StepCheckpoint(id)
+			at, err := run.Fold(run.State{}, lines[:names[name]]...)
+			if err != nil || at.Step(id).Status != events.StepIsCompleted {
+				t.Fatalf("%s: step %s is %+v, %v", name, id, at.Step(id), err)
+			}
+			fork := fmt.Sprintf("diamond-%d", n)
+			w.task(events.Task{ID: fork, ForkOf: &events.ForkPoint{Run: "diamond", Checkpoint: name}})
+			s := w.ended(fork)
+			done, _ := at.StepsCompleted()
+			if s.Status != events.Completed || s.Created.ForkOf.Sequence != names[name] || s.CheckpointCount != 4-done {
+				t.Errorf("%s: %s, forked after fact %d, %d checkpoints of its own, want %d and %d", name, s.Status, s.Created.ForkOf.Sequence, s.CheckpointCount, names[name], 4-done)
+			}
+		}
+		for i, from := range []events.ForkPoint{{Run: "diamond", Checkpoint: "step-none"}, {Run: "nowhere", Checkpoint: "step-a"}, {Run: "diamond"}, {Run: "diamond", Checkpoint: "step-a", Sequence: 3}} {
+			letters := w.letters()
+			w.task(events.Task{ID: fmt.Sprint("lost", i), ForkOf: &from})
+			d := w.letter(letters)
+			if want := []string{"bad_fork", "unknown_run", "bad_input", "bad_input"}[i]; d.Code != want || i == 0 && !strings.Contains(d.Reason, "step-a, step-") {
+				t.Errorf("%+v: got %s, %s, want %s", from, d.Code, d.Reason, want)
+			}
+		}
+	})
+	t.Run("PERS-1 a step that failed is a checkpoint too; a blocked one, which never began, is none", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "halves", Agent: "echo", Task: "go", Autonomy: &five, Plan: plan(step("free"), step("bad", "free"), step("after", "bad"))})
+		var names []string
+		for _, c := range w.ended("halves").Checkpoints.All() {
+			names = append(names, c.Name)
+		}
+		if got := strings.Join(names, " "); got != "step-free step-bad" {
+			t.Errorf("got %q", got)
 		}
 	})
 	t.Run("PLAN-6 OBS-26 a failed step blocks what depends on it, the others finish, the run fails", func(t *testing.T) {

@@ -16,6 +16,7 @@ func (a *audit) final() {
 	for _, r := range a.w.play.Scene.Runs {
 		a.standsStill(r.ID)
 		a.viewsAgree(r.ID)
+		a.checkpointsAreExact(r.ID)
 		a.noGateOverdue(r.ID)
 		a.resultsAreReal(r.ID)
 	}
@@ -75,6 +76,34 @@ func (a *audit) viewsAgree(id string) {
 	}
 	if s.Status.Ended() && row.Archive == nil {
 		a.breaks("run %s has ended and has no archive", id)
+	}
+}
+
+// checkpointsAreExact holds PERS-1: the end of each step is one checkpoint, with the next number and a name of its own, whatever
+// was delivered twice, late or to whom that died.
+func (a *audit) checkpointsAreExact(id string) {
+	s := a.w.state[id]
+	if s.Plan == nil || s.Direct() || !s.Options.EternalEngine {
+		return
+	}
+	names := map[string]int{}
+	for i, c := range s.Checkpoints.All() {
+		if names[c.Name]++; names[c.Name] > 1 || c.Number != i+1 {
+			a.breaks("run %s: checkpoint %d is %+v", id, i+1, c)
+		}
+	}
+	ended := 0
+	for _, r := range a.w.st.Log(id) {
+		f, err := events.Decode(r.Bytes)
+		if err != nil {
+			return // reported by others
+		}
+		if k, err := f.Kind(); err == nil && (k == events.StepFinished || k == events.StepFailed) {
+			ended++
+		}
+	}
+	if ended != s.Checkpoints.Len() || ended != s.CheckpointCount {
+		a.breaks("run %s: %d steps ended, and there are %d checkpoints, the last of number %d", id, ended, s.Checkpoints.Len(), s.CheckpointCount)
 	}
 }
 

@@ -107,7 +107,7 @@ func Unbound(s run.State, tool string, input json.RawMessage) string {
 // is owed.
 func Next(s run.State, st *run.Step) []events.Payload {
 	if s.Created == nil || s.Created.Git == nil {
-		return failed(st, "the run does not work in git")
+		return failed(s, st, "the run does not work in git")
 	}
 	done := results(s, st)
 	if st.Kind == events.StepCheckout {
@@ -144,7 +144,7 @@ func results(s run.State, st *run.Step) []run.CallRecord {
 func call(s run.State, st *run.Step, tool string, args any) []events.Payload {
 	input, err := json.Marshal(args)
 	if err != nil {
-		return failed(st, "the arguments of "+tool+" are no JSON: "+err.Error())
+		return failed(s, st, "the arguments of "+tool+" are no JSON: "+err.Error())
 	}
 	turn := s.Turns().Len() + 1
 	id := fmt.Sprintf("c%d-1", turn)
@@ -153,19 +153,19 @@ func call(s run.State, st *run.Step, tool string, args any) []events.Payload {
 		TotalTokens: s.Tokens.Total(), FinishReason: events.FinishToolUse, Attempt: 1, Model: string(st.Kind), Provider: events.HarnessProvider}}
 }
 
-func finished(st *run.Step, output string) []events.Payload {
-	return []events.Payload{&events.StepFinishedData{Event: "step_finished", Step: st.ID, Output: output, FinishReason: events.FinishDone, Turns: st.Turns}}
+func finished(s run.State, st *run.Step, output string) []events.Payload {
+	return []events.Payload{&events.StepFinishedData{Event: "step_finished", Step: st.ID, Output: output, FinishReason: events.FinishDone, Turns: st.Turns, Checkpoint: s.NextCheckpoint()}}
 }
 
 // maxError bounds why a step failed, in bytes.
 const maxError = 2 << 10
 
-func failed(st *run.Step, why string) []events.Payload {
+func failed(s run.State, st *run.Step, why string) []events.Payload {
 	reason := events.FinishDelivery
 	if st.Kind == events.StepCheckout {
 		reason = events.FinishCheckout
 	}
-	return []events.Payload{&events.StepFailedData{Event: "step_failed", Step: st.ID, Error: clip(why, maxError), FinishReason: events.FinishError, Turns: st.Turns, RunReason: reason}}
+	return []events.Payload{&events.StepFailedData{Event: "step_failed", Step: st.ID, Error: clip(why, maxError), FinishReason: events.FinishError, Turns: st.Turns, RunReason: reason, Checkpoint: s.NextCheckpoint()}}
 }
 
 func clip(s string, limit int) string {

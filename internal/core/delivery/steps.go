@@ -97,19 +97,19 @@ func checkout(s run.State, st *run.Step, done []run.CallRecord) []events.Payload
 	}
 	var p prepared
 	if why := read(done[len(done)-1], &p); why != "" {
-		return failed(st, why)
+		return failed(s, st, why)
 	}
 	if p.Branch == "" && p.Commit == "" {
-		return finished(st, "The workspace is no git repository yet.")
+		return finished(s, st, "The workspace is no git repository yet.")
 	}
 	text := "The workspace is a git repository"
 	if p.Branch != "" {
 		text += ", on the branch " + p.Branch
 	}
 	if p.Commit == "" {
-		return finished(st, text+", without a commit yet.")
+		return finished(s, st, text+", without a commit yet.")
 	}
-	return finished(st, text+" at commit "+short(p.Commit)+".")
+	return finished(s, st, text+" at commit "+short(p.Commit)+".")
 }
 
 // progress is how far a delivery has come, as its results tell.
@@ -288,7 +288,7 @@ func deliver(s run.State, st *run.Step, done []run.CallRecord) []events.Payload 
 	there := p.Branch+p.Commit+first.Branch+first.Commit != ""
 	switch {
 	case p.stuck != "":
-		return failed(st, p.told(p.stuck))
+		return failed(s, st, p.told(p.stuck))
 	case !p.committed && w.AutoCommit && there:
 		return call(s, st, events.GitCommit, commitArgs{Message: message(s)})
 	case !p.looked: // as it is: without a repository there may be one by now
@@ -302,7 +302,7 @@ func deliver(s run.State, st *run.Step, done []run.CallRecord) []events.Payload 
 	case !p.sent && w.Push && whole && p.Commit != p.Base && p.kept && len(p.Conflicts) == 0:
 		return call(s, st, events.GitPush, pushArgs{Branch: p.Branch, Commit: p.Commit, URL: c.Repo})
 	}
-	return finished(st, p.told(""))
+	return finished(s, st, p.told(""))
 }
 
 // merge asks for the sides as they were found, so that a yes is for exactly these.

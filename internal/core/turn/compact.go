@@ -24,7 +24,7 @@ func Full(s run.State, task Task, why string) []events.Payload {
 	if st == nil {
 		return nil
 	}
-	return []events.Payload{failed(st, events.FinishContext, why)}
+	return []events.Payload{failed(s, st, events.FinishContext, why)}
 }
 
 // owing is the step of a task that is still owed that very turn, or nil.

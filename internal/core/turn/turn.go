@@ -70,17 +70,17 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 		return Duty{Say: delivery.Next(s, st)}
 	}
 	if most := maxSteps(s, st); st.Turns >= most {
-		return Duty{Say: []events.Payload{failed(st, events.FinishMaxSteps, fmt.Sprintf("the step took all of its %d turns and did not finish", most))}}
+		return Duty{Say: []events.Payload{failed(s, st, events.FinishMaxSteps, fmt.Sprintf("the step took all of its %d turns and did not finish", most))}}
 	}
 	if c := loop.Look(s, stepID); c.Grade == loop.End {
-		return Duty{Say: []events.Payload{failed(st, events.FinishDoomLoop, c.String())}}
+		return Duty{Say: []events.Payload{failed(s, st, events.FinishDoomLoop, c.String())}}
 	}
 	if now.Before(st.NotBefore) {
 		return Duty{Wait: st.NotBefore}
 	}
 	switch v := budget.Ask(s, st, lost); {
 	case v.Reason != "":
-		return Duty{Say: []events.Payload{failed(st, v.Reason, v.Text)}}
+		return Duty{Say: []events.Payload{failed(s, st, v.Reason, v.Text)}}
 	case v.Wait:
 		return Duty{Wait: now.Add(LookAgain)}
 	}
@@ -113,17 +113,17 @@ func ending(s run.State, st *run.Step, text, reason, fault string) events.Payloa
 	}
 	switch reason {
 	case events.FinishLength:
-		return failed(st, events.FinishLength, "the model's answer was cut at its output limit")
+		return failed(s, st, events.FinishLength, "the model's answer was cut at its output limit")
 	case events.FinishRefusal:
-		return failed(st, events.FinishRefusal, "the model declined to answer")
+		return failed(s, st, events.FinishRefusal, "the model declined to answer")
 	}
 	if fault != "" && reason == events.FinishEmpty {
-		return failed(st, events.FinishEmpty, "the model "+fault+", twice")
+		return failed(s, st, events.FinishEmpty, "the model "+fault+", twice")
 	}
 	if fault != "" {
-		return failed(st, events.FinishOutput, "the answer does not fit what the agent's output asks for, also when it was told so: "+fault)
+		return failed(s, st, events.FinishOutput, "the answer does not fit what the agent's output asks for, also when it was told so: "+fault)
 	}
-	return finished(st, text, reason)
+	return finished(s, st, text, reason)
 }
 
 // Answer is what the model said, with its large parts already stored, and what the hooks answered before.
@@ -199,7 +199,7 @@ func Fail(s run.State, task Task, f Failure, now time.Time) []events.Payload {
 		n++
 	}
 	if !f.Retryable || task.Attempt >= MaxAttempts {
-		end := failed(st, events.FinishError, f.Error)
+		end := failed(s, st, events.FinishError, f.Error)
 		end.Lost = lost(s, st, n)
 		return []events.Payload{end}
 	}
@@ -227,17 +227,17 @@ func Held(s run.State, task Task, answers []events.HookAnswer, now time.Time) (s
 	case a.Answer == events.HookInterrupt:
 		return []events.Payload{interrupted(s, st, answers, hook.Why(a), now)}, true
 	}
-	f := failed(st, events.FinishHook, hook.Why(a))
+	f := failed(s, st, events.FinishHook, hook.Why(a))
 	f.Hooks = answers
 	return []events.Payload{f}, true
 }
 
-func finished(st *run.Step, output, reason string) *events.StepFinishedData {
-	return &events.StepFinishedData{Event: "step_finished", Step: st.ID, Output: output, FinishReason: reason, Turns: st.Turns}
+func finished(s run.State, st *run.Step, output, reason string) *events.StepFinishedData {
+	return &events.StepFinishedData{Event: "step_finished", Step: st.ID, Output: output, FinishReason: reason, Turns: st.Turns, Checkpoint: s.NextCheckpoint()}
 }
 
-func failed(st *run.Step, reason, text string) *events.StepFailedData {
-	d := &events.StepFailedData{Event: "step_failed", Step: st.ID, Error: text, FinishReason: reason, Turns: st.Turns}
+func failed(s run.State, st *run.Step, reason, text string) *events.StepFailedData {
+	d := &events.StepFailedData{Event: "step_failed", Step: st.ID, Error: text, FinishReason: reason, Turns: st.Turns, Checkpoint: s.NextCheckpoint()}
 	if reason != events.FinishError && reason != events.FinishHook {
 		d.RunReason = reason
 	}

@@ -47,7 +47,7 @@ func text(p events.Payload) string {
 	case *events.RunFailedData:
 		return join(join("run failed ("+d.FinishReason+"), "+resultText(d.Result), Clip(d.Error, 300)), Delivery(d.Delivery))
 	case *events.CheckpointSavedData:
-		return fmt.Sprintf("checkpoint %d saved (%s), covers %d facts", d.Number, Clip(d.Name, 80), d.Covered)
+		return fmt.Sprintf("checkpoint %d (%s) saved as a snapshot, covers %d facts", d.Number, Clip(d.Name, 80), d.Covered)
 	case *events.CheckpointFallbackData:
 		return fmt.Sprintf("warning: the station's log is away, facts from %d on are kept in the local store (%s): %s", d.Since, Clip(d.Store, 20), Clip(d.Reason, 200))
 	case *events.PlanMadeData:
@@ -59,9 +59,9 @@ func text(p events.Payload) string {
 	case *events.StepAllowedData:
 		return "step " + d.Step + " allowed" + when(d.Gate != "", " after gate "+d.Gate)
 	case *events.StepFinishedData:
-		return join(fmt.Sprintf("step %s finished after %s", d.Step, Plural(d.Turns, "turn")), Clip(d.Output, 120))
+		return join(fmt.Sprintf("step %s finished after %s%s", d.Step, Plural(d.Turns, "turn"), checkpointText(d.Checkpoint)), Clip(d.Output, 120))
 	case *events.StepFailedData:
-		return join(fmt.Sprintf("step %s failed (%s) after %s", d.Step, d.FinishReason, Plural(d.Turns, "turn")), Clip(d.Error, 300))
+		return join(fmt.Sprintf("step %s failed (%s) after %s%s", d.Step, d.FinishReason, Plural(d.Turns, "turn"), checkpointText(d.Checkpoint)), Clip(d.Error, 300))
 	case *events.TurnDeferredData:
 		return fmt.Sprintf("turn %d of step %s: the model request failed (attempt %d), again in %s: %s", d.Turn, d.Step, d.Attempt, ms(d.DelayMS), Clip(d.Error, 200))
 	case *events.TurnFinishedData:
@@ -89,6 +89,10 @@ func gateText(p events.Payload) string {
 		return join(fmt.Sprintf("gate %s rejected by %s after %s", d.Gate, Clip(d.By, 80), ms(d.WaitMS)), Clip(d.Reason, 200))
 	}
 	return callText(p)
+}
+
+func checkpointText(number int) string {
+	return when(number > 0, fmt.Sprintf(", checkpoint %d", number))
 }
 
 // votes tells how many of several approvals a gate has.

@@ -107,10 +107,12 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 		}
 		return []events.Payload{Allowed(st.ID)}
 	case events.StepIsRunning:
-		m := []events.Payload{StepBad(st.ID, "it broke")}
+		bad, done := StepBad(st.ID, "it broke"), StepDone(st.ID, "output of "+st.ID)
+		bad.Checkpoint, done.Checkpoint = s.NextCheckpoint(), s.NextCheckpoint()
+		m := []events.Payload{bad}
 		n := s.Turns().Len() + 1
 		if st.Final {
-			m = append(m, StepDone(st.ID, "output of "+st.ID))
+			m = append(m, done)
 		}
 		if st.Owed > 0 {
 			m = append(m, Turn(n, st.ID, "done"),

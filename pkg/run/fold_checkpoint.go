@@ -1,0 +1,56 @@
+package run
+
+import (
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Checkpoint is a named state of a run: the one after the event of Sequence, which the log holds (PERS-10). The end of each
+// step is one.
+type Checkpoint struct {
+	Number   int       `json:"number"`
+	Name     string    `json:"name"`
+	Sequence uint64    `json:"sequence"`
+	At       time.Time `json:"at"`
+}
+
+// Checkpoint returns the checkpoint of a name.
+func (s *State) Checkpoint(name string) (Checkpoint, bool) {
+	for _, c := range s.Checkpoints.Backward() {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Checkpoint{}, false
+}
+
+// NextCheckpoint is the number of the checkpoint that the end of a step is, 0 in a run that keeps none: a direct one, and
+// one that does without durable persistence (C30, PERS-17).
+func (s *State) NextCheckpoint() int {
+	if s.Direct() || !s.Options.EternalEngine {
+		return 0
+	}
+	return s.CheckpointCount + 1
+}
+
+// stepCheckpoint folds the checkpoint that the end of a step is. An end without a number is of an earlier version, whose
+// checkpoints are only those of checkpoint.saved. The count is the fold's own, so that it has no gap.
+func (s *State) stepCheckpoint(step string, number int, at time.Time, seq uint64) {
+	if number > 0 {
+		s.checkpointed(Checkpoint{Number: s.CheckpointCount + 1, Name: events.StepCheckpoint(step), Sequence: seq, At: at})
+	}
+}
+
+// snapshotSaved folds that a state was stored as a snapshot. Where the log has the checkpoint already it is not another one.
+func (s *State) snapshotSaved(d *events.CheckpointSavedData, at time.Time) {
+	if _, known := s.Checkpoint(d.Name); !known {
+		s.checkpointed(Checkpoint{Number: d.Number, Name: d.Name, Sequence: d.Covered, At: at})
+	}
+	s.CheckpointCovers = d.Covered
+}
+
+func (s *State) checkpointed(c Checkpoint) {
+	s.Checkpoints = s.Checkpoints.Append(c)
+	s.CheckpointCount, s.LastCheckpointAt = c.Number, &c.At
+}
