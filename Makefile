@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover merge-demo faults previous mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock live wasm clean
+.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover merge-demo faults previous mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -107,6 +107,9 @@ fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 
 aimock: ## opt-in, needs node and npm: the adapters of models against an independent mock of the providers
 	$(GO) test -tags slow -count=1 -v -timeout 5m ./test/aimock
+
+sdk-oracle: ## slow to build (the SDKs), a module of its own: the adapters of models against the official SDKs
+	cd test/sdk && $(GO) test -count=1 -v .
 
 live: ## opt-in, costs money: live models, with the keys that are set
 	HARNESS_E2E_TEST=1 $(GO) test -tags integration -count=1 -v -timeout 10m -run TestLive ./test/models
