@@ -3,6 +3,7 @@ package jet_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -141,5 +143,58 @@ func hops(b *testing.B, lazy bool, chains int) {
 		if err := <-ended; err != nil {
 			b.Error(err)
 		}
+	}
+}
+
+// BenchmarkInput is a message of an outsider on its way to its role, over the shipped accounts: alone, or among many that
+// wait in the queue.
+func BenchmarkInput(b *testing.B) {
+	for _, waiting := range []int{1, 256} {
+		b.Run(fmt.Sprint(waiting), func(b *testing.B) { inputs(b, waiting) })
+	}
+}
+
+func inputs(b *testing.B, waiting int) {
+	outsider := topology.Outsider("s1", "outsider", "", topology.MayDispatch)
+	s := jettest.Server(b, func(cfg *jet.ServerConfig) {
+		cfg.LazySync = true
+		cfg.Accounts = topology.Accounts("s1", []topology.User{outsider}, func(string) string { return `"x"` })
+	})
+	jettest.Station(b, jettest.Connect(b, s, as(topology.SetupUser, "x", "")), "s1", jet.ApplyOptions{})
+	planner, err := jettest.Connect(b, s, as(string(events.Planner), "x", inboxOf(events.Planner))).Station("s1")
+	if err != nil {
+		b.Fatal(err)
+	}
+	person, err := jettest.Connect(b, s, as("outsider", "x", "")).Station("s1")
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	taken := make(chan struct{}, waiting)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- planner.Inbox().Listen(ctx, events.Planner, 32, func(ctx context.Context, m reactor.Message) {
+			_ = m.Ack(ctx) // the benchmark ends with the connection
+			taken <- struct{}{}
+		})
+	}()
+	var published sync.WaitGroup
+	for range waiting {
+		published.Go(func() { // each is followed by the next once it was taken
+			for range (b.N + waiting - 1) / waiting {
+				if err := person.Publish(b.Context(), events.TaskSubject("s1"), []byte("{}"), nil); err != nil {
+					b.Error(err)
+				}
+				<-taken
+			}
+		})
+	}
+	b.ResetTimer()
+	published.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+	b.StopTimer()
+	cancel()
+	if err := <-ended; err != nil {
+		b.Error(err)
 	}
 }

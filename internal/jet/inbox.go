@@ -24,6 +24,11 @@ const (
 	pullLost = 3 * pullHeartbeat
 	// pullRetry is the wait after the server refused a request.
 	pullRetry = 250 * time.Millisecond
+	// singlePulls is how many requests for one message each stand side by side at a consumer that is asked for single
+	// messages, and singleExpiry how long the server keeps one. It says nothing about such a request until then, so that
+	// this, too, bounds how long a lost one goes unnoticed.
+	singlePulls  = 8
+	singleExpiry = pullLost
 	// handBack is how long a delivered message waits for a worker before another instance gets it.
 	handBack = time.Second
 	// quick is how recently a handler must have finished for messages to be asked for ahead of free workers.
@@ -58,17 +63,10 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, he
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	l.work = work
-	for _, c := range topology.Consumers(in.station, role) {
-		p := &pull{consumer: c, subject: apiPrefix + "CONSUMER.MSG.NEXT." + c.Stream + "." + c.Name, inbox: in.c.nc.NewInbox()}
-		var err error
-		if p.sub, err = in.c.nc.ChanSubscribe(p.inbox, l.in); err != nil {
+	for _, p := range pullsOf(topology.Consumers(in.station, role)) {
+		if err := l.subscribe(ctx, p); err != nil {
 			l.unsubscribe()
 			return fmt.Errorf("listen as %s: %w", role, err)
-		}
-		l.pulls = append(l.pulls, p)
-		if err := in.c.subscribed(ctx, p.inbox); errors.Is(err, ErrDenied) {
-			l.unsubscribe()
-			return fmt.Errorf("listen as %s: %w: connect with the inbox prefix of the role", role, err)
 		}
 	}
 	l.run(ctx)
@@ -97,18 +95,52 @@ type waitingMessage struct {
 	since time.Time
 }
 
-// pull is what is asked of one consumer.
+// pull is what is asked of one consumer with answers to one inbox.
+//
+// A consumer of single messages has several pulls, each with a request for one message at a time. The account of the
+// streams passes on the answer to a request, and takes an empty message for the end of the answer: what follows it on the
+// same request is lost until its ack wait is over. Behind a request for one message nothing follows.
 type pull struct {
-	consumer topology.Consumer
-	subject  string
-	inbox    string
-	sub      *nats.Subscription
+	subject string
+	inbox   string
+	sub     *nats.Subscription
+	// single says that it asks for one message at a time, place its number among the pulls of its consumer, from 0.
+	single bool
+	place  int
 	// asked is how many messages the server still owes us, as far as we know.
 	asked int
 	// heard is when the server last said anything, notBefore when it may be asked again, epoch the connection on
 	// which it was asked.
 	heard, notBefore time.Time
 	epoch            uint64
+}
+
+// pullsOf returns what to ask of some consumers.
+func pullsOf(consumers []topology.Consumer) []*pull {
+	var pulls []*pull
+	for _, c := range consumers {
+		n := 1
+		if c.Single {
+			n = singlePulls
+		}
+		for place := range n {
+			pulls = append(pulls, &pull{subject: apiPrefix + "CONSUMER.MSG.NEXT." + c.Stream + "." + c.Name, single: c.Single, place: place})
+		}
+	}
+	return pulls
+}
+
+// subscribe makes the inbox of a pull and adds it to those of the listener.
+func (l *listener) subscribe(ctx context.Context, p *pull) (err error) {
+	p.inbox = l.c.nc.NewInbox()
+	if p.sub, err = l.c.nc.ChanSubscribe(p.inbox, l.in); err != nil {
+		return err
+	}
+	l.pulls = append(l.pulls, p)
+	if err := l.c.subscribed(ctx, p.inbox); errors.Is(err, ErrDenied) {
+		return fmt.Errorf("%w: connect with the inbox prefix of the role", err)
+	}
+	return nil
 }
 
 func (l *listener) run(ctx context.Context) {
@@ -158,11 +190,11 @@ func (l *listener) ask(now time.Time) {
 		return
 	}
 	for _, p := range l.pulls {
-		if p.asked > room/2 || now.Before(p.notBefore) {
+		want := p.request(room)
+		if want.Batch <= 0 || now.Before(p.notBefore) {
 			continue
 		}
-		n := room - p.asked
-		body, _ := json.Marshal(pullRequest{Batch: n, Expires: pullExpiry, Heartbeat: pullHeartbeat}) // plain numbers
+		body, _ := json.Marshal(want) // plain numbers
 		if err := l.c.nc.PublishRequest(p.subject, p.inbox, body); err != nil {
 			p.asked, p.notBefore = 0, now.Add(pullRetry)
 			continue
@@ -170,14 +202,35 @@ func (l *listener) ask(now time.Time) {
 		if p.asked == 0 {
 			p.heard, p.epoch = now, l.c.connections()
 		}
-		p.asked += n
+		p.asked += want.Batch
 	}
 }
 
+// pullRequest asks a consumer for messages.
 type pullRequest struct {
-	Batch     int           `json:"batch"`
-	Expires   time.Duration `json:"expires"`
-	Heartbeat time.Duration `json:"idle_heartbeat"`
+	Batch   int           `json:"batch"`
+	Expires time.Duration `json:"expires"`
+	// Heartbeat is none for a single message: it would be the one answer that is passed on.
+	Heartbeat time.Duration `json:"idle_heartbeat,omitempty"`
+}
+
+// request returns what to ask for where there is room for so many messages more; nothing has a batch of 0.
+func (p *pull) request(room int) pullRequest {
+	switch {
+	case p.single && (p.asked > 0 || p.place >= room), p.asked > room/2:
+		return pullRequest{}
+	case p.single:
+		return pullRequest{Batch: 1, Expires: singleExpiry}
+	}
+	return pullRequest{Batch: room - p.asked, Expires: pullExpiry, Heartbeat: pullHeartbeat}
+}
+
+// lost is the silence after which the request is taken for lost.
+func (p *pull) lost() time.Duration {
+	if p.single {
+		return singleExpiry + pullHeartbeat
+	}
+	return pullLost
 }
 
 // take sorts what came: a message, or a word of the server about a request.
@@ -222,7 +275,7 @@ func (l *listener) look(now time.Time) {
 		l.waiting = l.waiting[1:]
 	}
 	for _, p := range l.pulls {
-		if p.asked > 0 && (now.Sub(p.heard) > pullLost || p.epoch != l.c.connections()) {
+		if p.asked > 0 && (now.Sub(p.heard) > p.lost() || p.epoch != l.c.connections()) {
 			p.asked = 0
 		}
 	}

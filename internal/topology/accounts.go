@@ -106,12 +106,20 @@ type loan struct{ how, subject, more string }
 // lent are the subjects of the streams, and what services and watchers may ask of JetStream at most. Nothing that makes,
 // changes or erases a stream or a consumer is among them, but for what takes artifacts away.
 func lent(station string) []loan {
-	// Several answers to one question are passed on until none has come for this long. A pull hears every second.
+	// Several answers to one question are passed on until none has come for this long, or until one is empty. A pull hears
+	// every second.
 	const several = `, response_type: stream, response_threshold: "30s"`
 	all := []loan{
 		{"service", "$JS.API.*", ""}, {"service", "$JS.API.STREAM.INFO.*", ""}, {"service", "$JS.API.STREAM.MSG.GET.*", ""}, {"service", "$JS.API.CONSUMER.INFO.*.*", ""},
 		{"service", purgeArtifacts, ""},
-		{"service", "$JS.API.DIRECT.GET.>", several}, {"service", "$JS.API.CONSUMER.MSG.NEXT.*.*", several}, {"service", "$JS.ACK.>", ""},
+		{"service", "$JS.API.DIRECT.GET.>", several}, {"service", "$JS.ACK.>", ""},
+	}
+	for _, st := range pulled(station) {
+		next := loan{"service", "$JS.API.CONSUMER.MSG.NEXT." + st + ".*", several}
+		if st == In(station) {
+			next.more = "" // the answer is over with its first message, whatever an outsider put into it
+		}
+		all = append(all, next)
 	}
 	for _, st := range Streams(station, Limits{}) {
 		for _, subject := range st.Subjects {
@@ -126,6 +134,19 @@ func lent(station string) []loan {
 		}
 	}
 	return all
+}
+
+// pulled are the streams that roles take work from.
+func pulled(station string) []string {
+	var streams []string
+	for _, role := range events.Services() {
+		for _, c := range Consumers(station, role) {
+			if !slices.Contains(streams, c.Stream) {
+				streams = append(streams, c.Stream)
+			}
+		}
+	}
+	return streams
 }
 
 // render writes one user. A server looks at a user's rights after it has mapped the subject, so those to ask JetStream are

@@ -185,6 +185,8 @@ type Consumer struct {
 	Filters []string
 	// MaxPending bounds what is delivered and not acknowledged, over all instances.
 	MaxPending int
+	// Single says that each message is asked for by a request of its own, because outsiders say what is in it.
+	Single bool
 }
 
 // minPending bounds what is delivered and not acknowledged of one consumer, for all instances of its role together. A
@@ -198,7 +200,7 @@ const minPending = 4096
 func Consumers(station string, role events.Service) []Consumer {
 	h := HearsOf(role)
 	s := "station." + station + "."
-	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station)}, {Stream: In(station), Name: string(role) + "-apart"}}
+	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station), Single: true}, {Stream: In(station), Name: string(role) + "-apart", Single: true}}
 	if h.All {
 		byStream[0].Filters = []string{s + "run.*.evt.*.*"}
 	}

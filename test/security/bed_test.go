@@ -49,8 +49,14 @@ func newBed(t testing.TB) *bed {
 // bedOn sets the station up as the setup user, over the network.
 func bedOn(t testing.TB, url string, replicas int) *bed {
 	t.Helper()
+	return bedWith(t, url, jet.ApplyOptions{Replicas: replicas})
+}
+
+// bedWith is bedOn with all options.
+func bedWith(t testing.TB, url string, o jet.ApplyOptions) *bed {
+	t.Helper()
 	b := &bed{t: t, url: url}
-	if err := b.conn("setup").Apply(within(t), "s1", jet.ApplyOptions{Replicas: replicas}); err != nil {
+	if err := b.conn("setup").Apply(within(t), "s1", o); err != nil {
 		t.Fatal(err)
 	}
 	return b

@@ -80,6 +80,16 @@ func (w *wire) publish(subject, reply, header, body string) {
 	w.send("HPUB %s %s%d %d\r\n%s%s\r\n", subject, reply, len(header), len(header)+len(body), header, body)
 }
 
+// publishBlock says something with a header block as it is, which need not be a sound one.
+func (w *wire) publishBlock(subject, block, body string) {
+	w.t.Helper()
+	if block == "" {
+		w.send("PUB %s %d\r\n%s\r\n", subject, len(body), body)
+		return
+	}
+	w.send("HPUB %s %d %d\r\n%s%s\r\n", subject, len(block), len(block)+len(body), block, body)
+}
+
 // denied reports whether the server lets nothing of it through.
 func (w *wire) denied(subject, reply, header, body string) bool {
 	w.t.Helper()
