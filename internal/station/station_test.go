@@ -18,6 +18,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
@@ -119,6 +120,44 @@ func TestUp(t *testing.T) {
 		}
 	})
 	t.Run("OBS-1 OBS-2 what the README tells a plain client to watch is heard", func(t *testing.T) { asTheReadmeSays(t, st.URL()) })
+	t.Run("SAFE-12 an empty message is a dead letter with a reason, on every subject, and what comes behind it is judged", func(t *testing.T) {
+		mine, err := st.Conn().Station("default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		letters := make(chan reactor.DeadLetter, 64) // more than are refused
+		stop, err := mine.WatchSubject(events.DeadSubject("default", "*"), func(_ string, data []byte) {
+			var d reactor.DeadLetter
+			if err := json.Unmarshal(data, &d); err != nil {
+				t.Errorf("dead letter: %v", err)
+			}
+			letters <- d
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		for _, subject := range []string{"station.default.task", "station.default.task.p", "station.default.run.r9.control", "station.default.run.r9.gate.g", "station.default.session.s9.control", "station.default.session.s9.sweep"} {
+			for _, body := range [][]byte{nil, []byte("?")} {
+				if err := mine.Publish(within(t), subject, body, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for mine := 0; mine < 2; {
+				select {
+				case d := <-letters:
+					if d.Subject != subject {
+						continue // of what was published before
+					}
+					if mine++; d.Code == "" || d.Reason == "" || d.Hint == "" {
+						t.Errorf("refused on %s: got %+v", subject, d)
+					}
+				case <-within(t).Done():
+					t.Fatalf("%s: no dead letter came", subject)
+				}
+			}
+		}
+	})
 	t.Run("DEPL-6 a task that it refuses is told to who sent it, and services answer who asks", func(t *testing.T) {
 		mine, err := st.Conn().Station("default")
 		if err != nil {
