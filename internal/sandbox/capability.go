@@ -34,6 +34,9 @@ const (
 	WallDenied Wall = "denied"
 	// WallNetwork closes the network, that of the machine itself included.
 	WallNetwork Wall = "network"
+	// WallStation keeps commands whose network is open from connecting to what listens for the station: its NATS server,
+	// metrics, health and whatever else the process of its sandboxes listens on.
+	WallStation Wall = "station"
 	// WallProcesses hides the processes of others, and keeps them from being read, traced and signalled.
 	WallProcesses Wall = "processes"
 	// WallPrivileges takes away capabilities and the means to get any.
@@ -54,7 +57,7 @@ const (
 
 // Walls returns all walls and limits, in the order of reports.
 func Walls() []Wall {
-	return []Wall{WallFiles, WallDenied, WallNetwork, WallProcesses, WallPrivileges, WallSyscalls, WallMetadata, WallTree,
+	return []Wall{WallFiles, WallDenied, WallNetwork, WallStation, WallProcesses, WallPrivileges, WallSyscalls, WallMetadata, WallTree,
 		LimitCPU, LimitMemory, LimitDisk, LimitPIDs, LimitWall}
 }
 

@@ -5,21 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"time"
+	"net/netip"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/broker"
 	"github.com/inspan/inspan/internal/sandbox/cgroup"
 	"github.com/inspan/inspan/internal/sandbox/launch"
 	"github.com/inspan/inspan/internal/sandbox/local"
-)
-
-const (
-	// faultMax is the most that is read of a launcher's reason.
-	faultMax = 2 << 10
-	// startWait is how long the launcher may take to become the command.
-	startWait = 20 * time.Second
 )
 
 type box struct {
@@ -28,6 +20,8 @@ type box struct {
 	read, write []string
 	// env is added to the environment of commands that do not set it otherwise.
 	env map[string]string
+	// own are the real paths of what commands may change.
+	own []string
 	// group bounds all that runs here; nil where this machine has no groups to write.
 	group *cgroup.Group
 }
@@ -59,6 +53,12 @@ func (b *box) Destroy(ctx context.Context) error {
 func (b *box) bound(d *cgroup.Driver) (err error) {
 	b.group, err = d.New(b.Name(), b.Config().Limits)
 	return err
+}
+
+// shut reports whether an address is one that commands must not connect to.
+func (b *box) shut(to netip.AddrPort) bool {
+	closed := b.Config().Closed
+	return broker.Own(to) || closed != nil && closed(to)
 }
 
 // run carries out one command: the launcher becomes it.
@@ -94,27 +94,32 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		return fail(err)
 	}
 	defer func() { _ = given.Close() }()
-	fault, faultIn, err := os.Pipe()
+	hand, err := launch.Prepare(given)
 	if err != nil {
 		return fail(err)
 	}
-	defer func() { _, _ = fault.Close(), faultIn.Close() }()
+	defer hand.Close()
 
 	p.Path, p.Args, p.Env, p.Dir = b.launcher[0], b.launcher, local.Env{}, "/"
-	p.Extra = []*os.File{given, faultIn}
-	var reason []byte
+	p.Extra = hand.Files
+	var reason string
+	var answers *broker.Broker
+	var unanswered error
 	p.Started = func(pid int) {
-		_ = faultIn.Close()
-		// The launcher's end of the pipe closes when it becomes the command; until then it is not the command's process.
-		_ = fault.SetReadDeadline(time.Now().Add(startWait))
-		reason, _ = io.ReadAll(io.LimitReader(fault, faultMax))
-		if started != nil && len(reason) == 0 {
+		// Until its end of the socket closes, the process is not the command's.
+		reason = hand.Started(func(listener int) {
+			answers, unanswered = broker.Start(listener, broker.Rules{Writable: b.own, Closed: b.shut})
+		})
+		if started != nil && reason == "" {
 			started(pid)
 		}
 	}
 	var used cgroup.Usage
 	var left error
 	p.After = func() {
+		if answers != nil {
+			answers.Close()
+		}
 		if group != nil {
 			used = group.Usage()
 			left = group.Remove()
@@ -126,7 +131,9 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		return exit, errors.Join(err, left)
 	case left != nil:
 		return fail(left)
-	case len(reason) > 0:
+	case unanswered != nil:
+		return fail(unanswered)
+	case reason != "":
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", program, sandbox.ErrNotStarted, reason)
 	}
 	if group != nil {

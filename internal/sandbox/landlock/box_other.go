@@ -13,8 +13,8 @@ import (
 
 type box struct {
 	*local.Box
-	launcher, read, write []string
-	env                   map[string]string
+	launcher, read, write, own []string
+	env                        map[string]string
 }
 
 func (*box) bound(*cgroup.Driver) error { return nil }

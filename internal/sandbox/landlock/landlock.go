@@ -3,14 +3,16 @@
 //
 // Promises: a command can open a read-only system (/usr, the part of /etc that programs need, /proc), its workspace, what
 // Config.ReadOnly and Config.Writable name, and its own HOME and TMPDIR. It has no capability and can not get one. It can
-// not signal, trace or read processes outside. Without Config.Network it can make no socket but pairs; with it, internet
-// sockets only, so that no service of the machine is reached through a socket that is a file. Limits are those of a
-// control group.
+// not signal, trace or read processes outside, nor change their limits and priorities; modes, owners, times and attributes
+// it changes of files that it may write, and it can make no program that gives privileges. Without Config.Network it can make
+// no socket but connected pairs; with it, internet sockets only, so that no service of the machine is reached through a socket
+// that is a file, and it connects neither to what listens in this process nor to what Config.Closed names. Objects of System V
+// and message queues are its own and end with it where the service may make namespaces, and are refused elsewhere. Limits are
+// those of a control group.
 //
 // It does not promise what only namespaces can: processes of others are listed, with their command lines; files outside
-// can be asked for their size and times, and where they belong to the service's user, be given other modes and times;
-// /tmp is closed rather than of its own; nothing below a path that is shown can be denied, and nothing in a writable one
-// made read-only. What can not be enforced is refused by Open.
+// can be asked for their size, mode and times; /tmp is closed rather than of its own; nothing below a path that is shown can be
+// denied, and nothing in a writable one made read-only. What can not be enforced is refused by Open.
 package landlock
 
 import (
@@ -72,12 +74,13 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		sandbox.WallNetwork:    "no sockets (seccomp), no TCP (Landlock)",
 		sandbox.WallPrivileges: "no capability, none to be had, no new privileges",
 		sandbox.WallSyscalls:   "a seccomp filter",
+		sandbox.WallStation:    "connections are made by the service (seccomp notification), which refuses those to its own listeners and to the station's",
+		sandbox.WallMetadata:   "modes, owners, times and attributes are changed by the service (seccomp notification), of files that commands may write",
 		sandbox.LimitWall:      "the sandbox's processes are ended",
 	}
 	why := map[sandbox.Wall]string{
 		sandbox.WallDenied:    "Landlock can not close a path below one that is open: use bwrap",
-		sandbox.WallProcesses: "others can not be signalled, traced or read, but are listed with their command lines: use bwrap",
-		sandbox.WallMetadata:  "modes and times of files that the service's user owns can be changed: use bwrap, or a user of its own for the toolrunner",
+		sandbox.WallProcesses: "others can not be signalled, traced, read or changed, but are listed with their command lines: use bwrap",
 		sandbox.WallTree:      "without control groups, a process that clears its environment, leaves its session and loses its parent is not found again",
 	}
 	if b.groups().Measures() {
@@ -158,6 +161,13 @@ func (b *box) allow() error {
 				return fmt.Errorf("%w: landlock can not keep %s read-only in %s, which is writable: use bwrap", sandbox.ErrNotEnforced, path, above)
 			}
 		}
+	}
+	for _, path := range b.write {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return fmt.Errorf("path to show inside: %w", err)
+		}
+		b.own = append(b.own, real)
 	}
 	b.read = append([]string{}, cfg.ReadOnly...)
 	git, env := gitConfig()

@@ -2,8 +2,8 @@
 //
 // Promises: a program that answers Word as its first argument becomes the launcher, and nothing else of it runs. The
 // launcher takes its order from descriptor 3, joins its control groups, gives up every capability and the means to get
-// one, closes files and system calls, and then executes the command, whose process it is. Where one of these fails, the
-// command is not started and the reason is written to descriptor 4.
+// one, closes files and system calls, and then executes the command, whose process it is. The listener of its system call
+// filter goes to descriptor 4, a socket. Where one of these fails, the command is not started and the reason is written there.
 package launch
 
 import (
@@ -44,8 +44,11 @@ type Order struct {
 	// Read and Write are files and directories that stay open, the second for all that can be done with one.
 	Read  []string `json:"read"`
 	Write []string `json:"write"`
-	// Network leaves internet sockets open.
+	// Network leaves internet sockets open; where they connect to is asked at the listener.
 	Network bool `json:"network,omitempty"`
+	// Filtered says that the command runs in a sandbox whose files and system calls are closed: only where it connects to is
+	// asked, and the other fields but Path, Args and Dir are not used.
+	Filtered bool `json:"filtered,omitempty"`
 }
 
 // Asked reports whether a program was started as the launcher: its main does nothing else then but os.Exit(Main()).

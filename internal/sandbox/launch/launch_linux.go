@@ -48,7 +48,11 @@ func Main() int {
 	if err != nil {
 		return fault(err)
 	}
-	if err := order.wall(); err != nil {
+	profile, err := order.wall()
+	if err != nil {
+		return fault(err)
+	}
+	if err := filter(profile); err != nil {
 		return fault(err)
 	}
 	err = unix.Exec(order.Path, order.Args, order.Env)
@@ -64,11 +68,13 @@ func read() (Order, error) {
 	return o, file.Close()
 }
 
-// wall does all that comes before the command, the strictest last: what is closed can not be used to close the rest.
-func (o Order) wall() error {
+// wall does all that comes before the system call filter, which it returns, the strictest last: what is closed can not be used
+// to close the rest.
+func (o Order) wall() (p seccomp.Profile, err error) {
+	fail := func(what string, err error) (seccomp.Profile, error) { return p, fmt.Errorf("%s: %w", what, err) }
 	for _, file := range o.Groups {
 		if err := os.WriteFile(file, []byte("0"), 0); err != nil {
-			return fmt.Errorf("join a control group: %w", err)
+			return fail("join a control group", err)
 		}
 	}
 	limits := map[int]uint64{unix.RLIMIT_CORE: 0}
@@ -77,19 +83,34 @@ func (o Order) wall() error {
 	}
 	for what, most := range limits {
 		if err := unix.Setrlimit(what, &unix.Rlimit{Cur: most, Max: most}); err != nil {
-			return fmt.Errorf("set a limit: %w", err)
+			return fail("set a limit", err)
 		}
 	}
 	if err := os.Chdir(o.Dir); err != nil {
-		return err
+		return p, err
 	}
+	// What System V objects and message queues are made, and which are there, is the command's own where it may be. It may
+	// not where the service has no right to namespaces: then they are closed.
+	own := unix.Unshare(unix.CLONE_NEWIPC) == nil
 	if err := o.files(); err != nil {
-		return err
+		return p, err
 	}
 	if err := dropCapabilities(); err != nil {
-		return fmt.Errorf("give up capabilities: %w", err)
+		return fail("give up capabilities", err)
 	}
-	return seccomp.Load(seccomp.Profile{NoSockets: !o.Network, NoUnix: true})
+	return seccomp.Profile{NoSockets: !o.Network, NoUnix: true, SharedPIDs: true, Metadata: true, Connect: o.Network, NoIPC: !own}, nil
+}
+
+// filter loads the system call filter and sends its listener away.
+func filter(p seccomp.Profile) error {
+	fd, err := seccomp.Listen(p)
+	if err != nil {
+		return err
+	}
+	if err := unix.Sendmsg(faultFD, []byte{listening}, unix.UnixRights(fd), nil, 0); err != nil {
+		return fmt.Errorf("send the listener of the system call filter: %w", err)
+	}
+	return unix.Close(fd)
 }
 
 // files closes what is not named, and with it TCP where the network is closed, and signals and abstract sockets of others.

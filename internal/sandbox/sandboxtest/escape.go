@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -49,7 +50,7 @@ var waysOut = map[string]string{
 	"a namespace of its own":             `unshare --user --map-root-user true && echo ESCAPED`,
 	"a mount":                            `mkdir m && unshare --mount sh -c 'mount -t tmpfs none m' && echo ESCAPED`,
 	"requests that no filter sees":       `perl -e '$p="\0"x120; print "ESCAPED" if syscall(425,8,$p)>=0'`,
-	"a key ring":                         `perl -e 'print "ESCAPED" if syscall($ENV{KEYCTL},0,-3,1)>=0'`,
+	"a key ring":                         `perl -e 'print "ESCAPED" if syscall($ENV{SYS_KEYCTL},0,-3,1)>=0'`,
 	"a new device":                       `mknod d c 1 3 && echo ESCAPED`,
 	"programs that are given privileges": `cp "$(command -v id)" i && chown root i && chmod u+s i && test "$(grep -c 'CapEff:.*[1-9a-f]' /proc/self/status)" = 1 && echo ESCAPED`,
 }
@@ -58,6 +59,10 @@ var waysOut = map[string]string{
 type surroundings struct {
 	base, workspace, outside string
 	env                      []string
+	// shown are directories that commands may read.
+	shown []string
+	// before is what was known of the files outside.
+	before string
 }
 
 // Escape tries to get out of sandboxes of a backend, and to leave something behind, and prints a table. The backend must
@@ -66,27 +71,33 @@ func Escape(t *testing.T, b sandbox.Backend, without ...Without) {
 	Need(t, b)
 	b = declared{b, without}
 	var table outcome
+	tries := maps.Clone(waysOut)
+	maps.Copy(tries, changed)
+	for name, program := range named {
+		tries["call "+name] = "perl -e '" + perl + program + "'"
+	}
 	t.Run("ways out", func(t *testing.T) {
-		for name, script := range waysOut {
+		for name, script := range tries {
 			t.Run("SBX-18 "+name, func(t *testing.T) {
 				t.Parallel()
-				in := surround(t, b, script)
-				if got := in.attempt(t, host.New(""), true, script); !strings.Contains(got, escaped) {
-					table.add(name, "not tried: it is closed on this machine anyway")
-					t.Logf("NOT TESTED: the way is closed without a sandbox too: %q", got)
-					return
-				}
-				in = surround(t, b, script)
-				got := in.attempt(t, b, false, script)
-				in.check(t)
-				if strings.Contains(got, escaped) {
-					table.add(name, escaped)
-					t.Errorf("got out: %q", got)
-					return
-				}
-				table.add(name, "held")
+				breakOut(t, b, &table, name, script, false)
 			})
 		}
+	})
+	t.Run("ways to the station", func(t *testing.T) {
+		if !promises(b, sandbox.WallStation) {
+			untested(t, "the station's listeners: sandbox mode %s does not keep commands with an open network from them, and says so", b.Mode())
+		}
+		for name, script := range heard {
+			t.Run("SBX-18 "+name, func(t *testing.T) {
+				t.Parallel()
+				breakOut(t, b, &table, "station, "+name, script, true)
+			})
+		}
+	})
+	t.Run("SBX-15 objects that outlive their maker", func(t *testing.T) {
+		wants(t, b, Processes)
+		left(t, b, &table)
 	})
 	defer func() { table.print(t, b.Mode()) }()
 	t.Run("bombs", func(t *testing.T) {
@@ -95,16 +106,60 @@ func Escape(t *testing.T, b sandbox.Backend, without ...Without) {
 	})
 }
 
+// breakOut runs a script that wants to get out, on the host and in a sandbox.
+func breakOut(t *testing.T, b sandbox.Backend, table *outcome, name, script string, network bool) {
+	in := surround(t, b, script)
+	if got := in.attempt(t, host.New(""), true, script); !strings.Contains(got, escaped) {
+		table.add(name, "not tried: it is closed on this machine anyway")
+		t.Logf("NOT TESTED: the way is closed without a sandbox too: %q", got)
+		return
+	}
+	in = surround(t, b, script)
+	got := in.attempt(t, b, network, script)
+	in.check(t)
+	if strings.Contains(got, escaped) {
+		table.add(name, escaped)
+		t.Errorf("got out: %q", got)
+		return
+	}
+	table.add(name, "held")
+}
+
+// left makes objects that outlive their maker, on the host and in a sandbox.
+func left(t *testing.T, b sandbox.Backend, table *outcome) {
+	const name = "objects of System V, and queues"
+	in := surround(t, b, leaving)
+	key := os.Getpid()<<8 | 0xff
+	in.env = append(in.env, fmt.Sprintf("OBJECTS=%d", key))
+	in.attempt(t, host.New(""), true, leaving)
+	if objects(t, key) == 0 {
+		table.add(name, "not tried: it is closed on this machine anyway")
+		untested(t, "objects that outlive their maker: there are none here")
+	}
+	in.attempt(t, b, false, leaving)
+	if n := objects(t, key); n > 0 {
+		table.add(name, "LEFT SOMETHING")
+		t.Errorf("%d objects outlive their call", n)
+		return
+	}
+	table.add(name, "nothing left")
+}
+
 // surround makes what is outside of a sandbox. The sandbox of another run is there for a script that names it.
 func surround(t *testing.T, b sandbox.Backend, script string) surroundings {
 	t.Helper()
 	base := t.TempDir()
 	s := surroundings{base: base, workspace: base + "/ws", outside: base + "/outside"}
-	for _, dir := range []string{s.workspace, s.outside, base + "/other"} {
+	for _, dir := range []string{s.workspace, s.outside, base + "/other", base + "/shown"} {
 		must(t, os.Mkdir(dir, 0o755))
 	}
 	must(t, os.WriteFile(s.outside+"/secret", []byte(secretText), 0o644))
 	must(t, os.WriteFile(s.outside+"/doomed", []byte("x"), 0o644))
+	must(t, os.WriteFile(base+"/shown/file", []byte("shown"), 0o644))
+	if strings.Contains(script, "SHOWN") && !away(b) {
+		s.shown = []string{base + "/shown"}
+	}
+	s.before = s.known(t)
 	private := base + "/none"
 	if strings.Contains(script, "$OTHER") {
 		other, err := b.Open(t.Context(), sandbox.Config{ID: "other", Workspace: base + "/other"})
@@ -129,12 +184,24 @@ func surround(t *testing.T, b sandbox.Backend, script string) surroundings {
 	for _, l := range []net.Listener{tcp, file, named} {
 		t.Cleanup(func() { _ = l.Close() })
 	}
+	datagrams, err := net.ListenPacket("unixgram", short+"/d")
+	must(t, err)
+	t.Cleanup(func() { _ = datagrams.Close() })
 	victim := exec.CommandContext(t.Context(), "sleep", "6000")
+	apart(victim)
 	must(t, victim.Start())
 	t.Cleanup(func() { _, _ = victim.Process.Kill(), victim.Wait() })
 	s.env = []string{"SECRET=" + s.outside + "/secret", "OUTSIDE=" + s.outside, "OTHER=" + base + "/other", "OTHERHOME=" + private,
 		fmt.Sprintf("SERVICE=%d", os.Getpid()), fmt.Sprintf("VICTIM=%d", victim.Process.Pid), "PORT=" + port,
-		"UDP=" + echo(t), "SOCKET=" + short + "/s", "ABSTRACT=" + abstract, fmt.Sprintf("KEYCTL=%d", keyctl)}
+		"UDP=" + echo(t), "SOCKET=" + short + "/s", "ABSTRACT=" + abstract,
+		"DATAGRAMS=" + short + "/d", "SHOWN=" + base + "/shown/file", "ADDRESS4=" + also(t, port)}
+	s.env = append(s.env, numbers()...)
+	if strings.Contains(script, "ADDRESS}") {
+		s.env = append(s.env, "ADDRESS="+memory(t, victim.Process.Pid))
+	}
+	if strings.Contains(script, "OBJECT}") {
+		s.env = append(s.env, "OBJECT="+object(t))
+	}
 	return s
 }
 
@@ -186,7 +253,7 @@ func otherHome(t *testing.T, b sandbox.Backend, box sandbox.Sandbox) string {
 // attempt runs a script in a sandbox and returns what it says.
 func (s surroundings) attempt(t *testing.T, b sandbox.Backend, network bool, script string) string {
 	t.Helper()
-	box, err := b.Open(t.Context(), sandbox.Config{ID: "escape", Workspace: s.workspace, Env: s.env, Network: network})
+	box, err := b.Open(t.Context(), sandbox.Config{ID: "escape", Workspace: s.workspace, Env: s.env, Network: network, ReadOnly: s.shown})
 	must(t, err)
 	defer func() { must(t, box.Destroy(context.Background())) }()
 	var out safe
@@ -203,6 +270,44 @@ func (s surroundings) check(t *testing.T) {
 	if data, rerr := os.ReadFile(s.outside + "/secret"); err != nil || rerr != nil || len(list) != 2 || string(data) != secretText {
 		t.Errorf("outside: %v, %v, %v, %q", list, err, rerr, data)
 	}
+	if now := s.known(t); now != s.before {
+		t.Errorf("what is known of the outside was changed: %s, before %s", now, s.before)
+	}
+}
+
+// known is what is known of the files outside besides what is in them.
+func (s surroundings) known(t *testing.T) string {
+	t.Helper()
+	var all []string
+	for _, path := range []string{s.outside, s.outside + "/secret", s.base + "/shown/file"} {
+		info, err := os.Stat(path)
+		must(t, err)
+		changed := info.ModTime()
+		if info.IsDir() {
+			changed = time.Time{} // a file that was removed changes it
+		}
+		all = append(all, info.Name()+" "+info.Mode().String()+" "+changed.String())
+	}
+	return strings.Join(all, ", ")
+}
+
+// also listens at a port of other addresses of this machine, as far as it has them, and returns one that is not a loopback.
+func also(t *testing.T, port string) string {
+	t.Helper()
+	own := "127.0.0.1"
+	addresses, err := net.InterfaceAddrs()
+	must(t, err)
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
+			own = n.IP.String()
+		}
+	}
+	for _, at := range []string{"127.0.0.9", "::1", own} {
+		if l, err := net.Listen("tcp", net.JoinHostPort(at, port)); err == nil {
+			t.Cleanup(func() { _ = l.Close() })
+		}
+	}
+	return own
 }
 
 // bombs use up what they can; they have to end, and all they started with them.

@@ -100,6 +100,7 @@ func Exam(t *testing.T, b sandbox.Backend, without ...Without) {
 		{"SBX-12 limits", examLimits},
 		{"hostile input", examHostile},
 		{"SBX-1 git", examGit},
+		{"SBX-14 itself", examItself},
 		{"configuration", examConfig},
 	} {
 		t.Run(part.name, func(t *testing.T) {

@@ -1,5 +1,0 @@
-package sandboxtest
-
-import "syscall"
-
-const keyctl = syscall.SYS_KEYCTL

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package sandboxtest
-
-const keyctl = -1
