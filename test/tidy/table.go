@@ -74,6 +74,7 @@ type Door struct {
 var Doors = []Door{
 	{Module: "github.com/modelcontextprotocol/", Dirs: []string{"internal/mcp/..."}, Tests: true},
 	{Module: "github.com/nats-io/", Dirs: []string{"internal/jet/..."}},
+	{Module: "github.com/minio/highwayhash", Dirs: []string{"internal/storecheck"}},
 	{Module: "github.com/synadia-io/", Dirs: []string{"internal/jet/..."}},
 	{Module: "github.com/cloudevents/sdk-go", Dirs: []string{"pkg/events/ce"}, Tests: true},
 	{Module: "github.com/google/dotprompt", Dirs: []string{"internal/agentfile"}},
