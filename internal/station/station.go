@@ -55,6 +55,8 @@ type Config struct {
 	// Alone does without NATS: the station is the file LocalFile in StoreDir, and only this process reaches it.
 	Alone bool
 	Log   zerolog.Logger
+	// AcceptLoss is the ID of what the store has lost, from a person who has seen it: the station works on with what is left.
+	AcceptLoss string
 	// Tools beside the built-in ones.
 	Tools []tool.Tool
 	// Base is the configuration from the environment: keys, limits.
@@ -80,11 +82,14 @@ type Station struct {
 	fallback   *lite.Fallback
 	durability string
 	sandbox    string
-	cancel     context.CancelFunc
-	roles      sync.WaitGroup
-	mu         sync.Mutex
-	failures   []error
-	failed     chan error
+	// store is nil where the station does without NATS; compared is set once its streams were compared with its marks.
+	store    *store
+	compared bool
+	cancel   context.CancelFunc
+	roles    sync.WaitGroup
+	mu       sync.Mutex
+	failures []error
+	failed   chan error
 }
 
 // local is the user of whoever reaches the port of a station in this process, and of the station's own Conn: it may
@@ -116,12 +121,15 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 		s.passwords[user] = secret.New(password)
 		return strconv.Quote(password)
 	}, topology.Reviver(cfg.Station))
-	streams := filepath.Join(cfg.StoreDir, "nats")
+	streams := filepath.Join(cfg.StoreDir, streamsFolder)
 	if err := checkEarlier(streams); err != nil {
 		return nil, err
 	}
 	if s.held, err = hold(cfg.StoreDir); err != nil {
 		return nil, err
+	}
+	if err := s.examine(); err != nil {
+		return nil, errors.Join(err, s.held.Close())
 	}
 	if s.server, err = jet.StartServer(jet.ServerConfig{Name: "inspan-" + cfg.Station, StoreDir: streams,
 		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: local}); err != nil {
@@ -196,14 +204,20 @@ func (s *Station) start(ctx context.Context) error {
 	if s.conn, err = s.as(ctx, local, ""); err != nil {
 		return err
 	}
-	if s.cfg.Still {
-		return nil
-	}
 	if err := s.revive(ctx); err != nil {
 		return err
 	}
+	if err := s.mark(); err != nil {
+		return err
+	}
+	if s.cfg.Still {
+		return nil
+	}
 	if err := s.tellUsers(); err != nil {
 		return err
+	}
+	if s.Damage().Damaged() {
+		return s.refuse(ctx)
 	}
 	_, mode, err := service.Boxes(ctx, cfg)
 	if err != nil {
@@ -226,6 +240,10 @@ func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
 	if err := setUp(ctx, conn, cfg, jet.ApplyOptions{Replicas: 1}, s.cfg.Log); err != nil {
 		return err
 	}
+	if err := s.compare(ctx, conn); err != nil {
+		return err
+	}
+	s.compared = true
 	if _, err := s.server.StageInMemory(); err != nil {
 		s.cfg.Log.Warn().Err(err).Msg("batches of facts are gathered on disk, which is slower and as safe")
 	}
@@ -239,6 +257,13 @@ func (s *Station) revive(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
+	now, err := s.server.Marks()
+	if err != nil {
+		return err
+	}
+	if err := conn.PutBack(ctx, s.cfg.Station, now, s.store.back); err != nil || s.cfg.Still {
+		return err
+	}
 	return conn.HearAgain(ctx, s.cfg.Station)
 }
 
@@ -304,6 +329,7 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 		}
 	})
 	s.roles.Go(func() { s.nursed(work) })
+	s.roles.Go(func() { s.watch(work) })
 	for i, role := range events.Services() {
 		host := first.As(all[role])
 		stop, err := s.roleConns[i].Micro(role, service.Version(), host.Status(role))
@@ -392,12 +418,12 @@ func (s *Station) Close(context.Context) error {
 			conn.Close()
 		}
 	}
-	if s.server != nil {
-		s.server.Shutdown()
-	}
 	var errs []error
 	if s.local != nil {
 		errs = append(errs, s.local.Close())
+	}
+	if s.server != nil {
+		errs = append(errs, s.down())
 	}
 	if s.held != nil {
 		errs = append(errs, s.held.Close())

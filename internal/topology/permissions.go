@@ -91,7 +91,7 @@ func stores(station string, role events.Service) []string {
 	objects := []string{"$O." + FilesBucket + ".C.>", "$O." + FilesBucket + ".M.>"}
 	switch role {
 	case events.Planner:
-		return append(objects, configKey(station, DurabilityKey), "$KV."+SessionBucket+"."+station+".>")
+		return append(objects, configKey(station, DurabilityKey), configKey(station, DamageKey), "$KV."+SessionBucket+"."+station+".>")
 	case events.Executor:
 		return objects
 	case events.Toolrunner: // and it alone reads the station's key
@@ -114,6 +114,8 @@ const (
 	AgentKeys = "agent."
 	// DurabilityKey holds what the server does before it acknowledges, for those who can not ask it.
 	DurabilityKey = "durability"
+	// DamageKey holds what is known to be lost of the station's store, for those who cannot read its files.
+	DamageKey = "damage"
 	// StationKeyKey holds the key of idempotency keys where none is configured. Only toolrunners may read it.
 	StationKeyKey = "key.idempotency"
 )
@@ -135,7 +137,7 @@ func reading(station string) []string {
 		"$JS.API.DIRECT.GET."+KVStream(StateBucket)+".$KV."+StateBucket+"."+station+".>",
 		"$JS.API.DIRECT.GET."+KVStream(SessionBucket)+".$KV."+SessionBucket+"."+station+".>",
 		"$JS.API.DIRECT.GET."+KVStream(TreeBucket)+".$KV."+TreeBucket+"."+station+".>")
-	for _, key := range []string{AgentKeys + "*", DurabilityKey} {
+	for _, key := range []string{AgentKeys + "*", DurabilityKey, DamageKey} {
 		subjects = append(subjects, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station, key))
 	}
 	return subjects

@@ -1,0 +1,410 @@
+package station
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/storecheck"
+	"github.com/inspan/inspan/internal/topology"
+)
+
+// ErrNoLoss means that a loss was to be accepted that the store does not have.
+var ErrNoLoss = errors.New("the store has not lost that")
+
+// streamsFolder is where the server keeps its files, below the store.
+const streamsFolder = "nats"
+
+// besideStreams are the files of a store that only their digest speaks for.
+var besideStreams = []string{"fallback.db", "anchor.key"}
+
+// watchEvery is how often a station compares its streams with its marks, and writes new ones.
+const watchEvery = 5 * time.Second
+
+// store is what a station knows of the files below it.
+type store struct {
+	dir string
+	// lazy stores are synced before a mark is written, which must never be ahead of what is on disk.
+	lazy bool
+	// old are the marks that were found at the start, back the consumers that must be put back before anybody works.
+	old  *storecheck.Marks
+	back map[string]map[string]uint64
+
+	mu sync.Mutex
+	// marks as last written, nil before the first; guarded by mu, as are the losses and the notes.
+	marks  *storecheck.Marks
+	losses storecheck.Losses
+	notes  []storecheck.Finding
+}
+
+// Damage is what the store has lost and nobody has accepted yet; the zero Report is none. While there is some, the station takes
+// no work: what is left can be read, audited, exported and restored.
+func (s *Station) Damage() storecheck.Report {
+	if s.store == nil {
+		return storecheck.Report{}
+	}
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	return s.store.losses.Open
+}
+
+// Repairs are faults of the store that were found at this start and cost nothing.
+func (s *Station) Repairs() []storecheck.Finding {
+	if s.store == nil {
+		return nil
+	}
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	return slices.Clone(s.store.notes)
+}
+
+// examine checks the files of the store before a server opens them.
+func (s *Station) examine() error {
+	st := &store{dir: s.cfg.StoreDir, lazy: s.cfg.LazySync}
+	s.store = st
+	var err error
+	if st.losses, err = storecheck.LoadLosses(st.dir); err != nil {
+		st.losses.Open.Add(storecheck.Finding{Outcome: storecheck.Lost, File: storecheck.LossesFile, What: "the record of what was lost and accepted is damaged"})
+	}
+	st.sweep()
+	if empty(filepath.Join(st.dir, streamsFolder)) && s.cfg.Still {
+		// The streams were taken away, to be filled from an archive: nothing is left to compare.
+		return storecheck.Forget(st.dir)
+	}
+	marks, damaged, err := storecheck.Load(st.dir)
+	switch {
+	case errors.Is(err, storecheck.ErrMarks):
+		st.note(storecheck.Finding{Outcome: storecheck.Rebuilt, What: "both copies of the marks are damaged: there is nothing to compare the streams with, the marks begin anew"})
+	case err != nil:
+		return err
+	case marks == nil && !empty(filepath.Join(st.dir, streamsFolder)):
+		s.cfg.Log.Info().Str("store", st.dir).Msg("the store has no marks yet, so nothing can be compared with them; they are kept from now on")
+	}
+	for _, name := range damaged {
+		if marks != nil {
+			st.note(storecheck.Finding{Outcome: storecheck.Repaired, File: name, What: "a copy of the marks was damaged, the other one is whole"})
+		}
+	}
+	found, err := storecheck.Run(storecheck.Config{Store: st.dir, Streams: streamsFolder, Beside: besideStreams, Marks: marks, Now: time.Now()})
+	if err != nil {
+		return fmt.Errorf("check the store: %w", err)
+	}
+	for _, f := range found.Findings {
+		st.take(f)
+	}
+	st.back, st.old = found.Back, marks
+	if marks == nil {
+		return st.record()
+	}
+	// From here on the files are written to: what is known of them holds only until then.
+	now := *marks
+	now.Clean, now.At, now.Files = false, time.Now(), found.Read
+	st.marks = &now
+	return errors.Join(now.Save(st.dir), st.record())
+}
+
+// sweep removes what a crash left of files that were being replaced.
+func (st *store) sweep() {
+	left, _ := filepath.Glob(filepath.Join(st.dir, ".part-*")) // the pattern is constant
+	for _, path := range left {
+		_ = os.Remove(path) // the next start tries again
+	}
+}
+
+func empty(dir string) bool {
+	all, err := os.ReadDir(filepath.Join(dir, "jetstream"))
+	return err != nil || len(all) == 0
+}
+
+// take sorts a finding: what is lost stands until a person accepts it.
+func (st *store) take(f storecheck.Finding) {
+	if f.Outcome == storecheck.Lost {
+		st.losses.Open.Add(f)
+		return
+	}
+	st.note(f)
+}
+
+func (st *store) note(f storecheck.Finding) { st.notes = append(st.notes, f) }
+
+// record writes what is lost, before a server can make it look sound.
+func (st *store) record() error {
+	if !st.losses.Open.Damaged() {
+		return nil
+	}
+	if st.losses.Found.IsZero() {
+		st.losses.Found = time.Now().UTC()
+	}
+	return st.losses.Save(st.dir)
+}
+
+// compare compares the streams as the server has opened them with the marks, and settles whether the station may work.
+func (s *Station) compare(ctx context.Context, conn *jet.Conn) error {
+	now, err := s.server.Marks()
+	if err != nil {
+		return err
+	}
+	st := s.store
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.losses.Open.Damaged() { // else the files speak for themselves, and the marks are those of before the loss
+		st.lacking(now)
+	}
+	if err := st.record(); err != nil {
+		return err
+	}
+	if err := s.accept(now); err != nil {
+		return err
+	}
+	for _, f := range st.notes {
+		s.cfg.Log.Warn().Str("store", st.dir).Str("finding", f.String()).Msg("the store had a fault that costs nothing; the file as it was is in its folder damaged")
+	}
+	for _, f := range st.losses.Open.Lost() {
+		s.cfg.Log.Error().Str("store", st.dir).Str("loss", st.losses.Open.ID()).Str("finding", f.String()).
+			Msg("the store is damaged: the station takes no work, see docs/runbook.md")
+	}
+	return s.publish(ctx, conn, now)
+}
+
+// lacking takes what streams lack that they had. Where there are no marks, a log must have no empty position that was not accepted.
+func (st *store) lacking(now map[string]storecheck.Stream) {
+	for name, is := range now {
+		var was storecheck.Stream
+		if st.old != nil {
+			was = st.old.Streams[name]
+		}
+		for _, f := range was.Lacks(name, is) {
+			st.take(f)
+		}
+	}
+}
+
+// accept takes note of what a person accepted. The marks of what is left come first: after a crash in between, the loss is
+// still open.
+func (s *Station) accept(now map[string]storecheck.Stream) error {
+	st := s.store
+	id := s.cfg.AcceptLoss
+	switch {
+	case id == "":
+		return nil
+	case id != st.losses.Open.ID():
+		return fmt.Errorf("loss %q: %w: %s", id, ErrNoLoss, or(st.losses.Open.Error(), "nothing is lost"))
+	}
+	if err := st.write(s.cfg.Station, now, false); err != nil {
+		return err
+	}
+	st.losses.Accept(person(), time.Now())
+	s.cfg.Log.Warn().Str("loss", id).Msg("what is lost was accepted and is recorded in losses.json; the station works again")
+	return st.losses.Save(st.dir)
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// person is who runs this program.
+func person() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+// publish tells the users of the station what is lost, in its configuration. mu of the store is held.
+func (s *Station) publish(ctx context.Context, conn *jet.Conn, now map[string]storecheck.Stream) error {
+	place, err := conn.Station(s.cfg.Station)
+	if err != nil {
+		return err
+	}
+	open := s.store.losses.Open
+	status := storecheck.Status{ID: open.ID()}
+	for _, f := range open.Lost() {
+		status.Lost = append(status.Lost, f.String())
+		status.Runs = append(status.Runs, f.Runs...)
+	}
+	for _, f := range s.store.notes {
+		status.Notes = append(status.Notes, f.String())
+	}
+	if !open.Damaged() {
+		status.Deleted = now[topology.Log(s.cfg.Station)].Deleted
+	}
+	b, err := json.Marshal(status)
+	if err != nil {
+		return fmt.Errorf("encode the state of the store: %w", err)
+	}
+	err = place.Shelf(topology.ConfigBucket).Put(ctx, topology.DamageKey, b)
+	if err != nil && open.Damaged() {
+		s.cfg.Log.Warn().Err(err).Msg("what is lost could not be recorded in the station's configuration")
+		return nil // the bucket may be what is damaged
+	}
+	return err
+}
+
+// watch keeps the marks, and compares the streams with them, until ctx ends.
+func (s *Station) watch(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := s.mark(); err != nil {
+			s.cfg.Log.Warn().Err(err).Msg("marks of the store not written, will try again")
+		}
+	}
+}
+
+// mark writes how far the streams have come, unless they lack something that they had: then that is reported, and the marks stay.
+func (s *Station) mark() error {
+	st := s.store
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	now, err := s.server.Marks()
+	if errors.Is(err, jet.ErrDown) || st.losses.Open.Damaged() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if st.marks != nil {
+		for name, was := range st.marks.Streams {
+			is, there := now[name]
+			if !there {
+				continue // the server is being started again
+			}
+			for _, f := range was.Lacks(name, is) {
+				st.take(f)
+			}
+		}
+	}
+	if st.losses.Open.Damaged() {
+		s.fail(fmt.Errorf("the streams lack what they had while the station ran; start it again to see what is left: %w", st.losses.Open))
+		return st.record()
+	}
+	return st.write(s.cfg.Station, now, false)
+}
+
+// write writes marks where anything has changed. mu is held.
+func (st *store) write(station string, streams map[string]storecheck.Stream, clean bool) error {
+	next := storecheck.Marks{Station: station, At: time.Now(), Clean: clean, Streams: streams, Files: map[string]storecheck.File{}}
+	before := map[string]storecheck.File{}
+	if st.marks != nil {
+		before = st.marks.Files
+	}
+	all, err := st.files()
+	if err != nil {
+		return err
+	}
+	for _, rel := range all {
+		f, err := st.digest(rel, before[rel])
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the server removed it meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		next.Files[rel] = f
+	}
+	if st.marks != nil && next.Same(*st.marks) {
+		return nil
+	}
+	if err := next.Save(st.dir); err != nil {
+		return err
+	}
+	st.marks = &next
+	return nil
+}
+
+// files are those that have a digest in the marks.
+func (st *store) files() (all []string, err error) {
+	for _, pattern := range []string{"*/streams/*/msgs/*", "*/streams/*/meta.*", "*/streams/*/obs/*/*"} {
+		found, err := filepath.Glob(filepath.Join(st.dir, streamsFolder, "jetstream", pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range found {
+			rel, err := filepath.Rel(st.dir, path)
+			if err != nil {
+				return nil, err
+			}
+			if !strings.HasSuffix(rel, ".tmp") {
+				all = append(all, rel)
+			}
+		}
+	}
+	return append(all, besideStreams...), nil
+}
+
+// digest reads a file, unless neither its size nor its time has changed since it was read before.
+func (st *store) digest(rel string, before storecheck.File) (storecheck.File, error) {
+	path := filepath.Join(st.dir, rel)
+	info, err := os.Stat(path)
+	if err != nil {
+		return before, err
+	}
+	if before.Size == info.Size() && before.Changed == info.ModTime().UnixNano() {
+		return before, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return before, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err == nil && st.lazy {
+		err = f.Sync()
+	}
+	if err != nil {
+		return before, err
+	}
+	is := storecheck.FileOf(b)
+	is.Changed = info.ModTime().UnixNano()
+	return is, nil
+}
+
+// leave writes the last marks once the server has let go of its files; last is how far its streams had come before that.
+func (s *Station) leave(last map[string]storecheck.Stream) error {
+	st := s.store
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.losses.Open.Damaged() {
+		return nil
+	}
+	return st.write(s.cfg.Station, last, true)
+}
+
+// down ends the server, and marks its files as those of a station that ended by itself.
+func (s *Station) down() error {
+	var last map[string]storecheck.Stream
+	var err error
+	if s.compared {
+		last, err = s.server.Marks()
+	}
+	s.server.Shutdown()
+	if errors.Is(err, jet.ErrDown) || last == nil && err == nil {
+		return nil
+	}
+	if err == nil {
+		err = s.leave(last)
+	}
+	if err != nil {
+		return fmt.Errorf("last marks of the store: %w", err)
+	}
+	return nil
+}
