@@ -25,6 +25,8 @@ func (r *reader) command(argv []string, in input, s scope) {
 	}
 	if strings.Contains(argv[0], "/") {
 		r.ranFile(argv[0])
+	} else {
+		r.named[name] = true
 	}
 	if !r.record(append([]string{name}, argv[1:]...)) {
 		return
@@ -33,11 +35,14 @@ func (r *reader) command(argv []string, in input, s scope) {
 		r.alias(body, argv, in, s)
 	}
 	r.inside(name, argv, in, s)
+	if real, ok := r.renamed[name]; ok && r.room(s) {
+		r.command(append([]string{real}, argv[1:]...), in, s.deeper())
+	}
 }
 
 // inside looks for the commands that a command runs.
 func (r *reader) inside(name string, argv []string, in input, s scope) {
-	wrapper, wraps := wrappers[name]
+	wrapper, wraps := wrapperOf(name)
 	switch {
 	case isShell(name):
 		r.shell(name, argv, in, s)
@@ -55,15 +60,14 @@ func (r *reader) inside(name string, argv []string, in input, s scope) {
 		r.wrapped(name, wrapper, argv, in, s)
 	case slices.Contains(carriers, name):
 		r.carried(argv, in, s)
-	case name == "tee":
-		for _, w := range argv[1:] {
-			r.written[path.Clean(w)] = true
-		}
-	case name == "curl" || name == "wget":
-		r.download(argv)
-	case name == "hash" && slices.Contains(argv, "-p"), name == "enable" && slices.Contains(argv, "-f"):
-		r.doubt("%s gives a command another meaning", name)
+	case slices.Contains([]string{"cp", "mv", "ln", "install", "rsync"}, name):
+		r.copying(name, argv)
+	case name == "dd" || name == "tee" || name == "curl" || name == "wget":
+		r.saves(name, argv, in)
 	}
+	r.ranDefaults(name)
+	r.loosely(name, argv, in, s)
+	r.meanings(name, argv, s)
 	r.texts(name, argv, in, s)
 }
 
@@ -96,6 +100,10 @@ func (r *reader) alias(body string, argv []string, in input, s scope) {
 // source runs a file in the shell itself.
 func (r *reader) source(argv []string, in input, s scope) {
 	if len(argv) < 2 {
+		return
+	}
+	if isDescriptor(argv[1]) && !in.given {
+		r.doubt("%s runs what a descriptor gives it", argv[0])
 		return
 	}
 	if isStdin(argv[1]) {
@@ -174,26 +182,69 @@ func (r *reader) xargs(argv []string, s scope) {
 	r.command(inner, input{}, s.deeper())
 }
 
-// download notes the files that curl and wget write.
-func (r *reader) download(argv []string) {
+// saves notes the files that a command writes by itself.
+func (r *reader) saves(name string, argv []string, in input) {
 	for i, w := range argv[1:] {
 		switch {
+		case name == "tee":
+			r.wrote(w, in.text, in.given && known(in.text))
+		case name == "dd":
+			if of, ok := strings.CutPrefix(w, "of="); ok {
+				r.wrote(of, "", false)
+			}
 		case (w == "-o" || w == "-O" || w == "--output" || w == "--output-document") && i+2 < len(argv):
-			r.written[path.Clean(argv[i+2])] = true
+			r.wrote(argv[i+2], "", false)
 		case strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.HasSuffix(w, "o") && i+2 < len(argv):
-			r.written[path.Clean(argv[i+2])] = true
+			r.wrote(argv[i+2], "", false)
 		case strings.Contains(w, "://"):
-			r.written[path.Base(w)] = true // -O keeps the name
+			r.wrote(path.Base(w), "", false) // -O keeps the name
 		}
 	}
 }
 
-// commandVariables hold a command that another program runs; unclearVariables change what the rest of the text means.
+// meanings reads the commands that give a name another meaning, or a command to call back.
+func (r *reader) meanings(name string, argv []string, s scope) {
+	switch name {
+	case "alias":
+		for _, w := range argv[1:] {
+			alias, body, ok := strings.Cut(w, "=")
+			if ok && len(r.aliases) < maxFunctions {
+				r.aliases[alias] = body
+			}
+			if ok && (!known(alias) || !known(body)) {
+				r.doubt("an alias is only known when it runs")
+			}
+		}
+	case "mapfile", "readarray":
+		for _, text := range values(argv, "-C") {
+			r.text(text, s.deeper())
+		}
+	case "complete", "compgen":
+		for _, text := range values(argv, "-C", "-F") {
+			r.text(text, s.deeper())
+		}
+		for _, text := range values(argv, "-W") {
+			r.evaluateText(text)
+		}
+	case "bind":
+		r.doubt("%s binds commands to keys", name)
+	case "hash", "enable":
+		if slices.Contains(argv, "-p") || slices.Contains(argv, "-f") {
+			r.doubt("%s gives a command another meaning", name)
+		}
+	}
+}
+
+// commandVariables hold a command that another program runs; optionVariables the options of one; unclearVariables
+// change what the rest of the text means.
 var (
-	commandVariables = []string{"PAGER", "EDITOR", "VISUAL", "BROWSER", "MANPAGER", "LESSOPEN", "PROMPT_COMMAND", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR",
-		"GIT_PAGER", "GIT_SSH_COMMAND", "GIT_SSH", "GIT_ASKPASS", "SSH_ASKPASS", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND"}
-	unclearVariables = []string{"BASH_ENV", "ENV", "LD_PRELOAD", "LD_AUDIT", "SHELLOPTS", "BASHOPTS", "PS4", "GIT_EXEC_PATH", "GIT_CONFIG_COUNT",
-		"GIT_CONFIG_PARAMETERS", "PERL5OPT", "RUBYOPT", "NODE_OPTIONS", "PYTHONSTARTUP"}
+	commandVariables = strings.Fields(`PAGER EDITOR VISUAL BROWSER MANPAGER LESSOPEN LESSCLOSE PROMPT_COMMAND GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER
+GIT_SSH_COMMAND GIT_SSH GIT_ASKPASS SSH_ASKPASS GIT_EXTERNAL_DIFF GIT_PROXY_COMMAND RSYNC_RSH CVS_RSH SUDO_EDITOR SUDO_ASKPASS SYSTEMD_EDITOR
+SYSTEMD_PAGER KUBE_EDITOR FCEDIT RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER CC CXX LD AR SHELL MAKESHELL npm_config_script_shell NPM_CONFIG_SCRIPT_SHELL
+CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER FZF_DEFAULT_COMMAND TEXEDIT`)
+	optionVariables  = strings.Fields(`TAR_OPTIONS MAKEFLAGS MFLAGS GNUMAKEFLAGS GOFLAGS ZIPOPT CFLAGS CXXFLAGS LDFLAGS RUSTFLAGS JAVA_TOOL_OPTIONS MAVEN_OPTS LESS`)
+	unclearVariables = strings.Fields(`BASH_ENV ENV LD_PRELOAD LD_AUDIT SHELLOPTS BASHOPTS PS4 GIT_EXEC_PATH GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS
+GIT_TEMPLATE_DIR PERL5OPT PERL5DB RUBYOPT NODE_OPTIONS PYTHONSTARTUP PYTHONINSPECT BASH_ALIASES BASH_CMDS BASH_LOADABLES_PATH MAKEFILES ZDOTDIR`)
 )
 
 // variable looks at what is assigned to a name.
@@ -201,6 +252,10 @@ func (r *reader) variable(name, value string, s scope) {
 	switch {
 	case slices.Contains(commandVariables, name):
 		r.text(value, s.deeper())
+	case slices.Contains(optionVariables, name):
+		r.loose(value)
+	case (name == "GIT_CONFIG_GLOBAL" || name == "GIT_CONFIG_SYSTEM") && value != "" && value != "/dev/null":
+		r.doubt("the variable %s changes what git does", name)
 	case slices.Contains(unclearVariables, name), strings.HasPrefix(name, "BASH_FUNC_"), strings.HasPrefix(name, "GIT_CONFIG_KEY_"):
 		r.doubt("the variable %s changes what the commands do", name)
 	}

@@ -93,6 +93,11 @@ func (r *reader) gitRuns(sub string, rest []string, s scope) {
 				r.gitSetting(setting, true)
 			}
 		}
+		for _, from := range values(all, "--template") {
+			if from != "" && from != "/dev/null" {
+				r.doubt("git takes hooks from %q, which run commands", brief(from))
+			}
+		}
 		if slices.ContainsFunc(rest, func(w string) bool { return strings.HasPrefix(w, "ext::") }) {
 			r.doubt("git runs the command in an ext:: address")
 		}
@@ -124,6 +129,8 @@ func (r *reader) gitRuns(sub string, rest []string, s scope) {
 		for _, text := range values(all, "-O", "--open-files-in-pager") {
 			r.text(text, s.deeper())
 		}
+	case "archive", "send-email", "instaweb", "daemon", "svn", "p4", "cvsimport", "interpret-trailers", "hook":
+		r.loose(strings.Join(rest, " "))
 	case "filter-branch", "for-each-repo":
 		r.doubt("git %s runs other commands", sub)
 	}

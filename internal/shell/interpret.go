@@ -9,7 +9,8 @@ import (
 )
 
 func isShell(name string) bool {
-	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish"}, name)
+	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish", "csh", "tcsh", "yash", "posh", "oksh", "nu", "xonsh",
+		"elvish"}, name)
 }
 
 // isStdin reports whether a file's name is another name of the standard input.
@@ -17,9 +18,21 @@ func isStdin(name string) bool {
 	return name == "-" || name == "/dev/stdin" || strings.HasPrefix(name, "/dev/fd/") || strings.HasPrefix(name, "/proc/self/fd/")
 }
 
+// isDescriptor reports whether a file's name is another name of an open file.
+func isDescriptor(name string) bool {
+	return strings.HasPrefix(name, "/dev/fd/") || strings.HasPrefix(name, "/proc/")
+}
+
 // shell reads sh -c text, sh file, and sh that reads its commands.
 func (r *reader) shell(name string, argv []string, in input, s scope) {
 	inline, reads, i := false, false, 1
+	if slices.ContainsFunc(argv[1:], func(w string) bool {
+		return w == "--login" || len(w) > 1 && w[0] == '-' && w[1] != '-' && strings.ContainsAny(w, "il")
+	}) {
+		for _, file := range startFiles {
+			r.ranFile(file)
+		}
+	}
 	for ; i < len(argv); i++ {
 		w := argv[i]
 		if !known(w) {
@@ -47,8 +60,13 @@ func (r *reader) shell(name string, argv []string, in input, s scope) {
 	case i < len(argv) && !known(argv[i]):
 		r.doubt("%s runs what is only known when it runs", name)
 	case inline && i < len(argv):
+		for _, w := range argv[i+1:] {
+			r.values.assignedText(positional, w)
+		}
 		r.text(argv[i], s.deeper().fed(in.piped || in.given))
 	case inline:
+	case !in.given && i < len(argv) && isDescriptor(argv[i]):
+		r.doubt("%s runs what a descriptor gives it", name)
 	case reads || i >= len(argv) || isStdin(argv[i]):
 		r.stdin(name, in, s)
 	default:
@@ -61,8 +79,10 @@ func (r *reader) stdin(name string, in input, s scope) {
 	switch {
 	case in.given:
 		r.text(in.text, s.deeper())
-	case in.piped:
+	case in.piped || r.replaced:
 		r.doubt("%s runs what a pipe or a file gives it", name)
+	case in.file != "":
+		r.ranFile(in.file)
 	}
 }
 
@@ -91,46 +111,93 @@ func language(name string) string {
 // little; their presence is enough to ask.
 var (
 	tells = regexp.MustCompile("(?i)system|exec|popen|subprocess|spawn|child_process|rmtree|unlink|rmsync|rmdir|removedirs|os\\.remove|fs\\.rm|\\beval\\b|__import__|importlib|" +
-		"getattr|base64|b64decode|fromcharcode|compile|\\bfork\\b|shutil|deno\\.command|\\bqx\\b|`|remove-item|file_delete|io\\.open3|shell-command|do shell script")
-	awkTells  = regexp.MustCompile(`system\s*\(|\|\s*"|"\s*\||\|&|getline|@load`)
-	sedTells  = regexp.MustCompile(`(^|[;{\n])\s*([0-9,$~+]+|/[^/\n]*/)?\s*!?\s*(e(\s|$)|s[/|,#@!].*[/|,#@!][gpiImM0-9]*e[gpiImM0-9]*\s*(;|$|\}))`)
+		"getattr|base64|b64decode|fromcharcode|compile|\\bfork\\b|shutil|deno\\.command|\\bqx\\b|`|remove-item|file_delete|io\\.open3|shell-command|do shell script|" +
+		"__(dict|class|base|bases|mro|subclasses|builtins|getattribute|loader|spec|globals|code|reduce)|\\bvars\\(|\\bglobals\\(|\\\\x[0-9a-f]|\\bchr\\(|codecs|marshal|pickle|" +
+		"ctypes|runpy|\\bpty\\b|\\bopen\\b[^;]*\\||core::|process\\.(binding|dlopen|mainmodule)|\\brequire\\(\\s*[^'\")]|%x")
+	awkTells  = regexp.MustCompile(`system\s*\(|\|&|getline|@\w|-i\s*inplace`)
 	lispTells = regexp.MustCompile(`shell|process|delete`)
 	edTells   = regexp.MustCompile(`!|system|\.shell|shell`)
+	vimTells  = regexp.MustCompile(`[!|]|call|system|job|term|python|\bpy|lua|ruby|perl|exe|source|\bso\b|norm|eval|mak|grep|silent|make|filter|argdo|bufdo`)
 )
+
+// textTells reports whether the text of a program may run commands.
+func textTells(lang, text string) bool {
+	switch lang {
+	case "awk", "gawk", "mawk", "nawk":
+		return awkTells.MatchString(text) || awkPipes(text)
+	case "sed", "gsed":
+		return sedRuns(text)
+	case "vim", "vi", "nvim", "ex":
+		return vimTells.MatchString(text)
+	case "ed", "sqlite3":
+		return edTells.MatchString(text)
+	case "emacs":
+		return lispTells.MatchString(text)
+	}
+	return tells.MatchString(text)
+}
+
+// texted are the languages whose text is a word without an option; it is not told apart from the names of files.
+func texted(lang string) bool {
+	return strings.HasSuffix(lang, "awk") || strings.HasSuffix(lang, "sed") || slices.Contains([]string{"sqlite3", "emacs", "deno", "vim", "vi", "nvim", "ex"}, lang)
+}
 
 // program reads the text of an interpreter that is no shell.
 func (r *reader) program(name string, argv []string, in input) {
 	lang := language(name)
-	tell := tells
-	switch lang {
-	case "awk", "gawk", "mawk", "nawk":
-		tell = awkTells
-	case "sed", "gsed":
-		tell = sedTells
-	case "vim", "vi", "nvim", "ex", "ed", "sqlite3":
-		tell = edTells
-	case "emacs":
-		tell = lispTells
-	}
 	inline, script := inlineText(argv, programs[lang])
-	first := strings.HasSuffix(lang, "awk") || strings.HasSuffix(lang, "sed") || lang == "sqlite3" || lang == "emacs" || lang == "deno"
+	first := texted(lang)
 	switch {
 	case inline || first:
-		for _, w := range argv[1:] {
-			if tell.MatchString(strings.ReplaceAll(w, guard.Unknown, "")) {
+		for i, w := range argv[1:] {
+			if strings.HasSuffix(lang, "sed") && (isFile(argv, i+1)) {
+				continue
+			}
+			if textTells(lang, strings.ReplaceAll(w, guard.Unknown, "")) {
 				r.doubt("the program's text that %s is given may run other commands", name)
+			}
+			if lang == "perl" && strings.HasSuffix(strings.TrimSpace(w), "|") {
+				r.doubt("perl runs %q where it opens it", brief(w))
 			}
 		}
 		if inline && !known(strings.Join(argv[1:], " ")) && !first {
 			r.doubt("%s is given a program's text that is only known when it runs", name)
 		}
 	case script != "" && !isStdin(script):
-	case in.given && (!known(in.text) || tell.MatchString(in.text)):
+		if isDescriptor(script) {
+			r.doubt("%s runs what a descriptor gives it", name)
+		}
+		if script != module {
+			r.ranScript(script)
+		}
+	case in.given && (!known(in.text) || textTells(lang, in.text)):
 		r.doubt("the program's text that %s reads may run other commands", name)
-	case in.piped && !in.given:
+	case (in.piped || r.replaced) && !in.given:
 		r.doubt("%s runs what a pipe or a file gives it", name)
+	case in.file != "":
+		r.ranScript(in.file)
+	}
+	if first {
+		for _, file := range values(argv, "-f", "--file", "-S", "-s", "-u") {
+			r.scriptFile(name, lang, file)
+		}
 	}
 }
+
+// scriptFile is a file that an option names as a program's text.
+func (r *reader) scriptFile(name, lang, file string) {
+	switch {
+	case strings.HasPrefix(lang, "vi") || lang == "nvim" || lang == "ex":
+		r.doubt("%s runs the commands in %q", name, brief(file))
+	case isStdin(file) || isDescriptor(file):
+		r.doubt("%s runs what a pipe or a file gives it", name)
+	default:
+		r.ranScript(file)
+	}
+}
+
+// module stands for a program that an interpreter has itself, and which reads its input in a way of its own.
+const module = "-m"
 
 // inlineText reports whether an option gives the program's text, and the first word that is no option.
 func inlineText(argv []string, letters string) (inline bool, script string) {
@@ -140,7 +207,11 @@ func inlineText(argv []string, letters string) (inline bool, script string) {
 		case w == "--eval" || w == "--print" || strings.HasPrefix(w, "--eval=") || strings.HasPrefix(w, "--expression"):
 			return true, ""
 		case strings.HasPrefix(w, "--"):
-		case w == "-m" && i+1 < len(argv), w == "-":
+		case w == "-m" && i+1 < len(argv) && slices.Contains([]string{"timeit", "pdb", "trace", "cProfile", "profile", "code"}, argv[i+1]):
+			return true, ""
+		case w == "-m" && i+1 < len(argv):
+			return false, module
+		case w == "-":
 			return false, argv[i]
 		case strings.HasPrefix(w, "-") && letters != "" && strings.ContainsAny(w, letters):
 			return true, ""

@@ -1,12 +1,14 @@
 // Package shell finds the simple commands in a shell text, so that rules can judge each of them.
 //
-// Promises: every command that a text would run by itself is found, or the text is called unclear with the reason.
-// Nothing is run and no file is read. Chains, pipes, subshells, substitutions, functions, quoting, braces and the
-// usual wrappers (sh -c, env, xargs, find -exec, sudo, timeout ...) are taken apart to a bounded depth. What a
-// program or a script does that is only named is beyond it; that is the sandbox's affair.
+// Promises: every command that a text runs by itself is found, or the text is called unclear with the reason. Nothing is
+// run and no file is read. Chains, pipes, subshells, substitutions, functions, quoting, braces, callbacks, what arithmetic
+// and names with an index evaluate, and the usual wrappers (sh -c, env, xargs, find -exec, sudo, timeout ...) are taken
+// apart to a bounded depth. A program that may run what it is given leaves its words in Result.Loose, where a name that a
+// rule is about is enough to ask. What a program or a script of the workspace does that is only named is not read; that is
+// for the sandbox.
 //
 // A word that is only known when it runs is not hidden: it holds guard.Unknown or guard.Many, and the rules decide
-// whether it matters. A text is unclear where it can not even be said which commands it runs.
+// whether it matters. A text is unclear where it cannot even be known which commands it runs.
 package shell
 
 import (
@@ -24,7 +26,14 @@ type Result struct {
 	// off its name. A wrapper and what it runs are both there. A redirection that writes is the command ">" with the
 	// file's name as its word.
 	Commands [][]string
-	// Unclear says why the text can not be judged in full; empty where it can.
+	// Loose are words of which a program may make commands, see guard.Action.
+	Loose [][]string
+	// Writes are the files that the text is seen to write, Copies those that it gives another name, Runs those whose text it
+	// runs.
+	Writes []Write
+	Copies []Copy
+	Runs   []Run
+	// Unclear says why the text cannot be judged in full; empty where it can.
 	Unclear string
 }
 
@@ -48,19 +57,17 @@ const (
 
 // Parse takes a shell text apart, read as bash reads it. The time it takes is bounded by the limits.
 func Parse(text string) (res Result) {
-	r := &reader{aliases: map[string]string{}, gitAliases: map[string]string{}, written: map[string]bool{}}
+	r := &reader{aliases: map[string]string{}, gitAliases: map[string]string{}, renamed: map[string]string{}, named: map[string]bool{}, values: newAssignments()}
 	defer func() {
 		if p := recover(); p != nil {
 			res = Result{Commands: r.commands, Unclear: fmt.Sprintf("the reader broke on it: %v", p)}
 		}
 	}()
 	r.text(text, scope{})
-	for _, file := range r.ran {
-		if r.written[file] {
-			r.doubt("it runs %q, which it writes itself", brief(file))
-		}
-	}
-	return Result{Commands: r.commands, Unclear: r.unclear}
+	r.settleFiles()
+	r.settle()
+	return Result{Commands: r.commands, Loose: r.looseWords, Writes: append(r.writes, r.foreign...), Copies: r.copies,
+		Runs: r.runs, Unclear: r.unclear}
 }
 
 // reader gathers what is found.
@@ -73,9 +80,21 @@ type reader struct {
 	functions int
 	// aliases of the shell and of git that the text itself defines.
 	aliases, gitAliases map[string]string
-	// written files and ran scripts, by their shortest path.
-	written map[string]bool
-	ran     []string
+	values              assignments
+	// looseWords are Result.Loose, looseCount how many words they are.
+	looseWords [][]string
+	looseCount int
+	// writes and runs are those of Result; foreign are copies of programs from elsewhere, inputs the files that commands
+	// read as their input.
+	writes, foreign []Write
+	copies          []Copy
+	runs            []Run
+	inputs          []string
+	// renamed programs by their new names, and the names of commands that have no folder.
+	renamed map[string]string
+	named   map[string]bool
+	// replaced is set once the input of the shell itself is another one.
+	replaced bool
 }
 
 // scope is where a command stands.
@@ -155,6 +174,7 @@ func nested(text string) (most int) {
 // walk reads every statement below a node.
 func (r *reader) walk(node syntax.Node, s scope) {
 	syntax.Walk(node, func(n syntax.Node) bool {
+		r.evaluations(n, s)
 		switch n := n.(type) {
 		case *syntax.Stmt:
 			return r.stmt(n, s)
@@ -186,9 +206,17 @@ func (r *reader) walk(node syntax.Node, s scope) {
 
 // stmt reads one statement; it reports whether what is inside is still to be walked.
 func (r *reader) stmt(n *syntax.Stmt, s scope) bool {
-	in := r.redirects(n.Redirs, s)
+	in, targets := r.redirects(n.Redirs, s)
 	call, ok := n.Cmd.(*syntax.CallExpr)
+	text, printed := "", false
 	if ok {
+		text, printed = output(call, in)
+	}
+	for _, target := range targets {
+		r.wrote(target, text, printed)
+	}
+	if ok {
+		r.replaced = r.replaced || len(n.Redirs) > 0 && len(call.Args) == 1 && literal(call.Args[0]) == "exec"
 		r.call(call, in, s)
 		return true // substitutions within its words
 	}
@@ -209,12 +237,17 @@ type input struct {
 	// given: text, as it stands in a here-document.
 	given bool
 	text  string
+	// file that it is.
+	file string
 }
 
-// redirects notes the files that are written and returns what is read.
-func (r *reader) redirects(all []*syntax.Redirect, s scope) input {
-	in := input{piped: s.piped}
+// redirects notes the files that are written and returns what is read, and the files.
+func (r *reader) redirects(all []*syntax.Redirect, s scope) (in input, targets []string) {
+	in = input{piped: s.piped}
 	for _, d := range all {
+		if d.N != nil && strings.ContainsAny(d.N.Value, "$`[") {
+			r.evaluateText(d.N.Value)
+		}
 		switch d.Op {
 		case syntax.Hdoc, syntax.DashHdoc:
 			in = input{given: true}
@@ -227,7 +260,8 @@ func (r *reader) redirects(all []*syntax.Redirect, s scope) input {
 			target := literal(d.Word)
 			in = input{piped: !known(target) || d.Op == syntax.DplIn || isStdin(target)}
 			if !in.piped && path.Clean(target) != "/dev/null" { // nothing is ever read from that, whatever was written
-				r.ranFile(target)
+				in.file = path.Clean(target)
+				r.inputs = append(r.inputs, in.file)
 			}
 		default:
 			target := literal(d.Word)
@@ -239,10 +273,10 @@ func (r *reader) redirects(all []*syntax.Redirect, s scope) input {
 			}
 			target = strings.ReplaceAll(target, guard.Many, guard.Unknown) // a redirection has one word
 			r.record([]string{">", target})
-			r.written[path.Clean(target)] = true
+			targets = append(targets, target)
 		}
 	}
-	return in
+	return in, targets
 }
 
 // record notes a command; it reports whether there was room.
@@ -254,12 +288,6 @@ func (r *reader) record(argv []string) bool {
 	r.words += len(argv)
 	r.commands = append(r.commands, argv)
 	return true
-}
-
-func (r *reader) ranFile(name string) {
-	if known(name) {
-		r.ran = append(r.ran, path.Clean(name))
-	}
 }
 
 // function looks for the one thing about a function that its body does not tell by itself.
@@ -279,9 +307,12 @@ func (r *reader) function(f *syntax.FuncDecl) {
 	})
 }
 
-// findAliases notes the aliases that a text defines, wherever it does.
+// findAliases notes the aliases and functions that a text defines, wherever it does.
 func (r *reader) findAliases(file *syntax.File) {
 	syntax.Walk(file, func(n syntax.Node) bool {
+		if f, ok := n.(*syntax.FuncDecl); ok && f.Name != nil {
+			r.values.functions[f.Name.Value] = true
+		}
 		call, ok := n.(*syntax.CallExpr)
 		if !ok || len(call.Args) < 2 || literal(call.Args[0]) != "alias" {
 			return true
@@ -297,13 +328,22 @@ func (r *reader) findAliases(file *syntax.File) {
 
 // declare reads export, declare and their kin.
 func (r *reader) declare(d *syntax.DeclClause, s scope) {
-	argv := []string{d.Variant.Value}
+	argv, flags := []string{d.Variant.Value}, ""
 	for _, a := range d.Args {
-		if a.Name == nil && a.Value != nil {
-			argv = append(argv, literal(a.Value))
+		if a.Name != nil || a.Value == nil {
+			if a.Name != nil {
+				r.attributes(flags, a.Name.Value)
+			}
+			argv = append(argv, r.assign(a, s))
 			continue
 		}
-		argv = append(argv, r.assign(a, s))
+		text := literal(a.Value)
+		argv = append(argv, text)
+		if strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+") {
+			flags += text
+		} else {
+			r.declared(d.Variant.Value, []*syntax.Word{a.Value}, s)
+		}
 	}
 	r.record(argv)
 }
@@ -314,12 +354,18 @@ func (r *reader) assign(a *syntax.Assign, s scope) string {
 		return guard.Many
 	}
 	value := ""
+	r.index(a.Name.Value, a.Index)
 	switch {
 	case a.Naked:
 		return a.Name.Value
 	case a.Array != nil:
 		value = guard.Unknown
+		for _, e := range a.Array.Elems {
+			r.index(a.Name.Value, e.Index)
+			r.values.assigned(a.Name.Value, valueOf(e.Value))
+		}
 	case a.Value != nil:
+		r.values.assigned(a.Name.Value, valueOf(a.Value))
 		value = strings.ReplaceAll(literal(a.Value), guard.Many, guard.Unknown)
 	}
 	r.variable(a.Name.Value, value, s)
@@ -331,6 +377,7 @@ func (r *reader) call(c *syntax.CallExpr, in input, s scope) {
 	for _, a := range c.Assigns {
 		r.assign(a, s)
 	}
+	r.builtin(c.Args, in, s)
 	argv, ok := words(c.Args, maxWords-r.words)
 	if !ok {
 		r.doubt("its braces stand for too many words")

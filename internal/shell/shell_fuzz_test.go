@@ -18,6 +18,9 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "a", "git push --force", "sh -c 'rm -rf /'", "$(", "`", "{a,b}{c,d}", "<<E\n$x\nE", "x() { x; }", "a $'\\x", "((", "case", "find -exec", "env -S", "git -c"} {
 		f.Add(seed)
 	}
+	for _, form := range hostileForms(f) {
+		f.Add(form.text)
+	}
 	set, err := guard.Build()
 	if err != nil {
 		f.Fatal(err)
@@ -39,9 +42,9 @@ func FuzzParse(f *testing.F) {
 				t.Error("a command without a name")
 			}
 		}
-		set.Judge(guard.Action{Tool: "bash", Commands: got.Commands, Unclear: got.Unclear})
+		set.Judge(guard.Action{Tool: "bash", Commands: got.Commands, Loose: got.Loose, Unclear: got.Unclear})
 		first := shell.Parse("git push --force\n" + text)
-		if v := set.Judge(guard.Action{Tool: "bash", Commands: first.Commands, Unclear: first.Unclear}); v.Action == guard.Allow {
+		if v := set.Judge(guard.Action{Tool: "bash", Commands: first.Commands, Loose: first.Loose, Unclear: first.Unclear}); v.Action == guard.Allow {
 			t.Errorf("allowed with %q behind it", text)
 		}
 	})
@@ -50,7 +53,7 @@ func FuzzParse(f *testing.F) {
 func TestParseBoundedTime(t *testing.T) {
 	t.Parallel()
 	fill := func(piece string) string { return strings.Repeat(piece, shell.MaxText/len(piece)) }
-	for _, piece := range []string{"(", "$(", "((", "{ ", "`", "a|", "f(){ ", "if a; then ", "<(", "\"$(", "env ", "sh -c a ", "find -exec ", "docker rm ", "${a:-", "{a,", "a{1,2} ", "alias a=b;", "\\", "'", "x=(", "[[ ", "git -c alias.a=b a;", "sudo -x rm "} {
+	for _, piece := range []string{"(", "$(", "((", "{ ", "`", "a|", "f(){ ", "if a; then ", "<(", "\"$(", "env ", "sh -c a ", "find -exec ", "docker rm ", "${a:-", "{a,", "a{1,2} ", "alias a=b;", "\\", "'", "x=(", "[[ ", "git -c alias.a=b a;", "sudo -x rm ", "cp a b;", "cp /a b;b;", "x=a;((x));", "((a[", "x=$y;((x));", "echo a>b;sh b;", "ln -s /a b;", "unknown git push ", "sed s/a/b/;", "awk {|;", "env -S ", "\"a\" "} {
 		t.Run("GUARD-5 bounded time: "+piece, func(t *testing.T) {
 			t.Parallel()
 			begin := time.Now()

@@ -21,16 +21,33 @@ type options struct {
 // wrappers run the command that follows their own options.
 var wrappers = map[string]options{
 	"sudo": {valued: "-u -g -h -p -C -r -t -U -D -R -T --user --group --host --prompt --chdir --chroot --close-from", assigns: true},
-	"doas": {valued: "-u -C"}, "env": {valued: "-u -C -S --unset --chdir --split-string", assigns: true},
+	"doas": {valued: "-u -C"}, "env": {valued: "-u -C -S -a --unset --chdir --split-string --argv0", assigns: true},
 	"nohup": {}, "nice": {valued: "-n --adjustment"}, "ionice": {valued: "-c -n -p --class --classdata"},
 	"time": {valued: "-f -o --format --output"}, "gtime": {valued: "-f -o"}, "timeout": {valued: "-k -s --kill-after --signal", before: 1},
 	"gtimeout": {valued: "-k -s", before: 1}, "command": {}, "builtin": {}, "exec": {valued: "-a"}, "stdbuf": {valued: "-i -o -e --input --output --error"},
-	"setsid": {}, "busybox": {}, "toybox": {}, "chroot": {before: 1}, "unbuffer": {}, "unshare": {}, "nsenter": {valued: "-t --target"},
-	"strace": {valued: "-o -e -p -s -E"}, "ltrace": {valued: "-o -e -p"}, "flock": {valued: "-w -E --timeout", before: 1}, "taskset": {before: 1},
+	"setsid": {}, "busybox": {}, "toybox": {}, "chroot": {before: 1}, "unbuffer": {}, "nsenter": {valued: "-t --target -S -G --setuid --setgid"},
+	"unshare": {valued: "-S -G -R -w --setuid --setgid --root --wd --map-user --map-group --map-users --map-groups --propagation --setgroups"},
+	"strace":  {valued: "-o -e -p -s -E"}, "ltrace": {valued: "-o -e -p"}, "flock": {valued: "-w -E --timeout", before: 1}, "taskset": {before: 1},
 	"chrt": {before: 1}, "setpriv": {}, "prlimit": {}, "gosu": {before: 1}, "su-exec": {before: 1}, "runuser": {valued: "-u -g -c --command"},
 	"valgrind": {}, "catchsegv": {}, "systemd-run": {valued: "-p -u --unit --property"}, "noglob": {}, "nocorrect": {},
 	"caffeinate": {valued: "-t -w"}, "dbus-run-session": {}, "xvfb-run": {valued: "-n -s -e"}, "firejail": {}, "bwrap": {}, "fakeroot": {}, "proot": {},
-	"entr": {}, "pkexec": {valued: "--user"}, "rlwrap": {}, "torsocks": {}, "proxychains": {},
+	"entr": {}, "pkexec": {valued: "--user"}, "rlwrap": {}, "torsocks": {}, "proxychains": {}, "setarch": {}, "linux32": {}, "linux64": {}, "i386": {},
+	"i486": {}, "i586": {}, "i686": {}, "x86_64": {}, "uname26": {}, "armv7l": {}, "aarch64": {}, "faketime": {before: 1}, "numactl": {valued: "-C -m -N -i -p -l"},
+	"cgexec": {valued: "-g"}, "tini": {valued: "-p -e"}, "dumb-init": {valued: "-r"}, "chronic": {}, "ssh-agent": {valued: "-a -t -E"}, "dbus-launch": {},
+	"systemd-inhibit": {}, "systemd-cat": {valued: "-t -p"}, "logsave": {before: 1}, "eatmydata": {}, "run0": {valued: "-u"}, "cpulimit": {valued: "-l -p -e"},
+	"choom": {valued: "-n -p"}, "watchexec": {valued: "-e -w -i"},
+}
+
+// loader options of the dynamic loader, which runs the program that it is given.
+var loader = options{valued: "--library-path --preload --audit --argv0 --inhibit-rpath --inhibit-cache --glibc-hwcaps-prepend --glibc-hwcaps-mask"}
+
+// wrapperOf returns how a wrapper is read.
+func wrapperOf(name string) (options, bool) {
+	if strings.HasPrefix(name, "ld") && strings.Contains(name, ".so") {
+		return loader, true
+	}
+	o, ok := wrappers[name]
+	return o, ok
 }
 
 // carriers run a command that stands somewhere among their words.
@@ -63,26 +80,55 @@ func (o options) end(argv []string) int {
 // taken for a command as well: an option that is not known here may take a word of its own.
 func (r *reader) wrapped(name string, o options, argv []string, in input, s scope) {
 	at := o.end(argv)
-	for i, w := range argv[1:at] {
-		key, value, assigned := strings.Cut(w, "=")
-		switch {
-		case name == "env" && (w == "-S" || w == "--split-string") && i+2 < len(argv):
-			r.text(strings.Join(argv[i+2:], " "), s.deeper())
-		case name == "env" && strings.HasPrefix(w, "-S"):
-			r.text(strings.Join(append([]string{w[2:]}, argv[i+2:]...), " "), s.deeper())
-		case name == "env" && key == "--split-string" && assigned:
-			r.text(strings.Join(append([]string{value}, argv[i+2:]...), " "), s.deeper())
-		case o.assigns && assigned && !strings.HasPrefix(w, "-"):
+	for i := 1; i < at; i++ {
+		w := argv[i]
+		if text, ok := splitString(argv, i); name == "env" && ok {
+			r.envText(text, s)
+			return
+		}
+		if key, value, assigned := strings.Cut(w, "="); o.assigns && assigned && !strings.HasPrefix(w, "-") {
+			r.values.assignedText(key, value)
 			r.variable(key, value, s.deeper())
 		}
 	}
 	if (name == "command" || name == "exec") && slices.ContainsFunc(argv[1:at], func(w string) bool { return w == "-v" || w == "-V" }) {
 		return // it only says where the command is
 	}
+	if at >= len(argv) && (name == "unshare" || name == "nsenter" || name == "sudo" || name == "chroot") {
+		r.stdin(name, in, s) // it starts a shell
+	}
 	r.command(argv[at:], in, s.deeper())
 	if slices.ContainsFunc(argv[1:at], func(w string) bool { return strings.HasPrefix(w, "-") }) {
 		r.among(argv, at, in, s)
 	}
+}
+
+// splitString returns the text that env takes apart, if the word at i makes it do so: -S, also behind other letters, or
+// --split-string, also shortened. The words behind it belong to the command.
+func splitString(argv []string, i int) (text string, ok bool) {
+	w, rest := argv[i], argv[i+1:]
+	name, value, given := strings.Cut(w, "=")
+	switch {
+	case len(name) > 3 && strings.HasPrefix("--split-string", name) && given:
+		rest = append([]string{value}, rest...)
+	case len(name) > 3 && strings.HasPrefix("--split-string", name):
+	case len(w) > 1 && w[0] == '-' && w[1] != '-' && strings.Contains(w, "S") && !strings.ContainsAny(w[:strings.Index(w, "S")], "uCa"):
+		if w = w[strings.Index(w, "S")+1:]; w != "" {
+			rest = append([]string{w}, rest...)
+		}
+	default:
+		return "", false
+	}
+	return strings.Join(rest, " "), true
+}
+
+// envText reads what env -S takes apart; its escapes are not those of a shell.
+func (r *reader) envText(text string, s scope) {
+	if strings.ContainsAny(text, `\$`) {
+		r.doubt("env -S takes a text apart by rules of its own")
+	}
+	r.loose(text)
+	r.text("env "+text, s.deeper())
 }
 
 // carried reads the commands that stand somewhere among the words.
@@ -118,6 +164,7 @@ func (r *reader) texts(name string, argv []string, in input, s scope) {
 	case "ssh":
 		at := options{valued: "-i -p -l -o -F -J -L -R -D -b -c -e -m -E -I -O -Q -S -W -w -B", before: 1}.end(argv)
 		r.text(strings.Join(argv[at:], " "), s.deeper())
+		r.sshOptions(argv, s)
 	case "trap":
 		if at := (options{}).end(argv); at < len(argv) && argv[at] != "-" {
 			r.text(argv[at], s.deeper())
@@ -127,6 +174,35 @@ func (r *reader) texts(name string, argv []string, in input, s scope) {
 	case "su", "script", "flock", "runuser", "nix-shell", "scriptreplay":
 		for _, text := range values(argv, "-c", "--command", "--run") {
 			r.text(text, s.deeper())
+		}
+	case "capsh":
+		for _, program := range values(argv, "--shell") {
+			r.command([]string{program}, input{}, s.deeper())
+		}
+		if i := slices.IndexFunc(argv, func(w string) bool { return w == "--" || w == "==" }); i > 0 {
+			r.command(append([]string{"bash"}, argv[i+1:]...), in, s.deeper())
+		}
+	case "start-stop-daemon":
+		rest := argv[len(argv):]
+		if i := slices.Index(argv, "--"); i > 0 {
+			rest = argv[i+1:]
+		}
+		for _, program := range values(argv, "-x", "-a", "--exec", "--startas") {
+			r.command(append([]string{program}, rest...), in, s.deeper())
+		}
+	case "scp", "sftp":
+		r.sshOptions(argv, s)
+	case "make", "gmake", "just":
+		r.makefile(name, argv, in)
+	case "gdb", "lldb":
+		r.debugger(name, argv)
+	case "fc":
+		r.doubt("fc runs commands of the history")
+	case "nmap":
+		for _, script := range values(argv, "--script") {
+			if strings.Contains(script, "/") || !known(script) {
+				r.doubt("nmap runs the script %q", brief(script))
+			}
 		}
 	case "tmux", "screen", "hyperfine", "entr", "concurrently":
 		for _, w := range argv[1:] {
@@ -145,8 +221,9 @@ func (r *reader) texts(name string, argv []string, in input, s scope) {
 // textOptions take a command as their value.
 var textOptions = map[string][]string{
 	"tar": {"--to-command", "--checkpoint-action", "-I", "--use-compress-program", "--rsh-command", "-F", "--info-script"}, "gtar": {"--to-command", "--checkpoint-action"},
+	"split": {"--filter"}, "sftp": {"-S"},
 	"rsync": {"-e", "--rsh", "--rsync-path"}, "sort": {"--compress-program"}, "rg": {"--pre"}, "go": {"-exec", "-toolexec"}, "scp": {"-S"},
-	"make": {"--eval"}, "man": {"-P", "--pager"}, "zip": {"-TT", "--unzip-command"},
+	"make": {"--eval", "-E"}, "man": {"-P", "--pager"}, "zip": {"-TT", "--unzip-command"},
 }
 
 // values returns the values of options: the next word, what follows =, or what follows a short option at once.
@@ -161,12 +238,24 @@ func values(argv []string, names ...string) []string {
 				found = append(found, argv[i+1])
 			case strings.HasPrefix(argv[i], name+"="):
 				found = append(found, argv[i][len(name)+1:])
+			case !short && shortened(argv[i], name):
+				if _, value, ok := strings.Cut(argv[i], "="); ok {
+					found = append(found, value)
+				} else if i+1 < len(argv) {
+					found = append(found, argv[i+1])
+				}
 			case short && strings.HasPrefix(argv[i], name) && len(argv[i]) > 2:
 				found = append(found, argv[i][2:])
 			}
 		}
 	}
 	return found
+}
+
+// shortened reports whether a word is a long option cut short, as most programs take it.
+func shortened(w, name string) bool {
+	w, _, _ = strings.Cut(w, "=")
+	return len(w) > 3 && w != name && strings.HasPrefix(w, "--") && strings.HasPrefix(name, w)
 }
 
 // parallel joins its words to a text; {} is what it reads.

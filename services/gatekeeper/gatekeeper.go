@@ -229,15 +229,21 @@ func (r *Role) rules(a events.Agent) (guard.Set, error) {
 
 // Action reads a call for the guards: the commands of a shell text, and the paths that leave the workspace.
 func Action(toolName string, input json.RawMessage) guard.Action {
-	a := guard.Action{Tool: toolName}
+	a, _ := read(toolName, input)
+	return a
+}
+
+// read is Action, and the files that a shell text runs.
+func read(toolName string, input json.RawMessage) (a guard.Action, runs []shell.Run) {
+	a.Tool = toolName
 	var args map[string]any
 	if err := json.Unmarshal(input, &args); err != nil {
 		a.Unclear = "the arguments are not a JSON object"
-		return a
+		return a, nil
 	}
 	if text, ok := args["command"].(string); ok {
 		parsed := shell.Parse(text)
-		a.Commands, a.Unclear = parsed.Commands, parsed.Unclear
+		a.Commands, a.Loose, a.Unclear, runs = parsed.Commands, parsed.Loose, parsed.Unclear, parsed.Runs
 	}
 	var paths []string
 	for _, key := range []string{"path", "file", "dir"} {
@@ -254,7 +260,7 @@ func Action(toolName string, input json.RawMessage) guard.Action {
 			a.Outside = append(a.Outside, p)
 		}
 	}
-	return a
+	return a, runs
 }
 
 // leaves reports whether a path leads out of the workspace by its text alone. Links are the sandbox's affair.

@@ -42,6 +42,9 @@ type Action struct {
 	// Commands are the simple commands found in a shell text, each as its words. Words may hold Unknown and Many.
 	// A redirection that writes a file is the command ">" with the file as its word.
 	Commands [][]string
+	// Loose are words that may hold commands: those of programs that may run what they are given, and the texts of scripts
+	// in other languages. A rule that would deny or ask about what stands among them asks.
+	Loose [][]string
 	// Unclear says why the text can not be judged in full; empty where it can.
 	Unclear string
 	// Paths are the arguments that are paths, as the agent gave them.
@@ -142,6 +145,9 @@ func (s Set) best(a Action) Finding {
 	f := Finding{Verdict: Verdict{Action: Allow}, Layer: -1}
 	for _, e := range s.entries {
 		t, by := holds(e.Rule, a, commands)
+		if t == no {
+			t = suspected(e.Rule, a)
+		}
 		next := answer(e, t)
 		if next.Action == "" {
 			continue
@@ -165,7 +171,7 @@ func answer(e entry, t truth) Verdict {
 	case t == yes:
 		return Verdict{Action: r.Action, Rule: r.ID, Reason: r.Reason}
 	case t == maybe && r.Action != Allow && (e.Layer > 0 || suspects(r)):
-		return Verdict{Action: Ask, Rule: r.ID, Reason: "an argument is only known when it runs; it could be what this rule is about: " + r.Reason}
+		return Verdict{Action: Ask, Rule: r.ID, Reason: "this may be what the rule is about, in words that are only known when they run or that a program may run: " + r.Reason}
 	}
 	return Verdict{}
 }
