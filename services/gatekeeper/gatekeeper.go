@@ -207,6 +207,7 @@ func (r *Role) law(large map[string]json.RawMessage, unread map[string]bool) gat
 		},
 		Rules:    r.rules,
 		Action:   Action,
+		ActionIn: ActionIn,
 		MaxGates: r.cfg.MaxGates,
 		Terms:    r.cfg.Terms,
 	}

@@ -32,6 +32,8 @@ type Law struct {
 	Rules func(a events.Agent) (guard.Set, error)
 	// Action reads a call for the guards: shell texts are taken apart, paths are resolved.
 	Action func(tool string, input json.RawMessage) guard.Action
+	// ActionIn is Action for a call of a run, where what its earlier calls wrote is known; nil means Action.
+	ActionIn func(s run.State, tool string, input json.RawMessage) guard.Action
 	// Hooks returns what the hooks answered about a call; asked is false where they still have to be, and the call stays
 	// without a verdict until they were. Nil asks nobody.
 	Hooks func(a events.Agent, c *run.Call, effect string, input json.RawMessage) (answers []events.HookAnswer, asked bool)
@@ -40,6 +42,14 @@ type Law struct {
 	MaxGates int
 	// Terms of the station for all gates.
 	Terms events.GateTerms
+}
+
+// of is the law for the calls of a run.
+func (l Law) of(s run.State) Law {
+	if l.ActionIn != nil {
+		l.Action = func(tool string, input json.RawMessage) guard.Action { return l.ActionIn(s, tool, input) }
+	}
+	return l
 }
 
 // ErrLater is returned by Law.Input for arguments that are to be fetched first.
@@ -60,6 +70,7 @@ func Look(s run.State, now time.Time, law Law) ([]events.Payload, error) {
 	if s.Status != events.Running || s.Plan == nil {
 		return say, nil
 	}
+	law = law.of(s)
 	room := law.room(s)
 	for _, st := range s.Plan.Steps {
 		if st.Status == events.StepIsReady {

@@ -124,7 +124,7 @@ func judgeEdited(s run.State, c *run.Call, r Reply, law Law) (answers []events.H
 	if name == "" {
 		name = c.Tool
 	}
-	if v := rules.Judge(law.Action(name, r.Edited)); v.Action == guard.Deny {
+	if v := rules.Judge(law.of(s).Action(name, r.Edited)); v.Action == guard.Deny {
 		return denied(events.RefusedGuard, fmt.Sprintf("rule %s denies it: %s", v.Rule, v.Reason), "nobody can approve what a rule denies; edit it otherwise, or reject the gate")
 	}
 	if law.Hooks != nil {
