@@ -161,8 +161,11 @@ func (h *Host) desk() (desk *gitwork.Desk, masked []secret.Value, err error) {
 		return nil, nil, err
 	}
 	reach := gitwork.Reach{Hosts: c.GitHosts, Private: private, Proxied: c.GitProxy != ""}
-	g, err := git.New(git.Config{Protocols: c.GitProtocols, Proxy: c.GitProxy, CAFile: c.GitCAFile, Credential: credential, Reach: reach.Addresses, Ignore: gitwork.Own(),
-		Limits: git.Limits{Time: c.GitTimeout, Pack: c.GitMaxBytes, Bytes: 2 * c.GitMaxBytes}})
+	g := h.ports.Git
+	if g == nil {
+		g, err = git.New(git.Config{Protocols: c.GitProtocols, Proxy: c.GitProxy, CAFile: c.GitCAFile, Credential: credential, Reach: reach.Addresses, Ignore: gitwork.Own(),
+			Limits: git.Limits{Time: c.GitTimeout, Pack: c.GitMaxBytes, Bytes: 2 * c.GitMaxBytes}})
+	}
 	if errors.Is(err, exec.ErrNotFound) {
 		h.log.Info().Err(err).Msg("no git work here")
 		return nil, masked, nil

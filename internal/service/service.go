@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/egress"
+	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/llm"
@@ -88,6 +89,8 @@ type Ports struct {
 	Models planner.Models
 	// Boxes opens sandboxes; nil means those of this machine.
 	Boxes *toolrunner.Boxes
+	// Git runs git for runs; nil means the program of this machine, as it is configured.
+	Git *git.Git
 	// Egress is the way out for agents that may reach something; nil means that of this machine.
 	Egress *egress.Proxy
 	// Tools replaces the built-in ones; nil leaves them.

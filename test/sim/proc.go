@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/service"
@@ -222,5 +223,17 @@ func (l *life) ports(boxes *toolrunner.Boxes, entropy interface{ Read([]byte) (i
 			return func() {}, nil
 		},
 		Durability: "model", Models: models{l}, Boxes: boxes, Questions: questions{l}, Tools: l.p.w.tools.registry(l), Entropy: entropy,
+		Git: gitHere(),
 	}
 }
+
+// gitHere is the git of this machine, which no play uses: its calls of git are tools of the simulation. It is looked for and
+// examined once, which a process does at each start.
+var gitHere = sync.OnceValue(func() *git.Git {
+	g, err := git.New(git.Config{})
+	if err != nil {
+		return nil // each process finds that out by itself
+	}
+	_ = g.Walled(context.Background()) // the answer is kept
+	return g
+})
