@@ -192,7 +192,7 @@ func (s *State) setOpen(id string, c *Call) {
 
 // record ends a call: into the history, out of the budget's hold, and the turn is owed once all are in.
 func (s *State) record(c Call, r CallRecord, at time.Time, seq uint64) {
-	r.ID, r.Step, r.Turn, r.CallName, r.Arguments, r.Timestamp, r.Edited = c.ID, c.Step, c.Turn, c.Tool, c.Input, at, c.Edited
+	r.ID, r.Step, r.Turn, r.CallName, r.Arguments, r.Timestamp, r.Edited, r.Effect = c.ID, c.Step, c.Turn, c.Tool, c.Input, at, c.Edited, c.Effect
 	if r.Outcome != OutcomeRefused && !s.Harness(c.Step) {
 		s.TotalToolCalls++
 		s.CallsHeld--

@@ -19,6 +19,7 @@ func TestCheckpoints(t *testing.T) {
 			s := b.State()
 			numbered := map[uint64]string{}
 			others := 0
+			var at run.State
 			for _, line := range b.Facts() {
 				f, p, err := events.Read(line)
 				if err != nil {
@@ -36,7 +37,16 @@ func TestCheckpoints(t *testing.T) {
 				case *events.CheckpointSavedData:
 					others++
 				case *events.RunForkedData:
-					others = 0 // the state that a fork begins with has none
+					if at, err = at.Apply(line); err != nil {
+						t.Fatal(err)
+					}
+					if at.Forked {
+						others = 0 // the state that a fork begins with has none
+					}
+					continue
+				}
+				if at, err = at.Apply(line); err != nil {
+					t.Fatal(err)
 				}
 			}
 			for _, c := range s.Checkpoints.All() {

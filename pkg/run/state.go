@@ -229,6 +229,8 @@ type CallRecord struct {
 	Timestamp  time.Time       `json:"timestamp"`
 	// Outcome is "finished", "failed" or "refused".
 	Outcome string `json:"outcome"`
+	// Effect is the effect class of the call, empty where it was refused.
+	Effect  string `json:"effect,omitempty"`
 	Success bool   `json:"success"`
 	// Code of a refusal or class of a failure, and the guard rule that spoke.
 	Code string `json:"code,omitempty"`

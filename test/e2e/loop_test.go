@@ -37,6 +37,32 @@ func TestDoomLoop(t *testing.T) {
 	bash := []string{"bash"}
 	w.agent(events.Agent{Name: "stuck", Tools: bash}, stuck)
 	w.agent(events.Agent{Name: "heeds", Tools: bash}, heeds)
+	w.agent(events.Agent{Name: "burst", Tools: bash}, `
+turns:
+  - when: {message: {contains: "A note from the harness"}}
+    text: "I stop."
+  - text: again
+    calls:
+      - {name: bash, input: {command: "echo round"}}
+      - {name: bash, input: {command: "echo round"}}
+      - {name: bash, input: {command: "echo round"}}
+      - {name: bash, input: {command: "echo round"}}
+      - {name: bash, input: {command: "echo round"}}
+`)
+	w.agent(events.Agent{Name: "counts", Tools: bash}, `
+turns:
+  - text: again
+    calls:
+      - {name: bash, input: {command: "echo round # {{turn}}"}}
+`)
+	w.agent(events.Agent{Name: "polls", Tools: bash}, `
+turns:
+  - when: {turn: 10}
+    text: all there
+  - text: again
+    calls:
+      - {name: bash, input: {command: "date +%N"}}
+`)
 	w.agent(events.Agent{Name: "strict", Tools: bash, DoomLoop: events.DoomLoop{Threshold: 2, Action: events.DoomFail}}, stuck)
 	w.start()
 
@@ -69,6 +95,31 @@ func TestDoomLoop(t *testing.T) {
 		s := w.ended("strict")
 		if s.Result.FinishReason != events.FinishDoomLoop || s.TotalToolCalls != 2 || w.count("strict")["gate.opened"] != 0 {
 			t.Errorf("%+v", s.Result)
+		}
+	})
+	t.Run("LOOP-5 LOOP-6 of the same call in one turn only three are made, and the model that asked reads why", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "burst", Agent: "burst", Task: "go"})
+		s := w.ended("burst")
+		if n := w.count("burst"); s.Status != events.Completed || s.Result.Output != "I stop." || s.TotalToolCalls != 3 || n["call.refused"] != 2 {
+			t.Errorf("%+v\n%v", s.Result, n)
+		}
+	})
+	t.Run("LOOP-5 PLUS-4 a counter in the command does not hide the circle: a note, then a person", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "counts", Agent: "counts", Task: "go"})
+		s := w.await("counts", "waiting", waiting)
+		g := w.opened("counts")
+		if g.Rule != "doom-loop" || !strings.Contains(g.Reason, "6 times in a row with the same result") || s.TotalToolCalls != 5 {
+			t.Errorf("%+v after %d calls", g, s.TotalToolCalls)
+		}
+	})
+	t.Run("LOOP-6 PLUS-4 the same command that sees something new each time goes on", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "polls", Agent: "polls", Task: "go"})
+		s := w.ended("polls")
+		if s.Status != events.Completed || s.TotalToolCalls != 9 || w.count("polls")["gate.opened"] != 0 {
+			t.Errorf("%+v after %d calls", s.Result, s.TotalToolCalls)
 		}
 	})
 	t.Run("LOOP-2 LOOP-4 the turns of a step are bounded for its own agent, with a reason of its own", func(t *testing.T) {

@@ -122,6 +122,8 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 		verdict = guard.Verdict{Action: guard.Ask, Rule: ruleDoomLoop, Reason: round.String() + ": the agent goes round in circles"}
 	}
 	switch g := j.s.GateFor(j.c.Step, j.c.ID); {
+	case !j.harness && loop.Surplus(j.s, j.c):
+		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, "the same call was asked for too often in one turn", "look at the results of the others"), false
 	case round.Grade == loop.End:
 		return j.refuse(events.RefusedDoomLoop, ruleDoomLoop, round.String(), "the step ends"), false
 	case verdict.Action == guard.Deny:

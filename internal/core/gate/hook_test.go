@@ -2,6 +2,7 @@ package gate
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -103,7 +104,7 @@ func TestHooks(t *testing.T) {
 			budget := rapid.IntRange(0, 6).Draw(t, "budget")
 			var calls []events.RequestedCall
 			for i := range n {
-				calls = append(calls, runtest.Asked(1, i+1, "bash", `{"command":"make"}`))
+				calls = append(calls, runtest.Asked(1, i+1, "bash", fmt.Sprintf(`{"command":"make %d"}`, i)))
 			}
 			b := asking(budget, calls...)
 			answers, want, blocked := map[string]string{}, 0, 0

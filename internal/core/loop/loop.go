@@ -1,9 +1,11 @@
 // Package loop finds an agent that goes round in circles, and says how far it has gone.
 //
-// Promises: everything here is a function of the turns of one step; nothing is remembered elsewhere. Three kinds of
-// circle are seen: the same calls in turn after turn, a few turns that alternate, and the same error again and again. A
-// circle is answered in grades, each once: a nudge in the conversation, a person who is asked, the end of the step. Any
-// other tool, input or error ends the circle, and the next one counts from the beginning.
+// Promises: everything here is a function of the turns of one step and of those it depends on; nothing is remembered
+// elsewhere. Circles are: the same calls in turn after turn or within one turn, a few turns that alternate, the same error
+// again and again, and calls with the same result that differ only by what changes: times, counters, random ids, names of
+// temporary files, or the step. A circle is answered in grades: a nudge in the conversation, a person who is asked, the end
+// of the step. Another tool, input, result or error ends the circle, and the next one counts from the beginning: polling
+// that sees progress, paging, and tests that run again after an edit are none.
 package loop
 
 import (
@@ -12,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/run"
 )
 
 // What holds where an agent does not say.
@@ -41,7 +42,7 @@ func RuleOf(a events.Agent) Rule {
 }
 
 // window is how many turns tell all that a rule needs to know: one more than those that end the step.
-func (r Rule) window() int { return max(r.Threshold*r.Cycle, 2*r.Threshold) + 2 }
+func (r Rule) window() int { return 3*r.Threshold*r.Cycle + 2 }
 
 // Grade of the answer to a circle.
 type Grade int
@@ -65,6 +66,8 @@ const (
 	SameCall  Kind = "same_call"
 	Cycle     Kind = "cycle"
 	SameError Kind = "same_error"
+	// SameResult are calls that differ only by times, counters, random ids or the step they are of, and get the same result.
+	SameResult Kind = "same_result"
 )
 
 // Circle is what a step is found in. The zero Circle is none.
@@ -78,52 +81,14 @@ type Circle struct {
 	action       string
 }
 
-// Lap is one turn as far as circles are concerned.
-type Lap struct {
-	// Key is the same for turns that ask for the same calls; Tools names them.
-	Key, Tools string
-	// Error is the same for turns all of whose calls failed in the same way, "" where one did not fail or has no result.
-	Error string
-	// Told is true where a person has said something after it, or forked the run in it: the next lap begins anew.
-	Told bool
-}
-
-// LapOf reads a turn of a run and the results of its calls, in any order.
-func LapOf(s run.State, t run.Turn, results []run.CallRecord) Lap {
-	l := Lap{Key: t.Key, Told: len(s.SaidAfter(t.Step, t.Number)) > 0}
-	if l.Key == "" {
-		l.Key = run.KeyOf(t.Calls)
-	}
-	var tools []string
-	for _, c := range t.Calls {
-		tools = append(tools, c.Tool)
-	}
-	slices.Sort(tools)
-	l.Tools = strings.Join(slices.Compact(tools), ", ")
-	if len(t.Calls) == 0 || len(results) < len(t.Calls) {
-		return l
-	}
-	l.Told = l.Told || slices.ContainsFunc(results, func(r run.CallRecord) bool { return r.Code == run.CodeInterrupted })
-	if slices.ContainsFunc(results, func(r run.CallRecord) bool { return r.Fresh }) {
-		l.Key = "" // to ask again is the way to read on
-	}
-	for i, r := range results {
-		e := r.CallName + "\x00" + r.Code + "\x00" + r.Result
-		if r.Outcome == run.OutcomeFinished && r.Success || i > 0 && e != l.Error {
-			l.Error = ""
-			return l
-		}
-		l.Error = e
-	}
-	return l
-}
-
-// Walk goes over the laps of a step, oldest first. The zero Walk has no rule; make one with New.
+// Walk goes over the laps of a step, oldest first. The zero Walk has no rule; make one with New or Begin.
 type Walk struct {
 	rule Rule
-	laps []Lap
-	// same[p] counts the last laps that each are the same as the one p before.
-	same [MaxCycle + 1]int
+	laps []*Lap
+	// same[p] counts the last laps that each are exactly as the one p before, alike[p] those that are at least loosely so.
+	same, alike [MaxCycle + 1]int
+	// full counts the last laps that are exactly the same and each go round within their own turn.
+	full int
 	// errors counts the last laps that failed in the same way.
 	errors int
 }
@@ -136,14 +101,28 @@ func (w *Walk) Add(l Lap) Circle {
 	if n := len(w.laps); n > 0 && w.laps[n-1].Told {
 		*w = Walk{rule: w.rule}
 	}
+	n := len(w.laps)
 	for p := 1; p <= w.rule.Cycle; p++ {
-		if n := len(w.laps); l.Key != "" && n >= p && w.laps[n-p].Key == l.Key {
-			w.same[p]++
-		} else {
+		how := other
+		if n >= p {
+			how = l.like(w.laps[n-p])
+		}
+		if w.same[p]++; how < exact {
 			w.same[p] = 0
 		}
+		if w.alike[p]++; how < loose {
+			w.alike[p] = 0
+		}
 	}
-	switch n := len(w.laps); {
+	switch {
+	case l.Same < w.rule.Threshold:
+		w.full = 0
+	case w.same[1] == 0:
+		w.full = 1
+	default:
+		w.full++
+	}
+	switch {
 	case l.Error == "":
 		w.errors = 0
 	case n > 0 && w.laps[n-1].Error == l.Error:
@@ -151,45 +130,97 @@ func (w *Walk) Add(l Lap) Circle {
 	default:
 		w.errors = 1
 	}
-	if w.laps = append(w.laps, l); len(w.laps) > w.rule.Cycle+1 {
+	if w.laps = append(w.laps, &l); len(w.laps) > w.rule.Cycle+1 {
 		w.laps = w.laps[1:]
 	}
 	return w.circle()
 }
 
-// circle is what the last lap is part of: of several circles the one that went on longest.
+// circle is what the last lap is part of: of several circles the one with the strictest answer, and of those the surest.
 func (w *Walk) circle() Circle {
+	found := w.exactly()
+	for _, c := range []Circle{w.inTurn(), w.failing(), w.loosely()} {
+		if c.Grade > found.Grade {
+			found = c
+		}
+	}
+	if found.Grade = w.rule.limit(found.Grade); found.Grade == None {
+		return Circle{}
+	}
+	found.action = w.rule.Action
+	return found
+}
+
+// exactly is the circle of the same calls: of several the one that went on longest.
+func (w *Walk) exactly() Circle {
 	var found Circle
 	over := -1
 	for p := 1; p <= w.rule.Cycle; p++ {
 		turns := w.same[p] + p
 		if beyond := turns - w.rule.Threshold*p; w.same[p] > 0 && beyond > over {
-			over, found = beyond, Circle{Kind: SameCall, Times: turns / p, Turns: turns, Tools: w.tools(p)}
-			if p > 1 {
-				found.Kind = Cycle
-			}
+			over, found = beyond, w.round(SameCall, p, turns)
 		}
 	}
-	grade := None
-	switch {
-	case over == 0:
-		grade = Nudge
-	case over == 1:
-		grade = Gate
-	case over > 1:
-		grade = End
-	}
-	if e := w.errorGrade(); e > grade || e == grade && over < 0 && e != None {
-		found, grade = Circle{Kind: SameError, Times: w.errors, Turns: w.errors, Tools: w.last().Tools}, e
-	}
-	if grade = w.rule.limit(grade); grade == None {
-		return Circle{}
-	}
-	found.Grade, found.action = grade, w.rule.Action
+	found.Grade = grade(over)
 	return found
 }
 
-// errorGrade gives errors twice the room before a person is asked: other input that fails in the same way may be a search.
+// inTurn is the circle of turns that go round within themselves.
+func (w *Walk) inTurn() Circle {
+	l := w.last()
+	return Circle{Kind: SameCall, Times: l.Same * w.full, Turns: w.full, Tools: l.Tools, Grade: grade(w.full - 1)}
+}
+
+// grade answers once in each grade; over is how often it went on beyond the first time that counts.
+func grade(over int) Grade {
+	switch {
+	case over == 0:
+		return Nudge
+	case over == 1:
+		return Gate
+	case over > 1:
+		return End
+	}
+	return None
+}
+
+// failing is the circle of the same error. It has twice the room before a person is asked: other input that fails in the
+// same way may be a search.
+func (w *Walk) failing() Circle {
+	return Circle{Kind: SameError, Times: w.errors, Turns: w.errors, Tools: w.last().Tools, Grade: w.errorGrade()}
+}
+
+// loosely is the circle of calls that are the same but for what changes, or of other steps. It is a guess, and has more room:
+// the same number may name another thing.
+func (w *Walk) loosely() Circle {
+	var found Circle
+	for p := 1; p <= w.rule.Cycle; p++ {
+		turns, most := w.alike[p]+p, w.rule.Threshold*p
+		g := None
+		switch {
+		case w.alike[p] == 0 || turns < most:
+		case turns == most:
+			g = Nudge
+		case turns >= 3*most:
+			g = End
+		case turns >= 2*most:
+			g = Gate
+		}
+		if g > found.Grade {
+			found = w.round(SameResult, p, turns)
+			found.Grade = g
+		}
+	}
+	return found
+}
+
+func (w *Walk) round(k Kind, p, turns int) Circle {
+	if p > 1 {
+		k = Cycle
+	}
+	return Circle{Kind: k, Times: turns / p, Turns: turns, Tools: w.tools(p)}
+}
+
 func (w *Walk) errorGrade() Grade {
 	switch t := w.rule.Threshold; {
 	case w.errors == t:
@@ -202,7 +233,7 @@ func (w *Walk) errorGrade() Grade {
 	return None
 }
 
-func (w *Walk) last() Lap { return w.laps[len(w.laps)-1] }
+func (w *Walk) last() *Lap { return w.laps[len(w.laps)-1] }
 
 func (w *Walk) tools(p int) string {
 	var names []string

@@ -21,13 +21,14 @@ func TestWindowProperty(t *testing.T) {
 			d := events.DoomLoop{Threshold: rapid.IntRange(2, 4).Draw(t, "threshold"), Cycle: rapid.IntRange(1, 3).Draw(t, "cycle"),
 				Action: rapid.SampledFrom([]string{events.DoomPause, events.DoomFail, events.DoomWarn, events.DoomSummarize}).Draw(t, "action")}
 			b := history(d)
-			var inputs []int
+			var inputs []string
 			for range rapid.IntRange(1, 40).Draw(t, "turns") {
 				in := rapid.IntRange(0, 2).Draw(t, "input")
 				ok := rapid.Bool().Draw(t, "ok")
-				inputs = append(inputs, in)
+				result := fmt.Sprint("result ", rapid.IntRange(0, 1).Draw(t, "result"))
+				inputs = append(inputs, fmt.Sprint(in, ok, result))
 				id := ask(b, "read", fmt.Sprint(in))
-				ends(b, id, "read", fmt.Sprint("result ", rapid.IntRange(0, 1).Draw(t, "result")), ok)
+				ends(b, id, "read", result, ok)
 				look := loop.Look(b.State(), "a")
 				talk := prompt.Conversation(b.State(), "a")
 				if note := talk[len(talk)-1].Note; note != look.Note() {

@@ -1,8 +1,10 @@
 package loop
 
 import (
+	"cmp"
 	"slices"
 
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
@@ -42,39 +44,109 @@ func Row(s run.State, step string) int {
 	return min(w.same[1]+1, w.rule.Threshold+2)
 }
 
+// Surplus reports whether a call repeats, within its turn, one that the turn asks for as often as the rule allows.
+func Surplus(s run.State, c *run.Call) bool {
+	st := s.Step(c.Step)
+	if st == nil {
+		return false
+	}
+	r := RuleOf(s.Agents[st.AssignedAgent])
+	for _, t := range s.Turns().Backward() {
+		if t.Step != c.Step || t.Number != c.Turn {
+			continue
+		}
+		if len(t.Calls) <= r.Threshold || r.Action == events.DoomWarn {
+			return false
+		}
+		key, before := run.KeyOf([]events.RequestedCall{c.RequestedCall}), 0
+		for i, o := range t.Calls {
+			if o.ID == c.ID {
+				break
+			}
+			if o.Tool == c.Tool && run.KeyOf(t.Calls[i:i+1]) == key {
+				before++
+			}
+		}
+		return before >= r.Threshold
+	}
+	return false
+}
+
+// Begin begins a walk over the turns of a step, behind those of the steps that it depends on.
+func Begin(s run.State, step string) *Walk {
+	w := New(ruleOf(s, step))
+	for _, l := range laps(s, before(s, step), w.rule.window()) {
+		w.Add(l)
+	}
+	return w
+}
+
 func walk(s run.State, step string) (*Walk, []Lap) {
-	var r Rule
+	r, steps := ruleOf(s, step), before(s, step)
+	steps[step] = true
+	return New(r), laps(s, steps, r.window())
+}
+
+func ruleOf(s run.State, step string) (r Rule) {
 	if st := s.Step(step); st != nil {
 		r = RuleOf(s.Agents[st.AssignedAgent])
 	}
-	return New(r), laps(s, step, r.window())
+	return r
 }
 
-// laps returns the last laps of a step, oldest first, at most so many.
-func laps(s run.State, step string, most int) []Lap {
-	var out []Lap
-	history := s.ToolCallHistory
-	at := history.Len() - 1
-	var results []run.CallRecord
-	for _, t := range s.Turns().Backward() {
-		if t.Step != step {
+// before are the steps of the same agent that a step depends on, directly or not: they had ended before it began. Steps that
+// run side by side tell nothing of each other.
+func before(s run.State, step string) map[string]bool {
+	found := map[string]bool{}
+	st := s.Step(step)
+	if st == nil {
+		return found
+	}
+	seen := map[string]bool{step: true}
+	for open := st.Dependencies; len(open) > 0; open = open[1:] {
+		on := s.Step(open[0])
+		if on == nil || seen[on.ID] {
 			continue
 		}
-		if len(out) == most {
+		seen[on.ID] = true
+		open = append(slices.Clone(open), on.Dependencies...)
+		if on.AssignedAgent == st.AssignedAgent && on.Kind == "" {
+			found[on.ID] = true
+		}
+	}
+	return found
+}
+
+// laps returns the last laps of steps, oldest first, at most so many. A last turn without calls, with which a step ends, is
+// none, as long as it is not that of the newest step.
+func laps(s run.State, steps map[string]bool, most int) []Lap {
+	var turns []run.Turn
+	newest, missing := "", 0
+	for _, t := range s.Turns().Backward() {
+		if !steps[t.Step] || newest != "" && newest != t.Step && len(t.Calls) == 0 {
+			continue
+		}
+		if len(turns) == most {
 			break
 		}
-		results = results[:0]
-		for ; at >= 0; at-- {
-			r := history.At(at)
-			if r.Step == step && r.Turn < t.Number {
-				break
-			}
-			if r.Step == step && r.Turn == t.Number {
-				results = append(results, r)
-			}
-		}
-		out = append(out, LapOf(s, t, results))
+		newest = cmp.Or(newest, t.Step)
+		turns, missing = append(turns, t), missing+len(t.Calls)
 	}
-	slices.Reverse(out)
+	if len(turns) == 0 {
+		return nil
+	}
+	oldest, results := turns[len(turns)-1], map[int][]run.CallRecord{}
+	for _, r := range s.ToolCallHistory.Backward() {
+		if missing == 0 || r.Step == oldest.Step && r.Turn < oldest.Number {
+			break // the facts about later turns come behind it
+		}
+		if steps[r.Step] && r.Turn >= oldest.Number {
+			results[r.Turn], missing = append(results[r.Turn], r), missing-1
+		}
+	}
+	out := make([]Lap, len(turns))
+	for i, t := range turns {
+		out[len(out)-1-i] = LapOf(s, t, results[t.Number])
+	}
 	return out
 }

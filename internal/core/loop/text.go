@@ -13,6 +13,8 @@ func (c Circle) String() string {
 		return fmt.Sprintf("the same call of %s was asked for %d times in a row", c.Tools, c.Times)
 	case Cycle:
 		return fmt.Sprintf("the same calls of %s alternated for %d turns", c.Tools, c.Turns)
+	case SameResult:
+		return fmt.Sprintf("%s was called %d times in a row with the same result and arguments that differ only by numbers, times or names made up", c.Tools, c.Times)
 	case SameError:
 		return fmt.Sprintf("%s failed %d times in a row with the same error", c.Tools, c.Times)
 	}

@@ -40,8 +40,8 @@ func conversation(s run.State, step string, through int) []Exchange {
 	history, at := s.ToolCallHistory, 0
 	var out []Exchange
 	var walk *loop.Walk
-	if st := s.Step(step); st != nil {
-		walk = loop.New(loop.RuleOf(s.Agents[st.AssignedAgent]))
+	if s.Step(step) != nil {
+		walk = loop.Begin(s, step)
 	}
 	var results []run.CallRecord // those of one turn; the room is used again for the next
 	for _, t := range s.Turns().All() {
