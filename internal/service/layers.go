@@ -166,7 +166,7 @@ func understand(layer, path, base string, data []byte, mode fs.FileMode) (file, 
 // check refuses what the file of a project may not say, makes paths absolute, and returns the keys of secrets.
 func (f *file) check() (secrets []string, err error) {
 	rows := map[string]Setting{}
-	for _, s := range Table() {
+	for _, s := range table() {
 		rows[s.Key] = s
 	}
 	var errs []error
@@ -257,7 +257,7 @@ func (l Layers) origins(s Setting) []Origin {
 // Lookup returns what is in force for a variable that is no secret, or fallback where neither the environment nor a file
 // says anything, or nothing.
 func (l Layers) Lookup(variable, fallback string) string {
-	for _, s := range Table() {
+	for _, s := range table() {
 		if s.Variable == variable {
 			if o := l.origins(s)[0]; o.Layer != FromDefault && o.Value != "" && !s.Secret {
 				return o.Value

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/agentfile"
@@ -172,14 +173,18 @@ func programSettings() []Setting {
 }
 
 // Table lists all settings: those of the services in the order of Config, those of the program, and the defaults of agents.
-func Table() []Setting {
+// The list is the caller's own.
+func Table() []Setting { return slices.Clone(table()) }
+
+// table is made once: a command line asks for it with each of its flags.
+var table = sync.OnceValue(func() []Setting {
 	out := serviceSettings()
 	for _, s := range programSettings() {
 		s.field = -1
 		out = append(out, s)
 	}
 	return append(out, harnessSettings(out)...)
-}
+})
 
 func serviceSettings() []Setting {
 	known := traits()
