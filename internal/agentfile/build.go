@@ -1,18 +1,18 @@
 package agentfile
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 var (
-	modelRule = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}/[^\s/][^\s]{0,199}$`)
-	toolRule  = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
+	modelRule = pattern.New(`^[a-z0-9][a-z0-9_-]{0,63}/[^\s/][^\s]{0,199}$`)
+	toolRule  = pattern.New(`^[a-z0-9_]{1,64}$`)
 )
 
 // build fills the agent from a tree that the schema has seen. What the schema refused is left at zero.

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -33,7 +33,7 @@ type claudeFile struct {
 }
 
 // patterned is a tool with what it may be called with, such as Bash(git diff:*).
-var patterned = regexp.MustCompile(`^([A-Za-z]+)\((.*)\)$`)
+var patterned = pattern.New(`^([A-Za-z]+)\((.*)\)$`)
 
 // FromClaude makes an agent file of one that was written for Claude Code: Markdown with name, description, tools and model
 // in its frontmatter, and the system prompt below (ECO-8). model replaces its own, which may be a word that only that

@@ -1,11 +1,11 @@
 package agentfile
 
 import (
-	"regexp"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/loop"
 	"github.com/inspan/inspan/internal/egress/policy"
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -122,7 +122,7 @@ func workspaceShape() shape {
 var modes = []string{"host", "bwrap", "landlock", "docker", "gvisor", "wasm", "microvm", "firecracker", "qemu", "e2b", "kubernetes", "auto"}
 
 // quantity is "4g", "4Gi", "512MB" or a bare number.
-var quantity = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?([kKmMgGtT]i?[bB]?)?$`)
+var quantity = pattern.New(`^[0-9]+(\.[0-9]+)?([kKmMgGtT]i?[bB]?)?$`)
 
 func size() shape {
 	return shape{kinds: []kind{isText, isInt}, check: func(n *node) string {

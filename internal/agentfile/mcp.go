@@ -5,11 +5,11 @@ import (
 	"net"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -25,13 +25,13 @@ const (
 const mcpPrefix = "mcp:"
 
 var (
-	mcpRule    = regexp.MustCompile(`^mcp:[a-z0-9][a-z0-9-]{0,31}/[A-Za-z0-9_*?.-]{1,128}$`)
-	serverRule = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
-	envRule    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-	headerRule = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
-	secretRule = regexp.MustCompile(`^secret:[A-Za-z0-9_.-]{1,64}$`)
+	mcpRule    = pattern.New(`^mcp:[a-z0-9][a-z0-9-]{0,31}/[A-Za-z0-9_*?.-]{1,128}$`)
+	serverRule = pattern.New(`^[a-z0-9][a-z0-9-]{0,31}$`)
+	envRule    = pattern.New(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	headerRule = pattern.New(`^[A-Za-z0-9-]{1,64}$`)
+	secretRule = pattern.New(`^secret:[A-Za-z0-9_.-]{1,64}$`)
 	// privately named variables hold what must not stand in a file that everybody may read.
-	privateRule = regexp.MustCompile(`(?i)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_?KEY)`)
+	privateRule = pattern.New(`(?i)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_?KEY)`)
 	// takenHeaders are set by the transport; a file that changed them would break or smuggle requests.
 	takenHeaders = []string{"host", "content-length", "content-type", "transfer-encoding", "connection", "accept", "mcp-session-id", "mcp-protocol-version"}
 )

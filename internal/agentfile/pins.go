@@ -11,13 +11,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/inspan/inspan/internal/disk"
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -81,9 +81,9 @@ func ToolDigest(name, description string, input json.RawMessage) string {
 }
 
 var (
-	plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-	ruleName  = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
-	notPlain  = regexp.MustCompile(`[^A-Za-z0-9_-]`)
+	plainName = pattern.New(`^[A-Za-z0-9_-]+$`)
+	ruleName  = pattern.New(`^[A-Za-z0-9_.-]{1,128}$`)
+	notPlain  = pattern.New(`[^A-Za-z0-9_-]`)
 )
 
 // maxCall is the longest name of a tool that every provider takes, in bytes.

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/inspan/inspan/internal/core/budget"
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 )
 
-var priceRule = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}/[^\s*]{0,199}\*?$`)
+var priceRule = pattern.New(`^[a-z0-9][a-z0-9_-]{0,63}/[^\s*]{0,199}\*?$`)
 
 // ParsePrices reads prices: YAML with a line for each model, in US dollars per million tokens, such as
 //

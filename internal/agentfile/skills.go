@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -27,7 +27,7 @@ const (
 	memoryDefault = "AGENTS.md"
 )
 
-var skillName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+var skillName = pattern.New(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
 // sources notes what the file names; load reads it.
 func (p *parsing) sources(root *node, a *events.Agent) {

@@ -2,8 +2,9 @@ package agentfile
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 type role int
@@ -23,12 +24,12 @@ type piece struct {
 }
 
 var (
-	pathRule = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*$`)
+	pathRule = pattern.New(`^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*$`)
 	// The ends of a construct; each may trim the space after it.
-	plainEnd   = regexp.MustCompile(`~?\}\}`)
-	tripleEnd  = regexp.MustCompile(`\}~?\}\}`)
-	commentEnd = regexp.MustCompile(`--~?\}\}`)
-	roleRule   = regexp.MustCompile(`^role\s+(?:"([^"]*)"|'([^']*)')$`)
+	plainEnd   = pattern.New(`~?\}\}`)
+	tripleEnd  = pattern.New(`\}~?\}\}`)
+	commentEnd = pattern.New(`--~?\}\}`)
+	roleRule   = pattern.New(`^role\s+(?:"([^"]*)"|'([^']*)')$`)
 )
 
 const (

@@ -3,13 +3,14 @@ package agentfile
 import (
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // Limits of the frontmatter's tree.
@@ -248,7 +249,7 @@ func keyOf(k ast.MapKeyNode, path string, line int) (string, error) {
 // mostPath bounds the paths of a deep tree with long keys.
 const mostPath = 256
 
-var plainKey = regexp.MustCompile(`^[!-~]{1,80}$`)
+var plainKey = pattern.New(`^[!-~]{1,80}$`)
 
 func join(path, key string) string {
 	if len(path) > mostPath {

@@ -11,10 +11,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -106,7 +106,7 @@ func (r treeRecord) size() (n int64) {
 }
 
 // places are the names that workspaces and scopes may have.
-var places = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9_-]{1,64}){0,3}$`)
+var places = pattern.New(`^[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9_-]{1,64}){0,3}$`)
 
 func token(workspace string) (string, error) {
 	if !places.MatchString(workspace) {
@@ -217,7 +217,7 @@ func (d *Dir) keepOnly(folder string, wanted []events.Ref) {
 }
 
 // branchFile matches the names of records of branches, without .json: the key without its beginning.
-var branchFile = regexp.MustCompile(`^[A-Za-z0-9_=-]{1,260}\.[0-9a-f]{32}$`)
+var branchFile = pattern.New(`^[A-Za-z0-9_=-]{1,260}\.[0-9a-f]{32}$`)
 
 func branchName(station, key string) string {
 	return "branches/" + station + "/" + strings.TrimPrefix(key, events.BranchKeys) + ".json"

@@ -11,10 +11,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -29,7 +29,7 @@ const (
 )
 
 // bundled are the only names that a bundle may have.
-var bundled = regexp.MustCompile(`^(inspan-archive\.json|runs/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_-]{1,64}\.json|agents/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_-]{1,64}\.json|objects/[0-9a-f]{2}/[0-9a-f]{64}` +
+var bundled = pattern.New(`^(inspan-archive\.json|runs/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_-]{1,64}\.json|agents/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_-]{1,64}\.json|objects/[0-9a-f]{2}/[0-9a-f]{64}` +
 	`|trees/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_=-]{1,260}/(tree\.json|[0-9a-f]{64})|branches/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_=-]{1,260}\.[0-9a-f]{32}\.json` +
 	`|artifacts/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_-]{1,64}/[0-9a-f]{64})$`)
 

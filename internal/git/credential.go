@@ -9,22 +9,23 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // remote is an address that was found to be one.
 type remote struct{ url, scheme, host, user string }
 
 var (
-	scp      = regexp.MustCompile(`^(?:([A-Za-z0-9_][A-Za-z0-9._-]{0,63})@)?([A-Za-z0-9][A-Za-z0-9.-]{0,252}):([^:/-].*|/.*)$`)
-	hostname = regexp.MustCompile(`^(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9a-fA-F:.]{2,45}\])(?::[0-9]{1,5})?$`)
-	sshUser  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
+	scp      = pattern.New(`^(?:([A-Za-z0-9_][A-Za-z0-9._-]{0,63})@)?([A-Za-z0-9][A-Za-z0-9.-]{0,252}):([^:/-].*|/.*)$`)
+	hostname = pattern.New(`^(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9a-fA-F:.]{2,45}\])(?::[0-9]{1,5})?$`)
+	sshUser  = pattern.New(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
 )
 
 // remote checks an address: https://, http://, ssh://, git://, file://, user@host:path or an absolute path, and only
@@ -156,7 +157,7 @@ func (p *place) askpass(r *remote, user, pass string) error {
 	return nil
 }
 
-var question = regexp.MustCompile(`^(Username|Password) for '(https?)://(?:([^@'/]*)@)?([^'/]+)(?:/[^']*)?': ?$`)
+var question = pattern.New(`^(Username|Password) for '(https?)://(?:([^@'/]*)@)?([^'/]+)(?:/[^']*)?': ?$`)
 
 // reply answers one of git's questions: nothing, unless it is about the remote that was asked for.
 func reply(q string, r *remote, user, pass string) string {
@@ -170,7 +171,7 @@ func reply(q string, r *remote, user, pass string) string {
 	return pass
 }
 
-var plainPath = regexp.MustCompile(`^[A-Za-z0-9/._+-]+$`)
+var plainPath = pattern.New(`^[A-Za-z0-9/._+-]+$`)
 
 // maxSocket is the longest path of a socket that all systems take.
 const maxSocket = 100

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
@@ -196,7 +196,7 @@ func (c *capped) Write(p []byte) (int, error) {
 	return n, err
 }
 
-var phase = regexp.MustCompile(`^(?:remote: )?([A-Z][A-Za-z ]{0,60}): +\d+% \((\d{1,18})/(\d{1,18})\)`)
+var phase = pattern.New(`^(?:remote: )?([A-Z][A-Za-z ]{0,60}): +\d+% \((\d{1,18})/(\d{1,18})\)`)
 
 // tail keeps the end of what git says, without progress, and passes progress on.
 type tail struct {

@@ -2,10 +2,11 @@ package git
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 const (
@@ -16,9 +17,9 @@ const (
 )
 
 var (
-	fullID  = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
-	someID  = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
-	special = regexp.MustCompile(`(?i)^(?:HEAD|FETCH_HEAD|ORIG_HEAD|MERGE_HEAD|CHERRY_PICK_HEAD|REVERT_HEAD|@)$`)
+	fullID  = pattern.New(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+	someID  = pattern.New(`^[0-9a-f]{7,64}$`)
+	special = pattern.New(`(?i)^(?:HEAD|FETCH_HEAD|ORIG_HEAD|MERGE_HEAD|CHERRY_PICK_HEAD|REVERT_HEAD|@)$`)
 )
 
 // CheckName reports whether a name can be a branch, a tag, or another ref without its refs/ such as pull/12/head: git's

@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 
 	"github.com/inspan/inspan/internal/git/wall"
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // place is the private directory of one call: home, configuration, what stands in for the repository's common directory,
@@ -254,7 +254,7 @@ func (p *place) close() error {
 	return errors.Join(all, os.RemoveAll(p.dir))
 }
 
-var userinfo = regexp.MustCompile(`://[^/@\s]+@`)
+var userinfo = pattern.New(`://[^/@\s]+@`)
 
 // hide takes secrets, and whatever stands where addresses have them, out of a text, and names the repository by its own name.
 func (p *place) hide(said string) string {

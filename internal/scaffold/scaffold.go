@@ -7,12 +7,12 @@ package scaffold
 import (
 	"embed"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/nearest"
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -114,7 +114,7 @@ type Agent struct {
 }
 
 // word is what may stand in YAML as it is: nothing in it begins a comment, a tag or a list.
-var word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,255}$`)
+var word = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,255}$`)
 
 // File makes the agent file, checked as it will be when it is registered. The warnings say what in it has no effect yet.
 func (a Agent) File() ([]byte, []agentfile.Warning, error) {

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -23,7 +24,7 @@ func (f Fault) String() string {
 // Check applies all rules that look at one file.
 func Check(f *File) []Fault {
 	var all []Fault
-	for _, rule := range []func(*File) []Fault{imports, doors, purity, lengths, leftovers, calls, globals, skips} {
+	for _, rule := range []func(*File) []Fault{imports, doors, purity, lengths, leftovers, calls, globals, skips, patterns} {
 		all = append(all, rule(f)...)
 	}
 	return all
@@ -235,6 +236,41 @@ func skips(f *File) []Fault {
 		return true
 	})
 	return faults
+}
+
+// patterns compiles the expressions of lazily compiled patterns, which would otherwise fail only where they are used. An
+// expression is a text in the code, also one of several parts.
+func patterns(f *File) []Fault {
+	imported := f.Imports()
+	var faults []Fault
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		c, ok := n.(*ast.CallExpr)
+		if !ok || f.Test() {
+			return true
+		}
+		if s, ok := c.Fun.(*ast.SelectorExpr); ok && selected(s, imported, Module+"/internal/pattern") == "New" {
+			text, known := literal(c.Args[0])
+			if _, err := regexp.Compile(text); err != nil || !known {
+				faults = append(faults, Fault{"pattern", f.Path, fmt.Sprintf("want an expression in the text itself that compiles: %v", err), f.Line(c)})
+			}
+		}
+		return true
+	})
+	return faults
+}
+
+// literal is the value of a text in the code.
+func literal(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		s, err := strconv.Unquote(e.Value)
+		return s, err == nil
+	case *ast.BinaryExpr:
+		x, okX := literal(e.X)
+		y, okY := literal(e.Y)
+		return x + y, okX && okY && e.Op == token.ADD
+	}
+	return "", false
 }
 
 // Undocumented returns the folders whose package says nowhere what it promises. Packages of tests alone may say it in

@@ -15,11 +15,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/wire"
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // Provider is the adapter's name in answers and references ("gemini/MODEL").
@@ -75,7 +75,7 @@ func New(cfg Config) (*Model, error) {
 }
 
 // modelName is what can stand in the path of a request.
-var modelName = regexp.MustCompile(`^((models|tunedModels)/)?[A-Za-z0-9][A-Za-z0-9._@-]*$`)
+var modelName = pattern.New(`^((models|tunedModels)/)?[A-Za-z0-9][A-Za-z0-9._@-]*$`)
 
 // Ask sends one request and reads its stream to the end.
 func (m *Model) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.Answer, error) {

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/wire"
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // request is the body of POST /v1beta/models/MODEL:streamGenerateContent. Raw contents and tools' schemas go
@@ -80,10 +80,10 @@ const unsigned = "skip_thought_signature_validator"
 // thinks are the models that tell their thoughts when asked; older ones and those that make pictures or sound refuse
 // the question.
 var (
-	thinks = regexp.MustCompile(`^(models/)?gemini-(2\.5|[3-9])`)
+	thinks = pattern.New(`^(models/)?gemini-(2\.5|[3-9])`)
 	// looks are the models that take images inside of the response of a function.
-	looks   = regexp.MustCompile(`^(models/)?gemini-[3-9]`)
-	speaks  = regexp.MustCompile(`-(image|tts|audio|live)\b`)
+	looks   = pattern.New(`^(models/)?gemini-[3-9]`)
+	speaks  = pattern.New(`-(image|tts|audio|live)\b`)
 	rawKind = errors.New("raw content is not an object with parts")
 )
 

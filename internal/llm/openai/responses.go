@@ -3,10 +3,10 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/llm/wire"
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // responsesRequest is the body of POST /responses.
@@ -68,7 +68,7 @@ type outputItem struct {
 }
 
 // plain are the models that do not reason; they refuse to be asked for reasoning.
-var plain = regexp.MustCompile(`^(ft:)?(gpt-3|gpt-4|chatgpt-)|-chat\b`)
+var plain = pattern.New(`^(ft:)?(gpt-3|gpt-4|chatgpt-)|-chat\b`)
 
 func responsesBody(req llm.Request) ([]byte, error) {
 	r := responsesRequest{Model: req.Model, Instructions: req.System, MaxOutputTokens: req.MaxOutputTokens, Stream: true,

@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"github.com/inspan/inspan/internal/llm/gemini"
 	"github.com/inspan/inspan/internal/llm/openai"
 	"github.com/inspan/inspan/internal/llm/scripted"
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/internal/secret"
 )
 
@@ -82,7 +82,7 @@ func (s *Set) Names() []string {
 	return []string{anthropic.Provider, openai.Provider, gemini.Provider, scripted.Provider}
 }
 
-var modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
+var modelName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
 
 // Model gives the adapter for ref, which is "provider/name", and the provider's own name of the model for
 // llm.Request.Model. The name may have slashes itself. Of several references, separated by commas, the first is asked, and
@@ -157,7 +157,7 @@ func (s *Set) gemini(string) (llm.Model, error) {
 }
 
 // scriptName has no dot and no slash, so that it is one file of the folder.
-var scriptName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+var scriptName = pattern.New(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // script reads the script called name, or gives the one read before where the file did not change. The caller holds mu.
 func (s *Set) script(name string) (llm.Model, error) {

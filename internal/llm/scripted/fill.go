@@ -4,15 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // blank finds {{word}} and {{word.word}}; other text in double braces is left as it is.
-var blank = regexp.MustCompile(`\{\{\s*([A-Za-z_]\w*(?:\.\w+)?)\s*\}\}`)
+var blank = pattern.New(`\{\{\s*([A-Za-z_]\w*(?:\.\w+)?)\s*\}\}`)
 
 const blankHint = "use {{task}}, {{turn}}, {{step}} or {{result.N}} with N from 1, the newest result"
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/pattern"
 )
 
 // Limits of a script.
@@ -201,7 +201,7 @@ func (e *entry) check() error {
 	return e.checkError()
 }
 
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
+var toolName = pattern.New(`^[A-Za-z0-9_.:-]{1,128}$`)
 
 func (e *entry) checkCalls() error {
 	seen := map[string]bool{}

@@ -10,11 +10,11 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
@@ -175,7 +175,7 @@ type wanted struct {
 	Labels   map[string]string `json:"metadata"`
 }
 
-var plainID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+var plainID = pattern.New(`^[A-Za-z0-9_-]{1,128}$`)
 
 // create makes a machine that ends by itself after Lease unless it is extended.
 func (a *api) create(ctx context.Context, name string, network bool) (*machine, error) {
