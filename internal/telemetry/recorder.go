@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -75,7 +74,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 	}
 	r := &Recorder{cfg: cfg, deps: deps, sampled: choose, told: make(chan reactor.Told, maxQueue), done: make(chan struct{}), clocks: map[string]*clock{}}
 	if address := cfg.traces(); address != "" {
-		exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(address))
+		to, err := newReceiver(address, "TRACES")
+		if err != nil {
+			return nil, fmt.Errorf("exporter of traces: %w", err)
+		}
+		exporter, err := otlptrace.New(ctx, spanClient{to})
 		if err != nil {
 			return nil, fmt.Errorf("exporter of traces: %w", err)
 		}
@@ -85,7 +88,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 		r.shut = append(r.shut, p.Shutdown)
 	}
 	if address := cfg.metrics(); address != "" {
-		exporter, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(address))
+		exporter, err := newMetricExporter(address)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("exporter of metrics: %w", err), r.shutdown(ctx))
 		}

@@ -80,7 +80,7 @@ var Doors = []Door{
 	{Module: "github.com/google/dotprompt", Dirs: []string{"internal/agentfile"}},
 	{Module: "github.com/mailgun/raymond", Dirs: []string{"internal/agentfile"}},
 	{Module: "go.opentelemetry.io/", Dirs: []string{"internal/telemetry"}, Tests: true},
-	{Module: "google.golang.org/protobuf", Tests: true},
+	{Module: "google.golang.org/protobuf", Dirs: []string{"internal/telemetry"}, Tests: true},
 	{Module: "github.com/goccy/go-yaml", Dirs: []string{"internal/agentfile", "internal/llm/scripted", "internal/docgen"}, Tests: true},
 	{Module: "github.com/bmatcuk/doublestar", Dirs: []string{"internal/tools", "internal/capture"}},
 	{Module: "mvdan.cc/sh", Dirs: []string{"internal/shell", "internal/wasmbox"}},
