@@ -80,7 +80,11 @@ func (s *Station) examine() error {
 	st.sweep()
 	if empty(filepath.Join(st.dir, streamsFolder)) && s.cfg.Still {
 		// The streams were taken away, to be filled from an archive: nothing is left to compare.
-		return storecheck.Forget(st.dir)
+		if st.losses.Open.Damaged() {
+			st.losses.Accept(person(), time.Now(), true)
+			err = st.losses.Save(st.dir)
+		}
+		return errors.Join(err, storecheck.Forget(st.dir))
 	}
 	marks, damaged, err := storecheck.Load(st.dir)
 	switch {
@@ -96,7 +100,7 @@ func (s *Station) examine() error {
 			st.note(storecheck.Finding{Outcome: storecheck.Repaired, File: name, What: "a copy of the marks was damaged, the other one is whole"})
 		}
 	}
-	found, err := storecheck.Run(storecheck.Config{Store: st.dir, Streams: streamsFolder, Beside: besideStreams, Marks: marks, Now: time.Now()})
+	found, err := storecheck.Run(storecheck.Config{Store: st.dir, Streams: streamsFolder, Beside: besideStreams, Marks: marks, Known: st.losses.Known(), Now: time.Now()})
 	if err != nil {
 		return fmt.Errorf("check the store: %w", err)
 	}
@@ -204,7 +208,7 @@ func (s *Station) accept(now map[string]storecheck.Stream) error {
 	if err := st.write(s.cfg.Station, now, false); err != nil {
 		return err
 	}
-	st.losses.Accept(person(), time.Now())
+	st.losses.Accept(person(), time.Now(), false)
 	s.cfg.Log.Warn().Str("loss", id).Msg("what is lost was accepted and is recorded in losses.json; the station works again")
 	return st.losses.Save(st.dir)
 }

@@ -99,11 +99,21 @@ func (ch *chain) follow(c *check, f file, r read, log bool) {
 		return
 	}
 	for _, seq := range r.seqs {
-		if want := ch.expected; want > 0 && seq > want && len(r.gaps) == 0 {
+		if want := ch.expected; want > 0 && seq > want && len(r.gaps) == 0 && !c.known(ch.stream, want, seq-1) {
 			c.result.Add(Finding{Outcome: Lost, Stream: ch.stream, File: f.rel, From: want, To: seq - 1, What: fmt.Sprintf("positions %d to %d are missing", want, seq-1)})
 		}
 		ch.expected = seq + 1
 	}
+}
+
+// known reports whether positions are among those that are known to be lost.
+func (c *check) known(stream string, from, to uint64) bool {
+	for pos := from; pos <= to; pos++ {
+		if !slices.ContainsFunc(c.cfg.Known, func(f Finding) bool { return f.Stream == stream && f.From <= pos && (pos <= f.To || f.To == 0) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // settle writes a block back without what is wrong with it, and reports that.

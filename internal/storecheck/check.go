@@ -23,6 +23,8 @@ type Config struct {
 	Beside []string
 	// Marks of the store; nil where there are none, and nothing can be compared.
 	Marks *Marks
+	// Known are losses that were found before.
+	Known []Finding
 	// Now is when this is, for the name of the folder that copies go to.
 	Now time.Time
 }

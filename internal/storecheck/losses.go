@@ -28,6 +28,9 @@ type Acceptance struct {
 	At     time.Time `json:"at"`
 	By     string    `json:"by,omitempty"`
 	Report Report    `json:"report"`
+	// Replaced: the streams were taken away after the loss, to be filled again from an archive. What was lost before is of streams
+	// that are gone.
+	Replaced bool `json:"replaced,omitempty"`
 }
 
 // LossesFile is its name in the store.
@@ -60,10 +63,22 @@ func (l Losses) Save(store string) error {
 	return nil
 }
 
-// Accept moves what is open to what is accepted.
-func (l *Losses) Accept(by string, at time.Time) {
-	l.Accepted = append(l.Accepted, Acceptance{ID: l.Open.ID(), At: at.UTC(), By: by, Report: l.Open})
+// Accept moves what is open to what is accepted. replaced says that the streams were taken away.
+func (l *Losses) Accept(by string, at time.Time, replaced bool) {
+	l.Accepted = append(l.Accepted, Acceptance{ID: l.Open.ID(), At: at.UTC(), By: by, Report: l.Open, Replaced: replaced})
 	l.Open, l.Found = Report{}, time.Time{}
+}
+
+// Known are the losses of the streams that there are now, open or accepted: they need not be found again.
+func (l Losses) Known() (all []Finding) {
+	for _, a := range l.Accepted {
+		if a.Replaced {
+			all = nil
+			continue
+		}
+		all = append(all, a.Report.Lost()...)
+	}
+	return append(all, l.Open.Lost()...)
 }
 
 // Status is what a station tells its users of its store.

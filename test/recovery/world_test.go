@@ -73,6 +73,8 @@ type place struct {
 	archive string
 	// strange stations know no agents of their own.
 	strange bool
+	// loss is the ID of what is accepted as lost.
+	loss string
 	// mode of workspaces; empty means the standard one.
 	mode    string
 	station *station.Station
@@ -99,7 +101,7 @@ func (p *place) up() {
 		base.WorkspaceMode = p.mode
 	}
 	cfg := station.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(p.dir, "store"), Station: p.name, ScriptsDir: filepath.Join(p.dir, "scripts"),
-		Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base}
+		Sandbox: "host", LazySync: true, AcceptLoss: p.loss, Log: zerolog.Nop(), Base: base}
 	if !p.strange {
 		cfg.AgentsDir = filepath.Join(p.dir, "agents")
 	}

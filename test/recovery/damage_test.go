@@ -1,0 +1,254 @@
+package recovery
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/storecheck"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// records are the places where the records of a block begin.
+func records(block []byte) (at []int) {
+	for i := 0; i+22 <= len(block); {
+		at = append(at, i)
+		i += int(binary.LittleEndian.Uint32(block[i:]) &^ (1 << 31))
+	}
+	return at
+}
+
+func TestFlippedLength(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "lab")
+	p.up()
+	before, facts := map[string][][]byte{}, 0
+	for i := range 4 {
+		id := fmt.Sprintf("r%d", i)
+		p.start(events.Task{ID: id, Agent: "careful", Task: "write"})
+		p.await(id, "ended", ended)
+		before[id] = p.bytes(id)
+		facts += len(before[id])
+	}
+	p.down()
+	b, err := os.ReadFile(p.logBlock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := records(b)
+	b[at[len(at)/2]+1] ^= 4
+	if err := os.WriteFile(p.logBlock(), b, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	p.up()
+	left := 0
+	for id := range before {
+		left += len(p.bytes(id))
+	}
+	if left != facts && !p.station.Damage().Damaged() {
+		t.Errorf("%d of %d facts are left, and nothing reported it", left, facts)
+	}
+}
+
+// logBlock is the file of a small log.
+func (p *place) logBlock() string {
+	p.t.Helper()
+	blocks, err := filepath.Glob(filepath.Join(p.dir, "store", "nats", "jetstream", "*", "streams", topology.Log(p.name), "msgs", "*.blk"))
+	if err != nil || len(blocks) != 1 {
+		p.t.Fatalf("blocks of the log: %v %v", blocks, err)
+	}
+	return blocks[0]
+}
+
+// ruin writes over the middle of a record, as no single bit does, and returns which record that is.
+func (p *place) ruin() int {
+	p.t.Helper()
+	b, err := os.ReadFile(p.logBlock())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	at := records(b)
+	i := len(at) / 2
+	copy(b[at[i]+300:], "????????????")
+	if err := os.WriteFile(p.logBlock(), b, 0o640); err != nil {
+		p.t.Fatal(err)
+	}
+	return i + 1
+}
+
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "lab")
+	p.up()
+	before := map[string][][]byte{}
+	for i := range 4 {
+		id := fmt.Sprintf("r%d", i)
+		p.start(events.Task{ID: id, Agent: "careful", Task: "write"})
+		p.await(id, "ended", ended)
+		before[id] = p.bytes(id)
+	}
+	p.down()
+	seq := p.ruin()
+	p.up()
+	lost := p.station.Damage()
+	t.Run("SAFE-2 what is lost is named: one message, with its position and its run", func(t *testing.T) {
+		all := lost.Lost()
+		if len(all) != 1 || all[0].Messages() != 1 || all[0].From != uint64(seq) || len(all[0].Runs) != 1 || all[0].Stream != topology.Log("lab") {
+			t.Fatalf("%+v", all)
+		}
+		if s, err := p.c.State(p.ctx(), all[0].Runs[0]); err == nil && s.Sequence >= uint64(len(before[all[0].Runs[0]])) {
+			t.Errorf("run %s has %d events", all[0].Runs[0], s.Sequence)
+		}
+	})
+	t.Run("SAFE-2 CLI-9 doctor, audit --all and audit say it; whoever dispatches learns why nothing is done", func(t *testing.T) {
+		if out := p.do(0, "doctor"); !strings.Contains(out, "DAMAGED, loss "+lost.ID()) {
+			t.Errorf("%s", out)
+		}
+		if out := p.do(1, "audit", "--all"); !strings.Contains(out, lost.ID()) || !strings.Contains(out, "station lab is not sound") {
+			t.Errorf("%s", out)
+		}
+		if out := p.do(1, "audit", "--all", "--json"); !strings.Contains(out, `"sound": false`) || !strings.Contains(out, lost.ID()) {
+			t.Errorf("%s", out)
+		}
+		p.do(1, "audit", lost.Lost()[0].Runs[0])
+		_, err := p.c.Start(p.ctx(), events.Task{ID: "more", Agent: "careful", Task: "write"})
+		if refused, ok := errors.AsType[*client.RefusedError](err); !ok || refused.Code != station.CodeDamaged || !strings.Contains(refused.Reason, lost.ID()) {
+			t.Errorf("a new task: %v", err)
+		}
+		if _, err := p.c.State(p.ctx(), "more"); !errors.Is(err, client.ErrNotFound) {
+			t.Errorf("it has begun: %v", err)
+		}
+	})
+	t.Run("SAFE-2 what is left can be read and exported, byte for byte", func(t *testing.T) {
+		for id, want := range before {
+			if slices.Contains(lost.Lost()[0].Runs, id) {
+				continue
+			}
+			if err := begins(p.bytes(id), want); err != nil || len(p.bytes(id)) != len(want) {
+				t.Errorf("%s: %v", id, err)
+			}
+			p.do(0, "export", id)
+			p.do(0, "export", id, "--bundle", filepath.Join(p.dir, id+".bundle"))
+		}
+	})
+	t.Run("SAFE-2 it stays reported, also where the server has made the files look whole, until a person accepts what is lost", func(t *testing.T) {
+		p.down()
+		p.up()
+		if again := p.station.Damage(); again.ID() != lost.ID() {
+			t.Fatalf("%s, want %s: %v", again.ID(), lost.ID(), again)
+		}
+		p.down()
+		p.loss = "0123456789ab"
+		if err := p.open(); !errors.Is(err, station.ErrNoLoss) {
+			t.Fatalf("another loss was accepted: %v", err)
+		}
+		p.loss = lost.ID()
+		p.up()
+		if again := p.station.Damage(); again.Damaged() {
+			t.Fatalf("%v", again)
+		}
+		p.start(events.Task{ID: "more", Agent: "careful", Task: "write"})
+		p.await("more", "ended", ended)
+		p.down()
+		p.loss = ""
+		p.up()
+		if again := p.station.Damage(); again.Damaged() {
+			t.Errorf("what was accepted is reported again: %v", again)
+		}
+		p.do(0, "audit", "r0")
+		l, err := storecheck.LoadLosses(filepath.Join(p.dir, "store"))
+		if err != nil || len(l.Accepted) != 1 || l.Accepted[0].ID != lost.ID() {
+			t.Errorf("%+v %v", l, err)
+		}
+	})
+	t.Run("EVT-9 SAFE-2 the runs come back from the archive into a store whose streams were taken away, and nothing is reported", func(t *testing.T) {
+		p.down()
+		p.wipe()
+		inspan(t, 0, "restore", "--from", p.archive, "--station", "lab", "--store", filepath.Join(p.dir, "store"))
+		p.up()
+		if again := p.station.Damage(); again.Damaged() {
+			t.Fatalf("%v", again)
+		}
+		for id, want := range before {
+			if err := begins(p.bytes(id), want); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+		p.do(0, "audit", "--all")
+	})
+	t.Run("SAFE-2 a store whose streams are gone is not taken for a new one", func(t *testing.T) {
+		p.down()
+		p.wipe()
+		p.up()
+		if !p.station.Damage().Damaged() {
+			t.Error("all streams are gone, and nothing reported it")
+		}
+	})
+}
+
+// TestNoFalseAlarm copies a store while its station works, as a crash at that moment would leave it.
+func TestNoFalseAlarm(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "lab")
+	p.up()
+	const crashes = 8
+	var copies []string
+	for i := range crashes {
+		p.start(events.Task{ID: fmt.Sprintf("r%d", i), Agent: "careful", Task: "write"})
+		to := filepath.Join(t.TempDir(), "store")
+		files(t, filepath.Dir(to))
+		// By name the marks come before the streams: a crash may leave them behind what is stored, and never ahead of it.
+		copyStore(t, filepath.Join(p.dir, "store"), to)
+		copies = append(copies, to)
+	}
+	p.down()
+	for i, store := range copies {
+		q := &place{t: t, dir: filepath.Dir(store), name: "lab"}
+		if err := q.open(); err != nil {
+			t.Fatal(err)
+		}
+		if lost := q.station.Damage(); lost.Damaged() {
+			t.Errorf("crash %d: %v", i, lost)
+		}
+		if err := q.station.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := q.open(); err != nil {
+			t.Fatal(err)
+		}
+		if lost, repairs := q.station.Damage(), q.station.Repairs(); lost.Damaged() || len(repairs) > 0 {
+			t.Errorf("after crash %d and an ordinary end: %v %v", i, lost, repairs)
+		}
+		if err := q.station.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFlips(t *testing.T) {
+	t.Parallel()
+	for _, crashed := range []bool{false, true} {
+		s := grow(t, crashed)
+		r := rand.New(rand.NewPCG(1, 1))
+		for i := range 30 {
+			rel, at, bit := s.draw(r)
+			begin := time.Now()
+			verdict, why := s.flip(t, rel, at, bit)
+			t.Logf("%d %s %s %s %d.%d (%s): %s", i, verdict, kindOf(rel), rel, at, bit, time.Since(begin).Round(time.Millisecond), why)
+			if verdict == flipSilent {
+				t.Fail()
+			}
+		}
+	}
+}
