@@ -24,6 +24,8 @@ type Config struct {
 	Run string
 	// Anchors of the run, in any order; without one, nobody can tell whether the end of the log was cut off.
 	Anchors []run.Anchor
+	// Reached is a sequence that the log is known to have had, 0 for none: the index is made from the log and cannot be ahead of it.
+	Reached uint64
 	// Keys that may have signed them. Without any, what anchors say is compared and their signatures are not.
 	Keys []ed25519.PublicKey
 	// Approvers of gates whose signed answers are verified.
@@ -70,11 +72,14 @@ func (f Fault) Error() string {
 
 // Report says what was looked at and what was found.
 type Report struct {
-	Run     string        `json:"run"`
-	Station string        `json:"station,omitempty"`
-	Sound   bool          `json:"sound"`
-	First   *Fault        `json:"first_wrong,omitempty"`
-	Status  events.Status `json:"status,omitempty"`
+	Run     string `json:"run"`
+	Station string `json:"station,omitempty"`
+	// Sound says that no fault was found. The last fact is proven by nothing but an anchor: see SoundUpTo.
+	Sound bool `json:"sound"`
+	// SoundUpTo is the last fact that something vouches for: the hash in the fact behind it, or an anchor.
+	SoundUpTo uint64        `json:"sound_up_to"`
+	First     *Fault        `json:"first_wrong,omitempty"`
+	Status    events.Status `json:"status,omitempty"`
 	// Facts that are in order, and the hash of the last one.
 	Facts uint64 `json:"facts"`
 	Head  string `json:"head,omitempty"`
@@ -89,6 +94,9 @@ type Report struct {
 	Verified   int `json:"answers_verified"`
 	Unverified int `json:"answers_unverified"`
 }
+
+// Vouched reports whether no fault was found and every fact is vouched for, the last one too.
+func (r Report) Vouched() bool { return r.Sound && r.SoundUpTo == r.Facts }
 
 // Audit takes the facts of one run in order.
 type Audit struct {
@@ -228,10 +236,17 @@ func (a *Audit) End() Report {
 	if a.forged != nil {
 		a.wrong(*a.forged)
 	}
+	if a.cfg.Reached > a.state.Sequence {
+		a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("is missing: the log ends with fact %d, the index has seen fact %d: its end was cut off", a.state.Sequence, a.cfg.Reached)})
+	}
 	if a.state.Sequence == 0 {
 		a.wrong(Fault{Sequence: 1, Why: "there is none: the log is empty"})
 	}
 	r := a.report
+	r.SoundUpTo = max(a.report.Anchored, a.state.Sequence-min(a.state.Sequence, 1))
+	if r.First != nil {
+		r.SoundUpTo = min(r.SoundUpTo, r.First.Sequence-min(r.First.Sequence, 1))
+	}
 	r.Sound, r.Facts, r.Head, r.Station, r.Status = r.First == nil, a.state.Sequence, a.state.Hash, a.state.Identity.Station, a.state.Status
 	return r
 }

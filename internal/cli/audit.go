@@ -20,17 +20,20 @@ import (
 
 func (a *app) auditCmd() *cobra.Command {
 	var file, key, approvers string
-	var onlySigned bool
+	var onlySigned, all bool
 	var anchors []string
 	cmd := &cobra.Command{
-		Use: "audit RUN | audit --file FILE", Short: "Check that the log of a run is what was said, and name the first fact that is wrong",
+		Use: "audit RUN | audit --all | audit --file FILE", Short: "Check that the log of a run, or of all, is what was stored, and name the first fact that is wrong",
 		Long: `Reads the facts of a run, as a station stores them or as inspan export wrote them, and checks sequence, hashes,
 authors and order, the objects they refer to, and that the log reaches the heads that the persister signed. With the keys of
 the approvers it verifies each signed answer to a gate, and with --only-signed it finds the others wrong. It changes
-nothing. Without an anchor nobody can tell whether the last facts were cut off; the answer says so.
+nothing. Each fact proves the one before it; the last one is proven by an anchor alone. Without one the answer is "sound up to" the
+fact before, and "sound" is false in the JSON form: nobody can tell whether the last fact was changed, or facts behind it cut off.
 
-Exit codes: 0 the log is sound, 1 it is not, 2 wrong command line, 5 there is no such run or file.`,
-		Example: "  inspan audit run-k3v9x2m1qa\n  inspan audit run-k3v9x2m1qa --key persister.pub --json\n  inspan audit --file run.jsonl --anchor run.anchor --key persister.pub\n  inspan audit --file run.jsonl --approver-keys approvers --only-signed",
+--all checks every run that the index, the log or an anchor knows of, the log as a whole, and what the station says of its store.
+
+Exit codes: 0 no fault was found, 1 there is one, 2 wrong command line, 5 there is no such run or file.`,
+		Example: "  inspan audit --all\n  inspan audit run-k3v9x2m1qa\n  inspan audit run-k3v9x2m1qa --key persister.pub --json\n  inspan audit --file run.jsonl --anchor run.anchor --key persister.pub\n  inspan audit --file run.jsonl --approver-keys approvers --only-signed",
 		RunE: func(cmd *cobra.Command, argv []string) error {
 			keys, err := publicKeys(key)
 			if err != nil {
@@ -44,14 +47,21 @@ Exit codes: 0 the log is sound, 1 it is not, 2 wrong command line, 5 there is no
 			if trust.Approvers, err = approverKeys(approvers, onlySigned); err != nil {
 				return err
 			}
-			if (file == "") == (len(argv) == 0) || len(argv) > 1 {
-				return usage("inspan audit wants a run or --file FILE, one of them: %s", cmd.UseLine())
+			if ways := len(argv) + number(file != "") + number(all); ways != 1 {
+				return usage("inspan audit wants a run, --all or --file FILE, one of them: %s", cmd.UseLine())
 			}
 			if file != "" {
 				return a.auditFile(cmd.Context(), file, audit.Config{Anchors: given, Keys: keys,
 					Approvers: audit.Approvers{Keys: trust.Approvers, OnlySigned: onlySigned}})
 			}
 			return a.with(func(ctx context.Context, c *client.Client, argv []string) error {
+				if all {
+					found, err := c.AuditAll(ctx, trust)
+					if err != nil {
+						return err
+					}
+					return a.auditedAll(found)
+				}
 				r, err := c.Audit(ctx, argv[0], trust)
 				if errors.Is(err, client.ErrNotFound) {
 					return noRun(argv[0])
@@ -63,6 +73,7 @@ Exit codes: 0 the log is sound, 1 it is not, 2 wrong command line, 5 there is no
 			})(cmd, argv)
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "check every run of the station, and its log as a whole")
 	cmd.Flags().StringVar(&file, "file", "", "check this file of facts, without a station")
 	cmd.Flags().StringVar(&key, "key", "", "public key that signs anchors: 64 hex digits, or a file with them; default: the keys that the station tells")
 	cmd.Flags().StringArrayVar(&anchors, "anchor", nil, "file with a signed head that the log must reach, as inspan export --anchor writes it; may be given again")
@@ -102,10 +113,23 @@ func (a *app) auditFile(ctx context.Context, file string, cfg audit.Config) erro
 	return a.audited(r)
 }
 
-// audited prints a report; a log that is not sound is exit code 1.
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// claimed is a report as it is printed for programs: it calls a log sound only where something vouches for every fact.
+func claimed(r audit.Report) audit.Report {
+	r.Sound = r.Vouched()
+	return r
+}
+
+// audited prints a report; a log that has a fault is exit code 1.
 func (a *app) audited(r audit.Report) error {
 	if a.json {
-		if err := a.printJSON(r); err != nil {
+		if err := a.printJSON(claimed(r)); err != nil {
 			return err
 		}
 		if !r.Sound {
@@ -121,15 +145,66 @@ func (a *app) audited(r audit.Report) error {
 	if r.Unseen > 0 {
 		objects = view.Plural(r.Unseen, "object") + " not looked at: the file holds facts alone"
 	}
-	fmt.Fprintf(a.out, "%s The log of run %s is sound.\n", p.green("●"), p.bold(r.Run))
+	if r.Vouched() {
+		fmt.Fprintf(a.out, "%s The log of run %s is sound.\n", p.green("●"), p.bold(r.Run))
+	} else {
+		fmt.Fprintf(a.out, "%s The log of run %s is sound up to fact %d; the last event, fact %d, is not vouched for: no anchor covers it.\n", p.yellow("●"), p.bold(r.Run), r.SoundUpTo, r.Facts)
+	}
 	a.pairs([][2]string{{"Facts", fmt.Sprintf("%d, the run is %s", r.Facts, r.Status)}, {"Head", r.Head}, {"Objects", objects}, {"Anchor", anchorLine(r)}, {"Answers", answersLine(r)}})
 	return nil
+}
+
+// auditedAll prints what was found in all runs; any fault is exit code 1.
+func (a *app) auditedAll(all client.Audits) error {
+	failed := fmt.Errorf("station %s is not sound: %s of %d with a fault: do not go on with these, see docs/runbook.md", all.Station, view.Plural(all.Faulty, "run"), len(all.Runs))
+	if a.json {
+		failed = nil
+		sound := all.Sound
+		for i, r := range all.Runs {
+			all.Runs[i] = claimed(r)
+		}
+		all.Sound = sound && all.Unvouched == 0
+		if err := a.printJSON(all); err != nil {
+			return err
+		}
+		all.Sound = sound
+	} else {
+		a.printAudits(all)
+	}
+	if !all.Sound {
+		return &exit{exitFailed, failed}
+	}
+	return nil
+}
+
+func (a *app) printAudits(all client.Audits) {
+	p, rows := a.paint(), [][]string{}
+	for _, r := range all.Runs {
+		verdict := p.green("sound")
+		switch {
+		case !r.Sound:
+			verdict = p.red(harmless(r.First.Error()))
+		case !r.Vouched():
+			verdict = p.yellow(fmt.Sprintf("sound up to fact %d, last event not vouched for", r.SoundUpTo))
+		}
+		rows = append(rows, []string{r.Run, p.state(string(r.Status)), fmt.Sprint(r.Facts), fmt.Sprint(r.Anchored), verdict})
+	}
+	a.table([]column{{head: "RUN"}, {head: "STATUS"}, {"FACTS", true}, {"ANCHOR", true}, {head: "FOUND"}}, rows)
+	if all.Missing != "" {
+		fmt.Fprintf(a.out, "%s %s\n", p.red("The log as a whole:"), all.Missing)
+	}
+	for _, lost := range all.Damage.Lost {
+		fmt.Fprintf(a.out, "%s %s\n", p.red("The station reports (loss "+or(all.Damage.ID, "without an ID")+"):"), harmless(lost))
+	}
+	if all.Sound {
+		fmt.Fprintf(a.out, "No fault in %s; of %d the last event is not vouched for by an anchor.\n", view.Plural(len(all.Runs), "run"), all.Unvouched)
+	}
 }
 
 func anchorLine(r audit.Report) string {
 	switch {
 	case r.Anchored == 0:
-		return "none: whether facts were cut off at the end can not be told"
+		return "none: whether the last fact was changed, or facts were cut off behind it, cannot be known"
 	case !r.Signed:
 		return fmt.Sprintf("at fact %d of %d; its signature was not checked, name the key with --key", r.Anchored, r.Facts)
 	}

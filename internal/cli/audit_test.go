@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/client"
 )
 
 func TestAudit(t *testing.T) {
@@ -42,7 +44,7 @@ func TestAudit(t *testing.T) {
 		if s := inspan(t, "audit", "--file", file, "--anchor", anchor); s.code != 0 || !strings.Contains(s.out, "signature was not checked") {
 			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
 		}
-		if s := inspan(t, "audit", "--file", file); s.code != 0 || !strings.Contains(s.out, "can not be told") {
+		if s := inspan(t, "audit", "--file", file); s.code != 0 || strings.Contains(s.out, "is sound.") || !strings.Contains(s.out, "not vouched for") {
 			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
 		}
 		lines := strings.SplitAfter(facts, "\n")
@@ -55,6 +57,38 @@ func TestAudit(t *testing.T) {
 		if r := decode[audit.Report](t, s.out); s.code != 1 || r.Sound || r.First == nil || r.First.Sequence == 0 {
 			t.Errorf("exit %d %+v", s.code, r)
 		}
+	})
+	t.Run("SAFE-3 CLI-9 a changed last event is never called sound without an anchor", func(t *testing.T) {
+		whole := strings.SplitAfter(facts, "\n")
+		last := whole[len(whole)-2]
+		write(t, strings.Join(whole[:len(whole)-2], "")+strings.Replace(last, `"time":"20`, `"time":"21`, 1))
+		s := inspan(t, "audit", "--file", file, "--json")
+		if r := decode[audit.Report](t, s.out); r.Sound || r.SoundUpTo != r.Facts-1 {
+			t.Errorf("exit %d %+v", s.code, r)
+		}
+		if s := inspan(t, "audit", "--file", file); strings.Contains(s.out, "is sound.") || !strings.Contains(s.out, fmt.Sprintf("sound up to fact %d;", len(whole)-2)) {
+			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
+		}
+		if s := inspan(t, "audit", "--file", file, "--anchor", anchor); s.code != 1 || !strings.Contains(s.err, "another fact here") {
+			t.Errorf("with the anchor: exit %d %s%s", s.code, s.out, s.err)
+		}
+	})
+	t.Run("SAFE-3 CLI-9 all runs of a station are checked at once", func(t *testing.T) {
+		d.want(0, []string{"seen", "sound", "No fault in 1 run"}, "audit", "--all")
+		all := decode[client.Audits](t, d.want(0, nil, "audit", "--all", "--json").out)
+		if !all.Sound || len(all.Runs) != 1 || all.Runs[0].Run != "seen" || all.Faulty+all.Unvouched > 0 {
+			t.Errorf("%+v", all)
+		}
+		d.want(2, nil, "audit", "--all", "seen")
+		stranger := filepath.Join(d.dir, "lost.anchor") // of a run that is nowhere any more
+		b, err := os.ReadFile(anchor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(stranger, []byte(strings.Replace(string(b), `"runid": "seen"`, `"runid": "lost"`, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		d.want(1, []string{"lost", "signature of the anchor is wrong"}, "audit", "--all", "--anchor", stranger)
 	})
 	t.Run("CLI-9 SAFE-3 wrong words, keys and names have their exit codes", func(t *testing.T) {
 		d.want(2, nil, "audit")

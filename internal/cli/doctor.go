@@ -179,11 +179,30 @@ func (a *app) stationFindings(ctx context.Context) []finding {
 	}
 	found := []finding{{What: "station", OK: true, State: c.Station() + " at " + a.address() + ", nats-server " + h.ServerVersion},
 		{What: "durability", OK: h.SyncAlways, State: h.Durability, Hint: "set jetstream { sync_interval: always } on the server: a power cut loses what was acknowledged last"}}
+	found = append(found, storeFinding(ctx, c))
 	for _, role := range topology.Hearing() {
 		n := h.Services[string(role.Role)]
 		found = append(found, finding{What: string(role.Role), OK: n > 0, State: fmt.Sprintf("%d running", n), Hint: "start one: its work waits until then"})
 	}
 	return append(found, agentFindings(ctx, c)...)
+}
+
+// storeFinding tells what the station has lost, as far as it knows, and whether its log is whole now.
+func storeFinding(ctx context.Context, c *client.Client) finding {
+	f := finding{What: "store", Hint: "the station takes no work: see What to do when the store is damaged in docs/runbook.md"}
+	status, err := c.Damage(ctx)
+	switch {
+	case err != nil:
+		f.State, f.Hint = "unknown", err.Error()
+	case len(status.Lost) > 0:
+		f.State = "DAMAGED, loss " + or(status.ID, "not recorded yet") + ": " + strings.Join(status.Lost, "; ")
+	default:
+		f.OK, f.State = true, "nothing is missing"
+		if len(status.Notes) > 0 {
+			f.State += "; since the start " + strings.Join(status.Notes, "; ")
+		}
+	}
+	return f
 }
 
 func agentFindings(ctx context.Context, c *client.Client) []finding {

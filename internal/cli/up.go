@@ -10,12 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/storecheck"
 )
 
 // local holds the flags of a station in this process.
 type local struct {
 	store, agents, scripts, workspace, sandbox string
 	lazy                                       bool
+	// loss is the ID of a loss that is accepted.
+	loss string
 }
 
 func (l *local) flags(a *app, cmd *cobra.Command) {
@@ -60,7 +63,7 @@ func (a *app) start(ctx context.Context, l local, listen string, still bool) (*s
 		return nil, usage("--store: %w", err)
 	}
 	return station.Up(ctx, station.Config{Listen: listen, StoreDir: store, Station: a.station, AgentsDir: l.agents, ScriptsDir: l.scripts,
-		WorkspaceDir: l.workspace, Sandbox: l.sandbox, LazySync: l.lazy, Alone: a.alone, Still: still, Log: log, Base: base})
+		WorkspaceDir: l.workspace, Sandbox: l.sandbox, LazySync: l.lazy, Alone: a.alone, Still: still, AcceptLoss: l.loss, Log: log, Base: base})
 }
 
 func (a *app) upCmd() *cobra.Command {
@@ -73,7 +76,11 @@ func (a *app) upCmd() *cobra.Command {
 same --store, it goes on with the runs that were not finished, also after kill -9. It listens on 127.0.0.1 unless
 --listen says otherwise. Whoever reaches it may dispatch, watch, steer and answer gates in nobody's name, without a
 password; only the services in this process may say facts, and nobody may change or erase what is stored. With --local there is no
-server: it works off what is in the local store, and nobody reaches it meanwhile.`,
+server: it works off what is in the local store, and nobody reaches it meanwhile.
+
+Before it opens the store it looks for damage. A flipped bit is turned back where a checksum proves which one it was. Where
+something is lost it says what, and runs without taking work: what is left can be read, audited, exported and restored, and
+the exit code is 1. --accept-loss with the ID that it names makes it work on with what is left.`,
 		Example: `  inspan up --agents examples/agents --scripts examples/scripts
   inspan up --listen 127.0.0.1:4333 --station lab --store /var/lib/inspan --json`,
 		Args: args(0),
@@ -88,6 +95,7 @@ server: it works off what is in the local store, and nobody reaches it meanwhile
 			if err != nil {
 				return err
 			}
+			damage := a.reportDamage(st)
 			if err := a.greet(st, l); err != nil {
 				return errors.Join(err, st.Close(context.WithoutCancel(cmd.Context())))
 			}
@@ -97,21 +105,47 @@ server: it works off what is in the local store, and nobody reaches it meanwhile
 				fmt.Fprintln(a.err, "Stopping: no new work is taken, what is under way is finished.")
 			case failure = <-st.Failed():
 			}
-			return errors.Join(failure, st.Close(context.WithoutCancel(cmd.Context())))
+			return errors.Join(failure, st.Close(context.WithoutCancel(cmd.Context())), damage)
 		},
 	}
+	cmd.Flags().StringVar(&l.loss, "accept-loss", "", "work on although something of the store is lost: the ID that inspan up or inspan doctor named")
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:4222", "host:port for NATS clients; port 0 is any free one")
 	cmd.Flags().StringVar(&l.store, "store", ".inspan", "folder to keep the station in")
 	l.flags(a, cmd)
 	return cmd
 }
 
+// errDamaged is how a station ends whose store has lost something.
+var errDamaged = errors.New("the store is damaged: the station took no work")
+
+// reportDamage says what the store has lost, and what was repaired.
+func (a *app) reportDamage(st *station.Station) error {
+	p := a.paint()
+	for _, f := range st.Repairs() {
+		fmt.Fprintf(a.err, "%s the store had a fault, nothing is lost: %s\n", p.yellow("!"), f)
+	}
+	lost := st.Damage()
+	if !lost.Damaged() {
+		return nil
+	}
+	fmt.Fprintf(a.err, "%s THE STORE IS DAMAGED (loss %s). The station takes no work; what is left can be read, audited, exported and restored.\n", p.red("●"), lost.ID())
+	for _, f := range lost.Lost() {
+		fmt.Fprintf(a.err, "  %s\n", f)
+	}
+	fmt.Fprintf(a.err, "Files are kept as they were in the folder %s of the store. Restore from an archive into a new store (docs/runbook.md),\nor accept what is lost: inspan up --accept-loss %s\n", storecheck.CopiesFolder, lost.ID())
+	return errDamaged
+}
+
 // greet prints what a person needs to use the station with nothing but the nats program.
 func (a *app) greet(st *station.Station, l local) error {
 	url, name := st.URL(), st.Name()
 	if a.json {
-		return a.printJSON(map[string]string{"station": name, "url": url, "durability": st.Durability(), "sandbox": st.SandboxMode(),
-			"workspace": st.Workspace(), "store": l.store})
+		about := map[string]string{"station": name, "url": url, "durability": st.Durability(), "sandbox": st.SandboxMode(),
+			"workspace": st.Workspace(), "store": l.store}
+		if lost := st.Damage(); lost.Damaged() {
+			about["loss"], about["lost"] = lost.ID(), lost.Error()
+		}
+		return a.printJSON(about)
 	}
 	p := a.paint()
 	address := p.bold(url)
@@ -122,7 +156,11 @@ func (a *app) greet(st *station.Station, l local) error {
 	if sandbox == "host" {
 		sandbox += p.yellow("  (tools run without isolation; inspan doctor says why)")
 	}
-	fmt.Fprintf(a.out, "%s Station %s is up.\n\n", p.green("●"), p.bold(name))
+	if st.Damage().Damaged() {
+		fmt.Fprintf(a.out, "%s Station %s is up and takes no work: its store is damaged.\n\n", p.red("●"), p.bold(name))
+	} else {
+		fmt.Fprintf(a.out, "%s Station %s is up.\n\n", p.green("●"), p.bold(name))
+	}
 	a.pairs([][2]string{{"address", address}, {"durability", st.Durability()}, {"sandbox", sandbox}, {"workspace", st.Workspace()},
 		{"store", l.store}, {"agents", or(l.agents, "none new; name a folder with --agents")}})
 	fmt.Fprintln(a.out)

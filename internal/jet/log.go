@@ -3,8 +3,11 @@ package jet
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // LogState is what the server says of the log of a station.
@@ -39,4 +42,30 @@ func (s *Station) Log(ctx context.Context) (LogState, error) {
 		return LogState{}, fmt.Errorf("ask about the log of station %s: %w", s.name, err)
 	}
 	return answer.State, nil
+}
+
+// Logged asks the leader which runs the log has events of, sorted.
+func (s *Station) Logged(ctx context.Context) ([]string, error) {
+	runs := map[string]bool{}
+	for offset := 0; ; {
+		var page struct {
+			Total int `json:"total"`
+			State struct {
+				Subjects map[string]uint64 `json:"subjects"`
+			} `json:"state"`
+		}
+		ask := map[string]any{"subjects_filter": events.RunFacts(s.name, "*"), "offset": offset}
+		if err := s.c.api(ctx, "STREAM.INFO."+topology.Log(s.name), ask, &page); err != nil {
+			return nil, fmt.Errorf("list the runs in the log of station %s: %w", s.name, err)
+		}
+		for subject := range page.State.Subjects {
+			if sub, ok := events.ParseRunSubject(subject); ok {
+				runs[sub.Run] = true
+			}
+		}
+		offset += len(page.State.Subjects)
+		if len(page.State.Subjects) == 0 || offset >= page.Total {
+			return slices.Sorted(maps.Keys(runs)), nil
+		}
+	}
 }

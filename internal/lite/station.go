@@ -283,3 +283,14 @@ func (l leases) Alive(ctx context.Context, instance string) (bool, error) {
 	defer l.s.mu.Unlock()
 	return time.Now().Before(l.s.leases[instance]), nil
 }
+
+// Logged returns the runs that there are events of, sorted.
+func (s *Station) Logged(ctx context.Context) (runs []string, err error) {
+	err = s.store.each(ctx, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		runs = append(runs, id)
+		return err
+	}, "SELECT DISTINCT run FROM facts ORDER BY run")
+	return runs, err
+}

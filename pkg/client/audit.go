@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/reactor"
@@ -29,7 +28,6 @@ type Trust struct {
 // Audit reads the log of a run as it is stored and checks it, its objects, its anchors (SAFE-3) and the signed answers to
 // its gates (SAFE-9). It returns ErrNotFound for a run of which there is neither a fact nor a row.
 func (c *Client) Audit(ctx context.Context, runID string, trust Trust) (audit.Report, error) {
-	anchors, keys := slices.Clone(trust.Anchors), trust.Keys
 	if err := checkRun(runID); err != nil {
 		return audit.Report{}, err
 	}
@@ -37,15 +35,54 @@ func (c *Client) Audit(ctx context.Context, runID string, trust Trust) (audit.Re
 	if errors.Is(err, ErrNotFound) {
 		return audit.Report{}, err
 	}
-	if err == nil && info.Anchor != nil { // a row that can not be read is no reason not to look at the log
-		anchors = append(anchors, *info.Anchor)
+	known := knownOf(info) // nothing, where its row cannot be read: that is no reason not to look at the log
+	known.anchors = append(known.anchors, trust.Anchors...)
+	if trust, err = c.trusting(ctx, trust); err != nil {
+		return audit.Report{}, err
 	}
-	if len(keys) == 0 {
-		if keys, err = c.AnchorKeys(ctx); err != nil {
-			return audit.Report{}, err
-		}
+	damage, err := c.Damage(ctx)
+	if err != nil {
+		return audit.Report{}, err
 	}
-	a := audit.New(audit.Config{Run: runID, Anchors: anchors, Keys: keys, Object: c.sees(),
+	log, err := c.st.Log(ctx)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	known.holes = holesBeyond(log, damage.Deleted)
+	return c.audit(ctx, runID, trust, known)
+}
+
+// known is what is known of a run beside its log.
+type known struct {
+	anchors []run.Anchor
+	// reached is the last fact that the index has seen, holes what is missing in the station's log as a whole.
+	reached uint64
+	holes   string
+	// row is what is wrong with its row.
+	row string
+}
+
+func knownOf(i run.Info) known {
+	k := known{reached: i.Sequence}
+	if i.Anchor != nil {
+		k.anchors = []run.Anchor{*i.Anchor}
+	}
+	return k
+}
+
+// trusting fills in the keys that the station tells, where none are given.
+func (c *Client) trusting(ctx context.Context, trust Trust) (Trust, error) {
+	if len(trust.Keys) > 0 {
+		return trust, nil
+	}
+	var err error
+	trust.Keys, err = c.AnchorKeys(ctx)
+	return trust, err
+}
+
+// audit checks one run.
+func (c *Client) audit(ctx context.Context, runID string, trust Trust, known known) (audit.Report, error) {
+	a := audit.New(audit.Config{Run: runID, Anchors: known.anchors, Reached: known.reached, Keys: trust.Keys, Object: c.sees(),
 		Approvers: audit.Approvers{Keys: trust.Approvers, OnlySigned: trust.OnlySigned}})
 	// Never less than the leader has: a reader that is behind would look like a log that was cut off.
 	last, _, err := c.st.Journal().Last(ctx, runID)
@@ -55,12 +92,10 @@ func (c *Client) Audit(ctx context.Context, runID string, trust Trust) (audit.Re
 	if err := c.records(ctx, runID, last.Seq, func(r reactor.Record) bool { return a.Fact(ctx, r) }); err != nil {
 		return audit.Report{}, err
 	}
-	log, err := c.st.Log(ctx)
-	if err != nil {
-		return audit.Report{}, err
-	}
-	if holes := log.Holes(); holes != "" {
-		a.Log(holes)
+	for _, fault := range []string{known.row, known.holes} {
+		if fault != "" {
+			a.Log(fault)
+		}
 	}
 	return a.End(), nil
 }

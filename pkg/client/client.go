@@ -55,6 +55,7 @@ type place interface {
 	WatchSubject(subject string, hear func(subject string, data []byte)) (stop func(), err error)
 	Dead(ctx context.Context, after uint64) (letters []jet.Refused, more bool, err error)
 	Log(ctx context.Context) (jet.LogState, error)
+	Logged(ctx context.Context) (runs []string, err error)
 }
 
 // ErrNotFound means that there is no such run, gate, letter or object.
