@@ -22,7 +22,6 @@ import (
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/storecheck"
-	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -308,31 +307,43 @@ func (p *place) works(ctx context.Context) error {
 	return nil
 }
 
-// Verdicts of a flip.
+// Verdicts of a flip: no file was changed back and nothing that can be observed differs, everything is as it was, it was reported as
+// lost, or what can be observed differs and nothing reported it.
 const (
-	flipHarmless = "harmless"
+	flipHarmless = "without effect"
 	flipRepaired = "repaired"
 	flipReported = "reported"
-	flipSilent   = "SILENT"
+	flipSilent   = "silent"
 )
 
-// flip turns one bit of one file in a copy of the specimen and says what came of it.
-func (s *specimen) flip(t testing.TB, rel string, at int64, bit uint) (verdict, why string) {
+// flip turns one bit of one file in a copy of the specimen and says what came of it. Where the check alone leaves every file as it was,
+// byte for byte, or reports a loss, no station is started unless whole is set.
+func (s *specimen) flip(t testing.TB, rel string, at int64, bit uint, whole bool) (verdict, why string) {
 	t.Helper()
-	p := s.copy(t)
-	path := filepath.Join(p.dir, rel)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	damaged := func() *place {
+		p := s.copy(t)
+		path := filepath.Join(p.dir, rel)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[at] ^= 1 << bit
+		if err := os.WriteFile(path, b, 0o640); err != nil { //nolint:gosec // a copy for this test alone
+			t.Fatal(err)
+		}
+		return p
 	}
-	b[at] ^= 1 << bit
-	if err := os.WriteFile(path, b, 0o640); err != nil { //nolint:gosec // a copy for this test alone
-		t.Fatal(err)
+	if !whole {
+		if verdict, why = s.checked(t, damaged()); verdict != "" {
+			return verdict, why
+		}
 	}
+	p := damaged()
+	defer os.RemoveAll(p.dir) //nolint:errcheck // a temporary folder
 	if err := p.open(); err != nil {
 		return flipReported, err.Error()
 	}
-	defer func() { _ = p.station.Close(context.Background()); _ = os.RemoveAll(p.dir) }()
+	defer p.station.Close(context.Background()) //nolint:errcheck // the store is thrown away
 	if lost := p.station.Damage(); lost.Damaged() {
 		return flipReported, lost.Error()
 	}
@@ -349,6 +360,34 @@ func (s *specimen) flip(t testing.TB, rel string, at int64, bit uint) (verdict, 
 		return flipRepaired, notes[0].String()
 	}
 	return flipHarmless, ""
+}
+
+// checked runs the check of the files alone; the verdict is empty where only a station can show what came of the flip.
+func (s *specimen) checked(t testing.TB, p *place) (verdict, why string) {
+	t.Helper()
+	defer os.RemoveAll(p.dir) //nolint:errcheck // a temporary folder
+	dir := filepath.Join(p.dir, "store")
+	m, _, err := storecheck.Load(dir)
+	if err != nil {
+		return "", ""
+	}
+	r, err := storecheck.Run(storecheck.Config{Store: dir, Streams: "nats", Beside: []string{"fallback.db", "anchor.key"}, Marks: m, Now: time.Now()})
+	if err != nil {
+		return flipReported, err.Error()
+	}
+	if r.Damaged() {
+		return flipReported, r.Error()
+	}
+	for rel := range s.files {
+		was, err := os.ReadFile(filepath.Join(s.dir, rel))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is, err := os.ReadFile(filepath.Join(p.dir, rel)); err != nil || !bytes.Equal(is, was) {
+			return "", ""
+		}
+	}
+	return flipRepaired, r.Findings[0].String()
 }
 
 // kindOf says what a file of a store is for.
@@ -396,6 +435,32 @@ func (s *specimen) draw(r *rand.Rand) (rel string, at int64, bit uint) {
 	return rel, r.Int64N(s.files[rel]), uint(r.IntN(8))
 }
 
-var _ = topology.Log
-var _ = bytes.Equal
-var _ = time.Second
+// tally counts verdicts by kind of file.
+type tally map[string]map[string]int
+
+func (n tally) add(kind, verdict string) {
+	if n[kind] == nil {
+		n[kind] = map[string]int{}
+	}
+	n[kind][verdict]++
+}
+
+func (n tally) String() string {
+	var b strings.Builder
+	for _, kind := range slices.Sorted(maps.Keys(n)) {
+		fmt.Fprintf(&b, "%-34s %s\n", kind, n.line(kind))
+	}
+	return b.String()
+}
+
+func (n tally) line(kind string) string {
+	v := n[kind]
+	return fmt.Sprintf("%d repaired, %d reported, %d without effect, %d silent", v[flipRepaired], v[flipReported], v[flipHarmless], v[flipSilent])
+}
+
+func (n tally) count(verdict string) (all int) {
+	for _, v := range n {
+		all += v[verdict]
+	}
+	return all
+}

@@ -46,6 +46,7 @@ var parts = []part{
 	{name: "faults", pkg: "./test/faults", most: 12 * time.Minute, run: "^(TestFaults|TestCheckers)$"},
 	{name: "security", pkg: "./test/security", most: 3 * time.Minute, run: robust},
 	{name: "recovery", pkg: "./test/recovery", most: 3 * time.Minute, run: "^TestRobustRecovery$", beside: true},
+	{name: "damage", pkg: "./test/recovery", most: 20 * time.Minute, run: "^TestRobustDamage$", beside: true},
 	{name: "outage", pkg: "./internal/station", most: 6 * time.Minute, run: robust, beside: true},
 	{name: "fuzz", pkg: "./test/fuzz", most: 8 * time.Minute, run: robust, beside: true},
 	{name: "soak", pkg: "./test/soak", most: 8 * time.Minute, run: robust},
