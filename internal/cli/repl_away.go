@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -45,6 +46,27 @@ func (r *repl) reached(ctx context.Context, c *canvas) error {
 		}
 	}
 	return nil
+}
+
+// watch gives a person the run's text as it comes. Where the connection is lost meanwhile it waits and watches again.
+func (t *replRun) watch(ctx context.Context, live chan<- client.Piece) (stop func(), err error) {
+	for {
+		if err := t.r.reached(ctx, &t.canvas); err != nil {
+			return nil, err
+		}
+		if !t.r.app.term.tty {
+			return func() {}, nil
+		}
+		stop, err := t.c.Stream(ctx, t.id, func(p client.Piece) {
+			select {
+			case live <- p:
+			case <-ctx.Done():
+			}
+		})
+		if err == nil || t.c.Connected() {
+			return stop, err
+		}
+	}
 }
 
 // start dispatches the task. Where the connection is lost meanwhile it is sent again when it is back: a task has one run,

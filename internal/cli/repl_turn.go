@@ -66,21 +66,11 @@ func (t *replRun) follow(ctx context.Context, task events.Task) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	live := make(chan client.Piece, 64)
-	if err := t.r.reached(ctx, &t.canvas); err != nil {
+	unwatch, err := t.watch(ctx, live)
+	if err != nil {
 		return err
 	}
-	if t.r.app.term.tty {
-		stop, err := t.c.Stream(ctx, t.id, func(p client.Piece) {
-			select {
-			case live <- p:
-			case <-ctx.Done():
-			}
-		})
-		if err != nil {
-			return err
-		}
-		defer func() { cancel(); stop() }()
-	}
+	defer func() { cancel(); unwatch() }()
 	if err := t.start(ctx, task); err != nil {
 		return err
 	}
