@@ -116,10 +116,9 @@ func tamper(t *rapid.T, shelf reactor.Shelf) {
 	}
 }
 
-// Feature: agent-harnesses, Property 29: regeneration.
 func TestPROP29(t *testing.T) {
 	t.Parallel()
-	t.Run("PROP-29 GUARD-11 Feature: agent-harnesses, Property 29: configuration rebuilt from its sources is the installed one byte for byte, after any tampering", func(t *testing.T) {
+	t.Run("PROP-29 GUARD-11 configuration rebuilt from its sources is the installed one byte for byte, after any tampering", func(t *testing.T) {
 		t.Parallel()
 		root := t.TempDir()
 		n := 0

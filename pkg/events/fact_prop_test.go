@@ -60,57 +60,63 @@ var (
 // envelope lists what every fact carries (OBS-3, OBS-18, OBS-19, OBS-20, OBS-22: run id and timestamp).
 var envelope = []string{"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "stationid", "runid", "sequence", "data"}
 
-func TestRequiredFields(t *testing.T) {
+func TestPROP19(t *testing.T) {
 	t.Parallel()
-	for _, w := range events.Vocabulary() {
-		must, ok := required[w.Kind]
-		if !ok {
-			t.Errorf("%s has no row of required fields", w.Kind)
-			continue
-		}
-		t.Run("PROP-19 "+must.ids+" whatever is said, "+string(w.Kind)+" has all its fields", func(t *testing.T) {
-			t.Parallel()
-			rapid.Check(t, func(t *rapid.T) {
-				p := w.New()
-				if rapid.Bool().Draw(t, "something is said") {
-					p = random(t, w)
-				}
-				reflect.ValueOf(p).Elem().FieldByName("Event").SetString(w.Event)
-				f := fact(t, p)
-				f.TraceParent, f.WorkflowRun, f.Session = "", "", ""
-				b, err := f.Encode()
-				if err != nil {
-					t.Fatalf("encode: %v", err)
-				}
-				var doc, data map[string]json.RawMessage
-				if err := json.Unmarshal(b, &doc); err != nil {
-					t.Fatalf("no document: %v", err)
-				}
-				if err := json.Unmarshal(doc["data"], &data); err != nil {
-					t.Fatalf("no data: %v", err)
-				}
-				for _, field := range envelope {
-					if _, ok := doc[field]; !ok {
-						t.Fatalf("%s is missing in the envelope", field)
-					}
-				}
-				for _, field := range append([]string{"event"}, must.fields...) {
-					if _, ok := data[field]; !ok {
-						t.Fatalf("%s is missing in the data: %s", field, doc["data"])
-					}
-				}
-				if got := string(data["event"]); got != `"`+w.Event+`"` {
-					t.Fatalf("event is %s, want %q", got, w.Event)
-				}
-				var at string
-				if err := json.Unmarshal(doc["time"], &at); err != nil {
-					t.Fatalf("time: %v", err)
-				}
-				if when, err := time.Parse(time.RFC3339Nano, at); err != nil || !when.Equal(f.Time) || at[len(at)-1] != 'Z' {
-					t.Fatalf("time is %q, want RFC 3339 in UTC", at)
-				}
+	t.Run("PROP-19 OBS-25 Feature: agent-harnesses, Property 19: an event has all fields that its type requires, whatever is said", func(t *testing.T) {
+		t.Parallel()
+		for _, w := range events.Vocabulary() {
+			must, ok := required[w.Kind]
+			if !ok {
+				t.Errorf("%s has no row of required fields", w.Kind)
+				continue
+			}
+			t.Run(must.ids+" "+string(w.Kind), func(t *testing.T) {
+				t.Parallel()
+				rapid.Check(t, func(t *rapid.T) { hasFields(t, w, must.fields) })
 			})
-		})
+		}
+	})
+}
+
+// hasFields says something at random and fails where a field that must be there is not.
+func hasFields(t *rapid.T, w events.Word, fields []string) {
+	p := w.New()
+	if rapid.Bool().Draw(t, "something is said") {
+		p = random(t, w)
+	}
+	reflect.ValueOf(p).Elem().FieldByName("Event").SetString(w.Event)
+	f := fact(t, p)
+	f.TraceParent, f.WorkflowRun, f.Session = "", "", ""
+	b, err := f.Encode()
+	if err != nil {
+		t.Fatalf("encode: %v", err)
+	}
+	var doc, data map[string]json.RawMessage
+	if err := json.Unmarshal(b, &doc); err != nil {
+		t.Fatalf("no document: %v", err)
+	}
+	if err := json.Unmarshal(doc["data"], &data); err != nil {
+		t.Fatalf("no data: %v", err)
+	}
+	for _, field := range envelope {
+		if _, ok := doc[field]; !ok {
+			t.Fatalf("%s is missing in the envelope", field)
+		}
+	}
+	for _, field := range append([]string{"event"}, fields...) {
+		if _, ok := data[field]; !ok {
+			t.Fatalf("%s is missing in the data: %s", field, doc["data"])
+		}
+	}
+	if got := string(data["event"]); got != `"`+w.Event+`"` {
+		t.Fatalf("event is %s, want %q", got, w.Event)
+	}
+	var at string
+	if err := json.Unmarshal(doc["time"], &at); err != nil {
+		t.Fatalf("time: %v", err)
+	}
+	if when, err := time.Parse(time.RFC3339Nano, at); err != nil || !when.Equal(f.Time) || at[len(at)-1] != 'Z' {
+		t.Fatalf("time is %q, want RFC 3339 in UTC", at)
 	}
 }
 

@@ -100,7 +100,7 @@ func TestFoldProperties(t *testing.T) {
 			}
 		})
 	})
-	t.Run("EVT-4 PROP-4 EVT-3 a state written and read is the same state", func(t *testing.T) {
+	t.Run("PROP-4 EVT-3 EVT-4 Feature: agent-harnesses, Property 4: a state written and read is the same state", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			b := walk(t, 60)

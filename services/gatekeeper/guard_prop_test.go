@@ -121,14 +121,13 @@ func harmless(name string, input json.RawMessage) bool {
 	return in.Path == "ls"
 }
 
-// Feature: agent-harnesses, Property 25: guards everywhere.
 func TestPROP25(t *testing.T) {
 	t.Parallel()
 	registry, err := tool.NewRegistry(tools.Builtin()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("PROP-25 GUARD-9 Feature: agent-harnesses, Property 25: on every path to a tool the guards are evaluated, and nothing an agent supplies avoids it", func(t *testing.T) {
+	t.Run("PROP-25 GUARD-9 on every path to a tool the guards are evaluated, and nothing an agent supplies avoids it", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			role := &Role{cfg: Config{Tools: registry, ToolsOf: func(events.Agent) *tool.Registry { return registry }}}

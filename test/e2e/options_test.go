@@ -105,7 +105,6 @@ func TestOptions(t *testing.T) {
 	})
 }
 
-// Feature: agent-harnesses, Property 3: creation of runs.
 func TestPROP3(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -112,7 +112,6 @@ func shelves(state, local reactor.Shelf, blobs reactor.Blobs) map[string]*snapsh
 	}
 }
 
-// Feature: agent-harnesses, Property 5: persist and restore.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	server := jettest.Server(t, func(c *jet.ServerConfig) { c.LazySync = true })
@@ -168,7 +167,7 @@ func TestRestore(t *testing.T) {
 			}
 		})
 	})
-	t.Run("PROP-5 PERS-4 PERS-5 Feature: agent-harnesses, Property 5: what a fallback takes is the same state there and, once home, in the log", func(t *testing.T) {
+	t.Run("PERS-4 PERS-5 what a fallback takes is the same state there and, once home, in the log", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			n++
 			id := fmt.Sprintf("f%d", n)

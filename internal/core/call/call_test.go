@@ -148,7 +148,6 @@ func TestNext(t *testing.T) {
 	})
 }
 
-// Feature: agent-harnesses, Property 8: retries.
 func TestPROP8(t *testing.T) {
 	t.Parallel()
 	t.Run("PROP-8 TOOL-3 TOOL-4 TOOL-7 Feature: agent-harnesses, Property 8: attempts and backoff of transient failures", func(t *testing.T) {

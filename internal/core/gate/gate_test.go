@@ -166,7 +166,6 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// Feature: agent-harnesses, Property 9: budget.
 func TestPROP9(t *testing.T) {
 	t.Parallel()
 	t.Run("PROP-9 TOOL-8 Feature: agent-harnesses, Property 9: exactly N calls are allowed, later ones get a budget error", func(t *testing.T) {
@@ -220,7 +219,6 @@ func TestPROP9(t *testing.T) {
 	})
 }
 
-// Feature: agent-harnesses, Property 10: gate places.
 func TestPROP10(t *testing.T) {
 	t.Parallel()
 	t.Run("PROP-10 GATE-1 GATE-2 GATE-3 GATE-11 Feature: agent-harnesses, Property 10: gates follow the autonomy level", func(t *testing.T) {

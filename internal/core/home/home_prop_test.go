@@ -20,7 +20,7 @@ func tree(s string) bool { return s == "session" || s == "workflow" || s == "run
 
 func TestHomes(t *testing.T) {
 	t.Parallel()
-	t.Run("PROP-28 WS-7 WS-8 Feature: agent-harnesses, Property 28: path and identity are each other's inverse", func(t *testing.T) {
+	t.Run("PROP-28 WS-7 WS-8 path and identity are each other's inverse", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			a, b := ids().Draw(t, "a"), ids().Draw(t, "b")

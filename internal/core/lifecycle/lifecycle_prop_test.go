@@ -11,7 +11,6 @@ import (
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
-// Feature: agent-harnesses, Property 1: state machine moves.
 func TestPROP1(t *testing.T) {
 	t.Parallel()
 	t.Run("PROP-1 Feature: agent-harnesses, Property 1: valid moves reach the status, invalid ones change nothing", func(t *testing.T) {
@@ -68,7 +67,6 @@ func TestPROP1(t *testing.T) {
 	})
 }
 
-// Feature: agent-harnesses, Property 2: pause and resume.
 func TestPROP2(t *testing.T) {
 	t.Parallel()
 	t.Run("PROP-2 Feature: agent-harnesses, Property 2: pause then resume gives an equal state except for timestamps", func(t *testing.T) {
@@ -83,7 +81,7 @@ func TestPROP2(t *testing.T) {
 				b.Say(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
 			}
 			if b.State().Status != events.Running {
-				return
+				t.Skip("nothing to pause") // it is drawn again
 			}
 			before := b.State()
 			say, err := Pause(before, noon, Wish{Input: 1000})
@@ -111,4 +109,100 @@ func plain(t *rapid.T, s run.State) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+func TestPROP14(t *testing.T) {
+	t.Parallel()
+	t.Run("PROP-14 PLAN-7 Feature: agent-harnesses, Property 14: a run is completed, with one plan_completed, exactly when all its steps are", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			b := runtest.New("main", "r1")
+			steps := drawnPlan(t)
+			b.Say(runtest.Created(), runtest.Started(), runtest.Plan(steps...))
+			failed := false
+			for range 4*len(steps) + 4 {
+				progress(t, b)
+				s := b.State()
+				done, total := s.StepsCompleted()
+				if completed := s.Status == events.Completed; completed != (done == total) {
+					t.Fatalf("%d of %d steps are completed and the run is %s", done, total, s.Status)
+				}
+				if s.Status.Ended() {
+					break
+				}
+				failed = work(t, b) || failed
+			}
+			s := b.State()
+			if !s.Status.Ended() || failed != (s.Status == events.Failed) {
+				t.Fatalf("with a failed step %v, in the end the run is %s: %+v", failed, s.Status, steps)
+			}
+			plans := 0
+			for _, f := range b.Facts() {
+				_, p, err := events.Read(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, ok := p.(*events.PlanCompletedData); ok {
+					plans++
+				}
+			}
+			if want := map[bool]int{true: 0, false: 1}[failed]; plans != want {
+				t.Fatalf("got plan_completed %d times, want %d", plans, want)
+			}
+		})
+	})
+}
+
+// drawnPlan is a plan of some steps, each after some of those before it.
+func drawnPlan(t *rapid.T) []events.PlanStep {
+	var steps []events.PlanStep
+	for i := range rapid.IntRange(1, 7).Draw(t, "steps") {
+		var after []string
+		for _, earlier := range steps {
+			if rapid.IntRange(0, 2).Draw(t, "after") == 0 {
+				after = append(after, earlier.ID)
+			}
+		}
+		steps = append(steps, runtest.Step(string(rune('a'+i)), after...))
+	}
+	return steps
+}
+
+// progress says what a planner says, at times in two parts as after a crash, until it has nothing more to say.
+func progress(t *rapid.T, b *runtest.Builder) {
+	for {
+		say, err := Progress(b.State(), noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(say) == 0 {
+			return
+		}
+		b.Say(say[:rapid.IntRange(1, len(say)).Draw(t, "said")]...)
+	}
+}
+
+// work ends one of the steps that are ready, with a pause before it at times, and reports whether it failed.
+func work(t *rapid.T, b *runtest.Builder) (failed bool) {
+	if rapid.IntRange(0, 3).Draw(t, "pause") == 0 {
+		b.Say(runtest.Paused("wait"), runtest.Resumed())
+	}
+	var ready []string
+	s := b.State()
+	for _, st := range s.Plan.Steps {
+		if st.Status == events.StepIsReady {
+			ready = append(ready, st.ID)
+		}
+	}
+	if len(ready) == 0 {
+		t.Fatal("the run goes on with no step to work on")
+	}
+	id := rapid.SampledFrom(ready).Draw(t, "step")
+	b.Say(runtest.Allowed(id))
+	if rapid.IntRange(0, 9).Draw(t, "fails") == 0 {
+		b.Say(runtest.StepBad(id, "it broke"))
+		return true
+	}
+	b.Say(runtest.Turn(s.Turns().Len()+1, id, "done"), runtest.StepDone(id, "output of "+id))
+	return false
 }

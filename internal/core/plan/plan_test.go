@@ -60,7 +60,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Feature: agent-harnesses, Property 12: plan structure.
 func TestPROP12(t *testing.T) {
 	t.Parallel()
 	t.Run("PROP-12 Feature: agent-harnesses, Property 12: what Check lets through can be worked off to the end", func(t *testing.T) {
@@ -93,7 +92,6 @@ func TestPROP12(t *testing.T) {
 	})
 }
 
-// Feature: agent-harnesses, Property 13: readiness.
 func TestPROP13(t *testing.T) {
 	t.Parallel()
 	t.Run("PROP-13 PLAN-5 Feature: agent-harnesses, Property 13: ready is exactly pending with all dependencies completed", func(t *testing.T) {

@@ -24,7 +24,7 @@ func asks(t *rapid.T) (route.Ask, time.Duration) {
 
 func TestDirectProp(t *testing.T) {
 	t.Parallel()
-	t.Run("PROP-20 Feature: agent-harnesses, Property 20: where the harness is off, a task is wrapped exactly when it is long-running", func(t *testing.T) {
+	t.Run("LIFE-13 where the harness is off, a task is wrapped exactly when it is long-running", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			a, threshold := asks(t)
@@ -36,7 +36,7 @@ func TestDirectProp(t *testing.T) {
 			}
 		})
 	})
-	t.Run("PROP-20 LIFE-13 Feature: agent-harnesses, Property 20: a task that is marked takes the path of its mark, whatever is said of its agent", func(t *testing.T) {
+	t.Run("LIFE-13 a task that is marked takes the path of its mark, whatever is said of its agent", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			a, threshold := asks(t)

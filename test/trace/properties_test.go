@@ -1,0 +1,118 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// properties is how many correctness properties the harness design has (PROP-1 to PROP-20). Those of sub-agents have no code
+// to hold for yet.
+const properties = 20
+
+var ofSubAgents = []int{15, 16, 17, 18}
+
+var tag = regexp.MustCompile(`Feature: agent-harnesses, Property ([0-9]+): .+`)
+
+// tagged is a test whose name has the tag of a property.
+type tagged struct {
+	file, name string
+	random     bool // it draws its input
+}
+
+func TestProperties(t *testing.T) {
+	t.Parallel()
+	found := map[int][]tagged{}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == ".git" || d.Name() == "bin"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "properties_test.go":
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		for n, list := range tagsOf(path, f) {
+			found[n] = append(found[n], list...)
+		}
+		for _, c := range f.Comments {
+			if tag.MatchString(c.Text()) {
+				t.Errorf("%s: a tag in a comment is in no list of tests: put it into a name", path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("TEST-1 each property has exactly one test of random input, with its tag", func(t *testing.T) {
+		t.Parallel()
+		for n := 1; n <= properties; n++ {
+			list := found[n]
+			delete(found, n)
+			want := 1
+			if slices.Contains(ofSubAgents, n) {
+				want = 0
+			}
+			if len(list) != want {
+				t.Errorf("property %d has %d tests with its tag, want %d: %+v", n, len(list), want, list)
+			}
+			for _, at := range list {
+				if id := "PROP-" + strconv.Itoa(n); !slices.Contains(Named(strings.ReplaceAll(at.name, " ", "_")), id) {
+					t.Errorf("%s: %q does not name %s", at.file, at.name, id)
+				}
+				if !at.random {
+					t.Errorf("%s: %q draws no input: it calls rapid.Check nowhere", at.file, at.name)
+				}
+			}
+		}
+		if len(found) > 0 {
+			t.Errorf("there are no such properties: %+v", found)
+		}
+	})
+}
+
+// tagsOf finds the tests of a file that t.Run names with a tag.
+func tagsOf(path string, f *ast.File) map[int][]tagged {
+	found := map[int][]tagged{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) != 2 || !calls(call, "Run") {
+			return true
+		}
+		lit, ok := call.Args[0].(*ast.BasicLit)
+		if !ok {
+			return true
+		}
+		name, err := strconv.Unquote(lit.Value)
+		if m := tag.FindStringSubmatch(name); err == nil && m != nil {
+			at := tagged{file: path, name: name}
+			ast.Inspect(call.Args[1], func(n ast.Node) bool {
+				inner, ok := n.(*ast.CallExpr)
+				at.random = at.random || ok && calls(inner, "Check")
+				return true
+			})
+			n, _ := strconv.Atoi(m[1]) // the pattern has digits alone
+			found[n] = append(found[n], at)
+		}
+		return true
+	})
+	return found
+}
+
+// calls reports whether a call is that of a method or function X.name.
+func calls(c *ast.CallExpr, name string) bool {
+	s, ok := c.Fun.(*ast.SelectorExpr)
+	return ok && s.Sel.Name == name
+}
