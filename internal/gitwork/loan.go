@@ -64,6 +64,12 @@ func loanAt(root, path string) string {
 	return filepath.Join(root, MirrorsDir, loansDir, named(filepath.ToSlash(filepath.Clean(path))))
 }
 
+// Ephemeral reports whether a workspace below a root is one of ephemeral runs, which Desk.Reclaim takes away.
+func Ephemeral(root, path string) (bool, error) {
+	l, ok, err := readLoan(loanAt(root, path))
+	return ok && l.Passing(), err
+}
+
 // readLoan reads the loan of a workspace; ok is false where there is none.
 func readLoan(dir string) (l Loan, ok bool, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, loanFile))

@@ -226,7 +226,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	if role == events.Toolrunner {
-		run, err := h.expiring(log, h.tend(r, trees, minding(r, log, h.reclaiming(r, log, loop.Run))))
+		run, err := h.expiring(log, h.tend(r, trees, minding(r, log, h.cleaning(r, log, h.reclaiming(r, log, loop.Run)))))
 		if err != nil {
 			return err
 		}
@@ -397,7 +397,7 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
 	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Artifacts: keeper, Git: desk, Rescue: h.rescue(desk), Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Trees: trees, Egress: out, Hooks: asker, Instance: instance, Key: key, Secrets: masked})
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Trees: trees, Uses: h.uses(trees), Egress: out, Hooks: asker, Instance: instance, Key: key, Secrets: masked})
 	if err != nil {
 		return nil, err
 	}
@@ -405,7 +405,12 @@ func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance 
 	if h.ports.OnEnd == nil {
 		return role, nil
 	}
-	stop, err := h.ports.OnEnd(func(runID string) { role.Undress(runID); role.Leave(runID); role.MayReclaim(runID) })
+	stop, err := h.ports.OnEnd(func(runID string) {
+		role.Undress(runID)
+		role.Leave(runID)
+		role.MayReclaim(runID)
+		role.MayCleanUp(runID)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("listen for ends: %w", err)
 	}

@@ -26,6 +26,9 @@ type permitted struct{ run, call string }
 // which may go from one toolrunner to the other until it comes here. It never waits, and what it lets go is not lost.
 func (r *Role) Overhear(runID string, rec reactor.Record) {
 	r.overhearStep(runID, rec.Kind)
+	if rec.Kind == events.RunCreated {
+		r.mayUse(runID, rec.Bytes)
+	}
 	switch rec.Kind {
 	case events.StepFinished, events.StepFailed, events.RunCompleted, events.RunFailed:
 		r.mayHaveEnded(runID)

@@ -45,6 +45,8 @@ type Config struct {
 	Boxes   *Boxes
 	// Trees let workspaces follow their runs; nil leaves each on the machine that made it.
 	Trees *workspace.Trees
+	// Uses notes which runs work in the workspaces of this machine, so that CleanUp can take them away; nil takes none away.
+	Uses *workspace.Uses
 	// Egress opens the way out for agents that may reach something; nil lets none reach anything.
 	Egress *egress.Proxy
 	// Git does the git work of runs; nil does none.
@@ -82,6 +84,10 @@ type Role struct {
 	steps chan string
 	// lights are runs that may have ended, for Reclaim; more than maxEnds are let go.
 	lights chan string
+	// overs are runs that may have ended, for CleanUp; more than maxEnds are let go.
+	overs chan string
+	// users are runs that begin in a workspace that others made, for CleanUp; more than maxEnds are let go.
+	users chan user
 	// clean are the runs that began here whose artifacts are taken out of their workspace at the end, guarded by mu.
 	clean map[string]string
 	wardrobe
@@ -112,7 +118,7 @@ func New(cfg Config) (*Role, error) {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
 	return &Role{cfg: cfg, busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard),
-		steps: make(chan string, maxEnds), lights: make(chan string, maxEnds), clean: make(map[string]string), wardrobe: newWardrobe(),
+		steps: make(chan string, maxEnds), lights: make(chan string, maxEnds), overs: make(chan string, maxEnds), users: make(chan user, maxEnds), clean: make(map[string]string), wardrobe: newWardrobe(),
 		mask: secret.Mask(cfg.Secrets...), beyondEnds: make(chan string, beyondHints)}, nil
 }
 

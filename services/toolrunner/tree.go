@@ -23,6 +23,8 @@ type place struct {
 	workspace, path string
 	// broken is why the tree can not be restored.
 	broken error
+	// let is called when the attempt is over, nil where nothing is to be let go.
+	let func()
 }
 
 // How soon a call is looked at again whose workspace another instance holds: the longer it takes the later, by deliveries.
@@ -40,7 +42,7 @@ func (r *Role) enter(ctx context.Context, s run.State, step string, deliveries u
 	}
 	p := place{workspace: s.Created.Workspace, path: s.Created.Workspace}
 	if r.cfg.Trees == nil {
-		return p, nil
+		return r.noted(p, s.HarnessID)
 	}
 	v, err := r.cfg.Trees.Enter(ctx, p.workspace, s.HarnessID)
 	if busy, ok := errors.AsType[*workspace.BusyError](err); ok {
@@ -83,7 +85,20 @@ type heldBy struct {
 
 func (h *heldBy) Unwrap() []error { return []error{h.BusyError, h.later} }
 
+// noted notes that a run works in a workspace of this machine, which stays for as long as the attempt lasts.
+func (r *Role) noted(p place, runID string) (place, error) {
+	if r.cfg.Uses == nil {
+		return p, nil
+	}
+	var err error
+	p.let, err = r.cfg.Uses.Enter(p.workspace, runID)
+	return p, err
+}
+
 func (p place) leave() {
+	if p.let != nil {
+		p.let()
+	}
 	if p.visit != nil {
 		p.visit.Leave()
 	}

@@ -1,0 +1,41 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/services/toolrunner"
+)
+
+// uses notes the use of workspaces where they stay on this machine; elsewhere the trees know it.
+func (h *Host) uses(trees *workspace.Trees) *workspace.Uses {
+	if trees != nil {
+		return nil
+	}
+	return workspace.NewUses(h.cfg.Workspace)
+}
+
+// cleaning takes the workspaces of runs that have ended away while run runs; what is left then is found at the next start.
+func (h *Host) cleaning(role reactor.Role, log zerolog.Logger, run func(context.Context) error) func(context.Context) error {
+	r, ok := role.(*toolrunner.Role)
+	if !ok {
+		return run
+	}
+	when := toolrunner.Cleanup{After: cmp.Or(h.cfg.CleanupAfter, workspace.StandardAfter), AtEnd: h.cfg.CleanupOnComplete}
+	return func(ctx context.Context) error {
+		inner, stop := context.WithCancel(ctx)
+		var looking sync.WaitGroup
+		looking.Go(func() {
+			r.CleanUp(inner, when, func(err error) { log.Warn().Err(err).Msg("workspaces of ended runs not removed, will try again") })
+		})
+		err := run(ctx)
+		stop()
+		looking.Wait()
+		return err
+	}
+}
