@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -106,6 +108,9 @@ func (s *Server) start() error {
 	if err != nil {
 		return err
 	}
+	if err := free(opts); err != nil {
+		return err
+	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
 		return fmt.Errorf("nats server: %w", err)
@@ -127,6 +132,25 @@ func (s *Server) start() error {
 	}
 	s.serving(true)
 	return nil
+}
+
+// ErrPortInUse means that another process listens where a server is to listen.
+var ErrPortInUse = errors.New("another process listens there")
+
+// free finds an address that cannot be listened at before the server starts: the server itself says so in its log alone.
+func free(o *server.Options) error {
+	if o.DontListen || o.Port <= 0 {
+		return nil
+	}
+	address := net.JoinHostPort(o.Host, strconv.Itoa(o.Port))
+	l, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("nats server: port %d of %s is in use: %w", o.Port, o.Host, ErrPortInUse)
+	}
+	if err != nil {
+		return fmt.Errorf("nats server: listen at %s: %w", address, err)
+	}
+	return l.Close()
 }
 
 func (cfg ServerConfig) options() (*server.Options, error) {

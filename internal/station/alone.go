@@ -27,6 +27,9 @@ func (s *Station) open(ctx context.Context) error {
 	if err := os.MkdirAll(s.cfg.StoreDir, 0o755); err != nil {
 		return fmt.Errorf("folder of the station: %w", err)
 	}
+	if err := ignored(s.cfg.StoreDir); err != nil {
+		return err
+	}
 	cfg, err := s.config()
 	if err != nil {
 		return err

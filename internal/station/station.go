@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -73,7 +74,9 @@ type Station struct {
 	cfg    Config
 	server *jet.Server
 	// held is the store as this process's own; nil where the local store does that.
-	held       *os.File
+	held *os.File
+	// name is the server's.
+	name       string
 	passwords  map[string]secret.Value
 	conn       *jet.Conn
 	roleConns  []*jet.Conn
@@ -131,11 +134,16 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	if err := s.examine(); err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}
-	if s.server, err = jet.StartServer(jet.ServerConfig{Name: "inspan-" + cfg.Station, StoreDir: streams,
+	s.name = serverPrefix + cfg.Station + "." + strings.ToLower(rand.Text()[:8]) // of this process and no other
+	if s.server, err = jet.StartServer(jet.ServerConfig{Name: s.name, StoreDir: streams,
 		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: local}); err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}
-	if err := s.start(ctx); err != nil {
+	err = s.start(ctx)
+	if err == nil {
+		err = s.record()
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
 	return s, nil
@@ -409,6 +417,7 @@ func (s *Station) Workspace() string { return s.cfg.WorkspaceDir }
 // Close takes no more work, lets what is under way finish within the drain time, and ends the server.
 func (s *Station) Close(context.Context) error {
 	s.forgetUsers()
+	s.forgetRecord()
 	if s.cancel != nil {
 		s.cancel()
 	}
