@@ -22,6 +22,7 @@ import (
 
 	"github.com/inspan/inspan/internal/nearest"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -55,6 +56,9 @@ func (e *exit) Unwrap() error { return e.err }
 // usage is an error of the command line.
 func usage(format string, args ...any) error { return &exit{exitUsage, fmt.Errorf(format, args...)} }
 
+// defaultStore is the folder of a station where none is named.
+const defaultStore = ".inspan"
+
 // app is one invocation.
 type app struct {
 	in       io.Reader
@@ -71,6 +75,11 @@ type app struct {
 	alone  bool
 	folder string
 	wait   time.Duration
+	// cmd is the command; record is how its station was found, where the project has one that runs; ownStore is the
+	// folder of a station that this process started for one run.
+	cmd      *cobra.Command
+	record   station.Record
+	ownStore string
 	// term is what the output is, keys what a person types.
 	term screen
 	keys *keyboard
@@ -157,8 +166,13 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
   inspan why run-k3v9x2m1qa`,
 		SilenceUsage: true, SilenceErrors: true, Version: service.Version(), Args: cobra.ArbitraryArgs,
 	}
-	a.folder = a.set("INSPAN_STORE", ".inspan")
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.sound(cmd) }
+	a.folder = a.set("INSPAN_STORE", defaultStore)
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := a.sound(cmd); err != nil {
+			return err
+		}
+		return a.applies(cmd)
+	}
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
@@ -169,7 +183,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
 		return usage("%w; %s --help lists the flags", err, cmd.CommandPath())
 	})
 	f := root.PersistentFlags()
-	f.StringVar(&a.server, "server", a.set("INSPAN_NATS_URL", "nats://127.0.0.1:4222"), "address of the station's NATS server (NATS_URL)")
+	f.StringVar(&a.server, "server", a.set("INSPAN_NATS_URL", "nats://127.0.0.1:4222"), "address of the station's NATS server (NATS_URL); without it, the station that runs in this project, else this one")
 	f.StringVar(&a.creds, "creds", a.set("INSPAN_NATS_CREDS", ""), "NATS credentials file (NATS_CREDS)")
 	f.StringVar(&a.station, "station", a.set("INSPAN_STATION", client.DefaultStation), "name of the station (INSPAN_STATION)")
 	f.BoolVar(&a.alone, "local", a.set("INSPAN_NATS_ENABLED", "") == "false", "do without NATS: the station is a file in the folder that INSPAN_STORE names, .inspan if none, and one program uses it at a time (INSPAN_NATS_ENABLED=false)")

@@ -34,6 +34,7 @@ func (a *app) connect(ctx context.Context) (*client.Client, error) {
 	if a.alone {
 		return a.openLocal(ctx, false)
 	}
+	a.locate(ctx, a.folder)
 	where := a.address()
 	if err := listens(ctx, a.server); err != nil {
 		return nil, fmt.Errorf("no NATS server at %s: start a station with \"inspan up\", or name another with --server or NATS_URL: %w", where, err)
@@ -116,6 +117,15 @@ func (a *app) with(run func(ctx context.Context, c *client.Client, args []string
 			connect = func(ctx context.Context) (*client.Client, error) { return a.openLocal(ctx, true) }
 		}
 		c, err := connect(cmd.Context())
+		if errors.Is(err, errNoServer) && !a.alone {
+			stopped, shut, why := a.openStopped(cmd.Context(), cmd)
+			if why == nil {
+				defer shut()
+			}
+			if c = stopped; !errors.Is(why, errNoServer) {
+				err = why
+			}
+		}
 		if err != nil {
 			return err
 		}

@@ -131,11 +131,11 @@ func (f *follower) opened(ctx context.Context, g *events.GateOpenedData) error {
 		f.ask(ctx)
 		return nil
 	case f.alone && f.app.alone:
-		return fmt.Errorf("%w: inspan approve %s/%s --local, or reject", errWaits, f.id, g.Gate)
+		return fmt.Errorf("%w: %s, or reject", errWaits, f.app.command("approve", f.id+"/"+g.Gate))
 	case f.alone:
 		return errWaits
 	}
-	fmt.Fprintf(f.app.err, "The run waits for a person: inspan approve %s/%s\n", f.id, g.Gate)
+	fmt.Fprintf(f.app.err, "The run waits for a person: %s\n", f.app.command("approve", f.id+"/"+g.Gate))
 	return nil
 }
 
@@ -203,12 +203,20 @@ func (a *app) verdict(s run.State, drawn bool) error {
 		}
 		return nil
 	case events.Paused:
-		return &exit{exitPaused, fmt.Errorf("the run is paused (%s); go on with: inspan resume %s", or(s.PauseReason, "no reason given"), s.HarnessID)}
-	case events.Failed:
-		if drawn || a.json {
-			return &exit{exitFailed, nil} // the tree or the last fact has said why
+		why := fmt.Errorf("the run is paused (%s)", or(s.PauseReason, "no reason given"))
+		if a.ownStore == "" || a.alone {
+			why = fmt.Errorf("%w; go on with: %s", why, a.command("resume", s.HarnessID))
 		}
-		return &exit{exitFailed, fmt.Errorf("the run failed (%s): %s; inspan inspect %s shows more", s.Result.FinishReason, harmless(s.Result.Error), s.HarnessID)}
+		return &exit{exitPaused, why} // what a station of this process needs is said when it has ended
+	case events.Failed:
+		if a.json {
+			return &exit{exitFailed, nil} // the last event has said why
+		}
+		why := errors.New("the run failed") // the tree has said why
+		if !drawn {
+			why = fmt.Errorf("%w (%s): %s", why, s.Result.FinishReason, harmless(s.Result.Error))
+		}
+		return &exit{exitFailed, fmt.Errorf("%w\nTo see more: %s", why, a.command("inspect", s.HarnessID))}
 	case events.Created, events.Running:
 	}
 	return nil

@@ -43,7 +43,7 @@ stored, else a line for each fact. At a terminal it asks when a gate opens; --ye
 
 Where no station listens at --server, one is started in this process for this run alone, with the agents and scripts
 in ./agents and ./scripts (or examples/agents and examples/scripts) unless told otherwise. Its log is kept under
---store; without that it goes into a temporary folder that is removed when the run has ended. With --local, or where
+--store; without that it goes into a temporary folder that is removed when the run has completed. With --local, or where
 INSPAN_NATS_ENABLED is false, there is no server at all: the run is kept in a local store, in --store or .inspan, which stays.
 
 {{name}} in the task stands for a value that --var gives; one without a value is an error, and \{{name}} means these signs.
@@ -66,6 +66,11 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 				f.text = args[1]
 			case f.text == "":
 				return usage("%s: there is no task: %s, or --task \"what to do\"", cmd.CommandPath(), cmd.UseLine())
+			}
+			for _, name := range []string{"yes", "stream"} {
+				if f.detach && a.given(name) {
+					return usage("--detach returns before the run has begun, so --%s means nothing: leave one of them out", name)
+				}
 			}
 			return a.run(cmd.Context(), f, args[0])
 		},
@@ -228,10 +233,20 @@ type host struct {
 
 // reach connects to the station, or starts one for this run alone.
 func (a *app) reach(ctx context.Context, f runFlags) (host, error) {
+	if f.own && a.given("server") {
+		return host{}, usage("--ephemeral starts a station for this command, so --server means nothing: leave one of them out")
+	}
 	if !f.own && !a.alone {
+		if a.given("store") && a.locate(ctx, f.store) { // whoever runs there has the store
+			a.cmd.Flags().Lookup("store").Changed = false
+		}
 		c, err := a.connect(ctx)
 		if err == nil {
-			return host{c: c}, nil
+			if err = a.refuseOwn(); err == nil {
+				return host{c: c}, nil
+			}
+			c.Close()
+			return host{}, err
 		}
 		if !errors.Is(err, errNoServer) || f.detach {
 			return host{}, err // a run that nobody watches would end with this process
@@ -251,6 +266,7 @@ func (a *app) reach(ctx context.Context, f runFlags) (host, error) {
 		h.local.store, h.temp = dir, true
 	}
 	h.local.guess()
+	a.ownStore = h.local.store
 	if !a.alone {
 		fmt.Fprintf(a.err, "No station at %s: this run has one of its own in %s, with the agents of %s.\n", a.address(), h.local.store, or(h.local.agents, "its store"))
 	}
@@ -285,11 +301,14 @@ func (a *app) leave(h host, last run.State) error {
 	h.c.Close()
 	if h.own == nil {
 		if last.Sequence > 0 && !last.Status.Ended() && last.Status != events.Paused {
-			fmt.Fprintf(a.err, "No longer watching; the run goes on. See: inspan logs %s --follow\n", last.HarnessID)
+			fmt.Fprintf(a.err, "No longer watching; the run goes on. See: %s\n", a.command("logs", last.HarnessID, "--follow"))
 		}
 		return nil
 	}
 	err := h.own.Close(context.Background())
+	if last.Status == events.Failed {
+		return err // its store stays, so that a person can look at the run
+	}
 	if last.Sequence == 0 || last.Status.Ended() {
 		return errors.Join(err, h.remove())
 	}
@@ -299,10 +318,13 @@ func (a *app) leave(h host, last run.State) error {
 	}
 	for _, f := range [][2]string{{"--agents", h.local.agents}, {"--scripts", h.local.scripts}, {"--workspace", h.local.workspace}} {
 		if f[1] != "" {
-			flags += " " + f[0] + " " + f[1]
+			flags += " " + f[0] + " " + shellWord(f[1])
 		}
 	}
-	fmt.Fprintf(a.err, "Its station has stopped and the run waits in %s. Go on with: inspan up --store %s%s\n", h.local.store, h.local.store, flags)
+	fmt.Fprintf(a.err, "Its station has stopped and the run waits in %s. Go on with: inspan up --store %s%s\n", h.local.store, shellWord(h.local.store), flags)
+	if last.Status == events.Paused && !a.alone {
+		fmt.Fprintf(a.err, "and, while that runs: %s\n", a.command("resume", last.HarnessID))
+	}
 	return err
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -69,12 +71,13 @@ func (a *app) start(ctx context.Context, l local, listen string, still bool) (*s
 func (a *app) upCmd() *cobra.Command {
 	var l local
 	var listen string
+	port := -1
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run a station: a NATS server and all five services in this process",
 		Long: `Runs a station on this machine until it is interrupted. Everything is kept under --store; started again with the
 same --store, it goes on with the runs that were not finished, also after kill -9. It listens on 127.0.0.1 unless
---listen says otherwise. Whoever reaches it may dispatch, watch, steer and answer gates in nobody's name, without a
+--listen says otherwise; other commands in the same project find it there. Whoever reaches it may dispatch, watch, steer and answer gates in nobody's name, without a
 password; only the services in this process may say facts, and nobody may change or erase what is stored. With --local there is no
 server: it works off what is in the local store, and nobody reaches it meanwhile.
 
@@ -85,15 +88,20 @@ the exit code is 1. --accept-loss with the ID that it names makes it work on wit
   inspan up --listen 127.0.0.1:4333 --station lab --store /var/lib/inspan --json`,
 		Args: args(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if a.alone && cmd.Flags().Changed("listen") {
-				return usage("--local does without NATS, so there is nothing to reach at --listen: leave one of them out")
+			for _, name := range []string{"listen", "port"} {
+				if a.alone && a.given(name) {
+					return usage("--local does without NATS, so there is nothing to reach at --%s: leave one of them out", name)
+				}
 			}
-			if a.alone && !cmd.Flags().Changed("store") {
-				l.store = a.folder
+			if port >= 0 {
+				if cmd.Flags().Changed("listen") {
+					return usage("--listen names a port already: leave --port out")
+				}
+				listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 			}
 			st, err := a.start(cmd.Context(), l, listen, false)
 			if err != nil {
-				return err
+				return portTaken(cmd.Context(), listen, err)
 			}
 			damage := a.reportDamage(st)
 			if err := a.greet(st, l); err != nil {
@@ -110,7 +118,8 @@ the exit code is 1. --accept-loss with the ID that it names makes it work on wit
 	}
 	cmd.Flags().StringVar(&l.loss, "accept-loss", "", "work on although something of the store is lost: the ID that inspan up or inspan doctor named")
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:4222", "host:port for NATS clients; port 0 is any free one")
-	cmd.Flags().StringVar(&l.store, "store", ".inspan", "folder to keep the station in")
+	cmd.Flags().IntVar(&port, "port", -1, "port of 127.0.0.1 for NATS clients, in place of --listen; 0 is any free one")
+	cmd.Flags().StringVar(&l.store, "store", a.folder, "folder to keep the station in (INSPAN_STORE)")
 	l.flags(a, cmd)
 	return cmd
 }
