@@ -210,6 +210,24 @@ func (cfg ServerConfig) authorize(o *server.Options) error {
 	return nil
 }
 
+// SetAccounts changes the accounts and users of a server that runs. Who is no longer among the users is disconnected, the
+// others notice nothing.
+func (s *Server) SetAccounts(accounts string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cfg := s.cfg
+	cfg.Accounts = accounts
+	opts, err := cfg.options()
+	if err != nil {
+		return err
+	}
+	if err := s.ns.ReloadOptions(opts); err != nil {
+		return fmt.Errorf("nats server: change its users: %w", err)
+	}
+	s.cfg = cfg
+	return nil
+}
+
 // Shutdown ends the server and waits until it has let go of its files.
 func (s *Server) Shutdown() {
 	s.serving(false)
