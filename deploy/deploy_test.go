@@ -27,12 +27,12 @@ var rewrite = flag.Bool("rewrite", false, "write nats/users.conf again")
 const station = "default"
 
 // users renders the accounts and users of a station.
-func users() []byte {
+func users(administrators ...topology.User) []byte {
 	// The operator is whoever has the password, so its answers to gates are in nobody's name.
 	operator := topology.Outsider(station, "operator", "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)
 	return []byte("# Made from internal/topology: go test ./deploy -run Users -rewrite. Station \"" + station + "\".\n" +
 		"# Passwords come from the environment of the server; each begins with a letter.\n" +
-		topology.Accounts(station, []topology.User{operator}, variable))
+		topology.Accounts(station, []topology.User{operator}, variable, administrators...))
 }
 
 // variable holds the password of a user, in the server's environment.
@@ -42,15 +42,36 @@ func TestUsers(t *testing.T) {
 	t.Parallel()
 	t.Run("SAFE-6 the server's users are those of the table", func(t *testing.T) {
 		t.Parallel()
-		for _, dir := range []string{"nats", "k8s"} {
-			path := filepath.Join(dir, "users.conf")
+		running := users(topology.Setup(station))
+		upgrading := users(topology.Setup(station), topology.Upgrade(station))
+		for path, want := range map[string][]byte{"nats/users.conf": running, "k8s/users.conf": running, "nats/upgrade.conf": upgrading, "k8s/upgrade/upgrade.conf": upgrading} {
 			if *rewrite {
-				if err := os.WriteFile(path, users(), 0o644); err != nil {
+				if err := os.WriteFile(path, want, 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if got := read(t, path); !bytes.Equal(got, users()) {
+			if got := read(t, path); !bytes.Equal(got, want) {
 				t.Errorf("%s is not what the table says: run go test ./deploy -run Users -rewrite", path)
+			}
+		}
+	})
+	t.Run("SAFE-5 the server of a station that runs knows no user who may change or erase a stream", func(t *testing.T) {
+		t.Parallel()
+		for _, path := range []string{"nats/users.conf", "k8s/users.conf"} {
+			for line := range strings.Lines(string(read(t, path))) {
+				for _, verb := range []string{"STREAM.UPDATE.", "STREAM.DELETE.", "STREAM.PURGE.", "STREAM.MSG.DELETE.", "STREAM.RESTORE."} {
+					if strings.Contains(line, verb) && !strings.Contains(line, "PURGE.OBJ_"+topology.ArtifactBucket) {
+						t.Errorf("%s: %s", path, strings.TrimSpace(line))
+					}
+				}
+			}
+		}
+		for path, wants := range map[string][]string{"upgrade.yaml": {"NATS_UPGRADE_PASSWORD", "./deploy/nats/upgrade.conf:/etc/nats/users.conf:ro", "INSPAN_NATS_USER: " + topology.UpgradeUser},
+			"k8s/upgrade/kustomization.yaml": {"NATS_UPGRADE_PASSWORD", "users.conf=upgrade.conf", "value: " + topology.UpgradeUser}} {
+			for _, want := range wants {
+				if !strings.Contains(string(read(t, path)), want) {
+					t.Errorf("%s lacks %s", path, want)
+				}
 			}
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 func TestAudit(t *testing.T) {
@@ -104,7 +105,7 @@ func TestAudit(t *testing.T) {
 		if err != nil || len(strings.TrimSpace(string(seed))) != 64 {
 			t.Fatalf("%v", err)
 		}
-		conn, err := d.station.As(t.Context(), topology.SetupUser)
+		conn, err := d.station.As(t.Context(), events.Toolrunner)
 		if err != nil {
 			t.Fatal(err)
 		}

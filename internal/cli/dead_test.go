@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
@@ -52,15 +53,16 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	reader.Name = "late"
-	conn, err := d.station.As(t.Context(), topology.SetupUser)
+	err = d.station.Administer(t.Context(), func(c *jet.Conn) error {
+		as, err := c.Station("default")
+		if err == nil {
+			put(t, as.Shelf(topology.ConfigBucket), "agent.late", reader)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	as, err := conn.Station("default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, as.Shelf(topology.ConfigBucket), "agent.late", reader)
 	t.Run("SAFE-12 once it is mended it is taken, starts one run, and is not said a third time", func(t *testing.T) {
 		if s := inspan(t, "dead", "replay", "1", "--server", d.station.URL()); s.code != 1 || !strings.Contains(s.err, "nothing was said") {
 			t.Errorf("without a yes: exit %d %s", s.code, s.err)

@@ -30,7 +30,7 @@ type place struct {
 func (p *place) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.store, "store", "", "folder of a station of inspan up that does not run, instead of --server")
-	f.StringVar(&p.users, "users", "", "where the server has users: folder with ROLE.creds of each service and of setup, or a file of lines NATS_ROLE_PASSWORD=..., such as STORE/users.env of a running inspan up; else these variables")
+	f.StringVar(&p.users, "users", "", "where the server has users: folder with ROLE.creds of each service and of setup, or a file of lines NATS_ROLE_PASSWORD=...; else these variables")
 	f.StringVar(&p.key, "key", "", "believe only anchors of this public key: 64 hex digits, or a file with them")
 	f.BoolVar(&p.sameKey, "same-key", false, "the station has the INSPAN_STATION_KEY that the runs had: idempotent calls that had started may be begun again")
 }

@@ -171,13 +171,12 @@ func TestReplRefused(t *testing.T) {
 		at = tm.sees(at, "› ")
 	})
 	t.Run("SESS-16 SAFE-14 a station that takes no more says so, and the same input is taken when it does again", func(t *testing.T) {
-		conn, err := d.station.As(t.Context(), topology.SetupUser)
-		if err != nil {
-			t.Fatal(err)
-		}
 		limit := func(bytes int64) {
 			t.Helper()
-			if err := conn.Apply(t.Context(), d.station.Name(), jet.ApplyOptions{Limits: topology.Limits{InBytes: bytes}}); err != nil {
+			err := d.station.Administer(t.Context(), func(c *jet.Conn) error {
+				return c.Apply(t.Context(), d.station.Name(), jet.ApplyOptions{Limits: topology.Limits{InBytes: bytes}})
+			})
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

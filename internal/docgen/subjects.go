@@ -134,8 +134,9 @@ func permissions(p *page) {
 		publish, subscribe := topology.UserPermissions(station, u.approver, u.right)
 		rights(p, u.title, publish, subscribe)
 	}
-	publish, subscribe := topology.SetupPermissions(station)
-	rights(p, "the user who sets the station up", publish, subscribe)
+	setup, upgrade := topology.Setup(station), topology.Upgrade(station)
+	rights(p, "the user who sets the station up", setup.Publish, setup.Subscribe)
+	rights(p, "the user who brings it to another version or other limits", upgrade.Publish, upgrade.Subscribe)
 }
 
 func rights(p *page, who string, publish, subscribe []string) {

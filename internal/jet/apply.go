@@ -26,7 +26,7 @@ type ApplyOptions struct {
 
 // Apply makes the streams, consumers and buckets of a station as the table has them, and changes nothing where they
 // are so already. It may be called any number of times, by several programs at once. A user who may not create or
-// update gets ErrDenied only where there is something to do. What the table does not speak of, such as placement, is
+// update gets ErrDenied only where there is something to do: the setup user creates, the upgrade user also updates. What the table does not speak of, such as placement, is
 // left as it is. It waits for a server that is not ready yet until ctx ends.
 func (c *Conn) Apply(ctx context.Context, station string, o ApplyOptions) error {
 	if err := events.CheckID("station", station); err != nil {
@@ -50,8 +50,11 @@ func (c *Conn) Apply(ctx context.Context, station string, o ApplyOptions) error 
 	return nil
 }
 
+// ErrOtherForm means that a stream is there with another configuration, and that the user may not change it.
+var ErrOtherForm = errors.New("the stream has another configuration, and this user changes none: run inspan setup as the user " + topology.UpgradeUser + ", as docs/deploy.md says")
+
 func hinted(err error) error {
-	if errors.Is(err, ErrDenied) {
+	if errors.Is(err, ErrDenied) && !errors.Is(err, ErrOtherForm) {
 		return fmt.Errorf("%w: run inspan setup as the user who may", err)
 	}
 	return err
@@ -100,7 +103,10 @@ func (c *Conn) applyStream(ctx context.Context, st topology.Stream, replicas int
 	if sameStream(there.Config, want) {
 		return nil
 	}
-	return c.api(ctx, "STREAM.UPDATE."+st.Name, want, nil)
+	if err = c.api(ctx, "STREAM.UPDATE."+st.Name, want, nil); !errors.Is(err, ErrDenied) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", ErrOtherForm, err)
 }
 
 // streamConfig puts what the table says into a configuration.

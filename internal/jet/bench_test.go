@@ -158,7 +158,7 @@ func inputs(b *testing.B, waiting int) {
 	outsider := topology.Outsider("s1", "outsider", "", topology.MayDispatch)
 	s := jettest.Server(b, func(cfg *jet.ServerConfig) {
 		cfg.LazySync = true
-		cfg.Accounts = topology.Accounts("s1", []topology.User{outsider}, func(string) string { return `"x"` })
+		cfg.Accounts = topology.Accounts("s1", []topology.User{outsider}, func(string) string { return `"x"` }, topology.Setup("s1"))
 	})
 	jettest.Station(b, jettest.Connect(b, s, as(topology.SetupUser, "x", "")), "s1", jet.ApplyOptions{})
 	planner, err := jettest.Connect(b, s, as(string(events.Planner), "x", inboxOf(events.Planner))).Station("s1")

@@ -54,8 +54,9 @@ type Config struct {
 
 	Streaming string `envconfig:"INSPAN_STREAMING" default:"true" desc:"where the text of models and the output of tools are published as they come (executor, toolrunner): nats, for those who watch now; jetstream, which also keeps it for 2 hours, so that who comes late hears the turn under way from its beginning although the executor is gone; channel, for a program that has the station in its own process; several, separated by commas; true is nats; false or none is nowhere"`
 
-	Policy   string `envconfig:"INSPAN_POLICY" desc:"file of guard rules and hooks for all agents of the station; every service must be given the same (planner, gatekeeper, executor, toolrunner)"`
-	HooksDir string `envconfig:"INSPAN_HOOKS_DIR" desc:"folder of the programs that agent files may name as hooks; empty lets them name none, and their hooks block"`
+	Policy       string       `envconfig:"INSPAN_POLICY" desc:"file of guard rules and hooks for all agents of the station; every service must be given the same (planner, gatekeeper, executor, toolrunner)"`
+	HookPassword secret.Value `envconfig:"INSPAN_HOOK_PASSWORD" desc:"password of the NATS user hook, who may answer the hooks of a station of inspan up; without one there is no such user; INSPAN_HOOK_PASSWORD_FILE names a file with it"`
+	HooksDir     string       `envconfig:"INSPAN_HOOKS_DIR" desc:"folder of the programs that agent files may name as hooks; empty lets them name none, and their hooks block"`
 
 	Prices string `envconfig:"INSPAN_PRICES" desc:"file of the prices of models, in US dollars per million tokens: a line such as anthropic/claude-sonnet-4*: {input: 3, output: 15, cached: 0.30} for each (planner); each run keeps those in force when it began; a run with a budget of money and a model without a price is refused"`
 

@@ -75,6 +75,7 @@ func traits() map[string]trait {
 		"INSPAN_MAX_ANSWERS_PER_APPROVER":      {key: "limits.answers_per_approver"},
 		"INSPAN_POLICY":                        {key: "policy", path: true},
 		"INSPAN_HOOKS_DIR":                     {key: "hooks_dir", path: true},
+		"INSPAN_HOOK_PASSWORD":                 {key: "hook_password"},
 		"INSPAN_AGENTS":                        {key: "agents", path: true, project: true},
 		"INSPAN_SCRIPTS":                       {key: "scripts", path: true, project: true},
 		"INSPAN_WORKSPACE":                     {key: "harness.workspace.path", path: true, project: true},

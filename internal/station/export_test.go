@@ -1,8 +1,11 @@
 package station
 
 import (
+	"maps"
+
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/secret"
 )
 
 // Server is the one that the station runs on.
@@ -13,3 +16,6 @@ func (c Config) Between(wrap func(reactor.Journal) reactor.Journal) Config {
 	c.between = wrap
 	return c
 }
+
+// Passwords returns those of the users of a station's server.
+func Passwords(s *Station) map[string]secret.Value { return maps.Clone(s.passwords) }

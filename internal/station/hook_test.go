@@ -17,22 +17,6 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// hookPassword is what the person who runs a station finds in its store.
-func hookPassword(t *testing.T, store string) secret.Value {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(store, station.UsersFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(b)) {
-		if p, ok := strings.CutPrefix(strings.TrimSpace(line), "NATS_HOOK_PASSWORD="); ok {
-			return secret.New(p)
-		}
-	}
-	t.Fatalf("%s has no NATS_HOOK_PASSWORD", station.UsersFile)
-	return secret.Value{}
-}
-
 func TestHookUser(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -54,7 +38,7 @@ func TestHookUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base.Policy = filepath.Join(dir, "policy.yaml")
+	base.Policy, base.HookPassword = filepath.Join(dir, "policy.yaml"), secret.New("the password of hooks")
 	st, err := station.Up(within(t), station.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"),
 		ScriptsDir: filepath.Join(dir, "scripts"), Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base})
 	if err != nil {
@@ -106,7 +90,7 @@ func TestHookUser(t *testing.T) {
 		}
 	})
 	t.Run("GUARD-1 the user hook answers the services, each with its own rights, at every point", func(t *testing.T) {
-		conn, err := jet.Connect(within(t), jet.Config{URL: st.URL(), User: "hook", Password: hookPassword(t, filepath.Join(dir, "store"))})
+		conn, err := jet.Connect(within(t), jet.Config{URL: st.URL(), User: "hook", Password: base.HookPassword})
 		if err != nil {
 			t.Fatal(err)
 		}

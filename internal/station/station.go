@@ -13,7 +13,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -76,15 +75,17 @@ type Station struct {
 	// held is the store as this process's own; nil where the local store does that.
 	held *os.File
 	// name is the server's.
-	name       string
-	passwords  map[string]secret.Value
-	conn       *jet.Conn
-	roleConns  []*jet.Conn
-	factsConn  *jet.Conn
-	local      *lite.Station
-	fallback   *lite.Fallback
-	durability string
-	sandbox    string
+	name      string
+	passwords map[string]secret.Value
+	// administering is held while the server has an administrator.
+	administering sync.Mutex
+	conn          *jet.Conn
+	roleConns     []*jet.Conn
+	factsConn     *jet.Conn
+	local         *lite.Station
+	fallback      *lite.Fallback
+	durability    string
+	sandbox       string
 	// store is nil where the station does without NATS; compared is set once its streams were compared with its marks.
 	store    *store
 	compared bool
@@ -94,13 +95,6 @@ type Station struct {
 	failures []error
 	failed   chan error
 }
-
-// local is the user of whoever reaches the port of a station in this process, and of the station's own Conn: it may
-// dispatch, watch and answer gates in nobody's name, as an operator may, and nothing that a service may.
-const local = "local"
-
-// hookUser answers hooks. Its password is in UsersFile: guests may not, they would permit in a hook's place.
-const hookUser = "hook"
 
 // Up starts a station and returns once it hears. Close must be called.
 func Up(ctx context.Context, cfg Config) (*Station, error) {
@@ -116,14 +110,6 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	if err != nil {
 		return nil, err
 	}
-	hook := topology.Outsider(cfg.Station, hookUser, "", topology.MayHook)
-	person := topology.Outsider(cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)
-	writer, _ := topology.Writer(cfg.Station)
-	accounts := topology.Accounts(cfg.Station, []topology.User{person, hook, writer}, func(user string) string {
-		password := rand.Text()
-		s.passwords[user] = secret.New(password)
-		return strconv.Quote(password)
-	}, topology.Reviver(cfg.Station))
 	streams := filepath.Join(cfg.StoreDir, streamsFolder)
 	if err := checkEarlier(streams); err != nil {
 		return nil, err
@@ -131,10 +117,11 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	if s.held, err = hold(cfg.StoreDir); err != nil {
 		return nil, err
 	}
-	if err := s.examine(); err != nil {
+	if err := errors.Join(s.forgetUsers(), s.examine()); err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}
-	s.name = serverPrefix + cfg.Station + "." + strings.ToLower(rand.Text()[:8]) // of this process and no other
+	accounts := s.accounts(topology.Setup(cfg.Station), topology.Upgrade(cfg.Station), topology.Reviver(cfg.Station)) // until it is set up
+	s.name = serverPrefix + cfg.Station + "." + strings.ToLower(rand.Text()[:8])                                      // of this process and no other
 	if s.server, err = jet.StartServer(jet.ServerConfig{Name: s.name, StoreDir: streams,
 		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: local}); err != nil {
 		return nil, errors.Join(err, s.held.Close())
@@ -175,7 +162,8 @@ func (s *Station) as(ctx context.Context, user, inboxPrefix string) (*jet.Conn, 
 		InboxPrefix: inboxPrefix, DrainGrace: s.cfg.Base.Drain, Log: s.cfg.Log})
 }
 
-// As connects to the station's server as one of its users: a role, or the setup user. Close ends the connection.
+// As connects to the station's server as one of its users: a role, or, in a station that stands still, the setup user.
+// Close ends the connection.
 func (s *Station) As(ctx context.Context, user events.Service) (*jet.Conn, error) {
 	prefix := ""
 	if user != topology.SetupUser {
@@ -221,7 +209,7 @@ func (s *Station) start(ctx context.Context) error {
 	if s.cfg.Still {
 		return nil
 	}
-	if err := s.tellUsers(); err != nil {
+	if err := s.dismiss(); err != nil {
 		return err
 	}
 	if s.Damage().Damaged() {
@@ -235,9 +223,9 @@ func (s *Station) start(ctx context.Context) error {
 	return s.run(ctx, cfg)
 }
 
-// setUp sets the station up as the setup user, who then goes.
+// setUp makes or updates the streams and registers agents, before anybody else is connected.
 func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
-	conn, err := s.as(ctx, topology.SetupUser, "")
+	conn, err := s.as(ctx, topology.UpgradeUser, "")
 	if err != nil {
 		return err
 	}
@@ -416,7 +404,6 @@ func (s *Station) Workspace() string { return s.cfg.WorkspaceDir }
 
 // Close takes no more work, lets what is under way finish within the drain time, and ends the server.
 func (s *Station) Close(context.Context) error {
-	s.forgetUsers()
 	s.forgetRecord()
 	if s.cancel != nil {
 		s.cancel()

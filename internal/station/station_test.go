@@ -1,15 +1,16 @@
 package station_test
 
 import (
-	"os"
-	"regexp"
-
 	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -230,13 +231,91 @@ func asTheReadmeSays(t *testing.T, url string) {
 	}
 }
 
+func TestAdministrators(t *testing.T) {
+	t.Parallel()
+	store := t.TempDir()
+	if err := os.WriteFile(filepath.Join(store, "users.env"), []byte("NATS_SETUP_PASSWORD=x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	base, err := service.FromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	base.HookPassword = secret.New("the password of hooks")
+	st, err := station.Up(within(t), station.Config{Listen: "127.0.0.1:0", StoreDir: store, Sandbox: "host", LazySync: true, Log: zerolog.Nop(), Base: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	as := func(user string, password secret.Value) error {
+		conn, err := jet.Connect(within(t), jet.Config{URL: st.URL(), User: user, Password: password})
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	}
+	t.Run("SAFE-11 the store holds no password of a user, also not that of an earlier program", func(t *testing.T) {
+		passwords := station.Passwords(st)
+		if len(passwords) < len(events.Services()) {
+			t.Fatalf("the station has %d passwords", len(passwords))
+		}
+		err := filepath.WalkDir(store, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			for user, password := range passwords {
+				if strings.Contains(string(b), password.Reveal()) {
+					t.Errorf("%s holds the password of %s", path, user)
+				}
+			}
+			if filepath.Base(path) == "users.env" {
+				t.Errorf("%s is still there", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("SAFE-5 while the roles run the server knows no user who may change a stream", func(t *testing.T) {
+		earlier := station.Passwords(st)
+		for _, user := range []string{topology.SetupUser, topology.UpgradeUser, topology.ReviverUser} {
+			if _, ok := earlier[user]; ok {
+				t.Errorf("the station still has the password of %s", user)
+			}
+		}
+		var seen secret.Value
+		err := st.Administer(within(t), func(c *jet.Conn) error {
+			seen = station.Passwords(st)[topology.UpgradeUser]
+			if err := as(topology.UpgradeUser, seen); err != nil {
+				t.Errorf("while somebody administers: %v", err)
+			}
+			return c.Apply(within(t), "default", jet.ApplyOptions{Limits: topology.Limits{InBytes: 64 << 20}})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := as(topology.UpgradeUser, seen); !errors.Is(err, jet.ErrUnauthorized) {
+			t.Errorf("afterwards: got %v, want ErrUnauthorized", err)
+		}
+		if err := as("hook", base.HookPassword); err != nil {
+			t.Errorf("the others: %v", err)
+		}
+	})
+}
+
 func TestServe(t *testing.T) {
 	t.Parallel()
 	t.Run("SAFE-6 DEPL-7 a role that finds no station says who must set it up; after setup it finds all it needs", func(t *testing.T) {
 		t.Parallel()
 		s := jettest.Server(t, func(cfg *jet.ServerConfig) {
 			cfg.Port, cfg.MonitorPort = -1, -1
-			cfg.Accounts = topology.Accounts("s1", nil, func(string) string { return `"x-password"` })
+			cfg.Accounts = topology.Accounts("s1", nil, func(string) string { return `"x-password"` }, topology.Setup("s1"))
 		})
 		cfg := service.Config{Station: "s1", NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), NATSPassword: secret.New("x-password"), Replicas: 1, Sandbox: "host",
 			Workspace: t.TempDir(), Drain: time.Second}

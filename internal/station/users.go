@@ -1,39 +1,79 @@
 package station
 
 import (
+	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
-	"maps"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
+	"strconv"
+
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/topology"
 )
 
-// UsersFile is where a station that runs keeps the passwords of its users, in its store, for the person who runs it:
-// bringing runs to it wants the rights of each service. It is removed when the station ends.
-const UsersFile = "users.env"
+// local is the user of whoever reaches the port of a station in this process, and of the station's own Conn: it may
+// dispatch, watch and answer gates in nobody's name, as an operator may, and nothing that a service may.
+const local = "local"
 
-// tellUsers writes the file, for its owner only.
-func (s *Station) tellUsers() error {
-	if s.cfg.Listen == "" {
-		return nil // nobody could use them
+// hookUser answers hooks. Guests may not, they would permit in a hook's place. Its password is the one that the person who
+// runs the station gave, and where none was given there is no such user.
+const hookUser = "hook"
+
+// accounts are those of the station's server, with the administrators given. Passwords are made at the first call and
+// stay in the memory of this process.
+func (s *Station) accounts(administrators ...topology.User) string {
+	writer, _ := topology.Writer(s.cfg.Station)
+	outsiders := []topology.User{writer,
+		topology.Outsider(s.cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)}
+	if !s.cfg.Base.HookPassword.Empty() {
+		s.passwords[hookUser] = s.cfg.Base.HookPassword
+		outsiders = append(outsiders, topology.Outsider(s.cfg.Station, hookUser, "", topology.MayHook))
 	}
-	var b strings.Builder
-	for _, user := range slices.Sorted(maps.Keys(s.passwords)) {
-		fmt.Fprintf(&b, "NATS_%s_PASSWORD=%s\n", strings.ToUpper(user), s.passwords[user].Reveal())
-	}
-	path := filepath.Join(s.cfg.StoreDir, UsersFile)
-	s.forgetUsers() // one of a station that was killed may be anybody's to read
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("passwords of the station's users: %w", err)
-	}
-	if _, err := f.WriteString(b.String()); err != nil {
-		return fmt.Errorf("passwords of the station's users: %w", err)
-	}
-	return f.Close()
+	return topology.Accounts(s.cfg.Station, outsiders, func(user string) string {
+		if s.passwords[user].Empty() {
+			s.passwords[user] = secret.New(rand.Text())
+		}
+		return strconv.Quote(s.passwords[user].Reveal())
+	}, administrators...)
 }
 
-func (s *Station) forgetUsers() {
-	_ = os.Remove(filepath.Join(s.cfg.StoreDir, UsersFile)) // it is of no use to anybody any more
+// Administer has do act as the user who may change the streams of the station and write agents. The server knows this user
+// only until do returns: a credential that can erase the log does not live beside the roles. Messages that are on their
+// way to the roles meanwhile may be a few seconds late.
+func (s *Station) Administer(ctx context.Context, do func(*jet.Conn) error) (err error) {
+	s.administering.Lock()
+	defer s.administering.Unlock()
+	if err := s.server.SetAccounts(s.accounts(topology.Upgrade(s.cfg.Station))); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.dismiss()) }()
+	conn, err := s.as(ctx, topology.UpgradeUser, "")
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return do(conn)
+}
+
+// dismiss takes the administrators away from the server.
+func (s *Station) dismiss() error {
+	for _, user := range []string{topology.SetupUser, topology.UpgradeUser, topology.ReviverUser} {
+		delete(s.passwords, user)
+	}
+	return s.server.SetAccounts(s.accounts())
+}
+
+// earlierUsers is a file in which earlier programs kept the passwords of a station that ran.
+const earlierUsers = "users.env"
+
+// forgetUsers removes the passwords that a program left behind when it was killed.
+func (s *Station) forgetUsers() error {
+	if err := os.Remove(filepath.Join(s.cfg.StoreDir, earlierUsers)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the passwords of an earlier station: %w", err)
+	}
+	return nil
 }

@@ -14,8 +14,31 @@ type User struct {
 	Publish, Subscribe []string
 }
 
-// SetupUser sets stations up. It is in the account of the streams, and alone there but for a Reviver.
-const SetupUser = "setup"
+// Administrators are in the account of the streams: whoever is can have the server write an answer into any stream. None of
+// them belongs to a service, and a server in the process of the roles has none while the roles run.
+const (
+	// SetupUser makes what a station lacks and registers agents. It can change no stream that is there.
+	SetupUser = "setup"
+	// UpgradeUser may also change streams, and with that erase what they hold. A server has it only while an operator
+	// brings a station to another version or to other limits.
+	UpgradeUser = "upgrade"
+)
+
+// Setup returns the SetupUser of a station.
+func Setup(station string) User {
+	publish, subscribe := SetupPermissions(station)
+	return User{Name: SetupUser, Publish: publish, Subscribe: subscribe}
+}
+
+// Upgrade returns the UpgradeUser of a station.
+func Upgrade(station string) User {
+	u := Setup(station)
+	u.Name = UpgradeUser
+	for _, st := range Streams(station, Limits{}) {
+		u.Publish = append(u.Publish, "$JS.API.STREAM.UPDATE."+st.Name)
+	}
+	return u
+}
 
 // Outsider is a user for people and programs outside the services; see UserPermissions.
 func Outsider(station, name, approver string, rights ...Right) User {
@@ -54,22 +77,21 @@ func Reviver(station string) User {
 	return u
 }
 
-// Accounts renders the accounts and users of a station in the form of a server's configuration: the setup user, one for
-// each service, and the outsiders given; more are in the account of the streams beside the setup user. password returns what stands for a user's password: a variable of the server's
-// environment, or a quoted text.
+// Accounts renders the accounts and users of a station in the form of a server's configuration: the administrators and
+// outsiders given, and a user for each service. password returns what stands for a user's password: a variable of the
+// server's environment, or a quoted text.
 //
 // There are two accounts, because a server sends answers on whatever subject the asker names, whether or not the asker
 // may publish there. In one account, asking for a stored object with a subject of the log for the answer would write
 // that object into the log. The streams are therefore in an account of their own; services and outsiders are in the
 // other one, which borrows the streams' subjects. What is borrowed is answered only to the asker's own account, and an
 // answer is not passed on to the streams.
-func Accounts(station string, outsiders []User, password func(user string) string, more ...User) string {
+func Accounts(station string, outsiders []User, password func(user string) string, administrators ...User) string {
 	var b strings.Builder
 	back, front := "streams-"+station, "station-"+station
 	lentAPI := "$JS." + back + ".API."
-	publish, subscribe := SetupPermissions(station)
 	fmt.Fprintf(&b, "accounts {\n  %q: {\n    jetstream: enabled\n    users: [\n", back)
-	for _, u := range append([]User{{SetupUser, publish, subscribe}}, more...) {
+	for _, u := range administrators {
 		render(&b, u, password, apiPrefix)
 	}
 	b.WriteString("    ]\n    exports: [\n")

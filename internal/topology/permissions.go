@@ -176,11 +176,10 @@ func UserPermissions(station, approver string, rights ...Right) (publish, subscr
 	return publish, subscribe
 }
 
-// SetupPermissions returns the subjects for the user who sets stations up and changes their configuration: the only
-// one who may create and update streams, consumers and buckets.
+// SetupPermissions returns the subjects for the user who sets stations up: it may create streams, consumers and buckets.
 func SetupPermissions(station string) (publish, subscribe []string) {
 	for _, st := range Streams(station, Limits{}) {
-		publish = append(publish, "$JS.API.STREAM.INFO."+st.Name, "$JS.API.STREAM.CREATE."+st.Name, "$JS.API.STREAM.UPDATE."+st.Name)
+		publish = append(publish, "$JS.API.STREAM.INFO."+st.Name, "$JS.API.STREAM.CREATE."+st.Name)
 	}
 	for _, role := range events.Services() {
 		for _, c := range Consumers(station, role) {

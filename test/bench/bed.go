@@ -214,15 +214,13 @@ func (b *bed) startUp(ctx context.Context, agent []byte) (err error) {
 	if b.st, err = b.user.Station(name); err != nil {
 		return err
 	}
-	setup, err := b.whole.As(ctx, topology.SetupUser)
-	if err != nil {
-		return err
-	}
-	st, err := setup.Station(name)
-	if err != nil {
-		return err
-	}
-	return st.Shelf(topology.ConfigBucket).Put(ctx, "agent.worker", agent)
+	return b.whole.Administer(ctx, func(c *jet.Conn) error {
+		st, err := c.Station(name)
+		if err != nil {
+			return err
+		}
+		return st.Shelf(topology.ConfigBucket).Put(ctx, "agent.worker", agent)
+	})
 }
 
 // host is what one program has: a connection and the states it keeps in memory.

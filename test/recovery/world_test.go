@@ -223,11 +223,14 @@ func inspan(t testing.TB, code int, args ...string) string {
 	return out.String() + errs.String()
 }
 
-// do runs a command line against the station.
+// do runs a command line against the station. Runs are brought to it while it is down: then its server has the users that
+// this wants.
 func (p *place) do(code int, args ...string) string {
 	p.t.Helper()
 	if args[0] == "import" || args[0] == "restore" {
-		args = append(args, "--users", filepath.Join(p.dir, "store", station.UsersFile))
+		p.down()
+		defer p.up()
+		return inspan(p.t, code, append(args, "--station", p.name, "--store", filepath.Join(p.dir, "store"))...)
 	}
 	return inspan(p.t, code, append(args, "--station", p.name, "--server", p.station.URL())...)
 }

@@ -27,6 +27,7 @@ var attacks = []attack{
 	{"forged schedule target", forgedTargets},
 	{"cancelled timer", cancelledTimers},
 	{"copied source", copiedSources},
+	{"erased by configuration", configured},
 	{"swallowed message id", swallowedIDs},
 	{"another's subject, by way of an answer", answers},
 }
@@ -219,6 +220,47 @@ func copiedSources(_ *testing.T, b *bed) (tries int, harm []string) {
 		if _, err := b.wire(user).ask(inboxOf(user), "$JS.API.STREAM.CREATE.copy", "", cfg); err == nil {
 			harm = append(harm, user+" made a stream that copies the log")
 		}
+	}
+	return tries, harm
+}
+
+// configured has every user that a running station knows, the setup user too, put a limit on the log, purge it, delete it,
+// or delete from it.
+func configured(t *testing.T, b *bed) (tries int, harm []string) {
+	furnished(b)
+	var info struct{ Config map[string]any }
+	m, err := b.wire("setup").ask("_INBOX", "$JS.API.STREAM.INFO.LOG_s1", "", "")
+	if err != nil || json.Unmarshal(m.body, &info) != nil || info.Config["name"] != "LOG_s1" {
+		t.Fatalf("the configuration of the log: %v %s", err, m.body)
+	}
+	before, _ := b.stored(b.wire("setup"), "LOG_s1")
+	for limit, value := range map[string]any{"max_age": 1e8, "max_msgs": 1, "max_msgs_per_subject": 1, "max_bytes": 1, "deny_purge": false, "sealed": true, "retention": "workqueue"} {
+		cfg := maps.Clone(info.Config)
+		cfg[limit] = value
+		cfg["duplicate_window"] = 1e8
+		body, err := json.Marshal(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, user := range actors {
+			for _, verb := range []string{"UPDATE", "CREATE"} {
+				tries++
+				if !refusedBy(b.wire(user), inboxOf(user), "$JS.API.STREAM."+verb+".LOG_s1", "", string(body)) {
+					harm = append(harm, fmt.Sprintf("%s set %s by %s", user, limit, verb))
+				}
+			}
+		}
+	}
+	for verb, body := range map[string]string{"PURGE": "", "DELETE": "", "MSG.DELETE": `{"seq":1}`} {
+		for _, user := range actors {
+			tries++
+			if !refusedBy(b.wire(user), inboxOf(user), "$JS.API.STREAM."+verb+".LOG_s1", "", body) {
+				harm = append(harm, user+" may "+verb)
+			}
+		}
+	}
+	if after, deleted := b.stored(b.wire("setup"), "LOG_s1"); after != before || deleted != 0 {
+		harm = append(harm, fmt.Sprintf("the log held %d messages and holds %d", before, after))
 	}
 	return tries, harm
 }

@@ -31,7 +31,7 @@ func password(user string) string { return "pw-" + user }
 
 // shipped are the accounts and users as they are shipped, with passwords that the tests know.
 func shipped() string {
-	return topology.Accounts("s1", outsiders(), func(user string) string { return strconv.Quote(password(user)) })
+	return topology.Accounts("s1", outsiders(), func(user string) string { return strconv.Quote(password(user)) }, topology.Setup("s1"))
 }
 
 // bed is a server with the shipped accounts and station s1 on it.

@@ -77,7 +77,7 @@ func newAviary(t *testing.T, change ...func(*service.Config)) *aviary {
 	nats := func(user string) string { return a.keep("nats-" + user) }
 	s := jettest.Server(t, func(cfg *jet.ServerConfig) {
 		cfg.StoreDir, cfg.Port, cfg.MonitorPort, cfg.LogWriter = filepath.Join(a.dir, "nats"), -1, -1, &a.serverLog
-		cfg.Accounts = topology.Accounts("s1", outsiders(), func(user string) string { return strconv.Quote(nats(user)) })
+		cfg.Accounts = topology.Accounts("s1", outsiders(), func(user string) string { return strconv.Quote(nats(user)) }, topology.Setup("s1"))
 	})
 	a.url = s.URL()
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

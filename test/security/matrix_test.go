@@ -122,7 +122,7 @@ func streamProbes() []probe {
 	for _, st := range streams {
 		api("look at a stream", "STREAM.INFO."+st, readers)
 		api("make a stream", "STREAM.CREATE."+st, []string{"setup"})
-		api("change a stream", "STREAM.UPDATE."+st, []string{"setup"})
+		api("change a stream", "STREAM.UPDATE."+st, nobody)
 		for _, verb := range []string{"PURGE", "DELETE", "MSG.DELETE", "SNAPSHOT", "RESTORE", "LEADER.STEPDOWN", "PEER.REMOVE"} {
 			may := nobody
 			if verb == "PURGE" && st == "OBJ_harness-artifacts" { // whose time is over
