@@ -41,6 +41,7 @@ func (a *app) openBox(ctx context.Context, station string, own events.Sandbox) (
 		return throwaway{}, fmt.Errorf("make a workspace: %w", err)
 	}
 	cfg.Workspace, cfg.Sandbox = root, station
+	cfg.SandboxReaches = true // the commands are those of whoever starts this program
 	boxes, _, err := service.Boxes(ctx, cfg)
 	if err == nil {
 		var box sandbox.Sandbox

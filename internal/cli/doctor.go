@@ -147,13 +147,28 @@ func sandboxFinding(mode sandbox.Mode, b sandbox.Backend, err error) finding {
 	return f
 }
 
+// reachFinding tells whether the commands of this machine's own sandboxes could answer the gates of their own run.
+func reachFinding(ctx context.Context, cfg service.Config) finding {
+	f := finding{What: "gates", OK: true, State: "commands of sandboxes cannot connect to the station, also with an open network"}
+	b, err := backends.Local("").Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
+	if err != nil { // it is told of the sandbox itself, or the mode is one by name
+		return f
+	}
+	if said := cfg.Reaches(b.Mode()); said != "" {
+		f.OK, f.State, f.Hint = false, "commands of sandboxes may reach the station", said
+	} else if cfg.OnlySigned {
+		f.State = "only signed answers are accepted"
+	}
+	return f
+}
+
 // optIn looks at the sandboxes that the settings name besides those of every machine.
 func (a *app) optIn(ctx context.Context) []finding {
 	cfg, err := a.config()
 	if err != nil {
 		return []finding{{What: "settings", State: "wrong", Hint: err.Error()}}
 	}
-	var found []finding
+	found := []finding{reachFinding(ctx, cfg)}
 	for _, b := range cfg.OptIn() {
 		found = append(found, sandboxFinding(b.Mode(), b, b.Probe(ctx)))
 	}

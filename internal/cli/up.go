@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/storecheck"
 )
@@ -161,16 +162,22 @@ func (a *app) greet(st *station.Station, l local) error {
 	if url == "" {
 		address = "none, without NATS"
 	}
-	sandbox := st.SandboxMode()
-	if sandbox == "host" {
-		sandbox += p.yellow("  (tools run without isolation; inspan doctor says why)")
+	mode := st.SandboxMode()
+	if mode == "host" {
+		mode += p.yellow("  (tools run without isolation; inspan doctor says why)")
+	}
+	if cfg, err := a.config(); err == nil && url != "" {
+		cfg.Sandbox = l.sandbox
+		if said := cfg.Reaches(sandbox.Mode(st.SandboxMode())); said != "" {
+			fmt.Fprintln(a.err, p.yellow("Gates: "+said+"."))
+		}
 	}
 	if st.Damage().Damaged() {
 		fmt.Fprintf(a.out, "%s Station %s is up and takes no work: its store is damaged.\n\n", p.red("●"), p.bold(name))
 	} else {
 		fmt.Fprintf(a.out, "%s Station %s is up.\n\n", p.green("●"), p.bold(name))
 	}
-	a.pairs([][2]string{{"address", address}, {"durability", st.Durability()}, {"sandbox", sandbox}, {"workspace", st.Workspace()},
+	a.pairs([][2]string{{"address", address}, {"durability", st.Durability()}, {"sandbox", mode}, {"workspace", st.Workspace()},
 		{"store", l.store}, {"agents", or(l.agents, "none new; name a folder with --agents")}})
 	fmt.Fprintln(a.out)
 	if a.alone {

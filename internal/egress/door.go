@@ -224,6 +224,10 @@ func (d *Door) open(ctx context.Context, t policy.Target) (*line, error) {
 	}
 	const tries = 4
 	for _, a := range addrs[:min(len(addrs), tries)] {
+		if closed := d.proxy.cfg.Closed; closed != nil && closed(netip.AddrPortFrom(a, t.Port)) {
+			leave()
+			return nil, policy.Refuse(policy.NotAllowed, t, "the station listens there", "")
+		}
 		conn, err := d.proxy.cfg.Dial(ctx, netip.AddrPortFrom(a, t.Port))
 		if err != nil {
 			continue

@@ -33,6 +33,8 @@ type Config struct {
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 	// Dial opens a connection to an address that was judged; nil dials it by TCP.
 	Dial func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
+	// Closed reports addresses that are never dialled, whatever a list names; nil closes none besides those of policy.
+	Closed func(to netip.AddrPort) bool
 	// Roots are whom servers of hosts with a credential must be certified by; nil means the machine's.
 	Roots *x509.CertPool
 	// Credentials are added to requests, at most one for a host and port.

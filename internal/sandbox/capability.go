@@ -87,6 +87,16 @@ func Report(how, why map[Wall]string, known ...Capability) []Capability {
 	return list
 }
 
+// Can returns what a report tells of a wall; one that is not in it is not enforced.
+func Can(has []Capability, wall Wall) Capability {
+	for _, c := range has {
+		if c.Wall == wall {
+			return c
+		}
+	}
+	return Capability{Wall: wall, Why: "it is not in the backend's report"}
+}
+
 // Require returns ErrNotEnforced for each limit, denied path and closed network that a Config asks for and a backend
 // with these capabilities does not enforce. What is not in the report is not enforced.
 func Require(mode Mode, cfg Config, has []Capability) error {
@@ -96,19 +106,13 @@ func Require(mode Mode, cfg Config, has []Capability) error {
 		wall  Wall
 		asked bool
 	}{
-		{WallNetwork, !cfg.Network}, {WallDenied, len(cfg.Denied) > 0}, {LimitCPU, l.CPU > 0}, {LimitMemory, l.Memory > 0},
+		{WallNetwork, !cfg.Network}, {WallStation, cfg.Network && cfg.Closed != nil}, {WallDenied, len(cfg.Denied) > 0}, {LimitCPU, l.CPU > 0}, {LimitMemory, l.Memory > 0},
 		{LimitDisk, l.Disk > 0}, {LimitPIDs, l.PIDs > 0}, {LimitWall, l.Wall > 0},
 	} {
 		if !ask.asked {
 			continue
 		}
-		c := Capability{Wall: ask.wall, Why: "it is not in the backend's report"}
-		for _, one := range has {
-			if one.Wall == ask.wall {
-				c = one
-			}
-		}
-		if !c.Enforced {
+		if c := Can(has, ask.wall); !c.Enforced {
 			missing = append(missing, fmt.Errorf("sandbox mode %s: %w: %s: %s", mode, ErrNotEnforced, ask.wall, c.Why))
 		}
 	}

@@ -120,8 +120,8 @@ type Config struct {
 	Writable []string
 	// Network lets commands reach the network. Backends that can not restrict it accept only true.
 	Network bool
-	// Closed reports, of a sandbox whose network is open, whether commands must not connect to an address; nil closes none but
-	// what listens in this process, which is closed in any case where the backend enforces WallStation.
+	// Closed, where set, asks for WallStation in a sandbox whose network is open: commands cannot connect to what listens in this
+	// process, nor to addresses for which it returns true.
 	Closed func(to netip.AddrPort) bool
 	// Lasting says that several calls use the sandbox: a backend that would give each command a closed network of its own gives all
 	// of them one where it can, so that one command reaches what another listens on. It opens no wall.

@@ -74,6 +74,9 @@ type Config struct {
 	// SandboxBackend and SandboxMin bound what auto may come to.
 	SandboxBackend string `envconfig:"INSPAN_SANDBOX_BACKEND" desc:"what auto means, one of the modes of INSPAN_SANDBOX; empty for the strongest of bwrap, landlock and host that works"`
 	SandboxMin     string `envconfig:"INSPAN_SANDBOX_MIN" desc:"the weakest sandbox that any agent may have, such as landlock, bwrap or gvisor; what is weaker is refused"`
+	// SandboxReaches and SandboxClosed are about sandboxes whose network is open; see docs/sandboxes.md.
+	SandboxReaches bool     `envconfig:"INSPAN_SANDBOX_REACHES_STATION" default:"false" desc:"open sandboxes whose commands can connect to the station, and so answer the gates of their own run, because their network is open and nothing keeps them from it; not needed with INSPAN_ONLY_SIGNED (toolrunner)"`
+	SandboxClosed  []string `envconfig:"INSPAN_SANDBOX_CLOSED" desc:"further addresses of the station, HOST:PORT, comma separated, that commands of sandboxes with an open network cannot connect to; those of NATS and of this process are closed anyway (toolrunner)"`
 	// SandboxKeep is for what is opened once and used by many calls; see docs/sandboxes.md.
 	SandboxKeep time.Duration `envconfig:"INSPAN_SANDBOX_KEEP" default:"10m" desc:"how long a sandbox that nobody uses stays for the next call: those of a session, with HOME and TMPDIR of its agent, and those that are slow to start (docker, gvisor, e2b, kubernetes and virtual machines) for the calls of a step; 0 opens one for each call (toolrunner)"`
 	// The Docker ones are for sandboxes in containers; see docs/sandbox-docker.md.
@@ -96,7 +99,7 @@ type Config struct {
 	KubeImage     string   `envconfig:"INSPAN_KUBERNETES_IMAGE" desc:"image of the pods of sandboxes (toolrunner)"`
 	KubeRuntime   string   `envconfig:"INSPAN_KUBERNETES_RUNTIME_CLASS" desc:"RuntimeClass of the pods of sandboxes, such as gvisor; empty for the cluster's own (toolrunner)"`
 	KubeWarmPool  string   `envconfig:"INSPAN_KUBERNETES_WARM_POOL" desc:"SandboxWarmPool of agent-sandbox whose pods are claimed for sandboxes, in the place of an image and a RuntimeClass (toolrunner)"`
-	KubeEnforces  []string `envconfig:"INSPAN_KUBERNETES_ENFORCES" desc:"what the operator states that the cluster keeps, comma separated: network, cpu, memory, disk; sandboxes that want what is not named are refused (toolrunner)"`
+	KubeEnforces  []string `envconfig:"INSPAN_KUBERNETES_ENFORCES" desc:"what the operator states that the cluster keeps, comma separated: network, station (pods whose network is open do not reach NATS and the services), cpu, memory, disk; sandboxes that want what is not named are refused (toolrunner)"`
 	// The MicroVM ones are for sandboxes in virtual machines; see docs/sandbox-microvm.md.
 	QEMU          string `envconfig:"INSPAN_QEMU" desc:"name or path of the program of QEMU, for sandboxes of mode qemu; empty for qemu-system-x86_64 (toolrunner)"`
 	Firecracker   string `envconfig:"INSPAN_FIRECRACKER" desc:"name or path of the program of Firecracker, for sandboxes of mode firecracker; empty for firecracker (toolrunner)"`
@@ -277,6 +280,8 @@ func (c *Config) Validate() error {
 		}
 	}
 	_, _, err = c.secrets()
+	errs = append(errs, err)
+	_, err = c.listeners()
 	errs = append(errs, err)
 	_, _, err = c.mcpSecrets()
 	errs = append(errs, err)

@@ -2,9 +2,11 @@ package service
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/inspan/inspan/internal/egress"
+	"github.com/inspan/inspan/internal/sandbox/broker"
 	"github.com/inspan/inspan/internal/secret"
 )
 
@@ -17,7 +19,11 @@ func (h *Host) egress() (*egress.Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return egress.New(egress.Config{Credentials: held})
+	closed, err := h.cfg.closed()
+	if err != nil {
+		return nil, err
+	}
+	return egress.New(egress.Config{Credentials: held, Closed: func(to netip.AddrPort) bool { return broker.Own(to) || closed(to) }})
 }
 
 // credentials reads what is added to requests for hosts. An error names an entry by its place and never repeats it.

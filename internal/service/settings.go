@@ -114,6 +114,8 @@ func boxTraits() map[string]trait {
 		"INSPAN_SANDBOX":                  {key: "harness.sandbox.mode"},
 		"INSPAN_SANDBOX_BACKEND":          {key: "harness.sandbox.isolation_backend"},
 		"INSPAN_SANDBOX_MIN":              {key: "harness.sandbox.min_isolation"},
+		"INSPAN_SANDBOX_REACHES_STATION":  {key: "harness.sandbox.reaches_station"},
+		"INSPAN_SANDBOX_CLOSED":           {key: "harness.sandbox.closed"},
 		"INSPAN_SANDBOX_KEEP":             {key: "harness.sandbox.keep"},
 		"INSPAN_DOCKER_HOST":              {key: "docker.host"},
 		"INSPAN_DOCKER_IMAGE":             {key: "docker.image"},

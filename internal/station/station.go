@@ -186,6 +186,9 @@ func (s *Station) config() (cfg service.Config, err error) {
 	}
 	cfg.Station, cfg.Workspace, cfg.Scripts, cfg.Sandbox = s.cfg.Station, s.cfg.WorkspaceDir, s.cfg.ScriptsDir, s.cfg.Sandbox
 	cfg.Agents = s.cfg.AgentsDir
+	if s.cfg.Listen == "" || s.cfg.Alone {
+		cfg.SandboxReaches = true // nothing listens, so there is nothing that a command could answer a gate at
+	}
 	return cfg, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,10 +43,27 @@ type BoxConfig struct {
 	Env, ReadOnly, Writable []string
 	// Cache is the absolute path below which each workspace has a cache of its own for build tools; empty means none.
 	Cache string
+	// Closed reports which addresses commands must not connect to where their network is open; nil leaves it as it is.
+	Closed func(to netip.AddrPort) bool
+	// Reach says which sandboxes are opened although they cannot keep commands from the station.
+	Reach Reach
 	// Keep is how long a sandbox that nobody uses stays for the next call of its step, or of its session; 0 keeps none. Whoever
 	// sets it runs Role.Mind.
 	Keep time.Duration
 }
+
+// Reach says whose commands may reach the station's listeners although their sandbox cannot keep them from it.
+type Reach int
+
+// ReachNone are none, which is refused; ReachHost are those of host; ReachAny are those of all.
+const (
+	ReachNone Reach = iota
+	ReachHost
+	ReachAny
+)
+
+// ErrReaches means that the commands of a sandbox could connect to the station, and answer the gates of their own run.
+var ErrReaches = fmt.Errorf("%w: its commands could connect to the station, and answer the gates of their own run", sandbox.ErrNotEnforced)
 
 // NewBoxes checks the configuration and makes the workspace root.
 func NewBoxes(cfg BoxConfig) (*Boxes, error) {
@@ -166,8 +184,29 @@ func (b *Boxes) config(id string, p place, want events.Sandbox, mode sandbox.Mod
 	if err := b.paths(&cfg, want); err != nil {
 		return sandbox.Config{}, err
 	}
+	if err := b.close(&cfg, o.backend); err != nil {
+		return sandbox.Config{}, err
+	}
 	err := b.out.lead(&cfg, o.backend) // changes it, so it is not to stand beside it in the return
 	return cfg, err
+}
+
+// close has a sandbox whose network is open keep commands from the station. One that cannot is refused, but where an operator has
+// accepted it or nothing follows from it.
+func (b *Boxes) close(cfg *sandbox.Config, backend sandbox.Backend) error {
+	mode := backend.Mode()
+	if !cfg.Network || b.cfg.Closed == nil || b.out != nil && b.out.narrow {
+		return nil
+	}
+	can := sandbox.Can(backend.Capabilities(), sandbox.WallStation)
+	switch {
+	case can.Enforced:
+		cfg.Closed = b.cfg.Closed
+	case b.cfg.Reach == ReachAny, b.cfg.Reach == ReachHost && mode == sandbox.Host:
+	default:
+		return fmt.Errorf("sandbox mode %s: %w: %s. Accept only signed answers to gates (INSPAN_ONLY_SIGNED), or accept this (INSPAN_SANDBOX_REACHES_STATION=true)", mode, ErrReaches, can.Why)
+	}
+	return nil
 }
 
 // elsewhere is an environment without what names paths of this machine: the operator shows them to commands here, and they

@@ -51,7 +51,7 @@ func TestOwn(t *testing.T) {
 	t.Cleanup(func() { _ = l.Close() })
 	port := netip.MustParseAddrPort(l.Addr().String()).Port()
 	for address, want := range map[string]bool{"127.0.0.1": true, "127.1.2.3": true, "0.0.0.0": true, "::1": true, "::": true, "::ffff:127.0.0.1": true,
-		"192.0.2.1": false, "2001:db8::1": false} {
+		"198.51.100.1": false, "2001:db8::1": false} {
 		t.Run("SBX-14 "+address, func(t *testing.T) {
 			t.Parallel()
 			if got := Own(netip.AddrPortFrom(netip.MustParseAddr(address), port)); got != want {

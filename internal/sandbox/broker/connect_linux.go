@@ -117,6 +117,11 @@ func parse(raw []byte) (to netip.AddrPort, ok bool, err error) {
 	}
 }
 
+// OwnOr reports what Own does, or another, which may be nil.
+func OwnOr(other func(netip.AddrPort) bool) func(netip.AddrPort) bool {
+	return func(to netip.AddrPort) bool { return Own(to) || other != nil && other(to) }
+}
+
 // Own reports whether a connection to an address would be one to this process: something here listens at its port, and the
 // address is one of this machine.
 func Own(to netip.AddrPort) bool { return Local(to.Addr()) && listens(to.Port()) }

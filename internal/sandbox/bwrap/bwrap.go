@@ -6,7 +6,8 @@
 // long as the sandbox. It has no capability, another user id, no network unless Config.Network, and can not make user
 // namespaces where bubblewrap can forbid them. With Config.Lasting the commands of a sandbox have one closed network together,
 // where nsenter of util-linux is there; else each has its own. Its processes end with the Exec that started them, because their
-// namespace does. With Config.Network the network is the machine's own, loopback included.
+// namespace does. With Config.Network the network is the machine's own, loopback included; with Config.Closed besides, nothing
+// that listens in this process is reached, nor what that names.
 //
 // Every command has a system call filter. Limits of processors, memory and processes are those of a control group, which
 // also measures what a command used; where this machine has no groups that can be written, a limit is refused and the
@@ -27,6 +28,7 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/cgroup"
+	"github.com/inspan/inspan/internal/sandbox/launch"
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
@@ -39,6 +41,8 @@ type Backend struct {
 	known *install // nil until looked for with success
 
 	groups func() *cgroup.Driver // looks once
+	// helped is an error where this program can not be the launcher of commands.
+	helped func() error
 }
 
 // install is the bubblewrap of this machine.
@@ -61,7 +65,10 @@ func New(program, base string) *Backend {
 	if program == "" {
 		program = "bwrap"
 	}
-	return &Backend{program: program, base: base, groups: sync.OnceValue(cgroup.Find)}
+	return &Backend{program: program, base: base, groups: sync.OnceValue(cgroup.Find), helped: sync.OnceValue(func() error {
+		_, err := launch.Self()
+		return err
+	})}
 }
 
 // Mode returns sandbox.Bwrap.
@@ -122,7 +129,13 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		sandbox.WallTree:       "the end of the process namespace",
 		sandbox.LimitWall:      "the sandbox's processes are ended",
 	}
-	return sandbox.Report(how, nil, append(cgroup.Capabilities(b.groups()), local.FileCapability())...)
+	why := make(map[sandbox.Wall]string)
+	if err := b.helped(); err != nil {
+		why[sandbox.WallStation] = err.Error()
+	} else {
+		how[sandbox.WallStation] = "connections are made by the service (seccomp notification), which refuses those to its own listeners and to the station's"
+	}
+	return sandbox.Report(how, why, append(cgroup.Capabilities(b.groups()), local.FileCapability())...)
 }
 
 // find looks for bubblewrap and asks it what it can do, until it was found once.

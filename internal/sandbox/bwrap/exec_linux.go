@@ -139,12 +139,15 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 			started(local.CommandOf(ctx, first))
 		}
 	}
+	var began bool
+	p.After = func() { began = settle(f.status, docs, first) }
 	shut, err := b.through(&p, command)
+	if err == nil && b.Config().Door == nil {
+		shut, err = b.asked(&p, command)
+	}
 	if err != nil {
 		return fail(err)
 	}
-	var began bool
-	p.After = func() { began = settle(f.status, docs, first) }
 	exit, err := local.Run(ctx, p)
 	closed := shut()
 	exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = 0, 0, 0, 0, 0 // bubblewrap's own

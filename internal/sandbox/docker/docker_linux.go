@@ -92,6 +92,8 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 	for _, wall := range sandbox.Walls() {
 		c := sandbox.Capability{Wall: wall, Enforced: true, How: how[wall]}
 		switch wall {
+		case sandbox.WallStation:
+			c = sandbox.Capability{Wall: wall, Why: "the engine's network reaches what listens on this machine's other addresses than the loopback: use allowed_hosts, or bwrap"}
 		case sandbox.LimitDisk:
 			c = local.DiskCapability()
 			c.How += "; no single file grows above it; images and the engine's own files are not counted"

@@ -135,6 +135,7 @@ func (*Backend) Capabilities() []sandbox.Capability {
 		sandbox.WallFiles:     own + ", which is sent the workspace and nothing else",
 		sandbox.WallDenied:    "what is denied is not sent",
 		sandbox.WallNetwork:   "the service gives the machine no way out",
+		sandbox.WallStation:   "a machine of another network, which reaches what the whole Internet reaches",
 		sandbox.WallProcesses: own,
 		sandbox.WallMetadata:  own,
 		sandbox.LimitWall:     "the sandbox's processes are ended",

@@ -117,7 +117,8 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 	if os.Geteuid() != 0 {
 		known = append(known, sandbox.Capability{Wall: sandbox.WallDenied, Why: "only root can keep a denied path from being moved away under gVisor: use bwrap"})
 	}
-	return sandbox.Report(how, nil, known...)
+	why := map[sandbox.Wall]string{sandbox.WallStation: "gVisor's kernel passes an open network on to that of the machine: use allowed_hosts, or bwrap"}
+	return sandbox.Report(how, why, known...)
 }
 
 // Probe really starts a kernel with a closed network, and sees that it is not the machine's.

@@ -93,6 +93,8 @@ func (*Backend) Capabilities() []sandbox.Capability {
 			c = sandbox.Capability{Wall: wall, Enforced: true, How: "the sandbox's processes are ended"}
 		case sandbox.LimitDisk:
 			c = local.DiskCapability()
+		case sandbox.WallStation:
+			c.Why = "host leaves the network as it is: use bwrap or landlock"
 		case sandbox.WallTree:
 			c.Why = "a process that clears its environment, leaves its session and loses its parent is not found again: use bwrap"
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/broker"
@@ -55,12 +54,6 @@ func (b *box) bound(d *cgroup.Driver) (err error) {
 	return err
 }
 
-// shut reports whether an address is one that commands must not connect to.
-func (b *box) shut(to netip.AddrPort) bool {
-	closed := b.Config().Closed
-	return broker.Own(to) || closed != nil && closed(to)
-}
-
 // run carries out one command: the launcher becomes it.
 func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
 	program := p.Args[0]
@@ -93,10 +86,9 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	if err != nil {
 		return fail(err)
 	}
-	defer func() { _ = given.Close() }()
 	hand, err := launch.Prepare(given)
 	if err != nil {
-		return fail(err)
+		return fail(errors.Join(err, given.Close()))
 	}
 	defer hand.Close()
 
@@ -108,7 +100,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	p.Started = func(pid int) {
 		// Until its end of the socket closes, the process is not the command's.
 		reason = hand.Started(func(listener int) {
-			answers, unanswered = broker.Start(listener, broker.Rules{Writable: b.own, Closed: b.shut})
+			answers, unanswered = broker.Start(listener, broker.Rules{Writable: b.own, Closed: broker.OwnOr(b.Config().Closed)})
 		})
 		if started != nil && reason == "" {
 			started(pid)

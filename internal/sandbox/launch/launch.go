@@ -21,6 +21,11 @@ import (
 // Word is the argument that makes a program the launcher.
 const Word = "sandbox-launch"
 
+// ConnectWord makes a program the launcher of a command in a sandbox whose files and system calls are closed already: it only
+// has the command's connections made by the service. After it come the descriptors of its socket and of this program, and the
+// command.
+const ConnectWord = "sandbox-connect"
+
 // Descriptors of the launcher.
 const (
 	orderFD = 3
@@ -46,13 +51,15 @@ type Order struct {
 	Write []string `json:"write"`
 	// Network leaves internet sockets open; where they connect to is asked at the listener.
 	Network bool `json:"network,omitempty"`
-	// Filtered says that the command runs in a sandbox whose files and system calls are closed: only where it connects to is
-	// asked, and the other fields but Path, Args and Dir are not used.
-	Filtered bool `json:"filtered,omitempty"`
 }
 
 // Asked reports whether a program was started as the launcher: its main does nothing else then but os.Exit(Main()).
-func Asked(args []string) bool { return len(args) == 2 && args[1] == Word }
+func Asked(args []string) bool {
+	return len(args) == 2 && args[1] == Word || len(args) > connectArgs && args[1] == ConnectWord
+}
+
+// connectArgs is how many arguments come before the command that follows ConnectWord.
+const connectArgs = 4
 
 // programs are those of this module whose main asks Asked.
 var programs = [...]string{"/cmd/inspan", "/cmd/toolrunner"}
@@ -76,9 +83,9 @@ func Self() ([]string, error) {
 var ErrOrder = errors.New("no order to launch: this program is started by sandboxes")
 
 // fault ends a launcher that failed.
-func fault(err error) int {
+func fault(fd int, err error) int {
 	text := err.Error()
-	f := os.NewFile(faultFD, "fault")
+	f := os.NewFile(uintptr(fd), "fault") //nolint:gosec // a descriptor
 	if _, failed := f.WriteString(text[:min(len(text), maxFault)]); failed != nil {
 		fmt.Fprintln(os.Stderr, text)
 	}

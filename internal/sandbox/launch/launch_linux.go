@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
+	"strconv"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	llsys "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -43,20 +45,45 @@ func Supported() error {
 // Main is the launcher. It returns only where it failed.
 func Main() int {
 	runtime.LockOSThread() // credentials belong to a thread, and this one becomes the command
+	if os.Args[1] == ConnectWord {
+		return connect(os.Args[2:])
+	}
 	unix.CloseOnExec(faultFD)
 	order, err := read()
 	if err != nil {
-		return fault(err)
+		return fault(faultFD, err)
 	}
 	profile, err := order.wall()
-	if err != nil {
-		return fault(err)
+	if err == nil {
+		err = filter(profile, faultFD)
 	}
-	if err := filter(profile); err != nil {
-		return fault(err)
+	if err != nil {
+		return fault(faultFD, err)
 	}
 	err = unix.Exec(order.Path, order.Args, order.Env)
-	return fault(fmt.Errorf("%s: %w", order.Path, err))
+	return fault(faultFD, fmt.Errorf("%s: %w", order.Path, err))
+}
+
+// connect is the launcher that ConnectWord asks for.
+func connect(args []string) int {
+	var fds [2]int
+	for i := range fds {
+		fd, err := strconv.Atoi(args[i])
+		if err != nil || fd <= faultFD {
+			return fault(int(os.Stderr.Fd()), fmt.Errorf("argument %q is no descriptor of a launcher", args[i]))
+		}
+		fds[i] = fd
+		unix.CloseOnExec(fd)
+	}
+	socket, command := fds[0], args[len(fds):]
+	if err := filter(seccomp.Profile{Connect: true}, socket); err != nil {
+		return fault(socket, err)
+	}
+	path, err := exec.LookPath(command[0])
+	if err == nil {
+		err = unix.Exec(path, command, os.Environ())
+	}
+	return fault(socket, fmt.Errorf("%s: %w", command[0], err))
 }
 
 func read() (Order, error) {
@@ -102,12 +129,12 @@ func (o Order) wall() (p seccomp.Profile, err error) {
 }
 
 // filter loads the system call filter and sends its listener away.
-func filter(p seccomp.Profile) error {
+func filter(p seccomp.Profile, socket int) error {
 	fd, err := seccomp.Listen(p)
 	if err != nil {
 		return err
 	}
-	if err := unix.Sendmsg(faultFD, []byte{listening}, unix.UnixRights(fd), nil, 0); err != nil {
+	if err := unix.Sendmsg(socket, []byte{listening}, unix.UnixRights(fd), nil, 0); err != nil {
 		return fmt.Errorf("send the listener of the system call filter: %w", err)
 	}
 	return unix.Close(fd)

@@ -15,4 +15,4 @@ func Supported() error {
 }
 
 // Main always fails.
-func Main() int { return fault(Supported()) }
+func Main() int { return fault(faultFD, Supported()) }

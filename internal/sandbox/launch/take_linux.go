@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/inspan/inspan/internal/sandbox/helper"
 )
 
 const (
@@ -18,13 +21,39 @@ const (
 
 // Hand is what a launcher is started with, and what comes back from it.
 type Hand struct {
-	// Files become its descriptors 3 and 4.
-	Files []*os.File
-	ours  *os.File
+	// Files are inherited by the launcher.
+	Files        []*os.File
+	ours, theirs *os.File
 }
 
-// Prepare makes what one launcher needs: its order is a file to be read from its beginning.
+// Prepare makes what one launcher needs: its order is a file to be read from its beginning. Files become its descriptors 3 and
+// 4, in this order.
 func Prepare(order *os.File) (*Hand, error) {
+	h, err := hand()
+	if err != nil {
+		return nil, err
+	}
+	h.Files = []*os.File{order, h.theirs}
+	return h, nil
+}
+
+// PrepareConnect makes what the launcher of a command needs that ConnectWord asks for. Files become descriptors fd and up; args
+// are started in the place of the command.
+func PrepareConnect(command []string, fd int) (h *Hand, args []string, err error) {
+	if h, err = hand(); err != nil {
+		return nil, nil, err
+	}
+	self, err := helper.Open()
+	if err != nil {
+		h.Close()
+		return nil, nil, err
+	}
+	h.Files = []*os.File{h.theirs, self}
+	own := strconv.Itoa(fd + 1)
+	return h, append([]string{"/proc/self/fd/" + own, ConnectWord, strconv.Itoa(fd), own}, command...), nil
+}
+
+func hand() (*Hand, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socketpair: %w", err)
@@ -32,13 +61,13 @@ func Prepare(order *os.File) (*Hand, error) {
 	if err := unix.SetNonblock(pair[0], true); err != nil {
 		return nil, errors.Join(err, unix.Close(pair[0]), unix.Close(pair[1]))
 	}
-	return &Hand{Files: []*os.File{order, os.NewFile(uintptr(pair[1]), "launcher")}, ours: os.NewFile(uintptr(pair[0]), "launcher, outside")}, nil
+	return &Hand{ours: os.NewFile(uintptr(pair[0]), "launcher, outside"), theirs: os.NewFile(uintptr(pair[1]), "launcher")}, nil
 }
 
 // Started takes the listener of the command's system call filter, less than 0 for none, and waits until the launcher has become
 // the command; reason is why it could not.
 func (h *Hand) Started(take func(listener int)) (reason string) {
-	_ = h.Files[1].Close()
+	_ = h.theirs.Close()
 	_ = h.ours.SetReadDeadline(time.Now().Add(startWait))
 	var text []byte
 	for {
@@ -81,8 +110,9 @@ func (h *Hand) receive(buf []byte) (n, fd int, err error) {
 	return n, fds[0], nil
 }
 
-// Close lets go of all of it.
+// Close lets go of all of it, the order too.
 func (h *Hand) Close() {
-	_ = h.Files[1].Close()
-	_ = h.ours.Close()
+	for _, f := range append(h.Files, h.ours, h.theirs) {
+		_ = f.Close() // a second close has no consequence
+	}
 }

@@ -242,6 +242,7 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		sandbox.WallFiles:      own + ", which is sent the workspace and nothing else",
 		sandbox.WallDenied:     "what is denied is not sent",
 		sandbox.WallNetwork:    "the machine has no network card",
+		sandbox.WallStation:    "the machine has no network card, also where the network is enabled",
 		sandbox.WallProcesses:  own,
 		sandbox.WallPrivileges: "a user of the machine without any capability, no new privileges",
 		sandbox.WallSyscalls:   "a system call filter, and a kernel that is not this machine's",

@@ -40,13 +40,13 @@ func memory(t *testing.T, pid int) string {
 	for line := range strings.Lines(string(data)) {
 		span, rest, _ := strings.Cut(line, " ")
 		from, _, _ := strings.Cut(span, "-")
-		if strings.HasPrefix(rest, "rw-p") {
+		if strings.HasPrefix(rest, "rw-p") && strings.Contains(rest, "[stack]") {
 			n, err := strconv.ParseUint(from, 16, 64)
 			must(t, err)
 			return strconv.FormatUint(n, 10)
 		}
 	}
-	t.Fatal("a process without memory")
+	t.Fatal("a process without a stack")
 	return ""
 }
 

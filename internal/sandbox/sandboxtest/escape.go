@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -253,7 +254,7 @@ func otherHome(t *testing.T, b sandbox.Backend, box sandbox.Sandbox) string {
 // attempt runs a script in a sandbox and returns what it says.
 func (s surroundings) attempt(t *testing.T, b sandbox.Backend, network bool, script string) string {
 	t.Helper()
-	box, err := b.Open(t.Context(), sandbox.Config{ID: "escape", Workspace: s.workspace, Env: s.env, Network: network, ReadOnly: s.shown})
+	box, err := b.Open(t.Context(), sandbox.Config{ID: "escape", Workspace: s.workspace, Env: s.env, Network: network, ReadOnly: s.shown, Closed: s.closed(b, network)})
 	must(t, err)
 	defer func() { must(t, box.Destroy(context.Background())) }()
 	var out safe
@@ -261,6 +262,14 @@ func (s surroundings) attempt(t *testing.T, b sandbox.Backend, network bool, scr
 		t.Fatal(err)
 	}
 	return out.String()
+}
+
+// closed asks for the station's listeners to be closed where the network is open and the backend does so.
+func (s surroundings) closed(b sandbox.Backend, network bool) func(netip.AddrPort) bool {
+	if !network || !promises(b, sandbox.WallStation) {
+		return nil
+	}
+	return func(netip.AddrPort) bool { return false }
 }
 
 // check sees that the outside is as it was.

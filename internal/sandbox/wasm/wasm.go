@@ -54,6 +54,7 @@ func (*Backend) Capabilities() []sandbox.Capability {
 		sandbox.WallFiles:      "a program has only the files that are shown to it: no link or path leads elsewhere",
 		sandbox.WallDenied:     "they are not among the files that a program has, by any name",
 		sandbox.WallNetwork:    "a program has no sockets, also where the network is enabled",
+		sandbox.WallStation:    "a program has no sockets, also where the network is enabled",
 		sandbox.WallProcesses:  "a program sees no process",
 		sandbox.WallPrivileges: "a program is no process: it has none",
 		sandbox.WallSyscalls:   "a program can make none",
