@@ -37,7 +37,7 @@ func TestReplay(t *testing.T) {
 	}
 	say(t, `{"agent":"late","task":"look"}`, nil)
 	letters(t, 1)
-	say(t, `{"agent":"late","task":"look"}`, map[string]string{"ce-specversion": "1.0", "ce-id": "from-ce", "ce-source": "/t", "ce-type": "t", "Content-Type": "application/json"})
+	say(t, `{"agent":"late","task":"look"}`, map[string]string{"ce-specversion": "1.0", "ce-id": "from-ce", "ce-source": "/t", "ce-type": events.TaskType, "Content-Type": "application/json"})
 	all := letters(t, 2)
 	if len(all) != 2 || all[0].Code != "unknown_agent" || all[1].Header["ce-id"] != "from-ce" {
 		t.Fatalf("%+v", all)

@@ -85,7 +85,7 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 		kindSection(p, t, w, samples[w.Kind])
 	}
 	p.say("## What users send\n")
-	p.say("A message is the bare JSON document, or a CloudEvent in structured or binary mode with it as data. A field that is not listed is refused by name; "+
+	p.say("A message is the bare JSON document, or a CloudEvent in structured or binary mode with it as data. The type of a CloudEvent is `dev.inspan.task.v1`, `.control.v1`, `.answer.v1` or `.session.v1` and its specversion 1.0. A field that is not listed, or that stands twice, is refused by name; "+
 		"refused input goes to the dead-letter list (`inspan dead list`) with a hint. A `Inspan-Token` header comes back in the dead letter. A task text has at most %d bytes.\n", events.MaxTask)
 	for _, i := range inputs {
 		p.say("### %s\n\n%s Schema: [%s](schemas/%s.json).\n", i.Name, i.Title, i.Name+".json", i.Name)

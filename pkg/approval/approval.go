@@ -60,7 +60,7 @@ func (s Statement) bytes() ([]byte, error) {
 }
 
 // MaxReason is the longest reason that is recorded, in bytes.
-const MaxReason = 2048
+const MaxReason = events.MaxReason
 
 // The decisions that can be signed.
 const (

@@ -18,7 +18,7 @@ import (
 
 // TaskType and Source are the CloudEvents type and source of a task that this package publishes.
 const (
-	TaskType = "dev.inspan.task.v1"
+	TaskType = events.TaskType
 	Source   = "/inspan/client"
 )
 

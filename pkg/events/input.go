@@ -11,7 +11,8 @@ import (
 
 // Task is what a user publishes to dispatch work. Only Agent and Task are required.
 type Task struct {
-	// ID makes the task one: published again, it starts nothing. A valid token becomes the run's id.
+	// ID makes the task one: published again, it starts nothing. It is 1 to 64 characters of A-Z a-z 0-9 _ and -, and the
+	// run's id.
 	ID    string `json:"id,omitempty"`
 	Agent string `json:"agent"`
 	Task  string `json:"task"`
@@ -59,7 +60,7 @@ type Task struct {
 	Estimate    string `json:"estimate,omitempty"`
 	// Stream says that somebody watches the model's words as they come.
 	Stream bool `json:"stream,omitempty"`
-	// By is who asks. Where a gate needs several approvers it is none of them.
+	// By is who asks, one line of at most MaxBy bytes. Where a gate needs several approvers it is none of them.
 	By string `json:"by,omitempty"`
 	// ForkOf makes the run one that begins where another one stood; agent, task, options and plan are then those of that one
 	// and are left out here. Say is a message to the agent after that point.
@@ -153,7 +154,8 @@ type Control struct {
 	// Action is pause, resume, start, stop or autonomy.
 	Action string `json:"action"`
 	// Level for autonomy, 1 to 5.
-	Level  int    `json:"level,omitempty"`
+	Level int `json:"level,omitempty"`
+	// By is one line of at most MaxBy bytes, Reason a text of at most MaxReason.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
@@ -162,8 +164,9 @@ type Control struct {
 type Answer struct {
 	// Decision is approve or reject.
 	Decision string `json:"decision"`
-	Reason   string `json:"reason,omitempty"`
-	By       string `json:"by,omitempty"`
+	// Reason is a text of at most MaxReason bytes, By one line of at most MaxBy.
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"`
 	// ProposalHash is the hash of the proposal that was seen; the answer is refused if another one waits.
 	ProposalHash string `json:"proposal_hash,omitempty"`
 	// Key is the id of the key that signed the answer, Signature what it made of it; see pkg/approval. A signed answer names

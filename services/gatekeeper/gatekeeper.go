@@ -339,15 +339,18 @@ func (r *Role) often(m reactor.Message, by string) *reactor.Refusal {
 
 func (r *Role) readReply(m reactor.Message, sub events.RunSubject) (gate.Reply, error) {
 	var a events.Answer
-	_, body, err := ce.Open(m.Data(), m.Header)
+	_, err := ce.Read(m.Data(), m.Header, events.AnswerType, &a)
 	if err == nil {
-		err = ce.Strict(body, &a)
+		err = a.Check()
+	}
+	if err == nil && len(sub.Rest) == 3 {
+		err = events.CheckID("approver", sub.Rest[2])
 	}
 	if err != nil {
 		return gate.Reply{}, &reactor.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(),
 			Hint: `send {"decision":"approve"} or {"decision":"reject","reason":"..."}`}
 	}
-	reply := gate.Reply{Gate: sub.Rest[1], Decision: a.Decision, Reason: clip(a.Reason, approval.MaxReason), By: clip(a.By, 128),
+	reply := gate.Reply{Gate: sub.Rest[1], Decision: a.Decision, Reason: a.Reason, By: a.By,
 		Assurance: events.AssuranceNone, Hash: a.ProposalHash, Input: m.Seq()}
 	if len(a.EditedInput) > 0 && string(a.EditedInput) != "null" {
 		if reply.Edited, err = events.EditedInput(a.EditedInput); err != nil {
@@ -391,11 +394,4 @@ func (r *Role) signed(reply gate.Reply, a events.Answer, sub events.RunSubject) 
 	}
 	reply.By, reply.Assurance, reply.Key, reply.Signature = name, events.AssuranceSignature, a.Key, a.Signature
 	return reply, nil
-}
-
-func clip(s string, limit int) string {
-	if len(s) > limit {
-		return strings.ToValidUTF8(s[:limit], "")
-	}
-	return s
 }

@@ -192,9 +192,9 @@ func (r *Role) setDeadline(ctx context.Context, s run.State) error {
 // control moves a run as a user asks.
 func (r *Role) control(ctx context.Context, m reactor.Message, runID string) error {
 	var c events.Control
-	_, body, err := ce.Open(m.Data(), m.Header)
+	_, err := ce.Read(m.Data(), m.Header, events.ControlType, &c)
 	if err == nil {
-		err = ce.Strict(body, &c)
+		err = c.Check()
 	}
 	if err != nil {
 		return named(runID, reactor.Refuse("bad_input", `send {"action":"pause"}; the actions are pause, resume, stop and autonomy`, "%v", err))

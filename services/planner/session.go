@@ -266,9 +266,9 @@ func (r *Role) session(ctx context.Context, m reactor.Message, id string) error 
 		return reactor.Refuse("no_sessions", "set the station up again: inspan setup", "this station keeps no sessions")
 	}
 	var c events.SessionControl
-	_, body, err := ce.Open(m.Data(), m.Header)
+	_, err := ce.Read(m.Data(), m.Header, events.SessionType, &c)
 	if err == nil {
-		err = ce.Strict(body, &c)
+		err = c.Check()
 	}
 	if err == nil {
 		err = session.Check(c)

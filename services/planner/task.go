@@ -128,9 +128,6 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 	})
 }
 
-// maxBy bounds who asks for a run, in bytes.
-const maxBy = 128
-
 // projectOf is the last token of the subject of a task, which permissions can bind to a user; empty where it has none.
 func projectOf(m reactor.Message) string {
 	if t := strings.Split(m.Subject(), "."); len(t) == 4 {
@@ -142,15 +139,14 @@ func projectOf(m reactor.Message) string {
 // readTask parses and checks the shape of a task, bare or as a CloudEvent.
 func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 	var t events.Task
-	env, body, err := ce.Open(m.Data(), m.Header)
-	if err == nil {
-		err = ce.Strict(body, &t)
-	}
+	env, err := ce.Read(m.Data(), m.Header, events.TaskType, &t)
 	if err != nil {
 		return t, env, reactor.Refuse("bad_input", `send {"agent":"NAME","task":"what to do"}; docs/events.md lists the other fields`, "%v", err)
 	}
-	if t.ID == "" {
-		t.ID = env.ID
+	if t.ID == "" && env.ID != "" {
+		t.ID = ownID(env.ID)
+	} else if t.ID != "" && !events.ValidID(t.ID) {
+		return t, env, reactor.Refuse("bad_input", "give the task such an id, or none", "%v", events.CheckID("task id", t.ID))
 	}
 	if env.TraceParent == "" {
 		env.TraceParent = m.Header("traceparent")
@@ -183,8 +179,11 @@ func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 	if err == nil {
 		err = errors.Join(session.CheckMode(t.SessionMode), history.CheckGiven(t.History), t.CheckBriefing())
 	}
-	if err == nil && len(t.By) > maxBy {
-		err = fmt.Errorf("by has %d bytes, the limit is %d", len(t.By), maxBy)
+	if err == nil {
+		err = events.CheckBy(t.By)
+	}
+	if project := projectOf(m); err == nil && project != "" {
+		err = events.CheckID("project", project)
 	}
 	for what, id := range map[string]string{"agent": t.Agent, "session_id": t.Session, "workflow_run_id": t.WorkflowRun,
 		"parent_run_id": t.Parent, "orchestrator_run_id": t.Orchestrator, "work_id": t.WorkID} {
@@ -198,14 +197,20 @@ func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 	return t, env, nil
 }
 
-// runIDOf makes the run's id from the task's: the id itself where it is a token, else its digest; where there is
-// none, from the place of the message in the input stream, which is the same on each delivery.
+// ownID is the task's id for that of a CloudEvent, which may be any text: the id itself where it is a token, else one made
+// of its digest, so that the same event starts one run.
+func ownID(foreign string) string {
+	if events.ValidID(foreign) {
+		return foreign
+	}
+	return "run-" + token("task|"+foreign)
+}
+
+// runIDOf makes the run's id from the task's, which is a token; where there is none, from the place of the message in the
+// input stream, which is the same on each delivery.
 func runIDOf(taskID, station string, m reactor.Message) string {
-	switch {
-	case events.ValidID(taskID):
+	if events.ValidID(taskID) {
 		return taskID
-	case taskID != "":
-		return "run-" + token("task|"+taskID)
 	}
 	return "run-" + token(fmt.Sprintf("%s|%d|%d", station, m.Seq(), m.Time().UnixNano()))
 }

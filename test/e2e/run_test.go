@@ -58,10 +58,10 @@ func TestDispatch(t *testing.T) {
 	})
 	t.Run("ECO-1 EVT-13 a CloudEvent in structured mode and one in binary mode start runs", func(t *testing.T) {
 		w := w.on(t)
-		w.publish("station.test.task", `{"specversion":"1.0","id":"structured-1","source":"/test","type":"com.example.task","datacontenttype":"application/json","data":`+body+`}`,
+		w.publish("station.test.task", `{"specversion":"1.0","id":"structured-1","source":"/test","type":"dev.inspan.task.v1","datacontenttype":"application/json","data":`+body+`}`,
 			"Content-Type", "application/cloudevents+json")
 		w.file("session/s2", "note.txt", "hello from the note\n")
-		w.publish("station.test.task.projectx", strings.Replace(body, "s1", "s2", 1), "ce-specversion", "1.0", "ce-id", "binary-1", "ce-source", "/test", "ce-type", "com.example.task", "Content-Type", "application/json")
+		w.publish("station.test.task.projectx", strings.Replace(body, "s1", "s2", 1), "ce-specversion", "1.0", "ce-id", "binary-1", "ce-source", "/test", "ce-type", "dev.inspan.task.v1", "Content-Type", "application/json")
 		for _, id := range []string{"structured-1", "binary-1"} {
 			if s := w.ended(id); s.Status != events.Completed {
 				t.Errorf("%s: %+v", id, s.Result)

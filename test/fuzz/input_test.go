@@ -215,7 +215,7 @@ const (
 func judgeTask(t *testing.T, data []byte, id, source, token string) {
 	l := &letter{subject: events.TaskSubject(station), data: data, deliveries: 1, header: map[string]string{"Inspan-Token": token}}
 	if id != "" || source != "" {
-		l.header["ce-id"], l.header["ce-source"], l.header["ce-specversion"], l.header["ce-type"] = id, source, "1.0", "t"
+		l.header["ce-id"], l.header["ce-source"], l.header["ce-specversion"], l.header["ce-type"] = id, source, "1.0", events.TaskType
 	}
 	d := open(t, events.Planner)
 	d.judge(l)
@@ -294,7 +294,7 @@ func FuzzTask(f *testing.F) {
 	for _, s := range []string{`{"agent":"demo","task":"mend the wheel"}`, `{"agent":"demo","task":"x","id":"t-1","timeout":"30m","autonomy":5}`,
 		`{"agent":"demo","task":"x","plan":{"steps":[{"id":"a","description":"b"},{"id":"c","needs":["a"]}]}}`, `{"agent":"nobody","task":"x"}`,
 		`{"agent":"demo","task":"x","timeout":"2562047h","max_steps":-1}`, `{"agent":"demo","task":"x","unknown":1}`, `{}`, `null`, `[]`, ``, `{"agent":"demo","task":"x"}{}`,
-		`{"specversion":"1.0","id":"1","source":"/me","type":"t","data":{"agent":"demo","task":"x"}}`,
+		`{"specversion":"1.0","id":"1","source":"/me","type":"dev.inspan.task.v1","data":{"agent":"demo","task":"x"}}`,
 		`{"agent":"demo","task":"x","model":"a/b","variables":{"a":"b"},"session_id":"s","parent_run_id":"p"}`} {
 		add(s)
 	}

@@ -58,7 +58,7 @@ var roles = []Mutant{
 	{Name: "a deferred model request has no timer", File: "services/executor/executor.go",
 		Old: "		return w, r.cfg.Timers.Set(ctx, s.HarnessID, \"turn.\"+st.ID, st.NotBefore)", New: "		return w, nil"},
 	{Name: "a task sent twice is two runs", File: "services/planner/task.go",
-		Old: "	case events.ValidID(taskID):\n		return taskID\n", New: "	case events.ValidID(taskID):\n		return \"run-\" + token(fmt.Sprintf(\"%s|%d\", taskID, m.Seq()))\n"},
+		Old: "	if events.ValidID(taskID) {\n		return taskID\n", New: "	if events.ValidID(taskID) {\n		return \"run-\" + token(fmt.Sprintf(\"%s|%d\", taskID, m.Seq()))\n"},
 	{Name: "a run paused before it had a plan gets none", File: "services/planner/planner.go",
 		Old: "	if h.Kind == events.RunResumed && h.State.Plan == nil &&", New: "	if h.Kind == events.RunCreated && h.State.Plan == nil &&", By: []string{"./services/planner"}},
 	{Name: "a row of the index may go back", File: "services/persister/persister.go",

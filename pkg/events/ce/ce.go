@@ -2,7 +2,7 @@
 // hand.
 //
 // Promises: the official SDK parses CloudEvents; nothing of a message is used unless all of it is understood; an
-// unknown key is an error that names it. Errors are for the person who sent the message.
+// unknown key and a key that stands twice are errors that name it. Errors are for the person who sent the message.
 package ce
 
 import (
@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
@@ -18,8 +19,24 @@ import (
 // Envelope is what a CloudEvent says about itself; empty for a bare document.
 type Envelope struct{ ID, Source, Type, TraceParent string }
 
-// MaxDepth bounds the nesting of a document.
-const MaxDepth = 64
+// MaxDepth bounds the nesting of a document, MaxAttribute an attribute of a CloudEvent in bytes.
+const (
+	MaxDepth     = 64
+	MaxAttribute = 1 << 10
+)
+
+// Read takes a message apart and decodes it strictly into v: the document itself, or the data of a CloudEvent of that
+// type.
+func Read(data []byte, header func(string) string, kind string, v any) (Envelope, error) {
+	env, body, err := Open(data, header)
+	if err != nil {
+		return Envelope{}, err
+	}
+	if env.Type != "" && env.Type != kind {
+		return Envelope{}, fmt.Errorf("the type of the CloudEvent is %.80q, want %s", env.Type, kind)
+	}
+	return env, Strict(body, v)
+}
 
 // Open takes a message apart. header returns the first value of a NATS header, or "".
 func Open(data []byte, header func(string) string) (Envelope, []byte, error) {
@@ -36,6 +53,15 @@ func Open(data []byte, header func(string) string) (Envelope, []byte, error) {
 	if !isCE {
 		return Envelope{}, data, nil
 	}
+	if probe.SpecVersion != nil && *probe.SpecVersion != cloudevents.CloudEventsVersionV1 {
+		return Envelope{}, nil, fmt.Errorf("not a CloudEvent: the specversion is %.40q, want 1.0", *probe.SpecVersion)
+	}
+	if err := depth(data); err != nil {
+		return Envelope{}, nil, err
+	}
+	if err := unique(data, reflect.TypeFor[struct{}]()); err != nil {
+		return Envelope{}, nil, err
+	}
 	var e cloudevents.Event
 	if err := e.UnmarshalJSON(data); err != nil {
 		return Envelope{}, nil, fmt.Errorf("not a CloudEvent: %w", err)
@@ -46,7 +72,7 @@ func Open(data []byte, header func(string) string) (Envelope, []byte, error) {
 func binary(data []byte, header func(string) string) (Envelope, []byte, error) {
 	// The SDK has no context for a version that it does not know, and panics on the first attribute.
 	version := first(header, "ce-specversion", "Ce-Specversion")
-	if version != cloudevents.CloudEventsVersionV1 && version != cloudevents.CloudEventsVersionV03 {
+	if version != cloudevents.CloudEventsVersionV1 {
 		return Envelope{}, nil, fmt.Errorf("not a CloudEvent: the header ce-specversion is %.40q, want 1.0", version)
 	}
 	e := cloudevents.New(version)
@@ -67,6 +93,11 @@ func open(e *cloudevents.Event) (Envelope, []byte, error) {
 		return Envelope{}, nil, fmt.Errorf("not a valid CloudEvent: %w", err)
 	}
 	env := Envelope{ID: e.ID(), Source: e.Source(), Type: e.Type()}
+	for what, value := range map[string]string{"id": env.ID, "source": env.Source, "type": env.Type} {
+		if len(value) > MaxAttribute {
+			return Envelope{}, nil, fmt.Errorf("the %s of the CloudEvent has %d bytes, the limit is %d", what, len(value), MaxAttribute)
+		}
+	}
 	if tp, ok := e.Extensions()["traceparent"].(string); ok {
 		env.TraceParent = tp
 	}
@@ -82,9 +113,12 @@ func first(header func(string) string, names ...string) string {
 	return ""
 }
 
-// Strict decodes one JSON document into v: no unknown keys, no second document, no deep nesting.
+// Strict decodes one JSON document into v: no unknown key, no key twice, no second document, no deep nesting.
 func Strict(data []byte, v any) error {
 	if err := depth(data); err != nil {
+		return err
+	}
+	if err := unique(data, reflect.TypeOf(v)); err != nil {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(data))

@@ -1,0 +1,60 @@
+package events
+
+import (
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Types of the CloudEvents that the station takes from outside; a bare JSON document has none.
+const (
+	TaskType    = "dev.inspan.task.v1"
+	ControlType = "dev.inspan.control.v1"
+	AnswerType  = "dev.inspan.answer.v1"
+	SessionType = "dev.inspan.session.v1"
+)
+
+// Limits of what a person says of itself and of why, in bytes. Both are shown on terminals.
+const (
+	MaxBy     = 128
+	MaxReason = 2048
+)
+
+// CheckBy returns what is wrong with a name that somebody gives: it is one line.
+func CheckBy(by string) error { return checkText("by", by, MaxBy, false) }
+
+// CheckReason returns what is wrong with a reason.
+func CheckReason(reason string) error { return checkText("reason", reason, MaxReason, true) }
+
+func checkText(what, text string, limit int, lines bool) error {
+	if len(text) > limit {
+		return fmt.Errorf("%s has %d bytes, the limit is %d", what, len(text), limit)
+	}
+	for _, r := range text {
+		if lines && (r == '\n' || r == '\t' || r == '\r') {
+			continue
+		}
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError || r == '\u2028' || r == '\u2029' {
+			return fmt.Errorf("%s has the character %U, which a terminal acts on", what, r)
+		}
+	}
+	return nil
+}
+
+// Check returns what is wrong with who steers a run and why.
+func (c *Control) Check() error { return firstOf(CheckBy(c.By), CheckReason(c.Reason)) }
+
+// Check returns what is wrong with who answers and why.
+func (a *Answer) Check() error { return firstOf(CheckBy(a.By), CheckReason(a.Reason)) }
+
+// Check returns what is wrong with who steers a session and why.
+func (c *SessionControl) Check() error { return firstOf(CheckBy(c.By), CheckReason(c.Reason)) }
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
