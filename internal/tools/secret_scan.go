@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"math"
 	"path"
-	"regexp"
 	"strings"
 
+	lazily "github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -27,25 +27,25 @@ type secretScanArgs struct {
 // suspicion is a pattern of secrets. The group of the pattern is the secret, or all of it where there is none.
 type suspicion struct {
 	name string
-	re   *regexp.Regexp
+	re   lazily.Pattern
 	// random wants a value that does not look like a word or a placeholder.
 	random bool
 }
 
 // suspicions are tried in this order; a line is reported once.
 var suspicions = []suspicion{
-	{"private-key", regexp.MustCompile(`-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----`), false},
-	{"aws-access-key", regexp.MustCompile(`\b((?:AKIA|ASIA)[A-Z0-9]{16})\b`), false},
-	{"github-token", regexp.MustCompile(`\b((?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,})`), false},
-	{"gitlab-token", regexp.MustCompile(`\b(glpat-[A-Za-z0-9_-]{20,})`), false},
-	{"slack-token", regexp.MustCompile(`\b(xox[abeprs]-[A-Za-z0-9-]{10,})`), false},
-	{"stripe-key", regexp.MustCompile(`\b([rs]k_live_[A-Za-z0-9]{16,})`), false},
-	{"google-api-key", regexp.MustCompile(`\b(AIza[A-Za-z0-9_-]{35})`), false},
-	{"model-api-key", regexp.MustCompile(`\b(sk-(?:ant-|proj-)?[A-Za-z0-9_-]{24,})`), true},
-	{"json-web-token", regexp.MustCompile(`\b(eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})`), false},
-	{"nats-seed", regexp.MustCompile(`\b(S[UAOCNX][A-Z2-7]{56})\b`), false},
-	{"password-in-address", regexp.MustCompile(`[a-z][a-z0-9+.-]*://[^/\s:@'"]{1,64}:([^/\s:@'"]{4,128})@`), true},
-	{"assigned-secret", regexp.MustCompile(`(?i)[a-z0-9_.-]*(?:password|passwd|secret|api_?key|access_?key|auth_?token|private_?key)["']?\s*(?::=|[:=])\s*["']?([A-Za-z0-9+/=_!@#%^*.~-]{8,200})`), true},
+	{"private-key", lazily.New(`-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----`), false},
+	{"aws-access-key", lazily.New(`\b((?:AKIA|ASIA)[A-Z0-9]{16})\b`), false},
+	{"github-token", lazily.New(`\b((?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,})`), false},
+	{"gitlab-token", lazily.New(`\b(glpat-[A-Za-z0-9_-]{20,})`), false},
+	{"slack-token", lazily.New(`\b(xox[abeprs]-[A-Za-z0-9-]{10,})`), false},
+	{"stripe-key", lazily.New(`\b([rs]k_live_[A-Za-z0-9]{16,})`), false},
+	{"google-api-key", lazily.New(`\b(AIza[A-Za-z0-9_-]{35})`), false},
+	{"model-api-key", lazily.New(`\b(sk-(?:ant-|proj-)?[A-Za-z0-9_-]{24,})`), true},
+	{"json-web-token", lazily.New(`\b(eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})`), false},
+	{"nats-seed", lazily.New(`\b(S[UAOCNX][A-Z2-7]{56})\b`), false},
+	{"password-in-address", lazily.New(`[a-z][a-z0-9+.-]*://[^/\s:@'"]{1,64}:([^/\s:@'"]{4,128})@`), true},
+	{"assigned-secret", lazily.New(`(?i)[a-z0-9_.-]*(?:password|passwd|secret|api_?key|access_?key|auth_?token|private_?key)["']?\s*(?::=|[:=])\s*["']?([A-Za-z0-9+/=_!@#%^*.~-]{8,200})`), true},
 }
 
 func secretScan(ctx context.Context, a secretScanArgs, env tool.Env) (tool.Result, error) {
@@ -133,7 +133,7 @@ func suspect(line string) (rule, value string) {
 	return "", ""
 }
 
-var standIn = regexp.MustCompile(`(?i)example|changeme|placeholder|your[_-]|redacted|dummy|xxxx|\*\*\*|\.\.\.|^(?:true|false|null|none|nil)$|^[a-z_.]*(?:env|getenv|config|process)\b`)
+var standIn = lazily.New(`(?i)example|changeme|placeholder|your[_-]|redacted|dummy|xxxx|\*\*\*|\.\.\.|^(?:true|false|null|none|nil)$|^[a-z_.]*(?:env|getenv|config|process)\b`)
 
 // placeholder reports whether a value looks like a word or a stand-in rather than like a secret: little is random in it.
 func placeholder(value string) bool {
