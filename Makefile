@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench bench-trees robust pairs trace kill failover merge-demo faults previous mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle live wasm clean
+.PHONY: help build check fmt test race docs demo bench bench-trees weight robust pairs trace kill failover merge-demo faults previous mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -41,6 +41,9 @@ bench: ## slow: whole stations against the bare floor, both durability modes
 bench-trees: ## slow (some minutes, 5 GB of disk): snapshot and restore of a workspace of 1 GB with 1 % changed; TREE_MB=n for another size
 	INSPAN_BENCH_TREE_MB=$(or $(TREE_MB),1024) $(GO) test -tags slow -count=1 -v -timeout 30m -run TestTreeCost ./test/e2e
 	$(GO) test -tags slow -count=1 -v -timeout 30m -run TestKeepLarge ./internal/git
+
+weight: ## slow (some minutes): build, size, start and idle memory of inspan, with their limits, into docs/performance.md
+	$(GO) run ./test/weight -cold -write
 
 robust: ## slow (30 min, root for some): simulation, planted bugs, real faults, security, recovery, soak, fuzzing; SEED=n
 	$(GO) run ./test/robust -seed $(or $(SEED),1)

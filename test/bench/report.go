@@ -43,6 +43,11 @@ func report(ctx context.Context, c config, dir string) error {
 			subtitle: machine + "; one run alone, median of the fifth before each point", xLabel: "turns so far", yLabel: "ms a turn"}.svg(),
 		"performance.md": page(machine, c, byLoad, byLength),
 	}
+	if old, err := os.ReadFile(filepath.Join(dir, "performance.md")); err == nil {
+		if at := strings.Index(string(old), weightSection); at >= 0 {
+			files["performance.md"] += "\n" + string(old)[at:]
+		}
+	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			return err
@@ -50,6 +55,9 @@ func report(ctx context.Context, c config, dir string) error {
 	}
 	return nil
 }
+
+// weightSection begins what test/weight writes at the end of performance.md.
+const weightSection = "<!-- written by go run ./test/weight -->"
 
 // throughput lets all contenders take turns at each concurrency.
 func throughput(ctx context.Context, c config) ([]line, error) {

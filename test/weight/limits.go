@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Limits. What depends on the load of the machine is a ratio to something measured beside it.
+const (
+	// maxSize is of a stripped inspan for Linux on amd64, in bytes.
+	maxSize = 60 << 20
+	// maxSource is the Go source that is compiled into inspan, and maxCold the CPU of a build from nothing, both relative to
+	// nats-server.
+	maxSource, maxCold = 3.5, 3.5
+	// maxHelp is the CPU of inspan --help, relative to a program that does nothing: 25 ms where that takes 1.5 ms. It was 9 to 10
+	// when it was set, on an idle machine and on one with ten times more to do than it can.
+	maxHelp = 16
+	// maxHelpRSS is the resident memory of inspan --help, two thirds of which are pages of the program that the system shares
+	// between processes. How many of them a fault brings in is the system's choice.
+	maxHelpRSS = 36 << 20
+	// maxIdleRSS is the resident memory of inspan up with nothing to do; 40 MB of it are pages of the program.
+	maxIdleRSS = 66 << 20
+)
+
+// unlinked are modules that were measured and are not worth what they weigh in every build. The reason is an ADR.
+var unlinked = map[string]string{
+	"github.com/openai/openai-go":            "0018: 85 s of CPU of a cold build",
+	"github.com/anthropics/anthropic-sdk-go": "0018: 34 s",
+	"google.golang.org/genai":                "0018: 10 s with what it needs",
+	"google.golang.org/grpc":                 "0018: 5 s with what it needs; OTLP goes over HTTP",
+	"cloud.google.com/go":                    "0018: it came with genai",
+}
+
+// weight is what was measured.
+type weight struct {
+	machine string
+	size    int64
+	// packages and source are those compiled into inspan and into nats-server.
+	packages, natsPackages int
+	source, natsSource     int64
+	// linked are the packages of unlinked modules.
+	linked []string
+	// help and nothing are the CPU of inspan --help and of a program that does nothing, each the least of some runs.
+	help, nothing, helpWall time.Duration
+	helpRSS                 int64
+	// upWall is from the start of inspan up to its word that it is up.
+	upWall  time.Duration
+	idleRSS int64
+	// cold and natsCold are the CPU of builds from nothing; zero where none was made.
+	cold, natsCold time.Duration
+}
+
+func ratio[N int64 | time.Duration](a, b N) float64 { return float64(a) / float64(max(b, 1)) }
+
+// above is what is above its limit.
+func (w weight) above() error {
+	var errs []error
+	check := func(name string, got, limit float64, unit string) {
+		if got > limit {
+			errs = append(errs, fmt.Errorf("%s is %.1f%s, above its limit of %.1f%s (test/weight/limits.go)", name, got, unit, limit, unit))
+		}
+	}
+	const mb = 1 << 20
+	check("the size of inspan", float64(w.size)/mb, maxSize/mb, " MB")
+	check("the source of inspan", ratio(w.source, w.natsSource), maxSource, " x that of nats-server")
+	check("the start of inspan --help", ratio(w.help, w.nothing), maxHelp, " x that of a program that does nothing")
+	check("the memory of inspan --help", float64(w.helpRSS)/mb, maxHelpRSS/mb, " MB")
+	check("the memory of inspan up", float64(w.idleRSS)/mb, maxIdleRSS/mb, " MB")
+	check("a cold build", ratio(w.cold, w.natsCold), maxCold, " x that of nats-server")
+	for _, p := range w.linked {
+		errs = append(errs, fmt.Errorf("inspan links %s, which it does without: %s (go mod why %s)", p, reason(p), p))
+	}
+	return errors.Join(errs...)
+}
+
+func reason(pkg string) string {
+	for module, why := range unlinked {
+		if pkg == module || strings.HasPrefix(pkg, module+"/") {
+			return why
+		}
+	}
+	return ""
+}

@@ -1,0 +1,58 @@
+// Command weight measures what inspan costs before it does anything: its build, its size, its start and its memory at rest.
+//
+//	go run ./test/weight            print it
+//	go run ./test/weight -cold      with two builds from nothing, inspan and nats-server by turns (some minutes)
+//	go run ./test/weight -write     write it into docs/performance.md
+//
+// Promises: each number has a limit, in limits.go with the reason where one is generous; the command fails above it, and the
+// tests of this package hold those that a busy machine does not change. A capability that needs more raises a limit there,
+// and says why.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+)
+
+func main() {
+	if os.Getenv(nothing) != "" {
+		return
+	}
+	cold := flag.Bool("cold", false, "build inspan and nats-server from nothing")
+	write := flag.Bool("write", false, "write the section of docs/performance.md")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *cold, *write)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "weight:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, cold, write bool) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "inspan-weight-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	w, err := measure(ctx, root, dir, cold)
+	if err != nil {
+		return err
+	}
+	fmt.Print(w.table())
+	if write {
+		if err := insert(filepath.Join(root, "docs", "performance.md"), w.section()); err != nil {
+			return err
+		}
+	}
+	return w.above()
+}

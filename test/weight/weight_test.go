@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain is the program that does nothing where it is told to be.
+func TestMain(m *testing.M) {
+	if os.Getenv(nothing) == "" {
+		m.Run()
+	}
+}
+
+// TestWeight holds the limits that a busy machine does not change; go run ./test/weight -cold holds them all.
+func TestWeight(t *testing.T) {
+	t.Parallel()
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var w weight
+	program, err := w.build(t.Context(), root, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.sources(t.Context(), root); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.start(t.Context(), program); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.rest(t.Context(), program, filepath.Join(dir, "store"), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + w.table())
+	if err := w.above(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAbove(t *testing.T) {
+	t.Parallel()
+	fits := weight{size: maxSize, source: 35, natsSource: 10, help: maxHelp * time.Millisecond, nothing: time.Millisecond, helpRSS: maxHelpRSS, idleRSS: maxIdleRSS, cold: 35 * time.Second, natsCold: 10 * time.Second}
+	if err := fits.above(); err != nil {
+		t.Errorf("got %v at the limits", err)
+	}
+	heavy := weight{size: maxSize + 1<<18, source: 36, natsSource: 10, help: (maxHelp + 1) * time.Millisecond, nothing: time.Millisecond, helpRSS: maxHelpRSS + 1<<18,
+		idleRSS: maxIdleRSS + 1<<18, cold: 36 * time.Second, natsCold: 10 * time.Second, linked: []string{"google.golang.org/grpc/codes"}}
+	err := heavy.above()
+	if err == nil || strings.Count(err.Error(), "\n") != 6 || !strings.Contains(err.Error(), "go mod why google.golang.org/grpc/codes") {
+		t.Errorf("got %v, want seven lines", err)
+	}
+}
+
+func TestInsert(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(path, []byte("# Page\n\ntext\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"one", "two"} {
+		if err := insert(path, begin+text+"\n"+end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "# Page\n\ntext\n\n"+begin+"two\n"+end {
+		t.Errorf("got %q, %v", b, err)
+	}
+}
