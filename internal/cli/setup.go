@@ -10,11 +10,13 @@ import (
 
 func (a *app) setupCmd() *cobra.Command {
 	var l local
+	var loss string
 	cmd := &cobra.Command{
 		Use: "setup", Short: "Make or update the streams of a station on a server with users, and register agents",
 		Long: `Makes the streams, consumers and buckets of a station as the user who may, on a NATS server whose services may not.
 It changes nothing where all is as it should be, so it can be run at any time; run it before the services start for the
-first time, after an upgrade, and after a change of INSPAN_REPLICAS or INSPAN_LOG_MAX_BYTES. inspan up does it by itself.`,
+first time, after an upgrade, and after a change of INSPAN_REPLICAS or INSPAN_LOG_MAX_BYTES. inspan up does it by itself.
+--accept-loss with the ID that inspan doctor names lets a station go on whose log has lost something on all of its servers.`,
 		Example: "  INSPAN_NATS_USER=setup INSPAN_NATS_PASSWORD_FILE=setup.password inspan setup --server nats://127.0.0.1:4222 --agents examples/agents",
 		Args:    args(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -30,6 +32,11 @@ first time, after an upgrade, and after a change of INSPAN_REPLICAS or INSPAN_LO
 				return err
 			}
 			cfg.NATSURL, cfg.NATSCreds, cfg.Station, cfg.Agents = a.server, a.creds, a.station, l.agents
+			if loss != "" {
+				if err := station.AcceptLoss(cmd.Context(), cfg, loss, log); err != nil {
+					return err
+				}
+			}
 			mode, err := station.Setup(cmd.Context(), cfg, log)
 			if err != nil {
 				return err
@@ -42,5 +49,6 @@ first time, after an upgrade, and after a change of INSPAN_REPLICAS or INSPAN_LO
 		},
 	}
 	cmd.Flags().StringVar(&l.agents, "agents", a.set("INSPAN_AGENTS", ""), "folder of agent files to register (INSPAN_AGENTS)")
+	cmd.Flags().StringVar(&loss, "accept-loss", "", "go on with what is left of the log: the ID of the loss that inspan doctor names")
 	return cmd
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
+	"github.com/inspan/inspan/internal/storecheck"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -18,6 +20,13 @@ type LogState struct {
 	Last     uint64 `json:"last_seq"`
 	// Deleted counts the holes. Nothing can be erased through the station, so that any is damage.
 	Deleted int `json:"num_deleted"`
+	// Created is when the stream was made.
+	Created time.Time `json:"-"`
+}
+
+// Stream is the state as marks have it.
+func (l LogState) Stream() storecheck.Stream {
+	return storecheck.Stream{Created: l.Created, First: l.First, Last: l.Last, Messages: l.Messages, Deleted: uint64(max(0, l.Deleted))} //nolint:gosec // not below 0
 }
 
 // Holes says what is missing in the log, or "".
@@ -36,11 +45,13 @@ func (l LogState) Holes() string {
 // Log asks the leader about the log of the station.
 func (s *Station) Log(ctx context.Context) (LogState, error) {
 	var answer struct {
-		State LogState `json:"state"`
+		Created time.Time `json:"created"`
+		State   LogState  `json:"state"`
 	}
 	if err := s.c.api(ctx, "STREAM.INFO."+topology.Log(s.name), nil, &answer); err != nil {
 		return LogState{}, fmt.Errorf("ask about the log of station %s: %w", s.name, err)
 	}
+	answer.State.Created = answer.Created
 	return answer.State, nil
 }
 

@@ -57,6 +57,17 @@ func (m *Metrics) Ledger(role events.Service, l *reactor.Ledger) {
 	}
 }
 
+// Damage shows whether the station has lost something of its store.
+func (m *Metrics) Damage(lost func() error) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "inspan_store_damage",
+		Help: "1 where the station has lost something of its store and begins no run, else 0."}, func() float64 {
+		if lost() != nil {
+			return 1
+		}
+		return 0
+	}))
+}
+
 // Serve answers /healthz, /readyz and /metrics until ctx ends. ready says why the service is not ready, or nil.
 // Listening happens before it returns; done is closed when the server is gone.
 func Serve(ctx context.Context, address string, m *Metrics, ready func() error) (addr string, done <-chan struct{}, err error) {

@@ -80,6 +80,8 @@ type Ports struct {
 	Hooks map[string]hooks.Func
 	// Census tells how busy the station is; may be nil.
 	Census reactor.Census
+	// Damage says what the station has lost of its store, nil for nothing; may be nil.
+	Damage func() error
 	// Local keeps the snapshots of runs that are not to have any in the station's store (eternal_engine_enabled: false).
 	// Nil keeps none of them.
 	Local reactor.Shelf
@@ -318,7 +320,7 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 			return nil, fmt.Errorf("INSPAN_CONTEXT_WINDOWS: %w", err)
 		}
 		return planner.New(planner.Config{Prices: prices, Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
-			Windows: windows.Of, Context: h.context, Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census, Hooks: asker,
+			Windows: windows.Of, Context: h.context, Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census, Damage: p.Damage, Hooks: asker,
 			Sessions: p.Sessions, Blobs: p.Blobs, LongRunning: h.cfg.LongRunning,
 			Quotas: planner.Quotas{PerSender: h.cfg.SenderPerMinute, Limits: quota.Limits{Running: h.cfg.MaxRuns,
 				PerMinute: h.cfg.RunsPerMinute, Patience: h.cfg.Patience}}})

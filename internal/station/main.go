@@ -60,6 +60,8 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 	metrics := service.NewMetrics()
 	var conn *jet.Conn
 	starting := errors.New("starting: not yet connected to NATS")
+	watch := &logWatch{role: role, log: log}
+	metrics.Damage(watch.Fault)
 	ready := make(chan struct{})
 	if cfg.HTTP != "" {
 		web, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -72,7 +74,7 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 			if !conn.Connected() {
 				return errors.New("not connected to NATS")
 			}
-			return nil
+			return watch.Fault()
 		})
 		if err != nil {
 			cancel()
@@ -87,10 +89,11 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 		return err
 	}
 	defer conn.Close()
-	host, err := prepare(ctx, role, conn, cfg, log, metrics, extra)
+	host, err := prepare(ctx, role, conn, cfg, watch, metrics, extra)
 	if err != nil {
 		return err
 	}
+	defer watch.begin(ctx)()
 	stop, err := conn.Micro(role, service.Version(), host.Status(role))
 	if err != nil {
 		return fmt.Errorf("announce %s: %w", role, err)
@@ -101,7 +104,8 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 }
 
 // prepare checks the server's durability and the station, and registers agents where that is asked of the planner.
-func prepare(ctx context.Context, role events.Service, conn *jet.Conn, cfg service.Config, log zerolog.Logger, metrics *service.Metrics, extra []tool.Tool) (*service.Host, error) {
+func prepare(ctx context.Context, role events.Service, conn *jet.Conn, cfg service.Config, watch *logWatch, metrics *service.Metrics, extra []tool.Tool) (*service.Host, error) {
+	log := watch.log
 	mode, err := durability(ctx, conn, cfg.AcceptLazy)
 	if err != nil {
 		return nil, err
@@ -114,7 +118,12 @@ func prepare(ctx context.Context, role events.Service, conn *jet.Conn, cfg servi
 	if err != nil {
 		return nil, err
 	}
+	watch.st, watch.state, watch.config = st, st.Shelf(topology.StateBucket), st.Shelf(topology.ConfigBucket)
+	if err := watch.look(ctx); err != nil {
+		return nil, err
+	}
 	ports := Ports(st, mode)
+	ports.Damage = watch.Fault
 	if role == events.Planner && cfg.Agents != "" {
 		if err := register(ctx, ports, cfg, log); err != nil {
 			return nil, err

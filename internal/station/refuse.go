@@ -8,10 +8,11 @@ import (
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/services/planner"
 )
 
 // CodeDamaged is the code of what a station refuses because its store is damaged.
-const CodeDamaged = "station_damaged"
+const CodeDamaged = planner.CodeDamaged
 
 // refuseAgain is how soon an event comes again that nobody may handle on a damaged store.
 const refuseAgain = time.Minute

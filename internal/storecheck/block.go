@@ -28,7 +28,7 @@ const (
 	// recordMost is more than any record is long.
 	recordMost = 32 << 20
 	// healMost bounds the records of which each bit is tried, in bytes: the time grows with the square.
-	healMost = 8 << 10
+	healMost = 16 << 10
 	// jumpMost bounds how far positions are believed to jump where the next whole record is looked for.
 	jumpMost = 1 << 24
 )

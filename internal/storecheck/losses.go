@@ -90,6 +90,10 @@ type Status struct {
 	Runs []string `json:"runs,omitempty"`
 	// Deleted is how many empty positions of the log a person has accepted.
 	Deleted uint64 `json:"deleted,omitempty"`
+	// Reached is the position that the log had reached when a person accepted that it ends before it.
+	Reached uint64 `json:"reached,omitempty"`
+	// First is the position that the log began with when a person accepted that what stood before is lost.
+	First uint64 `json:"first,omitempty"`
 	// Notes are faults that cost nothing: they were repaired.
 	Notes []string `json:"notes,omitempty"`
 }

@@ -48,7 +48,7 @@ func (c *Client) Audit(ctx context.Context, runID string, trust Trust) (audit.Re
 	if err != nil {
 		return audit.Report{}, err
 	}
-	known.holes = holesBeyond(log, damage.Deleted)
+	known.holes = holesBeyond(log, damage)
 	return c.audit(ctx, runID, trust, known)
 }
 

@@ -44,7 +44,7 @@ func (c *Client) AuditAll(ctx context.Context, trust Trust) (Audits, error) {
 	if err != nil {
 		return all, err
 	}
-	all.Missing = holesBeyond(log, all.Damage.Deleted)
+	all.Missing = holesBeyond(log, all.Damage)
 	for _, id := range slices.Sorted(maps.Keys(runs)) {
 		r, err := c.audit(ctx, id, trust, runs[id])
 		if err != nil {

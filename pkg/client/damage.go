@@ -22,26 +22,47 @@ func (c *Client) Damage(ctx context.Context) (Damage, error) {
 	if c.conn == nil {
 		return d, nil
 	}
-	b, err := c.st.Shelf(topology.ConfigBucket).Get(ctx, topology.DamageKey)
-	if err == nil {
-		err = json.Unmarshal(b, &d)
-	}
-	if err != nil && !errors.Is(err, reactor.ErrNotFound) && !errors.Is(err, ErrDenied) {
-		return d, fmt.Errorf("what the station says of its store: %w", err)
-	}
-	log, err := c.st.Log(ctx)
-	if err != nil {
+	// The mark first: it can only be behind the log.
+	var mark storecheck.LogMark
+	if err := c.told(ctx, topology.StateBucket, storecheck.LogMarkKey, &mark); err != nil {
 		return d, err
 	}
-	if holes := holesBeyond(log, d.Deleted); holes != "" && len(d.Lost) == 0 {
-		d.Lost = append(d.Lost, holes)
+	if err := c.told(ctx, topology.ConfigBucket, topology.DamageKey, &d); err != nil {
+		return d, err
+	}
+	log, err := c.st.Log(ctx)
+	if err != nil || len(d.Lost) > 0 {
+		return d, err
+	}
+	lost := mark.Missing(topology.Log(c.Station()), log.Stream(), d)
+	d.ID = lost.ID()
+	for _, f := range lost.Lost() {
+		d.Lost = append(d.Lost, f.String())
 	}
 	return d, nil
 }
 
-// holesBeyond says what is missing in the log beside the empty positions that a person has accepted.
-func holesBeyond(log jet.LogState, accepted uint64) string {
-	if log.Deleted > 0 && uint64(log.Deleted) <= accepted && log.First <= 1 {
+// told reads what the station says under a key; v stays as it is where it says nothing, or this user may not read it.
+func (c *Client) told(ctx context.Context, bucket, key string, v any) error {
+	b, err := c.st.Shelf(bucket).Get(ctx, key)
+	if errors.Is(err, reactor.ErrNotFound) || errors.Is(err, ErrDenied) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		return fmt.Errorf("what the station says of its store: %w", err)
+	}
+	return nil
+}
+
+// holesBeyond says what is missing in the log beside what a person has accepted.
+func holesBeyond(log jet.LogState, accepted Damage) string {
+	if log.Deleted == 0 && log.First <= 1 {
+		return log.Holes()
+	}
+	if uint64(log.Deleted) <= accepted.Deleted && log.First <= max(1, accepted.First) {
 		return ""
 	}
 	return log.Holes()

@@ -19,6 +19,9 @@ type Quotas struct {
 	PerSender int
 }
 
+// CodeDamaged is the code of what a station refuses because its store has lost something.
+const CodeDamaged = "station_damaged"
+
 // intake decides whether a task may begin a run now. The counts come from the log, so they survive restarts and hold
 // for all planners together; between two counts, each planner adds only what it let through itself. So at most what
 // the other planners let through within the age of a count is above a limit.
@@ -46,6 +49,11 @@ func newIntake(cfg Config) *intake {
 // admit lets a task of which there is no run yet through, or returns a *reactor.Later or a *reactor.Refusal. done must
 // be called when the run exists or could not be made.
 func (in *intake) admit(ctx context.Context, sender string, m reactor.Message) (done func(), err error) {
+	if in.cfg.Damage != nil {
+		if lost := in.cfg.Damage(); lost != nil {
+			return nil, reactor.Refuse(CodeDamaged, "inspan doctor says what is lost, docs/runbook.md what to do", "the station's store is damaged, and it begins no run until an operator has looked: %v", lost)
+		}
+	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	now := time.Now()

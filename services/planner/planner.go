@@ -53,6 +53,8 @@ type Config struct {
 	// Census tells how busy the station is; nil takes every task on.
 	Census reactor.Census
 	Quotas Quotas
+	// Damage says what the station has lost, nil for nothing: then no new run begins. It may be nil.
+	Damage func() error
 	// Sessions holds the sessions, Blobs their histories; nil knows none, and tasks that name one only share its directory.
 	Sessions reactor.Shelf
 	Blobs    reactor.Blobs
