@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/storecheck"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
 )
 
 // ErrNoLoss means that a loss was to be accepted that the store does not have.
@@ -107,7 +108,7 @@ func (s *Station) examine() error {
 	for _, f := range found.Findings {
 		st.take(f)
 	}
-	st.back, st.old = found.Back, marks
+	st.old, st.back = marks, found.Back
 	if marks == nil {
 		return st.record()
 	}
@@ -188,8 +189,12 @@ func (st *store) lacking(now map[string]storecheck.Stream) {
 		if st.old != nil {
 			was = st.old.Streams[name]
 		}
-		for _, f := range was.Lacks(name, is) {
+		found := was.Lacks(name, is)
+		for _, f := range found {
 			st.take(f)
+		}
+		if len(found) > 0 && st.marks != nil && !st.losses.Open.Damaged() {
+			st.marks.Streams[name] = is // it is made again, and begins with what is left
 		}
 	}
 }
@@ -226,6 +231,21 @@ func person() string {
 		return u.Username
 	}
 	return ""
+}
+
+// behind are the consumers that must be put back: those whose state nothing proves, and the persister's where its views are gone.
+func (s *Station) behind() map[string]map[string]uint64 {
+	st := s.store
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	log := topology.Log(s.cfg.Station)
+	if slices.ContainsFunc(st.notes, storecheck.Finding.Views) {
+		if st.back[log] == nil {
+			st.back[log] = map[string]uint64{}
+		}
+		st.back[log][string(events.Persister)] = 0
+	}
+	return st.back
 }
 
 // publish tells the users of the station what is lost, in its configuration. mu of the store is held.

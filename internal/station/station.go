@@ -260,7 +260,7 @@ func (s *Station) revive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := conn.PutBack(ctx, s.cfg.Station, now, s.store.back); err != nil || s.cfg.Still {
+	if err := conn.PutBack(ctx, s.cfg.Station, now, s.behind()); err != nil || s.cfg.Still {
 		return err
 	}
 	return conn.HearAgain(ctx, s.cfg.Station)

@@ -219,7 +219,7 @@ func (c *check) stream(dir string) error {
 	}
 	var s settings
 	if !ok || json.Unmarshal(meta, &s) != nil {
-		c.result.Add(Finding{Outcome: Lost, Stream: name, File: c.rel(filepath.Join(dir, metaFile)),
+		c.result.Add(Finding{Outcome: costs(name), Stream: name, File: c.rel(filepath.Join(dir, metaFile)),
 			What: "its configuration is damaged, so that a server does not open it"})
 	}
 	plain := s.Compression == "" || s.Compression == "none"
@@ -368,7 +368,7 @@ func (c *check) missing(there []string) error {
 	}
 	for name, s := range c.cfg.Marks.Streams {
 		if !slices.ContainsFunc(there, func(dir string) bool { return filepath.Base(dir) == name }) && s.Messages > 0 {
-			c.result.Add(Finding{Outcome: Lost, Stream: name, From: s.First, To: s.Last, What: fmt.Sprintf("the stream is missing, it had %d messages", s.Messages)})
+			c.result.Add(Finding{Outcome: costs(name), Stream: name, From: s.First, To: s.Last, What: fmt.Sprintf("the stream is missing, it had %d messages", s.Messages)})
 		}
 	}
 	return nil

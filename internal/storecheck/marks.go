@@ -154,7 +154,7 @@ func Forget(store string) error {
 // positions are empty.
 func (s Stream) Lacks(name string, now Stream) (found []Finding) {
 	if now.Last < s.Last {
-		found = append(found, Finding{Outcome: Lost, Stream: name, From: now.Last + 1, To: s.Last,
+		found = append(found, Finding{Outcome: costs(name), Stream: name, From: now.Last + 1, To: s.Last,
 			What: fmt.Sprintf("it ends at position %d and had reached %d: %d messages are lost", now.Last, s.Last, s.Last-now.Last)})
 	}
 	if !strings.HasPrefix(name, LogPrefix) || now.Last == 0 {

@@ -24,6 +24,23 @@ const (
 	Unfinished Outcome = "unfinished"
 )
 
+// ViewsStream holds the index and the snapshots, which the persister makes again from the log.
+const ViewsStream = "KV_harness-state"
+
+// forgoes reports whether what a stream has lost costs nothing: the views are made again, and text that was published live and leases are
+// of use for a moment only.
+func forgoes(stream string) bool {
+	return stream == ViewsStream || stream == "KV_harness-lease" || strings.HasPrefix(stream, "LIVE_")
+}
+
+// costs is the outcome of a loss in a stream.
+func costs(stream string) Outcome {
+	if forgoes(stream) {
+		return Rebuilt
+	}
+	return Lost
+}
+
 // Finding is one fault of a store.
 type Finding struct {
 	Outcome Outcome `json:"outcome"`
@@ -37,6 +54,9 @@ type Finding struct {
 	Runs []string `json:"runs,omitempty"`
 	What string   `json:"what"`
 }
+
+// Views reports whether the views must be made again.
+func (f Finding) Views() bool { return f.Stream == ViewsStream && f.Outcome == Rebuilt }
 
 func (f Finding) String() string {
 	var b strings.Builder

@@ -17,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
 )
 
 // records are the places where the records of a block begin.
@@ -193,6 +194,51 @@ func TestDamage(t *testing.T) {
 		if !p.station.Damage().Damaged() {
 			t.Error("all streams are gone, and nothing reported it")
 		}
+	})
+}
+
+// TestViewsLost ruins the index, which is made again.
+func TestViewsLost(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "lab")
+	p.up()
+	for i := range 3 {
+		id := fmt.Sprintf("r%d", i)
+		p.start(events.Task{ID: id, Agent: "careful", Task: "write"})
+		p.await(id, "ended", ended)
+	}
+	p.down()
+	blocks, err := filepath.Glob(filepath.Join(p.dir, "store", "nats", "jetstream", "*", "streams", storecheck.ViewsStream, "msgs", "*.blk"))
+	if err != nil || len(blocks) != 1 {
+		t.Fatalf("%v %v", blocks, err)
+	}
+	b, err := os.ReadFile(blocks[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range b {
+		b[i] ^= 0x55
+	}
+	if err := os.WriteFile(blocks[0], b, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	p.up()
+	t.Run("SAFE-2 PERS-21 an index that is lost is made again from the log, and the station works meanwhile", func(t *testing.T) {
+		if lost := p.station.Damage(); lost.Damaged() || len(p.station.Repairs()) == 0 {
+			t.Fatalf("%v %v", lost, p.station.Repairs())
+		}
+		for ctx := p.ctx(); ; {
+			all, err := p.c.Runs(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(all) == 3 && !slices.ContainsFunc(all, func(i run.Info) bool { return i.Anchor == nil || i.Status != events.Completed }) {
+				break
+			}
+		}
+		p.start(events.Task{ID: "more", Agent: "careful", Task: "write"})
+		p.await("more", "ended", ended)
+		p.do(0, "audit", "--all")
 	})
 }
 

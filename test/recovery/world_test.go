@@ -4,6 +4,7 @@ package recovery
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -105,12 +106,23 @@ func (p *place) up() {
 	if !p.strange {
 		cfg.AgentsDir = filepath.Join(p.dir, "agents")
 	}
-	if p.station, err = station.Up(p.t.Context(), cfg); err != nil {
+	if p.station, err = rise(p.t.Context(), cfg); err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(p.down)
 	if p.c, err = client.On(p.station.Conn(), p.name); err != nil {
 		p.t.Fatal(err)
+	}
+}
+
+// rise starts a station. A command that another test was starting as the last station on the store ended shares its lock until it is
+// executed.
+func rise(ctx context.Context, cfg station.Config) (*station.Station, error) {
+	for end := time.Now().Add(patience); ; {
+		st, err := station.Up(ctx, cfg)
+		if !errors.Is(err, station.ErrHeld) || time.Now().After(end) {
+			return st, err
+		}
 	}
 }
 
