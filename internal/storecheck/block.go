@@ -135,17 +135,21 @@ func (k *block) strange(r record) bool {
 	return true
 }
 
+// matches compares a subject with a pattern, token by token.
 func matches(pattern, subject string) bool {
-	want, got := strings.Split(pattern, "."), strings.Split(subject, ".")
-	for i, w := range want {
+	for {
+		want, more, wanted := strings.Cut(pattern, ".")
+		got, rest, there := strings.Cut(subject, ".")
 		switch {
-		case w == ">":
-			return len(got) > i
-		case i >= len(got) || got[i] == "" || w != "*" && w != got[i]:
+		case want == ">":
+			return got != ""
+		case got == "" || want != "*" && want != got:
 			return false
+		case !wanted || !there:
+			return wanted == there
 		}
+		pattern, subject = more, rest
 	}
-	return len(want) == len(got)
 }
 
 // heal turns back the one bit that makes the record at the beginning of b wrong, if there is such a bit. b is changed only
@@ -225,9 +229,8 @@ type read struct {
 	last uint64
 }
 
-// read goes through a block whose stream had reached a position before it.
+// read goes through a block whose stream had reached a position before it. Bits are turned back in b itself.
 func (k *block) read(b []byte, last uint64) read {
-	b = bytes.Clone(b)
 	out := read{last: last}
 	for i := 0; i < len(b); {
 		r, ok := k.whole(b[i:])
@@ -248,14 +251,47 @@ func (k *block) read(b []byte, last uint64) read {
 		if n := len(out.gaps); n > 0 && out.gaps[n-1].before == 0 && r.message() {
 			out.gaps[n-1].before = r.seq
 		}
-		out.b = append(out.b, b[i:i+r.size]...)
 		out.last = max(out.last, r.seq)
 		if r.message() {
 			out.seqs = append(out.seqs, r.seq)
 		}
 		i += r.size
 	}
+	out.b = without(b, out.gaps)
 	return out
+}
+
+// without cuts the gaps out of a block.
+func without(b []byte, gaps []gap) []byte {
+	if len(gaps) == 0 {
+		return b
+	}
+	var out []byte
+	at := 0
+	for _, g := range gaps {
+		out = append(out, b[at:g.from]...)
+		at = g.to
+	}
+	return append(out, b[at:]...)
+}
+
+// skim goes through a block whose digest is right: what its records hold need not be hashed again.
+func (k *block) skim(b []byte, last uint64) (out read, ok bool) {
+	out = read{b: b, last: last}
+	for i := 0; i < len(b); {
+		size, _, _, ok := shape(b[i:])
+		if !ok {
+			return read{}, false
+		}
+		r := record{raw: binary.LittleEndian.Uint64(b[i+atSeq:])}
+		seq := r.raw &^ (erased | tombstone)
+		out.last = max(out.last, seq)
+		if r.message() {
+			out.seqs = append(out.seqs, seq)
+		}
+		i += size
+	}
+	return out, true
 }
 
 // glimpse is the subject of a record that is damaged, as far as it looks like one.

@@ -271,3 +271,27 @@ func TestMarks(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkRun checks a log of 64 MiB, as it is after an ordinary end and after a crash.
+func BenchmarkRun(b *testing.B) {
+	k := newBlock("LOG_s", 1, logSubjects)
+	var text []byte
+	seq := uint64(1)
+	for ; len(text) < 64<<20; seq++ {
+		text = append(text, written(k, seq, "station.s.run.r.evt.run.created", headers, strings.Repeat("x", 1200))...)
+	}
+	for name, known := range map[string]bool{"ended": true, "crashed": false} {
+		b.Run(name, func(b *testing.B) {
+			dir, _, m := store(b, text, seq-1, true)
+			if !known {
+				m.Clean, m.Files = false, nil
+			}
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				if r, err := Run(Config{Store: dir, Streams: "nats", Marks: m, Now: time.Now()}); err != nil || r.Damaged() {
+					b.Fatal(err, r.Error())
+				}
+			}
+		})
+	}
+}

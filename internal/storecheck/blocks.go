@@ -70,7 +70,13 @@ func (c *check) blocks(dir, stream string, subjects []string, plain bool) error 
 			continue
 		}
 		k := newBlock(stream, p.index, subjects)
-		r := k.read(f.b, ch.last)
+		r, ok := read{}, false
+		if f.same {
+			r, ok = k.skim(f.b, ch.last)
+		}
+		if !ok {
+			r = k.read(f.b, ch.last)
+		}
 		ch.follow(c, f, r, log)
 		final := i == len(all)-1
 		if err := c.settle(f, r, k, &ch, final, mark, marked); err != nil {
