@@ -235,7 +235,9 @@ func (r *Role) hold(runID, callID string) func() {
 // the right to act.
 func (r *Role) begin(ctx context.Context, s run.State, d call.Duty, p place) (reactor.Written, error) {
 	if p.broken == nil {
-		if err := r.dress(ctx, s, p); err != nil {
+		if err := r.dress(ctx, s, p); spoiled(err) {
+			p.broken = err
+		} else if err != nil {
 			return reactor.Written{}, err
 		}
 	}

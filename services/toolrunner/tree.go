@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"sync"
@@ -21,7 +22,7 @@ type place struct {
 	visit *workspace.Visit
 	// workspace is the run's, path where it is now, both below the workspace root.
 	workspace, path string
-	// broken is why the tree can not be restored.
+	// broken is why the workspace can not be used, or its tree not restored.
 	broken error
 	// let is called when the attempt is over, nil where nothing is to be let go.
 	let func()
@@ -91,7 +92,10 @@ func (r *Role) noted(p place, runID string) (place, error) {
 		return p, nil
 	}
 	var err error
-	p.let, err = r.cfg.Uses.Enter(p.workspace, runID)
+	if p.let, err = r.cfg.Uses.Enter(p.workspace, runID); spoiled(err) {
+		p.broken = err
+		return p, nil
+	}
 	return p, err
 }
 
@@ -176,8 +180,17 @@ func lost(a call.Attempt) error {
 		errors.New(what+", what it did elsewhere may be done"))
 }
 
-// unusable is the failure of every call while a workspace can not be restored.
+// spoiled reports whether an error is of the directory of a workspace itself: another try meets the same.
+func spoiled(err error) bool {
+	_, path := errors.AsType[*fs.PathError](err)
+	return path || errors.Is(err, ErrLinked)
+}
+
+// unusable is the failure of every call while a workspace can not be used.
 func unusable(err error) error {
+	if spoiled(err) {
+		return tool.Fail(tool.Permanent, "an operator must look at the directory of the workspace, and move away what stands in its place; until then no call can work in it", err)
+	}
 	return tool.Fail(tool.Permanent, "an operator must restore the object store of the station from its archive; until then no call can work in this workspace", err)
 }
 
