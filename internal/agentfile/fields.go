@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/loop"
+	"github.com/inspan/inspan/internal/core/needs"
 	"github.com/inspan/inspan/internal/egress/policy"
 	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
@@ -41,6 +42,7 @@ func agentShape() shape {
 		"workspace":   acts(workspaceShape()),
 		"git":         acts(gitShape()),
 		"sandbox":     acts(sandboxShape()),
+		"requires":    acts(requiresShape()),
 		"permissions": acts(shape{kinds: []kind{isMap}}),
 		"artifacts":   acts(artifactsShape()),
 		"guards":      acts(guardsShape()),
@@ -135,6 +137,17 @@ func size() shape {
 
 // maxImage bounds the name of an image: a registry, a repository, a tag and a digest.
 const maxImage = 512
+
+// requiresShape is a list of commands with the versions that are needed of them.
+func requiresShape() shape {
+	each := shape{kinds: []kind{isText}, check: func(n *node) string {
+		if _, err := needs.Parse(n.text); err != nil {
+			return "a command such as git, or one with its version such as go>=1.22"
+		}
+		return ""
+	}}
+	return list(each, needs.Max)
+}
 
 func sandboxShape() shape {
 	return mapping(map[string]field{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ func (a *app) doctorCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 30*time.Second)
 			defer cancel()
-			found := append(append(machine(ctx), a.optIn(ctx)...), a.stationFindings(ctx)...)
+			found := slices.Concat(machine(ctx), a.optIn(ctx), a.requirements(ctx), a.stationFindings(ctx))
 			if a.json {
 				return a.printJSON(found)
 			}

@@ -162,6 +162,8 @@ type Sandbox struct {
 	Denied    []string `json:"denied,omitempty"`
 	// Image is what a mode that has images takes the system's files from; empty leaves it to the station.
 	Image string `json:"image,omitempty"`
+	// Requires lists the commands that must be there, each with the version that it must have where that matters: go>=1.22, git.
+	Requires []string `json:"requires,omitempty"`
 }
 
 // Rule is one guard rule.

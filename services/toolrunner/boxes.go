@@ -25,6 +25,7 @@ type Boxes struct {
 	out *wayOut
 	// lasting says that more than one call uses the sandboxes that are opened.
 	lasting bool
+	met     *metNeeds
 }
 
 // BoxConfig says where workspaces are and which backends this machine has.
@@ -76,7 +77,7 @@ func NewBoxes(cfg BoxConfig) (*Boxes, error) {
 	if err := os.MkdirAll(cfg.Root, 0o755); err != nil {
 		return nil, fmt.Errorf("workspace root: %w", err)
 	}
-	return &Boxes{cfg: cfg}, nil
+	return &Boxes{cfg: cfg, met: &metNeeds{}}, nil
 }
 
 // wanted is what the agent of a step asks for.
@@ -90,7 +91,13 @@ func (b *Boxes) wanted(s run.State, step string) events.Sandbox {
 // ModeFor tells which sandbox the calls of a step run in.
 func (b *Boxes) ModeFor(s run.State, step string) sandbox.Mode { return b.mode(b.wanted(s, step)) }
 
+// mode is what an agent asks for. With auto, a backend that it names is taken only where this machine does not have the
+// commands that it requires (SBX-10), or where what the machine has isolates less than the agent wants.
 func (b *Boxes) mode(want events.Sandbox) sandbox.Mode {
+	if auto := want.Mode == "" || want.Mode == string(sandbox.Auto); auto && want.Backend != "" && b.commandsHere(want.Requires) &&
+		backends.Enough(b.cfg.Default, sandbox.Mode(want.MinIsolation)) == nil && b.local() {
+		return b.cfg.Default
+	}
 	for _, m := range []string{want.Mode, want.Backend} {
 		if m != "" && m != string(sandbox.Auto) {
 			return sandbox.Mode(m)
@@ -118,11 +125,18 @@ func (b *Boxes) openAt(ctx context.Context, id string, p place, want events.Sand
 	return o.open(ctx)
 }
 
+// local reports whether the default sandbox runs the commands of this machine.
+func (b *Boxes) local() bool {
+	return slices.Contains([]sandbox.Mode{sandbox.Bwrap, sandbox.Landlock, sandbox.Host}, b.cfg.Default)
+}
+
 // opening is a backend, and what it is to be opened with as things are now.
 type opening struct {
 	backend sandbox.Backend
 	cfg     sandbox.Config
 	at      pinned
+	// meets looks whether a sandbox has what the agent requires.
+	meets func(context.Context, sandbox.Sandbox) error
 }
 
 // open opens the sandbox, on the very workspace that was looked at.
@@ -132,6 +146,9 @@ func (o opening) open(ctx context.Context) (sandbox.Sandbox, error) {
 		return nil, err
 	}
 	if err := o.at.still(); err != nil {
+		return nil, errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
+	}
+	if err := o.meets(ctx, box); err != nil {
 		return nil, errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
 	}
 	return box, nil
@@ -152,7 +169,7 @@ func (b *Boxes) planned(id string, p place, want events.Sandbox) (opening, error
 		}
 		return opening{}, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
 	}
-	o := opening{backend: backend}
+	o := opening{backend: backend, meets: func(ctx context.Context, box sandbox.Sandbox) error { return b.meets(ctx, box, want) }}
 	var err error
 	if o.at, err = pin(b.cfg.Root, p.path); err == nil {
 		o.cfg, err = b.config(id, p, want, mode, o)

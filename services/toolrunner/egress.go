@@ -151,7 +151,9 @@ func (w *wayOut) lead(cfg *sandbox.Config, backend sandbox.Backend) error {
 }
 
 // through returns boxes whose sandboxes have a way out.
-func (b *Boxes) through(w *wayOut) *Boxes { return &Boxes{cfg: b.cfg, out: w, lasting: b.lasting} }
+func (b *Boxes) through(w *wayOut) *Boxes {
+	return &Boxes{cfg: b.cfg, out: w, lasting: b.lasting, met: b.met}
+}
 
 // forMany returns boxes whose sandboxes more than one call uses.
-func (b *Boxes) forMany() *Boxes { return &Boxes{cfg: b.cfg, out: b.out, lasting: true} }
+func (b *Boxes) forMany() *Boxes { return &Boxes{cfg: b.cfg, out: b.out, lasting: true, met: b.met} }
