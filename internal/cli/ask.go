@@ -126,7 +126,7 @@ func proposal(g *events.GateOpenedData) []string {
 		pretty.Reset()
 		pretty.Write(g.Proposal)
 	}
-	return append(strings.Split(harmless(pretty.String()), "\n"), "proposal_hash "+g.ProposalHash)
+	return append(strings.Split(harmless(string(events.Plain(pretty.Bytes()))), "\n"), "proposal_hash "+g.ProposalHash)
 }
 
 // gone ends a question that nobody needs to answer any more. open is true where the cursor is still behind the prompt.

@@ -8,6 +8,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -262,11 +263,17 @@ func (a *app) me() string {
 	return name
 }
 
+// printJSON prints a value. What is stored has its signs < > & escaped, as JSON in a page of HTML would; here they are as they are.
 func (a *app) printJSON(v any) error {
-	e := json.NewEncoder(a.out)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.out.Write(events.Plain(b.Bytes()))
+	return err
 }
 
 // zone is the time zone of what is shown.

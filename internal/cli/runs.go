@@ -226,10 +226,10 @@ func (a *app) logsCmd() *cobra.Command {
 	return cmd
 }
 
-// line prints one fact, as it is stored or in words.
+// line prints one fact, as its JSON or in words. Its very bytes are what inspan export prints.
 func (a *app) line(item client.Item) {
 	if a.json {
-		fmt.Fprintf(a.out, "%s\n", item.Bytes)
+		fmt.Fprintf(a.out, "%s\n", events.Plain(item.Bytes))
 		return
 	}
 	text, p := view.Line(item.Fact, item.Payload, a.zone()), a.paint()

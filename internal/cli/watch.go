@@ -227,6 +227,7 @@ func (t *teller) fact(item client.Item) {
 // json prints a piece as a line of JSON.
 func (t *teller) json(p client.Piece) {
 	if b, err := json.Marshal(map[string]client.Piece{"live": p}); err == nil {
+		b = events.Plain(b)
 		fmt.Fprintf(t.app.out, "%s\n", b)
 	}
 }

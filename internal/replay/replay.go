@@ -14,6 +14,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/core/gate"
@@ -157,13 +158,24 @@ func fields(a, b events.Payload) []string {
 	var names []string
 	for _, doc := range []map[string]any{x, y} {
 		for name := range doc {
-			if !reflect.DeepEqual(x[name], y[name]) && !slices.Contains(names, name) {
+			if !reflect.DeepEqual(x[name], y[name]) && !slices.Contains(names, name) && !samePreview(name, x[name], y[name]) {
 				names = append(names, name)
 			}
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// samePreview reports whether two shortened texts are of the same one: earlier programs wrote < > & of arguments as escapes.
+func samePreview(name string, a, b any) bool {
+	x, ok := a.(string)
+	y, also := b.(string)
+	if !ok || !also || name != "description" && name != "input" {
+		return false
+	}
+	x, y = strings.TrimSuffix(string(events.Plain([]byte(x))), "..."), strings.TrimSuffix(string(events.Plain([]byte(y))), "...")
+	return len(x) > 0 && len(y) > 0 && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x)) && (len(x) == len(y) || max(len(a.(string)), len(b.(string))) > events.MaxPreview)
 }
 
 func document(p events.Payload) map[string]any {

@@ -176,8 +176,9 @@ func (*CallDeferredData) Kind() Kind { return CallDeferred }
 func (*CallFinishedData) Kind() Kind { return CallFinished }
 func (*CallFailedData) Kind() Kind   { return CallFailed }
 
-// Preview shortens an input for a monitoring event, never inside a character.
+// Preview shortens an input for a monitoring event, never inside a character, and shows its text as it is.
 func Preview(input json.RawMessage) string {
+	input = Plain(input)
 	if len(input) <= MaxPreview {
 		return string(input)
 	}
