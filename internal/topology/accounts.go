@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,10 +90,10 @@ func Reviver(station string) User {
 func Accounts(station string, outsiders []User, password func(user string) string, administrators ...User) string {
 	var b strings.Builder
 	back, front := "streams-"+station, "station-"+station
-	lentAPI := "$JS." + back + ".API."
+	within := func(subject string) string { return inFront(back, subject) }
 	fmt.Fprintf(&b, "accounts {\n  %q: {\n    jetstream: enabled\n    users: [\n", back)
 	for _, u := range administrators {
-		render(&b, u, password, apiPrefix)
+		render(&b, u, password, func(subject string) string { return subject })
 	}
 	b.WriteString("    ]\n    exports: [\n")
 	for _, l := range lent(station) {
@@ -101,29 +102,67 @@ func Accounts(station string, outsiders []User, password func(user string) strin
 	fmt.Fprintf(&b, "    ]\n  }\n  %q: {\n    users: [\n", front)
 	for _, role := range events.Services() {
 		publish, subscribe := Permissions(station, role)
-		render(&b, User{string(role), publish, subscribe}, password, lentAPI)
+		render(&b, User{string(role), publish, subscribe}, password, within)
 	}
 	for _, u := range outsiders {
-		render(&b, u, password, lentAPI)
+		render(&b, u, password, within)
 	}
 	b.WriteString("    ]\n    imports: [\n")
 	for _, l := range lent(station) {
 		to := ""
-		if rest, api := strings.CutPrefix(l.subject, apiPrefix); api {
-			to = fmt.Sprintf(", to: %q", lentAPI+rest)
+		if local := cmp.Or(l.as, within(l.subject)); local != l.subject {
+			to = fmt.Sprintf(", to: %q", local)
 		}
 		fmt.Fprintf(&b, "      {%s: {account: %q, subject: %q}%s}\n", l.how, back, l.subject, to)
 	}
-	// Every account has an API of its own, even where JetStream is not enabled: it would answer too.
-	fmt.Fprintf(&b, "    ]\n    mappings: {%q: %q}\n  }\n}\n", apiPrefix+">", lentAPI+">")
+	b.WriteString("    ]\n    mappings: {\n")
+	for _, pattern := range []string{
+		// Every account has an API of its own, even where JetStream is not enabled: it would answer too.
+		apiPrefix + ">",
+		// What people watch comes from the streams alone, once it is stored. On its subjects nothing is published here, so no
+		// answer that an asker wants there can pass for an event or a dead letter.
+		"station.*.dead.>", "station.*.run.*.stream",
+	} {
+		fmt.Fprintf(&b, "      %q: %q\n", pattern, numbered(within(pattern)))
+	}
+	b.WriteString("    }\n  }\n}\n")
 	return b.String()
+}
+
+// inFront is what a subject is mapped to in the account of services and outsiders. The server maps what is published before
+// it looks at rights, and what it publishes itself: an answer, on the subject that its asker names.
+//
+// The first three tokens have no wildcard. An answer has so many, and no more could be passed on by an import.
+func inFront(back, subject string) string {
+	if rest, ok := strings.CutPrefix(subject, apiPrefix); ok {
+		return "$JS." + back + ".API." + rest
+	}
+	switch t := strings.Split(subject, "."); {
+	case len(t) == 4 && t[0] == "station" && t[2] == "dead":
+		return "refused.by.role." + t[1] + "." + t[3]
+	case len(t) == 5 && t[0] == "station" && t[2] == "run" && t[4] == "stream":
+		return "forged.stream.of." + t[1] + "." + t[3]
+	}
+	return subject
+}
+
+// numbered puts "$1", "$2" for the wildcards of a pattern, as the destination of a mapping has them.
+func numbered(pattern string) string {
+	for n := 1; strings.Contains(pattern, "*"); n++ {
+		pattern = strings.Replace(pattern, "*", fmt.Sprintf("$%d", n), 1)
+	}
+	return pattern
 }
 
 // apiPrefix is where clients ask JetStream.
 const apiPrefix = "$JS.API."
 
 // loan is a subject that the account of the streams lends to the other one.
-type loan struct{ how, subject, more string }
+type loan struct {
+	how, subject, more string
+	// as is the subject there, empty for what it is mapped to.
+	as string
+}
 
 // lent are the subjects of the streams, and what services and watchers may ask of JetStream at most. Nothing that makes,
 // changes or erases a stream or a consumer is among them, but for what takes artifacts away.
@@ -132,12 +171,12 @@ func lent(station string) []loan {
 	// every second.
 	const several = `, response_type: stream, response_threshold: "30s"`
 	all := []loan{
-		{"service", "$JS.API.*", ""}, {"service", "$JS.API.STREAM.INFO.*", ""}, {"service", "$JS.API.STREAM.MSG.GET.*", ""}, {"service", "$JS.API.CONSUMER.INFO.*.*", ""},
-		{"service", purgeArtifacts, ""},
-		{"service", "$JS.API.DIRECT.GET.>", several}, {"service", "$JS.ACK.>", ""},
+		{how: "service", subject: "$JS.API.*"}, {how: "service", subject: "$JS.API.STREAM.INFO.*"}, {how: "service", subject: "$JS.API.STREAM.MSG.GET.*"}, {how: "service", subject: "$JS.API.CONSUMER.INFO.*.*"},
+		{how: "service", subject: purgeArtifacts},
+		{how: "service", subject: "$JS.API.DIRECT.GET.>", more: several}, {how: "service", subject: "$JS.ACK.>"},
 	}
 	for _, st := range pulled(station) {
-		next := loan{"service", "$JS.API.CONSUMER.MSG.NEXT." + st + ".*", several}
+		next := loan{how: "service", subject: "$JS.API.CONSUMER.MSG.NEXT." + st + ".*", more: several}
 		if st == In(station) {
 			next.more = "" // the answer is over with its first message, whatever an outsider put into it
 		}
@@ -149,13 +188,18 @@ func lent(station string) []loan {
 				// An answer is passed on to a subject that is borrowed without a wildcard, and to no other.
 				subject = strings.Replace(subject, "station."+station+".", "station.*.", 1)
 			}
-			all = append(all, loan{"service", subject, ""})
+			all = append(all, loan{how: "service", subject: subject})
 		}
 		if st.RepublishTo != "" {
-			all = append(all, loan{"stream", strings.ReplaceAll(st.RepublishTo, "{{wildcard(1)}}", "*"), ""})
+			all = append(all, loan{how: "stream", subject: starred(st.RepublishTo), as: starred(cmp.Or(st.WatchedAs, st.RepublishTo))})
 		}
 	}
 	return all
+}
+
+// starred is a destination of a stream as a pattern.
+func starred(destination string) string {
+	return strings.ReplaceAll(destination, "{{wildcard(1)}}", "*")
 }
 
 // pulled are the streams that roles take work from.
@@ -171,20 +215,20 @@ func pulled(station string) []string {
 	return streams
 }
 
-// render writes one user. A server looks at a user's rights after it has mapped the subject, so those to ask JetStream are
-// given for api instead of its usual prefix.
-func render(b *strings.Builder, u User, password func(string) string, api string) {
+// render writes one user. A server looks at a user's right to publish after it has mapped the subject.
+func render(b *strings.Builder, u User, password func(string) string, mapped func(string) string) {
 	fmt.Fprintf(b, "      {\n        user: %s\n        password: %s\n        permissions: {\n", u.Name, password(u.Name))
+	publish := make([]string, len(u.Publish))
+	for i, subject := range u.Publish {
+		publish[i] = mapped(subject)
+	}
 	for _, side := range []struct {
 		name     string
 		subjects []string
-	}{{"publish", u.Publish}, {"subscribe", u.Subscribe}} {
+	}{{"publish", publish}, {"subscribe", u.Subscribe}} {
 		fmt.Fprintf(b, "          %s: [\n", side.name)
 		for i, s := range side.subjects {
 			if !slices.Contains(side.subjects[:i], s) {
-				if rest, ok := strings.CutPrefix(s, apiPrefix); ok {
-					s = api + rest
-				}
 				fmt.Fprintf(b, "            %q\n", s)
 			}
 		}

@@ -88,6 +88,8 @@ type Stream struct {
 	DenyDelete, DenyPurge, Rollup, TTL, Schedules, Direct, Batches bool
 	// Each stored message is published again, without being stored, from and to these subjects.
 	RepublishFrom, RepublishTo string
+	// WatchedAs is the subject on which people hear what is published again, empty for RepublishTo.
+	WatchedAs string
 }
 
 // Streams returns the streams of a station, then the buckets that all stations of an account share.
@@ -111,6 +113,7 @@ func Streams(station string, l Limits) []Stream {
 			Name: Dead(station), Description: "Input that station " + station + " refused, with the reason.",
 			Subjects: []string{s + "dead.*"}, Retention: KeepToLimits, MaxBytes: orElse(l.DeadBytes, DefaultDeadBytes),
 			Bounded: l.DeadBytes != 0, MaxMsgSize: MaxDead, MaxAge: DeadAge, Window: ShortestWindow, DenyDelete: true, Direct: true,
+			RepublishFrom: s + "dead.*", RepublishTo: s + "letter.{{wildcard(1)}}", WatchedAs: s + "dead.{{wildcard(1)}}",
 		},
 		{
 			Name: Live(station), Description: "What was said live at station " + station + ", where it is to be kept for those who come late. No fact.",

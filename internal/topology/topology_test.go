@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -67,7 +68,7 @@ func TestTable(t *testing.T) {
 				continue
 			}
 			to := strings.ReplaceAll(st.RepublishTo, "{{wildcard(1)}}", "*")
-			if want := map[string]string{"LOG_s1": events.StreamSubject("s1", "*"), "LIVE_s1": events.LiveSubject("s1", "*")}[st.Name]; to != want {
+			if want := map[string]string{"LOG_s1": events.StreamSubject("s1", "*"), "LIVE_s1": events.LiveSubject("s1", "*"), "DEAD_s1": "station.s1.letter.*"}[st.Name]; to != want {
 				t.Errorf("%s republishes to %s, want %q", st.Name, to, want)
 			}
 			for _, other := range streams {
@@ -75,6 +76,23 @@ func TestTable(t *testing.T) {
 					t.Errorf("%s takes what %s republishes", other.Name, st.Name)
 				}
 			}
+		}
+	})
+	t.Run("SAFE-5 what is borrowed under another subject has no wildcard in the three tokens that an answer fills", func(t *testing.T) {
+		t.Parallel()
+		others := 0
+		for _, l := range lent("s1") {
+			local := cmp.Or(l.as, inFront("streams-s1", l.subject))
+			if l.how != "service" || local == l.subject {
+				continue
+			}
+			others++
+			if tokens := strings.Split(local, "."); len(tokens) < 4 || strings.Contains(strings.Join(tokens[:3], "."), "*") || strings.HasPrefix(local, "_R_") {
+				t.Errorf("%s is borrowed as %s", l.subject, local)
+			}
+		}
+		if others < 10 {
+			t.Errorf("%d are borrowed under another subject", others)
 		}
 	})
 	t.Run("OBS-12 what is said live is kept within bounds and has no powers", func(t *testing.T) {
