@@ -60,12 +60,13 @@ func (r *reader) inside(name string, argv []string, in input, s scope) {
 		r.wrapped(name, wrapper, argv, in, s)
 	case slices.Contains(carriers, name):
 		r.carried(argv, in, s)
-	case slices.Contains([]string{"cp", "mv", "ln", "install", "rsync"}, name):
+	case slices.Contains([]string{"cp", "mv", "ln", "install", "rsync", "mount"}, name):
 		r.copying(name, argv)
 	case name == "dd" || name == "tee" || name == "curl" || name == "wget":
 		r.saves(name, argv, in)
 	}
 	r.ranDefaults(name)
+	r.making(name, argv, in)
 	r.loosely(name, argv, in, s)
 	r.meanings(name, argv, s)
 	r.texts(name, argv, in, s)
@@ -124,6 +125,9 @@ func (r *reader) find(argv []string, s scope) {
 		starts = []string{"-x", "-X", "--exec", "--exec-batch"}
 	}
 	for i := 1; i < len(argv); i++ {
+		if text, ok := fdGlued(argv, i); ok {
+			r.text(text, s.deeper())
+		}
 		if !slices.Contains(starts, argv[i]) {
 			continue
 		}
@@ -141,6 +145,19 @@ func (r *reader) find(argv []string, s scope) {
 		r.command(inner, input{}, s.deeper())
 		i = end
 	}
+}
+
+// fdGlued returns the command of fd that is glued to its option.
+func fdGlued(argv []string, i int) (text string, ok bool) {
+	if path.Base(argv[0]) == "find" {
+		return "", false
+	}
+	for _, option := range []string{"--exec=", "--exec-batch=", "-x", "-X"} {
+		if rest, glued := strings.CutPrefix(argv[i], option); glued && rest != "" {
+			return strings.Join(append([]string{rest}, argv[i+1:]...), " "), true
+		}
+	}
+	return "", false
 }
 
 // replace puts what is only known later in the place of a mark.
@@ -241,6 +258,7 @@ var (
 	commandVariables = strings.Fields(`PAGER EDITOR VISUAL BROWSER MANPAGER LESSOPEN LESSCLOSE PROMPT_COMMAND GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER
 GIT_SSH_COMMAND GIT_SSH GIT_ASKPASS SSH_ASKPASS GIT_EXTERNAL_DIFF GIT_PROXY_COMMAND RSYNC_RSH CVS_RSH SUDO_EDITOR SUDO_ASKPASS SYSTEMD_EDITOR
 SYSTEMD_PAGER KUBE_EDITOR FCEDIT RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER CC CXX LD AR SHELL MAKESHELL npm_config_script_shell NPM_CONFIG_SCRIPT_SHELL
+GH_PAGER GH_BROWSER GH_EDITOR GLAB_PAGER
 CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER FZF_DEFAULT_COMMAND TEXEDIT`)
 	optionVariables  = strings.Fields(`TAR_OPTIONS MAKEFLAGS MFLAGS GNUMAKEFLAGS GOFLAGS ZIPOPT CFLAGS CXXFLAGS LDFLAGS RUSTFLAGS JAVA_TOOL_OPTIONS MAVEN_OPTS LESS`)
 	unclearVariables = strings.Fields(`BASH_ENV ENV LD_PRELOAD LD_AUDIT SHELLOPTS BASHOPTS PS4 GIT_EXEC_PATH GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS

@@ -84,6 +84,9 @@ func (r *reader) gitSetting(setting string, literal bool) {
 // gitRuns reads the subcommands that run other commands.
 func (r *reader) gitRuns(sub string, rest []string, s scope) {
 	all := append([]string{sub}, rest...)
+	if slices.ContainsFunc(rest, func(w string) bool { return strings.Contains(w, "ext::") }) && sub != "commit" && sub != "grep" {
+		r.doubt("git runs the command in an ext:: address")
+	}
 	switch sub {
 	case "config":
 		r.gitConfig(rest)
@@ -93,13 +96,13 @@ func (r *reader) gitRuns(sub string, rest []string, s scope) {
 				r.gitSetting(setting, true)
 			}
 		}
+		for _, text := range values(all, "-u", "--upload-pack") {
+			r.text(text, s.deeper())
+		}
 		for _, from := range values(all, "--template") {
 			if from != "" && from != "/dev/null" {
 				r.doubt("git takes hooks from %q, which run commands", brief(from))
 			}
-		}
-		if slices.ContainsFunc(rest, func(w string) bool { return strings.HasPrefix(w, "ext::") }) {
-			r.doubt("git runs the command in an ext:: address")
 		}
 	case "submodule":
 		if i := slices.Index(rest, "foreach"); i >= 0 {
@@ -117,9 +120,6 @@ func (r *reader) gitRuns(sub string, rest []string, s scope) {
 	case "fetch", "pull", "push", "ls-remote", "fetch-pack", "send-pack":
 		for _, text := range values(all, "--upload-pack", "--receive-pack", "--exec") {
 			r.text(text, s.deeper())
-		}
-		if slices.ContainsFunc(rest, func(w string) bool { return strings.HasPrefix(w, "ext::") }) {
-			r.doubt("git runs the command in an ext:: address")
 		}
 	case "difftool", "mergetool":
 		for _, text := range values(all, "-x", "--extcmd") {

@@ -1,6 +1,7 @@
 package shell_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -88,9 +89,10 @@ func TestHostileInBash(t *testing.T) {
 		if f.tried == "read" {
 			continue
 		}
+		place := newPlace(t, root) // before any of them runs: a program that is open for writing is executed by nobody
 		t.Run("GUARD-5 GUARD-9 in bash: "+f.text, func(t *testing.T) {
 			t.Parallel()
-			ran := runsDenied(t, bash, root, f.text)
+			ran := place.run(t, bash, f.text)
 			if got, _ := verdict(set, f.text); ran && got.Action == guard.Allow {
 				t.Errorf("it ran the denied program and is allowed")
 			}
@@ -101,32 +103,40 @@ func TestHostileInBash(t *testing.T) {
 	}
 }
 
-// runsDenied runs a text in a folder of its own and reports whether it has run deniedprog, which only leaves a mark.
-func runsDenied(t *testing.T, bash, root, text string) bool {
+// place is where one form runs: the folder of deniedprog, which only leaves a mark, an empty folder, and the mark.
+type place struct{ bin, work, mark string }
+
+func newPlace(t *testing.T, root string) place {
 	t.Helper()
 	dir, err := os.MkdirTemp(root, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin, work, mark := filepath.Join(dir, "bin"), filepath.Join(dir, "work"), filepath.Join(dir, "mark")
-	for _, folder := range []string{bin, work} {
-		if err = os.Mkdir(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	script := "#!/bin/sh\necho ran >> '" + mark + "'\n"
-	if err = os.WriteFile(filepath.Join(bin, "deniedprog"), []byte(script), 0o700); err != nil {
+	p := place{filepath.Join(dir, "bin"), filepath.Join(dir, "work"), filepath.Join(dir, "mark")}
+	script := "#!/bin/sh\necho ran >> '" + p.mark + "'\n"
+	if err := errors.Join(os.Mkdir(p.bin, 0o700), os.Mkdir(p.work, 0o700), os.WriteFile(filepath.Join(p.bin, "deniedprog"), []byte(script), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), bash, "-c", text+"\nwait")
-	cmd.Dir = work
-	cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + work, "LC_ALL=C", "TERM=dumb", "GIT_CONFIG_NOSYSTEM=1", "INPUTRC=/dev/null"}
+	return p
+}
+
+// run runs a text and reports whether it has run deniedprog.
+func (p place) run(t *testing.T, bash, text string) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // for one that waits for something that this machine has not
+	defer cancel()
+	cmd := exec.CommandContext(ctx, bash, "-c", text+"\nwait")
+	cmd.Dir = p.work
+	cmd.Env = []string{"PATH=" + p.bin + ":" + os.Getenv("PATH"), "HOME=" + p.work, "LC_ALL=C", "TERM=dumb", "GIT_CONFIG_NOSYSTEM=1", "INPUTRC=/dev/null"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal to ask
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	_ = cmd.Run() // many of them fail behind what matters
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // many of them fail behind what matters
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	_, err = os.Stat(mark)
+	_, err := os.Stat(p.mark)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}

@@ -13,6 +13,12 @@ func isShell(name string) bool {
 		"elvish"}, name)
 }
 
+// bashLike are the shells whose texts are read as theirs; zshTells are ways of another one to run a command.
+var (
+	bashLike = []string{"sh", "bash", "dash", "ksh", "ash", "mksh", "rbash", "posh", "oksh"}
+	zshTells = regexp.MustCompile(`\((e|\+)|(^|\s)=\w`)
+)
+
 // isStdin reports whether a file's name is another name of the standard input.
 func isStdin(name string) bool {
 	return name == "-" || name == "/dev/stdin" || strings.HasPrefix(name, "/dev/fd/") || strings.HasPrefix(name, "/proc/self/fd/")
@@ -63,6 +69,12 @@ func (r *reader) shell(name string, argv []string, in input, s scope) {
 		for _, w := range argv[i+1:] {
 			r.values.assignedText(positional, w)
 		}
+		if !slices.Contains(bashLike, name) {
+			r.loose(argv[i])
+			if zshTells.MatchString(argv[i]) {
+				r.doubt("%s expands what it is given in a way of its own", name)
+			}
+		}
 		r.text(argv[i], s.deeper().fed(in.piped || in.given))
 	case inline:
 	case !in.given && i < len(argv) && isDescriptor(argv[i]):
@@ -82,6 +94,7 @@ func (r *reader) stdin(name string, in input, s scope) {
 	case in.piped || r.replaced:
 		r.doubt("%s runs what a pipe or a file gives it", name)
 	case in.file != "":
+		r.loose(in.file)
 		r.ranFile(in.file)
 	}
 }
@@ -113,9 +126,10 @@ var (
 	tells = regexp.MustCompile("(?i)system|exec|popen|subprocess|spawn|child_process|rmtree|unlink|rmsync|rmdir|removedirs|os\\.remove|fs\\.rm|\\beval\\b|__import__|importlib|" +
 		"getattr|base64|b64decode|fromcharcode|compile|\\bfork\\b|shutil|deno\\.command|\\bqx\\b|`|remove-item|file_delete|io\\.open3|shell-command|do shell script|" +
 		"__(dict|class|base|bases|mro|subclasses|builtins|getattribute|loader|spec|globals|code|reduce)|\\bvars\\(|\\bglobals\\(|\\\\x[0-9a-f]|\\bchr\\(|codecs|marshal|pickle|" +
-		"ctypes|runpy|\\bpty\\b|\\bopen\\b[^;]*\\||core::|process\\.(binding|dlopen|mainmodule)|\\brequire\\(\\s*[^'\")]|%x")
+		"ctypes|runpy|\\bpty\\b|\\bopen\\b[^;]*\\||core::|\\bkernel\\b|send\\(|instance_eval|passthru|proc_open|attrgetter|methodcaller|_load|constructor|createrequire|new function|" +
+		"\\brequire\\([^)]*\\+|\\)\\s*\\(['\"]|\\$\\w+\\s*\\(['\"]|process\\.(binding|dlopen|mainmodule)|\\brequire\\(\\s*[^'\")]|%x")
 	awkTells  = regexp.MustCompile(`system\s*\(|\|&|getline|@\w|-i\s*inplace`)
-	lispTells = regexp.MustCompile(`shell|process|delete`)
+	lispTells = regexp.MustCompile(`shell|process|delete|exec|system|load|funcall|apply|intern|compile|^-(l|script|x)$|\.elc?$`)
 	edTells   = regexp.MustCompile(`!|system|\.shell|shell`)
 	vimTells  = regexp.MustCompile(`[!|]|call|system|job|term|python|\bpy|lua|ruby|perl|exe|source|\bso\b|norm|eval|mak|grep|silent|make|filter|argdo|bufdo`)
 )
@@ -142,6 +156,23 @@ func texted(lang string) bool {
 	return strings.HasSuffix(lang, "awk") || strings.HasSuffix(lang, "sed") || slices.Contains([]string{"sqlite3", "emacs", "deno", "vim", "vi", "nvim", "ex"}, lang)
 }
 
+// textWords are the words of an interpreter that may be a program's text.
+func textWords(lang string, argv []string) []string {
+	switch lang {
+	case "sed", "gsed":
+		return sedScripts(argv)
+	case "vim", "vi", "nvim", "ex":
+		texts := values(argv, "-c", "--cmd")
+		for _, w := range argv[1:] {
+			if strings.HasPrefix(w, "+") {
+				texts = append(texts, w)
+			}
+		}
+		return texts
+	}
+	return argv[1:]
+}
+
 // program reads the text of an interpreter that is no shell.
 func (r *reader) program(name string, argv []string, in input) {
 	lang := language(name)
@@ -149,16 +180,16 @@ func (r *reader) program(name string, argv []string, in input) {
 	first := texted(lang)
 	switch {
 	case inline || first:
-		for i, w := range argv[1:] {
-			if strings.HasSuffix(lang, "sed") && (isFile(argv, i+1)) {
-				continue
-			}
+		for _, w := range textWords(lang, argv) {
 			if textTells(lang, strings.ReplaceAll(w, guard.Unknown, "")) {
 				r.doubt("the program's text that %s is given may run other commands", name)
 			}
 			if lang == "perl" && strings.HasSuffix(strings.TrimSpace(w), "|") {
 				r.doubt("perl runs %q where it opens it", brief(w))
 			}
+		}
+		if first && script != "" && onlyUnknown(script) {
+			r.doubt("%s is given a program's text that is only known when it runs", name)
 		}
 		if inline && !known(strings.Join(argv[1:], " ")) && !first {
 			r.doubt("%s is given a program's text that is only known when it runs", name)

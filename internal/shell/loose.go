@@ -30,6 +30,10 @@ var (
 func (r *reader) loosely(name string, argv []string, in input, s scope) {
 	wrapper, wraps := wrapperOf(name)
 	switch {
+	case (name == "gh" || name == "glab") && len(argv) > 1 && slices.Contains([]string{"alias", "extension", "extensions", "ext", "codespace", "cs", "config"}, argv[1]):
+		r.loose(strings.Join(argv[2:], " "))
+	case name == "wget":
+		r.loose(strings.Join(append(values(argv, "--use-askpass", "--execute"), values(argv, "-e")...), " "))
 	case slices.Contains(plain, name), slices.Contains(readers, name), r.values.functions[name]:
 		return
 	case isShell(name) && slices.ContainsFunc(argv[1:], func(w string) bool { return len(w) > 1 && w[0] == '-' && w[1] != '-' && strings.Contains(w, "c") }):
@@ -41,6 +45,7 @@ func (r *reader) loosely(name string, argv []string, in input, s scope) {
 		r.loose(strings.Join(argv, " "))
 	default:
 		r.loose(strings.Join(argv[1:], " "))
+		r.passes = r.passes || slices.ContainsFunc(argv[1:], func(w string) bool { return !known(w) })
 		for i := 1; i+1 < len(argv); i++ {
 			if isShell(path.Base(argv[i])) && len(argv[i+1]) > 1 && argv[i+1][0] == '-' && strings.HasSuffix(argv[i+1], "c") {
 				r.command(argv[i:], in, s.deeper())

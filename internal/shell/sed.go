@@ -1,27 +1,65 @@
 package shell
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
-// sedRuns reports whether a script of sed runs commands: by e, or by the flag e of s. What cannot be read as a script is
-// no script.
+// sedTells is for scripts that the reader cannot follow.
+var sedTells = regexp.MustCompile(`(^|[;{\n])\s*([0-9,$~+]+|/[^/\n]*/)?\s*!?\s*(e(\s|$)|s[/|,#@!].*[/|,#@!][gpiImM0-9]*e[gpiImM0-9]*\s*(;|$|\}))`)
+
+// sedRuns reports whether a script of sed runs commands: by e, or by the flag e of s.
 func sedRuns(script string) bool {
-	p := sedReader{text: script}
-	for p.at < len(p.text) {
-		if p.command() {
+	for _, sets := range []bool{true, false} {
+		if p := readSed(script, sets); p.runs {
 			return true
 		}
-		if p.bad {
-			return false
+	}
+	return sedTells.MatchString(script)
+}
+
+// sedWrites returns the files that a script writes.
+func sedWrites(script string) []string {
+	return append(readSed(script, true).files, readSed(script, false).files...)
+}
+
+// readSed reads a script to its end, or to where it is none.
+func readSed(script string, sets bool) *sedReader {
+	p := &sedReader{text: script, sets: sets}
+	for p.at < len(p.text) && !p.runs && !p.bad {
+		p.runs = p.command() && !p.bad
+	}
+	return p
+}
+
+// sedScripts returns the words of sed that may be scripts: the values of -e, and every other word, as an option that is not
+// known may have a value.
+func sedScripts(argv []string) (scripts []string) {
+	for i := 1; i < len(argv); i++ {
+		w := argv[i]
+		switch at := strings.IndexByte(w, 'e'); {
+		case strings.HasPrefix(w, "--"):
+			if _, value, ok := strings.Cut(w, "="); ok && strings.HasPrefix(w, "--e") {
+				scripts = append(scripts, value)
+			}
+		case strings.HasPrefix(w, "-") && at > 0 && at+1 < len(w):
+			scripts = append(scripts, w[at+1:])
+		case !strings.HasPrefix(w, "-"):
+			scripts = append(scripts, w)
 		}
 	}
-	return false
+	return scripts
 }
 
 // sedReader reads a script from its beginning.
 type sedReader struct {
 	text string
 	at   int
-	bad  bool
+	// sets is set where a sign within [] does not end a pattern.
+	sets bool
+	// bad is set where it is no script, runs where it runs a command; files are those that it writes.
+	bad, runs bool
+	files     []string
 }
 
 func (p *sedReader) peek() byte {
@@ -44,7 +82,7 @@ func (p *sedReader) until(sign byte, pattern bool) {
 		switch c := p.text[p.at]; {
 		case c == '\\':
 			p.at++
-		case pattern && !inside && c == '[':
+		case p.sets && pattern && !inside && c == '[':
 			inside = true
 		case inside && c == ']':
 			inside = false
@@ -97,7 +135,15 @@ func (p *sedReader) command() (runs bool) {
 		from := p.at
 		p.skip("gpiImMe0123456789")
 		return c == 's' && strings.Contains(p.text[from:min(p.at, len(p.text))], "e") && !p.bad
-	case 'a', 'i', 'c', 'r', 'R', 'w', 'W', 'b', 't', 'T', ':', '#':
+	case 'b', 't', 'T', ':', 'v':
+		for p.at < len(p.text) && strings.IndexByte("\n;", p.text[p.at]) < 0 {
+			p.at++
+		}
+	case 'w', 'W':
+		line, _, _ := strings.Cut(p.text[p.at:], "\n")
+		p.files = append(p.files, strings.TrimSpace(line))
+		p.at += len(line)
+	case 'a', 'i', 'c', 'r', 'R', '#':
 		for p.at < len(p.text) && p.text[p.at] != '\n' {
 			if p.text[p.at] == '\\' {
 				p.at++
@@ -136,25 +182,4 @@ func awkPipes(text string) bool {
 		}
 	}
 	return false
-}
-
-// isFile reports whether a word of sed is the name of a file: the script is the value of -e, or else the first word that
-// is no option.
-func isFile(argv []string, at int) bool {
-	given := false
-	for i := 1; i < at; i++ {
-		w := argv[i]
-		switch {
-		case strings.HasPrefix(w, "--expression") || strings.HasPrefix(w, "--file"):
-			given = true
-		case len(w) > 1 && w[0] == '-' && w[1] != '-' && strings.ContainsAny(w, "ef"):
-			given = true
-			if i+1 == at && strings.HasSuffix(w, "e") {
-				return false
-			}
-		case !strings.HasPrefix(w, "-") && !given:
-			return true
-		}
-	}
-	return given
 }

@@ -57,7 +57,7 @@ const (
 
 // Parse takes a shell text apart, read as bash reads it. The time it takes is bounded by the limits.
 func Parse(text string) (res Result) {
-	r := &reader{aliases: map[string]string{}, gitAliases: map[string]string{}, renamed: map[string]string{}, named: map[string]bool{}, values: newAssignments()}
+	r := &reader{aliases: map[string]string{}, gitAliases: map[string]string{}, renamed: map[string]string{}, named: map[string]bool{}, made: map[string]bool{}, values: newAssignments()}
 	defer func() {
 		if p := recover(); p != nil {
 			res = Result{Commands: r.commands, Unclear: fmt.Sprintf("the reader broke on it: %v", p)}
@@ -65,6 +65,7 @@ func Parse(text string) (res Result) {
 	}()
 	r.text(text, scope{})
 	r.settleFiles()
+	r.settleMakers()
 	r.settle()
 	return Result{Commands: r.commands, Loose: r.looseWords, Writes: append(r.writes, r.foreign...), Copies: r.copies,
 		Runs: r.runs, Unclear: r.unclear}
@@ -93,6 +94,11 @@ type reader struct {
 	// renamed programs by their new names, and the names of commands that have no folder.
 	renamed map[string]string
 	named   map[string]bool
+	// made are names in the texts of programs, which may write files of these names. remade is set where a file may have got
+	// a text that stands among the words, hidden where it is not to be seen, passes where a program that may run what it is
+	// given gets what is only known when it runs.
+	made                   map[string]bool
+	remade, hidden, passes bool
 	// replaced is set once the input of the shell itself is another one.
 	replaced bool
 }

@@ -91,7 +91,7 @@ func (r *reader) wrapped(name string, o options, argv []string, in input, s scop
 			r.variable(key, value, s.deeper())
 		}
 	}
-	if (name == "command" || name == "exec") && slices.ContainsFunc(argv[1:at], func(w string) bool { return w == "-v" || w == "-V" }) {
+	if name == "command" && slices.ContainsFunc(argv[1:at], func(w string) bool { return w == "-v" || w == "-V" }) {
 		return // it only says where the command is
 	}
 	if at >= len(argv) && (name == "unshare" || name == "nsenter" || name == "sudo" || name == "chroot") {
@@ -223,7 +223,7 @@ var textOptions = map[string][]string{
 	"tar": {"--to-command", "--checkpoint-action", "-I", "--use-compress-program", "--rsh-command", "-F", "--info-script"}, "gtar": {"--to-command", "--checkpoint-action"},
 	"split": {"--filter"}, "sftp": {"-S"},
 	"rsync": {"-e", "--rsh", "--rsync-path"}, "sort": {"--compress-program"}, "rg": {"--pre"}, "go": {"-exec", "-toolexec"}, "scp": {"-S"},
-	"make": {"--eval", "-E"}, "man": {"-P", "--pager"}, "zip": {"-TT", "--unzip-command"},
+	"make": {"--eval", "-E"}, "man": {"-P", "--pager", "-H", "--html"}, "zip": {"-TT", "--unzip-command"},
 }
 
 // values returns the values of options: the next word, what follows =, or what follows a short option at once.

@@ -69,6 +69,9 @@ func looseName(first []string, w string) (name string, ok bool) {
 	if len(w) > 2 && w[0] == '-' && w[1] != '-' {
 		forms = append(forms, path.Base(w[2:]))
 	}
+	if bare := path.Base(strings.TrimLeft(w, "+@~*")); bare != forms[0] {
+		forms = append(forms, bare) // an added line of a patch, and the like
+	}
 	if sub, is := strings.CutPrefix(forms[0], "git-"); is && sub != "" {
 		forms = append(forms, "git")
 	}
