@@ -171,7 +171,7 @@ func replace(argv []string, mark, by string) []string {
 
 // xargs runs a command with words that it reads.
 func (r *reader) xargs(argv []string, s scope) {
-	o := options{valued: "-I -n -P -L -d -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file --max-chars --eof --process-slot-var"}
+	o := options{valued: "-I -n -P -L -d -s -a -E --max-args --max-procs --delimiter --arg-file --max-chars --process-slot-var"}
 	at := o.end(argv)
 	inner, mark := argv[at:], ""
 	for i, w := range argv[1:at] {

@@ -18,7 +18,7 @@ typeset umask unalias uname unexpand uniq unlink unset unxz unzip uptime users v
 curl cp install rsync man time`)
 
 // readers are programs whose words the reader follows to the commands in them.
-var readers = strings.Fields(`find fd fdfind xargs eval watch trap su runuser ssh parallel`)
+var readers = strings.Fields(`find fd fdfind xargs eval watch trap su ssh parallel`)
 
 // installers take names of packages, with the words that make them do so.
 var (

@@ -159,7 +159,7 @@ func (r *reader) texts(name string, argv []string, in input, s scope) {
 		}
 		r.text(strings.Join(rest, " "), s.deeper().fed(in.piped))
 	case "watch":
-		at := options{valued: "-n -d --interval"}.end(argv)
+		at := options{valued: "-n -q --interval --equexit"}.end(argv)
 		r.text(strings.Join(argv[at:], " "), s.deeper())
 	case "ssh":
 		at := options{valued: "-i -p -l -o -F -J -L -R -D -b -c -e -m -E -I -O -Q -S -W -w -B", before: 1}.end(argv)
