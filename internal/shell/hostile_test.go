@@ -89,7 +89,7 @@ func TestHostileInBash(t *testing.T) {
 		if f.tried == "read" {
 			continue
 		}
-		place := newPlace(t, root) // before any of them runs: a program that is open for writing is executed by nobody
+		place := newPlace(t, root) // before any form runs: the kernel executes no file that is open for writing
 		t.Run("GUARD-5 GUARD-9 in bash: "+f.text, func(t *testing.T) {
 			t.Parallel()
 			ran := place.run(t, bash, f.text)

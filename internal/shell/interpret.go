@@ -151,7 +151,7 @@ func textTells(lang, text string) bool {
 	return tells.MatchString(text)
 }
 
-// texted are the languages whose text is a word without an option; it is not told apart from the names of files.
+// texted are the languages whose text is a word without an option; it looks like the name of a file.
 func texted(lang string) bool {
 	return strings.HasSuffix(lang, "awk") || strings.HasSuffix(lang, "sed") || slices.Contains([]string{"sqlite3", "emacs", "deno", "vim", "vi", "nvim", "ex"}, lang)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// plain programs run nothing of what they are given: their words are data. For sed, awk and git the reader has eyes of
-// its own.
+// plain programs run nothing of what they are given: their words are data. Those of sed, awk and git are read
+// elsewhere.
 var plain = strings.Fields(`: [ ack ag alias apropos awk base32 base64 basename bat bc bunzip2 bzip2 cal cat cd chgrp chmod chown cksum clear cmp
 column comm command cut date declare df diff diff3 dig dircolors dirname dirs du echo egrep eza exa export expand expr factor false fgrep file fmt fold
 free gawk getent gh git glab grep groups gsed gunzip gzip hash head help hexdump history host hostname hub iconv id ifconfig ip jobs join jq

@@ -14,7 +14,7 @@ const (
 	SessionType = "dev.inspan.session.v1"
 )
 
-// Limits of what a person says of itself and of why, in bytes. Both are shown on terminals.
+// Limits of the name and the reason that a person gives, in bytes. Both are shown on terminals.
 const (
 	MaxBy     = 128
 	MaxReason = 2048

@@ -15,7 +15,7 @@ const shellTool = "bash"
 // about every use with arguments ("curl *") names the program, too. Rules about some uses only ("git push **"), with flags, paths or an exception are not among them: only the text shows these.
 //
 // It is what an enforcement below the shell can hold at execve, whatever a text calls the program. It is about calls of
-// bash: a rule with `tool: bash` says nothing of a built-in tool that runs the program by itself.
+// bash: a rule with `tool: bash` does not cover a built-in tool that runs the program by itself.
 func (s Set) DeniedPrograms() []string {
 	var names []string
 	for _, e := range s.entries {

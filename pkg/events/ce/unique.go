@@ -21,7 +21,7 @@ func uniqueIn(d *json.Decoder, t reflect.Type, at string) error {
 	t = plainType(t)
 	open, err := d.Token()
 	if err != nil {
-		return nil //nolint:nilerr // the decoder says it better
+		return nil //nolint:nilerr // the decoder has the better error
 	}
 	switch open {
 	case json.Delim('{'):
