@@ -165,6 +165,15 @@ func (s *Station) compare(ctx context.Context, conn *jet.Conn) error {
 	defer st.mu.Unlock()
 	if !st.losses.Open.Damaged() { // else the files speak for themselves, and the marks are those of before the loss
 		st.lacking(now)
+		if st.doubtful(topology.Log(s.cfg.Station)) {
+			found, err := s.heads(ctx, conn)
+			if err != nil {
+				s.cfg.Log.Warn().Err(err).Msg("the log was not compared with the index")
+			}
+			for _, f := range found {
+				st.take(f)
+			}
+		}
 	}
 	if err := st.record(); err != nil {
 		return err

@@ -197,6 +197,54 @@ func TestDamage(t *testing.T) {
 	})
 }
 
+// TestWithoutMarks opens a store that an earlier version made.
+func TestWithoutMarks(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "lab")
+	p.up()
+	for i := range 3 {
+		id := fmt.Sprintf("r%d", i)
+		p.start(events.Task{ID: id, Agent: "careful", Task: "write"})
+		p.await(id, "ended", ended)
+	}
+	p.down()
+	forget := func() {
+		if err := storecheck.Forget(filepath.Join(p.dir, "store")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forget()
+	p.up()
+	t.Run("SAFE-2 a store of an earlier version is opened without an alarm, and its marks begin", func(t *testing.T) {
+		if lost, notes := p.station.Damage(), p.station.Repairs(); lost.Damaged() || len(notes) > 0 {
+			t.Errorf("%v %v", lost, notes)
+		}
+		if m, _, err := storecheck.Load(filepath.Join(p.dir, "store")); err != nil || m == nil || m.Streams[topology.Log("lab")].Last == 0 {
+			t.Errorf("%+v %v", m, err)
+		}
+	})
+	p.down()
+	forget()
+	b, err := os.ReadFile(p.logBlock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := records(b)
+	if err := os.Truncate(p.logBlock(), int64(at[len(at)-3])); err != nil {
+		t.Fatal(err)
+	}
+	p.up()
+	t.Run("SAFE-2 SAFE-3 without marks the index says which runs lost their end", func(t *testing.T) {
+		lost := p.station.Damage().Lost()
+		named := slices.ContainsFunc(lost, func(f storecheck.Finding) bool {
+			return slices.Equal(f.Runs, []string{"r2"}) && strings.Contains(f.What, ", the index has seen event ")
+		})
+		if !named {
+			t.Errorf("%+v", lost)
+		}
+	})
+}
+
 // TestViewsLost ruins the index, which is made again.
 func TestViewsLost(t *testing.T) {
 	t.Parallel()
