@@ -294,3 +294,19 @@ func (s *Station) Logged(ctx context.Context) (runs []string, err error) {
 	}, "SELECT DISTINCT run FROM facts ORDER BY run")
 	return runs, err
 }
+
+// Empty reports whether the store holds nothing that would be missed.
+func (s *Station) Empty(ctx context.Context) (bool, error) {
+	rows := 0
+	for _, table := range []string{"branches", "facts", "inputs", "timers", "blobs", "shelf", "dead"} {
+		err := s.store.each(ctx, func(scan func(...any) error) error {
+			var one int
+			rows++
+			return scan(&one)
+		}, "SELECT 1 FROM "+table+" LIMIT 1")
+		if err != nil {
+			return false, fmt.Errorf("look whether the local store is empty: %w", err)
+		}
+	}
+	return rows == 0, nil
+}

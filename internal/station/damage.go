@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -27,11 +26,14 @@ var ErrNoLoss = errors.New("the store has not lost that")
 // streamsFolder is where the server keeps its files, below the store.
 const streamsFolder = "nats"
 
-// besideStreams are the files of a store that only their digest speaks for.
-var besideStreams = []string{"fallback.db", "anchor.key"}
+// fallbackFile is what stands in for the log.
+const fallbackFile = "fallback.db"
 
-// watchEvery is how often a station compares its streams with its marks, and writes new ones.
-const watchEvery = 5 * time.Second
+// besideStreams are the files of a store that only their digest speaks for.
+var besideStreams = []string{fallbackFile, "anchor.key"}
+
+// DefaultMarkEvery is how often a station compares its streams with its marks, and writes new ones.
+const DefaultMarkEvery = 5 * time.Second
 
 // store is what a station knows of the files below it.
 type store struct {
@@ -41,6 +43,9 @@ type store struct {
 	// old are the marks that were found at the start, back the consumers that must be put back before anybody works.
 	old  *storecheck.Marks
 	back map[string]map[string]uint64
+
+	// spare are the files beside the streams that held nothing when the station ended.
+	spare []string
 
 	mu sync.Mutex
 	// marks as last written, nil before the first; guarded by mu, as are the losses and the notes.
@@ -116,6 +121,9 @@ func (s *Station) examine() error {
 	now := *marks
 	now.Clean, now.At, now.Files = false, time.Now(), found.Read
 	st.marks = &now
+	if s.cfg.Still {
+		st.spare = marks.Spare // nothing opens them
+	}
 	return errors.Join(now.Save(st.dir), st.record())
 }
 
@@ -289,7 +297,11 @@ func (s *Station) publish(ctx context.Context, conn *jet.Conn, now map[string]st
 
 // watch keeps the marks, and compares the streams with them, until ctx ends.
 func (s *Station) watch(ctx context.Context) {
-	tick := time.NewTicker(watchEvery)
+	every := s.cfg.MarkEvery
+	if every <= 0 {
+		every = DefaultMarkEvery
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
@@ -336,6 +348,9 @@ func (s *Station) mark() error {
 // write writes marks where anything has changed. mu is held.
 func (st *store) write(station string, streams map[string]storecheck.Stream, clean bool) error {
 	next := storecheck.Marks{Station: station, At: time.Now(), Clean: clean, Streams: streams, Files: map[string]storecheck.File{}}
+	if clean {
+		next.Spare = st.spare
+	}
 	before := map[string]storecheck.File{}
 	if st.marks != nil {
 		before = st.marks.Files
@@ -399,16 +414,27 @@ func (st *store) digest(rel string, before storecheck.File) (storecheck.File, er
 		return before, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(f)
+	is, err := storecheck.FileFrom(f)
 	if err == nil && st.lazy {
 		err = f.Sync()
 	}
 	if err != nil {
 		return before, err
 	}
-	is := storecheck.FileOf(b)
 	is.Changed = info.ModTime().UnixNano()
 	return is, nil
+}
+
+// spared notes whether the local store holds anything that would be missed.
+func (s *Station) spared(ctx context.Context) error {
+	if s.store == nil || s.local == nil {
+		return nil
+	}
+	empty, err := s.local.Empty(context.WithoutCancel(ctx))
+	if empty {
+		s.store.spare = []string{fallbackFile}
+	}
+	return err
 }
 
 // leave writes the last marks once the server has let go of its files; last is how far its streams had come before that.

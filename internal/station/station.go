@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -55,6 +56,8 @@ type Config struct {
 	// Alone does without NATS: the station is the file LocalFile in StoreDir, and only this process reaches it.
 	Alone bool
 	Log   zerolog.Logger
+	// MarkEvery is how often the streams are compared with the marks of the store, and new ones written; 0 means DefaultMarkEvery.
+	MarkEvery time.Duration
 	// AcceptLoss is the ID of what the store has lost, from a person who has seen it: the station works on with what is left.
 	AcceptLoss string
 	// Tools beside the built-in ones.
@@ -293,7 +296,7 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 		p.Said = s.cfg.Said
 		all[role] = p
 	}
-	if s.local, err = lite.Open(ctx, lite.Config{Path: filepath.Join(s.cfg.StoreDir, "fallback.db"), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
+	if s.local, err = lite.Open(ctx, lite.Config{Path: filepath.Join(s.cfg.StoreDir, fallbackFile), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
 		return nil, err
 	}
 	primary := maps.Clone(all).primary(s.roleConns[0], log.Journal()) // what the roles append at the same time shares batches
@@ -406,7 +409,7 @@ func (s *Station) SandboxMode() string { return s.sandbox }
 func (s *Station) Workspace() string { return s.cfg.WorkspaceDir }
 
 // Close takes no more work, lets what is under way finish within the drain time, and ends the server.
-func (s *Station) Close(context.Context) error {
+func (s *Station) Close(ctx context.Context) error {
 	s.forgetRecord()
 	if s.cancel != nil {
 		s.cancel()
@@ -419,7 +422,7 @@ func (s *Station) Close(context.Context) error {
 	}
 	var errs []error
 	if s.local != nil {
-		errs = append(errs, s.local.Close())
+		errs = append(errs, s.spared(ctx), s.local.Close())
 	}
 	if s.server != nil {
 		errs = append(errs, s.down())

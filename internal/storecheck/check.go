@@ -199,6 +199,9 @@ func (c *check) beside(rel string) error {
 		return nil
 	}
 	if err == nil && f.known && !f.same && c.cfg.Marks.Clean {
+		if slices.Contains(c.cfg.Marks.Spare, rel) {
+			return c.rebuild(rel, "", "the file was changed while the station was stopped; it held nothing, and is made anew")
+		}
 		c.result.Add(Finding{Outcome: Lost, File: rel, What: "the file was changed while the station was stopped"})
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -27,8 +28,9 @@ type Marks struct {
 	Clean bool `json:"clean"`
 	// Streams by name.
 	Streams map[string]Stream `json:"streams"`
-	// Files by their path in the store.
+	// Files by their path in the store. Spare ones held nothing when the station ended.
 	Files map[string]File `json:"files"`
+	Spare []string        `json:"spare,omitempty"`
 }
 
 // Stream is how far a stream had come.
@@ -58,6 +60,13 @@ func (f File) same(g File) bool { return f.Size == g.Size && f.SHA256 == g.SHA25
 func FileOf(b []byte) File {
 	sum := sha256.Sum256(b)
 	return File{Size: int64(len(b)), SHA256: hex.EncodeToString(sum[:])}
+}
+
+// FileFrom describes what is read to the end.
+func FileFrom(r io.Reader) (File, error) {
+	h := sha256.New()
+	n, err := io.Copy(h, r)
+	return File{Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, err
 }
 
 // marksVersion is that of the form in the file.

@@ -76,6 +76,8 @@ type place struct {
 	strange bool
 	// loss is the ID of what is accepted as lost.
 	loss string
+	// often is how often marks are written; 0 is the standard.
+	often time.Duration
 	// mode of workspaces; empty means the standard one.
 	mode    string
 	station *station.Station
@@ -102,7 +104,7 @@ func (p *place) up() {
 		base.WorkspaceMode = p.mode
 	}
 	cfg := station.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(p.dir, "store"), Station: p.name, ScriptsDir: filepath.Join(p.dir, "scripts"),
-		Sandbox: "host", LazySync: true, AcceptLoss: p.loss, Log: zerolog.Nop(), Base: base}
+		Sandbox: "host", LazySync: true, AcceptLoss: p.loss, MarkEvery: p.often, Log: zerolog.Nop(), Base: base}
 	if !p.strange {
 		cfg.AgentsDir = filepath.Join(p.dir, "agents")
 	}
