@@ -51,7 +51,7 @@ turns:
 	}
 	five := 5
 
-	t.Run("PLAN-1 PLAN-5 PLAN-7 PLAN-8 PLAN-13 FORM-5 a diamond runs in the order of its dependencies", func(t *testing.T) {
+	t.Run("PLAN-1 PLAN-5 PLAN-7 PLAN-8 PLAN-13 a diamond runs in the order of its dependencies", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "diamond", Agent: "echo", Task: "go", Autonomy: &five, Plan: plan(step("a"), step("b", "a"), step("c", "a"), step("d", "b", "c"))})
 		s := w.ended("diamond")
@@ -179,6 +179,29 @@ turns:
 		w.task(events.Task{ID: "silent", Agent: "echo", Task: "go", Autonomy: &five, Plan: plan(step("silent"))})
 		if s := w.ended("silent"); s.Status != events.Failed || !strings.Contains(s.Result.Error, "output limit") {
 			t.Errorf("%+v", s.Result)
+		}
+	})
+	t.Run("FORM-5 steps in a row are worked off strictly one after another", func(t *testing.T) {
+		w := w.on(t)
+		w.task(events.Task{ID: "row", Agent: "echo", Task: "go", Autonomy: &five, Plan: plan(step("a"), step("b", "a"), step("c", "b"), step("d", "c"))})
+		if s := w.ended("row"); s.Status != events.Completed {
+			t.Fatalf("%+v", s.Result)
+		}
+		var order []string
+		for _, r := range w.facts("row") {
+			_, p, err := events.Read(r.Bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch d := p.(type) {
+			case *events.StepAllowedData:
+				order = append(order, d.Step+" begins")
+			case *events.StepFinishedData:
+				order = append(order, d.Step+" ends")
+			}
+		}
+		if got, want := strings.Join(order, ", "), "a begins, a ends, b begins, b ends, c begins, c ends, d begins, d ends"; got != want {
+			t.Errorf("got %s", got)
 		}
 	})
 	t.Run("PLAN-2 a step of another agent is done by that agent, with the results of the steps before", func(t *testing.T) {

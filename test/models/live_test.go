@@ -7,15 +7,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
 )
-
-// liveWait is how long one live run may take; make live gives all of them ten minutes.
-const liveWait = 5 * time.Minute
 
 // TestLive lets a real station work with real models. It costs money, so it runs only where HARNESS_E2E_TEST is 1 and only
 // with the providers whose keys are set; LIVE_MODEL_ANTHROPIC and so on name other models.
