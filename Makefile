@@ -51,8 +51,8 @@ robust: ## slow (30 min, root for some): simulation, planted bugs, real faults, 
 pairs: ## slow (1 h): the simulation's small world with every two faults at every two operations
 	$(GO) test -tags slow -count=1 -v -timeout 4h -run TestPairs ./test/sim
 
-trace: ## which test proves which requirement; STRICT=1 fails where one is missing
-	$(GO) run ./test/trace $(if $(STRICT),--strict)
+trace: ## which test proves which requirement, clause by clause; STRICT=1 fails where one is missing
+	.ci/memory $(GO) run ./test/trace $(if $(STRICT),--strict)
 
 kill: ## slow: five services and a server as processes, each killed with -9 in the middle of runs
 	$(GO) test -tags slow -count=1 -v -timeout 15m -run TestKill ./test/faults

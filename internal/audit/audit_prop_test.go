@@ -120,7 +120,7 @@ const leastMutations = 500
 func TestEveryMutationIsFound(t *testing.T) {
 	t.Parallel()
 	tried := 0
-	t.Run("SAFE-3 whatever is changed, dropped, swapped, repeated, rewritten or cut off is found, every time", func(t *testing.T) {
+	t.Run("SAFE-3c whatever is changed, dropped, swapped, repeated, rewritten or cut off is found, every time", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			b := walk(t, 2, 40)
 			for _, name := range slices.Sorted(func(yield func(string) bool) {

@@ -33,14 +33,14 @@ func TestAudit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Run("SAFE-3 CLI-9 a run of the station is sound, and its end is anchored", func(t *testing.T) {
+	t.Run("SAFE-3a CLI-9 a run of the station is sound, and its end is anchored", func(t *testing.T) {
 		d.want(0, []string{"is sound", "signed at fact"}, "audit", "seen")
 		r := decode[audit.Report](t, d.want(0, nil, "audit", "seen", "--json").out)
 		if !r.Sound || !r.Signed || r.Anchored != r.Facts || r.Facts < 8 {
 			t.Errorf("%+v", r)
 		}
 	})
-	t.Run("SAFE-3 an exported log is checked without a station; what is changed or cut off is named", func(t *testing.T) {
+	t.Run("SAFE-3b an exported log is checked without a station; what is changed or cut off is named", func(t *testing.T) {
 		write(t, facts)
 		if s := inspan(t, "audit", "--file", file, "--anchor", anchor); s.code != 0 || !strings.Contains(s.out, "signature was not checked") {
 			t.Errorf("exit %d %s%s", s.code, s.out, s.err)

@@ -86,7 +86,7 @@ func TestRun(t *testing.T) {
 
 // looking proves the commands that only look, at the runs that TestRun made.
 func looking(t *testing.T, d *desk) {
-	t.Run("CLI-7 LIFE-8 runs lists the runs with their figures", func(t *testing.T) {
+	t.Run("CLI-7 LIFE-8 PERS-18b runs lists the runs with their figures", func(t *testing.T) {
 		s := d.want(0, words{"ID", "AGENT", "STATUS", "STEPS", "TOKENS", "DURATION", "run-a", "reader", "completed", "1/1", "350", "run-broken", "failed"}, "runs")
 		if strings.Contains(s.out, "\x1b") {
 			t.Error("colour without a terminal")

@@ -70,7 +70,7 @@ func TestCost(t *testing.T) {
 		}
 		d.want(2, words{"--budget-usd"}, "run", "sly", "x", "--budget-usd", "a lot")
 	})
-	t.Run("PLUS-3 the row of a run has what it used by model and agent", func(t *testing.T) {
+	t.Run("PERS-18c PLUS-3 the row of a run has what it used by model and agent", func(t *testing.T) {
 		rows := decode[[]run.Info](t, d.want(0, nil, "runs", "--agent", "reader", "--json").out)
 		if len(rows) != 1 || rows[0].Cost != 1650 || len(rows[0].Spent) != 1 || rows[0].Spent[0].Agent != "reader" {
 			t.Errorf("%+v", rows)

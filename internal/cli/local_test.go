@@ -46,7 +46,7 @@ func TestLocal(t *testing.T) {
 		want(t, 2, []string{"--listen"}, "up", "--listen", "127.0.0.1:0")
 		want(t, 2, []string{"--detach"}, "run", "reader", "look", "--detach")
 	})
-	t.Run("PERS-17 a run goes to its end over the local store alone, and is there for other commands afterwards", func(t *testing.T) {
+	t.Run("PERS-17b a run goes to its end over the local store alone, and is there for other commands afterwards", func(t *testing.T) {
 		want(t, 0, []string{"The note is read."}, "run", "reader", "look", "--id", "seen")
 		if _, err := os.Stat(filepath.Join(store, "nats")); err == nil {
 			t.Error("there is a NATS server after all")

@@ -110,7 +110,7 @@ func TestReplPiped(t *testing.T) {
 		holds(d.piped("who am I?\n", "repl", "talker", "--session", "s1"), 0, "You are Ada.")
 		holds(d.piped("who am I?\n", "repl", "talker", "--session", "other"), 0, "I do not know you.")
 	})
-	t.Run("SESS-17 the commands of the conversation", func(t *testing.T) {
+	t.Run("TEST-12c SESS-17 the commands of the conversation", func(t *testing.T) {
 		file := filepath.Join(d.dir, "talk.md")
 		s := d.piped("/help\n/tools\n/history\n/save\n/export "+file+"\n/load other\n/history\n/clear\n/history\n/exit\nnever\n", "repl", "talker", "--session", "s1")
 		holds(s, 0, "/export", "bash", "› I am Ada", "You are Ada.", "4 messages in session s1", "4 messages written to", "I do not know you.", "forgotten", "nothing was said yet")

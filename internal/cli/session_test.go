@@ -71,7 +71,7 @@ func TestSessions(t *testing.T) {
 		say(t, 2, nil, "session", "info", "no/name")
 		say(t, 4, []string{"mode"}, "session", "start", "odd", "--mode", "both")
 	})
-	t.Run("SESS-6 SESS-2 OBS-14 a session is made with settings, and its runs have them and are found by it", func(t *testing.T) {
+	t.Run("SESS-13ab SESS-6 SESS-2 OBS-14 a session is made with settings, and its runs have them and are found by it", func(t *testing.T) {
 		say(t, 0, []string{"is open"}, "session", "start", "notes", "--branch", "fix/notes", "--system", "Be brief.")
 		say(t, 0, []string{"The note is read."}, "run", "reader", "look", "--session", "notes", "--id", "n1")
 		e := decode[events.Session](t, say(t, 0, nil, "session", "info", "notes", "--json").out)
@@ -98,7 +98,7 @@ func TestSessions(t *testing.T) {
 			}
 		}
 	})
-	t.Run("LOOP-12 LOOP-17 the result of a run comes with the whole conversation, also what it began with", func(t *testing.T) {
+	t.Run("LOOP-4a LOOP-12 LOOP-17 the result of a run comes with the whole conversation, also what it began with", func(t *testing.T) {
 		say(t, 0, []string{"The note is read."}, "run", "reader", "look once more", "--session", "notes", "--id", "n3")
 		out := decode[client.Outcome](t, say(t, 0, nil, "export", "n3", "--format", "messages").out)
 		m := out.Conversation.Messages
@@ -119,7 +119,7 @@ func TestSessions(t *testing.T) {
 			t.Errorf("it was used a moment ago: %s", s.err)
 		}
 	})
-	t.Run("SESS-13 cleanup deletes what was not used for long, and nothing else", func(t *testing.T) {
+	t.Run("SESS-13e cleanup deletes what was not used for long, and nothing else", func(t *testing.T) {
 		say(t, 0, nil, "session", "start", "old")
 		d.age("old", 8*24*time.Hour)
 		say(t, 2, []string{"7d"}, "session", "cleanup", "--older-than", "soon")
@@ -143,7 +143,7 @@ func TestSessions(t *testing.T) {
 		}
 		say(t, 0, []string{"The note is read."}, "run", "reader", "look", "--session", "notes")
 	})
-	t.Run("SESS-13 delete takes the files too, and the name is free", func(t *testing.T) {
+	t.Run("SESS-13c delete takes the files too, and the name is free", func(t *testing.T) {
 		say(t, 0, []string{"is deleted"}, "session", "delete", "notes")
 		say(t, 5, nil, "session", "info", "notes")
 		for deadline := time.Now().Add(30 * time.Second); ; {

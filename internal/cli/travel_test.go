@@ -77,7 +77,7 @@ func TestTravel(t *testing.T) {
 		d.want(0, words{"1 with a verified signature"}, "audit", "one", "--approver-keys", approvers, "--only-signed")
 	})
 	last := decode[run.State](t, d.want(0, nil, "inspect", "one", "--json").out).Sequence
-	t.Run("PLUS-1 inspect --at shows what was known then, and says where the log ends", func(t *testing.T) {
+	t.Run("PLUS-1b inspect --at shows what was known then, and says where the log ends", func(t *testing.T) {
 		d.want(0, words{"As it was after fact 7", "waits for a person", "inspan fork one --at 7"}, "inspect", "one", "--at", "7")
 		s := decode[run.State](t, d.want(0, nil, "inspect", "one", "--at", "7", "--json").out)
 		if s.Sequence != 7 || s.Status != events.Running || len(s.Waiting()) != 1 {
@@ -86,7 +86,7 @@ func TestTravel(t *testing.T) {
 		d.want(2, words{"beyond its end"}, "inspect", "one", "--at", "999")
 		d.want(5, words{"not found"}, "inspect", "none", "--at", "1")
 	})
-	t.Run("PLUS-1 fork starts a new run there, and refuses what can not be forked", func(t *testing.T) {
+	t.Run("PLUS-1a fork starts a new run there, and refuses what can not be forked", func(t *testing.T) {
 		d.want(0, words{"Forked from one after fact 7", "new, empty workspace", "inspan logs side --follow"}, "fork", "one", "--at", "7", "--id", "side", "--say", "Leave it.")
 		for !decode[run.State](t, d.want(0, nil, "inspect", "side", "--json").out).Status.Ended() {
 		}

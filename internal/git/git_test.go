@@ -139,13 +139,13 @@ func TestSources(t *testing.T) {
 		head         string
 	}{
 		{"GIT-12 the remote's own branch", git.Source{}, "main", "src/b.go", "main"},
-		{"GIT-12 a branch", git.Source{Branch: "feature/x"}, "feature/x", "x.txt", "feature/x"},
+		{"GIT-12c a branch", git.Source{Branch: "feature/x"}, "feature/x", "x.txt", "feature/x"},
 		{"GIT-12 a ref wins over the branch", git.Source{Branch: "main", Ref: "feature/x"}, "feature/x", "x.txt", "feature/x"},
-		{"GIT-12 a tag", git.Source{Ref: "v1"}, "", "a.txt", first},
-		{"GIT-12 a commit", git.Source{Ref: first}, "", "a.txt", first},
+		{"GIT-12d a tag", git.Source{Ref: "v1"}, "", "a.txt", first},
+		{"GIT-12e a commit", git.Source{Ref: first}, "", "a.txt", first},
 		{"GIT-12 a shortened commit", git.Source{Ref: first[:9]}, "", "a.txt", first},
-		{"GIT-12 a pull request", git.Source{Ref: "pull/123/head"}, "", "pr.txt", "refs/pull/123/head"},
-		{"GIT-12 depth 1 of a branch", git.Source{Branch: "main", Depth: 1}, "main", "a.txt", "main"},
+		{"GIT-12f a pull request", git.Source{Ref: "pull/123/head"}, "", "pr.txt", "refs/pull/123/head"},
+		{"GIT-12g depth 1 of a branch", git.Source{Branch: "main", Depth: 1}, "main", "a.txt", "main"},
 		{"GIT-12 depth 1 of a commit", git.Source{Ref: first, Depth: 1}, "", "a.txt", first},
 		{"GIT-12 depth 1 of a pull request", git.Source{Ref: "pull/123/head", Depth: 1}, "", "pr.txt", "refs/pull/123/head"},
 	} {
@@ -176,7 +176,7 @@ func TestSources(t *testing.T) {
 			raw(t, ws, "fsck", "--connectivity-only")
 		})
 	}
-	t.Run("GIT-11 one that is there is fetched and checked out", func(t *testing.T) {
+	t.Run("GIT-11b one that is there is fetched and checked out", func(t *testing.T) {
 		t.Parallel()
 		url, dir := bare(t)
 		ws := filepath.Join(t.TempDir(), "ws")

@@ -96,7 +96,7 @@ func TestWeb(t *testing.T) {
 			}
 		})
 	}
-	t.Run("GIT-12 clone and push with a credential that is seen nowhere", func(t *testing.T) {
+	t.Run("GIT-12a clone and push with a credential that is seen nowhere", func(t *testing.T) {
 		g := with("bot", canary, nil)
 		r := must[*git.Repo](t)(g.Clone(t.Context(), git.Source{URL: url}, filepath.Join(t.TempDir(), "ws")))
 		if err := r.CreateBranch(t.Context(), "agent/a/b", "HEAD"); err != nil {
@@ -274,7 +274,7 @@ func TestShell(t *testing.T) {
 			}
 		})
 	}
-	t.Run("GIT-12 clone and push by ssh with a key that is in no file", func(t *testing.T) {
+	t.Run("GIT-12b clone and push by ssh with a key that is in no file", func(t *testing.T) {
 		r := must[*git.Repo](t)(with(private, knows(host)).Clone(t.Context(), git.Source{URL: url}, filepath.Join(t.TempDir(), "ws")))
 		if err := r.CreateBranch(t.Context(), "agent/a/b", "HEAD"); err != nil {
 			t.Fatal(err)

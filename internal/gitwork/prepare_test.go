@@ -18,7 +18,7 @@ func TestPrepare(t *testing.T) {
 	r := newRig(t)
 	d := r.desk()
 	tip, old := raw(t, r.dir, "rev-parse", "main"), raw(t, r.dir, "rev-parse", "old")
-	t.Run("GIT-11 SESS-6 an empty workspace is cloned, the harness's own files beside it, and doing it again changes nothing", func(t *testing.T) {
+	t.Run("GIT-11a SESS-6 an empty workspace is cloned, the harness's own files beside it, and doing it again changes nothing", func(t *testing.T) {
 		t.Parallel()
 		b := r.bay(t, d)
 		want := gitwork.Prepared{Branch: "main", Commit: tip, Base: tip, Cloned: true}
@@ -33,7 +33,7 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("again: got %+v", got)
 		}
 	})
-	t.Run("GIT-11 GIT-12 an existing workspace is fetched and checked out", func(t *testing.T) {
+	t.Run("GIT-11b GIT-12 an existing workspace is fetched and checked out", func(t *testing.T) {
 		t.Parallel()
 		b := r.bay(t, d)
 		b.prepared(args{"url": r.url, "branch": "old"})
@@ -66,7 +66,7 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("%s commits", n)
 		}
 	})
-	t.Run("GIT-11 without a source the workspace is used as it is", func(t *testing.T) {
+	t.Run("GIT-11c without a source the workspace is used as it is", func(t *testing.T) {
 		t.Parallel()
 		b := r.bay(t, d)
 		b.put("notes.txt", "x")

@@ -117,7 +117,7 @@ func accepted(t *rapid.T, all []llm.Message) {
 
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	t.Run("SESS-10 TEST-12 a history that was saved part by part, also twice, is loaded and sent without loss", func(t *testing.T) {
+	t.Run("SESS-10 TEST-12ab a history that was saved part by part, also twice, is loaded and sent without loss", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			b := blobs(t)

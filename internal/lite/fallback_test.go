@@ -43,7 +43,7 @@ func count(kinds []events.Kind, k events.Kind) (n int) {
 
 func TestFallback(t *testing.T) {
 	t.Parallel()
-	t.Run("PERS-4 while the log is away the run goes on in the local store, with a warning", func(t *testing.T) {
+	t.Run("TEST-3b PERS-4ab while the log is away the run goes on in the local store, with a warning", func(t *testing.T) {
 		t.Parallel()
 		w := newFallen(t)
 		begin(w)

@@ -68,7 +68,7 @@ func TestCopy(t *testing.T) {
 			t.Error("something was written")
 		}
 	})
-	t.Run("SAFE-2 SAFE-6 a gap, another run's fact and another service's fact are not copied", func(t *testing.T) {
+	t.Run("SAFE-2ac SAFE-6 a gap, another run's fact and another service's fact are not copied", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		l := newLedger(t, s, events.Planner)

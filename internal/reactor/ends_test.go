@@ -14,7 +14,7 @@ import (
 
 func TestEnds(t *testing.T) {
 	t.Parallel()
-	t.Run("LIFE-7 work is ended with its run, which the log and no hint decides", func(t *testing.T) {
+	t.Run("LIFE-7b work is ended with its run, which the log and no hint decides", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		seed(t, s, started("r", 1))
@@ -41,7 +41,7 @@ func TestEnds(t *testing.T) {
 			t.Error("the work of another run was ended")
 		}
 	})
-	t.Run("LIFE-7 a hint that comes just before the work ends it too", func(t *testing.T) {
+	t.Run("LIFE-7b a hint that comes just before the work ends it too", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		seed(t, s, started("r", 1))

@@ -281,7 +281,7 @@ func TestHeld(t *testing.T) {
 			}
 		})
 	}
-	t.Run("SAFE-2 a fact changed in the middle holds the run", func(t *testing.T) {
+	t.Run("SAFE-2be a fact changed in the middle holds the run", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		seed(t, s, started("r", 1))

@@ -65,7 +65,7 @@ func day(t *testing.T, dir string, alone bool, do func(c *client.Client)) {
 func TestSessionDays(t *testing.T) {
 	t.Parallel()
 	for _, alone := range []bool{false, true} {
-		t.Run(fmt.Sprintf("SESS-11 SESS-12 TEST-12 LOOP-11 three inputs build on each other although the station was down in between, without NATS %v", alone), func(t *testing.T) {
+		t.Run(fmt.Sprintf("SESS-11 SESS-12 TEST-12d LOOP-11 three inputs build on each other although the station was down in between, without NATS %v", alone), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			for name, text := range map[string]string{"agents/coder.prompt": coder, "scripts/coder.yaml": coding} {

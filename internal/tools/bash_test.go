@@ -19,7 +19,7 @@ import (
 
 func TestBash(t *testing.T) {
 	t.Parallel()
-	t.Run("TOOL-16 bash returns standard output, standard error and exit status", func(t *testing.T) {
+	t.Run("TOOL-10d TOOL-16 bash returns standard output, standard error and exit status", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		r := b.run("bash", args{"command": "printf out; printf err >&2; exit 3"})

@@ -25,13 +25,13 @@ func TestRead(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(b.dir, "dir"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("TOOL-10 read numbers lines and stops at 2000", func(t *testing.T) {
+	t.Run("TOOL-10a read numbers lines and stops at 2000", func(t *testing.T) {
 		got := b.good("read", args{"path": "long.txt"})
 		contains(t, got, "     1\tline 1\n", "  2000\tline 2000\n", "(lines 1-2000 of 2001; 1 more lines; go on with offset 2001)")
 		lacks(t, got, "line 2001\n")
 		lacks(t, b.good("read", args{"path": "exact.txt"}), "more lines")
 	})
-	t.Run("TOOL-10 read goes on with offset and limit", func(t *testing.T) {
+	t.Run("TOOL-10a read goes on with offset and limit", func(t *testing.T) {
 		if got := b.good("read", args{"path": "long.txt", "offset": 10, "limit": 2}); got != "    10\tline 10\n    11\tline 11\n(lines 10-11 of 2001; 1990 more lines; go on with offset 12)\n" {
 			t.Errorf("got %q", got)
 		}
@@ -57,7 +57,7 @@ func TestRead(t *testing.T) {
 
 func TestWrite(t *testing.T) {
 	t.Parallel()
-	t.Run("TOOL-10 write makes folders and replaces, any number of times", func(t *testing.T) {
+	t.Run("TOOL-10b write makes folders and replaces, any number of times", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		for range 2 {
@@ -79,7 +79,7 @@ func TestWrite(t *testing.T) {
 
 func TestEdit(t *testing.T) {
 	t.Parallel()
-	t.Run("TOOL-10 edit replaces what stands there once", func(t *testing.T) {
+	t.Run("TOOL-10c edit replaces what stands there once", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		b.put("a.go", "one two\n\tthree\n")

@@ -46,7 +46,7 @@ func repository(t *testing.T) *bench {
 func TestGit(t *testing.T) {
 	t.Parallel()
 	b := repository(t)
-	t.Run("TOOL-11 git_status shows branch and changes, and writes nothing", func(t *testing.T) {
+	t.Run("TOOL-11a git_status shows branch and changes, and writes nothing", func(t *testing.T) {
 		index := filepath.Join(b.dir, ".git", "index")
 		before, err := os.ReadFile(index)
 		if err != nil {
@@ -59,7 +59,7 @@ func TestGit(t *testing.T) {
 			t.Errorf("the index changed: %v", err)
 		}
 	})
-	t.Run("TOOL-11 git_diff shows the files, the stage, a range, a path", func(t *testing.T) {
+	t.Run("TOOL-11b git_diff shows the files, the stage, a range, a path", func(t *testing.T) {
 		got := b.good("git_diff", args{})
 		contains(t, got, "-two\n+three\n")
 		lacks(t, got, "staged")
@@ -72,7 +72,7 @@ func TestGit(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
-	t.Run("TOOL-11 git_log shows the last commits", func(t *testing.T) {
+	t.Run("TOOL-11c git_log shows the last commits", func(t *testing.T) {
 		got := b.good("git_log", args{})
 		contains(t, got, "Ann: second\n", "Ann: first\n")
 		if got := b.good("git_log", args{"limit": 1}); strings.Count(got, "\n") != 1 || !strings.Contains(got, "second") {

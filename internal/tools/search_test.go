@@ -13,7 +13,7 @@ func TestGlob(t *testing.T) {
 	for _, name := range []string{"z.go", "a.go", "sub/m.go", "sub/deep/n.go", "sub/deep/n.txt", ".git/config.go", "sub/.hidden.go"} {
 		b.put(name, "x\n")
 	}
-	t.Run("TOOL-10 glob finds files by **, sorted, without git's own", func(t *testing.T) {
+	t.Run("TOOL-10e glob finds files by **, sorted, without git's own", func(t *testing.T) {
 		if got := b.good("glob", args{"pattern": "**/*.go"}); got != "a.go\nsub/.hidden.go\nsub/deep/n.go\nsub/m.go\nz.go" {
 			t.Errorf("got %q", got)
 		}
@@ -52,7 +52,7 @@ func TestGrep(t *testing.T) {
 	b.put("bin", "needle\x00\n")
 	b.put(".git/x", "needle\n")
 	b.put("wide", strings.Repeat("x", 3000)+"needle\n")
-	t.Run("TOOL-10 grep shows path, line and text, and passes binary and git's own files over", func(t *testing.T) {
+	t.Run("TOOL-10f grep shows path, line and text, and passes binary and git's own files over", func(t *testing.T) {
 		got := b.good("grep", args{"pattern": `needle \d`})
 		if got != "a.go:3:needle 1\na.go:5:needle 2\nsingle:1:needle 4\nsub/b.txt:1:needle 3\n" {
 			t.Errorf("got %q", got)

@@ -62,7 +62,7 @@ var envelope = []string{"specversion", "id", "source", "type", "subject", "time"
 
 func TestPROP19(t *testing.T) {
 	t.Parallel()
-	t.Run("PROP-19 OBS-25 Feature: agent-harnesses, Property 19: an event has all fields that its type requires, whatever is said", func(t *testing.T) {
+	t.Run("TEST-3g PROP-19 OBS-25 Feature: agent-harnesses, Property 19: an event has all fields that its type requires, whatever is said", func(t *testing.T) {
 		t.Parallel()
 		for _, w := range events.Vocabulary() {
 			must, ok := required[w.Kind]

@@ -203,7 +203,7 @@ func invariants(t *rapid.T, s run.State) {
 // TestBlocked compares the fold with a twin that knows only the plan and which steps failed.
 func TestBlocked(t *testing.T) {
 	t.Parallel()
-	t.Run("PLAN-5 PLAN-6 PROP-13 for random plans the blocked and the possible steps are exactly right", func(t *testing.T) {
+	t.Run("PLAN-5 PLAN-6a PROP-13ab for random plans the blocked and the possible steps are exactly right", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			n := rapid.IntRange(1, 8).Draw(t, "steps")

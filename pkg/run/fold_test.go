@@ -213,7 +213,7 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	t.Run("SAFE-2 LIFE-3 whatever comes after the end is refused", func(t *testing.T) {
+	t.Run("SAFE-2d LIFE-3 whatever comes after the end is refused", func(t *testing.T) {
 		t.Parallel()
 		for _, w := range events.Vocabulary() {
 			b := running()
@@ -294,7 +294,7 @@ func TestFold(t *testing.T) {
 			t.Errorf("held %d, open %d, left %d", s.CallsHeld, len(s.Open), s.BudgetLeft())
 		}
 	})
-	t.Run("PLAN-6 a failed step blocks what depends on it, and nothing else", func(t *testing.T) {
+	t.Run("PLAN-6a a failed step blocks what depends on it, and nothing else", func(t *testing.T) {
 		t.Parallel()
 		b := running()
 		b.Say(runtest.StepBad("a", "broke"))

@@ -140,7 +140,7 @@ func TestFork(t *testing.T) {
 		}
 		b.Say(runtest.Failed(b.State(), events.FinishCancelled, "torn"))
 	})
-	t.Run("PLUS-1 any run can be forked at any fact; the fork is sound, keeps what was done, and is the same each time", func(t *testing.T) {
+	t.Run("PLUS-1a any run can be forked at any fact; the fork is sound, keeps what was done, and is the same each time", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			b := runtest.New("demo", "old")

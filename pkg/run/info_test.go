@@ -12,7 +12,7 @@ import (
 
 func TestInfo(t *testing.T) {
 	t.Parallel()
-	t.Run("LIFE-8 PERS-18 a row of the index says where the run stands", func(t *testing.T) {
+	t.Run("LIFE-8 PERS-18a a row of the index says where the run stands", func(t *testing.T) {
 		t.Parallel()
 		b := called(runtest.GateAt("g", "a", "c1-1"), runtest.Checkpoint(run.State{HarnessID: "r"}))
 		i := run.InfoOf(b.State())

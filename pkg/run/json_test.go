@@ -137,7 +137,7 @@ func TestCodec(t *testing.T) {
 			t.Errorf("with a migration that fails: got %v, want ErrDamagedState", err)
 		}
 	})
-	t.Run("EVT-7 an unknown version is named beside the one that is supported", func(t *testing.T) {
+	t.Run("TEST-3h EVT-7 an unknown version is named beside the one that is supported", func(t *testing.T) {
 		t.Parallel()
 		for _, found := range []int{2, 99, 0, -5} {
 			doc := strings.Replace(string(sampleState(t)), `"schemaVersion": 1`, fmt.Sprintf(`"schemaVersion": %d`, found), 1)

@@ -31,7 +31,7 @@ func TestPROP11(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("PROP-11 GATE-4 GATE-5 GATE-6 Feature: agent-harnesses, Property 11: at a gate the state is stored, waiting_for_human is said and work is suspended; yes goes on, no pauses with the reason", func(t *testing.T) {
+	t.Run("OBS-26a PROP-11 GATE-4abc GATE-5 GATE-6ab Feature: agent-harnesses, Property 11: at a gate the state is stored, waiting_for_human is said and work is suspended; yes goes on, no pauses with the reason", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			g := &gated{Builder: runtest.New("main", "r1"), role: &Role{cfg: Config{Tools: registry, ToolsOf: func(events.Agent) *tool.Registry { return registry }}}}

@@ -81,7 +81,7 @@ func TestControl(t *testing.T) {
 		}
 	}
 
-	t.Run("LIFE-7 TOOL-22 stop ends the run and the work itself, not only the waiting for it", func(t *testing.T) {
+	t.Run("LOOP-4f LIFE-7b TOOL-22 stop ends the run and the work itself, not only the waiting for it", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "stop", Agent: "slow", Task: "be slow"})
 		<-began
@@ -97,7 +97,7 @@ func TestControl(t *testing.T) {
 			t.Errorf("%v", n)
 		}
 	})
-	t.Run("LIFE-7 TOOL-22 stop ends the processes of a command long before they would end", func(t *testing.T) {
+	t.Run("LIFE-7b TOOL-22 stop ends the processes of a command long before they would end", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "kill", Agent: "busy", Task: "sleep", Session: "kill"})
 		pids := w.numbers(filepath.Join(w.dir, "work", "session", "kill", "pids"))
@@ -141,7 +141,7 @@ func TestControl(t *testing.T) {
 			t.Errorf("%d facts became %d", before, after)
 		}
 	})
-	t.Run("LOOP-14 LOOP-4 a run whose time is up fails with timeout, and its work is ended", func(t *testing.T) {
+	t.Run("PLUS-3d LOOP-14 LOOP-4c a run whose time is up fails with timeout, and its work is ended", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "timeout", Agent: "slow", Task: "be slow", Timeout: "1500ms"})
 		<-began
@@ -273,7 +273,7 @@ func TestTools(t *testing.T) {
 			t.Errorf("%+v", rec)
 		}
 	})
-	t.Run("TOOL-16 bash gives stdout, stderr and exit status", func(t *testing.T) {
+	t.Run("TEST-11a TOOL-16 bash gives stdout, stderr and exit status", func(t *testing.T) {
 		w := w.on(t)
 		rec := only(run1(w, "shell"))
 		if rec.Success || !strings.Contains(rec.Result, "out") || !strings.Contains(rec.Result, "err") || !strings.Contains(rec.Result, "3") {

@@ -127,7 +127,7 @@ func TestFallback(t *testing.T) {
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	off := false
-	t.Run("PERS-17 without NATS the local store alone carries a run from the task to its archive", func(t *testing.T) {
+	t.Run("PERS-17b without NATS the local store alone carries a run from the task to its archive", func(t *testing.T) {
 		t.Parallel()
 		local, err := lite.Open(t.Context(), lite.Config{Path: filepath.Join(t.TempDir(), "local.db"), Station: "test"})
 		if err != nil {
@@ -146,7 +146,7 @@ func TestAlone(t *testing.T) {
 			t.Errorf("%+v", i)
 		}
 	})
-	t.Run("PERS-17 a run with durable persistence switched off has its snapshots in the local store alone", func(t *testing.T) {
+	t.Run("PERS-17a a run with durable persistence switched off has its snapshots in the local store alone", func(t *testing.T) {
 		t.Parallel()
 		local, err := lite.Open(t.Context(), lite.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
 		if err != nil {

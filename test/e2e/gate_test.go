@@ -56,7 +56,7 @@ turns:
 	plan := &events.TaskPlan{Steps: []events.TaskStep{{ID: "one", Description: "first"}, {ID: "two", Description: "second", Needs: []string{"one"}, Critical: true}}}
 	level := func(n int) *int { return &n }
 
-	t.Run("GATE-4 GATE-5 GATE-9 PROP-11 OBS-20 OBS-26 a gate names its subject, waits, and yes resumes the run", func(t *testing.T) {
+	t.Run("GATE-4bc GATE-5 GATE-9 PROP-11 OBS-20 OBS-26a a gate names its subject, waits, and yes resumes the run", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "yes", Agent: "writer", Task: "write", Plan: plan, Autonomy: level(3)})
 		s := w.await("yes", "waiting", waiting)
@@ -81,7 +81,7 @@ turns:
 			t.Errorf("%s %+v, %d calls", s.Status, s.Gates, s.TotalToolCalls)
 		}
 	})
-	t.Run("GATE-6 PROP-11 no pauses the run with the reason; after a resume the gate stands again", func(t *testing.T) {
+	t.Run("GATE-6ab PROP-11 no pauses the run with the reason; after a resume the gate stands again", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "no", Agent: "writer", Task: "write", Plan: plan, Autonomy: level(3)})
 		w.await("no", "waiting", waiting)

@@ -193,7 +193,7 @@ func TestHooks(t *testing.T) {
 			}
 		}
 	})
-	t.Run("GUARD-2 GUARD-3 block stops what was about to follow, at each point", func(t *testing.T) {
+	t.Run("LOOP-4e GUARD-2 GUARD-3 block stops what was about to follow, at each point", func(t *testing.T) {
 		w := w.on(t)
 		for _, point := range points {
 			w.with("no-"+point, events.Hook{On: point, Subject: "no"})

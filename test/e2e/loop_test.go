@@ -74,7 +74,7 @@ turns:
 			t.Errorf("%+v", s.Result)
 		}
 	})
-	t.Run("LOOP-4 LOOP-5 LOOP-6 PLUS-4 a person is asked before the fourth, once, and the fifth is not run: the run ends with doom_loop", func(t *testing.T) {
+	t.Run("LOOP-4d LOOP-5 LOOP-6 PLUS-4 a person is asked before the fourth, once, and the fifth is not run: the run ends with doom_loop", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "stuck", Agent: "stuck", Task: "go"})
 		s := w.await("stuck", "waiting", waiting)

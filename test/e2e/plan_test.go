@@ -152,7 +152,7 @@ turns:
 			t.Errorf("got %q", got)
 		}
 	})
-	t.Run("PLAN-6 OBS-26 a failed step blocks what depends on it, the others finish, the run fails", func(t *testing.T) {
+	t.Run("PLAN-6ab OBS-26b a failed step blocks what depends on it, the others finish, the run fails", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "broken", Agent: "echo", Task: "go", Autonomy: &five, Plan: plan(step("bad"), step("after", "bad"), step("later", "after"), step("free"))})
 		s := w.ended("broken")
@@ -204,7 +204,7 @@ turns:
 			t.Errorf("got %s", got)
 		}
 	})
-	t.Run("PLAN-2 a step of another agent is done by that agent, with the results of the steps before", func(t *testing.T) {
+	t.Run("TEST-9d PLAN-2 a step of another agent is done by that agent, with the results of the steps before", func(t *testing.T) {
 		w := w.on(t)
 		other := step("b", "a")
 		other.Agent = "other"

@@ -132,7 +132,7 @@ func TestBackPressure(t *testing.T) {
 
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	t.Run("SAFE-13 DEPL-2 all services stop and start fifty times under load: nothing is lost, repeated or unknown", func(t *testing.T) {
+	t.Run("LIFE-17b SAFE-13b DEPL-2 all services stop and start fifty times under load: nothing is lost, repeated or unknown", func(t *testing.T) {
 		t.Parallel()
 		const turns, restarts = 4, 50 // a run comes with each restart, so there is always work
 		once := &effect{name: "once", class: tool.Once, did: map[string]int{}, work: func(ctx context.Context) error {

@@ -38,7 +38,7 @@ func TestE2BStation(t *testing.T) {
 `)
 	w.agent(events.Agent{Name: "picky", Tools: []string{"bash"}, Sandbox: events.Sandbox{Mode: "e2b", PIDs: 10}}, calling("bash", `{command: "true"}`))
 	w.start()
-	t.Run("SBX-5 TEST-11 SBX-18 an agent's commands run in the cloud, and what they change is in the workspace", func(t *testing.T) {
+	t.Run("SBX-5 TEST-11c SBX-18 an agent's commands run in the cloud, and what they change is in the workspace", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "afar", Agent: "afar", Task: "go"})
 		if s := w.ended("afar"); s.Status != events.Completed {

@@ -125,7 +125,7 @@ func TestDispatch(t *testing.T) {
 			t.Errorf("%v", n)
 		}
 	})
-	t.Run("PERS-18 LIFE-8 LIFE-9 EVT-10 OBS-24 the index shows the run, with an archive of its whole log", func(t *testing.T) {
+	t.Run("PERS-18a LIFE-8 LIFE-9 EVT-10 OBS-24 the index shows the run, with an archive of its whole log", func(t *testing.T) {
 		w := w.on(t)
 		i := w.row("bare", func(i run.Info) bool { return i.Status == events.Completed && i.Archive != nil })
 		if i.AgentName != "reader" || i.StepsCompleted != 1 || i.ToolCallCount != 1 || i.CompletedAt == nil {

@@ -193,7 +193,7 @@ func TestSessionLock(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
-	t.Run("SESS-13 unlock with stop ends the run and frees the session; without it is refused", func(t *testing.T) {
+	t.Run("LIFE-7c SESS-13d unlock with stop ends the run and frees the session; without it is refused", func(t *testing.T) {
 		w := w.on(t)
 		w.task(events.Task{ID: "third", Agent: "builder", Task: "wait", Session: "busy"})
 		w.await("third", "waiting", waits)

@@ -1,7 +1,9 @@
 // Command trace says which test proves which requirement.
 //
 // Promises: a requirement counts as proven only by tests that ran and passed in the stream it reads; a test that was
-// skipped or never ended proves nothing. One failed test makes all requirements that it names failed.
+// skipped or never ended proves nothing. One failed test makes all requirements that it names failed. A requirement of several
+// clauses is proven when each is; a test that names the whole proves none of them. What only tests against a double show is
+// marked. An id that tests name and the list does not have is reported.
 package main
 
 import (
@@ -16,6 +18,9 @@ import (
 
 //go:embed ids.txt
 var ids string
+
+//go:embed doubles.txt
+var doubles string
 
 func main() {
 	input := flag.String("input", "", "read this saved output of `go test -json` instead of running the tests")
@@ -46,7 +51,7 @@ func trace(input string, out io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return Print(out, wanted, results), nil
+	return Print(out, wanted, ParseDoubles(doubles), results), nil
 }
 
 func saved(name string) (*Results, error) {
@@ -64,7 +69,7 @@ func saved(name string) (*Results, error) {
 
 // run runs all tests once. That some fail is part of the answer, not an error.
 func run() (*Results, error) {
-	cmd := exec.Command("go", "test", "-json", "./...")
+	cmd := exec.Command("go", "test", "-json", "-timeout", "30m", "./...")
 	cmd.Stderr = os.Stderr
 	stream, err := cmd.StdoutPipe()
 	if err != nil {

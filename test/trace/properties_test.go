@@ -56,8 +56,23 @@ func TestProperties(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("TEST-1 each property has exactly one test of random input, with its tag", func(t *testing.T) {
-		t.Parallel()
+	t.Run("TEST-5a properties, unit tests and whole stations are in files of their own", func(t *testing.T) {
+		for n, list := range found {
+			for _, at := range list {
+				if !strings.HasSuffix(at.file, "_prop_test.go") {
+					t.Errorf("property %d is in %s, among other tests", n, at.file)
+				}
+				dir := strings.TrimPrefix(filepath.Dir(at.file), "../../")
+				if units, _ := filepath.Glob(filepath.Join("../..", dir, "*_test.go")); len(units) < 2 {
+					t.Errorf("%s has no test beside that of property %d", dir, n)
+				}
+				if core := strings.HasPrefix(dir, "internal/core/") || strings.HasPrefix(dir, "pkg/"); core && imports(t, at.file, "internal/jet") {
+					t.Errorf("%s needs a server", at.file)
+				}
+			}
+		}
+	})
+	t.Run("TEST-1a each property has exactly one test of random input, with its tag", func(t *testing.T) {
 		for n := 1; n <= properties; n++ {
 			list := found[n]
 			delete(found, n)
@@ -69,8 +84,9 @@ func TestProperties(t *testing.T) {
 				t.Errorf("property %d has %d tests with its tag, want %d: %+v", n, len(list), want, list)
 			}
 			for _, at := range list {
-				if id := "PROP-" + strconv.Itoa(n); !slices.Contains(Named(strings.ReplaceAll(at.name, " ", "_")), id) {
-					t.Errorf("%s: %q does not name %s", at.file, at.name, id)
+				names := func(id string) bool { return strings.TrimRight(id, "abcdefgh") == "PROP-"+strconv.Itoa(n) }
+				if !slices.ContainsFunc(Named(strings.ReplaceAll(at.name, " ", "_")), names) {
+					t.Errorf("%s: %q does not name PROP-%d", at.file, at.name, n)
 				}
 				if !at.random {
 					t.Errorf("%s: %q draws no input: it calls rapid.Check nowhere", at.file, at.name)
@@ -81,6 +97,16 @@ func TestProperties(t *testing.T) {
 			t.Errorf("there are no such properties: %+v", found)
 		}
 	})
+}
+
+// imports reports whether a file imports a package of this module.
+func imports(t *testing.T, file, pkg string) bool {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == strconv.Quote(module+pkg) })
 }
 
 // tagsOf finds the tests of a file that t.Run names with a tag.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +16,8 @@ func TestNamed(t *testing.T) {
 		"TestGate/GATE-1_first/GATE-1_again":                  {"GATE-1"},
 		"TestGate/GATE-1#01":                                  {"GATE-1"},
 		"TestGate/an_id_at_the_end,_GATE-1":                   {"GATE-1"},
-		"TestGate/XGATE-1x,_GATE-1b,_A-GATE-1,_GATE-1-2":      nil,
+		"TestGate/xGATE-1,_GATE-1B,_A-GATE-1,_GATE-1-2":       nil,
+		"TestGate/GATE-4ac_GATE-4a_a_gate":                    {"GATE-4a", "GATE-4c"},
 		"TestGate/nothing":                                    nil,
 		"TestFold/EVT-4_PROP-4:_written_(EVT-3)_and_gate-1 ü": {"EVT-4", "PROP-4", "EVT-3"},
 	} {
@@ -26,13 +29,15 @@ func TestNamed(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	got, err := Parse("# why\n\nLIFE-1..3,7\nWORK-1\n")
-	if want := []string{"LIFE-1", "LIFE-2", "LIFE-3", "LIFE-7", "WORK-1"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %q, %v; want %q", got, err, want)
+	got, err := Parse("# why\n\nLIFE-1..3,7\n  a one part\n  b another\nWORK-1\n")
+	want := []Row{{ID: "LIFE-1"}, {ID: "LIFE-2"}, {ID: "LIFE-3"}, {"LIFE-7", []Clause{{'a', "one part"}, {'b', "another"}}}, {ID: "WORK-1"}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
-	for _, bad := range []string{"LIFE", "LIFE-", "LIFE-x", "LIFE-3..1", "LIFE-0", "LIFE-1,1", "LIFE-1..9999"} {
+	for _, bad := range []string{"LIFE", "LIFE-", "LIFE-x", "LIFE-3..1", "LIFE-0", "LIFE-1,1", "LIFE-1..9999", " a too early", "LIFE-1\n b not the first",
+		"LIFE-1\n a", "LIFE-1\n aa two letters"} {
 		if got, err := Parse(bad); err == nil {
-			t.Errorf("%q: got %q, want an error", bad, got)
+			t.Errorf("%q: got %+v, want an error", bad, got)
 		}
 	}
 	all, err := Parse(ids)
@@ -52,7 +57,7 @@ const stream = `go: downloading something
 
 func TestPrint(t *testing.T) {
 	t.Parallel()
-	wanted := []string{"GATE-1", "GATE-2", "GATE-3", "GATE-4", "GATE-5", "GATE-10"}
+	wanted := []Row{{ID: "GATE-1"}, {ID: "GATE-2"}, {ID: "GATE-3"}, {ID: "GATE-4"}, {ID: "GATE-5"}, {ID: "GATE-10"}}
 	t.Run("skipped, unfinished, failed and unnamed prove nothing", func(t *testing.T) {
 		t.Parallel()
 		res, err := Read(strings.NewReader(stream))
@@ -60,14 +65,14 @@ func TestPrint(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		ok := Print(&out, wanted, res)
+		ok := Print(&out, wanted, nil, res)
 		want := `GATE-1    MISSING
 GATE-2    FAILED   pkg/a.TestA/GATE-2_GATE-3_two_three
 GATE-3    FAILED   pkg/a.TestA/GATE-2_GATE-3_two_three
 GATE-4    MISSING
 GATE-5    MISSING
 GATE-10         1  pkg/a.TestA/GATE-10_ten
-1 of 6 requirements proven, 2 failed, 3 missing; 2 tests passed
+1 of 6 requirements proven, 0 of these with doubles only, 0 partly, 2 failed, 3 missing; 2 tests passed
 `
 		if ok || out.String() != want {
 			t.Errorf("got %v\n%s\nwant false\n%s", ok, out.String(), want)
@@ -75,11 +80,7 @@ GATE-10         1  pkg/a.TestA/GATE-10_ten
 	})
 	t.Run("all proven", func(t *testing.T) {
 		t.Parallel()
-		res, err := Read(strings.NewReader(stream))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !Print(&strings.Builder{}, []string{"GATE-10"}, res) {
+		if !Print(&strings.Builder{}, []Row{{ID: "GATE-10"}}, nil, passing(t, "TestA/GATE-10_ten")) {
 			t.Error("got false, want true")
 		}
 	})
@@ -91,7 +92,7 @@ GATE-10         1  pkg/a.TestA/GATE-10_ten
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		if Print(&out, []string{"GATE-1"}, res) || !strings.Contains(out.String(), "BROKEN   q") {
+		if Print(&out, []Row{{ID: "GATE-1"}}, nil, res) || !strings.Contains(out.String(), "BROKEN   q") {
 			t.Errorf("got proven, or no word about q:\n%s", out.String())
 		}
 	})
@@ -101,4 +102,46 @@ GATE-10         1  pkg/a.TestA/GATE-10_ten
 			t.Error("got no error")
 		}
 	})
+}
+
+// passing is what a stream says in which these tests of package pkg/a passed.
+func passing(t *testing.T, tests ...string) *Results {
+	t.Helper()
+	var b strings.Builder
+	for _, name := range tests {
+		fmt.Fprintf(&b, `{"Action":"pass","Package":"github.com/inspan/inspan/pkg/a","Test":%q}`+"\n", name)
+	}
+	res, err := Read(strings.NewReader(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func TestClauses(t *testing.T) {
+	t.Parallel()
+	wanted, err := Parse("GATE-1\n  a waits\n  b goes on\nGATE-2\n  a real\n  b stands in\nGATE-3\nGATE-4\n  a nothing\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doubles := ParseDoubles("# stand-ins\npkg/a.TestDouble\n!pkg/a.TestDoubleReal\n")
+	var out strings.Builder
+	ok := Print(&out, wanted, doubles, passing(t, "TestA/GATE-1a_waits", "TestA/GATE-1_the_whole", "TestDoubleReal/GATE-2a_real",
+		"TestDouble/GATE-2b_stands_in", "TestDouble/GATE-2a_stands_in", "TestDouble/GATE-3_too", "TestA/GATE-1c_GATE-7_are_in_no_list", "TestA/UTF-8_is_no_requirement"))
+	want := `GATE-1    PARTLY   1 of 2 clauses
+GATE-1a         1  pkg/a.TestA/GATE-1a_waits
+GATE-1b   MISSING  goes on
+GATE-2    DOUBLE   2 of 2 clauses
+GATE-2a         2  pkg/a.TestDoubleReal/GATE-2a_real
+GATE-2b   DOUBLE   pkg/a.TestDouble/GATE-2b_stands_in
+GATE-3    DOUBLE   pkg/a.TestDouble/GATE-3_too
+GATE-4    MISSING  0 of 1 clauses
+GATE-4a   MISSING  nothing
+GATE-1c   UNKNOWN  pkg/a.TestA/GATE-1c_GATE-7_are_in_no_list
+GATE-7    UNKNOWN  pkg/a.TestA/GATE-1c_GATE-7_are_in_no_list
+2 of 4 requirements proven, 2 of these with doubles only, 1 partly, 0 failed, 1 missing; 8 tests passed
+`
+	if ok || out.String() != want {
+		t.Errorf("got %v\n%s\nwant false\n%s", ok, out.String(), want)
+	}
 }

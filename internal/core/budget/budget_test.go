@@ -70,7 +70,7 @@ func TestAsk(t *testing.T) {
 		return a
 	}
 	all := need(begun(created(1, 0), "a"))
-	t.Run("PLUS-3 LOOP-4 a turn that fits to the last token and millionth is asked for, one that does not ends the step with its own reason", func(t *testing.T) {
+	t.Run("PLUS-3ab LOOP-4 a turn that fits to the last token and millionth is asked for, one that does not ends the step with its own reason", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct {
 			tokens int64
@@ -147,7 +147,7 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%v: %s, %+v; want %s", err, again.Cost, again.Spent, want)
 		}
 	})
-	t.Run("PLUS-3 a child draws from what its parent has left", func(t *testing.T) {
+	t.Run("PLUS-3e a child draws from what its parent has left", func(t *testing.T) {
 		t.Parallel()
 		left, limited := budget.Amount{Tokens: 100, Cost: 50}, budget.Amount{Tokens: 1000, Cost: 500}
 		for _, c := range []struct {

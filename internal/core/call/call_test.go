@@ -132,7 +132,7 @@ func TestNext(t *testing.T) {
 			t.Errorf("%+v", rec)
 		}
 	})
-	t.Run("TOOL-5 TOOL-6 permanent failures and timeouts are final", func(t *testing.T) {
+	t.Run("TEST-3c TOOL-5 TOOL-6 permanent failures and timeouts are final", func(t *testing.T) {
 		t.Parallel()
 		for _, class := range []string{"permanent", "timeout", "denied", "invalid"} {
 			b := allowed(Once, events.Retry{})

@@ -13,7 +13,7 @@ import (
 
 func TestPROP9(t *testing.T) {
 	t.Parallel()
-	t.Run("PROP-9 TOOL-8 Feature: agent-harnesses, Property 9: exactly N calls are allowed, later ones get a budget error", func(t *testing.T) {
+	t.Run("PLUS-3c PROP-9 TOOL-8 Feature: agent-harnesses, Property 9: exactly N calls are allowed, later ones get a budget error", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			budget := rapid.IntRange(0, 12).Draw(t, "budget")

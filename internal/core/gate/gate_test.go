@@ -107,7 +107,7 @@ func TestCalls(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
-	t.Run("GATE-4 GATE-5 SAFE-9 ask becomes a gate bound to the exact action; yes lets it through", func(t *testing.T) {
+	t.Run("TEST-3d GATE-4 GATE-5 SAFE-9 ask becomes a gate bound to the exact action; yes lets it through", func(t *testing.T) {
 		t.Parallel()
 		ask := events.Rule{ID: "careful", Tool: "bash", Match: events.Match{Glob: "make *"}, Action: "ask", Reason: "costs money"}
 		b := asking(10, runtest.Asked(1, 1, "bash", `{"command":"make all"}`))
@@ -130,7 +130,7 @@ func TestCalls(t *testing.T) {
 			t.Errorf("%+v", say)
 		}
 	})
-	t.Run("GATE-6 no pauses the run, and once it resumes the agent is told that a person said no", func(t *testing.T) {
+	t.Run("TEST-3e GATE-6 no pauses the run, and once it resumes the agent is told that a person said no", func(t *testing.T) {
 		t.Parallel()
 		ask := events.Rule{ID: "careful", Tool: "bash", Action: "ask"}
 		b := asking(10, runtest.Asked(1, 1, "bash", `{"command":"make all"}`))

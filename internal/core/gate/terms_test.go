@@ -42,7 +42,7 @@ func TestEdited(t *testing.T) {
 	edit := func(g *run.Gate, input string) Reply {
 		return Reply{Gate: g.ID, Decision: "approve", By: "anna", Hash: g.Hash, Input: 4, Edited: json.RawMessage(input)}
 	}
-	t.Run("SAFE-10 SAFE-9 edited arguments become the action that is hashed, permitted and run", func(t *testing.T) {
+	t.Run("SAFE-10c SAFE-9 edited arguments become the action that is hashed, permitted and run", func(t *testing.T) {
 		t.Parallel()
 		b, g := gated(t, law(careful), events.GateTerms{})
 		say, err := AnswerEdited(b.State(), noon, edit(g, `{"command":"make test"}`), law(careful))
@@ -121,7 +121,7 @@ func TestEdited(t *testing.T) {
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	terms := events.GateTerms{ExpiresMS: time.Hour.Milliseconds()}
-	t.Run("SAFE-10 a gate expires once its time is up: not before, once, and a later answer is refused", func(t *testing.T) {
+	t.Run("SAFE-10a a gate expires once its time is up: not before, once, and a later answer is refused", func(t *testing.T) {
 		t.Parallel()
 		b, g := gated(t, law(careful), terms)
 		if g.ExpiresAt != noon.Add(time.Hour) || g.OnExpiry != events.ExpiryRejects {
@@ -189,7 +189,7 @@ func TestQuorum(t *testing.T) {
 	yes := func(g *run.Gate, by string, input uint64, edited string) Reply {
 		return Reply{Gate: g.ID, Decision: "approve", By: by, Assurance: events.AssuranceSubject, Input: input, Edited: json.RawMessage(edited)}
 	}
-	t.Run("SAFE-10 SAFE-9 each person counts once, for one action, never who asked for the run, and only with proof", func(t *testing.T) {
+	t.Run("SAFE-10b SAFE-9 each person counts once, for one action, never who asked for the run, and only with proof", func(t *testing.T) {
 		t.Parallel()
 		l := law(careful)
 		b, g := gated(t, l, events.GateTerms{Approvers: 2})

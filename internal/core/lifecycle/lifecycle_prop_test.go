@@ -113,7 +113,7 @@ func plain(t *rapid.T, s run.State) string {
 
 func TestPROP14(t *testing.T) {
 	t.Parallel()
-	t.Run("PROP-14 PLAN-7 Feature: agent-harnesses, Property 14: a run is completed, with one plan_completed, exactly when all its steps are", func(t *testing.T) {
+	t.Run("OBS-26c PROP-14 PLAN-7ab Feature: agent-harnesses, Property 14: a run is completed, with one plan_completed, exactly when all its steps are", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			b := runtest.New("main", "r1")

@@ -105,7 +105,7 @@ func TestControl(t *testing.T) {
 			}
 		}
 	})
-	t.Run("LIFE-7 stop ends in failed, from running and from paused", func(t *testing.T) {
+	t.Run("LIFE-7a stop ends in failed, from running and from paused", func(t *testing.T) {
 		t.Parallel()
 		for _, s := range []events.Status{events.Running, events.Paused} {
 			b := at(t, s)
@@ -119,7 +119,7 @@ func TestControl(t *testing.T) {
 			}
 		}
 	})
-	t.Run("LIFE-7 stop of a run that was only created starts it first, so that the table is kept", func(t *testing.T) {
+	t.Run("LIFE-7a stop of a run that was only created starts it first, so that the table is kept", func(t *testing.T) {
 		t.Parallel()
 		b := at(t, events.Created)
 		say, err := Stop(b.State(), noon, Wish{})
@@ -190,7 +190,7 @@ func TestProgress(t *testing.T) {
 			}
 		}
 	})
-	t.Run("PLAN-7 PROP-14 the end of the last step ends plan and run, once", func(t *testing.T) {
+	t.Run("PLAN-7ab PROP-14 the end of the last step ends plan and run, once", func(t *testing.T) {
 		t.Parallel()
 		b := at(t, events.Running)
 		finish(b, "a", "b")
@@ -212,7 +212,7 @@ func TestProgress(t *testing.T) {
 			t.Errorf("said again: %v", again)
 		}
 	})
-	t.Run("LIFE-6 PLAN-7 a run that was paused and resumed ends with its last step as any other", func(t *testing.T) {
+	t.Run("TEST-3a LIFE-6 PLAN-7 a run that was paused and resumed ends with its last step as any other", func(t *testing.T) {
 		t.Parallel()
 		b := at(t, events.Running)
 		b.Say(runtest.Paused("wait"), runtest.Resumed())
@@ -221,7 +221,7 @@ func TestProgress(t *testing.T) {
 			t.Fatalf("its steps are done and it goes on for ever: %v", whole)
 		}
 	})
-	t.Run("PLAN-6 LIFE-18 a failed step blocks what depends on it, and the run fails once nothing is left to do", func(t *testing.T) {
+	t.Run("PLAN-6a LIFE-18 a failed step blocks what depends on it, and the run fails once nothing is left to do", func(t *testing.T) {
 		t.Parallel()
 		b := at(t, events.Running)
 		b.Say(runtest.Ready("a"), runtest.Allowed("a"), runtest.StepBad("a", "it broke"))
@@ -235,7 +235,7 @@ func TestProgress(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
-	t.Run("GATE-6 a rejected gate pauses the run with the reason, once", func(t *testing.T) {
+	t.Run("GATE-6ab a rejected gate pauses the run with the reason, once", func(t *testing.T) {
 		t.Parallel()
 		b := at(t, events.Running)
 		b.Say(runtest.Ready("a"), runtest.GateAt("g1", "a", ""))

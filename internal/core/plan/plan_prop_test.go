@@ -44,7 +44,7 @@ func TestPROP12(t *testing.T) {
 
 func TestPROP13(t *testing.T) {
 	t.Parallel()
-	t.Run("PROP-13 PLAN-5 Feature: agent-harnesses, Property 13: ready is exactly pending with all dependencies completed", func(t *testing.T) {
+	t.Run("PROP-13a PLAN-5 Feature: agent-harnesses, Property 13: ready is exactly pending with all dependencies completed", func(t *testing.T) {
 		t.Parallel()
 		statuses := []events.StepStatus{events.StepIsPending, events.StepIsReady, events.StepIsRunning, events.StepIsCompleted, events.StepIsFailed, events.StepIsBlocked}
 		rapid.Check(t, func(t *rapid.T) {

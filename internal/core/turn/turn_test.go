@@ -139,7 +139,7 @@ func TestFinish(t *testing.T) {
 
 func TestEnds(t *testing.T) {
 	t.Parallel()
-	t.Run("LOOP-4 each cause of an end has its own finish reason", func(t *testing.T) {
+	t.Run("LOOP-4bdg each cause of an end has its own finish reason", func(t *testing.T) {
 		t.Parallel()
 		reasons := map[string]bool{}
 		end := func(b *runtest.Builder, say []events.Payload, want string) {

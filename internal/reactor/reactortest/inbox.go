@@ -41,7 +41,7 @@ func Inbox(t *testing.T, open func(t *testing.T) Post) {
 		{"SAFE-4 DEPL-2 a word about an earlier delivery counts for the message", oldWords},
 		{"DEPL-2 two listeners share the work, each message is handled once", sharesWork},
 		{"DEPL-2 never more handlers than workers, and as many where there is work", boundsWorkers},
-		{"SAFE-13 a drain waits for the handlers, and what they acknowledged does not come again", drains},
+		{"SAFE-13a a drain waits for the handlers, and what they acknowledged does not come again", drains},
 		{"EVT-9 a fact that is copied says how many facts its run will have, one that is said now does not", saysWhole},
 		{"SAFE-13 DEPL-2 what a listener left behind comes to the next", inherits},
 	} {
