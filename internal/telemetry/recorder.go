@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/telemetry/otlp"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -74,11 +74,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 	}
 	r := &Recorder{cfg: cfg, deps: deps, sampled: choose, told: make(chan reactor.Told, maxQueue), done: make(chan struct{}), clocks: map[string]*clock{}}
 	if address := cfg.traces(); address != "" {
-		to, err := newReceiver(address, "TRACES")
-		if err != nil {
-			return nil, fmt.Errorf("exporter of traces: %w", err)
-		}
-		exporter, err := otlptrace.New(ctx, spanClient{to})
+		exporter, err := otlp.NewSpans(ctx, address)
 		if err != nil {
 			return nil, fmt.Errorf("exporter of traces: %w", err)
 		}
@@ -88,7 +84,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 		r.shut = append(r.shut, p.Shutdown)
 	}
 	if address := cfg.metrics(); address != "" {
-		exporter, err := newMetricExporter(address)
+		exporter, err := otlp.NewMetrics(address)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("exporter of metrics: %w", err), r.shutdown(ctx))
 		}

@@ -1,4 +1,10 @@
-package telemetry
+// Package otlp exports spans and metrics over OTLP/HTTP in protobuf. It is written here because the exporters of OpenTelemetry
+// link gRPC (docs/adr/0018).
+//
+// Promises: the standard variables hold for headers, time limits, compression, certificates and temporality, those of one
+// signal before those of both, and a wrong one is refused at the start. A receiver that is busy or away is asked again for
+// up to a minute. No redirect is followed, and no error holds an address or a header: they may hold a password.
+package otlp
 
 import (
 	"bytes"
@@ -17,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -32,8 +39,7 @@ const (
 	maxReply = 64 << 10
 )
 
-// receiver takes the protobuf messages of one signal over OTLP/HTTP. It is written here because the exporters of
-// OpenTelemetry link gRPC.
+// receiver takes the protobuf messages of one signal.
 type receiver struct {
 	address string
 	headers http.Header
@@ -158,8 +164,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// try exports a message once. wait is what a busy receiver asked for. No error holds the address or a header: they may
-// hold a password.
+// try exports a message once. wait is what a busy receiver asked for.
 func (r *receiver) try(ctx context.Context, body []byte) (wait time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.address, bytes.NewReader(body))
 	if err != nil {
@@ -248,6 +253,15 @@ func fields(b []byte, f func(number protowire.Number, n uint64, bytes []byte)) e
 		b = b[n:]
 	}
 	return nil
+}
+
+// NewSpans is the exporter of spans to a whole address.
+func NewSpans(ctx context.Context, address string) (*otlptrace.Exporter, error) {
+	to, err := newReceiver(address, "TRACES")
+	if err != nil {
+		return nil, err
+	}
+	return otlptrace.New(ctx, spanClient{to})
 }
 
 // spanClient carries the spans of otlptrace, which makes OTLP of them.

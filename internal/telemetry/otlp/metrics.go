@@ -1,4 +1,4 @@
-package telemetry
+package otlp
 
 import (
 	"context"
@@ -15,23 +15,23 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 )
 
-// metricExporter exports the kinds of metrics that meters makes: counters and histograms, without exemplars, since nothing
-// is measured inside of a span.
-type metricExporter struct {
+// Metrics exports the kinds of metrics that the recorder makes: counters and histograms, without exemplars, since nothing is
+// measured inside of a span.
+type Metrics struct {
 	to          *receiver
 	temporality sdkmetric.TemporalitySelector
 	exponential bool
 }
 
-var _ sdkmetric.Exporter = metricExporter{}
+var _ sdkmetric.Exporter = Metrics{}
 
-// newMetricExporter reads the variables that metrics alone have.
-func newMetricExporter(address string) (metricExporter, error) {
+// NewMetrics is the exporter of metrics to a whole address.
+func NewMetrics(address string) (Metrics, error) {
 	to, err := newReceiver(address, "METRICS")
 	if err != nil {
-		return metricExporter{}, err
+		return Metrics{}, err
 	}
-	e := metricExporter{to: to}
+	e := Metrics{to: to}
 	const temporality, histograms = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION"
 	switch v := strings.ToLower(os.Getenv(temporality)); v {
 	case "", "cumulative":
@@ -54,12 +54,12 @@ func newMetricExporter(address string) (metricExporter, error) {
 }
 
 // Temporality implements sdkmetric.Exporter.
-func (e metricExporter) Temporality(k sdkmetric.InstrumentKind) metricdata.Temporality {
+func (e Metrics) Temporality(k sdkmetric.InstrumentKind) metricdata.Temporality {
 	return e.temporality(k)
 }
 
 // Aggregation implements sdkmetric.Exporter.
-func (e metricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggregation {
+func (e Metrics) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggregation {
 	if e.exponential && k == sdkmetric.InstrumentKindHistogram {
 		return sdkmetric.AggregationBase2ExponentialHistogram{MaxSize: 160, MaxScale: 20}
 	}
@@ -67,16 +67,16 @@ func (e metricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggreg
 }
 
 // ForceFlush implements sdkmetric.Exporter: nothing is held here.
-func (metricExporter) ForceFlush(context.Context) error { return nil }
+func (Metrics) ForceFlush(context.Context) error { return nil }
 
 // Shutdown implements sdkmetric.Exporter.
-func (e metricExporter) Shutdown(context.Context) error {
+func (e Metrics) Shutdown(context.Context) error {
 	e.to.client.CloseIdleConnections()
 	return nil
 }
 
 // Export implements sdkmetric.Exporter. MetricsData is on the wire what an ExportMetricsServiceRequest is.
-func (e metricExporter) Export(ctx context.Context, from *metricdata.ResourceMetrics) error {
+func (e Metrics) Export(ctx context.Context, from *metricdata.ResourceMetrics) error {
 	out := &metricspb.ResourceMetrics{Resource: &resourcepb.Resource{Attributes: pairs(from.Resource.Iter())}, SchemaUrl: from.Resource.SchemaURL()}
 	for _, scope := range from.ScopeMetrics {
 		next := &metricspb.ScopeMetrics{SchemaUrl: scope.Scope.SchemaURL, Scope: &commonpb.InstrumentationScope{Name: scope.Scope.Name,

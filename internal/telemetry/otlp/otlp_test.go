@@ -1,8 +1,9 @@
-package telemetry
+package otlp
 
 import (
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -75,7 +76,7 @@ func TestReceiverVariables(t *testing.T) {
 		t.Run("a wrong "+name+" is refused at the start", func(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "")
 			t.Setenv("OTEL_EXPORTER_OTLP_"+name, value)
-			if _, err := newMetricExporter("http://127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_") || strings.Contains(err.Error(), "s3cret") {
+			if _, err := NewMetrics("http://127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_") || strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -147,16 +148,20 @@ func TestMetricExport(t *testing.T) {
 			body, _ := io.ReadAll(req.Body)
 			bodies <- body
 		})
-		p := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metricExporter{to: r, temporality: sdkmetric.CumulativeTemporalitySelector, exponential: exponential})))
-		var dropped atomic.Uint64
-		dropped.Store(7)
-		x, err := newMeters(p.Meter(scope), &dropped)
-		if err != nil {
+		p := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewPeriodicReader(Metrics{to: r, temporality: sdkmetric.CumulativeTemporalitySelector, exponential: exponential})))
+		m := p.Meter("scope")
+		tokens, errT := m.Int64Histogram("tokens", metric.WithUnit("{token}"), metric.WithExplicitBucketBoundaries(1, 4, 16))
+		asked, errA := m.Float64Histogram("asked", metric.WithUnit("s"))
+		_, errD := m.Int64ObservableCounter("dropped", metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(7)
+			return nil
+		}))
+		if err := errors.Join(errT, errA, errD); err != nil {
 			t.Fatal(err)
 		}
-		x.tokens.Record(t.Context(), 5, metric.WithAttributes(attribute.String("s", "v"), attribute.Bool("b", true), attribute.Int64("i", 3), attribute.Float64("f", 1.5),
+		tokens.Record(t.Context(), 5, metric.WithAttributes(attribute.String("s", "v"), attribute.Bool("b", true), attribute.Int64("i", 3), attribute.Float64("f", 1.5),
 			attribute.StringSlice("l", []string{"x", "y"})))
-		x.asked.Record(t.Context(), 0.5)
+		asked.Record(t.Context(), 0.5)
 		if err := p.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -168,20 +173,20 @@ func TestMetricExport(t *testing.T) {
 		for _, m := range got.ResourceMetrics[0].ScopeMetrics[0].Metrics {
 			named[m.Name] = m
 		}
-		if s := named["inspan.telemetry.dropped"].GetSum(); !s.IsMonotonic || s.DataPoints[0].GetAsInt() != 7 {
+		if s := named["dropped"].GetSum(); !s.IsMonotonic || s.DataPoints[0].GetAsInt() != 7 {
 			t.Errorf("got %v", s)
 		}
-		tokens := named["gen_ai.client.token.usage"]
+		used := named["tokens"]
 		if exponential {
-			if h := tokens.GetExponentialHistogram(); h == nil || h.DataPoints[0].Count != 1 || h.DataPoints[0].GetSum() != 5 || h.DataPoints[0].GetMax() != 5 {
-				t.Errorf("got %v", tokens)
+			if h := used.GetExponentialHistogram(); h == nil || h.DataPoints[0].Count != 1 || h.DataPoints[0].GetSum() != 5 || h.DataPoints[0].GetMax() != 5 {
+				t.Errorf("got %v", used)
 			}
 			continue
 		}
-		h := tokens.GetHistogram()
-		if h == nil || tokens.Unit != "{token}" || h.DataPoints[0].Count != 1 || h.DataPoints[0].GetMin() != 5 || !slices.Equal(h.DataPoints[0].ExplicitBounds[:3], []float64{1, 4, 16}) ||
+		h := used.GetHistogram()
+		if h == nil || used.Unit != "{token}" || h.DataPoints[0].Count != 1 || h.DataPoints[0].GetMin() != 5 || !slices.Equal(h.DataPoints[0].ExplicitBounds, []float64{1, 4, 16}) ||
 			h.DataPoints[0].BucketCounts[2] != 1 || h.AggregationTemporality != metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE || h.DataPoints[0].TimeUnixNano == 0 {
-			t.Errorf("got %v", tokens)
+			t.Errorf("got %v", used)
 		}
 		if n := len(h.DataPoints[0].Attributes); n != 5 {
 			t.Errorf("got %d attributes", n)
