@@ -65,6 +65,9 @@ func command(ctx context.Context, env tool.Env, argv, environ []string) (tool.Re
 	return execute(ctx, env, sandbox.Cmd{Args: argv, Env: environ, Stderr: stderr}, stderr)
 }
 
+// killed is the exit code by which a shell or a sandbox reports that what it ran was killed.
+const killed = 128 + 9
+
 // execute runs a program whose standard error ends in stderr.
 func execute(ctx context.Context, env tool.Env, cmd sandbox.Cmd, stderr *capture) (tool.Result, error) {
 	stdout := &capture{env: env, name: "stdout"}
@@ -74,7 +77,7 @@ func execute(ctx context.Context, env tool.Env, cmd sandbox.Cmd, stderr *capture
 		t.flush()
 	}
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && (err != nil || exit.Signal != "" || exit.Code == killed): // else it had finished by then
 		return tool.Result{}, ctx.Err()
 	case errors.Is(err, sandbox.ErrOutside):
 		return tool.Result{}, tool.Fail(tool.Denied, "", err)

@@ -124,7 +124,7 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 	switch {
 	case errors.Is(context.Cause(work), reactor.ErrRunEnded):
 		return tool.Result{}, "", nil, reactor.ErrRunEnded
-	case ctx.Err() == nil && errors.Is(work.Err(), context.DeadlineExceeded):
+	case ctx.Err() == nil && errors.Is(work.Err(), context.DeadlineExceeded) && cutShort(err):
 		return tool.Result{}, "", nil, tool.Fail(tool.Timeout, "give it more time, or less to do", fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
 	}
 	if err == nil {
@@ -152,6 +152,15 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 		return time.Duration(a.Call.TimeoutMS) * time.Millisecond
 	}
 	return t.Spec().TimeoutOf()
+}
+
+// cutShort reports whether a tool failed because its context ended: not where it had finished, nor where it says another reason.
+func cutShort(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return true
+	}
+	_, own := errors.AsType[*tool.Error](err)
+	return err != nil && !own
 }
 
 // env opens the sandbox of the run for one attempt.
