@@ -37,6 +37,8 @@ type Config struct {
 	Off bool
 	// TTL after the end of the run; 0 means artifact.DefaultTTL.
 	TTL time.Duration
+	// MaxFile bounds each file in bytes, whatever an agent says; 0 means artifact.MaxTransfer, and no more than that is possible.
+	MaxFile int64
 	// Lists is the absolute path of a folder, outside of all workspaces, for the lists of what runs began with.
 	Lists string
 	// Mask takes secrets out of a text; a file in which it finds one is left out. Nil finds none.
@@ -130,10 +132,15 @@ func (l *Look) Commit() {
 	}
 }
 
+// limits are those of an agent on this station.
+func (k *Keeper) limits(r *events.ArtifactRules) artifact.Limits {
+	return artifact.LimitsOf(r).Within(k.cfg.MaxFile)
+}
+
 // Look finds what a call made or changed and stores it. What could not be taken is in Left; the call itself goes on in
 // any case. more are artifacts that the call has stored by name.
 func (k *Keeper) Look(ctx context.Context, s run.State, job Job, more ...events.Artifact) *Look {
-	l := &Look{Found: artifact.Found{Limits: artifact.LimitsOf(job.Rules), Artifacts: more}}
+	l := &Look{Found: artifact.Found{Limits: k.limits(job.Rules), Artifacts: more}}
 	if k.Off(job.Rules) || !job.All && len(job.Paths) == 0 {
 		return l
 	}
@@ -358,7 +365,7 @@ func (k *Keeper) Save(ctx context.Context, s run.State, job Job, file, kind, nam
 		return events.Artifact{}, fmt.Errorf("open the workspace: %w", err)
 	}
 	defer root.Close()
-	h := &harvest{Keeper: k, s: s, job: job, tally: artifact.NewTally(s, artifact.LimitsOf(job.Rules))}
+	h := &harvest{Keeper: k, s: s, job: job, tally: artifact.NewTally(s, k.limits(job.Rules))}
 	a, _, err := h.take(ctx, root, inside, true)
 	if err != nil {
 		return events.Artifact{}, err

@@ -303,6 +303,22 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%+v, %v", a, err)
 		}
 	})
+	t.Run("PERS-16 the station's limit of a file holds whatever an agent says, at the limit and one byte more, also by name", func(t *testing.T) {
+		t.Parallel()
+		d := newDesktop(t)
+		d.cfg.MaxFile = 100
+		d.restart()
+		d.begin()
+		d.write("at.log", strings.Repeat("x", 100))
+		d.write("over.log", strings.Repeat("x", 101))
+		rules := &events.ArtifactRules{MaxFile: 1 << 20}
+		if l := d.look(rules); paths(l) != "at.log" || codes(l) != "over.log=too_large" {
+			t.Errorf("%s, left %s", paths(l), codes(l))
+		}
+		if _, err := d.k.Save(t.Context(), d.s, Job{Dir: d.dir, Rules: rules}, "over.log", "", ""); err == nil || !Refused(err) || !strings.Contains(err.Error(), "100") {
+			t.Errorf("saved by name: %v", err)
+		}
+	})
 	t.Run("SAFE-11 a file with a secret of the station is left out, and not put", func(t *testing.T) {
 		t.Parallel()
 		d := newDesktop(t)

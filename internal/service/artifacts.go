@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/capture"
+	"github.com/inspan/inspan/internal/core/artifact"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
@@ -30,6 +31,9 @@ func (c *Config) checkArtifacts() error {
 	if c.ArtifactMaxBytes < 0 {
 		errs = append(errs, fmt.Errorf("INSPAN_ARTIFACT_MAX_BYTES is %d, want 0 or more", c.ArtifactMaxBytes))
 	}
+	if c.MaxFileSize < 0 || c.MaxFileSize > artifact.MaxTransfer {
+		errs = append(errs, fmt.Errorf("INSPAN_MAX_FILE_SIZE is %d, want 1 to %d, or 0 for that", c.MaxFileSize, artifact.MaxTransfer))
+	}
 	return errors.Join(errs...)
 }
 
@@ -39,7 +43,7 @@ func (h *Host) keeper(masked []secret.Value) (*capture.Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("INSPAN_WORKSPACE: %w", err)
 	}
-	cfg := capture.Config{Store: h.ports.Artifacts, Mode: h.cfg.Artifacts, TTL: h.cfg.ArtifactTTL, Lists: filepath.Join(root, ".capture"), Mask: secret.Mask(masked...)}
+	cfg := capture.Config{Store: h.ports.Artifacts, Mode: h.cfg.Artifacts, TTL: h.cfg.ArtifactTTL, MaxFile: h.cfg.MaxFileSize, Lists: filepath.Join(root, ".capture"), Mask: secret.Mask(masked...)}
 	if cfg.Mode == artifactsOff {
 		cfg.Mode, cfg.Off = events.KeptInStore, true
 	}

@@ -140,6 +140,7 @@ type Config struct {
 
 	Artifacts        string        `envconfig:"INSPAN_ARTIFACTS" default:"nats" desc:"where what runs make is kept: nats, in the store of artifacts; local, in the workspace alone; off, nothing but what agents save by name (toolrunner)"`
 	ArtifactTTL      time.Duration `envconfig:"INSPAN_ARTIFACT_TTL" default:"24h" desc:"how long artifacts are kept after the end of their run; agents can say otherwise (toolrunner, persister)"`
+	MaxFileSize      int64         `envconfig:"INSPAN_MAX_FILE_SIZE" default:"104857600" desc:"largest file in bytes that is kept of what runs make, also by name, at most 104857600; agents can set less (toolrunner)"`
 	ArtifactMaxBytes int64         `envconfig:"INSPAN_ARTIFACT_MAX_BYTES" default:"0" desc:"limit of the store of artifacts in bytes; files that do not fit are left out; 0 leaves it to the server's disk limit"`
 
 	ApproverKeys string        `envconfig:"INSPAN_APPROVER_KEYS" desc:"folder of public keys, NAME.pub, whose signed answers to gates are believed (gatekeeper); inspan keygen makes keys"`

@@ -45,6 +45,17 @@ func DefaultExclude() []string { return []string{"node_modules/**", ".git/**", "
 type Limits struct {
 	// File bounds what is taken by itself, Run all artifacts of a run.
 	File, Run int64
+	// Most bounds every file of the station, also one that is saved by name; 0 means MaxTransfer.
+	Most int64
+}
+
+// Within returns the limits on a station that takes no file above so many bytes; 0 leaves them as they are.
+func (l Limits) Within(most int64) Limits {
+	if most > 0 {
+		l.Most = min(most, MaxTransfer)
+		l.File = min(l.File, l.Most)
+	}
+	return l
 }
 
 // LimitsOf are the limits that an agent has.
@@ -186,7 +197,7 @@ func (t *Tally) Has(key string) bool { return t.last[key].count > 0 }
 func (t *Tally) Refuse(file string, size int64, saved bool) (code, reason string) {
 	limit, what := t.limits.File, "that is taken by itself"
 	if saved {
-		limit, what = MaxTransfer, "that can be stored"
+		limit, what = cmp.Or(t.limits.Most, MaxTransfer), "that can be stored"
 	}
 	switch why := CheckPath(file); {
 	case why != "":
