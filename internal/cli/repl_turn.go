@@ -89,7 +89,10 @@ func (t *replRun) loop(ctx context.Context, items <-chan arrival, live <-chan cl
 		}
 		select {
 		case a, ok := <-items:
-			if !ok || a.err != nil {
+			if !ok {
+				return errLeave // the watch ends before the run only when the program does
+			}
+			if a.err != nil {
 				return a.err
 			}
 			t.rest(ctx, a.item, live)

@@ -1,0 +1,18 @@
+package cli
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestReplLeaves(t *testing.T) {
+	t.Parallel()
+	t.Run("SESS-17 a watch that ends before its run does leaves the program, and asks for no result", func(t *testing.T) {
+		t.Parallel()
+		items := make(chan arrival)
+		close(items)
+		if err := (&replRun{r: &repl{}}).loop(t.Context(), items, nil); !errors.Is(err, errLeave) {
+			t.Errorf("got %v, want %v", err, errLeave)
+		}
+	})
+}
