@@ -16,6 +16,7 @@ func TestDoctorRequirements(t *testing.T) {
 		}
 	}
 	t.Setenv("INSPAN_AGENTS", dir)
+	t.Setenv("INSPAN_SANDBOX_REACHES_STATION", "true") // host is refused otherwise
 	t.Run("SBX-21 the doctor looks for what agents require in their sandboxes", func(t *testing.T) {
 		s := inspan(t, "doctor", "--json")
 		type finding struct{ What, State, Hint string }
