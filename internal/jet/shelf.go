@@ -10,7 +10,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/inspan/inspan/internal/reactor"
@@ -19,7 +21,8 @@ import (
 )
 
 // shelf is a station's part of a key-value bucket: its keys begin with the station. A Get may come from a replica that
-// is behind. Create and Swap are decided by the leader, but a key that was deleted a moment ago may be taken for one that
+// is behind: it may be old, but a key that the leader has is not reported as missing, except in the bucket of views, which are
+// made again from the log. Create and Swap are decided by the leader, but a key that was deleted a moment ago may be taken for one that
 // is there, because a replica is asked whether it is deleted.
 type shelf struct {
 	c               *Conn
@@ -82,17 +85,76 @@ func (s shelf) Get(ctx context.Context, key string) ([]byte, error) {
 
 // Load implements reactor.Shelf. The revision may be behind: then a Swap with it returns ErrExists.
 func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
-	err = s.with(ctx, "get", key, func(ctx context.Context, kv jetstream.KeyValue) error {
-		entry, err := kv.Get(ctx, s.key(key))
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			return reactor.ErrNotFound
+	err = s.with(ctx, "get", key, func(ctx context.Context, _ jetstream.KeyValue) error {
+		for wait := behindWait; ; wait = min(2*wait, behindMost) {
+			m, err := s.look(ctx, key)
+			if err != nil {
+				return err
+			}
+			if m != nil {
+				value, revision, err = kept(m)
+				return err
+			}
+			has, err := s.leaderHas(ctx, key)
+			if err != nil {
+				return err
+			}
+			if !has {
+				return reactor.ErrNotFound
+			}
+			if err := pause(ctx, wait); err != nil {
+				return fmt.Errorf("%w (%w)", ErrBehind, err)
+			}
 		}
-		if err == nil {
-			value, revision = entry.Value(), entry.Revision()
-		}
-		return err
 	})
 	return value, revision, err
+}
+
+// ErrBehind means that the replica that answers lacks what the leader has.
+var ErrBehind = errors.New("the replica that answers is behind its leader: try again, and look whether all NATS servers are up")
+
+// Waits between two looks at a replica that is behind.
+const (
+	behindWait = 5 * time.Millisecond
+	behindMost = 250 * time.Millisecond
+)
+
+// look asks any replica for the newest message of a key; nil where it has none.
+func (s shelf) look(ctx context.Context, key string) (*nats.Msg, error) {
+	subject := "$KV." + s.bucket + "." + s.key(key)
+	m, err := s.c.request(ctx, &nats.Msg{Subject: apiPrefix + "DIRECT.GET." + topology.KVStream(s.bucket) + "." + subject})
+	if err != nil || m.Header.Get("Nats-Subject") == subject {
+		return m, err
+	}
+	if status := m.Header.Get("Status"); status != "404" {
+		return nil, fmt.Errorf("the server answers %s %s", status, m.Header.Get("Description"))
+	}
+	return nil, nil
+}
+
+// kept is what a message says that is kept under its key. A deleted key has a message too.
+func kept(m *nats.Msg) (value []byte, revision uint64, err error) {
+	if m.Header.Get("KV-Operation") != "" {
+		return nil, 0, reactor.ErrNotFound
+	}
+	revision, err = number(m, "Nats-Sequence")
+	return m.Data, revision, err
+}
+
+// leaderHas asks the leader whether it has a message of a key. It is not asked for views, which are missing for a while as
+// a matter of course and would be asked for with each new run.
+func (s shelf) leaderHas(ctx context.Context, key string) (bool, error) {
+	if s.bucket == topology.StateBucket {
+		return false, nil
+	}
+	var answer struct {
+		State struct {
+			Subjects map[string]uint64 `json:"subjects"`
+		} `json:"state"`
+	}
+	subject := "$KV." + s.bucket + "." + s.key(key)
+	err := s.c.api(ctx, "STREAM.INFO."+topology.KVStream(s.bucket), map[string]string{"subjects_filter": subject}, &answer)
+	return answer.State.Subjects[subject] > 0, err
 }
 
 // Delete implements reactor.Shelf.
