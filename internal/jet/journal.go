@@ -186,7 +186,7 @@ func (j journal) Read(ctx context.Context, run string, after uint64) ([]reactor.
 	}
 	facts := make([]reactor.Record, len(page.messages))
 	for i, m := range page.messages {
-		facts[i] = reactor.Record{Seq: m.seq, Kind: kindOf(m.Header.Get("Nats-Subject")), Bytes: m.Data}
+		facts[i] = reactor.Record{Seq: m.seq, Kind: kindOf(stamped(m.Msg, "Nats-Subject")), Bytes: m.Data}
 	}
 	return facts, page.pending > 0 && len(facts) > 0, nil
 }
@@ -200,11 +200,11 @@ func (j journal) glance(ctx context.Context, run string, after uint64) (facts []
 	}
 	facts = make([]reactor.Record, len(page.messages))
 	for i, m := range page.messages {
-		behind, err := number(m.Msg, headerExpect)
+		behind, err := strconv.ParseUint(m.Header.Get(headerExpect), 10, 64) // the first, which the server looked at
 		if err != nil || i == 0 && behind > after || i > 0 && behind != facts[i-1].Seq {
 			return nil, false
 		}
-		facts[i] = reactor.Record{Seq: m.seq, Kind: kindOf(m.Header.Get("Nats-Subject")), Bytes: m.Data}
+		facts[i] = reactor.Record{Seq: m.seq, Kind: kindOf(stamped(m.Msg, "Nats-Subject")), Bytes: m.Data}
 	}
 	return facts, true
 }

@@ -66,7 +66,7 @@ func (s *Station) Dead(ctx context.Context, after uint64) (letters []Refused, mo
 		return nil, false, fmt.Errorf("read dead letters after %d: %w", after, err)
 	}
 	for _, m := range page.messages {
-		r := Refused{Seq: m.seq, By: events.Service(strings.TrimPrefix(m.Header.Get("Nats-Subject"), prefix))}
+		r := Refused{Seq: m.seq, By: events.Service(strings.TrimPrefix(stamped(m.Msg, "Nats-Subject"), prefix))}
 		if err := json.Unmarshal(m.Data, &r.Letter); err != nil {
 			return nil, false, fmt.Errorf("dead letter %d: %w", m.seq, err)
 		}

@@ -73,7 +73,8 @@ func (c *Conn) direct(ctx context.Context, stream string, req directRequest) (di
 		case <-watched.Done():
 			return directPage{}, fmt.Errorf("after %d messages: %w", len(page.messages), context.Cause(watched))
 		}
-		if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
+		// A stored message names its subject; one with a status that its publisher gave it does not end the page.
+		if status := m.Header.Get("Status"); status != "" && stamped(m, "Nats-Subject") == "" {
 			return page.end(m, status, last)
 		}
 		seq, err := number(m, "Nats-Sequence")
@@ -116,10 +117,20 @@ func (p directPage) end(m *nats.Msg, status string, last uint64) (directPage, er
 	return directPage{}, fmt.Errorf("the server answers %s %s", status, m.Header.Get("Description"))
 }
 
+// stamped returns what the server says of a stored message in a header. It adds its headers behind those of the publisher,
+// who may have used the same names: its value is the last.
+func stamped(m *nats.Msg, header string) string {
+	if values := m.Header[header]; len(values) > 0 {
+		return values[len(values)-1]
+	}
+	return ""
+}
+
+// number is a stamped header that is a number.
 func number(m *nats.Msg, header string) (uint64, error) {
-	n, err := strconv.ParseUint(m.Header.Get(header), 10, 64)
+	n, err := strconv.ParseUint(stamped(m, header), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: header %s is %q", errTorn, header, m.Header.Get(header))
+		return 0, fmt.Errorf("%w: header %s is %q", errTorn, header, stamped(m, header))
 	}
 	return n, nil
 }

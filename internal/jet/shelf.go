@@ -123,7 +123,7 @@ const (
 func (s shelf) look(ctx context.Context, key string) (*nats.Msg, error) {
 	subject := "$KV." + s.bucket + "." + s.key(key)
 	m, err := s.c.request(ctx, &nats.Msg{Subject: apiPrefix + "DIRECT.GET." + topology.KVStream(s.bucket) + "." + subject})
-	if err != nil || m.Header.Get("Nats-Subject") == subject {
+	if err != nil || stamped(m, "Nats-Subject") == subject {
 		return m, err
 	}
 	if status := m.Header.Get("Status"); status != "404" {

@@ -79,9 +79,9 @@ func (w *watcher) hear(m *nats.Msg) {
 	}
 	seen := Seen{Run: p.Run, Data: m.Data, Live: p.Rest[0] == "live"}
 	if !seen.Live {
-		seen.Kind = kindOf(m.Header.Get("Nats-Subject"))
-		seen.Seq, _ = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
-		seen.Before, _ = strconv.ParseUint(m.Header.Get("Nats-Last-Sequence"), 10, 64)
+		seen.Kind = kindOf(stamped(m, "Nats-Subject"))
+		seen.Seq, _ = strconv.ParseUint(stamped(m, "Nats-Sequence"), 10, 64)
+		seen.Before, _ = strconv.ParseUint(stamped(m, "Nats-Last-Sequence"), 10, 64)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
