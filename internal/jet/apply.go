@@ -138,6 +138,10 @@ func streamConfig(cfg jetstream.StreamConfig, st topology.Stream, replicas int) 
 	cfg.MaxAge, cfg.Duplicates = st.MaxAge, st.Window
 	cfg.DenyDelete, cfg.DenyPurge, cfg.AllowRollup = st.DenyDelete, st.DenyPurge, st.Rollup
 	cfg.AllowMsgTTL, cfg.AllowMsgSchedules, cfg.AllowDirect, cfg.AllowAtomicPublish = st.TTL, st.Schedules, st.Direct, st.Batches
+	cfg.Sources = nil
+	if st.SourceOf != "" {
+		cfg.Sources = []*jetstream.StreamSource{{Name: st.SourceOf, FilterSubject: st.SourceSubject}}
+	}
 	cfg.RePublish = nil
 	if st.RepublishFrom != "" {
 		cfg.RePublish = &jetstream.RePublish{Source: st.RepublishFrom, Destination: st.RepublishTo}
@@ -148,7 +152,10 @@ func streamConfig(cfg jetstream.StreamConfig, st topology.Stream, replicas int) 
 // sameStream compares the parts of a configuration that the table speaks of.
 func sameStream(a, b jetstream.StreamConfig) bool {
 	sameRepublish := (a.RePublish == nil) == (b.RePublish == nil) && (a.RePublish == nil || *a.RePublish == *b.RePublish)
-	return a.Description == b.Description && slices.Equal(a.Subjects, b.Subjects) && a.Retention == b.Retention &&
+	sameSources := slices.EqualFunc(a.Sources, b.Sources, func(x, y *jetstream.StreamSource) bool {
+		return x.Name == y.Name && x.FilterSubject == y.FilterSubject
+	})
+	return sameSources && a.Description == b.Description && slices.Equal(a.Subjects, b.Subjects) && a.Retention == b.Retention &&
 		a.Storage == b.Storage && a.Discard == b.Discard && a.MaxBytes == b.MaxBytes && a.Replicas == b.Replicas &&
 		a.MaxMsgSize == b.MaxMsgSize && a.MaxMsgsPerSubject == b.MaxMsgsPerSubject && a.MaxMsgs == b.MaxMsgs &&
 		a.MaxConsumers == b.MaxConsumers && a.MaxAge == b.MaxAge && a.Duplicates == b.Duplicates &&

@@ -45,7 +45,7 @@ const (
 	MaxLogged = events.MaxFact + 4<<10
 	// MaxDead is the most bytes of a dead letter with its headers: the server's own guard behind events.MaxDeadLetter.
 	MaxDead = events.MaxDeadLetter + 2<<10
-	// ShortestWindow is the shortest dedup window that the server accepts. We use no message ids, so it only keeps
+	// ShortestWindow is the shortest dedup window that the server accepts in a stream without a source. We use no message ids, so it only keeps
 	// one publisher from swallowing the message of another for long.
 	ShortestWindow = 100 * time.Millisecond
 	// DueAge is how long a firing waits for a role that is away. The timer of a role that is away longer is lost,
@@ -84,6 +84,9 @@ type Stream struct {
 	MaxPerKey  int64
 	MaxAge     time.Duration
 	Window     time.Duration
+	// SourceOf is a stream and a subject in it that nothing is ever stored on, empty for none. The server keeps no message
+	// ids, and so drops no message as a duplicate, in a stream that has a source and a window of 0.
+	SourceOf, SourceSubject string
 	// Powers, each off unless it is named.
 	DenyDelete, DenyPurge, Rollup, TTL, Schedules, Direct, Batches bool
 	// Each stored message is published again, without being stored, from and to these subjects.
@@ -106,7 +109,9 @@ func Streams(station string, l Limits) []Stream {
 		{
 			Name: In(station), Description: "What outsiders say to station " + station + ", until its role has judged it.",
 			Subjects: inputs(station), Retention: KeepToAck, DiscardNew: true,
-			MaxBytes: orElse(l.InBytes, DefaultInBytes), Bounded: l.InBytes != 0, MaxMsgSize: MaxInput, Window: ShortestWindow,
+			MaxBytes: orElse(l.InBytes, DefaultInBytes), Bounded: l.InBytes != 0, MaxMsgSize: MaxInput,
+			// Outsiders choose message ids: one who knew another's could have its message dropped.
+			SourceOf: Dead(station), SourceSubject: s + "dead.none",
 			DenyDelete: true, DenyPurge: true,
 		},
 		{

@@ -30,7 +30,9 @@ func TestRobust(t *testing.T) {
 	t.Run("SAFE-5 SAFE-6 three servers: services with the shipped rights carry out a run, and nobody says what is another's", func(t *testing.T) {
 		g := jettest.Cluster(t, 3, func(cfg *jet.ServerConfig) { cfg.Accounts = shipped() })
 		wholeRun(t, g)
-		carryOut(t, &part, attack{"another's subject, on three servers", answers}, bedOn(t, g.Server(0).URL(), 3))
+		b := bedOn(t, g.Server(0).URL(), 3)
+		carryOut(t, &part, attack{"another's subject, on three servers", answers}, b)
+		carryOut(t, &part, attack{"swallowed message id, on three servers", swallowedIDs}, b)
 	})
 	t.Run("SAFE-11 SAFE-6 services with the shipped rights carry out runs, and no secret of theirs is found anywhere", func(t *testing.T) {
 		sum := canaries(t)
