@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/reactor/reactortest"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -89,6 +90,37 @@ func TestReplicas(t *testing.T) {
 		stop()
 		if err := await(t, ended, "the listener to end"); err != nil {
 			t.Errorf("listen: %v", err)
+		}
+	})
+}
+
+func TestInputOnReplicas(t *testing.T) {
+	t.Parallel()
+	g, seen := three(t, jet.ApplyOptions{})
+	got := make(chan string, 64) // more than is said
+	listen(t, seen[0], events.Planner, 4, func(ctx context.Context, m reactor.Message) {
+		if m.Ack(ctx) == nil {
+			got <- string(m.Data())
+		}
+	})
+	say := func(body string) {
+		t.Helper()
+		ctx := within(t)
+		if err := untilDone(ctx, func() error { return seen[1].Publish(ctx, events.TaskSubject("s1"), []byte(body), nil) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("SAFE-4 SAFE-12 after its consumer moved to another server a role is given what outsiders say, also behind an empty message", func(t *testing.T) {
+		say("before")
+		for await(t, got, "a task") != "before" {
+		}
+		ctx := within(t)
+		if err := untilDone(ctx, func() error { return g.StepDownConsumer(1, topology.In("s1"), string(events.Planner)) }); err != nil {
+			t.Fatal(err)
+		}
+		say("")
+		say("after")
+		for await(t, got, "a task after the move") != "after" {
 		}
 	})
 }
