@@ -23,7 +23,7 @@ import (
 
 // overPipes starts a server's program inside the sandbox and speaks with it through its standard input and output.
 func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, box sandbox.Sandbox) (carrier, error) {
-	cmd := sandbox.Cmd{Args: s.Command}
+	cmd := sandbox.Cmd{Args: s.Command, AnyProgram: true}
 	for name, value := range s.Env {
 		v, err := fill(value, secrets)
 		if err != nil {

@@ -45,6 +45,8 @@ const (
 	WallSyscalls Wall = "syscalls"
 	// WallMetadata keeps modes and times of files outside from being changed.
 	WallMetadata Wall = "metadata"
+	// WallPrograms closes the files of Config.DenyPrograms, so that no name, copy or wrapper runs them.
+	WallPrograms Wall = "programs"
 	// WallTree ends every process with the command that started it, also one that hides.
 	WallTree Wall = "tree"
 	// The limits.
@@ -57,7 +59,7 @@ const (
 
 // Walls returns all walls and limits, in the order of reports.
 func Walls() []Wall {
-	return []Wall{WallFiles, WallDenied, WallNetwork, WallStation, WallProcesses, WallPrivileges, WallSyscalls, WallMetadata, WallTree,
+	return []Wall{WallFiles, WallDenied, WallNetwork, WallStation, WallProcesses, WallPrivileges, WallSyscalls, WallMetadata, WallPrograms, WallTree,
 		LimitCPU, LimitMemory, LimitDisk, LimitPIDs, LimitWall}
 }
 
@@ -106,7 +108,7 @@ func Require(mode Mode, cfg Config, has []Capability) error {
 		wall  Wall
 		asked bool
 	}{
-		{WallNetwork, !cfg.Network}, {WallStation, cfg.Network && cfg.Closed != nil}, {WallDenied, len(cfg.Denied) > 0}, {LimitCPU, l.CPU > 0}, {LimitMemory, l.Memory > 0},
+		{WallNetwork, !cfg.Network}, {WallStation, cfg.Network && cfg.Closed != nil}, {WallDenied, len(cfg.Denied) > 0}, {WallPrograms, len(cfg.DenyPrograms) > 0}, {LimitCPU, l.CPU > 0}, {LimitMemory, l.Memory > 0},
 		{LimitDisk, l.Disk > 0}, {LimitPIDs, l.PIDs > 0}, {LimitWall, l.Wall > 0},
 	} {
 		if !ask.asked {

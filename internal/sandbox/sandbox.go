@@ -130,6 +130,10 @@ type Config struct {
 	Door Door
 	// Denied lists absolute host paths that a command can not see at all, also where a wider path is shown.
 	Denied []string
+	// DenyPrograms are programs that commands can neither read nor execute: base names, patterns of path.Match over base names, or
+	// absolute paths. Every file of the system's directories and of ReadOnly that is such a program is closed, by name, by
+	// inode or by content; one that is many programs (busybox) only by its own name. What a command brings along is its own.
+	DenyPrograms []string
 	// Limits of all that runs in the sandbox, together; the zero value sets none.
 	Limits Limits
 	// Image is what a backend that has images takes the system's files from; empty means its own setting. Others have no use
@@ -201,6 +205,8 @@ type Cmd struct {
 	Dir string
 	// Env is added to the sandbox's environment.
 	Env []string
+	// AnyProgram lets the command run programs of Config.DenyPrograms: for a tool that runs one by itself, and no text of an agent.
+	AnyProgram bool
 	// Stdin may be nil (empty input). A Read of it that still blocks after the command ended is left behind.
 	Stdin io.Reader
 	// Stdout and Stderr take output as it comes; nil discards. They may be the same writer. Exec waits for a Write

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
 	"github.com/inspan/inspan/services/toolrunner"
@@ -30,12 +31,16 @@ func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, er
 	if err != nil {
 		return nil, "", err
 	}
+	policy, _, err := agentfile.LoadPolicy(cfg.Policy)
+	if err != nil {
+		return nil, "", err
+	}
 	readOnly, env := withGo(cfg.SandboxReadOnly, cfg.SandboxEnv)
 	env = append(slices.Clone(env), hidden...)
 	box := toolrunner.BoxConfig{Root: cfg.Workspace, Default: picked.Mode(), Least: sandbox.Mode(cfg.SandboxMin), ReadOnly: readOnly, Env: env,
 		Cache:  filepath.Join(cfg.Workspace, ".cache"),
 		Keep:   cfg.SandboxKeep,
-		Closed: closed, Reach: cfg.reach(),
+		Closed: closed, Reach: cfg.reach(), Programs: deniedPrograms(policy.Rules),
 		Backends: map[sandbox.Mode]sandbox.Backend{picked.Mode(): picked}, Missing: map[sandbox.Mode]error{}}
 	for _, b := range optIn {
 		box.Backends[b.Mode()] = b // for agents that name it; what is missing is told when a sandbox is opened

@@ -59,10 +59,10 @@ func runBash(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, error)
 	return inDir(ctx, env, a.Command)
 }
 
-// command runs a program and shows its output, standard error marked as such, and how it ended (TOOL-16).
+// command runs a program of a tool's own and shows its output, standard error marked as such, and how it ended (TOOL-16).
 func command(ctx context.Context, env tool.Env, argv, environ []string) (tool.Result, error) {
 	stderr := &capture{env: env, name: "stderr"}
-	return execute(ctx, env, sandbox.Cmd{Args: argv, Env: environ, Stderr: stderr}, stderr)
+	return execute(ctx, env, sandbox.Cmd{Args: argv, AnyProgram: true, Env: environ, Stderr: stderr}, stderr)
 }
 
 // killed is the exit code by which a shell or a sandbox reports that what it ran was killed.

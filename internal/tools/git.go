@@ -63,7 +63,7 @@ func git(ctx context.Context, env tool.Env, args ...string) (tool.Result, error)
 // option for that, and would start them to compare a file. A file behind a filter may so look changed.
 func withoutFilters(ctx context.Context, env tool.Env) ([]string, error) {
 	var out bytes.Buffer
-	exit, err := env.Box.Exec(ctx, sandbox.Cmd{Args: slices.Concat(still, []string{"config", "--null", "--name-only", "--get-regexp", `^filter\.`}),
+	exit, err := env.Box.Exec(ctx, sandbox.Cmd{AnyProgram: true, Args: slices.Concat(still, []string{"config", "--null", "--name-only", "--get-regexp", `^filter\.`}),
 		Env: confined(env), Stdout: &out})
 	switch {
 	case ctx.Err() != nil:

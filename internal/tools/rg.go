@@ -40,7 +40,7 @@ func listed(ctx context.Context, env tool.Env, dir string, args ...string) ([]st
 	}
 	out := &upTo{left: maxListed}
 	argv := slices.Concat(quiet, args, []string{"--", "./" + dir})
-	exit, err := env.Box.Exec(ctx, sandbox.Cmd{Args: argv, Stdout: out})
+	exit, err := env.Box.Exec(ctx, sandbox.Cmd{Args: argv, AnyProgram: true, Stdout: out})
 	switch {
 	case ctx.Err() != nil:
 		return nil, false, ctx.Err()

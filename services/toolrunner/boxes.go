@@ -46,6 +46,8 @@ type BoxConfig struct {
 	Cache string
 	// Closed reports which addresses commands must not connect to where their network is open; nil leaves it as it is.
 	Closed func(to netip.AddrPort) bool
+	// Programs returns the programs that deny rules name as a whole, the station's and those of an agent; nil for none.
+	Programs func(guards []events.Rule) []string
 	// Reach says which sandboxes are opened although they cannot keep commands from the station.
 	Reach Reach
 	// Keep is how long a sandbox that nobody uses stays for the next call of its step, or of its session; 0 keeps none. Whoever
@@ -109,16 +111,25 @@ func (b *Boxes) mode(want events.Sandbox) sandbox.Mode {
 // open makes the workspace if it is missing and opens a sandbox on it. Asking for a backend that this machine does
 // not have is an error, never another backend (SBX-20).
 func (b *Boxes) open(ctx context.Context, s run.State, step string, p place) (sandbox.Sandbox, error) {
-	return b.openAt(ctx, s.HarnessID, p, b.wanted(s, step))
+	return b.openAt(ctx, s.HarnessID, p, b.wanted(s, step), b.denied(s, step))
+}
+
+// denied are the programs that the agent of a step must not run.
+func (b *Boxes) denied(s run.State, step string) []string {
+	st := s.Step(step)
+	if st == nil || b.cfg.Programs == nil {
+		return nil
+	}
+	return b.cfg.Programs(s.Agents[st.AssignedAgent].Guards)
 }
 
 // OpenAs opens a sandbox as an agent wants it on a workspace of this machine, given by its path below the workspace root.
 func (b *Boxes) OpenAs(ctx context.Context, id, workspace string, want events.Sandbox) (sandbox.Sandbox, error) {
-	return b.openAt(ctx, id, place{workspace: workspace, path: workspace}, want)
+	return b.openAt(ctx, id, place{workspace: workspace, path: workspace}, want, nil)
 }
 
-func (b *Boxes) openAt(ctx context.Context, id string, p place, want events.Sandbox) (sandbox.Sandbox, error) {
-	o, err := b.planned(id, p, want)
+func (b *Boxes) openAt(ctx context.Context, id string, p place, want events.Sandbox, denied []string) (sandbox.Sandbox, error) {
+	o, err := b.planned(id, p, want, denied)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +166,7 @@ func (o opening) open(ctx context.Context) (sandbox.Sandbox, error) {
 }
 
 // planned makes the workspace if it is missing, and says how the sandbox that an agent wants is opened.
-func (b *Boxes) planned(id string, p place, want events.Sandbox) (opening, error) {
+func (b *Boxes) planned(id string, p place, want events.Sandbox, denied []string) (opening, error) {
 	mode := b.mode(want)
 	for _, least := range []sandbox.Mode{b.cfg.Least, sandbox.Mode(want.MinIsolation)} {
 		if err := backends.Enough(mode, least); err != nil {
@@ -173,6 +184,9 @@ func (b *Boxes) planned(id string, p place, want events.Sandbox) (opening, error
 	var err error
 	if o.at, err = pin(b.cfg.Root, p.path); err == nil {
 		o.cfg, err = b.config(id, p, want, mode, o)
+	}
+	if len(denied) > 0 && err == nil && sandbox.Can(backend.Capabilities(), sandbox.WallPrograms).Enforced {
+		o.cfg.DenyPrograms = denied // elsewhere the guards alone hold the rule
 	}
 	return o, err
 }

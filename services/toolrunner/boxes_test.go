@@ -3,6 +3,7 @@ package toolrunner
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -158,4 +159,72 @@ func TestWanted(t *testing.T) {
 			t.Errorf("got %+v, want two commands", u)
 		}
 	})
+}
+
+// able is a backend that enforces some walls.
+type able struct {
+	asked
+	walls []sandbox.Wall
+}
+
+func (a able) Capabilities() []sandbox.Capability {
+	var list []sandbox.Capability
+	for _, w := range sandbox.Walls() {
+		list = append(list, sandbox.Capability{Wall: w, Enforced: slices.Contains(a.walls, w), Why: "it does not"})
+	}
+	return list
+}
+
+func TestBoxesOfRules(t *testing.T) {
+	t.Parallel()
+	closed := func(netip.AddrPort) bool { return true }
+	opened := func(t *testing.T, mode sandbox.Mode, reach Reach, network bool, walls ...sandbox.Wall) (cfg sandbox.Config, err error) {
+		t.Helper()
+		boxes, err := NewBoxes(BoxConfig{Root: t.TempDir(), Default: mode, Closed: closed, Reach: reach, Programs: func(rules []events.Rule) []string { return []string{rules[0].ID} },
+			Backends: map[sandbox.Mode]sandbox.Backend{mode: able{asked{mode: mode, cfg: &cfg}, walls}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := run.State{HarnessID: "hx-1", Created: &events.RunCreatedData{Workspace: "ws"}, Plan: &run.Plan{Steps: []*run.Step{{ID: "s", AssignedAgent: "a"}}},
+			Agents: map[string]events.Agent{"a": {Guards: []events.Rule{{ID: "curl"}}, Sandbox: events.Sandbox{Network: network}}}}
+		_, err = boxes.open(t.Context(), s, "s", (&Role{}).here(s))
+		if cfg.Workspace != "" {
+			err = nil
+		}
+		return cfg, err
+	}
+	t.Run("GUARD-12 denied programs go to backends that can close them, and to no others", func(t *testing.T) {
+		t.Parallel()
+		if cfg, err := opened(t, sandbox.Bwrap, ReachNone, false, sandbox.WallPrograms); err != nil || !slices.Equal(cfg.DenyPrograms, []string{"curl"}) {
+			t.Errorf("got %q, %v", cfg.DenyPrograms, err)
+		}
+		if cfg, err := opened(t, sandbox.Docker, ReachNone, false); err != nil || cfg.DenyPrograms != nil {
+			t.Errorf("got %q, %v", cfg.DenyPrograms, err)
+		}
+	})
+	for name, c := range map[string]struct {
+		mode    sandbox.Mode
+		reach   Reach
+		network bool
+		walls   []sandbox.Wall
+		opens   bool
+		closes  bool
+	}{
+		"an open network, kept from the station":     {sandbox.Landlock, ReachNone, true, []sandbox.Wall{sandbox.WallStation}, true, true},
+		"kept from it also where that is not needed": {sandbox.Landlock, ReachAny, true, []sandbox.Wall{sandbox.WallStation}, true, true},
+		"an open network that is not kept from it":   {sandbox.Docker, ReachNone, true, nil, false, false},
+		"one that an operator accepts":               {sandbox.Docker, ReachAny, true, nil, true, false},
+		"one of another mode than was accepted":      {sandbox.Docker, ReachHost, true, nil, false, false},
+		"host, accepted":                             {sandbox.Host, ReachHost, true, nil, true, false},
+		"host, whose network is always open":         {sandbox.Host, ReachNone, false, nil, false, false},
+		"a closed network":                           {sandbox.Docker, ReachNone, false, nil, true, false},
+	} {
+		t.Run("SBX-13 "+name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := opened(t, c.mode, c.reach, c.network, c.walls...)
+			if (err == nil) != c.opens || (cfg.Closed != nil) != c.closes || err != nil && !errors.Is(err, ErrReaches) {
+				t.Errorf("got %v, closed %v, want opened %v, closed %v", err, cfg.Closed != nil, c.opens, c.closes)
+			}
+		})
+	}
 }

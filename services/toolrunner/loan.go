@@ -76,7 +76,7 @@ func (r *Role) borrower(ctx context.Context, boxes *Boxes, s run.State, c run.Ca
 		return nil
 	}
 	return func() (sandbox.Sandbox, error) {
-		o, err := boxes.forMany().planned(s.HarnessID, p, boxes.wanted(s, c.Step))
+		o, err := boxes.forMany().planned(s.HarnessID, p, boxes.wanted(s, c.Step), boxes.denied(s, c.Step))
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package bwrap
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -165,15 +166,15 @@ func ways(above, path string) []string {
 
 // denials cover the denied paths; see local.Covered.
 func denials(b *local.Box) ([]string, error) {
-	empty := b.Private("denied")
 	if len(b.Config().Denied) == 0 {
 		return nil, nil
 	}
-	if err := os.WriteFile(empty, nil, 0); err != nil {
-		return nil, fmt.Errorf("make what covers denied files: %w", err)
+	empty, err := nothing(b)
+	if err != nil {
+		return nil, err
 	}
 	var args []string
-	err := local.Covered(b.Config().Denied, func(at string) bool { return shown(b.Config(), at) }, func(at string, dir bool) {
+	err = local.Covered(b.Config().Denied, func(at string) bool { return shown(b.Config(), at) }, func(at string, dir bool) {
 		if dir {
 			args = append(args, "--perms", "0000", "--tmpfs", at, "--remount-ro", at)
 		} else {
@@ -181,6 +182,31 @@ func denials(b *local.Box) ([]string, error) {
 		}
 	})
 	return args, err
+}
+
+// nothing makes a file that covers others: empty, and closed to everybody.
+func nothing(b *local.Box) (string, error) {
+	empty := b.Private("denied")
+	if err := os.WriteFile(empty, nil, 0); err != nil && !errors.Is(err, fs.ErrPermission) { // it is there already
+		return "", fmt.Errorf("make what covers denied files: %w", err)
+	}
+	return empty, nil
+}
+
+// masks cover the files of denied programs.
+func masks(b *local.Box, files []string) ([]string, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	empty, err := nothing(b)
+	if err != nil {
+		return nil, err
+	}
+	var args []string
+	for _, file := range files {
+		args = append(args, "--ro-bind", empty, file)
+	}
+	return args, nil
 }
 
 // shown reports whether a path is below one that the sandbox shows of the machine, or is made for it.

@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -30,6 +31,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/cgroup"
 	"github.com/inspan/inspan/internal/sandbox/launch"
 	"github.com/inspan/inspan/internal/sandbox/local"
+	"github.com/inspan/inspan/internal/sandbox/programs"
 )
 
 // Backend opens bubblewrap sandboxes.
@@ -41,6 +43,8 @@ type Backend struct {
 	known *install // nil until looked for with success
 
 	groups func() *cgroup.Driver // looks once
+	// programs finds the files of denied programs.
+	programs programs.Finder
 	// helped is an error where this program can not be the launcher of commands.
 	helped func() error
 }
@@ -99,6 +103,10 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 			return nil, fmt.Errorf("sandbox %s: workspace %s: %w: %s is the sandbox's own", cfg.ID, at, fs.ErrInvalid, taken)
 		}
 	}
+	hidden, err := b.programs.Find(cfg.DenyPrograms, slices.Concat([]string{"/usr"}, rootLinks[:], cfg.ReadOnly))
+	if err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
+	}
 	inner, err := local.OpenBox(cfg, sandbox.Bwrap, b.base, homeInside, tmpInside)
 	if err != nil {
 		return nil, err
@@ -108,6 +116,9 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	}
 	x := &box{Box: inner, bwrap: *found, groups: b.groups()}
 	if x.mounts, x.given, err = mounts(inner); err == nil {
+		x.masks, err = masks(inner, hidden.Files)
+	}
+	if err == nil {
 		err = x.wall()
 	}
 	if err != nil {
@@ -126,6 +137,7 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		sandbox.WallPrivileges: "no capability, another user, no new privileges",
 		sandbox.WallSyscalls:   "a seccomp filter",
 		sandbox.WallMetadata:   "own mount namespace",
+		sandbox.WallPrograms:   "the files of denied programs are covered by something empty that nobody may open",
 		sandbox.WallTree:       "the end of the process namespace",
 		sandbox.LimitWall:      "the sandbox's processes are ended",
 	}

@@ -35,6 +35,8 @@ type box struct {
 	*local.Box
 	bwrap  install
 	mounts []string
+	// masks cover denied programs in what is mounted.
+	masks []string
 	// given are files whose texts are given with each command.
 	given []gift
 	// kept are handles on what the mounts name in directories that commands write.
@@ -254,6 +256,9 @@ func (b *box) arguments(p local.Process) (*os.File, error) {
 		list = append(list, "--setenv", name, value)
 	}
 	list = append(list, b.mounts...)
+	if !p.AnyProgram {
+		list = append(list, b.masks...)
+	}
 	list = append(list, "--chdir", p.Dir)
 	return local.Memory("bwrap-args", strings.Join(list, "\x00")+"\x00")
 }

@@ -16,6 +16,7 @@ type box struct {
 	*local.Box
 	bwrap  install
 	mounts []string
+	masks  []string
 	given  []gift
 	groups *cgroup.Driver
 }

@@ -94,6 +94,8 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		switch wall {
 		case sandbox.WallStation:
 			c = sandbox.Capability{Wall: wall, Why: "the engine's network reaches what listens on this machine's other addresses than the loopback: use allowed_hosts, or bwrap"}
+		case sandbox.WallPrograms:
+			c = sandbox.Capability{Wall: wall, Why: "its programs are those of an image: take one without what must not run"}
 		case sandbox.LimitDisk:
 			c = local.DiskCapability()
 			c.How += "; no single file grows above it; images and the engine's own files are not counted"

@@ -146,7 +146,8 @@ func (*Backend) Capabilities() []sandbox.Capability {
 		sandbox.WallSyscalls:   "a kernel of its own is in the place of a filter",
 		sandbox.WallTree:       "a process that clears its environment, leaves its session and loses its parent lives until the sandbox ends",
 		sandbox.LimitCPU:       size, sandbox.LimitMemory: size, sandbox.LimitDisk: size,
-		sandbox.LimitPIDs: "the service does not count processes",
+		sandbox.WallPrograms: "its programs are those of an image: take one without what must not run",
+		sandbox.LimitPIDs:    "the service does not count processes",
 	}
 	return sandbox.Report(how, why)
 }

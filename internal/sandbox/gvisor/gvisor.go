@@ -117,7 +117,8 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 	if os.Geteuid() != 0 {
 		known = append(known, sandbox.Capability{Wall: sandbox.WallDenied, Why: "only root can keep a denied path from being moved away under gVisor: use bwrap"})
 	}
-	why := map[sandbox.Wall]string{sandbox.WallStation: "gVisor's kernel passes an open network on to that of the machine: use allowed_hosts, or bwrap"}
+	why := map[sandbox.Wall]string{sandbox.WallStation: "gVisor's kernel passes an open network on to that of the machine: use allowed_hosts, or bwrap",
+		sandbox.WallPrograms: "gVisor shows the programs of this machine: use bwrap or landlock"}
 	return sandbox.Report(how, why, known...)
 }
 

@@ -162,10 +162,11 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 	}
 	const ask = "only the cluster can keep it, and that is not seen from here: state it with INSPAN_KUBERNETES_ENFORCES"
 	why := map[sandbox.Wall]string{
-		sandbox.WallNetwork: ask + ", when a NetworkPolicy closes pods with the label inspan.dev/network=closed",
-		sandbox.WallStation: ask + ", when a NetworkPolicy keeps pods with the label inspan.dev/network=open from the station's NATS server and services",
-		sandbox.WallTree:    "a process that clears its environment, leaves its session and loses its parent lives until the sandbox ends",
-		sandbox.LimitCPU:    ask, sandbox.LimitMemory: ask, sandbox.LimitDisk: ask,
+		sandbox.WallNetwork:  ask + ", when a NetworkPolicy closes pods with the label inspan.dev/network=closed",
+		sandbox.WallStation:  ask + ", when a NetworkPolicy keeps pods with the label inspan.dev/network=open from the station's NATS server and services",
+		sandbox.WallPrograms: "its programs are those of an image: take one without what must not run",
+		sandbox.WallTree:     "a process that clears its environment, leaves its session and loses its parent lives until the sandbox ends",
+		sandbox.LimitCPU:     ask, sandbox.LimitMemory: ask, sandbox.LimitDisk: ask,
 		sandbox.LimitPIDs: "a pod can not ask for it",
 	}
 	if b.cfg.WarmPool != "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/broker"
@@ -19,6 +20,8 @@ type box struct {
 	read, write []string
 	// env is added to the environment of commands that do not set it otherwise.
 	env map[string]string
+	// without is the ruleset that closes programs, nil for none. The backend's, and closed by nobody: others may use it.
+	without *os.File
 	// own are the real paths of what commands may change.
 	own []string
 	// group bounds all that runs here; nil where this machine has no groups to write.
@@ -54,6 +57,21 @@ func (b *box) bound(d *cgroup.Driver) (err error) {
 	return err
 }
 
+// order is what the launcher of a command is to do, and the ruleset that closes programs to it, nil for none.
+func (b *box) order(path string, p local.Process) (launch.Order, *os.File) {
+	for name, value := range b.env {
+		if _, set := p.Env[name]; !set {
+			p.Env[name] = value
+		}
+	}
+	without := b.without
+	if p.AnyProgram {
+		without = nil
+	}
+	return launch.Order{Path: path, Args: p.Args, Dir: p.Dir, Env: append(p.Env.List(), local.MarkerName+"="+p.Marker), Read: b.read, Write: b.write,
+		Network: b.Config().Network, Programs: without != nil, FileSize: b.Config().Limits.Disk}, without
+}
+
 // run carries out one command: the launcher becomes it.
 func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
 	program := p.Args[0]
@@ -64,13 +82,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	if err != nil {
 		return sandbox.Exit{}, err
 	}
-	for name, value := range b.env {
-		if _, set := p.Env[name]; !set {
-			p.Env[name] = value
-		}
-	}
-	order := launch.Order{Path: path, Args: p.Args, Dir: p.Dir, Env: append(p.Env.List(), local.MarkerName+"="+p.Marker),
-		Read: b.read, Write: b.write, Network: b.Config().Network, FileSize: b.Config().Limits.Disk}
+	order, without := b.order(path, p)
 	var group *cgroup.Group
 	if b.group != nil {
 		if group, err = b.group.Child(); err != nil {
@@ -86,7 +98,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	if err != nil {
 		return fail(err)
 	}
-	hand, err := launch.Prepare(given)
+	hand, err := launch.Prepare(given, without)
 	if err != nil {
 		return fail(errors.Join(err, given.Close()))
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/cgroup"
 	"github.com/inspan/inspan/internal/sandbox/launch"
 	"github.com/inspan/inspan/internal/sandbox/local"
+	"github.com/inspan/inspan/internal/sandbox/programs"
 )
 
 // readable is what of the machine commands may read, as far as it is there. Of /etc only what holds no secret.
@@ -50,7 +51,12 @@ type Backend struct {
 	launcher func() ([]string, error)
 	base     string
 	groups   func() *cgroup.Driver // looks once
+	rulesets rulesets
+	programs programs.Finder
 }
+
+// finder returns the files of denied programs below directories.
+type finder func(names, dirs []string) ([]string, error)
 
 var _ sandbox.Backend = (*Backend)(nil)
 
@@ -74,6 +80,7 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 		sandbox.WallNetwork:    "no sockets (seccomp), no TCP (Landlock)",
 		sandbox.WallPrivileges: "no capability, none to be had, no new privileges",
 		sandbox.WallSyscalls:   "a seccomp filter",
+		sandbox.WallPrograms:   "Landlock: the files of denied programs can be neither read nor executed, under any name",
 		sandbox.WallStation:    "connections are made by the service (seccomp notification), which refuses those to its own listeners and to the station's",
 		sandbox.WallMetadata:   "modes, owners, times and attributes are changed by the service (seccomp notification), of files that commands may write",
 		sandbox.LimitWall:      "the sandbox's processes are ended",
@@ -135,13 +142,26 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 		return nil, err
 	}
 	x := &box{Box: inner, launcher: launcher}
-	if err = x.allow(); err == nil && b.groups().Works() {
+	if err = x.allow(); err == nil {
+		err = x.programs(&b.rulesets, x.system(), func(names, dirs []string) ([]string, error) {
+			found, err := b.programs.Find(names, dirs)
+			return found.Files, err
+		})
+	}
+	if err == nil && b.groups().Works() {
 		err = x.bound(b.groups())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), x.Destroy(context.WithoutCancel(ctx)))
 	}
 	return x, nil
+}
+
+// system are the directories of programs that commands may read.
+func (b *box) system() []string {
+	return slices.DeleteFunc(slices.Clone(b.read), func(path string) bool {
+		return path == "/proc" || strings.HasPrefix(path, "/etc/")
+	})
 }
 
 // allow lists what commands may open.

@@ -2,6 +2,7 @@ package landlock_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -65,5 +66,16 @@ func TestRefusals(t *testing.T) {
 func TestEscape(t *testing.T) { sandboxtest.Escape(t, backend()) }
 
 func TestSwap(t *testing.T) { sandboxtest.Swap(t, backend()) }
+
+// denying is a backend whose sandboxes deny programs.
+type denying struct{ *landlock.Backend }
+
+func (d denying) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	cfg.DenyPrograms = []string{"cksum", "mkfs*", "comm"}
+	return d.Backend.Open(ctx, cfg)
+}
+
+// BenchmarkDenied is what denied programs cost.
+func BenchmarkDenied(b *testing.B) { sandboxtest.Costs(b, denying{backend()}) }
 
 func BenchmarkCosts(b *testing.B) { sandboxtest.Costs(b, backend()) }

@@ -30,6 +30,7 @@ const ConnectWord = "sandbox-connect"
 const (
 	orderFD = 3
 	faultFD = 4
+	rulesFD = 5
 )
 
 // maxFault is the most bytes of a reason.
@@ -49,6 +50,8 @@ type Order struct {
 	// Read and Write are files and directories that stay open, the second for all that can be done with one.
 	Read  []string `json:"read"`
 	Write []string `json:"write"`
+	// Programs says that descriptor 5 is a ruleset of Without, which is put on the command besides.
+	Programs bool `json:"programs,omitempty"`
 	// Network leaves internet sockets open; where they connect to is asked at the listener.
 	Network bool `json:"network,omitempty"`
 }

@@ -122,6 +122,12 @@ func (o Order) wall() (p seccomp.Profile, err error) {
 	if err := o.files(); err != nil {
 		return p, err
 	}
+	if o.Programs {
+		unix.CloseOnExec(rulesFD)
+		if err := llsys.LandlockRestrictSelf(rulesFD, 0); err != nil {
+			return fail("landlock: close programs", err)
+		}
+	}
 	if err := dropCapabilities(); err != nil {
 		return fail("give up capabilities", err)
 	}

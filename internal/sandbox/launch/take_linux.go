@@ -24,16 +24,20 @@ type Hand struct {
 	// Files are inherited by the launcher.
 	Files        []*os.File
 	ours, theirs *os.File
+	mine         []*os.File // to be closed besides
 }
 
-// Prepare makes what one launcher needs: its order is a file to be read from its beginning. Files become its descriptors 3 and
-// 4, in this order.
-func Prepare(order *os.File) (*Hand, error) {
+// Prepare makes what one launcher needs: its order is a file to be read from its beginning; rules, where not nil, is the ruleset of
+// Order.Programs and stays the caller's. Files become its descriptors from 3 on, in this order.
+func Prepare(order, rules *os.File) (*Hand, error) {
 	h, err := hand()
 	if err != nil {
 		return nil, err
 	}
-	h.Files = []*os.File{order, h.theirs}
+	h.Files, h.mine = []*os.File{order, h.theirs}, []*os.File{order}
+	if rules != nil {
+		h.Files = append(h.Files, rules)
+	}
 	return h, nil
 }
 
@@ -48,7 +52,7 @@ func PrepareConnect(command []string, fd int) (h *Hand, args []string, err error
 		h.Close()
 		return nil, nil, err
 	}
-	h.Files = []*os.File{h.theirs, self}
+	h.Files, h.mine = []*os.File{h.theirs, self}, []*os.File{self}
 	own := strconv.Itoa(fd + 1)
 	return h, append([]string{"/proc/self/fd/" + own, ConnectWord, strconv.Itoa(fd), own}, command...), nil
 }
@@ -112,7 +116,7 @@ func (h *Hand) receive(buf []byte) (n, fd int, err error) {
 
 // Close lets go of all of it, the order too.
 func (h *Hand) Close() {
-	for _, f := range append(h.Files, h.ours, h.theirs) {
+	for _, f := range append(h.mine, h.ours, h.theirs) {
 		_ = f.Close() // a second close has no consequence
 	}
 }

@@ -128,7 +128,8 @@ func (b *Box) Command(cmd sandbox.Cmd) (Process, error) {
 	return Process{
 		Args: cmd.Args, Env: env, Dir: dir,
 		Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr,
-		Marker: b.secret + "." + rand.Text(), box: b,
+		AnyProgram: cmd.AnyProgram,
+		Marker:     b.secret + "." + rand.Text(), box: b,
 	}, nil
 }
 

@@ -44,6 +44,8 @@ type Process struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
+	// AnyProgram is that of sandbox.Cmd.
+	AnyProgram bool
 	// Marker is the value of MarkerName: unique to this process and not to be guessed.
 	Marker string
 	// Started, if set, is called once with the process's id. After, if set, is called when the process has ended and

@@ -255,7 +255,11 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 	}
 	var list []sandbox.Capability
 	for _, wall := range sandbox.Walls() {
-		list = append(list, sandbox.Capability{Wall: wall, Enforced: how[wall] != "", How: how[wall]})
+		c := sandbox.Capability{Wall: wall, Enforced: how[wall] != "", How: how[wall]}
+		if wall == sandbox.WallPrograms {
+			c.Why = "its programs are those of an image: take one without what must not run"
+		}
+		list = append(list, c)
 	}
 	return list
 }

@@ -101,6 +101,7 @@ func Exam(t *testing.T, b sandbox.Backend, without ...Without) {
 		{"hostile input", examHostile},
 		{"SBX-1 git", examGit},
 		{"SBX-14 itself", examItself},
+		{"GUARD-12 programs", examPrograms},
 		{"configuration", examConfig},
 	} {
 		t.Run(part.name, func(t *testing.T) {

@@ -66,7 +66,8 @@ func (*Backend) Capabilities() []sandbox.Capability {
 		sandbox.LimitWall:      "the sandbox's programs are ended",
 	}
 	return sandbox.Report(how, map[sandbox.Wall]string{
-		sandbox.LimitCPU: "a program runs on a thread of the toolrunner, which nothing slows down: leave cpu out, or use bwrap or docker"})
+		sandbox.WallPrograms: "its programs are those of INSPAN_WASM_PROGRAMS: leave out what must not run",
+		sandbox.LimitCPU:     "a program runs on a thread of the toolrunner, which nothing slows down: leave cpu out, or use bwrap or docker"})
 }
 
 // Probe really runs a small program that is built in, and looks for others in the directories.
