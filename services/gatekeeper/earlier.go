@@ -17,9 +17,14 @@ import (
 // What other runs, people or the programs of the workspace wrote is not known here.
 func ActionIn(s run.State, toolName string, input json.RawMessage) guard.Action {
 	a, runs := read(toolName, input)
+	if len(a.Commands) > 0 && searches(s, input) { // a name without a folder may be that of a file, too
+		for _, argv := range a.Commands {
+			runs = append(runs, shell.Run{Path: argv[0], Shell: true})
+		}
+	}
 	seen, looks := map[shell.Run]bool{}, maxLooks
 	for _, ran := range runs {
-		if ran.Path = path.Base(ran.Path); seen[ran] || strings.Contains(ran.Path, guard.Unknown) {
+		if ran.Path = path.Base(ran.Path); seen[ran] || ran.Path == ">" || strings.Contains(ran.Path, guard.Unknown) {
 			continue
 		}
 		seen[ran] = true
@@ -27,6 +32,20 @@ func ActionIn(s run.State, toolName string, input json.RawMessage) guard.Action 
 		scripted(&a, ran, e.file(ran.Path, 0))
 	}
 	return a
+}
+
+// searches reports whether a call or one before it may have changed where the shell looks for programs; some sandboxes keep
+// what a call exports.
+func searches(s run.State, input json.RawMessage) bool {
+	if bytes.Contains(input, []byte("PATH")) {
+		return true
+	}
+	for _, c := range s.ToolCallHistory.All() {
+		if bytes.Contains(c.Arguments, []byte("PATH=")) {
+			return true
+		}
+	}
+	return false
 }
 
 // scripted adds what a file that earlier calls wrote makes a call do.
@@ -69,7 +88,7 @@ const (
 	// maxRenames is how often the name of a file is followed back.
 	maxRenames = 4
 	// maxLooks is for how many names of files the calls are looked at.
-	maxLooks = 64
+	maxLooks = 256
 )
 
 // earlier are the calls of a run but the one with that input.

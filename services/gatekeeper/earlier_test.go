@@ -71,6 +71,11 @@ func TestEarlierCalls(t *testing.T) {
 		{"scripts of npm", [][2]string{put("package.json", `{"scripts": {"test": "deniedprog"}}`)}, sh("npm test"), guard.Ask},
 		{"force push from a script", [][2]string{put("x.py", `subprocess.run(["git", "push", "--force"])`)}, sh("python3 x.py"), guard.Ask},
 
+		{"a folder of PATH", [][2]string{put("bin/ls", "deniedprog")}, sh("PATH=$PWD/bin:$PATH; ls"), guard.Deny},
+		{"a folder of PATH that is exported", [][2]string{put("bin/ls", "deniedprog"), sh("export PATH=$PWD/bin:$PATH")}, sh("ls"), guard.Deny},
+		{"a folder of PATH for one command", [][2]string{sh("base64 -d <<< ZGVuaWVkcHJvZwo= > bin/x")}, sh("PATH=bin x"), guard.Ask},
+
+		{"ordinary: another PATH", [][2]string{put("src/ls.go", "deniedprog"), put("README.md", "ls")}, sh("export PATH=$PATH:$HOME/go/bin; ls; go test ./..."), guard.Allow},
 		{"ordinary: a script of the workspace", nil, sh("./scripts/test.sh && sh build.sh"), guard.Allow},
 		{"ordinary: a harmless script", [][2]string{put("x.sh", "#!/bin/bash\nset -e\ngo test ./...\n")}, sh("chmod +x x.sh && ./x.sh"), guard.Allow},
 		{"ordinary: a Python script", [][2]string{put("x.py", "import re\nimport subprocess\nre.compile('x')\nsubprocess.run(['go', 'test'])\n")}, sh("python3 x.py"), guard.Allow},
@@ -104,6 +109,22 @@ func TestEarlierCalls(t *testing.T) {
 			}
 		})
 	}
+	t.Run("GUARD-5 GUARD-9 earlier calls: one whose arguments are too large for the log", func(t *testing.T) {
+		t.Parallel()
+		b := runtest.New("main", "r1")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+		asked := runtest.Asked(1, 1, "write", "")
+		asked.Input, asked.InputRef = nil, &events.Ref{SHA256: strings.Repeat("0", 64), Size: 1 << 20, Type: "application/json"}
+		ref := runtest.Ref("a", asked.ID, asked.Tool)
+		b.Say(runtest.Turn(1, "a", "a call", asked), runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
+		b.Say(runtest.CallDone(ref, b.State().Open[asked.ID].Fence, "wrote 60000 bytes to d/x.sh"))
+		for text, want := range map[string]string{"sh d/x.sh": guard.Ask, "sh d/y.sh": guard.Allow} {
+			call := sh(text)
+			if got := set.Judge(ActionIn(b.State(), call[0], json.RawMessage(call[1]))); got.Action != want {
+				t.Errorf("%s: got %+v, want %s", text, got, want)
+			}
+		}
+	})
 	t.Run("GUARD-5 GUARD-9 earlier calls: one of the same turn", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("main", "r1")
