@@ -21,7 +21,7 @@ func (r *reader) builtin(args []*syntax.Word, in input, s scope) {
 	name := literal(args[0])
 	if r.values.functions[name] {
 		for _, w := range args[1:] {
-			r.values.assigned(positional, valueOf(w))
+			r.values.assigned(positional, listed(w))
 		}
 	}
 	switch name {
@@ -41,7 +41,7 @@ func (r *reader) builtin(args []*syntax.Word, in input, s scope) {
 		}
 	case "set":
 		for _, w := range args[1:] {
-			r.values.assigned(positional, valueOf(w))
+			r.values.assigned(positional, listed(w))
 		}
 	case "read":
 		r.reads(name, plainWords(args, "adinNptu", ""), in, s)

@@ -183,9 +183,9 @@ func (r *reader) settleFiles() {
 				r.doubt("it runs %q, whose text it makes itself", brief(ran.Path))
 			}
 		}
-		if !wrote && ran.Shell {
+		if (wrote || ran.Shell) && !ran.Settings {
 			for _, w := range r.writes {
-				r.loose(w.Text) // it may have another name by then
+				r.loose(w.Text) // it may have another name by then, or include another file
 			}
 		}
 	}

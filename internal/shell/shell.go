@@ -271,6 +271,9 @@ func (r *reader) redirects(all []*syntax.Redirect, s scope) (in input, targets [
 			}
 		default:
 			target := literal(d.Word)
+			for _, name := range valueOf(d.Word).names { // what it may be
+				targets = append(targets, r.values.of[name].texts...)
+			}
 			if d.Op == syntax.DplOut && (target == "-" || strings.Trim(target, "0123456789") == "") {
 				continue
 			}
@@ -368,10 +371,13 @@ func (r *reader) assign(a *syntax.Assign, s scope) string {
 		value = guard.Unknown
 		for _, e := range a.Array.Elems {
 			r.index(a.Name.Value, e.Index)
-			r.values.assigned(a.Name.Value, valueOf(e.Value))
+			r.values.assigned(a.Name.Value, listed(e.Value))
 		}
 	case a.Value != nil:
 		r.values.assigned(a.Name.Value, valueOf(a.Value))
+		if a.Name.Value == "BASH_ARGV0" {
+			r.values.assigned(positional, valueOf(a.Value))
+		}
 		value = strings.ReplaceAll(literal(a.Value), guard.Many, guard.Unknown)
 	}
 	r.variable(a.Name.Value, value, s)

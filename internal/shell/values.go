@@ -23,6 +23,9 @@ type value struct {
 
 const positional = "@"
 
+// madeByShell are variables that the shell fills with what only exists when it runs.
+var madeByShell = []string{"_", "PWD", "OLDPWD", "DIRSTACK", "BASH_REMATCH", "BASH_COMMAND", "BASH_ARGV", "BASH_SOURCE", "BASH_EXECUTION_STRING", "FUNCNAME"}
+
 // assignments are what the text assigns, to every name in whatever order.
 type assignments struct {
 	of map[string]value
@@ -36,7 +39,11 @@ type assignments struct {
 }
 
 func newAssignments() assignments {
-	return assignments{of: map[string]value{}, mapped: map[string]bool{}, functions: map[string]bool{}, seen: map[string]bool{},
+	of := map[string]value{}
+	for _, name := range madeByShell {
+		of[name] = value{hidden: true}
+	}
+	return assignments{of: of, mapped: map[string]bool{}, functions: map[string]bool{}, seen: map[string]bool{},
 		evaluated: []string{"OPTIND", "RANDOM", "HISTCMD", "SECONDS"}} // integers of the shell's own
 }
 
@@ -114,6 +121,18 @@ func (v *value) expansion(p *syntax.ParamExp) {
 		v.merge(p.Repl.Orig)
 		v.merge(p.Repl.With)
 	}
+}
+
+// listed is valueOf where names of files take the place of a wildcard.
+func listed(w *syntax.Word) value {
+	v := valueOf(w)
+	if w != nil {
+		v.hidden = v.hidden || slices.ContainsFunc(w.Parts, func(p syntax.WordPart) bool {
+			lit, ok := p.(*syntax.Lit)
+			return ok && wild(lit.Value)
+		})
+	}
+	return v
 }
 
 func variableName(name string) string {
@@ -303,9 +322,16 @@ func (r *reader) evaluations(n syntax.Node, s scope) {
 		r.test(n.X)
 	case *syntax.WordIter:
 		for _, w := range n.Items {
-			r.values.assigned(n.Name.Value, valueOf(w))
+			r.values.assigned(n.Name.Value, listed(w))
+		}
+		if !n.InPos.IsValid() {
+			r.values.assigned(n.Name.Value, value{names: []string{positional}})
 		}
 		r.variable(n.Name.Value, guard.Unknown, s)
+	case *syntax.ForClause:
+		if n.Select {
+			r.values.assigned("REPLY", value{hidden: true})
+		}
 	case *syntax.ParamExp:
 		r.parameter(n, s)
 	}
