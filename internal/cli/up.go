@@ -128,13 +128,9 @@ the exit code is 1. --accept-loss with the ID that it names makes it work on wit
 // errDamaged is how a station ends whose store has lost something.
 var errDamaged = errors.New("the store is damaged: the station took no work")
 
-// reportDamage says what the store has lost, and what was repaired.
+// reportDamage says what the store has lost; what was repaired is in the log.
 func (a *app) reportDamage(st *station.Station) error {
-	p := a.paint()
-	for _, f := range st.Repairs() {
-		fmt.Fprintf(a.err, "%s the store had a fault, nothing is lost: %s\n", p.yellow("!"), f)
-	}
-	lost := st.Damage()
+	p, lost := a.paint(), st.Damage()
 	if !lost.Damaged() {
 		return nil
 	}
@@ -142,7 +138,11 @@ func (a *app) reportDamage(st *station.Station) error {
 	for _, f := range lost.Lost() {
 		fmt.Fprintf(a.err, "  %s\n", f)
 	}
-	fmt.Fprintf(a.err, "Files are kept as they were in the folder %s of the store. Restore from an archive into a new store (docs/runbook.md),\nor accept what is lost: inspan up --accept-loss %s\n", storecheck.CopiesFolder, lost.ID())
+	from := "an archive"
+	if cfg, err := a.config(); err == nil && cfg.Archive != "" {
+		from = cfg.Archive
+	}
+	fmt.Fprintf(a.err, "Files are kept as they were in the folder %s of the store. Restore from %s into a new store (docs/runbook.md),\nor accept what is lost: inspan up --accept-loss %s\n", storecheck.CopiesFolder, from, lost.ID())
 	return errDamaged
 }
 

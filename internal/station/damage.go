@@ -192,8 +192,8 @@ func (s *Station) compare(ctx context.Context, conn *jet.Conn) error {
 	for _, f := range st.notes {
 		s.cfg.Log.Warn().Str("store", st.dir).Str("finding", f.String()).Msg("the store had a fault that costs nothing; the file as it was is in its folder damaged")
 	}
-	for _, f := range st.losses.Open.Lost() {
-		s.cfg.Log.Error().Str("store", st.dir).Str("loss", st.losses.Open.ID()).Str("finding", f.String()).
+	if lost := st.losses.Open; lost.Damaged() {
+		s.cfg.Log.Error().Str("store", st.dir).Str("loss", lost.ID()).Int("findings", len(lost.Lost())).
 			Msg("the store is damaged: the station takes no work, see docs/runbook.md")
 	}
 	return s.publish(ctx, conn, now)
