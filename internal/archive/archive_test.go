@@ -265,7 +265,7 @@ func TestBring(t *testing.T) {
 		if _, err := place(t, to).Bring(t.Context(), s.Dir, m, archive.How{By: "anna"}); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		fired := ""
 		err := to.Inbox().Listen(ctx, events.Planner, 1, func(ctx context.Context, msg reactor.Message) {

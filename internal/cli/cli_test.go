@@ -170,7 +170,7 @@ func TestGates(t *testing.T) {
 	d := newDesk(t).up()
 	gateOf := func(id string) client.Waiting {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		c, err := client.Connect(ctx, client.Config{URL: d.station.URL()})
 		if err != nil {
@@ -202,7 +202,7 @@ func TestGates(t *testing.T) {
 		d.want(0, words{"run-listed", "waiting"}, "inspect", "run-listed")
 		// The index follows the log; the command that needs the gate in it is tried until it is there.
 		var s said
-		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(s.out, g) && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(5 * time.Minute); !strings.Contains(s.out, g) && time.Now().Before(deadline); {
 			s = d.want(0, nil, "gates")
 		}
 		if !strings.Contains(s.out, g) || !strings.Contains(s.out, "run-listed") || !strings.Contains(s.out, "0/1") {
@@ -231,7 +231,7 @@ func TestGates(t *testing.T) {
 	})
 	t.Run("CLI-9 logs --follow go on as facts come, pause and stop steer", func(t *testing.T) {
 		start("run-steer")
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		var out, errOut buffer
 		ended := make(chan int, 1) // one exit code

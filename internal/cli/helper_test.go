@@ -116,7 +116,7 @@ func (b *buffer) String() string {
 
 func inspan(t *testing.T, args ...string) said {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var out, errOut buffer
 	code := cli.Main(ctx, args, strings.NewReader(""), &out, &errOut)

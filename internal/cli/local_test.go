@@ -93,7 +93,7 @@ func TestLocal(t *testing.T) {
 	})
 	t.Run("PERS-17 PLUS-1 a run is forked from where it stood", func(t *testing.T) {
 		want(t, 0, []string{"inspan up --local"}, "fork", "s-2", "--at", "4", "--id", "forked")
-		up(t, time.Minute, filepath.Join(store, "workspace", "run", "forked"))
+		up(t, 5*time.Minute, filepath.Join(store, "workspace", "run", "forked"))
 		want(t, 0, []string{"forked"}, "runs")
 		want(t, 0, []string{"is sound"}, "audit", "forked")
 	})
@@ -121,7 +121,7 @@ func TestLocal(t *testing.T) {
 		if err := held.Close(); err != nil {
 			t.Fatal(err)
 		}
-		up(t, time.Minute, filepath.Join(store, "workspace", "run", "later"))
+		up(t, 5*time.Minute, filepath.Join(store, "workspace", "run", "later"))
 		want(t, 0, []string{"later"}, "runs")
 		want(t, 0, []string{"The note is read."}, "run", "reader", "look", "--id", "later")
 	})

@@ -56,7 +56,7 @@ func (tm *terminal) ends() {
 		if err != nil {
 			tm.t.Error(err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(5 * time.Minute):
 		tm.t.Error("the program did not end")
 	}
 }

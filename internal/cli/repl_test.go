@@ -84,7 +84,7 @@ func talkDesk(t *testing.T) *desk {
 // piped runs the program with an input that is no terminal.
 func (d *desk) piped(input string, args ...string) said {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(d.t.Context(), 5*time.Minute)
 	defer cancel()
 	var out, errOut buffer
 	code := cli.Main(ctx, append(args, "--server", d.station.URL()), strings.NewReader(input), &out, &errOut)
@@ -183,7 +183,7 @@ func (tm *terminal) sees(from int, words string) int {
 	tm.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(30 * time.Second)
+	limit := time.After(5 * time.Minute)
 	for {
 		text := ansi.Strip(tm.seen.String())
 		if i := strings.Index(text[min(from, len(text)):], words); i >= 0 {
@@ -268,7 +268,7 @@ func TestReplTerminal(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(5 * time.Minute):
 			t.Error("the program did not end")
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -187,11 +188,7 @@ func TestRevoke(t *testing.T) {
 			}
 		})
 		<-begun
-		at := time.Now()
-		g.Close()
-		if took := time.Since(at); took > 5*time.Second {
-			t.Errorf("it took %s", took)
-		}
+		g.Close() // comes back although nothing that is open would end by itself
 		for _, c := range conns {
 			if n, err := c.Read(make([]byte, 1)); err == nil || n > 0 {
 				t.Error("a connection is still open")
@@ -259,7 +256,7 @@ func TestLimits(t *testing.T) {
 	})
 	t.Run("SBX-13 silence ends a connection, and one side that speaks keeps both", func(t *testing.T) {
 		t.Parallel()
-		g := open(t, with(egress.Limits{Idle: 300 * time.Millisecond}), nil, "echo.example:7", "sink.example:9")
+		g := open(t, with(egress.Limits{Idle: 2 * time.Second}), nil, "echo.example:7", "sink.example:9")
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -268,12 +265,15 @@ func TestLimits(t *testing.T) {
 		w.put("sink.example", "93.184.215.9", 9, l.Addr().String())
 		conn, _ := g.connect(t, "sink.example:9")
 		begin := time.Now()
-		for time.Since(begin) < 900*time.Millisecond {
+		tick := time.NewTicker(20 * time.Millisecond) // a hundredth of what would be silence
+		defer tick.Stop()
+		for time.Since(begin) < 3*time.Second {
 			if _, err := conn.Write([]byte("x")); err != nil {
 				t.Fatalf("after %s: %v", time.Since(begin), err)
 			}
+			<-tick.C
 		}
-		if _, err := conn.Read(make([]byte, 1)); err == nil || time.Since(begin) > 10*time.Second {
+		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("after %s of silence: %v", time.Since(begin), err)
 		}
 	})

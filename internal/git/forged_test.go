@@ -233,7 +233,7 @@ func TestTreesOfOthers(t *testing.T) {
 			if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), syscall.Mkfifo(at, 0o644)); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			if _, err := g.Open(ctx, r.Dir()); !errors.Is(err, git.ErrHostile) {
 				t.Errorf("got %v", err)

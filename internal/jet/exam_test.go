@@ -63,7 +63,7 @@ func TestLeasesExam(t *testing.T) {
 // within returns a context with a limit that a sound server never comes near.
 func within(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -43,7 +43,7 @@ func await[T any](t *testing.T, c <-chan T, what string) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(30 * time.Second):
+	case <-time.After(5 * time.Minute):
 		t.Fatalf("waited in vain for %s", what)
 	}
 	panic("not reached")

@@ -187,7 +187,7 @@ func (w *fallen) say(runID string, payloads ...events.Payload) {
 }
 
 func (w *fallen) try(runID string, p events.Payload) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	word, _ := events.Lookup(p.Kind())
 	_, err := w.pens[word.Author].Write(ctx, runID, func(run.State, time.Time) ([]events.Payload, error) { return []events.Payload{p}, nil })

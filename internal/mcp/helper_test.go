@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds what must not hang.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 func within(t *testing.T) context.Context {
 	t.Helper()

@@ -50,7 +50,7 @@ func (w *world) hear(t *testing.T, want string) reactor.Message {
 			t.Errorf("heard %q, want %q", got, want)
 		}
 		return m
-	case <-time.After(10 * time.Second):
+	case <-time.After(5 * time.Minute):
 		t.Fatalf("waited in vain for %q", want)
 	}
 	panic("not reached")

@@ -61,7 +61,7 @@ func TestReaper(t *testing.T) {
 		}
 		return dir
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	gone := func(dir string) {
 		tick := time.NewTicker(time.Millisecond)

@@ -46,7 +46,7 @@ func TestKilled(t *testing.T) {
 	})
 	// Only once the server has written that the call was given out would it wait for an answer after a restart.
 	given := time.Now()
-	until(t, "the state of the toolrunner's consumer on disk", time.Minute, func() bool {
+	until(t, "the state of the toolrunner's consumer on disk", 5*time.Minute, func() bool {
 		at, err := filepath.Glob(filepath.Join(dir, "store", "nats", "jetstream", "*", "streams", topology.Log("default"), "obs", "toolrunner", "o.dat"))
 		if err != nil || len(at) != 1 {
 			return false

@@ -85,7 +85,7 @@ func TestOutageAtGate(t *testing.T) {
 		leave <- struct{}{}
 		<-began
 		leave <- struct{}{}
-		until(t, "a gate in the local store", time.Minute, func() bool {
+		until(t, "a gate in the local store", 5*time.Minute, func() bool {
 			b := o.branch("opens")
 			return len(b) > 0 && b[len(b)-1] == events.GateOpened
 		})

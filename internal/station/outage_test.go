@@ -191,7 +191,7 @@ func (o *outage) completed(id string, calls, fell int) run.State {
 	if n[events.CallStarted] != calls || n[events.CallFinished] != calls || n[events.RunCreated] != 1 || fell >= 0 && n[events.CheckpointFallback] != fell {
 		o.t.Errorf("%v", n)
 	}
-	until(o.t, "an empty local store", time.Minute, func() bool { return len(o.branch(id)) == 0 })
+	until(o.t, "an empty local store", 5*time.Minute, func() bool { return len(o.branch(id)) == 0 })
 	if refused, err := o.st.Local().Branches(within(o.t), lite.BranchRefused); err != nil || len(refused) > 0 {
 		o.t.Errorf("refused: %+v, %v", refused, err)
 	}
@@ -266,7 +266,7 @@ func sweep(t *testing.T, stride uint64) (tried int, failed []string) {
 			case <-within(t).Done():
 				t.Fatalf("the run has no fact %d", p.sequence)
 			}
-			until(t, "the end of the run in the local store", time.Minute, func() bool {
+			until(t, "the end of the run in the local store", 5*time.Minute, func() bool {
 				b := o.branch(p.run)
 				return len(b) > 0 && b[len(b)-1] == events.RunCompleted
 			})

@@ -18,7 +18,7 @@ import (
 // at runs a program in a directory.
 func at(t *testing.T, dir, in string, args ...string) (out, errs string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var o, e bytes.Buffer
 	code = wasmbox.Main(ctx, wasmbox.Call{Args: args, In: strings.NewReader(in), Out: &o, Err: &e, Dir: dir,

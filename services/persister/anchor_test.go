@@ -25,7 +25,7 @@ import (
 // hear lets a new persister hear the last fact of a run and returns the row that it writes.
 func hear(t *testing.T, st *mem.Station, key ed25519.PrivateKey, runID string) run.Info {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	shelf := st.Shelf(topology.StateBucket)
 	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})

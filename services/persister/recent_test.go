@@ -50,7 +50,7 @@ func finished() *runtest.Builder {
 // heardAll lets one persister hear a whole run, each fact as change has it, and returns the archive and how often the log was read.
 func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *reactor.Heard) bool) (lines []byte, reads int64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	st, err := mem.New("test", mem.Config{})
 	if err != nil {

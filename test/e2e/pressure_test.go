@@ -88,8 +88,9 @@ func TestBackPressure(t *testing.T) {
 		w.ended("gate")
 		took := time.Since(began)
 		t.Logf("%d calls wait, %d of them run; the answered run ended after %s", runs*calls, slow.begun.Load(), took)
-		if took > 10*time.Second || slow.begun.Load() >= runs*calls {
-			t.Errorf("the answered run took %s while %d of %d calls ran", took, slow.begun.Load(), runs*calls)
+		// None of the calls may end before release, so a run that had to wait for them would not have ended either.
+		if begun := slow.begun.Load(); begun >= runs*calls {
+			t.Errorf("%d of %d calls ran: none had to wait", begun, runs*calls)
 		}
 		close(release)
 		for i := range runs {
@@ -110,12 +111,8 @@ func TestBackPressure(t *testing.T) {
 		for i := range many {
 			w.task(parked(fmt.Sprint("behind", i)))
 		}
-		began := time.Now()
 		w.publish("station.test.run.first.control", `{"action":"stop"}`)
-		w.ended("first")
-		if took := time.Since(began); took > 20*time.Second {
-			t.Errorf("the stop took %s", took)
-		}
+		w.ended("first") // only its end makes room for those that wait, so it passed them all
 		w.publish("station.test.task.last", `{"id":"nothing","agent":"parker","task":"one more"}`)
 		w.await("first", "ended", func(s run.State) bool { return s.Status.Ended() })
 		ctx := w.ctx()

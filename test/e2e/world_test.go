@@ -27,7 +27,7 @@ import (
 )
 
 // patience bounds every wait of a test; a wait ends as soon as what it waits for is there.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // world is one station under test.
 type world struct {

@@ -26,7 +26,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // terms of the stations that are compared.
 type terms struct{ ackWait, lease time.Duration }

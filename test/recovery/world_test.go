@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds every wait; a wait ends as soon as what it waits for is there.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 var scripts = map[string]string{
 	"careful": `turns:

@@ -14,7 +14,7 @@ import (
 )
 
 // patience bounds every wait for the server.
-const patience = 30 * time.Second
+const patience = 5 * time.Minute
 
 // wire is a client that speaks the protocol by hand, as an attacker would.
 type wire struct {
@@ -40,7 +40,7 @@ func dial(t testing.TB, url, user, password string) *wire {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() }) // it may be gone already
-	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	w := &wire{t: t, conn: conn, r: bufio.NewReader(conn)}

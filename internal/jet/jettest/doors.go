@@ -13,7 +13,7 @@ import (
 )
 
 // doorWait is how long the server may take to answer what no port asks.
-const doorWait = 5 * time.Second
+const doorWait = time.Minute
 
 // StepDown has the leader of a stream give up, for the server named "n1", "n2" ... if to is one of them. It is asked
 // through server via and fails where there is no leader at the moment.

@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long a server or a station may take to get ready.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // Server starts a server that does not listen. change may alter its configuration.
 func Server(t testing.TB, change ...func(*jet.ServerConfig)) *jet.Server {

@@ -41,7 +41,7 @@ func open(t testing.TB, b *docker.Backend, change func(*sandbox.Config)) sandbox
 
 func sh(t testing.TB, box sandbox.Sandbox, script string) (string, sandbox.Exit, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
 	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
@@ -210,7 +210,7 @@ func ready(t *testing.T, box sandbox.Sandbox, script string) (ended <-chan error
 	case <-heard:
 	case err := <-over:
 		t.Fatalf("ended before it was ready: %v", err)
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("never ready")
 	}
 	return over
@@ -232,7 +232,7 @@ func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(30 * time.Second)
+	limit := time.After(5 * time.Minute)
 	for !holds() {
 		select {
 		case <-tick.C:

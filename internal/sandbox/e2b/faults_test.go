@@ -37,7 +37,7 @@ func sh(t testing.TB, box sandbox.Sandbox, script string, more ...string) (strin
 
 // soon is a context of a test that must not wait as long as the service says.
 func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

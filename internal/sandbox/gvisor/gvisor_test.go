@@ -394,4 +394,4 @@ type config struct {
 }
 
 // patience bounds what nothing waits for unless it is broken.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute

@@ -118,7 +118,7 @@ func TestClaimFaults(t *testing.T) {
 			t.Parallel()
 			s, cfg := pooled(t)
 			c.spoil(s, &cfg)
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			_, err := kubernetes.New(cfg).Open(ctx, sandbox.Config{ID: "pods", Workspace: t.TempDir(), Network: true})
 			if !errors.Is(err, c.want) || !errors.Is(err, sandbox.ErrUnavailable) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), kubetest.Token) {

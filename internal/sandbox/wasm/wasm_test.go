@@ -114,7 +114,7 @@ func open(t testing.TB, b *wasm.Backend, cfg sandbox.Config) sandbox.Sandbox {
 }
 
 // patience bounds a command of a test. Nothing waits for it unless something is broken.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // said runs a command that ends by itself and returns all it says.
 func said(t testing.TB, box sandbox.Sandbox, args ...string) (string, sandbox.Exit, error) {

@@ -60,7 +60,7 @@ func hostile(t *testing.T, answer func(o Order, stream *yamux.Stream, l *within.
 // bounded ends a test that would wait for ever.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
