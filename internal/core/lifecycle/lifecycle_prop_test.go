@@ -72,16 +72,9 @@ func TestPROP2(t *testing.T) {
 	t.Run("PROP-2 Feature: agent-harnesses, Property 2: pause then resume gives an equal state except for timestamps", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
-			b := runtest.New("main", "r1")
-			for range rapid.IntRange(3, 40).Draw(t, "facts") {
-				moves := runtest.Moves(b.State())
-				if len(moves) == 0 {
-					break
-				}
-				b.Say(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
-			}
-			if b.State().Status != events.Running {
-				t.Skip("nothing to pause") // it is drawn again
+			b := walk(t)
+			for b.State().Status != events.Running { // there is nothing to pause
+				b = walk(t)
 			}
 			before := b.State()
 			say, err := Pause(before, noon, Wish{Input: 1000})
@@ -99,6 +92,19 @@ func TestPROP2(t *testing.T) {
 			}
 		})
 	})
+}
+
+// walk is a random history.
+func walk(t *rapid.T) *runtest.Builder {
+	b := runtest.New("main", "r1")
+	for range rapid.IntRange(3, 40).Draw(t, "facts") {
+		moves := runtest.Moves(b.State())
+		if len(moves) == 0 {
+			break
+		}
+		b.Say(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
+	}
+	return b
 }
 
 // plain is a state without what a pause and a resume themselves are: time, place in the log, inputs taken.
