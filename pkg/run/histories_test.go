@@ -89,6 +89,20 @@ var stories = map[string]func() *runtest.Builder{
 		b.Say(runtest.Completed(b.State()))
 		return b
 	},
+	"checkpoints": func() *runtest.Builder {
+		b := runtest.New("demo", "checkpoints")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a"), runtest.Step("c", "b")), runtest.Ready("a"), runtest.Allowed("a"))
+		done := runtest.StepDone("a", "done")
+		done.Checkpoint = 1
+		b.Say(runtest.Turn(1, "a", "done"), done)
+		s := b.State()
+		b.Say(&events.CheckpointSavedData{Event: "checkpoint", Name: "step-a", Number: 1, Covered: s.Sequence, Key: "snap.checkpoints"}, runtest.Ready("b"), runtest.Allowed("b"))
+		bad := runtest.StepBad("b", "it broke")
+		bad.Checkpoint = 2
+		b.Say(bad)
+		b.Say(runtest.Failed(b.State(), events.FinishStep, "step b failed: it broke"))
+		return b
+	},
 	"direct": func() *runtest.Builder {
 		b := runtest.New("demo", "direct")
 		b.Say(runtest.DirectCreated(), runtest.Turn(1, "step-1", "I look at the file.", runtest.Asked(1, 1, "read", `{"path":"wheel.txt"}`)))
