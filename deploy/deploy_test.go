@@ -268,6 +268,15 @@ func TestCluster(t *testing.T) {
 			t.Errorf("access modes %v, want ReadWriteMany", got)
 		}
 	})
+	t.Run("WS-13 DEPL-5 toolrunners that share a volume claim the workspaces in it", func(t *testing.T) {
+		t.Parallel()
+		for _, v := range find(t, all, "Deployment", "toolrunner").Spec.Template.Spec.Containers[0].Env {
+			if v.Name == "INSPAN_WORKSPACE_MODE" && v.Value == "shared" {
+				return
+			}
+		}
+		t.Error("INSPAN_WORKSPACE_MODE is not shared")
+	})
 	t.Run("DEPL-5 every INSPAN_ name that a manifest sets is one that the program reads, and a user name is the role's", func(t *testing.T) {
 		t.Parallel()
 		names := known()
@@ -380,6 +389,9 @@ func TestCompose(t *testing.T) {
 					t.Errorf("%s sets %s, which nobody reads", role, name)
 				}
 			}
+		}
+		if mode := compose.Services["toolrunner"].Environment["INSPAN_WORKSPACE_MODE"]; mode != "shared" {
+			t.Errorf("toolrunners that share a volume have the workspace mode %q, want shared", mode)
 		}
 		for _, p := range compose.Services["nats"].Ports {
 			if !strings.HasPrefix(p, "127.0.0.1:") {

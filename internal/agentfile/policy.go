@@ -2,6 +2,8 @@ package agentfile
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"os"
@@ -17,6 +19,8 @@ import (
 type Policy struct {
 	Rules []events.Rule
 	Hooks []events.Hook
+	// Digest is the hex SHA-256 of the file; empty where there is none.
+	Digest string
 }
 
 // ParsePolicy reads a policy: YAML with "version: 1", "rules" and "hooks", both in the form of agent files. It is as
@@ -28,6 +32,8 @@ func ParsePolicy(name string, data []byte) (Policy, []Warning, error) {
 	if err := p.err(); err != nil {
 		return Policy{}, p.warnings, err
 	}
+	sum := sha256.Sum256(data)
+	policy.Digest = hex.EncodeToString(sum[:])
 	return policy, p.warnings, nil
 }
 

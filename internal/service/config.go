@@ -54,7 +54,7 @@ type Config struct {
 
 	Streaming string `envconfig:"INSPAN_STREAMING" default:"true" desc:"where the text of models and the output of tools are published as they come (executor, toolrunner): nats, for those who watch now; jetstream, which also keeps it for 2 hours, so that who comes late hears the turn under way from its beginning although the executor is gone; channel, for a program that has the station in its own process; several, separated by commas; true is nats; false or none is nowhere"`
 
-	Policy       string       `envconfig:"INSPAN_POLICY" desc:"file of guard rules and hooks for all agents of the station; every service must be given the same (planner, gatekeeper, executor, toolrunner)"`
+	Policy       string       `envconfig:"INSPAN_POLICY" desc:"file of guard rules and hooks for all agents of the station; every service and inspan setup must be given the same, a service with another one takes nothing (setup, planner, gatekeeper, executor, toolrunner)"`
 	HookPassword secret.Value `envconfig:"INSPAN_HOOK_PASSWORD" desc:"password of the NATS user hook, who may answer the hooks of a station of inspan up; without one there is no such user; INSPAN_HOOK_PASSWORD_FILE names a file with it"`
 	HooksDir     string       `envconfig:"INSPAN_HOOKS_DIR" desc:"folder of the programs that agent files may name as hooks; empty lets them name none, and their hooks block"`
 
@@ -66,7 +66,7 @@ type Config struct {
 	LongRunning time.Duration `envconfig:"INSPAN_LONG_RUNNING" default:"5m" desc:"how long a task must be thought to take, by its estimate, for its run to be wrapped in the harness (planner); see direct.md"`
 	Isolation   string        `envconfig:"INSPAN_ISOLATION_MODE" default:"per_workflow" desc:"per_workflow, per_run or shared"`
 	// The next ones say where workspaces are and how long they stay; see docs/workspaces.md.
-	WorkspaceMode     string        `envconfig:"INSPAN_WORKSPACE_MODE" default:"local" desc:"local: all toolrunners are on one machine; shared: their workspace root is one volume, and one of them works in a workspace at a time; follow: each has a root of its own, and where a toolrunner is lost another goes on with what was kept of the workspace in the object store (toolrunner)"`
+	WorkspaceMode     string        `envconfig:"INSPAN_WORKSPACE_MODE" default:"local" desc:"local: all toolrunners are on one machine, and take nothing where they are not; shared: their workspace root is one volume, and one of them works in a workspace at a time; follow: each has a root of its own, and where a toolrunner is lost another goes on with what was kept of the workspace in the object store (toolrunner)"`
 	WorkspaceSnapshot string        `envconfig:"INSPAN_WORKSPACE_SNAPSHOT" default:"call" desc:"with follow: when a workspace is kept in the object store: call, after each call that may have changed files; step, when a step ends, which is cheaper and tells the agent what was lost with a machine in between (toolrunner)"`
 	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with local and follow: take the workspace of a run away when the run ends; those of sessions stay, and those with a git repository whose work can not be kept elsewhere (toolrunner)"`
 	CleanupAfter      time.Duration `envconfig:"INSPAN_WORKSPACE_CLEANUP_AFTER" default:"24h" desc:"with local and follow: how long the workspace of a run or workflow stays after its last run has ended (toolrunner)"`

@@ -85,6 +85,8 @@ type Ports struct {
 	// Local keeps the snapshots of runs that are not to have any in the station's store (eternal_engine_enabled: false).
 	// Nil keeps none of them.
 	Local reactor.Shelf
+	// Machine names the machine that tools run on, for other toolrunners; empty means the name that it has.
+	Machine string
 	// Durability of the server, recorded in each run.
 	Durability string
 	// Models answers the agents' requests; nil means the configured providers.
@@ -114,6 +116,8 @@ type Host struct {
 	mu      sync.Mutex
 	// ledgers of the roles that run, guarded by mu.
 	ledgers map[events.Service]*reactor.Ledger
+	// standings of the roles that run, guarded by mu.
+	standings map[events.Service]*standing
 	// keeping is the archive at work.
 	keeping sync.WaitGroup
 	// ears begin with the first role.
@@ -145,7 +149,7 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 	}
 	pages := reactor.NewPages(0)
 	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, toolbox: mcp.New(registry, secrets), policy: policy, pages: pages, ears: &ears{pages: pages},
-		ledgers: map[events.Service]*reactor.Ledger{}}, nil
+		ledgers: map[events.Service]*reactor.Ledger{}, standings: map[events.Service]*standing{}}, nil
 }
 
 // builtin are the tools that every station has.
@@ -160,7 +164,7 @@ func (h *Host) As(ports Ports) *Host {
 		ports.Entropy = h.ports.Entropy
 	}
 	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, toolbox: h.toolbox, pages: h.pages, policy: h.policy, ears: h.ears,
-		ledgers: map[events.Service]*reactor.Ledger{}}
+		ledgers: map[events.Service]*reactor.Ledger{}, standings: map[events.Service]*standing{}}
 }
 
 // Status returns what a role tells of itself to whoever asks on the network.
@@ -171,6 +175,9 @@ func (h *Host) Status(role events.Service) func() any {
 		h.mu.Unlock()
 		if l == nil {
 			return map[string]any{"station": h.cfg.Station, "hearing": false}
+		}
+		if err := h.Held(role); err != nil {
+			return map[string]any{"station": h.cfg.Station, "hearing": false, "held": err.Error()}
 		}
 		return map[string]any{"station": h.cfg.Station, "hearing": true, "ledger": l.Stats(), "durability": h.ports.Durability}
 	}
@@ -213,7 +220,8 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		workers = topology.HearsOf(role).Workers
 	}
 	log := h.log.With().Str("role", string(role)).Str("instance", instance).Logger()
-	loop, err := reactor.NewLoop(reactor.LoopConfig{Ledger: ledger, Inbox: h.ports.Inbox, Refusals: h.ports.Refusals,
+	stand, all := h.standing(role, instance, log)
+	loop, err := reactor.NewLoop(reactor.LoopConfig{Ledger: ledger, Inbox: stand.inbox(h.ports.Inbox), Refusals: h.ports.Refusals,
 		Log: log, Workers: workers, Observe: h.metrics.Observe(role)}, r)
 	if err != nil {
 		return err
@@ -235,9 +243,9 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		if h.ports.Boxes == nil {
 			run = reaper{log: log, every: reapEvery, more: h.cfg.reapers()}.during(run)
 		}
-		return h.withLease(ctx, instance, log, run)
+		return h.withLease(ctx, instance, log, all.during(stand.during(run)))
 	}
-	return loop.Run(ctx)
+	return stand.during(loop.Run)(ctx)
 }
 
 func (h *Host) snapshots() *snapshot.Store {

@@ -59,6 +59,7 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 	log.Info().Str("role", string(role)).Interface("config", cfg).Msg("starting")
 	metrics := service.NewMetrics()
 	var conn *jet.Conn
+	var host *service.Host
 	starting := errors.New("starting: not yet connected to NATS")
 	watch := &logWatch{role: role, log: log}
 	metrics.Damage(watch.Fault)
@@ -74,7 +75,7 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 			if !conn.Connected() {
 				return errors.New("not connected to NATS")
 			}
-			return watch.Fault()
+			return errors.Join(host.Held(role), watch.Fault())
 		})
 		if err != nil {
 			cancel()
@@ -89,7 +90,7 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 		return err
 	}
 	defer conn.Close()
-	host, err := prepare(ctx, role, conn, cfg, watch, metrics, extra)
+	host, err = prepare(ctx, role, conn, cfg, watch, metrics, extra)
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,19 @@ func ensure(ctx context.Context, role events.Service, conn *jet.Conn, cfg servic
 	if errors.Is(err, jet.ErrDenied) {
 		return fmt.Errorf("%w, and this user may not set it up: run inspan setup as the setup user", missing)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return recordPolicy(ctx, conn, cfg)
+}
+
+// recordPolicy tells all services which policy the station has.
+func recordPolicy(ctx context.Context, conn *jet.Conn, cfg service.Config) error {
+	st, err := conn.Station(cfg.Station)
+	if err != nil {
+		return err
+	}
+	return service.RecordPolicy(ctx, st.Shelf(topology.ConfigBucket), cfg)
 }
 
 // Setup makes or updates the streams and consumers of a station and registers the agents of cfg.Agents, as a user who
@@ -171,6 +184,9 @@ func Setup(ctx context.Context, cfg service.Config, log zerolog.Logger) (mode st
 // setUp is what the setup user does with its connection.
 func setUp(ctx context.Context, conn *jet.Conn, cfg service.Config, o jet.ApplyOptions, log zerolog.Logger) error {
 	if err := conn.Apply(ctx, cfg.Station, o); err != nil {
+		return err
+	}
+	if err := recordPolicy(ctx, conn, cfg); err != nil {
 		return err
 	}
 	if cfg.Agents == "" {

@@ -116,6 +116,8 @@ const (
 	DurabilityKey = "durability"
 	// DamageKey holds what is known to be lost of the station's store, for those who cannot read its files.
 	DamageKey = "damage"
+	// PolicyKey holds the digest of the station's policy, which only whoever sets it up writes.
+	PolicyKey = "policy"
 	// StationKeyKey holds the key of idempotency keys where none is configured. Only toolrunners may read it.
 	StationKeyKey = "key.idempotency"
 )
@@ -137,7 +139,7 @@ func reading(station string) []string {
 		"$JS.API.DIRECT.GET."+KVStream(StateBucket)+".$KV."+StateBucket+"."+station+".>",
 		"$JS.API.DIRECT.GET."+KVStream(SessionBucket)+".$KV."+SessionBucket+"."+station+".>",
 		"$JS.API.DIRECT.GET."+KVStream(TreeBucket)+".$KV."+TreeBucket+"."+station+".>")
-	for _, key := range []string{AgentKeys + "*", DurabilityKey, DamageKey} {
+	for _, key := range []string{AgentKeys + "*", DurabilityKey, DamageKey, PolicyKey} {
 		subjects = append(subjects, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station, key))
 	}
 	return subjects

@@ -103,6 +103,7 @@ func (w *world) agent(a events.Agent, script string) {
 
 // hosted is a set of roles that run.
 type hosted struct {
+	host   *service.Host
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -128,7 +129,7 @@ func (w *world) start(roles ...events.Service) *hosted {
 		w.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &hosted{cancel: cancel}
+	h := &hosted{host: host, cancel: cancel}
 	for _, r := range roles {
 		h.done.Go(func() {
 			if err := host.Run(ctx, r); err != nil && ctx.Err() == nil {
