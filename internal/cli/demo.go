@@ -100,7 +100,7 @@ func (a *app) demo(ctx context.Context, o demo.Options, yes bool) error {
 		s.close()
 	}
 	if errors.Is(err, demo.ErrNotDone) || errors.Is(err, demo.ErrNotVerified) {
-		return &exit{exitFailed, fmt.Errorf("%w\nThe demo did not do its job in sandbox %q. inspan doctor tries git in each sandbox of this machine and says what is missing; "+
+		return &exit{exitFailed, fmt.Errorf("%w\nThe demo did not do its job in sandbox %q. inspan doctor tries git in the sandbox and says what is missing; "+
 			"inspan demo --keep keeps the folder to look at; inspan demo --sandbox host does without isolation", err, o.Sandbox)}
 	}
 	return err

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
@@ -25,6 +26,8 @@ type finding struct {
 	What  string `json:"what"`
 	OK    bool   `json:"ok"`
 	State string `json:"state"`
+	// Needed is true for what agents cannot do without: where it is not ok, the doctor ends with 1.
+	Needed bool `json:"needed,omitempty"`
 	// Hint says what to do where it is not ok.
 	Hint string `json:"hint,omitempty"`
 	// Walls are what a sandbox enforces on this machine.
@@ -32,20 +35,45 @@ type finding struct {
 }
 
 func (a *app) doctorCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "doctor", Short: "Say what this machine and the station have, and what is missing",
-		Example: "  inspan doctor\n  inspan doctor --json", Args: args(0),
+	var noModel bool
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Try what this machine and the station can do, and say what is missing",
+		Long: `Looks for the programs that agents need and tries the rest: a git commit in the sandbox that agents get, a file in the
+store and the room there, the port, and one short question to each provider of models that has a key or an address; it costs a
+few tokens, and --no-model leaves it out. No key is printed. It leaves nothing behind.
+
+Exit code 1: something that agents need does not work. 0: all of it does, and what is marked miss is not needed.`,
+		Example: "  inspan doctor\n  inspan doctor --no-model\n  inspan doctor --json", Args: args(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(cmd.Context(), doctorWait)
 			defer cancel()
-			found := slices.Concat(machine(ctx), a.optIn(ctx), a.requirements(ctx), a.stationFindings(ctx))
+			found := slices.Concat(machine(ctx), a.optIn(ctx), a.requirements(ctx), a.tried(ctx, !noModel), a.stationFindings(ctx))
 			if a.json {
-				return a.printJSON(found)
+				return errors.Join(a.printJSON(found), unmet(found))
 			}
 			a.findings(found)
-			return nil
+			return unmet(found)
 		},
 	}
+	cmd.Flags().BoolVar(&noModel, "no-model", false, "ask no model")
+	return cmd
+}
+
+// doctorWait bounds all that the doctor does.
+const doctorWait = 2 * time.Minute
+
+// unmet is an error where something that is needed does not work.
+func unmet(found []finding) error {
+	var bad []string
+	for _, f := range found {
+		if f.Needed && !f.OK {
+			bad = append(bad, f.What)
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return &exit{exitFailed, fmt.Errorf("agents need what does not work here: %s", strings.Join(bad, ", "))}
 }
 
 // hintAt is the column that hints begin at.
@@ -56,10 +84,17 @@ func (a *app) findings(found []finding) {
 	p := a.paint()
 	for _, f := range found {
 		mark := p.green("ok  ")
-		if !f.OK {
+		switch {
+		case !f.OK && f.Needed:
+			mark = p.red("FAIL")
+		case !f.OK:
 			mark = p.yellow("miss")
 		}
-		fmt.Fprintf(a.out, "%s  %-18s %s\n", mark, f.What, f.State)
+		state := strings.Split(strings.TrimRight(a.wrapped(f.State, hintAt), "\n"), "\n")
+		fmt.Fprintf(a.out, "%s  %-18s %s\n", mark, f.What, state[0])
+		for _, line := range state[1:] {
+			fmt.Fprintf(a.out, "%*s%s\n", hintAt, "", line)
+		}
 		if f.Hint != "" && !f.OK {
 			for line := range strings.Lines(a.wrapped(f.Hint, hintAt)) {
 				fmt.Fprintf(a.out, "%*s%s\n", hintAt, "", p.dim(strings.TrimSuffix(line, "\n")))
@@ -109,7 +144,7 @@ func machine(ctx context.Context) []finding {
 	} {
 		out, err := exec.CommandContext(ctx, p.name, p.arg).Output()
 		first, _, _ := strings.Cut(string(out), "\n")
-		found = append(found, finding{What: p.name, OK: err == nil, State: or(first, "not found"), Hint: p.hint})
+		found = append(found, finding{What: p.name, OK: err == nil, State: or(first, "not found"), Hint: p.hint, Needed: p.name != "go"})
 	}
 	found = append(found, helperFinding(), wallFinding(ctx))
 	set := backends.Local("")
@@ -186,7 +221,7 @@ func or(s, other string) string {
 func (a *app) stationFindings(ctx context.Context) []finding {
 	c, err := a.connect(ctx)
 	if err != nil {
-		return []finding{{What: "station", State: "not reachable at " + a.address(), Hint: "inspan up --store .inspan"}}
+		return []finding{{What: "station", State: "not reachable at " + a.address(), Hint: "start one with: inspan up"}}
 	}
 	defer c.Close()
 	h, err := c.Health(ctx)

@@ -151,6 +151,9 @@ func storageOf(ctx context.Context, base string) (page storagePage, err error) {
 // started again.
 const diskReserve = 64 << 20
 
+// FreeBytes is how much may still be written below a folder; ok is false where that is not known.
+func FreeBytes(dir string) (free int64, ok bool) { return freeBytes(dir) }
+
 // fills are the limits of a server in this process: its own, and what the disk has room for.
 func (s *Server) fills() []reactor.Fill {
 	var fills []reactor.Fill

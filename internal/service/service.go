@@ -25,7 +25,6 @@ import (
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/llm"
-	"github.com/inspan/inspan/internal/llm/provider"
 	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/sandbox"
@@ -464,9 +463,7 @@ func (h *Host) models() planner.Models {
 	if h.ports.Models != nil {
 		return h.ports.Models
 	}
-	return provider.New(provider.Config{AnthropicKey: h.cfg.AnthropicKey, AnthropicBaseURL: h.cfg.AnthropicBaseURL,
-		OpenAIKey: h.cfg.OpenAIKey, OpenAIBaseURL: h.cfg.OpenAIBaseURL, OpenAIAPI: h.cfg.OpenAIAPI,
-		GeminiKey: h.cfg.GeminiKey, GeminiBaseURL: h.cfg.GeminiBaseURL, ScriptsDir: h.cfg.Scripts})
+	return Models(h.cfg)
 }
 
 // stationKey returns the configured key, or the one kept in the station's configuration, made by whoever came first.
