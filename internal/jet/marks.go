@@ -35,7 +35,7 @@ func (s *Server) Marks() (map[string]storecheck.Stream, error) {
 			for _, co := range st.Consumer {
 				m.Floors[co.Name] = co.AckFloor.Stream
 			}
-			all[st.Name] = m
+			all[storecheck.Key(account.Name, st.Name)] = m
 		}
 	}
 	if !s.up() {
@@ -45,7 +45,7 @@ func (s *Server) Marks() (map[string]storecheck.Stream, error) {
 }
 
 // PutBack has consumers of a station give out again all that is not known to be acknowledged: back has the last position that is,
-// by stream and consumer. A consumer that is beyond the end of its stream, whose end was lost, is put back to the end. Like
+// by the key of the stream and by consumer. A consumer that is beyond the end of its stream, whose end was lost, is put back to the end. Like
 // HearAgain it is for the topology.Reviver.
 func (c *Conn) PutBack(ctx context.Context, station string, streams map[string]storecheck.Stream, back map[string]map[string]uint64) error {
 	if err := events.CheckID("station", station); err != nil {
@@ -53,8 +53,9 @@ func (c *Conn) PutBack(ctx context.Context, station string, streams map[string]s
 	}
 	for _, role := range events.Services() {
 		for _, co := range topology.Consumers(station, role) {
-			floor, named := back[co.Stream][co.Name]
-			if err := c.patiently(ctx, func() error { return c.putBack(ctx, co, streams[co.Stream].Last, floor, named) }); err != nil {
+			key := storecheck.Key(topology.StreamsAccount(station), co.Stream)
+			floor, named := back[key][co.Name]
+			if err := c.patiently(ctx, func() error { return c.putBack(ctx, co, streams[key].Last, floor, named) }); err != nil {
 				return fmt.Errorf("put consumer %s of %s back to position %d: %w", co.Name, co.Stream, floor, err)
 			}
 		}

@@ -201,17 +201,17 @@ func (s *Station) compare(ctx context.Context, conn *jet.Conn) error {
 
 // lacking takes what streams lack that they had. Where there are no marks, a log must have no empty position that was not accepted.
 func (st *store) lacking(now map[string]storecheck.Stream) {
-	for name, is := range now {
+	for key, is := range now {
 		var was storecheck.Stream
 		if st.old != nil {
-			was = st.old.Streams[name]
+			was = st.old.Streams[key]
 		}
-		found := was.Lacks(name, is)
+		found := was.Lacks(storecheck.NameOf(key), is)
 		for _, f := range found {
 			st.take(f)
 		}
 		if len(found) > 0 && st.marks != nil && !st.losses.Open.Damaged() {
-			st.marks.Streams[name] = is // it is made again, and begins with what is left
+			st.marks.Streams[key] = is // it is made again, and begins with what is left
 		}
 	}
 }
@@ -250,12 +250,17 @@ func person() string {
 	return ""
 }
 
+// logKey is the key of the station's log among the marks.
+func (s *Station) logKey() string {
+	return storecheck.Key(topology.StreamsAccount(s.cfg.Station), topology.Log(s.cfg.Station))
+}
+
 // behind are the consumers that must be put back: those whose state nothing proves, and the persister's where its views are gone.
 func (s *Station) behind() map[string]map[string]uint64 {
 	st := s.store
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	log := topology.Log(s.cfg.Station)
+	log := s.logKey()
 	if slices.ContainsFunc(st.notes, storecheck.Finding.Views) {
 		if st.back[log] == nil {
 			st.back[log] = map[string]uint64{}
@@ -281,7 +286,7 @@ func (s *Station) publish(ctx context.Context, conn *jet.Conn, now map[string]st
 		status.Notes = append(status.Notes, f.String())
 	}
 	if !open.Damaged() {
-		status.Deleted = now[topology.Log(s.cfg.Station)].Deleted
+		status.Deleted = now[s.logKey()].Deleted
 	}
 	b, err := json.Marshal(status)
 	if err != nil {
@@ -328,12 +333,12 @@ func (s *Station) mark() error {
 		return err
 	}
 	if st.marks != nil {
-		for name, was := range st.marks.Streams {
-			is, there := now[name]
+		for key, was := range st.marks.Streams {
+			is, there := now[key]
 			if !there {
 				continue // the server is being started again
 			}
-			for _, f := range was.Lacks(name, is) {
+			for _, f := range was.Lacks(storecheck.NameOf(key), is) {
 				st.take(f)
 			}
 		}
@@ -354,6 +359,11 @@ func (st *store) write(station string, streams map[string]storecheck.Stream, cle
 	before := map[string]storecheck.File{}
 	if st.marks != nil {
 		before = st.marks.Files
+		for key, was := range st.marks.Streams {
+			if _, there := streams[key]; !there {
+				streams[key] = was // of another station in this store, whose streams are not open now
+			}
+		}
 	}
 	all, err := st.files()
 	if err != nil {

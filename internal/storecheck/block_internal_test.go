@@ -113,7 +113,7 @@ func store(t testing.TB, b []byte, last uint64, clean bool) (dir, path string, m
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dir, path, &Marks{Clean: clean, Streams: map[string]Stream{"LOG_s": {First: 1, Last: last, Messages: last}}, Files: map[string]File{rel: FileOf(b)}}
+	return dir, path, &Marks{Clean: clean, Streams: map[string]Stream{"a/LOG_s": {First: 1, Last: last, Messages: last}}, Files: map[string]File{rel: FileOf(b)}}
 }
 
 func TestCheck(t *testing.T) {

@@ -95,7 +95,7 @@ func (c *check) mark(stream string) (Stream, bool) {
 	if c.cfg.Marks == nil {
 		return Stream{}, false
 	}
-	s, ok := c.cfg.Marks.Streams[stream]
+	s, ok := c.cfg.Marks.Streams[Key(c.account, stream)]
 	return s, ok
 }
 

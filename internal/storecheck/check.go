@@ -32,7 +32,7 @@ type Config struct {
 // Result of a check.
 type Result struct {
 	Report
-	// Back are the positions that consumers must be put back to, by stream and consumer: their own state is gone, or nothing
+	// Back are the positions that consumers must be put back to, by the Key of the stream and by consumer: their own state is gone, or nothing
 	// proves it.
 	Back map[string]map[string]uint64
 	// Read are the files as they are now, so that they need not be read again at the end.
@@ -61,6 +61,8 @@ type check struct {
 	cfg    Config
 	result Result
 	copies string
+	// account is that of the stream that is looked at.
+	account string
 }
 
 // Run checks a store that no server has open, and repairs what can be repaired. An error means that the files could not be
@@ -207,6 +209,9 @@ func (c *check) beside(rel string) error {
 	return err
 }
 
+// accountOf is the account of the folder of a stream.
+func accountOf(dir string) string { return filepath.Base(filepath.Dir(filepath.Dir(dir))) }
+
 // settings are the parts of a stream's configuration that say how its files are to be read.
 type settings struct {
 	Name        string   `json:"name"`
@@ -216,6 +221,7 @@ type settings struct {
 
 func (c *check) stream(dir string) error {
 	name := filepath.Base(dir)
+	c.account = accountOf(dir)
 	meta, ok, err := c.meta(dir, name, name)
 	if err != nil {
 		return err
@@ -358,10 +364,11 @@ func (c *check) back(stream, name string) {
 	if c.cfg.Marks == nil {
 		return
 	}
-	if c.result.Back[stream] == nil {
-		c.result.Back[stream] = map[string]uint64{}
+	key := Key(c.account, stream)
+	if c.result.Back[key] == nil {
+		c.result.Back[key] = map[string]uint64{}
 	}
-	c.result.Back[stream][name] = c.cfg.Marks.Streams[stream].Floors[name]
+	c.result.Back[key][name] = c.cfg.Marks.Streams[key].Floors[name]
 }
 
 // missing finds streams that are not there at all any more.
@@ -369,8 +376,9 @@ func (c *check) missing(there []string) error {
 	if c.cfg.Marks == nil {
 		return nil
 	}
-	for name, s := range c.cfg.Marks.Streams {
-		if !slices.ContainsFunc(there, func(dir string) bool { return filepath.Base(dir) == name }) && s.Messages > 0 {
+	for key, s := range c.cfg.Marks.Streams {
+		name := NameOf(key)
+		if !slices.ContainsFunc(there, func(dir string) bool { return Key(accountOf(dir), filepath.Base(dir)) == key }) && s.Messages > 0 {
 			c.result.Add(Finding{Outcome: costs(name), Stream: name, From: s.First, To: s.Last, What: fmt.Sprintf("the stream is missing, it had %d messages", s.Messages)})
 		}
 	}

@@ -26,7 +26,7 @@ type Marks struct {
 	At      time.Time `json:"at"`
 	// Clean is true where the station ended by itself, and nothing was written after the marks.
 	Clean bool `json:"clean"`
-	// Streams by name.
+	// Streams by the Key of their account and name: stations that share a store have streams of the same names.
 	Streams map[string]Stream `json:"streams"`
 	// Files by their path in the store. Spare ones held nothing when the station ended.
 	Files map[string]File `json:"files"`
@@ -56,6 +56,15 @@ type File struct {
 // same reports whether two files have the same bytes.
 func (f File) same(g File) bool { return f.Size == g.Size && f.SHA256 == g.SHA256 }
 
+// Key names a stream of an account.
+func Key(account, stream string) string { return account + "/" + stream }
+
+// NameOf is the name of the stream in a Key.
+func NameOf(key string) string {
+	_, name, _ := strings.Cut(key, "/")
+	return name
+}
+
 // FileOf describes bytes.
 func FileOf(b []byte) File {
 	sum := sha256.Sum256(b)
@@ -70,7 +79,7 @@ func FileFrom(r io.Reader) (File, error) {
 }
 
 // marksVersion is that of the form in the file.
-const marksVersion = 1
+const marksVersion = 2
 
 // The marks are kept twice, so that damage to one copy costs nothing.
 var marksFiles = []string{"marks.json", "marks-copy.json"}

@@ -78,6 +78,9 @@ func Reviver(station string) User {
 	return u
 }
 
+// StreamsAccount is the account that the streams of a station are in.
+func StreamsAccount(station string) string { return "streams-" + station }
+
 // Accounts renders the accounts and users of a station in the form of a server's configuration: the administrators and
 // outsiders given, and a user for each service. password returns what stands for a user's password: a variable of the
 // server's environment, or a quoted text.
@@ -89,7 +92,7 @@ func Reviver(station string) User {
 // answer is not passed on to the streams.
 func Accounts(station string, outsiders []User, password func(user string) string, administrators ...User) string {
 	var b strings.Builder
-	back, front := "streams-"+station, "station-"+station
+	back, front := StreamsAccount(station), "station-"+station
 	within := func(subject string) string { return inFront(back, subject) }
 	fmt.Fprintf(&b, "accounts {\n  %q: {\n    jetstream: enabled\n    users: [\n", back)
 	for _, u := range administrators {

@@ -220,7 +220,7 @@ func TestWithoutMarks(t *testing.T) {
 		if lost, notes := p.station.Damage(), p.station.Repairs(); lost.Damaged() || len(notes) > 0 {
 			t.Errorf("%v %v", lost, notes)
 		}
-		if m, _, err := storecheck.Load(filepath.Join(p.dir, "store")); err != nil || m == nil || m.Streams[topology.Log("lab")].Last == 0 {
+		if m, _, err := storecheck.Load(filepath.Join(p.dir, "store")); err != nil || m == nil || m.Streams[storecheck.Key(topology.StreamsAccount("lab"), topology.Log("lab"))].Last == 0 {
 			t.Errorf("%+v %v", m, err)
 		}
 	})
