@@ -352,8 +352,8 @@ func TestBackgroundLimits(t *testing.T) {
 		w := newWorld(t)
 		sleeps := forever()
 		var many []ask
-		for range 9 {
-			many = append(many, beyond(sleeps))
+		for i := range 9 {
+			many = append(many, beyond(fmt.Sprintf("%s; : %d", sleeps, i)))
 		}
 		w.ports.Models = inTurns(t, many, []ask{kill("bg-c1-1"), kill("bg-c1-2"), kill("bg-c1-3"), kill("bg-c1-4"), kill("bg-c1-5"), kill("bg-c1-6"), kill("bg-c1-7"), kill("bg-c1-8"), kill("bg-c1-9")},
 			[]ask{beyond("echo the beginning; head -c 30000000 /dev/zero | tr '\\0' x; echo; echo the end")},

@@ -79,8 +79,8 @@ func TestOptions(t *testing.T) {
 		plan := &events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Description: "a"}, {ID: "b", Description: "b", Needs: []string{"a"}}}}
 		w.task(events.Task{ID: "nosnap", Agent: "talker", Task: "x", Plan: plan})
 		s := w.ended("nosnap")
-		if s.Status != events.Completed || s.CheckpointCount != 0 {
-			t.Errorf("%s, %d checkpoints", s.Status, s.CheckpointCount)
+		if n := w.count("nosnap")["checkpoint.saved"]; s.Status != events.Completed || n != 0 || s.CheckpointCount != 2 {
+			t.Errorf("%s, %d snapshots, %d checkpoints in the log", s.Status, n, s.CheckpointCount)
 		}
 		w.row("nosnap", func(i run.Info) bool { return i.Status == events.Completed })
 	})

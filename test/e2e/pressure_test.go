@@ -53,8 +53,11 @@ func (e *effect) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 
 // script is one whose first turns ask for so many calls each.
 func script(name string, turns, calls int) string {
-	one := fmt.Sprintf("      - {name: %s, input: {n: \"{{turn}}\"}}\n", name)
-	return fmt.Sprintf("turns:\n  - when: {turn: {from: 1, to: %d}}\n    calls:\n%s  - text: done\n", turns, strings.Repeat(one, calls))
+	var all strings.Builder
+	for i := range calls {
+		fmt.Fprintf(&all, "      - {name: %s, input: {n: \"{{turn}}\", of: \"%d\"}}\n", name, i)
+	}
+	return fmt.Sprintf("turns:\n  - when: {turn: {from: 1, to: %d}}\n    calls:\n%s  - text: done\n", turns, all.String())
 }
 
 func TestBackPressure(t *testing.T) {
