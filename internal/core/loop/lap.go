@@ -35,6 +35,12 @@ type made struct {
 	refused, surplus, worked bool
 }
 
+// silent reports whether a result says nothing of what was done: calls with other numbers may have done other things.
+func silent(result string) bool {
+	text := strings.TrimSpace(result)
+	return text == "" || text == "[exit status 0]" // which is how bash shows a command without output
+}
+
 // shell is the tool whose numbers are rather counters than names of things.
 const shell = "bash"
 
@@ -49,7 +55,7 @@ func LapOf(s run.State, t run.Turn, results []run.CallRecord) Lap {
 		tools = append(tools, c.Tool)
 		m := madeOf(s, c, results)
 		l.made = append(l.made, m)
-		l.reads, l.telling = l.reads && m.effect == "read", l.telling && m.worked && strings.TrimSpace(m.result) != ""
+		l.reads, l.telling = l.reads && m.effect == "read", l.telling && m.worked && !silent(m.result)
 	}
 	slices.Sort(tools)
 	l.Tools = strings.Join(slices.Compact(tools), ", ")

@@ -130,6 +130,9 @@ func TestProgressIsNoCircle(t *testing.T) {
 		"commands that each act on another thing and say nothing": func(i int) []call {
 			return []call{{"bash", "once", fmt.Sprintf(`{"command":"rm file%d"}`, i), ""}}
 		},
+		"commands whose numbers name things, and that say nothing": func(i int) []call {
+			return []call{{"bash", "once", fmt.Sprintf(`{"command":"migrate %d"}`, i), "[exit status 0]"}}
+		},
 		"tickets that are closed one by one": func(i int) []call {
 			return []call{{"mcp__tickets__close", "once", fmt.Sprintf(`{"id":%d}`, i), "ok"}}
 		},
