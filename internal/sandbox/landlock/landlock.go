@@ -7,8 +7,8 @@
 // it changes of files that it may write, and it can make no program that gives privileges. Without Config.Network it can make
 // no socket but connected pairs; with it, internet sockets only, so that no service of the machine is reached through a socket
 // that is a file, and it connects neither to what listens in this process nor to what Config.Closed names. Objects of System V
-// and message queues are its own and end with it where the service may make namespaces, and are refused elsewhere. Limits are
-// those of a control group.
+// and message queues are its own and end with it where the service may make namespaces, and are refused elsewhere. The files of
+// Config.DenyPrograms it can neither read nor execute. Limits are those of a control group.
 //
 // It does not promise what only namespaces can: processes of others are listed, with their command lines; files outside
 // can be asked for their size, mode and times; /tmp is closed rather than of its own; nothing below a path that is shown can be
