@@ -26,7 +26,7 @@ func (h *Host) persister(ctx, keep context.Context, ledger *reactor.Ledger) (rea
 		return nil, err
 	}
 	cfg := persister.Config{Ledger: ledger, Journal: p.Journal, Shelf: p.State, Blobs: p.Blobs, Sign: sign,
-		Snapshots: h.snapshots(), Local: h.localSnapshots(), Log: h.log}
+		Snapshots: h.snapshots(), Local: h.localSnapshots(), Log: h.log, Ending: ctx.Done()}
 	if keeper != nil {
 		cfg.Archive = keeper
 	}

@@ -35,6 +35,9 @@ type Config struct {
 	Log   zerolog.Logger
 	// Settle is how long ordinary facts of a run are gathered before its row is written; 0 means DefaultSettle.
 	Settle time.Duration
+	// Ending is closed when the role is asked to end: nothing is gathered any longer, so that a drain need not wait for it. Nil
+	// is never closed.
+	Ending <-chan struct{}
 	// Sign signs the head of each run whose row is written; nil writes no anchors.
 	Sign ed25519.PrivateKey
 	// Archive keeps the logs outside of the station; may be nil.
@@ -201,6 +204,8 @@ func (r *Role) gather(ctx context.Context, b *book) {
 		case <-t.C:
 			return
 		case <-b.now:
+			return
+		case <-r.cfg.Ending:
 			return
 		case <-ctx.Done():
 			return
