@@ -230,7 +230,7 @@ func (a *app) stationFindings(ctx context.Context) []finding {
 	}
 	found := []finding{{What: "station", OK: true, State: c.Station() + " at " + a.address() + ", nats-server " + h.ServerVersion},
 		{What: "durability", OK: h.SyncAlways, State: h.Durability, Hint: "set jetstream { sync_interval: always } on the server: a power cut loses what was acknowledged last"}}
-	store, start := storeFinding(ctx, c), "start one: its work waits until then"
+	store, start := lossFinding(ctx, c), "start one: its work waits until then"
 	if found = append(found, store); !store.OK {
 		start = "a station whose store is damaged takes no work"
 	}
@@ -241,9 +241,9 @@ func (a *app) stationFindings(ctx context.Context) []finding {
 	return append(found, agentFindings(ctx, c)...)
 }
 
-// storeFinding tells what the station has lost, as far as it knows, and whether its log is whole now.
-func storeFinding(ctx context.Context, c *client.Client) finding {
-	f := finding{What: "store", Hint: "the station takes no work: see The store is damaged in docs/runbook.md"}
+// lossFinding tells what the station has lost, as far as it knows, and whether its log is whole now.
+func lossFinding(ctx context.Context, c *client.Client) finding {
+	f := finding{What: "streams", Hint: "the station takes no work: see The store is damaged in docs/runbook.md"}
 	status, err := c.Damage(ctx)
 	switch {
 	case err != nil:

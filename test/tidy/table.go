@@ -129,7 +129,6 @@ type Exception struct {
 var Exceptions = []Exception{
 	{"door", "services/persister/persister.go", "a snapshot that could not be written is told to nobody else: the run goes on"},
 	{"skip", "internal/reactor/ledger_prop_test.go", "rapid draws another action where there is nothing to hear"},
-	{"skip", "internal/core/lifecycle/lifecycle_prop_test.go", "rapid draws another history where there is nothing to pause"},
 	{"skip", "internal/git/walled_linux_test.go", "walls need the right to mount; they run wherever the tests run as root, or where user namespaces are open"},
 	{"skip", "internal/git/wall/wall_test.go", "as above, for each of the two ways to raise them"},
 	{"skip", "internal/tools/git_test.go", "only root can give a repository to another owner; it runs wherever the tests run as root, as in a container"},
