@@ -62,6 +62,18 @@ func TestForward(t *testing.T) {
 			t.Errorf("reported %+v", a)
 		}
 	})
+	t.Run("SBX-13 what the station listens on is refused, also where the list allows it", func(t *testing.T) {
+		t.Parallel()
+		cfg := w.config()
+		cfg.Closed = func(to netip.AddrPort) bool { return to == netip.MustParseAddrPort("93.184.215.2:80") }
+		g := open(t, cfg, nil, "a.example", "b.example")
+		if code, body := get(t, g.client(t, nil), "http://b.example/"); code != http.StatusForbidden || !strings.Contains(body, "the station listens there") {
+			t.Errorf("got %d %q", code, body)
+		}
+		if code, _ := get(t, g.client(t, nil), "http://a.example/x"); code != http.StatusOK {
+			t.Errorf("another host: got %d", code)
+		}
+	})
 	t.Run("SBX-13 a redirect is a new request, judged like any", func(t *testing.T) {
 		t.Parallel()
 		g := open(t, w.config(), nil, "a.example")
