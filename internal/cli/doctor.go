@@ -42,7 +42,7 @@ func (a *app) doctorCmd() *cobra.Command {
 store and the room there, the port, and one short question to each provider of models that has a key or an address; it costs a
 few tokens, and --no-model leaves it out. No key is printed. It leaves nothing behind.
 
-Exit code 1: something that agents need does not work. 0: all of it does, and what is marked miss is not needed.`,
+Exit code 1: something that agents need does not work, or the station has lost something that it had stored. 0: all of it does, and what is marked miss is not needed.`,
 		Example: "  inspan doctor\n  inspan doctor --no-model\n  inspan doctor --json", Args: args(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), doctorWait)
@@ -249,7 +249,7 @@ func lossFinding(ctx context.Context, c *client.Client) finding {
 	case err != nil:
 		f.State, f.Hint = "unknown", err.Error()
 	case len(status.Lost) > 0:
-		f.State = "DAMAGED, loss " + or(status.ID, "not recorded yet") + ": " + strings.Join(status.Lost, "; ")
+		f.Needed, f.State = true, "DAMAGED, loss "+or(status.ID, "not recorded yet")+": "+strings.Join(status.Lost, "; ")
 	default:
 		f.OK, f.State = true, "nothing is missing"
 		if len(status.Notes) > 0 {
