@@ -50,7 +50,7 @@ func TestDoctorTries(t *testing.T) {
 	t.Run("CLI-7 it commits in the sandbox, writes into the store, and ends with 0 where all that is needed works", func(t *testing.T) {
 		t.Parallel()
 		s := doctor(t, nil)
-		if s.code != 0 || !strings.HasPrefix(line(s, "git commit"), "ok ") || !strings.HasPrefix(line(s, "store"), "ok ") || !strings.Contains(s.out, "works in sandbox host") {
+		if s.code != 0 || !strings.HasPrefix(line(s, "git commit"), "ok ") || !strings.HasPrefix(line(s, "store folder"), "ok ") || !strings.Contains(s.out, "works in sandbox host") {
 			t.Errorf("exit %d\n%s%s", s.code, s.out, s.err)
 		}
 	})
@@ -82,7 +82,7 @@ func TestDoctorTries(t *testing.T) {
 	t.Run("CLI-7 a store that cannot be written is what does not work", func(t *testing.T) {
 		t.Parallel()
 		s := doctor(t, []string{"INSPAN_STORE=/proc/inspan"})
-		if s.code != 1 || !strings.HasPrefix(line(s, "store"), "FAIL") || !strings.Contains(s.err, "store") {
+		if s.code != 1 || !strings.HasPrefix(line(s, "store folder"), "FAIL") || !strings.Contains(s.err, "store") {
 			t.Errorf("exit %d\n%s%s", s.code, s.out, s.err)
 		}
 	})

@@ -37,7 +37,7 @@ func (a *app) tried(ctx context.Context, askModels bool) []finding {
 	if err != nil {
 		return nil // told beside the sandboxes that the settings name
 	}
-	found := []finding{gitInSandbox(ctx, cfg), storeFinding(a.folder)}
+	found := []finding{gitInSandbox(ctx, cfg), folderFinding(a.folder)}
 	if !a.alone && !a.named() {
 		found = append(found, a.portFinding(ctx))
 	}
@@ -93,9 +93,9 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// storeFinding writes a file where a station would be kept, and looks at the room there.
-func storeFinding(store string) finding {
-	f := finding{What: "store", Needed: true, Hint: "name another folder with --store or INSPAN_STORE"}
+// folderFinding writes a file where a station would be kept, and looks at the room there.
+func folderFinding(store string) finding {
+	f := finding{What: "store folder", Needed: true, Hint: "name another folder with --store or INSPAN_STORE"}
 	path, err := filepath.Abs(store)
 	if err != nil {
 		f.State = err.Error()
