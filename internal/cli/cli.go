@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
@@ -105,9 +106,27 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 		return exitDone
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(errOut, "inspan: %s%s\n", harmless(text), whereToLook(err)) // it may quote what a model wrote
+		text = "inspan: " + harmless(text) + whereToLook(err) // it may quote what a model wrote
+		fmt.Fprintln(errOut, onTerminal(errOut, text))
 	}
 	return codeOf(err)
+}
+
+// onTerminal breaks the lines of a message between words where they are read on a terminal. One that ends with a command to copy
+// stays whole.
+func onTerminal(out io.Writer, text string) string {
+	screen := screenOf(out)
+	if !screen.tty {
+		return text
+	}
+	width, _ := screen.size()
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(line, seeMore) {
+			lines[i] = ansi.Wordwrap(line, max(width, 20), "")
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // whereToLook is what follows an error about something that is not there: where its names are listed.

@@ -194,6 +194,9 @@ func (f *follower) answer(ctx context.Context, g *events.GateOpenedData, v verdi
 	return err
 }
 
+// seeMore begins the line of a command that shows why a run failed.
+const seeMore = "To see more: "
+
 // verdict turns the last state of a run into an exit code. drawn says that the tree has told the rest.
 func (a *app) verdict(s run.State, drawn bool) error {
 	switch s.Status {
@@ -216,7 +219,7 @@ func (a *app) verdict(s run.State, drawn bool) error {
 		if !drawn {
 			why = fmt.Errorf("%w (%s): %s", why, s.Result.FinishReason, harmless(s.Result.Error))
 		}
-		return &exit{exitFailed, fmt.Errorf("%w\nTo see more: %s", why, a.command("inspect", s.HarnessID))}
+		return &exit{exitFailed, fmt.Errorf("%w\n%s%s", why, seeMore, a.command("inspect", s.HarnessID))}
 	case events.Created, events.Running:
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -180,5 +181,9 @@ func portTaken(ctx context.Context, listen string, err error) error {
 	case asked == nil:
 		who = fmt.Sprintf("the NATS server %q", name)
 	}
-	return fmt.Errorf("%w: %s listens at %s. Name another port with --port, for example --port 0 for any that is free, or use the one that is there with --server nats://%s", err, who, listen, listen)
+	host, port, bad := net.SplitHostPort(listen)
+	if bad != nil {
+		return err
+	}
+	return fmt.Errorf("port %s of %s is in use: %s listens there; name another port (--port 0 takes any that is free), or use what is there with --server nats://%s", port, host, who, listen)
 }

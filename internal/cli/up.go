@@ -181,7 +181,8 @@ func (a *app) greet(st *station.Station, l local) error {
 		{"store", l.store}, {"agents", or(l.agents, "none new; name a folder with --agents")}})
 	fmt.Fprintln(a.out)
 	if a.alone {
-		fmt.Fprintln(a.out, p.dim("It works off what is in its local store. Ctrl+C stops it; inspan run --local gives it a task, inspan runs --local shows them."))
+		fmt.Fprintln(a.out, p.dim("It works off what is in its local store; no one reaches it meanwhile. Ctrl+C stops it."))
+		fmt.Fprintln(a.out, p.dim("Then inspan run --local gives it a task, and inspan runs --local shows them."))
 		return nil
 	}
 	a.pairs([][2]string{
@@ -189,6 +190,7 @@ func (a *app) greet(st *station.Station, l local) error {
 		{"watch", p.cyan(fmt.Sprintf(`nats -s %s sub 'station.%s.run.*.stream'`, url, name))},
 		{"approve", p.cyan(fmt.Sprintf(`nats -s %s pub station.%s.run.RUN.gate.GATE '{"decision":"approve"}'`, url, name))},
 	})
-	fmt.Fprintln(a.out, "\n"+p.dim("Or: inspan run, inspan runs, inspan gates. Ctrl+C stops the station; with the same --store it goes on where it stopped."))
+	fmt.Fprintln(a.out, "\n"+p.dim("Or, in another terminal in this project: inspan run, inspan runs, inspan gates."))
+	fmt.Fprintln(a.out, p.dim("Ctrl+C stops the station; with the same --store it goes on where it stopped."))
 	return nil
 }
