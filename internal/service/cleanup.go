@@ -12,9 +12,10 @@ import (
 	"github.com/inspan/inspan/services/toolrunner"
 )
 
-// uses notes the use of workspaces where they stay on this machine; elsewhere the trees know it.
+// uses notes the use of workspaces where they stay on this machine; elsewhere the trees know it, and a host that is given its
+// sandboxes has no workspaces of its own.
 func (h *Host) uses(trees *workspace.Trees) *workspace.Uses {
-	if trees != nil {
+	if trees != nil || h.ports.Boxes != nil || h.cfg.Workspace == "" {
 		return nil
 	}
 	return workspace.NewUses(h.cfg.Workspace)
