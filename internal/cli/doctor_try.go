@@ -63,6 +63,7 @@ func gitInSandbox(ctx context.Context, cfg service.Config) finding {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // it is in the system's place for temporary files
 	cfg.Workspace = dir
+	cfg.SandboxReaches = true // the command is the doctor's own, and there is no gate for it to answer
 	ctx, cancel := context.WithTimeout(ctx, sandboxTry)
 	defer cancel()
 	boxes, mode, err := service.Boxes(ctx, cfg)
