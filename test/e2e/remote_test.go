@@ -101,7 +101,7 @@ func TestKubernetesStation(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.tune = func(c *service.Config) {
-		c.KubeURL, c.KubeTokenFile, c.KubeImage = cluster.URL, token, kubetest.Image
+		c.KubeURL, c.KubeTokenFile, c.KubeImage, c.KubeEnforces = cluster.URL, token, kubetest.Image, []string{"station"}
 	}
 	for name, network := range map[string]bool{"podded": true, "closed": false} {
 		w.agent(events.Agent{Name: name, Tools: []string{"bash"}, Sandbox: events.Sandbox{Mode: "kubernetes", Network: network}},
@@ -146,7 +146,7 @@ func TestWarmPoolStation(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.tune = func(c *service.Config) {
-		c.KubeURL, c.KubeTokenFile, c.KubeWarmPool = cluster.URL, token, kubetest.Pool
+		c.KubeURL, c.KubeTokenFile, c.KubeWarmPool, c.KubeEnforces = cluster.URL, token, kubetest.Pool, []string{"station"}
 	}
 	w.agent(events.Agent{Name: "claiming", Tools: []string{"bash"}, Sandbox: events.Sandbox{Mode: "kubernetes", Network: true}},
 		calling("bash", `{command: "echo made > made.md && cat made.md"}`))
