@@ -275,8 +275,20 @@ func TestBackgroundArtifacts(t *testing.T) {
 		make := func(name, after string) ask {
 			return beyond("until [ -e go ]; do sleep 0.02; done; sleep 1; echo late > " + name + "; echo written; " + after)
 		}
-		w.ports.Models = inTurns(t, one(make("ended.md", "true"), make("runs.md", "sleep 600"), shell("touch go"), output("bg-c1-1"), output("bg-c2-1"),
-			beyond("echo killed > killed.md; echo written; sleep 600"), kill("bg-c6-1"))...)
+		calls := one(make("ended.md", "true"), make("runs.md", "sleep 600"), shell("touch go"), output("bg-c1-1"), output("bg-c2-1"),
+			beyond("echo killed > killed.md; echo written; sleep 600"), kill("bg-c6-1"))
+		m := inTurns(t, calls...)
+		answer := m.planned
+		m.planned = func(req llm.Request) llm.Answer {
+			if req.Meta.Turn == len(calls) { // to kill it before it has written would show nothing
+				w.until("was killed.md written", func() bool {
+					text, err := os.ReadFile(filepath.Join(w.dir, "work", "run", "late", "killed.md"))
+					return err == nil && string(text) == "killed\n"
+				})
+			}
+			return answer(req)
+		}
+		w.ports.Models = m
 		w.agent(backgrounder(), "")
 		w.start()
 		w.task(events.Task{ID: "late", Agent: "runner", Task: "go"})

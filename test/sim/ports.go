@@ -90,11 +90,16 @@ type shelf struct {
 func (s shelf) Put(ctx context.Context, key string, value []byte) error {
 	return s.l.do(ctx, opStore, s.name+" put "+key, func(ctx context.Context) error {
 		err := s.s.Put(ctx, key, value)
-		if err == nil && s.name == treeShelf {
+		if err == nil && s.ofTree(key) {
 			s.l.p.w.audit.recorded(s.l, value)
 		}
 		return err
 	})
+}
+
+// ofTree reports whether a key is of the record of a working tree, and not of a toolrunner that runs.
+func (s shelf) ofTree(key string) bool {
+	return s.name == treeShelf && !strings.HasPrefix(key, "host.")
 }
 
 func (s shelf) Create(ctx context.Context, key string, value []byte) error {
@@ -123,7 +128,7 @@ func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uin
 
 func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
 	err = s.l.do(ctx, opStore, fmt.Sprintf("%s swap %s after %d", s.name, key, revision), func(ctx context.Context) (err error) {
-		if now, err = s.s.Swap(ctx, key, value, revision); err == nil && s.name == treeShelf {
+		if now, err = s.s.Swap(ctx, key, value, revision); err == nil && s.ofTree(key) {
 			s.l.p.w.audit.recorded(s.l, value)
 		}
 		return err
