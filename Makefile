@@ -42,8 +42,8 @@ bench-trees: ## slow (some minutes, 5 GB of disk): snapshot and restore of a wor
 	INSPAN_BENCH_TREE_MB=$(or $(TREE_MB),1024) $(GO) test -tags slow -count=1 -v -timeout 30m -run TestTreeCost ./test/e2e
 	$(GO) test -tags slow -count=1 -v -timeout 30m -run TestKeepLarge ./internal/git
 
-weight: ## slow (some minutes): build, size, start and idle memory of inspan, with their limits, into docs/performance.md
-	$(GO) run ./test/weight -cold -write
+weight: ## slow (15 min): build, size, start and idle memory of inspan, time of the tests, with their limits, into docs/performance.md
+	$(GO) run ./test/weight -cold -suite -write
 
 robust: ## slow (30 min, root for some): simulation, planted bugs, real faults, security, recovery, soak, fuzzing; SEED=n
 	$(GO) run ./test/robust -seed $(or $(SEED),1)

@@ -20,6 +20,9 @@ const (
 	// maxHelpRSS is the resident memory of inspan --help, two thirds of which are pages of the program that the system shares
 	// between processes. How many of them a fault brings in is the system's choice.
 	maxHelpRSS = 36 << 20
+	// maxSuite is the CPU of make test, user and system, once its programs are compiled. On two processors that are otherwise idle
+	// it leaves make test under five minutes.
+	maxSuite = 540 * time.Second
 	// maxIdleRSS is the resident memory of inspan up with nothing to do: 48 to 58 MB, as the collector and the page cache have it.
 	maxIdleRSS = 66 << 20
 )
@@ -48,6 +51,8 @@ type weight struct {
 	// upWall is from the start of inspan up to its word that it is up.
 	upWall  time.Duration
 	idleRSS int64
+	// suite is the CPU of make test, suiteWall how long it took; zero where it was not run.
+	suite, suiteWall time.Duration
 	// cold and natsCold are the CPU of builds from nothing; zero where none was made.
 	cold, natsCold time.Duration
 }
@@ -68,6 +73,7 @@ func (w weight) above() error {
 	check("the start of inspan --help", ratio(w.help, w.nothing), maxHelp, " x that of a program that does nothing")
 	check("the memory of inspan --help", float64(w.helpRSS)/mb, maxHelpRSS/mb, " MB")
 	check("the memory of inspan up", float64(w.idleRSS)/mb, maxIdleRSS/mb, " MB")
+	check("make test", w.suite.Seconds(), maxSuite.Seconds(), " s of CPU")
 	check("a cold build", ratio(w.cold, w.natsCold), maxCold, " x that of nats-server")
 	seen := map[string]bool{}
 	for _, p := range w.linked {

@@ -2,6 +2,7 @@
 //
 //	go run ./test/weight            print it
 //	go run ./test/weight -cold      with two builds from nothing, inspan and nats-server by turns (some minutes)
+//	go run ./test/weight -suite     with make test, after its programs were compiled (some minutes)
 //	go run ./test/weight -write     write it into docs/performance.md
 //
 // Promises: each number has a limit, in limits.go with the reason where one is generous; the command fails above it, and the
@@ -23,10 +24,11 @@ func main() {
 		return
 	}
 	cold := flag.Bool("cold", false, "build inspan and nats-server from nothing")
+	suite := flag.Bool("suite", false, "run make test")
 	write := flag.Bool("write", false, "write the section of docs/performance.md")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *cold, *write)
+	err := run(ctx, *cold, *suite, *write)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "weight:", err)
@@ -34,7 +36,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, cold, write bool) error {
+func run(ctx context.Context, cold, suite, write bool) error {
 	root, err := moduleRoot()
 	if err != nil {
 		return err
@@ -47,6 +49,11 @@ func run(ctx context.Context, cold, write bool) error {
 	w, err := measure(ctx, root, dir, cold)
 	if err != nil {
 		return err
+	}
+	if suite {
+		if err := w.runSuite(ctx, root); err != nil {
+			return err
+		}
 	}
 	fmt.Print(w.table())
 	if write {

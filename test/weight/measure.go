@@ -65,6 +65,23 @@ func measure(ctx context.Context, root, dir string, cold bool) (weight, error) {
 	return w, nil
 }
 
+// maxOutput is how much is shown of the end of what failed, in bytes.
+const maxOutput = 4 << 10
+
+// runSuite runs make test, whose programs are compiled first.
+func (w *weight) runSuite(ctx context.Context, root string) error {
+	for _, args := range [][]string{{"go", "vet", "./..."}, {"go", "test", "-run", "^$", "./..."}, {"make", "test"}} {
+		c := exec.CommandContext(ctx, args[0], args[1:]...)
+		c.Dir, c.Env = root, append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -count=1")
+		begun := time.Now()
+		if out, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out[max(0, len(out)-maxOutput):])
+		}
+		w.suite, w.suiteWall = c.ProcessState.UserTime()+c.ProcessState.SystemTime(), time.Since(begun)
+	}
+	return nil
+}
+
 // build makes a stripped inspan, with the cache that the tests use.
 func (w *weight) build(ctx context.Context, root, dir string) (string, error) {
 	built, program := filepath.Join(dir, "built"), filepath.Join(dir, "inspan")

@@ -31,14 +31,18 @@ func (w weight) table() string {
 	row("resident memory of `inspan --help`", fmt.Sprintf("%.1f MB", float64(w.helpRSS)/mb), fmt.Sprintf("%d MB", maxHelpRSS/mb))
 	row("time until `inspan up` is up", short(w.upWall), "")
 	row("resident memory of `inspan up`, idle", fmt.Sprintf("%.1f MB", float64(w.idleRSS)/mb), fmt.Sprintf("%d MB", maxIdleRSS/mb))
+	if w.suite > 0 {
+		row("CPU of `make test`, compiled", fmt.Sprintf("%.0f s", w.suite.Seconds()), fmt.Sprintf("%.0f s", maxSuite.Seconds()))
+		row("time of `make test`, compiled", fmt.Sprintf("%.0f s", w.suiteWall.Seconds()), "")
+	}
 	return b.String()
 }
 
 func short(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
 
 func (w weight) section() string {
-	return begin + "\n## Weight\n\nMeasured by `go run ./test/weight -cold -write` on " + w.machine + `. Times are the least of ` + fmt.Sprint(starts) + ` starts. The tests of
-` + "`test/weight`" + ` hold all limits but that of the cold build, which the command holds.
+	return begin + "\n## Weight\n\nMeasured by `go run ./test/weight -cold -suite -write` on " + w.machine + `. Times are the least of ` + fmt.Sprint(starts) + ` starts. The tests of
+` + "`test/weight`" + ` hold all limits but those of the cold build and of ` + "`make test`" + `, which the command holds.
 
 ` + w.table() + "\n" + end
 }
