@@ -204,6 +204,7 @@ func TestInputs(t *testing.T) {
 		{"task", `{"agent":"coder","task":"x","max_steps":"many"}`, false},
 		{"control", `{"action":"pause","by":"anna"}`, true},
 		{"control", `{"action":"autonomy","level":2}`, true},
+		{"control", `{"action":"revise","plan":{"steps":[{"id":"a","description":"b","needs":["c"]}]}}`, true},
 		{"control", `{"level":2}`, false},
 		{"answer", `{"decision":"approve"}`, true},
 		{"answer", `{"decision":"reject","reason":"no","proposal_hash":"ab"}`, true},

@@ -27,7 +27,7 @@ func subjectsPage() []byte {
 		[]string{code(events.FactSubject(station, anyRun, "{family}.{verb}")), "the facts of a run: the log, and the work items", "the author of the kind only, see [events.md](events.md)", code(topology.Log(station))},
 		[]string{code("station.{s}.agent.{project}.{role}.{name}.evt.{family}.{verb}"), "kept free for facts of agents; nobody says any yet", "nobody", code(topology.Log(station))},
 		[]string{code(events.TaskSubject(station)) + ", " + code(events.TaskSubject(station)+".{project}"), "a task", "users", code(topology.In(station))},
-		[]string{code(events.ControlSubject(station, anyRun)), "pause, resume, stop, autonomy", "users", code(topology.In(station))},
+		[]string{code(events.ControlSubject(station, anyRun)), "pause, resume, stop, autonomy, revise", "users", code(topology.In(station))},
 		[]string{code(events.GateSubject(station, anyRun, "{g}")), "the answer to a gate; who answers is only claimed", "people, programs", code(topology.In(station))},
 		[]string{code(events.GateSubject(station, anyRun, "{g}") + ".{approver}"), "the answer to a gate; permissions can bind the last token to the user", "people, programs", code(topology.In(station))},
 		[]string{code(events.TimerSubject(station, anyRun, "{family}.{id}")), "a schedule; the same name replaces it", "the role that hears it", code(topology.Tmr(station, "{family}"))},

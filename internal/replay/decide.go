@@ -60,6 +60,8 @@ func (d deciding) planner(p events.Payload) (say []events.Payload, again bool, e
 		}
 		known := func(agent string) bool { _, here := s.Agents[agent]; _, more := p.Agents[agent]; return here || more }
 		return []events.Payload{p}, true, plan.Check(p.Steps, known)
+	case *events.PlanRevisedData:
+		return said(plan.Revise(s, plan.Revision{Plan: given(p.Steps), Agents: p.Agents, Prices: p.Prices, By: p.By, Reason: p.Reason, Input: p.Input}))
 	case *events.StepReadyData, *events.PlanCompletedData:
 		return said(lifecycle.Progress(s, now))
 	case *events.RunCompletedData:
@@ -82,6 +84,17 @@ func (d deciding) planner(p events.Payload) (say []events.Payload, again bool, e
 		return said(lifecycle.Adjust(s, p.Autonomy, lifecycle.Wish{By: p.By, Input: p.Input}))
 	}
 	return taken() // a task, a fork or a move: asked for from outside
+}
+
+// given are the steps of a revision as they were asked for, without that of the harness.
+func given(steps []events.PlanStep) *events.TaskPlan {
+	p := &events.TaskPlan{}
+	for _, st := range steps {
+		if st.Kind == "" {
+			p.Steps = append(p.Steps, events.TaskStep{ID: st.ID, Description: st.Description, Agent: st.Agent, Dependencies: st.Dependencies, Critical: st.Critical})
+		}
+	}
+	return p
 }
 
 func (d deciding) failed(p *events.RunFailedData) (say []events.Payload, again bool, err error) {

@@ -26,6 +26,7 @@ var required = map[events.Kind]struct {
 	events.RunCompleted:       {"OBS-8 OBS-18 LIFE-12", resultFields},
 	events.RunFailed:          {"OBS-8 OBS-18 LIFE-12", resultFields},
 	events.PlanMade:           {"PLAN-2", []string{"task_id", "steps", "origin"}},
+	events.PlanRevised:        {"PLAN-9", []string{"steps", "removed", "kept"}},
 	events.PlanCompleted:      {"OBS-26", []string{"steps"}},
 	events.StepReady:          {"PLAN-5", []string{"step_id", "agent", "critical"}},
 	events.StepAllowed:        {"PLAN-4", []string{"step_id", "agent", "autonomy"}},

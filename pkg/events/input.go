@@ -151,10 +151,12 @@ func (p *TaskPlan) PlanSteps(agent string) []PlanStep {
 
 // Control is what a user publishes to steer a run.
 type Control struct {
-	// Action is pause, resume, start, stop or autonomy.
+	// Action is pause, resume, start, stop, autonomy or revise.
 	Action string `json:"action"`
 	// Level for autonomy, 1 to 5.
 	Level int `json:"level,omitempty"`
+	// Plan for revise: the steps that take the place of those that have not begun. They may need steps that stay.
+	Plan *TaskPlan `json:"plan,omitempty"`
 	// By is one line of at most MaxBy bytes, Reason a text of at most MaxReason.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`

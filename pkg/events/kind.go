@@ -21,6 +21,7 @@ const (
 	RunFailed    Kind = "run.failed"
 
 	PlanMade      Kind = "plan.made"
+	PlanRevised   Kind = "plan.revised"
 	PlanCompleted Kind = "plan.completed"
 
 	StepReady    Kind = "step.ready"
@@ -116,6 +117,7 @@ var vocabulary = [...]Word{
 	{RunResumed, Planner, "run_resumed", "The run moved from paused to running.", func() Payload { return new(RunResumedData) }},
 	{RunAdjusted, Planner, "run_adjusted", "The autonomy level of the run was changed.", func() Payload { return new(RunAdjustedData) }},
 	{RunMoved, Planner, "run_moved", "The facts before this one were copied here, byte for byte, from another station or from an archive; the run goes on here.", func() Payload { return new(RunMovedData) }},
+	{PlanRevised, Planner, "plan_revised", "What had not begun of the plan of a paused run was replaced by other steps; what had begun stays.", func() Payload { return new(PlanRevisedData) }},
 	{PlanCompleted, Planner, "plan_completed", "All steps of the plan are complete.", func() Payload { return new(PlanCompletedData) }},
 	{RunCompleted, Planner, "run_complete", "The run ended well; carries its result.", func() Payload { return new(RunCompletedData) }},
 	{RunFailed, Planner, "run_complete", "The run ended badly; carries its result and the error.", func() Payload { return new(RunFailedData) }},

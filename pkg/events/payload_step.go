@@ -49,6 +49,24 @@ type PlanMadeData struct {
 	Prices map[string]Price `json:"prices,omitempty"`
 }
 
+// PlanRevisedData replaces the steps of a plan that have not begun (PLAN-9).
+type PlanRevisedData struct {
+	Event string `json:"event"`
+	// Steps are the new steps. In a run that works in git the last one is the step that delivers, after all others.
+	Steps []PlanStep `json:"steps"`
+	// Removed are the ids of the steps that had not begun, Kept those of the steps that stay, in the order of the plan.
+	Removed []string `json:"removed"`
+	Kept    []string `json:"kept"`
+	// By is who asked for it, Reason why.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Input is the position of the message that asked for it.
+	Input uint64 `json:"input_seq,omitempty"`
+	// Agents and Prices are pinned as in plan.made.
+	Agents map[string]Agent `json:"agents,omitempty"`
+	Prices map[string]Price `json:"prices,omitempty"`
+}
+
 // PlanCompletedData ends the plan.
 type PlanCompletedData struct {
 	Event string `json:"event"`
@@ -272,6 +290,7 @@ type GateApprovedData struct{ GateAnswer }
 type GateRejectedData struct{ GateAnswer }
 
 func (*PlanMadeData) Kind() Kind      { return PlanMade }
+func (*PlanRevisedData) Kind() Kind   { return PlanRevised }
 func (*PlanCompletedData) Kind() Kind { return PlanCompleted }
 func (*StepReadyData) Kind() Kind     { return StepReady }
 func (*StepAllowedData) Kind() Kind   { return StepAllowed }

@@ -129,6 +129,8 @@ func (s *State) say(f events.Fact, p events.Payload) string {
 			return "the state that the run begins with is not whole"
 		}
 		return s.planMade(d, at)
+	case *events.PlanRevisedData:
+		return s.planRevised(d, at, seq)
 	case *events.PlanCompletedData:
 		if done, total := s.StepsCompleted(); total == 0 || done < total {
 			return "steps of the plan are not complete"
@@ -238,8 +240,7 @@ func (s *State) planMade(d *events.PlanMadeData, at time.Time) string {
 		if fault := s.kindFault(st); fault != "" {
 			return fault
 		}
-		p.Steps[i] = &Step{ID: st.ID, Description: st.Description, AssignedAgent: st.Agent, Kind: st.Kind,
-			Dependencies: st.Dependencies, Critical: st.Critical, Status: events.StepIsPending}
+		p.Steps[i] = stepOf(st)
 	}
 	if len(d.Agents) > 0 {
 		all := maps.Clone(s.Agents)
@@ -251,6 +252,11 @@ func (s *State) planMade(d *events.PlanMadeData, at time.Time) string {
 	s.lose(d.Lost)
 	s.spend(d.ModelRef, s.AgentName, d.InputTokens, d.OutputTokens, 0, d.Cost)
 	return ""
+}
+
+func stepOf(st events.PlanStep) *Step {
+	return &Step{ID: st.ID, Description: st.Description, AssignedAgent: st.Agent, Kind: st.Kind, Dependencies: st.Dependencies,
+		Critical: st.Critical, Status: events.StepIsPending}
 }
 
 // step replaces one step of the plan by a changed copy, if it has the status it must have.

@@ -138,6 +138,19 @@ var stories = map[string]func() *runtest.Builder{
 		b.Say(runtest.Completed(b.State()))
 		return b
 	},
+	"revised": func() *runtest.Builder {
+		b := runtest.New("demo", "revised")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build"), runtest.Step("deploy", "build"), runtest.Step("tell", "deploy")),
+			runtest.Ready("build"), runtest.Allowed("build"), runtest.Turn(1, "build", "Built."), runtest.StepDone("build", "Built."),
+			runtest.Ready("deploy"), runtest.GateAt("g-deploy", "deploy", ""))
+		s := b.State()
+		b.Say(runtest.No(s.Gate("g-deploy"), "not to production"), runtest.Paused("gate rejected: not to production"))
+		b.Say(runtest.Revised(b.State(), runtest.Step("staging", "build"), runtest.Step("report", "staging")), runtest.Resumed())
+		b.Say(runtest.Ready("staging"), runtest.Allowed("staging"), runtest.Turn(2, "staging", "Staged."), runtest.StepDone("staging", "Staged."))
+		b.Say(runtest.Ready("report"), runtest.Allowed("report"), runtest.Turn(3, "report", "Reported."), runtest.StepDone("report", "Reported."), runtest.PlanDone(3))
+		b.Say(runtest.Completed(b.State()))
+		return b
+	},
 	"retries": func() *runtest.Builder {
 		b := runtest.New("demo", "retries")
 		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("only")), runtest.Ready("only"), runtest.Allowed("only"))

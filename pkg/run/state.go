@@ -102,6 +102,8 @@ type Plan struct {
 	CreatedAt time.Time `json:"createdAt"`
 	Origin    string    `json:"origin,omitempty"`
 	Steps     []*Step   `json:"steps"`
+	// Removed are the ids of the steps that revisions took out. No step may have one of them again.
+	Removed []string `json:"removedSteps,omitempty"`
 }
 
 // Step of a plan. Shared between states: never written after it was made.
@@ -317,6 +319,8 @@ const (
 	GateApproved GateStatus = "approved"
 	GateRejected GateStatus = "rejected"
 	GateExpired  GateStatus = "expired"
+	// GateSuperseded is a gate that the revision of a plan closed: the step it stood before was removed or changed.
+	GateSuperseded GateStatus = "superseded"
 )
 
 // Tokens used so far.

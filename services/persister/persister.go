@@ -186,7 +186,7 @@ func (r *Role) open(h reactor.Heard) (b *book, first bool) {
 func urgent(k events.Kind) bool {
 	switch k {
 	case events.RunCreated, events.RunPaused, events.RunResumed, events.RunCompleted, events.RunFailed, events.RunAdjusted, events.RunMoved,
-		events.PlanMade, events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired:
+		events.PlanMade, events.PlanRevised, events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired:
 		return true
 	}
 	return false

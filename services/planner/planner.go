@@ -199,7 +199,10 @@ func (r *Role) control(ctx context.Context, m reactor.Message, runID string) err
 		err = c.Check()
 	}
 	if err != nil {
-		return named(runID, reactor.Refuse("bad_input", `send {"action":"pause"}; the actions are pause, resume, stop and autonomy`, "%v", err))
+		return named(runID, reactor.Refuse("bad_input", `send {"action":"pause"}; the actions are pause, resume, stop, autonomy and revise`, "%v", err))
+	}
+	if c.Action != "revise" && c.Plan != nil {
+		return named(runID, reactor.Refuse("bad_input", `send {"action":"revise","plan":{"steps":[...]}}`, "plan goes with the action revise, not with %q", c.Action))
 	}
 	wish := lifecycle.Wish{By: orUnknown(c.By), Reason: c.Reason, Input: m.Seq()}
 	var decide reactor.Decide
@@ -215,8 +218,12 @@ func (r *Role) control(ctx context.Context, m reactor.Message, runID string) err
 			return named(runID, reactor.Refuse("bad_input", `send {"action":"autonomy","level":4}`, "level is %d, want 1 to 5", c.Level))
 		}
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Adjust(s, c.Level, wish) }
+	case "revise":
+		if decide, err = r.revision(ctx, runID, c, m.Seq()); err != nil {
+			return err
+		}
 	default:
-		known := []string{"pause", "resume", "stop", "autonomy"}
+		known := []string{"pause", "resume", "stop", "autonomy", "revise"}
 		return named(runID, reactor.Refuse("bad_input", meant(c.Action, known)+"the actions are "+strings.Join(known, ", "), "unknown action %q", c.Action))
 	}
 	_, err = r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {

@@ -98,6 +98,13 @@ turns:
 	w.publish("station.test.run.plan.control", `{"action":"resume","by":"anna"}`)
 	w.await("plan", "waiting", func(s run.State) bool { return waiting(s) && len(s.Gates) == 2 })
 	w.answerAs(w.opened("plan"), "anna", events.Answer{Decision: "approve"})
+	w.task(events.Task{ID: "revised", Agent: "writer", Task: "write", Plan: plan, Autonomy: &three})
+	w.await("revised", "waiting", waiting)
+	w.answerAs(w.opened("revised"), "anna", events.Answer{Decision: "reject", Reason: "another way"})
+	w.await("revised", "paused", func(s run.State) bool { return s.Status == events.Paused })
+	w.publish("station.test.run.revised.control", `{"action":"revise","by":"anna","plan":{"steps":[{"id":"other","description":"another way","needs":["one"]}]}}`)
+	w.await("revised", "revised", func(s run.State) bool { return s.Step("other") != nil })
+	w.publish("station.test.run.revised.control", `{"action":"resume","by":"anna"}`)
 	w.await("edited", "waiting", waiting)
 	w.answerAs(w.opened("edited"), "anna", events.Answer{Decision: "approve", EditedInput: json.RawMessage(`{"command":"echo soft"}`)})
 	w.await("direct", "waiting", waiting)
@@ -111,7 +118,7 @@ turns:
 	w.ended("edited")
 	w.task(events.Task{ID: "fork", ForkOf: &events.ForkPoint{Run: "edited", Sequence: w.factOf("edited", events.GateOpened)}, Say: "Speak up."})
 	logs := map[string][]byte{}
-	for _, id := range []string{"plan", "edited", "several", "expired", "refused", "steps", "fork", "direct"} {
+	for _, id := range []string{"plan", "edited", "several", "expired", "refused", "steps", "fork", "direct", "revised"} {
 		w.ended(id)
 		logs[id] = w.log(id)
 	}
@@ -147,7 +154,7 @@ func TestReplay(t *testing.T) {
 				kinds[p.Kind()] = true
 			}
 		}
-		for _, k := range []events.Kind{events.GateVoted, events.GateExpired, events.GateRejected, events.CallRefused, events.TurnDeferred, events.StepFailed, events.RunForked, events.RunResumed, events.CallStarted} {
+		for _, k := range []events.Kind{events.GateVoted, events.GateExpired, events.GateRejected, events.CallRefused, events.TurnDeferred, events.StepFailed, events.RunForked, events.RunResumed, events.CallStarted, events.PlanRevised} {
 			if !kinds[k] {
 				t.Errorf("no %s was among them", k)
 			}

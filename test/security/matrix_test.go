@@ -30,7 +30,7 @@ var families = map[string]string{"run": "planner", "turn": "executor", "call": "
 // authors says who says which fact.
 var authors = map[string]string{
 	"run.created": "planner", "run.started": "planner", "run.paused": "planner", "run.resumed": "planner", "run.adjusted": "planner", "run.moved": "planner", "run.forked": "planner",
-	"run.completed": "planner", "run.failed": "planner", "plan.made": "planner", "plan.completed": "planner", "step.ready": "planner",
+	"run.completed": "planner", "run.failed": "planner", "plan.made": "planner", "plan.revised": "planner", "plan.completed": "planner", "step.ready": "planner",
 	"step.allowed": "gatekeeper", "call.allowed": "gatekeeper", "call.refused": "gatekeeper",
 	"gate.opened": "gatekeeper", "gate.approved": "gatekeeper", "gate.rejected": "gatekeeper", "gate.voted": "gatekeeper", "gate.expired": "gatekeeper",
 	"turn.deferred": "executor", "turn.finished": "executor", "history.compacted": "executor", "step.finished": "executor", "step.failed": "executor",

@@ -59,6 +59,9 @@ func answer(s run.State, now time.Time, r Reply) ([]events.Payload, error) {
 	case g.Status == run.GateExpired || g.Status == run.GatePending && late(g, now):
 		return nil, &Refused{CodeExpired, fmt.Sprintf("gate %s expired at %s: the answer came too late", g.ID, g.ExpiresAt.Format(time.RFC3339)),
 			"inspan inspect shows what followed; where the run is paused, inspan resume lets it ask again"}
+	case g.Status == run.GateSuperseded:
+		return nil, &Refused{"gate_closed", fmt.Sprintf("gate %s was closed when %s revised the plan: step %s is not to be carried out as it was asked for", g.ID, g.By, g.StepID),
+			"nothing to do; inspan gates lists the gates that wait"}
 	case g.Status != run.GatePending:
 		return nil, &Refused{"gate_closed", fmt.Sprintf("gate %s was %s by %s before: the first answer wins", g.ID, g.Status, g.By), "nothing to do; inspan inspect shows what followed"}
 	case s.Status.Ended():

@@ -52,6 +52,8 @@ func text(p events.Payload) string {
 		return fmt.Sprintf("warning: the station's log is away, facts from %d on are kept in the local store (%s): %s", d.Since, Clip(d.Store, 20), Clip(d.Reason, 200))
 	case *events.PlanMadeData:
 		return fmt.Sprintf("plan made (%s), %s: %s", d.Origin, Plural(len(d.Steps), "step"), stepsText(d.Steps))
+	case *events.PlanRevisedData:
+		return join(fmt.Sprintf("plan revised by %s, %s removed, %d kept, %d new: %s", who(d.By, "somebody"), Plural(len(d.Removed), "step"), len(d.Kept), len(d.Steps), stepsText(d.Steps)), Clip(d.Reason, 300))
 	case *events.PlanCompletedData:
 		return fmt.Sprintf("plan completed, %s", Plural(d.Steps, "step"))
 	case *events.StepReadyData:

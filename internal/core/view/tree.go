@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
@@ -167,6 +168,8 @@ func (t *Tree) Apply(f events.Fact, p events.Payload) {
 		t.end(f.Time, d.Result)
 	case *events.PlanMadeData:
 		t.plan(d)
+	case *events.PlanRevisedData:
+		t.revise(f.Time, d)
 	case *events.StepReadyData, *events.StepAllowedData, *events.StepFinishedData, *events.StepFailedData,
 		*events.TurnDeferredData, *events.TurnFinishedData, *events.HistoryCompactedData:
 		t.step(f.Time, p)
@@ -197,6 +200,21 @@ func (t *Tree) plan(d *events.PlanMadeData) {
 		n := &StepNode{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Kind: st.Kind, Needs: st.Dependencies, Status: events.StepIsPending}
 		t.Steps, t.steps[st.ID] = append(t.Steps, n), n
 	}
+}
+
+// revise takes the steps out that a revision removed, and adds its own. A step that is planned anew begins anew.
+func (t *Tree) revise(at time.Time, d *events.PlanRevisedData) {
+	for _, g := range t.gates {
+		if st := t.steps[g.Step]; g.Call == "" && g.Status == run.GatePending && st != nil && !slices.Contains(d.Kept, st.ID) {
+			g.Status, g.Answered, g.By, g.Why = run.GateSuperseded, at, d.By, "the plan was revised"
+		}
+	}
+	t.Steps = slices.DeleteFunc(slices.Clone(t.Steps), func(st *StepNode) bool { return !slices.Contains(d.Kept, st.ID) })
+	for _, id := range d.Removed {
+		delete(t.steps, id)
+	}
+	t.plan(&events.PlanMadeData{Steps: d.Steps})
+	t.block()
 }
 
 func (t *Tree) step(at time.Time, p events.Payload) {

@@ -25,6 +25,7 @@ func Moves(s run.State) []events.Payload {
 		m = append(m, runningMoves(s)...)
 	case events.Paused:
 		m = append(m, Resumed(), Failed(s, events.FinishStopped, "stopped while paused"))
+		m = append(m, revisions(s)...)
 	case events.Completed, events.Failed:
 		return nil
 	}
@@ -65,6 +66,25 @@ func Said(s run.State, by events.Service) []events.Payload {
 		}
 	}
 	return mine
+}
+
+// maxRevisions bounds the steps that a random history takes out.
+const maxRevisions = 12
+
+// revisions are two new plans for what has not begun, one after the last step that is complete.
+func revisions(s run.State) []events.Payload {
+	if s.Revisable() != "" || len(s.Plan.Removed) > maxRevisions || len(s.Plan.Steps) > maxRevisions {
+		return nil
+	}
+	n := len(s.Plan.Removed) + len(s.Plan.Steps)
+	one, two := fmt.Sprintf("r%d", n), fmt.Sprintf("r%d-next", n)
+	var after []string
+	for _, st := range s.Plan.Steps {
+		if st.Status == events.StepIsCompleted {
+			after = []string{st.ID}
+		}
+	}
+	return []events.Payload{Revised(s, Step(one, after...)), Revised(s, Step(one), Step(two, one))}
 }
 
 func runningMoves(s run.State) []events.Payload {

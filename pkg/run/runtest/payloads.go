@@ -79,6 +79,17 @@ func Plan(steps ...events.PlanStep) *events.PlanMadeData {
 	return &events.PlanMadeData{Event: eventOf(events.PlanMade), TaskID: "task-1", Steps: steps, Origin: "task"}
 }
 
+// Revised replaces what has not begun of a plan by the steps given, in a state that a plan can be revised in. In a run that works
+// in git the step that delivers follows them.
+func Revised(s run.State, steps ...events.PlanStep) *events.PlanRevisedData {
+	kept, removed, deliver := s.Plan.Unbegun()
+	if deliver != nil {
+		steps = append(steps, events.PlanStep{ID: deliver.ID, Description: deliver.Description, Agent: deliver.AssignedAgent, Kind: deliver.Kind,
+			Dependencies: []string{events.CheckoutStep, steps[len(steps)-1].ID}})
+	}
+	return &events.PlanRevisedData{Event: eventOf(events.PlanRevised), Steps: steps, Kept: kept, Removed: removed, By: "anna", Reason: "another way"}
+}
+
 // Ready asks for a step.
 func Ready(step string) *events.StepReadyData {
 	return &events.StepReadyData{Event: eventOf(events.StepReady), Step: step, Agent: "worker"}
