@@ -154,20 +154,27 @@ func (f runFlags) task(agent string, in io.Reader) (events.Task, error) {
 	if f.plan == "" {
 		return t, nil
 	}
+	t.Plan, err = readPlan(f.plan, in)
+	return t, err
+}
+
+// readPlan reads the file of a plan; "-" is standard input.
+func readPlan(file string, in io.Reader) (*events.TaskPlan, error) {
 	var b []byte
-	if f.plan == "-" {
+	var err error
+	if file == "-" {
 		b, err = io.ReadAll(io.LimitReader(in, maxPlan))
 	} else {
-		b, err = os.ReadFile(f.plan)
+		b, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return t, usage("--plan: %w", err)
+		return nil, usage("--plan: %w", err)
 	}
-	t.Plan = &events.TaskPlan{}
-	if err := ce.Strict(b, t.Plan); err != nil {
-		return t, usage("--plan %s: %w", f.plan, err)
+	p := &events.TaskPlan{}
+	if err := ce.Strict(b, p); err != nil {
+		return nil, usage("--plan %s: %w", file, err)
 	}
-	return t, nil
+	return p, nil
 }
 
 // maxPlan bounds a plan on standard input, in bytes; a task can not be larger anyway.

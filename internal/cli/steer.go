@@ -137,6 +137,9 @@ func (a *app) where(s run.State, done string) error {
 		return a.printJSON(i)
 	}
 	fmt.Fprintf(a.out, "%s Run %s is %s.\n", done, s.HarnessID, a.paint().state(statusOf(i)))
+	if view.Replannable(s) {
+		fmt.Fprintf(a.out, "%s\n", a.paint().dim(fmt.Sprintf("Go on as planned: inspan resume %s   or replace what has not begun: inspan revise %s --plan FILE --resume", s.HarnessID, s.HarnessID)))
+	}
 	return nil
 }
 

@@ -151,6 +151,13 @@ func TestWhy(t *testing.T) {
 		{"a pause of a tool", begun(asked, runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1), runtest.CallLater(ref, 1, started.Sequence, runtest.Start.Add(10*time.Minute))),
 			[]string{"call bash c1-1 (make) failed once, again in"}},
 		{"a person who paused it", begun(runtest.Paused("lunch")), []string{"paused: lunch", "for 1 min 0 s", "inspan resume run-a"}},
+		{"a person who resumes it or revises its plan after a no", func() run.State {
+			b := runtest.New("default", "run-a")
+			b.Say(append(planned, runtest.GateAt("g-1", "build", ""))...)
+			s := b.State()
+			b.Say(runtest.No(s.Gate("g-1"), "not so"), runtest.Paused("gate rejected: not so"))
+			return b.State()
+		}(), []string{"paused: gate rejected: not so", "inspan resume run-a goes on as planned", "inspan revise run-a --plan FILE"}},
 		{"nothing, as it failed", func() run.State {
 			b := runtest.New("default", "run-a")
 			b.Say(planned[:2]...)

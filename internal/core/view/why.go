@@ -74,7 +74,7 @@ func Waits(s run.State, now time.Time) []Wait {
 	case s.Status == events.Created:
 		return []Wait{{On: planner, Since: s.CreatedAt, Text: "created, and waits to be started by the planner"}}
 	case s.Status == events.Paused:
-		return []Wait{{On: OnResume, Since: s.UpdatedAt, Text: join("paused", Clip(s.PauseReason, 200)) + "; waits to be resumed", Command: "inspan resume " + s.HarnessID}}
+		return []Wait{{On: OnResume, Since: s.UpdatedAt, Text: join("paused", Clip(s.PauseReason, 200)) + "; waits to be resumed", Command: goOn(s)}}
 	case s.Plan == nil:
 		return []Wait{{On: planner, Since: s.UpdatedAt, Text: "waits for the planner, whose model makes the plan"}}
 	}
@@ -90,6 +90,22 @@ func Waits(s run.State, now time.Time) []Wait {
 		waits = append(waits, Wait{On: planner, Since: s.UpdatedAt, Text: "waits for the planner to say what comes next"})
 	}
 	return waits
+}
+
+// goOn is what a person can do about a run that is paused. After a no at a gate that may be another plan for what has not begun.
+func goOn(s run.State) string {
+	command := "inspan resume " + s.HarnessID
+	if Replannable(s) {
+		command += " goes on as planned, inspan revise " + s.HarnessID + " --plan FILE replaces the steps that have not begun"
+	}
+	return command
+}
+
+// Replannable reports whether a run is paused because of a gate before a step or a call of its plan, and can be given another plan.
+func Replannable(s run.State) bool {
+	return s.Revisable() == "" && slices.ContainsFunc(s.Gates, func(g *run.Gate) bool {
+		return (g.Status == run.GateRejected || g.Status == run.GateExpired) && g.Resolution > s.ResumedAt && s.Step(g.StepID) != nil
+	})
 }
 
 // gateTerms tells what else there is to know of a gate that waits.

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+func (a *app) reviseCmd() *cobra.Command {
+	var file, reason, by string
+	var resume bool
+	cmd := &cobra.Command{
+		Use: "revise RUN --plan FILE", Short: "Replace the steps of a paused run that have not begun",
+		Long: `Steps that have begun or ended stay, with their output; all others are removed, and those of the file take their place. New
+steps name what they need in "needs", which may be a step that stays. Each needs an id that no step of the run has or had.
+The plan is checked before anything is stored. The run stays paused unless --resume is given.`,
+		Example: `  inspan revise run-k3v9x2m1qa --plan other.json --reason "deploy to staging first" --resume
+  echo '{"steps":[{"id":"staging","description":"deploy to staging","needs":["build"]}]}' | inspan revise run-k3v9x2m1qa --plan -`,
+		Args: args(1),
+		RunE: a.with(func(ctx context.Context, c *client.Client, args []string) error {
+			if file == "" {
+				return usage("--plan FILE names the steps that replace those that have not begun")
+			}
+			plan, err := readPlan(file, a.in)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(ctx, a.wait)
+			defer cancel()
+			s, err := c.Control(ctx, args[0], events.Control{Action: "revise", Plan: plan, By: by, Reason: reason})
+			if err != nil {
+				return err
+			}
+			done := fmt.Sprintf("The plan has %s now.", view.Plural(len(s.Plan.Steps), "step"))
+			if !resume {
+				return a.where(s, done)
+			}
+			if s, err = c.Control(ctx, args[0], events.Control{Action: "resume", By: by, Reason: reason}); err != nil {
+				return fmt.Errorf("the plan is revised, but the run is not resumed: %w", err)
+			}
+			return a.where(s, done)
+		}),
+	}
+	cmd.Flags().StringVar(&file, "plan", "", "file with {\"steps\":[{\"id\",\"description\",\"needs\",\"critical\"}]}; - reads standard input")
+	cmd.Flags().StringVar(&reason, "reason", "", "why; recorded in the run")
+	cmd.Flags().StringVar(&by, "by", a.me(), "who asks; recorded in the run (INSPAN_APPROVER, USER)")
+	cmd.Flags().BoolVar(&resume, "resume", false, "let the run go on with the new plan")
+	return cmd
+}
