@@ -134,13 +134,15 @@ type TaskStep struct {
 	Dependencies []string `json:"dependencies,omitempty"`
 	Needs        []string `json:"needs,omitempty"`
 	Critical     bool     `json:"critical,omitempty"`
+	// Git are settings for this step alone, in place of the run's: auto_commit true, or require_approval.
+	Git *GitSettings `json:"git,omitempty"`
 }
 
 // PlanSteps returns the steps with the blanks filled in.
 func (p *TaskPlan) PlanSteps(agent string) []PlanStep {
 	steps := make([]PlanStep, len(p.Steps))
 	for i, st := range p.Steps {
-		steps[i] = PlanStep{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical,
+		steps[i] = PlanStep{ID: st.ID, Description: st.Description, Agent: st.Agent, Critical: st.Critical, Git: st.Git,
 			Dependencies: append(append([]string{}, st.Dependencies...), st.Needs...)}
 		if st.Agent == "" {
 			steps[i].Agent = agent

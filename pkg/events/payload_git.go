@@ -9,12 +9,16 @@ type StepKind string
 const (
 	StepCheckout StepKind = "checkout"
 	StepDeliver  StepKind = "deliver"
+	// StepCommit commits the work of one step, whose settings ask for that, before the steps that depend on it begin.
+	StepCommit StepKind = "commit"
 )
 
 // Ids of the steps of the harness. No other step may have them.
 const (
 	CheckoutStep = "git-checkout"
 	DeliverStep  = "git-deliver"
+	// CommitStepPrefix begins the ids of steps of kind StepCommit; the place of the step in the plan that it commits follows, from 1.
+	CommitStepPrefix = "git-commit-"
 )
 
 // HarnessProvider stands where the provider of a turn does that the harness took itself.
@@ -80,7 +84,8 @@ type TaskGit struct {
 	Merge []string `json:"merge,omitempty"`
 }
 
-// GitWork is how a run works in git. It was resolved when the run was created and holds for all of its steps (GIT-13).
+// GitWork is how a run works in git. It was resolved when the run was created and holds for all of its steps
+// but for what PlanStep.Git says for one of them (GIT-13).
 type GitWork struct {
 	// Branch of the repository to begin with, and how many commits of history are fetched, 0 for all.
 	Branch string `json:"branch,omitempty"`

@@ -27,6 +27,8 @@ type PlanStep struct {
 	Critical     bool     `json:"critical"`
 	// Kind of a step of the harness; empty for those of agents.
 	Kind StepKind `json:"kind,omitempty"`
+	// Git are the settings of the task for this step alone; what is not set is as for the run, and so are all steps without it.
+	Git *GitSettings `json:"git,omitempty"`
 }
 
 // PlanMadeData fixes the plan.

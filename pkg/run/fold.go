@@ -256,7 +256,7 @@ func (s *State) planMade(d *events.PlanMadeData, at time.Time) string {
 
 func stepOf(st events.PlanStep) *Step {
 	return &Step{ID: st.ID, Description: st.Description, AssignedAgent: st.Agent, Kind: st.Kind, Dependencies: st.Dependencies,
-		Critical: st.Critical, Status: events.StepIsPending}
+		Critical: st.Critical, Git: st.Git, Status: events.StepIsPending}
 }
 
 // step replaces one step of the plan by a changed copy, if it has the status it must have.

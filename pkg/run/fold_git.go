@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -9,14 +10,14 @@ import (
 // kindFault returns what is wrong with the kind of a step, or "". A step of the harness stands in a run that works in git, and
 // has the id that no other may have.
 func (s *State) kindFault(st events.PlanStep) string {
-	want := map[events.StepKind]string{events.StepCheckout: events.CheckoutStep, events.StepDeliver: events.DeliverStep}
+	want := map[events.StepKind]string{events.StepCheckout: events.CheckoutStep, events.StepDeliver: events.DeliverStep, events.StepCommit: ""}
 	id, known := want[st.Kind]
 	switch {
 	case st.Kind == "":
 		return ""
 	case !known:
 		return fmt.Sprintf("step %s is of the kind %q, which this program does not know: a newer service wrote it, upgrade this one", st.ID, st.Kind)
-	case st.ID != id || s.Created == nil || s.Created.Git == nil:
+	case st.ID != id && (st.Kind != events.StepCommit || !strings.HasPrefix(st.ID, events.CommitStepPrefix)) || s.Created == nil || s.Created.Git == nil:
 		return fmt.Sprintf("step %s can not be of the kind %s in this run", st.ID, st.Kind)
 	}
 	return ""
@@ -26,7 +27,7 @@ func (s *State) kindFault(st events.PlanStep) string {
 // delivers once all is over, whatever came of it.
 func (st *Step) Follows(on *Step) bool {
 	over := on.Status == events.StepIsFailed || on.Status == events.StepIsBlocked
-	return on.Status == events.StepIsCompleted || over && st.Kind == events.StepDeliver && on.Kind == ""
+	return on.Status == events.StepIsCompleted || over && st.Kind == events.StepDeliver && on.Kind != events.StepCheckout
 }
 
 // again lets a step of the harness be carried out once more, in a run that was forked: its working tree is another one, or

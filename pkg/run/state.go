@@ -140,6 +140,8 @@ type Step struct {
 	// Background are the commands that calls of the step started to run beyond them, in the order of their results. Shared
 	// between states: never written after it was made.
 	Background []events.Background `json:"background,omitempty"`
+	// Git are the settings of this step in place of the run's, as its plan has them. Never written after it was made.
+	Git *events.GitSettings `json:"git,omitempty"`
 	// ReadyAt and AllowedAt are sequences, 0 until then.
 	ReadyAt   uint64 `json:"readyAt,omitempty"`
 	AllowedAt uint64 `json:"allowedAt,omitempty"`

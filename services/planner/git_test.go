@@ -89,3 +89,16 @@ func TestInGit(t *testing.T) {
 		}
 	})
 }
+
+func TestModelPlanHasNoGit(t *testing.T) {
+	t.Parallel()
+	t.Run("GIT-13 GATE-13 a plan of a model sets no git for a step", func(t *testing.T) {
+		t.Parallel()
+		if err := withoutGit([]events.TaskStep{{ID: "a"}}); err != nil {
+			t.Error(err)
+		}
+		if err := withoutGit([]events.TaskStep{{ID: "a"}, {ID: "b", Git: &events.GitSettings{}}}); err == nil || !strings.Contains(err.Error(), `"b"`) {
+			t.Errorf("%v, want a refusal that names the step", err)
+		}
+	})
+}

@@ -78,9 +78,22 @@ func (r *Role) modelPlan(ctx context.Context, s run.State) (*events.PlanMadeData
 	if err := ce.Strict([]byte(answer.Text), &p); err != nil {
 		return nil, reactor.Refuse("bad_plan", "the model must answer with the plan's JSON", "%v", err)
 	}
+	if err := withoutGit(p.Steps); err != nil {
+		return nil, err
+	}
 	made := &events.PlanMadeData{Event: "plan_made", TaskID: s.TaskID, Origin: events.OriginModel, Steps: p.PlanSteps(s.AgentName),
 		InputTokens: answer.Usage.Input, OutputTokens: answer.Usage.Output}
 	made.ModelRef, made.Cost = budget.Paid(s.Prices, agent.Model, answer.Provider, answer.Model,
 		budget.Usage{Input: answer.Usage.Input, Output: answer.Usage.Output, Cached: answer.Usage.CachedInput})
 	return made, r.complete(ctx, s.Created, made)
+}
+
+// withoutGit refuses git settings in a plan of a model: it must not decide what a person is asked about.
+func withoutGit(steps []events.TaskStep) error {
+	for _, st := range steps {
+		if st.Git != nil {
+			return reactor.Refuse("bad_plan", "leave git out", "plan step %q: a model cannot set git for a step", st.ID)
+		}
+	}
+	return nil
 }

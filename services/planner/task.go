@@ -345,6 +345,9 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 	if err != nil {
 		return err
 	}
+	if err := delivery.CheckSteps(c, made.Steps); err != nil {
+		return reactor.Refuse("bad_plan", "docs/git.md says what git of a step may have", "plan %v", err)
+	}
 	// A plan that no fact has room for is refused before its run begins.
 	whole, err := json.Marshal(delivery.Wrap(c.Git, made))
 	if err == nil && len(whole) > events.MaxFact-envelope {

@@ -25,7 +25,7 @@ func Wrap(work *events.GitWork, made *events.PlanMadeData) *events.PlanMadeData 
 	agent := made.Steps[0].Agent
 	checkout := events.PlanStep{ID: events.CheckoutStep, Description: "Make the working tree ready.", Agent: agent, Dependencies: []string{}, Kind: events.StepCheckout}
 	deliver := events.PlanStep{ID: events.DeliverStep, Description: described(work), Agent: agent, Dependencies: []string{events.CheckoutStep}, Kind: events.StepDeliver}
-	needed := map[string]bool{}
+	needed, committed := map[string]bool{}, commits(made.Steps)
 	for _, st := range made.Steps {
 		for _, d := range st.Dependencies {
 			needed[d] = true
@@ -33,13 +33,15 @@ func Wrap(work *events.GitWork, made *events.PlanMadeData) *events.PlanMadeData 
 	}
 	steps := []events.PlanStep{checkout}
 	for _, st := range made.Steps {
-		if len(st.Dependencies) == 0 {
-			st.Dependencies = []string{events.CheckoutStep}
-		}
+		st.Dependencies = after(st.Dependencies, committed)
+		steps = append(steps, st)
 		if !needed[st.ID] {
 			deliver.Dependencies = append(deliver.Dependencies, st.ID)
 		}
-		steps = append(steps, st)
+		if id := committed[st.ID]; id != "" {
+			steps = append(steps, commitOf(st, id))
+			deliver.Dependencies = append(deliver.Dependencies, id)
+		}
 	}
 	whole := *made
 	whole.Steps = append(steps, deliver)
@@ -70,6 +72,8 @@ func Tools(kind events.StepKind) []string {
 	switch kind {
 	case events.StepCheckout:
 		return []string{events.GitPrepare}
+	case events.StepCommit:
+		return []string{events.GitPrepare, events.GitCommit}
 	case events.StepDeliver:
 		return []string{events.GitPrepare, events.GitCommit, events.GitMerge, events.GitPublish, events.GitPush}
 	}
@@ -80,20 +84,20 @@ func Tools(kind events.StepKind) []string {
 const RuleApproval = "git-approval"
 
 // Gated reports whether a call needs a person's yes because by it work leaves its working tree, and why (GATE-13, C18). It is
-// so at every autonomy level, for agents as for the harness, unless the run's settings say otherwise.
-func Gated(s run.State, tool string) (why string, gated bool) {
+// so at every autonomy level, for agents as for the harness, unless the settings of the step, and else those of the run, say otherwise.
+func Gated(s run.State, step, tool string) (why string, gated bool) {
 	if tool != events.GitPush && tool != events.GitMerge {
 		return "", false
 	}
-	if s.Created != nil && s.Created.Git != nil && !s.Created.Git.RequireApproval {
+	if s.Created != nil && s.Created.Git != nil && !approval(s, step) {
 		return "", false
 	}
 	return "what leaves the working tree by " + tool + " needs a person's yes (git.require_approval)", true
 }
 
 // Unbound says why a person can not be asked about a call as it is, "" where it can: a yes to a merge is for the commits of both sides.
-func Unbound(s run.State, tool string, input json.RawMessage) string {
-	if _, gated := Gated(s, tool); !gated || tool != events.GitMerge {
+func Unbound(s run.State, step, tool string, input json.RawMessage) string {
+	if _, gated := Gated(s, step, tool); !gated || tool != events.GitMerge {
 		return ""
 	}
 	var a mergeArgs
@@ -110,8 +114,11 @@ func Next(s run.State, st *run.Step) []events.Payload {
 		return failed(s, st, "the run does not work in git")
 	}
 	done := results(s, st)
-	if st.Kind == events.StepCheckout {
+	switch st.Kind {
+	case events.StepCheckout:
 		return checkout(s, st, done)
+	case events.StepCommit:
+		return commit(s, st, done)
 	}
 	return deliver(s, st, done)
 }

@@ -113,7 +113,7 @@ func TestEveryDelivery(t *testing.T) {
 				if c.Tool == events.GitPush && (fails || conflict || !w.Push || !slices.Contains(asked, events.GitPublish)) {
 					t.Fatalf("pushed after %v, failed %v, conflict %v", asked, fails, conflict)
 				}
-				if c.Tool == events.GitMerge && (fails || delivery.Unbound(b.State(), c.Tool, c.Input) != "" || !strings.Contains(string(c.Input), two)) {
+				if c.Tool == events.GitMerge && (fails || delivery.Unbound(b.State(), events.DeliverStep, c.Tool, c.Input) != "" || !strings.Contains(string(c.Input), two)) {
 					t.Fatalf("merged by %s, failed %v", c.Input, fails)
 				}
 				what := random(t, b, c, &conflict)

@@ -317,10 +317,10 @@ func (p progress) merge() mergeArgs {
 	return a
 }
 
-// complete reports whether all steps of agents are.
+// complete reports whether all steps of agents are, and the commits after them.
 func complete(s run.State) bool {
 	for _, st := range s.Plan.Steps {
-		if st.Kind == "" && st.Status != events.StepIsCompleted {
+		if (st.Kind == "" || st.Kind == events.StepCommit) && st.Status != events.StepIsCompleted {
 			return false
 		}
 	}

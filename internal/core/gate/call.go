@@ -52,7 +52,7 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Law, left int) (say 
 	if err := law.Check(agent, c.Tool, input); err != nil {
 		return j.refuse(events.RefusedInput, "", err.Error(), "mend the arguments and call again"), false
 	}
-	if why := delivery.Unbound(s, c.Tool, input); why != "" {
+	if why := delivery.Unbound(s, c.Step, c.Tool, input); why != "" {
 		return j.refuse(events.RefusedInput, delivery.RuleApproval, why, "call git_prepare with sides, and give its commit as onto and those of the sides as commits"), false
 	}
 	rules, err := law.Rules(agent)
@@ -60,7 +60,7 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Law, left int) (say 
 		return j.refuse(events.RefusedGuard, "guard-error", "the guard rules can not be read: "+err.Error(), "an operator must mend the agent's guard rules"), false
 	}
 	verdict := rules.Judge(law.Action(cmp.Or(tool.Rule, c.Tool), input))
-	if why, gated := delivery.Gated(s, c.Tool); gated && verdict.Action == guard.Allow {
+	if why, gated := delivery.Gated(s, c.Step, c.Tool); gated && verdict.Action == guard.Allow {
 		verdict = guard.Verdict{Action: guard.Ask, Rule: delivery.RuleApproval, Reason: why}
 	}
 	j.edited = edited
