@@ -32,6 +32,7 @@ func TestHarnessSteps(t *testing.T) {
 			"can not be of the kind": func(c *events.RunCreatedData, _ *events.PlanMadeData) { c.Git = nil },
 			"does not know":          func(_ *events.RunCreatedData, p *events.PlanMadeData) { p.Steps[0].Kind = "other" },
 			"kind deliver":           func(_ *events.RunCreatedData, p *events.PlanMadeData) { p.Steps[1].Kind = events.StepDeliver },
+			"kind commit":            func(_ *events.RunCreatedData, p *events.PlanMadeData) { p.Steps[1].Kind = events.StepCommit },
 		} {
 			b := runtest.New("main", "r1")
 			c, p := runtest.Created(), gitPlan()
