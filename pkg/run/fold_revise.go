@@ -15,12 +15,13 @@ func (st *Step) Begun() bool {
 }
 
 // Unbegun splits the plan as a revision does: the ids of the steps that stay, of those that are removed, and the step that
-// delivers where it is to be planned anew. The checkout of a run that works in git always stays.
+// delivers where it is to be planned anew. The checkout of a run that works in git always stays, and so does the commit of the work
+// of a step that has begun.
 func (p *Plan) Unbegun() (kept, removed []string, deliver *Step) {
 	kept, removed = []string{}, []string{}
 	for _, st := range p.Steps {
 		switch {
-		case st.Begun() || st.Kind == events.StepCheckout:
+		case st.Begun() || st.Kind == events.StepCheckout || st.Kind == events.StepCommit && p.commitsBegun(st):
 			kept = append(kept, st.ID)
 		case st.Kind == events.StepDeliver:
 			deliver = st
@@ -29,6 +30,13 @@ func (p *Plan) Unbegun() (kept, removed []string, deliver *Step) {
 		}
 	}
 	return kept, removed, deliver
+}
+
+// commitsBegun reports whether a step commits the work of one that has begun.
+func (p *Plan) commitsBegun(commit *Step) bool {
+	return slices.ContainsFunc(p.Steps, func(st *Step) bool {
+		return st.Kind == "" && st.Begun() && slices.Contains(commit.Dependencies, st.ID)
+	})
 }
 
 // Revisable returns why the plan of the run can not be revised now, or "".
@@ -99,6 +107,8 @@ func (s *State) revisedFault(steps []events.PlanStep, kept []string, deliver *St
 			return fmt.Sprintf("the run has or had a step %s already", st.ID)
 		case !again && st.Kind != "":
 			return fmt.Sprintf("a revision can not add step %s of the kind %s", st.ID, st.Kind)
+		case st.Git != nil:
+			return fmt.Sprintf("a revision can not give step %s git settings of its own", st.ID)
 		}
 		ids[st.ID] = true
 	}

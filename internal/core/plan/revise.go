@@ -56,6 +56,7 @@ func Revise(s run.State, r Revision) ([]events.Payload, error) {
 			}
 		}
 	}
+	afterCommits(s, kept, steps)
 	if err := unused(s, steps); err != nil {
 		return nil, err
 	}
@@ -83,9 +84,27 @@ func Revise(s run.State, r Revision) ([]events.Payload, error) {
 	return []events.Payload{d}, nil
 }
 
-// unused returns a *Fault for an id that a step of the run has or had, and for a dependency on a step that did not succeed.
+// afterCommits has new steps wait for the commits that are owed to steps that stay: a commit takes all of the working tree.
+func afterCommits(s run.State, kept []string, steps []events.PlanStep) {
+	for _, id := range kept {
+		st := s.Step(id)
+		if st.Kind != events.StepCommit || st.Status == events.StepIsCompleted || st.Status == events.StepIsFailed {
+			continue
+		}
+		for i := range steps {
+			if !slices.Contains(steps[i].Dependencies, id) {
+				steps[i].Dependencies = append(slices.Clone(steps[i].Dependencies), id)
+			}
+		}
+	}
+}
+
+// unused returns a *Fault for git settings, for an id that a step of the run has or had, and for a dependency on a step that did not succeed.
 func unused(s run.State, steps []events.PlanStep) error {
 	for _, st := range steps {
+		if st.Git != nil {
+			return &Fault{Step: st.ID, Text: "a revision cannot give a step git settings of its own", Hint: "leave git out: the run's settings hold for new steps"}
+		}
 		if s.Step(st.ID) != nil || slices.Contains(s.Plan.Removed, st.ID) {
 			return &Fault{Step: st.ID, Text: "a step of this run has or had that id", Hint: "give new steps ids of their own; a step that has begun stays in the plan by itself, and others name it in needs"}
 		}
@@ -123,7 +142,7 @@ func last(deliver *run.Step, before []events.PlanStep) events.PlanStep {
 	st := events.PlanStep{ID: deliver.ID, Description: deliver.Description, Agent: deliver.AssignedAgent, Critical: deliver.Critical, Kind: deliver.Kind,
 		Dependencies: []string{events.CheckoutStep}}
 	for _, b := range before {
-		if b.Kind == "" && !needed[b.ID] {
+		if (b.Kind == "" || b.Kind == events.StepCommit) && !needed[b.ID] {
 			st.Dependencies = append(st.Dependencies, b.ID)
 		}
 	}

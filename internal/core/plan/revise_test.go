@@ -180,6 +180,53 @@ func TestRevise(t *testing.T) {
 			t.Errorf("the gate is %s", g.Status)
 		}
 	})
+	t.Run("PLAN-9 GIT-13 the commit that is owed to a step that has begun stays, new steps wait for it, and that of a removed step goes", func(t *testing.T) {
+		t.Parallel()
+		b := runtest.New("demo", "r")
+		c := runtest.Created()
+		c.Git = &events.GitWork{NewBranch: "agent/x", Collaboration: events.Sequential}
+		harness := func(id string, kind events.StepKind, needs ...string) events.PlanStep {
+			st := runtest.Step(id, needs...)
+			st.Kind = kind
+			return st
+		}
+		mine, theirs := events.CommitStepPrefix+"1", events.CommitStepPrefix+"2"
+		b.Say(c, runtest.Started(), runtest.Plan(harness(events.CheckoutStep, events.StepCheckout), runtest.Step("a", events.CheckoutStep),
+			harness(mine, events.StepCommit, events.CheckoutStep, "a"), runtest.Step("z", mine), harness(theirs, events.StepCommit, events.CheckoutStep, "z"),
+			harness(events.DeliverStep, events.StepDeliver, events.CheckoutStep, theirs)),
+			runtest.Ready(events.CheckoutStep), runtest.Allowed(events.CheckoutStep), runtest.Turn(1, events.CheckoutStep, "done"), runtest.StepDone(events.CheckoutStep, "ready"),
+			runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(2, "a", "done"), runtest.StepDone("a", "made"), runtest.Paused("wait"))
+		say, err := Revise(b.State(), Revision{Plan: steps(todo("b"), todo("c", "a")), By: "anna", Input: 9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Say(say...)
+		s := b.State()
+		if s.Step(mine) == nil || s.Step(theirs) != nil || s.Step("z") != nil {
+			t.Fatalf("%+v", s.Plan)
+		}
+		for id, want := range map[string][]string{"b": {events.CheckoutStep, mine}, "c": {"a", mine}, events.DeliverStep: {events.CheckoutStep, "b", "c"}} {
+			if got := s.Step(id).Dependencies; !reflect.DeepEqual(got, want) {
+				t.Errorf("%s waits for %v, want %v", id, got, want)
+			}
+		}
+	})
+	t.Run("PLAN-9 GIT-13 a revision cannot give a step git settings: what a person is asked about is the run's to say", func(t *testing.T) {
+		t.Parallel()
+		no := false
+		lax := todo("staging", "one")
+		lax.Git = &events.GitSettings{RequireApproval: &no}
+		var fault *Fault
+		if say, err := Revise(rejected().State(), Revision{Plan: steps(lax), By: "anna", Input: 9}); !errors.As(err, &fault) || fault.Step != "staging" || len(say) > 0 {
+			t.Errorf("got %v, %v", say, err)
+		}
+		b := rejected()
+		st := runtest.Step("staging", "one")
+		st.Git = lax.Git
+		if _, err := b.Try(runtest.Revised(b.State(), st)); err == nil || !strings.Contains(err.Error(), "git settings") {
+			t.Errorf("the fold answers %v", err)
+		}
+	})
 }
 
 // TestReviseProperties takes random histories, and revisions of them that need what stays and each other.
