@@ -26,24 +26,24 @@ const (
 )
 
 // Setup returns the SetupUser of a station.
-func Setup(station string) User {
-	publish, subscribe := SetupPermissions(station)
+func (b Buckets) Setup(station string) User {
+	publish, subscribe := b.SetupPermissions(station)
 	return User{Name: SetupUser, Publish: publish, Subscribe: subscribe}
 }
 
 // Upgrade returns the UpgradeUser of a station.
-func Upgrade(station string) User {
-	u := Setup(station)
+func (b Buckets) Upgrade(station string) User {
+	u := b.Setup(station)
 	u.Name = UpgradeUser
-	for _, st := range Streams(station, Limits{}) {
+	for _, st := range b.Streams(station, Limits{}) {
 		u.Publish = append(u.Publish, "$JS.API.STREAM.UPDATE."+st.Name)
 	}
 	return u
 }
 
 // Outsider is a user for people and programs outside the services; see UserPermissions.
-func Outsider(station, name, approver string, rights ...Right) User {
-	publish, subscribe := UserPermissions(station, approver, rights...)
+func (b Buckets) Outsider(station, name, approver string, rights ...Right) User {
+	publish, subscribe := b.UserPermissions(station, approver, rights...)
 	return User{Name: name, Publish: publish, Subscribe: subscribe}
 }
 
@@ -90,35 +90,35 @@ func StreamsAccount(station string) string { return "streams-" + station }
 // that object into the log. The streams are therefore in an account of their own; services and outsiders are in the
 // other one, which borrows the streams' subjects. What is borrowed is answered only to the asker's own account, and an
 // answer is not passed on to the streams.
-func Accounts(station string, outsiders []User, password func(user string) string, administrators ...User) string {
-	var b strings.Builder
+func (b Buckets) Accounts(station string, outsiders []User, password func(user string) string, administrators ...User) string {
+	var out strings.Builder
 	back, front := StreamsAccount(station), "station-"+station
 	within := func(subject string) string { return inFront(back, subject) }
-	fmt.Fprintf(&b, "accounts {\n  %q: {\n    jetstream: enabled\n    users: [\n", back)
+	fmt.Fprintf(&out, "accounts {\n  %q: {\n    jetstream: enabled\n    users: [\n", back)
 	for _, u := range administrators {
-		render(&b, u, password, func(subject string) string { return subject })
+		render(&out, u, password, func(subject string) string { return subject })
 	}
-	b.WriteString("    ]\n    exports: [\n")
-	for _, l := range lent(station) {
-		fmt.Fprintf(&b, "      {%s: %q%s, accounts: [%q]}\n", l.how, l.subject, l.more, front)
+	out.WriteString("    ]\n    exports: [\n")
+	for _, l := range b.lent(station) {
+		fmt.Fprintf(&out, "      {%s: %q%s, accounts: [%q]}\n", l.how, l.subject, l.more, front)
 	}
-	fmt.Fprintf(&b, "    ]\n  }\n  %q: {\n    users: [\n", front)
+	fmt.Fprintf(&out, "    ]\n  }\n  %q: {\n    users: [\n", front)
 	for _, role := range events.Services() {
-		publish, subscribe := Permissions(station, role)
-		render(&b, User{string(role), publish, subscribe}, password, within)
+		publish, subscribe := b.Permissions(station, role)
+		render(&out, User{string(role), publish, subscribe}, password, within)
 	}
 	for _, u := range outsiders {
-		render(&b, u, password, within)
+		render(&out, u, password, within)
 	}
-	b.WriteString("    ]\n    imports: [\n")
-	for _, l := range lent(station) {
+	out.WriteString("    ]\n    imports: [\n")
+	for _, l := range b.lent(station) {
 		to := ""
 		if local := cmp.Or(l.as, within(l.subject)); local != l.subject {
 			to = fmt.Sprintf(", to: %q", local)
 		}
-		fmt.Fprintf(&b, "      {%s: {account: %q, subject: %q}%s}\n", l.how, back, l.subject, to)
+		fmt.Fprintf(&out, "      {%s: {account: %q, subject: %q}%s}\n", l.how, back, l.subject, to)
 	}
-	b.WriteString("    ]\n    mappings: {\n")
+	out.WriteString("    ]\n    mappings: {\n")
 	for _, pattern := range []string{
 		// Every account has an API of its own, even where JetStream is not enabled: it would answer too.
 		apiPrefix + ">",
@@ -126,10 +126,10 @@ func Accounts(station string, outsiders []User, password func(user string) strin
 		// answer that an asker wants there can pass for an event or a dead letter.
 		"station.*.dead.>", "station.*.run.*.stream",
 	} {
-		fmt.Fprintf(&b, "      %q: %q\n", pattern, numbered(within(pattern)))
+		fmt.Fprintf(&out, "      %q: %q\n", pattern, numbered(within(pattern)))
 	}
-	b.WriteString("    }\n  }\n}\n")
-	return b.String()
+	out.WriteString("    }\n  }\n}\n")
+	return out.String()
 }
 
 // inFront is what a subject is mapped to in the account of services and outsiders. The server maps what is published before
@@ -169,7 +169,7 @@ type loan struct {
 
 // lent are the subjects of the streams, and what services and watchers may ask of JetStream at most. Nothing that makes,
 // changes or erases a stream or a consumer is among them, but for what takes artifacts away.
-func lent(station string) []loan {
+func (b Buckets) lent(station string) []loan {
 	// Several answers to one question are passed on until none has come for this long, or until one is empty. A pull hears
 	// every second.
 	const several = `, response_type: stream, response_threshold: "30s"`
@@ -185,7 +185,7 @@ func lent(station string) []loan {
 		}
 		all = append(all, next)
 	}
-	for _, st := range Streams(station, Limits{}) {
+	for _, st := range b.Streams(station, Limits{}) {
 		for _, subject := range st.Subjects {
 			if !strings.Contains(subject, "*") && !strings.Contains(subject, ">") {
 				// An answer is passed on to a subject that is borrowed without a wildcard, and to no other.

@@ -36,7 +36,7 @@ func InboxPrefix(station string, role events.Service) string {
 // erase the role's own timers, and to add to the stores that the role writes. Not possible: to say the facts of another
 // role, to set its timers or take its work, to read or write the log of another station, to change or erase a stored
 // fact, an object that a fact needs or the streams. The persister may take away artifacts, which are kept for a time only.
-func Permissions(station string, role events.Service) (publish, subscribe []string) {
+func (b Buckets) Permissions(station string, role events.Service) (publish, subscribe []string) {
 	s := "station." + station + "."
 	for _, k := range Says(role) {
 		publish = append(publish, events.KindFacts(station, k))
@@ -48,8 +48,8 @@ func Permissions(station string, role events.Service) (publish, subscribe []stri
 	if role == events.Executor || role == events.Toolrunner {
 		publish = append(publish, s+"run.*.live", s+"run.*.kept")
 	}
-	publish = append(publish, stores(station, role)...)
-	publish = append(publish, reading(station)...)
+	publish = append(publish, b.stores(station, role)...)
+	publish = append(publish, b.reading(station)...)
 	if asksHooks(role) {
 		publish = append(publish, events.HookSubject(station, "*"))
 	}
@@ -87,8 +87,9 @@ func asksHooks(role events.Service) bool { return role != events.Persister }
 const peopleInbox = "_INBOX.>"
 
 // stores are the objects and keys that a role writes.
-func stores(station string, role events.Service) []string {
-	objects := []string{"$O." + FilesBucket + ".C.>", "$O." + FilesBucket + ".M.>"}
+func (b Buckets) stores(station string, role events.Service) []string {
+	b = b.Named()
+	objects := []string{"$O." + b.Files + ".C.>", "$O." + b.Files + ".M.>"}
 	switch role {
 	case events.Planner:
 		return append(objects, configKey(station, DurabilityKey), configKey(station, DamageKey), "$KV."+SessionBucket+"."+station+".>")
@@ -99,7 +100,7 @@ func stores(station string, role events.Service) []string {
 		return append(objects, "$O."+ArtifactBucket+".C.>", "$O."+ArtifactBucket+".M.>",
 			"$KV."+LeaseBucket+"."+station+".>", "$KV."+TreeBucket+"."+station+".>", key, "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+key)
 	case events.Persister: // and it alone takes artifacts away, whose time is over
-		return append(objects, "$KV."+StateBucket+"."+station+".>", purgeArtifacts)
+		return append(objects, "$KV."+b.State+"."+station+".>", purgeArtifacts)
 	case events.Gatekeeper: // nothing but facts
 	}
 	return nil
@@ -126,17 +127,18 @@ func configKey(station, key string) string { return "$KV." + ConfigBucket + "." 
 
 // reading is what every service and every watcher may ask: the log, objects, and the keys of the station. Nobody but
 // the setup user may create a consumer: it delivers wherever its creator says, also where the creator may not publish.
-func reading(station string) []string {
+func (b Buckets) reading(station string) []string {
+	b = b.Named()
 	var subjects []string
-	for _, st := range Streams(station, Limits{}) {
+	for _, st := range b.Streams(station, Limits{}) {
 		subjects = append(subjects, "$JS.API.STREAM.INFO."+st.Name)
 	}
 	subjects = append(subjects,
 		"$JS.API.DIRECT.GET."+Log(station), "$JS.API.STREAM.MSG.GET."+Log(station),
-		"$JS.API.DIRECT.GET."+FilesStream(), "$JS.API.STREAM.MSG.GET."+FilesStream(),
+		"$JS.API.DIRECT.GET."+b.FilesStream(), "$JS.API.STREAM.MSG.GET."+b.FilesStream(),
 		"$JS.API.DIRECT.GET."+ArtifactStream(), "$JS.API.STREAM.MSG.GET."+ArtifactStream(),
 		"$JS.API.STREAM.MSG.GET."+KVStream(LeaseBucket),
-		"$JS.API.DIRECT.GET."+KVStream(StateBucket)+".$KV."+StateBucket+"."+station+".>",
+		"$JS.API.DIRECT.GET."+KVStream(b.State)+".$KV."+b.State+"."+station+".>",
 		"$JS.API.DIRECT.GET."+KVStream(SessionBucket)+".$KV."+SessionBucket+"."+station+".>",
 		"$JS.API.DIRECT.GET."+KVStream(TreeBucket)+".$KV."+TreeBucket+"."+station+".>")
 	for _, key := range []string{AgentKeys + "*", DurabilityKey, DamageKey, PolicyKey} {
@@ -147,7 +149,7 @@ func reading(station string) []string {
 
 // UserPermissions returns the subjects for a user with some rights. With MayApprove, approver binds the answers to that
 // last subject token; empty lets the user answer gates in nobody's name.
-func UserPermissions(station, approver string, rights ...Right) (publish, subscribe []string) {
+func (b Buckets) UserPermissions(station, approver string, rights ...Right) (publish, subscribe []string) {
 	s := "station." + station + "."
 	subscribe = []string{peopleInbox}
 	if slices.Contains(rights, MayDispatch) {
@@ -165,7 +167,7 @@ func UserPermissions(station, approver string, rights ...Right) (publish, subscr
 		subscribe = append(subscribe, events.HookSubject(station, "*"))
 	}
 	if slices.Contains(rights, MayWatch) {
-		publish = append(publish, reading(station)...)
+		publish = append(publish, b.reading(station)...)
 		publish = append(publish, "$JS.API.DIRECT.GET."+Dead(station), "$JS.API.DIRECT.GET."+Live(station), "$SRV.PING", "$SRV.INFO", "$SRV.STATS", "inspan.*.status", s+"run.*.sofar")
 		for _, role := range events.Services() {
 			for _, c := range Consumers(station, role) {
@@ -179,8 +181,8 @@ func UserPermissions(station, approver string, rights ...Right) (publish, subscr
 }
 
 // SetupPermissions returns the subjects for the user who sets stations up: it may create streams, consumers and buckets.
-func SetupPermissions(station string) (publish, subscribe []string) {
-	for _, st := range Streams(station, Limits{}) {
+func (b Buckets) SetupPermissions(station string) (publish, subscribe []string) {
+	for _, st := range b.Streams(station, Limits{}) {
 		publish = append(publish, "$JS.API.STREAM.INFO."+st.Name, "$JS.API.STREAM.CREATE."+st.Name)
 	}
 	for _, role := range events.Services() {
@@ -193,5 +195,5 @@ func SetupPermissions(station string) (publish, subscribe []string) {
 		}
 	}
 	publish = append(publish, configKey(station, ">"), "$JS.API.DIRECT.GET."+KVStream(ConfigBucket)+"."+configKey(station, ">"))
-	return append(publish, reading(station)...), []string{peopleInbox}
+	return append(publish, b.reading(station)...), []string{peopleInbox}
 }

@@ -93,10 +93,12 @@ type Stream struct {
 	RepublishFrom, RepublishTo string
 	// WatchedAs is the subject on which people hear what is published again, empty for RepublishTo.
 	WatchedAs string
+	// Metadata that a new stream gets; it is not changed later.
+	Metadata map[string]string
 }
 
 // Streams returns the streams of a station, then the buckets that all stations of an account share.
-func Streams(station string, l Limits) []Stream {
+func (b Buckets) Streams(station string, l Limits) []Stream {
 	s := "station." + station + "."
 	own := []Stream{
 		{
@@ -104,7 +106,7 @@ func Streams(station string, l Limits) []Stream {
 			Subjects: []string{s + "run.*.evt.*.*", s + "agent.*.*.*.evt.*.*"}, Retention: KeepToLimits, DiscardNew: true,
 			MaxBytes: orElse(l.LogBytes, -1), Bounded: l.LogBytes != 0, MaxMsgSize: MaxLogged, Window: ShortestWindow,
 			DenyDelete: true, DenyPurge: true, Direct: true, Batches: true,
-			RepublishFrom: s + "run.*.evt.*.*", RepublishTo: s + "run.{{wildcard(1)}}.stream",
+			RepublishFrom: s + "run.*.evt.*.*", RepublishTo: s + "run.{{wildcard(1)}}.stream", Metadata: b.metadata(),
 		},
 		{
 			Name: In(station), Description: "What outsiders say to station " + station + ", until its role has judged it.",
@@ -127,7 +129,7 @@ func Streams(station string, l Limits) []Stream {
 			RepublishFrom: s + "run.*.kept", RepublishTo: s + "run.{{wildcard(1)}}.live",
 		},
 	}
-	return slices.Concat(own, timers(station), buckets(l))
+	return slices.Concat(own, timers(station), b.streams(l))
 }
 
 // timers are the streams of timers, one for each family.
@@ -147,23 +149,24 @@ func timers(station string) []Stream {
 	return all
 }
 
-// buckets have the form that every NATS client knows as key-value and object stores, but without rollup: with it, one
+// streams behind buckets have the form that every NATS client knows as key-value and object stores, but without rollup: with it, one
 // permitted key is enough to erase the whole bucket. Objects are put once and never replaced.
-func buckets(l Limits) []Stream {
+func (b Buckets) streams(l Limits) []Stream {
+	b = b.Named()
 	kv := func(bucket, description string, age time.Duration) Stream {
 		return Stream{Name: KVStream(bucket), Description: description, Subjects: []string{"$KV." + bucket + ".>"},
 			Retention: KeepToLimits, DiscardNew: true, MaxBytes: -1, MaxPerKey: 1, MaxAge: age, Window: ShortestWindow,
 			DenyDelete: true, Direct: true}
 	}
 	return []Stream{
-		kv(StateBucket, "Views of runs: index and snapshots. Can be made again from the log.", 0),
+		kv(b.State, "Views of runs: index and snapshots. Can be made again from the log.", 0),
 		kv(ConfigBucket, "Agents, guards and other configuration.", 0),
 		kv(SessionBucket, "Sessions: who may work in which, and where its history is. Not in the log.", 0),
 		kv(TreeBucket, "Working trees: who works in which, and its snapshots. Not in the log.", 0),
 		kv(LeaseBucket, "Which instances are alive.", LeaseTerm),
 		{
-			Name: "OBJ_" + FilesBucket, Description: "Large things by content.",
-			Subjects:  []string{"$O." + FilesBucket + ".C.>", "$O." + FilesBucket + ".M.>"},
+			Name: b.FilesStream(), Description: "Large things by content.",
+			Subjects:  []string{"$O." + b.Files + ".C.>", "$O." + b.Files + ".M.>"},
 			Retention: KeepToLimits, DiscardNew: true, MaxBytes: orElse(l.FileBytes, -1), Bounded: l.FileBytes != 0,
 			Window: ShortestWindow, DenyDelete: true, Direct: true,
 		},
@@ -180,7 +183,7 @@ func buckets(l Limits) []Stream {
 func KVStream(bucket string) string { return "KV_" + bucket }
 
 // FilesStream is the name of the stream behind the object store.
-func FilesStream() string { return "OBJ_" + FilesBucket }
+func (b Buckets) FilesStream() string { return "OBJ_" + b.Named().Files }
 
 // ArtifactStream is the name of the stream behind the artifacts.
 func ArtifactStream() string { return "OBJ_" + ArtifactBucket }
