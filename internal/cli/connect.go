@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -41,11 +42,23 @@ func (a *app) connect(ctx context.Context) (*client.Client, error) {
 	}
 	try, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
-	c, err := client.Connect(try, client.Config{URL: a.server, Creds: a.creds, Station: a.station})
+	buckets := a.buckets()
+	if err := buckets.Check(); err != nil {
+		return nil, usage("%w", err)
+	}
+	c, err := client.Connect(try, client.Config{URL: a.server, Creds: a.creds, Station: a.station, StateBucket: buckets.State, FilesBucket: buckets.Files})
+	if _, other := errors.AsType[*topology.OtherBucketsError](err); other {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the NATS server at %s does not let this program in; --creds or NATS_CREDS names a credentials file: %w", where, err)
 	}
 	return c, nil
+}
+
+// buckets are the names of the station's buckets, as the environment or a configuration file has them.
+func (a *app) buckets() topology.Buckets {
+	return topology.Buckets{State: a.set(topology.StateVariable, ""), Files: a.set(topology.FilesVariable, "")}
 }
 
 // listens returns nil where one of the servers of a list takes connections. A refusal is known at once, where the

@@ -15,6 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
@@ -44,6 +45,10 @@ func (p *place) with(ctx context.Context, a *app, do func(*archive.Place, archiv
 	if err := events.CheckID("station", a.station); err != nil {
 		return err
 	}
+	buckets := a.buckets()
+	if err := buckets.Check(); err != nil {
+		return usage("%w", err)
+	}
 	var conns []*jet.Conn
 	defer func() {
 		for _, c := range conns {
@@ -51,7 +56,7 @@ func (p *place) with(ctx context.Context, a *app, do func(*archive.Place, archiv
 		}
 	}()
 	as := func(ctx context.Context, role events.Service) (*jet.Conn, error) {
-		cfg := jet.Config{URL: a.server, Creds: a.creds, Name: "inspan mover"}
+		cfg := jet.Config{URL: a.server, Creds: a.creds, Name: "inspan mover", Buckets: buckets}
 		if !p.own(a, &cfg, role) && len(conns) > 0 {
 			return conns[0], nil
 		}
@@ -68,7 +73,8 @@ func (p *place) with(ctx context.Context, a *app, do func(*archive.Place, archiv
 		if err != nil {
 			return err
 		}
-		still, err := station.Up(ctx, station.Config{StoreDir: p.store, Station: a.station, Still: true, Log: log})
+		still, err := station.Up(ctx, station.Config{StoreDir: p.store, Station: a.station, Still: true, Log: log,
+			Base: service.Config{StateBucket: buckets.State, FilesBucket: buckets.Files}})
 		if err != nil {
 			return err
 		}

@@ -32,12 +32,17 @@ func (c *Conn) Apply(ctx context.Context, station string, o ApplyOptions) error 
 	if err := events.CheckID("station", station); err != nil {
 		return err
 	}
-	for _, st := range topology.Streams(station, o.Limits) {
+	if err := c.patiently(ctx, func() error { return c.matchBuckets(ctx, station) }); err != nil {
+		return fmt.Errorf("look at stream %s: %w", topology.Log(station), hinted(err))
+	}
+	// The log comes last: it records the names of the buckets for good, so they must have been permitted.
+	all := c.cfg.Buckets.Streams(station, o.Limits)
+	for _, st := range append(all[1:], all[0]) {
 		if st.Name == topology.KVStream(topology.LeaseBucket) && o.LeaseTerm > 0 {
 			st.MaxAge = o.LeaseTerm
 		}
-		if err := c.patiently(ctx, func() error { return c.applyStream(ctx, st, o.Replicas) }); err != nil {
-			return fmt.Errorf("set up stream %s: %w", st.Name, roomFor(st, hinted(err)))
+		if err := c.patiently(ctx, func() error { return c.applyStream(ctx, station, st, o.Replicas) }); err != nil {
+			return fmt.Errorf("set up stream %s: %w", st.Name, roomFor(st, c.hintedBuckets(st, hinted(err))))
 		}
 	}
 	for _, role := range events.Services() {
@@ -58,6 +63,16 @@ func hinted(err error) error {
 		return fmt.Errorf("%w: run inspan setup as the user who may", err)
 	}
 	return err
+}
+
+// hintedBuckets says what to do where the users of the server have other names of buckets than the connection.
+func (c *Conn) hintedBuckets(st topology.Stream, err error) error {
+	b := c.cfg.Buckets.Named()
+	if !errors.Is(err, ErrDenied) || b == (topology.Buckets{}).Named() || st.Name != topology.KVStream(b.State) && st.Name != b.FilesStream() {
+		return err
+	}
+	return fmt.Errorf("%w; %s is %q and %s is %q: the permissions of the NATS server's users need the same names, as docs/deploy.md says",
+		err, topology.StateVariable, b.State, topology.FilesVariable, b.Files)
 }
 
 // roomFor says what to do where a server has less storage left than a stream sets aside.
@@ -89,15 +104,19 @@ func passes(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrDenied)
 }
 
-func (c *Conn) applyStream(ctx context.Context, st topology.Stream, replicas int) error {
+func (c *Conn) applyStream(ctx context.Context, station string, st topology.Stream, replicas int) error {
 	var there jetstream.StreamInfo
 	err := c.api(ctx, "STREAM.INFO."+st.Name, nil, &there)
 	switch {
 	case code(err) == codeStreamNotFound:
-		want := streamConfig(jetstream.StreamConfig{Name: st.Name, MaxBytes: st.MaxBytes, Replicas: 1}, st, replicas)
+		want := streamConfig(jetstream.StreamConfig{Name: st.Name, MaxBytes: st.MaxBytes, Replicas: 1, Metadata: st.Metadata}, st, replicas)
 		return c.api(ctx, "STREAM.CREATE."+st.Name, want, nil)
 	case err != nil:
 		return err
+	case st.Name == topology.Log(station):
+		if err := c.cfg.Buckets.Match(station, there.Config.Metadata); err != nil {
+			return err
+		}
 	}
 	want := streamConfig(there.Config, st, replicas)
 	if sameStream(there.Config, want) {
@@ -208,16 +227,22 @@ func sameConsumer(a, b jetstream.ConsumerConfig) bool {
 var ErrNotSetUp = errors.New("the station is not set up")
 
 // Check reports what a role misses on a station: nil means that its streams, its consumers with all that it hears, and
-// the buckets are there. It needs no more than the permissions of the role, and waits for a server that is not ready yet
+// the buckets are there. Buckets of other names than the connection's are a *topology.OtherBucketsError. It needs no more than the permissions of the role, and waits for a server that is not ready yet
 // until ctx ends. What is missing is ErrNotSetUp.
 func (c *Conn) Check(ctx context.Context, station string, role events.Service) error {
-	for _, st := range topology.Streams(station, topology.Limits{}) {
-		err := c.patiently(ctx, func() error { return c.api(ctx, "STREAM.INFO."+st.Name, nil, nil) })
+	for _, st := range c.cfg.Buckets.Streams(station, topology.Limits{}) {
+		var there jetstream.StreamInfo
+		err := c.patiently(ctx, func() error { return c.api(ctx, "STREAM.INFO."+st.Name, nil, &there) })
 		if code(err) == codeStreamNotFound {
 			return fmt.Errorf("%w: stream %s: %w", ErrNotSetUp, st.Name, err)
 		}
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", st.Name, err)
+		}
+		if st.Name == topology.Log(station) {
+			if err := c.cfg.Buckets.Match(station, there.Config.Metadata); err != nil {
+				return err
+			}
 		}
 	}
 	for _, co := range topology.Consumers(station, role) {
@@ -238,4 +263,27 @@ func (c *Conn) Check(ctx context.Context, station string, role events.Service) e
 		}
 	}
 	return nil
+}
+
+// CheckBuckets returns a *topology.OtherBucketsError where the station is known to have other buckets than the connection
+// names. A station that is not set up, or whose log this user may not look at, says nothing of them.
+func (c *Conn) CheckBuckets(ctx context.Context, station string) error {
+	err := c.matchBuckets(ctx, station)
+	if _, other := errors.AsType[*topology.OtherBucketsError](err); other {
+		return err
+	}
+	return nil // whoever reads or writes meets what else is wrong
+}
+
+// matchBuckets compares the names with those that the station's log records, where there is one.
+func (c *Conn) matchBuckets(ctx context.Context, station string) error {
+	var there jetstream.StreamInfo
+	err := c.api(ctx, "STREAM.INFO."+topology.Log(station), nil, &there)
+	if code(err) == codeStreamNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.cfg.Buckets.Match(station, there.Config.Metadata)
 }

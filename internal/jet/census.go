@@ -94,7 +94,7 @@ func (n census) Fills(ctx context.Context) ([]reactor.Fill, error) {
 // streams are those that refuse what does not fit and that runs write to.
 func (n census) streams(ctx context.Context) ([]reactor.Fill, error) {
 	var fills []reactor.Fill
-	for _, st := range topology.Streams(n.station, topology.Limits{}) {
+	for _, st := range n.c.cfg.Buckets.Streams(n.station, topology.Limits{}) {
 		if !st.DiscardNew || st.Name == topology.In(n.station) {
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/topology"
 )
 
 // Times of a connection.
@@ -46,6 +47,8 @@ type Config struct {
 	InboxPrefix string
 	// Monitors are base URLs of monitoring ports, http://host:8222, to read the durability of all servers from.
 	Monitors []string
+	// Buckets are the names of the station's buckets; the zero value means the defaults.
+	Buckets topology.Buckets
 	// DrainGrace is 0 for DefaultDrainGrace.
 	DrainGrace time.Duration
 	// Log may be the zero value, which is silent.

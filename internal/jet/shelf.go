@@ -144,7 +144,7 @@ func kept(m *nats.Msg) (value []byte, revision uint64, err error) {
 // leaderHas asks the leader whether it has a message of a key. It is not asked for views, which are missing for a while as
 // a matter of course and would be asked for with each new run.
 func (s shelf) leaderHas(ctx context.Context, key string) (bool, error) {
-	if s.bucket == topology.StateBucket {
+	if s.bucket == s.c.cfg.Buckets.Of(topology.StateBucket) {
 		return false, nil
 	}
 	var answer struct {

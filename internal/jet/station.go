@@ -40,12 +40,13 @@ func (s *Station) Timers() reactor.Timers { return timers{c: s.c, station: s.nam
 
 // Blobs returns the object store.
 func (s *Station) Blobs() reactor.Blobs {
-	return blobs{c: s.c, bucket: topology.FilesBucket, scope: s.name}
+	return blobs{c: s.c, bucket: s.c.cfg.Buckets.Of(topology.FilesBucket), scope: s.name}
 }
 
-// Shelf returns the station's part of a bucket: topology.StateBucket or topology.ConfigBucket.
+// Shelf returns the station's part of a bucket, which is named by its constant in topology also where it has another name
+// on the server: topology.StateBucket or topology.ConfigBucket.
 func (s *Station) Shelf(bucket string) reactor.Shelf {
-	return shelf{c: s.c, bucket: bucket, station: s.name}
+	return shelf{c: s.c, bucket: s.c.cfg.Buckets.Of(bucket), station: s.name}
 }
 
 // Leases returns the leases of the station's instances.

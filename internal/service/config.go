@@ -33,6 +33,8 @@ type Config struct {
 	NATSMonitor  string       `envconfig:"INSPAN_NATS_MONITOR" desc:"HTTP address of the server's monitoring endpoint, to read the fsync mode from"`
 	Replicas     int          `envconfig:"INSPAN_REPLICAS" default:"1" desc:"copies of each stream and bucket: 1 or 3"`
 	LogMaxBytes  int64        `envconfig:"INSPAN_LOG_MAX_BYTES" default:"0" desc:"limit of the station's log in bytes; 0 leaves it to the server's disk limit"`
+	StateBucket  string       `envconfig:"INSPAN_STATE_BUCKET" default:"harness-state" desc:"name of the key-value bucket of the index and the snapshots; inspan setup, every service and the command line must be given the same, and it stays what it was when the station was set up; --local has none"`
+	FilesBucket  string       `envconfig:"INSPAN_FILES_BUCKET" default:"harness-files" desc:"name of the object store of what events refer to; as with INSPAN_STATE_BUCKET"`
 	AcceptLazy   bool         `envconfig:"INSPAN_ACCEPT_LAZY_FSYNC" default:"false" desc:"start although the server acknowledges before it syncs; a power cut may then lose acknowledged facts"`
 
 	SnapshotForm string `envconfig:"INSPAN_SNAPSHOT_FORM" default:"binary" desc:"form in which states are stored: binary, or json+gzip; both are read"`
@@ -233,7 +235,7 @@ func (c *Config) Validate() error {
 	if c.Replicas != 1 && c.Replicas != 3 {
 		errs = append(errs, fmt.Errorf("INSPAN_REPLICAS is %d, want 1 or 3", c.Replicas))
 	}
-	errs = append(errs, c.telemetry().Check())
+	errs = append(errs, c.telemetry().Check(), c.Buckets().Check())
 	if _, err := c.publishers(); err != nil {
 		errs = append(errs, err)
 	}
@@ -391,6 +393,11 @@ func Reference() []Row {
 		rows = append(rows, Row{s.Variable, s.Default, s.Doc, s.Key})
 	}
 	return rows
+}
+
+// Buckets are the names of the station's buckets.
+func (c *Config) Buckets() topology.Buckets {
+	return topology.Buckets{State: c.StateBucket, Files: c.FilesBucket}
 }
 
 // Limits of the station's streams.

@@ -47,8 +47,10 @@ func TestFromEnv(t *testing.T) {
 		t.Setenv("INSPAN_STATION", "a.b")
 		t.Setenv("INSPAN_SNAPSHOT_FORM", "xml")
 		t.Setenv("INSPAN_OPENAI_API", "both")
+		t.Setenv("INSPAN_STATE_BUCKET", "a.b")
+		t.Setenv("INSPAN_FILES_BUCKET", "harness-artifacts")
 		_, err := FromEnv()
-		for _, name := range []string{"INSPAN_REPLICAS", "INSPAN_STATION", "INSPAN_SNAPSHOT_FORM", "INSPAN_OPENAI_API"} {
+		for _, name := range []string{"INSPAN_REPLICAS", "INSPAN_STATION", "INSPAN_SNAPSHOT_FORM", "INSPAN_OPENAI_API", "INSPAN_STATE_BUCKET", "INSPAN_FILES_BUCKET"} {
 			if err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s is not named: %v", name, err)
 			}

@@ -55,6 +55,8 @@ func traits() map[string]trait {
 	all := map[string]trait{
 		"INSPAN_STATION":                       {key: "station", project: true},
 		"INSPAN_NATS_ENABLED":                  {key: "harness.nats.enabled"},
+		"INSPAN_STATE_BUCKET":                  {key: "harness.nats.kv_bucket"},
+		"INSPAN_FILES_BUCKET":                  {key: "harness.nats.object_bucket"},
 		"INSPAN_NATS_URL":                      {key: "nats.url", standard: "NATS_URL"},
 		"INSPAN_NATS_CREDS":                    {key: "nats.creds", standard: "NATS_CREDS", path: true},
 		"INSPAN_NATS_USER":                     {key: "nats.user", standard: "NATS_USER"},

@@ -40,6 +40,8 @@ type store struct {
 	dir string
 	// lazy stores are synced before a mark is written, which must never be ahead of what is on disk.
 	lazy bool
+	// views is the stream of the index and the snapshots.
+	views string
 	// old are the marks that were found at the start, back the consumers that must be put back before anybody works.
 	old  *storecheck.Marks
 	back map[string]map[string]uint64
@@ -77,7 +79,7 @@ func (s *Station) Repairs() []storecheck.Finding {
 
 // examine checks the files of the store before a server opens them.
 func (s *Station) examine() error {
-	st := &store{dir: s.cfg.StoreDir, lazy: s.cfg.LazySync}
+	st := &store{dir: s.cfg.StoreDir, lazy: s.cfg.LazySync, views: topology.KVStream(s.buckets().Of(topology.StateBucket))}
 	s.store = st
 	var err error
 	if st.losses, err = storecheck.LoadLosses(st.dir); err != nil {
@@ -106,7 +108,7 @@ func (s *Station) examine() error {
 			st.note(storecheck.Finding{Outcome: storecheck.Repaired, File: name, What: "a copy of the marks was damaged, the other one is whole"})
 		}
 	}
-	found, err := storecheck.Run(storecheck.Config{Store: st.dir, Streams: streamsFolder, Beside: besideStreams, Marks: marks, Known: st.losses.Known(), Now: time.Now()})
+	found, err := storecheck.Run(storecheck.Config{Store: st.dir, Streams: streamsFolder, Beside: besideStreams, Views: st.views, Marks: marks, Known: st.losses.Known(), Now: time.Now()})
 	if err != nil {
 		return fmt.Errorf("check the store: %w", err)
 	}
@@ -206,7 +208,7 @@ func (st *store) lacking(now map[string]storecheck.Stream) {
 		if st.old != nil {
 			was = st.old.Streams[key]
 		}
-		found := was.Lacks(storecheck.NameOf(key), is)
+		found := was.Lacks(storecheck.NameOf(key), st.views, is)
 		for _, f := range found {
 			st.take(f)
 		}
@@ -261,7 +263,7 @@ func (s *Station) behind() map[string]map[string]uint64 {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	log := s.logKey()
-	if slices.ContainsFunc(st.notes, storecheck.Finding.Views) {
+	if slices.ContainsFunc(st.notes, func(f storecheck.Finding) bool { return f.Views(st.views) }) {
 		if st.back[log] == nil {
 			st.back[log] = map[string]uint64{}
 		}
@@ -338,7 +340,7 @@ func (s *Station) mark() error {
 			if !there {
 				continue // the server is being started again
 			}
-			for _, f := range was.Lacks(storecheck.NameOf(key), is) {
+			for _, f := range was.Lacks(storecheck.NameOf(key), st.views, is) {
 				st.take(f)
 			}
 		}

@@ -154,7 +154,8 @@ func (w *logWatch) keep(ctx context.Context, now jet.LogState, mark storecheck.L
 func AcceptLoss(ctx context.Context, cfg service.Config, id string, log zerolog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, setupWait)
 	defer cancel()
-	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser, Password: cfg.NATSPassword, Name: "inspan-setup", Log: log})
+	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser, Password: cfg.NATSPassword,
+		Name: "inspan-setup", Buckets: cfg.Buckets(), Log: log})
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func Serve(ctx context.Context, role events.Service, cfg service.Config, log zer
 		log.Info().Str("address", address).Msg("health and metrics")
 	}
 	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser, Password: cfg.NATSPassword,
-		Name: "inspan-" + string(role), InboxPrefix: topology.InboxPrefix(cfg.Station, role), Monitors: monitors(cfg), DrainGrace: cfg.Drain, Log: log})
+		Name: "inspan-" + string(role), InboxPrefix: topology.InboxPrefix(cfg.Station, role), Monitors: monitors(cfg), DrainGrace: cfg.Drain, Buckets: cfg.Buckets(), Log: log})
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func Setup(ctx context.Context, cfg service.Config, log zerolog.Logger) (mode st
 	ctx, cancel := context.WithTimeout(ctx, setupWait)
 	defer cancel()
 	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.NATSURL, Creds: cfg.NATSCreds, User: cfg.NATSUser, Password: cfg.NATSPassword,
-		Name: "inspan-setup", Monitors: monitors(cfg), Log: log})
+		Name: "inspan-setup", Monitors: monitors(cfg), Buckets: cfg.Buckets(), Log: log})
 	if err != nil {
 		return "", err
 	}

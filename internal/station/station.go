@@ -123,8 +123,8 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	if err := errors.Join(s.forgetUsers(), s.examine()); err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}
-	accounts := s.accounts(topology.Setup(cfg.Station), topology.Upgrade(cfg.Station), topology.Reviver(cfg.Station)) // until it is set up
-	s.name = serverPrefix + cfg.Station + "." + strings.ToLower(rand.Text()[:8])                                      // of this process and no other
+	accounts := s.accounts(s.buckets().Setup(cfg.Station), s.buckets().Upgrade(cfg.Station), topology.Reviver(cfg.Station)) // until it is set up
+	s.name = serverPrefix + cfg.Station + "." + strings.ToLower(rand.Text()[:8])                                            // of this process and no other
 	if s.server, err = jet.StartServer(jet.ServerConfig{Name: s.name, StoreDir: streams,
 		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: local}); err != nil {
 		return nil, errors.Join(err, s.held.Close())
@@ -156,13 +156,16 @@ func (cfg Config) complete() (Config, error) {
 	if cfg.WorkspaceDir, err = filepath.Abs(cfg.WorkspaceDir); err != nil {
 		return cfg, fmt.Errorf("workspace: %w", err)
 	}
-	return cfg, events.CheckID("station", cfg.Station)
+	return cfg, errors.Join(events.CheckID("station", cfg.Station), cfg.Base.Buckets().Check())
 }
+
+// buckets are the names of the station's buckets.
+func (s *Station) buckets() topology.Buckets { return s.cfg.Base.Buckets() }
 
 // as connects to the station's server as one of its users.
 func (s *Station) as(ctx context.Context, user, inboxPrefix string) (*jet.Conn, error) {
 	return jet.Connect(ctx, jet.Config{InProcess: s.server, Name: "inspan-" + user, User: user, Password: s.passwords[user],
-		InboxPrefix: inboxPrefix, DrainGrace: s.cfg.Base.Drain, Log: s.cfg.Log})
+		InboxPrefix: inboxPrefix, DrainGrace: s.cfg.Base.Drain, Buckets: s.buckets(), Log: s.cfg.Log})
 }
 
 // As connects to the station's server as one of its users: a role, or, in a station that stands still, the setup user.

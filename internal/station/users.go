@@ -28,12 +28,12 @@ const hookUser = "hook"
 func (s *Station) accounts(administrators ...topology.User) string {
 	writer, _ := topology.Writer(s.cfg.Station)
 	outsiders := []topology.User{writer,
-		topology.Outsider(s.cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)}
+		s.buckets().Outsider(s.cfg.Station, local, "", topology.MayDispatch, topology.MayWatch, topology.MayApprove)}
 	if !s.cfg.Base.HookPassword.Empty() {
 		s.passwords[hookUser] = s.cfg.Base.HookPassword
-		outsiders = append(outsiders, topology.Outsider(s.cfg.Station, hookUser, "", topology.MayHook))
+		outsiders = append(outsiders, s.buckets().Outsider(s.cfg.Station, hookUser, "", topology.MayHook))
 	}
-	return topology.Accounts(s.cfg.Station, outsiders, func(user string) string {
+	return s.buckets().Accounts(s.cfg.Station, outsiders, func(user string) string {
 		if s.passwords[user].Empty() {
 			s.passwords[user] = secret.New(rand.Text())
 		}
@@ -47,7 +47,7 @@ func (s *Station) accounts(administrators ...topology.User) string {
 func (s *Station) Administer(ctx context.Context, do func(*jet.Conn) error) (err error) {
 	s.administering.Lock()
 	defer s.administering.Unlock()
-	if err := s.server.SetAccounts(s.accounts(topology.Upgrade(s.cfg.Station))); err != nil {
+	if err := s.server.SetAccounts(s.accounts(s.buckets().Upgrade(s.cfg.Station))); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.dismiss()) }()

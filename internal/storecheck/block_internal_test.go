@@ -261,12 +261,25 @@ func TestMarks(t *testing.T) {
 	t.Run("SAFE-2 what a stream may lose is no alarm, and what a log may never lose is one", func(t *testing.T) {
 		t.Parallel()
 		was := Stream{First: 1, Last: 9, Messages: 9}
-		if f := was.Lacks("IN_s", Stream{First: 10, Last: 9, Deleted: 3}); len(f) > 0 {
+		if f := was.Lacks("IN_s", "", Stream{First: 10, Last: 9, Deleted: 3}); len(f) > 0 {
 			t.Errorf("%+v", f)
 		}
 		for _, now := range []Stream{{First: 1, Last: 8, Messages: 8}, {First: 2, Last: 9, Messages: 8}, {First: 1, Last: 12, Messages: 11, Deleted: 1}} {
-			if f := was.Lacks("LOG_s", now); len(f) != 1 || f[0].Outcome != Lost {
+			if f := was.Lacks("LOG_s", "", now); len(f) != 1 || f[0].Outcome != Lost {
 				t.Errorf("%+v: %+v", now, f)
+			}
+		}
+	})
+	t.Run("PERS-16 SAFE-2 the views are made again also where their bucket has another name, and no other stream is then taken for them", func(t *testing.T) {
+		t.Parallel()
+		was := Stream{First: 1, Last: 9, Messages: 9}
+		for _, c := range []struct {
+			stream, views string
+			want          Outcome
+		}{{ViewsStream, "", Rebuilt}, {"KV_team", "KV_team", Rebuilt}, {"KV_team", "", Lost}, {ViewsStream, "KV_team", Lost}} {
+			f := was.Lacks(c.stream, c.views, Stream{First: 1, Last: 8, Messages: 8})
+			if len(f) != 1 || f[0].Outcome != c.want || f[0].Views(c.views) != (c.want == Rebuilt) {
+				t.Errorf("%+v: got %+v", c, f)
 			}
 		}
 	})

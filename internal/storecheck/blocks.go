@@ -65,7 +65,7 @@ func (c *check) blocks(dir, stream string, subjects []string, plain bool) error 
 		}
 		if !plain {
 			if f.known && !f.same && c.cfg.Marks.Clean {
-				c.result.Add(Finding{Outcome: costs(stream), Stream: stream, File: f.rel, What: "messages were changed while the station was stopped"})
+				c.result.Add(Finding{Outcome: costs(stream, c.cfg.Views), Stream: stream, File: f.rel, What: "messages were changed while the station was stopped"})
 			}
 			continue
 		}
@@ -129,7 +129,7 @@ func (c *check) settle(f file, r read, k *block, ch *chain, final bool, mark Str
 			if f.sized && k.lengths(f, c.cfg.Marks.Files[f.rel]) {
 				return c.mend(f, f.b, ch.stream, "the length of a subject was turned back")
 			}
-			c.result.Add(Finding{Outcome: costs(ch.stream), Stream: ch.stream, File: f.rel, What: "messages were changed, although each has its checksum"})
+			c.result.Add(Finding{Outcome: costs(ch.stream, c.cfg.Views), Stream: ch.stream, File: f.rel, What: "messages were changed, although each has its checksum"})
 		}
 		return nil
 	}
@@ -142,7 +142,7 @@ func (c *check) settle(f file, r read, k *block, ch *chain, final bool, mark Str
 	}
 	for i, g := range r.gaps {
 		torn := final && i == len(r.gaps)-1 && g.to == len(f.b) && (!marked || mark.Last <= r.last)
-		finding := Finding{Outcome: costs(ch.stream), Stream: ch.stream, File: f.rel, From: g.after + 1, Runs: runsOf(g.subject)}
+		finding := Finding{Outcome: costs(ch.stream, c.cfg.Views), Stream: ch.stream, File: f.rel, From: g.after + 1, Runs: runsOf(g.subject)}
 		switch {
 		case torn:
 			finding.Outcome, finding.From, finding.Runs = Unfinished, 0, nil

@@ -21,6 +21,8 @@ type Config struct {
 	Store, Streams string
 	// Beside are further files of the store that have no checksum of their own.
 	Beside []string
+	// Views is the stream of the views, empty for ViewsStream.
+	Views string
 	// Marks of the store; nil where there are none, and nothing can be compared.
 	Marks *Marks
 	// Known are losses that were found before.
@@ -228,7 +230,7 @@ func (c *check) stream(dir string) error {
 	}
 	var s settings
 	if !ok || json.Unmarshal(meta, &s) != nil {
-		c.result.Add(Finding{Outcome: costs(name), Stream: name, File: c.rel(filepath.Join(dir, metaFile)),
+		c.result.Add(Finding{Outcome: costs(name, c.cfg.Views), Stream: name, File: c.rel(filepath.Join(dir, metaFile)),
 			What: "its configuration is damaged, so that a server does not open it"})
 	}
 	plain := s.Compression == "" || s.Compression == "none"
@@ -379,7 +381,7 @@ func (c *check) missing(there []string) error {
 	for key, s := range c.cfg.Marks.Streams {
 		name := NameOf(key)
 		if !slices.ContainsFunc(there, func(dir string) bool { return Key(accountOf(dir), filepath.Base(dir)) == key }) && s.Messages > 0 {
-			c.result.Add(Finding{Outcome: costs(name), Stream: name, From: s.First, To: s.Last, What: fmt.Sprintf("the stream is missing, it had %d messages", s.Messages)})
+			c.result.Add(Finding{Outcome: costs(name, c.cfg.Views), Stream: name, From: s.First, To: s.Last, What: fmt.Sprintf("the stream is missing, it had %d messages", s.Messages)})
 		}
 	}
 	return nil

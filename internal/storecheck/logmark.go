@@ -18,7 +18,7 @@ func (m LogMark) Missing(name string, now Stream, accepted Status) (lost Report)
 	if !m.Created.Equal(now.Created) || m.Last <= accepted.Reached {
 		was.Last = 0
 	}
-	for _, f := range was.Lacks(name, now) {
+	for _, f := range was.Lacks(name, "", now) {
 		lost.Add(f)
 	}
 	return lost

@@ -169,10 +169,10 @@ func Forget(store string) error {
 }
 
 // Lacks says what a stream lacks that it had by its mark. Nothing may ever be removed from a log: there it also says which
-// positions are empty.
-func (s Stream) Lacks(name string, now Stream) (found []Finding) {
+// positions are empty. views is the stream of the views, empty for ViewsStream.
+func (s Stream) Lacks(name, views string, now Stream) (found []Finding) {
 	if now.Last < s.Last {
-		found = append(found, Finding{Outcome: costs(name), Stream: name, From: now.Last + 1, To: s.Last,
+		found = append(found, Finding{Outcome: costs(name, views), Stream: name, From: now.Last + 1, To: s.Last,
 			What: fmt.Sprintf("it ends at position %d and had reached %d: %d messages are lost", now.Last, s.Last, s.Last-now.Last)})
 	}
 	if !strings.HasPrefix(name, LogPrefix) || now.Last == 0 {

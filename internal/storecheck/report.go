@@ -1,6 +1,7 @@
 package storecheck
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -24,18 +25,18 @@ const (
 	Unfinished Outcome = "unfinished"
 )
 
-// ViewsStream holds the index and the snapshots, which the persister makes again from the log.
+// ViewsStream holds the index and the snapshots, which the persister makes again from the log, where no other is named.
 const ViewsStream = "KV_harness-state"
 
 // forgoes reports whether what a stream has lost costs nothing: the views are made again, and text that was published live and leases are
 // of use for a moment only.
-func forgoes(stream string) bool {
-	return stream == ViewsStream || stream == "KV_harness-lease" || strings.HasPrefix(stream, "LIVE_")
+func forgoes(stream, views string) bool {
+	return stream == cmp.Or(views, ViewsStream) || stream == "KV_harness-lease" || strings.HasPrefix(stream, "LIVE_")
 }
 
 // costs is the outcome of a loss in a stream.
-func costs(stream string) Outcome {
-	if forgoes(stream) {
+func costs(stream, views string) Outcome {
+	if forgoes(stream, views) {
 		return Rebuilt
 	}
 	return Lost
@@ -55,8 +56,10 @@ type Finding struct {
 	What string   `json:"what"`
 }
 
-// Views reports whether the views must be made again.
-func (f Finding) Views() bool { return f.Stream == ViewsStream && f.Outcome == Rebuilt }
+// Views reports whether the views must be made again; views is their stream, empty for ViewsStream.
+func (f Finding) Views(views string) bool {
+	return f.Stream == cmp.Or(views, ViewsStream) && f.Outcome == Rebuilt
+}
 
 func (f Finding) String() string {
 	var b strings.Builder

@@ -15,6 +15,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -26,6 +27,9 @@ type Config struct {
 	Creds string
 	// Station defaults to "default".
 	Station string
+	// StateBucket and FilesBucket are the names that the station was set up with, as INSPAN_STATE_BUCKET and
+	// INSPAN_FILES_BUCKET; they default to "harness-state" and "harness-files".
+	StateBucket, FilesBucket string
 }
 
 // DefaultStation is the station where none is named.
@@ -102,16 +106,23 @@ func (e *SilentError) Error() string {
 func (e *SilentError) Unwrap() error { return e.Err }
 
 // Connect connects to a station, and keeps trying until ctx ends. Close must be called. It does not look whether the
-// station is set up: Health does.
+// station is set up: Health does. Where the station has buckets of other names, the error says which variable to set.
 func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Station == "" {
 		cfg.Station = DefaultStation
 	}
-	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.URL, Creds: cfg.Creds, Name: "inspan client"})
+	buckets := topology.Buckets{State: cfg.StateBucket, Files: cfg.FilesBucket}
+	if err := buckets.Check(); err != nil {
+		return nil, err
+	}
+	conn, err := jet.Connect(ctx, jet.Config{URL: cfg.URL, Creds: cfg.Creds, Name: "inspan client", Buckets: buckets})
 	if err != nil {
 		return nil, err
 	}
 	c, err := On(conn, cfg.Station)
+	if err == nil {
+		err = conn.CheckBuckets(ctx, cfg.Station)
+	}
 	if err != nil {
 		conn.Close()
 		return nil, err
