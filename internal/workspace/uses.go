@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -81,7 +83,9 @@ func (u *Uses) Enter(path, run string) (leave func(), err error) {
 func (u *Uses) lock(path string, how int) (*os.File, error) {
 	name := filepath.Join(u.dir(path), usesLock)
 	for {
-		if err := os.MkdirAll(u.dir(path), 0o700); err != nil {
+		if err := os.MkdirAll(u.dir(path), 0o700); errors.Is(err, fs.ErrExist) {
+			continue // it went between two looks
+		} else if err != nil {
 			return nil, err
 		}
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
@@ -172,5 +176,19 @@ func (u *Uses) Remove(path string, over func(Use) (bool, error), remove func() e
 		delete(u.known, run+" "+path)
 	}
 	u.mu.Unlock()
-	return true, os.RemoveAll(u.dir(path))
+	return true, u.forget(path, use)
+}
+
+// forget removes the notes of a workspace, whose lock is held, and then the lock: from then on another may enter and make both anew.
+func (u *Uses) forget(path string, use Use) error {
+	for _, name := range append(slices.Sorted(maps.Keys(use.Runs)), usesLock) {
+		if err := os.Remove(filepath.Join(u.dir(path), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("notes of workspace %s: %w", path, err)
+		}
+	}
+	err := os.Remove(u.dir(path))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTEMPTY) {
+		return nil // a run entered meanwhile
+	}
+	return err
 }

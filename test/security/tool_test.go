@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -103,7 +104,7 @@ func tools(t *testing.T) (shut, open []string, missing error) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	a := newAviary(t, func(cfg *service.Config) { cfg.Sandbox = "bwrap" })
+	a := newAviary(t, func(cfg *service.Config) { cfg.Sandbox, cfg.SandboxReaches = "bwrap", true }) // the open one is host
 	other := filepath.Join(a.dir, "work", "session", "other")
 	for path, text := range map[string]string{filepath.Join(other, "loot.txt"): "loot\n",
 		filepath.Join(a.dir, "work", "session", "shut", "do.sh"): burglar(hostOf(t, a.url), other), filepath.Join(a.dir, "work", "session", "open", "do.sh"): burglar(hostOf(t, a.url), other)} {
@@ -136,7 +137,8 @@ func (a *aviary) serveProcess(role events.Service, cfg service.Config) {
 	cmd.Env = append(os.Environ(), asRole+"="+string(role), "INSPAN_STATION="+cfg.Station, "INSPAN_NATS_URL="+cfg.NATSURL, "INSPAN_NATS_MONITOR="+cfg.NATSMonitor,
 		"INSPAN_NATS_USER="+cfg.NATSUser, "INSPAN_NATS_PASSWORD="+cfg.NATSPassword.Reveal(), "INSPAN_STATION_KEY="+cfg.StationKey.Reveal(),
 		"INSPAN_SANDBOX_SECRETS="+cfg.SandboxSecrets.Reveal(), "INSPAN_ANTHROPIC_API_KEY="+cfg.AnthropicKey.Reveal(), "INSPAN_OPENAI_API_KEY="+cfg.OpenAIKey.Reveal(), "INSPAN_GEMINI_API_KEY="+cfg.GeminiKey.Reveal(),
-		"INSPAN_WORKSPACE="+cfg.Workspace, "INSPAN_SANDBOX="+cfg.Sandbox, "INSPAN_HTTP="+cfg.HTTP, "INSPAN_LOG_LEVEL="+cfg.LogLevel)
+		"INSPAN_WORKSPACE="+cfg.Workspace, "INSPAN_SANDBOX="+cfg.Sandbox, "INSPAN_HTTP="+cfg.HTTP, "INSPAN_LOG_LEVEL="+cfg.LogLevel,
+		"INSPAN_SANDBOX_REACHES_STATION="+strconv.FormatBool(cfg.SandboxReaches))
 	cmd.Stdout, cmd.Stderr = &a.log, &a.log
 	if err := cmd.Start(); err != nil {
 		a.t.Fatal(err)
