@@ -86,6 +86,9 @@ func (s shelf) Get(ctx context.Context, key string) ([]byte, error) {
 // Load implements reactor.Shelf. The revision may be behind: then a Swap with it returns ErrExists.
 func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
 	err = s.with(ctx, "get", key, func(ctx context.Context, _ jetstream.KeyValue) error {
+		if !validKey(s.key(key)) {
+			return jetstream.ErrInvalidKey
+		}
 		for wait := behindWait; ; wait = min(2*wait, behindMost) {
 			m, err := s.look(ctx, key)
 			if err != nil {
@@ -108,6 +111,13 @@ func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uin
 		}
 	})
 	return value, revision, err
+}
+
+// validKey reports whether a key is one, by the rule of the client library: what is read here becomes part of a subject.
+func validKey(key string) bool {
+	return key != "" && key[0] != '.' && key[len(key)-1] != '.' && !strings.ContainsFunc(key, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-/_=.", r)
+	})
 }
 
 // ErrBehind means that the replica that answers lacks what the leader has.
