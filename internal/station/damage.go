@@ -1,6 +1,7 @@
 package station
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -227,7 +228,7 @@ func (s *Station) accept(now map[string]storecheck.Stream) error {
 	case id == "":
 		return nil
 	case id != st.losses.Open.ID():
-		return fmt.Errorf("loss %q: %w: %s", id, ErrNoLoss, or(st.losses.Open.Error(), "nothing is lost"))
+		return fmt.Errorf("loss %q: %w: %s", id, ErrNoLoss, cmp.Or(st.losses.Open.Error(), "nothing is lost"))
 	}
 	if err := st.write(s.cfg.Station, now, false); err != nil {
 		return err
@@ -235,13 +236,6 @@ func (s *Station) accept(now map[string]storecheck.Stream) error {
 	st.losses.Accept(person(), time.Now(), false)
 	s.cfg.Log.Warn().Str("loss", id).Msg("what is lost was accepted and is recorded in losses.json; the station works again")
 	return st.losses.Save(st.dir)
-}
-
-func or(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // person is who runs this program.

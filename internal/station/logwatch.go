@@ -1,6 +1,7 @@
 package station
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -175,7 +176,7 @@ func (w *logWatch) accept(ctx context.Context, id string) error {
 	}
 	lost := mark.Missing(topology.Log(w.st.Name()), now.Stream(), accepted)
 	if lost.ID() != id || id == "" {
-		return fmt.Errorf("loss %q: %w: %s", id, ErrNoLoss, or(lost.Error(), "nothing is lost"))
+		return fmt.Errorf("loss %q: %w: %s", id, ErrNoLoss, cmp.Or(lost.Error(), "nothing is lost"))
 	}
 	b, err := json.Marshal(storecheck.Status{Deleted: uint64(max(0, now.Deleted)), Reached: mark.Last, First: now.First, Notes: []string{"accepted at " + time.Now().UTC().Format(time.RFC3339) + ": " + lost.Error()}}) //nolint:gosec // not below 0
 	if err == nil {

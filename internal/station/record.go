@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/disk"
 	"github.com/inspan/inspan/internal/jet"
 )
 
@@ -54,11 +55,7 @@ func (s *Station) record() error {
 	if err != nil {
 		return fmt.Errorf("record of the station: %w", err)
 	}
-	path := filepath.Join(s.cfg.StoreDir, RecordFile)
-	if err := os.WriteFile(path+".new", append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("record of the station: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := disk.Replace(filepath.Join(s.cfg.StoreDir, RecordFile), append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("record of the station: %w", err)
 	}
 	return nil
