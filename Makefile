@@ -77,7 +77,7 @@ escape: ## ways out of each sandbox of this machine, and bombs in it, as a table
 
 boxes: ## slow (15 min, root for some): every sandbox of this machine, examined and measured, as docs/sandboxes-measured.md; RUNSC=path for gvisor, IMAGE=name for docker
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/inspan-within ./cmd/inspan-within
-	INSPAN_TEST_HELPER=$(CURDIR)/bin/inspan-within $(if $(RUNSC),INSPAN_GVISOR=$(RUNSC)) $(if $(IMAGE),INSPAN_TEST_DOCKER_IMAGE=$(IMAGE) INSPAN_TEST_DOCKER_HELPER=$(CURDIR)/bin/inspan-within) $(GO) run ./test/boxes
+	INSPAN_TEST_HELPER=$(CURDIR)/bin/inspan-within $(if $(RUNSC),INSPAN_GVISOR=$(RUNSC)) $(if $(IMAGE),INSPAN_TEST_DOCKER_IMAGE=$(IMAGE) INSPAN_TEST_DOCKER_HELPER=$(CURDIR)/bin/inspan-within) $(GO) run ./test/sandboxbench
 
 docker: ## sandboxes in containers of a real engine (DOCKER_HOST); IMAGE=name of one with bash, perl and util-linux that is there; see docs/sandbox-docker.md
 	@test -n "$(IMAGE)" || { echo "make docker: say IMAGE=name of an image on the engine that has bash, perl and util-linux, such as debian:bookworm"; exit 1; }

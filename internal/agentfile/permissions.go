@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inspan/inspan/internal/nearest"
+	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -130,7 +130,7 @@ func (p *parsing) guardable(root *node, pr pair) bool {
 		return true
 	}
 	e := &Error{Code: CodeUnknown, Line: pr.line, Path: pr.value.path, Message: "the agent has no such tool", Expected: "a tool of the agent, a glob over tools, ref or external_directory", Actual: shown(pr.key)}
-	if near := nearest.Word(pr.key, append(known, "bash", "external_directory", "ref")); near != "" {
+	if near := didyoumean.Word(pr.key, append(known, "bash", "external_directory", "ref")); near != "" {
 		e.Hint = "did you mean " + near + "?"
 	}
 	p.fail(e)

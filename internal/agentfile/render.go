@@ -6,7 +6,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/inspan/inspan/internal/nearest"
+	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -110,7 +110,7 @@ func unresolved(in RenderInput, p piece) *Error {
 	}
 	sort.Strings(known)
 	e := &Error{Code: CodeVariable, Line: p.line, Path: p.name, Message: "the variable has no value", Hint: "known: " + first(known, 64)}
-	if near := nearest.Word(p.name, append(known, bare(in.Variables)...)); near != "" {
+	if near := didyoumean.Word(p.name, append(known, bare(in.Variables)...)); near != "" {
 		e.Expected = near
 	}
 	return e

@@ -11,7 +11,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/inspan/inspan/internal/core/home"
+	"github.com/inspan/inspan/internal/core/agentdir"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -67,7 +67,7 @@ func (r Role) share(file string, a events.Agent) (events.Agent, error) {
 	fault := func(what, hint string) error {
 		return &Error{Code: CodeConflict, File: file, Message: what, Hint: hint}
 	}
-	if _, err := home.Path(home.ID{Project: r.Project, Role: r.Name, Name: a.Name}); err != nil {
+	if _, err := agentdir.Path(agentdir.ID{Project: r.Project, Role: r.Name, Name: a.Name}); err != nil {
 		return a, fault(err.Error(), "rename the folder")
 	}
 	a.Project, a.Role = r.Project, r.Name

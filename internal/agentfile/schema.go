@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inspan/inspan/internal/nearest"
+	"github.com/inspan/inspan/internal/didyoumean"
 )
 
 // use says what becomes of a value.
@@ -125,7 +125,7 @@ func (p *parsing) unknown(pr pair, fields map[string]field) {
 	}
 	sort.Strings(known)
 	e := &Error{Code: CodeUnknown, Line: pr.line, Path: pr.value.path, Message: "unknown key", Hint: "known here: " + strings.Join(known, ", ")}
-	if near := nearest.Word(pr.key, known); near != "" {
+	if near := didyoumean.Word(pr.key, known); near != "" {
 		e.Expected, e.Hint = near, "did you mean "+near+"? A key of your own begins with x-"
 	}
 	p.fail(e)
@@ -194,7 +194,7 @@ func oneOf(words ...string) shape {
 			return ""
 		}
 		want := "one of " + strings.TrimPrefix(strings.Join(words, ", "), ", ")
-		if near := nearest.Word(n.text, words); near != "" {
+		if near := didyoumean.Word(n.text, words); near != "" {
 			want += "; nearest is " + near
 		}
 		return want

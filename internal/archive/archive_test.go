@@ -18,8 +18,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/archive"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -48,7 +48,7 @@ func put(t *testing.T, st *mem.Station, facts ...[]byte) {
 		if log := st.Log(f.Run); len(log) > 0 {
 			head = log[len(log)-1].Seq
 		}
-		if ack := st.Journal().Append(t.Context(), reactor.Entry{Run: f.Run, Kind: kind, Head: head, Bytes: b}); ack.Outcome != reactor.Stored {
+		if ack := st.Journal().Append(t.Context(), kernel.Entry{Run: f.Run, Kind: kind, Head: head, Bytes: b}); ack.Outcome != kernel.Stored {
 			t.Fatalf("%s %v", ack.Outcome, ack.Err)
 		}
 	}
@@ -66,7 +66,7 @@ func saver(t *testing.T, st *mem.Station, dir string) *archive.Saver {
 
 func place(t *testing.T, st *mem.Station) *archive.Place {
 	t.Helper()
-	cfg := archive.PlaceConfig{Station: "demo", Journals: map[events.Service]reactor.Journal{}, Blobs: st.Blobs(), Timers: st.Timers(),
+	cfg := archive.PlaceConfig{Station: "demo", Journals: map[events.Service]kernel.Journal{}, Blobs: st.Blobs(), Timers: st.Timers(),
 		Config: st.Shelf(topology.ConfigBucket), State: st.Shelf(topology.StateBucket), Entropy: rand.Reader}
 	for _, by := range events.Services() {
 		cfg.Journals[by] = st.JournalOf(by)
@@ -268,7 +268,7 @@ func TestBring(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		fired := ""
-		err := to.Inbox().Listen(ctx, events.Planner, 1, func(ctx context.Context, msg reactor.Message) {
+		err := to.Inbox().Listen(ctx, events.Planner, 1, func(ctx context.Context, msg kernel.Message) {
 			if runID, family, id, ok := events.ParseDue(msg.Subject()); ok { // it was long ago, so it fires at once
 				fired = runID + " " + family + " " + id
 				cancel()

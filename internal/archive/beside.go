@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/pattern"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -132,7 +132,7 @@ func (d *Dir) Tree(_ context.Context, station, workspace string) (Tree, error) {
 	}
 	b, err := os.ReadFile(filepath.Join(d.path, filepath.FromSlash(name), treeFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return t, fmt.Errorf("workspace %s in the archive: %w", workspace, reactor.ErrNotFound)
+		return t, fmt.Errorf("workspace %s in the archive: %w", workspace, kernel.ErrNotFound)
 	}
 	if err != nil {
 		return t, fmt.Errorf("workspace %s in the archive: %w", workspace, err)
@@ -181,7 +181,7 @@ func (d *Dir) byContent(folder string, ref events.Ref) ([]byte, error) {
 		b, err = os.ReadFile(at)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("archive %s/%s: %w", folder, ref.SHA256, reactor.ErrNotFound)
+		return nil, fmt.Errorf("archive %s/%s: %w", folder, ref.SHA256, kernel.ErrNotFound)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("archive %s/%s: %w", folder, ref.SHA256, err)

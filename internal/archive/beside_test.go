@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/archive"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -60,7 +60,7 @@ func whole(t *testing.T, st *mem.Station, dir string) *archive.Saver {
 
 func wholePlace(t *testing.T, st *mem.Station, name string) *archive.Place {
 	t.Helper()
-	cfg := archive.PlaceConfig{Station: name, Journals: map[events.Service]reactor.Journal{}, Blobs: st.Blobs(), Timers: st.Timers(),
+	cfg := archive.PlaceConfig{Station: name, Journals: map[events.Service]kernel.Journal{}, Blobs: st.Blobs(), Timers: st.Timers(),
 		Config: st.Shelf(topology.ConfigBucket), State: st.Shelf(topology.StateBucket), Trees: st.Shelf(topology.TreeBucket),
 		Artifacts: st.Artifacts(), Sessions: st.Shelf(topology.SessionBucket), Entropy: bytes.NewReader(bytes.Repeat([]byte("entropy"), 1<<16))}
 	for _, by := range events.Services() {
@@ -153,7 +153,7 @@ func TestWorkspaces(t *testing.T) {
 		if m := saved(t, s); m.Beside.Snapshot != "" || len(m.Beside.Left) != 1 {
 			t.Errorf("%+v", m.Beside)
 		}
-		if _, err := s.Dir.Tree(t.Context(), "demo", treeOf); !errors.Is(err, reactor.ErrNotFound) {
+		if _, err := s.Dir.Tree(t.Context(), "demo", treeOf); !errors.Is(err, kernel.ErrNotFound) {
 			t.Errorf("what the station forgot is still there: %v", err)
 		}
 	})
@@ -335,7 +335,7 @@ func TestArtifactsOfArchives(t *testing.T) {
 		if n := stop(m, &at, at.Add(time.Hour)); n != 1 {
 			t.Errorf("%d went, want 1", n)
 		}
-		if _, err := s.Dir.Artifact(t.Context(), "demo", "r", ref); !errors.Is(err, reactor.ErrNotFound) {
+		if _, err := s.Dir.Artifact(t.Context(), "demo", "r", ref); !errors.Is(err, kernel.ErrNotFound) {
 			t.Error(err)
 		}
 	})

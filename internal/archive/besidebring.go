@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/delivery"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -62,12 +62,12 @@ func (p *Place) tree(ctx context.Context, src Source, station, workspace string,
 			b.Left = append(b.Left, Left{What: "files of workspace " + workspace, Why: "the station has a session of its own with that name"})
 			return nil
 		}
-		if !errors.Is(err, reactor.ErrNotFound) {
+		if !errors.Is(err, kernel.ErrNotFound) {
 			return fmt.Errorf("session %s: %w", id, err)
 		}
 	}
 	now, revision, err := p.trees.Load(ctx, events.TreeKey(workspace))
-	if err != nil && !errors.Is(err, reactor.ErrNotFound) {
+	if err != nil && !errors.Is(err, kernel.ErrNotFound) {
 		return fmt.Errorf("record of workspace %s: %w", workspace, err)
 	}
 	if err == nil && revision > 0 {
@@ -79,7 +79,7 @@ func (p *Place) tree(ctx context.Context, src Source, station, workspace string,
 		return p.treeParts(ctx, src, station, rec, how, true)
 	}
 	t, err := src.Tree(ctx, station, workspace)
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *Place) tree(ctx context.Context, src Source, station, workspace string,
 		return err
 	}
 	_, err = p.trees.Swap(ctx, events.TreeKey(workspace), record, 0)
-	if errors.Is(err, reactor.ErrExists) {
+	if errors.Is(err, kernel.ErrExists) {
 		b.Files = FilesThere
 		return nil
 	}
@@ -128,7 +128,7 @@ func (p *Place) treeParts(ctx context.Context, src Source, station string, rec t
 	var done int64
 	for _, ref := range rec.parts() {
 		data, err := src.TreePart(ctx, station, rec.Workspace, ref)
-		if few && errors.Is(err, reactor.ErrNotFound) {
+		if few && errors.Is(err, kernel.ErrNotFound) {
 			continue
 		}
 		if err != nil {
@@ -168,7 +168,7 @@ func (p *Place) branches(ctx context.Context, src Source, station, scope string,
 			}
 		}
 		err = p.trees.Create(ctx, key, record)
-		if err != nil && !errors.Is(err, reactor.ErrExists) {
+		if err != nil && !errors.Is(err, kernel.ErrExists) {
 			return fmt.Errorf("branch %.200q: %w", rec.Branch, err)
 		}
 		b.Branches++
@@ -186,7 +186,7 @@ func (p *Place) artifacts(ctx context.Context, src Source, m Manifest, state run
 		}
 		seen[a.SHA256] = true
 		data, err := src.Artifact(ctx, m.Station, m.Run, a.Ref())
-		if errors.Is(err, reactor.ErrNotFound) {
+		if errors.Is(err, kernel.ErrNotFound) {
 			b.MissingArtifacts++
 			continue
 		}

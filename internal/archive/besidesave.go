@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/inspan/inspan/internal/core/delivery"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -86,7 +86,7 @@ func (s *Saver) tree(ctx context.Context, b *Beside) error {
 		return nil //nolint:nilerr // no workspace has such a name, so none is kept
 	}
 	record, err := s.Trees.Get(ctx, events.TreeKey(b.Workspace))
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		b.leave(b.files(), "they are on the machine of the toolrunner alone; with INSPAN_WORKSPACE_MODE=follow they would be kept")
 		return nil
 	}
@@ -171,7 +171,7 @@ func (s *Saver) stale(ctx context.Context, b *Beside) error {
 // saved tells what is saved of a workspace.
 func (s *Saver) saved(ctx context.Context, b *Beside) error {
 	t, err := s.Dir.Tree(ctx, s.Station, b.Workspace)
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		b.leave(b.files(), "the station keeps none of them")
 		return nil
 	}
@@ -218,7 +218,7 @@ func (s *Saver) branches(ctx context.Context, b *Beside) error {
 	}
 	for _, key := range keys {
 		record, err := s.Trees.Get(ctx, key)
-		if errors.Is(err, reactor.ErrNotFound) {
+		if errors.Is(err, kernel.ErrNotFound) {
 			continue
 		}
 		if err != nil {

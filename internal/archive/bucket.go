@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -15,9 +15,9 @@ import (
 // them. It is for a station whose log alone was lost.
 type bucket struct {
 	station string
-	blobs   reactor.Blobs
-	state   reactor.Shelf
-	made    reactor.Artifacts
+	blobs   kernel.Blobs
+	state   kernel.Shelf
+	made    kernel.Artifacts
 }
 
 var _ Source = bucket{}
@@ -34,7 +34,7 @@ func (b bucket) Runs(ctx context.Context) ([]Manifest, error) {
 	var all []Manifest
 	for _, key := range keys {
 		row, err := b.state.Get(ctx, key)
-		if errors.Is(err, reactor.ErrNotFound) {
+		if errors.Is(err, kernel.ErrNotFound) {
 			continue
 		}
 		if err != nil {
@@ -66,7 +66,7 @@ func (bucket) Agents(context.Context, string) (map[string][]byte, error) { retur
 
 // Tree implements Source: what the station keeps beside logs is in its own buckets, here and below.
 func (bucket) Tree(_ context.Context, _, workspace string) (Tree, error) {
-	return Tree{}, fmt.Errorf("workspace %s: %w", workspace, reactor.ErrNotFound)
+	return Tree{}, fmt.Errorf("workspace %s: %w", workspace, kernel.ErrNotFound)
 }
 
 // TreePart implements Source.
@@ -80,7 +80,7 @@ func (bucket) Branches(context.Context, string, string) (map[string][]byte, erro
 // Artifact implements Source.
 func (b bucket) Artifact(ctx context.Context, _, run string, ref events.Ref) ([]byte, error) {
 	if b.made == nil {
-		return nil, fmt.Errorf("artifact %s: %w", ref.SHA256, reactor.ErrNotFound)
+		return nil, fmt.Errorf("artifact %s: %w", ref.SHA256, kernel.ErrNotFound)
 	}
 	return b.made.Get(ctx, run, ref)
 }

@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/disk"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -65,16 +65,16 @@ type Segment struct {
 type Source interface {
 	// Runs lists what is saved.
 	Runs(ctx context.Context) ([]Manifest, error)
-	// Object returns reactor.ErrNotFound where it is not saved, and never other bytes than those of the reference.
+	// Object returns kernel.ErrNotFound where it is not saved, and never other bytes than those of the reference.
 	Object(ctx context.Context, ref events.Ref) ([]byte, error)
 	// Agents returns the saved definitions of a station's agents by name.
 	Agents(ctx context.Context, station string) (map[string][]byte, error)
-	// Tree returns what is saved of a workspace, reactor.ErrNotFound where nothing is, and TreePart an object of it.
+	// Tree returns what is saved of a workspace, kernel.ErrNotFound where nothing is, and TreePart an object of it.
 	Tree(ctx context.Context, station, workspace string) (Tree, error)
 	TreePart(ctx context.Context, station, workspace string, ref events.Ref) ([]byte, error)
 	// Branches returns the records of the branches that were published in a scope, by key. Their objects are Objects.
 	Branches(ctx context.Context, station, scope string) (map[string][]byte, error)
-	// Artifact returns the bytes of what a run made, reactor.ErrNotFound where they are not saved.
+	// Artifact returns the bytes of what a run made, kernel.ErrNotFound where they are not saved.
 	Artifact(ctx context.Context, station, run string, ref events.Ref) ([]byte, error)
 }
 
@@ -105,7 +105,7 @@ const marker = "inspan-archive.json"
 func Open(path string) (*Dir, error) {
 	b, err := os.ReadFile(filepath.Join(path, marker))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is no archive: it has no %s: %w", path, marker, reactor.ErrNotFound)
+		return nil, fmt.Errorf("%s is no archive: it has no %s: %w", path, marker, kernel.ErrNotFound)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open archive: %w", err)
@@ -194,7 +194,7 @@ func (d *Dir) Object(_ context.Context, ref events.Ref) ([]byte, error) {
 	}
 	b, err := os.ReadFile(filepath.Join(d.path, filepath.FromSlash(objectName(ref.SHA256))))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("archive object %s: %w", ref.SHA256, reactor.ErrNotFound)
+		return nil, fmt.Errorf("archive object %s: %w", ref.SHA256, kernel.ErrNotFound)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("archive object %s: %w", ref.SHA256, err)

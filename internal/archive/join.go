@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -59,7 +59,7 @@ func first[T any](j joint, get func(Source) (T, error)) (T, error) {
 		if err == nil {
 			return got, nil
 		}
-		if worst == nil || errors.Is(worst, reactor.ErrNotFound) {
+		if worst == nil || errors.Is(worst, kernel.ErrNotFound) {
 			worst = err
 		}
 	}
@@ -98,11 +98,11 @@ func (j joint) Agents(ctx context.Context, station string) (map[string][]byte, e
 func (j joint) Tree(ctx context.Context, station, workspace string) (Tree, error) {
 	var best Tree
 	var of treeRecord
-	err := reactor.ErrNotFound
+	err := kernel.ErrNotFound
 	for _, src := range j {
 		t, e := src.Tree(ctx, station, workspace)
 		if e != nil {
-			if errors.Is(err, reactor.ErrNotFound) {
+			if errors.Is(err, kernel.ErrNotFound) {
 				err = e
 			}
 			continue

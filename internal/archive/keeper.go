@@ -13,7 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/run"
 )
 
@@ -136,7 +136,7 @@ func (k *Keeper) catchUp(ctx context.Context) {
 	}
 	for _, key := range keys {
 		b, err := k.saver.State.Get(ctx, key)
-		if errors.Is(err, reactor.ErrNotFound) {
+		if errors.Is(err, kernel.ErrNotFound) {
 			continue
 		}
 		id := strings.TrimPrefix(key, prefix)

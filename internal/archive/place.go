@@ -11,7 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/core/lifecycle"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -22,32 +22,32 @@ var ErrUnsound = errors.New("what is saved is not sound")
 // Place is a station that runs are brought to.
 type Place struct {
 	station string
-	ledgers map[events.Service]*reactor.Ledger
-	journal reactor.Journal
-	blobs   reactor.Blobs
-	timers  reactor.Timers
-	config  reactor.Shelf
-	state   reactor.Shelf
+	ledgers map[events.Service]*kernel.Ledger
+	journal kernel.Journal
+	blobs   kernel.Blobs
+	timers  kernel.Timers
+	config  kernel.Shelf
+	state   kernel.Shelf
 	// trees, made and sessions are nil where the place keeps nothing beside the log.
-	trees    reactor.Shelf
-	made     reactor.Artifacts
-	sessions reactor.Shelf
+	trees    kernel.Shelf
+	made     kernel.Artifacts
+	sessions kernel.Shelf
 	now      func() time.Time
 }
 
 // PlaceConfig holds what a place needs. The journals say each kind under the user who may say it.
 type PlaceConfig struct {
 	Station  string
-	Journals map[events.Service]reactor.Journal
-	Blobs    reactor.Blobs
+	Journals map[events.Service]kernel.Journal
+	Blobs    kernel.Blobs
 	// Timers and Config are the planner's.
-	Timers reactor.Timers
-	Config reactor.Shelf
-	State  reactor.Shelf
+	Timers kernel.Timers
+	Config kernel.Shelf
+	State  kernel.Shelf
 	// Trees and Artifacts are the toolrunner's, Sessions the planner's; without them only logs and their objects are brought.
-	Trees     reactor.Shelf
-	Artifacts reactor.Artifacts
-	Sessions  reactor.Shelf
+	Trees     kernel.Shelf
+	Artifacts kernel.Artifacts
+	Sessions  kernel.Shelf
 	Entropy   io.Reader
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -58,7 +58,7 @@ func NewPlace(cfg PlaceConfig) (*Place, error) {
 	if cfg.Blobs == nil || cfg.Timers == nil || cfg.Config == nil || cfg.State == nil {
 		return nil, errors.New("a place needs blobs, timers and the configuration")
 	}
-	p := &Place{station: cfg.Station, ledgers: map[events.Service]*reactor.Ledger{}, journal: cfg.Journals[events.Planner],
+	p := &Place{station: cfg.Station, ledgers: map[events.Service]*kernel.Ledger{}, journal: cfg.Journals[events.Planner],
 		blobs: cfg.Blobs, timers: cfg.Timers, config: cfg.Config, state: cfg.State, now: cfg.Now}
 	if p.now == nil {
 		p.now = time.Now
@@ -66,9 +66,9 @@ func NewPlace(cfg PlaceConfig) (*Place, error) {
 	if cfg.Trees != nil && cfg.Artifacts != nil && cfg.Sessions != nil {
 		p.trees, p.made, p.sessions = cfg.Trees, cfg.Artifacts, cfg.Sessions
 	}
-	pages := reactor.NewPages(0)
+	pages := kernel.NewPages(0)
 	for _, by := range events.Services() {
-		l, err := reactor.NewLedger(reactor.LedgerConfig{Station: cfg.Station, By: by, Journal: cfg.Journals[by], Pages: pages, Entropy: cfg.Entropy})
+		l, err := kernel.NewLedger(kernel.LedgerConfig{Station: cfg.Station, By: by, Journal: cfg.Journals[by], Pages: pages, Entropy: cfg.Entropy})
 		if err != nil {
 			return nil, fmt.Errorf("as %s: %w", by, err)
 		}
@@ -117,7 +117,7 @@ type Brought struct {
 
 // Bring copies a saved run here: the objects and files first, then the facts, then, where the run is open, run.moved. It may be
 // interrupted and done again. Nothing is written where what is saved is not sound (ErrUnsound) or other facts are there
-// (reactor.ErrDiverged). A run that is here already and went on is left as it is.
+// (kernel.ErrDiverged). A run that is here already and went on is left as it is.
 func (p *Place) Bring(ctx context.Context, src Source, m Manifest, how How) (Brought, error) {
 	b := Brought{Run: m.Run, From: m.Station, Facts: m.Sequence}
 	facts, state, err := sound(ctx, src, m, how.Keys)
@@ -131,7 +131,7 @@ func (p *Place) Bring(ctx context.Context, src Source, m Manifest, how How) (Bro
 	}
 	for i := range min(len(there), len(facts)) {
 		if !bytes.Equal(there[i].Bytes, facts[i]) {
-			return b, fmt.Errorf("run %s, fact %d: %w: nothing was changed", m.Run, i+1, reactor.ErrDiverged)
+			return b, fmt.Errorf("run %s, fact %d: %w: nothing was changed", m.Run, i+1, kernel.ErrDiverged)
 		}
 	}
 	if err := p.objects(ctx, src, facts, &b); err != nil {
@@ -172,7 +172,7 @@ func sound(ctx context.Context, src Source, m Manifest, keys []ed25519.PublicKey
 	}
 	a := audit.New(audit.Config{Run: m.Run, Anchors: anchors, Keys: keys})
 	for _, b := range facts {
-		a.Fact(ctx, reactor.Record{Bytes: b})
+		a.Fact(ctx, kernel.Record{Bytes: b})
 	}
 	r := a.End()
 	if !r.Sound {
@@ -195,7 +195,7 @@ func (p *Place) objects(ctx context.Context, src Source, facts [][]byte, b *Brou
 		for queue := events.Refs(payload); len(queue) > 0; queue = queue[1:] {
 			ref := queue[0]
 			data, err := src.Object(ctx, ref)
-			if errors.Is(err, reactor.ErrNotFound) {
+			if errors.Is(err, kernel.ErrNotFound) {
 				b.Missing++
 				continue
 			}
@@ -241,7 +241,7 @@ func (p *Place) Agents(ctx context.Context, src Source, station string) (names [
 			continue
 		}
 		err := p.config.Create(ctx, "agent."+name, b)
-		if errors.Is(err, reactor.ErrExists) {
+		if errors.Is(err, kernel.ErrExists) {
 			continue
 		}
 		if err != nil {

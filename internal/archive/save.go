@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -22,13 +22,13 @@ const maxSegments = 16
 type Saver struct {
 	Dir     *Dir
 	Station string
-	Journal reactor.Journal
-	Blobs   reactor.Blobs
+	Journal kernel.Journal
+	Blobs   kernel.Blobs
 	// State has the rows of the index with their anchors, Config the agents.
-	State, Config reactor.Shelf
+	State, Config kernel.Shelf
 	// Trees has the records of workspaces and published branches, Artifacts what runs made; nil saves none of them.
-	Trees     reactor.Shelf
-	Artifacts reactor.Artifacts
+	Trees     kernel.Shelf
+	Artifacts kernel.Artifacts
 	// MostBytes is how large the packs of a workspace, a published branch, or all artifacts of one run may be to be saved.
 	MostBytes int64
 	// Bundle says that the folder is to be a bundle: what is saved of a workspace stays where the station forgets it.
@@ -74,7 +74,7 @@ func (s *Saver) Save(ctx context.Context, runID string) (Manifest, error) {
 
 // news returns the facts behind those that are saved. Positions may be others than they were; then the whole log is
 // read, and must begin with what is saved.
-func (s *Saver) news(ctx context.Context, runID string, m Manifest) (Manifest, []reactor.Record, error) {
+func (s *Saver) news(ctx context.Context, runID string, m Manifest) (Manifest, []kernel.Record, error) {
 	fresh, err := readAll(ctx, s.Journal, runID, m.Seq)
 	if err != nil {
 		return m, nil, err
@@ -98,8 +98,8 @@ func follows(m Manifest, stored []byte) bool {
 	return err == nil && f.Sequence == m.Sequence+1 && f.PrevHash == m.Head
 }
 
-func readAll(ctx context.Context, j reactor.Journal, runID string, after uint64) ([]reactor.Record, error) {
-	var all []reactor.Record
+func readAll(ctx context.Context, j kernel.Journal, runID string, after uint64) ([]kernel.Record, error) {
+	var all []kernel.Record
 	for {
 		facts, more, err := j.Read(ctx, runID, after)
 		if err != nil {
@@ -114,7 +114,7 @@ func readAll(ctx context.Context, j reactor.Journal, runID string, after uint64)
 }
 
 // state folds the run; a log that does not fold is not saved over one that does.
-func (s *Saver) state(ctx context.Context, m Manifest, fresh []reactor.Record) (run.State, error) {
+func (s *Saver) state(ctx context.Context, m Manifest, fresh []kernel.Record) (run.State, error) {
 	saved, err := Facts(ctx, s.Dir, m)
 	if err != nil {
 		return run.State{}, err
@@ -168,11 +168,11 @@ func (s *Saver) objects(ctx context.Context, m *Manifest, stored []byte) error {
 
 // isTransient tells a station that does not answer from one that does not have the object.
 func isTransient(err error) bool {
-	return !errors.Is(err, reactor.ErrNotFound) && !errors.Is(err, reactor.ErrDamagedObject)
+	return !errors.Is(err, kernel.ErrNotFound) && !errors.Is(err, kernel.ErrDamagedObject)
 }
 
 // seal writes the segment, then the manifest that names it, then lets go of what no manifest names any more.
-func (s *Saver) seal(ctx context.Context, m Manifest, fresh []reactor.Record, state run.State) (Manifest, error) {
+func (s *Saver) seal(ctx context.Context, m Manifest, fresh []kernel.Record, state run.State) (Manifest, error) {
 	from, lines := m.Sequence+1, [][]byte{}
 	old := m.Segments
 	join := len(old) >= maxSegments
@@ -209,7 +209,7 @@ func (s *Saver) seal(ctx context.Context, m Manifest, fresh []reactor.Record, st
 // anchor takes the signed head of the row, where it is not beyond what is saved.
 func (s *Saver) anchor(ctx context.Context, m *Manifest) error {
 	b, err := s.State.Get(ctx, "run."+m.Run)
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
@@ -236,7 +236,7 @@ func (s *Saver) Agents(ctx context.Context, only ...string) error {
 	for _, key := range names {
 		name := strings.TrimPrefix(key, prefix)
 		b, err := s.Config.Get(ctx, key)
-		if errors.Is(err, reactor.ErrNotFound) || err == nil && (!events.ValidID(name) || bytes.Equal(saved[name], b)) ||
+		if errors.Is(err, kernel.ErrNotFound) || err == nil && (!events.ValidID(name) || bytes.Equal(saved[name], b)) ||
 			len(only) > 0 && !slices.Contains(only, name) {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -141,7 +141,7 @@ func (a *Audit) wrong(f Fault) {
 
 // Fact takes the next fact. It reports whether there is a reason to go on: nothing can be said of what comes after a
 // fact that is wrong.
-func (a *Audit) Fact(ctx context.Context, r reactor.Record) bool {
+func (a *Audit) Fact(ctx context.Context, r kernel.Record) bool {
 	if a.report.First != nil {
 		return false
 	}
@@ -174,7 +174,7 @@ func (a *Audit) Fact(ctx context.Context, r reactor.Record) bool {
 }
 
 // look checks what the fold does not: the anchors at this fact, the objects it refers to, and the checks of the table.
-func (a *Audit) look(ctx context.Context, r reactor.Record, f events.Fact, p events.Payload) {
+func (a *Audit) look(ctx context.Context, r kernel.Record, f events.Fact, p events.Payload) {
 	fault := Fault{Sequence: f.Sequence, Seq: r.Seq, Kind: p.Kind()}
 	for _, an := range a.anchors[f.Sequence] {
 		if an.Run != f.Run || an.Station != a.state.Identity.Station || an.Hash != a.state.Hash {

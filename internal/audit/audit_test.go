@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/audit"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -21,10 +21,10 @@ func TestAudit(t *testing.T) {
 	big := runtest.Turn(1, "a", "long")
 	big.TextRef = &events.Ref{SHA256: strings.Repeat("ab", 32), Size: 9, Type: "text"}
 	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), big)
-	take := func(cfg audit.Config, change func(i int, r *reactor.Record)) audit.Report {
+	take := func(cfg audit.Config, change func(i int, r *kernel.Record)) audit.Report {
 		a := audit.New(cfg)
 		for i, f := range b.Facts() {
-			r := reactor.Record{Seq: uint64(10 + i), Bytes: f}
+			r := kernel.Record{Seq: uint64(10 + i), Bytes: f}
 			if change != nil {
 				change(i, &r)
 			}
@@ -48,7 +48,7 @@ func TestAudit(t *testing.T) {
 	})
 	t.Run("SAFE-3 SAFE-6 a fact that stands where another kind belongs is wrong", func(t *testing.T) {
 		t.Parallel()
-		r := take(audit.Config{}, func(i int, r *reactor.Record) {
+		r := take(audit.Config{}, func(i int, r *kernel.Record) {
 			if i == 4 {
 				r.Kind = events.StepFinished
 			}

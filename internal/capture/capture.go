@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/artifact"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -30,7 +30,7 @@ const patience = time.Minute
 // Config of a Keeper.
 type Config struct {
 	// Store takes the bytes; nil keeps them in the workspace alone.
-	Store reactor.Artifacts
+	Store kernel.Artifacts
 	// Mode is where the bytes go where an agent does not say: events.KeptInStore or KeptInWorkspace. Empty means the first.
 	Mode string
 	// Off takes nothing by itself where an agent does not say.
@@ -315,9 +315,9 @@ func faultOf(err error) string {
 // storeFault puts the refusal of a store into words. What it says itself may name subjects and is not for the model.
 func storeFault(err error) *unfit {
 	switch {
-	case errors.Is(err, reactor.ErrFull):
+	case errors.Is(err, kernel.ErrFull):
 		return &unfit{code: events.LeftStoreFull, reason: "the store of artifacts is full"}
-	case errors.Is(err, reactor.ErrTooLarge):
+	case errors.Is(err, kernel.ErrTooLarge):
 		return &unfit{code: events.LeftTooLarge, reason: "it is larger than the store takes"}
 	}
 	return &unfit{code: events.LeftStoreAway, reason: "the store of artifacts does not answer, or does not take it"}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/artifact"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -31,7 +31,7 @@ type desktop struct {
 
 // counting counts what is put, and fails where it is told to.
 type counting struct {
-	reactor.Artifacts
+	kernel.Artifacts
 	puts int
 	fail error
 }
@@ -399,7 +399,7 @@ func TestTwiceLateHalfNever(t *testing.T) {
 		for _, c := range []struct {
 			fail error
 			code string
-		}{{fmt.Errorf("put: %w", reactor.ErrFull), events.LeftStoreFull}, {context.DeadlineExceeded, events.LeftStoreAway}} {
+		}{{fmt.Errorf("put: %w", kernel.ErrFull), events.LeftStoreFull}, {context.DeadlineExceeded, events.LeftStoreAway}} {
 			d := newDesktop(t)
 			d.begin()
 			d.write("a.md", "a")

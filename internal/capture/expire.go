@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/artifact"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/run"
 )
 
@@ -20,7 +20,7 @@ type Runs interface {
 // Expirer takes artifacts away whose time is over (ART-8). It keeps nothing in mind: the store is its list, so it may
 // be stopped anywhere, run late, and be several.
 type Expirer struct {
-	Store reactor.Artifacts
+	Store kernel.Artifacts
 	Runs  Runs
 	// TTL of artifacts that were put without one; 0 means artifact.DefaultTTL.
 	TTL time.Duration
@@ -56,7 +56,7 @@ func (e *Expirer) Sweep(ctx context.Context, now time.Time) (Swept, error) {
 		}
 		s, seen := looked[one.Run]
 		if !seen {
-			if s, err = e.Runs.Fresh(ctx, one.Run); err != nil && !errors.Is(err, reactor.ErrNotFound) {
+			if s, err = e.Runs.Fresh(ctx, one.Run); err != nil && !errors.Is(err, kernel.ErrNotFound) {
 				errs = append(errs, fmt.Errorf("run %s: %w", one.Run, err))
 				continue
 			}

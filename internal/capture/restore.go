@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"github.com/inspan/inspan/internal/core/artifact"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -46,7 +46,7 @@ func (k *Keeper) Restore(ctx context.Context, s run.State, dir string, rules *ev
 			return written, fmt.Errorf("artifacts of earlier steps: they have more bytes than the limit of the run, %d", artifact.LimitsOf(rules).Run)
 		}
 		data, err := k.cfg.Store.Get(ctx, a.Run, a.Ref())
-		if errors.Is(err, reactor.ErrNotFound) {
+		if errors.Is(err, kernel.ErrNotFound) {
 			continue
 		}
 		if err == nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
-	"github.com/inspan/inspan/internal/nearest"
+	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
@@ -233,7 +233,7 @@ func unknownCommand(cmd *cobra.Command, got string) error {
 	for _, c := range cmd.Commands() {
 		known = append(known, c.Name())
 	}
-	if near := nearest.Word(got, known); near != "" {
+	if near := didyoumean.Word(got, known); near != "" {
 		return usage("there is no command %q; did you mean %q? %s --help lists all", got, near, cmd.CommandPath())
 	}
 	return usage("there is no command %q; %s --help lists all", got, cmd.CommandPath())

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/inspan/inspan/internal/nearest"
+	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/internal/service"
 )
 
@@ -153,7 +153,7 @@ func pick(all []explained, key string) ([]explained, error) {
 	if len(out) > 0 {
 		return out, nil
 	}
-	if near := nearest.Word(key, known); near != "" {
+	if near := didyoumean.Word(key, known); near != "" {
 		return nil, usage("there is no setting %q; did you mean %q? inspan config explain lists all", key, near)
 	}
 	return nil, usage("there is no setting %q; inspan config explain lists all", key)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
@@ -106,7 +106,7 @@ func TestReplay(t *testing.T) {
 
 func number(n uint64) string { return strconv.FormatUint(n, 10) }
 
-func put(t *testing.T, shelf reactor.Shelf, key string, v any) {
+func put(t *testing.T, shelf kernel.Shelf, key string, v any) {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {

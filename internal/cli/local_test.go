@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/audit"
-	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/run"
@@ -101,7 +101,7 @@ func TestLocal(t *testing.T) {
 		want(t, 1, []string{"tokens left"}, "run", "reader", "look", "--id", "poor", "--budget-tokens", "5")
 	})
 	t.Run("PERS-17 one program has the file at a time, and another is told so", func(t *testing.T) {
-		held, err := lite.Open(t.Context(), lite.Config{Path: file, Station: "default"})
+		held, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: file, Station: "default"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestLocal(t *testing.T) {
 		}
 	})
 	t.Run("PERS-17 up works off what waits in the file until it is interrupted", func(t *testing.T) {
-		held, err := lite.Open(t.Context(), lite.Config{Path: file, Station: "default"})
+		held, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: file, Station: "default"})
 		if err != nil {
 			t.Fatal(err)
 		}

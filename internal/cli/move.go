@@ -13,7 +13,7 @@ import (
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
@@ -203,7 +203,7 @@ func source(to *archive.Place, dir string) (archive.Source, error) {
 		return to.Bucket(), nil
 	}
 	d, err := archive.Open(dir)
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return nil, &exit{exitUnknown, fmt.Errorf("--from %s: %w", dir, err)}
 	}
 	return d, err

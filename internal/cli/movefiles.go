@@ -7,7 +7,7 @@ import (
 
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/core/view"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 )
 
 // toldEvery is how many bytes of something large are passed between two lines of progress; smaller things have none.
@@ -103,7 +103,7 @@ func (a *app) listArchives(ctx context.Context, from, only []string) error {
 			return usage("--list shows folders: what the station's own object store has of ended runs is shown by inspan runs")
 		}
 		d, err := archive.Open(dir)
-		if errors.Is(err, reactor.ErrNotFound) {
+		if errors.Is(err, kernel.ErrNotFound) {
 			return &exit{exitUnknown, fmt.Errorf("--from %s: %w", dir, err)}
 		}
 		if err != nil {

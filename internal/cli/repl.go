@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/core/view"
-	"github.com/inspan/inspan/internal/nearest"
+	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -132,7 +132,7 @@ func (r *repl) find(ctx context.Context, name string) (events.Agent, error) {
 		names = append(names, a.Name)
 	}
 	hint := "inspan agents lists them"
-	if near := nearest.Word(name, names); near != "" {
+	if near := didyoumean.Word(name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
 	}
 	return events.Agent{}, &exit{exitUnknown, fmt.Errorf("station %s has no agent %q; %s", r.c.Station(), name, hint)}

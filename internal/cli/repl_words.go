@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/view"
-	"github.com/inspan/inspan/internal/nearest"
+	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -56,7 +56,7 @@ func (r *repl) command(ctx context.Context, text string) error {
 		defer cancel()
 		return w.do(r, wait, arg)
 	}
-	if near := nearest.Word(name, known); near != "" {
+	if near := didyoumean.Word(name, known); near != "" {
 		return usage("there is no command %s; did you mean %s?", name, near)
 	}
 	return usage("there is no command %s; /help lists them. A line that should begin with / needs a space before it", name)

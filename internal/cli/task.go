@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/agentfile"
-	"github.com/inspan/inspan/internal/nearest"
+	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -30,7 +30,7 @@ func filled(task string, variables map[string]string) (string, error) {
 		if !ok && missing == nil {
 			known := slices.Sorted(maps.Keys(variables))
 			hint := fmt.Sprintf(`give it with --var %s=VALUE, or write \{{%s}} if the task means these signs`, name, name)
-			if near := nearest.Word(name, known); near != "" {
+			if near := didyoumean.Word(name, known); near != "" {
 				hint = fmt.Sprintf("did you mean {{%s}}? Else %s", near, hint)
 			}
 			missing = usage("the task has a variable {{%s}} without a value: %s", name, hint)

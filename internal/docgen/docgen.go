@@ -21,7 +21,7 @@ import (
 // Files makes all generated files, by path from the root of the module. root is where the module is: comments and
 // examples are read from the sources in it.
 func Files(root string) (map[string][]byte, error) {
-	notes, err := readNotes(root, "pkg/events", "internal/reactor")
+	notes, err := readNotes(root, "pkg/events", "internal/kernel")
 	if err != nil {
 		return nil, err
 	}

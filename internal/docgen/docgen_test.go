@@ -57,7 +57,7 @@ func TestCheck(t *testing.T) {
 	blank(t)
 	top := t.TempDir()
 	out := filepath.Join(t.TempDir(), "docs")
-	for _, dir := range []string{"pkg/events", "internal/reactor", "test/histories"} {
+	for _, dir := range []string{"pkg/events", "internal/kernel", "test/histories"} {
 		if err := os.CopyFS(filepath.Join(top, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -25,7 +25,7 @@ var inputs = []input{
 	{Name: "task", Title: "A task: what a user publishes to dispatch work.", Zero: events.Task{}},
 	{Name: "control", Title: "A control: what a user publishes to steer a run.", Zero: events.Control{}},
 	{Name: "answer", Title: "The answer to a gate.", Zero: events.Answer{}},
-	{Name: "deadletter", Title: "Input that was refused, with the reason.", Zero: reactor.DeadLetter{}, Open: true},
+	{Name: "deadletter", Title: "Input that was refused, with the reason.", Zero: kernel.DeadLetter{}, Open: true},
 }
 
 // schemaPath is where the schema of a kind or an input is.

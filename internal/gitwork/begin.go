@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/inspan/inspan/internal/git"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -70,7 +70,7 @@ func (w *work) published(ctx context.Context, scope string) ([]string, error) {
 	for _, k := range keys[:min(len(keys), maxLooked)] {
 		var rec events.PublishedBranch
 		b, err := w.cfg.Shelf.Get(ctx, k)
-		if errors.Is(err, reactor.ErrNotFound) {
+		if errors.Is(err, kernel.ErrNotFound) {
 			continue // it went meanwhile
 		}
 		if err == nil {

@@ -28,7 +28,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/git"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
@@ -59,8 +59,8 @@ type Config struct {
 	// Git must leave Own out.
 	Git *git.Git
 	// Blobs and Shelf keep published branches; nil publishes none.
-	Blobs reactor.Blobs
-	Shelf reactor.Shelf
+	Blobs kernel.Blobs
+	Shelf kernel.Shelf
 	// Author of commits and merges.
 	Author git.Author
 	// Root is the absolute path of the workspace root: repositories in it are no remotes.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/git"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -60,7 +60,7 @@ func (w *work) publish(ctx context.Context, _ *guard, a publishArgs) (*Published
 	}
 	for range publishTries {
 		err = w.record(ctx, rec)
-		if !errors.Is(err, reactor.ErrExists) {
+		if !errors.Is(err, kernel.ErrExists) {
 			break
 		}
 	}
@@ -95,7 +95,7 @@ func (w *work) record(ctx context.Context, rec events.PublishedBranch) error {
 func (w *work) load(ctx context.Context, branch string) (events.PublishedBranch, uint64, error) {
 	var rec events.PublishedBranch
 	b, revision, err := w.cfg.Shelf.Load(ctx, events.BranchKey(w.job.Scope, branch))
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return rec, 0, errUnpublished
 	}
 	if err != nil {
@@ -141,7 +141,7 @@ var errWhole = errors.New("the whole history is large")
 // parts stores what is written in objects.
 type parts struct {
 	ctx  context.Context // of the one bundle that is written
-	to   reactor.Blobs
+	to   kernel.Blobs
 	most int64 // bytes, 0 for no limit
 	buf  bytes.Buffer
 	refs []events.Ref
@@ -217,7 +217,7 @@ func (w *work) unpack(ctx context.Context, r *git.Repo, rec events.PublishedBran
 // bundle reads the objects of a bundle one after the other; each is checked by its digest.
 type bundle struct {
 	ctx  context.Context // of the one take that reads it
-	from reactor.Blobs
+	from kernel.Blobs
 	refs []events.Ref
 	data []byte
 }
@@ -228,7 +228,7 @@ func (b *bundle) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		data, err := b.from.Get(b.ctx, b.refs[0])
-		if errors.Is(err, reactor.ErrNotFound) || errors.Is(err, reactor.ErrDamagedObject) {
+		if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, kernel.ErrDamagedObject) {
 			return 0, fmt.Errorf("%w: %w (restore the object store)", git.ErrDamaged, err)
 		}
 		if err != nil {

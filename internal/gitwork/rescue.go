@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/git"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -166,7 +166,7 @@ func (d *Desk) Retire(ctx context.Context, scope, to string) error {
 			return err
 		}
 		err = d.cfg.Shelf.Create(ctx, events.BranchKey(to, rec.Branch), b)
-		if err != nil && !errors.Is(err, reactor.ErrExists) {
+		if err != nil && !errors.Is(err, kernel.ErrExists) {
 			return err
 		}
 		return d.cfg.Shelf.Delete(ctx, key)
@@ -207,7 +207,7 @@ func (d *Desk) each(ctx context.Context, prefix string, do func(key string, rec 
 		}
 		var rec events.PublishedBranch
 		b, err := d.cfg.Shelf.Get(ctx, k)
-		if errors.Is(err, reactor.ErrNotFound) {
+		if errors.Is(err, kernel.ErrNotFound) {
 			continue // it went meanwhile
 		}
 		if err == nil {

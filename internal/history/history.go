@@ -16,7 +16,7 @@ import (
 
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/prompt"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -135,7 +135,7 @@ func closed(all []events.Message, s run.State, st *run.Step) []events.Message {
 }
 
 // Put stores a part. Putting it again changes nothing.
-func Put(ctx context.Context, blobs reactor.Blobs, p events.Part) (events.Ref, error) {
+func Put(ctx context.Context, blobs kernel.Blobs, p events.Part) (events.Ref, error) {
 	b, err := json.Marshal(p)
 	if err != nil {
 		return events.Ref{}, fmt.Errorf("encode history: %w", err)

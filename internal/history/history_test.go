@@ -11,14 +11,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/inspan/inspan/internal/history"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
-func blobs(t interface{ Fatal(...any) }) reactor.Blobs {
+func blobs(t interface{ Fatal(...any) }) kernel.Blobs {
 	st, err := mem.New("s1", mem.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func blobs(t interface{ Fatal(...any) }) reactor.Blobs {
 var text = rapid.StringOf(rapid.RuneFrom([]rune("ab <>&\"\\\n\tüλ\u2028😀")))
 
 // talk draws a conversation that a provider takes, with everything that a message may hold.
-func talk(t *rapid.T, b reactor.Blobs) []events.Message {
+func talk(t *rapid.T, b kernel.Blobs) []events.Message {
 	ref := func(data string) *events.Ref {
 		r, err := b.Put(context.Background(), "text", []byte(data))
 		if err != nil {

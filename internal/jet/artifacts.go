@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -26,10 +26,10 @@ type artifacts struct {
 	station string
 }
 
-var _ reactor.Artifacts = artifacts{}
+var _ kernel.Artifacts = artifacts{}
 
 // Artifacts returns what the station's runs made.
-func (s *Station) Artifacts() reactor.Artifacts { return artifacts{c: s.c, station: s.name} }
+func (s *Station) Artifacts() kernel.Artifacts { return artifacts{c: s.c, station: s.name} }
 
 // of is the part of one run.
 func (a artifacts) of(run string) (blobs, error) {
@@ -39,7 +39,7 @@ func (a artifacts) of(run string) (blobs, error) {
 	return blobs{c: a.c, bucket: topology.ArtifactBucket, scope: a.station + "." + run}, nil
 }
 
-// Put implements reactor.Artifacts.
+// Put implements kernel.Artifacts.
 func (a artifacts) Put(ctx context.Context, run string, data []byte, ttl time.Duration) (events.Ref, error) {
 	b, err := a.of(run)
 	if err != nil {
@@ -51,7 +51,7 @@ func (a artifacts) Put(ctx context.Context, run string, data []byte, ttl time.Du
 	return b.Put(ctx, "artifact", data)
 }
 
-// Get implements reactor.Artifacts.
+// Get implements kernel.Artifacts.
 func (a artifacts) Get(ctx context.Context, run string, ref events.Ref) ([]byte, error) {
 	b, err := a.of(run)
 	if err != nil {
@@ -60,9 +60,9 @@ func (a artifacts) Get(ctx context.Context, run string, ref events.Ref) ([]byte,
 	return b.Get(ctx, ref)
 }
 
-// Stored implements reactor.Artifacts. Descriptions that nobody here wrote are left alone.
-func (a artifacts) Stored(ctx context.Context) ([]reactor.StoredArtifact, error) {
-	var all []reactor.StoredArtifact
+// Stored implements kernel.Artifacts. Descriptions that nobody here wrote are left alone.
+func (a artifacts) Stored(ctx context.Context) ([]kernel.StoredArtifact, error) {
+	var all []kernel.StoredArtifact
 	err := a.descriptions(ctx, func(d description) {
 		rest, ours := strings.CutPrefix(d.Name, a.station+".")
 		run, digest, two := strings.Cut(rest, ".")
@@ -73,7 +73,7 @@ func (a artifacts) Stored(ctx context.Context) ([]reactor.StoredArtifact, error)
 		if err != nil {
 			ttl = 0
 		}
-		all = append(all, reactor.StoredArtifact{Run: run, SHA256: digest, Size: int64(d.Size), Put: d.ModTime, TTL: ttl}) //nolint:gosec // a size
+		all = append(all, kernel.StoredArtifact{Run: run, SHA256: digest, Size: int64(d.Size), Put: d.ModTime, TTL: ttl}) //nolint:gosec // a size
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list artifacts: %w", err)
@@ -101,14 +101,14 @@ func (a artifacts) descriptions(ctx context.Context, see func(description)) erro
 	}
 }
 
-// Remove implements reactor.Artifacts: the parts first, so that what is half removed is still found and removed again.
+// Remove implements kernel.Artifacts: the parts first, so that what is half removed is still found and removed again.
 func (a artifacts) Remove(ctx context.Context, run, digest string) error {
 	b, err := a.of(run)
 	if err != nil {
 		return err
 	}
 	all, err := b.describe(ctx, digest)
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return nil
 	}
 	if err != nil && !errors.Is(err, ErrDamagedObject) {
@@ -130,7 +130,7 @@ func (a artifacts) purge(ctx context.Context, subject string) error {
 	return a.c.api(ctx, "STREAM.PURGE."+topology.ArtifactStream(), map[string]string{"filter": subject}, nil)
 }
 
-// Litter implements reactor.Artifacts: it looks for parts that no description names. Those that were put lately may
+// Litter implements kernel.Artifacts: it looks for parts that no description names. Those that were put lately may
 // still get one.
 func (a artifacts) Litter(ctx context.Context, before time.Time) (int, error) {
 	var info struct {

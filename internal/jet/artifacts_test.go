@@ -10,14 +10,14 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
-	"github.com/inspan/inspan/internal/reactor/reactortest"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/topology"
 )
 
 func TestArtifactsExam(t *testing.T) {
 	t.Parallel()
-	reactortest.Artifacts(t, func(t *testing.T) reactor.Artifacts {
+	kerneltest.Artifacts(t, func(t *testing.T) kernel.Artifacts {
 		return jettest.Station(t, jettest.Connect(t, jettest.Server(t), jet.Config{}), "s1", jet.ApplyOptions{}).Artifacts()
 	})
 }
@@ -88,7 +88,7 @@ func TestArtifacts(t *testing.T) {
 	t.Run("SAFE-14 a full store says so, and the objects of facts have room", func(t *testing.T) {
 		c := jettest.Connect(t, jettest.Server(t), jet.Config{})
 		st := jettest.Station(t, c, "s1", jet.ApplyOptions{Limits: topology.Limits{ArtifactBytes: 200 << 10}})
-		if _, err := st.Artifacts().Put(within(t), "r1", make([]byte, 1<<20), 0); !errors.Is(err, reactor.ErrFull) {
+		if _, err := st.Artifacts().Put(within(t), "r1", make([]byte, 1<<20), 0); !errors.Is(err, kernel.ErrFull) {
 			t.Errorf("got %v, want ErrFull", err)
 		}
 		if _, err := st.Blobs().Put(within(t), "", make([]byte, 1<<20)); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 )
 
@@ -70,7 +70,7 @@ func TestReplicaBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, key := range []string{"never", "gone"} {
-			if _, err := shelf.Get(within(t), key); !errors.Is(err, reactor.ErrNotFound) {
+			if _, err := shelf.Get(within(t), key); !errors.Is(err, kernel.ErrNotFound) {
 				t.Errorf("%s: got %v, want ErrNotFound", key, err)
 			}
 		}

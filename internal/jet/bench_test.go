@@ -10,7 +10,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -27,9 +27,9 @@ func benchStation(b *testing.B, lazy bool) *jet.Station {
 	return jettest.Station(b, jettest.Connect(b, s, jet.Config{}), "s1", jet.ApplyOptions{})
 }
 
-func mustAppend(b *testing.B, j reactor.Journal, run string, kind events.Kind, head uint64, data []byte) uint64 {
-	ack := j.Append(b.Context(), reactor.Entry{Run: run, Kind: kind, Head: head, Bytes: data})
-	if ack.Outcome != reactor.Stored {
+func mustAppend(b *testing.B, j kernel.Journal, run string, kind events.Kind, head uint64, data []byte) uint64 {
+	ack := j.Append(b.Context(), kernel.Entry{Run: run, Kind: kind, Head: head, Bytes: data})
+	if ack.Outcome != kernel.Stored {
 		b.Errorf("append: got %s (%v)", ack.Outcome, ack.Err)
 	}
 	return ack.Seq
@@ -110,11 +110,11 @@ func hops(b *testing.B, lazy bool, chains int) {
 	listener := func(role events.Service, says events.Kind) chan error {
 		ended := make(chan error, 1)
 		go func() {
-			ended <- st.Inbox().Listen(ctx, role, 64, func(ctx context.Context, m reactor.Message) {
+			ended <- st.Inbox().Listen(ctx, role, 64, func(ctx context.Context, m kernel.Message) {
 				sub, _ := events.ParseRunSubject(m.Subject())
 				if left.Add(-1) > 0 {
-					ack := j.Append(ctx, reactor.Entry{Run: sub.Run, Kind: says, Head: m.Seq(), Bytes: m.Data()})
-					if ack.Outcome == reactor.Conflict {
+					ack := j.Append(ctx, kernel.Entry{Run: sub.Run, Kind: says, Head: m.Seq(), Bytes: m.Data()})
+					if ack.Outcome == kernel.Conflict {
 						left.Add(1) // heard twice
 					}
 				} else {
@@ -173,7 +173,7 @@ func inputs(b *testing.B, waiting int) {
 	taken := make(chan struct{}, waiting)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- planner.Inbox().Listen(ctx, events.Planner, 32, func(ctx context.Context, m reactor.Message) {
+		ended <- planner.Inbox().Listen(ctx, events.Planner, 32, func(ctx context.Context, m kernel.Message) {
 			_ = m.Ack(ctx) // the benchmark ends with the connection
 			taken <- struct{}{}
 		})

@@ -15,13 +15,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 // ErrDamagedObject means that stored bytes are not those of their digest.
-var ErrDamagedObject = reactor.ErrDamagedObject
+var ErrDamagedObject = kernel.ErrDamagedObject
 
 // blobs keeps objects by content, in the form of the NATS object store, so that every NATS client can read them. It
 // writes them itself: the library would replace an object that is there, and would need the right to purge. Here the
@@ -34,7 +34,7 @@ type blobs struct {
 	headers nats.Header
 }
 
-var _ reactor.Blobs = blobs{}
+var _ kernel.Blobs = blobs{}
 
 // description is the object store's metadata of one object.
 type description struct {
@@ -63,18 +63,18 @@ func (b blobs) chunkSubject(nuid string) string { return "$O." + b.bucket + ".C.
 
 func (b blobs) stream() string { return "OBJ_" + b.bucket }
 
-// Put implements reactor.Blobs. Above topology.MaxObject bytes it returns reactor.ErrTooLarge.
+// Put implements kernel.Blobs. Above topology.MaxObject bytes it returns kernel.ErrTooLarge.
 func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, error) {
 	sum := sha256.Sum256(data)
 	ref := events.Ref{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(data)), Type: kind}
 	if len(data) > topology.MaxObject {
-		return events.Ref{}, fmt.Errorf("put object of %d bytes, the limit is %d: %w", len(data), topology.MaxObject, reactor.ErrTooLarge)
+		return events.Ref{}, fmt.Errorf("put object of %d bytes, the limit is %d: %w", len(data), topology.MaxObject, kernel.ErrTooLarge)
 	}
 	there, err := b.describe(ctx, ref.SHA256)
 	if err == nil && len(there) > 0 {
 		return ref, nil
 	}
-	if err != nil && !errors.Is(err, reactor.ErrNotFound) {
+	if err != nil && !errors.Is(err, kernel.ErrNotFound) {
 		return events.Ref{}, fmt.Errorf("put object %s: %w", ref.SHA256, err)
 	}
 	if err := b.store(ctx, ref, sum, data); err != nil {
@@ -123,8 +123,8 @@ func (b blobs) store(ctx context.Context, ref events.Ref, sum [32]byte, data []b
 
 // fullness names the refusal of a bucket that is full.
 func fullness(err error) error {
-	if err != nil && outcome(err, 0).Outcome == reactor.Full {
-		return fmt.Errorf("%w: %w", reactor.ErrFull, err)
+	if err != nil && outcome(err, 0).Outcome == kernel.Full {
+		return fmt.Errorf("%w: %w", kernel.ErrFull, err)
 	}
 	return err
 }
@@ -163,14 +163,14 @@ func (b blobs) describe(ctx context.Context, digest string) ([]description, erro
 
 func validNUID(nuid string) bool { return events.ValidID(nuid) }
 
-// Get implements reactor.Blobs. Bytes that do not have the digest and size of the reference are ErrDamagedObject.
+// Get implements kernel.Blobs. Bytes that do not have the digest and size of the reference are ErrDamagedObject.
 func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 	want, err := hex.DecodeString(ref.SHA256)
 	if err != nil || len(want) != sha256.Size {
 		return nil, fmt.Errorf("get object: %.80q is not a SHA-256 digest in hex", ref.SHA256)
 	}
 	if ref.Size < 0 || ref.Size > topology.MaxObject {
-		return nil, fmt.Errorf("get object %s of %d bytes, the limit is %d: %w", ref.SHA256, ref.Size, topology.MaxObject, reactor.ErrTooLarge)
+		return nil, fmt.Errorf("get object %s of %d bytes, the limit is %d: %w", ref.SHA256, ref.Size, topology.MaxObject, kernel.ErrTooLarge)
 	}
 	var last error
 	for try := range 5 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -23,12 +23,12 @@ type census struct {
 	station string
 }
 
-var _ reactor.Census = census{}
+var _ kernel.Census = census{}
 
 // Census tells how busy the station is.
-func (s *Station) Census() reactor.Census { return census{c: s.c, station: s.name} }
+func (s *Station) Census() kernel.Census { return census{c: s.c, station: s.name} }
 
-// Running implements reactor.Census.
+// Running implements kernel.Census.
 func (n census) Running(ctx context.Context) (int, error) {
 	born, err := n.count(ctx, events.RunCreated, nil)
 	if err != nil {
@@ -44,7 +44,7 @@ func (n census) Running(ctx context.Context) (int, error) {
 	return max(0, born), nil // an end may have been counted whose beginning came after that was
 }
 
-// Created implements reactor.Census.
+// Created implements kernel.Census.
 func (n census) Created(ctx context.Context, since time.Time) (int, error) {
 	return n.count(ctx, events.RunCreated, &since)
 }
@@ -58,9 +58,9 @@ func (n census) count(ctx context.Context, k events.Kind, since *time.Time) (int
 	return len(page.messages) + int(page.pending), nil
 }
 
-// Fills implements reactor.Census. A server tells of itself only in this process, or on a monitoring port that the
+// Fills implements kernel.Census. A server tells of itself only in this process, or on a monitoring port that the
 // configuration names; the limits of streams and of the account are told to everybody.
-func (n census) Fills(ctx context.Context) ([]reactor.Fill, error) {
+func (n census) Fills(ctx context.Context) ([]kernel.Fill, error) {
 	fills, err := n.streams(ctx)
 	if err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func (n census) Fills(ctx context.Context) ([]reactor.Fill, error) {
 }
 
 // streams are those that refuse what does not fit and that runs write to.
-func (n census) streams(ctx context.Context) ([]reactor.Fill, error) {
-	var fills []reactor.Fill
+func (n census) streams(ctx context.Context) ([]kernel.Fill, error) {
+	var fills []kernel.Fill
 	for _, st := range n.c.cfg.Buckets.Streams(n.station, topology.Limits{}) {
 		if !st.DiscardNew || st.Name == topology.In(n.station) {
 			continue
@@ -114,11 +114,11 @@ func (n census) streams(ctx context.Context) ([]reactor.Fill, error) {
 	return fills, nil
 }
 
-func add(fills []reactor.Fill, store string, used, limit int64) []reactor.Fill {
+func add(fills []kernel.Fill, store string, used, limit int64) []kernel.Fill {
 	if limit <= 0 {
 		return fills
 	}
-	return append(fills, reactor.Fill{Store: store, Used: used, Limit: limit})
+	return append(fills, kernel.Fill{Store: store, Used: used, Limit: limit})
 }
 
 // storagePage is the part of a server's monitoring answer that says how much it stores.
@@ -155,15 +155,15 @@ const diskReserve = 64 << 20
 func FreeBytes(dir string) (free int64, ok bool) { return freeBytes(dir) }
 
 // fills are the limits of a server in this process: its own, and what the disk has room for.
-func (s *Server) fills() []reactor.Fill {
-	var fills []reactor.Fill
+func (s *Server) fills() []kernel.Fill {
+	var fills []kernel.Fill
 	j, err := s.now().Jsz(&server.JSzOptions{Config: true})
 	if err != nil {
 		return nil // it has ended; whoever writes hears of that
 	}
 	fills = add(fills, "the server's storage", int64(j.Store), j.Config.MaxStore)
 	if free, ok := freeBytes(s.cfg.StoreDir); ok {
-		fills = append(fills, reactor.Fill{Store: "the disk of " + s.cfg.StoreDir, Used: int64(j.Store), Limit: max(int64(j.Store)+free, 1), Reserve: diskReserve})
+		fills = append(fills, kernel.Fill{Store: "the disk of " + s.cfg.StoreDir, Used: int64(j.Store), Limit: max(int64(j.Store)+free, 1), Reserve: diskReserve})
 	}
 	return fills
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
-	"github.com/inspan/inspan/internal/reactor/reactortest"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -29,24 +29,24 @@ func three(t *testing.T, o jet.ApplyOptions) (*jettest.Group, []*jet.Station) {
 
 // anyReplica asks each replica in turn.
 type anyReplica struct {
-	journals []reactor.Journal
+	journals []kernel.Journal
 	n        *atomic.Uint64
 }
 
-func (a anyReplica) next() reactor.Journal { return a.journals[a.n.Add(1)%uint64(len(a.journals))] }
-func (a anyReplica) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+func (a anyReplica) next() kernel.Journal { return a.journals[a.n.Add(1)%uint64(len(a.journals))] }
+func (a anyReplica) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	return a.next().Append(ctx, e)
 }
-func (a anyReplica) Read(ctx context.Context, run string, after uint64) ([]reactor.Record, bool, error) {
+func (a anyReplica) Read(ctx context.Context, run string, after uint64) ([]kernel.Record, bool, error) {
 	return a.next().Read(ctx, run, after)
 }
-func (a anyReplica) Last(ctx context.Context, run string) (reactor.Record, bool, error) {
+func (a anyReplica) Last(ctx context.Context, run string) (kernel.Record, bool, error) {
 	return a.next().Last(ctx, run)
 }
 
 func TestJournalExamOnThreeReplicas(t *testing.T) {
 	t.Parallel()
-	reactortest.Journal(t, func(t *testing.T) reactor.Journal {
+	kerneltest.Journal(t, func(t *testing.T) kernel.Journal {
 		_, seen := three(t, jet.ApplyOptions{})
 		a := anyReplica{n: new(atomic.Uint64)}
 		for _, s := range seen {
@@ -67,7 +67,7 @@ func TestReplicas(t *testing.T) {
 		listening, stop := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() {
-			ended <- seen[0].Inbox().Listen(listening, events.Toolrunner, 4, func(ctx context.Context, m reactor.Message) {
+			ended <- seen[0].Inbox().Listen(listening, events.Toolrunner, 4, func(ctx context.Context, m kernel.Message) {
 				if m.Ack(ctx) == nil {
 					heard <- m.Subject()
 				}
@@ -98,7 +98,7 @@ func TestInputOnReplicas(t *testing.T) {
 	t.Parallel()
 	g, seen := three(t, jet.ApplyOptions{})
 	got := make(chan string, 64) // more than is said
-	listen(t, seen[0], events.Planner, 4, func(ctx context.Context, m reactor.Message) {
+	listen(t, seen[0], events.Planner, 4, func(ctx context.Context, m kernel.Message) {
 		if m.Ack(ctx) == nil {
 			got <- string(m.Data())
 		}
@@ -126,14 +126,14 @@ func TestInputOnReplicas(t *testing.T) {
 }
 
 // appendOne appends until it is stored, asking the leader where the outcome is unknown, and returns the position.
-func appendOne(t *testing.T, j reactor.Journal, run string, kind events.Kind, head uint64) uint64 {
+func appendOne(t *testing.T, j kernel.Journal, run string, kind events.Kind, head uint64) uint64 {
 	t.Helper()
 	ctx := within(t)
 	var seq uint64
 	data := []byte(rand16())
 	err := untilDone(ctx, func() error {
-		ack := j.Append(ctx, reactor.Entry{Run: run, Kind: kind, Head: head, Bytes: data})
-		if ack.Outcome == reactor.Stored {
+		ack := j.Append(ctx, kernel.Entry{Run: run, Kind: kind, Head: head, Bytes: data})
+		if ack.Outcome == kernel.Stored {
 			seq = ack.Seq
 			return nil
 		}

@@ -1,4 +1,4 @@
-// Package jet is the door to NATS JetStream: it fills the ports of the reactor, and nothing else in the program
+// Package jet is the door to NATS JetStream: it fills the ports of the kernel, and nothing else in the program
 // imports a NATS library.
 //
 // Promises: an append is a compare-and-set over all facts of its run and its outcome is told apart honestly: what is

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -51,8 +51,8 @@ func (s *Station) OnEnd(hint func(runID string)) (stop func(), err error) {
 
 // Overhear calls back with every fact of the station as it is stored, from now on, until stop is called. What comes
 // while the connection is away is missed.
-func (s *Station) Overhear(hear func(runID string, r reactor.Record)) (stop func(), err error) {
+func (s *Station) Overhear(hear func(runID string, r kernel.Record)) (stop func(), err error) {
 	return s.Watch(context.Background(), "*", false, func(seen Seen) {
-		hear(seen.Run, reactor.Record{Seq: seen.Seq, Kind: seen.Kind, Bytes: seen.Data})
+		hear(seen.Run, kernel.Record{Seq: seen.Seq, Kind: seen.Kind, Bytes: seen.Data})
 	})
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
-	"github.com/inspan/inspan/internal/reactor/reactortest"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/topology"
 )
 
@@ -21,7 +21,7 @@ func one(t *testing.T, o jet.ApplyOptions) (*jet.Conn, *jet.Station) {
 
 func TestJournalExam(t *testing.T) {
 	t.Parallel()
-	reactortest.Journal(t, func(t *testing.T) reactor.Journal {
+	kerneltest.Journal(t, func(t *testing.T) kernel.Journal {
 		_, s := one(t, jet.ApplyOptions{})
 		return s.Journal()
 	})
@@ -29,23 +29,23 @@ func TestJournalExam(t *testing.T) {
 
 func TestInboxExam(t *testing.T) {
 	t.Parallel()
-	reactortest.Inbox(t, post)
+	kerneltest.Inbox(t, post)
 }
 
 func TestTimersExam(t *testing.T) {
 	t.Parallel()
-	reactortest.Timers(t, post)
+	kerneltest.Timers(t, post)
 }
 
-func post(t *testing.T) reactortest.Post {
+func post(t *testing.T) kerneltest.Post {
 	const ackWait = 1500 * time.Millisecond
 	_, s := one(t, jet.ApplyOptions{AckWait: ackWait})
-	return reactortest.Post{Station: s.Name(), Journal: s.Journal(), Inbox: s.Inbox(), Timers: s.Timers(), Publish: s.Publish, AckWait: ackWait}
+	return kerneltest.Post{Station: s.Name(), Journal: s.Journal(), Inbox: s.Inbox(), Timers: s.Timers(), Publish: s.Publish, AckWait: ackWait}
 }
 
 func TestShelfExam(t *testing.T) {
 	t.Parallel()
-	reactortest.Shelf(t, func(t *testing.T) reactor.Shelf {
+	kerneltest.Shelf(t, func(t *testing.T) kernel.Shelf {
 		_, s := one(t, jet.ApplyOptions{})
 		return s.Shelf(topology.StateBucket)
 	})
@@ -53,7 +53,7 @@ func TestShelfExam(t *testing.T) {
 
 func TestLeasesExam(t *testing.T) {
 	t.Parallel()
-	reactortest.Leases(t, func(t *testing.T) (reactor.Leases, time.Duration) {
+	kerneltest.Leases(t, func(t *testing.T) (kernel.Leases, time.Duration) {
 		const term = time.Second
 		_, s := one(t, jet.ApplyOptions{LeaseTerm: term})
 		return s.Leases(), term

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 )
 
 // The headers that make messages one batch: the server stores all of them or none, and writes to disk once.
@@ -50,19 +50,19 @@ type group struct {
 
 // member is an append that waits for its turn.
 type member struct {
-	entry reactor.Entry
+	entry kernel.Entry
 	turn  chan turn // one place: a member is told once
 }
 
 // turn tells a member what happens to its append: it is answered, or it takes these appends, its own first, to the
 // server as one batch, or it goes alone.
 type turn struct {
-	ack   *reactor.Ack
+	ack   *kernel.Ack
 	batch []*member
 }
 
 // append sends an entry alone or with others. Its outcome is the same as if it had been sent alone.
-func (g *group) append(ctx context.Context, e reactor.Entry) reactor.Ack {
+func (g *group) append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	m := &member{entry: e, turn: make(chan turn, 1)}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, m)
@@ -74,12 +74,12 @@ func (g *group) append(ctx context.Context, e reactor.Entry) reactor.Ack {
 	case <-ctx.Done():
 	}
 	if g.leave(m) {
-		return reactor.Ack{Outcome: reactor.Unknown, Err: fmt.Errorf("not sent: %w", context.Cause(ctx))}
+		return kernel.Ack{Outcome: kernel.Unknown, Err: fmt.Errorf("not sent: %w", context.Cause(ctx))}
 	}
 	t := <-m.turn
 	if t.ack == nil && t.batch == nil { // its place must be given back
 		defer g.landed()
-		return reactor.Ack{Outcome: reactor.Unknown, Err: fmt.Errorf("not sent: %w", context.Cause(ctx))}
+		return kernel.Ack{Outcome: kernel.Unknown, Err: fmt.Errorf("not sent: %w", context.Cause(ctx))}
 	}
 	return g.take(ctx, m, t) // others depend on the batch
 }
@@ -97,7 +97,7 @@ func (g *group) leave(m *member) bool {
 	return false
 }
 
-func (g *group) take(ctx context.Context, m *member, t turn) reactor.Ack {
+func (g *group) take(ctx context.Context, m *member, t turn) kernel.Ack {
 	switch {
 	case t.ack != nil:
 		return *t.ack
@@ -183,9 +183,9 @@ func (g *group) fly(ctx context.Context, batch []*member) bool {
 		g.j.c.grouped.Add(uint64(len(batch)))
 	}
 	for i, m := range batch {
-		ack := reactor.Ack{Outcome: reactor.Unknown, Err: err}
+		ack := kernel.Ack{Outcome: kernel.Unknown, Err: err}
 		if err == nil {
-			ack = reactor.Ack{Outcome: reactor.Stored, Seq: last - uint64(len(batch)-1-i)}
+			ack = kernel.Ack{Outcome: kernel.Stored, Seq: last - uint64(len(batch)-1-i)}
 		}
 		m.turn <- turn{ack: &ack}
 	}

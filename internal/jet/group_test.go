@@ -10,8 +10,8 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
-	"github.com/inspan/inspan/internal/reactor/reactortest"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -26,7 +26,7 @@ func grouped(t *testing.T, o jet.ApplyOptions) (*jet.Conn, *jet.Station) {
 
 func TestGroupedJournalExam(t *testing.T) {
 	t.Parallel()
-	reactortest.Journal(t, func(t *testing.T) reactor.Journal {
+	kerneltest.Journal(t, func(t *testing.T) kernel.Journal {
 		_, s := grouped(t, jet.ApplyOptions{})
 		return s.Journal()
 	})
@@ -34,7 +34,7 @@ func TestGroupedJournalExam(t *testing.T) {
 
 func TestGroupedJournalExamOnThreeReplicas(t *testing.T) {
 	t.Parallel()
-	reactortest.Journal(t, func(t *testing.T) reactor.Journal {
+	kerneltest.Journal(t, func(t *testing.T) kernel.Journal {
 		g := jettest.Cluster(t, 3)
 		a := anyReplica{n: new(atomic.Uint64)}
 		for i := range 3 {
@@ -47,9 +47,9 @@ func TestGroupedJournalExamOnThreeReplicas(t *testing.T) {
 }
 
 // atOnce appends one fact to each of many runs at the same time and returns what became of them.
-func atOnce(t *testing.T, j reactor.Journal, entries []reactor.Entry) []reactor.Ack {
+func atOnce(t *testing.T, j kernel.Journal, entries []kernel.Entry) []kernel.Ack {
 	t.Helper()
-	acks := make([]reactor.Ack, len(entries))
+	acks := make([]kernel.Ack, len(entries))
 	var wg sync.WaitGroup
 	for i, e := range entries {
 		wg.Go(func() { acks[i] = j.Append(within(t), e) })
@@ -58,11 +58,11 @@ func atOnce(t *testing.T, j reactor.Journal, entries []reactor.Entry) []reactor.
 	return acks
 }
 
-func firstFacts(n int, prefix string) []reactor.Entry {
-	var entries []reactor.Entry
+func firstFacts(n int, prefix string) []kernel.Entry {
+	var entries []kernel.Entry
 	for i := range n {
 		id := fmt.Sprintf("%s-%d", prefix, i)
-		entries = append(entries, reactor.Entry{Run: id, Kind: events.RunCreated, Bytes: []byte("first of " + id)})
+		entries = append(entries, kernel.Entry{Run: id, Kind: events.RunCreated, Bytes: []byte("first of " + id)})
 	}
 	return entries
 }
@@ -76,7 +76,7 @@ func TestGroupedOutcomes(t *testing.T) {
 		entries := firstFacts(many, "r")
 		for i, ack := range atOnce(t, s.Journal(), entries) {
 			last, ok, err := s.Journal().Last(within(t), entries[i].Run)
-			if ack.Outcome != reactor.Stored || err != nil || !ok || last.Seq != ack.Seq || string(last.Bytes) != string(entries[i].Bytes) {
+			if ack.Outcome != kernel.Stored || err != nil || !ok || last.Seq != ack.Seq || string(last.Bytes) != string(entries[i].Bytes) {
 				t.Fatalf("%s: got %s at %d (%v), the log has %q at %d (%v)", entries[i].Run, ack.Outcome, ack.Seq, ack.Err, last.Bytes, last.Seq, err)
 			}
 		}
@@ -92,12 +92,12 @@ func TestGroupedOutcomes(t *testing.T) {
 		entries[120].Bytes = []byte(strings.Repeat("x", events.MaxFact+1))
 		entries[150].Head = 1 << 40
 		for i, ack := range atOnce(t, s.Journal(), entries) {
-			want := reactor.Stored
+			want := kernel.Stored
 			switch i {
 			case 90, 150:
-				want = reactor.Conflict
+				want = kernel.Conflict
 			case 120:
-				want = reactor.TooLarge
+				want = kernel.TooLarge
 			}
 			if ack.Outcome != want {
 				t.Errorf("append %d: got %s (%v), want %s", i, ack.Outcome, ack.Err, want)
@@ -131,9 +131,9 @@ func TestGroupedOutcomes(t *testing.T) {
 			}
 		}
 		for i, ack := range atOnce(t, st.Journal(), entries) {
-			want := reactor.Stored
+			want := kernel.Stored
 			if i%50 == 49 {
-				want = reactor.Denied
+				want = kernel.Denied
 			}
 			if ack.Outcome != want {
 				t.Errorf("append %d of %s: got %s (%v), want %s", i, entries[i].Kind, ack.Outcome, ack.Err, want)
@@ -150,10 +150,10 @@ func TestGroupedOutcomes(t *testing.T) {
 		stored := 0
 		for i, ack := range atOnce(t, s.Journal(), entries) {
 			_, there, err := s.Journal().Last(within(t), entries[i].Run)
-			if err != nil || there != (ack.Outcome == reactor.Stored) || ack.Outcome != reactor.Stored && ack.Outcome != reactor.Full {
+			if err != nil || there != (ack.Outcome == kernel.Stored) || ack.Outcome != kernel.Stored && ack.Outcome != kernel.Full {
 				t.Errorf("append %d: got %s (%v), in the log: %v (%v)", i, ack.Outcome, ack.Err, there, err)
 			}
-			if ack.Outcome == reactor.Stored {
+			if ack.Outcome == kernel.Stored {
 				stored++
 			}
 		}
@@ -169,18 +169,18 @@ func TestGroupedOutcomes(t *testing.T) {
 		cancel()
 		var wg sync.WaitGroup
 		for i, e := range entries {
-			ctx, want := within(t), reactor.Stored
+			ctx, want := within(t), kernel.Stored
 			if i%3 == 0 {
-				ctx, want = ended, reactor.Unknown
+				ctx, want = ended, kernel.Unknown
 			}
 			wg.Go(func() {
-				if ack := s.Journal().Append(ctx, e); ack.Outcome != want && (want == reactor.Stored || ack.Outcome != reactor.Stored) {
+				if ack := s.Journal().Append(ctx, e); ack.Outcome != want && (want == kernel.Stored || ack.Outcome != kernel.Stored) {
 					t.Errorf("append %d: got %s (%v), want %s", i, ack.Outcome, ack.Err, want)
 				}
 			})
 		}
 		wg.Wait()
-		if ack := s.Journal().Append(within(t), firstFacts(1, "after")[0]); ack.Outcome != reactor.Stored {
+		if ack := s.Journal().Append(within(t), firstFacts(1, "after")[0]); ack.Outcome != kernel.Stored {
 			t.Errorf("afterwards: got %s (%v), want stored: a place was not given back", ack.Outcome, ack.Err)
 		}
 	})
@@ -230,9 +230,9 @@ func TestGroupsUnderTrouble(t *testing.T) {
 	wg.Wait()
 	t.Run("SAFE-4 EVT-15 DEPL-2 what was acknowledged is in the log once, in its order, whatever happened", func(t *testing.T) {
 		for r := range runs {
-			var all []reactor.Record
+			var all []kernel.Record
 			for after, more := uint64(0), true; more; {
-				var page []reactor.Record
+				var page []kernel.Record
 				if page, more, err = j.Read(within(t), fmt.Sprintf("r%d", r), after); err != nil {
 					t.Fatal(err)
 				}
@@ -270,13 +270,13 @@ func TestGroupsUnderTrouble(t *testing.T) {
 }
 
 // chain appends n facts to a run that others write to as well, settling what is not known as a ledger does.
-func chain(t *testing.T, j reactor.Journal, run, who string, n int, stored func()) (acked []string) {
+func chain(t *testing.T, j kernel.Journal, run, who string, n int, stored func()) (acked []string) {
 	var head uint64
 	for i := range n {
 		fact := fmt.Sprintf("%s-%d", who, i)
 		err := untilDone(within(t), func() error {
-			ack := j.Append(within(t), reactor.Entry{Run: run, Kind: events.TurnFinished, Head: head, Bytes: []byte(fact)})
-			if ack.Outcome == reactor.Stored {
+			ack := j.Append(within(t), kernel.Entry{Run: run, Kind: events.TurnFinished, Head: head, Bytes: []byte(fact)})
+			if ack.Outcome == kernel.Stored {
 				head = ack.Seq
 				return nil
 			}

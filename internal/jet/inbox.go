@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -45,13 +45,13 @@ type inbox struct {
 	station string
 }
 
-var _ reactor.Inbox = inbox{}
+var _ kernel.Inbox = inbox{}
 
-// Listen implements reactor.Inbox. Messages are asked for as workers get free, so an instance that is busy leaves them
+// Listen implements kernel.Inbox. Messages are asked for as workers get free, so an instance that is busy leaves them
 // to the others; what was delivered and can not begin soon is handed back. After ctx ended, handlers may go on for
 // the drain grace of the connection; then their context ends. A consumer that is missing, deleted or without a
 // leader is waited for.
-func (in inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, reactor.Message)) error {
+func (in inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
 	if workers <= 0 {
 		return fmt.Errorf("listen as %s: %d workers, want at least 1", role, workers)
 	}
@@ -78,7 +78,7 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, he
 type listener struct {
 	c       *Conn
 	workers int
-	hear    func(context.Context, reactor.Message)
+	hear    func(context.Context, kernel.Message)
 	work    context.Context
 	pulls   []*pull
 	in      chan *nats.Msg

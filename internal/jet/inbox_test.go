@@ -9,13 +9,13 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 // listen has a role hear until the test or stop ends it.
-func listen(t *testing.T, st *jet.Station, role events.Service, workers int, hear func(context.Context, reactor.Message)) (stop func()) {
+func listen(t *testing.T, st *jet.Station, role events.Service, workers int, hear func(context.Context, kernel.Message)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -43,7 +43,7 @@ func TestListen(t *testing.T) {
 		appendOne(t, st.Journal(), "r1", events.CallAllowed, 0)
 		begun, lasted := make(chan struct{}), make(chan time.Duration, 1)
 		var told time.Time
-		stop := listen(t, st, events.Toolrunner, 1, func(ctx context.Context, m reactor.Message) {
+		stop := listen(t, st, events.Toolrunner, 1, func(ctx context.Context, m kernel.Message) {
 			close(begun)
 			<-ctx.Done()
 			lasted <- time.Since(told)
@@ -61,7 +61,7 @@ func TestListen(t *testing.T) {
 		st := jettest.Station(t, jettest.Connect(t, s, jet.Config{}), "s1", jet.ApplyOptions{})
 		release := make(chan struct{})
 		held := make(chan struct{}, 16)
-		stopBusy := listen(t, st, events.Planner, 2, func(ctx context.Context, m reactor.Message) {
+		stopBusy := listen(t, st, events.Planner, 2, func(ctx context.Context, m kernel.Message) {
 			held <- struct{}{}
 			<-release
 			_ = m.Ack(ctx)
@@ -82,7 +82,7 @@ func TestListen(t *testing.T) {
 		begin := time.Now()
 		other := jettest.Connect(t, s, jet.Config{})
 		st2, _ := other.Station("s1")
-		listen(t, st2, events.Planner, 2, func(ctx context.Context, m reactor.Message) {
+		listen(t, st2, events.Planner, 2, func(ctx context.Context, m kernel.Message) {
 			if m.Ack(ctx) == nil {
 				got <- m.Subject()
 			}
@@ -112,7 +112,7 @@ func TestListen(t *testing.T) {
 		t.Cleanup(c.Close)
 		st := jettest.Station(t, c, "s1", jet.ApplyOptions{})
 		got := make(chan string, 64)
-		listen(t, st, events.Toolrunner, 4, func(ctx context.Context, m reactor.Message) {
+		listen(t, st, events.Toolrunner, 4, func(ctx context.Context, m kernel.Message) {
 			if m.Ack(ctx) == nil {
 				got <- m.Subject()
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -30,14 +30,14 @@ type journal struct {
 	stream  string
 }
 
-// Append implements reactor.Journal. The guard is always the same string, over all facts of the run: on a replicated
+// Append implements kernel.Journal. The guard is always the same string, over all facts of the run: on a replicated
 // stream, another string or a plain publish beside it would break the guard of both.
-func (j journal) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	if !events.ValidID(e.Run) {
-		return reactor.Ack{Outcome: reactor.Denied, Err: events.CheckID("run", e.Run)}
+		return kernel.Ack{Outcome: kernel.Denied, Err: events.CheckID("run", e.Run)}
 	}
 	if len(e.Bytes) > events.MaxFact {
-		return reactor.Ack{Outcome: reactor.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxFact)}
+		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxFact)}
 	}
 	if j.c.grouping.Load() {
 		return j.c.group(j).append(ctx, e)
@@ -46,26 +46,26 @@ func (j journal) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
 }
 
 // message is an entry with its guard.
-func (j journal) message(e reactor.Entry) *nats.Msg {
+func (j journal) message(e kernel.Entry) *nats.Msg {
 	m := &nats.Msg{Subject: events.FactSubject(j.station, e.Run, e.Kind), Data: e.Bytes, Header: nats.Header{
 		headerExpect:        {strconv.FormatUint(e.Head, 10)},
 		headerExpectSubject: {events.RunFacts(j.station, e.Run)},
 		headerContentType:   {contentType},
 	}}
 	if e.Whole > 0 {
-		m.Header.Set(reactor.WholeHeader, strconv.FormatUint(e.Whole, 10))
+		m.Header.Set(kernel.WholeHeader, strconv.FormatUint(e.Whole, 10))
 	}
 	return m
 }
 
 // single makes one append.
-func (j journal) single(ctx context.Context, e reactor.Entry) reactor.Ack {
+func (j journal) single(ctx context.Context, e kernel.Entry) kernel.Ack {
 	seq, err := j.c.publish(ctx, j.message(e), j.stream)
 	if err == nil {
-		return reactor.Ack{Outcome: reactor.Stored, Seq: seq}
+		return kernel.Ack{Outcome: kernel.Stored, Seq: seq}
 	}
 	ack := outcome(err, e.Head)
-	if code(err) == codeWrongLast && ack.Outcome == reactor.Transient {
+	if code(err) == codeWrongLast && ack.Outcome == kernel.Transient {
 		return j.behind(ctx, e, ack)
 	}
 	return ack
@@ -74,28 +74,28 @@ func (j journal) single(ctx context.Context, e reactor.Entry) reactor.Ack {
 // behind judges a refusal that names a position below ours. Where the leader has ours by now it has passed; where it
 // has not, either it is a new leader that still applies what was acknowledged, or our head never was in the log.
 // Both look the same, so it stays a conflict that nobody won, and whoever tries again learns more.
-func (j journal) behind(ctx context.Context, e reactor.Entry, ack reactor.Ack) reactor.Ack {
+func (j journal) behind(ctx context.Context, e kernel.Entry, ack kernel.Ack) kernel.Ack {
 	last, ok, err := j.Last(ctx, e.Run)
 	switch {
 	case err != nil:
-		ack.Outcome = reactor.Transient
+		ack.Outcome = kernel.Transient
 	case ok && last.Seq >= e.Head:
-		ack.Outcome = reactor.Transient
+		ack.Outcome = kernel.Transient
 	default:
-		ack.Outcome, ack.Seq = reactor.Conflict, last.Seq
+		ack.Outcome, ack.Seq = kernel.Conflict, last.Seq
 	}
 	return ack
 }
 
 // outcome tells what an error means for an append at a head. Whatever is not known to be a refusal is Unknown.
-func outcome(err error, head uint64) reactor.Ack {
-	ack := reactor.Ack{Outcome: reactor.Unknown, Err: err}
+func outcome(err error, head uint64) kernel.Ack {
+	ack := kernel.Ack{Outcome: kernel.Unknown, Err: err}
 	switch {
 	case errors.Is(err, ErrDenied):
-		ack.Outcome = reactor.Denied
+		ack.Outcome = kernel.Denied
 		return ack
 	case errors.Is(err, nats.ErrMaxPayload):
-		ack.Outcome = reactor.TooLarge
+		ack.Outcome = kernel.TooLarge
 		return ack
 	}
 	refused, ok := errors.AsType[*jetstream.APIError](err)
@@ -106,14 +106,14 @@ func outcome(err error, head uint64) reactor.Ack {
 	case codeWrongLast:
 		ack.Outcome, ack.Seq = wrongLast(refused.Description, head)
 	case codeWrongLastNoSeq:
-		ack.Outcome = reactor.Transient
+		ack.Outcome = kernel.Transient
 	case codeTooLarge:
-		ack.Outcome = reactor.TooLarge
+		ack.Outcome = kernel.TooLarge
 	case codeNoResources, codeNoStorage, codeNoMemory, codeAccountBytes, codeStreamSealed:
-		ack.Outcome = reactor.Full
+		ack.Outcome = kernel.Full
 	case codeStoreFailed:
 		if isFull(refused.Description) {
-			ack.Outcome = reactor.Full
+			ack.Outcome = kernel.Full
 		}
 	}
 	return ack
@@ -121,16 +121,16 @@ func outcome(err error, head uint64) reactor.Ack {
 
 // wrongLast reads the position in "wrong last sequence: N". A position below ours comes from a leader that has not
 // applied yet what was acknowledged: it passes by itself.
-func wrongLast(description string, head uint64) (reactor.Outcome, uint64) {
+func wrongLast(description string, head uint64) (kernel.Outcome, uint64) {
 	_, number, _ := strings.Cut(description, ": ")
 	last, err := strconv.ParseUint(strings.TrimSpace(number), 10, 64)
 	if err != nil {
-		return reactor.Conflict, 0
+		return kernel.Conflict, 0
 	}
 	if last < head {
-		return reactor.Transient, last
+		return kernel.Transient, last
 	}
-	return reactor.Conflict, last
+	return kernel.Conflict, last
 }
 
 // isFull reads the reason of a store that failed: the server has one code for all of them and tells them apart in
@@ -144,19 +144,19 @@ func isFull(description string) bool {
 	return false
 }
 
-// Last implements reactor.Journal.
-func (j journal) Last(ctx context.Context, run string) (reactor.Record, bool, error) {
+// Last implements kernel.Journal.
+func (j journal) Last(ctx context.Context, run string) (kernel.Record, bool, error) {
 	if err := events.CheckID("run", run); err != nil {
-		return reactor.Record{}, false, err
+		return kernel.Record{}, false, err
 	}
 	m, err := j.c.lastFromLeader(ctx, j.stream, events.RunFacts(j.station, run))
-	if errors.Is(err, reactor.ErrNotFound) {
-		return reactor.Record{}, false, nil
+	if errors.Is(err, kernel.ErrNotFound) {
+		return kernel.Record{}, false, nil
 	}
 	if err != nil {
-		return reactor.Record{}, false, fmt.Errorf("last fact of run %s: %w", run, err)
+		return kernel.Record{}, false, fmt.Errorf("last fact of run %s: %w", run, err)
 	}
-	return reactor.Record{Seq: m.Seq, Kind: kindOf(m.Subject), Bytes: m.Data}, true, nil
+	return kernel.Record{Seq: m.Seq, Kind: kindOf(m.Subject), Bytes: m.Data}, true, nil
 }
 
 // kindOf returns the kind that a subject of the log is for.
@@ -171,9 +171,9 @@ const (
 	pageBytes = 4 << 20
 )
 
-// Read implements reactor.Journal. A server finds the next fact of a run by looking through all that lies between, which
+// Read implements kernel.Journal. A server finds the next fact of a run by looking through all that lies between, which
 // takes long where many runs are under way, but the last fact of each kind at once. So it is asked for those first.
-func (j journal) Read(ctx context.Context, run string, after uint64) ([]reactor.Record, bool, error) {
+func (j journal) Read(ctx context.Context, run string, after uint64) ([]kernel.Record, bool, error) {
 	if err := events.CheckID("run", run); err != nil {
 		return nil, false, err
 	}
@@ -184,32 +184,32 @@ func (j journal) Read(ctx context.Context, run string, after uint64) ([]reactor.
 	if err != nil {
 		return nil, false, fmt.Errorf("read run %s after %d: %w", run, after, err)
 	}
-	facts := make([]reactor.Record, len(page.messages))
+	facts := make([]kernel.Record, len(page.messages))
 	for i, m := range page.messages {
-		facts[i] = reactor.Record{Seq: m.seq, Kind: kindOf(stamped(m.Msg, "Nats-Subject")), Bytes: m.Data}
+		facts[i] = kernel.Record{Seq: m.seq, Kind: kindOf(stamped(m.Msg, "Nats-Subject")), Bytes: m.Data}
 	}
 	return facts, page.pending > 0 && len(facts) > 0, nil
 }
 
 // glance reads the last fact of each kind. They are whole, all there are after a position, if each was appended behind the
 // one before it, as the guard of its append says. Where a kind was said twice, they are not.
-func (j journal) glance(ctx context.Context, run string, after uint64) (facts []reactor.Record, whole bool) {
+func (j journal) glance(ctx context.Context, run string, after uint64) (facts []kernel.Record, whole bool) {
 	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, LastOf: []string{events.RunFacts(j.station, run)}, Batch: pageFacts, MaxBytes: pageBytes})
 	if err != nil || page.pending > 0 {
 		return nil, false
 	}
-	facts = make([]reactor.Record, len(page.messages))
+	facts = make([]kernel.Record, len(page.messages))
 	for i, m := range page.messages {
 		behind, err := strconv.ParseUint(m.Header.Get(headerExpect), 10, 64) // the first, which the server looked at
 		if err != nil || i == 0 && behind > after || i > 0 && behind != facts[i-1].Seq {
 			return nil, false
 		}
-		facts[i] = reactor.Record{Seq: m.seq, Kind: kindOf(stamped(m.Msg, "Nats-Subject")), Bytes: m.Data}
+		facts[i] = kernel.Record{Seq: m.seq, Kind: kindOf(stamped(m.Msg, "Nats-Subject")), Bytes: m.Data}
 	}
 	return facts, true
 }
 
-var _ reactor.Journal = journal{}
+var _ kernel.Journal = journal{}
 
 func newJournal(c *Conn, station string) journal {
 	return journal{c: c, station: station, stream: topology.Log(station)}

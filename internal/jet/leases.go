@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 )
 
@@ -19,13 +19,13 @@ type leases struct {
 	station string
 }
 
-var _ reactor.Leases = leases{}
+var _ kernel.Leases = leases{}
 
 func (l leases) subject(instance string) string {
 	return "$KV." + topology.LeaseBucket + "." + l.station + "." + instance
 }
 
-// Renew implements reactor.Leases.
+// Renew implements kernel.Leases.
 func (l leases) Renew(ctx context.Context, instance string) error {
 	if err := validInstance(instance); err != nil {
 		return err
@@ -37,13 +37,13 @@ func (l leases) Renew(ctx context.Context, instance string) error {
 	return nil
 }
 
-// Alive implements reactor.Leases.
+// Alive implements kernel.Leases.
 func (l leases) Alive(ctx context.Context, instance string) (bool, error) {
 	if err := validInstance(instance); err != nil {
 		return false, err
 	}
 	_, err := l.c.lastFromLeader(ctx, topology.KVStream(topology.LeaseBucket), l.subject(instance))
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {

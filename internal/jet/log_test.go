@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
@@ -30,7 +30,7 @@ func TestLog(t *testing.T) {
 		b := runtest.New("s1", "r")
 		b.Say(runtest.Created())
 		stored := b.Facts()[0]
-		if ack := st.Journal().Append(within(t), reactor.Entry{Run: "r", Kind: events.StepFinished, Bytes: stored}); ack.Outcome != reactor.Stored {
+		if ack := st.Journal().Append(within(t), kernel.Entry{Run: "r", Kind: events.StepFinished, Bytes: stored}); ack.Outcome != kernel.Stored {
 			t.Fatalf("%s %v", ack.Outcome, ack.Err)
 		}
 		l, err := st.Log(within(t))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 )
 
 // message is one delivery of a pull consumer.
@@ -18,7 +18,7 @@ type message struct {
 	meta *nats.MsgMetadata
 }
 
-var _ reactor.Message = message{}
+var _ kernel.Message = message{}
 
 // errNoDelivery means that a message did not come from a consumer.
 var errNoDelivery = errors.New("not a delivery of a consumer")
@@ -38,7 +38,7 @@ func (m message) Seq() uint64               { return m.meta.Sequence.Stream }
 func (m message) Time() time.Time           { return m.meta.Timestamp }
 func (m message) Deliveries() uint64        { return m.meta.NumDelivered }
 
-// Ack implements reactor.Message. It returns once the ack is on its way and does not wait for the server's word: all
+// Ack implements kernel.Message. It returns once the ack is on its way and does not wait for the server's word: all
 // that the word could prevent is another delivery, and a second look answers nothing. A listener that ends waits
 // until the server has got all acks. It returns an error where there is no connection.
 func (m message) Ack(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (m message) Ack(ctx context.Context) error {
 	return m.answer([]byte("+ACK"))
 }
 
-// Nak implements reactor.Message.
+// Nak implements kernel.Message.
 func (m message) Nak(delay time.Duration) error {
 	if delay <= 0 {
 		return m.answer([]byte("-NAK"))
@@ -56,7 +56,7 @@ func (m message) Nak(delay time.Duration) error {
 	return m.answer(fmt.Appendf(nil, `-NAK {"delay":%d}`, delay.Nanoseconds()))
 }
 
-// Working implements reactor.Message.
+// Working implements kernel.Message.
 func (m message) Working() error { return m.answer([]byte("+WPI")) }
 
 func (m message) answer(word []byte) error { return m.nc.Publish(m.m.Reply, word) }

@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 )
 
 func TestOutcome(t *testing.T) {
@@ -19,28 +19,28 @@ func TestOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		head uint64
-		want reactor.Outcome
+		want kernel.Outcome
 		seq  uint64
 	}{
-		"a later fact":                   {refusal(10071, "wrong last sequence: 9"), 8, reactor.Conflict, 9},
-		"the same position":              {refusal(10071, "wrong last sequence: 8"), 8, reactor.Conflict, 8},
-		"an earlier fact":                {refusal(10071, "wrong last sequence: 7"), 8, reactor.Transient, 7},
-		"no position in the words":       {refusal(10071, "wrong last sequence"), 8, reactor.Conflict, 0},
-		"another append under way":       {refusal(10164, "wrong last sequence"), 8, reactor.Transient, 0},
-		"the stream's bytes":             {refusal(10077, "maximum bytes exceeded"), 8, reactor.Full, 0},
-		"the stream's messages":          {refusal(10077, "maximum messages exceeded"), 8, reactor.Full, 0},
-		"the disk":                       {refusal(10077, "write /x: no space left on device"), 8, reactor.Full, 0},
-		"a store that failed otherwise":  {refusal(10077, "file is closed"), 8, reactor.Unknown, 0},
-		"the server's storage":           {refusal(10047, "insufficient storage resources available"), 8, reactor.Full, 0},
-		"the account's":                  {refusal(10002, "resource limits exceeded for account"), 8, reactor.Full, 0},
-		"too large for the stream":       {refusal(10054, "message size exceeds maximum allowed"), 8, reactor.TooLarge, 0},
-		"too large for the connection":   {fmt.Errorf("x: %w", nats.ErrMaxPayload), 8, reactor.TooLarge, 0},
-		"no permission":                  {fmt.Errorf("x: %w", ErrDenied), 8, reactor.Denied, 0},
-		"no answer":                      {nats.ErrTimeout, 8, reactor.Unknown, 0},
-		"nobody there":                   {nats.ErrNoResponders, 8, reactor.Unknown, 0},
-		"a code that nobody knows":       {refusal(19999, "new"), 8, reactor.Unknown, 0},
-		"no leader":                      {refusal(10008, "JetStream system temporarily unavailable"), 8, reactor.Unknown, 0},
-		"an error that is not the API's": {errors.New("wrong last sequence: 9"), 8, reactor.Unknown, 0},
+		"a later fact":                   {refusal(10071, "wrong last sequence: 9"), 8, kernel.Conflict, 9},
+		"the same position":              {refusal(10071, "wrong last sequence: 8"), 8, kernel.Conflict, 8},
+		"an earlier fact":                {refusal(10071, "wrong last sequence: 7"), 8, kernel.Transient, 7},
+		"no position in the words":       {refusal(10071, "wrong last sequence"), 8, kernel.Conflict, 0},
+		"another append under way":       {refusal(10164, "wrong last sequence"), 8, kernel.Transient, 0},
+		"the stream's bytes":             {refusal(10077, "maximum bytes exceeded"), 8, kernel.Full, 0},
+		"the stream's messages":          {refusal(10077, "maximum messages exceeded"), 8, kernel.Full, 0},
+		"the disk":                       {refusal(10077, "write /x: no space left on device"), 8, kernel.Full, 0},
+		"a store that failed otherwise":  {refusal(10077, "file is closed"), 8, kernel.Unknown, 0},
+		"the server's storage":           {refusal(10047, "insufficient storage resources available"), 8, kernel.Full, 0},
+		"the account's":                  {refusal(10002, "resource limits exceeded for account"), 8, kernel.Full, 0},
+		"too large for the stream":       {refusal(10054, "message size exceeds maximum allowed"), 8, kernel.TooLarge, 0},
+		"too large for the connection":   {fmt.Errorf("x: %w", nats.ErrMaxPayload), 8, kernel.TooLarge, 0},
+		"no permission":                  {fmt.Errorf("x: %w", ErrDenied), 8, kernel.Denied, 0},
+		"no answer":                      {nats.ErrTimeout, 8, kernel.Unknown, 0},
+		"nobody there":                   {nats.ErrNoResponders, 8, kernel.Unknown, 0},
+		"a code that nobody knows":       {refusal(19999, "new"), 8, kernel.Unknown, 0},
+		"no leader":                      {refusal(10008, "JetStream system temporarily unavailable"), 8, kernel.Unknown, 0},
+		"an error that is not the API's": {errors.New("wrong last sequence: 9"), 8, kernel.Unknown, 0},
 	} {
 		t.Run("SAFE-4 "+name, func(t *testing.T) {
 			t.Parallel()

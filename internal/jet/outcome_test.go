@@ -9,7 +9,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -21,29 +21,29 @@ func as(user, password, inbox string) jet.Config {
 
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	entry := func(head uint64, size int) reactor.Entry {
-		return reactor.Entry{Run: "r1", Kind: events.RunCreated, Head: head, Bytes: []byte(strings.Repeat("x", size))}
+	entry := func(head uint64, size int) kernel.Entry {
+		return kernel.Entry{Run: "r1", Kind: events.RunCreated, Head: head, Bytes: []byte(strings.Repeat("x", size))}
 	}
 	t.Run("SAFE-4 SAFE-14 a full log refuses clearly, keeps what it has, and takes facts again with a higher limit", func(t *testing.T) {
 		t.Parallel()
 		c := jettest.Connect(t, jettest.Server(t), jet.Config{})
 		st := jettest.Station(t, c, "s1", jet.ApplyOptions{Limits: topology.Limits{LogBytes: 64 << 10}})
 		j, head, stored := st.Journal(), uint64(0), 0
-		var ack reactor.Ack
+		var ack kernel.Ack
 		for range 100 {
-			if ack = j.Append(within(t), entry(head, 4<<10)); ack.Outcome != reactor.Stored {
+			if ack = j.Append(within(t), entry(head, 4<<10)); ack.Outcome != kernel.Stored {
 				break
 			}
 			head, stored = ack.Seq, stored+1
 		}
-		if ack.Outcome != reactor.Full || stored == 0 || stored > 16 {
+		if ack.Outcome != kernel.Full || stored == 0 || stored > 16 {
 			t.Fatalf("after %d facts of 4 KiB in 64 KiB: got %s (%v), want full", stored, ack.Outcome, ack.Err)
 		}
 		if facts, _, err := j.Read(within(t), "r1", 0); err != nil || len(facts) != stored {
 			t.Errorf("read: got %d facts, %v; want %d", len(facts), err, stored)
 		}
 		jettest.Station(t, c, "s1", jet.ApplyOptions{Limits: topology.Limits{LogBytes: 1 << 20}})
-		if ack := j.Append(within(t), entry(head, 4<<10)); ack.Outcome != reactor.Stored {
+		if ack := j.Append(within(t), entry(head, 4<<10)); ack.Outcome != kernel.Stored {
 			t.Errorf("with a higher limit: got %s (%v), want stored", ack.Outcome, ack.Err)
 		}
 	})
@@ -61,10 +61,10 @@ func TestOutcomes(t *testing.T) {
 		}
 		for _, w := range events.Vocabulary() {
 			begin := time.Now()
-			ack := st.Journal().Append(within(t), reactor.Entry{Run: "run-" + strings.ReplaceAll(string(w.Kind), ".", "-"), Kind: w.Kind, Bytes: []byte("x")})
-			want := reactor.Denied
+			ack := st.Journal().Append(within(t), kernel.Entry{Run: "run-" + strings.ReplaceAll(string(w.Kind), ".", "-"), Kind: w.Kind, Bytes: []byte("x")})
+			want := kernel.Denied
 			if w.Author == events.Executor {
-				want = reactor.Stored
+				want = kernel.Stored
 			}
 			if ack.Outcome != want || time.Since(begin) >= 5*time.Second {
 				t.Errorf("%s: got %s (%v) after %s, want %s at once", w.Kind, ack.Outcome, ack.Err, time.Since(begin), want)
@@ -90,7 +90,7 @@ func TestOutcomes(t *testing.T) {
 		s.Shutdown()
 		short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		if ack := st.Journal().Append(short, entry(head, 10)); ack.Outcome != reactor.Unknown || ack.Err == nil {
+		if ack := st.Journal().Append(short, entry(head, 10)); ack.Outcome != kernel.Unknown || ack.Err == nil {
 			t.Errorf("without a server: got %s (%v), want unknown with a reason", ack.Outcome, ack.Err)
 		}
 		if _, _, err := st.Journal().Last(short, "r1"); err == nil {
@@ -105,7 +105,7 @@ func TestOutcomes(t *testing.T) {
 		}
 		t.Cleanup(s.Shutdown)
 		p.set(s)
-		if ack := st.Journal().Append(within(t), entry(head, 10)); ack.Outcome != reactor.Stored {
+		if ack := st.Journal().Append(within(t), entry(head, 10)); ack.Outcome != kernel.Stored {
 			t.Errorf("after the restart: got %s (%v), want stored", ack.Outcome, ack.Err)
 		}
 	})
@@ -116,7 +116,7 @@ func TestOutcomes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ack := st.Journal().Append(within(t), entry(0, 10)); ack.Outcome != reactor.Unknown {
+		if ack := st.Journal().Append(within(t), entry(0, 10)); ack.Outcome != kernel.Unknown {
 			t.Errorf("got %s (%v), want unknown", ack.Outcome, ack.Err)
 		}
 	})

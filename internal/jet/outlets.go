@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -20,9 +20,9 @@ type live struct {
 	subject func(station, run string) string
 }
 
-var _ reactor.Live = live{}
+var _ kernel.Live = live{}
 
-// Publish implements reactor.Live.
+// Publish implements kernel.Live.
 func (l live) Publish(run string, data []byte) {
 	if !events.ValidID(run) {
 		return
@@ -36,10 +36,10 @@ type refusals struct {
 	station string
 }
 
-var _ reactor.Refusals = refusals{}
+var _ kernel.Refusals = refusals{}
 
-// Refuse implements reactor.Refusals.
-func (r refusals) Refuse(ctx context.Context, by events.Service, d reactor.DeadLetter) error {
+// Refuse implements kernel.Refusals.
+func (r refusals) Refuse(ctx context.Context, by events.Service, d kernel.DeadLetter) error {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return fmt.Errorf("encode dead letter: %w", err)
@@ -55,7 +55,7 @@ type Refused struct {
 	// Seq is its position in the list, By the service that refused it.
 	Seq    uint64
 	By     events.Service
-	Letter reactor.DeadLetter
+	Letter kernel.DeadLetter
 }
 
 // Dead returns a page of the dead-letter list after a position, oldest first; more says that there are others behind.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -67,14 +67,14 @@ func TestPermissions(t *testing.T) {
 			mine, other := seenBy(t, s, string(role), inboxOf(role), "s1"), seenBy(t, s, string(role), inboxOf(role), "s2")
 			for _, w := range kinds {
 				id := "m-" + rand16()
-				want := reactor.Denied
+				want := kernel.Denied
 				if w.Author == role {
-					want = reactor.Stored
+					want = kernel.Stored
 				}
-				if ack := mine.Journal().Append(within(t), reactor.Entry{Run: id, Kind: w.Kind, Bytes: []byte("x")}); ack.Outcome != want {
+				if ack := mine.Journal().Append(within(t), kernel.Entry{Run: id, Kind: w.Kind, Bytes: []byte("x")}); ack.Outcome != want {
 					t.Errorf("%s: got %s (%v), want %s", w.Kind, ack.Outcome, ack.Err, want)
 				}
-				if ack := other.Journal().Append(within(t), reactor.Entry{Run: id, Kind: w.Kind, Bytes: []byte("x")}); ack.Outcome != reactor.Denied {
+				if ack := other.Journal().Append(within(t), kernel.Entry{Run: id, Kind: w.Kind, Bytes: []byte("x")}); ack.Outcome != kernel.Denied {
 					t.Errorf("%s of another station: got %s (%v), want denied", w.Kind, ack.Outcome, ack.Err)
 				}
 			}
@@ -141,7 +141,7 @@ func works(t *testing.T, s *jet.Server, role events.Service) {
 	}
 	defer stop()
 	over := make(chan string, 1024)
-	stopOver, err := st.Overhear(func(runID string, _ reactor.Record) { over <- runID })
+	stopOver, err := st.Overhear(func(runID string, _ kernel.Record) { over <- runID })
 	if err != nil {
 		t.Fatalf("overhear: %v", err)
 	}
@@ -178,7 +178,7 @@ func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
 		{"SESS-5 give a lock", []events.Service{events.Planner}, func() error { _, err := sessions.Swap(within(t), "session."+id, []byte("v"), 0); return err }},
 		{"SAFE-8 claim a working tree", []events.Service{events.Toolrunner}, func() error { _, err := trees.Swap(within(t), "tree."+id, []byte("v"), 0); return err }},
 		{"renew a lease", []events.Service{events.Toolrunner}, func() error { return st.Leases().Renew(within(t), id) }},
-		{"refuse input", events.Services(), func() error { return st.Refusals().Refuse(within(t), role, reactor.DeadLetter{Code: "x"}) }},
+		{"refuse input", events.Services(), func() error { return st.Refusals().Refuse(within(t), role, kernel.DeadLetter{Code: "x"}) }},
 	} {
 		if err := c.do(); slices.Contains(c.may, role) != (err == nil) || err != nil && !errors.Is(err, jet.ErrDenied) {
 			t.Errorf("%s: %v", c.what, err)
@@ -193,7 +193,7 @@ func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
 	if _, err := shelf.Get(within(t), id+".a"); want != (err == nil) {
 		t.Errorf("get state: %v", err)
 	}
-	if _, err := sessions.Get(within(t), "session."+id); (role == events.Planner) != (err == nil) || err != nil && !errors.Is(err, reactor.ErrNotFound) {
+	if _, err := sessions.Get(within(t), "session."+id); (role == events.Planner) != (err == nil) || err != nil && !errors.Is(err, kernel.ErrNotFound) {
 		t.Errorf("get session: %v", err)
 	}
 	if keys, err := shelf.Keys(within(t), id+"."); err != nil || (len(keys) == 1) != want {
@@ -218,7 +218,7 @@ func hears(t *testing.T, s *jet.Server, st *jet.Station, role events.Service) {
 	heard := make(chan string, 1024)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- st.Inbox().Listen(ctx, role, 8, func(ctx context.Context, m reactor.Message) {
+		ended <- st.Inbox().Listen(ctx, role, 8, func(ctx context.Context, m kernel.Message) {
 			if err := m.Ack(ctx); err == nil {
 				heard <- m.Subject()
 			}

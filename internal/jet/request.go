@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 )
 
 const apiPrefix = "$JS.API."
@@ -114,14 +114,14 @@ type storedMessage struct {
 }
 
 // lastFromLeader returns the newest message on a subject, which may have wildcards. Only the leader of the stream
-// answers this request, unlike a direct get. It returns reactor.ErrNotFound where there is none.
+// answers this request, unlike a direct get. It returns kernel.ErrNotFound where there is none.
 func (c *Conn) lastFromLeader(ctx context.Context, stream, subject string) (storedMessage, error) {
 	var answer struct {
 		Message storedMessage `json:"message"`
 	}
 	err := c.api(ctx, "STREAM.MSG.GET."+stream, map[string]string{"last_by_subj": subject}, &answer)
 	if code(err) == codeNoMessage {
-		return storedMessage{}, reactor.ErrNotFound
+		return storedMessage{}, kernel.ErrNotFound
 	}
 	if err != nil {
 		return storedMessage{}, err

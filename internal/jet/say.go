@@ -7,7 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 )
 
@@ -24,7 +24,7 @@ func (s *Station) Say(ctx context.Context, subject string, data []byte, header m
 		m.Header.Set(k, v)
 	}
 	if seq, err = s.c.publish(ctx, m, topology.In(s.name)); err != nil {
-		if outcome(err, 0).Outcome == reactor.Full {
+		if outcome(err, 0).Outcome == kernel.Full {
 			err = fmt.Errorf("%w: %w", ErrInputFull, err)
 		}
 		return 0, fmt.Errorf("publish on %s: %w", subject, err)

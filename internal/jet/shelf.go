@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -29,7 +29,7 @@ type shelf struct {
 	bucket, station string
 }
 
-var _ reactor.Shelf = shelf{}
+var _ kernel.Shelf = shelf{}
 
 // open binds to the bucket.
 func (s shelf) open(ctx context.Context) (jetstream.KeyValue, error) {
@@ -42,7 +42,7 @@ func (s shelf) open(ctx context.Context) (jetstream.KeyValue, error) {
 
 func (s shelf) key(key string) string { return s.station + "." + key }
 
-// Put implements reactor.Shelf.
+// Put implements kernel.Shelf.
 func (s shelf) Put(ctx context.Context, key string, value []byte) error {
 	return s.with(ctx, "put", key, func(ctx context.Context, kv jetstream.KeyValue) error {
 		_, err := kv.Put(ctx, s.key(key), value)
@@ -50,18 +50,18 @@ func (s shelf) Put(ctx context.Context, key string, value []byte) error {
 	})
 }
 
-// Create implements reactor.Shelf.
+// Create implements kernel.Shelf.
 func (s shelf) Create(ctx context.Context, key string, value []byte) error {
 	return s.with(ctx, "create", key, func(ctx context.Context, kv jetstream.KeyValue) error {
 		_, err := kv.Create(ctx, s.key(key), value)
 		if errors.Is(err, jetstream.ErrKeyExists) {
-			return reactor.ErrExists
+			return kernel.ErrExists
 		}
 		return err
 	})
 }
 
-// Swap implements reactor.Shelf.
+// Swap implements kernel.Shelf.
 func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
 	err = s.with(ctx, "swap", key, func(ctx context.Context, kv jetstream.KeyValue) (err error) {
 		if revision == 0 {
@@ -70,20 +70,20 @@ func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint
 			now, err = kv.Update(ctx, s.key(key), value, revision)
 		}
 		if errors.Is(err, jetstream.ErrKeyExists) || code(err) == codeWrongLast || code(err) == codeWrongLastNoSeq {
-			return reactor.ErrExists
+			return kernel.ErrExists
 		}
 		return err
 	})
 	return now, err
 }
 
-// Get implements reactor.Shelf.
+// Get implements kernel.Shelf.
 func (s shelf) Get(ctx context.Context, key string) ([]byte, error) {
 	value, _, err := s.Load(ctx, key)
 	return value, err
 }
 
-// Load implements reactor.Shelf. The revision may be behind: then a Swap with it returns ErrExists.
+// Load implements kernel.Shelf. The revision may be behind: then a Swap with it returns ErrExists.
 func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
 	err = s.with(ctx, "get", key, func(ctx context.Context, _ jetstream.KeyValue) error {
 		if !validKey(s.key(key)) {
@@ -103,7 +103,7 @@ func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uin
 				return err
 			}
 			if !has {
-				return reactor.ErrNotFound
+				return kernel.ErrNotFound
 			}
 			if err := pause(ctx, wait); err != nil {
 				return fmt.Errorf("%w (%w)", ErrBehind, err)
@@ -145,7 +145,7 @@ func (s shelf) look(ctx context.Context, key string) (*nats.Msg, error) {
 // kept is what a message says that is kept under its key. A deleted key has a message too.
 func kept(m *nats.Msg) (value []byte, revision uint64, err error) {
 	if m.Header.Get("KV-Operation") != "" {
-		return nil, 0, reactor.ErrNotFound
+		return nil, 0, kernel.ErrNotFound
 	}
 	revision, err = number(m, "Nats-Sequence")
 	return m.Data, revision, err
@@ -167,7 +167,7 @@ func (s shelf) leaderHas(ctx context.Context, key string) (bool, error) {
 	return answer.State.Subjects[subject] > 0, err
 }
 
-// Delete implements reactor.Shelf.
+// Delete implements kernel.Shelf.
 func (s shelf) Delete(ctx context.Context, key string) error {
 	return s.with(ctx, "delete", key, func(ctx context.Context, kv jetstream.KeyValue) error {
 		err := kv.Delete(ctx, s.key(key))
@@ -181,7 +181,7 @@ func (s shelf) Delete(ctx context.Context, key string) error {
 // lookers is how many keys are looked at side by side when keys are listed.
 const lookers = 32
 
-// Keys implements reactor.Shelf. The leader names the keys, and each is looked at because the deleted ones are among
+// Keys implements kernel.Shelf. The leader names the keys, and each is looked at because the deleted ones are among
 // them. The usual way, a consumer, would need the right to create consumers, and a consumer delivers wherever its
 // creator says, also where the creator may not publish.
 func (s shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
@@ -200,7 +200,7 @@ func (s shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(named)) && errs[w] == nil; i = next.Add(1) - 1 {
 				_, err := s.Get(ctx, named[i])
-				if there[i] = err == nil; !errors.Is(err, reactor.ErrNotFound) {
+				if there[i] = err == nil; !errors.Is(err, kernel.ErrNotFound) {
 					errs[w] = err
 				}
 			}

@@ -12,11 +12,11 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 )
 
 // staged starts a server on a folder with a station whose batches are gathered in memory, and says where.
-func staged(t *testing.T, dir string) (s *jet.Server, j reactor.Journal, c *jet.Conn, room string) {
+func staged(t *testing.T, dir string) (s *jet.Server, j kernel.Journal, c *jet.Conn, room string) {
 	t.Helper()
 	s = jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.StoreDir = dir })
 	c = jettest.Connect(t, s, jet.Config{})
@@ -47,7 +47,7 @@ func TestStageInMemory(t *testing.T) {
 			t.Errorf("a second time: %d logs (%v), want 1 and no error", n, err)
 		}
 		for i, ack := range atOnce(t, j, firstFacts(many, "r")) {
-			if ack.Outcome != reactor.Stored {
+			if ack.Outcome != kernel.Stored {
 				t.Fatalf("append %d: %s (%v), want stored", i, ack.Outcome, ack.Err)
 			}
 		}
@@ -69,7 +69,7 @@ func TestStageInMemory(t *testing.T) {
 			}
 		}
 		for i, ack := range atOnce(t, j, firstFacts(many, "s")) {
-			if ack.Outcome != reactor.Stored {
+			if ack.Outcome != kernel.Stored {
 				t.Fatalf("append %d after a restart: %s (%v), want stored", i, ack.Outcome, ack.Err)
 			}
 		}
@@ -90,7 +90,7 @@ func TestStageInMemory(t *testing.T) {
 		entries := firstFacts(100, "r")
 		acks := atOnce(t, j, entries)
 		for i, ack := range acks {
-			if ack.Outcome != reactor.Stored {
+			if ack.Outcome != kernel.Stored {
 				t.Errorf("append %d: %s (%v), want stored", i, ack.Outcome, ack.Err)
 			}
 		}
@@ -126,7 +126,7 @@ func TestStageInMemory(t *testing.T) {
 			copied := filepath.Join(t.TempDir(), "copy")
 			before := firstFacts(100, fmt.Sprintf("a%d", round))
 			for _, ack := range atOnce(t, j, before) {
-				if ack.Outcome != reactor.Stored {
+				if ack.Outcome != kernel.Stored {
 					t.Fatalf("%s (%v), want stored", ack.Outcome, ack.Err)
 				}
 			}
@@ -149,7 +149,7 @@ func TestStageInMemory(t *testing.T) {
 				}
 			}
 			for i, ack := range atOnce(t, there, firstFacts(100, "c")) {
-				if ack.Outcome != reactor.Stored {
+				if ack.Outcome != kernel.Stored {
 					t.Errorf("append %d after that: %s (%v), want stored", i, ack.Outcome, ack.Err)
 				}
 			}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -30,40 +30,40 @@ func (c *Conn) Station(station string) (*Station, error) {
 func (s *Station) Name() string { return s.name }
 
 // Journal returns the log of the station.
-func (s *Station) Journal() reactor.Journal { return newJournal(s.c, s.name) }
+func (s *Station) Journal() kernel.Journal { return newJournal(s.c, s.name) }
 
 // Inbox returns the deliveries of all roles.
-func (s *Station) Inbox() reactor.Inbox { return inbox{c: s.c, station: s.name} }
+func (s *Station) Inbox() kernel.Inbox { return inbox{c: s.c, station: s.name} }
 
 // Timers returns the station's timers.
-func (s *Station) Timers() reactor.Timers { return timers{c: s.c, station: s.name} }
+func (s *Station) Timers() kernel.Timers { return timers{c: s.c, station: s.name} }
 
 // Blobs returns the object store.
-func (s *Station) Blobs() reactor.Blobs {
+func (s *Station) Blobs() kernel.Blobs {
 	return blobs{c: s.c, bucket: s.c.cfg.Buckets.Of(topology.FilesBucket), scope: s.name}
 }
 
 // Shelf returns the station's part of a bucket, which is named by its constant in topology also where it has another name
 // on the server: topology.StateBucket or topology.ConfigBucket.
-func (s *Station) Shelf(bucket string) reactor.Shelf {
+func (s *Station) Shelf(bucket string) kernel.Shelf {
 	return shelf{c: s.c, bucket: s.c.cfg.Buckets.Of(bucket), station: s.name}
 }
 
 // Leases returns the leases of the station's instances.
-func (s *Station) Leases() reactor.Leases { return leases{c: s.c, station: s.name} }
+func (s *Station) Leases() kernel.Leases { return leases{c: s.c, station: s.name} }
 
 // Live returns the outlet of what is not kept.
-func (s *Station) Live() reactor.Live {
+func (s *Station) Live() kernel.Live {
 	return live{c: s.c, station: s.name, subject: events.LiveSubject}
 }
 
 // Kept returns the outlet of what the server keeps for a while and publishes live as it does; see Told.
-func (s *Station) Kept() reactor.Live {
+func (s *Station) Kept() kernel.Live {
 	return live{c: s.c, station: s.name, subject: events.KeptSubject}
 }
 
 // Refusals returns the dead-letter list.
-func (s *Station) Refusals() reactor.Refusals { return refusals{c: s.c, station: s.name} }
+func (s *Station) Refusals() kernel.Refusals { return refusals{c: s.c, station: s.name} }
 
 // Publish says something as an outsider and returns once it is stored in IN. header may be nil. An error other than
 // ErrDenied leaves open whether it was stored: whoever publishes again should give the task an id.

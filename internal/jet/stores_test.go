@@ -13,15 +13,15 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
-	"github.com/inspan/inspan/internal/reactor/reactortest"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 func TestBlobsExam(t *testing.T) {
 	t.Parallel()
-	reactortest.Blobs(t, func(t *testing.T) (reactor.Blobs, func(*testing.T, events.Ref, []byte)) {
+	kerneltest.Blobs(t, func(t *testing.T) (kernel.Blobs, func(*testing.T, events.Ref, []byte)) {
 		s := jettest.Server(t)
 		st := jettest.Station(t, jettest.Connect(t, s, jet.Config{}), "s1", jet.ApplyOptions{})
 		_, js := raw(t, s)
@@ -101,17 +101,17 @@ func TestBlobs(t *testing.T) {
 		}
 	})
 	t.Run("SAFE-15 PERS-16 an object above the limit is refused", func(t *testing.T) {
-		if _, err := st.Blobs().Put(within(t), "", make([]byte, topology.MaxObject+1)); !errors.Is(err, reactor.ErrTooLarge) {
+		if _, err := st.Blobs().Put(within(t), "", make([]byte, topology.MaxObject+1)); !errors.Is(err, kernel.ErrTooLarge) {
 			t.Errorf("put: got %v, want ErrTooLarge", err)
 		}
-		if _, err := st.Blobs().Get(within(t), events.Ref{SHA256: ref.SHA256, Size: topology.MaxObject + 1}); !errors.Is(err, reactor.ErrTooLarge) {
+		if _, err := st.Blobs().Get(within(t), events.Ref{SHA256: ref.SHA256, Size: topology.MaxObject + 1}); !errors.Is(err, kernel.ErrTooLarge) {
 			t.Errorf("get: got %v, want ErrTooLarge", err)
 		}
 	})
 	t.Run("SAFE-14 a full object store says so", func(t *testing.T) {
 		c := jettest.Connect(t, jettest.Server(t), jet.Config{})
 		st := jettest.Station(t, c, "s1", jet.ApplyOptions{Limits: topology.Limits{FileBytes: 200 << 10}})
-		if _, err := st.Blobs().Put(within(t), "", make([]byte, 1<<20)); !errors.Is(err, reactor.ErrFull) {
+		if _, err := st.Blobs().Put(within(t), "", make([]byte, 1<<20)); !errors.Is(err, kernel.ErrFull) {
 			t.Errorf("got %v, want ErrFull", err)
 		}
 	})
@@ -146,7 +146,7 @@ func TestTimers(t *testing.T) {
 	st := jettest.Station(t, jettest.Connect(t, s, jet.Config{}), "s1", jet.ApplyOptions{})
 	_, js := raw(t, s)
 	type firing struct {
-		m  reactor.Message
+		m  kernel.Message
 		at time.Time
 	}
 	t.Run("SAFE-14 firings nobody hears do not pile up: one for each name", func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestTimers(t *testing.T) {
 	})
 	t.Run("PERF-1 a timer fires when it is due, within a second, and leaves nothing behind", func(t *testing.T) {
 		fired := make(chan firing, 64)
-		stop := listen(t, st, events.Planner, 4, func(_ context.Context, m reactor.Message) { fired <- firing{m, time.Now()} })
+		stop := listen(t, st, events.Planner, 4, func(_ context.Context, m kernel.Message) { fired <- firing{m, time.Now()} })
 		for range 2 {
 			if err := await(t, fired, "the old firings").m.Ack(within(t)); err != nil {
 				t.Fatal(err)
@@ -214,7 +214,7 @@ func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	_, st := one(t, jet.ApplyOptions{})
 	t.Run("SAFE-12 a dead letter is stored with its reason and can be shown", func(t *testing.T) {
-		want := reactor.DeadLetter{Subject: "station.s1.task", Seq: 7, Code: "bad_input", Reason: "no agent", Hint: "name one", Data: "{}", DataBytes: 2}
+		want := kernel.DeadLetter{Subject: "station.s1.task", Seq: 7, Code: "bad_input", Reason: "no agent", Hint: "name one", Data: "{}", DataBytes: 2}
 		for range 3 {
 			if err := st.Refusals().Refuse(within(t), events.Planner, want); err != nil {
 				t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -33,9 +33,9 @@ type timers struct {
 	station string
 }
 
-var _ reactor.Timers = timers{}
+var _ kernel.Timers = timers{}
 
-// Set implements reactor.Timers. A time that has come fires at once, from here; the server's own schedules fire up to
+// Set implements kernel.Timers. A time that has come fires at once, from here; the server's own schedules fire up to
 // a quarter of a second late, and never earlier than a quarter of a second after they were set.
 func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 	family, err := t.check(run, name)

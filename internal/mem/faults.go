@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -61,7 +61,7 @@ type Delivery struct {
 // Faults decides what goes wrong. A nil func means that nothing does. The functions are called one at a time, with n
 // counting their calls from 1; they must not call the station.
 type Faults struct {
-	Append func(n uint64, e reactor.Entry) Fault
+	Append func(n uint64, e kernel.Entry) Fault
 	// Read says how many of the run's newest facts this read does not see, or fails it.
 	Read func(n uint64, run string) (behind int, err error)
 	// Last does the same to the leader's word: a leader that was deposed and has not noticed.
@@ -131,7 +131,7 @@ func (s *Station) put(in Store, key string, do func() error) error {
 	case Busy, LowConflict:
 		return errBusy
 	case NoSpace:
-		return fmt.Errorf("%w: maximum bytes exceeded", reactor.ErrFull)
+		return fmt.Errorf("%w: maximum bytes exceeded", kernel.ErrFull)
 	case NoRight:
 		return errNoRight
 	case None:

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -18,14 +18,14 @@ import (
 type world struct {
 	*mem.Station
 	hand *mem.Hand
-	in   chan reactor.Message
+	in   chan kernel.Message
 }
 
 func byHand(t *testing.T, cfg mem.Config) *world {
 	t.Helper()
 	h := mem.NewHand(time.Unix(1000, 0).UTC())
 	cfg.Clock = h
-	return &world{Station: open(t, cfg), hand: h, in: make(chan reactor.Message, 64)} // more than any test hears
+	return &world{Station: open(t, cfg), hand: h, in: make(chan kernel.Message, 64)} // more than any test hears
 }
 
 // listen hears as a role until the test is over.
@@ -34,7 +34,7 @@ func (w *world) listen(t *testing.T, role events.Service) {
 	ctx, stop := context.WithCancel(t.Context())
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		if err := w.Inbox().Listen(ctx, role, 8, func(_ context.Context, m reactor.Message) { w.in <- m }); err != nil {
+		if err := w.Inbox().Listen(ctx, role, 8, func(_ context.Context, m kernel.Message) { w.in <- m }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -42,7 +42,7 @@ func (w *world) listen(t *testing.T, role events.Service) {
 }
 
 // hear waits for the next delivery and says which it is.
-func (w *world) hear(t *testing.T, want string) reactor.Message {
+func (w *world) hear(t *testing.T, want string) kernel.Message {
 	t.Helper()
 	select {
 	case m := <-w.in:
@@ -58,7 +58,7 @@ func (w *world) hear(t *testing.T, want string) reactor.Message {
 
 func (w *world) say(t *testing.T, run string) {
 	t.Helper()
-	if ack := w.Journal().Append(t.Context(), reactor.Entry{Run: run, Kind: events.CallAllowed, Bytes: []byte(run)}); ack.Outcome != reactor.Stored {
+	if ack := w.Journal().Append(t.Context(), kernel.Entry{Run: run, Kind: events.CallAllowed, Bytes: []byte(run)}); ack.Outcome != kernel.Stored {
 		t.Fatalf("append: %s", ack.Outcome)
 	}
 }
@@ -226,7 +226,7 @@ func TestClockFaults(t *testing.T) {
 		w.say(t, "a")
 		ctx, stop := context.WithCancel(t.Context())
 		var acked error
-		err := w.Inbox().Listen(ctx, events.Toolrunner, 1, func(ctx context.Context, m reactor.Message) {
+		err := w.Inbox().Listen(ctx, events.Toolrunner, 1, func(ctx context.Context, m kernel.Message) {
 			stop()
 			acked = m.Ack(ctx)
 			for at, ok := w.hand.Next(); !ok || at.Sub(w.hand.Now()) < time.Minute; at, ok = w.hand.Next() {
@@ -252,7 +252,7 @@ func TestStoreFaults(t *testing.T) {
 		mem.LeaseStore: func(s *mem.Station) error { return s.Leases().Renew(ctx, "i") },
 		mem.InputStore: func(s *mem.Station) error { return s.Publish(ctx, events.TaskSubject("exam"), nil, nil) },
 		mem.RefusalStore: func(s *mem.Station) error {
-			return s.Refusals().Refuse(ctx, events.Planner, reactor.DeadLetter{Subject: "x"})
+			return s.Refusals().Refuse(ctx, events.Planner, kernel.DeadLetter{Subject: "x"})
 		},
 	}
 	made := map[mem.Store]func(s *mem.Station) bool{
@@ -280,7 +280,7 @@ func TestStoreFaults(t *testing.T) {
 					}
 					return fault
 				}})
-				if err := write(s); (err != nil) != want.fails || fault == mem.NoSpace && !errors.Is(err, reactor.ErrFull) {
+				if err := write(s); (err != nil) != want.fails || fault == mem.NoSpace && !errors.Is(err, kernel.ErrFull) {
 					t.Errorf("got %v, want an error: %v", err, want.fails)
 				}
 				if got := made[store](s); got != want.made {
@@ -321,7 +321,7 @@ func TestOldValues(t *testing.T) {
 		if want := []string{"0", "111", "101", "91", "81", "71", "61", "51", "0", "0"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if behind = 1; !errors.Is(shelf.Create(ctx, "k", nil), reactor.ErrExists) {
+		if behind = 1; !errors.Is(shelf.Create(ctx, "k", nil), kernel.ErrExists) {
 			t.Error("a key whose deletion was not seen could be made again")
 		}
 		behind, away = 0, errors.New("no leader")

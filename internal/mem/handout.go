@@ -3,7 +3,7 @@ package mem
 import (
 	"slices"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -29,7 +29,7 @@ func (s *Station) Ready(role events.Service) []Waiting {
 }
 
 // Take delivers the ready message at an index of Ready; ok is false where there is none.
-func (s *Station) Take(role events.Service, i int) (m reactor.Message, ok bool) {
+func (s *Station) Take(role events.Service, i int) (m kernel.Message, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queues[role]

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -144,7 +144,7 @@ func (d delivery) Seq() uint64               { return d.m.seq }
 func (d delivery) Time() time.Time           { return d.m.at }
 func (d delivery) Deliveries() uint64        { return d.n }
 
-// Ack implements reactor.Message. An ack that comes late, after another delivery, ends the message too. Where ctx has
+// Ack implements kernel.Message. An ack that comes late, after another delivery, ends the message too. Where ctx has
 // ended the word is not sent.
 func (d delivery) Ack(ctx context.Context) error {
 	if ctx.Err() != nil {
@@ -160,7 +160,7 @@ func (d delivery) Ack(ctx context.Context) error {
 	return nil
 }
 
-// Nak implements reactor.Message. As on a server it counts whatever delivery it comes from: one that comes late hands
+// Nak implements kernel.Message. As on a server it counts whatever delivery it comes from: one that comes late hands
 // the message to another while somebody still handles it.
 func (d delivery) Nak(delay time.Duration) error {
 	m := d.m
@@ -177,7 +177,7 @@ func (d delivery) Nak(delay time.Duration) error {
 	return nil
 }
 
-// Working implements reactor.Message. As on a server it counts whatever delivery it comes from, and nobody is told
+// Working implements kernel.Message. As on a server it counts whatever delivery it comes from, and nobody is told
 // that it came too late.
 func (d delivery) Working() error {
 	m := d.m
@@ -191,8 +191,8 @@ func (d delivery) Working() error {
 
 type inbox struct{ s *Station }
 
-// Listen implements reactor.Inbox. Handlers get a context that ends Config.DrainGrace after ctx.
-func (in inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, reactor.Message)) error {
+// Listen implements kernel.Inbox. Handlers get a context that ends Config.DrainGrace after ctx.
+func (in inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
 	q := in.s.queues[role]
 	if q == nil {
 		return fmt.Errorf("listen: %q is not a role", role)
@@ -280,10 +280,10 @@ func (s *Station) Pending(role events.Service) int {
 }
 
 // deliverFact puts a stored fact before all roles that hear it. Called with mu held.
-func (s *Station) deliverFact(e reactor.Entry, seq uint64, b []byte, at time.Time) {
+func (s *Station) deliverFact(e kernel.Entry, seq uint64, b []byte, at time.Time) {
 	var header map[string]string
 	if e.Whole > 0 {
-		header = map[string]string{reactor.WholeHeader: strconv.FormatUint(e.Whole, 10)}
+		header = map[string]string{kernel.WholeHeader: strconv.FormatUint(e.Whole, 10)}
 	}
 	for _, role := range topology.HearsFact(e.Kind) {
 		q := s.queues[role]

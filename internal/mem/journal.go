@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -35,19 +35,19 @@ type journal struct {
 	by events.Service
 }
 
-// Append implements reactor.Journal.
-func (j journal) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+// Append implements kernel.Journal.
+func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	if err := ctx.Err(); err != nil {
-		return reactor.Ack{Outcome: reactor.Unknown, Err: context.Cause(ctx)}
+		return kernel.Ack{Outcome: kernel.Unknown, Err: context.Cause(ctx)}
 	}
 	if err := events.CheckID("run", e.Run); err != nil {
-		return reactor.Ack{Outcome: reactor.Denied, Err: err}
+		return kernel.Ack{Outcome: kernel.Denied, Err: err}
 	}
 	if j.by != "" && !slices.Contains(topology.Says(j.by), e.Kind) {
-		return reactor.Ack{Outcome: reactor.Denied, Err: fmt.Errorf("%s may not say %s", j.by, e.Kind)}
+		return kernel.Ack{Outcome: kernel.Denied, Err: fmt.Errorf("%s may not say %s", j.by, e.Kind)}
 	}
 	if len(e.Bytes) > events.MaxFact {
-		return reactor.Ack{Outcome: reactor.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxFact)}
+		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxFact)}
 	}
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
@@ -61,25 +61,25 @@ func (j journal) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
 }
 
 // appendWith makes an append as a fault has it. Called with mu held.
-func (s *Station) appendWith(fault Fault, e reactor.Entry) reactor.Ack {
+func (s *Station) appendWith(fault Fault, e kernel.Entry) kernel.Ack {
 	switch fault {
 	case LostAck:
 		s.store(e)
-		return reactor.Ack{Outcome: reactor.Unknown, Err: errLostOnTheWay}
+		return kernel.Ack{Outcome: kernel.Unknown, Err: errLostOnTheWay}
 	case LostRequest:
-		return reactor.Ack{Outcome: reactor.Unknown, Err: errLostOnTheWay}
+		return kernel.Ack{Outcome: kernel.Unknown, Err: errLostOnTheWay}
 	case LateRequest:
 		e.Bytes = bytes.Clone(e.Bytes)
 		s.late = append(s.late, e)
-		return reactor.Ack{Outcome: reactor.Unknown, Err: errLostOnTheWay}
+		return kernel.Ack{Outcome: kernel.Unknown, Err: errLostOnTheWay}
 	case Busy:
-		return reactor.Ack{Outcome: reactor.Transient, Err: errors.New("another append is under way")}
+		return kernel.Ack{Outcome: kernel.Transient, Err: errors.New("another append is under way")}
 	case LowConflict:
-		return reactor.Ack{Outcome: reactor.Conflict, Seq: s.before(e.Run), Err: errors.New("wrong last sequence")}
+		return kernel.Ack{Outcome: kernel.Conflict, Seq: s.before(e.Run), Err: errors.New("wrong last sequence")}
 	case NoSpace:
-		return reactor.Ack{Outcome: reactor.Full, Err: errors.New("maximum bytes exceeded")}
+		return kernel.Ack{Outcome: kernel.Full, Err: errors.New("maximum bytes exceeded")}
 	case NoRight:
-		return reactor.Ack{Outcome: reactor.Denied, Err: errors.New("permissions violation")}
+		return kernel.Ack{Outcome: kernel.Denied, Err: errors.New("permissions violation")}
 	case None:
 	}
 	return s.store(e)
@@ -87,7 +87,7 @@ func (s *Station) appendWith(fault Fault, e reactor.Entry) reactor.Ack {
 
 // land stores the late appends of a run, where they still fit. Called with mu held.
 func (s *Station) land(run string) {
-	s.late = slices.DeleteFunc(s.late, func(e reactor.Entry) bool {
+	s.late = slices.DeleteFunc(s.late, func(e kernel.Entry) bool {
 		if e.Run != run {
 			return false
 		}
@@ -97,12 +97,12 @@ func (s *Station) land(run string) {
 }
 
 // store is the compare-and-set. Called with mu held.
-func (s *Station) store(e reactor.Entry) reactor.Ack {
+func (s *Station) store(e kernel.Entry) kernel.Ack {
 	if head := s.head(e.Run); head != e.Head {
-		return reactor.Ack{Outcome: reactor.Conflict, Seq: head, Err: fmt.Errorf("last is %d, not %d", head, e.Head)}
+		return kernel.Ack{Outcome: kernel.Conflict, Seq: head, Err: fmt.Errorf("last is %d, not %d", head, e.Head)}
 	}
 	if s.cfg.MaxFacts > 0 && len(s.log) >= s.cfg.MaxFacts {
-		return reactor.Ack{Outcome: reactor.Full, Err: errors.New("maximum messages exceeded")}
+		return kernel.Ack{Outcome: kernel.Full, Err: errors.New("maximum messages exceeded")}
 	}
 	b := bytes.Clone(e.Bytes)
 	at := s.cfg.Clock.Now()
@@ -110,7 +110,7 @@ func (s *Station) store(e reactor.Entry) reactor.Ack {
 	seq := uint64(len(s.log))
 	s.runs[e.Run] = append(s.runs[e.Run], len(s.log)-1)
 	s.deliverFact(e, seq, b, at)
-	return reactor.Ack{Outcome: reactor.Stored, Seq: seq}
+	return kernel.Ack{Outcome: kernel.Stored, Seq: seq}
 }
 
 // head is the position of a run's last fact, 0 for none. Called with mu held.
@@ -129,8 +129,8 @@ func (s *Station) before(run string) uint64 {
 	return 0
 }
 
-// Read implements reactor.Journal.
-func (j journal) Read(ctx context.Context, run string, after uint64) ([]reactor.Record, bool, error) {
+// Read implements kernel.Journal.
+func (j journal) Read(ctx context.Context, run string, after uint64) ([]kernel.Record, bool, error) {
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
 	}
@@ -154,25 +154,25 @@ func (j journal) Read(ctx context.Context, run string, after uint64) ([]reactor.
 		}
 		return 1
 	})
-	facts := make([]reactor.Record, 0, min(batch, len(seen)-from))
+	facts := make([]kernel.Record, 0, min(batch, len(seen)-from))
 	size := 0
 	for _, i := range seen[from:] {
 		if len(facts) == batch || size >= batchBytes {
 			return facts, true, nil
 		}
-		facts = append(facts, reactor.Record{Seq: uint64(i) + 1, Kind: j.s.log[i].kind, Bytes: j.s.log[i].bytes})
+		facts = append(facts, kernel.Record{Seq: uint64(i) + 1, Kind: j.s.log[i].kind, Bytes: j.s.log[i].bytes})
 		size += len(j.s.log[i].bytes)
 	}
 	return facts, false, nil
 }
 
-// Last implements reactor.Journal.
-func (j journal) Last(ctx context.Context, run string) (reactor.Record, bool, error) {
+// Last implements kernel.Journal.
+func (j journal) Last(ctx context.Context, run string) (kernel.Record, bool, error) {
 	if ctx.Err() != nil {
-		return reactor.Record{}, false, context.Cause(ctx)
+		return kernel.Record{}, false, context.Cause(ctx)
 	}
 	if err := events.CheckID("run", run); err != nil {
-		return reactor.Record{}, false, err
+		return kernel.Record{}, false, err
 	}
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
@@ -181,15 +181,15 @@ func (j journal) Last(ctx context.Context, run string) (reactor.Record, bool, er
 	if j.s.faults.Last != nil {
 		var err error
 		if behind, err = j.s.faults.Last(j.s.asked.lasts, run); err != nil {
-			return reactor.Record{}, false, err
+			return kernel.Record{}, false, err
 		}
 	}
 	seen := j.s.seen(run, behind)
 	if len(seen) == 0 {
-		return reactor.Record{}, false, nil
+		return kernel.Record{}, false, nil
 	}
 	i := seen[len(seen)-1]
-	return reactor.Record{Seq: uint64(i) + 1, Kind: j.s.log[i].kind, Bytes: j.s.log[i].bytes}, true, nil
+	return kernel.Record{Seq: uint64(i) + 1, Kind: j.s.log[i].kind, Bytes: j.s.log[i].bytes}, true, nil
 }
 
 // seen returns the facts of a run without the newest few. Called with mu held.
@@ -199,12 +199,12 @@ func (s *Station) seen(run string, behind int) []int {
 }
 
 // Log returns all facts of a run as they are, past any fault.
-func (s *Station) Log(run string) []reactor.Record {
+func (s *Station) Log(run string) []kernel.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	facts := make([]reactor.Record, 0, len(s.runs[run]))
+	facts := make([]kernel.Record, 0, len(s.runs[run]))
 	for _, i := range s.runs[run] {
-		facts = append(facts, reactor.Record{Seq: uint64(i) + 1, Kind: s.log[i].kind, Bytes: s.log[i].bytes})
+		facts = append(facts, kernel.Record{Seq: uint64(i) + 1, Kind: s.log[i].kind, Bytes: s.log[i].bytes})
 	}
 	return facts
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
-	"github.com/inspan/inspan/internal/reactor/reactortest"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -21,29 +21,29 @@ func open(t *testing.T, cfg mem.Config) *mem.Station {
 	return s
 }
 
-func post(t *testing.T) reactortest.Post {
+func post(t *testing.T) kerneltest.Post {
 	s := open(t, mem.Config{AckWait: 200 * time.Millisecond})
-	return reactortest.Post{Station: s.Name(), Journal: s.Journal(), Inbox: s.Inbox(), Timers: s.Timers(), Publish: s.Publish, AckWait: 200 * time.Millisecond}
+	return kerneltest.Post{Station: s.Name(), Journal: s.Journal(), Inbox: s.Inbox(), Timers: s.Timers(), Publish: s.Publish, AckWait: 200 * time.Millisecond}
 }
 
 func TestJournal(t *testing.T) {
 	t.Parallel()
-	reactortest.Journal(t, func(t *testing.T) reactor.Journal { return open(t, mem.Config{}).Journal() })
+	kerneltest.Journal(t, func(t *testing.T) kernel.Journal { return open(t, mem.Config{}).Journal() })
 }
 
 func TestInbox(t *testing.T) {
 	t.Parallel()
-	reactortest.Inbox(t, post)
+	kerneltest.Inbox(t, post)
 }
 
 func TestTimers(t *testing.T) {
 	t.Parallel()
-	reactortest.Timers(t, post)
+	kerneltest.Timers(t, post)
 }
 
 func TestBlobs(t *testing.T) {
 	t.Parallel()
-	reactortest.Blobs(t, func(t *testing.T) (reactor.Blobs, func(*testing.T, events.Ref, []byte)) {
+	kerneltest.Blobs(t, func(t *testing.T) (kernel.Blobs, func(*testing.T, events.Ref, []byte)) {
 		s := open(t, mem.Config{})
 		return s.Blobs(), func(_ *testing.T, ref events.Ref, data []byte) { s.DamageBlob(ref.SHA256, data) }
 	})
@@ -51,18 +51,18 @@ func TestBlobs(t *testing.T) {
 
 func TestShelf(t *testing.T) {
 	t.Parallel()
-	reactortest.Shelf(t, func(t *testing.T) reactor.Shelf { return open(t, mem.Config{}).Shelf("harness-state") })
+	kerneltest.Shelf(t, func(t *testing.T) kernel.Shelf { return open(t, mem.Config{}).Shelf("harness-state") })
 }
 
 func TestLeases(t *testing.T) {
 	t.Parallel()
-	reactortest.Leases(t, func(t *testing.T) (reactor.Leases, time.Duration) {
+	kerneltest.Leases(t, func(t *testing.T) (kernel.Leases, time.Duration) {
 		return open(t, mem.Config{LeaseTerm: 200 * time.Millisecond}).Leases(), 200 * time.Millisecond
 	})
 }
 
-func entry(run string, head uint64, body string) reactor.Entry {
-	return reactor.Entry{Run: run, Kind: events.RunCreated, Head: head, Bytes: []byte(body)}
+func entry(run string, head uint64, body string) kernel.Entry {
+	return kernel.Entry{Run: run, Kind: events.RunCreated, Head: head, Bytes: []byte(body)}
 }
 
 func TestFaults(t *testing.T) {
@@ -70,22 +70,22 @@ func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		fault  mem.Fault
-		want   reactor.Outcome
+		want   kernel.Outcome
 		stored int
 	}{
-		{"SAFE-4 none stores", mem.None, reactor.Stored, 1},
-		{"SAFE-4 a lost answer is unknown and stored", mem.LostAck, reactor.Unknown, 1},
-		{"SAFE-4 a lost request is unknown and not stored", mem.LostRequest, reactor.Unknown, 0},
-		{"SAFE-4 a late request is unknown and stored later", mem.LateRequest, reactor.Unknown, 0},
-		{"SAFE-4 busy is transient and not stored", mem.Busy, reactor.Transient, 0},
-		{"SAFE-4 a conflict with a lower sequence is not stored", mem.LowConflict, reactor.Conflict, 0},
-		{"SAFE-14 full is not stored", mem.NoSpace, reactor.Full, 0},
-		{"SAFE-6 no right is not stored", mem.NoRight, reactor.Denied, 0},
+		{"SAFE-4 none stores", mem.None, kernel.Stored, 1},
+		{"SAFE-4 a lost answer is unknown and stored", mem.LostAck, kernel.Unknown, 1},
+		{"SAFE-4 a lost request is unknown and not stored", mem.LostRequest, kernel.Unknown, 0},
+		{"SAFE-4 a late request is unknown and stored later", mem.LateRequest, kernel.Unknown, 0},
+		{"SAFE-4 busy is transient and not stored", mem.Busy, kernel.Transient, 0},
+		{"SAFE-4 a conflict with a lower sequence is not stored", mem.LowConflict, kernel.Conflict, 0},
+		{"SAFE-14 full is not stored", mem.NoSpace, kernel.Full, 0},
+		{"SAFE-6 no right is not stored", mem.NoRight, kernel.Denied, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, mem.Config{})
-			s.SetFaults(mem.Faults{Append: func(uint64, reactor.Entry) mem.Fault { return c.fault }})
+			s.SetFaults(mem.Faults{Append: func(uint64, kernel.Entry) mem.Fault { return c.fault }})
 			ack := s.Journal().Append(t.Context(), entry("r", 0, "a"))
 			if ack.Outcome != c.want {
 				t.Errorf("got %s (%v), want %s", ack.Outcome, ack.Err, c.want)
@@ -98,14 +98,14 @@ func TestFaults(t *testing.T) {
 	t.Run("SAFE-4 a late request lands before the next append, where it fits", func(t *testing.T) {
 		t.Parallel()
 		s := open(t, mem.Config{})
-		s.SetFaults(mem.Faults{Append: func(n uint64, _ reactor.Entry) mem.Fault {
+		s.SetFaults(mem.Faults{Append: func(n uint64, _ kernel.Entry) mem.Fault {
 			return map[uint64]mem.Fault{1: mem.LateRequest}[n]
 		}})
 		s.Journal().Append(t.Context(), entry("r", 0, "late"))
-		if ack := s.Journal().Append(t.Context(), entry("r", 0, "quick")); ack.Outcome != reactor.Conflict || ack.Seq != 1 {
+		if ack := s.Journal().Append(t.Context(), entry("r", 0, "quick")); ack.Outcome != kernel.Conflict || ack.Seq != 1 {
 			t.Errorf("got %s at %d, want conflict at 1", ack.Outcome, ack.Seq)
 		}
-		s.SetFaults(mem.Faults{Append: func(uint64, reactor.Entry) mem.Fault { return mem.LateRequest }})
+		s.SetFaults(mem.Faults{Append: func(uint64, kernel.Entry) mem.Fault { return mem.LateRequest }})
 		s.Journal().Append(t.Context(), entry("r", 0, "too late"))
 		s.Land()
 		if log := s.Log("r"); len(log) != 1 || string(log[0].Bytes) != "late" {
@@ -148,10 +148,10 @@ func TestRights(t *testing.T) {
 		for _, by := range events.Services() {
 			for _, w := range events.Vocabulary() {
 				s := open(t, mem.Config{})
-				ack := s.JournalOf(by).Append(t.Context(), reactor.Entry{Run: "r", Kind: w.Kind, Bytes: []byte("x")})
-				want := reactor.Denied
+				ack := s.JournalOf(by).Append(t.Context(), kernel.Entry{Run: "r", Kind: w.Kind, Bytes: []byte("x")})
+				want := kernel.Denied
 				if w.Author == by {
-					want = reactor.Stored
+					want = kernel.Stored
 				}
 				if ack.Outcome != want {
 					t.Errorf("%s by %s: got %s, want %s", w.Kind, by, ack.Outcome, want)
@@ -163,7 +163,7 @@ func TestRights(t *testing.T) {
 		t.Parallel()
 		s := open(t, mem.Config{})
 		for _, id := range []string{"", "a.b", "*", ">", "a b"} {
-			if ack := s.Journal().Append(t.Context(), entry(id, 0, "x")); ack.Outcome != reactor.Denied {
+			if ack := s.Journal().Append(t.Context(), entry(id, 0, "x")); ack.Outcome != kernel.Denied {
 				t.Errorf("run %q: got %s, want denied", id, ack.Outcome)
 			}
 		}
@@ -174,7 +174,7 @@ func TestRights(t *testing.T) {
 	t.Run("SAFE-14 a full log refuses and keeps what it has", func(t *testing.T) {
 		t.Parallel()
 		s := open(t, mem.Config{MaxFacts: 2})
-		for i, want := range []reactor.Outcome{reactor.Stored, reactor.Stored, reactor.Full} {
+		for i, want := range []kernel.Outcome{kernel.Stored, kernel.Stored, kernel.Full} {
 			if ack := s.Journal().Append(t.Context(), entry("r", uint64(i), "x")); ack.Outcome != want {
 				t.Errorf("append %d: got %s, want %s", i+1, ack.Outcome, want)
 			}
@@ -235,10 +235,10 @@ func TestHand(t *testing.T) {
 		h := mem.NewHand(time.Unix(1000, 0).UTC())
 		s := open(t, mem.Config{Clock: h})
 		ctx, cancel := context.WithCancel(t.Context())
-		got := make(chan reactor.Message)
+		got := make(chan kernel.Message)
 		ended := make(chan error)
 		go func() {
-			ended <- s.Inbox().Listen(ctx, events.Planner, 1, func(_ context.Context, m reactor.Message) { got <- m })
+			ended <- s.Inbox().Listen(ctx, events.Planner, 1, func(_ context.Context, m kernel.Message) { got <- m })
 		}()
 		if err := s.Leases().Renew(ctx, "i"); err != nil {
 			t.Fatal(err)
@@ -310,7 +310,7 @@ func TestOutlets(t *testing.T) {
 	t.Run("SAFE-12 what was refused is listed", func(t *testing.T) {
 		t.Parallel()
 		s := open(t, mem.Config{})
-		if err := s.Refusals().Refuse(t.Context(), events.Planner, reactor.DeadLetter{Code: "bad_input"}); err != nil {
+		if err := s.Refusals().Refuse(t.Context(), events.Planner, kernel.DeadLetter{Code: "bad_input"}); err != nil {
 			t.Fatal(err)
 		}
 		if dead := s.Dead(); len(dead) != 1 || dead[0].By != events.Planner || dead[0].Letter.Code != "bad_input" {

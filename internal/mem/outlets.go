@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -17,7 +17,7 @@ const maxLive = 1024
 
 type live struct{ s *Station }
 
-// Publish implements reactor.Live.
+// Publish implements kernel.Live.
 func (l live) Publish(run string, data []byte) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
@@ -68,13 +68,13 @@ func (s *Station) tell(run string, fact []byte) {
 // Refused is a dead letter and the service that refused it.
 type Refused struct {
 	By     events.Service
-	Letter reactor.DeadLetter
+	Letter kernel.DeadLetter
 }
 
 type refusals struct{ s *Station }
 
-// Refuse implements reactor.Refusals.
-func (r refusals) Refuse(ctx context.Context, by events.Service, d reactor.DeadLetter) error {
+// Refuse implements kernel.Refusals.
+func (r refusals) Refuse(ctx context.Context, by events.Service, d kernel.DeadLetter) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -1,16 +1,16 @@
-// Package mem is a station in memory: every port of the reactor without a server.
+// Package mem is a station in memory: every port of the kernel without a server.
 //
-// Promises: it keeps the contracts of the ports as internal/jet does and passes the same exams (reactortest), so a
+// Promises: it keeps the contracts of the ports as internal/jet does and passes the same exams (kerneltest), so a
 // program that is right on one is right on the other. Nothing is stored beyond the process. Given a Hand as clock,
 // nothing happens by itself: time moves when Advance is called, in an order that is always the same. Faults make the
-// ports behave as badly as a replicated server may, and no worse; test/honest compares the two.
+// ports behave as badly as a replicated server may, and no worse; test/conformance compares the two.
 package mem
 
 import (
 	"sync"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -42,7 +42,7 @@ type Station struct {
 	// Everything below is guarded by mu.
 	log      []stored
 	runs     map[string][]int
-	late     []reactor.Entry
+	late     []kernel.Entry
 	latePuts []func() error
 	faults   Faults
 	asked    asked
@@ -91,22 +91,22 @@ func New(station string, cfg Config) (*Station, error) {
 func (s *Station) Name() string { return s.name }
 
 // Journal returns the log with the right to say everything.
-func (s *Station) Journal() reactor.Journal { return journal{s: s} }
+func (s *Station) Journal() kernel.Journal { return journal{s: s} }
 
 // JournalOf returns the log with the rights of one service: what it may not say is Denied.
-func (s *Station) JournalOf(by events.Service) reactor.Journal { return journal{s: s, by: by} }
+func (s *Station) JournalOf(by events.Service) kernel.Journal { return journal{s: s, by: by} }
 
 // Inbox returns the deliveries of all roles.
-func (s *Station) Inbox() reactor.Inbox { return inbox{s} }
+func (s *Station) Inbox() kernel.Inbox { return inbox{s} }
 
 // Timers returns the station's timers.
-func (s *Station) Timers() reactor.Timers { return timers{s} }
+func (s *Station) Timers() kernel.Timers { return timers{s} }
 
 // Blobs returns the object store.
-func (s *Station) Blobs() reactor.Blobs { return blobs{s} }
+func (s *Station) Blobs() kernel.Blobs { return blobs{s} }
 
 // Shelf returns the bucket of that name; it is made when first asked for.
-func (s *Station) Shelf(bucket string) reactor.Shelf {
+func (s *Station) Shelf(bucket string) kernel.Shelf {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shelves[bucket] == nil {
@@ -116,21 +116,21 @@ func (s *Station) Shelf(bucket string) reactor.Shelf {
 }
 
 // Leases returns the leases of the station's instances.
-func (s *Station) Leases() reactor.Leases { return leases{s} }
+func (s *Station) Leases() kernel.Leases { return leases{s} }
 
 // Live returns the outlet of what is not kept; see Station.Watch.
-func (s *Station) Live() reactor.Live { return live{s} }
+func (s *Station) Live() kernel.Live { return live{s} }
 
 // Refusals returns the dead-letter list; see Station.Dead.
-func (s *Station) Refusals() reactor.Refusals { return refusals{s} }
+func (s *Station) Refusals() kernel.Refusals { return refusals{s} }
 
 var (
-	_ reactor.Journal  = journal{}
-	_ reactor.Inbox    = inbox{}
-	_ reactor.Timers   = timers{}
-	_ reactor.Blobs    = blobs{}
-	_ reactor.Shelf    = (*shelf)(nil)
-	_ reactor.Leases   = leases{}
-	_ reactor.Live     = live{}
-	_ reactor.Refusals = refusals{}
+	_ kernel.Journal  = journal{}
+	_ kernel.Inbox    = inbox{}
+	_ kernel.Timers   = timers{}
+	_ kernel.Blobs    = blobs{}
+	_ kernel.Shelf    = (*shelf)(nil)
+	_ kernel.Leases   = leases{}
+	_ kernel.Live     = live{}
+	_ kernel.Refusals = refusals{}
 )

@@ -11,21 +11,21 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 type blobs struct{ s *Station }
 
-// Put implements reactor.Blobs.
+// Put implements kernel.Blobs.
 func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, error) {
 	if ctx.Err() != nil {
 		return events.Ref{}, context.Cause(ctx)
 	}
 	ref := events.Ref{SHA256: digest(data), Size: int64(len(data)), Type: kind}
 	if len(data) > topology.MaxObject {
-		return events.Ref{}, fmt.Errorf("put object of %d bytes, the limit is %d: %w", len(data), topology.MaxObject, reactor.ErrTooLarge)
+		return events.Ref{}, fmt.Errorf("put object of %d bytes, the limit is %d: %w", len(data), topology.MaxObject, kernel.ErrTooLarge)
 	}
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
@@ -41,7 +41,7 @@ func (b blobs) Put(ctx context.Context, kind string, data []byte) (events.Ref, e
 	return ref, nil
 }
 
-// Get implements reactor.Blobs.
+// Get implements kernel.Blobs.
 func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -50,7 +50,7 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 		return nil, fmt.Errorf("get object: %.80q is not a SHA-256 digest in hex", ref.SHA256)
 	}
 	if ref.Size < 0 || ref.Size > topology.MaxObject {
-		return nil, fmt.Errorf("get object %s of %d bytes, the limit is %d: %w", ref.SHA256, ref.Size, topology.MaxObject, reactor.ErrTooLarge)
+		return nil, fmt.Errorf("get object %s of %d bytes, the limit is %d: %w", ref.SHA256, ref.Size, topology.MaxObject, kernel.ErrTooLarge)
 	}
 	b.s.mu.Lock()
 	data, ok := b.s.blobs[ref.SHA256]
@@ -60,10 +60,10 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 		return nil, fmt.Errorf("get object %s: %w", ref.SHA256, err)
 	}
 	if !ok {
-		return nil, fmt.Errorf("object %s: %w", ref.SHA256, reactor.ErrNotFound)
+		return nil, fmt.Errorf("object %s: %w", ref.SHA256, kernel.ErrNotFound)
 	}
 	if behind > 0 || int64(len(data)) != ref.Size || digest(data) != ref.SHA256 {
-		return nil, fmt.Errorf("object %s: the stored bytes are not those it was named for: %w (restore the object store)", ref.SHA256, reactor.ErrDamagedObject)
+		return nil, fmt.Errorf("object %s: the stored bytes are not those it was named for: %w (restore the object store)", ref.SHA256, kernel.ErrDamagedObject)
 	}
 	return bytes.Clone(data), nil
 }
@@ -143,7 +143,7 @@ func (s *shelf) change(ctx context.Context, key string, size int, do func() erro
 	return s.s.put(ShelfStore, key, do)
 }
 
-// Put implements reactor.Shelf.
+// Put implements kernel.Shelf.
 func (s *shelf) Put(ctx context.Context, key string, value []byte) error {
 	value = append([]byte{}, value...)
 	return s.change(ctx, key, len(value), func() error {
@@ -152,13 +152,13 @@ func (s *shelf) Put(ctx context.Context, key string, value []byte) error {
 	})
 }
 
-// Create implements reactor.Shelf.
+// Create implements kernel.Shelf.
 func (s *shelf) Create(ctx context.Context, key string, value []byte) error {
 	_, err := s.Swap(ctx, key, value, 0)
 	return err
 }
 
-// Swap implements reactor.Shelf.
+// Swap implements kernel.Shelf.
 func (s *shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
 	value = append([]byte{}, value...)
 	err = s.change(ctx, key, len(value), func() error {
@@ -175,7 +175,7 @@ func (s *shelf) Swap(ctx context.Context, key string, value []byte, revision uin
 			there.revision = 0
 		}
 		if there.revision != revision {
-			return fmt.Errorf("key %s: %w", key, reactor.ErrExists)
+			return fmt.Errorf("key %s: %w", key, kernel.ErrExists)
 		}
 		now = s.set(key, value)
 		return nil
@@ -183,13 +183,13 @@ func (s *shelf) Swap(ctx context.Context, key string, value []byte, revision uin
 	return now, err
 }
 
-// Get implements reactor.Shelf.
+// Get implements kernel.Shelf.
 func (s *shelf) Get(ctx context.Context, key string) ([]byte, error) {
 	value, _, err := s.Load(ctx, key)
 	return value, err
 }
 
-// Load implements reactor.Shelf.
+// Load implements kernel.Shelf.
 func (s *shelf) Load(ctx context.Context, key string) ([]byte, uint64, error) {
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
@@ -205,12 +205,12 @@ func (s *shelf) Load(ctx context.Context, key string) ([]byte, uint64, error) {
 	}
 	v := s.newest(key, behind)
 	if v.value == nil {
-		return nil, 0, fmt.Errorf("key %s: %w", key, reactor.ErrNotFound)
+		return nil, 0, fmt.Errorf("key %s: %w", key, kernel.ErrNotFound)
 	}
 	return append([]byte{}, v.value...), v.revision, nil
 }
 
-// Delete implements reactor.Shelf. A key that is not there is deleted already.
+// Delete implements kernel.Shelf. A key that is not there is deleted already.
 func (s *shelf) Delete(ctx context.Context, key string) error {
 	return s.change(ctx, key, 0, func() error {
 		s.set(key, nil)
@@ -218,7 +218,7 @@ func (s *shelf) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// Keys implements reactor.Shelf. They are sorted. Each is looked at, so a read that is behind shows here too.
+// Keys implements kernel.Shelf. They are sorted. Each is looked at, so a read that is behind shows here too.
 func (s *shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -246,7 +246,7 @@ func (s *shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
 
 type leases struct{ s *Station }
 
-// Renew implements reactor.Leases.
+// Renew implements kernel.Leases.
 func (l leases) Renew(ctx context.Context, instance string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -267,7 +267,7 @@ func (l leases) Renew(ctx context.Context, instance string) error {
 	})
 }
 
-// Alive implements reactor.Leases.
+// Alive implements kernel.Leases.
 func (l leases) Alive(ctx context.Context, instance string) (bool, error) {
 	if ctx.Err() != nil {
 		return false, context.Cause(ctx)

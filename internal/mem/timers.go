@@ -21,7 +21,7 @@ type timer struct {
 
 type timers struct{ s *Station }
 
-// Set implements reactor.Timers. It fails for a name whose family no role hears.
+// Set implements kernel.Timers. It fails for a name whose family no role hears.
 func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

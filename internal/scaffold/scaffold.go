@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/agentfile"
-	"github.com/inspan/inspan/internal/nearest"
+	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -98,7 +98,7 @@ func Find(name string) (Template, error) {
 		known = append(known, t.Name)
 	}
 	did := ""
-	if near := nearest.Word(name, known); near != "" {
+	if near := didyoumean.Word(name, known); near != "" {
 		did = fmt.Sprintf("did you mean %q? ", near)
 	}
 	return Template{}, fmt.Errorf("there is no template %q; %sthere are %s", name, did, strings.Join(known, ", "))

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/agentfile"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/services/planner"
@@ -18,7 +18,7 @@ import (
 
 // Agents keeps agent definitions in the configuration bucket, under "agent.{name}".
 type Agents struct {
-	Shelf reactor.Shelf
+	Shelf kernel.Shelf
 	// Defaults of agents that are registered and do not say otherwise.
 	Defaults agentfile.Defaults
 }
@@ -30,7 +30,7 @@ const agentPrefix = topology.AgentKeys
 // Agent implements planner.Agents.
 func (a *Agents) Agent(ctx context.Context, name string) (events.Agent, error) {
 	if !events.ValidID(name) {
-		return events.Agent{}, reactor.ErrNotFound
+		return events.Agent{}, kernel.ErrNotFound
 	}
 	b, err := a.Shelf.Get(ctx, agentPrefix+name)
 	if err != nil {
@@ -69,7 +69,7 @@ func (a *Agents) Register(ctx context.Context, dir string) (names []string, warn
 			return nil, warnings, fmt.Errorf("encode agent %s: %w", name, err)
 		}
 		old, err := a.Shelf.Get(ctx, agentPrefix+name)
-		if err != nil && !errors.Is(err, reactor.ErrNotFound) {
+		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
 			return nil, warnings, fmt.Errorf("agent %s: %w", name, err)
 		}
 		if string(old) != string(b) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/artifact"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -57,7 +57,7 @@ func sweepEvery(ttl time.Duration) time.Duration {
 }
 
 // expire takes away artifacts whose time is over, until ctx ends.
-func (h *Host) expire(ctx context.Context, ledger *reactor.Ledger) {
+func (h *Host) expire(ctx context.Context, ledger *kernel.Ledger) {
 	if h.ports.Artifacts == nil {
 		return
 	}

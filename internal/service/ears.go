@@ -6,13 +6,13 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 )
 
 // ears overhear the facts of a station as they are stored, once for all roles of a process, and pass each on: to the cached
 // states, then to whoever listens besides.
 type ears struct {
-	pages *reactor.Pages
+	pages *kernel.Pages
 	once  sync.Once
 	mu    sync.RWMutex
 	more  []*listener // guarded by mu; not changed in place
@@ -20,11 +20,11 @@ type ears struct {
 
 // listener takes facts. It never waits, and what it misses is not lost.
 type listener struct {
-	hear func(runID string, r reactor.Record)
+	hear func(runID string, r kernel.Record)
 }
 
 // open begins with the first role of a process, for the life of ctx.
-func (e *ears) open(ctx context.Context, overhear func(func(runID string, r reactor.Record)) (stop func(), err error)) (err error) {
+func (e *ears) open(ctx context.Context, overhear func(func(runID string, r kernel.Record)) (stop func(), err error)) (err error) {
 	if overhear == nil {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (e *ears) open(ctx context.Context, overhear func(func(runID string, r reac
 }
 
 // add lets hear listen, too, for the life of ctx.
-func (e *ears) add(ctx context.Context, hear func(runID string, r reactor.Record)) {
+func (e *ears) add(ctx context.Context, hear func(runID string, r kernel.Record)) {
 	l := &listener{hear}
 	e.mu.Lock()
 	e.more = append(slices.Clone(e.more), l)
@@ -53,7 +53,7 @@ func (e *ears) add(ctx context.Context, hear func(runID string, r reactor.Record
 	})
 }
 
-func (e *ears) hear(runID string, r reactor.Record) {
+func (e *ears) hear(runID string, r kernel.Record) {
 	e.pages.Overhear(runID, r)
 	for _, l := range e.listeners() {
 		l.hear(runID, r)

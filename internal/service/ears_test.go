@@ -5,17 +5,17 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 )
 
 func TestEars(t *testing.T) {
 	t.Parallel()
 	t.Run("a process overhears facts once, whoever listens, and each listener for as long as it runs", func(t *testing.T) {
 		t.Parallel()
-		e := &ears{pages: reactor.NewPages(0)}
+		e := &ears{pages: kernel.NewPages(0)}
 		var subscribed int
-		var said func(string, reactor.Record)
-		overhear := func(hear func(string, reactor.Record)) (func(), error) {
+		var said func(string, kernel.Record)
+		overhear := func(hear func(string, kernel.Record)) (func(), error) {
 			subscribed, said = subscribed+1, hear
 			return func() {}, nil
 		}
@@ -26,14 +26,14 @@ func TestEars(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		e.add(gone, func(string, reactor.Record) { heard["gone"]++ })
-		e.add(t.Context(), func(string, reactor.Record) { heard["stays"]++ })
-		said("r1", reactor.Record{Seq: 1})
+		e.add(gone, func(string, kernel.Record) { heard["gone"]++ })
+		e.add(t.Context(), func(string, kernel.Record) { heard["stays"]++ })
+		said("r1", kernel.Record{Seq: 1})
 		stop()
 		for len(e.listeners()) == 2 { // it is taken out as soon as its context has ended
 			runtime.Gosched()
 		}
-		said("r1", reactor.Record{Seq: 2})
+		said("r1", kernel.Record{Seq: 2})
 		if subscribed != 1 || heard["gone"] != 1 || heard["stays"] != 2 {
 			t.Errorf("subscribed %d times, heard %v", subscribed, heard)
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 )
 
@@ -29,8 +29,8 @@ type runnerHost struct {
 
 // hosts knows the toolrunners of a station.
 type hosts struct {
-	shelf    reactor.Shelf
-	leases   reactor.Leases
+	shelf    kernel.Shelf
+	leases   kernel.Leases
 	instance string
 	self     runnerHost
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -44,12 +44,12 @@ func (m *Metrics) Observe(role events.Service) func(kind, result string, took ti
 }
 
 // Ledger shows the counters of a role's ledger.
-func (m *Metrics) Ledger(role events.Service, l *reactor.Ledger) {
-	for name, read := range map[string]func(reactor.Stats) uint64{
-		"appends": func(s reactor.Stats) uint64 { return s.Appends }, "conflicts": func(s reactor.Stats) uint64 { return s.Conflicts },
-		"transients": func(s reactor.Stats) uint64 { return s.Transients }, "unknowns": func(s reactor.Stats) uint64 { return s.Unknowns },
-		"duplicates": func(s reactor.Stats) uint64 { return s.Duplicates }, "reads": func(s reactor.Stats) uint64 { return s.Reads },
-		"bytes": func(s reactor.Stats) uint64 { return s.Bytes },
+func (m *Metrics) Ledger(role events.Service, l *kernel.Ledger) {
+	for name, read := range map[string]func(kernel.Stats) uint64{
+		"appends": func(s kernel.Stats) uint64 { return s.Appends }, "conflicts": func(s kernel.Stats) uint64 { return s.Conflicts },
+		"transients": func(s kernel.Stats) uint64 { return s.Transients }, "unknowns": func(s kernel.Stats) uint64 { return s.Unknowns },
+		"duplicates": func(s kernel.Stats) uint64 { return s.Duplicates }, "reads": func(s kernel.Stats) uint64 { return s.Reads },
+		"bytes": func(s kernel.Stats) uint64 { return s.Bytes },
 	} {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "inspan_ledger_" + name + "_total",
 			Help: "Ledger " + name + ".", ConstLabels: prometheus.Labels{"role": string(role)}},

@@ -9,13 +9,13 @@ import (
 
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/audit"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/services/persister"
 )
 
 // persister makes the role that keeps the views, signs heads and fills the archive.
-func (h *Host) persister(ctx, keep context.Context, ledger *reactor.Ledger) (reactor.Role, error) {
+func (h *Host) persister(ctx, keep context.Context, ledger *kernel.Ledger) (kernel.Role, error) {
 	p := h.ports
 	sign, err := h.anchorKey(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (h *Host) anchorKey(ctx context.Context) (ed25519.PrivateKey, error) {
 	}
 	public := audit.FormatPublic(key)
 	id := run.KeyID(key.Public().(ed25519.PublicKey)) // an Ed25519 key has no other
-	if err := h.ports.State.Create(ctx, audit.KeyPrefix+id, []byte(public)); err != nil && !errors.Is(err, reactor.ErrExists) {
+	if err := h.ports.State.Create(ctx, audit.KeyPrefix+id, []byte(public)); err != nil && !errors.Is(err, kernel.ErrExists) {
 		return nil, fmt.Errorf("tell the public key of anchors: %w", err)
 	}
 	return key, nil

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/inspan/inspan/internal/live"
+	"github.com/inspan/inspan/internal/streaming"
 )
 
 // publishers are those of what is said live, by name.
 func (c *Config) publishers() ([]string, error) {
-	names, err := live.Names(c.Streaming)
+	names, err := streaming.Names(c.Streaming)
 	if err != nil {
 		return nil, fmt.Errorf("INSPAN_STREAMING: %w", err)
 	}
@@ -18,24 +18,24 @@ func (c *Config) publishers() ([]string, error) {
 }
 
 // feed is where one role says what comes, and which answers those who come late, for the life of ctx. Nil says nothing.
-func (h *Host) feed(ctx context.Context) (*live.Feed, error) {
+func (h *Host) feed(ctx context.Context) (*streaming.Feed, error) {
 	names, err := h.cfg.publishers()
 	if err != nil || len(names) == 0 || h.ports.Live == nil {
 		return nil, err
 	}
-	from := map[string]live.Publisher{live.ByNATS: h.ports.Live}
+	from := map[string]streaming.Publisher{streaming.ByNATS: h.ports.Live}
 	if h.ports.Kept != nil {
-		from[live.ByJetStream] = h.ports.Kept
+		from[streaming.ByJetStream] = h.ports.Kept
 	}
 	if h.ports.Said != nil {
-		from[live.ToChannel] = live.Channel(h.ports.Said)
+		from[streaming.ToChannel] = streaming.Channel(h.ports.Said)
 	}
-	out, err := live.Choose(h.cfg.Streaming, from)
+	out, err := streaming.Choose(h.cfg.Streaming, from)
 	if err != nil {
 		return nil, fmt.Errorf("INSPAN_STREAMING: %w", err)
 	}
-	f := live.New(out)
-	if h.ports.AnswerSoFar == nil || slices.Equal(names, []string{live.ToChannel}) {
+	f := streaming.New(out)
+	if h.ports.AnswerSoFar == nil || slices.Equal(names, []string{streaming.ToChannel}) {
 		return f, nil
 	}
 	stop, err := h.ports.AnswerSoFar(f.SoFar)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/inspan/inspan/internal/agentfile"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -18,7 +18,7 @@ const noPolicy = "none"
 var errOtherPolicy = errors.New("INSPAN_POLICY of this service is not the station's")
 
 // RecordPolicy writes the digest of the policy of cfg as that of the station. Only whoever sets a station up may.
-func RecordPolicy(ctx context.Context, shelf reactor.Shelf, cfg Config) error {
+func RecordPolicy(ctx context.Context, shelf kernel.Shelf, cfg Config) error {
 	policy, _, err := agentfile.LoadPolicy(cfg.Policy)
 	if err != nil {
 		return fmt.Errorf("INSPAN_POLICY: %w", err)
@@ -43,7 +43,7 @@ func readsPolicy(role events.Service) bool { return role != events.Persister }
 // none on record, and nothing is held.
 func (h *Host) samePolicy(ctx context.Context) error {
 	b, err := h.ports.Config.Get(ctx, topology.PolicyKey)
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return nil
 	}
 	if err != nil {

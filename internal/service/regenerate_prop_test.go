@@ -15,8 +15,8 @@ import (
 
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/guard"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -53,7 +53,7 @@ func sources(t *rapid.T) map[string]string {
 
 // installed is what the services go by, byte for byte: the definitions in the station's store, and the rules in force for
 // each agent that is in it.
-func installed(t *rapid.T, shelf reactor.Shelf, policy agentfile.Policy) map[string]string {
+func installed(t *rapid.T, shelf kernel.Shelf, policy agentfile.Policy) map[string]string {
 	ctx, all := context.Background(), map[string]string{}
 	keys, err := shelf.Keys(ctx, "agent.")
 	if err != nil {
@@ -81,7 +81,7 @@ func installed(t *rapid.T, shelf reactor.Shelf, policy agentfile.Policy) map[str
 }
 
 // tamper does something to one definition in the store.
-func tamper(t *rapid.T, shelf reactor.Shelf) {
+func tamper(t *rapid.T, shelf kernel.Shelf) {
 	ctx := context.Background()
 	keys, err := shelf.Keys(ctx, "agent.")
 	if err != nil || len(keys) == 0 {

@@ -23,13 +23,13 @@ import (
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/hooks"
-	"github.com/inspan/inspan/internal/live"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mcp"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/snapshot"
+	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/tools"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/internal/workspace"
@@ -44,27 +44,27 @@ import (
 
 // Ports of a station, filled by internal/jet or internal/mem.
 type Ports struct {
-	Journal reactor.Journal
-	Inbox   reactor.Inbox
-	Timers  reactor.Timers
-	Blobs   reactor.Blobs
+	Journal kernel.Journal
+	Inbox   kernel.Inbox
+	Timers  kernel.Timers
+	Blobs   kernel.Blobs
 	// Artifacts keeps what runs make; nil leaves it in the workspaces.
-	Artifacts reactor.Artifacts
-	State     reactor.Shelf
-	Config    reactor.Shelf
+	Artifacts kernel.Artifacts
+	State     kernel.Shelf
+	Config    kernel.Shelf
 	// Sessions holds the sessions; nil knows none, and what names one only shares its directory.
-	Sessions reactor.Shelf
+	Sessions kernel.Shelf
 	// Trees holds the records of working trees; nil where they stay on their machine.
-	Trees reactor.Shelf
+	Trees kernel.Shelf
 	// Snapshots keeps working trees that follow their runs; nil means with git.
 	Snapshots workspace.Snapshots
-	Leases    reactor.Leases
+	Leases    kernel.Leases
 	// Live takes what is said live for those who watch now, Kept what the station is to keep for a while besides, Said what a
 	// program in this process hears; Config.Streaming names those that are used. Each may be nil.
-	Live     reactor.Live
-	Kept     reactor.Live
-	Said     chan<- live.Said
-	Refusals reactor.Refusals
+	Live     kernel.Live
+	Kept     kernel.Live
+	Said     chan<- streaming.Said
+	Refusals kernel.Refusals
 	// AnswerSoFar has answer called with the run of each watcher who asks what was said live so far, and tells the watcher,
 	// until stop is called. Nil leaves those who come late with what is stored.
 	AnswerSoFar func(answer func(runID string) [][]byte) (stop func(), err error)
@@ -72,18 +72,18 @@ type Ports struct {
 	OnEnd func(func(runID string)) (stop func(), err error)
 	// Overhear calls back with every fact of the station as it is stored, until stop is called: services that hear of
 	// facts early need not read them. May be nil.
-	Overhear func(func(runID string, r reactor.Record)) (stop func(), err error)
+	Overhear func(func(runID string, r kernel.Record)) (stop func(), err error)
 	// Questions asks hooks on a subject; nil lets those block.
 	Questions hooks.Requester
 	// Hooks are further built-in hooks, by name.
 	Hooks map[string]hooks.Func
 	// Census tells how busy the station is; may be nil.
-	Census reactor.Census
+	Census kernel.Census
 	// Damage says what the station has lost of its store, nil for nothing; may be nil.
 	Damage func() error
 	// Local keeps the snapshots of runs that are not to have any in the station's store (eternal_engine_enabled: false).
 	// Nil keeps none of them.
-	Local reactor.Shelf
+	Local kernel.Shelf
 	// Machine names the machine that tools run on, for other toolrunners; empty means the name that it has.
 	Machine string
 	// Durability of the server, recorded in each run.
@@ -110,11 +110,11 @@ type Host struct {
 	metrics *Metrics
 	tools   *tool.Registry
 	toolbox *mcp.Toolbox
-	pages   *reactor.Pages
+	pages   *kernel.Pages
 	policy  agentfile.Policy
 	mu      sync.Mutex
 	// ledgers of the roles that run, guarded by mu.
-	ledgers map[events.Service]*reactor.Ledger
+	ledgers map[events.Service]*kernel.Ledger
 	// standings of the roles that run, guarded by mu.
 	standings map[events.Service]*standing
 	// keeping is the archive at work.
@@ -146,9 +146,9 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 	for _, w := range warnings {
 		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("warning", w.Message).Msg("policy")
 	}
-	pages := reactor.NewPages(0)
+	pages := kernel.NewPages(0)
 	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, toolbox: mcp.New(registry, secrets), policy: policy, pages: pages, ears: &ears{pages: pages},
-		ledgers: map[events.Service]*reactor.Ledger{}, standings: map[events.Service]*standing{}}, nil
+		ledgers: map[events.Service]*kernel.Ledger{}, standings: map[events.Service]*standing{}}, nil
 }
 
 // builtin are the tools that every station has.
@@ -163,7 +163,7 @@ func (h *Host) As(ports Ports) *Host {
 		ports.Entropy = h.ports.Entropy
 	}
 	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, toolbox: h.toolbox, pages: h.pages, policy: h.policy, ears: h.ears,
-		ledgers: map[events.Service]*reactor.Ledger{}, standings: map[events.Service]*standing{}}
+		ledgers: map[events.Service]*kernel.Ledger{}, standings: map[events.Service]*standing{}}
 }
 
 // Status returns what a role tells of itself to whoever asks on the network.
@@ -193,7 +193,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	defer h.closeRecorder(ctx, recorder)
-	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
+	ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
 		Snapshots: h.known(), Pages: h.pages, Entropy: h.ports.Entropy, Tell: recorder.Tell()})
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 	}
 	log := h.log.With().Str("role", string(role)).Str("instance", instance).Logger()
 	stand, all := h.standing(role, instance, log)
-	loop, err := reactor.NewLoop(reactor.LoopConfig{Ledger: ledger, Inbox: stand.inbox(h.ports.Inbox), Refusals: h.ports.Refusals,
+	loop, err := kernel.NewLoop(kernel.LoopConfig{Ledger: ledger, Inbox: stand.inbox(h.ports.Inbox), Refusals: h.ports.Refusals,
 		Log: log, Workers: workers, Observe: h.metrics.Observe(role)}, r)
 	if err != nil {
 		return err
@@ -260,7 +260,7 @@ func (h *Host) localSnapshots() *snapshot.Store {
 }
 
 // known is where ledgers look for snapshots.
-func (h *Host) known() reactor.Snapshots {
+func (h *Host) known() kernel.Snapshots {
 	if local := h.localSnapshots(); local != nil {
 		return snapshot.First{h.snapshots(), local}
 	}
@@ -306,7 +306,7 @@ func (h *Host) withLease(ctx context.Context, instance string, log zerolog.Logge
 }
 
 // role makes one of the five.
-func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reactor.Ledger, instance string, trees *workspace.Trees) (reactor.Role, error) {
+func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *kernel.Ledger, instance string, trees *workspace.Trees) (kernel.Role, error) {
 	p := h.ports
 	asker, err := h.asker(role)
 	if err != nil {
@@ -361,7 +361,7 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *reac
 	return nil, fmt.Errorf("there is no role %q", role)
 }
 
-func (h *Host) toolrunner(ctx context.Context, ledger *reactor.Ledger, instance string, asker *hooks.Asker, trees *workspace.Trees) (reactor.Role, error) {
+func (h *Host) toolrunner(ctx context.Context, ledger *kernel.Ledger, instance string, asker *hooks.Asker, trees *workspace.Trees) (kernel.Role, error) {
 	ends, err := h.ends(ctx, ledger)
 	if err != nil {
 		return nil, err
@@ -446,8 +446,8 @@ func (h *Host) asker(role events.Service) (*hooks.Asker, error) {
 }
 
 // ends listens for runs that end, for the life of ctx.
-func (h *Host) ends(ctx context.Context, ledger *reactor.Ledger) (*reactor.Ends, error) {
-	e := reactor.NewEnds(ledger)
+func (h *Host) ends(ctx context.Context, ledger *kernel.Ledger) (*kernel.Ends, error) {
+	e := kernel.NewEnds(ledger)
 	if h.ports.OnEnd == nil {
 		return e, nil
 	}
@@ -472,7 +472,7 @@ func (h *Host) stationKey(ctx context.Context) ([]byte, error) {
 		return []byte(h.cfg.StationKey.Reveal()), nil
 	}
 	err := h.ports.Config.Create(ctx, topology.StationKeyKey, []byte(h.randomID(32)))
-	if err != nil && !errors.Is(err, reactor.ErrExists) {
+	if err != nil && !errors.Is(err, kernel.ErrExists) {
 		return nil, fmt.Errorf("station key: %w", err)
 	}
 	return h.ports.Config.Get(ctx, topology.StationKeyKey)

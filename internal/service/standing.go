@@ -8,7 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -125,7 +125,7 @@ func (s *standing) during(run func(context.Context) error) func(context.Context)
 }
 
 // inbox takes messages only while the service may work. What it was given before is finished.
-func (s *standing) inbox(all reactor.Inbox) reactor.Inbox {
+func (s *standing) inbox(all kernel.Inbox) kernel.Inbox {
 	if len(s.checks) == 0 {
 		return all
 	}
@@ -133,12 +133,12 @@ func (s *standing) inbox(all reactor.Inbox) reactor.Inbox {
 }
 
 type held struct {
-	reactor.Inbox
+	kernel.Inbox
 	s *standing
 }
 
-// Listen implements reactor.Inbox.
-func (h held) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, reactor.Message)) error {
+// Listen implements kernel.Inbox.
+func (h held) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
 	for ctx.Err() == nil && h.s.until(ctx, true) {
 		part, stop := context.WithCancel(ctx)
 		var watching sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -47,15 +47,15 @@ const (
 
 // Store keeps snapshots under "snap.{run}".
 type Store struct {
-	Shelf reactor.Shelf
+	Shelf kernel.Shelf
 	// Blobs takes the large ones; nil leaves them on the shelf.
-	Blobs reactor.Blobs
+	Blobs kernel.Blobs
 	Codec run.Codec
 	// Form that Save writes; Load reads all of them.
 	Form Form
 }
 
-var _ reactor.Snapshots = (*Store)(nil)
+var _ kernel.Snapshots = (*Store)(nil)
 
 // box is the row of a snapshot: this as JSON and, in the binary form, a line break and the bytes of a small one.
 type box struct {
@@ -127,7 +127,7 @@ func (st *Store) decode(f Form, body []byte) (run.State, error) {
 	return run.State{}, CheckForm(f)
 }
 
-// Latest implements reactor.Snapshots.
+// Latest implements kernel.Snapshots.
 func (st *Store) Latest(ctx context.Context, runID string) (run.State, uint64, bool) {
 	s, head, err := st.Load(ctx, runID)
 	return s, head, err == nil
@@ -136,9 +136,9 @@ func (st *Store) Latest(ctx context.Context, runID string) (run.State, uint64, b
 // First is the snapshots of several stores: the first that has one counts.
 type First []*Store
 
-var _ reactor.Snapshots = First{}
+var _ kernel.Snapshots = First{}
 
-// Latest implements reactor.Snapshots.
+// Latest implements kernel.Snapshots.
 func (f First) Latest(ctx context.Context, runID string) (run.State, uint64, bool) {
 	for _, st := range f {
 		if s, head, ok := st.Latest(ctx, runID); ok {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -134,7 +134,7 @@ func testStore(t *testing.T, form snapshot.Form) {
 		if _, _, ok := store.Latest(t.Context(), "run-a"); ok {
 			t.Error("something was found")
 		}
-		if _, _, err := store.Load(t.Context(), "run-a"); !errors.Is(err, reactor.ErrNotFound) {
+		if _, _, err := store.Load(t.Context(), "run-a"); !errors.Is(err, kernel.ErrNotFound) {
 			t.Errorf("err = %v", err)
 		}
 		for head, text := range []string{"first", "second"} {

@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/inspan/inspan/internal/lite"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -35,7 +35,7 @@ func (s *Station) open(ctx context.Context) error {
 		return err
 	}
 	path := filepath.Join(s.cfg.StoreDir, LocalFile)
-	if s.local, err = lite.Open(ctx, lite.Config{Path: path, Station: s.cfg.Station, Grace: cfg.Drain}); err != nil {
+	if s.local, err = sqlitestore.Open(ctx, sqlitestore.Config{Path: path, Station: s.cfg.Station, Grace: cfg.Drain}); err != nil {
 		return err
 	}
 	ports := Alone(s.local)
@@ -66,4 +66,4 @@ func (s *Station) open(ctx context.Context) error {
 }
 
 // Local is the store of this process: the whole station where it does without NATS, else what stands in for its log.
-func (s *Station) Local() *lite.Station { return s.local }
+func (s *Station) Local() *sqlitestore.Station { return s.local }

@@ -11,7 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor/reactortest"
+	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -39,7 +39,7 @@ func earlier(t *testing.T, store string, name string) *runtest.Builder {
 	}
 	b := runtest.New(name, "old")
 	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
-	reactortest.Seed(t, st.Journal(), b.Facts()...)
+	kerneltest.Seed(t, st.Journal(), b.Facts()...)
 	return b
 }
 

@@ -4,7 +4,7 @@ import (
 	"maps"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/secret"
 )
 
@@ -12,7 +12,7 @@ import (
 func (s *Station) Server() *jet.Server { return s.server }
 
 // Between puts a journal between the roles and the log of a station.
-func (c Config) Between(wrap func(reactor.Journal) reactor.Journal) Config {
+func (c Config) Between(wrap func(kernel.Journal) kernel.Journal) Config {
 	c.between = wrap
 	return c
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/lite"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/topology"
 )
 
 // Fall puts a local store in front of the log of a station whose only writers are the roles of this process, and
 // brings home what an earlier process left there. The caller runs the Fallback beside the roles.
-func Fall(ctx context.Context, conn *jet.Conn, ports service.Ports, local *lite.Station, log zerolog.Logger) (service.Ports, *lite.Fallback, error) {
-	f, err := fallback(ctx, lite.Primary{Journal: ports.Journal, Inbox: ports.Inbox, Timers: ports.Timers, Blobs: ports.Blobs,
+func Fall(ctx context.Context, conn *jet.Conn, ports service.Ports, local *sqlitestore.Station, log zerolog.Logger) (service.Ports, *sqlitestore.Fallback, error) {
+	f, err := fallback(ctx, sqlitestore.Primary{Journal: ports.Journal, Inbox: ports.Inbox, Timers: ports.Timers, Blobs: ports.Blobs,
 		Refusals: ports.Refusals, Connected: conn.Connected, Answers: conn.Answers}, local, log)
 	if err != nil {
 		return ports, nil, err
@@ -23,9 +23,9 @@ func Fall(ctx context.Context, conn *jet.Conn, ports service.Ports, local *lite.
 }
 
 // fallback puts a local store behind a log, and brings home what an earlier process left there.
-func fallback(ctx context.Context, primary lite.Primary, local *lite.Station, log zerolog.Logger) (*lite.Fallback, error) {
-	primary.Notify = func(n lite.Notice) { report(log, n) }
-	f, err := lite.NewFallback(ctx, local, primary)
+func fallback(ctx context.Context, primary sqlitestore.Primary, local *sqlitestore.Station, log zerolog.Logger) (*sqlitestore.Fallback, error) {
+	primary.Notify = func(n sqlitestore.Notice) { report(log, n) }
+	f, err := sqlitestore.NewFallback(ctx, local, primary)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func fallback(ctx context.Context, primary lite.Primary, local *lite.Station, lo
 }
 
 // behind are the ports of a station with a fallback in front of what may go away.
-func behind(f *lite.Fallback, local *lite.Station, ports service.Ports) service.Ports {
+func behind(f *sqlitestore.Fallback, local *sqlitestore.Station, ports service.Ports) service.Ports {
 	ports.Journal, ports.Inbox, ports.Timers, ports.Blobs = f, f, f, f.Blobs()
 	ports.OnEnd = both(ports.OnEnd, local.OnEnd)
 	ports.Leases = local.Leases() // all instances are in this process, and end with it
@@ -63,22 +63,22 @@ func both(log, local onEnd) onEnd {
 }
 
 // report logs news of a branch.
-func report(log zerolog.Logger, n lite.Notice) {
+func report(log zerolog.Logger, n sqlitestore.Notice) {
 	switch n.Status {
-	case lite.BranchOpen:
+	case sqlitestore.BranchOpen:
 		log.Warn().Str("run", n.Run).Str("reason", n.Reason).Msg("the station's log is away, the local store keeps the run")
-	case lite.BranchHome:
+	case sqlitestore.BranchHome:
 		log.Info().Str("run", n.Run).Int("facts", n.Facts).Msg("the station's log is back and has what the local store kept")
-	case lite.BranchRefused:
+	case sqlitestore.BranchRefused:
 		log.Error().Str("run", n.Run).Int("facts", n.Facts).Int("in_log", n.Home).Str("reason", n.Reason).
 			Msg("the station's log has moved on without what the local store kept: it stays there as evidence, inspan dead list tells")
 	}
 }
 
 // Alone is the set of ports of a station without NATS: everything is in the local store.
-func Alone(local *lite.Station) service.Ports {
+func Alone(local *sqlitestore.Station) service.Ports {
 	state := local.Shelf(topology.StateBucket)
 	return service.Ports{Journal: local.Journal(), Inbox: local.Inbox(), Timers: local.Timers(), Blobs: local.Blobs(), State: state, Local: state,
 		Config: local.Shelf(topology.ConfigBucket), Sessions: local.Shelf(topology.SessionBucket), Trees: local.Shelf(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Kept: local.Live(), AnswerSoFar: local.AnswerSoFar, Refusals: local.Refusals(),
-		OnEnd: local.OnEnd, Durability: lite.Durability}
+		OnEnd: local.OnEnd, Durability: sqlitestore.Durability}
 }

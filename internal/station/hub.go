@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/lite"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -20,32 +20,32 @@ type hub map[events.Service]service.Ports
 
 // primary is what a local store stands in for. asked is the connection that tells whether the log is there, appends is the
 // journal that all roles append to.
-func (h hub) primary(asked *jet.Conn, appends reactor.Journal) lite.Primary {
-	return lite.Primary{Journal: pen{Journal: h[events.Planner].Journal, appends: appends}, Inbox: hubInbox{h}, Timers: hubTimers{h},
+func (h hub) primary(asked *jet.Conn, appends kernel.Journal) sqlitestore.Primary {
+	return sqlitestore.Primary{Journal: pen{Journal: h[events.Planner].Journal, appends: appends}, Inbox: hubInbox{h}, Timers: hubTimers{h},
 		Blobs: h[events.Toolrunner].Blobs, Refusals: hubRefusals{h}, Connected: asked.Connected, Answers: asked.Answers}
 }
 
 // pen is a journal that is read through one connection and appended to through another.
 type pen struct {
-	reactor.Journal
-	appends reactor.Journal
+	kernel.Journal
+	appends kernel.Journal
 }
 
-// Append implements reactor.Journal.
-func (p pen) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+// Append implements kernel.Journal.
+func (p pen) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	return p.appends.Append(ctx, e)
 }
 
 type hubInbox struct{ h hub }
 
-// Listen implements reactor.Inbox.
-func (i hubInbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, reactor.Message)) error {
+// Listen implements kernel.Inbox.
+func (i hubInbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
 	return i.h[role].Inbox.Listen(ctx, role, workers, hear)
 }
 
 type hubTimers struct{ h hub }
 
-// Set implements reactor.Timers, as the role that hears the timer.
+// Set implements kernel.Timers, as the role that hears the timer.
 func (t hubTimers) Set(ctx context.Context, run, name string, at time.Time) error {
 	family, _, _ := strings.Cut(name, ".")
 	if role, ok := topology.HearsTimer(family); ok {
@@ -56,22 +56,22 @@ func (t hubTimers) Set(ctx context.Context, run, name string, at time.Time) erro
 
 type hubRefusals struct{ h hub }
 
-// Refuse implements reactor.Refusals.
-func (r hubRefusals) Refuse(ctx context.Context, by events.Service, d reactor.DeadLetter) error {
+// Refuse implements kernel.Refusals.
+func (r hubRefusals) Refuse(ctx context.Context, by events.Service, d kernel.DeadLetter) error {
 	return r.h[by].Refusals.Refuse(ctx, by, d)
 }
 
 // author is the journal of a role in a process that appends the facts of all roles through one connection: the rights of
 // the role's user do not reach so far, so it keeps to the role's own kinds itself.
 type author struct {
-	reactor.Journal
+	kernel.Journal
 	role events.Service
 }
 
-// Append implements reactor.Journal.
-func (a author) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+// Append implements kernel.Journal.
+func (a author) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	if word, ok := events.Lookup(e.Kind); !ok || word.Author != a.role {
-		return reactor.Ack{Outcome: reactor.Denied, Err: fmt.Errorf("%s does not say %s", a.role, e.Kind)}
+		return kernel.Ack{Outcome: kernel.Denied, Err: fmt.Errorf("%s does not say %s", a.role, e.Kind)}
 	}
 	return a.Journal.Append(ctx, e)
 }

@@ -4,19 +4,19 @@ import (
 	"context"
 	"testing"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 // counted is a journal that counts what is appended.
 type counted struct {
-	reactor.Journal
+	kernel.Journal
 	n int
 }
 
-func (c *counted) Append(context.Context, reactor.Entry) reactor.Ack {
+func (c *counted) Append(context.Context, kernel.Entry) kernel.Ack {
 	c.n++
-	return reactor.Ack{Outcome: reactor.Stored}
+	return kernel.Ack{Outcome: kernel.Stored}
 }
 
 func TestAuthor(t *testing.T) {
@@ -26,17 +26,17 @@ func TestAuthor(t *testing.T) {
 		for _, role := range events.Services() {
 			all, own := &counted{}, 0
 			for _, w := range events.Vocabulary() {
-				ack := author{Journal: all, role: role}.Append(t.Context(), reactor.Entry{Run: "r1", Kind: w.Kind})
-				want := reactor.Denied
+				ack := author{Journal: all, role: role}.Append(t.Context(), kernel.Entry{Run: "r1", Kind: w.Kind})
+				want := kernel.Denied
 				if w.Author == role {
-					want = reactor.Stored
+					want = kernel.Stored
 					own++
 				}
 				if ack.Outcome != want {
 					t.Errorf("%s says %s: %s, want %s", role, w.Kind, ack.Outcome, want)
 				}
 			}
-			if all.n != own || (author{Journal: all, role: role}).Append(t.Context(), reactor.Entry{Kind: "nonsense"}).Outcome != reactor.Denied {
+			if all.n != own || (author{Journal: all, role: role}).Append(t.Context(), kernel.Entry{Kind: "nonsense"}).Outcome != kernel.Denied {
 				t.Errorf("%s appended %d facts, want its own %d", role, all.n, own)
 			}
 		}
@@ -61,8 +61,8 @@ func TestAuthor(t *testing.T) {
 				if w.Author == role {
 					continue
 				}
-				if ack := all[role].Journal.Append(t.Context(), reactor.Entry{Run: "r1", Kind: w.Kind, Bytes: []byte("{}")}); ack.Outcome != reactor.Denied {
-					t.Errorf("%s says %s: %s, want %s", role, w.Kind, ack.Outcome, reactor.Denied)
+				if ack := all[role].Journal.Append(t.Context(), kernel.Entry{Run: "r1", Kind: w.Kind, Bytes: []byte("{}")}); ack.Outcome != kernel.Denied {
+					t.Errorf("%s says %s: %s, want %s", role, w.Kind, ack.Outcome, kernel.Denied)
 				}
 			}
 		}

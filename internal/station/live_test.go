@@ -10,9 +10,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -36,7 +36,7 @@ func TestLive(t *testing.T) {
 				t.Fatal(err)
 			}
 			base.Streaming = "jetstream,channel"
-			said := make(chan live.Said, 64) // more than is said
+			said := make(chan streaming.Said, 64) // more than is said
 			st, err := station.Up(within(t), station.Config{StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"), ScriptsDir: filepath.Join(dir, "scripts"),
 				Sandbox: "host", LazySync: !alone, Alone: alone, Log: zerolog.Nop(), Base: base, Said: said})
 			if err != nil {
@@ -69,7 +69,7 @@ func TestLive(t *testing.T) {
 }
 
 // greet carries a run out and hears its text as a watcher and on the channel.
-func greet(t *testing.T, c *client.Client, said <-chan live.Said) {
+func greet(t *testing.T, c *client.Client, said <-chan streaming.Said) {
 	t.Helper()
 	text, whole := "", make(chan struct{})
 	stop, err := c.Stream(within(t), "hello", func(p client.Piece) {
@@ -90,7 +90,7 @@ func greet(t *testing.T, c *client.Client, said <-chan live.Said) {
 		t.Fatal("the watcher does not hear the end")
 	}
 	var heard strings.Builder
-	j := live.NewJoiner(func(p live.Piece) { heard.WriteString(p.Content) })
+	j := streaming.NewJoiner(func(p streaming.Piece) { heard.WriteString(p.Content) })
 	for len(said) > 0 {
 		m := <-said
 		j.Take(m.Data)

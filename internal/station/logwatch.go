@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/storecheck"
 	"github.com/inspan/inspan/internal/topology"
@@ -25,8 +25,8 @@ type logWatch struct {
 	role   events.Service
 	log    zerolog.Logger
 	st     logger
-	state  reactor.Shelf
-	config reactor.Shelf
+	state  kernel.Shelf
+	config kernel.Shelf
 
 	mu sync.Mutex
 	// fault is guarded by mu.
@@ -123,9 +123,9 @@ func (w *logWatch) known(ctx context.Context) (now jet.LogState, mark storecheck
 }
 
 // load reads a value; one that is not there leaves v as it is.
-func load(ctx context.Context, shelf reactor.Shelf, key string, v any) error {
+func load(ctx context.Context, shelf kernel.Shelf, key string, v any) error {
 	b, err := shelf.Get(ctx, key)
-	if errors.Is(err, reactor.ErrNotFound) || errors.Is(err, jet.ErrDenied) { // rights of an earlier version do not reach so far
+	if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, jet.ErrDenied) { // rights of an earlier version do not reach so far
 		return nil
 	}
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -157,7 +157,7 @@ func child(dir string) error {
 			st.Server().Shutdown()
 			fmt.Println("stopped")
 		case "kept": // the second call has begun, and only the local store knows
-			all, err := st.Local().Branches(context.Background(), lite.BranchOpen)
+			all, err := st.Local().Branches(context.Background(), sqlitestore.BranchOpen)
 			fmt.Println("kept", len(all), err)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/inspan/inspan/internal/lite"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -100,7 +100,7 @@ func newOutage(t *testing.T) *outage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg = cfg.Between(func(j reactor.Journal) reactor.Journal { return &cut{j, o} })
+	cfg = cfg.Between(func(j kernel.Journal) kernel.Journal { return &cut{j, o} })
 	if o.st, err = station.Up(within(t), cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func until(t *testing.T, what string, patience time.Duration, is func() bool) (c
 // branch returns the kinds of facts that the local store keeps of a run on an open branch.
 func (o *outage) branch(id string) (kinds []events.Kind) {
 	o.t.Helper()
-	all, err := o.st.Local().Branches(within(o.t), lite.BranchOpen)
+	all, err := o.st.Local().Branches(within(o.t), sqlitestore.BranchOpen)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func (o *outage) completed(id string, calls, fell int) run.State {
 		o.t.Errorf("%v", n)
 	}
 	until(o.t, "an empty local store", 5*time.Minute, func() bool { return len(o.branch(id)) == 0 })
-	if refused, err := o.st.Local().Branches(within(o.t), lite.BranchRefused); err != nil || len(refused) > 0 {
+	if refused, err := o.st.Local().Branches(within(o.t), sqlitestore.BranchRefused); err != nil || len(refused) > 0 {
 		o.t.Errorf("refused: %+v, %v", refused, err)
 	}
 	return state
@@ -207,7 +207,7 @@ func (o *outage) dispatch(t events.Task) {
 
 // cut is a log whose server is stopped with one of its appends.
 type cut struct {
-	reactor.Journal
+	kernel.Journal
 	o *outage
 }
 
@@ -220,8 +220,8 @@ type plan struct {
 	gone     chan struct{}
 }
 
-// Append implements reactor.Journal.
-func (c *cut) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+// Append implements kernel.Journal.
+func (c *cut) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	p := c.o.plan.Load()
 	f, err := events.Decode(e.Bytes)
 	if err != nil || p == nil || p.run != e.Run || p.sequence != f.Sequence || !c.o.plan.CompareAndSwap(p, nil) {
@@ -234,7 +234,7 @@ func (c *cut) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
 	}
 	ack := c.Journal.Append(ctx, e)
 	c.o.st.Server().Shutdown()
-	return reactor.Ack{Outcome: reactor.Unknown, Err: fmt.Errorf("nobody heard %s", ack.Outcome)}
+	return kernel.Ack{Outcome: kernel.Unknown, Err: fmt.Errorf("nobody heard %s", ack.Outcome)}
 }
 
 func TestOutage(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -16,7 +16,7 @@ import (
 // then stored under the user who may say it, and each thing beside the log under one who may write it. Whoever connected
 // closes the connections.
 func Place(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error)) (*archive.Place, error) {
-	cfg := archive.PlaceConfig{Station: name, Journals: map[events.Service]reactor.Journal{}, Entropy: rand.Reader}
+	cfg := archive.PlaceConfig{Station: name, Journals: map[events.Service]kernel.Journal{}, Entropy: rand.Reader}
 	for _, user := range append([]events.Service{topology.SetupUser}, events.Services()...) {
 		conn, err := as(ctx, user)
 		if err != nil {

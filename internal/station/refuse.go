@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/services/planner"
@@ -36,7 +36,7 @@ func (s *Station) refuse(ctx context.Context) error {
 		}
 		inbox, refusals := st.Inbox(), st.Refusals()
 		s.roles.Go(func() {
-			err := inbox.Listen(work, h.Role, 1, func(ctx context.Context, m reactor.Message) {
+			err := inbox.Listen(work, h.Role, 1, func(ctx context.Context, m kernel.Message) {
 				s.turnDown(ctx, h.Role, refusals, m, lost.ID())
 			})
 			if err != nil && work.Err() == nil {
@@ -48,14 +48,14 @@ func (s *Station) refuse(ctx context.Context) error {
 }
 
 // turnDown refuses what an outsider asks for. Events and timers stay where they are.
-func (s *Station) turnDown(ctx context.Context, role events.Service, refusals reactor.Refusals, m reactor.Message, id string) {
+func (s *Station) turnDown(ctx context.Context, role events.Service, refusals kernel.Refusals, m kernel.Message, id string) {
 	_, _, _, due := events.ParseDue(m.Subject())
 	sub, ofRun := events.ParseRunSubject(m.Subject())
 	if due || ofRun && sub.Rest[0] == "evt" {
 		_ = m.Nak(refuseAgain)
 		return
 	}
-	err := refusals.Refuse(ctx, role, reactor.DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: sub.Run, Code: CodeDamaged,
+	err := refusals.Refuse(ctx, role, kernel.DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: sub.Run, Code: CodeDamaged,
 		Reason: "the station's store is damaged (loss " + id + "), and it takes no work until an operator has looked",
 		Hint:   "inspan doctor says what is lost, docs/runbook.md what to do", DataBytes: len(m.Data()), Token: clipped(m.Header("Inspan-Token"))})
 	if err != nil {

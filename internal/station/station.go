@@ -20,11 +20,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/lite"
-	"github.com/inspan/inspan/internal/live"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
@@ -66,9 +66,9 @@ type Config struct {
 	Base service.Config
 	// Said takes what is said live where Base.Streaming names the channel, and is closed by nobody but its owner; what it has no
 	// room for is dropped.
-	Said chan<- live.Said
+	Said chan<- streaming.Said
 	// between stands between the roles and the log; tests take the log away there.
-	between func(reactor.Journal) reactor.Journal
+	between func(kernel.Journal) kernel.Journal
 }
 
 // Station is a server and five roles in this process, each with a connection and rights of its own.
@@ -85,8 +85,8 @@ type Station struct {
 	conn          *jet.Conn
 	roleConns     []*jet.Conn
 	factsConn     *jet.Conn
-	local         *lite.Station
-	fallback      *lite.Fallback
+	local         *sqlitestore.Station
+	fallback      *sqlitestore.Fallback
 	durability    string
 	sandbox       string
 	// store is nil where the station does without NATS; compared is set once its streams were compared with its marks.
@@ -299,7 +299,7 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 		p.Said = s.cfg.Said
 		all[role] = p
 	}
-	if s.local, err = lite.Open(ctx, lite.Config{Path: filepath.Join(s.cfg.StoreDir, fallbackFile), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
+	if s.local, err = sqlitestore.Open(ctx, sqlitestore.Config{Path: filepath.Join(s.cfg.StoreDir, fallbackFile), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
 		return nil, err
 	}
 	primary := maps.Clone(all).primary(s.roleConns[0], log.Journal()) // what the roles append at the same time shares batches

@@ -19,7 +19,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
@@ -126,9 +126,9 @@ func TestUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		letters := make(chan reactor.DeadLetter, 64) // more than are refused
+		letters := make(chan kernel.DeadLetter, 64) // more than are refused
 		stop, err := mine.WatchSubject(events.DeadSubject("default", "*"), func(_ string, data []byte) {
-			var d reactor.DeadLetter
+			var d kernel.DeadLetter
 			if err := json.Unmarshal(data, &d); err != nil {
 				t.Errorf("dead letter: %v", err)
 			}

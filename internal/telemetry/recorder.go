@@ -14,7 +14,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/telemetry/otlp"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -36,7 +36,7 @@ type Deps struct {
 	// Version of the program; Instance is unique to the process.
 	Version, Instance string
 	// Journal tells when the facts were said that opened a span.
-	Journal reactor.Journal
+	Journal kernel.Journal
 	// Failed is told what could not be exported; may be nil.
 	Failed func(error)
 }
@@ -46,7 +46,7 @@ type Recorder struct {
 	cfg     Config
 	deps    Deps
 	sampled sampler
-	told    chan reactor.Told // maxQueue; closed by Close
+	told    chan kernel.Told // maxQueue; closed by Close
 	dropped atomic.Uint64
 	done    chan struct{}
 	closing sync.Once
@@ -72,7 +72,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	r := &Recorder{cfg: cfg, deps: deps, sampled: choose, told: make(chan reactor.Told, maxQueue), done: make(chan struct{}), clocks: map[string]*clock{}}
+	r := &Recorder{cfg: cfg, deps: deps, sampled: choose, told: make(chan kernel.Told, maxQueue), done: make(chan struct{}), clocks: map[string]*clock{}}
 	if address := cfg.traces(); address != "" {
 		exporter, err := otlp.NewSpans(ctx, address)
 		if err != nil {
@@ -102,11 +102,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 const scope = "github.com/inspan/inspan"
 
 // Tell returns the function that a ledger tells what it stored; nil for a nil recorder.
-func (r *Recorder) Tell() func(reactor.Told) {
+func (r *Recorder) Tell() func(kernel.Told) {
 	if r == nil {
 		return nil
 	}
-	return func(t reactor.Told) {
+	return func(t kernel.Told) {
 		if !closes(t.Payload) {
 			return
 		}

@@ -15,8 +15,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -113,7 +113,7 @@ func (f *fate) op(do func() error) error {
 }
 
 type shelf struct {
-	reactor.Shelf
+	kernel.Shelf
 	f *fate
 }
 
@@ -128,7 +128,7 @@ func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint
 }
 
 type blobs struct {
-	reactor.Blobs
+	kernel.Blobs
 	f *fate
 }
 

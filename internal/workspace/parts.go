@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -72,7 +72,7 @@ func turn(ctx context.Context, turns chan<- struct{}) bool {
 // parts reads the objects of a pack one after the other, and one ahead of who reads it. It must be closed.
 type parts struct {
 	ctx  context.Context // of the one restore that reads it
-	from reactor.Blobs
+	from kernel.Blobs
 	refs []events.Ref
 	data []byte
 	// ahead gets the next part; nil where none is under way. It has room for it, so that nobody waits to give it.
@@ -113,7 +113,7 @@ func (p *parts) fetch() {
 	p.refs, p.ahead = p.refs[1:], ahead
 	go func() {
 		data, err := p.from.Get(p.ctx, ref)
-		if errors.Is(err, reactor.ErrNotFound) || errors.Is(err, reactor.ErrDamagedObject) || errors.Is(err, reactor.ErrTooLarge) {
+		if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, kernel.ErrDamagedObject) || errors.Is(err, kernel.ErrTooLarge) {
 			err = fmt.Errorf("%w: %w (restore the object store)", ErrDamaged, err)
 		}
 		ahead <- part{data, err}

@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 // failing is an object store whose operation of a number fails.
 type failing struct {
-	reactor.Blobs
+	kernel.Blobs
 	n    atomic.Int64
 	at   int64
 	fail error
@@ -71,11 +71,11 @@ func TestParts(t *testing.T) {
 	t.Run("WS-3 SAFE-15 a part that can not be put, or is missing or damaged when it is read, is an error whichever it is", func(t *testing.T) {
 		t.Parallel()
 		for at := int64(1); at <= 4; at++ {
-			full := &failing{Blobs: l.st.Blobs(), at: at, fail: reactor.ErrFull}
-			if p, err := put(t, full); !errors.Is(err, reactor.ErrFull) || len(p.Parts) != 0 {
+			full := &failing{Blobs: l.st.Blobs(), at: at, fail: kernel.ErrFull}
+			if p, err := put(t, full); !errors.Is(err, kernel.ErrFull) || len(p.Parts) != 0 {
 				t.Errorf("put %d: %d parts, %v", at, len(p.Parts), err)
 			}
-			for fail, damaged := range map[error]bool{reactor.ErrNotFound: true, reactor.ErrDamagedObject: true, context.DeadlineExceeded: false} {
+			for fail, damaged := range map[error]bool{kernel.ErrNotFound: true, kernel.ErrDamagedObject: true, context.DeadlineExceeded: false} {
 				_, err := read(t, &failing{Blobs: l.st.Blobs(), at: at, fail: fail})
 				if !errors.Is(err, fail) || errors.Is(err, ErrDamaged) != damaged {
 					t.Errorf("get %d: got %v for %v", at, err, fail)

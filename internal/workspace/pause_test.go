@@ -7,7 +7,7 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -139,7 +139,7 @@ func TestPausesOfTheSecond(t *testing.T) {
 // TestStores takes the object store away from one that is at work.
 func TestStores(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]error{"away": errors.New("no responders"), "full": reactor.ErrFull} {
+	for name, fault := range map[string]error{"away": errors.New("no responders"), "full": kernel.ErrFull} {
 		t.Run("WS-3 SAFE-15 a store that is "+name+" keeps nothing new and loses nothing old, and later all is kept", func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
@@ -180,7 +180,7 @@ func TestStores(t *testing.T) {
 
 // store is an object store that may take nothing.
 type store struct {
-	reactor.Blobs
+	kernel.Blobs
 	fault error
 }
 

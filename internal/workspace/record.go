@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -71,14 +71,14 @@ func name(workspace string) (string, error) {
 }
 
 // Load returns the record of a tree and its revision; a tree that nobody ever claimed has an empty one of revision 0.
-func Load(ctx context.Context, shelf reactor.Shelf, workspace string) (Record, uint64, error) {
+func Load(ctx context.Context, shelf kernel.Shelf, workspace string) (Record, uint64, error) {
 	rec := Record{Workspace: workspace}
 	n, err := name(workspace)
 	if err != nil {
 		return rec, 0, err
 	}
 	b, revision, err := shelf.Load(ctx, keys+n)
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return rec, 0, nil
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func Load(ctx context.Context, shelf reactor.Shelf, workspace string) (Record, u
 	return rec, revision, nil
 }
 
-// swap writes a record where nobody else did since it was read; else it returns reactor.ErrExists.
+// swap writes a record where nobody else did since it was read; else it returns kernel.ErrExists.
 func (t *Trees) swap(ctx context.Context, rec Record, revision uint64) (uint64, error) {
 	n, err := name(rec.Workspace)
 	if err != nil {

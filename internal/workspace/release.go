@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/git"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 )
 
 // Directories below the workspace root: .trees/NAME/FENCE-INSTANCE/tree, and the keeper's store beside the tree.
@@ -90,7 +90,7 @@ func (t *Trees) free(ctx context.Context, tr *tree, c *claim, run string) error 
 // pass takes a tree away that was given back here. Where somebody has claimed it since, it is that one's.
 func (t *Trees) pass(ctx context.Context, tr *tree, c *claim) error {
 	err := t.forget(ctx, tr, c.revision)
-	if errors.Is(err, reactor.ErrExists) {
+	if errors.Is(err, kernel.ErrExists) {
 		t.lose(tr)
 		return nil
 	}
@@ -134,7 +134,7 @@ func (t *Trees) Forget(ctx context.Context, workspace string) error {
 	}
 	defer done()
 	for range claims {
-		if err = t.forget(ctx, tr, 0); !errors.Is(err, reactor.ErrExists) {
+		if err = t.forget(ctx, tr, 0); !errors.Is(err, kernel.ErrExists) {
 			return err
 		}
 	}

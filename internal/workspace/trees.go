@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/git"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 )
 
 // Config of a Trees.
@@ -19,9 +19,9 @@ type Config struct {
 	// Root is the absolute path of the workspace root.
 	Root string
 	// Shelf holds the records. Leases say which owners live, Blobs keeps packs.
-	Shelf  reactor.Shelf
-	Leases reactor.Leases
-	Blobs  reactor.Blobs
+	Shelf  kernel.Shelf
+	Leases kernel.Leases
+	Blobs  kernel.Blobs
 	// Snapshots keeps trees; nil where the root is one volume for all instances.
 	Snapshots Snapshots
 	// Instance is the owner that this process is; its lease must be renewed while it works.
@@ -175,7 +175,7 @@ func (t *Trees) Enter(ctx context.Context, workspace, run string) (*Visit, error
 	defer done()
 	for range claims {
 		err := t.claim(ctx, tr, run)
-		if errors.Is(err, reactor.ErrExists) {
+		if errors.Is(err, kernel.ErrExists) {
 			continue
 		}
 		if err != nil {
@@ -191,7 +191,7 @@ func (t *Trees) Enter(ctx context.Context, workspace, run string) (*Visit, error
 	return nil, &BusyError{Workspace: workspace, Owner: "several at once", Run: run}
 }
 
-// claim makes sure that this instance owns a tree. It returns reactor.ErrExists where the record changed meanwhile.
+// claim makes sure that this instance owns a tree. It returns kernel.ErrExists where the record changed meanwhile.
 func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
 	rec, revision, err := Load(ctx, t.cfg.Shelf, tr.workspace)
 	if err != nil {
@@ -239,7 +239,7 @@ func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
 	return nil
 }
 
-// welcome notes in the record of a claim that one more run works in the tree. It returns reactor.ErrExists where the claim is
+// welcome notes in the record of a claim that one more run works in the tree. It returns kernel.ErrExists where the claim is
 // to be made anew.
 func (t *Trees) welcome(ctx context.Context, tr *tree, c *claim, run string) error {
 	rec := with(c.rec, run)
@@ -248,7 +248,7 @@ func (t *Trees) welcome(ctx context.Context, tr *tree, c *claim, run string) err
 	}
 	err := t.say(ctx, tr, c, rec)
 	if errors.Is(err, ErrLost) {
-		return fmt.Errorf("workspace %s: %w", tr.workspace, reactor.ErrExists)
+		return fmt.Errorf("workspace %s: %w", tr.workspace, kernel.ErrExists)
 	}
 	return err
 }

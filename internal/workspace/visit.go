@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 )
 
 // Visit is the work of one call in a tree. It is used by one goroutine.
@@ -233,7 +233,7 @@ func (t *Trees) say(ctx context.Context, tr *tree, c *claim, rec Record) error {
 		c.rec, c.revision = rec, revision
 		return nil
 	}
-	if !errors.Is(err, reactor.ErrExists) {
+	if !errors.Is(err, kernel.ErrExists) {
 		return err
 	}
 	// It may be our own word of before, whose answer was lost.
@@ -250,7 +250,7 @@ func (t *Trees) say(ctx context.Context, tr *tree, c *claim, rec Record) error {
 			return fmt.Errorf("record of workspace %s: read of a replica that is behind: %w", tr.workspace, err)
 		}
 		c.rec, c.revision = now, revision
-		return fmt.Errorf("record of workspace %s changed: %w", tr.workspace, reactor.ErrExists)
+		return fmt.Errorf("record of workspace %s changed: %w", tr.workspace, kernel.ErrExists)
 	}
 	if tr.held == c {
 		t.lose(tr)

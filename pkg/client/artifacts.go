@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/artifact"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -29,7 +29,7 @@ type Artifact struct {
 var ErrExpired = errors.New("expired")
 
 // ErrDamaged means that stored bytes are not those that were stored: their digest is another.
-var ErrDamaged = reactor.ErrDamagedObject
+var ErrDamaged = kernel.ErrDamagedObject
 
 // ElsewhereError says that the bytes of an artifact are in the workspace of its run alone (storage mode local).
 type ElsewhereError struct{ ID, Workspace, Path string }
@@ -96,9 +96,9 @@ func (c *Client) bytesOf(ctx context.Context, a Artifact) ([]byte, error) {
 		data, err = store.Get(ctx, a.Run, a.Ref())
 	}
 	switch {
-	case errors.Is(err, reactor.ErrNotFound) && a.Expired:
+	case errors.Is(err, kernel.ErrNotFound) && a.Expired:
 		return nil, fmt.Errorf("artifact %s: %w at %s", a.ID, ErrExpired, a.ExpiresAt.Format(time.RFC3339))
-	case errors.Is(err, reactor.ErrNotFound):
+	case errors.Is(err, kernel.ErrNotFound):
 		return nil, fmt.Errorf("the bytes of artifact %s are not in the store of this station: %w", a.ID, ErrNotFound)
 	}
 	return data, err

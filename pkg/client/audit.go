@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/inspan/inspan/internal/audit"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
@@ -89,7 +89,7 @@ func (c *Client) audit(ctx context.Context, runID string, trust Trust, known kno
 	if err != nil {
 		return audit.Report{}, err
 	}
-	if err := c.records(ctx, runID, last.Seq, func(r reactor.Record) bool { return a.Fact(ctx, r) }); err != nil {
+	if err := c.records(ctx, runID, last.Seq, func(r kernel.Record) bool { return a.Fact(ctx, r) }); err != nil {
 		return audit.Report{}, err
 	}
 	for _, fault := range []string{known.row, known.holes} {
@@ -101,7 +101,7 @@ func (c *Client) audit(ctx context.Context, runID string, trust Trust, known kno
 }
 
 // records calls each with the facts of a run as they are stored, at least up to a position, until it returns false.
-func (c *Client) records(ctx context.Context, runID string, upTo uint64, each func(reactor.Record) bool) error {
+func (c *Client) records(ctx context.Context, runID string, upTo uint64, each func(kernel.Record) bool) error {
 	for after := uint64(0); ; {
 		facts, more, err := c.st.Journal().Read(ctx, runID, after)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -29,7 +29,7 @@ func (c *Client) Branches(ctx context.Context, scope string) ([]events.Published
 	out := []events.PublishedBranch{}
 	for _, key := range keys {
 		b, err := shelf.Get(ctx, key)
-		if errors.Is(err, reactor.ErrNotFound) {
+		if errors.Is(err, kernel.ErrNotFound) {
 			continue // it went meanwhile
 		}
 		var one events.PublishedBranch
@@ -55,7 +55,7 @@ var ErrAtRemote = errors.New("all of it is at the remote")
 func (c *Client) Branch(ctx context.Context, scope, name string, w io.Writer) (events.PublishedBranch, error) {
 	var one events.PublishedBranch
 	b, err := c.st.Shelf(topology.TreeBucket).Get(ctx, events.BranchKey(scope, name))
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return one, notFound("branch of "+scope, name)
 	}
 	if err == nil {
@@ -69,7 +69,7 @@ func (c *Client) Branch(ctx context.Context, scope, name string, w io.Writer) (e
 	}
 	for _, part := range one.Parts {
 		data, err := c.st.Blobs().Get(ctx, part)
-		if errors.Is(err, reactor.ErrNotFound) {
+		if errors.Is(err, kernel.ErrNotFound) {
 			return one, fmt.Errorf("a part of branch %s of %s is not in the store of this station: %w", name, scope, ErrNotFound)
 		}
 		if err == nil {

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -47,11 +47,11 @@ type Client struct {
 // place is what a client needs of a station, over NATS or in a local store.
 type place interface {
 	Name() string
-	Journal() reactor.Journal
-	Blobs() reactor.Blobs
+	Journal() kernel.Journal
+	Blobs() kernel.Blobs
 	// Artifacts is nil where there is no store of them.
-	Artifacts() reactor.Artifacts
-	Shelf(bucket string) reactor.Shelf
+	Artifacts() kernel.Artifacts
+	Shelf(bucket string) kernel.Shelf
 	Say(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error)
 	Watch(ctx context.Context, run string, withLive bool, see func(jet.Seen)) (stop func(), err error)
 	SoFar(ctx context.Context, run string, hear func(data []byte)) (ask func() error, stop func(), err error)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
@@ -214,7 +214,7 @@ func TestLists(t *testing.T) {
 func TestDispatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.serve(events.Planner, func(ctx context.Context, m reactor.Message) {
+	w.serve(events.Planner, func(ctx context.Context, m kernel.Message) {
 		if strings.Contains(m.Subject(), ".evt.") { // planners hear of runs, too
 			if err := m.Ack(ctx); err != nil {
 				t.Errorf("hear: %v", err)
@@ -230,7 +230,7 @@ func TestDispatch(t *testing.T) {
 		case err != nil, env.ID != task.ID, env.Type != client.TaskType, env.Source != client.Source:
 			t.Errorf("task %s: %v, %+v", m.Data(), err, env)
 		case task.Agent == "nobody":
-			err = w.st.Refusals().Refuse(ctx, events.Planner, reactor.DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Code: "unknown_agent", Reason: "no such agent", Hint: "use worker",
+			err = w.st.Refusals().Refuse(ctx, events.Planner, kernel.DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Code: "unknown_agent", Reason: "no such agent", Hint: "use worker",
 				Data: string(m.Data()), Token: m.Header("Inspan-Token")})
 		case task.Agent == "worker":
 			w.say(task.ID, runtest.Created())
@@ -293,7 +293,7 @@ func TestAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	// A gatekeeper that answers as the real one does: by the message's place in the input stream.
-	w.serve(events.Gatekeeper, func(ctx context.Context, m reactor.Message) {
+	w.serve(events.Gatekeeper, func(ctx context.Context, m kernel.Message) {
 		p, ok := events.ParseRunSubject(m.Subject())
 		if !ok || p.Rest[0] != "gate" {
 			_ = m.Ack(ctx)
@@ -313,7 +313,7 @@ func TestAnswers(t *testing.T) {
 			if g != nil {
 				code = "gate_closed"
 			}
-			if err := w.st.Refusals().Refuse(ctx, events.Gatekeeper, reactor.DeadLetter{Run: p.Run, Code: code, Reason: "too late", Token: m.Header("Inspan-Token")}); err != nil {
+			if err := w.st.Refusals().Refuse(ctx, events.Gatekeeper, kernel.DeadLetter{Run: p.Run, Code: code, Reason: "too late", Token: m.Header("Inspan-Token")}); err != nil {
 				t.Error(err)
 			}
 			_ = m.Ack(ctx)
@@ -407,8 +407,8 @@ func TestRights(t *testing.T) {
 		return jettest.Connect(t, server, jet.Config{User: name, Password: secret.New("x")})
 	}
 	w := newWorldOn(t, as("admin"))
-	w.serve(events.Planner, func(ctx context.Context, m reactor.Message) {
-		d := reactor.DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Code: "bad_input", Reason: "no", Token: m.Header("Inspan-Token")}
+	w.serve(events.Planner, func(ctx context.Context, m kernel.Message) {
+		d := kernel.DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Code: "bad_input", Reason: "no", Token: m.Header("Inspan-Token")}
 		if err := errors.Join(w.st.Refusals().Refuse(ctx, events.Planner, d), m.Ack(ctx)); err != nil {
 			t.Error(err)
 		}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/storecheck"
 	"github.com/inspan/inspan/internal/topology"
 )
@@ -45,7 +45,7 @@ func (c *Client) Damage(ctx context.Context) (Damage, error) {
 // told reads what the station says under a key; v stays as it is where it says nothing, or this user may not read it.
 func (c *Client) told(ctx context.Context, bucket, key string, v any) error {
 	b, err := c.st.Shelf(bucket).Get(ctx, key)
-	if errors.Is(err, reactor.ErrNotFound) || errors.Is(err, ErrDenied) {
+	if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, ErrDenied) {
 		return nil
 	}
 	if err == nil {

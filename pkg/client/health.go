@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/inspan/inspan/internal/lite"
+	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/topology"
 )
 
@@ -23,7 +23,7 @@ type Health struct {
 // Health asks the server and, through $SRV.PING, the services.
 func (c *Client) Health(ctx context.Context) (Health, error) {
 	if c.conn == nil {
-		return Health{ServerVersion: "none, a local store", Durability: lite.Durability, SyncAlways: true, Services: map[string]int{}}, nil
+		return Health{ServerVersion: "none, a local store", Durability: sqlitestore.Durability, SyncAlways: true, Services: map[string]int{}}, nil
 	}
 	d, err := c.conn.Durability(ctx)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -23,7 +23,7 @@ type world struct {
 	conn    *jet.Conn
 	st      *jet.Station
 	c       *client.Client
-	ledgers map[events.Service]*reactor.Ledger
+	ledgers map[events.Service]*kernel.Ledger
 }
 
 func newWorld(t testing.TB) *world {
@@ -33,10 +33,10 @@ func newWorld(t testing.TB) *world {
 
 func newWorldOn(t testing.TB, conn *jet.Conn) *world {
 	t.Helper()
-	w := &world{t: t, conn: conn, st: jettest.Station(t, conn, "test", jet.ApplyOptions{Replicas: 1}), ledgers: map[events.Service]*reactor.Ledger{}}
-	pages := reactor.NewPages(0) // shared, so that each ledger knows what the others said
+	w := &world{t: t, conn: conn, st: jettest.Station(t, conn, "test", jet.ApplyOptions{Replicas: 1}), ledgers: map[events.Service]*kernel.Ledger{}}
+	pages := kernel.NewPages(0) // shared, so that each ledger knows what the others said
 	for _, by := range events.Services() {
-		l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "test", By: by, Journal: w.st.Journal(), Pages: pages, Entropy: rand.Reader})
+		l, err := kernel.NewLedger(kernel.LedgerConfig{Station: "test", By: by, Journal: w.st.Journal(), Pages: pages, Entropy: rand.Reader})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func (w *world) index(s run.State) {
 }
 
 // serve hears the inputs of a role until the test is over.
-func (w *world) serve(role events.Service, hear func(ctx context.Context, m reactor.Message)) {
+func (w *world) serve(role events.Service, hear func(ctx context.Context, m kernel.Message)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {

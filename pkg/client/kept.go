@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/inspan/inspan/internal/live"
+	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -14,7 +14,7 @@ import (
 type keptText struct {
 	c   *Client
 	run string
-	j   *live.Joiner
+	j   *streaming.Joiner
 	// after is the position up to which it was read.
 	after uint64
 }
@@ -32,7 +32,7 @@ func (k *keptText) begin(ctx context.Context) {
 		return
 	}
 	for _, data := range append(said, k.read(ctx)...) {
-		var m live.Message
+		var m streaming.Message
 		if json.Unmarshal(data, &m) == nil && underWay(s, m.About) {
 			k.j.Take(data)
 		}
@@ -56,7 +56,7 @@ func (k *keptText) read(ctx context.Context) [][]byte {
 }
 
 // underWay reports whether the facts do not have yet what a stream is the text of.
-func underWay(s run.State, of live.About) bool {
+func underWay(s run.State, of streaming.About) bool {
 	if of.Call != "" {
 		return s.Open[of.Call] != nil
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -40,7 +40,7 @@ func (c *Client) Run(ctx context.Context, runID string) (run.Info, error) {
 		return run.Info{}, err
 	}
 	b, err := c.st.Shelf(topology.StateBucket).Get(ctx, runPrefix+runID)
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		s, err := c.State(ctx, runID)
 		if err != nil {
 			return run.Info{}, err
@@ -89,7 +89,7 @@ func (c *Client) Agents(ctx context.Context) ([]events.Agent, error) {
 }
 
 // rows fetches all values below a prefix, in the order of their keys. One that is deleted meanwhile is left out.
-func rows[T any](ctx context.Context, shelf reactor.Shelf, prefix string) ([]T, error) {
+func rows[T any](ctx context.Context, shelf kernel.Shelf, prefix string) ([]T, error) {
 	keys, err := shelf.Keys(ctx, prefix)
 	if err != nil {
 		return nil, err
@@ -121,9 +121,9 @@ func rows[T any](ctx context.Context, shelf reactor.Shelf, prefix string) ([]T, 
 	return all, nil
 }
 
-func row[T any](ctx context.Context, shelf reactor.Shelf, key string) (*T, error) {
+func row[T any](ctx context.Context, shelf kernel.Shelf, key string) (*T, error) {
 	b, err := shelf.Get(ctx, key)
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *Client) letters(ctx context.Context) (all []Letter, last uint64, err er
 		}
 		for _, r := range page {
 			d := r.Letter
-			if last = r.Seq; d.Code == reactor.CodeReplayed {
+			if last = r.Seq; d.Code == kernel.CodeReplayed {
 				again[d.Token] = d.Time
 				continue
 			}
@@ -185,7 +185,7 @@ func (c *Client) letters(ctx context.Context) (all []Letter, last uint64, err er
 		}
 	}
 	for i := range all {
-		if at, ok := again[reactor.ReplayToken(fmt.Sprint(all[i].Seq))]; ok {
+		if at, ok := again[kernel.ReplayToken(fmt.Sprint(all[i].Seq))]; ok {
 			all[i].Replayed = &at
 		}
 	}
@@ -195,7 +195,7 @@ func (c *Client) letters(ctx context.Context) (all []Letter, last uint64, err er
 // Object fetches what a fact refers to, with its digest checked; ErrNotFound where it is not there.
 func (c *Client) Object(ctx context.Context, ref events.Ref) ([]byte, error) {
 	b, err := c.st.Blobs().Get(ctx, ref)
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return nil, notFound("object", ref.SHA256)
 	}
 	return b, err

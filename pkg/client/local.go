@@ -4,20 +4,20 @@ import (
 	"context"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/lite"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 // Local is a client of a station in a local store of this process, without NATS (PERS-17). end, if not nil, is called by
 // Close.
-func Local(st *lite.Station, end func()) *Client { return &Client{st: alone{st}, end: end} }
+func Local(st *sqlitestore.Station, end func()) *Client { return &Client{st: alone{st}, end: end} }
 
 // alone is a local store as clients see a station.
-type alone struct{ *lite.Station }
+type alone struct{ *sqlitestore.Station }
 
 // Artifacts are in the workspaces alone.
-func (alone) Artifacts() reactor.Artifacts { return nil }
+func (alone) Artifacts() kernel.Artifacts { return nil }
 
 // Watch sees what is said in this process, which is all that is said.
 func (a alone) Watch(ctx context.Context, run string, withLive bool, see func(jet.Seen)) (stop func(), err error) {

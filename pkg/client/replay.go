@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -43,7 +43,7 @@ func (c *Client) Replay(ctx context.Context, no uint64) (Letter, error) {
 	if err != nil {
 		return *found, err
 	}
-	token := reactor.ReplayToken(fmt.Sprint(no))
+	token := kernel.ReplayToken(fmt.Sprint(no))
 	answers, err := c.refusals(token)
 	if err != nil {
 		return *found, err
@@ -52,7 +52,7 @@ func (c *Client) Replay(ctx context.Context, no uint64) (Letter, error) {
 	answers.after = last
 	header := map[string]string{}
 	maps.Copy(header, found.Header)
-	header[tokenHeader], header[reactor.ReplayHeader] = token, fmt.Sprint(no)
+	header[tokenHeader], header[kernel.ReplayHeader] = token, fmt.Sprint(no)
 	if _, err := c.st.Say(ctx, found.Subject, body, header); err != nil {
 		return *found, fmt.Errorf("%w: may this user publish there?", err)
 	}
@@ -93,8 +93,8 @@ func named(body []byte, id string) []byte {
 
 // taken waits for the station's word about a message that was said again.
 func (c *Client) taken(ctx context.Context, l Letter, answers *letters) error {
-	verdict := func(d reactor.DeadLetter) error {
-		if d.Code == reactor.CodeReplayed {
+	verdict := func(d kernel.DeadLetter) error {
+		if d.Code == kernel.CodeReplayed {
 			return nil
 		}
 		return refused(d)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/history"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -60,7 +60,7 @@ func (c *Client) session(ctx context.Context, id string) (e events.Session, err 
 		return e, err
 	}
 	b, err := c.st.Shelf(topology.SessionBucket).Get(ctx, sessionPrefix+id)
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return e, nil
 	}
 	if err == nil {

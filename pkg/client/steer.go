@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -232,17 +232,17 @@ func (c *Client) publish(ctx context.Context, subject string, body []byte, token
 type letters struct {
 	c     *Client
 	token string
-	come  chan reactor.DeadLetter
+	come  chan kernel.DeadLetter
 	stop  func()
 	// after is how far the list was looked through.
 	after uint64
 }
 
 func (c *Client) refusals(token string) (*letters, error) {
-	l := &letters{c: c, token: token, come: make(chan reactor.DeadLetter, 1)} // one message has one dead letter; a second repeats it
+	l := &letters{c: c, token: token, come: make(chan kernel.DeadLetter, 1)} // one message has one dead letter; a second repeats it
 	var err error
 	l.stop, err = c.st.WatchSubject(events.DeadSubject(c.st.Name(), "*"), func(_ string, data []byte) {
-		var d reactor.DeadLetter
+		var d kernel.DeadLetter
 		if json.Unmarshal(data, &d) == nil && d.Token == token {
 			select {
 			case l.come <- d:
@@ -258,11 +258,11 @@ func (c *Client) refusals(token string) (*letters, error) {
 
 // look finds the letter in the list, in case that it came while the connection was away. An error only means that it
 // is looked again.
-func (l *letters) look(ctx context.Context) (reactor.DeadLetter, bool) {
+func (l *letters) look(ctx context.Context) (kernel.DeadLetter, bool) {
 	for {
 		page, more, err := l.c.st.Dead(ctx, l.after)
 		if err != nil {
-			return reactor.DeadLetter{}, false
+			return kernel.DeadLetter{}, false
 		}
 		if i := slices.IndexFunc(page, func(r jet.Refused) bool { return r.Letter.Token == l.token }); i >= 0 {
 			return page[i].Letter, true
@@ -271,7 +271,7 @@ func (l *letters) look(ctx context.Context) (reactor.DeadLetter, bool) {
 			l.after = page[len(page)-1].Seq
 		}
 		if !more {
-			return reactor.DeadLetter{}, false
+			return kernel.DeadLetter{}, false
 		}
 	}
 }
@@ -322,6 +322,6 @@ func (c *Client) await(ctx context.Context, runID string, l *letters, want func(
 	}
 }
 
-func refused(d reactor.DeadLetter) error {
+func refused(d kernel.DeadLetter) error {
 	return &RefusedError{Code: d.Code, Reason: d.Reason, Hint: d.Hint}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/live"
+	"github.com/inspan/inspan/internal/streaming"
 )
 
 // Piece is text of a run that is not stored yet: a part of what a model writes or a tool prints.
@@ -73,7 +73,7 @@ func (c *Client) Stream(ctx context.Context, runID string, hear func(Piece)) (st
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		k := &keptText{c: c, run: runID, j: live.NewJoiner(func(p live.Piece) { hear(pieceOf(p)) })}
+		k := &keptText{c: c, run: runID, j: streaming.NewJoiner(func(p streaming.Piece) { hear(pieceOf(p)) })}
 		k.begin(ctx)
 		join(ctx, news, ask, k)
 	}()
@@ -115,7 +115,7 @@ func join(ctx context.Context, news <-chan []byte, ask func() error, kept *keptT
 	}
 }
 
-func pieceOf(p live.Piece) Piece {
+func pieceOf(p streaming.Piece) Piece {
 	return Piece{Event: p.Event, Step: p.Step, Turn: p.Turn, Attempt: p.Attempt, Call: p.Call, Tool: p.Tool, Output: p.Output,
 		Text: p.Content, Done: p.Done, Error: p.Error, Again: p.Again, Missed: p.Missed}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -116,7 +116,7 @@ func (w *watcher) take(ctx context.Context, seen jet.Seen) error {
 	if seen.Seq <= w.head {
 		return nil // said already
 	}
-	if item, err := w.next(reactor.Record{Seq: seen.Seq, Kind: seen.Kind, Bytes: seen.Data}); err == nil {
+	if item, err := w.next(kernel.Record{Seq: seen.Seq, Kind: seen.Kind, Bytes: seen.Data}); err == nil {
 		w.say(item, seen.Seq)
 		return nil
 	}
@@ -149,7 +149,7 @@ func (w *watcher) read(ctx context.Context) (some bool, err error) {
 }
 
 // next folds one more fact, and changes nothing where it does not fit.
-func (w *watcher) next(r reactor.Record) (Item, error) {
+func (w *watcher) next(r kernel.Record) (Item, error) {
 	f, p, err := r.Read(w.run)
 	if err != nil {
 		return Item{}, err

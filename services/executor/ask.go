@@ -10,8 +10,8 @@ import (
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/turn"
-	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -20,7 +20,7 @@ import (
 const maxAsk = 10 * time.Minute
 
 // ask makes the request and turns the answer into what the log can hold. begun tells that the model has spoken.
-func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, fits *shown, said *live.Stream) (a turn.Answer, begun bool, err error) {
+func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, fits *shown, said *streaming.Stream) (a turn.Answer, begun bool, err error) {
 	agent, ok := s.Agent(task.Step.AssignedAgent)
 	if !ok {
 		return a, false, fmt.Errorf("agent %s is not pinned in the run", task.Step.AssignedAgent)
@@ -38,8 +38,8 @@ func (r *Role) ask(ctx context.Context, s run.State, task turn.Task, fits *shown
 	defer cancel()
 	answer, err := askShown(limited, model, req, func(d llm.Delta) {
 		begun = true
-		said.Write(live.Thinking, "", d.Thinking)
-		said.Write(live.Token, "", d.Text)
+		said.Write(streaming.Thinking, "", d.Thinking)
+		said.Write(streaming.Token, "", d.Text)
 	})
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
 		return a, true, &llm.Error{Class: llm.Transient, Err: fmt.Errorf("no whole answer within %s", maxAsk)}

@@ -16,9 +16,9 @@ import (
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/turn"
 	"github.com/inspan/inspan/internal/hooks"
-	"github.com/inspan/inspan/internal/live"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -31,13 +31,13 @@ type Models interface {
 
 // Config holds what the role needs.
 type Config struct {
-	Ledger *reactor.Ledger
-	Timers reactor.Timers
-	Blobs  reactor.Blobs
+	Ledger *kernel.Ledger
+	Timers kernel.Timers
+	Blobs  kernel.Blobs
 	// Live takes what the model says as it comes; nil says nothing.
-	Live *live.Feed
+	Live *streaming.Feed
 	// Ends may be nil; it ends model requests of runs that were stopped.
-	Ends   *reactor.Ends
+	Ends   *kernel.Ends
 	Models Models
 	Tools  *tool.Registry
 	// Hooks asks those who are to be asked before a turn; nil lets every hook of an agent block.
@@ -55,8 +55,8 @@ type Role struct {
 }
 
 var (
-	_ reactor.Role  = (*Role)(nil)
-	_ reactor.Again = (*Role)(nil)
+	_ kernel.Role  = (*Role)(nil)
+	_ kernel.Again = (*Role)(nil)
 )
 
 // New checks the configuration.
@@ -73,14 +73,14 @@ func New(cfg Config) (*Role, error) {
 	return &Role{cfg: cfg}, nil
 }
 
-// Service implements reactor.Role.
+// Service implements kernel.Role.
 func (*Role) Service() events.Service { return events.Executor }
 
-// Input implements reactor.Role; the executor hears no outsiders.
-func (*Role) Input(context.Context, reactor.Message) error { return nil }
+// Input implements kernel.Role; the executor hears no outsiders.
+func (*Role) Input(context.Context, kernel.Message) error { return nil }
 
-// Fact implements reactor.Role.
-func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
+// Fact implements kernel.Role.
+func (r *Role) Fact(ctx context.Context, h kernel.Heard) error {
 	if h.Kind == events.RunResumed {
 		return r.resume(ctx, h)
 	}
@@ -103,12 +103,12 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 	return r.serve(ctx, h.Run, h.Step, h.State, lost(h.Deliveries))
 }
 
-// Due implements reactor.Role: a deferred request may be made again.
+// Due implements kernel.Role: a deferred request may be made again.
 func (r *Role) Due(ctx context.Context, runID, family, step string, s run.State) error {
 	return r.DueAgain(ctx, runID, family, step, s, 1)
 }
 
-// DueAgain implements reactor.Again.
+// DueAgain implements kernel.Again.
 func (r *Role) DueAgain(ctx context.Context, runID, _, step string, s run.State, deliveries uint64) error {
 	return r.serve(ctx, runID, step, s, lost(deliveries))
 }
@@ -125,7 +125,7 @@ func lost(deliveries uint64) int {
 }
 
 // resume takes the turns that were owed when the run was paused, side by side.
-func (r *Role) resume(ctx context.Context, h reactor.Heard) error {
+func (r *Role) resume(ctx context.Context, h kernel.Heard) error {
 	if h.State.Plan == nil {
 		return nil
 	}
@@ -178,14 +178,14 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 
 // take asks the model and says what came of it; nothing where the answer came too late. fits is the prompt where it has been
 // assembled, else nil.
-func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *shown) (reactor.Written, error) {
+func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *shown) (kernel.Written, error) {
 	ask, done := r.cfg.Ends.Context(ctx, s.HarnessID)
 	defer done()
 	answers, w, held, err := r.permitted(ctx, ask, s, task)
 	if err != nil || held {
 		return w, err
 	}
-	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: task.Step.ID, Turn: s.Turns().Len() + 1, Owed: task.Owed, Attempt: task.Attempt})
+	said := r.cfg.Live.Open(s.HarnessID, streaming.About{Step: task.Step.ID, Turn: s.Turns().Len() + 1, Owed: task.Owed, Attempt: task.Attempt})
 	defer said.Close() // when the answer is stored, or never will be
 	answer, begun, err := r.ask(ask, s, task, fits, said)
 	said.Done(err)
@@ -196,14 +196,14 @@ func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *show
 	w, err = r.cfg.Ledger.Write(ctx, s.HarnessID, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		return turn.Finish(s, task, answer), nil
 	})
-	if errors.Is(err, reactor.ErrTooLarge) {
+	if errors.Is(err, kernel.ErrTooLarge) {
 		return r.failed(ctx, ask, s, task, &llm.Error{Class: llm.Invalid, Err: err, Hint: "ask for less at once"}, true)
 	}
 	return w, err
 }
 
 // permitted asks the hooks before a turn and says what follows where one does not let it be taken.
-func (r *Role) permitted(ctx, ask context.Context, s run.State, task turn.Task) (answers []events.HookAnswer, w reactor.Written, held bool, err error) {
+func (r *Role) permitted(ctx, ask context.Context, s run.State, task turn.Task) (answers []events.HookAnswer, w kernel.Written, held bool, err error) {
 	agent, _ := s.Agent(task.Step.AssignedAgent)
 	due := r.cfg.Hooks.Due(agent, events.OnTurn, "")
 	if len(due) == 0 || task.Step.Passed {
@@ -228,12 +228,12 @@ func (r *Role) permitted(ctx, ask context.Context, s run.State, task turn.Task) 
 
 // failed records a request that was not answered; begun is true where the answer had begun. A request that ended because the run did, or this service, is not
 // a failure of the model.
-func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cause error, begun bool) (reactor.Written, error) {
+func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cause error, begun bool) (kernel.Written, error) {
 	if ctx.Err() != nil {
-		return reactor.Written{}, cause
+		return kernel.Written{}, cause
 	}
 	if ask.Err() != nil {
-		return reactor.Written{}, nil // the run has ended: it has no steps any more
+		return kernel.Written{}, nil // the run has ended: it has no steps any more
 	}
 	after, again := llm.Retryable(cause)
 	f := turn.Failure{Error: cause.Error(), Class: "permanent", Retryable: again, RetryAfter: after, Begun: begun}

@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"testing"
 
-	"github.com/inspan/inspan/internal/live"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
-	"github.com/inspan/inspan/internal/reactor/reactortest"
+	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -30,22 +30,22 @@ func (m *talker) Ask(_ context.Context, _ llm.Request, sink llm.Sink) (llm.Answe
 }
 
 // stored puts facts into a fresh log and returns an executor over it, and the state.
-func stored(t *testing.T, m *talker, payloads ...events.Payload) (*Role, *reactor.Ledger, run.State) {
+func stored(t *testing.T, m *talker, payloads ...events.Payload) (*Role, *kernel.Ledger, run.State) {
 	t.Helper()
 	s, err := mem.New("s1", mem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Executor, Journal: s.JournalOf(events.Executor), Entropy: rand.Reader})
+	l, err := kernel.NewLedger(kernel.LedgerConfig{Station: "s1", By: events.Executor, Journal: s.JournalOf(events.Executor), Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reactortest.Seed(t, s.Journal(), runtest.New("s1", "r1").Say(payloads...)...)
+	kerneltest.Seed(t, s.Journal(), runtest.New("s1", "r1").Say(payloads...)...)
 	tools, err := tool.NewRegistry()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := New(Config{Ledger: l, Timers: s.Timers(), Blobs: s.Blobs(), Live: live.New(s.Live()), Models: m, Tools: tools})
+	r, err := New(Config{Ledger: l, Timers: s.Timers(), Blobs: s.Blobs(), Live: streaming.New(s.Live()), Models: m, Tools: tools})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestLostRequests(t *testing.T) {
 			lost       int
 		}{{1, 0}, {2, 1}, {3, 2}} {
 			r, l, s := stored(t, &talker{do: done}, limited(1_000_000)...)
-			if err := r.Fact(t.Context(), reactor.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: again.deliveries}); err != nil {
+			if err := r.Fact(t.Context(), kernel.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: again.deliveries}); err != nil {
 				t.Fatal(err)
 			}
 			after, _, err := l.State(t.Context(), "r1")
@@ -105,7 +105,7 @@ func TestLostRequests(t *testing.T) {
 				return llm.Answer{}, &llm.Error{Class: llm.Transient, Err: context.DeadlineExceeded}
 			}}
 			r, l, s := stored(t, m, limited(1_000_000)...)
-			if err := r.Fact(t.Context(), reactor.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: 1}); err != nil {
+			if err := r.Fact(t.Context(), kernel.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: 1}); err != nil {
 				t.Fatal(err)
 			}
 			after, _, err := l.State(t.Context(), "r1")

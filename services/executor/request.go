@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/turn"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -15,7 +15,7 @@ import (
 
 // Request returns what the model would be asked for the turn that a step is owed: the same as an executor asks, which is the
 // same for the same state. It returns an error where the step is owed none, or where an object of the run is missing.
-func Request(ctx context.Context, blobs reactor.Blobs, tools func(events.Agent) *tool.Registry, s run.State, step string, now time.Time) (llm.Request, error) {
+func Request(ctx context.Context, blobs kernel.Blobs, tools func(events.Agent) *tool.Registry, s run.State, step string, now time.Time) (llm.Request, error) {
 	duty := turn.Next(s, step, now)
 	if duty.Ask == nil {
 		return llm.Request{}, fmt.Errorf("step %s is owed no turn", step)

@@ -20,8 +20,8 @@ import (
 	"github.com/inspan/inspan/internal/core/guard"
 	"github.com/inspan/inspan/internal/core/quota"
 	"github.com/inspan/inspan/internal/hooks"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/patch"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/shell"
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
@@ -32,9 +32,9 @@ import (
 
 // Config holds what the role needs.
 type Config struct {
-	Ledger *reactor.Ledger
-	Timers reactor.Timers
-	Blobs  reactor.Blobs
+	Ledger *kernel.Ledger
+	Timers kernel.Timers
+	Blobs  kernel.Blobs
 	// Tools tells effect classes and schemas; nothing is run here.
 	Tools *tool.Registry
 	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
@@ -63,7 +63,7 @@ type Role struct {
 	approvers *quota.Rate
 }
 
-var _ reactor.Role = (*Role)(nil)
+var _ kernel.Role = (*Role)(nil)
 
 // New checks the configuration; a rule set that does not build is an error here, not later.
 func New(cfg Config) (*Role, error) {
@@ -79,13 +79,13 @@ func New(cfg Config) (*Role, error) {
 	return &Role{cfg: cfg, approvers: quota.NewRate(cfg.AnswersPerMinute)}, nil
 }
 
-// Service implements reactor.Role.
+// Service implements kernel.Role.
 func (*Role) Service() events.Service { return events.Gatekeeper }
 
-// Fact implements reactor.Role: whatever was heard, the question is what the state is owed.
-func (r *Role) Fact(ctx context.Context, h reactor.Heard) error { return r.look(ctx, h.Run, h.State) }
+// Fact implements kernel.Role: whatever was heard, the question is what the state is owed.
+func (r *Role) Fact(ctx context.Context, h kernel.Heard) error { return r.look(ctx, h.Run, h.State) }
 
-// Due implements reactor.Role: the time of a gate may be up, which the look finds out.
+// Due implements kernel.Role: the time of a gate may be up, which the look finds out.
 func (r *Role) Due(ctx context.Context, runID, _, _ string, s run.State) error {
 	return r.look(ctx, runID, s)
 }
@@ -270,11 +270,11 @@ func leaves(p string) bool {
 	return strings.HasPrefix(clean, "/") || clean == ".." || strings.HasPrefix(clean, "../") || strings.HasPrefix(clean, "~")
 }
 
-// Input implements reactor.Role: the answer to a gate.
-func (r *Role) Input(ctx context.Context, m reactor.Message) error {
+// Input implements kernel.Role: the answer to a gate.
+func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 	sub, ok := events.ParseRunSubject(m.Subject())
 	if !ok || len(sub.Rest) < 2 || len(sub.Rest) > 3 || sub.Rest[0] != "gate" || !events.ValidID(sub.Rest[1]) {
-		return reactor.Refuse("bad_subject", "answer on the answer_subject of the gate.opened fact", "nothing is known of the subject %q", m.Subject())
+		return kernel.Refuse("bad_subject", "answer on the answer_subject of the gate.opened fact", "nothing is known of the subject %q", m.Subject())
 	}
 	reply, err := r.readReply(m, sub)
 	if err != nil {
@@ -291,7 +291,7 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 				return err
 			}
 		}
-		return &reactor.Refusal{Code: refused.Code, Reason: refused.Reason, Hint: refused.Hint, Run: sub.Run}
+		return &kernel.Refusal{Code: refused.Code, Reason: refused.Reason, Hint: refused.Hint, Run: sub.Run}
 	}
 	if err != nil {
 		return err
@@ -301,7 +301,7 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 
 // record says what an answer comes to. Where edited arguments have to be shown to hooks first, these are asked and it is
 // decided again.
-func (r *Role) record(ctx context.Context, runID string, reply gate.Reply) (reactor.Written, error) {
+func (r *Role) record(ctx context.Context, runID string, reply gate.Reply) (kernel.Written, error) {
 	answers := map[string][]events.HookAnswer{}
 	for {
 		var owed []question
@@ -323,7 +323,7 @@ func (r *Role) record(ctx context.Context, runID string, reply gate.Reply) (reac
 }
 
 // often refuses an answer where too many came in the same name; nil is no refusal. One that comes again was counted.
-func (r *Role) often(m reactor.Message, by string) *reactor.Refusal {
+func (r *Role) often(m kernel.Message, by string) *kernel.Refusal {
 	if m.Deliveries() > 1 {
 		return nil
 	}
@@ -334,10 +334,10 @@ func (r *Role) often(m reactor.Message, by string) *reactor.Refusal {
 		return nil
 	}
 	q := quota.Often("answers", by, r.cfg.AnswersPerMinute, again)
-	return &reactor.Refusal{Code: q.Code, Reason: q.Reason, Hint: q.Hint}
+	return &kernel.Refusal{Code: q.Code, Reason: q.Reason, Hint: q.Hint}
 }
 
-func (r *Role) readReply(m reactor.Message, sub events.RunSubject) (gate.Reply, error) {
+func (r *Role) readReply(m kernel.Message, sub events.RunSubject) (gate.Reply, error) {
 	var a events.Answer
 	_, err := ce.Read(m.Data(), m.Header, events.AnswerType, &a)
 	if err == nil {
@@ -347,14 +347,14 @@ func (r *Role) readReply(m reactor.Message, sub events.RunSubject) (gate.Reply, 
 		err = events.CheckID("approver", sub.Rest[2])
 	}
 	if err != nil {
-		return gate.Reply{}, &reactor.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(),
+		return gate.Reply{}, &kernel.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(),
 			Hint: `send {"decision":"approve"} or {"decision":"reject","reason":"..."}`}
 	}
 	reply := gate.Reply{Gate: sub.Rest[1], Decision: a.Decision, Reason: a.Reason, By: a.By,
 		Assurance: events.AssuranceNone, Hash: a.ProposalHash, Input: m.Seq()}
 	if len(a.EditedInput) > 0 && string(a.EditedInput) != "null" {
 		if reply.Edited, err = events.EditedInput(a.EditedInput); err != nil {
-			return gate.Reply{}, &reactor.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(), Hint: "send edited_input as a JSON object with all arguments of the call"}
+			return gate.Reply{}, &kernel.Refusal{Code: "bad_input", Run: sub.Run, Reason: err.Error(), Hint: "send edited_input as a JSON object with all arguments of the call"}
 		}
 	}
 	if len(sub.Rest) == 3 {
@@ -364,7 +364,7 @@ func (r *Role) readReply(m reactor.Message, sub events.RunSubject) (gate.Reply, 
 		return r.signed(reply, a, sub)
 	}
 	if r.cfg.OnlySigned {
-		return gate.Reply{}, &reactor.Refusal{Code: "unsigned_answer", Run: sub.Run, Reason: "this station takes signed answers only",
+		return gate.Reply{}, &kernel.Refusal{Code: "unsigned_answer", Run: sub.Run, Reason: "this station takes signed answers only",
 			Hint: "answer with inspan approve or inspan reject and --sign KEYFILE"}
 	}
 	if reply.By == "" {
@@ -376,7 +376,7 @@ func (r *Role) readReply(m reactor.Message, sub events.RunSubject) (gate.Reply, 
 // signed verifies a signed answer. Who answered is then told by the key; an answer sent in another's name is refused.
 func (r *Role) signed(reply gate.Reply, a events.Answer, sub events.RunSubject) (gate.Reply, error) {
 	refuse := func(code, hint string, err error) (gate.Reply, error) {
-		return gate.Reply{}, &reactor.Refusal{Code: code, Run: sub.Run, Reason: err.Error(), Hint: hint}
+		return gate.Reply{}, &kernel.Refusal{Code: code, Run: sub.Run, Reason: err.Error(), Hint: hint}
 	}
 	hash := a.ProposalHash
 	if len(reply.Edited) > 0 {

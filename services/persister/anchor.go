@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/run"
 )
 
@@ -51,7 +51,7 @@ func (r *Role) anchor(ctx context.Context, info *run.Info, s run.State, head uin
 // old returns the row that a run has now; the zero Info where there is none or it can not be read.
 func (r *Role) old(ctx context.Context, runID string) (info run.Info, err error) {
 	b, err := r.cfg.Shelf.Get(ctx, InfoKey(runID))
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return info, nil
 	}
 	if err != nil {

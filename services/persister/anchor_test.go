@@ -12,8 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -28,7 +28,7 @@ func hear(t *testing.T, st *mem.Station, key ed25519.PrivateKey, runID string) r
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	shelf := st.Shelf(topology.StateBucket)
-	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
+	ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func hear(t *testing.T, st *mem.Station, key ed25519.PrivateKey, runID string) r
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := role.Fact(ctx, reactor.Heard{Run: runID, Kind: last.Kind, Sequence: s.Sequence, Seq: last.Seq, State: s, Deliveries: 1}); err != nil {
+	if err := role.Fact(ctx, kernel.Heard{Run: runID, Kind: last.Kind, Sequence: s.Sequence, Seq: last.Seq, State: s, Deliveries: 1}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := shelf.Get(ctx, persister.InfoKey(runID))
@@ -69,7 +69,7 @@ func put(t *testing.T, st *mem.Station, b *runtest.Builder, facts [][]byte) {
 		if log := st.Log(f.Run); len(log) > 0 {
 			head = log[len(log)-1].Seq
 		}
-		if ack := st.Journal().Append(t.Context(), reactor.Entry{Run: f.Run, Kind: kind, Head: head, Bytes: stored}); ack.Outcome != reactor.Stored {
+		if ack := st.Journal().Append(t.Context(), kernel.Entry{Run: f.Run, Kind: kind, Head: head, Bytes: stored}); ack.Outcome != kernel.Stored {
 			t.Fatalf("%s %v", ack.Outcome, ack.Err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -25,10 +25,10 @@ import (
 
 // Config holds what the role needs.
 type Config struct {
-	Ledger    *reactor.Ledger
-	Journal   reactor.Journal
-	Shelf     reactor.Shelf
-	Blobs     reactor.Blobs
+	Ledger    *kernel.Ledger
+	Journal   kernel.Journal
+	Shelf     kernel.Shelf
+	Blobs     kernel.Blobs
 	Snapshots *snapshot.Store
 	// Local takes the snapshots of runs with eternal_engine_enabled: false. Nil keeps none of them.
 	Local *snapshot.Store
@@ -111,7 +111,7 @@ type book struct {
 	err      error
 }
 
-var _ reactor.Role = (*Role)(nil)
+var _ kernel.Role = (*Role)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
@@ -124,20 +124,20 @@ func New(cfg Config) (*Role, error) {
 	return &Role{cfg: cfg, books: make(map[string]*book), writing: make(map[string]*book), finished: make(map[string]finished), covered: make(map[string]uint64), rows: make(map[string]shown), trusted: make(map[string]bool)}, nil
 }
 
-// Service implements reactor.Role.
+// Service implements kernel.Role.
 func (*Role) Service() events.Service { return events.Persister }
 
-// Input implements reactor.Role; the persister hears no outsiders.
-func (*Role) Input(context.Context, reactor.Message) error { return nil }
+// Input implements kernel.Role; the persister hears no outsiders.
+func (*Role) Input(context.Context, kernel.Message) error { return nil }
 
-// Due implements reactor.Role; the persister sets no timers.
+// Due implements kernel.Role; the persister sets no timers.
 func (*Role) Due(context.Context, string, string, string, run.State) error { return nil }
 
 // InfoKey is the key of a run's row in the index.
 func InfoKey(runID string) string { return "run." + runID }
 
-// Fact implements reactor.Role: it returns when the views include the fact.
-func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
+// Fact implements kernel.Role: it returns when the views include the fact.
+func (r *Role) Fact(ctx context.Context, h kernel.Heard) error {
 	if r.cfg.Activity != nil && h.Deliveries == 1 {
 		r.cfg.Activity(h.Run, h.Seq)
 	}
@@ -160,7 +160,7 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 }
 
 // open finds the book of a run, or opens it.
-func (r *Role) open(h reactor.Heard) (b *book, first bool) {
+func (r *Role) open(h kernel.Heard) (b *book, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b = r.books[h.Run]
@@ -328,7 +328,7 @@ func (r *Role) row(ctx context.Context, s run.State, head uint64) error {
 		case err == nil:
 			r.remember(s, shown{s.Sequence, revision})
 			return nil
-		case !errors.Is(err, reactor.ErrExists):
+		case !errors.Is(err, kernel.ErrExists):
 			return err
 		}
 		if last, err = r.reread(ctx, s.HarnessID); err != nil {
@@ -362,7 +362,7 @@ func (r *Role) render(ctx context.Context, s run.State, head uint64) (row []byte
 // reread looks at the row that stands where one could not be written.
 func (r *Role) reread(ctx context.Context, runID string) (shown, error) {
 	b, revision, err := r.cfg.Shelf.Load(ctx, InfoKey(runID))
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return shown{}, nil // it was taken away, or the reader is behind
 	}
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -23,11 +23,11 @@ import (
 
 // counted counts the reads of a journal.
 type counted struct {
-	reactor.Journal
+	kernel.Journal
 	reads atomic.Int64
 }
 
-func (c *counted) Read(ctx context.Context, runID string, after uint64) ([]reactor.Record, bool, error) {
+func (c *counted) Read(ctx context.Context, runID string, after uint64) ([]kernel.Record, bool, error) {
 	c.reads.Add(1)
 	return c.Journal.Read(ctx, runID, after)
 }
@@ -48,7 +48,7 @@ func finished() *runtest.Builder {
 }
 
 // heardAll lets one persister hear a whole run, each fact as change has it, and returns the archive and how often the log was read.
-func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *reactor.Heard) bool) (lines []byte, reads int64) {
+func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *kernel.Heard) bool) (lines []byte, reads int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -58,7 +58,7 @@ func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *reactor.He
 	}
 	put(t, st, b, b.Facts())
 	shelf, journal := st.Shelf(topology.StateBucket), &counted{Journal: st.Journal()}
-	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
+	ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *reactor.He
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := reactor.Heard{Run: "r", Kind: rec.Kind, Sequence: uint64(n) + 1, Seq: rec.Seq, State: s, Deliveries: 2, Stored: rec.Bytes}
+		h := kernel.Heard{Run: "r", Kind: rec.Kind, Sequence: uint64(n) + 1, Seq: rec.Seq, State: s, Deliveries: 2, Stored: rec.Bytes}
 		if !change(n, &h) {
 			continue
 		}
@@ -99,18 +99,18 @@ func TestArchiveOfWhatWasHeard(t *testing.T) {
 	b := finished()
 	want := append(bytes.Join(b.Facts(), []byte("\n")), '\n')
 	for name, c := range map[string]struct {
-		change func(n int, h *reactor.Heard) bool
+		change func(n int, h *kernel.Heard) bool
 		reads  bool
 	}{
-		"all of it":     {change: func(int, *reactor.Heard) bool { return true }},
-		"one fact less": {change: func(n int, _ *reactor.Heard) bool { return n != 4 }, reads: true},
-		"one that is not the log's": {change: func(n int, h *reactor.Heard) bool {
+		"all of it":     {change: func(int, *kernel.Heard) bool { return true }},
+		"one fact less": {change: func(n int, _ *kernel.Heard) bool { return n != 4 }, reads: true},
+		"one that is not the log's": {change: func(n int, h *kernel.Heard) bool {
 			if n == 4 {
 				h.Stored = bytes.Replace(h.Stored, []byte(`"id":"`), []byte(`"id":"x`), 1)
 			}
 			return true
 		}, reads: true},
-		"another end": {change: func(n int, h *reactor.Heard) bool {
+		"another end": {change: func(n int, h *kernel.Heard) bool {
 			if n == len(b.Facts())-1 {
 				h.Stored = bytes.Replace(h.Stored, []byte(`"id":"`), []byte(`"id":"x`), 1)
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -27,7 +27,7 @@ func (r *Role) context(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("read the operator's context: %w", err)
 	}
 	if len(text) > events.MaxContext {
-		return "", reactor.Refuse("bad_context", "let the operator shorten it; it is in the file that INSPAN_CONTEXT names", "the operator's context has %d bytes, the limit is %d", len(text), events.MaxContext)
+		return "", kernel.Refuse("bad_context", "let the operator shorten it; it is in the file that INSPAN_CONTEXT names", "the operator's context has %d bytes, the limit is %d", len(text), events.MaxContext)
 	}
 	return text, nil
 }

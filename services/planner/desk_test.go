@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/history"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -50,7 +50,7 @@ type letter struct {
 
 // shaky is a store of sessions that fails or is behind when it is told to.
 type shaky struct {
-	reactor.Shelf
+	kernel.Shelf
 	// fail is returned by the next Swap, after doing it where done is set; old is what the next reads answer.
 	fail error
 	done bool
@@ -112,7 +112,7 @@ func newDesk(t *testing.T) *desk {
 // again is the same station with a planner that has forgotten everything.
 func (d *desk) again() {
 	d.t.Helper()
-	l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.st.JournalOf(events.Planner), Entropy: rand.Reader})
+	l, err := kernel.NewLedger(kernel.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.st.JournalOf(events.Planner), Entropy: rand.Reader})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -130,10 +130,10 @@ func (d *desk) must(m letter) {
 	}
 }
 
-func (d *desk) refused(m letter, code string) *reactor.Refusal {
+func (d *desk) refused(m letter, code string) *kernel.Refusal {
 	d.t.Helper()
 	err := d.hear(m)
-	r, ok := errors.AsType[*reactor.Refusal](err)
+	r, ok := errors.AsType[*kernel.Refusal](err)
 	if !ok || r.Code != code {
 		d.t.Fatalf("got %v, want %s", err, code)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/lifecycle"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
@@ -42,10 +42,10 @@ func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from e
 		old, err = r.cfg.Ledger.At(ctx, t.ForkOf.Run, at)
 	}
 	switch {
-	case errors.Is(err, reactor.ErrNotFound):
-		err = reactor.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q to fork", t.ForkOf.Run)
-	case errors.Is(err, reactor.ErrNoFact), errors.Is(err, reactor.ErrHeld):
-		err = reactor.Refuse("bad_fork", "inspan logs "+t.ForkOf.Run+" shows its facts, inspan audit whether they are sound", "%v", err)
+	case errors.Is(err, kernel.ErrNotFound):
+		err = kernel.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q to fork", t.ForkOf.Run)
+	case errors.Is(err, kernel.ErrNoFact), errors.Is(err, kernel.ErrHeld):
+		err = kernel.Refuse("bad_fork", "inspan logs "+t.ForkOf.Run+" shows its facts, inspan audit whether they are sound", "%v", err)
 	}
 	if err != nil {
 		return old, from, nil, err
@@ -55,13 +55,13 @@ func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from e
 		from, parts, err = run.ForkParts(old, start)
 	}
 	if err != nil {
-		return old, from, nil, reactor.Refuse("bad_fork", forkHint, "run %s, fact %d: %v", t.ForkOf.Run, at, err)
+		return old, from, nil, kernel.Refuse("bad_fork", forkHint, "run %s, fact %d: %v", t.ForkOf.Run, at, err)
 	}
 	if t.ForkOf.SameWorkspace && passing(old) {
-		return old, from, nil, reactor.Refuse("bad_fork", "fork without --same-workspace: the fork begins with the commit that the run had, in a workspace of its own", "run %s has an ephemeral workspace, which goes with it", t.ForkOf.Run)
+		return old, from, nil, kernel.Refuse("bad_fork", "fork without --same-workspace: the fork begins with the commit that the run had, in a workspace of its own", "run %s has an ephemeral workspace, which goes with it", t.ForkOf.Run)
 	}
 	if from.SameWorkspace = t.ForkOf.SameWorkspace; from.SameWorkspace && old.Created.Session != "" {
-		return old, from, nil, reactor.Refuse("bad_fork", "leave same_workspace out: the fork gets a directory of its own",
+		return old, from, nil, kernel.Refuse("bad_fork", "leave same_workspace out: the fork gets a directory of its own",
 			"run %s works in session %s, whose files belong to whoever holds its lock", t.ForkOf.Run, old.Created.Session)
 	}
 	return old, from, parts, nil
@@ -80,17 +80,17 @@ func (r *Role) forkPoint(ctx context.Context, from events.ForkPoint) (uint64, er
 		return c.Sequence, nil
 	}
 	if s.Sequence == 0 {
-		return 0, fmt.Errorf("run %s: %w", from.Run, reactor.ErrNotFound)
+		return 0, fmt.Errorf("run %s: %w", from.Run, kernel.ErrNotFound)
 	}
 	var names []string
 	for _, c := range s.Checkpoints.All() {
 		names = append(names, c.Name)
 	}
-	return 0, reactor.Refuse("bad_fork", "inspan checkpoints "+from.Run+" lists them", "run %s has no checkpoint %q, only: %s", from.Run, from.Checkpoint, strings.Join(names, ", "))
+	return 0, kernel.Refuse("bad_fork", "inspan checkpoints "+from.Run+" lists them", "run %s has no checkpoint %q, only: %s", from.Run, from.Checkpoint, strings.Join(names, ", "))
 }
 
 // fork opens a run that begins where another one stood.
-func (r *Role) fork(ctx context.Context, m reactor.Message, t events.Task, env ce.Envelope, runID string, there run.State) error {
+func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce.Envelope, runID string, there run.State) error {
 	old, from, parts, err := r.origin(ctx, t)
 	if err != nil {
 		return err
@@ -104,11 +104,11 @@ func (r *Role) fork(ctx context.Context, m reactor.Message, t events.Task, env c
 	if err != nil {
 		return err
 	}
-	var w reactor.Written
+	var w kernel.Written
 	for range 2 { // its birth, and what follows from its plan
 		w, err = r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 			if s.Sequence > 0 && s.Created.TaskDigest != created.TaskDigest {
-				return nil, named(runID, reactor.Refuse("duplicate_id", "give each fork its own id, or none", "the id %q belongs to another task, which started run %s", created.TaskID, runID))
+				return nil, named(runID, kernel.Refuse("duplicate_id", "give each fork its own id, or none", "the id %q belongs to another task, which started run %s", created.TaskID, runID))
 			}
 			return lifecycle.Fork(s, now, created, parts, answers)
 		})
@@ -125,7 +125,7 @@ func (r *Role) fork(ctx context.Context, m reactor.Message, t events.Task, env c
 }
 
 // plan makes the plan of a fork from before its plan was made.
-func (r *Role) plan(ctx context.Context, s run.State, deliveries uint64) (reactor.Written, error) {
+func (r *Role) plan(ctx context.Context, s run.State, deliveries uint64) (kernel.Written, error) {
 	if s.Torn() {
 		return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 			return lifecycle.GiveUp(s, now, events.FinishCancelled, "the run that it was forked from could not be taken over whole; fork again with another id")
@@ -133,7 +133,7 @@ func (r *Role) plan(ctx context.Context, s run.State, deliveries uint64) (reacto
 	}
 	made, err := r.given(ctx, events.Task{}, &events.RunCreatedData{TaskID: s.TaskID, Task: s.Created.Task, Agent: s.AgentName, Agents: s.Agents, Options: s.Options})
 	if err != nil {
-		return reactor.Written{}, err
+		return kernel.Written{}, err
 	}
 	if made == nil {
 		return r.askForPlan(ctx, s, deliveries)

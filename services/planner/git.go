@@ -8,7 +8,7 @@ import (
 	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/core/session"
 	"github.com/inspan/inspan/internal/git"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -36,7 +36,7 @@ func (r *Role) inGit(t events.Task, c *events.RunCreatedData, runID string, e ev
 		err = checkNames(work)
 	}
 	if err != nil {
-		return reactor.Refuse("bad_input", "mend the value of git in the task or in the agent's file and send the task again; docs/git.md lists them", "git: %v", err)
+		return kernel.Refuse("bad_input", "mend the value of git in the task or in the agent's file and send the task again; docs/git.md lists them", "git: %v", err)
 	}
 	c.Git = work
 	if work.Collaboration == events.Parallel {

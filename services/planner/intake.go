@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/quota"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events/ce"
 )
 
@@ -46,12 +46,12 @@ func newIntake(cfg Config) *intake {
 	return &intake{cfg: cfg, senders: quota.NewRate(cfg.Quotas.PerSender)}
 }
 
-// admit lets a task of which there is no run yet through, or returns a *reactor.Later or a *reactor.Refusal. done must
+// admit lets a task of which there is no run yet through, or returns a *kernel.Later or a *kernel.Refusal. done must
 // be called when the run exists or could not be made.
-func (in *intake) admit(ctx context.Context, sender string, m reactor.Message) (done func(), err error) {
+func (in *intake) admit(ctx context.Context, sender string, m kernel.Message) (done func(), err error) {
 	if in.cfg.Damage != nil {
 		if lost := in.cfg.Damage(); lost != nil {
-			return nil, reactor.Refuse(CodeDamaged, "inspan doctor says what is lost, docs/runbook.md what to do", "the station's store is damaged, and it begins no run until an operator has looked: %v", lost)
+			return nil, kernel.Refuse(CodeDamaged, "inspan doctor says what is lost, docs/runbook.md what to do", "the station's store is damaged, and it begins no run until an operator has looked: %v", lost)
 		}
 	}
 	in.mu.Lock()
@@ -75,7 +75,7 @@ func (in *intake) admit(ctx context.Context, sender string, m reactor.Message) (
 	case refused != nil:
 		return nil, refusal(refused)
 	case wait > 0:
-		return nil, &reactor.Later{After: wait}
+		return nil, &kernel.Later{After: wait}
 	}
 	in.passed++
 	in.underWay++
@@ -118,19 +118,19 @@ func (in *intake) count(ctx context.Context, now time.Time) (err error) {
 	return nil
 }
 
-func refusal(r *quota.Refused) *reactor.Refusal {
-	return &reactor.Refusal{Code: r.Code, Reason: r.Reason, Hint: r.Hint}
+func refusal(r *quota.Refused) *kernel.Refusal {
+	return &kernel.Refusal{Code: r.Code, Reason: r.Reason, Hint: r.Hint}
 }
 
 // senderOf names who gave a task: the project of its subject, which permissions can bind to a user, and the source of
 // its CloudEvent, which is only claimed.
-func senderOf(m reactor.Message, env ce.Envelope) string {
+func senderOf(m kernel.Message, env ce.Envelope) string {
 	return fmt.Sprintf("%s %s", projectOf(m), env.Source)
 }
 
 // fullAtBirth makes the error of a run of which nothing could be stored a refusal: its sender can do something about it.
 func fullAtBirth(err error, born bool) error {
-	if born || !errors.Is(err, reactor.ErrFull) {
+	if born || !errors.Is(err, kernel.ErrFull) {
 		return err
 	}
 	return refusal(quota.Full("the station's log"))

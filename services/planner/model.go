@@ -9,8 +9,8 @@ import (
 
 	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/lifecycle"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
@@ -24,7 +24,7 @@ var planSchema = json.RawMessage(`{"type":"object","additionalProperties":false,
 
 // askForPlan lets the agent's model make the plan. A request that failed is made again with the message; after
 // maxPlanTries the run fails with the reason.
-func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (reactor.Written, error) {
+func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (kernel.Written, error) {
 	lost := int(min(max(deliveries, 1)-1, maxPlanTries))
 	if v := budget.AskPlan(s, lost); v.Reason != "" {
 		return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
@@ -37,11 +37,11 @@ func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (
 		return r.begin(ctx, s.HarnessID, s.Created, made, nil)
 	}
 	if _, away := errors.AsType[*awayError](err); away || ctx.Err() != nil {
-		return reactor.Written{}, err
+		return kernel.Written{}, err
 	}
 	after, again := llm.Retryable(err)
-	if _, bad := errors.AsType[*reactor.Refusal](err); (again || bad) && deliveries < maxPlanTries {
-		return reactor.Written{}, &reactor.Later{After: max(after, time.Second<<min(deliveries-1, 5))}
+	if _, bad := errors.AsType[*kernel.Refusal](err); (again || bad) && deliveries < maxPlanTries {
+		return kernel.Written{}, &kernel.Later{After: max(after, time.Second<<min(deliveries-1, 5))}
 	}
 	return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return lifecycle.GiveUp(s, now, events.FinishError, "no plan: "+err.Error())
@@ -76,7 +76,7 @@ func (r *Role) modelPlan(ctx context.Context, s run.State) (*events.PlanMadeData
 	}
 	var p events.TaskPlan
 	if err := ce.Strict([]byte(answer.Text), &p); err != nil {
-		return nil, reactor.Refuse("bad_plan", "the model must answer with the plan's JSON", "%v", err)
+		return nil, kernel.Refuse("bad_plan", "the model must answer with the plan's JSON", "%v", err)
 	}
 	if err := withoutGit(p.Steps); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (r *Role) modelPlan(ctx context.Context, s run.State) (*events.PlanMadeData
 func withoutGit(steps []events.TaskStep) error {
 	for _, st := range steps {
 		if st.Git != nil {
-			return reactor.Refuse("bad_plan", "leave git out", "plan step %q: a model cannot set git for a step", st.ID)
+			return kernel.Refuse("bad_plan", "leave git out", "plan step %q: a model cannot set git for a step", st.ID)
 		}
 	}
 	return nil

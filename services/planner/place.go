@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/inspan/inspan/internal/git"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -34,7 +34,7 @@ func checkPlace(t events.Task) error {
 		}
 	}
 	if err != nil {
-		return reactor.Refuse("bad_input", "mend the value and send the task again; docs/events.md lists the fields", "%v", err)
+		return kernel.Refuse("bad_input", "mend the value and send the task again; docs/events.md lists the fields", "%v", err)
 	}
 	return nil
 }

@@ -13,10 +13,10 @@ import (
 
 	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/lifecycle"
+	"github.com/inspan/inspan/internal/didyoumean"
 	"github.com/inspan/inspan/internal/hooks"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
-	"github.com/inspan/inspan/internal/nearest"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
@@ -24,7 +24,7 @@ import (
 
 // Agents finds agent definitions.
 type Agents interface {
-	// Agent returns reactor.ErrNotFound where there is none of that name.
+	// Agent returns kernel.ErrNotFound where there is none of that name.
 	Agent(ctx context.Context, name string) (events.Agent, error)
 	Names(ctx context.Context) ([]string, error)
 }
@@ -37,8 +37,8 @@ type Models interface {
 // Config holds what the role needs.
 type Config struct {
 	Station string
-	Ledger  *reactor.Ledger
-	Timers  reactor.Timers
+	Ledger  *kernel.Ledger
+	Timers  kernel.Timers
 	Agents  Agents
 	Models  Models
 	// Windows returns the context window of a model in tokens, 0 for none; nil knows of none. It is pinned with each agent
@@ -51,13 +51,13 @@ type Config struct {
 	// Durability of the server, recorded in each run (SAFE-1).
 	Durability string
 	// Census tells how busy the station is; nil takes every task on.
-	Census reactor.Census
+	Census kernel.Census
 	Quotas Quotas
 	// Damage says what the station has lost, nil for nothing: then no new run begins. It may be nil.
 	Damage func() error
 	// Sessions holds the sessions, Blobs their histories; nil knows none, and tasks that name one only share its directory.
-	Sessions reactor.Shelf
-	Blobs    reactor.Blobs
+	Sessions kernel.Shelf
+	Blobs    kernel.Blobs
 	// Prices of models; a run keeps those of its own when it begins.
 	Prices budget.Table
 	// LongRunning is how long a task must be thought to take to be long-running; 0 means route.Threshold.
@@ -72,7 +72,7 @@ type Role struct {
 	intake *intake
 }
 
-var _ reactor.Role = (*Role)(nil)
+var _ kernel.Role = (*Role)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
@@ -95,7 +95,7 @@ func New(cfg Config) (*Role, error) {
 	return &Role{cfg: cfg, intake: newIntake(cfg)}, nil
 }
 
-// Service implements reactor.Role.
+// Service implements kernel.Role.
 func (*Role) Service() events.Service { return events.Planner }
 
 // bornAgain is how soon a run that has not started is looked at again.
@@ -103,7 +103,7 @@ const bornAgain = 5 * time.Second
 
 // born sees to it that a run that exists starts or ends: whoever made it may have died, or met a full log, and its task may
 // have been answered by another delivery meanwhile.
-func (r *Role) born(ctx context.Context, h reactor.Heard) error {
+func (r *Role) born(ctx context.Context, h kernel.Heard) error {
 	switch {
 	case h.State.Status == events.Running && h.State.Plan == nil:
 		return r.planless(ctx, h)
@@ -112,13 +112,13 @@ func (r *Role) born(ctx context.Context, h reactor.Heard) error {
 	}
 	w, err := r.write(ctx, h.Run, lifecycle.Unstarted)
 	if err == nil && w.State.Status == events.Created {
-		return &reactor.Later{After: bornAgain}
+		return &kernel.Later{After: bornAgain}
 	}
 	return err
 }
 
 // planless sees to it that a run that was started gets its plan.
-func (r *Role) planless(ctx context.Context, h reactor.Heard) error {
+func (r *Role) planless(ctx context.Context, h kernel.Heard) error {
 	if err := r.setDeadline(ctx, h.State); err != nil {
 		return err // whoever started it may be gone, too
 	}
@@ -133,15 +133,15 @@ func (r *Role) planless(ctx context.Context, h reactor.Heard) error {
 	case err != nil || !owed || w.State.Status.Ended():
 		return err
 	case !overdue:
-		return &reactor.Later{After: bornAgain}
+		return &kernel.Later{After: bornAgain}
 	}
 	const waits = uint64(lifecycle.BirthTerm / bornAgain) // those deliveries asked nobody
 	_, err = r.plan(ctx, w.State, max(h.Deliveries, waits)-waits+1)
 	return err
 }
 
-// Fact implements reactor.Role: what follows from the end of a step, a rejection or a resume.
-func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
+// Fact implements kernel.Role: what follows from the end of a step, a rejection or a resume.
+func (r *Role) Fact(ctx context.Context, h kernel.Heard) error {
 	if h.Kind == events.RunResumed && h.State.Plan == nil && h.State.Status == events.Running {
 		_, err := r.askForPlan(ctx, h.State, h.Deliveries) // it was paused before it had one
 		return err
@@ -159,7 +159,7 @@ func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
 	return err
 }
 
-// Due implements reactor.Role: the run's time is up.
+// Due implements kernel.Role: the run's time is up.
 func (r *Role) Due(ctx context.Context, runID, _, _ string, _ run.State) error {
 	w, err := r.write(ctx, runID, lifecycle.Timeout)
 	if err != nil {
@@ -168,8 +168,8 @@ func (r *Role) Due(ctx context.Context, runID, _, _ string, _ run.State) error {
 	return r.setDeadline(ctx, w.State) // it came early: look again
 }
 
-// Input implements reactor.Role: tasks and controls.
-func (r *Role) Input(ctx context.Context, m reactor.Message) error {
+// Input implements kernel.Role: tasks and controls.
+func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 	if sub, ok := events.ParseRunSubject(m.Subject()); ok && len(sub.Rest) == 1 && sub.Rest[0] == "control" {
 		return r.control(ctx, m, sub.Run)
 	}
@@ -179,7 +179,7 @@ func (r *Role) Input(ctx context.Context, m reactor.Message) error {
 	if t := strings.Split(m.Subject(), "."); len(t) >= 3 && t[2] == "task" {
 		return r.task(ctx, m)
 	}
-	return reactor.Refuse("bad_subject", "publish tasks on station.{station}.task and controls on station.{station}.run.{run}.control or station.{station}.session.{session}.control",
+	return kernel.Refuse("bad_subject", "publish tasks on station.{station}.task and controls on station.{station}.run.{run}.control or station.{station}.session.{session}.control",
 		"nothing is known of the subject %q", m.Subject())
 }
 
@@ -192,20 +192,20 @@ func (r *Role) setDeadline(ctx context.Context, s run.State) error {
 }
 
 // control moves a run as a user asks.
-func (r *Role) control(ctx context.Context, m reactor.Message, runID string) error {
+func (r *Role) control(ctx context.Context, m kernel.Message, runID string) error {
 	var c events.Control
 	_, err := ce.Read(m.Data(), m.Header, events.ControlType, &c)
 	if err == nil {
 		err = c.Check()
 	}
 	if err != nil {
-		return named(runID, reactor.Refuse("bad_input", `send {"action":"pause"}; the actions are pause, resume, stop, autonomy and revise`, "%v", err))
+		return named(runID, kernel.Refuse("bad_input", `send {"action":"pause"}; the actions are pause, resume, stop, autonomy and revise`, "%v", err))
 	}
 	if c.Action != "revise" && c.Plan != nil {
-		return named(runID, reactor.Refuse("bad_input", `send {"action":"revise","plan":{"steps":[...]}}`, "plan goes with the action revise, not with %q", c.Action))
+		return named(runID, kernel.Refuse("bad_input", `send {"action":"revise","plan":{"steps":[...]}}`, "plan goes with the action revise, not with %q", c.Action))
 	}
 	wish := lifecycle.Wish{By: orUnknown(c.By), Reason: c.Reason, Input: m.Seq()}
-	var decide reactor.Decide
+	var decide kernel.Decide
 	switch c.Action {
 	case "pause":
 		decide = func(s run.State, now time.Time) ([]events.Payload, error) { return lifecycle.Pause(s, now, wish) }
@@ -215,7 +215,7 @@ func (r *Role) control(ctx context.Context, m reactor.Message, runID string) err
 		decide = func(s run.State, now time.Time) ([]events.Payload, error) { return lifecycle.Stop(s, now, wish) }
 	case "autonomy":
 		if c.Level < 1 || c.Level > 5 {
-			return named(runID, reactor.Refuse("bad_input", `send {"action":"autonomy","level":4}`, "level is %d, want 1 to 5", c.Level))
+			return named(runID, kernel.Refuse("bad_input", `send {"action":"autonomy","level":4}`, "level is %d, want 1 to 5", c.Level))
 		}
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Adjust(s, c.Level, wish) }
 	case "revise":
@@ -224,23 +224,23 @@ func (r *Role) control(ctx context.Context, m reactor.Message, runID string) err
 		}
 	default:
 		known := []string{"pause", "resume", "stop", "autonomy", "revise"}
-		return named(runID, reactor.Refuse("bad_input", meant(c.Action, known)+"the actions are "+strings.Join(known, ", "), "unknown action %q", c.Action))
+		return named(runID, kernel.Refuse("bad_input", meant(c.Action, known)+"the actions are "+strings.Join(known, ", "), "unknown action %q", c.Action))
 	}
 	_, err = r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		if s.Sequence == 0 {
-			return nil, named(runID, reactor.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q", runID))
+			return nil, named(runID, kernel.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q", runID))
 		}
 		return decide(s, now)
 	})
 	if move, ok := errors.AsType[*lifecycle.MoveError](err); ok {
-		return named(runID, reactor.Refuse("bad_move", "inspan inspect "+runID+" shows where it stands", "%s: %v", c.Action, move))
+		return named(runID, kernel.Refuse("bad_move", "inspan inspect "+runID+" shows where it stands", "%s: %v", c.Action, move))
 	}
 	return err
 }
 
 // meant is the beginning of a hint: the nearest known word, if one is near.
 func meant(got string, known []string) string {
-	if w := nearest.Word(got, known); w != "" {
+	if w := didyoumean.Word(got, known); w != "" {
 		return "did you mean " + w + "? "
 	}
 	return ""
@@ -253,7 +253,7 @@ func orUnknown(by string) string {
 	return by
 }
 
-func named(runID string, r *reactor.Refusal) *reactor.Refusal {
+func named(runID string, r *kernel.Refusal) *kernel.Refusal {
 	r.Run = runID
 	return r
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/lifecycle"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
-	"github.com/inspan/inspan/internal/reactor/reactortest"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -23,7 +23,7 @@ import (
 type nobody struct{}
 
 func (nobody) Agent(context.Context, string) (events.Agent, error) {
-	return events.Agent{}, reactor.ErrNotFound
+	return events.Agent{}, kernel.ErrNotFound
 }
 func (nobody) Names(context.Context) ([]string, error) { return nil, nil }
 func (nobody) Model(string) (llm.Model, string, error) {
@@ -31,14 +31,14 @@ func (nobody) Model(string) (llm.Model, string, error) {
 }
 
 // lonely is a planner that knows no agent and no model, with a clock that is moved by hand.
-func lonely(t *testing.T) (*mem.Hand, *reactor.Ledger, *Role) {
+func lonely(t *testing.T) (*mem.Hand, *kernel.Ledger, *Role) {
 	t.Helper()
 	clock := mem.NewHand(time.Now())
 	s, err := mem.New("s1", mem.Config{Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader, Now: clock.Now})
+	l, err := kernel.NewLedger(kernel.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader, Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +60,8 @@ func TestBorn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		heard := reactor.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 1}
-		if later, ok := errors.AsType[*reactor.Later](role.Fact(t.Context(), heard)); !ok || later.After <= 0 {
+		heard := kernel.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 1}
+		if later, ok := errors.AsType[*kernel.Later](role.Fact(t.Context(), heard)); !ok || later.After <= 0 {
 			t.Fatalf("it is let go of: %v", later)
 		}
 		clock.Advance(lifecycle.BirthTerm)
@@ -93,13 +93,13 @@ func TestPlanless(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			heard := reactor.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 1}
-			if later, ok := errors.AsType[*reactor.Later](role.Fact(t.Context(), heard)); !ok || later.After <= 0 {
+			heard := kernel.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 1}
+			if later, ok := errors.AsType[*kernel.Later](role.Fact(t.Context(), heard)); !ok || later.After <= 0 {
 				t.Fatalf("it is let go of: %v", later)
 			}
 			clock.Advance(lifecycle.BirthTerm)
 			for heard.Deliveries = 12; heard.Deliveries < 12+maxPlanTries; heard.Deliveries++ {
-				var later *reactor.Later
+				var later *kernel.Later
 				if err := role.Fact(t.Context(), heard); err != nil && (origin != "model" || !errors.As(err, &later)) {
 					t.Fatal(err)
 				}
@@ -129,7 +129,7 @@ func TestTornFork(t *testing.T) {
 				t.Fatal(err)
 			}
 			clock.Advance(lifecycle.BirthTerm)
-			if err := role.Fact(t.Context(), reactor.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 13}); err != nil {
+			if err := role.Fact(t.Context(), kernel.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 13}); err != nil {
 				t.Fatal(err)
 			}
 			state, _, err := l.State(t.Context(), "r1")
@@ -148,11 +148,11 @@ func TestResumed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader})
+		l, err := kernel.NewLedger(kernel.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader})
 		if err != nil {
 			t.Fatal(err)
 		}
-		reactortest.Seed(t, s.Journal(), runtest.New("s1", "r1").Say(runtest.Created(), runtest.Started(), runtest.Paused("wait"), runtest.Resumed())...)
+		kerneltest.Seed(t, s.Journal(), runtest.New("s1", "r1").Say(runtest.Created(), runtest.Started(), runtest.Paused("wait"), runtest.Resumed())...)
 		role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
 		if err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ func TestResumed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := role.Fact(t.Context(), reactor.Heard{Run: "r1", Kind: events.RunResumed, Sequence: state.Sequence, State: state, Deliveries: maxPlanTries}); err != nil {
+		if err := role.Fact(t.Context(), kernel.Heard{Run: "r1", Kind: events.RunResumed, Sequence: state.Sequence, State: state, Deliveries: maxPlanTries}); err != nil {
 			t.Fatal(err)
 		}
 		if state, _, err = l.State(t.Context(), "r1"); err != nil || state.Status != events.Failed || !strings.Contains(state.Result.Error, "no such model") {

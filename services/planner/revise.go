@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/plan"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
 // revision prepares another plan for what has not begun of a run (PLAN-9): the agents that its steps name are looked up once, and
 // the plan is checked against the state it is written to.
-func (r *Role) revision(ctx context.Context, runID string, c events.Control, input uint64) (reactor.Decide, error) {
+func (r *Role) revision(ctx context.Context, runID string, c events.Control, input uint64) (kernel.Decide, error) {
 	s, _, err := r.cfg.Ledger.State(ctx, runID)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (r *Role) revision(ctx context.Context, runID string, c events.Control, inp
 				return nil, fmt.Errorf("encode the revised plan: %w", err)
 			}
 			if len(whole) > events.MaxFact-envelope {
-				return nil, named(runID, reactor.Refuse("bad_plan", "put long material in a file of the workspace", "the plan has %d bytes, the limit is %d", len(whole), events.MaxFact-envelope))
+				return nil, named(runID, kernel.Refuse("bad_plan", "put long material in a file of the workspace", "the plan has %d bytes, the limit is %d", len(whole), events.MaxFact-envelope))
 			}
 		}
 		return say, nil
@@ -55,7 +55,7 @@ func (r *Role) named(ctx context.Context, s run.State, p *events.TaskPlan) (map[
 			continue
 		}
 		a, err := r.cfg.Agents.Agent(ctx, st.Agent)
-		if errors.Is(err, reactor.ErrNotFound) {
+		if errors.Is(err, kernel.ErrNotFound) {
 			continue
 		}
 		if err != nil {
@@ -72,7 +72,7 @@ func (r *Role) named(ctx context.Context, s run.State, p *events.TaskPlan) (map[
 // refuseRevision says why a plan is not revised, and what to do.
 func refuseRevision(s run.State, err error) error {
 	if fault, ok := errors.AsType[*plan.Fault](err); ok {
-		return reactor.Refuse("bad_plan", fault.Hint, "%v", fault)
+		return kernel.Refuse("bad_plan", fault.Hint, "%v", fault)
 	}
 	stands, ok := errors.AsType[*plan.StateError](err)
 	if !ok {
@@ -85,12 +85,12 @@ func refuseRevision(s run.State, err error) error {
 	case s.Status != events.Paused:
 		hint = "pause it first: inspan pause " + s.HarnessID
 	}
-	return reactor.Refuse("bad_move", hint, "revise: %v", stands)
+	return kernel.Refuse("bad_move", hint, "revise: %v", stands)
 }
 
 // ofRun names the run in a refusal.
 func ofRun(runID string, err error) error {
-	if refusal, ok := errors.AsType[*reactor.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*kernel.Refusal](err); ok {
 		return named(runID, refusal)
 	}
 	return err

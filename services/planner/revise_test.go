@@ -6,22 +6,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
-	"github.com/inspan/inspan/internal/reactor/reactortest"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
 // halted is a planner beside a run whose second step was rejected at its gate, and which is paused for it.
-func halted(t *testing.T) (*reactor.Ledger, *Role) {
+func halted(t *testing.T) (*kernel.Ledger, *Role) {
 	t.Helper()
 	s, err := mem.New("s1", mem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader})
+	l, err := kernel.NewLedger(kernel.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func halted(t *testing.T) (*reactor.Ledger, *Role) {
 		runtest.Turn(1, "one", "done"), runtest.StepDone("one", "the first output"), runtest.Ready("two"), runtest.GateAt("g-two", "two", ""))
 	state := b.State()
 	b.Say(runtest.No(state.Gate("g-two"), "too risky"), runtest.Paused("gate rejected: too risky"))
-	reactortest.Seed(t, s.Journal(), b.Facts()...)
+	kerneltest.Seed(t, s.Journal(), b.Facts()...)
 	role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: anybody{}, Models: anybody{}})
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func steer(seq uint64, body string) letter {
 
 const another = `{"action":"revise","by":"anna","plan":{"steps":[{"id":"new","description":"another way","agent":"reviewer","needs":["one"]}]}}`
 
-func stateOf(t *testing.T, l *reactor.Ledger) run.State {
+func stateOf(t *testing.T, l *kernel.Ledger) run.State {
 	t.Helper()
 	s, _, err := l.State(t.Context(), "r1")
 	if err != nil {
@@ -84,7 +84,7 @@ func TestRevise(t *testing.T) {
 			l, role := halted(t)
 			for i, action := range order {
 				err := role.Input(t.Context(), steer(uint64(7+i), bodies[action]))
-				refusal, refused := errors.AsType[*reactor.Refusal](err)
+				refusal, refused := errors.AsType[*kernel.Refusal](err)
 				if err != nil && !refused {
 					t.Fatalf("%v: %s: %v", order, action, err)
 				}
@@ -108,7 +108,7 @@ func TestRevise(t *testing.T) {
 		for body, code := range map[string]string{`{"action":"revise"}`: "bad_plan", strings.Replace(another, "revise", "resume", 1): "bad_input",
 			strings.Replace(another, `"needs"`, `"neds"`, 1): "bad_input"} {
 			err := role.Input(t.Context(), steer(7, body))
-			if refusal, ok := errors.AsType[*reactor.Refusal](err); !ok || refusal.Code != code {
+			if refusal, ok := errors.AsType[*kernel.Refusal](err); !ok || refusal.Code != code {
 				t.Errorf("%s: got %v, want %s", body, err, code)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/gate"
 	"github.com/inspan/inspan/internal/core/route"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -17,7 +17,7 @@ func estimateOf(t events.Task) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(t.Estimate)
 	if err != nil || d <= 0 {
-		return 0, reactor.Refuse("bad_input", `write how long the work may take, such as "20m", or leave estimate out`, "estimate is not a duration above zero")
+		return 0, kernel.Refuse("bad_input", `write how long the work may take, such as "20m", or leave estimate out`, "estimate is not a duration above zero")
 	}
 	return d, nil
 }

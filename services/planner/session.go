@@ -11,7 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/core/session"
 	"github.com/inspan/inspan/internal/history"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
@@ -35,7 +35,7 @@ func (r *Role) change(ctx context.Context, id string, decide func(e events.Sessi
 		b, revision, err := r.cfg.Sessions.Load(ctx, SessionKey(id))
 		var e events.Session
 		switch {
-		case errors.Is(err, reactor.ErrNotFound):
+		case errors.Is(err, kernel.ErrNotFound):
 		case err != nil:
 			return e, fmt.Errorf("session %s: %w", id, err)
 		default:
@@ -55,11 +55,11 @@ func (r *Role) change(ctx context.Context, id string, decide func(e events.Sessi
 		if _, err = r.cfg.Sessions.Swap(ctx, SessionKey(id), after, revision); err == nil {
 			return next, nil
 		}
-		if !errors.Is(err, reactor.ErrExists) {
+		if !errors.Is(err, kernel.ErrExists) {
 			return e, fmt.Errorf("session %s: %w", id, err)
 		}
 	}
-	return events.Session{}, &reactor.Later{After: sessionAgain}
+	return events.Session{}, &kernel.Later{After: sessionAgain}
 }
 
 // enter takes the lock of the session that a run is to work in, and pins what it finds there.
@@ -89,7 +89,7 @@ func (r *Role) enter(ctx context.Context, t events.Task, runID string, c *events
 		return e, err
 	})
 	if no, ok := errors.AsType[*session.Refused](err); ok {
-		return &reactor.Refusal{Code: no.Code, Reason: no.Reason, Hint: no.Hint, Run: runID}
+		return &kernel.Refusal{Code: no.Code, Reason: no.Reason, Hint: no.Hint, Run: runID}
 	}
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (r *Role) givenHistory(ctx context.Context, t events.Task) (*events.Ref, er
 		return nil, nil
 	}
 	if r.cfg.Blobs == nil {
-		return nil, reactor.Refuse("no_sessions", "leave history out", "this station keeps no histories")
+		return nil, kernel.Refuse("no_sessions", "leave history out", "this station keeps no histories")
 	}
 	ref, err := history.Put(ctx, r.cfg.Blobs, events.Part{Messages: t.History})
 	return &ref, err
@@ -178,7 +178,7 @@ func (r *Role) cleared(ctx context.Context, e events.Session, but string, others
 		}
 		s, err := r.cfg.Ledger.Fresh(ctx, h.Run)
 		switch {
-		case errors.Is(err, reactor.ErrHeld):
+		case errors.Is(err, kernel.ErrHeld):
 			standing[h.Run] = session.Held
 		case err != nil:
 			return e, nil, err
@@ -248,7 +248,7 @@ func (r *Role) abandon(ctx context.Context, c *events.RunCreatedData, runID stri
 	if r.cfg.Sessions == nil || c.SessionFence == 0 {
 		return cause
 	}
-	if _, refused := errors.AsType[*reactor.Refusal](cause); !refused {
+	if _, refused := errors.AsType[*kernel.Refusal](cause); !refused {
 		return cause // the task comes again, and has its lock
 	}
 	_, err := r.change(ctx, c.Session, func(e events.Session) (events.Session, error) {
@@ -261,9 +261,9 @@ func (r *Role) abandon(ctx context.Context, c *events.RunCreatedData, runID stri
 }
 
 // session steers a session as a user asks.
-func (r *Role) session(ctx context.Context, m reactor.Message, id string) error {
+func (r *Role) session(ctx context.Context, m kernel.Message, id string) error {
 	if r.cfg.Sessions == nil {
-		return reactor.Refuse("no_sessions", "set the station up again: inspan setup", "this station keeps no sessions")
+		return kernel.Refuse("no_sessions", "set the station up again: inspan setup", "this station keeps no sessions")
 	}
 	var c events.SessionControl
 	_, err := ce.Read(m.Data(), m.Header, events.SessionType, &c)
@@ -280,7 +280,7 @@ func (r *Role) session(ctx context.Context, m reactor.Message, id string) error 
 		_, _, err = r.cfg.Models.Model(c.Model)
 	}
 	if err != nil {
-		return reactor.Refuse("bad_input", `send {"action":"unlock"}; inspan session --help shows what there is`, "%v", err)
+		return kernel.Refuse("bad_input", `send {"action":"unlock"}; inspan session --help shows what there is`, "%v", err)
 	}
 	w := session.Wish{SessionControl: c, Session: id, Input: m.Seq()}
 	if err := r.steerRuns(ctx, w); err != nil {
@@ -305,7 +305,7 @@ func (r *Role) session(ctx context.Context, m reactor.Message, id string) error 
 		return session.Steer(e, w, standing, time.Now().UTC())
 	})
 	if no, ok := errors.AsType[*session.Refused](err); ok {
-		return &reactor.Refusal{Code: no.Code, Reason: no.Reason, Hint: no.Hint}
+		return &kernel.Refusal{Code: no.Code, Reason: no.Reason, Hint: no.Hint}
 	}
 	return err
 }
@@ -314,7 +314,7 @@ func (r *Role) session(ctx context.Context, m reactor.Message, id string) error 
 // stops them where that was asked for.
 func (r *Role) steerRuns(ctx context.Context, w session.Wish) error {
 	wish := lifecycle.Wish{By: orUnknown(w.By), Reason: w.Reason, Input: w.Input}
-	var decide reactor.Decide
+	var decide kernel.Decide
 	switch {
 	case w.Action == session.Pause:
 		wish.Reason = pausedWith
@@ -333,7 +333,7 @@ func (r *Role) steerRuns(ctx context.Context, w session.Wish) error {
 		return nil
 	}
 	b, err := r.cfg.Sessions.Get(ctx, SessionKey(w.Session))
-	if errors.Is(err, reactor.ErrNotFound) {
+	if errors.Is(err, kernel.ErrNotFound) {
 		return nil
 	}
 	var e events.Session
@@ -351,7 +351,7 @@ func (r *Role) steerRuns(ctx context.Context, w session.Wish) error {
 		if err == nil && s.Sequence > 0 && s.Created.Session == w.Session && !s.Status.Ended() {
 			_, err = r.write(ctx, h.Run, decide)
 		}
-		if _, move := errors.AsType[*lifecycle.MoveError](err); move || errors.Is(err, reactor.ErrHeld) {
+		if _, move := errors.AsType[*lifecycle.MoveError](err); move || errors.Is(err, kernel.ErrHeld) {
 			continue // it stands where it was wished to, or nothing can be said to it
 		}
 		if err != nil {

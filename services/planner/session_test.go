@@ -10,7 +10,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/session"
 	"github.com/inspan/inspan/internal/history"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -65,7 +65,7 @@ func TestSessionDeaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.shelf.meanwhile = func() { d.must(task("r1", "s", "")) }
-		full := &reactor.Refusal{Code: "station_full"}
+		full := &kernel.Refusal{Code: "station_full"}
 		if err := d.role.abandon(t.Context(), &events.RunCreatedData{Session: "s", SessionFence: 1}, "r1", full); !errors.Is(err, error(full)) {
 			t.Fatal(err)
 		}

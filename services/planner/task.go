@@ -16,14 +16,14 @@ import (
 	"github.com/inspan/inspan/internal/core/plan"
 	"github.com/inspan/inspan/internal/core/session"
 	"github.com/inspan/inspan/internal/history"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
 )
 
 // task opens the run that a task asks for, or finds that it exists.
-func (r *Role) task(ctx context.Context, m reactor.Message) error {
+func (r *Role) task(ctx context.Context, m kernel.Message) error {
 	t, env, err := readTask(m)
 	if err == nil {
 		err = checkPlace(t)
@@ -99,10 +99,10 @@ func (r *Role) known(ctx context.Context, t events.Task, runID string) (run.Stat
 	return s, err
 }
 
-func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) (reactor.Written, error) {
+func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) (kernel.Written, error) {
 	ours := func(s run.State) error {
 		if s.Sequence > 0 && s.Created.TaskDigest != created.TaskDigest {
-			return named(runID, reactor.Refuse("duplicate_id", "give each task its own id, or none", "the task id %q belongs to another task, which started run %s", created.TaskID, runID))
+			return named(runID, kernel.Refuse("duplicate_id", "give each task its own id, or none", "the task id %q belongs to another task, which started run %s", created.TaskID, runID))
 		}
 		return nil
 	}
@@ -129,7 +129,7 @@ func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreat
 }
 
 // projectOf is the last token of the subject of a task, which permissions can bind to a user; empty where it has none.
-func projectOf(m reactor.Message) string {
+func projectOf(m kernel.Message) string {
 	if t := strings.Split(m.Subject(), "."); len(t) == 4 {
 		return t[3]
 	}
@@ -137,16 +137,16 @@ func projectOf(m reactor.Message) string {
 }
 
 // readTask parses and checks the shape of a task, bare or as a CloudEvent.
-func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
+func readTask(m kernel.Message) (events.Task, ce.Envelope, error) {
 	var t events.Task
 	env, err := ce.Read(m.Data(), m.Header, events.TaskType, &t)
 	if err != nil {
-		return t, env, reactor.Refuse("bad_input", `send {"agent":"NAME","task":"what to do"}; docs/events.md lists the other fields`, "%v", err)
+		return t, env, kernel.Refuse("bad_input", `send {"agent":"NAME","task":"what to do"}; docs/events.md lists the other fields`, "%v", err)
 	}
 	if t.ID == "" && env.ID != "" {
 		t.ID = ownID(env.ID)
 	} else if t.ID != "" && !events.ValidID(t.ID) {
-		return t, env, reactor.Refuse("bad_input", "give the task such an id, or none", "%v", events.CheckID("task id", t.ID))
+		return t, env, kernel.Refuse("bad_input", "give the task such an id, or none", "%v", events.CheckID("task id", t.ID))
 	}
 	if env.TraceParent == "" {
 		env.TraceParent = m.Header("traceparent")
@@ -157,7 +157,7 @@ func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 	switch {
 	case t.ForkOf != nil:
 		if err = checkFork(t); err != nil {
-			return t, env, reactor.Refuse("bad_input", forkHint, "%v", err)
+			return t, env, kernel.Refuse("bad_input", forkHint, "%v", err)
 		}
 	case t.Say != "":
 		err = errors.New("say goes with fork_of; what a new run is told is its task")
@@ -192,7 +192,7 @@ func readTask(m reactor.Message) (events.Task, ce.Envelope, error) {
 		}
 	}
 	if err != nil {
-		return t, env, reactor.Refuse("bad_input", `send {"agent":"NAME","task":"what to do"}; inspan run --help shows the options`, "%v", err)
+		return t, env, kernel.Refuse("bad_input", `send {"agent":"NAME","task":"what to do"}; inspan run --help shows the options`, "%v", err)
 	}
 	return t, env, nil
 }
@@ -208,7 +208,7 @@ func ownID(foreign string) string {
 
 // runIDOf makes the run's id from the task's, which is a token; where there is none, from the place of the message in the
 // input stream, which is the same on each delivery.
-func runIDOf(taskID, station string, m reactor.Message) string {
+func runIDOf(taskID, station string, m kernel.Message) string {
 	if events.ValidID(taskID) {
 		return taskID
 	}
@@ -234,7 +234,7 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 	agent = r.fit(agent)
 	options, err := t.Resolve(agent)
 	if err != nil {
-		return nil, reactor.Refuse("bad_input", "mend the value and send the task again", "%v", err)
+		return nil, kernel.Refuse("bad_input", "mend the value and send the task again", "%v", err)
 	}
 	told, err := r.context(ctx)
 	if err != nil {
@@ -269,7 +269,7 @@ func (r *Role) pin(ctx context.Context, t events.Task, env ce.Envelope, runID st
 func (r *Role) prices(agents map[string]events.Agent, o events.Options) (map[string]events.Price, error) {
 	prices, err := r.cfg.Prices.Pin(agents, o.MaxCost > 0)
 	if err != nil {
-		return nil, reactor.Refuse("no_price", "an operator adds the price; or give the run a budget of tokens instead", "%v", err)
+		return nil, kernel.Refuse("no_price", "an operator adds the price; or give the run a budget of tokens instead", "%v", err)
 	}
 	return prices, nil
 }
@@ -289,7 +289,7 @@ func (r *Role) workspace(t events.Task, runID string) string {
 
 func (r *Role) agent(ctx context.Context, name string) (events.Agent, error) {
 	a, err := r.cfg.Agents.Agent(ctx, name)
-	if !errors.Is(err, reactor.ErrNotFound) {
+	if !errors.Is(err, kernel.ErrNotFound) {
 		return a, err
 	}
 	known, err := r.cfg.Agents.Names(ctx)
@@ -300,7 +300,7 @@ func (r *Role) agent(ctx context.Context, name string) (events.Agent, error) {
 	if len(known) > 0 {
 		hint = meant(name, known) + "registered: " + strings.Join(known, ", ")
 	}
-	return events.Agent{}, reactor.Refuse("unknown_agent", hint, "agent %q is not registered", name)
+	return events.Agent{}, kernel.Refuse("unknown_agent", hint, "agent %q is not registered", name)
 }
 
 // given returns the plan that came with the task, or a single step, or nil where the agent asks a model for it.
@@ -323,7 +323,7 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 			continue
 		}
 		a, err := r.cfg.Agents.Agent(ctx, st.Agent)
-		if errors.Is(err, reactor.ErrNotFound) {
+		if errors.Is(err, kernel.ErrNotFound) {
 			continue
 		}
 		if err != nil {
@@ -340,18 +340,18 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 	}
 	err = plan.Check(made.Steps, func(a string) bool { return known[a] })
 	if fault, ok := errors.AsType[*plan.Fault](err); ok {
-		return reactor.Refuse("bad_plan", fault.Hint, "%v", fault)
+		return kernel.Refuse("bad_plan", fault.Hint, "%v", fault)
 	}
 	if err != nil {
 		return err
 	}
 	if err := delivery.CheckSteps(c, made.Steps); err != nil {
-		return reactor.Refuse("bad_plan", "docs/git.md says what git of a step may have", "plan %v", err)
+		return kernel.Refuse("bad_plan", "docs/git.md says what git of a step may have", "plan %v", err)
 	}
 	// A plan that no fact has room for is refused before its run begins.
 	whole, err := json.Marshal(delivery.Wrap(c.Git, made))
 	if err == nil && len(whole) > events.MaxFact-envelope {
-		return reactor.Refuse("bad_plan", "put long material in a file of the workspace", "the plan has %d bytes, the limit is %d", len(whole), events.MaxFact-envelope)
+		return kernel.Refuse("bad_plan", "put long material in a file of the workspace", "the plan has %d bytes, the limit is %d", len(whole), events.MaxFact-envelope)
 	}
 	return err
 }

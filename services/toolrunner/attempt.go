@@ -14,10 +14,10 @@ import (
 
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/core/hook"
-	"github.com/inspan/inspan/internal/live"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -30,7 +30,7 @@ type cost struct {
 }
 
 // attempt carries out one attempt and records its end.
-func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte, p place) (reactor.Written, error) {
+func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte, p place) (kernel.Written, error) {
 	if p.broken != nil {
 		return r.failed(ctx, s, a, unusable(p.broken), cost{}, input, &made{at: p})
 	}
@@ -41,12 +41,12 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 		defer r.mayHaveEnded(s.HarnessID) // what no fact tells of does not run on
 	}
 	spent := cost{took: time.Since(begin), usage: used}
-	if !errors.Is(err, reactor.ErrRunEnded) {
+	if !errors.Is(err, kernel.ErrRunEnded) {
 		switch end := r.settle(ctx, p, a); {
 		case ended(end):
 			err = end
 		case end != nil:
-			return reactor.Written{}, end // nothing is said of it: whoever is delivered the call next finds out
+			return kernel.Written{}, end // nothing is said of it: whoever is delivered the call next finds out
 		}
 	}
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 }
 
 // conclude asks the hooks about a result and records it.
-func (r *Role) conclude(ctx context.Context, s run.State, a call.Attempt, done call.Result, input []byte, m *made) (reactor.Written, error) {
+func (r *Role) conclude(ctx context.Context, s run.State, a call.Attempt, done call.Result, input []byte, m *made) (kernel.Written, error) {
 	answers := r.told(ctx, s, a, input, hook.Result{Output: done.Output, Success: done.Success, DurationMS: done.Took.Milliseconds()})
 	full := done.Output
 	done = call.Judged(done, answers)
@@ -83,10 +83,10 @@ const insistEvery = time.Second
 // insist says what an attempt came to until the log has taken it or ctx ends: whoever is delivered the call next would
 // find nobody at work on it, and call unknown what is known here. The worker is held meanwhile, which is as it should
 // be while nothing can be written.
-func (r *Role) insist(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (reactor.Written, error) {
+func (r *Role) insist(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (kernel.Written, error) {
 	for {
 		w, err := r.say(ctx, runID, decide)
-		if !errors.Is(err, reactor.ErrFull) && !errors.Is(err, reactor.ErrUnsettled) {
+		if !errors.Is(err, kernel.ErrFull) && !errors.Is(err, kernel.ErrUnsettled) {
 			return w, err
 		}
 		t := time.NewTimer(insistEvery)
@@ -122,8 +122,8 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 	}()
 	result, err = t.Run(work, tool.Call{ID: a.Call.ID, Key: r.key(s.HarnessID, a.Call.ID), Input: input, Env: env})
 	switch {
-	case errors.Is(context.Cause(work), reactor.ErrRunEnded):
-		return tool.Result{}, "", nil, reactor.ErrRunEnded
+	case errors.Is(context.Cause(work), kernel.ErrRunEnded):
+		return tool.Result{}, "", nil, kernel.ErrRunEnded
 	case ctx.Err() == nil && errors.Is(work.Err(), context.DeadlineExceeded) && cutShort(err):
 		return tool.Result{}, "", nil, tool.Fail(tool.Timeout, "give it more time, or less to do", fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
 	}
@@ -179,7 +179,7 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (t
 			})
 		}
 	}
-	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
+	said := r.cfg.Live.Open(s.HarnessID, streaming.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
 	progress, rest := r.progress(said)
 	shut := func() {
 		rest()
@@ -195,10 +195,10 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (t
 }
 
 // progress says the output of a call live, with secrets masked also where they are cut in two. rest says what was held back.
-func (r *Role) progress(said *live.Stream) (progress func(output string, chunk []byte), rest func()) {
+func (r *Role) progress(said *streaming.Stream) (progress func(output string, chunk []byte), rest func()) {
 	var mu sync.Mutex
 	hide := map[string]*secret.Stream{} // guarded by mu
-	pass := func(output string, text []byte) { said.Write(live.ToolOutput, output, string(text)) }
+	pass := func(output string, text []byte) { said.Write(streaming.ToolOutput, output, string(text)) }
 	progress = func(output string, chunk []byte) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -264,11 +264,11 @@ func (r *Role) keep(ctx context.Context, res tool.Result, took time.Duration) (c
 
 // failed records a failed attempt and, where it will be made again, sets the timer for it. An attempt that ended
 // because its run did is recorded by nobody: the run has ended.
-func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause error, spent cost, input []byte, m *made) (reactor.Written, error) {
+func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause error, spent cost, input []byte, m *made) (kernel.Written, error) {
 	runID := s.HarnessID
-	if errors.Is(cause, reactor.ErrRunEnded) {
+	if errors.Is(cause, kernel.ErrRunEnded) {
 		s, err := r.cfg.Ledger.Fresh(ctx, runID)
-		return reactor.Written{State: s}, err
+		return kernel.Written{State: s}, err
 	}
 	f := failure(cause, spent.took, r.mask)
 	f.Usage = spent.usage
@@ -310,12 +310,12 @@ func clip(s string) string {
 
 // verify asks a reconcilable tool whether the lost attempt took effect: then that is the result, else it is made
 // again. A tool that can not tell leaves the outcome unknown.
-func (r *Role) verify(ctx context.Context, s run.State, d call.Duty, p place) (reactor.Written, error) {
+func (r *Role) verify(ctx context.Context, s run.State, d call.Duty, p place) (kernel.Written, error) {
 	begin := time.Now()
 	done, result, err := r.ask(ctx, s, d, p)
 	switch {
 	case ctx.Err() != nil:
-		return reactor.Written{}, ctx.Err()
+		return kernel.Written{}, ctx.Err()
 	case err != nil:
 		return r.lost(ctx, s, d, p)
 	case !done:
@@ -323,13 +323,13 @@ func (r *Role) verify(ctx context.Context, s run.State, d call.Duty, p place) (r
 	}
 	kept, err := r.keep(ctx, result, time.Since(begin))
 	if err != nil {
-		return reactor.Written{}, err
+		return kernel.Written{}, err
 	}
 	kept.Reconciled = true
 	a := call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence, Sandbox: string(r.cfg.Boxes.ModeFor(s, d.Call.Step))}
 	input, err := r.input(ctx, d.Call)
 	if err != nil {
-		return reactor.Written{}, err
+		return kernel.Written{}, err
 	}
 	return r.conclude(ctx, s, a, kept, input, anything(p))
 }

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -272,7 +272,7 @@ func (y *yard) charge(b *beyond) (sandbox.Exit, bool) {
 }
 
 // launch starts a command that was added and leaves it to itself. ctx bounds the start alone.
-func (r *Role) launch(ctx context.Context, b *beyond, c tool.BackgroundCommand, box *longBox, leave func(), said *live.Stream) error {
+func (r *Role) launch(ctx context.Context, b *beyond, c tool.BackgroundCommand, box *longBox, leave func(), said *streaming.Stream) error {
 	defer r.yard.all.Done() // of add
 	abort := func(err error) error {
 		b.free()
@@ -341,7 +341,7 @@ func (r *Role) wrote(b *beyond) {
 // teller passes the output of a command on, with its secrets masked. Both outputs are the same writer, so it is one goroutine.
 type teller struct {
 	to   *ring
-	said *live.Stream
+	said *streaming.Stream
 	hide *secret.Stream
 }
 
@@ -355,7 +355,7 @@ func (t *teller) rest() { t.pass(t.hide.Rest()) }
 func (t *teller) pass(p []byte) {
 	if len(p) > 0 {
 		_, _ = t.to.Write(p) // it goes to memory
-		t.said.Write(live.ToolOutput, "stdout", string(p))
+		t.said.Write(streaming.ToolOutput, "stdout", string(p))
 	}
 }
 

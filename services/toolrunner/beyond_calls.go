@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
-	"github.com/inspan/inspan/internal/live"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -99,7 +99,7 @@ func (c *stepCommands) Start(ctx context.Context, cmd tool.BackgroundCommand) (s
 		open := boxes.Later(long, s, c.a.Call, c.m.at, r.borrower(long, boxes, s, c.a.Call, c.m.at, cmd.Limit)).open
 		return &longBox{open: open, way: way}
 	})
-	said := r.cfg.Live.Open(s.HarnessID, live.About{Step: step, Attempt: c.a.Number, Call: b.handle, Tool: c.a.Call.Tool})
+	said := r.cfg.Live.Open(s.HarnessID, streaming.About{Step: step, Attempt: c.a.Number, Call: b.handle, Tool: c.a.Call.Tool})
 	err := r.launch(ctx, b, cmd, box, leave, said)
 	switch {
 	case err == nil:
@@ -250,7 +250,7 @@ func (r *Role) elsewhere(ctx context.Context, s run.State, c run.Call, deliverie
 			return err
 		}
 		if alive {
-			return &reactor.Later{After: again(deliveries)}
+			return &kernel.Later{After: again(deliveries)}
 		}
 		gone = k.Runner
 	}

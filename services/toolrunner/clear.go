@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/gitwork"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -23,7 +23,7 @@ const busyTries = 120
 
 // vacate takes away what is left of a session that was deleted: its tree, what its runs published, and its files. What no remote has
 // is published first, in a scope of its own, where it stays for some time.
-func (r *Role) vacate(ctx context.Context, m reactor.Message, e events.Session) error {
+func (r *Role) vacate(ctx context.Context, m kernel.Message, e events.Session) error {
 	at, scope := "session/"+e.ID, events.DeletedScope(e)
 	if r.cfg.Git != nil {
 		if err := r.cfg.Git.Retire(ctx, at, scope); err != nil {
@@ -39,7 +39,7 @@ func (r *Role) vacate(ctx context.Context, m reactor.Message, e events.Session) 
 }
 
 // vacateTree keeps what the repository of a tree has, which may have to be restored for it, and then forgets the tree.
-func (r *Role) vacateTree(ctx context.Context, m reactor.Message, at, scope string) error {
+func (r *Role) vacateTree(ctx context.Context, m kernel.Message, at, scope string) error {
 	has, err := r.cfg.Trees.Repository(ctx, at)
 	if err != nil {
 		return err
@@ -49,11 +49,11 @@ func (r *Role) vacateTree(ctx context.Context, m reactor.Message, at, scope stri
 		busy, isBusy := errors.AsType[*workspace.BusyError](err)
 		switch {
 		case isBusy && m.Deliveries() < busyTries:
-			return &reactor.Later{After: sweepAgain}
+			return &kernel.Later{After: sweepAgain}
 		case isBusy:
-			return reactor.Refuse("workspace_busy", "stop the run, or wait for it, and delete the session again", "the files of %s are held by %s for run %s", at, busy.Owner, busy.Run)
+			return kernel.Refuse("workspace_busy", "stop the run, or wait for it, and delete the session again", "the files of %s are held by %s for run %s", at, busy.Owner, busy.Run)
 		case errors.Is(err, workspace.ErrDamaged):
-			return reactor.Refuse("workspace_damaged", "restore the object store of the station from its archive and delete the session again", "the work in %s can not be kept: %v", at, err)
+			return kernel.Refuse("workspace_damaged", "restore the object store of the station from its archive and delete the session again", "the work in %s can not be kept: %v", at, err)
 		case err != nil:
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -24,7 +24,7 @@ type permitted struct{ run, call string }
 
 // Overhear takes a fact of any run. A call that works in a workspace held here is begun without waiting for its message,
 // which may go from one toolrunner to the other until it comes here. It never waits, and what it lets go is not lost.
-func (r *Role) Overhear(runID string, rec reactor.Record) {
+func (r *Role) Overhear(runID string, rec kernel.Record) {
 	r.overhearStep(runID, rec.Kind)
 	if rec.Kind == events.RunCreated {
 		r.mayUse(runID, rec.Bytes)

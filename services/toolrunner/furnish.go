@@ -13,8 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/inspan/inspan/internal/core/agentdir"
 	"github.com/inspan/inspan/internal/core/artifact"
-	"github.com/inspan/inspan/internal/core/home"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -271,7 +271,7 @@ func (r *Role) furnishHome(s run.State, a events.Agent, workspace string) {
 	if a.Project == "" {
 		return
 	}
-	at, err := home.Path(home.ID{Project: a.Project, Role: a.Role, Name: a.Name})
+	at, err := agentdir.Path(agentdir.ID{Project: a.Project, Role: a.Role, Name: a.Name})
 	if err != nil {
 		return
 	}

@@ -13,8 +13,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/host"
 	"github.com/inspan/inspan/internal/sandbox/reap"
@@ -37,7 +37,7 @@ func newStand(t *testing.T, mode sandbox.Mode) *stand {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: st.JournalOf(events.Planner), Entropy: rand.Reader})
+	ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: "s1", By: events.Planner, Journal: st.JournalOf(events.Planner), Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/capture"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -21,7 +21,7 @@ func TestLeave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: "s1", By: events.Planner, Journal: st.JournalOf(events.Planner), Entropy: rand.Reader})
+	ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: "s1", By: events.Planner, Journal: st.JournalOf(events.Planner), Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}

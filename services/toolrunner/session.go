@@ -16,7 +16,7 @@ import (
 
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/history"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -152,25 +152,25 @@ func (r *Role) Undress(runID string) {
 	}
 }
 
-// Input implements reactor.Role: the files of a session that was deleted go.
-func (r *Role) Input(ctx context.Context, m reactor.Message) error {
+// Input implements kernel.Role: the files of a session that was deleted go.
+func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 	id, verb, ok := events.ParseSession(m.Subject())
 	if !ok || verb != "sweep" || r.cfg.Sessions == nil {
-		return reactor.Refuse("bad_subject", "publish on station.{station}.session.{session}.sweep", "nothing is known of the subject %q", m.Subject())
+		return kernel.Refuse("bad_subject", "publish on station.{station}.session.{session}.sweep", "nothing is known of the subject %q", m.Subject())
 	}
 	b, err := r.cfg.Sessions.Get(ctx, "session."+id)
 	var e events.Session
 	if err == nil {
 		err = json.Unmarshal(b, &e)
 	}
-	if err != nil && !errors.Is(err, reactor.ErrNotFound) {
+	if err != nil && !errors.Is(err, kernel.ErrNotFound) {
 		return err
 	}
 	if e.Status != events.SessionDeleted {
 		if m.Deliveries() < sweepTries {
-			return &reactor.Later{After: sweepAgain}
+			return &kernel.Later{After: sweepAgain}
 		}
-		return reactor.Refuse("session_lives", "delete it first: inspan session delete "+id, "session %q is not deleted", id)
+		return kernel.Refuse("session_lives", "delete it first: inspan session delete "+id, "session %q is not deleted", id)
 	}
 	if err := r.alone(ctx); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (b *Boxes) session(workspace string) (*os.Root, error) {
 }
 
 // dress writes the files of a session. Before its first call it clears what is of an earlier session.
-func (b *Boxes) dress(ctx context.Context, blobs reactor.Blobs, s run.State, e events.Session, p place, clear func() error) error {
+func (b *Boxes) dress(ctx context.Context, blobs kernel.Blobs, s run.State, e events.Session, p place, clear func() error) error {
 	root, err := b.session(p.path)
 	if err != nil {
 		return err

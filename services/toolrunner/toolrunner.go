@@ -20,9 +20,9 @@ import (
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/hooks"
-	"github.com/inspan/inspan/internal/live"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -31,14 +31,14 @@ import (
 
 // Config holds what the role needs.
 type Config struct {
-	Ledger *reactor.Ledger
-	Timers reactor.Timers
-	Blobs  reactor.Blobs
+	Ledger *kernel.Ledger
+	Timers kernel.Timers
+	Blobs  kernel.Blobs
 	// Live takes what tools say as it comes; nil says nothing.
-	Live   *live.Feed
-	Leases reactor.Leases
+	Live   *streaming.Feed
+	Leases kernel.Leases
 	// Ends may be nil; it ends calls of runs that were stopped.
-	Ends  *reactor.Ends
+	Ends  *kernel.Ends
 	Tools *tool.Registry
 	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
 	ToolsOf func(events.Agent) *tool.Registry
@@ -59,7 +59,7 @@ type Config struct {
 	// Hooks asks those who are to be asked about a result; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
 	// Sessions tells of the sessions that runs work in; nil writes no files of them.
-	Sessions reactor.Shelf
+	Sessions kernel.Shelf
 	// Instance names this process; it holds the leases of the attempts it begins.
 	Instance string
 	// Key makes idempotency keys; the same for all toolrunners of a station.
@@ -101,7 +101,7 @@ type Role struct {
 	shelf shelf
 }
 
-var _ reactor.Role = (*Role)(nil)
+var _ kernel.Role = (*Role)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
@@ -122,15 +122,15 @@ func New(cfg Config) (*Role, error) {
 		mask: secret.Mask(cfg.Secrets...), beyondEnds: make(chan string, beyondHints)}, nil
 }
 
-// Service implements reactor.Role.
+// Service implements kernel.Role.
 func (*Role) Service() events.Service { return events.Toolrunner }
 
-// Fact implements reactor.Role.
-func (r *Role) Fact(ctx context.Context, h reactor.Heard) error {
+// Fact implements kernel.Role.
+func (r *Role) Fact(ctx context.Context, h kernel.Heard) error {
 	return r.serve(ctx, h.Run, h.Call, h.State, h.Deliveries)
 }
 
-// Due implements reactor.Role: a deferred call may be tried again.
+// Due implements kernel.Role: a deferred call may be tried again.
 func (r *Role) Due(ctx context.Context, runID, _, callID string, s run.State) error {
 	return r.serve(ctx, runID, callID, s, busyDue)
 }
@@ -154,7 +154,7 @@ func (r *Role) serve(ctx context.Context, runID, callID string, s run.State, del
 		case call.Wait:
 			return r.cfg.Timers.Set(ctx, runID, "call."+callID, duty.At)
 		case call.Watch:
-			return &reactor.Later{After: r.watch(s, callID, deliveries)}
+			return &kernel.Later{After: r.watch(s, callID, deliveries)}
 		}
 		w, err := r.act(ctx, s, duty, deliveries)
 		if err != nil || len(w.Facts) > 0 {
@@ -165,19 +165,19 @@ func (r *Role) serve(ctx context.Context, runID, callID string, s run.State, del
 }
 
 // act does what a duty asks for and tells what was said about it in the end: nothing where the duty is out of date.
-func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries uint64) (w reactor.Written, err error) {
+func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries uint64) (w kernel.Written, err error) {
 	switch duty.Kind {
 	case call.Begin, call.Verify:
 		defer r.hold(s.HarnessID, duty.Call.ID)()
 		if !r.single(s.HarnessID, duty) {
-			return reactor.Written{}, &reactor.Later{After: again(deliveries)}
+			return kernel.Written{}, &kernel.Later{After: again(deliveries)}
 		}
 		if err := r.elsewhere(ctx, s, duty.Call, deliveries); err != nil {
-			return reactor.Written{}, err
+			return kernel.Written{}, err
 		}
 		var p place
 		if p, err = r.enter(ctx, s, duty.Call.Step, deliveries); err != nil {
-			return reactor.Written{}, err
+			return kernel.Written{}, err
 		}
 		defer func() {
 			p.leave()
@@ -195,7 +195,7 @@ func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries 
 	return r.lost(ctx, s, duty, r.here(s))
 }
 
-func (r *Role) say(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (reactor.Written, error) {
+func (r *Role) say(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (kernel.Written, error) {
 	return r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) { return decide(s, now), nil })
 }
 
@@ -233,18 +233,18 @@ func (r *Role) hold(runID, callID string) func() {
 
 // begin announces an attempt, carries it out and says what came of it. Only the Write that stored call.started gives
 // the right to act.
-func (r *Role) begin(ctx context.Context, s run.State, d call.Duty, p place) (reactor.Written, error) {
+func (r *Role) begin(ctx context.Context, s run.State, d call.Duty, p place) (kernel.Written, error) {
 	if p.broken == nil {
 		if err := r.dress(ctx, s, p); spoiled(err) {
 			p.broken = err
 		} else if err != nil {
-			return reactor.Written{}, err
+			return kernel.Written{}, err
 		}
 	}
 	a := call.Attempt{Call: d.Call, Number: d.Attempt, Sandbox: string(r.cfg.Boxes.ModeFor(s, d.Call.Step))}
 	input, err := r.input(ctx, d.Call)
 	if err != nil {
-		return reactor.Written{}, err
+		return kernel.Written{}, err
 	}
 	a.Fence = d.Call.Fence
 	if call.NeedsStart(d.Call.Effect) {

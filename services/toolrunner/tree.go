@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -47,7 +47,7 @@ func (r *Role) enter(ctx context.Context, s run.State, step string, deliveries u
 	}
 	v, err := r.cfg.Trees.Enter(ctx, p.workspace, s.HarnessID)
 	if busy, ok := errors.AsType[*workspace.BusyError](err); ok {
-		return p, &heldBy{busy, &reactor.Later{After: again(deliveries)}}
+		return p, &heldBy{busy, &kernel.Later{After: again(deliveries)}}
 	}
 	if errors.Is(err, workspace.ErrDamaged) {
 		p.broken = err
@@ -60,7 +60,7 @@ func (r *Role) enter(ctx context.Context, s run.State, step string, deliveries u
 	v.In(step)
 	if err := v.CatchUp(ctx, func(runID, step string) bool { return runID == s.HarnessID && stepEnded(s, step) }); err != nil {
 		p.leave()
-		return place{}, &reactor.Later{After: again(deliveries)} // somebody else has it now
+		return place{}, &kernel.Later{After: again(deliveries)} // somebody else has it now
 	}
 	return p, nil
 }
@@ -78,10 +78,10 @@ func again(deliveries uint64) time.Duration {
 	return min(busyFirst<<min(max(deliveries, 1)-1, 10), busyMost)
 }
 
-// heldBy names the holder, and is a reactor.Later for the loop.
+// heldBy names the holder, and is a kernel.Later for the loop.
 type heldBy struct {
 	*workspace.BusyError
-	later *reactor.Later
+	later *kernel.Later
 }
 
 func (h *heldBy) Unwrap() []error { return []error{h.BusyError, h.later} }
@@ -172,7 +172,7 @@ func lost(a call.Attempt) error {
 	const what = "another machine took the workspace over during the call: what the call changed in files is lost"
 	switch {
 	case !call.NeedsStart(a.Call.Effect):
-		return &reactor.Later{After: busyFirst} // it is read again, by whoever holds the workspace
+		return &kernel.Later{After: busyFirst} // it is read again, by whoever holds the workspace
 	case a.Call.Effect == call.Idempotent:
 		return tool.Fail(tool.Transient, "", errors.New(what))
 	}

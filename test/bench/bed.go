@@ -17,7 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/topology"
@@ -309,8 +309,8 @@ func peak(pid string) float64 {
 }
 
 // facts returns a run's whole log.
-func (b *bed) facts(ctx context.Context, id string) ([]reactor.Record, error) {
-	var all []reactor.Record
+func (b *bed) facts(ctx context.Context, id string) ([]kernel.Record, error) {
+	var all []kernel.Record
 	after := uint64(0)
 	for {
 		batch, more, err := b.st.Journal().Read(ctx, id, after)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -62,7 +62,7 @@ func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, er
 		}
 		j := st.Journal()
 		wg.Go(func() {
-			_ = st.Inbox().Listen(hear, role, topology.HearsOf(role).Workers, func(ctx context.Context, m reactor.Message) {
+			_ = st.Inbox().Listen(hear, role, topology.HearsOf(role).Workers, func(ctx context.Context, m kernel.Message) {
 				b.floorHop(ctx, j, m, &state)
 			})
 		})
@@ -80,7 +80,7 @@ func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, er
 		fr := &floorRun{done: make(chan struct{})}
 		fr.left.Store(int64(steps))
 		state.Store(id, fr)
-		if ack := first.Journal().Append(ctx, reactor.Entry{Run: id, Kind: events.StepAllowed, Bytes: body(900)}); ack.Outcome != reactor.Stored {
+		if ack := first.Journal().Append(ctx, kernel.Entry{Run: id, Kind: events.StepAllowed, Bytes: body(900)}); ack.Outcome != kernel.Stored {
 			return 0, fmt.Errorf("floor: %s: %w", ack.Outcome, ack.Err)
 		}
 		all.Go(func() {
@@ -99,7 +99,7 @@ func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, er
 func body(n int) []byte { return []byte(`{"x":"` + strings.Repeat("x", n-8) + `"}`) }
 
 // floorHop makes the appends that follow from a message: turn.finished, call.allowed, or call.started and call.finished.
-func (b *bed) floorHop(ctx context.Context, j reactor.Journal, m reactor.Message, state *sync.Map) {
+func (b *bed) floorHop(ctx context.Context, j kernel.Journal, m kernel.Message, state *sync.Map) {
 	sub, ok := events.ParseRunSubject(m.Subject())
 	v, known := state.Load(sub.Run)
 	if !ok || !known {
@@ -109,8 +109,8 @@ func (b *bed) floorHop(ctx context.Context, j reactor.Journal, m reactor.Message
 	fr := v.(*floorRun)
 	say := func(head uint64, k events.Kind, n int) uint64 {
 		for {
-			ack := j.Append(ctx, reactor.Entry{Run: sub.Run, Kind: k, Head: head, Bytes: body(n)})
-			if ack.Outcome != reactor.Transient {
+			ack := j.Append(ctx, kernel.Entry{Run: sub.Run, Kind: k, Head: head, Bytes: body(n)})
+			if ack.Outcome != kernel.Transient {
 				return ack.Seq
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/core/artifact"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -141,13 +141,13 @@ func TestArtifactsOff(t *testing.T) {
 
 // noRoom is a log that can not take the end of a call while shut.
 type noRoom struct {
-	reactor.Journal
+	kernel.Journal
 	mu      sync.Mutex
 	shut    bool
 	refused chan struct{}
 }
 
-func (n *noRoom) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+func (n *noRoom) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	n.mu.Lock()
 	shut := n.shut && (e.Kind == events.ArtifactSaved || e.Kind == events.CallFinished)
 	n.mu.Unlock()
@@ -156,7 +156,7 @@ func (n *noRoom) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
 		case n.refused <- struct{}{}:
 		default:
 		}
-		return reactor.Ack{Outcome: reactor.Full}
+		return kernel.Ack{Outcome: kernel.Full}
 	}
 	return n.Journal.Append(ctx, e)
 }
@@ -269,7 +269,7 @@ func TestArtifactsExpire(t *testing.T) {
 		}
 		for _, a := range artifact.Latest(s) {
 			if a.Kept == events.KeptInStore {
-				if _, err := w.ports.Artifacts.Get(ctx, "brief", a.Ref()); !errors.Is(err, reactor.ErrNotFound) {
+				if _, err := w.ports.Artifacts.Get(ctx, "brief", a.Ref()); !errors.Is(err, kernel.ErrNotFound) {
 					t.Errorf("%s: %v", a.Path, err)
 				}
 			}

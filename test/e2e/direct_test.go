@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/audit"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -48,7 +48,7 @@ func TestDirect(t *testing.T) {
 		if i.StepsCompleted != 1 || i.Turns != 2 || i.Checkpoints != 0 || !i.Direct {
 			t.Errorf("%+v", i)
 		}
-		if _, err := w.ports.State.Get(w.ctx(), snapshot.Key("d1")); !errors.Is(err, reactor.ErrNotFound) {
+		if _, err := w.ports.State.Get(w.ctx(), snapshot.Key("d1")); !errors.Is(err, kernel.ErrNotFound) {
 			t.Errorf("a snapshot of a direct run: %v", err)
 		}
 		w.sound("d1")

@@ -13,8 +13,8 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/lite"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -22,7 +22,7 @@ import (
 )
 
 // kept waits until the local store has a branch of a run whose last fact is of a kind, and returns its facts.
-func kept(w *world, local *lite.Station, id string, status lite.Status, last events.Kind) (facts []reactor.Record) {
+func kept(w *world, local *sqlitestore.Station, id string, status sqlitestore.Status, last events.Kind) (facts []kernel.Record) {
 	w.t.Helper()
 	ctx := w.ctx()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -32,7 +32,7 @@ func kept(w *world, local *lite.Station, id string, status lite.Status, last eve
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		all = slices.DeleteFunc(all, func(b lite.Branch) bool { return b.Run != id })
+		all = slices.DeleteFunc(all, func(b sqlitestore.Branch) bool { return b.Run != id })
 		if len(all) > 0 {
 			if facts, err = local.Evidence(ctx, all[len(all)-1].ID); err != nil {
 				w.t.Fatal(err)
@@ -68,13 +68,13 @@ func TestFallback(t *testing.T) {
 	server := jettest.Server(t)
 	conn := jettest.Connect(t, server, jet.Config{Name: "test"})
 	w := worldOn(t, conn, held)
-	local, err := lite.Open(t.Context(), lite.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
+	local, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = local.Close() })
 	log := w.ports.Journal
-	var f *lite.Fallback
+	var f *sqlitestore.Fallback
 	if w.ports, f, err = station.Fall(t.Context(), conn, w.ports, local, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
@@ -95,11 +95,11 @@ func TestFallback(t *testing.T) {
 			gate <- struct{}{}
 			<-began // the second call, which the stopped server knows nothing of
 			gate <- struct{}{}
-			branch := kept(w, local, id, lite.BranchOpen, events.RunCompleted)
+			branch := kept(w, local, id, sqlitestore.BranchOpen, events.RunCompleted)
 			if err := server.Restart(); err != nil {
 				t.Fatal(err)
 			}
-			kept(w, local, id, lite.BranchHome, events.RunCompleted)
+			kept(w, local, id, sqlitestore.BranchHome, events.RunCompleted)
 			facts, _, err := log.Read(w.ctx(), id, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -129,7 +129,7 @@ func TestAlone(t *testing.T) {
 	off := false
 	t.Run("PERS-17b without NATS the local store alone carries a run from the task to its archive", func(t *testing.T) {
 		t.Parallel()
-		local, err := lite.Open(t.Context(), lite.Config{Path: filepath.Join(t.TempDir(), "local.db"), Station: "test"})
+		local, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: filepath.Join(t.TempDir(), "local.db"), Station: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestAlone(t *testing.T) {
 	})
 	t.Run("PERS-17a a run with durable persistence switched off has its snapshots in the local store alone", func(t *testing.T) {
 		t.Parallel()
-		local, err := lite.Open(t.Context(), lite.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
+		local, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/events"
@@ -31,12 +31,12 @@ type machine struct {
 	// Guarded by mu.
 	gone     bool
 	instance string
-	inHand   map[reactor.Message]bool
+	inHand   map[kernel.Message]bool
 }
 
 // graves are the instances that are taken for dead, shared by all machines.
 type graves struct {
-	reactor.Leases
+	kernel.Leases
 	mu   sync.Mutex
 	dead []string
 }
@@ -53,13 +53,13 @@ func (g *graves) Alive(ctx context.Context, instance string) (bool, error) {
 
 // on starts a toolrunner on a machine of its own.
 func (g *graves) on(w *world, mode, name string, tools ...tool.Tool) *machine {
-	m := &machine{w: w, root: filepath.Join(w.dir, name), graves: g, inHand: map[reactor.Message]bool{}}
+	m := &machine{w: w, root: filepath.Join(w.dir, name), graves: g, inHand: map[kernel.Message]bool{}}
 	own := *w
 	own.tools = append(slices.Clone(w.tools), tools...)
 	own.ports.Leases = named{g, m}
 	own.ports.Inbox = inbox{w.ports.Inbox, m}
-	own.ports.Overhear = func(take func(string, reactor.Record)) (func(), error) {
-		return w.ports.Overhear(func(runID string, r reactor.Record) {
+	own.ports.Overhear = func(take func(string, kernel.Record)) (func(), error) {
+		return w.ports.Overhear(func(runID string, r kernel.Record) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if !m.gone {
@@ -104,12 +104,12 @@ func (m *machine) lose() {
 }
 
 type inbox struct {
-	reactor.Inbox
+	kernel.Inbox
 	m *machine
 }
 
-func (i inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, reactor.Message)) error {
-	return i.Inbox.Listen(ctx, role, workers, func(ctx context.Context, msg reactor.Message) {
+func (i inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
+	return i.Inbox.Listen(ctx, role, workers, func(ctx context.Context, msg kernel.Message) {
 		i.m.mu.Lock()
 		gone := i.m.gone
 		i.m.inHand[msg] = true
@@ -127,7 +127,7 @@ func (i inbox) Listen(ctx context.Context, role events.Service, workers int, hea
 
 // mailing says nothing of a message any more once the machine is lost.
 type mailing struct {
-	reactor.Message
+	kernel.Message
 	m *machine
 }
 

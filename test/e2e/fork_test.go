@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/core/prompt"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -27,16 +27,16 @@ func (w *world) factOf(runID string, k events.Kind) uint64 {
 
 // tornJournal takes so many facts and no more.
 type tornJournal struct {
-	reactor.Journal
+	kernel.Journal
 	mu   sync.Mutex
 	left int
 }
 
-func (j *tornJournal) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+func (j *tornJournal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.left == 0 {
-		return reactor.Ack{Outcome: reactor.Full}
+		return kernel.Ack{Outcome: kernel.Full}
 	}
 	j.left--
 	return j.Journal.Append(ctx, e)

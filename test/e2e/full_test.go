@@ -5,19 +5,19 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 // fullFor is a log that takes no call.finished for a while.
 type fullFor struct {
-	reactor.Journal
+	kernel.Journal
 	left atomic.Int64
 }
 
-func (f *fullFor) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+func (f *fullFor) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	if e.Kind == events.CallFinished && f.left.Add(-1) >= 0 {
-		return reactor.Ack{Outcome: reactor.Full}
+		return kernel.Ack{Outcome: kernel.Full}
 	}
 	return f.Journal.Append(ctx, e)
 }

@@ -7,17 +7,17 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/live"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
 // spoken gives a station whose model speaks by hand and whose services publish as said; the executor has a connection of
 // its own, on which kill takes it away in the middle of a word.
-func spoken(t *testing.T, streaming string, said chan<- live.Said) (w *world, hand byHand, executor func() (kill func())) {
+func spoken(t *testing.T, streaming string, said chan<- streaming.Said) (w *world, hand byHand, executor func() (kill func())) {
 	t.Helper()
 	server := jettest.Server(t)
 	w = worldOn(t, jettest.Connect(t, server, jet.Config{DrainGrace: time.Second}))
@@ -78,7 +78,7 @@ func TestKeptStream(t *testing.T) {
 	t.Run("OBS-12 a Go channel hears all of it and no watcher does; by option NATS and JetStream hear it too, each byte once", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct{ streaming, watched string }{{"channel", ""}, {"channel, nats,jetstream", "[token]Once upon a time."}} {
-			said := make(chan live.Said, 64) // more than is said
+			said := make(chan streaming.Said, 64) // more than is said
 			w, hand, executor := spoken(t, c.streaming, said)
 			defer executor()()
 			v := w.viewer("told")
@@ -92,7 +92,7 @@ func TestKeptStream(t *testing.T) {
 			hand.pieces <- llm.Delta{}
 			w.ended("told")
 			var heard strings.Builder
-			j := live.NewJoiner(func(p live.Piece) { heard.WriteString(p.Content) })
+			j := streaming.NewJoiner(func(p streaming.Piece) { heard.WriteString(p.Content) })
 			for len(said) > 0 {
 				m := <-said
 				j.Take(m.Data)

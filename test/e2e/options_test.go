@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
 // shelfWithoutSnapshots refuses to store snapshots.
-type shelfWithoutSnapshots struct{ reactor.Shelf }
+type shelfWithoutSnapshots struct{ kernel.Shelf }
 
 func (s shelfWithoutSnapshots) Put(ctx context.Context, key string, value []byte) error {
 	if strings.HasPrefix(key, "snap.") {

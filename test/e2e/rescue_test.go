@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/events"
@@ -83,7 +83,7 @@ func (w *world) until(what string, is func() bool) {
 
 // cutter is a shelf of a process that is killed when it would take a tree out of the record.
 type cutter struct {
-	reactor.Shelf
+	kernel.Shelf
 	dead atomic.Bool
 	once sync.Once
 	cut  chan struct{}

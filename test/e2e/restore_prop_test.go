@@ -13,9 +13,9 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/lite"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/snapshot"
+	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -24,7 +24,7 @@ import (
 
 // door is a log that does not answer while it is shut.
 type door struct {
-	reactor.Journal
+	kernel.Journal
 	shut atomic.Bool
 }
 
@@ -37,9 +37,9 @@ func (d *door) answers(context.Context) error {
 	return nil
 }
 
-func (d *door) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+func (d *door) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	if d.shut.Load() {
-		return reactor.Ack{Outcome: reactor.Unknown, Err: errShut}
+		return kernel.Ack{Outcome: kernel.Unknown, Err: errShut}
 	}
 	return d.Journal.Append(ctx, e)
 }
@@ -63,15 +63,15 @@ func drawn(t *rapid.T, id string) *runtest.Builder {
 }
 
 // persist appends facts to a log, and returns the position of the last one.
-func persist(t *rapid.T, j reactor.Journal, id string, head uint64, facts [][]byte) uint64 {
+func persist(t *rapid.T, j kernel.Journal, id string, head uint64, facts [][]byte) uint64 {
 	for _, b := range facts {
 		f, err := events.Decode(b)
 		if err != nil {
 			t.Fatal(err)
 		}
 		kind, _ := f.Kind()
-		ack := j.Append(context.Background(), reactor.Entry{Run: id, Kind: kind, Bytes: b, Head: head})
-		if ack.Outcome != reactor.Stored {
+		ack := j.Append(context.Background(), kernel.Entry{Run: id, Kind: kind, Bytes: b, Head: head})
+		if ack.Outcome != kernel.Stored {
 			t.Fatalf("fact %d: %s, %v", f.Sequence, ack.Outcome, ack.Err)
 		}
 		head = ack.Seq
@@ -80,9 +80,9 @@ func persist(t *rapid.T, j reactor.Journal, id string, head uint64, facts [][]by
 }
 
 // restore folds what a log has of a run.
-func restore(t *rapid.T, j reactor.Journal, id string, from run.State, after uint64) run.State {
+func restore(t *rapid.T, j kernel.Journal, id string, from run.State, after uint64) run.State {
 	for more := true; more; {
-		var page []reactor.Record
+		var page []kernel.Record
 		var err error
 		if page, more, err = j.Read(context.Background(), id, after); err != nil {
 			t.Fatal(err)
@@ -104,7 +104,7 @@ func same(t *rapid.T, how string, got, want run.State) {
 }
 
 // shelves are where snapshots are kept in the forms that a station writes there.
-func shelves(state, local reactor.Shelf, blobs reactor.Blobs) map[string]*snapshot.Store {
+func shelves(state, local kernel.Shelf, blobs kernel.Blobs) map[string]*snapshot.Store {
 	return map[string]*snapshot.Store{
 		"primary, binary": {Shelf: state, Blobs: blobs, Form: snapshot.FormBinary},
 		"primary, JSON":   {Shelf: state, Blobs: blobs, Form: snapshot.FormJSON},
@@ -116,18 +116,18 @@ func TestRestore(t *testing.T) {
 	t.Parallel()
 	server := jettest.Server(t, func(c *jet.ServerConfig) { c.LazySync = true })
 	st := jettest.Station(t, jettest.Connect(t, server, jet.Config{}), "test", jet.ApplyOptions{Replicas: 1})
-	local, err := lite.Open(t.Context(), lite.Config{Path: filepath.Join(t.TempDir(), "local.db"), Station: "test"})
+	local, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: filepath.Join(t.TempDir(), "local.db"), Station: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = local.Close() })
-	beside, err := lite.Open(t.Context(), lite.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
+	beside, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: filepath.Join(t.TempDir(), "fallback.db"), Station: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = beside.Close() })
 	log := &door{Journal: st.Journal()}
-	f, err := lite.NewFallback(t.Context(), beside, lite.Primary{Journal: log, Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(), Refusals: st.Refusals(), Answers: log.answers})
+	f, err := sqlitestore.NewFallback(t.Context(), beside, sqlitestore.Primary{Journal: log, Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(), Refusals: st.Refusals(), Answers: log.answers})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/git"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -25,7 +25,7 @@ const treeEnv = "INSPAN_BENCH_TREE_MB"
 
 // moved counts the bytes that go to the object store and come from it.
 type moved struct {
-	reactor.Blobs
+	kernel.Blobs
 	put, got atomic.Int64
 }
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/events"
@@ -177,7 +177,7 @@ func (w *world) state(runID string) run.State {
 	return mustFold(w.t, w.facts(runID))
 }
 
-func mustFold(t testing.TB, facts []reactor.Record) run.State {
+func mustFold(t testing.TB, facts []kernel.Record) run.State {
 	t.Helper()
 	var s run.State
 	for _, r := range facts {
@@ -190,9 +190,9 @@ func mustFold(t testing.TB, facts []reactor.Record) run.State {
 	return s
 }
 
-func (w *world) facts(runID string) []reactor.Record {
+func (w *world) facts(runID string) []kernel.Record {
 	w.t.Helper()
-	var all []reactor.Record
+	var all []kernel.Record
 	after := uint64(0)
 	for {
 		batch, more, err := w.ports.Journal.Read(w.ctx(), runID, after)
@@ -269,11 +269,11 @@ func (w *world) count(runID string) map[string]int {
 }
 
 // letters gathers dead letters from now on.
-func (w *world) letters() <-chan reactor.DeadLetter {
+func (w *world) letters() <-chan kernel.DeadLetter {
 	w.t.Helper()
-	out := make(chan reactor.DeadLetter, 64) // more than any test provokes
+	out := make(chan kernel.DeadLetter, 64) // more than any test provokes
 	stop, err := w.st.WatchSubject(events.DeadSubject("test", "*"), func(_ string, data []byte) {
-		var d reactor.DeadLetter
+		var d kernel.DeadLetter
 		if err := json.Unmarshal(data, &d); err == nil {
 			out <- d
 		}
@@ -285,14 +285,14 @@ func (w *world) letters() <-chan reactor.DeadLetter {
 	return out
 }
 
-func (w *world) letter(letters <-chan reactor.DeadLetter) reactor.DeadLetter {
+func (w *world) letter(letters <-chan kernel.DeadLetter) kernel.DeadLetter {
 	w.t.Helper()
 	select {
 	case d := <-letters:
 		return d
 	case <-w.ctx().Done():
 		w.t.Fatal("no dead letter came")
-		return reactor.DeadLetter{}
+		return kernel.DeadLetter{}
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -57,7 +57,7 @@ func (v *verdicts) untried(format string, args ...any) {
 // view is the log as one replica has it.
 type view struct {
 	node   string
-	facts  map[string][]reactor.Record
+	facts  map[string][]kernel.Record
 	states map[string]run.State
 }
 
@@ -73,7 +73,7 @@ func (f *fleet) auditor(ctx context.Context, n *node) (*jet.Station, func(), err
 
 // read folds the log of each run from one node; a run that does not fold is a violation (SAFE-2).
 func (f *fleet) read(ctx context.Context, n *node, ids []string, v *verdicts) view {
-	w := view{node: n.name, facts: map[string][]reactor.Record{}, states: map[string]run.State{}}
+	w := view{node: n.name, facts: map[string][]kernel.Record{}, states: map[string]run.State{}}
 	st, shut, err := f.auditor(ctx, n)
 	if err != nil {
 		v.violate("read the log of %s: %v", n.name, err)
@@ -103,7 +103,7 @@ func (f *fleet) read(ctx context.Context, n *node, ids []string, v *verdicts) vi
 // readPatience is how long a node that was just cut off may take to answer alone.
 const readPatience = 30 * time.Second
 
-func readPatiently(ctx context.Context, j reactor.Journal, id string) (facts []reactor.Record, err error) {
+func readPatiently(ctx context.Context, j kernel.Journal, id string) (facts []kernel.Record, err error) {
 	until(ctx, func() bool {
 		look, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
@@ -113,8 +113,8 @@ func readPatiently(ctx context.Context, j reactor.Journal, id string) (facts []r
 	return facts, err
 }
 
-func readAll(ctx context.Context, j reactor.Journal, id string) ([]reactor.Record, error) {
-	var all []reactor.Record
+func readAll(ctx context.Context, j kernel.Journal, id string) ([]kernel.Record, error) {
+	var all []kernel.Record
 	for after := uint64(0); ; {
 		facts, more, err := j.Read(ctx, id, after)
 		if err != nil {
@@ -139,7 +139,7 @@ func (w view) count() (n int) {
 // same reports where two replicas differ.
 func (w view) same(o view, v *verdicts) {
 	for id, facts := range w.facts {
-		if !slices.EqualFunc(facts, o.facts[id], func(a, b reactor.Record) bool { return a.Seq == b.Seq && string(a.Bytes) == string(b.Bytes) }) {
+		if !slices.EqualFunc(facts, o.facts[id], func(a, b kernel.Record) bool { return a.Seq == b.Seq && string(a.Bytes) == string(b.Bytes) }) {
 			v.violate("PERS-15: run %s: %s has %d facts, %s has %d, or their bytes differ", id, w.node, len(facts), o.node, len(o.facts[id]))
 		}
 	}

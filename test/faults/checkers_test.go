@@ -10,7 +10,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run/runtest"
 	"github.com/inspan/inspan/pkg/tool"
@@ -25,16 +25,16 @@ func TestCheckers(t *testing.T) {
 	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
 		runtest.Turn(1, "a", "go", runtest.Asked(1, 1, "note_once", `{}`)), runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
 	b.Say(runtest.CallDone(ref, b.State().Sequence, "ok"))
-	seen := view{node: "n1", facts: map[string][]reactor.Record{}}
+	seen := view{node: "n1", facts: map[string][]kernel.Record{}}
 	for i, f := range b.Facts() {
-		seen.facts["r"] = append(seen.facts["r"], reactor.Record{Seq: uint64(i + 1), Bytes: f})
+		seen.facts["r"] = append(seen.facts["r"], kernel.Record{Seq: uint64(i + 1), Bytes: f})
 	}
 	line := func(moment, key string) effects.Line {
 		return effects.Line{Moment: moment, Class: tool.Once, Run: "r", Call: "c1-1", Key: key}
 	}
 	good := []effects.Line{line(effects.Begin, "k"), line(effects.Effect, "k"), line(effects.End, "k")}
 	fact := seen.facts["r"][2]
-	short := view{node: "n2", facts: map[string][]reactor.Record{"r": seen.facts["r"][:3]}}
+	short := view{node: "n2", facts: map[string][]kernel.Record{"r": seen.facts["r"][:3]}}
 	now := time.Now()
 	claimed := func(head, seq uint64) porcupine.Operation {
 		return porcupine.Operation{Input: claim{run: "r", head: head}, Output: seq, Call: 1, Return: 2}

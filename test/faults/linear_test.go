@@ -13,7 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -36,7 +36,7 @@ type claim struct {
 	run, bytes    string
 	head          uint64
 	called, ended time.Time
-	outcome       reactor.Outcome
+	outcome       kernel.Outcome
 	seq           uint64
 }
 
@@ -76,7 +76,7 @@ func (c *claims) end() {
 }
 
 // write claims on and on: behind the fact that this writer knows as the last, which may be an old one.
-func (c *claims) write(ctx context.Context, writer int, j reactor.Journal, chance *rand.Rand) {
+func (c *claims) write(ctx context.Context, writer int, j kernel.Journal, chance *rand.Rand) {
 	for n := 0; ctx.Err() == nil; n++ {
 		c.mu.Lock()
 		runID := fmt.Sprintf("claimed-%d", len(c.ops)/perRun)
@@ -89,7 +89,7 @@ func (c *claims) write(ctx context.Context, writer int, j reactor.Journal, chanc
 			continue
 		}
 		op := claim{writer: writer, run: runID, bytes: fmt.Sprintf(`{"claim":"%d-%d"}`, writer, n), head: last.Seq, called: time.Now()}
-		ack := j.Append(ctx, reactor.Entry{Run: runID, Kind: events.CallStarted, Head: op.head, Bytes: []byte(op.bytes)})
+		ack := j.Append(ctx, kernel.Entry{Run: runID, Kind: events.CallStarted, Head: op.head, Bytes: []byte(op.bytes)})
 		op.ended, op.outcome, op.seq = time.Now(), ack.Outcome, ack.Seq
 		c.mu.Lock()
 		c.ops = append(c.ops, op)
@@ -125,12 +125,12 @@ func (c *claims) judge(ctx context.Context, v *verdicts) {
 		seq, there := at[op.run+op.bytes]
 		told := porcupine.Operation{ClientId: op.writer, Input: op, Call: op.called.UnixNano(), Output: seq, Return: op.ended.UnixNano()}
 		switch op.outcome {
-		case reactor.Stored:
+		case kernel.Stored:
 			if seq != op.seq {
 				v.violate("SAFE-4: claim %s on %s was stored at %d, and stands at %d (0 is nowhere)", op.bytes, op.run, op.seq, seq)
 				continue
 			}
-		case reactor.Unknown:
+		case kernel.Unknown:
 			unknown++
 			if told.Return = math.MaxInt64; !there {
 				continue
@@ -148,7 +148,7 @@ func (c *claims) judge(ctx context.Context, v *verdicts) {
 }
 
 // readWhole reads a run up to what the leader has: a replica that answers may be behind it.
-func readWhole(ctx context.Context, j reactor.Journal, runID string) (facts []reactor.Record, err error) {
+func readWhole(ctx context.Context, j kernel.Journal, runID string) (facts []kernel.Record, err error) {
 	wait, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	until(wait, func() bool {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -184,7 +184,7 @@ func (f *fleet) connect(ctx context.Context, part string, first int) seat {
 }
 
 // hear notes a fact that the station said was stored.
-func (l *load) hear(runID string, r reactor.Record) {
+func (l *load) hear(runID string, r kernel.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.heard[runID] == nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/quota"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
@@ -133,8 +133,8 @@ func bare(ctx context.Context, t *testing.T, bin, sync string, v *verdicts) (ack
 	head := uint64(0)
 	for i := range 200 {
 		body := fmt.Sprintf(`{"n":%d}`, i)
-		ack := j.Append(ctx, reactor.Entry{Run: "bare", Kind: events.CallStarted, Head: head, Bytes: []byte(body)})
-		if ack.Outcome != reactor.Stored {
+		ack := j.Append(ctx, kernel.Entry{Run: "bare", Kind: events.CallStarted, Head: head, Bytes: []byte(body)})
+		if ack.Outcome != kernel.Stored {
 			v.violate("append to a bare server: %s, %v", ack.Outcome, ack.Err)
 			return len(heads), 0
 		}
@@ -143,7 +143,7 @@ func bare(ctx context.Context, t *testing.T, bin, sync string, v *verdicts) (ack
 	}
 	d.cut(f, "n1")
 	f.start("n1")
-	var left []reactor.Record
+	var left []kernel.Record
 	if !until(ctx, func() bool { left, err = readAll(ctx, j, "bare"); return err == nil }) {
 		v.violate("read a bare server after a power cut: %v", err)
 	}
@@ -224,7 +224,7 @@ func fullLog(ctx context.Context, t *testing.T, cfg fleetConfig, seed uint64, v 
 	said := func() bool {
 		for _, s := range w.services {
 			// New tasks are refused before the log is full, so that what runs has room to end.
-			if b, err := os.ReadFile(w.log(s)); err == nil && (strings.Contains(string(b), reactor.ErrFull.Error()) || strings.Contains(string(b), quota.CodeFull)) {
+			if b, err := os.ReadFile(w.log(s)); err == nil && (strings.Contains(string(b), kernel.ErrFull.Error()) || strings.Contains(string(b), quota.CodeFull)) {
 				return true
 			}
 		}

@@ -18,10 +18,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
-	"github.com/inspan/inspan/internal/reactor/reactortest"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -56,12 +56,12 @@ func (l *letter) Ack(context.Context) error { l.acks++; return nil }
 func (l *letter) Nak(time.Duration) error   { l.naks++; return nil }
 func (l *letter) Working() error            { return nil }
 func (l *letter) again() *letter            { return &letter{l.subject, l.data, l.header, l.deliveries + 1, 0, 0} }
-func (l *letter) in() reactor.Inbox         { return once{l} }
+func (l *letter) in() kernel.Inbox          { return once{l} }
 
 // once delivers one letter.
 type once struct{ l *letter }
 
-func (o once) Listen(ctx context.Context, _ events.Service, _ int, hear func(context.Context, reactor.Message)) error {
+func (o once) Listen(ctx context.Context, _ events.Service, _ int, hear func(context.Context, kernel.Message)) error {
 	hear(ctx, o.l)
 	return nil
 }
@@ -71,7 +71,7 @@ type agents struct{}
 
 func (agents) Agent(_ context.Context, name string) (events.Agent, error) {
 	if name != "demo" {
-		return events.Agent{}, reactor.ErrNotFound
+		return events.Agent{}, kernel.ErrNotFound
 	}
 	return runtest.Agent("demo", "read"), nil
 }
@@ -82,8 +82,8 @@ func (agents) Model(string) (llm.Model, string, error) { return nil, "", errors.
 type door struct {
 	t    *testing.T
 	s    *mem.Station
-	role reactor.Role
-	cfg  reactor.LoopConfig
+	role kernel.Role
+	cfg  kernel.LoopConfig
 }
 
 func open(t *testing.T, by events.Service, facts ...[]byte) *door {
@@ -93,8 +93,8 @@ func open(t *testing.T, by events.Service, facts ...[]byte) *door {
 		t.Fatal(err)
 	}
 	d := &door{t: t, s: s}
-	reactortest.Seed(t, s.Journal(), facts...)
-	ledger, err := reactor.NewLedger(reactor.LedgerConfig{Station: station, By: by, Journal: s.JournalOf(by), Entropy: rand.NewChaCha8([32]byte{1}),
+	kerneltest.Seed(t, s.Journal(), facts...)
+	ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: station, By: by, Journal: s.JournalOf(by), Entropy: rand.NewChaCha8([32]byte{1}),
 		Now: func() time.Time { return time.Unix(1_800_000_000, 0).UTC() }})
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func open(t *testing.T, by events.Service, facts ...[]byte) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.cfg = reactor.LoopConfig{Ledger: ledger, Refusals: s.Refusals(), Log: zerolog.Nop(), Workers: 1}
+	d.cfg = kernel.LoopConfig{Ledger: ledger, Refusals: s.Refusals(), Log: zerolog.Nop(), Workers: 1}
 	return d
 }
 
@@ -118,7 +118,7 @@ func open(t *testing.T, by events.Service, facts ...[]byte) *door {
 func (d *door) hear(l *letter) {
 	d.t.Helper()
 	d.cfg.Inbox = l.in()
-	loop, err := reactor.NewLoop(d.cfg, d.role)
+	loop, err := kernel.NewLoop(d.cfg, d.role)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func (d *door) judge(l *letter) {
 	}
 }
 
-func (d *door) checkLetter(l reactor.DeadLetter) {
+func (d *door) checkLetter(l kernel.DeadLetter) {
 	d.t.Helper()
 	b, err := json.Marshal(l)
 	if err != nil || len(b) > events.MaxDeadLetter {

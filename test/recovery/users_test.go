@@ -9,7 +9,7 @@ import (
 
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -53,7 +53,7 @@ func guarded(t *testing.T, dir string, least int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := alone.Bring(t.Context(), src, m, archive.How{By: "anna"}); !errors.Is(err, reactor.ErrDenied) {
+	if b, err := alone.Bring(t.Context(), src, m, archive.How{By: "anna"}); !errors.Is(err, kernel.ErrDenied) {
 		t.Errorf("the planner's user brought %d facts of all services: %v", b.Copied, err)
 	}
 	b, err := own.Bring(t.Context(), src, m, archive.How{By: "anna"})

@@ -41,7 +41,7 @@ const robust = "^TestRobust$"
 
 var parts = []part{
 	{name: "sim", pkg: "./test/sim", most: 12 * time.Minute, run: robust},
-	{name: "honest", pkg: "./test/honest", most: 3 * time.Minute, run: robust},
+	{name: "honest", pkg: "./test/conformance", most: 3 * time.Minute, run: robust},
 	{name: "mutants", pkg: "./test/mutants", most: 12 * time.Minute, run: robust},
 	{name: "faults", pkg: "./test/faults", most: 12 * time.Minute, run: "^(TestFaults|TestCheckers)$"},
 	{name: "security", pkg: "./test/security", most: 3 * time.Minute, run: robust},

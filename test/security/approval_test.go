@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/client"
@@ -43,15 +43,15 @@ type court struct {
 	*aviary
 	operator *client.Client
 	st       *jet.Station
-	letters  chan reactor.DeadLetter
+	letters  chan kernel.DeadLetter
 }
 
 func newCourt(t *testing.T, change func(*service.Config)) *court {
 	t.Helper()
-	c := &court{aviary: newAviary(t, change), letters: make(chan reactor.DeadLetter, 64)} // more than a test provokes
+	c := &court{aviary: newAviary(t, change), letters: make(chan kernel.DeadLetter, 64)} // more than a test provokes
 	c.operator, c.st = c.as("operator")
 	stop, err := c.st.WatchSubject("station.s1.dead.*", func(_ string, data []byte) {
-		var d reactor.DeadLetter
+		var d kernel.DeadLetter
 		if json.Unmarshal(data, &d) == nil {
 			c.letters <- d
 		}

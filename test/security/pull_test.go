@@ -11,7 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -101,7 +101,7 @@ func (b *bed) deliveries(role events.Service) <-chan string {
 	ended := make(chan error, 1)
 	inbox := b.station(string(role)).Inbox()
 	go func() {
-		ended <- inbox.Listen(ctx, role, 32, func(ctx context.Context, m reactor.Message) {
+		ended <- inbox.Listen(ctx, role, 32, func(ctx context.Context, m kernel.Message) {
 			_ = m.Ack(ctx) // the test ends with the connection
 			bodies <- string(m.Data())
 		})

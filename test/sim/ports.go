@@ -6,22 +6,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 type journal struct{ l *life }
 
-// Append implements reactor.Journal. A dead process hears that nobody knows, as one that was cut off would.
-func (j journal) Append(ctx context.Context, e reactor.Entry) reactor.Ack {
+// Append implements kernel.Journal. A dead process hears that nobody knows, as one that was cut off would.
+func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	by := j.l.p.w.st.JournalOf(authorOf(e.Bytes))
 	v := j.l.step(ctx, opAppend, true, "append %s %s after %d", e.Run, e.Kind, e.Head)
 	switch v {
 	case before, died:
-		return reactor.Ack{Outcome: reactor.Unknown, Err: errDied}
+		return kernel.Ack{Outcome: kernel.Unknown, Err: errDied}
 	case after:
 		by.Append(context.WithoutCancel(ctx), e)
-		return reactor.Ack{Outcome: reactor.Unknown, Err: errDied}
+		return kernel.Ack{Outcome: kernel.Unknown, Err: errDied}
 	}
 	return by.Append(ctx, e)
 }
@@ -34,8 +34,8 @@ func authorOf(b []byte) events.Service {
 	return f.Author()
 }
 
-// Read implements reactor.Journal.
-func (j journal) Read(ctx context.Context, run string, after uint64) (facts []reactor.Record, more bool, err error) {
+// Read implements kernel.Journal.
+func (j journal) Read(ctx context.Context, run string, after uint64) (facts []kernel.Record, more bool, err error) {
 	err = j.l.do(ctx, opRead, fmt.Sprintf("read %s after %d", run, after), func(ctx context.Context) (err error) {
 		facts, more, err = j.l.p.w.st.Journal().Read(ctx, run, after)
 		return err
@@ -46,8 +46,8 @@ func (j journal) Read(ctx context.Context, run string, after uint64) (facts []re
 	return facts, more, nil
 }
 
-// Last implements reactor.Journal.
-func (j journal) Last(ctx context.Context, run string) (r reactor.Record, ok bool, err error) {
+// Last implements kernel.Journal.
+func (j journal) Last(ctx context.Context, run string) (r kernel.Record, ok bool, err error) {
 	err = j.l.do(ctx, opRead, "last "+run, func(ctx context.Context) (err error) {
 		r, ok, err = j.l.p.w.st.Journal().Last(ctx, run)
 		return err
@@ -84,7 +84,7 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) (data []byte, err error)
 type shelf struct {
 	l    *life
 	name string
-	s    reactor.Shelf
+	s    kernel.Shelf
 }
 
 func (s shelf) Put(ctx context.Context, key string, value []byte) error {
@@ -169,7 +169,7 @@ func (s leases) Alive(ctx context.Context, instance string) (alive bool, err err
 
 type refusals struct{ l *life }
 
-func (r refusals) Refuse(ctx context.Context, by events.Service, d reactor.DeadLetter) error {
+func (r refusals) Refuse(ctx context.Context, by events.Service, d kernel.DeadLetter) error {
 	return r.l.do(ctx, opStore, "refuse "+d.Code, func(ctx context.Context) error {
 		return r.l.p.w.st.Refusals().Refuse(ctx, by, d)
 	})
@@ -177,7 +177,7 @@ func (r refusals) Refuse(ctx context.Context, by events.Service, d reactor.DeadL
 
 // delivery is a message whose acknowledgement is an operation like any other.
 type delivery struct {
-	reactor.Message
+	kernel.Message
 	l    *life
 	task string
 }

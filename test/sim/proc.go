@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/git"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/snapshot"
@@ -48,9 +48,9 @@ type life struct {
 	roles  sync.WaitGroup
 	mu     sync.Mutex
 	// Everything below is guarded by mu.
-	ears     map[events.Service]func(context.Context, reactor.Message)
+	ears     map[events.Service]func(context.Context, kernel.Message)
 	busy     map[events.Service]int
-	overhear func(string, reactor.Record)
+	overhear func(string, kernel.Record)
 	onEnd    []func(string)
 	draining bool
 }
@@ -87,7 +87,7 @@ func newProcs(t *testing.T, w *world) []*proc {
 // start begins a life.
 func (p *proc) start() {
 	p.lives++
-	l := &life{p: p, ears: map[events.Service]func(context.Context, reactor.Message){}, busy: map[events.Service]int{}}
+	l := &life{p: p, ears: map[events.Service]func(context.Context, kernel.Message){}, busy: map[events.Service]int{}}
 	l.ctx, l.cancel = context.WithCancel(context.WithValue(context.Background(), lifeKey{}, l))
 	p.life, p.stalled = l, false
 	p.w.tale.proc(p, "starts")
@@ -158,7 +158,7 @@ func (p *proc) takes(role events.Service) bool {
 }
 
 // hear begins a delivery.
-func (p *proc) hear(role events.Service, m reactor.Message, task string) {
+func (p *proc) hear(role events.Service, m kernel.Message, task string) {
 	l := p.life
 	l.mu.Lock()
 	ear := l.ears[role]
@@ -173,7 +173,7 @@ func (p *proc) hear(role events.Service, m reactor.Message, task string) {
 }
 
 // hint lets a process overhear a fact, or not: nobody counts on it.
-func (p *proc) hint(runID string, r reactor.Record, ended bool) {
+func (p *proc) hint(runID string, r kernel.Record, ended bool) {
 	if !p.running() || p.stalled || p.w.deaf() {
 		return
 	}
@@ -193,7 +193,7 @@ func (p *proc) hint(runID string, r reactor.Record, ended bool) {
 }
 
 // listen is the inbox of a life: deliveries are chosen by the play.
-func (l *life) Listen(ctx context.Context, role events.Service, _ int, hear func(context.Context, reactor.Message)) error {
+func (l *life) Listen(ctx context.Context, role events.Service, _ int, hear func(context.Context, kernel.Message)) error {
 	l.mu.Lock()
 	l.ears[role] = hear
 	l.mu.Unlock()
@@ -213,7 +213,7 @@ func (l *life) ports(boxes *toolrunner.Boxes, entropy interface{ Read([]byte) (i
 			l.onEnd = append(l.onEnd, f)
 			return func() {}, nil
 		},
-		Overhear: func(f func(string, reactor.Record)) (func(), error) {
+		Overhear: func(f func(string, kernel.Record)) (func(), error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if l.overhear != nil {

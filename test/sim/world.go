@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -120,7 +120,7 @@ func newWorld(t *testing.T, p Play) *world {
 	w.tools = newToolbox(w)
 	w.person = newPerson(w)
 	st.SetFaults(mem.Faults{
-		Append: func(uint64, reactor.Entry) mem.Fault { return w.fault },
+		Append: func(uint64, kernel.Entry) mem.Fault { return w.fault },
 		Read:   func(uint64, string) (int, error) { return w.behind, nil },
 		Get:    func(_ uint64, in mem.Store, _ string) (int, error) { return w.recordsBehind(in), nil },
 		Last:   func(uint64, string) (int, error) { return w.behind, nil },
@@ -207,7 +207,7 @@ func (w *world) settle() {
 // hint is a fact that may be overheard.
 type hint struct {
 	run   string
-	fact  reactor.Record
+	fact  kernel.Record
 	ended bool
 }
 

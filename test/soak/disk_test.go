@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
-	"github.com/inspan/inspan/internal/reactor"
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/test/robust/report"
 )
@@ -40,9 +40,9 @@ func fullDisk(ctx context.Context, t *testing.T, p *report.Part) {
 	y.setUp()
 	y.serve()
 	y.park(3, time.Minute)
-	letters := make(chan reactor.DeadLetter, 1024) // more than is provoked
+	letters := make(chan kernel.DeadLetter, 1024) // more than is provoked
 	stop, err := y.st.WatchSubject(events.DeadSubject(name, events.Planner), func(_ string, b []byte) {
-		var d reactor.DeadLetter
+		var d kernel.DeadLetter
 		if json.Unmarshal(b, &d) == nil {
 			letters <- d
 		}
@@ -132,7 +132,7 @@ func (y *yard) filesBeside(path string) (sum int64) {
 }
 
 // firstRefusal gives tasks until one is refused, and returns the code.
-func (y *yard) firstRefusal(letters <-chan reactor.DeadLetter) string {
+func (y *yard) firstRefusal(letters <-chan kernel.DeadLetter) string {
 	y.t.Helper()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()

@@ -95,7 +95,7 @@ func TestRules(t *testing.T) {
 		// want are the rules that are broken.
 		want []string
 	}{
-		{"the mind imports the loop", "internal/core/x/x.go", `package x; import _ "github.com/inspan/inspan/internal/reactor"`, []string{"import"}},
+		{"the mind imports the loop", "internal/core/x/x.go", `package x; import _ "github.com/inspan/inspan/internal/kernel"`, []string{"import"}},
 		{"the mind imports context", "internal/core/x/x.go", `package x; import _ "context"`, []string{"import"}},
 		{"the mind imports another room", "internal/core/x/x.go", `package x; import _ "github.com/inspan/inspan/internal/core/plan"`, nil},
 		{"the mind looks at a clock", "internal/core/x/x.go", `package x; import "time"; var T = time.Now()`, []string{"pure"}},
@@ -106,7 +106,7 @@ func TestRules(t *testing.T) {
 		{"tests of the mind may", "internal/core/x/x_test.go", `package x; import "time"; var T = time.Now()`, nil},
 		{"words import memory", "pkg/events/x.go", `package events; import _ "github.com/inspan/inspan/pkg/run"`, []string{"import"}},
 		{"memory imports the mind", "pkg/run/x.go", `package run; import _ "github.com/inspan/inspan/internal/core/plan"`, []string{"import"}},
-		{"the loop imports a hand", "internal/reactor/x.go", `package reactor; import _ "github.com/inspan/inspan/internal/jet"`, []string{"import"}},
+		{"the loop imports a hand", "internal/kernel/x.go", `package kernel; import _ "github.com/inspan/inspan/internal/jet"`, []string{"import"}},
 		{"a role sees NATS", "services/planner/x.go", `package planner; import _ "github.com/inspan/inspan/internal/jet"`, []string{"import"}},
 		{"a role sees a NATS library", "services/planner/x.go", `package planner; import _ "github.com/nats-io/nats.go"`, []string{"door"}},
 		{"a role sees another role", "services/planner/x.go", `package planner; import _ "github.com/inspan/inspan/services/executor"`, []string{"import"}},

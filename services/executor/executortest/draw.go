@@ -17,8 +17,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
-	"github.com/inspan/inspan/internal/reactor"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -33,9 +33,9 @@ const Foreign = "FOREIGN-THOUGHT"
 // blobs keeps objects in memory.
 type blobs map[string][]byte
 
-var _ reactor.Blobs = blobs{}
+var _ kernel.Blobs = blobs{}
 
-// Put implements reactor.Blobs.
+// Put implements kernel.Blobs.
 func (b blobs) Put(_ context.Context, kind string, data []byte) (events.Ref, error) {
 	sum := sha256.Sum256(data)
 	ref := events.Ref{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(data)), Type: kind}
@@ -43,11 +43,11 @@ func (b blobs) Put(_ context.Context, kind string, data []byte) (events.Ref, err
 	return ref, nil
 }
 
-// Get implements reactor.Blobs.
+// Get implements kernel.Blobs.
 func (b blobs) Get(_ context.Context, ref events.Ref) ([]byte, error) {
 	data, ok := b[ref.SHA256]
 	if !ok {
-		return nil, fmt.Errorf("object %s: %w", ref.SHA256, reactor.ErrNotFound)
+		return nil, fmt.Errorf("object %s: %w", ref.SHA256, kernel.ErrNotFound)
 	}
 	return data, nil
 }

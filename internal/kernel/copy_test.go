@@ -1,0 +1,164 @@
+package kernel_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+)
+
+// copyAll copies facts under their authors and returns the first error.
+func copyAll(t *testing.T, s *mem.Station, runID string, facts [][]byte, whole uint64) error {
+	t.Helper()
+	ledgers := map[events.Service]*kernel.Ledger{}
+	for _, by := range events.Services() {
+		ledgers[by] = newLedger(t, s, by)
+	}
+	for _, b := range facts {
+		f, err := events.Decode(b)
+		if err != nil {
+			return err
+		}
+		if err := ledgers[f.Author()].Copy(t.Context(), runID, b, whole); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	b := started("r", 2)
+	n := uint64(len(b.Facts()))
+	t.Run("EVT-9 a copied run has the same bytes, and copying it again, or from the middle, changes nothing", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		for _, part := range [][][]byte{b.Facts()[:3], b.Facts(), b.Facts(), b.Facts()[2:5]} {
+			if err := copyAll(t, s, "r", part, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		log := s.Log("r")
+		if len(log) != len(b.Facts()) {
+			t.Fatalf("%d facts, want %d", len(log), len(b.Facts()))
+		}
+		for i, r := range log {
+			if string(r.Bytes) != string(b.Facts()[i]) {
+				t.Errorf("fact %d has other bytes", i+1)
+			}
+		}
+	})
+	t.Run("EVT-9 a run that went another way is not written over", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		other := runtest.New(station, "r")
+		other.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("z")), runtest.Ready("z"))
+		seed(t, s, other)
+		before := len(s.Log("r"))
+		if err := copyAll(t, s, "r", b.Facts(), n); !errors.Is(err, kernel.ErrDiverged) {
+			t.Errorf("got %v, want ErrDiverged", err)
+		}
+		if len(s.Log("r")) != before {
+			t.Error("something was written")
+		}
+	})
+	t.Run("SAFE-2ac SAFE-6 a gap, another run's fact and another service's fact are not copied", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		l := newLedger(t, s, events.Planner)
+		if err := l.Copy(t.Context(), "r", b.Facts()[1], n); err == nil {
+			t.Error("the second fact was copied before the first")
+		}
+		if err := l.Copy(t.Context(), "q", b.Facts()[0], n); err == nil {
+			t.Error("a fact of r was copied to q")
+		}
+		if err := newLedger(t, s, events.Executor).Copy(t.Context(), "r", b.Facts()[0], n); !errors.Is(err, kernel.ErrDenied) {
+			t.Errorf("the executor copied a fact of the planner: %v", err)
+		}
+		if got := len(s.Log("r")) + len(s.Log("q")); got != 0 {
+			t.Errorf("%d facts were written", got)
+		}
+	})
+}
+
+func TestForgedKind(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-6 SAFE-2 a fact stored on the subject of another kind holds the run: a role can not say another's fact", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		b := runtest.New(station, "r")
+		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
+		seed(t, s, b)
+		l := newLedger(t, s, events.Executor)
+		mustState(t, l, "r")
+		head := s.Log("r")[3].Seq
+		// The executor may store step.finished, and claims with it that the gatekeeper permitted the step.
+		forged := b.Bad(runtest.Allowed("a"), func(*events.Fact) {})
+		ack := s.JournalOf(events.Executor).Append(t.Context(), kernel.Entry{Run: "r", Kind: events.StepFinished, Head: head, Bytes: forged})
+		if ack.Outcome != kernel.Stored {
+			t.Fatalf("%s %v", ack.Outcome, ack.Err)
+		}
+		for who, l := range map[string]*kernel.Ledger{"one that knew the run": l, "a fresh one": newLedger(t, s, events.Toolrunner)} {
+			if st, _, err := l.State(t.Context(), "r"); !errors.Is(err, kernel.ErrHeld) {
+				t.Errorf("%s: got step %+v, %v; want ErrHeld", who, st.Step("a"), err)
+			}
+		}
+	})
+}
+
+// counted is an executor that tells of each fact it hears.
+type counted struct{ seen chan kernel.Heard }
+
+func (counted) Service() events.Service                                      { return events.Executor }
+func (counted) Due(context.Context, string, string, string, run.State) error { return nil }
+func (counted) Input(context.Context, kernel.Message) error                  { return nil }
+func (c counted) Fact(_ context.Context, h kernel.Heard) error               { c.seen <- h; return nil }
+
+func TestHearCopies(t *testing.T) {
+	t.Parallel()
+	t.Run("EVT-9 nobody acts on a copied fact before its run is whole, and then with all that came after it", func(t *testing.T) {
+		t.Parallel()
+		s := newStation(t)
+		b := started("r", 1)
+		n := uint64(len(b.Facts()))
+		c := counted{seen: make(chan kernel.Heard, 64)} // more than the run has facts
+		loop, err := kernel.NewLoop(kernel.LoopConfig{Ledger: newLedger(t, s, events.Executor), Inbox: s.Inbox(), Refusals: s.Refusals(), Workers: 4}, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- loop.Run(ctx) }()
+		if err := copyAll(t, s, "r", b.Facts()[:n-1], n); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case h := <-c.seen:
+			t.Fatalf("%s was heard although the run is not whole", h.Kind)
+		case <-time.After(300 * time.Millisecond): // it was delivered at once, and handed back
+		}
+		if err := copyAll(t, s, "r", b.Facts()[n-1:], n); err != nil {
+			t.Fatal(err)
+		}
+		for heard := events.Kind(""); heard != events.StepAllowed; { // run.created is heard, too, in any order
+			select {
+			case h := <-c.seen:
+				if heard = h.Kind; h.State.Sequence < n || h.State.Step("a").Owed != 0 {
+					t.Errorf("heard %s with a state at %d of %d", h.Kind, h.State.Sequence, n)
+				}
+			case <-time.After(5 * time.Minute):
+				t.Fatal("it was never heard")
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,381 @@
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Decide answers a state with what there is to say: nothing if the question is answered already. It is pure; it is
+// called again whenever another writer was faster. Its answer's every prefix is a legal history.
+type Decide func(s run.State, now time.Time) ([]events.Payload, error)
+
+// Written tells what a Write did.
+type Written struct {
+	// State after it, and the position of the run's last fact.
+	State run.State
+	Head  uint64
+	// Facts that this very Write stored, in order. Only they give the right to act.
+	Facts []Said
+}
+
+// Said is one fact that this Write stored.
+type Said struct {
+	Payload events.Payload
+	// Sequence in the run, Seq in the log.
+	Sequence, Seq uint64
+}
+
+// Wrote returns the fact of a kind that this Write stored.
+func (w Written) Wrote(k events.Kind) (Said, bool) {
+	for _, f := range w.Facts {
+		if f.Payload.Kind() == k {
+			return f, true
+		}
+	}
+	return Said{}, false
+}
+
+// Snapshots shortens loading; a snapshot that is missing, older or wrong is only slower.
+type Snapshots interface {
+	// Latest returns a state and the position of its last fact; ok is false where there is none.
+	Latest(ctx context.Context, runID string) (s run.State, head uint64, ok bool)
+}
+
+// LedgerConfig holds what a Ledger needs.
+type LedgerConfig struct {
+	Station string
+	By      events.Service
+	Journal Journal
+	// Snapshots may be nil.
+	Snapshots Snapshots
+	// Pages are the cached states; ledgers of one process on one journal may share them. Nil means pages of its own,
+	// for at most Cache runs; 0 means DefaultCache.
+	Pages *Pages
+	Cache int
+	// Now is the clock of facts; nil means time.Now. Entropy makes fact ids; it must not fail.
+	Now     func() time.Time
+	Entropy io.Reader
+	// Tell is told of each fact that this ledger has stored, once; it must not wait. May be nil.
+	Tell func(Told)
+}
+
+// Told is a fact that a ledger has stored, and the state of its run before it; both are to be read only.
+type Told struct {
+	Fact    events.Fact
+	Payload events.Payload
+	Before  run.State
+}
+
+// Limits of the ledger.
+const (
+	// DefaultCache is the number of runs whose state is kept in memory.
+	DefaultCache = 4096
+	// maxRounds bounds how often a decision is made again because another writer was faster.
+	maxRounds = 64
+	// maxSame bounds how often the same append is tried on transient refusals.
+	maxSame = 200
+)
+
+// Ledger is the one pen of a service. It is safe for concurrent use.
+type Ledger struct {
+	cfg LedgerConfig
+	mu  sync.Mutex
+	// stats and the reads of cfg.Entropy are guarded by mu.
+	stats Stats
+}
+
+// Stats counts what a ledger did since it was made.
+type Stats struct {
+	Appends, Conflicts, Transients, Unknowns, Duplicates, Reads, Bytes uint64
+}
+
+// NewLedger checks the configuration.
+func NewLedger(cfg LedgerConfig) (*Ledger, error) {
+	if err := events.CheckID("station", cfg.Station); err != nil {
+		return nil, err
+	}
+	if cfg.Journal == nil || cfg.Entropy == nil {
+		return nil, errors.New("a ledger needs a journal and a source of entropy")
+	}
+	if cfg.Pages == nil {
+		cfg.Pages = NewPages(cfg.Cache)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Ledger{cfg: cfg}, nil
+}
+
+// Stats returns the counters.
+func (l *Ledger) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stats
+}
+
+func (l *Ledger) count(f func(*Stats)) {
+	l.mu.Lock()
+	f(&l.stats)
+	l.mu.Unlock()
+}
+
+// State returns the state of a run as far as it is known here, reading what is new. The zero State (Sequence 0)
+// means that the run does not exist. It may be stale: it only helps to choose what to try.
+func (l *Ledger) State(ctx context.Context, runID string) (run.State, uint64, error) {
+	return l.Reach(ctx, runID, math.MaxUint64)
+}
+
+// Hear takes a delivered fact as news: if it is the next one it is folded without reading, and after Hear the cached
+// state includes it. It returns the decoded fact.
+func (l *Ledger) Hear(ctx context.Context, runID string, r Record) (run.State, error) {
+	if err := events.CheckID("run", runID); err != nil {
+		return run.State{}, err
+	}
+	p := l.cfg.Pages.page(runID)
+	if err := p.hold(ctx); err != nil {
+		return run.State{}, err
+	}
+	defer p.free()
+	if p.loaded && IsLocal(p.head) && !IsLocal(r.Seq) {
+		err := l.comeHome(ctx, p, r.Seq)
+		return p.state, err
+	}
+	if p.loaded && p.head >= r.Seq {
+		return p.state, nil
+	}
+	if p.loaded || p.head == 0 {
+		if next, err := r.Apply(runID, p.state); err == nil {
+			p.at(next, r.Seq)
+			return p.state, nil
+		}
+	}
+	if err := l.refresh(ctx, p); err != nil {
+		return run.State{}, err
+	}
+	if IsLocal(r.Seq) && !IsLocal(p.head) {
+		return p.state, nil // the log is back: what the local store delivered came home, or was refused
+	}
+	if p.head < r.Seq {
+		// The reader was stale, or the fact is not in the log at all: ask the leader, then read again.
+		if err := l.catchUp(ctx, p, r.Seq); err != nil {
+			return run.State{}, err
+		}
+	}
+	return p.state, nil
+}
+
+// Write decides and appends until the decision stands or has nothing to say. Facts are appended one by one; if
+// another writer is faster, the decision is made again on the newer state. An error leaves what was stored before it
+// in the log: whoever looks next completes it.
+func (l *Ledger) Write(ctx context.Context, runID string, decide Decide) (Written, error) {
+	if err := events.CheckID("run", runID); err != nil {
+		return Written{}, err
+	}
+	p := l.cfg.Pages.page(runID)
+	if err := p.hold(ctx); err != nil {
+		return Written{}, err
+	}
+	defer p.free()
+	if !p.loaded {
+		if err := l.refresh(ctx, p); err != nil {
+			return Written{}, err
+		}
+	}
+	var w Written
+	for range maxRounds {
+		answer, err := decide(p.state, l.cfg.Now().UTC())
+		if err != nil {
+			return w, err
+		}
+		again, err := l.say(ctx, p, answer, &w)
+		w.State, w.Head = p.state, p.head
+		if err != nil || !again {
+			return w, err
+		}
+	}
+	return w, fmt.Errorf("write to run %s: %w", runID, ErrContended)
+}
+
+// say appends an answer fact by fact. again means that the decision must be made again.
+func (l *Ledger) say(ctx context.Context, p *page, answer []events.Payload, w *Written) (again bool, err error) {
+	for _, payload := range answer {
+		fact, stored, err := l.compose(p, payload)
+		if err != nil {
+			return false, err
+		}
+		// The state is the fold of the stored bytes: encoding may have changed what is in hand, and the caller keeps it.
+		written, err := fact.Payload()
+		if err != nil {
+			return false, err
+		}
+		next, err := p.state.ApplyFact(fact, written, run.HashOf(stored))
+		if err != nil {
+			return false, fmt.Errorf("decision of %s does not fit: %w", l.cfg.By, err)
+		}
+		seq, err := l.append(ctx, p, Entry{Run: p.id, Kind: payload.Kind(), Head: p.head, Bytes: stored})
+		if errors.Is(err, errLost) {
+			return true, l.refreshAfterLoss(ctx, p, seq)
+		}
+		if err != nil {
+			p.loaded = false
+			return false, fmt.Errorf("append %s to run %s: %w", payload.Kind(), p.id, err)
+		}
+		if l.cfg.Tell != nil {
+			l.cfg.Tell(Told{Fact: fact, Payload: payload, Before: p.state})
+		}
+		p.at(next, seq)
+		w.Facts = append(w.Facts, Said{Payload: payload, Sequence: fact.Sequence, Seq: seq})
+	}
+	return false, nil
+}
+
+// compose makes the next fact of a run.
+func (l *Ledger) compose(p *page, payload events.Payload) (events.Fact, []byte, error) {
+	word, ok := events.Lookup(payload.Kind())
+	if !ok || word.Author != l.cfg.By {
+		return events.Fact{}, nil, fmt.Errorf("%s by %s: %w", payload.Kind(), l.cfg.By, ErrDenied)
+	}
+	data, err := json.Marshal(payload)
+	if err != nil {
+		return events.Fact{}, nil, fmt.Errorf("encode %s: %w", payload.Kind(), err)
+	}
+	id, trace := p.state.Identity, ""
+	if p.state.Created != nil {
+		trace = p.state.Created.TraceParent
+	}
+	switch d := payload.(type) {
+	case *events.RunCreatedData:
+		trace = d.TraceParent
+		id = Identify(l.cfg.Station, p.id, d)
+	case *events.RunMovedData:
+		id.Station, id.StationRun = l.cfg.Station, l.cfg.Station+"-"+p.id
+	}
+	f := events.Fact{
+		SpecVersion: "1.0", ID: l.newID(), Source: events.Source(l.cfg.Station, l.cfg.By), Type: payload.Kind().Type(),
+		Subject: p.id, Time: l.cfg.Now().UTC().Round(0), ContentType: "application/json", Identity: id,
+		Sequence: p.state.Sequence + 1, PrevHash: p.state.Hash, TraceParent: trace, Data: data,
+	}
+	b, err := f.Encode()
+	if err != nil {
+		return events.Fact{}, nil, err
+	}
+	if len(b) > events.MaxFact {
+		return events.Fact{}, nil, fmt.Errorf("%s has %d bytes, the limit is %d: %w", payload.Kind(), len(b), events.MaxFact, ErrTooLarge)
+	}
+	return f, b, nil
+}
+
+// errLost means that another writer's fact stands where ours should.
+var errLost = errors.New("another writer was faster")
+
+// append makes one append and settles its outcome. It returns the position, errLost and the position of the fact that
+// won, or an error that ends the Write.
+func (l *Ledger) append(ctx context.Context, p *page, e Entry) (uint64, error) {
+	stored := e.Bytes
+	wait := 200 * time.Microsecond
+	doubt := false // an earlier try is not accounted for: it may still be stored, so no refusal of a later one is the last word
+	for range maxSame {
+		ack := l.cfg.Journal.Append(ctx, e)
+		if refused := ack.Outcome == Full || ack.Outcome == Denied || ack.Outcome == TooLarge; refused && doubt {
+			return 0, fmt.Errorf("%w, then: %w", ErrUnsettled, ack.Err)
+		}
+		doubt = doubt || ack.Outcome == Unknown
+		switch ack.Outcome {
+		case Stored:
+			l.count(func(s *Stats) { s.Appends++; s.Bytes += uint64(len(stored)) })
+			return ack.Seq, nil
+		case Conflict, Unknown:
+			seq, settled, err := l.settle(ctx, p, ack, stored)
+			if err != nil || settled {
+				return seq, err
+			}
+		case Transient:
+			l.count(func(s *Stats) { s.Transients++ })
+		case Full:
+			return 0, ErrFull
+		case Denied:
+			return 0, fmt.Errorf("%w: %w", ErrDenied, ack.Err)
+		case TooLarge:
+			return 0, fmt.Errorf("%w: %w", ErrTooLarge, ack.Err)
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return 0, fmt.Errorf("%w: %w", ErrUnsettled, err)
+		}
+		wait = min(2*wait, 5*time.Millisecond)
+	}
+	return 0, ErrUnsettled
+}
+
+// settle asks the leader what became of an append. settled false means: not stored, the same append may be made again.
+func (l *Ledger) settle(ctx context.Context, p *page, ack Ack, stored []byte) (seq uint64, settled bool, err error) {
+	if ack.Outcome == Conflict {
+		l.count(func(s *Stats) { s.Conflicts++ })
+	} else {
+		l.count(func(s *Stats) { s.Unknowns++ })
+	}
+	last, ok, err := l.cfg.Journal.Last(ctx, p.id)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return 0, true, fmt.Errorf("%w: %w", ErrUnsettled, err)
+	case err != nil || !ok && p.head > 0:
+		return 0, false, nil // the leader is away or behind what was acknowledged: ask again by trying again
+	case !ok || last.Seq <= p.head && IsLocal(last.Seq) == IsLocal(p.head):
+		return 0, false, nil
+	case bytes.Equal(last.Bytes, stored):
+		l.count(func(s *Stats) { s.Duplicates++ })
+		return last.Seq, true, nil
+	}
+	// Another fact is last. Ours may stand before it: it is ours only if the fact right after head has our bytes.
+	after, _, err := l.cfg.Journal.Read(ctx, p.id, p.head)
+	if err == nil && len(after) > 0 && bytes.Equal(after[0].Bytes, stored) {
+		l.count(func(s *Stats) { s.Duplicates++ })
+		return after[0].Seq, true, nil
+	}
+	if err != nil || len(after) == 0 {
+		return 0, false, nil
+	}
+	return after[0].Seq, true, errLost
+}
+
+// newID returns 128 random bits in hex, made before the first try of an append.
+func (l *Ledger) newID() string {
+	var b [16]byte
+	l.mu.Lock()
+	_, err := io.ReadFull(l.cfg.Entropy, b[:])
+	l.mu.Unlock()
+	if err != nil {
+		panic(fmt.Sprintf("source of entropy: %v", err))
+	}
+	return fmt.Sprintf("%x", b)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Identify derives the identity that all facts of a run carry.
+func Identify(station, runID string, c *events.RunCreatedData) events.Identity {
+	id := events.Identity{Station: station, Run: runID, StationRun: station + "-" + runID, AgentName: c.Agent, AgentID: c.Agent}
+	if c.Session != "" {
+		id.Session = c.Session
+	}
+	id.WorkflowRun = c.WorkflowRun
+	return id
+}

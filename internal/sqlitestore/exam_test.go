@@ -1,0 +1,76 @@
+package sqlitestore_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/kernel/kerneltest"
+	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// open opens a station in a file of its own.
+func open(t *testing.T, cfg sqlitestore.Config) *sqlitestore.Station {
+	t.Helper()
+	if cfg.Path == "" {
+		cfg.Path = filepath.Join(t.TempDir(), "it's 100% ours?.db")
+	}
+	cfg.Station = "exam"
+	s, err := sqlitestore.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+func post(t *testing.T) kerneltest.Post {
+	const ackWait = 300 * time.Millisecond
+	s := open(t, sqlitestore.Config{AckWait: ackWait})
+	return kerneltest.Post{Station: s.Name(), Journal: s.Journal(), Inbox: s.Inbox(), Timers: s.Timers(), Publish: s.Publish, AckWait: ackWait}
+}
+
+func TestJournalExam(t *testing.T) {
+	t.Parallel()
+	kerneltest.Journal(t, func(t *testing.T) kernel.Journal { return open(t, sqlitestore.Config{}).Journal() })
+}
+
+func TestInboxExam(t *testing.T) {
+	t.Parallel()
+	kerneltest.Inbox(t, post)
+}
+
+func TestTimersExam(t *testing.T) {
+	t.Parallel()
+	kerneltest.Timers(t, post)
+}
+
+func TestBlobsExam(t *testing.T) {
+	t.Parallel()
+	kerneltest.Blobs(t, func(t *testing.T) (kernel.Blobs, func(*testing.T, events.Ref, []byte)) {
+		s := open(t, sqlitestore.Config{})
+		return s.Blobs(), func(t *testing.T, ref events.Ref, data []byte) {
+			if err := s.Damage(ref.SHA256, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestShelfExam(t *testing.T) {
+	t.Parallel()
+	kerneltest.Shelf(t, func(t *testing.T) kernel.Shelf { return open(t, sqlitestore.Config{}).Shelf("harness-state") })
+}
+
+func TestLeasesExam(t *testing.T) {
+	t.Parallel()
+	kerneltest.Leases(t, func(t *testing.T) (kernel.Leases, time.Duration) {
+		return open(t, sqlitestore.Config{LeaseTerm: 200 * time.Millisecond}).Leases(), 200 * time.Millisecond
+	})
+}

@@ -1,0 +1,350 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Primary is the station whose log may go away. All fields but Notify are needed.
+type Primary struct {
+	Journal  kernel.Journal
+	Inbox    kernel.Inbox
+	Timers   kernel.Timers
+	Blobs    kernel.Blobs
+	Refusals kernel.Refusals
+	// Connected is quick: false means that the primary can not answer. May be nil.
+	Connected func() bool
+	// Answers returns nil where the primary takes requests at the moment. It should not take longer than a second.
+	Answers func(ctx context.Context) error
+	// Notify hears of every branch that begins or ends. It must be quick.
+	Notify func(Notice)
+}
+
+// Notice is news about the branch of a run.
+type Notice struct {
+	Run string
+	// Status the branch has now.
+	Status Status
+	// Facts on it that are stored here, and those of them that are in the primary log.
+	Facts, Home int
+	// Reason says why it began, or why it was refused.
+	Reason string
+}
+
+// Fallback gives the ports of a station that goes on while its log is away. There may be no other writer of the
+// station: what is decided here while the log can not be asked would not be known to it. See docs/adr/0010.
+//
+// A run is on a branch from the first fact that the log did not confirm. Its facts are stored here, with positions from
+// kernel.LocalSeq on, and delivered to the roles of this process. Before anything else is said or read of that run
+// once the log answers, its branch is brought home: fact by fact, at the very place where it was forked. Where another
+// fact stands there the rest of the branch is refused, for good, and a dead letter tells.
+type Fallback struct {
+	local   *Station
+	primary Primary
+	// every is how often Run looks whether a branch can be brought home.
+	every time.Duration
+
+	mu sync.Mutex
+	// lanes are the runs that somebody works on; guarded by mu.
+	lanes map[string]*lane
+	// away says that the primary did not answer when last asked; guarded by mu.
+	away bool
+	// open are the runs that may have an open branch; guarded by mu.
+	open map[string]bool
+	// objects is held while objects are brought home.
+	objects sync.Mutex
+}
+
+// lane lets one at a time work on the branch of a run.
+type lane struct {
+	mu sync.Mutex
+	// users is guarded by Fallback.mu.
+	users int
+}
+
+// NewFallback puts a local station in front of a primary. Whoever uses it calls Settle before its roles start, and Run
+// beside them.
+func NewFallback(ctx context.Context, local *Station, p Primary) (*Fallback, error) {
+	if local == nil || p.Journal == nil || p.Inbox == nil || p.Timers == nil || p.Blobs == nil || p.Refusals == nil || p.Answers == nil {
+		return nil, errors.New("a fallback needs a local station, and a journal, an inbox, timers, blobs, refusals and a sign of life of the primary")
+	}
+	f := &Fallback{local: local, primary: p, every: 250 * time.Millisecond, lanes: map[string]*lane{}, open: map[string]bool{}}
+	left, err := local.Branches(ctx, BranchOpen)
+	for _, b := range left {
+		f.open[b.Run] = true
+	}
+	return f, err
+}
+
+func (f *Fallback) setOpen(run string, open bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if delete(f.open, run); open {
+		f.open[run] = true
+	}
+}
+
+// lock keeps everybody else from a run until the function returned is called.
+func (f *Fallback) lock(run string) (unlock func()) {
+	f.mu.Lock()
+	l := f.lanes[run]
+	if l == nil {
+		l = &lane{}
+		f.lanes[run] = l
+	}
+	l.users++
+	f.mu.Unlock()
+	l.mu.Lock()
+	return func() {
+		l.mu.Unlock()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(f.lanes, run)
+		}
+	}
+}
+
+// answerWait is how long a sign of life is waited for.
+const answerWait = time.Second
+
+// reach asks the primary for a sign of life, also where ctx has ended: what was done is kept in any case.
+func (f *Fallback) reach(ctx context.Context) error {
+	ask, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWait)
+	defer cancel()
+	err := f.primary.Answers(ask)
+	f.mu.Lock()
+	f.away = err != nil
+	f.mu.Unlock()
+	return err
+}
+
+// gone reports whether the primary was away when last asked, and still is.
+func (f *Fallback) gone(ctx context.Context) error {
+	f.mu.Lock()
+	away := f.away
+	f.mu.Unlock()
+	if !away && (f.primary.Connected == nil || f.primary.Connected()) {
+		return nil
+	}
+	return f.reach(ctx)
+}
+
+// Append implements kernel.Journal.
+func (f *Fallback) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
+	if ack, no := refused(ctx, e); no {
+		return ack
+	}
+	defer f.lock(e.Run)()
+	b, err := f.current(ctx, e.Run)
+	if err != nil {
+		return kernel.Ack{Outcome: kernel.Unknown, Err: err}
+	}
+	if b != nil {
+		return f.extend(e, b)
+	}
+	head, err := f.home(ctx, e.Head)
+	if err != nil {
+		return outcome(err)
+	}
+	e.Head = head
+	why := f.gone(ctx)
+	if why == nil {
+		ack := f.primary.Journal.Append(ctx, e)
+		if ack.Outcome != kernel.Unknown {
+			return ack
+		}
+		if why = f.reach(ctx); why == nil {
+			return ack
+		}
+	}
+	return f.fork(e, why)
+}
+
+// errAway means that the facts asked for are in a log that can not be reached.
+var errAway = errors.New("the station's log is away: what is asked of it waits until it is back")
+
+// current returns the branch of a run if it has one that can not be brought home at the moment, else nil.
+func (f *Fallback) current(ctx context.Context, run string) (*branch, error) {
+	f.mu.Lock()
+	open := f.open[run]
+	f.mu.Unlock()
+	if !open {
+		return nil, nil
+	}
+	b, err := f.local.openBranch(ctx, run)
+	if err != nil || b == nil {
+		return nil, err
+	}
+	if f.reach(ctx) != nil {
+		return b, nil
+	}
+	if err = f.settle(ctx, b); err == nil {
+		return nil, nil
+	}
+	if f.reach(ctx) != nil {
+		return b, nil
+	}
+	return nil, err // the primary is there: nothing may be said beside it
+}
+
+// home turns the position of a fact into that in the primary log. It is an errConflict where the fact never came there.
+func (f *Fallback) home(ctx context.Context, seq uint64) (uint64, error) {
+	if !kernel.IsLocal(seq) {
+		return seq, nil
+	}
+	var at uint64
+	err := f.local.store.db.QueryRowContext(ctx, "SELECT home FROM facts WHERE seq = ?", seq-kernel.LocalSeq).Scan(&at)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, err
+	}
+	if at == 0 {
+		return 0, errConflict{}
+	}
+	return at, nil
+}
+
+// Read implements kernel.Journal. While a run is on a branch only the facts of that branch can be read.
+func (f *Fallback) Read(ctx context.Context, run string, after uint64) ([]kernel.Record, bool, error) {
+	defer f.lock(run)()
+	b, err := f.current(ctx, run)
+	if err != nil {
+		return nil, false, err
+	}
+	if b != nil {
+		if after != b.fork && !kernel.IsLocal(after) {
+			return nil, false, fmt.Errorf("read run %s after %d: %w", run, after, errAway)
+		}
+		return f.local.readBranch(ctx, b, after)
+	}
+	if kernel.IsLocal(after) {
+		if after, err = f.comeDown(ctx, run, after); err != nil {
+			return nil, false, err
+		}
+	}
+	if err := f.gone(ctx); err != nil {
+		return nil, false, fmt.Errorf("read run %s: %w: %w", run, errAway, err)
+	}
+	facts, more, err := f.primary.Journal.Read(ctx, run, after)
+	if err != nil {
+		_ = f.reach(ctx) // whoever asks next need not wait as long
+	}
+	return facts, more, err
+}
+
+// comeDown finds where a reader goes on that knows a run up to a local position. For one that read refused facts that
+// is where they were forked off: what it reads there does not fit, so it reads the whole run again.
+func (f *Fallback) comeDown(ctx context.Context, run string, after uint64) (uint64, error) {
+	at, err := f.home(ctx, after)
+	if _, refused := errors.AsType[errConflict](err); !refused {
+		return at, err
+	}
+	err = f.local.store.db.QueryRowContext(ctx, "SELECT b.fork FROM facts f JOIN branches b ON b.id = f.branch WHERE f.seq = ? AND f.run = ?",
+		after-kernel.LocalSeq, run).Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return after, nil // of no run here: nothing is behind it
+	}
+	return at, err
+}
+
+// Last implements kernel.Journal.
+func (f *Fallback) Last(ctx context.Context, run string) (kernel.Record, bool, error) {
+	defer f.lock(run)()
+	b, err := f.current(ctx, run)
+	if err != nil {
+		return kernel.Record{}, false, err
+	}
+	if b != nil {
+		return f.local.lastOf(ctx, b)
+	}
+	if err := f.gone(ctx); err != nil {
+		return kernel.Record{}, false, fmt.Errorf("last fact of run %s: %w: %w", run, errAway, err)
+	}
+	return f.primary.Journal.Last(ctx, run)
+}
+
+// Listen implements kernel.Inbox: a role hears the primary and, while runs are on branches, what is said there. Each
+// of them has its own workers.
+func (f *Fallback) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
+	both, stop := context.WithCancel(ctx)
+	defer stop()
+	local := make(chan error, 1) // it never waits for us
+	go func() {
+		local <- f.local.Inbox().Listen(both, role, workers, func(ctx context.Context, m kernel.Message) {
+			if f.void(ctx, m.Seq()) {
+				_ = m.Ack(ctx) // in memory; it never fails
+				return
+			}
+			hear(ctx, m)
+		})
+	}()
+	err := f.primary.Inbox.Listen(ctx, role, workers, hear)
+	stop()
+	return errors.Join(err, <-local)
+}
+
+// void reports whether a delivery is of a branch that has ended: it came home, where it is delivered by the primary, or
+// it was refused.
+func (f *Fallback) void(ctx context.Context, seq uint64) bool {
+	if !kernel.IsLocal(seq) {
+		return false // a timer
+	}
+	var status string
+	err := f.local.store.db.QueryRowContext(ctx, "SELECT b.status FROM facts f JOIN branches b ON b.id = f.branch WHERE f.seq = ?",
+		seq-kernel.LocalSeq).Scan(&status)
+	return errors.Is(err, sql.ErrNoRows) || err == nil && Status(status) != BranchOpen
+}
+
+// Set implements kernel.Timers. A timer that was set while the primary was away fires here.
+func (f *Fallback) Set(ctx context.Context, run, name string, at time.Time) error {
+	if f.gone(ctx) == nil {
+		err := f.primary.Timers.Set(ctx, run, name, at)
+		if err == nil || f.reach(ctx) == nil {
+			return err
+		}
+	}
+	return f.local.Timers().Set(context.WithoutCancel(ctx), run, name, at)
+}
+
+// objects are the blobs of a Fallback.
+type objects struct{ f *Fallback }
+
+// Blobs returns the object store: what is put while the primary is away is kept here until it is brought home.
+func (f *Fallback) Blobs() kernel.Blobs { return objects{f} }
+
+// Put implements kernel.Blobs.
+func (o objects) Put(ctx context.Context, kind string, data []byte) (events.Ref, error) {
+	if o.f.gone(ctx) == nil {
+		ref, err := o.f.primary.Blobs.Put(ctx, kind, data)
+		if err == nil || o.f.reach(ctx) == nil {
+			return ref, err
+		}
+	}
+	return o.f.local.Blobs().Put(context.WithoutCancel(ctx), kind, data)
+}
+
+// Get implements kernel.Blobs.
+func (o objects) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
+	b, err := o.f.local.Blobs().Get(ctx, ref)
+	if err == nil {
+		return b, nil
+	}
+	if why := o.f.gone(ctx); why != nil {
+		return nil, fmt.Errorf("object %s: %w: %w", ref.SHA256, errAway, why)
+	}
+	return o.f.primary.Blobs.Get(ctx, ref)
+}
+
+var (
+	_ kernel.Journal = (*Fallback)(nil)
+	_ kernel.Inbox   = (*Fallback)(nil)
+	_ kernel.Timers  = (*Fallback)(nil)
+	_ kernel.Blobs   = objects{}
+)

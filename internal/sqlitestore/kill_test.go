@@ -1,0 +1,106 @@
+package sqlitestore_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// childFile names the file that the child process of TestKill writes to.
+const childFile = "INSPAN_TEST_LITE_FILE"
+
+// TestMain is the child where it is told to be one: it appends for ever and prints each position that was acknowledged.
+func TestMain(m *testing.M) {
+	path := os.Getenv(childFile)
+	if path == "" {
+		m.Run() // its code becomes that of the program
+		return
+	}
+	s, err := sqlitestore.Open(context.Background(), sqlitestore.Config{Path: path, Station: "exam"})
+	if err != nil {
+		fmt.Println("error", err)
+		return
+	}
+	last, _, err := s.Journal().Last(context.Background(), "r")
+	for head := last.Seq; err == nil; {
+		ack := s.Journal().Append(context.Background(), kernel.Entry{Run: "r", Kind: events.TurnFinished, Head: head, Bytes: fmt.Appendf(nil, "after %d", head)})
+		if err = ack.Err; err == nil {
+			head = ack.Seq
+			fmt.Println(head)
+		}
+	}
+	fmt.Println("error", err)
+}
+
+func TestKill(t *testing.T) {
+	t.Parallel()
+	t.Run("PERS-15 PERS-4 what was acknowledged before kill -9 is there, whole and in order, and one process owns the file", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "killed.db")
+		acked := uint64(0)
+		for round := range 5 {
+			acked = killed(t, path, 20+7*round, acked)
+			s, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: path, Station: "exam"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			facts, after := 0, uint64(0)
+			for more := true; more; {
+				var page []kernel.Record
+				if page, more, err = s.Journal().Read(t.Context(), "r", after); err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range page {
+					if want := fmt.Sprintf("after %d", after); string(r.Bytes) != want {
+						t.Fatalf("at %d: got %q, want %q", r.Seq, r.Bytes, want)
+					}
+					facts, after = facts+1, r.Seq
+				}
+			}
+			if after < acked {
+				t.Fatalf("round %d: %d facts up to %d, but %d was acknowledged", round, facts, after, acked)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// killed runs a child until it has acknowledged so many facts, kills it, and returns the last position it told.
+func killed(t *testing.T, path string, facts int, last uint64) uint64 {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), childFile+"="+path)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for n := 0; lines.Scan(); n++ {
+		var seq uint64
+		if _, err := fmt.Sscan(lines.Text(), &seq); err != nil {
+			t.Fatalf("the child says %q", lines.Text())
+		}
+		last = seq
+		if n == facts {
+			if _, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: path, Station: "exam"}); err == nil {
+				t.Error("a second process opened the file")
+			}
+			_ = child.Process.Kill() // SIGKILL; what it still printed is read
+		}
+	}
+	_ = child.Wait() // killed
+	return last
+}

@@ -1,0 +1,270 @@
+package sqlitestore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Run brings branches home as soon as the primary answers, until ctx ends.
+func (f *Fallback) Run(ctx context.Context) error {
+	tick := time.NewTicker(f.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			_ = f.Settle(ctx) // what could not be done is done with the next tick
+		}
+	}
+}
+
+// Settle brings home what is here, as far as the primary takes it. It returns nil where nothing is left to do, and what
+// stands in the way otherwise.
+func (f *Fallback) Settle(ctx context.Context) error {
+	open, err := f.local.Branches(ctx, BranchOpen)
+	if err != nil {
+		return err
+	}
+	untold, err := f.untold(ctx)
+	if err != nil || len(open)+len(untold) == 0 {
+		return err
+	}
+	if err := f.reach(ctx); err != nil {
+		return fmt.Errorf("%d branches wait for the station's log: %w: %w", len(open), errAway, err)
+	}
+	var errs []error
+	for _, b := range open {
+		errs = append(errs, f.settleRun(ctx, b.Run))
+	}
+	if untold, err = f.untold(ctx); err != nil {
+		return err
+	}
+	for _, id := range untold {
+		errs = append(errs, f.tell(ctx, id))
+	}
+	return errors.Join(errs...)
+}
+
+func (f *Fallback) settleRun(ctx context.Context, run string) error {
+	defer f.lock(run)()
+	b, err := f.local.openBranch(ctx, run)
+	if err != nil || b == nil {
+		return err
+	}
+	return f.settle(ctx, b)
+}
+
+// settle brings an open branch home. Each fact is marked once the primary has it, so a crash in between leaves a
+// shorter rest; one that was stored and not marked is known by its bytes. It returns nil once the branch has ended,
+// in either way. The lane of the run is held.
+func (f *Fallback) settle(ctx context.Context, b *branch) error {
+	if err := f.homeObjects(ctx); err != nil {
+		return err
+	}
+	rest, head, err := f.rest(ctx, b)
+	if err != nil {
+		return err
+	}
+	for _, e := range rest {
+		e.Head = head
+		at, why, err := f.bring(ctx, e.Entry)
+		if err != nil {
+			return fmt.Errorf("bring run %s home: %w", b.run, err)
+		}
+		if why != "" {
+			return f.end(ctx, b, BranchRefused, why)
+		}
+		if err := f.mark(ctx, e.seq, at); err != nil {
+			return err
+		}
+		head = at
+	}
+	return f.end(ctx, b, BranchHome, "")
+}
+
+// rest returns what is not yet known to be in the primary log, and the position there of the fact before it.
+func (f *Fallback) rest(ctx context.Context, b *branch) (rest []stored, head uint64, err error) {
+	head = b.fork
+	err = f.local.store.each(ctx, func(scan func(...any) error) error {
+		s := stored{Entry: kernel.Entry{Run: b.run}}
+		var kind string
+		var home uint64
+		if err := scan(&s.seq, &kind, &s.Bytes, &home); err != nil {
+			return err
+		}
+		s.Kind = events.Kind(kind)
+		if home > 0 {
+			head = home
+			return nil
+		}
+		rest = append(rest, s)
+		return nil
+	}, "SELECT seq, kind, bytes, home FROM facts WHERE branch = ? ORDER BY seq", b.id)
+	return rest, head, err
+}
+
+// bringTries bounds how often one append is made again because nobody knew, or for a reason that passes.
+const bringTries = 50
+
+// bring appends one fact to the primary log. It returns the position where the fact stands now, or the reason why it
+// never will; an error means that it may be tried again.
+func (f *Fallback) bring(ctx context.Context, e kernel.Entry) (at uint64, why string, err error) {
+	for range bringTries {
+		ack := f.primary.Journal.Append(ctx, e)
+		switch ack.Outcome {
+		case kernel.Stored:
+			return ack.Seq, "", nil
+		case kernel.Conflict, kernel.Unknown:
+			if at, why, err = f.standing(ctx, e); at > 0 || why != "" || err != nil {
+				return at, why, err
+			}
+		case kernel.Denied, kernel.TooLarge:
+			return 0, fmt.Sprintf("the log does not take %s: %v", e.Kind, ack.Err), nil
+		case kernel.Full:
+			return 0, "", fmt.Errorf("%w: %w", kernel.ErrFull, ack.Err)
+		case kernel.Transient:
+		}
+		if err = ack.Err; err == nil {
+			err = fmt.Errorf("append %s: %s", e.Kind, ack.Outcome)
+		}
+		if pause(ctx, 5*time.Millisecond) != nil {
+			break
+		}
+	}
+	return 0, "", err
+}
+
+// standing looks what the primary has where a fact belongs. All zero means that nothing is there yet.
+func (f *Fallback) standing(ctx context.Context, e kernel.Entry) (at uint64, why string, err error) {
+	after, _, err := f.primary.Journal.Read(ctx, e.Run, e.Head)
+	if err != nil {
+		return 0, "", err
+	}
+	if len(after) > 0 {
+		if bytes.Equal(after[0].Bytes, e.Bytes) {
+			return after[0].Seq, "", nil
+		}
+		return 0, fmt.Sprintf("another fact stands at position %d of the log, where the branch has its %s", after[0].Seq, e.Kind), nil
+	}
+	last, ok, err := f.primary.Journal.Last(ctx, e.Run)
+	if err != nil || e.Head == 0 || ok && last.Seq >= e.Head {
+		return 0, "", err
+	}
+	// A leader that was deposed says so too, for a moment. A log that was put back to an earlier day says so always:
+	// then the branch stays here, open and known by its age, until a person decides.
+	return 0, "", fmt.Errorf("the log ends at position %d, the branch begins behind %d: the log has lost facts, restore it", last.Seq, e.Head)
+}
+
+func (f *Fallback) mark(ctx context.Context, seq, home uint64) error {
+	return f.local.store.write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		_, err := tx.Exec("UPDATE facts SET home = ? WHERE seq = ?", home, seq)
+		return err
+	})
+}
+
+// end closes a branch. Nothing of it is delivered any more.
+func (f *Fallback) end(ctx context.Context, b *branch, status Status, why string) error {
+	err := f.local.store.write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		_, err := tx.Exec("UPDATE branches SET status = ?, reason = ?, closed = ?, told = ? WHERE id = ?", string(status), why, time.Now().UnixNano(), status == BranchHome, b.id)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec("DELETE FROM pending WHERE fact IN (SELECT seq FROM facts WHERE branch = ?)", b.id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("close the branch of run %s: %w", b.run, err)
+	}
+	f.setOpen(b.run, false)
+	n := Notice{Run: b.run, Status: status, Reason: why}
+	err = f.local.store.db.QueryRowContext(ctx, "SELECT count(*), count(nullif(home, 0)) FROM facts WHERE branch = ?", b.id).Scan(&n.Facts, &n.Home)
+	f.notify(n)
+	return err
+}
+
+// untold returns the refused branches that no dead letter tells of yet.
+func (f *Fallback) untold(ctx context.Context) ([]int64, error) {
+	var ids []int64
+	err := f.local.store.each(ctx, func(scan func(...any) error) error {
+		var id int64
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
+	}, "SELECT id FROM branches WHERE status = ? AND told = 0", string(BranchRefused))
+	return ids, err
+}
+
+// tell puts a refused branch on the dead-letter list.
+func (f *Fallback) tell(ctx context.Context, id int64) error {
+	facts, err := f.local.Evidence(ctx, id)
+	if err != nil || len(facts) == 0 {
+		return err
+	}
+	d := kernel.DeadLetter{Time: time.Now().UTC(), Code: "fallback_refused",
+		Hint: "the log goes on without these facts; what they did outside was done: compare them with the run, they stay in the local store"}
+	home := 0
+	err = f.local.store.db.QueryRowContext(ctx, "SELECT run, reason, (SELECT count(*) FROM facts WHERE branch = b.id AND home > 0) FROM branches b WHERE id = ?", id).Scan(&d.Run, &d.Reason, &home)
+	if err != nil {
+		return err
+	}
+	first := facts[min(home, len(facts)-1)]
+	d.Subject, d.Seq = events.RunFacts(f.local.name, d.Run), kernel.LocalSeq+first.Seq
+	d.Reason = fmt.Sprintf("%d of %d facts that were written while the log was away can not be added to it: %s", len(facts)-home, len(facts), d.Reason)
+	d.Data, d.DataBytes = string(first.Bytes[:min(len(first.Bytes), maxDead)]), len(first.Bytes)
+	if err := f.primary.Refusals.Refuse(ctx, events.Persister, d); err != nil {
+		return fmt.Errorf("tell of the branch of run %s: %w", d.Run, err)
+	}
+	return f.local.store.write(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		_, err := tx.Exec("UPDATE branches SET told = 1 WHERE id = ?", id)
+		return err
+	})
+}
+
+// maxDead is how much of a refused fact a dead letter shows, in bytes.
+const maxDead = 8 << 10
+
+// homeObjects brings the objects home that were put while the primary was away: facts refer to them.
+func (f *Fallback) homeObjects(ctx context.Context) error {
+	f.objects.Lock()
+	defer f.objects.Unlock()
+	for {
+		var sum, kind string
+		var data []byte
+		err := f.local.store.db.QueryRowContext(ctx, "SELECT sha256, kind, data FROM blobs LIMIT 1").Scan(&sum, &kind, &data)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("objects of the local store: %w", err)
+		}
+		if _, err := f.primary.Blobs.Put(ctx, kind, data); err != nil {
+			return fmt.Errorf("bring object %s home: %w", sum, err)
+		}
+		err = f.local.store.write(ctx, func(tx *sql.Tx) error {
+			_, err := tx.Exec("DELETE FROM blobs WHERE sha256 = ?", sum)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("object %s is home: %w", sum, err)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

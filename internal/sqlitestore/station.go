@@ -1,0 +1,312 @@
+package sqlitestore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Durability says when a local store acknowledges, for people.
+const Durability = "sync always (local store, SQLite)"
+
+// Config of a station. Path and Station are needed.
+type Config struct {
+	// Path of the file; it is made where there is none, readable for its owner alone.
+	Path    string
+	Station string
+	// Grace is how long handlers may go on after a listener was told to stop; 0 means 25 s.
+	Grace time.Duration
+	// AckWait is 0 for mem.DefaultAckWait, LeaseTerm 0 for topology.LeaseTerm.
+	AckWait, LeaseTerm time.Duration
+}
+
+// Station is one station's log, queues, stores and timers in a file. It is safe for concurrent use.
+type Station struct {
+	name  string
+	term  time.Duration
+	grace time.Duration
+	store *store
+	mail  *Mail
+	// hints are the calls of OnEnd under way: whoever is called may want to read the log that is just being written.
+	hints sync.WaitGroup
+
+	mu sync.Mutex
+	// Everything below is guarded by mu.
+	alarms   map[string]*alarm
+	leases   map[string]time.Time
+	watchers map[int]watcher
+	endings  map[int]func(runID string)
+	answers  map[int]func(run string) [][]byte
+	watched  int
+	firings  uint64
+	closed   bool
+}
+
+// Open opens the station of a file and puts what was not acknowledged before the roles again. Close must be called.
+// It returns ErrInUse (wrapped) where another process has the file.
+func Open(ctx context.Context, cfg Config) (*Station, error) {
+	if err := events.CheckID("station", cfg.Station); err != nil {
+		return nil, err
+	}
+	if cfg.Path == "" {
+		return nil, errors.New("a local station needs the path of its file")
+	}
+	if cfg.LeaseTerm <= 0 {
+		cfg.LeaseTerm = topology.LeaseTerm
+	}
+	if cfg.Grace <= 0 {
+		cfg.Grace = 25 * time.Second
+	}
+	st, err := open(cfg.Path, cfg.Station)
+	if err != nil {
+		return nil, err
+	}
+	s := &Station{name: cfg.Station, term: cfg.LeaseTerm, grace: cfg.Grace, store: st, mail: NewMail(cfg.AckWait),
+		alarms: map[string]*alarm{}, leases: map[string]time.Time{}, watchers: map[int]watcher{}, endings: map[int]func(string){}, answers: map[int]func(string) [][]byte{}}
+	if err := s.restore(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("local store %s: %w", cfg.Path, err), s.Close())
+	}
+	return s, nil
+}
+
+// restore fills the queues and sets the timers again.
+func (s *Station) restore(ctx context.Context) error {
+	err := s.store.each(ctx, func(scan func(...any) error) error {
+		var role string
+		var base uint64
+		var at int64
+		var f stored
+		if err := scan(&role, &f.seq, &base, &f.Run, &f.Kind, &at, &f.Bytes, &f.Whole); err != nil {
+			return err
+		}
+		f.at = time.Unix(0, at)
+		s.push(events.Service(role), f, base+f.seq, f.Bytes)
+		return nil
+	}, "SELECT p.role, f.seq, CASE WHEN f.branch IS NULL THEN 0 ELSE 1 << 62 END, f.run, f.kind, f.at, f.bytes, f.whole FROM pending p JOIN facts f ON f.seq = p.fact ORDER BY f.seq")
+	if err != nil {
+		return err
+	}
+	err = s.store.each(ctx, func(scan func(...any) error) error {
+		var subject, header string
+		var seq uint64
+		var at int64
+		var data []byte
+		if err := scan(&seq, &subject, &data, &header, &at); err != nil {
+			return err
+		}
+		var h map[string]string
+		if err := json.Unmarshal([]byte(header), &h); err != nil {
+			return err
+		}
+		return s.pushInput(subject, data, h, seq, time.Unix(0, at))
+	}, "SELECT seq, subject, data, header, at FROM inputs ORDER BY seq")
+	if err != nil {
+		return err
+	}
+	return s.store.each(ctx, func(scan func(...any) error) error {
+		var name string
+		var at int64
+		if err := scan(&name, &at); err != nil {
+			return err
+		}
+		s.arm(name, at)
+		return nil
+	}, "SELECT name, at FROM timers")
+}
+
+// Close stops the timers and lets go of the file. Whoever listens must have returned before.
+func (s *Station) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	for _, a := range s.alarms {
+		a.stop()
+	}
+	s.mu.Unlock()
+	s.hints.Wait()
+	return s.store.close()
+}
+
+// Name returns the station's id.
+func (s *Station) Name() string { return s.name }
+
+// Journal returns the log with the right to say everything: all roles are in one process.
+func (s *Station) Journal() kernel.Journal { return journal{s} }
+
+// Inbox returns the deliveries of all roles.
+func (s *Station) Inbox() kernel.Inbox { return inbox{s} }
+
+type inbox struct{ s *Station }
+
+// Listen implements kernel.Inbox. After ctx ended, handlers may go on for the grace; then their context ends.
+func (in inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		t := time.NewTimer(in.s.grace)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel()
+		case <-work.Done():
+		}
+	})()
+	return in.s.mail.Listen(ctx, role, workers, func(_ context.Context, m kernel.Message) { hear(work, m) })
+}
+
+// Timers returns the station's timers.
+func (s *Station) Timers() kernel.Timers { return timers{s} }
+
+// Blobs returns the object store.
+func (s *Station) Blobs() kernel.Blobs { return blobs{s.store} }
+
+// Shelf returns the bucket of that name.
+func (s *Station) Shelf(bucket string) kernel.Shelf { return shelf{s.store, bucket} }
+
+// Leases returns the leases of the instances in this process.
+func (s *Station) Leases() kernel.Leases { return leases{s} }
+
+// Live returns the outlet of what is not kept; see Station.Watch.
+func (s *Station) Live() kernel.Live { return live{s} }
+
+// Refusals returns the dead-letter list; see Station.Dead.
+func (s *Station) Refusals() kernel.Refusals { return refusals{s.store} }
+
+var (
+	_ kernel.Journal  = journal{}
+	_ kernel.Inbox    = inbox{}
+	_ kernel.Timers   = timers{}
+	_ kernel.Blobs    = blobs{}
+	_ kernel.Shelf    = shelf{}
+	_ kernel.Leases   = leases{}
+	_ kernel.Live     = live{}
+	_ kernel.Refusals = refusals{}
+)
+
+// Publish stores the message of an outsider for the role that hears its subject. header may be nil.
+func (s *Station) Publish(ctx context.Context, subject string, data []byte, header map[string]string) error {
+	_, err := s.Say(ctx, subject, data, header)
+	return err
+}
+
+// watcher hears what is said of a run.
+type watcher struct {
+	run  string
+	live bool
+	hear func(seq uint64, data []byte)
+}
+
+// Watch has hear called with each fact of a run that is stored from now on or, with live, with what is not kept,
+// until stop is called. hear must be quick and must not call the station.
+func (s *Station) Watch(run string, live bool, hear func(seq uint64, data []byte)) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.watched
+	s.watched++
+	s.watchers[id] = watcher{run: run, live: live, hear: hear}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watchers, id)
+	}
+}
+
+// OnEnd has hint called with the id of each run that ends from now on, until stop is called. Close waits for it.
+func (s *Station) OnEnd(hint func(runID string)) (stop func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.watched
+	s.watched++
+	s.endings[id] = hint
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.endings, id)
+	}, nil
+}
+
+// ended hints that a run has ended.
+func (s *Station) ended(run string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	for _, hint := range s.endings {
+		s.hints.Go(func() { hint(run) })
+	}
+}
+
+func (s *Station) tell(run string, live bool, seq uint64, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watchers {
+		if w.run == run && w.live == live {
+			w.hear(seq, data)
+		}
+	}
+}
+
+type live struct{ s *Station }
+
+// Publish implements kernel.Live.
+func (l live) Publish(run string, data []byte) { l.s.tell(run, true, 0, data) }
+
+type leases struct{ s *Station }
+
+// Renew implements kernel.Leases. Leases end with the process, as the instances do.
+func (l leases) Renew(ctx context.Context, instance string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := events.CheckID("instance", instance); err != nil {
+		return err
+	}
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	l.s.leases[instance] = time.Now().Add(l.s.term)
+	return nil
+}
+
+// Alive implements kernel.Leases.
+func (l leases) Alive(ctx context.Context, instance string) (bool, error) {
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	return time.Now().Before(l.s.leases[instance]), nil
+}
+
+// Logged returns the runs that there are events of, sorted.
+func (s *Station) Logged(ctx context.Context) (runs []string, err error) {
+	err = s.store.each(ctx, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		runs = append(runs, id)
+		return err
+	}, "SELECT DISTINCT run FROM facts ORDER BY run")
+	return runs, err
+}
+
+// Empty reports whether the store holds nothing that would be missed.
+func (s *Station) Empty(ctx context.Context) (bool, error) {
+	rows := 0
+	for _, table := range []string{"branches", "facts", "inputs", "timers", "blobs", "shelf", "dead"} {
+		err := s.store.each(ctx, func(scan func(...any) error) error {
+			var one int
+			rows++
+			return scan(&one)
+		}, "SELECT 1 FROM "+table+" LIMIT 1")
+		if err != nil {
+			return false, fmt.Errorf("look whether the local store is empty: %w", err)
+		}
+	}
+	return rows == 0, nil
+}

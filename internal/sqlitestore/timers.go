@@ -1,0 +1,75 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// alarm is a timer that has not fired; at is its time, which also tells it from another of the same name.
+type alarm struct {
+	at   int64
+	stop func() bool
+}
+
+type timers struct{ s *Station }
+
+// Set implements kernel.Timers. A timer is kept until its firing is acknowledged.
+func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
+	family, id, ok := strings.Cut(name, ".")
+	if !ok || !events.ValidID(run) || !events.ValidID(id) {
+		return fmt.Errorf("set timer: want a run id and a name {family}.{id}, have %q and %q", run, name)
+	}
+	if _, ok := topology.HearsTimer(family); !ok {
+		return fmt.Errorf("set timer %s: no role hears timers of family %q", name, family)
+	}
+	key, when := run+"."+name, at.UnixNano()
+	err := t.s.store.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.Exec("INSERT INTO timers(name, at) VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET at = excluded.at", key, when)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("set timer %s: %w", name, err)
+	}
+	t.s.arm(key, when)
+	return nil
+}
+
+// arm has a timer fire in this process, instead of any other of its name.
+func (s *Station) arm(key string, at int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	if old := s.alarms[key]; old != nil {
+		old.stop()
+	}
+	a := &alarm{at: at}
+	s.alarms[key] = a
+	t := time.AfterFunc(time.Until(time.Unix(0, at)), func() { s.fire(key, a) })
+	a.stop = t.Stop
+}
+
+func (s *Station) fire(key string, a *alarm) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.alarms[key] != a {
+		return // replaced while it was about to fire
+	}
+	delete(s.alarms, key)
+	run, name, _ := strings.Cut(key, ".")
+	family, _, _ := strings.Cut(name, ".")
+	role, ok := topology.HearsTimer(family)
+	if !ok {
+		return // of an older program; nobody waits for it
+	}
+	s.firings++
+	s.mail.Push(role, Parcel{Subject: events.DueSubject(s.name, run, name), Seq: s.firings, Time: time.Now(),
+		Acked: func() { s.store.later("DELETE FROM timers WHERE name = ? AND at = ?", key, a.at) }})
+}
