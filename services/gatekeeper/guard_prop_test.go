@@ -51,6 +51,9 @@ func wrap(t *rapid.T, text string) string {
 		if w[0] == '\\' && text[0] == '\\' {
 			w = "sudo %s" // two are a backslash in the name
 		}
+		if strings.HasPrefix(w, "env -S") && slices.Contains([]string{"coproc", "time", "!"}, strings.Fields(text)[0]) {
+			w = "bash -lc %q" // env knows no word of the shell: it would look for a program of that name
+		}
 		if word := "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"; at == 0 {
 			text = strings.Replace(w, "%q", word, 1)
 		} else {
