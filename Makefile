@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check fmt test race docs demo bench bench-trees weight robust pairs trace kill failover merge-demo faults previous mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle live wasm clean
+.PHONY: help build check lint fmt test race docs demo bench bench-trees weight robust pairs trace kill failover merge-demo faults previous mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -12,12 +12,17 @@ build: ## all programs into bin/
 wasm: ## the toolbox of the sandbox mode wasm into bin/wasm
 	$(GO) run ./cmd/wasmbox bin/wasm
 
-check: ## formatting, vet, that it builds for another system, the rules of the house (test/tidy), generated docs up to date
+check: ## formatting, vet, golangci-lint, that it builds for another system, the rules of the house (test/tidy), generated docs up to date
 	@bad=$$(gofmt -l cmd internal pkg services test examples); test -z "$$bad" || { echo "not formatted (make fmt):"; echo "$$bad"; exit 1; }
 	$(GO) vet ./...
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/inspan
 	$(GO) test ./test/tidy
 	$(GO) run ./cmd/docgen -check
+	@$(MAKE) --no-print-directory lint
+
+lint: ## golangci-lint with .golangci.yml; its version is that of test/lint
+	@GOFLAGS= $(GO) build -C test/lint -o $(CURDIR)/bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	bin/golangci-lint run ./...
 
 fmt: ## format all Go code
 	gofmt -w cmd internal pkg services test examples

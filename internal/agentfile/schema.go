@@ -71,6 +71,7 @@ func (p *parsing) walk(n *node, s shape, u use) {
 			p.fail(&Error{Code: CodeLimit, Line: n.line, Path: n.path, Message: "there are too many entries", Expected: fmt.Sprintf("at most %d", most), Actual: fmt.Sprint(count)})
 			return
 		}
+	default: // of one size
 	}
 	if s.check != nil {
 		if want := s.check(n); want != "" {
@@ -152,8 +153,9 @@ func actual(n *node) string {
 		return shown(n.text)
 	case isInt, isFloat, isBool:
 		return n.text
+	default:
+		return string(n.kind)
 	}
-	return string(n.kind)
 }
 
 // The shapes of values.

@@ -54,7 +54,7 @@ func TestAddresses(t *testing.T) {
 		"https://example.com\\@evil.example/x/": git.ErrName,
 	} {
 		_, err := g.Clone(t.Context(), git.Source{URL: address}, ws)
-		if !errors.Is(err, want) && !(err != nil && want == git.ErrProtocol && errors.Is(err, git.ErrName)) {
+		if !errors.Is(err, want) && !(err != nil && errors.Is(want, git.ErrProtocol) && errors.Is(err, git.ErrName)) {
 			t.Errorf("%q: got %v, want %v", address, err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), "canary") {

@@ -266,7 +266,7 @@ func destroys(t *testing.T, s *jet.Server, user, inbox string) {
 		if err := nc.FlushWithContext(within(t)); err != nil {
 			t.Fatal(err)
 		}
-		if err := nc.LastError(); err == before || !errors.Is(err, nats.ErrPermissionViolation) {
+		if err := nc.LastError(); err == before || !errors.Is(err, nats.ErrPermissionViolation) { //nolint:errorlint // another error than before, not one like it
 			t.Errorf("subscribe to %s: got %v, want a violation", subject, err)
 		}
 	}
@@ -289,7 +289,7 @@ func ask(t *testing.T, nc *nats.Conn, subject string) {
 	if err := nc.FlushWithContext(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := nc.LastError(); err == before || !errors.Is(err, nats.ErrPermissionViolation) {
+	if err := nc.LastError(); err == before || !errors.Is(err, nats.ErrPermissionViolation) { //nolint:errorlint // another error than before, not one like it
 		t.Errorf("%s: got %v, want a violation", subject, err)
 	}
 }

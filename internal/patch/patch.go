@@ -52,8 +52,9 @@ func (f File) Paths() []string {
 		return []string{f.To}
 	case Move:
 		return []string{f.From, f.To}
+	default:
+		return []string{f.From}
 	}
-	return []string{f.From}
 }
 
 // Line is one line of a hunk without its end.

@@ -39,6 +39,7 @@ func Place(ctx context.Context, name string, as func(ctx context.Context, user e
 			cfg.Blobs, cfg.Artifacts, cfg.Trees = st.Blobs(), st.Artifacts(), st.Shelf(topology.TreeBucket)
 		case events.Persister:
 			cfg.State = st.Shelf(topology.StateBucket)
+		default: // its journal alone
 		}
 		cfg.Journals[user] = st.Journal()
 	}

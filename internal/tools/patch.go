@@ -190,6 +190,7 @@ func (s step) carry(env tool.Env) (path string, err error) {
 		if s.old == s.new {
 			return s.To, nil
 		}
+	default: // its text is written
 	}
 	return s.To, env.Box.WriteFile(s.To, []byte(s.new))
 }
@@ -289,6 +290,7 @@ func (applyPatch) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, e
 			done++
 		case either:
 			return false, tool.Result{}, fmt.Errorf("verify apply_patch: %s does not tell whether it was changed", s.To)
+		default: // it was not changed
 		}
 	}
 	if done < len(steps) {

@@ -188,8 +188,9 @@ func urgent(k events.Kind) bool {
 	case events.RunCreated, events.RunPaused, events.RunResumed, events.RunCompleted, events.RunFailed, events.RunAdjusted, events.RunMoved,
 		events.PlanMade, events.PlanRevised, events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // gather waits for more facts of the run: until the settle time is over, a moment behind one that is urgent, or the end of a step.

@@ -154,6 +154,7 @@ func (r *Role) Fact(ctx context.Context, h kernel.Heard) error {
 		decide = lifecycle.Rejected
 	case events.TurnDeferred:
 		decide = func(s run.State, _ time.Time) ([]events.Payload, error) { return lifecycle.Interrupted(s) }
+	default: // whatever else happened, the plan may go on
 	}
 	_, err := r.write(ctx, h.Run, decide)
 	return err

@@ -155,6 +155,7 @@ func (r *Role) serve(ctx context.Context, runID, callID string, s run.State, del
 			return r.cfg.Timers.Set(ctx, runID, "call."+callID, duty.At)
 		case call.Watch:
 			return &kernel.Later{After: r.watch(s, callID, deliveries)}
+		default: // there is something to do now
 		}
 		w, err := r.act(ctx, s, duty, deliveries)
 		if err != nil || len(w.Facts) > 0 {
@@ -191,6 +192,7 @@ func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries 
 		return r.verify(ctx, s, duty, p)
 	case call.Exhausted:
 		return r.say(ctx, s.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.GiveUp(s, duty) })
+	default: // it is lost
 	}
 	return r.lost(ctx, s, duty, r.here(s))
 }

@@ -146,7 +146,11 @@ func troubles(t *testing.T, a adapter) {
 
 // understood checks how the mock read our requests: each call with its result directly after it.
 func understood(t *testing.T, url string) {
-	res, err := http.Get(url + "/__aimock/journal")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/__aimock/journal", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

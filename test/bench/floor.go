@@ -126,6 +126,7 @@ func (b *bed) floorHop(ctx context.Context, j kernel.Journal, m kernel.Message, 
 		say(m.Seq(), events.CallAllowed, 900)
 	case events.CallAllowed:
 		say(say(m.Seq(), events.CallStarted, 850), events.CallFinished, 1000)
+	default: // ends the chain
 	}
 	_ = m.Ack(ctx) // a message that comes twice makes a conflict, which is ignored here
 }

@@ -106,6 +106,7 @@ func (b *bed) steps(ctx context.Context, ids []string) (steps, error) {
 				out.perTurn++
 			case events.CallAllowed, events.CallStarted, events.CallFinished:
 				out.perTurn++
+			default: // not of a turn
 			}
 		}
 	}
@@ -183,6 +184,7 @@ func w3(ctx context.Context, _ config, b *bed) (figures, error) {
 			}
 		case events.StepAllowed:
 			got <- seen{allowed: time.Now()}
+		default: // neither a gate nor a permission
 		}
 	})
 	if err != nil {

@@ -225,7 +225,11 @@ func (a *aviary) places(c *client.Client, st *jet.Station, runs []string) []plac
 	}
 	all = append(all, place{"dead letters", b}, place{"log of the services", a.log.Bytes()}, place{"log of the server", a.serverLog.Bytes()})
 	for i, address := range a.addresses() {
-		res, err := http.Get("http://" + address + "/metrics")
+		req, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			a.t.Fatal(err)
 		}

@@ -53,8 +53,9 @@ func (v verdict) fault() mem.Fault {
 		return mem.LowConflict
 	case full:
 		return mem.NoSpace
+	default:
+		return mem.None
 	}
-	return mem.None
 }
 
 func (v verdict) behind() int {

@@ -22,8 +22,9 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	case after:
 		by.Append(context.WithoutCancel(ctx), e)
 		return kernel.Ack{Outcome: kernel.Unknown, Err: errDied}
+	default:
+		return by.Append(ctx, e)
 	}
-	return by.Append(ctx, e)
 }
 
 func authorOf(b []byte) events.Service {

@@ -119,8 +119,9 @@ func Next(s run.State, st *run.Step) []events.Payload {
 		return checkout(s, st, done)
 	case events.StepCommit:
 		return commit(s, st, done)
+	default:
+		return deliver(s, st, done)
 	}
-	return deliver(s, st, done)
 }
 
 // results are the ended calls of a step, in their order: each turn of it made one. Those of before a fork are left out.

@@ -216,6 +216,7 @@ func result(s run.State, now time.Time, to events.Status) events.Result {
 				r.FailedSteps = append(r.FailedSteps, st.ID)
 			case events.StepIsBlocked:
 				r.BlockedSteps = append(r.BlockedSteps, st.ID)
+			default: // not a step that stands in the way
 			}
 		}
 	}

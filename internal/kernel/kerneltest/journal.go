@@ -181,7 +181,7 @@ func runsApart(t *testing.T, j kernel.Journal) {
 				e.Head = head
 				ack := store(ctx, j, e)
 				if ack.Outcome != kernel.Stored {
-					faults[r] = fmt.Errorf("run %d, fact %d: got %s (%v), want stored", r, i+1, ack.Outcome, ack.Err)
+					faults[r] = fmt.Errorf("run %d, fact %d: got %s (%w), want stored", r, i+1, ack.Outcome, ack.Err)
 					return
 				}
 				head = ack.Seq

@@ -111,6 +111,7 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 			if wall == sandbox.LimitPIDs {
 				c.How += fmt.Sprintf("; %d more for the helper's threads, some of which commands may take", helperThreads)
 			}
+		default: // enforced, as how says
 		}
 		list = append(list, c)
 	}

@@ -98,6 +98,7 @@ func (*Backend) Capabilities() []sandbox.Capability {
 			c.Why = "host leaves the network as it is: use bwrap or landlock"
 		case sandbox.WallTree:
 			c.Why = "a process that clears its environment, leaves its session and loses its parent is not found again: use bwrap"
+		default: // open
 		}
 		list = append(list, c)
 	}

@@ -46,7 +46,7 @@ func OpenFiles(workspace string) (*Files, error) {
 	_, probe := root.Stat("..")
 	refused, ok := errors.AsType[*fs.PathError](probe)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("open workspace %s: the root did not refuse a path outside: %v", workspace, probe), root.Close())
+		return nil, errors.Join(fmt.Errorf("open workspace %s: the root did not refuse a path outside: %w", workspace, probe), root.Close())
 	}
 	return &Files{root: root, escapes: refused.Err}, nil
 }

@@ -100,7 +100,7 @@ func (b *Backend) boot(ctx context.Context, name string, l sandbox.Limits, accel
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWait)
 		defer cancel()
 		ended := m.end(ctx, channel) // first: then all of the console's words are here
-		if why == err {
+		if why == err {              //nolint:errorlint // the very error: lost had nothing to add
 			why = fmt.Errorf("%w%s", err, engine.said())
 		}
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrBoot, why), ended)

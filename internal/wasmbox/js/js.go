@@ -48,7 +48,7 @@ func Main(ctx context.Context, c Call) int {
 	if err = c.offer(vm, args, func(n int) { left = n & 0xff; vm.Interrupt(errExit) }); err == nil {
 		_, err = vm.RunScript(name, text)
 	}
-	if i, ok := errors.AsType[*goja.InterruptedError](err); ok && i.Value() == errExit {
+	if i, ok := errors.AsType[*goja.InterruptedError](err); ok && i.Value() == errExit { //nolint:errorlint // the value that was thrown
 		return left
 	}
 	if e, ok := errors.AsType[*goja.Exception](err); ok {

@@ -97,7 +97,7 @@ func TestHostileAnswers(t *testing.T) {
 			}
 			var out bytes.Buffer
 			err := client.Run(bounded(t), program(&out))
-			if ended := c.says != nil && within.Kind(c.says[0]) == within.FrameEnd && c.want == ErrStream; !errors.Is(err, c.want) || !ended && !errors.Is(err, sandbox.ErrLost) {
+			if ended := c.says != nil && within.Kind(c.says[0]) == within.FrameEnd && errors.Is(c.want, ErrStream); !errors.Is(err, c.want) || !ended && !errors.Is(err, sandbox.ErrLost) {
 				t.Errorf("run: got %v, want %v, and that the outcome is unknown where no end came", err, c.want)
 			}
 			if out.Len() > 0 {
