@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/view"
-	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
@@ -124,7 +124,7 @@ func folderFinding(store string) finding {
 		f.State = fmt.Sprintf("%s cannot be written: %v", path, err)
 		return f
 	}
-	free, known := jet.FreeBytes(at)
+	free, known := natsserver.FreeBytes(at)
 	f.OK, f.State = true, path+" can be written"
 	switch {
 	case known && free < leastRoom:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -19,9 +20,9 @@ import (
 func TestHearAgain(t *testing.T) {
 	t.Parallel()
 	may := topology.Reviver("one")
-	s := jettest.Server(t, func(c *jet.ServerConfig) {
+	s := jettest.Server(t, func(c *natsserver.Config) {
 		c.LazySync = true
-		c.Users = []jet.User{{Name: "admin", Password: "a"}, {Name: may.Name, Password: "r", Publish: may.Publish, Subscribe: may.Subscribe}}
+		c.Users = []natsserver.User{{Name: "admin", Password: "a"}, {Name: may.Name, Password: "r", Publish: may.Publish, Subscribe: may.Subscribe}}
 	})
 	_, js := raw(t, s, nats.UserInfo("admin", "a"))
 	one := jettest.Station(t, jettest.Connect(t, s, jet.Config{User: "admin", Password: secret.New("a")}), "one", jet.ApplyOptions{})

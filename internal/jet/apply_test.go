@@ -13,12 +13,13 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 // raw is a plain NATS client, as an outsider or an operator has it.
-func raw(t testing.TB, s *jet.Server, opts ...nats.Option) (*nats.Conn, jetstream.JetStream) {
+func raw(t testing.TB, s *natsserver.Server, opts ...nats.Option) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
 	nc, err := nats.Connect("", append(opts, nats.InProcessServer(s))...)
 	if err != nil {
@@ -100,8 +101,8 @@ func TestApply(t *testing.T) {
 	t.Run("DEPL-7 a station is left as it is by those who may only look, and refused to them if it is not there", func(t *testing.T) {
 		t.Parallel()
 		publish, subscribe := topology.Permissions("s1", events.Planner)
-		s := jettest.Server(t, func(cfg *jet.ServerConfig) {
-			cfg.Users = []jet.User{{Name: "admin", Password: "a"}, {Name: "planner", Password: "p", Publish: publish, Subscribe: subscribe}}
+		s := jettest.Server(t, func(cfg *natsserver.Config) {
+			cfg.Users = []natsserver.User{{Name: "admin", Password: "a"}, {Name: "planner", Password: "p", Publish: publish, Subscribe: subscribe}}
 		})
 		c := jettest.Connect(t, s, as("planner", "p", topology.InboxPrefix("s1", events.Planner)))
 		begin := time.Now()
@@ -124,7 +125,7 @@ func TestApply(t *testing.T) {
 }
 
 // apiCalls counts requests of the JetStream API since the last count.
-func apiCalls(t *testing.T, s *jet.Server, as []nats.Option, verbs ...string) func() int {
+func apiCalls(t *testing.T, s *natsserver.Server, as []nats.Option, verbs ...string) func() int {
 	t.Helper()
 	nc, _ := raw(t, s, as...)
 	var subs []*nats.Subscription

@@ -12,14 +12,15 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/topology"
 )
 
 // halfBehind is a server on which half of the direct reads of a bucket come to a replica that has nothing yet.
-func halfBehind(t *testing.T, bucket string) (s *jet.Server, answered *atomic.Int64) {
+func halfBehind(t *testing.T, bucket string) (s *natsserver.Server, answered *atomic.Int64) {
 	t.Helper()
 	reads := "$JS.API.DIRECT.GET." + topology.KVStream(bucket) + ".>"
-	s = jettest.Server(t, func(cfg *jet.ServerConfig) {
+	s = jettest.Server(t, func(cfg *natsserver.Config) {
 		cfg.Guest = "all"
 		cfg.Accounts = fmt.Sprintf(`accounts {A: {jetstream: enabled, users: [{user: all, password: "x"}],
 			mappings: {%q: [{destination: %q, weight: 50%%}, {destination: "behind.>", weight: 50%%}]}}}`, reads, reads)

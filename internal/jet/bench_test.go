@@ -11,6 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -23,7 +24,7 @@ var modes = []struct {
 
 func benchStation(b *testing.B, lazy bool) *jet.Station {
 	b.Helper()
-	s := jettest.Server(b, func(cfg *jet.ServerConfig) { cfg.LazySync = lazy })
+	s := jettest.Server(b, func(cfg *natsserver.Config) { cfg.LazySync = lazy })
 	return jettest.Station(b, jettest.Connect(b, s, jet.Config{}), "s1", jet.ApplyOptions{})
 }
 
@@ -156,7 +157,7 @@ func BenchmarkInput(b *testing.B) {
 
 func inputs(b *testing.B, waiting int) {
 	outsider := topology.Outsider("s1", "outsider", "", topology.MayDispatch)
-	s := jettest.Server(b, func(cfg *jet.ServerConfig) {
+	s := jettest.Server(b, func(cfg *natsserver.Config) {
 		cfg.LazySync = true
 		cfg.Accounts = topology.Accounts("s1", []topology.User{outsider}, func(string) string { return `"x"` }, topology.Setup("s1"))
 	})

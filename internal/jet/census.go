@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -76,8 +74,8 @@ func (n census) Fills(ctx context.Context) ([]kernel.Fill, error) {
 		return nil, fmt.Errorf("limits of the account: %w", err)
 	}
 	fills = add(fills, "the storage of the account", account.Storage, account.Limits.MaxStorage)
-	if s, ok := n.c.cfg.InProcess.(*Server); ok {
-		return append(fills, s.fills()...), nil
+	if s, ok := n.c.cfg.InProcess.(Embedded); ok {
+		return append(fills, s.Fills()...), nil
 	}
 	for _, base := range n.c.cfg.Monitors {
 		page, err := storageOf(ctx, base)
@@ -145,25 +143,4 @@ func storageOf(ctx context.Context, base string) (page storagePage, err error) {
 		return page, fmt.Errorf("status %s", resp.Status)
 	}
 	return page, json.NewDecoder(io.LimitReader(resp.Body, maxPage)).Decode(&page)
-}
-
-// diskReserve is what stays free on the disk of a server in this process, in bytes: a server whose disk is full has to be
-// started again.
-const diskReserve = 64 << 20
-
-// FreeBytes is how much may still be written below a folder; ok is false where that is not known.
-func FreeBytes(dir string) (free int64, ok bool) { return freeBytes(dir) }
-
-// fills are the limits of a server in this process: its own, and what the disk has room for.
-func (s *Server) fills() []kernel.Fill {
-	var fills []kernel.Fill
-	j, err := s.now().Jsz(&server.JSzOptions{Config: true})
-	if err != nil {
-		return nil // it has ended; whoever writes hears of that
-	}
-	fills = add(fills, "the server's storage", int64(j.Store), j.Config.MaxStore)
-	if free, ok := freeBytes(s.cfg.StoreDir); ok {
-		fills = append(fills, kernel.Fill{Store: "the disk of " + s.cfg.StoreDir, Used: int64(j.Store), Limit: max(int64(j.Store)+free, 1), Reserve: diskReserve})
-	}
-	return fills
 }

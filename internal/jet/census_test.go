@@ -7,13 +7,14 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 func TestCensus(t *testing.T) {
 	t.Parallel()
-	s := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.MaxStore = 2 << 30 })
+	s := jettest.Server(t, func(cfg *natsserver.Config) { cfg.MaxStore = 2 << 30 })
 	st := jettest.Station(t, jettest.Connect(t, s, jet.Config{}), "s1", jet.ApplyOptions{Limits: topology.Limits{LogBytes: 1 << 20}})
 	j, n := st.Journal(), st.Census()
 	count := func() (running int) {
@@ -72,7 +73,7 @@ func TestCensus(t *testing.T) {
 	})
 	t.Run("SAFE-14 a server elsewhere tells on its monitoring port", func(t *testing.T) {
 		t.Parallel()
-		far := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.Port, cfg.MonitorPort, cfg.MaxStore = -1, -1, 3<<30 })
+		far := jettest.Server(t, func(cfg *natsserver.Config) { cfg.Port, cfg.MonitorPort, cfg.MaxStore = -1, -1, 3<<30 })
 		c, err := jet.Connect(within(t), jet.Config{URL: far.URL(), Monitors: []string{far.MonitorURL()}})
 		if err != nil {
 			t.Fatal(err)
@@ -86,8 +87,8 @@ func TestCensus(t *testing.T) {
 	t.Run("SAFE-6 the planner's own rights are enough for all of it", func(t *testing.T) {
 		t.Parallel()
 		publish, subscribe := topology.Permissions("s1", events.Planner)
-		guarded := jettest.Server(t, func(cfg *jet.ServerConfig) {
-			cfg.Users = []jet.User{{Name: "admin", Password: "a"}, {Name: "planner", Password: "p", Publish: publish, Subscribe: subscribe}}
+		guarded := jettest.Server(t, func(cfg *natsserver.Config) {
+			cfg.Users = []natsserver.User{{Name: "admin", Password: "a"}, {Name: "planner", Password: "p", Publish: publish, Subscribe: subscribe}}
 		})
 		jettest.Station(t, jettest.Connect(t, guarded, as("admin", "a", "")), "s1", jet.ApplyOptions{})
 		st, err := jettest.Connect(t, guarded, as("planner", "p", topology.InboxPrefix("s1", events.Planner))).Station("s1")
@@ -105,7 +106,7 @@ func TestCensus(t *testing.T) {
 
 func TestReadAmongMany(t *testing.T) {
 	t.Parallel()
-	st := jettest.Station(t, jettest.Connect(t, jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.LazySync = true }), jet.Config{}), "s1", jet.ApplyOptions{})
+	st := jettest.Station(t, jettest.Connect(t, jettest.Server(t, func(cfg *natsserver.Config) { cfg.LazySync = true }), jet.Config{}), "s1", jet.ApplyOptions{})
 	j := st.Journal()
 	// Kinds that come again and kinds that do not, of runs that lie between each other.
 	kinds := map[string][]events.Kind{

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
 )
@@ -33,7 +34,7 @@ const (
 type Config struct {
 	// URL of one server or several, separated by commas: nats://host:4222.
 	URL string
-	// InProcess is a server in this process, for example a *Server. It wins over URL.
+	// InProcess is a server in this process, for example an Embedded. It wins over URL.
 	InProcess nats.InProcessConnProvider
 	// Name is shown in the server's list of connections.
 	Name string
@@ -53,6 +54,14 @@ type Config struct {
 	DrainGrace time.Duration
 	// Log may be the zero value, which is silent.
 	Log zerolog.Logger
+}
+
+// Embedded is a server in this process that reports on itself without a request.
+type Embedded interface {
+	nats.InProcessConnProvider
+	// Durability is what it does before it acknowledges, Fills are the limits of its storage.
+	Durability() ServerDurability
+	Fills() []kernel.Fill
 }
 
 // Conn is a connection to a NATS account with JetStream. It is safe for concurrent use.

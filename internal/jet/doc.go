@@ -1,5 +1,5 @@
-// Package jet is the door to NATS JetStream: it fills the ports of the kernel, and nothing else in the program
-// imports a NATS library.
+// Package jet is the client side of NATS JetStream: it implements the ports of the kernel, and nothing else in the
+// program imports nats.go. It links no server: one in this process is package natsserver.
 //
 // Promises: an append is a compare-and-set over all facts of its run and its outcome is told apart honestly: what is
 // not known is Unknown, never guessed. A read may be old but never skips a fact; the last fact comes from the leader.

@@ -43,8 +43,8 @@ type ServerDurability struct {
 // and no error. With monitoring ports configured, a port that does not answer is an error.
 func (c *Conn) Durability(ctx context.Context) (Durability, error) {
 	d := Durability{ServerVersion: c.nc.ConnectedServerVersion(), Source: "nobody"}
-	if s, ok := c.cfg.InProcess.(*Server); ok {
-		one := s.durability()
+	if s, ok := c.cfg.InProcess.(Embedded); ok {
+		one := s.Durability()
 		return d.judge("embedded", []ServerDurability{one}), nil
 	}
 	if len(c.cfg.Monitors) > 0 {
@@ -76,20 +76,6 @@ func (d Durability) judge(source string, all []ServerDurability) Durability {
 	}
 	d.Servers = slices.SortedFunc(slices.Values(all), func(a, b ServerDurability) int { return strings.Compare(a.Name, b.Name) })
 	return d
-}
-
-func (s *Server) durability() ServerDurability {
-	one := ServerDurability{Name: s.now().Name(), SyncAlways: !s.cfg.LazySync}
-	if cfg := s.now().JetStreamConfig(); cfg != nil {
-		one.SyncAlways = cfg.SyncAlways
-		if !cfg.SyncAlways {
-			one.Interval = cfg.SyncInterval
-		}
-	}
-	if v, err := s.now().Varz(nil); err == nil {
-		one.Version = v.Version
-	}
-	return one
 }
 
 // jetStreamPage is the part of a server's monitoring answer that says how it writes.

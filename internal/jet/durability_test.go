@@ -9,6 +9,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -18,10 +19,10 @@ func TestDurability(t *testing.T) {
 		word := map[bool]string{false: "always", true: "lazy"}[lazy]
 		t.Run("SAFE-1 the mode of a server that is "+word+" is read from each source", func(t *testing.T) {
 			t.Parallel()
-			s := jettest.Server(t, func(cfg *jet.ServerConfig) {
+			s := jettest.Server(t, func(cfg *natsserver.Config) {
 				cfg.LazySync, cfg.Port, cfg.MonitorPort = lazy, -1, -1
-				cfg.Users = []jet.User{{Name: "u", Password: "p"}}
-				cfg.SystemUser = jet.User{Name: "sys", Password: "p"}
+				cfg.Users = []natsserver.User{{Name: "u", Password: "p"}}
+				cfg.SystemUser = natsserver.User{Name: "sys", Password: "p"}
 			})
 			over := func(user string, monitors ...string) jet.Config {
 				cfg := as(user, "p", "")
@@ -54,7 +55,7 @@ func TestDurability(t *testing.T) {
 	}
 	t.Run("SAFE-1 a monitoring port that does not answer is an error, not a guess", func(t *testing.T) {
 		t.Parallel()
-		s := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.Port = -1 })
+		s := jettest.Server(t, func(cfg *natsserver.Config) { cfg.Port = -1 })
 		c, err := jet.Connect(within(t), jet.Config{URL: s.URL(), Monitors: []string{"http://127.0.0.1:1"}})
 		if err != nil {
 			t.Fatal(err)
@@ -79,8 +80,8 @@ func TestMicro(t *testing.T) {
 	t.Run("OBS-1 DEPL-6 ECO-2 a plain client lists the services and asks for their status", func(t *testing.T) {
 		t.Parallel()
 		publish, subscribe := permissions(events.Planner)
-		s := jettest.Server(t, func(cfg *jet.ServerConfig) {
-			cfg.Users = []jet.User{{Name: "admin", Password: "a"}, {Name: "planner", Password: "p", Publish: publish, Subscribe: subscribe}}
+		s := jettest.Server(t, func(cfg *natsserver.Config) {
+			cfg.Users = []natsserver.User{{Name: "admin", Password: "a"}, {Name: "planner", Password: "p", Publish: publish, Subscribe: subscribe}}
 		})
 		c := jettest.Connect(t, s, as("planner", "p", inboxOf(events.Planner)))
 		stop, err := c.Micro(events.Planner, "1.2.3", func() any { return map[string]int{"runs": 7} })

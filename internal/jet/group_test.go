@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/kernel/kerneltest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -113,8 +114,8 @@ func TestGroupedOutcomes(t *testing.T) {
 	t.Run("SAFE-6 what a user may not say is denied to it alone", func(t *testing.T) {
 		t.Parallel()
 		publish, subscribe := topology.Permissions("s1", events.Executor)
-		server := jettest.Server(t, func(cfg *jet.ServerConfig) {
-			cfg.Users = []jet.User{{Name: "admin", Password: "a"}, {Name: "executor", Password: "e", Publish: publish, Subscribe: subscribe}}
+		server := jettest.Server(t, func(cfg *natsserver.Config) {
+			cfg.Users = []natsserver.User{{Name: "admin", Password: "a"}, {Name: "executor", Password: "e", Publish: publish, Subscribe: subscribe}}
 		})
 		jettest.Station(t, jettest.Connect(t, server, as("admin", "a", "")), "s1", jet.ApplyOptions{})
 		c := jettest.Connect(t, server, as("executor", "e", topology.InboxPrefix("s1", events.Executor)))
@@ -191,8 +192,8 @@ func TestGroupedOutcomes(t *testing.T) {
 func TestGroupsUnderTrouble(t *testing.T) {
 	t.Parallel()
 	const writers, runs, facts = 80, 78, 25 // two runs have two writers
-	cfg := jet.ServerConfig{StoreDir: t.TempDir(), Name: "n"}
-	server, err := jet.StartServer(cfg)
+	cfg := natsserver.Config{StoreDir: t.TempDir(), Name: "n"}
+	server, err := natsserver.Start(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +222,7 @@ func TestGroupsUnderTrouble(t *testing.T) {
 	}
 	await(t, half, "half of the facts")
 	server.Shutdown()
-	again, err := jet.StartServer(cfg)
+	again, err := natsserver.Start(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/natsserver"
 )
 
 // rand16 returns 16 random characters.
@@ -53,10 +53,10 @@ func await[T any](t *testing.T, c <-chan T, what string) T {
 type swap struct {
 	mu sync.Mutex
 	// s is guarded by mu.
-	s *jet.Server
+	s *natsserver.Server
 }
 
-func (p *swap) set(s *jet.Server) {
+func (p *swap) set(s *natsserver.Server) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.s = s

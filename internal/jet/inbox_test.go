@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -98,9 +99,9 @@ func TestListen(t *testing.T) {
 	})
 	t.Run("SAFE-13 a listener goes on after its consumer was deleted and made again, and after a restart of the server", func(t *testing.T) {
 		t.Parallel()
-		cfg := jet.ServerConfig{StoreDir: t.TempDir(), Name: "n"}
+		cfg := natsserver.Config{StoreDir: t.TempDir(), Name: "n"}
 		p := &swap{}
-		s, err := jet.StartServer(cfg)
+		s, err := natsserver.Start(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +132,7 @@ func TestListen(t *testing.T) {
 		jettest.Station(t, c, "s1", jet.ApplyOptions{})
 		hear("r2")
 		s.Shutdown()
-		if s, err = jet.StartServer(cfg); err != nil {
+		if s, err = natsserver.Start(cfg); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Shutdown)

@@ -2,47 +2,14 @@ package jet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/inspan/inspan/internal/storecheck"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
-
-// ErrDown means that the server in this process was shut down, or is not up yet.
-var ErrDown = errors.New("the server does not serve")
-
-// Marks are how far the streams of the server in this process have come, and what their consumers have acknowledged. A server
-// that syncs before it acknowledges has all of it on disk. ErrDown means that the server does not serve at the moment.
-func (s *Server) Marks() (map[string]storecheck.Stream, error) {
-	if !s.up() {
-		return nil, ErrDown
-	}
-	const page = 1024 // accounts at once; a station has two
-	info, err := s.now().Jsz(&server.JSzOptions{Accounts: true, Streams: true, Consumer: true, Config: true, Limit: page})
-	if err != nil {
-		return nil, fmt.Errorf("ask the server for its streams: %w", err)
-	}
-	all := map[string]storecheck.Stream{}
-	for _, account := range info.AccountDetails {
-		for _, st := range account.Streams {
-			m := storecheck.Stream{Created: st.Created, First: st.State.FirstSeq, Last: st.State.LastSeq, Messages: st.State.Msgs,
-				Deleted: uint64(max(0, st.State.NumDeleted)), Floors: map[string]uint64{}}
-			for _, co := range st.Consumer {
-				m.Floors[co.Name] = co.AckFloor.Stream
-			}
-			all[storecheck.Key(account.Name, st.Name)] = m
-		}
-	}
-	if !s.up() {
-		return nil, ErrDown // it may have let go of some streams already
-	}
-	return all, nil
-}
 
 // PutBack has consumers of a station give out again all that is not known to be acknowledged: back has the last position that is,
 // by the key of the stream and by consumer. A consumer that is beyond the end of its stream, whose end was lost, is put back to the end. Like

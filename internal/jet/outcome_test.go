@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -50,8 +51,8 @@ func TestOutcomes(t *testing.T) {
 	t.Run("SAFE-4 SAFE-6 what a user may not say is denied at once, not a timeout", func(t *testing.T) {
 		t.Parallel()
 		publish, subscribe := topology.Permissions("s1", events.Executor)
-		s := jettest.Server(t, func(cfg *jet.ServerConfig) {
-			cfg.Users = []jet.User{{Name: "admin", Password: "a"}, {Name: "executor", Password: "e", Publish: publish, Subscribe: subscribe}}
+		s := jettest.Server(t, func(cfg *natsserver.Config) {
+			cfg.Users = []natsserver.User{{Name: "admin", Password: "a"}, {Name: "executor", Password: "e", Publish: publish, Subscribe: subscribe}}
 		})
 		jettest.Station(t, jettest.Connect(t, s, as("admin", "a", "")), "s1", jet.ApplyOptions{})
 		c := jettest.Connect(t, s, as("executor", "e", topology.InboxPrefix("s1", events.Executor)))
@@ -73,9 +74,9 @@ func TestOutcomes(t *testing.T) {
 	})
 	t.Run("SAFE-4 while the server is away the outcome is unknown, and afterwards the same append is stored", func(t *testing.T) {
 		t.Parallel()
-		cfg := jet.ServerConfig{StoreDir: t.TempDir(), Name: "n"}
+		cfg := natsserver.Config{StoreDir: t.TempDir(), Name: "n"}
 		p := &swap{}
-		s, err := jet.StartServer(cfg)
+		s, err := natsserver.Start(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +101,7 @@ func TestOutcomes(t *testing.T) {
 			t.Error("read without a server: got no error")
 		}
 		st.Live().Publish("r1", []byte("dropped, and does not wait"))
-		if s, err = jet.StartServer(cfg); err != nil {
+		if s, err = natsserver.Start(cfg); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Shutdown)
@@ -122,7 +123,9 @@ func TestOutcomes(t *testing.T) {
 	})
 	t.Run("SAFE-4 wrong credentials are said at once and name no secret", func(t *testing.T) {
 		t.Parallel()
-		s := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.Port, cfg.Users = -1, []jet.User{{Name: "admin", Password: "a"}} })
+		s := jettest.Server(t, func(cfg *natsserver.Config) {
+			cfg.Port, cfg.Users = -1, []natsserver.User{{Name: "admin", Password: "a"}}
+		})
 		over := as("admin", "canary-secret", "")
 		over.URL = strings.Replace(s.URL(), "://", "://canary-secret@", 1)
 		_, err := s.Connect(within(t), as("admin", "canary-secret", ""))

@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -25,12 +26,12 @@ func inboxOf(role events.Service) string         { return topology.InboxPrefix("
 func natsUser(user, password string) nats.Option { return nats.UserInfo(user, password) }
 
 // guarded is a server with one user for each service, for the setup and for each right, and two stations.
-func guarded(t *testing.T) *jet.Server {
+func guarded(t *testing.T) *natsserver.Server {
 	t.Helper()
-	s := jettest.Server(t, func(cfg *jet.ServerConfig) {
-		cfg.Users = []jet.User{{Name: "admin", Password: "x"}}
+	s := jettest.Server(t, func(cfg *natsserver.Config) {
+		cfg.Users = []natsserver.User{{Name: "admin", Password: "x"}}
 		add := func(name string, publish, subscribe []string) {
-			cfg.Users = append(cfg.Users, jet.User{Name: name, Password: "x", Publish: publish, Subscribe: subscribe})
+			cfg.Users = append(cfg.Users, natsserver.User{Name: name, Password: "x", Publish: publish, Subscribe: subscribe})
 		}
 		for _, role := range events.Services() {
 			publish, subscribe := permissions(role)
@@ -48,7 +49,7 @@ func guarded(t *testing.T) *jet.Server {
 	return s
 }
 
-func seenBy(t *testing.T, s *jet.Server, user, inbox, station string) *jet.Station {
+func seenBy(t *testing.T, s *natsserver.Server, user, inbox, station string) *jet.Station {
 	t.Helper()
 	st, err := jettest.Connect(t, s, as(user, "x", inbox)).Station(station)
 	if err != nil {
@@ -107,7 +108,7 @@ func TestPermissions(t *testing.T) {
 }
 
 // works uses every port of a role.
-func works(t *testing.T, s *jet.Server, role events.Service) {
+func works(t *testing.T, s *natsserver.Server, role events.Service) {
 	c := jettest.Connect(t, s, as(string(role), "x", inboxOf(role)))
 	if err := c.Check(within(t), "s1", role); err != nil {
 		t.Errorf("check: %v", err)
@@ -205,7 +206,7 @@ func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
 }
 
 // hears has a role hear one message that an admin sees to.
-func hears(t *testing.T, s *jet.Server, st *jet.Station, role events.Service) {
+func hears(t *testing.T, s *natsserver.Server, st *jet.Station, role events.Service) {
 	admin := seenBy(t, s, "admin", "", "s1")
 	kind := events.RunResumed
 	if h := topology.HearsOf(role); !h.All {
@@ -233,7 +234,7 @@ func hears(t *testing.T, s *jet.Server, st *jet.Station, role events.Service) {
 }
 
 // destroys tries what a leaked credential would.
-func destroys(t *testing.T, s *jet.Server, user, inbox string) {
+func destroys(t *testing.T, s *natsserver.Server, user, inbox string) {
 	opts := []nats.Option{natsUser(user, "x"), quiet}
 	if inbox != "" {
 		opts = append(opts, nats.CustomInboxPrefix(inbox))
@@ -295,7 +296,7 @@ func ask(t *testing.T, nc *nats.Conn, subject string) {
 }
 
 // users checks the three rights of people and programs.
-func users(t *testing.T, s *jet.Server) {
+func users(t *testing.T, s *natsserver.Server) {
 	for user, may := range map[string]map[string]bool{
 		"dispatch": {events.TaskSubject("s1"): true, events.TaskSubject("s1") + ".p": true, events.ControlSubject("s1", "r1"): true},
 		"approve":  {events.GateSubject("s1", "r1", "g") + ".anna": true},

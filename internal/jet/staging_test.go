@@ -13,12 +13,13 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 )
 
 // staged starts a server on a folder with a station whose batches are gathered in memory, and says where.
-func staged(t *testing.T, dir string) (s *jet.Server, j kernel.Journal, c *jet.Conn, room string) {
+func staged(t *testing.T, dir string) (s *natsserver.Server, j kernel.Journal, c *jet.Conn, room string) {
 	t.Helper()
-	s = jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.StoreDir = dir })
+	s = jettest.Server(t, func(cfg *natsserver.Config) { cfg.StoreDir = dir })
 	c = jettest.Connect(t, s, jet.Config{})
 	j = jettest.Station(t, c, "s1", jet.ApplyOptions{}).Journal()
 	c.GroupAppends(true)
@@ -113,7 +114,7 @@ func TestStageInMemory(t *testing.T) {
 		if err := os.Chmod(room, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		s = jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.StoreDir = dir })
+		s = jettest.Server(t, func(cfg *natsserver.Config) { cfg.StoreDir = dir })
 		if n, err := s.StageInMemory(); err != nil || n != 0 {
 			t.Errorf("%d logs are staged in a folder open to all (%v), want none", n, err)
 		}
@@ -141,7 +142,7 @@ func TestStageInMemory(t *testing.T) {
 			if err := os.Symlink(room+"-gone", at); err != nil { // the machine went down: what was in memory is not there
 				t.Fatal(err)
 			}
-			s := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.StoreDir = copied })
+			s := jettest.Server(t, func(cfg *natsserver.Config) { cfg.StoreDir = copied })
 			there := jettest.Station(t, jettest.Connect(t, s, jet.Config{}), "s1", jet.ApplyOptions{}).Journal()
 			for _, e := range before {
 				if last, ok, err := there.Last(within(t), e.Run); err != nil || !ok || string(last.Bytes) != string(e.Bytes) {

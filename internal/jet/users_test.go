@@ -8,6 +8,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -17,7 +18,7 @@ func TestSetAccounts(t *testing.T) {
 	accounts := func(administrators ...topology.User) string {
 		return topology.Accounts("s1", nil, func(string) string { return `"x"` }, administrators...)
 	}
-	s := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.Port, cfg.Accounts = -1, accounts(topology.Setup("s1")) })
+	s := jettest.Server(t, func(cfg *natsserver.Config) { cfg.Port, cfg.Accounts = -1, accounts(topology.Setup("s1")) })
 	setup := as(topology.SetupUser, "x", "")
 	admin, err := s.Connect(within(t), setup)
 	if err != nil {

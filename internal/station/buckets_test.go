@@ -15,6 +15,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
@@ -140,7 +141,7 @@ func TestBuckets(t *testing.T) {
 	t.Run("PERS-16 DEPL-7 a service and a setup with other names than the station's end with an error that names the variable", func(t *testing.T) {
 		t.Parallel()
 		named := topology.Buckets{State: "team-state", Files: "team-files"}
-		s := jettest.Server(t, func(cfg *jet.ServerConfig) {
+		s := jettest.Server(t, func(cfg *natsserver.Config) {
 			cfg.Port, cfg.MonitorPort = -1, -1
 			cfg.Accounts = named.Accounts("s1", nil, func(string) string { return `"x-password"` }, named.Setup("s1"))
 		})
@@ -168,7 +169,7 @@ func TestBuckets(t *testing.T) {
 	})
 	t.Run("PERS-16 SAFE-6 a setup with names that the server's users may not make says so, and leaves the station free for the right ones", func(t *testing.T) {
 		t.Parallel()
-		s := jettest.Server(t, func(cfg *jet.ServerConfig) {
+		s := jettest.Server(t, func(cfg *natsserver.Config) {
 			cfg.Port, cfg.MonitorPort = -1, -1
 			cfg.Accounts = topology.Accounts("s1", nil, func(string) string { return `"x-password"` }, topology.Setup("s1"))
 		})

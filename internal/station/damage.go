@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/storecheck"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -322,7 +323,7 @@ func (s *Station) mark() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	now, err := s.server.Marks()
-	if errors.Is(err, jet.ErrDown) || st.losses.Open.Damaged() {
+	if errors.Is(err, natsserver.ErrDown) || st.losses.Open.Damaged() {
 		return nil
 	}
 	if err != nil {
@@ -462,7 +463,7 @@ func (s *Station) down() error {
 		last, err = s.server.Marks()
 	}
 	s.server.Shutdown()
-	if errors.Is(err, jet.ErrDown) || last == nil && err == nil {
+	if errors.Is(err, natsserver.ErrDown) || last == nil && err == nil {
 		return nil
 	}
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel/kerneltest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -20,7 +21,7 @@ import (
 // earlier makes a store as programs did before streams had an account of their own, with one run in it.
 func earlier(t *testing.T, store string, name string) *runtest.Builder {
 	t.Helper()
-	server, err := jet.StartServer(jet.ServerConfig{Name: "earlier", StoreDir: filepath.Join(store, "nats"), LazySync: true})
+	server, err := natsserver.Start(natsserver.Config{Name: "earlier", StoreDir: filepath.Join(store, "nats"), LazySync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestEarlier(t *testing.T) {
 					t.Errorf("%v does not say %q", err, w)
 				}
 			}
-			server, err := jet.StartServer(jet.ServerConfig{StoreDir: filepath.Join(store, "nats"), LazySync: true})
+			server, err := natsserver.Start(natsserver.Config{StoreDir: filepath.Join(store, "nats"), LazySync: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,13 +3,13 @@ package station
 import (
 	"maps"
 
-	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/secret"
 )
 
 // Server is the one that the station runs on.
-func (s *Station) Server() *jet.Server { return s.server }
+func (s *Station) Server() *natsserver.Server { return s.server }
 
 // Between puts a journal between the roles and the log of a station.
 func (c Config) Between(wrap func(kernel.Journal) kernel.Journal) Config {

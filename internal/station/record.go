@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/disk"
-	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/natsserver"
 )
 
 // RecordFile is where a station that listens says in its store how it is reached, for other programs of the same person. It is
@@ -24,7 +24,7 @@ import (
 const RecordFile = "station.json"
 
 // ErrPortInUse means that another process listens where a station is to listen.
-var ErrPortInUse = jet.ErrPortInUse
+var ErrPortInUse = natsserver.ErrPortInUse
 
 // Record says how a station is reached.
 type Record struct {

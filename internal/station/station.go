@@ -21,6 +21,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/sqlitestore"
@@ -74,7 +75,7 @@ type Config struct {
 // Station is a server and five roles in this process, each with a connection and rights of its own.
 type Station struct {
 	cfg    Config
-	server *jet.Server
+	server *natsserver.Server
 	// held is the store as this process's own; nil where the local store does that.
 	held *os.File
 	// name is the server's.
@@ -125,7 +126,7 @@ func Up(ctx context.Context, cfg Config) (*Station, error) {
 	}
 	accounts := s.accounts(s.buckets().Setup(cfg.Station), s.buckets().Upgrade(cfg.Station), topology.Reviver(cfg.Station)) // until it is set up
 	s.name = serverPrefix + cfg.Station + "." + strings.ToLower(rand.Text()[:8])                                            // of this process and no other
-	if s.server, err = jet.StartServer(jet.ServerConfig{Name: s.name, StoreDir: streams,
+	if s.server, err = natsserver.Start(natsserver.Config{Name: s.name, StoreDir: streams,
 		Host: host, Port: port, LazySync: cfg.LazySync, Accounts: accounts, Guest: local}); err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}

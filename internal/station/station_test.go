@@ -20,6 +20,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
@@ -313,7 +314,7 @@ func TestServe(t *testing.T) {
 	t.Parallel()
 	t.Run("SAFE-6 DEPL-7 a role that finds no station says who must set it up; after setup it finds all it needs", func(t *testing.T) {
 		t.Parallel()
-		s := jettest.Server(t, func(cfg *jet.ServerConfig) {
+		s := jettest.Server(t, func(cfg *natsserver.Config) {
 			cfg.Port, cfg.MonitorPort = -1, -1
 			cfg.Accounts = topology.Accounts("s1", nil, func(string) string { return `"x-password"` }, topology.Setup("s1"))
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
@@ -396,11 +397,11 @@ func TestAnswers(t *testing.T) {
 
 func TestRights(t *testing.T) {
 	t.Parallel()
-	server := jettest.Server(t, func(cfg *jet.ServerConfig) {
-		cfg.Users = []jet.User{{Name: "admin", Password: "x"}}
+	server := jettest.Server(t, func(cfg *natsserver.Config) {
+		cfg.Users = []natsserver.User{{Name: "admin", Password: "x"}}
 		for name, rights := range map[string][]topology.Right{"blind": {topology.MayDispatch}, "user": {topology.MayDispatch, topology.MayWatch}} {
 			publish, subscribe := topology.UserPermissions("test", "", rights...)
-			cfg.Users = append(cfg.Users, jet.User{Name: name, Password: "x", Publish: publish, Subscribe: subscribe})
+			cfg.Users = append(cfg.Users, natsserver.User{Name: name, Password: "x", Publish: publish, Subscribe: subscribe})
 		}
 	})
 	as := func(name string) *jet.Conn {

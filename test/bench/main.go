@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/natsserver"
 )
 
 // config of a measurement.
@@ -111,7 +111,7 @@ type member struct {
 
 // server is the child process that the measurements talk to over loopback TCP.
 func server(ctx context.Context, store string, lazy, staged bool, node member) error {
-	cfg := jet.ServerConfig{Name: "bench", StoreDir: store, Host: "127.0.0.1", Port: -1, LazySync: lazy}
+	cfg := natsserver.Config{Name: "bench", StoreDir: store, Host: "127.0.0.1", Port: -1, LazySync: lazy}
 	if node.number > 0 {
 		routes := strings.Split(node.routes, ",")
 		_, port, err := net.SplitHostPort(routes[node.number-1])
@@ -119,12 +119,12 @@ func server(ctx context.Context, store string, lazy, staged bool, node member) e
 			return err
 		}
 		cfg.Name = fmt.Sprintf("bench-%d", node.number)
-		cfg.Cluster = jet.Cluster{Name: "bench", Routes: routes}
+		cfg.Cluster = natsserver.Cluster{Name: "bench", Routes: routes}
 		if cfg.Cluster.Port, err = net.LookupPort("tcp", port); err != nil {
 			return err
 		}
 	}
-	s, err := jet.StartServer(cfg)
+	s, err := natsserver.Start(cfg)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func server(ctx context.Context, store string, lazy, staged bool, node member) e
 
 // stage waits until the logs of both stations are there and lets the server gather their batches in memory, as a station
 // in one process does when it was set up.
-func stage(ctx context.Context, s *jet.Server) {
+func stage(ctx context.Context, s *natsserver.Server) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -22,6 +22,7 @@ import (
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/topology"
 )
 
@@ -78,7 +79,7 @@ func modelOf(t *testing.T, station string, w terms) (*side, *mem.Station) {
 // onServer does not wait for the disk: what is compared is what is said, not what survives.
 func onServer(t *testing.T, w terms) *side {
 	t.Helper()
-	c := jettest.Connect(t, jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.LazySync = true }), jet.Config{Name: t.Name()})
+	c := jettest.Connect(t, jettest.Server(t, func(cfg *natsserver.Config) { cfg.LazySync = true }), jet.Config{Name: t.Name()})
 	return sideOf("one server", w, jettest.Station(t, c, "s1", jet.ApplyOptions{AckWait: w.ackWait, LeaseTerm: w.lease}))
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -47,7 +48,7 @@ func newCallWorld(t *testing.T) *callWorld {
 	for name, effect := range drawnTools {
 		probes = append(probes, &probe{name: name, effect: effect, do: func(_ context.Context, _ int64, call tool.Call) (tool.Result, error) { return c.do(name, call) }})
 	}
-	server := jettest.Server(t, func(c *jet.ServerConfig) { c.LazySync = true })
+	server := jettest.Server(t, func(c *natsserver.Config) { c.LazySync = true })
 	c.world = worldOn(t, jettest.Connect(t, server, jet.Config{}), probes...)
 	c.start()
 	return c

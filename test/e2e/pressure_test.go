@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -21,7 +22,7 @@ import (
 // lazyWorld is a world whose server does not sync: for tests that store thousands of things.
 func lazyWorld(t *testing.T, tools ...tool.Tool) *world {
 	t.Helper()
-	s := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.LazySync = true })
+	s := jettest.Server(t, func(cfg *natsserver.Config) { cfg.LazySync = true })
 	return worldOn(t, jettest.Connect(t, s, jet.Config{}), tools...)
 }
 

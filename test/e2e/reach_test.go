@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/host"
 	"github.com/inspan/inspan/internal/sandbox/landlock"
@@ -35,7 +36,7 @@ func TestReach(t *testing.T) {
 	t.Parallel()
 	backend := landlock.New([]string{"/proc/self/exe", launch.Word}, "")
 	sandboxtest.Need(t, backend)
-	server := jettest.Server(t, func(c *jet.ServerConfig) { c.Port = -1 })
+	server := jettest.Server(t, func(c *natsserver.Config) { c.Port = -1 })
 	at, err := url.Parse(server.URL())
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/topology"
@@ -114,7 +115,7 @@ func shelves(state, local kernel.Shelf, blobs kernel.Blobs) map[string]*snapshot
 
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	server := jettest.Server(t, func(c *jet.ServerConfig) { c.LazySync = true })
+	server := jettest.Server(t, func(c *natsserver.Config) { c.LazySync = true })
 	st := jettest.Station(t, jettest.Connect(t, server, jet.Config{}), "test", jet.ApplyOptions{Replicas: 1})
 	local, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: filepath.Join(t.TempDir(), "local.db"), Station: "test"})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -418,9 +418,9 @@ func TestOneAccount(t *testing.T) {
 	t.Run("SAFE-5 in one account the server does write answers into the log, so the attack above is a real one", func(t *testing.T) {
 		t.Parallel()
 		publish, subscribe := topology.UserPermissions("s1", "", topology.MayDispatch)
-		s := jettest.Server(t, func(cfg *jet.ServerConfig) {
+		s := jettest.Server(t, func(cfg *natsserver.Config) {
 			cfg.Port = -1
-			cfg.Users = []jet.User{{Name: "setup", Password: password("setup")}, {Name: "dispatcher", Password: password("dispatcher"), Publish: publish, Subscribe: subscribe}}
+			cfg.Users = []natsserver.User{{Name: "setup", Password: password("setup")}, {Name: "dispatcher", Password: password("dispatcher"), Publish: publish, Subscribe: subscribe}}
 		})
 		b := bedOn(t, s.URL(), 1)
 		w, admin := b.wire("dispatcher"), b.wire("setup")

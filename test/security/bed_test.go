@@ -8,6 +8,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -42,7 +43,7 @@ type bed struct {
 
 func newBed(t testing.TB) *bed {
 	t.Helper()
-	s := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.Port, cfg.Accounts = -1, shipped() })
+	s := jettest.Server(t, func(cfg *natsserver.Config) { cfg.Port, cfg.Accounts = -1, shipped() })
 	return bedOn(t, s.URL(), 1)
 }
 

@@ -26,6 +26,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/snapshot"
@@ -75,7 +76,7 @@ func newAviary(t *testing.T, change ...func(*service.Config)) *aviary {
 	t.Helper()
 	a := &aviary{t: t, dir: t.TempDir()}
 	nats := func(user string) string { return a.keep("nats-" + user) }
-	s := jettest.Server(t, func(cfg *jet.ServerConfig) {
+	s := jettest.Server(t, func(cfg *natsserver.Config) {
 		cfg.StoreDir, cfg.Port, cfg.MonitorPort, cfg.LogWriter = filepath.Join(a.dir, "nats"), -1, -1, &a.serverLog
 		cfg.Accounts = topology.Accounts("s1", outsiders(), func(user string) string { return strconv.Quote(nats(user)) }, topology.Setup("s1"))
 	})

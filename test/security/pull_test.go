@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -71,7 +72,7 @@ func TestOddMessages(t *testing.T) {
 	} {
 		t.Run("SAFE-12 no message of an outsider holds up "+queue.name+" behind it", func(t *testing.T) {
 			t.Parallel()
-			s := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.Port, cfg.Accounts = -1, shipped() })
+			s := jettest.Server(t, func(cfg *natsserver.Config) { cfg.Port, cfg.Accounts = -1, shipped() })
 			b := bedWith(t, s.URL(), jet.ApplyOptions{Replicas: 1, AckWait: slowAcks})
 			bodies := b.deliveries(queue.role)
 			w := b.wire(queue.user)

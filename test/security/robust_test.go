@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/test/robust/report"
 )
 
@@ -28,7 +28,7 @@ func TestRobust(t *testing.T) {
 		t.Run("SAFE-5 "+a.name, func(t *testing.T) { carryOut(t, &part, a, newBed(t)) })
 	}
 	t.Run("SAFE-5 SAFE-6 three servers: services with the shipped rights carry out a run, and nobody says what is another's", func(t *testing.T) {
-		g := jettest.Cluster(t, 3, func(cfg *jet.ServerConfig) { cfg.Accounts = shipped() })
+		g := jettest.Cluster(t, 3, func(cfg *natsserver.Config) { cfg.Accounts = shipped() })
 		wholeRun(t, g)
 		b := bedOn(t, g.Server(0).URL(), 3)
 		carryOut(t, &part, attack{"another's subject, on three servers", answers}, b)

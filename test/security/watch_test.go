@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -21,7 +21,7 @@ func TestForgedNews(t *testing.T) {
 	})
 	t.Run("on three servers, the watcher on another than the forgers", func(t *testing.T) {
 		t.Parallel()
-		g := jettest.Cluster(t, 3, func(cfg *jet.ServerConfig) { cfg.Accounts = shipped() })
+		g := jettest.Cluster(t, 3, func(cfg *natsserver.Config) { cfg.Accounts = shipped() })
 		forgedNews(t, bedOn(t, g.Server(0).URL(), 3), dial(t, g.Server(2).URL(), "watcher", password("watcher")))
 	})
 }

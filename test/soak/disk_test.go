@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/test/robust/report"
 )
@@ -89,9 +89,9 @@ func fullDisk(ctx context.Context, t *testing.T, p *report.Part) {
 }
 
 // onDisk starts a server in this process on the yard's folder. Its own limit is far above the disk's size.
-func (y *yard) onDisk() *jet.Server {
+func (y *yard) onDisk() *natsserver.Server {
 	y.t.Helper()
-	s, err := jet.StartServer(jet.ServerConfig{Name: name, StoreDir: filepath.Join(y.dir, "nats"), MaxStore: 1 << 40})
+	s, err := natsserver.Start(natsserver.Config{Name: name, StoreDir: filepath.Join(y.dir, "nats"), MaxStore: 1 << 40})
 	y.must(err)
 	return s
 }

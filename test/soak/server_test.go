@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/natsserver"
 )
 
 // serve names the folder of a server: a process of this test with it is that server.
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // serveUntilClosed is a NATS server until its standard input ends. Each line there is answered with its goroutines.
 func serveUntilClosed(dir string) {
-	s, err := jet.StartServer(jet.ServerConfig{Name: "soak", StoreDir: dir, Port: -1, LazySync: os.Getenv(serveLazy) != ""})
+	s, err := natsserver.Start(natsserver.Config{Name: "soak", StoreDir: dir, Port: -1, LazySync: os.Getenv(serveLazy) != ""})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return // whoever waits for its address hears the end of its output

@@ -22,6 +22,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/topology"
@@ -44,7 +45,7 @@ type yard struct {
 	dir    string
 	server *child
 	// near is a server in this process; then server is nil.
-	near   *jet.Server
+	near   *natsserver.Server
 	user   *jet.Conn
 	st     *jet.Station
 	roles  *roles

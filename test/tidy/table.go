@@ -73,6 +73,7 @@ type Door struct {
 // Doors holds for tests as well.
 var Doors = []Door{
 	{Module: "github.com/modelcontextprotocol/", Dirs: []string{"internal/mcp/..."}, Tests: true},
+	{Module: "github.com/nats-io/nats-server", Dirs: []string{"internal/natsserver"}},
 	{Module: "github.com/nats-io/", Dirs: []string{"internal/jet/..."}},
 	{Module: "github.com/minio/highwayhash", Dirs: []string{"internal/storecheck"}},
 	{Module: "github.com/synadia-io/", Dirs: []string{"internal/jet/..."}},

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/natsserver"
 	"github.com/inspan/inspan/internal/topology"
 )
 
@@ -31,7 +32,7 @@ func (g *Group) StepDownConsumer(via int, stream, consumer string) error {
 }
 
 // OpenLog makes a log that messages can be deleted from, as that of no station can. The station has nothing else.
-func OpenLog(t testing.TB, s *jet.Server, c *jet.Conn, station string) *jet.Station {
+func OpenLog(t testing.TB, s *natsserver.Server, c *jet.Conn, station string) *jet.Station {
 	t.Helper()
 	row := topology.Streams(station, topology.Limits{})[0]
 	err := ask(s, "STREAM.CREATE."+row.Name, map[string]any{"name": row.Name, "subjects": row.Subjects, "storage": "file", "num_replicas": 1,
@@ -47,7 +48,7 @@ func OpenLog(t testing.TB, s *jet.Server, c *jet.Conn, station string) *jet.Stat
 }
 
 // Lose deletes a fact from an open log.
-func Lose(t testing.TB, s *jet.Server, station string, seq uint64) {
+func Lose(t testing.TB, s *natsserver.Server, station string, seq uint64) {
 	t.Helper()
 	if err := ask(s, "STREAM.MSG.DELETE."+topology.Log(station), map[string]uint64{"seq": seq}); err != nil {
 		t.Fatalf("delete fact %d: %v", seq, err)
@@ -55,7 +56,7 @@ func Lose(t testing.TB, s *jet.Server, station string, seq uint64) {
 }
 
 // ask makes a request of the JetStream API past all ports.
-func ask(s *jet.Server, subject string, body any) error {
+func ask(s *natsserver.Server, subject string, body any) error {
 	nc, err := nats.Connect("", nats.InProcessServer(s))
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)

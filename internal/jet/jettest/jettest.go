@@ -12,19 +12,20 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/natsserver"
 )
 
 // patience is how long a server or a station may take to get ready.
 const patience = 5 * time.Minute
 
 // Server starts a server that does not listen. change may alter its configuration.
-func Server(t testing.TB, change ...func(*jet.ServerConfig)) *jet.Server {
+func Server(t testing.TB, change ...func(*natsserver.Config)) *natsserver.Server {
 	t.Helper()
-	cfg := jet.ServerConfig{Name: "test", StoreDir: t.TempDir()}
+	cfg := natsserver.Config{Name: "test", StoreDir: t.TempDir()}
 	for _, f := range change {
 		f(&cfg)
 	}
-	s, err := jet.StartServer(cfg)
+	s, err := natsserver.Start(cfg)
 	if err != nil {
 		t.Fatalf("start a nats server: %v", err)
 	}
@@ -33,7 +34,7 @@ func Server(t testing.TB, change ...func(*jet.ServerConfig)) *jet.Server {
 }
 
 // Connect connects to a server; the connection is closed when the test is over.
-func Connect(t testing.TB, s *jet.Server, cfg jet.Config) *jet.Conn {
+func Connect(t testing.TB, s *natsserver.Server, cfg jet.Config) *jet.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
@@ -63,15 +64,15 @@ func Station(t testing.TB, c *jet.Conn, name string, o jet.ApplyOptions) *jet.St
 // Group is a cluster of servers in the process of the test.
 type Group struct {
 	t       testing.TB
-	configs []jet.ServerConfig
-	servers []*jet.Server
+	configs []natsserver.Config
+	servers []*natsserver.Server
 }
 
 // Cluster starts a cluster of n servers on free ports of 127.0.0.1, ready for streams with n replicas. change may alter
 // the configuration of each.
-func Cluster(t testing.TB, n int, change ...func(*jet.ServerConfig)) *Group {
+func Cluster(t testing.TB, n int, change ...func(*natsserver.Config)) *Group {
 	t.Helper()
-	g := &Group{t: t, servers: make([]*jet.Server, n)}
+	g := &Group{t: t, servers: make([]*natsserver.Server, n)}
 	var routes []string
 	for range n {
 		routes = append(routes, freePort(t))
@@ -82,8 +83,8 @@ func Cluster(t testing.TB, n int, change ...func(*jet.ServerConfig)) *Group {
 		if err != nil {
 			t.Fatalf("port %s: %v", port, err)
 		}
-		g.configs = append(g.configs, jet.ServerConfig{Name: fmt.Sprintf("n%d", i+1), StoreDir: t.TempDir(), Port: -1,
-			Cluster: jet.Cluster{Name: "test", Port: number, Routes: routes}})
+		g.configs = append(g.configs, natsserver.Config{Name: fmt.Sprintf("n%d", i+1), StoreDir: t.TempDir(), Port: -1,
+			Cluster: natsserver.Cluster{Name: "test", Port: number, Routes: routes}})
 		for _, f := range change {
 			f(&g.configs[i])
 		}
@@ -106,7 +107,7 @@ func Cluster(t testing.TB, n int, change ...func(*jet.ServerConfig)) *Group {
 }
 
 // Server returns the server of that number, from 0; nil while it is stopped.
-func (g *Group) Server(i int) *jet.Server { return g.servers[i] }
+func (g *Group) Server(i int) *natsserver.Server { return g.servers[i] }
 
 // Stop ends a server, as an orderly restart does.
 func (g *Group) Stop(i int) {
@@ -125,7 +126,7 @@ func (g *Group) Restart(i int) {
 }
 
 func (g *Group) start(i int) (err error) {
-	g.servers[i], err = jet.StartServer(g.configs[i])
+	g.servers[i], err = natsserver.Start(g.configs[i])
 	return err
 }
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package jet
+package natsserver
 
 // memoryRoot is a folder in memory: none is known here.
 const memoryRoot = ""

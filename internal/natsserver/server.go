@@ -1,4 +1,10 @@
-package jet
+// Package natsserver runs a NATS server in this process: for a station of its own, and for tests.
+//
+// Promises: it has written to disk what it acknowledges unless LazySync says otherwise. Only the users of its
+// configuration are let in. It needs no port. What it knows of itself (durability, storage, positions of its streams) it
+// reports without a request. Shutdown returns when its files are closed. The client side is package jet, which links no
+// server.
+package natsserver
 
 import (
 	"context"
@@ -13,10 +19,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/inspan/inspan/internal/jet"
 )
 
-// ServerConfig of a NATS server in this process. Only StoreDir is needed.
-type ServerConfig struct {
+// Config of a NATS server in this process. Only StoreDir is needed.
+type Config struct {
 	Name string
 	// StoreDir is where the streams are kept.
 	StoreDir string
@@ -63,9 +71,9 @@ type Cluster struct {
 // startWait is how long a server may take to start.
 const startWait = 30 * time.Second
 
-// Server is a NATS server in this process. Its connections need no port: give it to Config.InProcess.
+// Server is a NATS server in this process. Its connections need no port: give it to jet.Config.InProcess.
 type Server struct {
-	cfg ServerConfig
+	cfg Config
 	mu  sync.Mutex
 	// ns is guarded by mu, as is serves: it has started, and nobody has shut it down.
 	ns     *server.Server
@@ -84,8 +92,8 @@ func (s *Server) serving(now bool) {
 	s.serves = now
 }
 
-// StartServer starts a server and waits until it can be connected to. Shutdown must be called.
-func StartServer(cfg ServerConfig) (*Server, error) {
+// Start starts a server and waits until it can be connected to. Shutdown must be called.
+func Start(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg}
 	if err := s.start(); err != nil {
 		return nil, err
@@ -153,7 +161,7 @@ func free(o *server.Options) error {
 	return l.Close()
 }
 
-func (cfg ServerConfig) options() (*server.Options, error) {
+func (cfg Config) options() (*server.Options, error) {
 	if cfg.StoreDir == "" {
 		return nil, errors.New("nats server: no store directory given")
 	}
@@ -186,7 +194,7 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 }
 
 // authorize lets only the users in. They are in the global account, the system user in the system account.
-func (cfg ServerConfig) authorize(o *server.Options) error {
+func (cfg Config) authorize(o *server.Options) error {
 	if cfg.Accounts != "" {
 		if err := o.ProcessConfigString(cfg.Accounts); err != nil {
 			return fmt.Errorf("nats server: accounts: %w", err)
@@ -264,8 +272,8 @@ func (s *Server) ClusterAddress() string {
 	return ""
 }
 
-// Connect connects to the server within this process. The zero Config is enough where there are no users.
-func (s *Server) Connect(ctx context.Context, cfg Config) (*Conn, error) {
+// Connect connects to the server within this process. The zero jet.Config is enough where there are no users.
+func (s *Server) Connect(ctx context.Context, cfg jet.Config) (*jet.Conn, error) {
 	cfg.InProcess = s
-	return Connect(ctx, cfg)
+	return jet.Connect(ctx, cfg)
 }

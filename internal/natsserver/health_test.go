@@ -1,4 +1,4 @@
-package jet_test
+package natsserver_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/natsserver"
 )
 
 func TestAilment(t *testing.T) {
@@ -26,7 +27,7 @@ func TestAilment(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		s := jettest.Server(t, func(cfg *jet.ServerConfig) { cfg.MaxStore, cfg.StoreDir = 3<<30, filepath.Join(dir, "js") })
+		s := jettest.Server(t, func(cfg *natsserver.Config) { cfg.MaxStore, cfg.StoreDir = 3<<30, filepath.Join(dir, "js") })
 		st := jettest.Station(t, jettest.Connect(t, s, jet.Config{}), "s1", jet.ApplyOptions{})
 		if s.HasRoom() {
 			t.Error("48 MiB of a disk are room")
@@ -40,7 +41,7 @@ func TestAilment(t *testing.T) {
 		}
 		full := false
 		for n := byte(0); n < 20 && !full; n++ {
-			_, err := st.Artifacts().Put(within(t), "r1", bytes.Repeat([]byte{'a' + n}, 2<<20), time.Hour)
+			_, err := st.Artifacts().Put(t.Context(), "r1", bytes.Repeat([]byte{'a' + n}, 2<<20), time.Hour)
 			full = err != nil
 		}
 		if err := s.Ailment(); !full || err == nil {

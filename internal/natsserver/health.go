@@ -1,4 +1,4 @@
-package jet
+package natsserver
 
 import (
 	"fmt"
