@@ -65,7 +65,7 @@ func (s State) ApplyFact(f events.Fact, p events.Payload, hash string) (State, e
 		return State{}, &FoldError{Run: f.Run, Sequence: f.Sequence, Kind: kind, Fault: fault}
 	}
 	next := s
-	if fault := next.say(f, p); fault != "" {
+	if fault := next.fold(f, p); fault != "" {
 		return State{}, &FoldError{Run: f.Run, Sequence: f.Sequence, Kind: kind, Fault: fault}
 	}
 	next.Sequence, next.Hash, next.UpdatedAt = f.Sequence, hash, f.Time
@@ -93,67 +93,67 @@ func (s *State) chainFault(f events.Fact, kind events.Kind) string {
 	return ""
 }
 
-// say folds one payload and returns what is wrong with it, or "".
-func (s *State) say(f events.Fact, p events.Payload) string {
-	at, seq := f.Time, f.Sequence
-	switch d := p.(type) {
-	case *events.RunCreatedData:
-		return s.create(f, d)
-	case *events.RunForkedData:
-		return s.forked(d)
-	case *events.RunStartedData:
-		s.StartedAt, s.ForkStart = &at, "" // a fork that never became whole can start, but only to end
+// fold folds one payload by the rule of its event type, and returns what is wrong with it, or "".
+func (s *State) fold(f events.Fact, p events.Payload) string {
+	fold, ok := rules[p.Kind()]
+	if !ok {
+		return "no rule to fold it"
+	}
+	return fold(s, f, p)
+}
+
+// runRules fold the events about a run as a whole.
+var runRules = []rule{
+	on((*State).create),
+	on(func(s *State, _ events.Fact, d *events.RunForkedData) string { return s.forked(d) }),
+	on(func(s *State, f events.Fact, d *events.RunStartedData) string {
+		s.StartedAt, s.ForkStart = &f.Time, "" // a fork that never became whole can start, but only to end
 		s.hold(d.Hooks)
 		return s.move(events.Created, events.Running)
-	case *events.RunPausedData:
+	}),
+	on(func(s *State, _ events.Fact, d *events.RunPausedData) string {
 		s.PauseReason, s.Held = d.Reason, nil
 		s.StopPassed = s.StopPassed || len(d.Hooks) > 0
 		s.took(d.Input)
 		return s.move(events.Running, events.Paused)
-	case *events.RunResumedData:
-		s.PauseReason, s.ResumedAt = "", seq
+	}),
+	on(func(s *State, f events.Fact, d *events.RunResumedData) string {
+		s.PauseReason, s.ResumedAt = "", f.Sequence
 		s.took(d.Input)
 		return s.move(events.Paused, events.Running)
-	case *events.RunAdjustedData:
+	}),
+	on(func(s *State, _ events.Fact, d *events.RunAdjustedData) string {
 		s.Options.Autonomy = d.Autonomy
 		s.took(d.Input)
 		return ""
-	case *events.RunMovedData:
-		return s.moved(f, d)
-	case *events.RunCompletedData:
-		return s.end(d.Result, events.Completed, at)
-	case *events.RunFailedData:
-		return s.end(d.Result, events.Failed, at)
-	case *events.PlanMadeData:
+	}),
+	on((*State).moved),
+	on(func(s *State, f events.Fact, d *events.RunCompletedData) string {
+		return s.end(d.Result, events.Completed, f.Time)
+	}),
+	on(func(s *State, f events.Fact, d *events.RunFailedData) string {
+		return s.end(d.Result, events.Failed, f.Time)
+	}),
+}
+
+// planRules fold the events about a plan.
+var planRules = []rule{
+	on(func(s *State, f events.Fact, d *events.PlanMadeData) string {
 		if s.Torn() {
 			return "the state that the run begins with is not whole"
 		}
-		return s.planMade(d, at)
-	case *events.PlanRevisedData:
-		return s.planRevised(d, at, seq)
-	case *events.PlanCompletedData:
+		return s.planMade(d, f.Time)
+	}),
+	on(func(s *State, f events.Fact, d *events.PlanRevisedData) string {
+		return s.planRevised(d, f.Time, f.Sequence)
+	}),
+	on(func(s *State, _ events.Fact, _ *events.PlanCompletedData) string {
 		if done, total := s.StepsCompleted(); total == 0 || done < total {
 			return "steps of the plan are not complete"
 		}
 		s.PlanDone = true
 		return ""
-	case *events.CheckpointSavedData:
-		s.snapshotSaved(d, at)
-		return ""
-	case *events.CheckpointFallbackData:
-		return "" // a warning for whoever reads the log
-	case *events.StepReadyData, *events.StepAllowedData, *events.StepFinishedData, *events.StepFailedData,
-		*events.TurnDeferredData, *events.TurnFinishedData, *events.HistoryCompactedData:
-		return s.sayStep(p, at, seq)
-	case *events.CallAllowedData, *events.CallRefusedData, *events.CallStartedData, *events.CallDeferredData,
-		*events.CallFinishedData, *events.CallFailedData:
-		return s.sayCall(p, at, seq)
-	case *events.ArtifactSavedData:
-		return s.saved(d)
-	case *events.GateOpenedData, *events.GateApprovedData, *events.GateRejectedData, *events.GateVotedData, *events.GateExpiredData:
-		return s.sayGate(p, at, seq)
-	}
-	return "no rule to fold it"
+	}),
 }
 
 func (s *State) create(f events.Fact, d *events.RunCreatedData) string {

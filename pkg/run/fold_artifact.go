@@ -11,12 +11,9 @@ const MaxArtifacts = 1000
 
 // saved folds artifacts of the attempt under way: those of one that is over do not count.
 func (s *State) saved(d *events.ArtifactSavedData) string {
-	c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
+	c, fault := s.attempted(d.ToolRef, d.Fence)
 	if fault != "" {
 		return fault
-	}
-	if c.Fence != d.Fence {
-		return fenceFault(c.Fence, d.Fence)
 	}
 	if s.Artifacts.Len()+len(d.Artifacts) > MaxArtifacts {
 		return fmt.Sprintf("the run has %d artifacts and can not have %d more, the limit is %d", s.Artifacts.Len(), len(d.Artifacts), MaxArtifacts)

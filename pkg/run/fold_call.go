@@ -57,73 +57,78 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 	return ""
 }
 
-// sayCall folds one fact about a tool call.
-func (s *State) sayCall(p events.Payload, at time.Time, seq uint64) string {
-	switch d := p.(type) {
-	case *events.CallAllowedData:
-		c, fault := s.open(d.ToolRef, CallRequested)
-		if fault != "" {
-			return fault
-		}
-		if fault := s.permitted(&c, d); fault != "" {
-			return fault
-		}
-		c.Phase, c.Effect, c.TimeoutMS, c.InputHash = CallAllowed, d.Effect, d.TimeoutMS, d.InputHash
-		if !s.Harness(c.Step) {
-			s.CallsHeld++
-		}
-		s.setOpen(d.Call, &c)
-	case *events.CallStartedData:
-		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
-		if fault != "" {
-			return fault
-		}
-		c.Phase, c.Attempt, c.Fence, c.Runner, c.StartedAt = CallStarted, d.Attempt, seq, d.Runner, at
-		c.Made = false
-		s.setOpen(d.Call, &c)
-	case *events.CallDeferredData:
-		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
-		if fault != "" {
-			return fault
-		}
-		if c.Fence != d.Fence {
-			return fenceFault(c.Fence, d.Fence)
-		}
-		c.Phase, c.Attempt, c.NotBefore = CallDeferred, d.Attempt, d.NotBefore
-		s.setOpen(d.Call, &c)
-	case *events.CallRefusedData:
-		c, fault := s.open(d.ToolRef, CallRequested)
-		if fault != "" {
-			return fault
-		}
-		s.record(c, CallRecord{Result: d.Reason, Outcome: OutcomeRefused, Code: d.Code, Rule: d.Rule, Hint: d.Hint}, at, seq)
-	case *events.CallFinishedData:
-		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
-		if fault != "" {
-			return fault
-		}
-		if c.Fence != d.Fence {
-			return fenceFault(c.Fence, d.Fence)
-		}
-		fresh := s.ranOn(c.Step, d.Background)
-		s.record(c, CallRecord{Result: d.Output, ResultRef: d.OutputRef, Images: d.Images, DurationMS: d.DurationMS,
-			RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success, Notes: d.Notes, Dir: d.Dir, Fresh: fresh}, at, seq)
-		s.interrupted(d.Hooks)
-	case *events.CallFailedData:
-		c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
-		if fault != "" {
-			return fault
-		}
-		if c.Fence != d.Fence {
-			return fenceFault(c.Fence, d.Fence)
-		}
-		if d.Class == events.OutcomeUnknown {
-			s.Unknown = append(s.Unknown[:len(s.Unknown):len(s.Unknown)], c.Tool+":"+c.InputHash)
-		}
-		s.record(c, CallRecord{Result: d.Error, DurationMS: d.DurationMS, RetryCount: d.RetryCount,
-			Outcome: OutcomeFailed, Code: d.Class, Hint: d.Hint}, at, seq)
-		s.interrupted(d.Hooks)
+// callRules fold the events about a tool call.
+var callRules = []rule{on(callAllowed), on(callStarted), on(callDeferred), on(callRefused), on(callFinished), on(callFailed)}
+
+func callAllowed(s *State, _ events.Fact, d *events.CallAllowedData) string {
+	c, fault := s.open(d.ToolRef, CallRequested)
+	if fault != "" {
+		return fault
 	}
+	if fault := s.permitted(&c, d); fault != "" {
+		return fault
+	}
+	c.Phase, c.Effect, c.TimeoutMS, c.InputHash = CallAllowed, d.Effect, d.TimeoutMS, d.InputHash
+	if !s.Harness(c.Step) {
+		s.CallsHeld++
+	}
+	s.setOpen(d.Call, &c)
+	return ""
+}
+
+func callStarted(s *State, f events.Fact, d *events.CallStartedData) string {
+	c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
+	if fault != "" {
+		return fault
+	}
+	c.Phase, c.Attempt, c.Fence, c.Runner, c.StartedAt = CallStarted, d.Attempt, f.Sequence, d.Runner, f.Time
+	c.Made = false
+	s.setOpen(d.Call, &c)
+	return ""
+}
+
+func callDeferred(s *State, _ events.Fact, d *events.CallDeferredData) string {
+	c, fault := s.attempted(d.ToolRef, d.Fence)
+	if fault != "" {
+		return fault
+	}
+	c.Phase, c.Attempt, c.NotBefore = CallDeferred, d.Attempt, d.NotBefore
+	s.setOpen(d.Call, &c)
+	return ""
+}
+
+func callRefused(s *State, f events.Fact, d *events.CallRefusedData) string {
+	c, fault := s.open(d.ToolRef, CallRequested)
+	if fault != "" {
+		return fault
+	}
+	s.record(c, CallRecord{Result: d.Reason, Outcome: OutcomeRefused, Code: d.Code, Rule: d.Rule, Hint: d.Hint}, f.Time, f.Sequence)
+	return ""
+}
+
+func callFinished(s *State, f events.Fact, d *events.CallFinishedData) string {
+	c, fault := s.attempted(d.ToolRef, d.Fence)
+	if fault != "" {
+		return fault
+	}
+	fresh := s.ranOn(c.Step, d.Background)
+	s.record(c, CallRecord{Result: d.Output, ResultRef: d.OutputRef, Images: d.Images, DurationMS: d.DurationMS,
+		RetryCount: d.RetryCount, Outcome: OutcomeFinished, Success: d.Success, Notes: d.Notes, Dir: d.Dir, Fresh: fresh}, f.Time, f.Sequence)
+	s.interrupted(d.Hooks)
+	return ""
+}
+
+func callFailed(s *State, f events.Fact, d *events.CallFailedData) string {
+	c, fault := s.attempted(d.ToolRef, d.Fence)
+	if fault != "" {
+		return fault
+	}
+	if d.Class == events.OutcomeUnknown {
+		s.Unknown = append(s.Unknown[:len(s.Unknown):len(s.Unknown)], c.Tool+":"+c.InputHash)
+	}
+	s.record(c, CallRecord{Result: d.Error, DurationMS: d.DurationMS, RetryCount: d.RetryCount,
+		Outcome: OutcomeFailed, Code: d.Class, Hint: d.Hint}, f.Time, f.Sequence)
+	s.interrupted(d.Hooks)
 	return ""
 }
 
@@ -154,8 +159,13 @@ func (s *State) interrupted(answers []events.HookAnswer) {
 	}
 }
 
-func fenceFault(current, got uint64) string {
-	return fmt.Sprintf("fence %d is not the current fence %d", got, current)
+// attempted returns a copy of an open call that was permitted, where the fence is that of its current attempt.
+func (s *State) attempted(ref events.ToolRef, fence uint64) (Call, string) {
+	c, fault := s.open(ref, CallAllowed, CallStarted, CallDeferred)
+	if fault == "" && c.Fence != fence {
+		fault = fmt.Sprintf("fence %d is not the current fence %d", fence, c.Fence)
+	}
+	return c, fault
 }
 
 // open returns a copy of an open call in one of the phases given.

@@ -7,21 +7,23 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// sayGate folds one fact about a gate.
-func (s *State) sayGate(p events.Payload, at time.Time, seq uint64) string {
-	switch d := p.(type) {
-	case *events.GateOpenedData:
-		return s.gateOpened(d, at, seq)
-	case *events.GateApprovedData:
-		return s.gateAnswered(d.GateAnswer, GateApproved, at, seq)
-	case *events.GateRejectedData:
-		return s.gateAnswered(d.GateAnswer, GateRejected, at, seq)
-	case *events.GateVotedData:
-		return s.gateVoted(d.GateAnswer, at)
-	case *events.GateExpiredData:
-		return s.gateExpired(d, at, seq)
-	}
-	return ""
+// gateRules fold the events about a gate.
+var gateRules = []rule{
+	on(func(s *State, f events.Fact, d *events.GateOpenedData) string {
+		return s.gateOpened(d, f.Time, f.Sequence)
+	}),
+	on(func(s *State, f events.Fact, d *events.GateApprovedData) string {
+		return s.gateAnswered(d.GateAnswer, GateApproved, f.Time, f.Sequence)
+	}),
+	on(func(s *State, f events.Fact, d *events.GateRejectedData) string {
+		return s.gateAnswered(d.GateAnswer, GateRejected, f.Time, f.Sequence)
+	}),
+	on(func(s *State, f events.Fact, d *events.GateVotedData) string {
+		return s.gateVoted(d.GateAnswer, f.Time)
+	}),
+	on(func(s *State, f events.Fact, d *events.GateExpiredData) string {
+		return s.gateExpired(d, f.Time, f.Sequence)
+	}),
 }
 
 func (s *State) gateOpened(d *events.GateOpenedData, at time.Time, seq uint64) string {
