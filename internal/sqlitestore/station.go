@@ -133,6 +133,9 @@ func (s *Station) Close() error {
 	return s.store.close()
 }
 
+// Pending counts the messages that a role of this process has not acknowledged yet.
+func (s *Station) Pending(role events.Service) int { return s.mail.Pending(role) }
+
 // Name returns the station's id.
 func (s *Station) Name() string { return s.name }
 

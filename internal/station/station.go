@@ -356,11 +356,14 @@ func (s *Station) work() context.Context {
 }
 
 func (s *Station) serve(work context.Context, host *service.Host, role events.Service) {
-	s.roles.Go(func() {
-		if err := host.Run(work, role); err != nil && work.Err() == nil {
-			s.fail(fmt.Errorf("%s: %w", role, err))
-		}
-	})
+	s.roles.Go(func() { s.runRole(work, host, role) })
+}
+
+// runRole runs a role until work ends.
+func (s *Station) runRole(work context.Context, host *service.Host, role events.Service) {
+	if err := host.Run(work, role); err != nil && work.Err() == nil {
+		s.fail(fmt.Errorf("%s: %w", role, err))
+	}
 }
 
 func (s *Station) fail(err error) {
