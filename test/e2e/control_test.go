@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -155,13 +157,18 @@ func TestControl(t *testing.T) {
 	})
 }
 
-// lives reports whether a process runs. One that ended and that its parent has not asked about yet does not.
+// lives reports whether a process runs. One that ended and that its parent has not waited for yet does not. Its command line would not
+// tell: that is empty too while a process that runs starts another program.
 func lives(pid int) bool {
 	if err := syscall.Kill(pid, 0); err != nil {
 		return false
 	}
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	return err != nil || len(line) > 0
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH)
+	}
+	state := string(stat[bytes.LastIndexByte(stat, ')')+1:]) // it follows the name, which is in brackets
+	return !strings.HasPrefix(state, " Z") && !strings.HasPrefix(state, " X")
 }
 
 func TestTools(t *testing.T) {
