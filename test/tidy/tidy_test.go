@@ -37,11 +37,11 @@ func TestHouse(t *testing.T) {
 		t.Error(f)
 	}
 	for _, e := range idle {
-		t.Errorf("test/tidy/table.go: nothing needs the exception from %q at %s any more: remove it", e.Rule, e.At)
+		t.Errorf("test/tidy/table_test.go: nothing needs the exception from %q at %s any more: remove it", e.Rule, e.At)
 	}
 	for _, e := range Exceptions {
 		if len(e.Why) < 20 {
-			t.Errorf("test/tidy/table.go: the exception at %s has no reason", e.At)
+			t.Errorf("test/tidy/table_test.go: the exception at %s has no reason", e.At)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func imports(f *File) []Fault {
 	}
 	room := RoomOf(f.Dir)
 	if room == nil {
-		return []Fault{{Rule: "import", At: f.Path, Line: 1, Text: "no room of the import table has this folder: add a row to test/tidy/table.go"}}
+		return []Fault{{Rule: "import", At: f.Path, Line: 1, Text: "no room of the import table has this folder: add a row to test/tidy/table_test.go"}}
 	}
 	var faults []Fault
 	for _, im := range f.AST.Imports {
@@ -80,7 +80,7 @@ func doors(f *File) []Fault {
 		case p == "github.com/rs/zerolog/log":
 			faults = append(faults, Fault{"door", f.Path, "the global logger is not used: take a zerolog.Logger", f.Line(im)})
 		case i < 0:
-			faults = append(faults, Fault{"door", f.Path, fmt.Sprintf("%s has no door: name the one package that may import it in test/tidy/table.go", p), f.Line(im)})
+			faults = append(faults, Fault{"door", f.Path, fmt.Sprintf("%s has no door: name the one package that may import it in test/tidy/table_test.go", p), f.Line(im)})
 		case inAny(f.Dir, Doors[i].Dirs), f.Test() && Doors[i].Tests:
 		default:
 			faults = append(faults, Fault{"door", f.Path, fmt.Sprintf("only %s may import %s", strings.Join(Doors[i].Dirs, ", "), p), f.Line(im)})
@@ -231,7 +231,7 @@ func skips(f *File) []Fault {
 			return true
 		}
 		if s, ok := c.Fun.(*ast.SelectorExpr); ok && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, s.Sel.Name) {
-			faults = append(faults, Fault{"skip", f.Path, "a test that may leave itself out: say why, loudly, and list it in test/tidy/table.go", f.Line(c)})
+			faults = append(faults, Fault{"skip", f.Path, "a test that may leave itself out: say why, loudly, and list it in test/tidy/table_test.go", f.Line(c)})
 		}
 		return true
 	})
