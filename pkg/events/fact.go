@@ -2,6 +2,8 @@ package events
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +17,7 @@ const MaxFact = 256 << 10
 // Identity names where a fact belongs. It is the same for all facts of a run.
 type Identity struct {
 	Station     string `json:"stationid"`
-	Run         string `json:"runid"`
+	Run         string `json:"runid,omitempty"`
 	StationRun  string `json:"stationrunid,omitempty"`
 	WorkflowRun string `json:"workflowrunid,omitempty"`
 	Session     string `json:"sessionid,omitempty"`
@@ -23,7 +25,8 @@ type Identity struct {
 	AgentName   string `json:"agentname,omitempty"`
 }
 
-// Fact is one stored event: a CloudEvents 1.0 document in structured JSON with our extensions.
+// Fact is one stored event: a CloudEvents 1.0 document in structured JSON with our extensions. Its subject is the id of its
+// aggregate.
 type Fact struct {
 	SpecVersion string    `json:"specversion"`
 	ID          string    `json:"id"`
@@ -32,8 +35,10 @@ type Fact struct {
 	Subject     string    `json:"subject"`
 	Time        time.Time `json:"time"`
 	ContentType string    `json:"datacontenttype"`
+	// Aggregate is empty for a run, whose events began before there were others.
+	Aggregate string `json:"aggregate,omitempty"`
 	Identity
-	// Sequence counts the facts of a run from 1 without a gap.
+	// Sequence counts the events of an aggregate from 1 without a gap.
 	Sequence uint64 `json:"sequence"`
 	// PrevHash is the lower-case hex SHA-256 of the exact stored bytes of the fact before; empty for the first.
 	PrevHash string `json:"prevhash,omitempty"`
@@ -57,6 +62,20 @@ func (f *Fact) Author() Service {
 	return Service(rest)
 }
 
+// AggregateName returns the name of the aggregate that the event is of.
+func (f *Fact) AggregateName() string {
+	if f.Aggregate == "" {
+		return RunAggregate
+	}
+	return f.Aggregate
+}
+
+// HashOf returns the hash that the next event must carry: lower-case hex SHA-256 of the exact stored bytes.
+func HashOf(stored []byte) string {
+	h := sha256.Sum256(stored)
+	return hex.EncodeToString(h[:])
+}
+
 // Kind returns the kind named by Type, or an *UnknownTypeError.
 func (f *Fact) Kind() (Kind, error) { return ParseType(f.Type) }
 
@@ -76,13 +95,29 @@ func Decode(b []byte) (Fact, error) {
 	if err := json.Unmarshal(b, &f); err != nil {
 		return Fact{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if _, err := f.Kind(); err != nil {
+	if _, err := f.check(RunAggregate, Lookup); err != nil {
 		return Fact{}, err
 	}
-	if fault := f.fault(); fault != "" {
-		return Fact{}, fmt.Errorf("%w: %s", ErrDamaged, fault)
-	}
 	return f, nil
+}
+
+// check returns the event type of an event of an aggregate, and an error for one whose envelope is not sound.
+func (f *Fact) check(aggregate string, lookup func(Kind) (Word, bool)) (Word, error) {
+	k, ok := kindOf(f.Type)
+	if !ok {
+		return Word{}, &UnknownTypeError{Type: f.Type}
+	}
+	w, ok := lookup(k)
+	if !ok {
+		return Word{}, &UnknownTypeError{Type: f.Type}
+	}
+	if fault := f.fault(); fault != "" {
+		return Word{}, fmt.Errorf("%w: %s", ErrDamaged, fault)
+	}
+	if name := f.AggregateName(); name != aggregate {
+		return Word{}, fmt.Errorf("%w: it is of aggregate %s, not %s", ErrDamaged, name, aggregate)
+	}
+	return w, nil
 }
 
 func (f *Fact) fault() string {
@@ -91,10 +126,30 @@ func (f *Fact) fault() string {
 		return fmt.Sprintf("specversion %q", f.SpecVersion)
 	case f.ID == "":
 		return "no id"
+	case f.Aggregate != "":
+		return f.faultOfOther()
 	case !ValidID(f.Station) || !ValidID(f.Run):
 		return "stationid or runid is missing or not an id"
 	case f.Subject != f.Run:
 		return "subject is not the run id"
+	}
+	return f.faultOfAny()
+}
+
+// faultOfOther is fault for an event of an aggregate that is no run.
+func (f *Fact) faultOfOther() string {
+	switch {
+	case f.Aggregate == RunAggregate || CheckAggregate(f.Aggregate) != nil:
+		return fmt.Sprintf("aggregate %q", shorten(f.Aggregate))
+	case !ValidID(f.Station) || !ValidID(f.Subject):
+		return "stationid or subject is missing or not an id"
+	}
+	return f.faultOfAny()
+}
+
+// faultOfAny is what fault looks at whatever the event is of.
+func (f *Fact) faultOfAny() string {
+	switch {
 	case f.Author() == "":
 		return fmt.Sprintf("source %q is not of station %q", f.Source, f.Station)
 	case f.Time.IsZero():

@@ -157,16 +157,16 @@ func (e *UnknownTypeError) Error() string {
 
 // ParseType returns the kind of a CloudEvents type, or an *UnknownTypeError.
 func ParseType(t string) (Kind, error) {
-	rest, ok := strings.CutPrefix(t, typePrefix)
-	if !ok {
+	k, ok := kindOf(t)
+	if _, known := byKind[k]; !ok || !known {
 		return "", &UnknownTypeError{Type: t}
 	}
-	k, ok := strings.CutSuffix(rest, ".v1")
-	if !ok {
-		return "", &UnknownTypeError{Type: t}
-	}
-	if _, known := byKind[Kind(k)]; !known {
-		return "", &UnknownTypeError{Type: t}
-	}
-	return Kind(k), nil
+	return k, nil
+}
+
+// kindOf returns the kind that a CloudEvents type names, whether or not there is such a kind.
+func kindOf(t string) (k Kind, ok bool) {
+	rest, prefixed := strings.CutPrefix(t, typePrefix)
+	rest, versioned := strings.CutSuffix(rest, ".v1")
+	return Kind(rest), prefixed && versioned
 }

@@ -28,10 +28,11 @@ func scan(b []byte) (f Fact, ok bool) {
 	at := s.text()
 	s.lit(`,"datacontenttype":"`)
 	f.ContentType = s.text()
+	s.maybe(`,"aggregate":"`, &f.Aggregate)
 	s.lit(`,"stationid":"`)
 	f.Station = s.text()
-	s.lit(`,"runid":"`)
-	f.Run = s.text()
+	s.maybe(`,"runid":"`, &f.Run)
+	s.ok = s.ok && (f.Run != "" || f.Aggregate != "")
 	s.maybe(`,"stationrunid":"`, &f.StationRun)
 	s.maybe(`,"workflowrunid":"`, &f.WorkflowRun)
 	s.maybe(`,"sessionid":"`, &f.Session)
@@ -108,22 +109,25 @@ func (s *scanner) number() uint64 {
 	return n
 }
 
-// Read is Decode and Payload in one, for stored facts.
-func Read(b []byte) (Fact, Payload, error) {
+// Read is Decode and Payload in one, for stored facts of runs.
+func Read(b []byte) (Fact, Payload, error) { return ReadAs(b, RunAggregate, Lookup) }
+
+// ReadAs is Read for an event of any aggregate, with the event types that lookup knows.
+func ReadAs(b []byte, aggregate string, lookup func(Kind) (Word, bool)) (Fact, Payload, error) {
 	f, ok := scan(b)
 	if !ok {
-		var err error
-		if f, err = Decode(b); err != nil {
-			return Fact{}, nil, err
+		f = Fact{}
+		if err := json.Unmarshal(b, &f); err != nil {
+			return Fact{}, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
-	} else if _, err := f.Kind(); err != nil {
-		return Fact{}, nil, err
-	} else if fault := f.fault(); fault != "" {
-		return Fact{}, nil, fmt.Errorf("%w: %s", ErrDamaged, fault)
 	}
-	p, err := f.Payload()
+	w, err := f.check(aggregate, lookup)
 	if err != nil {
 		return Fact{}, nil, err
+	}
+	p := w.New()
+	if err := json.Unmarshal(f.Data, p); err != nil {
+		return Fact{}, nil, fmt.Errorf("%w: data of %s: %w", ErrDamaged, w.Kind, err)
 	}
 	return f, p, nil
 }

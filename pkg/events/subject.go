@@ -46,19 +46,48 @@ func shorten(s string) string {
 
 // Subjects of a station. The ids given must be valid; see docs/subjects.md for the whole table.
 
+// RunAggregate is the name of the aggregate that a run is.
+const RunAggregate = "run"
+
+// CheckAggregate returns an error for a name that no aggregate can have: want 1 to 20 lower-case letters, and none of the
+// other tokens that stand in its place in the subjects of a station.
+func CheckAggregate(name string) error {
+	if len(name) == 0 || len(name) > 20 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") != "" {
+		return fmt.Errorf("aggregate %q: want 1 to 20 lower-case letters", shorten(name))
+	}
+	switch name {
+	case "task", "timer", "due", "dead", "letter", "hook", "hooked":
+		return fmt.Errorf("aggregate %q: subjects of a station have another meaning of that name", name)
+	}
+	return nil
+}
+
+// EventSubject is where an event of an aggregate is stored.
+func EventSubject(station, aggregate, id string, k Kind) string {
+	return "station." + station + "." + aggregate + "." + id + ".evt." + string(k)
+}
+
+// AggregateEvents is the filter for all events of one aggregate. It is also the one string every append names as its
+// expected-last-sequence subject: all writers must use the same.
+func AggregateEvents(station, aggregate, id string) string {
+	return "station." + station + "." + aggregate + "." + id + ".evt.>"
+}
+
+// KindEvents is the filter for the events of one kind of all aggregates of a name.
+func KindEvents(station, aggregate string, k Kind) string {
+	return EventSubject(station, aggregate, "*", k)
+}
+
 // FactSubject is where a fact of a run is stored.
 func FactSubject(station, run string, k Kind) string {
-	return "station." + station + ".run." + run + ".evt." + string(k)
+	return EventSubject(station, RunAggregate, run, k)
 }
 
-// RunFacts is the filter for all facts of a run. It is also the one string every append names as its
-// expected-last-sequence subject: all writers must use the same.
-func RunFacts(station, run string) string { return "station." + station + ".run." + run + ".evt.>" }
+// RunFacts is AggregateEvents of a run.
+func RunFacts(station, run string) string { return AggregateEvents(station, RunAggregate, run) }
 
 // KindFacts is the filter for the facts of one kind of all runs.
-func KindFacts(station string, k Kind) string {
-	return "station." + station + ".run.*.evt." + string(k)
-}
+func KindFacts(station string, k Kind) string { return KindEvents(station, RunAggregate, k) }
 
 // TaskSubject is where users dispatch.
 func TaskSubject(station string) string { return "station." + station + ".task" }
@@ -140,16 +169,32 @@ type RunSubject struct {
 // ParseRunSubject takes a subject apart. ok is false for anything that is not below station.{s}.run.{r} with valid ids, or has an
 // empty token or a wildcard in the rest.
 func ParseRunSubject(subject string) (p RunSubject, ok bool) {
-	t := strings.Split(subject, ".")
-	if len(t) < 5 || t[0] != "station" || t[2] != "run" || !ValidID(t[1]) || !ValidID(t[3]) {
+	a, ok := ParseAggregateSubject(subject)
+	if !ok || a.Aggregate != RunAggregate {
 		return RunSubject{}, false
+	}
+	return RunSubject{Station: a.Station, Run: a.ID, Rest: a.Rest}, true
+}
+
+// AggregateSubject is a parsed subject below station.{s}.{aggregate}.{id}.
+type AggregateSubject struct {
+	Station, Aggregate, ID string
+	// Rest is what follows the id.
+	Rest []string
+}
+
+// ParseAggregateSubject is ParseRunSubject for any aggregate. It does not know which names are those of aggregates.
+func ParseAggregateSubject(subject string) (p AggregateSubject, ok bool) {
+	t := strings.Split(subject, ".")
+	if len(t) < 5 || t[0] != "station" || !ValidID(t[1]) || !ValidID(t[2]) || !ValidID(t[3]) {
+		return AggregateSubject{}, false
 	}
 	for _, rest := range t[4:] {
 		if rest == "" || strings.ContainsAny(rest, "*> \t\r\n\x00") {
-			return RunSubject{}, false
+			return AggregateSubject{}, false
 		}
 	}
-	return RunSubject{Station: t[1], Run: t[3], Rest: t[4:]}, true
+	return AggregateSubject{Station: t[1], Aggregate: t[2], ID: t[3], Rest: t[4:]}, true
 }
 
 // ParseDue takes a timer's firing apart: station.{s}.due.{r}.{family}.{id}.

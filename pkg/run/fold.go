@@ -1,8 +1,6 @@
 package run
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,10 +30,7 @@ func (e *FoldError) Error() string {
 func (e *FoldError) Unwrap() error { return e.Err }
 
 // HashOf returns the hash that the next fact must carry: lower-case hex SHA-256 of the exact stored bytes.
-func HashOf(stored []byte) string {
-	h := sha256.Sum256(stored)
-	return hex.EncodeToString(h[:])
-}
+func HashOf(stored []byte) string { return events.HashOf(stored) }
 
 // Fold applies stored facts in order to an earlier state (the zero State for none).
 func Fold(s State, stored ...[]byte) (State, error) {
