@@ -48,7 +48,7 @@ func put(t *testing.T, st *mem.Station, facts ...[]byte) {
 		if log := st.Log(f.Run); len(log) > 0 {
 			head = log[len(log)-1].Seq
 		}
-		if ack := st.Journal().Append(t.Context(), kernel.Entry{Run: f.Run, Kind: kind, Head: head, Bytes: b}); ack.Outcome != kernel.Stored {
+		if ack := st.Journal().Append(t.Context(), kernel.Entry{ID: f.Run, Kind: kind, Head: head, Bytes: b}); ack.Outcome != kernel.Stored {
 			t.Fatalf("%s %v", ack.Outcome, ack.Err)
 		}
 	}

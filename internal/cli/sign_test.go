@@ -102,7 +102,7 @@ func forge(t *testing.T, st *station.Station, facts [][]byte) {
 			t.Fatal(err)
 		}
 		kind, _ := f.Kind()
-		if ack := as.Journal().Append(t.Context(), kernel.Entry{Run: f.Run, Kind: kind, Bytes: b, Head: last.Seq}); ack.Outcome != kernel.Stored {
+		if ack := as.Journal().Append(t.Context(), kernel.Entry{ID: f.Run, Kind: kind, Bytes: b, Head: last.Seq}); ack.Outcome != kernel.Stored {
 			t.Fatalf("fact %d: %s, %v", i+1, ack.Outcome, ack.Err)
 		}
 	}

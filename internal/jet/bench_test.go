@@ -29,7 +29,7 @@ func benchStation(b *testing.B, lazy bool) *jet.Station {
 }
 
 func mustAppend(b *testing.B, j kernel.Journal, run string, kind events.Kind, head uint64, data []byte) uint64 {
-	ack := j.Append(b.Context(), kernel.Entry{Run: run, Kind: kind, Head: head, Bytes: data})
+	ack := j.Append(b.Context(), kernel.Entry{ID: run, Kind: kind, Head: head, Bytes: data})
 	if ack.Outcome != kernel.Stored {
 		b.Errorf("append: got %s (%v)", ack.Outcome, ack.Err)
 	}
@@ -114,7 +114,7 @@ func hops(b *testing.B, lazy bool, chains int) {
 			ended <- st.Inbox().Listen(ctx, role, 64, func(ctx context.Context, m kernel.Message) {
 				sub, _ := events.ParseRunSubject(m.Subject())
 				if left.Add(-1) > 0 {
-					ack := j.Append(ctx, kernel.Entry{Run: sub.Run, Kind: says, Head: m.Seq(), Bytes: m.Data()})
+					ack := j.Append(ctx, kernel.Entry{ID: sub.Run, Kind: says, Head: m.Seq(), Bytes: m.Data()})
 					if ack.Outcome == kernel.Conflict {
 						left.Add(1) // heard twice
 					}

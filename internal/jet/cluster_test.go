@@ -132,7 +132,7 @@ func appendOne(t *testing.T, j kernel.Journal, run string, kind events.Kind, hea
 	var seq uint64
 	data := []byte(rand16())
 	err := untilDone(ctx, func() error {
-		ack := j.Append(ctx, kernel.Entry{Run: run, Kind: kind, Head: head, Bytes: data})
+		ack := j.Append(ctx, kernel.Entry{ID: run, Kind: kind, Head: head, Bytes: data})
 		if ack.Outcome == kernel.Stored {
 			seq = ack.Seq
 			return nil

@@ -146,11 +146,11 @@ func (g *group) gather() []*member {
 	var batch, left []*member
 	runs, size := make(map[string]bool, len(g.waiting)), 0
 	for _, m := range g.waiting {
-		if len(batch) == groupMost || size+len(m.entry.Bytes) > groupBytes || runs[m.entry.Run] {
+		if len(batch) == groupMost || size+len(m.entry.Bytes) > groupBytes || runs[m.entry.ID] {
 			left = append(left, m)
 			continue
 		}
-		runs[m.entry.Run] = true
+		runs[m.entry.ID] = true
 		size += len(m.entry.Bytes)
 		batch = append(batch, m)
 	}

@@ -63,7 +63,7 @@ func firstFacts(n int, prefix string) []kernel.Entry {
 	var entries []kernel.Entry
 	for i := range n {
 		id := fmt.Sprintf("%s-%d", prefix, i)
-		entries = append(entries, kernel.Entry{Run: id, Kind: events.RunCreated, Bytes: []byte("first of " + id)})
+		entries = append(entries, kernel.Entry{ID: id, Kind: events.RunCreated, Bytes: []byte("first of " + id)})
 	}
 	return entries
 }
@@ -76,9 +76,9 @@ func TestGroupedOutcomes(t *testing.T) {
 		c, s := grouped(t, jet.ApplyOptions{})
 		entries := firstFacts(many, "r")
 		for i, ack := range atOnce(t, s.Journal(), entries) {
-			last, ok, err := s.Journal().Last(within(t), entries[i].Run)
+			last, ok, err := s.Journal().Last(within(t), entries[i].ID)
 			if ack.Outcome != kernel.Stored || err != nil || !ok || last.Seq != ack.Seq || string(last.Bytes) != string(entries[i].Bytes) {
-				t.Fatalf("%s: got %s at %d (%v), the log has %q at %d (%v)", entries[i].Run, ack.Outcome, ack.Seq, ack.Err, last.Bytes, last.Seq, err)
+				t.Fatalf("%s: got %s at %d (%v), the log has %q at %d (%v)", entries[i].ID, ack.Outcome, ack.Seq, ack.Err, last.Bytes, last.Seq, err)
 			}
 		}
 		if c.Grouped() == 0 {
@@ -89,7 +89,7 @@ func TestGroupedOutcomes(t *testing.T) {
 		t.Parallel()
 		_, s := grouped(t, jet.ApplyOptions{})
 		entries := firstFacts(many, "r")
-		taken := appendOne(t, s.Journal(), entries[90].Run, events.RunCreated, 0)
+		taken := appendOne(t, s.Journal(), entries[90].ID, events.RunCreated, 0)
 		entries[120].Bytes = []byte(strings.Repeat("x", events.MaxFact+1))
 		entries[150].Head = 1 << 40
 		for i, ack := range atOnce(t, s.Journal(), entries) {
@@ -107,7 +107,7 @@ func TestGroupedOutcomes(t *testing.T) {
 				t.Errorf("conflict names position %d, want %d", ack.Seq, taken)
 			}
 		}
-		if facts, _, err := s.Journal().Read(within(t), entries[90].Run, 0); err != nil || len(facts) != 1 {
+		if facts, _, err := s.Journal().Read(within(t), entries[90].ID, 0); err != nil || len(facts) != 1 {
 			t.Errorf("the run that was taken has %d facts (%v), want 1", len(facts), err)
 		}
 	})
@@ -150,7 +150,7 @@ func TestGroupedOutcomes(t *testing.T) {
 		}
 		stored := 0
 		for i, ack := range atOnce(t, s.Journal(), entries) {
-			_, there, err := s.Journal().Last(within(t), entries[i].Run)
+			_, there, err := s.Journal().Last(within(t), entries[i].ID)
 			if err != nil || there != (ack.Outcome == kernel.Stored) || ack.Outcome != kernel.Stored && ack.Outcome != kernel.Full {
 				t.Errorf("append %d: got %s (%v), in the log: %v (%v)", i, ack.Outcome, ack.Err, there, err)
 			}
@@ -276,7 +276,7 @@ func chain(t *testing.T, j kernel.Journal, run, who string, n int, stored func()
 	for i := range n {
 		fact := fmt.Sprintf("%s-%d", who, i)
 		err := untilDone(within(t), func() error {
-			ack := j.Append(within(t), kernel.Entry{Run: run, Kind: events.TurnFinished, Head: head, Bytes: []byte(fact)})
+			ack := j.Append(within(t), kernel.Entry{ID: run, Kind: events.TurnFinished, Head: head, Bytes: []byte(fact)})
 			if ack.Outcome == kernel.Stored {
 				head = ack.Seq
 				return nil

@@ -33,8 +33,8 @@ type journal struct {
 // Append implements kernel.Journal. The guard is always the same string, over all facts of the run: on a replicated
 // stream, another string or a plain publish beside it would break the guard of both.
 func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
-	if !events.ValidID(e.Run) {
-		return kernel.Ack{Outcome: kernel.Denied, Err: events.CheckID("run", e.Run)}
+	if !events.ValidID(e.ID) {
+		return kernel.Ack{Outcome: kernel.Denied, Err: events.CheckID("run", e.ID)}
 	}
 	if len(e.Bytes) > events.MaxFact {
 		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxFact)}
@@ -47,9 +47,9 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 
 // message is an entry with its guard.
 func (j journal) message(e kernel.Entry) *nats.Msg {
-	m := &nats.Msg{Subject: events.FactSubject(j.station, e.Run, e.Kind), Data: e.Bytes, Header: nats.Header{
+	m := &nats.Msg{Subject: events.FactSubject(j.station, e.ID, e.Kind), Data: e.Bytes, Header: nats.Header{
 		headerExpect:        {strconv.FormatUint(e.Head, 10)},
-		headerExpectSubject: {events.RunFacts(j.station, e.Run)},
+		headerExpectSubject: {events.RunFacts(j.station, e.ID)},
 		headerContentType:   {contentType},
 	}}
 	if e.Whole > 0 {
@@ -75,7 +75,7 @@ func (j journal) single(ctx context.Context, e kernel.Entry) kernel.Ack {
 // has not, either it is a new leader that still applies what was acknowledged, or our head never was in the log.
 // Both look the same, so it stays a conflict that nobody won, and whoever tries again learns more.
 func (j journal) behind(ctx context.Context, e kernel.Entry, ack kernel.Ack) kernel.Ack {
-	last, ok, err := j.Last(ctx, e.Run)
+	last, ok, err := j.Last(ctx, e.ID)
 	switch {
 	case err != nil:
 		ack.Outcome = kernel.Transient

@@ -30,7 +30,7 @@ func TestLog(t *testing.T) {
 		b := runtest.New("s1", "r")
 		b.Say(runtest.Created())
 		stored := b.Facts()[0]
-		if ack := st.Journal().Append(within(t), kernel.Entry{Run: "r", Kind: events.StepFinished, Bytes: stored}); ack.Outcome != kernel.Stored {
+		if ack := st.Journal().Append(within(t), kernel.Entry{ID: "r", Kind: events.StepFinished, Bytes: stored}); ack.Outcome != kernel.Stored {
 			t.Fatalf("%s %v", ack.Outcome, ack.Err)
 		}
 		l, err := st.Log(within(t))

@@ -23,7 +23,7 @@ func as(user, password, inbox string) jet.Config {
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	entry := func(head uint64, size int) kernel.Entry {
-		return kernel.Entry{Run: "r1", Kind: events.RunCreated, Head: head, Bytes: []byte(strings.Repeat("x", size))}
+		return kernel.Entry{ID: "r1", Kind: events.RunCreated, Head: head, Bytes: []byte(strings.Repeat("x", size))}
 	}
 	t.Run("SAFE-4 SAFE-14 a full log refuses clearly, keeps what it has, and takes facts again with a higher limit", func(t *testing.T) {
 		t.Parallel()
@@ -62,7 +62,7 @@ func TestOutcomes(t *testing.T) {
 		}
 		for _, w := range events.Vocabulary() {
 			begin := time.Now()
-			ack := st.Journal().Append(within(t), kernel.Entry{Run: "run-" + strings.ReplaceAll(string(w.Kind), ".", "-"), Kind: w.Kind, Bytes: []byte("x")})
+			ack := st.Journal().Append(within(t), kernel.Entry{ID: "run-" + strings.ReplaceAll(string(w.Kind), ".", "-"), Kind: w.Kind, Bytes: []byte("x")})
 			want := kernel.Denied
 			if w.Author == events.Executor {
 				want = kernel.Stored

@@ -72,10 +72,10 @@ func TestPermissions(t *testing.T) {
 				if w.Author == role {
 					want = kernel.Stored
 				}
-				if ack := mine.Journal().Append(within(t), kernel.Entry{Run: id, Kind: w.Kind, Bytes: []byte("x")}); ack.Outcome != want {
+				if ack := mine.Journal().Append(within(t), kernel.Entry{ID: id, Kind: w.Kind, Bytes: []byte("x")}); ack.Outcome != want {
 					t.Errorf("%s: got %s (%v), want %s", w.Kind, ack.Outcome, ack.Err, want)
 				}
-				if ack := other.Journal().Append(within(t), kernel.Entry{Run: id, Kind: w.Kind, Bytes: []byte("x")}); ack.Outcome != kernel.Denied {
+				if ack := other.Journal().Append(within(t), kernel.Entry{ID: id, Kind: w.Kind, Bytes: []byte("x")}); ack.Outcome != kernel.Denied {
 					t.Errorf("%s of another station: got %s (%v), want denied", w.Kind, ack.Outcome, ack.Err)
 				}
 			}

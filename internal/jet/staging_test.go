@@ -65,8 +65,8 @@ func TestStageInMemory(t *testing.T) {
 			t.Errorf("the next start stages in %s, want %s as before: a crash would leave one behind each time", again, room)
 		}
 		for _, e := range firstFacts(many, "r") {
-			if last, ok, err := j.Last(within(t), e.Run); err != nil || !ok || string(last.Bytes) != string(e.Bytes) {
-				t.Fatalf("%s after a restart: %q, there %t (%v)", e.Run, last.Bytes, ok, err)
+			if last, ok, err := j.Last(within(t), e.ID); err != nil || !ok || string(last.Bytes) != string(e.Bytes) {
+				t.Fatalf("%s after a restart: %q, there %t (%v)", e.ID, last.Bytes, ok, err)
 			}
 		}
 		for i, ack := range atOnce(t, j, firstFacts(many, "s")) {
@@ -96,8 +96,8 @@ func TestStageInMemory(t *testing.T) {
 			}
 		}
 		for _, e := range entries {
-			if facts, _, err := j.Read(within(t), e.Run, 0); err != nil || len(facts) != 1 {
-				t.Errorf("run %s has %d facts (%v), want 1", e.Run, len(facts), err)
+			if facts, _, err := j.Read(within(t), e.ID, 0); err != nil || len(facts) != 1 {
+				t.Errorf("run %s has %d facts (%v), want 1", e.ID, len(facts), err)
 			}
 		}
 	})
@@ -145,8 +145,8 @@ func TestStageInMemory(t *testing.T) {
 			s := jettest.Server(t, func(cfg *natsserver.Config) { cfg.StoreDir = copied })
 			there := jettest.Station(t, jettest.Connect(t, s, jet.Config{}), "s1", jet.ApplyOptions{}).Journal()
 			for _, e := range before {
-				if last, ok, err := there.Last(within(t), e.Run); err != nil || !ok || string(last.Bytes) != string(e.Bytes) {
-					t.Fatalf("%s: %q, there %t (%v); it was acknowledged", e.Run, last.Bytes, ok, err)
+				if last, ok, err := there.Last(within(t), e.ID); err != nil || !ok || string(last.Bytes) != string(e.Bytes) {
+					t.Fatalf("%s: %q, there %t (%v); it was acknowledged", e.ID, last.Bytes, ok, err)
 				}
 			}
 			for i, ack := range atOnce(t, there, firstFacts(100, "c")) {

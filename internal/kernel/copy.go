@@ -44,7 +44,7 @@ func (l *Ledger) Copy(ctx context.Context, runID string, stored []byte, whole ui
 	if err != nil {
 		return fmt.Errorf("copy of fact %d: %w", f.Sequence, err)
 	}
-	seq, err := l.append(ctx, p, Entry{Run: runID, Kind: payload.Kind(), Head: p.head, Bytes: stored, Whole: whole})
+	seq, err := l.append(ctx, p, Entry{ID: runID, Kind: payload.Kind(), Head: p.head, Bytes: stored, Whole: whole})
 	if err != nil {
 		p.loaded = false
 	}

@@ -100,7 +100,7 @@ func TestForgedKind(t *testing.T) {
 		head := s.Log("r")[3].Seq
 		// The executor may store step.finished, and claims with it that the gatekeeper permitted the step.
 		forged := b.Bad(runtest.Allowed("a"), func(*events.Fact) {})
-		ack := s.JournalOf(events.Executor).Append(t.Context(), kernel.Entry{Run: "r", Kind: events.StepFinished, Head: head, Bytes: forged})
+		ack := s.JournalOf(events.Executor).Append(t.Context(), kernel.Entry{ID: "r", Kind: events.StepFinished, Head: head, Bytes: forged})
 		if ack.Outcome != kernel.Stored {
 			t.Fatalf("%s %v", ack.Outcome, ack.Err)
 		}

@@ -72,7 +72,7 @@ func put(t fataler, s *mem.Station, runID string, facts ...[]byte) {
 		if f, err := events.Decode(b); err == nil {
 			kind, _ = f.Kind()
 		}
-		if ack := s.Journal().Append(context.Background(), kernel.Entry{Run: runID, Kind: kind, Head: head, Bytes: b}); ack.Outcome != kernel.Stored {
+		if ack := s.Journal().Append(context.Background(), kernel.Entry{ID: runID, Kind: kind, Head: head, Bytes: b}); ack.Outcome != kernel.Stored {
 			t.Fatalf("put a fact into run %s: %s (%v)", runID, ack.Outcome, ack.Err)
 		}
 	}

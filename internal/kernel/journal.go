@@ -58,7 +58,7 @@ func IsLocal(seq uint64) bool { return seq >= LocalSeq }
 
 // Entry is what to append: one fact of one run.
 type Entry struct {
-	Run  string
+	ID   string
 	Kind events.Kind
 	// Head is the Seq of the run's last fact, 0 for the first.
 	Head  uint64

@@ -222,7 +222,7 @@ func (l *Ledger) say(ctx context.Context, p *page, answer []events.Payload, w *W
 		if err != nil {
 			return false, fmt.Errorf("decision of %s does not fit: %w", l.cfg.By, err)
 		}
-		seq, err := l.append(ctx, p, Entry{Run: p.id, Kind: payload.Kind(), Head: p.head, Bytes: stored})
+		seq, err := l.append(ctx, p, Entry{ID: p.id, Kind: payload.Kind(), Head: p.head, Bytes: stored})
 		if errors.Is(err, errLost) {
 			return true, l.refreshAfterLoss(ctx, p, seq)
 		}

@@ -58,7 +58,7 @@ func (w *world) hear(t *testing.T, want string) kernel.Message {
 
 func (w *world) say(t *testing.T, run string) {
 	t.Helper()
-	if ack := w.Journal().Append(t.Context(), kernel.Entry{Run: run, Kind: events.CallAllowed, Bytes: []byte(run)}); ack.Outcome != kernel.Stored {
+	if ack := w.Journal().Append(t.Context(), kernel.Entry{ID: run, Kind: events.CallAllowed, Bytes: []byte(run)}); ack.Outcome != kernel.Stored {
 		t.Fatalf("append: %s", ack.Outcome)
 	}
 }

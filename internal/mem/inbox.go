@@ -287,9 +287,9 @@ func (s *Station) deliverFact(e kernel.Entry, seq uint64, b []byte, at time.Time
 	}
 	for _, role := range topology.HearsFact(e.Kind) {
 		q := s.queues[role]
-		q.add(&message{s: s, q: q, subject: events.FactSubject(s.name, e.Run, e.Kind), data: b, header: header, seq: seq, at: at, fact: true})
+		q.add(&message{s: s, q: q, subject: events.FactSubject(s.name, e.ID, e.Kind), data: b, header: header, seq: seq, at: at, fact: true})
 	}
-	s.tell(e.Run, b)
+	s.tell(e.ID, b)
 }
 
 // Publish puts the message of an outsider before the role that hears its subject, as a stream with work-queue

@@ -40,7 +40,7 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	if err := ctx.Err(); err != nil {
 		return kernel.Ack{Outcome: kernel.Unknown, Err: context.Cause(ctx)}
 	}
-	if err := events.CheckID("run", e.Run); err != nil {
+	if err := events.CheckID("run", e.ID); err != nil {
 		return kernel.Ack{Outcome: kernel.Denied, Err: err}
 	}
 	if j.by != "" && !slices.Contains(topology.Says(j.by), e.Kind) {
@@ -51,7 +51,7 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	}
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
-	j.s.land(e.Run)
+	j.s.land(e.ID)
 	j.s.asked.appends++
 	fault := None
 	if j.s.faults.Append != nil {
@@ -75,7 +75,7 @@ func (s *Station) appendWith(fault Fault, e kernel.Entry) kernel.Ack {
 	case Busy:
 		return kernel.Ack{Outcome: kernel.Transient, Err: errors.New("another append is under way")}
 	case LowConflict:
-		return kernel.Ack{Outcome: kernel.Conflict, Seq: s.before(e.Run), Err: errors.New("wrong last sequence")}
+		return kernel.Ack{Outcome: kernel.Conflict, Seq: s.before(e.ID), Err: errors.New("wrong last sequence")}
 	case NoSpace:
 		return kernel.Ack{Outcome: kernel.Full, Err: errors.New("maximum bytes exceeded")}
 	case NoRight:
@@ -88,7 +88,7 @@ func (s *Station) appendWith(fault Fault, e kernel.Entry) kernel.Ack {
 // land stores the late appends of a run, where they still fit. Called with mu held.
 func (s *Station) land(run string) {
 	s.late = slices.DeleteFunc(s.late, func(e kernel.Entry) bool {
-		if e.Run != run {
+		if e.ID != run {
 			return false
 		}
 		s.store(e)
@@ -98,7 +98,7 @@ func (s *Station) land(run string) {
 
 // store is the compare-and-set. Called with mu held.
 func (s *Station) store(e kernel.Entry) kernel.Ack {
-	if head := s.head(e.Run); head != e.Head {
+	if head := s.head(e.ID); head != e.Head {
 		return kernel.Ack{Outcome: kernel.Conflict, Seq: head, Err: fmt.Errorf("last is %d, not %d", head, e.Head)}
 	}
 	if s.cfg.MaxFacts > 0 && len(s.log) >= s.cfg.MaxFacts {
@@ -106,9 +106,9 @@ func (s *Station) store(e kernel.Entry) kernel.Ack {
 	}
 	b := bytes.Clone(e.Bytes)
 	at := s.cfg.Clock.Now()
-	s.log = append(s.log, stored{run: e.Run, kind: e.Kind, bytes: b, at: at})
+	s.log = append(s.log, stored{run: e.ID, kind: e.Kind, bytes: b, at: at})
 	seq := uint64(len(s.log))
-	s.runs[e.Run] = append(s.runs[e.Run], len(s.log)-1)
+	s.runs[e.ID] = append(s.runs[e.ID], len(s.log)-1)
 	s.deliverFact(e, seq, b, at)
 	return kernel.Ack{Outcome: kernel.Stored, Seq: seq}
 }

@@ -62,7 +62,7 @@ func TestLeases(t *testing.T) {
 }
 
 func entry(run string, head uint64, body string) kernel.Entry {
-	return kernel.Entry{Run: run, Kind: events.RunCreated, Head: head, Bytes: []byte(body)}
+	return kernel.Entry{ID: run, Kind: events.RunCreated, Head: head, Bytes: []byte(body)}
 }
 
 func TestFaults(t *testing.T) {
@@ -148,7 +148,7 @@ func TestRights(t *testing.T) {
 		for _, by := range events.Services() {
 			for _, w := range events.Vocabulary() {
 				s := open(t, mem.Config{})
-				ack := s.JournalOf(by).Append(t.Context(), kernel.Entry{Run: "r", Kind: w.Kind, Bytes: []byte("x")})
+				ack := s.JournalOf(by).Append(t.Context(), kernel.Entry{ID: "r", Kind: w.Kind, Bytes: []byte("x")})
 				want := kernel.Denied
 				if w.Author == by {
 					want = kernel.Stored

@@ -125,9 +125,9 @@ func (f *Fallback) fork(e kernel.Entry, why error) kernel.Ack {
 		said = append(said, warning)
 	}
 	var put []stored
-	f.setOpen(e.Run, true)
+	f.setOpen(e.ID, true)
 	err := f.local.store.write(context.Background(), func(tx *sql.Tx) error {
-		res, err := tx.Exec("INSERT INTO branches(run, fork, status, reason, opened) VALUES(?, ?, ?, ?, ?)", e.Run, e.Head, string(BranchOpen), why.Error(), time.Now().UnixNano())
+		res, err := tx.Exec("INSERT INTO branches(run, fork, status, reason, opened) VALUES(?, ?, ?, ?, ?)", e.ID, e.Head, string(BranchOpen), why.Error(), time.Now().UnixNano())
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (f *Fallback) fork(e kernel.Entry, why error) kernel.Ack {
 	for _, p := range put {
 		f.local.deliver(p, kernel.LocalSeq+p.seq)
 	}
-	f.notify(Notice{Run: e.Run, Status: BranchOpen, Facts: len(put), Reason: why.Error()})
+	f.notify(Notice{Run: e.ID, Status: BranchOpen, Facts: len(put), Reason: why.Error()})
 	return kernel.Ack{Outcome: kernel.Stored, Seq: kernel.LocalSeq + put[0].seq}
 }
 
@@ -187,7 +187,7 @@ func warn(e kernel.Entry, why error) (kernel.Entry, error) {
 		Subject: before.Subject, Time: at, ContentType: "application/json", Identity: before.Identity,
 		Sequence: before.Sequence + 1, PrevHash: run.HashOf(e.Bytes), Data: data}
 	b, err := next.Encode()
-	return kernel.Entry{Run: e.Run, Kind: events.CheckpointFallback, Bytes: b}, err
+	return kernel.Entry{ID: e.ID, Kind: events.CheckpointFallback, Bytes: b}, err
 }
 
 // extend puts a fact behind the last one of a branch.

@@ -142,8 +142,8 @@ func (f *Fallback) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	if ack, no := refused(ctx, e); no {
 		return ack
 	}
-	defer f.lock(e.Run)()
-	b, err := f.current(ctx, e.Run)
+	defer f.lock(e.ID)()
+	b, err := f.current(ctx, e.ID)
 	if err != nil {
 		return kernel.Ack{Outcome: kernel.Unknown, Err: err}
 	}

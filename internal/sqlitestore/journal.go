@@ -29,7 +29,7 @@ func refused(ctx context.Context, e kernel.Entry) (kernel.Ack, bool) {
 	if ctx.Err() != nil {
 		return kernel.Ack{Outcome: kernel.Unknown, Err: context.Cause(ctx)}, true
 	}
-	if err := events.CheckID("run", e.Run); err != nil {
+	if err := events.CheckID("run", e.ID); err != nil {
 		return kernel.Ack{Outcome: kernel.Denied, Err: err}, true
 	}
 	if len(e.Bytes) > events.MaxFact {
@@ -46,7 +46,7 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	var put stored
 	err := j.s.store.write(ctx, func(tx *sql.Tx) error {
 		var last uint64
-		err := tx.QueryRow("SELECT seq FROM facts WHERE run = ? ORDER BY seq DESC LIMIT 1", e.Run).Scan(&last)
+		err := tx.QueryRow("SELECT seq FROM facts WHERE run = ? ORDER BY seq DESC LIMIT 1", e.ID).Scan(&last)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
@@ -84,7 +84,7 @@ type stored struct {
 // insert stores a fact, and who has to hear it, behind all others. branch is nil for a fact of the station's own log.
 func insert(tx *sql.Tx, e kernel.Entry, branch *int64) (stored, error) {
 	at := time.Now()
-	res, err := tx.Exec("INSERT INTO facts(run, kind, at, bytes, branch, whole) VALUES(?, ?, ?, ?, ?, ?)", e.Run, string(e.Kind), at.UnixNano(), e.Bytes, branch, e.Whole)
+	res, err := tx.Exec("INSERT INTO facts(run, kind, at, bytes, branch, whole) VALUES(?, ?, ?, ?, ?, ?)", e.ID, string(e.Kind), at.UnixNano(), e.Bytes, branch, e.Whole)
 	if err != nil {
 		return stored{}, err
 	}
@@ -106,9 +106,9 @@ func (s *Station) deliver(f stored, position uint64) {
 	for _, role := range topology.HearsFact(f.Kind) {
 		s.push(role, f, position, b)
 	}
-	s.tell(f.Run, false, position, b)
+	s.tell(f.ID, false, position, b)
 	if f.Kind == events.RunCompleted || f.Kind == events.RunFailed {
-		s.ended(f.Run)
+		s.ended(f.ID)
 	}
 }
 
@@ -118,7 +118,7 @@ func (s *Station) push(role events.Service, f stored, position uint64, b []byte)
 	if f.Whole > 0 {
 		header = map[string]string{kernel.WholeHeader: strconv.FormatUint(f.Whole, 10)}
 	}
-	s.mail.Push(role, Parcel{Subject: events.FactSubject(s.name, f.Run, f.Kind), Data: b, Header: header, Seq: position, Time: f.at,
+	s.mail.Push(role, Parcel{Subject: events.FactSubject(s.name, f.ID, f.Kind), Data: b, Header: header, Seq: position, Time: f.at,
 		Acked: func() { s.store.later("DELETE FROM pending WHERE fact = ? AND role = ?", f.seq, string(role)) }})
 }
 

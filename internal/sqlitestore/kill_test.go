@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	}
 	last, _, err := s.Journal().Last(context.Background(), "r")
 	for head := last.Seq; err == nil; {
-		ack := s.Journal().Append(context.Background(), kernel.Entry{Run: "r", Kind: events.TurnFinished, Head: head, Bytes: fmt.Appendf(nil, "after %d", head)})
+		ack := s.Journal().Append(context.Background(), kernel.Entry{ID: "r", Kind: events.TurnFinished, Head: head, Bytes: fmt.Appendf(nil, "after %d", head)})
 		if err = ack.Err; err == nil {
 			head = ack.Seq
 			fmt.Println(head)

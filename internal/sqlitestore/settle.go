@@ -94,7 +94,7 @@ func (f *Fallback) settle(ctx context.Context, b *branch) error {
 func (f *Fallback) rest(ctx context.Context, b *branch) (rest []stored, head uint64, err error) {
 	head = b.fork
 	err = f.local.store.each(ctx, func(scan func(...any) error) error {
-		s := stored{Entry: kernel.Entry{Run: b.run}}
+		s := stored{Entry: kernel.Entry{ID: b.run}}
 		var kind string
 		var home uint64
 		if err := scan(&s.seq, &kind, &s.Bytes, &home); err != nil {
@@ -144,7 +144,7 @@ func (f *Fallback) bring(ctx context.Context, e kernel.Entry) (at uint64, why st
 
 // standing looks what the primary has where a fact belongs. All zero means that nothing is there yet.
 func (f *Fallback) standing(ctx context.Context, e kernel.Entry) (at uint64, why string, err error) {
-	after, _, err := f.primary.Journal.Read(ctx, e.Run, e.Head)
+	after, _, err := f.primary.Journal.Read(ctx, e.ID, e.Head)
 	if err != nil {
 		return 0, "", err
 	}
@@ -154,7 +154,7 @@ func (f *Fallback) standing(ctx context.Context, e kernel.Entry) (at uint64, why
 		}
 		return 0, fmt.Sprintf("another fact stands at position %d of the log, where the branch has its %s", after[0].Seq, e.Kind), nil
 	}
-	last, ok, err := f.primary.Journal.Last(ctx, e.Run)
+	last, ok, err := f.primary.Journal.Last(ctx, e.ID)
 	if err != nil || e.Head == 0 || ok && last.Seq >= e.Head {
 		return 0, "", err
 	}

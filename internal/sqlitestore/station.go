@@ -83,7 +83,7 @@ func (s *Station) restore(ctx context.Context) error {
 		var base uint64
 		var at int64
 		var f stored
-		if err := scan(&role, &f.seq, &base, &f.Run, &f.Kind, &at, &f.Bytes, &f.Whole); err != nil {
+		if err := scan(&role, &f.seq, &base, &f.ID, &f.Kind, &at, &f.Bytes, &f.Whole); err != nil {
 			return err
 		}
 		f.at = time.Unix(0, at)

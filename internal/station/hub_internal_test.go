@@ -26,7 +26,7 @@ func TestAuthor(t *testing.T) {
 		for _, role := range events.Services() {
 			all, own := &counted{}, 0
 			for _, w := range events.Vocabulary() {
-				ack := author{Journal: all, role: role}.Append(t.Context(), kernel.Entry{Run: "r1", Kind: w.Kind})
+				ack := author{Journal: all, role: role}.Append(t.Context(), kernel.Entry{ID: "r1", Kind: w.Kind})
 				want := kernel.Denied
 				if w.Author == role {
 					want = kernel.Stored
@@ -61,7 +61,7 @@ func TestAuthor(t *testing.T) {
 				if w.Author == role {
 					continue
 				}
-				if ack := all[role].Journal.Append(t.Context(), kernel.Entry{Run: "r1", Kind: w.Kind, Bytes: []byte("{}")}); ack.Outcome != kernel.Denied {
+				if ack := all[role].Journal.Append(t.Context(), kernel.Entry{ID: "r1", Kind: w.Kind, Bytes: []byte("{}")}); ack.Outcome != kernel.Denied {
 					t.Errorf("%s says %s: %s, want %s", role, w.Kind, ack.Outcome, kernel.Denied)
 				}
 			}

@@ -224,7 +224,7 @@ type plan struct {
 func (c *cut) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	p := c.o.plan.Load()
 	f, err := events.Decode(e.Bytes)
-	if err != nil || p == nil || p.run != e.Run || p.sequence != f.Sequence || !c.o.plan.CompareAndSwap(p, nil) {
+	if err != nil || p == nil || p.run != e.ID || p.sequence != f.Sequence || !c.o.plan.CompareAndSwap(p, nil) {
 		return c.Journal.Append(ctx, e)
 	}
 	defer close(p.gone)

@@ -80,7 +80,7 @@ func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, er
 		fr := &floorRun{done: make(chan struct{})}
 		fr.left.Store(int64(steps))
 		state.Store(id, fr)
-		if ack := first.Journal().Append(ctx, kernel.Entry{Run: id, Kind: events.StepAllowed, Bytes: body(900)}); ack.Outcome != kernel.Stored {
+		if ack := first.Journal().Append(ctx, kernel.Entry{ID: id, Kind: events.StepAllowed, Bytes: body(900)}); ack.Outcome != kernel.Stored {
 			return 0, fmt.Errorf("floor: %s: %w", ack.Outcome, ack.Err)
 		}
 		all.Go(func() {
@@ -109,7 +109,7 @@ func (b *bed) floorHop(ctx context.Context, j kernel.Journal, m kernel.Message, 
 	fr := v.(*floorRun)
 	say := func(head uint64, k events.Kind, n int) uint64 {
 		for {
-			ack := j.Append(ctx, kernel.Entry{Run: sub.Run, Kind: k, Head: head, Bytes: body(n)})
+			ack := j.Append(ctx, kernel.Entry{ID: sub.Run, Kind: k, Head: head, Bytes: body(n)})
 			if ack.Outcome != kernel.Transient {
 				return ack.Seq
 			}

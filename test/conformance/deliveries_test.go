@@ -69,7 +69,7 @@ func mail(station string, d *rand.Rand, n int) []*sent {
 		fact := func(kind events.Kind) {
 			m.subject, m.data = events.FactSubject(station, id, kind), "fact "+id
 			m.say = func(ctx context.Context, s *side) error {
-				return stored(ctx, s.journal(), kernel.Entry{Run: id, Kind: kind, Bytes: []byte(m.data)})
+				return stored(ctx, s.journal(), kernel.Entry{ID: id, Kind: kind, Bytes: []byte(m.data)})
 			}
 		}
 		input := func(subject string) {
@@ -114,7 +114,7 @@ func stored(ctx context.Context, j kernel.Journal, e kernel.Entry) error {
 		if ack.Outcome == kernel.Stored {
 			return nil
 		}
-		if last, ok, err := j.Last(ctx, e.Run); err == nil && ok && string(last.Bytes) == string(e.Bytes) {
+		if last, ok, err := j.Last(ctx, e.ID); err == nil && ok && string(last.Bytes) == string(e.Bytes) {
 			return nil
 		}
 		if ctx.Err() != nil {

@@ -78,7 +78,7 @@ func (x *explanation) places() bool {
 		}
 	}
 	for p := 1; p < len(x.by); p++ {
-		if x.by[p] == nil || x.by[p].entry.Run != x.h.log[p-1].run {
+		if x.by[p] == nil || x.by[p].entry.ID != x.h.log[p-1].run {
 			x.c.violate(x.s, "position %d: nobody appended %.40q to run %s", p, x.h.log[p-1].bytes, x.h.log[p-1].run)
 			return false
 		}
@@ -167,12 +167,12 @@ func (x *explanation) refuses(c *call) bool {
 		return x.c.allow(x.s, lostRequest, "%s", c) && x.plan(first, planned{call: c, fault: mem.LostRequest})
 	case kernel.Conflict:
 		for p := first; p <= last; p++ {
-			if head := x.head(c.entry.Run, p); head == c.ack.Seq && head != c.entry.Head {
+			if head := x.head(c.entry.ID, p); head == c.ack.Seq && head != c.entry.Head {
 				return x.plan(p, planned{call: c})
 			}
 		}
 		for p := first; p <= last; p++ {
-			if head := x.head(c.entry.Run, p); head > 0 && x.head(c.entry.Run, int(head)-1) == c.ack.Seq {
+			if head := x.head(c.entry.ID, p); head > 0 && x.head(c.entry.ID, int(head)-1) == c.ack.Seq {
 				return x.c.allow(x.s, lowConflict, "%s", c) && x.plan(p, planned{call: c, fault: mem.LowConflict})
 			}
 		}

@@ -38,7 +38,7 @@ const (
 func (c *call) String() string {
 	switch c.op {
 	case opAppend:
-		return fmt.Sprintf("append %q to %s at %d: %s %d (%v)", c.entry.Bytes[:min(20, len(c.entry.Bytes))], c.entry.Run, c.entry.Head, c.ack.Outcome, c.ack.Seq, c.ack.Err)
+		return fmt.Sprintf("append %q to %s at %d: %s %d (%v)", c.entry.Bytes[:min(20, len(c.entry.Bytes))], c.entry.ID, c.entry.Head, c.ack.Outcome, c.ack.Seq, c.ack.Err)
 	case opRead:
 		return fmt.Sprintf("read %s after %d: %d facts up to %d, more %v (%v)", c.run, c.after, len(c.facts), lastSeq(c.facts), c.more, c.err)
 	}
@@ -78,7 +78,7 @@ func (w *writer) operate(ctx context.Context) {
 	switch n := w.IntN(10); {
 	case n < 6:
 		c.op = opAppend
-		c.entry = kernel.Entry{Run: run, Kind: kindsSaid[w.IntN(len(kindsSaid))], Head: w.head(run), Bytes: fmt.Appendf(nil, "%s %d", w.name, len(w.calls))}
+		c.entry = kernel.Entry{ID: run, Kind: kindsSaid[w.IntN(len(kindsSaid))], Head: w.head(run), Bytes: fmt.Appendf(nil, "%s %d", w.name, len(w.calls))}
 	case n < 9:
 		c.op, c.after = opRead, w.heads[run]
 		if old := w.olds[run]; len(old) > 0 && w.IntN(2) == 0 {

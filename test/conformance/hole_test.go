@@ -41,7 +41,7 @@ func TestHole(t *testing.T) {
 		t.Parallel()
 		_, model := onModel(t, short)
 		for i := range uint64(3) {
-			model.Journal().Append(t.Context(), kernel.Entry{Run: "a", Kind: events.CallAllowed, Head: i, Bytes: fmt.Append(nil, i)})
+			model.Journal().Append(t.Context(), kernel.Entry{ID: "a", Kind: events.CallAllowed, Head: i, Bytes: fmt.Append(nil, i)})
 		}
 		model.Lose(2)
 		ctx, stop := context.WithCancel(within(t))
@@ -71,7 +71,7 @@ func tellHole(t *testing.T, j kernel.Journal, lose func(uint64), number uint64) 
 	var at []uint64
 	head := uint64(0)
 	for i := range 5 {
-		ack := j.Append(ctx, kernel.Entry{Run: run, Kind: kindsSaid[i], Head: head, Bytes: fmt.Appendf(nil, "%s %d", run, i)})
+		ack := j.Append(ctx, kernel.Entry{ID: run, Kind: kindsSaid[i], Head: head, Bytes: fmt.Appendf(nil, "%s %d", run, i)})
 		if ack.Outcome != kernel.Stored {
 			t.Fatalf("append: %s (%v)", ack.Outcome, ack.Err)
 		}
@@ -91,7 +91,7 @@ func tellHole(t *testing.T, j kernel.Journal, lose func(uint64), number uint64) 
 	last, ok, err := j.Last(ctx, run)
 	told += fmt.Sprintf("last %d=%s %v %s\n", last.Seq, last.Bytes, ok, sayErr(err))
 	for _, head := range []uint64{0, at[3], at[4]} {
-		told += fmt.Sprintf("append at %d: %s\n", head, sayAck(j.Append(ctx, kernel.Entry{Run: run, Kind: events.RunPaused, Head: head, Bytes: fmt.Appendf(nil, "%s after %d", run, head)})))
+		told += fmt.Sprintf("append at %d: %s\n", head, sayAck(j.Append(ctx, kernel.Entry{ID: run, Kind: events.RunPaused, Head: head, Bytes: fmt.Appendf(nil, "%s after %d", run, head)})))
 	}
 	return told
 }
@@ -131,7 +131,7 @@ func TestLimits(t *testing.T) {
 			b := make([]byte, events.MaxFact)
 			copy(b, fmt.Sprint(i))
 			for k, s := range []*side{real, model} {
-				ack := s.journal().Append(ctx, kernel.Entry{Run: "large", Kind: events.RunCreated, Head: head[k], Bytes: b})
+				ack := s.journal().Append(ctx, kernel.Entry{ID: "large", Kind: events.RunCreated, Head: head[k], Bytes: b})
 				if ack.Outcome != kernel.Stored {
 					t.Fatalf("%s: %s (%v)", s.name, ack.Outcome, ack.Err)
 				}

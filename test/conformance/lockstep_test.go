@@ -85,12 +85,12 @@ func (d *dealer) head(run string) uint64 {
 
 func (d *dealer) append() step {
 	run := runNames[d.IntN(len(runNames))]
-	e := kernel.Entry{Run: run, Kind: kindsSaid[d.IntN(len(kindsSaid))], Head: d.head(run), Bytes: d.bytes(d.IntN(200))}
+	e := kernel.Entry{ID: run, Kind: kindsSaid[d.IntN(len(kindsSaid))], Head: d.head(run), Bytes: d.bytes(d.IntN(200))}
 	switch d.IntN(25) {
 	case 0:
 		e.Bytes = d.bytes(events.MaxFact)
 	case 1:
-		e.Run = []string{"", "a.b", "*", ">", "a b", strings.Repeat("x", 65)}[d.IntN(6)]
+		e.ID = []string{"", "a.b", "*", ">", "a b", strings.Repeat("x", 65)}[d.IntN(6)]
 	case 2:
 		e.Bytes = d.bytes(events.MaxFact - 20)
 	}
@@ -100,7 +100,7 @@ func (d *dealer) append() step {
 			d.heads[run] = append(d.heads[run], at)
 		}
 	}
-	return step{what: fmt.Sprintf("append to %.9q at %d, %d bytes", e.Run, e.Head, len(e.Bytes)), again: appendAgain,
+	return step{what: fmt.Sprintf("append to %.9q at %d, %d bytes", e.ID, e.Head, len(e.Bytes)), again: appendAgain,
 		do: func(ctx context.Context, s *side) string { return sayAck(s.journal().Append(ctx, e)) }}
 }
 
@@ -295,7 +295,7 @@ func (d *dealer) refused() step {
 	}
 	data := d.bytes(3)
 	return step{what: "everything with an ended context", do: func(_ context.Context, s *side) string {
-		ack := s.journal().Append(ended, kernel.Entry{Run: "ended", Kind: events.RunCreated, Bytes: data})
+		ack := s.journal().Append(ended, kernel.Entry{ID: "ended", Kind: events.RunCreated, Bytes: data})
 		_, _, err := s.journal().Read(ended, "a", 0)
 		_, _, err2 := s.journal().Last(ended, "a")
 		_, err3 := s.blobs.Put(ended, "", data)

@@ -71,7 +71,7 @@ func persist(t *rapid.T, j kernel.Journal, id string, head uint64, facts [][]byt
 			t.Fatal(err)
 		}
 		kind, _ := f.Kind()
-		ack := j.Append(context.Background(), kernel.Entry{Run: id, Kind: kind, Bytes: b, Head: head})
+		ack := j.Append(context.Background(), kernel.Entry{ID: id, Kind: kind, Bytes: b, Head: head})
 		if ack.Outcome != kernel.Stored {
 			t.Fatalf("fact %d: %s, %v", f.Sequence, ack.Outcome, ack.Err)
 		}

@@ -89,7 +89,7 @@ func (c *claims) write(ctx context.Context, writer int, j kernel.Journal, chance
 			continue
 		}
 		op := claim{writer: writer, run: runID, bytes: fmt.Sprintf(`{"claim":"%d-%d"}`, writer, n), head: last.Seq, called: time.Now()}
-		ack := j.Append(ctx, kernel.Entry{Run: runID, Kind: events.CallStarted, Head: op.head, Bytes: []byte(op.bytes)})
+		ack := j.Append(ctx, kernel.Entry{ID: runID, Kind: events.CallStarted, Head: op.head, Bytes: []byte(op.bytes)})
 		op.ended, op.outcome, op.seq = time.Now(), ack.Outcome, ack.Seq
 		c.mu.Lock()
 		c.ops = append(c.ops, op)

@@ -133,7 +133,7 @@ func bare(ctx context.Context, t *testing.T, bin, sync string, v *verdicts) (ack
 	head := uint64(0)
 	for i := range 200 {
 		body := fmt.Sprintf(`{"n":%d}`, i)
-		ack := j.Append(ctx, kernel.Entry{Run: "bare", Kind: events.CallStarted, Head: head, Bytes: []byte(body)})
+		ack := j.Append(ctx, kernel.Entry{ID: "bare", Kind: events.CallStarted, Head: head, Bytes: []byte(body)})
 		if ack.Outcome != kernel.Stored {
 			v.violate("append to a bare server: %s, %v", ack.Outcome, ack.Err)
 			return len(heads), 0

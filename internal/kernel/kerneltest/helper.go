@@ -98,7 +98,7 @@ func fill(t *testing.T, j kernel.Journal, runID string, n int) []kernel.Record {
 	for i := range n {
 		kind := kinds[i%len(kinds)]
 		b := c.next(t, kind, 40)
-		seq := mustStore(t, j, kernel.Entry{Run: runID, Kind: kind, Head: head, Bytes: b})
+		seq := mustStore(t, j, kernel.Entry{ID: runID, Kind: kind, Head: head, Bytes: b})
 		facts = append(facts, kernel.Record{Seq: seq, Kind: kind, Bytes: b})
 		head = seq
 	}
@@ -111,10 +111,10 @@ func mustStore(t *testing.T, j kernel.Journal, e kernel.Entry) uint64 {
 	t.Helper()
 	ack := store(within(t), j, e)
 	if ack.Outcome != kernel.Stored {
-		t.Fatalf("append %s to run %s after %d: got %s (%v), want stored", e.Kind, e.Run, e.Head, ack.Outcome, ack.Err)
+		t.Fatalf("append %s to run %s after %d: got %s (%v), want stored", e.Kind, e.ID, e.Head, ack.Outcome, ack.Err)
 	}
 	if ack.Seq <= e.Head {
-		t.Fatalf("append %s to run %s: stored at %d, want a position above its head %d", e.Kind, e.Run, ack.Seq, e.Head)
+		t.Fatalf("append %s to run %s: stored at %d, want a position above its head %d", e.Kind, e.ID, ack.Seq, e.Head)
 	}
 	return ack.Seq
 }
@@ -125,7 +125,7 @@ func store(ctx context.Context, j kernel.Journal, e kernel.Entry) kernel.Ack {
 	for range 500 {
 		ack = j.Append(ctx, e)
 		if ack.Outcome == kernel.Unknown || ack.Outcome == kernel.Conflict {
-			last, ok, err := j.Last(ctx, e.Run)
+			last, ok, err := j.Last(ctx, e.ID)
 			if err == nil && ok && string(last.Bytes) == string(e.Bytes) {
 				return kernel.Ack{Outcome: kernel.Stored, Seq: last.Seq}
 			}

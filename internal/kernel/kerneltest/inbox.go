@@ -107,7 +107,7 @@ func (h heard) ack(t *testing.T) {
 func say(t *testing.T, p Post, runID string, kind events.Kind) kernel.Record {
 	t.Helper()
 	b := (&chain{run: runID}).next(t, kind, 20)
-	return kernel.Record{Seq: mustStore(t, p.Journal, kernel.Entry{Run: runID, Kind: kind, Bytes: b}), Bytes: b}
+	return kernel.Record{Seq: mustStore(t, p.Journal, kernel.Entry{ID: runID, Kind: kind, Bytes: b}), Bytes: b}
 }
 
 func comesAgain(t *testing.T, p Post) {
@@ -440,8 +440,8 @@ func oldWords(t *testing.T, p Post) {
 func saysWhole(t *testing.T, p Post) {
 	id := unique("run")
 	c := &chain{run: id}
-	seq := mustStore(t, p.Journal, kernel.Entry{Run: id, Kind: events.CallAllowed, Bytes: c.next(t, events.CallAllowed, 20), Whole: 12})
-	mustStore(t, p.Journal, kernel.Entry{Run: id, Kind: events.CallAllowed, Head: seq, Bytes: c.next(t, events.CallAllowed, 20)})
+	seq := mustStore(t, p.Journal, kernel.Entry{ID: id, Kind: events.CallAllowed, Bytes: c.next(t, events.CallAllowed, 20), Whole: 12})
+	mustStore(t, p.Journal, kernel.Entry{ID: id, Kind: events.CallAllowed, Head: seq, Bytes: c.next(t, events.CallAllowed, 20)})
 	in, _ := listen(t, p, events.Toolrunner, 2)
 	for range 2 {
 		h := await(t, in, "a fact")

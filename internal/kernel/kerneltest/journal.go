@@ -56,7 +56,7 @@ func refusesOldHead(t *testing.T, j kernel.Journal) {
 	facts := fill(t, j, id, 3)
 	c := &chain{run: id, n: 3}
 	for _, head := range []uint64{0, facts[0].Seq, facts[1].Seq} {
-		ack := settled(t, j, kernel.Entry{Run: id, Kind: events.RunPaused, Head: head, Bytes: c.next(t, events.RunPaused, 10)})
+		ack := settled(t, j, kernel.Entry{ID: id, Kind: events.RunPaused, Head: head, Bytes: c.next(t, events.RunPaused, 10)})
 		if ack.Outcome != kernel.Conflict {
 			t.Errorf("append at head %d of a run at %d: got %s (%v), want conflict", head, facts[2].Seq, ack.Outcome, ack.Err)
 		}
@@ -73,14 +73,14 @@ func settled(t *testing.T, j kernel.Journal, e kernel.Entry) kernel.Ack {
 	eventually(t, patience, func() bool {
 		ack = j.Append(ctx, e)
 		return ack.Outcome != kernel.Transient && ack.Outcome != kernel.Unknown
-	}, "a definite outcome for %s on run %s", e.Kind, e.Run)
+	}, "a definite outcome for %s on run %s", e.Kind, e.ID)
 	return ack
 }
 
 func refusesUnknownHead(t *testing.T, j kernel.Journal) {
 	id := unique("run")
 	c := &chain{run: id}
-	ack := settled(t, j, kernel.Entry{Run: id, Kind: events.RunStarted, Head: 1 << 40, Bytes: c.next(t, events.RunStarted, 10)})
+	ack := settled(t, j, kernel.Entry{ID: id, Kind: events.RunStarted, Head: 1 << 40, Bytes: c.next(t, events.RunStarted, 10)})
 	if ack.Outcome != kernel.Conflict {
 		t.Errorf("append at head %d of an empty run: got %s (%v), want conflict", uint64(1)<<40, ack.Outcome, ack.Err)
 	}
@@ -92,9 +92,9 @@ func refusesUnknownHead(t *testing.T, j kernel.Journal) {
 func guardsAllKinds(t *testing.T, j kernel.Journal) {
 	id := unique("run")
 	c := &chain{run: id}
-	mustStore(t, j, kernel.Entry{Run: id, Kind: events.RunCreated, Bytes: c.next(t, events.RunCreated, 10)})
+	mustStore(t, j, kernel.Entry{ID: id, Kind: events.RunCreated, Bytes: c.next(t, events.RunCreated, 10)})
 	for _, w := range events.Vocabulary() {
-		ack := settled(t, j, kernel.Entry{Run: id, Kind: w.Kind, Head: 0, Bytes: c.next(t, w.Kind, 10)})
+		ack := settled(t, j, kernel.Entry{ID: id, Kind: w.Kind, Head: 0, Bytes: c.next(t, w.Kind, 10)})
 		if ack.Outcome != kernel.Conflict {
 			t.Errorf("first %s of a run that has a fact: got %s (%v), want conflict", w.Kind, ack.Outcome, ack.Err)
 		}
@@ -104,7 +104,7 @@ func guardsAllKinds(t *testing.T, j kernel.Journal) {
 func refusesRepeat(t *testing.T, j kernel.Journal) {
 	id := unique("run")
 	c := &chain{run: id}
-	e := kernel.Entry{Run: id, Kind: events.RunCreated, Bytes: c.next(t, events.RunCreated, 10)}
+	e := kernel.Entry{ID: id, Kind: events.RunCreated, Bytes: c.next(t, events.RunCreated, 10)}
 	seq := mustStore(t, j, e)
 	if ack := settled(t, j, e); ack.Outcome != kernel.Conflict {
 		t.Errorf("the same append again: got %s (%v), want conflict", ack.Outcome, ack.Err)
@@ -125,7 +125,7 @@ func oneWins(t *testing.T, j kernel.Journal) {
 		for w := range entries {
 			c := &chain{run: id, n: uint64(round), prev: prev}
 			kind := kinds[w%len(kinds)]
-			entries[w] = kernel.Entry{Run: id, Kind: kind, Head: head, Bytes: c.next(t, kind, 20+w)}
+			entries[w] = kernel.Entry{ID: id, Kind: kind, Head: head, Bytes: c.next(t, kind, 20+w)}
 		}
 		acks := make([]kernel.Ack, writers)
 		start := make(chan struct{})
@@ -173,7 +173,7 @@ func runsApart(t *testing.T, j kernel.Journal) {
 		entries := make([]kernel.Entry, each)
 		for i := range entries {
 			kind := kinds[i%len(kinds)]
-			entries[i] = kernel.Entry{Run: ids[r], Kind: kind, Bytes: c.next(t, kind, 30)}
+			entries[i] = kernel.Entry{ID: ids[r], Kind: kind, Bytes: c.next(t, kind, 30)}
 		}
 		wg.Go(func() {
 			var head uint64
@@ -223,7 +223,7 @@ func readsAfter(t *testing.T, j kernel.Journal) {
 	between := fill(t, j, other, 3)
 	c := &chain{run: id, n: 4}
 	b := c.next(t, events.RunPaused, 10)
-	want = append(want, kernel.Record{Seq: mustStore(t, j, kernel.Entry{Run: id, Kind: events.RunPaused, Head: want[3].Seq, Bytes: b}), Bytes: b})
+	want = append(want, kernel.Record{Seq: mustStore(t, j, kernel.Entry{ID: id, Kind: events.RunPaused, Head: want[3].Seq, Bytes: b}), Bytes: b})
 	for i, r := range want {
 		got, _ := readAll(t, j, id, r.Seq, len(want)-i-1)
 		same(t, got, want[i+1:])
@@ -245,7 +245,7 @@ func lastIsFresh(t *testing.T, j kernel.Journal) {
 	for i := range 50 {
 		kind := kinds[i%len(kinds)]
 		b := c.next(t, kind, 30)
-		head = mustStore(t, j, kernel.Entry{Run: id, Kind: kind, Head: head, Bytes: b})
+		head = mustStore(t, j, kernel.Entry{ID: id, Kind: kind, Head: head, Bytes: b})
 		last, ok, err := j.Last(within(t), id)
 		if err != nil || !ok {
 			t.Fatalf("last of run %s after fact %d: got ok %v, %v", id, i+1, ok, err)
@@ -283,7 +283,7 @@ func largeFact(t *testing.T, j kernel.Journal) {
 	for _, size := range []int{events.MaxFact - 1, events.MaxFact} {
 		id := unique("run")
 		b := sized(t, id, size)
-		seq := mustStore(t, j, kernel.Entry{Run: id, Kind: events.RunCreated, Bytes: b})
+		seq := mustStore(t, j, kernel.Entry{ID: id, Kind: events.RunCreated, Bytes: b})
 		got, _ := readAll(t, j, id, 0, 1)
 		same(t, got, []kernel.Record{{Seq: seq, Bytes: b}})
 		last, _, err := j.Last(within(t), id)
@@ -297,7 +297,7 @@ func largeFact(t *testing.T, j kernel.Journal) {
 // tooLarge uses four times the limit: a server counts headers too and may be a little more generous than we are.
 func tooLarge(t *testing.T, j kernel.Journal) {
 	id := unique("run")
-	ack := settled(t, j, kernel.Entry{Run: id, Kind: events.RunCreated, Bytes: sized(t, id, 4*events.MaxFact)})
+	ack := settled(t, j, kernel.Entry{ID: id, Kind: events.RunCreated, Bytes: sized(t, id, 4*events.MaxFact)})
 	if ack.Outcome != kernel.TooLarge {
 		t.Errorf("got %s (%v), want too large", ack.Outcome, ack.Err)
 	}
@@ -311,7 +311,7 @@ func endedContext(t *testing.T, j kernel.Journal) {
 	cancel()
 	id := unique("run")
 	b := (&chain{run: id}).next(t, events.RunCreated, 10)
-	ack := j.Append(ctx, kernel.Entry{Run: id, Kind: events.RunCreated, Bytes: b})
+	ack := j.Append(ctx, kernel.Entry{ID: id, Kind: events.RunCreated, Bytes: b})
 	if ack.Outcome == kernel.Unknown && ack.Err == nil {
 		t.Error("an append with an ended context gave unknown without a reason")
 	}
@@ -333,7 +333,7 @@ func manyRuns(t *testing.T, j kernel.Journal) {
 	entries := make([]kernel.Entry, runs)
 	for r := range ids {
 		ids[r] = unique("run")
-		entries[r] = kernel.Entry{Run: ids[r], Kind: events.RunCreated, Bytes: (&chain{run: ids[r]}).next(t, events.RunCreated, 50)}
+		entries[r] = kernel.Entry{ID: ids[r], Kind: events.RunCreated, Bytes: (&chain{run: ids[r]}).next(t, events.RunCreated, 50)}
 	}
 	acks := make([]kernel.Ack, runs)
 	work := make(chan int)

@@ -20,7 +20,7 @@ func Seed(t testing.TB, j kernel.Journal, facts ...[]byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ack := j.Append(t.Context(), kernel.Entry{Run: f.Run, Kind: kind, Bytes: b, Head: head})
+		ack := j.Append(t.Context(), kernel.Entry{ID: f.Run, Kind: kind, Bytes: b, Head: head})
 		if ack.Outcome != kernel.Stored {
 			t.Fatalf("store %s of run %s: %s: %v", kind, f.Run, ack.Outcome, ack.Err)
 		}
