@@ -11,6 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/core/artifact"
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -71,7 +72,7 @@ func rules(s run.State, c run.Call) *events.ArtifactRules {
 
 // job says where a call works and under which rules.
 func (r *Role) job(s run.State, c run.Call, m *made) (capture.Job, error) {
-	dir, err := dirOf(r.cfg.Boxes.cfg.Root, m.at.path)
+	dir, err := workdir.Make(r.cfg.Boxes.cfg.Root, m.at.path)
 	return capture.Job{Dir: dir, Step: c.Step, Rules: rules(s, c)}, err
 }
 

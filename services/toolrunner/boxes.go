@@ -14,6 +14,7 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -145,7 +146,7 @@ func (b *Boxes) local() bool {
 type opening struct {
 	backend sandbox.Backend
 	cfg     sandbox.Config
-	at      pinned
+	at      workdir.Pinned
 	// meets looks whether a sandbox has what the agent requires.
 	meets func(context.Context, sandbox.Sandbox) error
 }
@@ -156,7 +157,7 @@ func (o opening) open(ctx context.Context) (sandbox.Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.at.still(); err != nil {
+	if err := o.at.Still(); err != nil {
 		return nil, errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
 	}
 	if err := o.meets(ctx, box); err != nil {
@@ -182,7 +183,7 @@ func (b *Boxes) planned(id string, p place, want events.Sandbox, denied []string
 	}
 	o := opening{backend: backend, meets: func(ctx context.Context, box sandbox.Sandbox) error { return b.meets(ctx, box, want) }}
 	var err error
-	if o.at, err = pin(b.cfg.Root, p.path); err == nil {
+	if o.at, err = workdir.Pin(b.cfg.Root, p.path); err == nil {
 		o.cfg, err = b.config(id, p, want, mode, o)
 	}
 	if len(denied) > 0 && err == nil && sandbox.Can(backend.Capabilities(), sandbox.WallPrograms).Enforced {
@@ -193,13 +194,13 @@ func (b *Boxes) planned(id string, p place, want events.Sandbox, denied []string
 
 // config says what a sandbox may see.
 func (b *Boxes) config(id string, p place, want events.Sandbox, mode sandbox.Mode, o opening) (sandbox.Config, error) {
-	cfg := sandbox.Config{ID: id, Workspace: o.at.path, Lasting: b.lasting, Image: want.Image, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
+	cfg := sandbox.Config{ID: id, Workspace: o.at.Path, Lasting: b.lasting, Image: want.Image, Env: b.cfg.Env, ReadOnly: b.cfg.ReadOnly, Writable: b.cfg.Writable}
 	if b.cfg.Cache != "" {
-		own, err := pin(b.cfg.Cache, p.workspace)
+		own, err := workdir.Pin(b.cfg.Cache, p.workspace)
 		if err != nil {
 			return sandbox.Config{}, err
 		}
-		cache := own.path
+		cache := own.Path
 		cfg.Writable = append(append([]string{}, cfg.Writable...), cache)
 		cfg.Env = append(append([]string{}, cfg.Env...), "XDG_CACHE_HOME="+cache)
 	}

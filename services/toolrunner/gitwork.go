@@ -9,6 +9,7 @@ import (
 	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/gitwork"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -31,7 +32,7 @@ func (r *Role) gitWork(s run.State, a call.Attempt, m *made, progress func(strea
 	j.Begin = func() error {
 		m.bare = true
 		m.at.touch(a.Call.Effect)
-		_, err := dirOf(r.cfg.Boxes.cfg.Root, m.at.path)
+		_, err := workdir.Make(r.cfg.Boxes.cfg.Root, m.at.path)
 		return err
 	}
 	j.Progress = func(line string) { progress("stderr", []byte(line)) }

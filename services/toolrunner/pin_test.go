@@ -13,6 +13,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/bwrap"
 	"github.com/inspan/inspan/internal/sandbox/host"
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -57,11 +58,11 @@ func TestPinned(t *testing.T) {
 			if out, err := sh(t, b, "run/x", "rm -f ../../session/mine/whose && cd ../.. && "+plant); err != nil || out != "" {
 				t.Fatalf("%v %s", err, out) // a sandbox without walls can do so
 			}
-			if out, err := sh(t, b, "session/mine", "cat whose; echo taken > whose"); !errors.Is(err, ErrLinked) {
-				t.Errorf("got %q, %v, want ErrLinked", out, err)
+			if out, err := sh(t, b, "session/mine", "cat whose; echo taken > whose"); !errors.Is(err, workdir.ErrLinked) {
+				t.Errorf("got %q, %v, want workdir.ErrLinked", out, err)
 			}
-			if r, err := b.session("session/mine"); !errors.Is(err, ErrLinked) {
-				t.Errorf("got %v, %v, want ErrLinked", r, err)
+			if r, err := b.session("session/mine"); !errors.Is(err, workdir.ErrLinked) {
+				t.Errorf("got %v, %v, want workdir.ErrLinked", r, err)
 			}
 		})
 	}
@@ -70,8 +71,8 @@ func TestPinned(t *testing.T) {
 		root := t.TempDir()
 		x := &swapper{Backend: host.New(""), root: root}
 		b := boxesIn(t, root, x)
-		if _, err := sh(t, b, "session/mine", "true"); !errors.Is(err, ErrLinked) {
-			t.Errorf("got %v, want ErrLinked", err)
+		if _, err := sh(t, b, "session/mine", "true"); !errors.Is(err, workdir.ErrLinked) {
+			t.Errorf("got %v, want workdir.ErrLinked", err)
 		}
 		x.root = ""
 		if err := os.Remove(filepath.Join(root, "session/mine")); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -203,7 +204,7 @@ func (b *Boxes) sweep(p place) error {
 
 // session opens the directory of a session; nothing done through it leaves it.
 func (b *Boxes) session(workspace string) (*os.Root, error) {
-	return enterDir(b.cfg.Root, workspace)
+	return workdir.Open(b.cfg.Root, workspace)
 }
 
 // dress writes the files of a session. Before its first call it clears what is of an earlier session.

@@ -13,6 +13,7 @@ import (
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -183,7 +184,7 @@ func lost(a call.Attempt) error {
 // spoiled reports whether an error is of the directory of a workspace itself: another try meets the same.
 func spoiled(err error) bool {
 	_, path := errors.AsType[*fs.PathError](err)
-	return path || errors.Is(err, ErrLinked)
+	return path || errors.Is(err, workdir.ErrLinked)
 }
 
 // unusable is the failure of every call while a workspace can not be used.
