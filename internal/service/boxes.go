@@ -12,12 +12,12 @@ import (
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
-	"github.com/inspan/inspan/services/toolrunner"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 )
 
 // Boxes picks the sandboxes of this machine: the configured default, which must work, and whatever else does, for
 // agents that ask for it by name. It returns the mode that the default came to.
-func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, error) {
+func Boxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, error) {
 	set, optIn := backends.Local(""), cfg.optIn()
 	picked, err := set.With(optIn...).Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
 	if err != nil {
@@ -37,7 +37,7 @@ func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, er
 	}
 	readOnly, env := withGo(cfg.SandboxReadOnly, cfg.SandboxEnv)
 	env = append(slices.Clone(env), hidden...)
-	box := toolrunner.BoxConfig{Root: cfg.Workspace, Default: picked.Mode(), Least: sandbox.Mode(cfg.SandboxMin), ReadOnly: readOnly, Env: env,
+	box := pool.Config{Root: cfg.Workspace, Default: picked.Mode(), Least: sandbox.Mode(cfg.SandboxMin), ReadOnly: readOnly, Env: env,
 		Cache:  filepath.Join(cfg.Workspace, ".cache"),
 		Keep:   cfg.SandboxKeep,
 		Closed: closed, Reach: cfg.reach(), Programs: deniedPrograms(policy.Rules),
@@ -60,7 +60,7 @@ func Boxes(ctx context.Context, cfg Config) (*toolrunner.Boxes, sandbox.Mode, er
 			box.Backends[mode] = b
 		}
 	}
-	boxes, err := toolrunner.NewBoxes(box)
+	boxes, err := pool.NewOpener(box)
 	return boxes, picked.Mode(), err
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/broker"
-	"github.com/inspan/inspan/services/toolrunner"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 )
 
 const (
@@ -143,7 +143,7 @@ func (c *Config) Reaches(mode sandbox.Mode) string {
 		return ""
 	case c.SandboxReaches:
 		return "commands of sandboxes that do not keep them from the station can answer the gates of their own run: INSPAN_SANDBOX_REACHES_STATION accepts it"
-	case mode == sandbox.Host && c.reach() == toolrunner.ReachHost:
+	case mode == sandbox.Host && c.reach() == pool.ReachHost:
 		return "commands of host reach the station and can answer the gates of their own run: use bwrap or landlock, or INSPAN_ONLY_SIGNED"
 	case mode == sandbox.Host:
 		return "tools that need host are refused, because its commands could answer the gates of their own run: see INSPAN_ONLY_SIGNED and INSPAN_SANDBOX_REACHES_STATION"
@@ -154,13 +154,13 @@ func (c *Config) Reaches(mode sandbox.Mode) string {
 
 // reach says whose commands may reach the station although their sandbox cannot keep them from it: where answers to gates are
 // signed nothing follows from it, and an operator may accept it. Who sets host for the station has accepted what host is.
-func (c *Config) reach() toolrunner.Reach {
+func (c *Config) reach() pool.Reach {
 	switch host := string(sandbox.Host); {
 	case c.OnlySigned || c.SandboxReaches:
-		return toolrunner.ReachAny
+		return pool.ReachAny
 	case c.Sandbox == host || c.SandboxBackend == host:
-		return toolrunner.ReachHost
+		return pool.ReachHost
 	default:
-		return toolrunner.ReachNone
+		return pool.ReachNone
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/services/toolrunner"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 )
 
 func TestClosed(t *testing.T) {
@@ -50,10 +50,10 @@ func TestClosed(t *testing.T) {
 			}
 		}
 	})
-	for want, list := range map[toolrunner.Reach][]Config{
-		toolrunner.ReachNone: {{Sandbox: "auto"}, {Sandbox: "landlock"}, {}},
-		toolrunner.ReachHost: {{Sandbox: "host"}, {Sandbox: "auto", SandboxBackend: "host"}},
-		toolrunner.ReachAny:  {{Sandbox: "auto", OnlySigned: true}, {Sandbox: "host", SandboxReaches: true}},
+	for want, list := range map[pool.Reach][]Config{
+		pool.ReachNone: {{Sandbox: "auto"}, {Sandbox: "landlock"}, {}},
+		pool.ReachHost: {{Sandbox: "host"}, {Sandbox: "auto", SandboxBackend: "host"}},
+		pool.ReachAny:  {{Sandbox: "auto", OnlySigned: true}, {Sandbox: "host", SandboxReaches: true}},
 	} {
 		for _, c := range list {
 			if got := c.reach(); got != want {

@@ -27,6 +27,7 @@ import (
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mcp"
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/streaming"
@@ -91,7 +92,7 @@ type Ports struct {
 	// Models answers the agents' requests; nil means the configured providers.
 	Models planner.Models
 	// Boxes opens sandboxes; nil means those of this machine.
-	Boxes *toolrunner.Boxes
+	Boxes *pool.Opener
 	// Git runs git for runs; nil means the program of this machine, as it is configured.
 	Git *git.Git
 	// Egress is the way out for agents that may reach something; nil means that of this machine.
@@ -406,7 +407,7 @@ func (h *Host) toolrunner(ctx context.Context, ledger *kernel.Ledger, instance s
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
 	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Artifacts: keeper, Git: desk, Rescue: h.rescue(desk), Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Boxes: boxes, Trees: trees, Uses: h.uses(trees), Egress: out, Hooks: asker, Instance: instance, Key: key, Secrets: masked})
+		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Sandboxes: boxes, Trees: trees, Uses: h.uses(trees), Egress: out, Hooks: asker, Instance: instance, Key: key, Secrets: masked})
 	if err != nil {
 		return nil, err
 	}

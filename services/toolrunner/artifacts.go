@@ -51,12 +51,15 @@ func (m *made) nothing() bool {
 	return !m.anywhere && len(m.paths)+len(m.saved) == 0
 }
 
+// wrote takes note of a file that may be changed, by its path; of any file where that is empty.
 func (m *made) wrote(path string) {
-	if m != nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.paths = append(m.paths, path)
+	if path == "" {
+		m.all()
+		return
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.paths = append(m.paths, path)
 }
 
 // keeps reports whether what a call makes may be kept: a tool of class read makes nothing.
@@ -72,7 +75,7 @@ func rules(s run.State, c run.Call) *events.ArtifactRules {
 
 // job says where a call works and under which rules.
 func (r *Role) job(s run.State, c run.Call, m *made) (capture.Job, error) {
-	dir, err := workdir.Make(r.cfg.Boxes.cfg.Root, m.at.path)
+	dir, err := workdir.Make(r.cfg.Sandboxes.Root(), m.at.Path)
 	return capture.Job{Dir: dir, Step: c.Step, Rules: rules(s, c)}, err
 }
 
@@ -150,7 +153,7 @@ func (r *Role) look(ctx context.Context, s run.State, c run.Call, m *made) *capt
 	wrote, quiet := r.yard.wrote(s.HarnessID)
 	whole := wrote > 0 && (quiet || r.goesOn(s, c))
 	beyond := whole || wrote > 0 && call.NeedsStart(c.Effect) // else each read would list the workspace beside a server
-	if !beyond && (!r.keeps(c) || m.nothing()) || m.at.path == "" {
+	if !beyond && (!r.keeps(c) || m.nothing()) || m.at.Path == "" {
 		return &capture.Look{Found: artifact.Found{Limits: artifact.LimitsOf(rules(s, c))}}
 	}
 	j, err := r.job(s, c, m)
@@ -213,10 +216,10 @@ func (r *Role) lost(ctx context.Context, s run.State, d call.Duty, at place) (ke
 
 // show writes the readable view. It is for people: one that can not be written is no reason to hold up the run.
 func (r *Role) show(s run.State, at place) {
-	if at.path == "" {
+	if at.Path == "" {
 		return
 	}
-	root, err := r.cfg.Boxes.session(at.path)
+	root, err := workdir.Open(r.cfg.Sandboxes.Root(), at.Path)
 	if err != nil {
 		return
 	}

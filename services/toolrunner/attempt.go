@@ -14,10 +14,13 @@ import (
 
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/core/hook"
+	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/streaming"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -113,8 +116,8 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 	env, out, shut := r.env(work, s, a, m)
 	defer shut()
 	defer func() {
-		if box, ok := env.Box.(*laterBox); ok {
-			used = box.usage()
+		if box, ok := env.Box.(*pool.Lazy); ok {
+			used = box.Usage()
 		}
 		if p := recover(); p != nil {
 			result, said, err = tool.Result{}, "", tool.Fail(tool.Permanent, "report this to the author of the tool", fmt.Errorf("tool %s broke: %v\n%s", a.Call.Tool, p, debug.Stack()))
@@ -128,7 +131,7 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 		return tool.Result{}, "", nil, tool.Fail(tool.Timeout, "give it more time, or less to do", fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
 	}
 	if err == nil {
-		result.Output += out.refused()
+		result.Output += out.Refused()
 	}
 	if err == nil && !result.Failed {
 		var text string
@@ -164,21 +167,21 @@ func cutShort(err error) bool {
 }
 
 // env opens the sandbox of the run for one attempt.
-func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (tool.Env, *wayOut, func()) {
-	out := r.wayOut(s, a)
-	boxes := r.cfg.Boxes.through(out)
-	box := boxes.Later(ctx, s, a.Call, m.at, r.borrower(ctx, boxes, s, a.Call, m.at, until(ctx)))
-	box.made, box.before = m, r.first(ctx, s, a.Call, m)
+func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (tool.Env, *pool.Egress, func()) {
+	out := r.egressWhile(s, a.Call.Step, a.Holds)
+	open, pooled := r.opener(ctx, s, a.Call, m.at, out, false, until(ctx))
 	leave := func() {}
-	if out == nil || !out.narrow { // else it has a way out of its own
+	if !out.Narrow() { // else it has a way out of its own
 		if long, left := r.yard.join(s.HarnessID, a.Call.Step); long != nil {
-			leave, box.open = left, sync.OnceValues(func() (sandbox.Sandbox, error) {
+			leave, open = left, sync.OnceValues(func() (sandbox.Sandbox, error) {
 				m.at.touch(a.Call.Effect)
 				opened, err := long.open()
 				return shared{opened}, err
 			})
 		}
 	}
+	box := pool.NewLazy(pool.LazyConfig{ID: s.HarnessID, Mode: r.cfg.Sandboxes.ModeFor(s, a.Call.Step), Open: open, Pooled: pooled,
+		Before: r.first(ctx, s, a.Call, m), Changed: m.wrote})
 	said := r.cfg.Live.Open(s.HarnessID, streaming.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
 	progress, rest := r.progress(said)
 	shut := func() {
@@ -189,9 +192,45 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (t
 		defer cancel()
 		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
 		leave()
-		out.close()
+		out.Close()
 	}
-	return tool.Env{Background: r.background(s, a, box, m), Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.fetch(), Save: r.saver(s, a, m), Dir: dir(s, a), Git: r.gitWork(s, a, m, progress)}, out, shut
+	return tool.Env{Background: r.background(s, a, box, m), Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.Fetch(), Save: r.saver(s, a, m), Dir: dir(s, a), Git: r.gitWork(s, a, m, progress)}, out, shut
+}
+
+// opener returns what opens the sandbox of a call: one that is kept, or one of its own. shared says that more than one call uses it.
+func (r *Role) opener(ctx context.Context, s run.State, c run.Call, p place, out *pool.Egress, shared bool, need time.Duration) (open func() (sandbox.Sandbox, error), pooled bool) {
+	want := r.cfg.Sandboxes.RequestFor(s, c.Step, p.Dir, out)
+	want.Shared = shared
+	acquire := r.pool.Acquirer(ctx, r.cfg.Sandboxes, s, c.Step, want, need)
+	return sync.OnceValues(func() (sandbox.Sandbox, error) {
+		p.touch(c.Effect)
+		if acquire != nil {
+			return acquire()
+		}
+		return r.cfg.Sandboxes.Open(ctx, want)
+	}), acquire != nil
+}
+
+// egressWhile is the way of a step's agent to what it may reach. It refuses when the run is not as holds wants it: another attempt
+// has begun, or the call or its run has ended (SAFE-7).
+func (r *Role) egressWhile(s run.State, step string, holds func(now run.State) bool) *pool.Egress {
+	want := r.cfg.Sandboxes.RequestFor(s, step, workdir.Dir{}, nil).Want
+	return pool.NewEgress(r.cfg.Egress, want, func(ctx context.Context) error {
+		now, err := r.cfg.Ledger.Fresh(ctx, s.HarnessID)
+		if err == nil && !holds(now) {
+			err = egress.ErrStale
+		}
+		return err
+	})
+}
+
+// until is how long a context has.
+func until(ctx context.Context) time.Duration {
+	at, ok := ctx.Deadline()
+	if !ok {
+		return 1<<63 - 1
+	}
+	return time.Until(at)
 }
 
 // progress says the output of a call live, with secrets masked also where they are cut in two. rest says what was held back.
@@ -326,7 +365,7 @@ func (r *Role) verify(ctx context.Context, s run.State, d call.Duty, p place) (k
 		return kernel.Written{}, err
 	}
 	kept.Reconciled = true
-	a := call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence, Sandbox: string(r.cfg.Boxes.ModeFor(s, d.Call.Step))}
+	a := call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence, Sandbox: string(r.cfg.Sandboxes.ModeFor(s, d.Call.Step))}
 	input, err := r.input(ctx, d.Call)
 	if err != nil {
 		return kernel.Written{}, err

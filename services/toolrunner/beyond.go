@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
@@ -100,7 +101,7 @@ type yard struct {
 // carried out in it too: they see the same HOME and TMPDIR, and limits bound all of them together.
 type longBox struct {
 	open func() (sandbox.Sandbox, error)
-	way  *wayOut
+	way  *pool.Egress
 	// users of it, guarded by yard.mu.
 	users int
 }
@@ -161,7 +162,7 @@ func (y *yard) leave(runID, step string, box *longBox) {
 		defer cancel()
 		_ = opened.Destroy(ctx) // its processes are gone; what is left is a directory of ours, which the reaper knows
 	}
-	box.way.close()
+	box.way.Close()
 }
 
 // add makes room for a command, which must be launched then: until that has returned, nobody counts all as done.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -24,14 +25,14 @@ type stepCommands struct {
 	r   *Role
 	s   run.State
 	a   call.Attempt
-	box *laterBox
+	box *pool.Lazy
 	m   *made
 }
 
 var _ tool.Background = (*stepCommands)(nil)
 
 // background returns what an attempt runs commands in the background with; nil where its agent may not.
-func (r *Role) background(s run.State, a call.Attempt, box *laterBox, m *made) tool.Background {
+func (r *Role) background(s run.State, a call.Attempt, box *pool.Lazy, m *made) tool.Background {
 	st := s.Step(a.Call.Step)
 	if st == nil {
 		return nil
@@ -71,14 +72,13 @@ func (c *stepCommands) Start(ctx context.Context, cmd tool.BackgroundCommand) (s
 	if cmd.Limit <= 0 || cmd.Limit > tool.MaxBackground {
 		cmd.Limit = tool.MaxBackground
 	}
-	c.box.used = true
-	if err := c.box.prepare(); err != nil {
+	if err := c.box.Prepare(); err != nil {
 		return "", err
 	}
 	c.m.at.touch(c.a.Call.Effect)
 	c.m.all()
 	r, s, step := c.r, c.s, c.a.Call.Step
-	b := &beyond{run: s.HarnessID, step: step, call: c.a.Call.ID, handle: "bg-" + c.a.Call.ID, text: r.mask(cmd.Text), workspace: c.m.at.workspace,
+	b := &beyond{run: s.HarnessID, step: step, call: c.a.Call.ID, handle: "bg-" + c.a.Call.ID, text: r.mask(cmd.Text), workspace: c.m.at.Workspace,
 		fence: c.a.Fence, began: time.Now(), gone: make(chan struct{})}
 	var life context.Context
 	life, b.stop = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -91,12 +91,11 @@ func (c *stepCommands) Start(ctx context.Context, cmd tool.BackgroundCommand) (s
 		r.yard.writes(s.HarnessID)
 	}
 	box, leave := r.yard.enter(s.HarnessID, step, func() *longBox {
-		way := r.wayOutWhile(s, step, func(now run.State) bool {
+		way := r.egressWhile(s, step, func(now run.State) bool {
 			st := now.Step(step)
 			return !now.Status.Ended() && st != nil && st.Status == events.StepIsRunning
 		})
-		long, boxes := context.WithoutCancel(ctx), r.cfg.Boxes.through(way).forMany()
-		open := boxes.Later(long, s, c.a.Call, c.m.at, r.borrower(long, boxes, s, c.a.Call, c.m.at, cmd.Limit)).open
+		open, _ := r.opener(context.WithoutCancel(ctx), s, c.a.Call, c.m.at, way, true, cmd.Limit)
 		return &longBox{open: open, way: way}
 	})
 	said := r.cfg.Live.Open(s.HarnessID, streaming.About{Step: step, Attempt: c.a.Number, Call: b.handle, Tool: c.a.Call.Tool})
@@ -201,7 +200,7 @@ func (c *stepCommands) Kill(ctx context.Context, handle string) (tool.Background
 // charge counts what a command used with the call that found it ended.
 func (c *stepCommands) charge(b *beyond) {
 	if exit, ok := c.r.yard.charge(b); ok {
-		c.box.spend(exit)
+		c.box.Spend(exit)
 	}
 }
 
@@ -274,12 +273,12 @@ func (r *Role) Mind(ctx context.Context, report func(error)) {
 		case <-tick.C:
 			runs := r.minded()
 			alive, err := r.cfg.Leases.Alive(ctx, r.cfg.Instance)
-			if err == nil && alive || len(runs) == 0 && r.shelf.size() == 0 {
+			if err == nil && alive || len(runs) == 0 && r.pool.Size() == 0 {
 				sure = time.Now()
 			}
 			lost := err == nil && !alive || time.Since(sure) > 2*topology.LeaseTerm/3 // others take it for lost
-			if r.shelf.expire(r.cfg.Boxes.cfg.Keep, time.Now()); lost {
-				r.shelf.clear()
+			if r.pool.Expire(r.cfg.Sandboxes.Keep(), time.Now()); lost {
+				r.pool.Clear()
 			}
 			for _, runID := range runs {
 				if lost {
@@ -291,12 +290,12 @@ func (r *Role) Mind(ctx context.Context, report func(error)) {
 		}
 	}
 	r.yard.close()
-	r.shelf.close()
+	r.pool.Close()
 }
 
 // minded are the runs that have commands or sandboxes of a step here.
 func (r *Role) minded() []string {
-	all := append(r.yard.runs(), r.shelf.runs()...)
+	all := append(r.yard.runs(), r.pool.Runs()...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -317,14 +316,14 @@ func (y *yard) close() {
 // tidy ends the commands of a run that have to end.
 func (r *Role) tidy(ctx context.Context, runID string) error {
 	list := r.yard.of(runID)
-	if len(list) == 0 && !r.shelf.has(runID) {
+	if len(list) == 0 && !r.pool.Has(runID) {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, endsTime)
 	defer cancel()
 	if r.cfg.Trees != nil && !r.cfg.Trees.Holds(runID) {
 		r.finish(limited, errTakenOver, list...)
-		r.shelf.end(runID, func(string) bool { return true })
+		r.pool.EndSteps(runID, func(string) bool { return true })
 		return nil
 	}
 	s, err := r.cfg.Ledger.Fresh(limited, runID)
@@ -336,13 +335,13 @@ func (r *Role) tidy(ctx context.Context, runID string) error {
 			r.finish(limited, why, b)
 		}
 	}
-	r.shelf.end(runID, func(step string) bool { return stepEnded(s, step) })
+	r.pool.EndSteps(runID, func(step string) bool { return stepEnded(s, step) })
 	return nil
 }
 
 // mayHaveEnded notes a run whose commands may have to end.
 func (r *Role) mayHaveEnded(runID string) {
-	if len(r.yard.of(runID)) == 0 && !r.shelf.has(runID) {
+	if len(r.yard.of(runID)) == 0 && !r.pool.Has(runID) {
 		return
 	}
 	select {

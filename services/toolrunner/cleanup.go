@@ -13,6 +13,7 @@ import (
 
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -148,7 +149,7 @@ func (r *Role) cleanUpOne(ctx context.Context, path string, when Cleanup, hinted
 	if err := r.note(); err != nil {
 		return false, err
 	}
-	if is, err := gitwork.Ephemeral(r.cfg.Boxes.cfg.Root, path); err != nil || is {
+	if is, err := gitwork.Ephemeral(r.cfg.Sandboxes.Root(), path); err != nil || is {
 		return false, err // Reclaim takes it away
 	}
 	return r.cfg.Uses.Remove(path, func(u workspace.Use) (bool, error) {
@@ -159,9 +160,9 @@ func (r *Role) cleanUpOne(ctx context.Context, path string, when Cleanup, hinted
 		for _, id := range runsOf(u) {
 			r.finish(limited, errStepOver, r.yard.of(id)...) // they work in the tree
 		}
-		r.shelf.leave(path)
+		r.pool.DropWorkspace(path)
 		return r.workKept(limited, path)
-	}, func() error { return r.cfg.Boxes.sweep(place{workspace: path, path: path}) })
+	}, func() error { return sweep(r.cfg.Sandboxes, workdir.Dir{Workspace: path, Path: path}) })
 }
 
 // usesOver reports whether all runs of a workspace have ended long enough ago, and no instance works for one of them.
@@ -197,7 +198,7 @@ func (r *Role) usesOver(ctx context.Context, u workspace.Use, when Cleanup, hint
 
 // workKept reports whether nothing is lost with a workspace: it has no git repository, or all of its work is kept elsewhere.
 func (r *Role) workKept(ctx context.Context, path string) (bool, error) {
-	dir := filepath.Join(r.cfg.Boxes.cfg.Root, filepath.FromSlash(path))
+	dir := filepath.Join(r.cfg.Sandboxes.Root(), filepath.FromSlash(path))
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}

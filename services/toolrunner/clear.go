@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -35,7 +36,7 @@ func (r *Role) vacate(ctx context.Context, m kernel.Message, e events.Session) e
 			return err
 		}
 	}
-	return r.clear(ctx, place{workspace: at, path: at}, scope)
+	return r.clear(ctx, place{Dir: workdir.Dir{Workspace: at, Path: at}}, scope)
 }
 
 // vacateTree keeps what the repository of a tree has, which may have to be restored for it, and then forgets the tree.
@@ -57,7 +58,7 @@ func (r *Role) vacateTree(ctx context.Context, m kernel.Message, at, scope strin
 		case err != nil:
 			return err
 		}
-		err = r.clear(ctx, place{workspace: at, path: v.Path()}, scope)
+		err = r.clear(ctx, place{Dir: workdir.Dir{Workspace: at, Path: v.Path()}}, scope)
 		v.Leave()
 		if err != nil {
 			return err
@@ -69,28 +70,28 @@ func (r *Role) vacateTree(ctx context.Context, m kernel.Message, at, scope strin
 // clear removes the files of a session once what no remote has of its repository is kept in a scope. Where not all of the work can be
 // kept so, they are put aside.
 func (r *Role) clear(ctx context.Context, p place, scope string) error {
-	dir := filepath.Join(r.cfg.Boxes.cfg.Root, filepath.FromSlash(p.path))
+	dir := filepath.Join(r.cfg.Sandboxes.Root(), filepath.FromSlash(p.Path))
 	_, err := os.Lstat(filepath.Join(dir, ".git"))
 	whole := errors.Is(err, fs.ErrNotExist)
 	if !whole && r.cfg.Rescue != nil {
 		if whole, err = r.cfg.Rescue(ctx, scope, dir); err != nil {
-			return fmt.Errorf("keep the work in %s: %w", p.workspace, err)
+			return fmt.Errorf("keep the work in %s: %w", p.Workspace, err)
 		}
 	}
 	if !whole {
-		if err := r.cfg.Boxes.aside(p.path, scope); err != nil {
-			return fmt.Errorf("put the files of %s aside: %w", p.workspace, err)
+		if err := aside(r.cfg.Sandboxes.Root(), p.Path, scope); err != nil {
+			return fmt.Errorf("put the files of %s aside: %w", p.Workspace, err)
 		}
 	}
-	return r.cfg.Boxes.sweep(p)
+	return sweep(r.cfg.Sandboxes, p.Dir)
 }
 
 // maxAside is how many directories of one session are put aside.
 const maxAside = 100
 
 // aside moves a workspace to where nobody works, as one of a name.
-func (b *Boxes) aside(path, name string) error {
-	left := filepath.Join(b.cfg.Root, leftDir)
+func aside(root, path, name string) error {
+	left := filepath.Join(root, leftDir)
 	if err := os.MkdirAll(left, 0o700); err != nil {
 		return err
 	}
@@ -100,9 +101,9 @@ func (b *Boxes) aside(path, name string) error {
 		if _, err := os.Lstat(filepath.Join(left, free)); err == nil && n < maxAside {
 			continue
 		}
-		if err := os.Rename(filepath.Join(b.cfg.Root, filepath.FromSlash(path)), filepath.Join(left, free)); err != nil {
+		if err := os.Rename(filepath.Join(root, filepath.FromSlash(path)), filepath.Join(left, free)); err != nil {
 			return err
 		}
-		return gitwork.MoveLoan(b.cfg.Root, path, leftDir+"/"+free)
+		return gitwork.MoveLoan(root, path, leftDir+"/"+free)
 	}
 }

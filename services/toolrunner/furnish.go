@@ -16,6 +16,7 @@ import (
 	"github.com/inspan/inspan/internal/core/agentdir"
 	"github.com/inspan/inspan/internal/core/artifact"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -102,10 +103,10 @@ func (f *furniture) folder(runID string) string {
 // furnish provides a workspace with its files before a call of a run first touches it, and the homes of the run's agents with
 // theirs. It returns when they are there, whoever writes them. A run on the direct path does without.
 func (r *Role) furnish(ctx context.Context, s run.State, p place) {
-	if s.Created == nil || s.Created.Direct || p.path == "" {
+	if s.Created == nil || s.Created.Direct || p.Path == "" {
 		return
 	}
-	one, first := r.furniture.begin(s.HarnessID, p.path)
+	one, first := r.furniture.begin(s.HarnessID, p.Path)
 	if !first {
 		select {
 		case <-one.done:
@@ -119,9 +120,9 @@ func (r *Role) furnish(ctx context.Context, s run.State, p place) {
 
 func (r *Role) provide(s run.State, p place) (folder string) {
 	for _, a := range s.Agents {
-		r.furnishHome(s, a, p.workspace)
+		r.furnishHome(s, a, p.Workspace)
 	}
-	root, err := r.cfg.Boxes.session(p.path)
+	root, err := workdir.Open(r.cfg.Sandboxes.Root(), p.Path)
 	if err != nil {
 		return "" // whoever opens the sandbox finds out
 	}
@@ -202,10 +203,10 @@ func relog(root *os.Root, s run.State, folder string) {
 // jot writes the log of a call that has ended, and how the steps of its run stand. It is called while the workspace is held.
 func (r *Role) jot(s run.State, callID string, at place) {
 	folder := r.furniture.folder(s.HarnessID)
-	if folder == "" || at.path == "" {
+	if folder == "" || at.Path == "" {
 		return
 	}
-	root, err := r.cfg.Boxes.session(at.path)
+	root, err := workdir.Open(r.cfg.Sandboxes.Root(), at.Path)
 	if err != nil {
 		return
 	}
@@ -228,10 +229,10 @@ func (r *Role) writeResult(s run.State, dir string) {
 	if folder == "" || !s.Status.Ended() {
 		return
 	}
-	if _, err := os.Lstat(filepath.Join(r.cfg.Boxes.cfg.Root, filepath.FromSlash(dir))); err != nil {
+	if _, err := os.Lstat(filepath.Join(r.cfg.Sandboxes.Root(), filepath.FromSlash(dir))); err != nil {
 		return // it went with its run
 	}
-	root, err := r.cfg.Boxes.session(dir)
+	root, err := workdir.Open(r.cfg.Sandboxes.Root(), dir)
 	if err != nil {
 		return
 	}
@@ -275,7 +276,7 @@ func (r *Role) furnishHome(s run.State, a events.Agent, workspace string) {
 	if err != nil {
 		return
 	}
-	root, err := r.cfg.Boxes.session(at)
+	root, err := workdir.Open(r.cfg.Sandboxes.Root(), at)
 	if err != nil {
 		return
 	}

@@ -13,7 +13,9 @@ import (
 
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -26,11 +28,11 @@ func house(t *testing.T) (r *Role, root string) {
 		t.Fatal(err)
 	}
 	root = filepath.Join(t.TempDir(), "work")
-	boxes, err := NewBoxes(BoxConfig{Root: root, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: nil}})
+	boxes, err := pool.NewOpener(pool.Config{Root: root, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: nil}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Role{wardrobe: newWardrobe(), cfg: Config{Sessions: st.Shelf(topology.SessionBucket), Blobs: st.Blobs(), Boxes: boxes}}, root
+	return &Role{pool: pool.New(nil), wardrobe: newWardrobe(), cfg: Config{Sessions: st.Shelf(topology.SessionBucket), Blobs: st.Blobs(), Sandboxes: boxes}}, root
 }
 
 // tenant is a run in a session.
@@ -41,7 +43,7 @@ func tenant(id string) run.State {
 		Plan:    &run.Plan{Steps: []*run.Step{{ID: "main", Description: "mend", AssignedAgent: "nux", Status: events.StepIsRunning}}}}
 }
 
-var sessionPlace = place{workspace: "session/s", path: "session/s"}
+var sessionPlace = place{Dir: workdir.Dir{Workspace: "session/s", Path: "session/s"}}
 
 // tell reads a JSON file.
 func tell(t *testing.T, at ...string) map[string]any {
@@ -80,7 +82,7 @@ func TestFurnish(t *testing.T) {
 	})
 	t.Run("WS-15 a run keeps its folder over a restart, and the next one has its own", func(t *testing.T) {
 		r.furnish(t.Context(), tenant("r2"), sessionPlace)
-		again := &Role{wardrobe: newWardrobe(), cfg: r.cfg}
+		again := &Role{pool: pool.New(nil), wardrobe: newWardrobe(), cfg: r.cfg}
 		again.furnish(t.Context(), tenant("r1"), sessionPlace)
 		again.furnish(t.Context(), tenant("r1"), sessionPlace)
 		if got := again.furniture.folder("r1"); got != runsDir+"/run_001" {
@@ -95,7 +97,7 @@ func TestFurnish(t *testing.T) {
 		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c1", CallName: "bash", Outcome: run.OutcomeFinished, Result: "all is well"})
 		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c2", CallName: "bash", Outcome: run.OutcomeRefused})
 		for _, at := range []string{".trees/session=s/2-a/tree", ".trees/session=s/4-a/tree"} {
-			r.furnish(t.Context(), s, place{workspace: "session/s", path: at})
+			r.furnish(t.Context(), s, place{Dir: workdir.Dir{Workspace: "session/s", Path: at}})
 			folder := filepath.Join(root, at, runsDir, "run_001")
 			if b, err := os.ReadFile(filepath.Join(folder, "logs", "c1.log")); err != nil || !strings.Contains(string(b), "all is well") {
 				t.Errorf("%q, %v", b, err)
@@ -104,7 +106,7 @@ func TestFurnish(t *testing.T) {
 				t.Errorf("a call that was refused has a log: %v", err)
 			}
 			s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c3", CallName: "bash", Outcome: run.OutcomeFinished, Result: "later"})
-			r.jot(s, "c3", place{workspace: "session/s", path: at})
+			r.jot(s, "c3", place{Dir: workdir.Dir{Workspace: "session/s", Path: at}})
 			if _, err := os.Stat(filepath.Join(folder, "logs", "c3.log")); err != nil {
 				t.Error(err)
 			}
@@ -164,7 +166,7 @@ func TestFurnish(t *testing.T) {
 	t.Run("WS-15 C30 a run on the direct path pays for none of it", func(t *testing.T) {
 		s := tenant("r9")
 		s.Created.Direct, s.Created.Workspace = true, "run/r9"
-		r.furnish(t.Context(), s, place{workspace: "run/r9", path: "run/r9"})
+		r.furnish(t.Context(), s, place{Dir: workdir.Dir{Workspace: "run/r9", Path: "run/r9"}})
 		if _, err := os.Lstat(filepath.Join(root, "run", "r9")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%v", err)
 		}

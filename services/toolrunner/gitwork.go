@@ -19,7 +19,7 @@ func (r *Role) gitWork(s run.State, a call.Attempt, m *made, progress func(strea
 	if r.cfg.Git == nil || s.Created == nil {
 		return nil
 	}
-	j := gitwork.Job{Dir: filepath.Join(r.cfg.Boxes.cfg.Root, filepath.FromSlash(m.at.path)), Scope: delivery.Scope(s.Created, s.HarnessID), Call: s.HarnessID + "/" + a.Call.ID, Repo: s.Created.Repo}
+	j := gitwork.Job{Dir: filepath.Join(r.cfg.Sandboxes.Root(), filepath.FromSlash(m.at.Path)), Scope: delivery.Scope(s.Created, s.HarnessID), Call: s.HarnessID + "/" + a.Call.ID, Repo: s.Created.Repo}
 	if st := s.Step(a.Call.Step); st != nil {
 		j.Agent = st.AssignedAgent
 	}
@@ -32,7 +32,7 @@ func (r *Role) gitWork(s run.State, a call.Attempt, m *made, progress func(strea
 	j.Begin = func() error {
 		m.bare = true
 		m.at.touch(a.Call.Effect)
-		_, err := workdir.Make(r.cfg.Boxes.cfg.Root, m.at.path)
+		_, err := workdir.Make(r.cfg.Sandboxes.Root(), m.at.Path)
 		return err
 	}
 	j.Progress = func(line string) { progress("stderr", []byte(line)) }

@@ -11,15 +11,12 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/gitwork"
-	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
-	"github.com/inspan/inspan/pkg/tool"
 )
-
-// ErrBorrows means that a sandbox can not show what an ephemeral workspace borrows.
-var ErrBorrows = errors.New("an ephemeral workspace borrows objects of a mirror on this machine")
 
 // light reports whether a run asks for an ephemeral workspace.
 func light(s run.State) bool {
@@ -32,33 +29,17 @@ func (r *Role) barred(s run.State) error {
 		return errors.New("workspaces follow their runs to other machines here (INSPAN_WORKSPACE_MODE=follow), and mirrors do not: ask for workspace: persistent")
 	}
 	for _, st := range s.Plan.Steps {
-		mode := r.cfg.Boxes.mode(s.Agents[st.AssignedAgent].Sandbox)
-		if _, away := r.cfg.Boxes.cfg.Backends[mode].(sandbox.Away); away && st.Kind == "" {
-			return fmt.Errorf("%w, which the sandbox %s of agent %s can not show: ask for workspace: persistent, or for another sandbox", ErrBorrows, mode, st.AssignedAgent)
+		mode := r.cfg.Sandboxes.Mode(s.Agents[st.AssignedAgent].Sandbox)
+		if r.cfg.Sandboxes.Away(mode) && st.Kind == "" {
+			return fmt.Errorf("%w, which the sandbox %s of agent %s can not show: ask for workspace: persistent, or for another sandbox", pool.ErrAlternates, mode, st.AssignedAgent)
 		}
 	}
 	return nil
 }
 
-// lent lets a sandbox read what its workspace borrows, and change nothing of it.
-func (b *Boxes) lent(id string, p place, mode sandbox.Mode, backend sandbox.Backend, cfg *sandbox.Config) error {
-	objects, _, err := gitwork.Lent(b.cfg.Root, p.path, id)
-	if err != nil {
-		return tool.Fail(tool.Permanent, "call git_prepare again, with the url", err)
-	}
-	if objects == "" {
-		return nil
-	}
-	if _, away := backend.(sandbox.Away); away {
-		return tool.Fail(tool.Permanent, "ask for workspace: persistent, or for another sandbox", fmt.Errorf("%w, which the sandbox %s can not show", ErrBorrows, mode))
-	}
-	cfg.ReadOnly = append(slices.Clone(cfg.ReadOnly), objects)
-	return nil
-}
-
 // MayReclaim notes a run that may have ended, for Reclaim.
 func (r *Role) MayReclaim(runID string) {
-	if _, err := os.Lstat(filepath.Join(r.cfg.Boxes.cfg.Root, gitwork.MirrorsDir)); err != nil || r.cfg.Git == nil {
+	if _, err := os.Lstat(filepath.Join(r.cfg.Sandboxes.Root(), gitwork.MirrorsDir)); err != nil || r.cfg.Git == nil {
 		return // there is no ephemeral workspace
 	}
 	select {
@@ -161,7 +142,7 @@ type terms struct {
 func (r *Role) reclaim(ctx context.Context, l gitwork.Loan, t terms, kept func(string, gitwork.Published)) (done bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, reclaimTime)
 	defer cancel()
-	at, gone := place{workspace: l.Path, path: l.Path}, false
+	at, gone := place{Dir: workdir.Dir{Workspace: l.Path, Path: l.Path}}, false
 	if r.cfg.Trees != nil {
 		if over, err := r.allOver(limited, l, t); err != nil || !over {
 			return false, err // whoever works in it has it
@@ -184,9 +165,9 @@ func (r *Role) reclaim(ctx context.Context, l gitwork.Loan, t terms, kept func(s
 		for _, id := range l.Runs {
 			r.finish(ctx, errStepOver, r.yard.of(id)...) // they work in the tree
 		}
-		r.shelf.leave(l.Path)
+		r.pool.DropWorkspace(l.Path)
 		return true, nil
-	}, func() error { return r.cfg.Boxes.sweep(at) })
+	}, func() error { return sweep(r.cfg.Sandboxes, at.Dir) })
 	gone = went
 	for _, k := range all {
 		kept(l.Path, k)

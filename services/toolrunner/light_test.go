@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -58,7 +59,7 @@ func TestLent(t *testing.T) {
 		t.Parallel()
 		root, objects, desk := borrowing(t, "run/hx-1")
 		cfg := sandbox.Config{}
-		boxes, err := NewBoxes(BoxConfig{Root: root, Default: sandbox.Bwrap, ReadOnly: []string{"/usr/share"}, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Bwrap: asked{mode: sandbox.Bwrap, cfg: &cfg}}})
+		boxes, err := pool.NewOpener(pool.Config{Root: root, Default: sandbox.Bwrap, ReadOnly: []string{"/usr/share"}, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Bwrap: asked{mode: sandbox.Bwrap, cfg: &cfg}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +74,7 @@ func TestLent(t *testing.T) {
 		if !slices.Equal(cfg.ReadOnly, []string{"/usr/share"}) {
 			t.Errorf("another workspace: %+v", cfg)
 		}
-		if _, err := boxes.OpenAs(t.Context(), "hx-2", "run/hx-1", events.Sandbox{ReadWrite: []string{objects}}); !errors.Is(err, ErrNotShown) {
+		if _, err := boxes.OpenAs(t.Context(), "hx-2", "run/hx-1", events.Sandbox{ReadWrite: []string{objects}}); !errors.Is(err, pool.ErrNotShown) {
 			t.Errorf("an agent that wants to write it: %v", err)
 		}
 		if err := git.RemoveAll(objects); err != nil {
@@ -87,21 +88,21 @@ func TestLent(t *testing.T) {
 		t.Parallel()
 		root, _, _ := borrowing(t, "run/hx-1")
 		cfg := sandbox.Config{}
-		boxes, err := NewBoxes(BoxConfig{Root: root, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{
+		boxes, err := pool.NewOpener(pool.Config{Root: root, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{
 			sandbox.Host: asked{mode: sandbox.Host, cfg: &cfg}, sandbox.E2B: askedAway{asked{mode: sandbox.E2B, cfg: &cfg}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := boxes.OpenAs(t.Context(), "hx-1", "run/hx-1", events.Sandbox{Mode: "e2b"}); !errors.Is(err, ErrBorrows) {
+		if _, err := boxes.OpenAs(t.Context(), "hx-1", "run/hx-1", events.Sandbox{Mode: "e2b"}); !errors.Is(err, pool.ErrAlternates) {
 			t.Errorf("got %v", err)
 		}
-		r := &Role{cfg: Config{Boxes: boxes}}
+		r := &Role{cfg: Config{Sandboxes: boxes}}
 		s := run.State{Agents: map[string]events.Agent{"near": {}, "far": {Sandbox: events.Sandbox{Mode: "e2b"}}}, Plan: &run.Plan{Steps: []*run.Step{{ID: "a", AssignedAgent: "near"}}}}
 		if err := r.barred(s); err != nil {
 			t.Errorf("near: %v", err)
 		}
 		s.Plan.Steps = append(s.Plan.Steps, &run.Step{ID: "b", AssignedAgent: "far"})
-		if err := r.barred(s); !errors.Is(err, ErrBorrows) || !strings.Contains(err.Error(), "far") {
+		if err := r.barred(s); !errors.Is(err, pool.ErrAlternates) || !strings.Contains(err.Error(), "far") {
 			t.Errorf("far: %v", err)
 		}
 		r.cfg.Trees = &workspace.Trees{}
@@ -113,8 +114,7 @@ func TestLent(t *testing.T) {
 	t.Run("WS-14 files that are put aside can still be read, and keep their mirror", func(t *testing.T) {
 		t.Parallel()
 		root, _, desk := borrowing(t, "session/s")
-		boxes := &Boxes{cfg: BoxConfig{Root: root}}
-		if err := boxes.aside("session/s", "deleted/s/1"); err != nil {
+		if err := aside(root, "session/s", "deleted/s/1"); err != nil {
 			t.Fatal(err)
 		}
 		loans, err := desk.Loans()
@@ -157,3 +157,22 @@ func TestLent(t *testing.T) {
 		}
 	})
 }
+
+// asked is a backend that keeps what it was asked for.
+type asked struct {
+	sandbox.Backend
+	mode sandbox.Mode
+	cfg  *sandbox.Config
+}
+
+func (a asked) Mode() sandbox.Mode { return a.mode }
+
+func (a asked) Open(_ context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
+	*a.cfg = cfg
+	return nil, errors.New("kept")
+}
+
+// askedAway is a backend whose commands run on another machine.
+type askedAway struct{ asked }
+
+func (askedAway) Away() {}

@@ -17,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -113,7 +114,7 @@ func (r *Role) dress(ctx context.Context, s run.State, p place) error {
 		return ctx.Err() // away or behind: the next call tries again
 	}
 	clear := func() error { return r.clear(ctx, p, events.DeletedScope(e)) }
-	if err := r.cfg.Boxes.dress(ctx, r.cfg.Blobs, s, e, p, clear); err != nil {
+	if err := dressFiles(ctx, r.cfg.Blobs, r.cfg.Sandboxes.Root(), s, e, p.Dir, clear); err != nil {
 		return fmt.Errorf("files of session %s: %w", c.Session, err)
 	}
 	if r.dressed == nil {
@@ -123,7 +124,7 @@ func (r *Role) dress(ctx context.Context, s run.State, p place) error {
 		delete(r.dressed, r.order[0])
 		r.order = slices.Delete(r.order, 0, 1)
 	}
-	r.dressed[s.HarnessID], r.order = p.path, append(r.order, s.HarnessID)
+	r.dressed[s.HarnessID], r.order = p.Path, append(r.order, s.HarnessID)
 	return nil
 }
 
@@ -139,10 +140,10 @@ func (r *Role) Undress(runID string) {
 	if !ok {
 		return
 	}
-	if _, err := os.Lstat(filepath.Join(r.cfg.Boxes.cfg.Root, filepath.FromSlash(workspace))); err != nil {
+	if _, err := os.Lstat(filepath.Join(r.cfg.Sandboxes.Root(), filepath.FromSlash(workspace))); err != nil {
 		return // it went before
 	}
-	root, err := r.cfg.Boxes.session(workspace)
+	root, err := workdir.Open(r.cfg.Sandboxes.Root(), workspace)
 	if err != nil {
 		return // there is nothing to take away
 	}
@@ -177,13 +178,13 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 		return err
 	}
 	defer r.release()
-	r.shelf.leave("session/" + id)
+	r.pool.DropWorkspace("session/" + id)
 	return r.vacate(ctx, m, e)
 }
 
 // sweep takes a workspace and its cache away.
-func (b *Boxes) sweep(p place) error {
-	for dir, path := range map[string]string{b.cfg.Root: p.path, b.cfg.Cache: p.workspace} {
+func sweep(o *pool.Opener, p workdir.Dir) error {
+	for dir, path := range map[string]string{o.Root(): p.Path, o.Cache(): p.Workspace} {
 		if dir == "" {
 			continue
 		}
@@ -192,24 +193,19 @@ func (b *Boxes) sweep(p place) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("sweep %s: %w", p.workspace, err)
+			return fmt.Errorf("sweep %s: %w", p.Workspace, err)
 		}
 		err = root.RemoveAll(path)
 		if err = errors.Join(err, root.Close()); err != nil {
-			return fmt.Errorf("sweep %s: %w", p.workspace, err)
+			return fmt.Errorf("sweep %s: %w", p.Workspace, err)
 		}
 	}
-	return gitwork.Forget(b.cfg.Root, p.path)
+	return gitwork.Forget(o.Root(), p.Path)
 }
 
-// session opens the directory of a session; nothing done through it leaves it.
-func (b *Boxes) session(workspace string) (*os.Root, error) {
-	return workdir.Open(b.cfg.Root, workspace)
-}
-
-// dress writes the files of a session. Before its first call it clears what is of an earlier session.
-func (b *Boxes) dress(ctx context.Context, blobs kernel.Blobs, s run.State, e events.Session, p place, clear func() error) error {
-	root, err := b.session(p.path)
+// dressFiles writes the files of a session. Before its first call it clears what is of an earlier session.
+func dressFiles(ctx context.Context, blobs kernel.Blobs, at string, s run.State, e events.Session, p workdir.Dir, clear func() error) error {
+	root, err := workdir.Open(at, p.Path)
 	if err != nil {
 		return err
 	}
@@ -222,7 +218,7 @@ func (b *Boxes) dress(ctx context.Context, blobs kernel.Blobs, s run.State, e ev
 		if err := clear(); err != nil {
 			return err
 		}
-		if root, err = b.session(p.path); err != nil {
+		if root, err = workdir.Open(at, p.Path); err != nil {
 			return err
 		}
 	}

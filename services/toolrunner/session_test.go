@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -24,11 +25,11 @@ func TestSessionFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	boxes, err := NewBoxes(BoxConfig{Root: dir, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: nil}})
+	boxes, err := pool.NewOpener(pool.Config{Root: dir, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: nil}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Role{wardrobe: newWardrobe(), cfg: Config{Sessions: st.Shelf(topology.SessionBucket), Blobs: st.Blobs(), Boxes: boxes}}
+	r := &Role{pool: pool.New(nil), wardrobe: newWardrobe(), cfg: Config{Sessions: st.Shelf(topology.SessionBucket), Blobs: st.Blobs(), Sandboxes: boxes}}
 	work := filepath.Join(dir, "session", "s")
 	put := func(e events.Session) {
 		t.Helper()

@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/workspace"
@@ -41,8 +42,8 @@ type Config struct {
 	Ends  *kernel.Ends
 	Tools *tool.Registry
 	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
-	ToolsOf func(events.Agent) *tool.Registry
-	Boxes   *Boxes
+	ToolsOf   func(events.Agent) *tool.Registry
+	Sandboxes *pool.Opener
 	// Trees let workspaces follow their runs; nil leaves each on the machine that made it.
 	Trees *workspace.Trees
 	// Uses notes which runs work in the workspaces of this machine, so that CleanUp can take them away; nil takes none away.
@@ -97,16 +98,16 @@ type Role struct {
 	// yard is what runs here beyond its calls; beyondEnds are the runs of which some of it may have to end.
 	yard       yard
 	beyondEnds chan string
-	// shelf has the sandboxes that are kept between calls.
-	shelf shelf
+	// pool has the sandboxes that are kept between calls.
+	pool *pool.Pool
 }
 
 var _ kernel.Role = (*Role)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
-	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Blobs == nil || cfg.Leases == nil || cfg.Tools == nil || cfg.Boxes == nil {
-		return nil, errors.New("toolrunner needs a ledger, timers, blobs, leases, tools and boxes")
+	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Blobs == nil || cfg.Leases == nil || cfg.Tools == nil || cfg.Sandboxes == nil {
+		return nil, errors.New("toolrunner needs a ledger, timers, blobs, leases, tools and sandboxes")
 	}
 	if cfg.Instance == "" || len(cfg.Key) == 0 {
 		return nil, errors.New("toolrunner needs an instance name and a station key")
@@ -117,7 +118,11 @@ func New(cfg Config) (*Role, error) {
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
-	return &Role{cfg: cfg, busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard),
+	ended := func(ctx context.Context, runID string) bool {
+		s, err := cfg.Ledger.Fresh(ctx, runID)
+		return err == nil && s.Status.Ended()
+	}
+	return &Role{cfg: cfg, pool: pool.New(ended), busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard),
 		steps: make(chan string, maxEnds), lights: make(chan string, maxEnds), overs: make(chan string, maxEnds), users: make(chan user, maxEnds), clean: make(map[string]string), wardrobe: newWardrobe(),
 		mask: secret.Mask(cfg.Secrets...), beyondEnds: make(chan string, beyondHints)}, nil
 }
@@ -243,7 +248,7 @@ func (r *Role) begin(ctx context.Context, s run.State, d call.Duty, p place) (ke
 			return kernel.Written{}, err
 		}
 	}
-	a := call.Attempt{Call: d.Call, Number: d.Attempt, Sandbox: string(r.cfg.Boxes.ModeFor(s, d.Call.Step))}
+	a := call.Attempt{Call: d.Call, Number: d.Attempt, Sandbox: string(r.cfg.Sandboxes.ModeFor(s, d.Call.Step))}
 	input, err := r.input(ctx, d.Call)
 	if err != nil {
 		return kernel.Written{}, err

@@ -21,8 +21,7 @@ import (
 // place is where one attempt works: a visit to a tree, or the workspace of this machine where trees do not follow runs.
 type place struct {
 	visit *workspace.Visit
-	// workspace is the run's, path where it is now, both below the workspace root.
-	workspace, path string
+	workdir.Dir
 	// broken is why the workspace can not be used, or its tree not restored.
 	broken error
 	// let is called when the attempt is over, nil where nothing is to be let go.
@@ -42,11 +41,11 @@ func (r *Role) enter(ctx context.Context, s run.State, step string, deliveries u
 	if s.Created == nil {
 		return place{}, nil
 	}
-	p := place{workspace: s.Created.Workspace, path: s.Created.Workspace}
+	p := place{Dir: workdir.Dir{Workspace: s.Created.Workspace, Path: s.Created.Workspace}}
 	if r.cfg.Trees == nil {
 		return r.noted(p, s.HarnessID)
 	}
-	v, err := r.cfg.Trees.Enter(ctx, p.workspace, s.HarnessID)
+	v, err := r.cfg.Trees.Enter(ctx, p.Workspace, s.HarnessID)
 	if busy, ok := errors.AsType[*workspace.BusyError](err); ok {
 		return p, &heldBy{busy, &kernel.Later{After: again(deliveries)}}
 	}
@@ -57,7 +56,7 @@ func (r *Role) enter(ctx context.Context, s run.State, step string, deliveries u
 	if err != nil {
 		return p, err
 	}
-	p.visit, p.path = v, v.Path()
+	p.visit, p.Path = v, v.Path()
 	v.In(step)
 	if err := v.CatchUp(ctx, func(runID, step string) bool { return runID == s.HarnessID && stepEnded(s, step) }); err != nil {
 		p.leave()
@@ -71,7 +70,7 @@ func (r *Role) here(s run.State) place {
 	if r.cfg.Trees != nil || s.Created == nil {
 		return place{}
 	}
-	return place{workspace: s.Created.Workspace, path: s.Created.Workspace}
+	return place{Dir: workdir.Dir{Workspace: s.Created.Workspace, Path: s.Created.Workspace}}
 }
 
 // again is how soon a call is looked at again that is left to somebody else.
@@ -93,7 +92,7 @@ func (r *Role) noted(p place, runID string) (place, error) {
 		return p, nil
 	}
 	var err error
-	if p.let, err = r.cfg.Uses.Enter(p.workspace, runID); spoiled(err) {
+	if p.let, err = r.cfg.Uses.Enter(p.Workspace, runID); spoiled(err) {
 		p.broken = err
 		return p, nil
 	}

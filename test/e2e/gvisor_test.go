@@ -10,16 +10,16 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/gvisor"
 	"github.com/inspan/inspan/internal/sandbox/host"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/toolrunner"
 )
 
 // boxed makes a station whose default is host and that has one more backend, as an operator adds one.
 func boxed(t *testing.T, more sandbox.Backend) *world {
 	t.Helper()
 	w := newWorld(t)
-	boxes, err := toolrunner.NewBoxes(toolrunner.BoxConfig{Root: filepath.Join(w.dir, "work"), Default: sandbox.Host,
+	boxes, err := pool.NewOpener(pool.Config{Root: filepath.Join(w.dir, "work"), Default: sandbox.Host,
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New(""), more.Mode(): more}})
 	if err != nil {
 		t.Fatal(err)

@@ -20,11 +20,11 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/host"
 	"github.com/inspan/inspan/internal/sandbox/landlock"
 	"github.com/inspan/inspan/internal/sandbox/launch"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
-	"github.com/inspan/inspan/services/toolrunner"
 )
 
 // shellOnly is an agent with a shell.
@@ -33,9 +33,9 @@ func shellOnly(mode sandbox.Mode) events.Agent {
 }
 
 // keeping are boxes of one backend that keep theirs for a minute.
-func keeping(w *world, backend sandbox.Backend) *toolrunner.Boxes {
+func keeping(w *world, backend sandbox.Backend) *pool.Opener {
 	w.t.Helper()
-	all, err := toolrunner.NewBoxes(toolrunner.BoxConfig{Root: filepath.Join(w.dir, "work"), Default: backend.Mode(), Keep: time.Minute,
+	all, err := pool.NewOpener(pool.Config{Root: filepath.Join(w.dir, "work"), Default: backend.Mode(), Keep: time.Minute,
 		Backends: map[sandbox.Mode]sandbox.Backend{backend.Mode(): backend}})
 	if err != nil {
 		w.t.Fatal(err)

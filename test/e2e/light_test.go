@@ -20,11 +20,11 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/gvisor"
 	"github.com/inspan/inspan/internal/sandbox/landlock"
 	"github.com/inspan/inspan/internal/sandbox/launch"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
-	"github.com/inspan/inspan/services/toolrunner"
 )
 
 // ephemeral are the settings of runs that borrow, commit and need no yes.
@@ -260,7 +260,7 @@ func TestEphemeralWalls(t *testing.T) {
 			r, other := newRemote(t), newRemote(t)
 			w := gitWorld(t)
 			root := filepath.Join(w.dir, "work")
-			boxes, err := toolrunner.NewBoxes(toolrunner.BoxConfig{Root: root, Default: backend.Mode(), Least: backend.Mode(), Backends: map[sandbox.Mode]sandbox.Backend{backend.Mode(): backend}})
+			boxes, err := pool.NewOpener(pool.Config{Root: root, Default: backend.Mode(), Least: backend.Mode(), Backends: map[sandbox.Mode]sandbox.Backend{backend.Mode(): backend}})
 			if err != nil {
 				t.Fatal(err)
 			}

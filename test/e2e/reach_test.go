@@ -17,10 +17,10 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/host"
 	"github.com/inspan/inspan/internal/sandbox/landlock"
 	"github.com/inspan/inspan/internal/sandbox/launch"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
-	"github.com/inspan/inspan/services/toolrunner"
 )
 
 // publisher is a NATS client in Perl that waits for a file with a subject and publishes an approval there.
@@ -46,7 +46,7 @@ func TestReach(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := worldOn(t, jettest.Connect(t, server, jet.Config{}))
-	w.ports.Boxes, err = toolrunner.NewBoxes(toolrunner.BoxConfig{Root: filepath.Join(w.dir, "work"), Default: sandbox.Landlock,
+	w.ports.Boxes, err = pool.NewOpener(pool.Config{Root: filepath.Join(w.dir, "work"), Default: sandbox.Landlock,
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Landlock: backend, sandbox.Host: host.New("")}, Closed: func(netip.AddrPort) bool { return false }})
 	if err != nil {
 		t.Fatal(err)

@@ -11,10 +11,10 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/landlock"
 	"github.com/inspan/inspan/internal/sandbox/launch"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
-	"github.com/inspan/inspan/services/toolrunner"
 )
 
 // said returns what a run's facts of one kind say.
@@ -74,7 +74,7 @@ func TestLandlockStation(t *testing.T) {
 	backend := landlock.New([]string{"/proc/self/exe", launch.Word}, "")
 	sandboxtest.Need(t, backend)
 	w := newWorld(t)
-	boxes, err := toolrunner.NewBoxes(toolrunner.BoxConfig{Root: filepath.Join(w.dir, "work"), Default: sandbox.Landlock, Least: sandbox.Landlock,
+	boxes, err := pool.NewOpener(pool.Config{Root: filepath.Join(w.dir, "work"), Default: sandbox.Landlock, Least: sandbox.Landlock,
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Landlock: backend}})
 	if err != nil {
 		t.Fatal(err)

@@ -8,10 +8,10 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/sandbox/wasm"
 	"github.com/inspan/inspan/internal/wasmbox/build"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/toolrunner"
 )
 
 func TestWASMStation(t *testing.T) {
@@ -32,7 +32,7 @@ func TestWASMStation(t *testing.T) {
 	if _, err := set.Pick(t.Context(), sandbox.WASM); err != nil {
 		t.Fatal(err)
 	}
-	boxes, err := toolrunner.NewBoxes(toolrunner.BoxConfig{Root: filepath.Join(w.dir, "work"), Default: sandbox.Host,
+	boxes, err := pool.NewOpener(pool.Config{Root: filepath.Join(w.dir, "work"), Default: sandbox.Host,
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host, sandbox.WASM: backend}})
 	if err != nil {
 		t.Fatal(err)

@@ -16,11 +16,11 @@ import (
 	"github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/toolrunner"
 )
 
 // proc is one process that may die and start again; life is one of its lives.
@@ -29,7 +29,7 @@ type proc struct {
 	index int
 	name  string
 	roles []events.Service
-	boxes *toolrunner.Boxes
+	boxes *pool.Opener
 	// root of the workspaces of its machine, where they follow their runs.
 	root  string
 	lives int
@@ -61,7 +61,7 @@ const workers = 4
 func newProcs(t *testing.T, w *world) []*proc {
 	// Nothing is run in a sandbox here: the tools of a play are its own. Roles only ask which one a step has.
 	dir := t.TempDir()
-	boxes, err := toolrunner.NewBoxes(toolrunner.BoxConfig{Root: dir, Default: sandbox.Host,
+	boxes, err := pool.NewOpener(pool.Config{Root: dir, Default: sandbox.Host,
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: nil}})
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func (l *life) Listen(ctx context.Context, role events.Service, _ int, hear func
 }
 
 // ports are those of the station, with each operation chosen by the play.
-func (l *life) ports(boxes *toolrunner.Boxes, entropy interface{ Read([]byte) (int, error) }) service.Ports {
+func (l *life) ports(boxes *pool.Opener, entropy interface{ Read([]byte) (int, error) }) service.Ports {
 	st := l.p.w.st
 	return service.Ports{
 		Journal: journal{l}, Inbox: l, Timers: timers{l}, Blobs: blobs{l}, Leases: leases{l}, Live: st.Live(), Refusals: refusals{l},

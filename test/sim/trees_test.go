@@ -19,10 +19,10 @@ import (
 
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/tool"
-	"github.com/inspan/inspan/services/toolrunner"
 )
 
 // When the trees of a scene are kept; empty where workspaces do not follow their runs.
@@ -60,10 +60,10 @@ type forest struct {
 }
 
 // machine is where the processes of one name run: their workspace root outlives them.
-func (w *world) machine(t *testing.T, name string) (root string, boxes *toolrunner.Boxes) {
+func (w *world) machine(t *testing.T, name string) (root string, boxes *pool.Opener) {
 	root = filepath.Join(t.TempDir(), name)
-	cfg := toolrunner.BoxConfig{Root: root, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: rooms{}}}
-	boxes, err := toolrunner.NewBoxes(cfg)
+	cfg := pool.Config{Root: root, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: rooms{}}}
+	boxes, err := pool.NewOpener(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

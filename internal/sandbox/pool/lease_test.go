@@ -1,4 +1,4 @@
-package toolrunner
+package pool
 
 import (
 	"errors"

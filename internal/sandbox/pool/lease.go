@@ -1,4 +1,4 @@
-package toolrunner
+package pool
 
 import (
 	"context"
@@ -20,19 +20,19 @@ import (
 // restMost is how long a sandbox elsewhere may have been left alone before it is asked whether it is still there.
 const restMost = 30 * time.Second
 
-// plan is what a sandbox is opened with: its settings, and the files that they name as they are now.
-type plan struct {
+// fingerprint is what a sandbox is opened with: its settings, and the files that they name as they are now.
+type fingerprint struct {
 	settings string
 	files    []fs.FileInfo
 }
 
-// planOf tells sandboxes apart that may stand for each other from those that may not. What is closed is closed where it stands
+// fingerprintOf tells sandboxes apart that may stand for each other from those that may not. What is closed is closed where it stands
 // when a sandbox is opened: one that was opened before a file was there, or when it was another, does not close it.
-func planOf(mode sandbox.Mode, cfg sandbox.Config) plan {
+func fingerprintOf(mode sandbox.Mode, cfg sandbox.Config) fingerprint {
 	cfg.ID = ""
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%+v", mode, cfg)
-	var p plan
+	var p fingerprint
 	for _, path := range slices.Concat([]string{cfg.Workspace}, cfg.ReadOnly, cfg.Writable, cfg.Denied) {
 		real, err := filepath.EvalSymlinks(path)
 		fmt.Fprintf(h, "\x00%s\x00%t", real, err == nil)
@@ -48,85 +48,72 @@ func planOf(mode sandbox.Mode, cfg sandbox.Config) plan {
 	return p
 }
 
-func (p plan) same(q plan) bool {
+func (p fingerprint) same(q fingerprint) bool {
 	return p.settings == q.settings && slices.EqualFunc(p.files, q.files, func(a, b fs.FileInfo) bool {
 		return a == nil && b == nil || a != nil && b != nil && os.SameFile(a, b)
 	})
 }
 
-// until is how long a context has.
-func until(ctx context.Context) time.Duration {
-	at, ok := ctx.Deadline()
-	if !ok {
-		return 1<<63 - 1
-	}
-	return time.Until(at)
-}
-
-// borrower returns what opens the sandbox of a call where it is one that is kept; nil where the call has one of its own. need is
-// how long it is to live at least, if its own limit allows that. A sandbox with a way out of its own is not kept: the way is good
-// for one call and its fence.
-func (r *Role) borrower(ctx context.Context, boxes *Boxes, s run.State, c run.Call, p place, need time.Duration) func() (sandbox.Sandbox, error) {
-	step := s.Step(c.Step)
-	if boxes.cfg.Keep <= 0 || step == nil || s.Created == nil || p.path == "" || boxes.out != nil && boxes.out.narrow || r.shelf.shut() {
+// Acquirer returns what opens the sandbox of a call of a step where it is one that is kept; nil where the call has one of its own.
+// need is how long it is to live at least, if its own limit allows that. A sandbox with an egress of its own is not kept: that is
+// good for one call and its fence. ctx is that of the opening, which may outlive the call.
+func (p *Pool) Acquirer(ctx context.Context, o *Opener, s run.State, step string, r Request, need time.Duration) func() (sandbox.Sandbox, error) {
+	st := s.Step(step)
+	if o.cfg.Keep <= 0 || st == nil || s.Created == nil || r.Dir.Path == "" || r.Egress.Narrow() || p.shut() {
 		return nil
 	}
 	session := s.Created.SessionFence != 0 && s.Created.Workspace == "session/"+s.Created.Session
-	if !session && !slow(boxes.ModeFor(s, c.Step)) {
+	if !session && !slow(o.Mode(r.Want)) {
 		return nil
 	}
+	r.Shared = true
 	return func() (sandbox.Sandbox, error) {
-		o, err := boxes.forMany().planned(s.HarnessID, p, boxes.wanted(s, c.Step), boxes.denied(s, c.Step))
+		plan, err := o.plan(r)
 		if err != nil {
 			return nil, err
 		}
-		w := want{run: s.HarnessID, step: c.Step, workspace: p.workspace, wall: o.cfg.Limits.Wall, need: need, plan: planOf(o.backend.Mode(), o.cfg),
-			open: func() (sandbox.Sandbox, error) { return o.open(ctx) }}
-		w.key = strings.Join([]string{"run", s.HarnessID, c.Step, step.AssignedAgent}, "\x00")
+		w := wanted{run: s.HarnessID, step: step, workspace: r.Dir.Workspace, wall: plan.cfg.Limits.Wall, need: need, opened: fingerprintOf(plan.backend.Mode(), plan.cfg),
+			open: func() (sandbox.Sandbox, error) { return plan.open(ctx) }}
+		w.key = strings.Join([]string{"run", s.HarnessID, step, st.AssignedAgent}, "\x00")
 		if session {
-			if key := strings.Join([]string{"session", p.path, step.AssignedAgent}, "\x00"); r.handedOn(ctx, key, s.HarnessID) {
+			if key := strings.Join([]string{"session", r.Dir.Path, st.AssignedAgent}, "\x00"); p.handedOn(ctx, key, s.HarnessID) {
 				w.key, w.step = key, ""
 			}
 		}
-		return r.borrow(ctx, w)
+		return p.acquire(ctx, w)
 	}
 }
 
 // handedOn reports whether the sandbox of a session may go on to a run: the one that had it has ended. In a session of several
 // runs at a time each has one of its own.
-func (r *Role) handedOn(ctx context.Context, key, runID string) bool {
-	before := r.shelf.last(key)
-	if before == "" || before == runID {
-		return true
-	}
-	s, err := r.cfg.Ledger.Fresh(ctx, before)
-	return err == nil && s.Status.Ended()
+func (p *Pool) handedOn(ctx context.Context, key, runID string) bool {
+	before := p.last(key)
+	return before == "" || before == runID || p.ended(ctx, before)
 }
 
-// loan is a sandbox that is kept, for one call or one command in the background. Its Destroy ends what it started and gives the
-// sandbox back. File operations work on the workspace itself; commands are carried out by whatever sandbox lives.
-type loan struct {
+// Lease is a pooled sandbox for one call or one background job. Its Destroy ends what it started and gives the sandbox back. File operations work on the workspace itself; commands are carried out by whatever sandbox lives.
+type Lease struct {
 	sandbox.Sandbox
-	r    *Role
-	want want
+	pool *Pool
+	want wanted
 
 	mu sync.Mutex
 	// Guarded by mu: the sandboxes it had, the last of which is in use, with whether that was used before; what was started.
-	had     []*kept
+	had     []*pooled
 	box     sandbox.Sandbox
 	used    bool
 	started []sandbox.Process
 	over    bool
-	// life ends with the loan.
+	// life ends with the lease.
 	life context.Context
 	stop context.CancelFunc
 }
 
-var _ sandbox.Sandbox = (*loan)(nil)
+var _ sandbox.Sandbox = (*Lease)(nil)
 
-// borrow takes a sandbox that lives from the shelf, or opens one.
-func (r *Role) borrow(ctx context.Context, w want) (*loan, error) {
-	l := &loan{r: r, want: w}
+// acquire takes a sandbox that lives from the pool, or opens one.
+func (p *Pool) acquire(ctx context.Context, w wanted) (*Lease, error) {
+	l := &Lease{pool: p, want: w}
 	if err := l.take(ctx); err != nil {
 		l.giveBack()
 		return nil, err
@@ -136,21 +123,21 @@ func (r *Role) borrow(ctx context.Context, w want) (*loan, error) {
 	return l, nil
 }
 
-// take takes the sandbox that is to be used from now on. mu is held, or nobody else knows the loan.
-func (l *loan) take(ctx context.Context) error {
+// take takes the sandbox that is to be used from now on. mu is held, or no other goroutine knows the lease.
+func (l *Lease) take(ctx context.Context) error {
 	for {
-		k, rested := l.r.shelf.take(l.want, time.Now())
+		k, rested := l.pool.take(l.want, time.Now())
 		l.had = append(l.had, k)
 		box, err := k.open()
 		switch {
 		case err != nil:
-			l.r.shelf.discard(k)
+			l.pool.discard(k)
 			if rested < 0 || ctx.Err() != nil {
 				return err
 			}
 			continue // it was opened for another, whose time may have been up
-		case rested >= 0 && slow(box.Mode()) && (rested > restMost || l.r.shelf.doubts(k)) && sick(ctx, box):
-			if l.r.shelf.discard(k); ctx.Err() != nil {
+		case rested >= 0 && slow(box.Mode()) && (rested > restMost || l.pool.doubts(k)) && sick(ctx, box):
+			if l.pool.discard(k); ctx.Err() != nil {
 				return ctx.Err()
 			}
 			continue
@@ -167,7 +154,7 @@ func sick(ctx context.Context, box sandbox.Sandbox) bool {
 }
 
 // now is the sandbox that commands are carried out in.
-func (l *loan) now() sandbox.Sandbox {
+func (l *Lease) now() sandbox.Sandbox {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.box
@@ -175,7 +162,7 @@ func (l *loan) now() sandbox.Sandbox {
 
 // replaced judges how a command ended in a sandbox. It reports whether there is another one now in which it is to be tried: the
 // first was used before, is dead, and nothing of the command has begun.
-func (l *loan) replaced(ctx context.Context, box sandbox.Sandbox, err error) bool {
+func (l *Lease) replaced(ctx context.Context, box sandbox.Sandbox, err error) bool {
 	if err == nil || ctx.Err() != nil || !slow(box.Mode()) || errors.Is(err, sandbox.ErrLifetime) || errors.Is(err, sandbox.ErrDisk) {
 		return false
 	}
@@ -186,10 +173,10 @@ func (l *loan) replaced(ctx context.Context, box sandbox.Sandbox, err error) boo
 	}
 	k := l.had[len(l.had)-1]
 	if !errors.Is(err, sandbox.ErrNotStarted) || errors.Is(err, sandbox.ErrLost) || !l.used || !sick(ctx, box) {
-		l.r.shelf.suspect(k)
+		l.pool.suspect(k)
 		return false
 	}
-	l.r.shelf.discard(k)
+	l.pool.discard(k)
 	if l.take(ctx) != nil {
 		l.box = box // it says what is wrong
 		return false
@@ -198,7 +185,7 @@ func (l *loan) replaced(ctx context.Context, box sandbox.Sandbox, err error) boo
 }
 
 // Exec implements sandbox.Sandbox.
-func (l *loan) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
+func (l *Lease) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	box := l.now()
 	exit, err := box.Exec(ctx, cmd)
 	if l.replaced(ctx, box, err) {
@@ -207,8 +194,8 @@ func (l *loan) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) 
 	return exit, err
 }
 
-// Start implements sandbox.Sandbox. What it starts ends with the loan.
-func (l *loan) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
+// Start implements sandbox.Sandbox. What it starts ends with the lease.
+func (l *Lease) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	end := context.AfterFunc(l.life, func() { cancel(sandbox.ErrDestroyed) })
 	box := l.now()
@@ -228,18 +215,18 @@ func (l *loan) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, err
 }
 
 // Processes implements sandbox.Sandbox.
-func (l *loan) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
+func (l *Lease) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 	return l.now().Processes(ctx)
 }
 
 // Kill implements sandbox.Sandbox.
-func (l *loan) Kill(ctx context.Context, pid int) error { return l.now().Kill(ctx, pid) }
+func (l *Lease) Kill(ctx context.Context, pid int) error { return l.now().Kill(ctx, pid) }
 
 // Inside implements sandbox.Elsewhere.
-func (l *loan) Inside() string { return sandbox.Seen(l.now()) }
+func (l *Lease) Inside() string { return sandbox.Seen(l.now()) }
 
 // Destroy gives the sandbox back when all that was started is gone. Where that is not so when ctx ends, the sandbox goes too.
-func (l *loan) Destroy(ctx context.Context) error {
+func (l *Lease) Destroy(ctx context.Context) error {
 	l.mu.Lock()
 	if l.over {
 		l.mu.Unlock()
@@ -250,7 +237,7 @@ func (l *loan) Destroy(ctx context.Context) error {
 	l.mu.Unlock()
 	l.stop()
 	gone := make(chan struct{})
-	l.r.shelf.ending.Go(func() {
+	l.pool.ending.Go(func() {
 		defer close(gone)
 		for _, p := range started {
 			_, _ = p.Wait() // it was ended, or has told whoever waited for it
@@ -259,18 +246,18 @@ func (l *loan) Destroy(ctx context.Context) error {
 	select {
 	case <-gone:
 	case <-ctx.Done():
-		l.r.shelf.discard(last)
+		l.pool.discard(last)
 	}
 	l.giveBack()
 	return nil
 }
 
-// giveBack gives back all that the loan had.
-func (l *loan) giveBack() {
+// giveBack gives back all that the lease had.
+func (l *Lease) giveBack() {
 	for _, k := range l.had {
-		l.r.shelf.give(k, time.Now())
+		l.pool.give(k, time.Now())
 	}
-	if l.r.shelf.shut() {
-		l.r.shelf.ending.Wait() // nobody else does any more
+	if l.pool.shut() {
+		l.pool.ending.Wait() // nobody else does any more
 	}
 }

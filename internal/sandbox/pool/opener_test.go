@@ -1,4 +1,4 @@
-package toolrunner
+package pool
 
 import (
 	"context"
@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
 	"github.com/inspan/inspan/internal/sandbox/host"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -41,14 +43,14 @@ func wants(t *testing.T, least sandbox.Mode, want events.Sandbox) (sandbox.Confi
 	if err := os.Symlink("/etc", filepath.Join(root, "ws/link")); err != nil {
 		t.Fatal(err)
 	}
-	boxes, err := NewBoxes(BoxConfig{Root: root, Default: sandbox.Bwrap, Least: least, ReadOnly: []string{"/usr/share"},
+	boxes, err := NewOpener(Config{Root: root, Default: sandbox.Bwrap, Least: least, ReadOnly: []string{"/usr/share"},
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Bwrap: asked{mode: sandbox.Bwrap, cfg: &cfg}, sandbox.Host: asked{mode: sandbox.Host, cfg: &cfg}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := run.State{HarnessID: "hx-1", Created: &events.RunCreatedData{Workspace: "ws"}, Agents: map[string]events.Agent{"a": {Sandbox: want}},
 		Plan: &run.Plan{Steps: []*run.Step{{ID: "s", AssignedAgent: "a"}}}}
-	_, err = boxes.open(t.Context(), s, "s", (&Role{}).here(s))
+	_, err = boxes.Open(t.Context(), boxes.RequestFor(s, "s", workdir.Dir{Workspace: "ws", Path: "ws"}, nil))
 	if cfg.Workspace != "" {
 		return cfg, nil
 	}
@@ -65,7 +67,7 @@ func TestAway(t *testing.T) {
 	t.Run("SBX-20 what names paths of this machine is not given to a sandbox on another, what the agent names is", func(t *testing.T) {
 		t.Parallel()
 		root, cfg := t.TempDir(), sandbox.Config{}
-		boxes, err := NewBoxes(BoxConfig{Root: root, Default: sandbox.E2B, ReadOnly: []string{"/usr/share"}, Writable: []string{"/var/cache"},
+		boxes, err := NewOpener(Config{Root: root, Default: sandbox.E2B, ReadOnly: []string{"/usr/share"}, Writable: []string{"/var/cache"},
 			Env: []string{"PATH=/opt/go/bin", "KEY=value"}, Cache: root + "/.cache", Backends: map[sandbox.Mode]sandbox.Backend{sandbox.E2B: askedAway{asked{mode: sandbox.E2B, cfg: &cfg}}}})
 		if err != nil {
 			t.Fatal(err)
@@ -122,7 +124,7 @@ func TestWanted(t *testing.T) {
 	}
 	t.Run("SBX-20 a limit that host can not enforce is refused", func(t *testing.T) {
 		t.Parallel()
-		boxes, err := NewBoxes(BoxConfig{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New("")}})
+		boxes, err := NewOpener(Config{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New("")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,14 +134,15 @@ func TestWanted(t *testing.T) {
 	})
 	t.Run("SBX-16 what the commands of a call used is added up", func(t *testing.T) {
 		t.Parallel()
-		boxes, err := NewBoxes(BoxConfig{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New("")}})
+		boxes, err := NewOpener(Config{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New("")}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := run.State{HarnessID: "hx-1", Created: &events.RunCreatedData{Workspace: "ws"}}
-		box := boxes.Later(t.Context(), s, run.Call{}, (&Role{}).here(s), nil)
+		box := NewLazy(LazyConfig{ID: "hx-1", Mode: sandbox.Host, Open: sync.OnceValues(func() (sandbox.Sandbox, error) {
+			return boxes.OpenAs(t.Context(), "hx-1", "ws", events.Sandbox{})
+		})})
 		defer func() { _ = box.Destroy(context.Background()) }()
-		if box.usage() != nil {
+		if box.Usage() != nil {
 			t.Error("before any: got a usage")
 		}
 		spin := sandbox.Cmd{Args: []string{"sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"}}
@@ -155,7 +158,7 @@ func TestWanted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if u := box.usage(); u == nil || u.Commands != 2 || u.UserMS+u.SystemMS < 10 || u.MaxMemoryBytes == 0 {
+		if u := box.Usage(); u == nil || u.Commands != 2 || u.UserMS+u.SystemMS < 10 || u.MaxMemoryBytes == 0 {
 			t.Errorf("got %+v, want two commands", u)
 		}
 	})
@@ -175,19 +178,19 @@ func (a able) Capabilities() []sandbox.Capability {
 	return list
 }
 
-func TestBoxesOfRules(t *testing.T) {
+func TestOpenerRules(t *testing.T) {
 	t.Parallel()
 	closed := func(netip.AddrPort) bool { return true }
 	opened := func(t *testing.T, mode sandbox.Mode, reach Reach, network bool, walls ...sandbox.Wall) (cfg sandbox.Config, err error) {
 		t.Helper()
-		boxes, err := NewBoxes(BoxConfig{Root: t.TempDir(), Default: mode, Closed: closed, Reach: reach, Programs: func(rules []events.Rule) []string { return []string{rules[0].ID} },
+		boxes, err := NewOpener(Config{Root: t.TempDir(), Default: mode, Closed: closed, Reach: reach, Programs: func(rules []events.Rule) []string { return []string{rules[0].ID} },
 			Backends: map[sandbox.Mode]sandbox.Backend{mode: able{asked{mode: mode, cfg: &cfg}, walls}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := run.State{HarnessID: "hx-1", Created: &events.RunCreatedData{Workspace: "ws"}, Plan: &run.Plan{Steps: []*run.Step{{ID: "s", AssignedAgent: "a"}}},
 			Agents: map[string]events.Agent{"a": {Guards: []events.Rule{{ID: "curl"}}, Sandbox: events.Sandbox{Network: network}}}}
-		_, err = boxes.open(t.Context(), s, "s", (&Role{}).here(s))
+		_, err = boxes.Open(t.Context(), boxes.RequestFor(s, "s", workdir.Dir{Workspace: "ws", Path: "ws"}, nil))
 		if cfg.Workspace != "" {
 			err = nil
 		}

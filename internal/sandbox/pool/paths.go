@@ -1,4 +1,4 @@
-package toolrunner
+package pool
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ var ErrNotShown = errors.New("the station does not show this path to sandboxes")
 
 // paths adds what an agent says of files. It may close what is open, and open only what the station shows anyway: the
 // workspace, and what an operator has named.
-func (b *Boxes) paths(cfg *sandbox.Config, want events.Sandbox) error {
+func paths(cfg *sandbox.Config, want events.Sandbox) error {
 	open, readable := append(slices.Clone(cfg.Writable), cfg.Workspace), slices.Clone(cfg.ReadOnly)
 	cfg.ReadOnly, cfg.Writable = slices.Clone(cfg.ReadOnly), slices.Clone(cfg.Writable)
 	for _, name := range want.ReadOnly {

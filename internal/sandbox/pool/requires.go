@@ -1,4 +1,4 @@
-package toolrunner
+package pool
 
 import (
 	"bytes"
@@ -20,26 +20,26 @@ import (
 // ErrRequires means that a sandbox does not have what an agent requires of it (SBX-21).
 var ErrRequires = errors.New("the sandbox does not have what the agent requires")
 
-// needsTime bounds one look at a sandbox.
-const needsTime = 30 * time.Second
+// requiresTime bounds one look at a sandbox.
+const requiresTime = 30 * time.Second
 
-// metNeeds remembers in which sandboxes requirements were found: a command that was there is not looked for before each call.
-type metNeeds struct {
+// requirementsMet remembers in which sandboxes requirements were found: a command that was there is not looked for before each call.
+type requirementsMet struct {
 	mu sync.Mutex
 	// at has a key for each mode, image and list of requirements; guarded by mu.
 	at map[string]bool
 }
 
-// maxMet bounds metNeeds.at: beyond it, it begins anew.
+// maxMet bounds requirementsMet.at: beyond it, it begins anew.
 const maxMet = 1000
 
-func (m *metNeeds) known(key string) bool {
+func (m *requirementsMet) known(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.at[key]
 }
 
-func (m *metNeeds) note(key string) {
+func (m *requirementsMet) note(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.at == nil || len(m.at) >= maxMet {
@@ -49,12 +49,12 @@ func (m *metNeeds) note(key string) {
 }
 
 // meets looks whether a sandbox that was opened has what an agent requires, once for each kind of sandbox.
-func (b *Boxes) meets(ctx context.Context, box sandbox.Sandbox, want events.Sandbox) error {
+func (o *Opener) meets(ctx context.Context, box sandbox.Sandbox, want events.Sandbox) error {
 	if len(want.Requires) == 0 {
 		return nil
 	}
 	key := strings.Join(append([]string{string(box.Mode()), want.Image}, want.Requires...), "\x00")
-	if b.met.known(key) {
+	if o.met.known(key) {
 		return nil
 	}
 	missing, err := lookFor(ctx, box, want.Requires)
@@ -62,7 +62,7 @@ func (b *Boxes) meets(ctx context.Context, box sandbox.Sandbox, want events.Sand
 		return err
 	}
 	if len(missing) == 0 {
-		b.met.note(key)
+		o.met.note(key)
 		return nil
 	}
 	where := string(box.Mode())
@@ -94,7 +94,7 @@ func lookFor(ctx context.Context, box sandbox.Sandbox, texts []string) (missing 
 		}
 		args = append(args, mark+n.Command)
 	}
-	limited, cancel := context.WithTimeout(ctx, needsTime)
+	limited, cancel := context.WithTimeout(ctx, requiresTime)
 	defer cancel()
 	out := &firstBytes{most: maxVersions}
 	if _, err := box.Exec(limited, sandbox.Cmd{Args: args, Stdout: out}); err != nil {
@@ -130,13 +130,13 @@ func (f *firstBytes) Write(b []byte) (int, error) {
 
 // commandsHere reports whether this machine has the commands that an agent requires, where sandboxes of this machine look for
 // them (SBX-10). Nothing is started: versions are looked at in the sandbox.
-func (b *Boxes) commandsHere(texts []string) bool {
+func (o *Opener) commandsHere(texts []string) bool {
 	all, err := needs.ParseAll(texts)
 	if err != nil || len(all) == 0 {
 		return false
 	}
 	path := systemPath
-	for _, e := range b.cfg.Env {
+	for _, e := range o.cfg.Env {
 		if own, is := strings.CutPrefix(e, "PATH="); is {
 			path = own
 		}

@@ -1,4 +1,4 @@
-package toolrunner
+package pool
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 )
 
 // sh runs a command in a sandbox and returns what it said.
-func sh(t *testing.T, b *Boxes, workspace, command string) (string, error) {
+func sh(t *testing.T, b *Opener, workspace, command string) (string, error) {
 	t.Helper()
 	box, err := b.OpenAs(t.Context(), "id", workspace, events.Sandbox{Network: true})
 	if err != nil {
@@ -30,9 +30,9 @@ func sh(t *testing.T, b *Boxes, workspace, command string) (string, error) {
 	return out.String(), err
 }
 
-func boxesIn(t *testing.T, root string, backend sandbox.Backend) *Boxes {
+func boxesIn(t *testing.T, root string, backend sandbox.Backend) *Opener {
 	t.Helper()
-	b, err := NewBoxes(BoxConfig{Root: root, Default: backend.Mode(), Backends: map[sandbox.Mode]sandbox.Backend{backend.Mode(): backend}})
+	b, err := NewOpener(Config{Root: root, Default: backend.Mode(), Backends: map[sandbox.Mode]sandbox.Backend{backend.Mode(): backend}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestPinned(t *testing.T) {
 			if out, err := sh(t, b, "session/mine", "cat whose; echo taken > whose"); !errors.Is(err, workdir.ErrLinked) {
 				t.Errorf("got %q, %v, want workdir.ErrLinked", out, err)
 			}
-			if r, err := b.session("session/mine"); !errors.Is(err, workdir.ErrLinked) {
+			if r, err := workdir.Open(root, "session/mine"); !errors.Is(err, workdir.ErrLinked) {
 				t.Errorf("got %v, %v, want workdir.ErrLinked", r, err)
 			}
 		})

@@ -1,4 +1,4 @@
-package toolrunner
+package pool
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,17 +19,20 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/host"
 	"github.com/inspan/inspan/internal/sandbox/reap"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
-// stand is a role that lends sandboxes.
+// stand is a pool over a backend that is slow to open.
 type stand struct {
-	t    *testing.T
-	r    *Role
-	far  *faraway
-	root string
+	t      *testing.T
+	pool   *Pool
+	opener *Opener
+	ledger *kernel.Ledger
+	far    *faraway
+	root   string
 }
 
 func newStand(t *testing.T, mode sandbox.Mode) *stand {
@@ -42,19 +46,23 @@ func newStand(t *testing.T, mode sandbox.Mode) *stand {
 		t.Fatal(err)
 	}
 	s := &stand{t: t, far: newFaraway(mode), root: filepath.Join(t.TempDir(), "work")}
-	boxes, err := NewBoxes(BoxConfig{Root: s.root, Default: mode, Keep: time.Minute, Backends: map[sandbox.Mode]sandbox.Backend{mode: s.far}})
+	boxes, err := NewOpener(Config{Root: s.root, Default: mode, Keep: time.Minute, Backends: map[sandbox.Mode]sandbox.Backend{mode: s.far}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.r = &Role{cfg: Config{Boxes: boxes, Ledger: ledger}, beyondEnds: make(chan string, 1)}
-	t.Cleanup(s.r.shelf.close)
+	s.opener, s.ledger = boxes, ledger
+	s.pool = New(func(ctx context.Context, id string) bool {
+		st, err := ledger.Fresh(ctx, id)
+		return err == nil && st.Status.Ended()
+	})
+	t.Cleanup(s.pool.Close)
 	return s
 }
 
 // said appends facts to a run.
 func (s *stand) said(runID string, all ...events.Payload) {
 	s.t.Helper()
-	if _, err := s.r.cfg.Ledger.Write(s.t.Context(), runID, func(run.State, time.Time) ([]events.Payload, error) { return all, nil }); err != nil {
+	if _, err := s.ledger.Write(s.t.Context(), runID, func(run.State, time.Time) ([]events.Payload, error) { return all, nil }); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -75,9 +83,9 @@ func inSession(id string) run.State {
 }
 
 // lend opens the sandbox of a call; nil where it has one of its own.
-func (s *stand) lend(ctx context.Context, st run.State, step string, out *wayOut, need time.Duration) (sandbox.Sandbox, error) {
-	at := place{workspace: st.Created.Workspace, path: st.Created.Workspace}
-	open := s.r.borrower(ctx, s.r.cfg.Boxes.through(out), st, run.Call{Step: step}, at, need)
+func (s *stand) lend(ctx context.Context, st run.State, step string, out *Egress, need time.Duration) (sandbox.Sandbox, error) {
+	at := workdir.Dir{Workspace: st.Created.Workspace, Path: st.Created.Workspace}
+	open := s.pool.Acquirer(ctx, s.opener, st, step, s.opener.RequestFor(st, step, at, out), need)
 	if open == nil {
 		return nil, nil
 	}
@@ -120,13 +128,13 @@ func (s *stand) sh(box sandbox.Sandbox, text string) string {
 // counts waits for the ends that are under way.
 func (s *stand) counts(opened, destroyed int) {
 	s.t.Helper()
-	s.r.shelf.ending.Wait()
+	s.pool.ending.Wait()
 	if o, d := s.far.count(); o != opened || d != destroyed {
 		s.t.Errorf("%d were opened and %d destroyed, want %d and %d", o, d, opened, destroyed)
 	}
 }
 
-func TestKept(t *testing.T) {
+func TestPool(t *testing.T) {
 	t.Parallel()
 	t.Run("SBX-15 SBX-19 calls of a step have one sandbox, with its HOME, which goes with the step", func(t *testing.T) {
 		t.Parallel()
@@ -137,12 +145,12 @@ func TestKept(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		s.counts(1, 0)
-		s.r.shelf.end("r1", func(step string) bool { return step == "two" })
-		s.r.shelf.end("r2", func(string) bool { return true })
+		s.pool.EndSteps("r1", func(step string) bool { return step == "two" })
+		s.pool.EndSteps("r2", func(string) bool { return true })
 		s.counts(1, 0)
-		s.r.shelf.end("r1", func(step string) bool { return step == "one" })
+		s.pool.EndSteps("r1", func(step string) bool { return step == "one" })
 		s.counts(1, 1)
-		if s.r.shelf.has("r1") || s.r.shelf.size() != 0 {
+		if s.pool.Has("r1") || s.pool.Size() != 0 {
 			t.Error("something is left of it")
 		}
 	})
@@ -170,24 +178,24 @@ func TestKept(t *testing.T) {
 		for name, c := range map[string]struct {
 			mode sandbox.Mode
 			st   run.State
-			out  *wayOut
+			out  *Egress
 			keep time.Duration
 			kept bool
 		}{
-			"a list of hosts":        {sandbox.Docker, member("r", "ws"), &wayOut{narrow: true}, time.Minute, false},
-			"a list, in a session":   {sandbox.Docker, inSession("r"), &wayOut{narrow: true}, time.Minute, false},
-			"an open network":        {sandbox.Docker, member("r", "ws"), &wayOut{}, time.Minute, true},
+			"a list of hosts":        {sandbox.Docker, member("r", "ws"), &Egress{narrow: true}, time.Minute, false},
+			"a list, in a session":   {sandbox.Docker, inSession("r"), &Egress{narrow: true}, time.Minute, false},
+			"an open network":        {sandbox.Docker, member("r", "ws"), &Egress{}, time.Minute, true},
 			"fast":                   {sandbox.Bwrap, member("r", "ws"), nil, time.Minute, false},
 			"fast, in a session":     {sandbox.Bwrap, inSession("r"), nil, time.Minute, true},
 			"nothing is to be kept":  {sandbox.Docker, inSession("r"), nil, 0, false},
 			"a step that nobody has": {sandbox.Docker, run.State{HarnessID: "r", Created: &events.RunCreatedData{Workspace: "ws"}}, nil, time.Minute, false},
 		} {
-			boxes, err := NewBoxes(BoxConfig{Root: s.root, Default: c.mode, Keep: c.keep, Backends: map[sandbox.Mode]sandbox.Backend{c.mode: s.far}})
+			boxes, err := NewOpener(Config{Root: s.root, Default: c.mode, Keep: c.keep, Backends: map[sandbox.Mode]sandbox.Backend{c.mode: s.far}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := place{workspace: "ws", path: "ws"}
-			if got := s.r.borrower(t.Context(), boxes.through(c.out), c.st, run.Call{Step: "one"}, at, time.Second) != nil; got != c.kept {
+			at := workdir.Dir{Workspace: "ws", Path: "ws"}
+			if got := s.pool.Acquirer(t.Context(), boxes, c.st, "one", boxes.RequestFor(c.st, "one", at, c.out), time.Second) != nil; got != c.kept {
 				t.Errorf("%s: kept %v", name, got)
 			}
 		}
@@ -217,7 +225,7 @@ func TestKept(t *testing.T) {
 		do("a link is in its place", errors.Join(os.Remove(at), os.Symlink("other", at)), 4)
 		do("the link leads to something", os.WriteFile(filepath.Join(s.root, "ws/other"), nil, 0o600), 5)
 		do("the workspace is another", os.Rename(filepath.Join(s.root, "ws"), filepath.Join(s.root, "old")), 6)
-		s.r.shelf.ending.Wait()
+		s.pool.ending.Wait()
 		if _, destroyed := s.far.count(); destroyed != 5 {
 			t.Errorf("%d were destroyed, want 5", destroyed)
 		}
@@ -245,31 +253,31 @@ func TestKept(t *testing.T) {
 		s.counts(2, 1)
 		s.back(first)
 		s.back(second)
-		s.r.shelf.expire(24*time.Hour, time.Now().Add(50*time.Minute))
+		s.pool.Expire(24*time.Hour, time.Now().Add(50*time.Minute))
 		s.counts(2, 1)
-		s.r.shelf.expire(24*time.Hour, time.Now().Add(time.Hour))
+		s.pool.Expire(24*time.Hour, time.Now().Add(time.Hour))
 		s.counts(2, 2)
 	})
 	t.Run("SAFE-14 so many that nobody uses are kept, and none for longer than is said", func(t *testing.T) {
 		t.Parallel()
 		s := newStand(t, sandbox.Docker)
-		for i := range maxShelved + 1 {
+		for i := range maxUnused + 1 {
 			s.use(member(fmt.Sprint("r", i), "ws"), "one", "true")
 		}
-		s.counts(maxShelved+1, 1)
-		if s.r.shelf.has("r0") || !s.r.shelf.has("r1") {
+		s.counts(maxUnused+1, 1)
+		if s.pool.Has("r0") || !s.pool.Has("r1") {
 			t.Error("it was not the one that rested longest")
 		}
 		used := s.must(member("r1", "ws"), "one")
-		s.r.shelf.expire(time.Hour, time.Now().Add(50*time.Minute))
-		s.counts(maxShelved+1, 1)
-		s.r.shelf.expire(time.Hour, time.Now().Add(61*time.Minute))
-		s.counts(maxShelved+1, maxShelved)
+		s.pool.Expire(time.Hour, time.Now().Add(50*time.Minute))
+		s.counts(maxUnused+1, 1)
+		s.pool.Expire(time.Hour, time.Now().Add(61*time.Minute))
+		s.counts(maxUnused+1, maxUnused)
 		if s.sh(used, "echo on") != "on\n" {
 			t.Error("one that was used has gone")
 		}
 		s.back(used)
-		s.counts(maxShelved+1, maxShelved)
+		s.counts(maxUnused+1, maxUnused)
 	})
 	t.Run("SBX-17 what is kept belongs to the living, and the reaper leaves it alone", func(t *testing.T) {
 		t.Parallel()
@@ -284,7 +292,7 @@ func TestKept(t *testing.T) {
 		if got := s.use(member("r1", "ws"), "one", "cat $HOME/note"); got != "mine\n" {
 			t.Errorf("got %q", got)
 		}
-		s.r.shelf.clear()
+		s.pool.Clear()
 		s.counts(1, 1)
 		if left, err := os.ReadDir(base); err != nil || len(left) != 0 {
 			t.Errorf("%v is left, %v", left, err)
@@ -295,7 +303,7 @@ func TestKept(t *testing.T) {
 		s := newStand(t, sandbox.Docker)
 		s.use(member("r1", "ws"), "one", "true")
 		used := s.must(member("r2", "ws"), "one")
-		s.r.shelf.close()
+		s.pool.Close()
 		s.counts(2, 1)
 		s.back(used)
 		s.back(used) // twice is once
@@ -306,7 +314,7 @@ func TestKept(t *testing.T) {
 	})
 }
 
-func TestKeptSession(t *testing.T) {
+func TestPoolSession(t *testing.T) {
 	t.Parallel()
 	ended := []events.Payload{runtest.Created(), runtest.Started(), &events.RunFailedData{Result: events.Result{Event: "run_complete", From: events.Running, Status: events.Failed, FinishReason: events.FinishStopped}}}
 	t.Run("SBX-19 SESS-8 SESS-12 the sandbox of a session goes on to its next run when the one before has ended", func(t *testing.T) {
@@ -314,7 +322,7 @@ func TestKeptSession(t *testing.T) {
 		s := newStand(t, sandbox.Host)
 		s.use(inSession("r1"), "one", "echo mine > $HOME/note")
 		s.said("r1", ended...)
-		s.r.shelf.end("r1", func(string) bool { return true })
+		s.pool.EndSteps("r1", func(string) bool { return true })
 		if got := s.use(inSession("r2"), "one", "cat $HOME/note"); got != "mine\n" {
 			t.Errorf("got %q", got)
 		}
@@ -347,22 +355,22 @@ func TestKeptSession(t *testing.T) {
 		t.Parallel()
 		s := newStand(t, sandbox.Host)
 		s.use(inSession("r1"), "one", "true")
-		s.r.shelf.leave("session/other")
+		s.pool.DropWorkspace("session/other")
 		s.counts(1, 0)
-		s.r.shelf.leave("session/s")
+		s.pool.DropWorkspace("session/s")
 		s.counts(1, 1)
 	})
 }
 
-// TestShelf compares a shelf with what is allowed: each sandbox ends once, never while it is used, and none is left at the end.
-func TestShelf(t *testing.T) {
+// TestPoolModel compares a pool with what is allowed: each sandbox ends once, never while it is used, and none is left at the end.
+func TestPoolModel(t *testing.T) {
 	t.Parallel()
 	t.Run("SBX-15 SAFE-14 a sandbox ends once, and not before its last user has left", rapid.MakeCheck(func(rt *rapid.T) {
-		var s shelf
+		var s Pool
 		now := time.Unix(0, 0)
 		users := map[*idle]int{}
-		var out []*kept
-		box := func(k *kept) *idle {
+		var out []*pooled
+		box := func(k *pooled) *idle {
 			b, err := k.open()
 			if err != nil {
 				rt.Fatal(err)
@@ -373,14 +381,14 @@ func TestShelf(t *testing.T) {
 			"take": func(rt *rapid.T) {
 				runID := rapid.SampledFrom([]string{"r1", "r2"}).Draw(rt, "run")
 				key := rapid.SampledFrom([]string{"x", runID}).Draw(rt, "key")
-				w := want{key: key, run: runID, step: key, need: time.Hour, wall: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(rt, "wall"),
-					plan: plan{settings: rapid.SampledFrom([]string{"p", "q"}).Draw(rt, "plan")}, open: func() (sandbox.Sandbox, error) { return &idle{}, nil }}
+				w := wanted{key: key, run: runID, step: key, need: time.Hour, wall: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(rt, "wall"),
+					opened: fingerprint{settings: rapid.SampledFrom([]string{"p", "q"}).Draw(rt, "plan")}, open: func() (sandbox.Sandbox, error) { return &idle{}, nil }}
 				k, rested := s.take(w, now)
 				b := box(k)
 				if _, known := users[b]; known == (rested < 0) {
 					rt.Fatalf("known %v, rested %v", known, rested)
 				}
-				if k.plan.settings != w.plan.settings {
+				if k.opened.settings != w.opened.settings {
 					rt.Fatal("it was opened with something else")
 				}
 				users[b]++
@@ -396,9 +404,9 @@ func TestShelf(t *testing.T) {
 				out = append(out[:i], out[i+1:]...)
 			},
 			"later":   func(*rapid.T) { now = now.Add(20 * time.Second) },
-			"expire":  func(*rapid.T) { s.expire(time.Minute, now) },
-			"end":     func(*rapid.T) { s.end("r1", func(string) bool { return true }) },
-			"discard": func(*rapid.T) { s.clear() },
+			"expire":  func(*rapid.T) { s.Expire(time.Minute, now) },
+			"end":     func(*rapid.T) { s.EndSteps("r1", func(string) bool { return true }) },
+			"discard": func(*rapid.T) { s.Clear() },
 			"": func(rt *rapid.T) {
 				s.ending.Wait()
 				for b, n := range users {
@@ -411,11 +419,25 @@ func TestShelf(t *testing.T) {
 		for _, k := range out {
 			s.give(k, now)
 		}
-		s.close()
+		s.Close()
 		for b := range users {
 			if b.ended != 1 {
 				rt.Fatalf("it ended %d times", b.ended)
 			}
 		}
 	}))
+}
+
+// idle is a sandbox of which only the end is noted.
+type idle struct {
+	sandbox.Sandbox
+	mu    sync.Mutex
+	ended int
+}
+
+func (i *idle) Destroy(context.Context) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ended++
+	return nil
 }

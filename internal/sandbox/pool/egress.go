@@ -1,0 +1,137 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/inspan/inspan/internal/egress"
+	"github.com/inspan/inspan/internal/egress/policy"
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Egress is the way of one attempt to what its agent may reach. It is opened on first use: most calls never do. A nil
+// *Egress leads nowhere.
+type Egress struct {
+	open func() (*egress.Door, error)
+	// narrow is true where the agent's file names hosts: then commands have this way and no other.
+	narrow bool
+	mu     sync.Mutex
+	door   *egress.Door // guarded by mu, as is no
+	no     []string     // what was refused, each thing once
+}
+
+// maxRefused is how many refused hosts a result tells of.
+const maxRefused = 8
+
+// NewEgress returns the way to what an agent may reach by its sandbox settings, nil where it may reach nothing. proxy is asked for
+// it, and may be nil: then it leads nowhere, with an error. current is asked for each connection: an error of it refuses that.
+func NewEgress(proxy *egress.Proxy, want events.Sandbox, current func(context.Context) error) *Egress {
+	hosts := want.AllowedHosts
+	if len(hosts) == 0 {
+		if !want.Network {
+			return nil
+		}
+		hosts = []string{"*"}
+	}
+	e := &Egress{narrow: len(want.AllowedHosts) > 0}
+	e.open = sync.OnceValues(func() (*egress.Door, error) {
+		if proxy == nil {
+			return nil, fmt.Errorf("the way to allowed hosts: %w: this toolrunner has none", sandbox.ErrUnavailable)
+		}
+		list, err := policy.ParseList(hosts)
+		if err != nil {
+			return nil, err
+		}
+		return proxy.Open(egress.Grant{Allow: list, Report: e.report, Current: current})
+	})
+	return e
+}
+
+// Narrow reports whether the agent's file names hosts: then commands reach these and nothing else.
+func (e *Egress) Narrow() bool { return e != nil && e.narrow }
+
+// opened opens the door, if it was not yet.
+func (e *Egress) opened() (*egress.Door, error) {
+	door, err := e.open()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.door = door
+	return door, err
+}
+
+// Close cuts what is open.
+func (e *Egress) Close() {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	door := e.door
+	e.mu.Unlock()
+	if door != nil {
+		door.Close()
+	}
+}
+
+// report remembers what was refused.
+func (e *Egress) report(a egress.Attempt) {
+	if a.Code == "" || a.Target.Port == 0 {
+		return
+	}
+	text := fmt.Sprintf("%s (%s): %s", a.Target, a.Code, a.Reason)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.no) < maxRefused && !slices.Contains(e.no, text) {
+		e.no = append(e.no, text)
+	}
+}
+
+// Refused is a note for the agent of what its commands could not reach, since many programs do not show why.
+func (e *Egress) Refused() string {
+	if e == nil {
+		return ""
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.no) == 0 {
+		return ""
+	}
+	return "\n[network] refused by sandbox.network of the agent's file:\n" + strings.Join(e.no, "\n")
+}
+
+// Fetch is the way of tools that ask by themselves.
+func (e *Egress) Fetch() func(*http.Request) (*http.Response, error) {
+	if e == nil {
+		return nil
+	}
+	return func(r *http.Request) (*http.Response, error) {
+		door, err := e.opened()
+		if err != nil {
+			return nil, err
+		}
+		return door.RoundTrip(r)
+	}
+}
+
+// lead gives a sandbox the way, where the agent's file names hosts. A backend that can not keep commands to it is an
+// error, never an open network (SBX-20).
+func (e *Egress) lead(cfg *sandbox.Config, backend sandbox.Backend) error {
+	if e == nil || !e.narrow {
+		return nil
+	}
+	if _, ok := backend.(sandbox.Doored); !ok {
+		return fmt.Errorf("sandbox %s: %w: it can not keep commands to the agent's allowed_hosts: use bwrap", backend.Mode(), sandbox.ErrUnavailable)
+	}
+	door, err := e.opened()
+	if err != nil {
+		return err
+	}
+	cfg.Network, cfg.Door = false, door
+	cfg.Env = append(append([]string{}, cfg.Env...), door.Env()...)
+	cfg.ReadOnly = append(append([]string{}, cfg.ReadOnly...), door.Shown()...)
+	return nil
+}

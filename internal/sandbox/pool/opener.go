@@ -1,0 +1,291 @@
+// Package pool opens the sandboxes of runs and keeps those that are slow to open, or hold the files of a session, between calls.
+//
+// Promises: a sandbox is opened as the agent's file wants it or not at all; never another backend, never a weaker isolation, never
+// a path that the station does not show. A sandbox belongs to one agent in one step of a run, or in one session; it ends once,
+// with its last user, and is given to no run while another one that used it goes on.
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/gitwork"
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/backends"
+	"github.com/inspan/inspan/internal/workspace/workdir"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// Opener opens the sandboxes of runs: on a directory below the workspace root, in the mode that an agent asks for.
+type Opener struct {
+	cfg Config
+	met *requirementsMet
+}
+
+// Config says where workspaces are and which backends this machine has.
+type Config struct {
+	// Root is the absolute path of the workspace root.
+	Root string
+	// Backends by mode, only those that work on this machine. Auto is resolved before.
+	Backends map[sandbox.Mode]sandbox.Backend
+	// Default is the mode of agents that do not ask for one.
+	Default sandbox.Mode
+	// Least is the weakest mode that any agent may have; empty for any.
+	Least sandbox.Mode
+	// Missing says why a known mode is not among the backends.
+	Missing map[sandbox.Mode]error
+	// Env, ReadOnly and Writable are given to each sandbox.
+	Env, ReadOnly, Writable []string
+	// Cache is the absolute path below which each workspace has a cache of its own for build tools; empty means none.
+	Cache string
+	// Closed reports which addresses commands must not connect to where their network is open; nil leaves it as it is.
+	Closed func(to netip.AddrPort) bool
+	// Programs returns the programs that deny rules name as a whole, the station's and those of an agent; nil for none.
+	Programs func(guards []events.Rule) []string
+	// Reach says which sandboxes are opened although they cannot keep commands from the station.
+	Reach Reach
+	// Keep is how long an unused sandbox stays for the next call of its step, or of its session; 0 keeps none. Whoever sets it
+	// calls Pool.Expire now and then.
+	Keep time.Duration
+}
+
+// Reach says whose commands may reach the station's listeners although their sandbox cannot keep them from it.
+type Reach int
+
+// ReachNone are none, which is refused; ReachHost are those of host; ReachAny are those of all.
+const (
+	ReachNone Reach = iota
+	ReachHost
+	ReachAny
+)
+
+// ErrReaches means that the commands of a sandbox could connect to the station, and answer the gates of their own run.
+var ErrReaches = fmt.Errorf("%w: its commands could connect to the station, and answer the gates of their own run", sandbox.ErrNotEnforced)
+
+// NewOpener checks the configuration and makes the workspace root.
+func NewOpener(cfg Config) (*Opener, error) {
+	if !filepath.IsAbs(cfg.Root) {
+		return nil, fmt.Errorf("workspace root %q is not an absolute path", cfg.Root)
+	}
+	if _, ok := cfg.Backends[cfg.Default]; !ok {
+		return nil, fmt.Errorf("default sandbox %q: %w", cfg.Default, sandbox.ErrUnavailable)
+	}
+	if err := os.MkdirAll(cfg.Root, 0o755); err != nil {
+		return nil, fmt.Errorf("workspace root: %w", err)
+	}
+	return &Opener{cfg: cfg, met: &requirementsMet{}}, nil
+}
+
+// Root is the absolute path of the workspace root, Cache that of the caches; Cache may be empty.
+func (o *Opener) Root() string { return o.cfg.Root }
+
+// Cache is the absolute path below which each workspace has a cache of its own; empty for none.
+func (o *Opener) Cache() string { return o.cfg.Cache }
+
+// Keep is how long an unused sandbox is kept.
+func (o *Opener) Keep() time.Duration { return o.cfg.Keep }
+
+// Request is a sandbox to be opened: of a run, on the directory of its workspace, as its agent wants it.
+type Request struct {
+	Run  string
+	Dir  workdir.Dir
+	Want events.Sandbox
+	// Denied are the programs that the agent must not run.
+	Denied []string
+	// Egress is the way to what the agent may reach; nil for none.
+	Egress *Egress
+	// Shared says that more than one call uses the sandbox.
+	Shared bool
+}
+
+// RequestFor is the request of a call of a step.
+func (o *Opener) RequestFor(s run.State, step string, at workdir.Dir, out *Egress) Request {
+	r := Request{Run: s.HarnessID, Dir: at, Egress: out}
+	if st := s.Step(step); st != nil {
+		agent := s.Agents[st.AssignedAgent]
+		if r.Want = agent.Sandbox; o.cfg.Programs != nil {
+			r.Denied = o.cfg.Programs(agent.Guards)
+		}
+	}
+	return r
+}
+
+// ModeFor returns the mode of the sandbox that the calls of a step run in.
+func (o *Opener) ModeFor(s run.State, step string) sandbox.Mode {
+	return o.Mode(o.RequestFor(s, step, workdir.Dir{}, nil).Want)
+}
+
+// Away reports whether the commands of a mode run on another machine.
+func (o *Opener) Away(mode sandbox.Mode) bool {
+	_, away := o.cfg.Backends[mode].(sandbox.Away)
+	return away
+}
+
+// Mode is what an agent asks for. With auto, a backend that it names is taken only where this machine does not have the
+// commands that it requires (SBX-10), or where what the machine has isolates less than the agent wants.
+func (o *Opener) Mode(want events.Sandbox) sandbox.Mode {
+	if auto := want.Mode == "" || want.Mode == string(sandbox.Auto); auto && want.Backend != "" && o.commandsHere(want.Requires) &&
+		backends.Enough(o.cfg.Default, sandbox.Mode(want.MinIsolation)) == nil && o.local() {
+		return o.cfg.Default
+	}
+	for _, m := range []string{want.Mode, want.Backend} {
+		if m != "" && m != string(sandbox.Auto) {
+			return sandbox.Mode(m)
+		}
+	}
+	return o.cfg.Default
+}
+
+// Open makes the workspace if it is missing and opens a sandbox on it. Asking for a backend that this machine does
+// not have is an error, never another backend (SBX-20).
+func (o *Opener) Open(ctx context.Context, r Request) (sandbox.Sandbox, error) {
+	p, err := o.plan(r)
+	if err != nil {
+		return nil, err
+	}
+	return p.open(ctx)
+}
+
+// OpenAs opens a sandbox as an agent wants it on a workspace of this machine, given by its path below the workspace root.
+func (o *Opener) OpenAs(ctx context.Context, id, workspace string, want events.Sandbox) (sandbox.Sandbox, error) {
+	return o.Open(ctx, Request{Run: id, Dir: workdir.Dir{Workspace: workspace, Path: workspace}, Want: want})
+}
+
+// local reports whether the default sandbox runs the commands of this machine.
+func (o *Opener) local() bool {
+	return slices.Contains([]sandbox.Mode{sandbox.Bwrap, sandbox.Landlock, sandbox.Host}, o.cfg.Default)
+}
+
+// plan is a backend, and what it is to be opened with as things are now.
+type plan struct {
+	backend sandbox.Backend
+	cfg     sandbox.Config
+	at      workdir.Pinned
+	// meets checks that a sandbox has what the agent requires.
+	meets func(context.Context, sandbox.Sandbox) error
+}
+
+// open opens the sandbox, on the very workspace that was looked at.
+func (p plan) open(ctx context.Context) (sandbox.Sandbox, error) {
+	box, err := p.backend.Open(ctx, p.cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.at.Still(); err != nil {
+		return nil, errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
+	}
+	if err := p.meets(ctx, box); err != nil {
+		return nil, errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
+	}
+	return box, nil
+}
+
+// plan makes the workspace if it is missing, and returns how the sandbox that a request is for is opened.
+func (o *Opener) plan(r Request) (plan, error) {
+	mode := o.Mode(r.Want)
+	for _, least := range []sandbox.Mode{o.cfg.Least, sandbox.Mode(r.Want.MinIsolation)} {
+		if err := backends.Enough(mode, least); err != nil {
+			return plan{}, err
+		}
+	}
+	backend, ok := o.cfg.Backends[mode]
+	if !ok {
+		if why := o.cfg.Missing[mode]; why != nil {
+			return plan{}, fmt.Errorf("sandbox %s: %w", mode, why)
+		}
+		return plan{}, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
+	}
+	p := plan{backend: backend, meets: func(ctx context.Context, box sandbox.Sandbox) error { return o.meets(ctx, box, r.Want) }}
+	var err error
+	if p.at, err = workdir.Pin(o.cfg.Root, r.Dir.Path); err == nil {
+		p.cfg, err = o.config(r, mode, p)
+	}
+	if len(r.Denied) > 0 && err == nil && sandbox.Can(backend.Capabilities(), sandbox.WallPrograms).Enforced {
+		p.cfg.DenyPrograms = r.Denied // elsewhere the guards alone hold the rule
+	}
+	return p, err
+}
+
+// config is what a sandbox may see.
+func (o *Opener) config(r Request, mode sandbox.Mode, p plan) (sandbox.Config, error) {
+	cfg := sandbox.Config{ID: r.Run, Workspace: p.at.Path, Lasting: r.Shared, Image: r.Want.Image, Env: o.cfg.Env, ReadOnly: o.cfg.ReadOnly, Writable: o.cfg.Writable}
+	if o.cfg.Cache != "" {
+		cache, err := workdir.Make(o.cfg.Cache, r.Dir.Workspace)
+		if err != nil {
+			return sandbox.Config{}, err
+		}
+		cfg.Writable = append(slices.Clone(cfg.Writable), cache)
+		cfg.Env = append(slices.Clone(cfg.Env), "XDG_CACHE_HOME="+cache)
+	}
+	if o.Away(mode) {
+		cfg.ReadOnly, cfg.Writable, cfg.Env = nil, nil, elsewhere(cfg.Env)
+	}
+	if err := o.alternates(r, mode, &cfg); err != nil {
+		return sandbox.Config{}, err
+	}
+	cfg.Network = mode == sandbox.Host || r.Want.Network
+	cfg.Limits = sandbox.Limits{CPU: r.Want.CPU, Memory: r.Want.MemoryBytes, Disk: r.Want.DiskBytes, PIDs: r.Want.PIDs,
+		Wall: time.Duration(r.Want.TimeoutMS) * time.Millisecond}
+	if err := paths(&cfg, r.Want); err != nil {
+		return sandbox.Config{}, err
+	}
+	if err := o.closeStation(&cfg, p.backend, r.Egress); err != nil {
+		return sandbox.Config{}, err
+	}
+	err := r.Egress.lead(&cfg, p.backend) // changes cfg, so it must not be in the return statement beside it
+	return cfg, err
+}
+
+// ErrAlternates means that a sandbox cannot show the objects that an ephemeral workspace takes from a mirror.
+var ErrAlternates = errors.New("an ephemeral workspace borrows objects of a mirror on this machine")
+
+// alternates lets a sandbox read the objects that its workspace takes from a mirror, and change none of them.
+func (o *Opener) alternates(r Request, mode sandbox.Mode, cfg *sandbox.Config) error {
+	objects, _, err := gitwork.Lent(o.cfg.Root, r.Dir.Path, r.Run)
+	if err != nil {
+		return tool.Fail(tool.Permanent, "call git_prepare again, with the url", err)
+	}
+	if objects == "" {
+		return nil
+	}
+	if o.Away(mode) {
+		return tool.Fail(tool.Permanent, "ask for workspace: persistent, or for another sandbox", fmt.Errorf("%w, which the sandbox %s can not show", ErrAlternates, mode))
+	}
+	cfg.ReadOnly = append(slices.Clone(cfg.ReadOnly), objects)
+	return nil
+}
+
+// closeStation has a sandbox whose network is open keep commands from the station. One that cannot is refused, but where an operator has
+// accepted it or nothing follows from it.
+func (o *Opener) closeStation(cfg *sandbox.Config, backend sandbox.Backend, out *Egress) error {
+	mode := backend.Mode()
+	if !cfg.Network || o.cfg.Closed == nil || out.Narrow() {
+		return nil
+	}
+	can := sandbox.Can(backend.Capabilities(), sandbox.WallStation)
+	switch {
+	case can.Enforced:
+		cfg.Closed = o.cfg.Closed
+	case o.cfg.Reach == ReachAny, o.cfg.Reach == ReachHost && mode == sandbox.Host:
+	default:
+		return fmt.Errorf("sandbox mode %s: %w: %s. Accept only signed answers to gates (INSPAN_ONLY_SIGNED), or accept this (INSPAN_SANDBOX_REACHES_STATION=true)", mode, ErrReaches, can.Why)
+	}
+	return nil
+}
+
+// elsewhere is an environment without what names paths of this machine: the operator shows them to commands here, and they
+// are not there on another one.
+func elsewhere(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(e string) bool {
+		return strings.HasPrefix(e, "PATH=") || strings.HasPrefix(e, "XDG_CACHE_HOME=")
+	})
+}
