@@ -30,11 +30,13 @@ type config struct {
 	split, single, disk, up             bool
 	mode                                string
 	pair                                string
+	// profile is the file for a CPU profile of the rounds.
+	profile string
 }
 
 func main() {
 	var c config
-	var serve, store, profile, allocs, reportTo string
+	var serve, store, allocs, reportTo string
 	var lazy, staged bool
 	var node member
 	flag.IntVar(&c.runs, "runs", 500, "W1: runs")
@@ -54,7 +56,7 @@ func main() {
 	flag.StringVar(&c.mode, "mode", "", "measure only with this way to sync: always or lazy")
 	flag.StringVar(&c.pair, "pair", "", "W1: also measure the other way of something, by turns: single, disk, split or up (as inspan up is)")
 	flag.StringVar(&reportTo, "report", "", "measure throughput and cost, and write performance.md and its drawings to this folder")
-	flag.StringVar(&profile, "cpuprofile", "", "write a CPU profile of the services to this file")
+	flag.StringVar(&c.profile, "cpuprofile", "", "W1: write a CPU profile of the rounds to this file")
 	flag.StringVar(&allocs, "allocprofile", "", "write where the services allocate to this file")
 	flag.StringVar(&serve, "serve", "", "internal: be the NATS server and listen here")
 	flag.StringVar(&store, "store", "", "internal: folder of the server")
@@ -63,19 +65,6 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if profile != "" {
-		f, err := os.Create(profile)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		defer pprof.StopCPUProfile()
-	}
 	var err error
 	switch {
 	case serve != "":
@@ -90,7 +79,6 @@ func main() {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		pprof.StopCPUProfile()
 		os.Exit(1)
 	}
 }
@@ -168,8 +156,11 @@ type figures struct {
 	AppendsPerStep float64 `json:",omitempty"`
 	BytesPerFact   float64 `json:",omitempty"`
 	CPUPer1000     float64 `json:",omitempty"`
-	PeakRSSMiB     float64 `json:",omitempty"`
-	Note           string  `json:",omitempty"`
+	// AllocsPerStep and AllocKiBPerStep are those of this process: with -up the server and the roles, else the roles.
+	AllocsPerStep   float64 `json:",omitempty"`
+	AllocKiBPerStep float64 `json:",omitempty"`
+	PeakRSSMiB      float64 `json:",omitempty"`
+	Note            string  `json:",omitempty"`
 }
 
 func measure(ctx context.Context, c config) error {

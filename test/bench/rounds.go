@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"runtime/metrics"
+	"runtime/pprof"
 	"slices"
 	"time"
 )
@@ -63,6 +66,8 @@ type running struct {
 	ids   []string
 	// together counts the appends that went in batches during the rounds.
 	together uint64
+	// allocs and allocBytes are what this process allocated during the rounds.
+	allocs, allocBytes uint64
 }
 
 func startRunning(ctx context.Context, h how, turns int) (*running, error) {
@@ -88,18 +93,85 @@ func startRunning(ctx context.Context, h how, turns int) (*running, error) {
 func (r *running) round(ctx context.Context, runs, steps, inFlight int) (float64, error) {
 	r.rounds++
 	prefix := fmt.Sprintf("round-%d", r.rounds)
-	grouped, before, begin := r.grouped(), r.usage(), time.Now()
+	grouped, before, allocs, bytes, begin := r.grouped(), r.usage(), allocated(heapObjects), allocated(heapBytes), time.Now()
 	if err := r.many(ctx, r.ends, prefix, runs, inFlight); err != nil {
 		return 0, err
 	}
 	took := time.Since(begin)
+	if err := r.quiet(ctx); err != nil {
+		return 0, err
+	}
 	r.spent += r.usage().cpu - before.cpu
 	r.done += runs * steps
 	r.together += r.grouped() - grouped
+	r.allocs += allocated(heapObjects) - allocs
+	r.allocBytes += allocated(heapBytes) - bytes
 	for i := range runs {
 		r.ids = append(r.ids, fmt.Sprintf("%s-%d", prefix, i))
 	}
 	return float64(runs*steps) / took.Seconds(), nil
+}
+
+// Rest of a station: what it does within quietWindow takes no more than quietShare of it, quietWindows times in a row,
+// which is longer than the persister gathers events for.
+const (
+	quietWindow  = 200 * time.Millisecond
+	quietShare   = 0.1
+	quietWindows = 7
+	quietMost    = 5 * time.Minute
+)
+
+// quiet waits until the station rests. Views and archives are written behind the runs: a run costs what they cost too.
+func (b *bed) quiet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, quietMost)
+	defer cancel()
+	tick := time.NewTicker(quietWindow)
+	defer tick.Stop()
+	before, at := b.usage().cpu, time.Now()
+	for rested := 0; rested < quietWindows; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the views of the runs: %w", context.Cause(ctx))
+		}
+		now := b.usage().cpu
+		rested++
+		if float64(now-before) > quietShare*float64(time.Since(at)) {
+			rested = 0
+		}
+		before, at = now, time.Now()
+	}
+	return nil
+}
+
+// Counters of the runtime, since the process began.
+const (
+	heapObjects = "/gc/heap/allocs:objects"
+	heapBytes   = "/gc/heap/allocs:bytes"
+)
+
+// allocated reads a counter of what this process allocated.
+func allocated(name string) uint64 {
+	sample := []metrics.Sample{{Name: name}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// profiled runs f and writes a CPU profile of it to a file; an empty path writes none.
+func profiled(path string, f func() error) error {
+	if path == "" {
+		return f()
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	err = f()
+	pprof.StopCPUProfile()
+	return errors.Join(err, file.Close())
 }
 
 // w1 lets whole stations, the bare floor under them and PostgreSQL take turns, in both modes of the server. With nodes
@@ -141,7 +213,11 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 		defer o.close()
 		contenders = append(contenders, contender{"pair", o.round})
 	}
-	out, err := interleave(ctx, contenders, c.rounds, max(1, c.runs/c.rounds), c.steps, c.inFlight)
+	var out []outcome
+	err = profiled(c.profile, func() (err error) {
+		out, err = interleave(ctx, contenders, c.rounds, max(1, c.runs/c.rounds), c.steps, c.inFlight)
+		return err
+	})
 	if err != nil {
 		return figures{}, err
 	}
@@ -151,10 +227,14 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 	}
 	f := figures{Workload: "W1", Mode: h.mode(), Steps: r.done, PerSecond: out[0].perSecond, FloorPerSecond: out[1].perSecond, Ratio: out[1].ratio,
 		P50MS: quantile(st.took, 0.5), P99MS: quantile(st.took, 0.99), AppendsPerStep: float64(st.facts) / float64(r.done),
+		AllocsPerStep: float64(r.allocs) / float64(r.done), AllocKiBPerStep: float64(r.allocBytes) / float64(r.done) / 1024,
 		BytesPerFact: float64(st.bytes) / float64(st.facts), CPUPer1000: r.spent.Seconds() / float64(r.done) * 1000, PeakRSSMiB: r.usage().rss}
 	if h.nodes > 1 {
 		f.Workload = "W7"
 		f.Note = fmt.Sprintf("%d servers; ", h.nodes)
+	}
+	if len(contenders) == 1 || h.up {
+		f.Note += fmt.Sprintf("%.0f allocations of %.1f KiB per step; ", f.AllocsPerStep, f.AllocKiBPerStep)
 	}
 	f.Note += fmt.Sprintf("%.2f appends per turn", float64(st.perTurn-len(r.ids))/float64(r.done))
 	if r.together > 0 {
