@@ -150,7 +150,7 @@ func (r *Role) saver(s run.State, a call.Attempt, m *made) func(context.Context,
 // look finds and stores what an attempt made, and what commands that run beyond their calls made since the last look at all. It never
 // fails: what can not be kept is said to be left out.
 func (r *Role) look(ctx context.Context, s run.State, c run.Call, m *made) *capture.Look {
-	wrote, quiet := r.yard.wrote(s.HarnessID)
+	wrote, quiet := r.jobs.Wrote(s.HarnessID)
 	whole := wrote > 0 && (quiet || r.goesOn(s, c))
 	beyond := whole || wrote > 0 && call.NeedsStart(c.Effect) // else each read would list the workspace beside a server
 	if !beyond && (!r.keeps(c) || m.nothing()) || m.at.Path == "" {
@@ -165,7 +165,7 @@ func (r *Role) look(ctx context.Context, s run.State, c run.Call, m *made) *capt
 	}
 	l := r.cfg.Artifacts.Look(ctx, s, j, m.saved...)
 	if j.All && quiet {
-		l.Then(func() { r.yard.rest(s.HarnessID, wrote) })
+		l.Then(func() { r.jobs.Looked(s.HarnessID, wrote) })
 	}
 	return l
 }
@@ -261,5 +261,5 @@ func (r *Role) Leave(runID string) {
 		_, _ = r.cfg.Artifacts.Clean(s, dir) // what can not be removed stays
 	}
 	r.cfg.Artifacts.Forget(runID)
-	r.yard.rest(runID, 0)
+	r.jobs.Looked(runID, 0)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/streaming"
@@ -41,7 +42,7 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 	m := made{at: p}
 	result, notes, used, err := r.run(ctx, s, a, input, &m)
 	if result.Background != nil && result.Background.Started {
-		defer r.mayHaveEnded(s.HarnessID) // what no fact tells of does not run on
+		defer r.jobs.MayHaveEnded(s.HarnessID) // what no fact tells of does not run on
 	}
 	spent := cost{took: time.Since(begin), usage: used}
 	if !errors.Is(err, kernel.ErrRunEnded) {
@@ -172,11 +173,10 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (t
 	open, pooled := r.opener(ctx, s, a.Call, m.at, out, false, until(ctx))
 	leave := func() {}
 	if !out.Narrow() { // else it has a way out of its own
-		if long, left := r.yard.join(s.HarnessID, a.Call.Step); long != nil {
+		if join, left := r.jobs.Join(s.HarnessID, a.Call.Step); join != nil {
 			leave, open = left, sync.OnceValues(func() (sandbox.Sandbox, error) {
 				m.at.touch(a.Call.Effect)
-				opened, err := long.open()
-				return shared{opened}, err
+				return join()
 			})
 		}
 	}
@@ -209,6 +209,24 @@ func (r *Role) opener(ctx context.Context, s run.State, c run.Call, p place, out
 		}
 		return r.cfg.Sandboxes.Open(ctx, want)
 	}), acquire != nil
+}
+
+// background returns what an attempt starts jobs with; nil where its agent may not.
+func (r *Role) background(s run.State, a call.Attempt, box *pool.Lazy, m *made) tool.Background {
+	return r.jobs.For(jobs.ForCall{State: s, Attempt: a, Sandbox: box, Workspace: m.at.Workspace,
+		Starting: func() {
+			m.at.touch(a.Call.Effect)
+			m.all()
+		},
+		Captured: r.cfg.Artifacts != nil && !r.cfg.Artifacts.Off(rules(s, a.Call)),
+		Open: func(ctx context.Context, limit time.Duration) (func() (sandbox.Sandbox, error), *pool.Egress) {
+			out := r.egressWhile(s, a.Call.Step, func(now run.State) bool {
+				st := now.Step(a.Call.Step)
+				return !now.Status.Ended() && st != nil && st.Status == events.StepIsRunning
+			})
+			open, _ := r.opener(ctx, s, a.Call, m.at, out, true, limit)
+			return open, out
+		}})
 }
 
 // egressWhile is the way of a step's agent to what it may reach. It refuses when the run is not as holds wants it: another attempt
@@ -334,17 +352,8 @@ func failure(cause error, took time.Duration, mask func(string) string) call.Fai
 			cause = e.Err
 		}
 	}
-	f.Error = clip(mask(cause.Error()))
+	f.Error = call.ClipError(mask(cause.Error()))
 	return f
-}
-
-const maxError = 8 << 10
-
-func clip(s string) string {
-	if len(s) > maxError {
-		s = s[:maxError] + "..."
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
 // verify asks a reconcilable tool whether the lost attempt took effect: then that is the result, else it is made

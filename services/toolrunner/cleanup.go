@@ -158,7 +158,7 @@ func (r *Role) cleanUpOne(ctx context.Context, path string, when Cleanup, hinted
 			return false, err
 		}
 		for _, id := range runsOf(u) {
-			r.finish(limited, errStepOver, r.yard.of(id)...) // they work in the tree
+			r.jobs.End(limited, id) // they work in the tree
 		}
 		r.pool.DropWorkspace(path)
 		return r.workKept(limited, path)

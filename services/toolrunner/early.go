@@ -31,7 +31,7 @@ func (r *Role) Overhear(runID string, rec kernel.Record) {
 	}
 	switch rec.Kind {
 	case events.StepFinished, events.StepFailed, events.RunCompleted, events.RunFailed:
-		r.mayHaveEnded(runID)
+		r.jobs.MayHaveEnded(runID)
 	default: // nothing ended
 	}
 	if rec.Kind != events.CallAllowed || r.cfg.Trees == nil || !r.cfg.Trees.Holds(runID) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/internal/workspace/workdir"
@@ -32,7 +33,7 @@ func house(t *testing.T) (r *Role, root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Role{pool: pool.New(nil), wardrobe: newWardrobe(), cfg: Config{Sessions: st.Shelf(topology.SessionBucket), Blobs: st.Blobs(), Sandboxes: boxes}}, root
+	return &Role{jobs: jobs.New(jobs.Config{Pool: pool.New(nil)}), wardrobe: newWardrobe(), cfg: Config{Sessions: st.Shelf(topology.SessionBucket), Blobs: st.Blobs(), Sandboxes: boxes}}, root
 }
 
 // tenant is a run in a session.
@@ -82,7 +83,7 @@ func TestFurnish(t *testing.T) {
 	})
 	t.Run("WS-15 a run keeps its folder over a restart, and the next one has its own", func(t *testing.T) {
 		r.furnish(t.Context(), tenant("r2"), sessionPlace)
-		again := &Role{pool: pool.New(nil), wardrobe: newWardrobe(), cfg: r.cfg}
+		again := &Role{jobs: jobs.New(jobs.Config{Pool: pool.New(nil)}), wardrobe: newWardrobe(), cfg: r.cfg}
 		again.furnish(t.Context(), tenant("r1"), sessionPlace)
 		again.furnish(t.Context(), tenant("r1"), sessionPlace)
 		if got := again.furniture.folder("r1"); got != runsDir+"/run_001" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -18,7 +19,7 @@ func (r *Role) images(ctx context.Context, all []tool.Image) (kept []events.Imag
 		}
 		i, err := tool.ReadImage(given.Data)
 		if err != nil {
-			note += fmt.Sprintf("\n(Image %d is left out: %s.)", n+1, clip(err.Error()))
+			note += fmt.Sprintf("\n(Image %d is left out: %s.)", n+1, call.ClipError(err.Error()))
 			continue
 		}
 		ref, err := r.cfg.Blobs.Put(ctx, "image", i.Data)

@@ -163,7 +163,7 @@ func (r *Role) reclaim(ctx context.Context, l gitwork.Loan, t terms, kept func(s
 		}
 		done = true
 		for _, id := range l.Runs {
-			r.finish(ctx, errStepOver, r.yard.of(id)...) // they work in the tree
+			r.jobs.End(ctx, id) // they work in the tree
 		}
 		r.pool.DropWorkspace(l.Path)
 		return true, nil

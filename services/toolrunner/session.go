@@ -131,7 +131,7 @@ func (r *Role) dress(ctx context.Context, s run.State, p place) error {
 // Undress takes the lock file of a run away that may have ended.
 func (r *Role) Undress(runID string) {
 	r.mayEnd(runID)
-	r.mayHaveEnded(runID)
+	r.jobs.MayHaveEnded(runID)
 	if r.alone(context.Background()) != nil {
 		return // it never ends
 	}

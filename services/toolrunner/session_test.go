@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -29,7 +30,7 @@ func TestSessionFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Role{pool: pool.New(nil), wardrobe: newWardrobe(), cfg: Config{Sessions: st.Shelf(topology.SessionBucket), Blobs: st.Blobs(), Sandboxes: boxes}}
+	r := &Role{jobs: jobs.New(jobs.Config{Pool: pool.New(nil)}), wardrobe: newWardrobe(), cfg: Config{Sessions: st.Shelf(topology.SessionBucket), Blobs: st.Blobs(), Sandboxes: boxes}}
 	work := filepath.Join(dir, "session", "s")
 	put := func(e events.Session) {
 		t.Helper()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,12 +14,6 @@ import (
 
 // keepTime bounds the snapshot at the end of a step.
 const keepTime = 5 * time.Minute
-
-// stepEnded reports whether no call of a step is to come.
-func stepEnded(s run.State, id string) bool {
-	st := s.Step(id)
-	return s.Status.Ended() || st != nil && slices.Contains([]events.StepStatus{events.StepIsCompleted, events.StepIsFailed, events.StepIsBlocked}, st.Status)
-}
 
 // overhearStep notes the end of a step of a run that works in a workspace held here. What it lets go is kept before the
 // next step's first call, or when the workspace is given back.

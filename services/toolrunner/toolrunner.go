@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/streaming"
@@ -95,9 +96,8 @@ type Role struct {
 	furniture furniture
 	// mask takes the secrets out of a text.
 	mask func(string) string
-	// yard is what runs here beyond its calls; beyondEnds are the runs of which some of it may have to end.
-	yard       yard
-	beyondEnds chan string
+	// jobs has the commands that go on after their calls.
+	jobs *jobs.Supervisor
 	// pool has the sandboxes that are kept between calls.
 	pool *pool.Pool
 }
@@ -122,9 +122,11 @@ func New(cfg Config) (*Role, error) {
 		s, err := cfg.Ledger.Fresh(ctx, runID)
 		return err == nil && s.Status.Ended()
 	}
-	return &Role{cfg: cfg, pool: pool.New(ended), busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard),
+	sandboxes := pool.New(ended)
+	return &Role{cfg: cfg, pool: sandboxes, jobs: jobs.New(jobs.Config{Ledger: cfg.Ledger, Leases: cfg.Leases, Trees: cfg.Trees, Pool: sandboxes, Keep: cfg.Sandboxes.Keep(),
+		Live: cfg.Live, Instance: cfg.Instance, Secrets: cfg.Secrets}), busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard),
 		steps: make(chan string, maxEnds), lights: make(chan string, maxEnds), overs: make(chan string, maxEnds), users: make(chan user, maxEnds), clean: make(map[string]string), wardrobe: newWardrobe(),
-		mask: secret.Mask(cfg.Secrets...), beyondEnds: make(chan string, beyondHints)}, nil
+		mask: secret.Mask(cfg.Secrets...)}, nil
 }
 
 // Service implements kernel.Role.
@@ -178,8 +180,10 @@ func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries 
 		if !r.single(s.HarnessID, duty) {
 			return kernel.Written{}, &kernel.Later{After: again(deliveries)}
 		}
-		if err := r.elsewhere(ctx, s, duty.Call, deliveries); err != nil {
+		if away, err := r.elsewhere(ctx, s, duty.Call); err != nil {
 			return kernel.Written{}, err
+		} else if away {
+			return kernel.Written{}, &kernel.Later{After: again(deliveries)}
 		}
 		var p place
 		if p, err = r.enter(ctx, s, duty.Call.Step, deliveries); err != nil {
@@ -277,6 +281,31 @@ func (r *Role) input(ctx context.Context, c run.Call) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// elsewhere reports whether a call goes on with jobs that run at another toolrunner: it is left to that one.
+func (r *Role) elsewhere(ctx context.Context, s run.State, c run.Call) (bool, error) {
+	st := s.Step(c.Step)
+	if st == nil || len(st.Background) == 0 {
+		return false, nil
+	}
+	t, _ := r.tool(s, c)
+	goesOn, ok := t.(tool.Continuing)
+	if !ok {
+		return false, nil
+	}
+	input, err := r.input(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	handle, ok := goesOn.Continues(input)
+	if !ok {
+		return false, nil
+	}
+	return r.jobs.Elsewhere(ctx, s, c.Step, handle)
+}
+
+// Mind supervises jobs and pooled sandboxes until ctx ends, and then ends them all.
+func (r *Role) Mind(ctx context.Context, report func(error)) { r.jobs.Run(ctx, report) }
 
 // tool finds the tool of a call among those of the agent that made it.
 func (r *Role) tool(s run.State, c run.Call) (tool.Tool, bool) {

@@ -58,7 +58,7 @@ func (r *Role) enter(ctx context.Context, s run.State, step string, deliveries u
 	}
 	p.visit, p.Path = v, v.Path()
 	v.In(step)
-	if err := v.CatchUp(ctx, func(runID, step string) bool { return runID == s.HarnessID && stepEnded(s, step) }); err != nil {
+	if err := v.CatchUp(ctx, func(runID, step string) bool { return runID == s.HarnessID && call.StepEnded(s, step) }); err != nil {
 		p.leave()
 		return place{}, &kernel.Later{After: again(deliveries)} // somebody else has it now
 	}
@@ -254,7 +254,7 @@ func (r *Role) giveBack(ctx context.Context, waiting map[string]int, runID strin
 	}
 	var done bool
 	if s.Status.Ended() && s.Created != nil {
-		r.finish(ctx, errStepOver, r.yard.of(runID)...) // they work in the tree
+		r.jobs.End(ctx, runID) // they work in the tree
 		done, err = r.cfg.Trees.Ended(ctx, s.Created.Workspace, runID)
 	} else {
 		waiting[runID]-- // a hint may come before the fact is stored, or be wrong

@@ -1,4 +1,4 @@
-package toolrunner
+package jobs
 
 import (
 	"bytes"
@@ -17,12 +17,12 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-func TestRing(t *testing.T) {
+func TestOutput(t *testing.T) {
 	t.Parallel()
 	t.Run("SAFE-14 the newest of a text is kept, in bounds, and what is behind a place is told with where it stands", rapid.MakeCheck(func(r *rapid.T) {
 		var all []byte
-		var kept ring
-		for _, n := range rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 7, 4096, maxOutputKept / 3, maxOutputKept, maxOutputKept + 1, 2*maxOutputKept + 5}), 0, 8).Draw(r, "pieces") {
+		var kept output
+		for _, n := range rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 7, 4096, maxOutput / 3, maxOutput, maxOutput + 1, 2*maxOutput + 5}), 0, 8).Draw(r, "pieces") {
 			piece := bytes.Repeat([]byte(fmt.Sprint(len(all)%9, "abcdefg")), n/8+1)[:n]
 			all = append(all, piece...)
 			if _, err := kept.Write(piece); err != nil {
@@ -31,16 +31,16 @@ func TestRing(t *testing.T) {
 		}
 		after := rapid.Int64Range(0, int64(len(all))+3).Draw(r, "after")
 		text, from, to, _ := kept.behind(after)
-		if to != int64(len(all)) || kept.size() != to || len(kept.kept) > maxOutputKept+maxOutputKept/4 {
+		if to != int64(len(all)) || kept.size() != to || len(kept.kept) > maxOutput+maxOutput/4 {
 			r.Fatalf("to %d of %d, %d bytes are held", to, len(all), len(kept.kept))
 		}
-		if want := min(max(after, to-maxOutputKept, 0), to); from != want || !bytes.Equal(text, all[from:to]) {
+		if want := min(max(after, to-maxOutput, 0), to); from != want || !bytes.Equal(text, all[from:to]) {
 			r.Fatalf("behind %d: from %d, want %d, %d bytes", after, from, want, len(text))
 		}
 	}))
 	t.Run("who waits is told of more", func(t *testing.T) {
 		t.Parallel()
-		var kept ring
+		var kept output
 		_, _, _, more := kept.behind(0)
 		_, _ = kept.Write([]byte("x"))
 		<-more
@@ -55,13 +55,12 @@ func TestFate(t *testing.T) {
 	ref := runtest.Ref("a", "c1-1", "bash")
 	b.Say(runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
 	fence := b.State().Open["c1-1"].Fence
-	mine := &beyond{run: "r1", step: "a", call: "c1-1", handle: "bg-c1-1", fence: fence}
-	fate := func(s run.State, x *beyond) error { return (&Role{}).fate(s, x) }
+	mine := &job{run: "r1", step: "a", call: "c1-1", handle: "bg-c1-1", fence: fence}
 	t.Run("SAFE-7 SBX-15 what a call started runs while the call does, and then only where a fact tells of it", func(t *testing.T) {
 		if err := fate(b.State(), mine); err != nil {
 			t.Errorf("while its call is made: %v", err)
 		}
-		if err := fate(b.State(), &beyond{run: "r1", step: "a", call: "c1-1", handle: "bg-c1-1", fence: fence - 1}); err != errUnrecorded { //nolint:errorlint // the very one
+		if err := fate(b.State(), &job{run: "r1", step: "a", call: "c1-1", handle: "bg-c1-1", fence: fence - 1}); err != errUnrecorded { //nolint:errorlint // the very one
 			t.Errorf("of an attempt that is not the current one: %v", err)
 		}
 		done := runtest.CallDone(ref, fence, "started")
@@ -99,13 +98,13 @@ func (i *idle) Destroy(context.Context) error {
 	return nil
 }
 
-func TestYard(t *testing.T) {
+func TestRegistry(t *testing.T) {
 	t.Parallel()
 	t.Run("SBX-15 a sandbox of a step ends once, with the last who uses it", func(t *testing.T) {
 		t.Parallel()
-		var y yard
+		var y registry
 		box := &idle{}
-		open := func() *longBox { return &longBox{open: func() (sandbox.Sandbox, error) { return box, nil }} }
+		open := func() *stepSandbox { return &stepSandbox{open: func() (sandbox.Sandbox, error) { return box, nil }} }
 		var all sync.WaitGroup
 		_, first := y.enter("r", "s", open)
 		for range 50 {
@@ -128,19 +127,19 @@ func TestYard(t *testing.T) {
 	})
 	t.Run("SAFE-14 there is room for so many of a run and of all, and none after the end", func(t *testing.T) {
 		t.Parallel()
-		var y yard
-		add := func(run string) (*beyond, error) {
-			b := &beyond{run: run, gone: make(chan struct{}), stop: func(error) {}}
+		var y registry
+		add := func(run string) (*job, error) {
+			b := &job{run: run, gone: make(chan struct{}), stop: func(error) {}}
 			err := y.add(b)
 			if err == nil {
 				y.all.Done()
 			}
 			return b, err
 		}
-		var some *beyond
-		for i := range maxBeyondHere {
+		var some *job
+		for i := range maxHere {
 			var err error
-			if some, err = add(fmt.Sprint("r", i/maxBeyond)); err != nil {
+			if some, err = add(fmt.Sprint("r", i/maxPerRun)); err != nil {
 				t.Fatal(err)
 			}
 		}
