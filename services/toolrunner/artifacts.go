@@ -17,9 +17,6 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// artifactsFile is the readable view of a run's artifacts in its workspace (WS-15).
-const artifactsFile = ".harness/artifacts.json"
-
 // made is what an attempt may have changed in its workspace, and what it saved by name. Tools may be several goroutines.
 type made struct {
 	// at is where the attempt works; with an empty path there is nothing to look at.
@@ -84,7 +81,7 @@ func (r *Role) job(s run.State, c run.Call, m *made) (capture.Job, error) {
 func (r *Role) first(ctx context.Context, s run.State, c run.Call, m *made) func() error {
 	prepare := r.prepare(ctx, s, c, m)
 	return func() error {
-		r.furnish(ctx, s, m.at)
+		r.files.Provide(ctx, s, m.at.Dir)
 		if prepare == nil {
 			return nil
 		}
@@ -201,10 +198,10 @@ func (r *Role) withMade(ctx context.Context, s run.State, c run.Call, fence uint
 		l.Commit()
 	}
 	if _, said := w.Wrote(events.ArtifactSaved); said {
-		r.show(w.State, at)
+		r.files.Artifacts(w.State, at.Dir)
 	}
 	if call.NeedsStart(c.Effect) {
-		r.jot(w.State, c.ID, at)
+		r.files.Log(w.State, c.ID, at.Dir)
 	}
 	return w, nil
 }
@@ -212,21 +209,6 @@ func (r *Role) withMade(ctx context.Context, s run.State, c run.Call, fence uint
 // lost says that nobody knows what came of an attempt; what it left in a workspace of this machine is kept.
 func (r *Role) lost(ctx context.Context, s run.State, d call.Duty, at place) (kernel.Written, error) {
 	return r.withMade(ctx, s, d.Call, d.Call.Fence, r.look(ctx, s, d.Call, anything(at)), at, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, d) })
-}
-
-// show writes the readable view. It is for people: one that can not be written is no reason to hold up the run.
-func (r *Role) show(s run.State, at place) {
-	if at.Path == "" {
-		return
-	}
-	root, err := workdir.Open(r.cfg.Sandboxes.Root(), at.Path)
-	if err != nil {
-		return
-	}
-	defer func() { _ = root.Close() }() // nothing is written through it any more
-	if ownFolder(root) && writeJSON(root, artifactsFile, artifactsOf(s)) == nil {
-		_ = exclude(root)
-	}
 }
 
 // cleanPatience bounds how long the end of a run is looked at.
@@ -239,7 +221,7 @@ func (r *Role) Leave(runID string) {
 	dir, clean := r.clean[runID]
 	r.mu.Unlock()
 	knows := clean || r.cfg.Artifacts != nil && r.cfg.Artifacts.Knows(runID)
-	if !knows && r.furniture.folder(runID) == "" {
+	if !knows && !r.files.Knows(runID) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanPatience)
@@ -249,7 +231,7 @@ func (r *Role) Leave(runID string) {
 		return // the files stay, and the records tell of them
 	}
 	if r.cfg.Trees == nil && s.Created != nil { // else it may be somebody else's by now
-		r.writeResult(s, s.Created.Workspace)
+		r.files.Result(s, s.Created.Workspace)
 	}
 	if !knows {
 		return

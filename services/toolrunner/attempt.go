@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/streaming"
+	"github.com/inspan/inspan/internal/workspace/provision"
 	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -136,7 +137,7 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 	}
 	if err == nil && !result.Failed {
 		var text string
-		text, said = notes(s, a, input, env.Box)
+		text, said = provision.Notes(s, a.Call, input, env.Box)
 		result.Output += text
 	}
 	if err == nil && !m.bare {
@@ -194,7 +195,7 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (t
 		leave()
 		out.Close()
 	}
-	return tool.Env{Background: r.background(s, a, box, m), Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: skills(s, a), Fetch: out.Fetch(), Save: r.saver(s, a, m), Dir: dir(s, a), Git: r.gitWork(s, a, m, progress)}, out, shut
+	return tool.Env{Background: r.background(s, a, box, m), Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: provision.Skills(s, a.Call), Fetch: out.Fetch(), Save: r.saver(s, a, m), Dir: dir(s, a), Git: r.gitWork(s, a, m, progress)}, out, shut
 }
 
 // opener returns what opens the sandbox of a call: one that is kept, or one of its own. shared says that more than one call uses it.

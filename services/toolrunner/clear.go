@@ -2,15 +2,18 @@ package toolrunner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
@@ -84,6 +87,62 @@ func (r *Role) clear(ctx context.Context, p place, scope string) error {
 		}
 	}
 	return sweep(r.cfg.Sandboxes, p.Dir)
+}
+
+const (
+	// sweepAgain and sweepTries bound how long the files of a session wait that is not deleted yet as far as is known here.
+	sweepAgain = 500 * time.Millisecond
+	sweepTries = 10
+)
+
+// Input implements kernel.Role: the files of a session that was deleted go.
+func (r *Role) Input(ctx context.Context, m kernel.Message) error {
+	id, verb, ok := events.ParseSession(m.Subject())
+	if !ok || verb != "sweep" || r.cfg.Sessions == nil {
+		return kernel.Refuse("bad_subject", "publish on station.{station}.session.{session}.sweep", "nothing is known of the subject %q", m.Subject())
+	}
+	b, err := r.cfg.Sessions.Get(ctx, "session."+id)
+	var e events.Session
+	if err == nil {
+		err = json.Unmarshal(b, &e)
+	}
+	if err != nil && !errors.Is(err, kernel.ErrNotFound) {
+		return err
+	}
+	if e.Status != events.SessionDeleted {
+		if m.Deliveries() < sweepTries {
+			return &kernel.Later{After: sweepAgain}
+		}
+		return kernel.Refuse("session_lives", "delete it first: inspan session delete "+id, "session %q is not deleted", id)
+	}
+	unlock, err := r.sessions.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r.pool.DropWorkspace("session/" + id)
+	return r.vacate(ctx, m, e)
+}
+
+// sweep takes a workspace and its cache away.
+func sweep(o *pool.Opener, p workdir.Dir) error {
+	for dir, path := range map[string]string{o.Root(): p.Path, o.Cache(): p.Workspace} {
+		if dir == "" {
+			continue
+		}
+		root, err := os.OpenRoot(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("sweep %s: %w", p.Workspace, err)
+		}
+		err = root.RemoveAll(path)
+		if err = errors.Join(err, root.Close()); err != nil {
+			return fmt.Errorf("sweep %s: %w", p.Workspace, err)
+		}
+	}
+	return gitwork.Forget(o.Root(), p.Path)
 }
 
 // maxAside is how many directories of one session are put aside.

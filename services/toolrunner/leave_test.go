@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/sandbox/pool"
+	"github.com/inspan/inspan/internal/workspace/provision"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -38,7 +39,7 @@ func TestLeave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Role{jobs: jobs.New(jobs.Config{Pool: pool.New(nil)}), cfg: Config{Ledger: ledger, Artifacts: keeper}, clean: map[string]string{"r1": dir}}
+	r := &Role{jobs: jobs.New(jobs.Config{Pool: pool.New(nil)}), files: provision.NewRunFiles(t.TempDir()), cfg: Config{Ledger: ledger, Artifacts: keeper}, clean: map[string]string{"r1": dir}}
 	say(runtest.Created(), runtest.Started())
 	if err := keeper.Begin(t.Context(), "r1", dir); err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/provision"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -91,9 +92,9 @@ type Role struct {
 	// users are runs that begin in a workspace that others made, for CleanUp; more than maxEnds are let go.
 	users chan user
 	// clean are the runs that began here whose artifacts are taken out of their workspace at the end, guarded by mu.
-	clean map[string]string
-	wardrobe
-	furniture furniture
+	clean    map[string]string
+	sessions *provision.SessionFiles
+	files    *provision.RunFiles
 	// mask takes the secrets out of a text.
 	mask func(string) string
 	// jobs has the commands that go on after their calls.
@@ -125,7 +126,7 @@ func New(cfg Config) (*Role, error) {
 	sandboxes := pool.New(ended)
 	return &Role{cfg: cfg, pool: sandboxes, jobs: jobs.New(jobs.Config{Ledger: cfg.Ledger, Leases: cfg.Leases, Trees: cfg.Trees, Pool: sandboxes, Keep: cfg.Sandboxes.Keep(),
 		Live: cfg.Live, Instance: cfg.Instance, Secrets: cfg.Secrets}), busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard),
-		steps: make(chan string, maxEnds), lights: make(chan string, maxEnds), overs: make(chan string, maxEnds), users: make(chan user, maxEnds), clean: make(map[string]string), wardrobe: newWardrobe(),
+		steps: make(chan string, maxEnds), lights: make(chan string, maxEnds), overs: make(chan string, maxEnds), users: make(chan user, maxEnds), clean: make(map[string]string), sessions: provision.NewSessionFiles(cfg.Sandboxes.Root(), cfg.Sessions, cfg.Blobs), files: provision.NewRunFiles(cfg.Sandboxes.Root()),
 		mask: secret.Mask(cfg.Secrets...)}, nil
 }
 
@@ -246,7 +247,7 @@ func (r *Role) hold(runID, callID string) func() {
 // the right to act.
 func (r *Role) begin(ctx context.Context, s run.State, d call.Duty, p place) (kernel.Written, error) {
 	if p.broken == nil {
-		if err := r.dress(ctx, s, p); spoiled(err) {
+		if err := r.sessions.Write(ctx, s, p.Dir, func(ctx context.Context, e events.Session) error { return r.clear(ctx, p, events.DeletedScope(e)) }); spoiled(err) {
 			p.broken = err
 		} else if err != nil {
 			return kernel.Written{}, err
@@ -302,6 +303,13 @@ func (r *Role) elsewhere(ctx context.Context, s run.State, c run.Call) (bool, er
 		return false, nil
 	}
 	return r.jobs.Elsewhere(ctx, s, c.Step, handle)
+}
+
+// Undress removes the lock file of a run that may have ended.
+func (r *Role) Undress(runID string) {
+	r.mayEnd(runID)
+	r.jobs.MayHaveEnded(runID)
+	r.sessions.Ended(runID)
 }
 
 // Mind supervises jobs and pooled sandboxes until ctx ends, and then ends them all.

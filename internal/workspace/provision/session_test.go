@@ -1,6 +1,7 @@
-package toolrunner
+package provision
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -11,10 +12,8 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/sandbox"
-	"github.com/inspan/inspan/internal/sandbox/jobs"
-	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -26,17 +25,14 @@ func TestSessionFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	boxes, err := pool.NewOpener(pool.Config{Root: dir, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: nil}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &Role{jobs: jobs.New(jobs.Config{Pool: pool.New(nil)}), wardrobe: newWardrobe(), cfg: Config{Sessions: st.Shelf(topology.SessionBucket), Blobs: st.Blobs(), Sandboxes: boxes}}
+	shelf := st.Shelf(topology.SessionBucket)
+	files := NewSessionFiles(dir, shelf, st.Blobs())
 	work := filepath.Join(dir, "session", "s")
 	put := func(e events.Session) {
 		t.Helper()
 		b, err := json.Marshal(e)
 		if err == nil {
-			err = r.cfg.Sessions.Put(t.Context(), "session.s", b)
+			err = shelf.Put(t.Context(), "session.s", b)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -45,12 +41,12 @@ func TestSessionFiles(t *testing.T) {
 	at := func(id string, fence uint64) run.State {
 		return run.State{HarnessID: id, Created: &events.RunCreatedData{Session: "s", SessionFence: fence, Workspace: "session/s"}}
 	}
+	cleared := 0
 	dress := func(s run.State) error {
-		p, err := r.enter(t.Context(), s, "", 1)
-		if err != nil {
-			return err
-		}
-		return r.dress(t.Context(), s, p)
+		return files.Write(t.Context(), s, workdir.Dir{Workspace: "session/s", Path: "session/s"}, func(context.Context, events.Session) error {
+			cleared++
+			return os.RemoveAll(work)
+		})
 	}
 	until := time.Unix(2e9, 0).UTC()
 	if err := os.MkdirAll(filepath.Join(work, ".git", "info"), 0o755); err != nil {
@@ -79,7 +75,7 @@ func TestSessionFiles(t *testing.T) {
 		if b, err := os.ReadFile(filepath.Join(work, ".git", "info", "exclude")); err != nil || !strings.Contains(string(b), "/.session.lock\n") {
 			t.Errorf("%q, %v", b, err)
 		}
-		r.Undress("r1")
+		files.Ended("r1")
 		if _, err := os.Stat(filepath.Join(work, lockFile)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("it is still there: %v", err)
 		}
@@ -108,8 +104,8 @@ func TestSessionFiles(t *testing.T) {
 		if err := dress(at("r3", 3)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(kept); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("it is still there: %v", err)
+		if _, err := os.Stat(kept); !errors.Is(err, fs.ErrNotExist) || cleared != 1 {
+			t.Errorf("it is still there: %v, cleared %d times", err, cleared)
 		}
 	})
 }

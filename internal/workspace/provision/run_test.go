@@ -1,4 +1,4 @@
-package toolrunner
+package provision
 
 import (
 	"encoding/json"
@@ -11,29 +11,23 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
-	"github.com/inspan/inspan/internal/sandbox"
-	"github.com/inspan/inspan/internal/sandbox/jobs"
-	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// house is a role that only provides workspaces.
-func house(t *testing.T) (r *Role, root string) {
+// house is a root below which workspaces are provided.
+func house(t *testing.T) (r *RunFiles, sessions *SessionFiles, shelf kernel.Shelf, root string) {
 	t.Helper()
 	st, err := mem.New("s1", mem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	root = filepath.Join(t.TempDir(), "work")
-	boxes, err := pool.NewOpener(pool.Config{Root: root, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: nil}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &Role{jobs: jobs.New(jobs.Config{Pool: pool.New(nil)}), wardrobe: newWardrobe(), cfg: Config{Sessions: st.Shelf(topology.SessionBucket), Blobs: st.Blobs(), Sandboxes: boxes}}, root
+	root, shelf = filepath.Join(t.TempDir(), "work"), st.Shelf(topology.SessionBucket)
+	return NewRunFiles(root), NewSessionFiles(root, shelf, st.Blobs()), shelf, root
 }
 
 // tenant is a run in a session.
@@ -44,7 +38,7 @@ func tenant(id string) run.State {
 		Plan:    &run.Plan{Steps: []*run.Step{{ID: "main", Description: "mend", AssignedAgent: "nux", Status: events.StepIsRunning}}}}
 }
 
-var sessionPlace = place{Dir: workdir.Dir{Workspace: "session/s", Path: "session/s"}}
+var sessionDir = workdir.Dir{Workspace: "session/s", Path: "session/s"}
 
 // tell reads a JSON file.
 func tell(t *testing.T, at ...string) map[string]any {
@@ -60,11 +54,11 @@ func tell(t *testing.T, at ...string) map[string]any {
 	return v
 }
 
-func TestFurnish(t *testing.T) {
+func TestRunFiles(t *testing.T) {
 	t.Parallel()
-	r, root := house(t)
+	r, _, _, root := house(t)
 	work := filepath.Join(root, "session", "s")
-	r.furnish(t.Context(), tenant("r1"), sessionPlace)
+	r.Provide(t.Context(), tenant("r1"), sessionDir)
 	t.Run("WS-15 a workspace has its steps, its conversation and its artifacts as files, and each run a folder with logs and output", func(t *testing.T) {
 		if v := tell(t, work, tasksFile); v["run_id"] != "r1" || v["work_id"] != "gt-1" || len(v["tasks"].([]any)) != 1 || v["tasks"].([]any)[0].(map[string]any)["status"] != "running" {
 			t.Errorf("%v", v)
@@ -82,14 +76,14 @@ func TestFurnish(t *testing.T) {
 		}
 	})
 	t.Run("WS-15 a run keeps its folder over a restart, and the next one has its own", func(t *testing.T) {
-		r.furnish(t.Context(), tenant("r2"), sessionPlace)
-		again := &Role{jobs: jobs.New(jobs.Config{Pool: pool.New(nil)}), wardrobe: newWardrobe(), cfg: r.cfg}
-		again.furnish(t.Context(), tenant("r1"), sessionPlace)
-		again.furnish(t.Context(), tenant("r1"), sessionPlace)
-		if got := again.furniture.folder("r1"); got != runsDir+"/run_001" {
+		r.Provide(t.Context(), tenant("r2"), sessionDir)
+		again := NewRunFiles(root)
+		again.Provide(t.Context(), tenant("r1"), sessionDir)
+		again.Provide(t.Context(), tenant("r1"), sessionDir)
+		if got := again.folder("r1"); got != runsDir+"/run_001" {
 			t.Errorf("r1 has %q", got)
 		}
-		if got := r.furniture.folder("r2"); got != runsDir+"/run_002" {
+		if got := r.folder("r2"); got != runsDir+"/run_002" {
 			t.Errorf("r2 has %q", got)
 		}
 	})
@@ -98,7 +92,7 @@ func TestFurnish(t *testing.T) {
 		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c1", CallName: "bash", Outcome: run.OutcomeFinished, Result: "all is well"})
 		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c2", CallName: "bash", Outcome: run.OutcomeRefused})
 		for _, at := range []string{".trees/session=s/2-a/tree", ".trees/session=s/4-a/tree"} {
-			r.furnish(t.Context(), s, place{Dir: workdir.Dir{Workspace: "session/s", Path: at}})
+			r.Provide(t.Context(), s, workdir.Dir{Workspace: "session/s", Path: at})
 			folder := filepath.Join(root, at, runsDir, "run_001")
 			if b, err := os.ReadFile(filepath.Join(folder, "logs", "c1.log")); err != nil || !strings.Contains(string(b), "all is well") {
 				t.Errorf("%q, %v", b, err)
@@ -107,7 +101,7 @@ func TestFurnish(t *testing.T) {
 				t.Errorf("a call that was refused has a log: %v", err)
 			}
 			s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c3", CallName: "bash", Outcome: run.OutcomeFinished, Result: "later"})
-			r.jot(s, "c3", place{Dir: workdir.Dir{Workspace: "session/s", Path: at}})
+			r.Log(s, "c3", workdir.Dir{Workspace: "session/s", Path: at})
 			if _, err := os.Stat(filepath.Join(folder, "logs", "c3.log")); err != nil {
 				t.Error(err)
 			}
@@ -116,17 +110,17 @@ func TestFurnish(t *testing.T) {
 	t.Run("WS-15 the log of a call and what the run came to are in its folder", func(t *testing.T) {
 		s := tenant("r1")
 		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c1", CallName: "bash", Step: "main", Outcome: run.OutcomeFinished, Result: "all is well"})
-		r.jot(s, "c1", sessionPlace)
+		r.Log(s, "c1", sessionDir)
 		if b, err := os.ReadFile(filepath.Join(work, runsDir, "run_001", "logs", "c1.log")); err != nil || !strings.Contains(string(b), "bash") || !strings.Contains(string(b), "all is well") {
 			t.Errorf("%q, %v", b, err)
 		}
 		result := filepath.Join(work, runsDir, "run_001", "output", resultFile)
-		r.writeResult(s, "session/s")
+		r.Result(s, "session/s")
 		if _, err := os.Stat(result); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a run that goes on has a result: %v", err)
 		}
 		s.Status, s.Result = events.Completed, &events.Result{Output: "mended", Success: true}
-		r.writeResult(s, "session/s")
+		r.Result(s, "session/s")
 		if v := tell(t, result); v["status"] != "completed" || v["run_id"] != "r1" {
 			t.Errorf("%v", v)
 		}
@@ -167,7 +161,7 @@ func TestFurnish(t *testing.T) {
 	t.Run("WS-15 C30 a run on the direct path pays for none of it", func(t *testing.T) {
 		s := tenant("r9")
 		s.Created.Direct, s.Created.Workspace = true, "run/r9"
-		r.furnish(t.Context(), s, place{Dir: workdir.Dir{Workspace: "run/r9", Path: "run/r9"}})
+		r.Provide(t.Context(), s, workdir.Dir{Workspace: "run/r9", Path: "run/r9"})
 		if _, err := os.Lstat(filepath.Join(root, "run", "r9")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%v", err)
 		}
@@ -188,10 +182,10 @@ func sameFile(t *testing.T, a, b string) bool {
 func TestHostileHarness(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(work, outside string) error{
-		"the folder is a file":           func(work, _ string) error { return os.WriteFile(filepath.Join(work, historyDir), []byte("x"), 0o644) },
-		"the folder is a link outside":   func(work, outside string) error { return os.Symlink(outside, filepath.Join(work, historyDir)) },
-		"the folder is a link inside":    func(work, _ string) error { return os.Symlink("src", filepath.Join(work, historyDir)) },
-		"the folder is a link to itself": func(work, _ string) error { return os.Symlink(historyDir, filepath.Join(work, historyDir)) },
+		"the folder is a file":           func(work, _ string) error { return os.WriteFile(filepath.Join(work, harnessDir), []byte("x"), 0o644) },
+		"the folder is a link outside":   func(work, outside string) error { return os.Symlink(outside, filepath.Join(work, harnessDir)) },
+		"the folder is a link inside":    func(work, _ string) error { return os.Symlink("src", filepath.Join(work, harnessDir)) },
+		"the folder is a link to itself": func(work, _ string) error { return os.Symlink(harnessDir, filepath.Join(work, harnessDir)) },
 		"the folder of runs is a file":   inHarness(func(at, _ string) error { return os.WriteFile(filepath.Join(at, "runs"), []byte("x"), 0o644) }),
 		"the folder of runs is a link":   inHarness(func(at, outside string) error { return os.Symlink(outside, filepath.Join(at, "runs")) }),
 		"a run's folder is a link": inHarness(func(at, outside string) error {
@@ -209,7 +203,7 @@ func TestHostileHarness(t *testing.T) {
 	} {
 		t.Run("WS-15 SAFE-12 "+name, func(t *testing.T) {
 			t.Parallel()
-			r, root := house(t)
+			r, sessions, shelf, root := house(t)
 			work, outside := filepath.Join(root, "session", "s"), t.TempDir()
 			if err := os.MkdirAll(filepath.Join(work, "src"), 0o755); err != nil {
 				t.Fatal(err)
@@ -224,20 +218,20 @@ func TestHostileHarness(t *testing.T) {
 			s.Created.SessionFence = 1
 			b, err := json.Marshal(events.Session{ID: "s", Fence: 1, Born: 1})
 			if err == nil {
-				err = r.cfg.Sessions.Put(t.Context(), "session.s", b)
+				err = shelf.Put(t.Context(), "session.s", b)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := r.dress(t.Context(), s, sessionPlace); err != nil {
+			if err := sessions.Write(t.Context(), s, sessionDir, nil); err != nil {
 				t.Errorf("the run is held up: %v", err)
 			}
-			r.furnish(t.Context(), s, sessionPlace)
+			r.Provide(t.Context(), s, sessionDir)
 			s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c1", CallName: "bash"})
-			r.jot(s, "c1", sessionPlace)
-			r.show(s, sessionPlace)
+			r.Log(s, "c1", sessionDir)
+			r.Artifacts(s, sessionDir)
 			s.Status = events.Completed
-			r.writeResult(s, "session/s")
+			r.Result(s, "session/s")
 			found := map[string]string{}
 			for _, dir := range []string{outside, filepath.Join(work, "src")} {
 				all, err := os.ReadDir(dir)
@@ -264,7 +258,7 @@ func TestHostileHarness(t *testing.T) {
 
 func inHarness(do func(at, outside string) error) func(work, outside string) error {
 	return func(work, outside string) error {
-		at := filepath.Join(work, historyDir)
+		at := filepath.Join(work, harnessDir)
 		if err := os.Mkdir(at, 0o755); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package toolrunner
+package provision
 
 import (
 	"encoding/json"
@@ -6,14 +6,13 @@ import (
 	"path"
 	"strings"
 
-	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/pkg/run"
 )
 
 // Limits of what a workspace says to agents.
 const (
-	memoryFile = "AGENTS.md"
+	notesFile = "AGENTS.md"
 	// maxNotes is the most bytes of it that are shown.
 	maxNotes = 8 << 10
 	// maxDepth is how many directories up it is looked for.
@@ -23,10 +22,10 @@ const (
 // touching are the tools whose path says where an agent works.
 var touching = map[string]bool{"read": true, "write": true, "edit": true, "glob": true, "grep": true}
 
-// skills finds the texts of the skills that were pinned with the agent of a call.
-func skills(s run.State, a call.Attempt) func(name string) (string, bool) {
+// Skills finds the texts of the skills that were pinned with the agent of a call.
+func Skills(s run.State, c run.Call) func(name string) (string, bool) {
 	return func(name string) (string, bool) {
-		st := s.Step(a.Call.Step)
+		st := s.Step(c.Step)
 		if st == nil {
 			return "", false
 		}
@@ -40,14 +39,14 @@ func skills(s run.State, a call.Attempt) func(name string) (string, bool) {
 	}
 }
 
-// notes returns the AGENTS.md that is nearest to what a call touched, framed as data of the workspace, with its path; none
+// Notes returns the AGENTS.md that is nearest to what a call touched, framed as data of the workspace, with its path; none
 // where the agent was shown it in this step before, and can still see it.
-func notes(s run.State, a call.Attempt, input []byte, box sandbox.Sandbox) (text, at string) {
+func Notes(s run.State, c run.Call, input []byte, box sandbox.Sandbox) (text, at string) {
 	var in struct{ Path string }
-	if !touching[a.Call.Tool] || json.Unmarshal(input, &in) != nil || in.Path == "" {
+	if !touching[c.Tool] || json.Unmarshal(input, &in) != nil || in.Path == "" {
 		return "", ""
 	}
-	st := s.Step(a.Call.Step)
+	st := s.Step(c.Step)
 	if st == nil {
 		return "", ""
 	}
@@ -77,7 +76,7 @@ func nearestNotes(box sandbox.Sandbox, touched string) string {
 		dir = path.Dir(dir)
 	}
 	for range maxDepth {
-		at := path.Join(dir, memoryFile)
+		at := path.Join(dir, notesFile)
 		if info, err := box.Stat(at); err == nil && info.Mode().IsRegular() {
 			return at
 		}
