@@ -266,7 +266,10 @@ func (s shelf) with(ctx context.Context, verb, key string, do func(context.Conte
 			err = cause
 		}
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrDenied):
+		return fmt.Errorf("%s %s in %s: %w: %w", verb, key, s.bucket, kernel.ErrDenied, err)
+	case err != nil:
 		return fmt.Errorf("%s %s in %s: %w", verb, key, s.bucket, err)
 	}
 	return nil
