@@ -22,6 +22,8 @@ type Runs interface {
 type Expirer struct {
 	Store kernel.Artifacts
 	Runs  Runs
+	// Workflows forget a run before the last of its artifacts goes; may be nil.
+	Workflows *Workflows
 	// TTL of artifacts that were put without one; 0 means artifact.DefaultTTL.
 	TTL time.Duration
 }
@@ -45,7 +47,10 @@ func (e *Expirer) Sweep(ctx context.Context, now time.Time) (Swept, error) {
 		return out, err
 	}
 	var errs []error
-	looked := map[string]run.State{}
+	looked, left := map[string]run.State{}, map[string]int{}
+	for _, one := range all {
+		left[one.Run]++
+	}
 	for _, one := range all {
 		ttl := one.TTL
 		if ttl <= 0 {
@@ -64,6 +69,12 @@ func (e *Expirer) Sweep(ctx context.Context, now time.Time) (Swept, error) {
 		}
 		if !artifact.Due(now, one.Put, ttl, s.Sequence > 0, s.EndedAt) {
 			continue
+		}
+		if left[one.Run]--; left[one.Run] == 0 && e.Workflows != nil {
+			if err := e.Workflows.Remove(ctx, s); err != nil {
+				errs = append(errs, err)
+				continue // the next look does both
+			}
 		}
 		if err := e.Store.Remove(ctx, one.Run, one.SHA256); err != nil {
 			errs = append(errs, err)

@@ -66,9 +66,14 @@ func (k *Keeper) put(runID string, d *desk) {
 // Begin lists the files of a workspace before the first call of a run may change any. It does so once on a machine; a list
 // that an earlier process made stands.
 func (k *Keeper) Begin(ctx context.Context, runID, dir string) error {
-	d, err := k.begun(runID)
-	if err != nil || d != nil {
+	if d, err := k.begun(runID); err != nil || d != nil {
 		return err
+	}
+	select {
+	case k.bringing <- struct{}{}: // another call of the run may still bring files
+		defer func() { <-k.bringing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	files, err := listed(ctx, dir)
 	if err != nil {
@@ -135,6 +140,7 @@ func (k *Keeper) Forget(runID string) {
 	defer k.mu.Unlock()
 	delete(k.desks, runID)
 	_ = os.Remove(k.listPath(runID)) // what stays is taken away when it is old
+	_ = os.Remove(k.emptyPath(runID))
 }
 
 // tidy takes away lists of long ago.

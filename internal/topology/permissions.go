@@ -92,7 +92,8 @@ func (b Buckets) stores(station string, role events.Service) []string {
 	objects := []string{"$O." + b.Files + ".C.>", "$O." + b.Files + ".M.>"}
 	switch role {
 	case events.Planner:
-		return append(objects, configKey(station, DurabilityKey), configKey(station, DamageKey), "$KV."+SessionBucket+"."+station+".>")
+		return append(objects, configKey(station, DurabilityKey), configKey(station, DamageKey), "$KV."+SessionBucket+"."+station+".>",
+			"$KV."+b.State+"."+station+"."+OrchestratorKeys+"*", "$KV."+b.State+"."+station+"."+WorkflowKeys+"*")
 	case events.Executor:
 		return objects
 	case events.Toolrunner: // and it alone reads the station's key
@@ -108,6 +109,14 @@ func (b Buckets) stores(station string, role events.Service) []string {
 
 // purgeArtifacts takes artifacts away. No other stream may be purged by anybody.
 const purgeArtifacts = "$JS.API.STREAM.PURGE.OBJ_" + ArtifactBucket
+
+// Rows of the index that name the runs of a workflow: all else there is written by persisters alone.
+const (
+	// OrchestratorKeys is what the keys begin with of the runs of an orchestrator.
+	OrchestratorKeys = "orchestrator."
+	// WorkflowKeys is the same for the run of a workflow.
+	WorkflowKeys = "workflow."
+)
 
 // Keys of the configuration bucket, behind the station's name.
 const (

@@ -189,6 +189,8 @@ const (
 	MaxHandoff   = 16 << 10
 	MaxMail      = 64
 	MaxMailBytes = 32 << 10
+	// MaxEarlier is how many earlier runs of its workflow a run is given files of.
+	MaxEarlier = 32
 	// MaxContext is the most bytes of an operator's context.
 	MaxContext = 32 << 10
 )

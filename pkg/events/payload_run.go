@@ -226,6 +226,9 @@ type RunCreatedData struct {
 	Parent       string `json:"parent_run_id,omitempty"`
 	Orchestrator string `json:"orchestrator_run_id,omitempty"`
 	WorkID       string `json:"work_id,omitempty"`
+	// Earlier are the runs of the same workflow that had ended and kept files when this one was created, the one that ended
+	// last at the end: their files are brought into the workspace. At most MaxEarlier.
+	Earlier []string `json:"earlier_runs,omitempty"`
 	// SessionFence is the fence of the run's lock on its session, SessionPrompt what the session adds to the system prompt.
 	SessionFence  uint64 `json:"session_fence,omitempty"`
 	SessionPrompt string `json:"session_prompt,omitempty"`
