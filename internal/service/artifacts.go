@@ -50,6 +50,11 @@ func (h *Host) keeper(masked []secret.Value) (*capture.Keeper, error) {
 	return capture.New(cfg)
 }
 
+// workflows is the index of the runs of workflows.
+func (h *Host) workflows(ledger *kernel.Ledger) *capture.Workflows {
+	return &capture.Workflows{Shelf: h.ports.State, Runs: ledger}
+}
+
 // sweepEvery is how often a persister looks for artifacts whose time is over: often enough for the shortest time there is
 // here, and not more often than it is worth.
 func sweepEvery(ttl time.Duration) time.Duration {
@@ -61,7 +66,7 @@ func (h *Host) expire(ctx context.Context, ledger *kernel.Ledger) {
 	if h.ports.Artifacts == nil {
 		return
 	}
-	e := &capture.Expirer{Store: h.ports.Artifacts, Runs: ledger, TTL: h.cfg.ArtifactTTL}
+	e := &capture.Expirer{Store: h.ports.Artifacts, Runs: ledger, Workflows: h.workflows(ledger), TTL: h.cfg.ArtifactTTL}
 	h.keeping.Go(func() {
 		tick := time.NewTicker(sweepEvery(h.cfg.ArtifactTTL))
 		defer tick.Stop()

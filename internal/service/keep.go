@@ -26,7 +26,7 @@ func (h *Host) persister(ctx, keep context.Context, ledger *kernel.Ledger) (kern
 		return nil, err
 	}
 	cfg := persister.Config{Ledger: ledger, Journal: p.Journal, Shelf: p.State, Blobs: p.Blobs, Sign: sign,
-		Snapshots: h.snapshots(), Local: h.localSnapshots(), Log: h.log, Ending: ctx.Done()}
+		Snapshots: h.snapshots(), Local: h.localSnapshots(), Log: h.log, Ending: ctx.Done(), Ended: h.workflows(ledger).Ended}
 	if keeper != nil {
 		cfg.Archive = keeper
 	}

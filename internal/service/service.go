@@ -329,7 +329,7 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *kern
 		}
 		return planner.New(planner.Config{Prices: prices, Station: h.cfg.Station, Ledger: ledger, Timers: p.Timers, Agents: &Agents{Shelf: p.Config},
 			Windows: windows.Of, Context: h.context, Models: h.models(), Isolation: h.cfg.Isolation, Durability: p.Durability, Census: p.Census, Damage: p.Damage, Hooks: asker,
-			Sessions: p.Sessions, Blobs: p.Blobs, LongRunning: h.cfg.LongRunning,
+			Earlier: h.workflows(ledger).Join, Sessions: p.Sessions, Blobs: p.Blobs, LongRunning: h.cfg.LongRunning,
 			Quotas: planner.Quotas{PerSender: h.cfg.SenderPerMinute, Limits: quota.Limits{Running: h.cfg.MaxRuns,
 				PerMinute: h.cfg.RunsPerMinute, Patience: h.cfg.Patience}}})
 	case events.Gatekeeper:

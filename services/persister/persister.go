@@ -42,6 +42,8 @@ type Config struct {
 	Sign ed25519.PrivateKey
 	// Archive keeps the logs outside of the station; may be nil.
 	Archive Archive
+	// Ended notes the end of a run where the next runs of its workflow look for it; may be nil. It may come more than once.
+	Ended func(ctx context.Context, s run.State) error
 	// Activity takes a line a person can read for each fact, in the order heard; may be nil.
 	Activity func(runID string, seq uint64)
 }
@@ -286,6 +288,11 @@ func (r *Role) write(ctx context.Context, runID string, b *book) error {
 	}
 	if err := r.row(ctx, s, head); err != nil {
 		return err
+	}
+	if s.Status.Ended() && r.cfg.Ended != nil {
+		if err := r.cfg.Ended(ctx, s); err != nil {
+			return fmt.Errorf("note the end of run %s: %w", runID, err)
+		}
 	}
 	if err := r.keep(ctx, s); err != nil {
 		return err

@@ -46,6 +46,8 @@ type Config struct {
 	Windows func(model string) int
 	// Context returns what the operator tells all agents, at most events.MaxContext bytes; nil means nothing.
 	Context func(ctx context.Context) (string, error)
+	// Earlier enters a run into its workflow before it is created, and returns the runs whose files it is given; nil gives none.
+	Earlier func(ctx context.Context, c *events.RunCreatedData, runID string, now time.Time) ([]string, error)
 	// Isolation is "per_workflow" (default), "per_run" or "shared" (WS-2).
 	Isolation string
 	// Durability of the server, recorded in each run (SAFE-1).

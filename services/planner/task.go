@@ -71,6 +71,11 @@ func (r *Role) task(ctx context.Context, m kernel.Message) error {
 		if err := r.enter(ctx, t, runID, created); err != nil {
 			return err
 		}
+		if r.cfg.Earlier != nil {
+			if created.Earlier, err = r.cfg.Earlier(ctx, created, runID, m.Time()); err != nil {
+				return fmt.Errorf("earlier runs of the workflow: %w", err)
+			}
+		}
 		if err := r.weigh(ctx, created); err != nil {
 			return err
 		}

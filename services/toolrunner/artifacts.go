@@ -28,6 +28,8 @@ type made struct {
 	saved    []events.Artifact
 	// bare says that the result is read by programs: nothing is put before it. It is set before the tool works.
 	bare bool
+	// note tells people what is done before the tool works; may be nil. It is set before that.
+	note func(line string)
 }
 
 // anything is an attempt of which nobody knows what it did.
@@ -89,8 +91,8 @@ func (r *Role) first(ctx context.Context, s run.State, c run.Call, m *made) func
 	}
 }
 
-// prepare is done before a call first touches the workspace: what earlier steps made elsewhere is brought here, and what
-// is there is listed, so that it is known afterwards what is new.
+// prepare is done before a call first touches the workspace: what earlier runs of the workflow left, and what earlier steps
+// made elsewhere, is brought here, and what is there is listed, so that it is known afterwards what is new.
 func (r *Role) prepare(ctx context.Context, s run.State, c run.Call, m *made) func() error {
 	if r.cfg.Artifacts == nil {
 		return nil
@@ -98,10 +100,13 @@ func (r *Role) prepare(ctx context.Context, s run.State, c run.Call, m *made) fu
 	return sync.OnceValue(func() error {
 		j, err := r.job(s, c, m)
 		if err == nil {
+			_, err = r.cfg.Artifacts.Earlier(ctx, s, capture.Earlier{Dir: j.Dir, Rules: j.Rules, Runs: r.cfg.Ledger, Note: m.note})
+		}
+		if err == nil {
 			_, err = r.cfg.Artifacts.Restore(ctx, s, j.Dir, j.Rules)
 		}
-		// What was saved by name is not to be brought back here where it is taken away later.
-		if err == nil && r.keeps(c) && (!r.cfg.Artifacts.Off(j.Rules) || s.Artifacts.Len() > 0) {
+		// What was saved by name, or made by earlier runs, is not to be brought back here where it is taken away later.
+		if err == nil && (len(s.Created.Earlier) > 0 || r.keeps(c) && (!r.cfg.Artifacts.Off(j.Rules) || s.Artifacts.Len() > 0)) {
 			err = r.cfg.Artifacts.Begin(ctx, s.HarnessID, j.Dir)
 		}
 		if err != nil {

@@ -185,6 +185,7 @@ func (r *Role) env(ctx context.Context, s run.State, a call.Attempt, m *made) (t
 		Before: r.first(ctx, s, a.Call, m), Changed: m.wrote})
 	said := r.cfg.Live.Open(s.HarnessID, streaming.About{Step: a.Call.Step, Attempt: a.Number, Call: a.Call.ID, Tool: a.Call.Tool})
 	progress, rest := r.progress(said)
+	m.note = func(line string) { progress("stderr", []byte(line)) }
 	shut := func() {
 		rest()
 		said.Done(nil)
