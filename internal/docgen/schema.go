@@ -97,6 +97,8 @@ func factSchema(n notes, w events.Word) ([]byte, error) {
 	} {
 		s.Properties.Set(name, &limit)
 	}
+	s.Properties.Delete("aggregate") // these are the events of runs, which carry none and always name their run
+	s.Required = append(s.Required, "runid")
 	if hash, ok := s.Properties.Get("prevhash"); ok {
 		hash.Pattern = "^[0-9a-f]{64}$"
 	}
