@@ -19,23 +19,10 @@ type Approvers struct {
 	OnlySigned bool
 }
 
-// answered returns the answer that a fact records.
-func answered(p events.Payload) (a events.GateAnswer, ok bool) {
-	switch d := p.(type) {
-	case *events.GateApprovedData:
-		return d.GateAnswer, true
-	case *events.GateRejectedData:
-		return d.GateAnswer, true
-	case *events.GateVotedData:
-		return d.GateAnswer, true
-	}
-	return a, false
-}
-
 // signed verifies the answer that a fact records, from the fact alone. An answer that says it was signed is wrong where
 // the signature is gone, also on a station that takes others.
 func (by Approvers) signed(_ run.State, f events.Fact, p events.Payload) string {
-	a, ok := answered(p)
+	a, ok := events.AnswerOf(p)
 	claims := a.Signature != "" || a.Key != "" || a.Assurance == events.AssuranceSignature
 	if !ok || !claims && !by.OnlySigned || by.Keys.Len() == 0 && !by.OnlySigned {
 		return ""

@@ -208,7 +208,7 @@ func (a *Audit) look(ctx context.Context, r kernel.Record, f events.Fact, p even
 
 // count counts the answers to gates, whose checks were passed.
 func (a *Audit) count(p events.Payload) {
-	answer, ok := answered(p)
+	answer, ok := events.AnswerOf(p)
 	if !ok {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -135,28 +136,81 @@ func conforms(t *testing.T, b []byte) {
 	}
 }
 
+// noted is an event type that this program does not have.
+type noted struct{ Event string }
+
+func (*noted) Kind() events.Kind { return "note.taken" }
+
+// gaps returns what rows of event types lack: each names the type.
+func gaps(types []events.Word) []string {
+	var found []string
+	seen := map[events.Kind]bool{}
+	for _, w := range types {
+		lacks := func(yes bool, format string, args ...any) {
+			if yes {
+				found = append(found, string(w.Kind)+" "+fmt.Sprintf(format, args...))
+			}
+		}
+		lacks(seen[w.Kind], "is there twice")
+		seen[w.Kind] = true
+		fam := w.Kind.Family()
+		lacks(!events.ValidID(fam) || !strings.HasPrefix(string(w.Kind), fam+"."), "is not {family}.{verb}")
+		lacks(!slices.Contains(events.Services(), w.Author), "has no author: a service that may publish it")
+		lacks(w.Event == "", "has no name for data.event")
+		lacks(w.Origin != events.Decided && w.Origin != events.Recorded, "has no origin: events.Decided or events.Recorded")
+		lacks(w.Shown&events.InLog == 0, "is not shown in the log (events.InLog)")
+		lacks(!strings.HasSuffix(w.Doc, "."), "has no sentence for the docs, or one without a full stop")
+		lacks(w.New == nil, "has no payload")
+		if w.New != nil {
+			got := w.New().Kind()
+			lacks(got != w.Kind, "has the payload of %s", got)
+		}
+		if _, err := os.Stat(golden(w.Kind)); err != nil {
+			lacks(true, "has no sample: run go test ./pkg/events -update")
+		}
+	}
+	return found
+}
+
 func TestVocabulary(t *testing.T) {
 	t.Parallel()
-	t.Run("EVT-13 OBS-5 each word is whole: kind, author, event name, sentence, payload", func(t *testing.T) {
+	t.Run("EVT-13 OBS-5 each word is whole: kind, author, event name, origin, views, sentence, payload, sample", func(t *testing.T) {
 		t.Parallel()
-		seen := map[events.Kind]bool{}
+		for _, gap := range gaps(events.Vocabulary()) {
+			t.Error(gap)
+		}
 		for _, w := range events.Vocabulary() {
-			if seen[w.Kind] {
-				t.Errorf("%s is there twice", w.Kind)
-			}
-			seen[w.Kind] = true
-			if !slices.Contains(events.Services(), w.Author) || w.Event == "" || !strings.HasSuffix(w.Doc, ".") {
-				t.Errorf("%s: got author %q, event %q, doc %q", w.Kind, w.Author, w.Event, w.Doc)
-			}
-			if got := w.New().Kind(); got != w.Kind {
-				t.Errorf("the payload of %s says that it is %s", w.Kind, got)
-			}
 			if got, err := events.ParseType(w.Kind.Type()); err != nil || got != w.Kind {
 				t.Errorf("type %s: got %q, %v", w.Kind.Type(), got, err)
 			}
-			if fam := w.Kind.Family(); !events.ValidID(fam) || !strings.HasPrefix(string(w.Kind), fam+".") {
-				t.Errorf("%s: got family %q", w.Kind, fam)
+		}
+	})
+	t.Run("EVT-13 what a row lacks is named, with its type", func(t *testing.T) {
+		t.Parallel()
+		whole, _ := events.Lookup(events.HistoryCompacted)
+		if got := gaps([]events.Word{whole}); len(got) > 0 {
+			t.Fatalf("a whole row: %q", got)
+		}
+		for want, take := range map[string]func(w *events.Word){
+			"history.compacted has no author": func(w *events.Word) { w.Author = "" },
+			"history.compacted has no name":   func(w *events.Word) { w.Event = "" },
+			"history.compacted has no origin": func(w *events.Word) { w.Origin = 0 },
+			"history.compacted is not shown":  func(w *events.Word) { w.Shown = events.InTree },
+			"history.compacted has no senten": func(w *events.Word) { w.Doc = "" },
+			"history.compacted has no payloa": func(w *events.Word) { w.New = nil },
+			"history.compacted has the paylo": func(w *events.Word) { w.New = func() events.Payload { return new(events.StepReadyData) } },
+			"note.taken has no sample: run go test ./pkg/events -update": func(w *events.Word) {
+				w.Kind, w.New = "note.taken", func() events.Payload { return new(noted) }
+			},
+		} {
+			w := whole
+			take(&w)
+			if got := gaps([]events.Word{w}); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+				t.Errorf("got %q, want %q", got, want)
 			}
+		}
+		if got := gaps([]events.Word{whole, whole}); len(got) != 1 || got[0] != "history.compacted is there twice" {
+			t.Errorf("got %q", got)
 		}
 	})
 	t.Run("OBS-26 the named events are carried", func(t *testing.T) {

@@ -68,17 +68,57 @@ const (
 // Services lists them in the order of the path of a tool call.
 func Services() []Service { return []Service{Planner, Gatekeeper, Executor, Toolrunner, Persister} }
 
-// Word is one row of the vocabulary.
+// Word is the row of one event type. Its fold rule is a row in pkg/run; what else belongs to the type is made from this row:
+// its schema, its page, its sample, who may publish it and who checks that.
 type Word struct {
 	Kind Kind
 	// Author is the only service that may say it.
 	Author Service
 	// Event is the monitoring event name (OBS-5 to OBS-11) carried in data.event; empty where the kind has none.
 	Event string
+	// Origin says whether a replay decides the event again.
+	Origin Origin
+	// Shown are the views that the event changes.
+	Shown Views
+	// Line says in words what the event says, for the activity log. Where the line needs units, lists or other layout it is nil
+	// and internal/core/view has a row for it.
+	Line func(Payload) string
 	// Doc is one sentence for the generated reference.
 	Doc string
 	// New returns a zero payload to decode into.
 	New func() Payload
+}
+
+// Origin is where an event comes from.
+type Origin uint8
+
+const (
+	// Decided follows from the state before it: a replay makes the decision of its author again.
+	Decided Origin = iota + 1
+	// Recorded was asked for from outside, or says what an effect did: a replay takes it as it stands.
+	Recorded
+)
+
+// Views are the views that an event changes.
+type Views uint8
+
+const (
+	// InLog is the activity log, which shows every event.
+	InLog Views = 1 << iota
+	// InIndex is the index of runs: the row of the run is written at once, and not only with the next events.
+	InIndex
+	// InTree is the tree of a run that the console shows.
+	InTree
+)
+
+// line makes a Line of a function of one payload type, which need not care for length and control characters.
+func line[P Payload](say func(P) string) func(Payload) string {
+	return func(p Payload) string {
+		if d, ok := p.(P); ok {
+			return say(d)
+		}
+		return ""
+	}
 }
 
 // Payload is the typed data of a fact.
@@ -88,39 +128,111 @@ type Payload interface{ Kind() Kind }
 func Vocabulary() []Word { return vocabulary[:] }
 
 var vocabulary = [...]Word{
-	{RunCreated, Planner, "run_created", "A task was accepted: the run exists, with its agents and options pinned. Carries run_start where the run takes the direct path, on which it has started with this.", func() Payload { return new(RunCreatedData) }},
-	{RunForked, Planner, "run_forked", "A part of the state that a forked run begins with; the run starts once it has all parts.", func() Payload { return new(RunForkedData) }},
-	{RunStarted, Planner, "run_start", "The run moved from created to running.", func() Payload { return new(RunStartedData) }},
-	{PlanMade, Planner, "plan_made", "The execution plan is fixed: steps, their agents and dependencies.", func() Payload { return new(PlanMadeData) }},
-	{StepReady, Planner, "step_ready", "All dependencies of a plan step are complete; the gatekeeper is asked to permit it.", func() Payload { return new(StepReadyData) }},
-	{StepAllowed, Gatekeeper, "step_start", "A plan step may be carried out; the executor begins it.", func() Payload { return new(StepAllowedData) }},
-	{TurnDeferred, Executor, "error", "A model request failed in a way that may pass; it is tried again not before the time given.", func() Payload { return new(TurnDeferredData) }},
-	{TurnFinished, Executor, "step_complete", "One model turn is done: text, requested calls, usage, finish reason.", func() Payload { return new(TurnFinishedData) }},
-	{HistoryCompacted, Executor, "history_compacted", "The older turns of a step are shown to its model as a summary from now on; the turns themselves stay in the log.", func() Payload { return new(HistoryCompactedData) }},
-	{CallAllowed, Gatekeeper, "tool_allowed", "A requested tool call may be carried out; its place in the budget is held. Carries tool_start for read-only tools, which have no call.started.", func() Payload { return new(CallAllowedData) }},
-	{CallRefused, Gatekeeper, "tool_refused", "A requested tool call was refused, with the rule; it is never carried out.", func() Payload { return new(CallRefusedData) }},
-	{CallStarted, Toolrunner, "tool_start", "An attempt of a tool call with effects begins; its sequence is the fence of the attempt.", func() Payload { return new(CallStartedData) }},
-	{CallDeferred, Toolrunner, "error", "An attempt failed in a way that may pass; the call is tried again not before the time given.", func() Payload { return new(CallDeferredData) }},
-	{CallFinished, Toolrunner, "tool_result", "A tool call was carried out; this is what the model reads.", func() Payload { return new(CallFinishedData) }},
-	{CallFailed, Toolrunner, "tool_result", "A tool call could not be carried out, or its outcome is unknown.", func() Payload { return new(CallFailedData) }},
-	{ArtifactSaved, Toolrunner, "artifact_saved", "What a tool call made or changed in the workspace was stored as artifacts, before the call's end is said; says also what was left out, and why.", func() Payload { return new(ArtifactSavedData) }},
-	{GateOpened, Gatekeeper, "waiting_for_human", "A person must decide before the action given goes on; names the subject for the answer.", func() Payload { return new(GateOpenedData) }},
-	{GateApproved, Gatekeeper, "gate_approved", "The gate's first valid answer was yes.", func() Payload { return new(GateApprovedData) }},
-	{GateRejected, Gatekeeper, "gate_rejected", "The gate's first valid answer was no; the run is paused for replanning.", func() Payload { return new(GateRejectedData) }},
-	{GateVoted, Gatekeeper, "gate_voted", "One yes of the several that the gate needs; it waits for the others.", func() Payload { return new(GateVotedData) }},
-	{GateExpired, Gatekeeper, "gate_expired", "Nobody answered the gate in time; carries what follows: as a no, or the end of the run.", func() Payload { return new(GateExpiredData) }},
-	{StepFinished, Executor, "step_finished", "A plan step is complete, with its output.", func() Payload { return new(StepFinishedData) }},
-	{StepFailed, Executor, "step_failed", "A plan step failed; all that depends on it is blocked.", func() Payload { return new(StepFailedData) }},
-	{CheckpointSaved, Persister, "checkpoint", "The state up to a sequence, which includes the named checkpoint, was stored as a snapshot as well: the run is loaded quickly from there.", func() Payload { return new(CheckpointSavedData) }},
-	{CheckpointFallback, Persister, "store_fallback", "A warning: the primary store is away, and the local one keeps the run's facts from a sequence on.", func() Payload { return new(CheckpointFallbackData) }},
-	{RunPaused, Planner, "run_paused", "The run moved from running to paused; nothing new is permitted until it resumes.", func() Payload { return new(RunPausedData) }},
-	{RunResumed, Planner, "run_resumed", "The run moved from paused to running.", func() Payload { return new(RunResumedData) }},
-	{RunAdjusted, Planner, "run_adjusted", "The autonomy level of the run was changed.", func() Payload { return new(RunAdjustedData) }},
-	{RunMoved, Planner, "run_moved", "The facts before this one were copied here, byte for byte, from another station or from an archive; the run goes on here.", func() Payload { return new(RunMovedData) }},
-	{PlanRevised, Planner, "plan_revised", "What had not begun of the plan of a paused run was replaced by other steps; what had begun stays.", func() Payload { return new(PlanRevisedData) }},
-	{PlanCompleted, Planner, "plan_completed", "All steps of the plan are complete.", func() Payload { return new(PlanCompletedData) }},
-	{RunCompleted, Planner, "run_complete", "The run ended well; carries its result.", func() Payload { return new(RunCompletedData) }},
-	{RunFailed, Planner, "run_complete", "The run ended badly; carries its result and the error.", func() Payload { return new(RunFailedData) }},
+	{RunCreated, Planner, "run_created", Recorded, InLog | InIndex | InTree, nil,
+		"A task was accepted: the run exists, with its agents and options pinned. Carries run_start where the run " +
+			"takes the direct path, on which it has started with this.",
+		func() Payload { return new(RunCreatedData) }},
+	{RunForked, Planner, "run_forked", Recorded, InLog | InTree, nil,
+		"A part of the state that a forked run begins with; the run starts once it has all parts.",
+		func() Payload { return new(RunForkedData) }},
+	{RunStarted, Planner, "run_start", Decided, InLog | InTree, line((*RunStartedData).line),
+		"The run moved from created to running.",
+		func() Payload { return new(RunStartedData) }},
+	{PlanMade, Planner, "plan_made", Decided, InLog | InIndex | InTree, nil,
+		"The execution plan is fixed: steps, their agents and dependencies.",
+		func() Payload { return new(PlanMadeData) }},
+	{StepReady, Planner, "step_ready", Decided, InLog | InTree, nil,
+		"All dependencies of a plan step are complete; the gatekeeper is asked to permit it.",
+		func() Payload { return new(StepReadyData) }},
+	{StepAllowed, Gatekeeper, "step_start", Decided, InLog | InTree, nil,
+		"A plan step may be carried out; the executor begins it.",
+		func() Payload { return new(StepAllowedData) }},
+	{TurnDeferred, Executor, "error", Decided, InLog | InTree, nil,
+		"A model request failed in a way that may pass; it is tried again not before the time given.",
+		func() Payload { return new(TurnDeferredData) }},
+	{TurnFinished, Executor, "step_complete", Decided, InLog | InTree, nil,
+		"One model turn is done: text, requested calls, usage, finish reason.",
+		func() Payload { return new(TurnFinishedData) }},
+	{HistoryCompacted, Executor, "history_compacted", Recorded, InLog | InTree, nil,
+		"The older turns of a step are shown to its model as a summary from now on; the turns themselves stay in " +
+			"the log.",
+		func() Payload { return new(HistoryCompactedData) }},
+	{CallAllowed, Gatekeeper, "tool_allowed", Decided, InLog | InTree, nil,
+		"A requested tool call may be carried out; its place in the budget is held. Carries tool_start for " +
+			"read-only tools, which have no call.started.",
+		func() Payload { return new(CallAllowedData) }},
+	{CallRefused, Gatekeeper, "tool_refused", Decided, InLog | InTree, nil,
+		"A requested tool call was refused, with the rule; it is never carried out.",
+		func() Payload { return new(CallRefusedData) }},
+	{CallStarted, Toolrunner, "tool_start", Decided, InLog | InTree, nil,
+		"An attempt of a tool call with effects begins; its sequence is the fence of the attempt.",
+		func() Payload { return new(CallStartedData) }},
+	{CallDeferred, Toolrunner, "error", Decided, InLog | InTree, nil,
+		"An attempt failed in a way that may pass; the call is tried again not before the time given.",
+		func() Payload { return new(CallDeferredData) }},
+	{CallFinished, Toolrunner, "tool_result", Decided, InLog | InTree, nil,
+		"A tool call was carried out; this is what the model reads.",
+		func() Payload { return new(CallFinishedData) }},
+	{CallFailed, Toolrunner, "tool_result", Decided, InLog | InTree, nil,
+		"A tool call could not be carried out, or its outcome is unknown.",
+		func() Payload { return new(CallFailedData) }},
+	{ArtifactSaved, Toolrunner, "artifact_saved", Recorded, InLog, nil,
+		"What a tool call made or changed in the workspace was stored as artifacts, before the call's end is " +
+			"said; says also what was left out, and why.",
+		func() Payload { return new(ArtifactSavedData) }},
+	{GateOpened, Gatekeeper, "waiting_for_human", Decided, InLog | InIndex | InTree, nil,
+		"A person must decide before the action given goes on; names the subject for the answer.",
+		func() Payload { return new(GateOpenedData) }},
+	{GateApproved, Gatekeeper, "gate_approved", Decided, InLog | InIndex | InTree, nil,
+		"The gate's first valid answer was yes.",
+		func() Payload { return new(GateApprovedData) }},
+	{GateRejected, Gatekeeper, "gate_rejected", Decided, InLog | InIndex | InTree, nil,
+		"The gate's first valid answer was no; the run is paused for replanning.",
+		func() Payload { return new(GateRejectedData) }},
+	{GateVoted, Gatekeeper, "gate_voted", Decided, InLog | InIndex | InTree, nil,
+		"One yes of the several that the gate needs; it waits for the others.",
+		func() Payload { return new(GateVotedData) }},
+	{GateExpired, Gatekeeper, "gate_expired", Decided, InLog | InIndex | InTree, nil,
+		"Nobody answered the gate in time; carries what follows: as a no, or the end of the run.",
+		func() Payload { return new(GateExpiredData) }},
+	{StepFinished, Executor, "step_finished", Decided, InLog | InTree, nil,
+		"A plan step is complete, with its output.",
+		func() Payload { return new(StepFinishedData) }},
+	{StepFailed, Executor, "step_failed", Decided, InLog | InTree, nil,
+		"A plan step failed; all that depends on it is blocked.",
+		func() Payload { return new(StepFailedData) }},
+	{CheckpointSaved, Persister, "checkpoint", Recorded, InLog, nil,
+		"The state up to a sequence, which includes the named checkpoint, was stored as a snapshot as well: the " +
+			"run is loaded quickly from there.",
+		func() Payload { return new(CheckpointSavedData) }},
+	{CheckpointFallback, Persister, "store_fallback", Recorded, InLog, nil,
+		"A warning: the primary store is away, and the local one keeps the run's facts from a sequence on.",
+		func() Payload { return new(CheckpointFallbackData) }},
+	{RunPaused, Planner, "run_paused", Decided, InLog | InIndex | InTree, nil,
+		"The run moved from running to paused; nothing new is permitted until it resumes.",
+		func() Payload { return new(RunPausedData) }},
+	{RunResumed, Planner, "run_resumed", Decided, InLog | InIndex | InTree, nil,
+		"The run moved from paused to running.",
+		func() Payload { return new(RunResumedData) }},
+	{RunAdjusted, Planner, "run_adjusted", Decided, InLog | InIndex, nil,
+		"The autonomy level of the run was changed.",
+		func() Payload { return new(RunAdjustedData) }},
+	{RunMoved, Planner, "run_moved", Recorded, InLog | InIndex, nil,
+		"The facts before this one were copied here, byte for byte, from another station or from an archive; the " +
+			"run goes on here.",
+		func() Payload { return new(RunMovedData) }},
+	{PlanRevised, Planner, "plan_revised", Decided, InLog | InIndex | InTree, nil,
+		"What had not begun of the plan of a paused run was replaced by other steps; what had begun stays.",
+		func() Payload { return new(PlanRevisedData) }},
+	{PlanCompleted, Planner, "plan_completed", Decided, InLog, nil,
+		"All steps of the plan are complete.",
+		func() Payload { return new(PlanCompletedData) }},
+	{RunCompleted, Planner, "run_complete", Decided, InLog | InIndex | InTree, nil,
+		"The run ended well; carries its result.",
+		func() Payload { return new(RunCompletedData) }},
+	{RunFailed, Planner, "run_complete", Decided, InLog | InIndex | InTree, nil,
+		"The run ended badly; carries its result and the error.",
+		func() Payload { return new(RunFailedData) }},
 }
 
 var byKind = func() map[Kind]Word {
@@ -152,7 +264,8 @@ func (k Kind) Family() string { f, _, _ := strings.Cut(string(k), "."); return f
 type UnknownTypeError struct{ Type string }
 
 func (e *UnknownTypeError) Error() string {
-	return fmt.Sprintf("unknown event type %q: this program knows dev.inspan.{family}.{verb}.v%d of %d kinds; a newer service wrote it, upgrade this one", e.Type, Version, len(vocabulary))
+	return fmt.Sprintf("unknown event type %q: this program knows dev.inspan.{family}.{verb}.v%d of %d kinds; "+
+		"a newer service wrote it, upgrade this one", e.Type, Version, len(vocabulary))
 }
 
 // ParseType returns the kind of a CloudEvents type, or an *UnknownTypeError.

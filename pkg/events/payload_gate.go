@@ -100,6 +100,17 @@ func EditedHash(proposalHash string, input json.RawMessage) string {
 	return hex.EncodeToString(h[:])
 }
 
+func (a *GateAnswer) answer() GateAnswer { return *a }
+
+// AnswerOf returns the answer to a gate that an event records. Every event whose payload embeds a GateAnswer records one.
+func AnswerOf(p Payload) (a GateAnswer, ok bool) {
+	d, ok := p.(interface{ answer() GateAnswer })
+	if !ok {
+		return a, false
+	}
+	return d.answer(), true
+}
+
 // Approved is the hash of the action that an answer is about: the one proposed, or the one that it was edited to.
 func (a *GateAnswer) Approved() string {
 	if len(a.EditedInput) == 0 {

@@ -442,8 +442,8 @@ type Ref struct {
 	Type   string `json:"type,omitempty"`
 }
 
-func (*RunCreatedData) Kind() Kind      { return RunCreated }
-func (*RunStartedData) Kind() Kind      { return RunStarted }
+func (*RunCreatedData) Kind() Kind { return RunCreated }
+func (*RunStartedData) Kind() Kind { return RunStarted }
 func (*RunPausedData) Kind() Kind       { return RunPaused }
 func (*RunResumedData) Kind() Kind      { return RunResumed }
 func (*RunAdjustedData) Kind() Kind     { return RunAdjusted }
@@ -454,3 +454,5 @@ func (*CheckpointSavedData) Kind() Kind { return CheckpointSaved }
 
 // Kind implements Payload.
 func (*CheckpointFallbackData) Kind() Kind { return CheckpointFallback }
+
+func (*RunStartedData) line() string { return "run started" }

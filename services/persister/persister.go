@@ -184,15 +184,10 @@ func (r *Role) open(h kernel.Heard) (b *book, first bool) {
 	return b, first
 }
 
-// urgent facts are those that people look for in the index.
+// urgent events are those that change what people look for in the index.
 func urgent(k events.Kind) bool {
-	switch k {
-	case events.RunCreated, events.RunPaused, events.RunResumed, events.RunCompleted, events.RunFailed, events.RunAdjusted, events.RunMoved,
-		events.PlanMade, events.PlanRevised, events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired:
-		return true
-	default:
-		return false
-	}
+	w, _ := events.Lookup(k)
+	return w.Shown&events.InIndex != 0
 }
 
 // gather waits for more facts of the run: until the settle time is over, a moment behind one that is urgent, or the end of a step.

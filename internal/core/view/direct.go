@@ -14,6 +14,6 @@ func (t *Tree) direct(at time.Time, d *events.RunCreatedData) {
 	t.Direct, t.Started, t.Status = true, at, events.Running
 	t.plan(&events.PlanMadeData{Steps: []events.PlanStep{events.OnlyStep(d.Task, d.Agent)}})
 	only := t.Steps[0].ID
-	t.step(at, &events.StepReadyData{Step: only})
-	t.step(at, &events.StepAllowedData{Step: only})
+	t.stepReady(at, &events.StepReadyData{Step: only})
+	t.stepAllowed(at, &events.StepAllowedData{Step: only})
 }

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -148,43 +147,8 @@ func (t *Tree) StepsDone() int {
 // Apply adds a fact. The facts of a run must come in order, each once; a fact about a step or call that the tree does
 // not know is left out, because the fold has already refused it.
 func (t *Tree) Apply(f events.Fact, p events.Payload) {
-	switch d := p.(type) {
-	case *events.RunCreatedData:
-		t.Run, t.Agent, t.Model, t.Task, t.Created, t.Status = f.Run, d.Agent, d.Agents[d.Agent].Model, d.Task, f.Time, events.Created
-		t.Budget, t.origin = d.Options.MaxToolCalls, d.ForkOf
-		t.steps, t.calls, t.gates = map[string]*StepNode{}, map[string]*CallNode{}, map[string]*GateNode{}
-		t.direct(f.Time, d)
-	case *events.RunForkedData:
-		t.forked(d)
-	case *events.RunStartedData:
-		t.Started, t.Status = f.Time, events.Running
-	case *events.RunPausedData:
-		t.Paused, t.PauseReason, t.Status = f.Time, d.Reason, events.Paused
-	case *events.RunResumedData:
-		t.Paused, t.PauseReason, t.Status = time.Time{}, "", events.Running
-	case *events.RunCompletedData:
-		t.end(f.Time, d.Result)
-	case *events.RunFailedData:
-		t.end(f.Time, d.Result)
-	case *events.PlanMadeData:
-		t.plan(d)
-	case *events.PlanRevisedData:
-		t.revise(f.Time, d)
-	case *events.StepReadyData, *events.StepAllowedData, *events.StepFinishedData, *events.StepFailedData,
-		*events.TurnDeferredData, *events.TurnFinishedData, *events.HistoryCompactedData:
-		t.step(f.Time, p)
-	case *events.GateOpenedData:
-		t.gate(f.Time, d)
-	case *events.GateApprovedData:
-		t.answer(f.Time, d.GateAnswer, run.GateApproved)
-	case *events.GateRejectedData:
-		t.answer(f.Time, d.GateAnswer, run.GateRejected)
-	case *events.GateVotedData:
-		t.answer(f.Time, d.GateAnswer, run.GatePending)
-	case *events.GateExpiredData:
-		t.answer(f.Time, events.GateAnswer{Gate: d.Gate, By: run.ExpiredBy, Reason: expiryText(d.Outcome)}, run.GateExpired)
-	default:
-		t.call(f.Time, p)
+	if apply := nodes[p.Kind()]; apply != nil {
+		apply(t, f, p)
 	}
 }
 
@@ -215,38 +179,6 @@ func (t *Tree) revise(at time.Time, d *events.PlanRevisedData) {
 	}
 	t.plan(&events.PlanMadeData{Steps: d.Steps})
 	t.block()
-}
-
-func (t *Tree) step(at time.Time, p events.Payload) {
-	switch d := p.(type) {
-	case *events.StepReadyData:
-		if st := t.steps[d.Step]; st != nil {
-			st.Status, st.Ready = events.StepIsReady, at
-		}
-	case *events.StepAllowedData:
-		if st := t.steps[d.Step]; st != nil {
-			st.Status, st.Began, st.Asked = events.StepIsRunning, at, at
-		}
-	case *events.StepFinishedData:
-		if st := t.steps[d.Step]; st != nil {
-			st.Status, st.Ended, st.Output, st.Asked = events.StepIsCompleted, at, d.Output, time.Time{}
-		}
-	case *events.StepFailedData:
-		if st := t.steps[d.Step]; st != nil {
-			st.Status, st.Ended, st.Error, st.Asked = events.StepIsFailed, at, d.Error, time.Time{}
-			t.block()
-		}
-	case *events.TurnDeferredData:
-		if st := t.steps[d.Step]; st != nil {
-			st.NotBefore, st.Retry = d.NotBefore, fmt.Sprintf("attempt %d: %s", d.Attempt, Clip(d.Error, 200))
-		}
-	case *events.TurnFinishedData:
-		t.turn(at, d)
-	case *events.HistoryCompactedData:
-		t.Tokens.Input += d.InputTokens
-		t.Tokens.Output += d.OutputTokens
-		t.Tokens.Cached += d.CachedTokens
-	}
 }
 
 // block marks what depends on a failed step, as the fold does.
@@ -310,39 +242,6 @@ func (t *Tree) answer(at time.Time, a events.GateAnswer, to run.GateStatus) {
 		c.Input = "(edited) " + Input(a.EditedInput)
 	}
 	g.Status, g.Answered, g.By, g.Why = to, at, a.By, a.Reason
-}
-
-func (t *Tree) call(at time.Time, p events.Payload) {
-	switch d := p.(type) {
-	case *events.CallAllowedData:
-		if c := t.calls[d.Call]; c != nil {
-			c.State, c.Began = CallAllowed, at
-			if c.Input == "" && d.Input != "" {
-				c.Input = Input(json.RawMessage(d.Input))
-			}
-		}
-	case *events.CallStartedData:
-		if c := t.calls[d.Call]; c != nil {
-			c.State, c.Began, c.Attempt, c.Runner, c.Sandbox = CallRuns, at, d.Attempt, d.Runner, d.Sandbox
-		}
-	case *events.CallDeferredData:
-		if c := t.calls[d.Call]; c != nil {
-			c.State, c.Attempt, c.NotBefore, c.Outcome = CallRetries, d.Attempt, d.NotBefore, Clip(d.Error, 300)
-		}
-	case *events.CallFinishedData:
-		state := CallDone
-		if !d.Success {
-			state = CallNotOK
-		}
-		t.endCall(at, d.ToolRef, state, d.DurationMS, outcome(d))
-		if c := t.calls[d.Call]; c != nil {
-			c.Sandbox = d.Sandbox
-		}
-	case *events.CallFailedData:
-		t.endCall(at, d.ToolRef, CallFailed, d.DurationMS, join(d.Class, Clip(cause(d), 300)))
-	case *events.CallRefusedData:
-		t.endCall(at, d.ToolRef, CallRefused, 0, join("refused by "+or(d.Rule, d.Code), Clip(d.Reason, 300)))
-	}
 }
 
 func (t *Tree) endCall(at time.Time, ref events.ToolRef, to CallState, took int64, outcome string) {
