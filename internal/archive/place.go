@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -22,7 +23,7 @@ var ErrUnsound = errors.New("what is saved is not sound")
 // Place is a station that runs are brought to.
 type Place struct {
 	station string
-	ledgers map[events.Service]*kernel.Ledger
+	ledgers map[events.Service]*runlog.Ledger
 	journal kernel.Journal
 	blobs   kernel.Blobs
 	timers  kernel.Timers
@@ -58,7 +59,7 @@ func NewPlace(cfg PlaceConfig) (*Place, error) {
 	if cfg.Blobs == nil || cfg.Timers == nil || cfg.Config == nil || cfg.State == nil {
 		return nil, errors.New("a place needs blobs, timers and the configuration")
 	}
-	p := &Place{station: cfg.Station, ledgers: map[events.Service]*kernel.Ledger{}, journal: cfg.Journals[events.Planner],
+	p := &Place{station: cfg.Station, ledgers: map[events.Service]*runlog.Ledger{}, journal: cfg.Journals[events.Planner],
 		blobs: cfg.Blobs, timers: cfg.Timers, config: cfg.Config, state: cfg.State, now: cfg.Now}
 	if p.now == nil {
 		p.now = time.Now
@@ -66,9 +67,9 @@ func NewPlace(cfg PlaceConfig) (*Place, error) {
 	if cfg.Trees != nil && cfg.Artifacts != nil && cfg.Sessions != nil {
 		p.trees, p.made, p.sessions = cfg.Trees, cfg.Artifacts, cfg.Sessions
 	}
-	pages := kernel.NewPages(0)
+	pages := runlog.NewPages(0)
 	for _, by := range events.Services() {
-		l, err := kernel.NewLedger(kernel.LedgerConfig{Station: cfg.Station, By: by, Journal: cfg.Journals[by], Pages: pages, Entropy: cfg.Entropy})
+		l, err := runlog.NewLedger(runlog.LedgerConfig{Station: cfg.Station, By: by, Journal: cfg.Journals[by], Pages: pages, Entropy: cfg.Entropy})
 		if err != nil {
 			return nil, fmt.Errorf("as %s: %w", by, err)
 		}

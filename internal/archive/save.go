@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -124,7 +125,7 @@ func (s *Saver) state(ctx context.Context, m Manifest, fresh []kernel.Record) (r
 		return state, fmt.Errorf("save run %s: %w: %w", m.Run, ErrDamaged, err)
 	}
 	for _, r := range fresh {
-		if state, err = r.Apply(m.Run, state); err != nil {
+		if state, err = runlog.Apply(m.Run, state, r); err != nil {
 			return state, fmt.Errorf("save run %s: %w", m.Run, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -150,7 +151,7 @@ func (a *Audit) Fact(ctx context.Context, r kernel.Record) bool {
 			a.report.Run = f.Run
 		}
 	}
-	f, p, err := r.Read(a.report.Run)
+	f, p, err := runlog.Read(a.report.Run, r)
 	if err == nil {
 		var next run.State
 		if next, err = a.state.ApplyFact(f, p, run.HashOf(r.Bytes)); err == nil {

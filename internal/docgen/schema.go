@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/invopop/jsonschema"
 
@@ -68,9 +69,11 @@ func reflector(n notes, open bool) *jsonschema.Reflector {
 		}}
 }
 
-// factSchema describes a whole stored fact: the envelope with the payload of its kind.
+// factSchema describes a whole stored fact of a run: the envelope with the payload of its kind.
 func factSchema(n notes, w events.Word) ([]byte, error) {
 	s := reflector(n, true).Reflect(events.Fact{})
+	s.Properties.Delete("aggregate") // of other aggregates, which have no runid
+	s.Required = slices.Insert(s.Required, slices.Index(s.Required, "stationid")+1, "runid")
 	data := reflector(n, true).Reflect(w.New())
 	if event, ok := data.Properties.Get("event"); ok && w.Kind != events.CallAllowed && w.Kind != events.RunCreated { // those may be tool_start and run_start as well
 		event.Const = w.Event
@@ -97,8 +100,6 @@ func factSchema(n notes, w events.Word) ([]byte, error) {
 	} {
 		s.Properties.Set(name, &limit)
 	}
-	s.Properties.Delete("aggregate") // these are the events of runs, which carry none and always name their run
-	s.Required = append(s.Required, "runid")
 	if hash, ok := s.Properties.Get("prevhash"); ok {
 		hash.Pattern = "^[0-9a-f]{64}$"
 	}

@@ -125,7 +125,7 @@ func TestSchemas(t *testing.T) {
 // lacking takes each field that must be there out of the sample, one at a time.
 func lacking(t *testing.T, s *jsonschema.Schema, w events.Word) {
 	t.Helper()
-	envelope := append(always(reflect.TypeFor[events.Fact]()), "runid")
+	envelope := append(always(reflect.TypeFor[events.Fact]()), "runid") // which only other aggregates have not
 	for _, must := range []string{"id", "runid", "stationid", "time", "type", "sequence", "data"} {
 		if !slices.Contains(envelope, must) {
 			t.Errorf("the envelope may leave out %s", must)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
@@ -41,7 +42,7 @@ func TestLog(t *testing.T) {
 		if err != nil || len(facts) != 1 || facts[0].Kind != events.StepFinished {
 			t.Fatalf("%+v %v", facts, err)
 		}
-		if _, _, err := facts[0].Read("r"); err == nil {
+		if _, _, err := runlog.Read("r", facts[0]); err == nil {
 			t.Error("a run.created that was stored as step.finished is believed")
 		}
 	})

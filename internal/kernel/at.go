@@ -6,42 +6,43 @@ import (
 	"fmt"
 
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/run"
 )
 
-// ErrNoFact means that a run has fewer facts than the one that was asked for.
-var ErrNoFact = errors.New("the run has no such fact")
+// ErrNoFact means that an aggregate has fewer events than the one that was asked for.
+var ErrNoFact = errors.New("there is no such fact")
 
-// At returns the state of a run as it was after one of its facts, folded from the first. A run that does not exist is
+// At returns the state of an aggregate as it was after one of its events, folded from the first. One that does not exist is
 // ErrNotFound, a sequence beyond its end ErrNoFact, a log that does not fold up to there ErrHeld; all are wrapped.
-func (l *Ledger) At(ctx context.Context, runID string, sequence uint64) (run.State, error) {
-	if err := events.CheckID("run", runID); err != nil {
-		return run.State{}, err
+func (l *Ledger[S]) At(ctx context.Context, id string, sequence uint64) (S, error) {
+	var s, none S
+	a := l.cfg.Aggregate
+	if err := events.CheckID(a.Name, id); err != nil {
+		return none, err
 	}
-	var s run.State
-	for after := uint64(0); s.Sequence < sequence; {
-		batch, more, err := l.cfg.Journal.Read(ctx, runID, after)
+	there := uint64(0)
+	for after := uint64(0); there < sequence; {
+		batch, more, err := l.cfg.Journal.Read(ctx, id, after)
 		if err != nil {
-			return run.State{}, fmt.Errorf("read run %s: %w", runID, err)
+			return none, fmt.Errorf("read %s %s: %w", a.Name, id, err)
 		}
 		for _, r := range batch {
-			if s.Sequence == sequence {
+			if there == sequence {
 				break
 			}
-			if s, err = r.Apply(runID, s); err != nil {
-				return run.State{}, fmt.Errorf("%w: %w", ErrHeld, err)
+			if s, err = a.fold(id, s, r); err != nil {
+				return none, fmt.Errorf("%w: %w", ErrHeld, err)
 			}
-			after = r.Seq
+			there, after = a.Chain(&s).Sequence, r.Seq
 		}
 		if !more {
 			break
 		}
 	}
 	switch {
-	case s.Sequence == 0:
-		return s, fmt.Errorf("run %s: %w", runID, ErrNotFound)
-	case s.Sequence < sequence:
-		return run.State{}, fmt.Errorf("run %s has %d facts, not %d: %w", runID, s.Sequence, sequence, ErrNoFact)
+	case there == 0:
+		return s, fmt.Errorf("%s %s: %w", a.Name, id, ErrNotFound)
+	case there < sequence:
+		return none, fmt.Errorf("%s %s has %d facts, not %d: %w", a.Name, id, there, sequence, ErrNoFact)
 	}
 	return s, nil
 }

@@ -1,50 +1,51 @@
 package kernel
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/run"
 )
 
-// ErrDiverged means that a run exists already with other facts than those that were to be copied.
-var ErrDiverged = errors.New("the run exists already with other facts")
+// ErrDiverged means that an aggregate exists already with other events than those that were to be copied.
+var ErrDiverged = errors.New("it exists already with other facts")
 
-// Copy stores a fact that was said elsewhere, byte for byte, as the next one of its run. Its author must be this
-// ledger's service. It is stored under the same guard as any other, and only if it fits what is there. A fact that
+// Copy stores an event that was appended elsewhere, byte for byte, as the next one of its aggregate. Its author must be this
+// ledger's service. It is stored under the same guard as any other, and only if it fits what is there. An event that
 // stands there already with these very bytes is as good as stored; with others the error is ErrDiverged. whole is how
-// many facts the run will have: until then no role acts on any of them.
-func (l *Ledger) Copy(ctx context.Context, runID string, stored []byte, whole uint64) error {
-	if err := events.CheckID("run", runID); err != nil {
+// many events the aggregate will have: until then no role acts on any of them.
+func (l *Ledger[S]) Copy(ctx context.Context, id string, stored []byte, whole uint64) error {
+	a := l.cfg.Aggregate
+	if err := events.CheckID(a.Name, id); err != nil {
 		return err
 	}
-	f, payload, err := Record{Bytes: stored}.Read(runID)
+	f, payload, err := a.Read(id, Record{Bytes: stored})
 	if err != nil {
 		return err
 	}
-	if w, ok := events.Lookup(payload.Kind()); !ok || w.Author != l.cfg.By {
+	if w, ok := a.Lookup(payload.Kind()); !ok || w.Author != l.cfg.By {
 		return fmt.Errorf("copy of %s by %s: %w", payload.Kind(), l.cfg.By, ErrDenied)
 	}
-	p := l.cfg.Pages.page(runID)
+	p := l.cfg.Pages.page(id)
 	if err := p.hold(ctx); err != nil {
 		return err
 	}
 	defer p.free()
-	if !p.loaded || p.state.Sequence != f.Sequence-1 {
+	if !p.loaded || l.sequence(p) != f.Sequence-1 {
 		if err := l.refresh(ctx, p); err != nil {
 			return err
 		}
 	}
-	if p.state.Sequence >= f.Sequence {
+	if l.sequence(p) >= f.Sequence {
 		return l.same(ctx, p, f.Sequence, stored)
 	}
-	next, err := p.state.ApplyFact(f, payload, run.HashOf(stored))
+	next, err := a.fold(id, p.state, Record{Bytes: stored})
 	if err != nil {
 		return fmt.Errorf("copy of fact %d: %w", f.Sequence, err)
 	}
-	seq, err := l.append(ctx, p, Entry{ID: runID, Kind: payload.Kind(), Head: p.head, Bytes: stored, Whole: whole})
+	seq, err := l.append(ctx, p, Entry{Aggregate: a.Name, ID: id, Kind: payload.Kind(), Head: p.head, Bytes: stored, Whole: whole})
 	if err != nil {
 		p.loaded = false
 	}
@@ -52,31 +53,31 @@ func (l *Ledger) Copy(ctx context.Context, runID string, stored []byte, whole ui
 		return fmt.Errorf("copy of fact %d: %w", f.Sequence, ErrDiverged)
 	}
 	if err != nil {
-		return fmt.Errorf("copy of fact %d (%s) to run %s: %w", f.Sequence, payload.Kind(), runID, err)
+		return fmt.Errorf("copy of fact %d (%s) to %s %s: %w", f.Sequence, payload.Kind(), a.Name, id, err)
 	}
 	p.at(next, seq)
 	return nil
 }
 
-// same returns nil where the fact of that sequence has these very bytes.
-func (l *Ledger) same(ctx context.Context, p *page, sequence uint64, stored []byte) error {
-	want, n, after := run.HashOf(stored), uint64(0), uint64(0)
+// same returns nil where the event of that sequence has these very bytes.
+func (l *Ledger[S]) same(ctx context.Context, p *page[S], sequence uint64, stored []byte) error {
+	n, after := uint64(0), uint64(0)
 	for {
 		batch, more, err := l.cfg.Journal.Read(ctx, p.id, after)
 		if err != nil {
-			return fmt.Errorf("read run %s: %w", p.id, err)
+			return fmt.Errorf("read %s %s: %w", l.cfg.Aggregate.Name, p.id, err)
 		}
 		for _, r := range batch {
 			if n, after = n+1, r.Seq; n < sequence {
 				continue
 			}
-			if run.HashOf(r.Bytes) == want {
+			if bytes.Equal(r.Bytes, stored) {
 				return nil
 			}
 			return fmt.Errorf("fact %d: %w", sequence, ErrDiverged)
 		}
 		if !more {
-			return fmt.Errorf("fact %d of run %s can not be read any more: %w", sequence, p.id, ErrDiverged)
+			return fmt.Errorf("fact %d of %s %s can not be read any more: %w", sequence, l.cfg.Aggregate.Name, p.id, ErrDiverged)
 		}
 	}
 }

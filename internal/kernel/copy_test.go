@@ -8,6 +8,7 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -16,7 +17,7 @@ import (
 // copyAll copies facts under their authors and returns the first error.
 func copyAll(t *testing.T, s *mem.Station, runID string, facts [][]byte, whole uint64) error {
 	t.Helper()
-	ledgers := map[events.Service]*kernel.Ledger{}
+	ledgers := map[events.Service]*runlog.Ledger{}
 	for _, by := range events.Services() {
 		ledgers[by] = newLedger(t, s, by)
 	}
@@ -104,7 +105,7 @@ func TestForgedKind(t *testing.T) {
 		if ack.Outcome != kernel.Stored {
 			t.Fatalf("%s %v", ack.Outcome, ack.Err)
 		}
-		for who, l := range map[string]*kernel.Ledger{"one that knew the run": l, "a fresh one": newLedger(t, s, events.Toolrunner)} {
+		for who, l := range map[string]*runlog.Ledger{"one that knew the run": l, "a fresh one": newLedger(t, s, events.Toolrunner)} {
 			if st, _, err := l.State(t.Context(), "r"); !errors.Is(err, kernel.ErrHeld) {
 				t.Errorf("%s: got step %+v, %v; want ErrHeld", who, st.Step("a"), err)
 			}
@@ -113,12 +114,12 @@ func TestForgedKind(t *testing.T) {
 }
 
 // counted is an executor that tells of each fact it hears.
-type counted struct{ seen chan kernel.Heard }
+type counted struct{ seen chan runlog.Heard }
 
 func (counted) Service() events.Service                                      { return events.Executor }
 func (counted) Due(context.Context, string, string, string, run.State) error { return nil }
 func (counted) Input(context.Context, kernel.Message) error                  { return nil }
-func (c counted) Fact(_ context.Context, h kernel.Heard) error               { c.seen <- h; return nil }
+func (c counted) Fact(_ context.Context, h runlog.Heard) error               { c.seen <- h; return nil }
 
 func TestHearCopies(t *testing.T) {
 	t.Parallel()
@@ -127,8 +128,8 @@ func TestHearCopies(t *testing.T) {
 		s := newStation(t)
 		b := started("r", 1)
 		n := uint64(len(b.Facts()))
-		c := counted{seen: make(chan kernel.Heard, 64)} // more than the run has facts
-		loop, err := kernel.NewLoop(kernel.LoopConfig{Ledger: newLedger(t, s, events.Executor), Inbox: s.Inbox(), Refusals: s.Refusals(), Workers: 4}, c)
+		c := counted{seen: make(chan runlog.Heard, 64)} // more than the run has facts
+		loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(newLedger(t, s, events.Executor), c)}, Inbox: s.Inbox(), Refusals: s.Refusals(), Workers: 4})
 		if err != nil {
 			t.Fatal(err)
 		}

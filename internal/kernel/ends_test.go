@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -19,7 +19,7 @@ func TestEnds(t *testing.T) {
 		s := newStation(t)
 		seed(t, s, started("r", 1))
 		seed(t, s, started("other", 1))
-		ends := kernel.NewEnds(newLedger(t, s, events.Toolrunner))
+		ends := runlog.NewEnds(newLedger(t, s, events.Toolrunner))
 		work, done := ends.Context(t.Context(), "r")
 		defer done()
 		other, otherDone := ends.Context(t.Context(), "other")
@@ -34,7 +34,7 @@ func TestEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		ends.Hint(t.Context(), "r")
-		if !errors.Is(context.Cause(work), kernel.ErrRunEnded) {
+		if !errors.Is(context.Cause(work), runlog.ErrRunEnded) {
 			t.Errorf("the work of a run that ended goes on: %v", context.Cause(work))
 		}
 		if other.Err() != nil {
@@ -46,7 +46,7 @@ func TestEnds(t *testing.T) {
 		s := newStation(t)
 		seed(t, s, started("r", 1))
 		seed(t, s, started("other", 1))
-		ends := kernel.NewEnds(newLedger(t, s, events.Toolrunner))
+		ends := runlog.NewEnds(newLedger(t, s, events.Toolrunner))
 		ends.Hint(t.Context(), "other")
 		if _, err := newLedger(t, s, events.Planner).Write(t.Context(), "r", func(st run.State, _ time.Time) ([]events.Payload, error) {
 			return []events.Payload{runtest.Failed(st, "stopped", "enough")}, nil
@@ -56,7 +56,7 @@ func TestEnds(t *testing.T) {
 		ends.Hint(t.Context(), "r")
 		work, done := ends.Context(t.Context(), "r")
 		defer done()
-		if !errors.Is(context.Cause(work), kernel.ErrRunEnded) {
+		if !errors.Is(context.Cause(work), runlog.ErrRunEnded) {
 			t.Errorf("the work of a run that ended goes on: %v", context.Cause(work))
 		}
 		other, otherDone := ends.Context(t.Context(), "other")

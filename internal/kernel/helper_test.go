@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -36,15 +37,15 @@ func newStation(t fataler) *mem.Station {
 
 var seeds atomic.Uint64 // every ledger its own ids
 
-func newLedger(t fataler, s *mem.Station, by events.Service, change ...func(*kernel.LedgerConfig)) *kernel.Ledger {
+func newLedger(t fataler, s *mem.Station, by events.Service, change ...func(*runlog.LedgerConfig)) *runlog.Ledger {
 	t.Helper()
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], seeds.Add(1))
-	cfg := kernel.LedgerConfig{Station: station, By: by, Journal: s.JournalOf(by), Entropy: rand.NewChaCha8(seed)}
+	cfg := runlog.LedgerConfig{Station: station, By: by, Journal: s.JournalOf(by), Entropy: rand.NewChaCha8(seed)}
 	for _, c := range change {
 		c(&cfg)
 	}
-	l, err := kernel.NewLedger(cfg)
+	l, err := runlog.NewLedger(cfg)
 	if err != nil {
 		t.Fatalf("new ledger: %v", err)
 	}
@@ -150,7 +151,7 @@ func started(runID string, calls int) *runtest.Builder {
 }
 
 // begin is the decision of a toolrunner that wants to carry out a call.
-func begin(call string) kernel.Decide {
+func begin(call string) runlog.Decide {
 	return func(s run.State, _ time.Time) ([]events.Payload, error) {
 		if c := s.Open[call]; c == nil || c.Phase != run.CallAllowed {
 			return nil, nil
@@ -193,7 +194,7 @@ func (s *spy) Read(ctx context.Context, runID string, after uint64) ([]kernel.Re
 	return s.Journal.Read(ctx, runID, after)
 }
 
-func kindsOf(w kernel.Written) []events.Kind {
+func kindsOf(w runlog.Written) []events.Kind {
 	var kinds []events.Kind
 	for _, f := range w.Facts {
 		kinds = append(kinds, f.Payload.Kind())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -25,7 +26,7 @@ func TestLaw1(t *testing.T) {
 		if w, err := first.Write(t.Context(), "r", openRun); err != nil || len(w.Facts) != 4 {
 			t.Fatalf("first look: got %d facts, %v", len(w.Facts), err)
 		}
-		for _, l := range []*kernel.Ledger{first, second, first} {
+		for _, l := range []*runlog.Ledger{first, second, first} {
 			w, err := l.Write(t.Context(), "r", openRun)
 			if err != nil || len(w.Facts) != 0 {
 				t.Errorf("second look: got %d facts, %v; want none", len(w.Facts), err)
@@ -118,8 +119,8 @@ func TestLaw1(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		seed(t, s, started("r", 1))
-		pages := kernel.NewPages(8)
-		shared := func(c *kernel.LedgerConfig) { c.Pages = pages }
+		pages := runlog.NewPages(8)
+		shared := func(c *runlog.LedgerConfig) { c.Pages = pages }
 		runner, executor := newLedger(t, s, events.Toolrunner, shared), newLedger(t, s, events.Executor, shared)
 		if w, err := runner.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Facts) != 1 {
 			t.Fatalf("write: got %d facts, %v", len(w.Facts), err)
@@ -167,7 +168,7 @@ func TestLaw1(t *testing.T) {
 			}
 			return kernel.Ack{Outcome: kernel.Unknown, Err: errors.New("timeout")}
 		}
-		l := newLedger(t, s, events.Toolrunner, func(c *kernel.LedgerConfig) { c.Journal = j })
+		l := newLedger(t, s, events.Toolrunner, func(c *runlog.LedgerConfig) { c.Journal = j })
 		w, err := l.Write(t.Context(), "r", begin("c1-1"))
 		if _, ok := w.Wrote(events.CallStarted); err != nil || !ok {
 			t.Errorf("got %q, %v; want call.started", kindsOf(w), err)
@@ -205,7 +206,7 @@ func TestLaw2(t *testing.T) {
 					}
 					return ack
 				}
-				w, err := newLedger(t, s, events.Planner, func(c *kernel.LedgerConfig) { c.Journal = j }).Write(ctx, "r", openRun)
+				w, err := newLedger(t, s, events.Planner, func(c *runlog.LedgerConfig) { c.Journal = j }).Write(ctx, "r", openRun)
 				if !errors.Is(err, errGone) || len(w.Facts) != k {
 					t.Fatalf("crash at append %d: got %v after %d facts, want %v after %d", k+1, err, len(w.Facts), errGone, k)
 				}
@@ -240,13 +241,13 @@ func TestLaw3(t *testing.T) {
 			s := newStation(t)
 			seed(t, s, started("r", calls))
 			s.SetFaults(f)
-			ledgers := make([]*kernel.Ledger, writers)
+			ledgers := make([]*runlog.Ledger, writers)
 			for i := range ledgers {
 				ledgers[i] = newLedger(t, s, events.Toolrunner)
 			}
 			for n := range calls {
 				call := fmt.Sprintf("c1-%d", n+1)
-				wrote := make([]kernel.Written, writers)
+				wrote := make([]runlog.Written, writers)
 				errs := make([]error, writers)
 				start := make(chan struct{})
 				var wg sync.WaitGroup
@@ -280,10 +281,10 @@ func TestLaw3(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		seed(t, s, started("r", 1))
-		pages := kernel.NewPages(1)
-		ledgers := make([]*kernel.Ledger, 4)
+		pages := runlog.NewPages(1)
+		ledgers := make([]*runlog.Ledger, 4)
 		for i := range ledgers {
-			ledgers[i] = newLedger(t, s, events.Toolrunner, func(c *kernel.LedgerConfig) { c.Pages = pages })
+			ledgers[i] = newLedger(t, s, events.Toolrunner, func(c *runlog.LedgerConfig) { c.Pages = pages })
 		}
 		wrote := make([]int, 16)
 		var wg sync.WaitGroup

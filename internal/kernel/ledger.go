@@ -12,17 +12,16 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/run"
 )
 
 // Decide answers a state with what there is to say: nothing if the question is answered already. It is pure; it is
 // called again whenever another writer was faster. Its answer's every prefix is a legal history.
-type Decide func(s run.State, now time.Time) ([]events.Payload, error)
+type Decide[S any] func(s S, now time.Time) ([]events.Payload, error)
 
 // Written tells what a Write did.
-type Written struct {
-	// State after it, and the position of the run's last fact.
-	State run.State
+type Written[S any] struct {
+	// State after it, and the position of the aggregate's last event.
+	State S
 	Head  uint64
 	// Facts that this very Write stored, in order. Only they give the right to act.
 	Facts []Said
@@ -31,12 +30,12 @@ type Written struct {
 // Said is one fact that this Write stored.
 type Said struct {
 	Payload events.Payload
-	// Sequence in the run, Seq in the log.
+	// Sequence in the aggregate, Seq in the log.
 	Sequence, Seq uint64
 }
 
 // Wrote returns the fact of a kind that this Write stored.
-func (w Written) Wrote(k events.Kind) (Said, bool) {
+func (w Written[S]) Wrote(k events.Kind) (Said, bool) {
 	for _, f := range w.Facts {
 		if f.Payload.Kind() == k {
 			return f, true
@@ -46,39 +45,40 @@ func (w Written) Wrote(k events.Kind) (Said, bool) {
 }
 
 // Snapshots shortens loading; a snapshot that is missing, older or wrong is only slower.
-type Snapshots interface {
-	// Latest returns a state and the position of its last fact; ok is false where there is none.
-	Latest(ctx context.Context, runID string) (s run.State, head uint64, ok bool)
+type Snapshots[S any] interface {
+	// Latest returns a state and the position of its last event; ok is false where there is none.
+	Latest(ctx context.Context, id string) (s S, head uint64, ok bool)
 }
 
 // LedgerConfig holds what a Ledger needs.
-type LedgerConfig struct {
-	Station string
-	By      events.Service
-	Journal Journal
+type LedgerConfig[S any] struct {
+	Aggregate *Aggregate[S]
+	Station   string
+	By        events.Service
+	Journal   Journal
 	// Snapshots may be nil.
-	Snapshots Snapshots
+	Snapshots Snapshots[S]
 	// Pages are the cached states; ledgers of one process on one journal may share them. Nil means pages of its own,
-	// for at most Cache runs; 0 means DefaultCache.
-	Pages *Pages
+	// for at most Cache aggregates; 0 means DefaultCache.
+	Pages *Pages[S]
 	Cache int
-	// Now is the clock of facts; nil means time.Now. Entropy makes fact ids; it must not fail.
+	// Now is the clock of events; nil means time.Now. Entropy makes event ids; it must not fail.
 	Now     func() time.Time
 	Entropy io.Reader
 	// Tell is told of each fact that this ledger has stored, once; it must not wait. May be nil.
-	Tell func(Told)
+	Tell func(Told[S])
 }
 
-// Told is a fact that a ledger has stored, and the state of its run before it; both are to be read only.
-type Told struct {
+// Told is an event that a ledger has stored, and the state of its aggregate before it; both are to be read only.
+type Told[S any] struct {
 	Fact    events.Fact
 	Payload events.Payload
-	Before  run.State
+	Before  S
 }
 
 // Limits of the ledger.
 const (
-	// DefaultCache is the number of runs whose state is kept in memory.
+	// DefaultCache is the number of aggregates whose state is kept in memory.
 	DefaultCache = 4096
 	// maxRounds bounds how often a decision is made again because another writer was faster.
 	maxRounds = 64
@@ -86,9 +86,9 @@ const (
 	maxSame = 200
 )
 
-// Ledger is the one pen of a service. It is safe for concurrent use.
-type Ledger struct {
-	cfg LedgerConfig
+// Ledger is how a service appends to the logs of all aggregates of one name, and the only way. It is safe for concurrent use.
+type Ledger[S any] struct {
+	cfg LedgerConfig[S]
 	mu  sync.Mutex
 	// stats and the reads of cfg.Entropy are guarded by mu.
 	stats Stats
@@ -100,7 +100,10 @@ type Stats struct {
 }
 
 // NewLedger checks the configuration.
-func NewLedger(cfg LedgerConfig) (*Ledger, error) {
+func NewLedger[S any](cfg LedgerConfig[S]) (*Ledger[S], error) {
+	if err := cfg.Aggregate.check(); err != nil {
+		return nil, err
+	}
 	if err := events.CheckID("station", cfg.Station); err != nil {
 		return nil, err
 	}
@@ -108,42 +111,46 @@ func NewLedger(cfg LedgerConfig) (*Ledger, error) {
 		return nil, errors.New("a ledger needs a journal and a source of entropy")
 	}
 	if cfg.Pages == nil {
-		cfg.Pages = NewPages(cfg.Cache)
+		cfg.Pages = NewPages(cfg.Aggregate, cfg.Cache)
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Ledger{cfg: cfg}, nil
+	return &Ledger[S]{cfg: cfg}, nil
 }
 
 // Stats returns the counters.
-func (l *Ledger) Stats() Stats {
+func (l *Ledger[S]) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stats
 }
 
-func (l *Ledger) count(f func(*Stats)) {
+func (l *Ledger[S]) count(f func(*Stats)) {
 	l.mu.Lock()
 	f(&l.stats)
 	l.mu.Unlock()
 }
 
-// State returns the state of a run as far as it is known here, reading what is new. The zero State (Sequence 0)
-// means that the run does not exist. It may be stale: it only helps to choose what to try.
-func (l *Ledger) State(ctx context.Context, runID string) (run.State, uint64, error) {
-	return l.Reach(ctx, runID, math.MaxUint64)
+// sequence is how many events the state of a page includes.
+func (l *Ledger[S]) sequence(p *page[S]) uint64 { return l.cfg.Aggregate.Chain(&p.state).Sequence }
+
+// State returns the state of an aggregate as far as it is known here, reading what is new. The zero state
+// means that it does not exist. It may be stale: it only helps to choose what to try.
+func (l *Ledger[S]) State(ctx context.Context, id string) (S, uint64, error) {
+	return l.Reach(ctx, id, math.MaxUint64)
 }
 
 // Hear takes a delivered fact as news: if it is the next one it is folded without reading, and after Hear the cached
 // state includes it. It returns the decoded fact.
-func (l *Ledger) Hear(ctx context.Context, runID string, r Record) (run.State, error) {
-	if err := events.CheckID("run", runID); err != nil {
-		return run.State{}, err
+func (l *Ledger[S]) Hear(ctx context.Context, id string, r Record) (S, error) {
+	var none S
+	if err := events.CheckID(l.cfg.Aggregate.Name, id); err != nil {
+		return none, err
 	}
-	p := l.cfg.Pages.page(runID)
+	p := l.cfg.Pages.page(id)
 	if err := p.hold(ctx); err != nil {
-		return run.State{}, err
+		return none, err
 	}
 	defer p.free()
 	if p.loaded && IsLocal(p.head) && !IsLocal(r.Seq) {
@@ -154,13 +161,13 @@ func (l *Ledger) Hear(ctx context.Context, runID string, r Record) (run.State, e
 		return p.state, nil
 	}
 	if p.loaded || p.head == 0 {
-		if next, err := r.Apply(runID, p.state); err == nil {
+		if next, err := l.cfg.Aggregate.fold(id, p.state, r); err == nil {
 			p.at(next, r.Seq)
 			return p.state, nil
 		}
 	}
 	if err := l.refresh(ctx, p); err != nil {
-		return run.State{}, err
+		return none, err
 	}
 	if IsLocal(r.Seq) && !IsLocal(p.head) {
 		return p.state, nil // the log is back: what the local store delivered came home, or was refused
@@ -168,30 +175,30 @@ func (l *Ledger) Hear(ctx context.Context, runID string, r Record) (run.State, e
 	if p.head < r.Seq {
 		// The reader was stale, or the fact is not in the log at all: ask the leader, then read again.
 		if err := l.catchUp(ctx, p, r.Seq); err != nil {
-			return run.State{}, err
+			return none, err
 		}
 	}
 	return p.state, nil
 }
 
-// Write decides and appends until the decision stands or has nothing to say. Facts are appended one by one; if
+// Write decides and appends until the decision stands or has nothing to say. Events are appended one by one; if
 // another writer is faster, the decision is made again on the newer state. An error leaves what was stored before it
 // in the log: whoever looks next completes it.
-func (l *Ledger) Write(ctx context.Context, runID string, decide Decide) (Written, error) {
-	if err := events.CheckID("run", runID); err != nil {
-		return Written{}, err
+func (l *Ledger[S]) Write(ctx context.Context, id string, decide Decide[S]) (Written[S], error) {
+	var w Written[S]
+	if err := events.CheckID(l.cfg.Aggregate.Name, id); err != nil {
+		return w, err
 	}
-	p := l.cfg.Pages.page(runID)
+	p := l.cfg.Pages.page(id)
 	if err := p.hold(ctx); err != nil {
-		return Written{}, err
+		return w, err
 	}
 	defer p.free()
 	if !p.loaded {
 		if err := l.refresh(ctx, p); err != nil {
-			return Written{}, err
+			return w, err
 		}
 	}
-	var w Written
 	for range maxRounds {
 		answer, err := decide(p.state, l.cfg.Now().UTC())
 		if err != nil {
@@ -203,84 +210,71 @@ func (l *Ledger) Write(ctx context.Context, runID string, decide Decide) (Writte
 			return w, err
 		}
 	}
-	return w, fmt.Errorf("write to run %s: %w", runID, ErrContended)
+	return w, fmt.Errorf("write to %s %s: %w", l.cfg.Aggregate.Name, id, ErrContended)
 }
 
-// say appends an answer fact by fact. again means that the decision must be made again.
-func (l *Ledger) say(ctx context.Context, p *page, answer []events.Payload, w *Written) (again bool, err error) {
+// say appends an answer event by event. again means that the decision must be made again.
+func (l *Ledger[S]) say(ctx context.Context, p *page[S], answer []events.Payload, w *Written[S]) (again bool, err error) {
+	a := l.cfg.Aggregate
 	for _, payload := range answer {
-		fact, stored, err := l.compose(p, payload)
+		event, written, stored, err := l.compose(p, payload)
 		if err != nil {
 			return false, err
 		}
-		// The state is the fold of the stored bytes: encoding may have changed what is in hand, and the caller keeps it.
-		written, err := fact.Payload()
-		if err != nil {
-			return false, err
-		}
-		next, err := p.state.ApplyFact(fact, written, run.HashOf(stored))
+		next, err := a.Apply(p.state, event, written, events.HashOf(stored))
 		if err != nil {
 			return false, fmt.Errorf("decision of %s does not fit: %w", l.cfg.By, err)
 		}
-		seq, err := l.append(ctx, p, Entry{ID: p.id, Kind: payload.Kind(), Head: p.head, Bytes: stored})
+		seq, err := l.append(ctx, p, Entry{Aggregate: a.Name, ID: p.id, Kind: payload.Kind(), Head: p.head, Bytes: stored})
 		if errors.Is(err, errLost) {
 			return true, l.refreshAfterLoss(ctx, p, seq)
 		}
 		if err != nil {
 			p.loaded = false
-			return false, fmt.Errorf("append %s to run %s: %w", payload.Kind(), p.id, err)
+			return false, fmt.Errorf("append %s to %s %s: %w", payload.Kind(), a.Name, p.id, err)
 		}
 		if l.cfg.Tell != nil {
-			l.cfg.Tell(Told{Fact: fact, Payload: payload, Before: p.state})
+			l.cfg.Tell(Told[S]{Fact: event, Payload: payload, Before: p.state})
 		}
 		p.at(next, seq)
-		w.Facts = append(w.Facts, Said{Payload: payload, Sequence: fact.Sequence, Seq: seq})
+		w.Facts = append(w.Facts, Said{Payload: payload, Sequence: event.Sequence, Seq: seq})
 	}
 	return false, nil
 }
 
-// compose makes the next fact of a run.
-func (l *Ledger) compose(p *page, payload events.Payload) (events.Fact, []byte, error) {
-	word, ok := events.Lookup(payload.Kind())
+// compose makes the next event of an aggregate, and its payload as whoever reads it has it: the state is the fold of the
+// stored bytes, encoding may change what is in hand, and the caller keeps that.
+func (l *Ledger[S]) compose(p *page[S], payload events.Payload) (f events.Fact, written events.Payload, stored []byte, err error) {
+	a := l.cfg.Aggregate
+	word, ok := a.Lookup(payload.Kind())
 	if !ok || word.Author != l.cfg.By {
-		return events.Fact{}, nil, fmt.Errorf("%s by %s: %w", payload.Kind(), l.cfg.By, ErrDenied)
+		return f, nil, nil, fmt.Errorf("%s by %s: %w", payload.Kind(), l.cfg.By, ErrDenied)
 	}
 	data, err := json.Marshal(payload)
 	if err != nil {
-		return events.Fact{}, nil, fmt.Errorf("encode %s: %w", payload.Kind(), err)
+		return f, nil, nil, fmt.Errorf("encode %s: %w", payload.Kind(), err)
 	}
-	id, trace := p.state.Identity, ""
-	if p.state.Created != nil {
-		trace = p.state.Created.TraceParent
+	written = word.New()
+	if err := json.Unmarshal(data, written); err != nil {
+		return f, nil, nil, fmt.Errorf("%w: data of %s: %w", events.ErrDamaged, payload.Kind(), err)
 	}
-	switch d := payload.(type) {
-	case *events.RunCreatedData:
-		trace = d.TraceParent
-		id = Identify(l.cfg.Station, p.id, d)
-	case *events.RunMovedData:
-		id.Station, id.StationRun = l.cfg.Station, l.cfg.Station+"-"+p.id
+	f = a.compose(l.cfg.Station, p.id, &p.state, payload)
+	f.ID, f.Source, f.Time, f.Data = l.newID(), events.Source(l.cfg.Station, l.cfg.By), l.cfg.Now().UTC().Round(0), data
+	if stored, err = f.Encode(); err != nil {
+		return f, nil, nil, err
 	}
-	f := events.Fact{
-		SpecVersion: "1.0", ID: l.newID(), Source: events.Source(l.cfg.Station, l.cfg.By), Type: payload.Kind().Type(),
-		Subject: p.id, Time: l.cfg.Now().UTC().Round(0), ContentType: "application/json", Identity: id,
-		Sequence: p.state.Sequence + 1, PrevHash: p.state.Hash, TraceParent: trace, Data: data,
+	if limit := a.maxEvent(); len(stored) > limit {
+		return f, nil, nil, fmt.Errorf("%s has %d bytes, the limit is %d: %w", payload.Kind(), len(stored), limit, ErrTooLarge)
 	}
-	b, err := f.Encode()
-	if err != nil {
-		return events.Fact{}, nil, err
-	}
-	if len(b) > events.MaxFact {
-		return events.Fact{}, nil, fmt.Errorf("%s has %d bytes, the limit is %d: %w", payload.Kind(), len(b), events.MaxFact, ErrTooLarge)
-	}
-	return f, b, nil
+	return f, written, stored, nil
 }
 
-// errLost means that another writer's fact stands where ours should.
+// errLost means that another writer's event stands where ours should.
 var errLost = errors.New("another writer was faster")
 
 // append makes one append and settles its outcome. It returns the position, errLost and the position of the fact that
 // won, or an error that ends the Write.
-func (l *Ledger) append(ctx context.Context, p *page, e Entry) (uint64, error) {
+func (l *Ledger[S]) append(ctx context.Context, p *page[S], e Entry) (uint64, error) {
 	stored := e.Bytes
 	wait := 200 * time.Microsecond
 	doubt := false // an earlier try is not accounted for: it may still be stored, so no refusal of a later one is the last word
@@ -317,7 +311,7 @@ func (l *Ledger) append(ctx context.Context, p *page, e Entry) (uint64, error) {
 }
 
 // settle asks the leader what became of an append. settled false means: not stored, the same append may be made again.
-func (l *Ledger) settle(ctx context.Context, p *page, ack Ack, stored []byte) (seq uint64, settled bool, err error) {
+func (l *Ledger[S]) settle(ctx context.Context, p *page[S], ack Ack, stored []byte) (seq uint64, settled bool, err error) {
 	if ack.Outcome == Conflict {
 		l.count(func(s *Stats) { s.Conflicts++ })
 	} else {
@@ -348,7 +342,7 @@ func (l *Ledger) settle(ctx context.Context, p *page, ack Ack, stored []byte) (s
 }
 
 // newID returns 128 random bits in hex, made before the first try of an append.
-func (l *Ledger) newID() string {
+func (l *Ledger[S]) newID() string {
 	var b [16]byte
 	l.mu.Lock()
 	_, err := io.ReadFull(l.cfg.Entropy, b[:])
@@ -368,14 +362,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// Identify derives the identity that all facts of a run carry.
-func Identify(station, runID string, c *events.RunCreatedData) events.Identity {
-	id := events.Identity{Station: station, Run: runID, StationRun: station + "-" + runID, AgentName: c.Agent, AgentID: c.Agent}
-	if c.Session != "" {
-		id.Session = c.Session
-	}
-	id.WorkflowRun = c.WorkflowRun
-	return id
 }

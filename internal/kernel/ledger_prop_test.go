@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -21,7 +22,7 @@ import (
 type world struct {
 	*rapid.T
 	s       *mem.Station
-	ledgers []*kernel.Ledger
+	ledgers []*runlog.Ledger
 	by      []events.Service
 	runs    []string
 	// reported holds the positions of all facts that some Write reported as its own.
@@ -30,12 +31,12 @@ type world struct {
 
 func newWorld(t *rapid.T) *world {
 	w := &world{T: t, s: newStation(t), runs: []string{"r1", "r2"}, reported: map[uint64]bool{}}
-	shared := kernel.NewPages(2)
+	shared := runlog.NewPages(2)
 	share := rapid.Bool().Draw(t, "instances of one process share pages")
 	for i := range 2 {
 		for _, by := range events.Services() {
 			w.by = append(w.by, by)
-			w.ledgers = append(w.ledgers, newLedger(t, w.s, by, func(c *kernel.LedgerConfig) {
+			w.ledgers = append(w.ledgers, newLedger(t, w.s, by, func(c *runlog.LedgerConfig) {
 				c.Cache = 1 + i
 				if share && i == 0 {
 					c.Pages = shared
@@ -68,7 +69,7 @@ func cycle[V any](script []V, n uint64, sound V) V {
 	return sound
 }
 
-func (w *world) anybody() (*kernel.Ledger, events.Service) {
+func (w *world) anybody() (*runlog.Ledger, events.Service) {
 	i := rapid.IntRange(0, len(w.ledgers)-1).Draw(w.T, "ledger")
 	return w.ledgers[i], w.by[i]
 }
@@ -236,7 +237,7 @@ func TestManyWriters(t *testing.T) {
 		writers := 0
 		for _, by := range events.Services() {
 			for range perService {
-				l := newLedger(t, s, by, func(c *kernel.LedgerConfig) { c.Cache = 3 })
+				l := newLedger(t, s, by, func(c *runlog.LedgerConfig) { c.Cache = 3 })
 				writers++
 				go func() { done <- chatter(t.Context(), l, by, runs) }()
 			}
@@ -259,7 +260,7 @@ func TestManyWriters(t *testing.T) {
 }
 
 // chatter says what the service may say, for a while, on all runs in turn.
-func chatter(ctx context.Context, l *kernel.Ledger, by events.Service, runs int) error {
+func chatter(ctx context.Context, l *runlog.Ledger, by events.Service, runs int) error {
 	for i := range 60 {
 		id := fmt.Sprintf("r%d", i%runs)
 		if _, _, err := l.State(ctx, id); err != nil {

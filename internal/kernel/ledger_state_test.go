@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -69,7 +70,7 @@ func TestCachedState(t *testing.T) {
 	t.Run("LIFE-16 a cache of two serves fifty runs", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
-		l := newLedger(t, s, events.Planner, func(c *kernel.LedgerConfig) { c.Cache = 2 })
+		l := newLedger(t, s, events.Planner, func(c *runlog.LedgerConfig) { c.Cache = 2 })
 		var wg sync.WaitGroup
 		for i := range 50 {
 			wg.Go(func() {
@@ -100,12 +101,12 @@ func TestCachedState(t *testing.T) {
 	t.Run("a ledger without what it needs is refused", func(t *testing.T) {
 		t.Parallel()
 		j, entropy := newStation(t).Journal(), rand.NewChaCha8([32]byte{})
-		for name, cfg := range map[string]kernel.LedgerConfig{
+		for name, cfg := range map[string]runlog.LedgerConfig{
 			"station": {Station: "a.b", By: events.Planner, Journal: j, Entropy: entropy},
 			"journal": {Station: station, By: events.Planner, Entropy: entropy},
 			"entropy": {Station: station, By: events.Planner, Journal: j},
 		} {
-			if _, err := kernel.NewLedger(cfg); err == nil {
+			if _, err := runlog.NewLedger(cfg); err == nil {
 				t.Errorf("without a %s: got no error", name)
 			}
 		}
@@ -254,7 +255,7 @@ func TestHeld(t *testing.T) {
 			mustState(t, cached, "r")
 			put(t, s, "r", bad(b))
 			log := s.Log("r")
-			for who, l := range map[string]*kernel.Ledger{"a fresh ledger": fresh, "one that knew the run": cached} {
+			for who, l := range map[string]*runlog.Ledger{"a fresh ledger": fresh, "one that knew the run": cached} {
 				for range 2 {
 					if _, err := l.Write(t.Context(), "r", always); !errors.Is(err, kernel.ErrHeld) {
 						t.Errorf("%s: write: got %v, want ErrHeld", who, err)
@@ -338,7 +339,7 @@ func TestSnapshots(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Damage(log[len(log)-1].Seq, []byte("{}"))
-		l := newLedger(t, s, events.Toolrunner, func(cfg *kernel.LedgerConfig) {
+		l := newLedger(t, s, events.Toolrunner, func(cfg *runlog.LedgerConfig) {
 			cfg.Snapshots = shown(func() (run.State, uint64, bool) { return snap, log[covered-1].Seq, true })
 		})
 		if _, err := l.Write(t.Context(), "r", begin("c1-1")); !errors.Is(err, kernel.ErrHeld) {
@@ -350,7 +351,7 @@ func TestSnapshots(t *testing.T) {
 		s := newStation(t)
 		b := started("r", 3)
 		seed(t, s, b)
-		l := newLedger(t, s, events.Toolrunner, func(cfg *kernel.LedgerConfig) {
+		l := newLedger(t, s, events.Toolrunner, func(cfg *runlog.LedgerConfig) {
 			cfg.Snapshots = shown(func() (run.State, uint64, bool) { return run.State{}, 0, false })
 		})
 		equalStates(t, mustState(t, l, "r"), b.State())
@@ -370,7 +371,7 @@ func examineSnapshot(t *testing.T, n int, spoil func(*run.State, *uint64), used 
 	head := s.Log("r")[n-1].Seq
 	spoil(&snap, &head)
 	j := &spy{Journal: s.JournalOf(events.Toolrunner)}
-	l := newLedger(t, s, events.Toolrunner, func(cfg *kernel.LedgerConfig) {
+	l := newLedger(t, s, events.Toolrunner, func(cfg *runlog.LedgerConfig) {
 		cfg.Journal, cfg.Snapshots = j, shown(func() (run.State, uint64, bool) { return snap, head, true })
 	})
 	before := document(t, snap)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -111,7 +112,7 @@ func TestFinalOutcomes(t *testing.T) {
 			return kernel.Ack{Outcome: kernel.Denied}
 		}}
 		for _, by := range []events.Service{events.Executor, events.Toolrunner, events.Gatekeeper, events.Persister} {
-			l := newLedger(t, s, by, func(c *kernel.LedgerConfig) { c.Journal = j })
+			l := newLedger(t, s, by, func(c *runlog.LedgerConfig) { c.Journal = j })
 			if _, err := l.Write(t.Context(), "r", openRun); !errors.Is(err, kernel.ErrDenied) {
 				t.Errorf("run.created by %s: got %v, want ErrDenied", by, err)
 			}
@@ -156,7 +157,7 @@ func TestFinalOutcomes(t *testing.T) {
 	})
 }
 
-func mustState(t fataler, l *kernel.Ledger, runID string) run.State {
+func mustState(t fataler, l *runlog.Ledger, runID string) run.State {
 	t.Helper()
 	s, _, err := l.State(context.Background(), runID)
 	if err != nil {
@@ -220,7 +221,7 @@ func TestUnsettled(t *testing.T) {
 			}
 			return s.Journal().Append(ctx, e)
 		}
-		l := newLedger(t, s, events.Toolrunner, func(c *kernel.LedgerConfig) { c.Journal = j })
+		l := newLedger(t, s, events.Toolrunner, func(c *runlog.LedgerConfig) { c.Journal = j })
 		w, err := l.Write(t.Context(), "r", begin("c1-1"))
 		if !errors.Is(err, kernel.ErrContended) || len(w.Facts) != 0 {
 			t.Errorf("got %v with %d facts, want ErrContended and none", err, len(w.Facts))

@@ -6,48 +6,50 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/pkg/run"
 )
 
-// Role is the part of a service that is its own. Its methods are called concurrently. A nil error means that all
-// that follows from what was heard is stored: the message is acknowledged. A *Refusal puts it on the dead-letter
-// list, as does ErrTooLarge, which no other try would mend; a *Later asks for it again; any other error asks for it again
-// after a growing delay.
-type Role interface {
+// Role is the part of a service that is its own, for the aggregates of one name. Its methods are called concurrently. A nil
+// error means that all that follows from what was received is stored: the message is acknowledged. A *Refusal puts it on the
+// dead-letter list, as does ErrTooLarge, which no other try would fix; a *Later asks for it again; any other error asks for
+// it again after a growing delay.
+type Role[S any] interface {
 	Service() events.Service
-	// Fact hears a stored fact.
-	Fact(ctx context.Context, h Heard) error
-	// Due hears a timer that this role set, with the state of its run as the leader has it: a timer comes once, so what is
-	// decided on it must not be decided on an old state.
-	Due(ctx context.Context, runID, family, id string, s run.State) error
-	// Input hears an outsider. Nothing in it is to be trusted.
+	// Event receives a stored event.
+	Event(ctx context.Context, r Received[S]) error
+	// Due receives a timer that this role set, with the state of its aggregate as the leader has it: a timer comes once, so
+	// what is decided on it must not be decided on an old state.
+	Due(ctx context.Context, d Due[S]) error
+	// Input receives what an outsider published. Nothing in it is to be trusted.
 	Input(ctx context.Context, m Message) error
 }
 
-// Again is a Role that wants to know how often the firing of a timer was delivered. It is told instead of Due.
-type Again interface {
-	DueAgain(ctx context.Context, runID, family, id string, s run.State, deliveries uint64) error
+// Received is an event as delivered, with a state of its aggregate that includes it.
+type Received[S any] struct {
+	ID   string
+	Kind events.Kind
+	// Seq of the event in the log.
+	Seq        uint64
+	State      S
+	Deliveries uint64
+	// Stored is the event as it is stored, to be read only.
+	Stored []byte
 }
 
-// Heard is a fact as delivered, with a state of its run that includes it.
-type Heard struct {
-	Run  string
-	Kind events.Kind
-	// Sequence of the fact in its run, Seq in the log.
-	Sequence, Seq uint64
-	// Step and Call it is about, where it is about one.
-	Step, Call string
-	State      run.State
-	Deliveries uint64
-	// Stored is the fact as it is stored, to be read only.
-	Stored []byte
+// Due is the firing of a timer.
+type Due[S any] struct {
+	// ID of the aggregate that it was set for.
+	ID string
+	// Family and Name of the timer.
+	Family, Name string
+	State        S
+	Deliveries   uint64
 }
 
 // Refusal is input that is judged and refused. It is recorded with the hint and never tried again.
@@ -71,7 +73,8 @@ func (l *Later) Error() string { return fmt.Sprintf("look again in %s", l.After)
 
 // LoopConfig holds what a loop needs.
 type LoopConfig struct {
-	Ledger   *Ledger
+	// Handlers take what is received, each for the aggregates of one name. What is of no aggregate goes to the first.
+	Handlers []Handler
 	Inbox    Inbox
 	Refusals Refusals
 	Log      zerolog.Logger
@@ -80,26 +83,32 @@ type LoopConfig struct {
 	Observe func(kind, result string, took time.Duration)
 }
 
-// Loop runs one role.
+// Loop runs the handlers of one service.
 type Loop struct {
-	cfg  LoopConfig
-	role Role
+	cfg LoopConfig
+	by  events.Service
 }
 
 // NewLoop checks the configuration.
-func NewLoop(cfg LoopConfig, role Role) (*Loop, error) {
-	if cfg.Ledger == nil || cfg.Inbox == nil || cfg.Refusals == nil || cfg.Workers <= 0 {
-		return nil, errors.New("a loop needs a ledger, an inbox, refusals and workers")
+func NewLoop(cfg LoopConfig) (*Loop, error) {
+	if len(cfg.Handlers) == 0 || cfg.Inbox == nil || cfg.Refusals == nil || cfg.Workers <= 0 {
+		return nil, errors.New("a loop needs handlers, an inbox, refusals and workers")
 	}
-	return &Loop{cfg: cfg, role: role}, nil
+	by := cfg.Handlers[0].service()
+	for i, h := range cfg.Handlers {
+		if h.service() != by || slices.ContainsFunc(cfg.Handlers[:i], func(o Handler) bool { return o.aggregate() == h.aggregate() }) {
+			return nil, fmt.Errorf("a loop of %s can not have a handler of %s for %s, too", by, h.service(), h.aggregate())
+		}
+	}
+	return &Loop{cfg: cfg, by: by}, nil
 }
 
 // workingEvery is how often a message that takes long is declared to be worked on: a third of the ack wait.
 const workingEvery = 10 * time.Second
 
-// Run hears until ctx ends and the messages under way are done.
+// Run receives until ctx ends and the messages under way are done.
 func (l *Loop) Run(ctx context.Context) error {
-	return l.cfg.Inbox.Listen(ctx, l.role.Service(), l.cfg.Workers, l.hear)
+	return l.cfg.Inbox.Listen(ctx, l.by, l.cfg.Workers, l.hear)
 }
 
 // hear handles one message: the duties are in this order so that nothing is acknowledged before it is done.
@@ -134,57 +143,62 @@ func keepWorking(m Message) (stop func()) {
 	return func() { close(done); t.Stop() }
 }
 
-// dispatch finds out what the message is and lets the role hear it. kind is for logs and metrics.
+// dispatch finds out what the message is and gives it to its handler. kind is for logs and metrics.
 func (l *Loop) dispatch(ctx context.Context, m Message) (kind string, err error) {
-	if runID, family, id, ok := events.ParseDue(m.Subject()); ok {
-		defer l.cfg.Ledger.cfg.Pages.Pin(runID)()
-		state, err := l.cfg.Ledger.Fresh(ctx, runID)
-		if err != nil {
-			return "due." + family, err
-		}
-		if again, ok := l.role.(Again); ok {
-			return "due." + family, again.DueAgain(ctx, runID, family, id, state, m.Deliveries())
-		}
-		return "due." + family, l.role.Due(ctx, runID, family, id, state)
-	}
-	sub, ok := events.ParseRunSubject(m.Subject())
-	if !ok || sub.Rest[0] != "evt" {
-		if ok {
-			defer l.cfg.Ledger.cfg.Pages.Pin(sub.Run)()
-			// Whoever speaks of a run has seen it as it is: a state kept here that is older must not judge them.
-			if _, err := l.cfg.Ledger.Fresh(ctx, sub.Run); err != nil {
-				return sub.Rest[0], err
+	if id, family, name, ok := events.ParseDue(m.Subject()); ok {
+		for _, h := range l.cfg.Handlers {
+			if own, ok := ownFamily(h.aggregate(), family); ok {
+				return "due." + family, h.due(ctx, m, id, own, name)
 			}
-			return sub.Rest[0], l.input(ctx, m)
 		}
-		return "task", l.input(ctx, m)
+		return "due." + family, l.unhandled(m)
 	}
-	kind = strings.Join(sub.Rest[1:], ".")
-	defer l.cfg.Ledger.cfg.Pages.Pin(sub.Run)()
-	record := Record{Seq: m.Seq(), Kind: events.Kind(kind), Bytes: m.Data()}
-	state, err := l.hearFact(ctx, sub.Run, record, m)
-	if err != nil {
-		return kind, err
+	sub, ok := events.ParseAggregateSubject(m.Subject())
+	if !ok {
+		return "task", l.input(ctx, m, l.cfg.Handlers[0])
 	}
-	about, err := events.AboutOf(m.Data())
-	if err != nil {
-		return kind, fmt.Errorf("%w: %w", ErrHeld, err)
+	kind = strings.Join(sub.Rest, ".")
+	if sub.Rest[0] != "evt" {
+		kind = sub.Rest[0]
 	}
-	return kind, l.role.Fact(ctx, Heard{Run: sub.Run, Kind: events.Kind(kind), Sequence: about.Sequence, Seq: m.Seq(),
-		Step: about.Step, Call: about.Call, State: state, Deliveries: m.Deliveries(), Stored: m.Data()})
+	kind = strings.TrimPrefix(kind, "evt.")
+	for _, h := range l.cfg.Handlers {
+		if h.aggregate() != sub.Aggregate {
+			continue
+		}
+		if sub.Rest[0] == "evt" {
+			return kind, h.event(ctx, m, sub.ID, events.Kind(kind))
+		}
+		// Whoever speaks of an aggregate has seen it as it is: a state kept here that is older must not judge them.
+		unpin, err := h.look(ctx, sub.ID)
+		if err != nil {
+			return kind, err
+		}
+		defer unpin()
+		return kind, l.input(ctx, m, h)
+	}
+	if sub.Rest[0] == "evt" {
+		return kind, l.unhandled(m)
+	}
+	return "task", l.input(ctx, m, l.cfg.Handlers[0])
 }
 
-// input lets the role judge what an outsider said. A fault of ours that it hits must not bring down one replica after the
+// unhandled refuses what is delivered to a service that has no handler for it.
+func (l *Loop) unhandled(m Message) error {
+	return Refuse("no_handler", "an instance of another version takes it: replay the letter with that one", "%s has no handler for %s", l.by, m.Subject())
+}
+
+// input lets a handler judge what an outsider said. A fault of ours that it hits must not bring down one replica after the
 // other: the message is put aside, and the fault is told.
-func (l *Loop) input(ctx context.Context, m Message) (err error) {
+func (l *Loop) input(ctx context.Context, m Message, h Handler) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			l.cfg.Log.Error().Str("subject", m.Subject()).Uint64("seq", m.Seq()).Bytes("stack", debug.Stack()).
 				Msg("a message hit a fault of this program: it is on the dead-letter list; report it with the stack")
-			err = Refuse("internal_error", "this is a fault of the program and not of the message: report it", "%s could not judge it", l.role.Service())
+			err = Refuse("internal_error", "this is a fault of the program and not of the message: report it", "%s could not judge it", l.by)
 		}
 	}()
-	return sized(l.role.Input(ctx, m))
+	return sized(h.input(ctx, m))
 }
 
 // sized refuses an input that no fact has room for: it would be too large the next time too.
@@ -193,20 +207,6 @@ func sized(err error) error {
 		return err
 	}
 	return Refuse("too_large", "put what is long into a file of the workspace and name the file", "%v", err)
-}
-
-// hearFact returns a state that includes a delivered fact. One that was copied from elsewhere is looked at only when
-// its run is here whole, and with all that came after it: what it asked for was mostly done long ago.
-func (l *Loop) hearFact(ctx context.Context, runID string, r Record, m Message) (run.State, error) {
-	whole, err := strconv.ParseUint(m.Header(WholeHeader), 10, 64)
-	if err != nil || whole == 0 {
-		return l.cfg.Ledger.Hear(ctx, runID, r)
-	}
-	state, _, err := l.cfg.Ledger.Reach(ctx, runID, whole)
-	if err == nil && state.Sequence < whole {
-		err = &Later{After: backoff(m.Deliveries())}
-	}
-	return state, err
 }
 
 // conclude acknowledges, refuses or asks again, and says which.
@@ -222,8 +222,8 @@ func (l *Loop) conclude(ctx context.Context, m Message, kind string, err error) 
 		_ = m.Nak(later.After)
 		return "later"
 	case errors.Is(err, ErrHeld):
-		l.cfg.Log.Error().Err(err).Str("subject", m.Subject()).Msg("run is held: inspect it with inspan inspect, compare with the archive")
-		return l.refuse(ctx, m, &Refusal{Code: "integrity_hold", Reason: err.Error(), Hint: "the run's log is damaged and nothing more is done for it; restore it from its archive or start the task again"})
+		l.cfg.Log.Error().Err(err).Str("subject", m.Subject()).Msg("held, the log is damaged: inspect it with inspan inspect, compare with the archive")
+		return l.refuse(ctx, m, &Refusal{Code: "integrity_hold", Reason: err.Error(), Hint: "the log is damaged and nothing more is done for it; restore it from its archive or start the task again"})
 	case errors.Is(err, ErrTooLarge): // it would be as large the next time
 		l.cfg.Log.Error().Err(err).Str("subject", m.Subject()).Msg("too large to be stored: it is on the dead-letter list, inspan dead list")
 		sub, _ := events.ParseRunSubject(m.Subject())
@@ -242,7 +242,7 @@ func (l *Loop) refuse(ctx context.Context, m Message, r *Refusal) string {
 	data := m.Data()
 	d := fitted(DeadLetter{Header: readingHeaders(m), Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Run: r.Run, Code: r.Code, Reason: r.Reason,
 		Hint: r.Hint, Data: clip(string(data), maxDeadData), DataBytes: len(data), Token: m.Header("Inspan-Token")})
-	if err := l.cfg.Refusals.Refuse(ctx, l.role.Service(), d); err != nil {
+	if err := l.cfg.Refusals.Refuse(ctx, l.by, d); err != nil {
 		l.cfg.Log.Warn().Err(err).Str("subject", m.Subject()).Msg("dead letter not stored, will try again")
 		_ = m.Nak(backoff(m.Deliveries()))
 		return "again"

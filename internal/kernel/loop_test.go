@@ -14,6 +14,7 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -22,7 +23,7 @@ import (
 type judging func(m kernel.Message) error
 
 func (judging) Service() events.Service                                      { return events.Planner }
-func (judging) Fact(context.Context, kernel.Heard) error                     { return nil }
+func (judging) Fact(context.Context, runlog.Heard) error                     { return nil }
 func (judging) Due(context.Context, string, string, string, run.State) error { return nil }
 func (j judging) Input(_ context.Context, m kernel.Message) error            { return j(m) }
 
@@ -32,8 +33,8 @@ func hearOne(t *testing.T, data []byte, header map[string]string, judge judging)
 	s := newStation(t)
 	var log bytes.Buffer
 	ctx, stop := context.WithCancel(t.Context())
-	loop, err := kernel.NewLoop(kernel.LoopConfig{Ledger: newLedger(t, s, events.Planner), Inbox: s.Inbox(), Refusals: s.Refusals(),
-		Log: zerolog.New(&log), Workers: 1, Observe: func(string, string, time.Duration) { stop() }}, judge)
+	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(newLedger(t, s, events.Planner), judge)}, Inbox: s.Inbox(), Refusals: s.Refusals(),
+		Log: zerolog.New(&log), Workers: 1, Observe: func(string, string, time.Duration) { stop() }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,13 +86,14 @@ func TestLoopInputs(t *testing.T) {
 		want := folded(t, s, "r").Sequence
 		s.SetFaults(mem.Faults{Read: func(n uint64, _ string) (int, error) { return max(0, 3-int(n)), nil }})
 		ctx, stop := context.WithCancel(t.Context())
-		loop, err := kernel.NewLoop(kernel.LoopConfig{Ledger: l, Inbox: onlyInputs{s.Inbox()}, Refusals: s.Refusals(), Log: zerolog.Nop(), Workers: 1,
-			Observe: func(string, string, time.Duration) { stop() }}, judging(func(kernel.Message) error {
+		judge := judging(func(kernel.Message) error {
 			if got := mustState(t, l, "r").Sequence; got != want {
 				t.Errorf("judged at fact %d, the log has %d", got, want)
 			}
 			return nil
-		}))
+		})
+		loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(l, judge)}, Inbox: onlyInputs{s.Inbox()},
+			Refusals: s.Refusals(), Log: zerolog.Nop(), Workers: 1, Observe: func(string, string, time.Duration) { stop() }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func (l *Loop) replayed(ctx context.Context, m Message, no string) error {
 	}
 	d := DeadLetter{Subject: m.Subject(), Seq: m.Seq(), Time: m.Time(), Code: CodeReplayed, Reason: "letter " + no + " was said again and taken",
 		Token: ReplayToken(no)}
-	if err := l.cfg.Refusals.Refuse(ctx, l.role.Service(), d); err != nil {
+	if err := l.cfg.Refusals.Refuse(ctx, l.by, d); err != nil {
 		return fmt.Errorf("note the replay of letter %s: %w", no, err)
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/artifact"
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -51,7 +51,7 @@ func (h *Host) keeper(masked []secret.Value) (*capture.Keeper, error) {
 }
 
 // workflows is the index of the runs of workflows.
-func (h *Host) workflows(ledger *kernel.Ledger) *capture.Workflows {
+func (h *Host) workflows(ledger *runlog.Ledger) *capture.Workflows {
 	return &capture.Workflows{Shelf: h.ports.State, Runs: ledger}
 }
 
@@ -62,7 +62,7 @@ func sweepEvery(ttl time.Duration) time.Duration {
 }
 
 // expire takes away artifacts whose time is over, until ctx ends.
-func (h *Host) expire(ctx context.Context, ledger *kernel.Ledger) {
+func (h *Host) expire(ctx context.Context, ledger *runlog.Ledger) {
 	if h.ports.Artifacts == nil {
 		return
 	}

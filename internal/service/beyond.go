@@ -6,12 +6,12 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/services/toolrunner"
 )
 
 // minding looks after what runs beyond its calls while run runs, and ends it when run has ended: then no call is under way.
-func minding(role kernel.Role, log zerolog.Logger, run func(context.Context) error) func(context.Context) error {
+func minding(role runlog.Role, log zerolog.Logger, run func(context.Context) error) func(context.Context) error {
 	minds, ok := role.(*toolrunner.Role)
 	if !ok {
 		return run

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/services/toolrunner"
 )
@@ -22,7 +22,7 @@ func (h *Host) uses(trees *workspace.Trees) *workspace.Uses {
 }
 
 // cleaning takes the workspaces of runs that have ended away while run runs; what is left then is found at the next start.
-func (h *Host) cleaning(role kernel.Role, log zerolog.Logger, run func(context.Context) error) func(context.Context) error {
+func (h *Host) cleaning(role runlog.Role, log zerolog.Logger, run func(context.Context) error) func(context.Context) error {
 	r, ok := role.(*toolrunner.Role)
 	if !ok {
 		return run

@@ -7,12 +7,13 @@ import (
 	"sync"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 )
 
 // ears overhear the facts of a station as they are stored, once for all roles of a process, and pass each on: to the cached
 // states, then to whoever listens besides.
 type ears struct {
-	pages *kernel.Pages
+	pages *runlog.Pages
 	once  sync.Once
 	mu    sync.RWMutex
 	more  []*listener // guarded by mu; not changed in place

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 )
 
 func TestEars(t *testing.T) {
 	t.Parallel()
 	t.Run("a process overhears facts once, whoever listens, and each listener for as long as it runs", func(t *testing.T) {
 		t.Parallel()
-		e := &ears{pages: kernel.NewPages(0)}
+		e := &ears{pages: runlog.NewPages(0)}
 		var subscribed int
 		var said func(string, kernel.Record)
 		overhear := func(hear func(string, kernel.Record)) (func(), error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -44,7 +45,7 @@ func (m *Metrics) Observe(role events.Service) func(kind, result string, took ti
 }
 
 // Ledger shows the counters of a role's ledger.
-func (m *Metrics) Ledger(role events.Service, l *kernel.Ledger) {
+func (m *Metrics) Ledger(role events.Service, l *runlog.Ledger) {
 	for name, read := range map[string]func(kernel.Stats) uint64{
 		"appends": func(s kernel.Stats) uint64 { return s.Appends }, "conflicts": func(s kernel.Stats) uint64 { return s.Conflicts },
 		"transients": func(s kernel.Stats) uint64 { return s.Transients }, "unknowns": func(s kernel.Stats) uint64 { return s.Unknowns },

@@ -10,12 +10,13 @@ import (
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/services/persister"
 )
 
 // persister makes the role that keeps the views, signs heads and fills the archive.
-func (h *Host) persister(ctx, keep context.Context, ledger *kernel.Ledger) (kernel.Role, error) {
+func (h *Host) persister(ctx, keep context.Context, ledger *runlog.Ledger) (runlog.Role, error) {
 	p := h.ports
 	sign, err := h.anchorKey(ctx)
 	if err != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/gitwork"
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/services/toolrunner"
 )
 
 // reclaiming takes the workspaces of ephemeral runs that have ended away while run runs; what is left then is found at the next start.
-func (h *Host) reclaiming(role kernel.Role, log zerolog.Logger, run func(context.Context) error) func(context.Context) error {
+func (h *Host) reclaiming(role runlog.Role, log zerolog.Logger, run func(context.Context) error) func(context.Context) error {
 	r, ok := role.(*toolrunner.Role)
 	if !ok {
 		return run

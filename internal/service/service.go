@@ -26,6 +26,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mcp"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
@@ -111,11 +112,11 @@ type Host struct {
 	metrics *Metrics
 	tools   *tool.Registry
 	toolbox *mcp.Toolbox
-	pages   *kernel.Pages
+	pages   *runlog.Pages
 	policy  agentfile.Policy
 	mu      sync.Mutex
 	// ledgers of the roles that run, guarded by mu.
-	ledgers map[events.Service]*kernel.Ledger
+	ledgers map[events.Service]*runlog.Ledger
 	// standings of the roles that run, guarded by mu.
 	standings map[events.Service]*standing
 	// keeping is the archive at work.
@@ -147,9 +148,9 @@ func NewHost(cfg Config, ports Ports, log zerolog.Logger, metrics *Metrics, extr
 	for _, w := range warnings {
 		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("warning", w.Message).Msg("policy")
 	}
-	pages := kernel.NewPages(0)
+	pages := runlog.NewPages(0)
 	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, tools: registry, toolbox: mcp.New(registry, secrets), policy: policy, pages: pages, ears: &ears{pages: pages},
-		ledgers: map[events.Service]*kernel.Ledger{}, standings: map[events.Service]*standing{}}, nil
+		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}, nil
 }
 
 // builtin are the tools that every station has.
@@ -164,7 +165,7 @@ func (h *Host) As(ports Ports) *Host {
 		ports.Entropy = h.ports.Entropy
 	}
 	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, tools: h.tools, toolbox: h.toolbox, pages: h.pages, policy: h.policy, ears: h.ears,
-		ledgers: map[events.Service]*kernel.Ledger{}, standings: map[events.Service]*standing{}}
+		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}
 }
 
 // Status returns what a role tells of itself to whoever asks on the network.
@@ -194,7 +195,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	defer h.closeRecorder(ctx, recorder)
-	ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
+	ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
 		Snapshots: h.known(), Pages: h.pages, Entropy: h.ports.Entropy, Tell: recorder.Tell()})
 	if err != nil {
 		return err
@@ -221,8 +222,8 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 	}
 	log := h.log.With().Str("role", string(role)).Str("instance", instance).Logger()
 	stand, all := h.standing(role, instance, log)
-	loop, err := kernel.NewLoop(kernel.LoopConfig{Ledger: ledger, Inbox: stand.inbox(h.ports.Inbox), Refusals: h.ports.Refusals,
-		Log: log, Workers: workers, Observe: h.metrics.Observe(role)}, r)
+	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(ledger, r)}, Inbox: stand.inbox(h.ports.Inbox), Refusals: h.ports.Refusals,
+		Log: log, Workers: workers, Observe: h.metrics.Observe(role)})
 	if err != nil {
 		return err
 	}
@@ -261,7 +262,7 @@ func (h *Host) localSnapshots() *snapshot.Store {
 }
 
 // known is where ledgers look for snapshots.
-func (h *Host) known() kernel.Snapshots {
+func (h *Host) known() runlog.Snapshots {
 	if local := h.localSnapshots(); local != nil {
 		return snapshot.First{h.snapshots(), local}
 	}
@@ -307,7 +308,7 @@ func (h *Host) withLease(ctx context.Context, instance string, log zerolog.Logge
 }
 
 // role makes one of the five.
-func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *kernel.Ledger, instance string, trees *workspace.Trees) (kernel.Role, error) {
+func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *runlog.Ledger, instance string, trees *workspace.Trees) (runlog.Role, error) {
 	p := h.ports
 	asker, err := h.asker(role)
 	if err != nil {
@@ -362,7 +363,7 @@ func (h *Host) role(ctx, keep context.Context, role events.Service, ledger *kern
 	return nil, fmt.Errorf("there is no role %q", role)
 }
 
-func (h *Host) toolrunner(ctx context.Context, ledger *kernel.Ledger, instance string, asker *hooks.Asker, trees *workspace.Trees) (kernel.Role, error) {
+func (h *Host) toolrunner(ctx context.Context, ledger *runlog.Ledger, instance string, asker *hooks.Asker, trees *workspace.Trees) (runlog.Role, error) {
 	ends, err := h.ends(ctx, ledger)
 	if err != nil {
 		return nil, err
@@ -447,8 +448,8 @@ func (h *Host) asker(role events.Service) (*hooks.Asker, error) {
 }
 
 // ends listens for runs that end, for the life of ctx.
-func (h *Host) ends(ctx context.Context, ledger *kernel.Ledger) (*kernel.Ends, error) {
-	e := kernel.NewEnds(ledger)
+func (h *Host) ends(ctx context.Context, ledger *runlog.Ledger) (*runlog.Ends, error) {
+	e := runlog.NewEnds(ledger)
 	if h.ports.OnEnd == nil {
 		return e, nil
 	}

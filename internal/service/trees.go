@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/git"
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/services/toolrunner"
 )
@@ -50,7 +50,7 @@ func (c *Config) checkWorkspaces() error {
 }
 
 // trees lets workspaces follow their runs, where that is configured; else it is nil.
-func (h *Host) trees(ctx context.Context, ledger *kernel.Ledger, instance string) (*workspace.Trees, error) {
+func (h *Host) trees(ctx context.Context, ledger *runlog.Ledger, instance string) (*workspace.Trees, error) {
 	mode := h.cfg.WorkspaceMode
 	if mode == "" || mode == workspaceLocal {
 		return nil, nil
@@ -82,7 +82,7 @@ func (h *Host) trees(ctx context.Context, ledger *kernel.Ledger, instance string
 }
 
 // tend gives workspaces back while run runs, and the rest of them when it has ended.
-func (h *Host) tend(role kernel.Role, trees *workspace.Trees, run func(context.Context) error) func(context.Context) error {
+func (h *Host) tend(role runlog.Role, trees *workspace.Trees, run func(context.Context) error) func(context.Context) error {
 	tends, ok := role.(*toolrunner.Role)
 	if trees == nil || !ok {
 		return run

@@ -15,6 +15,7 @@ import (
 	"io"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -55,7 +56,7 @@ type Store struct {
 	Form Form
 }
 
-var _ kernel.Snapshots = (*Store)(nil)
+var _ runlog.Snapshots = (*Store)(nil)
 
 // box is the row of a snapshot: this as JSON and, in the binary form, a line break and the bytes of a small one.
 type box struct {
@@ -127,7 +128,7 @@ func (st *Store) decode(f Form, body []byte) (run.State, error) {
 	return run.State{}, CheckForm(f)
 }
 
-// Latest implements kernel.Snapshots.
+// Latest implements runlog.Snapshots.
 func (st *Store) Latest(ctx context.Context, runID string) (run.State, uint64, bool) {
 	s, head, err := st.Load(ctx, runID)
 	return s, head, err == nil
@@ -136,9 +137,9 @@ func (st *Store) Latest(ctx context.Context, runID string) (run.State, uint64, b
 // First is the snapshots of several stores: the first that has one counts.
 type First []*Store
 
-var _ kernel.Snapshots = First{}
+var _ runlog.Snapshots = First{}
 
-// Latest implements kernel.Snapshots.
+// Latest implements runlog.Snapshots.
 func (f First) Latest(ctx context.Context, runID string) (run.State, uint64, bool) {
 	for _, st := range f {
 		if s, head, ok := st.Latest(ctx, runID); ok {

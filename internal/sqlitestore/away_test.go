@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -124,7 +125,7 @@ type fallen struct {
 	path  string
 	local *sqlitestore.Station
 	f     *sqlitestore.Fallback
-	pens  map[events.Service]*kernel.Ledger
+	pens  map[events.Service]*runlog.Ledger
 	mu    sync.Mutex
 	// notices so far, guarded by mu.
 	notices []sqlitestore.Notice
@@ -166,10 +167,10 @@ func (w *fallen) restart() {
 	if err != nil {
 		w.t.Fatalf("new fallback: %v", err)
 	}
-	w.pens = map[events.Service]*kernel.Ledger{}
-	pages := kernel.NewPages(0)
+	w.pens = map[events.Service]*runlog.Ledger{}
+	pages := runlog.NewPages(0)
 	for _, role := range events.Services() {
-		w.pens[role], err = kernel.NewLedger(kernel.LedgerConfig{Station: "exam", By: role, Journal: w.f, Pages: pages, Entropy: rand.Reader})
+		w.pens[role], err = runlog.NewLedger(runlog.LedgerConfig{Station: "exam", By: role, Journal: w.f, Pages: pages, Entropy: rand.Reader})
 		if err != nil {
 			w.t.Fatalf("new ledger: %v", err)
 		}
@@ -268,7 +269,7 @@ func (w *fallen) branches(status sqlitestore.Status) (all []sqlitestore.Branch, 
 func (w *fallen) foreign(runID string, p events.Payload) {
 	w.t.Helper()
 	word, _ := events.Lookup(p.Kind())
-	pen, err := kernel.NewLedger(kernel.LedgerConfig{Station: "exam", By: word.Author, Journal: w.home.Journal(), Entropy: rand.Reader})
+	pen, err := runlog.NewLedger(runlog.LedgerConfig{Station: "exam", By: word.Author, Journal: w.home.Journal(), Entropy: rand.Reader})
 	if err != nil {
 		w.t.Fatalf("new ledger: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/telemetry/otlp"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -46,7 +47,7 @@ type Recorder struct {
 	cfg     Config
 	deps    Deps
 	sampled sampler
-	told    chan kernel.Told // maxQueue; closed by Close
+	told    chan runlog.Told // maxQueue; closed by Close
 	dropped atomic.Uint64
 	done    chan struct{}
 	closing sync.Once
@@ -72,7 +73,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	r := &Recorder{cfg: cfg, deps: deps, sampled: choose, told: make(chan kernel.Told, maxQueue), done: make(chan struct{}), clocks: map[string]*clock{}}
+	r := &Recorder{cfg: cfg, deps: deps, sampled: choose, told: make(chan runlog.Told, maxQueue), done: make(chan struct{}), clocks: map[string]*clock{}}
 	if address := cfg.traces(); address != "" {
 		exporter, err := otlp.NewSpans(ctx, address)
 		if err != nil {
@@ -102,11 +103,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 const scope = "github.com/inspan/inspan"
 
 // Tell returns the function that a ledger tells what it stored; nil for a nil recorder.
-func (r *Recorder) Tell() func(kernel.Told) {
+func (r *Recorder) Tell() func(runlog.Told) {
 	if r == nil {
 		return nil
 	}
-	return func(t kernel.Told) {
+	return func(t runlog.Told) {
 		if !closes(t.Payload) {
 			return
 		}

@@ -12,7 +12,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -41,7 +41,7 @@ func closes(p events.Payload) bool {
 }
 
 // fact makes the spans that a fact closes.
-func (r *Recorder) fact(t kernel.Told) {
+func (r *Recorder) fact(t runlog.Told) {
 	id, _, given := traceOf(t.Before)
 	if !r.sampled(binary.BigEndian.Uint64(id[8:]), t.Before.Created != nil && t.Before.Created.TraceParent != "", given) {
 		return
@@ -97,7 +97,7 @@ func (r *Recorder) fact(t kernel.Told) {
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // run makes the span of a run, which is the root of its part of the trace.
-func (r *Recorder) run(t kernel.Told, d *events.Result) {
+func (r *Recorder) run(t runlog.Told, d *events.Result) {
 	s, failed := t.Before, ""
 	if !d.Success {
 		failed = d.FinishReason
@@ -113,7 +113,7 @@ func (r *Recorder) run(t kernel.Told, d *events.Result) {
 	delete(r.clocks, s.HarnessID)
 }
 
-func (r *Recorder) step(t kernel.Told, id, reason, failed string) {
+func (r *Recorder) step(t runlog.Told, id, reason, failed string) {
 	st := t.Before.Step(id)
 	if st == nil {
 		return
@@ -128,7 +128,7 @@ func (r *Recorder) step(t kernel.Told, id, reason, failed string) {
 }
 
 // turn makes the span of a turn: from the fact since which it is owed, with all requests that it took.
-func (r *Recorder) turn(t kernel.Told, st *run.Step, failed string) {
+func (r *Recorder) turn(t runlog.Told, st *run.Step, failed string) {
 	from, ok := r.when(t.Before.HarnessID, st.Owed)
 	if !ok {
 		from = t.Fact.Time
@@ -138,7 +138,7 @@ func (r *Recorder) turn(t kernel.Told, st *run.Step, failed string) {
 }
 
 // chat makes the span of one request to a model.
-func (r *Recorder) chat(t kernel.Told, st *run.Step, attempt int, from time.Time, failed string, attrs []attribute.KeyValue) {
+func (r *Recorder) chat(t runlog.Told, st *run.Step, attempt int, from time.Time, failed string, attrs []attribute.KeyValue) {
 	agent, _ := t.Before.Agent(st.AssignedAgent)
 	provider, model := providerOf(agent.Model)
 	r.emit(t, span{of: ofChat(st.ID, st.Turns+1, attempt), parent: ofTurn(st.ID, st.Turns+1), name: "chat " + model, kind: trace.SpanKindClient, from: from, failed: failed,
@@ -147,7 +147,7 @@ func (r *Recorder) chat(t kernel.Told, st *run.Step, attempt int, from time.Time
 }
 
 // summary makes the span of the request for a summary, which is made before the turn that is owed.
-func (r *Recorder) summary(t kernel.Told, st *run.Step, d *events.HistoryCompactedData) {
+func (r *Recorder) summary(t runlog.Told, st *run.Step, d *events.HistoryCompactedData) {
 	agent, _ := t.Before.Agent(st.AssignedAgent)
 	provider, model := providerOf(agent.Model)
 	r.emit(t, span{of: ofSummary(st.ID, d.Through), parent: ofTurn(st.ID, st.Turns+1), name: "chat " + model, kind: trace.SpanKindClient, from: t.Fact.Time.Add(-ms(d.DurationMS)),
@@ -157,7 +157,7 @@ func (r *Recorder) summary(t kernel.Told, st *run.Step, d *events.HistoryCompact
 }
 
 // since is when the request could begin that a fact says has failed.
-func (r *Recorder) since(t kernel.Told, st *run.Step) time.Time {
+func (r *Recorder) since(t runlog.Told, st *run.Step) time.Time {
 	if !st.NotBefore.IsZero() && st.NotBefore.Before(t.Fact.Time) {
 		return st.NotBefore
 	}
@@ -174,7 +174,7 @@ func (r *Recorder) answer(d *events.TurnFinishedData) []attribute.KeyValue {
 	return append(attrs, r.content(semconv.GenAIOutputMessagesKey, d.Text)...)
 }
 
-func (r *Recorder) call(t kernel.Told, ref events.ToolRef, from time.Time, failed string, attrs ...attribute.KeyValue) {
+func (r *Recorder) call(t runlog.Told, ref events.ToolRef, from time.Time, failed string, attrs ...attribute.KeyValue) {
 	s := t.Before
 	number := 0
 	c := s.Open[ref.Call]
@@ -192,7 +192,7 @@ func (r *Recorder) call(t kernel.Told, ref events.ToolRef, from time.Time, faile
 			attribute.String("inspan.step.id", ref.Step), attribute.String("inspan.tool.effect", c.Effect), attribute.Int("inspan.attempt", max(c.Attempt, 1))}, attrs...)})
 }
 
-func (r *Recorder) gate(t kernel.Told, id, decision string) {
+func (r *Recorder) gate(t runlog.Told, id, decision string) {
 	g := t.Before.Gate(id)
 	if g == nil {
 		return
@@ -222,7 +222,7 @@ func (r *Recorder) content(key attribute.Key, text string) []attribute.KeyValue 
 }
 
 // emit makes a span and ends it at once.
-func (r *Recorder) emit(t kernel.Told, sp span) {
+func (r *Recorder) emit(t runlog.Told, sp span) {
 	s := t.Before
 	traceID, above, _ := traceOf(s)
 	ctx := context.WithValue(context.Background(), idsKey{}, ids{traceID, spanOf(s, sp.of)})

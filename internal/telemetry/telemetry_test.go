@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -97,7 +97,7 @@ func BenchmarkOff(b *testing.B) {
 	payload, s := events.Payload(&events.TurnFinishedData{}), run.State{}
 	for b.Loop() {
 		if tell != nil {
-			tell(kernel.Told{Payload: payload, Before: s})
+			tell(runlog.Told{Payload: payload, Before: s})
 		}
 	}
 }
@@ -105,10 +105,10 @@ func BenchmarkOff(b *testing.B) {
 // BenchmarkOn is what telling a fact costs the service that stored it, where nothing can be exported any more.
 func BenchmarkOn(b *testing.B) {
 	b.ReportAllocs()
-	r := &Recorder{told: make(chan kernel.Told, 1)}
+	r := &Recorder{told: make(chan runlog.Told, 1)}
 	tell := r.Tell()
 	payload, s := events.Payload(&events.TurnFinishedData{}), run.State{}
 	for b.Loop() {
-		tell(kernel.Told{Payload: payload, Before: s})
+		tell(runlog.Told{Payload: payload, Before: s})
 	}
 }

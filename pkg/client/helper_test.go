@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -23,7 +24,7 @@ type world struct {
 	conn    *jet.Conn
 	st      *jet.Station
 	c       *client.Client
-	ledgers map[events.Service]*kernel.Ledger
+	ledgers map[events.Service]*runlog.Ledger
 }
 
 func newWorld(t testing.TB) *world {
@@ -33,10 +34,10 @@ func newWorld(t testing.TB) *world {
 
 func newWorldOn(t testing.TB, conn *jet.Conn) *world {
 	t.Helper()
-	w := &world{t: t, conn: conn, st: jettest.Station(t, conn, "test", jet.ApplyOptions{Replicas: 1}), ledgers: map[events.Service]*kernel.Ledger{}}
-	pages := kernel.NewPages(0) // shared, so that each ledger knows what the others said
+	w := &world{t: t, conn: conn, st: jettest.Station(t, conn, "test", jet.ApplyOptions{Replicas: 1}), ledgers: map[events.Service]*runlog.Ledger{}}
+	pages := runlog.NewPages(0) // shared, so that each ledger knows what the others said
 	for _, by := range events.Services() {
-		l, err := kernel.NewLedger(kernel.LedgerConfig{Station: "test", By: by, Journal: w.st.Journal(), Pages: pages, Entropy: rand.Reader})
+		l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: by, Journal: w.st.Journal(), Pages: pages, Entropy: rand.Reader})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -150,7 +151,7 @@ func (w *watcher) read(ctx context.Context) (some bool, err error) {
 
 // next folds one more fact, and changes nothing where it does not fit.
 func (w *watcher) next(r kernel.Record) (Item, error) {
-	f, p, err := r.Read(w.run)
+	f, p, err := runlog.Read(w.run, r)
 	if err != nil {
 		return Item{}, err
 	}

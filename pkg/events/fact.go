@@ -38,7 +38,7 @@ type Fact struct {
 	// Aggregate is empty for a run, whose events began before there were others.
 	Aggregate string `json:"aggregate,omitempty"`
 	Identity
-	// Sequence counts the events of an aggregate from 1 without a gap.
+	// Sequence counts the facts of a run from 1 without a gap.
 	Sequence uint64 `json:"sequence"`
 	// PrevHash is the lower-case hex SHA-256 of the exact stored bytes of the fact before; empty for the first.
 	PrevHash string `json:"prevhash,omitempty"`

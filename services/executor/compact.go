@@ -10,8 +10,8 @@ import (
 	"github.com/inspan/inspan/internal/core/prompt"
 	"github.com/inspan/inspan/internal/core/turn"
 	"github.com/inspan/inspan/internal/history"
-	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -20,7 +20,7 @@ import (
 // in a request of its own that fails and is made again as a turn's. looked is false where the turn may be taken as it is;
 // fits is then its prompt, nil where it was not looked at. Where a summary was asked for twice, the second one is not said,
 // and after a crash it is asked for again.
-func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w kernel.Written, looked bool, fits *shown, err error) {
+func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w runlog.Written, looked bool, fits *shown, err error) {
 	agent, ok := s.Agent(task.Step.AssignedAgent)
 	if !ok || prompt.SettingsOf(s, agent, task.Step).Limit == 0 {
 		return w, false, nil, nil
@@ -38,7 +38,7 @@ func (r *Role) compact(ctx context.Context, s run.State, task turn.Task) (w kern
 }
 
 // shorten does what is to be done about the length of a prompt; looked is false where that is nothing.
-func (r *Role) shorten(ctx context.Context, in prompt.Input, task turn.Task, p *shown) (w kernel.Written, looked bool, err error) {
+func (r *Role) shorten(ctx context.Context, in prompt.Input, task turn.Task, p *shown) (w runlog.Written, looked bool, err error) {
 	s, agent := in.State, in.Agent
 	verdict := p.judge(in)
 	switch {

@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -31,13 +32,13 @@ type Models interface {
 
 // Config holds what the role needs.
 type Config struct {
-	Ledger *kernel.Ledger
+	Ledger *runlog.Ledger
 	Timers kernel.Timers
 	Blobs  kernel.Blobs
 	// Live takes what the model says as it comes; nil says nothing.
 	Live *streaming.Feed
 	// Ends may be nil; it ends model requests of runs that were stopped.
-	Ends   *kernel.Ends
+	Ends   *runlog.Ends
 	Models Models
 	Tools  *tool.Registry
 	// Hooks asks those who are to be asked before a turn; nil lets every hook of an agent block.
@@ -55,8 +56,8 @@ type Role struct {
 }
 
 var (
-	_ kernel.Role  = (*Role)(nil)
-	_ kernel.Again = (*Role)(nil)
+	_ runlog.Role  = (*Role)(nil)
+	_ runlog.Again = (*Role)(nil)
 )
 
 // New checks the configuration.
@@ -73,14 +74,14 @@ func New(cfg Config) (*Role, error) {
 	return &Role{cfg: cfg}, nil
 }
 
-// Service implements kernel.Role.
+// Service implements runlog.Role.
 func (*Role) Service() events.Service { return events.Executor }
 
-// Input implements kernel.Role; the executor hears no outsiders.
+// Input implements runlog.Role; the executor hears no outsiders.
 func (*Role) Input(context.Context, kernel.Message) error { return nil }
 
-// Fact implements kernel.Role.
-func (r *Role) Fact(ctx context.Context, h kernel.Heard) error {
+// Fact implements runlog.Role.
+func (r *Role) Fact(ctx context.Context, h runlog.Heard) error {
 	if h.Kind == events.RunResumed {
 		return r.resume(ctx, h)
 	}
@@ -103,12 +104,12 @@ func (r *Role) Fact(ctx context.Context, h kernel.Heard) error {
 	return r.serve(ctx, h.Run, h.Step, h.State, lost(h.Deliveries))
 }
 
-// Due implements kernel.Role: a deferred request may be made again.
+// Due implements runlog.Role: a deferred request may be made again.
 func (r *Role) Due(ctx context.Context, runID, family, step string, s run.State) error {
 	return r.DueAgain(ctx, runID, family, step, s, 1)
 }
 
-// DueAgain implements kernel.Again.
+// DueAgain implements runlog.Again.
 func (r *Role) DueAgain(ctx context.Context, runID, _, step string, s run.State, deliveries uint64) error {
 	return r.serve(ctx, runID, step, s, lost(deliveries))
 }
@@ -125,7 +126,7 @@ func lost(deliveries uint64) int {
 }
 
 // resume takes the turns that were owed when the run was paused, side by side.
-func (r *Role) resume(ctx context.Context, h kernel.Heard) error {
+func (r *Role) resume(ctx context.Context, h runlog.Heard) error {
 	if h.State.Plan == nil {
 		return nil
 	}
@@ -178,7 +179,7 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 
 // take asks the model and says what came of it; nothing where the answer came too late. fits is the prompt where it has been
 // assembled, else nil.
-func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *shown) (kernel.Written, error) {
+func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *shown) (runlog.Written, error) {
 	ask, done := r.cfg.Ends.Context(ctx, s.HarnessID)
 	defer done()
 	answers, w, held, err := r.permitted(ctx, ask, s, task)
@@ -203,7 +204,7 @@ func (r *Role) take(ctx context.Context, s run.State, task turn.Task, fits *show
 }
 
 // permitted asks the hooks before a turn and says what follows where one does not let it be taken.
-func (r *Role) permitted(ctx, ask context.Context, s run.State, task turn.Task) (answers []events.HookAnswer, w kernel.Written, held bool, err error) {
+func (r *Role) permitted(ctx, ask context.Context, s run.State, task turn.Task) (answers []events.HookAnswer, w runlog.Written, held bool, err error) {
 	agent, _ := s.Agent(task.Step.AssignedAgent)
 	due := r.cfg.Hooks.Due(agent, events.OnTurn, "")
 	if len(due) == 0 || task.Step.Passed {
@@ -228,12 +229,12 @@ func (r *Role) permitted(ctx, ask context.Context, s run.State, task turn.Task) 
 
 // failed records a request that was not answered; begun is true where the answer had begun. A request that ended because the run did, or this service, is not
 // a failure of the model.
-func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cause error, begun bool) (kernel.Written, error) {
+func (r *Role) failed(ctx, ask context.Context, s run.State, task turn.Task, cause error, begun bool) (runlog.Written, error) {
 	if ctx.Err() != nil {
-		return kernel.Written{}, cause
+		return runlog.Written{}, cause
 	}
 	if ask.Err() != nil {
-		return kernel.Written{}, nil // the run has ended: it has no steps any more
+		return runlog.Written{}, nil // the run has ended: it has no steps any more
 	}
 	after, again := llm.Retryable(cause)
 	f := turn.Failure{Error: cause.Error(), Class: "permanent", Retryable: again, RetryAfter: after, Begun: begun}

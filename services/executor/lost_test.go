@@ -5,10 +5,10 @@ import (
 	"crypto/rand"
 	"testing"
 
-	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -30,13 +30,13 @@ func (m *talker) Ask(_ context.Context, _ llm.Request, sink llm.Sink) (llm.Answe
 }
 
 // stored puts facts into a fresh log and returns an executor over it, and the state.
-func stored(t *testing.T, m *talker, payloads ...events.Payload) (*Role, *kernel.Ledger, run.State) {
+func stored(t *testing.T, m *talker, payloads ...events.Payload) (*Role, *runlog.Ledger, run.State) {
 	t.Helper()
 	s, err := mem.New("s1", mem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := kernel.NewLedger(kernel.LedgerConfig{Station: "s1", By: events.Executor, Journal: s.JournalOf(events.Executor), Entropy: rand.Reader})
+	l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: events.Executor, Journal: s.JournalOf(events.Executor), Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestLostRequests(t *testing.T) {
 			lost       int
 		}{{1, 0}, {2, 1}, {3, 2}} {
 			r, l, s := stored(t, &talker{do: done}, limited(1_000_000)...)
-			if err := r.Fact(t.Context(), kernel.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: again.deliveries}); err != nil {
+			if err := r.Fact(t.Context(), runlog.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: again.deliveries}); err != nil {
 				t.Fatal(err)
 			}
 			after, _, err := l.State(t.Context(), "r1")
@@ -105,7 +105,7 @@ func TestLostRequests(t *testing.T) {
 				return llm.Answer{}, &llm.Error{Class: llm.Transient, Err: context.DeadlineExceeded}
 			}}
 			r, l, s := stored(t, m, limited(1_000_000)...)
-			if err := r.Fact(t.Context(), kernel.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: 1}); err != nil {
+			if err := r.Fact(t.Context(), runlog.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: 1}); err != nil {
 				t.Fatal(err)
 			}
 			after, _, err := l.State(t.Context(), "r1")

@@ -4,17 +4,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 func TestUnknownStop(t *testing.T) {
 	t.Parallel()
-	hear := func(t *testing.T, m *talker) (r *Role, l *kernel.Ledger) {
+	hear := func(t *testing.T, m *talker) (r *Role, l *runlog.Ledger) {
 		t.Helper()
 		r, l, s := stored(t, m, limited(0)...)
-		if err := r.Fact(t.Context(), kernel.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: 1}); err != nil {
+		if err := r.Fact(t.Context(), runlog.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: 1}); err != nil {
 			t.Fatal(err)
 		}
 		return r, l
@@ -63,7 +63,7 @@ func TestUnknownStop(t *testing.T) {
 		}
 		later := s.Step("a").NotBefore
 		r.cfg.Now = func() time.Time { return later }
-		if err := r.Fact(t.Context(), kernel.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Step("a").AllowedAt, Step: "a", State: s, Deliveries: 2}); err != nil {
+		if err := r.Fact(t.Context(), runlog.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Step("a").AllowedAt, Step: "a", State: s, Deliveries: 2}); err != nil {
 			t.Fatal(err)
 		}
 		if s, _, err = l.State(t.Context(), "r1"); err != nil || s.Step("a").Output != "said" || m.asked != 3 {

@@ -22,6 +22,7 @@ import (
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/patch"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/shell"
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/events"
@@ -32,7 +33,7 @@ import (
 
 // Config holds what the role needs.
 type Config struct {
-	Ledger *kernel.Ledger
+	Ledger *runlog.Ledger
 	Timers kernel.Timers
 	Blobs  kernel.Blobs
 	// Tools tells effect classes and schemas; nothing is run here.
@@ -63,7 +64,7 @@ type Role struct {
 	approvers *quota.Rate
 }
 
-var _ kernel.Role = (*Role)(nil)
+var _ runlog.Role = (*Role)(nil)
 
 // New checks the configuration; a rule set that does not build is an error here, not later.
 func New(cfg Config) (*Role, error) {
@@ -79,13 +80,13 @@ func New(cfg Config) (*Role, error) {
 	return &Role{cfg: cfg, approvers: quota.NewRate(cfg.AnswersPerMinute)}, nil
 }
 
-// Service implements kernel.Role.
+// Service implements runlog.Role.
 func (*Role) Service() events.Service { return events.Gatekeeper }
 
-// Fact implements kernel.Role: whatever was heard, the question is what the state is owed.
-func (r *Role) Fact(ctx context.Context, h kernel.Heard) error { return r.look(ctx, h.Run, h.State) }
+// Fact implements runlog.Role: whatever was heard, the question is what the state is owed.
+func (r *Role) Fact(ctx context.Context, h runlog.Heard) error { return r.look(ctx, h.Run, h.State) }
 
-// Due implements kernel.Role: the time of a gate may be up, which the look finds out.
+// Due implements runlog.Role: the time of a gate may be up, which the look finds out.
 func (r *Role) Due(ctx context.Context, runID, _, _ string, s run.State) error {
 	return r.look(ctx, runID, s)
 }
@@ -270,7 +271,7 @@ func leaves(p string) bool {
 	return strings.HasPrefix(clean, "/") || clean == ".." || strings.HasPrefix(clean, "../") || strings.HasPrefix(clean, "~")
 }
 
-// Input implements kernel.Role: the answer to a gate.
+// Input implements runlog.Role: the answer to a gate.
 func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 	sub, ok := events.ParseRunSubject(m.Subject())
 	if !ok || len(sub.Rest) < 2 || len(sub.Rest) > 3 || sub.Rest[0] != "gate" || !events.ValidID(sub.Rest[1]) {
@@ -301,7 +302,7 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 
 // record says what an answer comes to. Where edited arguments have to be shown to hooks first, these are asked and it is
 // decided again.
-func (r *Role) record(ctx context.Context, runID string, reply gate.Reply) (kernel.Written, error) {
+func (r *Role) record(ctx context.Context, runID string, reply gate.Reply) (runlog.Written, error) {
 	answers := map[string][]events.HookAnswer{}
 	for {
 		var owed []question

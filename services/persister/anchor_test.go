@@ -14,6 +14,7 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -28,7 +29,7 @@ func hear(t *testing.T, st *mem.Station, key ed25519.PrivateKey, runID string) r
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	shelf := st.Shelf(topology.StateBucket)
-	ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
+	ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func hear(t *testing.T, st *mem.Station, key ed25519.PrivateKey, runID string) r
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := role.Fact(ctx, kernel.Heard{Run: runID, Kind: last.Kind, Sequence: s.Sequence, Seq: last.Seq, State: s, Deliveries: 1}); err != nil {
+	if err := role.Fact(ctx, runlog.Heard{Run: runID, Kind: last.Kind, Sequence: s.Sequence, Seq: last.Seq, State: s, Deliveries: 1}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := shelf.Get(ctx, persister.InfoKey(runID))

@@ -8,8 +8,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -29,7 +29,7 @@ func TestEnding(t *testing.T) {
 			b := runtest.New("main", "r")
 			b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
 			put(t, st, b, b.Facts())
-			ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
+			ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ func TestEnding(t *testing.T) {
 			begin := time.Now()
 			written := make(chan error, 1)
 			go func() {
-				written <- role.Fact(t.Context(), kernel.Heard{Run: "r", Kind: rec.Kind, Sequence: 4, Seq: rec.Seq, State: s, Deliveries: 1, Stored: rec.Bytes})
+				written <- role.Fact(t.Context(), runlog.Heard{Run: "r", Kind: rec.Kind, Sequence: 4, Seq: rec.Seq, State: s, Deliveries: 1, Stored: rec.Bytes})
 			}()
 			<-time.After(time.Minute) // of the bubble's clock
 			synctest.Wait()

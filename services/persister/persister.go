@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -25,7 +26,7 @@ import (
 
 // Config holds what the role needs.
 type Config struct {
-	Ledger    *kernel.Ledger
+	Ledger    *runlog.Ledger
 	Journal   kernel.Journal
 	Shelf     kernel.Shelf
 	Blobs     kernel.Blobs
@@ -113,7 +114,7 @@ type book struct {
 	err      error
 }
 
-var _ kernel.Role = (*Role)(nil)
+var _ runlog.Role = (*Role)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
@@ -126,20 +127,20 @@ func New(cfg Config) (*Role, error) {
 	return &Role{cfg: cfg, books: make(map[string]*book), writing: make(map[string]*book), finished: make(map[string]finished), covered: make(map[string]uint64), rows: make(map[string]shown), trusted: make(map[string]bool)}, nil
 }
 
-// Service implements kernel.Role.
+// Service implements runlog.Role.
 func (*Role) Service() events.Service { return events.Persister }
 
-// Input implements kernel.Role; the persister hears no outsiders.
+// Input implements runlog.Role; the persister hears no outsiders.
 func (*Role) Input(context.Context, kernel.Message) error { return nil }
 
-// Due implements kernel.Role; the persister sets no timers.
+// Due implements runlog.Role; the persister sets no timers.
 func (*Role) Due(context.Context, string, string, string, run.State) error { return nil }
 
 // InfoKey is the key of a run's row in the index.
 func InfoKey(runID string) string { return "run." + runID }
 
-// Fact implements kernel.Role: it returns when the views include the fact.
-func (r *Role) Fact(ctx context.Context, h kernel.Heard) error {
+// Fact implements runlog.Role: it returns when the views include the fact.
+func (r *Role) Fact(ctx context.Context, h runlog.Heard) error {
 	if r.cfg.Activity != nil && h.Deliveries == 1 {
 		r.cfg.Activity(h.Run, h.Seq)
 	}
@@ -162,7 +163,7 @@ func (r *Role) Fact(ctx context.Context, h kernel.Heard) error {
 }
 
 // open finds the book of a run, or opens it.
-func (r *Role) open(h kernel.Heard) (b *book, first bool) {
+func (r *Role) open(h runlog.Heard) (b *book, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b = r.books[h.Run]

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -27,7 +27,7 @@ type recent struct {
 }
 
 // add takes a fact that was heard. A run that waits is let go: it may wait for long.
-func (r *recent) add(h kernel.Heard) {
+func (r *recent) add(h runlog.Heard) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	kept, known := r.facts[h.Run]

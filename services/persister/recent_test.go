@@ -13,6 +13,7 @@ import (
 
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -48,7 +49,7 @@ func finished() *runtest.Builder {
 }
 
 // heardAll lets one persister hear a whole run, each fact as change has it, and returns the archive and how often the log was read.
-func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *kernel.Heard) bool) (lines []byte, reads int64) {
+func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *runlog.Heard) bool) (lines []byte, reads int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -58,7 +59,7 @@ func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *kernel.Hea
 	}
 	put(t, st, b, b.Facts())
 	shelf, journal := st.Shelf(topology.StateBucket), &counted{Journal: st.Journal()}
-	ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
+	ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *kernel.Hea
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := kernel.Heard{Run: "r", Kind: rec.Kind, Sequence: uint64(n) + 1, Seq: rec.Seq, State: s, Deliveries: 2, Stored: rec.Bytes}
+		h := runlog.Heard{Run: "r", Kind: rec.Kind, Sequence: uint64(n) + 1, Seq: rec.Seq, State: s, Deliveries: 2, Stored: rec.Bytes}
 		if !change(n, &h) {
 			continue
 		}
@@ -99,18 +100,18 @@ func TestArchiveOfWhatWasHeard(t *testing.T) {
 	b := finished()
 	want := append(bytes.Join(b.Facts(), []byte("\n")), '\n')
 	for name, c := range map[string]struct {
-		change func(n int, h *kernel.Heard) bool
+		change func(n int, h *runlog.Heard) bool
 		reads  bool
 	}{
-		"all of it":     {change: func(int, *kernel.Heard) bool { return true }},
-		"one fact less": {change: func(n int, _ *kernel.Heard) bool { return n != 4 }, reads: true},
-		"one that is not the log's": {change: func(n int, h *kernel.Heard) bool {
+		"all of it":     {change: func(int, *runlog.Heard) bool { return true }},
+		"one fact less": {change: func(n int, _ *runlog.Heard) bool { return n != 4 }, reads: true},
+		"one that is not the log's": {change: func(n int, h *runlog.Heard) bool {
 			if n == 4 {
 				h.Stored = bytes.Replace(h.Stored, []byte(`"id":"`), []byte(`"id":"x`), 1)
 			}
 			return true
 		}, reads: true},
-		"another end": {change: func(n int, h *kernel.Heard) bool {
+		"another end": {change: func(n int, h *runlog.Heard) bool {
 			if n == len(b.Facts())-1 {
 				h.Stored = bytes.Replace(h.Stored, []byte(`"id":"`), []byte(`"id":"x`), 1)
 			}

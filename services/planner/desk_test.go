@@ -13,6 +13,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -112,7 +113,7 @@ func newDesk(t *testing.T) *desk {
 // again is the same station with a planner that has forgotten everything.
 func (d *desk) again() {
 	d.t.Helper()
-	l, err := kernel.NewLedger(kernel.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.st.JournalOf(events.Planner), Entropy: rand.Reader})
+	l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: events.Planner, Journal: d.st.JournalOf(events.Planner), Entropy: rand.Reader})
 	if err != nil {
 		d.t.Fatal(err)
 	}

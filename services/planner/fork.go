@@ -12,6 +12,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
@@ -104,7 +105,7 @@ func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce
 	if err != nil {
 		return err
 	}
-	var w kernel.Written
+	var w runlog.Written
 	for range 2 { // its birth, and what follows from its plan
 		w, err = r.write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 			if s.Sequence > 0 && s.Created.TaskDigest != created.TaskDigest {
@@ -125,7 +126,7 @@ func (r *Role) fork(ctx context.Context, m kernel.Message, t events.Task, env ce
 }
 
 // plan makes the plan of a fork from before its plan was made.
-func (r *Role) plan(ctx context.Context, s run.State, deliveries uint64) (kernel.Written, error) {
+func (r *Role) plan(ctx context.Context, s run.State, deliveries uint64) (runlog.Written, error) {
 	if s.Torn() {
 		return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 			return lifecycle.GiveUp(s, now, events.FinishCancelled, "the run that it was forked from could not be taken over whole; fork again with another id")
@@ -133,7 +134,7 @@ func (r *Role) plan(ctx context.Context, s run.State, deliveries uint64) (kernel
 	}
 	made, err := r.given(ctx, events.Task{}, &events.RunCreatedData{TaskID: s.TaskID, Task: s.Created.Task, Agent: s.AgentName, Agents: s.Agents, Options: s.Options})
 	if err != nil {
-		return kernel.Written{}, err
+		return runlog.Written{}, err
 	}
 	if made == nil {
 		return r.askForPlan(ctx, s, deliveries)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/core/lifecycle"
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -15,7 +15,7 @@ import (
 const stopPatience = 5 * time.Second
 
 // write is Ledger.Write that asks the hooks before the end of a run is said, and settles the run's session after it.
-func (r *Role) write(ctx context.Context, runID string, decide kernel.Decide) (kernel.Written, error) {
+func (r *Role) write(ctx context.Context, runID string, decide runlog.Decide) (runlog.Written, error) {
 	var answers []events.HookAnswer
 	asked := false
 	for {

@@ -11,6 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/core/lifecycle"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
@@ -24,7 +25,7 @@ var planSchema = json.RawMessage(`{"type":"object","additionalProperties":false,
 
 // askForPlan lets the agent's model make the plan. A request that failed is made again with the message; after
 // maxPlanTries the run fails with the reason.
-func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (kernel.Written, error) {
+func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (runlog.Written, error) {
 	lost := int(min(max(deliveries, 1)-1, maxPlanTries))
 	if v := budget.AskPlan(s, lost); v.Reason != "" {
 		return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
@@ -37,11 +38,11 @@ func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (
 		return r.begin(ctx, s.HarnessID, s.Created, made, nil)
 	}
 	if _, away := errors.AsType[*awayError](err); away || ctx.Err() != nil {
-		return kernel.Written{}, err
+		return runlog.Written{}, err
 	}
 	after, again := llm.Retryable(err)
 	if _, bad := errors.AsType[*kernel.Refusal](err); (again || bad) && deliveries < maxPlanTries {
-		return kernel.Written{}, &kernel.Later{After: max(after, time.Second<<min(deliveries-1, 5))}
+		return runlog.Written{}, &kernel.Later{After: max(after, time.Second<<min(deliveries-1, 5))}
 	}
 	return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return lifecycle.GiveUp(s, now, events.FinishError, "no plan: "+err.Error())

@@ -17,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
@@ -37,7 +38,7 @@ type Models interface {
 // Config holds what the role needs.
 type Config struct {
 	Station string
-	Ledger  *kernel.Ledger
+	Ledger  *runlog.Ledger
 	Timers  kernel.Timers
 	Agents  Agents
 	Models  Models
@@ -74,7 +75,7 @@ type Role struct {
 	intake *intake
 }
 
-var _ kernel.Role = (*Role)(nil)
+var _ runlog.Role = (*Role)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
@@ -97,7 +98,7 @@ func New(cfg Config) (*Role, error) {
 	return &Role{cfg: cfg, intake: newIntake(cfg)}, nil
 }
 
-// Service implements kernel.Role.
+// Service implements runlog.Role.
 func (*Role) Service() events.Service { return events.Planner }
 
 // bornAgain is how soon a run that has not started is looked at again.
@@ -105,7 +106,7 @@ const bornAgain = 5 * time.Second
 
 // born sees to it that a run that exists starts or ends: whoever made it may have died, or met a full log, and its task may
 // have been answered by another delivery meanwhile.
-func (r *Role) born(ctx context.Context, h kernel.Heard) error {
+func (r *Role) born(ctx context.Context, h runlog.Heard) error {
 	switch {
 	case h.State.Status == events.Running && h.State.Plan == nil:
 		return r.planless(ctx, h)
@@ -120,7 +121,7 @@ func (r *Role) born(ctx context.Context, h kernel.Heard) error {
 }
 
 // planless sees to it that a run that was started gets its plan.
-func (r *Role) planless(ctx context.Context, h kernel.Heard) error {
+func (r *Role) planless(ctx context.Context, h runlog.Heard) error {
 	if err := r.setDeadline(ctx, h.State); err != nil {
 		return err // whoever started it may be gone, too
 	}
@@ -142,8 +143,8 @@ func (r *Role) planless(ctx context.Context, h kernel.Heard) error {
 	return err
 }
 
-// Fact implements kernel.Role: what follows from the end of a step, a rejection or a resume.
-func (r *Role) Fact(ctx context.Context, h kernel.Heard) error {
+// Fact implements runlog.Role: what follows from the end of a step, a rejection or a resume.
+func (r *Role) Fact(ctx context.Context, h runlog.Heard) error {
 	if h.Kind == events.RunResumed && h.State.Plan == nil && h.State.Status == events.Running {
 		_, err := r.askForPlan(ctx, h.State, h.Deliveries) // it was paused before it had one
 		return err
@@ -162,7 +163,7 @@ func (r *Role) Fact(ctx context.Context, h kernel.Heard) error {
 	return err
 }
 
-// Due implements kernel.Role: the run's time is up.
+// Due implements runlog.Role: the run's time is up.
 func (r *Role) Due(ctx context.Context, runID, _, _ string, _ run.State) error {
 	w, err := r.write(ctx, runID, lifecycle.Timeout)
 	if err != nil {
@@ -171,7 +172,7 @@ func (r *Role) Due(ctx context.Context, runID, _, _ string, _ run.State) error {
 	return r.setDeadline(ctx, w.State) // it came early: look again
 }
 
-// Input implements kernel.Role: tasks and controls.
+// Input implements runlog.Role: tasks and controls.
 func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 	if sub, ok := events.ParseRunSubject(m.Subject()); ok && len(sub.Rest) == 1 && sub.Rest[0] == "control" {
 		return r.control(ctx, m, sub.Run)
@@ -208,7 +209,7 @@ func (r *Role) control(ctx context.Context, m kernel.Message, runID string) erro
 		return named(runID, kernel.Refuse("bad_input", `send {"action":"revise","plan":{"steps":[...]}}`, "plan goes with the action revise, not with %q", c.Action))
 	}
 	wish := lifecycle.Wish{By: orUnknown(c.By), Reason: c.Reason, Input: m.Seq()}
-	var decide kernel.Decide
+	var decide runlog.Decide
 	switch c.Action {
 	case "pause":
 		decide = func(s run.State, now time.Time) ([]events.Payload, error) { return lifecycle.Pause(s, now, wish) }

@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -31,14 +32,14 @@ func (nobody) Model(string) (llm.Model, string, error) {
 }
 
 // lonely is a planner that knows no agent and no model, with a clock that is moved by hand.
-func lonely(t *testing.T) (*mem.Hand, *kernel.Ledger, *Role) {
+func lonely(t *testing.T) (*mem.Hand, *runlog.Ledger, *Role) {
 	t.Helper()
 	clock := mem.NewHand(time.Now())
 	s, err := mem.New("s1", mem.Config{Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := kernel.NewLedger(kernel.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader, Now: clock.Now})
+	l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader, Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestBorn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		heard := kernel.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 1}
+		heard := runlog.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 1}
 		if later, ok := errors.AsType[*kernel.Later](role.Fact(t.Context(), heard)); !ok || later.After <= 0 {
 			t.Fatalf("it is let go of: %v", later)
 		}
@@ -93,7 +94,7 @@ func TestPlanless(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			heard := kernel.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 1}
+			heard := runlog.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 1}
 			if later, ok := errors.AsType[*kernel.Later](role.Fact(t.Context(), heard)); !ok || later.After <= 0 {
 				t.Fatalf("it is let go of: %v", later)
 			}
@@ -129,7 +130,7 @@ func TestTornFork(t *testing.T) {
 				t.Fatal(err)
 			}
 			clock.Advance(lifecycle.BirthTerm)
-			if err := role.Fact(t.Context(), kernel.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 13}); err != nil {
+			if err := role.Fact(t.Context(), runlog.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 13}); err != nil {
 				t.Fatal(err)
 			}
 			state, _, err := l.State(t.Context(), "r1")
@@ -148,7 +149,7 @@ func TestResumed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := kernel.NewLedger(kernel.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader})
+		l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +162,7 @@ func TestResumed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := role.Fact(t.Context(), kernel.Heard{Run: "r1", Kind: events.RunResumed, Sequence: state.Sequence, State: state, Deliveries: maxPlanTries}); err != nil {
+		if err := role.Fact(t.Context(), runlog.Heard{Run: "r1", Kind: events.RunResumed, Sequence: state.Sequence, State: state, Deliveries: maxPlanTries}); err != nil {
 			t.Fatal(err)
 		}
 		if state, _, err = l.State(t.Context(), "r1"); err != nil || state.Status != events.Failed || !strings.Contains(state.Result.Error, "no such model") {

@@ -9,13 +9,14 @@ import (
 
 	"github.com/inspan/inspan/internal/core/plan"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
 
 // revision prepares another plan for what has not begun of a run (PLAN-9): the agents that its steps name are looked up once, and
 // the plan is checked against the state it is written to.
-func (r *Role) revision(ctx context.Context, runID string, c events.Control, input uint64) (kernel.Decide, error) {
+func (r *Role) revision(ctx context.Context, runID string, c events.Control, input uint64) (runlog.Decide, error) {
 	s, _, err := r.cfg.Ledger.State(ctx, runID)
 	if err != nil {
 		return nil, err

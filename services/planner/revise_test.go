@@ -9,19 +9,20 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
 // halted is a planner beside a run whose second step was rejected at its gate, and which is paused for it.
-func halted(t *testing.T) (*kernel.Ledger, *Role) {
+func halted(t *testing.T) (*runlog.Ledger, *Role) {
 	t.Helper()
 	s, err := mem.New("s1", mem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := kernel.NewLedger(kernel.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader})
+	l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: events.Planner, Journal: s.JournalOf(events.Planner), Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func steer(seq uint64, body string) letter {
 
 const another = `{"action":"revise","by":"anna","plan":{"steps":[{"id":"new","description":"another way","agent":"reviewer","needs":["one"]}]}}`
 
-func stateOf(t *testing.T, l *kernel.Ledger) run.State {
+func stateOf(t *testing.T, l *runlog.Ledger) run.State {
 	t.Helper()
 	s, _, err := l.State(t.Context(), "r1")
 	if err != nil {

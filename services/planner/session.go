@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/core/session"
 	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
@@ -314,7 +315,7 @@ func (r *Role) session(ctx context.Context, m kernel.Message, id string) error {
 // stops them where that was asked for.
 func (r *Role) steerRuns(ctx context.Context, w session.Wish) error {
 	wish := lifecycle.Wish{By: orUnknown(w.By), Reason: w.Reason, Input: w.Input}
-	var decide kernel.Decide
+	var decide runlog.Decide
 	switch {
 	case w.Action == session.Pause:
 		wish.Reason = pausedWith

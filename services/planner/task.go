@@ -17,6 +17,7 @@ import (
 	"github.com/inspan/inspan/internal/core/session"
 	"github.com/inspan/inspan/internal/history"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/events/ce"
 	"github.com/inspan/inspan/pkg/run"
@@ -104,7 +105,7 @@ func (r *Role) known(ctx context.Context, t events.Task, runID string) (run.Stat
 	return s, err
 }
 
-func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) (kernel.Written, error) {
+func (r *Role) begin(ctx context.Context, runID string, created *events.RunCreatedData, made *events.PlanMadeData, answers []events.HookAnswer) (runlog.Written, error) {
 	ours := func(s run.State) error {
 		if s.Sequence > 0 && s.Created.TaskDigest != created.TaskDigest {
 			return named(runID, kernel.Refuse("duplicate_id", "give each task its own id, or none", "the task id %q belongs to another task, which started run %s", created.TaskID, runID))

@@ -10,7 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/artifact"
 	"github.com/inspan/inspan/internal/core/call"
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -187,7 +187,7 @@ func logOf(s run.State, c run.Call, ref events.Ref, now time.Time) events.Artifa
 
 // withMade says what an attempt made and then how it ended, until the log has taken it. Where the end is not to be said
 // any more, because the attempt is not the current one, neither is what it made.
-func (r *Role) withMade(ctx context.Context, s run.State, c run.Call, fence uint64, l *capture.Look, at place, end func(run.State, time.Time) []events.Payload) (kernel.Written, error) {
+func (r *Role) withMade(ctx context.Context, s run.State, c run.Call, fence uint64, l *capture.Look, at place, end func(run.State, time.Time) []events.Payload) (runlog.Written, error) {
 	ref := events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}
 	w, err := r.insist(ctx, s.HarnessID, func(s run.State, now time.Time) []events.Payload {
 		ended := end(s, now)
@@ -212,7 +212,7 @@ func (r *Role) withMade(ctx context.Context, s run.State, c run.Call, fence uint
 }
 
 // lost says that nobody knows what came of an attempt; what it left in a workspace of this machine is kept.
-func (r *Role) lost(ctx context.Context, s run.State, d call.Duty, at place) (kernel.Written, error) {
+func (r *Role) lost(ctx context.Context, s run.State, d call.Duty, at place) (runlog.Written, error) {
 	return r.withMade(ctx, s, d.Call, d.Call.Fence, r.look(ctx, s, d.Call, anything(at)), at, func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, d) })
 }
 

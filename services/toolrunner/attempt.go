@@ -16,6 +16,7 @@ import (
 	"github.com/inspan/inspan/internal/core/hook"
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/sandbox/pool"
@@ -35,7 +36,7 @@ type cost struct {
 }
 
 // attempt carries out one attempt and records its end.
-func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte, p place) (kernel.Written, error) {
+func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input []byte, p place) (runlog.Written, error) {
 	if p.broken != nil {
 		return r.failed(ctx, s, a, unusable(p.broken), cost{}, input, &made{at: p})
 	}
@@ -46,12 +47,12 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 		defer r.jobs.MayHaveEnded(s.HarnessID) // what no fact tells of does not run on
 	}
 	spent := cost{took: time.Since(begin), usage: used}
-	if !errors.Is(err, kernel.ErrRunEnded) {
+	if !errors.Is(err, runlog.ErrRunEnded) {
 		switch end := r.settle(ctx, p, a); {
 		case ended(end):
 			err = end
 		case end != nil:
-			return kernel.Written{}, end // nothing is said of it: whoever is delivered the call next finds out
+			return runlog.Written{}, end // nothing is said of it: whoever is delivered the call next finds out
 		}
 	}
 	if err != nil {
@@ -66,7 +67,7 @@ func (r *Role) attempt(ctx context.Context, s run.State, a call.Attempt, input [
 }
 
 // conclude asks the hooks about a result and records it.
-func (r *Role) conclude(ctx context.Context, s run.State, a call.Attempt, done call.Result, input []byte, m *made) (kernel.Written, error) {
+func (r *Role) conclude(ctx context.Context, s run.State, a call.Attempt, done call.Result, input []byte, m *made) (runlog.Written, error) {
 	answers := r.told(ctx, s, a, input, hook.Result{Output: done.Output, Success: done.Success, DurationMS: done.Took.Milliseconds()})
 	full := done.Output
 	done = call.Judged(done, answers)
@@ -88,7 +89,7 @@ const insistEvery = time.Second
 // insist says what an attempt came to until the log has taken it or ctx ends: whoever is delivered the call next would
 // find nobody at work on it, and call unknown what is known here. The worker is held meanwhile, which is as it should
 // be while nothing can be written.
-func (r *Role) insist(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (kernel.Written, error) {
+func (r *Role) insist(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (runlog.Written, error) {
 	for {
 		w, err := r.say(ctx, runID, decide)
 		if !errors.Is(err, kernel.ErrFull) && !errors.Is(err, kernel.ErrUnsettled) {
@@ -127,8 +128,8 @@ func (r *Role) run(ctx context.Context, s run.State, a call.Attempt, input []byt
 	}()
 	result, err = t.Run(work, tool.Call{ID: a.Call.ID, Key: r.key(s.HarnessID, a.Call.ID), Input: input, Env: env})
 	switch {
-	case errors.Is(context.Cause(work), kernel.ErrRunEnded):
-		return tool.Result{}, "", nil, kernel.ErrRunEnded
+	case errors.Is(context.Cause(work), runlog.ErrRunEnded):
+		return tool.Result{}, "", nil, runlog.ErrRunEnded
 	case ctx.Err() == nil && errors.Is(work.Err(), context.DeadlineExceeded) && cutShort(err):
 		return tool.Result{}, "", nil, tool.Fail(tool.Timeout, "give it more time, or less to do", fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
 	}
@@ -323,11 +324,11 @@ func (r *Role) keep(ctx context.Context, res tool.Result, took time.Duration) (c
 
 // failed records a failed attempt and, where it will be made again, sets the timer for it. An attempt that ended
 // because its run did is recorded by nobody: the run has ended.
-func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause error, spent cost, input []byte, m *made) (kernel.Written, error) {
+func (r *Role) failed(ctx context.Context, s run.State, a call.Attempt, cause error, spent cost, input []byte, m *made) (runlog.Written, error) {
 	runID := s.HarnessID
-	if errors.Is(cause, kernel.ErrRunEnded) {
+	if errors.Is(cause, runlog.ErrRunEnded) {
 		s, err := r.cfg.Ledger.Fresh(ctx, runID)
-		return kernel.Written{State: s}, err
+		return runlog.Written{State: s}, err
 	}
 	f := failure(cause, spent.took, r.mask)
 	f.Usage = spent.usage
@@ -360,12 +361,12 @@ func failure(cause error, took time.Duration, mask func(string) string) call.Fai
 
 // verify asks a reconcilable tool whether the lost attempt took effect: then that is the result, else it is made
 // again. A tool that can not tell leaves the outcome unknown.
-func (r *Role) verify(ctx context.Context, s run.State, d call.Duty, p place) (kernel.Written, error) {
+func (r *Role) verify(ctx context.Context, s run.State, d call.Duty, p place) (runlog.Written, error) {
 	begin := time.Now()
 	done, result, err := r.ask(ctx, s, d, p)
 	switch {
 	case ctx.Err() != nil:
-		return kernel.Written{}, ctx.Err()
+		return runlog.Written{}, ctx.Err()
 	case err != nil:
 		return r.lost(ctx, s, d, p)
 	case !done:
@@ -373,13 +374,13 @@ func (r *Role) verify(ctx context.Context, s run.State, d call.Duty, p place) (k
 	}
 	kept, err := r.keep(ctx, result, time.Since(begin))
 	if err != nil {
-		return kernel.Written{}, err
+		return runlog.Written{}, err
 	}
 	kept.Reconciled = true
 	a := call.Attempt{Call: d.Call, Number: d.Call.Attempt, Fence: d.Call.Fence, Sandbox: string(r.cfg.Sandboxes.ModeFor(s, d.Call.Step))}
 	input, err := r.input(ctx, d.Call)
 	if err != nil {
-		return kernel.Written{}, err
+		return runlog.Written{}, err
 	}
 	return r.conclude(ctx, s, a, kept, input, anything(p))
 }

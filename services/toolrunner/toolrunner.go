@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/hooks"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
@@ -34,14 +35,14 @@ import (
 
 // Config holds what the role needs.
 type Config struct {
-	Ledger *kernel.Ledger
+	Ledger *runlog.Ledger
 	Timers kernel.Timers
 	Blobs  kernel.Blobs
 	// Live takes what tools say as it comes; nil says nothing.
 	Live   *streaming.Feed
 	Leases kernel.Leases
 	// Ends may be nil; it ends calls of runs that were stopped.
-	Ends  *kernel.Ends
+	Ends  *runlog.Ends
 	Tools *tool.Registry
 	// ToolsOf returns the tools of an agent, those of its servers too; nil means Tools for every agent.
 	ToolsOf   func(events.Agent) *tool.Registry
@@ -103,7 +104,7 @@ type Role struct {
 	pool *pool.Pool
 }
 
-var _ kernel.Role = (*Role)(nil)
+var _ runlog.Role = (*Role)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
@@ -130,15 +131,15 @@ func New(cfg Config) (*Role, error) {
 		mask: secret.Mask(cfg.Secrets...)}, nil
 }
 
-// Service implements kernel.Role.
+// Service implements runlog.Role.
 func (*Role) Service() events.Service { return events.Toolrunner }
 
-// Fact implements kernel.Role.
-func (r *Role) Fact(ctx context.Context, h kernel.Heard) error {
+// Fact implements runlog.Role.
+func (r *Role) Fact(ctx context.Context, h runlog.Heard) error {
 	return r.serve(ctx, h.Run, h.Call, h.State, h.Deliveries)
 }
 
-// Due implements kernel.Role: a deferred call may be tried again.
+// Due implements runlog.Role: a deferred call may be tried again.
 func (r *Role) Due(ctx context.Context, runID, _, callID string, s run.State) error {
 	return r.serve(ctx, runID, callID, s, busyDue)
 }
@@ -174,21 +175,21 @@ func (r *Role) serve(ctx context.Context, runID, callID string, s run.State, del
 }
 
 // act does what a duty asks for and tells what was said about it in the end: nothing where the duty is out of date.
-func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries uint64) (w kernel.Written, err error) {
+func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries uint64) (w runlog.Written, err error) {
 	switch duty.Kind {
 	case call.Begin, call.Verify:
 		defer r.hold(s.HarnessID, duty.Call.ID)()
 		if !r.single(s.HarnessID, duty) {
-			return kernel.Written{}, &kernel.Later{After: again(deliveries)}
+			return runlog.Written{}, &kernel.Later{After: again(deliveries)}
 		}
 		if away, err := r.elsewhere(ctx, s, duty.Call); err != nil {
-			return kernel.Written{}, err
+			return runlog.Written{}, err
 		} else if away {
-			return kernel.Written{}, &kernel.Later{After: again(deliveries)}
+			return runlog.Written{}, &kernel.Later{After: again(deliveries)}
 		}
 		var p place
 		if p, err = r.enter(ctx, s, duty.Call.Step, deliveries); err != nil {
-			return kernel.Written{}, err
+			return runlog.Written{}, err
 		}
 		defer func() {
 			p.leave()
@@ -207,7 +208,7 @@ func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries 
 	return r.lost(ctx, s, duty, r.here(s))
 }
 
-func (r *Role) say(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (kernel.Written, error) {
+func (r *Role) say(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (runlog.Written, error) {
 	return r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) { return decide(s, now), nil })
 }
 
@@ -245,18 +246,18 @@ func (r *Role) hold(runID, callID string) func() {
 
 // begin announces an attempt, carries it out and says what came of it. Only the Write that stored call.started gives
 // the right to act.
-func (r *Role) begin(ctx context.Context, s run.State, d call.Duty, p place) (kernel.Written, error) {
+func (r *Role) begin(ctx context.Context, s run.State, d call.Duty, p place) (runlog.Written, error) {
 	if p.broken == nil {
 		if err := r.sessions.Write(ctx, s, p.Dir, func(ctx context.Context, e events.Session) error { return r.clear(ctx, p, events.DeletedScope(e)) }); spoiled(err) {
 			p.broken = err
 		} else if err != nil {
-			return kernel.Written{}, err
+			return runlog.Written{}, err
 		}
 	}
 	a := call.Attempt{Call: d.Call, Number: d.Attempt, Sandbox: string(r.cfg.Sandboxes.ModeFor(s, d.Call.Step))}
 	input, err := r.input(ctx, d.Call)
 	if err != nil {
-		return kernel.Written{}, err
+		return runlog.Written{}, err
 	}
 	a.Fence = d.Call.Fence
 	if call.NeedsStart(d.Call.Effect) {

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -92,7 +92,7 @@ func TestControl(t *testing.T) {
 		if s.Status != events.Failed || s.Result.FinishReason != events.FinishStopped || s.Result.By != "anna" {
 			t.Errorf("%s %+v", s.Status, s.Result)
 		}
-		if err := cause(t, w); !errors.Is(err, kernel.ErrRunEnded) {
+		if err := cause(t, w); !errors.Is(err, runlog.ErrRunEnded) {
 			t.Errorf("got the work ended by %v, want by the end of its run", err)
 		}
 		if n := w.count("stop"); n["call.started"] != 1 || n["call.finished"]+n["call.failed"] != 0 {
@@ -151,7 +151,7 @@ func TestControl(t *testing.T) {
 		if s.Result.FinishReason != events.FinishTimeout {
 			t.Errorf("%+v", s.Result)
 		}
-		if err := cause(t, w); !errors.Is(err, kernel.ErrRunEnded) {
+		if err := cause(t, w); !errors.Is(err, runlog.ErrRunEnded) {
 			t.Errorf("got the work ended by %v, want by the end of its run", err)
 		}
 	})

@@ -18,7 +18,7 @@ import (
 
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/egress/policy"
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox/bwrap"
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 	"github.com/inspan/inspan/internal/secret"
@@ -151,7 +151,7 @@ func TestEgressFence(t *testing.T) {
 		if err := <-answers; err != nil || asked.Load() != 1 {
 			t.Fatalf("with its fence it is asked %d times: %v", asked.Load(), err)
 		}
-		other, err := kernel.NewLedger(kernel.LedgerConfig{Station: "test", By: events.Toolrunner, Journal: w.ports.Journal, Entropy: rand.Reader})
+		other, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Toolrunner, Journal: w.ports.Journal, Entropy: rand.Reader})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -82,7 +83,7 @@ func (agents) Model(string) (llm.Model, string, error) { return nil, "", errors.
 type door struct {
 	t    *testing.T
 	s    *mem.Station
-	role kernel.Role
+	role runlog.Role
 	cfg  kernel.LoopConfig
 }
 
@@ -94,7 +95,7 @@ func open(t *testing.T, by events.Service, facts ...[]byte) *door {
 	}
 	d := &door{t: t, s: s}
 	kerneltest.Seed(t, s.Journal(), facts...)
-	ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: station, By: by, Journal: s.JournalOf(by), Entropy: rand.NewChaCha8([32]byte{1}),
+	ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: station, By: by, Journal: s.JournalOf(by), Entropy: rand.NewChaCha8([32]byte{1}),
 		Now: func() time.Time { return time.Unix(1_800_000_000, 0).UTC() }})
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +111,7 @@ func open(t *testing.T, by events.Service, facts ...[]byte) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.cfg = kernel.LoopConfig{Ledger: ledger, Refusals: s.Refusals(), Log: zerolog.Nop(), Workers: 1}
+	d.cfg = kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(ledger, d.role)}, Refusals: s.Refusals(), Log: zerolog.Nop(), Workers: 1}
 	return d
 }
 
@@ -118,7 +119,7 @@ func open(t *testing.T, by events.Service, facts ...[]byte) *door {
 func (d *door) hear(l *letter) {
 	d.t.Helper()
 	d.cfg.Inbox = l.in()
-	loop, err := kernel.NewLoop(d.cfg, d.role)
+	loop, err := kernel.NewLoop(d.cfg)
 	if err != nil {
 		d.t.Fatal(err)
 	}

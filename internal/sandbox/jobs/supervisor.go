@@ -13,6 +13,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
@@ -26,7 +27,7 @@ import (
 
 // Config holds what a supervisor needs.
 type Config struct {
-	Ledger *kernel.Ledger
+	Ledger *runlog.Ledger
 	Leases kernel.Leases
 	// Trees are the workspaces that follow their runs; nil where each stays on the machine that made it.
 	Trees *workspace.Trees

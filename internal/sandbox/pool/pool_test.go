@@ -14,8 +14,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/host"
 	"github.com/inspan/inspan/internal/sandbox/reap"
@@ -30,7 +30,7 @@ type stand struct {
 	t      *testing.T
 	pool   *Pool
 	opener *Opener
-	ledger *kernel.Ledger
+	ledger *runlog.Ledger
 	far    *faraway
 	root   string
 }
@@ -41,7 +41,7 @@ func newStand(t *testing.T, mode sandbox.Mode) *stand {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: "s1", By: events.Planner, Journal: st.JournalOf(events.Planner), Entropy: rand.Reader})
+	ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: events.Planner, Journal: st.JournalOf(events.Planner), Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}

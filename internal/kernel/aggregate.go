@@ -1,0 +1,137 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Aggregate is what the kernel needs to know of one kind of thing whose life is a log of events: a run, a session. S is
+// the state that its events fold into, a value: whoever holds one never changes what can be reached from it. All
+// functions are pure.
+type Aggregate[S any] struct {
+	// Name is the token of its subjects: station.{s}.{name}.{id}.evt.{family}.{verb}; see events.CheckAggregate.
+	Name string
+	// Lookup returns the registration of an event type; ok is false for one that the aggregate does not have.
+	Lookup func(events.Kind) (w events.Word, ok bool)
+	// Apply returns the state after one more event, whose stored bytes have the given hash, and an error for one that cannot
+	// be its next. The kernel has checked that the event follows the chain; the state returned is at the event.
+	Apply func(s S, f events.Fact, p events.Payload, hash string) (S, error)
+	// Chain returns how far a state is; the zero Chain for the zero state.
+	Chain func(s *S) Chain
+	// Envelope returns what the next event says of itself beside its place in the log. Nil is the station alone.
+	Envelope func(station, id string, s *S, p events.Payload) (who events.Identity, traceparent string)
+	// Ended reports whether nothing can follow a state. Nil is an aggregate without an end.
+	Ended func(s *S) bool
+	// MaxEvent is the most bytes of one event, 0 for events.MaxFact. Above that no journal takes one.
+	MaxEvent int
+}
+
+// Chain is how far a state is: the aggregate it is of, and the sequence and the hash of the last event that it includes. The
+// next event carries Sequence+1 and Hash.
+type Chain struct {
+	ID       string
+	Sequence uint64
+	Hash     string
+}
+
+// DamageError says which stored event is not the next one of its aggregate, and why.
+type DamageError struct {
+	Aggregate, ID string
+	Sequence      uint64
+	Kind          events.Kind
+	Fault         string
+	Err           error
+}
+
+func (e *DamageError) Error() string {
+	s := fmt.Sprintf("%s %s, fact %d (%s): %s", e.Aggregate, e.ID, e.Sequence, e.Kind, e.Fault)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause, for example events.ErrDamaged.
+func (e *DamageError) Unwrap() error { return e.Err }
+
+// check says what the kernel cannot do without.
+func (a *Aggregate[S]) check() error {
+	if a == nil || a.Lookup == nil || a.Apply == nil || a.Chain == nil {
+		return errors.New("an aggregate needs event types, a fold and a chain")
+	}
+	if a.MaxEvent < 0 || a.MaxEvent > events.MaxFact {
+		return fmt.Errorf("aggregate %s: an event may have up to %d bytes, not %d", a.Name, events.MaxFact, a.MaxEvent)
+	}
+	return events.CheckAggregate(a.Name)
+}
+
+// Read decodes a record of an aggregate and checks that it says to be what its place in the log is for. Its errors are
+// *DamageError.
+func (a *Aggregate[S]) Read(id string, r Record) (events.Fact, events.Payload, error) {
+	f, p, err := events.ReadAs(r.Bytes, a.Name, a.Lookup)
+	fault := ""
+	switch {
+	case err != nil:
+		fault = "can not be read"
+	case f.Subject != id:
+		fault = fmt.Sprintf("belongs to %s %.64q", a.Name, f.Subject)
+	case r.Kind != "" && p.Kind() != r.Kind:
+		// Stored by a service that may not append it: the permissions to append are by kind (SAFE-6).
+		fault = fmt.Sprintf("says that it is %s, and was stored as %s", p.Kind(), r.Kind)
+	}
+	if fault != "" {
+		return events.Fact{}, nil, &DamageError{Aggregate: a.Name, ID: id, Sequence: f.Sequence, Kind: r.Kind, Fault: fault, Err: err}
+	}
+	return f, p, nil
+}
+
+// fold returns the state after a record of an aggregate.
+func (a *Aggregate[S]) fold(id string, s S, r Record) (S, error) {
+	var none S
+	f, p, err := a.Read(id, r)
+	if err != nil {
+		return none, err
+	}
+	if fault := a.fault(a.Chain(&s), f, p.Kind()); fault != "" {
+		return none, &DamageError{Aggregate: a.Name, ID: id, Sequence: f.Sequence, Kind: p.Kind(), Fault: fault}
+	}
+	return a.Apply(s, f, p, events.HashOf(r.Bytes))
+}
+
+// fault says why an event does not follow a chain, or "".
+func (a *Aggregate[S]) fault(c Chain, f events.Fact, k events.Kind) string {
+	w, _ := a.Lookup(k)
+	switch {
+	case f.Sequence != c.Sequence+1:
+		return fmt.Sprintf("sequence %d does not follow %d: a fact is missing or repeated", f.Sequence, c.Sequence)
+	case f.PrevHash != c.Hash:
+		return "prevhash is not the hash of the fact before: the log was changed"
+	case f.Author() != w.Author:
+		return fmt.Sprintf("appended by %q, only %s may append it", f.Author(), w.Author)
+	}
+	return ""
+}
+
+// compose makes the event that follows a state.
+func (a *Aggregate[S]) compose(station, id string, s *S, p events.Payload) events.Fact {
+	chain := a.Chain(s)
+	f := events.Fact{SpecVersion: "1.0", Type: p.Kind().Type(), Subject: id, ContentType: "application/json",
+		Identity: events.Identity{Station: station}, Sequence: chain.Sequence + 1, PrevHash: chain.Hash}
+	if a.Name != events.RunAggregate {
+		f.Aggregate = a.Name
+	}
+	if a.Envelope != nil {
+		f.Identity, f.TraceParent = a.Envelope(station, id, s, p)
+	}
+	return f
+}
+
+// maxEvent is MaxEvent with the default filled in.
+func (a *Aggregate[S]) maxEvent() int {
+	if a.MaxEvent == 0 {
+		return events.MaxFact
+	}
+	return a.MaxEvent
+}

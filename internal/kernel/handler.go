@@ -1,0 +1,93 @@
+package kernel
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Handler takes the messages of the aggregates of one name for one service; see Handle.
+type Handler interface {
+	aggregate() string
+	service() events.Service
+	// event takes a delivered event of an aggregate.
+	event(ctx context.Context, m Message, id string, k events.Kind) error
+	// due takes the firing of a timer of an aggregate.
+	due(ctx context.Context, m Message, id, family, name string) error
+	// look brings what is known of an aggregate up to what the leader has, and keeps it until unpin is called.
+	look(ctx context.Context, id string) (unpin func(), err error)
+	input(ctx context.Context, m Message) error
+}
+
+// Handle joins a role with the ledger that its states come from.
+func Handle[S any](l *Ledger[S], r Role[S]) Handler { return handler[S]{ledger: l, role: r} }
+
+type handler[S any] struct {
+	ledger *Ledger[S]
+	role   Role[S]
+}
+
+func (h handler[S]) aggregate() string       { return h.ledger.cfg.Aggregate.Name }
+func (h handler[S]) service() events.Service { return h.role.Service() }
+
+func (h handler[S]) event(ctx context.Context, m Message, id string, k events.Kind) error {
+	defer h.ledger.cfg.Pages.Pin(id)()
+	state, err := h.received(ctx, id, Record{Seq: m.Seq(), Kind: k, Bytes: m.Data()}, m)
+	if err != nil {
+		return err
+	}
+	return h.role.Event(ctx, Received[S]{ID: id, Kind: k, Seq: m.Seq(), State: state, Deliveries: m.Deliveries(), Stored: m.Data()})
+}
+
+// received returns a state that includes a delivered event. One that was copied from elsewhere is looked at only when
+// its aggregate is here whole, and with all that came after it: what it asked for was mostly done long ago.
+func (h handler[S]) received(ctx context.Context, id string, r Record, m Message) (S, error) {
+	whole, err := strconv.ParseUint(m.Header(WholeHeader), 10, 64)
+	if err != nil || whole == 0 {
+		return h.ledger.Hear(ctx, id, r)
+	}
+	state, _, err := h.ledger.Reach(ctx, id, whole)
+	if err == nil && h.ledger.cfg.Aggregate.Chain(&state).Sequence < whole {
+		err = &Later{After: backoff(m.Deliveries())}
+	}
+	return state, err
+}
+
+func (h handler[S]) due(ctx context.Context, m Message, id, family, name string) error {
+	defer h.ledger.cfg.Pages.Pin(id)()
+	state, err := h.ledger.Fresh(ctx, id)
+	if err != nil {
+		return err
+	}
+	return h.role.Due(ctx, Due[S]{ID: id, Family: family, Name: name, State: state, Deliveries: m.Deliveries()})
+}
+
+func (h handler[S]) look(ctx context.Context, id string) (unpin func(), err error) {
+	unpin = h.ledger.cfg.Pages.Pin(id)
+	if _, err := h.ledger.Fresh(ctx, id); err != nil {
+		unpin()
+		return nil, err
+	}
+	return unpin, nil
+}
+
+func (h handler[S]) input(ctx context.Context, m Message) error { return h.role.Input(ctx, m) }
+
+// TimerFamily is the family of timers as subjects have it: those of runs began before there were other aggregates, all
+// others name theirs, for example session-lease.
+func TimerFamily(aggregate, family string) string {
+	if aggregate == events.RunAggregate {
+		return family
+	}
+	return aggregate + "-" + family
+}
+
+// ownFamily undoes TimerFamily; ok is false for a timer of another aggregate.
+func ownFamily(aggregate, family string) (own string, ok bool) {
+	if aggregate == events.RunAggregate {
+		return family, !strings.Contains(family, "-")
+	}
+	return strings.CutPrefix(family, aggregate+"-")
+}
