@@ -27,63 +27,106 @@ func taken() ([]events.Payload, bool, error) { return nil, false, nil }
 
 func said(say []events.Payload, err error) ([]events.Payload, bool, error) { return say, true, err }
 
+// redecide makes the decision behind an event again; again is false for what is taken as recorded.
+type redecide func(d deciding, p events.Payload) (say []events.Payload, again bool, err error)
+
+// rule decides the events of one type again.
+type rule struct {
+	kind   events.Kind
+	decide redecide
+}
+
+// on makes a rule of a function; its payload type says of which event type.
+func on[P events.Payload](decide func(d deciding, p P) ([]events.Payload, bool, error)) rule {
+	var none P
+	return rule{none.Kind(), func(d deciding, p events.Payload) ([]events.Payload, bool, error) {
+		own, ok := p.(P)
+		if !ok {
+			return taken()
+		}
+		return decide(d, own)
+	}}
+}
+
+// looks are what services do when they look at a run without being asked for anything: the decision behind an event type that
+// has no rule of its own. A toolrunner looks at one call, so each of its event types needs a rule.
+var looks = map[events.Service]redecide{
+	events.Planner: func(d deciding, _ events.Payload) ([]events.Payload, bool, error) {
+		return said(lifecycle.Progress(d.s, d.f.Time))
+	},
+	events.Gatekeeper: func(d deciding, _ events.Payload) ([]events.Payload, bool, error) { return d.verdict("", nil) },
+	events.Executor: func(d deciding, p events.Payload) ([]events.Payload, bool, error) {
+		step, _ := document(p)["step_id"].(string)
+		return said(turn.Next(d.s, step, d.f.Time).Say, nil)
+	},
+}
+
+var decisions = func() map[events.Kind]redecide {
+	byKind := map[events.Kind]redecide{}
+	for _, r := range slices.Concat(plannerRules, gatekeeperRules, executorRules, toolrunnerRules) {
+		byKind[r.kind] = r.decide
+	}
+	return byKind
+}()
+
 // decide returns what the role would say today; again is false for what is taken as recorded.
 func (d deciding) decide(p events.Payload) (say []events.Payload, again bool, err error) {
-	word, _ := events.Lookup(p.Kind())
-	switch word.Author {
-	case events.Planner:
-		return d.planner(p)
-	case events.Gatekeeper:
-		return d.gatekeeper(p)
-	case events.Executor:
-		return d.executor(p)
-	case events.Toolrunner:
-		return d.toolrunner(p)
-	case events.Persister: // decides nothing
+	w, _ := events.Lookup(p.Kind())
+	if w.Origin != events.Decided {
+		return taken()
+	}
+	if decide := decisions[p.Kind()]; decide != nil {
+		return decide(d, p)
+	}
+	if look := looks[w.Author]; look != nil {
+		return look(d, p)
 	}
 	return taken()
 }
 
-func (d deciding) planner(p events.Payload) (say []events.Payload, again bool, err error) {
-	s, now := d.s, d.f.Time
-	switch p := p.(type) {
-	case *events.RunStartedData:
-		created := *s.Created
-		created.Agents = s.Agents
+// plannerRules have no step.ready and plan.completed: those come of its look.
+var plannerRules = []rule{
+	on(func(d deciding, p *events.RunStartedData) ([]events.Payload, bool, error) {
+		created := *d.s.Created
+		created.Agents = d.s.Agents
 		if created.ForkOf != nil {
-			return said(lifecycle.Fork(s, now, &created, nil, p.Hooks))
+			return said(lifecycle.Fork(d.s, d.f.Time, &created, nil, p.Hooks))
 		}
-		return said(lifecycle.Begin(s, now, &created, nil, p.Hooks))
-	case *events.PlanMadeData:
+		return said(lifecycle.Begin(d.s, d.f.Time, &created, nil, p.Hooks))
+	}),
+	on(func(d deciding, p *events.PlanMadeData) ([]events.Payload, bool, error) {
 		if p.Origin == events.OriginSingle {
-			return []events.Payload{delivery.Wrap(s.Created.Git, plan.Single(s.TaskID, s.Created.Task, s.AgentName))}, true, nil
+			return []events.Payload{delivery.Wrap(d.s.Created.Git, plan.Single(d.s.TaskID, d.s.Created.Task, d.s.AgentName))}, true, nil
 		}
-		known := func(agent string) bool { _, here := s.Agents[agent]; _, more := p.Agents[agent]; return here || more }
+		known := func(agent string) bool { _, here := d.s.Agents[agent]; _, more := p.Agents[agent]; return here || more }
 		return []events.Payload{p}, true, plan.Check(p.Steps, known)
-	case *events.PlanRevisedData:
-		return said(plan.Revise(s, plan.Revision{Plan: given(p.Steps), Agents: p.Agents, Prices: p.Prices, By: p.By, Reason: p.Reason, Input: p.Input}))
-	case *events.StepReadyData, *events.PlanCompletedData:
-		return said(lifecycle.Progress(s, now))
-	case *events.RunCompletedData:
-		say, err = lifecycle.Progress(s, now)
-		say, _ = lifecycle.AtStop(s, say, true, p.Hooks)
+	}),
+	on(func(d deciding, p *events.PlanRevisedData) ([]events.Payload, bool, error) {
+		return said(plan.Revise(d.s, plan.Revision{Plan: given(p.Steps), Agents: p.Agents, Prices: p.Prices, By: p.By, Reason: p.Reason, Input: p.Input}))
+	}),
+	on(func(d deciding, p *events.RunCompletedData) ([]events.Payload, bool, error) {
+		say, err := lifecycle.Progress(d.s, d.f.Time)
+		say, _ = lifecycle.AtStop(d.s, say, true, p.Hooks)
 		return said(say, err)
-	case *events.RunFailedData:
+	}),
+	on(func(d deciding, p *events.RunFailedData) ([]events.Payload, bool, error) {
 		return d.failed(p)
-	case *events.RunPausedData:
+	}),
+	on(func(d deciding, p *events.RunPausedData) ([]events.Payload, bool, error) {
 		switch {
 		case p.Gate != "":
-			return said(lifecycle.Rejected(s, now))
-		case s.Held != nil || len(p.Hooks) > 0:
+			return said(lifecycle.Rejected(d.s, d.f.Time))
+		case d.s.Held != nil || len(p.Hooks) > 0:
 			return taken() // a hook stopped it
 		}
-		return said(lifecycle.Pause(s, now, lifecycle.Wish{By: p.By, Reason: p.Reason, Input: p.Input}))
-	case *events.RunResumedData:
-		return said(lifecycle.Resume(s, lifecycle.Wish{By: p.By, Input: p.Input}))
-	case *events.RunAdjustedData:
-		return said(lifecycle.Adjust(s, p.Autonomy, lifecycle.Wish{By: p.By, Input: p.Input}))
-	}
-	return taken() // a task, a fork or a move: asked for from outside
+		return said(lifecycle.Pause(d.s, d.f.Time, lifecycle.Wish{By: p.By, Reason: p.Reason, Input: p.Input}))
+	}),
+	on(func(d deciding, p *events.RunResumedData) ([]events.Payload, bool, error) {
+		return said(lifecycle.Resume(d.s, lifecycle.Wish{By: p.By, Input: p.Input}))
+	}),
+	on(func(d deciding, p *events.RunAdjustedData) ([]events.Payload, bool, error) {
+		return said(lifecycle.Adjust(d.s, p.Autonomy, lifecycle.Wish{By: p.By, Input: p.Input}))
+	}),
 }
 
 // given are the steps of a revision as they were asked for, without that of the harness.
@@ -112,27 +155,29 @@ func (d deciding) failed(p *events.RunFailedData) (say []events.Payload, again b
 	return said(say, err)
 }
 
-func (d deciding) gatekeeper(p events.Payload) (say []events.Payload, again bool, err error) {
-	switch p := p.(type) {
-	case *events.GateApprovedData:
+// gatekeeperRules have no step.allowed and gate.expired: those come of its look.
+var gatekeeperRules = []rule{
+	on(func(d deciding, p *events.GateApprovedData) ([]events.Payload, bool, error) {
 		return d.answer(p.GateAnswer, "approve")
-	case *events.GateVotedData:
+	}),
+	on(func(d deciding, p *events.GateVotedData) ([]events.Payload, bool, error) {
 		return d.answer(p.GateAnswer, "approve")
-	case *events.GateRejectedData:
+	}),
+	on(func(d deciding, p *events.GateRejectedData) ([]events.Payload, bool, error) {
 		return d.answer(p.GateAnswer, "reject")
-	case *events.CallAllowedData:
+	}),
+	on(func(d deciding, p *events.CallAllowedData) ([]events.Payload, bool, error) {
 		return d.verdict(p.Call, p.Hooks)
-	case *events.CallRefusedData:
+	}),
+	on(func(d deciding, p *events.CallRefusedData) ([]events.Payload, bool, error) {
 		if p.Code == events.RefusedUnknown {
 			return taken() // what a toolrunner had then is not known here
 		}
 		return d.verdict(p.Call, p.Hooks)
-	case *events.GateOpenedData:
+	}),
+	on(func(d deciding, p *events.GateOpenedData) ([]events.Payload, bool, error) {
 		return d.verdict(p.Call, p.Hooks)
-	case *events.StepAllowedData, *events.GateExpiredData:
-		return d.verdict("", nil)
-	}
-	return taken()
+	}),
 }
 
 // verdict asks what the gatekeeper owes the state, with the answers that hooks gave about a call then.
@@ -178,25 +223,23 @@ func (d deciding) answer(a events.GateAnswer, decision string) (say []events.Pay
 	return said(gate.AnswerEdited(d.s, d.f.Time, r, law))
 }
 
-func (d deciding) executor(p events.Payload) (say []events.Payload, again bool, err error) {
-	s, now := d.s, d.f.Time
-	switch p := p.(type) {
-	case *events.StepFinishedData:
-		return said(turn.Next(s, p.Step, now).Say, nil)
-	case *events.StepFailedData:
-		duty := turn.Next(s, p.Step, now)
+// executorRules have no step.finished: that comes of its look.
+var executorRules = []rule{
+	on(func(d deciding, p *events.StepFailedData) ([]events.Payload, bool, error) {
+		duty := turn.Next(d.s, p.Step, d.f.Time)
 		switch {
 		case p.FinishReason == events.FinishHook:
 			return taken()
 		case p.FinishReason == events.FinishContext && duty.Ask != nil:
-			return said(turn.Full(s, *duty.Ask, p.Error), nil) // how long its prompt was is not in the log
+			return said(turn.Full(d.s, *duty.Ask, p.Error), nil) // how long its prompt was is not in the log
 		case p.FinishReason == events.FinishError && duty.Ask != nil:
 			duty.Ask.Lost = requests(p.Lost)
-			return said(turn.Fail(s, *duty.Ask, turn.Failure{Error: p.Error, Class: "permanent"}, now), nil)
+			return said(turn.Fail(d.s, *duty.Ask, turn.Failure{Error: p.Error, Class: "permanent"}, d.f.Time), nil)
 		}
 		return said(duty.Say, nil)
-	case *events.TurnDeferredData:
-		duty := turn.Next(s, p.Step, now)
+	}),
+	on(func(d deciding, p *events.TurnDeferredData) ([]events.Payload, bool, error) {
+		duty := turn.Next(d.s, p.Step, d.f.Time)
 		switch {
 		case p.Class == events.ClassInterrupted:
 			return taken() // a hook held the turn back
@@ -205,16 +248,16 @@ func (d deciding) executor(p events.Payload) (say []events.Payload, again bool, 
 		}
 		duty.Ask.Lost = requests(p.Lost)
 		wait := time.Duration(p.DelayMS) * time.Millisecond // at least what a provider asked for
-		return said(turn.Fail(s, *duty.Ask, turn.Failure{Error: p.Error, Class: p.Class, Retryable: true, RetryAfter: wait, Window: p.Window}, now), nil)
-	case *events.TurnFinishedData:
-		duty := turn.Next(s, p.Step, now)
+		return said(turn.Fail(d.s, *duty.Ask, turn.Failure{Error: p.Error, Class: p.Class, Retryable: true, RetryAfter: wait, Window: p.Window}, d.f.Time), nil)
+	}),
+	on(func(d deciding, p *events.TurnFinishedData) ([]events.Payload, bool, error) {
+		duty := turn.Next(d.s, p.Step, d.f.Time)
 		if duty.Ask == nil {
 			return said(duty.Say, nil)
 		}
 		duty.Ask.Lost = requests(p.Lost)
-		return said(turn.Finish(s, *duty.Ask, turn.Answer{Data: *p}), nil)
-	}
-	return taken()
+		return said(turn.Finish(d.s, *duty.Ask, turn.Answer{Data: *p}), nil)
+	}),
 }
 
 // requests is how many requests were counted as lost: only those who made them knew.
@@ -225,40 +268,42 @@ func requests(l *events.Lost) int {
 	return l.Requests
 }
 
-func (d deciding) toolrunner(p events.Payload) (say []events.Payload, again bool, err error) {
-	s, now := d.s, d.f.Time
-	took := func(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
-	switch p := p.(type) {
-	case *events.CallStartedData:
-		duty := call.Next(s, p.Call, now, call.Lease{})
+// toolrunnerRules have all that it decides: it has no look at a run.
+var toolrunnerRules = []rule{
+	on(func(d deciding, p *events.CallStartedData) ([]events.Payload, bool, error) {
+		duty := call.Next(d.s, p.Call, d.f.Time, call.Lease{})
 		switch duty.Kind {
 		case call.Begin, call.Verify:
-			return said(call.Start(s, duty, p.Runner, p.Sandbox, p.Input), nil)
+			return said(call.Start(d.s, duty, p.Runner, p.Sandbox, p.Input), nil)
 		case call.Exhausted:
-			return said(call.GiveUp(s, duty), nil)
+			return said(call.GiveUp(d.s, duty), nil)
 		case call.Unknown:
-			return said(call.Lost(s, duty), nil)
+			return said(call.Lost(d.s, duty), nil)
 		case call.Nothing, call.Wait, call.Watch:
 		}
 		return said(nil, nil)
-	case *events.CallFinishedData:
+	}),
+	on(func(d deciding, p *events.CallFinishedData) ([]events.Payload, bool, error) {
 		a, ok := d.attempt(p.Call, p.Attempt, p.Fence, p.Sandbox)
 		if !ok {
 			return said(nil, nil)
 		}
-		return said(call.Finish(s, a, call.Result{Output: p.Output, Ref: p.OutputRef, Images: p.Images, Success: p.Success, ExitCode: p.ExitCode,
+		return said(call.Finish(d.s, a, call.Result{Output: p.Output, Ref: p.OutputRef, Images: p.Images, Success: p.Success, ExitCode: p.ExitCode,
 			Took: took(p.DurationMS), Reconciled: p.Reconciled, Usage: p.Usage, Notes: p.Notes, Dir: p.Dir, Background: p.Background, Hooks: p.Hooks}), nil)
-	case *events.CallDeferredData:
+	}),
+	on(func(d deciding, p *events.CallDeferredData) ([]events.Payload, bool, error) {
 		a, ok := d.attempt(p.Call, p.Attempt, p.Fence, "")
 		if !ok {
 			return said(nil, nil)
 		}
-		return said(call.Fail(s, a, call.Failure{Error: p.Error, Class: p.Class, Transient: true, RetryAfter: took(p.DelayMS)}, now), nil)
-	case *events.CallFailedData:
+		return said(call.Fail(d.s, a, call.Failure{Error: p.Error, Class: p.Class, Transient: true, RetryAfter: took(p.DelayMS)}, d.f.Time), nil)
+	}),
+	on(func(d deciding, p *events.CallFailedData) ([]events.Payload, bool, error) {
 		return d.callFailed(p, took(p.DurationMS))
-	}
-	return taken()
+	}),
 }
+
+func took(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 func (d deciding) attempt(id string, number int, fence uint64, sandbox string) (call.Attempt, bool) {
 	c := d.s.Open[id]
