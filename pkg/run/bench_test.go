@@ -107,7 +107,7 @@ func whereLegal(t testing.TB, k events.Kind) (run.State, []byte) {
 			b.Say(moves[rnd.IntN(len(moves))])
 		}
 	}
-	t.Fatalf("no walk comes to a place where %s fits", k)
+	t.Fatalf("%s has no place in a random history: no drawn payload of it fits, so pkg/run/runtest needs a move for it", k)
 	panic("not reached")
 }
 
@@ -123,6 +123,42 @@ func TestMovesAreComplete(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDrawn draws event types of which the moves are made by hand, as those are that have none.
+func TestDrawn(t *testing.T) {
+	t.Parallel()
+	for kind, facts := range map[events.Kind][]events.Payload{
+		events.RunAdjusted:        {runtest.Created()},
+		events.CheckpointFallback: {runtest.Created()},
+		events.StepReady:          {runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"))},
+		events.StepAllowed:        {runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a")},
+		events.GateRejected: {runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"),
+			runtest.GateAt("g", "a", "")},
+		events.CallStarted: {runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+			runtest.Turn(1, "a", "x", runtest.Asked(1, 1, "bash", `{}`)), runtest.CallYes(bash, "once")},
+		events.CallFinished: {runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+			runtest.Turn(1, "a", "x", runtest.Asked(1, 1, "bash", `{}`)), runtest.CallYes(bash, "once"), runtest.CallBegun(bash, 1)},
+	} {
+		t.Run("EVT-1 "+string(kind)+" is drawn where it fits, and nowhere else", func(t *testing.T) {
+			t.Parallel()
+			w, _ := events.Lookup(kind)
+			b := runtest.New("demo", "r")
+			if got := runtest.Drawn(b.State(), w); len(got) > 0 {
+				t.Errorf("before the run exists: %d", len(got))
+			}
+			b.Say(facts...)
+			got := runtest.Drawn(b.State(), w)
+			if len(got) == 0 {
+				t.Fatal("none is drawn")
+			}
+			for _, p := range got {
+				if _, err := b.State().Apply(b.Bad(p, func(*events.Fact) {})); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
 }
 
 // TestFlat is not parallel: it counts what is allocated. 1994 = 10 + 31 x 64, so that both lists end in an equally full chunk.

@@ -36,7 +36,7 @@ func Moves(s run.State) []events.Payload {
 	if s.Plan != nil {
 		m = append(m, callMoves(s)...)
 	}
-	return m
+	return append(m, drawn(s)...)
 }
 
 // answers are what may come of a gate that waits.

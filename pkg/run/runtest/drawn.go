@@ -1,0 +1,115 @@
+package runtest
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// byHand are the event types that Moves has payloads of its own for. A newer one is drawn: it needs a move by hand only where
+// no drawn payload fits.
+var byHand = []events.Kind{
+	events.RunCreated, events.RunForked, events.RunStarted, events.RunPaused, events.RunResumed, events.RunAdjusted, events.RunMoved,
+	events.RunCompleted, events.RunFailed, events.PlanMade, events.PlanRevised, events.PlanCompleted, events.StepReady, events.StepAllowed,
+	events.StepFinished, events.StepFailed, events.TurnDeferred, events.TurnFinished, events.HistoryCompacted, events.CallAllowed,
+	events.CallRefused, events.CallStarted, events.CallDeferred, events.CallFinished, events.CallFailed, events.ArtifactSaved,
+	events.GateOpened, events.GateApproved, events.GateRejected, events.GateVoted, events.GateExpired, events.CheckpointSaved,
+	events.CheckpointFallback,
+}
+
+// drawn are the payloads of newer event types that the fold takes in a state.
+func drawn(s run.State) []events.Payload {
+	var m []events.Payload
+	for _, w := range events.Vocabulary() {
+		if !slices.Contains(byHand, w.Kind) {
+			m = append(m, Drawn(s, w)...)
+		}
+	}
+	return m
+}
+
+// Drawn makes payloads of an event type from the names of its fields, about each step, open call and waiting gate of a state,
+// and returns those that the fold takes as the next event. Their order depends on the state alone.
+func Drawn(s run.State, w events.Word) []events.Payload {
+	abouts := []about{{}}
+	for _, g := range s.Waiting() {
+		abouts = append(abouts, about{step: g.StepID, call: g.CallID, gate: g.ID, hash: g.Hash})
+	}
+	if s.Plan != nil {
+		for _, st := range s.Plan.Steps {
+			abouts = append(abouts, about{step: st.ID})
+		}
+	}
+	for _, turn := range s.Turns().Backward() {
+		for _, asked := range turn.Calls {
+			if c := s.Open[asked.ID]; c != nil {
+				abouts = append(abouts, about{step: c.Step, call: c.ID, tool: c.Tool, fence: c.Fence})
+			}
+		}
+	}
+	var m []events.Payload
+	for _, a := range abouts {
+		p := w.New()
+		a.fill(reflect.ValueOf(p).Elem(), "")
+		if event := reflect.ValueOf(p).Elem().FieldByName("Event"); event.IsValid() {
+			event.SetString(w.Event)
+		}
+		if takes(s, w, p) {
+			m = append(m, p)
+		}
+	}
+	return m
+}
+
+// takes reports whether a payload fits as the next event of a state.
+func takes(s run.State, w events.Word, p events.Payload) bool {
+	f := events.Fact{Type: w.Kind.Type(), Source: events.Source(s.Identity.Station, w.Author), Identity: s.Identity,
+		Time: s.UpdatedAt.Add(time.Second), Sequence: s.Sequence + 1, PrevHash: s.Hash}
+	_, err := s.ApplyFact(f, p, s.Hash)
+	return err == nil
+}
+
+// about is what a drawn payload speaks of.
+type about struct {
+	step, call, tool, gate, hash string
+	fence                        uint64
+}
+
+// fill sets the fields that name what the payload is about, and every other one that is never left out, so that no text is empty.
+// Lists and references stay empty.
+func (a about) fill(v reflect.Value, name string) {
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(Start))
+			return
+		}
+		for i := range v.NumField() {
+			tag, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			if !strings.Contains(options, "omit") || tag == "call_id" || tag == "fence" {
+				a.fill(v.Field(i), tag)
+			}
+		}
+	case reflect.String:
+		known, ok := map[string]string{"step_id": a.step, "tool_id": a.call, "call_id": a.call, "tool_name": a.tool, "gate_id": a.gate, "proposal_hash": a.hash}[name]
+		if !ok {
+			known = "the " + strings.ReplaceAll(name, "_", " ")
+		}
+		v.SetString(known)
+	case reflect.Uint64:
+		if name == "fence" {
+			v.SetUint(a.fence)
+		}
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[json.RawMessage]() {
+			v.SetBytes([]byte(`{}`))
+		}
+	}
+}
