@@ -7,8 +7,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/janitor"
 	"github.com/inspan/inspan/services/toolrunner"
 )
 
@@ -27,12 +29,14 @@ func (h *Host) cleaning(role runlog.Role, log zerolog.Logger, run func(context.C
 	if !ok {
 		return run
 	}
-	when := toolrunner.Cleanup{After: cmp.Or(h.cfg.CleanupAfter, workspace.StandardAfter), AtEnd: h.cfg.CleanupOnComplete}
+	when := janitor.Policy{After: cmp.Or(h.cfg.CleanupAfter, workspace.StandardAfter), AtEnd: h.cfg.CleanupOnComplete}
 	return func(ctx context.Context) error {
 		inner, stop := context.WithCancel(ctx)
 		var looking sync.WaitGroup
 		looking.Go(func() {
-			r.CleanUp(inner, when, func(err error) { log.Warn().Err(err).Msg("workspaces of ended runs not removed, will try again") })
+			r.Janitor().Run(inner, when, func(at string, k gitwork.Published) {
+				log.Info().Str("workspace", at).Str("branch", k.Branch).Str("commit", k.Commit).Str("kept", k.Artifact).Msg("unpushed work kept before the workspace is removed")
+			}, func(err error) { log.Warn().Err(err).Msg("workspaces of ended runs not removed, will try again") })
 		})
 		err := run(ctx)
 		stop()

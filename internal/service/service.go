@@ -237,7 +237,7 @@ func (h *Host) Run(ctx context.Context, role events.Service) error {
 		return err
 	}
 	if role == events.Toolrunner {
-		run, err := h.expiring(log, h.tend(r, trees, minding(r, log, h.cleaning(r, log, h.reclaiming(r, log, loop.Run)))))
+		run, err := h.expiring(log, h.tend(r, trees, minding(r, log, h.cleaning(r, log, loop.Run))))
 		if err != nil {
 			return err
 		}
@@ -416,12 +416,7 @@ func (h *Host) toolrunner(ctx context.Context, ledger *runlog.Ledger, instance s
 	if h.ports.OnEnd == nil {
 		return role, nil
 	}
-	stop, err := h.ports.OnEnd(func(runID string) {
-		role.Undress(runID)
-		role.Leave(runID)
-		role.MayReclaim(runID)
-		role.MayCleanUp(runID)
-	})
+	stop, err := h.ports.OnEnd(role.Ended)
 	if err != nil {
 		return nil, fmt.Errorf("listen for ends: %w", err)
 	}

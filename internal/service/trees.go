@@ -91,7 +91,7 @@ func (h *Host) tend(role runlog.Role, trees *workspace.Trees, run func(context.C
 		report := func(err error) { h.log.Warn().Err(err).Msg("workspaces not looked after, will try again") }
 		hold, stop := context.WithCancel(context.WithoutCancel(ctx))
 		var tending sync.WaitGroup
-		tending.Go(func() { tends.Tend(hold, report) })
+		tending.Go(func() { tends.Janitor().RunTrees(hold, report) })
 		var early sync.WaitGroup
 		early.Go(func() { tends.Early(ctx, hold) })
 		err := run(ctx)

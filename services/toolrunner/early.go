@@ -25,10 +25,7 @@ type permitted struct{ run, call string }
 // Overhear takes a fact of any run. A call that works in a workspace held here is begun without waiting for its message,
 // which may go from one toolrunner to the other until it comes here. It never waits, and what it lets go is not lost.
 func (r *Role) Overhear(runID string, rec kernel.Record) {
-	r.overhearStep(runID, rec.Kind)
-	if rec.Kind == events.RunCreated {
-		r.mayUse(runID, rec.Bytes)
-	}
+	r.janitor.Received(runID, rec)
 	switch rec.Kind {
 	case events.StepFinished, events.StepFailed, events.RunCompleted, events.RunFailed:
 		r.jobs.MayHaveEnded(runID)

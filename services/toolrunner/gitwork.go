@@ -3,13 +3,17 @@ package toolrunner
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"path/filepath"
 
 	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/gitwork"
+	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/workspace/workdir"
+	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -26,7 +30,7 @@ func (r *Role) gitWork(s run.State, a call.Attempt, m *made, progress func(strea
 	if w := s.Created.Git; w != nil && w.Begin != nil {
 		j.From, j.Line = w.Begin.Scopes, w.Begin.Branch
 	}
-	if j.Light = light(s); j.Light {
+	if j.Light = ephemeral(s); j.Light {
 		j.Barred = r.barred(s)
 	}
 	j.Begin = func() error {
@@ -44,6 +48,25 @@ func (r *Role) gitWork(s run.State, a call.Attempt, m *made, progress func(strea
 		return err
 	}
 	return brought{r.cfg.Git.At(j), r, s.HarnessID, j.Dir}
+}
+
+// ephemeral reports whether a run asks for an ephemeral workspace.
+func ephemeral(s run.State) bool {
+	return s.Created != nil && s.Created.Git != nil && s.Created.Git.Workspace == events.WorkspaceEphemeral
+}
+
+// barred says why no workspace can take objects from a mirror here for a run; nil where it can. It is never made a full copy in silence.
+func (r *Role) barred(s run.State) error {
+	if r.cfg.Trees != nil && r.cfg.Trees.Follow() {
+		return errors.New("workspaces follow their runs to other machines here (INSPAN_WORKSPACE_MODE=follow), and mirrors do not: ask for workspace: persistent")
+	}
+	for _, st := range s.Plan.Steps {
+		mode := r.cfg.Sandboxes.Mode(s.Agents[st.AssignedAgent].Sandbox)
+		if r.cfg.Sandboxes.Away(mode) && st.Kind == "" {
+			return fmt.Errorf("%w, which the sandbox %s of agent %s can not show: ask for workspace: persistent, or for another sandbox", pool.ErrAlternates, mode, st.AssignedAgent)
+		}
+	}
+	return nil
 }
 
 // brought is git work whose files are not taken for what the run made: they came from a repository.

@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/janitor"
 	"github.com/inspan/inspan/internal/workspace/provision"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -80,18 +82,10 @@ type Role struct {
 	mu  sync.Mutex
 	// busy counts the attempts under way by run and call, guarded by mu.
 	busy map[string]int
-	// ends are the runs that may have ended, for Tend; more than maxEnds are let go.
-	ends chan string
+	// janitor looks after the workspaces of runs that have ended.
+	janitor *janitor.Janitor
 	// overheard are permitted calls of workspaces held here, for Early; more than maxOverheard are let go.
 	overheard chan permitted
-	// steps are runs of which a step was overheard to end, for Tend; more than maxEnds are let go.
-	steps chan string
-	// lights are runs that may have ended, for Reclaim; more than maxEnds are let go.
-	lights chan string
-	// overs are runs that may have ended, for CleanUp; more than maxEnds are let go.
-	overs chan string
-	// users are runs that begin in a workspace that others made, for CleanUp; more than maxEnds are let go.
-	users chan user
 	// clean are the runs that began here whose artifacts are taken out of their workspace at the end, guarded by mu.
 	clean    map[string]string
 	sessions *provision.SessionFiles
@@ -125,10 +119,14 @@ func New(cfg Config) (*Role, error) {
 		return err == nil && s.Status.Ended()
 	}
 	sandboxes := pool.New(ended)
-	return &Role{cfg: cfg, pool: sandboxes, jobs: jobs.New(jobs.Config{Ledger: cfg.Ledger, Leases: cfg.Leases, Trees: cfg.Trees, Pool: sandboxes, Keep: cfg.Sandboxes.Keep(),
-		Live: cfg.Live, Instance: cfg.Instance, Secrets: cfg.Secrets}), busy: make(map[string]int), ends: make(chan string, maxEnds), overheard: make(chan permitted, maxOverheard),
-		steps: make(chan string, maxEnds), lights: make(chan string, maxEnds), overs: make(chan string, maxEnds), users: make(chan user, maxEnds), clean: make(map[string]string), sessions: provision.NewSessionFiles(cfg.Sandboxes.Root(), cfg.Sessions, cfg.Blobs), files: provision.NewRunFiles(cfg.Sandboxes.Root()),
-		mask: secret.Mask(cfg.Secrets...)}, nil
+	r := &Role{cfg: cfg, pool: sandboxes, busy: make(map[string]int), overheard: make(chan permitted, maxOverheard), clean: make(map[string]string),
+		mask: secret.Mask(cfg.Secrets...), files: provision.NewRunFiles(cfg.Sandboxes.Root()), sessions: provision.NewSessionFiles(cfg.Sandboxes.Root(), cfg.Sessions, cfg.Blobs)}
+	r.jobs = jobs.New(jobs.Config{Ledger: cfg.Ledger, Leases: cfg.Leases, Trees: cfg.Trees, Pool: sandboxes, Keep: cfg.Sandboxes.Keep(), Live: cfg.Live,
+		Instance: cfg.Instance, Secrets: cfg.Secrets})
+	r.janitor = janitor.New(janitor.Config{Ledger: cfg.Ledger, Leases: cfg.Leases, Sessions: cfg.Sessions, Root: cfg.Sandboxes.Root(), Cache: cfg.Sandboxes.Cache(),
+		Trees: cfg.Trees, Uses: cfg.Uses, Git: cfg.Git, Rescue: cfg.Rescue, Files: r.sessions, Working: r.working, EndJobs: r.jobs.End,
+		DropSandboxes: sandboxes.DropWorkspace, Instance: cfg.Instance, Now: cfg.Now})
+	return r, nil
 }
 
 // Service implements runlog.Role.
@@ -194,7 +192,7 @@ func (r *Role) act(ctx context.Context, s run.State, duty call.Duty, deliveries 
 		defer func() {
 			p.leave()
 			if err != nil || w.State.Status.Ended() {
-				r.mayEnd(s.HarnessID) // the run may have ended before it came into its workspace
+				r.janitor.MayGiveBack(s.HarnessID) // the run may have ended before it came into its workspace
 			}
 		}()
 		if duty.Kind == call.Begin {
@@ -244,11 +242,25 @@ func (r *Role) hold(runID, callID string) func() {
 	}
 }
 
+// working reports whether this instance is at work for a run.
+func (r *Role) working(runID string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range r.busy {
+		if strings.HasPrefix(key, runID+"/") {
+			return true
+		}
+	}
+	return false
+}
+
 // begin announces an attempt, carries it out and says what came of it. Only the Write that stored call.started gives
 // the right to act.
 func (r *Role) begin(ctx context.Context, s run.State, d call.Duty, p place) (runlog.Written, error) {
 	if p.broken == nil {
-		if err := r.sessions.Write(ctx, s, p.Dir, func(ctx context.Context, e events.Session) error { return r.clear(ctx, p, events.DeletedScope(e)) }); spoiled(err) {
+		if err := r.sessions.Write(ctx, s, p.Dir, func(ctx context.Context, e events.Session) error {
+			return r.janitor.Clear(ctx, p.Dir, events.DeletedScope(e))
+		}); spoiled(err) {
 			p.broken = err
 		} else if err != nil {
 			return runlog.Written{}, err
@@ -306,12 +318,22 @@ func (r *Role) elsewhere(ctx context.Context, s run.State, c run.Call) (bool, er
 	return r.jobs.Elsewhere(ctx, s, c.Step, handle)
 }
 
-// Undress removes the lock file of a run that may have ended.
-func (r *Role) Undress(runID string) {
-	r.mayEnd(runID)
+// Ended takes note of a run that may have ended. It may wait for those who write files of sessions.
+func (r *Role) Ended(runID string) {
+	r.janitor.MayGiveBack(runID)
 	r.jobs.MayHaveEnded(runID)
 	r.sessions.Ended(runID)
+	r.Leave(runID)
+	r.janitor.MayRemove(runID) // last: the files above are in the workspace
 }
+
+// Input implements kernel.Role: the files of a session that was deleted go.
+func (r *Role) Input(ctx context.Context, m kernel.Message) error {
+	return r.janitor.DeleteSession(ctx, m)
+}
+
+// Janitor looks after the workspaces of runs that have ended; its loops are the caller's.
+func (r *Role) Janitor() *janitor.Janitor { return r.janitor }
 
 // Mind supervises jobs and pooled sandboxes until ctx ends, and then ends them all.
 func (r *Role) Mind(ctx context.Context, report func(error)) { r.jobs.Run(ctx, report) }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
@@ -194,84 +192,17 @@ func unusable(err error) error {
 	return tool.Fail(tool.Permanent, "an operator must restore the object store of the station from its archive; until then no call can work in this workspace", err)
 }
 
-// Limits of Tend.
-const (
-	// maxEnds is how many ends of runs wait to be looked at; more are found when the workspaces are tidied.
-	maxEnds = 4096
-	// endAgain is how soon the end of a run is looked at again whose calls have not ended yet.
-	endAgain = 250 * time.Millisecond
-	// endTries is how often a run is looked at that has not ended as far as is known.
-	endTries = 20
-	// tidyEvery is how often workspaces that nobody uses are looked for.
-	tidyEvery = time.Hour
-	// endsTime bounds one look.
-	endsTime = 30 * time.Second
-)
-
-// Tend keeps workspaces at the ends of steps, gives those of ended runs back and takes away what nobody uses, until ctx ends. What goes wrong is told to
-// report and tried again.
-func (r *Role) Tend(ctx context.Context, report func(error)) {
-	if r.cfg.Trees == nil {
-		return
-	}
-	var keeping sync.WaitGroup
-	keeping.Go(func() { r.keepSteps(ctx, report) })
-	defer keeping.Wait()
-	tidy := time.NewTicker(tidyEvery)
-	defer tidy.Stop()
-	again := time.NewTicker(endAgain)
-	defer again.Stop()
-	waiting := map[string]int{}
-	try := func(what func(context.Context) error) {
-		limited, cancel := context.WithTimeout(ctx, endsTime)
-		defer cancel()
-		if err := what(limited); err != nil && ctx.Err() == nil {
-			report(err)
-		}
-	}
-	try(r.cfg.Trees.Tidy)
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case runID := <-r.ends:
-			waiting[runID] = endTries
-			try(func(ctx context.Context) error { return r.giveBack(ctx, waiting, runID) })
-		case <-again.C:
-			for _, runID := range slices.Sorted(maps.Keys(waiting)) {
-				try(func(ctx context.Context) error { return r.giveBack(ctx, waiting, runID) })
+// missing says what the calls were whose changes are lost, where they are of this run.
+func missing(s run.State, calls []string) string {
+	var b strings.Builder
+	for _, name := range calls {
+		runID, id, _ := strings.Cut(name, "/")
+		for _, c := range s.ToolCallHistory.Backward() {
+			if runID == s.HarnessID && c.ID == id {
+				fmt.Fprintf(&b, "\n- %s: %s of step %s", id, c.CallName, c.Step)
+				break
 			}
-		case <-tidy.C:
-			try(r.cfg.Trees.Tidy)
 		}
 	}
-}
-
-// giveBack gives back the workspace of a run that has ended, and then waits for it no more.
-func (r *Role) giveBack(ctx context.Context, waiting map[string]int, runID string) error {
-	s, err := r.cfg.Ledger.Fresh(ctx, runID)
-	if err != nil {
-		return err
-	}
-	var done bool
-	if s.Status.Ended() && s.Created != nil {
-		r.jobs.End(ctx, runID) // they work in the tree
-		done, err = r.cfg.Trees.Ended(ctx, s.Created.Workspace, runID)
-	} else {
-		waiting[runID]-- // a hint may come before the fact is stored, or be wrong
-	}
-	if done || waiting[runID] <= 0 {
-		delete(waiting, runID)
-	}
-	return err
-}
-
-// mayEnd notes a run that may have ended.
-func (r *Role) mayEnd(runID string) {
-	if r.cfg.Trees == nil {
-		return
-	}
-	select {
-	case r.ends <- runID:
-	default:
-	}
+	return b.String()
 }

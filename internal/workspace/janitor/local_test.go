@@ -1,13 +1,10 @@
-package toolrunner
+package janitor
 
 import (
 	"context"
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/inspan/inspan/internal/sandbox"
-	"github.com/inspan/inspan/internal/sandbox/pool"
 )
 
 func TestWorkKept(t *testing.T) {
@@ -34,20 +31,10 @@ func TestWorkKept(t *testing.T) {
 	} {
 		t.Run("WS-5 GIT-10 whether a workspace may go: "+name, func(t *testing.T) {
 			t.Parallel()
-			r := &Role{cfg: Config{Sandboxes: opener(t, root), Rescue: c.rescue}}
-			if got, err := r.workKept(t.Context(), c.path); err != nil || got != c.want {
+			j := New(Config{Root: root, Rescue: c.rescue})
+			if got, err := j.workKept(t.Context(), c.path, c.path); err != nil || got != c.want {
 				t.Errorf("got %v, %v, want %v", got, err, c.want)
 			}
 		})
 	}
-}
-
-// opener opens sandboxes below a root.
-func opener(t *testing.T, root string) *pool.Opener {
-	t.Helper()
-	o, err := pool.NewOpener(pool.Config{Root: root, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: nil}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
 }
