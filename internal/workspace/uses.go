@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,12 +50,13 @@ func (u *Uses) dir(path string) string {
 	return filepath.Join(u.root, usesDir, strings.ReplaceAll(path, "/", "="))
 }
 
-// Enter notes that a run works in a workspace and keeps it from going until leave is called.
-func (u *Uses) Enter(path, run string) (leave func(), err error) {
+// Enter notes that a run works in a workspace and keeps it from going until leave is called. While it is being removed Enter waits, until
+// ctx ends.
+func (u *Uses) Enter(ctx context.Context, path, run string) (leave func(), err error) {
 	if !expires(path) {
 		return func() {}, nil
 	}
-	lock, err := u.lock(path, syscall.LOCK_SH)
+	lock, err := u.lock(ctx, path, syscall.LOCK_SH)
 	if err != nil {
 		return nil, fmt.Errorf("note the use of workspace %s: %w", path, err)
 	}
@@ -79,8 +81,32 @@ func (u *Uses) Enter(path, run string) (leave func(), err error) {
 	return func() { _ = lock.Close() }, nil
 }
 
-// lock opens the lock of a workspace and takes it. The file may go between the two: then there is another one.
-func (u *Uses) lock(path string, how int) (*os.File, error) {
+// How soon a lock that another holds is tried again: the longer it takes the later.
+const (
+	lockFirst = time.Millisecond
+	lockMost  = 100 * time.Millisecond
+)
+
+// lock takes the lock of a workspace, and waits for it until ctx ends: flock itself would wait for as long as it takes.
+func (u *Uses) lock(ctx context.Context, path string, how int) (*os.File, error) {
+	for pause := lockFirst; ; pause = min(2*pause, lockMost) {
+		f, err := u.tryLock(path, how)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return f, err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, fmt.Errorf("wait until another program has removed it: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// tryLock opens the lock of a workspace and takes it; the error is EWOULDBLOCK where another holds it. The file may go between the two:
+// then there is another one.
+func (u *Uses) tryLock(path string, how int) (*os.File, error) {
 	name := filepath.Join(u.dir(path), usesLock)
 	for {
 		if err := os.MkdirAll(u.dir(path), 0o700); errors.Is(err, fs.ErrExist) {
@@ -95,7 +121,7 @@ func (u *Uses) lock(path string, how int) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := syscall.Flock(int(f.Fd()), how); err != nil {
+		if err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 		mine, err := f.Stat()
@@ -153,7 +179,7 @@ func (u *Uses) of(path string) (Use, error) {
 // Remove takes a workspace away where over agrees, while no run enters it: remove does the work. It does nothing where a
 // call is under way in it. Broken off, it may be done again.
 func (u *Uses) Remove(path string, over func(Use) (bool, error), remove func() error) (gone bool, err error) {
-	lock, err := u.lock(path, syscall.LOCK_EX|syscall.LOCK_NB)
+	lock, err := u.tryLock(path, syscall.LOCK_EX)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return false, nil
 	}

@@ -1,9 +1,11 @@
 package workspace_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -17,7 +19,7 @@ func TestUses(t *testing.T) {
 		t.Parallel()
 		root := t.TempDir()
 		u, other := workspace.NewUses(root), workspace.NewUses(root)
-		leave, err := u.Enter("run/r1", "r1")
+		leave, err := u.Enter(t.Context(), "run/r1", "r1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +42,7 @@ func TestUses(t *testing.T) {
 		if all, err := u.All(); err != nil || len(all) != 0 {
 			t.Fatalf("%+v %v", all, err)
 		}
-		if leave, err = u.Enter("run/r1", "r1"); err != nil {
+		if leave, err = u.Enter(t.Context(), "run/r1", "r1"); err != nil {
 			t.Fatal(err)
 		}
 		leave()
@@ -48,12 +50,44 @@ func TestUses(t *testing.T) {
 			t.Fatalf("a run that comes again is not noted again: %+v %v", all, err)
 		}
 	})
+	t.Run("WS-5 SAFE-13 a call that comes while a workspace is removed waits, and no longer than its context lives", func(t *testing.T) {
+		t.Parallel()
+		root := t.TempDir()
+		u, other := workspace.NewUses(root), workspace.NewUses(root)
+		leave, err := u.Enter(t.Context(), "run/r1", "r1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		entered := make(chan error, 1)
+		gone, err := other.Remove("run/r1", yes, func() error {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(errors.New("the call is over"))
+			if _, err := u.Enter(ctx, "run/r1", "r2"); err == nil || !strings.Contains(err.Error(), "the call is over") {
+				t.Errorf("a call that is over: %v", err)
+			}
+			go func() {
+				leave, err := u.Enter(t.Context(), "run/r1", "r3")
+				if err == nil {
+					leave()
+				}
+				entered <- err
+			}()
+			return nil
+		})
+		if !gone || err != nil {
+			t.Fatal(gone, err)
+		}
+		if err := <-entered; err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("WS-5 those of sessions and the shared one have no notes, so that they never go", func(t *testing.T) {
 		t.Parallel()
 		root := t.TempDir()
 		u := workspace.NewUses(root)
 		for _, path := range []string{"session/s", "shared"} {
-			leave, err := u.Enter(path, "r1")
+			leave, err := u.Enter(t.Context(), path, "r1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +106,7 @@ func TestUses(t *testing.T) {
 			u := workspace.NewUses(root)
 			all.Go(func() {
 				for range 50 {
-					leave, err := u.Enter("run/r1", "r1")
+					leave, err := u.Enter(t.Context(), "run/r1", "r1")
 					if err != nil {
 						t.Error(err)
 						return

@@ -41,7 +41,7 @@ func (r *Role) enter(ctx context.Context, s run.State, step string, deliveries u
 	}
 	p := place{Dir: workdir.Dir{Workspace: s.Created.Workspace, Path: s.Created.Workspace}}
 	if r.cfg.Trees == nil {
-		return r.noted(p, s.HarnessID)
+		return r.noted(ctx, p, s.HarnessID)
 	}
 	v, err := r.cfg.Trees.Enter(ctx, p.Workspace, s.HarnessID)
 	if busy, ok := errors.AsType[*workspace.BusyError](err); ok {
@@ -85,12 +85,12 @@ type heldBy struct {
 func (h *heldBy) Unwrap() []error { return []error{h.BusyError, h.later} }
 
 // noted notes that a run works in a workspace of this machine, which stays for as long as the attempt lasts.
-func (r *Role) noted(p place, runID string) (place, error) {
+func (r *Role) noted(ctx context.Context, p place, runID string) (place, error) {
 	if r.cfg.Uses == nil {
 		return p, nil
 	}
 	var err error
-	if p.let, err = r.cfg.Uses.Enter(p.Workspace, runID); spoiled(err) {
+	if p.let, err = r.cfg.Uses.Enter(ctx, p.Workspace, runID); spoiled(err) {
 		p.broken = err
 		return p, nil
 	}

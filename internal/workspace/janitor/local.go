@@ -35,12 +35,12 @@ func (j *Janitor) created(runID string, stored []byte) {
 }
 
 // noteUsers writes down the runs that were received.
-func (j *Janitor) noteUsers(context.Context) error {
+func (j *Janitor) noteUsers(ctx context.Context) error {
 	var errs []error
 	for {
 		select {
 		case u := <-j.users:
-			leave, err := j.cfg.Uses.Enter(u.workspace, u.run)
+			leave, err := j.cfg.Uses.Enter(ctx, u.workspace, u.run)
 			if errs = append(errs, err); err == nil {
 				leave()
 			}
