@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/core/call"
-	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
@@ -32,7 +31,7 @@ type ForCall struct {
 	// Captured says that what a job writes is looked for later.
 	Captured bool
 	// Open returns what opens the sandbox of the step, and its egress, for a job that may run for some time.
-	Open func(ctx context.Context, limit time.Duration) (func() (sandbox.Sandbox, error), *pool.Egress)
+	Open func(ctx context.Context, limit time.Duration) (pool.Open, *pool.Egress)
 }
 
 // callJobs is what one call sees of the jobs of its step.

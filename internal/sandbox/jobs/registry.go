@@ -44,7 +44,7 @@ type registry struct {
 
 // stepSandbox is the sandbox of a step, as long as a job is in it. Other calls of the step are carried out in it too: they see the same HOME and TMPDIR, and limits bound all of them together.
 type stepSandbox struct {
-	open   func() (sandbox.Sandbox, error)
+	open   pool.Open
 	egress *pool.Egress
 	// users of it, guarded by registry.mu.
 	users int

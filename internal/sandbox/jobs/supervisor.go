@@ -59,7 +59,7 @@ func New(cfg Config) *Supervisor {
 
 // Join returns what opens the sandbox of a step that has a job in it, for a call, which does not end it. leave must be called then. It
 // returns nil where there is none.
-func (u *Supervisor) Join(runID, step string) (open func() (sandbox.Sandbox, error), leave func()) {
+func (u *Supervisor) Join(runID, step string) (open pool.Open, leave func()) {
 	box, leave := u.jobs.join(runID, step)
 	if box == nil {
 		return nil, nil

@@ -14,7 +14,7 @@ type LazyConfig struct {
 	ID   string
 	Mode sandbox.Mode
 	// Open opens the sandbox; it is called at the first use, and then again: it returns the same one each time.
-	Open func() (sandbox.Sandbox, error)
+	Open Open
 	// Pooled says that the sandbox outlives its call.
 	Pooled bool
 	// Before is called before each use; an error of it is that of the use. Nil does nothing.

@@ -57,7 +57,7 @@ func (p fingerprint) same(q fingerprint) bool {
 // Acquirer returns what opens the sandbox of a call of a step where it is one that is kept; nil where the call has one of its own.
 // need is how long it is to live at least, if its own limit allows that. A sandbox with an egress of its own is not kept: that is
 // good for one call and its fence. ctx is that of the opening, which may outlive the call.
-func (p *Pool) Acquirer(ctx context.Context, o *Opener, s run.State, step string, r Request, need time.Duration) func() (sandbox.Sandbox, error) {
+func (p *Pool) Acquirer(ctx context.Context, o *Opener, s run.State, step string, r Request, need time.Duration) Open {
 	st := s.Step(step)
 	if o.cfg.Keep <= 0 || st == nil || s.Created == nil || r.Dir.Path == "" || r.Egress.Narrow() || p.shut() {
 		return nil

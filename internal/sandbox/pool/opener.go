@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
@@ -27,8 +28,17 @@ import (
 
 // Opener opens the sandboxes of runs: on a directory below the workspace root, in the mode that an agent asks for.
 type Opener struct {
-	cfg Config
-	met *requirementsMet
+	cfg   Config
+	met   *requirementsMet
+	proxy *egress.Proxy // may be nil
+}
+
+// Open opens a sandbox, the same one each time it is called.
+type Open = func() (sandbox.Sandbox, error)
+
+// WithEgress returns an opener whose sandboxes reach what their agents may reach through a proxy; nil lets none reach anything.
+func (o *Opener) WithEgress(proxy *egress.Proxy) *Opener {
+	return &Opener{cfg: o.cfg, met: o.met, proxy: proxy}
 }
 
 // Config says where workspaces are and which backends this machine has.
@@ -117,6 +127,18 @@ func (o *Opener) RequestFor(s run.State, step string, at workdir.Dir, out *Egres
 		}
 	}
 	return r
+}
+
+// EgressFor is the way of a step's agent to what it may reach; nil where it may reach nothing. It refuses when holds does not hold: when
+// another attempt has begun, or the call or its run has ended (SAFE-7).
+func (o *Opener) EgressFor(s run.State, step string, holds func(context.Context) (bool, error)) *Egress {
+	return NewEgress(o.proxy, o.RequestFor(s, step, workdir.Dir{}, nil).Want, func(ctx context.Context) error {
+		ok, err := holds(ctx)
+		if err == nil && !ok {
+			err = egress.ErrStale
+		}
+		return err
+	})
 }
 
 // ModeFor returns the mode of the sandbox that the calls of a step run in.
@@ -258,7 +280,7 @@ func (o *Opener) alternates(r Request, mode sandbox.Mode, cfg *sandbox.Config) e
 		return nil
 	}
 	if o.Away(mode) {
-		return tool.Fail(tool.Permanent, "ask for workspace: persistent, or for another sandbox", fmt.Errorf("%w, which the sandbox %s can not show", ErrAlternates, mode))
+		return tool.Fail(tool.Permanent, "ask for workspace: persistent, or for another sandbox", fmt.Errorf("%w, which the sandbox %s cannot show", ErrAlternates, mode))
 	}
 	cfg.ReadOnly = append(slices.Clone(cfg.ReadOnly), objects)
 	return nil

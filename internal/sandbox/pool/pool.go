@@ -34,7 +34,7 @@ type pooled struct {
 	opened fingerprint
 	wall   time.Duration
 	since  time.Time
-	open   func() (sandbox.Sandbox, error)
+	open   Open
 
 	// Guarded by Pool.mu: how many use it, since when none does, whether it has left the pool, whether its last command ended
 	// in a way that it may have died of.
@@ -65,7 +65,7 @@ type wanted struct {
 	key, run, step, workspace string
 	opened                    fingerprint
 	wall, need                time.Duration
-	open                      func() (sandbox.Sandbox, error)
+	open                      Open
 }
 
 // take returns the sandbox of a key for one more user. One that was opened with something else, or does not live as long as is
