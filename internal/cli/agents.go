@@ -29,14 +29,14 @@ nearest key that is known. It fails where a file is wrong, so that it can stand 
 			if dir != "" {
 				return a.agentsIn(dir)
 			}
-			return a.with(a.registered)(cmd, args)
+			return a.with(func(ctx context.Context, c *client.Client, _ []string) error { return a.registered(ctx, c) })(cmd, args)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "folder of agent files to read")
 	return cmd
 }
 
-func (a *app) registered(ctx context.Context, c *client.Client, _ []string) error {
+func (a *app) registered(ctx context.Context, c *client.Client) error {
 	agents, err := c.Agents(ctx)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (a *app) registered(ctx context.Context, c *client.Client, _ []string) erro
 	for _, g := range agents {
 		rows = append(rows, []string{g.Name, g.Model, strings.Join(g.Tools, " "), a.paint().dim(view.Clip(g.Description, 80))})
 	}
-	a.table([]column{{head: "NAME"}, {head: "MODEL"}, {head: "TOOLS"}, {head: "DESCRIPTION"}}, rows)
+	a.table([]string{"NAME", "MODEL", "TOOLS", "DESCRIPTION"}, rows)
 	return nil
 }
 
@@ -95,7 +95,7 @@ func (a *app) printFiles(dir string, agents []filed, warnings []agentfile.Warnin
 		for _, g := range agents {
 			rows = append(rows, []string{g.Name, g.Model, g.File, strings.Join(g.Tools, " ")})
 		}
-		a.table([]column{{head: "NAME"}, {head: "MODEL"}, {head: "FILE"}, {head: "TOOLS"}}, rows)
+		a.table([]string{"NAME", "MODEL", "FILE", "TOOLS"}, rows)
 	} else if len(faults) == 0 {
 		fmt.Fprintf(a.out, "There is no agent file in %s. Make one with: inspan agent init NAME --dir %s\n", dir, dir)
 	}

@@ -31,7 +31,12 @@ agent's patterns, files that the agent saves by name, and outputs of calls that 
 for a time after the run, INSPAN_ARTIFACT_TTL; the record of each stays in the log.`,
 		Example: "  inspan artifacts list run-k3v9x2m1qa\n  inspan artifacts get run-k3v9x2m1qa --to out", Args: cobra.ArbitraryArgs, RunE: group,
 	}
-	cmd.AddCommand(&cobra.Command{
+	cmd.AddCommand(a.artifactsListCmd(), a.artifactsGetCmd(), a.artifactsPutCmd())
+	return cmd
+}
+
+func (a *app) artifactsListCmd() *cobra.Command {
+	return &cobra.Command{
 		Use: "list RUN", Short: "List the artifacts of a run, of each path the newest", Args: args(1),
 		Example: "  inspan artifacts list run-k3v9x2m1qa\n  inspan artifacts list run-k3v9x2m1qa --json | jq -r '.[].path'",
 		RunE: a.with(func(ctx context.Context, c *client.Client, argv []string) error {
@@ -50,11 +55,10 @@ for a time after the run, INSPAN_ARTIFACT_TTL; the record of each stays in the l
 			for _, f := range all {
 				rows = append(rows, []string{f.ID, age(f.CreatedAt), f.Type, view.Bytes(f.Size), view.Clip(f.Step, 30), keptText(f), view.Clip(cmp.Or(f.Path, f.Name), 120)})
 			}
-			a.table([]column{{head: "ID"}, {"AGE", true}, {head: "TYPE"}, {"SIZE", true}, {head: "STEP"}, {head: "KEPT"}, {head: "PATH"}}, rows)
+			a.table([]string{"ID", ">AGE", "TYPE", ">SIZE", "STEP", "KEPT", "PATH"}, rows)
 			return nil
 		}),
-	}, a.artifactsGetCmd(), a.artifactsPutCmd())
-	return cmd
+	}
 }
 
 // keptText says how long an artifact is there.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -96,7 +97,7 @@ func (q *question) typed(line string) (v verdict, done bool) {
 	q.below += 1 + (ansi.StringWidth(asked)+ansi.StringWidth(strings.TrimRight(line, "\r\n")))/max(width, 1)
 	line = strings.TrimSpace(line)
 	if q.reasons {
-		return verdict{reason: or(line, "rejected at the terminal")}, true
+		return verdict{reason: cmp.Or(line, "rejected at the terminal")}, true
 	}
 	switch gateWord(line) {
 	case gateYes:

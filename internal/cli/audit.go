@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -100,7 +101,7 @@ func approverKeys(dir string, needed bool) (approval.Keys, error) {
 func (a *app) auditFile(ctx context.Context, file string, cfg audit.Config) error {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &exit{exitUnknown, fmt.Errorf("--file %s: there is no such file", file)}
+		return exitWith(exitUnknown, fmt.Errorf("--file %s: there is no such file", file))
 	}
 	if err != nil {
 		return fmt.Errorf("--file: %w", err)
@@ -133,12 +134,12 @@ func (a *app) audited(r audit.Report) error {
 			return err
 		}
 		if !r.Sound {
-			return &exit{exitFailed, nil}
+			return exitWith(exitFailed, nil)
 		}
 		return nil
 	}
 	if !r.Sound {
-		return &exit{exitFailed, fmt.Errorf("run %s is not sound: %w: compare with the archive, do not go on with this run", r.Run, *r.First)}
+		return exitWith(exitFailed, fmt.Errorf("run %s is not sound: %w: compare with the archive, do not go on with this run", r.Run, *r.First))
 	}
 	p := a.paint()
 	objects := view.Plural(r.Objects, "object") + " whole"
@@ -172,7 +173,7 @@ func (a *app) auditedAll(all client.Audits) error {
 		a.printAudits(all)
 	}
 	if !all.Sound {
-		return &exit{exitFailed, failed}
+		return exitWith(exitFailed, failed)
 	}
 	return nil
 }
@@ -189,12 +190,12 @@ func (a *app) printAudits(all client.Audits) {
 		}
 		rows = append(rows, []string{r.Run, p.state(string(r.Status)), fmt.Sprint(r.Facts), fmt.Sprint(r.Anchored), verdict})
 	}
-	a.table([]column{{head: "RUN"}, {head: "STATUS"}, {"FACTS", true}, {"ANCHOR", true}, {head: "FOUND"}}, rows)
+	a.table([]string{"RUN", "STATUS", ">FACTS", ">ANCHOR", "FOUND"}, rows)
 	if all.Missing != "" {
 		fmt.Fprintf(a.out, "%s %s\n", p.red("The log as a whole:"), all.Missing)
 	}
 	for _, lost := range all.Damage.Lost {
-		fmt.Fprintf(a.out, "%s %s\n", p.red("The station reports (loss "+or(all.Damage.ID, "without an ID")+"):"), harmless(lost))
+		fmt.Fprintf(a.out, "%s %s\n", p.red("The station reports (loss "+cmp.Or(all.Damage.ID, "without an ID")+"):"), harmless(lost))
 	}
 	if all.Sound {
 		fmt.Fprintf(a.out, "No fault in %s; of %d the last event is not vouched for by an anchor.\n", view.Plural(len(all.Runs), "run"), all.Unvouched)

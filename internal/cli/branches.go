@@ -20,23 +20,12 @@ func (a *app) branchesCmd() *cobra.Command {
 workspace is removed before its work was pushed. A scope is session/ID, workflow/ID or run/ID.`,
 		Example: "  inspan branches list\n  inspan branches get run/run-k3v9x2m1qa agent/coder/run-k3v9x2m1qa", Args: cobra.ArbitraryArgs, RunE: group,
 	}
-	var to string
-	var force bool
-	get := &cobra.Command{
-		Use: "get SCOPE BRANCH", Short: "Write a branch into a file that git fetch reads", Args: args(2),
-		Long: `Writes a git bundle. In a clone, "git fetch FILE BRANCH" brings its commits. One that has only what was new needs a clone of
-the remote; a whole one can be cloned by itself.`,
-		Example: "  inspan branches get workflow/w1 agent/coder/1 --to work.bundle\n  git fetch work.bundle agent/coder/1:agent/coder/1",
-		RunE: a.with(func(ctx context.Context, c *client.Client, argv []string) error {
-			if to == "" {
-				to = strings.ReplaceAll(argv[1], "/", "-") + ".bundle"
-			}
-			return a.getBranch(ctx, c, argv[0], argv[1], to, force)
-		}),
-	}
-	get.Flags().StringVar(&to, "to", "", "file to write; the name of the branch, with dashes, where it is not given")
-	get.Flags().BoolVar(&force, "force", false, "write over a file that is there")
-	cmd.AddCommand(&cobra.Command{
+	cmd.AddCommand(a.branchesListCmd(), a.branchesGetCmd())
+	return cmd
+}
+
+func (a *app) branchesListCmd() *cobra.Command {
+	return &cobra.Command{
 		Use: "list [SCOPE]", Short: "List the branches, all or those of a scope", Args: between(0, 1),
 		Example: "  inspan branches list\n  inspan branches list session/demo --json | jq -r '.[].branch'",
 		RunE: a.with(func(ctx context.Context, c *client.Client, argv []string) error {
@@ -62,10 +51,29 @@ the remote; a whole one can be cloned by itself.`,
 				}
 				rows = append(rows, []string{view.Clip(b.Scope, 80), view.Clip(b.Branch, 120), view.Clip(b.Commit, 12), age(b.At), view.Bytes(b.Bytes), what})
 			}
-			a.table([]column{{head: "SCOPE"}, {head: "BRANCH"}, {head: "COMMIT"}, {"AGE", true}, {"SIZE", true}, {head: "KEPT"}}, rows)
+			a.table([]string{"SCOPE", "BRANCH", "COMMIT", ">AGE", ">SIZE", "KEPT"}, rows)
 			return nil
 		}),
-	}, get)
+	}
+}
+
+func (a *app) branchesGetCmd() *cobra.Command {
+	var to string
+	var force bool
+	cmd := &cobra.Command{
+		Use: "get SCOPE BRANCH", Short: "Write a branch into a file that git fetch reads", Args: args(2),
+		Long: `Writes a git bundle. In a clone, "git fetch FILE BRANCH" brings its commits. One that has only what was new needs a clone of
+the remote; a whole one can be cloned by itself.`,
+		Example: "  inspan branches get workflow/w1 agent/coder/1 --to work.bundle\n  git fetch work.bundle agent/coder/1:agent/coder/1",
+		RunE: a.with(func(ctx context.Context, c *client.Client, argv []string) error {
+			if to == "" {
+				to = strings.ReplaceAll(argv[1], "/", "-") + ".bundle"
+			}
+			return a.getBranch(ctx, c, argv[0], argv[1], to, force)
+		}),
+	}
+	cmd.Flags().StringVar(&to, "to", "", "file to write; the name of the branch, with dashes, where it is not given")
+	cmd.Flags().BoolVar(&force, "force", false, "write over a file that is there")
 	return cmd
 }
 

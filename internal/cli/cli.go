@@ -55,8 +55,11 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
+// exitWith is an error that ends the program with a code; err may be nil.
+func exitWith(code int, err error) error { return &exit{code, err} }
+
 // usage is an error of the command line.
-func usage(format string, args ...any) error { return &exit{exitUsage, fmt.Errorf(format, args...)} }
+func usage(format string, args ...any) error { return exitWith(exitUsage, fmt.Errorf(format, args...)) }
 
 // defaultStore is the folder of a station where none is named.
 const defaultStore = ".inspan"

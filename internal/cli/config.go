@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -169,7 +170,7 @@ func (a *app) explainAll(all []explained) {
 	width, _ := a.term.size()
 	room := min(40, max(14, width-70)) // the key and the source are what is looked for
 	for _, e := range all {
-		key, value, source := or(e.Key, e.Variable), fit(harmless(or(e.Value, "-")), room), whence(e.Source, e.Where)
+		key, value, source := cmp.Or(e.Key, e.Variable), fit(harmless(cmp.Or(e.Value, "-")), room), whence(e.Source, e.Where)
 		if at := strings.LastIndexByte(e.Where, ':'); a.term.tty && at >= 0 { // the files are named below the table
 			source = e.Source + e.Where[at:]
 		}
@@ -178,7 +179,7 @@ func (a *app) explainAll(all []explained) {
 		}
 		rows = append(rows, []string{key, value, source})
 	}
-	a.table([]column{{head: "SETTING"}, {head: "VALUE"}, {head: "FROM"}}, rows)
+	a.table([]string{"SETTING", "VALUE", "FROM"}, rows)
 	if files := a.layers.Files(); a.term.tty && len(files) > 0 {
 		fmt.Fprintln(a.out)
 		a.pairs([][2]string{{service.FromProject, whence("", files[service.FromProject])}, {service.FromSystem, whence("", files[service.FromSystem])}})
@@ -191,10 +192,10 @@ func (a *app) explainOne(e explained) {
 	if e.Inert {
 		note += p.yellow(" (nothing acts on it yet)")
 	}
-	rows := [][2]string{{"setting", p.bold(e.Key)}, {"variable", e.Variable}, {"value", p.bold(harmless(or(e.Value, "-")))}, {"from", whence(e.Source, e.Where)}, {"what", note}}
+	rows := [][2]string{{"setting", p.bold(e.Key)}, {"variable", e.Variable}, {"value", p.bold(harmless(cmp.Or(e.Value, "-")))}, {"from", whence(e.Source, e.Where)}, {"what", note}}
 	head := "instead of"
 	for _, o := range e.Overridden {
-		rows = append(rows, [2]string{head, harmless(or(o.Value, "-")) + p.dim("  "+whence(o.Layer, o.Where))})
+		rows = append(rows, [2]string{head, harmless(cmp.Or(o.Value, "-")) + p.dim("  "+whence(o.Layer, o.Where))})
 		head = ""
 	}
 	a.pairs(rows)
@@ -233,7 +234,7 @@ func (a *app) configPathCmd() *cobra.Command {
 				Read  bool   `json:"read"`
 			}
 			read := a.layers.Files()
-			at := []one{{service.FromProject, or(service.ProjectFile(dir), filepath.Join(dir, service.ProjectFolder, service.ConfigFile)), false}, {service.FromSystem, service.SystemFile(), false}}
+			at := []one{{service.FromProject, cmp.Or(service.ProjectFile(dir), filepath.Join(dir, service.ProjectFolder, service.ConfigFile)), false}, {service.FromSystem, service.SystemFile(), false}}
 			if path := os.Getenv(service.ConfigVariable); path != "" && path != "none" {
 				at = []one{{service.FromSystem, path, false}}
 			}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -163,7 +164,7 @@ func (a *app) tellChange(changed bool, path, layer string, now []explained) {
 		if len(now) > 1 && e.Source == service.FromDefault {
 			continue
 		}
-		fmt.Fprintf(a.out, "%s is %s  %s\n", e.Key, p.bold(harmless(or(e.Value, "-"))), p.dim(whence(e.Source, e.Where)))
+		fmt.Fprintf(a.out, "%s is %s  %s\n", e.Key, p.bold(harmless(cmp.Or(e.Value, "-"))), p.dim(whence(e.Source, e.Where)))
 		if over(e.Source, layer) {
 			fmt.Fprintf(a.out, "%s\n", p.yellow("That comes before the file: inspan config explain "+e.Key))
 		}

@@ -160,7 +160,7 @@ func (a *app) showCosts(c costs) {
 		for _, r := range part.rows {
 			rows = append(rows, []string{r.Name, fmt.Sprint(r.Runs), fmt.Sprint(r.Turns), view.Count(r.Input), view.Count(r.Cached), view.Count(r.Output), price(r.Cost, r.Unpriced, r.Turns)})
 		}
-		a.table([]column{{head: part.head}, {"RUNS", true}, {"TURNS", true}, {"IN", true}, {"CACHED", true}, {"OUT", true}, {"COST", true}}, rows)
+		a.table([]string{part.head, ">RUNS", ">TURNS", ">IN", ">CACHED", ">OUT", ">COST"}, rows)
 		fmt.Fprintln(a.out)
 	}
 	p := a.paint()

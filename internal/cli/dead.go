@@ -22,7 +22,12 @@ func (a *app) deadCmd() *cobra.Command {
 		Long:    "What a station refuses is kept for a week with the reason and what to do: tasks, controls and answers to gates.",
 		Example: "  inspan dead list\n  inspan dead show 3\n  inspan dead replay 3", Args: cobra.ArbitraryArgs, RunE: group,
 	}
-	cmd.AddCommand(&cobra.Command{
+	cmd.AddCommand(a.deadListCmd(), a.deadShowCmd(), a.deadReplayCmd())
+	return cmd
+}
+
+func (a *app) deadListCmd() *cobra.Command {
+	return &cobra.Command{
 		Use: "list", Short: "List refused input, the oldest first", Example: "  inspan dead list\n  inspan dead list --json", Args: args(0),
 		RunE: a.with(func(ctx context.Context, c *client.Client, _ []string) error {
 			letters, err := c.Dead(ctx)
@@ -44,10 +49,14 @@ func (a *app) deadCmd() *cobra.Command {
 				}
 				rows = append(rows, []string{fmt.Sprint(l.Seq), age(l.Time), string(l.By), code, view.Clip(l.Subject, 60), view.Clip(l.Reason, 100)})
 			}
-			a.table([]column{{"NO", true}, {"AGE", true}, {head: "BY"}, {head: "CODE"}, {head: "SUBJECT"}, {head: "REASON"}}, rows)
+			a.table([]string{">NO", ">AGE", "BY", "CODE", "SUBJECT", "REASON"}, rows)
 			return nil
 		}),
-	}, &cobra.Command{
+	}
+}
+
+func (a *app) deadShowCmd() *cobra.Command {
+	return &cobra.Command{
 		Use: "show NO", Short: "Show one refused message whole", Example: "  inspan dead show 3\n  inspan dead show 3 --json", Args: args(1),
 		RunE: func(cmd *cobra.Command, argv []string) error {
 			no, err := letterNo(argv[0])
@@ -56,8 +65,7 @@ func (a *app) deadCmd() *cobra.Command {
 			}
 			return a.with(func(ctx context.Context, c *client.Client, _ []string) error { return a.showDead(ctx, c, no) })(cmd, argv)
 		},
-	}, a.replayCmd())
-	return cmd
+	}
 }
 
 func replayedAt(l client.Letter, zone *time.Location) string {
@@ -75,7 +83,7 @@ func letterNo(text string) (uint64, error) {
 	return no, nil
 }
 
-func (a *app) replayCmd() *cobra.Command {
+func (a *app) deadReplayCmd() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use: "replay NO", Short: "Say a refused message again, where it came from",
@@ -94,14 +102,14 @@ list shows it as replayed, and it is not said a third time. Refused again, it is
 					}
 					fmt.Fprint(a.err, "\nSay this again? [y/N] ")
 					if line, err := bufio.NewReader(a.in).ReadString('\n'); strings.ToLower(strings.TrimSpace(line)) != "y" {
-						return errors.Join(&exit{exitFailed, errors.New("nothing was said; --yes says it without asking")}, ignoreEOF(err))
+						return errors.Join(exitWith(exitFailed, errors.New("nothing was said; --yes says it without asking")), ignoreEOF(err))
 					}
 				}
 				wait, cancel := context.WithTimeout(ctx, a.wait)
 				defer cancel()
 				l, err := c.Replay(wait, no)
 				if errors.Is(err, client.ErrReplayed) || errors.Is(err, client.ErrNotWhole) {
-					return &exit{exitRefused, err}
+					return exitWith(exitRefused, err)
 				}
 				if err != nil {
 					return err

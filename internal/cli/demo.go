@@ -91,7 +91,7 @@ func (a *app) demo(ctx context.Context, o demo.Options, yes bool) error {
 		}
 		v := a.askNow(ctx, s, g)
 		if v.leave {
-			return false, "", &exit{exitPaused, errors.New("the demo ends here: no one answered its gate")}
+			return false, "", exitWith(exitPaused, errors.New("the demo ends here: no one answered its gate"))
 		}
 		return v.yes, v.reason, nil
 	}
@@ -100,8 +100,8 @@ func (a *app) demo(ctx context.Context, o demo.Options, yes bool) error {
 		s.close()
 	}
 	if errors.Is(err, demo.ErrNotDone) || errors.Is(err, demo.ErrNotVerified) {
-		return &exit{exitFailed, fmt.Errorf("%w\nThe demo did not do its job in sandbox %q. inspan doctor tries git in the sandbox and says what is missing; "+
-			"inspan demo --keep keeps the folder to look at; inspan demo --sandbox host does without isolation", err, o.Sandbox)}
+		return exitWith(exitFailed, fmt.Errorf("%w\nThe demo did not do its job in sandbox %q. inspan doctor tries git in the sandbox and says what is missing; "+
+			"inspan demo --keep keeps the folder to look at; inspan demo --sandbox host does without isolation", err, o.Sandbox))
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func unmet(found []finding) error {
 	if len(bad) == 0 {
 		return nil
 	}
-	return &exit{exitFailed, fmt.Errorf("agents need what does not work here: %s", strings.Join(bad, ", "))}
+	return exitWith(exitFailed, fmt.Errorf("agents need what does not work here: %s", strings.Join(bad, ", ")))
 }
 
 // hintAt is the column that hints begin at.
@@ -144,7 +145,7 @@ func machine(ctx context.Context) []finding {
 	} {
 		out, err := exec.CommandContext(ctx, p.name, p.arg).Output()
 		first, _, _ := strings.Cut(string(out), "\n")
-		found = append(found, finding{What: p.name, OK: err == nil, State: or(first, "not found"), Hint: p.hint, Needed: p.name != "go"})
+		found = append(found, finding{What: p.name, OK: err == nil, State: cmp.Or(first, "not found"), Hint: p.hint, Needed: p.name != "go"})
 	}
 	found = append(found, helperFinding(), wallFinding(ctx))
 	set := backends.Local("")
@@ -211,13 +212,6 @@ func (a *app) optIn(ctx context.Context) []finding {
 	return found
 }
 
-func or(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
-}
-
 func (a *app) stationFindings(ctx context.Context) []finding {
 	c, err := a.connect(ctx)
 	if err != nil {
@@ -249,7 +243,7 @@ func lossFinding(ctx context.Context, c *client.Client) finding {
 	case err != nil:
 		f.State, f.Hint = "unknown", err.Error()
 	case len(status.Lost) > 0:
-		f.Needed, f.State = true, "DAMAGED, loss "+or(status.ID, "not recorded yet")+": "+strings.Join(status.Lost, "; ")
+		f.Needed, f.State = true, "DAMAGED, loss "+cmp.Or(status.ID, "not recorded yet")+": "+strings.Join(status.Lost, "; ")
 	default:
 		f.OK, f.State = true, "nothing is missing"
 		if len(status.Notes) > 0 {
@@ -268,5 +262,5 @@ func agentFindings(ctx context.Context, c *client.Client) []finding {
 	for _, g := range agents {
 		names = append(names, g.Name+" ("+g.Model+")")
 	}
-	return []finding{{What: "agents", OK: len(names) > 0, State: or(strings.Join(names, ", "), "none"), Hint: "start the station with --agents DIR"}}
+	return []finding{{What: "agents", OK: len(names) > 0, State: cmp.Or(strings.Join(names, ", "), "none"), Hint: "start the station with --agents DIR"}}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -279,7 +280,7 @@ func (d drawing) foot(t *view.Tree, now time.Time) []string {
 	}
 	out := []string{d.row("  "+d.state(word)+d.dim(" · "+strings.Join(parts, " · ")), "")}
 	if t.Status == events.Paused {
-		why := or(view.Clip(t.PauseReason, 300), "no reason given")
+		why := cmp.Or(view.Clip(t.PauseReason, 300), "no reason given")
 		out = append(out, d.row("  "+d.yellow("paused: "+why), view.Since(t.Paused, now)), d.row("  "+d.dim("inspan resume "+t.Run), ""))
 	}
 	if t.Result != nil && t.Result.Error != "" {

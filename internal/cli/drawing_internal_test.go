@@ -126,7 +126,7 @@ func TestCanvas(t *testing.T) {
 		t.Parallel()
 		var out bytes.Buffer
 		a := &app{out: &out, term: screenOf(&out)}
-		a.table([]column{{head: "NAME"}, {"N", true}, {head: "WHAT"}}, [][]string{{"世界", "1", "x"}, {"abcdef", "23", ""}})
+		a.table([]string{"NAME", ">N", "WHAT"}, [][]string{{"世界", "1", "x"}, {"abcdef", "23", ""}})
 		if got, want := out.String(), "NAME     N  WHAT\n世界     1  x\nabcdef  23\n"; got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, id string, yes, alon
 	case f.state.Status.Ended() || f.state.Status == events.Paused:
 		return f.state, a.verdict(f.state, f.show.tree)
 	case ctx.Err() != nil:
-		return f.state, &exit{exitInterrupted, nil}
+		return f.state, exitWith(exitInterrupted, nil)
 	}
 	return f.state, err
 }
@@ -206,20 +207,20 @@ func (a *app) verdict(s run.State, drawn bool) error {
 		}
 		return nil
 	case events.Paused:
-		why := fmt.Errorf("the run is paused (%s)", or(s.PauseReason, "no reason given"))
+		why := fmt.Errorf("the run is paused (%s)", cmp.Or(s.PauseReason, "no reason given"))
 		if a.ownStore == "" || a.alone {
 			why = fmt.Errorf("%w; go on with: %s", why, a.command("resume", s.HarnessID))
 		}
-		return &exit{exitPaused, why} // what a station of this process needs is said when it has ended
+		return exitWith(exitPaused, why) // what a station of this process needs is said when it has ended
 	case events.Failed:
 		if a.json {
-			return &exit{exitFailed, nil} // the last event has said why
+			return exitWith(exitFailed, nil) // the last event has said why
 		}
 		why := errors.New("the run failed") // the tree has said why
 		if !drawn {
 			why = fmt.Errorf("%w (%s): %s", why, s.Result.FinishReason, harmless(s.Result.Error))
 		}
-		return &exit{exitFailed, fmt.Errorf("%w\n%s%s", why, seeMore, a.command("inspect", s.HarnessID))}
+		return exitWith(exitFailed, fmt.Errorf("%w\n%s%s", why, seeMore, a.command("inspect", s.HarnessID)))
 	case events.Created, events.Running:
 	}
 	return nil

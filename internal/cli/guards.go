@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -162,16 +163,16 @@ func (a *app) showGuards(l layers) error {
 		if r.Locked {
 			id += " " + p.dim("locked")
 		}
-		rows[i] = []string{a.action(r.Action), id, layerName(from[i]), or(r.Tool, "*"), view.Clip(condition(r), 200)}
+		rows[i] = []string{a.action(r.Action), id, layerName(from[i]), cmp.Or(r.Tool, "*"), view.Clip(condition(r), 200)}
 	}
-	a.table([]column{{head: "ACTION"}, {head: "RULE"}, {head: "LAYER"}, {head: "TOOL"}, {head: "WHEN"}}, rows)
+	a.table([]string{"ACTION", "RULE", "LAYER", "TOOL", "WHEN"}, rows)
 	if len(hooks) > 0 {
 		fmt.Fprintln(a.out)
 		rows = rows[:0]
 		for _, h := range hooks {
-			rows = append(rows, []string{h.On, h.ID, h.Layer, or(h.Tool, "*"), view.Clip(asked(h.Hook), 200)})
+			rows = append(rows, []string{h.On, h.ID, h.Layer, cmp.Or(h.Tool, "*"), view.Clip(asked(h.Hook), 200)})
 		}
-		a.table([]column{{head: "HOOK ON"}, {head: "ID"}, {head: "LAYER"}, {head: "TOOL"}, {head: "ASKED"}}, rows)
+		a.table([]string{"HOOK ON", "ID", "LAYER", "TOOL", "ASKED"}, rows)
 	}
 	fmt.Fprintf(a.out, "\n%d rules, %d hooks, digest %s\n", len(rules), len(hooks), p.bold(l.set.Digest()))
 	return nil
@@ -315,7 +316,7 @@ func (l *layers) try(tool string, input json.RawMessage) tried {
 	}
 	if l.agent != nil && !slices.Contains(l.agent.Tools, tool) {
 		out.Verdict, out.Rule, out.Layer = guard.Deny, "allowed-set", "agent"
-		out.Reason = fmt.Sprintf("agent %s may use %s only", l.agent.Name, or(strings.Join(l.agent.Tools, ", "), "no tool"))
+		out.Reason = fmt.Sprintf("agent %s may use %s only", l.agent.Name, cmp.Or(strings.Join(l.agent.Tools, ", "), "no tool"))
 		return out
 	}
 	f := l.set.Explain(action)
@@ -343,14 +344,14 @@ func (a *app) tell(t tried) error {
 	var err error
 	switch t.Verdict {
 	case guard.Deny:
-		err = &exit{code: exitRefused}
+		err = exitWith(exitRefused, nil)
 	case guard.Ask:
-		err = &exit{code: exitPaused}
+		err = exitWith(exitPaused, nil)
 	}
 	if a.json {
 		return errors.Join(a.printJSON(t), err)
 	}
-	rule := or(harmless(t.Rule), "none speaks of it")
+	rule := cmp.Or(harmless(t.Rule), "none speaks of it")
 	if t.Layer != "" {
 		rule += "  " + a.paint().dim(t.Layer)
 	}

@@ -249,7 +249,7 @@ func (a *app) askFor(ctx context.Context, what, hint string, dst *string, ok fun
 		select {
 		case <-ctx.Done():
 			fmt.Fprintln(a.out)
-			return &exit{exitInterrupted, nil}
+			return exitWith(exitInterrupted, nil)
 		case text, more := <-a.keys.next():
 			if !more {
 				fmt.Fprintln(a.out)

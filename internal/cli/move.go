@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -87,7 +89,7 @@ func (p *place) with(ctx context.Context, a *app, do func(*archive.Place, archiv
 	if err != nil {
 		return err
 	}
-	return do(to, archive.How{By: or(a.me(), "unknown"), SameKey: p.sameKey, Keys: keys, Progress: a.progress()})
+	return do(to, archive.How{By: cmp.Or(a.me(), "unknown"), SameKey: p.sameKey, Keys: keys, Progress: a.progress()})
 }
 
 // own fills in the user of a role, where there is one.
@@ -182,7 +184,7 @@ func (a *app) restore(ctx context.Context, to *archive.Place, from, only []strin
 		return err
 	}
 	for _, m := range runs {
-		if m.Station != a.station || len(only) > 0 && !contains(only, m.Run) {
+		if m.Station != a.station || len(only) > 0 && !slices.Contains(only, m.Run) {
 			continue
 		}
 		b, err := to.Bring(ctx, src, m, how)
@@ -204,24 +206,15 @@ func source(to *archive.Place, dir string) (archive.Source, error) {
 	}
 	d, err := archive.Open(dir)
 	if errors.Is(err, kernel.ErrNotFound) {
-		return nil, &exit{exitUnknown, fmt.Errorf("--from %s: %w", dir, err)}
+		return nil, exitWith(exitUnknown, fmt.Errorf("--from %s: %w", dir, err))
 	}
 	return d, err
-}
-
-func contains(all []string, one string) bool {
-	for _, s := range all {
-		if s == one {
-			return true
-		}
-	}
-	return false
 }
 
 // brought prints what was done; one run that was not is exit code 1.
 func (a *app) brought(done []archive.Brought, failed []failedRun) error {
 	if a.json {
-		if err := a.printJSON(map[string]any{"brought": nonNil(done), "failed": nonNil(failed)}); err != nil {
+		if err := a.printJSON(map[string]any{"brought": orEmpty(done), "failed": orEmpty(failed)}); err != nil {
 			return err
 		}
 	} else {
@@ -233,22 +226,15 @@ func (a *app) brought(done []archive.Brought, failed []failedRun) error {
 			}
 			a.tellFiles(b)
 		}
-		a.table([]column{{head: "RUN"}, {head: "STATUS"}, {"FACTS", true}, {"NEW", true}, {"OBJECTS", true}, {head: "FILES"}, {"ARTIFACTS", true}, {head: "FROM STATION"}}, rows)
+		a.table([]string{"RUN", "STATUS", ">FACTS", ">NEW", ">OBJECTS", "FILES", ">ARTIFACTS", "FROM STATION"}, rows)
 		for _, f := range failed {
 			fmt.Fprintf(a.err, "%s: %s\n", p.red(f.Run), harmless(f.Why))
 		}
 	}
 	if len(failed) > 0 {
-		return &exit{exitFailed, fmt.Errorf("%s not restored; the others are", view.Plural(len(failed), "run"))}
+		return exitWith(exitFailed, fmt.Errorf("%s not restored; the others are", view.Plural(len(failed), "run")))
 	}
 	return nil
-}
-
-func nonNil[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
 }
 
 // bundle writes a run to a file.
@@ -307,7 +293,7 @@ workspace of the same name, that one stands.`,
 		RunE: func(cmd *cobra.Command, argv []string) error {
 			f, err := os.Open(argv[0])
 			if err != nil {
-				return &exit{exitUnknown, fmt.Errorf("open the bundle: %w", err)}
+				return exitWith(exitUnknown, fmt.Errorf("open the bundle: %w", err))
 			}
 			defer f.Close()
 			temp, err := os.MkdirTemp("", "inspan-bundle-*")

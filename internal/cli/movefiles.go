@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/core/view"
@@ -104,7 +105,7 @@ func (a *app) listArchives(ctx context.Context, from, only []string) error {
 		}
 		d, err := archive.Open(dir)
 		if errors.Is(err, kernel.ErrNotFound) {
-			return &exit{exitUnknown, fmt.Errorf("--from %s: %w", dir, err)}
+			return exitWith(exitUnknown, fmt.Errorf("--from %s: %w", dir, err))
 		}
 		if err != nil {
 			return err
@@ -117,7 +118,7 @@ func (a *app) listArchives(ctx context.Context, from, only []string) error {
 	}
 	p, rows, shown := a.paint(), [][]string{}, []archive.Manifest{}
 	for _, m := range runs {
-		if m.Station != a.station || len(only) > 0 && !contains(only, m.Run) {
+		if m.Station != a.station || len(only) > 0 && !slices.Contains(only, m.Run) {
 			continue
 		}
 		shown = append(shown, m)
@@ -133,7 +134,7 @@ func (a *app) listArchives(ctx context.Context, from, only []string) error {
 	if a.json {
 		return a.printJSON(map[string]any{"runs": shown})
 	}
-	a.table([]column{{head: "RUN"}, {head: "STATUS"}, {"FACTS", true}, {head: "FILES"}, {"ARTIFACTS", true}, {"LEFT OUT", true}}, rows)
+	a.table([]string{"RUN", "STATUS", ">FACTS", "FILES", ">ARTIFACTS", ">LEFT OUT"}, rows)
 	for _, m := range shown {
 		if m.Beside == nil {
 			fmt.Fprintf(a.err, "run %s: it was saved without files and artifacts\n", m.Run)

@@ -31,7 +31,7 @@ func TestPaint(t *testing.T) {
 	})
 	t.Run("CLI-7 an error knows its exit code through wrapping", func(t *testing.T) {
 		t.Parallel()
-		for want, err := range map[int]error{exitFailed: errors.New("x"), exitPaused: fmt.Errorf("y: %w", &exit{exitPaused, nil}),
+		for want, err := range map[int]error{exitFailed: errors.New("x"), exitPaused: fmt.Errorf("y: %w", exitWith(exitPaused, nil)),
 			exitRefused: fmt.Errorf("z: %w", &client.RefusedError{Code: "c"}), exitUnknown: fmt.Errorf("w: %w", client.ErrNotFound)} {
 			if got := codeOf(err); got != want {
 				t.Errorf("codeOf(%v) = %d, want %d", err, got, want)

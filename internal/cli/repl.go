@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,7 +92,7 @@ func (a *app) repl(ctx context.Context, f runFlags, agent string) (err error) {
 	defer cancel()
 	breaks, stop := a.signals()
 	defer stop()
-	f.store = or(f.store, a.folder)
+	f.store = cmp.Or(f.store, a.folder)
 	h, err := a.reach(ctx, f)
 	if err != nil {
 		return err
@@ -135,7 +136,7 @@ func (r *repl) find(ctx context.Context, name string) (events.Agent, error) {
 	if near := didyoumean.Word(name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
 	}
-	return events.Agent{}, &exit{exitUnknown, fmt.Errorf("station %s has no agent %q; %s", r.c.Station(), name, hint)}
+	return events.Agent{}, exitWith(exitUnknown, fmt.Errorf("station %s has no agent %q; %s", r.c.Station(), name, hint))
 }
 
 // prompt before an input.
@@ -177,7 +178,7 @@ func (r *repl) talk(ctx context.Context) error {
 			}
 			fmt.Fprintf(r.app.err, "inspan: %s\n", harmless(err.Error()))
 			if !r.input.live() {
-				return &exit{codeOf(err), nil} // a script does not go on behind a failure
+				return exitWith(codeOf(err), nil) // a script does not go on behind a failure
 			}
 		}
 	}
@@ -265,9 +266,9 @@ func (r *repl) ended(t *replRun) error {
 		fmt.Fprintln(r.app.out, p.green("✓ ")+p.dim(sums))
 		return nil
 	}
-	fmt.Fprintln(r.app.out, p.red("✗ ")+view.Clip(or(res.Error, res.FinishReason), 400)+p.dim(" · "+sums))
+	fmt.Fprintln(r.app.out, p.red("✗ ")+view.Clip(cmp.Or(res.Error, res.FinishReason), 400)+p.dim(" · "+sums))
 	if !r.input.live() {
-		return &exit{exitFailed, nil}
+		return exitWith(exitFailed, nil)
 	}
 	return nil
 }
@@ -300,7 +301,7 @@ func (r *repl) gate(ctx context.Context, g *events.GateOpenedData) (verdict, err
 			if err != nil && !errors.Is(err, io.EOF) {
 				return verdict{}, err
 			}
-			return verdict{reason: or(strings.TrimSpace(why), "rejected at the prompt")}, nil
+			return verdict{reason: cmp.Or(strings.TrimSpace(why), "rejected at the prompt")}, nil
 		}
 	}
 }

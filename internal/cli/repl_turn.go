@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -275,7 +276,7 @@ func (t *replRun) ask(ctx context.Context) error {
 		what = view.Clip(c.Tool, 40) + " " + c.Input
 	}
 	t.print("", "  "+p.yellow(p.bold("? "))+p.bold(what))
-	if why := or(g.Reason, g.Rule); why != "" {
+	if why := cmp.Or(g.Reason, g.Rule); why != "" {
 		t.print("    " + p.dim(view.Clip(why, 300)))
 	}
 	t.canvas.keep(nil)
@@ -327,7 +328,7 @@ func (t *replRun) answered(ctx context.Context, a verdictOf) (end bool, err erro
 // paused asks what to do about a run that stands still.
 func (t *replRun) paused(ctx context.Context) (end bool, err error) {
 	t.endText(true)
-	t.print("  " + t.draw.yellow("‖ paused: "+or(view.Clip(t.state.PauseReason, 300), "no reason given")))
+	t.print("  " + t.draw.yellow("‖ paused: "+cmp.Or(view.Clip(t.state.PauseReason, 300), "no reason given")))
 	t.canvas.keep(nil)
 	t.r.input.fresh(ctx)
 	for {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -103,7 +104,7 @@ func (r *repl) banner(ctx context.Context) error {
 	if most == 0 {
 		most = events.DefaultOptions().MaxSteps
 	}
-	fmt.Fprintf(out, "%s  %s\n", p.bold(r.agent.Name), p.dim(or(r.flags.model, r.agent.Model)))
+	fmt.Fprintf(out, "%s  %s\n", p.bold(r.agent.Name), p.dim(cmp.Or(r.flags.model, r.agent.Model)))
 	steps := fmt.Sprintf("0 of %d steps used", most)
 	if r.last.Sequence > 0 {
 		steps = fmt.Sprintf("%d of %d steps used", r.last.Turns().Len(), most)
@@ -203,7 +204,7 @@ func (r *repl) load(ctx context.Context, name string) error {
 	}
 	if _, err := r.c.Session(ctx, name); err != nil {
 		if errors.Is(err, client.ErrNotFound) {
-			return &exit{exitUnknown, fmt.Errorf("there is no session %q; inspan session list shows them, and a new one begins with: inspan repl %s --session %s", name, r.agent.Name, name)}
+			return exitWith(exitUnknown, fmt.Errorf("there is no session %q; inspan session list shows them, and a new one begins with: inspan repl %s --session %s", name, r.agent.Name, name))
 		}
 		return err
 	}
@@ -270,7 +271,7 @@ func markdown(session string, all []events.Message) string {
 			b.WriteString("\n## Input\n")
 			fence(m.Content)
 		case events.RoleAssistant:
-			fmt.Fprintf(&b, "\n## %s\n", or(m.Metadata.Agent, "Agent"))
+			fmt.Fprintf(&b, "\n## %s\n", cmp.Or(m.Metadata.Agent, "Agent"))
 			if m.Content != "" {
 				fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(view.Whole(m.Content)))
 			}

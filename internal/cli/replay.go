@@ -84,7 +84,7 @@ func logs(argv []string) ([]string, error) {
 	for _, path := range argv {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &exit{exitUnknown, fmt.Errorf("there is no folder or file %s", path)}
+			return nil, exitWith(exitUnknown, fmt.Errorf("there is no folder or file %s", path))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("look for logs: %w", err)
@@ -98,7 +98,7 @@ func logs(argv []string) ([]string, error) {
 			return nil, fmt.Errorf("look for logs: %w", err)
 		}
 		if len(found) == 0 {
-			return nil, &exit{exitUnknown, fmt.Errorf("there is no *.jsonl in %s; inspan export RUN > %s writes one", path, filepath.Join(path, "RUN.jsonl"))}
+			return nil, exitWith(exitUnknown, fmt.Errorf("there is no *.jsonl in %s; inspan export RUN > %s writes one", path, filepath.Join(path, "RUN.jsonl")))
 		}
 		slices.Sort(found)
 		files = append(files, found...)
@@ -145,7 +145,7 @@ func (a *app) replay(ctx context.Context, law replay.Law, files []string) error 
 		}
 	}
 	if bad > 0 {
-		return &exit{exitFailed, fmt.Errorf("%d of %s would not be decided as recorded", bad, view.Plural(len(files), "log"))}
+		return exitWith(exitFailed, fmt.Errorf("%d of %s would not be decided as recorded", bad, view.Plural(len(files), "log")))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -263,7 +264,7 @@ func (a *app) reach(ctx context.Context, f runFlags) (host, error) {
 	}
 	h := host{local: f.local}
 	if a.alone && !f.own {
-		h.local.store = or(f.store, a.folder)
+		h.local.store = cmp.Or(f.store, a.folder)
 	}
 	if h.local.store == "" {
 		dir, err := os.MkdirTemp("", "inspan-run-")
@@ -275,7 +276,7 @@ func (a *app) reach(ctx context.Context, f runFlags) (host, error) {
 	h.local.guess()
 	a.ownStore = h.local.store
 	if !a.alone {
-		fmt.Fprintf(a.err, "No station at %s: this run has one of its own in %s, with the agents of %s.\n", a.address(), h.local.store, or(h.local.agents, "its store"))
+		fmt.Fprintf(a.err, "No station at %s: this run has one of its own in %s, with the agents of %s.\n", a.address(), h.local.store, cmp.Or(h.local.agents, "its store"))
 	}
 	var err error
 	if h.own, err = a.start(ctx, h.local, "", false); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -95,10 +96,9 @@ func (a *app) listRuns(infos []run.Info, hidden int) {
 	var rows [][]string
 	for _, i := range infos {
 		rows = append(rows, []string{i.HarnessID, i.AgentName, p.state(statusOf(i)), fmt.Sprintf("%d/%d", i.StepsCompleted, i.StepsTotal), fmt.Sprint(i.Turns),
-			fmt.Sprint(i.ToolCallCount), view.Count(i.InputTokens + i.OutputTokens), or(costText(i.Cost+i.Lost.Cost), "-"), duration(i), age(i.CreatedAt), p.dim(view.Clip(i.Task, 60))})
+			fmt.Sprint(i.ToolCallCount), view.Count(i.InputTokens + i.OutputTokens), cmp.Or(costText(i.Cost+i.Lost.Cost), "-"), duration(i), age(i.CreatedAt), p.dim(view.Clip(i.Task, 60))})
 	}
-	a.table([]column{{head: "ID"}, {head: "AGENT"}, {head: "STATUS"}, {"STEPS", true}, {"TURNS", true}, {"CALLS", true}, {"TOKENS", true}, {"COST", true},
-		{"DURATION", true}, {"AGE", true}, {head: "TASK"}}, rows)
+	a.table([]string{"ID", "AGENT", "STATUS", ">STEPS", ">TURNS", ">CALLS", ">TOKENS", ">COST", ">DURATION", ">AGE", "TASK"}, rows)
 	if hidden > 0 {
 		fmt.Fprintf(a.out, "%s\n", p.dim(fmt.Sprintf("and %s; --limit shows more", view.Plural(hidden, "older run"))))
 	}
@@ -117,7 +117,7 @@ func (a *app) inspect(s run.State, t *view.Tree, sandboxes map[string]bool, now 
 	slices.Sort(used)
 	sandbox := strings.Join(used, ", ")
 	if sandbox == "" {
-		sandbox = or(agent.Sandbox.Mode, "auto") + ", not used yet"
+		sandbox = cmp.Or(agent.Sandbox.Mode, "auto") + ", not used yet"
 	}
 	limit := "no time limit"
 	if s.Options.TimeoutMS > 0 {
@@ -139,7 +139,7 @@ func (a *app) inspect(s run.State, t *view.Tree, sandboxes map[string]bool, now 
 		{"Sandbox", sandbox},
 		{"Autonomy", fmt.Sprint(s.Options.Autonomy)},
 		{"Checkpoints", checkpoints(s)},
-		{"Log", fmt.Sprintf("%s, durability %s", view.Plural(int(s.Sequence), "fact"), or(s.Created.Durability, "unknown"))}, //nolint:gosec // far below the limit
+		{"Log", fmt.Sprintf("%s, durability %s", view.Plural(int(s.Sequence), "fact"), cmp.Or(s.Created.Durability, "unknown"))}, //nolint:gosec // far below the limit
 		{"Waits for", waitLine(s, now)},
 	})
 	fmt.Fprintln(a.out)

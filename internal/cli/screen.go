@@ -99,37 +99,32 @@ func spread(left, right string, width int) string {
 	return left + strings.Repeat(" ", room+2-ansi.StringWidth(left)) + right
 }
 
-// column of a table.
-type column struct {
-	head string
-	// right aligns numbers.
-	right bool
-}
+// rightAligned begins the head of a column whose cells are aligned to the right.
+const rightAligned = ">"
 
-// table prints aligned columns; the last one gives way where a terminal is too narrow.
-func (a *app) table(columns []column, rows [][]string) {
+// table prints aligned columns; a head that begins with rightAligned is that of numbers. The last column gives way where a terminal is
+// too narrow.
+func (a *app) table(heads []string, rows [][]string) {
 	width, _ := a.term.size()
-	widths := make([]int, len(columns))
-	for i, c := range columns {
-		widths[i] = len(c.head)
+	p, cells := a.paint(), make([]string, len(heads))
+	widths, right := make([]int, len(heads)), make([]bool, len(heads))
+	for i, head := range heads {
+		head, right[i] = strings.CutPrefix(head, rightAligned)
+		cells[i], widths[i] = p.dim(head), len(head)
 		for _, r := range rows {
 			widths[i] = max(widths[i], ansi.StringWidth(r[i]))
 		}
 	}
-	line := func(cells []string) {
+	for _, cells := range append([][]string{cells}, rows...) {
 		var b strings.Builder
 		for i, cell := range cells {
 			gap := strings.Repeat(" ", widths[i]-ansi.StringWidth(cell))
-			switch {
-			case columns[i].right:
-				b.WriteString(gap + cell)
-			case i < len(cells)-1:
-				b.WriteString(cell + gap)
-			default:
-				b.WriteString(cell)
+			if right[i] {
+				cell, gap = gap+cell, ""
 			}
+			b.WriteString(cell)
 			if i < len(cells)-1 {
-				b.WriteString("  ")
+				b.WriteString(gap + "  ")
 			}
 		}
 		text := strings.TrimRight(b.String(), " ")
@@ -138,18 +133,9 @@ func (a *app) table(columns []column, rows [][]string) {
 		}
 		fmt.Fprintln(a.out, text)
 	}
-	p := a.paint()
-	heads := make([]string, len(columns))
-	for i, c := range columns {
-		heads[i] = p.dim(c.head)
-	}
-	line(heads)
-	for _, r := range rows {
-		line(r)
-	}
 }
 
-// facts prints names and values, one a line.
+// pairs prints names and values, one a line.
 func (a *app) pairs(pairs [][2]string) {
 	p, most := a.paint(), 0
 	for _, kv := range pairs {

@@ -72,7 +72,7 @@ func (a *app) sessionListCmd() *cobra.Command {
 				rows = append(rows, []string{e.ID, a.sessionState(e), string(e.Mode), age(e.UsedAt), fmt.Sprint(e.Runs), fmt.Sprint(e.Messages),
 					view.Count(e.InputTokens + e.OutputTokens), holders(e), view.Clip(e.Branch, 40)})
 			}
-			a.table([]column{{head: "NAME"}, {head: "STATUS"}, {head: "MODE"}, {"USED", true}, {"RUNS", true}, {"MESSAGES", true}, {"TOKENS", true}, {head: "LOCKED BY"}, {head: "BRANCH"}}, rows)
+			a.table([]string{"NAME", "STATUS", "MODE", ">USED", ">RUNS", ">MESSAGES", ">TOKENS", "LOCKED BY", "BRANCH"}, rows)
 			if len(stale) > 0 {
 				fmt.Fprintf(a.err, "inspan: %s not used for %s: what is in them may be out of date; inspan session cleanup --older-than %s deletes them\n",
 					view.Plural(len(stale), "session"), days(events.StaleAfter), days(events.StaleAfter))

@@ -41,7 +41,7 @@ func (a *app) gatesCmd() *cobra.Command {
 				rows = append(rows, []string{w.Run.HarnessID + "/" + w.Gate.ID, w.Run.AgentName, at, age(w.Gate.CreatedAt),
 					fmt.Sprintf("%d/%d", w.Run.StepsCompleted, w.Run.StepsTotal), votesOf(w.Gate), expiry(w.Gate.ExpiresAt, time.Now()), view.Clip(w.Gate.Description, 80)})
 			}
-			a.table([]column{{head: "RUN/GATE"}, {head: "AGENT"}, {head: "BEFORE"}, {"WAITS", true}, {"STEPS", true}, {"VOTES", true}, {head: "EXPIRES"}, {head: "WHAT"}}, rows)
+			a.table([]string{"RUN/GATE", "AGENT", "BEFORE", ">WAITS", ">STEPS", ">VOTES", "EXPIRES", "WHAT"}, rows)
 			fmt.Fprintf(a.out, "\n%s\n", a.paint().dim("Answer with: inspan approve GATE   or   inspan reject GATE --reason \"...\""))
 			return nil
 		}),

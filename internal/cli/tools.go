@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -257,7 +258,7 @@ func (a *app) printTools(rows []toolRow, changes []change) error {
 	unnamed := map[string][]string{}
 	var order []string
 	for _, r := range rows {
-		name := view.Clip(or(r.Name, r.Tool), 64)
+		name := view.Clip(cmp.Or(r.Name, r.Tool), 64)
 		switch {
 		case r.Disabled == agentfile.NotNamed:
 			if unnamed[r.Source] == nil {
@@ -271,7 +272,7 @@ func (a *app) printTools(rows []toolRow, changes []change) error {
 		}
 	}
 	if len(table) > 0 {
-		a.table([]column{{head: "TOOL"}, {head: "EFFECT"}, {head: "FROM"}, {head: "PINNED"}, {head: "IT SAYS"}}, table)
+		a.table([]string{"TOOL", "EFFECT", "FROM", "PINNED", "IT SAYS"}, table)
 	}
 	for _, line := range off {
 		fmt.Fprintln(a.out, line)

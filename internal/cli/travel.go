@@ -107,7 +107,7 @@ none, and neither has one without durable persistence.`,
 			for _, k := range all {
 				rows = append(rows, []string{fmt.Sprint(k.Number), view.Clip(k.Name, 80), fmt.Sprint(k.Sequence), age(k.At)})
 			}
-			a.table([]column{{"NUMBER", true}, {head: "NAME"}, {"FACT", true}, {"AGE", true}}, rows)
+			a.table([]string{">NUMBER", "NAME", ">FACT", ">AGE"}, rows)
 			return nil
 		}),
 	}

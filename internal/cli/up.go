@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,7 +179,7 @@ func (a *app) greet(st *station.Station, l local) error {
 		fmt.Fprintf(a.out, "%s Station %s is up.\n\n", p.green("●"), p.bold(name))
 	}
 	a.pairs([][2]string{{"address", address}, {"durability", st.Durability()}, {"sandbox", mode}, {"workspace", st.Workspace()},
-		{"store", l.store}, {"agents", or(l.agents, "none new; name a folder with --agents")}})
+		{"store", l.store}, {"agents", cmp.Or(l.agents, "none new; name a folder with --agents")}})
 	fmt.Fprintln(a.out)
 	if a.alone {
 		fmt.Fprintln(a.out, p.dim("It works off what is in its local store; no one reaches it meanwhile. Ctrl+C stops it."))
