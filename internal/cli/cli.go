@@ -64,40 +64,52 @@ func usage(format string, args ...any) error { return exitWith(exitUsage, fmt.Er
 // defaultStore is the folder of a station where none is named.
 const defaultStore = ".inspan"
 
-// app is one invocation.
-type app struct {
-	in       io.Reader
+// printer prints for people and programs.
+type printer struct {
 	out, err io.Writer
-	server   string
-	creds    string
-	station  string
-	json     bool
-	utc      bool
-	// stream shows text as it comes instead of a tree.
-	stream   bool
-	logLevel string
-	// alone does without NATS: the station is a local store in the folder.
-	alone  bool
-	folder string
-	wait   time.Duration
-	// cmd is the command; record is how its station was found, where the project has one that runs; ownStore is the
-	// folder of a station that this process started for one run.
-	cmd      *cobra.Command
-	record   station.Record
-	ownStore string
-	// term is what the output is, keys what a person types.
+	// json has data printed as JSON, utc times in UTC.
+	json, utc bool
+	// term is what out is.
 	term screen
-	keys *keyboard
-	// signals tells of each Ctrl+C until stop, where it does not end the program.
-	signals func() (breaks <-chan os.Signal, stop func())
-	// layers are the configuration files that hold here; badFiles is what is wrong with them.
-	layers   service.Layers
+}
+
+// settings are what the environment and the configuration files say.
+type settings struct {
+	layers service.Layers
+	// badFiles is what is wrong with the files.
 	badFiles error
+}
+
+// app is what the commands of one invocation share.
+type app struct {
+	printer
+	settings
+	in io.Reader
+	// keys is what a person types.
+	keys    *keyboard
+	server  string
+	creds   string
+	station string
+	// alone does without NATS: the station is a local store in folder.
+	alone    bool
+	folder   string
+	wait     time.Duration
+	logLevel string
+	// stream shows text as it comes instead of a tree.
+	stream bool
+	// signals gives each Ctrl+C until stop is called, where it does not end the program.
+	signals func() (breaks <-chan os.Signal, stop func())
+	// cmd is the command of this invocation.
+	cmd *cobra.Command
+	// record is how the station was found, where the project has one that runs.
+	record station.Record
+	// ownStore is the folder of a station that this process started for one run.
+	ownStore string
 }
 
 // Main runs a command line and returns the exit code.
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	a := &app{in: in, out: out, err: errOut, term: screenOf(out), keys: &keyboard{in: in}, signals: signals}
+	a := &app{printer: printer{out: out, err: errOut, term: screenOf(out)}, in: in, keys: &keyboard{in: in}, signals: signals}
 	a.layers, a.badFiles = service.Discover()
 	root := a.root()
 	root.SetArgs(args)
@@ -166,7 +178,7 @@ func codeOf(err error) int {
 
 // Root returns the tree of commands, for the generated reference.
 func Root() *cobra.Command {
-	a := &app{in: strings.NewReader(""), out: io.Discard, err: io.Discard}
+	a := &app{printer: printer{out: io.Discard, err: io.Discard}, in: strings.NewReader("")}
 	return a.root()
 }
 
@@ -277,8 +289,8 @@ func env(fallback string, names ...string) string {
 }
 
 // me is who answers gates and steers where the command line does not say.
-func (a *app) me() string {
-	name := a.set("INSPAN_APPROVER", env("", "USER", "LOGNAME"))
+func (s *settings) me() string {
+	name := s.set("INSPAN_APPROVER", env("", "USER", "LOGNAME"))
 	if !events.ValidID(name) {
 		return ""
 	}
@@ -286,7 +298,7 @@ func (a *app) me() string {
 }
 
 // printJSON prints a value. What is stored has its signs < > & escaped, as JSON in a page of HTML would; here they are as they are.
-func (a *app) printJSON(v any) error {
+func (o *printer) printJSON(v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
@@ -294,13 +306,13 @@ func (a *app) printJSON(v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := a.out.Write(events.Plain(b.Bytes()))
+	_, err := o.out.Write(events.Plain(b.Bytes()))
 	return err
 }
 
 // zone is the time zone of what is shown.
-func (a *app) zone() *time.Location {
-	if a.utc {
+func (o *printer) zone() *time.Location {
+	if o.utc {
 		return time.UTC
 	}
 	return time.Local

@@ -17,11 +17,11 @@ import (
 
 // set is what the environment or a configuration file says of a variable, else fallback. Flags take it as their default,
 // so that they win.
-func (a *app) set(variable, fallback string) string { return a.layers.Lookup(variable, fallback) }
+func (s *settings) set(variable, fallback string) string { return s.layers.Lookup(variable, fallback) }
 
 // config is the configuration of a station in this process, before flags.
-func (a *app) config() (service.Config, error) {
-	cfg, err := a.layers.Config()
+func (s *settings) config() (service.Config, error) {
+	cfg, err := s.layers.Config()
 	if err != nil {
 		return cfg, usage("%w", err)
 	}

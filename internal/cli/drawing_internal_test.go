@@ -122,15 +122,10 @@ func TestCanvas(t *testing.T) {
 			t.Errorf("what was kept is drawn over: %q", out.String())
 		}
 	})
-	t.Run("CLI-7 tables are aligned in cells, not bytes", func(t *testing.T) {
-		t.Parallel()
-		var out bytes.Buffer
-		a := &app{out: &out, term: screenOf(&out)}
-		a.table([]string{"NAME", ">N", "WHAT"}, [][]string{{"世界", "1", "x"}, {"abcdef", "23", ""}})
-		if got, want := out.String(), "NAME     N  WHAT\n世界     1  x\nabcdef  23\n"; got != want {
-			t.Errorf("got\n%swant\n%s", got, want)
-		}
-	})
+}
+
+func TestTail(t *testing.T) {
+	t.Parallel()
 	t.Run("CLI-9 the newest line of growing text is kept, and no more than a line's worth", func(t *testing.T) {
 		t.Parallel()
 		text := ""

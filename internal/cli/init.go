@@ -47,7 +47,7 @@ the working directory and makes the folder agents there. What is there already i
 			if err != nil {
 				return err
 			}
-			dir := made{folder, "made"}
+			dir := made{Path: folder, State: "made"}
 			if info, err := os.Stat(folder); err == nil && info.IsDir() {
 				dir.State = "kept"
 			} else if err := os.MkdirAll(folder, 0o755); err != nil {

@@ -23,7 +23,7 @@ func TestAskFor(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
 			in := strings.NewReader(tc.typed)
-			a := &app{in: in, out: &out, keys: &keyboard{in: in}}
+			a := &app{printer: printer{out: &out}, in: in, keys: &keyboard{in: in}}
 			got := tc.was
 			if err := a.askFor(t.Context(), "Template", "one of four", &got, ok); err != nil || got != tc.want {
 				t.Errorf("%q, %v", got, err)
@@ -36,14 +36,14 @@ func TestAskFor(t *testing.T) {
 	t.Run("CLI-2 the end of the input and an interruption end the questions", func(t *testing.T) {
 		t.Parallel()
 		var out bytes.Buffer
-		a := &app{out: &out, keys: &keyboard{in: strings.NewReader("")}}
+		a := &app{printer: printer{out: &out}, keys: &keyboard{in: strings.NewReader("")}}
 		var got string
 		if err := a.askFor(t.Context(), "Name", "", &got, nil); codeOf(err) != exitUsage {
 			t.Errorf("%v", err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("pressed"))
-		b := &app{out: &out, keys: &keyboard{come: make(chan []byte)}}
+		b := &app{printer: printer{out: &out}, keys: &keyboard{come: make(chan []byte)}}
 		b.keys.once.Do(func() {}) // nobody types
 		if err := b.askFor(ctx, "Name", "", &got, nil); codeOf(err) != exitInterrupted {
 			t.Errorf("%v", err)

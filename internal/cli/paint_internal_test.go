@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"testing"
 
 	"github.com/inspan/inspan/pkg/client"
@@ -15,7 +14,7 @@ func TestPaint(t *testing.T) {
 	t.Parallel()
 	t.Run("ECO-10 colour is only for terminals", func(t *testing.T) {
 		t.Parallel()
-		a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, err: io.Discard}
+		a := &printer{out: &bytes.Buffer{}, err: io.Discard}
 		if a.paint() {
 			t.Error("a buffer is painted")
 		}
@@ -36,6 +35,19 @@ func TestPaint(t *testing.T) {
 			if got := codeOf(err); got != want {
 				t.Errorf("codeOf(%v) = %d, want %d", err, got, want)
 			}
+		}
+	})
+}
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	t.Run("CLI-7 tables are aligned in cells, not bytes", func(t *testing.T) {
+		t.Parallel()
+		var out bytes.Buffer
+		o := &printer{out: &out, term: screenOf(&out)}
+		o.table([]string{"NAME", ">N", "WHAT"}, [][]string{{"世界", "1", "x"}, {"abcdef", "23", ""}})
+		if got, want := out.String(), "NAME     N  WHAT\n世界     1  x\nabcdef  23\n"; got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
 		}
 	})
 }

@@ -16,3 +16,12 @@ func TestReplLeaves(t *testing.T) {
 		}
 	})
 }
+
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{"/his": "/history", "/l": "/load ", "/": "/", "/e": "/e", "/load x": "/load x", "his": "his"} {
+		if got := complete(typed); got != want {
+			t.Errorf("SESS-17 %q is completed to %q, want %q", typed, got, want)
+		}
+	}
+}

@@ -23,16 +23,28 @@ import (
 type runFlags struct {
 	local
 	pathFlags
-	autonomy, maxCalls, maxSteps int
-	model, session, plan, id     string
-	timeout, usd                 string
-	tokens                       int64
-	text, repo, ref, branch      string
-	depth                        int
-	collaboration, harness       string
-	stream                       bool
-	vars                         []string
-	yes, detach, own             bool
+	limitFlags
+	repoFlags
+	model, session, plan, id string
+	text, harness            string
+	autonomy                 int
+	stream                   bool
+	vars                     []string
+	yes, detach, own         bool
+}
+
+// limitFlags are what a run may use.
+type limitFlags struct {
+	maxCalls, maxSteps int
+	timeout, usd       string
+	tokens             int64
+}
+
+// repoFlags say where a run works, and with whom.
+type repoFlags struct {
+	repo, ref, branch string
+	depth             int
+	collaboration     string
 }
 
 func (a *app) runCmd() *cobra.Command {

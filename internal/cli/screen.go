@@ -84,7 +84,7 @@ func (p paint) state(word string) string {
 	return word
 }
 
-func (a *app) paint() paint { return paint(a.term.colour()) }
+func (o *printer) paint() paint { return paint(o.term.colour()) }
 
 // fit cuts a line at a width, in character cells; escape sequences take no room.
 func fit(line string, width int) string { return ansi.Truncate(line, max(1, width), "…") }
@@ -104,9 +104,9 @@ const rightAligned = ">"
 
 // table prints aligned columns; a head that begins with rightAligned is that of numbers. The last column gives way where a terminal is
 // too narrow.
-func (a *app) table(heads []string, rows [][]string) {
-	width, _ := a.term.size()
-	p, cells := a.paint(), make([]string, len(heads))
+func (o *printer) table(heads []string, rows [][]string) {
+	width, _ := o.term.size()
+	p, cells := o.paint(), make([]string, len(heads))
 	widths, right := make([]int, len(heads)), make([]bool, len(heads))
 	for i, head := range heads {
 		head, right[i] = strings.CutPrefix(head, rightAligned)
@@ -128,32 +128,32 @@ func (a *app) table(heads []string, rows [][]string) {
 			}
 		}
 		text := strings.TrimRight(b.String(), " ")
-		if a.term.tty {
+		if o.term.tty {
 			text = fit(text, width)
 		}
-		fmt.Fprintln(a.out, text)
+		fmt.Fprintln(o.out, text)
 	}
 }
 
 // pairs prints names and values, one a line.
-func (a *app) pairs(pairs [][2]string) {
-	p, most := a.paint(), 0
+func (o *printer) pairs(pairs [][2]string) {
+	p, most := o.paint(), 0
 	for _, kv := range pairs {
 		most = max(most, len(kv[0]))
 	}
 	for _, kv := range pairs {
 		if kv[1] != "" {
-			fmt.Fprintf(a.out, "%s  %s\n", p.dim(fmt.Sprintf("%-*s", most, kv[0])), kv[1])
+			fmt.Fprintf(o.out, "%s  %s\n", p.dim(fmt.Sprintf("%-*s", most, kv[0])), kv[1])
 		}
 	}
 }
 
 // wrapped breaks a text between words where a terminal is too narrow for it and what stands before it.
-func (a *app) wrapped(text string, before int) string {
-	if !a.term.tty {
+func (o *printer) wrapped(text string, before int) string {
+	if !o.term.tty {
 		return text
 	}
-	width, _ := a.term.size()
+	width, _ := o.term.size()
 	return ansi.Wordwrap(text, max(20, width-before), "")
 }
 

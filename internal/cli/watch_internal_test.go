@@ -17,7 +17,7 @@ func TestTeller(t *testing.T) {
 	done := client.Item{Payload: &events.TurnFinishedData{Step: "s", Turn: 1, Text: "one\ntwo"}}
 	play := func(tty bool, items ...any) string {
 		var out bytes.Buffer
-		a := &app{out: &out}
+		a := &app{printer: printer{out: &out}}
 		a.term.tty = tty
 		tell := a.teller()
 		for _, i := range items {
