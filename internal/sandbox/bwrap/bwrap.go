@@ -115,6 +115,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), inner.Destroy(context.WithoutCancel(ctx)))
 	}
 	x := &box{Box: inner, bwrap: *found, groups: b.groups()}
+	x.Serve(x.run, nil)
 	if x.mounts, x.given, err = mounts(inner); err == nil {
 		x.masks, err = masks(inner, hidden.Files)
 	}

@@ -52,33 +52,14 @@ type box struct {
 
 var _ sandbox.Sandbox = (*box)(nil)
 
-// Exec implements sandbox.Sandbox.
-func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	return b.Execute(ctx, cmd, b.run)
-}
-
-// Start implements sandbox.Sandbox.
-func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
-	return b.Launch(ctx, cmd, b.run)
-}
-
-// Destroy implements sandbox.Sandbox.
-func (b *box) Destroy(ctx context.Context) error {
-	if err := b.End(ctx); err != nil {
-		return fmt.Errorf("destroy sandbox %s: %w", b.ID(), err)
-	}
-	b.kept.close()
-	b.common.close()
-	var left error
-	if b.group != nil {
-		left = b.group.Remove()
-	}
-	return errors.Join(left, b.Box.Destroy(ctx))
-}
-
 // wall takes handles on what is mounted and makes the system call filter and the control group.
 func (b *box) wall() (err error) {
 	cfg := b.Config()
+	b.OnDestroy(func(context.Context) error {
+		b.kept.close()
+		b.common.close()
+		return b.group.Remove()
+	})
 	if b.mounts, err = b.kept.fix(b.mounts, append([]string{cfg.Workspace}, cfg.Writable...), firstGiven+len(b.given)); err != nil {
 		return err
 	}
@@ -111,11 +92,9 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	if err != nil {
 		return fail(err)
 	}
-	var group *cgroup.Group // of this command
-	if b.group != nil {
-		if group, err = b.group.Child(); err != nil {
-			return fail(err)
-		}
+	group, err := b.group.Child() // of this command
+	if err != nil {
+		return fail(err)
 	}
 
 	ctx, end := context.WithCancelCause(ctx)
@@ -152,13 +131,9 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	}
 	exit, err := local.Run(ctx, p)
 	closed := shut()
-	exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = 0, 0, 0, 0, 0 // bubblewrap's own
-	if group != nil {
-		u := group.Usage()
-		exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = u.User, u.System, u.MaxMemory, u.ReadBytes, u.WriteBytes
-		if left := group.Remove(); left != nil {
-			return fail(errors.Join(err, left))
-		}
+	group.Usage().Fill(&exit) // in place of bubblewrap's own
+	if left := group.Remove(); left != nil {
+		return fail(errors.Join(err, left))
 	}
 	switch {
 	case bounded != nil:
@@ -170,9 +145,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	case !began:
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", program, sandbox.ErrNotStarted, clip(complaint.text()))
 	}
-	if n := exit.Code - 128; n > 0 && n < 65 {
-		exit.Signal = unix.SignalName(unix.Signal(n))
-	}
+	local.Signalled(&exit)
 	return exit, nil
 }
 
@@ -222,10 +195,8 @@ func (b *box) bound(status *os.File, docs *json.Decoder, group *cgroup.Group) (f
 	case err != nil || doc.Child <= 0:
 		return 0, nil
 	}
-	if group != nil {
-		if err := group.Add(doc.Child); err != nil {
-			return doc.Child, err
-		}
+	if err := group.Add(doc.Child); err != nil {
+		return doc.Child, err
 	}
 	if disk := b.Config().Limits.Disk; disk > 0 {
 		most := unix.Rlimit{Cur: uint64(disk), Max: uint64(disk)}

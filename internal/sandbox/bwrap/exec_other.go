@@ -25,12 +25,7 @@ func (*box) wall() error { return nil }
 
 func findNsenter(context.Context, string) string { return "" }
 
-// Start always fails: bubblewrap needs Linux.
-func (*box) Start(context.Context, sandbox.Cmd) (sandbox.Process, error) {
-	return nil, fmt.Errorf("%w: bubblewrap needs Linux, this is %s", sandbox.ErrUnavailable, runtime.GOOS)
-}
-
-// Exec always fails: bubblewrap needs Linux.
-func (*box) Exec(context.Context, sandbox.Cmd) (sandbox.Exit, error) {
+// run always fails: bubblewrap needs Linux.
+func (*box) run(context.Context, local.Process, func(pid int)) (sandbox.Exit, error) {
 	return sandbox.Exit{}, fmt.Errorf("%w: bubblewrap needs Linux, this is %s", sandbox.ErrUnavailable, runtime.GOOS)
 }

@@ -179,7 +179,7 @@ func (d *Driver) Version() string {
 	return ""
 }
 
-// Group is one control group, in version 1 one of the same name in each hierarchy.
+// Group is one control group, in version 1 one of the same name in each hierarchy. A nil Group bounds and counts nothing.
 type Group struct {
 	v2   bool
 	name string
@@ -215,8 +215,11 @@ func (d *Driver) New(name string, l sandbox.Limits) (*Group, error) {
 }
 
 // Child makes a group in a group, which counts what one command uses and is bounded as its parent is. No process may be
-// in the parent itself.
+// in the parent itself. The child of no group is none.
 func (g *Group) Child() (*Group, error) {
+	if g == nil {
+		return nil, nil //nolint:nilnil // what none does is nothing
+	}
 	c := &Group{v2: g.v2, name: fmt.Sprintf("%s-%d", g.name, g.children.Add(1)), dirs: map[string]string{}, kernel: g.kernel}
 	if g.v2 {
 		for _, name := range []string{"memory", "io"} {
@@ -282,6 +285,9 @@ func (g *Group) limit(l sandbox.Limits) error {
 
 // Files are the files that take the id of a process that joins; "0" stands for the writer.
 func (g *Group) Files() []string {
+	if g == nil {
+		return nil
+	}
 	var files []string
 	for _, dir := range g.dirs {
 		if file := filepath.Join(dir, "cgroup.procs"); !slices.Contains(files, file) {
@@ -311,8 +317,16 @@ type Usage struct {
 	Killed int64
 }
 
+// Fill sets what an Exit tells of usage.
+func (u Usage) Fill(exit *sandbox.Exit) {
+	exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = u.User, u.System, u.MaxMemory, u.ReadBytes, u.WriteBytes
+}
+
 // Usage reads the counters; what is not known is 0.
 func (g *Group) Usage() Usage {
+	if g == nil {
+		return Usage{}
+	}
 	if g.v2 {
 		return usage(g.dirs["cpuacct"], g.dirs["memory"], g.dirs["blkio"])
 	}
@@ -362,6 +376,9 @@ func ioStat(dir string) (read, write int64) {
 
 // Remove ends every process of the group and takes the group away.
 func (g *Group) Remove() error {
+	if g == nil {
+		return nil
+	}
 	var failed []error
 	deadline := time.Now().Add(endWait)
 	for _, dir := range g.unique() {

@@ -331,11 +331,8 @@ func (b *box) covers(path string) bool {
 	return false
 }
 
-// Destroy implements sandbox.Sandbox.
-func (b *box) Destroy(ctx context.Context) error {
-	if err := b.End(ctx); err != nil {
-		return fmt.Errorf("destroy sandbox %s: %w", b.ID(), err)
-	}
+// release ends the container and closes what is mounted in it.
+func (b *box) release(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	left := b.again(ctx)
@@ -348,5 +345,5 @@ func (b *box) Destroy(ctx context.Context) error {
 			_ = b.binds[i].file.Close() // a handle without data; a second close only says so
 		}
 	}
-	return errors.Join(left, b.Box.Destroy(ctx))
+	return left
 }

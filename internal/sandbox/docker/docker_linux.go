@@ -153,6 +153,8 @@ func (b *Backend) open(ctx context.Context, cfg sandbox.Config) (*box, error) {
 		return nil, err
 	}
 	x := &box{Box: inner, b: b, image: made, user: user, running: map[*command]struct{}{}}
+	x.Serve(x.run, x.send)
+	x.OnDestroy(x.release)
 	if err := x.prepare(); err != nil {
 		return nil, errors.Join(err, x.Destroy(context.WithoutCancel(ctx)))
 	}

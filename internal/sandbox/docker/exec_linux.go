@@ -42,8 +42,8 @@ type command struct {
 // errSilent means that the parent of a command in the container did not tell its end.
 var errSilent = errors.New("the end of the command was not told")
 
-// run carries out one command. begun is called when it runs.
-func (b *box) run(ctx context.Context, p local.Process, begun func(c *command, pid int)) (sandbox.Exit, error) {
+// run carries out one command. begun, where it is set, is called when it runs.
+func (b *box) run(ctx context.Context, p local.Process, begun func(pid int)) (sandbox.Exit, error) {
 	if ctx.Err() != nil {
 		return sandbox.Exit{}, local.Ended(ctx, p)
 	}
@@ -153,7 +153,7 @@ func (b *box) environment(p local.Process) map[string]string {
 }
 
 // carry tells a command to begin and passes on what it says until it has ended.
-func (c *command) carry(ctx context.Context, p local.Process, env map[string]string, begun func(*command, int)) (end within.End, err error) {
+func (c *command) carry(ctx context.Context, p local.Process, env map[string]string, begun func(pid int)) (end within.End, err error) {
 	defer close(c.over)
 	killed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -191,7 +191,9 @@ func (c *command) carry(ctx context.Context, p local.Process, env map[string]str
 			if started = true; p.Stdin != nil {
 				defer c.input(p.Stdin, taken)()
 			}
-			begun(c, b.PID)
+			if begun != nil {
+				begun(b.PID)
+			}
 		case within.FrameOut, within.FrameErr:
 			if w := outs[kind]; w != nil {
 				if _, failed := w.Write(data); failed != nil {

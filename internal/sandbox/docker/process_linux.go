@@ -3,66 +3,40 @@ package docker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/docker/within"
-	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
 // signalWait bounds how long a signal may take to be passed on.
 const signalWait = 10 * time.Second
 
-// Exec implements sandbox.Sandbox.
-func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	return b.Execute(ctx, cmd, func(ctx context.Context, p local.Process, _ func(pid int)) (sandbox.Exit, error) {
-		return b.run(ctx, p, func(*command, int) {})
-	})
-}
-
-// Start implements sandbox.Sandbox.
-func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
-	h := &handle{}
-	var err error
-	h.Process, err = b.Launch(ctx, cmd, func(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
-		return b.run(ctx, p, func(c *command, pid int) {
-			h.command = c
-			started(pid)
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return h, nil
-}
-
-// handle is a command that Start started. Its PID is the number in the container.
-type handle struct {
-	sandbox.Process
-	command *command
-}
-
-// Signal implements sandbox.Process.
-func (h *handle) Signal(sig os.Signal) error {
-	s, ok := sig.(syscall.Signal)
-	if !ok {
-		return fmt.Errorf("signal %v: %w", sig, errors.ErrUnsupported)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), signalWait)
+// send signals one process of the container.
+func (b *box) send(ctx context.Context, pid int, sig syscall.Signal) error {
+	ctx, cancel := context.WithTimeout(ctx, signalWait)
 	defer cancel()
-	a, err := h.command.ask(ctx, within.Question{PID: h.PID(), Signal: int(s)})
+	a, err := b.ask(ctx, within.Question{PID: pid, Signal: int(sig)})
 	if err == nil && !a.Found {
 		err = sandbox.ErrNoProcess
 	}
 	if err != nil {
-		return fmt.Errorf("signal process %d: %w", h.PID(), err)
+		return fmt.Errorf("signal process %d: %w", pid, err)
 	}
 	return nil
+}
+
+// ask asks the parents of all commands about one process, until one knows it.
+func (b *box) ask(ctx context.Context, q within.Question) (a within.Answer, err error) {
+	for _, c := range b.commands() {
+		if a, err = c.ask(ctx, q); err != nil || a.Found {
+			break
+		}
+	}
+	return a, err
 }
 
 // commands are those that run.
@@ -105,18 +79,17 @@ func (b *box) Kill(ctx context.Context, pid int) error {
 		return err
 	}
 	defer leave()
-	if pid > 1 {
-		for _, c := range b.commands() {
-			a, err := c.ask(ctx, within.Question{PID: pid, Signal: int(syscall.SIGKILL), Wait: true})
-			switch {
-			case err != nil:
-				return fmt.Errorf("kill %d: %w", pid, err)
-			case a.Found && !a.Gone:
-				return fmt.Errorf("kill %d: it was sent the signal and does not end: destroy the sandbox", pid)
-			case a.Found:
-				return nil
-			}
-		}
+	if pid <= 1 {
+		return fmt.Errorf("process %d: %w: list them anew", pid, sandbox.ErrNoProcess)
 	}
-	return fmt.Errorf("process %d: %w: list them anew", pid, sandbox.ErrNoProcess)
+	a, err := b.ask(ctx, within.Question{PID: pid, Signal: int(syscall.SIGKILL), Wait: true})
+	switch {
+	case err != nil:
+		return fmt.Errorf("kill %d: %w", pid, err)
+	case !a.Found:
+		return fmt.Errorf("process %d: %w: list them anew", pid, sandbox.ErrNoProcess)
+	case !a.Gone:
+		return fmt.Errorf("kill %d: it was sent the signal and does not end: destroy the sandbox", pid)
+	}
+	return nil
 }

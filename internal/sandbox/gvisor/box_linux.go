@@ -57,6 +57,8 @@ func (b *Backend) open(ctx context.Context, cfg sandbox.Config, found install) (
 		return nil, err
 	}
 	x := &box{Box: inner, found: found, running: map[int]*kernel{}, held: map[string]string{}}
+	x.Serve(x.run, x.send)
+	x.OnDestroy(func(context.Context) error { return x.group.Remove() })
 	if err = makePrivate(inner); err == nil {
 		x.mounts, err = x.view()
 	}
@@ -72,23 +74,6 @@ func (b *Backend) open(ctx context.Context, cfg sandbox.Config, found install) (
 		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), x.Destroy(context.WithoutCancel(ctx)))
 	}
 	return x, nil
-}
-
-// Exec implements sandbox.Sandbox.
-func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	return b.Execute(ctx, cmd, b.run)
-}
-
-// Destroy implements sandbox.Sandbox.
-func (b *box) Destroy(ctx context.Context) error {
-	if err := b.End(ctx); err != nil {
-		return fmt.Errorf("destroy sandbox %s: %w", b.ID(), err)
-	}
-	var left error
-	if b.group != nil {
-		left = b.group.Remove()
-	}
-	return errors.Join(left, b.Box.Destroy(ctx))
 }
 
 // kernel is what one command runs under.
@@ -134,11 +119,9 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		return fail(err)
 	}
 	defer func() { _ = local.RemoveAll(k.dir) }() // what is left goes with the sandbox
-	var group *cgroup.Group                       // of this command
-	if b.group != nil {
-		if group, err = b.group.Child(); err != nil {
-			return fail(err)
-		}
+	group, err := b.group.Child()                 // of this command
+	if err != nil {
+		return fail(err)
 	}
 	p.Args, p.Dir, p.Wrapped = k.command("run", "--bundle="+k.dir, "--pid-file="+k.file("pid"), k.name), "/", true
 	p.Env = local.Env{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -153,13 +136,11 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	p.After = func() {
 		b.exit(k)
 		left = k.end()
-		if group != nil {
-			used = group.Usage()
-			left = errors.Join(left, group.Remove())
-		}
+		used = group.Usage()
+		left = errors.Join(left, group.Remove())
 	}
 	exit, closed, err := b.start(ctx, p, func(command []string) []string { return joining(group, command) })
-	exit.User, exit.System, exit.MaxRSS, exit.ReadBytes, exit.WriteBytes = used.User, used.System, used.MaxMemory, used.ReadBytes, used.WriteBytes
+	used.Fill(&exit)
 	switch complaint := k.complaint("run"); {
 	case left != nil:
 		return fail(errors.Join(err, left))
@@ -172,9 +153,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	case complaint != "":
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: gVisor: %s", program, sandbox.ErrNotStarted, complaint)
 	}
-	if n := exit.Code - 128; n > 0 && n < 65 {
-		exit.Signal = unix.SignalName(unix.Signal(n))
-	}
+	local.Signalled(&exit)
 	return exit, nil
 }
 

@@ -35,30 +35,6 @@ const (
 // numberOf names a process by the number of its runsc on this machine and its own under that.
 func numberOf(outside, inside int) int { return outside*numbers + inside }
 
-// Start implements sandbox.Sandbox.
-func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
-	p, err := b.Launch(ctx, cmd, b.run)
-	if err != nil {
-		return nil, err
-	}
-	return &handle{Process: p, box: b}, nil
-}
-
-// handle is a command that Start started.
-type handle struct {
-	sandbox.Process
-	box *box
-}
-
-// Signal implements sandbox.Process.
-func (h *handle) Signal(sig os.Signal) error {
-	s, ok := sig.(syscall.Signal)
-	if !ok {
-		return fmt.Errorf("signal %v: %w", sig, errors.ErrUnsupported)
-	}
-	return h.box.send(context.Background(), h.PID(), s)
-}
-
 // kernelOf finds the kernel of a process.
 func (b *box) kernelOf(pid int) (k *kernel, inside int, err error) {
 	b.mu.Lock()

@@ -58,21 +58,8 @@ func (b *Backend) Open(_ context.Context, cfg sandbox.Config) (sandbox.Sandbox, 
 	if err != nil {
 		return nil, err
 	}
-	return &box{inner}, nil
-}
-
-type box struct{ *local.Box }
-
-var _ sandbox.Sandbox = (*box)(nil)
-
-// Exec implements sandbox.Sandbox.
-func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	return b.Execute(ctx, cmd, run)
-}
-
-// Start implements sandbox.Sandbox.
-func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
-	return b.Launch(ctx, cmd, run)
+	inner.Serve(run, nil)
+	return inner, nil
 }
 
 func run(ctx context.Context, p local.Process, started func(pid int)) (exit sandbox.Exit, err error) {

@@ -30,30 +30,9 @@ type box struct {
 
 var _ sandbox.Sandbox = (*box)(nil)
 
-// Exec implements sandbox.Sandbox.
-func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	return b.Execute(ctx, cmd, b.run)
-}
-
-// Start implements sandbox.Sandbox.
-func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
-	return b.Launch(ctx, cmd, b.run)
-}
-
-// Destroy implements sandbox.Sandbox.
-func (b *box) Destroy(ctx context.Context) error {
-	if err := b.End(ctx); err != nil {
-		return fmt.Errorf("destroy sandbox %s: %w", b.ID(), err)
-	}
-	var left error
-	if b.group != nil {
-		left = b.group.Remove()
-	}
-	return errors.Join(left, b.Box.Destroy(ctx))
-}
-
 func (b *box) bound(d *cgroup.Driver) (err error) {
 	b.group, err = d.New(b.Name(), b.Config().Limits)
+	b.OnDestroy(func(context.Context) error { return b.group.Remove() })
 	return err
 }
 
@@ -83,13 +62,11 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		return sandbox.Exit{}, err
 	}
 	order, without := b.order(path, p)
-	var group *cgroup.Group
-	if b.group != nil {
-		if group, err = b.group.Child(); err != nil {
-			return fail(err)
-		}
-		order.Groups = group.Files()
+	group, err := b.group.Child()
+	if err != nil {
+		return fail(err)
 	}
+	order.Groups = group.Files()
 	text, err := json.Marshal(order)
 	if err != nil {
 		return fail(err)
@@ -124,10 +101,8 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		if answers != nil {
 			answers.Close()
 		}
-		if group != nil {
-			used = group.Usage()
-			left = group.Remove()
-		}
+		used = group.Usage()
+		left = group.Remove()
 	}
 	exit, err := local.Run(ctx, p)
 	switch {
@@ -141,8 +116,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", program, sandbox.ErrNotStarted, reason)
 	}
 	if group != nil {
-		exit.User, exit.System, exit.MaxRSS = used.User, used.System, used.MaxMemory
-		exit.ReadBytes, exit.WriteBytes = used.ReadBytes, used.WriteBytes
+		used.Fill(&exit)
 	}
 	return exit, nil
 }

@@ -23,12 +23,7 @@ func (*box) programs(*rulesets, []string, finder) error { return nil }
 
 func (*box) bound(*cgroup.Driver) error { return nil }
 
-// Exec always fails: Landlock needs Linux.
-func (*box) Exec(context.Context, sandbox.Cmd) (sandbox.Exit, error) {
+// run always fails: Landlock needs Linux.
+func (*box) run(context.Context, local.Process, func(pid int)) (sandbox.Exit, error) {
 	return sandbox.Exit{}, launch.Supported()
-}
-
-// Start always fails: Landlock needs Linux.
-func (*box) Start(context.Context, sandbox.Cmd) (sandbox.Process, error) {
-	return nil, launch.Supported()
 }

@@ -142,6 +142,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 		return nil, err
 	}
 	x := &box{Box: inner, launcher: launcher}
+	x.Serve(x.run, nil)
 	if err = x.allow(); err == nil {
 		err = x.programs(&b.rulesets, x.system(), func(names, dirs []string) ([]string, error) {
 			found, err := b.programs.Find(names, dirs)

@@ -15,7 +15,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 )
 
-// Box is a sandbox without Exec and Start. A backend embeds it and adds them with Execute and Launch.
+// Box is a sandbox as far as all backends agree. A backend embeds it and calls Serve before it gives the sandbox out.
 //
 // It owns a private directory beside the workspace, for HOME and temporary files: they last as long as the sandbox,
 // from one Exec to the next, and are gone after Destroy.
@@ -28,6 +28,10 @@ type Box struct {
 	secret  string
 	env     Env
 	until   time.Time // when Limits.Wall is over
+
+	run      Runner
+	signal   Signaler // nil for processes of this machine
+	releases []func(ctx context.Context) error
 
 	treesMu sync.Mutex
 	trees   map[*tree]struct{} // of the commands that run
@@ -133,13 +137,23 @@ func (b *Box) Command(cmd sandbox.Cmd) (Process, error) {
 	}, nil
 }
 
+// OnDestroy has Destroy call a function when no command runs any more, before the private directory is removed. Each call
+// of Destroy calls it.
+func (b *Box) OnDestroy(release func(ctx context.Context) error) {
+	b.releases = append(b.releases, release)
+}
+
 // Destroy ends all commands, closes the workspace and removes the private directory. It may be called again, also
 // after an error.
 func (b *Box) Destroy(ctx context.Context) error {
-	if err := b.End(ctx); err != nil {
-		return fmt.Errorf("destroy sandbox %s: %w", b.cfg.ID, err)
+	err := b.End(ctx)
+	if err == nil {
+		for _, release := range b.releases {
+			err = errors.Join(err, release(ctx))
+		}
+		err = errors.Join(err, b.files.Close(), b.removePrivate())
 	}
-	if err := errors.Join(b.files.Close(), b.removePrivate()); err != nil {
+	if err != nil {
 		return fmt.Errorf("destroy sandbox %s: %w", b.cfg.ID, err)
 	}
 	return nil

@@ -150,6 +150,13 @@ func exitOf(state *os.ProcessState, wall time.Duration) sandbox.Exit {
 	return exit
 }
 
+// Signalled sets the signal of an Exit whose code tells it, as that of a shell does.
+func Signalled(exit *sandbox.Exit) {
+	if n := exit.Code - 128; n > 0 && n <= 64 {
+		exit.Signal = unix.SignalName(unix.Signal(n))
+	}
+}
+
 // pipes are the three standard streams of one process. Where a stream needs no goroutine there is none.
 type pipes struct {
 	in, out, err struct{ child, ours *os.File }

@@ -14,14 +14,20 @@ import (
 // that is known.
 type Runner func(ctx context.Context, p Process, started func(pid int)) (sandbox.Exit, error)
 
-// Execute runs a command until it ends, as sandbox.Sandbox.Exec wants.
-func (b *Box) Execute(ctx context.Context, cmd sandbox.Cmd, run Runner) (sandbox.Exit, error) {
+// Signaler sends a signal to one process that a Runner reported.
+type Signaler func(ctx context.Context, pid int, sig syscall.Signal) error
+
+// Serve sets how commands run, and how signals reach them where they are not processes of this machine.
+func (b *Box) Serve(run Runner, signal Signaler) { b.run, b.signal = run, signal }
+
+// Exec implements sandbox.Sandbox.
+func (b *Box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	inner, p, leave, err := b.begin(ctx, cmd)
 	if err != nil {
 		return sandbox.Exit{}, err
 	}
 	defer leave()
-	return run(inner, p, nil)
+	return b.run(inner, p, nil)
 }
 
 // begin readies a command. It counts as running, bounded by the sandbox's lifetime and disk limit, until leave is called; the
@@ -42,8 +48,8 @@ func (b *Box) begin(ctx context.Context, cmd sandbox.Cmd) (inner context.Context
 	return inner, p, func() { stop(); out() }, nil
 }
 
-// Launch runs a command beside the caller, as sandbox.Sandbox.Start wants. Destroy waits for it.
-func (b *Box) Launch(ctx context.Context, cmd sandbox.Cmd, run Runner) (sandbox.Process, error) {
+// Start implements sandbox.Sandbox. Destroy waits for the command.
+func (b *Box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
 	inner, p, leave, err := b.begin(ctx, cmd)
 	if err != nil {
 		return nil, err
@@ -53,7 +59,7 @@ func (b *Box) Launch(ctx context.Context, cmd sandbox.Cmd, run Runner) (sandbox.
 	go func() {
 		defer leave()
 		defer close(h.done)
-		h.exit, h.err = run(inner, p, func(pid int) { begun <- pid })
+		h.exit, h.err = b.run(inner, p, func(pid int) { begun <- pid })
 	}()
 	select {
 	case h.pid = <-begun:
@@ -70,7 +76,7 @@ func (b *Box) Launch(ctx context.Context, cmd sandbox.Cmd, run Runner) (sandbox.
 	return h, nil
 }
 
-// handle is a command that Launch started.
+// handle is a command that Start started.
 type handle struct {
 	box  *Box
 	pid  int
@@ -93,6 +99,9 @@ func (h *handle) Signal(sig os.Signal) error {
 	s, ok := sig.(syscall.Signal)
 	if !ok {
 		return fmt.Errorf("signal %v: %w", sig, errors.ErrUnsupported)
+	}
+	if h.box.signal != nil {
+		return h.box.signal(context.Background(), h.pid, s)
 	}
 	_, err := h.box.send(h.pid, s, false)
 	return err

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -13,8 +12,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/local"
@@ -61,6 +58,7 @@ func OpenBox(ctx context.Context, cfg sandbox.Config, mode sandbox.Mode, base st
 		return nil, err
 	}
 	b := &Box{Box: inner}
+	b.Serve(b.run, func(ctx context.Context, pid int, sig syscall.Signal) error { return b.send(ctx, pid, sig, false) })
 	probe, err := inner.Command(sandbox.Cmd{Args: []string{"true"}})
 	if err == nil {
 		b.mark = probe.Marker[:strings.LastIndex(probe.Marker, ".")+1]
@@ -91,20 +89,6 @@ func (b *Box) attach(ctx context.Context, base string, create func(ctx context.C
 
 // Inside returns the path under which commands see the workspace.
 func (b *Box) Inside() string { return b.ws }
-
-// Exec implements sandbox.Sandbox.
-func (b *Box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	return b.Execute(ctx, cmd, b.run)
-}
-
-// Start implements sandbox.Sandbox.
-func (b *Box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
-	p, err := b.Launch(ctx, cmd, b.run)
-	if err != nil {
-		return nil, err
-	}
-	return &process{Process: p, box: b}, nil
-}
 
 // Destroy ends all commands, which brings back what they changed, and then the machine. It may be called again, also after
 // an error.
@@ -137,9 +121,7 @@ func (b *Box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	s, used, killed, runErr := b.supervised(ctx, p, args, started)
 	exit := sandbox.Exit{Code: s.code, Wall: time.Since(begin), User: max(s.user, used.User), System: max(s.system, used.System),
 		MaxRSS: used.Memory, ReadBytes: used.Read, WriteBytes: used.Written}
-	if n := s.code - 128; n > 0 && n <= 64 && unix.SignalName(syscall.Signal(n)) != "" {
-		exit.Signal = unix.SignalName(syscall.Signal(n))
-	}
+	local.Signalled(&exit)
 	pid, refusal := s.started()
 	if refusal != "" {
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", p.Args[0], sandbox.ErrNotStarted, strings.ToValidUTF8(refusal, "\uFFFD"))
@@ -308,19 +290,4 @@ func because(ctx context.Context, p local.Process, err error) error {
 		ended = fmt.Errorf("%w; %w", ended, err)
 	}
 	return ended
-}
-
-// process is a command that Start started.
-type process struct {
-	sandbox.Process
-	box *Box
-}
-
-// Signal implements sandbox.Process.
-func (p *process) Signal(sig os.Signal) error {
-	s, ok := sig.(syscall.Signal)
-	if !ok {
-		return fmt.Errorf("signal %v: %w", sig, errors.ErrUnsupported)
-	}
-	return p.box.send(context.Background(), p.PID(), s, false)
 }

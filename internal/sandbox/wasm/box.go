@@ -33,44 +33,23 @@ type box struct {
 
 var _ sandbox.Sandbox = (*box)(nil)
 
-// Exec implements sandbox.Sandbox.
-func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	return b.Execute(ctx, cmd, b.run)
-}
-
-// Start implements sandbox.Sandbox.
-func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
-	p, err := b.Launch(ctx, cmd, b.run)
-	if err != nil {
-		return nil, err
-	}
-	return &process{Process: p, box: b}, nil
-}
-
-// process is a command that Start began.
-type process struct {
-	sandbox.Process
-	box *box
-}
-
-// Signal implements sandbox.Process. A program can not catch a signal: those that end a process by default end it, signal 0
+// send implements local.Signaler. A program cannot catch a signal: those that end a process by default end it, signal 0
 // asks whether it runs, and any other is errors.ErrUnsupported.
-func (p *process) Signal(sig os.Signal) error {
-	p.box.mu.Lock()
-	x := p.box.live[p.PID()]
-	p.box.mu.Unlock()
-	s, ok := sig.(unix.Signal)
+func (b *box) send(_ context.Context, pid int, s unix.Signal) error {
+	b.mu.Lock()
+	x := b.live[pid]
+	b.mu.Unlock()
 	switch {
 	case x == nil:
 		return sandbox.ErrNoProcess
-	case ok && s == 0:
+	case s == 0:
 		return nil
-	case ok && slices.Contains([]unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGKILL, unix.SIGHUP, unix.SIGQUIT, unix.SIGABRT,
+	case slices.Contains([]unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGKILL, unix.SIGHUP, unix.SIGQUIT, unix.SIGABRT,
 		unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGPIPE}, s):
 		x.end(&signaled{s})
 		return nil
 	}
-	return fmt.Errorf("signal %v: a wasm program can only be ended: %w", sig, errors.ErrUnsupported)
+	return fmt.Errorf("signal %v: a wasm program can only be ended: %w", s, errors.ErrUnsupported)
 }
 
 // enroll gives a program a number, where there is room for it.
@@ -145,19 +124,4 @@ func (b *box) Kill(ctx context.Context, pid int) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// Destroy implements sandbox.Sandbox.
-func (b *box) Destroy(ctx context.Context) error {
-	if err := b.Box.Destroy(ctx); err != nil {
-		return err
-	}
-	b.mu.Lock()
-	t := b.tree
-	b.tree = nil
-	b.mu.Unlock()
-	if t == nil {
-		return nil
-	}
-	return t.close()
 }

@@ -122,6 +122,8 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	if x.tree, err = openTree(inner, b.names); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), inner.Destroy(context.WithoutCancel(ctx)))
 	}
+	x.Serve(x.run, x.send)
+	x.OnDestroy(func(context.Context) error { return x.tree.close() })
 	return x, nil
 }
 
