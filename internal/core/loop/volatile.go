@@ -39,9 +39,14 @@ func ends(text string, change func(string) string) string {
 // steadyInput is an input without what changes. counters leaves out numbers that stand alone as well.
 func steadyInput(input string, counters bool) string {
 	return ends(input, func(s string) string {
-		s = inArguments.ReplaceAllString(s, "~")
-		s = labels.ReplaceAllString(s, "$1$2~")
-		if counters {
+		m := look(s)
+		if m.arguments {
+			s = inArguments.ReplaceAllString(s, "~")
+		}
+		if m.labels {
+			s = labels.ReplaceAllString(s, "$1$2~")
+		}
+		if counters && m.numbers {
 			s = numbers.ReplaceAllString(s, "$1~")
 		}
 		return s
@@ -50,7 +55,12 @@ func steadyInput(input string, counters bool) string {
 
 // steadyResult is a result without times, random ids and durations. Other numbers stay: they may be progress.
 func steadyResult(result string) string {
-	return ends(strings.TrimSpace(result), func(s string) string { return inResults.ReplaceAllString(s, "~") })
+	return ends(strings.TrimSpace(result), func(s string) string {
+		if !look(s).results {
+			return s
+		}
+		return inResults.ReplaceAllString(s, "~")
+	})
 }
 
 // maxApart bounds how much the lengths of two inputs may differ that are the same but for what changes.
