@@ -3,6 +3,7 @@ package kernel
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -250,21 +251,17 @@ func (l *Ledger[S]) compose(p *page[S], payload events.Payload) (f events.Fact, 
 	if !ok || word.Author != l.cfg.By {
 		return f, nil, nil, fmt.Errorf("%s by %s: %w", payload.Kind(), l.cfg.By, ErrDenied)
 	}
-	data, err := json.Marshal(payload)
-	if err != nil {
-		return f, nil, nil, fmt.Errorf("encode %s: %w", payload.Kind(), err)
-	}
-	written = word.New()
-	if err := json.Unmarshal(data, written); err != nil {
-		return f, nil, nil, fmt.Errorf("%w: data of %s: %w", events.ErrDamaged, payload.Kind(), err)
-	}
 	f = a.compose(l.cfg.Station, p.id, &p.state, payload)
-	f.ID, f.Source, f.Time, f.Data = l.newID(), events.Source(l.cfg.Station, l.cfg.By), l.cfg.Now().UTC().Round(0), data
-	if stored, err = f.Encode(); err != nil {
+	f.ID, f.Source, f.Time = l.newID(), events.Source(l.cfg.Station, l.cfg.By), l.cfg.Now().UTC().Round(0)
+	if stored, err = f.EncodeWith(payload); err != nil {
 		return f, nil, nil, err
 	}
 	if limit := a.maxEvent(); len(stored) > limit {
 		return f, nil, nil, fmt.Errorf("%s has %d bytes, the limit is %d: %w", payload.Kind(), len(stored), limit, ErrTooLarge)
+	}
+	written = word.New()
+	if err := json.Unmarshal(f.Data, written); err != nil {
+		return f, nil, nil, fmt.Errorf("%w: data of %s: %w", events.ErrDamaged, payload.Kind(), err)
 	}
 	return f, written, stored, nil
 }
@@ -350,7 +347,7 @@ func (l *Ledger[S]) newID() string {
 	if err != nil {
 		panic(fmt.Sprintf("source of entropy: %v", err))
 	}
-	return fmt.Sprintf("%x", b)
+	return hex.EncodeToString(b[:])
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -88,6 +88,19 @@ func (f *Fact) Encode() ([]byte, error) {
 	return b, nil
 }
 
+// EncodeWith sets the data of a fact to a payload and returns the bytes to store, which are those that Encode makes.
+func (f *Fact) EncodeWith(p Payload) ([]byte, error) {
+	data, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", p.Kind(), err)
+	}
+	f.Data = data
+	if b, ok := f.write(); ok {
+		return b, nil
+	}
+	return f.Encode()
+}
+
 // Decode reads a stored fact and checks its envelope. It returns ErrDamaged (wrapped with what is wrong) or an
 // *UnknownTypeError; the payload is not looked at, see Payload.
 func Decode(b []byte) (Fact, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -11,9 +12,14 @@ import (
 // reads that one form several times faster than a JSON decoder. Whatever looks different in the least, such as an
 // escape, a space or another order, goes the ordinary way, so that both ways always agree (FuzzScan).
 
-// scan reads the envelope of a fact. Data is what stands behind "data" up to the last brace; it is not checked.
+// scan reads the envelope of a fact. Data is what stands behind "data" up to the last brace; it is not checked. The texts of
+// the envelope are parts of one string.
 func scan(b []byte) (f Fact, ok bool) {
-	s := scanner{rest: b, ok: true}
+	end := bytes.Index(b, beforeData) // within a string its quotes would be escaped
+	if end < 0 {
+		return Fact{}, false
+	}
+	s := scanner{rest: string(b[:end]), ok: true}
 	s.lit(`{"specversion":"`)
 	f.SpecVersion = s.text()
 	s.lit(`,"id":"`)
@@ -42,31 +48,35 @@ func scan(b []byte) (f Fact, ok bool) {
 	f.Sequence = s.number()
 	s.maybe(`,"prevhash":"`, &f.PrevHash)
 	s.maybe(`,"traceparent":"`, &f.TraceParent)
-	s.lit(`,"data":`)
-	n := len(s.rest)
-	if !s.ok || n < 3 || s.rest[0] != '{' || s.rest[n-1] != '}' || s.rest[n-2] != '}' {
+	data := b[end+len(beforeData):]
+	n := len(data)
+	if !s.ok || s.rest != "" || n < 3 || data[0] != '{' || data[n-1] != '}' || data[n-2] != '}' {
 		return Fact{}, false
 	}
 	var t time.Time
 	if t.UnmarshalText([]byte(at)) != nil {
 		return Fact{}, false
 	}
-	f.Time, f.Data = t, json.RawMessage(s.rest[:n-1])
+	f.Time, f.Data = t, json.RawMessage(data[:n-1])
 	return f, true
 }
 
-// scanner walks over bytes that must be as expected.
+// beforeData stands between the envelope and the data.
+var beforeData = []byte(`,"data":`)
+
+// scanner walks over a text that must be as expected.
 type scanner struct {
-	rest []byte
+	rest string
 	ok   bool
 }
 
 func (s *scanner) lit(want string) {
-	if !s.ok || len(s.rest) < len(want) || string(s.rest[:len(want)]) != want {
+	rest, found := strings.CutPrefix(s.rest, want)
+	if !s.ok || !found {
 		s.ok = false
 		return
 	}
-	s.rest = s.rest[len(want):]
+	s.rest = rest
 }
 
 // text reads a string behind its opening quote: plain ASCII without escapes.
@@ -74,10 +84,10 @@ func (s *scanner) text() string {
 	if !s.ok {
 		return ""
 	}
-	for i, c := range s.rest {
-		switch {
+	for i := range len(s.rest) {
+		switch c := s.rest[i]; {
 		case c == '"':
-			t := string(s.rest[:i])
+			t := s.rest[:i]
 			s.rest = s.rest[i+1:]
 			return t
 		case c < 0x20 || c == '\\' || c >= 0x7f:
@@ -90,8 +100,8 @@ func (s *scanner) text() string {
 }
 
 func (s *scanner) maybe(lit string, dst *string) {
-	if s.ok && len(s.rest) >= len(lit) && string(s.rest[:len(lit)]) == lit {
-		s.rest = s.rest[len(lit):]
+	if rest, found := strings.CutPrefix(s.rest, lit); s.ok && found {
+		s.rest = rest
 		*dst = s.text()
 	}
 }
@@ -132,6 +142,9 @@ func ReadAs(b []byte, aggregate string, lookup func(Kind) (Word, bool)) (Fact, P
 	return f, p, nil
 }
 
+// aboutBytes is where the names of the step and the call of a fact have ended, if they are first.
+const aboutBytes = 256
+
 // About is what a fact is about, without the rest of it.
 type About struct {
 	Sequence   uint64
@@ -150,14 +163,14 @@ func AboutOf(b []byte) (About, error) {
 		}
 	}
 	a := About{Sequence: f.Sequence, Prev: f.PrevHash}
-	s := scanner{rest: f.Data, ok: true}
+	s := scanner{rest: string(f.Data[:min(len(f.Data), aboutBytes)]), ok: true}
 	s.lit(`{"event":"`)
 	s.text()
 	s.lit(`,"step_id":"`)
 	a.Step = s.text()
 	if s.ok {
 		s.maybe(`,"tool_id":"`, &a.Call)
-		if s.ok && (a.Call != "" || !bytes.Contains(s.rest, []byte(`"tool_id"`))) {
+		if s.ok && (a.Call != "" || !bytes.Contains(f.Data, []byte(`"tool_id"`))) {
 			return a, nil
 		}
 	}
