@@ -25,14 +25,14 @@ func subjectsPage() []byte {
 	p.say("## Subjects\n")
 	p.table([]string{"subject", "what", "said by", "stream"},
 		[]string{code(events.FactSubject(station, anyRun, "{family}.{verb}")), "the facts of a run: the log, and the work items", "the author of the kind only, see [events.md](events.md)", code(topology.Log(station))},
-		[]string{code("station.{s}.agent.{project}.{role}.{name}.evt.{family}.{verb}"), "kept free for facts of agents; nobody says any yet", "nobody", code(topology.Log(station))},
+		[]string{code(events.EventSubject(station, "{aggregate}", "{id}", "{family}.{verb}")), "the events of another aggregate (" + others() + "): kept free, no service appends any yet", "the author of the event type only", code(topology.Log(station))},
 		[]string{code(events.TaskSubject(station)) + ", " + code(events.TaskSubject(station)+".{project}"), "a task", "users", code(topology.In(station))},
 		[]string{code(events.ControlSubject(station, anyRun)), "pause, resume, stop, autonomy, revise", "users", code(topology.In(station))},
 		[]string{code(events.GateSubject(station, anyRun, "{g}")), "the answer to a gate; who answers is only claimed", "people, programs", code(topology.In(station))},
 		[]string{code(events.GateSubject(station, anyRun, "{g}") + ".{approver}"), "the answer to a gate; permissions can bind the last token to the user", "people, programs", code(topology.In(station))},
 		[]string{code(events.TimerSubject(station, anyRun, "{family}.{id}")), "a schedule; the same name replaces it", "the role that hears it", code(topology.Tmr(station, "{family}"))},
 		[]string{code(events.DueSubject(station, anyRun, "{family}.{id}")), "its firing: a reason to look, never a fact", "the NATS server", code(topology.Tmr(station, "{family}"))},
-		[]string{code(events.StreamSubject(station, anyRun)), "every fact of the run once it is stored, published again", "the NATS server", "none"},
+		[]string{code(events.StreamSubject(station, anyRun)), "every fact of the run once it is stored, published again; other aggregates have the same", "the NATS server", "none"},
 		[]string{code(events.LiveSubject(station, anyRun)), "tokens, thinking and tool output as they come", "executor, toolrunner", "none"},
 		[]string{code(events.KeptSubject(station, anyRun)), "the same, where `INSPAN_STREAMING` says jetstream: kept for a while and published again on `.live`", "executor, toolrunner", code(topology.Live(station))},
 		[]string{code(events.SoFarSubject(station, anyRun)), "a request: whoever works on the run answers with its live messages so far, each stream in order", "watchers", "none"},
@@ -43,6 +43,17 @@ func subjectsPage() []byte {
 	hearing(p)
 	permissions(p)
 	return p.bytes()
+}
+
+// others are the names of the aggregates that are no run.
+func others() string {
+	var names []string
+	for _, a := range topology.Aggregates() {
+		if a.Name != events.RunAggregate {
+			names = append(names, a.Name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func streams(p *page) {
@@ -106,7 +117,7 @@ func hearing(p *page) {
 		if h.All {
 			facts = "every fact"
 		}
-		rows = append(rows, []string{string(h.Role), facts, codes(h.Inputs), codes(h.Timers), codes(topology.Says(h.Role)), fmt.Sprint(h.Workers)})
+		rows = append(rows, []string{string(h.Role), facts, codes(h.Inputs), codes(h.Timers), codes(topology.SaysFacts(h.Role)), fmt.Sprint(h.Workers)})
 	}
 	p.table([]string{"role", "hears facts", "hears users, below `station.{s}.`", "timers", "says", "at a time in one instance"}, rows...)
 	p.say("### Consumers\n\nExplicit acknowledgement; ack wait %s; no limit of deliveries, because attempts are counted in the log.\n", span(topology.AckWait))

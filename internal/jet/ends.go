@@ -49,10 +49,15 @@ func (s *Station) OnEnd(hint func(runID string)) (stop func(), err error) {
 	}, nil
 }
 
-// Overhear calls back with every fact of the station as it is stored, from now on, until stop is called. What comes
+// Overhear calls back with every fact of the station's runs as it is stored, from now on, until stop is called. What comes
 // while the connection is away is missed.
 func (s *Station) Overhear(hear func(runID string, r kernel.Record)) (stop func(), err error) {
-	return s.Watch(context.Background(), "*", false, func(seen Seen) {
+	return s.OverhearFor(events.RunAggregate, hear)
+}
+
+// OverhearFor is Overhear for the aggregates of a name.
+func (s *Station) OverhearFor(aggregate string, hear func(id string, r kernel.Record)) (stop func(), err error) {
+	return s.watch(context.Background(), []string{events.AggregateStream(s.name, aggregate, "*")}, func(seen Seen) {
 		hear(seen.Run, kernel.Record{Seq: seen.Seq, Kind: seen.Kind, Bytes: seen.Data})
 	})
 }

@@ -34,9 +34,9 @@ const (
 	groupRest = 250 * time.Millisecond
 )
 
-// group gathers the appends of many runs to one stream. An append that finds the stream idle is sent at once and
+// group gathers the appends of many aggregates to one stream. An append that finds the stream idle is sent at once and
 // alone, so nothing is slower; what queues up behind it is sent as one batch, if it is enough to pay. A batch never has
-// two facts of one run: each is guarded by the position of the run's last fact, and a batch cannot name its own.
+// two events of one aggregate: each is guarded by the position of its last event, and a batch cannot name its own.
 type group struct {
 	j  journal
 	mu sync.Mutex
@@ -144,13 +144,13 @@ func (g *group) proceed() {
 // gather takes the appends of one batch from those that wait, or leaves all where they are too few.
 func (g *group) gather() []*member {
 	var batch, left []*member
-	runs, size := make(map[string]bool, len(g.waiting)), 0
+	taken, size := make(map[string]bool, len(g.waiting)), 0
 	for _, m := range g.waiting {
-		if len(batch) == groupMost || size+len(m.entry.Bytes) > groupBytes || runs[m.entry.ID] {
+		if len(batch) == groupMost || size+len(m.entry.Bytes) > groupBytes || taken[kernel.Key(m.entry.Aggregate, m.entry.ID)] {
 			left = append(left, m)
 			continue
 		}
-		runs[m.entry.ID] = true
+		taken[kernel.Key(m.entry.Aggregate, m.entry.ID)] = true
 		size += len(m.entry.Bytes)
 		batch = append(batch, m)
 	}

@@ -23,19 +23,22 @@ const (
 	contentType         = "application/cloudevents+json"
 )
 
-// journal is the log of a station. Where appends are grouped, all journals of a connection on one stream share a group.
+// journal is the log of a station, for the aggregates of one name. Where appends are grouped, all journals of a connection
+// on one stream share a group.
 type journal struct {
-	c       *Conn
-	station string
-	stream  string
+	c         *Conn
+	station   string
+	stream    string
+	aggregate string
 }
 
-// Append implements kernel.Journal. The guard is always the same string, over all facts of the run: on a replicated
-// stream, another string or a plain publish beside it would break the guard of both.
+// Append implements kernel.Journal. The guard is always the same string, over all events of the aggregate: on a
+// replicated stream, another string or a plain publish beside it would break the guard of both.
 func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
-	if !events.ValidID(e.ID) {
-		return kernel.Ack{Outcome: kernel.Denied, Err: events.CheckID("run", e.ID)}
+	if err := e.Of(j.aggregate); err != nil {
+		return kernel.Ack{Outcome: kernel.Denied, Err: err}
 	}
+	e.Aggregate = j.aggregate
 	if len(e.Bytes) > events.MaxFact {
 		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxFact)}
 	}
@@ -47,9 +50,9 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 
 // message is an entry with its guard.
 func (j journal) message(e kernel.Entry) *nats.Msg {
-	m := &nats.Msg{Subject: events.FactSubject(j.station, e.ID, e.Kind), Data: e.Bytes, Header: nats.Header{
+	m := &nats.Msg{Subject: events.EventSubject(j.station, e.Aggregate, e.ID, e.Kind), Data: e.Bytes, Header: nats.Header{
 		headerExpect:        {strconv.FormatUint(e.Head, 10)},
-		headerExpectSubject: {events.RunFacts(j.station, e.ID)},
+		headerExpectSubject: {events.AggregateEvents(j.station, e.Aggregate, e.ID)},
 		headerContentType:   {contentType},
 	}}
 	if e.Whole > 0 {
@@ -75,6 +78,7 @@ func (j journal) single(ctx context.Context, e kernel.Entry) kernel.Ack {
 // has not, either it is a new leader that still applies what was acknowledged, or our head never was in the log.
 // Both look the same, so it stays a conflict that nobody won, and whoever tries again learns more.
 func (j journal) behind(ctx context.Context, e kernel.Entry, ack kernel.Ack) kernel.Ack {
+	j.aggregate = e.Aggregate // a group has one journal for all
 	last, ok, err := j.Last(ctx, e.ID)
 	switch {
 	case err != nil:
@@ -145,16 +149,16 @@ func isFull(description string) bool {
 }
 
 // Last implements kernel.Journal.
-func (j journal) Last(ctx context.Context, run string) (kernel.Record, bool, error) {
-	if err := events.CheckID("run", run); err != nil {
+func (j journal) Last(ctx context.Context, id string) (kernel.Record, bool, error) {
+	if err := events.CheckID(j.aggregate, id); err != nil {
 		return kernel.Record{}, false, err
 	}
-	m, err := j.c.lastFromLeader(ctx, j.stream, events.RunFacts(j.station, run))
+	m, err := j.c.lastFromLeader(ctx, j.stream, events.AggregateEvents(j.station, j.aggregate, id))
 	if errors.Is(err, kernel.ErrNotFound) {
 		return kernel.Record{}, false, nil
 	}
 	if err != nil {
-		return kernel.Record{}, false, fmt.Errorf("last fact of run %s: %w", run, err)
+		return kernel.Record{}, false, fmt.Errorf("last fact of %s %s: %w", j.aggregate, id, err)
 	}
 	return kernel.Record{Seq: m.Seq, Kind: kindOf(m.Subject), Bytes: m.Data}, true, nil
 }
@@ -171,18 +175,18 @@ const (
 	pageBytes = 4 << 20
 )
 
-// Read implements kernel.Journal. A server finds the next fact of a run by looking through all that lies between, which
-// takes long where many runs are under way, but the last fact of each kind at once. So it is asked for those first.
-func (j journal) Read(ctx context.Context, run string, after uint64) ([]kernel.Record, bool, error) {
-	if err := events.CheckID("run", run); err != nil {
+// Read implements kernel.Journal. A server finds the next event of an aggregate by looking through all that lies between, which
+// takes long where many are under way, but the last event of each kind at once. So it is asked for those first.
+func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Record, bool, error) {
+	if err := events.CheckID(j.aggregate, id); err != nil {
 		return nil, false, err
 	}
-	if facts, whole := j.glance(ctx, run, after); whole {
+	if facts, whole := j.glance(ctx, id, after); whole {
 		return facts, false, nil
 	}
-	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, NextFor: events.RunFacts(j.station, run), Batch: pageFacts, MaxBytes: pageBytes})
+	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, NextFor: events.AggregateEvents(j.station, j.aggregate, id), Batch: pageFacts, MaxBytes: pageBytes})
 	if err != nil {
-		return nil, false, fmt.Errorf("read run %s after %d: %w", run, after, err)
+		return nil, false, fmt.Errorf("read %s %s after %d: %w", j.aggregate, id, after, err)
 	}
 	facts := make([]kernel.Record, len(page.messages))
 	for i, m := range page.messages {
@@ -193,8 +197,8 @@ func (j journal) Read(ctx context.Context, run string, after uint64) ([]kernel.R
 
 // glance reads the last fact of each kind. They are whole, all there are after a position, if each was appended behind the
 // one before it, as the guard of its append says. Where a kind was said twice, they are not.
-func (j journal) glance(ctx context.Context, run string, after uint64) (facts []kernel.Record, whole bool) {
-	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, LastOf: []string{events.RunFacts(j.station, run)}, Batch: pageFacts, MaxBytes: pageBytes})
+func (j journal) glance(ctx context.Context, id string, after uint64) (facts []kernel.Record, whole bool) {
+	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, LastOf: []string{events.AggregateEvents(j.station, j.aggregate, id)}, Batch: pageFacts, MaxBytes: pageBytes})
 	if err != nil || page.pending > 0 {
 		return nil, false
 	}
@@ -211,6 +215,6 @@ func (j journal) glance(ctx context.Context, run string, after uint64) (facts []
 
 var _ kernel.Journal = journal{}
 
-func newJournal(c *Conn, station string) journal {
-	return journal{c: c, station: station, stream: topology.Log(station)}
+func newJournal(c *Conn, station, aggregate string) journal {
+	return journal{c: c, station: station, stream: topology.Log(station), aggregate: aggregate}
 }

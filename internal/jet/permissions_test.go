@@ -118,7 +118,7 @@ func works(t *testing.T, s *natsserver.Server, role events.Service) {
 		t.Fatal(err)
 	}
 	id := "w-" + rand16()
-	kind := topology.Says(role)[0]
+	kind := topology.SaysFacts(role)[0]
 	seq := appendOne(t, st.Journal(), id, kind, 0)
 	if facts, _, err := st.Journal().Read(within(t), id, 0); err != nil || len(facts) != 1 {
 		t.Errorf("read: got %d facts, %v", len(facts), err)

@@ -29,14 +29,24 @@ func (c *Conn) Station(station string) (*Station, error) {
 // Name returns the station's id.
 func (s *Station) Name() string { return s.name }
 
-// Journal returns the log of the station.
-func (s *Station) Journal() kernel.Journal { return newJournal(s.c, s.name) }
+// Journal returns the log of the runs of the station.
+func (s *Station) Journal() kernel.Journal { return s.JournalFor(events.RunAggregate) }
+
+// JournalFor returns the log of the aggregates of a name, one of topology.Aggregates.
+func (s *Station) JournalFor(aggregate string) kernel.Journal {
+	return newJournal(s.c, s.name, aggregate)
+}
 
 // Inbox returns the deliveries of all roles.
 func (s *Station) Inbox() kernel.Inbox { return inbox{c: s.c, station: s.name} }
 
-// Timers returns the station's timers.
-func (s *Station) Timers() kernel.Timers { return timers{c: s.c, station: s.name} }
+// Timers returns the timers of the station's runs.
+func (s *Station) Timers() kernel.Timers { return s.TimersFor(events.RunAggregate) }
+
+// TimersFor returns the timers of the aggregates of a name.
+func (s *Station) TimersFor(aggregate string) kernel.Timers {
+	return timers{c: s.c, station: s.name, aggregate: aggregate}
+}
 
 // Blobs returns the object store.
 func (s *Station) Blobs() kernel.Blobs {

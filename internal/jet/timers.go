@@ -3,9 +3,7 @@ package jet
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,20 +27,26 @@ const (
 
 // timers are schedules in the server: they fire while all services are away, and a firing waits for its role.
 type timers struct {
-	c       *Conn
-	station string
+	c                  *Conn
+	station, aggregate string
 }
 
 var _ kernel.Timers = timers{}
 
 // Set implements kernel.Timers. A time that has come fires at once, from here; the server's own schedules fire up to
 // a quarter of a second late, and never earlier than a quarter of a second after they were set.
-func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
-	family, err := t.check(run, name)
+func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
+	if err := events.CheckID(t.aggregate, id); err != nil {
+		return err
+	}
+	family, name, err := kernel.TimerName(t.aggregate, name)
 	if err != nil {
 		return err
 	}
-	timer, due := events.TimerSubject(t.station, run, name), events.DueSubject(t.station, run, name)
+	if _, ok := topology.HearsTimer(family); !ok {
+		return fmt.Errorf("timer %q: no role hears timers of family %q", name, family)
+	}
+	timer, due := events.TimerSubject(t.station, id, name), events.DueSubject(t.station, id, name)
 	ttl := strconv.FormatInt(int64(topology.DueAge/time.Second), 10) + "s"
 	m := &nats.Msg{Subject: timer, Header: nats.Header{
 		headerSchedule:       {"@at " + at.UTC().Format(time.RFC3339Nano)},
@@ -57,24 +61,7 @@ func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 		}}
 	}
 	if _, err := t.c.publish(ctx, m, topology.Tmr(t.station, family)); err != nil {
-		return fmt.Errorf("set timer %s of run %s: %w", name, run, err)
+		return fmt.Errorf("set timer %s of %s %s: %w", name, t.aggregate, id, err)
 	}
 	return nil
-}
-
-// check returns the family of a timer.
-func (t timers) check(run, name string) (family string, err error) {
-	if err := events.CheckID("run", run); err != nil {
-		return "", err
-	}
-	family, id, ok := strings.Cut(name, ".")
-	if !ok || !events.ValidID(family) || !events.ValidID(id) {
-		return "", fmt.Errorf("timer %q: want {family}.{id}", name)
-	}
-	for _, h := range topology.Hearing() {
-		if slices.Contains(h.Timers, family) {
-			return family, nil
-		}
-	}
-	return "", fmt.Errorf("timer %q: no role hears timers of family %q", name, family)
 }

@@ -34,11 +34,15 @@ func (s *Station) Watch(ctx context.Context, run string, withLive bool, see func
 			return nil, err
 		}
 	}
-	w := &watcher{see: see}
 	subjects := []string{events.StreamSubject(s.name, run)}
 	if withLive {
 		subjects = append(subjects, events.LiveSubject(s.name, run))
 	}
+	return s.watch(ctx, subjects, see)
+}
+
+func (s *Station) watch(ctx context.Context, subjects []string, see func(Seen)) (stop func(), err error) {
+	w := &watcher{see: see}
 	for _, subject := range subjects {
 		sub, err := s.c.nc.Subscribe(subject, w.hear)
 		if err != nil {
@@ -73,11 +77,11 @@ func (w *watcher) stop() {
 }
 
 func (w *watcher) hear(m *nats.Msg) {
-	p, ok := events.ParseRunSubject(m.Subject)
+	p, ok := events.ParseAggregateSubject(m.Subject)
 	if !ok {
 		return
 	}
-	seen := Seen{Run: p.Run, Data: m.Data, Live: p.Rest[0] == "live"}
+	seen := Seen{Run: p.ID, Data: m.Data, Live: p.Rest[0] == "live"}
 	if !seen.Live {
 		seen.Kind = kindOf(stamped(m, "Nats-Subject"))
 		seen.Seq, _ = strconv.ParseUint(stamped(m, "Nats-Sequence"), 10, 64)

@@ -3,7 +3,6 @@ package kernel
 import (
 	"context"
 	"strconv"
-	"strings"
 
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -74,20 +73,3 @@ func (h handler[S]) look(ctx context.Context, id string) (unpin func(), err erro
 }
 
 func (h handler[S]) input(ctx context.Context, m Message) error { return h.role.Input(ctx, m) }
-
-// TimerFamily is the family of timers as subjects have it: those of runs began before there were other aggregates, all
-// others name theirs, for example session-lease.
-func TimerFamily(aggregate, family string) string {
-	if aggregate == events.RunAggregate {
-		return family
-	}
-	return aggregate + "-" + family
-}
-
-// ownFamily undoes TimerFamily; ok is false for a timer of another aggregate.
-func ownFamily(aggregate, family string) (own string, ok bool) {
-	if aggregate == events.RunAggregate {
-		return family, !strings.Contains(family, "-")
-	}
-	return strings.CutPrefix(family, aggregate+"-")
-}

@@ -30,7 +30,7 @@ func (c census) count(k events.Kind, since time.Time) int {
 	defer c.s.mu.Unlock()
 	n := 0
 	for _, f := range c.s.log {
-		if f.kind == k && !f.at.Before(since) {
+		if aggregate, _ := kernel.ParseKey(f.key); aggregate == events.RunAggregate && f.kind == k && !f.at.Before(since) {
 			n++
 		}
 	}

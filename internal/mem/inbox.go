@@ -279,17 +279,17 @@ func (s *Station) Pending(role events.Service) int {
 	return s.queues[role].pending
 }
 
-// deliverFact puts a stored fact before all roles that hear it. Called with mu held.
+// deliverFact puts a stored event before all roles that receive it. Called with mu held.
 func (s *Station) deliverFact(e kernel.Entry, seq uint64, b []byte, at time.Time) {
 	var header map[string]string
 	if e.Whole > 0 {
 		header = map[string]string{kernel.WholeHeader: strconv.FormatUint(e.Whole, 10)}
 	}
-	for _, role := range topology.HearsFact(e.Kind) {
+	for _, role := range topology.Receivers(e.Aggregate, e.Kind) {
 		q := s.queues[role]
-		q.add(&message{s: s, q: q, subject: events.FactSubject(s.name, e.ID, e.Kind), data: b, header: header, seq: seq, at: at, fact: true})
+		q.add(&message{s: s, q: q, subject: events.EventSubject(s.name, e.Aggregate, e.ID, e.Kind), data: b, header: header, seq: seq, at: at, fact: true})
 	}
-	s.tell(e.ID, b)
+	s.tell(keyOf(e), b)
 }
 
 // Publish puts the message of an outsider before the role that hears its subject, as a stream with work-queue

@@ -19,9 +19,10 @@ const (
 	batchBytes = 4 << 20
 )
 
-// stored is one fact in the log; its position is its index + 1.
+// stored is one event in the log; its position is its index + 1.
 type stored struct {
-	run   string
+	// key is kernel.Key of its aggregate: the id of a run.
+	key   string
 	kind  events.Kind
 	bytes []byte
 	at    time.Time
@@ -30,7 +31,8 @@ type stored struct {
 }
 
 type journal struct {
-	s *Station
+	s         *Station
+	aggregate string
 	// by is the service whose rights the appends have; empty for all.
 	by events.Service
 }
@@ -40,18 +42,19 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	if err := ctx.Err(); err != nil {
 		return kernel.Ack{Outcome: kernel.Unknown, Err: context.Cause(ctx)}
 	}
-	if err := events.CheckID("run", e.ID); err != nil {
+	if err := e.Of(j.aggregate); err != nil {
 		return kernel.Ack{Outcome: kernel.Denied, Err: err}
 	}
-	if j.by != "" && !slices.Contains(topology.Says(j.by), e.Kind) {
-		return kernel.Ack{Outcome: kernel.Denied, Err: fmt.Errorf("%s may not say %s", j.by, e.Kind)}
+	e.Aggregate = j.aggregate
+	if j.by != "" && !topology.Says(j.by, j.aggregate, e.Kind) {
+		return kernel.Ack{Outcome: kernel.Denied, Err: fmt.Errorf("%s may not say %s of %s", j.by, e.Kind, j.aggregate)}
 	}
 	if len(e.Bytes) > events.MaxFact {
 		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxFact)}
 	}
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
-	j.s.land(e.ID)
+	j.s.land(keyOf(e))
 	j.s.asked.appends++
 	fault := None
 	if j.s.faults.Append != nil {
@@ -75,7 +78,7 @@ func (s *Station) appendWith(fault Fault, e kernel.Entry) kernel.Ack {
 	case Busy:
 		return kernel.Ack{Outcome: kernel.Transient, Err: errors.New("another append is under way")}
 	case LowConflict:
-		return kernel.Ack{Outcome: kernel.Conflict, Seq: s.before(e.ID), Err: errors.New("wrong last sequence")}
+		return kernel.Ack{Outcome: kernel.Conflict, Seq: s.before(keyOf(e)), Err: errors.New("wrong last sequence")}
 	case NoSpace:
 		return kernel.Ack{Outcome: kernel.Full, Err: errors.New("maximum bytes exceeded")}
 	case NoRight:
@@ -85,10 +88,12 @@ func (s *Station) appendWith(fault Fault, e kernel.Entry) kernel.Ack {
 	return s.store(e)
 }
 
-// land stores the late appends of a run, where they still fit. Called with mu held.
-func (s *Station) land(run string) {
+func keyOf(e kernel.Entry) string { return kernel.Key(e.Aggregate, e.ID) }
+
+// land stores the late appends of an aggregate, where they still fit. Called with mu held.
+func (s *Station) land(key string) {
 	s.late = slices.DeleteFunc(s.late, func(e kernel.Entry) bool {
-		if e.ID != run {
+		if keyOf(e) != key {
 			return false
 		}
 		s.store(e)
@@ -98,7 +103,7 @@ func (s *Station) land(run string) {
 
 // store is the compare-and-set. Called with mu held.
 func (s *Station) store(e kernel.Entry) kernel.Ack {
-	if head := s.head(e.ID); head != e.Head {
+	if head := s.head(keyOf(e)); head != e.Head {
 		return kernel.Ack{Outcome: kernel.Conflict, Seq: head, Err: fmt.Errorf("last is %d, not %d", head, e.Head)}
 	}
 	if s.cfg.MaxFacts > 0 && len(s.log) >= s.cfg.MaxFacts {
@@ -106,48 +111,49 @@ func (s *Station) store(e kernel.Entry) kernel.Ack {
 	}
 	b := bytes.Clone(e.Bytes)
 	at := s.cfg.Clock.Now()
-	s.log = append(s.log, stored{run: e.ID, kind: e.Kind, bytes: b, at: at})
+	s.log = append(s.log, stored{key: keyOf(e), kind: e.Kind, bytes: b, at: at})
 	seq := uint64(len(s.log))
-	s.runs[e.ID] = append(s.runs[e.ID], len(s.log)-1)
+	s.logs[keyOf(e)] = append(s.logs[keyOf(e)], len(s.log)-1)
 	s.deliverFact(e, seq, b, at)
 	return kernel.Ack{Outcome: kernel.Stored, Seq: seq}
 }
 
-// head is the position of a run's last fact, 0 for none. Called with mu held.
-func (s *Station) head(run string) uint64 {
-	if at := s.runs[run]; len(at) > 0 {
+// head is the position of an aggregate's last event, 0 for none. Called with mu held.
+func (s *Station) head(key string) uint64 {
+	if at := s.logs[key]; len(at) > 0 {
 		return uint64(at[len(at)-1]) + 1
 	}
 	return 0
 }
 
-// before is the position of the run's fact before its last one, 0 for none. Called with mu held.
-func (s *Station) before(run string) uint64 {
-	if at := s.runs[run]; len(at) > 1 {
+// before is the position of the aggregate's event before its last one, 0 for none. Called with mu held.
+func (s *Station) before(key string) uint64 {
+	if at := s.logs[key]; len(at) > 1 {
 		return uint64(at[len(at)-2]) + 1
 	}
 	return 0
 }
 
 // Read implements kernel.Journal.
-func (j journal) Read(ctx context.Context, run string, after uint64) ([]kernel.Record, bool, error) {
+func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Record, bool, error) {
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
 	}
-	if err := events.CheckID("run", run); err != nil {
+	if err := events.CheckID(j.aggregate, id); err != nil {
 		return nil, false, err
 	}
+	key := kernel.Key(j.aggregate, id)
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
 	j.s.asked.reads++
 	behind := 0
 	if j.s.faults.Read != nil {
 		var err error
-		if behind, err = j.s.faults.Read(j.s.asked.reads, run); err != nil {
+		if behind, err = j.s.faults.Read(j.s.asked.reads, key); err != nil {
 			return nil, false, err
 		}
 	}
-	seen := j.s.seen(run, behind)
+	seen := j.s.seen(key, behind)
 	from, _ := slices.BinarySearchFunc(seen, after, func(i int, after uint64) int {
 		if uint64(i)+1 <= after {
 			return -1
@@ -167,24 +173,25 @@ func (j journal) Read(ctx context.Context, run string, after uint64) ([]kernel.R
 }
 
 // Last implements kernel.Journal.
-func (j journal) Last(ctx context.Context, run string) (kernel.Record, bool, error) {
+func (j journal) Last(ctx context.Context, id string) (kernel.Record, bool, error) {
 	if ctx.Err() != nil {
 		return kernel.Record{}, false, context.Cause(ctx)
 	}
-	if err := events.CheckID("run", run); err != nil {
+	if err := events.CheckID(j.aggregate, id); err != nil {
 		return kernel.Record{}, false, err
 	}
+	key := kernel.Key(j.aggregate, id)
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
 	j.s.asked.lasts++
 	behind := 0
 	if j.s.faults.Last != nil {
 		var err error
-		if behind, err = j.s.faults.Last(j.s.asked.lasts, run); err != nil {
+		if behind, err = j.s.faults.Last(j.s.asked.lasts, key); err != nil {
 			return kernel.Record{}, false, err
 		}
 	}
-	seen := j.s.seen(run, behind)
+	seen := j.s.seen(key, behind)
 	if len(seen) == 0 {
 		return kernel.Record{}, false, nil
 	}
@@ -192,18 +199,18 @@ func (j journal) Last(ctx context.Context, run string) (kernel.Record, bool, err
 	return kernel.Record{Seq: uint64(i) + 1, Kind: j.s.log[i].kind, Bytes: j.s.log[i].bytes}, true, nil
 }
 
-// seen returns the facts of a run without the newest few. Called with mu held.
-func (s *Station) seen(run string, behind int) []int {
-	at := s.runs[run]
+// seen returns the events of an aggregate without the newest few. Called with mu held.
+func (s *Station) seen(key string, behind int) []int {
+	at := s.logs[key]
 	return at[:max(0, len(at)-max(0, behind))]
 }
 
-// Log returns all facts of a run as they are, past any fault.
-func (s *Station) Log(run string) []kernel.Record {
+// Log returns all facts of a run, or all events of the aggregate with that kernel.Key, as they are, past any fault.
+func (s *Station) Log(key string) []kernel.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	facts := make([]kernel.Record, 0, len(s.runs[run]))
-	for _, i := range s.runs[run] {
+	facts := make([]kernel.Record, 0, len(s.logs[key]))
+	for _, i := range s.logs[key] {
 		facts = append(facts, kernel.Record{Seq: uint64(i) + 1, Kind: s.log[i].kind, Bytes: s.log[i].bytes})
 	}
 	return facts
@@ -220,9 +227,11 @@ func (s *Station) Facts() int {
 func (s *Station) Runs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ids := make([]string, 0, len(s.runs))
-	for id := range s.runs {
-		ids = append(ids, id)
+	ids := make([]string, 0, len(s.logs))
+	for key := range s.logs {
+		if aggregate, id := kernel.ParseKey(key); aggregate == events.RunAggregate {
+			ids = append(ids, id)
+		}
 	}
 	slices.Sort(ids)
 	return ids
@@ -241,7 +250,7 @@ func (s *Station) Damage(seq uint64, bytes []byte) {
 func (s *Station) Lose(seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	run := s.log[seq-1].run
-	s.runs[run] = slices.DeleteFunc(s.runs[run], func(i int) bool { return uint64(i)+1 == seq })
+	key := s.log[seq-1].key
+	s.logs[key] = slices.DeleteFunc(s.logs[key], func(i int) bool { return uint64(i)+1 == seq })
 	s.log[seq-1].lost = true
 }

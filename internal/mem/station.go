@@ -40,8 +40,9 @@ type Station struct {
 
 	mu sync.Mutex
 	// Everything below is guarded by mu.
-	log      []stored
-	runs     map[string][]int
+	log []stored
+	// logs are the indices in log of the events of each aggregate, by kernel.Key.
+	logs     map[string][]int
 	late     []kernel.Entry
 	latePuts []func() error
 	faults   Faults
@@ -77,7 +78,7 @@ func New(station string, cfg Config) (*Station, error) {
 		cfg.LeaseTerm = topology.LeaseTerm
 	}
 	s := &Station{
-		name: station, cfg: cfg, runs: map[string][]int{}, queues: map[events.Service]*queue{},
+		name: station, cfg: cfg, logs: map[string][]int{}, queues: map[events.Service]*queue{},
 		timers: map[string]*timer{}, due: map[string]*message{}, blobs: map[string][]byte{}, made: map[string]artifact{}, shelves: map[string]*shelf{},
 		leases: map[string]time.Time{}, live: map[string][][]byte{}, watchers: map[int]watcher{},
 	}
@@ -90,17 +91,27 @@ func New(station string, cfg Config) (*Station, error) {
 // Name returns the station's id.
 func (s *Station) Name() string { return s.name }
 
-// Journal returns the log with the right to say everything.
-func (s *Station) Journal() kernel.Journal { return journal{s: s} }
+// Journal returns the log of runs with the right to say everything.
+func (s *Station) Journal() kernel.Journal { return s.JournalFor(events.RunAggregate) }
 
-// JournalOf returns the log with the rights of one service: what it may not say is Denied.
-func (s *Station) JournalOf(by events.Service) kernel.Journal { return journal{s: s, by: by} }
+// JournalFor returns the log of the aggregates of a name, with the right to append everything.
+func (s *Station) JournalFor(aggregate string) kernel.Journal {
+	return journal{s: s, aggregate: aggregate}
+}
+
+// JournalOf returns the log of runs with the rights of one service: what it may not say is Denied.
+func (s *Station) JournalOf(by events.Service) kernel.Journal {
+	return journal{s: s, aggregate: events.RunAggregate, by: by}
+}
 
 // Inbox returns the deliveries of all roles.
 func (s *Station) Inbox() kernel.Inbox { return inbox{s} }
 
-// Timers returns the station's timers.
-func (s *Station) Timers() kernel.Timers { return timers{s} }
+// Timers returns the timers of the station's runs.
+func (s *Station) Timers() kernel.Timers { return s.TimersFor(events.RunAggregate) }
+
+// TimersFor returns the timers of the aggregates of a name.
+func (s *Station) TimersFor(aggregate string) kernel.Timers { return timers{s, aggregate} }
 
 // Blobs returns the object store.
 func (s *Station) Blobs() kernel.Blobs { return blobs{s} }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -19,16 +19,22 @@ type timer struct {
 	fire func()
 }
 
-type timers struct{ s *Station }
+type timers struct {
+	s         *Station
+	aggregate string
+}
 
 // Set implements kernel.Timers. It fails for a name whose family no role hears.
-func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
+func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	family, id, ok := strings.Cut(name, ".")
-	if !ok || !events.ValidID(run) || !events.ValidID(id) {
-		return fmt.Errorf("set timer: want a run id and a name {family}.{id}, have %q and %q", run, name)
+	if err := events.CheckID(t.aggregate, id); err != nil {
+		return fmt.Errorf("set timer: %w", err)
+	}
+	family, name, err := kernel.TimerName(t.aggregate, name)
+	if err != nil {
+		return fmt.Errorf("set timer: %w", err)
 	}
 	s := t.s
 	s.mu.Lock()
@@ -37,8 +43,8 @@ func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
 	if q == nil {
 		return fmt.Errorf("set timer %s: no role hears timers of family %q", name, family)
 	}
-	return s.put(TimerStore, run+"."+name, func() error {
-		s.schedule(q, run, name, at)
+	return s.put(TimerStore, id+"."+name, func() error {
+		s.schedule(q, id, name, at)
 		return nil
 	})
 }

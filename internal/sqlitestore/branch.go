@@ -187,7 +187,7 @@ func warn(e kernel.Entry, why error) (kernel.Entry, error) {
 		Subject: before.Subject, Time: at, ContentType: "application/json", Identity: before.Identity,
 		Sequence: before.Sequence + 1, PrevHash: run.HashOf(e.Bytes), Data: data}
 	b, err := next.Encode()
-	return kernel.Entry{ID: e.ID, Kind: events.CheckpointFallback, Bytes: b}, err
+	return kernel.Entry{Aggregate: e.Aggregate, ID: e.ID, Kind: events.CheckpointFallback, Bytes: b}, err
 }
 
 // extend puts a fact behind the last one of a branch.

@@ -139,9 +139,10 @@ func (f *Fallback) gone(ctx context.Context) error {
 
 // Append implements kernel.Journal.
 func (f *Fallback) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
-	if ack, no := refused(ctx, e); no {
+	if ack, no := refused(ctx, events.RunAggregate, e); no {
 		return ack
 	}
+	e.Aggregate = events.RunAggregate
 	defer f.lock(e.ID)()
 	b, err := f.current(ctx, e.ID)
 	if err != nil {

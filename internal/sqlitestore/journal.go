@@ -17,19 +17,22 @@ import (
 // batch is the most facts that one Read returns.
 const batch = 256
 
-type journal struct{ s *Station }
+type journal struct {
+	s         *Station
+	aggregate string
+}
 
 // errConflict ends a write whose guard does not hold.
 type errConflict struct{ last uint64 }
 
-func (e errConflict) Error() string { return fmt.Sprintf("the last fact of the run is at %d", e.last) }
+func (e errConflict) Error() string { return fmt.Sprintf("the last fact is at %d", e.last) }
 
-// refused judges an entry that no journal takes.
-func refused(ctx context.Context, e kernel.Entry) (kernel.Ack, bool) {
+// refused judges an entry that no journal of an aggregate takes.
+func refused(ctx context.Context, aggregate string, e kernel.Entry) (kernel.Ack, bool) {
 	if ctx.Err() != nil {
 		return kernel.Ack{Outcome: kernel.Unknown, Err: context.Cause(ctx)}, true
 	}
-	if err := events.CheckID("run", e.ID); err != nil {
+	if err := e.Of(aggregate); err != nil {
 		return kernel.Ack{Outcome: kernel.Denied, Err: err}, true
 	}
 	if len(e.Bytes) > events.MaxFact {
@@ -40,13 +43,14 @@ func refused(ctx context.Context, e kernel.Entry) (kernel.Ack, bool) {
 
 // Append implements kernel.Journal. The fact, and who has to hear it, are stored in one transaction.
 func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
-	if ack, no := refused(ctx, e); no {
+	if ack, no := refused(ctx, j.aggregate, e); no {
 		return ack
 	}
+	e.Aggregate = j.aggregate
 	var put stored
 	err := j.s.store.write(ctx, func(tx *sql.Tx) error {
 		var last uint64
-		err := tx.QueryRow("SELECT seq FROM facts WHERE run = ? ORDER BY seq DESC LIMIT 1", e.ID).Scan(&last)
+		err := tx.QueryRow("SELECT seq FROM facts WHERE run = ? ORDER BY seq DESC LIMIT 1", keyOf(e)).Scan(&last)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
@@ -74,6 +78,9 @@ func outcome(err error) kernel.Ack {
 	return kernel.Ack{Outcome: kernel.Unknown, Err: err}
 }
 
+// keyOf is what an aggregate is called in the column "run" of the table of facts.
+func keyOf(e kernel.Entry) string { return kernel.Key(e.Aggregate, e.ID) }
+
 // stored is a fact that is in the file.
 type stored struct {
 	kernel.Entry
@@ -84,7 +91,7 @@ type stored struct {
 // insert stores a fact, and who has to hear it, behind all others. branch is nil for a fact of the station's own log.
 func insert(tx *sql.Tx, e kernel.Entry, branch *int64) (stored, error) {
 	at := time.Now()
-	res, err := tx.Exec("INSERT INTO facts(run, kind, at, bytes, branch, whole) VALUES(?, ?, ?, ?, ?, ?)", e.ID, string(e.Kind), at.UnixNano(), e.Bytes, branch, e.Whole)
+	res, err := tx.Exec("INSERT INTO facts(run, kind, at, bytes, branch, whole) VALUES(?, ?, ?, ?, ?, ?)", keyOf(e), string(e.Kind), at.UnixNano(), e.Bytes, branch, e.Whole)
 	if err != nil {
 		return stored{}, err
 	}
@@ -92,7 +99,7 @@ func insert(tx *sql.Tx, e kernel.Entry, branch *int64) (stored, error) {
 	if err != nil {
 		return stored{}, err
 	}
-	for _, role := range topology.HearsFact(e.Kind) {
+	for _, role := range topology.Receivers(e.Aggregate, e.Kind) {
 		if _, err := tx.Exec("INSERT INTO pending(role, fact) VALUES(?, ?)", string(role), seq); err != nil {
 			return stored{}, err
 		}
@@ -103,8 +110,11 @@ func insert(tx *sql.Tx, e kernel.Entry, branch *int64) (stored, error) {
 // deliver puts a fact before all roles that hear it and before its watchers; position is what they see as its Seq.
 func (s *Station) deliver(f stored, position uint64) {
 	b := append([]byte(nil), f.Bytes...)
-	for _, role := range topology.HearsFact(f.Kind) {
+	for _, role := range topology.Receivers(f.Aggregate, f.Kind) {
 		s.push(role, f, position, b)
+	}
+	if f.Aggregate != events.RunAggregate {
+		return
 	}
 	s.tell(f.ID, false, position, b)
 	if f.Kind == events.RunCompleted || f.Kind == events.RunFailed {
@@ -118,15 +128,15 @@ func (s *Station) push(role events.Service, f stored, position uint64, b []byte)
 	if f.Whole > 0 {
 		header = map[string]string{kernel.WholeHeader: strconv.FormatUint(f.Whole, 10)}
 	}
-	s.mail.Push(role, Parcel{Subject: events.FactSubject(s.name, f.ID, f.Kind), Data: b, Header: header, Seq: position, Time: f.at,
+	s.mail.Push(role, Parcel{Subject: events.EventSubject(s.name, f.Aggregate, f.ID, f.Kind), Data: b, Header: header, Seq: position, Time: f.at,
 		Acked: func() { s.store.later("DELETE FROM pending WHERE fact = ? AND role = ?", f.seq, string(role)) }})
 }
 
 // Read implements kernel.Journal.
-func (j journal) Read(ctx context.Context, run string, after uint64) ([]kernel.Record, bool, error) {
-	facts, err := j.s.records(ctx, batch+1, "SELECT seq, kind, bytes FROM facts WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", run, after, batch+1)
+func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Record, bool, error) {
+	facts, err := j.s.records(ctx, batch+1, "SELECT seq, kind, bytes FROM facts WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", kernel.Key(j.aggregate, id), after, batch+1)
 	if err != nil {
-		return nil, false, fmt.Errorf("read run %s after %d: %w", run, after, err)
+		return nil, false, fmt.Errorf("read %s %s after %d: %w", j.aggregate, id, after, err)
 	}
 	if len(facts) > batch {
 		return facts[:batch], true, nil
@@ -135,8 +145,8 @@ func (j journal) Read(ctx context.Context, run string, after uint64) ([]kernel.R
 }
 
 // Last implements kernel.Journal.
-func (j journal) Last(ctx context.Context, run string) (kernel.Record, bool, error) {
-	facts, err := j.s.records(ctx, 1, "SELECT seq, kind, bytes FROM facts WHERE run = ? ORDER BY seq DESC LIMIT 1", run)
+func (j journal) Last(ctx context.Context, id string) (kernel.Record, bool, error) {
+	facts, err := j.s.records(ctx, 1, "SELECT seq, kind, bytes FROM facts WHERE run = ? ORDER BY seq DESC LIMIT 1", kernel.Key(j.aggregate, id))
 	if err != nil || len(facts) == 0 {
 		return kernel.Record{}, false, err
 	}

@@ -94,7 +94,7 @@ func (f *Fallback) settle(ctx context.Context, b *branch) error {
 func (f *Fallback) rest(ctx context.Context, b *branch) (rest []stored, head uint64, err error) {
 	head = b.fork
 	err = f.local.store.each(ctx, func(scan func(...any) error) error {
-		s := stored{Entry: kernel.Entry{ID: b.run}}
+		s := stored{Entry: kernel.Entry{Aggregate: events.RunAggregate, ID: b.run}}
 		var kind string
 		var home uint64
 		if err := scan(&s.seq, &kind, &s.Bytes, &home); err != nil {

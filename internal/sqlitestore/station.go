@@ -87,6 +87,7 @@ func (s *Station) restore(ctx context.Context) error {
 			return err
 		}
 		f.at = time.Unix(0, at)
+		f.Aggregate, f.ID = kernel.ParseKey(f.ID)
 		s.push(events.Service(role), f, base+f.seq, f.Bytes)
 		return nil
 	}, "SELECT p.role, f.seq, CASE WHEN f.branch IS NULL THEN 0 ELSE 1 << 62 END, f.run, f.kind, f.at, f.bytes, f.whole FROM pending p JOIN facts f ON f.seq = p.fact ORDER BY f.seq")
@@ -139,8 +140,11 @@ func (s *Station) Pending(role events.Service) int { return s.mail.Pending(role)
 // Name returns the station's id.
 func (s *Station) Name() string { return s.name }
 
-// Journal returns the log with the right to say everything: all roles are in one process.
-func (s *Station) Journal() kernel.Journal { return journal{s} }
+// Journal returns the log of runs with the right to say everything: all roles are in one process.
+func (s *Station) Journal() kernel.Journal { return s.JournalFor(events.RunAggregate) }
+
+// JournalFor returns the log of the aggregates of a name.
+func (s *Station) JournalFor(aggregate string) kernel.Journal { return journal{s, aggregate} }
 
 // Inbox returns the deliveries of all roles.
 func (s *Station) Inbox() kernel.Inbox { return inbox{s} }
@@ -163,8 +167,11 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, he
 	return in.s.mail.Listen(ctx, role, workers, func(_ context.Context, m kernel.Message) { hear(work, m) })
 }
 
-// Timers returns the station's timers.
-func (s *Station) Timers() kernel.Timers { return timers{s} }
+// Timers returns the timers of the station's runs.
+func (s *Station) Timers() kernel.Timers { return s.TimersFor(events.RunAggregate) }
+
+// TimersFor returns the timers of the aggregates of a name.
+func (s *Station) TimersFor(aggregate string) kernel.Timers { return timers{s, aggregate} }
 
 // Blobs returns the object store.
 func (s *Station) Blobs() kernel.Blobs { return blobs{s.store} }
@@ -290,9 +297,11 @@ func (l leases) Alive(ctx context.Context, instance string) (bool, error) {
 // Logged returns the runs that there are events of, sorted.
 func (s *Station) Logged(ctx context.Context) (runs []string, err error) {
 	err = s.store.each(ctx, func(scan func(...any) error) error {
-		var id string
-		err := scan(&id)
-		runs = append(runs, id)
+		var key string
+		err := scan(&key)
+		if aggregate, id := kernel.ParseKey(key); aggregate == events.RunAggregate {
+			runs = append(runs, id)
+		}
 		return err
 	}, "SELECT DISTINCT run FROM facts ORDER BY run")
 	return runs, err

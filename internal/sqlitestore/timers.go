@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -17,19 +18,25 @@ type alarm struct {
 	stop func() bool
 }
 
-type timers struct{ s *Station }
+type timers struct {
+	s         *Station
+	aggregate string
+}
 
 // Set implements kernel.Timers. A timer is kept until its firing is acknowledged.
-func (t timers) Set(ctx context.Context, run, name string, at time.Time) error {
-	family, id, ok := strings.Cut(name, ".")
-	if !ok || !events.ValidID(run) || !events.ValidID(id) {
-		return fmt.Errorf("set timer: want a run id and a name {family}.{id}, have %q and %q", run, name)
+func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
+	if err := events.CheckID(t.aggregate, id); err != nil {
+		return fmt.Errorf("set timer: %w", err)
+	}
+	family, name, err := kernel.TimerName(t.aggregate, name)
+	if err != nil {
+		return fmt.Errorf("set timer: %w", err)
 	}
 	if _, ok := topology.HearsTimer(family); !ok {
 		return fmt.Errorf("set timer %s: no role hears timers of family %q", name, family)
 	}
-	key, when := run+"."+name, at.UnixNano()
-	err := t.s.store.write(ctx, func(tx *sql.Tx) error {
+	key, when := id+"."+name, at.UnixNano()
+	err = t.s.store.write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.Exec("INSERT INTO timers(name, at) VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET at = excluded.at", key, when)
 		return err
 	})

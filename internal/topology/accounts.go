@@ -3,6 +3,7 @@ package topology
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -55,9 +56,7 @@ const WriterUser = "writer"
 func Writer(station string) (u User, inboxPrefix string) {
 	u.Name, inboxPrefix = WriterUser, InboxPrefix(station, WriterUser)
 	for _, role := range events.Services() {
-		for _, k := range Says(role) {
-			u.Publish = append(u.Publish, events.KindFacts(station, k))
-		}
+		u.Publish = append(u.Publish, saysAll(station, role)...)
 	}
 	u.Subscribe = []string{inboxPrefix + ".>"}
 	return u, inboxPrefix
@@ -124,7 +123,7 @@ func (b Buckets) Accounts(station string, outsiders []User, password func(user s
 		apiPrefix + ">",
 		// What people watch comes from the streams alone, once it is stored. On its subjects nothing is published here, so no
 		// answer that an asker wants there can pass for an event or a dead letter.
-		"station.*.dead.>", "station.*.run.*.stream",
+		"station.*.dead.>", "station.*.*.*.stream",
 	} {
 		fmt.Fprintf(&out, "      %q: %q\n", pattern, numbered(within(pattern)))
 	}
@@ -143,8 +142,8 @@ func inFront(back, subject string) string {
 	switch t := strings.Split(subject, "."); {
 	case len(t) == 4 && t[0] == "station" && t[2] == "dead":
 		return "refused.by.role." + t[1] + "." + t[3]
-	case len(t) == 5 && t[0] == "station" && t[2] == "run" && t[4] == "stream":
-		return "forged.stream.of." + t[1] + "." + t[3]
+	case len(t) == 5 && t[0] == "station" && t[4] == "stream":
+		return "forged.stream.of." + t[1] + "." + t[2] + "." + t[3]
 	}
 	return subject
 }
@@ -200,9 +199,12 @@ func (b Buckets) lent(station string) []loan {
 	return all
 }
 
+// wildcard stands in the destination of a stream for a token of the subject.
+var wildcard = regexp.MustCompile(`\{\{wildcard\([0-9]\)\}\}`)
+
 // starred is a destination of a stream as a pattern.
 func starred(destination string) string {
-	return strings.ReplaceAll(destination, "{{wildcard(1)}}", "*")
+	return wildcard.ReplaceAllString(destination, "*")
 }
 
 // pulled are the streams that roles take work from.

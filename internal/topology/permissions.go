@@ -38,9 +38,7 @@ func InboxPrefix(station string, role events.Service) string {
 // fact, an object that a fact needs or the streams. The persister may take away artifacts, which are kept for a time only.
 func (b Buckets) Permissions(station string, role events.Service) (publish, subscribe []string) {
 	s := "station." + station + "."
-	for _, k := range Says(role) {
-		publish = append(publish, events.KindFacts(station, k))
-	}
+	publish = append(publish, saysAll(station, role)...)
 	for _, family := range HearsOf(role).Timers {
 		publish = append(publish, s+"timer.*."+family+".*", s+"due.*."+family+".*")
 	}

@@ -7,9 +7,16 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// HearsFact lists the roles that hear facts of a kind.
-func HearsFact(k events.Kind) []events.Service {
-	return who(func(h Hears) bool { return h.All || slices.Contains(h.Facts, k) })
+// Receivers lists the roles that receive events of a kind of an aggregate.
+func Receivers(aggregate string, k events.Kind) []events.Service {
+	return who(func(h Hears) bool { return h.receives(aggregate, k) })
+}
+
+func (h Hears) receives(aggregate string, k events.Kind) bool {
+	if aggregate == events.RunAggregate {
+		return h.All || slices.Contains(h.Facts, k)
+	}
+	return slices.Contains(h.Others, Interest{aggregate, k})
 }
 
 // HearsInput returns the role that hears an outsider on a subject of a station; ok is false where nobody does.

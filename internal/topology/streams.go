@@ -102,11 +102,11 @@ func (b Buckets) Streams(station string, l Limits) []Stream {
 	s := "station." + station + "."
 	own := []Stream{
 		{
-			Name: Log(station), Description: "Facts of the runs and agents of station " + station + ": append only.",
-			Subjects: []string{s + "run.*.evt.*.*", s + "agent.*.*.*.evt.*.*"}, Retention: KeepToLimits, DiscardNew: true,
+			Name: Log(station), Description: "Events of the runs and other aggregates of station " + station + ": append only.",
+			Subjects: logged(station), Retention: KeepToLimits, DiscardNew: true,
 			MaxBytes: orElse(l.LogBytes, -1), Bounded: l.LogBytes != 0, MaxMsgSize: MaxLogged, Window: ShortestWindow,
 			DenyDelete: true, DenyPurge: true, Direct: true, Batches: true,
-			RepublishFrom: s + "run.*.evt.*.*", RepublishTo: s + "run.{{wildcard(1)}}.stream", Metadata: b.metadata(),
+			RepublishFrom: s + "*.*.evt.*.*", RepublishTo: s + "{{wildcard(1)}}.{{wildcard(2)}}.stream", Metadata: b.metadata(),
 		},
 		{
 			Name: In(station), Description: "What outsiders say to station " + station + ", until its role has judged it.",
@@ -209,14 +209,20 @@ const minPending = 4096
 
 // Consumers returns the consumers of a role: one per stream, and one more for the inputs that stand apart.
 func Consumers(station string, role events.Service) []Consumer {
-	h := HearsOf(role)
-	s := "station." + station + "."
+	return HearsOf(role).consumers(station)
+}
+
+func (h Hears) consumers(station string) []Consumer {
+	role, s := h.Role, "station."+station+"."
 	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station), Single: true}, {Stream: In(station), Name: string(role) + "-apart", Single: true}}
 	if h.All {
 		byStream[0].Filters = []string{s + "run.*.evt.*.*"}
 	}
 	for _, k := range h.Facts {
 		byStream[0].Filters = append(byStream[0].Filters, events.KindFacts(station, k))
+	}
+	for _, i := range h.Others {
+		byStream[0].Filters = append(byStream[0].Filters, events.KindEvents(station, i.Aggregate, i.Kind))
 	}
 	for _, pattern := range h.Inputs {
 		at := &byStream[1]
@@ -239,6 +245,16 @@ func Consumers(station string, role events.Service) []Consumer {
 		some = append(some, c)
 	}
 	return some
+}
+
+// logged are the subjects of the log: one for each aggregate, whose name is no wildcard, because what is imported from the
+// account of the streams has none in its first three tokens.
+func logged(station string) []string {
+	var subjects []string
+	for _, a := range Aggregates() {
+		subjects = append(subjects, "station."+station+"."+a.Name+".*.evt.*.*")
+	}
+	return subjects
 }
 
 // inputs are the subjects of IN: what any role hears.

@@ -45,6 +45,8 @@ type Hears struct {
 	// Facts by kind; All is every fact of every run.
 	Facts []events.Kind
 	All   bool
+	// Others are events of other aggregates.
+	Others []Interest
 	// Inputs are subject patterns below station.{s}. in the IN stream.
 	Inputs []string
 	// Apart lists those of Inputs that have a consumer of their own, so that they never wait behind the others.
@@ -104,8 +106,8 @@ func HearsOf(role events.Service) Hears {
 	panic("unknown role " + string(role)) // a broken table, never input
 }
 
-// Says returns the kinds a role may say, in the order of the vocabulary.
-func Says(role events.Service) []events.Kind {
+// SaysFacts returns the kinds of facts of runs that a role may say, in the order of the vocabulary.
+func SaysFacts(role events.Service) []events.Kind {
 	var kinds []events.Kind
 	for _, w := range events.Vocabulary() {
 		if w.Author == role {

@@ -68,8 +68,8 @@ func TestTable(t *testing.T) {
 			if st.RepublishTo == "" {
 				continue
 			}
-			to := strings.ReplaceAll(st.RepublishTo, "{{wildcard(1)}}", "*")
-			if want := map[string]string{"LOG_s1": events.StreamSubject("s1", "*"), "LIVE_s1": events.LiveSubject("s1", "*"), "DEAD_s1": "station.s1.letter.*"}[st.Name]; to != want {
+			to := starred(st.RepublishTo)
+			if want := map[string]string{"LOG_s1": "station.s1.*.*.stream", "LIVE_s1": events.LiveSubject("s1", "*"), "DEAD_s1": "station.s1.letter.*"}[st.Name]; to != want {
 				t.Errorf("%s republishes to %s, want %q", st.Name, to, want)
 			}
 			for _, other := range streams {

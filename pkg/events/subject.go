@@ -130,9 +130,14 @@ func HookedSubject(station string, role Service, token string) string {
 	return "station." + station + ".hooked." + string(role) + "." + token
 }
 
+// AggregateStream is where the server republishes every stored event of an aggregate.
+func AggregateStream(station, aggregate, id string) string {
+	return "station." + station + "." + aggregate + "." + id + ".stream"
+}
+
 // StreamSubject is where the server republishes every stored fact of a run.
 func StreamSubject(station, run string) string {
-	return "station." + station + ".run." + run + ".stream"
+	return AggregateStream(station, RunAggregate, run)
 }
 
 // LiveSubject carries tokens and tool output as they come; nothing that is said here is stored.

@@ -1,0 +1,65 @@
+package topology
+
+import (
+	"slices"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Aggregate is one kind of thing whose life is a log of events, on station.{s}.{name}.{id}.evt.{family}.{verb}.
+type Aggregate struct {
+	Name string
+	// Words are its event types. Only the author of one may publish it, and on the subjects of this aggregate alone.
+	Words []events.Word
+}
+
+// Aggregates returns all that the log of a station has room for, the run first. Those without event types are kept free:
+// no service may publish on their subjects.
+func Aggregates() []Aggregate {
+	all := []Aggregate{{Name: events.RunAggregate, Words: events.Vocabulary()}}
+	for _, name := range []string{"session", "agent", "work", "schedule", "workspace"} {
+		all = append(all, Aggregate{Name: name})
+	}
+	return all
+}
+
+// HasAggregate reports whether the log of a station has room for aggregates of a name.
+func HasAggregate(name string) bool {
+	return slices.ContainsFunc(Aggregates(), func(a Aggregate) bool { return a.Name == name })
+}
+
+// Says reports whether a role may publish events of a kind of the aggregates of a name.
+func Says(role events.Service, aggregate string, k events.Kind) bool {
+	for _, a := range Aggregates() {
+		if a.Name == aggregate {
+			return slices.ContainsFunc(a.Words, func(w events.Word) bool { return w.Kind == k && w.Author == role })
+		}
+	}
+	return false
+}
+
+// says returns the subjects of the events that a role may publish.
+func (a Aggregate) says(station string, role events.Service) []string {
+	var subjects []string
+	for _, w := range a.Words {
+		if w.Author == role {
+			subjects = append(subjects, events.KindEvents(station, a.Name, w.Kind))
+		}
+	}
+	return subjects
+}
+
+// saysAll returns the subjects of the events of all aggregates that a role may publish.
+func saysAll(station string, role events.Service) []string {
+	var subjects []string
+	for _, a := range Aggregates() {
+		subjects = append(subjects, a.says(station, role)...)
+	}
+	return subjects
+}
+
+// Interest is one event type of an aggregate that is no run.
+type Interest struct {
+	Aggregate string
+	Kind      events.Kind
+}
