@@ -44,15 +44,22 @@ func (a anyReplica) Last(ctx context.Context, run string) (kernel.Record, bool, 
 	return a.next().Last(ctx, run)
 }
 
-func TestJournalExamOnThreeReplicas(t *testing.T) {
-	t.Parallel()
-	kerneltest.Journal(t, func(t *testing.T) kernel.Journal {
-		_, seen := three(t, jet.ApplyOptions{})
+// anyOf returns journals that speak to any of some replicas.
+func anyOf(seen []*jet.Station) kerneltest.Journals {
+	return func(aggregate string) kernel.Journal {
 		a := anyReplica{n: new(atomic.Uint64)}
 		for _, s := range seen {
-			a.journals = append(a.journals, s.Journal())
+			a.journals = append(a.journals, s.JournalFor(aggregate))
 		}
 		return a
+	}
+}
+
+func TestJournalExamOnThreeReplicas(t *testing.T) {
+	t.Parallel()
+	kerneltest.Journal(t, func(t *testing.T) kerneltest.Journals {
+		_, seen := three(t, jet.ApplyOptions{})
+		return anyOf(seen)
 	})
 }
 

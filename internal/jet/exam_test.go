@@ -21,9 +21,9 @@ func one(t *testing.T, o jet.ApplyOptions) (*jet.Conn, *jet.Station) {
 
 func TestJournalExam(t *testing.T) {
 	t.Parallel()
-	kerneltest.Journal(t, func(t *testing.T) kernel.Journal {
+	kerneltest.Journal(t, func(t *testing.T) kerneltest.Journals {
 		_, s := one(t, jet.ApplyOptions{})
-		return s.Journal()
+		return s.JournalFor
 	})
 }
 
@@ -40,7 +40,8 @@ func TestTimersExam(t *testing.T) {
 func post(t *testing.T) kerneltest.Post {
 	const ackWait = 1500 * time.Millisecond
 	_, s := one(t, jet.ApplyOptions{AckWait: ackWait})
-	return kerneltest.Post{Station: s.Name(), Journal: s.Journal(), Inbox: s.Inbox(), Timers: s.Timers(), Publish: s.Publish, AckWait: ackWait}
+	return kerneltest.Post{Station: s.Name(), Journal: s.Journal(), Other: s.JournalFor(kerneltest.CounterAggregate),
+		Inbox: s.Inbox(), Timers: s.Timers(), OtherTimers: s.TimersFor(kerneltest.CounterAggregate), Publish: s.Publish, AckWait: ackWait}
 }
 
 func TestShelfExam(t *testing.T) {

@@ -27,23 +27,23 @@ func grouped(t *testing.T, o jet.ApplyOptions) (*jet.Conn, *jet.Station) {
 
 func TestGroupedJournalExam(t *testing.T) {
 	t.Parallel()
-	kerneltest.Journal(t, func(t *testing.T) kernel.Journal {
+	kerneltest.Journal(t, func(t *testing.T) kerneltest.Journals {
 		_, s := grouped(t, jet.ApplyOptions{})
-		return s.Journal()
+		return s.JournalFor
 	})
 }
 
 func TestGroupedJournalExamOnThreeReplicas(t *testing.T) {
 	t.Parallel()
-	kerneltest.Journal(t, func(t *testing.T) kernel.Journal {
+	kerneltest.Journal(t, func(t *testing.T) kerneltest.Journals {
 		g := jettest.Cluster(t, 3)
-		a := anyReplica{n: new(atomic.Uint64)}
+		var seen []*jet.Station
 		for i := range 3 {
 			c := jettest.Connect(t, g.Server(i), jet.Config{Name: t.Name()})
 			c.GroupAppends(true)
-			a.journals = append(a.journals, jettest.Station(t, c, "s1", jet.ApplyOptions{Replicas: 3}).Journal())
+			seen = append(seen, jettest.Station(t, c, "s1", jet.ApplyOptions{Replicas: 3}))
 		}
-		return a
+		return anyOf(seen)
 	})
 }
 

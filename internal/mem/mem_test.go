@@ -23,12 +23,13 @@ func open(t *testing.T, cfg mem.Config) *mem.Station {
 
 func post(t *testing.T) kerneltest.Post {
 	s := open(t, mem.Config{AckWait: 200 * time.Millisecond})
-	return kerneltest.Post{Station: s.Name(), Journal: s.Journal(), Inbox: s.Inbox(), Timers: s.Timers(), Publish: s.Publish, AckWait: 200 * time.Millisecond}
+	return kerneltest.Post{Station: s.Name(), Journal: s.Journal(), Other: s.JournalFor(kerneltest.CounterAggregate),
+		Inbox: s.Inbox(), Timers: s.Timers(), OtherTimers: s.TimersFor(kerneltest.CounterAggregate), Publish: s.Publish, AckWait: 200 * time.Millisecond}
 }
 
 func TestJournal(t *testing.T) {
 	t.Parallel()
-	kerneltest.Journal(t, func(t *testing.T) kernel.Journal { return open(t, mem.Config{}).Journal() })
+	kerneltest.Journal(t, func(t *testing.T) kerneltest.Journals { return open(t, mem.Config{}).JournalFor })
 }
 
 func TestInbox(t *testing.T) {

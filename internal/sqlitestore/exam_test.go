@@ -33,12 +33,13 @@ func open(t *testing.T, cfg sqlitestore.Config) *sqlitestore.Station {
 func post(t *testing.T) kerneltest.Post {
 	const ackWait = 300 * time.Millisecond
 	s := open(t, sqlitestore.Config{AckWait: ackWait})
-	return kerneltest.Post{Station: s.Name(), Journal: s.Journal(), Inbox: s.Inbox(), Timers: s.Timers(), Publish: s.Publish, AckWait: ackWait}
+	return kerneltest.Post{Station: s.Name(), Journal: s.Journal(), Other: s.JournalFor(kerneltest.CounterAggregate),
+		Inbox: s.Inbox(), Timers: s.Timers(), OtherTimers: s.TimersFor(kerneltest.CounterAggregate), Publish: s.Publish, AckWait: ackWait}
 }
 
 func TestJournalExam(t *testing.T) {
 	t.Parallel()
-	kerneltest.Journal(t, func(t *testing.T) kernel.Journal { return open(t, sqlitestore.Config{}).Journal() })
+	kerneltest.Journal(t, func(t *testing.T) kerneltest.Journals { return open(t, sqlitestore.Config{}).JournalFor })
 }
 
 func TestInboxExam(t *testing.T) {

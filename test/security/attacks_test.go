@@ -134,7 +134,7 @@ func forgedTargets(_ *testing.T, b *bed) (tries int, harm []string) {
 	before := b.counts(admin)
 	for family, user := range families {
 		w := b.wire(user)
-		targets := []string{"station.s1.run.v.evt.call.allowed", "station.s1.run.v.evt.run.completed", "station.s1.task", "station.s1.run.v.gate.g.anna",
+		targets := []string{"station.s1.run.v.evt.call.allowed", "station.s1.work.v.evt.call.allowed", "station.s1.run.v.evt.run.completed", "station.s1.task", "station.s1.run.v.gate.g.anna",
 			"$KV.harness-config.s1.agent.v", "$KV.harness-state.s1.run.v", "$JS.API.STREAM.DELETE.LOG_s1", "station.s2.task"}
 		for _, other := range slices.Sorted(maps.Keys(families)) {
 			if other != family {
@@ -333,6 +333,7 @@ func questions(user string) map[string]string {
 // victims are subjects on which an asker would like to see an answer stored, and who may say something there anyway.
 var victims = map[string][]string{
 	"station.s1.run.v.evt.call.allowed": {"gatekeeper"}, "station.s1.run.v.evt.run.failed": {"planner"},
+	"station.s1.work.v.evt.call.allowed": nobody, "station.s1.session.v.stream": nobody,
 	"station.s1.run.v.gate.g.anna": {"anna"}, "station.s1.task": {"operator", "dispatcher"},
 	"station.s1.timer.v.run.x": {"planner"}, "station.s1.due.v.call.x": {"toolrunner"}, "station.s1.dead.planner": {"planner"},
 	"$KV.harness-config.s1.agent.v": {"setup"}, "$KV.harness-state.s1.run.v": {"persister"}, "$KV.harness-lease.s1.v": {"toolrunner"},

@@ -69,10 +69,16 @@ func factProbes() []probe {
 	for kind, author := range withNewer(authors) {
 		all = append(all, probe{"say a fact", "station.s1.run.matrix.evt." + kind, "", []string{author}},
 			probe{"say a fact of another station", "station.s2.run.matrix.evt." + kind, "", nobody})
+		for _, aggregate := range others {
+			all = append(all, probe{"say a fact in the log of another aggregate", "station.s1." + aggregate + ".matrix.evt." + kind, "", nobody})
+		}
 	}
 	return append(all, probe{"say a fact that nobody says", "station.s1.run.matrix.evt.run.erased", "", nobody},
-		probe{"say a fact of an agent", "station.s1.agent.p.r.n.evt.a.b", "", nobody})
+		probe{"say a fact of an agent", "station.s1.agent.p_r_n.evt.a.b", "", nobody})
 }
+
+// others are the aggregates that no service appends to yet.
+var others = []string{"session", "agent", "work", "schedule", "workspace"}
 
 func sayProbes() []probe {
 	all := []probe{
@@ -85,7 +91,7 @@ func sayProbes() []probe {
 		{"show what is live", "station.s1.run.matrix.live", "", []string{"executor", "toolrunner"}},
 		{"have what is live kept", "station.s1.run.matrix.kept", "", []string{"executor", "toolrunner"}}, {"have that of another station kept", "station.s2.run.matrix.kept", "", nobody},
 		{"ask what was said so far", "station.s1.run.matrix.sofar", "", watchers}, {"ask that of another station", "station.s2.run.matrix.sofar", "", nobody},
-		{"feed watchers", "station.s1.run.matrix.stream", "", nobody},
+		{"feed watchers", "station.s1.run.matrix.stream", "", nobody}, {"feed watchers of a session", "station.s1.session.matrix.stream", "", nobody},
 		{"ask a hook", "station.s1.hook.audit", "", []string{"planner", "gatekeeper", "executor", "toolrunner"}},
 		{"ask a hook of another station", "station.s2.hook.audit", "", nobody},
 		{"answer a question to a hook", "station.s1.hooked.gatekeeper.token", "", []string{"hook"}},

@@ -16,10 +16,11 @@ import (
 // Post is a station under examination.
 type Post struct {
 	Station string
-	// Journal may say every kind of fact.
-	Journal kernel.Journal
-	Inbox   kernel.Inbox
-	Timers  kernel.Timers
+	// Journal may say every kind of fact of runs, Other every kind of event of CounterAggregate.
+	Journal, Other kernel.Journal
+	Inbox          kernel.Inbox
+	// Timers are those of runs, OtherTimers those of CounterAggregate.
+	Timers, OtherTimers kernel.Timers
 	// Publish says something as an outsider and returns once it is stored. header may be nil.
 	Publish func(ctx context.Context, subject string, data []byte, header map[string]string) error
 	// AckWait of the station; one to two seconds or less keep the exam short.
@@ -44,6 +45,7 @@ func Inbox(t *testing.T, open func(t *testing.T) Post) {
 		{"SAFE-13a a drain waits for the handlers, and what they acknowledged does not come again", drains},
 		{"EVT-9 a fact that is copied says how many facts its run will have, one that is said now does not", saysWhole},
 		{"SAFE-13 DEPL-2 what a listener left behind comes to the next", inherits},
+		{"SAFE-6 DEPL-2 an event of another aggregate is not taken for a fact of a run", hearsRunsAlone},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
@@ -451,6 +453,22 @@ func saysWhole(t *testing.T, p Post) {
 		}
 		if got := h.msg.Header(kernel.WholeHeader); got != want {
 			t.Errorf("the fact at %d: got %q, want %q", h.seq, got, want)
+		}
+		h.ack(t)
+	}
+}
+
+func hearsRunsAlone(t *testing.T, p Post) {
+	id := unique("both")
+	in, _ := listen(t, p, events.Toolrunner, 2)
+	all, _ := listen(t, p, events.Persister, 2)
+	b := (&chain{run: id}).next(t, events.CallAllowed, 20)
+	mustStore(t, p.Other, kernel.Entry{ID: id, Kind: events.CallAllowed, Bytes: b}) // of a counter, stored as what both roles receive of runs
+	say(t, p, id, events.CallAllowed)
+	for who, from := range map[events.Service]<-chan heard{events.Toolrunner: in, events.Persister: all} {
+		h := await(t, from, "the fact of the run as %s", who)
+		if want := events.FactSubject(p.Station, id, events.CallAllowed); h.subject != want {
+			t.Errorf("%s received %q, want %q alone", who, h.subject, want)
 		}
 		h.ack(t)
 	}

@@ -10,11 +10,27 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Journal examines a journal. open is called once; what it returns must have the right to say every kind of fact. On
-// a cluster, open may return a journal that speaks to any replica.
-func Journal(t *testing.T, open func(t *testing.T) kernel.Journal) {
+// Journals are the logs of a station, by the name of their aggregates.
+type Journals func(aggregate string) kernel.Journal
+
+// Journal examines the journals of a station with the aggregate of runs and with another one, and both beside each other. open
+// is called once; what it returns must have the right to append every kind of event. On a cluster, a journal may speak to any
+// replica.
+func Journal(t *testing.T, open func(t *testing.T) Journals) {
 	t.Helper()
-	j := open(t)
+	of := open(t)
+	for _, aggregate := range []string{events.RunAggregate, CounterAggregate} {
+		t.Run(aggregate, func(t *testing.T) {
+			t.Parallel()
+			journal(t, of(aggregate))
+		})
+	}
+	aggregatesApart(t, of)
+}
+
+// journal examines the log of the aggregates of one name. What they are does not matter to it, so all are called runs.
+func journal(t *testing.T, j kernel.Journal) {
+	t.Helper()
 	for _, part := range []struct {
 		name string
 		exam func(*testing.T, kernel.Journal)

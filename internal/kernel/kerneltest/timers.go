@@ -113,4 +113,11 @@ func refusesUnheard(t *testing.T, p Post) {
 			t.Errorf("timer %q: got no error", name)
 		}
 	}
+	for _, h := range topology.Hearing() {
+		for _, family := range h.Timers {
+			if err := p.OtherTimers.Set(within(t), unique("both"), family+".x", time.Now()); err == nil {
+				t.Errorf("timer %s.x of an aggregate that is no run was taken for one of a run", family)
+			}
+		}
+	}
 }

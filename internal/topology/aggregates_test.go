@@ -1,0 +1,71 @@
+package topology
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// counters is an aggregate whose event types have the author of facts of runs, and one of them their name.
+var counters = Aggregate{Name: "work", Words: []events.Word{{Kind: "count.added", Author: events.Planner}, {Kind: events.RunCreated, Author: events.Planner},
+	{Kind: "count.closed", Author: events.Gatekeeper}}}
+
+func TestAggregates(t *testing.T) {
+	t.Parallel()
+	t.Run("SAFE-5 the log has room for each, by a name that subjects can have, and for no other", func(t *testing.T) {
+		t.Parallel()
+		var subjects []string
+		for _, a := range Aggregates() {
+			if err := events.CheckAggregate(a.Name); err != nil || !HasAggregate(a.Name) {
+				t.Errorf("%s: %v", a.Name, err)
+			}
+			subject := events.EventSubject("s1", a.Name, "x", "a.b")
+			if !slices.ContainsFunc(logged("s1"), func(p string) bool { return within(subject, p) }) {
+				t.Errorf("the log does not take %s", subject)
+			}
+			subjects = append(subjects, subject)
+		}
+		if len(subjects) != 6 || HasAggregate("counter") || slices.ContainsFunc(logged("s1"), func(p string) bool { return within("station.s1.counter.x.evt.a.b", p) }) {
+			t.Errorf("the log takes %q", logged("s1"))
+		}
+	})
+	t.Run("SAFE-6 an author of one can not write to the log of another, whatever the event type is called", func(t *testing.T) {
+		t.Parallel()
+		run := Aggregates()[0]
+		for _, role := range events.Services() {
+			for _, a := range []struct{ own, other Aggregate }{{run, counters}, {counters, run}} {
+				for _, pattern := range a.own.says("s1", role) {
+					for _, w := range slices.Concat(run.Words, counters.Words) {
+						if subject := events.EventSubject("s1", a.other.Name, "x", w.Kind); within(subject, pattern) {
+							t.Errorf("the %s may publish %s because it is an author of %s", role, subject, a.own.Name)
+						}
+					}
+				}
+			}
+		}
+		if got := counters.says("s1", events.Gatekeeper); !slices.Equal(got, []string{"station.s1.work.*.evt.count.closed"}) {
+			t.Errorf("the gatekeeper may publish %q", got)
+		}
+		if len(saysAll("s1", events.Planner)) != len(SaysFacts(events.Planner)) || Says(events.Planner, "work", events.RunCreated) || !Says(events.Planner, "run", events.RunCreated) {
+			t.Error("an aggregate without event types has an author")
+		}
+	})
+	t.Run("DEPL-2 a role receives the events of another aggregate that its row names, and those alone", func(t *testing.T) {
+		t.Parallel()
+		h := Hears{Role: events.Persister, All: true, Others: []Interest{{"work", "count.closed"}}, Workers: 1}
+		got := h.consumers("s1")
+		if len(got) != 1 || !slices.Equal(got[0].Filters, []string{"station.s1.run.*.evt.*.*", "station.s1.work.*.evt.count.closed"}) {
+			t.Errorf("got %+v", got)
+		}
+		for _, c := range []struct {
+			aggregate string
+			kind      events.Kind
+			want      bool
+		}{{"work", "count.closed", true}, {"work", "count.added", false}, {"session", "count.closed", false}, {"run", events.RunCreated, true}} {
+			if h.receives(c.aggregate, c.kind) != c.want {
+				t.Errorf("it receives %s of %s: %v", c.kind, c.aggregate, !c.want)
+			}
+		}
+	})
+}
