@@ -442,8 +442,8 @@ type Ref struct {
 	Type   string `json:"type,omitempty"`
 }
 
-func (*RunCreatedData) Kind() Kind { return RunCreated }
-func (*RunStartedData) Kind() Kind { return RunStarted }
+func (*RunCreatedData) Kind() Kind      { return RunCreated }
+func (*RunStartedData) Kind() Kind      { return RunStarted }
 func (*RunPausedData) Kind() Kind       { return RunPaused }
 func (*RunResumedData) Kind() Kind      { return RunResumed }
 func (*RunAdjustedData) Kind() Kind     { return RunAdjusted }
