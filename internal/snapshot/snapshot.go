@@ -72,20 +72,29 @@ func Key(runID string) string { return "snap." + runID }
 
 // Save stores a state whose last fact is at head.
 func (st *Store) Save(ctx context.Context, s run.State, head uint64) error {
+	value, err := st.Pack(ctx, s, head)
+	if err != nil {
+		return err
+	}
+	return st.Shelf.Put(ctx, Key(s.HarnessID), value)
+}
+
+// Pack makes the row that Save stores. A large state goes to the object store first.
+func (st *Store) Pack(ctx context.Context, s run.State, head uint64) ([]byte, error) {
 	b := box{Head: head, Sequence: s.Sequence, Codec: st.Form}
 	if b.Codec == "" {
 		b.Codec = FormBinary
 	}
 	body, err := st.encode(b.Codec, s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var tail []byte
 	switch {
 	case len(body) > maxInline && st.Blobs != nil:
 		ref, err := st.Blobs.Put(ctx, "snapshot", body)
 		if err != nil {
-			return fmt.Errorf("store snapshot: %w", err)
+			return nil, fmt.Errorf("store snapshot: %w", err)
 		}
 		b.Ref = &ref
 	case b.Codec == FormJSON:
@@ -95,9 +104,9 @@ func (st *Store) Save(ctx context.Context, s run.State, head uint64) error {
 	}
 	value, err := json.Marshal(b)
 	if err != nil {
-		return fmt.Errorf("encode snapshot: %w", err)
+		return nil, fmt.Errorf("encode snapshot: %w", err)
 	}
-	return st.Shelf.Put(ctx, Key(s.HarnessID), append(value, tail...))
+	return append(value, tail...), nil
 }
 
 func (st *Store) encode(f Form, s run.State) ([]byte, error) {
@@ -155,6 +164,11 @@ func (st *Store) Load(ctx context.Context, runID string) (run.State, uint64, err
 	if err != nil {
 		return run.State{}, 0, err
 	}
+	return st.Unpack(ctx, runID, value)
+}
+
+// Unpack reads a row that Pack made. Shelf is not asked.
+func (st *Store) Unpack(ctx context.Context, runID string, value []byte) (run.State, uint64, error) {
 	row, body, _ := bytes.Cut(value, []byte{'\n'})
 	var b box
 	if err := json.Unmarshal(row, &b); err != nil {
@@ -164,6 +178,7 @@ func (st *Store) Load(ctx context.Context, runID string) (run.State, uint64, err
 	case b.Ref != nil && st.Blobs == nil:
 		return run.State{}, 0, fmt.Errorf("snapshot of %s is in an object store, and there is none", runID)
 	case b.Ref != nil:
+		var err error
 		if body, err = st.Blobs.Get(ctx, *b.Ref); err != nil {
 			return run.State{}, 0, fmt.Errorf("snapshot of %s: %w", runID, err)
 		}
