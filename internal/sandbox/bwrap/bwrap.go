@@ -19,10 +19,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -83,25 +81,12 @@ func (*Backend) Doored() {}
 
 // Open binds a sandbox to a workspace. The paths of ReadOnly and Writable must exist.
 func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
-	if cfg.Network && cfg.Door != nil {
-		return nil, fmt.Errorf("sandbox %s: %w: a door is for a closed network", cfg.ID, fs.ErrInvalid)
-	}
 	found, err := b.find(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := sandbox.Require(sandbox.Bwrap, cfg, b.Capabilities()); err != nil {
+	if err := local.Check(sandbox.Bwrap, cfg, b.Capabilities(), "/proc", "/dev", "/sys"); err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
-	}
-	for _, path := range append(append([]string{}, cfg.ReadOnly...), cfg.Writable...) {
-		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("sandbox %s: path to show inside: %w", cfg.ID, err)
-		}
-	}
-	for _, taken := range []string{"/proc", "/dev", "/sys"} {
-		if at := filepath.Clean(cfg.Workspace); at == taken || strings.HasPrefix(at, taken+"/") {
-			return nil, fmt.Errorf("sandbox %s: workspace %s: %w: %s is the sandbox's own", cfg.ID, at, fs.ErrInvalid, taken)
-		}
 	}
 	hidden, err := b.programs.Find(cfg.DenyPrograms, slices.Concat([]string{"/usr"}, rootLinks[:], cfg.ReadOnly))
 	if err != nil {

@@ -1,16 +1,14 @@
 package bwrap
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
 // probeText is the most text of bubblewrap's own complaint that is shown.
@@ -21,31 +19,16 @@ func (b *Backend) Probe(ctx context.Context) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("%w: bubblewrap needs Linux, this is %s", sandbox.ErrUnavailable, runtime.GOOS)
 	}
-	dir, err := os.MkdirTemp(b.base, "inspan-probe-")
-	if err != nil {
-		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if dir, err = filepath.Abs(dir); err != nil {
-		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
-	}
-	box, err := b.Open(ctx, sandbox.Config{ID: "probe", Workspace: dir})
-	if err != nil {
-		if !errors.Is(err, sandbox.ErrUnavailable) {
-			err = fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
-		}
-		return err
-	}
-	var said bytes.Buffer
-	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"/bin/true"}, Stderr: &said})
-	err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
+	t, err := local.Try(ctx, b.base, sandbox.Config{}, b.Open, "/bin/true")
 	switch {
+	case err != nil && !t.Opened:
+		return err
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
 	case err != nil:
 		return missing(err)
-	case exit.Code != 0:
-		return missing(fmt.Errorf("/bin/true ended with status %d: %s", exit.Code, clip(said.String())))
+	case t.Exit.Code != 0:
+		return missing(fmt.Errorf("/bin/true ended with status %d: %s", t.Exit.Code, clip(t.Err)))
 	}
 	return nil
 }
@@ -68,10 +51,4 @@ func missing(err error) error {
 		sandbox.ErrUnavailable, err)
 }
 
-func clip(text string) string {
-	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
-	if len(text) > probeText {
-		text = text[:probeText] + " ..."
-	}
-	return text
-}
+func clip(text string) string { return local.Clip(text, probeText) }

@@ -1,12 +1,10 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -163,22 +161,14 @@ func (b *Backend) open(ctx context.Context, cfg sandbox.Config) (*box, error) {
 
 // check refuses what no container of this engine can do.
 func (b *Backend) check(ctx context.Context, cfg sandbox.Config) error {
-	if cfg.Network && cfg.Door != nil {
-		return fmt.Errorf("%w: a door is for a closed network", fs.ErrInvalid)
-	}
 	if _, err := b.info(ctx); err != nil {
 		return err
 	}
-	if err := sandbox.Require(sandbox.Docker, cfg, b.Capabilities()); err != nil {
+	if err := local.Check(sandbox.Docker, cfg, b.Capabilities()); err != nil {
 		return err
 	}
 	if m := cfg.Limits.Memory; m > 0 && m < leastMemory && cfg.Limits.Check() == nil {
 		return fmt.Errorf("%w: a memory limit of %d bytes: a container needs %d", sandbox.ErrNotEnforced, m, leastMemory)
-	}
-	for _, path := range append(append([]string{}, cfg.ReadOnly...), cfg.Writable...) {
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("path to show inside: %w", err)
-		}
 	}
 	for _, path := range append(append([]string{cfg.Workspace}, cfg.ReadOnly...), cfg.Writable...) {
 		at := filepath.Clean(path)
@@ -197,40 +187,17 @@ func (b *Backend) Probe(ctx context.Context) error {
 	if b.cfg.Image == "" {
 		return b.check(ctx, sandbox.Config{})
 	}
-	dir, err := os.MkdirTemp(b.cfg.Base, "inspan-probe-")
-	if err != nil {
-		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	box, err := b.Open(ctx, sandbox.Config{ID: "probe", Workspace: dir})
-	if err != nil {
-		return unavailable(err)
-	}
-	var said bytes.Buffer
-	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "test ! -w / && test ! -w /etc"}, Stderr: &said})
-	err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
+	t, err := local.Try(ctx, b.cfg.Base, sandbox.Config{}, b.Open, "sh", "-c", "test ! -w / && test ! -w /etc")
 	switch {
+	case err != nil && !t.Opened:
+		return err
 	case err != nil:
 		return fmt.Errorf("%w: containers can not start here: %w", sandbox.ErrUnavailable, err)
-	case exit.Code != 0:
-		return fmt.Errorf("%w: a container does not hold here: the probe ended with status %d: %s", sandbox.ErrUnavailable, exit.Code, clip(said.String()))
+	case t.Exit.Code != 0:
+		return fmt.Errorf("%w: a container does not hold here: the probe ended with status %d: %s", sandbox.ErrUnavailable, t.Exit.Code, clip(t.Err))
 	}
 	return nil
 }
 
-func unavailable(err error) error {
-	if errors.Is(err, sandbox.ErrUnavailable) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
-}
-
 // clip bounds a text of others that is shown.
-func clip(text string) string {
-	const most = 600
-	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
-	if len(text) > most {
-		text = text[:most] + " ..."
-	}
-	return text
-}
+func clip(text string) string { return local.Clip(text, 600) }

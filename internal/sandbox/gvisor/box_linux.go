@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -46,11 +45,6 @@ var _ sandbox.Sandbox = (*box)(nil)
 func (b *Backend) open(ctx context.Context, cfg sandbox.Config, found install) (sandbox.Sandbox, error) {
 	if err := b.check(cfg); err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
-	}
-	for _, taken := range []string{"/proc", "/dev", "/sys"} {
-		if at := filepath.Clean(cfg.Workspace); at == taken || strings.HasPrefix(at, taken+"/") {
-			return nil, fmt.Errorf("sandbox %s: workspace %s: %w: %s is the sandbox's own", cfg.ID, at, fs.ErrInvalid, taken)
-		}
 	}
 	inner, err := local.OpenBox(cfg, sandbox.GVisor, b.cfg.Base, homeInside, tmpInside)
 	if err != nil {

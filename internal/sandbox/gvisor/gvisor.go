@@ -21,7 +21,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -174,30 +173,18 @@ func (b *Backend) find(ctx context.Context) (*install, error) {
 func (b *Backend) starts(ctx context.Context, found install) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
-	dir, err := os.MkdirTemp(b.cfg.Base, "inspan-probe-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if dir, err = filepath.Abs(dir); err != nil {
-		return err
-	}
 	outside, err := os.ReadFile("/proc/version")
 	if err != nil {
 		return err
 	}
-	box, err := b.open(ctx, sandbox.Config{ID: "probe", Workspace: dir}, found)
+	open := func(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) { return b.open(ctx, cfg, found) }
+	// Old versions lack calls that programs of newer systems need for the simplest things.
+	t, err := local.Try(ctx, b.cfg.Base, sandbox.Config{}, open, "sh", "-c", "ls -d / >&2 && cat /proc/version")
 	if err != nil {
 		return err
 	}
-	var said, cried bytes.Buffer
-	// Old versions lack calls that programs of newer systems need for the simplest things.
-	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "ls -d / >&2 && cat /proc/version"}, Stdout: &said, Stderr: &cried})
-	if err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx))); err != nil {
-		return err
-	}
-	if exit.Code != 0 || said.Len() == 0 || bytes.Equal(said.Bytes(), outside) {
-		return fmt.Errorf("the probe ended with status %d under the kernel %q: %s", exit.Code, clip(said.String()), clip(cried.String()))
+	if t.Exit.Code != 0 || t.Output == "" || t.Output == string(outside) {
+		return fmt.Errorf("the probe ended with status %d under the kernel %q: %s", t.Exit.Code, clip(t.Output), clip(t.Err))
 	}
 	return nil
 }
@@ -213,21 +200,10 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 
 // check refuses what this backend can not do.
 func (b *Backend) check(cfg sandbox.Config) error {
-	if cfg.Network && cfg.Door != nil {
-		return fmt.Errorf("%w: a door is for a closed network", fs.ErrInvalid)
-	}
-	if cfg.Door != nil && os.Geteuid() != 0 {
+	if cfg.Door != nil && !cfg.Network && os.Geteuid() != 0 {
 		return fmt.Errorf("%w: only root can keep gVisor's commands to a list of hosts: use bwrap", sandbox.ErrNotEnforced)
 	}
-	if err := sandbox.Require(sandbox.GVisor, cfg, b.Capabilities()); err != nil {
-		return err
-	}
-	for _, path := range append(append([]string{}, cfg.ReadOnly...), cfg.Writable...) {
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("path to show inside: %w", err)
-		}
-	}
-	return nil
+	return local.Check(sandbox.GVisor, cfg, b.Capabilities(), "/proc", "/dev", "/sys")
 }
 
 // newer are flags that not every version of runsc has, and that are given where they are there.
@@ -251,10 +227,4 @@ const probeWait = 30 * time.Second
 // clipAt is the most text of runsc's own complaint that is shown.
 const clipAt = 400
 
-func clip(text string) string {
-	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
-	if len(text) > clipAt {
-		text = text[:clipAt] + " ..."
-	}
-	return text
-}
+func clip(text string) string { return local.Clip(text, clipAt) }

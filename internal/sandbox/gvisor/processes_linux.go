@@ -28,8 +28,6 @@ const (
 	tick = 5 * time.Millisecond
 	// killWait is how long a killed process may take to be gone.
 	killWait = 5 * time.Second
-	// headMax is the most that is read of each file of a process.
-	headMax = 4 << 10
 )
 
 // numberOf names a process by the number of its runsc on this machine and its own under that.
@@ -151,8 +149,7 @@ func (k *kernel) ask(ctx context.Context, verb string, args ...string) ([]byte, 
 // awaited waits until the command of a kernel runs. It is false where the command could not begin, or ctx has ended.
 func (k *kernel) awaited(ctx context.Context) bool {
 	for ctx.Err() == nil {
-		over := dead(k.outside)
-		if over {
+		if _, alive := local.ParentOf(k.outside); !alive {
 			return k.complaint("run") == "" // it ran, and was short
 		}
 		// A question costs as much as a part of the start that it waits for: there is none before the container is made.
@@ -164,13 +161,6 @@ func (k *kernel) awaited(ctx context.Context) bool {
 		wait(ctx, tick)
 	}
 	return false
-}
-
-// dead reports whether a child of this process has ended, also one that nobody has waited for yet.
-func dead(pid int) bool {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	after := data[bytes.LastIndexByte(data, ')')+1:]
-	return err != nil || len(after) < 2 || after[1] == 'Z' || after[1] == 'X'
 }
 
 // lister says its own number and then becomes a program that shows the files of all processes.
@@ -195,37 +185,27 @@ func (k *kernel) processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 // others of its own sandbox.
 func parse(outside int, text string) []sandbox.ProcessInfo {
 	own, rest, _ := strings.Cut(text, "\n")
-	lines, stats := map[int]string{}, map[int][]string{}
+	lines, stats := map[int]string{}, map[int]string{}
 	for part := range strings.SplitSeq("\n"+rest, "\n==> /proc/") {
 		name, body, ok := strings.Cut(part, " <==\n")
 		id, file, ok2 := strings.Cut(name, "/")
 		pid, err := strconv.Atoi(id)
-		if !ok || !ok2 || err != nil || pid <= 0 || pid >= numbers || id == strings.TrimSpace(own) {
-			continue
-		}
-		if file == "cmdline" {
+		switch {
+		case !ok || !ok2 || err != nil || pid <= 0 || pid >= numbers || id == strings.TrimSpace(own):
+		case file == "cmdline":
 			lines[pid] = strings.TrimRight(body, "\x00\n")
-		} else if fields := strings.Fields(body[strings.LastIndexByte(body, ')')+1:]); len(fields) >= 22 {
-			stats[pid] = fields
+		default:
+			stats[pid] = body
 		}
 	}
 	var list []sandbox.ProcessInfo
-	for pid, fields := range stats {
-		if fields[0] == "Z" || fields[0] == "X" {
+	for pid, stat := range stats {
+		info, dead, ok := local.Info(numberOf(outside, pid), stat, lines[pid], int64(os.Getpagesize()))
+		if !ok || dead {
 			continue
 		}
-		number := func(i int) int64 {
-			n, _ := strconv.ParseInt(fields[i], 10, 64) // the kernel's own; 0 where it is not
-			return n
-		}
-		const clockTick = 10 * time.Millisecond
-		info := sandbox.ProcessInfo{PID: numberOf(outside, pid), RSS: max(0, number(21)) * int64(os.Getpagesize()),
-			User: time.Duration(number(11)) * clockTick, System: time.Duration(number(12)) * clockTick}
-		if parent := number(1); parent > 0 {
-			info.Parent = numberOf(outside, int(parent))
-		}
-		if line := lines[pid]; line != "" {
-			info.Args = strings.Split(strings.ToValidUTF8(line[:min(len(line), headMax)], "\uFFFD"), "\x00")
+		if info.Parent > 0 {
+			info.Parent = numberOf(outside, info.Parent)
 		}
 		list = append(list, info)
 	}

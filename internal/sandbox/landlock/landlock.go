@@ -16,7 +16,6 @@
 package landlock
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -101,26 +100,15 @@ func (b *Backend) Probe(ctx context.Context) error {
 	if err := launch.Supported(); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(b.base, "inspan-probe-")
-	if err != nil {
-		return fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	box, err := b.Open(ctx, sandbox.Config{ID: "probe", Workspace: dir})
-	if err != nil {
-		if !errors.Is(err, sandbox.ErrUnavailable) {
-			err = fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
-		}
-		return err
-	}
 	// /dev is not named: a command that can list it has no walls.
-	var said bytes.Buffer
-	_, err = box.Exec(ctx, sandbox.Cmd{Args: []string{"/bin/sh", "-c", "ls /dev >/dev/null 2>&1 && echo open || echo closed"}, Stdout: &said})
-	if err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx))); err != nil {
+	t, err := local.Try(ctx, b.base, sandbox.Config{}, b.Open, "/bin/sh", "-c", "ls /dev >/dev/null 2>&1 && echo open || echo closed")
+	switch {
+	case err != nil && !t.Opened:
+		return err
+	case err != nil:
 		return fmt.Errorf("%w: Landlock can not start here: %w", sandbox.ErrUnavailable, err)
-	}
-	if said.String() != "closed\n" {
-		return fmt.Errorf("%w: Landlock does not hold here: the probe said %.100q", sandbox.ErrUnavailable, said.String())
+	case t.Output != "closed\n":
+		return fmt.Errorf("%w: Landlock does not hold here: the probe said %.100q", sandbox.ErrUnavailable, t.Output)
 	}
 	return nil
 }
@@ -132,7 +120,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 		err = launch.Supported()
 	}
 	if err == nil {
-		err = sandbox.Require(sandbox.Landlock, cfg, b.Capabilities())
+		err = local.Check(sandbox.Landlock, cfg, b.Capabilities())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
@@ -205,11 +193,6 @@ func (b *box) allow() error {
 	for _, path := range devices {
 		if _, err := os.Stat(path); err == nil {
 			b.write = append(b.write, path)
-		}
-	}
-	for _, path := range append(append([]string{}, cfg.ReadOnly...), cfg.Writable...) {
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("path to show inside: %w", err)
 		}
 	}
 	return nil

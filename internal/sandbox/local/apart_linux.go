@@ -25,3 +25,12 @@ func EndByHandle(fd int) {
 	}
 	waitGone(fd, time.Now().Add(killWait))
 }
+
+// ParentOf returns the parent of a process, -1 where there is no such process. One that nobody has waited for is not alive.
+func ParentOf(pid int) (parent int, alive bool) {
+	s, ok := statOf(pid)
+	if !ok {
+		return -1, false
+	}
+	return s.parent, !s.dead()
+}

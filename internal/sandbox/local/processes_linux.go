@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -15,13 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/inspan/inspan/internal/sandbox"
-)
-
-const (
-	// maxArgs is the most bytes of a command line that are shown.
-	maxArgs = 4 << 10
-	// clockTick is the unit of times in proc_pid_stat(5): USER_HZ is 100 on every Linux that Go runs on.
-	clockTick = 10 * time.Millisecond
 )
 
 // Processes implements sandbox.Sandbox.
@@ -102,22 +94,9 @@ func infoOf(pid int) (sandbox.ProcessInfo, bool) {
 	if err != nil {
 		return sandbox.ProcessInfo{}, false
 	}
-	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	if len(fields) < 22 {
-		return sandbox.ProcessInfo{}, false
-	}
-	number := func(i int) int64 {
-		n, _ := strconv.ParseInt(fields[i], 10, 64) // the kernel's own; 0 where it is not
-		return n
-	}
 	line, _ := os.ReadFile(procPath(pid, "cmdline")) // of a process that is ending it is empty
-	line = bytes.TrimRight(line[:min(len(line), maxArgs)], "\x00")
-	info := sandbox.ProcessInfo{PID: pid, Parent: int(number(1)), RSS: number(21) * int64(os.Getpagesize()),
-		User: time.Duration(number(11)) * clockTick, System: time.Duration(number(12)) * clockTick}
-	if len(line) > 0 {
-		info.Args = strings.Split(strings.ToValidUTF8(string(line), "\uFFFD"), "\x00")
-	}
-	return info, true
+	info, _, ok := Info(pid, string(data), string(line), int64(os.Getpagesize()))
+	return info, ok
 }
 
 // commandOf waits until the first process of a namespace has started its command, and returns that. The first process

@@ -7,16 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
 const (
-	// clockTick is the unit of times in proc_pid_stat(5): USER_HZ is 100 on every Linux.
-	clockTick = 10 * time.Millisecond
 	// maxProcesses is the most processes that are listed.
 	maxProcesses = 10_000
 )
@@ -50,23 +48,11 @@ func (b *Box) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 
 // processOf reads a line of proc_pid_stat(5) and a command line in hexadecimal.
 func processOf(pid, stat, line string, page int64) (sandbox.ProcessInfo, error) {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	number, err := strconv.Atoi(pid)
-	if err != nil || len(fields) < 22 {
-		return sandbox.ProcessInfo{}, fmt.Errorf("process %.20q", pid)
-	}
-	field := func(i int) int64 {
-		n, _ := strconv.ParseInt(fields[i], 10, 64) // 0 where it is none
-		return max(n, 0)
-	}
-	info := sandbox.ProcessInfo{PID: number, Parent: int(field(1)), RSS: field(21) * page,
-		User: time.Duration(field(11)) * clockTick, System: time.Duration(field(12)) * clockTick}
-	raw, err := hex.DecodeString(line)
-	if err != nil {
-		return info, fmt.Errorf("the command line of process %d", number)
-	}
-	if text := strings.TrimRight(strings.ToValidUTF8(string(raw), "\uFFFD"), "\x00"); text != "" {
-		info.Args = strings.Split(text, "\x00")
+	raw, broken := hex.DecodeString(line)
+	info, _, ok := local.Info(number, stat, string(raw), page)
+	if err != nil || broken != nil || !ok {
+		return info, fmt.Errorf("process %.20q", pid)
 	}
 	return info, nil
 }

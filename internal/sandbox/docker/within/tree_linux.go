@@ -1,10 +1,8 @@
 package within
 
 import (
-	"bytes"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,7 +66,7 @@ func descendants(dead bool) []int {
 		if err != nil {
 			continue
 		}
-		if parent, alive := parentOf(pid); parent >= 0 && (alive || dead) {
+		if parent, alive := local.ParentOf(pid); parent >= 0 && (alive || dead) {
 			children[parent] = append(children[parent], pid)
 		}
 	}
@@ -77,22 +75,6 @@ func descendants(dead bool) []int {
 		list = append(list, children[list[i]]...)
 	}
 	return list
-}
-
-// parentOf reads proc_pid_stat(5); parent is -1 where there is no such process. The name in brackets may hold anything, so fields count from the last bracket.
-func parentOf(pid int) (parent int, alive bool) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return -1, false
-	}
-	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	if len(fields) < 2 {
-		return -1, false
-	}
-	if parent, err = strconv.Atoi(fields[1]); err != nil {
-		return -1, false
-	}
-	return parent, fields[0] != "Z" && fields[0] != "X"
 }
 
 // answer answers a question about this command's processes.
@@ -119,7 +101,7 @@ func (f *family) away(pid int) bool {
 	limit := time.NewTimer(endMax / 5)
 	defer limit.Stop()
 	for {
-		if _, alive := parentOf(pid); !alive {
+		if _, alive := local.ParentOf(pid); !alive {
 			return true
 		}
 		select {

@@ -1,0 +1,84 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/inspan/inspan/internal/sandbox"
+)
+
+// Check refuses a Config that asks for what a backend with these capabilities does not enforce, for a path that does not
+// exist, or for a workspace in one of the directories that the sandbox has of its own.
+func Check(mode sandbox.Mode, cfg sandbox.Config, has []sandbox.Capability, own ...string) error {
+	if cfg.Network && cfg.Door != nil {
+		return fmt.Errorf("%w: a door is for a closed network", fs.ErrInvalid)
+	}
+	if err := sandbox.Require(mode, cfg, has); err != nil {
+		return err
+	}
+	for _, path := range slices.Concat(cfg.ReadOnly, cfg.Writable) {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("path to show inside: %w", err)
+		}
+	}
+	for _, dir := range own {
+		if at := filepath.Clean(cfg.Workspace); at == dir || strings.HasPrefix(at, dir+"/") {
+			return fmt.Errorf("workspace %s: %w: %s is the sandbox's own", at, fs.ErrInvalid, dir)
+		}
+	}
+	return nil
+}
+
+// Unavailable makes an error a sandbox.ErrUnavailable, if it is none.
+func Unavailable(err error) error {
+	if errors.Is(err, sandbox.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+}
+
+// Trial is a command that ran in a sandbox of its own, to see whether a backend works.
+type Trial struct {
+	// Opened is false where there was no sandbox to run it in.
+	Opened      bool
+	Exit        sandbox.Exit
+	Output, Err string
+}
+
+// Try opens a sandbox on an empty directory below base, runs a command in it and destroys it. An error of a Trial that is
+// not Opened is sandbox.ErrUnavailable.
+func Try(ctx context.Context, base string, cfg sandbox.Config, open func(context.Context, sandbox.Config) (sandbox.Sandbox, error), args ...string) (Trial, error) {
+	dir, err := os.MkdirTemp(base, "inspan-probe-")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(dir) }()
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return Trial{}, fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
+	}
+	cfg.ID, cfg.Workspace = "probe", dir
+	box, err := open(ctx, cfg)
+	if err != nil {
+		return Trial{}, Unavailable(err)
+	}
+	var out, errs bytes.Buffer
+	exit, err := box.Exec(ctx, sandbox.Cmd{Args: args, Stdout: &out, Stderr: &errs})
+	err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
+	return Trial{Opened: true, Exit: exit, Output: out.String(), Err: errs.String()}, err
+}
+
+// Clip bounds a text of others that is shown.
+func Clip(text string, most int) string {
+	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
+	if len(text) > most {
+		text = text[:most] + " ..."
+	}
+	return text
+}
