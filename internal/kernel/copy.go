@@ -32,7 +32,7 @@ func (l *Ledger[S]) Copy(ctx context.Context, id string, stored []byte, whole ui
 	if err := p.hold(ctx); err != nil {
 		return err
 	}
-	defer p.free()
+	defer l.cfg.Pages.free(p)
 	if !p.loaded || l.sequence(p) != f.Sequence-1 {
 		if err := l.refresh(ctx, p); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (l *Ledger[S]) Copy(ctx context.Context, id string, stored []byte, whole ui
 	if err != nil {
 		return fmt.Errorf("copy of fact %d (%s) to %s %s: %w", f.Sequence, payload.Kind(), a.Name, id, err)
 	}
-	p.at(next, seq)
+	p.at(next, seq, p.bytes+len(stored))
 	return nil
 }
 

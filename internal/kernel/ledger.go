@@ -81,6 +81,8 @@ type Told[S any] struct {
 const (
 	// DefaultCache is the number of aggregates whose state is kept in memory.
 	DefaultCache = 4096
+	// DefaultCacheBytes is about how many bytes of events these states may be folded from, without those in use.
+	DefaultCacheBytes = 32 << 20
 	// maxRounds bounds how often a decision is made again because another writer was faster.
 	maxRounds = 64
 	// maxSame bounds how often the same append is tried on transient refusals.
@@ -153,7 +155,7 @@ func (l *Ledger[S]) Hear(ctx context.Context, id string, r Record) (S, error) {
 	if err := p.hold(ctx); err != nil {
 		return none, err
 	}
-	defer p.free()
+	defer l.cfg.Pages.free(p)
 	if p.loaded && IsLocal(p.head) && !IsLocal(r.Seq) {
 		err := l.comeHome(ctx, p, r.Seq)
 		return p.state, err
@@ -163,7 +165,7 @@ func (l *Ledger[S]) Hear(ctx context.Context, id string, r Record) (S, error) {
 	}
 	if p.loaded || p.head == 0 {
 		if next, err := l.cfg.Aggregate.fold(id, p.state, r); err == nil {
-			p.at(next, r.Seq)
+			p.at(next, r.Seq, p.bytes+len(r.Bytes))
 			return p.state, nil
 		}
 	}
@@ -194,7 +196,7 @@ func (l *Ledger[S]) Write(ctx context.Context, id string, decide Decide[S]) (Wri
 	if err := p.hold(ctx); err != nil {
 		return w, err
 	}
-	defer p.free()
+	defer l.cfg.Pages.free(p)
 	if !p.loaded {
 		if err := l.refresh(ctx, p); err != nil {
 			return w, err
@@ -237,7 +239,7 @@ func (l *Ledger[S]) say(ctx context.Context, p *page[S], answer []events.Payload
 		if l.cfg.Tell != nil {
 			l.cfg.Tell(Told[S]{Fact: event, Payload: payload, Before: p.state})
 		}
-		p.at(next, seq)
+		p.at(next, seq, p.bytes+len(stored))
 		w.Facts = append(w.Facts, Said{Payload: payload, Sequence: event.Sequence, Seq: seq})
 	}
 	return false, nil

@@ -20,6 +20,10 @@ type Pages[S any] struct {
 	ring []*page[S]
 	hand int
 	most int
+	// bytes is what the pages take together, mostBytes how much they may; ended are the pages that nothing can follow, oldest
+	// first, with others that are gone.
+	bytes, mostBytes int
+	ended            []*page[S]
 }
 
 // page is the cached state of one aggregate.
@@ -33,14 +37,18 @@ type page[S any] struct {
 	// known is the highest position of the log that was ever stored, heard or read here: no state behind it is given out, also where
 	// a reader is behind.
 	known uint64
-	// used and pins are guarded by Pages.mu: a used page gets another round before it is dropped, a pinned one stays.
-	used bool
-	pins int
+	// bytes of the events that the state was folded from.
+	bytes int
+	// All below is guarded by Pages.mu: a used page gets another round before it is dropped, a pinned one stays. counted is what
+	// of bytes is in Pages.bytes, place where it is in the ring.
+	used, ended    bool
+	pins           int
+	counted, place int
 }
 
-// at puts a state in the page.
-func (p *page[S]) at(s S, head uint64) {
-	p.state, p.head, p.loaded = s, head, true
+// at puts a state in the page that was folded from events of so many bytes.
+func (p *page[S]) at(s S, head uint64, bytes int) {
+	p.state, p.head, p.loaded, p.bytes = s, head, true, bytes
 	if !IsLocal(head) {
 		p.known = max(p.known, head)
 	}
@@ -59,14 +67,12 @@ func (p *page[S]) hold(ctx context.Context) error {
 	}
 }
 
-func (p *page[S]) free() { <-p.held }
-
 // NewPages makes room for the states of that many aggregates; 0 means DefaultCache.
 func NewPages[S any](a *Aggregate[S], most int) *Pages[S] {
 	if most <= 0 {
 		most = DefaultCache
 	}
-	return &Pages[S]{aggregate: a, pages: make(map[string]*page[S]), most: most}
+	return &Pages[S]{aggregate: a, pages: make(map[string]*page[S]), most: most, mostBytes: DefaultCacheBytes}
 }
 
 // page returns the cache entry of an aggregate and makes room for it. Second chance: a page that was used since the hand
@@ -99,24 +105,11 @@ func (c *Pages[S]) find(id string) *page[S] {
 	}
 	p := &page[S]{id: id, used: true, held: make(chan struct{}, 1)}
 	c.pages[id] = p
-	if len(c.ring) < c.most {
-		c.ring = append(c.ring, p)
-		return p
+	if len(c.ring) >= c.most {
+		c.turn() // where all are in use there is one more
 	}
-	for range 2 * len(c.ring) {
-		if old := c.ring[c.hand]; !old.used && old.pins == 0 {
-			break
-		}
-		c.ring[c.hand].used = false
-		c.hand = (c.hand + 1) % len(c.ring)
-	}
-	if c.ring[c.hand].pins > 0 {
-		c.ring = append(c.ring, p) // all are in use: there is one more
-		return p
-	}
-	delete(c.pages, c.ring[c.hand].id)
-	c.ring[c.hand] = p
-	c.hand = (c.hand + 1) % len(c.ring)
+	p.place = len(c.ring)
+	c.ring = append(c.ring, p)
 	return p
 }
 
@@ -134,12 +127,12 @@ func (c *Pages[S]) Overhear(id string, r Record) {
 	default:
 		return
 	}
-	defer p.free()
+	defer c.free(p)
 	if !p.loaded || p.head >= r.Seq || c.aggregate.Chain(&p.state).Sequence == 0 {
 		return
 	}
 	if next, err := c.aggregate.fold(id, p.state, r); err == nil {
-		p.at(next, r.Seq)
+		p.at(next, r.Seq, p.bytes+len(r.Bytes))
 	}
 }
 
@@ -191,6 +184,10 @@ func (l *Ledger[S]) covers(ctx context.Context, p *page[S], s *S, head uint64) b
 
 // fold reads and folds on from a state. On damage the page keeps nothing, and the error is ErrHeld.
 func (l *Ledger[S]) fold(ctx context.Context, p *page[S], s S, head uint64) error {
+	bytes := int(l.cfg.Aggregate.Chain(&s).Sequence) * eventBytes //nolint:gosec // far from the largest number
+	if p.loaded && p.head == head {
+		bytes = p.bytes
+	}
 	for {
 		l.count(func(st *Stats) { st.Reads++ })
 		batch, more, err := l.cfg.Journal.Read(ctx, p.id, head)
@@ -205,9 +202,10 @@ func (l *Ledger[S]) fold(ctx context.Context, p *page[S], s S, head uint64) erro
 				return fmt.Errorf("%w: %w", ErrHeld, err)
 			}
 			s, head = next, r.Seq
+			bytes += len(r.Bytes)
 		}
 		if !more {
-			p.at(s, head)
+			p.at(s, head, bytes)
 			return nil
 		}
 	}
@@ -248,7 +246,7 @@ func (l *Ledger[S]) comeHome(ctx context.Context, p *page[S], heard uint64) erro
 			return err
 		}
 	}
-	p.at(fresh.state, fresh.head)
+	p.at(fresh.state, fresh.head, fresh.bytes)
 	return nil
 }
 
@@ -274,7 +272,7 @@ func (l *Ledger[S]) Fresh(ctx context.Context, id string) (S, error) {
 	if err := p.hold(ctx); err != nil {
 		return none, err
 	}
-	defer p.free()
+	defer l.cfg.Pages.free(p)
 	last, ok, err := l.cfg.Journal.Last(ctx, p.id)
 	if err != nil {
 		return none, err
@@ -303,7 +301,7 @@ func (l *Ledger[S]) Reach(ctx context.Context, id string, sequence uint64) (S, u
 	if err := p.hold(ctx); err != nil {
 		return none, 0, err
 	}
-	defer p.free()
+	defer l.cfg.Pages.free(p)
 	if p.loaded && l.sequence(p) >= sequence && !IsLocal(p.head) {
 		return p.state, p.head, nil
 	}
