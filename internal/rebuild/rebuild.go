@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -307,7 +308,7 @@ func (r *rebuild) read(ctx context.Context, id string, covered uint64) (log, err
 			return l, err
 		}
 		for _, f := range facts {
-			if l.state, err = f.Apply(id, l.state); err != nil {
+			if l.state, err = runlog.Apply(id, l.state, f); err != nil {
 				return l, &fault{fmt.Sprintf("its log does not fold: %v", err)}
 			}
 			l.events = append(l.events, event{f.Seq, l.state.Hash})

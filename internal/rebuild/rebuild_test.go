@@ -20,6 +20,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/rebuild"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -35,7 +36,7 @@ type world struct {
 	shelf kernel.Shelf
 	key   ed25519.PrivateKey
 	runs  map[string]run.State
-	pages *kernel.Pages
+	pages *runlog.Pages
 }
 
 var signer = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
@@ -47,7 +48,7 @@ func newWorld(t *testing.T, key ed25519.PrivateKey) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, st: st, shelf: st.Shelf(topology.StateBucket), key: key, runs: map[string]run.State{}, pages: kernel.NewPages(0)}
+	w := &world{t: t, st: st, shelf: st.Shelf(topology.StateBucket), key: key, runs: map[string]run.State{}, pages: runlog.NewPages(0)}
 	if key != nil {
 		public := audit.FormatPublic(key)
 		if err := w.shelf.Put(t.Context(), audit.KeyPrefix+run.KeyID(key.Public().(ed25519.PublicKey)), []byte(public)); err != nil {
@@ -98,9 +99,9 @@ func (w *world) add(id string, payloads ...events.Payload) {
 	}
 }
 
-func (w *world) ledger(by events.Service) *kernel.Ledger {
+func (w *world) ledger(by events.Service) *runlog.Ledger {
 	w.t.Helper()
-	l, err := kernel.NewLedger(kernel.LedgerConfig{Station: "test", By: by, Journal: w.st.Journal(), Entropy: rand.Reader, Pages: w.pages})
+	l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: by, Journal: w.st.Journal(), Entropy: rand.Reader, Pages: w.pages})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func (w *world) hear(id string, last kernel.Record) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := role.Fact(ctx, kernel.Heard{Run: id, Kind: last.Kind, Sequence: s.Sequence, Seq: last.Seq, Step: "a", State: s, Deliveries: 1}); err != nil {
+	if err := role.Fact(ctx, runlog.Heard{Run: id, Kind: last.Kind, Sequence: s.Sequence, Seq: last.Seq, Step: "a", State: s, Deliveries: 1}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -229,14 +230,14 @@ func (w *world) judgeSnapshot(what, id string, after map[string]string) {
 	}
 	var whole run.State
 	for _, rec := range w.st.Log(id) {
-		next, err := rec.Apply(id, whole)
+		next, err := runlog.Apply(id, whole, rec)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		if whole = next; rec.Seq <= head {
 			continue
 		}
-		if s, err = rec.Apply(id, s); err != nil {
+		if s, err = runlog.Apply(id, s, rec); err != nil {
 			w.t.Errorf("%s: the log does not go on from the snapshot of %s: %v", what, id, err)
 			return
 		}
