@@ -1,29 +1,22 @@
 package e2b
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/inspan/inspan/internal/pattern"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/local"
+	"github.com/inspan/inspan/internal/sandbox/rest"
 )
 
 const (
-	// tries is how often a request is made that the service refuses for now, maxWait the longest wait between two.
-	tries   = 5
-	maxWait = 30 * time.Second
-	// callWait bounds one request to the API.
+	// maxWait is the longest wait between two tries of a request, callWait bounds one.
+	maxWait  = 30 * time.Second
 	callWait = time.Minute
 	// maxAnswer is the most bytes of an answer of the API, maxWord of an error text of it.
 	maxAnswer = 16 << 20
@@ -40,123 +33,33 @@ const (
 )
 
 // api speaks the REST API of the service.
-type api struct{ cfg Config }
-
-// answer is a refusal of the API.
-type answer struct {
-	status int
-	text   string
-	after  time.Duration
+type api struct {
+	cfg  Config
+	rest rest.Client
 }
 
-// Error says what the service said, quoted.
-func (a *answer) Error() string {
-	return fmt.Sprintf("the service answers %d %.*q", a.status, maxWord, a.text)
-}
-
-// call makes a request until it is answered for good. One that is not safe to make twice is made again only where the
-// service said that it did not begin.
-func (a *api) call(ctx context.Context, method, path string, in, out any, safe bool) (http.Header, error) {
-	var body []byte
-	if in != nil {
-		var err error
-		if body, err = json.Marshal(in); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", method, path, err)
-		}
-	}
-	for try := 1; ; try++ {
-		header, err := a.once(ctx, method, path, body, out)
-		if err == nil {
-			return header, nil
-		}
-		wait, again := a.again(err, safe)
-		if !again || try == tries || ctx.Err() != nil {
-			return nil, fmt.Errorf("%s: %w", method+" "+path, named(err))
-		}
-		timer := time.NewTimer(min(wait<<(try-1), maxWait))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, fmt.Errorf("%s %s: %w: %w", method, path, ctx.Err(), named(err))
-		}
-	}
-}
-
-// again tells whether and when a request is made again.
-func (a *api) again(err error, safe bool) (time.Duration, bool) {
-	said, ok := errors.AsType[*answer](err)
-	if !ok {
-		return a.cfg.Retry, safe
-	}
-	wait := max(said.after, a.cfg.Retry)
-	switch said.status {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return wait, true
-	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
-		return wait, safe
-	}
-	return 0, false
+func newAPI(cfg Config) *api {
+	return &api{cfg, rest.Client{HTTP: cfg.Client, URL: cfg.URL, Who: "the service", Retry: cfg.Retry, MaxWait: maxWait, CallWait: callWait, MaxAnswer: maxAnswer,
+		Authorize: func(h http.Header) error {
+			h.Set("X-API-Key", cfg.Key.Reveal())
+			return nil
+		}, Named: named}}
 }
 
 // named gives an error of a request the name that callers and people look for.
 func named(err error) error {
-	said, ok := errors.AsType[*answer](err)
+	said, ok := errors.AsType[*rest.Refusal](err)
 	switch {
 	case !ok:
 		return fmt.Errorf("%w can not be reached: %w", ErrService, err)
-	case said.status == http.StatusUnauthorized, said.status == http.StatusForbidden:
+	case said.Status == http.StatusUnauthorized, said.Status == http.StatusForbidden:
 		return fmt.Errorf("%w is refused: check INSPAN_E2B_API_KEY and INSPAN_E2B_URL: %w", ErrKey, err)
-	case said.status == http.StatusTooManyRequests:
+	case said.Status == http.StatusTooManyRequests:
 		return fmt.Errorf("%w: wait, or ask for a higher limit: %w", ErrBusy, err)
-	case said.status >= 500 || said.status < 400:
+	case said.Status >= 500 || said.Status < 400:
 		return fmt.Errorf("%w is at fault: %w", ErrService, err)
 	}
 	return err
-}
-
-func (a *api) once(ctx context.Context, method, path string, body []byte, out any) (http.Header, error) {
-	ctx, cancel := context.WithTimeout(ctx, callWait)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, a.cfg.URL+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("X-API-Key", a.cfg.Key.Reveal())
-	if len(body) > 0 {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	res, err := a.cfg.Client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = res.Body.Close() }() // it was only read
-	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return nil, refusal(res)
-	}
-	if out != nil {
-		if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out); err != nil {
-			return nil, fmt.Errorf("read the answer: %w", err)
-		}
-	}
-	return res.Header, nil
-}
-
-// refusal reads an answer that says no.
-func refusal(res *http.Response) *answer {
-	data, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // what was read of it will do
-	var said struct {
-		Message string `json:"message"`
-	}
-	if json.Unmarshal(data, &said) != nil || said.Message == "" {
-		said.Message = string(data)
-	}
-	text := strings.ToValidUTF8(said.Message, "\uFFFD")
-	a := &answer{status: res.StatusCode, text: text[:min(len(text), maxWord)]}
-	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && n > 0 {
-		a.after = min(time.Duration(n)*time.Second, maxWait)
-	}
-	return a
 }
 
 // made is a machine as the service tells of a new one.
@@ -179,11 +82,11 @@ var plainID = pattern.New(`^[A-Za-z0-9_-]{1,128}$`)
 
 // create makes a machine that ends by itself after Lease unless it is extended.
 func (a *api) create(ctx context.Context, name string, network bool) (*machine, error) {
-	labels := map[string]string{kindLabel: "sandbox", nameLabel: name, machineLabel: computer()}
+	labels := map[string]string{kindLabel: "sandbox", nameLabel: name, machineLabel: local.Computer()}
 	var m made
-	_, err := a.call(ctx, http.MethodPost, "/sandboxes",
+	_, err := a.rest.Call(ctx, http.MethodPost, "/sandboxes",
 		wanted{Template: a.cfg.Template, Timeout: int(Lease / time.Second), Secure: true, Internet: network, Labels: labels}, &m, false)
-	if said, ok := errors.AsType[*answer](err); ok && said.status == http.StatusNotFound {
+	if rest.Missing(err) {
 		return nil, fmt.Errorf("%w %q is not there: check INSPAN_E2B_TEMPLATE: %w", ErrTemplate, a.cfg.Template, err)
 	}
 	if err == nil && !plainID.MatchString(m.ID) {
@@ -225,7 +128,7 @@ func (a *api) list(ctx context.Context) ([]listed, error) {
 	var all []listed
 	for range maxPages {
 		var page []listed
-		header, err := a.call(ctx, http.MethodGet, "/v2/sandboxes?"+query.Encode(), nil, &page, true)
+		header, err := a.rest.Call(ctx, http.MethodGet, "/v2/sandboxes?"+query.Encode(), nil, &page, true)
 		if err != nil {
 			return nil, err
 		}
@@ -262,8 +165,8 @@ func (a *api) end(ctx context.Context, choose func(listed) bool) (int, error) {
 
 // kill ends one machine; one that is not there is ended.
 func (a *api) kill(ctx context.Context, id string) error {
-	_, err := a.call(ctx, http.MethodDelete, "/sandboxes/"+id, nil, nil, true)
-	if said, ok := errors.AsType[*answer](err); ok && said.status == http.StatusNotFound {
+	_, err := a.rest.Call(ctx, http.MethodDelete, "/sandboxes/"+id, nil, nil, true)
+	if rest.Missing(err) {
 		return nil
 	}
 	return err
@@ -271,7 +174,7 @@ func (a *api) kill(ctx context.Context, id string) error {
 
 // extend lets a machine live for another Lease.
 func (a *api) extend(ctx context.Context, id string) error {
-	_, err := a.call(ctx, http.MethodPost, "/sandboxes/"+id+"/timeout", map[string]int{"timeout": int(Lease / time.Second)}, nil, true)
+	_, err := a.rest.Call(ctx, http.MethodPost, "/sandboxes/"+id+"/timeout", map[string]int{"timeout": int(Lease / time.Second)}, nil, true)
 	return err
 }
 
@@ -281,7 +184,7 @@ func (a *api) fits(ctx context.Context, id string, l sandbox.Limits) error {
 		return nil
 	}
 	var m listed
-	if _, err := a.call(ctx, http.MethodGet, "/sandboxes/"+id, nil, &m, true); err != nil {
+	if _, err := a.rest.Call(ctx, http.MethodGet, "/sandboxes/"+id, nil, &m, true); err != nil {
 		return err
 	}
 	var failed []error
@@ -300,7 +203,7 @@ func (a *api) fits(ctx context.Context, id string, l sandbox.Limits) error {
 // Reap ends the machines that toolrunners of this computer left which are gone, and returns how many. Those of living ones
 // and of other computers are left alone. Without a key there is nothing to reap.
 func (b *Backend) Reap(ctx context.Context) (int, error) {
-	here := computer()
+	here := local.Computer()
 	if b.api.cfg.Key.Reveal() == "" || here == "" {
 		return 0, nil
 	}
@@ -309,13 +212,4 @@ func (b *Backend) Reap(ctx context.Context) (int, error) {
 		return n, fmt.Errorf("end what lost toolrunners left at E2B: %w", err)
 	}
 	return n, nil
-}
-
-// computer names this start of this computer, empty where it has no name.
-func computer() string {
-	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
 }

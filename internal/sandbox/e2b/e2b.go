@@ -88,7 +88,7 @@ func New(cfg Config) *Backend {
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	cfg.Client = &client
-	return &Backend{&api{cfg: cfg}}
+	return &Backend{newAPI(cfg)}
 }
 
 // Mode returns sandbox.E2B.

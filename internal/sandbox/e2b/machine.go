@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/sandbox/mirror"
+	"github.com/inspan/inspan/internal/sandbox/rest"
 )
 
 const (
@@ -60,7 +61,7 @@ func (m *machine) keep(ctx context.Context) {
 		case <-tick.C:
 		}
 		err := m.api.extend(ctx, m.id)
-		if said, ok := errors.AsType[*answer](err); ok && said.status == http.StatusNotFound {
+		if rest.Missing(err) {
 			m.gone.Store(true)
 			return
 		}
@@ -107,10 +108,10 @@ func (m *machine) do(req *http.Request) (*http.Response, error) {
 	if res.StatusCode == http.StatusOK {
 		return res, nil
 	}
-	said := refusal(res)
+	said := m.api.rest.Refused(res)
 	_ = res.Body.Close() // it was only read
 	// The way to a machine that is not there answers 502 with this text; other faults of a gateway do not have it.
-	if said.status == http.StatusBadGateway && strings.Contains(said.text, "not found") {
+	if said.Status == http.StatusBadGateway && strings.Contains(said.Message, "not found") {
 		m.gone.Store(true)
 		return nil, fmt.Errorf("%w: %w", ErrGone, said)
 	}

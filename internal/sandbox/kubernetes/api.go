@@ -1,28 +1,25 @@
 package kubernetes
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/inspan/inspan/internal/sandbox/rest"
 )
 
 const (
-	// callWait bounds one request, maxAnswer is the most bytes of an answer, maxWord of an error text of it.
-	callWait  = 30 * time.Second
+	// callWait bounds one request, maxRetry is the longest wait between two tries of it.
+	callWait = 30 * time.Second
+	maxRetry = 10 * time.Second
+	// maxAnswer is the most bytes of an answer, maxWord of an error text of it.
 	maxAnswer = 32 << 20
 	maxWord   = 300
-	// tries is how often a request is made that the server refuses for now, maxRetry the longest wait between two.
-	tries    = 5
-	maxRetry = 10 * time.Second
 	// maxPages is the most pages of a list.
 	maxPages = 1000
 )
@@ -35,25 +32,6 @@ type cluster struct {
 	http      *http.Client
 }
 
-// status is a refusal, as the API says it.
-type status struct {
-	Code    int    `json:"code"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-	after   time.Duration
-}
-
-// Error says what the server said, quoted.
-func (s *status) Error() string {
-	return fmt.Sprintf("the API server answers %d %.60q %.*q", s.Code, s.Reason, maxWord, s.Message)
-}
-
-// missing reports whether an error says that something is not there.
-func missing(err error) bool {
-	said, ok := errors.AsType[*status](err)
-	return ok && said.Code == http.StatusNotFound
-}
-
 // pods is the path of the pods, or of one.
 func (c *cluster) pods(name string) string {
 	at := "/api/v1/namespaces/" + url.PathEscape(c.cfg.Namespace) + "/pods"
@@ -63,32 +41,18 @@ func (c *cluster) pods(name string) string {
 	return at
 }
 
+// client makes requests.
+func (c *cluster) client() *rest.Client {
+	return &rest.Client{HTTP: c.http, URL: c.url, Who: "the API server", Retry: c.cfg.Poll, MaxWait: maxRetry, CallWait: callWait, MaxAnswer: maxAnswer,
+		Authorize: c.authorize, Named: func(err error) error { return err }}
+}
+
 // call makes a request until it is answered for good. A refusal for now is waited for.
 func (c *cluster) call(ctx context.Context, method, path string, in, out any) error {
-	var body []byte
-	if in != nil {
-		var err error
-		if body, err = json.Marshal(in); err != nil {
-			return fmt.Errorf("%s %s: %w", method, path, err)
-		}
+	if _, err := c.client().Call(ctx, method, path, in, out, false); err != nil {
+		return fmt.Errorf("%w: %w", ErrCluster, err)
 	}
-	for try := 1; ; try++ {
-		err := c.once(ctx, method, path, body, out)
-		if err == nil {
-			return nil
-		}
-		said, ok := errors.AsType[*status](err)
-		if !ok || said.Code != http.StatusTooManyRequests && said.Code != http.StatusServiceUnavailable || try == tries {
-			return fmt.Errorf("%w: %s %s: %w", ErrCluster, method, path, err)
-		}
-		timer := time.NewTimer(min(max(said.after, c.cfg.Poll)<<(try-1), maxRetry))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w: %s %s: %w: %w", ErrCluster, method, path, ctx.Err(), err)
-		}
-	}
+	return nil
 }
 
 // authorize adds the token, read anew.
@@ -102,51 +66,6 @@ func (c *cluster) authorize(h http.Header) error {
 	}
 	h.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	return nil
-}
-
-func (c *cluster) once(ctx context.Context, method, path string, body []byte, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, callWait)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	if err := c.authorize(req.Header); err != nil {
-		return err
-	}
-	req.Header.Set("Accept", "application/json")
-	if len(body) > 0 {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = res.Body.Close() }() // it was only read
-	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return refusal(res)
-	}
-	if out == nil {
-		return nil
-	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	return nil
-}
-
-// refusal reads an answer that says no.
-func refusal(res *http.Response) *status {
-	data, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // what was read of it will do
-	s := &status{}
-	if json.Unmarshal(data, s) != nil || s.Message == "" {
-		s.Message = strings.ToValidUTF8(string(data[:min(len(data), maxWord)]), "\uFFFD")
-	}
-	s.Code = res.StatusCode
-	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && n > 0 {
-		s.after = min(time.Duration(n)*time.Second, maxRetry)
-	}
-	return s
 }
 
 // list returns the objects of a path that have a label.
@@ -192,7 +111,7 @@ func (c *cluster) gone(ctx context.Context, what, at, query string) error {
 			err = ctx.Err()
 		}
 	}
-	if missing(err) {
+	if rest.Missing(err) {
 		return nil
 	}
 	return fmt.Errorf("delete %s: %w", what, err)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/local"
+	"github.com/inspan/inspan/internal/sandbox/rest"
 )
 
 // ErrClaim means that a claim was not granted, or that the pod which it got can not be used.
@@ -90,7 +92,7 @@ func (c *cluster) claimed(ctx context.Context, name string, cfg sandbox.Config) 
 			Lifecycle: lifecycle{Shutdown: time.Now().Add(c.life(cfg)).UTC().Truncate(time.Second), Policy: "DeleteForeground"}}}
 	m := &machine{cluster: c, claim: want.Metadata.Name, disk: cfg.Limits.Disk}
 	err := c.call(ctx, http.MethodPost, c.claims(""), want, nil)
-	if missing(err) {
+	if rest.Missing(err) {
 		err = fmt.Errorf("%w: the cluster has no %s of %s: install agent-sandbox with its extensions, or name an image with INSPAN_KUBERNETES_IMAGE in the place of INSPAN_KUBERNETES_WARM_POOL", err, claimKind, claimVersion)
 	}
 	if err == nil {
@@ -160,7 +162,7 @@ func (c *cluster) ofSandbox(ctx context.Context, name string) (*takenPod, error)
 	}
 	var p takenPod
 	err := c.call(ctx, http.MethodGet, c.pods(name), nil, &p)
-	if missing(err) {
+	if rest.Missing(err) {
 		return nil, nil
 	}
 	mine := slices.ContainsFunc(p.Metadata.Owners, func(o owner) bool { return o.Kind == "Sandbox" && o.Name == name && o.Controller })
@@ -193,7 +195,7 @@ func networkOf(cfg sandbox.Config) string {
 
 // owned is a name by chance, and marks of whose it is.
 func (*cluster) owned(name string, more map[string]string) metadata {
-	labels := map[string]string{kindLabel: "sandbox", machineLabel: computer()}
+	labels := map[string]string{kindLabel: "sandbox", machineLabel: local.Computer()}
 	for key, value := range more {
 		labels[key] = value
 	}

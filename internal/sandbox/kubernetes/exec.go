@@ -16,6 +16,7 @@ import (
 
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/mirror"
+	"github.com/inspan/inspan/internal/sandbox/rest"
 )
 
 // The exec of a pod over a WebSocket: each message begins with the number of a channel. Version 5 of the protocol can close
@@ -89,7 +90,7 @@ func (m *machine) dial(ctx context.Context) (*websocket.Conn, error) {
 	conn, res, err := websocket.Dial(ctx, at, &websocket.DialOptions{HTTPClient: m.cluster.http, HTTPHeader: header, Subprotocols: []string{protocol}})
 	if err != nil {
 		if res != nil && res.Body != nil && res.StatusCode != http.StatusSwitchingProtocols {
-			err = refusal(res)
+			err = m.cluster.client().Refused(res)
 		}
 		return nil, fmt.Errorf("%w: exec in pod %s: %w", ErrCluster, m.name, err)
 	}
@@ -118,7 +119,7 @@ func (m *machine) ended(ctx context.Context) error {
 		var p pod
 		err := m.cluster.call(ctx, http.MethodGet, m.cluster.pods(m.name), nil, &p)
 		switch {
-		case missing(err):
+		case rest.Missing(err):
 			return fmt.Errorf("%w %s is gone: somebody deleted it, or its node was lost", ErrPod, m.name)
 		case err != nil:
 			return nil // the cluster can not be asked, which the command's own error says

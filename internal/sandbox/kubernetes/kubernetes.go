@@ -228,7 +228,7 @@ func (b *Backend) cluster() (*cluster, error) {
 // Reap deletes the pods, or claims, that toolrunners of this computer left which are gone, and returns how many. Those of living ones and
 // of other computers are left alone.
 func (b *Backend) Reap(ctx context.Context) (int, error) {
-	if computer() == "" || b.known() != nil {
+	if local.Computer() == "" || b.known() != nil {
 		return 0, nil
 	}
 	c, err := b.cluster()
@@ -248,7 +248,7 @@ func (b *Backend) Reap(ctx context.Context) (int, error) {
 
 // reaped ends those of a list whose toolrunner was of this computer and is lost, and returns how many.
 func reaped[T any](all []T, marks func(T) metadata, end func(name string) error) (int, error) {
-	n, here := 0, computer()
+	n, here := 0, local.Computer()
 	var failed []error
 	for _, one := range all {
 		m := marks(one)
@@ -262,13 +262,4 @@ func reaped[T any](all []T, marks func(T) metadata, end func(name string) error)
 		n++
 	}
 	return n, errors.Join(failed...)
-}
-
-// computer names this start of this computer, empty where it has no name.
-func computer() string {
-	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"os"
 	"strings"
 )
 
@@ -26,4 +27,13 @@ func parseOwner(owner string) (space string, pid int, start string, ok bool) {
 	var s string
 	n, err := fmt.Sscanf(strings.ReplaceAll(owner, ".", " "), "%s %d %s", &space, &pid, &s)
 	return space, pid, s, err == nil && n == 3 && strings.Count(owner, ".") == 2
+}
+
+// Computer names this start of this computer, empty where it has no name.
+func Computer() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
 }
