@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check lint fmt test race docs demo bench bench-trees weight robust pairs trace kill failover merge-demo faults previous mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle live wasm clean
+.PHONY: help build check lint fmt test race docs demo bench bench-peers bench-trees weight robust pairs trace kill failover merge-demo faults previous mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -42,6 +42,10 @@ demo: ## a real repair behind a real gate, in one process; MODEL=provider/name f
 
 bench: ## slow: whole stations against the bare floor, both durability modes
 	$(GO) run ./test/bench
+
+bench-peers: ## slow, where PostgreSQL is installed: inspan up and DBOS Transact on PostgreSQL, by turns
+	cd test/bench/peers && $(GO) build -o $(CURDIR)/bin/bench-peers .
+	$(GO) run ./test/bench -up -only W1 -mode always -peer $(CURDIR)/bin/bench-peers
 
 bench-trees: ## slow (some minutes, 5 GB of disk): snapshot and restore of a workspace of 1 GB with 1 % changed; TREE_MB=n for another size
 	INSPAN_BENCH_TREE_MB=$(or $(TREE_MB),1024) $(GO) test -tags slow -count=1 -v -timeout 30m -run TestTreeCost ./test/e2e

@@ -30,8 +30,8 @@ type config struct {
 	split, single, disk, up             bool
 	mode                                string
 	pair                                string
-	// profile is the file for a CPU profile of the rounds.
-	profile string
+	// profile is the file for a CPU profile of the rounds, peer the program of test/bench/peers.
+	profile, peer string
 }
 
 func main() {
@@ -55,6 +55,7 @@ func main() {
 	flag.BoolVar(&c.up, "up", false, "W1 and W2: measure a station in one process as inspan up is, instead of plain roles and a server of its own")
 	flag.StringVar(&c.mode, "mode", "", "measure only with this way to sync: always or lazy")
 	flag.StringVar(&c.pair, "pair", "", "W1: also measure the other way of something, by turns: single, disk, split or up (as inspan up is)")
+	flag.StringVar(&c.peer, "peer", "", "W1: also measure this program, that of test/bench/peers, over PostgreSQL; NOT RUN where that is not installed")
 	flag.StringVar(&reportTo, "report", "", "measure throughput and cost, and write performance.md and its drawings to this folder")
 	flag.StringVar(&c.profile, "cpuprofile", "", "W1: write a CPU profile of the rounds to this file")
 	flag.StringVar(&allocs, "allocprofile", "", "write where the services allocate to this file")
@@ -150,6 +151,8 @@ type figures struct {
 	FloorPerSecond float64 `json:",omitempty"`
 	// PostgresPerSecond is that of the step checkpointer, where it was compared.
 	PostgresPerSecond float64 `json:",omitempty"`
+	// PeerPerSecond is that of a durable workflow library, where it was compared.
+	PeerPerSecond float64 `json:",omitempty"`
 	// Ratio is floor / measured, of rounds side by side: how many times slower than doing nothing.
 	Ratio          float64 `json:",omitempty"`
 	P50MS, P99MS   float64 `json:",omitempty"`

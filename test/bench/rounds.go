@@ -205,6 +205,17 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 		}
 	}
+	var rival *peer
+	if c.peer != "" && !h.lazy && h.nodes == 0 {
+		if rival, err = startPeer(ctx, c.peer); errors.Is(err, errNoPostgres) {
+			fmt.Fprintln(os.Stderr, "bench: NOT RUN: the peer, which needs PostgreSQL:", err)
+		} else if err != nil {
+			return figures{}, fmt.Errorf("peer: %w", err)
+		} else {
+			defer rival.close() //nolint:errcheck // its figures are there by then
+			contenders = append(contenders, contender{"peer", rival.round})
+		}
+	}
 	if other, ok := h.other(c.pair); ok {
 		o, err := startRunning(ctx, other, c.steps)
 		if err != nil {
@@ -245,6 +256,9 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 		case "postgres":
 			f.PostgresPerSecond = o.perSecond
 			f.Note += fmt.Sprintf("; PostgreSQL %.0f steps/s, %.2f x", o.perSecond, o.ratio)
+		case "peer":
+			f.PeerPerSecond = o.perSecond
+			f.Note += fmt.Sprintf("; DBOS on PostgreSQL %.0f steps/s, %.2f x, %s", o.perSecond, o.ratio, rival.note())
 		case "pair":
 			f.Note += fmt.Sprintf("; with -%s the other way %.0f steps/s, %.2f x", c.pair, o.perSecond, o.ratio)
 		}
