@@ -19,6 +19,11 @@ func (r *reader) command(argv []string, in input, s scope) {
 		r.doubt("the name of a command is only known when it runs")
 		return
 	}
+	if argv[0] == "--" { // bash takes it for an option of time, the parser for a command
+		r.doubt("the words behind time -- are not read as the shell reads them")
+		r.command(argv[1:], in, s.deeper())
+		return
+	}
 	name := argv[0]
 	if name != "" {
 		name = path.Base(name)
@@ -51,7 +56,7 @@ func (r *reader) inside(name string, argv []string, in input, s scope) {
 	case name == "source" || name == ".":
 		r.source(argv, in, s)
 	case name == "find" || name == "fd" || name == "fdfind":
-		r.find(argv, s)
+		r.find(argv, in, s)
 	case name == "xargs":
 		r.xargs(argv, s)
 	case name == "git":
@@ -82,6 +87,14 @@ func (r *reader) alias(body string, argv []string, in input, s scope) {
 	}
 	if len(file.Stmts) == 1 {
 		if call, ok := file.Stmts[0].Cmd.(*syntax.CallExpr); ok && len(file.Stmts[0].Redirs) == 0 {
+			for _, a := range call.Assigns {
+				r.assign(a, s.deeper())
+				r.walk(a, s.deeper())
+			}
+			for _, w := range call.Args {
+				r.walk(w, s.deeper()) // what they substitute
+			}
+			r.builtin(call.Args, in, s.deeper())
 			own, ok := words(call.Args, maxWords-r.words)
 			if ok && len(own) > 0 && own[0] != argv[0] {
 				r.command(append(own, argv[1:]...), in, s.deeper())
@@ -119,7 +132,7 @@ func (r *reader) source(argv []string, in input, s scope) {
 }
 
 // find reads -exec and its kin; fd has its own.
-func (r *reader) find(argv []string, s scope) {
+func (r *reader) find(argv []string, in input, s scope) {
 	starts := []string{"-exec", "-execdir", "-ok", "-okdir"}
 	if path.Base(argv[0]) != "find" {
 		starts = []string{"-x", "-X", "--exec", "--exec-batch"}
@@ -142,7 +155,7 @@ func (r *reader) find(argv []string, s scope) {
 		if path.Base(argv[0]) != "find" {
 			inner = append(inner, guard.Many)
 		}
-		r.command(inner, input{}, s.deeper())
+		r.command(inner, in, s.deeper())
 		i = end
 	}
 }

@@ -15,6 +15,11 @@ var assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)(?:\[[^\]]*\])?\+?
 // puts it in front of what it found behind: an assignment is then the name of the command, and words behind the name
 // that look like assignments are assignments.
 func (r *reader) coproc(n *syntax.CoprocClause, s scope) *syntax.Stmt {
+	if n.Name != nil && n.Stmt.Cmd == nil { // only redirections are behind it, so it is the command
+		own := *n.Stmt
+		own.Cmd = &syntax.CallExpr{Args: []*syntax.Word{n.Name}}
+		return &own
+	}
 	call, ok := n.Stmt.Cmd.(*syntax.CallExpr)
 	if !ok || len(call.Args) == 0 {
 		return n.Stmt

@@ -59,14 +59,15 @@ func (o options) end(argv []string) int {
 	valued, before := strings.Fields(o.valued), o.before
 	for i := 1; i < len(argv); i++ {
 		w := argv[i]
-		name, _, _ := strings.Cut(w, "=")
 		switch {
 		case w == "--":
-			return min(i+1+before, len(argv))
+			for i++; o.assigns && i < len(argv) && assigns(argv[i]); i++ {
+			}
+			return min(i+before, len(argv))
 		case slices.Contains(valued, w):
 			i++
 		case strings.HasPrefix(w, "-"):
-		case o.assigns && name != w && name != "" && !strings.Contains(name, "/"):
+		case o.assigns && assigns(w):
 		case before > 0:
 			before--
 		default:
@@ -74,6 +75,12 @@ func (o options) end(argv []string) int {
 		}
 	}
 	return len(argv)
+}
+
+// assigns reports whether a wrapper takes a word for NAME=value.
+func assigns(w string) bool {
+	name, _, ok := strings.Cut(w, "=")
+	return ok && name != "" && !strings.Contains(name, "/")
 }
 
 // wrapped reads the command that a wrapper runs. Where the wrapper has options, a dangerous name among the words is
@@ -132,7 +139,25 @@ func (r *reader) envText(text string, s scope) {
 }
 
 // carried reads the commands that stand somewhere among the words.
-func (r *reader) carried(argv []string, in input, s scope) { r.among(argv, 0, in, s) }
+func (r *reader) carried(argv []string, in input, s scope) {
+	done := 0
+	switch args := slices.Index(argv, "--args"); {
+	case path.Base(argv[0]) == "perf" && len(argv) > 2:
+		done = options{valued: "-e -o -p -t -C -r -I -x -G -F -c -m -D --event --output --repeat --call-graph", before: 1}.end(argv)
+	case path.Base(argv[0]) == "gdb" && args > 0:
+		done = args + 1
+	case path.Base(argv[0]) == "tmux" || path.Base(argv[0]) == "screen":
+		for _, w := range argv[1:] {
+			if strings.ContainsAny(w, "$`\\'\"{*?[") {
+				r.doubt("%s hands a shell what is only known when it runs", argv[0])
+			}
+		}
+	}
+	if done > 0 {
+		r.command(argv[done:], in, s.deeper())
+	}
+	r.among(argv, done, in, s)
+}
 
 // among takes each dangerous name among the words for a command, but not the one that is known to be one.
 func (r *reader) among(argv []string, done int, in input, s scope) {
@@ -157,7 +182,7 @@ func (r *reader) texts(name string, argv []string, in input, s scope) {
 		if len(rest) > 0 && rest[0] == "--" {
 			rest = rest[1:]
 		}
-		r.text(strings.Join(rest, " "), s.deeper().fed(in.piped))
+		r.text(strings.Join(rest, " "), s.deeper().fed(in.piped || in.given || in.file != ""))
 	case "watch":
 		at := options{valued: "-n -q --interval --equexit"}.end(argv)
 		r.text(strings.Join(argv[at:], " "), s.deeper())
@@ -173,6 +198,9 @@ func (r *reader) texts(name string, argv []string, in input, s scope) {
 		r.parallel(argv, s)
 	case "su", "script", "flock", "runuser", "nix-shell", "scriptreplay":
 		for _, text := range values(argv, "-c", "--command", "--run") {
+			if strings.Contains(text, "((") {
+				r.doubt("%s hands a shell double brackets, which not every shell takes for arithmetic", name)
+			}
 			r.text(text, s.deeper())
 		}
 	case "capsh":
