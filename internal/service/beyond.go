@@ -20,7 +20,7 @@ func minding(role runlog.Role, log zerolog.Logger, run func(context.Context) err
 		hold, stop := context.WithCancel(context.WithoutCancel(ctx))
 		var minding sync.WaitGroup
 		minding.Go(func() {
-			minds.Mind(hold, func(err error) {
+			minds.Jobs().Run(hold, func(err error) {
 				log.Warn().Err(err).Msg("commands in the background not looked after, will try again")
 			})
 		})

@@ -407,12 +407,13 @@ func (h *Host) toolrunner(ctx context.Context, ledger *runlog.Ledger, instance s
 	if err != nil {
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
-	role, err := toolrunner.New(toolrunner.Config{Ledger: ledger, Artifacts: keeper, Git: desk, Rescue: h.rescue(desk), Sessions: h.ports.Sessions, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed,
-		Leases: h.ports.Leases, Ends: ends, Tools: h.tools, ToolsOf: h.toolbox.For, Sandboxes: boxes, Trees: trees, Uses: h.uses(trees), Egress: out, Hooks: asker, Instance: instance, Key: key, Secrets: masked})
+	role, err := newToolrunner(toolrunner.Config{Ledger: ledger, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed, Leases: h.ports.Leases, Ends: ends, Tools: h.tools,
+		ToolsOf: h.toolbox.For, Hooks: asker, Identity: toolrunner.Identity{Instance: instance, Key: key, Secrets: masked}},
+		runnerParts{opener: boxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, rescue: h.rescue(desk), sessions: h.ports.Sessions, egress: out})
 	if err != nil {
 		return nil, err
 	}
-	h.ears.add(ctx, role.Overhear)
+	h.ears.add(ctx, role.Republished)
 	if h.ports.OnEnd == nil {
 		return role, nil
 	}

@@ -93,7 +93,7 @@ func (h *Host) tend(role runlog.Role, trees *workspace.Trees, run func(context.C
 		var tending sync.WaitGroup
 		tending.Go(func() { tends.Janitor().RunTrees(hold, report) })
 		var early sync.WaitGroup
-		early.Go(func() { tends.Early(ctx, hold) })
+		early.Go(func() { tends.ServeRepublished(ctx, hold) })
 		err := run(ctx)
 		grace := time.AfterFunc(h.cfg.Drain, stop)
 		early.Wait() // as what was delivered, what was begun early may come to its end

@@ -2,8 +2,8 @@ package mutants
 
 // guests are bugs around what runs have beside the kernel: workspaces that follow them, hooks, and servers of tools.
 var guests = []Mutant{
-	{Name: "the end of a call is said before its workspace is kept", File: "services/toolrunner/attempt.go",
-		Old: "switch end := r.settle(ctx, p, a); {", New: "switch end := error(nil); {"},
+	{Name: "the end of a call is said before its workspace is kept", File: "services/toolrunner/snapshot.go",
+		Old: "switch end := settle(ctx, x); {", New: "switch end := error(nil); {"},
 	{Name: "a workspace is taken from an owner that lives", File: "internal/workspace/trees.go",
 		Old: "		if alive {\n			return &BusyError", New: "		if alive && rec.Owner == \"\" {\n			return &BusyError"},
 	{Name: "an old owner's snapshot takes the place of the new one's", File: "internal/workspace/record.go",

@@ -45,14 +45,14 @@ var kernel = []Mutant{
 }
 
 var roles = []Mutant{
-	{Name: "a call is carried out although another announced it", File: "services/toolrunner/toolrunner.go",
+	{Name: "a call is carried out although another announced it", File: "services/toolrunner/start.go",
 		Old: "		if err != nil || !mine {", New: "		if _ = mine; err != nil {"},
 	{Name: "a duty found out of date is taken for done", File: "services/toolrunner/toolrunner.go",
 		Old: "		if err != nil || len(w.Facts) > 0 {", New: "		if err != nil || len(w.Facts) >= 0 {"},
-	{Name: "a deferred call has no timer", File: "services/toolrunner/attempt.go",
-		Old: "		return w, r.cfg.Timers.Set(ctx, runID, \"call.\"+c.ID, c.NotBefore)", New: "		return w, nil"},
-	{Name: "each attempt has an idempotency key of its own", File: "services/toolrunner/attempt.go",
-		Old: "tool.Call{ID: a.Call.ID, Key: r.key(s.HarnessID, a.Call.ID), Input: input, Env: env})\n	switch", New: "tool.Call{ID: a.Call.ID, Key: r.key(s.HarnessID, fmt.Sprint(a.Call.ID, a.Number)), Input: input, Env: env})\n	switch"},
+	{Name: "a deferred call has no timer", File: "services/toolrunner/finish.go",
+		Old: "		return w, f.timers.Set(ctx, runID, \"call.\"+c.ID, c.NotBefore)", New: "		return w, nil"},
+	{Name: "each attempt has an idempotency key of its own", File: "services/toolrunner/execute.go",
+		Old: "Key: e.keyOf(s.HarnessID, a.Call.ID), Input: input, Env: o.env})\n	switch", New: "Key: e.keyOf(s.HarnessID, fmt.Sprint(a.Call.ID, a.Number)), Input: input, Env: o.env})\n	switch"},
 	{Name: "the turns owed when a run was paused are forgotten", File: "services/executor/executor.go",
 		Old: "	if h.State.Plan == nil {\n		return nil\n	}\n", New: "	if h.Kind == events.RunResumed {\n		return nil\n	}\n"},
 	{Name: "a deferred model request has no timer", File: "services/executor/executor.go",

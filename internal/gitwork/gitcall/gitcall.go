@@ -12,7 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/core/delivery"
 	"github.com/inspan/inspan/internal/egress"
 	"github.com/inspan/inspan/internal/gitwork"
-	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/internal/workspace/workdir"
@@ -25,7 +25,7 @@ import (
 type Config struct {
 	// Desk does the work; nil does none.
 	Desk   *gitwork.Desk
-	Ledger *kernel.Ledger
+	Ledger *runlog.Ledger
 	// Sandboxes says which sandboxes could not read a mirror of this machine.
 	Sandboxes *pool.Opener
 	// Trees are the workspaces that follow their runs; nil where none does.

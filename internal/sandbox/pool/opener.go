@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/egress"
@@ -175,6 +176,19 @@ func (o *Opener) Open(ctx context.Context, r Request) (sandbox.Sandbox, error) {
 		return nil, err
 	}
 	return p.open(ctx)
+}
+
+// Opening returns what opens a sandbox. ctx is that of the opening.
+func (o *Opener) Opening(ctx context.Context, r Request) Open {
+	return func() (sandbox.Sandbox, error) { return o.Open(ctx, r) }
+}
+
+// OnFirstUse opens a sandbox once, after touch.
+func OnFirstUse(touch func(), open Open) Open {
+	return sync.OnceValues(func() (sandbox.Sandbox, error) {
+		touch()
+		return open()
+	})
 }
 
 // OpenAs opens a sandbox as an agent wants it on a workspace of this machine, given by its path below the workspace root.

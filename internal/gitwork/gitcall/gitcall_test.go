@@ -1,4 +1,4 @@
-package toolrunner
+package gitcall
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/host"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -27,7 +28,7 @@ func TestScope(t *testing.T) {
 	})
 	t.Run("GIT-2 a toolrunner without git has none to give", func(t *testing.T) {
 		t.Parallel()
-		if g := (&Role{}).gitWork(run.State{}, call.Attempt{}, &made{}, nil); g != nil {
+		if g := New(Config{}).For(run.State{}, call.Attempt{}, workdir.Dir{}, nil, nil); g != nil {
 			t.Errorf("got %v", g)
 		}
 	})
@@ -46,7 +47,7 @@ func TestBarred(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &Role{cfg: Config{Sandboxes: boxes}}
+		r := New(Config{Sandboxes: boxes})
 		s := run.State{Agents: map[string]events.Agent{"near": {}, "far": {Sandbox: events.Sandbox{Mode: "e2b"}}}, Plan: &run.Plan{Steps: []*run.Step{{ID: "a", AssignedAgent: "near"}}}}
 		if err := r.barred(s); err != nil {
 			t.Errorf("near: %v", err)

@@ -1,0 +1,121 @@
+package toolrunner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/sandbox/jobs"
+	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// admitted is a call that is owed something: what a duty says, as of a state.
+type admitted struct {
+	state      run.State
+	duty       call.Duty
+	deliveries uint64
+}
+
+// admitter finds what is owed to a call, and keeps two workers of this process from doing it at once.
+type admitter struct {
+	leases   kernel.Leases
+	instance string
+	attempts *workspace.Attempts
+	// follow says that workspaces follow their runs: then calls come from messages and from republished events.
+	follow bool
+	tools  tools
+	inputs inputs
+	jobs   *jobs.Supervisor
+}
+
+// How soon a call is looked at again that another worker has: the longer it takes the later, by deliveries.
+const (
+	busyFirst = 5 * time.Millisecond
+	busyMost  = 250 * time.Millisecond
+	// busyDue stands for the deliveries of a timer, which are not counted.
+	busyDue = 4
+	// watchEvery is the same for a call that another instance works on.
+	watchEvery = 5 * time.Second
+)
+
+// retry leaves a call to another worker.
+func retry(deliveries uint64) error {
+	return &kernel.Later{After: min(busyFirst<<min(max(deliveries, 1)-1, 10), busyMost)}
+}
+
+// next is what is owed to a call.
+func (d admitter) next(ctx context.Context, runID, callID string, s run.State) (call.Duty, error) {
+	lease, err := d.lease(ctx, runID, s.Open[callID])
+	if err != nil {
+		return call.Duty{}, err
+	}
+	return call.Next(s, callID, time.Now(), lease), nil
+}
+
+// lease reports whether the instance that began a call still works on it.
+func (d admitter) lease(ctx context.Context, runID string, c *run.Call) (call.Lease, error) {
+	if c == nil || c.Phase != run.CallStarted {
+		return call.Lease{}, nil
+	}
+	if c.Runner == d.instance {
+		return call.Lease{Held: d.attempts.Of(runID, c.ID) > 0}, nil
+	}
+	alive, err := d.leases.Alive(ctx, c.Runner)
+	if err != nil {
+		return call.Lease{}, fmt.Errorf("lease of %s: %w", c.Runner, err)
+	}
+	return call.Lease{Held: alive}, nil
+}
+
+// watch is how soon a call is looked at again that an instance works on. What this one works on is mostly done soon.
+func (d admitter) watch(s run.State, callID string, deliveries uint64) time.Duration {
+	if c := s.Open[callID]; !d.follow || c == nil || c.Phase != run.CallStarted || c.Runner != d.instance {
+		return watchEvery
+	}
+	return min(busyFirst<<min(deliveries, 10), watchEvery)
+}
+
+// claim takes a call for this worker until leave is called. The error is a *kernel.Later where another worker of this process has it, or
+// where it goes on with jobs that run at another toolrunner.
+func (d admitter) claim(ctx context.Context, a admitted) (leave func(), err error) {
+	leave = d.attempts.Begin(a.state.HarnessID, a.duty.Call.ID)
+	if d.follow && d.attempts.Of(a.state.HarnessID, a.duty.Call.ID) > 1 {
+		leave()
+		return nil, retry(a.deliveries)
+	}
+	away, err := d.elsewhere(ctx, a.state, a.duty.Call)
+	if err == nil && away {
+		err = retry(a.deliveries)
+	}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+// elsewhere reports whether a call goes on with jobs that run at another toolrunner: it is left to that one.
+func (d admitter) elsewhere(ctx context.Context, s run.State, c run.Call) (bool, error) {
+	st := s.Step(c.Step)
+	if st == nil || len(st.Background) == 0 {
+		return false, nil
+	}
+	t, _ := d.tools.find(s, c)
+	continuing, ok := t.(tool.Continuing)
+	if !ok {
+		return false, nil
+	}
+	input, err := d.inputs.get(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	handle, ok := continuing.Continues(input)
+	if !ok {
+		return false, nil
+	}
+	return d.jobs.Elsewhere(ctx, s, c.Step, handle)
+}

@@ -1,0 +1,71 @@
+package toolrunner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/internal/sandbox/pool"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// started is a call that this delivery may carry out: the attempt has the fence under which its result counts.
+type started struct {
+	acquired
+	attempt call.Attempt
+	input   []byte
+}
+
+// starter announces attempts.
+type starter struct {
+	ledger    *runlog.Ledger
+	inputs    inputs
+	sandboxes *pool.Opener
+	instance  string
+}
+
+// start announces an attempt, unless the effect class of the tool needs none. Only the write that stored call.started gives the right to
+// act: st is nil where another delivery announced it, and w is what was found.
+func (b starter) start(ctx context.Context, a acquired) (st *started, w runlog.Written, err error) {
+	s, d := a.state, a.duty
+	st = &started{acquired: a, attempt: call.Attempt{Call: d.Call, Number: d.Attempt, Fence: d.Call.Fence, Sandbox: string(b.sandboxes.ModeFor(s, d.Call.Step))}}
+	if st.input, err = b.inputs.get(ctx, d.Call); err != nil {
+		return nil, w, err
+	}
+	if call.NeedsStart(d.Call.Effect) {
+		w, err := write(ctx, b.ledger, s.HarnessID, func(s run.State, _ time.Time) []events.Payload {
+			return call.Start(s, d, b.instance, st.attempt.Sandbox, events.Preview(st.input))
+		})
+		said, mine := w.Wrote(events.CallStarted)
+		if err != nil || !mine {
+			return nil, w, err
+		}
+		st.attempt.Fence = said.Sequence
+	}
+	return st, w, nil
+}
+
+// again is the attempt that was announced before and got lost, for a tool that says whether it took effect.
+func (b starter) again(ctx context.Context, a acquired) (*started, error) {
+	c := a.duty.Call
+	input, err := b.inputs.get(ctx, c)
+	return &started{acquired: a, input: input, attempt: call.Attempt{Call: c, Number: c.Attempt, Fence: c.Fence, Sandbox: string(b.sandboxes.ModeFor(a.state, c.Step))}}, err
+}
+
+// inputs are the arguments of calls.
+type inputs struct{ blobs kernel.Blobs }
+
+func (i inputs) get(ctx context.Context, c run.Call) ([]byte, error) {
+	if c.InputRef == nil {
+		return c.Input, nil
+	}
+	b, err := i.blobs.Get(ctx, *c.InputRef)
+	if err != nil {
+		return nil, fmt.Errorf("arguments of call %s: %w", c.ID, err)
+	}
+	return b, nil
+}
