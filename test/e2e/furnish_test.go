@@ -90,9 +90,6 @@ func TestFurnished(t *testing.T) {
 	t.Run("WS-15 the output of a call and what the run came to are in the run's folder", func(t *testing.T) {
 		folder := filepath.Join(work, ".harness", "runs", "run_001")
 		call := s.ToolCallHistory.At(1).ID
-		if b, err := os.ReadFile(filepath.Join(folder, "logs", call+".log")); err != nil || !strings.Contains(string(b), "run_001/logs") {
-			t.Errorf("%q, %v", b, err)
-		}
 		var end struct {
 			Status string `json:"status"`
 		}
@@ -102,7 +99,9 @@ func TestFurnished(t *testing.T) {
 		for end.Status == "" {
 			b, err := os.ReadFile(filepath.Join(folder, "output", "result.json"))
 			if err == nil {
-				_ = json.Unmarshal(b, &end) // it may be half there
+				if err := json.Unmarshal(b, &end); err != nil {
+					t.Fatal(err) // it is there whole or not at all
+				}
 			} else if !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
 			}
@@ -114,6 +113,10 @@ func TestFurnished(t *testing.T) {
 		}
 		if end.Status != "completed" {
 			t.Errorf("%+v", end)
+		}
+		// Both are written after the end of the call is stored; where the result is, the logs are.
+		if b, err := os.ReadFile(filepath.Join(folder, "logs", call+".log")); err != nil || !strings.Contains(string(b), "run_001/logs") {
+			t.Errorf("%q, %v", b, err)
 		}
 	})
 	t.Run("WS-10 the redirect leads to the very row of the run", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,34 +22,36 @@ func ownFolder(root *os.Root) bool {
 	return err == nil && info.IsDir()
 }
 
-// writeNew puts a text in the place of whatever has that name.
+// writeNew puts a text in the place of whatever has that name: a reader finds all of it, or what was there before.
 func writeNew(root *os.Root, name, text string) error {
-	if err := root.RemoveAll(name); err != nil {
-		return err
-	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	part := name + "." + rand.Text() + ".part"
+	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = root.Rename(part, name)
+	}
+	if err == nil {
+		return nil
+	}
+	if err := root.RemoveAll(name); err != nil { // a folder may be there, which no file takes the place of
+		return errors.Join(err, root.Remove(part))
+	}
+	if err := root.Rename(part, name); err != nil {
+		return errors.Join(err, root.Remove(part))
+	}
+	return nil
 }
 
-// writeJSON puts a new file in the place of whatever has that name.
+// writeJSON is writeNew for a value.
 func writeJSON(root *os.Root, name string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
-	if err := root.RemoveAll(name); err != nil {
-		return err
-	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	return errors.Join(err, f.Close())
+	return writeNew(root, name, string(text)+"\n")
 }
 
 // maxSmall bounds what is read of a file that any program may have written, in bytes.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/agentdir"
 	"github.com/inspan/inspan/internal/core/artifact"
+	"github.com/inspan/inspan/internal/core/call"
 	"github.com/inspan/inspan/internal/workspace/workdir"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -141,8 +142,7 @@ func (f *RunFiles) provide(s run.State, p workdir.Dir) (folder string) {
 	if !ownFolder(root) {
 		return ""
 	}
-	folder, fresh := runFolder(root, s)
-	if folder != "" && fresh {
+	if folder = runFolder(root, s); folder != "" {
 		relog(root, s, folder)
 	}
 	files := map[string]any{tasksFile: tasksOf(s), redirectFile: redirectOf(s), settingsFile: settingsOf(s),
@@ -158,11 +158,10 @@ func (f *RunFiles) provide(s run.State, p workdir.Dir) (folder string) {
 	return folder
 }
 
-// runFolder finds or makes the folder of a run, .harness/runs/run_NNN with logs and output in it; empty where there is none. made
-// is true where it was not there.
-func runFolder(root *os.Root, s run.State) (folder string, made bool) {
+// runFolder finds or makes the folder of a run, .harness/runs/run_NNN with logs and output in it; empty where there is none.
+func runFolder(root *os.Root, s run.State) (folder string) {
 	if info, err := root.Lstat(runsDir); err == nil && !info.IsDir() || root.MkdirAll(runsDir, 0o755) != nil {
-		return "", false
+		return ""
 	}
 	for n := 1; n <= maxRunFolders; n++ {
 		folder = fmt.Sprintf("%s/run_%03d", runsDir, n)
@@ -172,35 +171,41 @@ func runFolder(root *os.Root, s run.State) (folder string, made bool) {
 				Run string `json:"run_id"`
 			}
 			if b, err := readSmall(root, folder+"/"+runFile); err == nil && json.Unmarshal(b, &of) == nil && of.Run == s.HarnessID {
-				return folder, false
+				return folder
 			}
 			continue
 		}
 		if err != nil || root.Mkdir(folder+"/logs", 0o755) != nil || root.Mkdir(folder+"/output", 0o755) != nil ||
 			writeJSON(root, folder+"/"+runFile, map[string]any{"note": noteOf(s), "run_id": s.HarnessID, "session_id": s.Created.Session}) != nil {
-			return "", false
+			return ""
 		}
-		return folder, true
+		return folder
 	}
-	return "", false
+	return ""
 }
 
-// maxRelogged is how many logs of calls are written anew.
+// maxRelogged is how many logs of calls are looked for.
 const maxRelogged = 1000
 
-// relog writes the logs of the calls that have ended into a folder that has none of them, as on a machine that took the
-// workspace over: our files are in no snapshot, so that a call which changes nothing else costs none.
+// relog writes the logs of calls that have ended and have none: those of another machine, since our files are in no snapshot, so that a
+// call which changes nothing else costs none, and those of calls whose toolrunner was lost after their end was stored.
 func relog(root *os.Root, s run.State, folder string) {
 	left := maxRelogged
 	for _, c := range s.ToolCallHistory.Backward() {
 		if left--; left < 0 {
 			return
 		}
-		if c.Outcome != run.OutcomeRefused {
-			_ = writeNew(root, folder+"/logs/"+c.ID+".log", logText(s, c))
+		if c.Outcome == run.OutcomeRefused || !call.NeedsStart(c.Effect) {
+			continue
+		}
+		name := logOf(folder, c.ID)
+		if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			_ = writeNew(root, name, logText(s, c))
 		}
 	}
 }
+
+func logOf(folder, callID string) string { return folder + "/logs/" + callID + ".log" }
 
 // Log writes the log of a call that has ended, and how the steps of its run stand. It is called while the workspace is held.
 func (f *RunFiles) Log(s run.State, callID string, at workdir.Dir) {
@@ -219,7 +224,7 @@ func (f *RunFiles) Log(s run.State, callID string, at workdir.Dir) {
 	_ = writeJSON(root, tasksFile, tasksOf(s))
 	for _, c := range s.ToolCallHistory.Backward() {
 		if c.ID == callID {
-			_ = writeNew(root, folder+"/logs/"+callID+".log", logText(s, c))
+			_ = writeNew(root, logOf(folder, callID), logText(s, c))
 			return
 		}
 	}
@@ -255,6 +260,7 @@ func (f *RunFiles) Result(s run.State, dir string) {
 	}
 	defer func() { _ = root.Close() }() // nothing is written through it any more
 	if ownFolder(root) {
+		relog(root, s, folder) // where the result is, the logs are
 		_ = writeJSON(root, tasksFile, tasksOf(s))
 		_ = writeJSON(root, folder+"/output/"+resultFile, map[string]any{"note": noteOf(s), "run_id": s.HarnessID, "status": s.Status, "result": s.Result})
 	}

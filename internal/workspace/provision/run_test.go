@@ -125,6 +125,34 @@ func TestRunFiles(t *testing.T) {
 			t.Errorf("%v", v)
 		}
 	})
+	t.Run("WS-15 a log that a crash kept from being written is there before the next call and before the result", func(t *testing.T) {
+		r, _, _, root := house(t)
+		work := filepath.Join(root, "session", "s")
+		s := tenant("r4")
+		log := func(id string) string {
+			return filepath.Join(work, strings.TrimPrefix(r.folder("r4"), "/"), "logs", id+".log")
+		}
+		r.Provide(t.Context(), s, sessionDir)
+		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c1", CallName: "bash", Outcome: run.OutcomeFinished, Effect: "once", Result: "all is well"})
+		again := NewRunFiles(root)
+		again.Provide(t.Context(), s, sessionDir)
+		if b, err := os.ReadFile(log("c1")); err != nil || !strings.Contains(string(b), "all is well") {
+			t.Errorf("before the next call: %q, %v", b, err)
+		}
+		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c2", CallName: "bash", Outcome: run.OutcomeFinished, Effect: "once", Result: "so it is"})
+		s.ToolCallHistory = s.ToolCallHistory.Append(run.CallRecord{ID: "c3", CallName: "read", Outcome: run.OutcomeFinished, Effect: "read", Result: "text"})
+		s.Status, s.Result = events.Completed, &events.Result{Success: true}
+		again.Result(s, "session/s")
+		if b, err := os.ReadFile(log("c2")); err != nil || !strings.Contains(string(b), "so it is") {
+			t.Errorf("before the result: %q, %v", b, err)
+		}
+		if _, err := os.Stat(log("c3")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a call that read has a log: %v", err)
+		}
+		if parts, err := filepath.Glob(filepath.Join(work, harnessDir, "*.part")); err != nil || len(parts) > 0 {
+			t.Errorf("%v is left, %v", parts, err)
+		}
+	})
 	t.Run("WS-10 a file leads to the shared truth about the work", func(t *testing.T) {
 		v := tell(t, work, redirectFile)
 		if e := v["run"].(map[string]any); e["bucket"] != topology.StateBucket || e["key"] != "s1.run.r1" || v["facts"] != topology.Log("s1") {
