@@ -1,0 +1,150 @@
+package toolrunner
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/inspan/inspan/internal/capture"
+	"github.com/inspan/inspan/internal/core/call"
+	"github.com/inspan/inspan/internal/gitwork/gitcall"
+	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/host"
+	"github.com/inspan/inspan/internal/sandbox/jobs"
+	"github.com/inspan/inspan/internal/sandbox/pool"
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/internal/workspace/janitor"
+	"github.com/inspan/inspan/internal/workspace/provision"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+	"github.com/inspan/inspan/pkg/run/runtest"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// bed is a toolrunner over ports in memory, with a run whose call c1-1 of the tool "bash" is allowed.
+type bed struct {
+	*testing.T
+	st   *mem.Station
+	role *Role
+	root string
+	// work is what the tool does.
+	work func(ctx context.Context, c tool.Call) (tool.Result, error)
+}
+
+const (
+	runID  = "r1"
+	callID = "c1-1"
+)
+
+// Spec implements tool.Tool.
+func (b *bed) Spec() tool.Spec {
+	return tool.Spec{Name: "bash", Input: json.RawMessage(`{"type":"object"}`)}
+}
+
+// Run implements tool.Tool.
+func (b *bed) Run(ctx context.Context, c tool.Call) (tool.Result, error) { return b.work(ctx, c) }
+
+func newBed(t *testing.T, effect string) *bed {
+	t.Helper()
+	st, err := mem.New("s1", mem.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{T: t, st: st, root: filepath.Join(t.TempDir(), "work")}
+	b.work = func(context.Context, tool.Call) (tool.Result, error) { return tool.Result{Output: "done"}, nil }
+	all, err := tool.NewRegistry(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sandboxes, err := pool.NewOpener(pool.Config{Root: b.root, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New(t.TempDir())}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Ledger: b.ledger(events.Toolrunner), Timers: st.Timers(), Blobs: st.Blobs(), Leases: st.Leases(), Tools: all, ToolsOf: func(events.Agent) *tool.Registry { return all },
+		Sandboxes: sandboxes, Pool: pool.New(nil), Identity: Identity{Instance: "t1", Key: []byte("key"), Secrets: []secret.Value{secret.New("open sesame")}}}
+	cfg.Ends = runlog.NewEnds(cfg.Ledger)
+	cfg.Workspaces = workspace.Workspaces{Uses: workspace.NewUses(b.root), Attempts: &workspace.Attempts{}}
+	cfg.Sessions, cfg.Files = provision.NewSessionFiles(b.root, st.Shelf(topology.SessionBucket), st.Blobs()), provision.NewRunFiles(b.root)
+	cfg.Jobs = jobs.New(jobs.Config{Ledger: cfg.Ledger, Leases: cfg.Leases, Pool: cfg.Pool, Instance: cfg.Instance})
+	cfg.Janitor = janitor.New(janitor.Config{Root: b.root, Ledger: cfg.Ledger, Leases: cfg.Leases, Uses: cfg.Workspaces.Uses, Working: cfg.Workspaces.Attempts.Working,
+		EndJobs: cfg.Jobs.End, DropSandboxes: cfg.Pool.DropWorkspace, Now: time.Now})
+	cfg.Artifacts = capture.NewCalls(nil, cfg.Ledger, b.root, cfg.Jobs)
+	cfg.Git = gitcall.New(gitcall.Config{})
+	if b.role, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	created := runtest.Created()
+	created.Workspace = "run/" + runID
+	ref := runtest.Ref("a", callID, "bash")
+	b.say(events.Planner, created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
+	b.say(events.Gatekeeper, runtest.Allowed("a"))
+	b.say(events.Executor, runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{}`)))
+	b.say(events.Gatekeeper, runtest.CallYes(ref, effect))
+	return b
+}
+
+func (b *bed) ledger(by events.Service) *runlog.Ledger {
+	b.Helper()
+	l, err := runlog.NewLedger(runlog.LedgerConfig{Station: "s1", By: by, Journal: b.st.JournalOf(by), Entropy: rand.Reader})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return l
+}
+
+// say appends events of a service to the run.
+func (b *bed) say(by events.Service, all ...events.Payload) {
+	b.Helper()
+	w, err := b.ledger(by).Write(b.Context(), runID, func(run.State, time.Time) ([]events.Payload, error) { return all, nil })
+	if err != nil || len(w.Facts) != len(all) {
+		b.Fatalf("%d of %d were stored: %v", len(w.Facts), len(all), err)
+	}
+}
+
+// state is that of the run as the log has it.
+func (b *bed) state() run.State {
+	b.Helper()
+	s, err := b.ledger(events.Toolrunner).Fresh(b.Context(), runID)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// The bed's call after each of the first stages.
+
+func (b *bed) admitted() admitted {
+	b.Helper()
+	s := b.state()
+	duty, err := b.role.admit.next(b.Context(), runID, callID, s)
+	if err != nil || duty.Kind != call.Begin {
+		b.Fatalf("got %+v, %v, want a call to begin", duty, err)
+	}
+	return admitted{state: s, duty: duty, deliveries: 1}
+}
+
+func (b *bed) acquired() acquired {
+	b.Helper()
+	a, err := b.role.acquire.acquire(b.Context(), b.admitted())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(a.Release)
+	return a
+}
+
+func (b *bed) started() *started {
+	b.Helper()
+	st, _, err := b.role.start.start(b.Context(), b.acquired())
+	if err != nil || st == nil {
+		b.Fatalf("got %v, %v, want a call that may be carried out", st, err)
+	}
+	return st
+}
