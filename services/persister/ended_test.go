@@ -8,8 +8,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/mem"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -30,7 +30,7 @@ func TestEnded(t *testing.T) {
 		b.Say(runtest.Created(), runtest.Started())
 		b.Say(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
 		put(t, st, b, b.Facts())
-		ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
+		ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestEnded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return role.Fact(t.Context(), kernel.Heard{Run: "r", Kind: rec.Kind, Sequence: uint64(i) + 1, Seq: rec.Seq, State: s, Deliveries: 1, Stored: rec.Bytes})
+			return role.Fact(t.Context(), runlog.Heard{Run: "r", Kind: rec.Kind, Sequence: uint64(i) + 1, Seq: rec.Seq, State: s, Deliveries: 1, Stored: rec.Bytes})
 		}
 		if err := hear(2); !errors.Is(err, away) || noted != 1 {
 			t.Errorf("got %v after %d, want that the index is away", err, noted)

@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/capture"
 	"github.com/inspan/inspan/internal/core/artifact"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -149,7 +150,7 @@ func TestEarlierRunsIndex(t *testing.T) {
 		}
 		w.until("without the run that made nothing", func() bool { return noted() && !strings.Contains(w.members("orch"), "fourth") })
 		once := w.members("orch")
-		ledger, err := kernel.NewLedger(kernel.LedgerConfig{Station: "test", By: events.Persister, Journal: w.ports.Journal, Entropy: rand.Reader})
+		ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: w.ports.Journal, Entropy: rand.Reader})
 		if err != nil {
 			t.Fatal(err)
 		}
