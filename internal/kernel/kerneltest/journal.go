@@ -23,18 +23,33 @@ func Journal(t *testing.T, open func(t *testing.T) Journals) {
 		t.Run(aggregate, func(t *testing.T) {
 			t.Parallel()
 			journal(t, of(aggregate))
+			if aggregate == events.RunAggregate {
+				amounts(t, of(aggregate))
+			}
 		})
 	}
 	aggregatesApart(t, of)
 }
 
+type journalPart struct {
+	name string
+	exam func(*testing.T, kernel.Journal)
+}
+
+func examine(t *testing.T, j kernel.Journal, parts []journalPart) {
+	t.Helper()
+	for _, part := range parts {
+		t.Run(part.name, func(t *testing.T) {
+			t.Parallel()
+			part.exam(t, j)
+		})
+	}
+}
+
 // journal examines the log of the aggregates of one name. What they are does not matter to it, so all are called runs.
 func journal(t *testing.T, j kernel.Journal) {
 	t.Helper()
-	for _, part := range []struct {
-		name string
-		exam func(*testing.T, kernel.Journal)
-	}{
+	examine(t, j, []journalPart{
 		{"SAFE-4 EVT-11 the first fact and the next are stored at growing positions", appendInOrder},
 		{"SAFE-4 EVT-15 an append behind the head is a conflict and stores nothing", refusesOldHead},
 		{"SAFE-4 an append before the head that never was is a conflict", refusesUnknownHead},
@@ -42,20 +57,22 @@ func journal(t *testing.T, j kernel.Journal) {
 		{"EVT-15 DEPL-2 the same bytes again are not stored twice", refusesRepeat},
 		{"DEPL-2 SAFE-4 of writers at one head exactly one wins, and no position is skipped", oneWins},
 		{"DEPL-2 LIFE-16 writers of different runs do not disturb each other", runsApart},
-		{"EVT-1 facts are read in order, over more than one page, byte for byte", readsInPages},
 		{"EVT-1 a read begins after a position of the whole log", readsAfter},
 		{"SAFE-4 EVT-11 the last fact comes from the leader", lastIsFresh},
 		{"LIFE-9 a run that does not exist is empty, not an error", unknownRun},
-		{"EVT-11 SAFE-15 a fact near the limit is stored whole", largeFact},
 		{"SAFE-15 a fact above the limit is too large, and nothing is stored", tooLarge},
 		{"SAFE-4 an append with an ended context is unknown, a read an error", endedContext},
+	})
+}
+
+// amounts examines what takes long and cannot depend on the name of the aggregates.
+func amounts(t *testing.T, j kernel.Journal) {
+	t.Helper()
+	examine(t, j, []journalPart{
+		{"EVT-1 facts are read in order, over more than one page, byte for byte", readsInPages},
+		{"EVT-11 SAFE-15 a fact near the limit is stored whole", largeFact},
 		{"LIFE-16 DEPL-2 hundreds of runs", manyRuns},
-	} {
-		t.Run(part.name, func(t *testing.T) {
-			t.Parallel()
-			part.exam(t, j)
-		})
-	}
+	})
 }
 
 func appendInOrder(t *testing.T, j kernel.Journal) {
