@@ -236,7 +236,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 paused or waiting for a pe
 	add("start", a.initCmd(), a.agentCmd(), a.demoCmd(), a.upCmd(), a.runCmd(), a.replCmd())
 	add("look", a.runsCmd(), a.inspectCmd(), a.watchCmd(), a.logsCmd(), a.whyCmd(), a.exportCmd(), a.agentsCmd(), a.toolsCmd(), a.guardsCmd(), a.configCmd(), a.costCmd(), a.artifactsCmd(), a.checkpointsCmd(), a.branchesCmd(), a.sessionCmd())
 	add("decide", a.gatesCmd(), a.answerCmd("approve"), a.answerCmd("reject"), a.forkCmd(), a.controlCmd("pause"), a.controlCmd("resume"), a.reviseCmd(), a.controlCmd("stop"), a.autonomyCmd())
-	add("care", a.setupCmd(), a.keygenCmd(), a.doctorCmd(), a.auditCmd(), a.replayTestCmd(), a.restoreCmd(), a.importCmd(), a.deadCmd(), a.versionCmd())
+	add("care", a.setupCmd(), a.keygenCmd(), a.doctorCmd(), a.auditCmd(), a.replayTestCmd(), a.restoreCmd(), a.importCmd(), a.rebuildCmd(), a.deadCmd(), a.versionCmd())
 	root.SetCompletionCommandGroupID("care")
 	root.SetHelpCommandGroupID("care")
 	return root

@@ -39,11 +39,25 @@ func (p *place) flags(cmd *cobra.Command) {
 }
 
 // with lets do use the place, and closes it.
-func (p *place) with(ctx context.Context, a *app, do func(*archive.Place, archive.How) error) (err error) {
+func (p *place) with(ctx context.Context, a *app, do func(*archive.Place, archive.How) error) error {
 	keys, err := publicKeys(p.key)
 	if err != nil {
 		return err
 	}
+	return p.connected(ctx, a, func(ctx context.Context, as connect) error {
+		to, err := station.Place(ctx, a.station, as)
+		if err != nil {
+			return err
+		}
+		return do(to, archive.How{By: cmp.Or(a.me(), "unknown"), SameKey: p.sameKey, Keys: keys, Progress: a.progress()})
+	})
+}
+
+// connect connects as a user of the place.
+type connect = func(ctx context.Context, user events.Service) (*jet.Conn, error)
+
+// connected lets do connect as the users of the place, and closes what was opened.
+func (p *place) connected(ctx context.Context, a *app, do func(context.Context, connect) error) (err error) {
 	if err := events.CheckID("station", a.station); err != nil {
 		return err
 	}
@@ -85,11 +99,7 @@ func (p *place) with(ctx context.Context, a *app, do func(*archive.Place, archiv
 	} else if err := listens(ctx, a.server); err != nil {
 		return fmt.Errorf("no NATS server at %s: name a station that runs with --server, or one that does not with --store: %w", a.address(), err)
 	}
-	to, err := station.Place(ctx, a.station, as)
-	if err != nil {
-		return err
-	}
-	return do(to, archive.How{By: cmp.Or(a.me(), "unknown"), SameKey: p.sameKey, Keys: keys, Progress: a.progress()})
+	return do(ctx, as)
 }
 
 // own fills in the user of a role, where there is one.

@@ -1,0 +1,37 @@
+package station
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/jet"
+	"github.com/inspan/inspan/internal/rebuild"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Views is a station as its views are rebuilt. as connects as a user: the persister, who reads the log and writes the views, and the
+// setup user, where the bucket of the views is gone. Whoever connected closes the connections.
+func Views(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error)) (cfg rebuild.Config, err error) {
+	conn, err := as(ctx, events.Persister)
+	if err != nil {
+		return cfg, fmt.Errorf("connect as %s: %w", events.Persister, err)
+	}
+	st, err := conn.Station(name)
+	if err != nil {
+		return cfg, err
+	}
+	state := st.Shelf(topology.StateBucket)
+	if _, missing := state.Keys(ctx, audit.KeyPrefix); missing != nil {
+		setup, err := as(ctx, topology.SetupUser)
+		if err == nil {
+			err = setup.Apply(ctx, name, jet.ApplyOptions{})
+		}
+		if err != nil {
+			return cfg, fmt.Errorf("%w; make what is missing as %s: %w", missing, topology.SetupUser, err)
+		}
+	}
+	return rebuild.Config{Journal: st.Journal(), State: state, Blobs: st.Blobs(), Logged: st.Logged, Now: time.Now}, nil
+}
