@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check lint fmt test race docs demo bench bench-peers bench-trees weight robust pairs trace kill failover merge-demo faults previous mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle live wasm clean
+.PHONY: help build check lint fmt test race docs demo bench bench-peers bench-trees weight robust pairs trace kill failover merge-demo faults previous register mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -77,6 +77,9 @@ faults: ## slow: real processes under faults: kills, pauses, partitions, lost an
 
 previous: ## the program of PREV (default: the last tag, else the commit before) reads the frozen logs of this one
 	$(GO) run ./test/previous $(or $(PREV),$$(git describe --tags --abbrev=0 2>/dev/null || echo HEAD~1))
+
+register: ## slow (2 min): a copy of the sources gets an event type, then lacks one part of it after the other
+	$(GO) test -tags slow -count=1 -v -timeout 30m ./test/register
 
 mcp: ## slow: agents with the reference MCP servers, installed from npm (needs Node.js and the network)
 	$(GO) test -tags slow -count=1 -v -timeout 15m ./test/mcp

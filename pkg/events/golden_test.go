@@ -166,7 +166,7 @@ func gaps(types []events.Word) []string {
 			lacks(got != w.Kind, "has the payload of %s", got)
 		}
 		if _, err := os.Stat(golden(w.Kind)); err != nil {
-			lacks(true, "has no sample: run go test ./pkg/events -update")
+			lacks(true, "has no sample: run go test ./pkg/events -run Golden/sample.of -update")
 		}
 	}
 	return found
@@ -199,7 +199,7 @@ func TestVocabulary(t *testing.T) {
 			"history.compacted has no senten": func(w *events.Word) { w.Doc = "" },
 			"history.compacted has no payloa": func(w *events.Word) { w.New = nil },
 			"history.compacted has the paylo": func(w *events.Word) { w.New = func() events.Payload { return new(events.StepReadyData) } },
-			"note.taken has no sample: run go test ./pkg/events -update": func(w *events.Word) {
+			"note.taken has no sample: run go test ./pkg/events -run": func(w *events.Word) {
 				w.Kind, w.New = "note.taken", func() events.Payload { return new(noted) }
 			},
 		} {
