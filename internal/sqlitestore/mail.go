@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/kernel"
-	"github.com/inspan/inspan/internal/mem"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -23,10 +22,10 @@ type Mail struct {
 
 var _ kernel.Inbox = (*Mail)(nil)
 
-// NewMail makes empty queues. ackWait is 0 for mem.DefaultAckWait.
+// NewMail makes empty queues. ackWait is 0 for topology.AckWait.
 func NewMail(ackWait time.Duration) *Mail {
 	if ackWait <= 0 {
-		ackWait = mem.DefaultAckWait
+		ackWait = topology.AckWait
 	}
 	m := &Mail{ackWait: ackWait, queues: map[events.Service]*queue{}}
 	for _, h := range topology.Hearing() {

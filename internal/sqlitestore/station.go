@@ -23,7 +23,7 @@ type Config struct {
 	Station string
 	// Grace is how long handlers may go on after a listener was told to stop; 0 means 25 s.
 	Grace time.Duration
-	// AckWait is 0 for mem.DefaultAckWait, LeaseTerm 0 for topology.LeaseTerm.
+	// AckWait is 0 for topology.AckWait, LeaseTerm 0 for topology.LeaseTerm.
 	AckWait, LeaseTerm time.Duration
 }
 
