@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -143,7 +142,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	case closed != nil:
 		return fail(fmt.Errorf("%w: %w", sandbox.ErrNotStarted, closed))
 	case !began:
-		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", program, sandbox.ErrNotStarted, clip(complaint.text()))
+		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %s", program, sandbox.ErrNotStarted, clip(complaint.Text()))
 	}
 	local.Signalled(&exit)
 	return exit, nil
@@ -259,37 +258,12 @@ func settle(status *os.File, docs *json.Decoder, first int) (began bool) {
 	}
 }
 
-// heard passes output on and keeps its beginning.
-type heard struct {
-	mu   sync.Mutex
-	to   io.Writer
-	head []byte
-}
-
 // listen puts a listener on the process's stderr and keeps stdout and stderr one where they were.
-func listen(p *local.Process) *heard {
-	h := &heard{to: p.Stderr}
+func listen(p *local.Process) *local.Head {
+	h := &local.Head{Most: heardMax, To: p.Stderr}
 	if p.Stdout != nil && local.Same(p.Stdout, p.Stderr) {
 		p.Stdout = h
 	}
 	p.Stderr = h
 	return h
-}
-
-func (h *heard) Write(data []byte) (int, error) {
-	h.mu.Lock()
-	if room := heardMax - len(h.head); room > 0 {
-		h.head = append(h.head, data[:min(room, len(data))]...)
-	}
-	h.mu.Unlock()
-	if h.to == nil {
-		return len(data), nil
-	}
-	return h.to.Write(data)
-}
-
-func (h *heard) text() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return string(h.head)
 }

@@ -221,7 +221,7 @@ func (b *box) start(ctx context.Context, name string) (v *vessel, err error) {
 func (b *box) greet(ctx context.Context, v *vessel, door *entrance) error {
 	stop := context.AfterFunc(ctx, func() { _ = v.conn.Conn.SetDeadline(time.Now()) })
 	defer stop()
-	from := &parted{r: v.conn.Reader}
+	from := part(v.conn.Reader)
 	line := within.NewLine(from, v.conn.Conn)
 	users, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {
@@ -239,7 +239,7 @@ func (b *box) greet(ctx context.Context, v *vessel, door *entrance) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("its first process says nothing: %w: %s", err, clip(from.said()))
+		return fmt.Errorf("its first process says nothing: %w: %s", err, clip(from.other.Text()))
 	case said.Fault != "":
 		return fmt.Errorf("%w: %s", sandbox.ErrNotEnforced, clip(said.Fault))
 	}

@@ -125,7 +125,7 @@ func (b *box) attach(ctx context.Context) (*vessel, *command, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: %w", sandbox.ErrNotStarted, err)
 		}
-		from := &parted{r: att.Reader}
+		from := part(att.Reader)
 		return v, &command{line: within.NewLine(from, att.Conn), conn: att.Conn, from: from, over: make(chan struct{}), waiting: map[int]chan within.Answer{}}, nil
 	}
 }
@@ -176,7 +176,7 @@ func (c *command) carry(ctx context.Context, p local.Process, env map[string]str
 	for {
 		kind, data, err := c.line.Next()
 		if err != nil {
-			said := clip(c.from.said())
+			said := clip(c.from.other.Text())
 			if !started && said != "" {
 				return end, fmt.Errorf("%w: %w: %s", sandbox.ErrNotStarted, errSilent, said)
 			}

@@ -4,7 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"sync"
+
+	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
 // saidMax is how much of what the helper or the engine complains of is kept.
@@ -16,9 +17,10 @@ type parted struct {
 	r    io.Reader
 	left uint32 // of the piece
 
-	mu    sync.Mutex
-	other []byte // guarded by mu
+	other local.Head
 }
+
+func part(r io.Reader) *parted { return &parted{r: r, other: local.Head{Most: saidMax}} }
 
 func (p *parted) Read(to []byte) (int, error) {
 	for p.left == 0 {
@@ -31,7 +33,7 @@ func (p *parted) Read(to []byte) (int, error) {
 		case 0, 1:
 			p.left = n
 		case 2, 3: // standard error, and what the engine itself says
-			if err := p.keep(n); err != nil {
+			if _, err := io.CopyN(&p.other, p.r, int64(n)); err != nil {
 				return 0, err
 			}
 		default:
@@ -41,28 +43,4 @@ func (p *parted) Read(to []byte) (int, error) {
 	n, err := p.r.Read(to[:min(len(to), int(p.left))])
 	p.left -= uint32(n)
 	return n, err
-}
-
-// keep reads a piece of the other output.
-func (p *parted) keep(n uint32) error {
-	buf := make([]byte, 512)
-	for n > 0 {
-		got, err := p.r.Read(buf[:min(uint32(len(buf)), n)])
-		n -= uint32(got)
-		p.mu.Lock()
-		if room := saidMax - len(p.other); room > 0 {
-			p.other = append(p.other, buf[:min(room, got)]...)
-		}
-		p.mu.Unlock()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *parted) said() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return string(p.other)
 }

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/inspan/inspan/internal/sandbox"
 )
@@ -72,6 +74,33 @@ func Try(ctx context.Context, base string, cfg sandbox.Config, open func(context
 	exit, err := box.Exec(ctx, sandbox.Cmd{Args: args, Stdout: &out, Stderr: &errs})
 	err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
 	return Trial{Opened: true, Exit: exit, Output: out.String(), Err: errs.String()}, err
+}
+
+// Head keeps the first Most bytes that are written to it, and passes all on. It is safe for concurrent use.
+type Head struct {
+	Most int
+	To   io.Writer // nil for nobody
+
+	mu   sync.Mutex
+	kept []byte // guarded by mu
+}
+
+// Write implements io.Writer.
+func (h *Head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	h.kept = append(h.kept, p[:min(len(p), h.Most-len(h.kept))]...)
+	h.mu.Unlock()
+	if h.To == nil {
+		return len(p), nil
+	}
+	return h.To.Write(p)
+}
+
+// Text returns what was kept.
+func (h *Head) Text() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(h.kept)
 }
 
 // Clip bounds a text of others that is shown.

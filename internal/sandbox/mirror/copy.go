@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
 // copied is a workspace and its copy on the other machine.
@@ -67,7 +69,7 @@ func (c *copied) prepare(ctx context.Context, base, name string) error {
 func (c *copied) helper(ctx context.Context, p Program, script string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, helperWait)
 	defer cancel()
-	out, errs := &tail{most: maxListing}, &tail{most: maxSaid}
+	out, errs := &local.Head{Most: maxListing}, &local.Head{Most: maxSaid}
 	nonce := rand.Text()
 	// The script's code comes behind its output, because not every Remote tells one.
 	p.Args = append([]string{"/bin/sh", "-c", "(" + script + "\n)\ncode=$?\nprintf '%s' \"" + nonce + "$code\"", "inspan"}, args...)
@@ -75,13 +77,13 @@ func (c *copied) helper(ctx context.Context, p Program, script string, args ...s
 	if err := c.remote.Run(ctx, p); err != nil {
 		return "", err
 	}
-	said := out.buf.String()
+	said := out.Text()
 	at := strings.LastIndex(said, nonce)
 	if at < 0 {
-		return "", fmt.Errorf("%w: a helper there did not end as it should: %s", ErrCut, errs.said())
+		return "", fmt.Errorf("%w: a helper there did not end as it should: %s", ErrCut, quoted(errs.Text()))
 	}
 	if code := said[at+len(nonce):]; code != "0" {
-		return "", fmt.Errorf("a helper there ended with status %.8q: %s", code, errs.said())
+		return "", fmt.Errorf("a helper there ended with status %.8q: %s", code, quoted(errs.Text()))
 	}
 	return said[:at], nil
 }

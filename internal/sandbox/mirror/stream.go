@@ -191,25 +191,7 @@ func minutes(text string) time.Duration {
 	return d
 }
 
-// tail keeps the first bytes of what a helper says.
-type tail struct {
-	buf  bytes.Buffer
-	most int
-	over bool
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	room := t.most - t.buf.Len()
-	if len(p) > room {
-		t.over = true
-		t.buf.Write(p[:max(room, 0)])
-		return len(p), nil
-	}
-	t.buf.Write(p)
-	return len(p), nil
-}
-
-// said is what a helper said, on one line.
-func (t *tail) said() string {
-	return fmt.Sprintf("%q", strings.TrimSpace(strings.ToValidUTF8(t.buf.String(), "\uFFFD")))
+// quoted is what a helper said, on one line.
+func quoted(text string) string {
+	return fmt.Sprintf("%q", strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
 }

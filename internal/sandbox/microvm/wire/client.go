@@ -240,44 +240,20 @@ func (c *Client) Get(ctx context.Context, path string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &download{line: l, shut: shut}, nil
+	return download{&body{line: l, kind: within.FrameOut, end: within.FrameEnd, last: func(data []byte) error {
+		_, err := answered(data)
+		return err
+	}}, shut}, nil
 }
 
 // download is a file on its way.
 type download struct {
-	line *within.Line
+	io.Reader
 	shut func()
-	left []byte
-	err  error
-}
-
-// Read implements io.Reader.
-func (d *download) Read(p []byte) (int, error) {
-	for len(d.left) == 0 && d.err == nil {
-		kind, data, err := d.line.Next()
-		switch {
-		case err != nil:
-			d.err = fmt.Errorf("a file was cut on its way: %w", errors.Join(io.ErrUnexpectedEOF, err))
-		case kind == within.FrameOut:
-			d.left = data
-		case kind == within.FrameEnd:
-			if _, d.err = answered(data); d.err == nil {
-				d.err = io.EOF
-			}
-		default:
-			d.err = fmt.Errorf("%w: %q", ErrStream, kind)
-		}
-	}
-	if len(d.left) == 0 {
-		return 0, d.err
-	}
-	n := copy(p, d.left)
-	d.left = d.left[n:]
-	return n, nil
 }
 
 // Close implements io.Closer.
-func (d *download) Close() error {
+func (d download) Close() error {
 	d.shut()
 	return nil
 }

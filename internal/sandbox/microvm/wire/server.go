@@ -86,7 +86,7 @@ func (s *server) serve(ctx context.Context, stream *yamux.Stream) {
 	case opEnd:
 		s.end(o.ID)
 	case opPut:
-		err = s.guest.Put(ctx, o.Path, &input{line: l})
+		err = s.guest.Put(ctx, o.Path, input(l))
 	case opGet:
 		err = s.get(ctx, o.Path, l)
 	case opHold:
@@ -143,7 +143,7 @@ func (s *server) run(ctx context.Context, o Order, l *within.Line, used *mirror.
 	}()
 	p := mirror.Program{Args: o.Args, Privileged: o.Privileged, Stdout: output{l, within.FrameOut}, Stderr: output{l, within.FrameErr}, Used: used}
 	if o.Stdin {
-		p.Stdin = &input{line: l}
+		p.Stdin = input(l)
 	}
 	return s.guest.Run(ctx, p)
 }
@@ -160,31 +160,6 @@ func (s *server) end(id string) {
 }
 
 // input is what a toolrunner sends.
-type input struct {
-	line *within.Line
-	left []byte
-	err  error
-}
-
-// Read implements io.Reader.
-func (i *input) Read(p []byte) (int, error) {
-	for len(i.left) == 0 && i.err == nil {
-		kind, data, err := i.line.Next()
-		switch {
-		case err != nil:
-			i.err = errors.Join(io.ErrUnexpectedEOF, err)
-		case kind == within.FrameInput:
-			i.left = data
-		case kind == within.FrameInputEnd:
-			i.err = io.EOF
-		default:
-			i.err = fmt.Errorf("%w: %q", ErrStream, kind)
-		}
-	}
-	if len(i.left) == 0 {
-		return 0, i.err
-	}
-	n := copy(p, i.left)
-	i.left = i.left[n:]
-	return n, nil
+func input(l *within.Line) io.Reader {
+	return &body{line: l, kind: within.FrameInput, end: within.FrameInputEnd, last: func([]byte) error { return nil }}
 }

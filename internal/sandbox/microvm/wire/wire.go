@@ -7,7 +7,9 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -121,4 +123,36 @@ func sendAll(l *within.Line, kind within.Kind, r io.Reader) error {
 			return err
 		}
 	}
+}
+
+// body reads what comes in frames of one kind, until one of another kind that ends it; last is the error of that one, if any.
+type body struct {
+	line      *within.Line
+	kind, end within.Kind
+	last      func(data []byte) error
+	left      []byte
+	err       error
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	for len(b.left) == 0 && b.err == nil {
+		kind, data, err := b.line.Next()
+		switch {
+		case err != nil:
+			b.err = fmt.Errorf("the stream was cut: %w", errors.Join(io.ErrUnexpectedEOF, err))
+		case kind == b.kind:
+			b.left = data
+		case kind == b.end:
+			b.err = cmp.Or(b.last(data), io.EOF)
+		default:
+			b.err = fmt.Errorf("%w: %q", ErrStream, kind)
+		}
+	}
+	if len(b.left) == 0 {
+		return 0, b.err
+	}
+	n := copy(p, b.left)
+	b.left = b.left[n:]
+	return n, nil
 }
