@@ -407,9 +407,9 @@ func (h *Host) toolrunner(ctx context.Context, ledger *runlog.Ledger, instance s
 	if err != nil {
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
-	role, err := newToolrunner(toolrunner.Config{Ledger: ledger, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Live: feed, Leases: h.ports.Leases, Ends: ends, Tools: h.tools,
-		ToolsOf: h.toolbox.For, Hooks: asker, Identity: toolrunner.Identity{Instance: instance, Key: key, Secrets: masked}},
-		runnerParts{opener: boxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, rescue: h.rescue(desk), sessions: h.ports.Sessions, egress: out})
+	role, err := newToolrunner(toolrunner.Config{Ledger: ledger, Timers: h.ports.Timers, Blobs: h.ports.Blobs, Leases: h.ports.Leases, Ends: ends, Tools: h.tools,
+		ToolsOf: h.toolbox.For, Hooks: asker, Instance: instance, Key: key},
+		runnerParts{opener: boxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, rescue: h.rescue(desk), sessions: h.ports.Sessions, egress: out, live: feed, secrets: masked})
 	if err != nil {
 		return nil, err
 	}

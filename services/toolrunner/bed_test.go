@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/internal/workspace/janitor"
@@ -68,7 +69,11 @@ func newBed(t *testing.T, effect string) *bed {
 		t.Fatal(err)
 	}
 	cfg := Config{Ledger: b.ledger(events.Toolrunner), Timers: st.Timers(), Blobs: st.Blobs(), Leases: st.Leases(), Tools: all, ToolsOf: func(events.Agent) *tool.Registry { return all },
-		Sandboxes: sandboxes, Pool: pool.New(nil), Identity: Identity{Instance: "t1", Key: []byte("key"), Secrets: []secret.Value{secret.New("open sesame")}}}
+		Sandboxes: sandboxes, Pool: pool.New(nil), Instance: "t1", Key: []byte("key"), Mask: secret.Mask(secret.New("open sesame")),
+		Output: func(run string, about streaming.About) *streaming.Output {
+			var none *streaming.Feed
+			return none.Output(run, about, nil)
+		}}
 	cfg.Ends = runlog.NewEnds(cfg.Ledger)
 	cfg.Workspaces = workspace.Workspaces{Uses: workspace.NewUses(b.root), Attempts: &workspace.Attempts{}}
 	cfg.Sessions, cfg.Files = provision.NewSessionFiles(b.root, st.Shelf(topology.SessionBucket), st.Blobs()), provision.NewRunFiles(b.root)

@@ -27,7 +27,7 @@ func (r *Role) verify(ctx context.Context, at acquired) (runlog.Written, error) 
 	case !done:
 		return r.begin(ctx, at)
 	}
-	result, err := r.capture.output(ctx, x.result, x.took)
+	result, err := r.capture.results.Store(ctx, x.result, x.took)
 	if err != nil {
 		return runlog.Written{}, err
 	}

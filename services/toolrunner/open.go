@@ -2,9 +2,6 @@ package toolrunner
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/inspan/inspan/internal/capture"
@@ -12,7 +9,6 @@ import (
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/sandbox/pool"
-	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/workspace/provision"
 	"github.com/inspan/inspan/pkg/events"
@@ -40,8 +36,7 @@ type opener struct {
 	provision provisioner
 	artifacts *capture.Calls
 	git       *gitcall.Calls
-	live      *streaming.Feed
-	secrets   []secret.Value
+	output    func(run string, about streaming.About) *streaming.Output
 }
 
 // closeTime bounds the end of the sandbox of a call.
@@ -58,22 +53,19 @@ func (o opener) open(ctx context.Context, st *started, changes *capture.Changes)
 			leave, open = left, pool.OnFirstUse(st.touch, join)
 		}
 	}
-	stream := o.live.Open(s.HarnessID, streaming.About{Step: c.Step, Attempt: st.attempt.Number, Call: c.ID, Tool: c.Tool})
-	progress, rest := o.progress(stream)
-	note := func(line string) { progress("stderr", []byte(line)) }
+	output := o.output(s.HarnessID, streaming.About{Step: c.Step, Attempt: st.attempt.Number, Call: c.ID, Tool: c.Tool})
+	note := func(line string) { output.Write("stderr", []byte(line)) }
 	box := pool.NewLazy(pool.LazyConfig{ID: s.HarnessID, Mode: o.sandboxes.ModeFor(s, c.Step), Open: open, Pooled: pooled,
 		Before: o.provision.first(ctx, st.acquired, note), Changed: changes.File})
 	x := &opened{started: st, sandbox: box, egress: out}
-	x.env = tool.Env{Background: o.background(st, box, changes), Box: box, Progress: progress, MaxOutput: events.MaxInlineOutput / 2, Skill: provision.Skills(s, c),
+	x.env = tool.Env{Background: o.background(st, box, changes), Box: box, Progress: output.Write, MaxOutput: events.MaxInlineOutput / 2, Skill: provision.Skills(s, c),
 		Fetch: out.Fetch(), Save: o.artifacts.Saver(s, c, st.Dir, changes), Dir: shellDir(s, c.Step),
 		Git: o.git.For(s, st.attempt, st.Dir, func() {
 			x.plain = true
 			st.touch()
 		}, note)}
 	x.close = func() {
-		rest()
-		stream.Done(nil)
-		stream.Close()
+		output.Close()
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
 		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
@@ -127,28 +119,6 @@ func until(ctx context.Context) time.Duration {
 		return 1<<63 - 1
 	}
 	return time.Until(at)
-}
-
-// progress passes the output of a call on, with secrets masked also where they are cut in two. rest passes on what was held back.
-func (o opener) progress(to *streaming.Stream) (progress func(output string, chunk []byte), rest func()) {
-	var mu sync.Mutex
-	hide := map[string]*secret.Stream{} // guarded by mu
-	pass := func(output string, text []byte) { to.Write(streaming.ToolOutput, output, string(text)) }
-	progress = func(output string, chunk []byte) {
-		mu.Lock()
-		defer mu.Unlock()
-		if hide[output] == nil {
-			hide[output] = secret.NewStream(o.secrets...)
-		}
-		pass(output, hide[output].Next(chunk))
-	}
-	return progress, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, output := range slices.Sorted(maps.Keys(hide)) {
-			pass(output, hide[output].Rest())
-		}
-	}
 }
 
 // shellDir finds the folder that the shells of a step begin in, in the events: so it holds after a restart and on any toolrunner.

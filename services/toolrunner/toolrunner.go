@@ -20,7 +20,6 @@ import (
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/sandbox/jobs"
 	"github.com/inspan/inspan/internal/sandbox/pool"
-	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/internal/workspace/janitor"
@@ -30,7 +29,7 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// Config holds what the role needs. Live, Ends and Hooks may be nil.
+// Config holds what the role needs. Ends and Hooks may be nil.
 type Config struct {
 	Ledger *runlog.Ledger
 	Timers kernel.Timers
@@ -55,19 +54,13 @@ type Config struct {
 	Git       *gitcall.Calls
 	// Hooks asks those that are to be asked about a result; nil lets every hook of an agent block.
 	Hooks *hooks.Asker
-	// Live takes what tools write as it comes; nil takes none.
-	Live *streaming.Feed
-	Identity
-}
-
-// Identity is what a toolrunner has of its own.
-type Identity struct {
+	// Output takes what tools write as it comes, and Mask takes the secrets out of what is stored.
+	Output func(run string, about streaming.About) *streaming.Output
+	Mask   func(string) string
 	// Instance names this process; it holds the leases of the attempts it begins.
 	Instance string
 	// Key makes idempotency keys; the same for all toolrunners of a station.
 	Key []byte
-	// Secrets are taken out of what tools answer, before it is stored or shown.
-	Secrets []secret.Value
 }
 
 // Role is the toolrunner: the stages of a call, in their order.
@@ -92,7 +85,7 @@ func New(cfg Config) (*Role, error) {
 		return nil, errors.New("toolrunner needs a ledger, timers, blobs, leases and tools")
 	}
 	if cfg.Sandboxes == nil || cfg.Pool == nil || cfg.Jobs == nil || cfg.Workspaces.Attempts == nil || cfg.Sessions == nil || cfg.Files == nil ||
-		cfg.Janitor == nil || cfg.Artifacts == nil || cfg.Git == nil {
+		cfg.Janitor == nil || cfg.Artifacts == nil || cfg.Git == nil || cfg.Output == nil || cfg.Mask == nil {
 		return nil, errors.New("toolrunner needs sandboxes, workspaces and what works in them")
 	}
 	if cfg.Instance == "" || len(cfg.Key) == 0 {
@@ -105,8 +98,8 @@ func New(cfg Config) (*Role, error) {
 	r.provision = provisioner{cfg.Sessions, cfg.Files, cfg.Janitor, cfg.Artifacts}
 	r.start = starter{ledger: cfg.Ledger, inputs: args, sandboxes: cfg.Sandboxes, instance: cfg.Instance}
 	r.execute = executor{tools: known, ends: cfg.Ends, key: cfg.Key, opener: opener{ledger: cfg.Ledger, sandboxes: cfg.Sandboxes, pool: cfg.Pool, jobs: cfg.Jobs,
-		provision: r.provision, artifacts: cfg.Artifacts, git: cfg.Git, live: cfg.Live, secrets: cfg.Secrets}}
-	r.capture = capturer{blobs: cfg.Blobs, artifacts: cfg.Artifacts, hooks: cfg.Hooks, tools: known, instance: cfg.Instance, mask: secret.Mask(cfg.Secrets...)}
+		provision: r.provision, artifacts: cfg.Artifacts, git: cfg.Git, output: cfg.Output}}
+	r.capture = capturer{results: capture.Results{Blobs: cfg.Blobs, Mask: cfg.Mask, Instance: cfg.Instance}, artifacts: cfg.Artifacts, hooks: cfg.Hooks, tools: known}
 	r.finish = finisher{ledger: cfg.Ledger, timers: cfg.Timers, files: cfg.Files}
 	return r, nil
 }

@@ -104,7 +104,7 @@ func (c *callJobs) Start(ctx context.Context, cmd tool.BackgroundCommand) (strin
 		open, out := c.Open(context.WithoutCancel(ctx), cmd.Limit)
 		return &stepSandbox{open: open, egress: out}
 	})
-	said := u.cfg.Live.Open(s.HarnessID, streaming.About{Step: a.Call.Step, Attempt: a.Number, Call: j.handle, Tool: a.Call.Tool})
+	said := u.cfg.Live.Output(s.HarnessID, streaming.About{Step: a.Call.Step, Attempt: a.Number, Call: j.handle, Tool: a.Call.Tool}, j.out.append, u.cfg.Secrets...)
 	err := u.launch(ctx, j, cmd, box, leave, said)
 	switch {
 	case err == nil:

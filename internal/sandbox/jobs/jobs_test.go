@@ -25,9 +25,7 @@ func TestOutput(t *testing.T) {
 		for _, n := range rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 7, 4096, maxOutput / 3, maxOutput, maxOutput + 1, 2*maxOutput + 5}), 0, 8).Draw(r, "pieces") {
 			piece := bytes.Repeat([]byte(fmt.Sprint(len(all)%9, "abcdefg")), n/8+1)[:n]
 			all = append(all, piece...)
-			if _, err := kept.Write(piece); err != nil {
-				r.Fatal(err)
-			}
+			kept.append(piece)
 		}
 		after := rapid.Int64Range(0, int64(len(all))+3).Draw(r, "after")
 		text, from, to, _ := kept.behind(after)
@@ -42,7 +40,7 @@ func TestOutput(t *testing.T) {
 		t.Parallel()
 		var kept output
 		_, _, _, more := kept.behind(0)
-		_, _ = kept.Write([]byte("x"))
+		kept.append([]byte("x"))
 		<-more
 	})
 }

@@ -15,12 +15,11 @@ type output struct {
 	news chan struct{}
 }
 
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
+// append adds a piece.
+func (o *output) append(p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := len(p)
-	if lost := n - maxOutput; lost > 0 {
+	if lost := len(p) - maxOutput; lost > 0 {
 		o.from += int64(len(o.kept) + lost)
 		o.kept, p = o.kept[:0], p[lost:]
 	}
@@ -30,7 +29,6 @@ func (o *output) Write(p []byte) (int, error) {
 		o.from += int64(lost)
 	}
 	o.wake()
-	return n, nil
 }
 
 // wake wakes those who wait. mu is held.

@@ -163,11 +163,11 @@ func (u *Supervisor) MayHaveEnded(runID string) {
 }
 
 // launch starts a job that was added and leaves it to itself. ctx bounds the start alone.
-func (u *Supervisor) launch(ctx context.Context, j *job, c tool.BackgroundCommand, box *stepSandbox, leave func(), said *streaming.Stream) error {
+func (u *Supervisor) launch(ctx context.Context, j *job, c tool.BackgroundCommand, box *stepSandbox, leave func(), said *streaming.Output) error {
 	defer u.jobs.all.Done() // of add
 	abort := func(err error) error {
 		j.free()
-		said.Close()
+		said.Cancel()
 		leave()
 		u.jobs.drop(j)
 		close(j.gone)
@@ -178,7 +178,7 @@ func (u *Supervisor) launch(ctx context.Context, j *job, c tool.BackgroundComman
 		return abort(err)
 	}
 	hurry := context.AfterFunc(ctx, func() { j.stop(context.Cause(ctx)) })
-	text := &masked{to: &j.out, said: said, hide: secret.NewStream(u.cfg.Secrets...)}
+	text := said.Writer("stdout") // both are one output: they come in their order
 	p, err := opened.Start(j.life, sandbox.Cmd{Args: c.Args, Dir: c.Dir, Stdout: text, Stderr: text})
 	if err == nil && !hurry() { // the call ended meanwhile
 		_, _ = p.Wait()
@@ -194,8 +194,6 @@ func (u *Supervisor) launch(ctx context.Context, j *job, c tool.BackgroundComman
 		j.exit, j.took = exit, time.Since(j.began)
 		j.end, j.code = u.ending(j.life, exit, err)
 		j.free()
-		text.rest()
-		said.Done(nil)
 		said.Close()
 		leave()
 		u.touched(j)
@@ -226,27 +224,6 @@ func (u *Supervisor) touched(j *job) {
 	if v, err := u.cfg.Trees.Enter(ctx, j.workspace, j.run); err == nil {
 		v.Touch(true)
 		v.Leave()
-	}
-}
-
-// masked passes the output of a command on, with its secrets masked. Both outputs are the same writer, so it is one goroutine.
-type masked struct {
-	to   *output
-	said *streaming.Stream
-	hide *secret.Stream
-}
-
-func (t *masked) Write(p []byte) (int, error) {
-	t.pass(t.hide.Next(p))
-	return len(p), nil
-}
-
-func (t *masked) rest() { t.pass(t.hide.Rest()) }
-
-func (t *masked) pass(p []byte) {
-	if len(p) > 0 {
-		_, _ = t.to.Write(p) // it goes to memory
-		t.said.Write(streaming.ToolOutput, "stdout", string(p))
 	}
 }
 
