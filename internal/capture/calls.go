@@ -15,7 +15,8 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// Changes is what one call may have changed in its workspace, and what it saved by name. A tool may use it from several goroutines.
+// Changes is what one call may have changed in its workspace, and what it saved by name. A tool may use it from several
+// goroutines.
 type Changes struct {
 	mu sync.Mutex
 	// anywhere says that a command ran; else paths are the files that were written. Guarded by mu, as is saved.
@@ -47,9 +48,11 @@ func (c *Changes) none() bool {
 
 // Jobs write into workspaces after the calls that started them.
 type Jobs interface {
-	// Wrote returns how many jobs of a run may have written what was not looked at since, and whether all of them have ended.
+	// Wrote returns how many jobs of a run may have written what was not looked at since, and whether all of them have
+	// ended.
 	Wrote(run string) (n int, quiet bool)
-	// Looked notes that a run was looked at when n jobs of it had written and all had ended, or with 0 that the run has ended.
+	// Looked notes that a run was looked at when n jobs of it had written and all had ended, or with 0 that the run has
+	// ended.
 	Looked(run string, n int)
 }
 
@@ -61,7 +64,8 @@ type Calls struct {
 	jobs   Jobs
 
 	mu sync.Mutex
-	// clean are the runs whose artifacts are taken out of their workspace at the end, with its directory. Guarded by mu.
+	// clean are the runs whose artifacts are taken out of their workspace at the end, with its directory. Guarded by
+	// mu.
 	clean map[string]string
 }
 
@@ -92,8 +96,9 @@ func (k *Calls) On(s run.State, c run.Call) bool {
 	return k.keeper != nil && !k.keeper.Off(rulesOf(s, c))
 }
 
-// Prepare returns what is done once before a call touches the workspace: what earlier runs of the workflow left, and what earlier steps
-// made elsewhere, is brought here, and what is there is listed, so that it is known afterwards what is new. note tells people of that.
+// Prepare returns what is done once before a call touches the workspace: what earlier runs of the workflow left, and
+// what earlier steps made elsewhere, is brought here, and what is there is listed, so that it is known afterwards what
+// is new. note tells people of that.
 func (k *Calls) Prepare(ctx context.Context, s run.State, c run.Call, at workdir.Dir, note func(line string)) func() error {
 	if k.keeper == nil {
 		return func() error { return nil }
@@ -122,7 +127,8 @@ func (k *Calls) Prepare(ctx context.Context, s run.State, c run.Call, at workdir
 	})
 }
 
-// Again lists the files of a workspace anew, after files came there that the run did not make. At worst more is kept than must be.
+// Again lists the files of a workspace anew, after files came there that the run did not make. At worst more is kept
+// than must be.
 func (k *Calls) Again(ctx context.Context, runID, dir string) {
 	if k.keeper != nil {
 		_ = k.keeper.Again(ctx, runID, dir)
@@ -157,8 +163,8 @@ func (k *Calls) Saver(s run.State, c run.Call, at workdir.Dir, changes *Changes)
 	}
 }
 
-// Look finds and stores what a call made, and what jobs made since the last look at all. continues says that the call goes on with jobs.
-// It never fails: what cannot be kept is listed as left out.
+// Look finds and stores what a call made, and what jobs made since the last look at all. continues says that the call
+// goes on with jobs. It never fails: what cannot be kept is listed as left out.
 func (k *Calls) Look(ctx context.Context, s run.State, c run.Call, at workdir.Dir, changes *Changes, continues bool) *Look {
 	wrote, quiet := k.jobs.Wrote(s.HarnessID)
 	whole := wrote > 0 && (quiet || continues)
@@ -202,8 +208,8 @@ func (k *Calls) Knows(runID string) bool {
 	return clean || k.keeper != nil && k.keeper.Knows(runID)
 }
 
-// Ended lets go of what is known of the workspace of a run that has ended, and takes the artifacts out of it where its agent wants
-// that (ART-14). What cannot be removed stays.
+// Ended lets go of what is known of the workspace of a run that has ended, and takes the artifacts out of it where its
+// agent wants that (ART-14). What cannot be removed stays.
 func (k *Calls) Ended(s run.State) {
 	k.mu.Lock()
 	dir, clean := k.clean[s.HarnessID]

@@ -56,8 +56,8 @@ func (k Results) Store(ctx context.Context, res tool.Result, took time.Duration)
 	return out, nil
 }
 
-// images stores the pictures of a result. What a tool says of them is not believed: they are read again. note says which
-// are left out, and why.
+// images stores the pictures of a result. What a tool says of them is not believed: they are read again. note says
+// which are left out, and why.
 func (k Results) images(ctx context.Context, all []tool.Image) (kept []events.Image, note string, err error) {
 	for n, given := range all {
 		if n == tool.MaxImages {

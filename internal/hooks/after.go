@@ -19,8 +19,8 @@ type Outcome struct {
 	Took          time.Duration
 }
 
-// AfterCall asks the hooks of an agent about what came of a call. What was done cannot be undone, so an end of this service while they
-// are asked is no reason to forget the result: it is then held back, as if a hook had blocked.
+// AfterCall asks the hooks of an agent about what came of a call. What was done cannot be undone, so an end of this
+// service while they are asked is no reason to forget the result: it is then held back, as if a hook had blocked.
 func (a *Asker) AfterCall(ctx context.Context, s run.State, c run.Call, input []byte, o Outcome) []events.HookAnswer {
 	st := s.Step(c.Step)
 	if st == nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/inspan/inspan/internal/secret"
 )
 
-// Output passes what a call or a job writes on, with secrets masked also where they are cut in two. It may be used by several goroutines.
+// Output passes what a call or a job writes on, with secrets masked also where they are cut in two. It may be used by
+// several goroutines.
 type Output struct {
 	stream  *Stream
 	secrets []secret.Value

@@ -31,8 +31,9 @@ type Acquired struct {
 	release func()
 }
 
-// Acquire returns the workspace of a run for an attempt of a step; Release must be called then. ended reports whether no call of a step
-// of a run is to come. The error is a *BusyError where a living instance holds the workspace, and ErrTaken where it was lost meanwhile.
+// Acquire returns the workspace of a run for an attempt of a step; Release must be called then. ended reports whether
+// no call of a step of a run is to come. The error is a *BusyError where a living instance holds the workspace, and
+// ErrTaken where it was lost meanwhile.
 func (w Workspaces) Acquire(ctx context.Context, workspace, run, step string, ended func(run, step string) bool) (Acquired, error) {
 	a := Acquired{Dir: workdir.Dir{Workspace: workspace, Path: workspace}}
 	var err error
@@ -62,8 +63,8 @@ func (w Workspaces) Acquire(ctx context.Context, workspace, run, step string, en
 	return a, nil
 }
 
-// Here is the workspace of this machine at a path, without a note of its use; it is nowhere where trees follow their runs, because only
-// an attempt that acquired it knows the tree.
+// Here is the workspace of this machine at a path, without a note of its use; it is nowhere where trees follow their
+// runs, because only an attempt that acquired it knows the tree.
 func (w Workspaces) Here(workspace string) Acquired {
 	if w.Trees != nil {
 		return Acquired{}
@@ -88,7 +89,8 @@ func (a Acquired) Touch(change bool) {
 	}
 }
 
-// Settle makes sure that what a call did to the workspace is kept. The error is ErrLost or ErrUnkept where it is not and never will be.
+// Settle makes sure that what a call did to the workspace is kept. The error is ErrLost or ErrUnkept where it is not
+// and never will be.
 func (a Acquired) Settle(ctx context.Context, call string) error {
 	if a.visit == nil {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// captured is an executed call with what is recorded of it: its end, and what it made. All that is too large for the log is stored.
+// captured is an executed call with what is recorded of it: its end, and what it made. All that is too large for the
+// log is stored.
 type captured struct {
 	executed
 	// end is what the attempt came to, for a state in which it is the current one.

@@ -17,8 +17,8 @@ func (r *Role) Ended(runID string) {
 	r.cfg.Janitor.MayRemove(runID) // last: the files above are in the workspace
 }
 
-// close writes what a run came to into its workspace, lets go of what is known of that, and takes the artifacts out of it where its agent
-// wants that (ART-14). The log is asked whether the run has ended: of one that goes on all stays.
+// close writes what a run came to into its workspace, lets go of what is known of that, and takes the artifacts out of
+// it where its agent wants that (ART-14). The log is asked whether the run has ended: of one that goes on all stays.
 func (r *Role) close(runID string) {
 	knows := r.cfg.Artifacts.Knows(runID)
 	if !knows && !r.cfg.Files.Knows(runID) {

@@ -98,8 +98,8 @@ func (e executor) run(ctx context.Context, x *executed) {
 	x.result = result
 }
 
-// verify asks a reconcilable tool whether a lost attempt took effect; done is false where it did not. An error means that this cannot be
-// known.
+// verify asks a reconcilable tool whether a lost attempt took effect; done is false where it did not. An error means
+// that this cannot be known.
 func (e executor) verify(ctx context.Context, st *started) (x executed, done bool, err error) {
 	x = executed{started: st, changes: capture.Anything()}
 	if st.Broken != nil {
@@ -140,7 +140,8 @@ func timeout(t tool.Tool, a call.Attempt, input json.RawMessage) time.Duration {
 	return t.Spec().TimeoutOf()
 }
 
-// cutShort reports whether a tool failed because its context ended: not where it had finished, nor where it says another reason.
+// cutShort reports whether a tool failed because its context ended: not where it had finished, nor where it says
+// another reason.
 func cutShort(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return true

@@ -20,8 +20,8 @@ type finisher struct {
 	files  *provision.RunFiles
 }
 
-// finish records what an attempt made and then how it ended, until the log has taken it. Where the attempt is not the current one any
-// more nothing is recorded. A failed attempt that will be made again has a timer.
+// finish records what an attempt made and then how it ended, until the log has taken it. Where the attempt is not the
+// current one any more nothing is recorded. A failed attempt that will be made again has a timer.
 func (f finisher) finish(ctx context.Context, c captured) (runlog.Written, error) {
 	runID, of := c.state.HarnessID, c.attempt.Call
 	w, err := f.insist(ctx, runID, func(s run.State, now time.Time) []events.Payload {
@@ -52,8 +52,9 @@ func (f finisher) finish(ctx context.Context, c captured) (runlog.Written, error
 	return w, nil
 }
 
-// insist writes until the log has taken it or ctx ends: the worker that is delivered the call next would find none at work on it, and
-// call unknown what is known here. This worker is held meanwhile, which is as it should be while nothing can be written.
+// insist writes until the log has taken it or ctx ends: the worker that is delivered the call next would find none at
+// work on it, and call unknown what is known here. This worker is held meanwhile, which is as it should be while
+// nothing can be written.
 func (f finisher) insist(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (runlog.Written, error) {
 	for {
 		w, err := write(ctx, f.ledger, runID, decide)

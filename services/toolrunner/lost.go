@@ -10,8 +10,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// verify asks a reconcilable tool whether the lost attempt took effect: then that is the result, else it is made again. A tool that
-// cannot tell leaves the outcome unknown.
+// verify asks a reconcilable tool whether the lost attempt took effect: then that is the result, else it is made again.
+// A tool that cannot tell leaves the outcome unknown.
 func (r *Role) verify(ctx context.Context, at acquired) (runlog.Written, error) {
 	st, err := r.start.again(ctx, at)
 	var x executed

@@ -75,7 +75,8 @@ func (o opener) open(ctx context.Context, st *started, changes *capture.Changes)
 	return x
 }
 
-// sandbox returns what opens the sandbox of a call: one that is pooled, or one of its own. shared says that more than one call uses it.
+// sandbox returns what opens the sandbox of a call: one that is pooled, or one of its own. shared says that more than
+// one call uses it.
 func (o opener) sandbox(ctx context.Context, st *started, out *pool.Egress, shared bool, need time.Duration) (open pool.Open, pooled bool) {
 	want := o.sandboxes.RequestFor(st.state, st.attempt.Call.Step, st.Dir, out)
 	want.Shared = shared
@@ -121,7 +122,8 @@ func until(ctx context.Context) time.Duration {
 	return time.Until(at)
 }
 
-// shellDir finds the folder that the shells of a step begin in, in the events: so it holds after a restart and on any toolrunner.
+// shellDir finds the folder that the shells of a step begin in, in the events: so it holds after a restart and on any
+// toolrunner.
 func shellDir(s run.State, step string) func() string {
 	return func() string {
 		for _, r := range s.ToolCallHistory.Backward() {

@@ -18,7 +18,8 @@ type provisioner struct {
 	artifacts *capture.Calls
 }
 
-// provision writes the files of the session before the first call of a run in it. A workspace whose directory is spoiled comes back broken.
+// provision writes the files of the session before the first call of a run in it. A workspace whose directory is
+// spoiled comes back broken.
 func (p provisioner) provision(ctx context.Context, a acquired) (acquired, error) {
 	if a.Broken != nil {
 		return a, nil
@@ -32,8 +33,8 @@ func (p provisioner) provision(ctx context.Context, a acquired) (acquired, error
 	return a, err
 }
 
-// first returns what is done before a call first touches the workspace: the files of the run are written, and what is there is listed. A
-// run whose calls touch none leaves nothing.
+// first returns what is done before a call first touches the workspace: the files of the run are written, and what is
+// there is listed. A run whose calls touch none leaves nothing.
 func (p provisioner) first(ctx context.Context, a acquired, note func(line string)) func() error {
 	prepare := p.artifacts.Prepare(ctx, a.state, a.duty.Call, a.Dir, note)
 	return func() error {

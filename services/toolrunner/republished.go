@@ -21,8 +21,9 @@ const (
 // permitted is a call that was republished as allowed.
 type permitted struct{ run, call string }
 
-// Republished takes an event of any run. A call that works in a workspace held here is begun without waiting for its message, which may
-// go from one toolrunner to the other until it comes here. It never waits, and what it lets go is not lost.
+// Republished takes an event of any run. A call that works in a workspace held here is begun without waiting for its
+// message, which may go from one toolrunner to the other until it comes here. It never waits, and what it lets go is
+// not lost.
 func (r *Role) Republished(runID string, rec kernel.Record) {
 	r.cfg.Janitor.Received(runID, rec)
 	trees := r.cfg.Workspaces.Trees
@@ -45,8 +46,9 @@ func (r *Role) Republished(runID string, rec kernel.Record) {
 	}
 }
 
-// ServeRepublished looks at the calls that were republished as allowed until ctx ends, and returns when all that was begun is done; work
-// ends that. The calls' messages are delivered all the same: what goes wrong here is found out by them.
+// ServeRepublished looks at the calls that were republished as allowed until ctx ends, and returns when all that was
+// begun is done; work ends that. The calls' messages are delivered all the same: what goes wrong here is found out by
+// them.
 func (r *Role) ServeRepublished(ctx, work context.Context) {
 	if r.cfg.Workspaces.Trees == nil {
 		return

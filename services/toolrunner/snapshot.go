@@ -16,9 +16,9 @@ import (
 // insistEvery is how soon a store that could not take something is tried again.
 const insistEvery = time.Second
 
-// snapshot makes sure that what an attempt did to its workspace is kept before its end is recorded. For as long as that cannot be known it
-// tries again, until ctx ends: then nothing is recorded, and the worker that is delivered the call next finds out. Where the changes are
-// lost, that is what the attempt comes to.
+// snapshot makes sure that what an attempt did to its workspace is kept before its end is recorded. For as long as that
+// cannot be known it tries again, until ctx ends: then nothing is recorded, and the worker that is delivered the call
+// next finds out. Where the changes are lost, that is what the attempt comes to.
 func snapshot(ctx context.Context, x executed) (executed, error) {
 	if x.Broken != nil || errors.Is(x.err, runlog.ErrRunEnded) {
 		return x, nil
@@ -44,7 +44,7 @@ func settle(ctx context.Context, x executed) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, workspace.ErrUnkept) && call.NeedsStart(x.attempt.Call.Effect):
-			return tool.Fail(tool.Permanent, "the call was carried out: end what still changes files, or remove what is too large or can not be read, and do something small to have the rest kept",
+			return tool.Fail(tool.Permanent, "the call was carried out: end what still changes files, or remove what is too large or cannot be read, and do something small to have the rest kept",
 				fmt.Errorf("what it changed in the workspace is not kept, and is lost with this machine: %w", err))
 		}
 		if !pause(ctx) {

@@ -28,8 +28,8 @@ type starter struct {
 	instance  string
 }
 
-// start announces an attempt, unless the effect class of the tool needs none. Only the write that stored call.started gives the right to
-// act: st is nil where another delivery announced it, and w is what was found.
+// start announces an attempt, unless the effect class of the tool needs none. Only the write that stored call.started
+// gives the right to act: st is nil where another delivery announced it, and w is what was found.
 func (b starter) start(ctx context.Context, a acquired) (st *started, w runlog.Written, err error) {
 	s, d := a.state, a.duty
 	st = &started{acquired: a, attempt: call.Attempt{Call: d.Call, Number: d.Attempt, Fence: d.Call.Fence, Sandbox: string(b.sandboxes.ModeFor(s, d.Call.Step))}}

@@ -4,8 +4,9 @@
 // has stored its call.started; its result counts only with that fence. A once call whose runner was lost is never
 // begun again. When a call's time is up or its run ends, the work itself is ended, not only the waiting for it.
 //
-// A call passes through stages, each in a file of its own: admit, acquire, provision, start, open, execute, snapshot, capture, finish. A
-// stage takes the value of the one before and returns its own; from start on the value carries the fence.
+// A call passes through stages, each in a file of its own: admit, acquire, provision, start, open, execute, snapshot,
+// capture, finish. A stage takes the value of the one before and returns its own; from start on the value carries the
+// fence.
 package toolrunner
 
 import (
@@ -40,7 +41,8 @@ type Config struct {
 	Tools *tool.Registry
 	// ToolsOf returns the tools of an agent, those of its servers too.
 	ToolsOf func(events.Agent) *tool.Registry
-	// Sandboxes opens the sandboxes of calls, Pool keeps some of them between calls, Jobs are the commands that go on after them.
+	// Sandboxes opens the sandboxes of calls, Pool keeps some of them between calls, Jobs are the commands that go on
+	// after them.
 	Sandboxes *pool.Opener
 	Pool      *pool.Pool
 	Jobs      *jobs.Supervisor
@@ -122,9 +124,9 @@ func (r *Role) Input(ctx context.Context, m kernel.Message) error {
 	return r.cfg.Janitor.DeleteSession(ctx, m)
 }
 
-// serve does what is owed to one call, until this very delivery has stored something or nothing is owed any more. A duty that was found
-// in an old state is not done by another worker just because it is not there any more: the state that took its place is looked at before
-// the message is let go.
+// serve does what is owed to one call, until this very delivery has stored something or nothing is owed any more. A
+// duty that was found in an old state is not done by another worker just because it is not there any more: the state
+// that took its place is looked at before the message is let go.
 func (r *Role) serve(ctx context.Context, runID, callID string, s run.State, deliveries uint64) error {
 	for {
 		duty, err := r.admit.next(ctx, runID, callID, s)

@@ -1,4 +1,5 @@
-// Package gitcall is the git work of one call of a run: where it works, which branches it shares, and until when its fence holds.
+// Package gitcall is the git work of one call of a run: where it works, which branches it shares, and until when its
+// fence holds.
 package gitcall
 
 import (
@@ -40,8 +41,8 @@ type Calls struct{ cfg Config }
 // New returns the git work of calls.
 func New(cfg Config) *Calls { return &Calls{cfg: cfg} }
 
-// For is the git work of one attempt, in its workspace and under its fence; nil where this toolrunner does none. begin is called before
-// the workspace is touched, progress takes what the work says as it comes.
+// For is the git work of one attempt, in its workspace and under its fence; nil where this toolrunner does none. begin
+// is called before the workspace is touched, progress takes what the work says as it comes.
 func (c *Calls) For(s run.State, a call.Attempt, at workdir.Dir, begin func(), progress func(line string)) tool.Git {
 	if c.cfg.Desk == nil || s.Created == nil {
 		return nil
@@ -78,7 +79,8 @@ func ephemeral(s run.State) bool {
 	return s.Created != nil && s.Created.Git != nil && s.Created.Git.Workspace == events.WorkspaceEphemeral
 }
 
-// barred says why no workspace can take objects from a mirror here for a run; nil where it can. It is never made a full copy in silence.
+// barred says why no workspace can take objects from a mirror here for a run; nil where it can. It is never made a full
+// copy in silence.
 func (c *Calls) barred(s run.State) error {
 	if c.cfg.Trees != nil && c.cfg.Trees.Follow() {
 		return errors.New("workspaces follow their runs to other machines here (INSPAN_WORKSPACE_MODE=follow), and mirrors do not: ask for workspace: persistent")

@@ -22,7 +22,8 @@ var jobTools = []string{"bash", "bash_output", "kill_shell"}
 type ForCall struct {
 	State   run.State
 	Attempt call.Attempt
-	// Sandbox is that of the call. It is prepared before a job starts, and counts what jobs used that the call found ended.
+	// Sandbox is that of the call. It is prepared before a job starts, and counts what jobs used that the call found
+	// ended.
 	Sandbox *pool.Lazy
 	// Workspace is that of the run.
 	Workspace string
@@ -114,7 +115,7 @@ func (c *callJobs) Start(ctx context.Context, cmd tool.BackgroundCommand) (strin
 	case errors.Is(err, errors.ErrUnsupported):
 		return "", tool.Fail(tool.Permanent, "run it without run_in_background", err)
 	}
-	return "", tool.Fail(tool.Permanent, "inspan doctor tells what this machine can run", fmt.Errorf("start it in the background: %w", err))
+	return "", tool.Fail(tool.Permanent, "inspan doctor lists what this machine can run", fmt.Errorf("start it in the background: %w", err))
 }
 
 // find returns a job of the step; nil with a look where it is lost.
@@ -130,7 +131,8 @@ func (c *callJobs) find(handle string) (*job, tool.BackgroundLook, error) {
 	return nil, tool.BackgroundLook{}, tool.Fail(tool.Invalid, "bash_output without bash_id lists them", fmt.Errorf("no command of this step has the handle %q", handle))
 }
 
-// lost is a job that does not run here. The toolrunner that it belongs to is lost, else the call would have been left to that one.
+// lost is a job that does not run here. The toolrunner that it belongs to is lost, else the call would have been left
+// to that one.
 func (c *callJobs) lost(k events.Background) tool.BackgroundLook {
 	return tool.BackgroundLook{Handle: k.ID, Lost: true, End: fmt.Sprintf("it was lost with its toolrunner %s; it is not started again by itself", k.Runner)}
 }
@@ -211,7 +213,7 @@ func (c *callJobs) charge(j *job) {
 }
 
 // elsewhere reports whether a job belongs to another toolrunner that lives. Where workspaces follow their runs none
-// does: whoever holds the workspace answers for it.
+// does: the toolrunner that holds the workspace answers for it.
 func (u *Supervisor) elsewhere(ctx context.Context, k events.Background) (bool, error) {
 	if u.cfg.Trees != nil || k.Runner == u.cfg.Instance {
 		return false, nil
@@ -223,8 +225,8 @@ func (u *Supervisor) elsewhere(ctx context.Context, k events.Background) (bool, 
 	return alive, nil
 }
 
-// Elsewhere reports whether the jobs that a call goes on with run at another toolrunner that lives: those of a handle, or without one the
-// latest of the step that is not lost.
+// Elsewhere reports whether the jobs that a call goes on with run at another toolrunner that lives: those of a handle,
+// or without one the latest of the step that is not lost.
 func (u *Supervisor) Elsewhere(ctx context.Context, s run.State, step, handle string) (bool, error) {
 	st := s.Step(step)
 	if st == nil {

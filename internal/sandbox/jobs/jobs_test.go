@@ -19,7 +19,7 @@ import (
 
 func TestOutput(t *testing.T) {
 	t.Parallel()
-	t.Run("SAFE-14 the newest of a text is kept, in bounds, and what is behind a place is told with where it stands", rapid.MakeCheck(func(r *rapid.T) {
+	t.Run("SAFE-14 the newest of a text is kept, in bounds, and what is behind a place is stored with where it stands", rapid.MakeCheck(func(r *rapid.T) {
 		var all []byte
 		var kept output
 		for _, n := range rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 7, 4096, maxOutput / 3, maxOutput, maxOutput + 1, 2*maxOutput + 5}), 0, 8).Draw(r, "pieces") {
@@ -36,7 +36,7 @@ func TestOutput(t *testing.T) {
 			r.Fatalf("behind %d: from %d, want %d, %d bytes", after, from, want, len(text))
 		}
 	}))
-	t.Run("who waits is told of more", func(t *testing.T) {
+	t.Run("who waits is stored of more", func(t *testing.T) {
 		t.Parallel()
 		var kept output
 		_, _, _, more := kept.behind(0)
@@ -62,14 +62,14 @@ func TestFate(t *testing.T) {
 			t.Errorf("of an attempt that is not the current one: %v", err)
 		}
 		done := runtest.CallDone(ref, fence, "started")
-		for _, told := range []bool{false, true} {
+		for _, stored := range []bool{false, true} {
 			next := *b
-			if told {
+			if stored {
 				done.Background = &events.Background{ID: "bg-c1-1", Runner: "t1"}
 			}
 			next.Say(done)
-			if err := fate(next.State(), mine); (err == nil) != told {
-				t.Errorf("told %v: %v", told, err)
+			if err := fate(next.State(), mine); (err == nil) != stored {
+				t.Errorf("stored %v: %v", stored, err)
 			}
 		}
 	})

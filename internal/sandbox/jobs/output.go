@@ -46,8 +46,8 @@ func (o *output) size() int64 {
 	return o.from + int64(len(o.kept))
 }
 
-// behind returns what is kept of the text behind its first after bytes, and where that stands. more is closed when there
-// is more.
+// behind returns what is kept of the text behind its first after bytes, and where that stands. more is closed when
+// there is more.
 func (o *output) behind(after int64) (text []byte, from, to int64, more <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

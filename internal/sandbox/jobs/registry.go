@@ -42,7 +42,8 @@ type registry struct {
 	all sync.WaitGroup
 }
 
-// stepSandbox is the sandbox of a step, as long as a job is in it. Other calls of the step are carried out in it too: they see the same HOME and TMPDIR, and limits bound all of them together.
+// stepSandbox is the sandbox of a step, as long as a job is in it. Other calls of the step are carried out in it too:
+// they see the same HOME and TMPDIR, and limits bound all of them together.
 type stepSandbox struct {
 	open   pool.Open
 	egress *pool.Egress
@@ -150,8 +151,8 @@ func (g *registry) writes(runID string) {
 	g.wrotes[runID]++
 }
 
-// wrote returns whether jobs of a run, of whatever step, may have written what was not looked at since: n is 0 where none has. quiet says
-// that all of them have ended.
+// wrote returns whether jobs of a run, of whatever step, may have written what was not looked at since: n is 0 where
+// none has. quiet says that all of them have ended.
 func (g *registry) wrote(runID string) (n int, quiet bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

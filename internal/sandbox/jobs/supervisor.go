@@ -1,8 +1,9 @@
 // Package jobs supervises the commands that go on after the call that started them.
 //
-// Promises: a job belongs to the process that started it and ends with it, with its step, with its run, or when another toolrunner
-// works for the run. It runs under the fence of its call: where the end of that call is not recorded, the job ends. Its output is
-// kept in memory within bounds and passed on with secrets masked. The calls of a step share one sandbox while a job is in it.
+// Promises: a job belongs to the process that started it and ends with it, with its step, with its run, or when another
+// toolrunner works for the run. It runs under the fence of its call: where the end of that call is not recorded, the
+// job ends. Its output is kept in memory within bounds and passed on with secrets masked. The calls of a step share one
+// sandbox while a job is in it.
 package jobs
 
 import (
@@ -57,8 +58,8 @@ func New(cfg Config) *Supervisor {
 	return &Supervisor{cfg: cfg, mask: secret.Mask(cfg.Secrets...), hints: make(chan string, maxHints)}
 }
 
-// Join returns what opens the sandbox of a step that has a job in it, for a call, which does not end it. leave must be called then. It
-// returns nil where there is none.
+// Join returns what opens the sandbox of a step that has a job in it, for a call, which does not end it. leave must be
+// called then. It returns nil where there is none.
 func (u *Supervisor) Join(runID, step string) (open pool.Open, leave func()) {
 	box, leave := u.jobs.join(runID, step)
 	if box == nil {
@@ -75,15 +76,17 @@ func (u *Supervisor) End(ctx context.Context, runID string) {
 	u.finish(ctx, errStepOver, u.jobs.of(runID)...)
 }
 
-// Wrote returns whether jobs of a run, of whatever step, may have written what was not looked at since: n is 0 where none has. quiet
-// says that all of them have ended.
+// Wrote returns whether jobs of a run, of whatever step, may have written what was not looked at since: n is 0 where
+// none has. quiet says that all of them have ended.
 func (u *Supervisor) Wrote(runID string) (n int, quiet bool) { return u.jobs.wrote(runID) }
 
-// Looked notes that a run was looked at when n jobs of it had written and all had ended, or with 0 that the run has ended.
+// Looked notes that a run was looked at when n jobs of it had written and all had ended, or with 0 that the run has
+// ended.
 func (u *Supervisor) Looked(runID string, n int) { u.jobs.rest(runID, n) }
 
-// Run ends jobs and the sandboxes that are kept between calls when their step or their run has ended, or this instance is not the
-// one that works for it any more, until ctx ends; then it ends all of them. Errors go to report, and the run is looked at again.
+// Run ends jobs and the sandboxes that are kept between calls when their step or their run has ended, or this instance
+// is not the one that works for it any more, until ctx ends; then it ends all of them. Errors go to report, and the run
+// is looked at again.
 func (u *Supervisor) Run(ctx context.Context, report func(error)) {
 	tick := time.NewTicker(topology.LeaseTerm / 3)
 	defer tick.Stop()

@@ -25,11 +25,12 @@ type Egress struct {
 	no     []string     // what was refused, each thing once
 }
 
-// maxRefused is how many refused hosts a result tells of.
+// maxRefused is how many refused hosts a result names.
 const maxRefused = 8
 
-// NewEgress returns the way to what an agent may reach by its sandbox settings, nil where it may reach nothing. proxy is asked for
-// it, and may be nil: then it leads nowhere, with an error. current is asked for each connection: an error of it refuses that.
+// NewEgress returns the way to what an agent may reach by its sandbox settings, nil where it may reach nothing. proxy
+// is asked for it, and may be nil: then it leads nowhere, with an error. current is asked for each connection: an error
+// of it refuses that.
 func NewEgress(proxy *egress.Proxy, want events.Sandbox, current func(context.Context) error) *Egress {
 	hosts := want.AllowedHosts
 	if len(hosts) == 0 {
@@ -117,14 +118,14 @@ func (e *Egress) Fetch() func(*http.Request) (*http.Response, error) {
 	}
 }
 
-// lead gives a sandbox the way, where the agent's file names hosts. A backend that can not keep commands to it is an
+// lead gives a sandbox the way, where the agent's file names hosts. A backend that cannot keep commands to it is an
 // error, never an open network (SBX-20).
 func (e *Egress) lead(cfg *sandbox.Config, backend sandbox.Backend) error {
 	if e == nil || !e.narrow {
 		return nil
 	}
 	if _, ok := backend.(sandbox.Doored); !ok {
-		return fmt.Errorf("sandbox %s: %w: it can not keep commands to the agent's allowed_hosts: use bwrap", backend.Mode(), sandbox.ErrUnavailable)
+		return fmt.Errorf("sandbox %s: %w: it cannot keep commands to the agent's allowed_hosts: use bwrap", backend.Mode(), sandbox.ErrUnavailable)
 	}
 	door, err := e.opened()
 	if err != nil {

@@ -19,11 +19,13 @@ type LazyConfig struct {
 	Pooled bool
 	// Before is called before each use; an error of it is that of the use. Nil does nothing.
 	Before func() error
-	// Changed takes note of a file that may be changed, by its path, or with an empty path that any may be. Nil takes none.
+	// Changed takes note of a file that may be changed, by its path, or with an empty path that any may be. Nil takes
+	// none.
 	Changed func(path string)
 }
 
-// Lazy is a sandbox that is opened on first use: many tools never do. Every use of one that cannot be opened returns why.
+// Lazy is a sandbox that is opened on first use: many tools never do. Every use of one that cannot be opened returns
+// why.
 type Lazy struct {
 	cfg  LazyConfig
 	used bool
@@ -237,7 +239,7 @@ func (b *Lazy) Destroy(ctx context.Context) error {
 	}
 	box, err := b.cfg.Open()
 	if err != nil {
-		return nil //nolint:nilerr // nothing was opened, and its use was told so
+		return nil //nolint:nilerr // nothing was opened, and its use returned why
 	}
 	return box.Destroy(ctx)
 }

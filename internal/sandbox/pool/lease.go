@@ -26,8 +26,9 @@ type fingerprint struct {
 	files    []fs.FileInfo
 }
 
-// fingerprintOf tells sandboxes apart that may stand for each other from those that may not. What is closed is closed where it stands
-// when a sandbox is opened: one that was opened before a file was there, or when it was another, does not close it.
+// fingerprintOf distinguishes sandboxes that may stand for each other from those that may not. What is closed is closed
+// where it stands when a sandbox is opened: one that was opened before a file was there, or when it was another, does
+// not close it.
 func fingerprintOf(mode sandbox.Mode, cfg sandbox.Config) fingerprint {
 	cfg.ID = ""
 	h := sha256.New()
@@ -54,9 +55,9 @@ func (p fingerprint) same(q fingerprint) bool {
 	})
 }
 
-// Acquirer returns what opens the sandbox of a call of a step where it is one that is kept; nil where the call has one of its own.
-// need is how long it is to live at least, if its own limit allows that. A sandbox with an egress of its own is not kept: that is
-// good for one call and its fence. ctx is that of the opening, which may outlive the call.
+// Acquirer returns what opens the sandbox of a call of a step where it is one that is kept; nil where the call has one
+// of its own. need is how long it is to live at least, if its own limit allows that. A sandbox with an egress of its
+// own is not kept: that is good for one call and its fence. ctx is that of the opening, which may outlive the call.
 func (p *Pool) Acquirer(ctx context.Context, o *Opener, s run.State, step string, r Request, need time.Duration) Open {
 	st := s.Step(step)
 	if o.cfg.Keep <= 0 || st == nil || s.Created == nil || r.Dir.Path == "" || r.Egress.Narrow() || p.shut() {
@@ -84,21 +85,23 @@ func (p *Pool) Acquirer(ctx context.Context, o *Opener, s run.State, step string
 	}
 }
 
-// handedOn reports whether the sandbox of a session may go on to a run: the one that had it has ended. In a session of several
-// runs at a time each has one of its own.
+// handedOn reports whether the sandbox of a session may go on to a run: the one that had it has ended. In a session of
+// several runs at a time each has one of its own.
 func (p *Pool) handedOn(ctx context.Context, key, runID string) bool {
 	before := p.last(key)
 	return before == "" || before == runID || p.ended(ctx, before)
 }
 
-// Lease is a pooled sandbox for one call or one background job. Its Destroy ends what it started and gives the sandbox back. File operations work on the workspace itself; commands are carried out by whatever sandbox lives.
+// Lease is a pooled sandbox for one call or one background job. Its Destroy ends what it started and gives the sandbox
+// back. File operations work on the workspace itself; commands are carried out by whatever sandbox lives.
 type Lease struct {
 	sandbox.Sandbox
 	pool *Pool
 	want wanted
 
 	mu sync.Mutex
-	// Guarded by mu: the sandboxes it had, the last of which is in use, with whether that was used before; what was started.
+	// Guarded by mu: the sandboxes it had, the last of which is in use, with whether that was used before; what was
+	// started.
 	had     []*pooled
 	box     sandbox.Sandbox
 	used    bool
@@ -160,8 +163,8 @@ func (l *Lease) now() sandbox.Sandbox {
 	return l.box
 }
 
-// replaced judges how a command ended in a sandbox. It reports whether there is another one now in which it is to be tried: the
-// first was used before, is dead, and nothing of the command has begun.
+// replaced judges how a command ended in a sandbox. It reports whether there is another one now in which it is to be
+// tried: the first was used before, is dead, and nothing of the command has begun.
 func (l *Lease) replaced(ctx context.Context, box sandbox.Sandbox, err error) bool {
 	if err == nil || ctx.Err() != nil || !slow(box.Mode()) || errors.Is(err, sandbox.ErrLifetime) || errors.Is(err, sandbox.ErrDisk) {
 		return false
@@ -225,7 +228,8 @@ func (l *Lease) Kill(ctx context.Context, pid int) error { return l.now().Kill(c
 // Inside implements sandbox.Elsewhere.
 func (l *Lease) Inside() string { return sandbox.Seen(l.now()) }
 
-// Destroy gives the sandbox back when all that was started is gone. Where that is not so when ctx ends, the sandbox goes too.
+// Destroy gives the sandbox back when all that was started is gone. Where that is not so when ctx ends, the sandbox
+// goes too.
 func (l *Lease) Destroy(ctx context.Context) error {
 	l.mu.Lock()
 	if l.over {
@@ -240,7 +244,7 @@ func (l *Lease) Destroy(ctx context.Context) error {
 	l.pool.ending.Go(func() {
 		defer close(gone)
 		for _, p := range started {
-			_, _ = p.Wait() // it was ended, or has told whoever waited for it
+			_, _ = p.Wait() // it was ended, or the call that waited for it knows
 		}
 	})
 	select {
@@ -258,6 +262,6 @@ func (l *Lease) giveBack() {
 		l.pool.give(k, time.Now())
 	}
 	if l.pool.shut() {
-		l.pool.ending.Wait() // nobody else does any more
+		l.pool.ending.Wait() // no other goroutine does any more
 	}
 }

@@ -1,8 +1,9 @@
-// Package pool opens the sandboxes of runs and keeps those that are slow to open, or hold the files of a session, between calls.
+// Package pool opens the sandboxes of runs and keeps those that are slow to open, or hold the files of a session,
+// between calls.
 //
-// Promises: a sandbox is opened as the agent's file wants it or not at all; never another backend, never a weaker isolation, never
-// a path that the station does not show. A sandbox belongs to one agent in one step of a run, or in one session; it ends once,
-// with its last user, and is given to no run while another one that used it goes on.
+// Promises: a sandbox is opened as the agent's file wants it or not at all; never another backend, never a weaker
+// isolation, never a path that the station does not show. A sandbox belongs to one agent in one step of a run, or in
+// one session; it ends once, with its last user, and is given to no run while another one that used it goes on.
 package pool
 
 import (
@@ -37,7 +38,8 @@ type Opener struct {
 // Open opens a sandbox, the same one each time it is called.
 type Open = func() (sandbox.Sandbox, error)
 
-// WithEgress returns an opener whose sandboxes reach what their agents may reach through a proxy; nil lets none reach anything.
+// WithEgress returns an opener whose sandboxes reach what their agents may reach through a proxy; nil lets none reach
+// anything.
 func (o *Opener) WithEgress(proxy *egress.Proxy) *Opener {
 	return &Opener{cfg: o.cfg, met: o.met, proxy: proxy}
 }
@@ -64,8 +66,8 @@ type Config struct {
 	Programs func(guards []events.Rule) []string
 	// Reach says which sandboxes are opened although they cannot keep commands from the station.
 	Reach Reach
-	// Keep is how long an unused sandbox stays for the next call of its step, or of its session; 0 keeps none. Whoever sets it
-	// calls Pool.Expire now and then.
+	// Keep is how long an unused sandbox stays for the next call of its step, or of its session; 0 keeps none. Whoever
+	// sets it calls Pool.Expire now and then.
 	Keep time.Duration
 }
 
@@ -130,8 +132,8 @@ func (o *Opener) RequestFor(s run.State, step string, at workdir.Dir, out *Egres
 	return r
 }
 
-// EgressFor is the way of a step's agent to what it may reach; nil where it may reach nothing. It refuses when holds does not hold: when
-// another attempt has begun, or the call or its run has ended (SAFE-7).
+// EgressFor is the way of a step's agent to what it may reach; nil where it may reach nothing. It refuses when holds
+// does not hold: when another attempt has begun, or the call or its run has ended (SAFE-7).
 func (o *Opener) EgressFor(s run.State, step string, holds func(context.Context) (bool, error)) *Egress {
 	return NewEgress(o.proxy, o.RequestFor(s, step, workdir.Dir{}, nil).Want, func(ctx context.Context) error {
 		ok, err := holds(ctx)
@@ -191,7 +193,8 @@ func OnFirstUse(touch func(), open Open) Open {
 	})
 }
 
-// OpenAs opens a sandbox as an agent wants it on a workspace of this machine, given by its path below the workspace root.
+// OpenAs opens a sandbox as an agent wants it on a workspace of this machine, given by its path below the workspace
+// root.
 func (o *Opener) OpenAs(ctx context.Context, id, workspace string, want events.Sandbox) (sandbox.Sandbox, error) {
 	return o.Open(ctx, Request{Run: id, Dir: workdir.Dir{Workspace: workspace, Path: workspace}, Want: want})
 }
@@ -300,8 +303,8 @@ func (o *Opener) alternates(r Request, mode sandbox.Mode, cfg *sandbox.Config) e
 	return nil
 }
 
-// closeStation has a sandbox whose network is open keep commands from the station. One that cannot is refused, but where an operator has
-// accepted it or nothing follows from it.
+// closeStation has a sandbox whose network is open keep commands from the station. One that cannot is refused, but
+// where an operator has accepted it or nothing follows from it.
 func (o *Opener) closeStation(cfg *sandbox.Config, backend sandbox.Backend, out *Egress) error {
 	mode := backend.Mode()
 	if !cfg.Network || o.cfg.Closed == nil || out.Narrow() {
@@ -318,8 +321,8 @@ func (o *Opener) closeStation(cfg *sandbox.Config, backend sandbox.Backend, out 
 	return nil
 }
 
-// elsewhere is an environment without what names paths of this machine: the operator shows them to commands here, and they
-// are not there on another one.
+// elsewhere is an environment without what names paths of this machine: the operator shows them to commands here, and
+// they are not there on another one.
 func elsewhere(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(e string) bool {
 		return strings.HasPrefix(e, "PATH=") || strings.HasPrefix(e, "XDG_CACHE_HOME=")

@@ -111,7 +111,7 @@ func TestWanted(t *testing.T) {
 		"SBX-14 a way through a link opens nothing":          {"", events.Sandbox{ReadWrite: []string{"link/ssl"}}, ErrNotShown},
 		"SBX-10 an agent's least isolation holds":            {"", events.Sandbox{Mode: "host", MinIsolation: "bwrap"}, backends.ErrTooWeak},
 		"SBX-10 the station's least isolation holds":         {sandbox.Landlock, events.Sandbox{Mode: "host"}, backends.ErrTooWeak},
-		"SBX-10 a least isolation that nobody knows":         {"", events.Sandbox{Mode: "bwrap", MinIsolation: "steel"}, backends.ErrTooWeak},
+		"SBX-10 a least isolation that is unknown":           {"", events.Sandbox{Mode: "bwrap", MinIsolation: "steel"}, backends.ErrTooWeak},
 		"SBX-20 auto with a backend that is not here":        {"", events.Sandbox{Mode: "auto", Backend: "docker"}, sandbox.ErrUnavailable},
 		"SBX-14 the whole workspace is not closed to itself": {"", events.Sandbox{ReadOnly: []string{"."}}, sandbox.ErrNotEnforced},
 	} {

@@ -35,7 +35,7 @@ func paths(cfg *sandbox.Config, want events.Sandbox) error {
 			cfg.ReadOnly = append(cfg.ReadOnly, at)
 		}
 		if at == cfg.Workspace {
-			return fmt.Errorf("read_only %q: %w: the whole workspace can not be read-only, name what is in it", name, sandbox.ErrNotEnforced)
+			return fmt.Errorf("read_only %q: %w: the whole workspace cannot be read-only, name what is in it", name, sandbox.ErrNotEnforced)
 		}
 	}
 	for _, name := range want.ReadWrite {

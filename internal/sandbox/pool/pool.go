@@ -15,8 +15,8 @@ const maxUnused = 32
 // shutTime bounds the end of a sandbox.
 const shutTime = 10 * time.Second
 
-// slow reports whether sandboxes of a mode take so long to open that one is kept for all calls of a step. The others are
-// there in milliseconds; they are kept for the inputs of a session alone, whose files they hold (SBX-19).
+// slow reports whether sandboxes of a mode take so long to open that one is kept for all calls of a step. The others
+// are there in milliseconds; they are kept for the inputs of a session alone, whose files they hold (SBX-19).
 func slow(m sandbox.Mode) bool {
 	switch m {
 	case sandbox.Docker, sandbox.GVisor, sandbox.Firecracker, sandbox.QEMU, sandbox.E2B, sandbox.Kubernetes:
@@ -26,7 +26,8 @@ func slow(m sandbox.Mode) bool {
 	}
 }
 
-// pooled is a sandbox that outlives the calls that use it. It belongs to one agent in one step of a run, or in one session.
+// pooled is a sandbox that outlives the calls that use it. It belongs to one agent in one step of a run, or in one
+// session.
 type pooled struct {
 	// key names it in the pool. run is the last that used it, guarded by Pool.mu; step is empty where a session has it.
 	key, run, step, workspace string
@@ -36,8 +37,8 @@ type pooled struct {
 	since  time.Time
 	open   Open
 
-	// Guarded by Pool.mu: how many use it, since when none does, whether it has left the pool, whether its last command ended
-	// in a way that it may have died of.
+	// Guarded by Pool.mu: how many use it, since when none does, whether it has left the pool, whether its last command
+	// ended in a way that it may have died of.
 	users int
 	idle  time.Time
 	off   bool
@@ -57,7 +58,8 @@ type Pool struct {
 	ending sync.WaitGroup
 }
 
-// New returns an empty pool. ended reports whether a run has ended: the sandbox of a session goes on to its next run only then.
+// New returns an empty pool. ended reports whether a run has ended: the sandbox of a session goes on to its next run
+// only then.
 func New(ended func(ctx context.Context, run string) bool) *Pool { return &Pool{ended: ended} }
 
 // wanted is what a call asks the pool for.
@@ -68,8 +70,8 @@ type wanted struct {
 	open                      Open
 }
 
-// take returns the sandbox of a key for one more user. One that was opened with something else, or does not live as long as is
-// needed, gives way to a new one. rested is how long it was unused, less than 0 where it is new.
+// take returns the sandbox of a key for one more user. One that was opened with something else, or does not live as
+// long as is needed, gives way to a new one. rested is how long it was unused, less than 0 where it is new.
 func (p *Pool) take(w wanted, now time.Time) (k *pooled, rested time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +152,7 @@ func (p *Pool) destroy(k *pooled) {
 	p.ending.Go(func() {
 		box, err := k.open()
 		if err != nil {
-			return // nothing was opened, and who wanted it was told
+			return // nothing was opened, and the call that wanted it knows why
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), shutTime)
 		defer cancel()

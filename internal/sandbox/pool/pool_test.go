@@ -182,13 +182,13 @@ func TestPool(t *testing.T) {
 			keep time.Duration
 			kept bool
 		}{
-			"a list of hosts":        {sandbox.Docker, member("r", "ws"), &Egress{narrow: true}, time.Minute, false},
-			"a list, in a session":   {sandbox.Docker, inSession("r"), &Egress{narrow: true}, time.Minute, false},
-			"an open network":        {sandbox.Docker, member("r", "ws"), &Egress{}, time.Minute, true},
-			"fast":                   {sandbox.Bwrap, member("r", "ws"), nil, time.Minute, false},
-			"fast, in a session":     {sandbox.Bwrap, inSession("r"), nil, time.Minute, true},
-			"nothing is to be kept":  {sandbox.Docker, inSession("r"), nil, 0, false},
-			"a step that nobody has": {sandbox.Docker, run.State{HarnessID: "r", Created: &events.RunCreatedData{Workspace: "ws"}}, nil, time.Minute, false},
+			"a list of hosts":         {sandbox.Docker, member("r", "ws"), &Egress{narrow: true}, time.Minute, false},
+			"a list, in a session":    {sandbox.Docker, inSession("r"), &Egress{narrow: true}, time.Minute, false},
+			"an open network":         {sandbox.Docker, member("r", "ws"), &Egress{}, time.Minute, true},
+			"fast":                    {sandbox.Bwrap, member("r", "ws"), nil, time.Minute, false},
+			"fast, in a session":      {sandbox.Bwrap, inSession("r"), nil, time.Minute, true},
+			"nothing is to be kept":   {sandbox.Docker, inSession("r"), nil, 0, false},
+			"a step that no plan has": {sandbox.Docker, run.State{HarnessID: "r", Created: &events.RunCreatedData{Workspace: "ws"}}, nil, time.Minute, false},
 		} {
 			boxes, err := NewOpener(Config{Root: s.root, Default: c.mode, Keep: c.keep, Backends: map[sandbox.Mode]sandbox.Backend{c.mode: s.far}})
 			if err != nil {
@@ -249,7 +249,7 @@ func TestPool(t *testing.T) {
 		s.back(take(2 * time.Hour)) // it has a little less than an hour
 		s.counts(2, 1)
 		first := take(time.Minute)
-		second := take(time.Hour) // somebody is in it
+		second := take(time.Hour) // another call is in it
 		s.counts(2, 1)
 		s.back(first)
 		s.back(second)
@@ -362,7 +362,8 @@ func TestPoolSession(t *testing.T) {
 	})
 }
 
-// TestPoolModel compares a pool with what is allowed: each sandbox ends once, never while it is used, and none is left at the end.
+// TestPoolModel compares a pool with what is allowed: each sandbox ends once, never while it is used, and none is left
+// at the end.
 func TestPoolModel(t *testing.T) {
 	t.Parallel()
 	t.Run("SBX-15 SAFE-14 a sandbox ends once, and not before its last user has left", rapid.MakeCheck(func(rt *rapid.T) {

@@ -78,14 +78,14 @@ func (b *faraBox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, erro
 	case next != nil:
 		return sandbox.Exit{}, next
 	case dead:
-		return sandbox.Exit{}, fmt.Errorf("%w: nobody is there", sandbox.ErrNotStarted)
+		return sandbox.Exit{}, fmt.Errorf("%w: no answer", sandbox.ErrNotStarted)
 	}
 	return b.Sandbox.Exec(ctx, cmd)
 }
 
 func (b *faraBox) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 	if dead, _ := b.state(); dead {
-		return nil, errors.New("nobody is there")
+		return nil, errors.New("no answer")
 	}
 	return b.Sandbox.Processes(ctx)
 }

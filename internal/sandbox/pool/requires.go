@@ -23,7 +23,8 @@ var ErrRequires = errors.New("the sandbox does not have what the agent requires"
 // requiresTime bounds one look at a sandbox.
 const requiresTime = 30 * time.Second
 
-// requirementsMet remembers in which sandboxes requirements were found: a command that was there is not looked for before each call.
+// requirementsMet remembers in which sandboxes requirements were found: a command that was there is not looked for
+// before each call.
 type requirementsMet struct {
 	mu sync.Mutex
 	// at has a key for each mode, image and list of requirements; guarded by mu.
@@ -73,8 +74,8 @@ func (o *Opener) meets(ctx context.Context, box sandbox.Sandbox, want events.San
 		fmt.Errorf("%w: in sandbox %s: %s", ErrRequires, where, strings.Join(missing, "; ")))
 }
 
-// versions says of each command that is given whether it is there, and for those marked with + what it says of itself. The
-// programs of a name are asked in the forms that are usual.
+// versions says of each command that is given whether it is there, and for those marked with + what it says of itself.
+// The programs of a name are asked in the forms that are usual.
 const versions = `for n in "$@"; do c=${n#+}; if command -v "$c" >/dev/null 2>&1; then
 printf '\036%s\037' "$c"; if [ "$c" != "$n" ]; then "$c" --version </dev/null 2>&1 || "$c" version </dev/null 2>&1 || "$c" -version </dev/null 2>&1; fi; fi; done; exit 0`
 
@@ -128,8 +129,8 @@ func (f *firstBytes) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// commandsHere reports whether this machine has the commands that an agent requires, where sandboxes of this machine look for
-// them (SBX-10). Nothing is started: versions are looked at in the sandbox.
+// commandsHere reports whether this machine has the commands that an agent requires, where sandboxes of this machine
+// look for them (SBX-10). Nothing is started: versions are looked at in the sandbox.
 func (o *Opener) commandsHere(texts []string) bool {
 	all, err := needs.ParseAll(texts)
 	if err != nil || len(all) == 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/inspan/inspan/internal/workspace/workdir"
 )
 
-// removeEphemeral looks at all workspaces of ephemeral runs, or at those of some runs that may have ended: it puts into found those of
-// them that are not done. With all of them it removes the mirrors that were unused for the time after.
+// removeEphemeral looks at all workspaces of ephemeral runs, or at those of some runs that may have ended: it puts into
+// found those of them that are not done. With all of them it removes the mirrors that were unused for the time after.
 func (j *Janitor) removeEphemeral(ctx context.Context, after time.Duration, ids map[string]int, all bool, found map[string]outcome, kept func(string, gitwork.Published)) error {
 	if j.cfg.Git == nil {
 		return nil
@@ -96,7 +96,8 @@ func (j *Janitor) reclaimHeld(ctx context.Context, l gitwork.Loan, after time.Du
 	return over, gone, nil
 }
 
-// overLoan is over for the workspace of ephemeral runs: that of one run goes at its end, those of workflows stay for the time after.
+// overLoan is over for the workspace of ephemeral runs: that of one run goes at its end, those of workflows stay for
+// the time after.
 func (j *Janitor) overLoan(ctx context.Context, l gitwork.Loan, after time.Duration, ids map[string]int) (bool, error) {
 	noted := map[string]time.Time{}
 	for _, id := range l.Runs {

@@ -1,8 +1,9 @@
 // Package janitor removes and gives back the workspaces of runs that have ended.
 //
-// Promises: a workspace goes only when every run that worked in it has ended, and no toolrunner works for one of them. What its
-// repository has and no remote has is kept elsewhere first; where not all of it can be kept, the workspace stays, or is put aside with
-// its session. Whatever is broken off is done again: hints only say that a look is due soon, and all workspaces are looked at every hour.
+// Promises: a workspace goes only when every run that worked in it has ended, and no toolrunner works for one of them.
+// What its repository has and no remote has is kept elsewhere first; where not all of it can be kept, the workspace
+// stays, or is put aside with its session. Whatever is broken off is done again: hints only say that a look is due
+// soon, and all workspaces are looked at every hour.
 package janitor
 
 import (
@@ -22,7 +23,8 @@ import (
 
 // Limits of looks.
 const (
-	// maxHints is how many hints of a kind wait to be looked at; what is let go is found when all workspaces are looked at.
+	// maxHints is how many hints of a kind wait to be looked at; what is let go is found when all workspaces are looked
+	// at.
 	maxHints = 4096
 	// retryEvery is how soon a run is looked at again that is not done.
 	retryEvery = 250 * time.Millisecond
@@ -30,7 +32,8 @@ const (
 	maxTries = 20
 	// allEvery is how often all workspaces are looked at.
 	allEvery = time.Hour
-	// runTime bounds one look at a run, workspaceTime the removal of a workspace: all that no remote has may have to be stored.
+	// runTime bounds one look at a run, workspaceTime the removal of a workspace: all that no remote has may have to be
+	// stored.
 	runTime       = 30 * time.Second
 	workspaceTime = 10 * time.Minute
 	// keepTime bounds the snapshot at the end of a step.
@@ -51,8 +54,9 @@ type Config struct {
 	Uses *workspace.Uses
 	// Git has the workspaces of ephemeral runs; nil where there are none.
 	Git *gitwork.Desk
-	// Rescue keeps elsewhere, in a scope, what the repository of a directory has and no remote has, and reports whether that is
-	// all of its work. Nil keeps nothing: then a workspace with a repository stays, or is put aside with its session.
+	// Rescue keeps elsewhere, in a scope, what the repository of a directory has and no remote has, and reports whether
+	// that is all of its work. Nil keeps nothing: then a workspace with a repository stays, or is put aside with its
+	// session.
 	Rescue func(ctx context.Context, scope, dir string) (bool, error)
 	// Files are those of sessions; a session is deleted while no other call writes them.
 	Files *provision.SessionFiles
@@ -69,8 +73,8 @@ type Config struct {
 // Janitor looks after the workspaces of this toolrunner.
 type Janitor struct {
 	cfg Config
-	// ended are runs that may have ended, for Run; endedTrees the same for RunTrees; steps are runs of which a step has ended; users
-	// are runs that begin in a workspace that other runs made. More than maxHints of each are let go.
+	// ended are runs that may have ended, for Run; endedTrees the same for RunTrees; steps are runs of which a step has
+	// ended; users are runs that begin in a workspace that other runs made. More than maxHints of each are let go.
 	ended, endedTrees, steps chan string
 	users                    chan user
 }
@@ -110,14 +114,16 @@ func (j *Janitor) Received(runID string, rec kernel.Record) {
 	}
 }
 
-// Policy says when the workspaces of this machine go (WS-5): After the end of their last run, those of single runs AtEnd.
+// Policy says when the workspaces of this machine go (WS-5): After the end of their last run, those of single runs
+// AtEnd.
 type Policy struct {
 	After time.Duration
 	AtEnd bool
 }
 
-// Run removes the workspaces of runs that have ended until ctx ends: those of ephemeral runs, and where workspaces stay on this machine
-// all but those of sessions. What was kept elsewhere goes to kept, errors go to report, and the workspace is looked at again.
+// Run removes the workspaces of runs that have ended until ctx ends: those of ephemeral runs, and where workspaces stay
+// on this machine all but those of sessions. What was kept elsewhere goes to kept, errors go to report, and the
+// workspace is looked at again.
 func (j *Janitor) Run(ctx context.Context, p Policy, kept func(workspace string, b gitwork.Published), report func(error)) {
 	look := func(ids map[string]int, all bool) map[string]outcome {
 		found := map[string]outcome{}
@@ -147,8 +153,8 @@ const (
 	unfinished
 )
 
-// watch calls all at once and every hour, and look with the runs that hints name, at once and again until they are done. tick is
-// called between looks.
+// watch calls all at once and every hour, and look with the runs that hints name, at once and again until they are
+// done. tick is called between looks.
 func watch(ctx context.Context, hints <-chan string, all, tick func(), look func(ids map[string]int) map[string]outcome) {
 	hour := time.NewTicker(allEvery)
 	defer hour.Stop()
@@ -187,8 +193,9 @@ func watch(ctx context.Context, hints <-chan string, all, tick func(), look func
 	}
 }
 
-// over reports whether all runs of a workspace ended long enough ago, and no toolrunner works for one of them. noted are the runs with
-// the times since when they are known; wait is how long a workspace stays after the end of a run, whose log may be gone.
+// over reports whether all runs of a workspace ended long enough ago, and no toolrunner works for one of them. noted
+// are the runs with the times since when they are known; wait is how long a workspace stays after the end of a run,
+// whose log may be gone.
 func (j *Janitor) over(ctx context.Context, noted map[string]time.Time, wait func(created bool) time.Duration, hinted map[string]int) (bool, error) {
 	for id, ended := range noted {
 		if j.cfg.Working(id) {
@@ -214,8 +221,8 @@ func (j *Janitor) over(ctx context.Context, noted map[string]time.Time, wait fun
 	return true, nil
 }
 
-// idle reports whether no other instance is at work for a run that has ended, as far as is known: it ends its calls soon after. Where
-// that was waited for before, it is so.
+// idle reports whether no other instance is at work for a run that has ended, as far as is known: it ends its calls
+// soon after. Where that was waited for before, it is so.
 func (j *Janitor) idle(ctx context.Context, s run.State, waits bool) (bool, error) {
 	for _, c := range s.Open {
 		if !waits || c.Phase != run.CallStarted || c.Runner == j.cfg.Instance {

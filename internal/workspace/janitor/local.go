@@ -50,8 +50,8 @@ func (j *Janitor) noteUsers(ctx context.Context) error {
 	}
 }
 
-// removeLocal looks at all workspaces of this machine, or at those of some runs that may have ended: it puts into found those of them
-// that are not done.
+// removeLocal looks at all workspaces of this machine, or at those of some runs that may have ended: it puts into found
+// those of them that are not done.
 func (j *Janitor) removeLocal(ctx context.Context, p Policy, ids map[string]int, all bool, found map[string]outcome) error {
 	if j.cfg.Uses == nil || !all && !p.AtEnd {
 		return nil
@@ -105,8 +105,8 @@ func (j *Janitor) removeOne(ctx context.Context, path string, p Policy, ids map[
 	}, func() error { return j.remove(workdir.Dir{Workspace: path, Path: path}) })
 }
 
-// workKept reports whether nothing is lost with the directory at a path: it has no git repository, or all of its work is kept elsewhere,
-// in a scope.
+// workKept reports whether nothing is lost with the directory at a path: it has no git repository, or all of its work
+// is kept elsewhere, in a scope.
 func (j *Janitor) workKept(ctx context.Context, path, scope string) (bool, error) {
 	dir := filepath.Join(j.cfg.Root, filepath.FromSlash(path))
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); errors.Is(err, fs.ErrNotExist) {

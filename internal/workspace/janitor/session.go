@@ -24,7 +24,8 @@ const leftDir = ".left"
 const busyTries = 120
 
 const (
-	// sweepAgain and sweepTries bound how long the files of a session wait that is not deleted yet as far as is known here.
+	// sweepAgain and sweepTries bound how long the files of a session wait that is not deleted yet as far as is known
+	// here.
 	sweepAgain = 500 * time.Millisecond
 	sweepTries = 10
 )
@@ -58,8 +59,8 @@ func (j *Janitor) DeleteSession(ctx context.Context, m kernel.Message) error {
 	return j.vacate(ctx, m, e)
 }
 
-// vacate takes away what is left of a session that was deleted: its tree, what its runs published, and its files. What no remote has
-// is published first, in a scope of its own, where it stays for some time.
+// vacate takes away what is left of a session that was deleted: its tree, what its runs published, and its files. What
+// no remote has is published first, in a scope of its own, where it stays for some time.
 func (j *Janitor) vacate(ctx context.Context, m kernel.Message, e events.Session) error {
 	at, scope := "session/"+e.ID, events.DeletedScope(e)
 	if j.cfg.Git != nil {
@@ -103,8 +104,8 @@ func (j *Janitor) vacateTree(ctx context.Context, m kernel.Message, at, scope st
 	return j.cfg.Trees.Forget(ctx, at)
 }
 
-// Clear removes the files of a session once what no remote has of its repository is kept in a scope. Where not all of the work can be
-// kept so, they are put aside.
+// Clear removes the files of a session once what no remote has of its repository is kept in a scope. Where not all of
+// the work can be kept so, they are put aside.
 func (j *Janitor) Clear(ctx context.Context, at workdir.Dir, scope string) error {
 	whole, err := j.workKept(ctx, at.Path, scope)
 	if err != nil {
@@ -121,7 +122,7 @@ func (j *Janitor) Clear(ctx context.Context, at workdir.Dir, scope string) error
 // maxAside is how many directories of one session are put aside.
 const maxAside = 100
 
-// aside moves a workspace to where nobody works, as one of a name.
+// aside moves a workspace to where no run works, as one of a name.
 func aside(root, path, name string) error {
 	left := filepath.Join(root, leftDir)
 	if err := os.MkdirAll(left, 0o700); err != nil {

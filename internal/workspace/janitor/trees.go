@@ -9,8 +9,8 @@ import (
 	"github.com/inspan/inspan/internal/workspace"
 )
 
-// RunTrees keeps workspaces that follow their runs at the ends of steps, gives those of ended runs back and removes what no run uses,
-// until ctx ends. Errors go to report, and the workspace is looked at again.
+// RunTrees keeps workspaces that follow their runs at the ends of steps, gives those of ended runs back and removes
+// what no run uses, until ctx ends. Errors go to report, and the workspace is looked at again.
 func (j *Janitor) RunTrees(ctx context.Context, report func(error)) {
 	if j.cfg.Trees == nil {
 		return

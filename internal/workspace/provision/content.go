@@ -76,8 +76,8 @@ func settingsOf(s run.State) map[string]any {
 	return map[string]any{"note": noteOf(s), "run_id": s.HarnessID, "agents": all}
 }
 
-// contextOf is what an agent reads that began without its usual prompt (WS-11): who it is, what it is to do, and where it
-// finds out how far that is.
+// contextOf is what an agent reads that began without its usual prompt (WS-11): who it is, what it is to do, and where
+// it finds out how far that is.
 func contextOf(s run.State, folder string) string {
 	c := s.Created
 	var b strings.Builder

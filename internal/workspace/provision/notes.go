@@ -39,8 +39,8 @@ func Skills(s run.State, c run.Call) func(name string) (string, bool) {
 	}
 }
 
-// Notes returns the AGENTS.md that is nearest to what a call touched, framed as data of the workspace, with its path; none
-// where the agent was shown it in this step before, and can still see it.
+// Notes returns the AGENTS.md that is nearest to what a call touched, framed as data of the workspace, with its path;
+// none where the agent was shown it in this step before, and can still see it.
 func Notes(s run.State, c run.Call, input []byte, box sandbox.Sandbox) (text, at string) {
 	var in struct{ Path string }
 	if !touching[c.Tool] || json.Unmarshal(input, &in) != nil || in.Path == "" {

@@ -1,8 +1,8 @@
 // Package provision writes the readable files of sessions and runs into their workspaces.
 //
-// Promises: the files are for agents and people. Nothing is read from them but the run that a folder and a lock file belong to and the
-// age of a session; who works in the workspace may change them. They are written through no link and never outside of the workspace.
-// Where one cannot be written the run goes on without it.
+// Promises: the files are for agents and people. Nothing is read from them but the run that a folder and a lock file
+// belong to and the age of a session; who works in the workspace may change them. They are written through no link and
+// never outside of the workspace. Where one cannot be written the run goes on without it.
 package provision
 
 import (
@@ -26,9 +26,9 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Files that a workspace is provided with before a call of a run first touches it (WS-16). They are for agents and people: nothing is
-// read from them but the name of the run that a folder belongs to, whoever works there may change them, and where they can
-// not be written the run goes on without.
+// Files that a workspace is provided with before a call of a run first touches it (WS-16). They are for agents and
+// people: nothing is read from them but the name of the run that a folder belongs to, who works there may change them,
+// and where they can not be written the run goes on without.
 const (
 	tasksFile    = ".harness/tasks.json"
 	contextFile  = ".harness/context.md"
@@ -38,7 +38,7 @@ const (
 	artifactsFile = ".harness/artifacts.json"
 	runFile       = "run.json"
 	resultFile    = "result.json"
-	// homeFile tells whose home a folder is, homeContext and homeRedirect are there what the others are in a workspace.
+	// homeFile names whose home a folder is, homeContext and homeRedirect are there what the others are in a workspace.
 	homeFile     = "agent.json"
 	homeContext  = "context.md"
 	homeRedirect = "redirect.json"
@@ -64,8 +64,8 @@ type RunFiles struct {
 // NewRunFiles writes into workspaces below a root.
 func NewRunFiles(root string) *RunFiles { return &RunFiles{root: root, runs: map[string]*provided{}} }
 
-// provided is the workspace of one run, at path; folder is below that, empty where the run has none, and may be read once done is
-// closed.
+// provided is the workspace of one run, at path; folder is below that, empty where the run has none, and may be read
+// once done is closed.
 type provided struct {
 	done   chan struct{}
 	path   string
@@ -112,8 +112,9 @@ func (f *RunFiles) folder(runID string) string {
 	}
 }
 
-// Provide provides a workspace with its files before a call of a run first touches it, and the homes of the run's agents with
-// theirs. It returns when they are there, whichever call writes them. A run on the direct path does without.
+// Provide provides a workspace with its files before a call of a run first touches it, and the homes of the run's
+// agents with theirs. It returns when they are there, whichever call writes them. A run on the direct path does
+// without.
 func (f *RunFiles) Provide(ctx context.Context, s run.State, p workdir.Dir) {
 	if s.Created == nil || s.Created.Direct || p.Path == "" {
 		return
@@ -136,7 +137,7 @@ func (f *RunFiles) provide(s run.State, p workdir.Dir) (folder string) {
 	}
 	root, err := workdir.Open(f.root, p.Path)
 	if err != nil {
-		return "" // whoever opens the sandbox finds out
+		return "" // the call that opens the sandbox finds out
 	}
 	defer func() { _ = root.Close() }() // nothing is written through it any more
 	if !ownFolder(root) {
@@ -158,7 +159,8 @@ func (f *RunFiles) provide(s run.State, p workdir.Dir) (folder string) {
 	return folder
 }
 
-// runFolder finds or makes the folder of a run, .harness/runs/run_NNN with logs and output in it; empty where there is none.
+// runFolder finds or makes the folder of a run, .harness/runs/run_NNN with logs and output in it; empty where there is
+// none.
 func runFolder(root *os.Root, s run.State) (folder string) {
 	if info, err := root.Lstat(runsDir); err == nil && !info.IsDir() || root.MkdirAll(runsDir, 0o755) != nil {
 		return ""
@@ -187,8 +189,9 @@ func runFolder(root *os.Root, s run.State) (folder string) {
 // maxRelogged is how many logs of calls are looked for.
 const maxRelogged = 1000
 
-// relog writes the logs of calls that have ended and have none: those of another machine, since our files are in no snapshot, so that a
-// call which changes nothing else costs none, and those of calls whose toolrunner was lost after their end was stored.
+// relog writes the logs of calls that have ended and have none: those of another machine, since our files are in no
+// snapshot, so that a call which changes nothing else costs none, and those of calls whose toolrunner was lost after
+// their end was stored.
 func relog(root *os.Root, s run.State, folder string) {
 	left := maxRelogged
 	for _, c := range s.ToolCallHistory.Backward() {
@@ -207,7 +210,8 @@ func relog(root *os.Root, s run.State, folder string) {
 
 func logOf(folder, callID string) string { return folder + "/logs/" + callID + ".log" }
 
-// Log writes the log of a call that has ended, and how the steps of its run stand. It is called while the workspace is held.
+// Log writes the log of a call that has ended, and how the steps of its run stand. It is called while the workspace is
+// held.
 func (f *RunFiles) Log(s run.State, callID string, at workdir.Dir) {
 	folder := f.folder(s.HarnessID)
 	if folder == "" || at.Path == "" {
@@ -230,7 +234,8 @@ func (f *RunFiles) Log(s run.State, callID string, at workdir.Dir) {
 	}
 }
 
-// Artifacts writes the readable view of a run's artifacts. It is for people: where it cannot be written the run goes on without.
+// Artifacts writes the readable view of a run's artifacts. It is for people: where it cannot be written the run goes on
+// without.
 func (f *RunFiles) Artifacts(s run.State, at workdir.Dir) {
 	if at.Path == "" {
 		return

@@ -18,8 +18,8 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Files of a session, in its directory. They are for people: nothing but the age of the directory is read from them, and
-// whoever works there may change them.
+// Files of a session, in its directory. They are for people: nothing but the age of the directory is read from them,
+// and who works there may change them.
 const (
 	metaFile    = ".session.meta"
 	lockFile    = ".session.lock"
@@ -63,7 +63,7 @@ func (f *SessionFiles) Lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// meta is what the file of a session says. Born tells one session from another that had its name.
+// meta is what the file of a session says. Born distinguishes one session from another that had its name.
 type meta struct {
 	Note      string             `json:"note"`
 	Session   string             `json:"session_id"`
@@ -87,8 +87,8 @@ type lock struct {
 
 const note = "for people: inspan session info tells what is true"
 
-// Write writes the files of a session before the first call of a run in it. clear is called first where a deleted session of the same
-// name left files. A session that cannot be read now is no reason to hold up the run.
+// Write writes the files of a session before the first call of a run in it. clear is called first where a deleted
+// session of the same name left files. A session that cannot be read now is no reason to hold up the run.
 func (f *SessionFiles) Write(ctx context.Context, s run.State, at workdir.Dir, clear func(context.Context, events.Session) error) error {
 	c := s.Created
 	if f.shelf == nil || c == nil || c.SessionFence == 0 || c.Workspace != "session/"+c.Session {

@@ -1,7 +1,7 @@
 // Package workdir opens the directories of workspaces below a root.
 //
-// Promise: no part of the way from the root to a workspace is followed through a link, and a directory that was replaced while it
-// was in use is noticed. A caller that was given an *os.Root never leaves that directory.
+// Promise: no part of the way from the root to a workspace is followed through a link, and a directory that was
+// replaced while it was in use is noticed. A caller that was given an *os.Root never leaves that directory.
 package workdir
 
 import (
@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// ErrLinked means that a link, or something else that is no directory, stands on the way from a root to a workspace: it may
-// lead to the workspace of another run.
+// ErrLinked means that a link, or something else that is no directory, stands on the way from a root to a workspace: it
+// may lead to the workspace of another run.
 var ErrLinked = errors.New("a link or a file is in the place of a workspace: remove it")
 
-// Dir is the directory of a workspace. Workspace is its name, Path where it is now: both are relative to the workspace root, and
-// differ where the workspace follows its runs from machine to machine.
+// Dir is the directory of a workspace. Workspace is its name, Path where it is now: both are relative to the workspace
+// root, and differ where the workspace follows its runs from machine to machine.
 type Dir struct{ Workspace, Path string }
 
 // Pinned is a directory below a root as it was when it was opened, through no link.
@@ -40,7 +40,8 @@ func Pin(root, rel string) (Pinned, error) {
 	return p, errors.Join(err, r.Close())
 }
 
-// Still reports with an error that the path leads elsewhere by now: whoever was given it in between may have followed.
+// Still reports with an error that the path leads elsewhere by now: the caller that was given it in between may have
+// followed.
 func (p Pinned) Still() error {
 	now, err := Pin(p.root, p.rel)
 	if err == nil && !os.SameFile(now.info, p.info) {
