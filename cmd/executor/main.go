@@ -5,8 +5,8 @@ package main
 import (
 	"os"
 
-	"github.com/inspan/inspan/internal/station"
-	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/internal/program"
+	"github.com/inspan/inspan/internal/service/executor"
 )
 
-func main() { os.Exit(station.Main(events.Executor)) }
+func main() { os.Exit(program.Main(executor.Program())) }

@@ -5,8 +5,8 @@ package main
 import (
 	"os"
 
-	"github.com/inspan/inspan/internal/station"
-	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/internal/program"
+	"github.com/inspan/inspan/internal/service/persister"
 )
 
-func main() { os.Exit(station.Main(events.Persister)) }
+func main() { os.Exit(program.Main(persister.Program())) }

@@ -5,8 +5,8 @@ package main
 import (
 	"os"
 
-	"github.com/inspan/inspan/internal/station"
-	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/internal/program"
+	"github.com/inspan/inspan/internal/service/planner"
 )
 
-func main() { os.Exit(station.Main(events.Planner)) }
+func main() { os.Exit(program.Main(planner.Program())) }

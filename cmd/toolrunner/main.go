@@ -5,14 +5,14 @@ package main
 import (
 	"os"
 
+	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/sandbox/helper/standin"
-	"github.com/inspan/inspan/internal/station"
-	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/internal/service/toolrunner"
 )
 
 func main() {
 	if code, asked := standin.Main(); asked {
 		os.Exit(code)
 	}
-	os.Exit(station.Main(events.Toolrunner))
+	os.Exit(program.Main(toolrunner.Program()))
 }

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/inspan/inspan/internal/sandbox"
-	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -42,7 +42,7 @@ func (a *app) openBox(ctx context.Context, station string, own events.Sandbox) (
 	}
 	cfg.Workspace, cfg.Sandbox = root, station
 	cfg.SandboxReaches = true // the commands are those of whoever starts this program
-	boxes, _, err := service.Boxes(ctx, cfg)
+	boxes, _, err := all.Boxes(ctx, cfg)
 	if err == nil {
 		var box sandbox.Sandbox
 		if box, err = boxes.OpenAs(ctx, "tools", "workspace", own); err == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/backends"
 	"github.com/inspan/inspan/internal/sandbox/helper"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
 )
@@ -191,7 +192,7 @@ func reachFinding(ctx context.Context, cfg service.Config) finding {
 	if err != nil { // it is told of the sandbox itself, or the mode is one by name
 		return f
 	}
-	if said := cfg.Reaches(b.Mode()); said != "" {
+	if said := all.Toolrunner(cfg).Reaches(b.Mode()); said != "" {
 		f.OK, f.State, f.Hint = false, "commands of sandboxes may reach the station", said
 	} else if cfg.OnlySigned {
 		f.State = "only signed answers are accepted"
@@ -206,7 +207,7 @@ func (a *app) optIn(ctx context.Context) []finding {
 		return []finding{{What: "settings", State: "wrong", Hint: err.Error()}}
 	}
 	found := []finding{reachFinding(ctx, cfg)}
-	for _, b := range cfg.OptIn() {
+	for _, b := range all.Toolrunner(cfg).OptIn() {
 		found = append(found, sandboxFinding(b.Mode(), b, b.Probe(ctx)))
 	}
 	return found

@@ -17,6 +17,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
+	"github.com/inspan/inspan/internal/service/models"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -66,7 +68,7 @@ func gitInSandbox(ctx context.Context, cfg service.Config) finding {
 	cfg.SandboxReaches = true // the command is the doctor's own, and there is no gate for it to answer
 	ctx, cancel := context.WithTimeout(ctx, sandboxTry)
 	defer cancel()
-	boxes, mode, err := service.Boxes(ctx, cfg)
+	boxes, mode, err := all.Boxes(ctx, cfg)
 	if err != nil {
 		return fail(err)
 	}
@@ -188,7 +190,7 @@ func askModel(ctx context.Context, cfg service.Config, ref string) finding {
 	f := finding{What: "model", Needed: true}
 	ctx, cancel := context.WithTimeout(ctx, modelWait)
 	defer cancel()
-	m, name, err := service.Models(cfg).Model(ref)
+	m, name, err := models.New(cfg.Models).Model(ref)
 	begin := time.Now()
 	if err == nil {
 		_, err = m.Ask(ctx, llm.Request{Model: name, Messages: []llm.Message{{Role: llm.User, Text: "Answer with the word yes."}}, MaxOutputTokens: askTokens,

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
 )
 
 // requirements looks whether the sandbox of each agent of the agents folder has what its file requires (SBX-21): it opens one on
@@ -29,7 +29,7 @@ func (a *app) requirements(ctx context.Context) (found []finding) {
 			f.Hint = err.Error()
 			return append(found, f)
 		}
-		boxes, _, err := service.Boxes(ctx, cfg)
+		boxes, _, err := all.Boxes(ctx, cfg)
 		if err == nil {
 			box, openErr := boxes.OpenAs(ctx, "doctor", "run/doctor", want)
 			if err = openErr; err == nil {

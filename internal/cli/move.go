@@ -90,7 +90,7 @@ func (p *place) connected(ctx context.Context, a *app, do func(context.Context, 
 			return err
 		}
 		still, err := station.Up(ctx, station.Config{StoreDir: p.store, Station: a.station, Still: true, Log: log,
-			Base: service.Config{StateBucket: buckets.State, FilesBucket: buckets.Files}})
+			Base: service.Config{Base: service.Base{Store: service.Store{StateBucket: buckets.State, FilesBucket: buckets.Files}}}})
 		if err != nil {
 			return err
 		}

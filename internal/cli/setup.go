@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/program"
 )
 
 func (a *app) setupCmd() *cobra.Command {
@@ -33,11 +33,11 @@ first time, after an upgrade, and after a change of INSPAN_REPLICAS or INSPAN_LO
 			}
 			cfg.NATSURL, cfg.NATSCreds, cfg.Station, cfg.Agents = a.server, a.creds, a.station, l.agents
 			if loss != "" {
-				if err := station.AcceptLoss(cmd.Context(), cfg, loss, log); err != nil {
+				if err := program.AcceptLoss(cmd.Context(), cfg, loss, log); err != nil {
 					return err
 				}
 			}
-			mode, err := station.Setup(cmd.Context(), cfg, log)
+			mode, err := program.Setup(cmd.Context(), cfg, log)
 			if err != nil {
 				return err
 			}

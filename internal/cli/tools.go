@@ -132,7 +132,7 @@ func (a *app) askAll(ctx context.Context, agent events.Agent, sandboxMode string
 	if err != nil {
 		return pins, err
 	}
-	secrets, err := cfg.ServerSecrets()
+	_, secrets, err := cfg.ServerSecrets()
 	if err != nil {
 		return pins, err
 	}

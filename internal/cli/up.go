@@ -15,6 +15,7 @@ import (
 
 	"github.com/inspan/inspan/internal/gcpace"
 	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/storecheck"
 )
@@ -176,7 +177,7 @@ func (a *app) greet(st *station.Station, l local) error {
 	}
 	if cfg, err := a.config(); err == nil && url != "" {
 		cfg.Sandbox = l.sandbox
-		if said := cfg.Reaches(sandbox.Mode(st.SandboxMode())); said != "" {
+		if said := all.Toolrunner(cfg).Reaches(sandbox.Mode(st.SandboxMode())); said != "" {
 			fmt.Fprintln(a.err, p.yellow("Gates: "+said+"."))
 		}
 	}

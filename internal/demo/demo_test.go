@@ -116,7 +116,7 @@ func TestVerify(t *testing.T) {
 	} {
 		t.Run("GATE-2 a completed run is a failed demo where the repository has "+c.name, func(t *testing.T) {
 			t.Parallel()
-			p := play(t, Options{Sandbox: "host", Examples: script(t, does(c.command)), Base: service.Config{SandboxEnv: cache}})
+			p := play(t, Options{Sandbox: "host", Examples: script(t, does(c.command)), Base: service.Config{Sandboxes: service.Sandboxes{SandboxEnv: cache}}})
 			if !errors.Is(p.err, ErrNotVerified) || !strings.Contains(p.err.Error(), c.want) {
 				t.Errorf("got %v, want one with %q", p.err, c.want)
 			}
@@ -136,7 +136,7 @@ func TestWithoutGo(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", bin)
-	p := play(t, Options{Sandbox: "host", Base: service.Config{SandboxEnv: []string{"PATH=" + bin}}})
+	p := play(t, Options{Sandbox: "host", Base: service.Config{Sandboxes: service.Sandboxes{SandboxEnv: []string{"PATH=" + bin}}}})
 	t.Run("GATE-2 on a machine without Go the fix is committed, and the demo says that its tests are not verified", func(t *testing.T) {
 		if p.err != nil {
 			t.Fatal(p.err)

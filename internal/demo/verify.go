@@ -16,7 +16,7 @@ import (
 	gitprogram "github.com/inspan/inspan/internal/git"
 	"github.com/inspan/inspan/internal/gitwork"
 	"github.com/inspan/inspan/internal/sandbox"
-	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -94,7 +94,7 @@ func tested(ctx context.Context, o Options, program *gitprogram.Git, r *gitprogr
 	if err := ownTests(o.Examples, tree); err != nil {
 		return err
 	}
-	boxes, _, err := service.Boxes(ctx, cfg)
+	boxes, _, err := all.Boxes(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package docgen
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -8,6 +9,11 @@ import (
 
 	"github.com/inspan/inspan/internal/cli"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/executor"
+	"github.com/inspan/inspan/internal/service/gatekeeper"
+	"github.com/inspan/inspan/internal/service/persister"
+	"github.com/inspan/inspan/internal/service/planner"
+	"github.com/inspan/inspan/internal/service/toolrunner"
 )
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
@@ -27,7 +33,7 @@ func configPage() []byte {
 		"The file of a project may set only what is marked *project*: it could be somebody else's project, so it does not decide whom to trust, where keys are sent or what is watched. " +
 		"A file that holds a secret and that others can read is warned of.\n")
 	p.say("```yaml\nstation: lab\nnats:\n  url: nats://10.0.0.1:4222\nharness:\n  max_steps: 40\n  timeout: 1h\n  sandbox:\n    mode: bwrap\n```\n")
-	p.say("## Settings of services\n")
+	p.say("## Settings of services\n\nEach program reads only what is its own; a station in one process (`inspan up`) reads all.\n")
 	var rows, program, agents [][]string
 	for _, r := range service.Table() {
 		value := ""
@@ -47,10 +53,10 @@ func configPage() []byte {
 		case r.Program():
 			program = append(program, []string{code(r.Variable), key, value, doc})
 		default:
-			rows = append(rows, []string{code(r.Variable), key, value, doc})
+			rows = append(rows, []string{code(r.Variable), key, value, doc, readBy(r.Variable)})
 		}
 	}
-	p.table([]string{"variable", "key in config.yaml", "default", "what"}, rows...)
+	p.table([]string{"variable", "key in config.yaml", "default", "what", "read by"}, rows...)
 	p.say("## Defaults of agents\n\nThey have no variables: an agent file overrides them, and the flags of `inspan run` override both. They act where agents are registered: `inspan up`, `inspan setup`, the planner.\n")
 	p.table([]string{"key in config.yaml", "default", "what"}, agents...)
 	p.say("## The program inspan\n")
@@ -58,6 +64,25 @@ func configPage() []byte {
 		"Besides those below it reads `NO_COLOR`. [cli.md](cli.md) lists commands and flags.\n")
 	p.table([]string{"variable", "key in config.yaml", "default", "what"}, program...)
 	return p.bytes()
+}
+
+// readBy names the programs of services that read a variable.
+func readBy(variable string) string {
+	programs := map[string]any{"planner": &planner.Config{}, "gatekeeper": &gatekeeper.Config{}, "executor": &executor.Config{},
+		"toolrunner": &toolrunner.Config{}, "persister": &persister.Config{}}
+	var by []string
+	for _, name := range sorted(slices.Collect(maps.Keys(programs))) {
+		if slices.Contains(service.Variables(programs[name]), variable) {
+			by = append(by, name)
+		}
+	}
+	switch len(by) {
+	case len(programs):
+		return "all"
+	case 0:
+		return "`inspan up`"
+	}
+	return strings.Join(by, ", ")
 }
 
 // cliPage is docs/cli.md.

@@ -25,19 +25,6 @@ type Reach struct {
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 }
 
-// CheckHosts says what is wrong with a list of hosts.
-func CheckHosts(hosts []string) error {
-	for _, h := range hosts {
-		if h == "*" {
-			continue
-		}
-		if _, err := policy.ParseHost(strings.TrimPrefix(h, "*.")); err != nil {
-			return fmt.Errorf("host %.100q: want a name, *.NAME for all below it, or *: %w", h, err)
-		}
-	}
-	return nil
-}
-
 // Addresses gives the addresses at which a remote may be reached, as git.Config.Reach wants it. Its errors are ErrRefused,
 // or git.ErrUnreachable where a name leads nowhere.
 func (r Reach) Addresses(ctx context.Context, scheme, host string) ([]netip.Addr, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/toolbox"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -41,7 +42,7 @@ func ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Valu
 			why = errors.New("the server has two tools of this name")
 		}
 		if why == nil {
-			why = (&remote{server: s, pin: events.MCPTool{Name: p.Name, Call: agentfile.CallName(s.Name, p.Name), Input: p.Input, Effect: string(tool.Once)}}).check()
+			why = toolbox.Check(s, events.MCPTool{Name: p.Name, Call: agentfile.CallName(s.Name, p.Name), Input: p.Input, Effect: string(tool.Once)})
 		}
 		if why != nil {
 			pins.LeftOut = append(pins.LeftOut, agentfile.LeftOut{Name: brief(p.Name), Why: clean(why).Error()})

@@ -10,85 +10,25 @@ package mcp
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/inspan/inspan/internal/agentfile"
 	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/toolbox"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
 
-// Toolbox knows the tools of agents: those that every agent may have, and those that come from its servers. It is safe
-// for concurrent use.
-type Toolbox struct {
-	base    *tool.Registry
-	secrets map[string]secret.Value
-	mu      sync.Mutex
-	// known registries by the digest of the servers they are made of, guarded by mu.
-	known map[[sha256.Size]byte]*tool.Registry
-}
-
-// maxKnown bounds the registries that are kept; they are made again where they are missing.
-const maxKnown = 256
-
-// New makes a toolbox. secrets may be nil where nothing is run.
-func New(base *tool.Registry, secrets map[string]secret.Value) *Toolbox {
-	return &Toolbox{base: base, secrets: secrets, known: map[[sha256.Size]byte]*tool.Registry{}}
-}
-
-// For returns the tools of an agent. A pin that does not hold (an effect class that nobody knows, a schema that is
-// none, a name that is taken) is left out: its calls are refused as those of an unknown tool.
-func (b *Toolbox) For(a events.Agent) *tool.Registry {
-	if len(a.MCP) == 0 {
-		return b.base
-	}
-	doc, err := json.Marshal(a.MCP)
-	if err != nil {
-		return b.base // a pinned schema that is no JSON: nothing of it is offered
-	}
-	key := sha256.Sum256(doc)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if r := b.known[key]; r != nil {
-		return r
-	}
-	if len(b.known) >= maxKnown {
-		clear(b.known)
-	}
-	r := b.build(a.MCP)
-	b.known[key] = r
-	return r
-}
-
-func (b *Toolbox) build(servers []events.MCPServer) *tool.Registry {
-	var all []tool.Tool
-	taken := map[string]bool{}
-	for _, name := range b.base.Names() {
-		t, _ := b.base.Get(name)
-		all, taken[name] = append(all, t), true
-	}
-	for _, s := range servers {
-		for _, pin := range s.Tools {
-			t := &remote{server: s, pin: pin, secrets: b.secrets}
-			if taken[pin.Call] || t.check() != nil {
-				continue
-			}
-			all, taken[pin.Call] = append(all, t), true
-		}
-	}
-	r, err := tool.NewRegistry(all...)
-	if err != nil {
-		return b.base // each was checked by itself, so this does not happen; nothing is offered if it does
-	}
-	return r
+// New makes a toolbox whose pinned tools can be run. secrets may be nil where nothing is run.
+func New(base *tool.Registry, secrets map[string]secret.Value) *toolbox.Toolbox {
+	return toolbox.New(base, func(s events.MCPServer, pin events.MCPTool) tool.Tool {
+		return &remote{server: s, pin: pin, secrets: secrets}
+	})
 }
 
 // remote is one pinned tool of a server.
@@ -100,25 +40,8 @@ type remote struct {
 
 var _ tool.Tool = (*remote)(nil)
 
-// check reports why the pin does not hold.
-func (t *remote) check() error {
-	switch tool.Effect(t.pin.Effect) {
-	case tool.Read, tool.Idempotent, tool.Once:
-	default:
-		return fmt.Errorf("effect class %q is none of read, idempotent, once", t.pin.Effect)
-	}
-	if !strings.HasPrefix(t.pin.Call, "mcp__"+t.server.Name+"__") {
-		return fmt.Errorf("name %q is not one of server %s", t.pin.Call, t.server.Name)
-	}
-	_, err := tool.NewRegistry(t)
-	return err
-}
-
 // Spec implements tool.Tool.
-func (t *remote) Spec() tool.Spec {
-	return tool.Spec{Name: t.pin.Call, Description: t.pin.Description, Input: t.pin.Input, Effect: tool.Effect(t.pin.Effect),
-		Timeout: time.Duration(t.server.TimeoutMS) * time.Millisecond}
-}
+func (t *remote) Spec() tool.Spec { return toolbox.SpecOf(t.server, t.pin) }
 
 // keyMeta is where a server that knows of it finds the idempotency key of a call.
 const keyMeta = "dev.inspan/idempotency-key"

@@ -13,7 +13,6 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/planner"
 )
 
 // Agents keeps agent definitions in the configuration bucket, under "agent.{name}".
@@ -22,8 +21,6 @@ type Agents struct {
 	// Defaults of agents that are registered and do not say otherwise.
 	Defaults agentfile.Defaults
 }
-
-var _ planner.Agents = (*Agents)(nil)
 
 const agentPrefix = topology.AgentKeys
 

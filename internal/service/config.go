@@ -3,179 +3,37 @@ package service
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
-	"time"
 
 	"github.com/kelseyhightower/envconfig"
 
-	"github.com/inspan/inspan/internal/agentfile"
-	"github.com/inspan/inspan/internal/audit"
-	"github.com/inspan/inspan/internal/llm"
 	"github.com/inspan/inspan/internal/secret"
-	"github.com/inspan/inspan/internal/snapshot"
-	"github.com/inspan/inspan/internal/topology"
-	"github.com/inspan/inspan/pkg/events"
 )
 
-// Config is read once, in main. Every value has a default but secrets. The standard names NATS_URL, NATS_CREDS,
+// Config is the settings of all services together, for a station in one process. A program of one service reads only its own
+// sections: the Config of its folder below. Each is read once, in main. The standard names NATS_URL, NATS_CREDS,
 // ANTHROPIC_API_KEY ... are read too where no INSPAN_ one is set, and configuration files where no variable is.
 type Config struct {
-	Station string `envconfig:"INSPAN_STATION" default:"default" desc:"station this service belongs to"`
-
-	NATSEnabled  bool         `envconfig:"INSPAN_NATS_ENABLED" default:"true" desc:"false does without NATS: the inspan program keeps its station in a local store, as with --local; services that are programs of their own need NATS"`
-	NATSURL      string       `envconfig:"INSPAN_NATS_URL" default:"nats://127.0.0.1:4222" desc:"address of the NATS server or servers"`
-	NATSCreds    string       `envconfig:"INSPAN_NATS_CREDS" desc:"path of a NATS credentials file"`
-	NATSUser     string       `envconfig:"INSPAN_NATS_USER" desc:"NATS user name"`
-	NATSPassword secret.Value `envconfig:"INSPAN_NATS_PASSWORD" desc:"NATS password; NATS_PASSWORD_FILE names a file with it"`
-	NATSMonitor  string       `envconfig:"INSPAN_NATS_MONITOR" desc:"HTTP address of the server's monitoring endpoint, to read the fsync mode from"`
-	Replicas     int          `envconfig:"INSPAN_REPLICAS" default:"1" desc:"copies of each stream and bucket: 1 or 3"`
-	LogMaxBytes  int64        `envconfig:"INSPAN_LOG_MAX_BYTES" default:"0" desc:"limit of the station's log in bytes; 0 leaves it to the server's disk limit"`
-	StateBucket  string       `envconfig:"INSPAN_STATE_BUCKET" default:"harness-state" desc:"name of the key-value bucket of the index and the snapshots; inspan setup, every service and the command line must be given the same, and it stays what it was when the station was set up; --local has none"`
-	FilesBucket  string       `envconfig:"INSPAN_FILES_BUCKET" default:"harness-files" desc:"name of the object store of what events refer to; as with INSPAN_STATE_BUCKET"`
-	AcceptLazy   bool         `envconfig:"INSPAN_ACCEPT_LAZY_FSYNC" default:"false" desc:"start although the server acknowledges before it syncs; a power cut may then lose acknowledged facts"`
-
-	SnapshotForm string `envconfig:"INSPAN_SNAPSHOT_FORM" default:"binary" desc:"form in which states are stored: binary, or json+gzip; both are read"`
-
-	HTTP     string        `envconfig:"INSPAN_HTTP" default:"127.0.0.1:0" desc:"address of /healthz, /readyz and /metrics; empty turns them off"`
-	LogLevel string        `envconfig:"INSPAN_LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
-	Workers  int           `envconfig:"INSPAN_WORKERS" default:"0" desc:"messages handled at a time; 0 is the role's default"`
-	Drain    time.Duration `envconfig:"INSPAN_DRAIN" default:"25s" desc:"how long work under way may take after SIGTERM"`
-
-	MaxRuns          int           `envconfig:"INSPAN_MAX_RUNS" default:"100000" desc:"runs of the station that have not ended; tasks above it wait; 0 is no limit (planner)"`
-	RunsPerMinute    int           `envconfig:"INSPAN_MAX_RUNS_PER_MINUTE" default:"6000" desc:"runs of the station that begin in a minute; tasks above it wait; 0 is no limit (planner)"`
-	Patience         time.Duration `envconfig:"INSPAN_TASK_PATIENCE" default:"10m" desc:"how long a task above these limits waits before it is refused with quota_exceeded (planner)"`
-	SenderPerMinute  int           `envconfig:"INSPAN_MAX_TASKS_PER_SENDER" default:"0" desc:"tasks a minute of one sender, the project of the subject and the source of the CloudEvent; those above it are refused with quota_exceeded; each planner counts for itself; 0 is no limit"`
-	MaxGates         int           `envconfig:"INSPAN_MAX_GATES" default:"64" desc:"gates of a run that stand open at the same time; the next one opens when one is answered; 0 is no limit (gatekeeper)"`
-	GateApprovers    int           `envconfig:"INSPAN_GATE_APPROVERS" default:"1" desc:"different people who must approve a gate, at least; where it is more than one, not who asked for the run, and only with proof of who they are; agents and rules can ask for more (gatekeeper)"`
-	GateExpires      time.Duration `envconfig:"INSPAN_GATE_EXPIRES" default:"0s" desc:"how long a gate waits for its answer, at most; 0 is for ever; agents and rules can ask for less (gatekeeper)"`
-	GateOnExpiry     string        `envconfig:"INSPAN_GATE_ON_EXPIRY" default:"reject" desc:"what follows where a gate expires: reject, as a no, or fail, which ends the run (gatekeeper)"`
-	AnswersPerMinute int           `envconfig:"INSPAN_MAX_ANSWERS_PER_APPROVER" default:"600" desc:"answers a minute in the name of one approver; those above it are refused with quota_exceeded; each gatekeeper counts for itself; 0 is no limit"`
-
-	Streaming string `envconfig:"INSPAN_STREAMING" default:"true" desc:"where the text of models and the output of tools are published as they come (executor, toolrunner): nats, for those who watch now; jetstream, which also keeps it for 2 hours, so that who comes late hears the turn under way from its beginning although the executor is gone; channel, for a program that has the station in its own process; several, separated by commas; true is nats; false or none is nowhere"`
-
-	Policy       string       `envconfig:"INSPAN_POLICY" desc:"file of guard rules and hooks for all agents of the station; every service and inspan setup must be given the same, a service with another one takes nothing (setup, planner, gatekeeper, executor, toolrunner)"`
-	HookPassword secret.Value `envconfig:"INSPAN_HOOK_PASSWORD" desc:"password of the NATS user hook, who may answer the hooks of a station of inspan up; without one there is no such user; INSPAN_HOOK_PASSWORD_FILE names a file with it"`
-	HooksDir     string       `envconfig:"INSPAN_HOOKS_DIR" desc:"folder of the programs that agent files may name as hooks; empty lets them name none, and their hooks block"`
-
-	Prices string `envconfig:"INSPAN_PRICES" desc:"file of the prices of models, in US dollars per million tokens: a line such as anthropic/claude-sonnet-4*: {input: 3, output: 15, cached: 0.30} for each (planner); each run keeps those in force when it began; a run with a budget of money and a model without a price is refused"`
-
-	Agents      string        `envconfig:"INSPAN_AGENTS" desc:"folder of agent files to register at start (planner)"`
-	Scripts     string        `envconfig:"INSPAN_SCRIPTS" desc:"folder of scripts for the scripted model"`
-	Workspace   string        `envconfig:"INSPAN_WORKSPACE" default:"./workspace" desc:"root of the workspaces (toolrunner)"`
-	LongRunning time.Duration `envconfig:"INSPAN_LONG_RUNNING" default:"5m" desc:"how long a task must be thought to take, by its estimate, for its run to be wrapped in the harness (planner); see direct.md"`
-	Isolation   string        `envconfig:"INSPAN_ISOLATION_MODE" default:"per_workflow" desc:"per_workflow, per_run or shared"`
-	// The next ones say where workspaces are and how long they stay; see docs/workspaces.md.
-	WorkspaceMode     string        `envconfig:"INSPAN_WORKSPACE_MODE" default:"local" desc:"local: all toolrunners are on one machine, and take nothing where they are not; shared: their workspace root is one volume, and one of them works in a workspace at a time; follow: each has a root of its own, and where a toolrunner is lost another goes on with what was kept of the workspace in the object store (toolrunner)"`
-	WorkspaceSnapshot string        `envconfig:"INSPAN_WORKSPACE_SNAPSHOT" default:"call" desc:"with follow: when a workspace is kept in the object store: call, after each call that may have changed files; step, when a step ends, which is cheaper and tells the agent what was lost with a machine in between (toolrunner)"`
-	CleanupOnComplete bool          `envconfig:"INSPAN_WORKSPACE_CLEANUP_ON_COMPLETE" default:"false" desc:"with local and follow: take the workspace of a run away when the run ends; those of sessions stay, and those with a git repository whose work can not be kept elsewhere (toolrunner)"`
-	CleanupAfter      time.Duration `envconfig:"INSPAN_WORKSPACE_CLEANUP_AFTER" default:"24h" desc:"with local and follow: how long the workspace of a run or workflow stays after its last run has ended (toolrunner)"`
-	Sandbox           string        `envconfig:"INSPAN_SANDBOX" default:"auto" desc:"sandbox of agents that do not ask for one: auto, bwrap, landlock or host, or by name alone docker, gvisor, wasm, qemu, firecracker, e2b or kubernetes"`
-	// SandboxBackend and SandboxMin bound what auto may come to.
-	SandboxBackend string `envconfig:"INSPAN_SANDBOX_BACKEND" desc:"what auto means, one of the modes of INSPAN_SANDBOX; empty for the strongest of bwrap, landlock and host that works"`
-	SandboxMin     string `envconfig:"INSPAN_SANDBOX_MIN" desc:"the weakest sandbox that any agent may have, such as landlock, bwrap or gvisor; what is weaker is refused"`
-	// SandboxReaches and SandboxClosed are about sandboxes whose network is open; see docs/sandboxes.md.
-	SandboxReaches bool     `envconfig:"INSPAN_SANDBOX_REACHES_STATION" default:"false" desc:"open sandboxes whose commands can connect to the station, and so answer the gates of their own run, because their network is open and nothing keeps them from it; not needed with INSPAN_ONLY_SIGNED (toolrunner)"`
-	SandboxClosed  []string `envconfig:"INSPAN_SANDBOX_CLOSED" desc:"further addresses of the station, HOST:PORT, comma separated, that commands of sandboxes with an open network cannot connect to; those of NATS and of this process are closed anyway (toolrunner)"`
-	// SandboxKeep is for what is opened once and used by many calls; see docs/sandboxes.md.
-	SandboxKeep time.Duration `envconfig:"INSPAN_SANDBOX_KEEP" default:"10m" desc:"how long a sandbox that nobody uses stays for the next call: those of a session, with HOME and TMPDIR of its agent, and those that are slow to start (docker, gvisor, e2b, kubernetes and virtual machines) for the calls of a step; 0 opens one for each call (toolrunner)"`
-	// The Docker ones are for sandboxes in containers; see docs/sandbox-docker.md.
-	DockerHost    string `envconfig:"INSPAN_DOCKER_HOST" desc:"address of the container engine for sandbox docker, such as unix:///run/docker.sock; empty for DOCKER_HOST or the system's own (toolrunner)"`
-	DockerImage   string `envconfig:"INSPAN_DOCKER_IMAGE" desc:"image of sandboxes of mode docker whose agent names none (toolrunner)"`
-	DockerPull    bool   `envconfig:"INSPAN_DOCKER_PULL" default:"false" desc:"get images of sandboxes that are not on this machine from their registry; without it they are refused (toolrunner)"`
-	DockerNetwork string `envconfig:"INSPAN_DOCKER_NETWORK" default:"bridge" desc:"the engine's network of sandboxes whose network is open (toolrunner)"`
-	DockerUser    string `envconfig:"INSPAN_DOCKER_USER" desc:"user of commands in containers as UID:GID; empty for that of the toolrunner, which must not be root then (toolrunner)"`
-	DockerHelper  string `envconfig:"INSPAN_DOCKER_HELPER" desc:"static program of this version that is put into containers as their helper; empty for inspan-within beside the toolrunner, or the toolrunner itself (toolrunner)"`
-	// The E2B ones are for sandboxes in that cloud; see docs/sandbox-e2b.md.
-	E2BKey        secret.Value `envconfig:"INSPAN_E2B_API_KEY" desc:"API key of E2B, for sandboxes of mode e2b; INSPAN_E2B_API_KEY_FILE names a file with it (toolrunner)"`
-	E2BURL        string       `envconfig:"INSPAN_E2B_URL" default:"https://api.e2b.app" desc:"address of the E2B API, or of another service that speaks it; the key is sent there (toolrunner)"`
-	E2BSandboxURL string       `envconfig:"INSPAN_E2B_SANDBOX_URL" desc:"address at which all sandboxes of that service are reached; empty for the one that the service gives each (toolrunner)"`
-	E2BTemplate   string       `envconfig:"INSPAN_E2B_TEMPLATE" default:"base" desc:"template of sandboxes of mode e2b: its processors, memory and disk are theirs (toolrunner)"`
-	// The Kubernetes ones are for sandboxes in pods; see docs/sandbox-kubernetes.md.
-	KubeURL       string   `envconfig:"INSPAN_KUBERNETES_URL" desc:"address of the API server, for sandboxes of mode kubernetes; empty for the cluster that the toolrunner runs in (toolrunner)"`
-	KubeTokenFile string   `envconfig:"INSPAN_KUBERNETES_TOKEN_FILE" desc:"file of the bearer token for it, read for each request; empty for that of the toolrunner's pod (toolrunner)"`
-	KubeCAFile    string   `envconfig:"INSPAN_KUBERNETES_CA_FILE" desc:"file of the certificates that it is known by; empty for those of the toolrunner's pod, or of the system (toolrunner)"`
-	KubeNamespace string   `envconfig:"INSPAN_KUBERNETES_NAMESPACE" default:"default" desc:"namespace of the pods of sandboxes, which should hold nothing else (toolrunner)"`
-	KubeImage     string   `envconfig:"INSPAN_KUBERNETES_IMAGE" desc:"image of the pods of sandboxes (toolrunner)"`
-	KubeRuntime   string   `envconfig:"INSPAN_KUBERNETES_RUNTIME_CLASS" desc:"RuntimeClass of the pods of sandboxes, such as gvisor; empty for the cluster's own (toolrunner)"`
-	KubeWarmPool  string   `envconfig:"INSPAN_KUBERNETES_WARM_POOL" desc:"SandboxWarmPool of agent-sandbox whose pods are claimed for sandboxes, in the place of an image and a RuntimeClass (toolrunner)"`
-	KubeEnforces  []string `envconfig:"INSPAN_KUBERNETES_ENFORCES" desc:"what the operator states that the cluster keeps, comma separated: network, station (pods whose network is open do not reach NATS and the services), cpu, memory, disk; sandboxes that want what is not named are refused (toolrunner)"`
-	// The MicroVM ones are for sandboxes in virtual machines; see docs/sandbox-microvm.md.
-	QEMU          string `envconfig:"INSPAN_QEMU" desc:"name or path of the program of QEMU, for sandboxes of mode qemu; empty for qemu-system-x86_64 (toolrunner)"`
-	Firecracker   string `envconfig:"INSPAN_FIRECRACKER" desc:"name or path of the program of Firecracker, for sandboxes of mode firecracker; empty for firecracker (toolrunner)"`
-	MicroVMKernel string `envconfig:"INSPAN_MICROVM_KERNEL" desc:"file of the kernel of virtual machines; make microvm builds this one and the next two (toolrunner)"`
-	MicroVMInitrd string `envconfig:"INSPAN_MICROVM_INITRD" desc:"file of their first file system, with inspan-guest as /init (toolrunner)"`
-	MicroVMRoot   string `envconfig:"INSPAN_MICROVM_ROOT" desc:"image of their root, ext4 or squashfs, which all share and none can write (toolrunner)"`
-	MicroVMAccel  string `envconfig:"INSPAN_MICROVM_ACCEL" default:"kvm" desc:"how their processors come about under QEMU: kvm; tcg, emulated and ten times slower or worse; auto, emulated where no machine boots with KVM (toolrunner)"`
-	MicroVMCPUs   int    `envconfig:"INSPAN_MICROVM_VCPU" default:"1" desc:"processors of machines whose agent asks for none (toolrunner)"`
-	MicroVMMemory int64  `envconfig:"INSPAN_MICROVM_MEMORY" default:"1024" desc:"memory for commands in machines whose agent asks for none, in MiB (toolrunner)"`
-	MicroVMDisk   int64  `envconfig:"INSPAN_MICROVM_DISK" default:"10240" desc:"disk for the workspace, HOME and TMPDIR in machines whose agent asks for none, in MiB; what is not written takes no room (toolrunner)"`
-	// SandboxReadOnly and SandboxEnv are lists, comma separated.
-	SandboxReadOnly []string     `envconfig:"INSPAN_SANDBOX_READ_ONLY" desc:"further host paths that commands may read, comma separated"`
-	SandboxEnv      []string     `envconfig:"INSPAN_SANDBOX_ENV" desc:"further NAME=value for commands, comma separated; shown in logs"`
-	GVisor          string       `envconfig:"INSPAN_GVISOR" desc:"name or path of the program of gVisor, for sandboxes of the mode gvisor; empty for runsc (toolrunner); see sandbox-gvisor.md"`
-	GVisorPlatform  string       `envconfig:"INSPAN_GVISOR_PLATFORM" desc:"how gVisor catches system calls: systrap, ptrace or kvm; empty for the first of systrap and ptrace that works (toolrunner)"`
-	WASMPrograms    []string     `envconfig:"INSPAN_WASM_PROGRAMS" desc:"directories of the programs of the sandbox mode wasm, as NAME.wasm, comma separated; make wasm builds a toolbox into bin/wasm; see sandbox-wasm.md (toolrunner)"`
-	WASMCache       string       `envconfig:"INSPAN_WASM_CACHE" desc:"directory where compiled wasm programs are kept, which nobody else may write; the user's cache directory where it is not set (toolrunner)"`
-	SandboxSecrets  secret.Value `envconfig:"INSPAN_SANDBOX_SECRETS" desc:"NAME=value for commands, comma separated, that must not be seen: each value, of at least 8 characters, is masked in what tools answer"`
-	MCPSecrets      string       `envconfig:"INSPAN_MCP_SECRETS" desc:"folder of secrets for MCP servers, one in each file (toolrunner): secret:NAME in an agent file stands for what the file NAME holds, of at least 8 characters; masked in what tools answer"`
-	Credentials     secret.Value `envconfig:"INSPAN_EGRESS_CREDENTIALS" desc:"headers that are added to requests of agents for a host, so that no tool holds them, comma separated: api.example.com=Authorization: Bearer KEY; http://HOST=... for plain HTTP; masked in what tools answer; see egress.md (toolrunner)"`
-	// The next ones are about git work; see docs/git-tools.md.
-	GitProtocols   []string      `envconfig:"INSPAN_GIT_PROTOCOLS" default:"https,ssh" desc:"protocols by which the git tools reach remotes, comma separated: https, ssh, http, file; with file every repository of this machine is a remote, but for those in workspaces (toolrunner)"`
-	GitHosts       []string      `envconfig:"INSPAN_GIT_HOSTS" default:"*" desc:"hosts of remotes, comma separated: github.com, *.example.com for all below it, * for all (toolrunner)"`
-	GitPrivate     []string      `envconfig:"INSPAN_GIT_PRIVATE" desc:"ranges of addresses that are not public and that remotes may have all the same, comma separated, such as 10.1.0.0/16 (toolrunner)"`
-	GitKeys        string        `envconfig:"INSPAN_GIT_KEYS" desc:"folder of ssh keys for remotes, each in a file named as its host, or HOST_PORT, and known_hosts with the hosts' own keys (toolrunner); for https see INSPAN_EGRESS_CREDENTIALS"`
-	GitAuthorName  string        `envconfig:"INSPAN_GIT_AUTHOR_NAME" default:"inspan" desc:"author of the commits that the git tools make (toolrunner)"`
-	GitAuthorEmail string        `envconfig:"INSPAN_GIT_AUTHOR_EMAIL" default:"inspan@localhost" desc:"the author's address (toolrunner)"`
-	GitTimeout     time.Duration `envconfig:"INSPAN_GIT_TIMEOUT" default:"10m" desc:"how long one git command may take (toolrunner)"`
-	GitMaxBytes    int64         `envconfig:"INSPAN_GIT_MAX_BYTES" default:"2147483648" desc:"most bytes of one transfer; a tree that is checked out may have twice that (toolrunner)"`
-	GitKeep        time.Duration `envconfig:"INSPAN_GIT_KEEP" default:"720h" desc:"how long branches stay that runs left with the station, but for those of sessions, which stay as long as their session and then that long (toolrunner)"`
-	GitProxy       string        `envconfig:"INSPAN_GIT_PROXY" desc:"proxy for remotes by https and http, such as http://proxy:3128 (toolrunner)"`
-	GitCAFile      string        `envconfig:"INSPAN_GIT_CA_FILE" desc:"file of certificates that remotes by https must be certified by; those of the machine where it is not set (toolrunner)"`
-
-	StationKey secret.Value `envconfig:"INSPAN_STATION_KEY" desc:"key of idempotency keys; made and kept in the config bucket where it is not set"`
-
-	Context        string   `envconfig:"INSPAN_CONTEXT" desc:"file with what all agents of the station are told, at most 32 KiB; each run keeps what it said when it began (planner)"`
-	ContextWindows []string `envconfig:"INSPAN_CONTEXT_WINDOWS" desc:"context windows of models as MODEL=TOKENS, comma separated, * for any characters, 0 for no limit; those of others are 32768 unless they are known (planner)"`
-
-	Artifacts        string        `envconfig:"INSPAN_ARTIFACTS" default:"nats" desc:"where what runs make is kept: nats, in the store of artifacts; local, in the workspace alone; off, nothing but what agents save by name (toolrunner)"`
-	ArtifactTTL      time.Duration `envconfig:"INSPAN_ARTIFACT_TTL" default:"24h" desc:"how long artifacts are kept after the end of their run; agents can say otherwise (toolrunner, persister)"`
-	MaxFileSize      int64         `envconfig:"INSPAN_MAX_FILE_SIZE" default:"104857600" desc:"largest file in bytes that is kept of what runs make, also by name, at most 104857600; agents can set less (toolrunner)"`
-	ArtifactMaxBytes int64         `envconfig:"INSPAN_ARTIFACT_MAX_BYTES" default:"0" desc:"limit of the store of artifacts in bytes; files that do not fit are left out; 0 leaves it to the server's disk limit"`
-
-	ApproverKeys string        `envconfig:"INSPAN_APPROVER_KEYS" desc:"folder of public keys, NAME.pub, whose signed answers to gates are believed (gatekeeper); inspan keygen makes keys"`
-	OnlySigned   bool          `envconfig:"INSPAN_ONLY_SIGNED" default:"false" desc:"refuse answers to gates that are not signed with one of these keys (gatekeeper)"`
-	AnchorKey    secret.Value  `envconfig:"INSPAN_ANCHOR_KEY" desc:"signing key of anchors, 64 hex digits (persister); inspan up makes one beside its store; without one the cut-off end of a log can not be found"`
-	Archive      string        `envconfig:"INSPAN_ARCHIVE" desc:"folder to keep the logs, objects and agents of the station in, outside of its store (persister); inspan restore reads it"`
-	ArchiveEvery time.Duration `envconfig:"INSPAN_ARCHIVE_EVERY" default:"30s" desc:"how often running runs are saved to the archive; those that end, pause or wait are saved at once"`
-	ArchiveFiles int64         `envconfig:"INSPAN_ARCHIVE_FILES_MAX_BYTES" default:"1073741824" desc:"how large what is kept of one workspace, a published branch, or the artifacts of one run may be to be in the archive; 0 keeps none of them there"`
-
-	AnthropicKey     secret.Value `envconfig:"INSPAN_ANTHROPIC_API_KEY" desc:"key for anthropic/ models; ANTHROPIC_API_KEY_FILE names a file with it"`
-	AnthropicBaseURL string       `envconfig:"INSPAN_ANTHROPIC_BASE_URL" desc:"other address of the Anthropic API"`
-	OpenAIKey        secret.Value `envconfig:"INSPAN_OPENAI_API_KEY" desc:"key for openai/ models; OPENAI_API_KEY_FILE names a file with it"`
-	OpenAIBaseURL    string       `envconfig:"INSPAN_OPENAI_BASE_URL" desc:"address of an OpenAI-compatible server"`
-	OpenAIAPI        string       `envconfig:"INSPAN_OPENAI_API" desc:"chat or responses; where it is not set, responses with OpenAI itself and chat with other servers"`
-	GeminiKey        secret.Value `envconfig:"INSPAN_GEMINI_API_KEY" desc:"key for gemini/ models; GEMINI_API_KEY_FILE names a file with it"`
-	GeminiBaseURL    string       `envconfig:"INSPAN_GEMINI_BASE_URL" desc:"other address of the Gemini API"`
-
-	OTLP            string `envconfig:"OTEL_EXPORTER_OTLP_ENDPOINT" desc:"address of an OTLP/HTTP receiver of traces and metrics, for example http://127.0.0.1:4318; nothing is exported without one; see telemetry.md for this and the next"`
-	OTLPTraces      string `envconfig:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" desc:"whole address for traces, goes before the one above"`
-	OTLPMetrics     string `envconfig:"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT" desc:"whole address for metrics, goes before the one above"`
-	OTLPProtocol    string `envconfig:"OTEL_EXPORTER_OTLP_PROTOCOL" desc:"http/protobuf, the only one there is here"`
-	OTELDisabled    bool   `envconfig:"OTEL_SDK_DISABLED" default:"false" desc:"true exports nothing"`
-	TracesExporter  string `envconfig:"OTEL_TRACES_EXPORTER" desc:"otlp, or none for no traces"`
-	MetricsExporter string `envconfig:"OTEL_METRICS_EXPORTER" desc:"otlp, or none for no metrics"`
-	Sampler         string `envconfig:"OTEL_TRACES_SAMPLER" desc:"always_on, always_off or traceidratio, alone or behind parentbased_; parentbased_always_on where it is not set"`
-	SamplerArg      string `envconfig:"OTEL_TRACES_SAMPLER_ARG" desc:"share of traces for traceidratio, from 0 to 1"`
-	CaptureContent  bool   `envconfig:"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" default:"false" desc:"put tasks, answers of models, arguments and results of tools into spans"`
-
-	PrometheusURL   string       `envconfig:"INSPAN_PROMETHEUS_URL" desc:"the Prometheus server that the tool prometheus asks, and no other, for example http://prometheus:9090 (toolrunner)"`
-	PrometheusToken secret.Value `envconfig:"INSPAN_PROMETHEUS_TOKEN" desc:"bearer token for it; INSPAN_PROMETHEUS_TOKEN_FILE names a file with it"`
-
-	// AgentDefaults are what configuration files say under harness, for agents that do not say otherwise.
-	AgentDefaults agentfile.Defaults `ignored:"true" json:"-"`
+	Base
+	Standalone
+	Planning
+	Models
+	Gates
+	Approvals
+	Live
+	Workspaces
+	Capture
+	Sandboxes
+	Calls
+	Docker
+	Remote
+	MicroVM
+	Interpreted
+	GitWork
+	Archives
 }
 
 // Prefix of the variables.
@@ -184,21 +42,52 @@ const Prefix = "INSPAN"
 // FromEnv reads and checks the configuration of the environment alone; Layers.Config reads configuration files too.
 func FromEnv() (Config, error) { return Layers{}.Config() }
 
-// Config reads the environment and the files, and checks the whole.
+// Config reads the settings of all services.
 func (l Layers) Config() (Config, error) {
 	var c Config
-	if err := envconfig.Process("", &c); err != nil {
-		return c, fmt.Errorf("configuration: %w", err)
+	return c, l.Load(&c)
+}
+
+// Load reads the settings of a program from the environment and the files, and checks them. cfg points to a struct that
+// embeds sections. Of the settings of other programs it reads the secrets alone, so that they are masked.
+func (l Layers) Load(cfg any) error {
+	if err := envconfig.Process("", cfg); err != nil {
+		return fmt.Errorf("configuration: %w", err)
 	}
-	var from []string
-	fields := reflect.ValueOf(&c).Elem()
+	into := reflect.ValueOf(cfg).Elem()
+	from, err := l.fill(into)
+	if err != nil {
+		return err
+	}
+	for section := range sections(into) {
+		switch s := section.Addr().Interface().(type) {
+		case *Planning:
+			for _, f := range l.files {
+				s.AgentDefaults = s.AgentDefaults.Over(f.Defaults)
+			}
+		case *Base:
+			s.Masked = l.secrets()
+		}
+	}
+	if err = check(into); err != nil && len(from) > 0 {
+		err = fmt.Errorf("%w\n(from files: %s)", err, strings.Join(from, "; "))
+	}
+	return err
+}
+
+// fill gives the fields the values that envconfig does not know of, and returns which came from files.
+func (l Layers) fill(into reflect.Value) (from []string, err error) {
 	for _, s := range serviceSettings() {
+		field, ok := fieldOf(into, s.name)
+		if !ok {
+			continue
+		}
 		name, value, path, ok := s.environment()
 		switch {
 		case ok && path != "":
 			b, err := os.ReadFile(path)
 			if err != nil {
-				return c, fmt.Errorf("%s: %w", name, err)
+				return from, fmt.Errorf("%s: %w", name, err)
 			}
 			value = string(b)
 		case ok && name == s.Variable:
@@ -211,176 +100,84 @@ func (l Layers) Config() (Config, error) {
 			name, value = o.Where+": "+s.Key, o.Value
 			from = append(from, s.Variable+" is "+s.Key+" at "+o.Where)
 		}
-		if err := assign(fields.Field(s.field), value); err != nil {
+		if err := assign(field, value); err != nil {
 			if s.Secret {
 				err = errors.New("the value is not permitted")
 			}
-			return c, fmt.Errorf("%s: %w", name, err)
+			return from, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	for _, f := range l.files {
-		c.AgentDefaults = c.AgentDefaults.Over(f.Defaults)
-	}
-	err := c.Validate()
-	if err != nil && len(from) > 0 {
-		err = fmt.Errorf("%w\n(from files: %s)", err, strings.Join(from, "; "))
-	}
-	return c, err
+	return from, nil
 }
 
-// Validate says what is wrong, and with which variable.
-func (c *Config) Validate() error {
-	var errs []error
-	errs = append(errs, events.CheckID("INSPAN_STATION", c.Station))
-	if c.Replicas != 1 && c.Replicas != 3 {
-		errs = append(errs, fmt.Errorf("INSPAN_REPLICAS is %d, want 1 or 3", c.Replicas))
-	}
-	errs = append(errs, c.telemetry().Check(), c.Buckets().Check())
-	if _, err := c.publishers(); err != nil {
-		errs = append(errs, err)
-	}
-	if _, err := llm.ParseWindows(c.ContextWindows); err != nil {
-		errs = append(errs, fmt.Errorf("INSPAN_CONTEXT_WINDOWS: %w", err))
-	}
-	if c.OpenAIAPI != "" && c.OpenAIAPI != "chat" && c.OpenAIAPI != "responses" {
-		errs = append(errs, fmt.Errorf("INSPAN_OPENAI_API is %q, want chat, responses or nothing", c.OpenAIAPI))
-	}
-	if c.Workers < 0 {
-		errs = append(errs, fmt.Errorf("INSPAN_WORKERS is %d, want 0 or more", c.Workers))
-	}
-	if c.SandboxKeep < 0 {
-		errs = append(errs, fmt.Errorf("INSPAN_SANDBOX_KEEP is %s, want more than 0, or 0 to keep none", c.SandboxKeep))
-	}
-	for name, v := range map[string]int{"INSPAN_MAX_RUNS": c.MaxRuns, "INSPAN_MAX_RUNS_PER_MINUTE": c.RunsPerMinute, "INSPAN_TASK_PATIENCE": int(c.Patience),
-		"INSPAN_MAX_TASKS_PER_SENDER": c.SenderPerMinute, "INSPAN_MAX_GATES": c.MaxGates, "INSPAN_MAX_ANSWERS_PER_APPROVER": c.AnswersPerMinute} {
-		if v < 0 {
-			errs = append(errs, fmt.Errorf("%s is %d, want 0 or more", name, v))
-		}
-	}
-	errs = append(errs, c.checkGates(), c.checkArtifacts(), c.checkWorkspaces(), c.checkGit())
-	if !c.AnchorKey.Empty() {
-		if _, err := audit.ParsePrivate(c.AnchorKey.Reveal()); err != nil {
-			errs = append(errs, fmt.Errorf("INSPAN_ANCHOR_KEY: %w", err))
-		}
-	}
-	if c.ArchiveEvery < 0 {
-		errs = append(errs, fmt.Errorf("INSPAN_ARCHIVE_EVERY is %s, want more than 0, or 0 for 30s", c.ArchiveEvery))
-	}
-	if c.ArchiveFiles < 0 {
-		errs = append(errs, fmt.Errorf("INSPAN_ARCHIVE_FILES_MAX_BYTES is %d, want 0 or more bytes", c.ArchiveFiles))
-	}
-	if err := snapshot.CheckForm(snapshot.Form(c.SnapshotForm)); err != nil {
-		errs = append(errs, fmt.Errorf("INSPAN_SNAPSHOT_FORM: %w", err))
-	}
-	abs, err := filepath.Abs(c.Workspace)
-	if err != nil {
-		errs = append(errs, fmt.Errorf("INSPAN_WORKSPACE: %w", err))
-	}
-	c.Workspace = abs
-	if c.HooksDir != "" {
-		if c.HooksDir, err = filepath.Abs(c.HooksDir); err != nil {
-			errs = append(errs, fmt.Errorf("INSPAN_HOOKS_DIR: %w", err))
-		}
-	}
-	_, _, err = c.secrets()
-	errs = append(errs, err)
-	_, err = c.listeners()
-	errs = append(errs, err)
-	_, _, err = c.mcpSecrets()
-	errs = append(errs, err)
-	if c.OnlySigned && c.ApproverKeys == "" {
-		errs = append(errs, errors.New("INSPAN_ONLY_SIGNED is true and INSPAN_APPROVER_KEYS names no keys: nobody could answer a gate"))
-	}
-	return errors.Join(errs...)
-}
-
-// checkGates looks at what holds for all gates.
-func (c *Config) checkGates() error {
-	var errs []error
-	if c.GateApprovers < 0 || c.GateApprovers > events.MaxApprovers {
-		errs = append(errs, fmt.Errorf("INSPAN_GATE_APPROVERS is %d, want 1 to %d", c.GateApprovers, events.MaxApprovers))
-	}
-	if c.GateExpires < 0 || c.GateExpires > 0 && c.GateExpires < time.Second {
-		errs = append(errs, fmt.Errorf("INSPAN_GATE_EXPIRES is %s, want at least 1s, or 0 for no limit", c.GateExpires))
-	}
-	if c.GateOnExpiry != "" && c.GateOnExpiry != events.ExpiryRejects && c.GateOnExpiry != events.ExpiryFails {
-		errs = append(errs, fmt.Errorf("INSPAN_GATE_ON_EXPIRY is %q, want %s or %s; a gate is never approved by itself", c.GateOnExpiry, events.ExpiryRejects, events.ExpiryFails))
-	}
-	return errors.Join(errs...)
-}
-
-// GateTerms hold for all gates of the station.
-func (c *Config) GateTerms() events.GateTerms {
-	return events.GateTerms{Approvers: c.GateApprovers, ExpiresMS: c.GateExpires.Milliseconds(), OnExpiry: c.GateOnExpiry}
-}
-
-// shortestSecret is how long a secret for commands must be, in bytes: a shorter one would be masked in words that only
-// look like it.
-const shortestSecret = 8
-
-// secrets returns the environment of commands that must not be seen, and all that is masked in what tools answer.
-func (c *Config) secrets() (env []string, masked []secret.Value, err error) {
-	for _, v := range c.allSecrets() {
-		if v != c.SandboxSecrets && v != c.Credentials { // lists, whose values are masked one by one
-			masked = append(masked, v)
-		}
-	}
-	credentials, err := c.credentials()
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, held := range credentials {
-		masked = append(masked, held.Secrets()...)
-	}
-	if c.SandboxSecrets.Empty() {
-		return nil, masked, nil
-	}
-	for entry := range strings.SplitSeq(c.SandboxSecrets.Reveal(), ",") {
-		name, value, ok := strings.Cut(strings.TrimSpace(entry), "=")
-		if !ok || name == "" || len(value) < shortestSecret {
-			return nil, nil, fmt.Errorf("INSPAN_SANDBOX_SECRETS: entry %d is not NAME=value with at least %d characters of value", len(env)+1, shortestSecret)
-		}
-		env, masked = append(env, name+"="+value), append(masked, secret.New(value))
-	}
-	return env, masked, nil
-}
-
-// mcpSecrets reads the secrets of MCP servers: what is masked, and each by its name. A folder that Kubernetes mounts has
-// its own files beside them, whose names begin with a dot.
-func (c *Config) mcpSecrets() (masked []secret.Value, byName map[string]secret.Value, err error) {
-	if c.MCPSecrets == "" {
-		return nil, nil, nil
-	}
-	entries, err := os.ReadDir(c.MCPSecrets)
-	if err != nil {
-		return nil, nil, fmt.Errorf("INSPAN_MCP_SECRETS: %w", err)
-	}
-	byName = map[string]secret.Value{}
-	for _, e := range entries {
-		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+// secrets are those of all programs, as far as this one is given them.
+func (l Layers) secrets() []secret.Value {
+	var all Config
+	into := reflect.ValueOf(&all).Elem()
+	for _, s := range serviceSettings() {
+		if !s.Secret {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(c.MCPSecrets, e.Name()))
-		if err != nil {
-			return nil, nil, fmt.Errorf("INSPAN_MCP_SECRETS: %w", err)
+		_, value, path, ok := s.environment()
+		if ok && path != "" {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				continue // it is the secret of another program, or Load has failed
+			}
+			value = string(b)
+		} else if !ok {
+			value = l.entry(s.Key).Value
 		}
-		v := secret.New(string(data))
-		if len(v.Reveal()) < shortestSecret {
-			return nil, nil, fmt.Errorf("INSPAN_MCP_SECRETS: the file %s has less than %d characters", e.Name(), shortestSecret)
-		}
-		byName[e.Name()] = v
-		masked = append(masked, v)
-		if _, token, ok := strings.Cut(v.Reveal(), " "); ok && len(token) >= shortestSecret {
-			masked = append(masked, secret.New(token)) // the token of "Bearer TOKEN"
-		}
+		field, _ := fieldOf(into, s.name)
+		field.Set(reflect.ValueOf(secret.New(value)))
 	}
-	return masked, byName, nil
+	found, _ := Secrets(&all) // a malformed list is an error of the program that reads it
+	return found
 }
 
-// ServerSecrets are the secrets of MCP servers by name.
-func (c *Config) ServerSecrets() (map[string]secret.Value, error) {
-	_, byName, err := c.mcpSecrets()
-	return byName, err
+// fieldOf is a field by its name where cfg or one of its sections has it.
+func fieldOf(cfg reflect.Value, name string) (reflect.Value, bool) {
+	f, ok := cfg.Type().FieldByName(name)
+	if !ok || f.Tag.Get("envconfig") == "" {
+		return reflect.Value{}, false
+	}
+	return cfg.FieldByIndex(f.Index), true
+}
+
+// sections are the structs that cfg embeds, at any depth.
+func sections(cfg reflect.Value) iter.Seq[reflect.Value] {
+	return func(yield func(reflect.Value) bool) { walk(cfg, yield) }
+}
+
+func walk(cfg reflect.Value, yield func(reflect.Value) bool) bool {
+	for i := range cfg.NumField() {
+		if cfg.Type().Field(i).Anonymous && !(yield(cfg.Field(i)) && walk(cfg.Field(i), yield)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Secrets are all values of a configuration that no tool and no hook is shown. cfg is as for Load.
+func Secrets(cfg any) (found []secret.Value, err error) {
+	for section := range sections(reflect.ValueOf(cfg).Elem()) {
+		at := section.Addr().Interface()
+		if b, ok := at.(*Base); ok {
+			found = append(found, b.Masked...)
+		}
+		for i := range section.NumField() {
+			if v, ok := section.Field(i).Interface().(secret.Value); ok && !v.Empty() {
+				found = append(found, v)
+			}
+		}
+		if lists, ok := at.(interface {
+			masked() ([]secret.Value, error)
+		}); ok {
+			more, wrong := lists.masked()
+			found, err = append(found, more...), errors.Join(err, wrong)
+		}
+	}
+	return found, err
 }
 
 // Row of the configuration reference.
@@ -395,12 +192,13 @@ func Reference() []Row {
 	return rows
 }
 
-// Buckets are the names of the station's buckets.
-func (c *Config) Buckets() topology.Buckets {
-	return topology.Buckets{State: c.StateBucket, Files: c.FilesBucket}
-}
-
-// Limits of the station's streams.
-func (c *Config) Limits() topology.Limits {
-	return topology.Limits{LogBytes: c.LogMaxBytes, ArtifactBytes: c.ArtifactMaxBytes}
+// Variables are the names of those that a program reads; cfg is as for Load.
+func Variables(cfg any) []string {
+	var names []string
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(cfg).Elem()) {
+		if name := f.Tag.Get("envconfig"); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -6,11 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 
 	"github.com/inspan/inspan/internal/agentfile"
-	"github.com/inspan/inspan/internal/secret"
 )
 
 // Names of the layers of the cascade, the most ephemeral first (ID-2).
@@ -293,16 +291,4 @@ func (l Layers) entry(key string) Origin {
 		}
 	}
 	return Origin{}
-}
-
-// allSecrets are the secrets of a configuration.
-func (c *Config) allSecrets() []secret.Value {
-	var out []secret.Value
-	fields := reflect.ValueOf(c).Elem()
-	for i := range fields.NumField() {
-		if f := fields.Field(i); f.Type() == reflect.TypeFor[secret.Value]() {
-			out = append(out, f.Interface().(secret.Value))
-		}
-	}
-	return out
 }

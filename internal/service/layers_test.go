@@ -222,7 +222,7 @@ func TestSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, masked, err := c.secrets()
+		masked, err := Secrets(&c)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,8 +17,8 @@ const noPolicy = "none"
 // errOtherPolicy means that a service was given another policy than its station.
 var errOtherPolicy = errors.New("INSPAN_POLICY of this service is not the station's")
 
-// RecordPolicy writes the digest of the policy of cfg as that of the station. Only whoever sets a station up may.
-func RecordPolicy(ctx context.Context, shelf kernel.Shelf, cfg Config) error {
+// RecordPolicy writes the digest of the policy of a service as that of the station. Only whoever sets a station up may.
+func RecordPolicy(ctx context.Context, shelf kernel.Shelf, cfg Base) error {
 	policy, _, err := agentfile.LoadPolicy(cfg.Policy)
 	if err != nil {
 		return fmt.Errorf("INSPAN_POLICY: %w", err)
@@ -50,7 +50,7 @@ func (h *Host) samePolicy(ctx context.Context) error {
 		return err
 	}
 	if own := digestOf(h.policy); own != string(b) {
-		return fmt.Errorf("%w: %w: it has %s, and inspan setup recorded %s. Give every service and inspan setup the same file, and run inspan setup after each change of it", errHeld, errOtherPolicy, shortDigest(own), shortDigest(string(b)))
+		return fmt.Errorf("%w: %w: it has %s, and inspan setup recorded %s. Give every service and inspan setup the same file, and run inspan setup after each change of it", ErrHeld, errOtherPolicy, shortDigest(own), shortDigest(string(b)))
 	}
 	return nil
 }

@@ -35,8 +35,8 @@ type Setting struct {
 	// Inert settings are accepted and nothing acts on them yet.
 	Inert bool
 
-	// field of Config, -1 where there is none.
-	field int
+	// name of the field of Config, empty where there is none.
+	name string
 }
 
 // trait is what the table knows of a variable besides its tags.
@@ -48,7 +48,7 @@ type trait struct {
 }
 
 // Program reports whether only the program inspan reads it.
-func (s Setting) Program() bool { return s.Variable != "" && s.field < 0 }
+func (s Setting) Program() bool { return s.Variable != "" && s.name == "" }
 
 // traits of variables. A variable that is not here has the key of its own name in small letters.
 func traits() map[string]trait {
@@ -185,19 +185,15 @@ func Table() []Setting { return slices.Clone(table()) }
 // table is made once: a command line asks for it with each of its flags.
 var table = sync.OnceValue(func() []Setting {
 	out := serviceSettings()
-	for _, s := range programSettings() {
-		s.field = -1
-		out = append(out, s)
-	}
+	out = append(out, programSettings()...)
 	return append(out, harnessSettings(out)...)
 })
 
 func serviceSettings() []Setting {
 	known := traits()
-	t := reflect.TypeFor[Config]()
 	var out []Setting
-	for i := range t.NumField() {
-		tag := t.Field(i).Tag
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+		tag := f.Tag
 		name := tag.Get("envconfig")
 		if name == "" {
 			continue
@@ -207,7 +203,7 @@ func serviceSettings() []Setting {
 			k.key = strings.ToLower(strings.TrimPrefix(name, Prefix+"_"))
 		}
 		out = append(out, Setting{Key: k.key, Variable: name, Default: tag.Get("default"), Doc: tag.Get("desc"), Standard: k.standard,
-			Form: formOf(t.Field(i).Type), Secret: t.Field(i).Type == reflect.TypeFor[secret.Value](), Path: k.path, Project: k.project, field: i})
+			Form: formOf(f.Type), Secret: f.Type == reflect.TypeFor[secret.Value](), Path: k.path, Project: k.project, name: f.Name})
 	}
 	return out
 }
@@ -250,7 +246,7 @@ func harnessSettings(others []Setting) []Setting {
 			d[1] = "as in an agent file"
 		}
 		loose := slices.ContainsFunc(looser, func(l string) bool { return k.Key == l || strings.HasSuffix(l, ".") && strings.HasPrefix(k.Key, l) })
-		out = append(out, Setting{Key: k.Key, Default: d[0], Doc: d[1] + "; an agent file overrides it", Project: !loose, Inert: !k.Acts, field: -1})
+		out = append(out, Setting{Key: k.Key, Default: d[0], Doc: d[1] + "; an agent file overrides it", Project: !loose, Inert: !k.Acts})
 	}
 	return out
 }

@@ -21,24 +21,24 @@ const (
 // errUnknown holds a service until it has found out whether it may work.
 var errUnknown = errors.New("starting: not yet known whether this service has the station's settings")
 
-// check is a condition under which a service works, such as that its policy is the station's.
-type check func(ctx context.Context) error
+// Check is a condition under which a service works, such as that its policy is the station's.
+type Check func(ctx context.Context) error
 
-// errHeld is wrapped by what a check finds wrong; any other error means that it could not look.
-var errHeld = errors.New("this service is held: it takes nothing, and others with the right settings go on")
+// ErrHeld is wrapped by what a check finds wrong; any other error means that it could not look.
+var ErrHeld = errors.New("this service is held: it takes nothing, and others with the right settings go on")
 
 // standing says whether a service may take anything. It is closed by default: until all checks have passed once nothing is taken.
 // A check that cannot look later on changes nothing: the bus is away then, and nothing is taken anyway.
 type standing struct {
 	log    zerolog.Logger
-	checks []check
+	checks []Check
 	mu     sync.Mutex
 	// why is nil where the service may work; changed is closed, and replaced, when that changes. Both are guarded by mu.
 	why     error
 	changed chan struct{}
 }
 
-func newStanding(log zerolog.Logger, checks ...check) *standing {
+func newStanding(log zerolog.Logger, checks ...Check) *standing {
 	s := &standing{log: log, checks: checks, changed: make(chan struct{})}
 	if len(checks) > 0 {
 		s.why = errUnknown
@@ -75,7 +75,7 @@ func (s *standing) look(ctx context.Context) bool {
 	var found error
 	for _, c := range s.checks {
 		err := c(ctx)
-		if err != nil && !errors.Is(err, errHeld) {
+		if err != nil && !errors.Is(err, ErrHeld) {
 			return false
 		}
 		found = errors.Join(found, err)
@@ -99,7 +99,7 @@ func (s *standing) look(ctx context.Context) bool {
 }
 
 // during looks while run runs.
-func (s *standing) during(run func(context.Context) error) func(context.Context) error {
+func (s *standing) during(run Run) Run {
 	if len(s.checks) == 0 {
 		return run
 	}
@@ -168,21 +168,15 @@ func (h *Host) Held(role events.Service) error {
 	return s.err()
 }
 
-// standing makes that of a role, and for a toolrunner what the others know of it.
-func (h *Host) standing(role events.Service, instance string, log zerolog.Logger) (*standing, *hosts) {
-	var checks []check
-	var all *hosts
+// standing makes that of a role.
+func (h *Host) standing(role events.Service, log zerolog.Logger, more []Check) *standing {
+	var checks []Check
 	if readsPolicy(role) && h.ports.Config != nil {
 		checks = append(checks, h.samePolicy)
 	}
-	if role == events.Toolrunner {
-		if all = h.hosts(instance); all != nil {
-			checks = append(checks, all.alone)
-		}
-	}
-	s := newStanding(log, checks...)
+	s := newStanding(log, append(checks, more...)...)
 	h.mu.Lock()
 	h.standings[role] = s
 	h.mu.Unlock()
-	return s, all
+	return s
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -43,20 +44,18 @@ func (s *Station) open(ctx context.Context) error {
 	ports := Alone(s.local)
 	ports.Said = s.cfg.Said
 	s.durability = ports.Durability
-	if cfg.Agents != "" {
-		if err := register(ctx, ports, cfg, s.cfg.Log); err != nil {
-			return err
-		}
+	if err := service.RegisterAgents(ctx, ports.Config, cfg.Planning, s.cfg.Log); err != nil {
+		return err
 	}
 	if s.cfg.Still {
 		return nil
 	}
-	_, mode, err := service.Boxes(ctx, cfg)
+	_, mode, err := all.Boxes(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	s.sandbox = string(mode)
-	host, err := service.NewHost(cfg, ports, s.cfg.Log, service.NewMetrics(), s.cfg.Tools...)
+	host, err := all.NewHost(cfg, all.Ports{Ports: ports}, s.cfg.Log, service.NewMetrics(), s.cfg.Tools...)
 	if err != nil {
 		return err
 	}
@@ -72,7 +71,7 @@ const (
 
 // serveInOrder runs the roles until work ends; the persister ends last, when it has read what the others appended. A command that
 // only reads the file runs no role, so an index that is behind when the program ends would show an old state.
-func (s *Station) serveInOrder(work context.Context, host *service.Host) {
+func (s *Station) serveInOrder(work context.Context, host *all.Host) {
 	index, end := context.WithCancel(context.WithoutCancel(work))
 	var others sync.WaitGroup
 	for _, role := range events.Services() {

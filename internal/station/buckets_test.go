@@ -16,6 +16,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/natsserver"
+	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
@@ -146,10 +147,9 @@ func TestBuckets(t *testing.T) {
 			cfg.Accounts = named.Accounts("s1", nil, func(string) string { return `"x-password"` }, named.Setup("s1"))
 		})
 		as := func(user string, b topology.Buckets) service.Config {
-			return service.Config{Station: "s1", NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), NATSUser: user, NATSPassword: secret.New("x-password"), Replicas: 1,
-				Sandbox: "host", Workspace: t.TempDir(), Drain: time.Second, StateBucket: b.State, FilesBucket: b.Files}
+			return service.Config{Base: service.Base{Station: "s1", Drain: time.Second, NATS: service.NATS{NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), NATSUser: user, NATSPassword: secret.New("x-password")}, Store: service.Store{Replicas: 1, StateBucket: b.State, FilesBucket: b.Files}}, Sandboxes: service.Sandboxes{Sandbox: "host"}, Workspaces: service.Workspaces{Workspace: t.TempDir()}}
 		}
-		if _, err := station.Setup(within(t), as(topology.SetupUser, named), zerolog.Nop()); err != nil {
+		if _, err := program.Setup(within(t), as(topology.SetupUser, named), zerolog.Nop()); err != nil {
 			t.Fatal(err)
 		}
 		for _, role := range events.Services() {
@@ -161,10 +161,10 @@ func TestBuckets(t *testing.T) {
 				t.Errorf("%s: %v", role, err)
 			}
 			conn.Close()
-			err = station.Serve(within(t), role, as(string(role), topology.Buckets{}), zerolog.Nop())
+			err = serve(t, role, as(string(role), topology.Buckets{}))
 			otherBuckets(t, string(role), err, "INSPAN_STATE_BUCKET=team-state", "INSPAN_FILES_BUCKET=team-files")
 		}
-		_, err := station.Setup(within(t), as(topology.SetupUser, topology.Buckets{State: "team-state", Files: "others"}), zerolog.Nop())
+		_, err := program.Setup(within(t), as(topology.SetupUser, topology.Buckets{State: "team-state", Files: "others"}), zerolog.Nop())
 		otherBuckets(t, "inspan setup", err, "INSPAN_FILES_BUCKET=team-files")
 	})
 	t.Run("PERS-16 SAFE-6 a setup with names that the server's users may not make says so, and leaves the station free for the right ones", func(t *testing.T) {
@@ -174,8 +174,7 @@ func TestBuckets(t *testing.T) {
 			cfg.Accounts = topology.Accounts("s1", nil, func(string) string { return `"x-password"` }, topology.Setup("s1"))
 		})
 		for _, name := range []string{"team-state", ""} {
-			_, err := station.Setup(within(t), service.Config{Station: "s1", NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), NATSUser: topology.SetupUser,
-				NATSPassword: secret.New("x-password"), Replicas: 1, StateBucket: name}, zerolog.Nop())
+			_, err := program.Setup(within(t), service.Config{Base: service.Base{Station: "s1", NATS: service.NATS{NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), NATSUser: topology.SetupUser, NATSPassword: secret.New("x-password")}, Store: service.Store{Replicas: 1, StateBucket: name}}}, zerolog.Nop())
 			switch {
 			case name == "" && err != nil:
 				t.Errorf("with the names of the server's users: %v", err)

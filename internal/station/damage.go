@@ -17,13 +17,14 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/natsserver"
+	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/storecheck"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 // ErrNoLoss means that a loss was to be accepted that the store does not have.
-var ErrNoLoss = errors.New("the store has not lost that")
+var ErrNoLoss = program.ErrNoLoss
 
 // streamsFolder is where the server keeps its files, below the store.
 const streamsFolder = "nats"

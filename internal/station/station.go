@@ -22,21 +22,16 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/natsserver"
+	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 )
-
-// Ports of a station over NATS.
-func Ports(st *jet.Station, durability string) service.Ports {
-	return service.Ports{Journal: st.Journal(), Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(), Artifacts: st.Artifacts(),
-		State: st.Shelf(topology.StateBucket), Config: st.Shelf(topology.ConfigBucket), Sessions: st.Shelf(topology.SessionBucket), Trees: st.Shelf(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Kept: st.Kept(), AnswerSoFar: st.AnswerSoFar,
-		Refusals: st.Refusals(), OnEnd: st.OnEnd, Overhear: st.Overhear, Census: st.Census(), Questions: st, Durability: durability}
-}
 
 // Config of a station in one process. The zero value is a station in memory of this process, in a folder that must
 // be named by StoreDir.
@@ -225,7 +220,7 @@ func (s *Station) start(ctx context.Context) error {
 	if s.Damage().Damaged() {
 		return s.refuse(ctx)
 	}
-	_, mode, err := service.Boxes(ctx, cfg)
+	_, mode, err := all.Boxes(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -240,10 +235,10 @@ func (s *Station) setUp(ctx context.Context, cfg service.Config) error {
 		return err
 	}
 	defer conn.Close()
-	if s.durability, err = durability(ctx, conn, s.cfg.LazySync); err != nil {
+	if s.durability, err = program.Durability(ctx, conn, s.cfg.LazySync); err != nil {
 		return err
 	}
-	if err := setUp(ctx, conn, cfg, jet.ApplyOptions{Replicas: 1}, s.cfg.Log); err != nil {
+	if err := program.SetUp(ctx, conn, cfg, jet.ApplyOptions{Replicas: 1}, s.cfg.Log); err != nil {
 		return err
 	}
 	if err := s.compare(ctx, conn); err != nil {
@@ -286,7 +281,7 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := hub{}
+	every := hub{}
 	for _, role := range events.Services() {
 		conn, err := s.As(ctx, role)
 		if err != nil {
@@ -296,35 +291,35 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 		if err != nil {
 			return nil, err
 		}
-		p := Ports(st, s.durability)
+		p := program.Ports(st, s.durability)
 		p.Said = s.cfg.Said
-		all[role] = p
+		every[role] = p
 	}
 	if s.local, err = sqlitestore.Open(ctx, sqlitestore.Config{Path: filepath.Join(s.cfg.StoreDir, fallbackFile), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
 		return nil, err
 	}
-	primary := maps.Clone(all).primary(s.roleConns[0], log.Journal()) // what the roles append at the same time shares batches
+	primary := maps.Clone(every).primary(s.roleConns[0], log.Journal()) // what the roles append at the same time shares batches
 	if s.cfg.between != nil {
 		primary.Journal = s.cfg.between(primary.Journal)
 	}
 	if s.fallback, err = fallback(ctx, primary, s.local, s.cfg.Log); err != nil {
 		return nil, err
 	}
-	for role, p := range all {
+	for role, p := range every {
 		p = behind(s.fallback, s.local, p)
 		p.Journal = author{Journal: p.Journal, role: role}
-		all[role] = p
+		every[role] = p
 	}
-	return all, nil
+	return every, nil
 }
 
 // run starts the roles and their entries in the list of micro services.
 func (s *Station) run(ctx context.Context, cfg service.Config) error {
-	all, err := s.ports(ctx)
+	ports, err := s.ports(ctx)
 	if err != nil {
 		return err
 	}
-	first, err := service.NewHost(cfg, all[events.Planner], s.cfg.Log, service.NewMetrics(), s.cfg.Tools...)
+	first, err := all.NewHost(cfg, all.Ports{Ports: ports[events.Planner]}, s.cfg.Log, service.NewMetrics(), s.cfg.Tools...)
 	if err != nil {
 		return err
 	}
@@ -337,7 +332,7 @@ func (s *Station) run(ctx context.Context, cfg service.Config) error {
 	s.roles.Go(func() { s.nursed(work) })
 	s.roles.Go(func() { s.watch(work) })
 	for i, role := range events.Services() {
-		host := first.As(all[role])
+		host := first.As(ports[role])
 		stop, err := s.roleConns[i].Micro(role, service.Version(), host.Status(role))
 		if err != nil {
 			return fmt.Errorf("announce %s: %w", role, err)
@@ -355,12 +350,12 @@ func (s *Station) work() context.Context {
 	return work
 }
 
-func (s *Station) serve(work context.Context, host *service.Host, role events.Service) {
+func (s *Station) serve(work context.Context, host *all.Host, role events.Service) {
 	s.roles.Go(func() { s.runRole(work, host, role) })
 }
 
 // runRole runs a role until work ends.
-func (s *Station) runRole(work context.Context, host *service.Host, role events.Service) {
+func (s *Station) runRole(work context.Context, host *all.Host, role events.Service) {
 	if err := host.Run(work, role); err != nil && work.Err() == nil {
 		s.fail(fmt.Errorf("%s: %w", role, err))
 	}
@@ -374,19 +369,6 @@ func (s *Station) fail(err error) {
 	case s.failed <- err:
 	default:
 	}
-}
-
-// register reads agent files into the station and logs their warnings.
-func register(ctx context.Context, ports service.Ports, cfg service.Config, log zerolog.Logger) error {
-	names, warnings, err := (&service.Agents{Shelf: ports.Config, Defaults: cfg.AgentDefaults}).Register(ctx, cfg.Agents)
-	for _, w := range warnings {
-		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("warning", w.Message).Msg("agent file")
-	}
-	if err != nil {
-		return fmt.Errorf("agents in %s: %w", cfg.Agents, err)
-	}
-	log.Info().Strs("agents", names).Msg("registered")
-	return nil
 }
 
 // Failed gives the first failure of a role, if one ever comes.

@@ -21,8 +21,10 @@ import (
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/natsserver"
+	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -318,15 +320,14 @@ func TestServe(t *testing.T) {
 			cfg.Port, cfg.MonitorPort = -1, -1
 			cfg.Accounts = topology.Accounts("s1", nil, func(string) string { return `"x-password"` }, topology.Setup("s1"))
 		})
-		cfg := service.Config{Station: "s1", NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), NATSPassword: secret.New("x-password"), Replicas: 1, Sandbox: "host",
-			Workspace: t.TempDir(), Drain: time.Second}
+		cfg := service.Config{Base: service.Base{Station: "s1", Drain: time.Second, NATS: service.NATS{NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), NATSPassword: secret.New("x-password")}, Store: service.Store{Replicas: 1}}, Sandboxes: service.Sandboxes{Sandbox: "host"}, Workspaces: service.Workspaces{Workspace: t.TempDir()}}
 		as := func(user string) service.Config { c := cfg; c.NATSUser = user; return c }
-		err := station.Serve(within(t), events.Gatekeeper, as("gatekeeper"), zerolog.Nop())
+		err := serve(t, events.Gatekeeper, as("gatekeeper"))
 		if !errors.Is(err, jet.ErrNotSetUp) || !strings.Contains(err.Error(), "inspan setup") {
 			t.Fatalf("before setup: %v", err)
 		}
 		for range 2 { // the second time changes nothing
-			if _, err := station.Setup(within(t), as(topology.SetupUser), zerolog.Nop()); err != nil {
+			if _, err := program.Setup(within(t), as(topology.SetupUser), zerolog.Nop()); err != nil {
 				t.Fatalf("setup: %v", err)
 			}
 		}
@@ -344,4 +345,10 @@ func TestServe(t *testing.T) {
 			conn.Close()
 		}
 	})
+}
+
+// serve runs a role as a program of its own.
+func serve(t *testing.T, role events.Service, cfg service.Config) error {
+	t.Helper()
+	return program.Serve(within(t), all.Program(role, &cfg), zerolog.Nop())
 }

@@ -19,7 +19,9 @@ import (
 	"github.com/inspan/inspan/internal/gcpace"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
@@ -184,10 +186,10 @@ func (b *bed) start(ctx context.Context, turns int) error {
 	if b.how.up {
 		return b.startUp(ctx, agent)
 	}
-	cfg := service.Config{Station: name, Workspace: filepath.Join(b.dir, "work"), Scripts: filepath.Join(b.dir, "scripts"), Sandbox: "host"}
+	cfg := service.Config{Base: service.Base{Station: name}, Workspaces: service.Workspaces{Workspace: filepath.Join(b.dir, "work")}, Models: service.Models{Scripts: filepath.Join(b.dir, "scripts")}, Sandboxes: service.Sandboxes{Sandbox: "host"}}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.cancel = cancel
-	var host *service.Host
+	var host *all.Host
 	for _, role := range events.Services() {
 		if host == nil || b.how.split {
 			if host, err = b.host(ctx, cfg, agent); err != nil {
@@ -228,7 +230,7 @@ func (b *bed) startUp(ctx context.Context, agent []byte) (err error) {
 }
 
 // host is what one program has: a connection and the states it keeps in memory.
-func (b *bed) host(ctx context.Context, cfg service.Config, agent []byte) (*service.Host, error) {
+func (b *bed) host(ctx context.Context, cfg service.Config, agent []byte) (*all.Host, error) {
 	conn, err := b.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -237,11 +239,11 @@ func (b *bed) host(ctx context.Context, cfg service.Config, agent []byte) (*serv
 	if err != nil {
 		return nil, err
 	}
-	ports := station.Ports(st, "bench")
+	ports := all.Ports{Ports: program.Ports(st, "bench")}
 	if err := ports.Config.Put(ctx, "agent.worker", agent); err != nil {
 		return nil, err
 	}
-	return service.NewHost(cfg, ports, zerolog.Nop(), service.NewMetrics(), nothing{})
+	return all.NewHost(cfg, ports, zerolog.Nop(), service.NewMetrics(), nothing{})
 }
 
 func (b *bed) close() {

@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/events"
@@ -75,7 +76,7 @@ func TestFallback(t *testing.T) {
 	t.Cleanup(func() { _ = local.Close() })
 	log := w.ports.Journal
 	var f *sqlitestore.Fallback
-	if w.ports, f, err = station.Fall(t.Context(), conn, w.ports, local, zerolog.Nop()); err != nil {
+	if w.ports.Ports, f, err = station.Fall(t.Context(), conn, w.ports.Ports, local, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 	w.agent(events.Agent{Name: "held", Tools: []string{"held"}}, "turns:\n  - when: {turn: 1}\n    calls:\n      - {name: held, input: {}}\n  - when: {turn: 2}\n    calls:\n      - {name: held, input: {}}\n  - when: {turn: 3}\n    text: \"Result: {{result.1}}\"\n")
@@ -135,7 +136,7 @@ func TestAlone(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = local.Close() })
 		w := newWorld(t)
-		w.ports = station.Alone(local)
+		w.ports = all.Ports{Ports: station.Alone(local)}
 		w.agent(events.Agent{Name: "one", Tools: []string{"read"}}, "turns:\n  - text: \"done\"\n")
 		w.start()
 		if err := local.Publish(w.ctx(), events.TaskSubject("test"), []byte(`{"id":"r","agent":"one","task":"x"}`), nil); err != nil {

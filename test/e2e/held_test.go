@@ -115,7 +115,7 @@ func TestPolicies(t *testing.T) {
 		if err := os.WriteFile(path, []byte("version: 1\nrules:\n  - {id: "+name+", tool: bash, action: deny, reason: "+rule+"}\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		return service.Config{Policy: path}
+		return service.Config{Base: service.Base{Policy: path}}
 	}
 	old, next := policy("old", "the old one"), policy("next", "the next one")
 	with := func(c service.Config, roles ...events.Service) *hosted {
@@ -125,7 +125,7 @@ func TestPolicies(t *testing.T) {
 	}
 	record := func(c service.Config) {
 		t.Helper()
-		if err := service.RecordPolicy(w.ctx(), w.ports.Config, c); err != nil {
+		if err := service.RecordPolicy(w.ctx(), w.ports.Config, c.Base); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/service"
-	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/streaming"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -33,7 +34,7 @@ func spoken(t *testing.T, streaming string, said chan<- streaming.Said) (w *worl
 			t.Fatal(err)
 		}
 		own := *w
-		own.ports = station.Ports(st, "test")
+		own.ports = all.Ports{Ports: program.Ports(st, "test")}
 		own.ports.Models, own.ports.Said = hand, said
 		h := own.start(events.Executor)
 		return func() {

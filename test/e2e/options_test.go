@@ -69,7 +69,7 @@ func TestOptions(t *testing.T) {
 				t.Errorf("default %q", row.Default)
 			}
 		}
-		cfg := service.Config{Station: "x", Replicas: 1, Workspace: "./elsewhere"}
+		cfg := service.Config{Base: service.Base{Station: "x", Store: service.Store{Replicas: 1}}, Workspaces: service.Workspaces{Workspace: "./elsewhere"}}
 		if err := cfg.Validate(); err != nil || !filepath.IsAbs(cfg.Workspace) || filepath.Base(cfg.Workspace) != "elsewhere" {
 			t.Errorf("%q, %v", cfg.Workspace, err)
 		}

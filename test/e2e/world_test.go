@@ -19,8 +19,9 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/service"
-	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/tool"
@@ -35,7 +36,7 @@ type world struct {
 	dir   string
 	conn  *jet.Conn
 	st    *jet.Station
-	ports service.Ports
+	ports all.Ports
 	tools []tool.Tool
 	// tune changes the configuration of the roles that are started, where it is not nil.
 	tune func(*service.Config)
@@ -58,7 +59,7 @@ func worldOn(t testing.TB, conn *jet.Conn, tools ...tool.Tool) *world {
 	if w.st, err = conn.Station("test"); err != nil {
 		t.Fatal(err)
 	}
-	w.ports = station.Ports(w.st, "test")
+	w.ports = all.Ports{Ports: program.Ports(w.st, "test")}
 	for _, d := range []string{"agents", "scripts", "work"} {
 		if err := os.MkdirAll(filepath.Join(w.dir, d), 0o755); err != nil {
 			t.Fatal(err)
@@ -103,7 +104,7 @@ func (w *world) agent(a events.Agent, script string) {
 
 // hosted is a set of roles that run.
 type hosted struct {
-	host   *service.Host
+	host   *all.Host
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -114,8 +115,7 @@ func (w *world) start(roles ...events.Service) *hosted {
 	if len(roles) == 0 {
 		roles = events.Services()
 	}
-	cfg := service.Config{Station: "test", Workspace: filepath.Join(w.dir, "work"), Scripts: filepath.Join(w.dir, "scripts"),
-		Sandbox: "host", Drain: 5 * time.Second}
+	cfg := service.Config{Base: service.Base{Station: "test", Drain: 5 * time.Second}, Workspaces: service.Workspaces{Workspace: filepath.Join(w.dir, "work")}, Models: service.Models{Scripts: filepath.Join(w.dir, "scripts")}, Sandboxes: service.Sandboxes{Sandbox: "host"}}
 	if w.tune != nil {
 		w.tune(&cfg)
 	}
@@ -124,7 +124,7 @@ func (w *world) start(roles ...events.Service) *hosted {
 		level = zerolog.DebugLevel
 	}
 	log := zerolog.New(zerolog.NewTestWriter(w.t)).Level(level)
-	host, err := service.NewHost(cfg, w.ports, log, service.NewMetrics(), w.tools...)
+	host, err := all.NewHost(cfg, w.ports, log, service.NewMetrics(), w.tools...)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -27,10 +27,11 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/natsserver"
+	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/snapshot"
-	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -88,18 +89,14 @@ func newAviary(t *testing.T, change ...func(*service.Config)) *aviary {
 			r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"))
 	}))
 	t.Cleanup(provider.Close)
-	base := service.Config{Station: "s1", NATSURL: s.URL(), NATSMonitor: s.MonitorURL(), Replicas: 1, HTTP: "127.0.0.1:0", Drain: 5 * time.Second, LogLevel: "trace",
-		Workspace: filepath.Join(a.dir, "work"), Scripts: filepath.Join(a.dir, "scripts"), Agents: filepath.Join(a.dir, "agents"), Sandbox: "host",
-		SandboxSecrets: secret.New("TOKEN=" + a.keep("tool")), StationKey: secret.New(a.keep("station")), AnthropicKey: secret.New(a.keep("anthropic")),
-		OpenAIKey: secret.New(a.keep("openai")), AnthropicBaseURL: provider.URL, OpenAIBaseURL: provider.URL,
-		GeminiKey: secret.New(a.keep("gemini")), GeminiBaseURL: provider.URL}
+	base := service.Config{Base: service.Base{Station: "s1", HTTP: "127.0.0.1:0", Drain: 5 * time.Second, LogLevel: "trace", NATS: service.NATS{NATSURL: s.URL(), NATSMonitor: s.MonitorURL()}, Store: service.Store{Replicas: 1}}, Workspaces: service.Workspaces{Workspace: filepath.Join(a.dir, "work")}, Models: service.Models{Scripts: filepath.Join(a.dir, "scripts"), AnthropicKey: secret.New(a.keep("anthropic")), OpenAIKey: secret.New(a.keep("openai")), AnthropicBaseURL: provider.URL, OpenAIBaseURL: provider.URL, GeminiKey: secret.New(a.keep("gemini")), GeminiBaseURL: provider.URL}, Planning: service.Planning{Agents: filepath.Join(a.dir, "agents")}, Sandboxes: service.Sandboxes{Sandbox: "host", SandboxSecrets: secret.New("TOKEN=" + a.keep("tool"))}, Calls: service.Calls{StationKey: secret.New(a.keep("station"))}}
 	for _, f := range change {
 		f(&base)
 	}
 	a.files()
 	log := zerolog.New(&a.log).Level(zerolog.TraceLevel)
 	base.NATSUser, base.NATSPassword = topology.SetupUser, secret.New(nats(topology.SetupUser))
-	if _, err := station.Setup(within(t), base, log); err != nil {
+	if _, err := program.Setup(within(t), base, log); err != nil {
 		t.Fatal(err)
 	}
 	base.Agents = ""
@@ -113,7 +110,7 @@ func newAviary(t *testing.T, change ...func(*service.Config)) *aviary {
 			continue
 		}
 		done.Go(func() {
-			if err := station.Serve(ctx, role, cfg, log); err != nil && !errors.Is(err, context.Canceled) {
+			if err := program.Serve(ctx, all.Program(role, &cfg), log); err != nil && !errors.Is(err, context.Canceled) {
 				t.Errorf("%s with its own rights: %v", role, err)
 			}
 		})

@@ -12,9 +12,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
-	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -30,7 +31,7 @@ func wholeRun(t *testing.T, g *jettest.Group) {
 			t.Fatal(err)
 		}
 	}
-	cfg := service.Config{Station: "s1", Replicas: 3, AcceptLazy: true, Sandbox: "host", Workspace: filepath.Join(dir, "work"), Scripts: filepath.Join(dir, "scripts"), Drain: time.Second}
+	cfg := service.Config{Base: service.Base{Station: "s1", Drain: time.Second, NATS: service.NATS{AcceptLazy: true}, Store: service.Store{Replicas: 3}}, Sandboxes: service.Sandboxes{Sandbox: "host"}, Workspaces: service.Workspaces{Workspace: filepath.Join(dir, "work")}, Models: service.Models{Scripts: filepath.Join(dir, "scripts")}}
 	as := func(user string, server int) service.Config {
 		c := cfg
 		c.NATSUser, c.NATSPassword, c.NATSURL = user, secret.New(password(user)), g.Server(server).URL()
@@ -38,7 +39,7 @@ func wholeRun(t *testing.T, g *jettest.Group) {
 	}
 	setup := as("setup", 2)
 	setup.Agents = filepath.Join(dir, "agents")
-	if _, err := station.Setup(within(t), setup, zerolog.Nop()); err != nil {
+	if _, err := program.Setup(within(t), setup, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -46,7 +47,8 @@ func wholeRun(t *testing.T, g *jettest.Group) {
 	defer func() { cancel(); done.Wait() }()
 	for i, role := range events.Services() {
 		done.Go(func() {
-			if err := station.Serve(ctx, role, as(string(role), i%3), zerolog.Nop()); err != nil && !errors.Is(err, context.Canceled) {
+			cfg := as(string(role), i%3)
+			if err := program.Serve(ctx, all.Program(role, &cfg), zerolog.Nop()); err != nil && !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: %v", role, err)
 			}
 		})

@@ -13,10 +13,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
 	"github.com/inspan/inspan/internal/service"
-	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -27,7 +28,7 @@ const asRole = "INSPAN_TEST_AS_ROLE"
 // TestAsRole tests nothing: it is how a test starts a service as a process of its own.
 func TestAsRole(t *testing.T) {
 	if role := os.Getenv(asRole); role != "" {
-		if code := station.Main(events.Service(role)); code != 0 {
+		if code := program.Main(all.Program(events.Service(role), &service.Config{})); code != 0 {
 			t.Errorf("%s ended with %d", role, code)
 		}
 	}

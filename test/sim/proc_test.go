@@ -18,9 +18,11 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/services/toolrunner"
 )
 
 // proc is one process that may die and start again; life is one of its lives.
@@ -61,7 +63,7 @@ const workers = 4
 func newProcs(t *testing.T, w *world) []*proc {
 	// Nothing is run in a sandbox here: the tools of a play are its own. Roles only ask which one a step has.
 	dir := t.TempDir()
-	boxes, err := pool.NewOpener(pool.Config{Root: dir, Default: sandbox.Host,
+	boxes, err := toolrunner.NewBoxes(toolrunner.BoxConfig{Root: dir, Default: sandbox.Host,
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: nil}})
 	if err != nil {
 		t.Fatal(err)
@@ -92,9 +94,9 @@ func (p *proc) start() {
 	p.life, p.stalled = l, false
 	p.w.tale.proc(p, "starts")
 	entropy := rand.NewChaCha8([32]byte{byte(p.w.play.Seed), byte(p.w.play.Seed >> 8), byte(p.w.play.Seed >> 16), byte(p.index), byte(p.lives), byte(p.lives >> 8)})
-	cfg, ports := service.Config{Station: station, SnapshotForm: string(snapshot.FormJSON)}, l.ports(p.boxes, entropy)
+	cfg, ports := service.Config{Base: service.Base{Station: station, SnapshotForm: string(snapshot.FormJSON)}}, l.ports(p.boxes, entropy)
 	p.follow(&cfg, &ports, l)
-	host, err := service.NewHost(cfg, ports, zerolog.Nop(), service.NewMetrics())
+	host, err := all.NewHost(cfg, ports, zerolog.Nop(), service.NewMetrics())
 	if err != nil {
 		panic(err) // a fault of the simulation itself
 	}
@@ -202,9 +204,9 @@ func (l *life) Listen(ctx context.Context, role events.Service, _ int, hear func
 }
 
 // ports are those of the station, with each operation chosen by the play.
-func (l *life) ports(boxes *pool.Opener, entropy interface{ Read([]byte) (int, error) }) service.Ports {
+func (l *life) ports(boxes *pool.Opener, entropy interface{ Read([]byte) (int, error) }) all.Ports {
 	st := l.p.w.st
-	return service.Ports{
+	return all.Ports{Ports: service.Ports{
 		Journal: journal{l}, Inbox: l, Timers: timers{l}, Blobs: blobs{l}, Leases: leases{l}, Live: st.Live(), Refusals: refusals{l},
 		State: shelf{l, "state", st.Shelf(topology.StateBucket)}, Config: shelf{l, "config", st.Shelf("config")}, Sessions: shelf{l, "sessions", st.Shelf(topology.SessionBucket)},
 		OnEnd: func(f func(string)) (func(), error) {
@@ -222,9 +224,8 @@ func (l *life) ports(boxes *pool.Opener, entropy interface{ Read([]byte) (int, e
 			l.overhear = f
 			return func() {}, nil
 		},
-		Durability: "model", Models: models{l}, Boxes: boxes, Questions: questions{l}, Tools: l.p.w.tools.registry(l), Entropy: entropy,
-		Git: gitHere(),
-	}
+		Durability: "model", Questions: questions{l}, Entropy: entropy,
+	}, Models: models{l}, Boxes: boxes, Tools: l.p.w.tools.registry(l), Git: gitHere()}
 }
 
 // gitHere is the git of this machine, which no play uses: its calls of git are tools of the simulation. It is looked for and

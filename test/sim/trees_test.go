@@ -21,6 +21,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/pool"
 	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/tool"
 )
@@ -71,7 +72,7 @@ func (w *world) machine(t *testing.T, name string) (root string, boxes *pool.Ope
 }
 
 // follow sets where the workspaces of a service's machine are, and what it needs where they follow their runs.
-func (p *proc) follow(cfg *service.Config, ports *service.Ports, l *life) {
+func (p *proc) follow(cfg *service.Config, ports *all.Ports, l *life) {
 	s := p.w.play.Scene
 	if cfg.Workspace = p.root; s.Follow == "" {
 		return

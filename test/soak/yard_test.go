@@ -23,8 +23,9 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/natsserver"
+	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/service"
-	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -117,11 +118,11 @@ func (y *yard) serve() {
 	y.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(y.ctx))
 	r := &roles{cancel: cancel}
-	cfg := service.Config{Station: name, Workspace: filepath.Join(y.dir, "work"), Scripts: filepath.Join(y.dir, "scripts"), Sandbox: "host"}
+	cfg := service.Config{Base: service.Base{Station: name}, Workspaces: service.Workspaces{Workspace: filepath.Join(y.dir, "work")}, Models: service.Models{Scripts: filepath.Join(y.dir, "scripts")}, Sandboxes: service.Sandboxes{Sandbox: "host"}}
 	for _, role := range events.Services() {
 		conn, st := y.connect()
 		r.conns = append(r.conns, conn)
-		host, err := service.NewHost(cfg, station.Ports(st, "soak"), zerolog.Nop(), service.NewMetrics())
+		host, err := all.NewHost(cfg, all.Ports{Ports: program.Ports(st, "soak")}, zerolog.Nop(), service.NewMetrics())
 		y.must(err)
 		r.done.Go(func() {
 			if err := host.Run(ctx, role); err != nil && ctx.Err() == nil {

@@ -20,7 +20,8 @@ type Room struct {
 var (
 	words  = []string{"pkg/events"}
 	memory = []string{"pkg/events", "pkg/run"}
-	above  = []string{"services/...", "internal/service", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "pkg/client", "pkg/harness", "cmd/...", "test/..."}
+	above  = []string{"services/...", "internal/service/...", "internal/program", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "pkg/client", "pkg/harness", "cmd/...", "test/..."}
+	roles  = []string{"internal/service/all", "internal/service/models", "internal/service/planner", "internal/service/gatekeeper", "internal/service/executor", "internal/service/toolrunner", "internal/service/persister"}
 	worldy = []string{"context", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "os/signal", "os/user",
 		"net", "net/http", "net/rpc", "io/ioutil", "syscall", "testing/synctest", "database/sql", "plugin"}
 )
@@ -54,9 +55,16 @@ var Rooms = []Room{
 		Why: "requests as executors make them, for the exams of adapters"},
 	{Name: "roles", Dirs: []string{"services/..."}, Not: append([]string{"internal/jet/...", "internal/mem/...", "internal/sqlitestore/..."}, above...),
 		Why: "a role sees no NATS, no other role and nothing that wires it"},
-	{Name: "wiring of services", Dirs: []string{"internal/service"},
-		Not: []string{"internal/jet/...", "internal/sqlitestore/...", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "cmd/...", "test/..."},
+	{Name: "hosting of services", Dirs: []string{"internal/service"},
+		Not: append([]string{"services/...", "internal/jet/...", "internal/sqlitestore/...", "internal/natsserver", "internal/mcp/...", "internal/tools/...",
+			"internal/llm/provider", "internal/sandbox/...", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "internal/program", "cmd/...", "test/..."}, roles...),
+		Why: "what all programs share links nothing that one of them needs alone"},
+	{Name: "wiring of services", Dirs: []string{"internal/service/..."},
+		Not: []string{"internal/jet/...", "internal/sqlitestore/...", "internal/natsserver", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "internal/program", "cmd/...", "test/..."},
 		Why: "the same wiring for any journal"},
+	{Name: "a role as a program", Dirs: []string{"internal/program"},
+		Not: append([]string{"services/...", "internal/sqlitestore/...", "internal/natsserver", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "cmd/...", "test/..."}, roles...),
+		Why: "it links the client of NATS and the role that it is given"},
 	{Name: "doors", Dirs: []string{"cmd/...", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "pkg/client", "pkg/harness", "test/...", "examples/..."},
 		Not: []string{"cmd/..."}, Why: "they wire"},
 	{Name: "hands", Dirs: []string{"internal/...", "pkg/..."}, Not: above, Why: "they fill ports and know no role"},
@@ -94,7 +102,7 @@ var Doors = []Door{
 	{Module: "modernc.org/sqlite", Dirs: []string{"internal/sqlitestore"}},
 	{Module: "github.com/kelseyhightower/envconfig", Dirs: []string{"internal/service"}},
 	{Module: "github.com/prometheus/client_golang", Dirs: []string{"internal/service"}},
-	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/kernel", "internal/jet", "internal/service", "internal/station", "internal/cli", "internal/demo", "internal/archive", "test/bench", "test/sim"}, Tests: true},
+	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/kernel", "internal/jet", "internal/service/...", "internal/program", "internal/station", "internal/cli", "internal/demo", "internal/archive", "test/bench", "test/sim"}, Tests: true},
 	{Module: "github.com/spf13/", Dirs: []string{"internal/cli", "internal/docgen"}},
 	{Module: "charm.land/", Dirs: []string{"internal/cli/..."}},
 	{Module: "github.com/charmbracelet/", Dirs: []string{"internal/cli/..."}},

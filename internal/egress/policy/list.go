@@ -153,3 +153,16 @@ func (l List) written(a netip.Addr, port uint16) bool {
 	}
 	return false
 }
+
+// CheckHosts says what is wrong with a list of hosts.
+func CheckHosts(hosts []string) error {
+	for _, h := range hosts {
+		if h == "*" {
+			continue
+		}
+		if _, err := ParseHost(strings.TrimPrefix(h, "*.")); err != nil {
+			return fmt.Errorf("host %.100q: want a name, *.NAME for all below it, or *: %w", h, err)
+		}
+	}
+	return nil
+}

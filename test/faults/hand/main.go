@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/program"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/tool"
 	"github.com/inspan/inspan/test/faults/effects"
@@ -24,5 +26,5 @@ func main() {
 	for _, class := range []tool.Effect{tool.Read, tool.Idempotent, tool.Reconcilable, tool.Once} {
 		tools = append(tools, effects.New(dir, class))
 	}
-	os.Exit(station.Main(events.Service(os.Args[1]), tools...))
+	os.Exit(program.Main(all.Program(events.Service(os.Args[1]), &service.Config{}, tools...)))
 }

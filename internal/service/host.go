@@ -1,0 +1,344 @@
+// Package service is what the five programs have in common: settings, hosting of a role, health, metrics, drain.
+//
+// Promises: the same hosting serves a role in its own process and five roles in one. What makes a role is in the folder of
+// its name below this one, which only its program and package all import: this package links no role, no tool, no sandbox
+// and no model. Settings are read once. After its context ends a service takes no more work, finishes what is under way
+// within the drain time and returns.
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/capture"
+	"github.com/inspan/inspan/internal/core/hook"
+	"github.com/inspan/inspan/internal/hooks"
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/snapshot"
+	"github.com/inspan/inspan/internal/streaming"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Ports of a station, filled by internal/jet or internal/mem.
+type Ports struct {
+	Journal kernel.Journal
+	Inbox   kernel.Inbox
+	Timers  kernel.Timers
+	Blobs   kernel.Blobs
+	// Artifacts keeps what runs make; nil leaves it in the workspaces.
+	Artifacts kernel.Artifacts
+	State     kernel.Shelf
+	Config    kernel.Shelf
+	// Sessions holds the sessions; nil knows none, and what names one only shares its directory.
+	Sessions kernel.Shelf
+	// Trees holds the records of working trees; nil where they stay on their machine.
+	Trees  kernel.Shelf
+	Leases kernel.Leases
+	// Live publishes for those who watch now, Kept what the station is to keep for a while besides, Said what a program in
+	// this process receives; the settings name those that are used. Each may be nil.
+	Live     kernel.Live
+	Kept     kernel.Live
+	Said     chan<- streaming.Said
+	Refusals kernel.Refusals
+	// AnswerSoFar has answer called with the run of each watcher who asks what was published live so far, and sends it to
+	// the watcher, until stop is called. Nil leaves those who come late with what is stored.
+	AnswerSoFar func(answer func(runID string) [][]byte) (stop func(), err error)
+	// OnEnd calls back with the id of a run that may have ended, until stop is called. May be nil.
+	OnEnd func(func(runID string)) (stop func(), err error)
+	// Overhear calls back with every event of the station as it is stored, until stop is called: services that receive
+	// events early need not read them. May be nil.
+	Overhear func(func(runID string, r kernel.Record)) (stop func(), err error)
+	// Questions asks hooks on a subject; nil lets those block.
+	Questions hooks.Requester
+	// Hooks are further built-in hooks, by name.
+	Hooks map[string]hooks.Func
+	// Census tells how busy the station is; may be nil.
+	Census kernel.Census
+	// Damage says what the station has lost of its store, nil for nothing; may be nil.
+	Damage func() error
+	// Local keeps the snapshots of runs that are not to have any in the station's store (eternal_engine_enabled: false).
+	// Nil keeps none of them.
+	Local kernel.Shelf
+	// Durability of the server, recorded in each run.
+	Durability string
+	// Entropy makes ids; nil means crypto/rand.
+	Entropy io.Reader
+}
+
+// Wiring makes one role from the settings of its program.
+type Wiring struct {
+	Role events.Service
+	// Start makes the role. ctx ends when no more messages are to be taken.
+	Start func(ctx context.Context, in *Instance) (Work, error)
+}
+
+// Work is a role that was made, and what goes on beside it.
+type Work struct {
+	Role runlog.Role
+	// DefaultWorkers has the role handle as many messages at a time as it always does, whatever the settings say.
+	DefaultWorkers bool
+	// Checks are conditions under which the role takes messages, besides the policy.
+	Checks []Check
+	// Around returns a function that runs what it is given, the loop of the role, and what goes on beside that; nil
+	// adds nothing. Outside does the same around Checks, which are asked again and again.
+	Around, Outside func(run Run) Run
+}
+
+// Run does something until ctx ends and its work is done.
+type Run func(ctx context.Context) error
+
+// Host runs roles in this process.
+type Host struct {
+	cfg     Base
+	ports   Ports
+	log     zerolog.Logger
+	metrics *Metrics
+	masked  []secret.Value
+	pages   *runlog.Pages
+	policy  agentfile.Policy
+	mu      sync.Mutex
+	// ledgers of the roles that run, guarded by mu.
+	ledgers map[events.Service]*runlog.Ledger
+	// standings of the roles that run, guarded by mu.
+	standings map[events.Service]*standing
+	// ears begin with the first role.
+	ears *ears
+}
+
+// NewHost checks what all roles need.
+func NewHost(cfg Base, ports Ports, log zerolog.Logger, metrics *Metrics) (*Host, error) {
+	if ports.Entropy == nil {
+		ports.Entropy = rand.Reader
+	}
+	policy, warnings, err := agentfile.LoadPolicy(cfg.Policy)
+	if err != nil {
+		return nil, fmt.Errorf("INSPAN_POLICY: %w", err)
+	}
+	for _, w := range warnings {
+		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("warning", w.Message).Msg("policy")
+	}
+	pages := runlog.NewPages(0)
+	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, masked: cfg.Masked, policy: policy, pages: pages, ears: &ears{pages: pages},
+		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}, nil
+}
+
+// As returns a host for another role of the same process that acts through ports of its own, for example with rights of
+// its own. Both share what is known of runs, so a role receives events early through the ports of the first.
+func (h *Host) As(ports Ports) *Host {
+	if ports.Entropy == nil {
+		ports.Entropy = h.ports.Entropy
+	}
+	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, masked: h.masked, pages: h.pages, policy: h.policy, ears: h.ears,
+		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}
+}
+
+// Status returns what a role tells of itself to whoever asks on the network.
+func (h *Host) Status(role events.Service) func() any {
+	return func() any {
+		h.mu.Lock()
+		l := h.ledgers[role]
+		h.mu.Unlock()
+		if l == nil {
+			return map[string]any{"station": h.cfg.Station, "hearing": false}
+		}
+		if err := h.Held(role); err != nil {
+			return map[string]any{"station": h.cfg.Station, "hearing": false, "held": err.Error()}
+		}
+		return map[string]any{"station": h.cfg.Station, "hearing": true, "ledger": l.Stats(), "durability": h.ports.Durability}
+	}
+}
+
+// Run runs one role until ctx ends and its work is done.
+func (h *Host) Run(ctx context.Context, w Wiring) error {
+	if err := h.ears.open(ctx, h.ports.Overhear); err != nil {
+		return err
+	}
+	role := w.Role
+	in := &Instance{Base: h.cfg, Ports: h.ports, Policy: h.policy, Masked: h.masked, host: h}
+	in.Name = string(role) + "-" + in.RandomID(6)
+	in.Log = h.log.With().Str("role", string(role)).Str("instance", in.Name).Logger()
+	recorder, err := h.recorder(ctx, role, in.Name)
+	if err != nil {
+		return err
+	}
+	defer h.closeRecorder(ctx, recorder)
+	if in.Ledger, err = runlog.NewLedger(runlog.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
+		Snapshots: in.known(), Pages: h.pages, Entropy: h.ports.Entropy, Tell: recorder.Tell()}); err != nil {
+		return err
+	}
+	if in.Asker, err = h.asker(role); err != nil {
+		return err
+	}
+	work, err := w.Start(ctx, in)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", role, err)
+	}
+	h.metrics.Ledger(role, in.Ledger)
+	h.mu.Lock()
+	h.ledgers[role] = in.Ledger
+	h.mu.Unlock()
+	workers := h.cfg.Workers
+	if workers == 0 || work.DefaultWorkers {
+		workers = topology.HearsOf(role).Workers
+	}
+	stand := h.standing(role, in.Log, work.Checks)
+	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(in.Ledger, work.Role)}, Inbox: stand.inbox(h.ports.Inbox), Refusals: h.ports.Refusals,
+		Log: in.Log, Workers: workers, Observe: h.metrics.Observe(role)})
+	if err != nil {
+		return err
+	}
+	in.Log.Info().Msg("hearing")
+	defer in.Log.Info().Msg("stopped")
+	run := Run(loop.Run)
+	if work.Around != nil {
+		run = work.Around(run)
+	}
+	run = stand.during(run)
+	if work.Outside != nil {
+		run = work.Outside(run)
+	}
+	return run(ctx)
+}
+
+// asker asks hooks as a role.
+func (h *Host) asker(role events.Service) (*hooks.Asker, error) {
+	known := hooks.Builtin(func(q hook.Question) {
+		l := h.log.Info().Str("hook", q.Hook).Str("on", q.On).Str("run", q.Run).Str("step", q.Step)
+		if q.Call != nil {
+			l = l.Str("call", q.Call.ID).Str("tool", q.Call.Tool).Str("input_hash", q.Call.InputHash)
+		}
+		l.Msg("asked")
+	})
+	maps.Copy(known, h.ports.Hooks)
+	return hooks.New(hooks.Config{Station: h.cfg.Station, Role: role, Hooks: h.policy.Hooks, Dir: h.cfg.HooksDir, Builtin: known,
+		Requests: h.ports.Questions, Mask: secret.Mask(h.masked...)})
+}
+
+// Instance is one role of a process, as its wiring sees it.
+type Instance struct {
+	// Name is that of this instance among all of its role.
+	Name   string
+	Base   Base
+	Ports  Ports
+	Log    zerolog.Logger
+	Ledger *runlog.Ledger
+	Asker  *hooks.Asker
+	Policy agentfile.Policy
+	// Masked are the secrets of this process.
+	Masked []secret.Value
+	host   *Host
+}
+
+// Snapshots are those in the station's store.
+func (in *Instance) Snapshots() *snapshot.Store {
+	return &snapshot.Store{Shelf: in.Ports.State, Blobs: in.Ports.Blobs, Form: snapshot.Form(in.Base.SnapshotForm)}
+}
+
+// LocalSnapshots keeps those of runs that want none in the station's store; nil where there is no local store.
+func (in *Instance) LocalSnapshots() *snapshot.Store {
+	if in.Ports.Local == nil {
+		return nil
+	}
+	return &snapshot.Store{Shelf: in.Ports.Local, Form: snapshot.FormJSON}
+}
+
+// known is where ledgers look for snapshots.
+func (in *Instance) known() runlog.Snapshots {
+	if local := in.LocalSnapshots(); local != nil {
+		return snapshot.First{in.Snapshots(), local}
+	}
+	return in.Snapshots()
+}
+
+// Workflows is the index of the runs of workflows.
+func (in *Instance) Workflows() *capture.Workflows {
+	return &capture.Workflows{Shelf: in.Ports.State, Runs: in.Ledger}
+}
+
+// RandomID returns n random bytes in hex.
+func (in *Instance) RandomID(n int) string {
+	b := make([]byte, n)
+	in.host.mu.Lock()
+	defer in.host.mu.Unlock()
+	if _, err := io.ReadFull(in.Ports.Entropy, b); err != nil {
+		panic(fmt.Sprintf("source of entropy: %v", err))
+	}
+	return hex.EncodeToString(b)
+}
+
+// Overhear calls back with every event of the station as it is stored, for the life of ctx.
+func (in *Instance) Overhear(ctx context.Context, hear func(runID string, r kernel.Record)) {
+	in.host.ears.add(ctx, hear)
+}
+
+// Ends listens for runs that end, for the life of ctx.
+func (in *Instance) Ends(ctx context.Context) (*runlog.Ends, error) {
+	e := runlog.NewEnds(in.Ledger)
+	return e, in.OnEnd(ctx, func(runID string) { e.Hint(ctx, runID) })
+}
+
+// OnEnd calls back with the id of a run that may have ended, for the life of ctx.
+func (in *Instance) OnEnd(ctx context.Context, hint func(runID string)) error {
+	if in.Ports.OnEnd == nil {
+		return nil
+	}
+	stop, err := in.Ports.OnEnd(hint)
+	if err != nil {
+		return fmt.Errorf("listen for ends: %w", err)
+	}
+	context.AfterFunc(ctx, stop)
+	return nil
+}
+
+// Leased renews the lease of the instance until run has returned, so that a drain is not taken for a death.
+func (in *Instance) Leased(run Run) Run {
+	return func(ctx context.Context) error {
+		if err := in.Ports.Leases.Renew(ctx, in.Name); err != nil {
+			return fmt.Errorf("take the lease of %s: %w", in.Name, err)
+		}
+		hold, stop := context.WithCancel(context.WithoutCancel(ctx))
+		var renewing sync.WaitGroup
+		renewing.Go(func() {
+			tick := time.NewTicker(topology.LeaseTerm / 3)
+			defer tick.Stop()
+			for hold.Err() == nil { // also where the next tick has come while the last one was late
+				select {
+				case <-hold.Done():
+				case <-tick.C:
+					if err := in.Ports.Leases.Renew(hold, in.Name); err != nil && hold.Err() == nil {
+						in.Log.Warn().Err(err).Msg("lease not renewed, will try again")
+					}
+				}
+			}
+		})
+		err := run(ctx)
+		stop()
+		renewing.Wait()
+		return err
+	}
+}
+
+// StationKey returns the configured key, or the one kept in the station's configuration, made by whoever came first.
+func (in *Instance) StationKey(ctx context.Context, configured secret.Value) ([]byte, error) {
+	if !configured.Empty() {
+		return []byte(configured.Reveal()), nil
+	}
+	err := in.Ports.Config.Create(ctx, topology.StationKeyKey, []byte(in.RandomID(32)))
+	if err != nil && !errors.Is(err, kernel.ErrExists) {
+		return nil, fmt.Errorf("station key: %w", err)
+	}
+	return in.Ports.Config.Get(ctx, topology.StationKeyKey)
+}

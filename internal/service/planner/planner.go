@@ -1,0 +1,88 @@
+// Package planner makes the planner of a station from its settings.
+package planner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/rs/zerolog"
+
+	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/core/quota"
+	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/models"
+	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/services/planner"
+)
+
+var _ planner.Agents = (*service.Agents)(nil)
+
+// Config is what the program reads.
+type Config struct {
+	service.Base
+	service.Planning
+	service.Models
+}
+
+// Program is the planner as a program of its own: it registers the agents of a folder too.
+func Program() service.Program {
+	var cfg Config
+	return service.Program{Role: events.Planner, Config: &cfg, Base: &cfg.Base, Wire: func() (service.Wiring, error) {
+		return Wire(cfg, nil), nil
+	}, Prepare: func(ctx context.Context, ports service.Ports, log zerolog.Logger) error {
+		return service.RegisterAgents(ctx, ports.Config, cfg.Planning, log)
+	}}
+}
+
+// Wire makes the planner. asked may be nil for the models of the configured providers.
+func Wire(cfg Config, asked models.Models) service.Wiring {
+	return service.Wiring{Role: events.Planner, Start: func(ctx context.Context, in *service.Instance) (service.Work, error) {
+		role, err := start(ctx, cfg, asked, in)
+		return service.Work{Role: role}, err
+	}}
+}
+
+func start(ctx context.Context, cfg Config, asked models.Models, in *service.Instance) (*planner.Role, error) {
+	p := in.Ports
+	// Outsiders cannot ask the server; they find it here (inspan doctor).
+	if err := p.Config.Put(ctx, topology.DurabilityKey, []byte(p.Durability)); err != nil {
+		return nil, fmt.Errorf("record the durability: %w", err)
+	}
+	prices, err := agentfile.LoadPrices(cfg.Prices)
+	if err != nil {
+		return nil, fmt.Errorf("INSPAN_PRICES: %w", err)
+	}
+	windows, err := llm.ParseWindows(cfg.ContextWindows)
+	if err != nil {
+		return nil, fmt.Errorf("INSPAN_CONTEXT_WINDOWS: %w", err)
+	}
+	if asked == nil {
+		asked = models.New(cfg.Models)
+	}
+	return planner.New(planner.Config{Prices: prices, Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers, Agents: &service.Agents{Shelf: p.Config},
+		Windows: windows.Of, Context: func(context.Context) (string, error) { return told(cfg.Context) }, Models: asked, Isolation: cfg.Isolation,
+		Durability: p.Durability, Census: p.Census, Damage: p.Damage, Hooks: in.Asker, Earlier: in.Workflows().Join, Sessions: p.Sessions, Blobs: p.Blobs, LongRunning: cfg.LongRunning,
+		Quotas: planner.Quotas{PerSender: cfg.SenderPerMinute, Limits: quota.Limits{Running: cfg.MaxRuns,
+			PerMinute: cfg.RunsPerMinute, Patience: cfg.Patience}}})
+}
+
+// told reads what the operator tells all agents. It is read for each run, so that a change needs no restart.
+func told(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("INSPAN_CONTEXT: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, events.MaxContext+1))
+	if err != nil {
+		return "", fmt.Errorf("INSPAN_CONTEXT: %w", err)
+	}
+	return string(b), nil
+}

@@ -1,0 +1,90 @@
+package toolrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/inspan/inspan/internal/agentfile"
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/backends"
+	"github.com/inspan/inspan/internal/sandbox/pool"
+)
+
+// Boxes picks the sandboxes of this machine: the configured default, which must work, and whatever else does, for
+// agents that ask for it by name. It returns the mode that the default came to.
+func Boxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, error) {
+	set, optIn := backends.Local(""), cfg.optIn()
+	picked, err := set.With(optIn...).Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
+	if err != nil {
+		return nil, "", fmt.Errorf("INSPAN_SANDBOX: %w", err)
+	}
+	hidden, _, err := cfg.SecretEnv()
+	if err != nil {
+		return nil, "", err
+	}
+	closed, err := cfg.closed()
+	if err != nil {
+		return nil, "", err
+	}
+	policy, _, err := agentfile.LoadPolicy(cfg.Policy)
+	if err != nil {
+		return nil, "", err
+	}
+	readOnly, env := withGo(cfg.SandboxReadOnly, cfg.SandboxEnv)
+	env = append(slices.Clone(env), hidden...)
+	box := pool.Config{Root: cfg.Workspace, Default: picked.Mode(), Least: sandbox.Mode(cfg.SandboxMin), ReadOnly: readOnly, Env: env,
+		Cache:  filepath.Join(cfg.Workspace, ".cache"),
+		Keep:   cfg.SandboxKeep,
+		Closed: closed, Reach: cfg.reach(), Programs: deniedPrograms(policy.Rules),
+		Backends: map[sandbox.Mode]sandbox.Backend{picked.Mode(): picked}, Missing: map[sandbox.Mode]error{}}
+	for _, b := range optIn {
+		box.Backends[b.Mode()] = b // for agents that name it; what is missing is told when a sandbox is opened
+	}
+	for _, name := range set.Modes() {
+		mode := sandbox.Mode(name)
+		if mode == sandbox.Auto || mode == picked.Mode() {
+			continue
+		}
+		b, err := set.Pick(ctx, mode)
+		switch {
+		case errors.Is(err, sandbox.ErrUnavailable):
+			box.Missing[mode] = err
+		case err != nil:
+			return nil, "", err
+		default:
+			box.Backends[mode] = b
+		}
+	}
+	boxes, err := pool.NewOpener(box)
+	return boxes, picked.Mode(), err
+}
+
+// systemPath is where commands of a sandbox are looked for anyway.
+const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// withGo lets commands find the Go toolchain of this machine, which often is not on the system's path: agents that
+// write Go need it. Other toolchains are named with INSPAN_SANDBOX_ENV=PATH=... and INSPAN_SANDBOX_READ_ONLY.
+func withGo(readOnly, env []string) ([]string, []string) {
+	for _, e := range env {
+		if strings.HasPrefix(e, "PATH=") {
+			return readOnly, env
+		}
+	}
+	program, err := exec.LookPath("go")
+	if err != nil {
+		return readOnly, env
+	}
+	if program, err = filepath.EvalSymlinks(program); err != nil {
+		return readOnly, env
+	}
+	bin := filepath.Dir(program)
+	if root := filepath.Dir(bin); !strings.HasPrefix(root, "/usr/") {
+		readOnly = append(slices.Clone(readOnly), root)
+	}
+	return readOnly, append(slices.Clone(env), "PATH="+bin+":"+systemPath)
+}

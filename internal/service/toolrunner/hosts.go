@@ -1,0 +1,130 @@
+package toolrunner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/topology"
+)
+
+// hostKeys begin the keys of toolrunners that run, in the bucket of working trees, which only toolrunners write.
+const hostKeys = "host."
+
+// errManyHosts means that workspaces are local and more than one machine has toolrunners: nothing would keep two of them from
+// working in one workspace at the same time, because local mode has no claims and no fences.
+var errManyHosts = errors.New("INSPAN_WORKSPACE_MODE is local, but toolrunners run on more than one machine")
+
+// runnerHost is what a toolrunner says of itself to the others.
+type runnerHost struct {
+	Machine string    `json:"machine"`
+	Mode    string    `json:"mode"`
+	Since   time.Time `json:"since"`
+}
+
+// hosts knows the toolrunners of a station.
+type hosts struct {
+	shelf    kernel.Shelf
+	leases   kernel.Leases
+	instance string
+	self     runnerHost
+}
+
+// hosts is nil where the station has one process.
+func (h *wiring) hosts(instance string) *hosts {
+	if h.in.Ports.Trees == nil || h.in.Ports.Leases == nil {
+		return nil
+	}
+	mode := h.cfg.WorkspaceMode
+	if mode == "" {
+		mode = service.WorkspaceLocal
+	}
+	machine := h.deps.Machine
+	if machine == "" {
+		machine = thisMachine()
+	}
+	return &hosts{shelf: h.in.Ports.Trees, leases: h.in.Ports.Leases, instance: instance, self: runnerHost{Machine: machine, Mode: mode, Since: time.Now().UTC()}}
+}
+
+// thisMachine names this machine or, in a container, this container: two of them may be on different machines tomorrow.
+func thisMachine() string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return name
+	}
+	return name + " " + strings.TrimSpace(string(boot))
+}
+
+// during tells the others of this toolrunner while run runs. The lease of the instance is held before.
+func (h *hosts) during(run service.Run) service.Run {
+	if h == nil {
+		return run
+	}
+	return func(ctx context.Context) error {
+		b, err := json.Marshal(h.self)
+		if err == nil {
+			err = h.shelf.Put(ctx, hostKeys+h.instance, b)
+		}
+		if err != nil {
+			return fmt.Errorf("tell other toolrunners of this one: %w", err)
+		}
+		err = run(ctx)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), topology.LeaseTerm)
+		defer cancel()
+		_ = h.shelf.Delete(last, hostKeys+h.instance) // one that stays is believed only as long as the lease
+		return err
+	}
+}
+
+// alone is the check of local mode.
+func (h *hosts) alone(ctx context.Context) error {
+	if h.self.Mode != service.WorkspaceLocal {
+		return nil
+	}
+	keys, err := h.shelf.Keys(ctx, hostKeys)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		instance := strings.TrimPrefix(key, hostKeys)
+		other, err := h.read(ctx, key)
+		if err != nil || instance == h.instance || other.Machine == h.self.Machine {
+			continue // one that is just gone; and one that cannot be read says nothing
+		}
+		alive, err := h.leases.Alive(ctx, instance)
+		if err != nil {
+			return err
+		}
+		if alive {
+			return fmt.Errorf("%w: %w: %s runs on %s. Give all of them INSPAN_WORKSPACE_MODE=shared where their workspace root is one volume, or follow where each has its own; or stop the other", service.ErrHeld, errManyHosts, instance, other.name())
+		}
+		if time.Since(other.Since) > topology.LeaseTerm { // it has had the time to take its lease
+			_ = h.shelf.Delete(ctx, key) // the next look tries again
+		}
+	}
+	return nil
+}
+
+func (h *hosts) read(ctx context.Context, key string) (other runnerHost, err error) {
+	b, err := h.shelf.Get(ctx, key)
+	if err != nil {
+		return other, err
+	}
+	return other, json.Unmarshal(b, &other)
+}
+
+// name is that of the machine, for people.
+func (h runnerHost) name() string {
+	name, _, _ := strings.Cut(h.Machine, " ")
+	return fmt.Sprintf("%q (%s)", name, h.Mode)
+}

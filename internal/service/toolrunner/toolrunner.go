@@ -1,0 +1,177 @@
+// Package toolrunner makes the toolrunner of a station from its settings: sandboxes, tools, git work, the egress proxy,
+// workspaces, and what is cleaned up beside the role.
+package toolrunner
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/inspan/inspan/internal/egress"
+	"github.com/inspan/inspan/internal/git"
+	"github.com/inspan/inspan/internal/mcp"
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/sandbox/pool"
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/toolbox"
+	"github.com/inspan/inspan/internal/tools"
+	"github.com/inspan/inspan/internal/workspace"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/tool"
+	role "github.com/inspan/inspan/services/toolrunner"
+)
+
+// Config is what the program reads.
+type Config struct {
+	service.Base
+	service.Approvals
+	service.Live
+	service.Workspaces
+	service.Capture
+	service.Sandboxes
+	service.Calls
+	service.Docker
+	service.Remote
+	service.MicroVM
+	service.Interpreted
+	service.GitWork
+}
+
+// Deps stand in the place of what the settings name. Each may be nil.
+type Deps struct {
+	// Tools are those that calls run, with what is pinned of MCP servers.
+	Tools *toolbox.Toolbox
+	// Snapshots keeps working trees that follow their runs; nil means with git.
+	Snapshots workspace.Snapshots
+	// Machine names the machine that tools run on, for other toolrunners; empty means the name that it has.
+	Machine string
+	// Boxes opens sandboxes; nil means those of this machine.
+	Boxes *pool.Opener
+	// Git runs git for runs; nil means the program of this machine, as it is configured.
+	Git *git.Git
+	// Egress is the proxy for agents that may reach something; nil means that of this machine.
+	Egress *egress.Proxy
+}
+
+// Program is the toolrunner as a program of its own.
+func Program() service.Program {
+	var cfg Config
+	return service.Program{Role: events.Toolrunner, Config: &cfg, Base: &cfg.Base, Wire: func() (service.Wiring, error) { return Wire(cfg, Deps{}) }}
+}
+
+// Tools are the built-in tools and more of this process, with what is pinned of MCP servers.
+func Tools(cfg service.Calls, more ...tool.Tool) (*toolbox.Toolbox, error) {
+	registry, err := tool.NewRegistry(append(append(tools.Builtin(),
+		tools.Prometheus(tools.PrometheusConfig{URL: cfg.PrometheusURL, Token: cfg.PrometheusToken})), more...)...)
+	if err != nil {
+		return nil, err
+	}
+	return Pinned(cfg, registry)
+}
+
+// Pinned adds what is pinned of MCP servers to tools.
+func Pinned(cfg service.Calls, registry *tool.Registry) (*toolbox.Toolbox, error) {
+	_, secrets, err := cfg.ServerSecrets()
+	return mcp.New(registry, secrets), err
+}
+
+// Wire makes the toolrunner.
+func Wire(cfg Config, deps Deps) (w service.Wiring, err error) {
+	if deps.Tools == nil {
+		if deps.Tools, err = Tools(cfg.Calls); err != nil {
+			return w, err
+		}
+	}
+	return service.Wiring{Role: events.Toolrunner, Start: func(ctx context.Context, in *service.Instance) (service.Work, error) {
+		return (&wiring{cfg: cfg, deps: deps, in: in}).start(ctx)
+	}}, nil
+}
+
+// wiring is one toolrunner that is made.
+type wiring struct {
+	cfg  Config
+	deps Deps
+	in   *service.Instance
+}
+
+// start makes the role, and says what goes on beside it.
+func (h *wiring) start(ctx context.Context) (work service.Work, err error) {
+	trees, err := h.trees(ctx, h.in.Ledger, h.in.Name)
+	if err != nil {
+		return work, err
+	}
+	r, err := h.role(ctx, trees)
+	if err != nil {
+		return work, err
+	}
+	beside, err := h.expiring(h.in.Log)
+	if err != nil {
+		return work, err
+	}
+	work.Role = r
+	work.Around = func(run service.Run) service.Run {
+		run = beside(h.tend(r, trees, minding(r, h.in.Log, h.cleaning(r, h.in.Log, run))))
+		if h.deps.Boxes == nil {
+			run = reaper{log: h.in.Log, every: reapEvery, more: h.cfg.reapers()}.during(run)
+		}
+		return run
+	}
+	all := h.hosts(h.in.Name)
+	if all != nil {
+		work.Checks = append(work.Checks, all.alone)
+	}
+	work.Outside = func(run service.Run) service.Run { return h.in.Leased(all.during(run)) }
+	return work, nil
+}
+
+func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, error) {
+	ends, err := h.in.Ends(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key, err := h.in.StationKey(ctx, h.cfg.StationKey)
+	if err != nil {
+		return nil, err
+	}
+	boxes := h.deps.Boxes
+	if boxes == nil {
+		var mode sandbox.Mode
+		if boxes, mode, err = Boxes(ctx, h.cfg); err != nil {
+			return nil, err
+		}
+		h.in.Log.Info().Str("sandbox", string(mode)).Str("workspace", h.cfg.Workspace).Msg("tools run here")
+	}
+	masked := h.in.Masked
+	more, _, err := h.cfg.ServerSecrets()
+	if err != nil {
+		return nil, err
+	}
+	desk, keys, err := h.desk()
+	if err != nil {
+		return nil, fmt.Errorf("git work: %w", err)
+	}
+	h.tellWalls(ctx, desk)
+	masked = append(append(append([]secret.Value(nil), masked...), more...), keys...)
+	out, err := h.egress()
+	if err != nil {
+		return nil, err
+	}
+	feed, err := h.in.Feed(ctx, h.cfg.Live)
+	if err != nil {
+		return nil, err
+	}
+	masked = append(masked, secret.New(string(key)))
+	keeper, err := h.keeper(masked)
+	if err != nil {
+		return nil, fmt.Errorf("artifacts: %w", err)
+	}
+	p := h.in.Ports
+	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases, Ends: ends, Tools: h.deps.Tools.Base(),
+		ToolsOf: h.deps.Tools.For, Hooks: h.in.Asker, Instance: h.in.Name, Key: key},
+		runnerParts{opener: boxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, rescue: h.rescue(desk), sessions: p.Sessions, egress: out, live: feed, secrets: masked})
+	if err != nil {
+		return nil, err
+	}
+	h.in.Overhear(ctx, r.Republished)
+	return r, h.in.OnEnd(ctx, r.Ended)
+}

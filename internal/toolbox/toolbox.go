@@ -1,0 +1,122 @@
+// Package toolbox knows which tools each agent has: those that every agent may have, and those that an operator pinned of
+// its MCP servers.
+//
+// Promises: a pin that does not hold (an effect class that does not exist, a schema that is none, a name that is taken) is
+// left out, so its calls are refused as those of an unknown tool. What carries a pinned tool out is made by whoever runs
+// calls; everyone else knows its specification alone and links nothing that could run it.
+package toolbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/tool"
+)
+
+// Toolbox knows the tools of agents. It is safe for concurrent use.
+type Toolbox struct {
+	base *tool.Registry
+	make func(events.MCPServer, events.MCPTool) tool.Tool
+	mu   sync.Mutex
+	// known registries by the digest of the servers they are made of, guarded by mu.
+	known map[[sha256.Size]byte]*tool.Registry
+}
+
+// maxKnown bounds the registries that are kept; they are made again where they are missing.
+const maxKnown = 256
+
+// New makes a toolbox. make makes a pinned tool that can be run; nil knows the specification of each alone.
+func New(base *tool.Registry, make func(events.MCPServer, events.MCPTool) tool.Tool) *Toolbox {
+	if make == nil {
+		make = func(s events.MCPServer, p events.MCPTool) tool.Tool { return Known(SpecOf(s, p)) }
+	}
+	return &Toolbox{base: base, make: make, known: map[[sha256.Size]byte]*tool.Registry{}}
+}
+
+// Base returns the tools that every agent may have.
+func (b *Toolbox) Base() *tool.Registry { return b.base }
+
+// For returns the tools of an agent.
+func (b *Toolbox) For(a events.Agent) *tool.Registry {
+	if len(a.MCP) == 0 {
+		return b.base
+	}
+	doc, err := json.Marshal(a.MCP)
+	if err != nil {
+		return b.base // a pinned schema that is no JSON: nothing of it is offered
+	}
+	key := sha256.Sum256(doc)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.known[key]; r != nil {
+		return r
+	}
+	if len(b.known) >= maxKnown {
+		clear(b.known)
+	}
+	r := b.build(a.MCP)
+	b.known[key] = r
+	return r
+}
+
+func (b *Toolbox) build(servers []events.MCPServer) *tool.Registry {
+	var all []tool.Tool
+	taken := map[string]bool{}
+	for _, name := range b.base.Names() {
+		t, _ := b.base.Get(name)
+		all, taken[name] = append(all, t), true
+	}
+	for _, s := range servers {
+		for _, pin := range s.Tools {
+			if taken[pin.Call] || Check(s, pin) != nil {
+				continue
+			}
+			all, taken[pin.Call] = append(all, b.make(s, pin)), true
+		}
+	}
+	r, err := tool.NewRegistry(all...)
+	if err != nil {
+		return b.base // each was checked by itself, so this does not happen; nothing is offered if it does
+	}
+	return r
+}
+
+// SpecOf is what a pinned tool says of itself.
+func SpecOf(s events.MCPServer, p events.MCPTool) tool.Spec {
+	return tool.Spec{Name: p.Call, Description: p.Description, Input: p.Input, Effect: tool.Effect(p.Effect),
+		Timeout: time.Duration(s.TimeoutMS) * time.Millisecond}
+}
+
+// Check reports why a pin does not hold.
+func Check(s events.MCPServer, p events.MCPTool) error {
+	switch tool.Effect(p.Effect) {
+	case tool.Read, tool.Idempotent, tool.Once:
+	default:
+		return fmt.Errorf("effect class %q is none of read, idempotent, once", p.Effect)
+	}
+	if !strings.HasPrefix(p.Call, "mcp__"+s.Name+"__") {
+		return fmt.Errorf("name %q is not one of server %s", p.Call, s.Name)
+	}
+	_, err := tool.NewRegistry(Known(SpecOf(s, p)))
+	return err
+}
+
+// Known is a tool of which only the specification is known here.
+func Known(s tool.Spec) tool.Tool { return known{s} }
+
+type known struct{ spec tool.Spec }
+
+// Spec implements tool.Tool.
+func (k known) Spec() tool.Spec { return k.spec }
+
+// Run implements tool.Tool: it cannot be run here.
+func (k known) Run(context.Context, tool.Call) (tool.Result, error) {
+	return tool.Result{}, tool.Fail(tool.Permanent, "", errors.New("the tool "+k.spec.Name+" is not run by this service"))
+}
