@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 )
@@ -30,7 +31,7 @@ func (a *app) openLocal(ctx context.Context, work bool) (*client.Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	return client.Local(st.Local(), func() {
+	return operator.Local(st.Local(), func() {
 		if err := st.Close(context.WithoutCancel(ctx)); err != nil {
 			fmt.Fprintf(a.err, "inspan: close the local store: %v\n", err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/inspan/inspan/internal/audit"
 	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/pkg/approval"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/run"
@@ -44,7 +45,7 @@ Exit codes: 0 no fault was found, 1 there is one, 2 wrong command line, 5 there 
 			if err != nil {
 				return err
 			}
-			trust := client.Trust{Anchors: given, Keys: keys, OnlySigned: onlySigned}
+			trust := operator.Trust{Anchors: given, Keys: keys, OnlySigned: onlySigned}
 			if trust.Approvers, err = approverKeys(approvers, onlySigned); err != nil {
 				return err
 			}
@@ -57,13 +58,13 @@ Exit codes: 0 no fault was found, 1 there is one, 2 wrong command line, 5 there 
 			}
 			return a.with(func(ctx context.Context, c *client.Client, argv []string) error {
 				if all {
-					found, err := c.AuditAll(ctx, trust)
+					found, err := operator.AuditAll(ctx, c, trust)
 					if err != nil {
 						return err
 					}
 					return a.auditedAll(found)
 				}
-				r, err := c.Audit(ctx, argv[0], trust)
+				r, err := operator.Audit(ctx, c, argv[0], trust)
 				if errors.Is(err, client.ErrNotFound) {
 					return noRun(argv[0])
 				}
@@ -156,7 +157,7 @@ func (a *app) audited(r audit.Report) error {
 }
 
 // auditedAll prints what was found in all runs; any fault is exit code 1.
-func (a *app) auditedAll(all client.Audits) error {
+func (a *app) auditedAll(all operator.Audits) error {
 	failed := fmt.Errorf("station %s is not sound: %s of %d with a fault: do not go on with these, see docs/runbook.md", all.Station, view.Plural(all.Faulty, "run"), len(all.Runs))
 	if a.json {
 		failed = nil
@@ -178,7 +179,7 @@ func (a *app) auditedAll(all client.Audits) error {
 	return nil
 }
 
-func (a *app) printAudits(all client.Audits) {
+func (a *app) printAudits(all operator.Audits) {
 	p, rows := a.paint(), [][]string{}
 	for _, r := range all.Runs {
 		verdict := p.green("sound")

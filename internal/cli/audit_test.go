@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/topology"
-	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -76,7 +76,7 @@ func TestAudit(t *testing.T) {
 	})
 	t.Run("SAFE-3 CLI-9 all runs of a station are checked at once", func(t *testing.T) {
 		d.want(0, []string{"seen", "sound", "No fault in 1 run"}, "audit", "--all")
-		all := decode[client.Audits](t, d.want(0, nil, "audit", "--all", "--json").out)
+		all := decode[operator.Audits](t, d.want(0, nil, "audit", "--all", "--json").out)
 		if !all.Sound || len(all.Runs) != 1 || all.Runs[0].Run != "seen" || all.Faulty+all.Unvouched > 0 {
 			t.Errorf("%+v", all)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
@@ -71,7 +72,7 @@ func TestReplay(t *testing.T) {
 		d.want(4, []string{"already"}, "dead", "replay", "1", "--yes")
 		d.want(0, []string{"replayed"}, "dead", "list")
 		d.want(0, []string{"taken"}, "dead", "replay", "2", "--yes")
-		c, err := client.On(d.station.Conn(), "default")
+		c, err := operator.On(d.station.Conn(), "default")
 		if err != nil {
 			t.Fatal(err)
 		}

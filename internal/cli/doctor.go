@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inspan/inspan/internal/git/wall"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/sandbox/backends"
 	"github.com/inspan/inspan/internal/sandbox/helper"
@@ -239,7 +240,7 @@ func (a *app) stationFindings(ctx context.Context) []finding {
 // lossFinding tells what the station has lost, as far as it knows, and whether its log is whole now.
 func lossFinding(ctx context.Context, c *client.Client) finding {
 	f := finding{What: "streams", Hint: "the station takes no work: see The store is damaged in docs/runbook.md"}
-	status, err := c.Damage(ctx)
+	status, err := operator.Damage(ctx, c)
 	switch {
 	case err != nil:
 		f.State, f.Hint = "unknown", err.Error()

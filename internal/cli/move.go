@@ -16,6 +16,7 @@ import (
 	"github.com/inspan/inspan/internal/core/view"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
@@ -248,7 +249,7 @@ func (a *app) brought(done []archive.Brought, failed []failedRun) error {
 }
 
 // bundle writes a run to a file.
-func (a *app) bundle(ctx context.Context, c *client.Client, runID, file string, leave client.Leave) (err error) {
+func (a *app) bundle(ctx context.Context, c *client.Client, runID, file string, leave operator.Leave) (err error) {
 	temp, err := os.MkdirTemp("", "inspan-bundle-*")
 	if err != nil {
 		return fmt.Errorf("make a bundle: %w", err)
@@ -260,7 +261,7 @@ func (a *app) bundle(ctx context.Context, c *client.Client, runID, file string, 
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	dir.OnProgress(a.progress())
-	m, err := c.Save(ctx, dir, runID, leave, a.me())
+	m, err := operator.Save(ctx, c, dir, runID, leave, a.me())
 	if errors.Is(err, client.ErrOpen) {
 		return usage("%w: --move ends it here so that it goes on only elsewhere, --fork lets it go on here too", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 )
@@ -60,7 +61,7 @@ func (a *app) openStopped(ctx context.Context, cmd *cobra.Command) (c *client.Cl
 		return nil, nil, err
 	}
 	shut = func() { _ = st.Close(context.WithoutCancel(ctx)) } // nothing was written
-	if c, err = client.On(st.Conn(), st.Name()); err != nil {
+	if c, err = operator.On(st.Conn(), st.Name()); err != nil {
 		shut()
 		return nil, nil, err
 	}

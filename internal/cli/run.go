@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -295,10 +296,10 @@ func (a *app) reach(ctx context.Context, f runFlags) (host, error) {
 		return h, errors.Join(err, h.remove())
 	}
 	if a.alone {
-		h.c = client.Local(h.own.Local(), nil)
+		h.c = operator.Local(h.own.Local(), nil)
 		return h, nil
 	}
-	if h.c, err = client.On(h.own.Conn(), h.own.Name()); err != nil {
+	if h.c, err = operator.On(h.own.Conn(), h.own.Name()); err != nil {
 		return h, errors.Join(err, a.leave(h, run.State{}))
 	}
 	return h, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/inspan/inspan/internal/core/budget"
 	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -264,9 +265,9 @@ func (a *app) exportCmd() *cobra.Command {
 				return usage("--move and --fork go with --bundle FILE, one of them")
 			}
 			if bundle != "" {
-				leave := map[bool]client.Leave{true: client.LeaveMoved}[move]
+				leave := map[bool]operator.Leave{true: operator.LeaveMoved}[move]
 				if fork {
-					leave = client.LeaveForked
+					leave = operator.LeaveForked
 				}
 				return a.bundle(ctx, c, args[0], bundle, leave)
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -32,7 +33,7 @@ func TestDrain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := client.On(st.Conn(), "default")
+		c, err := operator.On(st.Conn(), "default")
 		if err != nil {
 			t.Fatal(err)
 		}

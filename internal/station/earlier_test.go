@@ -13,8 +13,8 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel/kerneltest"
 	"github.com/inspan/inspan/internal/natsserver"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/station"
-	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/run/runtest"
 )
 
@@ -71,7 +71,7 @@ func TestEarlier(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			c, err := client.On(conn, name)
+			c, err := operator.On(conn, name)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/topology"
-	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -77,7 +77,7 @@ func TestKilled(t *testing.T) {
 		if status != events.Completed || n[events.CallStarted] != 2 || n[events.CallFinished] != 1 || n[events.CallFailed] != 1 {
 			t.Errorf("%s, %v", status, n)
 		}
-		if r, err := c.Audit(within(t), "r", client.Trust{}); err != nil || !r.Sound {
+		if r, err := operator.Audit(within(t), c, "r", operator.Trust{}); err != nil || !r.Sound {
 			t.Errorf("audit: %v, %+v", err, r.First)
 		}
 		if b, err := os.ReadFile(filepath.Join(dir, "marks")); err != nil || string(b) != "mark\nmark\n" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/streaming"
@@ -47,9 +48,9 @@ func TestLive(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			c := client.Local(st.Local(), nil)
+			c := operator.Local(st.Local(), nil)
 			if !alone {
-				if c, err = client.On(st.Conn(), st.Name()); err != nil {
+				if c, err = operator.On(st.Conn(), st.Name()); err != nil {
 					t.Fatal(err)
 				}
 			}

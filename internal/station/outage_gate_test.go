@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
@@ -273,7 +274,7 @@ func TestOutageKilled(t *testing.T) {
 		if s.Status != events.Completed || n[events.CallStarted] != 2 || n[events.CallFinished] != 1 || n[events.CallFailed] != 1 || n[events.CheckpointFallback] != 1 {
 			t.Errorf("%s, %v", s.Status, n)
 		}
-		if r, err := c.Audit(within(t), "r", client.Trust{}); err != nil || !r.Sound {
+		if r, err := operator.Audit(within(t), c, "r", operator.Trust{}); err != nil || !r.Sound {
 			t.Errorf("audit: %v, %+v", err, r.First)
 		}
 		if b, err := os.ReadFile(filepath.Join(dir, "marks")); err != nil || string(b) != "mark\nmark\n" {

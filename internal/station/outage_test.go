@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/station"
@@ -109,7 +110,7 @@ func newOutage(t *testing.T) *outage {
 			t.Error(err)
 		}
 	})
-	if o.c, err = client.On(o.st.Conn(), "default"); err != nil {
+	if o.c, err = operator.On(o.st.Conn(), "default"); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -181,7 +182,7 @@ func (o *outage) completed(id string, calls, fell int) run.State {
 	if state.Status != events.Completed {
 		o.t.Fatalf("run %s is %s: %+v", id, state.Status, state.Result)
 	}
-	r, err := o.c.Audit(within(o.t), id, client.Trust{})
+	r, err := operator.Audit(within(o.t), o.c, id, operator.Trust{})
 	if err != nil || !r.Sound {
 		o.t.Errorf("audit: %v, %+v", err, r.First)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
@@ -53,9 +54,9 @@ func day(t *testing.T, dir string, alone bool, do func(c *client.Client)) {
 			t.Error(err)
 		}
 	}()
-	c := client.Local(st.Local(), nil)
+	c := operator.Local(st.Local(), nil)
 	if !alone {
-		if c, err = client.On(st.Conn(), st.Name()); err != nil {
+		if c, err = operator.On(st.Conn(), st.Name()); err != nil {
 			t.Fatal(err)
 		}
 	}

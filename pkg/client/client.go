@@ -38,7 +38,7 @@ const DefaultStation = "default"
 // Client of one station. It is safe for concurrent use.
 type Client struct {
 	// conn is nil for a local store.
-	conn *jet.Conn
+	conn connection
 	st   place
 	// end lets go of what is the client's own; may be nil.
 	end func()
@@ -61,6 +61,16 @@ type place interface {
 	Log(ctx context.Context) (jet.LogState, error)
 	Logged(ctx context.Context) (runs []string, err error)
 }
+
+// connection is one to NATS servers.
+type connection interface {
+	Connected() bool
+	Durability(ctx context.Context) (jet.Durability, error)
+	Ping(ctx context.Context) ([][]byte, error)
+}
+
+// ErrOpen means that a run has not ended.
+var ErrOpen = errors.New("the run is open")
 
 // ErrNotFound means that there is no such run, gate, letter or object.
 var ErrNotFound = errors.New("not found")
@@ -119,7 +129,7 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := On(conn, cfg.Station)
+	st, err := conn.Station(cfg.Station)
 	if err == nil {
 		err = conn.CheckBuckets(ctx, cfg.Station)
 	}
@@ -127,18 +137,17 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 		conn.Close()
 		return nil, err
 	}
-	c.end = conn.Close
-	return c, nil
+	return Over(st, conn, conn.Close), nil
 }
 
-// On is a client on a connection that somebody else closes, for programs of this module that have one.
-func On(conn *jet.Conn, station string) (*Client, error) {
-	st, err := conn.Station(station)
-	if err != nil {
-		return nil, err
-	}
-	return &Client{conn: conn, st: st}, nil
+// Over is a client of a station that a program of this module holds itself; conn is nil where that is not over NATS. Close
+// calls end, which may be nil. Everyone else has Connect, and the Client of a pkg/station.
+func Over(st place, conn connection, end func()) *Client {
+	return &Client{conn: conn, st: st, end: end}
 }
+
+// Inside is what Over was given, for programs of this module.
+func (c *Client) Inside() any { return c.st }
 
 // Close ends the connection.
 func (c *Client) Close() {

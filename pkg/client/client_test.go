@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/natsserver"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
@@ -280,7 +281,7 @@ func TestDispatch(t *testing.T) {
 	})
 	t.Run("DEPL-6 a station that is not set up is an error that says so", func(t *testing.T) {
 		w := w.on(t)
-		c, err := client.On(w.conn, "elsewhere")
+		c, err := operator.On(w.conn, "elsewhere")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -415,7 +416,7 @@ func TestRights(t *testing.T) {
 		}
 	})
 	on := func(t *testing.T, name string) *client.Client {
-		c, err := client.On(as(name), "test")
+		c, err := operator.On(as(name), "test")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/inspan/inspan/internal/sqlitestore"
 	"github.com/inspan/inspan/internal/topology"
 )
 
@@ -23,7 +22,11 @@ type Health struct {
 // Health asks the server and, through $SRV.PING, the services.
 func (c *Client) Health(ctx context.Context) (Health, error) {
 	if c.conn == nil {
-		return Health{ServerVersion: "none, a local store", Durability: sqlitestore.Durability, SyncAlways: true, Services: map[string]int{}}, nil
+		h := Health{ServerVersion: "none, a local store", SyncAlways: true, Services: map[string]int{}}
+		if st, ok := c.st.(interface{ Durability() string }); ok {
+			h.Durability = st.Durability()
+		}
+		return h, nil
 	}
 	d, err := c.conn.Durability(ctx)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/client"
@@ -44,7 +45,7 @@ func newWorldOn(t testing.TB, conn *jet.Conn) *world {
 		w.ledgers[by] = l
 	}
 	var err error
-	if w.c, err = client.On(conn, "test"); err != nil {
+	if w.c, err = operator.On(conn, "test"); err != nil {
 		t.Fatal(err)
 	}
 	return w

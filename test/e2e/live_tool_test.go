@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/client"
@@ -23,7 +24,7 @@ func (w *world) release(runID, name string) {
 // told gathers the output of tools that a watcher is told, by call, with its marks.
 func (w *world) told(runID, call string) *viewer {
 	w.t.Helper()
-	c, err := client.On(w.conn, "test")
+	c, err := operator.On(w.conn, "test")
 	if err != nil {
 		w.t.Fatal(err)
 	}

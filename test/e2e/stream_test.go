@@ -12,6 +12,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
@@ -94,7 +95,7 @@ func (v *viewer) sees(w *world, want string) {
 
 func (w *world) viewer(runID string) *viewer {
 	w.t.Helper()
-	c, err := client.On(w.conn, "test")
+	c, err := operator.On(w.conn, "test")
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	words "github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/internal/workspace"
 	"github.com/inspan/inspan/pkg/client"
@@ -73,7 +74,7 @@ func TestFailover(t *testing.T) {
 	setUp(ctx, t, p.fleet, topology.Limits{})
 	p.seat = p.connect(ctx, "operator", 0)
 	var err error
-	if p.c, err = client.On(p.seat.conn, stationName); err != nil {
+	if p.c, err = operator.On(p.seat.conn, stationName); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range p.services {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
@@ -147,7 +148,7 @@ func users(ctx context.Context, t *testing.T, f *fleet, seed uint64) *load {
 	l.following, l.quit = context.WithCancel(ctx)
 	for i := range 2 {
 		st := f.connect(ctx, fmt.Sprintf("client.%d", i+1), i)
-		c, err := client.On(st.conn, stationName)
+		c, err := operator.On(st.conn, stationName)
 		if err != nil {
 			t.Fatal(err)
 		}

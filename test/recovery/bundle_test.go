@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/inspan/inspan/internal/archive"
-	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -99,7 +99,7 @@ func TestBundle(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer dir.Close()
-		if _, err := a.c.Save(a.ctx(), dir, "open", client.LeaveEnded, "anna"); err == nil {
+		if _, err := operator.Save(a.ctx(), a.c, dir, "open", operator.LeaveEnded, "anna"); err == nil {
 			t.Error("it was saved")
 		}
 	})

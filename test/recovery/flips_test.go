@@ -19,6 +19,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/internal/storecheck"
@@ -195,7 +196,7 @@ func (p *place) open() error {
 		return err
 	}
 	p.station = st
-	p.c, err = client.On(st.Conn(), p.name)
+	p.c, err = operator.On(st.Conn(), p.name)
 	return err
 }
 
@@ -255,7 +256,7 @@ func (p *place) observeRun(ctx context.Context, id string, note func(string, any
 	if err := note("events of "+id, all, nil); err != nil {
 		return err
 	}
-	report, err := p.c.Audit(ctx, id, client.Trust{})
+	report, err := operator.Audit(ctx, p.c, id, operator.Trust{})
 	if err := note("audit of "+id, report, err); err != nil {
 		return err
 	}

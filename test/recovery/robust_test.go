@@ -20,8 +20,8 @@ import (
 
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/station"
-	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 	"github.com/inspan/inspan/pkg/run/runtest"
@@ -273,7 +273,7 @@ func (p *place) audited(runID string) (rep audit.Report, err error) {
 	ctx, cancel := context.WithTimeout(p.ctx(), patience)
 	defer cancel()
 	for {
-		rep, err = p.c.Audit(ctx, runID, client.Trust{})
+		rep, err = operator.Audit(ctx, p.c, runID, operator.Trust{})
 		if err != nil || !rep.Sound || rep.Anchored > 0 {
 			return rep, err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/cli"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/station"
 	"github.com/inspan/inspan/pkg/client"
@@ -112,7 +113,7 @@ func (p *place) up() {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(p.down)
-	if p.c, err = client.On(p.station.Conn(), p.name); err != nil {
+	if p.c, err = operator.On(p.station.Conn(), p.name); err != nil {
 		p.t.Fatal(err)
 	}
 }

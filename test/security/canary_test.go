@@ -27,6 +27,7 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/jet/jettest"
 	"github.com/inspan/inspan/internal/natsserver"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
@@ -127,7 +128,7 @@ func (a *aviary) as(user string) (*client.Client, *jet.Station) {
 		a.t.Fatal(err)
 	}
 	a.t.Cleanup(conn.Close)
-	c, err := client.On(conn, "s1")
+	c, err := operator.On(conn, "s1")
 	if err != nil {
 		a.t.Fatal(err)
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/inspan/inspan/internal/jet/jettest"
+	"github.com/inspan/inspan/internal/operator"
 	"github.com/inspan/inspan/internal/program"
 	"github.com/inspan/inspan/internal/secret"
 	"github.com/inspan/inspan/internal/service"
 	"github.com/inspan/inspan/internal/service/all"
-	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -54,7 +54,7 @@ func wholeRun(t *testing.T, g *jettest.Group) {
 		})
 	}
 	b := &bed{t: t, url: g.Server(1).URL()}
-	c, err := client.On(b.conn("operator"), "s1")
+	c, err := operator.On(b.conn("operator"), "s1")
 	if err != nil {
 		t.Fatal(err)
 	}

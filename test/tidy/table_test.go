@@ -20,7 +20,7 @@ type Room struct {
 var (
 	words  = []string{"pkg/events"}
 	memory = []string{"pkg/events", "pkg/run"}
-	above  = []string{"services/...", "internal/service/...", "internal/program", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "pkg/client", "pkg/harness", "cmd/...", "test/..."}
+	above  = []string{"services/...", "internal/service/...", "internal/program", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "internal/operator", "pkg/client", "pkg/station", "pkg/harness", "cmd/...", "test/..."}
 	roles  = []string{"internal/service/all", "internal/service/models", "internal/service/planner", "internal/service/gatekeeper", "internal/service/executor", "internal/service/toolrunner", "internal/service/persister"}
 	worldy = []string{"context", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "os/signal", "os/user",
 		"net", "net/http", "net/rpc", "io/ioutil", "syscall", "testing/synctest", "database/sql", "plugin"}
@@ -65,7 +65,7 @@ var Rooms = []Room{
 	{Name: "a role as a program", Dirs: []string{"internal/program"},
 		Not: append([]string{"services/...", "internal/sqlitestore/...", "internal/natsserver", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "cmd/...", "test/..."}, roles...),
 		Why: "it links the client of NATS and the role that it is given"},
-	{Name: "doors", Dirs: []string{"cmd/...", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "pkg/client", "pkg/harness", "test/...", "examples/..."},
+	{Name: "doors", Dirs: []string{"cmd/...", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "internal/operator", "pkg/client", "pkg/station", "pkg/harness", "test/...", "examples/..."},
 		Not: []string{"cmd/..."}, Why: "they wire"},
 	{Name: "hands", Dirs: []string{"internal/...", "pkg/..."}, Not: above, Why: "they fill ports and know no role"},
 }

@@ -1,4 +1,4 @@
-package client
+package operator
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/approval"
+	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 	"github.com/inspan/inspan/pkg/run"
 )
@@ -26,30 +27,34 @@ type Trust struct {
 }
 
 // Audit reads the log of a run as it is stored and checks it, its objects, its anchors (SAFE-3) and the signed answers to
-// its gates (SAFE-9). It returns ErrNotFound for a run of which there is neither a fact nor a row.
-func (c *Client) Audit(ctx context.Context, runID string, trust Trust) (audit.Report, error) {
+// its gates (SAFE-9). It returns client.ErrNotFound for a run of which there is neither a fact nor a row.
+func Audit(ctx context.Context, c *client.Client, runID string, trust Trust) (audit.Report, error) {
 	if err := checkRun(runID); err != nil {
 		return audit.Report{}, err
 	}
+	o, err := of(c)
+	if err != nil {
+		return audit.Report{}, err
+	}
 	info, err := c.Run(ctx, runID)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, client.ErrNotFound) {
 		return audit.Report{}, err
 	}
 	known := knownOf(info) // nothing, where its row cannot be read: that is no reason not to look at the log
 	known.anchors = append(known.anchors, trust.Anchors...)
-	if trust, err = c.trusting(ctx, trust); err != nil {
+	if trust, err = o.trusting(ctx, trust); err != nil {
 		return audit.Report{}, err
 	}
-	damage, err := c.Damage(ctx)
+	damage, err := Damage(ctx, c)
 	if err != nil {
 		return audit.Report{}, err
 	}
-	log, err := c.st.Log(ctx)
+	log, err := o.st.Log(ctx)
 	if err != nil {
 		return audit.Report{}, err
 	}
 	known.holes = holesBeyond(log, damage)
-	return c.audit(ctx, runID, trust, known)
+	return o.audit(ctx, runID, trust, known)
 }
 
 // known is what is known of a run beside its log.
@@ -71,25 +76,25 @@ func knownOf(i run.Info) known {
 }
 
 // trusting fills in the keys that the station tells, where none are given.
-func (c *Client) trusting(ctx context.Context, trust Trust) (Trust, error) {
+func (o station) trusting(ctx context.Context, trust Trust) (Trust, error) {
 	if len(trust.Keys) > 0 {
 		return trust, nil
 	}
 	var err error
-	trust.Keys, err = c.AnchorKeys(ctx)
+	trust.Keys, err = AnchorKeys(ctx, o.Client)
 	return trust, err
 }
 
 // audit checks one run.
-func (c *Client) audit(ctx context.Context, runID string, trust Trust, known known) (audit.Report, error) {
-	a := audit.New(audit.Config{Run: runID, Anchors: known.anchors, Reached: known.reached, Keys: trust.Keys, Object: c.sees(),
+func (o station) audit(ctx context.Context, runID string, trust Trust, known known) (audit.Report, error) {
+	a := audit.New(audit.Config{Run: runID, Anchors: known.anchors, Reached: known.reached, Keys: trust.Keys, Object: o.sees(),
 		Approvers: audit.Approvers{Keys: trust.Approvers, OnlySigned: trust.OnlySigned}})
 	// Never less than the leader has: a reader that is behind would look like a log that was cut off.
-	last, _, err := c.st.Journal().Last(ctx, runID)
+	last, _, err := o.st.Journal().Last(ctx, runID)
 	if err != nil {
 		return audit.Report{}, err
 	}
-	if err := c.records(ctx, runID, last.Seq, func(r kernel.Record) bool { return a.Fact(ctx, r) }); err != nil {
+	if err := o.records(ctx, runID, last.Seq, func(r kernel.Record) bool { return a.Fact(ctx, r) }); err != nil {
 		return audit.Report{}, err
 	}
 	for _, fault := range []string{known.row, known.holes} {
@@ -101,9 +106,9 @@ func (c *Client) audit(ctx context.Context, runID string, trust Trust, known kno
 }
 
 // records calls each with the facts of a run as they are stored, at least up to a position, until it returns false.
-func (c *Client) records(ctx context.Context, runID string, upTo uint64, each func(kernel.Record) bool) error {
+func (o station) records(ctx context.Context, runID string, upTo uint64, each func(kernel.Record) bool) error {
 	for after := uint64(0); ; {
-		facts, more, err := c.st.Journal().Read(ctx, runID, after)
+		facts, more, err := o.st.Journal().Read(ctx, runID, after)
 		if err != nil {
 			return fmt.Errorf("read run %s: %w", runID, err)
 		}
@@ -122,21 +127,25 @@ func (c *Client) records(ctx context.Context, runID string, upTo uint64, each fu
 }
 
 // sees looks at each object once.
-func (c *Client) sees() func(context.Context, events.Ref) error {
+func (o station) sees() func(context.Context, events.Ref) error {
 	seen := map[events.Ref]bool{}
 	return func(ctx context.Context, ref events.Ref) error {
 		if seen[ref] {
 			return nil
 		}
-		_, err := c.Object(ctx, ref)
+		_, err := o.Object(ctx, ref)
 		seen[ref] = err == nil
 		return err
 	}
 }
 
 // AnchorKeys returns the public keys that the persisters of the station sign anchors with.
-func (c *Client) AnchorKeys(ctx context.Context) ([]ed25519.PublicKey, error) {
-	shelf := c.st.Shelf(topology.StateBucket)
+func AnchorKeys(ctx context.Context, c *client.Client) ([]ed25519.PublicKey, error) {
+	o, err := of(c)
+	if err != nil {
+		return nil, err
+	}
+	shelf := o.st.Shelf(topology.StateBucket)
 	names, err := shelf.Keys(ctx, audit.KeyPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list the keys of anchors: %w", err)

@@ -1,14 +1,14 @@
-package client
+package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/inspan/inspan/internal/archive"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
 
@@ -17,7 +17,7 @@ type Leave int
 
 // The ways to leave a run. An ended run can always be saved.
 const (
-	// LeaveEnded is for runs that have ended; an open one is refused with ErrOpen.
+	// LeaveEnded is for runs that have ended; an open one is refused with client.ErrOpen.
 	LeaveEnded Leave = iota
 	// LeaveMoved stops the run here: it goes on only where it is brought to.
 	LeaveMoved
@@ -25,27 +25,28 @@ const (
 	LeaveForked
 )
 
-// ErrOpen means that a run has not ended, so that it could go on in two places.
-var ErrOpen = errors.New("the run is open")
-
 // maxBundled is how large a workspace, and all artifacts of a run, may be to be in a bundle, in bytes.
 const maxBundled = 1 << 30
 
 // Save writes a run, its objects, what the station keeps of its files and its agents into an archive folder, ready for a
 // bundle (EVT-9). A run that moves is stopped first, so that its log here has ended before anything of it is elsewhere;
 // done again, Save finishes what was interrupted. Manifest.Beside says what is not in it.
-func (c *Client) Save(ctx context.Context, dir *archive.Dir, runID string, leave Leave, by string) (archive.Manifest, error) {
+func Save(ctx context.Context, c *client.Client, dir *archive.Dir, runID string, leave Leave, by string) (archive.Manifest, error) {
+	o, err := of(c)
+	if err != nil {
+		return archive.Manifest{}, err
+	}
 	s, err := c.State(ctx, runID)
 	if err != nil {
 		return archive.Manifest{}, err
 	}
-	saver := &archive.Saver{Dir: dir, Station: c.st.Name(), Journal: c.st.Journal(), Blobs: c.st.Blobs(),
-		State: c.st.Shelf(topology.StateBucket), Config: c.st.Shelf(topology.ConfigBucket),
-		Trees: c.st.Shelf(topology.TreeBucket), Artifacts: c.st.Artifacts(), MostBytes: maxBundled, Bundle: true}
+	saver := &archive.Saver{Dir: dir, Station: o.st.Name(), Journal: o.st.Journal(), Blobs: o.st.Blobs(),
+		State: o.st.Shelf(topology.StateBucket), Config: o.st.Shelf(topology.ConfigBucket),
+		Trees: o.st.Shelf(topology.TreeBucket), Artifacts: o.st.Artifacts(), MostBytes: maxBundled, Bundle: true}
 	if !s.Status.Ended() {
 		switch leave {
 		case LeaveEnded:
-			return archive.Manifest{}, fmt.Errorf("run %s is %s: %w", runID, s.Status, ErrOpen)
+			return archive.Manifest{}, fmt.Errorf("run %s is %s: %w", runID, s.Status, client.ErrOpen)
 		case LeaveMoved:
 			if err := saver.Workspace(ctx, s); err != nil {
 				return archive.Manifest{}, err

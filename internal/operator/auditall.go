@@ -1,4 +1,4 @@
-package client
+package operator
 
 import (
 	"context"
@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/inspan/inspan/internal/audit"
+	"github.com/inspan/inspan/internal/storecheck"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/client"
 )
 
 // Audits is what was found in all runs of a station.
@@ -17,8 +19,8 @@ type Audits struct {
 	// Sound says that no fault was found in any run, nothing is missing in the log as a whole, and the station knows of no loss.
 	Sound bool `json:"sound"`
 	// Missing is what the log as a whole lacks, empty for nothing. Damage is what the station says of its store.
-	Missing string `json:"missing,omitempty"`
-	Damage  Damage `json:"damage"`
+	Missing string            `json:"missing,omitempty"`
+	Damage  storecheck.Status `json:"damage"`
 	// Runs in the order of their ids: those of the index, those in the log, and those of which there is an anchor.
 	Runs []audit.Report `json:"runs"`
 	// Faulty and Unvouched count runs: with a fault, and without one but with a last event that no anchor vouches for.
@@ -28,25 +30,29 @@ type Audits struct {
 
 // AuditAll checks every run that the index, the log or an anchor of trust knows of, each as Audit does, and the log as a whole. A row of
 // the index that cannot be read does not keep its run from being looked at.
-func (c *Client) AuditAll(ctx context.Context, trust Trust) (Audits, error) {
+func AuditAll(ctx context.Context, c *client.Client, trust Trust) (Audits, error) {
 	all := Audits{Station: c.Station(), Runs: []audit.Report{}}
-	runs, err := c.known(ctx, trust)
+	o, err := of(c)
 	if err != nil {
 		return all, err
 	}
-	if trust, err = c.trusting(ctx, trust); err != nil {
+	runs, err := o.known(ctx, trust)
+	if err != nil {
 		return all, err
 	}
-	if all.Damage, err = c.Damage(ctx); err != nil {
+	if trust, err = o.trusting(ctx, trust); err != nil {
 		return all, err
 	}
-	log, err := c.st.Log(ctx)
+	if all.Damage, err = Damage(ctx, c); err != nil {
+		return all, err
+	}
+	log, err := o.st.Log(ctx)
 	if err != nil {
 		return all, err
 	}
 	all.Missing = holesBeyond(log, all.Damage)
 	for _, id := range slices.Sorted(maps.Keys(runs)) {
-		r, err := c.audit(ctx, id, trust, runs[id])
+		r, err := o.audit(ctx, id, trust, runs[id])
 		if err != nil {
 			return all, fmt.Errorf("audit of run %s: %w", id, err)
 		}
@@ -63,9 +69,9 @@ func (c *Client) AuditAll(ctx context.Context, trust Trust) (Audits, error) {
 }
 
 // known is what is known of every run beside its log.
-func (c *Client) known(ctx context.Context, trust Trust) (map[string]known, error) {
+func (o station) known(ctx context.Context, trust Trust) (map[string]known, error) {
 	runs := map[string]known{}
-	keys, err := c.st.Shelf(topology.StateBucket).Keys(ctx, runPrefix)
+	keys, err := o.st.Shelf(topology.StateBucket).Keys(ctx, runPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
@@ -74,14 +80,14 @@ func (c *Client) known(ctx context.Context, trust Trust) (map[string]known, erro
 		if checkRun(id) != nil {
 			continue // no log could have such a run
 		}
-		info, err := c.Run(ctx, id)
+		info, err := o.Run(ctx, id)
 		k := knownOf(info)
 		if err != nil {
 			k.row = fmt.Sprintf("its row in the index cannot be read: %v", err)
 		}
 		runs[id] = k
 	}
-	logged, err := c.st.Logged(ctx)
+	logged, err := o.st.Logged(ctx)
 	if err != nil {
 		return nil, err
 	}

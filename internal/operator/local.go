@@ -1,4 +1,4 @@
-package client
+package operator
 
 import (
 	"context"
@@ -6,15 +6,21 @@ import (
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/sqlitestore"
+	"github.com/inspan/inspan/pkg/client"
 	"github.com/inspan/inspan/pkg/events"
 )
 
 // Local is a client of a station in a local store of this process, without NATS (PERS-17). end, if not nil, is called by
 // Close.
-func Local(st *sqlitestore.Station, end func()) *Client { return &Client{st: alone{st}, end: end} }
+func Local(st *sqlitestore.Station, end func()) *client.Client {
+	return client.Over(alone{st}, nil, end)
+}
 
 // alone is a local store as clients see a station.
 type alone struct{ *sqlitestore.Station }
+
+// Durability in words.
+func (alone) Durability() string { return sqlitestore.Durability }
 
 // Artifacts are in the workspaces alone.
 func (alone) Artifacts() kernel.Artifacts { return nil }

@@ -1,4 +1,4 @@
-package client
+package operator
 
 import (
 	"context"
@@ -10,27 +10,25 @@ import (
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/storecheck"
 	"github.com/inspan/inspan/internal/topology"
+	"github.com/inspan/inspan/pkg/client"
 )
-
-// Damage is what the station has lost of its store.
-type Damage = storecheck.Status
 
 // Damage returns what the station knows of losses of its store, and what its log shows now. A station that was never checked, and
 // one in a local store, tells nothing but that.
-func (c *Client) Damage(ctx context.Context) (Damage, error) {
-	var d Damage
-	if c.conn == nil {
-		return d, nil
+func Damage(ctx context.Context, c *client.Client) (d storecheck.Status, err error) {
+	o, err := of(c)
+	if _, here := o.st.(alone); here || err != nil {
+		return d, err
 	}
 	// The mark first: it can only be behind the log.
 	var mark storecheck.LogMark
-	if err := c.told(ctx, topology.StateBucket, storecheck.LogMarkKey, &mark); err != nil {
+	if err := o.told(ctx, topology.StateBucket, storecheck.LogMarkKey, &mark); err != nil {
 		return d, err
 	}
-	if err := c.told(ctx, topology.ConfigBucket, topology.DamageKey, &d); err != nil {
+	if err := o.told(ctx, topology.ConfigBucket, topology.DamageKey, &d); err != nil {
 		return d, err
 	}
-	log, err := c.st.Log(ctx)
+	log, err := o.st.Log(ctx)
 	if err != nil || len(d.Lost) > 0 {
 		return d, err
 	}
@@ -43,9 +41,9 @@ func (c *Client) Damage(ctx context.Context) (Damage, error) {
 }
 
 // told reads what the station says under a key; v stays as it is where it says nothing, or this user may not read it.
-func (c *Client) told(ctx context.Context, bucket, key string, v any) error {
-	b, err := c.st.Shelf(bucket).Get(ctx, key)
-	if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, ErrDenied) {
+func (o station) told(ctx context.Context, bucket, key string, v any) error {
+	b, err := o.st.Shelf(bucket).Get(ctx, key)
+	if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, client.ErrDenied) {
 		return nil
 	}
 	if err == nil {
@@ -58,7 +56,7 @@ func (c *Client) told(ctx context.Context, bucket, key string, v any) error {
 }
 
 // holesBeyond says what is missing in the log beside what a person has accepted.
-func holesBeyond(log jet.LogState, accepted Damage) string {
+func holesBeyond(log jet.LogState, accepted storecheck.Status) string {
 	if log.Deleted == 0 && log.First <= 1 {
 		return log.Holes()
 	}
