@@ -10,87 +10,12 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"io"
-	"io/fs"
 	"net/netip"
 	"os"
-	"time"
 )
-
-// Mode names a backend.
-type Mode string
-
-const (
-	// Host passes straight through: no isolation, no overhead (SBX-3).
-	Host Mode = "host"
-	// Bwrap uses bubblewrap: own namespaces, read-only system, no network, only the workspace writable.
-	Bwrap Mode = "bwrap"
-	// Landlock runs commands under Landlock rules and a system call filter, for places where user namespaces are
-	// closed: only what is named can be opened, no capability, no network, but the machine's own processes are listed.
-	Landlock Mode = "landlock"
-	// Docker runs commands in a container of an engine (SBX-4).
-	Docker Mode = "docker"
-	// GVisor runs commands under a kernel of its own in user space (SBX-7).
-	GVisor Mode = "gvisor"
-	// Firecracker and QEMU run commands in a virtual machine with a kernel of its own (SBX-6).
-	Firecracker Mode = "firecracker"
-	QEMU        Mode = "qemu"
-	// WASM runs WebAssembly programs and nothing else (SBX-8).
-	WASM Mode = "wasm"
-	// E2B runs commands in the cloud of that name (SBX-5).
-	E2B Mode = "e2b"
-	// Kubernetes runs commands in a pod.
-	Kubernetes Mode = "kubernetes"
-	// Auto asks for the strongest local backend whose probe passes; the mode chosen is recorded in the run's facts.
-	Auto Mode = "auto"
-)
-
-// Strength orders modes by how much they isolate: a mode of a greater number has every wall of a smaller one, and a kernel of
-// its own above 2. A mode that is not known counts as none.
-func (m Mode) Strength() int {
-	switch m {
-	case Firecracker, QEMU, E2B:
-		return 4
-	case GVisor, WASM:
-		return 3
-	case Bwrap, Docker, Kubernetes:
-		return 2
-	case Landlock:
-		return 1
-	default:
-		return 0
-	}
-}
 
 // ErrUnavailable means that this machine can not run the backend; the error text names what is missing.
 var ErrUnavailable = errors.New("sandbox unavailable")
-
-// ErrOutside means that a path leaves the workspace.
-var ErrOutside = errors.New("path is outside the workspace")
-
-// ErrDestroyed means that the sandbox was destroyed before or while it was asked.
-var ErrDestroyed = errors.New("sandbox is destroyed")
-
-// ErrNotStarted means that a sandbox could not start a program: most often it is not there, or not shown to it.
-var ErrNotStarted = errors.New("not started")
-
-// ErrNotRegular means that a path names a pipe, socket or device, which the file operations never open for data.
-var ErrNotRegular = errors.New("not a regular file")
-
-// ErrTooLarge means that a file is larger than MaxReadFile; read a part of it through FS instead.
-var ErrTooLarge = errors.New("file is too large to read whole")
-
-// ErrNoProcess means that no living process of the sandbox has that number.
-var ErrNoProcess = errors.New("no such process in the sandbox")
-
-// ErrLifetime means that a sandbox was ended because it lived as long as Limits.Wall allows.
-var ErrLifetime = errors.New("the sandbox's time is over")
-
-// ErrDisk means that a sandbox's commands were ended because its files took more than Limits.Disk.
-var ErrDisk = errors.New("the sandbox's disk limit is reached")
-
-// MaxReadFile is the most bytes ReadFile returns.
-const MaxReadFile = 64 << 20
 
 // Backend opens sandboxes of one mode.
 type Backend interface {
@@ -163,88 +88,4 @@ type Passage struct {
 	// error says why the command could not begin.
 	Started func()
 	Close   func() error
-}
-
-// Sandbox is where the calls of one run happen. It is safe for concurrent use.
-type Sandbox interface {
-	ID() string
-	Mode() Mode
-	// Workspace returns the absolute path of the workspace on this machine.
-	Workspace() string
-	// Exec runs a command in the workspace until it ends or ctx does. A non-zero exit is not an error. An error
-	// means that the command could not be started or was ended: then errors.Is(err, ctx.Err()) where ctx ended.
-	// What the command leaves running in the background ends with it: nothing outlives its Exec.
-	Exec(ctx context.Context, cmd Cmd) (Exit, error)
-	// Start runs a command and returns once it runs. It lives until it ends, ctx ends or the sandbox is destroyed; Exec
-	// is Start and Wait.
-	Start(ctx context.Context, cmd Cmd) (Process, error)
-	// Processes lists what runs in the sandbox, by ProcessInfo.PID upwards, and nothing else of the machine.
-	Processes(ctx context.Context) ([]ProcessInfo, error)
-	// Kill ends one process that Processes lists, and returns when it is gone. Any other number is ErrNoProcess.
-	Kill(ctx context.Context, pid int) error
-	// ReadFile, WriteFile, Stat, Remove and Rename work on paths relative to the workspace; they return ErrOutside for one
-	// that leaves it. WriteFile makes parent directories and replaces a file in one move (write aside, rename).
-	ReadFile(path string) ([]byte, error)
-	WriteFile(path string, data []byte) error
-	Stat(path string) (fs.FileInfo, error)
-	// Remove takes a file or a symbolic link away, never a directory. Rename moves one, with its mode, makes parent
-	// directories, and returns fs.ErrExist where something stands already.
-	Remove(path string) error
-	Rename(from, to string) error
-	// FS is a read-only view of the workspace that can not leave it.
-	FS() fs.FS
-	// Destroy ends all processes of the sandbox and removes what it made besides the workspace. It may be called twice.
-	Destroy(ctx context.Context) error
-}
-
-// Cmd is one command. Path "" with Args nil is an error.
-type Cmd struct {
-	// Args holds the program and its arguments; no shell is involved unless Args[0] is one.
-	Args []string
-	// Dir is relative to the workspace; empty means its root.
-	Dir string
-	// Env is added to the sandbox's environment.
-	Env []string
-	// AnyProgram lets the command run programs of Config.DenyPrograms: for a tool that runs one by itself, and no text of an agent.
-	AnyProgram bool
-	// Stdin may be nil (empty input). A Read of it that still blocks after the command ended is left behind.
-	Stdin io.Reader
-	// Stdout and Stderr take output as it comes; nil discards. They may be the same writer. Exec waits for a Write
-	// to return; what the command says after a Write failed is read and dropped.
-	Stdout, Stderr io.Writer
-}
-
-// Process is a command that was started. It is safe for concurrent use.
-type Process interface {
-	// PID is its number in Processes. Inside the sandbox it may see itself under another.
-	PID() int
-	// Wait returns how it ended, as Exec does. It may be called more than once.
-	Wait() (Exit, error)
-	// Signal sends a signal to the process alone. One that has ended is ErrNoProcess.
-	Signal(sig os.Signal) error
-}
-
-// ProcessInfo is a process of a sandbox.
-type ProcessInfo struct {
-	// PID is its number outside (see Numbered), Parent that of its parent, which may be no process of the sandbox.
-	PID, Parent int
-	// Args is its command line as it shows itself, at most 4 KiB; hostile text.
-	Args []string
-	// User and System time so far; RSS is its memory in bytes.
-	User, System time.Duration
-	RSS          int64
-}
-
-// Exit is how a command ended, and what it and all it started used.
-type Exit struct {
-	Code int
-	// Signal that ended it, or empty.
-	Signal string
-	// Wall, User and System time; User and System are 0 where unknown.
-	Wall, User, System time.Duration
-	// MaxRSS in bytes, 0 where unknown. Where a cgroup counts, it is the most of all processes together, with the files
-	// that the kernel keeps in memory for them; else that of the largest process.
-	MaxRSS int64
-	// ReadBytes and WriteBytes are what was read from and written to disks, 0 where unknown.
-	ReadBytes, WriteBytes int64
 }

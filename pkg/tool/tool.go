@@ -14,7 +14,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/pkg/tool/sandbox"
 )
 
 // Effect says what may happen when a call is carried out twice. The strictest, Once, is the default.

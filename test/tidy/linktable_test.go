@@ -30,6 +30,7 @@ var AllLinks = []Links{
 	{Of: []string{"cmd/executor"}, Not: []string{"services/planner", "services/gatekeeper", "services/toolrunner", "services/persister"}, Why: "a program is one role"},
 	{Of: []string{"cmd/toolrunner"}, Not: []string{"services/planner", "services/gatekeeper", "services/executor", "services/persister"}, Why: "a program is one role"},
 	{Of: []string{"cmd/persister"}, Not: []string{"services/planner", "services/gatekeeper", "services/executor", "services/toolrunner"}, Why: "a program is one role"},
+	{Of: []string{"pkg/tool"}, Not: []string{"internal/..."}, Why: "tools of others import it"},
 	{Of: []string{"internal/jet"}, Not: servers, Why: "it is the client"},
 	{Of: []string{"pkg/client", "pkg/tool"}, Not: join(servers, databases, providers, runners, people, []string{"services/...", "internal/service/..."}),
 		Why: "programs of others import it"},
