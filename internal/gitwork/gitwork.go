@@ -129,10 +129,10 @@ type Job struct {
 	// From are more scopes in which the commit is looked for that a fork begins with, and Line the branch that it was on.
 	From []string
 	Line string
-	// Light is true for an ephemeral run: an empty tree borrows the objects of a mirror of its remote, see Lent and Reclaim. Barred, if
+	// Ephemeral is true for an ephemeral run: an empty tree borrows the objects of a mirror of its remote, see Alternates and Reclaim. Barred, if
 	// set, says why that can not be here.
-	Light  bool
-	Barred error
+	Ephemeral bool
+	Barred    error
 	// Begin, if set, is called once before the tree is looked at.
 	Begin func() error
 	// Progress, if set, hears how far transfers are, in lines.
@@ -246,7 +246,7 @@ func (w *work) open(ctx context.Context) (*git.Repo, error) {
 	if _, err := os.Lstat(filepath.Join(w.job.Dir, ".git")); errors.Is(err, os.ErrNotExist) {
 		return nil, errNone
 	}
-	l, _, err := w.loan()
+	l, _, err := w.noted()
 	if err != nil {
 		return nil, err
 	}

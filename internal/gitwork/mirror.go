@@ -33,7 +33,7 @@ func (w *work) borrow(ctx context.Context, src git.Source) (r *git.Repo, err err
 	for try := 0; ; try++ {
 		var name string
 		err = w.mirrored(ctx, src, func(m *git.Repo, found string) error {
-			if err := w.lend(src.URL); err != nil {
+			if err := w.noteClone(src.URL); err != nil {
 				return err
 			}
 			name = found
@@ -54,11 +54,11 @@ func (w *work) borrow(ctx context.Context, src git.Source) (r *git.Repo, err err
 
 // fetch brings what the remote has into a repository: through the mirror of which it borrows, where that is of this remote.
 func (w *work) fetch(ctx context.Context, r *git.Repo, src git.Source) (name string, err error) {
-	l, lent, err := w.loan()
+	l, known, err := w.noted()
 	if err != nil {
 		return "", err
 	}
-	if !lent || l.Mirror != mirrorKey(src.URL) {
+	if !known || l.Mirror != mirrorKey(src.URL) {
 		return r.Fetch(ctx, src)
 	}
 	if src.Depth > 0 {
@@ -72,12 +72,12 @@ func (w *work) fetch(ctx context.Context, r *git.Repo, src git.Source) (name str
 
 // present makes sure that the objects are there which an existing workspace borrows, and that one which is to be a full copy is one.
 func (w *work) present(ctx context.Context, src git.Source) error {
-	l, lent, err := w.loan()
-	if err != nil || !lent {
+	l, known, err := w.noted()
+	if err != nil || !known {
 		return err
 	}
-	if w.job.Light {
-		if err := w.lend(l.URL); err != nil { // this run works in it, too
+	if w.job.Ephemeral {
+		if err := w.noteClone(l.URL); err != nil { // this run works in it, too
 			return err
 		}
 	}
@@ -92,14 +92,14 @@ func (w *work) present(ctx context.Context, src git.Source) error {
 
 // own makes a workspace that borrows one that does not, for a run that is not ephemeral.
 func (w *work) own(ctx context.Context, r *git.Repo) error {
-	l, lent, err := w.loan()
-	if err != nil || !lent || w.job.Light {
+	l, known, err := w.noted()
+	if err != nil || !known || w.job.Ephemeral {
 		return err
 	}
 	if err := r.Own(ctx); err != nil {
 		return err
 	}
-	return os.RemoveAll(loanAt(w.cfg.Root, l.Path))
+	return os.RemoveAll(cloneAt(w.cfg.Root, l.Path))
 }
 
 // mirrored fetches into the mirror of a remote, which it makes where there is none, and lets it be used while nobody else fetches. name
@@ -175,8 +175,8 @@ func (w *work) mirror(ctx context.Context, key string) (*git.Repo, error) {
 // healed mends the mirror that the workspace borrows of, where work failed in a way that damage of it could explain and it is damaged. It
 // reports whether it makes sense to try again.
 func (w *work) healed(ctx context.Context, src git.Source, err error) bool {
-	l, lent, _ := w.loan() // what can not be read was told by whoever opened the workspace
-	if !lent || l.Mirror != mirrorKey(src.URL) || !strange(ctx, err) {
+	l, known, _ := w.noted() // what can not be read was told by whoever opened the workspace
+	if !known || l.Mirror != mirrorKey(src.URL) || !strange(ctx, err) {
 		return false
 	}
 	unlock, err := w.mirrorLock(ctx, l.Mirror)
@@ -238,16 +238,16 @@ func (w *work) mirrorLock(ctx context.Context, key string) (unlock func() error,
 	}
 }
 
-// TidyMirrors forgets loans whose workspace is gone, and takes mirrors away that nobody borrows of and that nobody used for that long.
+// TidyMirrors forgets clones whose workspace is gone, and takes mirrors away that nobody borrows of and that nobody used for that long.
 // It returns how many.
 func (d *Desk) TidyMirrors(ctx context.Context, after time.Duration, now time.Time) (n int, err error) {
-	loans, err := d.Loans()
+	clones, err := d.Clones()
 	if err != nil {
-		return 0, err // of an unknown loan the mirror is not known
+		return 0, err // of an unknown clone the mirror is not known
 	}
-	for _, l := range loans {
+	for _, l := range clones {
 		if _, err := os.Lstat(filepath.Join(d.cfg.Root, filepath.FromSlash(l.Path))); errors.Is(err, fs.ErrNotExist) && now.Sub(l.At) > after {
-			if err := os.RemoveAll(loanAt(d.cfg.Root, l.Path)); err != nil {
+			if err := os.RemoveAll(cloneAt(d.cfg.Root, l.Path)); err != nil {
 				return 0, err
 			}
 		}
@@ -261,7 +261,7 @@ func (d *Desk) TidyMirrors(ctx context.Context, after time.Duration, now time.Ti
 		if ctx.Err() != nil {
 			return n, context.Cause(ctx)
 		}
-		if !e.IsDir() || e.Name() == loansDir {
+		if !e.IsDir() || e.Name() == clonesDir {
 			continue
 		}
 		went, err := d.tidyMirror(e.Name(), after, now)
@@ -286,8 +286,8 @@ func (d *Desk) tidyMirror(key string, after time.Duration, now time.Time) (went 
 	if err != nil || now.Sub(info.ModTime()) <= after {
 		return false, err
 	}
-	loans, err := d.Loans()
-	for _, l := range loans {
+	clones, err := d.Clones()
+	for _, l := range clones {
 		if l.Mirror == key {
 			return false, err
 		}

@@ -57,7 +57,7 @@ func (w *work) prepare(ctx context.Context, g *guard, a prepareArgs) (*Prepared,
 	if err := w.allowed(a.URL); err != nil {
 		return nil, err
 	}
-	if w.job.Light && w.job.Barred != nil {
+	if w.job.Ephemeral && w.job.Barred != nil {
 		return nil, fmt.Errorf("an ephemeral workspace: %w: %w", ErrRefused, w.job.Barred)
 	}
 	if err := w.current(ctx); err != nil {
@@ -89,8 +89,8 @@ func (w *work) prepare(ctx context.Context, g *guard, a prepareArgs) (*Prepared,
 		base = h.ID
 	}
 	done := &Prepared{Branch: h.Branch, Commit: h.ID, Base: base, Cloned: cloned}
-	if l, lent, err := w.loan(); err == nil {
-		done.Ephemeral = lent && l.Passing()
+	if l, known, err := w.noted(); err == nil {
+		done.Ephemeral = known && l.Passing()
 	}
 	refs, err := w.sides(ctx, r, a.Sides)
 	for _, ref := range refs {
@@ -157,10 +157,10 @@ func (w *work) source(ctx context.Context, g *guard, a prepareArgs) (r *git.Repo
 // passing notes a workspace of an ephemeral run that borrows nothing, where it is empty: then what will be in it is of such runs.
 func (w *work) passing() error {
 	entries, err := os.ReadDir(w.job.Dir)
-	if !w.job.Light || err != nil && !errors.Is(err, os.ErrNotExist) || slices.ContainsFunc(entries, strangers) {
+	if !w.job.Ephemeral || err != nil && !errors.Is(err, os.ErrNotExist) || slices.ContainsFunc(entries, strangers) {
 		return nil //nolint:nilerr // it stays, as what can not be looked into
 	}
-	return w.lend("")
+	return w.noteClone("")
 }
 
 // strangers reports whether something at the top of a workspace is not the harness's own.
@@ -181,7 +181,7 @@ func (w *work) clone(ctx context.Context, g *guard, src git.Source) (*git.Repo, 
 	fill := func(ctx context.Context, src git.Source) (*git.Repo, error) {
 		return w.cfg.Git.Clone(ctx, src, w.job.Dir)
 	}
-	if w.job.Light {
+	if w.job.Ephemeral {
 		fill = w.borrow
 	} else if path, err := w.path(); err == nil { // whatever was there before is not any more
 		if err := Forget(w.cfg.Root, path); err != nil {

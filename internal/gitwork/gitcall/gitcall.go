@@ -55,7 +55,7 @@ func (c *Calls) For(s run.State, a call.Attempt, at workdir.Dir, begin func(), p
 	if w := s.Created.Git; w != nil && w.Begin != nil {
 		j.From, j.Line = w.Begin.Scopes, w.Begin.Branch
 	}
-	if j.Light = ephemeral(s); j.Light {
+	if j.Ephemeral = ephemeral(s); j.Ephemeral {
 		j.Barred = c.barred(s)
 	}
 	j.Begin = func() error {

@@ -12,7 +12,7 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-func TestLoan(t *testing.T) {
+func TestLease(t *testing.T) {
 	t.Parallel()
 	first := func(t *testing.T) (*stand, run.State, *faraBox) {
 		s := newStand(t, sandbox.E2B)
@@ -34,12 +34,12 @@ func TestLoan(t *testing.T) {
 	t.Run("SAFE-7 one that is lost in the middle of a command is not replaced for it: its outcome is unknown", func(t *testing.T) {
 		t.Parallel()
 		s, st, box := first(t)
-		loan := s.must(st, "one")
+		lease := s.must(st, "one")
 		box.dead, box.next = true, fmt.Errorf("%w: %w", sandbox.ErrNotStarted, sandbox.ErrLost)
-		if _, err := loan.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrLost) {
+		if _, err := lease.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrLost) {
 			t.Errorf("got %v", err)
 		}
-		s.back(loan)
+		s.back(lease)
 		s.counts(1, 0)
 		if got := s.use(st, "one", "ls $HOME"); got != "" { // the next call finds out
 			t.Errorf("got %q", got)
@@ -49,11 +49,11 @@ func TestLoan(t *testing.T) {
 	t.Run("SBX-19 a program that is not there is no sign of death", func(t *testing.T) {
 		t.Parallel()
 		s, st, _ := first(t)
-		loan := s.must(st, "one")
-		if _, err := loan.Exec(t.Context(), sandbox.Cmd{Args: []string{"no-such-program"}}); err == nil {
+		lease := s.must(st, "one")
+		if _, err := lease.Exec(t.Context(), sandbox.Cmd{Args: []string{"no-such-program"}}); err == nil {
 			t.Error("got no error")
 		}
-		s.back(loan)
+		s.back(lease)
 		if got := s.use(st, "one", "cat $HOME/note"); got != "1\n" {
 			t.Errorf("got %q", got)
 		}
@@ -62,12 +62,12 @@ func TestLoan(t *testing.T) {
 	t.Run("SBX-20 where none can be opened in its place, the first error stands", func(t *testing.T) {
 		t.Parallel()
 		s, st, box := first(t)
-		loan := s.must(st, "one")
+		lease := s.must(st, "one")
 		box.dead, s.far.fail = true, errors.New("no room")
-		if _, err := loan.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrNotStarted) {
+		if _, err := lease.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrNotStarted) {
 			t.Errorf("got %v", err)
 		}
-		s.back(loan)
+		s.back(lease)
 		s.use(st, "one", "true")
 		s.counts(2, 1)
 	})

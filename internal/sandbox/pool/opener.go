@@ -289,7 +289,7 @@ var ErrAlternates = errors.New("an ephemeral workspace borrows objects of a mirr
 
 // alternates lets a sandbox read the objects that its workspace takes from a mirror, and change none of them.
 func (o *Opener) alternates(r Request, mode sandbox.Mode, cfg *sandbox.Config) error {
-	objects, _, err := gitwork.Lent(o.cfg.Root, r.Dir.Path, r.Run)
+	objects, _, err := gitwork.Alternates(o.cfg.Root, r.Dir.Path, r.Run)
 	if err != nil {
 		return tool.Fail(tool.Permanent, "call git_prepare again, with the url", err)
 	}

@@ -18,9 +18,9 @@ func (j *Janitor) removeEphemeral(ctx context.Context, after time.Duration, ids 
 	if j.cfg.Git == nil {
 		return nil
 	}
-	loans, err := j.cfg.Git.Loans()
+	clones, err := j.cfg.Git.Clones()
 	errs := []error{err}
-	for _, l := range loans {
+	for _, l := range clones {
 		hinted := slices.DeleteFunc(slices.Clone(l.Runs), func(id string) bool { return ids[id] == 0 })
 		if !l.Passing() || !all && len(hinted) == 0 {
 			continue
@@ -46,11 +46,11 @@ func (j *Janitor) removeEphemeral(ctx context.Context, after time.Duration, ids 
 }
 
 // reclaim removes one workspace; over is false where it is to be looked at again soon.
-func (j *Janitor) reclaim(ctx context.Context, l gitwork.Loan, after time.Duration, ids map[string]int, kept func(string, gitwork.Published)) (over bool, err error) {
+func (j *Janitor) reclaim(ctx context.Context, l gitwork.Clone, after time.Duration, ids map[string]int, kept func(string, gitwork.Published)) (over bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, workspaceTime)
 	defer cancel()
 	if j.cfg.Trees != nil {
-		if over, err := j.overLoan(limited, l, after, ids); err != nil || !over {
+		if over, err := j.cloneOver(limited, l, after, ids); err != nil || !over {
 			return false, err // the run that works in it has it
 		}
 		v, err := j.cfg.Trees.Enter(limited, l.Path, "sweep")
@@ -70,10 +70,10 @@ func (j *Janitor) reclaim(ctx context.Context, l gitwork.Loan, after time.Durati
 }
 
 // reclaimHeld is reclaim of a workspace that no other machine has.
-func (j *Janitor) reclaimHeld(ctx context.Context, l gitwork.Loan, after time.Duration, ids map[string]int, kept func(string, gitwork.Published)) (over, gone bool, err error) {
-	all, gone, err := j.cfg.Git.Reclaim(ctx, l.Path, func(ctx context.Context, l gitwork.Loan) (bool, error) {
+func (j *Janitor) reclaimHeld(ctx context.Context, l gitwork.Clone, after time.Duration, ids map[string]int, kept func(string, gitwork.Published)) (over, gone bool, err error) {
+	all, gone, err := j.cfg.Git.Reclaim(ctx, l.Path, func(ctx context.Context, l gitwork.Clone) (bool, error) {
 		var err error
-		if over, err = j.overLoan(ctx, l, after, ids); err != nil || !over {
+		if over, err = j.cloneOver(ctx, l, after, ids); err != nil || !over {
 			return false, err
 		}
 		for _, id := range l.Runs {
@@ -96,9 +96,9 @@ func (j *Janitor) reclaimHeld(ctx context.Context, l gitwork.Loan, after time.Du
 	return over, gone, nil
 }
 
-// overLoan is over for the workspace of ephemeral runs: that of one run goes at its end, those of workflows stay for
+// cloneOver is over for the workspace of ephemeral runs: that of one run goes at its end, those of workflows stay for
 // the time after.
-func (j *Janitor) overLoan(ctx context.Context, l gitwork.Loan, after time.Duration, ids map[string]int) (bool, error) {
+func (j *Janitor) cloneOver(ctx context.Context, l gitwork.Clone, after time.Duration, ids map[string]int) (bool, error) {
 	noted := map[string]time.Time{}
 	for _, id := range l.Runs {
 		noted[id] = l.At

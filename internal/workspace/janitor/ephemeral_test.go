@@ -41,7 +41,7 @@ func borrowing(t *testing.T, path string) (root, objects string, desk *gitwork.D
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := desk.At(gitwork.Job{Dir: dir, Call: "hx-1/c1", Light: true}).Do(t.Context(), gitwork.Prepare, []byte(`{"url":"file://`+remote+`"}`)); err != nil {
+	if _, err := desk.At(gitwork.Job{Dir: dir, Call: "hx-1/c1", Ephemeral: true}).Do(t.Context(), gitwork.Prepare, []byte(`{"url":"file://`+remote+`"}`)); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, ".git/objects/info/alternates"))
@@ -65,8 +65,8 @@ func TestLent(t *testing.T) {
 		if !slices.Equal(cfg.ReadOnly, []string{"/usr/share", objects}) || len(cfg.Writable) > 0 {
 			t.Errorf("got %+v", cfg)
 		}
-		if loans, err := desk.Loans(); err != nil || len(loans) != 1 || !slices.Equal(loans[0].Runs, []string{"hx-1", "hx-2"}) {
-			t.Errorf("who works there: %+v, %v", loans, err)
+		if clones, err := desk.Clones(); err != nil || len(clones) != 1 || !slices.Equal(clones[0].Runs, []string{"hx-1", "hx-2"}) {
+			t.Errorf("who works there: %+v, %v", clones, err)
 		}
 		_, _ = boxes.OpenAs(t.Context(), "hx-3", "run/hx-3", events.Sandbox{})
 		if !slices.Equal(cfg.ReadOnly, []string{"/usr/share"}) {
@@ -101,20 +101,20 @@ func TestLent(t *testing.T) {
 		if err := aside(root, "session/s", "deleted/s/1"); err != nil {
 			t.Fatal(err)
 		}
-		loans, err := desk.Loans()
-		if err != nil || len(loans) != 1 || loans[0].Path != ".left/deleted=s=1.1" || loans[0].Passing() {
-			t.Fatalf("%+v %v", loans, err)
+		clones, err := desk.Clones()
+		if err != nil || len(clones) != 1 || clones[0].Path != ".left/deleted=s=1.1" || clones[0].Passing() {
+			t.Fatalf("%+v %v", clones, err)
 		}
 		if n, err := desk.TidyMirrors(t.Context(), time.Hour, time.Now().Add(48*time.Hour)); n != 0 || err != nil {
 			t.Errorf("%d %v", n, err)
 		}
 		cmd := exec.Command("git", "fsck", "--strict")
-		cmd.Dir = filepath.Join(root, loans[0].Path)
+		cmd.Dir = filepath.Join(root, clones[0].Path)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
-	t.Run("WS-14 a loan that can not be read is told, and nothing is taken away for it", func(t *testing.T) {
+	t.Run("WS-14 a note that cannot be read is reported, and nothing is taken away for it", func(t *testing.T) {
 		t.Parallel()
 		root, objects, desk := borrowing(t, "run/hx-1")
 		found, err := filepath.Glob(filepath.Join(root, gitwork.MirrorsDir, ".loans/*/loan.json"))
@@ -128,14 +128,14 @@ func TestLent(t *testing.T) {
 			if n, err := desk.TidyMirrors(t.Context(), time.Hour, time.Now().Add(48*time.Hour)); n != 0 || err == nil {
 				t.Errorf("%s: %d %v", text, n, err)
 			}
-			if _, _, err := gitwork.Lent(root, "run/hx-1", "x"); err == nil {
+			if _, _, err := gitwork.Alternates(root, "run/hx-1", "x"); err == nil {
 				t.Errorf("%s: it is lent", text)
 			}
 		}
 		if _, err := os.Lstat(objects); err != nil {
 			t.Error(err)
 		}
-		_, _, err = desk.Reclaim(t.Context(), "run/hx-1", func(context.Context, gitwork.Loan) (bool, error) { return true, nil }, func() error { return errors.New("removed") })
+		_, _, err = desk.Reclaim(t.Context(), "run/hx-1", func(context.Context, gitwork.Clone) (bool, error) { return true, nil }, func() error { return errors.New("removed") })
 		if err == nil || strings.Contains(err.Error(), "removed") {
 			t.Errorf("reclaim: %v", err)
 		}

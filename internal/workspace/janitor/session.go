@@ -137,6 +137,6 @@ func aside(root, path, name string) error {
 		if err := os.Rename(filepath.Join(root, filepath.FromSlash(path)), filepath.Join(left, free)); err != nil {
 			return err
 		}
-		return gitwork.MoveLoan(root, path, leftDir+"/"+free)
+		return gitwork.MoveClone(root, path, leftDir+"/"+free)
 	}
 }

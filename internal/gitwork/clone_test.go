@@ -20,7 +20,7 @@ import (
 func (r *rig) lightBay(t *testing.T, d *gitwork.Desk, run string) *bay {
 	t.Helper()
 	b := r.bay(t, d)
-	b.job.Light, b.job.Call, b.job.Scope = true, run+"/c1", "run/"+run
+	b.job.Ephemeral, b.job.Call, b.job.Scope = true, run+"/c1", "run/"+run
 	return b
 }
 
@@ -62,7 +62,7 @@ func (b *bay) path(t *testing.T, r *rig) string {
 // reclaim takes the workspace of a run that has ended away.
 func (b *bay) reclaim(t *testing.T, r *rig) (kept []gitwork.Published, gone bool, err error) {
 	t.Helper()
-	return b.desk.Reclaim(t.Context(), b.path(t, r), func(context.Context, gitwork.Loan) (bool, error) { return true, nil }, func() error { return os.RemoveAll(b.job.Dir) })
+	return b.desk.Reclaim(t.Context(), b.path(t, r), func(context.Context, gitwork.Clone) (bool, error) { return true, nil }, func() error { return os.RemoveAll(b.job.Dir) })
 }
 
 func TestEphemeral(t *testing.T) {
@@ -215,7 +215,7 @@ func TestEphemeral(t *testing.T) {
 		d := r.desk()
 		full := r.bay(t, d)
 		full.prepared(args{"url": r.url})
-		full.job.Light = true
+		full.job.Ephemeral = true
 		if p := full.prepared(args{"url": r.url}); p.Ephemeral || packs(t, full.job.Dir) == "" {
 			t.Errorf("%+v", p)
 		}
@@ -223,7 +223,7 @@ func TestEphemeral(t *testing.T) {
 		b.prepared(args{"url": r.url})
 		b.put("n.txt", "n\n")
 		b.committed("n")
-		b.job.Light = false
+		b.job.Ephemeral = false
 		if p := b.prepared(args{"url": r.url}); p.Ephemeral {
 			t.Errorf("%+v", p)
 		}
@@ -248,7 +248,7 @@ func TestReclaim(t *testing.T) {
 		b.put("b.txt", "b\n")
 		c := b.committed("b")
 		b.put("c.txt", "not committed\n")
-		if kept, gone, err := b.desk.Reclaim(t.Context(), b.path(t, r), func(_ context.Context, l gitwork.Loan) (bool, error) {
+		if kept, gone, err := b.desk.Reclaim(t.Context(), b.path(t, r), func(_ context.Context, l gitwork.Clone) (bool, error) {
 			if strings.Join(l.Runs, " ") != "one" || !l.Passing() {
 				t.Errorf("%+v", l)
 			}
@@ -264,8 +264,8 @@ func TestReclaim(t *testing.T) {
 		if _, again, err := b.reclaim(t, r); !again || err != nil {
 			t.Errorf("a second time: %t %v", again, err)
 		}
-		if left, err := b.desk.Loans(); err != nil || len(left) > 0 {
-			t.Errorf("loans are left: %+v %v", left, err)
+		if left, err := b.desk.Clones(); err != nil || len(left) > 0 {
+			t.Errorf("clones are left: %+v %v", left, err)
 		}
 		next := r.lightBay(t, b.desk, "two")
 		next.job.Scope = b.job.Scope
@@ -315,7 +315,7 @@ func TestReclaim(t *testing.T) {
 		absent(t, mirror)
 		r.lightBay(t, b.desk, "two").prepared(args{"url": r.url})
 	})
-	t.Run("WS-14 a loan whose workspace somebody removed is forgotten", func(t *testing.T) {
+	t.Run("WS-14 the note of a workspace that was removed by hand is forgotten", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		b := r.lightBay(t, r.desk(), "one")
@@ -326,7 +326,7 @@ func TestReclaim(t *testing.T) {
 		if n, err := b.desk.TidyMirrors(t.Context(), time.Hour, time.Now().Add(2*time.Hour)); n != 1 || err != nil {
 			t.Errorf("%d %v", n, err)
 		}
-		if left, err := b.desk.Loans(); err != nil || len(left) > 0 {
+		if left, err := b.desk.Clones(); err != nil || len(left) > 0 {
 			t.Errorf("%v %v", left, err)
 		}
 	})
@@ -416,7 +416,7 @@ func TestMirrorMended(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.bad(gitwork.Commit, args{"message": "x"}, tool.Permanent, "call git_prepare again")
-		if _, _, err := gitwork.Lent(r.root, b.path(t, r), "one"); err == nil || !strings.Contains(err.Error(), "call git_prepare again") {
+		if _, _, err := gitwork.Alternates(r.root, b.path(t, r), "one"); err == nil || !strings.Contains(err.Error(), "call git_prepare again") {
 			t.Errorf("a sandbox is told %v", err)
 		}
 		b.prepared(args{"url": r.url, "new_branch": "agent/one"})

@@ -17,18 +17,18 @@ import (
 	"github.com/inspan/inspan/internal/git"
 )
 
-// MirrorsDir, below the workspace root, has the mirrors of remotes, and the loans: which workspace borrows of which mirror. What a
+// MirrorsDir, below the workspace root, has the mirrors of remotes, and the clones: which workspace borrows of which mirror. What a
 // workspace itself says of that is not believed.
 const MirrorsDir = ".mirrors"
 
 const (
-	loansDir = ".loans"
-	loanFile = "loan.json"
-	runMark  = "run="
+	clonesDir = ".loans"
+	cloneFile = "loan.json"
+	runMark   = "run="
 )
 
-// Loan is what is known of the workspace of ephemeral runs. It is not changed but by new runs that come in.
-type Loan struct {
+// Clone is what is known of the workspace of ephemeral runs. It is not changed but by new runs that come in.
+type Clone struct {
 	// Path of the workspace below the workspace root.
 	Path string `json:"path"`
 	// Mirror is the name of the mirror that it borrows of; empty for none.
@@ -41,7 +41,7 @@ type Loan struct {
 }
 
 // Passing reports whether the workspace goes once its last run has ended, that of a workflow some time after: those of sessions, and one that all runs share, stay.
-func (l Loan) Passing() bool {
+func (l Clone) Passing() bool {
 	return strings.HasPrefix(l.Path, "run/") || strings.HasPrefix(l.Path, "workflow/")
 }
 
@@ -60,19 +60,19 @@ func objectsOf(root, key string) string {
 	return filepath.Join(mirrorAt(root, key), ".git", "objects")
 }
 
-func loanAt(root, path string) string {
-	return filepath.Join(root, MirrorsDir, loansDir, named(filepath.ToSlash(filepath.Clean(path))))
+func cloneAt(root, path string) string {
+	return filepath.Join(root, MirrorsDir, clonesDir, named(filepath.ToSlash(filepath.Clean(path))))
 }
 
 // Ephemeral reports whether a workspace below a root is one of ephemeral runs, which Desk.Reclaim takes away.
 func Ephemeral(root, path string) (bool, error) {
-	l, ok, err := readLoan(loanAt(root, path))
+	l, ok, err := readClone(cloneAt(root, path))
 	return ok && l.Passing(), err
 }
 
-// readLoan reads the loan of a workspace; ok is false where there is none.
-func readLoan(dir string) (l Loan, ok bool, err error) {
-	b, err := os.ReadFile(filepath.Join(dir, loanFile))
+// readClone reads the note of a workspace; ok is false where there is none.
+func readClone(dir string) (l Clone, ok bool, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, cloneFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, false, nil
 	}
@@ -83,7 +83,7 @@ func readLoan(dir string) (l Loan, ok bool, err error) {
 		err = errors.New("it makes no sense")
 	}
 	if err != nil {
-		return l, false, fmt.Errorf("loan %s: %w (remove it; the workspace can not be used any more)", dir, err)
+		return l, false, fmt.Errorf("note of a clone %s: %w (remove it; the workspace can not be used any more)", dir, err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -97,16 +97,16 @@ func readLoan(dir string) (l Loan, ok bool, err error) {
 	return l, true, nil
 }
 
-// writeLoan notes what a workspace borrows, and whose it is.
-func writeLoan(root string, l Loan, run string) error {
-	dir := loanAt(root, l.Path)
+// writeClone notes what a workspace borrows, and whose it is.
+func writeClone(root string, l Clone, run string) error {
+	dir := cloneAt(root, l.Path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	if err := join(dir, run); err != nil {
 		return err
 	}
-	return replace(filepath.Join(dir, loanFile), l)
+	return replace(filepath.Join(dir, cloneFile), l)
 }
 
 // join notes that a run works in a workspace that borrows.
@@ -130,11 +130,11 @@ func replace(at string, v any) error {
 	return disk.Replace(at, append(b, '\n'), 0o600)
 }
 
-// Lent returns the directory of objects that a workspace, given by its path below the workspace root, borrows and must be able to
+// Alternates returns the directory of objects that a workspace, given by its path below the workspace root, borrows and must be able to
 // read; empty for none. borrowed is false for a workspace that is not of ephemeral runs. The run is noted as one that works in it.
-func Lent(root, path, run string) (objects string, borrowed bool, err error) {
-	dir := loanAt(root, path)
-	l, ok, err := readLoan(dir)
+func Alternates(root, path, run string) (objects string, borrowed bool, err error) {
+	dir := cloneAt(root, path)
+	l, ok, err := readClone(dir)
 	if err != nil || !ok {
 		return "", false, err
 	}
@@ -153,21 +153,21 @@ func Lent(root, path, run string) (objects string, borrowed bool, err error) {
 	return objects, true, nil
 }
 
-// MoveLoan says that a workspace is elsewhere now, both paths below the workspace root.
-func MoveLoan(root, from, to string) error {
-	l, ok, err := readLoan(loanAt(root, from))
+// MoveClone says that a workspace is elsewhere now, both paths below the workspace root.
+func MoveClone(root, from, to string) error {
+	l, ok, err := readClone(cloneAt(root, from))
 	if err != nil || !ok {
 		return err
 	}
 	l.Path = filepath.ToSlash(to)
-	if err := writeLoan(root, l, ""); err != nil {
+	if err := writeClone(root, l, ""); err != nil {
 		return err
 	}
-	return os.RemoveAll(loanAt(root, from))
+	return os.RemoveAll(cloneAt(root, from))
 }
 
 // Forget forgets what was known of a workspace that was taken away.
-func Forget(root, path string) error { return os.RemoveAll(loanAt(root, path)) }
+func Forget(root, path string) error { return os.RemoveAll(cloneAt(root, path)) }
 
 // path of the workspace below the root.
 func (w *work) path() (string, error) {
@@ -178,38 +178,38 @@ func (w *work) path() (string, error) {
 	return filepath.ToSlash(rel), nil
 }
 
-// loan is that of the workspace; ok is false where it is not of ephemeral runs.
-func (w *work) loan() (l Loan, ok bool, err error) {
+// noted is what is known of the workspace; ok is false where it is not of ephemeral runs.
+func (w *work) noted() (l Clone, ok bool, err error) {
 	path, err := w.path()
 	if err != nil {
 		return l, false, nil //nolint:nilerr // whoever works elsewhere borrows nothing
 	}
-	return readLoan(loanAt(w.cfg.Root, path))
+	return readClone(cloneAt(w.cfg.Root, path))
 }
 
-// lend notes that the workspace borrows of the mirror of a remote, or without one only that it is of ephemeral runs.
-func (w *work) lend(url string) error {
+// noteClone notes that the workspace borrows of the mirror of a remote, or without one only that it is of ephemeral runs.
+func (w *work) noteClone(url string) error {
 	path, err := w.path()
 	if err != nil {
 		return err
 	}
 	run, _, _ := strings.Cut(w.job.Call, "/")
-	l := Loan{Path: path, URL: url, At: time.Now().UTC()}
+	l := Clone{Path: path, URL: url, At: time.Now().UTC()}
 	if url != "" {
 		l.Mirror = mirrorKey(url)
 	}
-	return writeLoan(w.cfg.Root, l, run)
+	return writeClone(w.cfg.Root, l, run)
 }
 
-// Loans are all that are known, those that can not be read left out and told.
-func (d *Desk) Loans() (all []Loan, err error) {
-	entries, err := os.ReadDir(filepath.Join(d.cfg.Root, MirrorsDir, loansDir))
+// Clones are all that are known, those that can not be read left out and told.
+func (d *Desk) Clones() (all []Clone, err error) {
+	entries, err := os.ReadDir(filepath.Join(d.cfg.Root, MirrorsDir, clonesDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	var errs []error
 	for _, e := range entries {
-		l, ok, err := readLoan(filepath.Join(d.cfg.Root, MirrorsDir, loansDir, e.Name()))
+		l, ok, err := readClone(filepath.Join(d.cfg.Root, MirrorsDir, clonesDir, e.Name()))
 		if errs = append(errs, err); ok {
 			all = append(all, l)
 		}
@@ -220,7 +220,7 @@ func (d *Desk) Loans() (all []Loan, err error) {
 // Reclaim takes the workspace of ephemeral runs at a path away, once what no remote has was kept as Rescue does. over is asked with what
 // is known of it, while nobody else does git work in it, and remove takes the directory away. What can not all be kept stays, and
 // gone is false. It may be done again, also where it was broken off.
-func (d *Desk) Reclaim(ctx context.Context, path string, over func(context.Context, Loan) (bool, error), remove func() error) (kept []Published, gone bool, err error) {
+func (d *Desk) Reclaim(ctx context.Context, path string, over func(context.Context, Clone) (bool, error), remove func() error) (kept []Published, gone bool, err error) {
 	if err := d.probe(ctx); err != nil {
 		return nil, false, err
 	}
@@ -231,8 +231,8 @@ func (d *Desk) Reclaim(ctx context.Context, path string, over func(context.Conte
 		return nil, false, err
 	}
 	defer func() { err = errors.Join(err, g.leave(ctx, ctx.Err() != nil && !gone)) }()
-	l, lent, err := w.loan()
-	if err != nil || !lent {
+	l, known, err := w.noted()
+	if err != nil || !known {
 		return nil, err == nil, err // it went
 	}
 	if ended, err := over(ctx, l); err != nil || !ended {
@@ -250,5 +250,5 @@ func (d *Desk) Reclaim(ctx context.Context, path string, over func(context.Conte
 	if err := remove(); err != nil {
 		return kept, false, err
 	}
-	return kept, true, os.RemoveAll(loanAt(d.cfg.Root, l.Path))
+	return kept, true, os.RemoveAll(cloneAt(d.cfg.Root, l.Path))
 }

@@ -73,7 +73,7 @@ func BenchmarkCheckout(b *testing.B) {
 				if err := os.MkdirAll(at, 0o755); err != nil {
 					b.Fatal(err)
 				}
-				if _, err := desk.At(gitwork.Job{Dir: at, Call: strconv.Itoa(n) + "/c1", Light: light}).Do(b.Context(), gitwork.Prepare, fmt.Appendf(nil, `{"url":%q,"new_branch":"agent/x"}`, server.URL+"/remote.git")); err != nil {
+				if _, err := desk.At(gitwork.Job{Dir: at, Call: strconv.Itoa(n) + "/c1", Ephemeral: light}).Do(b.Context(), gitwork.Prepare, fmt.Appendf(nil, `{"url":%q,"new_branch":"agent/x"}`, server.URL+"/remote.git")); err != nil {
 					b.Fatal(err)
 				}
 				return at
