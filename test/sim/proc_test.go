@@ -22,7 +22,6 @@ import (
 	"github.com/inspan/inspan/internal/snapshot"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
-	"github.com/inspan/inspan/services/toolrunner"
 )
 
 // proc is one process that may die and start again; life is one of its lives.
@@ -63,7 +62,7 @@ const workers = 4
 func newProcs(t *testing.T, w *world) []*proc {
 	// Nothing is run in a sandbox here: the tools of a play are its own. Roles only ask which one a step has.
 	dir := t.TempDir()
-	boxes, err := toolrunner.NewBoxes(toolrunner.BoxConfig{Root: dir, Default: sandbox.Host,
+	boxes, err := pool.NewOpener(pool.Config{Root: dir, Default: sandbox.Host,
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: nil}})
 	if err != nil {
 		t.Fatal(err)
