@@ -33,6 +33,9 @@ func (l *Ledger[S]) Copy(ctx context.Context, id string, stored []byte, whole ui
 		return err
 	}
 	defer l.cfg.Pages.free(p)
+	if err := l.renumber(ctx, p); err != nil {
+		return err
+	}
 	if !p.loaded || l.sequence(p) != f.Sequence-1 {
 		if err := l.refresh(ctx, p); err != nil {
 			return err

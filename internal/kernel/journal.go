@@ -19,13 +19,6 @@ type Record struct {
 	Bytes []byte
 }
 
-// LocalSeq is the first of the positions that a local store gives while the station's log is away. They are greater
-// than all positions of the log, say nothing about the order of both, and mean nothing to another process.
-const LocalSeq uint64 = 1 << 62
-
-// IsLocal reports whether a position is one of a local store.
-func IsLocal(seq uint64) bool { return seq >= LocalSeq }
-
 // Entry is what to append: one event of one aggregate.
 type Entry struct {
 	// Aggregate is the name of the journal's aggregates; empty means the same.
@@ -90,6 +83,22 @@ type Journal interface {
 	Read(ctx context.Context, id string, after uint64) (stored []Record, more bool, err error)
 	// Last returns the last event of an aggregate from the leader: never stale. ok is false where it has none.
 	Last(ctx context.Context, id string) (r Record, ok bool, err error)
+}
+
+// Renumberer is a Journal that may give an event another position later, or drop one that it gave a position to.
+type Renumberer interface {
+	Journal
+	// Position returns the position that an event of an aggregate has now, by one that the journal gave it before; ok is false
+	// where the event has none any more.
+	Position(ctx context.Context, id string, given uint64) (now uint64, ok bool, err error)
+}
+
+// Position is Renumberer.Position of any journal: most give an event one position for good.
+func Position(ctx context.Context, j Journal, id string, given uint64) (now uint64, ok bool, err error) {
+	if r, may := j.(Renumberer); may && given > 0 {
+		return r.Position(ctx, id, given)
+	}
+	return given, true, nil
 }
 
 // Errors of the ledger.

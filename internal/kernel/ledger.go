@@ -156,14 +156,23 @@ func (l *Ledger[S]) Hear(ctx context.Context, id string, r Record) (S, error) {
 		return none, err
 	}
 	defer l.cfg.Pages.free(p)
-	if p.loaded && IsLocal(p.head) && !IsLocal(r.Seq) {
-		err := l.comeHome(ctx, p, r.Seq)
-		return p.state, err
+	before := p.head
+	if err := l.renumber(ctx, p); err != nil {
+		return none, err
 	}
-	if p.loaded && p.head >= r.Seq {
+	if p.loaded && p.head != before { // the log has it now, and may have more
+		if err := l.refresh(ctx, p); err != nil {
+			return none, err
+		}
+	}
+	seq, there, err := Position(ctx, l.cfg.Journal, id, r.Seq)
+	if err != nil {
+		return none, err
+	}
+	if r.Seq = seq; p.loaded && there && p.head >= r.Seq {
 		return p.state, nil
 	}
-	if p.loaded || p.head == 0 {
+	if there && (p.loaded || p.head == 0) {
 		if next, err := l.cfg.Aggregate.fold(id, p.state, r); err == nil {
 			p.at(next, r.Seq, p.bytes+len(r.Bytes))
 			return p.state, nil
@@ -172,10 +181,7 @@ func (l *Ledger[S]) Hear(ctx context.Context, id string, r Record) (S, error) {
 	if err := l.refresh(ctx, p); err != nil {
 		return none, err
 	}
-	if IsLocal(r.Seq) && !IsLocal(p.head) {
-		return p.state, nil // the log is back: what the local store delivered came home, or was refused
-	}
-	if p.head < r.Seq {
+	if there && p.head < r.Seq {
 		// The reader was stale, or the fact is not in the log at all: ask the leader, then read again.
 		if err := l.catchUp(ctx, p, r.Seq); err != nil {
 			return none, err
@@ -197,6 +203,9 @@ func (l *Ledger[S]) Write(ctx context.Context, id string, decide Decide[S]) (Wri
 		return w, err
 	}
 	defer l.cfg.Pages.free(p)
+	if err := l.renumber(ctx, p); err != nil {
+		return w, err
+	}
 	if !p.loaded {
 		if err := l.refresh(ctx, p); err != nil {
 			return w, err
@@ -317,12 +326,17 @@ func (l *Ledger[S]) settle(ctx context.Context, p *page[S], ack Ack, stored []by
 		l.count(func(s *Stats) { s.Unknowns++ })
 	}
 	last, ok, err := l.cfg.Journal.Last(ctx, p.id)
+	if err == nil {
+		err = l.renumber(ctx, p)
+	}
 	switch {
+	case err == nil && !p.loaded:
+		return 0, true, errLost // the events that this one was to follow are in no log any more
 	case err != nil && ctx.Err() != nil:
 		return 0, true, fmt.Errorf("%w: %w", ErrUnsettled, err)
 	case err != nil || !ok && p.head > 0:
 		return 0, false, nil // the leader is away or behind what was acknowledged: ask again by trying again
-	case !ok || last.Seq <= p.head && IsLocal(last.Seq) == IsLocal(p.head):
+	case !ok || last.Seq <= p.head:
 		return 0, false, nil
 	case bytes.Equal(last.Bytes, stored):
 		l.count(func(s *Stats) { s.Duplicates++ })

@@ -49,9 +49,7 @@ type page[S any] struct {
 // at puts a state in the page that was folded from events of so many bytes.
 func (p *page[S]) at(s S, head uint64, bytes int) {
 	p.state, p.head, p.loaded, p.bytes = s, head, true, bytes
-	if !IsLocal(head) {
-		p.known = max(p.known, head)
-	}
+	p.known = max(p.known, head)
 }
 
 // hold waits for the page, for as long as ctx lives. free must be called after a nil error.
@@ -142,7 +140,13 @@ func (l *Ledger[S]) refresh(ctx context.Context, p *page[S]) error {
 	if err := l.load(ctx, p); err != nil || p.head >= known {
 		return err
 	}
-	return l.catchUp(ctx, p, known)
+	if err := l.renumber(ctx, p); err != nil || p.loaded && p.head >= p.known {
+		return err
+	}
+	if !p.loaded { // what was just read has been dropped
+		return l.load(ctx, p)
+	}
+	return l.catchUp(ctx, p, p.known)
 }
 
 // load folds what the reader has after the page's head. A page that is not loaded starts from a snapshot.
@@ -230,23 +234,27 @@ func (l *Ledger[S]) catchUp(ctx context.Context, p *page[S], want uint64) error 
 	return fmt.Errorf("read %s %s: still behind position %d", l.cfg.Aggregate.Name, p.id, want)
 }
 
-// comeHome takes the log's word for an aggregate whose cached state is partly from a local store: the log speaks of it again,
-// so what it has counts. The page is left as it is until all of it could be read.
-func (l *Ledger[S]) comeHome(ctx context.Context, p *page[S], heard uint64) error {
-	// Nothing else is asked of a log that is still away: each question would wait.
-	if _, _, err := l.cfg.Journal.Read(ctx, p.id, heard-1); err != nil {
+// renumber takes the positions of a page for what the journal has given the events now. A page with an event that has none any
+// more is read again.
+func (l *Ledger[S]) renumber(ctx context.Context, p *page[S]) error {
+	if _, may := l.cfg.Journal.(Renumberer); !may {
+		return nil
+	}
+	head, there, err := Position(ctx, l.cfg.Journal, p.id, p.head)
+	if err != nil {
 		return fmt.Errorf("read %s %s: %w", l.cfg.Aggregate.Name, p.id, err)
 	}
-	fresh := &page[S]{id: p.id, held: make(chan struct{}, 1)}
-	if err := l.refresh(ctx, fresh); err != nil {
-		return err
+	known, still, err := Position(ctx, l.cfg.Journal, p.id, p.known)
+	if err != nil {
+		return fmt.Errorf("read %s %s: %w", l.cfg.Aggregate.Name, p.id, err)
 	}
-	if fresh.head < heard {
-		if err := l.catchUp(ctx, fresh, heard); err != nil {
-			return err
-		}
+	if p.head, p.known = head, known; !still {
+		p.known = 0
 	}
-	p.at(fresh.state, fresh.head, fresh.bytes)
+	if !there {
+		var none S
+		p.loaded, p.state, p.head, p.bytes = false, none, 0, 0
+	}
 	return nil
 }
 
@@ -277,6 +285,9 @@ func (l *Ledger[S]) Fresh(ctx context.Context, id string) (S, error) {
 	if err != nil {
 		return none, err
 	}
+	if err := l.renumber(ctx, p); err != nil {
+		return none, err
+	}
 	if p.loaded && (!ok || p.head >= last.Seq) {
 		return p.state, nil
 	}
@@ -302,7 +313,10 @@ func (l *Ledger[S]) Reach(ctx context.Context, id string, sequence uint64) (S, u
 		return none, 0, err
 	}
 	defer l.cfg.Pages.free(p)
-	if p.loaded && l.sequence(p) >= sequence && !IsLocal(p.head) {
+	if err := l.renumber(ctx, p); err != nil {
+		return none, 0, err
+	}
+	if p.loaded && l.sequence(p) >= sequence {
 		return p.state, p.head, nil
 	}
 	if err := l.refresh(ctx, p); err != nil {

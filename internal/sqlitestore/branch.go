@@ -87,8 +87,8 @@ func (s *Station) openBranch(ctx context.Context, run string) (*branch, error) {
 
 // readBranch returns the facts of a branch after its fork or a local position.
 func (s *Station) readBranch(ctx context.Context, b *branch, after uint64) ([]kernel.Record, bool, error) {
-	if kernel.IsLocal(after) {
-		after -= kernel.LocalSeq
+	if isLocal(after) {
+		after -= localSeq
 	} else {
 		after = 0
 	}
@@ -97,7 +97,7 @@ func (s *Station) readBranch(ctx context.Context, b *branch, after uint64) ([]ke
 		return nil, false, fmt.Errorf("read the branch of run %s: %w", b.run, err)
 	}
 	for i := range facts {
-		facts[i].Seq += kernel.LocalSeq
+		facts[i].Seq += localSeq
 	}
 	if len(facts) > batch {
 		return facts[:batch], true, nil
@@ -110,7 +110,7 @@ func (s *Station) lastOf(ctx context.Context, b *branch) (kernel.Record, bool, e
 	if err != nil || len(facts) == 0 {
 		return kernel.Record{}, false, err
 	}
-	return kernel.Record{Seq: kernel.LocalSeq + facts[0].Seq, Kind: facts[0].Kind, Bytes: facts[0].Bytes}, true, nil
+	return kernel.Record{Seq: localSeq + facts[0].Seq, Kind: facts[0].Kind, Bytes: facts[0].Bytes}, true, nil
 }
 
 // fork begins a branch with a fact that the primary did not confirm, and warns behind it. The fact comes first: the
@@ -148,10 +148,10 @@ func (f *Fallback) fork(e kernel.Entry, why error) kernel.Ack {
 		return outcome(err)
 	}
 	for _, p := range put {
-		f.local.deliver(p, kernel.LocalSeq+p.seq)
+		f.local.deliver(p, localSeq+p.seq)
 	}
 	f.notify(Notice{Run: e.ID, Status: BranchOpen, Facts: len(put), Reason: why.Error()})
-	return kernel.Ack{Outcome: kernel.Stored, Seq: kernel.LocalSeq + put[0].seq}
+	return kernel.Ack{Outcome: kernel.Stored, Seq: localSeq + put[0].seq}
 }
 
 func (f *Fallback) notify(n Notice) {
@@ -198,7 +198,7 @@ func (f *Fallback) extend(e kernel.Entry, b *branch) kernel.Ack {
 		if err := tx.QueryRow("SELECT max(seq) FROM facts WHERE branch = ?", b.id).Scan(&last); err != nil {
 			return err
 		}
-		if last += kernel.LocalSeq; last != e.Head {
+		if last += localSeq; last != e.Head {
 			return errConflict{last}
 		}
 		var err error
@@ -208,6 +208,6 @@ func (f *Fallback) extend(e kernel.Entry, b *branch) kernel.Ack {
 	if err != nil {
 		return outcome(err)
 	}
-	f.local.deliver(put, kernel.LocalSeq+put.seq)
-	return kernel.Ack{Outcome: kernel.Stored, Seq: kernel.LocalSeq + put.seq}
+	f.local.deliver(put, localSeq+put.seq)
+	return kernel.Ack{Outcome: kernel.Stored, Seq: localSeq + put.seq}
 }

@@ -42,7 +42,7 @@ type Notice struct {
 // station: what is decided here while the log can not be asked would not be known to it. See docs/adr/0010.
 //
 // A run is on a branch from the first fact that the log did not confirm. Its facts are stored here, with positions from
-// kernel.LocalSeq on, and delivered to the roles of this process. Before anything else is said or read of that run
+// localSeq on, and delivered to the roles of this process. Before anything else is said or read of that run
 // once the log answers, its branch is brought home: fact by fact, at the very place where it was forked. Where another
 // fact stands there the rest of the branch is refused, for good, and a dead letter tells.
 type Fallback struct {
@@ -196,13 +196,37 @@ func (f *Fallback) current(ctx context.Context, run string) (*branch, error) {
 	return nil, err // the primary is there: nothing may be said beside it
 }
 
+// localSeq is the first of the positions that the local store gives while the station's log is away. They are greater
+// than all positions of the log, say nothing about the order of both, and mean nothing to another process.
+const localSeq uint64 = 1 << 62
+
+func isLocal(seq uint64) bool { return seq >= localSeq }
+
+// Position implements kernel.Renumberer: facts on a branch that can be brought home have the positions of the log from then on,
+// those that were refused have none. What is known of a run from its branch is so compared with the log before it is used.
+func (f *Fallback) Position(ctx context.Context, run string, given uint64) (now uint64, ok bool, err error) {
+	if !isLocal(given) {
+		return given, true, nil
+	}
+	defer f.lock(run)()
+	b, err := f.current(ctx, run)
+	if err != nil || b != nil {
+		return given, true, err
+	}
+	now, err = f.home(ctx, given)
+	if _, refused := errors.AsType[errConflict](err); refused {
+		return 0, false, nil
+	}
+	return now, true, err
+}
+
 // home turns the position of a fact into that in the primary log. It is an errConflict where the fact never came there.
 func (f *Fallback) home(ctx context.Context, seq uint64) (uint64, error) {
-	if !kernel.IsLocal(seq) {
+	if !isLocal(seq) {
 		return seq, nil
 	}
 	var at uint64
-	err := f.local.store.db.QueryRowContext(ctx, "SELECT home FROM facts WHERE seq = ?", seq-kernel.LocalSeq).Scan(&at)
+	err := f.local.store.db.QueryRowContext(ctx, "SELECT home FROM facts WHERE seq = ?", seq-localSeq).Scan(&at)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, err
 	}
@@ -220,12 +244,12 @@ func (f *Fallback) Read(ctx context.Context, run string, after uint64) ([]kernel
 		return nil, false, err
 	}
 	if b != nil {
-		if after != b.fork && !kernel.IsLocal(after) {
+		if after != b.fork && !isLocal(after) {
 			return nil, false, fmt.Errorf("read run %s after %d: %w", run, after, errAway)
 		}
 		return f.local.readBranch(ctx, b, after)
 	}
-	if kernel.IsLocal(after) {
+	if isLocal(after) {
 		if after, err = f.comeDown(ctx, run, after); err != nil {
 			return nil, false, err
 		}
@@ -248,7 +272,7 @@ func (f *Fallback) comeDown(ctx context.Context, run string, after uint64) (uint
 		return at, err
 	}
 	err = f.local.store.db.QueryRowContext(ctx, "SELECT b.fork FROM facts f JOIN branches b ON b.id = f.branch WHERE f.seq = ? AND f.run = ?",
-		after-kernel.LocalSeq, run).Scan(&at)
+		after-localSeq, run).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return after, nil // of no run here: nothing is behind it
 	}
@@ -294,12 +318,12 @@ func (f *Fallback) Listen(ctx context.Context, role events.Service, workers int,
 // void reports whether a delivery is of a branch that has ended: it came home, where it is delivered by the primary, or
 // it was refused.
 func (f *Fallback) void(ctx context.Context, seq uint64) bool {
-	if !kernel.IsLocal(seq) {
+	if !isLocal(seq) {
 		return false // a timer
 	}
 	var status string
 	err := f.local.store.db.QueryRowContext(ctx, "SELECT b.status FROM facts f JOIN branches b ON b.id = f.branch WHERE f.seq = ?",
-		seq-kernel.LocalSeq).Scan(&status)
+		seq-localSeq).Scan(&status)
 	return errors.Is(err, sql.ErrNoRows) || err == nil && Status(status) != BranchOpen
 }
 
@@ -344,8 +368,8 @@ func (o objects) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 }
 
 var (
-	_ kernel.Journal = (*Fallback)(nil)
-	_ kernel.Inbox   = (*Fallback)(nil)
-	_ kernel.Timers  = (*Fallback)(nil)
-	_ kernel.Blobs   = objects{}
+	_ kernel.Renumberer = (*Fallback)(nil)
+	_ kernel.Inbox      = (*Fallback)(nil)
+	_ kernel.Timers     = (*Fallback)(nil)
+	_ kernel.Blobs      = objects{}
 )

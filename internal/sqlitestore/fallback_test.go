@@ -326,7 +326,7 @@ func TestBesides(t *testing.T) {
 			for {
 				select {
 				case m := <-heard:
-					if kernel.IsLocal(m.Seq()) == local && strings.HasSuffix(m.Subject(), "turn.finished") {
+					if sqlitestore.IsLocal(m.Seq()) == local && strings.HasSuffix(m.Subject(), "turn.finished") {
 						return m
 					}
 					_ = m.Ack(ctx)
@@ -347,7 +347,7 @@ func TestBesides(t *testing.T) {
 		}
 		for _, n := range []uint64{7, 6} { // a late delivery of what came home changes nothing
 			rec := w.home.Log("r")[n-1]
-			s, err := w.pens[events.Gatekeeper].Hear(ctx, "r", kernel.Record{Seq: kernel.LocalSeq + n, Bytes: rec.Bytes})
+			s, err := w.pens[events.Gatekeeper].Hear(ctx, "r", kernel.Record{Seq: sqlitestore.LocalSeq + n, Bytes: rec.Bytes})
 			if err != nil || s.Sequence != 7 {
 				t.Errorf("fact %d heard late: at %d, %v", n, s.Sequence, err)
 			}

@@ -75,3 +75,10 @@ func (a author) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	}
 	return a.Journal.Append(ctx, e)
 }
+
+// Position implements kernel.Renumberer, for the journal behind it.
+func (a author) Position(ctx context.Context, id string, given uint64) (now uint64, ok bool, err error) {
+	return kernel.Position(ctx, a.Journal, id, given)
+}
+
+var _ kernel.Renumberer = author{}
