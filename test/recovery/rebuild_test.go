@@ -37,7 +37,9 @@ func (p *place) stateOf() kernel.Shelf {
 // index are the rows of the index without their anchors, once they show all that the log has.
 func (p *place) index() map[string]run.Info {
 	p.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); ; <-tick.C {
 		infos, err := p.c.Runs(p.ctx())
 		if err != nil {
 			p.t.Fatal(err)
