@@ -108,7 +108,7 @@ func (r *Recorder) Tell() func(runlog.Told) {
 		return nil
 	}
 	return func(t runlog.Told) {
-		if !closes(t.Payload) {
+		if closers[t.Payload.Kind()] == nil {
 			return
 		}
 		select {

@@ -29,68 +29,79 @@ type span struct {
 	attrs  []attribute.KeyValue
 }
 
-// closes reports whether a fact closes a span.
-func closes(p events.Payload) bool {
-	switch p.(type) {
-	case *events.RunCompletedData, *events.RunFailedData, *events.StepFinishedData, *events.StepFailedData, *events.TurnFinishedData, *events.TurnDeferredData,
-		*events.HistoryCompactedData, *events.CallFinishedData, *events.CallFailedData, *events.CallRefusedData,
-		*events.GateApprovedData, *events.GateRejectedData, *events.GateExpiredData:
-		return true
-	}
-	return false
+// closer makes the spans that the events of one type close.
+type closer struct {
+	kind events.Kind
+	emit func(r *Recorder, t runlog.Told)
 }
 
-// fact makes the spans that a fact closes.
-func (r *Recorder) fact(t runlog.Told) {
-	id, _, given := traceOf(t.Before)
-	if !r.sampled(binary.BigEndian.Uint64(id[8:]), t.Before.Created != nil && t.Before.Created.TraceParent != "", given) {
-		return
+// spans makes a closer of a function; its payload type says of which event type.
+func spans[P events.Payload](emit func(r *Recorder, t runlog.Told, d P)) closer {
+	var none P
+	return closer{none.Kind(), func(r *Recorder, t runlog.Told) {
+		if d, ok := t.Payload.(P); ok {
+			emit(r, t, d)
+		}
+	}}
+}
+
+// closers are the event types that close a span. An event of another type begins one at most, and is not recorded.
+var closers = func(rows ...closer) map[events.Kind]func(*Recorder, runlog.Told) {
+	byKind := map[events.Kind]func(*Recorder, runlog.Told){}
+	for _, row := range rows {
+		byKind[row.kind] = row.emit
 	}
-	at, s := t.Fact.Time, t.Before
-	switch d := t.Payload.(type) {
-	case *events.RunCompletedData:
-		r.run(t, &d.Result)
-	case *events.RunFailedData:
-		r.run(t, &d.Result)
-	case *events.StepFinishedData:
-		r.step(t, d.Step, d.FinishReason, "")
-	case *events.StepFailedData:
-		if st := s.Step(d.Step); st != nil && st.Kind == "" && st.Owed != 0 && d.FinishReason == events.FinishError {
-			r.chat(t, st, st.Attempt+1, at.Add(-time.Millisecond), d.FinishReason, nil)
+	return byKind
+}(
+	spans(func(r *Recorder, t runlog.Told, d *events.RunCompletedData) { r.run(t, &d.Result) }),
+	spans(func(r *Recorder, t runlog.Told, d *events.RunFailedData) { r.run(t, &d.Result) }),
+	spans(func(r *Recorder, t runlog.Told, d *events.StepFinishedData) { r.step(t, d.Step, d.FinishReason, "") }),
+	spans(func(r *Recorder, t runlog.Told, d *events.StepFailedData) {
+		if st := t.Before.Step(d.Step); st != nil && st.Kind == "" && st.Owed != 0 && d.FinishReason == events.FinishError {
+			r.chat(t, st, st.Attempt+1, t.Fact.Time.Add(-time.Millisecond), d.FinishReason, nil)
 			r.turn(t, st, d.FinishReason)
 		}
 		r.step(t, d.Step, d.FinishReason, d.FinishReason)
-	case *events.TurnFinishedData:
-		if st := s.Step(d.Step); st != nil {
+	}),
+	spans(func(r *Recorder, t runlog.Told, d *events.TurnFinishedData) {
+		if st := t.Before.Step(d.Step); st != nil {
 			if d.Provider != events.HarnessProvider {
-				r.chat(t, st, d.Attempt, at.Add(-ms(d.DurationMS)), "", r.answer(d))
+				r.chat(t, st, d.Attempt, t.Fact.Time.Add(-ms(d.DurationMS)), "", r.answer(d))
 			}
 			r.turn(t, st, "")
 		}
-	case *events.HistoryCompactedData:
-		if st := s.Step(d.Step); st != nil {
+	}),
+	spans(func(r *Recorder, t runlog.Told, d *events.HistoryCompactedData) {
+		if st := t.Before.Step(d.Step); st != nil {
 			r.summary(t, st, d)
 		}
-	case *events.TurnDeferredData:
-		if st := s.Step(d.Step); st != nil && d.Class != events.ClassInterrupted {
+	}),
+	spans(func(r *Recorder, t runlog.Told, d *events.TurnDeferredData) {
+		if st := t.Before.Step(d.Step); st != nil && d.Class != events.ClassInterrupted {
 			r.chat(t, st, d.Attempt, r.since(t, st), d.Class, nil)
 		}
-	case *events.CallFinishedData:
+	}),
+	spans(func(r *Recorder, t runlog.Told, d *events.CallFinishedData) {
 		failed := ""
 		if !d.Success {
 			failed = "tool_error"
 		}
-		r.call(t, d.ToolRef, at.Add(-ms(d.DurationMS)), failed, r.content(semconv.GenAIToolCallResultKey, d.Output)...)
-	case *events.CallFailedData:
-		r.call(t, d.ToolRef, at.Add(-ms(d.DurationMS)), d.Class)
-	case *events.CallRefusedData:
-		r.call(t, d.ToolRef, at, d.Code)
-	case *events.GateApprovedData:
-		r.gate(t, d.Gate, "approved")
-	case *events.GateRejectedData:
-		r.gate(t, d.Gate, "rejected")
-	case *events.GateExpiredData:
-		r.gate(t, d.Gate, "expired")
+		r.call(t, d.ToolRef, t.Fact.Time.Add(-ms(d.DurationMS)), failed, r.content(semconv.GenAIToolCallResultKey, d.Output)...)
+	}),
+	spans(func(r *Recorder, t runlog.Told, d *events.CallFailedData) {
+		r.call(t, d.ToolRef, t.Fact.Time.Add(-ms(d.DurationMS)), d.Class)
+	}),
+	spans(func(r *Recorder, t runlog.Told, d *events.CallRefusedData) { r.call(t, d.ToolRef, t.Fact.Time, d.Code) }),
+	spans(func(r *Recorder, t runlog.Told, d *events.GateApprovedData) { r.gate(t, d.Gate, "approved") }),
+	spans(func(r *Recorder, t runlog.Told, d *events.GateRejectedData) { r.gate(t, d.Gate, "rejected") }),
+	spans(func(r *Recorder, t runlog.Told, d *events.GateExpiredData) { r.gate(t, d.Gate, "expired") }),
+)
+
+// fact makes the spans that an event closes.
+func (r *Recorder) fact(t runlog.Told) {
+	emit := closers[t.Payload.Kind()]
+	if id, _, given := traceOf(t.Before); emit != nil && r.sampled(binary.BigEndian.Uint64(id[8:]), t.Before.Created != nil && t.Before.Created.TraceParent != "", given) {
+		emit(r, t)
 	}
 }
 
