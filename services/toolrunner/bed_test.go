@@ -69,7 +69,7 @@ func newBed(t *testing.T, effect string) *bed {
 		t.Fatal(err)
 	}
 	cfg := Config{Ledger: b.ledger(events.Toolrunner), Timers: st.Timers(), Blobs: st.Blobs(), Leases: st.Leases(), Tools: all, ToolsOf: func(events.Agent) *tool.Registry { return all },
-		Sandboxes: sandboxes, Pool: pool.New(nil), Instance: "t1", Key: []byte("key"), Mask: secret.Mask(secret.New("open sesame")),
+		Sandboxes: sandboxes, Pool: pool.New(nil), Identity: Identity{Instance: "t1", Key: []byte("key")}, Mask: secret.Mask(secret.New("open sesame")),
 		Output: func(run string, about streaming.About) *streaming.Output {
 			var none *streaming.Feed
 			return none.Output(run, about, nil)

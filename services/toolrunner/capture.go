@@ -54,7 +54,8 @@ func (c capturer) judge(ctx context.Context, x executed, done call.Result) captu
 	a := x.attempt
 	done.Notes, done.Usage = x.notes, x.usage
 	full := done.Output
-	done = call.Judged(done, c.hooks.AfterCall(ctx, x.state, a.Call, x.input, hooks.Outcome{Output: full, Success: done.Success, Took: done.Took}))
+	o := hooks.Outcome{Output: full, Success: done.Success, Took: done.Took}
+	done = call.Judged(done, c.hooks.AfterCall(ctx, x.state, a.Call, x.input, o))
 	look := c.made(ctx, x)
 	if done.Ref != nil {
 		c.artifacts.AddLog(look, x.state, a.Call, *done.Ref, time.Now())
@@ -66,8 +67,10 @@ func (c capturer) judge(ctx context.Context, x executed, done call.Result) captu
 // lost is an attempt of which it is not known what came of it; what it left in the workspace is kept.
 func (c capturer) lost(ctx context.Context, at acquired) captured {
 	d := at.duty
-	x := executed{started: &started{acquired: at, attempt: call.Attempt{Call: d.Call, Fence: d.Call.Fence}}, changes: capture.Anything()}
-	return captured{executed: x, look: c.made(ctx, x), end: func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, d) }}
+	st := &started{acquired: at, attempt: call.Attempt{Call: d.Call, Fence: d.Call.Fence}}
+	x := executed{started: st, changes: capture.Anything()}
+	return captured{executed: x, look: c.made(ctx, x),
+		end: func(s run.State, _ time.Time) []events.Payload { return call.Lost(s, d) }}
 }
 
 // made finds and stores what a call made.

@@ -71,7 +71,8 @@ func (e executor) run(ctx context.Context, x *executed) {
 	defer func() {
 		x.usage = o.sandbox.Usage()
 		if p := recover(); p != nil {
-			x.result, x.notes, x.err = tool.Result{}, "", tool.Fail(tool.Permanent, "report this to the author of the tool", fmt.Errorf("tool %s broke: %v\n%s", a.Call.Tool, p, debug.Stack()))
+			x.result, x.notes, x.err = tool.Result{}, "", tool.Fail(tool.Permanent, "report this to the author of the tool",
+				fmt.Errorf("tool %s broke: %v\n%s", a.Call.Tool, p, debug.Stack()))
 		}
 	}()
 	result, err := t.Run(work, tool.Call{ID: a.Call.ID, Key: e.keyOf(s.HarnessID, a.Call.ID), Input: input, Env: o.env})
@@ -80,7 +81,8 @@ func (e executor) run(ctx context.Context, x *executed) {
 		x.err = runlog.ErrRunEnded
 		return
 	case ctx.Err() == nil && errors.Is(work.Err(), context.DeadlineExceeded) && cutShort(err):
-		x.err = tool.Fail(tool.Timeout, "give it more time, or less to do", fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
+		x.err = tool.Fail(tool.Timeout, "give it more time, or less to do",
+			fmt.Errorf("the call took longer than %s and was ended", timeout(t, a, input)))
 		return
 	case err != nil:
 		x.result, x.err = result, err
@@ -115,7 +117,8 @@ func (e executor) verify(ctx context.Context, st *started) (x executed, done boo
 	defer cancel()
 	o := e.opener.open(work, st, x.changes)
 	defer o.close()
-	done, x.result, err = v.Verify(work, tool.Call{ID: st.attempt.Call.ID, Key: e.keyOf(st.state.HarnessID, st.attempt.Call.ID), Input: st.input, Env: o.env})
+	id := st.attempt.Call.ID
+	done, x.result, err = v.Verify(work, tool.Call{ID: id, Key: e.keyOf(st.state.HarnessID, id), Input: st.input, Env: o.env})
 	x.took = time.Since(began)
 	return x, done, err
 }
@@ -153,9 +156,11 @@ func cutShort(err error) bool {
 // unusable is the failure of every call while a workspace cannot be used.
 func unusable(err error) error {
 	if workspace.Spoiled(err) {
-		return tool.Fail(tool.Permanent, "an operator must look at the directory of the workspace, and move away what stands in its place; until then no call can work in it", err)
+		return tool.Fail(tool.Permanent, "an operator must look at the directory of the workspace, and move away what stands in "+
+			"its place; until then no call can work in it", err)
 	}
-	return tool.Fail(tool.Permanent, "an operator must restore the object store of the station from its archive; until then no call can work in this workspace", err)
+	return tool.Fail(tool.Permanent, "an operator must restore the object store of the station from its archive; until then no "+
+		"call can work in this workspace", err)
 }
 
 // tools are those of this toolrunner, and those of agents.

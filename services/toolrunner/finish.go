@@ -55,7 +55,7 @@ func (f finisher) finish(ctx context.Context, c captured) (runlog.Written, error
 // insist writes until the log has taken it or ctx ends: the worker that is delivered the call next would find none at
 // work on it, and call unknown what is known here. This worker is held meanwhile, which is as it should be while
 // nothing can be written.
-func (f finisher) insist(ctx context.Context, runID string, decide func(run.State, time.Time) []events.Payload) (runlog.Written, error) {
+func (f finisher) insist(ctx context.Context, runID string, decide decision) (runlog.Written, error) {
 	for {
 		w, err := write(ctx, f.ledger, runID, decide)
 		if !errors.Is(err, kernel.ErrFull) && !errors.Is(err, kernel.ErrUnsettled) || !pause(ctx) {
@@ -64,7 +64,10 @@ func (f finisher) insist(ctx context.Context, runID string, decide func(run.Stat
 	}
 }
 
+// decision returns the events that are to be appended to a state.
+type decision = func(s run.State, now time.Time) []events.Payload
+
 // write appends what a decision says.
-func write(ctx context.Context, l *runlog.Ledger, runID string, decide func(run.State, time.Time) []events.Payload) (runlog.Written, error) {
+func write(ctx context.Context, l *runlog.Ledger, runID string, decide decision) (runlog.Written, error) {
 	return l.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) { return decide(s, now), nil })
 }

@@ -42,5 +42,7 @@ func (r *Role) lost(ctx context.Context, at acquired) (runlog.Written, error) {
 
 // giveUp records that no more attempts are made.
 func (r *Role) giveUp(ctx context.Context, a admitted) (runlog.Written, error) {
-	return write(ctx, r.cfg.Ledger, a.state.HarnessID, func(s run.State, _ time.Time) []events.Payload { return call.GiveUp(s, a.duty) })
+	return write(ctx, r.cfg.Ledger, a.state.HarnessID, func(s run.State, _ time.Time) []events.Payload {
+		return call.GiveUp(s, a.duty)
+	})
 }

@@ -58,7 +58,8 @@ func (o opener) open(ctx context.Context, st *started, changes *capture.Changes)
 	box := pool.NewLazy(pool.LazyConfig{ID: s.HarnessID, Mode: o.sandboxes.ModeFor(s, c.Step), Open: open, Pooled: pooled,
 		Before: o.provision.first(ctx, st.acquired, note), Changed: changes.File})
 	x := &opened{started: st, sandbox: box, egress: out}
-	x.env = tool.Env{Background: o.background(st, box, changes), Box: box, Progress: output.Write, MaxOutput: events.MaxInlineOutput / 2, Skill: provision.Skills(s, c),
+	x.env = tool.Env{Background: o.background(st, box, changes), Box: box, Progress: output.Write,
+		MaxOutput: events.MaxInlineOutput / 2, Skill: provision.Skills(s, c),
 		Fetch: out.Fetch(), Save: o.artifacts.Saver(s, c, st.Dir, changes), Dir: shellDir(s, c.Step),
 		Git: o.git.For(s, st.attempt, st.Dir, func() {
 			x.plain = true
@@ -77,11 +78,12 @@ func (o opener) open(ctx context.Context, st *started, changes *capture.Changes)
 
 // sandbox returns what opens the sandbox of a call: one that is pooled, or one of its own. shared says that more than
 // one call uses it.
-func (o opener) sandbox(ctx context.Context, st *started, out *pool.Egress, shared bool, need time.Duration) (open pool.Open, pooled bool) {
+func (o opener) sandbox(ctx context.Context, st *started, out *pool.Egress, shared bool, need time.Duration) (pool.Open, bool) {
 	want := o.sandboxes.RequestFor(st.state, st.attempt.Call.Step, st.Dir, out)
 	want.Shared = shared
-	open = o.pool.Acquirer(ctx, o.sandboxes, st.state, st.attempt.Call.Step, want, need)
-	if pooled = open != nil; !pooled {
+	open := o.pool.Acquirer(ctx, o.sandboxes, st.state, st.attempt.Call.Step, want, need)
+	pooled := open != nil
+	if !pooled {
 		open = o.sandboxes.Opening(ctx, want)
 	}
 	return pool.OnFirstUse(st.touch, open), pooled
@@ -98,7 +100,8 @@ func (o opener) egress(s run.State, step string, holds func(now run.State) bool)
 // background is what a call starts jobs with; nil where its agent may not.
 func (o opener) background(st *started, box *pool.Lazy, changes *capture.Changes) tool.Background {
 	step := st.attempt.Call.Step
-	return o.jobs.For(jobs.ForCall{State: st.state, Attempt: st.attempt, Sandbox: box, Workspace: st.Workspace, Captured: o.artifacts.On(st.state, st.attempt.Call),
+	return o.jobs.For(jobs.ForCall{State: st.state, Attempt: st.attempt, Sandbox: box, Workspace: st.Workspace,
+		Captured: o.artifacts.On(st.state, st.attempt.Call),
 		Starting: func() {
 			st.touch()
 			changes.File("")

@@ -32,7 +32,7 @@ type starter struct {
 // gives the right to act: st is nil where another delivery announced it, and w is what was found.
 func (b starter) start(ctx context.Context, a acquired) (st *started, w runlog.Written, err error) {
 	s, d := a.state, a.duty
-	st = &started{acquired: a, attempt: call.Attempt{Call: d.Call, Number: d.Attempt, Fence: d.Call.Fence, Sandbox: string(b.sandboxes.ModeFor(s, d.Call.Step))}}
+	st = &started{acquired: a, attempt: b.attempt(s, d.Call, d.Attempt)}
 	if st.input, err = b.inputs.get(ctx, d.Call); err != nil {
 		return nil, w, err
 	}
@@ -53,7 +53,12 @@ func (b starter) start(ctx context.Context, a acquired) (st *started, w runlog.W
 func (b starter) again(ctx context.Context, a acquired) (*started, error) {
 	c := a.duty.Call
 	input, err := b.inputs.get(ctx, c)
-	return &started{acquired: a, input: input, attempt: call.Attempt{Call: c, Number: c.Attempt, Fence: c.Fence, Sandbox: string(b.sandboxes.ModeFor(a.state, c.Step))}}, err
+	return &started{acquired: a, input: input, attempt: b.attempt(a.state, c, c.Attempt)}, err
+}
+
+// attempt of a call under the fence that it has.
+func (b starter) attempt(s run.State, c run.Call, number int) call.Attempt {
+	return call.Attempt{Call: c, Number: number, Fence: c.Fence, Sandbox: string(b.sandboxes.ModeFor(s, c.Step))}
 }
 
 // inputs are the arguments of calls.

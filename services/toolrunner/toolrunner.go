@@ -59,6 +59,11 @@ type Config struct {
 	// Output takes what tools write as it comes, and Mask takes the secrets out of what is stored.
 	Output func(run string, about streaming.About) *streaming.Output
 	Mask   func(string) string
+	Identity
+}
+
+// Identity is what a toolrunner has of its own.
+type Identity struct {
 	// Instance names this process; it holds the leases of the attempts it begins.
 	Instance string
 	// Key makes idempotency keys; the same for all toolrunners of a station.
@@ -83,11 +88,13 @@ var _ runlog.Role = (*Role)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
-	if cfg.Ledger == nil || cfg.Timers == nil || cfg.Blobs == nil || cfg.Leases == nil || cfg.Tools == nil || cfg.ToolsOf == nil {
-		return nil, errors.New("toolrunner needs a ledger, timers, blobs, leases and tools")
+	ports := cfg.Ledger != nil && cfg.Timers != nil && cfg.Blobs != nil && cfg.Leases != nil
+	if !ports || cfg.Tools == nil || cfg.ToolsOf == nil || cfg.Output == nil || cfg.Mask == nil {
+		return nil, errors.New("toolrunner needs a ledger, timers, blobs, leases, tools, an output and a mask")
 	}
-	if cfg.Sandboxes == nil || cfg.Pool == nil || cfg.Jobs == nil || cfg.Workspaces.Attempts == nil || cfg.Sessions == nil || cfg.Files == nil ||
-		cfg.Janitor == nil || cfg.Artifacts == nil || cfg.Git == nil || cfg.Output == nil || cfg.Mask == nil {
+	sandboxes := cfg.Sandboxes != nil && cfg.Pool != nil && cfg.Jobs != nil
+	workspaces := cfg.Workspaces.Attempts != nil && cfg.Sessions != nil && cfg.Files != nil && cfg.Janitor != nil
+	if !sandboxes || !workspaces || cfg.Artifacts == nil || cfg.Git == nil {
 		return nil, errors.New("toolrunner needs sandboxes, workspaces and what works in them")
 	}
 	if cfg.Instance == "" || len(cfg.Key) == 0 {
@@ -95,13 +102,16 @@ func New(cfg Config) (*Role, error) {
 	}
 	r := &Role{cfg: cfg, permitted: make(chan permitted, maxPermitted)}
 	known, args := tools{cfg.Tools, cfg.ToolsOf}, inputs{cfg.Blobs}
-	r.admit = admitter{leases: cfg.Leases, instance: cfg.Instance, attempts: cfg.Workspaces.Attempts, follow: cfg.Workspaces.Trees != nil, tools: known, inputs: args, jobs: cfg.Jobs}
+	r.admit = admitter{leases: cfg.Leases, instance: cfg.Instance, attempts: cfg.Workspaces.Attempts,
+		follow: cfg.Workspaces.Trees != nil, tools: known, inputs: args, jobs: cfg.Jobs}
 	r.acquire = acquirer{cfg.Workspaces}
 	r.provision = provisioner{cfg.Sessions, cfg.Files, cfg.Janitor, cfg.Artifacts}
 	r.start = starter{ledger: cfg.Ledger, inputs: args, sandboxes: cfg.Sandboxes, instance: cfg.Instance}
-	r.execute = executor{tools: known, ends: cfg.Ends, key: cfg.Key, opener: opener{ledger: cfg.Ledger, sandboxes: cfg.Sandboxes, pool: cfg.Pool, jobs: cfg.Jobs,
-		provision: r.provision, artifacts: cfg.Artifacts, git: cfg.Git, output: cfg.Output}}
-	r.capture = capturer{results: capture.Results{Blobs: cfg.Blobs, Mask: cfg.Mask, Instance: cfg.Instance}, artifacts: cfg.Artifacts, hooks: cfg.Hooks, tools: known}
+	open := opener{ledger: cfg.Ledger, sandboxes: cfg.Sandboxes, pool: cfg.Pool, jobs: cfg.Jobs, provision: r.provision,
+		artifacts: cfg.Artifacts, git: cfg.Git, output: cfg.Output}
+	r.execute = executor{opener: open, tools: known, ends: cfg.Ends, key: cfg.Key}
+	results := capture.Results{Blobs: cfg.Blobs, Mask: cfg.Mask, Instance: cfg.Instance}
+	r.capture = capturer{results: results, artifacts: cfg.Artifacts, hooks: cfg.Hooks, tools: known}
 	r.finish = finisher{ledger: cfg.Ledger, timers: cfg.Timers, files: cfg.Files}
 	return r, nil
 }

@@ -167,7 +167,7 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	}
 	p := h.in.Ports
 	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases, Ends: ends, Tools: h.deps.Tools.Base(),
-		ToolsOf: h.deps.Tools.For, Hooks: h.in.Asker, Instance: h.in.Name, Key: key},
+		ToolsOf: h.deps.Tools.For, Hooks: h.in.Asker, Identity: role.Identity{Instance: h.in.Name, Key: key}},
 		runnerParts{opener: boxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, rescue: h.rescue(desk), sessions: p.Sessions, egress: out, live: feed, secrets: masked})
 	if err != nil {
 		return nil, err
