@@ -80,7 +80,7 @@ func TestStageInMemory(t *testing.T) {
 	})
 	t.Run("SAFE-4 where nothing can be staged every append is sent alone and none is lost", func(t *testing.T) {
 		t.Parallel()
-		_, j, _, room := staged(t, t.TempDir())
+		_, j, c, room := staged(t, t.TempDir())
 		if err := os.RemoveAll(room); err != nil {
 			t.Fatal(err)
 		}
@@ -94,6 +94,9 @@ func TestStageInMemory(t *testing.T) {
 			if ack.Outcome != kernel.Stored {
 				t.Errorf("append %d: %s (%v), want stored", i, ack.Outcome, ack.Err)
 			}
+		}
+		if c.Grouped() != 0 {
+			t.Errorf("%d appends were stored by batches: the server stages elsewhere, and the link is of no use", c.Grouped())
 		}
 		for _, e := range entries {
 			if facts, _, err := j.Read(within(t), e.ID, 0); err != nil || len(facts) != 1 {
