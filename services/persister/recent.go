@@ -3,6 +3,7 @@ package persister
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/inspan/inspan/internal/runlog"
 	"github.com/inspan/inspan/pkg/events"
@@ -11,8 +12,14 @@ import (
 
 // Limits of what is kept of runs that are under way.
 const (
-	// recentBytes bounds all of it. Where it is full, all is let go and the logs are read.
+	// recentBytes bounds all of it. Where it is full, the run whose fact does not fit is let go and its log is read; what is
+	// there of the others stays, because to read a log costs far more than to have heard it. recentBegin bounds what there may
+	// be when another run begins: those that have begun need the rest.
 	recentBytes = 16 << 20
+	recentBegin = recentBytes / 4 * 3
+	// recentQuiet is how long nothing was heard of a run that is let go where there is no room for others: it ends at another
+	// instance, or not soon.
+	recentQuiet = time.Minute
 	// recentFrom is how late the first fact that is heard of a run may be: handlers overtake each other.
 	recentFrom = 8
 )
@@ -22,8 +29,14 @@ const (
 type recent struct {
 	mu sync.Mutex
 	// facts by run, in place of their sequence less 1, and how many bytes they are; both are guarded by mu.
-	facts map[string][][]byte
+	facts map[string]heardRun
 	bytes int
+}
+
+// heardRun is what was heard of a run, and when the last time.
+type heardRun struct {
+	facts [][]byte
+	at    time.Time
 }
 
 // add takes a fact that was heard. A run that waits is let go: it may wait for long.
@@ -31,6 +44,7 @@ func (r *recent) add(h runlog.Heard) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	kept, known := r.facts[h.Run]
+	kept.at = time.Now()
 	if h.State.Status == events.Paused || len(h.State.Waiting()) > 0 {
 		r.drop(h.Run)
 		return
@@ -38,26 +52,35 @@ func (r *recent) add(h runlog.Heard) {
 	if !known && h.Sequence > recentFrom || h.Sequence == 0 || h.Sequence > h.State.Sequence || len(h.Stored) == 0 {
 		return
 	}
+	if !known && r.bytes > recentBegin {
+		for id, other := range r.facts {
+			if kept.at.Sub(other.at) > recentQuiet {
+				r.drop(id)
+			}
+		}
+		if r.bytes > recentBegin {
+			return
+		}
+	}
 	if r.bytes+len(h.Stored) > recentBytes {
-		clear(r.facts)
-		r.bytes = 0
+		r.drop(h.Run)
 		return
 	}
 	if r.facts == nil {
-		r.facts = map[string][][]byte{}
+		r.facts = map[string]heardRun{}
 	}
-	for uint64(len(kept)) < h.Sequence {
-		kept = append(kept, nil)
+	for uint64(len(kept.facts)) < h.Sequence {
+		kept.facts = append(kept.facts, nil)
 	}
-	if r.facts[h.Run] = kept; kept[h.Sequence-1] == nil {
-		kept[h.Sequence-1] = h.Stored
+	if r.facts[h.Run] = kept; kept.facts[h.Sequence-1] == nil {
+		kept.facts[h.Sequence-1] = h.Stored
 		r.bytes += len(h.Stored)
 	}
 }
 
 // drop lets a run go; mu is held.
 func (r *recent) drop(runID string) {
-	for _, b := range r.facts[runID] {
+	for _, b := range r.facts[runID].facts {
 		r.bytes -= len(b)
 	}
 	delete(r.facts, runID)
@@ -72,7 +95,7 @@ func (r *recent) forget(runID string) {
 // whole returns all facts of a run up to a state. ok is false where it does not have them all.
 func (r *recent) whole(s run.State) (facts [][]byte, ok bool) {
 	r.mu.Lock()
-	facts = slices.Clone(r.facts[s.HarnessID])
+	facts = slices.Clone(r.facts[s.HarnessID].facts)
 	r.mu.Unlock()
 	if s.Sequence == 0 || uint64(len(facts)) != s.Sequence {
 		return nil, false

@@ -1,0 +1,53 @@
+package persister
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/inspan/inspan/internal/runlog"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+func TestRecentBytes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const size, facts = 64 << 10, 4
+		var r recent
+		hear := func(id string, sequence uint64) {
+			r.add(runlog.Heard{Run: id, Sequence: sequence, Stored: make([]byte, size), State: run.State{Status: events.Running, Sequence: sequence}})
+			if r.bytes > recentBytes {
+				t.Fatalf("got %d bytes kept, want at most %d", r.bytes, recentBytes)
+			}
+		}
+		whole := func(id string) bool { return len(r.facts[id].facts) == facts }
+		runs := 2 * recentBytes / size
+		for i := range runs {
+			hear(fmt.Sprintf("r%d", i), 1)
+		}
+		for sequence := uint64(2); sequence <= facts; sequence++ {
+			hear("r0", sequence)
+		}
+		if !whole("r0") || r.facts[fmt.Sprintf("r%d", runs-1)].facts != nil {
+			t.Error("the runs that began first were let go for those that came when there was no room")
+		}
+		time.Sleep(recentQuiet + time.Second)
+		for sequence := uint64(1); sequence <= facts; sequence++ {
+			hear("new", sequence)
+		}
+		if !whole("new") || whole("r0") {
+			t.Error("runs of which nothing more was heard keep others out")
+		}
+		var sum int
+		for _, h := range r.facts {
+			for _, b := range h.facts {
+				sum += len(b)
+			}
+		}
+		if sum != r.bytes {
+			t.Errorf("got %d bytes counted, want %d", r.bytes, sum)
+		}
+	})
+}
