@@ -2,7 +2,7 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help build check lint fmt test race docs demo bench bench-peers bench-trees weight robust pairs trace kill failover merge-demo faults previous register mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle live wasm clean
+.PHONY: help build check lint fmt test race docs demo bench bench-peers bench-trees weight robust pairs trace kill failover merge-demo faults previous register mcp escape boxes docker gvisor microvm microvm-test firecracker-test e2b kube kubebox fuzz aimock sdk-oracle external live wasm clean
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -30,6 +30,7 @@ fmt: ## format all Go code
 test: ## all tests: no network, no Docker, no key
 	$(GO) vet ./...
 	.ci/memory $(GO) test -timeout 30m ./...
+	@$(MAKE) --no-print-directory external
 
 race: ## slow: the tests under the race detector (needs a C compiler)
 	.ci/memory $(GO) test -race -timeout 60m ./...
@@ -122,6 +123,9 @@ fuzz: ## slow: each fuzz test for FUZZTIME (30s)
 
 aimock: ## opt-in, needs node and npm: the adapters of models against an independent mock of the providers
 	$(GO) test -tags slow -count=1 -v -timeout 5m ./test/aimock
+
+external: ## a module of its own, as others have one: a tool, a client and a station through pkg alone
+	cd test/external && $(GO) test -count=1 .
 
 sdk-oracle: ## slow to build (the SDKs), a module of its own: the adapters of models against the official SDKs
 	cd test/sdk && $(GO) test -count=1 -v .

@@ -103,7 +103,7 @@ var Doors = []Door{
 	{Module: "modernc.org/sqlite", Dirs: []string{"internal/sqlitestore"}},
 	{Module: "github.com/kelseyhightower/envconfig", Dirs: []string{"internal/service"}},
 	{Module: "github.com/prometheus/client_golang", Dirs: []string{"internal/service"}},
-	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/kernel", "internal/jet", "internal/service/...", "internal/program", "internal/station", "internal/cli", "internal/demo", "internal/archive", "test/bench", "test/sim"}, Tests: true},
+	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/kernel", "internal/jet", "internal/service/...", "internal/program", "internal/station", "internal/cli", "internal/demo", "internal/archive", "pkg/station", "test/bench", "test/sim"}, Tests: true},
 	{Module: "github.com/spf13/", Dirs: []string{"internal/cli", "internal/docgen"}},
 	{Module: "charm.land/", Dirs: []string{"internal/cli/..."}},
 	{Module: "github.com/charmbracelet/", Dirs: []string{"internal/cli/..."}},
