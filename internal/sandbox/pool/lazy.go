@@ -47,6 +47,7 @@ func (b *Lazy) changed(path string) {
 }
 
 func (b *Lazy) box() (sandbox.Sandbox, error) {
+	b.used = true
 	if err := b.Prepare(); err != nil {
 		return nil, err
 	}
@@ -55,7 +56,6 @@ func (b *Lazy) box() (sandbox.Sandbox, error) {
 
 // Prepare is a use of the workspace that is not one of this sandbox.
 func (b *Lazy) Prepare() error {
-	b.used = true
 	if b.cfg.Before == nil {
 		return nil
 	}

@@ -132,6 +132,20 @@ func TestWanted(t *testing.T) {
 			t.Errorf("got %v, want ErrNotEnforced", err)
 		}
 	})
+	t.Run("SBX-15 a call that only starts a job opens no sandbox of its own", func(t *testing.T) {
+		t.Parallel()
+		prepared := false
+		box := NewLazy(LazyConfig{Mode: sandbox.Host, Open: func() (sandbox.Sandbox, error) {
+			t.Error("it was opened")
+			return nil, errors.New("unused")
+		}, Before: func() error {
+			prepared = true
+			return nil
+		}})
+		if err := errors.Join(box.Prepare(), box.Destroy(t.Context())); err != nil || !prepared {
+			t.Errorf("prepared %v, %v", prepared, err)
+		}
+	})
 	t.Run("SBX-16 what the commands of a call used is added up", func(t *testing.T) {
 		t.Parallel()
 		boxes, err := NewOpener(Config{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New("")}})
