@@ -218,7 +218,7 @@ func (d *Driver) New(name string, l sandbox.Limits) (*Group, error) {
 // in the parent itself. The child of no group is none.
 func (g *Group) Child() (*Group, error) {
 	if g == nil {
-		return nil, nil //nolint:nilnil // what none does is nothing
+		return nil, nil //nolint:nilnil // a nil Group is valid
 	}
 	c := &Group{v2: g.v2, name: fmt.Sprintf("%s-%d", g.name, g.children.Add(1)), dirs: map[string]string{}, kernel: g.kernel}
 	if g.v2 {

@@ -17,8 +17,8 @@ func Mine(name string) bool {
 	return ok && owner == ownOwner()
 }
 
-// EndByHandle kills a process by its handle and waits for it; of the first one of a namespace, for all others in it too. A
-// negative handle is none.
+// EndByHandle kills a process by its handle and waits for it; of the first one of a namespace, for all others in it
+// too. A negative handle is none.
 func EndByHandle(fd int) {
 	if fd < 0 || unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) != nil {
 		return
@@ -26,7 +26,8 @@ func EndByHandle(fd int) {
 	waitGone(fd, time.Now().Add(killWait))
 }
 
-// ParentOf returns the parent of a process, -1 where there is no such process. One that nobody has waited for is not alive.
+// ParentOf returns the parent of a process, -1 where there is no such process. A process that was not waited for yet
+// is not alive.
 func ParentOf(pid int) (parent int, alive bool) {
 	s, ok := statOf(pid)
 	if !ok {

@@ -16,8 +16,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 )
 
-// Check refuses a Config that asks for what a backend with these capabilities does not enforce, for a path that does not
-// exist, or for a workspace in one of the directories that the sandbox has of its own.
+// Check refuses a Config that asks for what a backend with these capabilities does not enforce, for a path that does
+// not exist, or for a workspace in one of the directories that the sandbox has of its own.
 func Check(mode sandbox.Mode, cfg sandbox.Config, has []sandbox.Capability, own ...string) error {
 	if cfg.Network && cfg.Door != nil {
 		return fmt.Errorf("%w: a door is for a closed network", fs.ErrInvalid)
@@ -46,6 +46,9 @@ func Unavailable(err error) error {
 	return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
 }
 
+// Opener is Open of a backend.
+type Opener func(context.Context, sandbox.Config) (sandbox.Sandbox, error)
+
 // Trial is a command that ran in a sandbox of its own, to see whether a backend works.
 type Trial struct {
 	// Opened is false where there was no sandbox to run it in.
@@ -54,9 +57,9 @@ type Trial struct {
 	Output, Err string
 }
 
-// Try opens a sandbox on an empty directory below base, runs a command in it and destroys it. An error of a Trial that is
-// not Opened is sandbox.ErrUnavailable.
-func Try(ctx context.Context, base string, cfg sandbox.Config, open func(context.Context, sandbox.Config) (sandbox.Sandbox, error), args ...string) (Trial, error) {
+// Try opens a sandbox on an empty directory below base, runs a command in it and destroys it. An error of a Trial that
+// is not Opened is sandbox.ErrUnavailable.
+func Try(ctx context.Context, base string, cfg sandbox.Config, open Opener, args ...string) (Trial, error) {
 	dir, err := os.MkdirTemp(base, "inspan-probe-")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(dir) }()
@@ -79,7 +82,7 @@ func Try(ctx context.Context, base string, cfg sandbox.Config, open func(context
 // Head keeps the first Most bytes that are written to it, and passes all on. It is safe for concurrent use.
 type Head struct {
 	Most int
-	To   io.Writer // nil for nobody
+	To   io.Writer // may be nil
 
 	mu   sync.Mutex
 	kept []byte // guarded by mu

@@ -15,9 +15,9 @@ const (
 	clockTick = 10 * time.Millisecond
 )
 
-// Info reads what proc_pid_stat(5) and proc_pid_cmdline(5) tell of a process, of this machine or of another, whose pages
-// have that size. What a process may make up itself is not trusted: the name in brackets may hold anything, so fields count
-// from the last bracket. dead is true for one that nobody has waited for.
+// Info reads what proc_pid_stat(5) and proc_pid_cmdline(5) tell of a process, of this machine or of another, whose
+// pages have that size. Parts of it are chosen by the process: the name in brackets may hold anything, so fields count
+// from the last bracket. dead is true for one that ended and was not waited for yet.
 func Info(pid int, stat, line string, page int64) (info sandbox.ProcessInfo, dead, ok bool) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 22 {

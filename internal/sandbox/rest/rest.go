@@ -1,7 +1,7 @@
 // Package rest makes requests with JSON to services that may refuse them for now.
 //
-// Promises: a request is made a bounded number of times, each of them for a bounded time, and never again where the service may
-// have carried out one that is not safe to make twice. What is read of an answer is bounded.
+// Promises: a request is made a bounded number of times, each of them for a bounded time, and never again where the
+// service may have carried out one that is not safe to make twice. What is read of an answer is bounded.
 package rest
 
 import (
@@ -35,7 +35,7 @@ type Refusal struct {
 	who   string
 }
 
-// Error says what the service said, quoted.
+// Error quotes the answer of the service.
 func (r *Refusal) Error() string {
 	if r.Reason != "" {
 		return fmt.Sprintf("%s answers %d %.60q %q", r.who, r.Status, r.Reason, r.Message)
@@ -45,8 +45,8 @@ func (r *Refusal) Error() string {
 
 // Missing reports whether an error says that something is not there.
 func Missing(err error) bool {
-	said, ok := errors.AsType[*Refusal](err)
-	return ok && said.Status == http.StatusNotFound
+	refusal, ok := errors.AsType[*Refusal](err)
+	return ok && refusal.Status == http.StatusNotFound
 }
 
 // Client speaks to one service.
@@ -54,8 +54,8 @@ type Client struct {
 	HTTP *http.Client
 	// URL is what paths are added to, Who the name of the service in errors.
 	URL, Who string
-	// Retry is how long a request that is refused waits where the service does not say, MaxWait the longest time between two
-	// tries, CallWait that of one.
+	// Retry is how long a request that is refused waits where the answer names no time, MaxWait the longest time
+	// between two tries, CallWait that of one.
 	Retry, MaxWait, CallWait time.Duration
 	// MaxAnswer is the most bytes of an answer.
 	MaxAnswer int64
@@ -66,7 +66,7 @@ type Client struct {
 }
 
 // Call makes a request until it is answered for good. One that is not safe to make twice is made again only where the
-// service says that it did not begin. in and out may be nil.
+// answer shows that it did not begin. in and out may be nil.
 func (c *Client) Call(ctx context.Context, method, path string, in, out any, safe bool) (http.Header, error) {
 	var body []byte
 	if in != nil {
@@ -96,12 +96,12 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any, saf
 
 // again tells whether and after what time a request is made again.
 func (c *Client) again(err error, safe bool) (time.Duration, bool) {
-	said, ok := errors.AsType[*Refusal](err)
+	refusal, ok := errors.AsType[*Refusal](err)
 	if !ok {
 		return c.Retry, safe
 	}
-	wait := max(said.After, c.Retry)
-	switch said.Status {
+	wait := max(refusal.After, c.Retry)
+	switch refusal.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return wait, true
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:

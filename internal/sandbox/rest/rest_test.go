@@ -33,7 +33,8 @@ func serve(t *testing.T, statuses ...int) (*rest.Client, *atomic.Int64) {
 		_, _ = w.Write([]byte(`{"id":"a"}`))
 	}))
 	t.Cleanup(s.Close)
-	return &rest.Client{HTTP: s.Client(), URL: s.URL, Who: "the test", Retry: time.Millisecond, MaxWait: time.Millisecond, CallWait: time.Minute, MaxAnswer: 1 << 10,
+	return &rest.Client{HTTP: s.Client(), URL: s.URL, Who: "the test", Retry: time.Millisecond,
+		MaxWait: time.Millisecond, CallWait: time.Minute, MaxAnswer: 1 << 10,
 		Authorize: func(h http.Header) error {
 			h.Set("Authorization", "me")
 			return nil
@@ -61,7 +62,8 @@ func TestCall(t *testing.T) {
 			var got struct{ ID string }
 			_, err := client.Call(t.Context(), http.MethodPost, "/x", map[string]int{"a": 1}, &got, c.safe)
 			said, refused := errors.AsType[*rest.Refusal](err)
-			if asked.Load() != c.asked || refused != (c.status != 0) || refused && (said.Status != c.status || !errors.Is(err, errNamed) || len(said.Message) != 300) {
+			if asked.Load() != c.asked || refused != (c.status != 0) ||
+				refused && (said.Status != c.status || !errors.Is(err, errNamed) || len(said.Message) != 300) {
 				t.Errorf("got %d requests, %v", asked.Load(), err)
 			}
 			if (err == nil) != (got.ID == "a") || rest.Missing(err) != (c.status == 404) {
