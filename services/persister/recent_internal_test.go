@@ -33,7 +33,7 @@ func TestRecentBytes(t *testing.T) {
 		if !whole("r0") || r.facts[fmt.Sprintf("r%d", runs-1)].facts != nil {
 			t.Error("the runs that began first were let go for those that came when there was no room")
 		}
-		time.Sleep(recentQuiet + time.Second)
+		<-time.After(recentQuiet + time.Second) // of the bubble
 		for sequence := uint64(1); sequence <= facts; sequence++ {
 			hear("new", sequence)
 		}
