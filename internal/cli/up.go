@@ -9,11 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 
 	"github.com/spf13/cobra"
 
-	"github.com/inspan/inspan/internal/gcpace"
 	"github.com/inspan/inspan/internal/sandbox"
 	"github.com/inspan/inspan/internal/service/all"
 	"github.com/inspan/inspan/internal/station"
@@ -112,11 +110,6 @@ the exit code is 1. --accept-loss with the ID that it names makes it work on wit
 			if err := a.greet(st, l); err != nil {
 				return errors.Join(err, st.Close(context.WithoutCancel(cmd.Context())))
 			}
-			var pace sync.WaitGroup
-			defer pace.Wait()
-			busy, idle := context.WithCancel(cmd.Context())
-			defer idle()
-			pace.Go(func() { gcpace.Run(busy) })
 			var failure error
 			select {
 			case <-cmd.Context().Done():

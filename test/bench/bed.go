@@ -16,7 +16,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/inspan/inspan/internal/gcpace"
 	"github.com/inspan/inspan/internal/jet"
 	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/program"
@@ -213,9 +212,6 @@ func (b *bed) startUp(ctx context.Context, agent []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	var pace context.Context
-	pace, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	b.roles.Go(func() { gcpace.Run(pace) }) // as the command does
 	b.user = b.whole.Conn()
 	if b.st, err = b.user.Station(name); err != nil {
 		return err
