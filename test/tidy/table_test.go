@@ -20,7 +20,7 @@ type Room struct {
 var (
 	words  = []string{"pkg/events"}
 	memory = []string{"pkg/events", "pkg/run"}
-	above  = []string{"services/...", "internal/service/...", "internal/program", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "internal/operator", "pkg/client", "pkg/station", "pkg/harness", "cmd/...", "test/..."}
+	above  = []string{"services/...", "internal/service/...", "internal/program", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/operator", "pkg/client", "pkg/station", "pkg/harness", "cmd/...", "test/..."}
 	roles  = []string{"internal/service/all", "internal/service/models", "internal/service/planner", "internal/service/gatekeeper", "internal/service/executor", "internal/service/toolrunner", "internal/service/persister"}
 	worldy = []string{"context", "log", "log/slog", "math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "os/signal", "os/user",
 		"net", "net/http", "net/rpc", "io/ioutil", "syscall", "testing/synctest", "database/sql", "plugin"}
@@ -58,15 +58,19 @@ var Rooms = []Room{
 		Why: "a role sees no NATS, no other role and nothing that wires it"},
 	{Name: "hosting of services", Dirs: []string{"internal/service"},
 		Not: append([]string{"services/...", "internal/jet/...", "internal/sqlitestore/...", "internal/natsserver", "internal/mcp/...", "internal/tools/...",
-			"internal/llm/provider", "internal/sandbox/...", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "internal/program", "cmd/...", "test/..."}, roles...),
+			"internal/llm/provider", "internal/sandbox/...", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/program", "cmd/...", "test/..."}, roles...),
 		Why: "what all programs share links nothing that one of them needs alone"},
 	{Name: "wiring of services", Dirs: []string{"internal/service/..."},
-		Not: []string{"internal/jet/...", "internal/sqlitestore/...", "internal/natsserver", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "internal/program", "cmd/...", "test/..."},
+		Not: []string{"internal/jet/...", "internal/sqlitestore/...", "internal/natsserver", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/program", "cmd/...", "test/..."},
 		Why: "the same wiring for any journal"},
 	{Name: "a role as a program", Dirs: []string{"internal/program"},
-		Not: append([]string{"services/...", "internal/sqlitestore/...", "internal/natsserver", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "cmd/...", "test/..."}, roles...),
+		Not: append([]string{"services/...", "internal/sqlitestore/...", "internal/natsserver", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "cmd/...", "test/..."}, roles...),
 		Why: "it links the client of NATS and the role that it is given"},
-	{Name: "doors", Dirs: []string{"cmd/...", "internal/station", "internal/cli", "internal/demo", "internal/docgen", "internal/operator", "pkg/client", "pkg/station", "pkg/harness", "test/...", "examples/..."},
+	{Name: "terminals", Dirs: []string{"internal/cli/terminal"}, May: []string{"internal/core/view"}, Why: "it shows lines and knows nothing of runs"},
+	{Name: "line editor", Dirs: []string{"internal/cli/lineedit"}, May: []string{"internal/core/view", "internal/cli/terminal"}, Why: "it knows no command"},
+	{Name: "run trees", Dirs: []string{"internal/cli/runtree"}, May: []string{"pkg/events", "pkg/run", "internal/core/view", "internal/cli/terminal"},
+		NoStd: worldy, Pure: true, Why: "a run is drawn from its state and the time it is given"},
+	{Name: "doors", Dirs: []string{"cmd/...", "internal/station", "internal/cli/...", "internal/demo", "internal/docgen", "internal/operator", "pkg/client", "pkg/station", "pkg/harness", "test/...", "examples/..."},
 		Not: []string{"cmd/..."}, Why: "they wire"},
 	{Name: "hands", Dirs: []string{"internal/...", "pkg/..."}, Not: above, Why: "they fill ports and know no role"},
 }
@@ -103,13 +107,13 @@ var Doors = []Door{
 	{Module: "modernc.org/sqlite", Dirs: []string{"internal/sqlitestore"}},
 	{Module: "github.com/kelseyhightower/envconfig", Dirs: []string{"internal/service"}},
 	{Module: "github.com/prometheus/client_golang", Dirs: []string{"internal/service"}},
-	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/kernel", "internal/jet", "internal/service/...", "internal/program", "internal/station", "internal/cli", "internal/demo", "internal/archive", "pkg/station", "test/bench", "test/sim"}, Tests: true},
-	{Module: "github.com/spf13/", Dirs: []string{"internal/cli", "internal/docgen"}},
+	{Module: "github.com/rs/zerolog", Dirs: []string{"internal/kernel", "internal/jet", "internal/service/...", "internal/program", "internal/station", "internal/cli/...", "internal/demo", "internal/archive", "pkg/station", "test/bench", "test/sim"}, Tests: true},
+	{Module: "github.com/spf13/", Dirs: []string{"internal/cli/...", "internal/docgen"}},
 	{Module: "charm.land/", Dirs: []string{"internal/cli/..."}},
 	{Module: "github.com/charmbracelet/", Dirs: []string{"internal/cli/..."}},
 	{Module: "github.com/jackc/pgx", Dirs: []string{"test/bench"}},
 	{Module: "golang.org/x/crypto", Dirs: []string{"internal/git"}},
-	{Module: "golang.org/x/term", Dirs: []string{"internal/cli"}},
+	{Module: "golang.org/x/term", Dirs: []string{"internal/cli/terminal", "internal/cli/lineedit"}},
 	{Module: "github.com/creack/pty", Dirs: []string{"internal/cli"}},
 	{Module: "golang.org/x/sys", Dirs: []string{"internal/sandbox/...", "internal/egress/inside", "internal/tools", "internal/git/..."}, Tests: true},
 	{Module: "golang.org/x/net", Dirs: []string{"internal/egress", "internal/tools", "internal/sandbox/seccomp"}},

@@ -1,0 +1,280 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/doctor"
+	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/scaffold"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// initCommand is inspan agent init.
+type initCommand struct {
+	*app.App
+	flags agentFlags
+}
+
+func initCmd(a *app.App) *cobra.Command {
+	c := &initCommand{App: a}
+	var names []string
+	var list strings.Builder
+	for _, t := range scaffold.Templates() {
+		names = append(names, t.Name)
+		fmt.Fprintf(&list, "\n  %-9s %s\n            tools: %s", t.Name, t.Description, strings.Join(t.Tools, ", "))
+	}
+	cmd := &cobra.Command{
+		Use: "init [NAME]", Short: "Write a new agent file from a template",
+		Long: `Writes NAME.prompt from a template, checks that the file is sound and that this machine has what the agent needs, and says
+how to run it. At a terminal it asks for what no flag says; elsewhere flags and defaults decide. The templates:
+` + list.String(),
+		Example: "  inspan agent init\n  inspan agent init fixer --template coding --model anthropic/claude-sonnet-4-20250514\n  inspan agent init oncall --template sre --sandbox bwrap --max-steps 30 --dir agents",
+		Args:    app.ArgsBetween(0, 1), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: c.run,
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&c.flags.Template, "template", "coding", "one of "+strings.Join(names, ", "))
+	fl.StringVar(&c.flags.Sandbox, "sandbox", "auto", "where its tools run: auto, bwrap, host, or another that the station has")
+	fl.StringVar(&c.flags.Image, "image", "", "image of a sandbox that has one")
+	fl.IntVar(&c.flags.MaxSteps, "max-steps", 0, "most model turns of a step; the template's if not given")
+	fl.StringVar(&c.flags.Model, "model", a.Lookup("MODEL", ""), "provider/name; one whose key is set if not given (MODEL)")
+	fl.StringVar(&c.flags.dir, "dir", a.Lookup("INSPAN_AGENTS", "agents"), "folder to write it into (INSPAN_AGENTS)")
+	fl.BoolVar(&c.flags.force, "force", false, "write over a file of that name")
+	for flag, words := range map[string][]string{"template": names, "sandbox": {"auto", "bwrap", "landlock", "host"}} {
+		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // the flag is defined above
+		}
+	}
+	return cmd
+}
+
+func (a *initCommand) run(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		a.flags.Name = args[0]
+	}
+	if err := fillAgent(a.App, cmd, &a.flags); err != nil {
+		return err
+	}
+	return writeAgent(cmd.Context(), a.App, a.flags)
+}
+
+// agentFlags are those of inspan agent init.
+type agentFlags struct {
+	scaffold.Agent
+	dir   string
+	force bool
+}
+
+func Files(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{Use: "agent", Short: "Make agent files", Example: "  inspan agent init reviewer --template security\n  inspan agent import .claude/agents/reviewer.md", Args: cobra.ArbitraryArgs, RunE: app.Group}
+	cmd.AddCommand(initCmd(a), importCmd(a))
+	return cmd
+}
+
+// hasKey reports whether a key is set somewhere.
+func hasKey(a *app.App, variable string) bool {
+	for _, e := range a.Layers.Explain() {
+		if e.Variable == variable {
+			return e.Origins[0].Layer != service.FromDefault
+		}
+	}
+	return false
+}
+
+// fillAgent asks for what no flag says, or takes the defaults where there is nobody to ask.
+func fillAgent(a *app.App, cmd *cobra.Command, f *agentFlags) error {
+	if f.Model == "" {
+		f.Model = doctor.Providers[0][0]
+		for _, p := range slices.Backward(doctor.Providers) {
+			if hasKey(a, p[1]) {
+				f.Model = p[0]
+			}
+		}
+	}
+	if !a.CanAsk() {
+		if f.Name == "" {
+			return app.Usage("which agent? inspan agent init NAME [--template coding]")
+		}
+		return nil
+	}
+	given := cmd.Flags().Changed
+	t := func() scaffold.Template { t, _ := scaffold.Find(f.Template); return t } // an unknown one is told of when the file is made
+	steps := ""
+	type asked struct {
+		what, hint string
+		dst        *string
+		skip       bool
+		ok         func(string) error
+	}
+	for _, q := range []asked{
+		{"Name", "letters, digits, _ and -", &f.Name, f.Name != "", func(s string) error { return events.CheckID("the name", s) }},
+		{"Template", "coding, sre, security or data", &f.Template, given("template"), func(s string) error { _, err := scaffold.Find(s); return err }},
+		{"Model", "provider/name", &f.Model, given("model"), nil},
+		{"Sandbox", "auto, bwrap, landlock or host", &f.Sandbox, given("sandbox"), nil},
+		{"Most turns of a step", "", &steps, given("max-steps"), func(s string) error { _, err := strconv.ParseUint(s, 10, 16); return err }},
+	} {
+		if q.skip {
+			continue
+		}
+		if q.dst == &steps {
+			steps = strconv.Itoa(t().MaxSteps)
+		}
+		if err := askFor(cmd.Context(), a, q.what, q.hint, q.dst, q.ok); err != nil {
+			return err
+		}
+	}
+	if steps != "" {
+		f.MaxSteps, _ = strconv.Atoi(steps) // it was checked when it was typed
+	}
+	return nil
+}
+
+// askFor puts one question; an empty answer takes what dst holds.
+func askFor(ctx context.Context, a *app.App, what, hint string, dst *string, ok func(string) error) error {
+	p := a.Paint()
+	for {
+		line := p.Bold(what)
+		if hint != "" {
+			line += p.Dim(" (" + hint + ")")
+		}
+		if *dst != "" {
+			line += " [" + p.Cyan(*dst) + "]"
+		}
+		fmt.Fprint(a.Out, line+": ")
+		var answer string
+		select {
+		case <-ctx.Done():
+			fmt.Fprintln(a.Out)
+			return app.Exit(app.ExitInterrupted, nil)
+		case text, more := <-a.Keys.Next():
+			if !more {
+				fmt.Fprintln(a.Out)
+				return app.Usage("the input has ended before the questions; flags answer them too: inspan agent init --help")
+			}
+			answer = strings.TrimSpace(string(text))
+		}
+		if answer == "" {
+			answer = *dst
+		}
+		switch {
+		case answer == "":
+			fmt.Fprintln(a.Out, p.Yellow("  This needs an answer."))
+		case ok != nil && ok(answer) != nil:
+			fmt.Fprintln(a.Out, p.Yellow("  "+a.Wrapped(terminal.Sanitize(ok(answer).Error()), 2)))
+		default:
+			*dst = answer
+			return nil
+		}
+	}
+}
+
+func writeAgent(ctx context.Context, a *app.App, f agentFlags) error {
+	if f.MaxSteps < 0 {
+		return app.Usage("--max-steps %d: want 1 or more", f.MaxSteps)
+	}
+	data, warnings, err := f.File()
+	if err != nil {
+		return app.Usage("%w", err)
+	}
+	path := filepath.Join(f.dir, f.Name+".prompt")
+	file, err := app.WriteFile(path, data, f.force)
+	if err != nil {
+		return err
+	}
+	if file.State == "kept" {
+		return app.Usage("%s is there already; --force writes over it, another name makes another agent", path)
+	}
+	t, err := scaffold.Find(f.Template)
+	if err != nil {
+		return err
+	}
+	found := requirementsOf(ctx, a, t, f)
+	next := howToRun(a, f)
+	if a.JSON {
+		var notes []string
+		for _, w := range warnings {
+			notes = append(notes, w.String())
+		}
+		return a.PrintJSON(map[string]any{"file": file, "template": t.Name, "tools": t.Tools, "model": f.Model, "warnings": app.OrEmpty(notes), "needs": app.OrEmpty(found), "next": next})
+	}
+	p := a.Paint()
+	for _, w := range warnings {
+		fmt.Fprintf(a.Err, "inspan: %s\n", terminal.Sanitize(w.String()))
+	}
+	fmt.Fprintf(a.Out, "%s  %s\n", p.Green(fmt.Sprintf("%-8s", file.State)), p.Bold(path))
+	a.Pairs([][2]string{{"template", t.Name}, {"model", f.Model}, {"tools", strings.Join(t.Tools, ", ")}})
+	fmt.Fprintln(a.Out)
+	doctor.Print(a, found)
+	fmt.Fprintln(a.Out)
+	a.Pairs([][2]string{{"run it", p.Cyan(next[0])}, {"or keep a station", p.Cyan(next[1])}, {"change it", p.Cyan(path)}})
+	return nil
+}
+
+// howToRun are the next commands: in one process, and with a station that stays.
+func howToRun(a *app.App, f agentFlags) []string {
+	run := fmt.Sprintf("inspan run %s \"what to do\"", f.Name)
+	if f.dir != "agents" && f.dir != a.Lookup("INSPAN_AGENTS", "") {
+		run += " --agents " + f.dir
+	}
+	return []string{run, "inspan up --agents " + f.dir}
+}
+
+// requirementsOf looks for what an agent needs: programs where its tools run, settings, and the key of its model.
+func requirementsOf(ctx context.Context, a *app.App, t scaffold.Template, f agentFlags) []doctor.Finding {
+	var found []doctor.Finding
+	provider, _, _ := strings.Cut(f.Model, "/")
+	for _, p := range doctor.Providers {
+		if strings.HasPrefix(p[0], provider+"/") {
+			name := strings.TrimPrefix(p[1], "INSPAN_")
+			has := doctor.Finding{What: "key of " + provider, OK: hasKey(a, p[1]), State: "set", Hint: "export " + name + "=..., or " + name + "_FILE=path"}
+			if !has.OK {
+				has.State = "not set"
+			}
+			found = append(found, has)
+		}
+	}
+	box, err := openDefault(ctx, a, f.Sandbox)
+	state := "works"
+	if err != nil {
+		state = "does not work"
+	}
+	one := doctor.Finding{What: "sandbox " + f.Sandbox, OK: err == nil, State: state}
+	if err != nil {
+		one.Hint = err.Error()
+	} else {
+		defer box.remove()
+		if mode := string(box.Mode()); mode != f.Sandbox {
+			one.State += ", here it is " + mode
+		}
+	}
+	found = append(found, one)
+	for _, n := range t.Needs {
+		has := doctor.Finding{What: n.What, State: "found", Hint: n.Why}
+		switch {
+		case n.Variable != "":
+			has.OK, has.State = a.Lookup(n.Variable, "") != "", "set"
+			if !has.OK {
+				has.State = n.Variable + " is not set"
+			}
+		case err != nil:
+			has.State, has.Hint = "not looked for", "it is looked for where the tools run, and that sandbox does not work"
+		default:
+			exit, err := box.Exec(ctx, sandbox.Cmd{Args: n.Args})
+			if has.OK = err == nil && exit.Code == 0; !has.OK {
+				has.State = "not found in the sandbox"
+			}
+		}
+		found = append(found, has)
+	}
+	return found
+}

@@ -1,0 +1,58 @@
+// Package app holds what the commands of one invocation of inspan share: the connection to the station, the settings, the printer
+// for people and programs, and errors with exit codes and hints. A command embeds *App and adds its own flags.
+package app
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/lineedit"
+	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/station"
+)
+
+// CanAsk reports whether there is a person to ask.
+func (a *App) CanAsk() bool { return a.Term.TTY && !a.JSON && terminal.IsTerminal(a.In) }
+
+// DefaultStore is the folder of a station where none is named.
+const DefaultStore = ".inspan"
+
+// App is what the commands of one invocation share.
+type App struct {
+	Printer
+	Settings
+	In io.Reader
+	// Keys is what a person types.
+	Keys    *lineedit.Keyboard
+	Server  string
+	Creds   string
+	Station string
+	// Local does without NATS: the station is a local store in folder.
+	Local    bool
+	Folder   string
+	Wait     time.Duration
+	LogLevel string
+	// Stream shows text as it comes instead of a tree.
+	Stream bool
+	// Signals gives each Ctrl+C until stop is called, where it does not end the program.
+	Signals func() (breaks <-chan os.Signal, stop func())
+	// Cmd is the command of this invocation.
+	Cmd *cobra.Command
+	// Record is how the station was found, where the project has one that runs.
+	Record station.Record
+	// OwnStore is the folder of a station that this process started for one run.
+	OwnStore string
+}
+
+func (a *App) Logger() (zerolog.Logger, error) {
+	level, err := zerolog.ParseLevel(a.LogLevel)
+	if err != nil {
+		return zerolog.Nop(), Usage("--log: %w", err)
+	}
+	plain := !terminal.ScreenOf(a.Err).Colour()
+	return zerolog.New(zerolog.ConsoleWriter{Out: a.Err, NoColor: plain, TimeFormat: "15:04:05"}).Level(level).With().Timestamp().Logger(), nil
+}

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/operator"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/client"
+)
+
+// NamesServer reports whether the command line, the environment or a file names the server.
+func (a *App) NamesServer() bool { return a.Given("server") || a.Lookup("INSPAN_NATS_URL", "") != "" }
+
+// Given reports whether a flag is on the command line.
+func (a *App) Given(flag string) bool {
+	return a.Cmd != nil && a.Cmd.Flags().Changed(flag)
+}
+
+// Locate finds the station of this project: the one that wrote its record into the store of the working directory, or of one
+// above it. Whoever names a server means that one.
+func (a *App) Locate(ctx context.Context, store string) bool {
+	if a.Local || a.NamesServer() {
+		return false
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return false
+	}
+	r, ok := station.Find(ctx, dir, store)
+	if !ok {
+		return false
+	}
+	a.Server, a.Record = r.URL, r
+	if !a.Given("station") && a.Lookup("INSPAN_STATION", "") == "" {
+		a.Station = r.Station
+	}
+	return true
+}
+
+// stoppedReaders are the commands that show what is stored and need no service to do it.
+var stoppedReaders = []string{"runs", "inspect", "logs", "why", "export", "cost", "gates", "audit"}
+
+// openStopped opens the store of a station that does not run, for a command that only looks. Nothing goes on in it meanwhile.
+func (a *App) openStopped(ctx context.Context, cmd *cobra.Command) (c *client.Client, shut func(), err error) {
+	store, ok := a.stoppedStore()
+	if a.NamesServer() || !ok || !slices.Contains(stoppedReaders, cmd.Name()) || a.Given("follow") {
+		return nil, nil, ErrNoServer
+	}
+	st, err := a.Start(ctx, OwnStation{Store: store, Sandbox: "auto"}, "", true)
+	if err != nil {
+		return nil, nil, err
+	}
+	shut = func() { _ = st.Close(context.WithoutCancel(ctx)) } // nothing was written
+	if c, err = operator.On(st.Conn(), st.Name()); err != nil {
+		shut()
+		return nil, nil, err
+	}
+	fmt.Fprintf(a.Err, "No station runs: this is from the store %s.\n", store)
+	return c, shut, nil
+}
+
+// stoppedStore is the store of a station in the working directory or above it.
+func (a *App) stoppedStore() (string, bool) {
+	if filepath.IsAbs(a.Folder) {
+		return a.Folder, station.Stopped(a.Folder)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", false
+	}
+	for {
+		if path := filepath.Join(dir, a.Folder); station.Stopped(path) {
+			return path, true
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", false
+		}
+		dir = up
+	}
+}

@@ -1,0 +1,51 @@
+package app
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// groupOf is the group of a command, or of the one above it.
+func groupOf(cmd *cobra.Command) string {
+	for ; cmd != nil; cmd = cmd.Parent() {
+		if cmd.GroupID != "" {
+			return cmd.GroupID
+		}
+	}
+	return ""
+}
+
+// ignoredFlags are the flags that mean nothing to a command, by its first word, and why.
+var ignoredFlags = map[string]struct {
+	flags []string
+	why   string
+}{
+	"demo":    {[]string{"server", "creds", "station", "local", "wait", "utc"}, "the demo has a station of its own"},
+	"up":      {[]string{"server", "creds", "wait"}, "up starts a station: --listen and --port say where it is reached"},
+	"version": {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"keygen":  {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"init":    {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"agent":   {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+	"guards":  {[]string{"server", "creds", "station", "local", "wait", "utc", "log"}, "it asks no station"},
+}
+
+// CheckFlags refuses flags that this command would have to ignore.
+func (a *App) CheckFlags(cmd *cobra.Command) error {
+	a.Cmd = cmd
+	word := cmd
+	for word.HasParent() && word.Parent().HasParent() {
+		word = word.Parent()
+	}
+	for _, name := range ignoredFlags[word.Name()].flags {
+		if a.Given(name) {
+			return Usage("--%s means nothing here: %s; leave it out", name, ignoredFlags[word.Name()].why)
+		}
+	}
+	if a.Given("local") && a.Local {
+		for _, name := range []string{"server", "creds"} {
+			if a.Given(name) {
+				return Usage("--local does without NATS, so --%s means nothing: leave one of them out", name)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/operator"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/client"
+)
+
+// openLocal opens the station in the local store; with work its services run until the client is closed. A command that only
+// looks lets nothing go on.
+func (a *App) openLocal(ctx context.Context, work bool) (*client.Client, error) {
+	path := filepath.Join(a.Folder, station.LocalFile)
+	if _, err := os.Stat(path); !work && errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no local store %s: inspan run --local makes one, INSPAN_STORE names another folder, and without --local a station over NATS is meant", path)
+	}
+	l := OwnStation{Store: a.Folder, Sandbox: a.Lookup("INSPAN_SANDBOX", "auto")}
+	if work {
+		l.Agents, l.Scripts, l.Workspace = a.Lookup("INSPAN_AGENTS", ""), a.Lookup("INSPAN_SCRIPTS", ""), a.Lookup("INSPAN_WORKSPACE", "")
+		l.Guess()
+	}
+	st, err := a.Start(ctx, l, "", !work)
+	if err != nil {
+		return nil, err
+	}
+	return operator.Local(st.Local(), func() {
+		if err := st.Close(context.WithoutCancel(ctx)); err != nil {
+			fmt.Fprintf(a.Err, "inspan: close the local store: %v\n", err)
+		}
+	}), nil
+}
+
+// Guess finds agents and scripts where people put them.
+func (l *OwnStation) Guess() {
+	for _, g := range []struct {
+		dst *string
+		dir string
+	}{{&l.Agents, "agents"}, {&l.Agents, filepath.Join("examples", "agents")}, {&l.Scripts, "scripts"}, {&l.Scripts, filepath.Join("examples", "scripts")}} {
+		if info, err := os.Stat(g.dir); *g.dst == "" && err == nil && info.IsDir() {
+			*g.dst = g.dir
+		}
+	}
+}
+
+// OwnStation holds the flags of a station in this process.
+type OwnStation struct {
+	Store, Agents, Scripts, Workspace, Sandbox string
+	Lazy                                       bool
+	// Loss is the ID of a loss that is accepted.
+	Loss string
+}
+
+func (l *OwnStation) Flags(a *App, cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&l.Agents, "agents", a.Lookup("INSPAN_AGENTS", ""), "folder of agent files to register (INSPAN_AGENTS)")
+	f.StringVar(&l.Scripts, "scripts", a.Lookup("INSPAN_SCRIPTS", ""), "folder of scripts for scripted/ models (INSPAN_SCRIPTS)")
+	f.StringVar(&l.Workspace, "workspace", a.Lookup("INSPAN_WORKSPACE", ""), "root of the workspaces; STORE/workspace if not given (INSPAN_WORKSPACE)")
+	f.StringVar(&l.Sandbox, "sandbox", a.Lookup("INSPAN_SANDBOX", "auto"), "sandbox of agents that do not ask for one: auto, bwrap, landlock, host, docker, gvisor, wasm, e2b or kubernetes (INSPAN_SANDBOX)")
+	f.BoolVar(&l.Lazy, "accept-lazy-fsync", a.Lookup("INSPAN_ACCEPT_LAZY_FSYNC", "") == "true", "acknowledge before syncing: faster, and a power cut loses the last seconds (INSPAN_ACCEPT_LAZY_FSYNC)")
+}
+
+// Check finds a folder that is not there before anything is started.
+func (l *OwnStation) Check() error {
+	for flag, dir := range map[string]string{"--agents": l.Agents, "--scripts": l.Scripts} {
+		if dir == "" {
+			continue
+		}
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return Usage("%s %s: there is no such folder", flag, dir)
+		}
+	}
+	return nil
+}
+
+// Start starts a station in this process.
+// still starts no service.
+func (a *App) Start(ctx context.Context, l OwnStation, listen string, still bool) (*station.Station, error) {
+	if err := l.Check(); err != nil {
+		return nil, err
+	}
+	base, err := a.Config()
+	if err != nil {
+		return nil, err
+	}
+	a.WarnOfFiles()
+	log, err := a.Logger()
+	if err != nil {
+		return nil, err
+	}
+	store, err := filepath.Abs(l.Store)
+	if err != nil {
+		return nil, Usage("--store: %w", err)
+	}
+	return station.Up(ctx, station.Config{Listen: listen, StoreDir: store, Station: a.Station, AgentsDir: l.Agents, ScriptsDir: l.Scripts,
+		WorkspaceDir: l.Workspace, Sandbox: l.Sandbox, LazySync: l.Lazy, Alone: a.Local, Still: still, AcceptLoss: l.Loss, Log: log, Base: base})
+}

@@ -1,0 +1,115 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Printer prints for people and programs.
+type Printer struct {
+	Out, Err io.Writer
+	// JSON has data printed as JSON, utc times in UTC.
+	JSON, UTC bool
+	// Term is what out is.
+	Term terminal.Screen
+}
+
+// PrintJSON prints a value. What is stored has its signs < > & escaped, as JSON in a page of HTML would; here they are as they are.
+func (o *Printer) PrintJSON(v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := o.Out.Write(events.Plain(b.Bytes()))
+	return err
+}
+
+// Zone is the time zone of what is shown.
+func (o *Printer) Zone() *time.Location {
+	if o.UTC {
+		return time.UTC
+	}
+	return time.Local
+}
+
+func Age(t time.Time) string { return view.Since(t, time.Now()) }
+
+func (o *Printer) Paint() terminal.Paint { return terminal.Paint(o.Term.Colour()) }
+
+// rightAligned begins the head of a column whose cells are aligned to the right.
+const rightAligned = ">"
+
+// Table prints aligned columns; a head that begins with rightAligned is that of numbers. The last column gives way where a terminal is
+// too narrow.
+func (o *Printer) Table(heads []string, rows [][]string) {
+	width, _ := o.Term.Size()
+	p, cells := o.Paint(), make([]string, len(heads))
+	widths, right := make([]int, len(heads)), make([]bool, len(heads))
+	for i, head := range heads {
+		head, right[i] = strings.CutPrefix(head, rightAligned)
+		cells[i], widths[i] = p.Dim(head), len(head)
+		for _, r := range rows {
+			widths[i] = max(widths[i], ansi.StringWidth(r[i]))
+		}
+	}
+	for _, cells := range append([][]string{cells}, rows...) {
+		var b strings.Builder
+		for i, cell := range cells {
+			gap := strings.Repeat(" ", widths[i]-ansi.StringWidth(cell))
+			if right[i] {
+				cell, gap = gap+cell, ""
+			}
+			b.WriteString(cell)
+			if i < len(cells)-1 {
+				b.WriteString(gap + "  ")
+			}
+		}
+		text := strings.TrimRight(b.String(), " ")
+		if o.Term.TTY {
+			text = terminal.Fit(text, width)
+		}
+		fmt.Fprintln(o.Out, text)
+	}
+}
+
+// Pairs prints names and values, one a line.
+func (o *Printer) Pairs(pairs [][2]string) {
+	p, most := o.Paint(), 0
+	for _, kv := range pairs {
+		most = max(most, len(kv[0]))
+	}
+	for _, kv := range pairs {
+		if kv[1] != "" {
+			fmt.Fprintf(o.Out, "%s  %s\n", p.Dim(fmt.Sprintf("%-*s", most, kv[0])), kv[1])
+		}
+	}
+}
+
+// Wrapped breaks a text between words where a terminal is too narrow for it and what stands before it.
+func (o *Printer) Wrapped(text string, before int) string {
+	if !o.Term.TTY {
+		return text
+	}
+	width, _ := o.Term.Size()
+	return ansi.Wordwrap(text, max(20, width-before), "")
+}
+
+func OrEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

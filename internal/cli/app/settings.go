@@ -1,0 +1,71 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// Settings are what the environment and the configuration files say.
+type Settings struct {
+	Layers service.Layers
+	// BadFiles is what is wrong with the files.
+	BadFiles error
+}
+
+func firstSet(fallback string, names ...string) string {
+	for _, n := range names {
+		if v := os.Getenv(n); v != "" {
+			return v
+		}
+	}
+	return fallback
+}
+
+// Me is who answers gates and steers where the command line does not say.
+func (s *Settings) Me() string {
+	name := s.Lookup("INSPAN_APPROVER", firstSet("", "USER", "LOGNAME"))
+	if !events.ValidID(name) {
+		return ""
+	}
+	return name
+}
+
+// Lookup is what the environment or a configuration file says of a variable, else fallback. Flags take it as their default,
+// so that they win.
+func (s *Settings) Lookup(variable, fallback string) string {
+	return s.Layers.Lookup(variable, fallback)
+}
+
+// Config is the configuration of a station in this process, before flags.
+func (s *Settings) Config() (service.Config, error) {
+	cfg, err := s.Layers.Config()
+	if err != nil {
+		return cfg, Usage("%w", err)
+	}
+	return cfg, nil
+}
+
+// WarnOfFiles tells what is strange about configuration files.
+func (a *App) WarnOfFiles() {
+	for _, w := range a.Layers.Warnings {
+		fmt.Fprintf(a.Err, "inspan: %s\n", terminal.Sanitize(w.String()))
+	}
+}
+
+// CheckFiles stops a command where a configuration file is wrong, unless it does not need any.
+func (a *App) CheckFiles(cmd *cobra.Command) error {
+	path := strings.TrimPrefix(cmd.CommandPath(), "inspan ")
+	first, _, _ := strings.Cut(path, " ")
+	if a.BadFiles == nil || slices.Contains([]string{"version", "help", "completion", "init", "keygen", "__complete", "__completeNoDesc"}, first) || slices.Contains([]string{"config path", "config set", "config unset"}, path) {
+		return nil
+	}
+	return Usage("%w", a.BadFiles)
+}

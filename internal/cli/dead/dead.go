@@ -1,0 +1,183 @@
+// Package dead has inspan dead: the messages that the station refused.
+package dead
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/client"
+)
+
+func Command(a *app.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "dead", Short: "Look at input that the station refused",
+		Long:    "What a station refuses is kept for a week with the reason and what to do: tasks, controls and answers to gates.",
+		Example: "  inspan dead list\n  inspan dead show 3\n  inspan dead replay 3", Args: cobra.ArbitraryArgs, RunE: app.Group,
+	}
+	cmd.AddCommand(listCmd(a), showCmd(a), replayCmd(a))
+	return cmd
+}
+
+// listCommand is inspan dead list.
+type listCommand struct {
+	*app.App
+}
+
+func listCmd(a *app.App) *cobra.Command {
+	c := &listCommand{App: a}
+	return &cobra.Command{
+		Use: "list", Short: "List refused input, the oldest first", Example: "  inspan dead list\n  inspan dead list --json", Args: app.Args(0),
+		RunE: a.Connected(c.run),
+	}
+}
+
+func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) error {
+	letters, err := c.Dead(ctx)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.PrintJSON(letters)
+	}
+	if len(letters) == 0 {
+		fmt.Fprintln(a.Out, "Nothing was refused.")
+		return nil
+	}
+	var rows [][]string
+	for _, l := range letters {
+		code := l.Code
+		if l.Replayed != nil {
+			code += ", replayed"
+		}
+		rows = append(rows, []string{fmt.Sprint(l.Seq), app.Age(l.Time), string(l.By), code, view.Clip(l.Subject, 60), view.Clip(l.Reason, 100)})
+	}
+	a.Table([]string{">NO", ">AGE", "BY", "CODE", "SUBJECT", "REASON"}, rows)
+	return nil
+}
+
+// showCommand is inspan dead show.
+type showCommand struct {
+	*app.App
+}
+
+func showCmd(a *app.App) *cobra.Command {
+	c := &showCommand{App: a}
+	return &cobra.Command{
+		Use: "show NO", Short: "Show one refused message whole", Example: "  inspan dead show 3\n  inspan dead show 3 --json", Args: app.Args(1),
+		RunE: c.run,
+	}
+}
+
+func (a *showCommand) run(cmd *cobra.Command, argv []string) error {
+	no, err := letterNo(argv[0])
+	if err != nil {
+		return err
+	}
+	return a.Connected(func(ctx context.Context, c *client.Client, _ []string) error { return showDead(ctx, a.App, c, no) })(cmd, argv)
+}
+
+func replayedAt(l client.Letter, zone *time.Location) string {
+	if l.Replayed == nil {
+		return ""
+	}
+	return l.Replayed.In(zone).Format("2006-01-02 15:04:05")
+}
+
+func letterNo(text string) (uint64, error) {
+	no, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, app.Usage("%q is not a number of inspan dead list", text)
+	}
+	return no, nil
+}
+
+// replayCommand is inspan dead replay.
+type replayCommand struct {
+	*app.App
+	yes bool
+}
+
+func replayCmd(a *app.App) *cobra.Command {
+	c := &replayCommand{App: a}
+	cmd := &cobra.Command{
+		Use: "replay NO", Short: "Say a refused message again, where it came from",
+		Long: `Says a refused message again, once what it was refused for is mended, and waits until the station has taken it. Then the
+list shows it as replayed, and it is not said a third time. Refused again, it is a new entry of the list.`,
+		Example: "  inspan dead replay 3\n  inspan dead replay 3 --yes", Args: app.Args(1),
+		RunE: c.run,
+	}
+	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func (a *replayCommand) run(cmd *cobra.Command, argv []string) error {
+	no, err := letterNo(argv[0])
+	if err != nil {
+		return err
+	}
+	return a.Connected(func(ctx context.Context, c *client.Client, _ []string) error {
+		if !a.yes {
+			if err := showDead(ctx, a.App, c, no); err != nil {
+				return err
+			}
+			fmt.Fprint(a.Err, "\nSay this again? [y/N] ")
+			if line, err := bufio.NewReader(a.In).ReadString('\n'); strings.ToLower(strings.TrimSpace(line)) != "y" {
+				return errors.Join(app.Exit(app.ExitFailed, errors.New("nothing was said; --yes says it without asking")), ignoreEOF(err))
+			}
+		}
+		wait, cancel := context.WithTimeout(ctx, a.Wait)
+		defer cancel()
+		l, err := c.Replay(wait, no)
+		if errors.Is(err, client.ErrReplayed) || errors.Is(err, client.ErrNotWhole) {
+			return app.Exit(app.ExitRefused, err)
+		}
+		if err != nil {
+			return err
+		}
+		if a.JSON {
+			return a.PrintJSON(map[string]any{"letter": no, "subject": l.Subject, "taken": true})
+		}
+		fmt.Fprintf(a.Out, "Letter %d was said again on %s and taken.\n", no, view.Clip(l.Subject, 200))
+		return nil
+	})(cmd, argv)
+}
+
+// ignoreEOF is an error of reading that is none: the input is simply over.
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+func showDead(ctx context.Context, a *app.App, c *client.Client, no uint64) error {
+	letters, err := c.Dead(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range letters {
+		if l.Seq != no {
+			continue
+		}
+		if a.JSON {
+			return a.PrintJSON(l)
+		}
+		a.Pairs([][2]string{{"No", fmt.Sprint(l.Seq)}, {"When", l.Time.In(a.Zone()).Format("2006-01-02 15:04:05")}, {"Refused by", string(l.By)},
+			{"Subject", view.Clip(l.Subject, 200)}, {"Run", l.Run}, {"Code", l.Code}, {"Replayed", replayedAt(l, a.Zone())}, {"Reason", view.Clip(l.Reason, 1000)}, {"What to do", view.Clip(l.Hint, 1000)},
+			{"Message", view.Bytes(int64(l.DataBytes))}})
+		fmt.Fprintf(a.Out, "\n%s\n", terminal.Sanitize(l.Data))
+		return nil
+	}
+	return fmt.Errorf("dead letter %d: %w; inspan dead list lists those of the last week", no, client.ErrNotFound)
+}

@@ -1,0 +1,76 @@
+package dispatch
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// RunFlags are the flags of inspan run.
+type RunFlags struct {
+	app.OwnStation
+	pathFlags
+	limitFlags
+	repoFlags
+	Model, Session, plan, id string
+	text, harness            string
+	Autonomy                 int
+	stream                   bool
+	vars                     []string
+	Yes, detach, Own         bool
+}
+
+func (f RunFlags) Task(agent string, in io.Reader) (events.Task, error) {
+	t := events.Task{ID: f.id, Agent: agent, Model: f.Model, Session: f.Session}
+	if err := f.invocation(&t); err != nil {
+		return t, err
+	}
+	if err := errors.Join(f.place(&t), f.path(&t)); err != nil {
+		return t, err
+	}
+	if f.Timeout != "" {
+		t.Timeout = f.Timeout
+	}
+	for _, o := range []struct {
+		dst **int
+		v   int
+	}{{&t.Autonomy, f.Autonomy}, {&t.MaxToolCalls, f.MaxCalls}, {&t.MaxSteps, f.MaxSteps}} {
+		if o.v != 0 {
+			*o.dst = &o.v
+		}
+	}
+	if f.tokens != 0 {
+		t.MaxTokens = &f.tokens
+	}
+	if f.usd != "" {
+		if _, err := events.ParseUSD(f.usd); err != nil {
+			return t, app.Usage("--budget-usd: %w", err)
+		}
+		t.MaxUSD = events.USD(strings.TrimPrefix(f.usd, "$"))
+	}
+	if f.Autonomy < 0 || f.Autonomy > 5 {
+		return t, app.Usage("--autonomy %d: want 1 to 5", f.Autonomy)
+	}
+	for _, kv := range f.vars {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return t, app.Usage("--var %q: want name=value", kv)
+		}
+		if t.Variables == nil {
+			t.Variables = map[string]string{}
+		}
+		t.Variables[k] = v
+	}
+	var err error
+	if t.Task, err = filled(f.text, t.Variables); err != nil {
+		return t, err
+	}
+	if f.plan == "" {
+		return t, nil
+	}
+	t.Plan, err = app.ReadPlan(f.plan, in)
+	return t, err
+}

@@ -1,0 +1,131 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/operator"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// ownStationFlags are the flags of a station that run and repl start themselves.
+var ownStationFlags = []string{"agents", "scripts", "workspace", "sandbox", "accept-lazy-fsync", "store", "log"}
+
+// refuseOwnFlags refuses the flags that would say how a station is started where one runs.
+func refuseOwnFlags(a *app.App) error {
+	for _, name := range ownStationFlags {
+		if a.Given(name) {
+			return app.Usage("--%s is for a station that this command starts, and station %s runs at %s: leave it out, start the station with it (inspan up), or add --ephemeral for a station of this command's own",
+				name, a.Station, a.Address())
+		}
+	}
+	return nil
+}
+
+// host is where a run happens: a station somewhere, or one of this process.
+type host struct {
+	C *client.Client
+	// own is the station of this process, or nil; local what it was started with, temp that its folder may go.
+	own   *station.Station
+	local app.OwnStation
+	temp  bool
+}
+
+// ReachHost connects to the station, or starts one for this run alone.
+func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
+	if f.Own && a.Given("server") {
+		return host{}, app.Usage("--ephemeral starts a station for this command, so --server means nothing: leave one of them out")
+	}
+	if !f.Own && !a.Local {
+		if a.Given("store") && a.Locate(ctx, f.Store) { // whoever runs there has the store
+			a.Cmd.Flags().Lookup("store").Changed = false
+		}
+		c, err := a.Connect(ctx)
+		if err == nil {
+			if err = refuseOwnFlags(a); err == nil {
+				return host{C: c}, nil
+			}
+			c.Close()
+			return host{}, err
+		}
+		if !errors.Is(err, app.ErrNoServer) || f.detach {
+			return host{}, err // a run that nobody watches would end with this process
+		}
+	} else if f.detach {
+		return host{}, app.Usage("--detach needs a station that stays: start one with \"inspan up\", or leave --ephemeral and --local out")
+	}
+	h := host{local: f.OwnStation}
+	if a.Local && !f.Own {
+		h.local.Store = cmp.Or(f.Store, a.Folder)
+	}
+	if h.local.Store == "" {
+		dir, err := os.MkdirTemp("", "inspan-run-")
+		if err != nil {
+			return h, fmt.Errorf("folder of the station: %w", err)
+		}
+		h.local.Store, h.temp = dir, true
+	}
+	h.local.Guess()
+	a.OwnStore = h.local.Store
+	if !a.Local {
+		fmt.Fprintf(a.Err, "No station at %s: this run has one of its own in %s, with the agents of %s.\n", a.Address(), h.local.Store, cmp.Or(h.local.Agents, "its store"))
+	}
+	var err error
+	if h.own, err = a.Start(ctx, h.local, "", false); err != nil {
+		return h, errors.Join(err, h.remove())
+	}
+	if a.Local {
+		h.C = operator.Local(h.own.Local(), nil)
+		return h, nil
+	}
+	if h.C, err = operator.On(h.own.Conn(), h.own.Name()); err != nil {
+		return h, errors.Join(err, LeaveHost(a, h, run.State{}))
+	}
+	return h, nil
+}
+
+// LeaveHost lets go of the host. A station of this process ends; its folder is kept where the run could still go on.
+func LeaveHost(a *app.App, h host, last run.State) error {
+	h.C.Close()
+	if h.own == nil {
+		if last.Sequence > 0 && !last.Status.Ended() && last.Status != events.Paused {
+			fmt.Fprintf(a.Err, "No longer watching; the run goes on. See: %s\n", a.CommandLine("logs", last.HarnessID, "--follow"))
+		}
+		return nil
+	}
+	err := h.own.Close(context.Background())
+	if last.Status == events.Failed {
+		return err // its store stays, so that a person can look at the run
+	}
+	if last.Sequence == 0 || last.Status.Ended() {
+		return errors.Join(err, h.remove())
+	}
+	flags := ""
+	if a.Local {
+		flags = " --local"
+	}
+	for _, f := range [][2]string{{"--agents", h.local.Agents}, {"--scripts", h.local.Scripts}, {"--workspace", h.local.Workspace}} {
+		if f[1] != "" {
+			flags += " " + f[0] + " " + app.ShellWord(f[1])
+		}
+	}
+	fmt.Fprintf(a.Err, "Its station has stopped and the run waits in %s. Go on with: inspan up --store %s%s\n", h.local.Store, app.ShellWord(h.local.Store), flags)
+	if last.Status == events.Paused && !a.Local {
+		fmt.Fprintf(a.Err, "and, while that runs: %s\n", a.CommandLine("resume", last.HarnessID))
+	}
+	return err
+}
+
+func (h host) remove() error {
+	if !h.temp {
+		return nil
+	}
+	return os.RemoveAll(h.local.Store) // made by this command, in the system's place for temporary files
+}

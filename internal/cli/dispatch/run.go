@@ -1,0 +1,162 @@
+// Package dispatch has the commands that start a run: run and demo. Where no station listens they start one for that run alone.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/follow"
+	"github.com/inspan/inspan/internal/cli/sessions"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// runCommand is inspan run.
+type runCommand struct {
+	*app.App
+	flags  RunFlags
+	follow *bool
+}
+
+// Run makes inspan run.
+func Run(a *app.App) *cobra.Command {
+	c := &runCommand{App: a}
+	cmd := &cobra.Command{
+		Use: "run AGENT [TASK]", Aliases: []string{"call", "sling"}, Short: "Let an agent do a task and watch it",
+		Long: `Dispatches a task to the station and shows the run: a live tree on a terminal, with --json the facts as they are
+stored, else a line for each fact. At a terminal it asks when a gate opens; --yes approves every gate.
+
+Where no station listens at --server, one is started in this process for this run alone, with the agents and scripts
+in ./agents and ./scripts (or examples/agents and examples/scripts) unless told otherwise. Its log is kept under
+--store; without that it goes into a temporary folder that is removed when the run has completed. With --local, or where
+INSPAN_NATS_ENABLED is false, there is no server at all: the run is kept in a local store, in --store or .inspan, which stays.
+
+{{name}} in the task stands for a value that --var gives; one without a value is an error, and \{{name}} means these signs.
+Without --session each run has a workspace of its own, empty at first; runs of one session share theirs.
+
+Ctrl+C ends the watching, not the run, unless the station is this process's own.`,
+		Example: `  inspan run fixer "make the tests pass" --session demo
+  inspan run fixer "make the tests pass" --autonomy 1 --json | jq -r .type
+  inspan run architect "rewrite the parser" --plan plan.json --yes
+  inspan run writer "announce {{what}}" --var what="version 2" --detach
+  inspan run writer "one line about NATS" --long-running=false
+  inspan run fixer "make the tests pass" --repo https://github.com/you/project --branch main --depth 1
+  inspan call fixer --task "make the tests pass" --harness-config '{"max_steps":20}'`,
+		Args: app.ArgsBetween(1, 2),
+		RunE: c.run,
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&c.flags.text, "task", "", "the task, in place of the second argument")
+	fl.StringVar(&c.flags.repo, "repo", "", "git repository to work in, by https or ssh; the work is pushed to it once a person approved")
+	fl.StringVar(&c.flags.ref, "ref", "", "branch, tag, commit or pull/N/head of it; wins over --branch")
+	fl.StringVar(&c.flags.branch, "branch", "", "branch of it")
+	fl.IntVar(&c.flags.depth, "depth", 0, "how many commits of its history are fetched, 0 for all")
+	fl.StringVar(&c.flags.collaboration, "collaboration", "", "how runs share the session: sequential or parallel")
+	fl.BoolVar(&c.flags.stream, "stream", false, "print the model's words as they come, in place of the tree; with --json as lines between the facts")
+	fl.StringVar(&c.flags.harness, "harness-config", "", "JSON with enabled, max_steps, autonomy, timeout and budget.tool_calls for this run; flags win over it")
+	fl.IntVar(&c.flags.Autonomy, "autonomy", 0, "1 to 5; the agent's, else 3, if not given")
+	fl.IntVar(&c.flags.MaxCalls, "max-tool-calls", 0, "budget of tool calls; the agent's, else 100, if not given")
+	fl.IntVar(&c.flags.MaxSteps, "max-steps", 0, "most model turns of a step; the agent's, else 50, if not given")
+	fl.Int64Var(&c.flags.tokens, "budget-tokens", 0, "most tokens, in and out, of all model requests; the agent's, else no limit, if not given")
+	fl.StringVar(&c.flags.usd, "budget-usd", "", "most money of all model requests, in US dollars, for example 2.50; the models need prices (INSPAN_PRICES)")
+	fl.StringVar(&c.flags.Model, "model", a.Lookup("MODEL", ""), "other model for this run, provider/name (MODEL)")
+	fl.StringVar(&c.flags.Session, "session", "", "go on in this session: its directory and its conversation; inspan session tells of them")
+	fl.StringVar(&c.flags.plan, "plan", "", "file with {\"steps\":[{\"id\",\"description\",\"needs\",\"critical\"}]}; - reads standard input")
+	fl.StringVar(&c.flags.id, "id", "", "id of the task and the run; the same id never starts a second run")
+	fl.StringVar(&c.flags.Timeout, "timeout", "", "time limit of the run, for example 30m")
+	fl.StringArrayVar(&c.flags.vars, "var", nil, "name=value for {{name}} in the task and the agent's prompt; may be repeated")
+	fl.BoolVarP(&c.flags.Yes, "yes", "y", false, "approve every gate")
+	fl.BoolVarP(&c.flags.detach, "detach", "d", false, "print the run's id and return; same as --follow=false")
+	c.follow = fl.Bool("follow", true, "watch the run until it ends")
+	cmd.PreRun = func(*cobra.Command, []string) { c.flags.detach = c.flags.detach || !*c.follow }
+	fl.BoolVar(&c.flags.Own, "ephemeral", false, "do not look for a station, start one for this run")
+	fl.StringVar(&c.flags.Store, "store", "", "folder of a station started for this run; a temporary one if not given")
+	c.flags.add(cmd)
+	c.flags.Flags(a, cmd)
+	return cmd
+}
+
+func (a *runCommand) run(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 2 && a.flags.text != "":
+		return app.Usage("the task is given twice: as the second argument and with --task")
+	case len(args) == 2:
+		a.flags.text = args[1]
+	case a.flags.text == "":
+		return app.Usage("%s: there is no task: %s, or --task \"what to do\"", cmd.CommandPath(), cmd.UseLine())
+	}
+	for _, name := range []string{"yes", "stream"} {
+		if a.flags.detach && a.Given(name) {
+			return app.Usage("--detach returns before the run has begun, so --%s means nothing: leave one of them out", name)
+		}
+	}
+	return runTask(cmd.Context(), a.App, a.flags, args[0])
+}
+
+// limitFlags are what a run may use.
+type limitFlags struct {
+	MaxCalls, MaxSteps int
+	Timeout, usd       string
+	tokens             int64
+}
+
+// repoFlags say where a run works, and with whom.
+type repoFlags struct {
+	repo, ref, branch string
+	depth             int
+	collaboration     string
+}
+
+func runTask(ctx context.Context, a *app.App, f RunFlags, agent string) error {
+	a.Stream = f.stream
+	task, err := f.Task(agent, a.In)
+	task.By = a.Me()
+	if err != nil {
+		return err
+	}
+	h, err := ReachHost(ctx, a, f)
+	if err != nil {
+		return err
+	}
+	last, err := dispatch(ctx, a, h, f, task)
+	return errors.Join(err, LeaveHost(a, h, last))
+}
+
+// dispatch starts the run and, unless it is detached, shows it.
+func dispatch(ctx context.Context, a *app.App, h host, f RunFlags, task events.Task) (run.State, error) {
+	sessions.WarnOfAge(ctx, a, h.C, task.Session)
+	begin, cancel := context.WithTimeout(ctx, a.Wait)
+	id, err := h.C.Start(begin, task)
+	cancel()
+	if f.detach {
+		return run.State{}, detached(a, id, err)
+	}
+	if err != nil {
+		return run.State{}, err
+	}
+	last, err := follow.Run(ctx, a, h.C, id, f.Yes, h.own != nil)
+	sessions.Settle(ctx, a, h.C, last)
+	return last, err
+}
+
+// detached prints the id of a run that nobody watches. It is printed too where the task is stored but the station has not
+// taken it up yet.
+func detached(a *app.App, id string, err error) error {
+	if _, stored := errors.AsType[*client.SilentError](err); err != nil && !stored {
+		return err
+	}
+	if errors.Is(err, client.ErrDenied) {
+		fmt.Fprintf(a.Err, "inspan: %v\n", err)
+		err = nil // this user may dispatch and no more
+	}
+	if a.JSON {
+		return errors.Join(a.PrintJSON(map[string]string{"run": id}), err)
+	}
+	fmt.Fprintln(a.Out, id)
+	return err
+}

@@ -1,0 +1,47 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/service/all"
+)
+
+// requirements looks whether the sandbox of each agent of the agents folder has what its file requires (SBX-21): it opens one on
+// an empty workspace, as a run would, and asks there.
+func requirements(ctx context.Context, a *app.App) (found []Finding) {
+	cfg, err := a.Config()
+	if err != nil {
+		return nil // told with the settings
+	}
+	agents, _, _ := cfg.AgentDefaults.LoadDir(a.Lookup("INSPAN_AGENTS", "agents")) // what is wrong with files is told by inspan agents
+	for _, name := range slices.Sorted(maps.Keys(agents)) {
+		want := agents[name].Sandbox
+		if len(want.Requires) == 0 {
+			continue
+		}
+		f := Finding{What: "agent " + name, State: "does not have what it requires"}
+		if cfg.Workspace, err = os.MkdirTemp("", "inspan-doctor-"); err != nil {
+			f.Hint = err.Error()
+			return append(found, f)
+		}
+		boxes, _, err := all.Boxes(ctx, cfg)
+		if err == nil {
+			box, openErr := boxes.OpenAs(ctx, "doctor", "run/doctor", want)
+			if err = openErr; err == nil {
+				f.OK, f.State = true, "sandbox "+string(box.Mode())+" has "+strings.Join(want.Requires, ", ")
+				err = box.Destroy(ctx)
+			}
+		}
+		if err = errors.Join(err, os.RemoveAll(cfg.Workspace)); err != nil {
+			f.Hint = err.Error()
+		}
+		found = append(found, f)
+	}
+	return found
+}

@@ -1,0 +1,223 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/llm"
+	"github.com/inspan/inspan/internal/natsserver"
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/secret"
+	"github.com/inspan/inspan/internal/service"
+	"github.com/inspan/inspan/internal/service/all"
+	"github.com/inspan/inspan/internal/service/models"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// How long what is tried may take, and how much room a store should have, in bytes: below the first new runs are refused.
+const (
+	modelWait  = 20 * time.Second
+	sandboxTry = 30 * time.Second
+	leastRoom  = 80 << 20
+	goodRoom   = 1 << 30
+	// askTokens is the most that a model may answer: the least that all providers take.
+	askTokens = 16
+)
+
+// tryAll is what the doctor does itself: it leaves nothing behind.
+func tryAll(ctx context.Context, a *app.App, askModels bool) []Finding {
+	cfg, err := a.Config()
+	if err != nil {
+		return nil // told beside the sandboxes that the settings name
+	}
+	found := []Finding{gitInSandbox(ctx, cfg), folderFinding(a.Folder)}
+	if !a.Local && !a.NamesServer() {
+		found = append(found, portFinding(ctx, a))
+	}
+	if askModels {
+		return append(found, modelFindings(ctx, a, cfg)...)
+	}
+	return found
+}
+
+// gitTry is what an agent does at least: a repository, an identity, a commit.
+const gitTry = `set -e; git init -q .; git config user.name doctor; git config user.email doctor@localhost; echo tried > tried.txt; git add tried.txt; git commit -q -m tried; git rev-parse --verify -q HEAD`
+
+// gitInSandbox commits in a sandbox as agents get it that ask for none.
+func gitInSandbox(ctx context.Context, cfg service.Config) Finding {
+	f := Finding{What: "git commit", Needed: true}
+	fail := func(err error) Finding {
+		f.State, f.Hint = "cannot be tried", err.Error()
+		return f
+	}
+	dir, err := os.MkdirTemp("", "inspan-doctor-")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // it is in the system's place for temporary files
+	cfg.Workspace = dir
+	cfg.SandboxReaches = true // the command is the doctor's own, and there is no gate for it to answer
+	ctx, cancel := context.WithTimeout(ctx, sandboxTry)
+	defer cancel()
+	boxes, mode, err := all.Boxes(ctx, cfg)
+	if err != nil {
+		return fail(err)
+	}
+	box, err := boxes.OpenAs(ctx, "doctor", "tried", events.Sandbox{})
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = box.Destroy(context.WithoutCancel(ctx)) }() // its folder goes anyway
+	var said bytes.Buffer
+	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"bash", "-c", gitTry}, Stdout: &said, Stderr: &said})
+	switch {
+	case err != nil:
+		return fail(err)
+	case exit.Code != 0:
+		f.State = fmt.Sprintf("does not work in sandbox %s: agents cannot commit there", mode)
+		f.Hint = view.Clip(lastLine(said.String()), 300) + "; another sandbox may do: --sandbox bwrap or host, or INSPAN_SANDBOX"
+	default:
+		f.OK, f.State = true, fmt.Sprintf("works in sandbox %s", mode)
+	}
+	return f
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}
+
+// folderFinding writes a file where a station would be kept, and looks at the room there.
+func folderFinding(store string) Finding {
+	f := Finding{What: "store folder", Needed: true, Hint: "name another folder with --store or INSPAN_STORE"}
+	path, err := filepath.Abs(store)
+	if err != nil {
+		f.State = err.Error()
+		return f
+	}
+	at := path
+	for { // it may be made below the first folder that is there
+		if info, err := os.Stat(at); err == nil {
+			if !info.IsDir() {
+				f.State = at + " is no folder"
+				return f
+			}
+			break
+		}
+		at = filepath.Dir(at)
+	}
+	probe, err := os.CreateTemp(at, ".inspan-doctor-")
+	if err != nil {
+		f.State = fmt.Sprintf("%s cannot be written: %v", path, err)
+		return f
+	}
+	_, err = probe.WriteString("tried\n")
+	err = errors.Join(err, probe.Sync(), probe.Close(), os.Remove(probe.Name()))
+	if err != nil {
+		f.State = fmt.Sprintf("%s cannot be written: %v", path, err)
+		return f
+	}
+	free, known := natsserver.FreeBytes(at)
+	f.OK, f.State = true, path+" can be written"
+	switch {
+	case known && free < leastRoom:
+		f.OK, f.State, f.Hint = false, fmt.Sprintf("%s has %s free: new runs are refused", path, view.Bytes(free)), "make room on its disk: at least "+view.Bytes(goodRoom)
+	case known:
+		f.State += ", " + view.Bytes(free) + " free"
+	}
+	return f
+}
+
+// portFinding looks whether inspan up could listen where it does by itself, or whether this project's station runs.
+func portFinding(ctx context.Context, a *app.App) Finding {
+	f := Finding{What: "port", OK: true}
+	if a.Locate(ctx, a.Folder) {
+		f.State = fmt.Sprintf("%s, by station %s of this project (process %d, %s)", a.Record.URL, a.Record.Station, a.Record.PID, a.Record.Store)
+		return f
+	}
+	address, err := app.HostPort(a.Server)
+	if err != nil {
+		return Finding{What: "port", State: err.Error()}
+	}
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		_ = l.Close() // it was only tried
+		f.State = address + " is free for inspan up"
+		return f
+	}
+	name, asked := station.Listening(ctx, address)
+	if asked == nil {
+		f.State = fmt.Sprintf("%s is taken by the NATS server %q", address, name)
+		return f
+	}
+	return Finding{What: "port", State: fmt.Sprintf("%s is taken by another program", address), Hint: "inspan up --port 0 takes any that is free: " + err.Error()}
+}
+
+// modelFindings asks each provider that has a key or an address of its own for one word.
+func modelFindings(ctx context.Context, a *app.App, cfg service.Config) []Finding {
+	set := map[string]bool{"anthropic": !cfg.AnthropicKey.Empty() || cfg.AnthropicBaseURL != "", "openai": !cfg.OpenAIKey.Empty() || cfg.OpenAIBaseURL != "",
+		"gemini": !cfg.GeminiKey.Empty() || cfg.GeminiBaseURL != ""}
+	var found []Finding
+	wanted := a.Lookup("MODEL", "")
+	for _, p := range Providers {
+		name, _, _ := strings.Cut(p[0], "/")
+		if !set[name] {
+			continue
+		}
+		ref := p[0]
+		if of, _, _ := strings.Cut(wanted, "/"); of == name {
+			ref = wanted
+		}
+		found = append(found, askModel(ctx, cfg, ref))
+	}
+	if len(found) == 0 {
+		return []Finding{{What: "model", State: "none but the scripted one", Hint: "set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or OPENAI_BASE_URL for a server that speaks its API"}}
+	}
+	return found
+}
+
+// askModel makes one tiny request. No key is in what it finds, whatever the provider answers.
+func askModel(ctx context.Context, cfg service.Config, ref string) Finding {
+	f := Finding{What: "model", Needed: true}
+	ctx, cancel := context.WithTimeout(ctx, modelWait)
+	defer cancel()
+	m, name, err := models.New(cfg.Models).Model(ref)
+	begin := time.Now()
+	if err == nil {
+		_, err = m.Ask(ctx, llm.Request{Model: name, Messages: []llm.Message{{Role: llm.User, Text: "Answer with the word yes."}}, MaxOutputTokens: askTokens,
+			Meta: llm.Meta{Purpose: "turn", Turn: 1}}, nil)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("no answer within %s: %w", modelWait, err)
+		}
+		f.State = ref + " does not answer"
+		f.Hint = view.Clip(masked(err.Error(), cfg), 400) + "; MODEL=provider/name names another model to try, --no-model tries none"
+		return f
+	}
+	f.OK, f.State = true, fmt.Sprintf("%s answers, in %s", ref, time.Since(begin).Round(time.Millisecond))
+	return f
+}
+
+// masked is a text without the keys of models.
+func masked(text string, cfg service.Config) string {
+	for _, key := range []secret.Value{cfg.AnthropicKey, cfg.OpenAIKey, cfg.GeminiKey} {
+		if !key.Empty() {
+			text = strings.ReplaceAll(text, key.Reveal(), "***")
+		}
+	}
+	return text
+}
+
+// Providers are models to begin with, and the variable of their key.
+var Providers = [][2]string{{"anthropic/claude-sonnet-4-20250514", "INSPAN_ANTHROPIC_API_KEY"}, {"openai/gpt-4o-mini", "INSPAN_OPENAI_API_KEY"}, {"gemini/gemini-2.5-flash", "INSPAN_GEMINI_API_KEY"}}

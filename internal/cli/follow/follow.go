@@ -1,0 +1,227 @@
+// Package follow shows a run while it goes on, as a tree, as text or as events, and answers its gates until it ends or pauses.
+package follow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// Follower shows a run until it ends or pauses, and answers its gates.
+type Follower struct {
+	App    *app.App
+	Client *client.Client
+	RunID  string
+	// yes approves every gate; alone says that nobody else could.
+	yes, only bool
+	show      *Show
+	state     run.State
+	// open are the gates to ask about, the first of them asked now as asking.
+	open   []*events.GateOpenedData
+	asking *Question
+}
+
+// Run shows a run and turns its end into an exit code. It returns the last state it saw.
+func Run(ctx context.Context, a *app.App, c *client.Client, id string, yes, alone bool) (run.State, error) {
+	f := &Follower{App: a, Client: c, RunID: id, yes: yes, only: alone, show: NewShow(ctx, a)}
+	err := f.watch(ctx)
+	if f.asking != nil {
+		f.asking.close(true)
+	}
+	f.show.Close()
+	switch {
+	case f.state.Status.Ended() || f.state.Status == events.Paused:
+		return f.state, exitOf(a, f.state, f.show.tree)
+	case ctx.Err() != nil:
+		return f.state, app.Exit(app.ExitInterrupted, nil)
+	}
+	return f.state, err
+}
+
+type Arrival struct {
+	Item client.Item
+	Err  error
+}
+
+// Arrivals gives the facts of a run as they come, and ends as Watch does. stop ends it, and waits until it has.
+func Arrivals(ctx context.Context, c *client.Client, runID string) (items <-chan Arrival, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	come, gone := make(chan Arrival), make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer close(come)
+		for item, err := range c.Watch(ctx, runID, 0) {
+			select {
+			case come <- Arrival{item, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return come, func() { cancel(); <-gone }
+}
+
+func (f *Follower) watch(ctx context.Context) error {
+	items, stop := Arrivals(ctx, f.Client, f.RunID)
+	defer stop()
+	if f.show.tree || f.show.text != nil {
+		stop, err := f.Client.Stream(ctx, f.RunID, f.show.piece)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	for {
+		var typed <-chan []byte
+		if f.asking != nil {
+			typed = f.App.Keys.Next()
+		}
+		select {
+		case a, ok := <-items:
+			if !ok || a.Err != nil {
+				return a.Err
+			}
+			if end, err := f.fact(ctx, a.Item); end || err != nil {
+				return err
+			}
+		case line, ok := <-typed:
+			if err := f.typed(ctx, string(line), ok); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// fact shows one, and sees to the gate that it opens or closes. end is true where there is nothing more to watch.
+func (f *Follower) fact(ctx context.Context, item client.Item) (end bool, err error) {
+	f.state = item.State
+	f.show.Fact(item)
+	switch d := item.Payload.(type) {
+	case *events.GateOpenedData:
+		err = f.opened(ctx, d)
+	case *events.GateApprovedData:
+		f.closed(ctx, d.Gate)
+	case *events.GateRejectedData:
+		f.closed(ctx, d.Gate)
+	case *events.GateExpiredData:
+		f.closed(ctx, d.Gate)
+	}
+	return f.state.Status == events.Paused || f.state.Status.Ended(), err
+}
+
+func (f *Follower) opened(ctx context.Context, g *events.GateOpenedData) error {
+	// The fact may be an old one of a run that is taken up again.
+	if s, err := f.Client.State(ctx, f.RunID); err == nil && s.Gate(g.Gate) != nil && s.Gate(g.Gate).Status != run.GatePending {
+		return nil
+	}
+	switch {
+	case f.yes:
+		return f.Answer(ctx, g, Answer{Yes: true})
+	case f.App.CanAsk():
+		f.open = append(f.open, g)
+		f.ask(ctx)
+		return nil
+	case f.only && f.App.Local:
+		return fmt.Errorf("%w: %s, or reject", app.ErrWaits, f.App.CommandLine("approve", f.RunID+"/"+g.Gate))
+	case f.only:
+		return app.ErrWaits
+	}
+	fmt.Fprintf(f.App.Err, "The run waits for a person: %s\n", f.App.CommandLine("approve", f.RunID+"/"+g.Gate))
+	return nil
+}
+
+// ask puts the next gate to the person.
+func (f *Follower) ask(ctx context.Context) {
+	if f.asking == nil && len(f.open) > 0 {
+		f.asking = ask(ctx, f.App, f.show, f.open[0])
+	}
+}
+
+// closed forgets a gate that somebody has answered, here or elsewhere.
+func (f *Follower) closed(ctx context.Context, id string) {
+	if f.asking != nil && f.asking.gate.Gate == id {
+		f.asking.close(true)
+		f.asking = nil
+	}
+	f.open = slices.DeleteFunc(f.open, func(g *events.GateOpenedData) bool { return g.Gate == id })
+	f.ask(ctx)
+}
+
+func (f *Follower) typed(ctx context.Context, line string, ok bool) error {
+	v, done := Answer{Leave: true}, true
+	if ok {
+		v, done = f.asking.typed(line)
+	}
+	if !done {
+		return nil
+	}
+	g := f.asking.gate
+	f.asking.close(!ok)
+	f.asking, f.open = nil, f.open[1:]
+	if !v.Leave {
+		if err := f.Answer(ctx, g, v); err != nil {
+			return err
+		}
+	} else if f.only {
+		return app.ErrWaits
+	}
+	f.ask(ctx)
+	return nil
+}
+
+// Answer answers a gate. That somebody else was faster is no failure.
+func (f *Follower) Answer(ctx context.Context, g *events.GateOpenedData, v Answer) error {
+	wait, cancel := context.WithTimeout(ctx, f.App.Wait)
+	defer cancel()
+	d := client.Decision{Run: f.RunID, Gate: g.Gate, By: f.App.Me(), Reason: v.Reason, Hash: g.ProposalHash}
+	say := f.Client.Approve
+	if !v.Yes {
+		say = f.Client.Reject
+	}
+	_, err := say(wait, d)
+	if r, ok := errors.AsType[*client.RefusedError](err); ok && (r.Code == "gate_closed" || r.Code == "run_ended") {
+		return nil
+	}
+	return err
+}
+
+// SeeMore begins the line of a command that shows why a run failed.
+const SeeMore = "To see more: "
+
+// exitOf turns the last state of a run into an exit code. drawn says that the tree has told the rest.
+func exitOf(a *app.App, s run.State, drawn bool) error {
+	switch s.Status {
+	case events.Completed:
+		if !a.JSON && s.Result.Output != "" {
+			fmt.Fprintf(a.Out, "\n%s\n", terminal.Sanitize(s.Result.Output))
+		}
+		return nil
+	case events.Paused:
+		why := fmt.Errorf("the run is paused (%s)", cmp.Or(s.PauseReason, "no reason given"))
+		if a.OwnStore == "" || a.Local {
+			why = fmt.Errorf("%w; go on with: %s", why, a.CommandLine("resume", s.HarnessID))
+		}
+		return app.Exit(app.ExitPaused, why) // what a station of this process needs is said when it has ended
+	case events.Failed:
+		if a.JSON {
+			return app.Exit(app.ExitFailed, nil) // the last event has said why
+		}
+		why := errors.New("the run failed") // the tree has said why
+		if !drawn {
+			why = fmt.Errorf("%w (%s): %s", why, s.Result.FinishReason, terminal.Sanitize(s.Result.Error))
+		}
+		return app.Exit(app.ExitFailed, fmt.Errorf("%w\n%s%s", why, SeeMore, a.CommandLine("inspect", s.HarnessID)))
+	case events.Created, events.Running:
+	}
+	return nil
+}

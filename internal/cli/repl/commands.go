@@ -1,0 +1,291 @@
+package repl
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/didyoumean"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// command is a command of the conversation.
+type command struct {
+	name, arg, doc string
+	run            func(r *repl, ctx context.Context, arg string) error
+}
+
+// commands of the conversation, in the order of /help (SESS-17).
+func commands() []command {
+	return []command{
+		{"/help", "", "what can be typed", (*repl).help},
+		{"/tools", "", "the tools of the agent", (*repl).tools},
+		{"/history", "", "what was said in the session", (*repl).history},
+		{"/save", "", "say where the session is kept: it is saved after every input", (*repl).save},
+		{"/load", "SESSION", "go on with another session", (*repl).load},
+		{"/export", "FILE", "write the conversation to a file: .json, else Markdown", (*repl).export},
+		{"/clear", "", "forget what was said; files stay", (*repl).clear},
+		{"/exit", "", "leave; so do Ctrl+C and Ctrl+D at an empty prompt", (*repl).exit},
+	}
+}
+
+// runCommand carries one out.
+func (r *repl) runCommand(ctx context.Context, text string) error {
+	name, arg, _ := strings.Cut(text, " ")
+	arg = strings.TrimSpace(arg)
+	var known []string
+	for _, w := range commands() {
+		if w.name != name {
+			known = append(known, w.name)
+			continue
+		}
+		switch {
+		case w.arg == "" && arg != "":
+			return app.Usage("%s takes nothing behind it", name)
+		case w.arg != "" && arg == "":
+			return app.Usage("%s wants more: %s %s", name, name, w.arg)
+		}
+		wait, cancel := context.WithTimeout(ctx, r.app.Wait)
+		defer cancel()
+		return w.run(r, wait, arg)
+	}
+	if near := didyoumean.Word(name, known); near != "" {
+		return app.Usage("there is no command %s; did you mean %s?", name, near)
+	}
+	return app.Usage("there is no command %s; /help lists them. A line that should begin with / needs a space before it", name)
+}
+
+// complete completes a command, as far as it is the only one.
+func complete(line string) string {
+	if !strings.HasPrefix(line, "/") || strings.Contains(line, " ") {
+		return line
+	}
+	var fits []string
+	for _, w := range commands() {
+		if strings.HasPrefix(w.name, line) {
+			fits = append(fits, w.name)
+		}
+	}
+	if len(fits) != 1 {
+		return line
+	}
+	for _, w := range commands() {
+		if w.name == fits[0] && w.arg != "" {
+			return w.name + " "
+		}
+	}
+	return fits[0]
+}
+
+// banner tells what the conversation is (SESS-16).
+func (r *repl) banner(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, r.app.Wait)
+	defer cancel()
+	s, err := r.c.Session(wait, r.flags.Session)
+	if err != nil && !errors.Is(err, client.ErrNotFound) {
+		return err
+	}
+	p, out := r.app.Paint(), r.app.Out
+	if !r.input.Interactive() {
+		return nil // a script wants the answers alone
+	}
+	most := r.flags.MaxSteps
+	if most == 0 {
+		most = r.agent.MaxSteps
+	}
+	if most == 0 {
+		most = events.DefaultOptions().MaxSteps
+	}
+	fmt.Fprintf(out, "%s  %s\n", p.Bold(r.agent.Name), p.Dim(cmp.Or(r.flags.Model, r.agent.Model)))
+	steps := fmt.Sprintf("0 of %d steps used", most)
+	if r.last.Sequence > 0 {
+		steps = fmt.Sprintf("%d of %d steps used", r.last.Turns().Len(), most)
+	}
+	told := "a new one"
+	if s.Runs > 0 {
+		told = fmt.Sprintf("%s so far, %s tokens in, %s out", view.Plural(s.Runs, "input"), view.Count(s.InputTokens), view.Count(s.OutputTokens))
+	}
+	fmt.Fprintf(out, "%s\n", p.Dim("session "+r.flags.Session+" · "+told+" · "+steps+" · /help"))
+	if s.Stale(time.Now()) {
+		fmt.Fprintln(out, p.Yellow(staleNote(s)))
+	}
+	for _, h := range s.Holders {
+		fmt.Fprintln(out, p.Yellow(fmt.Sprintf("run %s of %s works in this session: an input waits for its end, or stop it with: inspan stop %s", h.Run, view.Clip(h.Agent, 60), h.Run)))
+	}
+	return nil
+}
+
+func staleNote(s events.Session) string {
+	return fmt.Sprintf("This session was last used %s ago: what it knows of the files may be out of date.", view.Since(s.UsedAt, time.Now()))
+}
+
+func (r *repl) help(context.Context, string) error {
+	p := r.app.Paint()
+	for _, w := range commands() {
+		fmt.Fprintf(r.app.Out, "  %s%s  %s\n", p.Bold(w.name), strings.Repeat(" ", 9-len(w.name))+fmt.Sprintf("%-8s", w.arg), p.Dim(w.doc))
+	}
+	fmt.Fprintf(r.app.Out, "  %s\n", p.Dim(`Anything else is a task. Ctrl+C stops the task under way; a line that ends with \ goes on on the next.`))
+	return nil
+}
+
+func (r *repl) tools(context.Context, string) error {
+	if len(r.agent.Tools) == 0 {
+		fmt.Fprintf(r.app.Out, "  %s has no tools\n", r.agent.Name)
+	}
+	for _, t := range r.agent.Tools {
+		fmt.Fprintf(r.app.Out, "  %s\n", view.Clip(t, 80))
+	}
+	return nil
+}
+
+// messages are those of the session, none where it is new.
+func (r *repl) messages(ctx context.Context) ([]events.Message, error) {
+	h, err := r.c.History(ctx, r.flags.Session)
+	if errors.Is(err, client.ErrNotFound) {
+		return nil, nil
+	}
+	return h.Messages, err
+}
+
+func (r *repl) history(ctx context.Context, _ string) error {
+	all, err := r.messages(ctx)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(r.app.Out, "  nothing was said yet")
+	}
+	p := r.app.Paint()
+	for _, m := range all {
+		switch m.Role {
+		case events.RoleUser:
+			fmt.Fprintf(r.app.Out, "%s%s\n", p.Bold(inputPrompt), p.Bold(view.Clip(m.Content, 400)))
+		case events.RoleAssistant:
+			if m.Content != "" {
+				fmt.Fprintf(r.app.Out, "  %s\n", view.Clip(m.Content, 400))
+			}
+			for _, c := range m.Calls {
+				fmt.Fprintf(r.app.Out, "  %s %s\n", p.Cyan(view.Clip(c.Name, 40)), view.Input(c.Input))
+			}
+		case events.RoleTool:
+			for _, res := range m.Results {
+				fmt.Fprintf(r.app.Out, "    %s\n", p.Dim(view.Gist(res.Output, true)))
+			}
+		}
+	}
+	return nil
+}
+
+func (r *repl) save(ctx context.Context, _ string) error {
+	s, err := r.c.Session(ctx, r.flags.Session)
+	if errors.Is(err, client.ErrNotFound) {
+		fmt.Fprintln(r.app.Out, "  nothing to save yet: the session begins with the first input")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.app.Out, "  saved: %s in session %s of station %s\n  go on with: inspan repl %s --session %s\n",
+		view.Plural(s.Messages, "message"), s.ID, r.c.Station(), r.agent.Name, s.ID)
+	return nil
+}
+
+func (r *repl) load(ctx context.Context, name string) error {
+	if err := events.CheckID("session", name); err != nil {
+		return err
+	}
+	if _, err := r.c.Session(ctx, name); err != nil {
+		if errors.Is(err, client.ErrNotFound) {
+			return app.Exit(app.ExitUnknown, fmt.Errorf("there is no session %q; inspan session list shows them, and a new one begins with: inspan repl %s --session %s", name, r.agent.Name, name))
+		}
+		return err
+	}
+	r.flags.Session = name
+	return r.banner(ctx)
+}
+
+func (r *repl) clear(ctx context.Context, _ string) error {
+	_, err := r.c.Steer(ctx, r.flags.Session, events.SessionControl{Action: "clear", By: r.app.Me(), Reason: "cleared at the prompt"})
+	if errors.Is(err, client.ErrNotFound) {
+		err = nil // nothing was said
+	}
+	if err == nil {
+		fmt.Fprintln(r.app.Out, "  forgotten; the files of the session stay")
+	}
+	return err
+}
+
+func (*repl) exit(context.Context, string) error { return errLeave }
+
+// export writes the conversation to a file that is not there yet.
+func (r *repl) export(ctx context.Context, path string) error {
+	all, err := r.messages(ctx)
+	if err != nil {
+		return err
+	}
+	var b []byte
+	if filepath.Ext(path) == ".json" {
+		if b, err = json.MarshalIndent(map[string]any{"session_id": r.flags.Session, "agent": r.agent.Name, "messages": all}, "", "  "); err != nil {
+			return err
+		}
+	} else {
+		b = []byte(markdown(r.flags.Session, all))
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return app.Usage("%s is there already: name another file", path)
+	}
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	fmt.Fprintf(r.app.Out, "  %s written to %s\n", view.Plural(len(all), "message"), path)
+	return nil
+}
+
+// markdown is a conversation for reading. What was said is quoted, so that it can not look like something else.
+func markdown(session string, all []events.Message) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Session %s\n", session)
+	fence := func(text string) {
+		marks := "```"
+		for strings.Contains(text, marks) {
+			marks += "`"
+		}
+		fmt.Fprintf(&b, "\n%s\n%s\n%s\n", marks, strings.TrimRight(view.Whole(text), "\n"), marks)
+	}
+	for _, m := range all {
+		switch m.Role {
+		case events.RoleUser:
+			b.WriteString("\n## Input\n")
+			fence(m.Content)
+		case events.RoleAssistant:
+			fmt.Fprintf(&b, "\n## %s\n", cmp.Or(m.Metadata.Agent, "Agent"))
+			if m.Content != "" {
+				fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(view.Whole(m.Content)))
+			}
+			for _, c := range m.Calls {
+				fmt.Fprintf(&b, "\nCall of %s:\n", view.Clip(c.Name, 80))
+				fence(string(c.Input))
+			}
+		case events.RoleTool:
+			for _, res := range m.Results {
+				fmt.Fprintf(&b, "\nResult of %s:\n", view.Clip(res.Name, 80))
+				fence(res.Output)
+			}
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,332 @@
+// Package repl has inspan repl: a conversation with an agent in a session.
+package repl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/dispatch"
+	"github.com/inspan/inspan/internal/cli/follow"
+	"github.com/inspan/inspan/internal/cli/lineedit"
+	"github.com/inspan/inspan/internal/cli/runtree"
+	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/didyoumean"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// replCommand is inspan repl.
+type replCommand struct {
+	*app.App
+	flags dispatch.RunFlags
+}
+
+// Command makes inspan repl.
+func Command(a *app.App) *cobra.Command {
+	c := &replCommand{App: a}
+	cmd := &cobra.Command{
+		Use: "repl AGENT", Aliases: []string{"chat"}, Short: "Talk to an agent in a session, day after day",
+		Long: `Each line is a task for the agent. It works in the session's directory and knows what was said before, in this
+process or in another one, today or last week: the conversation is in the station, not in this program.
+
+What the model says is shown as it comes, each tool call with its outcome in one line. A gate is asked about at once.
+Ctrl+C while the agent works stops the task and keeps the session; at an empty prompt it leaves. A line that ends with \
+goes on on the next one, and what is pasted is one input. Lines that begin with / are commands: /help lists them.
+
+Where no station listens at --server, one is started in this process, and its log is kept in --store. Over a pipe every line
+is an input and the answers are plain text.`,
+		Example: `  inspan repl fixer --session parser
+  inspan repl fixer --autonomy 1
+  echo "what does this repository do?" | inspan repl reader`,
+		Args: app.Args(1),
+		RunE: c.run,
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&c.flags.Session, "session", "", "session to go on with or to begin; a new one if not given")
+	fl.StringVar(&c.flags.Model, "model", a.Lookup("MODEL", ""), "other model, provider/name (MODEL)")
+	fl.IntVar(&c.flags.Autonomy, "autonomy", 0, "1 to 5; the agent's, else 3, if not given")
+	fl.IntVar(&c.flags.MaxCalls, "max-tool-calls", 0, "budget of tool calls for each input")
+	fl.IntVar(&c.flags.MaxSteps, "max-steps", 0, "most model turns for each input; the agent's, else 50, if not given")
+	fl.StringVar(&c.flags.Timeout, "timeout", "", "time limit of each input, for example 30m")
+	fl.BoolVarP(&c.flags.Yes, "yes", "y", false, "approve every gate")
+	fl.BoolVar(&c.flags.Own, "ephemeral", false, "do not look for a station, start one in this process")
+	fl.StringVar(&c.flags.Store, "store", "", "folder of a station started in this process; .inspan if not given")
+	c.flags.Flags(a, cmd)
+	return cmd
+}
+
+func (a *replCommand) run(cmd *cobra.Command, args []string) error {
+	return converse(cmd.Context(), a.App, a.flags, args[0])
+}
+
+// repl is a conversation with an agent in a session: each input is a run of its own that goes on where the one before ended.
+type repl struct {
+	app   *app.App
+	c     *client.Client
+	flags dispatch.RunFlags
+	agent events.Agent
+	input *lineedit.Reader
+	// breaks tells of each Ctrl+C.
+	breaks <-chan os.Signal
+	// last is the state of the last run at its end.
+	last run.State
+}
+
+// Signals tells of each Ctrl+C until stop.
+func Signals() (breaks <-chan os.Signal, stop func()) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, os.Interrupt)
+	return c, func() { signal.Stop(c) }
+}
+
+func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string) (err error) {
+	if a.JSON {
+		return app.Usage("repl is for people; programs use: inspan run %s TASK --session S --json", agent)
+	}
+	if _, err := f.Task(agent, a.In); err != nil {
+		return err
+	}
+	if f.Session == "" {
+		f.Session = "repl-" + time.Now().Format("0102-150405")
+	}
+	if err := events.CheckID("session", f.Session); err != nil {
+		return err
+	}
+	// A Ctrl+C is for the task under way, not for the program; SIGTERM ends it.
+	ctx, cancel := signal.NotifyContext(context.WithoutCancel(ctx), syscall.SIGTERM)
+	defer cancel()
+	breaks, stop := a.Signals()
+	defer stop()
+	f.Store = cmp.Or(f.Store, a.Folder)
+	h, err := dispatch.ReachHost(ctx, a, f)
+	if err != nil {
+		return err
+	}
+	r := &repl{app: a, c: h.C, flags: f, breaks: breaks}
+	defer func() { err = errors.Join(err, dispatch.LeaveHost(a, h, r.last)) }()
+	if r.agent, err = r.findAgent(ctx, agent); err != nil {
+		return err
+	}
+	earlier, err := lineedit.OpenHistory(lineedit.HistoryFile())
+	if err != nil {
+		fmt.Fprintf(a.Err, "inspan: %v; they are not kept this time\n", err)
+	}
+	r.input = lineedit.NewReader(a.Keys, a.Term, earlier)
+	r.input.Complete, r.input.Breaks = complete, breaks
+	if err := r.banner(ctx); err != nil {
+		return err
+	}
+	return errors.Join(r.talk(ctx), earlier.Err)
+}
+
+// findAgent looks the agent up, so that a wrong name is told before anything is typed.
+func (r *repl) findAgent(ctx context.Context, name string) (events.Agent, error) {
+	wait, cancel := context.WithTimeout(ctx, r.app.Wait)
+	defer cancel()
+	all, err := r.c.Agents(wait)
+	if errors.Is(err, client.ErrDenied) {
+		return events.Agent{Name: name}, nil // who may not look will be told by the station
+	}
+	if err != nil {
+		return events.Agent{}, err
+	}
+	var names []string
+	for _, a := range all {
+		if a.Name == name {
+			return a, nil
+		}
+		names = append(names, a.Name)
+	}
+	hint := "inspan agents lists them"
+	if near := didyoumean.Word(name, names); near != "" {
+		hint = fmt.Sprintf("did you mean %q? %s", near, hint)
+	}
+	return events.Agent{}, app.Exit(app.ExitUnknown, fmt.Errorf("station %s has no agent %q; %s", r.c.Station(), name, hint))
+}
+
+// prompt before an input.
+const inputPrompt = "› "
+
+// talk takes inputs until the person leaves or the input ends.
+func (r *repl) talk(ctx context.Context) error {
+	for {
+		prompt := ""
+		if r.input.Interactive() {
+			fmt.Fprintln(r.app.Out)
+			prompt = inputPrompt
+		}
+		line, err := r.input.Line(ctx, prompt)
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, lineedit.ErrBreak):
+			return r.farewell()
+		case err != nil:
+			return err
+		}
+		text := strings.TrimSpace(line)
+		switch {
+		case text == "":
+			continue
+		case strings.HasPrefix(text, "/"):
+			err = r.runCommand(ctx, text)
+		default:
+			err = r.turn(ctx, text)
+		}
+		if errors.Is(err, errLeave) {
+			return r.farewell()
+		}
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			if !r.c.Connected() {
+				err = fmt.Errorf("%s; what you typed comes back with the arrow key: %w", r.awayText(), err)
+			}
+			fmt.Fprintf(r.app.Err, "inspan: %s\n", terminal.Sanitize(err.Error()))
+			if !r.input.Interactive() {
+				return app.Exit(app.Code(err), nil) // a script does not go on behind a failure
+			}
+		}
+	}
+}
+
+func (r *repl) farewell() error {
+	if r.input.Interactive() {
+		fmt.Fprintf(r.app.Out, "%s\n", r.app.Paint().Dim("The session stays. Go on with: inspan repl "+r.agent.Name+" --session "+r.flags.Session))
+	}
+	return nil
+}
+
+// turn lets the agent work on one input.
+func (r *repl) turn(ctx context.Context, text string) error {
+	task, err := r.flags.Task(r.agent.Name, r.app.In)
+	if err != nil {
+		return err
+	}
+	task.Task, task.Stream, task.By = text, true, r.app.Me() // what is typed is taken as it stands: it has no variables
+	for len(r.breaks) > 0 {
+		<-r.breaks // pressed before there was anything to stop
+	}
+	task.ID = client.NewID()
+	p := r.app.Paint()
+	t := &turnRun{r: r, c: r.c, id: task.ID, draw: runtree.Drawing{Paint: p, Tail: map[string]string{}}, canvas: terminal.Canvas{Screen: r.app.Term}}
+	err = t.follow(ctx, task)
+	if t.state.Sequence > 0 {
+		r.last = t.state
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.ended(t); err != nil {
+		return err
+	}
+	if err := r.settle(ctx, t.id); err != nil {
+		return err
+	}
+	if len(r.breaks) > 0 {
+		<-r.breaks // pressed when there was nothing to stop any more, unless that was asked for before
+		if t.stopping {
+			return errLeave
+		}
+	}
+	return nil
+}
+
+// settle waits until the station has put what was said into the session, so that the next input finds it.
+func (r *repl) settle(ctx context.Context, runID string) error {
+	ctx, cancel := context.WithTimeout(ctx, r.app.Wait)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s, err := r.c.Session(ctx, r.flags.Session)
+		if errors.Is(err, client.ErrDenied) {
+			return nil // who may not look goes on; the station waits for itself
+		}
+		if err != nil && !errors.Is(err, client.ErrNotFound) {
+			if !r.c.Connected() {
+				return nil // the run has ended, which was shown
+			}
+			return err
+		}
+		if _, holds := s.Holder(runID); !holds || r.last.Status == events.Paused {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil // the next input is told if it has to wait
+		}
+	}
+}
+
+// ended says how an input's run ended.
+func (r *repl) ended(t *turnRun) error {
+	p, res := t.draw, t.state.Result
+	if t.state.Status == events.Paused {
+		return nil
+	}
+	took := view.Span(time.Duration(res.DurationMS) * time.Millisecond)
+	sums := strings.Join([]string{view.Plural(res.TotalSteps, "step"), view.Plural(res.ToolCallCount, "tool call"), view.Count(res.TotalTokens) + " tokens", took}, " · ")
+	if res.Success {
+		fmt.Fprintln(r.app.Out, p.Green("✓ ")+p.Dim(sums))
+		return nil
+	}
+	fmt.Fprintln(r.app.Out, p.Red("✗ ")+view.Clip(cmp.Or(res.Error, res.FinishReason), 400)+p.Dim(" · "+sums))
+	if !r.input.Interactive() {
+		return app.Exit(app.ExitFailed, nil)
+	}
+	return nil
+}
+
+// gate asks about one, at a terminal or over a pipe.
+func (r *repl) gate(ctx context.Context, g *events.GateOpenedData) (follow.Answer, error) {
+	if r.flags.Yes {
+		return follow.Answer{Yes: true}, nil
+	}
+	p := r.app.Paint()
+	r.input.Discard(ctx)
+	for {
+		line, err := r.input.Answer(ctx, p.Bold(follow.PromptYesNo))
+		if errors.Is(err, io.EOF) {
+			fmt.Fprintf(r.app.Err, "The run waits for a person: inspan gates\n")
+			return follow.Answer{Leave: true}, nil
+		}
+		if err != nil {
+			return follow.Answer{}, err
+		}
+		switch follow.GateWord(line) {
+		case follow.GateYes:
+			return follow.Answer{Yes: true}, nil
+		case follow.GateLeave:
+			return follow.Answer{Leave: true}, nil
+		case follow.GateDetails:
+			r.details(g)
+		case follow.GateNo:
+			why, err := r.input.Answer(ctx, p.Bold(follow.PromptReason))
+			if err != nil && !errors.Is(err, io.EOF) {
+				return follow.Answer{}, err
+			}
+			return follow.Answer{Reason: cmp.Or(strings.TrimSpace(why), "rejected at the prompt")}, nil
+		}
+	}
+}
+
+// details prints the exact action that is asked for.
+func (r *repl) details(g *events.GateOpenedData) {
+	for _, line := range follow.Proposal(g) {
+		fmt.Fprintln(r.app.Out, "    "+line)
+	}
+}

@@ -1,0 +1,369 @@
+package repl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inspan/inspan/internal/cli/follow"
+	"github.com/inspan/inspan/internal/cli/lineedit"
+	"github.com/inspan/inspan/internal/cli/runtree"
+	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// turnRun shows one input's run as a conversation and asks about its gates, until it ends.
+type turnRun struct {
+	r    *repl
+	c    *client.Client
+	id   string
+	tree view.Tree
+	// state is that after the last fact shown.
+	state  run.State
+	draw   runtree.Drawing
+	canvas terminal.Canvas
+	// text is the turn that is being written, from pieces that are not kept; early are pieces that overtook the facts
+	// before them, headed the turn whose number was shown.
+	text   *turnText
+	early  []client.Piece
+	headed int
+	// toldTurn is the turn whose last piece has come.
+	toldTurn int
+	// asking is the question under way, later what came while it was asked.
+	asking *gateQuestion
+	later  []client.Item
+	open   []*events.GateOpenedData
+	// stopping is true once Ctrl+C was pressed.
+	stopping bool
+}
+
+// turnText is one turn's text as it is written.
+type turnText struct {
+	flow  terminal.Wrapper
+	shown strings.Builder
+}
+
+// gateQuestion is one that a person is asked while the run goes on.
+type gateQuestion struct {
+	gate   *events.GateOpenedData
+	cancel context.CancelFunc
+	answer chan verdictOf
+}
+
+type verdictOf struct {
+	v   follow.Answer
+	err error
+}
+
+// errLeave means that the person wants to leave the program.
+var errLeave = errors.New("the person leaves")
+
+// follow dispatches the task and shows its run until it ends or is left. It listens first, so that nothing is missed.
+func (t *turnRun) follow(ctx context.Context, task events.Task) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	live := make(chan client.Piece, 64)
+	unwatch, err := t.watch(ctx, live)
+	if err != nil {
+		return err
+	}
+	defer func() { cancel(); unwatch() }()
+	if err := t.start(ctx, task); err != nil {
+		return err
+	}
+	items, stop := follow.Arrivals(ctx, t.c, t.id)
+	defer func() { stop(); t.canvas.Keep(nil) }()
+	return t.loop(ctx, items, live)
+}
+
+func (t *turnRun) loop(ctx context.Context, items <-chan follow.Arrival, live <-chan client.Piece) error {
+	tick := time.NewTicker(follow.RedrawEvery)
+	defer tick.Stop()
+	for {
+		var answer <-chan verdictOf
+		if t.asking != nil {
+			answer = t.asking.answer
+		}
+		select {
+		case a, ok := <-items:
+			if !ok {
+				return errLeave // the watch ends before the run only when the program does
+			}
+			if a.Err != nil {
+				return a.Err
+			}
+			t.writeRest(ctx, a.Item, live)
+			if end, err := t.fact(ctx, a.Item); end || err != nil {
+				return err
+			}
+		case d := <-live:
+			t.receive(d)
+		case v := <-answer:
+			if end, err := t.answered(ctx, v); end || err != nil {
+				return err
+			}
+		case <-t.r.breaks:
+			if t.stopping {
+				return errLeave
+			}
+			if err := t.stop(ctx); err != nil {
+				return err
+			}
+		case <-tick.C:
+			t.draw.Tick++
+			t.redraw()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// stop asks the station to stop the run: the session stays.
+func (t *turnRun) stop(ctx context.Context) error {
+	t.stopping = true
+	t.print(t.draw.Yellow("  stopping ..."))
+	wait, cancel := context.WithTimeout(ctx, t.r.app.Wait)
+	defer cancel()
+	_, err := t.c.Control(wait, t.id, events.Control{Action: "stop", By: t.r.app.Me(), Reason: "stopped at the prompt"})
+	if _, refused := errors.AsType[*client.RefusedError](err); refused {
+		return nil // it has ended meanwhile, which the log tells
+	}
+	return err
+}
+
+// fact shows one. While a question stands, only that its gate was answered is looked at; the rest comes after it.
+func (t *turnRun) fact(ctx context.Context, item client.Item) (end bool, err error) {
+	if t.asking != nil {
+		t.later = append(t.later, item)
+		if g := closes(item.Payload); g == t.asking.gate.Gate || item.State.Status.Ended() {
+			t.asking.cancel()
+		}
+		return false, nil
+	}
+	t.state = item.State
+	t.tree.Apply(item.Fact, item.Payload)
+	switch d := item.Payload.(type) {
+	case *events.TurnFinishedData:
+		t.finishText(d)
+	case *events.TurnDeferredData:
+		t.endText(true)
+		t.print("  " + t.draw.Yellow("↻ ") + t.draw.Dim(view.Text(d)))
+	case *events.CallFinishedData:
+		t.call(d.Call)
+	case *events.CallFailedData:
+		t.call(d.Call)
+	case *events.CallRefusedData:
+		t.call(d.Call)
+	case *events.StepFailedData:
+		t.print("  " + t.draw.Red("✗ "+view.Clip(d.Error, 400)))
+	case *events.StepReadyData:
+		if len(t.tree.Steps) > 1 {
+			t.print(t.draw.Bold("  step " + d.Step))
+		}
+	case *events.GateOpenedData:
+		t.open = append(t.open, d)
+	case *events.GateVotedData:
+		t.print("    " + t.draw.Dim(view.Text(d)))
+	default:
+		if g := closes(item.Payload); g != "" {
+			t.open = slices.DeleteFunc(t.open, func(o *events.GateOpenedData) bool { return o.Gate == g })
+		}
+	}
+	if early := t.early; len(early) > 0 && !t.behind() {
+		t.early = nil
+		for _, piece := range early {
+			t.receive(piece)
+		}
+	}
+	t.redraw()
+	if t.state.Status.Ended() {
+		t.endText(true)
+		return true, nil
+	}
+	if t.state.Status == events.Paused {
+		return t.paused(ctx)
+	}
+	return false, t.ask(ctx)
+}
+
+// closes names the gate that a fact answers.
+func closes(p events.Payload) string {
+	switch d := p.(type) {
+	case *events.GateApprovedData:
+		return d.Gate
+	case *events.GateRejectedData:
+		return d.Gate
+	case *events.GateExpiredData:
+		return d.Gate
+	}
+	return ""
+}
+
+// call prints the line of a call that has ended.
+func (t *turnRun) call(id string) {
+	if c := t.tree.Call(id); c != nil {
+		t.print(t.rows(c, time.Now())...)
+	}
+}
+
+// rows are the lines of a call.
+func (t *turnRun) rows(c *view.CallNode, now time.Time) []string {
+	t.sized()
+	return t.draw.Call(&t.tree, c, "  ", now)
+}
+
+func (t *turnRun) sized() {
+	t.draw.Width, _ = t.r.app.Term.Size()
+}
+
+// print puts lines above what is still moving.
+func (t *turnRun) print(lines ...string) {
+	t.endText(false)
+	t.canvas.Clear()
+	for _, l := range lines {
+		fmt.Fprintln(t.r.app.Out, l)
+	}
+}
+
+// redraw shows what is going on now: on a terminal, and while nothing is written or asked.
+func (t *turnRun) redraw() {
+	if !t.r.app.Term.TTY || t.asking != nil || t.text != nil {
+		return
+	}
+	t.sized()
+	var lines []string
+	now := time.Now()
+	for _, st := range t.tree.Steps {
+		if st.Status != events.StepIsRunning {
+			continue
+		}
+		calls := 0
+		for _, turn := range st.Turns {
+			for _, c := range turn.Calls {
+				if c.State.Open() {
+					lines, calls = append(lines, t.rows(c, now)[0]), calls+1
+				}
+			}
+		}
+		if calls == 0 && !st.Asked.IsZero() && t.c.Connected() {
+			lines = append(lines, t.draw.Row("  "+t.draw.Spin()+" "+t.draw.Dim("thinking"), view.Since(st.Asked, now)))
+		}
+	}
+	if len(lines) == 0 && t.tree.Steps == nil && !t.tree.Status.Ended() {
+		lines = append(lines, t.draw.Row("  "+t.draw.Spin()+" "+t.draw.Dim("starting"), ""))
+	}
+	if !t.c.Connected() {
+		lines = append(lines, t.draw.Row("  "+t.draw.Spin()+" "+t.draw.Yellow(t.r.awayText()), ""))
+	}
+	t.canvas.Draw(lines)
+}
+
+// ask puts the next gate to the person.
+func (t *turnRun) ask(ctx context.Context) error {
+	if t.asking != nil || len(t.open) == 0 {
+		return nil
+	}
+	g := t.open[0]
+	if s, err := t.c.State(ctx, t.id); err == nil && s.Gate(g.Gate) != nil && s.Gate(g.Gate).Status != run.GatePending {
+		return nil // its answer comes next
+	}
+	p, what := t.draw, view.Clip(g.Description, 300)
+	if c := t.tree.Call(g.Call); c != nil {
+		what = view.Clip(c.Tool, 40) + " " + c.Input
+	}
+	t.print("", "  "+p.Yellow(p.Bold("? "))+p.Bold(what))
+	if why := cmp.Or(g.Reason, g.Rule); why != "" {
+		t.print("    " + p.Dim(view.Clip(why, 300)))
+	}
+	t.canvas.Keep(nil)
+	question, cancel := context.WithCancel(ctx)
+	t.asking = &gateQuestion{gate: g, cancel: cancel, answer: make(chan verdictOf, 1)}
+	go func(q *gateQuestion) {
+		v, err := t.r.gate(question, g)
+		q.answer <- verdictOf{v, err}
+	}(t.asking)
+	return nil
+}
+
+// answered takes what the person said, and then shows what came meanwhile.
+func (t *turnRun) answered(ctx context.Context, a verdictOf) (end bool, err error) {
+	q := t.asking
+	q.cancel()
+	t.asking = nil
+	switch {
+	case errors.Is(a.err, context.Canceled) && ctx.Err() == nil: // somebody else has answered, or the run has ended
+		t.print(t.draw.Dim("    answered elsewhere"))
+	case errors.Is(a.err, lineedit.ErrBreak):
+		err = t.stop(ctx)
+	case a.err != nil:
+		return false, a.err
+	case a.v.Leave:
+		return false, errLeave
+	default:
+		f := follow.Follower{App: t.r.app, Client: t.c, RunID: t.id}
+		err = f.Answer(ctx, q.gate, a.v)
+		if r, ok := errors.AsType[*client.RefusedError](err); ok && t.r.input.Interactive() { // it may not be this person's to answer; somebody else's answer still comes
+			t.print("    "+t.draw.Yellow(view.Clip(r.Error(), 400)), t.draw.Dim("    the run waits at the gate; Ctrl+C stops it"))
+			err = nil
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	t.open = slices.DeleteFunc(t.open, func(o *events.GateOpenedData) bool { return o.Gate == q.gate.Gate })
+	later := t.later
+	t.later = nil
+	for _, item := range later {
+		if end, err = t.fact(ctx, item); end || err != nil {
+			return end, err
+		}
+	}
+	return false, err
+}
+
+// paused asks what to do about a run that stands still.
+func (t *turnRun) paused(ctx context.Context) (end bool, err error) {
+	t.endText(true)
+	t.print("  " + t.draw.Yellow("‖ paused: "+cmp.Or(view.Clip(t.state.PauseReason, 300), "no reason given")))
+	t.canvas.Keep(nil)
+	t.r.input.Discard(ctx)
+	for {
+		line, err := t.r.input.Answer(ctx, t.draw.Bold("    [g]o on, [s]top it, [l]eave it paused: "))
+		if errors.Is(err, lineedit.ErrBreak) {
+			line, err = "s", nil
+		}
+		if errors.Is(err, io.EOF) {
+			line, err = "l", nil
+		}
+		if err != nil {
+			return true, err
+		}
+		action := ""
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "g", "go", "y", "yes":
+			action = "resume"
+		case "s", "stop", "n", "no":
+			action = "stop"
+		case "l", "leave":
+			fmt.Fprintf(t.r.app.Out, "    go on later with: inspan resume %s\n", t.id)
+			return true, nil
+		default:
+			continue
+		}
+		wait, cancel := context.WithTimeout(ctx, t.r.app.Wait)
+		defer cancel()
+		_, err = t.c.Control(wait, t.id, events.Control{Action: action, By: t.r.app.Me(), Reason: "said at the prompt"})
+		if _, refused := errors.AsType[*client.RefusedError](err); refused {
+			err = nil // somebody else was faster, the log tells
+		}
+		return false, err
+	}
+}

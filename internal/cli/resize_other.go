@@ -1,8 +1,0 @@
-//go:build !unix
-
-package cli
-
-import "os"
-
-// resizes tells nothing where a terminal does not say so: its size is asked for with each key.
-func resizes() (changed <-chan os.Signal, stop func()) { return nil, func() {} }

@@ -1,0 +1,173 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/runtree"
+	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/core/budget"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+	"github.com/inspan/inspan/pkg/run"
+)
+
+// inspectCommand is inspan inspect.
+type inspectCommand struct {
+	*app.App
+	point string
+}
+
+// Inspect makes inspan inspect.
+func Inspect(a *app.App) *cobra.Command {
+	c := &inspectCommand{App: a}
+	cmd := &cobra.Command{
+		Use: "inspect RUN", Short: "Show where a run stands, or stood: plan, turns, calls, gates, cost",
+		Long:    "Shows a run as its facts have it. With --at, only the facts up to that one count: what was known then, and what the run\nwaited for. inspan logs RUN shows the facts with their sequences, inspan checkpoints RUN the checkpoints.",
+		Example: "  inspan inspect run-k3v9x2m1qa\n  inspan inspect run-k3v9x2m1qa --at 12\n  inspan inspect run-k3v9x2m1qa --at step-build\n  inspan inspect run-k3v9x2m1qa --json | jq .plan",
+		Args:    app.Args(1),
+		RunE:    a.Connected(c.run),
+	}
+	cmd.Flags().StringVar(&c.point, "at", "", "show the run as it was after the fact of this sequence, or at this checkpoint; 0 is the last fact")
+	return cmd
+}
+
+func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []string) error {
+	at, err := Sequence(ctx, a.App, c, args[0], a.point)
+	if err != nil {
+		return err
+	}
+	var s run.State
+	var t view.Tree
+	sandboxes := map[string]bool{}
+	now := time.Now()
+	for item, err := range c.Facts(ctx, args[0], 0) {
+		if err != nil {
+			return err
+		}
+		s = item.State
+		t.Apply(item.Fact, item.Payload)
+		if d, ok := item.Payload.(*events.CallFinishedData); ok && d.Sandbox != "" {
+			sandboxes[d.Sandbox] = true
+		}
+		if at > 0 && s.Sequence == at {
+			now = item.Fact.Time
+			break
+		}
+	}
+	switch {
+	case s.Sequence == 0:
+		return app.NoRun(args[0])
+	case s.Sequence < at:
+		return Beyond(args[0], at, s.Sequence)
+	case a.JSON:
+		return a.PrintJSON(s)
+	}
+	if at > 0 {
+		fmt.Fprintf(a.Out, "%s\n\n", a.Paint().Dim(fmt.Sprintf("As it was after fact %d, %s. Go on from there with: inspan fork %s --at %d", at, now.In(a.Zone()).Format("2006-01-02 15:04:05"), args[0], at)))
+	}
+	printRun(a.App, s, &t, sandboxes, now)
+	return nil
+}
+
+func printRun(a *app.App, s run.State, t *view.Tree, sandboxes map[string]bool, now time.Time) {
+	p, i, agent := a.Paint(), run.InfoOf(s), s.Agents[s.AgentName]
+	var used []string
+	for name := range sandboxes {
+		used = append(used, name)
+	}
+	slices.Sort(used)
+	sandbox := strings.Join(used, ", ")
+	if sandbox == "" {
+		sandbox = cmp.Or(agent.Sandbox.Mode, "auto") + ", not used yet"
+	}
+	limit := "no time limit"
+	if s.Options.TimeoutMS > 0 {
+		limit = "at most " + view.Span(time.Duration(s.Options.TimeoutMS)*time.Millisecond)
+	}
+	a.Pairs([][2]string{
+		{"Run", p.Bold(s.HarnessID) + "  " + p.State(runtree.StatusOf(i))},
+		{"Agent", s.AgentName + "  " + p.Dim(agent.Model)},
+		{"Task", view.Clip(s.Created.Task, 300)},
+		{"Steps", fmt.Sprintf("%d of %d, %s (at most %d a step)", i.StepsCompleted, i.StepsTotal, view.Plural(i.Turns, "turn"), s.Options.MaxSteps)},
+		{"Tool calls", fmt.Sprintf("%d, %d of %d left", i.ToolCallCount, i.BudgetLeft, s.Options.MaxToolCalls)},
+		{"Tokens", fmt.Sprintf("%s in (%s cached), %s out", view.Count(s.Tokens.Input), view.Count(s.Tokens.Cached), view.Count(s.Tokens.Output))},
+		{"Cost", budgetLine(s)},
+		{"Duration", duration(i) + p.Dim(", "+limit+", created "+s.CreatedAt.In(a.Zone()).Format("2006-01-02 15:04:05"))},
+		{"Forked from", forkedFrom(s)},
+		{"Session", s.Identity.Session},
+		{"Workspace", s.Created.Workspace},
+		{"Git", gitLine(s)},
+		{"Sandbox", sandbox},
+		{"Autonomy", fmt.Sprint(s.Options.Autonomy)},
+		{"Checkpoints", checkpoints(s)},
+		{"Log", fmt.Sprintf("%s, durability %s", view.Plural(int(s.Sequence), "fact"), cmp.Or(s.Created.Durability, "unknown"))}, //nolint:gosec // far below the limit
+		{"Waits for", waitLine(s, now)},
+	})
+	fmt.Fprintln(a.Out)
+	width, _ := a.Term.Size()
+	d := runtree.Drawing{Paint: p, Width: width, Whole: true, Zone: a.Zone()}
+	for _, l := range d.Lines(t, now) {
+		fmt.Fprintln(a.Out, l)
+	}
+	if s.Result != nil && s.Result.Output != "" {
+		fmt.Fprintf(a.Out, "\n%s\n%s\n", p.Dim("Output"), terminal.Sanitize(s.Result.Output))
+	}
+}
+
+// gitLine is where a run works in git, or what became of that, "" where it does not.
+func gitLine(s run.State) string {
+	if s.Result != nil {
+		return view.Delivery(s.Result.Delivery)
+	}
+	return view.Work(s)
+}
+
+// budgetLine is what a run cost and may still use, "" where neither is known.
+func budgetLine(s run.State) string {
+	var parts []string
+	used := budget.Used(s)
+	if text := runtree.CostText(s.Cost); text != "" {
+		parts = append(parts, text)
+	}
+	if s.Lost.Requests > 0 {
+		parts = append(parts, fmt.Sprintf("%s nobody knows of: at most %s tokens, %s", view.Plural(s.Lost.Requests, "request"), view.Count(int(s.Lost.Tokens)), s.Lost.Cost))
+	}
+	if m := s.Options.MaxCost; m > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s left", max(0, m-used.Cost), m))
+	}
+	if m := s.Options.MaxTokens; m > 0 {
+		parts = append(parts, fmt.Sprintf("%s of %s tokens left", view.Count(int(max(0, m-used.Tokens))), view.Count(int(m))))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func checkpoints(s run.State) string {
+	if s.LastCheckpointAt == nil {
+		return "none yet"
+	}
+	return fmt.Sprintf("%d, the last %s ago; inspan checkpoints %s lists them", s.CheckpointCount, app.Age(*s.LastCheckpointAt), s.HarnessID)
+}
+
+func waitLine(s run.State, now time.Time) string {
+	if s.Status.Ended() {
+		return ""
+	}
+	return view.Why(s, now)
+}
+
+// forkedFrom tells where a run began, "" where it began anew.
+func forkedFrom(s run.State) string {
+	if s.Created == nil || s.Created.ForkOf == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s after fact %d", s.Created.ForkOf.Run, s.Created.ForkOf.Sequence)
+}

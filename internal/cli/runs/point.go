@@ -1,0 +1,34 @@
+package runs
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/client"
+)
+
+// Sequence reads --at: the sequence of a fact, or the name of a checkpoint of the run.
+func Sequence(ctx context.Context, a *app.App, c *client.Client, runID, at string) (uint64, error) {
+	if at == "" {
+		return 0, nil
+	}
+	if n, err := strconv.ParseUint(at, 10, 64); err == nil {
+		return n, nil
+	}
+	all, err := c.Checkpoints(ctx, runID)
+	if err != nil {
+		return 0, err
+	}
+	for _, k := range all {
+		if k.Name == at {
+			return k.Sequence, nil
+		}
+	}
+	return 0, app.Usage("run %s has no checkpoint %q, and a fact is named by its number; inspan checkpoints %s lists its checkpoints", runID, at, runID)
+}
+
+func Beyond(runID string, at, last uint64) error {
+	return app.Usage("run %s has %s, --at %d is beyond its end; inspan logs %s shows them", runID, view.Plural(int(last), "fact"), at, runID) //nolint:gosec // far below the limit
+}

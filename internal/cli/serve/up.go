@@ -1,0 +1,174 @@
+// Package serve has the commands that run and set up a station: up and setup.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/sandbox"
+	"github.com/inspan/inspan/internal/service/all"
+	"github.com/inspan/inspan/internal/station"
+	"github.com/inspan/inspan/internal/storecheck"
+)
+
+// upCommand is inspan up.
+type upCommand struct {
+	*app.App
+	own    app.OwnStation
+	listen string
+	port   int
+}
+
+// Up makes inspan up.
+func Up(a *app.App) *cobra.Command {
+	c := &upCommand{App: a}
+	c.port = -1
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run a station: a NATS server and all five services in this process",
+		Long: `Runs a station on this machine until it is interrupted. Everything is kept under --store; started again with the
+same --store, it goes on with the runs that were not finished, also after kill -9. It listens on 127.0.0.1 unless
+--listen says otherwise; other commands in the same project find it there. Whoever reaches it may dispatch, watch, steer and answer gates in nobody's name, without a
+password; only the services in this process may say facts, and nobody may change or erase what is stored. With --local there is no
+server: it works off what is in the local store, and nobody reaches it meanwhile.
+
+Before it opens the store it looks for damage. A flipped bit is turned back where a checksum proves which one it was. Where
+something is lost it says what, and runs without taking work: what is left can be read, audited, exported and restored, and
+the exit code is 1. --accept-loss with the ID that it names makes it work on with what is left.`,
+		Example: `  inspan up --agents examples/agents --scripts examples/scripts
+  inspan up --listen 127.0.0.1:4333 --station lab --store /var/lib/inspan --json`,
+		Args: app.Args(0),
+		RunE: c.run,
+	}
+	cmd.Flags().StringVar(&c.own.Loss, "accept-loss", "", "work on although something of the store is lost: the ID that inspan up or inspan doctor named")
+	cmd.Flags().StringVar(&c.listen, "listen", "127.0.0.1:4222", "host:port for NATS clients; port 0 is any free one")
+	cmd.Flags().IntVar(&c.port, "port", -1, "port of 127.0.0.1 for NATS clients, in place of --listen; 0 is any free one")
+	cmd.Flags().StringVar(&c.own.Store, "store", a.Folder, "folder to keep the station in (INSPAN_STORE)")
+	c.own.Flags(a, cmd)
+	return cmd
+}
+
+func (a *upCommand) run(cmd *cobra.Command, _ []string) error {
+	for _, name := range []string{"listen", "port"} {
+		if a.Local && a.Given(name) {
+			return app.Usage("--local does without NATS, so there is nothing to reach at --%s: leave one of them out", name)
+		}
+	}
+	if a.port >= 0 {
+		if cmd.Flags().Changed("listen") {
+			return app.Usage("--listen names a port already: leave --port out")
+		}
+		a.listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(a.port))
+	}
+	st, err := a.Start(cmd.Context(), a.own, a.listen, false)
+	if err != nil {
+		return portInUse(cmd.Context(), a.listen, err)
+	}
+	damage := reportDamage(a.App, st)
+	if err := greet(a.App, st, a.own); err != nil {
+		return errors.Join(err, st.Close(context.WithoutCancel(cmd.Context())))
+	}
+	var failure error
+	select {
+	case <-cmd.Context().Done():
+		fmt.Fprintln(a.Err, "Stopping: no new work is taken, what is under way is finished.")
+	case failure = <-st.Failed():
+	}
+	return errors.Join(failure, st.Close(context.WithoutCancel(cmd.Context())), damage)
+}
+
+// portInUse says what listens where a station was to listen, and what to do.
+func portInUse(ctx context.Context, listen string, err error) error {
+	if !errors.Is(err, station.ErrPortInUse) {
+		return err
+	}
+	who := "another program, which is no NATS server,"
+	switch name, asked := station.Listening(ctx, listen); {
+	case asked == nil && station.StationOf(name) != "":
+		who = fmt.Sprintf("station %s of another inspan up", station.StationOf(name))
+	case asked == nil:
+		who = fmt.Sprintf("the NATS server %q", name)
+	}
+	host, port, bad := net.SplitHostPort(listen)
+	if bad != nil {
+		return err
+	}
+	return fmt.Errorf("port %s of %s is in use: %s listens there; name another port (--port 0 takes any that is free), or use what is there with --server nats://%s", port, host, who, listen)
+}
+
+// errDamaged is how a station ends whose store has lost something.
+var errDamaged = errors.New("the store is damaged: the station took no work")
+
+// reportDamage says what the store has lost; what was repaired is in the log.
+func reportDamage(a *app.App, st *station.Station) error {
+	p, lost := a.Paint(), st.Damage()
+	if !lost.Damaged() {
+		return nil
+	}
+	fmt.Fprintf(a.Err, "%s THE STORE IS DAMAGED (loss %s). The station takes no work; what is left can be read, audited, exported and restored.\n", p.Red("●"), lost.ID())
+	for _, f := range lost.Lost() {
+		fmt.Fprintf(a.Err, "  %s\n", f)
+	}
+	from := "an archive"
+	if cfg, err := a.Config(); err == nil && cfg.Archive != "" {
+		from = cfg.Archive
+	}
+	fmt.Fprintf(a.Err, "Files are kept as they were in the folder %s of the store. Restore from %s into a new store (docs/runbook.md),\nor accept what is lost: inspan up --accept-loss %s\n", storecheck.CopiesFolder, from, lost.ID())
+	return errDamaged
+}
+
+// greet prints what a person needs to use the station with nothing but the nats program.
+func greet(a *app.App, st *station.Station, l app.OwnStation) error {
+	url, name := st.URL(), st.Name()
+	if a.JSON {
+		about := map[string]string{"station": name, "url": url, "durability": st.Durability(), "sandbox": st.SandboxMode(),
+			"workspace": st.Workspace(), "store": l.Store}
+		if lost := st.Damage(); lost.Damaged() {
+			about["loss"], about["lost"] = lost.ID(), lost.Error()
+		}
+		return a.PrintJSON(about)
+	}
+	p := a.Paint()
+	address := p.Bold(url)
+	if url == "" {
+		address = "none, without NATS"
+	}
+	mode := st.SandboxMode()
+	if mode == "host" {
+		mode += p.Yellow("  (tools run without isolation; inspan doctor says why)")
+	}
+	if cfg, err := a.Config(); err == nil && url != "" {
+		cfg.Sandbox = l.Sandbox
+		if said := all.Toolrunner(cfg).Reaches(sandbox.Mode(st.SandboxMode())); said != "" {
+			fmt.Fprintln(a.Err, p.Yellow("Gates: "+said+"."))
+		}
+	}
+	if st.Damage().Damaged() {
+		fmt.Fprintf(a.Out, "%s Station %s is up and takes no work: its store is damaged.\n\n", p.Red("●"), p.Bold(name))
+	} else {
+		fmt.Fprintf(a.Out, "%s Station %s is up.\n\n", p.Green("●"), p.Bold(name))
+	}
+	a.Pairs([][2]string{{"address", address}, {"durability", st.Durability()}, {"sandbox", mode}, {"workspace", st.Workspace()},
+		{"store", l.Store}, {"agents", cmp.Or(l.Agents, "none new; name a folder with --agents")}})
+	fmt.Fprintln(a.Out)
+	if a.Local {
+		fmt.Fprintln(a.Out, p.Dim("It works off what is in its local store; no one reaches it meanwhile. Ctrl+C stops it."))
+		fmt.Fprintln(a.Out, p.Dim("Then inspan run --local gives it a task, and inspan runs --local shows them."))
+		return nil
+	}
+	a.Pairs([][2]string{
+		{"dispatch", p.Cyan(fmt.Sprintf(`nats -s %s pub station.%s.task '{"agent":"fixer","task":"..."}'`, url, name))},
+		{"watch", p.Cyan(fmt.Sprintf(`nats -s %s sub 'station.%s.run.*.stream'`, url, name))},
+		{"approve", p.Cyan(fmt.Sprintf(`nats -s %s pub station.%s.run.RUN.gate.GATE '{"decision":"approve"}'`, url, name))},
+	})
+	fmt.Fprintln(a.Out, "\n"+p.Dim("Or, in another terminal in this project: inspan run, inspan runs, inspan gates."))
+	fmt.Fprintln(a.Out, p.Dim("Ctrl+C stops the station; with the same --store it goes on where it stopped."))
+	return nil
+}

@@ -1,0 +1,79 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/pkg/client"
+	"github.com/inspan/inspan/pkg/events"
+)
+
+// listCommand is inspan session list.
+type listCommand struct {
+	*app.App
+}
+
+func listCmd(a *app.App) *cobra.Command {
+	c := &listCommand{App: a}
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the sessions, those used last first", Example: "  inspan session list\n  inspan session list --json", Args: app.Args(0),
+		RunE: a.Connected(c.run),
+	}
+}
+
+func (a *listCommand) run(ctx context.Context, c *client.Client, _ []string) error {
+	all, err := c.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return a.PrintJSON(all)
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(a.Out, `No sessions. Start one with: inspan run AGENT "TASK" --session NAME`)
+		return nil
+	}
+	var rows [][]string
+	var stale []string
+	for _, e := range all {
+		if e.Stale(time.Now()) {
+			stale = append(stale, e.ID)
+		}
+		rows = append(rows, []string{e.ID, sessionState(a.App, e), string(e.Mode), app.Age(e.UsedAt), fmt.Sprint(e.Runs), fmt.Sprint(e.Messages),
+			view.Count(e.InputTokens + e.OutputTokens), holders(e), view.Clip(e.Branch, 40)})
+	}
+	a.Table([]string{"NAME", "STATUS", "MODE", ">USED", ">RUNS", ">MESSAGES", ">TOKENS", "LOCKED BY", "BRANCH"}, rows)
+	if len(stale) > 0 {
+		fmt.Fprintf(a.Err, "inspan: %s not used for %s: what is in them may be out of date; inspan session cleanup --older-than %s deletes them\n",
+			view.Plural(len(stale), "session"), days(events.StaleAfter), days(events.StaleAfter))
+	}
+	return nil
+}
+
+// sessionState is the status that a list shows: a stale one says so.
+func sessionState(a *app.App, e events.Session) string {
+	p := a.Paint()
+	switch {
+	case len(e.Holders) > 0 && e.Status == events.SessionOpen:
+		return p.Yellow("locked")
+	case e.Stale(time.Now()):
+		return p.Yellow(string(e.Status) + ", stale")
+	}
+	return string(e.Status)
+}
+
+func holders(e events.Session) string {
+	var ids []string
+	for _, h := range e.Holders {
+		ids = append(ids, h.Run)
+	}
+	return view.Clip(strings.Join(ids, " "), 60)
+}
+
+func days(d time.Duration) string { return fmt.Sprintf("%dd", int(d/(24*time.Hour))) }

@@ -1,0 +1,62 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/inspan/inspan/internal/archive"
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/kernel"
+)
+
+// listArchives shows what archives have of a station's runs. It needs no station.
+func listArchives(ctx context.Context, a *app.App, from, only []string) error {
+	var all []archive.Source
+	for _, dir := range from {
+		if dir == "bucket" {
+			return app.Usage("--list shows folders: what the station's own object store has of ended runs is shown by inspan runs")
+		}
+		d, err := archive.Open(dir)
+		if errors.Is(err, kernel.ErrNotFound) {
+			return app.Exit(app.ExitUnknown, fmt.Errorf("--from %s: %w", dir, err))
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, d)
+	}
+	runs, err := archive.Join(all...).Runs(ctx)
+	if err != nil {
+		return err
+	}
+	p, rows, shown := a.Paint(), [][]string{}, []archive.Manifest{}
+	for _, m := range runs {
+		if m.Station != a.Station || len(only) > 0 && !slices.Contains(only, m.Run) {
+			continue
+		}
+		shown = append(shown, m)
+		files, artifacts, left := "not archived", "-", len(m.Missing)
+		if b := m.Beside; b != nil {
+			artifacts, left = fmt.Sprint(len(b.Artifacts)), left+len(b.Left)
+			if b.Snapshot != "" {
+				files = fmt.Sprintf("%s, %s", view.Plural(b.Files, "file"), view.Bytes(b.Bytes))
+			}
+		}
+		rows = append(rows, []string{m.Run, p.State(string(m.Status)), fmt.Sprint(m.Sequence), files, artifacts, fmt.Sprint(left)})
+	}
+	if a.JSON {
+		return a.PrintJSON(map[string]any{"runs": shown})
+	}
+	a.Table([]string{"RUN", "STATUS", ">FACTS", "FILES", ">ARTIFACTS", ">LEFT OUT"}, rows)
+	for _, m := range shown {
+		if m.Beside == nil {
+			fmt.Fprintf(a.Err, "run %s: it was saved without files and artifacts\n", m.Run)
+			continue
+		}
+		reportLeft(a, m.Run, m.Beside.Left)
+	}
+	return nil
+}

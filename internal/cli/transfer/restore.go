@@ -1,0 +1,135 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inspan/inspan/internal/archive"
+	"github.com/inspan/inspan/internal/cli/app"
+	"github.com/inspan/inspan/internal/cli/terminal"
+	"github.com/inspan/inspan/internal/core/view"
+	"github.com/inspan/inspan/internal/kernel"
+)
+
+// restoreCommand is inspan restore.
+type restoreCommand struct {
+	*app.App
+	from   []string
+	list   bool
+	target Target
+}
+
+// Restore makes inspan restore.
+func Restore(a *app.App) *cobra.Command {
+	c := &restoreCommand{App: a}
+	cmd := &cobra.Command{
+		Use: "restore --from DIR [RUN...]", Short: "Bring runs back from the archive that INSPAN_ARCHIVE names",
+		Long: `Writes the facts of archived runs back, byte for byte and through the same guarded appends as any fact, after every
+one was checked; before them objects, artifacts, published branches and the files of workspaces that follow their runs,
+and the agents. Open runs go on: a gate waits for its answer, a call that was deferred is tried again. A run that exists
+with other facts is left alone and named. Interrupted, it can be done again. --list shows what is in an archive and what
+is not, and changes nothing. Messages that no service had taken yet, dead letters, sessions, and files that are on the
+machine of a toolrunner alone (INSPAN_WORKSPACE_MODE=local or shared) are in no archive.`,
+		Example: "  inspan restore --from /var/backups/inspan --list\n  inspan restore --from /var/backups/inspan --store .inspan\n  inspan restore --from /mnt/a --from /mnt/b --users /etc/inspan/creds --same-key\n  inspan restore --from bucket run-k3v9x2m1qa",
+		RunE:    c.run,
+	}
+	cmd.Flags().StringArrayVar(&c.from, "from", nil, "folder of the archive; given again, what is longer counts; \"bucket\" is what the station's own object store has of ended runs")
+	cmd.Flags().BoolVar(&c.list, "list", false, "show what is in the archive and what is not, and restore nothing")
+	c.target.flags(cmd)
+	return cmd
+}
+
+func (a *restoreCommand) run(cmd *cobra.Command, runs []string) error {
+	if len(a.from) == 0 {
+		return app.Usage("inspan restore wants --from DIR: the folder that INSPAN_ARCHIVE named")
+	}
+	if a.list {
+		return listArchives(cmd.Context(), a.App, a.from, runs)
+	}
+	return a.target.open(cmd.Context(), a.App, func(to *archive.Place, how archive.How) error {
+		return restoreRuns(cmd.Context(), a.App, to, a.from, runs, how)
+	})
+}
+
+// failedRun is a run that was not brought.
+type failedRun struct {
+	Run string `json:"run"`
+	Why string `json:"why"`
+}
+
+func restoreRuns(ctx context.Context, a *app.App, to *archive.Place, from, only []string, how archive.How) error {
+	var done []archive.Brought
+	var failed []failedRun
+	var all []archive.Source
+	for _, dir := range from {
+		src, err := source(to, dir)
+		if err != nil {
+			return err
+		}
+		all = append(all, src)
+	}
+	src := archive.Join(all...)
+	if _, err := to.Agents(ctx, src, a.Station); err != nil {
+		return err
+	}
+	runs, err := src.Runs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range runs {
+		if m.Station != a.Station || len(only) > 0 && !slices.Contains(only, m.Run) {
+			continue
+		}
+		b, err := to.Bring(ctx, src, m, how)
+		if err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			failed = append(failed, failedRun{m.Run, err.Error()})
+			continue
+		}
+		done = append(done, b)
+	}
+	return printRestored(a, done, failed)
+}
+
+func source(to *archive.Place, dir string) (archive.Source, error) {
+	if dir == "bucket" {
+		return to.Bucket(), nil
+	}
+	d, err := archive.Open(dir)
+	if errors.Is(err, kernel.ErrNotFound) {
+		return nil, app.Exit(app.ExitUnknown, fmt.Errorf("--from %s: %w", dir, err))
+	}
+	return d, err
+}
+
+// printRestored prints what was done; one run that was not is exit code 1.
+func printRestored(a *app.App, done []archive.Brought, failed []failedRun) error {
+	if a.JSON {
+		if err := a.PrintJSON(map[string]any{"brought": app.OrEmpty(done), "failed": app.OrEmpty(failed)}); err != nil {
+			return err
+		}
+	} else {
+		p, rows := a.Paint(), [][]string{}
+		for _, b := range done {
+			rows = append(rows, []string{b.Run, p.State(string(b.Status)), fmt.Sprint(b.Facts), fmt.Sprint(b.Copied), fmt.Sprint(b.Objects), filesOf(b), fmt.Sprint(b.Artifacts), b.From})
+			if b.Missing > 0 {
+				fmt.Fprintf(a.Err, "run %s: %s were not in the archive either\n", b.Run, view.Plural(b.Missing, "object"))
+			}
+			reportFiles(a, b)
+		}
+		a.Table([]string{"RUN", "STATUS", ">FACTS", ">NEW", ">OBJECTS", "FILES", ">ARTIFACTS", "FROM STATION"}, rows)
+		for _, f := range failed {
+			fmt.Fprintf(a.Err, "%s: %s\n", p.Red(f.Run), terminal.Sanitize(f.Why))
+		}
+	}
+	if len(failed) > 0 {
+		return app.Exit(app.ExitFailed, fmt.Errorf("%s not restored; the others are", view.Plural(len(failed), "run")))
+	}
+	return nil
+}
