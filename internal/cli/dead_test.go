@@ -65,13 +65,13 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("SAFE-12 once it is mended it is taken, starts one run, and is not said a third time", func(t *testing.T) {
-		if s := inspan(t, "dead", "replay", "1", "--server", d.station.URL()); s.code != 1 || !strings.Contains(s.err, "nothing was said") {
+		if s := inspan(t, "dead", "replay", "1", "--server", d.station.URL()); s.code != 1 || !strings.Contains(s.err, "was not published again") {
 			t.Errorf("without a yes: exit %d %s", s.code, s.err)
 		}
-		d.want(0, []string{"taken"}, "dead", "replay", "1", "--yes")
+		d.want(0, []string{"accepted"}, "dead", "replay", "1", "--yes")
 		d.want(4, []string{"already"}, "dead", "replay", "1", "--yes")
 		d.want(0, []string{"replayed"}, "dead", "list")
-		d.want(0, []string{"taken"}, "dead", "replay", "2", "--yes")
+		d.want(0, []string{"accepted"}, "dead", "replay", "2", "--yes")
 		c, err := operator.On(d.station.Conn(), "default")
 		if err != nil {
 			t.Fatal(err)

@@ -113,7 +113,7 @@ func TestReplPiped(t *testing.T) {
 	t.Run("TEST-12c SESS-17 the commands of the conversation", func(t *testing.T) {
 		file := filepath.Join(d.dir, "talk.md")
 		s := d.piped("/help\n/tools\n/history\n/save\n/export "+file+"\n/load other\n/history\n/clear\n/history\n/exit\nnever\n", "repl", "talker", "--session", "s1")
-		holds(s, 0, "/export", "bash", "› I am Ada", "You are Ada.", "4 messages in session s1", "4 messages written to", "I do not know you.", "forgotten", "nothing was said yet")
+		holds(s, 0, "/export", "bash", "› I am Ada", "You are Ada.", "4 messages in session s1", "4 messages written to", "I do not know you.", "forgotten", "has no messages yet")
 		if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), "You are Ada.") {
 			t.Errorf("%v:\n%s", err, b)
 		}

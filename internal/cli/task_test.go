@@ -129,7 +129,7 @@ func TestRunFlags(t *testing.T) {
 			{"twice", words{"reader", "x", "--task", "y"}}, {"no task", words{"reader"}}, {"go with --repo", words{"reader", "x", "--ref", "main"}}, {"--depth -1", words{"reader", "x", "--repo", "https://host/x", "--depth", "-1"}},
 			{"sequential or parallel", words{"reader", "x", "--session", "s", "--collaboration", "chaos"}}, {"--session", words{"reader", "x", "--collaboration", "parallel"}},
 			{"did you mean max_steps?", words{"reader", "x", "--harness-config", `{"max_stepz":1}`}}, {"not JSON", words{"reader", "x", "--harness-config", `{a`}},
-			{"can not differ", words{"reader", "x", "--harness-config", `{"sandbox":{"mode":"host"}}`}}, {"1 to 2", words{"reader", "x", "y"}},
+			{"cannot differ", words{"reader", "x", "--harness-config", `{"sandbox":{"mode":"host"}}`}}, {"1 to 2", words{"reader", "x", "y"}},
 		} {
 			if s := d.do(append(words{"run"}, tc.args...)...); s.code != 2 || !strings.Contains(s.err, tc.want) {
 				t.Errorf("%v: exit %d %s", tc.args, s.code, s.err)

@@ -75,6 +75,7 @@ type agentFlags struct {
 	force bool
 }
 
+// Files makes inspan agent and the commands below it.
 func Files(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{Use: "agent", Short: "Make agent files", Example: "  inspan agent init reviewer --template security\n  inspan agent import .claude/agents/reviewer.md", Args: cobra.ArbitraryArgs, RunE: app.Group}
 	cmd.AddCommand(initCmd(a), importCmd(a))
@@ -91,7 +92,7 @@ func hasKey(a *app.App, variable string) bool {
 	return false
 }
 
-// fillAgent asks for what no flag says, or takes the defaults where there is nobody to ask.
+// fillAgent asks for what no flag says, or takes the defaults where there is no person to ask.
 func fillAgent(a *app.App, cmd *cobra.Command, f *agentFlags) error {
 	if f.Model == "" {
 		f.Model = doctor.Providers[0][0]
@@ -108,7 +109,7 @@ func fillAgent(a *app.App, cmd *cobra.Command, f *agentFlags) error {
 		return nil
 	}
 	given := cmd.Flags().Changed
-	t := func() scaffold.Template { t, _ := scaffold.Find(f.Template); return t } // an unknown one is told of when the file is made
+	t := func() scaffold.Template { t, _ := scaffold.Find(f.Template); return t } // an unknown one is reported when the file is made
 	steps := ""
 	type asked struct {
 		what, hint string

@@ -31,7 +31,7 @@ type App struct {
 	Server  string
 	Creds   string
 	Station string
-	// Local does without NATS: the station is a local store in folder.
+	// Local does without NATS: the station is a local store in Folder.
 	Local    bool
 	Folder   string
 	Wait     time.Duration
@@ -48,6 +48,7 @@ type App struct {
 	OwnStore string
 }
 
+// Logger writes the log of a station in this process to standard error.
 func (a *App) Logger() (zerolog.Logger, error) {
 	level, err := zerolog.ParseLevel(a.LogLevel)
 	if err != nil {

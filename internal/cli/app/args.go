@@ -23,7 +23,7 @@ func UnknownCommand(cmd *cobra.Command, got string) error {
 // Args checks the number of arguments, and names those that are wanted.
 func Args(n int) cobra.PositionalArgs { return ArgsBetween(n, n) }
 
-// ArgsBetween is args where some may be left out.
+// ArgsBetween is Args where some may be left out.
 func ArgsBetween(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && len(args) <= most {

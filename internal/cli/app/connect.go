@@ -22,8 +22,8 @@ const (
 	ConnectWait = 5 * time.Second
 )
 
-// ErrNoServer means that nobody listens at the address.
-var ErrNoServer = errors.New("nobody listens there")
+// ErrNoServer means that no server listens at the address.
+var ErrNoServer = errors.New("no server listens there")
 
 // Connect connects to the station, and says what to do where there is none.
 func (a *App) Connect(ctx context.Context) (*client.Client, error) {
@@ -124,7 +124,7 @@ func HideSecrets(list string) string {
 func (a *App) Connected(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		connect := a.Connect
-		if a.Local && groupOf(cmd) == "decide" { // somebody must hear what is said
+		if a.Local && groupOf(cmd) == "decide" { // a service must receive the message
 			connect = func(ctx context.Context) (*client.Client, error) { return a.openLocal(ctx, true) }
 		}
 		c, err := connect(cmd.Context())

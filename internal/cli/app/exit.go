@@ -53,6 +53,7 @@ func Hint(err error) string {
 	return ""
 }
 
+// Code is the exit code of an error.
 func Code(err error) int {
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
@@ -72,9 +73,10 @@ func Code(err error) int {
 	return ExitFailed
 }
 
-// ErrWaits means that a run waits for a person and nobody here can answer.
+// ErrWaits means that a run waits for a person and this command cannot ask one.
 var ErrWaits = errors.New("the run waits for a person")
 
+// NoRun is the error of a run that the station does not have.
 func NoRun(id string) error {
 	return &client.NotFoundError{What: "run", ID: id}
 }

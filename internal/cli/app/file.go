@@ -38,7 +38,7 @@ func WriteFile(path string, text []byte, force bool) (Written, error) {
 	if err = errors.Join(err, aside.Chmod(0o644), aside.Close()); err == nil {
 		if m.State == "replaced" {
 			err = os.Rename(aside.Name(), path)
-		} else if err = os.Link(aside.Name(), path); errors.Is(err, fs.ErrExist) { // somebody was faster
+		} else if err = os.Link(aside.Name(), path); errors.Is(err, fs.ErrExist) { // another process was faster
 			m.State, err = "kept", nil
 		}
 	}

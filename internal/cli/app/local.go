@@ -58,6 +58,7 @@ type OwnStation struct {
 	Loss string
 }
 
+// Flags defines the flags of a station in this process.
 func (l *OwnStation) Flags(a *App, cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&l.Agents, "agents", a.Lookup("INSPAN_AGENTS", ""), "folder of agent files to register (INSPAN_AGENTS)")

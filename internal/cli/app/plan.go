@@ -27,5 +27,5 @@ func ReadPlan(file string, in io.Reader) (*events.TaskPlan, error) {
 	return p, nil
 }
 
-// maxPlan bounds a plan on standard input, in bytes; a task can not be larger anyway.
+// maxPlan bounds a plan on standard input, in bytes; a task cannot be larger anyway.
 const maxPlan = 1 << 20

@@ -18,9 +18,9 @@ import (
 // Printer prints for people and programs.
 type Printer struct {
 	Out, Err io.Writer
-	// JSON has data printed as JSON, utc times in UTC.
+	// JSON has data printed as JSON, UTC times in UTC.
 	JSON, UTC bool
-	// Term is what out is.
+	// Term is what Out is.
 	Term terminal.Screen
 }
 
@@ -45,8 +45,10 @@ func (o *Printer) Zone() *time.Location {
 	return time.Local
 }
 
+// Age is the time since t, in words.
 func Age(t time.Time) string { return view.Since(t, time.Now()) }
 
+// Paint colours text where the output takes colour.
 func (o *Printer) Paint() terminal.Paint { return terminal.Paint(o.Term.Colour()) }
 
 // rightAligned begins the head of a column whose cells are aligned to the right.
@@ -107,6 +109,7 @@ func (o *Printer) Wrapped(text string, before int) string {
 	return ansi.Wordwrap(text, max(20, width-before), "")
 }
 
+// OrEmpty has an empty list printed as [] in JSON.
 func OrEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -53,7 +53,7 @@ func (s *Settings) Config() (service.Config, error) {
 	return cfg, nil
 }
 
-// WarnOfFiles tells what is strange about configuration files.
+// WarnOfFiles prints the warnings about configuration files.
 func (a *App) WarnOfFiles() {
 	for _, w := range a.Layers.Warnings {
 		fmt.Fprintf(a.Err, "inspan: %s\n", terminal.Sanitize(w.String()))

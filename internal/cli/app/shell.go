@@ -8,6 +8,7 @@ import (
 // plainWord needs no quotes in a shell.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
+// ShellWord quotes a word of a command line where a shell needs it.
 func ShellWord(word string) string {
 	if plainWord.MatchString(word) {
 		return word

@@ -53,7 +53,7 @@ func (a *getCommand) run(ctx context.Context, c *client.Client, argv []string) e
 	return getArtifacts(ctx, a.App, c, a.flags, argv[0], argv[1:])
 }
 
-// fetchFlags is what inspan artifacts get is told.
+// fetchFlags are the flags of inspan artifacts get.
 type fetchFlags struct {
 	to        string
 	stdout    bool

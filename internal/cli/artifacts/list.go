@@ -49,6 +49,7 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, argv []string) 
 	return nil
 }
 
+// Command makes inspan artifacts and the commands below it.
 func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "artifacts", Short: "List and get what runs made, and give them files",

@@ -53,7 +53,7 @@ func (a *putCommand) run(ctx context.Context, c *client.Client, argv []string) e
 	return putArtifact(ctx, a.App, c, a.flags, argv[0], argv[1])
 }
 
-// putFlags is what inspan artifacts put is told.
+// putFlags are the flags of inspan artifacts put.
 type putFlags struct {
 	as        string
 	workspace string

@@ -18,6 +18,7 @@ import (
 	"github.com/inspan/inspan/internal/service"
 )
 
+// Command makes inspan config and the commands below it.
 func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "config", Short: "Show what is configured and where each value comes from, and change it",

@@ -131,7 +131,7 @@ func noSetting(name string) error {
 	return err
 }
 
-// changeFile makes a change and tells what is in force then.
+// changeFile makes a change and prints what is in force then.
 func changeFile(a *app.App, cmd *cobra.Command, to configEdit, e agentfile.Edit) error {
 	if to.project && to.system {
 		return app.Usage("--project and --system are two files: name one of them")
@@ -154,7 +154,7 @@ func changeFile(a *app.App, cmd *cobra.Command, to configEdit, e agentfile.Edit)
 		return app.Usage("nothing was changed: %w", err)
 	}
 	if a.Layers, err = service.Discover(); err != nil {
-		fmt.Fprintf(a.Err, "inspan: what is in force can not be told: %s\n", terminal.Sanitize(err.Error()))
+		fmt.Fprintf(a.Err, "inspan: the settings in force are unknown, because the configuration files cannot be read: %s\n", terminal.Sanitize(err.Error()))
 	}
 	now, err := pick(explainSettings(a, cmd), e.Key)
 	if err != nil && !changed {

@@ -19,6 +19,7 @@ import (
 	"github.com/inspan/inspan/pkg/client"
 )
 
+// Command makes inspan dead and the commands below it.
 func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dead", Short: "Look at input that the station refused",
@@ -111,9 +112,9 @@ type replayCommand struct {
 func replayCmd(a *app.App) *cobra.Command {
 	c := &replayCommand{App: a}
 	cmd := &cobra.Command{
-		Use: "replay NO", Short: "Say a refused message again, where it came from",
-		Long: `Says a refused message again, once what it was refused for is mended, and waits until the station has taken it. Then the
-list shows it as replayed, and it is not said a third time. Refused again, it is a new entry of the list.`,
+		Use: "replay NO", Short: "Publish a refused message again, on its subject",
+		Long: `Publishes a refused message again, once the reason for its refusal is fixed, and waits until the station has accepted it. Then
+the list shows it as replayed, and it is not published a third time. Refused again, it is a new entry of the list.`,
 		Example: "  inspan dead replay 3\n  inspan dead replay 3 --yes", Args: app.Args(1),
 		RunE: c.run,
 	}
@@ -131,9 +132,9 @@ func (a *replayCommand) run(cmd *cobra.Command, argv []string) error {
 			if err := showDead(ctx, a.App, c, no); err != nil {
 				return err
 			}
-			fmt.Fprint(a.Err, "\nSay this again? [y/N] ")
+			fmt.Fprint(a.Err, "\nPublish this again? [y/N] ")
 			if line, err := bufio.NewReader(a.In).ReadString('\n'); strings.ToLower(strings.TrimSpace(line)) != "y" {
-				return errors.Join(app.Exit(app.ExitFailed, errors.New("nothing was said; --yes says it without asking")), ignoreEOF(err))
+				return errors.Join(app.Exit(app.ExitFailed, errors.New("the message was not published again; --yes publishes it without asking")), ignoreEOF(err))
 			}
 		}
 		wait, cancel := context.WithTimeout(ctx, a.Wait)
@@ -148,7 +149,7 @@ func (a *replayCommand) run(cmd *cobra.Command, argv []string) error {
 		if a.JSON {
 			return a.PrintJSON(map[string]any{"letter": no, "subject": l.Subject, "taken": true})
 		}
-		fmt.Fprintf(a.Out, "Letter %d was said again on %s and taken.\n", no, view.Clip(l.Subject, 200))
+		fmt.Fprintf(a.Out, "Message %d was published again on %s and accepted.\n", no, view.Clip(l.Subject, 200))
 		return nil
 	})(cmd, argv)
 }

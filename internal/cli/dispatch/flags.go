@@ -23,6 +23,7 @@ type RunFlags struct {
 	Yes, detach, Own         bool
 }
 
+// Task is the task that the flags describe; in is read where a flag names standard input.
 func (f RunFlags) Task(agent string, in io.Reader) (events.Task, error) {
 	t := events.Task{ID: f.id, Agent: agent, Model: f.Model, Session: f.Session}
 	if err := f.invocation(&t); err != nil {

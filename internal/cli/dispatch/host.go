@@ -56,7 +56,7 @@ func ReachHost(ctx context.Context, a *app.App, f RunFlags) (host, error) {
 			return host{}, err
 		}
 		if !errors.Is(err, app.ErrNoServer) || f.detach {
-			return host{}, err // a run that nobody watches would end with this process
+			return host{}, err // a run that is not watched would end with this process
 		}
 	} else if f.detach {
 		return host{}, app.Usage("--detach needs a station that stays: start one with \"inspan up\", or leave --ephemeral and --local out")

@@ -32,7 +32,7 @@ func Run(a *app.App) *cobra.Command {
 stored, else a line for each fact. At a terminal it asks when a gate opens; --yes approves every gate.
 
 Where no station listens at --server, one is started in this process for this run alone, with the agents and scripts
-in ./agents and ./scripts (or examples/agents and examples/scripts) unless told otherwise. Its log is kept under
+in ./agents and ./scripts (or examples/agents and examples/scripts) unless flags name others. Its log is kept under
 --store; without that it goes into a temporary folder that is removed when the run has completed. With --local, or where
 INSPAN_NATS_ENABLED is false, there is no server at all: the run is kept in a local store, in --store or .inspan, which stays.
 
@@ -65,7 +65,7 @@ Ctrl+C ends the watching, not the run, unless the station is this process's own.
 	fl.Int64Var(&c.flags.tokens, "budget-tokens", 0, "most tokens, in and out, of all model requests; the agent's, else no limit, if not given")
 	fl.StringVar(&c.flags.usd, "budget-usd", "", "most money of all model requests, in US dollars, for example 2.50; the models need prices (INSPAN_PRICES)")
 	fl.StringVar(&c.flags.Model, "model", a.Lookup("MODEL", ""), "other model for this run, provider/name (MODEL)")
-	fl.StringVar(&c.flags.Session, "session", "", "go on in this session: its directory and its conversation; inspan session tells of them")
+	fl.StringVar(&c.flags.Session, "session", "", "go on in this session: its directory and its conversation; inspan session lists them")
 	fl.StringVar(&c.flags.plan, "plan", "", "file with {\"steps\":[{\"id\",\"description\",\"needs\",\"critical\"}]}; - reads standard input")
 	fl.StringVar(&c.flags.id, "id", "", "id of the task and the run; the same id never starts a second run")
 	fl.StringVar(&c.flags.Timeout, "timeout", "", "time limit of the run, for example 30m")
@@ -144,7 +144,7 @@ func dispatch(ctx context.Context, a *app.App, h host, f RunFlags, task events.T
 	return last, err
 }
 
-// detached prints the id of a run that nobody watches. It is printed too where the task is stored but the station has not
+// detached prints the id of a run that is not watched. It is printed too where the task is stored but the station has not
 // taken it up yet.
 func detached(a *app.App, id string, err error) error {
 	if _, stored := errors.AsType[*client.SilentError](err); err != nil && !stored {

@@ -19,7 +19,7 @@ import (
 var variable = regexp.MustCompile(`\\?\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}`)
 
 // filled puts variables into a task. Values are put in as they are and never looked at again. A variable that has no value is
-// an error: nobody wants an agent to guess.
+// an error, because an agent would guess.
 func filled(task string, variables map[string]string) (string, error) {
 	var missing error
 	out := variable.ReplaceAllStringFunc(task, func(found string) string {
@@ -70,7 +70,7 @@ func (f *RunFlags) invocation(task *events.Task) error {
 		case "harness.timeout":
 			task.Timeout = e.Value
 		default:
-			return app.Usage("--harness-config: %s can not differ for a single run, but enabled, max_steps, autonomy, timeout and budget.tool_calls can: put it into the agent file", strings.TrimPrefix(e.Key, "harness."))
+			return app.Usage("--harness-config: %s cannot differ for a single run, only enabled, max_steps, autonomy, timeout and budget.tool_calls can: set it in the agent file", strings.TrimPrefix(e.Key, "harness."))
 		}
 	}
 	return nil

@@ -169,7 +169,7 @@ func machine(ctx context.Context) []Finding {
 	return found
 }
 
-// helperFinding tells what sandboxes start in the place of this program.
+// helperFinding reports what sandboxes start in the place of this program.
 func helperFinding() Finding {
 	path, err := helper.Beside()
 	if err != nil {
@@ -179,7 +179,7 @@ func helperFinding() Finding {
 	return Finding{What: "sandbox helper", OK: true, State: path}
 }
 
-// gitIsolation tells whether git, which works outside of sandboxes, stays in a tree that commands change meanwhile.
+// gitIsolation reports whether git, which works outside of sandboxes, stays in a tree that commands change meanwhile.
 func gitIsolation(ctx context.Context) Finding {
 	if _, err := wall.Find(ctx, ""); err != nil {
 		return Finding{What: "git walls", State: "none: a command can lead git out of its workspace", Hint: err.Error() + " (see Git and the commands beside it in docs/git.md)"}
@@ -197,11 +197,11 @@ func sandboxFinding(mode sandbox.Mode, b sandbox.Backend, err error) Finding {
 	return f
 }
 
-// reachFinding tells whether the commands of this machine's own sandboxes could answer the gates of their own run.
+// reachFinding reports whether the commands of this machine's own sandboxes could answer the gates of their own run.
 func reachFinding(ctx context.Context, cfg service.Config) Finding {
 	f := Finding{What: "gates", OK: true, State: "commands of sandboxes cannot connect to the station, also with an open network"}
 	b, err := backends.Local("").Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
-	if err != nil { // it is told of the sandbox itself, or the mode is one by name
+	if err != nil { // it is reported for the sandbox itself, or the mode is one by name
 		return f
 	}
 	if said := all.Toolrunner(cfg).Reaches(b.Mode()); said != "" {
@@ -248,7 +248,7 @@ func stationFindings(ctx context.Context, a *app.App) []Finding {
 	return append(found, agentFindings(ctx, c)...)
 }
 
-// lossFinding tells what the station has lost, as far as it knows, and whether its log is whole now.
+// lossFinding reports what the station has lost, as far as it knows, and whether its log is whole now.
 func lossFinding(ctx context.Context, c *client.Client) Finding {
 	f := Finding{What: "streams", Hint: "the station takes no work: see The store is damaged in docs/runbook.md"}
 	status, err := operator.Damage(ctx, c)

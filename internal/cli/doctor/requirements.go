@@ -17,9 +17,9 @@ import (
 func requirements(ctx context.Context, a *app.App) (found []Finding) {
 	cfg, err := a.Config()
 	if err != nil {
-		return nil // told with the settings
+		return nil // reported with the settings
 	}
-	agents, _, _ := cfg.AgentDefaults.LoadDir(a.Lookup("INSPAN_AGENTS", "agents")) // what is wrong with files is told by inspan agents
+	agents, _, _ := cfg.AgentDefaults.LoadDir(a.Lookup("INSPAN_AGENTS", "agents")) // inspan agents reports what is wrong with files
 	for _, name := range slices.Sorted(maps.Keys(agents)) {
 		want := agents[name].Sandbox
 		if len(want.Requires) == 0 {

@@ -38,7 +38,7 @@ const (
 func tryAll(ctx context.Context, a *app.App, askModels bool) []Finding {
 	cfg, err := a.Config()
 	if err != nil {
-		return nil // told beside the sandboxes that the settings name
+		return nil // reported with the sandboxes that the settings name
 	}
 	found := []Finding{gitInSandbox(ctx, cfg), folderFinding(a.Folder)}
 	if !a.Local && !a.NamesServer() {

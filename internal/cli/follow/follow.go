@@ -20,7 +20,7 @@ type Follower struct {
 	App    *app.App
 	Client *client.Client
 	RunID  string
-	// yes approves every gate; alone says that nobody else could.
+	// Yes approves every gate; only is true where no other client can.
 	yes, only bool
 	show      *Show
 	state     run.State
@@ -46,6 +46,7 @@ func Run(ctx context.Context, a *app.App, c *client.Client, id string, yes, alon
 	return f.state, err
 }
 
+// Arrival is the next event of a run, or the error that ends the watch.
 type Arrival struct {
 	Item client.Item
 	Err  error
@@ -147,7 +148,7 @@ func (f *Follower) ask(ctx context.Context) {
 	}
 }
 
-// closed forgets a gate that somebody has answered, here or elsewhere.
+// closed forgets a gate that was answered, here or elsewhere.
 func (f *Follower) closed(ctx context.Context, id string) {
 	if f.asking != nil && f.asking.gate.Gate == id {
 		f.asking.close(true)
@@ -179,7 +180,7 @@ func (f *Follower) typed(ctx context.Context, line string, ok bool) error {
 	return nil
 }
 
-// Answer answers a gate. That somebody else was faster is no failure.
+// Answer answers a gate. That another client was faster is no failure.
 func (f *Follower) Answer(ctx context.Context, g *events.GateOpenedData, v Answer) error {
 	wait, cancel := context.WithTimeout(ctx, f.App.Wait)
 	defer cancel()
@@ -198,7 +199,7 @@ func (f *Follower) Answer(ctx context.Context, g *events.GateOpenedData, v Answe
 // SeeMore begins the line of a command that shows why a run failed.
 const SeeMore = "To see more: "
 
-// exitOf turns the last state of a run into an exit code. drawn says that the tree has told the rest.
+// exitOf turns the last state of a run into an exit code. drawn is true where the tree has shown the rest.
 func exitOf(a *app.App, s run.State, drawn bool) error {
 	switch s.Status {
 	case events.Completed:
@@ -211,12 +212,12 @@ func exitOf(a *app.App, s run.State, drawn bool) error {
 		if a.OwnStore == "" || a.Local {
 			why = fmt.Errorf("%w; go on with: %s", why, a.CommandLine("resume", s.HarnessID))
 		}
-		return app.Exit(app.ExitPaused, why) // what a station of this process needs is said when it has ended
+		return app.Exit(app.ExitPaused, why) // what a station of this process needs is printed when it has ended
 	case events.Failed:
 		if a.JSON {
-			return app.Exit(app.ExitFailed, nil) // the last event has said why
+			return app.Exit(app.ExitFailed, nil) // the last event has the reason
 		}
-		why := errors.New("the run failed") // the tree has said why
+		why := errors.New("the run failed") // the tree has shown why
 		if !drawn {
 			why = fmt.Errorf("%w (%s): %s", why, s.Result.FinishReason, terminal.Sanitize(s.Result.Error))
 		}

@@ -16,11 +16,11 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Answer is what a person said about a gate.
+// Answer is the answer of a person to a gate.
 type Answer struct {
 	Yes    bool
 	Reason string
-	// Leave is true where it is left for somebody else.
+	// Leave is true where the gate is left for another person.
 	Leave bool
 }
 
@@ -59,7 +59,7 @@ const (
 	PromptReason = "    Why not? "
 )
 
-// The words that promptYesNo offers.
+// The words that PromptYesNo offers.
 const (
 	GateYes     = "yes"
 	GateNo      = "no"
@@ -129,7 +129,7 @@ func Proposal(g *events.GateOpenedData) []string {
 	return append(strings.Split(terminal.Sanitize(string(events.Plain(pretty.Bytes()))), "\n"), "proposal_hash "+g.ProposalHash)
 }
 
-// close ends a question that nobody needs to answer any more. open is true where the cursor is still behind the prompt.
+// close ends a question that needs no answer any more. open is true where the cursor is still behind the prompt.
 func (q *Question) close(open bool) {
 	if open {
 		fmt.Fprintln(q.app.Out)

@@ -51,6 +51,7 @@ type Show struct {
 // RedrawEvery is how often a live tree moves while nothing happens.
 const RedrawEvery = 100 * time.Millisecond
 
+// NewShow begins to show a run; Close ends it.
 func NewShow(ctx context.Context, a *app.App) *Show {
 	s := &Show{app: a, tree: a.Term.TTY && !a.JSON && !a.Stream, draw: runtree.Drawing{Paint: a.Paint(), Tail: map[string]string{}}, canvas: terminal.Canvas{Screen: a.Term}}
 	if a.Stream {
@@ -129,7 +130,7 @@ func (s *Show) piece(p client.Piece) {
 	}
 }
 
-// Freeze keeps the tree as it is and what is printed below it, until thaw; below is how many lines that were.
+// Freeze keeps the tree as it is and what is printed below it, until Thaw.
 func (s *Show) Freeze() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,6 +138,7 @@ func (s *Show) Freeze() {
 	s.frozen = true
 }
 
+// Thaw draws the tree again, over the lines that were printed below it; below counts them.
 func (s *Show) Thaw(below int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,7 +20,7 @@ type textPrinter struct {
 	// at is whose text was printed last, and open true where its line has not ended.
 	at   string
 	open bool
-	// pending is text that is not a whole line yet, by whose it is; said is all that was said of a turn that goes on.
+	// pending is text that is not a whole line yet, by its source; written is all text of a turn that is under way.
 	pending map[string]client.Piece
 	written map[string]string
 	// finished are the turns and calls whose fact was shown: text that comes after it is old.

@@ -119,6 +119,7 @@ func (l *layers) hooks(on, tool string) []hook.Due {
 	return hook.For(l.policy.Hooks, own, on, tool)
 }
 
+// Command makes inspan guards and the commands below it.
 func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "guards", Short: "Look at the guard rules, and try them on a call",

@@ -32,7 +32,7 @@ func testCmd(a *app.App) *cobra.Command {
 command line for bash, or the name of a tool and its arguments as JSON. Nothing is run and no hook is asked; those that
 would be asked are named. A verdict of a run may still differ: it also knows the budget and the calls made before.
 
-Exit codes: 0 the call is allowed, 3 a person is asked, 4 it is denied, 2 the command line is wrong, 1 a file can not be
+Exit codes: 0 the call is allowed, 3 a person is asked, 4 it is denied, 2 the command line is wrong, 1 a file cannot be
 read.`,
 		Example: `  inspan guards test 'rm -rf build && git push --force'
   inspan guards test 'write {"path":"../notes.txt","content":"x"}' --agent examples/agents/fixer.prompt
@@ -161,7 +161,7 @@ func printTried(a *app.App, t judged) error {
 	return err
 }
 
-// quoted writes words so that those with spaces can be told apart.
+// quoted writes words so that those with spaces can be distinguished.
 func quoted(argv []string) string {
 	words := make([]string, len(argv))
 	for i, w := range argv {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Keyboard is what a person types or a program pipes in. Reading can not be interrupted, so one goroutine reads from the
-// first question to the end of the program. What comes while nobody asks waits for the next question.
+// Keyboard is what a person types or a program pipes in. Reading cannot be interrupted, so one goroutine reads from the
+// first question to the end of the program. Input that comes between questions waits for the next one.
 type Keyboard struct {
 	In io.Reader
 	// raw gives pieces as they come, for an editor; else they are lines, with their ends.
@@ -51,7 +51,7 @@ func (k *Keyboard) read(from *bufio.Reader) ([]byte, error) {
 // quietTime is how long nothing may come before what was typed too early is thought to be all of it.
 const quietTime = 20 * time.Millisecond
 
-// Drop forgets what was typed before now, so that it does not answer what nobody had seen.
+// Drop forgets what was typed before now, so that it does not answer a question that was not shown yet.
 func (k *Keyboard) Drop(ctx context.Context) {
 	limit := time.NewTimer(quietTime)
 	defer limit.Stop()

@@ -23,7 +23,7 @@ type Reader struct {
 	// person is true where both sides are a terminal, editing where it can move its cursor too; fd is that of the input.
 	person, editing bool
 	fd              int
-	// Breaks tells of each Ctrl+C that the terminal does not hand over as a key.
+	// Breaks receives each Ctrl+C that the terminal does not send as a key.
 	Breaks <-chan os.Signal
 	// rest is what was read and not used yet.
 	rest string
@@ -45,7 +45,7 @@ func NewReader(keys *Keyboard, out terminal.Screen, past *History) *Reader {
 func (t *Reader) Interactive() bool { return t.person }
 
 // Line asks for an input, which may have several lines and is kept to be found again with the arrow keys. io.EOF is the end
-// of the input, errBreak a Ctrl+C or Ctrl+D where nothing was typed; where ctx ends first it is the cause.
+// of the input, ErrBreak a Ctrl+C or Ctrl+D where nothing was typed; where ctx ends first it is the cause.
 func (t *Reader) Line(ctx context.Context, prompt string) (string, error) {
 	if !t.editing {
 		return t.plain(ctx, prompt)
@@ -57,8 +57,8 @@ func (t *Reader) Line(ctx context.Context, prompt string) (string, error) {
 	return line, err
 }
 
-// Discard forgets what a person typed before now, so that it does not answer a question that nobody had seen. What a program
-// pipes in is meant to answer.
+// Discard forgets what a person typed before now, so that it does not answer a question that was not shown yet. What a
+// program pipes in is meant to answer.
 func (t *Reader) Discard(ctx context.Context) {
 	if t.person {
 		t.rest = ""
@@ -66,7 +66,7 @@ func (t *Reader) Discard(ctx context.Context) {
 	}
 }
 
-// Answer asks a question. At a terminal Ctrl+C is errBreak.
+// Answer asks a question. At a terminal Ctrl+C is ErrBreak.
 func (t *Reader) Answer(ctx context.Context, prompt string) (string, error) {
 	if !t.editing {
 		return t.plain(ctx, prompt)

@@ -4,5 +4,5 @@ package lineedit
 
 import "os"
 
-// resizes tells nothing where a terminal does not say so: its size is asked for with each key.
+// resizes returns no channel where the system has no signal for it: the size is read with each key.
 func resizes() (changed <-chan os.Signal, stop func()) { return nil, func() {} }

@@ -29,11 +29,11 @@ func commands() []command {
 	return []command{
 		{"/help", "", "what can be typed", (*repl).help},
 		{"/tools", "", "the tools of the agent", (*repl).tools},
-		{"/history", "", "what was said in the session", (*repl).history},
-		{"/save", "", "say where the session is kept: it is saved after every input", (*repl).save},
+		{"/history", "", "the messages of the session", (*repl).history},
+		{"/save", "", "where the session is stored: it is saved after every input", (*repl).save},
 		{"/load", "SESSION", "go on with another session", (*repl).load},
 		{"/export", "FILE", "write the conversation to a file: .json, else Markdown", (*repl).export},
-		{"/clear", "", "forget what was said; files stay", (*repl).clear},
+		{"/clear", "", "forget the conversation; files stay", (*repl).clear},
 		{"/exit", "", "leave; so do Ctrl+C and Ctrl+D at an empty prompt", (*repl).exit},
 	}
 }
@@ -86,7 +86,7 @@ func complete(line string) string {
 	return fits[0]
 }
 
-// banner tells what the conversation is (SESS-16).
+// banner prints what the conversation is (SESS-16).
 func (r *repl) banner(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, r.app.Wait)
 	defer cancel()
@@ -110,11 +110,11 @@ func (r *repl) banner(ctx context.Context) error {
 	if r.last.Sequence > 0 {
 		steps = fmt.Sprintf("%d of %d steps used", r.last.Turns().Len(), most)
 	}
-	told := "a new one"
+	about := "a new one"
 	if s.Runs > 0 {
-		told = fmt.Sprintf("%s so far, %s tokens in, %s out", view.Plural(s.Runs, "input"), view.Count(s.InputTokens), view.Count(s.OutputTokens))
+		about = fmt.Sprintf("%s so far, %s tokens in, %s out", view.Plural(s.Runs, "input"), view.Count(s.InputTokens), view.Count(s.OutputTokens))
 	}
-	fmt.Fprintf(out, "%s\n", p.Dim("session "+r.flags.Session+" · "+told+" · "+steps+" · /help"))
+	fmt.Fprintf(out, "%s\n", p.Dim("session "+r.flags.Session+" · "+about+" · "+steps+" · /help"))
 	if s.Stale(time.Now()) {
 		fmt.Fprintln(out, p.Yellow(staleNote(s)))
 	}
@@ -162,7 +162,7 @@ func (r *repl) history(ctx context.Context, _ string) error {
 		return err
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(r.app.Out, "  nothing was said yet")
+		fmt.Fprintln(r.app.Out, "  the session has no messages yet")
 	}
 	p := r.app.Paint()
 	for _, m := range all {
@@ -255,7 +255,7 @@ func (r *repl) export(ctx context.Context, path string) error {
 	return nil
 }
 
-// markdown is a conversation for reading. What was said is quoted, so that it can not look like something else.
+// markdown is a conversation for reading. Messages are quoted, so that they cannot look like anything else.
 func markdown(session string, all []events.Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Session %s\n", session)

@@ -13,10 +13,10 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// errNotSent means that the station can not be reached and nothing was sent to it.
+// errNotSent means that the station cannot be reached and nothing was sent to it.
 var errNotSent = errors.New("nothing was sent")
 
-// awayText says that the station can not be reached.
+// awayText says that the station cannot be reached.
 func (r *repl) awayText() string {
 	return fmt.Sprintf("station %s at %s is away, trying again", r.c.Station(), r.app.Address())
 }

@@ -39,8 +39,8 @@ func Command(a *app.App) *cobra.Command {
 	c := &replCommand{App: a}
 	cmd := &cobra.Command{
 		Use: "repl AGENT", Aliases: []string{"chat"}, Short: "Talk to an agent in a session, day after day",
-		Long: `Each line is a task for the agent. It works in the session's directory and knows what was said before, in this
-process or in another one, today or last week: the conversation is in the station, not in this program.
+		Long: `Each line is a task for the agent. It works in the session's directory and knows the conversation so far, of this
+process or another one, today or last week: the conversation is in the station, not in this program.
 
 What the model says is shown as it comes, each tool call with its outcome in one line. A gate is asked about at once.
 Ctrl+C while the agent works stops the task and keeps the session; at an empty prompt it leaves. A line that ends with \
@@ -79,13 +79,13 @@ type repl struct {
 	flags dispatch.RunFlags
 	agent events.Agent
 	input *lineedit.Reader
-	// breaks tells of each Ctrl+C.
+	// breaks receives each Ctrl+C.
 	breaks <-chan os.Signal
 	// last is the state of the last run at its end.
 	last run.State
 }
 
-// Signals tells of each Ctrl+C until stop.
+// Signals returns a channel of each Ctrl+C until stop is called.
 func Signals() (breaks <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, os.Interrupt)
@@ -132,13 +132,13 @@ func converse(ctx context.Context, a *app.App, f dispatch.RunFlags, agent string
 	return errors.Join(r.talk(ctx), earlier.Err)
 }
 
-// findAgent looks the agent up, so that a wrong name is told before anything is typed.
+// findAgent looks the agent up, so that a wrong name is reported before anything is typed.
 func (r *repl) findAgent(ctx context.Context, name string) (events.Agent, error) {
 	wait, cancel := context.WithTimeout(ctx, r.app.Wait)
 	defer cancel()
 	all, err := r.c.Agents(wait)
 	if errors.Is(err, client.ErrDenied) {
-		return events.Agent{Name: name}, nil // who may not look will be told by the station
+		return events.Agent{Name: name}, nil // a user who may not look is refused by the station later
 	}
 	if err != nil {
 		return events.Agent{}, err
@@ -267,7 +267,7 @@ func (r *repl) settle(ctx context.Context, runID string) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil // the next input is told if it has to wait
+			return nil // the next input is shown whether it has to wait
 		}
 	}
 }

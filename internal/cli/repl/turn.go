@@ -134,7 +134,7 @@ func (t *turnRun) stop(ctx context.Context) error {
 	defer cancel()
 	_, err := t.c.Control(wait, t.id, events.Control{Action: "stop", By: t.r.app.Me(), Reason: "stopped at the prompt"})
 	if _, refused := errors.AsType[*client.RefusedError](err); refused {
-		return nil // it has ended meanwhile, which the log tells
+		return nil // it has ended meanwhile, which the log shows
 	}
 	return err
 }
@@ -299,7 +299,7 @@ func (t *turnRun) answered(ctx context.Context, a verdictOf) (end bool, err erro
 	q.cancel()
 	t.asking = nil
 	switch {
-	case errors.Is(a.err, context.Canceled) && ctx.Err() == nil: // somebody else has answered, or the run has ended
+	case errors.Is(a.err, context.Canceled) && ctx.Err() == nil: // another person has answered, or the run has ended
 		t.print(t.draw.Dim("    answered elsewhere"))
 	case errors.Is(a.err, lineedit.ErrBreak):
 		err = t.stop(ctx)
@@ -310,7 +310,7 @@ func (t *turnRun) answered(ctx context.Context, a verdictOf) (end bool, err erro
 	default:
 		f := follow.Follower{App: t.r.app, Client: t.c, RunID: t.id}
 		err = f.Answer(ctx, q.gate, a.v)
-		if r, ok := errors.AsType[*client.RefusedError](err); ok && t.r.input.Interactive() { // it may not be this person's to answer; somebody else's answer still comes
+		if r, ok := errors.AsType[*client.RefusedError](err); ok && t.r.input.Interactive() { // another person may have to answer it, whose answer still comes
 			t.print("    "+t.draw.Yellow(view.Clip(r.Error(), 400)), t.draw.Dim("    the run waits at the gate; Ctrl+C stops it"))
 			err = nil
 		}
@@ -360,9 +360,9 @@ func (t *turnRun) paused(ctx context.Context) (end bool, err error) {
 		}
 		wait, cancel := context.WithTimeout(ctx, t.r.app.Wait)
 		defer cancel()
-		_, err = t.c.Control(wait, t.id, events.Control{Action: action, By: t.r.app.Me(), Reason: "said at the prompt"})
+		_, err = t.c.Control(wait, t.id, events.Control{Action: action, By: t.r.app.Me(), Reason: "answered at the prompt"})
 		if _, refused := errors.AsType[*client.RefusedError](err); refused {
-			err = nil // somebody else was faster, the log tells
+			err = nil // another client was faster, as the log shows
 		}
 		return false, err
 	}

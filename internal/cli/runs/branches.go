@@ -14,6 +14,7 @@ import (
 	"github.com/inspan/inspan/pkg/client"
 )
 
+// Branches makes inspan branches and the commands below it.
 func Branches(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "branches", Short: "List and get git branches that runs left with the station",

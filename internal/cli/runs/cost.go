@@ -87,7 +87,7 @@ type costs struct {
 	Models []*costRow `json:"models"`
 	Agents []*costRow `json:"agents"`
 	Runs   []*costRow `json:"runs"`
-	// Lost is what was set aside for requests of which nobody knows what they used; it is in no other sum.
+	// Lost is what was set aside for requests of unknown usage; it is in no other sum.
 	Lost events.Lost `json:"lost"`
 }
 
@@ -178,7 +178,7 @@ func showCosts(a *app.App, c costs) {
 		fmt.Fprintln(a.Out, p.Dim(fmt.Sprintf("and %s that cost less; --json shows all", view.Plural(hidden, "run"))))
 	}
 	if c.Lost.Requests > 0 {
-		fmt.Fprintln(a.Out, p.Yellow(fmt.Sprintf("and %s of which nobody knows what they used: at most %s tokens, %s", view.Plural(c.Lost.Requests, "request"), view.Count(int(c.Lost.Tokens)), c.Lost.Cost)))
+		fmt.Fprintln(a.Out, p.Yellow(fmt.Sprintf("and %s of unknown usage: at most %s tokens, %s", view.Plural(c.Lost.Requests, "request"), view.Count(int(c.Lost.Tokens)), c.Lost.Cost)))
 	}
 	if c.Total.Unpriced > 0 {
 		fmt.Fprintln(a.Out, p.Dim(fmt.Sprintf("%s of models without a price; INSPAN_PRICES names the file of prices", view.Plural(c.Total.Unpriced, "turn"))))

@@ -139,7 +139,7 @@ func budgetLine(s run.State) string {
 		parts = append(parts, text)
 	}
 	if s.Lost.Requests > 0 {
-		parts = append(parts, fmt.Sprintf("%s nobody knows of: at most %s tokens, %s", view.Plural(s.Lost.Requests, "request"), view.Count(int(s.Lost.Tokens)), s.Lost.Cost))
+		parts = append(parts, fmt.Sprintf("%s of unknown usage: at most %s tokens, %s", view.Plural(s.Lost.Requests, "request"), view.Count(int(s.Lost.Tokens)), s.Lost.Cost))
 	}
 	if m := s.Options.MaxCost; m > 0 {
 		parts = append(parts, fmt.Sprintf("%s of %s left", max(0, m-used.Cost), m))
@@ -164,7 +164,7 @@ func waitLine(s run.State, now time.Time) string {
 	return view.Why(s, now)
 }
 
-// forkedFrom tells where a run began, "" where it began anew.
+// forkedFrom is where a run was forked, "" where it was not.
 func forkedFrom(s run.State) string {
 	if s.Created == nil || s.Created.ForkOf == nil {
 		return ""

@@ -54,7 +54,7 @@ func absentRoles(ctx context.Context, c *client.Client, waits []view.Wait) []str
 	missing := []string{}
 	h, err := c.Health(ctx)
 	if err != nil {
-		return missing // who may not ask is told no less than before
+		return missing // a user who may not ask sees the rest
 	}
 	for _, w := range waits {
 		isRole := slices.Contains(events.Services(), events.Service(w.On))

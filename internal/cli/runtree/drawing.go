@@ -23,13 +23,15 @@ type Drawing struct {
 	last  int
 	// Zone, where it is set, has calls shown with the time of day they began.
 	Zone *time.Location
-	// Tick turns the spinner; tail is the newest line of what is not kept, by call id or "step "+id.
+	// Tick turns the spinner; Tail is the newest line of what is not kept, by call id or "step "+id.
 	Tick int
 	Tail map[string]string
 }
 
+// Spinner are the frames of the mark of what is under way.
 var Spinner = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
+// Spin is the mark of what is under way.
 func (d Drawing) Spin() string { return d.Cyan(Spinner[d.Tick%len(Spinner)]) }
 
 // Marks of a step or call.
@@ -45,6 +47,7 @@ func (d Drawing) again() string { return d.Yellow("↻") }
 
 func (d Drawing) pending() string { return d.Dim("○") }
 
+// Row is one line with a text at each edge.
 func (d Drawing) Row(left, right string) string { return terminal.Spread(left, d.Dim(right), d.Width) }
 
 // Lines draws a run.

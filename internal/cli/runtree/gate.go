@@ -7,6 +7,7 @@ import (
 	"github.com/inspan/inspan/internal/core/view"
 )
 
+// Expiry is when a gate expires, in words.
 func Expiry(at, now time.Time) string {
 	switch {
 	case at.IsZero():
@@ -17,7 +18,7 @@ func Expiry(at, now time.Time) string {
 	return "in " + view.Span(at.Sub(now))
 }
 
-// GateTerms tells what is special about a gate that waits.
+// GateTerms is the votes and the expiry of a gate that waits, where it has any.
 func GateTerms(votes, approvers int, expires, now time.Time) string {
 	text := ""
 	if approvers > 1 {

@@ -19,6 +19,7 @@ const (
 	statusWaiting = "waiting"
 )
 
+// StatusOf is the status that a list shows for a run.
 func StatusOf(i run.Info) string {
 	switch {
 	case i.Held != "":
@@ -29,4 +30,5 @@ func StatusOf(i run.Info) string {
 	return string(i.Status)
 }
 
+// Statuses are all that StatusOf returns.
 var Statuses = []string{string(events.Created), string(events.Running), statusWaiting, string(events.Paused), string(events.Completed), string(events.Failed), statusHeld}

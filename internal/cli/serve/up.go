@@ -35,9 +35,9 @@ func Up(a *app.App) *cobra.Command {
 		Short: "Run a station: a NATS server and all five services in this process",
 		Long: `Runs a station on this machine until it is interrupted. Everything is kept under --store; started again with the
 same --store, it goes on with the runs that were not finished, also after kill -9. It listens on 127.0.0.1 unless
---listen says otherwise; other commands in the same project find it there. Whoever reaches it may dispatch, watch, steer and answer gates in nobody's name, without a
-password; only the services in this process may say facts, and nobody may change or erase what is stored. With --local there is no
-server: it works off what is in the local store, and nobody reaches it meanwhile.
+--listen says otherwise; other commands in the same project find it there. Any client that reaches it may dispatch, watch, steer and answer gates, without a
+password and without a name; only the services in this process may append facts, and no client may change or erase what is stored.
+With --local there is no server: it works off what is in the local store, and no client reaches it meanwhile.
 
 Before it opens the store it looks for damage. A flipped bit is turned back where a checksum proves which one it was. Where
 something is lost it says what, and runs without taking work: what is left can be read, audited, exported and restored, and

@@ -27,7 +27,7 @@ type cleanupCommand struct {
 func cleanupCmd(a *app.App) *cobra.Command {
 	c := &cleanupCommand{App: a}
 	cmd := &cobra.Command{
-		Use: "cleanup", Short: "Delete the sessions that nobody used for long", Args: app.Args(0),
+		Use: "cleanup", Short: "Delete the sessions that were not used for long", Args: app.Args(0),
 		Long:    "Deletes the sessions that were not used for as long as --older-than says. One that a run works in is never among them.",
 		Example: "  inspan session cleanup --older-than 7d --dry-run\n  inspan session cleanup --older-than 720h",
 		RunE:    a.Connected(c.run),

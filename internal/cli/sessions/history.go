@@ -21,7 +21,7 @@ type historyCommand struct {
 func historyCmd(a *app.App) *cobra.Command {
 	c := &historyCommand{App: a}
 	return &cobra.Command{
-		Use: "history NAME", Short: "Print what was said in a session", Example: "  inspan session history parser\n  inspan session history parser --json > parser.json", Args: app.Args(1),
+		Use: "history NAME", Short: "Print the conversation of a session", Example: "  inspan session history parser\n  inspan session history parser --json > parser.json", Args: app.Args(1),
 		RunE: a.Connected(c.run),
 	}
 }

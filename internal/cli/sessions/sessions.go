@@ -7,6 +7,7 @@ import (
 	"github.com/inspan/inspan/internal/cli/app"
 )
 
+// Command makes inspan session and the commands below it.
 func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "session", Short: "List, look at and steer sessions: directories with a conversation that goes on",

@@ -11,14 +11,14 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// warnStale warns of a session that nobody used for long (SESS-14).
+// warnStale warns of a session that was not used for long (SESS-14).
 func warnStale(a *app.App, e events.Session) {
 	if e.Stale(time.Now()) {
 		fmt.Fprintf(a.Err, "inspan: session %s was last used %s ago: its files and its conversation may be out of date\n", e.ID, app.Age(e.UsedAt))
 	}
 }
 
-// WarnOfAge warns where a run is about to use a stale session. What can not be learned is no reason to wait.
+// WarnOfAge warns where a run is about to use a stale session. A session that cannot be read is no reason to wait.
 func WarnOfAge(ctx context.Context, a *app.App, c *client.Client, id string) {
 	if id == "" {
 		return

@@ -29,7 +29,7 @@ func (e *editing) flags(cmd *cobra.Command) {
 	f.StringVar(&e.file, "edit-file", "", "approve with the arguments in this file instead; - reads standard input")
 	f.BoolVar(&e.editor, "editor", false, "approve with the arguments as you leave them in $VISUAL or $EDITOR")
 	cmd.Long = `Says yes to what a gate shows. With --edit, --edit-file or --editor, the call is made with other arguments: they must fit
-the tool, no guard rule may deny them and no hook block them, and the agent is told. A gate may need several approvers:
+the tool, no guard rule may deny them and no hook block them, and the agent reads what changed. A gate may need several approvers:
 yours is then one vote, for the action that you approve; only votes for the same one add up, and one reject is enough.`
 	cmd.Example += "\n  inspan approve g-1a2b3c4d5e6f --edit '{\"command\":\"make test\"}'\n  inspan approve g-1a2b3c4d5e6f --editor"
 }

@@ -26,7 +26,7 @@ func Fork(a *app.App) *cobra.Command {
 		Long: `Starts a new run that begins with the plan, conversation, results and used budget that RUN had after a fact. RUN itself
 goes on, or stays ended, as it is. What was under way there is not taken over: a gate stands again, a call that had not
 begun is interrupted, and one that had begun has an unknown outcome, which the agent reads. Files are not part of a log:
-the fork works in a new, empty directory and its agent is told so, unless --same-workspace lets it work in that of RUN,
+the fork works in a new, empty directory, which its agent reads, unless --same-workspace lets it work in that of RUN,
 with the files as they are now.`,
 		Example: "  inspan fork run-k3v9x2m1qa --at 12\n  inspan fork run-k3v9x2m1qa --at step-build\n  inspan fork run-k3v9x2m1qa --at 12 --say \"Use the other library.\"\n  inspan fork run-k3v9x2m1qa --say \"Now write the tests.\" --same-workspace --id run-tests",
 		Args:    app.Args(1),
@@ -69,7 +69,7 @@ func (a *forkCommand) run(ctx context.Context, c *client.Client, args []string) 
 		where = "the same workspace, " + s.Created.Workspace
 	}
 	next := "follow it with inspan logs " + id + " --follow"
-	if a.Local { // nobody works on it when this program has ended
+	if a.Local { // no service works on it when this program has ended
 		next = "inspan up --local lets it go on"
 	}
 	return printRun(a.App, s, fmt.Sprintf("Forked from %s after fact %d, in %s; %s.", a.flags.Run, a.flags.At, where, next))

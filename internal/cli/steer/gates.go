@@ -57,7 +57,7 @@ func (a *gatesCommand) run(ctx context.Context, c *client.Client, _ []string) er
 	return nil
 }
 
-// votesOf tells how many approvals a gate has of those that it needs.
+// votesOf is how many approvals a gate has of those that it needs.
 func votesOf(g *run.Gate) string {
 	if g.Approvers < 2 {
 		return "0/1"

@@ -17,6 +17,7 @@ type Screen struct {
 	Terminal, TTY bool
 }
 
+// ScreenOf returns what a writer is; only a file may be a terminal.
 func ScreenOf(w io.Writer) Screen {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -44,6 +45,7 @@ func (s Screen) Size() (width, height int) {
 // Colour reports whether to colour (NO_COLOR, see no-color.org).
 func (s Screen) Colour() bool { return s.TTY && os.Getenv("NO_COLOR") == "" }
 
+// IsTerminal reports whether a reader is a terminal.
 func IsTerminal(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor fits

@@ -12,7 +12,7 @@ import (
 // progressBytes is how many bytes of something large are passed between two lines of progress; smaller things have none.
 const progressBytes = 64 << 20
 
-// progress tells of large files on standard error, where a person looks.
+// progress reports large files on standard error, where a person looks.
 func progress(a *app.App) func(what string, done, total int64) {
 	if a.JSON {
 		return nil
@@ -48,7 +48,7 @@ func filesOf(b archive.Brought) string {
 func reportFiles(a *app.App, b archive.Brought) {
 	switch {
 	case b.Files == archive.FilesBrought && b.Stale:
-		fmt.Fprintf(a.Err, "run %s: the files of %s are older than its log: its agent is told to look before it goes on\n", b.Run, b.Workspace)
+		fmt.Fprintf(a.Err, "run %s: the files of %s are older than its log: its agent is asked to check them before it continues\n", b.Run, b.Workspace)
 	case b.Files == archive.FilesBrought && !b.Status.Ended():
 		fmt.Fprintf(a.Err, "run %s: its %s (%s) are in the station; toolrunners with INSPAN_WORKSPACE_MODE=follow restore them, others begin with an empty workspace\n",
 			b.Run, view.Plural(b.FilesCount, "file"), view.Bytes(b.FilesBytes))
@@ -63,7 +63,7 @@ func reportFiles(a *app.App, b archive.Brought) {
 	reportLeft(a, b.Run, b.Left)
 }
 
-// maxLeft is how much of what is left out is told one by one.
+// maxLeft is how much of what is left out is named one by one.
 const maxLeft = 5
 
 func reportLeft(a *app.App, runID string, left []archive.Left) {

@@ -1,4 +1,4 @@
-// Package verify has the commands that prove a log: audit, replay-test and keygen.
+// Package verify has the commands that prove a log: audit and keygen.
 package verify
 
 import (
@@ -39,7 +39,7 @@ func Audit(a *app.App) *cobra.Command {
 authors and order, the objects they refer to, and that the log reaches the heads that the persister signed. With the keys of
 the approvers it verifies each signed answer to a gate, and with --only-signed it finds the others wrong. It changes
 nothing. Each fact proves the one before it; the last one is proven by an anchor alone. Without one the answer is "sound up to" the
-fact before, and "sound" is false in the JSON form: nobody can tell whether the last fact was changed, or facts behind it cut off.
+fact before, and "sound" is false in the JSON form: it is unknown whether the last fact was changed, or facts behind it were cut off.
 
 --all checks every run that the index, the log or an anchor knows of, the log as a whole, and what the station says of its store.
 
@@ -49,7 +49,7 @@ Exit codes: 0 no fault was found, 1 there is one, 2 wrong command line, 5 there 
 	}
 	cmd.Flags().BoolVar(&c.all, "all", false, "check every run of the station, and its log as a whole")
 	cmd.Flags().StringVar(&c.file, "file", "", "check this file of facts, without a station")
-	cmd.Flags().StringVar(&c.key, "key", "", "public key that signs anchors: 64 hex digits, or a file with them; default: the keys that the station tells")
+	cmd.Flags().StringVar(&c.key, "key", "", "public key that signs anchors: 64 hex digits, or a file with them; default: the keys that the station publishes")
 	cmd.Flags().StringArrayVar(&c.anchors, "anchor", nil, "file with a signed head that the log must reach, as inspan export --anchor writes it; may be given again")
 	cmd.Flags().StringVar(&c.approvers, "approver-keys", a.Lookup("INSPAN_APPROVER_KEYS", ""), "folder of public keys, NAME.pub, whose signed answers to gates are verified; keep those of approvers who have left (INSPAN_APPROVER_KEYS)")
 	cmd.Flags().BoolVar(&c.onlySigned, "only-signed", a.Lookup("INSPAN_ONLY_SIGNED", "") == "true", "an answer to a gate without a good signature is wrong (INSPAN_ONLY_SIGNED)")

@@ -1,4 +1,5 @@
-package verify
+// Package replaytest has inspan replay-test: it makes the decisions of recorded runs again.
+package replaytest
 
 import (
 	"context"
@@ -25,15 +26,15 @@ import (
 	"github.com/inspan/inspan/services/gatekeeper"
 )
 
-// replayTestCommand is inspan replay-test.
-type replayTestCommand struct {
+// command is inspan replay-test.
+type command struct {
 	*app.App
 	policy string
 }
 
-// ReplayTest makes inspan replay-test.
-func ReplayTest(a *app.App) *cobra.Command {
-	c := &replayTestCommand{App: a}
+// Command makes inspan replay-test.
+func Command(a *app.App) *cobra.Command {
+	c := &command{App: a}
 	cmd := &cobra.Command{
 		Use: "replay-test DIR|FILE...", Short: "Make the decisions of recorded runs again and fail where one changed",
 		Long: `Reads logs that inspan export wrote, every *.jsonl of a folder, and decides each fact again with this program and the
@@ -55,7 +56,7 @@ Exit codes: 0 all would be decided as it was, 1 a decision changed or a log was 
 	return cmd
 }
 
-func (a *replayTestCommand) run(cmd *cobra.Command, argv []string) error {
+func (a *command) run(cmd *cobra.Command, argv []string) error {
 	law, err := lawOf(a.App, a.policy)
 	if err != nil {
 		return err
