@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -61,7 +59,6 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, he
 		c: in.c, workers: workers, hear: hear,
 		in:   make(chan *nats.Msg, 4*workers+1024), // more than is ever asked for, with room for words of the server
 		done: make(chan struct{}, workers),         // one place per handler
-		next: make(chan message),                   // no place: it is taken by who waits for it
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -86,10 +83,6 @@ type listener struct {
 	pulls   []*pull
 	in      chan *nats.Msg
 	done    chan struct{}
-	// next passes a message to a worker that has nothing to do. crew are all workers, idle those that wait.
-	next chan message
-	crew sync.WaitGroup
-	idle atomic.Int64
 
 	busy    int
 	waiting []waitingMessage
@@ -180,33 +173,11 @@ func (l *listener) begin() {
 		l.waiting[0] = waitingMessage{}
 		l.waiting = l.waiting[1:]
 		l.busy++
-		select {
-		case l.next <- m:
-		default:
-			l.crew.Go(func() { l.handle(m) })
-		}
+		go func() {
+			defer func() { l.done <- struct{}{} }()
+			l.hear(l.work, m)
+		}()
 	}
-}
-
-// maxIdle is how many workers wait for another message.
-const maxIdle = 32
-
-// handle is a worker: it handles messages one after the other, because the stack of a new goroutine has to grow for each.
-func (l *listener) handle(m message) {
-	for more := true; more; {
-		l.handleOne(m)
-		if l.idle.Add(1) > maxIdle {
-			more = false
-		} else {
-			m, more = <-l.next
-		}
-		l.idle.Add(-1)
-	}
-}
-
-func (l *listener) handleOne(m message) {
-	defer func() { l.done <- struct{}{} }()
-	l.hear(l.work, m)
 }
 
 // ask tops up what is asked of each consumer to the number of free workers, and a little more while handlers are quick.
@@ -332,8 +303,6 @@ func (l *listener) drain(cancel context.CancelFunc) {
 	for ; l.busy > 0; l.busy-- {
 		<-l.done
 	}
-	close(l.next)
-	l.crew.Wait()
 	_ = l.c.nc.FlushTimeout(flushWait) // acks that are lost with the connection lead to another look
 }
 
