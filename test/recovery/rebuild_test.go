@@ -34,7 +34,7 @@ func (p *place) stateOf() kernel.Shelf {
 	return st.Shelf(topology.StateBucket)
 }
 
-// index are the rows of the index without their anchors, once they show all that the log has.
+// index are the rows of the index without their anchors, once both runs have one and it shows all that the log has.
 func (p *place) index() map[string]run.Info {
 	p.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -46,7 +46,7 @@ func (p *place) index() map[string]run.Info {
 		}
 		all, behind := map[string]run.Info{}, ""
 		for _, i := range infos {
-			if i.Sequence != uint64(len(p.bytes(i.HarnessID))) {
+			if i.Sequence != uint64(len(p.bytes(i.HarnessID))) || i.Status.Ended() && i.Archive == nil {
 				behind = i.HarnessID
 			}
 			if i.Anchor == nil {
@@ -55,7 +55,7 @@ func (p *place) index() map[string]run.Info {
 			i.Anchor = nil
 			all[i.HarnessID] = i
 		}
-		if behind == "" {
+		if behind == "" && len(all) == 2 {
 			return all
 		}
 		if time.Now().After(end) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -134,10 +135,13 @@ func (t *tree) deny(paths []string) {
 	}
 }
 
+// close closes the directories; it may be called again.
 func (t *tree) close() error {
 	var all []error
 	for _, m := range t.mounts {
-		all = append(all, m.dir.Close())
+		if err := m.dir.Close(); !errors.Is(err, fs.ErrClosed) {
+			all = append(all, err)
+		}
 	}
 	return errors.Join(all...)
 }
