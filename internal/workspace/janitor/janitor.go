@@ -111,6 +111,7 @@ func (j *Janitor) Received(runID string, rec kernel.Record) {
 		if j.cfg.Trees != nil && j.cfg.Trees.AtSteps() && j.cfg.Trees.Holds(runID) {
 			hint(j.steps, runID) // if it is let go, the workspace is kept before the next step's first call, or when it is given back
 		}
+	default: // no workspace is to be looked at
 	}
 }
 
