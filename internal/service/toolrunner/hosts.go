@@ -71,18 +71,41 @@ func (h *hosts) during(run service.Run) service.Run {
 		return run
 	}
 	return func(ctx context.Context) error {
-		b, err := json.Marshal(h.self)
-		if err == nil {
-			err = h.shelf.Put(ctx, hostKeys+h.instance, b)
+		if err := h.announce(ctx); ctx.Err() != nil {
+			return nil //nolint:nilerr // it was stopped before it began
+		} else if err != nil {
+			return fmt.Errorf("announce this toolrunner to the others: %w", err)
 		}
-		if err != nil {
-			return fmt.Errorf("tell other toolrunners of this one: %w", err)
-		}
-		err = run(ctx)
+		err := run(ctx)
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), topology.LeaseTerm)
 		defer cancel()
 		_ = h.shelf.Delete(last, hostKeys+h.instance) // one that stays is believed only as long as the lease
 		return err
+	}
+}
+
+// announceAgain is the pause before the host record is written again.
+const announceAgain = 100 * time.Millisecond
+
+// announce writes the host record. While a server loads its accounts again nothing answers for a moment, so it tries for
+// the term of a lease.
+func (h *hosts) announce(ctx context.Context) error {
+	b, err := json.Marshal(h.self)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(announceAgain)
+	defer tick.Stop()
+	for end := time.Now().Add(topology.LeaseTerm); ; {
+		err := h.shelf.Put(ctx, hostKeys+h.instance, b)
+		if err == nil || errors.Is(err, kernel.ErrDenied) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 
