@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/inspan/inspan/internal/kernel"
 	"github.com/inspan/inspan/internal/topology"
 	"github.com/inspan/inspan/pkg/events"
 )
@@ -90,7 +91,7 @@ func (c *Conn) patiently(ctx context.Context, do func() error) error {
 		if err == nil || !passes(err) {
 			return err
 		}
-		if pauseErr := pause(ctx, wait); pauseErr != nil {
+		if pauseErr := kernel.Sleep(ctx, wait); pauseErr != nil {
 			return fmt.Errorf("%w (last: %w)", pauseErr, err)
 		}
 	}

@@ -112,7 +112,7 @@ func (b blobs) store(ctx context.Context, ref events.Ref, sum [32]byte, data []b
 		case codeWrongLast:
 			return nil // somebody else has just put the same content
 		case codeWrongLastNoSeq: // somebody else is about to
-			if err := pause(ctx, 5*time.Millisecond); err != nil {
+			if err := kernel.Sleep(ctx, 5*time.Millisecond); err != nil {
 				return err
 			}
 			continue
@@ -195,7 +195,7 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 			break
 		}
 		// Parts are missing: the replica that answered may not have them yet.
-		if err := pause(ctx, time.Duration(10<<try)*time.Millisecond); err != nil {
+		if err := kernel.Sleep(ctx, time.Duration(10<<try)*time.Millisecond); err != nil {
 			return nil, fmt.Errorf("get object %s: %w", ref.SHA256, err)
 		}
 	}

@@ -116,7 +116,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 			return nil, fmt.Errorf("connect to %s: %w: %w", cfg.where(), ErrUnauthorized, err)
 		}
 		cfg.Log.Warn().Err(err).Dur("again_in", wait).Msg("no connection to nats, will try again")
-		if sleepErr := pause(ctx, wait); sleepErr != nil {
+		if sleepErr := kernel.Sleep(ctx, wait); sleepErr != nil {
 			return nil, fmt.Errorf("connect to %s: %w (last: %w)", cfg.where(), sleepErr, err)
 		}
 	}
@@ -247,15 +247,4 @@ func (c *Conn) connections() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.epoch
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

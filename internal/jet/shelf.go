@@ -105,7 +105,7 @@ func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uin
 			if !has {
 				return kernel.ErrNotFound
 			}
-			if err := pause(ctx, wait); err != nil {
+			if err := kernel.Sleep(ctx, wait); err != nil {
 				return fmt.Errorf("%w (%w)", ErrBehind, err)
 			}
 		}

@@ -310,7 +310,7 @@ func (l *Ledger[S]) append(ctx context.Context, p *page[S], e Entry) (uint64, er
 		case TooLarge:
 			return 0, fmt.Errorf("%w: %w", ErrTooLarge, ack.Err)
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := Sleep(ctx, wait); err != nil {
 			return 0, fmt.Errorf("%w: %w", ErrUnsettled, err)
 		}
 		wait = min(2*wait, 5*time.Millisecond)
@@ -366,7 +366,8 @@ func (l *Ledger[S]) newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits for a time. It returns the cause of the end of ctx where that comes first.
+func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

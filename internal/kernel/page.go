@@ -226,7 +226,7 @@ func (l *Ledger[S]) catchUp(ctx context.Context, p *page[S], want uint64) error 
 		if p.head >= want {
 			return nil
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := Sleep(ctx, wait); err != nil {
 			return fmt.Errorf("read %s %s: %w", l.cfg.Aggregate.Name, p.id, err)
 		}
 		wait = min(2*wait, 20*time.Millisecond)

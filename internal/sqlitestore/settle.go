@@ -135,7 +135,7 @@ func (f *Fallback) bring(ctx context.Context, e kernel.Entry) (at uint64, why st
 		if err = ack.Err; err == nil {
 			err = fmt.Errorf("append %s: %s", e.Kind, ack.Outcome)
 		}
-		if pause(ctx, 5*time.Millisecond) != nil {
+		if kernel.Sleep(ctx, 5*time.Millisecond) != nil {
 			break
 		}
 	}
@@ -255,16 +255,5 @@ func (f *Fallback) homeObjects(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("object %s is home: %w", sum, err)
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

@@ -94,17 +94,13 @@ func (h *hosts) announce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tick := time.NewTicker(announceAgain)
-	defer tick.Stop()
 	for end := time.Now().Add(topology.LeaseTerm); ; {
 		err := h.shelf.Put(ctx, hostKeys+h.instance, b)
 		if err == nil || errors.Is(err, kernel.ErrDenied) || time.Now().After(end) {
 			return err
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := kernel.Sleep(ctx, announceAgain); err != nil {
+			return err
 		}
 	}
 }
