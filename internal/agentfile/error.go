@@ -42,7 +42,7 @@ type Error struct {
 
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString(place(e.File, e.Line, e.Path))
+	b.WriteString(location(e.File, e.Line, e.Path))
 	b.WriteString(e.Message)
 	switch {
 	case e.Expected != "" && e.Actual != "":
@@ -69,14 +69,14 @@ type Warning struct {
 }
 
 func (w Warning) String() string {
-	s := place(w.File, w.Line, w.Path) + w.Message
+	s := location(w.File, w.Line, w.Path) + w.Message
 	if w.Hint != "" {
 		s += "; " + w.Hint
 	}
 	return s
 }
 
-func place(file string, line int, path string) string {
+func location(file string, line int, path string) string {
 	var b strings.Builder
 	switch {
 	case file != "" && line > 0:

@@ -163,7 +163,7 @@ func TestPin(t *testing.T) {
 		}
 		p, offers := agentfile.Pin(a, pinsOf(many...))
 		b, err := json.Marshal(p)
-		if err != nil || len(b) > events.MaxFact/2 || !strings.Contains(fmt.Sprint(offers), "name fewer under tools") {
+		if err != nil || len(b) > events.MaxEvent/2 || !strings.Contains(fmt.Sprint(offers), "name fewer under tools") {
 			t.Errorf("%d bytes, %v", len(b), err)
 		}
 	})

@@ -230,7 +230,7 @@ func Pin(a events.Agent, pins Pins) (events.Agent, []Offer) {
 				continue
 			}
 			add := events.MCPTool{Name: t.Name, Call: CallName(s.Name, t.Name), Description: t.Description, Input: t.Input, Effect: effectOf(*s, t.Name), Digest: t.Digest}
-			room, err := room(t, add, size)
+			room, err := toolRoom(t, add, size)
 			if err == nil && taken[add.Call] {
 				err = errors.New("another tool has its name")
 			}
@@ -253,8 +253,8 @@ func Pin(a events.Agent, pins Pins) (events.Agent, []Offer) {
 	return a, offers
 }
 
-// room is how many bytes a tool takes in a fact, beside those that are taken, or why it can not have them.
-func room(t ToolPin, add events.MCPTool, taken int) (int, error) {
+// toolRoom is how many bytes a tool takes in a fact, beside those that are taken, or why it can not have them.
+func toolRoom(t ToolPin, add events.MCPTool, taken int) (int, error) {
 	if err := CheckTool(t); err != nil {
 		return 0, err
 	}

@@ -47,7 +47,7 @@ func ParseRole(name string, data []byte) (Role, []Warning, error) {
 // at is a file of the role's folder, as people know it.
 func (r Role) at(file string) string { return path.Join(r.Project, r.Name, file) }
 
-// place puts the role's folder before the names of files in an error that was made just now.
+// location puts the role's folder before the names of files in an error that was made just now.
 func (r Role) place(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it is taken apart
 		for _, one := range joined.Unwrap() {

@@ -35,7 +35,7 @@ func (n *node) decimal() float64 {
 	return f
 }
 
-// room returns a size of memory or disk: units are powers of 1024 however they are spelled, and a number without one is in MiB, as the
+// toolRoom returns a size of memory or disk: units are powers of 1024 however they are spelled, and a number without one is in MiB, as the
 // settings of microVMs have it.
 func (n *node) room() int64 {
 	if n == nil || n.kind != isInt && n.kind != isText {

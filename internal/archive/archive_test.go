@@ -64,14 +64,14 @@ func saver(t *testing.T, st *mem.Station, dir string) *archive.Saver {
 	return &archive.Saver{Dir: d, Station: "demo", Journal: st.Journal(), Blobs: st.Blobs(), State: st.Shelf(topology.StateBucket), Config: st.Shelf(topology.ConfigBucket)}
 }
 
-func place(t *testing.T, st *mem.Station) *archive.Place {
+func place(t *testing.T, st *mem.Station) *archive.Restorer {
 	t.Helper()
-	cfg := archive.PlaceConfig{Station: "demo", Journals: map[events.Service]kernel.Journal{}, Blobs: st.Blobs(), Timers: st.Timers(),
+	cfg := archive.RestorerConfig{Station: "demo", Journals: map[events.Service]kernel.Journal{}, Blobs: st.Blobs(), Timers: st.Timers(),
 		Config: st.Shelf(topology.ConfigBucket), State: st.Shelf(topology.StateBucket), Entropy: rand.Reader}
 	for _, by := range events.Services() {
 		cfg.Journals[by] = st.JournalOf(by)
 	}
-	p, err := archive.NewPlace(cfg)
+	p, err := archive.NewRestorer(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func place(t *testing.T, st *mem.Station) *archive.Place {
 
 func story() *runtest.Builder {
 	b := runtest.New("demo", "r")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.GateAt("g", "a", ""))
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.GateAt("g", "a", ""))
 	return b
 }
 
@@ -106,9 +106,9 @@ func TestSave(t *testing.T) {
 		st, b, dir := station(t), story(), t.TempDir()
 		s := saver(t, st, dir)
 		for range 40 {
-			b.Say(runtest.Checkpoint(b.State()))
+			b.Append(runtest.Checkpoint(b.State()))
 		}
-		for i, f := range b.Facts() {
+		for i, f := range b.Events() {
 			put(t, st, f)
 			m, err := s.Save(t.Context(), "r")
 			if err != nil || m.Sequence != uint64(i)+1 || len(m.Segments) > 17 {
@@ -120,7 +120,7 @@ func TestSave(t *testing.T) {
 			t.Fatal(err)
 		}
 		facts, err := archive.Facts(t.Context(), s.Dir, m)
-		if err != nil || !bytes.Equal(runtest.Lines(facts), runtest.Lines(b.Facts())) || m.Head != b.State().Hash {
+		if err != nil || !bytes.Equal(runtest.Lines(facts), runtest.Lines(b.Events())) || m.Head != b.State().Hash {
 			t.Errorf("%v: %d facts", err, len(facts))
 		}
 		before := files(t, dir)
@@ -137,14 +137,14 @@ func TestSave(t *testing.T) {
 	t.Run("EVT-9 SAFE-3 a log that was cut off or written again is not put in the place of the one that is saved", func(t *testing.T) {
 		t.Parallel()
 		st, b, dir := station(t), story(), t.TempDir()
-		put(t, st, b.Facts()...)
+		put(t, st, b.Events()...)
 		if _, err := saver(t, st, dir).Save(t.Context(), "r"); err != nil {
 			t.Fatal(err)
 		}
 		before := files(t, dir)
 		other := runtest.New("demo", "r")
-		other.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("z")), runtest.Ready("z"), runtest.GateAt("g", "z", ""), runtest.Checkpoint(other.State()))
-		for name, facts := range map[string][][]byte{"cut off": b.Facts()[:3], "written again": other.Facts(), "gone": nil} {
+		other.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("z")), runtest.Ready("z"), runtest.GateAt("g", "z", ""), runtest.Checkpoint(other.State()))
+		for name, facts := range map[string][][]byte{"cut off": b.Events()[:3], "written again": other.Events(), "gone": nil} {
 			lost := station(t)
 			put(t, lost, facts...)
 			d, err := archive.Open(dir)
@@ -164,7 +164,7 @@ func TestSave(t *testing.T) {
 		t.Parallel()
 		st, b, dir := station(t), story(), t.TempDir()
 		s := saver(t, st, dir)
-		put(t, st, b.Facts()[:3]...)
+		put(t, st, b.Events()[:3]...)
 		if _, err := s.Save(t.Context(), "r"); err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func TestSave(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		put(t, st, b.Facts()[3:]...)
+		put(t, st, b.Events()[3:]...)
 		if m, err := s.Save(t.Context(), "r"); err != nil || m.Sequence != 5 {
 			t.Errorf("%v %d", err, m.Sequence)
 		}
@@ -198,7 +198,7 @@ func TestKeeper(t *testing.T) {
 		t.Parallel()
 		st, b := station(t), story()
 		s := saver(t, st, t.TempDir())
-		put(t, st, b.Facts()[:2]...)
+		put(t, st, b.Events()[:2]...)
 		if err := st.Shelf(topology.StateBucket).Put(t.Context(), "run.r", []byte(`{"sequence":2}`)); err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestKeeper(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		put(t, st, b.Facts()[2:]...)
+		put(t, st, b.Events()[2:]...)
 		k.Touch("r")
 		cancel()
 		<-done
@@ -234,8 +234,8 @@ func TestBring(t *testing.T) {
 	}
 	big.TextRef = &ref
 	opened := b.State()
-	b.Say(runtest.Yes(opened.Gate("g")), runtest.Allowed("a"), big)
-	put(t, st, b.Facts()...)
+	b.Append(runtest.Yes(opened.Gate("g")), runtest.Allowed("a"), big)
+	put(t, st, b.Events()...)
 	dir := t.TempDir()
 	s := saver(t, st, dir)
 	m, err := s.Save(t.Context(), "r")
@@ -252,7 +252,7 @@ func TestBring(t *testing.T) {
 			}
 		}
 		log := to.Log("r")
-		if len(log) != len(b.Facts())+1 || log[len(log)-1].Kind != events.RunMoved {
+		if len(log) != len(b.Events())+1 || log[len(log)-1].Kind != events.RunMoved {
 			t.Errorf("%d facts", len(log))
 		}
 		if _, err := to.Blobs().Get(t.Context(), ref); err != nil {
@@ -345,9 +345,9 @@ func TestBucket(t *testing.T) {
 		t.Parallel()
 		st := station(t)
 		b := runtest.New("demo", "done")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")))
-		b.Say(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
-		ref, err := st.Blobs().Put(t.Context(), "archive", runtest.Lines(b.Facts()))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")))
+		b.Append(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
+		ref, err := st.Blobs().Put(t.Context(), "archive", runtest.Lines(b.Events()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,15 +58,15 @@ func whole(t *testing.T, st *mem.Station, dir string) *archive.Saver {
 	return s
 }
 
-func wholePlace(t *testing.T, st *mem.Station, name string) *archive.Place {
+func wholePlace(t *testing.T, st *mem.Station, name string) *archive.Restorer {
 	t.Helper()
-	cfg := archive.PlaceConfig{Station: name, Journals: map[events.Service]kernel.Journal{}, Blobs: st.Blobs(), Timers: st.Timers(),
+	cfg := archive.RestorerConfig{Station: name, Journals: map[events.Service]kernel.Journal{}, Blobs: st.Blobs(), Timers: st.Timers(),
 		Config: st.Shelf(topology.ConfigBucket), State: st.Shelf(topology.StateBucket), Trees: st.Shelf(topology.TreeBucket),
 		Artifacts: st.Artifacts(), Sessions: st.Shelf(topology.SessionBucket), Entropy: bytes.NewReader(bytes.Repeat([]byte("entropy"), 1<<16))}
 	for _, by := range events.Services() {
 		cfg.Journals[by] = st.JournalOf(by)
 	}
-	p, err := archive.NewPlace(cfg)
+	p, err := archive.NewRestorer(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestWorkspaces(t *testing.T) {
 		t.Parallel()
 		for owner, lost := range map[string]bool{"": false, "gone": true} {
 			st, b := station(t), story()
-			put(t, st, b.Facts()...)
+			put(t, st, b.Events()...)
 			parts := keep(t, st, owner, 4, "one", "two")
 			s := whole(t, st, t.TempDir())
 			m := saved(t, s)
@@ -129,7 +129,7 @@ func TestWorkspaces(t *testing.T) {
 	t.Run("EVT-9 what is kept after the last fact is saved at the next look, and parts that no record names go", func(t *testing.T) {
 		t.Parallel()
 		st, b, dir := station(t), story(), t.TempDir()
-		put(t, st, b.Facts()...)
+		put(t, st, b.Events()...)
 		keep(t, st, "a", 1, "old")
 		s := whole(t, st, dir)
 		saved(t, s)
@@ -160,14 +160,14 @@ func TestWorkspaces(t *testing.T) {
 	t.Run("EVT-9 a workspace at the limit is saved, one above it is named, and what is saved before counts as old", func(t *testing.T) {
 		t.Parallel()
 		st, b := station(t), story()
-		put(t, st, b.Facts()[:3]...)
+		put(t, st, b.Events()[:3]...)
 		s := whole(t, st, t.TempDir())
 		s.MostBytes = 10
 		keep(t, st, "a", 1, "ten bytes.")
 		if m := saved(t, s); m.Beside.Snapshot == "" {
 			t.Fatalf("%+v", m.Beside)
 		}
-		put(t, st, b.Facts()[3:]...)
+		put(t, st, b.Events()[3:]...)
 		keep(t, st, "a", 2, "ten bytes.", "+")
 		m := saved(t, s)
 		if m.Beside.Snapshot != "" || len(m.Beside.Left) != 1 || !strings.Contains(m.Beside.Left[0].Why, "11 bytes, the limit is 10") {
@@ -183,7 +183,7 @@ func TestWorkspaces(t *testing.T) {
 		t.Parallel()
 		for _, harm := range []func(string) error{os.Remove, func(at string) error { return os.WriteFile(at, []byte("oNe"), 0o600) }} {
 			st, b, dir := station(t), story(), t.TempDir()
-			put(t, st, b.Facts()...)
+			put(t, st, b.Events()...)
 			ref := keep(t, st, "", 1, "one")[0]
 			s := whole(t, st, dir)
 			m := saved(t, s)
@@ -202,7 +202,7 @@ func TestWorkspaces(t *testing.T) {
 	t.Run("EVT-9 a store that does not have a part is named, and the run is saved all the same", func(t *testing.T) {
 		t.Parallel()
 		st, b := station(t), story()
-		put(t, st, b.Facts()...)
+		put(t, st, b.Events()...)
 		ref := keep(t, st, "", 1, "one")[0]
 		st.DamageBlob(ref.SHA256, []byte("no"))
 		if m := saved(t, whole(t, st, t.TempDir())); m.Sequence != 5 || m.Beside.Snapshot != "" || len(m.Beside.Left) != 1 {
@@ -212,7 +212,7 @@ func TestWorkspaces(t *testing.T) {
 	t.Run("EVT-9 a record that stands gets back the objects that were lost", func(t *testing.T) {
 		t.Parallel()
 		st, b := station(t), story()
-		put(t, st, b.Facts()...)
+		put(t, st, b.Events()...)
 		ref := keep(t, st, "", 1, "one")[0]
 		s := whole(t, st, t.TempDir())
 		m := saved(t, s)
@@ -232,11 +232,11 @@ func TestJoin(t *testing.T) {
 	t.Run("EVT-9 of several archives the longest log of an open run counts, and the newest workspace", func(t *testing.T) {
 		t.Parallel()
 		st, b := station(t), story()
-		put(t, st, b.Facts()[:3]...)
+		put(t, st, b.Events()[:3]...)
 		keep(t, st, "a", 1, "old")
 		short := whole(t, st, t.TempDir())
 		saved(t, short)
-		put(t, st, b.Facts()[3:]...)
+		put(t, st, b.Events()[3:]...)
 		keep(t, st, "a", 2, "new")
 		long := whole(t, st, t.TempDir())
 		saved(t, long)
@@ -258,7 +258,7 @@ func TestJoin(t *testing.T) {
 	t.Run("EVT-9 SAFE-3 an object that one archive has damaged is taken from the other", func(t *testing.T) {
 		t.Parallel()
 		st, b, dir := station(t), story(), t.TempDir()
-		put(t, st, b.Facts()...)
+		put(t, st, b.Events()...)
 		bad, good := whole(t, st, dir), whole(t, st, t.TempDir())
 		m := saved(t, bad)
 		saved(t, good)
@@ -276,22 +276,22 @@ func TestArtifactsOfArchives(t *testing.T) {
 	t.Parallel()
 	st := station(t)
 	b := runtest.New("demo", "r")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 	ref, err := st.Artifacts().Put(t.Context(), "r", []byte("made"), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	one := events.Artifact{ID: "a-1", Type: "file", Name: "x.md", Path: "x.md", Size: ref.Size, SHA256: ref.SHA256, ContentType: "text/plain", CreatedAt: runtest.Start,
-		Key: "runs/r/output/x.md", Kept: events.KeptInStore, TTLMS: time.Hour.Milliseconds(), Run: "r"}
+		Key: "runs/r/output/x.md", Kept: events.StoredInBucket, TTLMS: time.Hour.Milliseconds(), Run: "r"}
 	lost := one
 	lost.ID, lost.Path, lost.Key, lost.SHA256 = "a-2", "y.md", "runs/r/output/y.md", strings.Repeat("0", 64)
 	asked := runtest.Asked(1, 1, "write", "{}")
 	of := runtest.Ref("a", asked.ID, "write")
-	b.Say(runtest.Turn(1, "a", "", asked), runtest.CallYes(of, "once"), runtest.CallBegun(of, 1))
+	b.Append(runtest.Turn(1, "a", "", asked), runtest.CallYes(of, "once"), runtest.CallBegun(of, 1))
 	made := runtest.Saved(b.State(), of, b.State().Sequence)
 	made.Artifacts = []events.Artifact{one, lost}
-	b.Say(made)
-	put(t, st, b.Facts()...)
+	b.Append(made)
+	put(t, st, b.Events()...)
 	dir := t.TempDir()
 	s := whole(t, st, dir)
 	m := saved(t, s)
@@ -349,8 +349,8 @@ func TestStrangers(t *testing.T) {
 		b := runtest.New("demo", "r")
 		c := runtest.Created()
 		c.Session, c.Workspace = "mine", "session/mine"
-		b.Say(c, runtest.Started())
-		put(t, st, b.Facts()...)
+		b.Append(c, runtest.Started())
+		put(t, st, b.Events()...)
 		rec := map[string]any{"workspace": c.Workspace, "fence": 1, "snapshot": "s"}
 		raw, err := json.Marshal(rec)
 		if err == nil {

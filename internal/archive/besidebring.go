@@ -29,7 +29,7 @@ const sessionKeys = "session."
 
 // beside brings what is saved of a run beside its log. It is done before the first fact is there: a run goes on once its
 // facts are.
-func (p *Place) beside(ctx context.Context, src Source, m Manifest, state run.State, how How, b *Brought) error {
+func (p *Restorer) beside(ctx context.Context, src Source, m Manifest, state run.State, how How, b *Brought) error {
 	if state.Created == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (p *Place) beside(ctx context.Context, src Source, m Manifest, state run.St
 
 // tree brings what is saved of a workspace. A record that is there stands: somebody works there, or will. Objects that it
 // names and that were lost are brought all the same.
-func (p *Place) tree(ctx context.Context, src Source, station, workspace string, how How, b *Brought) error {
+func (p *Restorer) tree(ctx context.Context, src Source, station, workspace string, how How, b *Brought) error {
 	b.Files = FilesLeft
 	if !places.MatchString(workspace) {
 		return nil
@@ -124,7 +124,7 @@ func handedOver(t Tree, rec treeRecord) ([]byte, error) {
 }
 
 // treeParts puts the objects of a record's packs; few says that those that are not saved are passed by.
-func (p *Place) treeParts(ctx context.Context, src Source, station string, rec treeRecord, how How, few bool) error {
+func (p *Restorer) treeParts(ctx context.Context, src Source, station string, rec treeRecord, how How, few bool) error {
 	var done int64
 	for _, ref := range rec.parts() {
 		data, err := src.TreePart(ctx, station, rec.Workspace, ref)
@@ -145,7 +145,7 @@ func (p *Place) treeParts(ctx context.Context, src Source, station string, rec t
 }
 
 // branches brings published branches that the station does not have.
-func (p *Place) branches(ctx context.Context, src Source, station, scope string, b *Brought) error {
+func (p *Restorer) branches(ctx context.Context, src Source, station, scope string, b *Brought) error {
 	if !places.MatchString(scope) {
 		return nil
 	}
@@ -177,11 +177,11 @@ func (p *Place) branches(ctx context.Context, src Source, station, scope string,
 }
 
 // artifacts brings the bytes of what a run made.
-func (p *Place) artifacts(ctx context.Context, src Source, m Manifest, state run.State, b *Brought) error {
+func (p *Restorer) artifacts(ctx context.Context, src Source, m Manifest, state run.State, b *Brought) error {
 	seen := map[string]bool{}
 	for _, a := range state.Artifacts.All() {
 		one := SavedArtifact{SHA256: a.SHA256, Size: a.Size, TTLMS: a.TTLMS}
-		if a.Kept != events.KeptInStore || seen[a.SHA256] || one.due(state.EndedAt, p.now()) {
+		if a.Kept != events.StoredInBucket || seen[a.SHA256] || one.due(state.EndedAt, p.now()) {
 			continue
 		}
 		seen[a.SHA256] = true

@@ -277,7 +277,7 @@ func (s *Saver) artifacts(ctx context.Context, b *Beside, runID string, state ru
 	seen := map[string]bool{}
 	var wanted []events.Ref
 	for _, a := range state.Artifacts.All() {
-		if a.Kept != events.KeptInStore || seen[a.SHA256] || !validDigest(a.SHA256) {
+		if a.Kept != events.StoredInBucket || seen[a.SHA256] || !validDigest(a.SHA256) {
 			continue
 		}
 		one := SavedArtifact{SHA256: a.SHA256, Size: a.Size, TTLMS: a.TTLMS}

@@ -23,7 +23,7 @@ type bucket struct {
 var _ Source = bucket{}
 
 // Bucket is the station's own object store as a source.
-func (p *Place) Bucket() Source { return bucket{p.station, p.blobs, p.state, p.made} }
+func (p *Restorer) Bucket() Source { return bucket{p.station, p.blobs, p.state, p.made} }
 
 // Runs implements Source.
 func (b bucket) Runs(ctx context.Context) ([]Manifest, error) {

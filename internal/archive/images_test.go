@@ -24,8 +24,8 @@ func TestImages(t *testing.T) {
 		ref := runtest.Ref("a", c.ID, "read")
 		done := runtest.CallDone(ref, 0, "a picture")
 		done.Images = []events.Image{{Ref: stored, MediaType: "image/png", Width: 3, Height: 2}}
-		b.Say(runtest.Yes(opened.Gate("g")), runtest.Allowed("a"), runtest.Turn(1, "a", "", c), runtest.CallYes(ref, "read"), done)
-		put(t, st, b.Facts()...)
+		b.Append(runtest.Yes(opened.Gate("g")), runtest.Allowed("a"), runtest.Turn(1, "a", "", c), runtest.CallYes(ref, "read"), done)
+		put(t, st, b.Events()...)
 		s := saver(t, st, t.TempDir())
 		m, err := s.Save(t.Context(), "r")
 		if err != nil {

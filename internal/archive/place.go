@@ -20,8 +20,8 @@ import (
 // ErrUnsound means that what is saved is not a log as it was said. Nothing of it is restored.
 var ErrUnsound = errors.New("what is saved is not sound")
 
-// Place is a station that runs are brought to.
-type Place struct {
+// Restorer is a station that runs are brought to.
+type Restorer struct {
 	station string
 	ledgers map[events.Service]*runlog.Ledger
 	journal kernel.Journal
@@ -36,8 +36,8 @@ type Place struct {
 	now      func() time.Time
 }
 
-// PlaceConfig holds what a place needs. The journals say each kind under the user who may say it.
-type PlaceConfig struct {
+// RestorerConfig holds what a place needs. The journals say each kind under the user who may say it.
+type RestorerConfig struct {
 	Station  string
 	Journals map[events.Service]kernel.Journal
 	Blobs    kernel.Blobs
@@ -54,12 +54,12 @@ type PlaceConfig struct {
 	Now func() time.Time
 }
 
-// NewPlace checks the configuration.
-func NewPlace(cfg PlaceConfig) (*Place, error) {
+// NewRestorer checks the configuration.
+func NewRestorer(cfg RestorerConfig) (*Restorer, error) {
 	if cfg.Blobs == nil || cfg.Timers == nil || cfg.Config == nil || cfg.State == nil {
 		return nil, errors.New("a place needs blobs, timers and the configuration")
 	}
-	p := &Place{station: cfg.Station, ledgers: map[events.Service]*runlog.Ledger{}, journal: cfg.Journals[events.Planner],
+	p := &Restorer{station: cfg.Station, ledgers: map[events.Service]*runlog.Ledger{}, journal: cfg.Journals[events.Planner],
 		blobs: cfg.Blobs, timers: cfg.Timers, config: cfg.Config, state: cfg.State, now: cfg.Now}
 	if p.now == nil {
 		p.now = time.Now
@@ -119,7 +119,7 @@ type Brought struct {
 // Bring copies a saved run here: the objects and files first, then the facts, then, where the run is open, run.moved. It may be
 // interrupted and done again. Nothing is written where what is saved is not sound (ErrUnsound) or other facts are there
 // (kernel.ErrDiverged). A run that is here already and went on is left as it is.
-func (p *Place) Bring(ctx context.Context, src Source, m Manifest, how How) (Brought, error) {
+func (p *Restorer) Bring(ctx context.Context, src Source, m Manifest, how How) (Brought, error) {
 	b := Brought{Run: m.Run, From: m.Station, Facts: m.Sequence}
 	facts, state, err := sound(ctx, src, m, how.Keys)
 	if err != nil {
@@ -187,7 +187,7 @@ func sound(ctx context.Context, src Source, m Manifest, keys []ed25519.PublicKey
 }
 
 // objects puts what the facts refer to.
-func (p *Place) objects(ctx context.Context, src Source, facts [][]byte, b *Brought) error {
+func (p *Restorer) objects(ctx context.Context, src Source, facts [][]byte, b *Brought) error {
 	for _, stored := range facts {
 		_, payload, err := events.Read(stored)
 		if err != nil {
@@ -215,7 +215,7 @@ func (p *Place) objects(ctx context.Context, src Source, facts [][]byte, b *Brou
 
 // goOn says that the run is here, unless that was said or it went on already, and sets its deadline: timers are not
 // part of the log.
-func (p *Place) goOn(ctx context.Context, saved run.State, m Manifest, how How) error {
+func (p *Restorer) goOn(ctx context.Context, saved run.State, m Manifest, how How) error {
 	w, err := p.ledgers[events.Planner].Write(ctx, m.Run, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		if s.Sequence != saved.Sequence {
 			return nil, nil
@@ -232,7 +232,7 @@ func (p *Place) goOn(ctx context.Context, saved run.State, m Manifest, how How) 
 }
 
 // Agents registers the saved agents that the station does not have; it returns their names.
-func (p *Place) Agents(ctx context.Context, src Source, station string) (names []string, err error) {
+func (p *Restorer) Agents(ctx context.Context, src Source, station string) (names []string, err error) {
 	all, err := src.Agents(ctx, station)
 	if err != nil {
 		return nil, err

@@ -21,13 +21,13 @@ type Approvers struct {
 
 // signed verifies the answer that a fact records, from the fact alone. An answer that says it was signed is wrong where
 // the signature is gone, also on a station that takes others.
-func (by Approvers) signed(_ run.State, f events.Fact, p events.Payload) string {
+func (by Approvers) signed(_ run.State, f events.Event, p events.Payload) string {
 	a, ok := events.AnswerOf(p)
 	claims := a.Signature != "" || a.Key != "" || a.Assurance == events.AssuranceSignature
 	if !ok || !claims && !by.OnlySigned || by.Keys.Len() == 0 && !by.OnlySigned {
 		return ""
 	}
-	_, err := by.Keys.VerifyFact(f)
+	_, err := by.Keys.VerifyEvent(f)
 	switch {
 	case err == nil:
 		return ""
@@ -38,7 +38,7 @@ func (by Approvers) signed(_ run.State, f events.Fact, p events.Payload) string 
 }
 
 // proposed checks that a gate shows the action whose hash is signed and run.
-func proposed(_ run.State, _ events.Fact, p events.Payload) string {
+func proposed(_ run.State, _ events.Event, p events.Payload) string {
 	d, ok := p.(*events.GateOpenedData)
 	if !ok {
 		return ""

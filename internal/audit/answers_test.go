@@ -39,7 +39,7 @@ func signer(t *testing.T, folder, name string) approval.Key {
 func answeredWith(t *testing.T, k approval.Key, yes bool, change func(s *approval.Statement, a *events.GateAnswer)) [][]byte {
 	t.Helper()
 	b := runtest.New("demo", "r")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.GateAt("g-1", "a", ""))
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.GateAt("g-1", "a", ""))
 	s := b.State()
 	gate := s.Gate("g-1")
 	said := approval.Statement{Station: "demo", Run: "r", Gate: "g-1", Decision: approval.Reject, ProposalHash: gate.Hash, Reason: "why"}
@@ -56,11 +56,11 @@ func answeredWith(t *testing.T, k approval.Key, yes bool, change func(s *approva
 	}
 	change(&said, &a)
 	if yes {
-		b.Say(&events.GateApprovedData{GateAnswer: a})
+		b.Append(&events.GateApprovedData{GateAnswer: a})
 	} else {
-		b.Say(&events.GateRejectedData{GateAnswer: a})
+		b.Append(&events.GateRejectedData{GateAnswer: a})
 	}
-	return b.Facts()
+	return b.Events()
 }
 
 func TestAnswers(t *testing.T) {
@@ -161,11 +161,11 @@ func TestAnswers(t *testing.T) {
 	t.Run("SAFE-3 SAFE-9 a gate that shows another action than the one whose hash is signed is wrong", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("demo", "r")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
 		gate := runtest.GateAt("g-1", "a", "")
 		gate.Proposal = json.RawMessage(`{"step":"harmless"}`)
-		b.Say(gate)
-		if r := look(t, audit.Approvers{}, b.Facts()); r.Sound || r.First.Sequence != 5 || !strings.Contains(r.First.Why, "proposal_hash") {
+		b.Append(gate)
+		if r := look(t, audit.Approvers{}, b.Events()); r.Sound || r.First.Sequence != 5 || !strings.Contains(r.First.Why, "proposal_hash") {
 			t.Errorf("%+v", r.First)
 		}
 	})

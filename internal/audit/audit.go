@@ -37,12 +37,12 @@ type Config struct {
 
 // Check looks at one fact that fits, with the state after it, and returns what is wrong, or "". What is known of a
 // single fact beyond the fold is checked here, and nowhere else.
-type Check func(s run.State, f events.Fact, p events.Payload) (fault string)
+type Check func(s run.State, f events.Event, p events.Payload) (fault string)
 
 // checks are made of every fact, in this order.
 func checks(cfg Config) []Check {
 	return []Check{
-		func(s run.State, _ events.Fact, _ events.Payload) string { return s.Broken() },
+		func(s run.State, _ events.Event, _ events.Payload) string { return s.Broken() },
 		proposed,
 		cfg.Approvers.signed,
 	}
@@ -154,7 +154,7 @@ func (a *Audit) Fact(ctx context.Context, r kernel.Record) bool {
 	f, p, err := runlog.Read(a.report.Run, r)
 	if err == nil {
 		var next run.State
-		if next, err = a.state.ApplyFact(f, p, run.HashOf(r.Bytes)); err == nil {
+		if next, err = a.state.ApplyEvent(f, p, run.HashOf(r.Bytes)); err == nil {
 			a.state = next
 			a.look(ctx, r, f, p)
 			return a.report.First == nil
@@ -175,7 +175,7 @@ func (a *Audit) Fact(ctx context.Context, r kernel.Record) bool {
 }
 
 // look checks what the fold does not: the anchors at this fact, the objects it refers to, and the checks of the table.
-func (a *Audit) look(ctx context.Context, r kernel.Record, f events.Fact, p events.Payload) {
+func (a *Audit) look(ctx context.Context, r kernel.Record, f events.Event, p events.Payload) {
 	fault := Fault{Sequence: f.Sequence, Seq: r.Seq, Kind: p.Kind()}
 	for _, an := range a.anchors[f.Sequence] {
 		if an.Run != f.Run || an.Station != a.state.Identity.Station || an.Hash != a.state.Hash {

@@ -27,9 +27,9 @@ func public(k ed25519.PrivateKey) ed25519.PublicKey { return k.Public().(ed25519
 func walk(t *rapid.T, least, most int) *runtest.Builder {
 	b := runtest.New("demo", "r")
 	n := rapid.IntRange(least, most).Draw(t, "facts")
-	for len(b.Facts()) < n {
+	for len(b.Events()) < n {
 		moves := slices.DeleteFunc(runtest.Moves(b.State()), func(p events.Payload) bool {
-			return len(b.Facts()) < n-1 && (p.Kind() == events.RunFailed || p.Kind() == events.RunCompleted || p.Kind() == events.RunPaused)
+			return len(b.Events()) < n-1 && (p.Kind() == events.RunFailed || p.Kind() == events.RunCompleted || p.Kind() == events.RunPaused)
 		})
 		if len(moves) == 0 {
 			moves = []events.Payload{runtest.Checkpoint(b.State())}
@@ -85,7 +85,7 @@ var mutations = map[string]func(*rapid.T, [][]byte) [][]byte{
 		i := rapid.IntRange(0, len(f)-1).Draw(t, "fact")
 		prev := ""
 		for n := i; n < len(f); n++ {
-			var fact events.Fact
+			var fact events.Event
 			if err := json.Unmarshal(f[n], &fact); err != nil {
 				t.Fatal(err)
 			}
@@ -130,8 +130,8 @@ func TestEveryMutationIsFound(t *testing.T) {
 					}
 				}
 			}) {
-				facts := mutations[name](t, slices.Clone(b.Facts()))
-				if same(facts, b.Facts()) {
+				facts := mutations[name](t, slices.Clone(b.Events()))
+				if same(facts, b.Events()) {
 					t.Fatalf("%s: nothing was changed", name)
 				}
 				tried++
@@ -139,7 +139,7 @@ func TestEveryMutationIsFound(t *testing.T) {
 				if r.Sound || r.First == nil || r.First.Why == "" {
 					t.Fatalf("%s: not found in %d facts: %+v", name, len(facts), r)
 				}
-				if first := firstOther(facts, b.Facts()); r.First.Sequence > uint64(first)+2 && r.First.Sequence != b.State().Sequence {
+				if first := firstOther(facts, b.Events()); r.First.Sequence > uint64(first)+2 && r.First.Sequence != b.State().Sequence {
 					t.Fatalf("%s in fact %d: the first wrong one is said to be %d", name, first+1, r.First.Sequence)
 				}
 			}
@@ -157,16 +157,16 @@ func TestUntouchedIsSound(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			b := walk(t, 1, 60)
-			if r := find(t, b, b.Facts()); !r.Sound || r.Facts != b.State().Sequence || r.Anchored != r.Facts || !r.Signed || r.Head != b.State().Hash {
+			if r := find(t, b, b.Events()); !r.Sound || r.Facts != b.State().Sequence || r.Anchored != r.Facts || !r.Signed || r.Head != b.State().Hash {
 				t.Fatalf("%+v %v", r, r.First)
 			}
-			cut := rapid.IntRange(1, len(b.Facts())).Draw(t, "anchor")
-			old, err := run.Fold(run.State{}, b.Facts()[:cut]...)
+			cut := rapid.IntRange(1, len(b.Events())).Draw(t, "anchor")
+			old, err := run.Fold(run.State{}, b.Events()[:cut]...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			cfg := audit.Config{Anchors: []run.Anchor{run.AnchorOf(old, 1, runtest.Start, key(1))}}
-			r, err := audit.File(context.Background(), cfg, bytes.NewReader(bytes.Join(b.Facts(), []byte("\n"))))
+			r, err := audit.File(context.Background(), cfg, bytes.NewReader(bytes.Join(b.Events(), []byte("\n"))))
 			if err != nil || !r.Sound || r.Anchored != uint64(cut) || r.Signed {
 				t.Fatalf("%v %+v", err, r)
 			}
@@ -188,9 +188,9 @@ func firstOther(a, b [][]byte) int {
 
 func ExampleFile() {
 	b := runtest.New("demo", "r")
-	b.Say(runtest.Created(), runtest.Started())
+	b.Append(runtest.Created(), runtest.Started())
 	anchor := run.AnchorOf(b.State(), 2, runtest.Start, key(1))
-	r, err := audit.File(context.Background(), audit.Config{Anchors: []run.Anchor{anchor}}, bytes.NewReader(runtest.Lines(b.Facts()[:1])))
+	r, err := audit.File(context.Background(), audit.Config{Anchors: []run.Anchor{anchor}}, bytes.NewReader(runtest.Lines(b.Events()[:1])))
 	fmt.Println(r.Sound, r.First, err)
 	// Output: false fact 2: is missing: the log ends with fact 1, the anchor of 2025-03-04 05:06:07 is at fact 2: its end was cut off <nil>
 }

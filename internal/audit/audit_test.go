@@ -20,10 +20,10 @@ func TestAudit(t *testing.T) {
 	b := runtest.New("demo", "r")
 	big := runtest.Turn(1, "a", "long")
 	big.TextRef = &events.Ref{SHA256: strings.Repeat("ab", 32), Size: 9, Type: "text"}
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), big)
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), big)
 	take := func(cfg audit.Config, change func(i int, r *kernel.Record)) audit.Report {
 		a := audit.New(cfg)
-		for i, f := range b.Facts() {
+		for i, f := range b.Events() {
 			r := kernel.Record{Seq: uint64(10 + i), Bytes: f}
 			if change != nil {
 				change(i, &r)
@@ -73,7 +73,7 @@ func TestAudit(t *testing.T) {
 		if r := take(audit.Config{Run: "q"}, nil); r.Sound || r.First.Sequence != 1 {
 			t.Errorf("%+v", r)
 		}
-		for text, want := range map[string]string{"": "empty", strings.Repeat("x", 5*events.MaxFact): "bytes", "{}\n": "unknown event type", "\n": "damaged"} {
+		for text, want := range map[string]string{"": "empty", strings.Repeat("x", 5*events.MaxEvent): "bytes", "{}\n": "unknown event type", "\n": "damaged"} {
 			r, err := audit.File(t.Context(), audit.Config{}, strings.NewReader(text))
 			if err != nil || r.Sound || r.First.Sequence != 1 || !strings.Contains(r.First.Why, want) {
 				t.Errorf("%.10q: %v %+v", text, err, r.First)

@@ -15,7 +15,7 @@ import (
 )
 
 // maxLine is the most bytes of a line: a fact is smaller, and one that is larger must still be named.
-const maxLine = 4 * events.MaxFact
+const maxLine = 4 * events.MaxEvent
 
 // File audits JSON lines as inspan export writes them. Every byte of a line counts. An error means that the file could
 // not be read, and nothing is known of it.

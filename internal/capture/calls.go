@@ -192,12 +192,12 @@ func (k *Calls) AddLog(l *Look, s run.State, c run.Call, ref events.Ref, now tim
 		return
 	}
 	l.Artifacts = append(l.Artifacts, events.Artifact{Type: events.ArtifactLog, Name: c.ID + ".log", Size: ref.Size, SHA256: ref.SHA256, ContentType: "text/plain", CreatedAt: now.UTC(),
-		Key: artifact.LogKeyOf(artifact.OwnerOf(s), c.ID), Kept: events.KeptWithFacts, Session: s.Identity.Session, Run: s.HarnessID, Step: c.Step})
+		Key: artifact.LogKeyOf(artifact.OwnerOf(s), c.ID), Kept: events.StoredWithLog, Session: s.Identity.Session, Run: s.HarnessID, Step: c.Step})
 }
 
 // Events are those of what was found, for the fence of an attempt.
 func (l *Look) Events(s run.State, c run.Call, fence uint64) []events.Payload {
-	return artifact.Say(s, events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}, fence, l.Found)
+	return artifact.Saved(s, events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}, fence, l.Found)
 }
 
 // Knows reports whether something is known of the workspace of a run.

@@ -31,7 +31,7 @@ const patience = time.Minute
 type Config struct {
 	// Store takes the bytes; nil keeps them in the workspace alone.
 	Store kernel.Artifacts
-	// Mode is where the bytes go where an agent does not say: events.KeptInStore or KeptInWorkspace. Empty means the first.
+	// Mode is where the bytes go where an agent does not say: events.StoredInBucket or StoredInWorkspace. Empty means the first.
 	Mode string
 	// Off takes nothing by itself where an agent does not say.
 	Off bool
@@ -69,7 +69,7 @@ func New(cfg Config) (*Keeper, error) {
 		cfg.TTL = artifact.DefaultTTL
 	}
 	if cfg.Mode == "" {
-		cfg.Mode = events.KeptInStore
+		cfg.Mode = events.StoredInBucket
 	}
 	if err := CheckMode(cfg.Mode); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func New(cfg Config) (*Keeper, error) {
 // CheckMode says what is wrong with a storage mode.
 func CheckMode(mode string) error {
 	switch mode {
-	case events.KeptInStore, events.KeptInWorkspace:
+	case events.StoredInBucket, events.StoredInWorkspace:
 		return nil
 	case "cloudship":
 		return errors.New("storage mode cloudship is refused: it uploads to a CloudShip platform, and there is no setting for the address, the key and the upload API of one: use nats, where others fetch artifacts by their keys, or local")
@@ -290,7 +290,7 @@ func (h *harvest) take(ctx context.Context, root *os.Root, name string, saved bo
 	if h.away != nil {
 		return a, state, &unfit{code: h.away.code, reason: h.away.reason, size: a.Size}
 	}
-	if a.Kept == events.KeptInStore {
+	if a.Kept == events.StoredInBucket {
 		if _, err := h.cfg.Store.Put(ctx, h.s.HarnessID, data, time.Duration(a.TTLMS)*time.Millisecond); err != nil {
 			h.away = storeFault(err)
 			return a, state, &unfit{code: h.away.code, reason: h.away.reason, size: a.Size, err: err}
@@ -331,15 +331,15 @@ func (h *harvest) record(name, sum string, data []byte) events.Artifact {
 	if a.ContentType == "" {
 		a.ContentType = http.DetectContentType(data[:min(len(data), 512)])
 	}
-	if a.Kept == events.KeptInStore {
+	if a.Kept == events.StoredInBucket {
 		a.TTLMS = h.ttl(h.job.Rules).Milliseconds()
 	}
 	return a
 }
 
 func (k *Keeper) mode(r *events.ArtifactRules) string {
-	if k.cfg.Store == nil || r != nil && r.Mode == events.KeptInWorkspace {
-		return events.KeptInWorkspace
+	if k.cfg.Store == nil || r != nil && r.Mode == events.StoredInWorkspace {
+		return events.StoredInWorkspace
 	}
 	if r != nil && r.Mode != "" {
 		return r.Mode

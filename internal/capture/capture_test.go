@@ -94,7 +94,7 @@ func (d *desktop) look(rules *events.ArtifactRules) *Look {
 }
 
 func (d *desktop) say(l *Look) {
-	for _, p := range artifact.Say(d.s, events.ToolRef{Call: "c"}, 1, l.Found) {
+	for _, p := range artifact.Saved(d.s, events.ToolRef{Call: "c"}, 1, l.Found) {
 		if saved, ok := p.(*events.ArtifactSavedData); ok {
 			for _, a := range saved.Artifacts {
 				d.s.Artifacts = d.s.Artifacts.Append(a)
@@ -211,7 +211,7 @@ func TestLook(t *testing.T) {
 		d := newDesktop(t)
 		d.begin()
 		d.write("a.md", "a")
-		l := d.look(&events.ArtifactRules{Mode: events.KeptInWorkspace})
+		l := d.look(&events.ArtifactRules{Mode: events.StoredInWorkspace})
 		if paths(l) != "a.md" || l.Artifacts[0].Kept != "local" || l.Artifacts[0].TTLMS != 0 || d.store.puts != 0 {
 			t.Errorf("%+v", l.Artifacts)
 		}

@@ -191,7 +191,7 @@ func (b *bringing) wasEmpty(ctx context.Context) (bool, error) {
 // one brings one file, or notes why not. Its error is one that another try may not meet.
 func (b *bringing) one(ctx context.Context, a events.Artifact) error {
 	switch {
-	case a.Kept != events.KeptInStore:
+	case a.Kept != events.StoredInBucket:
 		b.pass(a, "they were kept in their workspace alone")
 		return nil
 	case hostile(a.Path):

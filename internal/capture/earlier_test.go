@@ -61,7 +61,7 @@ func (c *chain) ended(id string, files ...file) run.State {
 			c.t.Fatal(err)
 		}
 		s.Artifacts = s.Artifacts.Append(events.Artifact{ID: "art-" + f.path, Run: id, Name: f.path, Path: f.path, Key: artifact.KeyOf("o", f.path), SHA256: ref.SHA256,
-			Size: ref.Size, Kept: events.KeptInStore})
+			Size: ref.Size, Kept: events.StoredInBucket})
 	}
 	c.logs.states[id] = s
 	c.s.Created.Earlier = append(c.s.Created.Earlier, id)
@@ -245,7 +245,7 @@ func TestEarlierPassedBy(t *testing.T) {
 		c := newChain(t)
 		local := c.ended("r1", file{"a.md", "a"})
 		kept := local.Artifacts.At(0)
-		kept.Path, kept.Kept = "local.md", events.KeptInWorkspace
+		kept.Path, kept.Kept = "local.md", events.StoredInWorkspace
 		local.Artifacts = local.Artifacts.Append(kept)
 		c.logs.states["r1"] = local
 		c.store.Artifacts = lying{c.store.Artifacts}

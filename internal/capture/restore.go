@@ -36,7 +36,7 @@ func (k *Keeper) Restore(ctx context.Context, s run.State, dir string, rules *ev
 	defer root.Close()
 	written, room := 0, artifact.LimitsOf(rules).Run
 	for _, a := range artifact.Latest(s) {
-		if a.Path == "" || a.Kept != events.KeptInStore || artifact.CheckPath(a.Path) != "" || a.Size > artifact.MaxTransfer {
+		if a.Path == "" || a.Kept != events.StoredInBucket || artifact.CheckPath(a.Path) != "" || a.Size > artifact.MaxTransfer {
 			continue
 		}
 		if _, err := root.Lstat(a.Path); !errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +73,7 @@ func (k *Keeper) Clean(s run.State, dir string) (int, error) {
 	defer root.Close()
 	taken := 0
 	for _, a := range artifact.Latest(s) {
-		if a.Path == "" || a.Kept != events.KeptInStore || a.Run != s.HarnessID {
+		if a.Path == "" || a.Kept != events.StoredInBucket || a.Run != s.HarnessID {
 			continue
 		}
 		data, _, err := read(root, a.Path, func(size int64) (string, string) {

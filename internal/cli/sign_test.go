@@ -131,7 +131,7 @@ func TestForged(t *testing.T) {
 	t.Cleanup(func() { _ = d.station.Close(context.Background()) })
 	for id, gate := range map[string]string{"good": "g-1", "forged": "g-2", "bare": ""} {
 		b := runtest.New("default", id)
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.GateAt("g-1", "a", ""))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.GateAt("g-1", "a", ""))
 		s := b.State()
 		yes := runtest.Yes(s.Gate("g-1"))
 		if gate != "" { // a signature that was given for that gate
@@ -140,8 +140,8 @@ func TestForged(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b.Say(yes)
-		forge(t, d.station, b.Facts())
+		b.Append(yes)
+		forge(t, d.station, b.Events())
 	}
 	t.Run("SAFE-3 SAFE-9 audit names a forged approval that is well chained on the station, with its position", func(t *testing.T) {
 		d.want(0, []string{"1 with a verified signature"}, "audit", "good", "--approver-keys", approvers, "--only-signed")

@@ -45,7 +45,7 @@ type Options struct {
 	Log  zerolog.Logger
 	// Out takes the report; See is told of each fact as it comes.
 	Out io.Writer
-	See func(f events.Fact, p events.Payload, s run.State)
+	See func(f events.Event, p events.Payload, s run.State)
 	// Approve answers a gate: true for yes; with no, reason says why.
 	Approve func(ctx context.Context, g *events.GateOpenedData) (yes bool, reason string, err error)
 }

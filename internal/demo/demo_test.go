@@ -32,7 +32,7 @@ func play(t *testing.T, o Options) played {
 	var out strings.Builder
 	p := played{store: t.TempDir()}
 	o.Store, o.Out = p.store, &out
-	o.See = func(f events.Fact, p events.Payload, _ run.State) { t.Log(f.Sequence, p.Kind()) }
+	o.See = func(f events.Event, p events.Payload, _ run.State) { t.Log(f.Sequence, p.Kind()) }
 	o.Approve = func(context.Context, *events.GateOpenedData) (bool, string, error) {
 		p.gates++
 		return true, "", nil

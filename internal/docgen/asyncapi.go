@@ -54,7 +54,7 @@ func asyncAPI() ([]byte, error) {
 // addresses lists what a user needs first and the single facts last.
 func addresses() []channel {
 	var kinds []string
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		kinds = append(kinds, string(w.Kind))
 	}
 	const s, r = "{station}", "{run}"
@@ -66,12 +66,12 @@ func addresses() []channel {
 		{id: "gate.approver", address: events.GateSubject(s, r, "{gate}") + ".{approver}", what: "Where a gate is answered by the user that permissions bind to the last token.", messages: []string{"answer"}, action: "receive", operation: "hearAnswerOfApprover"},
 		{id: "stream", address: events.StreamSubject(s, r), what: "Every fact of a run once it is stored, published again by the NATS server.", messages: kinds, action: "send", operation: "sayStream"},
 		{id: "live", address: events.LiveSubject(s, r), what: "Tokens, thinking and tool output as they come. Nothing that is said here is stored.", messages: []string{"live"}, action: "send", operation: "sayLive"},
-		{id: "kept", address: events.KeptSubject(s, r), what: "The same, where the server is to keep it for a while. It is published again where live messages are.", messages: []string{"live"}, action: "send", operation: "sayKept"},
+		{id: "kept", address: events.RetainedSubject(s, r), what: "The same, where the server is to keep it for a while. It is published again where live messages are.", messages: []string{"live"}, action: "send", operation: "sayKept"},
 		{id: "sofar", address: events.SoFarSubject(s, r), what: "Where a watcher asks for the live messages so far. They go to the reply subject.", messages: []string{"live"}, action: "receive", operation: "hearSoFar"},
 		{id: "dead", address: events.DeadSubject(s, "{role}"), what: "Input that a role refused, with the reason.", messages: []string{"deadletter"}, action: "send", operation: "sayDead"},
 	}
-	for _, w := range events.Vocabulary() {
-		list = append(list, channel{id: "fact." + string(w.Kind), address: events.FactSubject(s, r, w.Kind), what: w.Doc, messages: []string{string(w.Kind)},
+	for _, w := range events.Registry() {
+		list = append(list, channel{id: "fact." + string(w.Kind), address: events.RunEventSubject(s, r, w.Kind), what: w.Doc, messages: []string{string(w.Kind)},
 			action: "send", operation: "say." + string(w.Kind),
 			extra: object{entry("x-author", string(w.Author)), entry("x-heard-by", hearers(w.Kind)), entry("x-monitoring-event", w.Event)}})
 	}
@@ -106,7 +106,7 @@ func messages() object {
 		all = append(all, entry(name, object{entry("name", title), entry("title", name), entry("summary", summary),
 			entry("contentType", content), entry("payload", payload)}))
 	}
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		add(string(w.Kind), w.Kind.Type(), w.Doc, "application/cloudevents+json", ref("./"+strings.TrimPrefix(schemaPath(w.Kind), "docs/")))
 	}
 	for _, i := range inputs {

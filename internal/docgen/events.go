@@ -35,7 +35,7 @@ func readSamples(root string) (map[events.Kind][]byte, error) {
 			return nil, fmt.Errorf("read a history: %w", err)
 		}
 		lines := bufio.NewScanner(bytes.NewReader(b))
-		lines.Buffer(nil, 2*events.MaxFact)
+		lines.Buffer(nil, 2*events.MaxEvent)
 		for lines.Scan() {
 			f, err := events.Decode(lines.Bytes())
 			if err != nil {
@@ -46,7 +46,7 @@ func readSamples(root string) (map[events.Kind][]byte, error) {
 			}
 		}
 	}
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		if samples[w.Kind] != nil {
 			continue
 		}
@@ -70,18 +70,18 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 	p.say("Every fact of a run is one CloudEvents 1.0 document in structured JSON, stored on `%s` and published again on `%s`. "+
 		"Each kind has one author; a fact of another author is refused by the NATS server and by the fold. Fields are only ever added. "+
 		"[subjects.md](subjects.md) says who hears what, `schemas/` has a JSON Schema for each kind, [asyncapi.yaml](asyncapi.yaml) all of it for programs.\n",
-		strings.ReplaceAll(events.FactSubject("{s}", "{r}", "{family}.{verb}"), "..", "."), events.StreamSubject("{s}", "{r}"))
+		strings.ReplaceAll(events.RunEventSubject("{s}", "{r}", "{family}.{verb}"), "..", "."), events.StreamSubject("{s}", "{r}"))
 	var rows [][]string
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		rows = append(rows, []string{"[" + string(w.Kind) + "](#" + anchor(string(w.Kind)) + ")", string(w.Author), code(w.Event), w.Doc})
 	}
 	p.table([]string{"kind", "said by", "`data.event`", "what it says"}, rows...)
 
 	t := &types{notes: n, seen: map[reflect.Type]bool{}}
 	p.say("## The envelope\n\n%s A stored fact has at most %d bytes; what is larger is in the object store and referred to.\n",
-		n.text[module+"pkg/events.Fact"], events.MaxFact)
-	t.table(p, reflect.TypeFor[events.Fact]())
-	for _, w := range events.Vocabulary() {
+		n.text[module+"pkg/events.Fact"], events.MaxEvent)
+	t.table(p, reflect.TypeFor[events.Event]())
+	for _, w := range events.Registry() {
 		kindSection(p, t, w, samples[w.Kind])
 	}
 	p.say("## What users send\n")
@@ -100,7 +100,7 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 		"Where `INSPAN_STREAMING` says jetstream, the same messages are said on `%s`, kept by the stream `%s` for %s, and published again on the subject above. "+
 		"Read them from there in their order before all else: then the text under way is whole although nobody answers any more. "+
 		"What belongs to turns and calls that have ended is there too; the facts tell which.\n",
-		events.LiveSubject("{s}", "{r}"), events.SoFarSubject("{s}", "{r}"), events.KeptSubject("{s}", "{r}"), topology.Live("{s}"), span(topology.LiveAge))
+		events.LiveSubject("{s}", "{r}"), events.SoFarSubject("{s}", "{r}"), events.RetainedSubject("{s}", "{r}"), topology.Live("{s}"), span(topology.LiveAge))
 	p.say("## Types\n")
 	for len(t.queue) > 0 {
 		next := t.queue[0]
@@ -115,7 +115,7 @@ func eventsPage(n notes, samples map[events.Kind][]byte) []byte {
 	return p.bytes()
 }
 
-func kindSection(p *page, t *types, w events.Word, sample []byte) {
+func kindSection(p *page, t *types, w events.Type, sample []byte) {
 	p.say("## %s\n\n%s\n", w.Kind, w.Doc)
 	p.say("Type `%s`, said by the %s, heard by %s. Schema: [%s](%s).\n", w.Kind.Type(), w.Author, strings.Join(hearers(w.Kind), ", "),
 		filepath.Base(schemaPath(w.Kind)), strings.TrimPrefix(schemaPath(w.Kind), "docs/"))
@@ -132,7 +132,7 @@ func kindSection(p *page, t *types, w events.Word, sample []byte) {
 // hearers are the roles that a fact is delivered to.
 func hearers(k events.Kind) []string {
 	var heard []string
-	for _, h := range topology.Hearing() {
+	for _, h := range topology.AllSubscriptions() {
 		if h.All || slices.Contains(h.Facts, k) {
 			heard = append(heard, string(h.Role))
 		}

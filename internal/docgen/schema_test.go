@@ -78,7 +78,7 @@ func always(of reflect.Type) []string {
 
 func TestSchemas(t *testing.T) {
 	all := compiled(t)
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		s := all[string(w.Kind)]
 		if s == nil {
 			t.Fatalf("no schema of %s", w.Kind)
@@ -123,9 +123,9 @@ func TestSchemas(t *testing.T) {
 }
 
 // lacking takes each field that must be there out of the sample, one at a time.
-func lacking(t *testing.T, s *jsonschema.Schema, w events.Word) {
+func lacking(t *testing.T, s *jsonschema.Schema, w events.Type) {
 	t.Helper()
-	envelope := append(always(reflect.TypeFor[events.Fact]()), "runid") // which only other aggregates have not
+	envelope := append(always(reflect.TypeFor[events.Event]()), "runid") // which only other aggregates have not
 	for _, must := range []string{"id", "runid", "stationid", "time", "type", "sequence", "data"} {
 		if !slices.Contains(envelope, must) {
 			t.Errorf("the envelope may leave out %s", must)
@@ -168,9 +168,9 @@ func TestHistories(t *testing.T) {
 				t.Fatal(err)
 			}
 			lines := bufio.NewScanner(bytes.NewReader(b))
-			lines.Buffer(nil, 2*events.MaxFact)
+			lines.Buffer(nil, 2*events.MaxEvent)
 			for n := 1; lines.Scan(); n++ {
-				var f events.Fact
+				var f events.Event
 				if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
 					t.Fatalf("%s:%d: %v", path, n, err)
 				}

@@ -24,7 +24,7 @@ func subjectsPage() []byte {
 		station, anyRun, events.MaxID)
 	p.say("## Subjects\n")
 	p.table([]string{"subject", "what", "said by", "stream"},
-		[]string{code(events.FactSubject(station, anyRun, "{family}.{verb}")), "the facts of a run: the log, and the work items", "the author of the kind only, see [events.md](events.md)", code(topology.Log(station))},
+		[]string{code(events.RunEventSubject(station, anyRun, "{family}.{verb}")), "the facts of a run: the log, and the work items", "the author of the kind only, see [events.md](events.md)", code(topology.Log(station))},
 		[]string{code(events.EventSubject(station, "{aggregate}", "{id}", "{family}.{verb}")), "the events of another aggregate (" + others() + "): kept free, no service appends any yet", "the author of the event type only", code(topology.Log(station))},
 		[]string{code(events.TaskSubject(station)) + ", " + code(events.TaskSubject(station)+".{project}"), "a task", "users", code(topology.In(station))},
 		[]string{code(events.ControlSubject(station, anyRun)), "pause, resume, stop, autonomy, revise", "users", code(topology.In(station))},
@@ -34,7 +34,7 @@ func subjectsPage() []byte {
 		[]string{code(events.DueSubject(station, anyRun, "{family}.{id}")), "its firing: a reason to look, never a fact", "the NATS server", code(topology.Tmr(station, "{family}"))},
 		[]string{code(events.StreamSubject(station, anyRun)), "every fact of the run once it is stored, published again; other aggregates have the same", "the NATS server", "none"},
 		[]string{code(events.LiveSubject(station, anyRun)), "tokens, thinking and tool output as they come", "executor, toolrunner", "none"},
-		[]string{code(events.KeptSubject(station, anyRun)), "the same, where `INSPAN_STREAMING` says jetstream: kept for a while and published again on `.live`", "executor, toolrunner", code(topology.Live(station))},
+		[]string{code(events.RetainedSubject(station, anyRun)), "the same, where `INSPAN_STREAMING` says jetstream: kept for a while and published again on `.live`", "executor, toolrunner", code(topology.Live(station))},
 		[]string{code(events.SoFarSubject(station, anyRun)), "a request: whoever works on the run answers with its live messages so far, each stream in order", "watchers", "none"},
 		[]string{code(events.DeadSubject(station, "{role}")), "input that a role refused, with the reason", "that role", code(topology.Dead(station))},
 		[]string{code("inspan.{role}.status"), "a request that one instance of the role answers; `nats micro ls` lists the services", "whoever asks", "none"},
@@ -112,7 +112,7 @@ func powers(s topology.Stream) string {
 func hearing(p *page) {
 	p.say("## Who hears and who says what\n\nA role has one durable pull consumer per stream, named like the role and shared by its instances.\n")
 	var rows [][]string
-	for _, h := range topology.Hearing() {
+	for _, h := range topology.AllSubscriptions() {
 		facts := codes(h.Facts)
 		if h.All {
 			facts = "every fact"

@@ -19,7 +19,7 @@ import (
 // lifetime of an authority; that of a call is shorter.
 const lifetime = 24 * time.Hour
 
-// authority certifies hosts with a credential for one Door. Its key is in memory alone, and its certificate says for which
+// authority certifies hosts with a credential for one Session. Its key is in memory alone, and its certificate says for which
 // names it is good.
 type authority struct {
 	key  *ecdsa.PrivateKey

@@ -16,7 +16,7 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/sandboxtest"
 )
 
-// cell is a sandbox whose one way out is a Door.
+// cell is a sandbox whose one way out is a Session.
 type cell struct {
 	gate
 	box sandbox.Sandbox
@@ -26,7 +26,7 @@ func newCell(t testing.TB, cfg egress.Config, allowed ...string) cell {
 	t.Helper()
 	b := bwrap.New("", "")
 	g := open(t, cfg, nil, allowed...)
-	box, err := b.Open(t.Context(), sandbox.Config{ID: "cell", Workspace: t.TempDir(), Door: g.Door, Env: g.Env(), ReadOnly: g.Shown()})
+	box, err := b.Open(t.Context(), sandbox.Config{ID: "cell", Workspace: t.TempDir(), Door: g.Session, Env: g.Env(), ReadOnly: g.Shown()})
 	if err != nil {
 		t.Fatal(err)
 	}

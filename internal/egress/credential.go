@@ -103,7 +103,7 @@ func (p *Proxy) credential(t policy.Target, scheme string) *Credential {
 }
 
 // ends reports whether the TLS of tunnels to a target ends at the proxy.
-func (d *Door) ends(t policy.Target) bool {
+func (d *Session) ends(t policy.Target) bool {
 	return d.trust != nil && d.proxy.credential(t, "https") != nil
 }
 

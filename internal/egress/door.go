@@ -24,8 +24,8 @@ const (
 	asking = 5 * time.Second
 )
 
-// Door is the way out of one call. It is safe for concurrent use.
-type Door struct {
+// Session is the way out of one call. It is safe for concurrent use.
+type Session struct {
 	proxy *Proxy
 	grant Grant
 	token string
@@ -46,9 +46,9 @@ type Door struct {
 	transport *http.Transport
 }
 
-// Open opens a Door. Close must be called.
-func (p *Proxy) Open(g Grant) (*Door, error) {
-	d := &Door{proxy: p, grant: g, token: rand.Text(), cuts: map[uint64]func(){}}
+// Open opens a Session. Close must be called.
+func (p *Proxy) Open(g Grant) (*Session, error) {
+	d := &Session{proxy: p, grant: g, token: rand.Text(), cuts: map[uint64]func(){}}
 	var named []string
 	for _, c := range p.cfg.Credentials {
 		if _, err := g.Allow.Judge(c.target); err == nil && c.secure() {
@@ -68,9 +68,9 @@ func (p *Proxy) Open(g Grant) (*Door, error) {
 	return d, nil
 }
 
-// Close revokes the grant: it cuts all connections at once and returns when nothing of the Door runs any more. It may be
+// Close revokes the grant: it cuts all connections at once and returns when nothing of the Session runs any more. It may be
 // called again.
-func (d *Door) Close() {
+func (d *Session) Close() {
 	d.shut()
 	d.work.Wait()
 	d.transport.CloseIdleConnections()
@@ -80,7 +80,7 @@ func (d *Door) Close() {
 }
 
 // shut cuts everything and lets nothing in any more.
-func (d *Door) shut() {
+func (d *Session) shut() {
 	d.proxy.mu.Lock()
 	delete(d.proxy.tokens, d.token)
 	d.proxy.mu.Unlock()
@@ -95,7 +95,7 @@ func (d *Door) shut() {
 }
 
 // keep remembers how to end something; forget takes that back. ok is false where the Door is closed: then cut was called.
-func (d *Door) keep(cut func()) (forget func(), ok bool) {
+func (d *Session) keep(cut func()) (forget func(), ok bool) {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
@@ -115,8 +115,8 @@ func (d *Door) keep(cut func()) (forget func(), ok bool) {
 	}), true
 }
 
-// within returns a context that ends with the Door too.
-func (d *Door) within(ctx context.Context, limit time.Duration) (context.Context, func()) {
+// within returns a context that ends with the Session too.
+func (d *Session) within(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	forget, _ := d.keep(cancel)
 	return ctx, func() { cancel(); forget() }
@@ -124,7 +124,7 @@ func (d *Door) within(ctx context.Context, limit time.Duration) (context.Context
 
 // current asks whether the call's fence is still current, unless that was answered a moment ago. patience is for how long
 // an older yes holds where nobody can tell.
-func (d *Door) current(ctx context.Context, t policy.Target, patience time.Duration) error {
+func (d *Session) current(ctx context.Context, t policy.Target, patience time.Duration) error {
 	d.mu.Lock()
 	closed := d.closed
 	d.mu.Unlock()
@@ -158,7 +158,7 @@ func (d *Door) current(ctx context.Context, t policy.Target, patience time.Durat
 
 // since is how long ago Current last said yes, by whichever clock says more: one of them may stand still while a machine
 // sleeps.
-func (d *Door) since() time.Duration {
+func (d *Session) since() time.Duration {
 	at := d.sure.Load()
 	if at == nil {
 		return 1 << 62
@@ -168,7 +168,7 @@ func (d *Door) since() time.Duration {
 }
 
 // allow judges a target under the current fence, without reaching for it.
-func (d *Door) allow(ctx context.Context, t policy.Target) (policy.Rule, error) {
+func (d *Session) allow(ctx context.Context, t policy.Target) (policy.Rule, error) {
 	if err := d.current(ctx, t, 0); err != nil {
 		return policy.Rule{}, err
 	}
@@ -176,7 +176,7 @@ func (d *Door) allow(ctx context.Context, t policy.Target) (policy.Rule, error) 
 }
 
 // reach opens a connection to a target that is allowed. The error is a *policy.Refusal, already reported.
-func (d *Door) reach(ctx context.Context, t policy.Target, via string) (*line, error) {
+func (d *Session) reach(ctx context.Context, t policy.Target, via string) (*line, error) {
 	begin := time.Now()
 	rule, err := d.allow(ctx, t)
 	if err == nil {
@@ -192,7 +192,7 @@ func (d *Door) reach(ctx context.Context, t policy.Target, via string) (*line, e
 }
 
 // refused reports an attempt that was refused.
-func (d *Door) refused(t policy.Target, via, rule string, err error) {
+func (d *Session) refused(t policy.Target, via, rule string, err error) {
 	if d.grant.Report == nil {
 		return
 	}
@@ -204,7 +204,7 @@ func (d *Door) refused(t policy.Target, via, rule string, err error) {
 }
 
 // open takes a place, resolves and dials.
-func (d *Door) open(ctx context.Context, t policy.Target) (*line, error) {
+func (d *Session) open(ctx context.Context, t policy.Target) (*line, error) {
 	ctx, done := d.within(ctx, d.proxy.cfg.Limits.Dial)
 	defer done()
 	leave, err := d.enter(t)
@@ -247,7 +247,7 @@ func (d *Door) open(ctx context.Context, t policy.Target) (*line, error) {
 }
 
 // enter takes a place for one connection.
-func (d *Door) enter(t policy.Target) (leave func(), err error) {
+func (d *Session) enter(t policy.Target) (leave func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lines >= d.proxy.cfg.Limits.Connections {

@@ -10,7 +10,7 @@
 //
 // Not promised: what is inside of TLS to an allowed host is not seen, so a host that serves others behind its own name can
 // be asked for them. The exception are hosts with a credential: their TLS ends here, with a certificate of an authority
-// that lives as long as the Door. A secret that such a host sends back is masked where it stands as it is, not where the
+// that lives as long as the Session. A secret that such a host sends back is masked where it stands as it is, not where the
 // host writes it in another form or in parts.
 package egress
 
@@ -44,11 +44,11 @@ type Config struct {
 
 // Limits of a Proxy; a field that is 0 means its default.
 type Limits struct {
-	// Connections that one Door may have to hosts at once: 256.
+	// Connections that one Session may have to hosts at once: 256.
 	Connections int
 	// All connections of the Proxy to hosts at once: 4096.
 	All int
-	// Bytes that one Door may carry, both directions together: 4 GiB.
+	// Bytes that one Session may carry, both directions together: 4 GiB.
 	Bytes int64
 	// Idle is how long a connection may be silent in both directions: 2 minutes.
 	Idle time.Duration
@@ -80,14 +80,14 @@ func (l Limits) filled() Limits {
 	return l
 }
 
-// Proxy opens doors. It is safe for concurrent use and has no goroutine of its own: all belong to a Door.
+// Proxy opens doors. It is safe for concurrent use and has no goroutine of its own: all belong to a Session.
 type Proxy struct {
 	cfg Config
 	// places is taken one for each connection to a host, of all doors.
 	places chan struct{}
 	mu     sync.Mutex
 	// tokens are the doors that clients of a shared listener may name, guarded by mu.
-	tokens map[string]*Door
+	tokens map[string]*Session
 }
 
 // New checks the configuration.
@@ -116,7 +116,7 @@ func New(cfg Config) (*Proxy, error) {
 		}
 		seen[c.target] = true
 	}
-	return &Proxy{cfg: cfg, places: make(chan struct{}, cfg.Limits.All), tokens: map[string]*Door{}}, nil
+	return &Proxy{cfg: cfg, places: make(chan struct{}, cfg.Limits.All), tokens: map[string]*Session{}}, nil
 }
 
 var errTwice = errors.New("there are two for that host and port")

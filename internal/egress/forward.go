@@ -15,7 +15,7 @@ import (
 )
 
 // newTransport makes what carries requests to hosts. Each connection is judged, also those that it opens by itself.
-func (d *Door) newTransport() *http.Transport {
+func (d *Session) newTransport() *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			t, err := policy.ParseTarget(addr, 0)
@@ -39,14 +39,14 @@ func (d *Door) newTransport() *http.Transport {
 }
 
 // forward passes a request on to a target and its answer back. scheme is http or https, where TLS of the client ended here.
-func (d *Door) forward(w http.ResponseWriter, r *http.Request, t policy.Target, scheme string) {
+func (d *Session) forward(w http.ResponseWriter, r *http.Request, t policy.Target, scheme string) {
 	if _, err := d.allow(r.Context(), t); err != nil {
-		d.say(w, t, err)
+		d.refuse(w, t, err)
 		return
 	}
 	held := d.proxy.credential(t, scheme)
 	if held != nil && (r.Method == http.MethodTrace || r.Header.Get("Upgrade") != "") {
-		d.say(w, t, policy.Refuse(policy.BadRequest, t, "a host with a credential takes no TRACE and no Upgrade", ""))
+		d.refuse(w, t, policy.Refuse(policy.BadRequest, t, "a host with a credential takes no TRACE and no Upgrade", ""))
 		return
 	}
 	host := hostHeader(t, scheme)
@@ -97,23 +97,23 @@ func explain(t policy.Target, err error) error {
 }
 
 // inside serves the requests in a tunnel: each must be for the target of the tunnel.
-func (d *Door) inside(conn net.Conn, t policy.Target, scheme string) {
+func (d *Session) inside(conn net.Conn, t policy.Target, scheme string) {
 	serveHTTP(conn, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got, err := policy.ParseTarget(r.Host, t.Port)
 		if err == nil && (got != t || r.Method == http.MethodConnect) {
 			err = policy.Refuse(policy.Differs, t, "the request inside names another host", "ask for that host itself")
 		}
 		if err != nil {
-			d.say(w, t, err)
+			d.refuse(w, t, err)
 			return
 		}
 		d.forward(w, r, t, scheme)
 	}))
 }
 
-// RoundTrip sends one request as a client of the Door would, without a sandbox between: it implements
+// RoundTrip sends one request as a client of the Session would, without a sandbox between: it implements
 // http.RoundTripper for tools that fetch. Redirects are the caller's own new requests.
-func (d *Door) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d *Session) RoundTrip(r *http.Request) (*http.Response, error) {
 	usual := uint16(policy.PortHTTP)
 	switch r.URL.Scheme {
 	case "http":

@@ -23,13 +23,13 @@ const (
 	accepted = 1024
 )
 
-// Serve answers the clients of a listener that only this Door's call can reach: HTTP requests, HTTP CONNECT and SOCKS5 on
+// Serve answers the clients of a listener that only this Session's call can reach: HTTP requests, HTTP CONNECT and SOCKS5 on
 // the same port. It returns when the listener or the Door is closed, and closes the listener.
-func (d *Door) Serve(l net.Listener) error {
-	return serve(l, d.keep, func(string) *Door { return d })
+func (d *Session) Serve(l net.Listener) error {
+	return serve(l, d.keep, func(string) *Session { return d })
 }
 
-// Serve answers the clients of a listener that several calls can reach. A client names its call by the token of its Door,
+// Serve answers the clients of a listener that several calls can reach. A client names its call by the token of its Session,
 // as the password of any user: of HTTP proxies and of SOCKS5. It returns when ctx has ended, and everybody is gone.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	var clients sync.WaitGroup
@@ -38,7 +38,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 		clients.Add(1)
 		stop := context.AfterFunc(ctx, cut)
 		return sync.OnceFunc(func() { stop(); clients.Done() }), ctx.Err() == nil
-	}, func(token string) *Door {
+	}, func(token string) *Session {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.tokens[token]
@@ -49,11 +49,11 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// Token of the Door, for clients of a shared listener. It can not be guessed.
-func (d *Door) Token() string { return d.token }
+// Token of the Session, for clients of a shared listener. It can not be guessed.
+func (d *Session) Token() string { return d.token }
 
-// serve accepts clients; keep remembers how to end something and when it has ended, find returns the Door of a token.
-func serve(l net.Listener, keep func(cut func()) (forget func(), ok bool), find func(token string) *Door) error {
+// serve accepts clients; keep remembers how to end something and when it has ended, find returns the Session of a token.
+func serve(l net.Listener, keep func(cut func()) (forget func(), ok bool), find func(token string) *Session) error {
 	forget, _ := keep(func() { _ = l.Close() })
 	defer forget()
 	defer func() { _ = l.Close() }()
@@ -73,7 +73,7 @@ func serve(l net.Listener, keep func(cut func()) (forget func(), ok bool), find 
 			continue
 		}
 		places <- struct{}{}
-		go func() { // keep counts it, and whoever ends the Door waits for it
+		go func() { // keep counts it, and whoever ends the Session waits for it
 			defer leave()
 			defer func() { <-places }()
 			client{conn: conn, find: find}.serve()
@@ -84,7 +84,7 @@ func serve(l net.Listener, keep func(cut func()) (forget func(), ok bool), find 
 // client is somebody who connected.
 type client struct {
 	conn net.Conn
-	find func(token string) *Door
+	find func(token string) *Session
 }
 
 func (c client) serve() {
@@ -119,25 +119,25 @@ func (c client) request(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Scheme != "http" || r.URL.Host == "" {
-		d.say(w, policy.Target{}, &policy.Refusal{Code: policy.BadRequest, Target: "request", Reason: "this is a proxy: it takes requests for http://host/path, and CONNECT for all else"})
+		d.refuse(w, policy.Target{}, &policy.Refusal{Code: policy.BadRequest, Target: "request", Reason: "this is a proxy: it takes requests for http://host/path, and CONNECT for all else"})
 		return
 	}
 	t, err := policy.ParseTarget(r.URL.Host, policy.PortHTTP)
 	if err != nil {
-		d.say(w, t, err)
+		d.refuse(w, t, err)
 		return
 	}
 	d.forward(w, r, t, "http")
 }
 
 // connect opens a tunnel.
-func (d *Door) connect(w http.ResponseWriter, r *http.Request) {
+func (d *Session) connect(w http.ResponseWriter, r *http.Request) {
 	t, err := policy.ParseTarget(r.Host, 0)
 	if err != nil || r.URL.Host != r.Host || r.URL.Path != "" {
 		if err == nil {
 			err = policy.Refuse(policy.BadRequest, t, "CONNECT wants host:port", "")
 		}
-		d.say(w, t, err)
+		d.refuse(w, t, err)
 		return
 	}
 	d.tunnel(r.Context(), t, "connect", func(err error) (net.Conn, *bufio.Reader) {
@@ -158,8 +158,8 @@ func (d *Door) connect(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// say answers a request that is refused before anything was reached for, and reports it.
-func (d *Door) say(w http.ResponseWriter, t policy.Target, err error) {
+// refuse answers a request that is refused before anything was reached for, and reports it.
+func (d *Session) refuse(w http.ResponseWriter, t policy.Target, err error) {
 	d.refused(t, "http", "", err)
 	answer(w, err)
 }

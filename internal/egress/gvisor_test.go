@@ -28,7 +28,7 @@ func TestGVisor(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = local.Close() })
 	g := open(t, w.config(), nil, "plain.example")
-	box, err := b.Open(t.Context(), sandbox.Config{ID: "cell", Workspace: t.TempDir(), Door: g.Door, Env: g.Env(), ReadOnly: g.Shown()})
+	box, err := b.Open(t.Context(), sandbox.Config{ID: "cell", Workspace: t.TempDir(), Door: g.Session, Env: g.Env(), ReadOnly: g.Shown()})
 	if err != nil {
 		t.Fatal(err)
 	}

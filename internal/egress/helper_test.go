@@ -202,14 +202,14 @@ func eventually(t testing.TB, holds func() bool) {
 	}
 }
 
-// gate is an open Door on a port of this machine.
+// gate is an open Session on a port of this machine.
 type gate struct {
-	*egress.Door
+	*egress.Session
 	seen *seen
 	addr string
 }
 
-// open opens a Door for a list of hosts.
+// open opens a Session for a list of hosts.
 func open(t testing.TB, cfg egress.Config, current func(context.Context) error, allowed ...string) gate {
 	t.Helper()
 	p, err := egress.New(cfg)

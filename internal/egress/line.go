@@ -16,7 +16,7 @@ import (
 // current fence.
 type line struct {
 	net.Conn
-	door   *Door
+	door   *Session
 	target policy.Target
 	told   Attempt
 	began  time.Time

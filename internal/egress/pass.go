@@ -10,20 +10,20 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 )
 
-var _ sandbox.Door = (*Door)(nil)
+var _ sandbox.Door = (*Session)(nil)
 
 // Pass implements sandbox.Door: the command's own loopback gets a port behind which this Door is.
-func (d *Door) Pass(command []string, fd int) (sandbox.Passage, error) {
+func (d *Session) Pass(command []string, fd int) (sandbox.Passage, error) {
 	hand, args, files, err := inside.Prepare(command, fd)
 	if err != nil {
 		return sandbox.Passage{}, fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
 	}
-	p := &passage{door: d, hand: hand}
+	p := &flow{door: d, hand: hand}
 	return sandbox.Passage{Args: args, Files: files, Started: p.started, Close: p.close}, nil
 }
 
-type passage struct {
-	door   *Door
+type flow struct {
+	door   *Session
 	hand   *inside.Hand
 	work   sync.WaitGroup
 	failed error // how the work ended, written by it
@@ -32,13 +32,13 @@ type passage struct {
 	over   bool         // guarded by mu
 }
 
-func (p *passage) started() {
+func (p *flow) started() {
 	p.hand.Started()
 	p.work.Go(func() { p.failed = p.serve() })
 }
 
 // serve takes the listener and answers its clients until the command has ended.
-func (p *passage) serve() error {
+func (p *flow) serve() error {
 	l, err := p.hand.Take()
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (p *passage) serve() error {
 }
 
 // close is called when the command has ended. The error says why it could not begin.
-func (p *passage) close() error {
+func (p *flow) close() error {
 	p.mu.Lock()
 	p.over = true
 	if p.shut != nil {
@@ -72,7 +72,7 @@ func (p *passage) close() error {
 
 // Env is what tells commands of the proxy. Names are in both spellings, since programs differ in which they read.
 // ALL_PROXY is the HTTP proxy too: programs that know no SOCKS fail where it names one.
-func (d *Door) Env() []string {
+func (d *Session) Env() []string {
 	at := fmt.Sprintf("http://127.0.0.1:%d", inside.Port)
 	var env []string
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
@@ -89,7 +89,7 @@ func (d *Door) Env() []string {
 }
 
 // Shown are the directories that commands must be able to read: certificates, where a host has a credential.
-func (d *Door) Shown() []string {
+func (d *Session) Shown() []string {
 	if d.trust == nil {
 		return nil
 	}

@@ -21,7 +21,7 @@ const (
 )
 
 // tunnel carries a connection to a target. reply tells the client whether it may begin, and returns its connection then.
-func (d *Door) tunnel(ctx context.Context, t policy.Target, via string, reply func(error) (net.Conn, *bufio.Reader)) {
+func (d *Session) tunnel(ctx context.Context, t policy.Target, via string, reply func(error) (net.Conn, *bufio.Reader)) {
 	ends := d.ends(t)
 	if ends || t.Port == policy.PortHTTP {
 		if _, err := d.allow(ctx, t); err != nil {
@@ -73,7 +73,7 @@ const (
 )
 
 // begin looks at the first bytes of a client. head are those that were taken from in.
-func (d *Door) begin(conn net.Conn, in *bufio.Reader, t policy.Target) (head []byte, s sort, refused *policy.Refusal) {
+func (d *Session) begin(conn net.Conn, in *bufio.Reader, t policy.Target) (head []byte, s sort, refused *policy.Refusal) {
 	wait := hush
 	if t.Port == policy.PortHTTPS {
 		wait = d.proxy.cfg.Limits.Greet
@@ -126,7 +126,7 @@ func greet(in io.Reader, t policy.Target) (head []byte, refused *policy.Refusal)
 }
 
 // join copies both ways until both have ended.
-func (d *Door) join(conn net.Conn, in *bufio.Reader, l *line, head []byte, s sort) {
+func (d *Session) join(conn net.Conn, in *bufio.Reader, l *line, head []byte, s sort) {
 	up := make(chan struct{})
 	go func() {
 		defer close(up)
@@ -178,7 +178,7 @@ func refusalOf(err error) *policy.Refusal {
 }
 
 // terminate ends the TLS of a client here and serves its requests.
-func (d *Door) terminate(ctx context.Context, conn net.Conn, t policy.Target, via string) {
+func (d *Session) terminate(ctx context.Context, conn net.Conn, t policy.Target, via string) {
 	ctx, done := d.within(ctx, d.proxy.cfg.Limits.Greet)
 	defer done()
 	server := tls.Server(conn, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, SessionTicketsDisabled: true,

@@ -59,9 +59,9 @@ func (g *Git) newMirror(ctx context.Context, dir string) (*Repo, error) {
 	return g.openMirror(ctx, dir)
 }
 
-// Mend makes a damaged mirror one that lacks nothing once it was fetched into: packs that can not be read are taken away, and all
+// RepairMirror makes a damaged mirror one that lacks nothing once it was fetched into: packs that can not be read are taken away, and all
 // refs, so that the remote is asked for everything. What can be read stays, for those who borrow it.
-func (g *Git) Mend(ctx context.Context, dir string) (*Repo, error) {
+func (g *Git) RepairMirror(ctx context.Context, dir string) (*Repo, error) {
 	top := filepath.Join(dir, ".git")
 	entries, err := os.ReadDir(top)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -200,9 +200,9 @@ func removePack(base string) error {
 // Objects is the directory of the repository's objects.
 func (r *Repo) Objects() string { return filepath.Join(r.common, "objects") }
 
-// Borrow makes dir, which must be empty or not be there, a repository that has the refs of a mirror's remote and none of its
+// CloneAlternates makes dir, which must be empty or not be there, a repository that has the refs of a mirror's remote and none of its
 // objects: it reads those of the mirror. Nothing is checked out.
-func (g *Git) Borrow(ctx context.Context, mirror *Repo, s Source, dir string) (*Repo, error) {
+func (g *Git) CloneAlternates(ctx context.Context, mirror *Repo, s Source, dir string) (*Repo, error) {
 	rem, _, err := g.check(s)
 	if err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func hideUser(address string) string {
 }
 
 // credential asks for what to show to a remote and makes the ways by which git gets it.
-func (p *place) credential(ctx context.Context, g *Git, r *remote) error {
+func (p *workspaceDir) credential(ctx context.Context, g *Git, r *remote) error {
 	p.env = append(p.env, "GIT_SSH_VARIANT=ssh", "GIT_SSH_COMMAND=false")
 	if r.scheme == "file" || r.scheme == "git" {
 		return nil
@@ -121,7 +121,7 @@ printf '%s\n' "$1" >"$d/ask" && IFS= read -r a <"$d/tell" && printf '%s\n' "$a"
 `
 
 // askpass answers git's questions through two pipes with names. Only questions about this remote get an answer.
-func (p *place) askpass(r *remote, user, pass string) error {
+func (p *workspaceDir) askpass(r *remote, user, pass string) error {
 	for _, name := range []string{"ask", "tell"} {
 		if err := syscall.Mkfifo(p.at(name), 0o600); err != nil {
 			return fmt.Errorf("make a pipe: %w", err)
@@ -177,7 +177,7 @@ var plainPath = pattern.New(`^[A-Za-z0-9/._+-]+$`)
 const maxSocket = 100
 
 // ssh starts an agent with the key, and names the command that knows the hosts and nothing else.
-func (p *place) ssh(c Credential) error {
+func (p *workspaceDir) ssh(c Credential) error {
 	socket := p.at("agent")
 	if !plainPath.MatchString(p.dir) || len(socket) > maxSocket {
 		return fmt.Errorf("temporary directory %q can not be used for ssh: want at most %d of the characters A-Z a-z 0-9 / . _ + -", p.dir, maxSocket)
@@ -208,7 +208,7 @@ func (p *place) ssh(c Credential) error {
 }
 
 // agent serves one key on a socket until the place is closed. The key is in no file.
-func (p *place) agent(socket, key string) error {
+func (p *workspaceDir) agent(socket, key string) error {
 	private, err := ssh.ParseRawPrivateKey([]byte(key + "\n"))
 	if err != nil {
 		var locked *ssh.PassphraseMissingError

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	stderrKept  = 16 << 10 // of the end of what git says
+	stderrTail  = 16 << 10 // of the end of what git says
 	detailMax   = 1 << 10
 	lineMax     = 4 << 10 // of a line of progress
 	ulimitBlock = 512     // POSIX: ulimit -f counts blocks of 512 bytes
@@ -83,7 +83,7 @@ func (g *Git) exec(ctx context.Context, c call) (_ answer, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 
-	p, err := g.newPlace(ctx, c)
+	p, err := g.newWorkspaceDir(ctx, c)
 	if err != nil {
 		return answer{}, fmt.Errorf("git %s: %w", op, err)
 	}
@@ -138,7 +138,7 @@ func (g *Git) bounded(c call) []string {
 }
 
 // explain makes an error of what git said.
-func (g *Git) explain(op string, code int, signal, said string, p *place) error {
+func (g *Git) explain(op string, code int, signal, said string, p *workspaceDir) error {
 	said = p.hide(said)
 	e := &Error{Op: op, Exit: code, Detail: tidy(said)}
 	e.Kind, e.Hint = meaning(said)
@@ -231,12 +231,12 @@ func (t *tail) end() {
 		return
 	}
 	t.kept = append(append(t.kept, line...), '\n')
-	if len(t.kept) > 2*stderrKept {
-		t.kept = append(t.kept[:0], t.kept[len(t.kept)-stderrKept:]...)
+	if len(t.kept) > 2*stderrTail {
+		t.kept = append(t.kept[:0], t.kept[len(t.kept)-stderrTail:]...)
 	}
 }
 
-func (t *tail) text() string { return string(t.kept[max(0, len(t.kept)-stderrKept):]) }
+func (t *tail) text() string { return string(t.kept[max(0, len(t.kept)-stderrTail):]) }
 
 // stamp is a time as git's environment takes it.
 func stamp(t time.Time) string { return fmt.Sprintf("@%d +0000", t.Unix()) }

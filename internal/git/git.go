@@ -67,7 +67,7 @@ type Config struct {
 type Git struct {
 	cfg     Config
 	program string
-	walls   *walls
+	walls   *isolation
 }
 
 const systemPath = "/usr/local/bin:/usr/bin:/bin"
@@ -109,7 +109,7 @@ func New(cfg Config) (*Git, error) {
 		return nil, err
 	}
 	cfg.Limits = cfg.Limits.filled()
-	return &Git{cfg: cfg, program: cfg.Program, walls: &walls{}}, nil
+	return &Git{cfg: cfg, program: cfg.Program, walls: &isolation{}}, nil
 }
 
 func (l Limits) filled() Limits {

@@ -66,7 +66,7 @@ func (p *Pack) Close() error {
 
 const (
 	repackAt = 40 // packs in a store before it is packed anew
-	keptLeft = 20
+	keysLeft = 20
 )
 
 // Keep opens the store of a working tree and makes it if it is not there.

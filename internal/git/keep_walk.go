@@ -170,7 +170,7 @@ func (w *walk) entry(p, key string) error {
 	case info.Mode()&fs.ModeSymlink != 0:
 		it.mode = "120000"
 	case !info.Mode().IsRegular():
-		if w.more++; len(w.left) < keptLeft {
+		if w.more++; len(w.left) < keysLeft {
 			w.left = append(w.left, p)
 			w.more--
 		}

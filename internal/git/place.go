@@ -14,9 +14,9 @@ import (
 	"github.com/inspan/inspan/internal/pattern"
 )
 
-// place is the private directory of one call: home, configuration, what stands in for the repository's common directory,
+// workspaceDir is the private directory of one call: home, configuration, what stands in for the repository's common directory,
 // and the ways of a secret.
-type place struct {
+type workspaceDir struct {
 	dir, cwd string
 	env      []string
 	repo     *Repo
@@ -110,13 +110,13 @@ const settings = `[core]
 	lowSpeedTime = 60
 `
 
-// newPlace makes the place of a call.
-func (g *Git) newPlace(ctx context.Context, c call) (_ *place, err error) {
+// newWorkspaceDir makes the place of a call.
+func (g *Git) newWorkspaceDir(ctx context.Context, c call) (_ *workspaceDir, err error) {
 	dir, err := os.MkdirTemp(g.cfg.Temp, "inspan-git-")
 	if err != nil {
 		return nil, fmt.Errorf("make a private directory: %w", err)
 	}
-	p := &place{dir: dir, cwd: dir, repo: c.repo, far: c.remote != nil}
+	p := &workspaceDir{dir: dir, cwd: dir, repo: c.repo, far: c.remote != nil}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -169,7 +169,7 @@ func (g *Git) newPlace(ctx context.Context, c call) (_ *place, err error) {
 	return p, nil
 }
 
-func (p *place) at(name string) string { return filepath.Join(p.dir, name) }
+func (p *workspaceDir) at(name string) string { return filepath.Join(p.dir, name) }
 
 // shared are the parts of a common directory that hold content. All others, above all config, hooks and info, are ours.
 func shared() []string {
@@ -177,7 +177,7 @@ func shared() []string {
 }
 
 // stand makes what stands in for the common directory of a repository.
-func (p *place) stand(r *Repo) error {
+func (p *workspaceDir) stand(r *Repo) error {
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (p *place) stand(r *Repo) error {
 }
 
 // settle carries over what git did to the list of shallow commits: it replaces or removes the link and not the file.
-func (p *place) settle() {
+func (p *workspaceDir) settle() {
 	if p.repo == nil {
 		return
 	}
@@ -246,7 +246,7 @@ func (p *place) settle() {
 	}
 }
 
-func (p *place) close() error {
+func (p *workspaceDir) close() error {
 	var all error
 	for i := len(p.closers) - 1; i >= 0; i-- {
 		all = errors.Join(all, p.closers[i]())
@@ -257,7 +257,7 @@ func (p *place) close() error {
 var userinfo = pattern.New(`://[^/@\s]+@`)
 
 // hide takes secrets, and whatever stands where addresses have them, out of a text, and names the repository by its own name.
-func (p *place) hide(said string) string {
+func (p *workspaceDir) hide(said string) string {
 	for _, s := range p.secrets {
 		said = strings.ReplaceAll(said, s, "***")
 	}

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// StrayPrefix begins the names of the branches that Strays makes.
-const StrayPrefix = "rescued/"
+// RescuedPrefix begins the names of the branches that Strays makes.
+const RescuedPrefix = "rescued/"
 
 // maxStashes is how many stashes Strays keeps, the newest first; a repository with more is ErrTooLarge.
 const maxStashes = 256
@@ -31,7 +31,7 @@ func (r *Repo) Strays(ctx context.Context, who Author) ([]Ref, error) {
 	}
 	var all []Ref
 	add := func(kind, id string) error {
-		ref := Ref{StrayPrefix + kind + "-" + id[:12], id}
+		ref := Ref{RescuedPrefix + kind + "-" + id[:12], id}
 		all = append(all, ref)
 		return r.Point(ctx, ref)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
-// walls knows whether git can be kept in its tree, which is tried once.
-type walls struct {
+// isolation knows whether git can be kept in its tree, which is tried once.
+type isolation struct {
 	mu    sync.Mutex
 	tried bool
 	way   wall.Way
@@ -25,7 +25,7 @@ type walls struct {
 	around func(op string) (after func())
 }
 
-func (w *walls) find(ctx context.Context, temp string) (wall.Way, error) {
+func (w *isolation) find(ctx context.Context, temp string) (wall.Way, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.tried {
@@ -51,7 +51,7 @@ func (g *Git) Walled(ctx context.Context) error {
 func (c call) inTree() bool { return c.repo != nil || c.tree != "" }
 
 // start runs a git, behind a wall where it works in a tree and walls can be raised.
-func (g *Git) start(ctx context.Context, c call, p *place, proc local.Process) (sandbox.Exit, error) {
+func (g *Git) start(ctx context.Context, c call, p *workspaceDir, proc local.Process) (sandbox.Exit, error) {
 	if !c.inTree() {
 		return local.Run(ctx, proc)
 	}

@@ -37,7 +37,7 @@ func (w *work) borrow(ctx context.Context, src git.Source) (r *git.Repo, err err
 				return err
 			}
 			name = found
-			r, err = w.cfg.Git.Borrow(ctx, m, src, w.job.Dir)
+			r, err = w.cfg.Git.CloneAlternates(ctx, m, src, w.job.Dir)
 			return err
 		})
 		if err == nil && name != "" {
@@ -131,7 +131,7 @@ func (w *work) fetched(ctx context.Context, key string, src git.Source) (m *git.
 		}
 	}
 	if errors.Is(err, git.ErrDamaged) {
-		if m, err = w.cfg.Git.Mend(ctx, mirrorAt(w.cfg.Root, key)); err == nil {
+		if m, err = w.cfg.Git.RepairMirror(ctx, mirrorAt(w.cfg.Root, key)); err == nil {
 			name, err = m.Fetch(ctx, src)
 		}
 	}
@@ -189,7 +189,7 @@ func (w *work) healed(ctx context.Context, src git.Source, err error) bool {
 		whole, err = m.Whole(ctx)
 	}
 	if damaged := errors.Is(err, git.ErrDamaged) || err == nil && !whole; damaged {
-		if _, err = w.cfg.Git.Mend(ctx, mirrorAt(w.cfg.Root, l.Mirror)); err == nil {
+		if _, err = w.cfg.Git.RepairMirror(ctx, mirrorAt(w.cfg.Root, l.Mirror)); err == nil {
 			_, _, err = w.fetched(ctx, l.Mirror, src)
 		}
 	}

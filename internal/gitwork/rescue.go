@@ -103,7 +103,7 @@ func (w *work) rescue(ctx context.Context, g *guard, r *git.Repo, ref git.Ref) (
 // free is the name that a branch is published by: its own, but where another line of work was published by that one. done is
 // true where what is published, as it is returned, has all of the branch.
 func (w *work) free(ctx context.Context, r *git.Repo, ref git.Ref) (as git.Ref, done bool, err error) {
-	beside := git.Ref{Name: git.StrayPrefix + "branch-" + ref.ID[:12], ID: ref.ID}
+	beside := git.Ref{Name: git.RescuedPrefix + "branch-" + ref.ID[:12], ID: ref.ID}
 	if git.CheckName(ref.Name) != nil { // git takes more names than others do
 		return beside, false, nil
 	}

@@ -39,7 +39,7 @@ func TestTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			limit := rapid.IntRange(40, 400).Draw(t, "limit")
-			told, err := history.Told(t.Context(), b, &ref, int64(limit))
+			told, err := history.ToMessages(t.Context(), b, &ref, int64(limit))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func TestTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told, err := history.Told(t.Context(), b, &ref, 1000)
+		told, err := history.ToMessages(t.Context(), b, &ref, 1000)
 		if err != nil || len(told) < 4 || sizeOf(told) > 1200 || !strings.Contains(told[0].Text, "left out") || told[len(told)-1].Text != "The answer is 42." {
 			t.Fatalf("%d messages of %d bytes, %v", len(told), sizeOf(told), err)
 		}
@@ -81,7 +81,7 @@ func TestOfCrossings(t *testing.T) {
 	t.Parallel()
 	begun := func() *runtest.Builder {
 		b := runtest.New("main", "r")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 		return b
 	}
 	faulty := func(n int, text, reason string) *events.TurnFinishedData {
@@ -106,7 +106,7 @@ func TestOfCrossings(t *testing.T) {
 	t.Run("DLV-9 LOOP-12 an answer that was mended stands with what was said of it, so that no two answers follow each other", func(t *testing.T) {
 		t.Parallel()
 		b := begun()
-		b.Say(faulty(1, "no document", events.FinishDone), runtest.Turn(2, "a", "{}"))
+		b.Append(faulty(1, "no document", events.FinishDone), runtest.Turn(2, "a", "{}"))
 		all := told(t, b)
 		if len(all) != 4 || all[1].Content != "no document" || !strings.Contains(all[2].Content, "does not fit") || !all[2].Metadata.Note || all[3].Content != "{}" {
 			t.Fatalf("%+v", all)
@@ -116,7 +116,7 @@ func TestOfCrossings(t *testing.T) {
 		t.Parallel()
 		for _, text := range []string{"", " \n"} {
 			b := begun()
-			b.Say(faulty(1, text, events.FinishEmpty), runtest.Turn(2, "a", "here"))
+			b.Append(faulty(1, text, events.FinishEmpty), runtest.Turn(2, "a", "here"))
 			if all := told(t, b); len(all) != 2 || all[1].Content != "here" || strings.Contains(all[0].Content, "harness") {
 				t.Errorf("%+v", all)
 			}

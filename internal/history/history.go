@@ -43,13 +43,13 @@ func Of(s run.State) ([]events.Message, error) {
 			if err != nil {
 				return nil, err
 			}
-			all = said(append(all, asked), s, st, 0)
+			all = withTurns(append(all, asked), s, st, 0)
 			for i, e := range talk {
 				one := exchange(s, st, e)
 				if all = append(all, one...); len(one) == 1 && e.Note != "" && i < len(talk)-1 {
-					all = heard(all, s, st, e.Turn.Number, e.Note, true)
+					all = withAnswers(all, s, st, e.Turn.Number, e.Note, true)
 				}
-				all = said(all, s, st, e.Turn.Number)
+				all = withTurns(all, s, st, e.Turn.Number)
 			}
 			all = closed(all, s, st)
 		}
@@ -75,16 +75,16 @@ func meta(s run.State, st *run.Step, turn int) events.MessageMeta {
 	return events.MessageMeta{Run: s.HarnessID, Agent: st.AssignedAgent, Step: st.ID, Turn: turn}
 }
 
-// said adds what people said to a step after a turn.
-func said(all []events.Message, s run.State, st *run.Step, turn int) []events.Message {
-	for _, text := range s.SaidAfter(st.ID, turn) {
-		all = heard(all, s, st, turn, text, false)
+// withTurns adds what people said to a step after a turn.
+func withTurns(all []events.Message, s run.State, st *run.Step, turn int) []events.Message {
+	for _, text := range s.MessagesAfter(st.ID, turn) {
+		all = withAnswers(all, s, st, turn, text, false)
 	}
 	return all
 }
 
-// heard adds what the model was told after a turn, in one message with what stands before it on the user's side.
-func heard(all []events.Message, s run.State, st *run.Step, turn int, text string, note bool) []events.Message {
+// withAnswers adds what the model was told after a turn, in one message with what stands before it on the user's side.
+func withAnswers(all []events.Message, s run.State, st *run.Step, turn int, text string, note bool) []events.Message {
 	if last := &all[len(all)-1]; last.Role == events.RoleUser {
 		last.Content = strings.TrimSpace(last.Content + "\n\n" + text)
 		return all

@@ -185,7 +185,7 @@ func TestHistory(t *testing.T) {
 			}
 			newest = &ref
 		}
-		told, err := history.Told(t.Context(), b, newest, history.MaxTold)
+		told, err := history.ToMessages(t.Context(), b, newest, history.MaxMessages)
 		if err != nil || len(told) != 4 || !strings.HasSuffix(told[0].Text, "ask 2") || !strings.Contains(told[0].Text, "left out") || told[2].Text != "ask 3" {
 			t.Fatalf("%d messages, %v", len(told), err)
 		}
@@ -200,7 +200,7 @@ func TestHistory(t *testing.T) {
 			}
 			size := history.Size(events.Part{Messages: all})
 			limit := rapid.Int64Range(0, size).Draw(t, "limit")
-			told, err := history.Told(context.Background(), b, &ref, limit)
+			told, err := history.ToMessages(context.Background(), b, &ref, limit)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,7 +253,7 @@ func TestOf(t *testing.T) {
 				if len(moves) == 0 {
 					break
 				}
-				b.Say(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
+				b.Append(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
 			}
 			s := b.State()
 			all, err := history.Of(s)

@@ -18,7 +18,7 @@ func TestImages(t *testing.T) {
 		ref := runtest.Ref("a", c.ID, "read")
 		done := runtest.CallDone(ref, 0, "a picture")
 		done.Images = []events.Image{{Ref: events.Ref{SHA256: strings.Repeat("ab", 32), Size: 9}, MediaType: "image/png", Width: 3, Height: 2}}
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
 			runtest.Turn(1, "a", "", c), runtest.CallYes(ref, "read"), done, runtest.Turn(2, "a", "seen"))
 		all, err := history.Of(b.State())
 		if err != nil || len(all) < 3 || len(all[2].Results) != 1 {

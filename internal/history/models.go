@@ -59,16 +59,16 @@ func ToModel(ctx context.Context, blobs Getter, all []events.Message) ([]llm.Mes
 	return out, nil
 }
 
-// MaxTold is about how much of a history a model with a large context window is told, in bytes: a hundred thousand tokens.
-const MaxTold = 400 << 10
+// MaxMessages is about how much of a history a model with a large context window is told, in bytes: a hundred thousand tokens.
+const MaxMessages = 400 << 10
 
-// Room is how many bytes of a history a model is told whose context window has so many tokens, 0 for one that is not known: as
+// Window is how many bytes of a history a model is told whose context window has so many tokens, 0 for one that is not known: as
 // many bytes as the window has tokens is about a quarter of it.
-func Room(window int) int64 {
+func Window(window int) int64 {
 	if window <= 0 {
 		window = prompt.UnknownWindow
 	}
-	return int64(min(MaxTold, window))
+	return int64(min(MaxMessages, window))
 }
 
 // Tokens estimates what messages take of the window.
@@ -86,10 +86,10 @@ func Tokens(all []llm.Message) int {
 	return n
 }
 
-// Told returns what a model is told of a history in a number of bytes: the newest messages, in whole parts where the newest part
+// ToMessages returns what a model is told of a history in a number of bytes: the newest messages, in whole parts where the newest part
 // fits, else from a user's message or a turn of that part on, with what is larger than an eighth of the limit shortened. Where
 // something is left out, the first message says so. It is the same for the same reference and limit.
-func Told(ctx context.Context, blobs Getter, newest *events.Ref, limit int64) ([]llm.Message, error) {
+func ToMessages(ctx context.Context, blobs Getter, newest *events.Ref, limit int64) ([]llm.Message, error) {
 	var size int64
 	asked := false
 	parts, more, err := Load(ctx, blobs, newest, func(p events.Part) bool {

@@ -19,13 +19,13 @@ import (
 
 // Errors of a Requester.
 var (
-	// ErrNobody means that nobody listens on the subject.
-	ErrNobody = errors.New("nobody listens")
+	// ErrNoResponders means that nobody listens on the subject.
+	ErrNoResponders = errors.New("nobody listens")
 	// ErrFlood means that the answer is longer than hook.MaxAnswer.
 	ErrFlood = errors.New("the answer is too long")
 )
 
-// Requester asks on station.{station}.hook.{name}. The error wraps ErrNobody, ErrFlood or that of ctx.
+// Requester asks on station.{station}.hook.{name}. The error wraps ErrNoResponders, ErrFlood or that of ctx.
 type Requester interface {
 	AskHook(ctx context.Context, role events.Service, name string, question []byte) ([]byte, error)
 }
@@ -112,9 +112,9 @@ func (a *Asker) one(ctx context.Context, d hook.Due, q hook.Question) events.Hoo
 	case errors.As(err, &fault):
 		out.Fault, out.Message = fault.code, err.Error()
 	case errors.Is(err, hook.ErrAnswer):
-		out.Fault, out.Message = hook.FaultRubbish, err.Error()
-	case errors.Is(err, ErrNobody):
-		out.Fault, out.Message = hook.FaultNobody, "nobody listens on "+events.HookSubject(a.cfg.Station, d.Hook.Subject)
+		out.Fault, out.Message = hook.FaultMalformed, err.Error()
+	case errors.Is(err, ErrNoResponders):
+		out.Fault, out.Message = hook.FaultNoResponder, "nobody listens on "+events.HookSubject(a.cfg.Station, d.Hook.Subject)
 	case errors.Is(err, ErrFlood):
 		out.Fault, out.Message = hook.FaultFlood, fmt.Sprintf("the answer has more than %d bytes", hook.MaxAnswer)
 	default:

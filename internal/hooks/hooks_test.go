@@ -64,9 +64,9 @@ func TestCommand(t *testing.T) {
 			{`echo "not here" >&2; exit 2`, "block", "not here", ""},
 			{`exit 3`, "block", "", hook.FaultCrash},
 			{`kill -9 $$`, "block", "", hook.FaultCrash},
-			{`echo '{"answer":"continue"'`, "block", "", hook.FaultRubbish},
-			{`echo '{"answer":"allow"}'`, "block", "", hook.FaultRubbish},
-			{`echo '{"message":"continue"}'`, "block", "", hook.FaultRubbish},
+			{`echo '{"answer":"continue"'`, "block", "", hook.FaultMalformed},
+			{`echo '{"answer":"allow"}'`, "block", "", hook.FaultMalformed},
+			{`echo '{"message":"continue"}'`, "block", "", hook.FaultMalformed},
 			{`cat /dev/zero`, "block", "", hook.FaultFlood},
 			{`cat /dev/zero >&2 & echo '{"answer":"continue"}'`, "continue", "", ""},
 			{`exec 0<&-; echo '{"answer":"continue"}'`, "continue", "", ""},
@@ -191,7 +191,7 @@ func TestAsk(t *testing.T) {
 				},
 			}
 		})
-		for name, fault := range map[string]string{"panics": hook.FaultCrash, "errs": hook.FaultCrash, "odd": hook.FaultRubbish, "late": hook.FaultTimeout, "none": hook.FaultUnavailable} {
+		for name, fault := range map[string]string{"panics": hook.FaultCrash, "errs": hook.FaultCrash, "odd": hook.FaultMalformed, "late": hook.FaultTimeout, "none": hook.FaultUnavailable} {
 			if got := ask(t, a, events.Hook{ID: "h", On: events.OnPreTool, Builtin: name, TimeoutMS: 50}); got[0].Answer != events.HookBlock || got[0].Fault != fault {
 				t.Errorf("%s: %+v", name, got)
 			}

@@ -129,7 +129,7 @@ func TestHearAgain(t *testing.T) {
 		tell := make(chan error, 16)
 		nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { tell <- err })
 		for _, subject := range []string{"$JS.API.CONSUMER.DELETE.IN_one.planner", "$JS.API.CONSUMER.CREATE.IN_one.planner", "$JS.API.CONSUMER.MSG.NEXT.IN_one.planner",
-			"$JS.API.CONSUMER.PAUSE.IN_one.planner", "$JS.API.STREAM.PURGE.IN_one", "$JS.API.STREAM.MSG.GET.LOG_one", "station.one.task", events.FactSubject("one", "r", events.RunCreated), "$KV.harness-config.one.agent.x"} {
+			"$JS.API.CONSUMER.PAUSE.IN_one.planner", "$JS.API.STREAM.PURGE.IN_one", "$JS.API.STREAM.MSG.GET.LOG_one", "station.one.task", events.RunEventSubject("one", "r", events.RunCreated), "$KV.harness-config.one.agent.x"} {
 			if err := nc.Publish(subject, []byte("{}")); err != nil {
 				t.Fatal(err)
 			}

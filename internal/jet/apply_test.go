@@ -76,7 +76,7 @@ func TestApply(t *testing.T) {
 					t.Fatalf("consumer %s of %s: %v", want.Name, want.Stream, err)
 				}
 				if cfg := co.CachedInfo().Config; cfg.MaxDeliver != -1 || cfg.AckWait != topology.AckWait || len(cfg.BackOff) != 0 ||
-					cfg.AckPolicy != jetstream.AckExplicitPolicy || cfg.MaxAckPending < 4*topology.HearsOf(role).Workers {
+					cfg.AckPolicy != jetstream.AckExplicitPolicy || cfg.MaxAckPending < 4*topology.SubscriptionsOf(role).Workers {
 					t.Errorf("consumer %s of %s: %+v", want.Name, want.Stream, cfg)
 				}
 			}
@@ -178,7 +178,7 @@ func TestLogOnlyGrows(t *testing.T) {
 		if err := log.Purge(ctx); err == nil {
 			t.Error("purge: got no error")
 		}
-		subject := events.FactSubject("s1", "r1", events.RunCreated)
+		subject := events.RunEventSubject("s1", "r1", events.RunCreated)
 		for name, headers := range map[string]nats.Header{
 			"rollup of a subject": {"Nats-Rollup": {"sub"}}, "rollup of all": {"Nats-Rollup": {"all"}},
 			"lifetime": {"Nats-TTL": {"1s"}}, "schedule": {"Nats-Schedule": {"@at 2030-01-01T00:00:00Z"}, "Nats-Schedule-Target": {subject}},
@@ -235,7 +235,7 @@ func TestLogOnlyGrows(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", sub.Subject, err)
 			}
-			if m.Subject != "station.s1.run.r2.stream" || m.Header.Get("Nats-Subject") != events.FactSubject("s1", "r2", events.StepReady) {
+			if m.Subject != "station.s1.run.r2.stream" || m.Header.Get("Nats-Subject") != events.RunEventSubject("s1", "r2", events.StepReady) {
 				t.Errorf("%s: got %s of %s", sub.Subject, m.Subject, m.Header.Get("Nats-Subject"))
 			}
 		}

@@ -14,7 +14,7 @@ import (
 func TestDeputy(t *testing.T) {
 	t.Parallel()
 	s := guarded(t)
-	target := events.FactSubject("s1", "forged", events.CallAllowed)
+	target := events.RunEventSubject("s1", "forged", events.CallAllowed)
 	source := "$KV." + topology.StateBucket + ".s1.forged"
 	stream := topology.KVStream(topology.StateBucket)
 	consumer, err := json.Marshal(map[string]any{"stream_name": stream, "action": "", "config": map[string]any{"name": "deputy",

@@ -49,7 +49,7 @@ func (n census) Created(ctx context.Context, since time.Time) (int, error) {
 
 // count asks for the first fact of a kind: the answer tells how many are behind it.
 func (n census) count(ctx context.Context, k events.Kind, since *time.Time) (int, error) {
-	page, err := n.c.direct(ctx, topology.Log(n.station), directRequest{Since: since, NextFor: events.KindFacts(n.station, k), Batch: 1})
+	page, err := n.c.direct(ctx, topology.Log(n.station), directRequest{Since: since, NextFor: events.RunEventsOfKind(n.station, k), Batch: 1})
 	if err != nil {
 		return 0, fmt.Errorf("count %s: %w", k, err)
 	}

@@ -29,7 +29,7 @@ func (s *Station) WatchSubject(subject string, hear func(subject string, data []
 func (s *Station) OnEnd(hint func(runID string)) (stop func(), err error) {
 	var stops []func()
 	for _, k := range []events.Kind{events.RunFailed, events.RunCompleted} {
-		one, err := s.WatchSubject(events.KindFacts(s.name, k), func(subject string, _ []byte) {
+		one, err := s.WatchSubject(events.RunEventsOfKind(s.name, k), func(subject string, _ []byte) {
 			if p, ok := events.ParseRunSubject(subject); ok {
 				hint(p.Run)
 			}

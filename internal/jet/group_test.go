@@ -90,7 +90,7 @@ func TestGroupedOutcomes(t *testing.T) {
 		_, s := grouped(t, jet.ApplyOptions{})
 		entries := firstFacts(many, "r")
 		taken := appendOne(t, s.Journal(), entries[90].ID, events.RunCreated, 0)
-		entries[120].Bytes = []byte(strings.Repeat("x", events.MaxFact+1))
+		entries[120].Bytes = []byte(strings.Repeat("x", events.MaxEvent+1))
 		entries[150].Head = 1 << 40
 		for i, ack := range atOnce(t, s.Journal(), entries) {
 			want := kernel.Stored

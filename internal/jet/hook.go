@@ -34,7 +34,7 @@ func (s *Station) AskHook(ctx context.Context, role events.Service, name string,
 	m, err := sub.NextMsgWithContext(watched)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return nil, fmt.Errorf("ask on %s: %w", subject, hooks.ErrNobody)
+		return nil, fmt.Errorf("ask on %s: %w", subject, hooks.ErrNoResponders)
 	case err != nil && context.Cause(watched) != nil:
 		return nil, fmt.Errorf("ask on %s: %w", subject, context.Cause(watched))
 	case err != nil:

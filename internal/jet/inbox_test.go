@@ -121,7 +121,7 @@ func TestListen(t *testing.T) {
 		hear := func(id string) {
 			t.Helper()
 			appendOne(t, st.Journal(), id, events.CallAllowed, 0)
-			for await(t, got, id) != events.FactSubject("s1", id, events.CallAllowed) {
+			for await(t, got, id) != events.RunEventSubject("s1", id, events.CallAllowed) {
 			}
 		}
 		hear("r1")

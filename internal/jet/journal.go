@@ -39,8 +39,8 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 		return kernel.Ack{Outcome: kernel.Denied, Err: err}
 	}
 	e.Aggregate = j.aggregate
-	if len(e.Bytes) > events.MaxFact {
-		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxFact)}
+	if len(e.Bytes) > events.MaxEvent {
+		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxEvent)}
 	}
 	if j.c.grouping.Load() {
 		return j.c.group(j).append(ctx, e)

@@ -65,7 +65,7 @@ func (s *Station) Logged(ctx context.Context) ([]string, error) {
 				Subjects map[string]uint64 `json:"subjects"`
 			} `json:"state"`
 		}
-		ask := map[string]any{"subjects_filter": events.RunFacts(s.name, "*"), "offset": offset}
+		ask := map[string]any{"subjects_filter": events.RunEvents(s.name, "*"), "offset": offset}
 		if err := s.c.api(ctx, "STREAM.INFO."+topology.Log(s.name), ask, &page); err != nil {
 			return nil, fmt.Errorf("list the runs in the log of station %s: %w", s.name, err)
 		}

@@ -29,8 +29,8 @@ func TestLog(t *testing.T) {
 		t.Parallel()
 		_, st := one(t, jet.ApplyOptions{})
 		b := runtest.New("s1", "r")
-		b.Say(runtest.Created())
-		stored := b.Facts()[0]
+		b.Append(runtest.Created())
+		stored := b.Events()[0]
 		if ack := st.Journal().Append(within(t), kernel.Entry{ID: "r", Kind: events.StepFinished, Bytes: stored}); ack.Outcome != kernel.Stored {
 			t.Fatalf("%s %v", ack.Outcome, ack.Err)
 		}

@@ -60,7 +60,7 @@ func TestOutcomes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, w := range events.Vocabulary() {
+		for _, w := range events.Registry() {
 			begin := time.Now()
 			ack := st.Journal().Append(within(t), kernel.Entry{ID: "run-" + strings.ReplaceAll(string(w.Kind), ".", "-"), Kind: w.Kind, Bytes: []byte("x")})
 			want := kernel.Denied

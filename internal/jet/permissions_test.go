@@ -61,7 +61,7 @@ func seenBy(t *testing.T, s *natsserver.Server, user, inbox, station string) *je
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	s := guarded(t)
-	kinds := events.Vocabulary()
+	kinds := events.Registry()
 	for _, role := range events.Services() {
 		t.Run("SAFE-6 "+string(role)+" says its own facts and no other, and none of another station", func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +127,7 @@ func works(t *testing.T, s *natsserver.Server, role events.Service) {
 		t.Errorf("last: got %+v, %v, %v", last, ok, err)
 	}
 	writes(t, st, role, id)
-	for _, family := range topology.HearsOf(role).Timers {
+	for _, family := range topology.SubscriptionsOf(role).Timers {
 		for _, at := range []time.Time{time.Now().Add(-time.Second), time.Now().Add(time.Hour)} {
 			if err := st.Timers().Set(within(t), id, family+".x", at); err != nil {
 				t.Errorf("timer: %v", err)
@@ -209,7 +209,7 @@ func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
 func hears(t *testing.T, s *natsserver.Server, st *jet.Station, role events.Service) {
 	admin := seenBy(t, s, "admin", "", "s1")
 	kind := events.RunResumed
-	if h := topology.HearsOf(role); !h.All {
+	if h := topology.SubscriptionsOf(role); !h.All {
 		kind = h.Facts[0]
 	}
 	id := "h-" + rand16()
@@ -225,7 +225,7 @@ func hears(t *testing.T, s *natsserver.Server, st *jet.Station, role events.Serv
 			}
 		})
 	}()
-	for await(t, heard, "the fact") != events.FactSubject("s1", id, kind) {
+	for await(t, heard, "the fact") != events.RunEventSubject("s1", id, kind) {
 	}
 	cancel()
 	if err := await(t, ended, "the listener"); err != nil {
@@ -306,7 +306,7 @@ func users(t *testing.T, s *natsserver.Server) {
 		for _, subject := range []string{
 			events.TaskSubject("s1"), events.TaskSubject("s1") + ".p", events.ControlSubject("s1", "r1"), events.GateSubject("s1", "r1", "g"),
 			events.GateSubject("s1", "r1", "g") + ".anna", events.GateSubject("s1", "r1", "g") + ".bert",
-			events.FactSubject("s1", "r1", events.CallAllowed), events.TimerSubject("s1", "r1", "run.x"), events.DueSubject("s1", "r1", "run.x"),
+			events.RunEventSubject("s1", "r1", events.CallAllowed), events.TimerSubject("s1", "r1", "run.x"), events.DueSubject("s1", "r1", "run.x"),
 			"$KV." + topology.ConfigBucket + ".s1.k", "$O." + topology.FilesBucket + ".M.x", events.DeadSubject("s1", events.Planner),
 		} {
 			err := st.Publish(within(t), subject, []byte("{}"), nil)

@@ -22,8 +22,8 @@ func TestReadPastStatus(t *testing.T) {
 	t.Cleanup(stop)
 	nc, _ := raw(t, s)
 	for _, status := range []string{"204", "404", "408", "503"} {
-		m := &nats.Msg{Subject: events.FactSubject("s1", "r1", events.TurnFinished), Header: nats.Header{"Status": {status},
-			"Nats-Num-Pending": {"0"}, "Nats-Last-Sequence": {"0"}, "Nats-Subject": {events.FactSubject("s1", "r1", events.CallAllowed)}, "Nats-Sequence": {"9"}}}
+		m := &nats.Msg{Subject: events.RunEventSubject("s1", "r1", events.TurnFinished), Header: nats.Header{"Status": {status},
+			"Nats-Num-Pending": {"0"}, "Nats-Last-Sequence": {"0"}, "Nats-Subject": {events.RunEventSubject("s1", "r1", events.CallAllowed)}, "Nats-Sequence": {"9"}}}
 		if _, err := nc.RequestMsgWithContext(within(t), m); err != nil {
 			t.Fatal(err)
 		}

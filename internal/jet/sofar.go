@@ -64,7 +64,7 @@ func (s *Station) Told(ctx context.Context, run string, after uint64) (said [][]
 		return nil, after, err
 	}
 	for {
-		page, err := s.c.direct(ctx, topology.Live(s.name), directRequest{Seq: after + 1, NextFor: events.KeptSubject(s.name, run), Batch: pageFacts, MaxBytes: pageBytes})
+		page, err := s.c.direct(ctx, topology.Live(s.name), directRequest{Seq: after + 1, NextFor: events.RetainedSubject(s.name, run), Batch: pageFacts, MaxBytes: pageBytes})
 		if err != nil {
 			return said, after, fmt.Errorf("read what was said live of %s after %d: %w", run, after, err)
 		}

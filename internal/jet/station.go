@@ -69,7 +69,7 @@ func (s *Station) Live() kernel.Live {
 
 // Kept returns the outlet of what the server keeps for a while and publishes live as it does; see Told.
 func (s *Station) Kept() kernel.Live {
-	return live{c: s.c, station: s.name, subject: events.KeptSubject}
+	return live{c: s.c, station: s.name, subject: events.RetainedSubject}
 }
 
 // Refusals returns the dead-letter list.

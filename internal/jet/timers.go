@@ -43,7 +43,7 @@ func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := topology.HearsTimer(family); !ok {
+	if _, ok := topology.ReceiverOfTimer(family); !ok {
 		return fmt.Errorf("timer %q: no role hears timers of family %q", name, family)
 	}
 	timer, due := events.TimerSubject(t.station, id, name), events.DueSubject(t.station, id, name)

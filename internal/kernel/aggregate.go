@@ -14,17 +14,17 @@ type Aggregate[S any] struct {
 	// Name is the token of its subjects: station.{s}.{name}.{id}.evt.{family}.{verb}; see events.CheckAggregate.
 	Name string
 	// Lookup returns the registration of an event type; ok is false for one that the aggregate does not have.
-	Lookup func(events.Kind) (w events.Word, ok bool)
+	Lookup func(events.Kind) (w events.Type, ok bool)
 	// Apply returns the state after one more event, whose stored bytes have the given hash, and an error for one that cannot
 	// be its next. The kernel has checked that the event follows the chain; the state returned is at the event.
-	Apply func(s S, f events.Fact, p events.Payload, hash string) (S, error)
+	Apply func(s S, f events.Event, p events.Payload, hash string) (S, error)
 	// Chain returns how far a state is; the zero Chain for the zero state.
 	Chain func(s *S) Chain
 	// Envelope returns what the next event says of itself beside its place in the log. Nil is the station alone.
 	Envelope func(station, id string, s *S, p events.Payload) (who events.Identity, traceparent string)
 	// Ended reports whether nothing can follow a state. Nil is an aggregate without an end.
 	Ended func(s *S) bool
-	// MaxEvent is the most bytes of one event, 0 for events.MaxFact. Above that no journal takes one.
+	// MaxEvent is the most bytes of one event, 0 for events.MaxEvent. Above that no journal takes one.
 	MaxEvent int
 }
 
@@ -61,15 +61,15 @@ func (a *Aggregate[S]) check() error {
 	if a == nil || a.Lookup == nil || a.Apply == nil || a.Chain == nil {
 		return errors.New("an aggregate needs event types, a fold and a chain")
 	}
-	if a.MaxEvent < 0 || a.MaxEvent > events.MaxFact {
-		return fmt.Errorf("aggregate %s: an event may have up to %d bytes, not %d", a.Name, events.MaxFact, a.MaxEvent)
+	if a.MaxEvent < 0 || a.MaxEvent > events.MaxEvent {
+		return fmt.Errorf("aggregate %s: an event may have up to %d bytes, not %d", a.Name, events.MaxEvent, a.MaxEvent)
 	}
 	return events.CheckAggregate(a.Name)
 }
 
 // Read decodes a record of an aggregate and checks that it says to be what its place in the log is for. Its errors are
 // *DamageError.
-func (a *Aggregate[S]) Read(id string, r Record) (events.Fact, events.Payload, error) {
+func (a *Aggregate[S]) Read(id string, r Record) (events.Event, events.Payload, error) {
 	f, p, err := events.ReadAs(r.Bytes, a.Name, a.Lookup)
 	fault := ""
 	switch {
@@ -82,7 +82,7 @@ func (a *Aggregate[S]) Read(id string, r Record) (events.Fact, events.Payload, e
 		fault = fmt.Sprintf("says that it is %s, and was stored as %s", p.Kind(), r.Kind)
 	}
 	if fault != "" {
-		return events.Fact{}, nil, &DamageError{Aggregate: a.Name, ID: id, Sequence: f.Sequence, Kind: r.Kind, Fault: fault, Err: err}
+		return events.Event{}, nil, &DamageError{Aggregate: a.Name, ID: id, Sequence: f.Sequence, Kind: r.Kind, Fault: fault, Err: err}
 	}
 	return f, p, nil
 }
@@ -101,7 +101,7 @@ func (a *Aggregate[S]) fold(id string, s S, r Record) (S, error) {
 }
 
 // fault says why an event does not follow a chain, or "".
-func (a *Aggregate[S]) fault(c Chain, f events.Fact, k events.Kind) string {
+func (a *Aggregate[S]) fault(c Chain, f events.Event, k events.Kind) string {
 	w, _ := a.Lookup(k)
 	switch {
 	case f.Sequence != c.Sequence+1:
@@ -115,9 +115,9 @@ func (a *Aggregate[S]) fault(c Chain, f events.Fact, k events.Kind) string {
 }
 
 // compose makes the event that follows a state.
-func (a *Aggregate[S]) compose(station, id string, s *S, p events.Payload) events.Fact {
+func (a *Aggregate[S]) compose(station, id string, s *S, p events.Payload) events.Event {
 	chain := a.Chain(s)
-	f := events.Fact{SpecVersion: "1.0", Type: p.Kind().Type(), Subject: id, ContentType: "application/json",
+	f := events.Event{SpecVersion: "1.0", Type: p.Kind().Type(), Subject: id, ContentType: "application/json",
 		Identity: events.Identity{Station: station}, Sequence: chain.Sequence + 1, PrevHash: chain.Hash}
 	if a.Name != events.RunAggregate {
 		f.Aggregate = a.Name
@@ -131,7 +131,7 @@ func (a *Aggregate[S]) compose(station, id string, s *S, p events.Payload) event
 // maxEvent is MaxEvent with the default filled in.
 func (a *Aggregate[S]) maxEvent() int {
 	if a.MaxEvent == 0 {
-		return events.MaxFact
+		return events.MaxEvent
 	}
 	return a.MaxEvent
 }

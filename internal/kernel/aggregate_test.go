@@ -119,7 +119,7 @@ func TestLoopOfTwoAggregates(t *testing.T) {
 			return delivered{subject: subject, data: r.Bytes, seq: r.Seq, acks: &acks}
 		}
 		inbox := list{
-			message(events.FactSubject(station, "x", events.RunCreated), fact),
+			message(events.RunEventSubject(station, "x", events.RunCreated), fact),
 			message(events.EventSubject(station, kerneltest.CounterAggregate, "x", kerneltest.CountAdded), added),
 			message(events.DueSubject(station, "x", "run.deadline"), kernel.Record{}),
 			message(events.DueSubject(station, "x", kerneltest.CounterAggregate+"-lease.l"), kernel.Record{}),

@@ -36,21 +36,21 @@ func copyAll(t *testing.T, s *mem.Station, runID string, facts [][]byte, whole u
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	b := started("r", 2)
-	n := uint64(len(b.Facts()))
+	n := uint64(len(b.Events()))
 	t.Run("EVT-9 a copied run has the same bytes, and copying it again, or from the middle, changes nothing", func(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
-		for _, part := range [][][]byte{b.Facts()[:3], b.Facts(), b.Facts(), b.Facts()[2:5]} {
+		for _, part := range [][][]byte{b.Events()[:3], b.Events(), b.Events(), b.Events()[2:5]} {
 			if err := copyAll(t, s, "r", part, n); err != nil {
 				t.Fatal(err)
 			}
 		}
 		log := s.Log("r")
-		if len(log) != len(b.Facts()) {
-			t.Fatalf("%d facts, want %d", len(log), len(b.Facts()))
+		if len(log) != len(b.Events()) {
+			t.Fatalf("%d facts, want %d", len(log), len(b.Events()))
 		}
 		for i, r := range log {
-			if string(r.Bytes) != string(b.Facts()[i]) {
+			if string(r.Bytes) != string(b.Events()[i]) {
 				t.Errorf("fact %d has other bytes", i+1)
 			}
 		}
@@ -59,10 +59,10 @@ func TestCopy(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		other := runtest.New(station, "r")
-		other.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("z")), runtest.Ready("z"))
+		other.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("z")), runtest.Ready("z"))
 		seed(t, s, other)
 		before := len(s.Log("r"))
-		if err := copyAll(t, s, "r", b.Facts(), n); !errors.Is(err, kernel.ErrDiverged) {
+		if err := copyAll(t, s, "r", b.Events(), n); !errors.Is(err, kernel.ErrDiverged) {
 			t.Errorf("got %v, want ErrDiverged", err)
 		}
 		if len(s.Log("r")) != before {
@@ -73,13 +73,13 @@ func TestCopy(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		l := newLedger(t, s, events.Planner)
-		if err := l.Copy(t.Context(), "r", b.Facts()[1], n); err == nil {
+		if err := l.Copy(t.Context(), "r", b.Events()[1], n); err == nil {
 			t.Error("the second fact was copied before the first")
 		}
-		if err := l.Copy(t.Context(), "q", b.Facts()[0], n); err == nil {
+		if err := l.Copy(t.Context(), "q", b.Events()[0], n); err == nil {
 			t.Error("a fact of r was copied to q")
 		}
-		if err := newLedger(t, s, events.Executor).Copy(t.Context(), "r", b.Facts()[0], n); !errors.Is(err, kernel.ErrDenied) {
+		if err := newLedger(t, s, events.Executor).Copy(t.Context(), "r", b.Events()[0], n); !errors.Is(err, kernel.ErrDenied) {
 			t.Errorf("the executor copied a fact of the planner: %v", err)
 		}
 		if got := len(s.Log("r")) + len(s.Log("q")); got != 0 {
@@ -94,13 +94,13 @@ func TestForgedKind(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		b := runtest.New(station, "r")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
 		seed(t, s, b)
 		l := newLedger(t, s, events.Executor)
 		mustState(t, l, "r")
 		head := s.Log("r")[3].Seq
 		// The executor may store step.finished, and claims with it that the gatekeeper permitted the step.
-		forged := b.Bad(runtest.Allowed("a"), func(*events.Fact) {})
+		forged := b.Bad(runtest.Allowed("a"), func(*events.Event) {})
 		ack := s.JournalOf(events.Executor).Append(t.Context(), kernel.Entry{ID: "r", Kind: events.StepFinished, Head: head, Bytes: forged})
 		if ack.Outcome != kernel.Stored {
 			t.Fatalf("%s %v", ack.Outcome, ack.Err)
@@ -127,7 +127,7 @@ func TestHearCopies(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		b := started("r", 1)
-		n := uint64(len(b.Facts()))
+		n := uint64(len(b.Events()))
 		c := counted{seen: make(chan runlog.Heard, 64)} // more than the run has facts
 		loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(newLedger(t, s, events.Executor), c)}, Inbox: s.Inbox(), Refusals: s.Refusals(), Workers: 4})
 		if err != nil {
@@ -136,7 +136,7 @@ func TestHearCopies(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- loop.Run(ctx) }()
-		if err := copyAll(t, s, "r", b.Facts()[:n-1], n); err != nil {
+		if err := copyAll(t, s, "r", b.Events()[:n-1], n); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -144,7 +144,7 @@ func TestHearCopies(t *testing.T) {
 			t.Fatalf("%s was heard although the run is not whole", h.Kind)
 		case <-time.After(300 * time.Millisecond): // it was delivered at once, and handed back
 		}
-		if err := copyAll(t, s, "r", b.Facts()[n-1:], n); err != nil {
+		if err := copyAll(t, s, "r", b.Events()[n-1:], n); err != nil {
 			t.Fatal(err)
 		}
 		for heard := events.Kind(""); heard != events.StepAllowed; { // run.created is heard, too, in any order

@@ -55,10 +55,10 @@ func newLedger(t fataler, s *mem.Station, by events.Service, change ...func(*run
 // seed puts the facts of a builder into the log as they are.
 func seed(t fataler, s *mem.Station, b *runtest.Builder) {
 	t.Helper()
-	if len(b.Facts()) == 0 {
+	if len(b.Events()) == 0 {
 		return
 	}
-	put(t, s, b.State().HarnessID, b.Facts()[len(s.Log(b.State().HarnessID)):]...)
+	put(t, s, b.State().HarnessID, b.Events()[len(s.Log(b.State().HarnessID)):]...)
 }
 
 // put appends bytes to a run's log, whatever they are, as the kind that they say.
@@ -138,14 +138,14 @@ var openKinds = []events.Kind{events.RunCreated, events.RunStarted, events.PlanM
 // started returns a builder of a run with one allowed call per id c1-1, c1-2 ... in step a.
 func started(runID string, calls int) *runtest.Builder {
 	b := runtest.New(station, runID)
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a")), runtest.Ready("a"), runtest.Allowed("a"))
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a")), runtest.Ready("a"), runtest.Allowed("a"))
 	var asked []events.RequestedCall
 	for i := range calls {
 		asked = append(asked, runtest.Asked(1, i+1, "bash", `{}`))
 	}
-	b.Say(runtest.Turn(1, "a", "go", asked...))
+	b.Append(runtest.Turn(1, "a", "go", asked...))
 	for _, c := range asked {
-		b.Say(runtest.CallYes(runtest.Ref("a", c.ID, "bash"), "once"))
+		b.Append(runtest.CallYes(runtest.Ref("a", c.ID, "bash"), "once"))
 	}
 	return b
 }

@@ -72,7 +72,7 @@ type LedgerConfig[S any] struct {
 
 // Told is an event that a ledger has stored, and the state of its aggregate before it; both are to be read only.
 type Told[S any] struct {
-	Fact    events.Fact
+	Fact    events.Event
 	Payload events.Payload
 	Before  S
 }
@@ -256,7 +256,7 @@ func (l *Ledger[S]) say(ctx context.Context, p *page[S], answer []events.Payload
 
 // compose makes the next event of an aggregate, and its payload as whoever reads it has it: the state is the fold of the
 // stored bytes, encoding may change what is in hand, and the caller keeps that.
-func (l *Ledger[S]) compose(p *page[S], payload events.Payload) (f events.Fact, written events.Payload, stored []byte, err error) {
+func (l *Ledger[S]) compose(p *page[S], payload events.Payload) (f events.Event, written events.Payload, stored []byte, err error) {
 	a := l.cfg.Aggregate
 	word, ok := a.Lookup(payload.Kind())
 	if !ok || word.Author != l.cfg.By {

@@ -88,7 +88,7 @@ func (w *world) write(*rapid.T) {
 	}
 	got, err := l.Write(ctx, id, func(s run.State, _ time.Time) ([]events.Payload, error) {
 		var answer []events.Payload
-		moves := runtest.Said(s, by)
+		moves := runtest.Answer(s, by)
 		if len(moves) > 0 {
 			answer = append(answer, moves[pick%len(moves)])
 		}
@@ -267,7 +267,7 @@ func chatter(ctx context.Context, l *runlog.Ledger, by events.Service, runs int)
 			return fmt.Errorf("%s: state of %s: %w", by, id, err)
 		}
 		_, err := l.Write(ctx, id, func(s run.State, _ time.Time) ([]events.Payload, error) {
-			moves := slices.DeleteFunc(runtest.Said(s, by), func(p events.Payload) bool {
+			moves := slices.DeleteFunc(runtest.Answer(s, by), func(p events.Payload) bool {
 				k := p.Kind() // those that would end everything at once
 				return k == events.RunFailed || k == events.StepFailed || k == events.RunPaused
 			})

@@ -24,7 +24,7 @@ func TestCachedState(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		b := runtest.New(station, "r")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 		seed(t, s, b)
 		turn := runtest.Turn(1, "a", "bad \xff byte", runtest.Asked(1, 1, "bash", `{ "command" : "a <b >c && d" }`))
 		turn.Raw = []byte(`[ {"text": "<b>"} ]`)
@@ -226,25 +226,25 @@ func always(s run.State, _ time.Time) ([]events.Payload, error) {
 
 func TestHeld(t *testing.T) {
 	t.Parallel()
-	spoil := func(b *runtest.Builder, change func(*events.Fact)) []byte {
+	spoil := func(b *runtest.Builder, change func(*events.Event)) []byte {
 		return b.Bad(runtest.CallBegun(runtest.Ref("a", "c1-1", "bash"), 1), change)
 	}
 	for name, bad := range map[string]func(b *runtest.Builder) []byte{
 		"no JSON": func(*runtest.Builder) []byte { return []byte(`{"specversion":`) },
-		"a gap":   func(b *runtest.Builder) []byte { return spoil(b, func(f *events.Fact) { f.Sequence++ }) },
+		"a gap":   func(b *runtest.Builder) []byte { return spoil(b, func(f *events.Event) { f.Sequence++ }) },
 		"a wrong hash": func(b *runtest.Builder) []byte {
-			return spoil(b, func(f *events.Fact) { f.PrevHash = run.HashOf(nil) })
+			return spoil(b, func(f *events.Event) { f.PrevHash = run.HashOf(nil) })
 		},
 		"another author": func(b *runtest.Builder) []byte {
-			return spoil(b, func(f *events.Fact) { f.Source = events.Source(station, events.Executor) })
+			return spoil(b, func(f *events.Event) { f.Source = events.Source(station, events.Executor) })
 		},
 		"a new version": func(b *runtest.Builder) []byte {
-			return spoil(b, func(f *events.Fact) { f.Type = "dev.inspan.call.started.v2" })
+			return spoil(b, func(f *events.Event) { f.Type = "dev.inspan.call.started.v2" })
 		},
 		"another run": func(b *runtest.Builder) []byte {
-			return spoil(b, func(f *events.Fact) { f.Run, f.Subject = "other", "other" })
+			return spoil(b, func(f *events.Event) { f.Run, f.Subject = "other", "other" })
 		},
-		"a repeated fact": func(b *runtest.Builder) []byte { return b.Facts()[len(b.Facts())-1] },
+		"a repeated fact": func(b *runtest.Builder) []byte { return b.Events()[len(b.Events())-1] },
 	} {
 		t.Run("SAFE-2 "+name+" holds the run, and nothing is written after it", func(t *testing.T) {
 			t.Parallel()
@@ -305,7 +305,7 @@ func (f shown) Latest(context.Context, string) (run.State, uint64, bool) { retur
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
 	const covered = 5 // facts in the snapshot
-	all := len(started("r", 3).Facts())
+	all := len(started("r", 3).Events())
 	for _, c := range []struct {
 		name string
 		// spoil changes the right snapshot.
@@ -334,7 +334,7 @@ func TestSnapshots(t *testing.T) {
 		b := started("r", 3)
 		seed(t, s, b)
 		log := s.Log("r")
-		snap, err := run.Fold(run.State{}, b.Facts()[:covered]...)
+		snap, err := run.Fold(run.State{}, b.Events()[:covered]...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,7 +364,7 @@ func examineSnapshot(t *testing.T, n int, spoil func(*run.State, *uint64), used 
 	s := newStation(t)
 	b := started("r", 3)
 	seed(t, s, b)
-	snap, err := run.Fold(run.State{}, b.Facts()[:n]...)
+	snap, err := run.Fold(run.State{}, b.Events()[:n]...)
 	if err != nil {
 		t.Fatal(err)
 	}

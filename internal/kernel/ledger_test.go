@@ -97,7 +97,7 @@ func TestFinalOutcomes(t *testing.T) {
 		l := newLedger(t, s, events.Planner)
 		_, err := l.Write(t.Context(), "r", func(run.State, time.Time) ([]events.Payload, error) {
 			c := runtest.Created()
-			c.Task = strings.Repeat("x", events.MaxFact)
+			c.Task = strings.Repeat("x", events.MaxEvent)
 			return []events.Payload{c}, nil
 		})
 		if !errors.Is(err, kernel.ErrTooLarge) || len(s.Log("r")) != 0 {

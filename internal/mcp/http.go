@@ -31,7 +31,7 @@ func overHTTP(s events.MCPServer, secrets map[string]secret.Value) (carrier, err
 	pool := http.DefaultTransport.(*http.Transport).Clone()
 	pool.MaxResponseHeaderBytes = 64 << 10
 	w := &wire{pool: pool, headers: headers, life: life, cancelled: newNotice()}
-	w.left.Store(maxHeard)
+	w.left.Store(maxReceived)
 	client := &http.Client{Transport: w, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: maxMessage}
 	return carrier{transport: t, cancelled: w.cancelled, lost: w.lost, end: func() { end(); pool.CloseIdleConnections() }, explain: w.explain}, nil

@@ -35,7 +35,7 @@ func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secre
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	errs := &tail{}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &bounded{to: out, left: maxHeard}, errs
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &bounded{to: out, left: maxReceived}, errs
 	// The program outlives the call's context by the time it takes to tell it that the call is cancelled.
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	p := &program{errs: errs, gone: make(chan struct{})}

@@ -23,16 +23,16 @@ import (
 
 // Limits of what one session takes from a server.
 const (
-	// maxHeard is the most bytes that a server may say in a session, of whatever kind: answers, notifications, logs.
-	maxHeard = 32 << 20
+	// maxReceived is the most bytes that a server may say in a session, of whatever kind: answers, notifications, logs.
+	maxReceived = 32 << 20
 	// maxMessage is the most bytes of one message.
 	maxMessage = 16 << 20
 	// maxPages is the most pages of a list of tools.
 	maxPages = 64
 	// closeWait is how long a server may take to go by itself.
 	closeWait = time.Second
-	// maxTold is the most bytes of a server's words in an error.
-	maxTold = 2 << 10
+	// maxResult is the most bytes of a server's words in an error.
+	maxResult = 2 << 10
 	// Legacy is the revision that servers are asked for which do not answer to the newest.
 	Legacy = "2025-11-25"
 )
@@ -207,23 +207,23 @@ func refusal(err error) (*jsonrpc.Error, bool) {
 // clean makes an error short and harmless that quotes a server.
 func clean(err error) error {
 	text := tools.Visible(err.Error())
-	if len(text) <= maxTold && text == err.Error() {
+	if len(text) <= maxResult && text == err.Error() {
 		return err
 	}
-	if len(text) > maxTold {
-		text = strings.ToValidUTF8(text[:maxTold], "") + "..."
+	if len(text) > maxResult {
+		text = strings.ToValidUTF8(text[:maxResult], "") + "..."
 	}
-	return &told{text, err}
+	return &result{text, err}
 }
 
-// told is an error in other words.
-type told struct {
+// result is an error in other words.
+type result struct {
 	text string
 	err  error
 }
 
-func (t *told) Error() string { return t.text }
-func (t *told) Unwrap() error { return t.err }
+func (t *result) Error() string { return t.text }
+func (t *result) Unwrap() error { return t.err }
 
 // fill replaces what stands for a secret.
 func fill(value string, secrets map[string]secret.Value) (string, error) {

@@ -88,7 +88,7 @@ func TestDeliveryFaults(t *testing.T) {
 	}{
 		{"SAFE-4 a late delivery is overtaken", func(t *testing.T, w *world) {
 			w.SetFaults(mem.Faults{Deliver: func(_ uint64, role events.Service, subject string) mem.Delivery {
-				if role == events.Toolrunner && subject == events.FactSubject("exam", "a", events.CallAllowed) {
+				if role == events.Toolrunner && subject == events.RunEventSubject("exam", "a", events.CallAllowed) {
 					return mem.Delivery{Late: time.Second}
 				}
 				return none

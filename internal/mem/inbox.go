@@ -18,7 +18,7 @@ import (
 // queue holds what one role has to hear: messages wait in ready, are out while somebody handles them, wait for a
 // delay, and are gone once acknowledged. Guarded by Station.mu.
 type queue struct {
-	hears topology.Hears
+	hears topology.Subscriptions
 	ready []*message
 	// pending counts the messages that are not gone.
 	pending int
@@ -26,7 +26,7 @@ type queue struct {
 	wake chan struct{}
 }
 
-func newQueue(h topology.Hears) *queue { return &queue{hears: h, wake: make(chan struct{})} }
+func newQueue(h topology.Subscriptions) *queue { return &queue{hears: h, wake: make(chan struct{})} }
 
 // add takes a new message in. Called with mu held.
 func (q *queue) add(m *message) {
@@ -298,7 +298,7 @@ func (s *Station) Publish(ctx context.Context, subject string, data []byte, head
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	role, ok := topology.HearsInput(s.name, subject)
+	role, ok := topology.ReceiverOfInput(s.name, subject)
 	if !ok {
 		return fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
 	}

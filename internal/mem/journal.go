@@ -46,11 +46,11 @@ func (j journal) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 		return kernel.Ack{Outcome: kernel.Denied, Err: err}
 	}
 	e.Aggregate = j.aggregate
-	if j.by != "" && !topology.Says(j.by, j.aggregate, e.Kind) {
+	if j.by != "" && !topology.Publishes(j.by, j.aggregate, e.Kind) {
 		return kernel.Ack{Outcome: kernel.Denied, Err: fmt.Errorf("%s may not say %s of %s", j.by, e.Kind, j.aggregate)}
 	}
-	if len(e.Bytes) > events.MaxFact {
-		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxFact)}
+	if len(e.Bytes) > events.MaxEvent {
+		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxEvent)}
 	}
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()

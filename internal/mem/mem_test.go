@@ -147,7 +147,7 @@ func TestRights(t *testing.T) {
 	t.Run("SAFE-6 a service may say its own kinds and no other", func(t *testing.T) {
 		t.Parallel()
 		for _, by := range events.Services() {
-			for _, w := range events.Vocabulary() {
+			for _, w := range events.Registry() {
 				s := open(t, mem.Config{})
 				ack := s.JournalOf(by).Append(t.Context(), kernel.Entry{ID: "r", Kind: w.Kind, Bytes: []byte("x")})
 				want := kernel.Denied

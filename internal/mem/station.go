@@ -82,7 +82,7 @@ func New(station string, cfg Config) (*Station, error) {
 		timers: map[string]*timer{}, due: map[string]*message{}, blobs: map[string][]byte{}, made: map[string]artifact{}, shelves: map[string]*shelf{},
 		leases: map[string]time.Time{}, live: map[string][][]byte{}, watchers: map[int]watcher{},
 	}
-	for _, h := range topology.Hearing() {
+	for _, h := range topology.AllSubscriptions() {
 		s.queues[h.Role] = newQueue(h)
 	}
 	return s, nil

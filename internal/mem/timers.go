@@ -104,7 +104,7 @@ func (s *Station) fire(q *queue, subject string) {
 
 // hearerOf returns the queue of the role that hears a family of timers, or nil. Called with mu held.
 func (s *Station) hearerOf(family string) *queue {
-	if role, ok := topology.HearsTimer(family); ok {
+	if role, ok := topology.ReceiverOfTimer(family); ok {
 		return s.queues[role]
 	}
 	return nil

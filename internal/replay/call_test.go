@@ -49,14 +49,14 @@ func complete(t *testing.T, of any) {
 func again(t *testing.T, end func(run.State, call.Attempt) []events.Payload) {
 	t.Helper()
 	b := runtest.New("main", "r")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
 		runtest.Turn(1, "a", "do", runtest.Asked(1, 1, "bash", `{"command":"make"}`)))
-	b.Say(runtest.CallYes(runtest.Ref("a", "c1-1", "bash"), "once"), runtest.CallBegun(runtest.Ref("a", "c1-1", "bash"), 1))
+	b.Append(runtest.CallYes(runtest.Ref("a", "c1-1", "bash"), "once"), runtest.CallBegun(runtest.Ref("a", "c1-1", "bash"), 1))
 	before := b.State().Sequence
 	c := *b.State().Open["c1-1"]
-	b.Say(end(b.State(), call.Attempt{Call: c, Number: 1, Fence: c.Fence, Sandbox: "bwrap"})...)
-	law := replay.Law{Knows: func(events.Agent, string) bool { return false }} // verdicts are taken as they were
-	rep, err := replay.Log(t.Context(), law, bytes.NewReader(runtest.Lines(b.Facts())))
+	b.Append(end(b.State(), call.Attempt{Call: c, Number: 1, Fence: c.Fence, Sandbox: "bwrap"})...)
+	law := replay.Policy{Knows: func(events.Agent, string) bool { return false }} // verdicts are taken as they were
+	rep, err := replay.Log(t.Context(), law, bytes.NewReader(runtest.Lines(b.Events())))
 	if err != nil || rep.Refused != nil || b.State().Sequence != before+1 {
 		t.Fatal(err, rep.Refused)
 	}

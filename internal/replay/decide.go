@@ -17,15 +17,15 @@ import (
 
 // deciding is one fact that is decided again, in the state before it.
 type deciding struct {
-	law Law
+	law Policy
 	s   run.State
-	f   events.Fact
+	f   events.Event
 }
 
 // taken says that a fact is taken as recorded.
 func taken() ([]events.Payload, bool, error) { return nil, false, nil }
 
-func said(say []events.Payload, err error) ([]events.Payload, bool, error) { return say, true, err }
+func decided(say []events.Payload, err error) ([]events.Payload, bool, error) { return say, true, err }
 
 // redecide makes the decision behind an event again; again is false for what is taken as recorded.
 type redecide func(d deciding, p events.Payload) (say []events.Payload, again bool, err error)
@@ -52,12 +52,12 @@ func on[P events.Payload](decide func(d deciding, p P) ([]events.Payload, bool, 
 // has no rule of its own. A toolrunner looks at one call, so each of its event types needs a rule.
 var looks = map[events.Service]redecide{
 	events.Planner: func(d deciding, _ events.Payload) ([]events.Payload, bool, error) {
-		return said(lifecycle.Progress(d.s, d.f.Time))
+		return decided(lifecycle.Progress(d.s, d.f.Time))
 	},
 	events.Gatekeeper: func(d deciding, _ events.Payload) ([]events.Payload, bool, error) { return d.verdict("", nil) },
 	events.Executor: func(d deciding, p events.Payload) ([]events.Payload, bool, error) {
 		step, _ := document(p)["step_id"].(string)
-		return said(turn.Next(d.s, step, d.f.Time).Say, nil)
+		return decided(turn.Next(d.s, step, d.f.Time).Say, nil)
 	},
 }
 
@@ -90,9 +90,9 @@ var plannerRules = []rule{
 		created := *d.s.Created
 		created.Agents = d.s.Agents
 		if created.ForkOf != nil {
-			return said(lifecycle.Fork(d.s, d.f.Time, &created, nil, p.Hooks))
+			return decided(lifecycle.Fork(d.s, d.f.Time, &created, nil, p.Hooks))
 		}
-		return said(lifecycle.Begin(d.s, d.f.Time, &created, nil, p.Hooks))
+		return decided(lifecycle.Begin(d.s, d.f.Time, &created, nil, p.Hooks))
 	}),
 	on(func(d deciding, p *events.PlanMadeData) ([]events.Payload, bool, error) {
 		if p.Origin == events.OriginSingle {
@@ -102,12 +102,12 @@ var plannerRules = []rule{
 		return []events.Payload{p}, true, plan.Check(p.Steps, known)
 	}),
 	on(func(d deciding, p *events.PlanRevisedData) ([]events.Payload, bool, error) {
-		return said(plan.Revise(d.s, plan.Revision{Plan: given(p.Steps), Agents: p.Agents, Prices: p.Prices, By: p.By, Reason: p.Reason, Input: p.Input}))
+		return decided(plan.Revise(d.s, plan.Revision{Plan: given(p.Steps), Agents: p.Agents, Prices: p.Prices, By: p.By, Reason: p.Reason, Input: p.Input}))
 	}),
 	on(func(d deciding, p *events.RunCompletedData) ([]events.Payload, bool, error) {
 		say, err := lifecycle.Progress(d.s, d.f.Time)
 		say, _ = lifecycle.AtStop(d.s, say, true, p.Hooks)
-		return said(say, err)
+		return decided(say, err)
 	}),
 	on(func(d deciding, p *events.RunFailedData) ([]events.Payload, bool, error) {
 		return d.failed(p)
@@ -115,17 +115,17 @@ var plannerRules = []rule{
 	on(func(d deciding, p *events.RunPausedData) ([]events.Payload, bool, error) {
 		switch {
 		case p.Gate != "":
-			return said(lifecycle.Rejected(d.s, d.f.Time))
+			return decided(lifecycle.Rejected(d.s, d.f.Time))
 		case d.s.Held != nil || len(p.Hooks) > 0:
 			return taken() // a hook stopped it
 		}
-		return said(lifecycle.Pause(d.s, d.f.Time, lifecycle.Wish{By: p.By, Reason: p.Reason, Input: p.Input}))
+		return decided(lifecycle.Pause(d.s, d.f.Time, lifecycle.Wish{By: p.By, Reason: p.Reason, Input: p.Input}))
 	}),
 	on(func(d deciding, p *events.RunResumedData) ([]events.Payload, bool, error) {
-		return said(lifecycle.Resume(d.s, lifecycle.Wish{By: p.By, Input: p.Input}))
+		return decided(lifecycle.Resume(d.s, lifecycle.Wish{By: p.By, Input: p.Input}))
 	}),
 	on(func(d deciding, p *events.RunAdjustedData) ([]events.Payload, bool, error) {
-		return said(lifecycle.Adjust(d.s, p.Autonomy, lifecycle.Wish{By: p.By, Input: p.Input}))
+		return decided(lifecycle.Adjust(d.s, p.Autonomy, lifecycle.Wish{By: p.By, Input: p.Input}))
 	}),
 }
 
@@ -152,7 +152,7 @@ func (d deciding) failed(p *events.RunFailedData) (say []events.Payload, again b
 		return taken() // somebody stopped it, a hook did, or there was no plan
 	}
 	say, _ = lifecycle.AtStop(d.s, say, true, p.Hooks)
-	return said(say, err)
+	return decided(say, err)
 }
 
 // gatekeeperRules have no step.allowed and gate.expired: those come of its look.
@@ -187,11 +187,11 @@ func (d deciding) verdict(callID string, hooks []events.HookAnswer) (say []event
 			return taken()
 		}
 	}
-	law := d.law.Law
+	law := d.law.Policy
 	law.Hooks = func(_ events.Agent, c *run.Call, _ string, _ json.RawMessage) ([]events.HookAnswer, bool) {
 		return hooks, c.ID == callID
 	}
-	return said(gate.Look(d.s, d.f.Time, law))
+	return decided(gate.Look(d.s, d.f.Time, law))
 }
 
 // judgeable reports whether all that the verdict on a call rests on is here.
@@ -216,11 +216,11 @@ func (d deciding) answer(a events.GateAnswer, decision string) (say []events.Pay
 			return taken()
 		}
 	}
-	law := d.law.Law
+	law := d.law.Policy
 	law.Hooks = func(events.Agent, *run.Call, string, json.RawMessage) ([]events.HookAnswer, bool) {
 		return a.Hooks, true
 	}
-	return said(gate.AnswerEdited(d.s, d.f.Time, r, law))
+	return decided(gate.AnswerEdited(d.s, d.f.Time, r, law))
 }
 
 // executorRules have no step.finished: that comes of its look.
@@ -231,12 +231,12 @@ var executorRules = []rule{
 		case p.FinishReason == events.FinishHook:
 			return taken()
 		case p.FinishReason == events.FinishContext && duty.Ask != nil:
-			return said(turn.Full(d.s, *duty.Ask, p.Error), nil) // how long its prompt was is not in the log
+			return decided(turn.Full(d.s, *duty.Ask, p.Error), nil) // how long its prompt was is not in the log
 		case p.FinishReason == events.FinishError && duty.Ask != nil:
 			duty.Ask.Lost = requests(p.Lost)
-			return said(turn.Fail(d.s, *duty.Ask, turn.Failure{Error: p.Error, Class: "permanent"}, d.f.Time), nil)
+			return decided(turn.Fail(d.s, *duty.Ask, turn.Failure{Error: p.Error, Class: "permanent"}, d.f.Time), nil)
 		}
-		return said(duty.Say, nil)
+		return decided(duty.Say, nil)
 	}),
 	on(func(d deciding, p *events.TurnDeferredData) ([]events.Payload, bool, error) {
 		duty := turn.Next(d.s, p.Step, d.f.Time)
@@ -244,19 +244,19 @@ var executorRules = []rule{
 		case p.Class == events.ClassInterrupted:
 			return taken() // a hook held the turn back
 		case duty.Ask == nil:
-			return said(duty.Say, nil)
+			return decided(duty.Say, nil)
 		}
 		duty.Ask.Lost = requests(p.Lost)
 		wait := time.Duration(p.DelayMS) * time.Millisecond // at least what a provider asked for
-		return said(turn.Fail(d.s, *duty.Ask, turn.Failure{Error: p.Error, Class: p.Class, Retryable: true, RetryAfter: wait, Window: p.Window}, d.f.Time), nil)
+		return decided(turn.Fail(d.s, *duty.Ask, turn.Failure{Error: p.Error, Class: p.Class, Retryable: true, RetryAfter: wait, Window: p.Window}, d.f.Time), nil)
 	}),
 	on(func(d deciding, p *events.TurnFinishedData) ([]events.Payload, bool, error) {
 		duty := turn.Next(d.s, p.Step, d.f.Time)
 		if duty.Ask == nil {
-			return said(duty.Say, nil)
+			return decided(duty.Say, nil)
 		}
 		duty.Ask.Lost = requests(p.Lost)
-		return said(turn.Finish(d.s, *duty.Ask, turn.Answer{Data: *p}), nil)
+		return decided(turn.Finish(d.s, *duty.Ask, turn.Answer{Data: *p}), nil)
 	}),
 }
 
@@ -274,29 +274,29 @@ var toolrunnerRules = []rule{
 		duty := call.Next(d.s, p.Call, d.f.Time, call.Lease{})
 		switch duty.Kind {
 		case call.Begin, call.Verify:
-			return said(call.Start(d.s, duty, p.Runner, p.Sandbox, p.Input), nil)
+			return decided(call.Start(d.s, duty, p.Runner, p.Sandbox, p.Input), nil)
 		case call.Exhausted:
-			return said(call.GiveUp(d.s, duty), nil)
+			return decided(call.GiveUp(d.s, duty), nil)
 		case call.Unknown:
-			return said(call.Lost(d.s, duty), nil)
+			return decided(call.Lost(d.s, duty), nil)
 		case call.Nothing, call.Wait, call.Watch:
 		}
-		return said(nil, nil)
+		return decided(nil, nil)
 	}),
 	on(func(d deciding, p *events.CallFinishedData) ([]events.Payload, bool, error) {
 		a, ok := d.attempt(p.Call, p.Attempt, p.Fence, p.Sandbox)
 		if !ok {
-			return said(nil, nil)
+			return decided(nil, nil)
 		}
-		return said(call.Finish(d.s, a, call.Result{Output: p.Output, Ref: p.OutputRef, Images: p.Images, Success: p.Success, ExitCode: p.ExitCode,
+		return decided(call.Finish(d.s, a, call.Result{Output: p.Output, Ref: p.OutputRef, Images: p.Images, Success: p.Success, ExitCode: p.ExitCode,
 			Took: took(p.DurationMS), Reconciled: p.Reconciled, Usage: p.Usage, Notes: p.Notes, Dir: p.Dir, Background: p.Background, Hooks: p.Hooks}), nil)
 	}),
 	on(func(d deciding, p *events.CallDeferredData) ([]events.Payload, bool, error) {
 		a, ok := d.attempt(p.Call, p.Attempt, p.Fence, "")
 		if !ok {
-			return said(nil, nil)
+			return decided(nil, nil)
 		}
-		return said(call.Fail(d.s, a, call.Failure{Error: p.Error, Class: p.Class, Transient: true, RetryAfter: took(p.DelayMS)}, d.f.Time), nil)
+		return decided(call.Fail(d.s, a, call.Failure{Error: p.Error, Class: p.Class, Transient: true, RetryAfter: took(p.DelayMS)}, d.f.Time), nil)
 	}),
 	on(func(d deciding, p *events.CallFailedData) ([]events.Payload, bool, error) {
 		return d.callFailed(p, took(p.DurationMS))
@@ -317,7 +317,7 @@ func (d deciding) attempt(id string, number int, fence uint64, sandbox string) (
 func (d deciding) callFailed(p *events.CallFailedData, took time.Duration) (say []events.Payload, again bool, err error) {
 	a, ok := d.attempt(p.Call, p.Attempt, p.Fence, p.Sandbox)
 	if !ok {
-		return said(nil, nil)
+		return decided(nil, nil)
 	}
 	duty := call.Next(d.s, p.Call, d.f.Time, call.Lease{})
 	say = call.Fail(d.s, a, call.Failure{Error: p.Error, Class: p.Class, Hint: p.Hint, Transient: p.Class == "transient", Took: took, Usage: p.Usage, Hooks: p.Hooks}, d.f.Time)
@@ -329,5 +329,5 @@ func (d deciding) callFailed(p *events.CallFailedData, took time.Duration) (say 
 			say = call.Start(d.s, duty, a.Call.Runner, "", "")
 		}
 	}
-	return said(say, nil)
+	return decided(say, nil)
 }

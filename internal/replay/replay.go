@@ -23,9 +23,9 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Law is what the verdicts of today rest on: guard rules, tools and the terms of gates.
-type Law struct {
-	gate.Law
+// Policy is what the verdicts of today rest on: guard rules, tools and the terms of gates.
+type Policy struct {
+	gate.Policy
 	// Knows reports whether this program has a tool. Verdicts on others are taken as recorded: they belong to a toolrunner
 	// that has them.
 	Knows func(a events.Agent, tool string) bool
@@ -71,7 +71,7 @@ type Report struct {
 func (r Report) OK() bool { return r.Refused == nil && len(r.Changes) == 0 }
 
 // Log replays the facts of one run, JSON lines as inspan export writes them. An error means that it could not be read.
-func Log(ctx context.Context, law Law, r io.Reader) (Report, error) {
+func Log(ctx context.Context, law Policy, r io.Reader) (Report, error) {
 	rep := Report{Changes: []Change{}}
 	var whole bytes.Buffer
 	found, err := audit.File(ctx, audit.Config{}, io.TeeReader(r, &whole))
@@ -90,7 +90,7 @@ func Log(ctx context.Context, law Law, r io.Reader) (Report, error) {
 			return false
 		}
 		rep.judge(law, s, f, p)
-		next, foldErr := s.ApplyFact(f, p, run.HashOf(line))
+		next, foldErr := s.ApplyEvent(f, p, run.HashOf(line))
 		if foldErr != nil {
 			rep.Refused = &audit.Fault{Sequence: s.Sequence + 1, Kind: p.Kind(), Why: foldErr.Error()}
 			return false
@@ -105,7 +105,7 @@ func Log(ctx context.Context, law Law, r io.Reader) (Report, error) {
 }
 
 // judge decides one fact again.
-func (rep *Report) judge(law Law, s run.State, f events.Fact, p events.Payload) {
+func (rep *Report) judge(law Policy, s run.State, f events.Event, p events.Payload) {
 	d := deciding{law: law, s: s, f: f}
 	say, again, err := d.decide(p)
 	if !again {

@@ -37,10 +37,10 @@ func TestLog(t *testing.T) {
 			t.Parallel()
 			b, c := runtest.New("main", "r"), runtest.Created()
 			c.Options.MaxTokens = 1 << 30
-			b.Say(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+			b.Append(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 			before := b.State().Sequence
-			b.Say(end(b)...)
-			rep, err := replay.Log(t.Context(), replay.Law{}, bytes.NewReader(runtest.Lines(b.Facts())))
+			b.Append(end(b)...)
+			rep, err := replay.Log(t.Context(), replay.Policy{}, bytes.NewReader(runtest.Lines(b.Events())))
 			if err != nil || rep.Refused != nil {
 				t.Fatal(err, rep.Refused)
 			}

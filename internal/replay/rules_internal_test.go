@@ -10,14 +10,14 @@ import (
 )
 
 // gaps returns what is wrong between the registered event types and how they are decided again: each names the type.
-func gaps(types []events.Word, rules []rule) []string {
+func gaps(types []events.Type, rules []rule) []string {
 	var found []string
 	count := map[events.Kind]int{}
 	for _, r := range rules {
 		if count[r.kind]++; count[r.kind] == 2 {
 			found = append(found, fmt.Sprintf("%s has two rules", r.kind))
 		}
-		if !slices.ContainsFunc(types, func(w events.Word) bool { return w.Kind == r.kind }) {
+		if !slices.ContainsFunc(types, func(w events.Type) bool { return w.Kind == r.kind }) {
 			found = append(found, fmt.Sprintf("%s has a rule and no row in pkg/events/kind.go", r.kind))
 		}
 	}
@@ -37,22 +37,22 @@ func TestRules(t *testing.T) {
 	rules := slices.Concat(plannerRules, gatekeeperRules, executorRules, toolrunnerRules)
 	t.Run("PLUS-6 EVT-13 each event type that is decided can be decided again", func(t *testing.T) {
 		t.Parallel()
-		for _, gap := range gaps(events.Vocabulary(), rules) {
+		for _, gap := range gaps(events.Registry(), rules) {
 			t.Error(gap)
 		}
 	})
 	t.Run("PLUS-6 EVT-13 a decided type without a rule is named, one that a look or nobody decides needs none", func(t *testing.T) {
 		t.Parallel()
-		with := func(by events.Service, from events.Origin) []events.Word {
-			return append(slices.Clone(events.Vocabulary()), events.Word{Kind: "note.taken", Author: by, Origin: from})
+		with := func(by events.Service, from events.Origin) []events.Type {
+			return append(slices.Clone(events.Registry()), events.Type{Kind: "note.taken", Author: by, Origin: from})
 		}
 		a := rule{kind: "note.taken"}
 		for want, got := range map[string][]string{
 			"note.taken is decided by the toolrunner":   gaps(with(events.Toolrunner, events.Decided), rules),
 			"note.taken is decided by the persister":    gaps(with(events.Persister, events.Decided), rules),
 			"note.taken has a rule, and its row":        gaps(with(events.Planner, events.Recorded), append(slices.Clone(rules), a)),
-			"note.taken has a rule and no row":          gaps(events.Vocabulary(), append(slices.Clone(rules), a)),
-			"call.started is decided by the toolrunner": gaps(events.Vocabulary(), rules[:len(rules)-len(toolrunnerRules)]),
+			"note.taken has a rule and no row":          gaps(events.Registry(), append(slices.Clone(rules), a)),
+			"call.started is decided by the toolrunner": gaps(events.Registry(), rules[:len(rules)-len(toolrunnerRules)]),
 		} {
 			if len(got) == 0 || !strings.HasPrefix(got[0], want) {
 				t.Errorf("got %q, want %q", got, want)

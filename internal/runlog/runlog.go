@@ -32,7 +32,7 @@ func Aggregate() *kernel.Aggregate[run.State] {
 	return &kernel.Aggregate[run.State]{
 		Name:     events.RunAggregate,
 		Lookup:   events.Lookup,
-		Apply:    run.State.ApplyFact,
+		Apply:    run.State.ApplyEvent,
 		Chain:    chain,
 		Envelope: envelope,
 		Ended:    func(s *run.State) bool { return s.Status.Ended() },
@@ -78,7 +78,7 @@ func NewEnds(l *Ledger) *Ends { return kernel.NewEnds(l) }
 
 // Read decodes a record of a run and checks that it says to be what its place in the log is for. Its errors are
 // *run.FoldError.
-func Read(runID string, r kernel.Record) (events.Fact, events.Payload, error) {
+func Read(runID string, r kernel.Record) (events.Event, events.Payload, error) {
 	f, p, err := Aggregate().Read(runID, r)
 	if d, ok := errors.AsType[*kernel.DamageError](err); ok {
 		err = &run.FoldError{Run: d.ID, Sequence: d.Sequence, Kind: d.Kind, Fault: d.Fault, Err: d.Err}
@@ -92,5 +92,5 @@ func Apply(runID string, s run.State, r kernel.Record) (run.State, error) {
 	if err != nil {
 		return run.State{}, err
 	}
-	return s.ApplyFact(f, p, run.HashOf(r.Bytes))
+	return s.ApplyEvent(f, p, run.HashOf(r.Bytes))
 }

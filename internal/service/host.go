@@ -51,7 +51,7 @@ type Ports struct {
 	// this process receives; the settings name those that are used. Each may be nil.
 	Live     kernel.Live
 	Kept     kernel.Live
-	Said     chan<- streaming.Said
+	Said     chan<- streaming.Replay
 	Refusals kernel.Refusals
 	// AnswerSoFar has answer called with the run of each watcher who asks what was published live so far, and sends it to
 	// the watcher, until stop is called. Nil leaves those who come late with what is stored.
@@ -176,7 +176,7 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 	}
 	defer h.closeRecorder(ctx, recorder)
 	if in.Ledger, err = runlog.NewLedger(runlog.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
-		Snapshots: in.known(), Pages: h.pages, Entropy: h.ports.Entropy, Tell: recorder.Tell()}); err != nil {
+		Snapshots: in.known(), Pages: h.pages, Entropy: h.ports.Entropy, Tell: recorder.OnStored()}); err != nil {
 		return err
 	}
 	if in.Asker, err = h.asker(role); err != nil {
@@ -192,7 +192,7 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 	h.mu.Unlock()
 	workers := h.cfg.Workers
 	if workers == 0 || work.DefaultWorkers {
-		workers = topology.HearsOf(role).Workers
+		workers = topology.SubscriptionsOf(role).Workers
 	}
 	stand := h.standing(role, in.Log, work.Checks)
 	loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(in.Ledger, work.Role)}, Inbox: stand.inbox(h.ports.Inbox), Refusals: h.ports.Refusals,

@@ -27,7 +27,7 @@ func walk(t *rapid.T) run.State {
 		case events.RunFailed, events.StepFailed, events.RunPaused, events.CheckpointSaved, events.CheckpointFallback, events.RunAdjusted:
 			p = rapid.SampledFrom(moves).Draw(t, "other move")
 		}
-		b.Say(p)
+		b.Append(p)
 	}
 	return b.State()
 }

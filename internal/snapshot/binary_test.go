@@ -53,12 +53,12 @@ func prose(r *rand.Rand, size int) string {
 func long(turns int) run.State {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := runtest.New("demo", "run-a")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 	for n := range turns {
 		input, _ := json.Marshal(map[string]string{"command": prose(r, 120)}) // text is always JSON
 		asked := runtest.Asked(n+1, 1, "bash", string(input))
 		ref := runtest.Ref("a", asked.ID, "bash")
-		b.Say(runtest.Turn(n+1, "a", prose(r, 180), asked), runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1),
+		b.Append(runtest.Turn(n+1, "a", prose(r, 180), asked), runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1),
 			runtest.CallDone(ref, b.State().Sequence+3, prose(r, 1000)))
 	}
 	return b.State()

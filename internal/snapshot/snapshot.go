@@ -58,8 +58,8 @@ type Store struct {
 
 var _ runlog.Snapshots = (*Store)(nil)
 
-// box is the row of a snapshot: this as JSON and, in the binary form, a line break and the bytes of a small one.
-type box struct {
+// envelope is the row of a snapshot: this as JSON and, in the binary form, a line break and the bytes of a small one.
+type envelope struct {
 	Head     uint64      `json:"head"`
 	Sequence uint64      `json:"sequence"`
 	Codec    Form        `json:"codec"`
@@ -81,7 +81,7 @@ func (st *Store) Save(ctx context.Context, s run.State, head uint64) error {
 
 // Pack makes the row that Save stores. A large state goes to the object store first.
 func (st *Store) Pack(ctx context.Context, s run.State, head uint64) ([]byte, error) {
-	b := box{Head: head, Sequence: s.Sequence, Codec: st.Form}
+	b := envelope{Head: head, Sequence: s.Sequence, Codec: st.Form}
 	if b.Codec == "" {
 		b.Codec = FormBinary
 	}
@@ -170,7 +170,7 @@ func (st *Store) Load(ctx context.Context, runID string) (run.State, uint64, err
 // Unpack reads a row that Pack made. Shelf is not asked.
 func (st *Store) Unpack(ctx context.Context, runID string, value []byte) (run.State, uint64, error) {
 	row, body, _ := bytes.Cut(value, []byte{'\n'})
-	var b box
+	var b envelope
 	if err := json.Unmarshal(row, &b); err != nil {
 		return run.State{}, 0, fmt.Errorf("snapshot of %s: %w", runID, err)
 	}

@@ -33,7 +33,7 @@ func newStore(t *testing.T, form snapshot.Form) (*mem.Station, *snapshot.Store) 
 // history is a run in the middle of a call; text is what its model said.
 func history(id, text string) run.State {
 	b := runtest.New("default", id)
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build")), runtest.Ready("build"), runtest.Allowed("build"),
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build")), runtest.Ready("build"), runtest.Allowed("build"),
 		runtest.Turn(1, "build", text, runtest.Asked(1, 1, "read", `{"path":"a"}`)))
 	return b.State()
 }
@@ -113,7 +113,7 @@ func testStore(t *testing.T, form snapshot.Form) {
 		t.Parallel()
 		_, store := newStore(t, form)
 		b := runtest.New("default", "run-a")
-		b.Say(runtest.Created(), runtest.Started())
+		b.Append(runtest.Created(), runtest.Started())
 		if err := store.Save(t.Context(), b.State(), 2); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func testStore(t *testing.T, form snapshot.Form) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, fact := range b.Say(runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a")) {
+		for _, fact := range b.Append(runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a")) {
 			if got, err = got.Apply(fact); err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +166,7 @@ func testLarge(t *testing.T, form snapshot.Form) {
 	task := runtest.Created()
 	task.Task = noise.String()
 	b := runtest.New("default", "run-a")
-	b.Say(task, runtest.Started())
+	b.Append(task, runtest.Started())
 	want := b.State()
 	if err := store.Save(t.Context(), want, 7); err != nil {
 		t.Fatal(err)

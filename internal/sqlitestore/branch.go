@@ -183,7 +183,7 @@ func warn(e kernel.Entry, why error) (kernel.Entry, error) {
 	if at.Before(before.Time) {
 		at = before.Time
 	}
-	next := events.Fact{SpecVersion: "1.0", ID: fmt.Sprintf("%x", id), Source: events.Source(before.Station, word.Author), Type: events.CheckpointFallback.Type(),
+	next := events.Event{SpecVersion: "1.0", ID: fmt.Sprintf("%x", id), Source: events.Source(before.Station, word.Author), Type: events.CheckpointFallback.Type(),
 		Subject: before.Subject, Time: at, ContentType: "application/json", Identity: before.Identity,
 		Sequence: before.Sequence + 1, PrevHash: run.HashOf(e.Bytes), Data: data}
 	b, err := next.Encode()

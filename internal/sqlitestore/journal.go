@@ -35,8 +35,8 @@ func refused(ctx context.Context, aggregate string, e kernel.Entry) (kernel.Ack,
 	if err := e.Of(aggregate); err != nil {
 		return kernel.Ack{Outcome: kernel.Denied, Err: err}, true
 	}
-	if len(e.Bytes) > events.MaxFact {
-		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxFact)}, true
+	if len(e.Bytes) > events.MaxEvent {
+		return kernel.Ack{Outcome: kernel.TooLarge, Err: fmt.Errorf("%d bytes, the limit is %d", len(e.Bytes), events.MaxEvent)}, true
 	}
 	return kernel.Ack{}, false
 }
@@ -169,7 +169,7 @@ func (s *Station) records(ctx context.Context, room int, query string, args ...a
 // Say stores the message of an outsider for the role that hears its subject, and returns its position among them. It
 // fails where nobody hears the subject.
 func (s *Station) Say(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error) {
-	if _, ok := topology.HearsInput(s.name, subject); !ok {
+	if _, ok := topology.ReceiverOfInput(s.name, subject); !ok {
 		return 0, fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
 	}
 	h, err := json.Marshal(header)
@@ -193,7 +193,7 @@ func (s *Station) Say(ctx context.Context, subject string, data []byte, header m
 }
 
 func (s *Station) pushInput(subject string, data []byte, header map[string]string, seq uint64, at time.Time) error {
-	role, ok := topology.HearsInput(s.name, subject)
+	role, ok := topology.ReceiverOfInput(s.name, subject)
 	if !ok {
 		return fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
 	}

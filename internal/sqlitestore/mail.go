@@ -28,7 +28,7 @@ func NewMail(ackWait time.Duration) *Mail {
 		ackWait = topology.AckWait
 	}
 	m := &Mail{ackWait: ackWait, queues: map[events.Service]*queue{}}
-	for _, h := range topology.Hearing() {
+	for _, h := range topology.AllSubscriptions() {
 		m.queues[h.Role] = newQueue(h)
 	}
 	return m
@@ -57,7 +57,7 @@ func (mail *Mail) Push(role events.Service, p Parcel) {
 // queue holds what one role has to hear: messages wait in ready, are out while somebody handles them, and are gone
 // once acknowledged. Guarded by Mail.mu.
 type queue struct {
-	hears topology.Hears
+	hears topology.Subscriptions
 	ready []*message
 	out   int
 	// waiting counts messages that will be ready after a delay.
@@ -66,7 +66,7 @@ type queue struct {
 	wake chan struct{}
 }
 
-func newQueue(h topology.Hears) *queue { return &queue{hears: h, wake: make(chan struct{})} }
+func newQueue(h topology.Subscriptions) *queue { return &queue{hears: h, wake: make(chan struct{})} }
 
 func (q *queue) push(m *message) {
 	q.ready = append(q.ready, m)

@@ -216,7 +216,7 @@ func (f *Fallback) tell(ctx context.Context, id int64) error {
 		return err
 	}
 	first := facts[min(home, len(facts)-1)]
-	d.Subject, d.Seq = events.RunFacts(f.local.name, d.Run), localSeq+first.Seq
+	d.Subject, d.Seq = events.RunEvents(f.local.name, d.Run), localSeq+first.Seq
 	d.Reason = fmt.Sprintf("%d of %d facts that were written while the log was away can not be added to it: %s", len(facts)-home, len(facts), d.Reason)
 	d.Data, d.DataBytes = string(first.Bytes[:min(len(first.Bytes), maxDead)]), len(first.Bytes)
 	if err := f.primary.Refusals.Refuse(ctx, events.Persister, d); err != nil {

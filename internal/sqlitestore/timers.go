@@ -32,7 +32,7 @@ func (t timers) Set(ctx context.Context, id, name string, at time.Time) error {
 	if err != nil {
 		return fmt.Errorf("set timer: %w", err)
 	}
-	if _, ok := topology.HearsTimer(family); !ok {
+	if _, ok := topology.ReceiverOfTimer(family); !ok {
 		return fmt.Errorf("set timer %s: no role hears timers of family %q", name, family)
 	}
 	key, when := id+"."+name, at.UnixNano()
@@ -72,7 +72,7 @@ func (s *Station) fire(key string, a *alarm) {
 	delete(s.alarms, key)
 	run, name, _ := strings.Cut(key, ".")
 	family, _, _ := strings.Cut(name, ".")
-	role, ok := topology.HearsTimer(family)
+	role, ok := topology.ReceiverOfTimer(family)
 	if !ok {
 		return // of an older program; nobody waits for it
 	}

@@ -39,8 +39,8 @@ func earlier(t *testing.T, store string, name string) *runtest.Builder {
 		t.Fatal(err)
 	}
 	b := runtest.New(name, "old")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
-	kerneltest.Seed(t, st.Journal(), b.Facts()...)
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
+	kerneltest.Seed(t, st.Journal(), b.Events()...)
 	return b
 }
 
@@ -76,14 +76,14 @@ func TestEarlier(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got [][]byte
-			for item, err := range c.Facts(within(t), "old", 0) {
+			for item, err := range c.Events(within(t), "old", 0) {
 				if err != nil {
 					t.Fatal(err)
 				}
 				got = append(got, item.Bytes)
 			}
-			if !bytes.Equal(runtest.Lines(got), runtest.Lines(b.Facts())) {
-				t.Errorf("%d facts are left, want %d, the same", len(got), len(b.Facts()))
+			if !bytes.Equal(runtest.Lines(got), runtest.Lines(b.Events())) {
+				t.Errorf("%d facts are left, want %d, the same", len(got), len(b.Events()))
 			}
 			cfg.StoreDir = t.TempDir()
 			if st, err = station.Up(within(t), cfg); err != nil {

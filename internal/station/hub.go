@@ -48,7 +48,7 @@ type hubTimers struct{ h hub }
 // Set implements kernel.Timers, as the role that hears the timer.
 func (t hubTimers) Set(ctx context.Context, run, name string, at time.Time) error {
 	family, _, _ := strings.Cut(name, ".")
-	if role, ok := topology.HearsTimer(family); ok {
+	if role, ok := topology.ReceiverOfTimer(family); ok {
 		return t.h[role].Timers.Set(ctx, run, name, at)
 	}
 	return fmt.Errorf("timer %q: no role hears timers of family %q", name, family)

@@ -25,7 +25,7 @@ func TestAuthor(t *testing.T) {
 		t.Parallel()
 		for _, role := range events.Services() {
 			all, own := &counted{}, 0
-			for _, w := range events.Vocabulary() {
+			for _, w := range events.Registry() {
 				ack := author{Journal: all, role: role}.Append(t.Context(), kernel.Entry{ID: "r1", Kind: w.Kind})
 				want := kernel.Denied
 				if w.Author == role {
@@ -57,7 +57,7 @@ func TestAuthor(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, role := range events.Services() {
-			for _, w := range events.Vocabulary() {
+			for _, w := range events.Registry() {
 				if w.Author == role {
 					continue
 				}

@@ -37,7 +37,7 @@ func TestLive(t *testing.T) {
 				t.Fatal(err)
 			}
 			base.Streaming = "jetstream,channel"
-			said := make(chan streaming.Said, 64) // more than is said
+			said := make(chan streaming.Replay, 64) // more than is said
 			st, err := station.Up(within(t), station.Config{StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"), ScriptsDir: filepath.Join(dir, "scripts"),
 				Sandbox: "host", LazySync: !alone, Alone: alone, Log: zerolog.Nop(), Base: base, Said: said})
 			if err != nil {
@@ -70,7 +70,7 @@ func TestLive(t *testing.T) {
 }
 
 // greet carries a run out and hears its text as a watcher and on the channel.
-func greet(t *testing.T, c *client.Client, said <-chan streaming.Said) {
+func greet(t *testing.T, c *client.Client, said <-chan streaming.Replay) {
 	t.Helper()
 	text, whole := "", make(chan struct{})
 	stop, err := c.Stream(within(t), "hello", func(p client.Piece) {

@@ -15,8 +15,8 @@ import (
 // Place is the station as runs are brought to it. as connects as a user: one of the roles, or the setup user. Each fact is
 // then stored under the user who may say it, and each thing beside the log under one who may write it. Whoever connected
 // closes the connections.
-func Place(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error)) (*archive.Place, error) {
-	cfg := archive.PlaceConfig{Station: name, Journals: map[events.Service]kernel.Journal{}, Entropy: rand.Reader}
+func Place(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error)) (*archive.Restorer, error) {
+	cfg := archive.RestorerConfig{Station: name, Journals: map[events.Service]kernel.Journal{}, Entropy: rand.Reader}
 	for _, user := range append([]events.Service{topology.SetupUser}, events.Services()...) {
 		conn, err := as(ctx, user)
 		if err != nil {
@@ -43,5 +43,5 @@ func Place(ctx context.Context, name string, as func(ctx context.Context, user e
 		}
 		cfg.Journals[user] = st.Journal()
 	}
-	return archive.NewPlace(cfg)
+	return archive.NewRestorer(cfg)
 }

@@ -22,7 +22,7 @@ const refuseAgain = time.Minute
 func (s *Station) refuse(ctx context.Context) error {
 	work := s.work()
 	lost := s.Damage()
-	for _, h := range topology.Hearing() {
+	for _, h := range topology.AllSubscriptions() {
 		if len(h.Inputs) == 0 {
 			continue
 		}

@@ -62,7 +62,7 @@ type Config struct {
 	Base service.Config
 	// Said takes what is said live where Base.Streaming names the channel, and is closed by nobody but its owner; what it has no
 	// room for is dropped.
-	Said chan<- streaming.Said
+	Said chan<- streaming.Replay
 	// between stands between the roles and the log; tests take the log away there.
 	between func(kernel.Journal) kernel.Journal
 }

@@ -100,8 +100,8 @@ func TestUp(t *testing.T) {
 	})
 	t.Run("SAFE-6 SAFE-5 and it says no fact, sets no timer, changes and erases nothing", func(t *testing.T) {
 		var all []string
-		for _, w := range events.Vocabulary() {
-			all = append(all, events.FactSubject("default", "r1", w.Kind))
+		for _, w := range events.Registry() {
+			all = append(all, events.RunEventSubject("default", "r1", w.Kind))
 		}
 		all = append(all, "station.default.timer.r1.run.x", "station.default.due.r1.run.x", "station.default.dead.planner", "station.default.run.r1.stream",
 			"station.default.run.r1.gate.g.anna", "$KV.harness-config.default.agent.x", "$KV.harness-state.default.run.x", "$KV.harness-lease.default.x", "$KV.harness-sessions.default.session.x", "$O.harness-files.C.x", "$O.harness-artifacts.C.x",

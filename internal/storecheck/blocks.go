@@ -127,7 +127,7 @@ func (c *check) settle(f file, r read, k *block, ch *chain, final bool, mark Str
 	if len(r.gaps) == 0 && r.healed == 0 {
 		if c.changed(f, ch.stream) {
 			if f.sized && k.lengths(f, c.cfg.Marks.Files[f.rel]) {
-				return c.mend(f, f.b, ch.stream, "the length of a subject was turned back")
+				return c.repair(f, f.b, ch.stream, "the length of a subject was turned back")
 			}
 			c.result.Add(Finding{Outcome: costs(ch.stream, c.cfg.Views), Stream: ch.stream, File: f.rel, What: "messages were changed, although each has its checksum"})
 		}
@@ -137,7 +137,7 @@ func (c *check) settle(f file, r read, k *block, ch *chain, final bool, mark Str
 	if r.healed == 0 {
 		what = ""
 	}
-	if err := c.mend(f, r.b, ch.stream, what); err != nil {
+	if err := c.repair(f, r.b, ch.stream, what); err != nil {
 		return err
 	}
 	for i, g := range r.gaps {
@@ -177,8 +177,8 @@ func (c *check) changed(f file, stream string) bool {
 	return c.cfg.Marks.Clean && f.sized
 }
 
-// mend writes a block, and has the server read it from the beginning.
-func (c *check) mend(f file, b []byte, stream, what string) error {
+// repair writes a block, and has the server read it from the beginning.
+func (c *check) repair(f file, b []byte, stream, what string) error {
 	if what == "" {
 		if err := c.aside(f.rel); err != nil {
 			return err

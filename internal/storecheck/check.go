@@ -76,7 +76,7 @@ func Run(cfg Config) (Result, error) {
 		c.cfg.Marks = c.believed(*cfg.Marks)
 	}
 	for _, rel := range cfg.Beside {
-		if err := c.beside(rel); err != nil {
+		if err := c.neighbours(rel); err != nil {
 			return c.result, err
 		}
 	}
@@ -193,8 +193,8 @@ func (c *check) rebuild(rel, stream, what string) error {
 	return nil
 }
 
-// beside compares a file that only its digest speaks for.
-func (c *check) beside(rel string) error {
+// neighbours compares a file that only its digest speaks for.
+func (c *check) neighbours(rel string) error {
 	f, err := c.read(filepath.Join(c.cfg.Store, rel))
 	if errors.Is(err, fs.ErrNotExist) {
 		if m := c.cfg.Marks; m != nil && m.Clean && m.Files[rel].Size > 0 {

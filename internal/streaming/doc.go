@@ -4,7 +4,7 @@
 // each of its messages has a number and the place where its text stands, so a watcher sees every gap. As long as an
 // attempt is at work, whoever carries it out answers what was said so far, and a Joiner puts that and what comes together:
 // no gap, no repetition, in whatever order they arrive. Where nobody answers any more, the log has the truth. What is kept
-// is bounded: MaxKept bytes for each attempt at work, and nothing after its end is stored. So is what a tool says in a second.
+// is bounded: MaxReplay bytes for each attempt at work, and nothing after its end is stored. So is what a tool says in a second.
 package streaming
 
 import "time"
@@ -22,8 +22,8 @@ const (
 	MessageCost = 128
 	// MaxPart is the most bytes of text in one message.
 	MaxPart = 32 << 10
-	// MaxKept is how many bytes of a stream are kept for those who come late; the oldest go first.
-	MaxKept = 256 << 10
+	// MaxReplay is how many bytes of a stream are kept for those who come late; the oldest go first.
+	MaxReplay = 256 << 10
 	// MaxHeld is how many messages of a stream a Joiner holds while those before them are missing; the oldest go first.
 	MaxHeld = 1024
 	// MaxStreams is how many streams of a run a Joiner remembers; the oldest are forgotten first.

@@ -137,7 +137,7 @@ func (s *Stream) Done(cause error) {
 	if cause != nil {
 		s.head.Event, s.head.Error = Error, cause.Error()
 	}
-	s.say("")
+	s.append("")
 }
 
 // Close forgets the stream; what came of the attempt is stored, or never will be.
@@ -178,7 +178,7 @@ func (s *Stream) flush(all bool) {
 		if len(part) > MaxPart {
 			part = part[:whole(part[:MaxPart])]
 		}
-		s.say(string(part))
+		s.append(string(part))
 		valid = valid[len(part):]
 	}
 	s.pending = append(append(s.pending[:0], hold...), rest...)
@@ -230,8 +230,8 @@ func whole(text []byte) int {
 	return len(text)
 }
 
-// say publishes one message and keeps it. mu is held.
-func (s *Stream) say(text string) {
+// append publishes one message and keeps it. mu is held.
+func (s *Stream) append(text string) {
 	if s.head.N++; s.head.ID == "" {
 		s.head.ID = rand.Text()[:16]
 	}
@@ -253,7 +253,7 @@ func (s *Stream) keep(m Message) {
 		return
 	}
 	s.kept = append(s.kept, m)
-	for s.bytes > MaxKept && len(s.kept) > 1 {
+	for s.bytes > MaxReplay && len(s.kept) > 1 {
 		s.bytes -= len(s.kept[0].Content)
 		s.kept[0] = Message{}
 		s.kept = s.kept[1:]

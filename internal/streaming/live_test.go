@@ -12,7 +12,7 @@ import (
 )
 
 // said decodes what a channel has taken so far.
-func said(t *testing.T, ch <-chan streaming.Said) (all []streaming.Message) {
+func said(t *testing.T, ch <-chan streaming.Replay) (all []streaming.Message) {
 	t.Helper()
 	for {
 		select {
@@ -33,7 +33,7 @@ func TestStream(t *testing.T) {
 	t.Run("OBS-9 tokens are gathered, numbered and end with done", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			ch := make(chan streaming.Said, 100)
+			ch := make(chan streaming.Replay, 100)
 			s := streaming.New(streaming.Channel(ch)).Open("r", streaming.About{Step: "s", Turn: 3, Attempt: 2})
 			s.Write(streaming.Token, "", "first ")
 			if got := said(t, ch); len(got) != 1 || got[0].Content != "first " || got[0].N != 1 || got[0].Event != "token" {
@@ -60,7 +60,7 @@ func TestStream(t *testing.T) {
 	})
 	t.Run("OBS-10 thinking is an event of its own, and an error ends the attempt", func(t *testing.T) {
 		t.Parallel()
-		ch := make(chan streaming.Said, 100)
+		ch := make(chan streaming.Replay, 100)
 		s := streaming.New(streaming.Channel(ch)).Open("r", streaming.About{Step: "s", Turn: 1})
 		s.Write(streaming.Thinking, "", "hm")
 		s.Write(streaming.Token, "", "yes")
@@ -72,7 +72,7 @@ func TestStream(t *testing.T) {
 	})
 	t.Run("characters are never cut, large chunks are", func(t *testing.T) {
 		t.Parallel()
-		ch := make(chan streaming.Said, 100)
+		ch := make(chan streaming.Replay, 100)
 		s := streaming.New(streaming.Channel(ch)).Open("r", streaming.About{Call: "c1", Tool: "bash"})
 		s.Write(streaming.ToolOutput, "stdout", "a\xc3")
 		s.Write(streaming.ToolOutput, "stdout", "\xa4b")
@@ -98,7 +98,7 @@ func TestStream(t *testing.T) {
 		t.Parallel()
 		f := streaming.New(streaming.None{})
 		s := f.Open("r", streaming.About{Step: "s", Turn: 1})
-		const all = 3 * streaming.MaxKept
+		const all = 3 * streaming.MaxReplay
 		for range all / 1000 {
 			s.Write(streaming.Token, "", strings.Repeat("x", 999)+"\n")
 		}
@@ -112,13 +112,13 @@ func TestStream(t *testing.T) {
 		for _, b := range f.SoFar("r") {
 			j.Take(b)
 		}
-		if kept > streaming.MaxKept || kept < streaming.MaxKept-2*streaming.BatchBytes || !first.Missed || first.At+int64(kept) != all/1000*1000 {
+		if kept > streaming.MaxReplay || kept < streaming.MaxReplay-2*streaming.BatchBytes || !first.Missed || first.At+int64(kept) != all/1000*1000 {
 			t.Errorf("%d bytes are kept, the first is at %d, missed %t", kept, first.At, first.Missed)
 		}
 	})
 	t.Run("several publishers, none, and a channel that is full", func(t *testing.T) {
 		t.Parallel()
-		one, other := make(chan streaming.Said, 1), make(chan streaming.Said, 9)
+		one, other := make(chan streaming.Replay, 1), make(chan streaming.Replay, 9)
 		s := streaming.New(streaming.Several{streaming.Channel(one), streaming.None{}, streaming.Channel(other)}).Open("r", streaming.About{Step: "s"})
 		s.Write(streaming.Token, "", "a")
 		s.Write(streaming.Thinking, "", "b")
@@ -134,7 +134,7 @@ func TestAttempts(t *testing.T) {
 	t.Parallel()
 	t.Run("PLUS-8 what came of an attempt before is to be forgotten, whenever it comes", func(t *testing.T) {
 		t.Parallel()
-		ch := make(chan streaming.Said, 100)
+		ch := make(chan streaming.Replay, 100)
 		f := streaming.New(streaming.Channel(ch))
 		first := f.Open("r", streaming.About{Step: "s", Turn: 1, Attempt: 1})
 		second := f.Open("r", streaming.About{Step: "s", Turn: 1, Attempt: 2})
@@ -168,7 +168,7 @@ func TestAttempts(t *testing.T) {
 	})
 	t.Run("PLUS-8 an attempt takes the place of the one before also where another step took the turn's number in between", func(t *testing.T) {
 		t.Parallel()
-		ch := make(chan streaming.Said, 100)
+		ch := make(chan streaming.Replay, 100)
 		f := streaming.New(streaming.Channel(ch))
 		var got []string
 		j := streaming.NewJoiner(func(p streaming.Piece) {
@@ -192,7 +192,7 @@ func TestAttempts(t *testing.T) {
 	})
 	t.Run("what was kept fills holes of streams that are known, and brings back none that are not", func(t *testing.T) {
 		t.Parallel()
-		ch := make(chan streaming.Said, 100)
+		ch := make(chan streaming.Replay, 100)
 		f := streaming.New(streaming.Channel(ch))
 		old := f.Open("r", streaming.About{Step: "s", Turn: 1, Attempt: 1})
 		old.Write(streaming.Token, "", "old")

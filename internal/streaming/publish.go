@@ -14,8 +14,8 @@ const (
 	ByNATS      = "nats"
 	ByJetStream = "jetstream"
 	ToChannel   = "channel"
-	// ToNobody publishes nothing.
-	ToNobody = "none"
+	// ToNone publishes nothing.
+	ToNone = "none"
 )
 
 // Names reads an option that names publishers: a list separated by commas. Nothing and "true" mean ByNATS, "false" and "none"
@@ -24,7 +24,7 @@ func Names(option string) ([]string, error) {
 	switch option = strings.TrimSpace(option); option {
 	case "", "true", "1":
 		return []string{ByNATS}, nil
-	case "false", "0", ToNobody:
+	case "false", "0", ToNone:
 		return nil, nil
 	}
 	var names []string
@@ -32,7 +32,7 @@ func Names(option string) ([]string, error) {
 		name = strings.TrimSpace(name)
 		if name != ByNATS && name != ByJetStream && name != ToChannel {
 			return nil, fmt.Errorf("publisher %q is none, want true, false, or some of %s, %s and %s, separated by commas; %s publishes nothing and stands alone",
-				name, ByNATS, ByJetStream, ToChannel, ToNobody)
+				name, ByNATS, ByJetStream, ToChannel, ToNone)
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)
@@ -81,8 +81,8 @@ type None struct{}
 // Publish implements Publisher.
 func (None) Publish(string, []byte) {}
 
-// Said is a live message on a Go channel: JSON of a Message, see Joiner.
-type Said struct {
+// Replay is a live message on a Go channel: JSON of a Message, see Joiner.
+type Replay struct {
 	Run  string
 	Data []byte
 }
@@ -90,12 +90,12 @@ type Said struct {
 // Channel publishes on a Go channel, for programs that have a station in their own process. It never waits: what the
 // channel has no room for is dropped, which its reader sees by the numbers. Whoever made the channel closes it, after the
 // services have ended.
-type Channel chan<- Said
+type Channel chan<- Replay
 
 // Publish implements Publisher.
 func (c Channel) Publish(run string, data []byte) {
 	select {
-	case c <- Said{Run: run, Data: bytes.Clone(data)}:
+	case c <- Replay{Run: run, Data: bytes.Clone(data)}:
 	default:
 	}
 }

@@ -43,7 +43,7 @@ func TestRate(t *testing.T) {
 		for _, m := range f.SoFar("r") {
 			j.Take(m)
 		}
-		if late == 0 || late > MaxKept+MaxPart {
+		if late == 0 || late > MaxReplay+MaxPart {
 			t.Errorf("who comes late is told %d bytes", late)
 		}
 		s.Close()

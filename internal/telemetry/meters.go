@@ -41,8 +41,8 @@ func newMeters(m metric.Meter, dropped *atomic.Uint64) (*meters, error) {
 	return &x, errors.Join(errs[:]...)
 }
 
-// fact counts what a fact says.
-func (x *meters) fact(t runlog.Told) {
+// event counts what a fact says.
+func (x *meters) event(t runlog.Told) {
 	ctx := context.Background()
 	switch d := t.Payload.(type) {
 	case *events.TurnFinishedData:

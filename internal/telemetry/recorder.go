@@ -102,8 +102,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 // scope is the name of the instrumentation.
 const scope = "github.com/inspan/inspan"
 
-// Tell returns the function that a ledger tells what it stored; nil for a nil recorder.
-func (r *Recorder) Tell() func(runlog.Told) {
+// OnStored returns the function that a ledger tells what it stored; nil for a nil recorder.
+func (r *Recorder) OnStored() func(runlog.Told) {
 	if r == nil {
 		return nil
 	}
@@ -154,10 +154,10 @@ func (r *Recorder) work() {
 	defer close(r.done)
 	for t := range r.told {
 		if r.meters != nil {
-			r.meters.fact(t)
+			r.meters.event(t)
 		}
 		if r.tracer != nil {
-			r.fact(t)
+			r.event(t)
 		}
 	}
 }

@@ -97,8 +97,8 @@ var closers = func(rows ...closer) map[events.Kind]func(*Recorder, runlog.Told) 
 	spans(func(r *Recorder, t runlog.Told, d *events.GateExpiredData) { r.gate(t, d.Gate, "expired") }),
 )
 
-// fact makes the spans that an event closes.
-func (r *Recorder) fact(t runlog.Told) {
+// event makes the spans that an event closes.
+func (r *Recorder) event(t runlog.Told) {
 	emit := closers[t.Payload.Kind()]
 	if id, _, given := traceOf(t.Before); emit != nil && r.sampled(binary.BigEndian.Uint64(id[8:]), t.Before.Created != nil && t.Before.Created.TraceParent != "", given) {
 		emit(r, t)

@@ -93,7 +93,7 @@ func TestIDs(t *testing.T) {
 func BenchmarkOff(b *testing.B) {
 	b.ReportAllocs()
 	var r *Recorder
-	tell := r.Tell()
+	tell := r.OnStored()
 	payload, s := events.Payload(&events.TurnFinishedData{}), run.State{}
 	for b.Loop() {
 		if tell != nil {
@@ -106,7 +106,7 @@ func BenchmarkOff(b *testing.B) {
 func BenchmarkOn(b *testing.B) {
 	b.ReportAllocs()
 	r := &Recorder{told: make(chan runlog.Told, 1)}
-	tell := r.Tell()
+	tell := r.OnStored()
 	payload, s := events.Payload(&events.TurnFinishedData{}), run.State{}
 	for b.Loop() {
 		tell(runlog.Told{Payload: payload, Before: s})

@@ -159,8 +159,8 @@ func numbered(pattern string) string {
 // apiPrefix is where clients ask JetStream.
 const apiPrefix = "$JS.API."
 
-// loan is a subject that the account of the streams lends to the other one.
-type loan struct {
+// serviceImport is a subject that the account of the streams lends to the other one.
+type serviceImport struct {
 	how, subject, more string
 	// as is the subject there, empty for what it is mapped to.
 	as string
@@ -168,17 +168,17 @@ type loan struct {
 
 // lent are the subjects of the streams, and what services and watchers may ask of JetStream at most. Nothing that makes,
 // changes or erases a stream or a consumer is among them, but for what takes artifacts away.
-func (b Buckets) lent(station string) []loan {
+func (b Buckets) lent(station string) []serviceImport {
 	// Several answers to one question are passed on until none has come for this long, or until one is empty. A pull hears
 	// every second.
 	const several = `, response_type: stream, response_threshold: "30s"`
-	all := []loan{
+	all := []serviceImport{
 		{how: "service", subject: "$JS.API.*"}, {how: "service", subject: "$JS.API.STREAM.INFO.*"}, {how: "service", subject: "$JS.API.STREAM.MSG.GET.*"}, {how: "service", subject: "$JS.API.CONSUMER.INFO.*.*"},
 		{how: "service", subject: purgeArtifacts},
 		{how: "service", subject: "$JS.API.DIRECT.GET.>", more: several}, {how: "service", subject: "$JS.ACK.>"},
 	}
 	for _, st := range pulled(station) {
-		next := loan{how: "service", subject: "$JS.API.CONSUMER.MSG.NEXT." + st + ".*", more: several}
+		next := serviceImport{how: "service", subject: "$JS.API.CONSUMER.MSG.NEXT." + st + ".*", more: several}
 		if st == In(station) {
 			next.more = "" // the answer is over with its first message, whatever an outsider put into it
 		}
@@ -190,10 +190,10 @@ func (b Buckets) lent(station string) []loan {
 				// An answer is passed on to a subject that is borrowed without a wildcard, and to no other.
 				subject = strings.Replace(subject, "station."+station+".", "station.*.", 1)
 			}
-			all = append(all, loan{how: "service", subject: subject})
+			all = append(all, serviceImport{how: "service", subject: subject})
 		}
 		if st.RepublishTo != "" {
-			all = append(all, loan{how: "stream", subject: starred(st.RepublishTo), as: starred(cmp.Or(st.WatchedAs, st.RepublishTo))})
+			all = append(all, serviceImport{how: "stream", subject: starred(st.RepublishTo), as: starred(cmp.Or(st.WatchedAs, st.RepublishTo))})
 		}
 	}
 	return all

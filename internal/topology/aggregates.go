@@ -10,13 +10,13 @@ import (
 type Aggregate struct {
 	Name string
 	// Words are its event types. Only the author of one may publish it, and on the subjects of this aggregate alone.
-	Words []events.Word
+	Words []events.Type
 }
 
 // Aggregates returns all that the log of a station has room for, the run first. Those without event types are kept free:
 // no service may publish on their subjects.
 func Aggregates() []Aggregate {
-	all := []Aggregate{{Name: events.RunAggregate, Words: events.Vocabulary()}}
+	all := []Aggregate{{Name: events.RunAggregate, Words: events.Registry()}}
 	for _, name := range []string{"session", "agent", "work", "schedule", "workspace"} {
 		all = append(all, Aggregate{Name: name})
 	}
@@ -28,11 +28,11 @@ func HasAggregate(name string) bool {
 	return slices.ContainsFunc(Aggregates(), func(a Aggregate) bool { return a.Name == name })
 }
 
-// Says reports whether a role may publish events of a kind of the aggregates of a name.
-func Says(role events.Service, aggregate string, k events.Kind) bool {
+// Publishes reports whether a role may publish events of a kind of the aggregates of a name.
+func Publishes(role events.Service, aggregate string, k events.Kind) bool {
 	for _, a := range Aggregates() {
 		if a.Name == aggregate {
-			return slices.ContainsFunc(a.Words, func(w events.Word) bool { return w.Kind == k && w.Author == role })
+			return slices.ContainsFunc(a.Words, func(w events.Type) bool { return w.Kind == k && w.Author == role })
 		}
 	}
 	return false

@@ -8,7 +8,7 @@ import (
 )
 
 // counters is an aggregate whose event types have the author of facts of runs, and one of them their name.
-var counters = Aggregate{Name: "work", Words: []events.Word{{Kind: "count.added", Author: events.Planner}, {Kind: events.RunCreated, Author: events.Planner},
+var counters = Aggregate{Name: "work", Words: []events.Type{{Kind: "count.added", Author: events.Planner}, {Kind: events.RunCreated, Author: events.Planner},
 	{Kind: "count.closed", Author: events.Gatekeeper}}}
 
 func TestAggregates(t *testing.T) {
@@ -47,13 +47,13 @@ func TestAggregates(t *testing.T) {
 		if got := counters.says("s1", events.Gatekeeper); !slices.Equal(got, []string{"station.s1.work.*.evt.count.closed"}) {
 			t.Errorf("the gatekeeper may publish %q", got)
 		}
-		if len(saysAll("s1", events.Planner)) != len(SaysFacts(events.Planner)) || Says(events.Planner, "work", events.RunCreated) || !Says(events.Planner, "run", events.RunCreated) {
+		if len(saysAll("s1", events.Planner)) != len(SaysFacts(events.Planner)) || Publishes(events.Planner, "work", events.RunCreated) || !Publishes(events.Planner, "run", events.RunCreated) {
 			t.Error("an aggregate without event types has an author")
 		}
 	})
 	t.Run("DEPL-2 a role receives the events of another aggregate that its row names, and those alone", func(t *testing.T) {
 		t.Parallel()
-		h := Hears{Role: events.Persister, All: true, Others: []Interest{{"work", "count.closed"}}, Workers: 1}
+		h := Subscriptions{Role: events.Persister, All: true, Others: []Interest{{"work", "count.closed"}}, Workers: 1}
 		got := h.consumers("s1")
 		if len(got) != 1 || !slices.Equal(got[0].Filters, []string{"station.s1.run.*.evt.*.*", "station.s1.work.*.evt.count.closed"}) {
 			t.Errorf("got %+v", got)

@@ -39,7 +39,7 @@ func InboxPrefix(station string, role events.Service) string {
 func (b Buckets) Permissions(station string, role events.Service) (publish, subscribe []string) {
 	s := "station." + station + "."
 	publish = append(publish, saysAll(station, role)...)
-	for _, family := range HearsOf(role).Timers {
+	for _, family := range SubscriptionsOf(role).Timers {
 		publish = append(publish, s+"timer.*."+family+".*", s+"due.*."+family+".*")
 	}
 	publish = append(publish, s+"dead."+string(role))
@@ -65,7 +65,7 @@ func (b Buckets) Permissions(station string, role events.Service) (publish, subs
 
 	name := "inspan-" + string(role)
 	subscribe = []string{InboxPrefix(station, role) + ".>", s + "run.*.stream", "inspan." + string(role) + ".status",
-		events.KindFacts(station, events.RunCompleted), events.KindFacts(station, events.RunFailed)} // hints to end work
+		events.RunEventsOfKind(station, events.RunCompleted), events.RunEventsOfKind(station, events.RunFailed)} // hints to end work
 	if asksHooks(role) {
 		subscribe = append(subscribe, events.HookedSubject(station, role, "*"))
 	}

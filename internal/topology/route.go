@@ -9,33 +9,33 @@ import (
 
 // Receivers lists the roles that receive events of a kind of an aggregate.
 func Receivers(aggregate string, k events.Kind) []events.Service {
-	return who(func(h Hears) bool { return h.receives(aggregate, k) })
+	return who(func(h Subscriptions) bool { return h.receives(aggregate, k) })
 }
 
-func (h Hears) receives(aggregate string, k events.Kind) bool {
+func (h Subscriptions) receives(aggregate string, k events.Kind) bool {
 	if aggregate == events.RunAggregate {
 		return h.All || slices.Contains(h.Facts, k)
 	}
 	return slices.Contains(h.Others, Interest{aggregate, k})
 }
 
-// HearsInput returns the role that hears an outsider on a subject of a station; ok is false where nobody does.
-func HearsInput(station, subject string) (role events.Service, ok bool) {
+// ReceiverOfInput returns the role that hears an outsider on a subject of a station; ok is false where nobody does.
+func ReceiverOfInput(station, subject string) (role events.Service, ok bool) {
 	rest, ours := strings.CutPrefix(subject, "station."+station+".")
-	return first(who(func(h Hears) bool {
+	return first(who(func(h Subscriptions) bool {
 		return ours && slices.ContainsFunc(h.Inputs, func(pattern string) bool { return matches(pattern, rest) })
 	}))
 }
 
-// HearsTimer returns the role that sets and hears timers of a family; ok is false where nobody does.
-func HearsTimer(family string) (role events.Service, ok bool) {
-	return first(who(func(h Hears) bool { return slices.Contains(h.Timers, family) }))
+// ReceiverOfTimer returns the role that sets and hears timers of a family; ok is false where nobody does.
+func ReceiverOfTimer(family string) (role events.Service, ok bool) {
+	return first(who(func(h Subscriptions) bool { return slices.Contains(h.Timers, family) }))
 }
 
-func who(hears func(Hears) bool) []events.Service {
+func who(hears func(Subscriptions) bool) []events.Service {
 	var roles []events.Service
 	for _, role := range events.Services() {
-		if hears(HearsOf(role)) {
+		if hears(SubscriptionsOf(role)) {
 			roles = append(roles, role)
 		}
 	}

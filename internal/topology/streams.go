@@ -41,8 +41,8 @@ const (
 	MaxLive = 256 << 10
 	// MaxInput is the most bytes of one message of an outsider, headers included.
 	MaxInput = 256 << 10
-	// MaxLogged is the most bytes of one stored fact with its headers: the server's own guard behind events.MaxFact.
-	MaxLogged = events.MaxFact + 4<<10
+	// MaxLogged is the most bytes of one stored fact with its headers: the server's own guard behind events.MaxEvent.
+	MaxLogged = events.MaxEvent + 4<<10
 	// MaxDead is the most bytes of a dead letter with its headers: the server's own guard behind events.MaxDeadLetter.
 	MaxDead = events.MaxDeadLetter + 2<<10
 	// ShortestWindow is the shortest dedup window that the server accepts in a stream without a source. We use no message ids, so it only keeps
@@ -209,17 +209,17 @@ const minPending = 4096
 
 // Consumers returns the consumers of a role: one per stream, and one more for the inputs that stand apart.
 func Consumers(station string, role events.Service) []Consumer {
-	return HearsOf(role).consumers(station)
+	return SubscriptionsOf(role).consumers(station)
 }
 
-func (h Hears) consumers(station string) []Consumer {
+func (h Subscriptions) consumers(station string) []Consumer {
 	role, s := h.Role, "station."+station+"."
 	byStream := []Consumer{{Stream: Log(station)}, {Stream: In(station), Single: true}, {Stream: In(station), Name: string(role) + "-apart", Single: true}}
 	if h.All {
 		byStream[0].Filters = []string{s + "run.*.evt.*.*"}
 	}
 	for _, k := range h.Facts {
-		byStream[0].Filters = append(byStream[0].Filters, events.KindFacts(station, k))
+		byStream[0].Filters = append(byStream[0].Filters, events.RunEventsOfKind(station, k))
 	}
 	for _, i := range h.Others {
 		byStream[0].Filters = append(byStream[0].Filters, events.KindEvents(station, i.Aggregate, i.Kind))

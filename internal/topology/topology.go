@@ -39,8 +39,8 @@ const (
 // LeaseTerm is how long an instance counts as alive after its last renewal; it renews three times in that time.
 const LeaseTerm = 15 * time.Second
 
-// Hears says what one role listens to: kinds of facts, its inputs and its timers.
-type Hears struct {
+// Subscriptions says what one role listens to: kinds of facts, its inputs and its timers.
+type Subscriptions struct {
 	Role events.Service
 	// Facts by kind; All is every fact of every run.
 	Facts []events.Kind
@@ -57,10 +57,10 @@ type Hears struct {
 	Workers int
 }
 
-// Hearing returns the table of who hears what.
-func Hearing() []Hears { return slices.Clone(hearing) }
+// AllSubscriptions returns the table of who hears what.
+func AllSubscriptions() []Subscriptions { return slices.Clone(hearing) }
 
-var hearing = []Hears{
+var hearing = []Subscriptions{
 	{
 		Role:    events.Planner,
 		Facts:   []events.Kind{events.RunCreated, events.StepFinished, events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred},
@@ -96,8 +96,8 @@ var hearing = []Hears{
 	},
 }
 
-// HearsOf returns the row of a role.
-func HearsOf(role events.Service) Hears {
+// SubscriptionsOf returns the row of a role.
+func SubscriptionsOf(role events.Service) Subscriptions {
 	for _, h := range hearing {
 		if h.Role == role {
 			return h
@@ -109,7 +109,7 @@ func HearsOf(role events.Service) Hears {
 // SaysFacts returns the kinds of facts of runs that a role may say, in the order of the vocabulary.
 func SaysFacts(role events.Service) []events.Kind {
 	var kinds []events.Kind
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		if w.Author == role {
 			kinds = append(kinds, w.Kind)
 		}

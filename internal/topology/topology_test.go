@@ -140,8 +140,8 @@ func TestTable(t *testing.T) {
 					}
 					taken[st.Name] = append(taken[st.Name], f)
 				}
-				if c.MaxPending < 4*HearsOf(role).Workers {
-					t.Errorf("%s of %s: %d pending for %d workers", c.Name, c.Stream, c.MaxPending, HearsOf(role).Workers)
+				if c.MaxPending < 4*SubscriptionsOf(role).Workers {
+					t.Errorf("%s of %s: %d pending for %d workers", c.Name, c.Stream, c.MaxPending, SubscriptionsOf(role).Workers)
 				}
 			}
 		}
@@ -155,13 +155,13 @@ func TestTable(t *testing.T) {
 }
 
 // publishGaps returns what is wrong with who may publish event types: each names the type.
-func publishGaps(types []events.Word) []string {
+func publishGaps(types []events.Type) []string {
 	var found []string
 	for _, w := range types {
 		if !slices.Contains(events.Services(), w.Author) {
 			found = append(found, fmt.Sprintf("%s has no author that may publish it", w.Kind))
 		}
-		fact := events.FactSubject("s1", "r1", w.Kind)
+		fact := events.RunEventSubject("s1", "r1", w.Kind)
 		for _, role := range events.Services() {
 			publish, _ := Permissions("s1", role)
 			switch may := slices.ContainsFunc(publish, func(p string) bool { return within(fact, p) }); {
@@ -179,18 +179,18 @@ func TestPermissions(t *testing.T) {
 	t.Parallel()
 	t.Run("SAFE-6 each kind of fact may be published by its author and nobody else", func(t *testing.T) {
 		t.Parallel()
-		for _, gap := range publishGaps(events.Vocabulary()) {
+		for _, gap := range publishGaps(events.Registry()) {
 			t.Error(gap)
 		}
 	})
 	t.Run("SAFE-6 EVT-13 a type that nobody may publish, or another than its author, is named", func(t *testing.T) {
 		t.Parallel()
-		for want, w := range map[string]events.Word{
+		for want, w := range map[string]events.Type{
 			"note.taken may not be published by planner": {Kind: "note.taken", Author: events.Planner},
 			"note.taken has no author":                   {Kind: "note.taken"},
 			"call.allowed may not be published by pl":    {Kind: events.CallAllowed, Author: events.Planner},
 		} {
-			if got := publishGaps([]events.Word{w}); len(got) == 0 || !strings.HasPrefix(got[0], want) {
+			if got := publishGaps([]events.Type{w}); len(got) == 0 || !strings.HasPrefix(got[0], want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		}
@@ -251,8 +251,8 @@ func TestWriter(t *testing.T) {
 		t.Parallel()
 		u, prefix := Writer("s1")
 		var facts []string
-		for _, w := range events.Vocabulary() {
-			facts = append(facts, events.KindFacts("s1", w.Kind))
+		for _, w := range events.Registry() {
+			facts = append(facts, events.RunEventsOfKind("s1", w.Kind))
 		}
 		if slices.Sort(facts); !slices.Equal(slices.Sorted(slices.Values(u.Publish)), facts) {
 			t.Errorf("it may publish %q, want the facts alone: %q", u.Publish, facts)

@@ -134,10 +134,10 @@ func (k Keys) Verify(s Statement, keyID, signature string) (name string, err err
 	return key.name, nil
 }
 
-// VerifyFact returns who signed the answer that a gate.approved, gate.voted or gate.rejected records, from the fact alone. Its errors
+// VerifyEvent returns who signed the answer that a gate.approved, gate.voted or gate.rejected records, from the fact alone. Its errors
 // are those of Verify; a fact that records no answer is ErrUnsigned. Beyond the signature it wants what the station
 // recorded as the answer's author to be the owner of the key.
-func (k Keys) VerifyFact(f events.Fact) (name string, err error) {
+func (k Keys) VerifyEvent(f events.Event) (name string, err error) {
 	p, err := f.Payload()
 	if err != nil {
 		return "", err

@@ -88,9 +88,9 @@ func (c *Client) bytesOf(ctx context.Context, a Artifact) ([]byte, error) {
 	var err error
 	store := c.st.Artifacts()
 	switch {
-	case a.Kept == events.KeptWithFacts:
+	case a.Kept == events.StoredWithLog:
 		data, err = c.st.Blobs().Get(ctx, a.Ref())
-	case a.Kept == events.KeptInWorkspace || store == nil:
+	case a.Kept == events.StoredInWorkspace || store == nil:
 		return nil, &ElsewhereError{ID: a.ID, Workspace: a.Workspace, Path: a.Path}
 	default:
 		data, err = store.Get(ctx, a.Run, a.Ref())

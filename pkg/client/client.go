@@ -39,13 +39,13 @@ const DefaultStation = "default"
 type Client struct {
 	// conn is nil for a local store.
 	conn connection
-	st   place
+	st   origin
 	// end lets go of what is the client's own; may be nil.
 	end func()
 }
 
-// place is what a client needs of a station, over NATS or in a local store.
-type place interface {
+// origin is what a client needs of a station, over NATS or in a local store.
+type origin interface {
 	Name() string
 	Journal() kernel.Journal
 	Blobs() kernel.Blobs
@@ -142,7 +142,7 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 
 // Over is a client of a station that a program of this module holds itself; conn is nil where that is not over NATS. Close
 // calls end, which may be nil. Everyone else has Connect, and the Client of a pkg/station.
-func Over(st place, conn connection, end func()) *Client {
+func Over(st origin, conn connection, end func()) *Client {
 	return &Client{conn: conn, st: st, end: end}
 }
 

@@ -99,8 +99,8 @@ func TestWatch(t *testing.T) {
 			}
 			if n++; n == 5 {
 				b := runtest.New("test", "forged")
-				b.Say(runtest.Created(), runtest.Started())
-				fake := b.Bad(runtest.Paused("forged"), func(f *events.Fact) { f.Sequence = 6 })
+				b.Append(runtest.Created(), runtest.Started())
+				fake := b.Bad(runtest.Paused("forged"), func(f *events.Event) { f.Sequence = 6 })
 				w.forge("forged", fake)
 				w.say("forged", runtest.Turn(1, "build", "real"))
 			}
@@ -140,7 +140,7 @@ func TestWatch(t *testing.T) {
 		if _, err := w.c.State(within(t), "nobody"); !errors.Is(err, client.ErrNotFound) {
 			t.Errorf("error %v", err)
 		}
-		for range w.c.Facts(within(t), "nobody", 0) {
+		for range w.c.Events(within(t), "nobody", 0) {
 			t.Error("a fact of nobody")
 		}
 	})

@@ -65,7 +65,7 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// say appends facts, each by its author, and returns the state after them.
+// steer appends facts, each by its author, and returns the state after them.
 func (w *world) say(runID string, payloads ...events.Payload) run.State {
 	w.t.Helper()
 	var s run.State
@@ -123,7 +123,7 @@ func (w *world) serve(role events.Service, hear func(ctx context.Context, m kern
 func (w *world) forge(runID string, data []byte) {
 	ctx, cancel := context.WithTimeout(within(w.t), 100*time.Millisecond)
 	defer cancel()
-	header := map[string]string{"Nats-Sequence": "999999", "Nats-Subject": events.FactSubject("test", runID, events.RunPaused)}
+	header := map[string]string{"Nats-Sequence": "999999", "Nats-Subject": events.RunEventSubject("test", runID, events.RunPaused)}
 	if err := w.st.Publish(ctx, events.StreamSubject("test", runID), data, header); err == nil {
 		w.t.Error("somebody stored what was forged")
 	}

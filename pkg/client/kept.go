@@ -9,9 +9,9 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// keptText is what the station keeps of what was said live of a run, for a watcher who came late. Who may not read it, or
+// cachedText is what the station keeps of what was said live of a run, for a watcher who came late. Who may not read it, or
 // finds nothing, goes on with what comes.
-type keptText struct {
+type cachedText struct {
 	c   *Client
 	run string
 	j   *streaming.Joiner
@@ -21,7 +21,7 @@ type keptText struct {
 
 // begin tells what is kept of the turns and calls under way. It must be told before anything that is newer. What is kept is
 // read before and after the facts: so a turn that the facts do not have yet is told as far as it had come.
-func (k *keptText) begin(ctx context.Context) {
+func (k *cachedText) begin(ctx context.Context) {
 	said := k.read(ctx)
 	if len(said) == 0 {
 		return
@@ -40,13 +40,13 @@ func (k *keptText) begin(ctx context.Context) {
 }
 
 // fill tells what is missing of streams that were heard of.
-func (k *keptText) fill(ctx context.Context) {
+func (k *cachedText) fill(ctx context.Context) {
 	for _, data := range k.read(ctx) {
 		k.j.Fill(data)
 	}
 }
 
-func (k *keptText) read(ctx context.Context) [][]byte {
+func (k *cachedText) read(ctx context.Context) [][]byte {
 	said, last, err := k.c.st.Told(ctx, k.run, k.after)
 	if err != nil {
 		return nil // it is only what comes early; the facts have it in the end

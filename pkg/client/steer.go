@@ -122,12 +122,12 @@ func (c *Client) decide(ctx context.Context, d Decision, word string) (run.State
 	var s run.State
 	err := ErrDenied
 	if d.By != "" {
-		s, err = c.say(ctx, d.Run, subject+"."+d.By, answer, done)
+		s, err = c.steer(ctx, d.Run, subject+"."+d.By, answer, done)
 	}
 	if _, stored := errors.AsType[*SilentError](err); errors.Is(err, ErrDenied) && !stored {
 		// This user may not answer in that name: then the name is only a claim.
 		answer.By = d.By
-		s, err = c.say(ctx, d.Run, subject, answer, done)
+		s, err = c.steer(ctx, d.Run, subject, answer, done)
 	}
 	if r, ok := errors.AsType[*RefusedError](err); ok && r.Code == "gate_closed" && len(d.Edit) == 0 {
 		return c.agreed(ctx, d, word, err)
@@ -177,7 +177,7 @@ func (c *Client) Control(ctx context.Context, runID string, ctl events.Control) 
 	if _, err := c.State(ctx, runID); err != nil {
 		return run.State{}, err
 	}
-	return c.say(ctx, runID, events.ControlSubject(c.st.Name(), runID), ctl, func(s run.State, input uint64) bool {
+	return c.steer(ctx, runID, events.ControlSubject(c.st.Name(), runID), ctl, func(s run.State, input uint64) bool {
 		switch {
 		case s.Took(input):
 			return true
@@ -188,8 +188,8 @@ func (c *Client) Control(ctx context.Context, runID string, ctl events.Control) 
 	})
 }
 
-// say publishes a message about a run and waits for what comes of it.
-func (c *Client) say(ctx context.Context, runID, subject string, message any, done func(s run.State, input uint64) bool) (run.State, error) {
+// steer publishes a message about a run and waits for what comes of it.
+func (c *Client) steer(ctx context.Context, runID, subject string, message any, done func(s run.State, input uint64) bool) (run.State, error) {
 	input, letters, err := c.send(ctx, subject, message)
 	if err != nil {
 		return run.State{}, err

@@ -73,7 +73,7 @@ func (c *Client) Stream(ctx context.Context, runID string, hear func(Piece)) (st
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		k := &keptText{c: c, run: runID, j: streaming.NewJoiner(func(p streaming.Piece) { hear(pieceOf(p)) })}
+		k := &cachedText{c: c, run: runID, j: streaming.NewJoiner(func(p streaming.Piece) { hear(pieceOf(p)) })}
 		k.begin(ctx)
 		join(ctx, news, ask, k)
 	}()
@@ -86,7 +86,7 @@ func (c *Client) Stream(ctx context.Context, runID string, hear func(Piece)) (st
 }
 
 // join puts what comes in order, and asks for what is missing.
-func join(ctx context.Context, news <-chan []byte, ask func() error, kept *keptText) {
+func join(ctx context.Context, news <-chan []byte, ask func() error, kept *cachedText) {
 	j := kept.j
 	t := time.NewTicker(askEvery)
 	defer t.Stop()

@@ -15,7 +15,7 @@ import (
 
 // Item is a fact of a run, with its stored bytes and the state after it.
 type Item struct {
-	Fact    events.Fact
+	Fact    events.Event
 	Payload events.Payload
 	// Bytes must not be written to.
 	Bytes []byte
@@ -37,8 +37,8 @@ func (c *Client) Watch(ctx context.Context, runID string, from uint64) iter.Seq2
 	}
 }
 
-// Facts yields the facts that a run has now, from a sequence on. There are none of a run that does not exist.
-func (c *Client) Facts(ctx context.Context, runID string, from uint64) iter.Seq2[Item, error] {
+// Events yields the facts that a run has now, from a sequence on. There are none of a run that does not exist.
+func (c *Client) Events(ctx context.Context, runID string, from uint64) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		w := &watcher{c: c, run: runID, from: from, yield: yield}
 		err := checkRun(runID)
@@ -155,7 +155,7 @@ func (w *watcher) next(r kernel.Record) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	after, err := w.state.ApplyFact(f, p, run.HashOf(r.Bytes))
+	after, err := w.state.ApplyEvent(f, p, run.HashOf(r.Bytes))
 	return Item{Fact: f, Payload: p, Bytes: r.Bytes, State: after}, err
 }
 
@@ -191,7 +191,7 @@ func (c *Client) State(ctx context.Context, runID string) (run.State, error) {
 
 func (c *Client) state(ctx context.Context, runID string) (run.State, error) {
 	var s run.State
-	for item, err := range c.Facts(ctx, runID, 0) {
+	for item, err := range c.Events(ctx, runID, 0) {
 		if err != nil {
 			return run.State{}, err
 		}

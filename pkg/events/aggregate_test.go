@@ -15,17 +15,17 @@ type added struct {
 
 func (*added) Kind() Kind { return "count.added" }
 
-func lookupAdded(k Kind) (Word, bool) {
-	w := Word{Kind: "count.added", Author: Planner, New: func() Payload { return new(added) }}
+func lookupAdded(k Kind) (Type, bool) {
+	w := Type{Kind: "count.added", Author: Planner, New: func() Payload { return new(added) }}
 	return w, k == w.Kind
 }
 
 func TestAggregateEnvelope(t *testing.T) {
 	t.Parallel()
-	sound := Fact{SpecVersion: "1.0", ID: "e1", Source: Source("s1", Planner), Type: Kind("count.added").Type(), Subject: "c1",
+	sound := Event{SpecVersion: "1.0", ID: "e1", Source: Source("s1", Planner), Type: Kind("count.added").Type(), Subject: "c1",
 		Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), ContentType: "application/json", Aggregate: "counter",
 		Identity: Identity{Station: "s1"}, Sequence: 1, Data: []byte(`{"by":2}`)}
-	encode := func(t *testing.T, change func(*Fact)) []byte {
+	encode := func(t *testing.T, change func(*Event)) []byte {
 		t.Helper()
 		f := sound
 		change(&f)
@@ -37,7 +37,7 @@ func TestAggregateEnvelope(t *testing.T) {
 	}
 	t.Run("EVT-6 an event of any aggregate is read with its own event types", func(t *testing.T) {
 		t.Parallel()
-		b := encode(t, func(*Fact) {})
+		b := encode(t, func(*Event) {})
 		if _, ok := scan(b); !ok {
 			t.Error("it is not read the fast way")
 		}
@@ -48,10 +48,10 @@ func TestAggregateEnvelope(t *testing.T) {
 	})
 	t.Run("SAFE-2 it is no fact of a run and of no other aggregate", func(t *testing.T) {
 		t.Parallel()
-		if _, _, err := ReadAs(encode(t, func(*Fact) {}), "tally", lookupAdded); !errors.Is(err, ErrDamaged) {
+		if _, _, err := ReadAs(encode(t, func(*Event) {}), "tally", lookupAdded); !errors.Is(err, ErrDamaged) {
 			t.Errorf("as another aggregate: %v", err)
 		}
-		created := encode(t, func(f *Fact) { f.Type, f.Data = RunCreated.Type(), []byte(`{"agent":"a"}`) })
+		created := encode(t, func(f *Event) { f.Type, f.Data = RunCreated.Type(), []byte(`{"agent":"a"}`) })
 		for name, read := range map[string]func([]byte) error{
 			"Read":   func(b []byte) error { _, _, err := Read(b); return err },
 			"Decode": func(b []byte) error { _, err := Decode(b); return err },
@@ -63,20 +63,20 @@ func TestAggregateEnvelope(t *testing.T) {
 	})
 	t.Run("SAFE-2 an envelope that is not sound is refused", func(t *testing.T) {
 		t.Parallel()
-		for name, change := range map[string]func(*Fact){
-			"aggregate":      func(f *Fact) { f.Aggregate = "Counter" },
-			"run by name":    func(f *Fact) { f.Aggregate = RunAggregate },
-			"id":             func(f *Fact) { f.Subject = "a.b" },
-			"station":        func(f *Fact) { f.Station = "" },
-			"source":         func(f *Fact) { f.Source = "/elsewhere" },
-			"hash of before": func(f *Fact) { f.Sequence = 2 },
+		for name, change := range map[string]func(*Event){
+			"aggregate":      func(f *Event) { f.Aggregate = "Counter" },
+			"run by name":    func(f *Event) { f.Aggregate = RunAggregate },
+			"id":             func(f *Event) { f.Subject = "a.b" },
+			"station":        func(f *Event) { f.Station = "" },
+			"source":         func(f *Event) { f.Source = "/elsewhere" },
+			"hash of before": func(f *Event) { f.Sequence = 2 },
 		} {
 			if _, _, err := ReadAs(encode(t, change), "counter", lookupAdded); !errors.Is(err, ErrDamaged) {
 				t.Errorf("%s: got %v, want ErrDamaged", name, err)
 			}
 		}
 		var unknown *UnknownTypeError
-		if _, _, err := ReadAs(encode(t, func(f *Fact) { f.Type = Kind("count.reset").Type() }), "counter", lookupAdded); !errors.As(err, &unknown) {
+		if _, _, err := ReadAs(encode(t, func(f *Event) { f.Type = Kind("count.reset").Type() }), "counter", lookupAdded); !errors.As(err, &unknown) {
 			t.Errorf("got %v, want an UnknownTypeError", err)
 		}
 	})
@@ -107,7 +107,7 @@ func TestAggregateSubjects(t *testing.T) {
 	if _, ok := ParseRunSubject(subject); ok {
 		t.Errorf("%s is taken for a subject of a run", subject)
 	}
-	if got, want := AggregateEvents("s1", RunAggregate, "r1"), "station.s1.run.r1.evt.>"; got != want || RunFacts("s1", "r1") != want {
-		t.Errorf("the guard of a run is %q and %q, want %q", got, RunFacts("s1", "r1"), want)
+	if got, want := AggregateEvents("s1", RunAggregate, "r1"), "station.s1.run.r1.evt.>"; got != want || RunEvents("s1", "r1") != want {
+		t.Errorf("the guard of a run is %q and %q, want %q", got, RunEvents("s1", "r1"), want)
 	}
 }

@@ -54,9 +54,9 @@ func ExampleLookup() {
 	// Output: true gatekeeper tool_allowed dev.inspan.call.allowed.v1
 }
 
-// Vocabulary lists all event types in the order of a run's life.
-func ExampleVocabulary() {
-	for _, w := range events.Vocabulary()[:3] {
+// Registry lists all event types in the order of a run's life.
+func ExampleRegistry() {
+	for _, w := range events.Registry()[:3] {
 		fmt.Println(w.Kind, "by the", w.Author)
 	}
 	// Output:
@@ -91,9 +91,9 @@ func ExampleTaskSubject() {
 }
 
 // The log has a subject for each event type of each run.
-func ExampleFactSubject() {
-	fmt.Println(events.FactSubject("main", "run-1", events.StepReady))
-	fmt.Println(events.RunFacts("main", "run-1"))
+func ExampleRunEventSubject() {
+	fmt.Println(events.RunEventSubject("main", "run-1", events.StepReady))
+	fmt.Println(events.RunEvents("main", "run-1"))
 	// Output:
 	// station.main.run.run-1.evt.step.ready
 	// station.main.run.run-1.evt.>

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// MaxFact is the most bytes one stored fact may have. Larger parts go to the object store first and are referred to.
-const MaxFact = 256 << 10
+// MaxEvent is the most bytes one stored fact may have. Larger parts go to the object store first and are referred to.
+const MaxEvent = 256 << 10
 
 // Identity names where a fact belongs. It is the same for all facts of a run.
 type Identity struct {
@@ -25,9 +25,9 @@ type Identity struct {
 	AgentName   string `json:"agentname,omitempty"`
 }
 
-// Fact is one stored event: a CloudEvents 1.0 document in structured JSON with our extensions. Its subject is the id of its
+// Event is one stored event: a CloudEvents 1.0 document in structured JSON with our extensions. Its subject is the id of its
 // aggregate.
-type Fact struct {
+type Event struct {
 	SpecVersion string    `json:"specversion"`
 	ID          string    `json:"id"`
 	Source      string    `json:"source"`
@@ -54,7 +54,7 @@ var ErrDamaged = errors.New("damaged fact")
 func Source(station string, by Service) string { return "/station/" + station + "/" + string(by) }
 
 // Author returns the service in Source, or "" where the source is not of this fact's station.
-func (f *Fact) Author() Service {
+func (f *Event) Author() Service {
 	rest, ok := strings.CutPrefix(f.Source, "/station/"+f.Station+"/")
 	if !ok {
 		return ""
@@ -63,7 +63,7 @@ func (f *Fact) Author() Service {
 }
 
 // AggregateName returns the name of the aggregate that the event is of.
-func (f *Fact) AggregateName() string {
+func (f *Event) AggregateName() string {
 	if f.Aggregate == "" {
 		return RunAggregate
 	}
@@ -77,10 +77,10 @@ func HashOf(stored []byte) string {
 }
 
 // Kind returns the kind named by Type, or an *UnknownTypeError.
-func (f *Fact) Kind() (Kind, error) { return ParseType(f.Type) }
+func (f *Event) Kind() (Kind, error) { return ParseType(f.Type) }
 
 // Encode returns the bytes to store. The fact must be complete.
-func (f *Fact) Encode() ([]byte, error) {
+func (f *Event) Encode() ([]byte, error) {
 	b, err := json.Marshal(f)
 	if err != nil {
 		return nil, fmt.Errorf("encode fact %s: %w", f.Type, err)
@@ -89,7 +89,7 @@ func (f *Fact) Encode() ([]byte, error) {
 }
 
 // EncodeWith sets the data of a fact to a payload and returns the bytes to store, which are those that Encode makes.
-func (f *Fact) EncodeWith(p Payload) ([]byte, error) {
+func (f *Event) EncodeWith(p Payload) ([]byte, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", p.Kind(), err)
@@ -103,37 +103,37 @@ func (f *Fact) EncodeWith(p Payload) ([]byte, error) {
 
 // Decode reads a stored fact and checks its envelope. It returns ErrDamaged (wrapped with what is wrong) or an
 // *UnknownTypeError; the payload is not looked at, see Payload.
-func Decode(b []byte) (Fact, error) {
-	var f Fact
+func Decode(b []byte) (Event, error) {
+	var f Event
 	if err := json.Unmarshal(b, &f); err != nil {
-		return Fact{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return Event{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if _, err := f.check(RunAggregate, Lookup); err != nil {
-		return Fact{}, err
+		return Event{}, err
 	}
 	return f, nil
 }
 
 // check returns the event type of an event of an aggregate, and an error for one whose envelope is not sound.
-func (f *Fact) check(aggregate string, lookup func(Kind) (Word, bool)) (Word, error) {
+func (f *Event) check(aggregate string, lookup func(Kind) (Type, bool)) (Type, error) {
 	k, ok := kindOf(f.Type)
 	if !ok {
-		return Word{}, &UnknownTypeError{Type: f.Type}
+		return Type{}, &UnknownTypeError{Type: f.Type}
 	}
 	w, ok := lookup(k)
 	if !ok {
-		return Word{}, &UnknownTypeError{Type: f.Type}
+		return Type{}, &UnknownTypeError{Type: f.Type}
 	}
 	if fault := f.fault(); fault != "" {
-		return Word{}, fmt.Errorf("%w: %s", ErrDamaged, fault)
+		return Type{}, fmt.Errorf("%w: %s", ErrDamaged, fault)
 	}
 	if name := f.AggregateName(); name != aggregate {
-		return Word{}, fmt.Errorf("%w: it is of aggregate %s, not %s", ErrDamaged, name, aggregate)
+		return Type{}, fmt.Errorf("%w: it is of aggregate %s, not %s", ErrDamaged, name, aggregate)
 	}
 	return w, nil
 }
 
-func (f *Fact) fault() string {
+func (f *Event) fault() string {
 	switch {
 	case f.SpecVersion != "1.0":
 		return fmt.Sprintf("specversion %q", f.SpecVersion)
@@ -150,7 +150,7 @@ func (f *Fact) fault() string {
 }
 
 // faultOfOther is fault for an event of an aggregate that is no run.
-func (f *Fact) faultOfOther() string {
+func (f *Event) faultOfOther() string {
 	switch {
 	case f.Aggregate == RunAggregate || CheckAggregate(f.Aggregate) != nil:
 		return fmt.Sprintf("aggregate %q", shorten(f.Aggregate))
@@ -161,7 +161,7 @@ func (f *Fact) faultOfOther() string {
 }
 
 // faultOfAny is what fault looks at whatever the event is of.
-func (f *Fact) faultOfAny() string {
+func (f *Event) faultOfAny() string {
 	switch {
 	case f.Author() == "":
 		return fmt.Sprintf("source %q is not of station %q", f.Source, f.Station)
@@ -182,7 +182,7 @@ func (f *Fact) faultOfAny() string {
 }
 
 // Payload decodes the data of a fact into the type of its kind.
-func (f *Fact) Payload() (Payload, error) {
+func (f *Event) Payload() (Payload, error) {
 	k, err := f.Kind()
 	if err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ func TestPROP19(t *testing.T) {
 	t.Parallel()
 	t.Run("TEST-3g PROP-19 OBS-25 Feature: agent-harnesses, Property 19: an event has all fields that its type requires, whatever is said", func(t *testing.T) {
 		t.Parallel()
-		for _, w := range events.Vocabulary() {
+		for _, w := range events.Registry() {
 			must, ok := required[w.Kind]
 			if !ok {
 				must.ids, must.fields = "EVT-13", always(reflect.TypeOf(w.New()).Elem())
@@ -96,7 +96,7 @@ func always(t reflect.Type) []string {
 }
 
 // hasFields says something at random and fails where a field that must be there is not.
-func hasFields(t *rapid.T, w events.Word, fields []string) {
+func hasFields(t *rapid.T, w events.Type, fields []string) {
 	p := w.New()
 	if rapid.Bool().Draw(t, "something is said") {
 		p = random(t, w)
@@ -139,7 +139,7 @@ func hasFields(t *rapid.T, w events.Word, fields []string) {
 
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		t.Run("EVT-4 EVT-13 whatever is said as "+string(w.Kind)+" is read as it was said", func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
@@ -171,4 +171,4 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-func withoutData(f events.Fact) events.Fact { f.Data = nil; return f }
+func withoutData(f events.Event) events.Event { f.Data = nil; return f }

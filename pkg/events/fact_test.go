@@ -14,25 +14,25 @@ import (
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	word, _ := events.Lookup(events.CallStarted)
-	for name, spoil := range map[string]func(*events.Fact){
-		"another specversion":           func(f *events.Fact) { f.SpecVersion = "0.3" },
-		"no specversion":                func(f *events.Fact) { f.SpecVersion = "" },
-		"no id":                         func(f *events.Fact) { f.ID = "" },
-		"no station":                    func(f *events.Fact) { f.Station = "" },
-		"no run":                        func(f *events.Fact) { f.Run, f.Subject = "", "" },
-		"a run id that is no token":     func(f *events.Fact) { f.Run, f.Subject = "a.>", "a.>" },
-		"a station that is no token":    func(f *events.Fact) { f.Station, f.Source = "a.b", "/station/a.b/toolrunner" },
-		"a subject that is not the run": func(f *events.Fact) { f.Subject = "run-2" },
-		"no source":                     func(f *events.Fact) { f.Source = "" },
-		"a source of another station":   func(f *events.Fact) { f.Source = "/station/other/toolrunner" },
-		"a source without a service":    func(f *events.Fact) { f.Source = "/station/demo/" },
-		"no time":                       func(f *events.Fact) { f.Time = time.Time{} },
-		"a time that is not in UTC":     func(f *events.Fact) { f.Time = f.Time.In(time.FixedZone("", 3600)) },
-		"no sequence":                   func(f *events.Fact) { f.Sequence = 0 },
-		"no prevhash":                   func(f *events.Fact) { f.PrevHash = "" },
-		"half a prevhash":               func(f *events.Fact) { f.PrevHash = f.PrevHash[:32] },
-		"no data":                       func(f *events.Fact) { f.Data = json.RawMessage("null") },
-		"data of another content type":  func(f *events.Fact) { f.ContentType = "text/xml" },
+	for name, spoil := range map[string]func(*events.Event){
+		"another specversion":           func(f *events.Event) { f.SpecVersion = "0.3" },
+		"no specversion":                func(f *events.Event) { f.SpecVersion = "" },
+		"no id":                         func(f *events.Event) { f.ID = "" },
+		"no station":                    func(f *events.Event) { f.Station = "" },
+		"no run":                        func(f *events.Event) { f.Run, f.Subject = "", "" },
+		"a run id that is no token":     func(f *events.Event) { f.Run, f.Subject = "a.>", "a.>" },
+		"a station that is no token":    func(f *events.Event) { f.Station, f.Source = "a.b", "/station/a.b/toolrunner" },
+		"a subject that is not the run": func(f *events.Event) { f.Subject = "run-2" },
+		"no source":                     func(f *events.Event) { f.Source = "" },
+		"a source of another station":   func(f *events.Event) { f.Source = "/station/other/toolrunner" },
+		"a source without a service":    func(f *events.Event) { f.Source = "/station/demo/" },
+		"no time":                       func(f *events.Event) { f.Time = time.Time{} },
+		"a time that is not in UTC":     func(f *events.Event) { f.Time = f.Time.In(time.FixedZone("", 3600)) },
+		"no sequence":                   func(f *events.Event) { f.Sequence = 0 },
+		"no prevhash":                   func(f *events.Event) { f.PrevHash = "" },
+		"half a prevhash":               func(f *events.Event) { f.PrevHash = f.PrevHash[:32] },
+		"no data":                       func(f *events.Event) { f.Data = json.RawMessage("null") },
+		"data of another content type":  func(f *events.Event) { f.ContentType = "text/xml" },
 	} {
 		t.Run("EVT-8 SAFE-2 a fact with "+name+" is damaged", func(t *testing.T) {
 			t.Parallel()
@@ -128,7 +128,7 @@ func TestAuthor(t *testing.T) {
 		for source, want := range map[string]events.Service{
 			"/station/demo/planner": events.Planner, "/station/demo/x": "x", "/station/other/planner": "", "planner": "", "/station/demo": "",
 		} {
-			f := events.Fact{Source: source, Identity: events.Identity{Station: "demo"}}
+			f := events.Event{Source: source, Identity: events.Identity{Station: "demo"}}
 			if got := f.Author(); got != want {
 				t.Errorf("%s: got %q, want %q", source, got, want)
 			}

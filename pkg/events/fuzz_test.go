@@ -12,7 +12,7 @@ import (
 // FuzzDecode proves SAFE-12 and EVT-8: any bytes are a fact or an error, and a fact that was read and written again
 // is written the same from then on.
 func FuzzDecode(f *testing.F) {
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		b, err := os.ReadFile(golden(w.Kind))
 		if err != nil {
 			f.Fatal(err)
@@ -92,8 +92,8 @@ func FuzzIDs(f *testing.F) {
 		if ok && (p.Station == s || p.Run == r) && !ids && strings.Count(s+r, ".") == 0 {
 			t.Fatalf("no ids, and yet a subject: %q %q, %+v", s, r, p)
 		}
-		for _, w := range events.Vocabulary() {
-			p, ok := events.ParseRunSubject(events.FactSubject(s, r, w.Kind))
+		for _, w := range events.Registry() {
+			p, ok := events.ParseRunSubject(events.RunEventSubject(s, r, w.Kind))
 			if ok != ids && strings.Count(s+r, ".") == 0 || ok && ids && strings.Join(p.Rest, ".") != "evt."+string(w.Kind) {
 				t.Fatalf("%s of %q %q: got %+v, %v", w.Kind, s, r, p, ok)
 			}

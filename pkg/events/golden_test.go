@@ -23,7 +23,7 @@ func golden(k events.Kind) string { return filepath.Join("testdata", string(k)+"
 
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		t.Run("EVT-13 EVT-1 the sample of "+string(w.Kind)+" is what is written today, and is read", func(t *testing.T) {
 			t.Parallel()
 			f := fact(t, sample(w))
@@ -66,8 +66,8 @@ func TestGolden(t *testing.T) {
 	t.Run("EVT-13 there is no sample without a kind", func(t *testing.T) {
 		t.Parallel()
 		files, err := filepath.Glob(filepath.Join("testdata", "*.json"))
-		if err != nil || len(files) != len(events.Vocabulary()) {
-			t.Errorf("got %d samples, %v; want %d", len(files), err, len(events.Vocabulary()))
+		if err != nil || len(files) != len(events.Registry()) {
+			t.Errorf("got %d samples, %v; want %d", len(files), err, len(events.Registry()))
 		}
 		for _, file := range files {
 			k := events.Kind(strings.TrimSuffix(filepath.Base(file), ".json"))
@@ -142,7 +142,7 @@ type noted struct{ Event string }
 func (*noted) Kind() events.Kind { return "note.taken" }
 
 // gaps returns what rows of event types lack: each names the type.
-func gaps(types []events.Word) []string {
+func gaps(types []events.Type) []string {
 	var found []string
 	seen := map[events.Kind]bool{}
 	for _, w := range types {
@@ -176,10 +176,10 @@ func TestVocabulary(t *testing.T) {
 	t.Parallel()
 	t.Run("EVT-13 OBS-5 each word is whole: kind, author, event name, origin, views, sentence, payload, sample", func(t *testing.T) {
 		t.Parallel()
-		for _, gap := range gaps(events.Vocabulary()) {
+		for _, gap := range gaps(events.Registry()) {
 			t.Error(gap)
 		}
-		for _, w := range events.Vocabulary() {
+		for _, w := range events.Registry() {
 			if got, err := events.ParseType(w.Kind.Type()); err != nil || got != w.Kind {
 				t.Errorf("type %s: got %q, %v", w.Kind.Type(), got, err)
 			}
@@ -188,28 +188,28 @@ func TestVocabulary(t *testing.T) {
 	t.Run("EVT-13 what a row lacks is named, with its type", func(t *testing.T) {
 		t.Parallel()
 		whole, _ := events.Lookup(events.HistoryCompacted)
-		if got := gaps([]events.Word{whole}); len(got) > 0 {
+		if got := gaps([]events.Type{whole}); len(got) > 0 {
 			t.Fatalf("a whole row: %q", got)
 		}
-		for want, take := range map[string]func(w *events.Word){
-			"history.compacted has no author": func(w *events.Word) { w.Author = "" },
-			"history.compacted has no name":   func(w *events.Word) { w.Event = "" },
-			"history.compacted has no origin": func(w *events.Word) { w.Origin = 0 },
-			"history.compacted is not shown":  func(w *events.Word) { w.Shown = events.InTree },
-			"history.compacted has no senten": func(w *events.Word) { w.Doc = "" },
-			"history.compacted has no payloa": func(w *events.Word) { w.New = nil },
-			"history.compacted has the paylo": func(w *events.Word) { w.New = func() events.Payload { return new(events.StepReadyData) } },
-			"note.taken has no sample: run go test ./pkg/events -run": func(w *events.Word) {
+		for want, take := range map[string]func(w *events.Type){
+			"history.compacted has no author": func(w *events.Type) { w.Author = "" },
+			"history.compacted has no name":   func(w *events.Type) { w.Event = "" },
+			"history.compacted has no origin": func(w *events.Type) { w.Origin = 0 },
+			"history.compacted is not shown":  func(w *events.Type) { w.Shown = events.InTree },
+			"history.compacted has no senten": func(w *events.Type) { w.Doc = "" },
+			"history.compacted has no payloa": func(w *events.Type) { w.New = nil },
+			"history.compacted has the paylo": func(w *events.Type) { w.New = func() events.Payload { return new(events.StepReadyData) } },
+			"note.taken has no sample: run go test ./pkg/events -run": func(w *events.Type) {
 				w.Kind, w.New = "note.taken", func() events.Payload { return new(noted) }
 			},
 		} {
 			w := whole
 			take(&w)
-			if got := gaps([]events.Word{w}); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+			if got := gaps([]events.Type{w}); len(got) != 1 || !strings.HasPrefix(got[0], want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		}
-		if got := gaps([]events.Word{whole, whole}); len(got) != 1 || got[0] != "history.compacted is there twice" {
+		if got := gaps([]events.Type{whole, whole}); len(got) != 1 || got[0] != "history.compacted is there twice" {
 			t.Errorf("got %q", got)
 		}
 	})

@@ -68,9 +68,9 @@ const (
 // Services lists them in the order of the path of a tool call.
 func Services() []Service { return []Service{Planner, Gatekeeper, Executor, Toolrunner, Persister} }
 
-// Word is the row of one event type. Its fold rule is a row in pkg/run; what else belongs to the type is made from this row:
+// Type is the row of one event type. Its fold rule is a row in pkg/run; what else belongs to the type is made from this row:
 // its schema, its page, its sample, who may publish it and who checks that.
-type Word struct {
+type Type struct {
 	Kind Kind
 	// Author is the only service that may say it.
 	Author Service
@@ -124,10 +124,10 @@ func line[P Payload](say func(P) string) func(Payload) string {
 // Payload is the typed data of a fact.
 type Payload interface{ Kind() Kind }
 
-// Vocabulary returns all words, in the order of a run's life.
-func Vocabulary() []Word { return vocabulary[:] }
+// Registry returns all words, in the order of a run's life.
+func Registry() []Type { return vocabulary[:] }
 
-var vocabulary = [...]Word{
+var vocabulary = [...]Type{
 	{RunCreated, Planner, "run_created", Recorded, InLog | InIndex | InTree, nil,
 		"A task was accepted: the run exists, with its agents and options pinned. Carries run_start where the run " +
 			"takes the direct path, on which it has started with this.",
@@ -235,8 +235,8 @@ var vocabulary = [...]Word{
 		func() Payload { return new(RunFailedData) }},
 }
 
-var byKind = func() map[Kind]Word {
-	m := make(map[Kind]Word, len(vocabulary))
+var byKind = func() map[Kind]Type {
+	m := make(map[Kind]Type, len(vocabulary))
 	for _, w := range vocabulary {
 		m[w.Kind] = w
 	}
@@ -244,7 +244,7 @@ var byKind = func() map[Kind]Word {
 }()
 
 // Lookup returns the word of a kind.
-func Lookup(k Kind) (Word, bool) {
+func Lookup(k Kind) (Type, bool) {
 	w, ok := byKind[k]
 	return w, ok
 }

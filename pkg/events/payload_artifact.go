@@ -18,12 +18,12 @@ func ArtifactTypes() []string {
 
 // Where the bytes of an artifact are.
 const (
-	// KeptInStore is the store of artifacts (harness-artifacts), until they expire.
-	KeptInStore = "nats"
-	// KeptInWorkspace leaves them where they were made, on the machine of the toolrunner.
-	KeptInWorkspace = "local"
-	// KeptWithFacts is the object store beside the log (harness-files): what a fact refers to, which never expires.
-	KeptWithFacts = "log"
+	// StoredInBucket is the store of artifacts (harness-artifacts), until they expire.
+	StoredInBucket = "nats"
+	// StoredInWorkspace leaves them where they were made, on the machine of the toolrunner.
+	StoredInWorkspace = "local"
+	// StoredWithLog is the object store beside the log (harness-files): what a fact refers to, which never expires.
+	StoredWithLog = "log"
 )
 
 // Artifact is the record of something that a run made (ART-2).
@@ -57,7 +57,7 @@ type Artifact struct {
 
 // Ref is the object with the bytes.
 func (a Artifact) Ref() Ref {
-	if a.Kept == KeptWithFacts {
+	if a.Kept == StoredWithLog {
 		return Ref{SHA256: a.SHA256, Size: a.Size, Type: "output"}
 	}
 	return Ref{SHA256: a.SHA256, Size: a.Size, Type: "artifact"}

@@ -26,7 +26,7 @@ func Refs(p Payload) []Ref {
 		}
 	case *ArtifactSavedData:
 		for _, a := range d.Artifacts {
-			if a.Kept == KeptWithFacts { // the others are kept for a time only, and the fact is whole without them
+			if a.Kept == StoredWithLog { // the others are kept for a time only, and the fact is whole without them
 				refs = append(refs, a.Ref())
 			}
 		}

@@ -29,7 +29,7 @@ func objects(v any) int {
 func TestRefs(t *testing.T) {
 	t.Parallel()
 	some := 0
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		p := sample(w)
 		b, err := json.Marshal(p)
 		if err != nil {

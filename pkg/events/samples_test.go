@@ -19,7 +19,7 @@ var sampleTime = time.Date(2025, 3, 4, 5, 6, 7, 891011000, time.UTC)
 func fact(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, p events.Payload) events.Fact {
+}, p events.Payload) events.Event {
 	t.Helper()
 	w, ok := events.Lookup(p.Kind())
 	if !ok {
@@ -29,7 +29,7 @@ func fact(t interface {
 	if err != nil {
 		t.Fatalf("encode the payload of %s: %v", p.Kind(), err)
 	}
-	f := events.Fact{
+	f := events.Event{
 		SpecVersion: "1.0", ID: "000102030405060708090a0b0c0d0e0f", Source: events.Source("demo", w.Author), Type: p.Kind().Type(),
 		Subject: "run-1", Time: sampleTime, ContentType: "application/json", Sequence: 7, PrevHash: strings.Repeat("ab", 32),
 		TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Data: data,
@@ -42,7 +42,7 @@ func fact(t interface {
 }
 
 // sample returns a payload of a kind with every field set, also in what it holds, to values made from their names.
-func sample(w events.Word) events.Payload {
+func sample(w events.Type) events.Payload {
 	p := w.New()
 	fill(reflect.ValueOf(p).Elem(), string(w.Kind))
 	reflect.ValueOf(p).Elem().FieldByName("Event").SetString(w.Event)
@@ -92,7 +92,7 @@ func fill(v reflect.Value, name string) {
 }
 
 // random draws a payload of a kind; its event name is that of the vocabulary, as it is for all that say it.
-func random(t *rapid.T, w events.Word) events.Payload {
+func random(t *rapid.T, w events.Type) events.Payload {
 	p := w.New()
 	drawn(t, reflect.ValueOf(p).Elem(), string(w.Kind))
 	reflect.ValueOf(p).Elem().FieldByName("Event").SetString(w.Event)

@@ -14,10 +14,10 @@ import (
 
 // scan reads the envelope of a fact. Data is what stands behind "data" up to the last brace; it is not checked. The texts of
 // the envelope are parts of one string.
-func scan(b []byte) (f Fact, ok bool) {
+func scan(b []byte) (f Event, ok bool) {
 	end := bytes.Index(b, beforeData) // within a string its quotes would be escaped
 	if end < 0 {
-		return Fact{}, false
+		return Event{}, false
 	}
 	s := scanner{rest: string(b[:end]), ok: true}
 	s.lit(`{"specversion":"`)
@@ -51,11 +51,11 @@ func scan(b []byte) (f Fact, ok bool) {
 	data := b[end+len(beforeData):]
 	n := len(data)
 	if !s.ok || s.rest != "" || n < 3 || data[0] != '{' || data[n-1] != '}' || data[n-2] != '}' {
-		return Fact{}, false
+		return Event{}, false
 	}
 	var t time.Time
 	if t.UnmarshalText([]byte(at)) != nil {
-		return Fact{}, false
+		return Event{}, false
 	}
 	f.Time, f.Data = t, json.RawMessage(data[:n-1])
 	return f, true
@@ -120,24 +120,24 @@ func (s *scanner) number() uint64 {
 }
 
 // Read is Decode and Payload in one, for stored facts of runs.
-func Read(b []byte) (Fact, Payload, error) { return ReadAs(b, RunAggregate, Lookup) }
+func Read(b []byte) (Event, Payload, error) { return ReadAs(b, RunAggregate, Lookup) }
 
 // ReadAs is Read for an event of any aggregate, with the event types that lookup knows.
-func ReadAs(b []byte, aggregate string, lookup func(Kind) (Word, bool)) (Fact, Payload, error) {
+func ReadAs(b []byte, aggregate string, lookup func(Kind) (Type, bool)) (Event, Payload, error) {
 	f, ok := scan(b)
 	if !ok {
-		f = Fact{}
+		f = Event{}
 		if err := json.Unmarshal(b, &f); err != nil {
-			return Fact{}, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+			return Event{}, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 	}
 	w, err := f.check(aggregate, lookup)
 	if err != nil {
-		return Fact{}, nil, err
+		return Event{}, nil, err
 	}
 	p := w.New()
 	if err := json.Unmarshal(f.Data, p); err != nil {
-		return Fact{}, nil, fmt.Errorf("%w: data of %s: %w", ErrDamaged, w.Kind, err)
+		return Event{}, nil, fmt.Errorf("%w: data of %s: %w", ErrDamaged, w.Kind, err)
 	}
 	return f, p, nil
 }
@@ -149,7 +149,7 @@ const aboutBytes = 256
 type About struct {
 	Sequence   uint64
 	Step, Call string
-	// Prev is Fact.PrevHash.
+	// Prev is Event.PrevHash.
 	Prev string
 }
 

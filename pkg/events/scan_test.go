@@ -20,7 +20,7 @@ func samples(t testing.TB) [][]byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var f Fact
+		var f Event
 		if err := json.Unmarshal(b, &f); err != nil {
 			t.Fatal(err)
 		}
@@ -59,9 +59,9 @@ func TestScan(t *testing.T) {
 	})
 }
 
-func agree(t *testing.T, b []byte, fast Fact) {
+func agree(t *testing.T, b []byte, fast Event) {
 	t.Helper()
-	var slow Fact
+	var slow Event
 	if err := json.Unmarshal(b, &slow); err != nil {
 		if json.Valid(fast.Data) {
 			t.Fatalf("read fast, but not at all the ordinary way (%v): %s", err, b)

@@ -78,16 +78,16 @@ func KindEvents(station, aggregate string, k Kind) string {
 	return EventSubject(station, aggregate, "*", k)
 }
 
-// FactSubject is where a fact of a run is stored.
-func FactSubject(station, run string, k Kind) string {
+// RunEventSubject is where a fact of a run is stored.
+func RunEventSubject(station, run string, k Kind) string {
 	return EventSubject(station, RunAggregate, run, k)
 }
 
-// RunFacts is AggregateEvents of a run.
-func RunFacts(station, run string) string { return AggregateEvents(station, RunAggregate, run) }
+// RunEvents is AggregateEvents of a run.
+func RunEvents(station, run string) string { return AggregateEvents(station, RunAggregate, run) }
 
-// KindFacts is the filter for the facts of one kind of all runs.
-func KindFacts(station string, k Kind) string { return KindEvents(station, RunAggregate, k) }
+// RunEventsOfKind is the filter for the facts of one kind of all runs.
+func RunEventsOfKind(station string, k Kind) string { return KindEvents(station, RunAggregate, k) }
 
 // TaskSubject is where users dispatch.
 func TaskSubject(station string) string { return "station." + station + ".task" }
@@ -143,8 +143,10 @@ func StreamSubject(station, run string) string {
 // LiveSubject carries tokens and tool output as they come; nothing that is said here is stored.
 func LiveSubject(station, run string) string { return "station." + station + ".run." + run + ".live" }
 
-// KeptSubject carries the same messages where the server is to keep them for a while, which publishes them again on LiveSubject.
-func KeptSubject(station, run string) string { return "station." + station + ".run." + run + ".kept" }
+// RetainedSubject carries the same messages where the server is to keep them for a while, which publishes them again on LiveSubject.
+func RetainedSubject(station, run string) string {
+	return "station." + station + ".run." + run + ".kept"
+}
 
 // SoFarSubject is where a watcher asks what was said live so far; whoever carries out a turn or a call of the run answers.
 func SoFarSubject(station, run string) string { return "station." + station + ".run." + run + ".sofar" }

@@ -40,18 +40,18 @@ func TestSubjects(t *testing.T) {
 	t.Run("EVT-13 subjects are spelled as in the table", func(t *testing.T) {
 		t.Parallel()
 		for got, want := range map[string]string{
-			events.FactSubject("s", "r", events.StepReady): "station.s.run.r.evt.step.ready",
-			events.RunFacts("s", "r"):                      "station.s.run.r.evt.>",
-			events.KindFacts("s", events.StepReady):        "station.s.run.*.evt.step.ready",
-			events.TaskSubject("s"):                        "station.s.task",
-			events.ControlSubject("s", "r"):                "station.s.run.r.control",
-			events.GateSubject("s", "r", "g"):              "station.s.run.r.gate.g",
-			events.StreamSubject("s", "r"):                 "station.s.run.r.stream",
-			events.LiveSubject("s", "r"):                   "station.s.run.r.live",
-			events.KeptSubject("s", "r"):                   "station.s.run.r.kept",
-			events.DeadSubject("s", events.Planner):        "station.s.dead.planner",
-			events.TimerSubject("s", "r", "turn.build"):    "station.s.timer.r.turn.build",
-			events.DueSubject("s", "r", "turn.build"):      "station.s.due.r.turn.build",
+			events.RunEventSubject("s", "r", events.StepReady): "station.s.run.r.evt.step.ready",
+			events.RunEvents("s", "r"):                         "station.s.run.r.evt.>",
+			events.RunEventsOfKind("s", events.StepReady):      "station.s.run.*.evt.step.ready",
+			events.TaskSubject("s"):                            "station.s.task",
+			events.ControlSubject("s", "r"):                    "station.s.run.r.control",
+			events.GateSubject("s", "r", "g"):                  "station.s.run.r.gate.g",
+			events.StreamSubject("s", "r"):                     "station.s.run.r.stream",
+			events.LiveSubject("s", "r"):                       "station.s.run.r.live",
+			events.RetainedSubject("s", "r"):                   "station.s.run.r.kept",
+			events.DeadSubject("s", events.Planner):            "station.s.dead.planner",
+			events.TimerSubject("s", "r", "turn.build"):        "station.s.timer.r.turn.build",
+			events.DueSubject("s", "r", "turn.build"):          "station.s.due.r.turn.build",
 		} {
 			if got != want {
 				t.Errorf("got %q, want %q", got, want)
@@ -63,11 +63,11 @@ func TestSubjects(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			id := rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`)
 			s, r, g := id.Draw(t, "station"), id.Draw(t, "run"), id.Draw(t, "gate")
-			k := rapid.SampledFrom(events.Vocabulary()).Draw(t, "kind").Kind
+			k := rapid.SampledFrom(events.Registry()).Draw(t, "kind").Kind
 			for subject, rest := range map[string][]string{
-				events.FactSubject(s, r, k): {"evt", k.Family(), strings.TrimPrefix(string(k), k.Family()+".")},
-				events.ControlSubject(s, r): {"control"},
-				events.GateSubject(s, r, g): {"gate", g},
+				events.RunEventSubject(s, r, k): {"evt", k.Family(), strings.TrimPrefix(string(k), k.Family()+".")},
+				events.ControlSubject(s, r):     {"control"},
+				events.GateSubject(s, r, g):     {"gate", g},
 			} {
 				p, ok := events.ParseRunSubject(subject)
 				if !ok || p.Station != s || p.Run != r || !slices.Equal(p.Rest, rest) {

@@ -57,7 +57,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-func turnFinished(b *testing.B) (Fact, Payload) {
+func turnFinished(b *testing.B) (Event, Payload) {
 	b.Helper()
 	for _, stored := range samples(b) {
 		if f, p, err := Read(stored); err == nil && p.Kind() == TurnFinished {
@@ -65,5 +65,5 @@ func turnFinished(b *testing.B) (Fact, Payload) {
 		}
 	}
 	b.Fatal("no sample")
-	return Fact{}, nil
+	return Event{}, nil
 }

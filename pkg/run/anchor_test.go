@@ -57,17 +57,17 @@ func TestMoved(t *testing.T) {
 		b := running()
 		paused := runtest.Paused("lunch")
 		paused.Input = 3
-		b.Say(paused)
+		b.Append(paused)
 		s := b.State()
 		if !s.Took(3) {
 			t.Fatal("the input was not taken")
 		}
-		moved := b.Bad(runtest.Moved(s), func(f *events.Fact) { f.Station, f.Source = "berlin", events.Source("berlin", events.Planner) })
+		moved := b.Bad(runtest.Moved(s), func(f *events.Event) { f.Station, f.Source = "berlin", events.Source("berlin", events.Planner) })
 		next, err := s.Apply(moved)
 		if err != nil || next.Identity.Station != "berlin" || next.Took(3) || next.Status != events.Paused || next.HarnessID != s.HarnessID {
 			t.Errorf("%v %+v", err, next.Identity)
 		}
-		if _, err := next.Apply(b.Bad(runtest.Resumed(), func(f *events.Fact) { f.Sequence, f.PrevHash = next.Sequence+1, next.Hash })); err == nil {
+		if _, err := next.Apply(b.Bad(runtest.Resumed(), func(f *events.Event) { f.Sequence, f.PrevHash = next.Sequence+1, next.Hash })); err == nil {
 			t.Error("the old station still speaks for the run")
 		}
 	})
@@ -75,7 +75,7 @@ func TestMoved(t *testing.T) {
 		t.Parallel()
 		b := running()
 		s := b.State()
-		if _, err := s.Apply(b.Bad(runtest.Paused("x"), func(f *events.Fact) { f.Station, f.Source = "berlin", events.Source("berlin", events.Planner) })); err == nil {
+		if _, err := s.Apply(b.Bad(runtest.Paused("x"), func(f *events.Event) { f.Station, f.Source = "berlin", events.Source("berlin", events.Planner) })); err == nil {
 			t.Error("a pause moved the run")
 		}
 		for name, wrong := range map[string]*events.RunMovedData{
@@ -92,7 +92,7 @@ func TestMoved(t *testing.T) {
 			b := called(runtest.CallYes(bash, "idempotent"), runtest.CallBegun(bash, 1))
 			m := runtest.Moved(b.State())
 			m.SameKey = same
-			b.Say(m)
+			b.Append(m)
 			s := b.State()
 			if got := s.Open[bash.Call].Effect; (got == "idempotent") != same {
 				t.Errorf("same key %v: the effect is %s", same, got)

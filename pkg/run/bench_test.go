@@ -17,7 +17,7 @@ import (
 func long(turns int) *runtest.Builder {
 	b := running()
 	for range turns {
-		b.Say(turnFacts(b)...)
+		b.Append(turnFacts(b)...)
 	}
 	return b
 }
@@ -36,7 +36,7 @@ func turnFacts(b *runtest.Builder) []events.Payload {
 func step(turns int) (run.State, [][]byte) {
 	b := long(turns)
 	s := b.State()
-	return s, b.Say(turnFacts(b)...)
+	return s, b.Append(turnFacts(b)...)
 }
 
 // BenchmarkStep is the state work of one orchestrated turn: four facts decoded, checked and folded. It must not depend
@@ -57,7 +57,7 @@ func BenchmarkStep(b *testing.B) {
 
 // BenchmarkFold is the loading of a whole run of 2,000 turns without a snapshot.
 func BenchmarkFold(b *testing.B) {
-	facts := long(2000).Facts()
+	facts := long(2000).Events()
 	size := 0
 	for _, f := range facts {
 		size += len(f)
@@ -74,7 +74,7 @@ func BenchmarkFold(b *testing.B) {
 
 // BenchmarkApply is one fact of each kind.
 func BenchmarkApply(b *testing.B) {
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		b.Run(string(w.Kind), func(b *testing.B) {
 			s, stored := whereLegal(b, w.Kind)
 			b.ReportAllocs()
@@ -98,13 +98,13 @@ func whereLegal(t testing.TB, k events.Kind) (run.State, []byte) {
 			moves := runtest.Moves(b.State())
 			for _, p := range moves {
 				if p.Kind() == k {
-					return b.State(), b.Bad(p, func(*events.Fact) {})
+					return b.State(), b.Bad(p, func(*events.Event) {})
 				}
 			}
 			if len(moves) == 0 {
 				break
 			}
-			b.Say(moves[rnd.IntN(len(moves))])
+			b.Append(moves[rnd.IntN(len(moves))])
 		}
 	}
 	t.Fatalf("%s has no place in a random history: no drawn payload of it fits, so pkg/run/runtest needs a move for it", k)
@@ -116,7 +116,7 @@ func TestMovesAreComplete(t *testing.T) {
 	t.Parallel()
 	t.Run("EVT-1 every kind has a place in a random history", func(t *testing.T) {
 		t.Parallel()
-		for _, w := range events.Vocabulary() {
+		for _, w := range events.Registry() {
 			s, stored := whereLegal(t, w.Kind)
 			if _, err := s.Apply(stored); err != nil {
 				t.Errorf("%s: %v", w.Kind, err)
@@ -147,13 +147,13 @@ func TestDrawn(t *testing.T) {
 			if got := runtest.Drawn(b.State(), w); len(got) > 0 {
 				t.Errorf("before the run exists: %d", len(got))
 			}
-			b.Say(facts...)
+			b.Append(facts...)
 			got := runtest.Drawn(b.State(), w)
 			if len(got) == 0 {
 				t.Fatal("none is drawn")
 			}
 			for _, p := range got {
-				if _, err := b.State().Apply(b.Bad(p, func(*events.Fact) {})); err != nil {
+				if _, err := b.State().Apply(b.Bad(p, func(*events.Event) {})); err != nil {
 					t.Error(err)
 				}
 			}

@@ -15,14 +15,14 @@ import (
 // history is a log as pkg/client reads it: the stored bytes of the events of one run, in order.
 func history() *runtest.Builder {
 	b := runtest.New("main", "run-1")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build"), runtest.Step("test", "build")),
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build"), runtest.Step("test", "build")),
 		runtest.Ready("build"), runtest.GateAt("g-1", "build", ""))
 	return b
 }
 
 // The state of a run is the fold of its log.
 func ExampleFold() {
-	s, err := run.Fold(run.State{}, history().Facts()...)
+	s, err := run.Fold(run.State{}, history().Events()...)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -34,7 +34,7 @@ func ExampleFold() {
 
 // A watcher folds one event after the other. A log that was changed, cut or mixed up is refused.
 func ExampleState_Apply() {
-	log := history().Facts()
+	log := history().Events()
 	var s run.State
 	for _, stored := range log[:3] {
 		next, err := s.Apply(stored)
@@ -88,7 +88,7 @@ func ExampleAnchorOf() {
 
 // HashOf is what the next event of a run must name.
 func ExampleHashOf() {
-	log := history().Facts()
+	log := history().Events()
 	event, err := events.Decode(log[1])
 	fmt.Println(event.PrevHash == run.HashOf(log[0]), err)
 	// Output: true <nil>
@@ -113,7 +113,7 @@ func ExampleOf() {
 // Fork makes the state that another run begins with; ForkParts brings it into events.
 func ExampleFork() {
 	b := runtest.New("main", "run-1")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build")), runtest.Ready("build"), runtest.Allowed("build"))
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build")), runtest.Ready("build"), runtest.Allowed("build"))
 	start, err := run.Fork(b.State(), "try it with make", false)
 	if err != nil {
 		fmt.Println(err)

@@ -50,11 +50,11 @@ func (s State) Apply(stored []byte) (State, error) {
 	if err != nil {
 		return State{}, &FoldError{Run: s.HarnessID, Sequence: s.Sequence + 1, Fault: "can not be read", Err: err}
 	}
-	return s.ApplyFact(f, p, HashOf(stored))
+	return s.ApplyEvent(f, p, HashOf(stored))
 }
 
-// ApplyFact is Apply for a fact that is already decoded; hash is HashOf its stored bytes.
-func (s State) ApplyFact(f events.Fact, p events.Payload, hash string) (State, error) {
+// ApplyEvent is Apply for a fact that is already decoded; hash is HashOf its stored bytes.
+func (s State) ApplyEvent(f events.Event, p events.Payload, hash string) (State, error) {
 	kind := p.Kind()
 	if fault := s.chainFault(f, kind); fault != "" {
 		return State{}, &FoldError{Run: f.Run, Sequence: f.Sequence, Kind: kind, Fault: fault}
@@ -67,7 +67,7 @@ func (s State) ApplyFact(f events.Fact, p events.Payload, hash string) (State, e
 	return next, nil
 }
 
-func (s *State) chainFault(f events.Fact, kind events.Kind) string {
+func (s *State) chainFault(f events.Event, kind events.Kind) string {
 	word, _ := events.Lookup(kind)
 	switch {
 	case f.Sequence != s.Sequence+1:
@@ -89,7 +89,7 @@ func (s *State) chainFault(f events.Fact, kind events.Kind) string {
 }
 
 // fold folds one payload by the rule of its event type, and returns what is wrong with it, or "".
-func (s *State) fold(f events.Fact, p events.Payload) string {
+func (s *State) fold(f events.Event, p events.Payload) string {
 	fold, ok := rules[p.Kind()]
 	if !ok {
 		return "no rule to fold it"
@@ -100,49 +100,49 @@ func (s *State) fold(f events.Fact, p events.Payload) string {
 // runRules fold the events about a run as a whole.
 var runRules = []rule{
 	on((*State).create),
-	on(func(s *State, _ events.Fact, d *events.RunForkedData) string { return s.forked(d) }),
-	on(func(s *State, f events.Fact, d *events.RunStartedData) string {
+	on(func(s *State, _ events.Event, d *events.RunForkedData) string { return s.forked(d) }),
+	on(func(s *State, f events.Event, d *events.RunStartedData) string {
 		s.StartedAt, s.ForkStart = &f.Time, "" // a fork that never became whole can start, but only to end
 		s.hold(d.Hooks)
 		return s.move(events.Created, events.Running)
 	}),
-	on(func(s *State, _ events.Fact, d *events.RunPausedData) string {
+	on(func(s *State, _ events.Event, d *events.RunPausedData) string {
 		s.PauseReason, s.Held = d.Reason, nil
 		s.StopPassed = s.StopPassed || len(d.Hooks) > 0
 		s.took(d.Input)
 		return s.move(events.Running, events.Paused)
 	}),
-	on(func(s *State, f events.Fact, d *events.RunResumedData) string {
+	on(func(s *State, f events.Event, d *events.RunResumedData) string {
 		s.PauseReason, s.ResumedAt = "", f.Sequence
 		s.took(d.Input)
 		return s.move(events.Paused, events.Running)
 	}),
-	on(func(s *State, _ events.Fact, d *events.RunAdjustedData) string {
+	on(func(s *State, _ events.Event, d *events.RunAdjustedData) string {
 		s.Options.Autonomy = d.Autonomy
 		s.took(d.Input)
 		return ""
 	}),
 	on((*State).moved),
-	on(func(s *State, f events.Fact, d *events.RunCompletedData) string {
+	on(func(s *State, f events.Event, d *events.RunCompletedData) string {
 		return s.end(d.Result, events.Completed, f.Time)
 	}),
-	on(func(s *State, f events.Fact, d *events.RunFailedData) string {
+	on(func(s *State, f events.Event, d *events.RunFailedData) string {
 		return s.end(d.Result, events.Failed, f.Time)
 	}),
 }
 
 // planRules fold the events about a plan.
 var planRules = []rule{
-	on(func(s *State, f events.Fact, d *events.PlanMadeData) string {
+	on(func(s *State, f events.Event, d *events.PlanMadeData) string {
 		if s.Torn() {
 			return "the state that the run begins with is not whole"
 		}
 		return s.planMade(d, f.Time)
 	}),
-	on(func(s *State, f events.Fact, d *events.PlanRevisedData) string {
+	on(func(s *State, f events.Event, d *events.PlanRevisedData) string {
 		return s.planRevised(d, f.Time, f.Sequence)
 	}),
-	on(func(s *State, _ events.Fact, _ *events.PlanCompletedData) string {
+	on(func(s *State, _ events.Event, _ *events.PlanCompletedData) string {
 		if done, total := s.StepsCompleted(); total == 0 || done < total {
 			return "steps of the plan are not complete"
 		}
@@ -151,7 +151,7 @@ var planRules = []rule{
 	}),
 }
 
-func (s *State) create(f events.Fact, d *events.RunCreatedData) string {
+func (s *State) create(f events.Event, d *events.RunCreatedData) string {
 	if d.Agent == "" {
 		return "it names no agent"
 	}
@@ -178,7 +178,7 @@ func (s *State) move(from, to events.Status) string {
 
 // moved makes the run one of the station that the fact is of. Positions of inputs are those of the station it came from
 // and mean nothing here; neither do its idempotency keys, unless they are the same.
-func (s *State) moved(f events.Fact, d *events.RunMovedData) string {
+func (s *State) moved(f events.Event, d *events.RunMovedData) string {
 	if d.FromStation != s.Identity.Station || d.Covered != s.Sequence {
 		return fmt.Sprintf("it moves fact %d of station %s, but the run is at fact %d of station %s", d.Covered, d.FromStation, s.Sequence, s.Identity.Station)
 	}

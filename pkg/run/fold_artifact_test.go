@@ -14,26 +14,26 @@ func TestArtifactSaved(t *testing.T) {
 	ref := runtest.Ref("a", "c1-1", "bash")
 	under := func() *runtest.Builder {
 		b := runtest.New("main", "r1")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
 			runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{"command":"make"}`)), runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
 		return b
 	}
 	refused := func(t *testing.T, b *runtest.Builder, d *events.ArtifactSavedData, want string) {
 		t.Helper()
 		s := b.State()
-		f := events.Fact{Time: s.UpdatedAt, Identity: s.Identity, Sequence: s.Sequence + 1, PrevHash: s.Hash, Source: events.Source("main", events.Toolrunner)}
-		if _, err := s.ApplyFact(f, d, "x"); err == nil || !strings.Contains(err.Error(), want) {
+		f := events.Event{Time: s.UpdatedAt, Identity: s.Identity, Sequence: s.Sequence + 1, PrevHash: s.Hash, Source: events.Source("main", events.Toolrunner)}
+		if _, err := s.ApplyEvent(f, d, "x"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 	t.Run("ART-2 the records of a run are in its state, and a new attempt may say its own", func(t *testing.T) {
 		t.Parallel()
 		b := under()
-		b.Say(runtest.Saved(b.State(), ref, b.State().Open["c1-1"].Fence))
+		b.Append(runtest.Saved(b.State(), ref, b.State().Open["c1-1"].Fence))
 		if s := b.State(); s.Artifacts.Len() != 1 || !s.Open["c1-1"].Made {
 			t.Errorf("%+v", s.Artifacts.Slice())
 		}
-		b.Say(runtest.CallBegun(ref, 2))
+		b.Append(runtest.CallBegun(ref, 2))
 		if b.State().Open["c1-1"].Made {
 			t.Error("the second attempt has made nothing yet")
 		}
@@ -43,7 +43,7 @@ func TestArtifactSaved(t *testing.T) {
 		b := under()
 		fence := b.State().Open["c1-1"].Fence
 		refused(t, b, runtest.Saved(b.State(), ref, fence-1), "fence")
-		b.Say(runtest.CallDone(ref, fence, "ok"))
+		b.Append(runtest.CallDone(ref, fence, "ok"))
 		refused(t, b, runtest.Saved(b.State(), ref, fence), "is not open")
 	})
 	t.Run("ART-7 a state never has more than its limit", func(t *testing.T) {

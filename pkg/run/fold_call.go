@@ -60,7 +60,7 @@ func (s *State) turn(d *events.TurnFinishedData, at time.Time, seq uint64) strin
 // callRules fold the events about a tool call.
 var callRules = []rule{on(callAllowed), on(callStarted), on(callDeferred), on(callRefused), on(callFinished), on(callFailed)}
 
-func callAllowed(s *State, _ events.Fact, d *events.CallAllowedData) string {
+func callAllowed(s *State, _ events.Event, d *events.CallAllowedData) string {
 	c, fault := s.open(d.ToolRef, CallRequested)
 	if fault != "" {
 		return fault
@@ -76,7 +76,7 @@ func callAllowed(s *State, _ events.Fact, d *events.CallAllowedData) string {
 	return ""
 }
 
-func callStarted(s *State, f events.Fact, d *events.CallStartedData) string {
+func callStarted(s *State, f events.Event, d *events.CallStartedData) string {
 	c, fault := s.open(d.ToolRef, CallAllowed, CallStarted, CallDeferred)
 	if fault != "" {
 		return fault
@@ -87,7 +87,7 @@ func callStarted(s *State, f events.Fact, d *events.CallStartedData) string {
 	return ""
 }
 
-func callDeferred(s *State, _ events.Fact, d *events.CallDeferredData) string {
+func callDeferred(s *State, _ events.Event, d *events.CallDeferredData) string {
 	c, fault := s.attempted(d.ToolRef, d.Fence)
 	if fault != "" {
 		return fault
@@ -97,7 +97,7 @@ func callDeferred(s *State, _ events.Fact, d *events.CallDeferredData) string {
 	return ""
 }
 
-func callRefused(s *State, f events.Fact, d *events.CallRefusedData) string {
+func callRefused(s *State, f events.Event, d *events.CallRefusedData) string {
 	c, fault := s.open(d.ToolRef, CallRequested)
 	if fault != "" {
 		return fault
@@ -106,7 +106,7 @@ func callRefused(s *State, f events.Fact, d *events.CallRefusedData) string {
 	return ""
 }
 
-func callFinished(s *State, f events.Fact, d *events.CallFinishedData) string {
+func callFinished(s *State, f events.Event, d *events.CallFinishedData) string {
 	c, fault := s.attempted(d.ToolRef, d.Fence)
 	if fault != "" {
 		return fault
@@ -118,7 +118,7 @@ func callFinished(s *State, f events.Fact, d *events.CallFinishedData) string {
 	return ""
 }
 
-func callFailed(s *State, f events.Fact, d *events.CallFailedData) string {
+func callFailed(s *State, f events.Event, d *events.CallFailedData) string {
 	c, fault := s.attempted(d.ToolRef, d.Fence)
 	if fault != "" {
 		return fault

@@ -8,12 +8,12 @@ import (
 
 // checkpointRules fold the events about what is stored of a run.
 var checkpointRules = []rule{
-	on(func(s *State, f events.Fact, d *events.CheckpointSavedData) string {
+	on(func(s *State, f events.Event, d *events.CheckpointSavedData) string {
 		s.snapshotSaved(d, f.Time)
 		return ""
 	}),
-	on(func(*State, events.Fact, *events.CheckpointFallbackData) string { return "" }), // a warning for whoever reads the log
-	on(func(s *State, _ events.Fact, d *events.ArtifactSavedData) string { return s.saved(d) }),
+	on(func(*State, events.Event, *events.CheckpointFallbackData) string { return "" }), // a warning for whoever reads the log
+	on(func(s *State, _ events.Event, d *events.ArtifactSavedData) string { return s.saved(d) }),
 }
 
 // Checkpoint is a named state of a run: the one after the event of Sequence, which the log holds (PERS-10). The end of each

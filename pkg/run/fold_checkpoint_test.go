@@ -20,7 +20,7 @@ func TestCheckpoints(t *testing.T) {
 			numbered := map[uint64]string{}
 			others := 0
 			var at run.State
-			for _, line := range b.Facts() {
+			for _, line := range b.Events() {
 				f, p, err := events.Read(line)
 				if err != nil {
 					t.Fatal(err)
@@ -64,14 +64,14 @@ func TestCheckpoints(t *testing.T) {
 	t.Run("PERS-11 that a checkpoint was stored as a snapshot makes no other checkpoint, also where an earlier version numbers it otherwise", func(t *testing.T) {
 		t.Parallel()
 		b := running()
-		b.Say(runtest.Turn(1, "a", "done"))
+		b.Append(runtest.Turn(1, "a", "done"))
 		done := runtest.StepDone("a", "done")
 		s := b.State()
 		done.Checkpoint = s.NextCheckpoint()
-		b.Say(done)
+		b.Append(done)
 		at := b.State()
 		for _, number := range []int{1, 7} {
-			b.Say(&events.CheckpointSavedData{Event: "checkpoint", Name: "step-a", Number: number, Covered: at.Sequence, Key: "k"})
+			b.Append(&events.CheckpointSavedData{Event: "checkpoint", Name: "step-a", Number: number, Covered: at.Sequence, Key: "k"})
 		}
 		s = b.State()
 		if c, ok := s.Checkpoint("step-a"); !ok || c != at.Checkpoints.At(0) || s.CheckpointCount != 1 || s.CheckpointCovers != at.Sequence || !s.LastCheckpointAt.Equal(at.UpdatedAt) {
@@ -84,7 +84,7 @@ func TestCheckpoints(t *testing.T) {
 		off.Options.EternalEngine = false
 		for name, c := range map[string]*events.RunCreatedData{"direct": runtest.DirectCreated(), "off": off} {
 			b := runtest.New("demo", "r")
-			b.Say(c)
+			b.Append(c)
 			if s := b.State(); s.NextCheckpoint() != 0 {
 				t.Errorf("%s: %d", name, s.NextCheckpoint())
 			}
@@ -93,10 +93,10 @@ func TestCheckpoints(t *testing.T) {
 	t.Run("PERS-10 a fork begins without those of the run it comes from", func(t *testing.T) {
 		t.Parallel()
 		b := running()
-		b.Say(runtest.Turn(1, "a", "done"))
+		b.Append(runtest.Turn(1, "a", "done"))
 		done := runtest.StepDone("a", "done")
 		done.Checkpoint = 1
-		b.Say(done)
+		b.Append(done)
 		start, err := run.Fork(b.State(), "", true)
 		if err != nil || start.Checkpoints.Len() != 0 || start.NextCheckpoint() != 1 {
 			t.Errorf("%d checkpoints, %v", start.Checkpoints.Len(), err)

@@ -14,7 +14,7 @@ func TestFoldDirect(t *testing.T) {
 	t.Run("LIFE-14 a direct run has begun with its first fact, and stands where a wrapped one stands after its fifth", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("demo", "r")
-		b.Say(runtest.DirectCreated())
+		b.Append(runtest.DirectCreated())
 		s := b.State()
 		st := s.Step("step-1")
 		if !s.Direct() || s.Status != events.Running || s.StartedAt == nil || !s.StartedAt.Equal(s.CreatedAt) || s.Plan.Origin != events.OriginSingle || len(s.Plan.Steps) != 1 ||
@@ -25,7 +25,7 @@ func TestFoldDirect(t *testing.T) {
 		only := events.OnlyStep("mend the wheel", "worker")
 		made := runtest.Plan(only)
 		made.Origin = events.OriginSingle
-		w.Say(runtest.Created(), runtest.Started(), made, runtest.Ready(only.ID), runtest.Allowed(only.ID))
+		w.Append(runtest.Created(), runtest.Started(), made, runtest.Ready(only.ID), runtest.Allowed(only.ID))
 		wrapped := w.State()
 		if wrapped.Direct() || wrapped.Status != s.Status || wrapped.Step(only.ID).Status != st.Status || wrapped.Step(only.ID).Description != st.Description || wrapped.CurrentStepIndex != s.CurrentStepIndex || wrapped.BudgetLeft() != s.BudgetLeft() {
 			t.Errorf("wrapped %+v, direct %+v", wrapped.Step(only.ID), st)
@@ -34,8 +34,8 @@ func TestFoldDirect(t *testing.T) {
 	t.Run("LIFE-14 it completes without a plan.completed, and only after its step", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("demo", "r")
-		b.Say(runtest.DirectCreated(), runtest.Turn(1, "step-1", "done"), runtest.StepDone("step-1", "done"))
-		b.Say(runtest.Completed(b.State()))
+		b.Append(runtest.DirectCreated(), runtest.Turn(1, "step-1", "done"), runtest.StepDone("step-1", "done"))
+		b.Append(runtest.Completed(b.State()))
 		if s := b.State(); s.Status != events.Completed || s.Broken() != "" {
 			t.Errorf("%s %s", s.Status, s.Broken())
 		}
@@ -58,12 +58,12 @@ func TestFoldDirect(t *testing.T) {
 			b := runtest.New("demo", "r")
 			created := runtest.DirectCreated()
 			c.bend(created)
-			_, err := run.Fold(run.State{}, b.Bad(created, func(*events.Fact) {}))
+			_, err := run.Fold(run.State{}, b.Bad(created, func(*events.Event) {}))
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("got %v, want %q", err, c.fault)
 			}
 			created.Direct, created.To = false, events.Created
-			if _, err := run.Fold(run.State{}, b.Bad(created, func(*events.Fact) {})); err != nil {
+			if _, err := run.Fold(run.State{}, b.Bad(created, func(*events.Event) {})); err != nil {
 				t.Errorf("wrapped: %v", err)
 			}
 		})
@@ -72,8 +72,8 @@ func TestFoldDirect(t *testing.T) {
 		t.Parallel()
 		for _, p := range []events.Payload{runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("step-1"), runtest.Allowed("step-1")} {
 			b := runtest.New("demo", "r")
-			b.Say(runtest.DirectCreated())
-			if _, err := run.Fold(b.State(), b.Bad(p, func(*events.Fact) {})); err == nil {
+			b.Append(runtest.DirectCreated())
+			if _, err := run.Fold(b.State(), b.Bad(p, func(*events.Event) {})); err == nil {
 				t.Errorf("%s was folded", p.Kind())
 			}
 		}

@@ -51,7 +51,7 @@ func FuzzStory(f *testing.F) {
 			if !ok {
 				continue
 			}
-			fact := events.Fact{SpecVersion: "1.0", ID: "id", Source: events.Source("s", word.Author), Type: word.Kind.Type(), Subject: "r",
+			fact := events.Event{SpecVersion: "1.0", ID: "id", Source: events.Source("s", word.Author), Type: word.Kind.Type(), Subject: "r",
 				Time: time.Unix(1_800_000_000+int64(len(facts)), 0).UTC(), ContentType: "application/json", Sequence: uint64(len(facts)) + 1, PrevHash: prev,
 				Identity: events.Identity{Station: "s", Run: "r"}, Data: data}
 			b, err := fact.Encode()

@@ -9,19 +9,19 @@ import (
 
 // gateRules fold the events about a gate.
 var gateRules = []rule{
-	on(func(s *State, f events.Fact, d *events.GateOpenedData) string {
+	on(func(s *State, f events.Event, d *events.GateOpenedData) string {
 		return s.gateOpened(d, f.Time, f.Sequence)
 	}),
-	on(func(s *State, f events.Fact, d *events.GateApprovedData) string {
+	on(func(s *State, f events.Event, d *events.GateApprovedData) string {
 		return s.gateAnswered(d.GateAnswer, GateApproved, f.Time, f.Sequence)
 	}),
-	on(func(s *State, f events.Fact, d *events.GateRejectedData) string {
+	on(func(s *State, f events.Event, d *events.GateRejectedData) string {
 		return s.gateAnswered(d.GateAnswer, GateRejected, f.Time, f.Sequence)
 	}),
-	on(func(s *State, f events.Fact, d *events.GateVotedData) string {
+	on(func(s *State, f events.Event, d *events.GateVotedData) string {
 		return s.gateVoted(d.GateAnswer, f.Time)
 	}),
-	on(func(s *State, f events.Fact, d *events.GateExpiredData) string {
+	on(func(s *State, f events.Event, d *events.GateExpiredData) string {
 		return s.gateExpired(d, f.Time, f.Sequence)
 	}),
 }

@@ -12,12 +12,12 @@ import (
 // looked is a run whose step "a" has taken n turns of one call each and is owed the next.
 func looked(n int) *runtest.Builder {
 	b := runtest.New("demo", "r")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Ready("b"),
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Ready("b"),
 		runtest.Allowed("a"), runtest.Allowed("b"))
 	for i := 1; i <= n; i++ {
 		c := runtest.Asked(i, 1, "read", `{}`)
 		ref := runtest.Ref("a", c.ID, "read")
-		b.Say(runtest.Turn(i, "a", "on", c), runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, "text"))
+		b.Append(runtest.Turn(i, "a", "on", c), runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, "text"))
 	}
 	return b
 }
@@ -28,7 +28,7 @@ func TestCompacted(t *testing.T) {
 		t.Parallel()
 		b := looked(3)
 		before := b.State()
-		b.Say(runtest.TurnLater(4, "a", 1, before.UpdatedAt), runtest.Compacted(2, 2, "a", "short"))
+		b.Append(runtest.TurnDeferred(4, "a", 1, before.UpdatedAt), runtest.Compacted(2, 2, "a", "short"))
 		s := b.State()
 		st := s.Step("a")
 		if st.Owed != before.Step("a").Owed || st.Attempt != 0 || !st.NotBefore.IsZero() {
@@ -43,7 +43,7 @@ func TestCompacted(t *testing.T) {
 		if s.Turns().Len() != 3 || s.ToolCallHistory.Len() != 3 {
 			t.Errorf("the log's turns and calls became %d and %d", s.Turns().Len(), s.ToolCallHistory.Len())
 		}
-		b.Say(runtest.Compacted(3, 3, "a", "shorter"))
+		b.Append(runtest.Compacted(3, 3, "a", "shorter"))
 		s = b.State()
 		if got := s.Step("a").Compacted; got.Count != 2 || got.Through != 3 {
 			t.Errorf("the second compaction is %+v", got)
@@ -52,14 +52,14 @@ func TestCompacted(t *testing.T) {
 	t.Run("LOOP-17 a turn that did not fit is counted until it is taken", func(t *testing.T) {
 		t.Parallel()
 		b := looked(1)
-		late := runtest.TurnLater(2, "a", 1, b.State().UpdatedAt)
+		late := runtest.TurnDeferred(2, "a", 1, b.State().UpdatedAt)
 		late.Class = events.ClassTooLong
-		b.Say(late)
+		b.Append(late)
 		s := b.State()
 		if got := s.Step("a").TooLong; got != 1 {
 			t.Errorf("counted %d times", got)
 		}
-		b.Say(runtest.Turn(2, "a", "done"))
+		b.Append(runtest.Turn(2, "a", "done"))
 		s = b.State()
 		if got := s.Step("a").TooLong; got != 0 {
 			t.Errorf("counted %d times after the turn", got)
@@ -72,12 +72,12 @@ func TestCompacted(t *testing.T) {
 		model := before.Agents[before.AgentName].Model
 		for _, c := range []struct{ says, want int }{{0, 0}, {4000, 4000}, {2000, 2000}, {3000, 2000}, {0, 2000}} {
 			s := b.State()
-			b.Say(runtest.TurnTooLong(2, "a", s.Step("a").Attempt+1, c.says, s.UpdatedAt))
+			b.Append(runtest.TurnTooLong(2, "a", s.Step("a").Attempt+1, c.says, s.UpdatedAt))
 			if got := b.State().Windows[model]; got != c.want {
 				t.Errorf("after a fact that says %d it is %d, want %d", c.says, got, c.want)
 			}
 		}
-		b.Say(runtest.Turn(2, "a", "done"))
+		b.Append(runtest.Turn(2, "a", "done"))
 		if got := b.State().Windows[model]; got != 2000 || before.Windows != nil {
 			t.Errorf("after the turn it is %d; before it was %v", got, before.Windows)
 		}
@@ -94,7 +94,7 @@ func TestCompacted(t *testing.T) {
 		t.Run("SAFE-2 a compaction of "+name+" does not fold", func(t *testing.T) {
 			t.Parallel()
 			b := looked(3)
-			b.Say(runtest.Compacted(2, 2, "a", "short"))
+			b.Append(runtest.Compacted(2, 2, "a", "short"))
 			if _, err := b.Try(c.say); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -103,7 +103,7 @@ func TestCompacted(t *testing.T) {
 	t.Run("SAFE-2 a compaction while calls are open does not fold", func(t *testing.T) {
 		t.Parallel()
 		b := looked(1)
-		b.Say(runtest.Turn(2, "a", "on", runtest.Asked(2, 1, "read", `{}`)))
+		b.Append(runtest.Turn(2, "a", "on", runtest.Asked(2, 1, "read", `{}`)))
 		if _, err := b.Try(runtest.Compacted(1, 1, "a", "short")); err == nil || !strings.Contains(err.Error(), "owed no turn") {
 			t.Errorf("%v", err)
 		}

@@ -44,7 +44,7 @@ func TestFoldProperties(t *testing.T) {
 	t.Run("EVT-1 fold(a+b) == fold(fold(a), b)", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
-			facts := walk(t, 60).Facts()
+			facts := walk(t, 60).Events()
 			whole := fold(t, run.State{}, facts)
 			cut := rapid.IntRange(0, len(facts)).Draw(t, "cut")
 			if got := fold(t, fold(t, run.State{}, facts[:cut]), facts[cut:]); !reflect.DeepEqual(got, whole) {
@@ -55,7 +55,7 @@ func TestFoldProperties(t *testing.T) {
 	t.Run("EVT-1 a state is a value: it stays as it was, whatever is made from it", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
-			facts := walk(t, 60).Facts()
+			facts := walk(t, 60).Events()
 			states, docs := []run.State{{}}, []string{document(t, run.State{})}
 			for _, f := range facts {
 				s := fold(t, states[len(states)-1], [][]byte{f})
@@ -65,7 +65,7 @@ func TestFoldProperties(t *testing.T) {
 			for i, s := range states {
 				for _, p := range runtest.Moves(s) {
 					b := from(t, facts[:i])
-					b.Say(p)
+					b.Append(p)
 				}
 			}
 			for i := range states {
@@ -84,7 +84,7 @@ func TestFoldProperties(t *testing.T) {
 			var futures []run.State
 			var docs []string
 			for _, p := range runtest.Moves(s) {
-				next, err := s.Apply(b.Bad(p, func(*events.Fact) {}))
+				next, err := s.Apply(b.Bad(p, func(*events.Event) {}))
 				if err != nil {
 					t.Fatalf("apply: %v", err)
 				}
@@ -127,7 +127,7 @@ func TestFoldProperties(t *testing.T) {
 				t.Fatalf("got %#v\nwant %#v", got, s)
 			}
 			for _, p := range runtest.Moves(b.State()) { // EVT-9: and it goes on from there
-				if _, err := got.Apply(b.Bad(p, func(*events.Fact) {})); err != nil {
+				if _, err := got.Apply(b.Bad(p, func(*events.Event) {})); err != nil {
 					t.Fatalf("the state that was read does not go on: %v", err)
 				}
 			}
@@ -137,7 +137,7 @@ func TestFoldProperties(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			var s run.State
-			for _, f := range walk(t, 80).Facts() {
+			for _, f := range walk(t, 80).Events() {
 				s = fold(t, s, [][]byte{f})
 				invariants(t, s)
 			}
@@ -157,7 +157,7 @@ func from(t *rapid.T, facts [][]byte) *runtest.Builder {
 		if err != nil {
 			t.Fatalf("payload: %v", err)
 		}
-		b.Say(p)
+		b.Append(p)
 	}
 	return b
 }
@@ -224,7 +224,7 @@ func TestBlocked(t *testing.T) {
 				steps = append(steps, runtest.Step(id, needs...))
 			}
 			b := runtest.New("demo", "r")
-			b.Say(runtest.Created(), runtest.Started(), runtest.Plan(steps...))
+			b.Append(runtest.Created(), runtest.Started(), runtest.Plan(steps...))
 			status := map[string]events.StepStatus{}
 			for range 4 * n {
 				s := b.State()
@@ -248,7 +248,7 @@ func TestBlocked(t *testing.T) {
 				default:
 					continue
 				}
-				b.Say(p)
+				b.Append(p)
 				s = b.State()
 				for _, st := range steps {
 					if got, want := s.Step(st.ID).Status == events.StepIsBlocked, twinBlocked(steps, status, st.ID); got != want {

@@ -12,7 +12,7 @@ import (
 // halted is a paused run: one is complete, two runs, three waits at a gate, four has not begun.
 func halted() *runtest.Builder {
 	b := runtest.New("demo", "r")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("one"), runtest.Step("two"), runtest.Step("three"), runtest.Step("four", "two")),
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("one"), runtest.Step("two"), runtest.Step("three"), runtest.Step("four", "two")),
 		runtest.Ready("one"), runtest.Ready("two"), runtest.Ready("three"), runtest.Allowed("one"), runtest.Turn(1, "one", "done"), runtest.StepDone("one", "the first output"),
 		runtest.Allowed("two"), runtest.GateAt("g-three", "three", ""), runtest.Paused("wait"))
 	return b
@@ -24,7 +24,7 @@ func TestRevised(t *testing.T) {
 		t.Parallel()
 		b := halted()
 		old := b.State()
-		b.Say(runtest.Revised(old, runtest.Step("new", "one")))
+		b.Append(runtest.Revised(old, runtest.Step("new", "one")))
 		s := b.State()
 		g := s.Gate("g-three")
 		if g.Status != run.GateSuperseded || g.By != "anna" || g.ResolvedAt == nil || len(s.Waiting()) != 0 || old.Gate("g-three").Status != run.GatePending {
@@ -67,10 +67,10 @@ func TestRevised(t *testing.T) {
 		t.Parallel()
 		b := halted()
 		d := runtest.Revised(b.State(), runtest.Step("new", "one"))
-		b.Say(runtest.Resumed())
+		b.Append(runtest.Resumed())
 		early, direct := runtest.New("demo", "r"), runtest.New("demo", "r")
-		early.Say(runtest.Created(), runtest.Started(), runtest.Paused("wait"))
-		direct.Say(runtest.DirectCreated(), runtest.Paused("wait"))
+		early.Append(runtest.Created(), runtest.Started(), runtest.Paused("wait"))
+		direct.Append(runtest.DirectCreated(), runtest.Paused("wait"))
 		for want, b := range map[string]*runtest.Builder{"the run is running": b, "no plan yet": early, "direct path": direct} {
 			if _, err := b.Try(d); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
@@ -80,8 +80,8 @@ func TestRevised(t *testing.T) {
 	t.Run("PLAN-9 an id that was removed once is refused in every later revision", func(t *testing.T) {
 		t.Parallel()
 		b := halted()
-		b.Say(runtest.Revised(b.State(), runtest.Step("new", "one")), runtest.Resumed(), runtest.Paused("again"))
-		b.Say(runtest.Revised(b.State(), runtest.Step("newer", "two")))
+		b.Append(runtest.Revised(b.State(), runtest.Step("new", "one")), runtest.Resumed(), runtest.Paused("again"))
+		b.Append(runtest.Revised(b.State(), runtest.Step("newer", "two")))
 		for _, id := range []string{"three", "new", "newer"} {
 			if _, err := b.Try(runtest.Revised(b.State(), runtest.Step(id))); err == nil || !strings.Contains(err.Error(), "already") {
 				t.Errorf("%s: got %v", id, err)

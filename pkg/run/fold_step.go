@@ -9,7 +9,7 @@ import (
 // stepRules fold the events about a step and its turns.
 var stepRules = []rule{
 	on(stepReady),
-	on(func(s *State, f events.Fact, d *events.StepAllowedData) string {
+	on(func(s *State, f events.Event, d *events.StepAllowedData) string {
 		if g := s.GateFor(d.Step, ""); g != nil && g.Status == GatePending {
 			return fmt.Sprintf("gate %s stands before step %s", g.ID, d.Step)
 		}
@@ -17,23 +17,25 @@ var stepRules = []rule{
 			st.Status, st.AllowedAt, st.Owed = events.StepIsRunning, f.Sequence, f.Sequence
 		})
 	}),
-	on(func(s *State, f events.Fact, d *events.StepFinishedData) string {
+	on(func(s *State, f events.Event, d *events.StepFinishedData) string {
 		s.stepCheckpoint(d.Step, d.Checkpoint, f.Time, f.Sequence)
 		return s.stepEnded(d.Step, func(st *Step) { st.Status, st.Output = events.StepIsCompleted, d.Output })
 	}),
-	on(func(s *State, f events.Fact, d *events.StepFailedData) string {
+	on(func(s *State, f events.Event, d *events.StepFailedData) string {
 		s.lose(d.Lost)
 		s.stepCheckpoint(d.Step, d.Checkpoint, f.Time, f.Sequence)
 		return s.stepEnded(d.Step, func(st *Step) {
 			st.Status, st.Error, st.RunReason = events.StepIsFailed, d.Error, d.RunReason
 		})
 	}),
-	on(func(s *State, _ events.Fact, d *events.TurnDeferredData) string { return s.deferred(d) }),
-	on(func(s *State, f events.Fact, d *events.TurnFinishedData) string { return s.turn(d, f.Time, f.Sequence) }),
-	on(func(s *State, _ events.Fact, d *events.HistoryCompactedData) string { return s.compacted(d) }),
+	on(func(s *State, _ events.Event, d *events.TurnDeferredData) string { return s.deferred(d) }),
+	on(func(s *State, f events.Event, d *events.TurnFinishedData) string {
+		return s.turn(d, f.Time, f.Sequence)
+	}),
+	on(func(s *State, _ events.Event, d *events.HistoryCompactedData) string { return s.compacted(d) }),
 }
 
-func stepReady(s *State, f events.Fact, d *events.StepReadyData) string {
+func stepReady(s *State, f events.Event, d *events.StepReadyData) string {
 	if st := s.Step(d.Step); st != nil {
 		for _, dep := range st.Dependencies {
 			if on := s.Step(dep); on == nil || !st.Follows(on) {

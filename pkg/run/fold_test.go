@@ -17,7 +17,7 @@ import (
 // running returns a run with plan a <- b <- c and d, step a under way.
 func running() *runtest.Builder {
 	b := runtest.New("demo", "r")
-	b.Say(runtest.Created(), runtest.Started(),
+	b.Append(runtest.Created(), runtest.Started(),
 		runtest.Plan(runtest.Step("a"), runtest.Step("b", "a"), runtest.Step("c", "b"), runtest.Step("d")),
 		runtest.Ready("a"), runtest.Allowed("a"))
 	return b
@@ -28,8 +28,8 @@ var bash = runtest.Ref("a", "c1-1", "bash")
 // called is running with one call of tool bash asked for, and then what else is given.
 func called(more ...events.Payload) *runtest.Builder {
 	b := running()
-	b.Say(runtest.Turn(1, "a", "go", runtest.Asked(1, 1, "bash", `{}`)))
-	b.Say(more...)
+	b.Append(runtest.Turn(1, "a", "go", runtest.Asked(1, 1, "bash", `{}`)))
+	b.Append(more...)
 	return b
 }
 
@@ -50,23 +50,23 @@ func TestChain(t *testing.T) {
 	next := func() events.Payload { return runtest.StepBad("a", "x") }
 	for _, c := range []struct {
 		name  string
-		spoil func(*events.Fact)
+		spoil func(*events.Event)
 		fault string
 	}{
-		{"a gap", func(f *events.Fact) { f.Sequence++ }, "a fact is missing or repeated"},
-		{"a repeated sequence", func(f *events.Fact) { f.Sequence-- }, "a fact is missing or repeated"},
-		{"a wrong hash", func(f *events.Fact) { f.PrevHash = strings.Repeat("0", 64) }, "the log was changed"},
-		{"a hash in capitals", func(f *events.Fact) { f.PrevHash = strings.ToUpper(f.PrevHash) }, "the log was changed"},
-		{"another run", func(f *events.Fact) { f.Run, f.Subject = "other", "other" }, "belongs to another run"},
-		{"another station", func(f *events.Fact) { f.Station, f.Source = "other", "/station/other/executor" }, "belongs to another run"},
-		{"a service that may not say it", func(f *events.Fact) { f.Source = "/station/demo/toolrunner" }, "only executor may say it"},
-		{"a service that does not exist", func(f *events.Fact) { f.Source = "/station/demo/root" }, "only executor may say it"},
-		{"a second run.created", func(f *events.Fact) {
+		{"a gap", func(f *events.Event) { f.Sequence++ }, "a fact is missing or repeated"},
+		{"a repeated sequence", func(f *events.Event) { f.Sequence-- }, "a fact is missing or repeated"},
+		{"a wrong hash", func(f *events.Event) { f.PrevHash = strings.Repeat("0", 64) }, "the log was changed"},
+		{"a hash in capitals", func(f *events.Event) { f.PrevHash = strings.ToUpper(f.PrevHash) }, "the log was changed"},
+		{"another run", func(f *events.Event) { f.Run, f.Subject = "other", "other" }, "belongs to another run"},
+		{"another station", func(f *events.Event) { f.Station, f.Source = "other", "/station/other/executor" }, "belongs to another run"},
+		{"a service that may not say it", func(f *events.Event) { f.Source = "/station/demo/toolrunner" }, "only executor may say it"},
+		{"a service that does not exist", func(f *events.Event) { f.Source = "/station/demo/root" }, "only executor may say it"},
+		{"a second run.created", func(f *events.Event) {
 			f.Type, f.Source = events.RunCreated.Type(), "/station/demo/planner"
 		}, "the run exists already"},
-		{"an unknown version", func(f *events.Fact) { f.Type = "dev.inspan.step.failed.v2" }, "unknown event type"},
-		{"an unknown kind", func(f *events.Fact) { f.Type = "dev.inspan.step.lost.v1" }, "unknown event type"},
-		{"data of another shape", func(f *events.Fact) { f.Data = json.RawMessage(`[]`) }, "can not be read"},
+		{"an unknown version", func(f *events.Event) { f.Type = "dev.inspan.step.failed.v2" }, "unknown event type"},
+		{"an unknown kind", func(f *events.Event) { f.Type = "dev.inspan.step.lost.v1" }, "unknown event type"},
+		{"data of another shape", func(f *events.Event) { f.Data = json.RawMessage(`[]`) }, "can not be read"},
 	} {
 		t.Run("SAFE-2 EVT-8 "+c.name+" is refused and yields no state", func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +95,7 @@ func TestChain(t *testing.T) {
 		t.Parallel()
 		b := running()
 		var unknown *events.UnknownTypeError
-		_, err := b.State().Apply(b.Bad(next(), func(f *events.Fact) { f.Type = "dev.inspan.step.failed.v9" }))
+		_, err := b.State().Apply(b.Bad(next(), func(f *events.Event) { f.Type = "dev.inspan.step.failed.v9" }))
 		if !errors.As(err, &unknown) {
 			t.Errorf("got %v, want an UnknownTypeError inside", err)
 		}
@@ -105,7 +105,7 @@ func TestChain(t *testing.T) {
 	})
 	t.Run("SAFE-3 any byte of any stored fact changed is found by the next fact", func(t *testing.T) {
 		t.Parallel()
-		facts := called().Facts()
+		facts := called().Events()
 		for i := range len(facts) - 1 {
 			for at := 0; at < len(facts[i]); at += 7 {
 				changed := append([][]byte{}, facts...)
@@ -119,7 +119,7 @@ func TestChain(t *testing.T) {
 	})
 	t.Run("EVT-15 SAFE-3 a fact dropped, repeated or swapped is refused", func(t *testing.T) {
 		t.Parallel()
-		facts := called().Facts()
+		facts := called().Events()
 		for i := range len(facts) - 1 {
 			dropped := append(append([][]byte{}, facts[:i]...), facts[i+1:]...)
 			repeated := append(append([][]byte{}, facts[:i+1]...), facts[i:]...)
@@ -138,16 +138,16 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	planless := func() *runtest.Builder {
 		b := runtest.New("demo", "r")
-		b.Say(runtest.Created(), runtest.Started())
+		b.Append(runtest.Created(), runtest.Started())
 		return b
 	}
-	created := func() *runtest.Builder { b := runtest.New("demo", "r"); b.Say(runtest.Created()); return b }
+	created := func() *runtest.Builder { b := runtest.New("demo", "r"); b.Append(runtest.Created()); return b }
 	allowed := func() *runtest.Builder { return called(runtest.CallYes(bash, "once")) }
-	begun := func() *runtest.Builder { b := allowed(); b.Say(runtest.CallBegun(bash, 1)); return b }
-	again := func() *runtest.Builder { b := begun(); b.Say(runtest.CallBegun(bash, 2)); return b }
-	gated := func() *runtest.Builder { b := called(); b.Say(runtest.GateAt("g", "a", "c1-1")); return b }
-	answered := func() *runtest.Builder { b := gated(); s := b.State(); b.Say(runtest.Yes(s.Gate("g"))); return b }
-	paused := func() *runtest.Builder { b := running(); b.Say(runtest.Paused("x")); return b }
+	begun := func() *runtest.Builder { b := allowed(); b.Append(runtest.CallBegun(bash, 1)); return b }
+	again := func() *runtest.Builder { b := begun(); b.Append(runtest.CallBegun(bash, 2)); return b }
+	gated := func() *runtest.Builder { b := called(); b.Append(runtest.GateAt("g", "a", "c1-1")); return b }
+	answered := func() *runtest.Builder { b := gated(); s := b.State(); b.Append(runtest.Yes(s.Gate("g"))); return b }
+	paused := func() *runtest.Builder { b := running(); b.Append(runtest.Paused("x")); return b }
 	otherHash := &run.Gate{ID: "g", StepID: "a", CallID: "c1-1", Hash: "other"}
 	for _, c := range []struct {
 		name  string
@@ -175,7 +175,7 @@ func TestRefusals(t *testing.T) {
 		{"LOOP-1 a turn said twice", func() *runtest.Builder { return called() }, says(runtest.Turn(1, "a", "x")), "turn 1 does not follow turn 1"},
 		{"LOOP-1 a turn that repeats the id of an open call", func() *runtest.Builder { return called() }, says(runtest.Turn(2, "a", "x", runtest.Asked(1, 1, "read", `{}`))), "step a is owed no turn"},
 		{"LOOP-1 two calls of one id in a turn", running, says(runtest.Turn(1, "a", "x", runtest.Asked(1, 1, "read", `{}`), runtest.Asked(1, 1, "read", `{}`))), "call c1-1 is open already"},
-		{"LOOP-1 a turn deferred in a step that does not run", running, says(runtest.TurnLater(1, "b", 1, runtest.Start)), "step b is pending"},
+		{"LOOP-1 a turn deferred in a step that does not run", running, says(runtest.TurnDeferred(1, "b", 1, runtest.Start)), "step b is pending"},
 		{"TOOL-1 a call that nobody asked for", running, says(runtest.CallYes(bash, "once")), "call c1-1 is not open"},
 		{"TOOL-1 a permission for another tool", func() *runtest.Builder { return called() }, says(runtest.CallYes(runtest.Ref("a", "c1-1", "read"), "read")), "call c1-1 is bash in step a, not read"},
 		{"TOOL-1 a permission in another step", func() *runtest.Builder { return called() }, says(runtest.CallYes(runtest.Ref("b", "c1-1", "bash"), "once")), "not bash in step b"},
@@ -187,9 +187,9 @@ func TestRefusals(t *testing.T) {
 		{"SAFE-8 a result without the fence", begun, says(runtest.CallDone(bash, 0, "x")), "fence 0 is not the current fence 8"},
 		{"SAFE-8 a result with an old fence", again, says(runtest.CallDone(bash, 8, "x")), "fence 8 is not the current fence 9"},
 		{"SAFE-8 a failure with an old fence", again, says(runtest.CallBad(bash, 8, "x")), "fence 8 is not the current fence 9"},
-		{"SAFE-8 a deferral with an old fence", again, says(runtest.CallLater(bash, 1, 8, runtest.Start)), "fence 8 is not the current fence 9"},
-		{"SAFE-8 a second result", func() *runtest.Builder { b := begun(); b.Say(runtest.CallDone(bash, 8, "x")); return b }, says(runtest.CallDone(bash, 8, "x")), "call c1-1 is not open"},
-		{"SAFE-8 a result after the step ended", func() *runtest.Builder { b := begun(); b.Say(runtest.StepBad("a", "x")); return b }, says(runtest.CallDone(bash, 8, "x")), "call c1-1 is not open"},
+		{"SAFE-8 a deferral with an old fence", again, says(runtest.CallDeferred(bash, 1, 8, runtest.Start)), "fence 8 is not the current fence 9"},
+		{"SAFE-8 a second result", func() *runtest.Builder { b := begun(); b.Append(runtest.CallDone(bash, 8, "x")); return b }, says(runtest.CallDone(bash, 8, "x")), "call c1-1 is not open"},
+		{"SAFE-8 a result after the step ended", func() *runtest.Builder { b := begun(); b.Append(runtest.StepBad("a", "x")); return b }, says(runtest.CallDone(bash, 8, "x")), "call c1-1 is not open"},
 		{"GATE-4 a gate that exists", gated, says(runtest.GateAt("g", "b", "")), "gate g exists already"},
 		{"GATE-4 a second gate at one place", gated, says(runtest.GateAt("g2", "a", "c1-1")), "gate g stands there already"},
 		{"GATE-5 an answer to no gate", running, says(runtest.Yes(otherHash)), "gate g is unknown"},
@@ -215,9 +215,9 @@ func TestRefusals(t *testing.T) {
 	}
 	t.Run("SAFE-2d LIFE-3 whatever comes after the end is refused", func(t *testing.T) {
 		t.Parallel()
-		for _, w := range events.Vocabulary() {
+		for _, w := range events.Registry() {
 			b := running()
-			b.Say(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
+			b.Append(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
 			_, err := b.Try(w.New())
 			if err == nil || !strings.Contains(err.Error(), "after the end of the run (failed)") {
 				t.Errorf("%s: got %v", w.Kind, err)
@@ -239,7 +239,7 @@ func TestFold(t *testing.T) {
 		if s.CallsHeld != 1 || s.BudgetLeft() != 99 || s.TotalToolCalls != 0 || s.Open["c1-1"].Fence != 8 || s.Step("a").Owed != 0 {
 			t.Errorf("while the call runs: held %d, left %d, done %d, fence %d, owed %d", s.CallsHeld, s.BudgetLeft(), s.TotalToolCalls, s.Open["c1-1"].Fence, s.Step("a").Owed)
 		}
-		b.Say(runtest.CallLater(bash, 1, 8, runtest.Start), runtest.CallBegun(bash, 2), runtest.CallDone(bash, 10, "fine"))
+		b.Append(runtest.CallDeferred(bash, 1, 8, runtest.Start), runtest.CallBegun(bash, 2), runtest.CallDone(bash, 10, "fine"))
 		s = b.State()
 		if s.CallsHeld != 0 || s.BudgetLeft() != 99 || s.TotalToolCalls != 1 || len(s.Open) != 0 || s.Step("a").Owed != 11 {
 			t.Errorf("once it ended: held %d, left %d, done %d, open %d, owed %d", s.CallsHeld, s.BudgetLeft(), s.TotalToolCalls, len(s.Open), s.Step("a").Owed)
@@ -248,12 +248,12 @@ func TestFold(t *testing.T) {
 		if rec.CallName != "bash" || rec.Result != "fine" || rec.Outcome != run.OutcomeFinished || !rec.Success || rec.DurationMS != 5 || string(rec.Arguments) != "{}" || !rec.Timestamp.Equal(s.UpdatedAt) {
 			t.Errorf("the record is %+v", rec)
 		}
-		b.Say(runtest.Turn(2, "a", "all done"), runtest.StepDone("a", "out"))
+		b.Append(runtest.Turn(2, "a", "all done"), runtest.StepDone("a", "out"))
 		for _, id := range []string{"d", "b", "c"} {
 			n := b.State()
-			b.Say(runtest.Ready(id), runtest.Allowed(id), runtest.Turn(n.Turns().Len()+1, id, "ok"), runtest.StepDone(id, "out "+id))
+			b.Append(runtest.Ready(id), runtest.Allowed(id), runtest.Turn(n.Turns().Len()+1, id, "ok"), runtest.StepDone(id, "out "+id))
 		}
-		b.Say(runtest.PlanDone(4), runtest.Completed(b.State()))
+		b.Append(runtest.PlanDone(4), runtest.Completed(b.State()))
 		s = b.State()
 		done, total := s.StepsCompleted()
 		if s.Status != events.Completed || done != 4 || total != 4 || s.CurrentStepIndex != 4 || !s.PlanDone || s.Turns().Len() != 5 ||
@@ -277,12 +277,12 @@ func TestFold(t *testing.T) {
 	t.Run("LOOP-6 a turn is owed only once all calls of the step are in", func(t *testing.T) {
 		t.Parallel()
 		b := running()
-		b.Say(runtest.Turn(1, "a", "two", runtest.Asked(1, 1, "bash", `{}`), runtest.Asked(1, 2, "read", `{}`)))
-		b.Say(runtest.CallNo(bash))
+		b.Append(runtest.Turn(1, "a", "two", runtest.Asked(1, 1, "bash", `{}`), runtest.Asked(1, 2, "read", `{}`)))
+		b.Append(runtest.CallNo(bash))
 		if s := b.State(); s.Step("a").Owed != 0 {
 			t.Errorf("owed since %d although a call is open", s.Step("a").Owed)
 		}
-		b.Say(runtest.CallNo(runtest.Ref("a", "c1-2", "read")))
+		b.Append(runtest.CallNo(runtest.Ref("a", "c1-2", "read")))
 		if s := b.State(); s.Step("a").Owed != s.Sequence {
 			t.Errorf("owed since %d, want %d", s.Step("a").Owed, s.Sequence)
 		}
@@ -297,7 +297,7 @@ func TestFold(t *testing.T) {
 	t.Run("PLAN-6a a failed step blocks what depends on it, and nothing else", func(t *testing.T) {
 		t.Parallel()
 		b := running()
-		b.Say(runtest.StepBad("a", "broke"))
+		b.Append(runtest.StepBad("a", "broke"))
 		s := b.State()
 		for id, want := range map[string]events.StepStatus{"a": events.StepIsFailed, "b": events.StepIsBlocked, "c": events.StepIsBlocked, "d": events.StepIsPending} {
 			if got := s.Step(id).Status; got != want {
@@ -312,7 +312,7 @@ func TestFold(t *testing.T) {
 		if len(s.Waiting()) != 1 || s.Gate("g").ResolvedAt != nil || s.Gate("g").Sequence != 7 {
 			t.Errorf("while waiting: %+v", s.Gate("g"))
 		}
-		b.Say(runtest.No(s.Gate("g"), "too dangerous"))
+		b.Append(runtest.No(s.Gate("g"), "too dangerous"))
 		s = b.State()
 		g := s.Gate("g")
 		if len(s.Waiting()) != 0 || g.Status != run.GateRejected || g.By != "anna" || g.Reason != "too dangerous" || g.Resolution != 8 || !g.ResolvedAt.Equal(s.UpdatedAt) || s.GateFor("a", "c1-1") != g || s.GateFor("a", "") != nil {
@@ -324,25 +324,25 @@ func TestFold(t *testing.T) {
 		b := running()
 		for i := range 12 {
 			s := b.State()
-			one, err := s.Apply(b.Bad(runtest.GateAt("one", "b", "x"), func(*events.Fact) {}))
+			one, err := s.Apply(b.Bad(runtest.GateAt("one", "b", "x"), func(*events.Event) {}))
 			if err != nil {
 				t.Fatal(err)
 			}
 			before := document(t, one)
-			if _, err := s.Apply(b.Bad(runtest.GateAt("two", "c", "y"), func(*events.Fact) {})); err != nil {
+			if _, err := s.Apply(b.Bad(runtest.GateAt("two", "c", "y"), func(*events.Event) {})); err != nil {
 				t.Fatal(err)
 			}
 			if got := document(t, one); got != before {
 				t.Fatalf("with %d gates: got %s\nwant %s", i, got, before)
 			}
-			b.Say(runtest.GateAt(fmt.Sprintf("g%d", i), "b", fmt.Sprintf("call-%d", i)))
+			b.Append(runtest.GateAt(fmt.Sprintf("g%d", i), "b", fmt.Sprintf("call-%d", i)))
 		}
 	})
 	t.Run("LIFE-6 PROP-2 pause and resume leave everything else as it was", func(t *testing.T) {
 		t.Parallel()
 		b := called()
 		before := b.State()
-		b.Say(runtest.Paused("lunch"), runtest.Resumed())
+		b.Append(runtest.Paused("lunch"), runtest.Resumed())
 		after := b.State()
 		after.UpdatedAt, after.Sequence, after.Hash, after.ResumedAt = before.UpdatedAt, before.Sequence, before.Hash, before.ResumedAt
 		if got, want := document(t, after), document(t, before); got != want {
@@ -354,9 +354,9 @@ func TestFold(t *testing.T) {
 		b := runtest.New("demo", "r")
 		plan := runtest.Plan(runtest.Step("a"))
 		plan.Agents = map[string]events.Agent{"helper": runtest.Agent("helper")}
-		b.Say(runtest.Created(), runtest.Adjusted(3, 5), runtest.Started())
+		b.Append(runtest.Created(), runtest.Adjusted(3, 5), runtest.Started())
 		first := b.State()
-		b.Say(plan, runtest.Ready("a"), runtest.Allowed("a"), runtest.TurnLater(1, "a", 1, runtest.Start), runtest.Checkpoint(b.State()))
+		b.Append(plan, runtest.Ready("a"), runtest.Allowed("a"), runtest.TurnDeferred(1, "a", 1, runtest.Start), runtest.Checkpoint(b.State()))
 		s := b.State()
 		if _, ok := s.Agent("helper"); !ok || len(first.Agents) != 1 {
 			t.Errorf("the agents are %v, before they were %v", s.Agents, first.Agents)

@@ -12,16 +12,16 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Said is a message to the agent of a step, after one of its turns.
-type Said struct {
+// Message is a message to the agent of a step, after one of its turns.
+type Message struct {
 	Step string `json:"step"`
 	// After is the number of that turn, 0 before the first.
 	After int    `json:"after"`
 	Text  string `json:"text"`
 }
 
-// SaidAfter returns what was said to a step after a turn, in order.
-func (s *State) SaidAfter(step string, turn int) []string {
+// MessagesAfter returns what was said to a step after a turn, in order.
+func (s *State) MessagesAfter(step string, turn int) []string {
 	var texts []string
 	for _, m := range s.Said {
 		if m.Step == step && m.After == turn {
@@ -83,7 +83,7 @@ func Fork(old State, say string, fresh bool) (State, error) {
 	s.Said = slices.Clone(s.Said)
 	if fresh && s.Turns().Len() > 0 {
 		there := "It works in a new, empty directory: files that were made before are not in it."
-		if slices.ContainsFunc(s.Artifacts.Slice(), func(a events.Artifact) bool { return a.Path != "" && a.Kept == events.KeptInStore }) {
+		if slices.ContainsFunc(s.Artifacts.Slice(), func(a events.Artifact) bool { return a.Path != "" && a.Kept == events.StoredInBucket }) {
 			there = "It works in a new directory: of the files that were made before, at most those that were kept as artifacts are in it."
 		}
 		if s.Harness(events.CheckoutStep) {
@@ -91,7 +91,7 @@ func Fork(old State, say string, fresh bool) (State, error) {
 		}
 		for _, st := range plan.Steps {
 			if st.Status == events.StepIsPending && st.Kind == "" {
-				s.tell(st.ID, fmt.Sprintf("This run was forked from run %s after its fact %d. %s", old.HarnessID, old.Sequence, there))
+				s.addMessage(st.ID, fmt.Sprintf("This run was forked from run %s after its fact %d. %s", old.HarnessID, old.Sequence, there))
 			}
 		}
 	}
@@ -125,9 +125,9 @@ func (s *State) interruptAll() {
 	s.Open, s.CallsHeld = nil, 0
 }
 
-// tell adds a message behind the last turn of a step.
-func (s *State) tell(step, text string) {
-	m := Said{Step: step, Text: text}
+// addMessage adds a message behind the last turn of a step.
+func (s *State) addMessage(step, text string) {
+	m := Message{Step: step, Text: text}
 	for _, t := range s.Turns().Backward() {
 		if t.Step == step {
 			m.After = t.Number
@@ -168,7 +168,7 @@ func (s *State) takeUp(old State, text string) {
 	}
 	blockDependents(s.Plan)
 	s.PlanDone = false
-	s.tell(st.ID, text)
+	s.addMessage(st.ID, text)
 }
 
 // lastOwn is the place of the last step of an agent.
@@ -225,7 +225,7 @@ func refsOf(s State) []events.Ref {
 		}
 	}
 	for _, a := range s.Artifacts.All() {
-		if ref := a.Ref(); a.Kept == events.KeptWithFacts { // its call may not have ended
+		if ref := a.Ref(); a.Kept == events.StoredWithLog { // its call may not have ended
 			add(&ref)
 		}
 	}

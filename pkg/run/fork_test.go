@@ -29,11 +29,11 @@ func fork(t interface {
 	}
 	b, c := runtest.New("demo", "new"), runtest.Created()
 	c.ForkOf = &from
-	b.Say(c)
+	b.Append(c)
 	for _, p := range parts {
-		b.Say(p)
+		b.Append(p)
 	}
-	b.Say(runtest.Started())
+	b.Append(runtest.Started())
 	return b
 }
 
@@ -41,21 +41,21 @@ func TestFork(t *testing.T) {
 	t.Parallel()
 	middle := func() *runtest.Builder {
 		b := runtest.New("demo", "old")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a")), runtest.Ready("a"), runtest.Allowed("a"),
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a")), runtest.Ready("a"), runtest.Allowed("a"),
 			runtest.Turn(1, "a", "three", runtest.Asked(1, 1, "read", `{"path":"x"}`), runtest.Asked(1, 2, "bash", `{"command":"make"}`), runtest.Asked(1, 3, "bash", `{"command":"ship"}`)))
-		b.Say(runtest.CallYes(runtest.Ref("a", "c1-1", "read"), "read"), runtest.CallDone(runtest.Ref("a", "c1-1", "read"), 0, "text"))
-		b.Say(runtest.CallYes(runtest.Ref("a", "c1-2", "bash"), "once"), runtest.CallBegun(runtest.Ref("a", "c1-2", "bash"), 1), runtest.GateAt("g1", "a", "c1-3"))
+		b.Append(runtest.CallYes(runtest.Ref("a", "c1-1", "read"), "read"), runtest.CallDone(runtest.Ref("a", "c1-1", "read"), 0, "text"))
+		b.Append(runtest.CallYes(runtest.Ref("a", "c1-2", "bash"), "once"), runtest.CallBegun(runtest.Ref("a", "c1-2", "bash"), 1), runtest.GateAt("g1", "a", "c1-3"))
 		return b
 	}
 	t.Run("PLUS-1 ART-9 a fork of a run that has artifacts is not told that none of its files are there: those are brought", func(t *testing.T) {
 		t.Parallel()
 		b := middle()
 		ref := runtest.Ref("a", "c1-2", "bash")
-		kept := events.Artifact{ID: "art-1", Run: "old", Path: "x.md", Name: "x.md", Key: "runs/old/output/x.md", Kept: events.KeptInStore}
+		kept := events.Artifact{ID: "art-1", Run: "old", Path: "x.md", Name: "x.md", Key: "runs/old/output/x.md", Kept: events.StoredInBucket}
 		fence := b.State().Open["c1-2"].Fence
-		b.Say(&events.ArtifactSavedData{Event: "artifact_saved", ToolRef: ref, Fence: fence, Artifacts: []events.Artifact{kept}})
-		log := events.Artifact{ID: "art-2", Run: "old", Name: "c1-2.log", Key: "runs/old/logs/c1-2.log", Kept: events.KeptWithFacts, SHA256: strings.Repeat("0", 64), Size: 9}
-		b.Say(&events.ArtifactSavedData{Event: "artifact_saved", ToolRef: ref, Fence: fence, Artifacts: []events.Artifact{log}})
+		b.Append(&events.ArtifactSavedData{Event: "artifact_saved", ToolRef: ref, Fence: fence, Artifacts: []events.Artifact{kept}})
+		log := events.Artifact{ID: "art-2", Run: "old", Name: "c1-2.log", Key: "runs/old/logs/c1-2.log", Kept: events.StoredWithLog, SHA256: strings.Repeat("0", 64), Size: 9}
+		b.Append(&events.ArtifactSavedData{Event: "artifact_saved", ToolRef: ref, Fence: fence, Artifacts: []events.Artifact{log}})
 		start, err := run.Fork(b.State(), "", true)
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestFork(t *testing.T) {
 			t.Errorf("a log of it is not among what its facts need: %v, %v", parts[0].Refs, err)
 		}
 		s := fork(t, b.State(), "", true).State()
-		texts := s.SaidAfter("a", 1)
+		texts := s.MessagesAfter("a", 1)
 		if len(texts) != 1 || strings.Contains(texts[0], "are not in it") || !strings.Contains(texts[0], "kept as artifacts") || s.Artifacts.Len() != 2 {
 			t.Errorf("%q", texts)
 		}
@@ -88,7 +88,7 @@ func TestFork(t *testing.T) {
 	t.Run("PLUS-1 a message takes up the step that worked, also one that had ended, and frees what it blocked", func(t *testing.T) {
 		t.Parallel()
 		b := middle()
-		b.Say(runtest.StepBad("a", "it broke"), runtest.Failed(b.State(), events.FinishStep, "step failed"))
+		b.Append(runtest.StepBad("a", "it broke"), runtest.Failed(b.State(), events.FinishStep, "step failed"))
 		if _, err := run.Fork(b.State(), "", false); !errors.Is(err, run.ErrForkEnded) {
 			t.Errorf("an ended run without a word: %v", err)
 		}
@@ -96,15 +96,15 @@ func TestFork(t *testing.T) {
 		if s.Step("a").Status != events.StepIsPending || s.Step("b").Status != events.StepIsPending || s.Step("a").Error != "" {
 			t.Errorf("%+v %+v", s.Step("a"), s.Step("b"))
 		}
-		if said := s.SaidAfter("a", 1); len(said) != 1 || said[0] != "mend it" {
+		if said := s.MessagesAfter("a", 1); len(said) != 1 || said[0] != "mend it" {
 			t.Errorf("%q", said)
 		}
 		said := fork(t, middle().State(), "mend it", true).State()
-		if texts := said.SaidAfter("a", 1); len(texts) != 2 || !strings.Contains(texts[0], "new, empty directory") || texts[1] != "mend it" {
+		if texts := said.MessagesAfter("a", 1); len(texts) != 2 || !strings.Contains(texts[0], "new, empty directory") || texts[1] != "mend it" {
 			t.Errorf("%q", texts)
 		}
 		early := runtest.New("demo", "old")
-		early.Say(runtest.Created(), runtest.Started())
+		early.Append(runtest.Created(), runtest.Started())
 		if _, err := run.Fork(early.State(), "hello", false); !errors.Is(err, run.ErrForkUnplanned) {
 			t.Errorf("without a plan: %v", err)
 		}
@@ -112,8 +112,8 @@ func TestFork(t *testing.T) {
 	t.Run("PLUS-1 SAFE-2 a start that lacks a part, was changed or comes twice is refused", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("demo", "new")
-		b.Say(runtest.ForkCreated())
-		b.Say(runtest.ForkPart(0))
+		b.Append(runtest.ForkCreated())
+		b.Append(runtest.ForkPart(0))
 		if _, err := b.Try(runtest.ForkPart(0)); err == nil {
 			t.Error("a part came twice")
 		}
@@ -122,9 +122,9 @@ func TestFork(t *testing.T) {
 		if _, err := b.Try(&last); err == nil || !strings.Contains(err.Error(), "start_hash") {
 			t.Errorf("a changed part: %v", err)
 		}
-		b.Say(runtest.ForkPart(len(b.State().ForkStart)), runtest.Started())
+		b.Append(runtest.ForkPart(len(b.State().ForkStart)), runtest.Started())
 		plain := runtest.New("demo", "plain")
-		plain.Say(runtest.Created())
+		plain.Append(runtest.Created())
 		if _, err := plain.Try(runtest.ForkPart(0)); err == nil {
 			t.Error("a run that is no fork took over a state")
 		}
@@ -132,13 +132,13 @@ func TestFork(t *testing.T) {
 	t.Run("PLUS-1 LIFE-2 a fork without all of its state can start only to end", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("demo", "new")
-		b.Say(runtest.ForkCreated(), runtest.ForkPart(0), runtest.Started())
+		b.Append(runtest.ForkCreated(), runtest.ForkPart(0), runtest.Started())
 		for _, p := range []events.Payload{runtest.ForkPart(len(b.State().ForkStart)), runtest.ForkPart(0), runtest.Plan(runtest.Step("a")), runtest.Ready("a")} {
 			if _, err := b.Try(p); err == nil {
 				t.Errorf("%T was accepted", p)
 			}
 		}
-		b.Say(runtest.Failed(b.State(), events.FinishCancelled, "torn"))
+		b.Append(runtest.Failed(b.State(), events.FinishCancelled, "torn"))
 	})
 	t.Run("PLUS-1a any run can be forked at any fact; the fork is sound, keeps what was done, and is the same each time", func(t *testing.T) {
 		t.Parallel()
@@ -149,7 +149,7 @@ func TestFork(t *testing.T) {
 				if len(moves) == 0 {
 					break
 				}
-				b.Say(rapid.SampledFrom(moves).Draw(t, "move"))
+				b.Append(rapid.SampledFrom(moves).Draw(t, "move"))
 			}
 			say := rapid.SampledFrom([]string{"", "go on"}).Draw(t, "say")
 			old := b.State()
@@ -177,7 +177,7 @@ func TestFork(t *testing.T) {
 				if len(moves) == 0 {
 					break
 				}
-				n.Say(rapid.SampledFrom(moves).Draw(t, "next"))
+				n.Append(rapid.SampledFrom(moves).Draw(t, "next"))
 				if s := n.State(); s.Broken() != "" {
 					t.Fatal(s.Broken())
 				}

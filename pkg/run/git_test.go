@@ -20,7 +20,7 @@ func gitRun() *runtest.Builder {
 	b := runtest.New("main", "r1")
 	c := runtest.Created()
 	c.Git = &events.GitWork{NewBranch: "agent/x", Collaboration: events.Sequential}
-	b.Say(c, runtest.Started(), gitPlan())
+	b.Append(c, runtest.Started(), gitPlan())
 	return b
 }
 
@@ -38,7 +38,7 @@ func TestHarnessSteps(t *testing.T) {
 			c, p := runtest.Created(), gitPlan()
 			c.Git = &events.GitWork{}
 			spoil(c, p)
-			b.Say(c, runtest.Started())
+			b.Append(c, runtest.Started())
 			if _, err := b.Try(p); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
@@ -50,15 +50,15 @@ func TestHarnessSteps(t *testing.T) {
 		if _, err := b.Try(runtest.Ready(events.DeliverStep)); err == nil {
 			t.Error("it is ready before anything is done")
 		}
-		b.Say(runtest.Ready(events.CheckoutStep), runtest.Allowed(events.CheckoutStep), runtest.StepDone(events.CheckoutStep, "there"),
+		b.Append(runtest.Ready(events.CheckoutStep), runtest.Allowed(events.CheckoutStep), runtest.StepDone(events.CheckoutStep, "there"),
 			runtest.Ready("a"), runtest.Allowed("a"))
 		if _, err := b.Try(runtest.Ready(events.DeliverStep)); err == nil {
 			t.Error("it is ready while a step runs")
 		}
-		b.Say(runtest.StepBad("a", "it broke"), runtest.Ready(events.DeliverStep))
+		b.Append(runtest.StepBad("a", "it broke"), runtest.Ready(events.DeliverStep))
 
 		b = gitRun()
-		b.Say(runtest.Ready(events.CheckoutStep), runtest.Allowed(events.CheckoutStep), runtest.StepBad(events.CheckoutStep, "no such repository"))
+		b.Append(runtest.Ready(events.CheckoutStep), runtest.Allowed(events.CheckoutStep), runtest.StepBad(events.CheckoutStep, "no such repository"))
 		s := b.State()
 		if s.Step("a").Status != events.StepIsBlocked || s.Step(events.DeliverStep).Status != events.StepIsBlocked {
 			t.Errorf("%s and %s", s.Step("a").Status, s.Step(events.DeliverStep).Status)
@@ -68,7 +68,7 @@ func TestHarnessSteps(t *testing.T) {
 		t.Parallel()
 		b := gitRun()
 		ref := runtest.Ref(events.CheckoutStep, "c1-1", events.GitPrepare)
-		b.Say(runtest.Ready(events.CheckoutStep), runtest.Allowed(events.CheckoutStep), runtest.Turn(1, events.CheckoutStep, "", runtest.Asked(1, 1, events.GitPrepare, `{}`)),
+		b.Append(runtest.Ready(events.CheckoutStep), runtest.Allowed(events.CheckoutStep), runtest.Turn(1, events.CheckoutStep, "", runtest.Asked(1, 1, events.GitPrepare, `{}`)),
 			runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, "{}"), runtest.StepDone(events.CheckoutStep, "there"),
 			runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(2, "a", "done"), runtest.StepDone("a", "out"), runtest.Ready(events.DeliverStep), runtest.Allowed(events.DeliverStep))
 		if s := b.State(); s.TotalToolCalls != 0 || s.ModelTurns() != 1 {
@@ -83,7 +83,7 @@ func TestHarnessSteps(t *testing.T) {
 				t.Errorf("%s is %s after %d turns", id, st.Status, st.Turns)
 			}
 		}
-		if said := start.SaidAfter("a", 2); len(said) != 1 || said[0] != "do it otherwise" {
+		if said := start.MessagesAfter("a", 2); len(said) != 1 || said[0] != "do it otherwise" {
 			t.Errorf("%q", said)
 		}
 	})

@@ -21,7 +21,7 @@ func TestInfo(t *testing.T) {
 			i.CompletedAt != nil || i.Sequence != 8 || i.InputTokens != 20 || i.BudgetLeft != 100 || i.Task != "mend the wheel" {
 			t.Errorf("got %+v", i)
 		}
-		b.Say(runtest.Failed(b.State(), events.FinishStopped, "stopped by anna"))
+		b.Append(runtest.Failed(b.State(), events.FinishStopped, "stopped by anna"))
 		if i := run.InfoOf(b.State()); i.CompletedAt == nil || i.FinishReason != events.FinishStopped || i.Error != "stopped by anna" {
 			t.Errorf("at the end: got %+v", i)
 		}
@@ -35,7 +35,7 @@ func TestInfo(t *testing.T) {
 			c := runtest.Created()
 			c.Task = strings.Repeat(unit, 600)
 			b := runtest.New("demo", "r")
-			b.Say(c)
+			b.Append(c)
 			if got := run.InfoOf(b.State()).Task; len(got) > 512 || len(got) < 509 || !utf8.ValidString(got) {
 				t.Errorf("of %s: got %d bytes, valid %v", unit, len(got), utf8.ValidString(got))
 			}

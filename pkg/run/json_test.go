@@ -91,7 +91,7 @@ func TestCodec(t *testing.T) {
 	t.Run("EVT-2 every field of the snapshot is written, also when empty", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("demo", "r")
-		b.Say(runtest.Created())
+		b.Append(runtest.Created())
 		out, err := run.Codec{}.Encode(b.State())
 		if err != nil {
 			t.Fatal(err)

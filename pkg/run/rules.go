@@ -14,12 +14,12 @@ type rule struct {
 
 // foldFunc changes a state by one event and returns what is wrong with the event, or "". The state is a copy whose slices and
 // maps are shared with the state before: a rule replaces them and never writes into them.
-type foldFunc func(s *State, f events.Fact, p events.Payload) string
+type foldFunc func(s *State, f events.Event, p events.Payload) string
 
 // on makes a rule of a function; its payload type says of which event type.
-func on[P events.Payload](fold func(s *State, f events.Fact, d P) string) rule {
+func on[P events.Payload](fold func(s *State, f events.Event, d P) string) rule {
 	var none P
-	return rule{none.Kind(), func(s *State, f events.Fact, p events.Payload) string {
+	return rule{none.Kind(), func(s *State, f events.Event, p events.Payload) string {
 		d, ok := p.(P)
 		if !ok {
 			return fmt.Sprintf("its payload is a %T", p)

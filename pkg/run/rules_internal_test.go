@@ -10,13 +10,13 @@ import (
 )
 
 // gaps returns what is wrong between the registered event types and the fold rules: each names the type.
-func gaps(types []events.Word, tables ...[]rule) []string {
+func gaps(types []events.Type, tables ...[]rule) []string {
 	var found []string
 	count := map[events.Kind]int{}
 	for _, table := range tables {
 		for _, r := range table {
 			count[r.kind]++
-			if !slices.ContainsFunc(types, func(w events.Word) bool { return w.Kind == r.kind }) {
+			if !slices.ContainsFunc(types, func(w events.Type) bool { return w.Kind == r.kind }) {
 				found = append(found, fmt.Sprintf("%s has a fold rule and no row in pkg/events/kind.go", r.kind))
 			}
 		}
@@ -41,12 +41,12 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	t.Run("EVT-1 EVT-13 each event type has one fold rule", func(t *testing.T) {
 		t.Parallel()
-		for _, gap := range gaps(events.Vocabulary(), tables...) {
+		for _, gap := range gaps(events.Registry(), tables...) {
 			t.Error(gap)
 		}
 	})
-	more := append(slices.Clone(events.Vocabulary()), events.Word{Kind: "note.taken"})
-	folds := on(func(s *State, _ events.Fact, d *noted) string {
+	more := append(slices.Clone(events.Registry()), events.Type{Kind: "note.taken"})
+	folds := on(func(s *State, _ events.Event, d *noted) string {
 		s.PauseReason = d.Text
 		return ""
 	})
@@ -55,9 +55,9 @@ func TestRules(t *testing.T) {
 		t.Parallel()
 		for want, got := range map[string][]string{
 			"note.taken has no fold rule":                                       gaps(more, tables...),
-			"note.taken has a fold rule and no row":                             gaps(events.Vocabulary(), append(slices.Clone(tables), []rule{folds})...),
+			"note.taken has a fold rule and no row":                             gaps(events.Registry(), append(slices.Clone(tables), []rule{folds})...),
 			"note.taken has 2 fold rules":                                       gaps(more, append(slices.Clone(tables), []rule{folds, folds})...),
-			"call.allowed has no fold rule: add on(...) to a table of pkg/run ": gaps(events.Vocabulary(), withoutCalls...),
+			"call.allowed has no fold rule: add on(...) to a table of pkg/run ": gaps(events.Registry(), withoutCalls...),
 		} {
 			if len(got) == 0 || !strings.HasPrefix(got[0], want) {
 				t.Errorf("got %q, want %q", got, want)
@@ -71,10 +71,10 @@ func TestRules(t *testing.T) {
 		}
 		fold := index(append(slices.Clone(tables), []rule{folds})...)["note.taken"]
 		var s State
-		if fault := fold(&s, events.Fact{}, &noted{Text: "tea"}); fault != "" || s.PauseReason != "tea" {
+		if fault := fold(&s, events.Event{}, &noted{Text: "tea"}); fault != "" || s.PauseReason != "tea" {
 			t.Errorf("got %q, state %q", fault, s.PauseReason)
 		}
-		if fault := fold(&s, events.Fact{}, new(events.RunPausedData)); !strings.Contains(fault, "RunPausedData") {
+		if fault := fold(&s, events.Event{}, new(events.RunPausedData)); !strings.Contains(fault, "RunPausedData") {
 			t.Errorf("got %q", fault)
 		}
 	})

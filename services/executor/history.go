@@ -55,12 +55,12 @@ func (r *Role) recall(ctx context.Context, s run.State, st *run.Step, agent even
 	}
 	// The first time that a provider finds a turn too long, as much is told as before, so that what it counts can be compared
 	// from turn to turn.
-	most := min(history.Room(agent.ContextWindow), history.Room(2*prompt.SettingsOf(s, agent, st).Window))
+	most := min(history.Window(agent.ContextWindow), history.Window(2*prompt.SettingsOf(s, agent, st).Window))
 	key := fmt.Sprint(newest.SHA256, " ", most)
 	if m, ok := r.known.get(key); ok {
 		return m, nil
 	}
-	m, err := history.Told(ctx, r.cfg.Blobs, newest, most)
+	m, err := history.ToMessages(ctx, r.cfg.Blobs, newest, most)
 	if err == nil {
 		r.known.put(key, m)
 	}

@@ -40,7 +40,7 @@ func stored(t *testing.T, m *talker, payloads ...events.Payload) (*Role, *runlog
 	if err != nil {
 		t.Fatal(err)
 	}
-	kerneltest.Seed(t, s.Journal(), runtest.New("s1", "r1").Say(payloads...)...)
+	kerneltest.Seed(t, s.Journal(), runtest.New("s1", "r1").Append(payloads...)...)
 	tools, err := tool.NewRegistry()
 	if err != nil {
 		t.Fatal(err)

@@ -23,11 +23,11 @@ func long(tb testing.TB, turns int) (*Role, prompt.Input, turn.Task) {
 	a.ContextWindow = 1_000_000
 	c.Agents["worker"], c.Options.MaxSteps = a, turns+1
 	b := runtest.New("s1", "r1")
-	b.Say(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+	b.Append(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 	for n := 1; n <= turns; n++ {
 		asked := runtest.Asked(n, 1, "read", fmt.Sprintf(`{"path":"%d.txt"}`, n))
 		ref := runtest.Ref("a", asked.ID, "read")
-		b.Say(runtest.Turn(n, "a", "I look", asked), runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, strings.Repeat("some words ", 190)))
+		b.Append(runtest.Turn(n, "a", "I look", asked), runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, strings.Repeat("some words ", 190)))
 	}
 	tools, err := tool.NewRegistry()
 	if err != nil {

@@ -91,17 +91,17 @@ func TestEarlierCalls(t *testing.T) {
 		t.Run("GUARD-5 GUARD-9 earlier calls: "+c.name, func(t *testing.T) {
 			t.Parallel()
 			b := runtest.New("main", "r1")
-			b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+			b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 			for i, call := range c.earlier {
 				asked := runtest.Asked(i+1, 1, strings.Replace(call[0], "refused", "write", 1), call[1])
-				b.Say(runtest.Turn(i+1, "a", "a call", asked))
+				b.Append(runtest.Turn(i+1, "a", "a call", asked))
 				ref := runtest.Ref("a", asked.ID, asked.Tool)
 				if call[0] == "refused" {
-					b.Say(runtest.CallNo(ref))
+					b.Append(runtest.CallNo(ref))
 					continue
 				}
-				b.Say(runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
-				b.Say(runtest.CallDone(ref, b.State().Open[asked.ID].Fence, "done"))
+				b.Append(runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
+				b.Append(runtest.CallDone(ref, b.State().Open[asked.ID].Fence, "done"))
 			}
 			a := ActionIn(b.State(), c.call[0], json.RawMessage(c.call[1]))
 			if got := set.Judge(a); got.Action != c.want {
@@ -112,12 +112,12 @@ func TestEarlierCalls(t *testing.T) {
 	t.Run("GUARD-5 GUARD-9 earlier calls: one whose arguments are too large for the log", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("main", "r1")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 		asked := runtest.Asked(1, 1, "write", "")
 		asked.Input, asked.InputRef = nil, &events.Ref{SHA256: strings.Repeat("0", 64), Size: 1 << 20, Type: "application/json"}
 		ref := runtest.Ref("a", asked.ID, asked.Tool)
-		b.Say(runtest.Turn(1, "a", "a call", asked), runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
-		b.Say(runtest.CallDone(ref, b.State().Open[asked.ID].Fence, "wrote 60000 bytes to d/x.sh"))
+		b.Append(runtest.Turn(1, "a", "a call", asked), runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
+		b.Append(runtest.CallDone(ref, b.State().Open[asked.ID].Fence, "wrote 60000 bytes to d/x.sh"))
 		for text, want := range map[string]string{"sh d/x.sh": guard.Ask, "sh d/y.sh": guard.Allow} {
 			call := sh(text)
 			if got := set.Judge(ActionIn(b.State(), call[0], json.RawMessage(call[1]))); got.Action != want {
@@ -128,9 +128,9 @@ func TestEarlierCalls(t *testing.T) {
 	t.Run("GUARD-5 GUARD-9 earlier calls: one of the same turn", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("main", "r1")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 		first, second := put("x.sh", "deniedprog"), sh("sh x.sh")
-		b.Say(runtest.Turn(1, "a", "two calls", runtest.Asked(1, 1, first[0], first[1]), runtest.Asked(1, 2, second[0], second[1])))
+		b.Append(runtest.Turn(1, "a", "two calls", runtest.Asked(1, 1, first[0], first[1]), runtest.Asked(1, 2, second[0], second[1])))
 		if got := set.Judge(ActionIn(b.State(), second[0], json.RawMessage(second[1]))); got.Action != guard.Deny {
 			t.Errorf("got %+v", got)
 		}
@@ -138,13 +138,13 @@ func TestEarlierCalls(t *testing.T) {
 	t.Run("GUARD-5 limit: a file is followed through a bounded number of names", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("main", "r1")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 		for i := range 2 * maxRenames {
 			call := sh(fmt.Sprintf("mv name%d name%d", i, i+1))
 			asked := runtest.Asked(i+1, 1, call[0], call[1])
 			ref := runtest.Ref("a", asked.ID, asked.Tool)
-			b.Say(runtest.Turn(i+1, "a", "a call", asked), runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
-			b.Say(runtest.CallDone(ref, b.State().Open[asked.ID].Fence, "done"))
+			b.Append(runtest.Turn(i+1, "a", "a call", asked), runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
+			b.Append(runtest.CallDone(ref, b.State().Open[asked.ID].Fence, "done"))
 		}
 		call := sh(fmt.Sprintf("sh name%d", 2*maxRenames))
 		if got := set.Judge(ActionIn(b.State(), call[0], json.RawMessage(call[1]))); got.Action != guard.Ask {

@@ -46,7 +46,7 @@ func TestPROP11(t *testing.T) {
 				st.Critical = rapid.Bool().Draw(t, "critical")
 				steps = append(steps, st)
 			}
-			g.Say(created, runtest.Started(), runtest.Plan(steps...))
+			g.Append(created, runtest.Started(), runtest.Plan(steps...))
 			for range 8 * len(steps) {
 				g.hop(t)
 				s := g.State()
@@ -73,9 +73,9 @@ func TestPROP11(t *testing.T) {
 func (g *gated) hop(t *rapid.T) {
 	for {
 		planned, err1 := lifecycle.Progress(g.State(), noon)
-		g.Say(planned...)
+		g.Append(planned...)
 		said, err2 := gate.Look(g.State(), noon, g.role.law(nil, map[string]bool{}))
-		g.Say(said...)
+		g.Append(said...)
 		if err1 != nil || err2 != nil {
 			t.Fatal(err1, err2)
 		}
@@ -96,7 +96,7 @@ func (g *gated) work() (worked bool) {
 	for _, st := range before.Plan.Steps {
 		s := g.State()
 		if turn.Next(s, st.ID, noon).Ask != nil {
-			g.Say(runtest.Turn(s.Turns().Len()+1, st.ID, "done"), runtest.StepDone(st.ID, "output of "+st.ID))
+			g.Append(runtest.Turn(s.Turns().Len()+1, st.ID, "done"), runtest.StepDone(st.ID, "output of "+st.ID))
 			worked = true
 		}
 	}
@@ -109,7 +109,7 @@ func (g *gated) suspended(t *rapid.T, opened *events.GateOpenedData) {
 	if opened.Event != "waiting_for_human" {
 		t.Fatalf("the gate was said as %q", opened.Event)
 	}
-	stored, err := run.Fold(run.State{}, g.Facts()...)
+	stored, err := run.Fold(run.State{}, g.Events()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,12 +138,12 @@ func (g *gated) answer(t *rapid.T, open *run.Gate, no bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Say(said...)
+	g.Append(said...)
 	paused, err := lifecycle.Rejected(g.State(), noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Say(paused...)
+	g.Append(paused...)
 	s := g.State()
 	if !no {
 		if s.Status != events.Running {
@@ -169,7 +169,7 @@ func (g *gated) answer(t *rapid.T, open *run.Gate, no bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Say(resumed...)
+	g.Append(resumed...)
 }
 
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)

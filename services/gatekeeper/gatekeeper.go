@@ -163,7 +163,7 @@ func (r *Role) inputs(ctx context.Context, s run.State) (map[string]json.RawMess
 
 // Law returns what the verdicts of a gatekeeper of this configuration rest on, for whoever looks at recorded ones again. It
 // asks no hooks and fetches nothing; of the configuration it needs Tools, and may have ToolsOf, Rules, MaxGates and Terms.
-func Law(cfg Config) gate.Law {
+func Law(cfg Config) gate.Policy {
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
@@ -171,7 +171,7 @@ func Law(cfg Config) gate.Law {
 	l := r.law(nil, map[string]bool{})
 	l.Input = func(c *run.Call) (json.RawMessage, error) {
 		if c.InputRef != nil {
-			return nil, gate.ErrLater
+			return nil, gate.ErrNotFetched
 		}
 		return c.Input, nil
 	}
@@ -179,8 +179,8 @@ func Law(cfg Config) gate.Law {
 }
 
 // law notes in unread the calls whose arguments are not among the large ones that were fetched.
-func (r *Role) law(large map[string]json.RawMessage, unread map[string]bool) gate.Law {
-	return gate.Law{
+func (r *Role) law(large map[string]json.RawMessage, unread map[string]bool) gate.Policy {
+	return gate.Policy{
 		Tool: func(a events.Agent, name string) (gate.Tool, bool) {
 			t, ok := r.cfg.ToolsOf(a).Get(name)
 			if !ok {
@@ -204,7 +204,7 @@ func (r *Role) law(large map[string]json.RawMessage, unread map[string]bool) gat
 				return b, nil
 			}
 			unread[c.ID] = true
-			return nil, gate.ErrLater // another fact brought it while this one was looked at
+			return nil, gate.ErrNotFetched // another fact brought it while this one was looked at
 		},
 		Rules:    r.rules,
 		Action:   Action,

@@ -156,7 +156,7 @@ func TestPROP25(t *testing.T) {
 			} else {
 				plan.Steps[0].Agent = "main"
 			}
-			b.Say(created, runtest.Started(), plan, runtest.Ready("a"), runtest.Allowed("a"))
+			b.Append(created, runtest.Started(), plan, runtest.Ready("a"), runtest.Allowed("a"))
 			var calls []events.RequestedCall
 			for i := range rapid.IntRange(1, 3).Draw(t, "calls") {
 				name, input := bad(t)
@@ -167,7 +167,7 @@ func TestPROP25(t *testing.T) {
 			paused := rapid.Bool().Draw(t, "paused")
 			say(t, b, runtest.Turn(1, "a", "calls", calls...))
 			if paused {
-				b.Say(runtest.Paused("later"), runtest.Resumed())
+				b.Append(runtest.Paused("later"), runtest.Resumed())
 			}
 			nothingBegins(t, b.State())
 			follow(t, b, role)
@@ -182,7 +182,7 @@ func say(t *rapid.T, b *runtest.Builder, turn *events.TurnFinishedData) {
 			turn.Calls[i].Input = json.RawMessage(`{}`)
 		}
 	}
-	b.Say(turn)
+	b.Append(turn)
 }
 
 // nothingBegins fails where the toolrunner would begin a call without a verdict.
@@ -222,11 +222,11 @@ func follow(t *rapid.T, b *runtest.Builder, role *Role) {
 				t.Fatalf("%s %s is allowed by %q", c.Tool, c.Input, allowed.Rule)
 			}
 		}
-		b.Say(said...)
+		b.Append(said...)
 		nothingBegins(t, b.State())
 		s := b.State()
 		for _, g := range s.Waiting() {
-			b.Say(runtest.Yes(g))
+			b.Append(runtest.Yes(g))
 		}
 	}
 }

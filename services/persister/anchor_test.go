@@ -80,7 +80,7 @@ func TestAnchors(t *testing.T) {
 	t.Parallel()
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
 	b := runtest.New("test", "r")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.GateAt("g", "a", ""))
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.GateAt("g", "a", ""))
 	station := func(t *testing.T) *mem.Station {
 		st, err := mem.New("test", mem.Config{})
 		if err != nil {
@@ -91,32 +91,32 @@ func TestAnchors(t *testing.T) {
 	t.Run("SAFE-3 the row of a run has its signed head, and grows with the log", func(t *testing.T) {
 		t.Parallel()
 		st := station(t)
-		put(t, st, b, b.Facts()[:3])
+		put(t, st, b, b.Events()[:3])
 		if i := hear(t, st, key, "r"); i.Anchor == nil || i.Anchor.Sequence != 3 || i.Held != "" || i.Anchor.Verify(key.Public().(ed25519.PublicKey)) != nil {
 			t.Fatalf("%+v", i)
 		}
-		put(t, st, b, b.Facts()[3:])
+		put(t, st, b, b.Events()[3:])
 		if i := hear(t, st, key, "r"); i.Anchor == nil || i.Anchor.Sequence != 5 || i.Anchor.Hash != b.State().Hash || i.Held != "" {
 			t.Errorf("%+v", i)
 		}
 		plain := station(t)
-		put(t, plain, b, b.Facts())
+		put(t, plain, b, b.Events())
 		if i := hear(t, plain, nil, "r"); i.Anchor != nil {
 			t.Errorf("signed without a key: %+v", i.Anchor)
 		}
 	})
 	for name, lost := range map[string]func() [][]byte{
-		"cut off": func() [][]byte { return b.Facts()[:3] },
+		"cut off": func() [][]byte { return b.Events()[:3] },
 		"written again": func() [][]byte {
 			other := runtest.New("test", "r")
-			other.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("b")), runtest.Ready("b"), runtest.GateAt("g", "b", ""))
-			return other.Facts()
+			other.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("b")), runtest.Ready("b"), runtest.GateAt("g", "b", ""))
+			return other.Events()
 		},
 	} {
 		t.Run("SAFE-3 SAFE-2 a log that was "+name+" is not signed again: the old head stays and the run is held", func(t *testing.T) {
 			t.Parallel()
 			whole, st := station(t), station(t)
-			put(t, whole, b, b.Facts())
+			put(t, whole, b, b.Events())
 			row := hear(t, whole, key, "r")
 			stored, err := json.Marshal(row)
 			if err != nil {

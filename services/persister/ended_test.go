@@ -27,9 +27,9 @@ func TestEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := runtest.New("main", "r")
-		b.Say(runtest.Created(), runtest.Started())
-		b.Say(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
-		put(t, st, b, b.Facts())
+		b.Append(runtest.Created(), runtest.Started())
+		b.Append(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
+		put(t, st, b, b.Events())
 		ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
 		if err != nil {
 			t.Fatal(err)

@@ -27,8 +27,8 @@ func TestEnding(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := runtest.New("main", "r")
-			b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
-			put(t, st, b, b.Facts())
+			b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
+			put(t, st, b, b.Events())
 			ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
 			if err != nil {
 				t.Fatal(err)

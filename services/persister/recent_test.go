@@ -38,11 +38,11 @@ func finished() *runtest.Builder {
 	created := runtest.Created()
 	created.Options.EternalEngine = false // a checkpoint would be a fact of its own
 	b := runtest.New("test", "r")
-	b.Say(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(1, "a", "done"),
+	b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(1, "a", "done"),
 		runtest.StepDone("a", "done"), &events.PlanCompletedData{Event: "plan_completed"})
-	for _, p := range runtest.Said(b.State(), events.Planner) {
+	for _, p := range runtest.Answer(b.State(), events.Planner) {
 		if d, ok := p.(*events.RunCompletedData); ok {
-			b.Say(d)
+			b.Append(d)
 		}
 	}
 	return b
@@ -57,7 +57,7 @@ func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *runlog.Hea
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, st, b, b.Facts())
+	put(t, st, b, b.Events())
 	shelf, journal := st.Shelf(topology.StateBucket), &counted{Journal: st.Journal()}
 	ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
 	if err != nil {
@@ -98,7 +98,7 @@ func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *runlog.Hea
 func TestArchiveOfWhatWasHeard(t *testing.T) {
 	t.Parallel()
 	b := finished()
-	want := append(bytes.Join(b.Facts(), []byte("\n")), '\n')
+	want := append(bytes.Join(b.Events(), []byte("\n")), '\n')
 	for name, c := range map[string]struct {
 		change func(n int, h *runlog.Heard) bool
 		reads  bool
@@ -112,7 +112,7 @@ func TestArchiveOfWhatWasHeard(t *testing.T) {
 			return true
 		}, reads: true},
 		"another end": {change: func(n int, h *runlog.Heard) bool {
-			if n == len(b.Facts())-1 {
+			if n == len(b.Events())-1 {
 				h.Stored = bytes.Replace(h.Stored, []byte(`"id":"`), []byte(`"id":"x`), 1)
 			}
 			return true

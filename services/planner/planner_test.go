@@ -153,7 +153,7 @@ func TestResumed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kerneltest.Seed(t, s.Journal(), runtest.New("s1", "r1").Say(runtest.Created(), runtest.Started(), runtest.Paused("wait"), runtest.Resumed())...)
+		kerneltest.Seed(t, s.Journal(), runtest.New("s1", "r1").Append(runtest.Created(), runtest.Started(), runtest.Paused("wait"), runtest.Resumed())...)
 		role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
 		if err != nil {
 			t.Fatal(err)

@@ -40,8 +40,8 @@ func (r *Role) revision(ctx context.Context, runID string, c events.Control, inp
 			if err != nil {
 				return nil, fmt.Errorf("encode the revised plan: %w", err)
 			}
-			if len(whole) > events.MaxFact-envelope {
-				return nil, named(runID, kernel.Refuse("bad_plan", "put long material in a file of the workspace", "the plan has %d bytes, the limit is %d", len(whole), events.MaxFact-envelope))
+			if len(whole) > events.MaxEvent-envelope {
+				return nil, named(runID, kernel.Refuse("bad_plan", "put long material in a file of the workspace", "the plan has %d bytes, the limit is %d", len(whole), events.MaxEvent-envelope))
 			}
 		}
 		return say, nil

@@ -27,11 +27,11 @@ func halted(t *testing.T) (*runlog.Ledger, *Role) {
 		t.Fatal(err)
 	}
 	b := runtest.New("s1", "r1")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("one"), runtest.Step("two", "one")), runtest.Ready("one"), runtest.Allowed("one"),
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("one"), runtest.Step("two", "one")), runtest.Ready("one"), runtest.Allowed("one"),
 		runtest.Turn(1, "one", "done"), runtest.StepDone("one", "the first output"), runtest.Ready("two"), runtest.GateAt("g-two", "two", ""))
 	state := b.State()
-	b.Say(runtest.No(state.Gate("g-two"), "too risky"), runtest.Paused("gate rejected: too risky"))
-	kerneltest.Seed(t, s.Journal(), b.Facts()...)
+	b.Append(runtest.No(state.Gate("g-two"), "too risky"), runtest.Paused("gate rejected: too risky"))
+	kerneltest.Seed(t, s.Journal(), b.Events()...)
 	role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: anybody{}, Models: anybody{}})
 	if err != nil {
 		t.Fatal(err)

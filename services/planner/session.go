@@ -149,7 +149,7 @@ func (r *Role) weigh(ctx context.Context, c *events.RunCreatedData) error {
 	if c.History == nil || c.Options.MaxTokens <= 0 && c.Options.MaxCost <= 0 {
 		return nil
 	}
-	told, err := history.Told(ctx, r.cfg.Blobs, c.History, history.Room(c.Agents[c.Agent].ContextWindow))
+	told, err := history.ToMessages(ctx, r.cfg.Blobs, c.History, history.Window(c.Agents[c.Agent].ContextWindow))
 	if err != nil {
 		return err
 	}

@@ -356,8 +356,8 @@ func (r *Role) complete(ctx context.Context, c *events.RunCreatedData, made *eve
 	}
 	// A plan that no fact has room for is refused before its run begins.
 	whole, err := json.Marshal(delivery.Wrap(c.Git, made))
-	if err == nil && len(whole) > events.MaxFact-envelope {
-		return kernel.Refuse("bad_plan", "put long material in a file of the workspace", "the plan has %d bytes, the limit is %d", len(whole), events.MaxFact-envelope)
+	if err == nil && len(whole) > events.MaxEvent-envelope {
+		return kernel.Refuse("bad_plan", "put long material in a file of the workspace", "the plan has %d bytes, the limit is %d", len(whole), events.MaxEvent-envelope)
 	}
 	return err
 }

@@ -177,7 +177,7 @@ func w3(ctx context.Context, _ config, b *bed) (figures, error) {
 	stop, err := b.st.Watch(ctx, "*", false, func(s jet.Seen) {
 		switch s.Kind {
 		case events.GateOpened:
-			var f events.Fact
+			var f events.Event
 			var d events.GateOpenedData
 			if json.Unmarshal(s.Data, &f) == nil && json.Unmarshal(f.Data, &d) == nil {
 				got <- seen{opened: d}

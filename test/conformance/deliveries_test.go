@@ -67,7 +67,7 @@ func mail(station string, d *rand.Rand, n int) []*sent {
 		id := fmt.Sprintf("m%d", i)
 		m := &sent{script: script(d), ended: make(chan struct{})}
 		fact := func(kind events.Kind) {
-			m.subject, m.data = events.FactSubject(station, id, kind), "fact "+id
+			m.subject, m.data = events.RunEventSubject(station, id, kind), "fact "+id
 			m.say = func(ctx context.Context, s *side) error {
 				return stored(ctx, s.journal(), kernel.Entry{ID: id, Kind: kind, Bytes: []byte(m.data)})
 			}

@@ -128,7 +128,7 @@ func TestLimits(t *testing.T) {
 		}
 		var head [2]uint64
 		for i := range 20 {
-			b := make([]byte, events.MaxFact)
+			b := make([]byte, events.MaxEvent)
 			copy(b, fmt.Sprint(i))
 			for k, s := range []*side{real, model} {
 				ack := s.journal().Append(ctx, kernel.Entry{ID: "large", Kind: events.RunCreated, Head: head[k], Bytes: b})

@@ -88,11 +88,11 @@ func (d *dealer) append() step {
 	e := kernel.Entry{ID: run, Kind: kindsSaid[d.IntN(len(kindsSaid))], Head: d.head(run), Bytes: d.bytes(d.IntN(200))}
 	switch d.IntN(25) {
 	case 0:
-		e.Bytes = d.bytes(events.MaxFact)
+		e.Bytes = d.bytes(events.MaxEvent)
 	case 1:
 		e.ID = []string{"", "a.b", "*", ">", "a b", strings.Repeat("x", 65)}[d.IntN(6)]
 	case 2:
-		e.Bytes = d.bytes(events.MaxFact - 20)
+		e.Bytes = d.bytes(events.MaxEvent - 20)
 	}
 	d.agreed = func(_, outcome string) {
 		var at uint64

@@ -87,7 +87,7 @@ func inTrouble(t *testing.T, g *cluster, down *stepDown, dice func(uint64) *rand
 			<-stopped
 		}).judge(c)
 		judgeAlarms(others, ring(t, others, dice(9), 16, func() {
-			for _, h := range topology.Hearing() {
+			for _, h := range topology.AllSubscriptions() {
 				for _, family := range h.Timers {
 					down.all(topology.Tmr(others.station, family))
 				}

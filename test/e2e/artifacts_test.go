@@ -69,7 +69,7 @@ func TestArtifacts(t *testing.T) {
 			if a.Run != "make" || a.ID == "" || a.Step == "" || a.CreatedAt.IsZero() || len(a.SHA256) != 64 {
 				t.Errorf("%+v", a)
 			}
-			if a.Kept != events.KeptInStore {
+			if a.Kept != events.StoredInBucket {
 				continue
 			}
 			if b, err := w.ports.Artifacts.Get(w.ctx(), "make", a.Ref()); err != nil || string(b) != want[a.Path] {
@@ -79,7 +79,7 @@ func TestArtifacts(t *testing.T) {
 		if a, ok := artifact.Find(s, "the numbers"); !ok || !a.Saved || a.Path != "out/skip.bin" {
 			t.Errorf("%+v", a)
 		}
-		if a, ok := artifact.Find(s, call+".log"); !ok || a.Kept != events.KeptWithFacts {
+		if a, ok := artifact.Find(s, call+".log"); !ok || a.Kept != events.StoredWithLog {
 			t.Errorf("%+v", a)
 		} else if b, err := w.ports.Blobs.Get(w.ctx(), a.Ref()); err != nil || !strings.Contains(string(b), "\n19999\n") {
 			t.Errorf("%d bytes, %v", len(b), err)
@@ -268,7 +268,7 @@ func TestArtifactsExpire(t *testing.T) {
 			}
 		}
 		for _, a := range artifact.Latest(s) {
-			if a.Kept == events.KeptInStore {
+			if a.Kept == events.StoredInBucket {
 				if _, err := w.ports.Artifacts.Get(ctx, "brief", a.Ref()); !errors.Is(err, kernel.ErrNotFound) {
 					t.Errorf("%s: %v", a.Path, err)
 				}
@@ -349,7 +349,7 @@ func TestArtifactsCleanedUp(t *testing.T) {
 			t.Errorf("what is no artifact is gone: %v", err)
 		}
 		for _, a := range artifact.Latest(s) {
-			if a.Kept == events.KeptInStore {
+			if a.Kept == events.StoredInBucket {
 				if _, err := w.ports.Artifacts.Get(ctx, "tidy", a.Ref()); err != nil {
 					t.Errorf("%s: %v", a.Path, err)
 				}

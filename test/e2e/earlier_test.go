@@ -218,19 +218,19 @@ func (w *world) stored(id, orchestrator string, paths ...string) {
 	created := runtest.Created()
 	created.Orchestrator, created.Workspace = orchestrator, "run/"+id
 	r := runtest.Ref("a", "c1-1", "bash")
-	b.Say(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+	b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
 		runtest.Turn(1, "a", "work", runtest.Asked(1, 1, "bash", `{"command":"make"}`)), runtest.CallYes(r, "once"), runtest.CallBegun(r, 1))
 	fence := b.State().Open["c1-1"].Fence
 	saved := &events.ArtifactSavedData{Event: "artifact_saved", ToolRef: r, Fence: fence}
 	for i, p := range paths {
 		saved.Artifacts = append(saved.Artifacts, events.Artifact{ID: "art-" + string(rune('a'+i)), Type: events.ArtifactReport, Name: filepath.Base(p), Path: p, Size: ref.Size, SHA256: ref.SHA256,
-			CreatedAt: time.Now().UTC(), Key: artifact.KeyOf(orchestrator, p), Kept: events.KeptInStore, TTLMS: time.Hour.Milliseconds(), Run: id, Step: "a"})
+			CreatedAt: time.Now().UTC(), Key: artifact.KeyOf(orchestrator, p), Kept: events.StoredInBucket, TTLMS: time.Hour.Milliseconds(), Run: id, Step: "a"})
 	}
-	b.Say(saved, runtest.CallDone(r, fence, "made"), runtest.Turn(2, "a", "done"), runtest.StepDone("a", "done"))
-	b.Say(runtest.PlanDone(1))
-	b.Say(runtest.Completed(b.State()))
+	b.Append(saved, runtest.CallDone(r, fence, "made"), runtest.Turn(2, "a", "done"), runtest.StepDone("a", "done"))
+	b.Append(runtest.PlanDone(1))
+	b.Append(runtest.Completed(b.State()))
 	head := uint64(0)
-	for _, fact := range b.Facts() {
+	for _, fact := range b.Events() {
 		f, err := events.Decode(fact)
 		if err != nil {
 			w.t.Fatal(err)

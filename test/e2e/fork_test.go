@@ -79,7 +79,7 @@ turns:
 		if r := s.ToolCallHistory.At(1); r.Code != run.CodeInterrupted {
 			t.Errorf("%+v", r)
 		}
-		if said := s.SaidAfter("step-1", 2); len(said) != 2 || said[1] != "Do without the shell." {
+		if said := s.MessagesAfter("step-1", 2); len(said) != 2 || said[1] != "Do without the shell." {
 			t.Errorf("%q in %+v", said, s.Said)
 		}
 		if s.Result.Output != "Without." {

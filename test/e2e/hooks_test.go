@@ -313,16 +313,16 @@ func TestHooksThatFail(t *testing.T) {
 	}{
 		{"hang", hook.FaultTimeout, events.Hook{Command: []string{"hang"}, TimeoutMS: 300}},
 		{"crash", hook.FaultCrash, events.Hook{Command: []string{"crash"}}},
-		{"rubbish", hook.FaultRubbish, events.Hook{Command: []string{"rubbish"}}},
-		{"empty", hook.FaultRubbish, events.Hook{Command: []string{"empty"}}},
-		{"two", hook.FaultRubbish, events.Hook{Command: []string{"two"}}},
+		{"rubbish", hook.FaultMalformed, events.Hook{Command: []string{"rubbish"}}},
+		{"empty", hook.FaultMalformed, events.Hook{Command: []string{"empty"}}},
+		{"two", hook.FaultMalformed, events.Hook{Command: []string{"two"}}},
 		{"flood", hook.FaultFlood, events.Hook{Command: []string{"flood"}}},
 		{"absent", hook.FaultCrash, events.Hook{Command: []string{"absent"}}},
 		{"climb", hook.FaultUnavailable, events.Hook{Command: []string{"../hooks/rubbish"}}},
 		{"silent", hook.FaultTimeout, events.Hook{Subject: "silent", TimeoutMS: 300}},
-		{"odd", hook.FaultRubbish, events.Hook{Subject: "odd"}},
+		{"odd", hook.FaultMalformed, events.Hook{Subject: "odd"}},
 		{"long", hook.FaultFlood, events.Hook{Subject: "long"}},
-		{"nobody", hook.FaultNobody, events.Hook{Subject: "nobody"}},
+		{"nobody", hook.FaultNoResponder, events.Hook{Subject: "nobody"}},
 		{"unknown", hook.FaultUnavailable, events.Hook{Builtin: "unknown"}},
 	}
 	t.Run("GUARD-2 GUARD-9 GUARD-14 a hook that hangs, breaks, says rubbish or too much, or is not there blocks, at each point", func(t *testing.T) {

@@ -31,7 +31,7 @@ func hostiles(w *world, box events.Sandbox, all ...ask) []run.CallRecord {
 		w.t.Fatalf("%d calls, %+v\n%s", s.ToolCallHistory.Len(), s.Result, w.story("hostile"))
 	}
 	for _, f := range w.facts("hostile") {
-		if !json.Valid(f.Bytes) || !utf8.Valid(f.Bytes) || len(f.Bytes) > events.MaxFact {
+		if !json.Valid(f.Bytes) || !utf8.Valid(f.Bytes) || len(f.Bytes) > events.MaxEvent {
 			w.t.Errorf("a fact of %d bytes is no JSON in UTF-8: %.300q", len(f.Bytes), f.Bytes)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // spoken gives a station whose model speaks by hand and whose services publish as said; the executor has a connection of
 // its own, on which kill takes it away in the middle of a word.
-func spoken(t *testing.T, streaming string, said chan<- streaming.Said) (w *world, hand byHand, executor func() (kill func())) {
+func spoken(t *testing.T, streaming string, said chan<- streaming.Replay) (w *world, hand byHand, executor func() (kill func())) {
 	t.Helper()
 	server := jettest.Server(t)
 	w = worldOn(t, jettest.Connect(t, server, jet.Config{DrainGrace: time.Second}))
@@ -79,7 +79,7 @@ func TestKeptStream(t *testing.T) {
 	t.Run("OBS-12 a Go channel hears all of it and no watcher does; by option NATS and JetStream hear it too, each byte once", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct{ streaming, watched string }{{"channel", ""}, {"channel, nats,jetstream", "[token]Once upon a time."}} {
-			said := make(chan streaming.Said, 64) // more than is said
+			said := make(chan streaming.Replay, 64) // more than is said
 			w, hand, executor := spoken(t, c.streaming, said)
 			defer executor()()
 			v := w.viewer("told")

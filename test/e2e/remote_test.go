@@ -69,7 +69,7 @@ func TestE2BStation(t *testing.T) {
 			t.Errorf("left: %v", left)
 		}
 		list := artifact.Latest(w.state("afar"))
-		if len(list) != 1 || list[0].Path != "sub/there.md" || list[0].Kept != events.KeptInStore {
+		if len(list) != 1 || list[0].Path != "sub/there.md" || list[0].Kept != events.StoredInBucket {
 			t.Fatalf("got %+v", list)
 		}
 		if b, err := w.ports.Artifacts.Get(w.ctx(), "afar", list[0].Ref()); err != nil || string(b) != "from there\n" {

@@ -24,17 +24,17 @@ var record = flag.Bool("record", false, "write the recorded histories that do no
 const recorded = "../histories/recorded"
 
 // lawOf is what verdicts rest on, with rules and terms of a station.
-func lawOf(t *testing.T, terms events.GateTerms, rules ...events.Rule) replay.Law {
+func lawOf(t *testing.T, terms events.GateTerms, rules ...events.Rule) replay.Policy {
 	t.Helper()
 	registry, err := tool.NewRegistry(tools.Builtin()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return replay.Law{Law: gatekeeper.Law(gatekeeper.Config{Tools: registry, Rules: rules, Terms: terms}),
+	return replay.Policy{Policy: gatekeeper.Law(gatekeeper.Config{Tools: registry, Rules: rules, Terms: terms}),
 		Knows: func(_ events.Agent, name string) bool { _, ok := registry.Get(name); return ok }}
 }
 
-func replayed(t *testing.T, law replay.Law, log []byte) replay.Report {
+func replayed(t *testing.T, law replay.Policy, log []byte) replay.Report {
 	t.Helper()
 	r, err := replay.Log(t.Context(), law, bytes.NewReader(log))
 	if err != nil {

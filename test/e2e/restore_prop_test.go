@@ -58,7 +58,7 @@ func drawn(t *rapid.T, id string) *runtest.Builder {
 		if len(moves) == 0 {
 			break
 		}
-		b.Say(rapid.SampledFrom(moves).Draw(t, "move"))
+		b.Append(rapid.SampledFrom(moves).Draw(t, "move"))
 	}
 	return b
 }
@@ -139,7 +139,7 @@ func TestRestore(t *testing.T) {
 			n++
 			id := fmt.Sprintf("r%d", n)
 			b := drawn(t, id)
-			facts, want := b.Facts(), b.State()
+			facts, want := b.Events(), b.State()
 			heads := map[string]uint64{"primary": persist(t, st.Journal(), id, 0, facts), "fallback": persist(t, local.Journal(), id, 0, facts)}
 			same(t, "the primary log", restore(t, st.Journal(), id, run.State{}, 0), want)
 			same(t, "the log in the local store", restore(t, local.Journal(), id, run.State{}, 0), want)
@@ -172,7 +172,7 @@ func TestRestore(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			n++
 			id := fmt.Sprintf("f%d", n)
-			facts := drawn(t, id).Facts()
+			facts := drawn(t, id).Events()
 			at := rapid.IntRange(1, len(facts)).Draw(t, "away behind")
 			fork := persist(t, f, id, 0, facts[:at])
 			before := restore(t, f, id, run.State{}, 0)

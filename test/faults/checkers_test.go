@@ -22,11 +22,11 @@ import (
 func TestCheckers(t *testing.T) {
 	b := runtest.New(stationName, "r")
 	ref := runtest.Ref("a", "c1-1", "note_once")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
 		runtest.Turn(1, "a", "go", runtest.Asked(1, 1, "note_once", `{}`)), runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
-	b.Say(runtest.CallDone(ref, b.State().Sequence, "ok"))
+	b.Append(runtest.CallDone(ref, b.State().Sequence, "ok"))
 	seen := view{node: "n1", facts: map[string][]kernel.Record{}}
-	for i, f := range b.Facts() {
+	for i, f := range b.Events() {
 		seen.facts["r"] = append(seen.facts["r"], kernel.Record{Seq: uint64(i + 1), Bytes: f})
 	}
 	line := func(moment, key string) effects.Line {

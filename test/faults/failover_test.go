@@ -140,7 +140,7 @@ func (p *failover) process(instance string) string {
 
 func (p *failover) state(runID string) (s run.State, facts []client.Item) {
 	p.t.Helper()
-	for item, err := range p.c.Facts(p.ctx, runID, 0) {
+	for item, err := range p.c.Events(p.ctx, runID, 0) {
 		if err != nil {
 			p.t.Fatal(err)
 		}

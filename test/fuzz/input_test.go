@@ -159,7 +159,7 @@ func (d *door) judge(l *letter) {
 	for _, id := range d.s.Runs() {
 		var s run.State
 		for _, f := range d.s.Log(id) {
-			if len(f.Bytes) > events.MaxFact {
+			if len(f.Bytes) > events.MaxEvent {
 				d.t.Fatalf("a fact of %d bytes", len(f.Bytes))
 			}
 			next, err := s.Apply(f.Bytes)
@@ -251,7 +251,7 @@ const soundTask = `"agent":"demo","task":"x"`
 // TestLarge gives each door the largest documents that its stream takes.
 func TestLarge(t *testing.T) {
 	t.Parallel()
-	facts := running().Facts()
+	facts := running().Events()
 	each := func(name string, fields []string, judge func(t *testing.T, b []byte)) {
 		t.Run("SAFE-12 SAFE-15 "+name+" of any size and depth are judged once", func(t *testing.T) {
 			t.Parallel()
@@ -315,7 +315,7 @@ func FuzzTask(f *testing.F) {
 // running is a run in the middle, with a gate before its call.
 func running() *runtest.Builder {
 	b := runtest.New(station, "r")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
 		runtest.Turn(1, "a", "I push.", runtest.Asked(1, 1, "bash", `{"command":"git push"}`)), runtest.GateAt("g-1", "a", "c1-1"))
 	return b
 }
@@ -338,7 +338,7 @@ func FuzzControl(f *testing.F) {
 			f.Add(with(`"action":"stop"`, b), "r", "")
 		}
 	}
-	facts := running().Facts()
+	facts := running().Events()
 	f.Fuzz(func(t *testing.T, data []byte, runID, token string) { judgeControl(t, facts, data, runID, token) })
 }
 
@@ -361,6 +361,6 @@ func FuzzAnswer(f *testing.F) {
 			f.Add(with(`"decision":"reject"`, b), "r.gate.g-1", "")
 		}
 	}
-	facts := running().Facts()
+	facts := running().Events()
 	f.Fuzz(func(t *testing.T, data []byte, rest, token string) { judgeAnswer(t, facts, data, rest, token) })
 }

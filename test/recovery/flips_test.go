@@ -247,7 +247,7 @@ func (p *place) observe() (map[string]string, error) {
 
 func (p *place) observeRun(ctx context.Context, id string, note func(string, any, error) error) error {
 	var all [][]byte
-	for item, err := range p.c.Facts(ctx, id, 0) {
+	for item, err := range p.c.Events(ctx, id, 0) {
 		if err != nil {
 			return fmt.Errorf("events of %s: %w", id, err)
 		}

@@ -45,7 +45,7 @@ func seed(t *testing.T) uint64 {
 // walk is a random legal history.
 func walk(r *rand.Rand, facts int) *runtest.Builder {
 	b := runtest.New("demo", "r")
-	for len(b.Facts()) < facts {
+	for len(b.Events()) < facts {
 		moves := runtest.Moves(b.State())
 		if len(moves) == 0 {
 			break
@@ -98,14 +98,14 @@ func mutate(t *testing.T, p *report.Part, r *rand.Rand, budget time.Duration) {
 			}
 			return rep
 		}
-		if logs++; look(b.Facts()).Sound {
+		if logs++; look(b.Events()).Sound {
 			sound++
 		} else {
 			p.Violate("seed %d: log %d was not touched and is said to be wrong", p.Seed, logs)
 		}
 		for _, w := range ways {
 			tried++
-			if rep := look(w.change(r, slices.Clone(b.Facts()))); !rep.Sound && rep.First != nil {
+			if rep := look(w.change(r, slices.Clone(b.Events()))); !rep.Sound && rep.First != nil {
 				found++
 			} else {
 				p.Violate("seed %d: log %d, a fact was %s and it was not found", p.Seed, logs, w.name)

@@ -204,7 +204,7 @@ func (p *place) approve(s run.State) run.State {
 func (p *place) bytes(runID string) [][]byte {
 	p.t.Helper()
 	var all [][]byte
-	for item, err := range p.c.Facts(p.ctx(), runID, 0) {
+	for item, err := range p.c.Events(p.ctx(), runID, 0) {
 		if err != nil {
 			p.t.Fatal(err)
 		}

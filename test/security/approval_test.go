@@ -160,14 +160,14 @@ func TestSignedAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		verified := 0
-		for item, err := range c.operator.Facts(within(t), "r1", 0) {
+		for item, err := range c.operator.Events(within(t), "r1", 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			if k, _ := item.Fact.Kind(); k != events.GateApproved {
 				continue
 			}
-			if name, err := known.VerifyFact(item.Fact); err != nil || name != "anna" {
+			if name, err := known.VerifyEvent(item.Fact); err != nil || name != "anna" {
 				t.Errorf("%q, %v", name, err)
 			}
 			verified++
@@ -191,7 +191,7 @@ func TestSubjectsOfApprovers(t *testing.T) {
 	c := newCourt(t, func(cfg *service.Config) { cfg.ApproverKeys = dir })
 	assurance := func(t *testing.T, id string) (by, assurance string) {
 		t.Helper()
-		for item, err := range c.operator.Facts(within(t), id, 0) {
+		for item, err := range c.operator.Events(within(t), id, 0) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ var authors = map[string]string{
 // withNewer adds the event types that are newer than the table, with the author of their row.
 func withNewer(authors map[string]string) map[string]string {
 	all := maps.Clone(authors)
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		if _, ok := all[string(w.Kind)]; !ok {
 			all[string(w.Kind)] = string(w.Author)
 		}
@@ -280,7 +280,7 @@ func TestMatrix(t *testing.T) {
 	t.Parallel()
 	t.Run("SAFE-6 the program agrees with the hand-written table, and permits are the gatekeeper's in it and beyond it", func(t *testing.T) {
 		t.Parallel()
-		for _, w := range events.Vocabulary() {
+		for _, w := range events.Registry() {
 			if author, ok := authors[string(w.Kind)]; ok && author != string(w.Author) {
 				t.Errorf("%s is said by %s; the table here says %q", w.Kind, w.Author, author)
 			}

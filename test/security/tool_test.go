@@ -62,7 +62,7 @@ func (a *aviary) burgle(t *testing.T, c *client.Client, agent string) (found []s
 		t.Fatalf("the run of %s is %s", agent, s.Status)
 	}
 	var out string
-	for item, err := range c.Facts(within(t), id, 0) {
+	for item, err := range c.Events(within(t), id, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // call holds the rules of tool calls.
-func (a *audit) call(l *ledger, f events.Fact, p events.Payload) string {
+func (a *audit) call(l *ledger, f events.Event, p events.Payload) string {
 	switch d := p.(type) {
 	case *events.CallAllowedData:
 		return a.callAllowed(l, d)

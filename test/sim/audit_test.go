@@ -113,7 +113,7 @@ func (a *audit) fact(runID string, r kernel.Record) {
 }
 
 // chain holds SAFE-2: no gap, the right hash, the right author, nothing after the end.
-func (l *ledger) chain(f events.Fact, k events.Kind, stored []byte) string {
+func (l *ledger) chain(f events.Event, k events.Kind, stored []byte) string {
 	l.sequence++
 	want := ""
 	if l.sequence > 1 {
@@ -135,7 +135,7 @@ func (l *ledger) chain(f events.Fact, k events.Kind, stored []byte) string {
 }
 
 // judge holds the rules of one fact after the other. It returns what is wrong.
-func (a *audit) judge(runID string, l *ledger, f events.Fact, p events.Payload) string {
+func (a *audit) judge(runID string, l *ledger, f events.Event, p events.Payload) string {
 	switch d := p.(type) {
 	case *events.RunCreatedData:
 		l.autonomy, l.budget, l.others = d.Options.Autonomy, d.Options.MaxToolCalls, d.Task == anotherTask
@@ -273,7 +273,7 @@ func (l *ledger) gateOpened(d *events.GateOpenedData) string {
 
 // answered holds GATE-8, SAFE-9 and SAFE-10: the first valid answer in the log counts, it is one that somebody gave in time
 // for the proposal that waited, and a yes has the votes of as many people as the gate needs.
-func (a *audit) answered(runID string, l *ledger, f events.Fact, d events.GateAnswer, k events.Kind) string {
+func (a *audit) answered(runID string, l *ledger, f events.Event, d events.GateAnswer, k events.Kind) string {
 	g, decision := l.gates[d.Gate], "reject"
 	if k == events.GateApproved {
 		decision = "approve"
@@ -297,7 +297,7 @@ func (a *audit) answered(runID string, l *ledger, f events.Fact, d events.GateAn
 }
 
 // said returns what is wrong with an answer to a gate, whatever follows from it.
-func (a *audit) said(runID string, g *gateAudit, f events.Fact, d events.GateAnswer, decision string) string {
+func (a *audit) said(runID string, g *gateAudit, f events.Event, d events.GateAnswer, decision string) string {
 	if g == nil || g.answer != "" {
 		return "gate " + d.Gate + " is not open"
 	}

@@ -136,7 +136,7 @@ func (q questions) AskHook(ctx context.Context, _ events.Service, name string, q
 	w.asked[at].heard = true
 	switch mood {
 	case moodNobody:
-		return nil, hooks.ErrNobody
+		return nil, hooks.ErrNoResponders
 	case moodFlood:
 		return nil, hooks.ErrFlood
 	case moodRubbish:

@@ -131,7 +131,7 @@ func (w *world) fires(runID, name string) []time.Duration {
 }
 
 // voted holds SAFE-10 of one yes of several: somebody said it, in a name that is proven, who had not said it before.
-func (a *audit) voted(runID string, l *ledger, f events.Fact, d events.GateAnswer) string {
+func (a *audit) voted(runID string, l *ledger, f events.Event, d events.GateAnswer) string {
 	g, said := l.gates[d.Gate], a.w.person.answers[d.Input]
 	if fault := a.said(runID, g, f, d, "approve"); fault != "" {
 		return fault
@@ -181,7 +181,7 @@ func actionOf(d events.GateAnswer) string {
 }
 
 // expired holds SAFE-10: a gate ends by time only when its time is up, and once.
-func (a *audit) expired(l *ledger, f events.Fact, d *events.GateExpiredData) string {
+func (a *audit) expired(l *ledger, f events.Event, d *events.GateExpiredData) string {
 	g := l.gates[d.Gate]
 	switch {
 	case g == nil || g.answer != "":

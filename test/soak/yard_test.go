@@ -176,7 +176,7 @@ func (y *yard) park(most int, within time.Duration) time.Duration {
 	y.t.Helper()
 	began := time.Now()
 	var waiting atomic.Int64
-	stop, err := y.st.WatchSubject(events.KindFacts(name, events.GateOpened), func(_ string, data []byte) {
+	stop, err := y.st.WatchSubject(events.RunEventsOfKind(name, events.GateOpened), func(_ string, data []byte) {
 		f, err := events.Decode(data)
 		if err != nil {
 			return
@@ -291,7 +291,7 @@ func (y *yard) answer(n int) storm {
 		}
 	}
 	for _, k := range []events.Kind{events.GateApproved, events.GateRejected} {
-		stop, err := y.st.WatchSubject(events.KindFacts(name, k), hear)
+		stop, err := y.st.WatchSubject(events.RunEventsOfKind(name, k), hear)
 		y.must(err)
 		defer stop()
 	}

@@ -67,9 +67,9 @@ func keptText(f client.Artifact) string {
 	switch {
 	case f.Expired:
 		return "expired"
-	case f.Kept == events.KeptInWorkspace:
+	case f.Kept == events.StoredInWorkspace:
 		return "in the workspace"
-	case f.Kept == events.KeptWithFacts:
+	case f.Kept == events.StoredWithLog:
 		return "with the log"
 	case f.ExpiresAt != nil:
 		if left := time.Until(*f.ExpiresAt); left < 2*time.Hour {

@@ -78,7 +78,7 @@ func runDemo(ctx context.Context, a *app.App, o demo.Options, yes bool) error {
 	// The tree is drawn between the demo's own words: it begins with the first fact and ends before the report.
 	var s *follow.Show
 	o.Out = a.Out
-	o.See = func(f events.Fact, p events.Payload, after run.State) {
+	o.See = func(f events.Event, p events.Payload, after run.State) {
 		if s == nil {
 			s = follow.NewShow(ctx, a)
 		}

@@ -241,7 +241,7 @@ func stationFindings(ctx context.Context, a *app.App) []Finding {
 	if found = append(found, store); !store.OK {
 		start = "a station whose store is damaged takes no work"
 	}
-	for _, role := range topology.Hearing() {
+	for _, role := range topology.AllSubscriptions() {
 		n := h.Services[string(role.Role)]
 		found = append(found, Finding{What: string(role.Role), OK: n > 0, State: fmt.Sprintf("%d running", n), Hint: start})
 	}

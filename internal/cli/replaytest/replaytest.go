@@ -69,25 +69,25 @@ func (a *command) run(cmd *cobra.Command, argv []string) error {
 }
 
 // lawOf is what verdicts rest on here: the built-in tools, the policy, and the limits of gates as the environment has them.
-func lawOf(a *app.App, policyPath string) (replay.Law, error) {
+func lawOf(a *app.App, policyPath string) (replay.Policy, error) {
 	cfg, err := service.FromEnv()
 	if err != nil {
-		return replay.Law{}, err
+		return replay.Policy{}, err
 	}
 	policy, warnings, err := agentfile.LoadPolicy(policyPath)
 	if err != nil {
-		return replay.Law{}, app.Usage("--policy: %w", err)
+		return replay.Policy{}, app.Usage("--policy: %w", err)
 	}
 	for _, w := range warnings {
 		fmt.Fprintln(a.Err, terminal.Sanitize(w.String()))
 	}
 	registry, err := tool.NewRegistry(tools.Builtin()...)
 	if err != nil {
-		return replay.Law{}, err
+		return replay.Policy{}, err
 	}
 	box := mcp.New(registry, nil)
 	law := gatekeeper.Law(gatekeeper.Config{Tools: registry, ToolsOf: box.For, Rules: policy.Rules, MaxGates: cfg.MaxGates, Terms: cfg.GateTerms()})
-	return replay.Law{Law: law, Knows: func(agent events.Agent, name string) bool { _, ok := box.For(agent).Get(name); return ok }}, nil
+	return replay.Policy{Policy: law, Knows: func(agent events.Agent, name string) bool { _, ok := box.For(agent).Get(name); return ok }}, nil
 }
 
 // logs lists the files that are meant, those of a folder by name.
@@ -125,7 +125,7 @@ type replayed struct {
 	replay.Report
 }
 
-func replayFiles(ctx context.Context, a *app.App, law replay.Law, files []string) error {
+func replayFiles(ctx context.Context, a *app.App, law replay.Policy, files []string) error {
 	all, bad, p := []replayed{}, 0, a.Paint()
 	for _, file := range files {
 		r, err := replayFile(ctx, law, file)
@@ -162,7 +162,7 @@ func replayFiles(ctx context.Context, a *app.App, law replay.Law, files []string
 	return nil
 }
 
-func replayFile(ctx context.Context, law replay.Law, path string) (replay.Report, error) {
+func replayFile(ctx context.Context, law replay.Policy, path string) (replay.Report, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return replay.Report{}, fmt.Errorf("open the log: %w", err)

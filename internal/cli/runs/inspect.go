@@ -49,7 +49,7 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 	var t view.Tree
 	sandboxes := map[string]bool{}
 	now := time.Now()
-	for item, err := range c.Facts(ctx, args[0], 0) {
+	for item, err := range c.Events(ctx, args[0], 0) {
 		if err != nil {
 			return err
 		}

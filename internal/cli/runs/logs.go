@@ -35,7 +35,7 @@ func (a *logsCommand) run(ctx context.Context, c *client.Client, args []string) 
 	if _, err := c.State(ctx, args[0]); err != nil {
 		return err
 	}
-	items := c.Facts(ctx, args[0], a.from)
+	items := c.Events(ctx, args[0], a.from)
 	if a.follow {
 		items = c.Watch(ctx, args[0], a.from)
 	}

@@ -29,7 +29,7 @@ func TestDrawing(t *testing.T) {
 	b, tree := runtest.New("default", "run-a"), &view.Tree{}
 	ref, two := runtest.Ref("build", "c1-1", "bash"), runtest.Ref("build", "c1-2", "bash")
 	at := func(seconds int) time.Time { return runtest.Start.Add(time.Duration(seconds) * time.Second) }
-	grow(t, tree, b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build"), runtest.Step("ship", "build")), runtest.Ready("build"), runtest.Allowed("build"),
+	grow(t, tree, b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build"), runtest.Step("ship", "build")), runtest.Ready("build"), runtest.Allowed("build"),
 		runtest.Turn(1, "build", "I build it.", runtest.Asked(1, 1, "bash", `{"command":"make all"}`), runtest.Asked(1, 2, "bash", `{"command":"git push -f"}`)),
 		runtest.CallYes(ref, "once"), runtest.CallNo(two), runtest.CallBegun(ref, 1)))
 	d := Drawing{Width: 80}
@@ -54,7 +54,7 @@ func TestDrawing(t *testing.T) {
 			}
 		}
 	})
-	grow(t, tree, b.Say(runtest.CallDone(ref, b.State().Sequence, "made"), runtest.Turn(2, "build", "Built."), runtest.StepDone("build", "Built."), runtest.Ready("ship"),
+	grow(t, tree, b.Append(runtest.CallDone(ref, b.State().Sequence, "made"), runtest.Turn(2, "build", "Built."), runtest.StepDone("build", "Built."), runtest.Ready("ship"),
 		runtest.GateAt("g-1", "ship", "")))
 	t.Run("GATE-14 a gate shows how long it waits and the commands that answer it", func(t *testing.T) {
 		got := strings.Join(d.Fitted(tree, at(60), 20), "\n")
@@ -84,7 +84,7 @@ func TestDrawingProp(t *testing.T) {
 				if len(moves) == 0 {
 					break
 				}
-				grow(t, tree, b.Say(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")]))
+				grow(t, tree, b.Append(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")]))
 			}
 			d.Width = rapid.IntRange(1, 200).Draw(t, "width")
 			most := rapid.IntRange(1, 40).Draw(t, "height")

@@ -104,7 +104,7 @@ func edited(ctx context.Context, a *app.App, c *client.Client, runID, gate strin
 
 // proposedInput are the arguments that a gate shows.
 func proposedInput(ctx context.Context, c *client.Client, runID, gate string) (json.RawMessage, error) {
-	for item, err := range c.Facts(ctx, runID, 0) {
+	for item, err := range c.Events(ctx, runID, 0) {
 		if err != nil {
 			return nil, err
 		}

@@ -60,7 +60,7 @@ func (a *exportCommand) run(ctx context.Context, c *client.Client, args []string
 		return writeBundle(ctx, a.App, c, args[0], a.bundle, leave)
 	}
 	facts, s := []json.RawMessage{}, run.State{}
-	for item, err := range c.Facts(ctx, args[0], 0) {
+	for item, err := range c.Events(ctx, args[0], 0) {
 		if err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func (a *importCommand) run(cmd *cobra.Command, argv []string) error {
 	if err != nil {
 		return err
 	}
-	return a.target.open(cmd.Context(), a.App, func(to *archive.Place, how archive.How) error {
+	return a.target.open(cmd.Context(), a.App, func(to *archive.Restorer, how archive.How) error {
 		b, err := to.Bring(cmd.Context(), src, m, how)
 		if err != nil {
 			return err

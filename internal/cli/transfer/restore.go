@@ -50,7 +50,7 @@ func (a *restoreCommand) run(cmd *cobra.Command, runs []string) error {
 	if a.list {
 		return listArchives(cmd.Context(), a.App, a.from, runs)
 	}
-	return a.target.open(cmd.Context(), a.App, func(to *archive.Place, how archive.How) error {
+	return a.target.open(cmd.Context(), a.App, func(to *archive.Restorer, how archive.How) error {
 		return restoreRuns(cmd.Context(), a.App, to, a.from, runs, how)
 	})
 }
@@ -61,7 +61,7 @@ type failedRun struct {
 	Why string `json:"why"`
 }
 
-func restoreRuns(ctx context.Context, a *app.App, to *archive.Place, from, only []string, how archive.How) error {
+func restoreRuns(ctx context.Context, a *app.App, to *archive.Restorer, from, only []string, how archive.How) error {
 	var done []archive.Brought
 	var failed []failedRun
 	var all []archive.Source
@@ -97,7 +97,7 @@ func restoreRuns(ctx context.Context, a *app.App, to *archive.Place, from, only 
 	return printRestored(a, done, failed)
 }
 
-func source(to *archive.Place, dir string) (archive.Source, error) {
+func source(to *archive.Restorer, dir string) (archive.Source, error) {
 	if dir == "bucket" {
 		return to.Bucket(), nil
 	}

@@ -38,7 +38,7 @@ func (p *Target) flags(cmd *cobra.Command) {
 }
 
 // open lets do use the place, and closes it.
-func (p *Target) open(ctx context.Context, a *app.App, do func(*archive.Place, archive.How) error) error {
+func (p *Target) open(ctx context.Context, a *app.App, do func(*archive.Restorer, archive.How) error) error {
 	keys, err := verify.PublicKeys(p.key)
 	if err != nil {
 		return err

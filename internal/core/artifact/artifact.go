@@ -179,7 +179,7 @@ func NewTally(s run.State, l Limits) *Tally {
 
 func (t *Tally) add(a events.Artifact) {
 	t.records++
-	if a.Kept != events.KeptWithFacts && !t.stored[a.SHA256] {
+	if a.Kept != events.StoredWithLog && !t.stored[a.SHA256] {
 		t.stored[a.SHA256] = true
 		t.used += a.Size
 	}
@@ -230,12 +230,12 @@ type Found struct {
 
 // Limits of one fact.
 const (
-	maxLeft      = 20
-	maxFactBytes = 128 << 10
+	maxLeft       = 20
+	maxEventBytes = 128 << 10
 )
 
-// Say are the facts of what an attempt made, as the run stands now: what it has already is not said again.
-func Say(s run.State, ref events.ToolRef, fence uint64, f Found) []events.Payload {
+// Saved are the facts of what an attempt made, as the run stands now: what it has already is not said again.
+func Saved(s run.State, ref events.ToolRef, fence uint64, f Found) []events.Payload {
 	if c := s.Open[ref.Call]; c == nil || c.Fence != fence || s.Status.Ended() {
 		return nil
 	}
@@ -250,7 +250,7 @@ func Say(s run.State, ref events.ToolRef, fence uint64, f Found) []events.Payloa
 			continue
 		}
 		code, reason := "", ""
-		if a.Kept != events.KeptWithFacts {
+		if a.Kept != events.StoredWithLog {
 			code, reason = t.Full(a.SHA256, a.Size)
 		}
 		if code == "" && t.records >= run.MaxArtifacts {
@@ -280,7 +280,7 @@ func parts(first events.ArtifactSavedData, all []events.Artifact) []events.Paylo
 		if err != nil {
 			continue // a record is plain text and numbers: it can be encoded
 		}
-		if bytes += len(b); bytes > maxFactBytes && len(now.Artifacts) > 0 {
+		if bytes += len(b); bytes > maxEventBytes && len(now.Artifacts) > 0 {
 			now, bytes = &events.ArtifactSavedData{Event: first.Event, ToolRef: first.ToolRef, Fence: first.Fence}, len(b)
 			out = append(out, now)
 		}
@@ -339,7 +339,7 @@ func Find(s run.State, what string) (events.Artifact, bool) {
 
 // ExpiresAt is when an artifact of a run expires; zero while the run has not ended, and for what never does (C33).
 func ExpiresAt(ended *time.Time, a events.Artifact) time.Time {
-	if ended == nil || a.TTLMS <= 0 || a.Kept != events.KeptInStore {
+	if ended == nil || a.TTLMS <= 0 || a.Kept != events.StoredInBucket {
 		return time.Time{}
 	}
 	return ended.Add(time.Duration(a.TTLMS) * time.Millisecond)

@@ -26,14 +26,14 @@ func TestSayProperty(t *testing.T) {
 					f.Artifacts = append(f.Artifacts, made(fmt.Sprintf("f%d.md", rapid.IntRange(0, 4).Draw(t, "path")), fmt.Sprint(content), int64(content*5)))
 				}
 				offered := len(f.Artifacts)
-				s = keep(t, s, Say(s, events.ToolRef{Call: "c"}, 1, f))
+				s = keep(t, s, Saved(s, events.ToolRef{Call: "c"}, 1, f))
 				// The same found again, as by another look at the same workspace: each path's newest content is known.
 				var again []events.Artifact
 				for _, a := range Latest(s) {
 					a.ID = ""
 					again = append(again, a)
 				}
-				if more := Say(s, events.ToolRef{Call: "c"}, 1, Found{Limits: l, Artifacts: again}); more != nil {
+				if more := Saved(s, events.ToolRef{Call: "c"}, 1, Found{Limits: l, Artifacts: again}); more != nil {
 					t.Fatalf("a second look at %d files says %+v", offered, more)
 				}
 			}
@@ -62,13 +62,13 @@ func TestSayProperty(t *testing.T) {
 				f.Artifacts = append(f.Artifacts, made(fmt.Sprintf("%s%d", name, i), fmt.Sprint(i), 1))
 				f.Left = append(f.Left, events.LeftOut{Path: Shown(name), Code: events.LeftTooLarge})
 			}
-			facts := Say(working(), events.ToolRef{Call: "c"}, 1, f)
+			facts := Saved(working(), events.ToolRef{Call: "c"}, 1, f)
 			s := keep(t, working(), facts)
 			if got := s.Artifacts.Len(); got != min(n, run.MaxArtifacts) {
 				t.Fatalf("%d of %d artifacts", got, n)
 			}
 			for _, p := range facts {
-				if b, err := json.Marshal(p); err != nil || len(b) > events.MaxFact-8<<10 {
+				if b, err := json.Marshal(p); err != nil || len(b) > events.MaxEvent-8<<10 {
 					t.Fatalf("a fact of %d bytes, %v", len(b), err)
 				}
 			}

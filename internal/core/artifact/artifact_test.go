@@ -88,7 +88,7 @@ func TestLimits(t *testing.T) {
 		t.Parallel()
 		l := Limits{File: 100, Run: 100}
 		f := Found{Limits: l, Artifacts: []events.Artifact{made("a", "1", 60), made("b", "1", 60), made("c", "2", 40), made("d", "3", 1)}}
-		facts := Say(working(), events.ToolRef{Call: "c"}, 1, f)
+		facts := Saved(working(), events.ToolRef{Call: "c"}, 1, f)
 		d := facts[0].(*events.ArtifactSavedData)
 		if len(facts) != 1 || len(d.Artifacts) != 3 || len(d.Left) != 1 || d.Left[0].Code != events.LeftRunFull || d.Left[0].Path != "d" {
 			t.Errorf("%+v", d)
@@ -102,7 +102,7 @@ func working() run.State {
 }
 
 func made(path, digest string, size int64) events.Artifact {
-	return events.Artifact{Name: path, Path: path, Key: KeyOf("r1", path), SHA256: digest, Size: size, Kept: events.KeptInStore, Run: "r1"}
+	return events.Artifact{Name: path, Path: path, Key: KeyOf("r1", path), SHA256: digest, Size: size, Kept: events.StoredInBucket, Run: "r1"}
 }
 
 func TestSay(t *testing.T) {
@@ -114,7 +114,7 @@ func TestSay(t *testing.T) {
 		ended := working()
 		ended.Status = events.Failed
 		for name, s := range map[string]run.State{"another fence": {Open: map[string]*run.Call{"c": {Fence: 2}}}, "no call": {}, "a run that ended": ended} {
-			if facts := Say(s, ref, 1, f); facts != nil {
+			if facts := Saved(s, ref, 1, f); facts != nil {
 				t.Errorf("%s: %+v", name, facts)
 			}
 		}
@@ -122,12 +122,12 @@ func TestSay(t *testing.T) {
 	t.Run("what was left out is said once of an attempt, also where its end is said later", func(t *testing.T) {
 		t.Parallel()
 		s := working()
-		if facts := Say(s, ref, 1, f); len(facts) != 1 || len(facts[0].(*events.ArtifactSavedData).Left) != 1 {
+		if facts := Saved(s, ref, 1, f); len(facts) != 1 || len(facts[0].(*events.ArtifactSavedData).Left) != 1 {
 			t.Errorf("%+v", facts)
 		}
 		s.Artifacts = s.Artifacts.Append(f.Artifacts[0])
 		s.Open["c"].Made = true
-		if facts := Say(s, ref, 1, f); facts != nil {
+		if facts := Saved(s, ref, 1, f); facts != nil {
 			t.Errorf("again: %+v", facts)
 		}
 	})
@@ -162,11 +162,11 @@ func TestDue(t *testing.T) {
 	}
 	t.Run("ART-8 C33 a record tells when it expires, and what is kept with the facts never does", func(t *testing.T) {
 		t.Parallel()
-		a := events.Artifact{TTLMS: 3_600_000, Kept: events.KeptInStore}
+		a := events.Artifact{TTLMS: 3_600_000, Kept: events.StoredInBucket}
 		if at := ExpiresAt(hour(1), a); !at.Equal(*hour(2)) {
 			t.Error(at)
 		}
-		a.Kept = events.KeptWithFacts
+		a.Kept = events.StoredWithLog
 		if at := ExpiresAt(hour(1), a); !at.IsZero() {
 			t.Error(at)
 		}

@@ -36,9 +36,9 @@ func begun(c *events.RunCreatedData, steps ...string) *runtest.Builder {
 	for i, s := range steps {
 		plan[i] = runtest.Step(s)
 	}
-	b.Say(c, runtest.Started(), runtest.Plan(plan...))
+	b.Append(c, runtest.Started(), runtest.Plan(plan...))
 	for _, s := range steps {
-		b.Say(runtest.Ready(s), runtest.Allowed(s))
+		b.Append(runtest.Ready(s), runtest.Allowed(s))
 	}
 	return b
 }
@@ -66,11 +66,11 @@ func TestBudgetProperty(t *testing.T) {
 					d := events.TurnFinishedData{Provider: "scripted", Model: "test", InputTokens: int(rapid.Int64Range(0, room[id].Tokens-100).Draw(t, "in")),
 						OutputTokens: rapid.IntRange(0, 100).Draw(t, "out"), FinishReason: events.FinishToolUse,
 						Calls: []events.RequestedCall{{ProviderID: "p", Tool: "read", Input: fmt.Appendf(nil, "%d", i)}}}
-					b.Say(turn.Finish(b.State(), task, turn.Answer{Data: d})...)
+					b.Append(turn.Finish(b.State(), task, turn.Answer{Data: d})...)
 					for call, c := range b.State().Open {
 						if c.Step == id {
 							ref := runtest.Ref(id, call, "read")
-							b.Say(runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, "ok"))
+							b.Append(runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, "ok"))
 						}
 					}
 					delete(flight, id)
@@ -89,7 +89,7 @@ func TestBudgetProperty(t *testing.T) {
 						}
 						flight[id], room[id] = *duty.Ask, need
 					case len(duty.Say) > 0:
-						b.Say(turn.Next(b.State(), id, noon).Say...)
+						b.Append(turn.Next(b.State(), id, noon).Say...)
 					}
 				}
 				states = append(states, b.State())

@@ -98,7 +98,7 @@ func TestAsk(t *testing.T) {
 			if first.Ask == nil || second.Wait.IsZero() || second.Ask != nil {
 				t.Fatalf("%+v %+v", first, second)
 			}
-			b.Say(turn.Finish(b.State(), *first.Ask, turn.Answer{Data: events.TurnFinishedData{InputTokens: used, FinishReason: events.FinishDone}})...)
+			b.Append(turn.Finish(b.State(), *first.Ask, turn.Answer{Data: events.TurnFinishedData{InputTokens: used, FinishReason: events.FinishDone}})...)
 			duty := next(b, "b", 0)
 			if fits := int64(used)+all.Tokens <= all.Tokens*3/2; fits != (duty.Ask != nil) || fits == (len(duty.Say) > 0) {
 				t.Errorf("%d used: %+v", used, duty)
@@ -112,12 +112,12 @@ func TestAsk(t *testing.T) {
 		if duty.Ask == nil || len(next(b, "a", 2).Say) == 0 {
 			t.Fatal("one lost request leaves room for another one, two do not")
 		}
-		b.Say(turn.Finish(b.State(), *duty.Ask, turn.Answer{Data: events.TurnFinishedData{InputTokens: 1, FinishReason: events.FinishDone}})...)
+		b.Append(turn.Finish(b.State(), *duty.Ask, turn.Answer{Data: events.TurnFinishedData{InputTokens: 1, FinishReason: events.FinishDone}})...)
 		if s := b.State(); s.Lost.Requests != 1 || s.Lost.Tokens != all.Tokens || budget.Used(s).Tokens != all.Tokens+1 {
 			t.Errorf("%+v, used %+v", s.Lost, budget.Used(s))
 		}
 		b = begun(created(all.Tokens*3, 0), "a")
-		b.Say(turn.Fail(b.State(), *next(b, "a", 0).Ask, turn.Failure{Error: "cut", Retryable: true, Begun: true}, noon)...)
+		b.Append(turn.Fail(b.State(), *next(b, "a", 0).Ask, turn.Failure{Error: "cut", Retryable: true, Begun: true}, noon)...)
 		if s := b.State(); s.Lost.Requests != 1 || s.Lost.Tokens != all.Tokens {
 			t.Errorf("an answer that was cut: %+v", s.Lost)
 		}
@@ -140,8 +140,8 @@ func TestAsk(t *testing.T) {
 	t.Run("PLUS-3 the sums of a run are those of its own prices, and the log gives them again", func(t *testing.T) {
 		t.Parallel()
 		b := begun(created(0, 1_000_000), "a")
-		b.Say(turn.Finish(b.State(), *next(b, "a", 0).Ask, turn.Answer{Data: events.TurnFinishedData{InputTokens: 1000, OutputTokens: 100, CachedTokens: 500, FinishReason: events.FinishDone}})...)
-		again, err := run.Fold(run.State{}, b.Facts()...)
+		b.Append(turn.Finish(b.State(), *next(b, "a", 0).Ask, turn.Answer{Data: events.TurnFinishedData{InputTokens: 1000, OutputTokens: 100, CachedTokens: 500, FinishReason: events.FinishDone}})...)
+		again, err := run.Fold(run.State{}, b.Events()...)
 		want := events.MicroUSD(500*3 + 150 + 1500)
 		if err != nil || again.Cost != want || len(again.Spent) != 1 || again.Spent[0].Cost != want || !again.Spent[0].Priced {
 			t.Errorf("%v: %s, %+v; want %s", err, again.Cost, again.Spent, want)

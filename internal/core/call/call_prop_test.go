@@ -37,15 +37,15 @@ func TestPROP8(t *testing.T) {
 				}
 				a := Attempt{Call: d.Call, Number: d.Attempt, Fence: d.Call.Fence}
 				if NeedsStart(effect) {
-					b.Say(Start(b.State(), d, "runner", "bwrap", "{}")...)
+					b.Append(Start(b.State(), d, "runner", "bwrap", "{}")...)
 					a.Fence = b.State().Open["c1-1"].Fence
 				}
 				if attempts++; attempts > fails {
-					b.Say(Finish(b.State(), a, Result{Output: "ok", Success: true})...)
+					b.Append(Finish(b.State(), a, Result{Output: "ok", Success: true})...)
 					break
 				}
 				say := Fail(b.State(), a, Failure{Class: "transient", Transient: true, Error: "net"}, now)
-				b.Say(say...)
+				b.Append(say...)
 				if deferred, ok := say[0].(*events.CallDeferredData); ok {
 					delay := time.Duration(deferred.DelayMS) * time.Millisecond
 					if delay < 2*last || last == 0 && delay <= 0 {

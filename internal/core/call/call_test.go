@@ -20,7 +20,7 @@ func allowed(effect string, retry events.Retry) *runtest.Builder {
 	agent := created.Agents["worker"]
 	agent.Retry = retry
 	created.Agents["worker"] = agent
-	b.Say(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+	b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
 		runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{"command":"make"}`)), runtest.CallYes(theCall, effect))
 	return b
 }
@@ -36,7 +36,7 @@ func TestNext(t *testing.T) {
 		t.Parallel()
 		for effect, want := range map[string]Kind{Once: Unknown, Idempotent: Begin, Reconcilable: Verify, "": Unknown} {
 			b := allowed(effect, events.Retry{})
-			b.Say(runtest.CallBegun(theCall, 1))
+			b.Append(runtest.CallBegun(theCall, 1))
 			if got := Next(b.State(), "c1-1", noon, Lease{Held: true}).Kind; got != Watch {
 				t.Errorf("%s with a live runner: %d, want to watch", effect, got)
 			}
@@ -48,14 +48,14 @@ func TestNext(t *testing.T) {
 	t.Run("a call that ended, or a run that did, is owed nothing", func(t *testing.T) {
 		t.Parallel()
 		b := allowed(Once, events.Retry{})
-		b.Say(runtest.CallBegun(theCall, 1))
+		b.Append(runtest.CallBegun(theCall, 1))
 		open := b.State()
-		b.Say(runtest.CallDone(theCall, open.Open["c1-1"].Fence, "ok"))
+		b.Append(runtest.CallDone(theCall, open.Open["c1-1"].Fence, "ok"))
 		if got := Next(b.State(), "c1-1", noon, Lease{}).Kind; got != Nothing {
 			t.Errorf("after the result: %d", got)
 		}
 		c := allowed(Once, events.Retry{})
-		c.Say(runtest.Failed(c.State(), events.FinishStopped, "stopped"))
+		c.Append(runtest.Failed(c.State(), events.FinishStopped, "stopped"))
 		if got := Next(c.State(), "c1-1", noon, Lease{}).Kind; got != Nothing {
 			t.Errorf("after the end of the run: %d", got)
 		}
@@ -68,7 +68,7 @@ func TestNext(t *testing.T) {
 		if len(say) != 1 {
 			t.Fatalf("%v", say)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if again := Start(b.State(), duty, "runner-2", "bwrap", "{}"); len(again) != 0 {
 			t.Errorf("a second start was said: %v", again)
 		}
@@ -76,9 +76,9 @@ func TestNext(t *testing.T) {
 	t.Run("SAFE-8 a late result, with an old fence, changes nothing", func(t *testing.T) {
 		t.Parallel()
 		b := allowed(Idempotent, events.Retry{})
-		b.Say(runtest.CallBegun(theCall, 1))
+		b.Append(runtest.CallBegun(theCall, 1))
 		old := attempt(b)
-		b.Say(runtest.CallBegun(theCall, 2))
+		b.Append(runtest.CallBegun(theCall, 2))
 		if say := Finish(b.State(), old, Result{Output: "late"}); len(say) != 0 {
 			t.Errorf("late result: %v", say)
 		}
@@ -94,14 +94,14 @@ func TestNext(t *testing.T) {
 		for _, effect := range []string{Idempotent, Read} {
 			b := allowed(effect, events.Retry{})
 			if NeedsStart(effect) {
-				b.Say(runtest.CallBegun(theCall, 1))
+				b.Append(runtest.CallBegun(theCall, 1))
 			}
 			a, f := attempt(b), Failure{Class: "transient", Transient: true}
 			first := Fail(b.State(), a, f, noon)
 			if len(first) != 1 {
 				t.Fatalf("%s: %v", effect, first)
 			}
-			b.Say(first...)
+			b.Append(first...)
 			if again := Fail(b.State(), a, f, noon); len(again) != 0 {
 				t.Errorf("%s: said again: %v", effect, again)
 			}
@@ -110,9 +110,9 @@ func TestNext(t *testing.T) {
 	t.Run("SAFE-7 a lost once call is recorded as unknown and remembered", func(t *testing.T) {
 		t.Parallel()
 		b := allowed(Once, events.Retry{})
-		b.Say(runtest.CallBegun(theCall, 1))
+		b.Append(runtest.CallBegun(theCall, 1))
 		duty := Next(b.State(), "c1-1", noon, Lease{})
-		b.Say(Lost(b.State(), duty)...)
+		b.Append(Lost(b.State(), duty)...)
 		s := b.State()
 		if rec := s.ToolCallHistory.At(0); rec.Code != events.OutcomeUnknown || len(s.Unknown) != 1 {
 			t.Errorf("%+v %v", rec, s.Unknown)
@@ -124,8 +124,8 @@ func TestNext(t *testing.T) {
 	t.Run("TOOL-2 PROP-7 OBS-19 a result has name, arguments, duration above zero and retry count", func(t *testing.T) {
 		t.Parallel()
 		b := allowed(Once, events.Retry{})
-		b.Say(runtest.CallBegun(theCall, 1))
-		b.Say(Finish(b.State(), attempt(b), Result{Output: "ok", Success: true, Took: 0})...)
+		b.Append(runtest.CallBegun(theCall, 1))
+		b.Append(Finish(b.State(), attempt(b), Result{Output: "ok", Success: true, Took: 0})...)
 		s := b.State()
 		rec := s.ToolCallHistory.At(0)
 		if rec.CallName != "bash" || string(rec.Arguments) != `{"command":"make"}` || rec.DurationMS <= 0 || rec.RetryCount != 0 || rec.Timestamp.IsZero() {
@@ -136,7 +136,7 @@ func TestNext(t *testing.T) {
 		t.Parallel()
 		for _, class := range []string{"permanent", "timeout", "denied", "invalid"} {
 			b := allowed(Once, events.Retry{})
-			b.Say(runtest.CallBegun(theCall, 1))
+			b.Append(runtest.CallBegun(theCall, 1))
 			say := Fail(b.State(), attempt(b), Failure{Class: class, Error: "no"}, noon)
 			if len(say) != 1 || say[0].Kind() != events.CallFailed {
 				t.Errorf("%s: %v", class, say)

@@ -27,17 +27,17 @@ func inGit(w events.GitWork, steps ...events.PlanStep) *runtest.Builder {
 	b := runtest.New("main", "r1")
 	c := runtest.Created()
 	c.Git, c.Repo = &w, "https://host/repo"
-	b.Say(c, runtest.Started(), delivery.Wrap(&w, runtest.Plan(steps...)))
+	b.Append(c, runtest.Started(), delivery.Wrap(&w, runtest.Plan(steps...)))
 	return b
 }
 
 // begin lets a step run.
-func begin(b *runtest.Builder, step string) { b.Say(runtest.Ready(step), runtest.Allowed(step)) }
+func begin(b *runtest.Builder, step string) { b.Append(runtest.Ready(step), runtest.Allowed(step)) }
 
 // owed says what a step is owed, until it asks for a call or ends; done is true where it ended.
 func owed(b *runtest.Builder, step string) (c events.RequestedCall, done bool) {
 	duty := turn.Next(b.State(), step, runtest.Start)
-	b.Say(duty.Say...)
+	b.Append(duty.Say...)
 	if again := turn.Next(b.State(), step, runtest.Start); len(again.Say) > 0 {
 		panic(fmt.Sprintf("law 1: a second look said %v", again.Say))
 	}
@@ -55,10 +55,10 @@ func answer(b *runtest.Builder, step string, c events.RequestedCall, result stri
 	ref := events.ToolRef{Step: step, Call: c.ID, Tool: c.Tool}
 	allowed := runtest.CallYes(ref, "idempotent")
 	begun := runtest.CallBegun(ref, 1)
-	b.Say(allowed, begun)
+	b.Append(allowed, begun)
 	d := runtest.CallDone(ref, b.State().Sequence, result)
 	d.Success = ok
-	b.Say(d)
+	b.Append(d)
 }
 
 // checkedOut takes the checkout of a run to its end, on branch at commit one.
@@ -86,11 +86,11 @@ func TestEveryDelivery(t *testing.T) {
 			fails := rapid.Bool().Draw(t, "fails")
 			for _, id := range []string{"a", "b"} {
 				begin(b, id)
-				b.Say(runtest.Turn(b.State().AgentLoopSnapshot.Turns.Len()+1, id, "done"))
+				b.Append(runtest.Turn(b.State().AgentLoopSnapshot.Turns.Len()+1, id, "done"))
 				if fails && id == "b" {
-					b.Say(runtest.StepBad(id, "it broke"))
+					b.Append(runtest.StepBad(id, "it broke"))
 				} else {
-					b.Say(runtest.StepDone(id, "out "+id))
+					b.Append(runtest.StepDone(id, "out "+id))
 				}
 			}
 			begin(b, events.DeliverStep)
@@ -159,11 +159,11 @@ func random(t *rapid.T, b *runtest.Builder, c events.RequestedCall, conflict *bo
 	case 0:
 		no := runtest.CallNo(ref)
 		no.Code = rapid.SampledFrom([]string{events.RefusedByPerson, events.RefusedGuard, events.RefusedHook, events.RefusedUnknown, events.RefusedInput}).Draw(t, "code")
-		b.Say(no)
+		b.Append(no)
 		return false
 	case 1:
-		b.Say(runtest.CallYes(ref, "idempotent"), runtest.CallBegun(ref, 1))
-		b.Say(runtest.CallBad(ref, b.State().Sequence, rapid.SampledFrom([]string{"transient", "permanent", events.OutcomeUnknown}).Draw(t, "class")))
+		b.Append(runtest.CallYes(ref, "idempotent"), runtest.CallBegun(ref, 1))
+		b.Append(runtest.CallBad(ref, b.State().Sequence, rapid.SampledFrom([]string{"transient", "permanent", events.OutcomeUnknown}).Draw(t, "class")))
 		return false
 	case 2:
 		answer(b, events.DeliverStep, c, rapid.SampledFrom([]string{"", "{", "null", "[]", `{"commit":7}`, "<workspace-news>"}).Draw(t, "junk"), true)

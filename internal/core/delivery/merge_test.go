@@ -17,7 +17,7 @@ func TestMergeIsBound(t *testing.T) {
 		b := inGit(events.GitWork{NewBranch: "agent/x", Collaboration: events.Sequential, AutoCommit: true, RequireApproval: true, Merge: []string{"agent/s/a"}}, runtest.Step("a"))
 		checkedOut(b, "agent/x")
 		begin(b, "a")
-		b.Say(runtest.Turn(b.State().AgentLoopSnapshot.Turns.Len()+1, "a", "done"), runtest.StepDone("a", "out"))
+		b.Append(runtest.Turn(b.State().AgentLoopSnapshot.Turns.Len()+1, "a", "done"), runtest.StepDone("a", "out"))
 		begin(b, events.DeliverStep)
 		asks := func(tool string) events.RequestedCall {
 			t.Helper()

@@ -24,7 +24,7 @@ func CheckSteps(c *events.RunCreatedData, steps []events.PlanStep) error {
 		if why := unfit(c, *st.Git); why != "" {
 			return fmt.Errorf("step %q: git: %s", st.ID, why)
 		}
-		if other := beside(steps, st.ID); committed[st.ID] != "" && other != "" {
+		if other := uniqueStep(steps, st.ID); committed[st.ID] != "" && other != "" {
 			return fmt.Errorf("step %q: git: auto_commit takes all of the working tree, in which step %q may work at the same time: let one depend on the other, or set it for a step after both", st.ID, other)
 		}
 	}
@@ -60,8 +60,8 @@ func unfit(c *events.RunCreatedData, g events.GitSettings) string {
 	return ""
 }
 
-// beside is a step that may run at the same time as another: neither waits for the other. It is "" where there is none.
-func beside(steps []events.PlanStep, id string) string {
+// uniqueStep is a step that may run at the same time as another: neither waits for the other. It is "" where there is none.
+func uniqueStep(steps []events.PlanStep, id string) string {
 	before, behind := map[string]bool{id: true}, map[string]bool{id: true}
 	for range steps { // each pass adds at least one step or is the last that matters
 		for _, st := range steps {
@@ -124,7 +124,7 @@ func commit(s run.State, st *run.Step, done []run.CallRecord) []events.Payload {
 	case p.looked && first.Branch != "" && p.Branch != first.Branch:
 		return failed(s, st, fmt.Sprintf("the working tree is on the branch %q and the branch of the run is %q", p.Branch, first.Branch))
 	case p.committed || p.looked && p.Branch+p.Commit == "":
-		return finished(s, st, p.told(""))
+		return finished(s, st, p.explain(""))
 	case !p.looked:
 		return call(s, st, events.GitPrepare, prepareArgs{})
 	}

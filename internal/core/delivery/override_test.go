@@ -79,7 +79,7 @@ func TestStepSettings(t *testing.T) {
 		b := inGit(events.GitWork{NewBranch: "agent/x", Collaboration: events.Sequential, Push: true}, asking(commits, "a"), runtest.Step("b", "a"))
 		checkedOut(b, "agent/x")
 		begin(b, "a")
-		b.Say(runtest.Turn(b.State().AgentLoopSnapshot.Turns.Len()+1, "a", "done"), runtest.StepDone("a", "out"))
+		b.Append(runtest.Turn(b.State().AgentLoopSnapshot.Turns.Len()+1, "a", "done"), runtest.StepDone("a", "out"))
 		begin(b, "git-commit-1")
 		for _, tool := range []string{events.GitPrepare, events.GitCommit} {
 			c, done := owed(b, "git-commit-1")
@@ -111,7 +111,7 @@ func TestStepSettings(t *testing.T) {
 		b := inGit(events.GitWork{NewBranch: "agent/x", Collaboration: events.Sequential}, asking(commits, "a"))
 		checkedOut(b, "agent/x")
 		begin(b, "a")
-		b.Say(runtest.Turn(b.State().AgentLoopSnapshot.Turns.Len()+1, "a", "done"), runtest.StepDone("a", "out"))
+		b.Append(runtest.Turn(b.State().AgentLoopSnapshot.Turns.Len()+1, "a", "done"), runtest.StepDone("a", "out"))
 		begin(b, "git-commit-1")
 		c, _ := owed(b, "git-commit-1")
 		answer(b, "git-commit-1", c, `{"branch":"agent/y","commit":"`+two+`"}`, true)

@@ -288,7 +288,7 @@ func deliver(s run.State, st *run.Step, done []run.CallRecord) []events.Payload 
 	there := p.Branch+p.Commit+first.Branch+first.Commit != ""
 	switch {
 	case p.stuck != "":
-		return failed(s, st, p.told(p.stuck))
+		return failed(s, st, p.explain(p.stuck))
 	case !p.committed && w.AutoCommit && there:
 		return call(s, st, events.GitCommit, commitArgs{Message: message(s)})
 	case !p.looked: // as it is: without a repository there may be one by now
@@ -302,7 +302,7 @@ func deliver(s run.State, st *run.Step, done []run.CallRecord) []events.Payload 
 	case !p.sent && w.Push && whole && p.Commit != p.Base && p.kept && len(p.Conflicts) == 0:
 		return call(s, st, events.GitPush, pushArgs{Branch: p.Branch, Commit: p.Commit, URL: c.Repo})
 	}
-	return finished(s, st, p.told(""))
+	return finished(s, st, p.explain(""))
 }
 
 // merge asks for the sides as they were found, so that a yes is for exactly these.
@@ -364,8 +364,8 @@ func Of(s run.State) *events.Delivery {
 	return &p.Delivery
 }
 
-// told says a delivery in words, after why it came to its end, if it did not come to a good one.
-func (p progress) told(why string) string {
+// explain says a delivery in words, after why it came to its end, if it did not come to a good one.
+func (p progress) explain(why string) string {
 	var parts []string
 	if why != "" {
 		parts = append(parts, why)

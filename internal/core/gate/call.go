@@ -20,7 +20,7 @@ import (
 // judgeCall is the verdict on one requested call: refused, allowed, a gate, or nothing while a gate is pending. The
 // order is: permission, arguments, guards, budget, hooks. left is the budget that is left for it. unasked is true where
 // the arguments have to be fetched or the hooks to be asked first.
-func judgeCall(s run.State, c *run.Call, now time.Time, law Law, left int) (say []events.Payload, unasked bool) {
+func judgeCall(s run.State, c *run.Call, now time.Time, law Policy, left int) (say []events.Payload, unasked bool) {
 	j := judging{s: s, c: c, now: now, law: law, left: left, ref: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}}
 	st := s.Step(c.Step)
 	if st == nil {
@@ -40,7 +40,7 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Law, left int) (say 
 		return j.refuse(events.RefusedUnknown, "", fmt.Sprintf("there is no tool %q on this station", c.Tool), "use another tool; the operator can add it to a toolrunner"), false
 	}
 	input, edited, err := inputOf(s, c, law)
-	if errors.Is(err, ErrLater) {
+	if errors.Is(err, ErrNotFetched) {
 		return nil, true
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func judgeCall(s run.State, c *run.Call, now time.Time, law Law, left int) (say 
 }
 
 // inputOf returns the arguments that are judged: those that the model gave, or those that a person approved instead.
-func inputOf(s run.State, c *run.Call, law Law) (input json.RawMessage, edited bool, err error) {
+func inputOf(s run.State, c *run.Call, law Policy) (input json.RawMessage, edited bool, err error) {
 	if g := s.GateFor(c.Step, c.ID); g != nil && g.Status == run.GateApproved && len(g.Edited) > 0 {
 		return g.Edited, true, nil
 	}
@@ -83,7 +83,7 @@ type judging struct {
 	s     run.State
 	c     *run.Call
 	now   time.Time
-	law   Law
+	law   Policy
 	left  int
 	ref   events.ToolRef
 	tool  Tool
@@ -175,7 +175,7 @@ func (j *judging) askPerson(v guard.Verdict) []events.Payload {
 	if err != nil {
 		return j.refuse(events.RefusedInput, "", "the arguments are not JSON: "+err.Error(), "mend the arguments and call again")
 	}
-	g := open(j.s, place{step: j.c.Step, call: j.c.ID}, proposal, j.c.Tool+" "+events.Preview(j.input), v.Reason, v.Rule)
+	g := open(j.s, position{step: j.c.Step, call: j.c.ID}, proposal, j.c.Tool+" "+events.Preview(j.input), v.Reason, v.Rule)
 	g.Hooks = j.answers
 	setTerms(g, j.now, j.terms)
 	return []events.Payload{g}

@@ -20,13 +20,13 @@ import (
 	"github.com/inspan/inspan/pkg/run"
 )
 
-// Law is what a verdict needs besides the state. Its functions are pure.
-type Law struct {
+// Policy is what a verdict needs besides the state. Its functions are pure.
+type Policy struct {
 	// Tool returns what is known of a tool of an agent; ok is false where it has none of that name.
 	Tool func(a events.Agent, name string) (t Tool, ok bool)
 	// Check returns why the arguments do not fit the schema of an agent's tool, or nil.
 	Check func(a events.Agent, tool string, input json.RawMessage) error
-	// Input returns the whole arguments of a call. With ErrLater the call stays without a verdict until they are there.
+	// Input returns the whole arguments of a call. With ErrNotFetched the call stays without a verdict until they are there.
 	Input func(c *run.Call) (json.RawMessage, error)
 	// Rules returns the rule set in force for an agent.
 	Rules func(a events.Agent) (guard.Set, error)
@@ -45,15 +45,15 @@ type Law struct {
 }
 
 // of is the law for the calls of a run.
-func (l Law) of(s run.State) Law {
+func (l Policy) of(s run.State) Policy {
 	if l.ActionIn != nil {
 		l.Action = func(tool string, input json.RawMessage) guard.Action { return l.ActionIn(s, tool, input) }
 	}
 	return l
 }
 
-// ErrLater is returned by Law.Input for arguments that are to be fetched first.
-var ErrLater = errors.New("the arguments are not fetched yet")
+// ErrNotFetched is returned by Law.Input for arguments that are to be fetched first.
+var ErrNotFetched = errors.New("the arguments are not fetched yet")
 
 // Tool is what the gatekeeper knows of a tool.
 type Tool struct {
@@ -65,13 +65,13 @@ type Tool struct {
 
 // Look says what the gatekeeper owes: the end of every gate whose time is up, and a verdict on every ready step and every
 // requested call. A run that is not running is owed no verdicts; it is looked at again when it resumes.
-func Look(s run.State, now time.Time, law Law) ([]events.Payload, error) {
+func Look(s run.State, now time.Time, law Policy) ([]events.Payload, error) {
 	say := Expired(s, now)
 	if s.Status != events.Running || s.Plan == nil {
 		return say, nil
 	}
 	law = law.of(s)
-	room := law.room(s)
+	room := law.quota(s)
 	for _, st := range s.Plan.Steps {
 		if st.Status == events.StepIsReady {
 			say = append(say, room.bound(judgeStep(s, st, now, law.Terms))...)
@@ -101,18 +101,18 @@ func Look(s run.State, now time.Time, law Law) ([]events.Payload, error) {
 	return say, nil
 }
 
-// room is how many more gates a run may open.
-type room struct {
+// quota is how many more gates a run may open.
+type quota struct {
 	bounded bool
 	left    int
 }
 
-func (l Law) room(s run.State) *room {
-	return &room{bounded: l.MaxGates > 0, left: l.MaxGates - len(s.Waiting())}
+func (l Policy) quota(s run.State) *quota {
+	return &quota{bounded: l.MaxGates > 0, left: l.MaxGates - len(s.Waiting())}
 }
 
 // bound leaves out a verdict that opens a gate for which there is no room.
-func (r *room) bound(verdict []events.Payload) []events.Payload {
+func (r *quota) bound(verdict []events.Payload) []events.Payload {
 	for _, p := range verdict {
 		if p.Kind() != events.GateOpened {
 			continue
@@ -170,7 +170,7 @@ func judgeStep(s run.State, st *run.Step, now time.Time, terms events.GateTerms)
 	if s.Options.Autonomy == 3 {
 		why = "the step is critical (autonomy 3)"
 	}
-	g := open(s, place{step: st.ID}, proposal, st.Description, why, "")
+	g := open(s, position{step: st.ID}, proposal, st.Description, why, "")
 	setTerms(g, now, terms.Strictest(s.Agents[st.AssignedAgent].Gates))
 	return []events.Payload{g}
 }
@@ -194,11 +194,11 @@ type callProposal struct {
 	Workspace string          `json:"workspace"`
 }
 
-type place struct{ step, call string }
+type position struct{ step, call string }
 
 // open opens a gate. Its id follows from the run, the place and how many stood there before, so that every replica
 // that looks at the same state opens the same gate.
-func open(s run.State, at place, proposal []byte, description, reason, rule string) *events.GateOpenedData {
+func open(s run.State, at position, proposal []byte, description, reason, rule string) *events.GateOpenedData {
 	n := 0
 	for _, g := range s.Gates {
 		if g.StepID == at.step && g.CallID == at.call {

@@ -26,27 +26,27 @@ func TestPROP9(t *testing.T) {
 				}
 				// Each prefix of the answer leaves the budget kept; the rest is said by the next look.
 				cut := rapid.IntRange(0, len(say)).Draw(t, "cut")
-				b.Say(say[:cut]...)
+				b.Append(say[:cut]...)
 				rest, _ := Look(b.State(), noon, law())
-				b.Say(rest...)
+				b.Append(rest...)
 				if s := b.State(); s.TotalToolCalls+s.CallsHeld > budget {
 					t.Fatalf("%d done and %d held, the budget is %d", s.TotalToolCalls, s.CallsHeld, budget)
 				}
 				for id, c := range b.State().Open {
-					b.Say(runtest.CallDone(runtest.Ref("a", id, c.Tool), 0, "ok"))
+					b.Append(runtest.CallDone(runtest.Ref("a", id, c.Tool), 0, "ok"))
 				}
 				turn++
 				var calls []events.RequestedCall
 				for i := range rapid.IntRange(1, 5).Draw(t, "calls") {
 					calls = append(calls, runtest.Asked(turn, i+1, "read", fmt.Sprintf(`{"path":"%d-%d"}`, turn, i)))
 				}
-				b.Say(runtest.Turn(turn, "a", "calls", calls...))
+				b.Append(runtest.Turn(turn, "a", "calls", calls...))
 				asked += len(calls)
 			}
 			rest, _ := Look(b.State(), noon, law())
-			b.Say(rest...)
+			b.Append(rest...)
 			for id, c := range b.State().Open {
-				b.Say(runtest.CallDone(runtest.Ref("a", id, c.Tool), 0, "ok"))
+				b.Append(runtest.CallDone(runtest.Ref("a", id, c.Tool), 0, "ok"))
 			}
 			s := b.State()
 			for _, r := range s.ToolCallHistory.All() {
@@ -83,9 +83,9 @@ func TestPROP10(t *testing.T) {
 			b := runtest.New("main", "r1")
 			c := runtest.Created()
 			c.Options.Autonomy = level
-			b.Say(c, runtest.Started(), runtest.Plan(steps...))
+			b.Append(c, runtest.Started(), runtest.Plan(steps...))
 			for _, st := range steps {
-				b.Say(runtest.Ready(st.ID))
+				b.Append(runtest.Ready(st.ID))
 			}
 			say, err := Look(b.State(), noon, law())
 			if err != nil {
@@ -100,7 +100,7 @@ func TestPROP10(t *testing.T) {
 			if gates != want || len(say) != len(steps) {
 				t.Fatalf("level %d: %d gates of %d answers, want %d of %d", level, gates, len(say), want, len(steps))
 			}
-			b.Say(say...)
+			b.Append(say...)
 			if again, _ := Look(b.State(), noon, law()); len(again) != 0 {
 				t.Fatalf("said again: %v", again)
 			}

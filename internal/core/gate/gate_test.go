@@ -16,8 +16,8 @@ import (
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // law knows the tools read (read) and bash (once); rules are built in and those given.
-func law(rules ...events.Rule) Law {
-	return Law{
+func law(rules ...events.Rule) Policy {
+	return Policy{
 		Tool: func(_ events.Agent, name string) (Tool, bool) {
 			switch name {
 			case "read":
@@ -54,11 +54,11 @@ func asking(budget int, calls ...events.RequestedCall) *runtest.Builder {
 	b := runtest.New("main", "r1")
 	c := runtest.Created()
 	c.Options.MaxToolCalls, c.Options.Autonomy, c.By = budget, 5, "olga"
-	b.Say(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(1, "a", "calls", calls...))
+	b.Append(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(1, "a", "calls", calls...))
 	return b
 }
 
-func look(t *testing.T, b *runtest.Builder, l Law) []events.Payload {
+func look(t *testing.T, b *runtest.Builder, l Policy) []events.Payload {
 	t.Helper()
 	say, err := Look(b.State(), noon, l)
 	if err != nil {
@@ -76,7 +76,7 @@ func TestCalls(t *testing.T) {
 		if len(say) != 2 || say[0].(*events.CallRefusedData).Code != events.RefusedPermission || say[1].Kind() != events.CallAllowed {
 			t.Fatalf("%+v", say)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if again := look(t, b, law()); len(again) != 0 {
 			t.Errorf("law 1: a second look said %v", again)
 		}
@@ -116,7 +116,7 @@ func TestCalls(t *testing.T) {
 		if g.Event != "waiting_for_human" || g.Rule != "careful" || g.ProposalHash != digest(g.Proposal) || !strings.Contains(string(g.Proposal), "make all") {
 			t.Fatalf("%+v", g)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if again := look(t, b, law(ask)); len(again) != 0 {
 			t.Fatalf("while it waits: %v", again)
 		}
@@ -124,7 +124,7 @@ func TestCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Say(answer...)
+		b.Append(answer...)
 		say = look(t, b, law(ask))
 		if a, ok := say[0].(*events.CallAllowedData); !ok || a.Gate != g.Gate {
 			t.Errorf("%+v", say)
@@ -134,14 +134,14 @@ func TestCalls(t *testing.T) {
 		t.Parallel()
 		ask := events.Rule{ID: "careful", Tool: "bash", Action: "ask"}
 		b := asking(10, runtest.Asked(1, 1, "bash", `{"command":"make all"}`))
-		b.Say(look(t, b, law(ask))...)
+		b.Append(look(t, b, law(ask))...)
 		gate := b.State().Gates[0].ID
 		answer, _ := Answer(b.State(), noon, Reply{Gate: gate, Decision: "reject", Reason: "not today", By: "anna", Input: 4})
-		b.Say(answer...)
+		b.Append(answer...)
 		if say := look(t, b, law(ask)); len(say) != 0 {
 			t.Fatalf("before the pause: %v", say)
 		}
-		b.Say(runtest.Paused("gate rejected"), runtest.Resumed())
+		b.Append(runtest.Paused("gate rejected"), runtest.Resumed())
 		say := look(t, b, law(ask))
 		if got := say[0].(*events.CallRefusedData); got.Code != events.RefusedByPerson || got.Reason != "anna said no: not today" {
 			t.Errorf("%+v", got)
@@ -151,11 +151,11 @@ func TestCalls(t *testing.T) {
 		t.Parallel()
 		in := `{"command":"deploy"}`
 		b := asking(10, runtest.Asked(1, 1, "bash", in))
-		b.Say(look(t, b, law())...)
+		b.Append(look(t, b, law())...)
 		ref := runtest.Ref("a", "c1-1", "bash")
-		b.Say(runtest.CallBegun(ref, 1))
+		b.Append(runtest.CallBegun(ref, 1))
 		s := b.State()
-		b.Say(runtest.CallBad(ref, s.Open["c1-1"].Fence, events.OutcomeUnknown), runtest.Turn(2, "a", "again", runtest.Asked(2, 1, "bash", in)))
+		b.Append(runtest.CallBad(ref, s.Open["c1-1"].Fence, events.OutcomeUnknown), runtest.Turn(2, "a", "again", runtest.Asked(2, 1, "bash", in)))
 		say := look(t, b, law())
 		if g, ok := say[0].(*events.GateOpenedData); !ok || g.Rule != "outcome-unknown" {
 			t.Errorf("%+v", say[0])
@@ -169,9 +169,9 @@ func TestAnswer(t *testing.T) {
 		b := runtest.New("main", "r1")
 		c := runtest.Created()
 		c.Options.Autonomy = 1
-		b.Say(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
+		b.Append(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"))
 		say, _ := Look(b.State(), noon, law())
-		b.Say(say...)
+		b.Append(say...)
 		return b, b.State().Gates[0]
 	}
 	code := func(t *testing.T, err error, want string) {
@@ -191,7 +191,7 @@ func TestAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if again, err := Answer(b.State(), noon, Reply{Gate: g.ID, Decision: "approve", By: "anna", Input: 9}); err != nil || len(again) != 0 {
 			t.Errorf("second look: %v %v", again, err)
 		}
@@ -216,7 +216,7 @@ func TestAnswer(t *testing.T) {
 		code(t, err, "unknown_run")
 		_, err = Answer(b.State(), noon, Reply{Gate: g.ID, Decision: "maybe", Input: 1})
 		code(t, err, "bad_input")
-		b.Say(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
+		b.Append(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
 		_, err = Answer(b.State(), noon, Reply{Gate: g.ID, Decision: "approve", Input: 1})
 		code(t, err, "run_ended")
 	})
@@ -224,13 +224,13 @@ func TestAnswer(t *testing.T) {
 		t.Parallel()
 		b, g := waiting()
 		say, _ := Answer(b.State(), noon, Reply{Gate: g.ID, Decision: "no", Reason: "wait", By: "anna", Input: 1})
-		b.Say(say...)
-		b.Say(runtest.Paused("gate rejected"), runtest.Resumed())
+		b.Append(say...)
+		b.Append(runtest.Paused("gate rejected"), runtest.Resumed())
 		again, _ := Look(b.State(), noon, law())
 		if len(again) != 1 || again[0].Kind() != events.GateOpened || again[0].(*events.GateOpenedData).Gate == g.ID {
 			t.Fatalf("%v", again)
 		}
-		b.Say(runtest.Adjusted(1, 5))
+		b.Append(runtest.Adjusted(1, 5))
 		if say, _ := Look(b.State(), noon, law()); len(say) != 1 || say[0].Kind() != events.StepAllowed {
 			t.Errorf("%v", say)
 		}

@@ -15,13 +15,13 @@ import (
 )
 
 // gitLaw knows every tool and has no rules but the built-in ones.
-func gitLaw(t *testing.T) Law {
+func gitLaw(t *testing.T) Policy {
 	t.Helper()
 	rules, err := guard.Build(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Law{Tool: func(events.Agent, string) (Tool, bool) { return Tool{Effect: "idempotent"}, true },
+	return Policy{Tool: func(events.Agent, string) (Tool, bool) { return Tool{Effect: "idempotent"}, true },
 		Check:  func(events.Agent, string, json.RawMessage) error { return nil },
 		Input:  func(c *run.Call) (json.RawMessage, error) { return c.Input, nil },
 		Rules:  func(events.Agent) (guard.Set, error) { return rules, nil },
@@ -40,11 +40,11 @@ func deliveringWith(t *testing.T, autonomy int, approval bool, tool, input strin
 	c := runtest.Created()
 	c.Options.Autonomy, c.Options.MaxToolCalls = autonomy, 0
 	c.Git = &events.GitWork{Collaboration: events.Sequential, RequireApproval: approval}
-	b.Say(c, runtest.Started(), delivery.Wrap(c.Git, runtest.Plan(runtest.Step("a"))))
+	b.Append(c, runtest.Started(), delivery.Wrap(c.Git, runtest.Plan(runtest.Step("a"))))
 	for _, id := range []string{events.CheckoutStep, "a"} {
-		b.Say(runtest.Ready(id), runtest.Allowed(id), runtest.StepDone(id, "done"))
+		b.Append(runtest.Ready(id), runtest.Allowed(id), runtest.StepDone(id, "done"))
 	}
-	b.Say(runtest.Ready(events.DeliverStep), runtest.Allowed(events.DeliverStep), runtest.Turn(1, events.DeliverStep, "", runtest.Asked(1, 1, tool, input)))
+	b.Append(runtest.Ready(events.DeliverStep), runtest.Allowed(events.DeliverStep), runtest.Turn(1, events.DeliverStep, "", runtest.Asked(1, 1, tool, input)))
 	return b
 }
 
@@ -96,11 +96,11 @@ func TestGit(t *testing.T) {
 		b := delivering(t, 5, true, events.GitPush)
 		say, _ := Look(b.State(), noon, gitLaw(t))
 		g := say[0].(*events.GateOpenedData)
-		b.Say(g)
+		b.Append(g)
 		if g.Rule != delivery.RuleApproval {
 			t.Errorf("%+v", g)
 		}
-		b.Say(runtest.Yes(b.State().Gates[0]))
+		b.Append(runtest.Yes(b.State().Gates[0]))
 		say, _ = Look(b.State(), noon, gitLaw(t))
 		if a, ok := say[0].(*events.CallAllowedData); !ok || a.Gate != g.Gate || a.InputHash != digest([]byte(`{"branch":"x","commit":"1"}`)) || a.BudgetLeft != 0 {
 			t.Errorf("%+v", say)
@@ -110,9 +110,9 @@ func TestGit(t *testing.T) {
 		t.Parallel()
 		b := delivering(t, 5, true, events.GitPush)
 		say, _ := Look(b.State(), noon, gitLaw(t))
-		b.Say(say...)
+		b.Append(say...)
 		g := b.State().Gates[0]
-		b.Say(runtest.No(g, "not now"))
+		b.Append(runtest.No(g, "not now"))
 		if paused, _ := lifecycle.Rejected(b.State(), noon); len(paused) != 0 {
 			t.Errorf("%+v", paused)
 		}

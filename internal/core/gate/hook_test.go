@@ -14,7 +14,7 @@ import (
 )
 
 // hooked is a law with the answers that are there, by call.
-func hooked(answers map[string]string, rules ...events.Rule) Law {
+func hooked(answers map[string]string, rules ...events.Rule) Policy {
 	l := law(rules...)
 	l.Hooks = func(_ events.Agent, c *run.Call, _ string, _ json.RawMessage) ([]events.HookAnswer, bool) {
 		a, ok := answers[c.ID]
@@ -50,7 +50,7 @@ func TestHooks(t *testing.T) {
 	t.Run("GUARD-2 a person who lets an interrupted call go on is not overruled, and nobody is asked again", func(t *testing.T) {
 		t.Parallel()
 		b := asking(10, bash)
-		b.Say(look(t, b, hooked(map[string]string{"c1-1": "interrupt"}))...)
+		b.Append(look(t, b, hooked(map[string]string{"c1-1": "interrupt"}))...)
 		if say := look(t, b, hooked(map[string]string{"c1-1": "continue"})); len(say) != 0 {
 			t.Fatalf("law 1: while it waits: %v", say)
 		}
@@ -59,7 +59,7 @@ func TestHooks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Say(answer...)
+		b.Append(answer...)
 		if a, ok := look(t, b, hooked(nil))[0].(*events.CallAllowedData); !ok || a.Gate != g.ID || a.Rule != "hook:station:h" {
 			t.Errorf("%+v", a)
 		}
@@ -70,7 +70,7 @@ func TestHooks(t *testing.T) {
 		fetched := false
 		l.Input = func(c *run.Call) (json.RawMessage, error) {
 			if !fetched && c.ID == "c1-1" {
-				return nil, ErrLater
+				return nil, ErrNotFetched
 			}
 			return c.Input, nil
 		}
@@ -115,13 +115,13 @@ func TestHooks(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b.Say(say[:rapid.IntRange(0, len(say)).Draw(t, "cut")]...)
+				b.Append(say[:rapid.IntRange(0, len(say)).Draw(t, "cut")]...)
 			}
 			rest, err := Look(b.State(), noon, hooked(answers))
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.Say(rest...)
+			b.Append(rest...)
 			if again, _ := Look(b.State(), noon, hooked(answers)); len(again) != 0 {
 				t.Fatalf("law 1: said again %v", again)
 			}

@@ -73,7 +73,7 @@ func notEditable(reason string) *Refused {
 
 // AnswerEdited is Answer for a yes with other arguments than those proposed. They are checked and judged as those of any
 // call: what may not be done stays undone, whoever approves it. It says nothing while law.Hooks still has to be asked.
-func AnswerEdited(s run.State, now time.Time, r Reply, law Law) ([]events.Payload, error) {
+func AnswerEdited(s run.State, now time.Time, r Reply, law Policy) ([]events.Payload, error) {
 	g := s.Gate(r.Gate)
 	if len(r.Edited) == 0 || s.Took(r.Input) || g == nil || g.Status != run.GatePending || late(g, now) {
 		return answer(s, now, r)
@@ -100,7 +100,7 @@ func AnswerEdited(s run.State, now time.Time, r Reply, law Law) ([]events.Payloa
 
 // judgeEdited returns why the call may not be made with the edited arguments, or nil and what the hooks answered about
 // them.
-func judgeEdited(s run.State, c *run.Call, r Reply, law Law) (answers []events.HookAnswer, unasked bool, no *Refused) {
+func judgeEdited(s run.State, c *run.Call, r Reply, law Policy) (answers []events.HookAnswer, unasked bool, no *Refused) {
 	denied := func(code, reason, hint string) ([]events.HookAnswer, bool, *Refused) {
 		return nil, false, &Refused{code, "the edited call: " + reason, hint}
 	}

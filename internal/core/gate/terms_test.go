@@ -24,11 +24,11 @@ func refusedWith(t *testing.T, err error, code string) {
 }
 
 // gated builds a run whose call of bash waits at a gate with these terms.
-func gated(t *testing.T, l Law, terms events.GateTerms) (*runtest.Builder, *run.Gate) {
+func gated(t *testing.T, l Policy, terms events.GateTerms) (*runtest.Builder, *run.Gate) {
 	t.Helper()
 	l.Terms = terms
 	b := asking(10, runtest.Asked(1, 1, "bash", `{"command":"make all"}`))
-	b.Say(look(t, b, l)...)
+	b.Append(look(t, b, l)...)
 	if len(b.State().Gates) != 1 {
 		t.Fatalf("no gate: %+v", b.State().Open)
 	}
@@ -53,7 +53,7 @@ func TestEdited(t *testing.T) {
 		if yes.ProposalHash != g.Hash || yes.EditedHash != events.EditedHash(g.Hash, json.RawMessage(`{"command":"make test"}`)) || yes.EditedHash == g.Hash {
 			t.Errorf("%+v", yes)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if again, err := AnswerEdited(b.State(), noon, edit(g, `{"command":"make test"}`), law(careful)); len(again) != 0 || err != nil {
 			t.Errorf("law 1: %v %v", again, err)
 		}
@@ -70,12 +70,12 @@ func TestEdited(t *testing.T) {
 		if _, err := b.Try(&plain); err == nil {
 			t.Error("the fold takes a permission for what was not approved")
 		}
-		b.Say(allowed)
+		b.Append(allowed)
 		if c := b.State().Open["c1-1"]; string(c.Input) != `{"command":"make test"}` || !c.Edited {
 			t.Errorf("what is run: %s", c.Input)
 		}
-		b.Say(runtest.CallBegun(runtest.Ref("a", "c1-1", "bash"), 1))
-		b.Say(runtest.CallDone(runtest.Ref("a", "c1-1", "bash"), b.State().Open["c1-1"].Fence, "ok"))
+		b.Append(runtest.CallBegun(runtest.Ref("a", "c1-1", "bash"), 1))
+		b.Append(runtest.CallDone(runtest.Ref("a", "c1-1", "bash"), b.State().Open["c1-1"].Fence, "ok"))
 		if r := b.State().ToolCallHistory.At(0); !r.Edited || string(r.Arguments) != `{"command":"make test"}` {
 			t.Errorf("%+v", r)
 		}
@@ -110,7 +110,7 @@ func TestEdited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		deny := events.Rule{ID: "never", Tool: "bash", Match: events.Match{Glob: "make test"}, Action: "deny"}
 		if r, ok := look(t, b, law(careful, deny))[0].(*events.CallRefusedData); !ok || r.Rule != "never" {
 			t.Errorf("%+v", r)
@@ -137,13 +137,13 @@ func TestExpired(t *testing.T) {
 		if len(say) != 1 || say[0].(*events.GateExpiredData).Outcome != events.ExpiryRejects {
 			t.Fatalf("%v", say)
 		}
-		b.SayAt(after, say...)
+		b.AppendAt(after, say...)
 		if again, _ := Look(b.State(), after, law(careful)); len(again) != 0 {
 			t.Errorf("law 1: a firing that came twice: %v", again)
 		}
 		_, err = Answer(b.State(), after, Reply{Gate: g.ID, Decision: "approve", Input: 5})
 		refusedWith(t, err, CodeExpired)
-		b.Say(runtest.Paused("gate expired"), runtest.Resumed())
+		b.Append(runtest.Paused("gate expired"), runtest.Resumed())
 		if r, ok := look(t, b, law(careful))[0].(*events.CallRefusedData); !ok || r.Code != events.RefusedByPerson || !strings.Contains(r.Reason, "nobody answered within") {
 			t.Errorf("%+v", r)
 		}
@@ -151,7 +151,7 @@ func TestExpired(t *testing.T) {
 	t.Run("SAFE-10 a paused run's gates expire too, and a gate without terms never does", func(t *testing.T) {
 		t.Parallel()
 		b, g := gated(t, law(careful), terms)
-		b.Say(runtest.Paused("lunch"))
+		b.Append(runtest.Paused("lunch"))
 		if say, _ := Look(b.State(), g.ExpiresAt, law(careful)); len(say) != 1 {
 			t.Errorf("%v", say)
 		}
@@ -203,14 +203,14 @@ func TestQuorum(t *testing.T) {
 		if err != nil || say[0].Kind() != events.GateVoted {
 			t.Fatalf("%v %v", say, err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		_, err = Answer(b.State(), noon, yes(g, "anna", 5, ""))
 		refusedWith(t, err, "already_voted")
 		say, err = AnswerEdited(b.State(), noon, yes(g, "bert", 6, `{"command":"make test"}`), l)
 		if err != nil || say[0].Kind() != events.GateVoted {
 			t.Fatalf("a yes to another action is no second one: %v %v", say, err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if len(look(t, b, l)) != 0 {
 			t.Error("two votes for two actions permitted one")
 		}
@@ -218,7 +218,7 @@ func TestQuorum(t *testing.T) {
 		if err != nil || say[0].Kind() != events.GateApproved || say[0].(*events.GateApprovedData).Votes != 2 {
 			t.Fatalf("%v %v", say, err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if a, ok := look(t, b, l)[0].(*events.CallAllowedData); !ok || !a.Edited {
 			t.Errorf("%+v", a)
 		}
@@ -230,7 +230,7 @@ func TestQuorum(t *testing.T) {
 		if _, err := b.Try(&events.GateApprovedData{GateAnswer: alone}); err == nil {
 			t.Error("one yes of two was enough")
 		}
-		b.Say(&events.GateVotedData{GateAnswer: alone})
+		b.Append(&events.GateVotedData{GateAnswer: alone})
 		if _, err := b.Try(&events.GateVotedData{GateAnswer: alone}); err == nil {
 			t.Error("one person voted twice")
 		}
@@ -257,7 +257,7 @@ func TestQuorum(t *testing.T) {
 				if closed {
 					rt.Fatalf("an answer after the end: %v", say)
 				}
-				b.Say(say...)
+				b.Append(say...)
 				if again, err := AnswerEdited(b.State(), noon, r, l); len(again) != 0 || err != nil {
 					rt.Fatalf("law 1: %v %v", again, err)
 				}

@@ -4,8 +4,8 @@ import "github.com/inspan/inspan/pkg/events"
 
 // Patterns of one word for what lies beyond a named folder of the workspace.
 const (
-	// beyond is the world outside, the workspace as a whole and the store of git.
-	beyond = `{/*,~*,..,../*,.,\*,\*\*,\*/*,.\**,.\?*,.[[]*,\?\*,[[]*,.git,.git/*,*/.git,*/.git/*}`
+	// outside is the world outside, the workspace as a whole and the store of git.
+	outside = `{/*,~*,..,../*,.,\*,\*\*,\*/*,.\**,.\?*,.[[]*,\?\*,[[]*,.git,.git/*,*/.git,*/.git/*}`
 	// world is the world outside alone.
 	world = `{/*,~*,..,../*}`
 	// device is a disk or the memory of the machine.
@@ -70,7 +70,7 @@ func shared() []events.Rule {
 func files() []events.Rule {
 	return []events.Rule{
 		locked("recursive-delete-beyond", "deletes the workspace itself or what lies beyond it; name one folder inside",
-			events.Match{Argv: []string{"rm", "**", beyond, "**"}, FlagsAny: []string{recursively}}),
+			events.Match{Argv: []string{"rm", "**", outside, "**"}, FlagsAny: []string{recursively}}),
 		locked("recursive-delete-root", "gives up the protection of /",
 			events.Match{Argv: []string{"rm", "**"}, FlagsAny: []string{"--no-preserve-root"}}),
 		rule(Ask, "recursive-delete", "deletes a folder with all that is in it",

@@ -41,9 +41,9 @@ const (
 const (
 	FaultTimeout     = "timeout"     // none came in time
 	FaultCrash       = "crash"       // the program could not be started or ended badly
-	FaultRubbish     = "rubbish"     // it can not be read
+	FaultMalformed   = "rubbish"     // it can not be read
 	FaultFlood       = "flood"       // it is longer than MaxAnswer
-	FaultNobody      = "nobody"      // nobody listens on the subject
+	FaultNoResponder = "nobody"      // nobody listens on the subject
 	FaultUnavailable = "unavailable" // this service can not ask it
 )
 

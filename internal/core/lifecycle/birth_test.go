@@ -12,7 +12,7 @@ func TestUnstarted(t *testing.T) {
 	t.Run("LIFE-2 LIFE-9 a run that exists and was never started ends with its reason, in its time and once", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("main", "r1")
-		b.Say(runtest.Created())
+		b.Append(runtest.Created())
 		at := b.State().CreatedAt
 		if say, err := Unstarted(b.State(), at.Add(BirthTerm-1)); len(say) != 0 || err != nil {
 			t.Fatalf("too early: %v %v", say, err)
@@ -21,14 +21,14 @@ func TestUnstarted(t *testing.T) {
 		if err != nil || len(say) != 2 {
 			t.Fatalf("%v %v", say, err)
 		}
-		b.SayAt(at.Add(BirthTerm), say[0])
+		b.AppendAt(at.Add(BirthTerm), say[0])
 		if b.State().Status != events.Running {
 			t.Fatal(b.State().Status)
 		}
 		if again, _ := Unstarted(b.State(), at.Add(2*BirthTerm)); len(again) != 0 {
 			t.Errorf("a run that has started: %v", again)
 		}
-		b.SayAt(at.Add(BirthTerm), say[1])
+		b.AppendAt(at.Add(BirthTerm), say[1])
 		if s := b.State(); s.Status != events.Failed || s.Result.FinishReason != events.FinishCancelled || s.Result.Error == "" {
 			t.Errorf("%+v", s.Result)
 		}
@@ -40,12 +40,12 @@ func TestGiveUp(t *testing.T) {
 	t.Run("PLAN-13 PERS-15 a run that got its plan from somebody who is gone goes on instead of being given up", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("main", "r1")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")))
 		say, err := GiveUp(b.State(), b.State().CreatedAt, events.FinishError, "no plan")
 		if err != nil || len(say) != 1 || say[0].Kind() != events.StepReady {
 			t.Fatalf("%v %v", say, err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if again, err := GiveUp(b.State(), b.State().CreatedAt, events.FinishError, "no plan"); len(again) != 0 || err != nil {
 			t.Errorf("again: %v %v", again, err)
 		}

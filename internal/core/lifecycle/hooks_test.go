@@ -40,12 +40,12 @@ func TestHooks(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := runtest.New("main", "r1")
-			b.Say(whole[:2]...) // whoever asked the hook died behind run.started
+			b.Append(whole[:2]...) // whoever asked the hook died behind run.started
 			say, err := Pause(kept(t, b.State()), noon, Wish{By: "mia", Input: 7})
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.Say(say...)
+			b.Append(say...)
 			if s := b.State(); s.Status != want {
 				t.Errorf("%q: the run is %s, want %s", answer, s.Status, want)
 			}
@@ -62,7 +62,7 @@ func TestHooks(t *testing.T) {
 			var end []events.Kind
 			for cut := range len(whole) + 1 {
 				b := runtest.New("main", "r1")
-				b.Say(whole[:cut]...)
+				b.Append(whole[:cut]...)
 				answers := []events.HookAnswer(nil)
 				if s := b.State(); s.Sequence == 0 || s.Status == events.Created {
 					answers = said(events.OnRunStart, answer)
@@ -71,13 +71,13 @@ func TestHooks(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b.Say(rest...)
+				b.Append(rest...)
 				s := b.State()
 				if s.Status != want {
 					t.Errorf("%q cut at %d: the run is %s, want %s", answer, cut, s.Status, want)
 				}
 				var kinds []events.Kind
-				for _, f := range b.Facts() {
+				for _, f := range b.Events() {
 					fact, err := events.Decode(f)
 					if err != nil {
 						t.Fatal(err)
@@ -101,7 +101,7 @@ func TestHooks(t *testing.T) {
 		t.Parallel()
 		ending := func() (run.State, []events.Payload) {
 			b := runtest.New("main", "r1")
-			b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(1, "a", "done"), runtest.StepDone("a", "out"))
+			b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(1, "a", "done"), runtest.StepDone("a", "out"))
 			say, err := Progress(b.State(), noon)
 			if err != nil {
 				t.Fatal(err)
@@ -128,7 +128,7 @@ func TestHooks(t *testing.T) {
 	t.Run("GUARD-2 a run that fails is told to the hooks and fails whatever they say", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("main", "r1")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")))
 		say, err := Stop(b.State(), noon, Wish{By: "anna", Input: 3})
 		if err != nil {
 			t.Fatal(err)
@@ -143,22 +143,22 @@ func TestHooks(t *testing.T) {
 	t.Run("GUARD-2 law 1: an interrupt pauses a run once, with its reason, and not before the step told of it", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("main", "r1")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(1, "a", "calls", runtest.Asked(1, 1, "read", `{}`)))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(1, "a", "calls", runtest.Asked(1, 1, "read", `{}`)))
 		ref := runtest.Ref("a", "c1-1", "read")
 		done := runtest.CallDone(ref, 0, "out")
 		done.Hooks = said(events.OnPostTool, events.HookInterrupt)
-		b.Say(runtest.CallYes(ref, "read"), done)
+		b.Append(runtest.CallYes(ref, "read"), done)
 		if say, _ := Interrupted(b.State()); len(say) != 0 {
 			t.Errorf("before it was told: %v", say)
 		}
-		later := runtest.TurnLater(2, "a", 0, noon)
+		later := runtest.TurnDeferred(2, "a", 0, noon)
 		later.Class = events.ClassInterrupted
-		b.Say(later)
+		b.Append(later)
 		say, _ := Interrupted(kept(t, b.State()))
 		if len(say) != 1 || !strings.Contains(say[0].(*events.RunPausedData).Reason, "because") {
 			t.Fatalf("%+v", say)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if again, _ := Interrupted(b.State()); len(again) != 0 || b.State().Held != nil {
 			t.Errorf("%v %+v", again, b.State().Held)
 		}

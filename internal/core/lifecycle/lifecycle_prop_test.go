@@ -17,11 +17,11 @@ func TestPROP1(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			b := runtest.New("main", "r1")
-			b.Say(runtest.Created())
+			b.Append(runtest.Created())
 			want, input := events.Created, uint64(0)
 			for _, wish := range rapid.SliceOfN(rapid.SampledFrom([]string{"start", "pause", "resume", "stop"}), 1, 12).Draw(t, "wishes") {
 				input++
-				before, count := b.State(), len(b.Facts())
+				before, count := b.State(), len(b.Events())
 				var say []events.Payload
 				var err error
 				next := want
@@ -54,8 +54,8 @@ func TestPROP1(t *testing.T) {
 				if err != nil && next != want || err == nil && next == want {
 					t.Fatalf("%s while %s: error %v", wish, want, err)
 				}
-				b.Say(say...)
-				if err != nil && len(b.Facts()) != count {
+				b.Append(say...)
+				if err != nil && len(b.Events()) != count {
 					t.Fatalf("%s while %s was refused and yet said something", wish, want)
 				}
 				want = next
@@ -81,12 +81,12 @@ func TestPROP2(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.Say(say...)
+			b.Append(say...)
 			say, err = Resume(b.State(), Wish{Input: 1001})
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.Say(say...)
+			b.Append(say...)
 			if got, want := plain(t, b.State()), plain(t, before); got != want {
 				t.Fatalf("state after pause and resume\n got %s\nwant %s", got, want)
 			}
@@ -102,7 +102,7 @@ func walk(t *rapid.T) *runtest.Builder {
 		if len(moves) == 0 {
 			break
 		}
-		b.Say(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
+		b.Append(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
 	}
 	return b
 }
@@ -124,7 +124,7 @@ func TestPROP14(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			b := runtest.New("main", "r1")
 			steps := drawnPlan(t)
-			b.Say(runtest.Created(), runtest.Started(), runtest.Plan(steps...))
+			b.Append(runtest.Created(), runtest.Started(), runtest.Plan(steps...))
 			failed := false
 			for range 4*len(steps) + 4 {
 				progress(t, b)
@@ -143,7 +143,7 @@ func TestPROP14(t *testing.T) {
 				t.Fatalf("with a failed step %v, in the end the run is %s: %+v", failed, s.Status, steps)
 			}
 			plans := 0
-			for _, f := range b.Facts() {
+			for _, f := range b.Events() {
 				_, p, err := events.Read(f)
 				if err != nil {
 					t.Fatal(err)
@@ -184,14 +184,14 @@ func progress(t *rapid.T, b *runtest.Builder) {
 		if len(say) == 0 {
 			return
 		}
-		b.Say(say[:rapid.IntRange(1, len(say)).Draw(t, "said")]...)
+		b.Append(say[:rapid.IntRange(1, len(say)).Draw(t, "said")]...)
 	}
 }
 
 // work ends one of the steps that are ready, with a pause before it at times, and reports whether it failed.
 func work(t *rapid.T, b *runtest.Builder) (failed bool) {
 	if rapid.IntRange(0, 3).Draw(t, "pause") == 0 {
-		b.Say(runtest.Paused("wait"), runtest.Resumed())
+		b.Append(runtest.Paused("wait"), runtest.Resumed())
 	}
 	var ready []string
 	s := b.State()
@@ -204,11 +204,11 @@ func work(t *rapid.T, b *runtest.Builder) (failed bool) {
 		t.Fatal("the run goes on with no step to work on")
 	}
 	id := rapid.SampledFrom(ready).Draw(t, "step")
-	b.Say(runtest.Allowed(id))
+	b.Append(runtest.Allowed(id))
 	if rapid.IntRange(0, 9).Draw(t, "fails") == 0 {
-		b.Say(runtest.StepBad(id, "it broke"))
+		b.Append(runtest.StepBad(id, "it broke"))
 		return true
 	}
-	b.Say(runtest.Turn(s.Turns().Len()+1, id, "done"), runtest.StepDone(id, "output of "+id))
+	b.Append(runtest.Turn(s.Turns().Len()+1, id, "done"), runtest.StepDone(id, "output of "+id))
 	return false
 }

@@ -16,19 +16,19 @@ var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 func at(t *testing.T, s events.Status) *runtest.Builder {
 	t.Helper()
 	b := runtest.New("main", "r1")
-	b.Say(runtest.Created())
+	b.Append(runtest.Created())
 	if s == events.Created {
 		return b
 	}
-	b.Say(runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a")))
+	b.Append(runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a")))
 	switch s {
 	case events.Paused:
-		b.Say(runtest.Paused("a person asked"))
+		b.Append(runtest.Paused("a person asked"))
 	case events.Failed:
-		b.Say(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
+		b.Append(runtest.Failed(b.State(), events.FinishStopped, "stopped"))
 	case events.Completed:
 		finish(b, "a", "b")
-		b.Say(runtest.PlanDone(2), runtest.Completed(b.State()))
+		b.Append(runtest.PlanDone(2), runtest.Completed(b.State()))
 	case events.Created, events.Running:
 	}
 	return b
@@ -37,7 +37,7 @@ func at(t *testing.T, s events.Status) *runtest.Builder {
 func finish(b *runtest.Builder, steps ...string) {
 	for _, st := range steps {
 		s := b.State()
-		b.Say(runtest.Ready(st), runtest.Allowed(st), runtest.Turn(s.Turns().Len()+1, st, "done"), runtest.StepDone(st, "output of "+st))
+		b.Append(runtest.Ready(st), runtest.Allowed(st), runtest.Turn(s.Turns().Len()+1, st, "done"), runtest.StepDone(st, "output of "+st))
 	}
 }
 
@@ -75,7 +75,7 @@ func TestControl(t *testing.T) {
 		if err != nil || len(say) != 1 {
 			t.Fatalf("pause: %v %v", say, err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if s := b.State(); s.Status != events.Paused || s.PauseReason != "lunch" {
 			t.Fatalf("status %s reason %q", s.Status, s.PauseReason)
 		}
@@ -86,7 +86,7 @@ func TestControl(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		after := b.State()
 		if after.Status != events.Running || after.Plan != before.Plan || after.TotalToolCalls != before.TotalToolCalls {
 			t.Errorf("resumed state differs: %+v", after)
@@ -113,7 +113,7 @@ func TestControl(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.Say(say...)
+			b.Append(say...)
 			if got := b.State(); got.Status != events.Failed || got.Result.FinishReason != events.FinishStopped || got.Result.By != "anna" {
 				t.Errorf("from %s: %s %+v", s, got.Status, got.Result)
 			}
@@ -126,7 +126,7 @@ func TestControl(t *testing.T) {
 		if err != nil || len(say) != 2 {
 			t.Fatalf("%v %v", say, err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if got := b.State().Result.FinishReason; got != events.FinishCancelled {
 			t.Errorf("finish reason %q", got)
 		}
@@ -138,7 +138,7 @@ func TestControl(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if got := b.State().Options.Autonomy; got != 5 {
 			t.Errorf("autonomy %d", got)
 		}
@@ -157,7 +157,7 @@ func TestControl(t *testing.T) {
 			t.Errorf("too early: %v", say)
 		}
 		say, _ := Timeout(b.State(), deadline)
-		b.Say(say...)
+		b.Append(say...)
 		if got := b.State().Result; got.FinishReason != events.FinishTimeout || got.Success {
 			t.Errorf("%+v", got)
 		}
@@ -178,12 +178,12 @@ func TestProgress(t *testing.T) {
 		}
 		for cut := range len(whole) + 1 {
 			b := runtest.New("main", "r1")
-			b.Say(whole[:cut]...)
+			b.Append(whole[:cut]...)
 			rest, err := Begin(b.State(), noon, created, made, nil)
 			if err != nil || len(rest) != len(whole)-cut {
 				t.Fatalf("after %d facts: %d more, %v", cut, len(rest), err)
 			}
-			b.Say(rest...)
+			b.Append(rest...)
 			s := b.State()
 			if st := s.Step("a"); st == nil || st.Status != events.StepIsReady {
 				t.Errorf("after %d facts step a is %+v", cut, st)
@@ -198,12 +198,12 @@ func TestProgress(t *testing.T) {
 		if len(whole) != 2 || whole[0].Kind() != events.PlanCompleted || whole[1].Kind() != events.RunCompleted {
 			t.Fatalf("%v", whole)
 		}
-		b.Say(whole[0])
+		b.Append(whole[0])
 		rest, _ := Progress(b.State(), noon)
 		if len(rest) != 1 || rest[0].Kind() != events.RunCompleted {
 			t.Fatalf("after a crash between the two: %v", rest)
 		}
-		b.Say(rest...)
+		b.Append(rest...)
 		s := b.State()
 		if s.Result.StepsCompleted != 2 || s.Result.StepsTotal != 2 || s.Result.Output != "output of b" || s.Result.DurationMS < 0 {
 			t.Errorf("LIFE-12 result: %+v", s.Result)
@@ -215,7 +215,7 @@ func TestProgress(t *testing.T) {
 	t.Run("TEST-3a LIFE-6 PLAN-7 a run that was paused and resumed ends with its last step as any other", func(t *testing.T) {
 		t.Parallel()
 		b := at(t, events.Running)
-		b.Say(runtest.Paused("wait"), runtest.Resumed())
+		b.Append(runtest.Paused("wait"), runtest.Resumed())
 		finish(b, "a", "b")
 		if whole, _ := Progress(b.State(), noon); len(whole) != 2 || whole[1].Kind() != events.RunCompleted {
 			t.Fatalf("its steps are done and it goes on for ever: %v", whole)
@@ -224,12 +224,12 @@ func TestProgress(t *testing.T) {
 	t.Run("PLAN-6a LIFE-18 a failed step blocks what depends on it, and the run fails once nothing is left to do", func(t *testing.T) {
 		t.Parallel()
 		b := at(t, events.Running)
-		b.Say(runtest.Ready("a"), runtest.Allowed("a"), runtest.StepBad("a", "it broke"))
+		b.Append(runtest.Ready("a"), runtest.Allowed("a"), runtest.StepBad("a", "it broke"))
 		say, _ := Progress(b.State(), noon)
 		if len(say) != 1 {
 			t.Fatalf("%v", say)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		r := b.State().Result
 		if r.Success || r.Error != "step failed: a: it broke" || len(r.FailedSteps) != 1 || len(r.BlockedSteps) != 1 {
 			t.Errorf("%+v", r)
@@ -238,17 +238,17 @@ func TestProgress(t *testing.T) {
 	t.Run("GATE-6ab a rejected gate pauses the run with the reason, once", func(t *testing.T) {
 		t.Parallel()
 		b := at(t, events.Running)
-		b.Say(runtest.Ready("a"), runtest.GateAt("g1", "a", ""))
-		b.Say(runtest.No(b.State().Gates[0], "too risky"))
+		b.Append(runtest.Ready("a"), runtest.GateAt("g1", "a", ""))
+		b.Append(runtest.No(b.State().Gates[0], "too risky"))
 		say, _ := Rejected(b.State(), runtest.Start)
 		if len(say) != 1 {
 			t.Fatalf("%v", say)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if s := b.State(); s.Status != events.Paused || s.PauseReason != "gate rejected: too risky" {
 			t.Errorf("%s %q", s.Status, s.PauseReason)
 		}
-		b.Say(runtest.Resumed())
+		b.Append(runtest.Resumed())
 		if again, _ := Rejected(b.State(), runtest.Start); len(again) != 0 {
 			t.Errorf("paused again after the resume: %v", again)
 		}

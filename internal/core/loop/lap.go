@@ -46,7 +46,7 @@ const shell = "bash"
 
 // LapOf reads a turn of a run and the results of its calls, in any order.
 func LapOf(s run.State, t run.Turn, results []run.CallRecord) Lap {
-	l := Lap{Key: t.Key, Told: len(s.SaidAfter(t.Step, t.Number)) > 0, step: t.Step, reads: true, telling: true}
+	l := Lap{Key: t.Key, Told: len(s.MessagesAfter(t.Step, t.Number)) > 0, step: t.Step, reads: true, telling: true}
 	if l.Key == "" {
 		l.Key = run.KeyOf(t.Calls)
 	}

@@ -18,7 +18,7 @@ func history(d events.DoomLoop) *runtest.Builder {
 	a := c.Agents["worker"]
 	a.DoomLoop = d
 	c.Agents = map[string]events.Agent{"worker": a}
-	b.Say(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+	b.Append(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 	return b
 }
 
@@ -28,7 +28,7 @@ func ask(b *runtest.Builder, tool, input string) string {
 	n := s.Turns().Len() + 1
 	d := runtest.Turn(n, "a", "", runtest.Asked(n, 1, tool, input))
 	d.CallsKey = run.KeyOf(d.Calls)
-	b.Say(d)
+	b.Append(d)
 	return d.Calls[0].ID
 }
 
@@ -36,7 +36,7 @@ func ends(b *runtest.Builder, id, tool, output string, ok bool) {
 	ref := runtest.Ref("a", id, tool)
 	done := runtest.CallDone(ref, 0, output)
 	done.Success = ok
-	b.Say(runtest.CallYes(ref, "read"), done)
+	b.Append(runtest.CallYes(ref, "read"), done)
 }
 
 func lap(b *runtest.Builder, tool, input string) loop.Grade {
@@ -113,7 +113,7 @@ func TestSameCall(t *testing.T) {
 		b := history(events.DoomLoop{})
 		for n := 1; n <= 3; n++ {
 			d := runtest.Turn(n, "a", "", runtest.Asked(n, 1, "read", `{}`))
-			b.Say(d)
+			b.Append(d)
 			ends(b, d.Calls[0].ID, "read", "x", true)
 		}
 		if c := loop.Look(b.State(), "a"); c.Grade != loop.Nudge {
@@ -208,14 +208,14 @@ func TestReadingOn(t *testing.T) {
 		ref := runtest.Ref("a", ask(b, "bash", `{"command":"make","run_in_background":true}`), "bash")
 		done := runtest.CallDone(ref, 0, "started")
 		done.Background = &events.Background{ID: "bg-1", Runner: "t"}
-		b.Say(runtest.CallYes(ref, "read"), done)
+		b.Append(runtest.CallYes(ref, "read"), done)
 		read := func(at int64) loop.Grade {
 			id := ask(b, "bash_output", `{"bash_id":"bg-1"}`)
 			g := loop.Asking(b.State(), "a", "bash_output").Grade
 			ref := runtest.Ref("a", id, "bash_output")
 			done := runtest.CallDone(ref, 0, "more")
 			done.Background = &events.Background{ID: "bg-1", At: at}
-			b.Say(runtest.CallYes(ref, "read"), done)
+			b.Append(runtest.CallYes(ref, "read"), done)
 			return g
 		}
 		for at := range int64(10) {

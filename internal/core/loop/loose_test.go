@@ -18,16 +18,16 @@ func does(b *runtest.Builder, step, tool, effect, input, result string) loop.Gra
 	n := s.Turns().Len() + 1
 	d := runtest.Turn(n, step, "", runtest.Asked(n, 1, tool, input))
 	d.CallsKey = run.KeyOf(d.Calls)
-	b.Say(d)
+	b.Append(d)
 	g := loop.Asking(b.State(), step, tool).Grade
 	ref := runtest.Ref(step, d.Calls[0].ID, tool)
-	b.Say(runtest.CallYes(ref, effect))
+	b.Append(runtest.CallYes(ref, effect))
 	fence := uint64(0)
 	if effect != "read" {
-		b.Say(runtest.CallBegun(ref, 1))
+		b.Append(runtest.CallBegun(ref, 1))
 		fence = b.State().Sequence
 	}
-	b.Say(runtest.CallDone(ref, fence, result))
+	b.Append(runtest.CallDone(ref, fence, result))
 	return g
 }
 
@@ -99,7 +99,7 @@ func TestRefusedRepetition(t *testing.T) {
 		id := ask(b, "read", `{}`)
 		no := runtest.CallNo(runtest.Ref("a", id, "read"))
 		no.Code = events.RefusedDoomLoop
-		b.Say(no)
+		b.Append(no)
 		if c := loop.Look(b.State(), "a"); c.Grade != loop.End || c.Times != 4 {
 			t.Errorf("%+v", c)
 		}
@@ -177,15 +177,15 @@ func TestWithinATurn(t *testing.T) {
 		}
 		d := runtest.Turn(n, "a", "", asked...)
 		d.CallsKey = run.KeyOf(d.Calls)
-		b.Say(d)
+		b.Append(d)
 		for i, c := range d.Calls {
 			s, ref := b.State(), runtest.Ref("a", c.ID, "bash")
 			if loop.Surplus(s, s.Open[c.ID]) {
 				refused++
-				b.Say(runtest.CallNo(ref))
+				b.Append(runtest.CallNo(ref))
 				continue
 			}
-			b.Say(runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, result(i)))
+			b.Append(runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, result(i)))
 		}
 		return refused
 	}
@@ -240,7 +240,7 @@ func chain(n int) *runtest.Builder {
 		}
 		steps = append(steps, runtest.Step(fmt.Sprint("s", i), fmt.Sprint("s", i-1)))
 	}
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(steps...))
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(steps...))
 	return b
 }
 
@@ -250,10 +250,10 @@ func TestAcrossSteps(t *testing.T) {
 		b := chain(10)
 		for i := range 10 {
 			step := fmt.Sprint("s", i)
-			b.Say(runtest.Ready(step), runtest.Allowed(step))
+			b.Append(runtest.Ready(step), runtest.Allowed(step))
 			grades = append(grades, does(b, step, "bash", effect, `{"command":"make deploy"}`, "nothing to deploy"))
 			st := b.State()
-			b.Say(runtest.Turn(st.Turns().Len()+1, step, "done"), runtest.StepDone(step, "done"))
+			b.Append(runtest.Turn(st.Turns().Len()+1, step, "done"), runtest.StepDone(step, "done"))
 		}
 		return grades
 	}
@@ -277,9 +277,9 @@ func TestAcrossSteps(t *testing.T) {
 		for i := range 6 {
 			steps = append(steps, runtest.Step(fmt.Sprint("s", i)))
 		}
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(steps...))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(steps...))
 		for i := range 6 {
-			b.Say(runtest.Ready(fmt.Sprint("s", i)), runtest.Allowed(fmt.Sprint("s", i)))
+			b.Append(runtest.Ready(fmt.Sprint("s", i)), runtest.Allowed(fmt.Sprint("s", i)))
 		}
 		for i := range 6 {
 			if g := does(b, fmt.Sprint("s", i), "bash", "once", `{"command":"make"}`, "up to date"); g != loop.None {

@@ -48,7 +48,7 @@ func Revise(s run.State, r Revision) ([]events.Payload, error) {
 		return nil, &Fault{Text: fmt.Sprintf("revisions have removed %d steps, the limit is %d", n, MaxRemoved), Hint: "stop the run and start a new one"}
 	}
 	steps := r.Plan.PlanSteps(s.AgentName)
-	whole := keptSteps(s, kept)
+	whole := retainedSteps(s, kept)
 	if s.Step(events.CheckoutStep) != nil && s.Harness(events.CheckoutStep) {
 		for i := range steps {
 			if len(steps[i].Dependencies) == 0 {
@@ -121,8 +121,8 @@ func unused(s run.State, steps []events.PlanStep) error {
 	return nil
 }
 
-// keptSteps are the steps that stay, as the check of a plan takes them.
-func keptSteps(s run.State, kept []string) []events.PlanStep {
+// retainedSteps are the steps that stay, as the check of a plan takes them.
+func retainedSteps(s run.State, kept []string) []events.PlanStep {
 	steps := make([]events.PlanStep, 0, len(kept))
 	for _, id := range kept {
 		st := s.Step(id)

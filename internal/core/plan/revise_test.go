@@ -16,11 +16,11 @@ import (
 // rejected is a run of three steps, paused because the gate before the second was answered with no.
 func rejected() *runtest.Builder {
 	b := runtest.New("demo", "r")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("one"), runtest.Step("two", "one"), runtest.Step("three", "two")),
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("one"), runtest.Step("two", "one"), runtest.Step("three", "two")),
 		runtest.Ready("one"), runtest.Allowed("one"), runtest.Turn(1, "one", "done"), runtest.StepDone("one", "the first output"),
 		runtest.Ready("two"), runtest.GateAt("g-two", "two", ""))
 	s := b.State()
-	b.Say(runtest.No(s.Gate("g-two"), "too risky"), runtest.Paused("gate rejected: too risky"))
+	b.Append(runtest.No(s.Gate("g-two"), "too risky"), runtest.Paused("gate rejected: too risky"))
 	return b
 }
 
@@ -44,7 +44,7 @@ func TestRevise(t *testing.T) {
 		if !ok || !reflect.DeepEqual(d.Kept, []string{"one"}) || !reflect.DeepEqual(d.Removed, []string{"two", "three"}) || d.By != "anna" || d.Reason != "staging first" {
 			t.Fatalf("got %+v", say[0])
 		}
-		b.Say(say...)
+		b.Append(say...)
 		s := b.State()
 		if s.Status != events.Paused || len(s.Plan.Steps) != 3 || s.Step("one").Output != "the first output" || s.Step("check").Status != events.StepIsPending || s.Step("two") != nil {
 			t.Fatalf("%s %+v", s.Status, s.Plan)
@@ -52,7 +52,7 @@ func TestRevise(t *testing.T) {
 		if say, err := Revise(s, r); len(say) != 0 || err != nil {
 			t.Errorf("a second look answers %v, %v", say, err)
 		}
-		b.Say(runtest.Resumed())
+		b.Append(runtest.Resumed())
 		s = b.State()
 		if ready := Ready(s.Plan); len(ready) != 1 || ready[0].ID != "staging" {
 			t.Errorf("ready: %+v", ready)
@@ -95,8 +95,8 @@ func TestRevise(t *testing.T) {
 	t.Run("PLAN-9 an id that an earlier revision removed is not used again", func(t *testing.T) {
 		t.Parallel()
 		b := rejected()
-		b.Say(runtest.Revised(b.State(), runtest.Step("staging", "one")))
-		b.Say(runtest.Revised(b.State(), runtest.Step("other", "one")))
+		b.Append(runtest.Revised(b.State(), runtest.Step("staging", "one")))
+		b.Append(runtest.Revised(b.State(), runtest.Step("other", "one")))
 		for _, id := range []string{"two", "staging", "other"} {
 			if say, err := Revise(b.State(), Revision{Plan: steps(todo(id)), Input: 9}); err == nil || len(say) > 0 {
 				t.Errorf("step %s is taken again: %v", id, say)
@@ -106,7 +106,7 @@ func TestRevise(t *testing.T) {
 	t.Run("PLAN-9 a need that failed is refused, and a step that runs stays and may be needed", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("demo", "r")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("bad"), runtest.Step("runs"), runtest.Step("after", "bad"), runtest.Step("rest", "runs")),
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("bad"), runtest.Step("runs"), runtest.Step("after", "bad"), runtest.Step("rest", "runs")),
 			runtest.Ready("bad"), runtest.Ready("runs"), runtest.Allowed("bad"), runtest.Allowed("runs"), runtest.StepBad("bad", "it broke"), runtest.Paused("wait"))
 		if _, err := Revise(b.State(), Revision{Plan: steps(todo("new", "bad")), Input: 9}); err == nil || !strings.Contains(err.Error(), "which has failed") {
 			t.Errorf("got %v", err)
@@ -115,7 +115,7 @@ func TestRevise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		s := b.State()
 		if d := say[0].(*events.PlanRevisedData); !reflect.DeepEqual(d.Removed, []string{"after", "rest"}) || s.Step("runs").Status != events.StepIsRunning || s.Step("bad").Status != events.StepIsFailed {
 			t.Errorf("%+v", d)
@@ -130,7 +130,7 @@ func TestRevise(t *testing.T) {
 			},
 		} {
 			b := rejected()
-			b.Say(say(b))
+			b.Append(say(b))
 			got, err := Revise(b.State(), Revision{Plan: steps(todo("new")), Input: 9})
 			if stands, ok := errors.AsType[*StateError](err); !ok || len(got) > 0 || !strings.Contains(stands.Error(), want) {
 				t.Errorf("got %v, %v; want %q", got, err, want)
@@ -147,7 +147,7 @@ func TestRevise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		s := b.State()
 		if len(s.Agents) != 2 || len(s.Agents["worker"].Tools) != 2 || s.Agents["reviewer"].Name != "reviewer" {
 			t.Errorf("%+v", s.Agents)
@@ -160,17 +160,17 @@ func TestRevise(t *testing.T) {
 		c.Git = &events.GitWork{NewBranch: "agent/x", Collaboration: events.Sequential}
 		checkout, deliver := runtest.Step(events.CheckoutStep), runtest.Step(events.DeliverStep, events.CheckoutStep, "a")
 		checkout.Kind, deliver.Kind = events.StepCheckout, events.StepDeliver
-		b.Say(c, runtest.Started(), runtest.Plan(checkout, runtest.Step("a", events.CheckoutStep), deliver),
+		b.Append(c, runtest.Started(), runtest.Plan(checkout, runtest.Step("a", events.CheckoutStep), deliver),
 			runtest.Ready(checkout.ID), runtest.Allowed(checkout.ID), runtest.Turn(1, checkout.ID, "done"), runtest.StepDone(checkout.ID, "ready"),
 			runtest.Ready("a"), runtest.Allowed("a"), runtest.Turn(2, "a", "done"), runtest.StepDone("a", "made"),
 			runtest.Ready(deliver.ID), runtest.GateAt("g-deliver", deliver.ID, ""), runtest.Paused("wait"))
 		s := b.State()
-		b.Say(runtest.Yes(s.Gate("g-deliver")))
+		b.Append(runtest.Yes(s.Gate("g-deliver")))
 		say, err := Revise(b.State(), Revision{Plan: steps(todo("b"), todo("c", "a")), By: "anna", Input: 9})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		s = b.State()
 		last := s.Plan.Steps[len(s.Plan.Steps)-1]
 		if last.ID != deliver.ID || last.Status != events.StepIsPending || !reflect.DeepEqual(last.Dependencies, []string{checkout.ID, "b", "c"}) || !reflect.DeepEqual(s.Step("b").Dependencies, []string{checkout.ID}) {
@@ -191,7 +191,7 @@ func TestRevise(t *testing.T) {
 			return st
 		}
 		mine, theirs := events.CommitStepPrefix+"1", events.CommitStepPrefix+"2"
-		b.Say(c, runtest.Started(), runtest.Plan(harness(events.CheckoutStep, events.StepCheckout), runtest.Step("a", events.CheckoutStep),
+		b.Append(c, runtest.Started(), runtest.Plan(harness(events.CheckoutStep, events.StepCheckout), runtest.Step("a", events.CheckoutStep),
 			harness(mine, events.StepCommit, events.CheckoutStep, "a"), runtest.Step("z", mine), harness(theirs, events.StepCommit, events.CheckoutStep, "z"),
 			harness(events.DeliverStep, events.StepDeliver, events.CheckoutStep, theirs)),
 			runtest.Ready(events.CheckoutStep), runtest.Allowed(events.CheckoutStep), runtest.Turn(1, events.CheckoutStep, "done"), runtest.StepDone(events.CheckoutStep, "ready"),
@@ -200,7 +200,7 @@ func TestRevise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		s := b.State()
 		if s.Step(mine) == nil || s.Step(theirs) != nil || s.Step("z") != nil {
 			t.Fatalf("%+v", s.Plan)
@@ -241,10 +241,10 @@ func TestReviseProperties(t *testing.T) {
 				if len(moves) == 0 {
 					break
 				}
-				b.Say(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
+				b.Append(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
 			}
 			if s := b.State(); s.Status == events.Running && s.Plan != nil {
-				b.Say(runtest.Paused("to revise"))
+				b.Append(runtest.Paused("to revise"))
 			}
 			before := b.State()
 			r := Revision{Plan: drawn(t, before), By: "anna", Reason: "another way", Input: 77}
@@ -255,7 +255,7 @@ func TestReviseProperties(t *testing.T) {
 			if err != nil {
 				return
 			}
-			b.Say(say...)
+			b.Append(say...)
 			s := b.State()
 			for _, st := range before.Plan.Steps {
 				if st.Begun() && !reflect.DeepEqual(s.Step(st.ID), st) {
@@ -281,14 +281,14 @@ func TestReviseProperties(t *testing.T) {
 			if s.Status != events.Paused || s.ToolCallHistory.Len() != before.ToolCallHistory.Len() || s.Broken() != "" {
 				t.Fatalf("the run is %s, %s", s.Status, s.Broken())
 			}
-			b.Say(runtest.Resumed())
+			b.Append(runtest.Resumed())
 			for range 3 * MaxSteps { // and it is carried out to its end
 				s := b.State()
 				ready := Ready(s.Plan)
 				if len(ready) == 0 {
 					break
 				}
-				b.Say(runtest.Ready(ready[0].ID), runtest.Allowed(ready[0].ID), runtest.Turn(s.Turns().Len()+1, ready[0].ID, "done"), runtest.StepDone(ready[0].ID, "new output"))
+				b.Append(runtest.Ready(ready[0].ID), runtest.Allowed(ready[0].ID), runtest.Turn(s.Turns().Len()+1, ready[0].ID, "done"), runtest.StepDone(ready[0].ID, "new output"))
 			}
 			s = b.State()
 			for _, st := range s.Plan.Steps {

@@ -39,7 +39,7 @@ type Entry struct {
 // input alone; compaction leaves all but the turns as they are.
 var sections = []func(in Input) []Entry{
 	opening,
-	said,
+	transcript,
 	talk,
 }
 
@@ -61,8 +61,8 @@ func through(st *run.Step) int {
 	return st.Compacted.Through
 }
 
-// said is what people said before the first turn that is shown, also in the middle of those that a summary stands for.
-func said(in Input) []Entry {
+// transcript is what people said before the first turn that is shown, also in the middle of those that a summary stands for.
+func transcript(in Input) []Entry {
 	var out []Entry
 	for _, m := range in.State.Said {
 		if m.Step == in.Step.ID && m.After <= through(in.Step) {
@@ -94,7 +94,7 @@ func talk(in Input) []Entry {
 	for i := range exchanges {
 		cropResults(exchanges[i].Results, most)
 		out = append(out, Entry{Exchange: &exchanges[i]})
-		for _, text := range in.State.SaidAfter(in.Step.ID, exchanges[i].Turn.Number) {
+		for _, text := range in.State.MessagesAfter(in.Step.ID, exchanges[i].Turn.Number) {
 			out = append(out, Entry{Text: text})
 		}
 	}
@@ -156,7 +156,7 @@ func sorted(mail []events.Letter) []events.Letter {
 func roleText(in Input, light bool) string {
 	t := fullTemplate
 	if light {
-		t = lightTemplate
+		t = shortTemplate
 	}
 	r := role{System: strings.TrimSpace(in.System), Name: in.Agent.Name, Description: in.Agent.Description, Tools: strings.Join(in.Agent.Tools, ", "),
 		Skills: in.Agent.Skills, Memory: in.Agent.Memory}
@@ -178,12 +178,12 @@ var (
 	//go:embed full.tmpl
 	fullText string
 	//go:embed light.tmpl
-	lightText string
+	shortText string
 	//go:embed work.tmpl
 	workText string
 
 	fullTemplate  = template.Must(template.New("full").Parse(fullText))
-	lightTemplate = template.Must(template.New("light").Parse(lightText))
+	shortTemplate = template.Must(template.New("light").Parse(shortText))
 	workTemplate  = template.Must(template.New("work").Parse(workText))
 )
 

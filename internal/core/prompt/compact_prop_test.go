@@ -30,7 +30,7 @@ func working(t *rapid.T) (run.State, events.Agent) {
 		a.Compaction = &events.Compaction{Threshold: rapid.Float64Range(0.3, 1).Draw(t, "threshold"), ProtectTokens: &n}
 	}
 	created.Agents["worker"] = a
-	b.Say(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+	b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 	for n := 1; n <= rapid.IntRange(0, 25).Draw(t, "turns"); n++ {
 		var calls []events.RequestedCall
 		for i := 1; i <= rapid.IntRange(1, 3).Draw(t, "calls"); i++ {
@@ -39,18 +39,18 @@ func working(t *rapid.T) (run.State, events.Agent) {
 		}
 		turn := runtest.Turn(n, "a", text(t, "said", 100), calls...)
 		turn.InputTokens, turn.OutputTokens = rapid.IntRange(0, 2*a.ContextWindow).Draw(t, "in"), rapid.IntRange(0, 200).Draw(t, "out")
-		b.Say(turn)
+		b.Append(turn)
 		for _, c := range calls {
 			ref := runtest.Ref("a", c.ID, "read")
 			if rapid.IntRange(0, 9).Draw(t, "refused") == 0 {
-				b.Say(runtest.CallNo(ref))
+				b.Append(runtest.CallNo(ref))
 				continue
 			}
 			done := runtest.CallDone(ref, 0, text(t, "result", 600))
 			for range rapid.SampledFrom([]int{0, 0, 0, 1, 3}).Draw(t, "images") {
 				done.Images = append(done.Images, image(1000, 600))
 			}
-			b.Say(runtest.CallYes(ref, "read"), done)
+			b.Append(runtest.CallYes(ref, "read"), done)
 		}
 	}
 	return b.State(), a
@@ -164,12 +164,12 @@ func TestJudge(t *testing.T) {
 		a, protect := runtest.Agent("worker", "read"), 1000
 		a.ContextWindow, a.Compaction = 10_000, &events.Compaction{ProtectTokens: &protect}
 		created.Agents["worker"] = a
-		b.Say(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+		b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 		for n := 1; n <= 8; n++ {
 			turn := runtest.Turn(n, "a", "on", runtest.Asked(n, 1, "read", `{}`))
 			turn.InputTokens, turn.OutputTokens = 0, 0 // the provider counts nothing, so that estimates are all there is
 			ref := runtest.Ref("a", fmt.Sprintf("c%d-1", n), "read")
-			b.Say(turn, runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, strings.Repeat("word ", 800)))
+			b.Append(turn, runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, strings.Repeat("word ", 800)))
 		}
 		s := b.State()
 		in := Input{State: s, Step: s.Step("a"), Agent: a, User: "u"}
@@ -211,7 +211,7 @@ func TestAssemble(t *testing.T) {
 		b := runtest.New("main", "r")
 		created := runtest.Created()
 		created.Mail, created.Handoff, created.Context = []events.Letter{{From: "eve", Body: "hurry"}}, "half done", "house rules"
-		b.Say(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+		b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 		s := b.State()
 		in := Input{State: s, Step: s.Step("a"), Agent: runtest.Agent("worker", "read"), System: "You mend.", User: "mend the wheel"}
 		full := Assemble(in)

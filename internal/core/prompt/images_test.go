@@ -19,13 +19,13 @@ func gallery(agent events.Agent, turns int, i events.Image) run.State {
 	b := runtest.New("main", "r")
 	created := runtest.Created()
 	created.Agents["worker"] = agent
-	b.Say(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+	b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 	for n := 1; n <= turns; n++ {
 		c := runtest.Asked(n, 1, "read", `{"path":"a.png"}`)
 		ref := runtest.Ref("a", c.ID, "read")
 		done := runtest.CallDone(ref, 0, "a picture")
 		done.Images = []events.Image{i}
-		b.Say(runtest.Turn(n, "a", "look", c), runtest.CallYes(ref, "read"), done)
+		b.Append(runtest.Turn(n, "a", "look", c), runtest.CallYes(ref, "read"), done)
 	}
 	return b.State()
 }

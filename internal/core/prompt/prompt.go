@@ -70,7 +70,7 @@ func conversation(s run.State, step string, through int) []Exchange {
 			e.Note = walk.Add(loop.LapOf(s, t, results)).Note()
 		}
 		if t.Fault != "" {
-			e.Note = Mend(t.Fault)
+			e.Note = FixSchema(t.Fault)
 		}
 		if t.Number > through {
 			out = append(out, e)
@@ -113,8 +113,8 @@ func hinted(text, hint string) string {
 	return text + "\n" + hint
 }
 
-// Mend tells the model what is wrong with its last answer.
-func Mend(fault string) string {
+// FixSchema tells the model what is wrong with its last answer.
+func FixSchema(fault string) string {
 	return "A note from the harness, not from the user: your answer can not be used: it " + fault + ". Answer once more. This is the last time that it is asked for."
 }
 

@@ -43,7 +43,7 @@ func TestConversation(t *testing.T) {
 				if len(moves) == 0 {
 					break
 				}
-				b.Say(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
+				b.Append(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
 			}
 			s := b.State()
 			if s.Plan == nil {
@@ -68,7 +68,7 @@ func TestConversation(t *testing.T) {
 func TestText(t *testing.T) {
 	t.Parallel()
 	b := runtest.New("main", "r1")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a")), runtest.Ready("a"), runtest.Allowed("a"),
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a")), runtest.Ready("a"), runtest.Allowed("a"),
 		runtest.Turn(1, "a", "done"), runtest.StepDone("a", "the answer is 42"))
 	s := b.State()
 	t.Run("LOOP-15 the system prompt holds the agent's text, its tools and the workspace", func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestText(t *testing.T) {
 		single := runtest.New("main", "r2")
 		made := runtest.Plan(runtest.Step("only"))
 		made.Origin = "single"
-		single.Say(runtest.Created(), runtest.Started(), made)
+		single.Append(runtest.Created(), runtest.Started(), made)
 		one := single.State()
 		if got := Brief(one, one.Step("only"), "the whole"); got != "the whole" {
 			t.Errorf("%q", got)

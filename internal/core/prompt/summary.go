@@ -20,7 +20,7 @@ func (c *Cut) Ask(in Input) Asking {
 	var b strings.Builder
 	b.WriteString(head)
 	for _, e := range c.Exchanges {
-		b.WriteString(told(e, share))
+		b.WriteString(describe(e, share))
 	}
 	fmt.Fprintf(&b, "</history>\n\nWrite the summary, in at most %d words.", max(10, c.Summary/2))
 	return Asking{System: summarySystem, User: b.String(), MaxOutputTokens: 2 * c.Summary}
@@ -51,15 +51,15 @@ func (c *Cut) fit(in Input, exchanges []Exchange) int {
 	head, share := c.head(in)
 	left := int(float64(c.Room-c.Summary)/c.Ratio) - Tokens(summarySystem) - 40 - Tokens(head)
 	for i, e := range exchanges {
-		if left -= Tokens(told(e, share)); left < 0 && i > 0 {
+		if left -= Tokens(describe(e, share)); left < 0 && i > 0 {
 			return i
 		}
 	}
 	return len(exchanges)
 }
 
-// told is one turn in words, in at most about so many tokens.
-func told(e Exchange, most int) string {
+// describe is one turn in words, in at most about so many tokens.
+func describe(e Exchange, most int) string {
 	var b strings.Builder
 	each := most / (1 + 2*len(e.Turn.Calls))
 	fmt.Fprintf(&b, "turn %d: %s\n", e.Turn.Number, Crop(e.Turn.Text, max(8, each)))

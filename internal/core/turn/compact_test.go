@@ -13,7 +13,7 @@ func TestCompact(t *testing.T) {
 		t.Parallel()
 		b := started(50)
 		for range 3 {
-			b.Say(Finish(b.State(), owed(t, b), Answer{Data: calls(1, "read", `{}`)})...)
+			b.Append(Finish(b.State(), owed(t, b), Answer{Data: calls(1, "read", `{}`)})...)
 			finishCalls(b)
 		}
 		task := owed(t, b)
@@ -24,7 +24,7 @@ func TestCompact(t *testing.T) {
 		if len(say) != 1 {
 			t.Fatalf("%v", say)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		for _, through := range []int{2, 1} {
 			if again := Compact(b.State(), task, to(through)); len(again) != 0 {
 				t.Errorf("through %d: a second answer: %v", through, again)

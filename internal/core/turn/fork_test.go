@@ -22,11 +22,11 @@ func forked(t *testing.T, old run.State, say string) *runtest.Builder {
 	}
 	b, c := runtest.New("main", "new"), runtest.Created()
 	c.ForkOf = &from
-	b.Say(c)
+	b.Append(c)
 	for _, p := range parts {
-		b.Say(p)
+		b.Append(p)
 	}
-	b.Say(runtest.Started(), runtest.Ready("a"), runtest.Allowed("a"))
+	b.Append(runtest.Started(), runtest.Ready("a"), runtest.Allowed("a"))
 	return b
 }
 
@@ -36,7 +36,7 @@ func TestForked(t *testing.T) {
 	t.Run("PLUS-1 DLV-9 a fork from before the mended answer owes its turn to the permission of its step alone", func(t *testing.T) {
 		t.Parallel()
 		b := started(50)
-		b.Say(Finish(b.State(), owed(t, b), fault)...)
+		b.Append(Finish(b.State(), owed(t, b), fault)...)
 		if !Mending(b.State(), "a") {
 			t.Fatal("the answer is to be mended")
 		}
@@ -51,8 +51,8 @@ func TestForked(t *testing.T) {
 	t.Run("PLUS-1 DLV-9 a step that is taken up after its answer did not fit twice may mend the next one", func(t *testing.T) {
 		t.Parallel()
 		b := started(50)
-		b.Say(Finish(b.State(), owed(t, b), fault)...)
-		b.Say(Finish(b.State(), owed(t, b), fault)...)
+		b.Append(Finish(b.State(), owed(t, b), fault)...)
+		b.Append(Finish(b.State(), owed(t, b), fault)...)
 		if s := b.State(); s.Step("a").Status != events.StepIsFailed {
 			t.Fatal("the step has not failed")
 		}
@@ -68,7 +68,7 @@ func TestForked(t *testing.T) {
 		t.Parallel()
 		b := started(50)
 		same := func(b *runtest.Builder) {
-			b.Say(Finish(b.State(), owed(t, b), Answer{Data: calls(1, "read", `{"path":"x"}`)})...)
+			b.Append(Finish(b.State(), owed(t, b), Answer{Data: calls(1, "read", `{"path":"x"}`)})...)
 		}
 		for range 3 {
 			same(b)

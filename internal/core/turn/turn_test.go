@@ -16,7 +16,7 @@ func started(maxSteps int) *runtest.Builder {
 	b := runtest.New("main", "r1")
 	c := runtest.Created()
 	c.Options.MaxSteps = maxSteps
-	b.Say(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
+	b.Append(c, runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"))
 	return b
 }
 
@@ -41,7 +41,7 @@ func calls(n int, tool, input string) events.TurnFinishedData {
 func finishCalls(b *runtest.Builder) {
 	for id, c := range b.State().Open {
 		ref := runtest.Ref("a", id, c.Tool)
-		b.Say(runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, "ok"))
+		b.Append(runtest.CallYes(ref, "read"), runtest.CallDone(ref, 0, "ok"))
 	}
 }
 
@@ -54,7 +54,7 @@ func TestFinish(t *testing.T) {
 		if len(say) != 2 {
 			t.Fatalf("%v", say)
 		}
-		b.Say(say[0])
+		b.Append(say[0])
 		rest := Next(b.State(), "a", noon).Say
 		if len(rest) != 1 || rest[0].(*events.StepFinishedData).Output != "done" {
 			t.Fatalf("%v", rest)
@@ -65,7 +65,7 @@ func TestFinish(t *testing.T) {
 		b := started(50)
 		task := owed(t, b)
 		answer := Answer{Data: events.TurnFinishedData{Text: "done", FinishReason: events.FinishDone}}
-		b.Say(Finish(b.State(), task, answer)[0])
+		b.Append(Finish(b.State(), task, answer)[0])
 		rest := Finish(b.State(), task, answer)
 		if len(rest) != 1 || rest[0].(*events.StepFinishedData).Output != "done" {
 			t.Fatalf("%v", rest)
@@ -74,21 +74,21 @@ func TestFinish(t *testing.T) {
 	t.Run("PLAN-11 LOOP-4 a step that is completed later ends with its own text and for its own reason", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("main", "r1")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Ready("b"),
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Ready("b"),
 			runtest.Allowed("a"), runtest.Allowed("b"))
 		cut := Finish(b.State(), owed(t, b), Answer{Data: events.TurnFinishedData{Text: "half", FinishReason: events.FinishLength}})
-		b.Say(cut[0])
+		b.Append(cut[0])
 		other := *Next(b.State(), "b", noon).Ask
-		b.Say(Finish(b.State(), other, Answer{Data: events.TurnFinishedData{Text: "of b", FinishReason: events.FinishDone}})...)
+		b.Append(Finish(b.State(), other, Answer{Data: events.TurnFinishedData{Text: "of b", FinishReason: events.FinishDone}})...)
 		rest := Next(b.State(), "a", noon).Say
 		if d, ok := rest[0].(*events.StepFailedData); !ok || d.FinishReason != events.FinishLength {
 			t.Errorf("a answer that was cut off ends its step as %+v", rest[0])
 		}
 		c := runtest.New("main", "r1")
-		c.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Ready("b"),
+		c.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Ready("b"),
 			runtest.Allowed("a"), runtest.Allowed("b"))
-		c.Say(Finish(c.State(), owed(t, c), Answer{Data: events.TurnFinishedData{Text: "of a", FinishReason: events.FinishDone}})[0])
-		c.Say(Finish(c.State(), *Next(c.State(), "b", noon).Ask, Answer{Data: events.TurnFinishedData{Text: "of b", FinishReason: events.FinishDone}})...)
+		c.Append(Finish(c.State(), owed(t, c), Answer{Data: events.TurnFinishedData{Text: "of a", FinishReason: events.FinishDone}})[0])
+		c.Append(Finish(c.State(), *Next(c.State(), "b", noon).Ask, Answer{Data: events.TurnFinishedData{Text: "of b", FinishReason: events.FinishDone}})...)
 		if d := Next(c.State(), "a", noon).Say[0].(*events.StepFinishedData); d.Output != "of a" {
 			t.Errorf("step a ends with the text %q", d.Output)
 		}
@@ -97,7 +97,7 @@ func TestFinish(t *testing.T) {
 		t.Parallel()
 		b := started(50)
 		task := owed(t, b)
-		b.Say(Finish(b.State(), task, Answer{Data: calls(2, "read", `{"path":"x"}`)})...)
+		b.Append(Finish(b.State(), task, Answer{Data: calls(2, "read", `{"path":"x"}`)})...)
 		if again := Finish(b.State(), task, Answer{Data: calls(2, "read", `{"path":"x"}`)}); len(again) != 0 {
 			t.Errorf("%v", again)
 		}
@@ -117,7 +117,7 @@ func TestFinish(t *testing.T) {
 		t.Parallel()
 		b := started(50)
 		for range 3 {
-			b.Say(Finish(b.State(), owed(t, b), Answer{Data: calls(1, "read", fmt.Sprintf(`{"path":"%d"}`, len(b.Facts())))})...)
+			b.Append(Finish(b.State(), owed(t, b), Answer{Data: calls(1, "read", fmt.Sprintf(`{"path":"%d"}`, len(b.Events())))})...)
 			finishCalls(b)
 		}
 		s := b.State()
@@ -128,11 +128,11 @@ func TestFinish(t *testing.T) {
 	t.Run("a paused run is owed nothing until it resumes", func(t *testing.T) {
 		t.Parallel()
 		b := started(50)
-		b.Say(runtest.Paused("wait"))
+		b.Append(runtest.Paused("wait"))
 		if d := Next(b.State(), "a", noon); d.Ask != nil || len(d.Say) != 0 {
 			t.Errorf("%+v", d)
 		}
-		b.Say(runtest.Resumed())
+		b.Append(runtest.Resumed())
 		owed(t, b)
 	})
 }
@@ -149,19 +149,19 @@ func TestEnds(t *testing.T) {
 				t.Errorf("%v, want %s", say, want)
 				return
 			}
-			b.Say(say...)
+			b.Append(say...)
 			reasons[want] = true
 		}
 		steps := started(2)
 		for range 2 {
-			steps.Say(Finish(steps.State(), owed(t, steps), Answer{Data: calls(1, "read", fmt.Sprintf(`{"path":"%d"}`, len(steps.Facts())))})...)
+			steps.Append(Finish(steps.State(), owed(t, steps), Answer{Data: calls(1, "read", fmt.Sprintf(`{"path":"%d"}`, len(steps.Events())))})...)
 			finishCalls(steps)
 		}
 		end(steps, Next(steps.State(), "a", noon).Say, events.FinishMaxSteps)
 
 		doom := started(50)
 		for range 5 {
-			doom.Say(Finish(doom.State(), owed(t, doom), Answer{Data: calls(1, "read", `{"path":"same"}`)})...)
+			doom.Append(Finish(doom.State(), owed(t, doom), Answer{Data: calls(1, "read", `{"path":"same"}`)})...)
 			finishCalls(doom)
 		}
 		end(doom, Next(doom.State(), "a", noon).Say, events.FinishDoomLoop)
@@ -190,7 +190,7 @@ func TestEnds(t *testing.T) {
 				t.Fatalf("attempt %d, want %d", d.Ask.Attempt, attempt)
 			}
 			say := Fail(b.State(), *d.Ask, Failure{Error: "busy", Class: "transient", Retryable: true}, now)
-			b.Say(say...)
+			b.Append(say...)
 			if again := Fail(b.State(), *d.Ask, Failure{Error: "busy", Retryable: true}, now); len(again) != 0 {
 				t.Fatalf("the same failure counted twice: %v", again)
 			}
@@ -226,7 +226,7 @@ func TestHeld(t *testing.T) {
 	owed := func(t *testing.T) (*runtest.Builder, Task) {
 		t.Helper()
 		b := runtest.New("main", "r1")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Ready("b"), runtest.Allowed("b"))
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Ready("b"), runtest.Allowed("b"))
 		return b, *Next(b.State(), "a", noon).Ask
 	}
 	t.Run("GUARD-2 law 1: a hook holds a turn back until the run was paused and resumed, then it is owed without asking again", func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestHeld(t *testing.T) {
 		if !held || len(say) != 1 || say[0].(*events.TurnDeferredData).Class != events.ClassInterrupted {
 			t.Fatalf("%+v", say)
 		}
-		b.Say(say...)
+		b.Append(say...)
 		if again, _ := Held(b.State(), task, said(events.HookInterrupt), noon); len(again) != 0 {
 			t.Errorf("said again: %v", again)
 		}
@@ -245,7 +245,7 @@ func TestHeld(t *testing.T) {
 				t.Errorf("step %s before the pause: %+v", step, d)
 			}
 		}
-		b.Say(runtest.Paused("hook"), runtest.Resumed())
+		b.Append(runtest.Paused("hook"), runtest.Resumed())
 		if d := Next(b.State(), "a", noon); d.Ask == nil || !d.Ask.Step.Passed || d.Ask.Attempt != 1 {
 			t.Errorf("after the resume: %+v", d.Ask)
 		}
@@ -269,20 +269,20 @@ func TestHeld(t *testing.T) {
 	t.Run("GUARD-3 law 1: what a hook said after a call is told once, by the step that is owed a turn", func(t *testing.T) {
 		t.Parallel()
 		b, _ := owed(t)
-		b.Say(runtest.Turn(1, "a", "calls", runtest.Asked(1, 1, "read", `{}`)))
+		b.Append(runtest.Turn(1, "a", "calls", runtest.Asked(1, 1, "read", `{}`)))
 		ref := runtest.Ref("a", "c1-1", "read")
 		done := runtest.CallDone(ref, 0, "out")
 		done.Hooks = said(events.HookInterrupt)
-		b.Say(runtest.CallYes(ref, "read"), done)
+		b.Append(runtest.CallYes(ref, "read"), done)
 		d := Next(b.State(), "a", noon)
 		if len(d.Say) != 1 || d.Say[0].Kind() != events.TurnDeferred {
 			t.Fatalf("%+v", d)
 		}
-		b.Say(d.Say...)
+		b.Append(d.Say...)
 		if d := Next(b.State(), "a", noon); len(d.Say) != 0 || d.Ask != nil {
 			t.Errorf("told again: %+v", d)
 		}
-		b.Say(runtest.Paused("hook"), runtest.Resumed())
+		b.Append(runtest.Paused("hook"), runtest.Resumed())
 		if d := Next(b.State(), "a", noon); d.Ask == nil || d.Ask.Step.Passed {
 			t.Errorf("the turn itself was not asked about yet: %+v", d.Ask)
 		}

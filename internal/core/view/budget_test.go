@@ -15,7 +15,7 @@ func TestWaitsForBudget(t *testing.T) {
 		c := runtest.Created()
 		c.Options.MaxTokens = 12_000
 		b := runtest.New("main", "r1")
-		b.Say(c, runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Ready("b"), runtest.Allowed("b"))
+		b.Append(c, runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Allowed("a"), runtest.Ready("b"), runtest.Allowed("b"))
 		w := view.Waits(b.State(), time.Now())
 		if len(w) != 2 || w[0].On != "executor" || w[1].On != view.OnBudget || w[1].Step != "b" {
 			t.Errorf("%+v", w)

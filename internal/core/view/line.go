@@ -9,7 +9,7 @@ import (
 )
 
 // Line is one line of the activity log (EVT-12): when, the place in the run, who, and what. zone is nil for UTC.
-func Line(f events.Fact, p events.Payload, zone *time.Location) string {
+func Line(f events.Event, p events.Payload, zone *time.Location) string {
 	if zone == nil {
 		zone = time.UTC
 	}
@@ -96,7 +96,7 @@ func stepsText(plan []events.PlanStep) string {
 
 func name(r events.ToolRef) string { return Clip(r.Tool, 60) + " " + r.Call }
 
-func place(step, call string) string {
+func position(step, call string) string {
 	if call == "" {
 		return "step " + step
 	}

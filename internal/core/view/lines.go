@@ -85,7 +85,7 @@ var lineRows = []lineRow{
 	}),
 	line(artifactText),
 	line(func(d *events.GateOpenedData) string {
-		return fmt.Sprintf("gate %s waits for a person before %s: %s (%s)", d.Gate, place(d.Step, d.Call), Clip(d.Description, 160), Clip(d.Reason, 160))
+		return fmt.Sprintf("gate %s waits for a person before %s: %s (%s)", d.Gate, position(d.Step, d.Call), Clip(d.Description, 160), Clip(d.Reason, 160))
 	}),
 	line(func(d *events.GateApprovedData) string {
 		return join(fmt.Sprintf("gate %s approved by %s%s after %s", d.Gate, Clip(d.By, 80), votes(d.GateAnswer), ms(d.WaitMS)), Clip(or(d.Reason, editedText(d.GateAnswer)), 200))

@@ -10,7 +10,7 @@ import (
 )
 
 // lineGaps returns what is wrong between the registered event types and their lines: each names the type.
-func lineGaps(types []events.Word, rows []lineRow) []string {
+func lineGaps(types []events.Type, rows []lineRow) []string {
 	found, count := counted("line", types, rows)
 	for _, w := range types {
 		switch {
@@ -24,7 +24,7 @@ func lineGaps(types []events.Word, rows []lineRow) []string {
 }
 
 // nodeGaps is lineGaps for what events do to the tree.
-func nodeGaps(types []events.Word, rows []nodeRow) []string {
+func nodeGaps(types []events.Type, rows []nodeRow) []string {
 	found, count := counted("tree", types, rows)
 	for _, w := range types {
 		shown := w.Shown&events.InTree != 0
@@ -38,14 +38,14 @@ func nodeGaps(types []events.Word, rows []nodeRow) []string {
 	return found
 }
 
-func counted[V any](what string, types []events.Word, rows []row[V]) (found []string, count map[events.Kind]int) {
+func counted[V any](what string, types []events.Type, rows []row[V]) (found []string, count map[events.Kind]int) {
 	count = map[events.Kind]int{}
 	for _, r := range rows {
 		count[r.kind]++
 		if count[r.kind] == 2 {
 			found = append(found, fmt.Sprintf("%s has two %s rows", r.kind, what))
 		}
-		if !slices.ContainsFunc(types, func(w events.Word) bool { return w.Kind == r.kind }) {
+		if !slices.ContainsFunc(types, func(w events.Type) bool { return w.Kind == r.kind }) {
 			found = append(found, fmt.Sprintf("%s has a %s row and none in pkg/events/kind.go", r.kind, what))
 		}
 	}
@@ -56,33 +56,33 @@ func TestRows(t *testing.T) {
 	t.Parallel()
 	t.Run("EVT-12 EVT-13 each event type has one line, and those that change the tree have a row for it", func(t *testing.T) {
 		t.Parallel()
-		for _, gap := range slices.Concat(lineGaps(events.Vocabulary(), lineRows), nodeGaps(events.Vocabulary(), nodeRows)) {
+		for _, gap := range slices.Concat(lineGaps(events.Registry(), lineRows), nodeGaps(events.Registry(), nodeRows)) {
 			t.Error(gap)
 		}
 	})
 	t.Run("EVT-13 a type without a line or a row of the tree is named", func(t *testing.T) {
 		t.Parallel()
 		const made = "note.taken"
-		with := func(w events.Word) []events.Word { return append(slices.Clone(events.Vocabulary()), w) }
+		with := func(w events.Type) []events.Type { return append(slices.Clone(events.Registry()), w) }
 		text := func(events.Payload) string { return "a note" }
-		aLine, aNode := lineRow{made, text}, nodeRow{made, func(*Tree, events.Fact, events.Payload) {}}
+		aLine, aNode := lineRow{made, text}, nodeRow{made, func(*Tree, events.Event, events.Payload) {}}
 		for want, got := range map[string][]string{
-			"note.taken has no line of text":                lineGaps(with(events.Word{Kind: made}), lineRows),
-			"note.taken has a line in pkg/events and anoth": lineGaps(with(events.Word{Kind: made, Line: text}), append(slices.Clone(lineRows), aLine)),
-			"note.taken has a line row and none in pkg/eve": lineGaps(events.Vocabulary(), append(slices.Clone(lineRows), aLine)),
-			"note.taken has two line rows":                  lineGaps(with(events.Word{Kind: made}), append(slices.Clone(lineRows), aLine, aLine)),
-			"note.taken changes the tree (events.InTree) a": nodeGaps(with(events.Word{Kind: made, Shown: events.InLog | events.InTree}), nodeRows),
-			"note.taken has a row in nodeRows, and its row": nodeGaps(with(events.Word{Kind: made, Shown: events.InLog}), append(slices.Clone(nodeRows), aNode)),
+			"note.taken has no line of text":                lineGaps(with(events.Type{Kind: made}), lineRows),
+			"note.taken has a line in pkg/events and anoth": lineGaps(with(events.Type{Kind: made, Line: text}), append(slices.Clone(lineRows), aLine)),
+			"note.taken has a line row and none in pkg/eve": lineGaps(events.Registry(), append(slices.Clone(lineRows), aLine)),
+			"note.taken has two line rows":                  lineGaps(with(events.Type{Kind: made}), append(slices.Clone(lineRows), aLine, aLine)),
+			"note.taken changes the tree (events.InTree) a": nodeGaps(with(events.Type{Kind: made, Shown: events.InLog | events.InTree}), nodeRows),
+			"note.taken has a row in nodeRows, and its row": nodeGaps(with(events.Type{Kind: made, Shown: events.InLog}), append(slices.Clone(nodeRows), aNode)),
 		} {
 			if len(got) == 0 || !strings.HasPrefix(got[0], want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		}
 		for name, got := range map[string][]string{
-			"a line in pkg/events": lineGaps(with(events.Word{Kind: made, Line: text}), lineRows),
-			"a line here":          lineGaps(with(events.Word{Kind: made}), append(slices.Clone(lineRows), aLine)),
-			"no tree":              nodeGaps(with(events.Word{Kind: made, Shown: events.InLog}), nodeRows),
-			"a tree":               nodeGaps(with(events.Word{Kind: made, Shown: events.InTree}), append(slices.Clone(nodeRows), aNode)),
+			"a line in pkg/events": lineGaps(with(events.Type{Kind: made, Line: text}), lineRows),
+			"a line here":          lineGaps(with(events.Type{Kind: made}), append(slices.Clone(lineRows), aLine)),
+			"no tree":              nodeGaps(with(events.Type{Kind: made, Shown: events.InLog}), nodeRows),
+			"a tree":               nodeGaps(with(events.Type{Kind: made, Shown: events.InTree}), append(slices.Clone(nodeRows), aNode)),
 		} {
 			if len(got) > 0 {
 				t.Errorf("%s: %q", name, got)

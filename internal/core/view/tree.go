@@ -146,7 +146,7 @@ func (t *Tree) StepsDone() int {
 
 // Apply adds a fact. The facts of a run must come in order, each once; a fact about a step or call that the tree does
 // not know is left out, because the fold has already refused it.
-func (t *Tree) Apply(f events.Fact, p events.Payload) {
+func (t *Tree) Apply(f events.Event, p events.Payload) {
 	if apply := nodes[p.Kind()]; apply != nil {
 		apply(t, f, p)
 	}

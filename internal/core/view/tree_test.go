@@ -32,22 +32,22 @@ func TestTree(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("default", "run-a")
 		first, second := runtest.Ref("build", "c1-1", "bash"), runtest.Ref("build", "c1-2", "bash")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build"), runtest.Step("test", "build")), runtest.Ready("build"),
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build"), runtest.Step("test", "build")), runtest.Ready("build"),
 			runtest.GateAt("g-1", "build", ""))
-		if tree := grow(t, b.Facts()); len(tree.Waiting()) != 1 || tree.Waiting()[0].ID != "g-1" || tree.Waiting()[0].Opened.IsZero() {
+		if tree := grow(t, b.Events()); len(tree.Waiting()) != 1 || tree.Waiting()[0].ID != "g-1" || tree.Waiting()[0].Opened.IsZero() {
 			t.Fatalf("waiting: %+v", tree.Waiting())
 		}
 		waiting := b.State()
-		b.Say(runtest.Yes(waiting.Gate("g-1")), runtest.Allowed("build"),
+		b.Append(runtest.Yes(waiting.Gate("g-1")), runtest.Allowed("build"),
 			runtest.Turn(1, "build", "I build.", runtest.Asked(1, 1, "bash", `{"command":"make"}`), runtest.Asked(1, 2, "bash", `{"command":"make push"}`)),
 			runtest.CallYes(first, "once"), runtest.CallNo(second), runtest.CallBegun(first, 1))
-		tree := grow(t, b.Facts())
+		tree := grow(t, b.Events())
 		call := tree.Steps[0].Turns[0].Calls[0]
 		if call.State != view.CallRuns || call.Input != "make" || call.Runner != "runner-a" || !call.State.Open() || !tree.Steps[0].Asked.IsZero() {
 			t.Errorf("call under way: %+v", call)
 		}
-		b.Say(runtest.CallDone(first, b.State().Sequence, "made\n3 targets"), runtest.Turn(2, "build", "Built."), runtest.StepDone("build", "Built."))
-		tree = grow(t, b.Facts())
+		b.Append(runtest.CallDone(first, b.State().Sequence, "made\n3 targets"), runtest.Turn(2, "build", "Built."), runtest.StepDone("build", "Built."))
+		tree = grow(t, b.Events())
 		step := tree.Steps[0]
 		if step.Status != events.StepIsCompleted || step.Began.IsZero() || step.Ended.Sub(step.Began) <= 0 || len(step.Turns) != 2 || step.Gate.By != "anna" || step.Gate.Status != run.GateApproved {
 			t.Errorf("step: %+v", step)
@@ -66,10 +66,10 @@ func TestTree(t *testing.T) {
 	t.Run("PLAN-10 what depends on a failed step is blocked in the tree too", func(t *testing.T) {
 		t.Parallel()
 		b := runtest.New("default", "run-a")
-		b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a"), runtest.Step("c", "b")), runtest.Ready("a"), runtest.Allowed("a"),
+		b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b", "a"), runtest.Step("c", "b")), runtest.Ready("a"), runtest.Allowed("a"),
 			runtest.Turn(1, "a", "No."), runtest.StepBad("a", "broken"))
 		for i, want := range []events.StepStatus{events.StepIsFailed, events.StepIsBlocked, events.StepIsBlocked} {
-			if got := grow(t, b.Facts()).Steps[i].Status; got != want {
+			if got := grow(t, b.Events()).Steps[i].Status; got != want {
 				t.Errorf("step %d is %s, want %s", i, got, want)
 			}
 		}
@@ -88,7 +88,7 @@ func TestTreeProp(t *testing.T) {
 				if len(moves) == 0 {
 					break
 				}
-				stored := b.Say(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
+				stored := b.Append(moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")])
 				f, p, err := events.Read(stored[0])
 				if err != nil {
 					t.Fatal(err)

@@ -50,7 +50,7 @@ func spoil(v reflect.Value) {
 
 func TestText(t *testing.T) {
 	t.Parallel()
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		t.Run("EVT-12 "+string(w.Kind)+" has one line, in words", func(t *testing.T) {
 			t.Parallel()
 			b, err := os.ReadFile(filepath.Join("..", "..", "..", "pkg", "events", "testdata", string(w.Kind)+".json"))
@@ -115,8 +115,8 @@ func TestWhole(t *testing.T) {
 // begun is a run whose step "build" is allowed.
 func begun(more ...events.Payload) run.State {
 	b := runtest.New("default", "run-a")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build"), runtest.Step("test", "build")), runtest.Ready("build"), runtest.Allowed("build"))
-	b.Say(more...)
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build"), runtest.Step("test", "build")), runtest.Ready("build"), runtest.Allowed("build"))
+	b.Append(more...)
 	return b.State()
 }
 
@@ -124,7 +124,7 @@ func TestWhy(t *testing.T) {
 	t.Parallel()
 	say := func(p ...events.Payload) run.State {
 		b := runtest.New("default", "run-a")
-		b.Say(p...)
+		b.Append(p...)
 		return b.State()
 	}
 	planned := []events.Payload{runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("build")), runtest.Ready("build")}
@@ -143,25 +143,25 @@ func TestWhy(t *testing.T) {
 		{"a gatekeeper for a step", say(planned...), []string{"step build waits for the gatekeeper for 1 min 0 s"}},
 		{"a gate of a step", say(append(planned, runtest.GateAt("g-1", "build", ""))...), []string{"step build waits for a person at gate g-1", "for 1 min 0 s", "may build go on?", "inspan approve run-a/g-1"}},
 		{"a model", begun(), []string{"step build waits for the executor's model turn for 1 min 0 s"}},
-		{"a pause of the model", begun(runtest.TurnLater(1, "build", 1, runtest.Start.Add(10*time.Minute))), []string{"the model request failed once, again in 8 min 57 s"}},
+		{"a pause of the model", begun(runtest.TurnDeferred(1, "build", 1, runtest.Start.Add(10*time.Minute))), []string{"the model request failed once, again in 8 min 57 s"}},
 		{"a gatekeeper for a call", begun(asked), []string{"call bash c1-1 (make) waits for the gatekeeper"}},
 		{"a gate of a call", begun(asked, runtest.GateAt("g-2", "build", "c1-1")), []string{"call c1-1 of step build waits for a person at gate g-2"}},
 		{"a toolrunner", begun(asked, runtest.CallYes(ref, "once")), []string{"call bash c1-1 (make) waits for a toolrunner"}},
 		{"a tool", started, []string{"call bash c1-1 (make) runs on runner-a for 1 min 0 s"}},
-		{"a pause of a tool", begun(asked, runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1), runtest.CallLater(ref, 1, started.Sequence, runtest.Start.Add(10*time.Minute))),
+		{"a pause of a tool", begun(asked, runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1), runtest.CallDeferred(ref, 1, started.Sequence, runtest.Start.Add(10*time.Minute))),
 			[]string{"call bash c1-1 (make) failed once, again in"}},
 		{"a person who paused it", begun(runtest.Paused("lunch")), []string{"paused: lunch", "for 1 min 0 s", "inspan resume run-a"}},
 		{"a person who resumes it or revises its plan after a no", func() run.State {
 			b := runtest.New("default", "run-a")
-			b.Say(append(planned, runtest.GateAt("g-1", "build", ""))...)
+			b.Append(append(planned, runtest.GateAt("g-1", "build", ""))...)
 			s := b.State()
-			b.Say(runtest.No(s.Gate("g-1"), "not so"), runtest.Paused("gate rejected: not so"))
+			b.Append(runtest.No(s.Gate("g-1"), "not so"), runtest.Paused("gate rejected: not so"))
 			return b.State()
 		}(), []string{"paused: gate rejected: not so", "inspan resume run-a goes on as planned", "inspan revise run-a --plan FILE"}},
 		{"nothing, as it failed", func() run.State {
 			b := runtest.New("default", "run-a")
-			b.Say(planned[:2]...)
-			b.Say(runtest.Failed(b.State(), events.FinishError, "broken\x1b[2J"))
+			b.Append(planned[:2]...)
+			b.Append(runtest.Failed(b.State(), events.FinishError, "broken\x1b[2J"))
 			return b.State()
 		}(), []string{"failed (error): broken·[2J, 1 min 0 s ago"}},
 	} {

@@ -81,7 +81,7 @@ func Waits(s run.State, now time.Time) []Wait {
 	var waits []Wait
 	for _, g := range s.Waiting() {
 		waits = append(waits, Wait{On: OnGate, Step: g.StepID, Call: g.CallID, Gate: g.ID, Since: g.CreatedAt,
-			Text: fmt.Sprintf("%s waits for a person at gate %s (%s)", place(g.StepID, g.CallID), g.ID, Clip(g.Description, 80)) + gateTerms(g, now), Command: "inspan approve " + s.HarnessID + "/" + g.ID})
+			Text: fmt.Sprintf("%s waits for a person at gate %s (%s)", position(g.StepID, g.CallID), g.ID, Clip(g.Description, 80)) + gateTerms(g, now), Command: "inspan approve " + s.HarnessID + "/" + g.ID})
 	}
 	for _, st := range s.Plan.Steps {
 		waits = append(waits, stepWaits(s, st, now)...)

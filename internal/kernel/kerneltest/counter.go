@@ -45,13 +45,13 @@ func (*Closed) Kind() events.Kind { return CountClosed }
 
 // Counters returns what the kernel needs to know of counters.
 func Counters() *kernel.Aggregate[Counter] {
-	words := map[events.Kind]events.Word{
+	words := map[events.Kind]events.Type{
 		CountAdded:  {Kind: CountAdded, Author: events.Planner, New: func() events.Payload { return new(Added) }},
 		CountClosed: {Kind: CountClosed, Author: events.Gatekeeper, New: func() events.Payload { return new(Closed) }},
 	}
 	return &kernel.Aggregate[Counter]{
 		Name:     CounterAggregate,
-		Lookup:   func(k events.Kind) (events.Word, bool) { w, ok := words[k]; return w, ok },
+		Lookup:   func(k events.Kind) (events.Type, bool) { w, ok := words[k]; return w, ok },
 		Apply:    count,
 		Chain:    func(c *Counter) kernel.Chain { return c.Chain },
 		Ended:    func(c *Counter) bool { return c.Closed },
@@ -60,7 +60,7 @@ func Counters() *kernel.Aggregate[Counter] {
 }
 
 // count folds one event of a counter.
-func count(c Counter, f events.Fact, p events.Payload, hash string) (Counter, error) {
+func count(c Counter, f events.Event, p events.Payload, hash string) (Counter, error) {
 	if c.Closed {
 		return Counter{}, fmt.Errorf("counter %s is closed", c.ID)
 	}

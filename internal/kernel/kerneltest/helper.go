@@ -77,7 +77,7 @@ type chain struct {
 func (c *chain) next(t *testing.T, kind events.Kind, size int) []byte {
 	t.Helper()
 	word, _ := events.Lookup(kind)
-	f := events.Fact{SpecVersion: "1.0", ID: unique("id"), Source: events.Source("exam", word.Author), Type: kind.Type(),
+	f := events.Event{SpecVersion: "1.0", ID: unique("id"), Source: events.Source("exam", word.Author), Type: kind.Type(),
 		Subject: c.run, Time: time.Now().UTC(), ContentType: "application/json", Sequence: c.n + 1, PrevHash: c.prev,
 		Identity: events.Identity{Station: "exam", Run: c.run},
 		Data:     fmt.Appendf(nil, `{"event":%q,"pad":%q}`, word.Event, strings.Repeat("x", size))}

@@ -125,7 +125,7 @@ func comesAgain(t *testing.T, p Post) {
 		if h.deliveries != n {
 			t.Errorf("delivery %d says it is delivery %d", n, h.deliveries)
 		}
-		if want := events.FactSubject(p.Station, id, events.CallAllowed); h.subject != want {
+		if want := events.RunEventSubject(p.Station, id, events.CallAllowed); h.subject != want {
 			t.Errorf("got subject %q, want %q", h.subject, want)
 		}
 		if h.data != string(fact.Bytes) || h.seq != fact.Seq {
@@ -143,14 +143,14 @@ func comesAgain(t *testing.T, p Post) {
 	other := unique("run")
 	say(t, p, other, events.CallAllowed)
 	h := await(t, in, "the next fact")
-	if h.subject != events.FactSubject(p.Station, other, events.CallAllowed) || h.deliveries != 1 {
+	if h.subject != events.RunEventSubject(p.Station, other, events.CallAllowed) || h.deliveries != 1 {
 		t.Errorf("after the ack: got delivery %d of %s, want the first of the next fact", h.deliveries, h.subject)
 	}
 	h.ack(t)
 }
 
 func hearsItsKinds(t *testing.T, p Post) {
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		say(t, p, unique("run"), w.Kind)
 	}
 	// Each role hears one of these two: once it comes, all before it came.
@@ -158,9 +158,9 @@ func hearsItsKinds(t *testing.T, p Post) {
 	say(t, p, "last-"+unique("run"), events.CallAllowed)
 	var roles sync.WaitGroup
 	for _, role := range events.Services() {
-		hears := topology.HearsOf(role)
+		hears := topology.SubscriptionsOf(role)
 		var want []events.Kind
-		for _, w := range append(slices.Clone(events.Vocabulary()), events.Word{Kind: events.RunResumed}, events.Word{Kind: events.CallAllowed}) {
+		for _, w := range append(slices.Clone(events.Registry()), events.Type{Kind: events.RunResumed}, events.Type{Kind: events.CallAllowed}) {
 			if hears.All || slices.Contains(hears.Facts, w.Kind) {
 				want = append(want, w.Kind)
 			}
@@ -268,7 +268,7 @@ func sharesWork(t *testing.T, p Post) {
 	for range n {
 		id := unique("run")
 		say(t, p, id, events.CallAllowed)
-		want = append(want, events.FactSubject(p.Station, id, events.CallAllowed))
+		want = append(want, events.RunEventSubject(p.Station, id, events.CallAllowed))
 	}
 	a, _ := listen(t, p, events.Toolrunner, 4)
 	b, _ := listen(t, p, events.Toolrunner, 4)
@@ -356,7 +356,7 @@ func drains(t *testing.T, p Post) {
 	}
 	in, _ := listen(t, p, events.Toolrunner, 1)
 	h := await(t, in, "the message after the drain")
-	if want := events.FactSubject(p.Station, next, events.CallAllowed); h.subject != want {
+	if want := events.RunEventSubject(p.Station, next, events.CallAllowed); h.subject != want {
 		t.Errorf("the next listener got %q, want %q: an acknowledged message came again", h.subject, want)
 	}
 	h.ack(t)
@@ -367,7 +367,7 @@ func inherits(t *testing.T, p Post) {
 	for i := range 6 {
 		id := fmt.Sprintf("%s-%d", unique("run"), i)
 		say(t, p, id, events.CallAllowed)
-		want = append(want, events.FactSubject(p.Station, id, events.CallAllowed))
+		want = append(want, events.RunEventSubject(p.Station, id, events.CallAllowed))
 	}
 	in, stop := listen(t, p, events.Toolrunner, 2)
 	for range 2 {
@@ -467,7 +467,7 @@ func hearsRunsAlone(t *testing.T, p Post) {
 	say(t, p, id, events.CallAllowed)
 	for who, from := range map[events.Service]<-chan heard{events.Toolrunner: in, events.Persister: all} {
 		h := await(t, from, "the fact of the run as %s", who)
-		if want := events.FactSubject(p.Station, id, events.CallAllowed); h.subject != want {
+		if want := events.RunEventSubject(p.Station, id, events.CallAllowed); h.subject != want {
 			t.Errorf("%s received %q, want %q alone", who, h.subject, want)
 		}
 		h.ack(t)

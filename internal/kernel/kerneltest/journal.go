@@ -126,7 +126,7 @@ func guardsAllKinds(t *testing.T, j kernel.Journal) {
 	id := unique("run")
 	c := &chain{run: id}
 	mustStore(t, j, kernel.Entry{ID: id, Kind: events.RunCreated, Bytes: c.next(t, events.RunCreated, 10)})
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		ack := settled(t, j, kernel.Entry{ID: id, Kind: w.Kind, Head: 0, Bytes: c.next(t, w.Kind, 10)})
 		if ack.Outcome != kernel.Conflict {
 			t.Errorf("first %s of a run that has a fact: got %s (%v), want conflict", w.Kind, ack.Outcome, ack.Err)
@@ -313,7 +313,7 @@ func sized(t *testing.T, id string, size int) []byte {
 }
 
 func largeFact(t *testing.T, j kernel.Journal) {
-	for _, size := range []int{events.MaxFact - 1, events.MaxFact} {
+	for _, size := range []int{events.MaxEvent - 1, events.MaxEvent} {
 		id := unique("run")
 		b := sized(t, id, size)
 		seq := mustStore(t, j, kernel.Entry{ID: id, Kind: events.RunCreated, Bytes: b})
@@ -330,7 +330,7 @@ func largeFact(t *testing.T, j kernel.Journal) {
 // tooLarge uses four times the limit: a server counts headers too and may be a little more generous than we are.
 func tooLarge(t *testing.T, j kernel.Journal) {
 	id := unique("run")
-	ack := settled(t, j, kernel.Entry{ID: id, Kind: events.RunCreated, Bytes: sized(t, id, 4*events.MaxFact)})
+	ack := settled(t, j, kernel.Entry{ID: id, Kind: events.RunCreated, Bytes: sized(t, id, 4*events.MaxEvent)})
 	if ack.Outcome != kernel.TooLarge {
 		t.Errorf("got %s (%v), want too large", ack.Outcome, ack.Err)
 	}

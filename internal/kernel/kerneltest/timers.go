@@ -37,7 +37,7 @@ func set(t *testing.T, p Post, run, name string, at time.Time) {
 
 func fires(t *testing.T, p Post) {
 	families := 0
-	for _, h := range topology.Hearing() {
+	for _, h := range topology.AllSubscriptions() {
 		for _, family := range h.Timers {
 			families++
 			id := unique("run")
@@ -113,7 +113,7 @@ func refusesUnheard(t *testing.T, p Post) {
 			t.Errorf("timer %q: got no error", name)
 		}
 	}
-	for _, h := range topology.Hearing() {
+	for _, h := range topology.AllSubscriptions() {
 		for _, family := range h.Timers {
 			if err := p.OtherTimers.Set(within(t), unique("both"), family+".x", time.Now()); err == nil {
 				t.Errorf("timer %s.x of an aggregate that is no run was taken for one of a run", family)

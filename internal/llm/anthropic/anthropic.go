@@ -103,7 +103,7 @@ func (m *Model) read(ctx context.Context, body io.Reader, req llm.Request, sink 
 		if e.Type == "error" {
 			return llm.Answer{}, m.errs.StreamError(e.Data)
 		}
-		failed, err := s.hear(e.Data)
+		failed, err := s.receive(e.Data)
 		if err != nil {
 			return llm.Answer{}, m.errs.Broken(ctx, err)
 		}

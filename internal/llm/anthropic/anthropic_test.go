@@ -74,7 +74,7 @@ func deltas(kind, field string, pieces []string) []string {
 	return out
 }
 
-func (dialect) Frames(a llmtest.Said) ([]string, int) {
+func (dialect) Frames(a llmtest.Completion) ([]string, int) {
 	first, last := "", ""
 	if u := a.Usage; u != nil {
 		// 6 tokens were written to the cache; the API counts the three kinds of input apart.
@@ -100,13 +100,13 @@ func (dialect) Frames(a llmtest.Said) ([]string, int) {
 	return out, len(out)
 }
 
-var troubleTypes = map[llmtest.Trouble]string{
+var troubleTypes = map[llmtest.Fault]string{
 	llmtest.BadRequest: "invalid_request_error", llmtest.LongPrompt: "invalid_request_error", llmtest.BadKey: "authentication_error",
 	llmtest.NoModel: "not_found_error", llmtest.NoCredit: "billing_error", llmtest.TooMany: "rate_limit_error",
 	llmtest.Overloaded: "overloaded_error", llmtest.Internal: "api_error",
 }
 
-func (dialect) ErrorBody(t llmtest.Trouble, message string) string {
+func (dialect) ErrorBody(t llmtest.Fault, message string) string {
 	if t == llmtest.LongPrompt {
 		message = "prompt is too long: 208310 tokens > 200000 maximum"
 	}
@@ -116,7 +116,7 @@ func (dialect) ErrorBody(t llmtest.Trouble, message string) string {
 	return fmt.Sprintf(`{"type":"error","error":{"type":%q,"message":%s},"request_id":"req_1"}`, troubleTypes[t], quote(message))
 }
 
-func (d dialect) ErrorFrame(t llmtest.Trouble) string {
+func (d dialect) ErrorFrame(t llmtest.Fault) string {
 	if t == llmtest.NoCredit {
 		return "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"billing_error\",\"message\":\"pay\"}}\n\n"
 	}
@@ -175,12 +175,12 @@ func (c contentBlock) result() (llm.Result, error) {
 	return r, nil
 }
 
-func (dialect) Heard(b []byte) (llmtest.Heard, error) {
+func (dialect) Heard(b []byte) (llmtest.Request, error) {
 	var r body
 	if err := json.Unmarshal(b, &r); err != nil {
-		return llmtest.Heard{}, err
+		return llmtest.Request{}, err
 	}
-	h := llmtest.Heard{Model: r.Model, MaxTokens: r.MaxTokens, Temperature: r.Temperature, Stream: r.Stream}
+	h := llmtest.Request{Model: r.Model, MaxTokens: r.MaxTokens, Temperature: r.Temperature, Stream: r.Stream}
 	for _, s := range r.System {
 		h.System += s.Text
 	}
@@ -410,7 +410,7 @@ func TestNothingIsReadFromTheEnvironment(t *testing.T) {
 }
 
 func FuzzStream(f *testing.F) {
-	said := llmtest.Said{Thinking: []string{"t"}, Text: []string{"x"}, Calls: []llmtest.SaidCall{{ID: "a", Name: "b", Parts: []string{"{}"}}}, Finish: llm.ToolUse}
+	said := llmtest.Completion{Thinking: []string{"t"}, Text: []string{"x"}, Calls: []llmtest.CompletionCall{{ID: "a", Name: "b", Parts: []string{"{}"}}}, Finish: llm.ToolUse}
 	all, _ := dialect{}.Frames(said)
 	f.Add(strings.Join(all, ""))
 	f.Add(strings.Join(join(all[:1], block(0, `{"type":"x","input":[1]}`, `{"type":"y","input":{"a":1}}`, `null`), end("z", "")), ""))

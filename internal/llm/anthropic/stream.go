@@ -69,9 +69,9 @@ func newStream(sink llm.Sink) *stream {
 	return &stream{sink: sink, byIndex: map[int64]*block{}}
 }
 
-// hear takes one event. It reports whether the event is an error of the provider, and fails on a broken stream. Events
+// receive takes one event. It reports whether the event is an error of the provider, and fails on a broken stream. Events
 // of kinds that we do not know change nothing, as the API's versioning asks of clients.
-func (s *stream) hear(data []byte) (failed bool, err error) {
+func (s *stream) receive(data []byte) (failed bool, err error) {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 {
 		return false, nil
@@ -112,9 +112,9 @@ func (s *stream) startBlock(e event) error {
 	s.blocks = append(s.blocks, b)
 	switch b.String("type") {
 	case "text":
-		s.tell(llm.Delta{Text: b.String("text")})
+		s.emit(llm.Delta{Text: b.String("text")})
 	case "thinking":
-		s.tell(llm.Delta{Thinking: b.String("thinking")})
+		s.emit(llm.Delta{Thinking: b.String("thinking")})
 	}
 	return nil
 }
@@ -136,9 +136,9 @@ func (s *stream) growBlock(e event) error {
 		b.Merge(wire.Object{"citations": []any{d["citation"]}})
 		return nil
 	case "text_delta":
-		s.tell(llm.Delta{Text: d.String("text")})
+		s.emit(llm.Delta{Text: d.String("text")})
 	case "thinking_delta":
-		s.tell(llm.Delta{Thinking: d.String("thinking")})
+		s.emit(llm.Delta{Thinking: d.String("thinking")})
 	}
 	delete(d, "type")
 	b.Merge(d)
@@ -161,7 +161,7 @@ func (s *stream) endReason(delta json.RawMessage) error {
 	return nil
 }
 
-func (s *stream) tell(d llm.Delta) {
+func (s *stream) emit(d llm.Delta) {
 	if s.sink != nil && d != (llm.Delta{}) {
 		s.sink(d)
 	}

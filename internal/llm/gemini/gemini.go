@@ -113,7 +113,7 @@ func (m *Model) read(ctx context.Context, res *http.Response, req llm.Request, s
 		if err != nil {
 			return llm.Answer{}, m.errs.Broken(ctx, err)
 		}
-		failed, err := s.hear(e.Data)
+		failed, err := s.receive(e.Data)
 		if err != nil {
 			return llm.Answer{}, m.errs.Broken(ctx, err)
 		}

@@ -51,7 +51,7 @@ func end(reason, more string) string {
 	return chunk(`"candidates":[{"finishReason":"` + reason + `","index":0}]` + more)
 }
 
-func (dialect) Frames(a llmtest.Said) ([]string, int) {
+func (dialect) Frames(a llmtest.Completion) ([]string, int) {
 	var out []string
 	for _, p := range a.Thinking {
 		out = append(out, parts(`{"text":`+quote(p)+`,"thought":true}`))
@@ -80,7 +80,7 @@ func (dialect) Frames(a llmtest.Said) ([]string, int) {
 	return out, len(out)
 }
 
-var troubles = map[llmtest.Trouble]struct {
+var troubles = map[llmtest.Fault]struct {
 	code    int
 	status  string
 	message string
@@ -97,7 +97,7 @@ var troubles = map[llmtest.Trouble]struct {
 	llmtest.Internal:   {500, "INTERNAL", "", ""},
 }
 
-func (dialect) ErrorBody(t llmtest.Trouble, message string) string {
+func (dialect) ErrorBody(t llmtest.Fault, message string) string {
 	w := troubles[t]
 	if w.message != "" {
 		message = w.message
@@ -105,7 +105,7 @@ func (dialect) ErrorBody(t llmtest.Trouble, message string) string {
 	return fmt.Sprintf(`{"error":{"code":%d,"message":%s,"status":%q,"details":[%s]}}`, w.code, quote(message), w.status, w.details)
 }
 
-func (d dialect) ErrorFrame(t llmtest.Trouble) string {
+func (d dialect) ErrorFrame(t llmtest.Fault) string {
 	return "data: " + d.ErrorBody(t, "said in the stream") + "\n\n"
 }
 
@@ -153,13 +153,13 @@ type content struct {
 
 // Heard reads a body. The model and the wish to stream are in the address, which the server of the exam does not show;
 // TestAddress has them.
-func (dialect) Heard(b []byte) (llmtest.Heard, error) {
+func (dialect) Heard(b []byte) (llmtest.Request, error) {
 	var r body
 	if err := json.Unmarshal(b, &r); err != nil {
-		return llmtest.Heard{}, err
+		return llmtest.Request{}, err
 	}
 	g := r.GenerationConfig
-	h := llmtest.Heard{Model: "model-1", Stream: true, MaxTokens: g.MaxOutputTokens, Temperature: g.Temperature,
+	h := llmtest.Request{Model: "model-1", Stream: true, MaxTokens: g.MaxOutputTokens, Temperature: g.Temperature,
 		HasSchema: g.ResponseMIMEType == "application/json" && json.Valid(g.ResponseJSONSchema)}
 	if r.SystemInstruction != nil {
 		h.System = r.SystemInstruction.Parts[0].Text
@@ -389,7 +389,7 @@ func TestNothingIsReadFromTheEnvironment(t *testing.T) {
 }
 
 func FuzzStream(f *testing.F) {
-	said := llmtest.Said{Thinking: []string{"t"}, Text: []string{"x"}, Calls: []llmtest.SaidCall{{ID: "a", Name: "b", Parts: []string{"{}"}}}, Finish: llm.ToolUse}
+	said := llmtest.Completion{Thinking: []string{"t"}, Text: []string{"x"}, Calls: []llmtest.CompletionCall{{ID: "a", Name: "b", Parts: []string{"{}"}}}, Finish: llm.ToolUse}
 	all, _ := dialect{}.Frames(said)
 	f.Add(strings.Join(all, ""))
 	f.Add(parts(`{"text":7}`, `{"functionCall":7}`, `{"functionCall":{"id":[],"args":[1]}}`) + end("STOP", ""))

@@ -50,8 +50,8 @@ type usage struct {
 	Thoughts   int `json:"thoughtsTokenCount"`
 }
 
-// hear takes one chunk. It reports whether the chunk is an error of the provider, and fails on a broken stream.
-func (s *stream) hear(data []byte) (failed bool, err error) {
+// receive takes one chunk. It reports whether the chunk is an error of the provider, and fails on a broken stream.
+func (s *stream) receive(data []byte) (failed bool, err error) {
 	if len(data) == 0 {
 		return false, nil
 	}

@@ -37,7 +37,7 @@ func model(t *testing.T, d Dialect, s *Server) llm.Model {
 	return m
 }
 
-func frames(d Dialect, a Said) []string {
+func frames(d Dialect, a Completion) []string {
 	f, _ := d.Frames(a)
 	return f
 }
@@ -87,14 +87,14 @@ func examAnswers(t *testing.T, d Dialect) {
 
 func examFinishes(t *testing.T, d Dialect) {
 	finishes := map[string]struct {
-		said Said
+		said Completion
 		want llm.Finish
 	}{
-		"a final answer":             {Said{Text: []string{"done"}, Finish: llm.Done}, llm.Done},
-		"an answer without anything": {Said{Finish: llm.Done}, llm.Done},
-		"the output limit":           {Said{Text: []string{"do"}, Finish: llm.Length}, llm.Length},
-		"a refusal":                  {Said{Text: []string{"no"}, Finish: llm.Refusal}, llm.Refusal},
-		"the limit inside a call": {Said{Calls: []SaidCall{{ID: "c", Name: "list", Parts: []string{`{"dir": "x`}}},
+		"a final answer":             {Completion{Text: []string{"done"}, Finish: llm.Done}, llm.Done},
+		"an answer without anything": {Completion{Finish: llm.Done}, llm.Done},
+		"the output limit":           {Completion{Text: []string{"do"}, Finish: llm.Length}, llm.Length},
+		"a refusal":                  {Completion{Text: []string{"no"}, Finish: llm.Refusal}, llm.Refusal},
+		"the limit inside a call": {Completion{Calls: []CompletionCall{{ID: "c", Name: "list", Parts: []string{`{"dir": "x`}}},
 			Finish: llm.Length}, llm.Length},
 	}
 	for name, c := range finishes {
@@ -134,7 +134,7 @@ func examConversation(t *testing.T, d Dialect) {
 		if _, err := model(t, d, s).Ask(t.Context(), q, nil); err != nil {
 			t.Fatal(err)
 		}
-		h := heard(t, d, s.Body(0))
+		h := request(t, d, s.Body(0))
 		if h.Model != q.Model || h.System != q.System || h.MaxTokens != 1234 || !h.Stream || h.HasSchema {
 			t.Errorf("got %+v", h)
 		}
@@ -154,13 +154,13 @@ func examConversation(t *testing.T, d Dialect) {
 
 	t.Run("the default limit, no temperature, and a schema", func(t *testing.T) {
 		t.Parallel()
-		s := Serve(t, Stream(frames(d, Said{Text: []string{`{"a":1}`}, Finish: llm.Done})...))
+		s := Serve(t, Stream(frames(d, Completion{Text: []string{`{"a":1}`}, Finish: llm.Done})...))
 		q := llm.Request{Model: "m", Messages: question().Messages,
 			Schema: []byte(`{"type":"object","properties":{"a":{"type":"integer","minimum":1}},"required":["a"]}`)}
 		if _, err := model(t, d, s).Ask(t.Context(), q, nil); err != nil {
 			t.Fatal(err)
 		}
-		h := heard(t, d, s.Body(0))
+		h := request(t, d, s.Body(0))
 		if h.MaxTokens != llm.DefaultMaxOutputTokens || h.Temperature != nil || !h.HasSchema || h.System != "" || h.Tools != nil {
 			t.Errorf("got %+v", h)
 		}
@@ -177,14 +177,14 @@ func examReplay(t *testing.T, d Dialect) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q.Messages = append(q.Messages, kept(a), llm.Message{Role: llm.ToolResults, Results: []llm.Result{
+		q.Messages = append(q.Messages, asMessage(a), llm.Message{Role: llm.ToolResults, Results: []llm.Result{
 			{CallID: "call_a", Name: "list", Output: "x.go <y>"}, {CallID: "call_b", Name: "list", Output: "no such dir", Failed: true},
 		}}, llm.Message{Role: llm.User, Text: "go on"})
 		q.Messages[1].Text = "a text that is not sent, since Raw is"
 		if _, err := m.Ask(t.Context(), q, nil); err != nil {
 			t.Fatal(err)
 		}
-		h := heard(t, d, s.Body(1))
+		h := request(t, d, s.Body(1))
 		if len(h.Messages) != 4 {
 			t.Fatalf("got %d messages: %s", len(h.Messages), s.Body(1))
 		}
@@ -209,7 +209,7 @@ func examReplay(t *testing.T, d Dialect) {
 		if _, err := model(t, d, s).Ask(t.Context(), q, nil); err != nil {
 			t.Fatal(err)
 		}
-		h := heard(t, d, s.Body(0))
+		h := request(t, d, s.Body(0))
 		got := h.Messages[1]
 		if got.Text != "I look" || len(got.Calls) != 1 || got.Calls[0].ID != "c1" || !SameJSON(got.Calls[0].Input, []byte(`{"dir":"d"}`)) ||
 			strings.Contains(string(s.Body(0)), "odd") {
@@ -221,7 +221,7 @@ func examReplay(t *testing.T, d Dialect) {
 func examDamage(t *testing.T, d Dialect) {
 	t.Run("a call whose input is no JSON is a JSON string, and can be sent back", func(t *testing.T) {
 		t.Parallel()
-		said := Said{Calls: []SaidCall{{ID: "c", Name: "list", Parts: []string{`{"dir": `, `oops`}}}, Finish: llm.ToolUse}
+		said := Completion{Calls: []CompletionCall{{ID: "c", Name: "list", Parts: []string{`{"dir": `, `oops`}}}, Finish: llm.ToolUse}
 		s := Serve(t, Stream(frames(d, said)...))
 		m := model(t, d, s)
 		q := question()
@@ -229,9 +229,9 @@ func examDamage(t *testing.T, d Dialect) {
 		if len(a.Calls) != 1 || !SameJSON(a.Calls[0].Input, []byte(`"{\"dir\": oops"`)) {
 			t.Fatalf("got %+v", a.Calls)
 		}
-		q.Messages = append(q.Messages, kept(a), llm.Message{Role: llm.ToolResults, Results: []llm.Result{{CallID: "c", Output: "not JSON", Failed: true}}})
+		q.Messages = append(q.Messages, asMessage(a), llm.Message{Role: llm.ToolResults, Results: []llm.Result{{CallID: "c", Output: "not JSON", Failed: true}}})
 		Sound(t, m, q)
-		if h := heard(t, d, s.Body(2)); !SameJSON(h.Messages[1].Raw, a.Raw) {
+		if h := request(t, d, s.Body(2)); !SameJSON(h.Messages[1].Raw, a.Raw) {
 			t.Errorf("got %s back, want %s", h.Messages[1].Raw, a.Raw)
 		}
 	})
@@ -254,12 +254,12 @@ func examDamage(t *testing.T, d Dialect) {
 	})
 }
 
-// kept is a as the log keeps it for the next request.
-func kept(a llm.Answer) llm.Message {
+// asMessage is a as the log keeps it for the next request.
+func asMessage(a llm.Answer) llm.Message {
 	return llm.Message{Role: llm.Assistant, Text: a.Text, Calls: a.Calls, Raw: a.Raw, Provider: a.Provider}
 }
 
-func heard(t *testing.T, d Dialect, body []byte) Heard {
+func request(t *testing.T, d Dialect, body []byte) Request {
 	t.Helper()
 	h, err := d.Heard(body)
 	if err != nil {

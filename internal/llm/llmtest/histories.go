@@ -28,7 +28,7 @@ func Histories(t *testing.T, d Dialect, valid func(body []byte) error) {
 		var body []byte
 		s := Serve(t, func(w http.ResponseWriter, r *http.Request) { next(w, r) })
 		m := model(t, d, s)
-		ask := func(rt *rapid.T, q llm.Request, said Said) llm.Answer {
+		ask := func(rt *rapid.T, q llm.Request, said Completion) llm.Answer {
 			next = Stream(frames(d, said)...)
 			a, err := m.Ask(t.Context(), q, nil)
 			if err != nil {
@@ -38,10 +38,10 @@ func Histories(t *testing.T, d Dialect, valid func(body []byte) error) {
 			return a
 		}
 		rapid.Check(t, func(rt *rapid.T) {
-			g := &histories{T: rt, own: func(said Said) llm.Answer { return ask(rt, question(), said) }}
+			g := &histories{T: rt, own: func(said Completion) llm.Answer { return ask(rt, question(), said) }}
 			q := question()
 			q.Messages = g.draw()
-			ask(rt, q, Said{Text: []string{"ok"}, Finish: llm.Done})
+			ask(rt, q, Completion{Text: []string{"ok"}, Finish: llm.Done})
 			first := bytes.Clone(body)
 			if err := valid(first); err != nil {
 				rt.Fatalf("the provider would refuse it: %v\nhistory %s\nrequest %s", err, show(q.Messages), first)
@@ -49,7 +49,7 @@ func Histories(t *testing.T, d Dialect, valid func(body []byte) error) {
 			if err := g.told(d, first); err != nil {
 				rt.Fatalf("%v\nhistory %s\nrequest %s", err, show(q.Messages), first)
 			}
-			if ask(rt, q, Said{Text: []string{"ok"}, Finish: llm.Done}); !bytes.Equal(body, first) {
+			if ask(rt, q, Completion{Text: []string{"ok"}, Finish: llm.Done}); !bytes.Equal(body, first) {
 				rt.Fatalf("the same history gave another request:\n%s\n%s", first, body)
 			}
 		})
@@ -67,7 +67,7 @@ func show(messages []llm.Message) string {
 // histories draws one history.
 type histories struct {
 	*rapid.T
-	own   func(Said) llm.Answer
+	own   func(Completion) llm.Answer
 	out   []llm.Message
 	words []string // that the request must hold
 	n     int
@@ -126,7 +126,7 @@ func (g *histories) images() (out []llm.Image) {
 
 // ownAnswer is one that came over the wire.
 func (g *histories) ownAnswer() llm.Message {
-	said := Said{Finish: rapid.SampledFrom([]llm.Finish{llm.Done, llm.Length, llm.Refusal}).Draw(g.T, "finish")}
+	said := Completion{Finish: rapid.SampledFrom([]llm.Finish{llm.Done, llm.Length, llm.Refusal}).Draw(g.T, "finish")}
 	if rapid.Bool().Draw(g.T, "thinks") {
 		said.Thinking = []string{g.word("thought")}
 	}
@@ -140,12 +140,12 @@ func (g *histories) ownAnswer() llm.Message {
 	}
 	for range rapid.IntRange(0, 3).Draw(g.T, "calls") {
 		g.n++
-		said.Calls = append(said.Calls, SaidCall{ID: "own_" + strconv.Itoa(g.n), Name: "list", Parts: []string{g.pick("input", `{}`, `{"dir":"x"}`, `{"dir": "cu`, ``)}})
+		said.Calls = append(said.Calls, CompletionCall{ID: "own_" + strconv.Itoa(g.n), Name: "list", Parts: []string{g.pick("input", `{}`, `{"dir":"x"}`, `{"dir": "cu`, ``)}})
 		if said.Finish == llm.Done {
 			said.Finish = llm.ToolUse
 		}
 	}
-	return kept(g.own(said))
+	return asMessage(g.own(said))
 }
 
 // foreign is an answer of another provider, with ids and names as others have them.

@@ -14,7 +14,7 @@ import (
 // directly after the results, and in the same bytes each time.
 func examImages(t *testing.T, d Dialect) {
 	one, two, three := []byte("\x89PNG one"), []byte("\xff\xd8\xff two"), []byte("\x89PNG three")
-	ask := func(t *testing.T, after ...llm.Message) (Heard, string) {
+	ask := func(t *testing.T, after ...llm.Message) (Request, string) {
 		t.Helper()
 		s := Serve(t, Stream(frames(d, answer())...))
 		q := question()
@@ -36,7 +36,7 @@ func examImages(t *testing.T, d Dialect) {
 		if !bytes.Equal(s.Body(0), s.Body(1)) {
 			t.Errorf("PRMT-8 the same history gave another request:\n%s\n%s", s.Body(0), s.Body(1))
 		}
-		return heard(t, d, s.Body(0)), string(s.Body(0))
+		return request(t, d, s.Body(0)), string(s.Body(0))
 	}
 	want := fmt.Sprintf("image/png %q image/jpeg %q image/png %q ", one, two, three)
 	seen := func(all []llm.Image) (out string) {

@@ -24,45 +24,45 @@ type Dialect interface {
 	New(baseURL, key string) (llm.Model, error)
 	// Frames is the stream of an answer: whole server-sent events, each with its blank line. After the first need of
 	// them a proper end of the stream leaves a whole answer; before, it is cut.
-	Frames(a Said) (frames []string, need int)
+	Frames(a Completion) (frames []string, need int)
 	// ErrorFrame is an error event inside a stream, ErrorBody the body of a refusal.
-	ErrorFrame(t Trouble) string
-	ErrorBody(t Trouble, message string) string
-	// Heard reads the body of a request.
-	Heard(body []byte) (Heard, error)
+	ErrorFrame(t Fault) string
+	ErrorBody(t Fault, message string) string
+	// Request reads the body of a request.
+	Heard(body []byte) (Request, error)
 }
 
-// Trouble is what a provider can say is wrong, in our words.
-type Trouble string
+// Fault is what a provider can say is wrong, in our words.
+type Fault string
 
 const (
-	BadRequest Trouble = "bad request"
-	LongPrompt Trouble = "long prompt"
-	BadKey     Trouble = "bad key"
-	NoModel    Trouble = "no model"
-	NoCredit   Trouble = "no credit"
-	TooMany    Trouble = "too many"
-	Overloaded Trouble = "overloaded"
-	Internal   Trouble = "internal"
+	BadRequest Fault = "bad request"
+	LongPrompt Fault = "long prompt"
+	BadKey     Fault = "bad key"
+	NoModel    Fault = "no model"
+	NoCredit   Fault = "no credit"
+	TooMany    Fault = "too many"
+	Overloaded Fault = "overloaded"
+	Internal   Fault = "internal"
 )
 
-// Said is an answer that a dialect turns into a stream, piece by piece.
-type Said struct {
+// Completion is an answer that a dialect turns into a stream, piece by piece.
+type Completion struct {
 	Thinking, Text []string
-	Calls          []SaidCall
+	Calls          []CompletionCall
 	Finish         llm.Finish
 	// Usage of nil is not reported.
 	Usage *llm.Usage
 }
 
-// SaidCall has its JSON arguments in pieces.
-type SaidCall struct {
+// CompletionCall has its JSON arguments in pieces.
+type CompletionCall struct {
 	ID, Name string
 	Parts    []string
 }
 
-// Heard is a request as the server understood it.
-type Heard struct {
+// Request is a request as the server understood it.
+type Request struct {
 	Model, System string
 	MaxTokens     int
 	Temperature   *float64

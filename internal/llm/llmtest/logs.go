@@ -22,7 +22,7 @@ func Logs(t *testing.T, d Dialect, valid func(body []byte) error, draw Draws, fo
 		var next Reply
 		s := Serve(t, func(w http.ResponseWriter, r *http.Request) { next(w, r) })
 		m := model(t, d, s)
-		ask := func(rt *rapid.T, q llm.Request, said Said) llm.Answer {
+		ask := func(rt *rapid.T, q llm.Request, said Completion) llm.Answer {
 			next = Stream(frames(d, said)...)
 			a, err := m.Ask(t.Context(), q, nil)
 			if err != nil {
@@ -32,15 +32,15 @@ func Logs(t *testing.T, d Dialect, valid func(body []byte) error, draw Draws, fo
 		}
 		rapid.Check(t, func(rt *rapid.T) {
 			q := draw(rt, d.Name(), func(text string, calls []llm.Call) json.RawMessage {
-				said := Said{Text: []string{text}, Finish: llm.Done}
+				said := Completion{Text: []string{text}, Finish: llm.Done}
 				for _, c := range calls {
 					said.Finish = llm.ToolUse
-					said.Calls = append(said.Calls, SaidCall{ID: c.ID, Name: c.Name, Parts: []string{string(c.Input)}})
+					said.Calls = append(said.Calls, CompletionCall{ID: c.ID, Name: c.Name, Parts: []string{string(c.Input)}})
 				}
 				return ask(rt, question(), said).Raw
 			})
 			q.Model = "model-1"
-			ask(rt, q, Said{Text: []string{"ok"}, Finish: llm.Done})
+			ask(rt, q, Completion{Text: []string{"ok"}, Finish: llm.Done})
 			first := bytes.Clone(s.Last())
 			if err := valid(first); err != nil {
 				rt.Fatalf("the provider would refuse it: %v\nhistory %s\nrequest %s", err, show(q.Messages), first)
@@ -48,7 +48,7 @@ func Logs(t *testing.T, d Dialect, valid func(body []byte) error, draw Draws, fo
 			if bytes.Contains(first, []byte(foreign)) {
 				rt.Fatalf("another provider's thought is sent: %s", first)
 			}
-			if ask(rt, q, Said{Text: []string{"ok"}, Finish: llm.Done}); !bytes.Equal(s.Last(), first) {
+			if ask(rt, q, Completion{Text: []string{"ok"}, Finish: llm.Done}); !bytes.Equal(s.Last(), first) {
 				rt.Fatalf("the same log gave another request:\n%s\n%s", first, s.Last())
 			}
 		})

@@ -166,11 +166,11 @@ func question() llm.Request {
 }
 
 // answer is the one that most of the exam gets.
-func answer() Said {
-	return Said{
+func answer() Completion {
+	return Completion{
 		Thinking: []string{"Let me ", "see <&>."},
 		Text:     []string{"I ", "will ", "look. é", "好"},
-		Calls: []SaidCall{
+		Calls: []CompletionCall{
 			{ID: "call_a", Name: "list", Parts: []string{`{"di`, `r":"`, `a \"b\"","n":1`, `2345678901234567890}`}},
 			{ID: "call_b", Name: "list", Parts: []string{"", `{}`}},
 		},

@@ -123,7 +123,7 @@ func examCuts(t *testing.T, d Dialect) {
 
 func examStreams(t *testing.T, d Dialect) {
 	all, need := d.Frames(answer())
-	troubles := map[Trouble]llm.Class{
+	troubles := map[Fault]llm.Class{
 		Overloaded: llm.Transient, Internal: llm.Transient, TooMany: llm.RateLimit,
 		BadRequest: llm.Invalid, BadKey: llm.Auth, LongPrompt: llm.TooLong, NoCredit: llm.Auth,
 	}

@@ -55,8 +55,8 @@ func (s *items) whole() bool { return s.last != nil }
 // ended implements listener.
 func (s *items) ended() bool { return s.last != nil }
 
-// hear implements listener. Events of kinds that we do not know change nothing.
-func (s *items) hear(data []byte) (failed json.RawMessage, err error) {
+// receive implements listener. Events of kinds that we do not know change nothing.
+func (s *items) receive(data []byte) (failed json.RawMessage, err error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
@@ -68,9 +68,9 @@ func (s *items) hear(data []byte) (failed json.RawMessage, err error) {
 	case "error":
 		return data, nil
 	case "response.output_text.delta", "response.refusal.delta":
-		return nil, s.tell(e.Delta, false)
+		return nil, s.emit(e.Delta, false)
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		return nil, s.tell(e.Delta, true)
+		return nil, s.emit(e.Delta, true)
 	case "response.output_item.done":
 		if e.OutputIndex < 0 || e.OutputIndex >= maxItems {
 			return nil, errors.New("an output item at an impossible place")
@@ -103,16 +103,16 @@ func failure(inner json.RawMessage) json.RawMessage {
 	return slices.Concat(json.RawMessage(`{"error":`), inner, json.RawMessage(`}`))
 }
 
-func (s *items) tell(delta json.RawMessage, thought bool) error {
+func (s *items) emit(delta json.RawMessage, thought bool) error {
 	var piece string
 	if err := json.Unmarshal(delta, &piece); err != nil {
 		return fmt.Errorf("read a delta: %w", err)
 	}
-	s.told(piece, thought)
+	s.emitted(piece, thought)
 	return nil
 }
 
-func (s *items) told(piece string, thought bool) {
+func (s *items) emitted(piece string, thought bool) {
 	d := llm.Delta{Text: piece}
 	if thought {
 		d = llm.Delta{Thinking: piece}
@@ -140,7 +140,7 @@ func (s *items) answer(req llm.Request) (llm.Answer, error) {
 		}
 		switch o.String("type") {
 		case "message":
-			a.Text += said(o)
+			a.Text += outputText(o)
 			refused = refused || hasRefusal(o)
 		case "reasoning":
 			thinking += thoughts(o)
@@ -155,10 +155,10 @@ func (s *items) answer(req llm.Request) (llm.Answer, error) {
 		output = append(output, item)
 	}
 	if rest, ok := strings.CutPrefix(a.Text, s.text.String()); ok && rest != "" {
-		s.told(rest, false)
+		s.emitted(rest, false)
 	}
 	if rest, ok := strings.CutPrefix(thinking, s.thinking.String()); ok && rest != "" {
-		s.told(rest, true)
+		s.emitted(rest, true)
 	}
 	a.Text, a.Thinking = s.text.String(), s.thinking.String()
 	a.Finish = s.finished(len(a.Calls), refused)

@@ -147,8 +147,8 @@ func (m *Model) body(req llm.Request) ([]byte, error) {
 
 // listener puts an answer together.
 type listener interface {
-	// hear takes the data of one event. failed is the provider's error in it, nil where it has none.
-	hear(data []byte) (failed json.RawMessage, err error)
+	// receive takes the data of one event. failed is the provider's error in it, nil where it has none.
+	receive(data []byte) (failed json.RawMessage, err error)
 	// whole reports whether the answer is; ended whether nothing of it can come any more.
 	whole() bool
 	ended() bool
@@ -168,7 +168,7 @@ func (m *Model) read(ctx context.Context, body io.Reader, req llm.Request, sink 
 		if err != nil {
 			return llm.Answer{}, m.errs.Broken(ctx, err)
 		}
-		failed, err := s.hear(data)
+		failed, err := s.receive(data)
 		if err != nil {
 			return llm.Answer{}, m.errs.Broken(ctx, err)
 		}

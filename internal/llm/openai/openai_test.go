@@ -60,7 +60,7 @@ func end(reason string) []string {
 	return []string{chunk(fmt.Sprintf(`{"index":0,"delta":{},"finish_reason":%q}`, reason), ""), "data: [DONE]\n\n"}
 }
 
-func (dialect) Frames(a llmtest.Said) ([]string, int) {
+func (dialect) Frames(a llmtest.Completion) ([]string, int) {
 	out := []string{delta(`{"role":"assistant","content":null,"refusal":null}`)}
 	for _, p := range a.Thinking {
 		out = append(out, delta(`{"reasoning_content":`+quote(p)+`}`))
@@ -99,14 +99,14 @@ func (dialect) Frames(a llmtest.Said) ([]string, int) {
 	return append(out, last[1]), need
 }
 
-var troubleWords = map[llmtest.Trouble][2]string{
+var troubleWords = map[llmtest.Fault][2]string{
 	llmtest.BadRequest: {"invalid_request_error", ""}, llmtest.LongPrompt: {"invalid_request_error", "context_length_exceeded"},
 	llmtest.BadKey: {"authentication_error", "invalid_api_key"}, llmtest.NoModel: {"invalid_request_error", "model_not_found"},
 	llmtest.NoCredit: {"insufficient_quota", "insufficient_quota"}, llmtest.TooMany: {"requests", "rate_limit_exceeded"},
 	llmtest.Overloaded: {"overloaded_error", ""}, llmtest.Internal: {"server_error", ""},
 }
 
-func (dialect) ErrorBody(t llmtest.Trouble, message string) string {
+func (dialect) ErrorBody(t llmtest.Fault, message string) string {
 	w := troubleWords[t]
 	code := "null"
 	if w[1] != "" {
@@ -115,7 +115,7 @@ func (dialect) ErrorBody(t llmtest.Trouble, message string) string {
 	return fmt.Sprintf(`{"error":{"message":%s,"type":%q,"param":null,"code":%s}}`, quote(message), w[0], code)
 }
 
-func (d dialect) ErrorFrame(t llmtest.Trouble) string {
+func (d dialect) ErrorFrame(t llmtest.Fault) string {
 	return "data: " + d.ErrorBody(t, "said in the stream") + "\n\n"
 }
 
@@ -155,12 +155,12 @@ type message struct {
 	} `json:"tool_calls"`
 }
 
-func (dialect) Heard(b []byte) (llmtest.Heard, error) {
+func (dialect) Heard(b []byte) (llmtest.Request, error) {
 	var r body
 	if err := json.Unmarshal(b, &r); err != nil {
-		return llmtest.Heard{}, err
+		return llmtest.Request{}, err
 	}
-	h := llmtest.Heard{Model: r.Model, MaxTokens: r.MaxTokens, Temperature: r.Temperature, Stream: r.Stream && r.StreamOptions.IncludeUsage}
+	h := llmtest.Request{Model: r.Model, MaxTokens: r.MaxTokens, Temperature: r.Temperature, Stream: r.Stream && r.StreamOptions.IncludeUsage}
 	if f := r.ResponseFormat; f != nil {
 		h.HasSchema = f.Type == "json_schema" && f.JSONSchema.Name != "" && json.Valid(f.JSONSchema.Schema)
 	}
@@ -359,7 +359,7 @@ func TestOutputLimitHasAnotherNameAtOpenAI(t *testing.T) {
 }
 
 func FuzzStream(f *testing.F) {
-	said := llmtest.Said{Thinking: []string{"t"}, Text: []string{"x"}, Calls: []llmtest.SaidCall{{ID: "a", Name: "b", Parts: []string{"{}"}}}, Finish: llm.ToolUse}
+	said := llmtest.Completion{Thinking: []string{"t"}, Text: []string{"x"}, Calls: []llmtest.CompletionCall{{ID: "a", Name: "b", Parts: []string{"{}"}}}, Finish: llm.ToolUse}
 	all, _ := dialect{}.Frames(said)
 	f.Add(strings.Join(all, ""))
 	f.Add(delta(`{"tool_calls":[{"index":0,"function":7},{"function":{"arguments":[1]}}],"content":[{"a":1}],"role":{"x":1}}`) + strings.Join(end("stop"), ""))

@@ -175,7 +175,7 @@ func ownItems(raw json.RawMessage) (json.RawMessage, []llm.Call, error) {
 			forgotten = true
 			continue
 		}
-		if kind == "message" && said(o) == "" {
+		if kind == "message" && outputText(o) == "" {
 			continue
 		}
 		if kind == "function_call" {
@@ -201,8 +201,8 @@ func ownItems(raw json.RawMessage) (json.RawMessage, []llm.Call, error) {
 	return out, calls, err
 }
 
-// said is the text of a message item, with its refusals.
-func said(item wire.Object) string {
+// outputText is the text of a message item, with its refusals.
+func outputText(item wire.Object) string {
 	text := ""
 	parts, _ := item["content"].([]any)
 	for _, p := range parts {

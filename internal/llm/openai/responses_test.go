@@ -52,7 +52,7 @@ func final(kind, status, more string) string {
 	return event(kind, `,"response":{"id":"resp_1","object":"response","model":"gpt-x","status":"`+status+`","output":[]`+more+`}`)
 }
 
-func (responses) Frames(a llmtest.Said) ([]string, int) {
+func (responses) Frames(a llmtest.Completion) ([]string, int) {
 	out := []string{event("response.created", `,"response":{"id":"resp_1","status":"in_progress"}`)}
 	n := 0
 	add := func(whole string, deltas ...string) { out = append(out, item(n, whole, deltas...)...); n++ }
@@ -85,12 +85,12 @@ func (responses) Frames(a llmtest.Said) ([]string, int) {
 	return out, len(out)
 }
 
-func (responses) ErrorBody(t llmtest.Trouble, message string) string {
+func (responses) ErrorBody(t llmtest.Fault, message string) string {
 	return dialect{}.ErrorBody(t, message)
 }
 
 // ErrorFrame is an error event for some and a failed response for the others.
-func (responses) ErrorFrame(t llmtest.Trouble) string {
+func (responses) ErrorFrame(t llmtest.Fault) string {
 	w := troubleWords[t]
 	switch t {
 	case llmtest.Overloaded:
@@ -100,7 +100,7 @@ func (responses) ErrorFrame(t llmtest.Trouble) string {
 	}
 	code := w[1]
 	if code == "" {
-		code = map[llmtest.Trouble]string{llmtest.BadRequest: "invalid_prompt", llmtest.Internal: "server_error"}[t]
+		code = map[llmtest.Fault]string{llmtest.BadRequest: "invalid_prompt", llmtest.Internal: "server_error"}[t]
 	}
 	return event("response.failed", `,"response":{"status":"failed","error":{"code":`+quote(code)+`,"message":"said in the stream"}}`)
 }
@@ -158,15 +158,15 @@ func (i inputItem) result() (llm.Result, error) {
 	return r, nil
 }
 
-func (responses) Heard(b []byte) (llmtest.Heard, error) {
+func (responses) Heard(b []byte) (llmtest.Request, error) {
 	var r responsesBody
 	if err := json.Unmarshal(b, &r); err != nil {
-		return llmtest.Heard{}, err
+		return llmtest.Request{}, err
 	}
 	if r.Store || len(r.Include) != 1 || r.Include[0] != "reasoning.encrypted_content" {
-		return llmtest.Heard{}, fmt.Errorf("the request is not stateless: store %v, include %v", r.Store, r.Include)
+		return llmtest.Request{}, fmt.Errorf("the request is not stateless: store %v, include %v", r.Store, r.Include)
 	}
-	h := llmtest.Heard{Model: r.Model, System: r.Instructions, MaxTokens: r.MaxOutputTokens, Temperature: r.Temperature, Stream: r.Stream}
+	h := llmtest.Request{Model: r.Model, System: r.Instructions, MaxTokens: r.MaxOutputTokens, Temperature: r.Temperature, Stream: r.Stream}
 	if r.Text != nil {
 		f := r.Text.Format
 		h.HasSchema = f.Type == "json_schema" && f.Name != "" && json.Valid(f.Schema) && f.Strict != nil && !*f.Strict
@@ -352,7 +352,7 @@ type tripper func(*http.Request) (*http.Response, error)
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func FuzzResponses(f *testing.F) {
-	said := llmtest.Said{Thinking: []string{"t"}, Text: []string{"x"}, Calls: []llmtest.SaidCall{{ID: "a", Name: "b", Parts: []string{"{}"}}}, Finish: llm.ToolUse}
+	said := llmtest.Completion{Thinking: []string{"t"}, Text: []string{"x"}, Calls: []llmtest.CompletionCall{{ID: "a", Name: "b", Parts: []string{"{}"}}}, Finish: llm.ToolUse}
 	all, _ := responses{}.Frames(said)
 	f.Add(strings.Join(all, ""))
 	f.Add(event("response.output_item.done", `,"output_index":-1,"item":7`) + final("response.completed", "completed", ""))

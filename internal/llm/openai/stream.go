@@ -53,8 +53,8 @@ func (s *stream) whole() bool { return s.finish != "" }
 // ended implements listener: the usage may come after the finish reason.
 func (s *stream) ended() bool { return false }
 
-// hear implements listener.
-func (s *stream) hear(data []byte) (failed json.RawMessage, err error) {
+// receive implements listener.
+func (s *stream) receive(data []byte) (failed json.RawMessage, err error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
@@ -105,15 +105,15 @@ func (s *stream) grow(delta json.RawMessage) error {
 	}
 	for _, field := range thinkingFields {
 		if text := d.String(field); text != "" {
-			s.tell(llm.Delta{Thinking: text})
+			s.emit(llm.Delta{Thinking: text})
 			break // a server that sends both sends the same text twice
 		}
 	}
 	if text := d.String("content"); text != "" {
-		s.tell(llm.Delta{Text: text})
+		s.emit(llm.Delta{Text: text})
 	}
 	if text := d.String("refusal"); text != "" {
-		s.tell(llm.Delta{Text: text})
+		s.emit(llm.Delta{Text: text})
 	}
 	s.message.Merge(d)
 	return nil
@@ -147,7 +147,7 @@ func (s *stream) growCall(piece wire.Object) {
 	call.Merge(piece)
 }
 
-func (s *stream) tell(d llm.Delta) {
+func (s *stream) emit(d llm.Delta) {
 	if s.sink != nil {
 		s.sink(d)
 	}

@@ -48,10 +48,10 @@ func TestOutput(t *testing.T) {
 func TestFate(t *testing.T) {
 	t.Parallel()
 	b := runtest.New("main", "r1")
-	b.Say(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
+	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
 		runtest.Turn(1, "a", "one call", runtest.Asked(1, 1, "bash", `{"command":"make","run_in_background":true}`)))
 	ref := runtest.Ref("a", "c1-1", "bash")
-	b.Say(runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
+	b.Append(runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
 	fence := b.State().Open["c1-1"].Fence
 	mine := &job{run: "r1", step: "a", call: "c1-1", handle: "bg-c1-1", fence: fence}
 	t.Run("SAFE-7 SBX-15 what a call started runs while the call does, and then only where a fact tells of it", func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestFate(t *testing.T) {
 			if stored {
 				done.Background = &events.Background{ID: "bg-c1-1", Runner: "t1"}
 			}
-			next.Say(done)
+			next.Append(done)
 			if err := fate(next.State(), mine); (err == nil) != stored {
 				t.Errorf("stored %v: %v", stored, err)
 			}

@@ -17,12 +17,12 @@ import (
 // Egress is the way of one attempt to what its agent may reach. It is opened on first use: most calls never do. A nil
 // *Egress leads nowhere.
 type Egress struct {
-	open func() (*egress.Door, error)
+	open func() (*egress.Session, error)
 	// narrow is true where the agent's file names hosts: then commands have this way and no other.
 	narrow bool
 	mu     sync.Mutex
-	door   *egress.Door // guarded by mu, as is no
-	no     []string     // what was refused, each thing once
+	door   *egress.Session // guarded by mu, as is no
+	no     []string        // what was refused, each thing once
 }
 
 // maxRefused is how many refused hosts a result names.
@@ -40,7 +40,7 @@ func NewEgress(proxy *egress.Proxy, want events.Sandbox, current func(context.Co
 		hosts = []string{"*"}
 	}
 	e := &Egress{narrow: len(want.AllowedHosts) > 0}
-	e.open = sync.OnceValues(func() (*egress.Door, error) {
+	e.open = sync.OnceValues(func() (*egress.Session, error) {
 		if proxy == nil {
 			return nil, fmt.Errorf("the way to allowed hosts: %w: this toolrunner has none", sandbox.ErrUnavailable)
 		}
@@ -57,7 +57,7 @@ func NewEgress(proxy *egress.Proxy, want events.Sandbox, current func(context.Co
 func (e *Egress) Narrow() bool { return e != nil && e.narrow }
 
 // opened opens the door, if it was not yet.
-func (e *Egress) opened() (*egress.Door, error) {
+func (e *Egress) opened() (*egress.Session, error) {
 	door, err := e.open()
 	e.mu.Lock()
 	defer e.mu.Unlock()

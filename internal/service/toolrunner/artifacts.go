@@ -18,7 +18,7 @@ func (h *wiring) keeper(masked []secret.Value) (*capture.Keeper, error) {
 	}
 	cfg := capture.Config{Store: h.in.Ports.Artifacts, Mode: h.cfg.Artifacts, TTL: h.cfg.ArtifactTTL, MaxFile: h.cfg.MaxFileSize, Lists: filepath.Join(root, ".capture"), Mask: secret.Mask(masked...)}
 	if cfg.Mode == service.ArtifactsOff {
-		cfg.Mode, cfg.Off = events.KeptInStore, true
+		cfg.Mode, cfg.Off = events.StoredInBucket, true
 	}
 	return capture.New(cfg)
 }

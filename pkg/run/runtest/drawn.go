@@ -25,7 +25,7 @@ var byHand = []events.Kind{
 // drawn are the payloads of newer event types that the fold takes in a state.
 func drawn(s run.State) []events.Payload {
 	var m []events.Payload
-	for _, w := range events.Vocabulary() {
+	for _, w := range events.Registry() {
 		if !slices.Contains(byHand, w.Kind) {
 			m = append(m, Drawn(s, w)...)
 		}
@@ -35,7 +35,7 @@ func drawn(s run.State) []events.Payload {
 
 // Drawn makes payloads of an event type from the names of its fields, about each step, open call and waiting gate of a state,
 // and returns those that the fold takes as the next event. Their order depends on the state alone.
-func Drawn(s run.State, w events.Word) []events.Payload {
+func Drawn(s run.State, w events.Type) []events.Payload {
 	abouts := []about{{}}
 	for _, g := range s.Waiting() {
 		abouts = append(abouts, about{step: g.StepID, call: g.CallID, gate: g.ID, hash: g.Hash})
@@ -67,10 +67,10 @@ func Drawn(s run.State, w events.Word) []events.Payload {
 }
 
 // takes reports whether a payload fits as the next event of a state.
-func takes(s run.State, w events.Word, p events.Payload) bool {
-	f := events.Fact{Type: w.Kind.Type(), Source: events.Source(s.Identity.Station, w.Author), Identity: s.Identity,
+func takes(s run.State, w events.Type, p events.Payload) bool {
+	f := events.Event{Type: w.Kind.Type(), Source: events.Source(s.Identity.Station, w.Author), Identity: s.Identity,
 		Time: s.UpdatedAt.Add(time.Second), Sequence: s.Sequence + 1, PrevHash: s.Hash}
-	_, err := s.ApplyFact(f, p, s.Hash)
+	_, err := s.ApplyEvent(f, p, s.Hash)
 	return err == nil
 }
 

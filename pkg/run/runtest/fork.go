@@ -12,9 +12,9 @@ var forked = sync.OnceValues(makeFork)
 
 func makeFork() (events.ForkOrigin, []*events.RunForkedData) {
 	b := New("demo", "origin")
-	b.Say(Created(), Started(), Plan(Step("a"), Step("b", "a")), Ready("a"), Allowed("a"),
+	b.Append(Created(), Started(), Plan(Step("a"), Step("b", "a")), Ready("a"), Allowed("a"),
 		Turn(1, "a", "two calls", Asked(1, 1, "read", `{"path":"a.txt"}`), Asked(1, 2, "bash", `{"command":"make"}`)))
-	b.Say(CallYes(Ref("a", "c1-2", "bash"), "once"), CallBegun(Ref("a", "c1-2", "bash"), 1))
+	b.Append(CallYes(Ref("a", "c1-2", "bash"), "once"), CallBegun(Ref("a", "c1-2", "bash"), 1))
 	start, err := run.Fork(b.State(), "try the other way", true)
 	if err != nil {
 		panic("runtest: " + err.Error())

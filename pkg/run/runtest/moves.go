@@ -57,8 +57,8 @@ func answers(s run.State, g *run.Gate) []events.Payload {
 	return m
 }
 
-// Said returns the moves that one service may make.
-func Said(s run.State, by events.Service) []events.Payload {
+// Answer returns the moves that one service may make.
+func Answer(s run.State, by events.Service) []events.Payload {
 	var mine []events.Payload
 	for _, p := range Moves(s) {
 		if w, _ := events.Lookup(p.Kind()); w.Author == by {
@@ -138,7 +138,7 @@ func stepMoves(s run.State, st *run.Step) []events.Payload {
 			m = append(m, Turn(n, st.ID, "done"),
 				Turn(n, st.ID, "one call", Asked(n, 1, "bash", fmt.Sprintf(`{"command":"echo %d > out && cat <out"}`, n))),
 				Turn(n, st.ID, "two calls", Asked(n, 1, "read", `{"path":"a.txt"}`), Asked(n, 2, "bash", `{"command":"make"}`)),
-				TurnLater(n, st.ID, st.Attempt+1, s.UpdatedAt), TurnTooLong(n, st.ID, st.Attempt+1, 64_000>>min(st.TooLong, 8), s.UpdatedAt))
+				TurnDeferred(n, st.ID, st.Attempt+1, s.UpdatedAt), TurnTooLong(n, st.ID, st.Attempt+1, 64_000>>min(st.TooLong, 8), s.UpdatedAt))
 			m = append(m, compactions(s, st)...)
 		}
 		return m
@@ -200,7 +200,7 @@ func movesOfCall(s run.State, c *run.Call) []events.Payload {
 		return []events.Payload{CallBegun(ref, c.Attempt+1), CallBad(ref, c.Fence, "permanent"), CallDone(ref, c.Fence, "read")}
 	case run.CallStarted:
 		return []events.Payload{CallDone(ref, c.Fence, "ok"), CallBad(ref, c.Fence, "timeout"),
-			CallLater(ref, c.Attempt, c.Fence, s.UpdatedAt), CallBegun(ref, c.Attempt+1), Saved(s, ref, c.Fence)}
+			CallDeferred(ref, c.Attempt, c.Fence, s.UpdatedAt), CallBegun(ref, c.Attempt+1), Saved(s, ref, c.Fence)}
 	}
 	return nil
 }

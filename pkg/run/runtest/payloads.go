@@ -126,15 +126,15 @@ func Turn(n int, step, text string, calls ...events.RequestedCall) *events.TurnF
 		OutputTokens: 10, TotalTokens: 30 * n, FinishReason: reason, Attempt: 1, DurationMS: 12, Model: "test", Provider: "scripted"}
 }
 
-// TurnLater defers a model request by two seconds.
-func TurnLater(n int, step string, attempt int, at time.Time) *events.TurnDeferredData {
+// TurnDeferred defers a model request by two seconds.
+func TurnDeferred(n int, step string, attempt int, at time.Time) *events.TurnDeferredData {
 	return &events.TurnDeferredData{Event: eventOf(events.TurnDeferred), Step: step, Turn: n, Error: "429 slow down", Class: "transient",
 		Attempt: attempt, DelayMS: 2000, NotBefore: at.Add(2 * time.Second)}
 }
 
 // TurnTooLong defers a model request whose prompt did not fit; the window is taken for so many tokens from then on.
 func TurnTooLong(n int, step string, attempt, window int, at time.Time) *events.TurnDeferredData {
-	d := TurnLater(n, step, attempt, at)
+	d := TurnDeferred(n, step, attempt, at)
 	d.Error, d.Class, d.Window = "400 the prompt is too long", events.ClassTooLong, window
 	return d
 }
@@ -151,7 +151,7 @@ func Saved(s run.State, ref events.ToolRef, fence uint64) *events.ArtifactSavedD
 	name := fmt.Sprintf("made-%d.md", s.Artifacts.Len()+1)
 	return &events.ArtifactSavedData{Event: eventOf(events.ArtifactSaved), ToolRef: ref, Fence: fence, Artifacts: []events.Artifact{{ID: fmt.Sprintf("art-%d", s.Artifacts.Len()+1),
 		Type: events.ArtifactReport, Name: name, Path: name, Size: 4, SHA256: digest(name), ContentType: "text/markdown", CreatedAt: s.UpdatedAt,
-		Key: "runs/" + s.HarnessID + "/output/" + name, Kept: events.KeptInStore, TTLMS: 86_400_000, Run: s.HarnessID, Step: ref.Step}}}
+		Key: "runs/" + s.HarnessID + "/output/" + name, Kept: events.StoredInBucket, TTLMS: 86_400_000, Run: s.HarnessID, Step: ref.Step}}}
 }
 
 // Ref names a call of a step.
@@ -177,8 +177,8 @@ func CallBegun(ref events.ToolRef, attempt int) *events.CallStartedData {
 		Runner: "runner-a", Sandbox: "host"}
 }
 
-// CallLater defers a call by one second; fence is the sequence of its call.started, 0 for a read-only tool.
-func CallLater(ref events.ToolRef, attempt int, fence uint64, at time.Time) *events.CallDeferredData {
+// CallDeferred defers a call by one second; fence is the sequence of its call.started, 0 for a read-only tool.
+func CallDeferred(ref events.ToolRef, attempt int, fence uint64, at time.Time) *events.CallDeferredData {
 	return &events.CallDeferredData{Event: eventOf(events.CallDeferred), ToolRef: ref, Error: "connection reset", Class: "transient",
 		Attempt: attempt, Fence: fence, DelayMS: 1000, NotBefore: at.Add(time.Second)}
 }

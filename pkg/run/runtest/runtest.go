@@ -29,9 +29,9 @@ type Builder struct {
 // New returns a builder for a run that does not exist yet.
 func New(station, runID string) *Builder { return &Builder{station: station, run: runID} }
 
-// Say appends facts with the payloads given and returns their stored bytes. It panics with the fold's words where one
+// Append appends facts with the payloads given and returns their stored bytes. It panics with the fold's words where one
 // does not fit: a test that wants that uses Try or Bad.
-func (b *Builder) Say(payloads ...events.Payload) [][]byte {
+func (b *Builder) Append(payloads ...events.Payload) [][]byte {
 	from := len(b.stored)
 	for _, p := range payloads {
 		if _, err := b.Try(p); err != nil {
@@ -41,10 +41,10 @@ func (b *Builder) Say(payloads ...events.Payload) [][]byte {
 	return b.stored[from:len(b.stored):len(b.stored)]
 }
 
-// SayAt is Say for facts of another time.
-func (b *Builder) SayAt(at time.Time, payloads ...events.Payload) {
+// AppendAt is Say for facts of another time.
+func (b *Builder) AppendAt(at time.Time, payloads ...events.Payload) {
 	for _, p := range payloads {
-		stored := b.Bad(p, func(f *events.Fact) { f.Time = at })
+		stored := b.Bad(p, func(f *events.Event) { f.Time = at })
 		next, err := b.state.Apply(stored)
 		if err != nil {
 			panic(fmt.Sprintf("runtest: %v", err))
@@ -55,7 +55,7 @@ func (b *Builder) SayAt(at time.Time, payloads ...events.Payload) {
 
 // Try is Say for one payload; where it does not fit it returns the bytes and the error, and says nothing.
 func (b *Builder) Try(p events.Payload) ([]byte, error) {
-	stored := b.Bad(p, func(*events.Fact) {})
+	stored := b.Bad(p, func(*events.Event) {})
 	next, err := b.state.Apply(stored)
 	if err != nil {
 		return stored, err
@@ -65,7 +65,7 @@ func (b *Builder) Try(p events.Payload) ([]byte, error) {
 }
 
 // Bad returns the bytes of the next fact after spoil had its way with it. Nothing is said.
-func (b *Builder) Bad(p events.Payload, spoil func(*events.Fact)) []byte {
+func (b *Builder) Bad(p events.Payload, spoil func(*events.Event)) []byte {
 	word, ok := events.Lookup(p.Kind())
 	if !ok {
 		panic(fmt.Sprintf("runtest: %q is not a kind", p.Kind()))
@@ -75,7 +75,7 @@ func (b *Builder) Bad(p events.Payload, spoil func(*events.Fact)) []byte {
 		panic(fmt.Sprintf("runtest: %v", err))
 	}
 	n := b.state.Sequence + 1
-	f := events.Fact{
+	f := events.Event{
 		SpecVersion: "1.0", ID: fmt.Sprintf("%032x", n), Source: events.Source(b.station, word.Author),
 		Type: p.Kind().Type(), Subject: b.run, Time: Start.Add(time.Duration(n-1) * time.Second),
 		ContentType: "application/json", Sequence: n, PrevHash: b.state.Hash, Data: data,
@@ -97,8 +97,8 @@ func (b *Builder) Bad(p events.Payload, spoil func(*events.Fact)) []byte {
 // State returns the fold of what was said.
 func (b *Builder) State() run.State { return b.state }
 
-// Facts returns the stored bytes of all facts said, in order.
-func (b *Builder) Facts() [][]byte { return b.stored[:len(b.stored):len(b.stored)] }
+// Events returns the stored bytes of all facts said, in order.
+func (b *Builder) Events() [][]byte { return b.stored[:len(b.stored):len(b.stored)] }
 
 // Lines joins facts to a JSON Lines file.
 func Lines(facts [][]byte) []byte {
@@ -109,7 +109,7 @@ func Lines(facts [][]byte) []byte {
 func Split(file []byte) [][]byte {
 	var facts [][]byte
 	sc := bufio.NewScanner(bytes.NewReader(file))
-	sc.Buffer(nil, events.MaxFact+1)
+	sc.Buffer(nil, events.MaxEvent+1)
 	for sc.Scan() {
 		if line := bytes.TrimSpace(sc.Bytes()); len(line) > 0 {
 			facts = append(facts, bytes.Clone(line))

@@ -60,7 +60,7 @@ func Draw(t *rapid.T, provider string, raw func(text string, calls []llm.Call) j
 	a := created.Agents["worker"]
 	a.ContextWindow = rapid.SampledFrom([]int{0, 1000, 100_000}).Draw(t, "window")
 	created.Agents["worker"] = a
-	b.Say(created, runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Allowed("a"))
+	b.Append(created, runtest.Started(), runtest.Plan(runtest.Step("a"), runtest.Step("b")), runtest.Ready("a"), runtest.Allowed("a"))
 	states := []run.State{b.State()} // in which a turn is owed
 	for range rapid.IntRange(0, 60).Draw(t, "facts") {
 		moves := runtest.Moves(b.State())
@@ -79,7 +79,7 @@ func Draw(t *rapid.T, provider string, raw func(text string, calls []llm.Call) j
 			}
 			p = &done
 		}
-		b.Say(p)
+		b.Append(p)
 		if s := b.State(); len(owed(s)) > 0 {
 			states = append(states, s)
 		}
