@@ -165,7 +165,7 @@ func (p *parsing) sandbox(root *node) events.Sandbox {
 	mode, ws := root.get("sandbox", "mode"), root.get("workspace", "mode")
 	out := events.Sandbox{Mode: mode.str(), Network: root.get("sandbox", "network", "enabled").yes()}
 	p.hosts(root, &out)
-	p.walls(root.child("sandbox"), &out)
+	p.isolation(root.child("sandbox"), &out)
 	out.Requires = root.get("requires").words()
 	conflict := func() {
 		p.fail(&Error{Code: CodeConflict, Line: ws.line, Path: ws.path, Message: "workspace.mode and sandbox.mode differ", Expected: "one that goes with sandbox.mode " + out.Mode, Actual: shown(ws.text), Hint: "leave workspace.mode out"})

@@ -61,7 +61,7 @@ func (l *loadingDir) files(root *os.Root, r Role) error {
 			err = &Error{Code: CodeDuplicate, File: name, Message: "there are two agents of this name", Actual: shown(a.Name), Hint: "rename one: names are of the whole station"}
 		}
 		if err != nil {
-			l.errs = append(l.errs, r.place(err))
+			l.errs = append(l.errs, r.position(err))
 			continue
 		}
 		l.agents[a.Name] = a

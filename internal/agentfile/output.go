@@ -59,8 +59,8 @@ func (p *parsing) output(root *node) json.RawMessage {
 
 // words of JSON Schema that tell it from Picoschema, and those that may stand beside a scalar type.
 var (
-	schemaWords = []string{"$schema", "properties", "items", "anyOf", "oneOf", "allOf", "enum", "const", "$ref", "$defs"}
-	besideType  = []string{"type", "description", "title", "format", "pattern", "minimum", "maximum", "minLength", "maxLength", "default", "examples",
+	schemaWords       = []string{"$schema", "properties", "items", "anyOf", "oneOf", "allOf", "enum", "const", "$ref", "$defs"}
+	allowedBesideType = []string{"type", "description", "title", "format", "pattern", "minimum", "maximum", "minLength", "maxLength", "default", "examples",
 		"required", "additionalProperties", "minItems", "maxItems", "uniqueItems"}
 	scalarTypes = []string{"string", "boolean", "null", "number", "integer", "any"}
 )
@@ -82,7 +82,7 @@ func isJSONSchema(n *node) bool {
 		return false
 	}
 	for _, pr := range n.pairs {
-		if !slices.Contains(besideType, pr.key) {
+		if !slices.Contains(allowedBesideType, pr.key) {
 			return false
 		}
 	}

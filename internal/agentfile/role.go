@@ -48,10 +48,10 @@ func ParseRole(name string, data []byte) (Role, []Warning, error) {
 func (r Role) at(file string) string { return path.Join(r.Project, r.Name, file) }
 
 // location puts the role's folder before the names of files in an error that was made just now.
-func (r Role) place(err error) error {
+func (r Role) position(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it is taken apart
 		for _, one := range joined.Unwrap() {
-			_ = r.place(one) // it was changed
+			_ = r.position(one) // it was changed
 		}
 	} else if e, ok := errors.AsType[*Error](err); ok {
 		e.File = r.at(e.File)
@@ -140,7 +140,7 @@ func (l *loadingDir) role(root *os.Root, project, name string, d Defaults) error
 		l.warnings = append(l.warnings, w)
 	}
 	if err != nil { // its agents would do without what they are to share
-		l.errs = append(l.errs, r.place(err))
+		l.errs = append(l.errs, r.position(err))
 		return nil
 	}
 	r.Defaults = r.Defaults.Over(d)

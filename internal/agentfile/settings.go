@@ -227,12 +227,12 @@ func oneMode(top *node) {
 	if mode.text == "sandbox" {
 		set.text = "bwrap"
 	}
-	box := top.child("sandbox")
-	if box == nil {
-		box = &node{kind: isMap, line: ws.line}
-		top.pairs = append(top.pairs, pair{key: "sandbox", line: ws.line, value: box})
+	sb := top.child("sandbox")
+	if sb == nil {
+		sb = &node{kind: isMap, line: ws.line}
+		top.pairs = append(top.pairs, pair{key: "sandbox", line: ws.line, value: sb})
 	}
-	box.pairs = append(box.pairs, pair{key: "mode", line: set.line, value: &set})
+	sb.pairs = append(sb.pairs, pair{key: "mode", line: set.line, value: &set})
 }
 
 // without copies a tree and leaves out keys and the mappings that they leave empty.

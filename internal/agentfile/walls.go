@@ -9,17 +9,17 @@ import (
 )
 
 // walls reads what a sandbox must enforce (C26): resources.cpu and resources.vcpu are one, sizes may have a unit.
-func (p *parsing) walls(box *node, out *events.Sandbox) {
-	out.Backend, out.MinIsolation = box.get("isolation_backend").str(), box.get("min_isolation").str()
-	out.TimeoutMS, out.Image = box.get("timeout").milliseconds(), box.get("image").str()
-	cpu, vcpu := box.get("resources", "cpu"), box.get("resources", "vcpu")
+func (p *parsing) isolation(sb *node, out *events.Sandbox) {
+	out.Backend, out.MinIsolation = sb.get("isolation_backend").str(), sb.get("min_isolation").str()
+	out.TimeoutMS, out.Image = sb.get("timeout").milliseconds(), sb.get("image").str()
+	cpu, vcpu := sb.get("resources", "cpu"), sb.get("resources", "vcpu")
 	if cpu != nil && vcpu != nil && cpu.decimal() != vcpu.decimal() {
 		p.fail(&Error{Code: CodeConflict, Line: vcpu.line, Path: vcpu.path, Message: "cpu and vcpu differ", Expected: "one of them", Actual: shown(vcpu.text), Hint: "leave vcpu out"})
 	}
 	out.CPU = max(cpu.decimal(), vcpu.decimal())
-	out.MemoryBytes, out.DiskBytes = box.get("resources", "memory").room(), box.get("resources", "disk").room()
-	out.PIDs = box.get("resources", "pids").whole()
-	files := box.child("filesystem")
+	out.MemoryBytes, out.DiskBytes = sb.get("resources", "memory").room(), sb.get("resources", "disk").room()
+	out.PIDs = sb.get("resources", "pids").whole()
+	files := sb.child("filesystem")
 	out.ReadOnly, out.ReadWrite, out.Denied = files.get("read_only").words(), files.get("read_write").words(), files.get("denied").words()
 }
 

@@ -36,9 +36,9 @@ func station(t *testing.T) *mem.Station {
 }
 
 // put appends facts as they are.
-func put(t *testing.T, st *mem.Station, facts ...[]byte) {
+func put(t *testing.T, st *mem.Station, evs ...[]byte) {
 	t.Helper()
-	for _, b := range facts {
+	for _, b := range evs {
 		f, err := events.Decode(b)
 		if err != nil {
 			t.Fatal(err)
@@ -61,13 +61,13 @@ func saver(t *testing.T, st *mem.Station, dir string) *archive.Saver {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	return &archive.Saver{Dir: d, Station: "demo", Journal: st.Journal(), Blobs: st.Blobs(), State: st.Shelf(topology.StateBucket), Config: st.Shelf(topology.ConfigBucket)}
+	return &archive.Saver{Dir: d, Station: "demo", Journal: st.Journal(), Blobs: st.Blobs(), State: st.KV(topology.StateBucket), Config: st.KV(topology.ConfigBucket)}
 }
 
 func place(t *testing.T, st *mem.Station) *archive.Restorer {
 	t.Helper()
 	cfg := archive.RestorerConfig{Station: "demo", Journals: map[events.Service]kernel.Journal{}, Blobs: st.Blobs(), Timers: st.Timers(),
-		Config: st.Shelf(topology.ConfigBucket), State: st.Shelf(topology.StateBucket), Entropy: rand.Reader}
+		Config: st.KV(topology.ConfigBucket), State: st.KV(topology.StateBucket), Entropy: rand.Reader}
 	for _, by := range events.Services() {
 		cfg.Journals[by] = st.JournalOf(by)
 	}
@@ -119,9 +119,9 @@ func TestSave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		facts, err := archive.Facts(t.Context(), s.Dir, m)
-		if err != nil || !bytes.Equal(runtest.Lines(facts), runtest.Lines(b.Events())) || m.Head != b.State().Hash {
-			t.Errorf("%v: %d facts", err, len(facts))
+		evs, err := archive.Events(t.Context(), s.Dir, m)
+		if err != nil || !bytes.Equal(runtest.Lines(evs), runtest.Lines(b.Events())) || m.Head != b.State().Hash {
+			t.Errorf("%v: %d facts", err, len(evs))
 		}
 		before := files(t, dir)
 		if _, err := s.Save(t.Context(), "r"); err != nil {
@@ -144,14 +144,14 @@ func TestSave(t *testing.T) {
 		before := files(t, dir)
 		other := runtest.New("demo", "r")
 		other.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("z")), runtest.Ready("z"), runtest.GateAt("g", "z", ""), runtest.Checkpoint(other.State()))
-		for name, facts := range map[string][][]byte{"cut off": b.Events()[:3], "written again": other.Events(), "gone": nil} {
+		for name, evs := range map[string][][]byte{"cut off": b.Events()[:3], "written again": other.Events(), "gone": nil} {
 			lost := station(t)
-			put(t, lost, facts...)
+			put(t, lost, evs...)
 			d, err := archive.Open(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &archive.Saver{Dir: d, Station: "demo", Journal: lost.Journal(), Blobs: lost.Blobs(), State: lost.Shelf("s"), Config: lost.Shelf("c")}
+			s := &archive.Saver{Dir: d, Station: "demo", Journal: lost.Journal(), Blobs: lost.Blobs(), State: lost.KV("s"), Config: lost.KV("c")}
 			if _, err := s.Save(t.Context(), "r"); !errors.Is(err, archive.ErrShorter) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -199,7 +199,7 @@ func TestKeeper(t *testing.T) {
 		st, b := station(t), story()
 		s := saver(t, st, t.TempDir())
 		put(t, st, b.Events()[:2]...)
-		if err := st.Shelf(topology.StateBucket).Put(t.Context(), "run.r", []byte(`{"sequence":2}`)); err != nil {
+		if err := st.KV(topology.StateBucket).Put(t.Context(), "run.r", []byte(`{"sequence":2}`)); err != nil {
 			t.Fatal(err)
 		}
 		k, err := archive.NewKeeper(s, time.Hour, zerolog.Nop())
@@ -358,7 +358,7 @@ func TestBucket(t *testing.T) {
 			t.Fatal(err)
 		}
 		for key, value := range map[string][]byte{"run.done": row, "run.open": []byte(`{"harnessId":"open"}`), "run.bad": []byte("{")} {
-			if err := st.Shelf(topology.StateBucket).Put(t.Context(), key, value); err != nil {
+			if err := st.KV(topology.StateBucket).Put(t.Context(), key, value); err != nil {
 				t.Fatal(err)
 			}
 		}

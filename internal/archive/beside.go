@@ -19,8 +19,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Beside is what was saved of a run beside its log.
-type Beside struct {
+// Extras is what was saved of a run beside its log.
+type Extras struct {
 	// Workspace of the run, and what is saved of it; Snapshot is empty where nothing is. Bytes are those of its files.
 	Workspace string `json:"workspace"`
 	Snapshot  string `json:"snapshot,omitempty"`
@@ -273,12 +273,12 @@ func (d *Dir) Expire(ctx context.Context, station string, now time.Time) (remove
 			return removed, context.Cause(ctx)
 		}
 		m, ok, err := d.Manifest(station, filepath.Base(folder))
-		if err != nil || !ok || m.Beside == nil {
+		if err != nil || !ok || m.Extras == nil {
 			errs = append(errs, err)
 			continue
 		}
-		for _, a := range m.Beside.Artifacts {
-			if !validDigest(a.SHA256) || !a.due(m.Beside.EndedAt, now) {
+		for _, a := range m.Extras.Artifacts {
+			if !validDigest(a.SHA256) || !a.due(m.Extras.EndedAt, now) {
 				continue
 			}
 			switch err := os.Remove(filepath.Join(folder, a.SHA256)); {

@@ -44,7 +44,7 @@ func record(t *testing.T, st *mem.Station, rec map[string]any) {
 	t.Helper()
 	b, err := json.Marshal(rec)
 	if err == nil {
-		err = st.Shelf(topology.TreeBucket).Put(t.Context(), events.TreeKey(treeOf), b)
+		err = st.KV(topology.TreeBucket).Put(t.Context(), events.TreeKey(treeOf), b)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -54,15 +54,15 @@ func record(t *testing.T, st *mem.Station, rec map[string]any) {
 func whole(t *testing.T, st *mem.Station, dir string) *archive.Saver {
 	t.Helper()
 	s := saver(t, st, dir)
-	s.Trees, s.Artifacts, s.MostBytes = st.Shelf(topology.TreeBucket), st.Artifacts(), 1<<20
+	s.Trees, s.Artifacts, s.MostBytes = st.KV(topology.TreeBucket), st.Artifacts(), 1<<20
 	return s
 }
 
 func wholePlace(t *testing.T, st *mem.Station, name string) *archive.Restorer {
 	t.Helper()
 	cfg := archive.RestorerConfig{Station: name, Journals: map[events.Service]kernel.Journal{}, Blobs: st.Blobs(), Timers: st.Timers(),
-		Config: st.Shelf(topology.ConfigBucket), State: st.Shelf(topology.StateBucket), Trees: st.Shelf(topology.TreeBucket),
-		Artifacts: st.Artifacts(), Sessions: st.Shelf(topology.SessionBucket), Entropy: bytes.NewReader(bytes.Repeat([]byte("entropy"), 1<<16))}
+		Config: st.KV(topology.ConfigBucket), State: st.KV(topology.StateBucket), Trees: st.KV(topology.TreeBucket),
+		Artifacts: st.Artifacts(), Sessions: st.KV(topology.SessionBucket), Entropy: bytes.NewReader(bytes.Repeat([]byte("entropy"), 1<<16))}
 	for _, by := range events.Services() {
 		cfg.Journals[by] = st.JournalOf(by)
 	}
@@ -80,7 +80,7 @@ func brought(t *testing.T, st *mem.Station) (rec struct {
 	Lost                    bool
 }) {
 	t.Helper()
-	b, err := st.Shelf(topology.TreeBucket).Get(t.Context(), events.TreeKey(treeOf))
+	b, err := st.KV(topology.TreeBucket).Get(t.Context(), events.TreeKey(treeOf))
 	if err == nil {
 		err = json.Unmarshal(b, &rec)
 	}
@@ -134,8 +134,8 @@ func TestWorkspaces(t *testing.T) {
 		s := whole(t, st, dir)
 		saved(t, s)
 		keep(t, st, "", 2, "new")
-		if m := saved(t, s); m.Beside.Snapshot == "" {
-			t.Errorf("%+v", m.Beside)
+		if m := saved(t, s); m.Extras.Snapshot == "" {
+			t.Errorf("%+v", m.Extras)
 		}
 		tree, err := s.Dir.Tree(t.Context(), "demo", treeOf)
 		if err != nil || !strings.Contains(string(tree.Record), `"fence":2`) {
@@ -150,8 +150,8 @@ func TestWorkspaces(t *testing.T) {
 			t.Error("a look at nothing new changed files")
 		}
 		record(t, st, map[string]any{"workspace": treeOf, "fence": 3})
-		if m := saved(t, s); m.Beside.Snapshot != "" || len(m.Beside.Left) != 1 {
-			t.Errorf("%+v", m.Beside)
+		if m := saved(t, s); m.Extras.Snapshot != "" || len(m.Extras.Left) != 1 {
+			t.Errorf("%+v", m.Extras)
 		}
 		if _, err := s.Dir.Tree(t.Context(), "demo", treeOf); !errors.Is(err, kernel.ErrNotFound) {
 			t.Errorf("what the station forgot is still there: %v", err)
@@ -164,14 +164,14 @@ func TestWorkspaces(t *testing.T) {
 		s := whole(t, st, t.TempDir())
 		s.MostBytes = 10
 		keep(t, st, "a", 1, "ten bytes.")
-		if m := saved(t, s); m.Beside.Snapshot == "" {
-			t.Fatalf("%+v", m.Beside)
+		if m := saved(t, s); m.Extras.Snapshot == "" {
+			t.Fatalf("%+v", m.Extras)
 		}
 		put(t, st, b.Events()[3:]...)
 		keep(t, st, "a", 2, "ten bytes.", "+")
 		m := saved(t, s)
-		if m.Beside.Snapshot != "" || len(m.Beside.Left) != 1 || !strings.Contains(m.Beside.Left[0].Why, "11 bytes, the limit is 10") {
-			t.Errorf("%+v", m.Beside)
+		if m.Extras.Snapshot != "" || len(m.Extras.Left) != 1 || !strings.Contains(m.Extras.Left[0].Why, "11 bytes, the limit is 10") {
+			t.Errorf("%+v", m.Extras)
 		}
 		to := station(t)
 		got, err := wholePlace(t, to, "demo").Bring(t.Context(), s.Dir, m, archive.How{By: "anna"})
@@ -194,7 +194,7 @@ func TestWorkspaces(t *testing.T) {
 			if _, err := wholePlace(t, to, "demo").Bring(t.Context(), s.Dir, m, archive.How{By: "anna"}); err == nil || len(to.Log("r")) != 0 {
 				t.Errorf("%v, %d facts", err, len(to.Log("r")))
 			}
-			if keys, err := to.Shelf(topology.TreeBucket).Keys(t.Context(), ""); err != nil || len(keys) != 0 {
+			if keys, err := to.KV(topology.TreeBucket).Keys(t.Context(), ""); err != nil || len(keys) != 0 {
 				t.Errorf("%v %v", keys, err)
 			}
 		}
@@ -205,8 +205,8 @@ func TestWorkspaces(t *testing.T) {
 		put(t, st, b.Events()...)
 		ref := keep(t, st, "", 1, "one")[0]
 		st.DamageBlob(ref.SHA256, []byte("no"))
-		if m := saved(t, whole(t, st, t.TempDir())); m.Sequence != 5 || m.Beside.Snapshot != "" || len(m.Beside.Left) != 1 {
-			t.Errorf("%+v", m.Beside)
+		if m := saved(t, whole(t, st, t.TempDir())); m.Sequence != 5 || m.Extras.Snapshot != "" || len(m.Extras.Left) != 1 {
+			t.Errorf("%+v", m.Extras)
 		}
 	})
 	t.Run("EVT-9 a record that stands gets back the objects that were lost", func(t *testing.T) {
@@ -296,8 +296,8 @@ func TestArtifactsOfArchives(t *testing.T) {
 	s := whole(t, st, dir)
 	m := saved(t, s)
 	t.Run("EVT-9 ART-8 artifacts are saved and brought with their time, and what the station did not have is named", func(t *testing.T) {
-		if len(m.Beside.Artifacts) != 1 || len(m.Beside.Left) != 2 { // and the files
-			t.Errorf("%+v", m.Beside)
+		if len(m.Extras.Artifacts) != 1 || len(m.Extras.Left) != 2 { // and the files
+			t.Errorf("%+v", m.Extras)
 		}
 		to := station(t)
 		got, err := wholePlace(t, to, "demo").Bring(t.Context(), s.Dir, m, archive.How{By: "anna"})
@@ -312,7 +312,7 @@ func TestArtifactsOfArchives(t *testing.T) {
 	t.Run("EVT-9 ART-8 an artifact goes out of the archive when its time is over, and not before", func(t *testing.T) {
 		at := runtest.Start.Add(time.Minute)
 		stop := func(m archive.Manifest, ended *time.Time, now time.Time) int {
-			m.Beside.EndedAt = ended
+			m.Extras.EndedAt = ended
 			b, err := json.Marshal(m)
 			if err == nil {
 				err = os.WriteFile(filepath.Join(dir, "runs", "demo", "r.json"), b, 0o600)
@@ -354,7 +354,7 @@ func TestStrangers(t *testing.T) {
 		rec := map[string]any{"workspace": c.Workspace, "fence": 1, "snapshot": "s"}
 		raw, err := json.Marshal(rec)
 		if err == nil {
-			err = st.Shelf(topology.TreeBucket).Put(t.Context(), events.TreeKey(c.Workspace), raw)
+			err = st.KV(topology.TreeBucket).Put(t.Context(), events.TreeKey(c.Workspace), raw)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -367,7 +367,7 @@ func TestStrangers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if own {
-				if err := to.Shelf(topology.SessionBucket).Put(t.Context(), "session.mine", []byte("{}")); err != nil {
+				if err := to.KV(topology.SessionBucket).Put(t.Context(), "session.mine", []byte("{}")); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -375,7 +375,7 @@ func TestStrangers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if keys, _ := to.Shelf(topology.TreeBucket).Keys(t.Context(), ""); (len(keys) == 0) != own || own != (got.Files == archive.FilesLeft) {
+			if keys, _ := to.KV(topology.TreeBucket).Keys(t.Context(), ""); (len(keys) == 0) != own || own != (got.Files == archive.FilesLeft) {
 				t.Errorf("own %v: %v %+v", own, keys, got)
 			}
 		}

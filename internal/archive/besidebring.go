@@ -34,8 +34,8 @@ func (p *Restorer) beside(ctx context.Context, src Source, m Manifest, state run
 		return nil
 	}
 	b.Workspace = state.Created.Workspace
-	if m.Beside != nil {
-		b.Left = m.Beside.Left
+	if m.Extras != nil {
+		b.Left = m.Extras.Left
 	}
 	if p.trees == nil {
 		return nil

@@ -23,7 +23,7 @@ func (s *Saver) beside(ctx context.Context, m *Manifest, state run.State) error 
 	if state.Created == nil {
 		return nil
 	}
-	b := &Beside{Workspace: state.Created.Workspace, Scope: delivery.Scope(state.Created, state.HarnessID), EndedAt: state.EndedAt}
+	b := &Extras{Workspace: state.Created.Workspace, Scope: delivery.Scope(state.Created, state.HarnessID), EndedAt: state.EndedAt}
 	if err := s.artifacts(ctx, b, m.Run, state); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (s *Saver) beside(ctx context.Context, m *Manifest, state run.State) error 
 	if err := s.tree(ctx, b); err != nil {
 		return err
 	}
-	m.Beside = b
+	m.Extras = b
 	return nil
 }
 
@@ -43,15 +43,15 @@ func (s *Saver) Workspace(ctx context.Context, state run.State) error {
 	if state.Created == nil {
 		return nil
 	}
-	return s.tree(ctx, &Beside{Workspace: state.Created.Workspace})
+	return s.tree(ctx, &Extras{Workspace: state.Created.Workspace})
 }
 
 // again looks at the workspace of a run that has no new facts: at the end of a run or a step it may be kept after the fact.
 func (s *Saver) again(ctx context.Context, m Manifest) (Manifest, error) {
-	if m.Beside == nil || s.Trees == nil {
+	if m.Extras == nil || s.Trees == nil {
 		return m, nil
 	}
-	b := *m.Beside
+	b := *m.Extras
 	b.Snapshot, b.Files, b.Bytes, b.Branches = "", 0, 0, 0
 	b.Left = slices.DeleteFunc(slices.Clone(b.Left), func(l Left) bool { return l.What == b.files() || l.What == b.published() })
 	if err := s.branches(ctx, &b); err != nil {
@@ -60,7 +60,7 @@ func (s *Saver) again(ctx context.Context, m Manifest) (Manifest, error) {
 	if err := s.tree(ctx, &b); err != nil {
 		return m, err
 	}
-	was, err := json.Marshal(m.Beside)
+	was, err := json.Marshal(m.Extras)
 	if err != nil {
 		return m, err
 	}
@@ -68,18 +68,18 @@ func (s *Saver) again(ctx context.Context, m Manifest) (Manifest, error) {
 	if err != nil || bytes.Equal(was, is) {
 		return m, err
 	}
-	m.Beside = &b
+	m.Extras = &b
 	return m, s.Dir.writeManifest(m)
 }
 
 // files and published are what is left out, in words.
-func (b *Beside) files() string     { return "files of workspace " + b.Workspace }
-func (b *Beside) published() string { return "published branches of " + b.Scope }
+func (b *Extras) files() string     { return "files of workspace " + b.Workspace }
+func (b *Extras) published() string { return "published branches of " + b.Scope }
 
-func (b *Beside) leave(what, why string) { b.Left = append(b.Left, Left{What: what, Why: why}) }
+func (b *Extras) leave(what, why string) { b.Left = append(b.Left, Left{What: what, Why: why}) }
 
 // tree saves what is kept of a workspace: the parts of its packs, then the record that names them.
-func (s *Saver) tree(ctx context.Context, b *Beside) error {
+func (s *Saver) tree(ctx context.Context, b *Extras) error {
 	name, err := treeName(s.Station, b.Workspace)
 	if err != nil || s.Trees == nil {
 		b.leave(b.files(), "the station keeps no files: they are on the machine of the toolrunner alone")
@@ -155,7 +155,7 @@ func (s *Saver) parts(ctx context.Context, name string, rec treeRecord) (why str
 }
 
 // stale marks what is saved of a workspace: the log that is saved goes on beyond it.
-func (s *Saver) stale(ctx context.Context, b *Beside) error {
+func (s *Saver) stale(ctx context.Context, b *Extras) error {
 	t, err := s.Dir.Tree(ctx, s.Station, b.Workspace)
 	if err != nil || t.Stale {
 		return nil //nolint:nilerr // nothing that can be used is saved
@@ -169,7 +169,7 @@ func (s *Saver) stale(ctx context.Context, b *Beside) error {
 }
 
 // saved tells what is saved of a workspace.
-func (s *Saver) saved(ctx context.Context, b *Beside) error {
+func (s *Saver) saved(ctx context.Context, b *Extras) error {
 	t, err := s.Dir.Tree(ctx, s.Station, b.Workspace)
 	if errors.Is(err, kernel.ErrNotFound) {
 		b.leave(b.files(), "the station keeps none of them")
@@ -208,7 +208,7 @@ func (d *Dir) forgetTree(name string) {
 }
 
 // branches saves the records of published branches and their objects.
-func (s *Saver) branches(ctx context.Context, b *Beside) error {
+func (s *Saver) branches(ctx context.Context, b *Extras) error {
 	if s.Trees == nil || !places.MatchString(b.Scope) {
 		return nil
 	}
@@ -268,7 +268,7 @@ func (s *Saver) branch(ctx context.Context, scope, key string, record []byte) (w
 }
 
 // artifacts saves the bytes of what a run made, as far as they are in the store of artifacts.
-func (s *Saver) artifacts(ctx context.Context, b *Beside, runID string, state run.State) error {
+func (s *Saver) artifacts(ctx context.Context, b *Extras, runID string, state run.State) error {
 	folder, err := artifactName(s.Station, runID)
 	if err != nil || s.Artifacts == nil {
 		return err

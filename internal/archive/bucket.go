@@ -16,7 +16,7 @@ import (
 type bucket struct {
 	station string
 	blobs   kernel.Blobs
-	state   kernel.Shelf
+	state   kernel.KV
 	made    kernel.Artifacts
 }
 
@@ -46,11 +46,11 @@ func (b bucket) Runs(ctx context.Context) ([]Manifest, error) {
 		}
 		m := Manifest{Format: Format, Station: b.station, Run: i.HarnessID, Sequence: i.Sequence, Status: i.Status, Anchor: i.Anchor,
 			Segments: []Segment{{From: 1, To: i.Sequence, Ref: *i.Archive}}}
-		facts, err := Facts(ctx, b, m)
+		evs, err := Events(ctx, b, m)
 		if err != nil {
 			return nil, err
 		}
-		m.Head = run.HashOf(facts[len(facts)-1])
+		m.Head = run.HashOf(evs[len(evs)-1])
 		all = append(all, m)
 	}
 	return all, nil

@@ -139,21 +139,21 @@ func leaves(s run.State) bool {
 // Finish makes a saved run ready for a bundle. A run that was stopped to move away loses that last fact: what is in the
 // bundle is open, and goes on. A fork is marked as one.
 func (d *Dir) Finish(ctx context.Context, m Manifest, fork bool) (Manifest, error) {
-	facts, err := Facts(ctx, d, m)
+	evs, err := Events(ctx, d, m)
 	if err != nil {
 		return m, err
 	}
-	state, err := run.Fold(run.State{}, facts...)
+	state, err := run.Fold(run.State{}, evs...)
 	if err != nil {
 		return m, err
 	}
 	if leaves(state) {
-		facts = facts[:len(facts)-1]
-		if state, err = run.Fold(run.State{}, facts...); err != nil {
+		evs = evs[:len(evs)-1]
+		if state, err = run.Fold(run.State{}, evs...); err != nil {
 			return m, err
 		}
 		old := m.Segments
-		ref, err := d.put("facts", append(joined(facts), '\n'))
+		ref, err := d.put("facts", append(joined(evs), '\n'))
 		if err != nil {
 			return m, err
 		}
@@ -164,8 +164,8 @@ func (d *Dir) Finish(ctx context.Context, m Manifest, fork bool) (Manifest, erro
 		if m.Anchor != nil && m.Anchor.Sequence > state.Sequence {
 			m.Anchor = nil
 		}
-		if m.Beside != nil {
-			m.Beside.EndedAt = state.EndedAt
+		if m.Extras != nil {
+			m.Extras.EndedAt = state.EndedAt
 		}
 	}
 	m.Sequence, m.Head, m.Status, m.Fork = state.Sequence, state.Hash, state.Status, fork

@@ -48,8 +48,8 @@ type Manifest struct {
 	Missing []events.Ref `json:"missing,omitempty"`
 	Anchor  *run.Anchor  `json:"anchor,omitempty"`
 	SavedAt time.Time    `json:"saved_at"`
-	// Beside says what was saved of the run beside its log; nil in archives of programs that did not.
-	Beside *Beside `json:"beside,omitempty"`
+	// Extras says what was saved of the run beside its log; nil in archives of programs that did not.
+	Extras *Extras `json:"beside,omitempty"`
 	// Fork says that the run may go on where it came from; only in bundles.
 	Fork bool `json:"fork,omitempty"`
 }
@@ -282,20 +282,20 @@ func (d *Dir) Agents(_ context.Context, station string) (map[string][]byte, erro
 }
 
 // Facts reads the whole saved log of a run from its segments.
-func Facts(ctx context.Context, src Source, m Manifest) ([][]byte, error) {
-	var facts [][]byte
+func Events(ctx context.Context, src Source, m Manifest) ([][]byte, error) {
+	var evs [][]byte
 	for _, seg := range m.Segments {
 		b, err := src.Object(ctx, seg.Ref)
 		if err != nil {
 			return nil, fmt.Errorf("facts %d to %d of run %s: %w", seg.From, seg.To, m.Run, err)
 		}
 		lines := bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n"))
-		if uint64(len(facts))+1 != seg.From || uint64(len(facts)+len(lines)) != seg.To {
+		if uint64(len(evs))+1 != seg.From || uint64(len(evs)+len(lines)) != seg.To {
 			return nil, fmt.Errorf("facts %d to %d of run %s: %w", seg.From, seg.To, m.Run, ErrDamaged)
 		}
-		facts = append(facts, lines...)
+		evs = append(evs, lines...)
 	}
-	return facts, nil
+	return evs, nil
 }
 
 // drop removes an object that nothing names any more. One that stays is only room.

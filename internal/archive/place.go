@@ -27,12 +27,12 @@ type Restorer struct {
 	journal kernel.Journal
 	blobs   kernel.Blobs
 	timers  kernel.Timers
-	config  kernel.Shelf
-	state   kernel.Shelf
+	config  kernel.KV
+	state   kernel.KV
 	// trees, made and sessions are nil where the place keeps nothing beside the log.
-	trees    kernel.Shelf
+	trees    kernel.KV
 	made     kernel.Artifacts
-	sessions kernel.Shelf
+	sessions kernel.KV
 	now      func() time.Time
 }
 
@@ -43,12 +43,12 @@ type RestorerConfig struct {
 	Blobs    kernel.Blobs
 	// Timers and Config are the planner's.
 	Timers kernel.Timers
-	Config kernel.Shelf
-	State  kernel.Shelf
+	Config kernel.KV
+	State  kernel.KV
 	// Trees and Artifacts are the toolrunner's, Sessions the planner's; without them only logs and their objects are brought.
-	Trees     kernel.Shelf
+	Trees     kernel.KV
 	Artifacts kernel.Artifacts
-	Sessions  kernel.Shelf
+	Sessions  kernel.KV
 	Entropy   io.Reader
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -96,7 +96,7 @@ type Brought struct {
 	From   string        `json:"from_station"`
 	Status events.Status `json:"status"`
 	// Facts the run has, Copied those that were not there before, Objects what was put.
-	Facts   uint64 `json:"facts"`
+	Events  uint64 `json:"facts"`
 	Copied  uint64 `json:"copied"`
 	Objects int    `json:"objects"`
 	// Missing are objects that were not saved either.
@@ -120,8 +120,8 @@ type Brought struct {
 // interrupted and done again. Nothing is written where what is saved is not sound (ErrUnsound) or other facts are there
 // (kernel.ErrDiverged). A run that is here already and went on is left as it is.
 func (p *Restorer) Bring(ctx context.Context, src Source, m Manifest, how How) (Brought, error) {
-	b := Brought{Run: m.Run, From: m.Station, Facts: m.Sequence}
-	facts, state, err := sound(ctx, src, m, how.Keys)
+	b := Brought{Run: m.Run, From: m.Station, Events: m.Sequence}
+	evs, state, err := sound(ctx, src, m, how.Keys)
 	if err != nil {
 		return b, err
 	}
@@ -130,12 +130,12 @@ func (p *Restorer) Bring(ctx context.Context, src Source, m Manifest, how How) (
 	if err != nil {
 		return b, err
 	}
-	for i := range min(len(there), len(facts)) {
-		if !bytes.Equal(there[i].Bytes, facts[i]) {
+	for i := range min(len(there), len(evs)) {
+		if !bytes.Equal(there[i].Bytes, evs[i]) {
 			return b, fmt.Errorf("run %s, fact %d: %w: nothing was changed", m.Run, i+1, kernel.ErrDiverged)
 		}
 	}
-	if err := p.objects(ctx, src, facts, &b); err != nil {
+	if err := p.objects(ctx, src, evs, &b); err != nil {
 		return b, err
 	}
 	if err := p.beside(ctx, src, m, state, how, &b); err != nil {
@@ -145,12 +145,12 @@ func (p *Restorer) Bring(ctx context.Context, src Source, m Manifest, how How) (
 	if !state.Status.Ended() {
 		whole++ // with run.moved
 	}
-	for i := len(there); i < len(facts); i++ {
-		f, err := events.Decode(facts[i])
+	for i := len(there); i < len(evs); i++ {
+		f, err := events.Decode(evs[i])
 		if err != nil {
 			return b, err
 		}
-		if err := p.ledgers[f.Author()].Copy(ctx, m.Run, facts[i], whole); err != nil {
+		if err := p.ledgers[f.Author()].Copy(ctx, m.Run, evs[i], whole); err != nil {
 			return b, err
 		}
 		b.Copied++
@@ -163,7 +163,7 @@ func (p *Restorer) Bring(ctx context.Context, src Source, m Manifest, how How) (
 
 // sound checks a saved log from its first byte to its last.
 func sound(ctx context.Context, src Source, m Manifest, keys []ed25519.PublicKey) ([][]byte, run.State, error) {
-	facts, err := Facts(ctx, src, m)
+	evs, err := Events(ctx, src, m)
 	if err != nil {
 		return nil, run.State{}, err
 	}
@@ -172,23 +172,23 @@ func sound(ctx context.Context, src Source, m Manifest, keys []ed25519.PublicKey
 		anchors = append(anchors, *m.Anchor)
 	}
 	a := audit.New(audit.Config{Run: m.Run, Anchors: anchors, Keys: keys})
-	for _, b := range facts {
-		a.Fact(ctx, kernel.Record{Bytes: b})
+	for _, b := range evs {
+		a.Event(ctx, kernel.Record{Bytes: b})
 	}
 	r := a.End()
 	if !r.Sound {
 		return nil, run.State{}, fmt.Errorf("run %s: %w: %w", m.Run, ErrUnsound, *r.First)
 	}
-	if r.Facts != m.Sequence || r.Head != m.Head {
-		return nil, run.State{}, fmt.Errorf("run %s: %w: it has %d facts, its manifest says %d", m.Run, ErrUnsound, r.Facts, m.Sequence)
+	if r.Events != m.Sequence || r.Head != m.Head {
+		return nil, run.State{}, fmt.Errorf("run %s: %w: it has %d facts, its manifest says %d", m.Run, ErrUnsound, r.Events, m.Sequence)
 	}
-	state, err := run.Fold(run.State{}, facts...)
-	return facts, state, err
+	state, err := run.Fold(run.State{}, evs...)
+	return evs, state, err
 }
 
 // objects puts what the facts refer to.
-func (p *Restorer) objects(ctx context.Context, src Source, facts [][]byte, b *Brought) error {
-	for _, stored := range facts {
+func (p *Restorer) objects(ctx context.Context, src Source, evs [][]byte, b *Brought) error {
+	for _, stored := range evs {
 		_, payload, err := events.Read(stored)
 		if err != nil {
 			return err

@@ -26,9 +26,9 @@ type Saver struct {
 	Journal kernel.Journal
 	Blobs   kernel.Blobs
 	// State has the rows of the index with their anchors, Config the agents.
-	State, Config kernel.Shelf
+	State, Config kernel.KV
 	// Trees has the records of workspaces and published branches, Artifacts what runs made; nil saves none of them.
-	Trees     kernel.Shelf
+	Trees     kernel.KV
 	Artifacts kernel.Artifacts
 	// MostBytes is how large the packs of a workspace, a published branch, or all artifacts of one run may be to be saved.
 	MostBytes int64
@@ -102,11 +102,11 @@ func follows(m Manifest, stored []byte) bool {
 func readAll(ctx context.Context, j kernel.Journal, runID string, after uint64) ([]kernel.Record, error) {
 	var all []kernel.Record
 	for {
-		facts, more, err := j.Read(ctx, runID, after)
+		evs, more, err := j.Read(ctx, runID, after)
 		if err != nil {
 			return nil, fmt.Errorf("read run %s: %w", runID, err)
 		}
-		all = append(all, facts...)
+		all = append(all, evs...)
 		if !more {
 			return all, nil
 		}
@@ -116,7 +116,7 @@ func readAll(ctx context.Context, j kernel.Journal, runID string, after uint64) 
 
 // state folds the run; a log that does not fold is not saved over one that does.
 func (s *Saver) state(ctx context.Context, m Manifest, fresh []kernel.Record) (run.State, error) {
-	saved, err := Facts(ctx, s.Dir, m)
+	saved, err := Events(ctx, s.Dir, m)
 	if err != nil {
 		return run.State{}, err
 	}
@@ -178,7 +178,7 @@ func (s *Saver) seal(ctx context.Context, m Manifest, fresh []kernel.Record, sta
 	old := m.Segments
 	join := len(old) >= maxSegments
 	if join {
-		saved, err := Facts(ctx, s.Dir, m)
+		saved, err := Events(ctx, s.Dir, m)
 		if err != nil {
 			return m, err
 		}
@@ -251,4 +251,4 @@ func (s *Saver) Agents(ctx context.Context, only ...string) error {
 	return nil
 }
 
-func joined(facts [][]byte) []byte { return bytes.Join(facts, []byte("\n")) }
+func joined(evs [][]byte) []byte { return bytes.Join(evs, []byte("\n")) }

@@ -72,9 +72,9 @@ func TestAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := func(t *testing.T, by audit.Approvers, facts [][]byte) audit.Report {
+	look := func(t *testing.T, by audit.Approvers, evs [][]byte) audit.Report {
 		t.Helper()
-		r, err := audit.File(t.Context(), audit.Config{Approvers: by}, bytes.NewReader(runtest.Lines(facts)))
+		r, err := audit.File(t.Context(), audit.Config{Approvers: by}, bytes.NewReader(runtest.Lines(evs)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestAnswers(t *testing.T) {
 			}
 		}
 	}
-	fact := func(set func(*events.GateAnswer)) func(*approval.Statement, *events.GateAnswer) {
+	ev := func(set func(*events.GateAnswer)) func(*approval.Statement, *events.GateAnswer) {
 		return func(_ *approval.Statement, a *events.GateAnswer) {
 			if a != nil {
 				set(a)
@@ -122,20 +122,20 @@ func TestAnswers(t *testing.T) {
 			s.Decision = map[string]string{approval.Approve: approval.Reject, approval.Reject: approval.Approve}[s.Decision]
 		}), "did not sign"},
 		"of a stranger":               {stranger, plain, "not among those that are known"},
-		"under the key of another":    {anna, fact(func(a *events.GateAnswer) { a.Key = bert.ID() }), "did not sign"},
-		"in the name of another":      {anna, fact(func(a *events.GateAnswer) { a.By = "bert" }), "anna signed"},
-		"that is no signature":        {anna, fact(func(a *events.GateAnswer) { a.Signature = "AAAA" }), "64 bytes"},
-		"that was taken off":          {anna, fact(func(a *events.GateAnswer) { a.Signature, a.Key = "", "" }), "not signed"},
-		"that calls itself a subject": {anna, fact(func(a *events.GateAnswer) { a.Assurance = events.AssuranceSubject }), "anna signed"},
+		"under the key of another":    {anna, ev(func(a *events.GateAnswer) { a.Key = bert.ID() }), "did not sign"},
+		"in the name of another":      {anna, ev(func(a *events.GateAnswer) { a.By = "bert" }), "anna signed"},
+		"that is no signature":        {anna, ev(func(a *events.GateAnswer) { a.Signature = "AAAA" }), "64 bytes"},
+		"that was taken off":          {anna, ev(func(a *events.GateAnswer) { a.Signature, a.Key = "", "" }), "not signed"},
+		"that calls itself a subject": {anna, ev(func(a *events.GateAnswer) { a.Assurance = events.AssuranceSubject }), "anna signed"},
 	} {
 		t.Run("SAFE-3 SAFE-9 an answer with a signature "+name+" is named with its position", func(t *testing.T) {
 			t.Parallel()
 			for _, yes := range []bool{true, false} {
-				facts := answeredWith(t, c.key, yes, c.change)
-				if _, err := run.Fold(run.State{}, facts...); err != nil {
+				evs := answeredWith(t, c.key, yes, c.change)
+				if _, err := run.Fold(run.State{}, evs...); err != nil {
 					t.Fatalf("the forged log does not even fold: %v", err)
 				}
-				r := look(t, audit.Approvers{Keys: keys}, facts)
+				r := look(t, audit.Approvers{Keys: keys}, evs)
 				if r.Sound || r.First == nil || r.First.Sequence != 6 || !strings.Contains(r.First.Why, c.want) || !strings.Contains(r.First.Why, "g-1") {
 					t.Errorf("yes %v: %+v", yes, r.First)
 				}
@@ -144,13 +144,13 @@ func TestAnswers(t *testing.T) {
 	}
 	t.Run("SAFE-3 SAFE-9 an answer that never had a signature is wrong where only signed ones are taken, and fine elsewhere", func(t *testing.T) {
 		t.Parallel()
-		unsigned := fact(func(a *events.GateAnswer) { a.Signature, a.Key, a.Assurance = "", "", events.AssuranceNone })
+		unsigned := ev(func(a *events.GateAnswer) { a.Signature, a.Key, a.Assurance = "", "", events.AssuranceNone })
 		for _, yes := range []bool{true, false} {
-			facts := answeredWith(t, anna, yes, unsigned)
-			if r := look(t, audit.Approvers{Keys: keys, OnlySigned: true}, facts); r.Sound || r.First.Sequence != 6 || !strings.Contains(r.First.Why, "not signed") {
+			evs := answeredWith(t, anna, yes, unsigned)
+			if r := look(t, audit.Approvers{Keys: keys, OnlySigned: true}, evs); r.Sound || r.First.Sequence != 6 || !strings.Contains(r.First.Why, "not signed") {
 				t.Errorf("%+v", r.First)
 			}
-			if r := look(t, audit.Approvers{Keys: keys}, facts); !r.Sound || r.Answers != 1 || r.Verified != 0 {
+			if r := look(t, audit.Approvers{Keys: keys}, evs); !r.Sound || r.Answers != 1 || r.Verified != 0 {
 				t.Errorf("%+v, %v", r, r.First)
 			}
 			if r := look(t, audit.Approvers{OnlySigned: true}, answeredWith(t, anna, yes, plain)); r.Sound {

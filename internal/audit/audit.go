@@ -82,8 +82,8 @@ type Report struct {
 	First     *Fault        `json:"first_wrong,omitempty"`
 	Status    events.Status `json:"status,omitempty"`
 	// Facts that are in order, and the hash of the last one.
-	Facts uint64 `json:"facts"`
-	Head  string `json:"head,omitempty"`
+	Events uint64 `json:"facts"`
+	Head   string `json:"head,omitempty"`
 	// Objects seen whole; Unseen were referred to and not looked at.
 	Objects int `json:"objects"`
 	Unseen  int `json:"objects_unseen"`
@@ -97,7 +97,7 @@ type Report struct {
 }
 
 // Vouched reports whether no fault was found and every fact is vouched for, the last one too.
-func (r Report) Vouched() bool { return r.Sound && r.SoundUpTo == r.Facts }
+func (r Report) Vouched() bool { return r.Sound && r.SoundUpTo == r.Events }
 
 // Audit takes the facts of one run in order.
 type Audit struct {
@@ -142,7 +142,7 @@ func (a *Audit) wrong(f Fault) {
 
 // Fact takes the next fact. It reports whether there is a reason to go on: nothing can be said of what comes after a
 // fact that is wrong.
-func (a *Audit) Fact(ctx context.Context, r kernel.Record) bool {
+func (a *Audit) Event(ctx context.Context, r kernel.Record) bool {
 	if a.report.First != nil {
 		return false
 	}
@@ -248,6 +248,6 @@ func (a *Audit) End() Report {
 	if r.First != nil {
 		r.SoundUpTo = min(r.SoundUpTo, r.First.Sequence-min(r.First.Sequence, 1))
 	}
-	r.Sound, r.Facts, r.Head, r.Station, r.Status = r.First == nil, a.state.Sequence, a.state.Hash, a.state.Identity.Station, a.state.Status
+	r.Sound, r.Events, r.Head, r.Station, r.Status = r.First == nil, a.state.Sequence, a.state.Hash, a.state.Identity.Station, a.state.Status
 	return r
 }

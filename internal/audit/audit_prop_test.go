@@ -85,16 +85,16 @@ var mutations = map[string]func(*rapid.T, [][]byte) [][]byte{
 		i := rapid.IntRange(0, len(f)-1).Draw(t, "fact")
 		prev := ""
 		for n := i; n < len(f); n++ {
-			var fact events.Event
-			if err := json.Unmarshal(f[n], &fact); err != nil {
+			var ev events.Event
+			if err := json.Unmarshal(f[n], &ev); err != nil {
 				t.Fatal(err)
 			}
 			if n == i {
-				fact.ID = "another"
+				ev.ID = "another"
 			} else {
-				fact.PrevHash = prev
+				ev.PrevHash = prev
 			}
-			b, err := fact.Encode()
+			b, err := ev.Encode()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,9 +105,9 @@ var mutations = map[string]func(*rapid.T, [][]byte) [][]byte{
 }
 
 // find audits a log against an anchor at the head of the true one.
-func find(t *rapid.T, truth *runtest.Builder, facts [][]byte) audit.Report {
+func find(t *rapid.T, truth *runtest.Builder, evs [][]byte) audit.Report {
 	cfg := audit.Config{Run: "r", Anchors: []run.Anchor{run.AnchorOf(truth.State(), 99, runtest.Start, key(1))}, Keys: []ed25519.PublicKey{public(key(1))}}
-	r, err := audit.File(context.Background(), cfg, bytes.NewReader(runtest.Lines(facts)))
+	r, err := audit.File(context.Background(), cfg, bytes.NewReader(runtest.Lines(evs)))
 	if err != nil {
 		t.Fatalf("audit: %v", err)
 	}
@@ -130,16 +130,16 @@ func TestEveryMutationIsFound(t *testing.T) {
 					}
 				}
 			}) {
-				facts := mutations[name](t, slices.Clone(b.Events()))
-				if same(facts, b.Events()) {
+				evs := mutations[name](t, slices.Clone(b.Events()))
+				if same(evs, b.Events()) {
 					t.Fatalf("%s: nothing was changed", name)
 				}
 				tried++
-				r := find(t, b, facts)
+				r := find(t, b, evs)
 				if r.Sound || r.First == nil || r.First.Why == "" {
-					t.Fatalf("%s: not found in %d facts: %+v", name, len(facts), r)
+					t.Fatalf("%s: not found in %d facts: %+v", name, len(evs), r)
 				}
-				if first := firstOther(facts, b.Events()); r.First.Sequence > uint64(first)+2 && r.First.Sequence != b.State().Sequence {
+				if first := firstOther(evs, b.Events()); r.First.Sequence > uint64(first)+2 && r.First.Sequence != b.State().Sequence {
 					t.Fatalf("%s in fact %d: the first wrong one is said to be %d", name, first+1, r.First.Sequence)
 				}
 			}
@@ -157,7 +157,7 @@ func TestUntouchedIsSound(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			b := walk(t, 1, 60)
-			if r := find(t, b, b.Events()); !r.Sound || r.Facts != b.State().Sequence || r.Anchored != r.Facts || !r.Signed || r.Head != b.State().Hash {
+			if r := find(t, b, b.Events()); !r.Sound || r.Events != b.State().Sequence || r.Anchored != r.Events || !r.Signed || r.Head != b.State().Hash {
 				t.Fatalf("%+v %v", r, r.First)
 			}
 			cut := rapid.IntRange(1, len(b.Events())).Draw(t, "anchor")

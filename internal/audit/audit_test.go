@@ -28,7 +28,7 @@ func TestAudit(t *testing.T) {
 			if change != nil {
 				change(i, &r)
 			}
-			a.Fact(t.Context(), r)
+			a.Event(t.Context(), r)
 		}
 		return a.End()
 	}

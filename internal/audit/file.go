@@ -21,7 +21,7 @@ const maxLine = 4 * events.MaxEvent
 // not be read, and nothing is known of it.
 func File(ctx context.Context, cfg Config, r io.Reader) (Report, error) {
 	a := New(cfg)
-	err := Lines(r, func(line []byte) bool { return a.Fact(ctx, kernel.Record{Bytes: line}) })
+	err := Lines(r, func(line []byte) bool { return a.Event(ctx, kernel.Record{Bytes: line}) })
 	if errors.Is(err, bufio.ErrTooLong) {
 		a.wrong(Fault{Sequence: a.state.Sequence + 1, Why: fmt.Sprintf("has more than %d bytes, which no fact has", maxLine)})
 		err = nil

@@ -85,7 +85,7 @@ func (k *Keeper) Earlier(ctx context.Context, s run.State, e Earlier) (int, erro
 		}
 	}
 	if e.Note != nil {
-		b.tell(e.Note)
+		b.report(e.Note)
 	}
 	return b.written, nil
 }
@@ -276,8 +276,8 @@ func bring(root *os.Root, file string, data []byte) error {
 	return Write(at, path.Base(file), data, false)
 }
 
-// tell says what was brought and what was not.
-func (b *bringing) tell(note func(string)) {
+// report says what was brought and what was not.
+func (b *bringing) report(note func(string)) {
 	if b.written > 0 {
 		to := "the workspace"
 		if b.under != "" {

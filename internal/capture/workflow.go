@@ -27,8 +27,8 @@ const (
 // A run enters it before it is created, so that the run after it cannot miss it; its end is noted there by the persister,
 // which also adds a run that is missing. It is a view: a lost row is made again by the ends of the runs that follow.
 type Workflows struct {
-	Shelf kernel.Shelf
-	Runs  Runs
+	KV   kernel.KV
+	Runs Runs
 }
 
 // workflowRow is the row of a workflow.
@@ -142,7 +142,7 @@ func (w *Workflows) change(ctx context.Context, name string, edit func([]member)
 		if err != nil {
 			return nil, err
 		}
-		if _, err = w.Shelf.Swap(ctx, name, b, revision); err == nil {
+		if _, err = w.KV.Swap(ctx, name, b, revision); err == nil {
 			return next, nil
 		}
 		if !errors.Is(err, kernel.ErrExists) {
@@ -162,7 +162,7 @@ func (w *Workflows) change(ctx context.Context, name string, edit func([]member)
 
 // load reads a row; one that is not there or cannot be read is empty, and is written over.
 func (w *Workflows) load(ctx context.Context, name string) ([]member, uint64, error) {
-	b, revision, err := w.Shelf.Load(ctx, name)
+	b, revision, err := w.KV.Load(ctx, name)
 	if errors.Is(err, kernel.ErrNotFound) {
 		return nil, 0, nil
 	}

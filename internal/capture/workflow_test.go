@@ -25,7 +25,7 @@ func newWorkflows(t *testing.T) (*Workflows, *chain) {
 		t.Fatal(err)
 	}
 	c := newChain(t)
-	return &Workflows{Shelf: st.Shelf(topology.StateBucket), Runs: c.logs}, c
+	return &Workflows{KV: st.KV(topology.StateBucket), Runs: c.logs}, c
 }
 
 func join(t *testing.T, w *Workflows, orchestrator, id string) []string {
@@ -39,7 +39,7 @@ func join(t *testing.T, w *Workflows, orchestrator, id string) []string {
 
 func row(t *testing.T, w *Workflows, name string) string {
 	t.Helper()
-	b, err := w.Shelf.Get(t.Context(), name)
+	b, err := w.KV.Get(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestWorkflows(t *testing.T) {
 	t.Run("ART-9 PERS-21 a row that is lost, or cannot be read, is made again by the next ends", func(t *testing.T) {
 		t.Parallel()
 		w, c := newWorkflows(t)
-		if err := w.Shelf.Put(t.Context(), "orchestrator.o", []byte("{half")); err != nil {
+		if err := w.KV.Put(t.Context(), "orchestrator.o", []byte("{half")); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Ended(t.Context(), c.ended("a", file{"a.md", "a"})); err != nil {
@@ -155,9 +155,9 @@ func TestWorkflows(t *testing.T) {
 		var wg sync.WaitGroup
 		errs := make([]error, 2*many)
 		for i := range many {
-			wg.Go(func() { errs[i] = (&Workflows{Shelf: w.Shelf, Runs: &logs{}}).Ended(t.Context(), ended[i]) })
+			wg.Go(func() { errs[i] = (&Workflows{KV: w.KV, Runs: &logs{}}).Ended(t.Context(), ended[i]) })
 			wg.Go(func() {
-				_, errs[many+i] = (&Workflows{Shelf: w.Shelf, Runs: &logs{}}).Join(t.Context(), &events.RunCreatedData{Orchestrator: "o"}, fmt.Sprintf("j%02d", i), time.Unix(2000, 0))
+				_, errs[many+i] = (&Workflows{KV: w.KV, Runs: &logs{}}).Join(t.Context(), &events.RunCreatedData{Orchestrator: "o"}, fmt.Sprintf("j%02d", i), time.Unix(2000, 0))
 			})
 		}
 		wg.Wait()
@@ -171,7 +171,7 @@ func TestWorkflows(t *testing.T) {
 		if err := w.Ended(t.Context(), c.ended("a", file{"a.md", "a"})); err != nil {
 			t.Fatal(err)
 		}
-		w.Shelf = readOnly{w.Shelf}
+		w.KV = readOnly{w.KV}
 		if ids := join(t, w, "o", "next"); !slices.Equal(ids, []string{"a"}) {
 			t.Errorf("%v", ids)
 		}
@@ -179,7 +179,7 @@ func TestWorkflows(t *testing.T) {
 }
 
 // readOnly is a shelf that may not be written.
-type readOnly struct{ kernel.Shelf }
+type readOnly struct{ kernel.KV }
 
 func (readOnly) Swap(context.Context, string, []byte, uint64) (uint64, error) {
 	return 0, kernel.ErrDenied

@@ -22,12 +22,12 @@ func TestAudit(t *testing.T) {
 	}
 	d.want(0, nil, "run", "reader", "look", "--id", "seen")
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); { // the end is anchored soon after it is said
-		if r := decode[audit.Report](t, d.want(0, nil, "audit", "seen", "--json").out); r.Anchored == r.Facts {
+		if r := decode[audit.Report](t, d.want(0, nil, "audit", "seen", "--json").out); r.Anchored == r.Events {
 			break
 		}
 	}
 	file, anchor := filepath.Join(d.dir, "seen.jsonl"), filepath.Join(d.dir, "seen.anchor")
-	facts := d.want(0, nil, "export", "seen", "--anchor", anchor).out
+	evs := d.want(0, nil, "export", "seen", "--anchor", anchor).out
 	write := func(t *testing.T, text string) {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -36,35 +36,35 @@ func TestAudit(t *testing.T) {
 	t.Run("SAFE-3a CLI-9 a run of the station is sound, and its end is anchored", func(t *testing.T) {
 		d.want(0, []string{"is sound", "signed at fact"}, "audit", "seen")
 		r := decode[audit.Report](t, d.want(0, nil, "audit", "seen", "--json").out)
-		if !r.Sound || !r.Signed || r.Anchored != r.Facts || r.Facts < 8 {
+		if !r.Sound || !r.Signed || r.Anchored != r.Events || r.Events < 8 {
 			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("SAFE-3b an exported log is checked without a station; what is changed or cut off is named", func(t *testing.T) {
-		write(t, facts)
+		write(t, evs)
 		if s := inspan(t, "audit", "--file", file, "--anchor", anchor); s.code != 0 || !strings.Contains(s.out, "signature was not checked") {
 			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
 		}
 		if s := inspan(t, "audit", "--file", file); s.code != 0 || strings.Contains(s.out, "is sound.") || !strings.Contains(s.out, "not vouched for") {
 			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
 		}
-		lines := strings.SplitAfter(facts, "\n")
+		lines := strings.SplitAfter(evs, "\n")
 		write(t, strings.Join(lines[:3], ""))
 		if s := inspan(t, "audit", "--file", file, "--anchor", anchor); s.code != 1 || !strings.Contains(s.err, "fact 4: is missing") {
 			t.Errorf("exit %d %s%s", s.code, s.out, s.err)
 		}
-		write(t, strings.Replace(facts, "I look.", "I lied.", 1))
+		write(t, strings.Replace(evs, "I look.", "I lied.", 1))
 		s := inspan(t, "audit", "--file", file, "--json")
 		if r := decode[audit.Report](t, s.out); s.code != 1 || r.Sound || r.First == nil || r.First.Sequence == 0 {
 			t.Errorf("exit %d %+v", s.code, r)
 		}
 	})
 	t.Run("SAFE-3 CLI-9 a changed last event is never called sound without an anchor", func(t *testing.T) {
-		whole := strings.SplitAfter(facts, "\n")
+		whole := strings.SplitAfter(evs, "\n")
 		last := whole[len(whole)-2]
 		write(t, strings.Join(whole[:len(whole)-2], "")+strings.Replace(last, `"time":"20`, `"time":"21`, 1))
 		s := inspan(t, "audit", "--file", file, "--json")
-		if r := decode[audit.Report](t, s.out); r.Sound || r.SoundUpTo != r.Facts-1 {
+		if r := decode[audit.Report](t, s.out); r.Sound || r.SoundUpTo != r.Events-1 {
 			t.Errorf("exit %d %+v", s.code, r)
 		}
 		if s := inspan(t, "audit", "--file", file); strings.Contains(s.out, "is sound.") || !strings.Contains(s.out, fmt.Sprintf("sound up to fact %d;", len(whole)-2)) {
@@ -114,12 +114,12 @@ func TestAudit(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, bucket := range []string{topology.StateBucket, topology.ConfigBucket} {
-			keys, err := st.Shelf(bucket).Keys(t.Context(), "")
+			keys, err := st.KV(bucket).Keys(t.Context(), "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, k := range keys {
-				if b, err := st.Shelf(bucket).Get(t.Context(), k); err != nil || strings.Contains(string(b), strings.TrimSpace(string(seed))) {
+				if b, err := st.KV(bucket).Get(t.Context(), k); err != nil || strings.Contains(string(b), strings.TrimSpace(string(seed))) {
 					t.Errorf("%s holds it: %v", k, err)
 				}
 			}

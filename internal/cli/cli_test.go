@@ -117,11 +117,11 @@ func looking(t *testing.T, d *desk) {
 			folded = next
 		}
 		all := decode[struct {
-			State run.State
-			Facts []any
+			State  run.State
+			Events []any `json:"facts"`
 		}](t, d.want(0, nil, "export", "run-a", "--format", "json").out)
-		if len(all.Facts) != len(lines) || all.State.Sequence != folded.Sequence || all.State.Status != folded.Status {
-			t.Errorf("%d facts and %d lines; %s and %s", len(all.Facts), len(lines), all.State.Status, folded.Status)
+		if len(all.Events) != len(lines) || all.State.Sequence != folded.Sequence || all.State.Status != folded.Status {
+			t.Errorf("%d facts and %d lines; %s and %s", len(all.Events), len(lines), all.State.Status, folded.Status)
 		}
 	})
 	t.Run("CLI-9 EVT-12 logs show a line for each fact, and follow to the end", func(t *testing.T) {
@@ -129,7 +129,7 @@ func looking(t *testing.T, d *desk) {
 		if followed := d.want(0, nil, "logs", "run-a", "--follow").out; followed != plain {
 			t.Errorf("followed:\n%s\nplain:\n%s", followed, plain)
 		}
-		if facts, exported := d.want(0, nil, "logs", "run-a", "--json").out, d.want(0, nil, "export", "run-a").out; facts != exported {
+		if evs, exported := d.want(0, nil, "logs", "run-a", "--json").out, d.want(0, nil, "export", "run-a").out; evs != exported {
 			t.Error("logs --json and export differ")
 		}
 	})
@@ -303,7 +303,7 @@ func TestEphemeral(t *testing.T) {
 		for _, f := range decode[[]struct {
 			What, Hint string
 			OK         bool
-			Walls      []sandbox.Capability
+			Isolation  []sandbox.Capability `json:"walls"`
 		}](t, s.out) {
 			mode, ok := strings.CutPrefix(f.What, "sandbox ")
 			if !ok {
@@ -311,15 +311,15 @@ func TestEphemeral(t *testing.T) {
 			}
 			seen[mode] = true
 			if !f.OK {
-				if f.Hint == "" || len(f.Walls) > 0 {
-					t.Errorf("%s does not work: got hint %q and walls %v", mode, f.Hint, f.Walls)
+				if f.Hint == "" || len(f.Isolation) > 0 {
+					t.Errorf("%s does not work: got hint %q and walls %v", mode, f.Hint, f.Isolation)
 				}
 				continue
 			}
-			if len(f.Walls) != len(sandbox.Walls()) {
-				t.Errorf("%s: got %d lines, want one for each wall", mode, len(f.Walls))
+			if len(f.Isolation) != len(sandbox.Isolations()) {
+				t.Errorf("%s: got %d lines, want one for each wall", mode, len(f.Isolation))
 			}
-			for _, c := range f.Walls {
+			for _, c := range f.Isolation {
 				if c.Enforced == (c.How == "") || c.Enforced == (c.Why != "") {
 					t.Errorf("%s: got %+v, want how or why", mode, c)
 				}

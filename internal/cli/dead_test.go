@@ -49,7 +49,7 @@ func TestReplay(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 	})
-	reader, err := (&service.Agents{Shelf: st.Shelf(topology.ConfigBucket)}).Agent(t.Context(), "reader")
+	reader, err := (&service.Agents{KV: st.KV(topology.ConfigBucket)}).Agent(t.Context(), "reader")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestReplay(t *testing.T) {
 	err = d.station.Administer(t.Context(), func(c *jet.Conn) error {
 		as, err := c.Station("default")
 		if err == nil {
-			put(t, as.Shelf(topology.ConfigBucket), "agent.late", reader)
+			put(t, as.KV(topology.ConfigBucket), "agent.late", reader)
 		}
 		return err
 	})
@@ -107,13 +107,13 @@ func TestReplay(t *testing.T) {
 
 func number(n uint64) string { return strconv.FormatUint(n, 10) }
 
-func put(t *testing.T, shelf kernel.Shelf, key string, v any) {
+func put(t *testing.T, kv kernel.KV, key string, v any) {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := shelf.Put(t.Context(), key, b); err != nil {
+	if err := kv.Put(t.Context(), key, b); err != nil {
 		t.Fatal(err)
 	}
 }

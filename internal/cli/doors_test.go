@@ -35,9 +35,9 @@ func TestDoors(t *testing.T) {
 			}
 			named = append(named, found.Name())
 		}
-		for _, door := range []string{"demo", "init", "run", "repl", "up", "logs", "watch", "approve", "session", "config"} {
-			if !slices.Contains(named, door) {
-				t.Errorf("inspan %s is not on the page", door)
+		for _, egress := range []string{"demo", "init", "run", "repl", "up", "logs", "watch", "approve", "session", "config"} {
+			if !slices.Contains(named, egress) {
+				t.Errorf("inspan %s is not on the page", egress)
 			}
 		}
 	})

@@ -35,7 +35,7 @@ func (d *desk) again(listen string) {
 }
 
 // said returns what the person said in a session.
-func (d *desk) heard(session string) (all []string) {
+func (d *desk) received(session string) (all []string) {
 	d.t.Helper()
 	s := d.do("session", "history", session, "--json")
 	if s.code != 0 {
@@ -99,7 +99,7 @@ func TestReplAway(t *testing.T) {
 		tm.types("I am Ada\r")
 		at = tm.sees(at, "Hello Ada.")
 		at = tm.sees(at, "› ")
-		if got := strings.Join(d.heard("away"), "|"); got != "hello|who am I?|I am Ada" {
+		if got := strings.Join(d.received("away"), "|"); got != "hello|who am I?|I am Ada" {
 			t.Errorf("heard %s", got)
 		}
 	})
@@ -136,7 +136,7 @@ func TestReplTyping(t *testing.T) {
 	enters("first\\\rsecond\r")
 	enters("a\x03b\r")
 	want := []string{long, "one\n\ttwo\nthree four", "日本語 é", "b", "first\nsecond", "b"}
-	got := d.heard("typing")
+	got := d.received("typing")
 	for i, title := range []string{"SESS-16 a line of 20 kB arrives whole", "SESS-16 a paste of several lines is one input", "SESS-16 wide characters are erased one at a time",
 		"SESS-17 Ctrl+D with text on the line does not leave", "SESS-16 a line that ends with a backslash goes on", "SESS-17 Ctrl+C with text on the line forgets it"} {
 		t.Run(title, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestReplSizes(t *testing.T) {
 		tm.types("!\r")
 		at = tm.sees(at, "Hello Ada.")
 		tm.sees(at, "› ")
-		if got := d.heard("narrow"); got[len(got)-1] != line+"!" {
+		if got := d.received("narrow"); got[len(got)-1] != line+"!" {
 			t.Errorf("heard %q", got)
 		}
 	})
@@ -265,7 +265,7 @@ func TestReplPlain(t *testing.T) {
 		if m := regexp.MustCompile("\x1b\\[[0-9;]*m").FindString(tm.seen.String()); m != "" {
 			t.Errorf("%q is a colour", m)
 		}
-		if got := d.heard("grey"); got[0] != "hello" {
+		if got := d.received("grey"); got[0] != "hello" {
 			t.Errorf("%q", got)
 		}
 	})
@@ -378,7 +378,7 @@ func TestReplAhead(t *testing.T) {
 		tm.sees(at, "Hello Ada.")
 		tm.types("/exit\r")
 		tm.ends()
-		if got := d.heard("past2"); got[0] != "I am Ada\nreally" {
+		if got := d.received("past2"); got[0] != "I am Ada\nreally" {
 			t.Errorf("%q", got)
 		}
 	})

@@ -30,12 +30,12 @@ func (d *desk) age(id string, by time.Duration) {
 
 func (d *desk) shift(st *jet.Station, id string, by time.Duration) {
 	d.t.Helper()
-	shelf := st.Shelf(topology.SessionBucket)
+	kv := st.KV(topology.SessionBucket)
 	var e events.Session
 	var b []byte
 	for free := false; !free; { // a lock is given back right after the end of its run is said
 		var err error
-		if b, err = shelf.Get(d.t.Context(), "session."+id); err == nil {
+		if b, err = kv.Get(d.t.Context(), "session."+id); err == nil {
 			e = events.Session{}
 			err = json.Unmarshal(b, &e)
 		}
@@ -47,7 +47,7 @@ func (d *desk) shift(st *jet.Station, id string, by time.Duration) {
 	var err error
 	e.UsedAt = e.UsedAt.Add(-by)
 	if b, err = json.Marshal(e); err == nil {
-		err = shelf.Put(d.t.Context(), "session."+id, b)
+		err = kv.Put(d.t.Context(), "session."+id, b)
 	}
 	if err != nil {
 		d.t.Fatal(err)

@@ -18,7 +18,7 @@ func TestSessionImport(t *testing.T) {
 			t.Errorf("%q", s.out)
 		}
 		d.want(0, words{"You are Ada."}, "run", "talker", "who am I?", "--session", "old")
-		if got := strings.Join(d.heard("old"), "|"); got != "I am Ada|who am I?" {
+		if got := strings.Join(d.received("old"), "|"); got != "I am Ada|who am I?" {
 			t.Errorf("heard %s", got)
 		}
 	})
@@ -27,7 +27,7 @@ func TestSessionImport(t *testing.T) {
 		if e := decode[events.Session](t, s.out); s.code != 0 || e.Messages != 4 || e.ID != "copy" {
 			t.Errorf("%d %s%s", s.code, s.out, s.err)
 		}
-		if got := strings.Join(d.heard("copy"), "|"); got != "I am Ada|who am I?" {
+		if got := strings.Join(d.received("copy"), "|"); got != "I am Ada|who am I?" {
 			t.Errorf("heard %s", got)
 		}
 	})

@@ -82,9 +82,9 @@ func TestSign(t *testing.T) {
 }
 
 // forge puts a log on a station that stands still, each fact as its author: only whoever has all passwords can.
-func forge(t *testing.T, st *station.Station, facts [][]byte) {
+func forge(t *testing.T, st *station.Station, evs [][]byte) {
 	t.Helper()
-	for i, b := range facts {
+	for i, b := range evs {
 		f, err := events.Decode(b)
 		if err != nil {
 			t.Fatal(err)

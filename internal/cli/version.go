@@ -29,18 +29,18 @@ func (a *versionCommand) run(*cobra.Command, []string) error {
 	if a.JSON {
 		return a.PrintJSON(v)
 	}
-	fmt.Fprintf(a.Out, "inspan %s, facts v%d, %s %s\n", v.Version, v.Facts, v.Go, v.Platform)
+	fmt.Fprintf(a.Out, "inspan %s, facts v%d, %s %s\n", v.Version, v.Events, v.Go, v.Platform)
 	return nil
 }
 
 // build is what this program is.
 type build struct {
 	Version  string `json:"version"`
-	Facts    int    `json:"fact_version"`
+	Events   int    `json:"fact_version"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
 func versionInfo() build {
-	return build{Version: service.Version(), Facts: events.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	return build{Version: service.Version(), Events: events.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 }

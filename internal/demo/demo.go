@@ -214,12 +214,12 @@ func follow(ctx context.Context, st *station.Station, o Options) (run.State, err
 	var s run.State
 	var head uint64
 	for {
-		facts, _, err := js.Journal().Read(ctx, runID, head)
+		evs, _, err := js.Journal().Read(ctx, runID, head)
 		if err != nil {
 			return s, fmt.Errorf("read the run: %w", err)
 		}
-		for _, r := range facts {
-			if s, err = tell(ctx, s, r.Bytes, js, o); err != nil {
+		for _, r := range evs {
+			if s, err = apply(ctx, s, r.Bytes, js, o); err != nil {
 				return s, err
 			}
 			head = r.Seq
@@ -227,7 +227,7 @@ func follow(ctx context.Context, st *station.Station, o Options) (run.State, err
 		if s.Status.Ended() || s.Status == events.Paused {
 			return s, nil
 		}
-		if len(facts) > 0 {
+		if len(evs) > 0 {
 			continue
 		}
 		select {
@@ -241,8 +241,8 @@ func follow(ctx context.Context, st *station.Station, o Options) (run.State, err
 	}
 }
 
-// tell folds one fact, shows it and answers the gate it opens.
-func tell(ctx context.Context, s run.State, stored []byte, js *jet.Station, o Options) (run.State, error) {
+// apply folds one fact, shows it and answers the gate it opens.
+func apply(ctx context.Context, s run.State, stored []byte, js *jet.Station, o Options) (run.State, error) {
 	next, err := s.Apply(stored)
 	if err != nil {
 		return s, err

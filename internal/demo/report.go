@@ -31,7 +31,7 @@ func report(ctx context.Context, out io.Writer, s run.State, st *station.Station
 	}
 	p := parts(ctx, st, wall)
 	fmt.Fprintf(out, "Turns %d, tool calls %d, tokens %d in and %d out, facts %d (%d bytes, %d on average).\n",
-		s.Turns().Len(), s.TotalToolCalls, s.Tokens.Input, s.Tokens.Output, p.facts, p.bytes, p.bytes/max(1, p.facts))
+		s.Turns().Len(), s.TotalToolCalls, s.Tokens.Input, s.Tokens.Output, p.events, p.bytes, p.bytes/max(1, p.events))
 	fmt.Fprintf(out, "Time %s: model %s, tools %s, waiting for a person %s, everything else %s.\n",
 		round(wall), round(p.model), round(p.tools), round(p.person), round(p.rest))
 }
@@ -39,7 +39,7 @@ func report(ctx context.Context, out io.Writer, s run.State, st *station.Station
 // spent says where the time of a run went.
 type spent struct {
 	model, tools, person, rest time.Duration
-	facts, bytes               int
+	events, bytes              int
 }
 
 // parts adds up the durations that the facts themselves tell. Tools of one turn may run side by side.
@@ -49,13 +49,13 @@ func parts(ctx context.Context, st *station.Station, wall time.Duration) spent {
 	if err != nil {
 		return p
 	}
-	facts, _, err := js.Journal().Read(ctx, runID, 0)
+	evs, _, err := js.Journal().Read(ctx, runID, 0)
 	if err != nil {
 		return p
 	}
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	for _, r := range facts {
-		p.facts++
+	for _, r := range evs {
+		p.events++
 		p.bytes += len(r.Bytes)
 		f, err := events.Decode(r.Bytes)
 		if err != nil {

@@ -94,17 +94,17 @@ func tested(ctx context.Context, o Options, program *gitprogram.Git, r *gitprogr
 	if err := ownTests(o.Examples, tree); err != nil {
 		return err
 	}
-	boxes, _, err := all.Boxes(ctx, cfg)
+	sandboxes, _, err := all.Sandboxes(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	box, err := boxes.OpenAs(ctx, "verify", session, events.Sandbox{})
+	sb, err := sandboxes.OpenAs(ctx, "verify", session, events.Sandbox{})
 	if err != nil {
 		return fmt.Errorf("%w: sandbox of the tests: %w", ErrNotVerified, err)
 	}
-	defer func() { _ = box.Destroy(context.WithoutCancel(ctx)) }() // its folder goes with the demo's
+	defer func() { _ = sb.Destroy(context.WithoutCancel(ctx)) }() // its folder goes with the demo's
 	var said bytes.Buffer
-	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"go", "test", "-count=1", "./..."}, Stdout: &said, Stderr: &said,
+	exit, err := sb.Exec(ctx, sandbox.Cmd{Args: []string{"go", "test", "-count=1", "./..."}, Stdout: &said, Stderr: &said,
 		Env: []string{"GOTOOLCHAIN=local", "GOPROXY=off", "GOFLAGS=", "GOWORK=off"}})
 	if err != nil {
 		return fmt.Errorf("%w: the tests of %s could not be run: %w", ErrNotVerified, short(commit), err)

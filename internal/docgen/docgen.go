@@ -55,7 +55,7 @@ func Write(root, out string) ([]string, error) {
 		return nil, err
 	}
 	for _, name := range stale {
-		path := place(out, name)
+		path := target(out, name)
 		b, made := files[name]
 		if !made {
 			if err := os.Remove(path); err != nil {
@@ -76,8 +76,8 @@ func Write(root, out string) ([]string, error) {
 // ErrStale means that the generated files below docs are not what the program says now.
 var ErrStale = errors.New("generated docs are not up to date: run make docs and commit the result")
 
-// place is where a file goes.
-func place(out, name string) string {
+// target is where a file goes.
+func target(out, name string) string {
 	return filepath.Join(out, filepath.FromSlash(strings.TrimPrefix(name, "docs/")))
 }
 
@@ -101,7 +101,7 @@ func Check(root, out string) error {
 func differences(out string, files map[string][]byte) ([]string, error) {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		old, err := os.ReadFile(place(out, name))
+		old, err := os.ReadFile(target(out, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("read generated docs: %w", err)
 		}

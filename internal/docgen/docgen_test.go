@@ -74,7 +74,7 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mend := func() {
+	fix := func() {
 		t.Helper()
 		if _, err := docgen.Write(top, out); err != nil {
 			t.Fatal(err)
@@ -84,13 +84,13 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	stale("nothing is there")
-	mend()
+	fix()
 	write("events.md", "something else")
 	stale("a page was changed")
-	mend()
+	fix()
 	write("schemas/call.forgotten.json", "{}")
 	stale("a schema of a word that is gone")
-	mend()
+	fix()
 	if err := os.Remove(filepath.Join(out, "asyncapi.yaml")); err != nil {
 		t.Fatal(err)
 	}

@@ -131,13 +131,13 @@ func kindSection(p *page, t *types, w events.Type, sample []byte) {
 
 // hearers are the roles that a fact is delivered to.
 func hearers(k events.Kind) []string {
-	var heard []string
+	var received []string
 	for _, h := range topology.AllSubscriptions() {
-		if h.All || slices.Contains(h.Facts, k) {
-			heard = append(heard, string(h.Role))
+		if h.All || slices.Contains(h.Events, k) {
+			received = append(received, string(h.Role))
 		}
 	}
-	return heard
+	return received
 }
 
 // types writes tables of fields and remembers which types they mention.

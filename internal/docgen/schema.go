@@ -40,7 +40,7 @@ func inputPath(i input) string { return "docs/schemas/" + i.Name + ".json" }
 func schemas(n notes) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, w := range events.Registry() {
-		b, err := factSchema(n, w)
+		b, err := eventSchema(n, w)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func reflector(n notes, open bool) *jsonschema.Reflector {
 }
 
 // factSchema describes a whole stored fact of a run: the envelope with the payload of its kind.
-func factSchema(n notes, w events.Type) ([]byte, error) {
+func eventSchema(n notes, w events.Type) ([]byte, error) {
 	s := reflector(n, true).Reflect(events.Event{})
 	s.Properties.Delete("aggregate") // of other aggregates, which have no runid
 	s.Required = slices.Insert(s.Required, slices.Index(s.Required, "stationid")+1, "runid")

@@ -92,23 +92,23 @@ func TestSchemas(t *testing.T) {
 			lacking(t, s, w)
 		})
 		t.Run("EVT-13 "+string(w.Kind)+" may grow but not change its author, type or event", func(t *testing.T) {
-			for name, change := range map[string]func(fact, data map[string]any){
-				"type":   func(fact, _ map[string]any) { fact["type"] = "dev.inspan." + string(w.Kind) + ".v2" },
-				"source": func(fact, _ map[string]any) { fact["source"] = "/station/demo/somebody" },
-				"time":   func(fact, _ map[string]any) { fact["time"] = "yesterday" },
-				"runid":  func(fact, _ map[string]any) { fact["runid"] = "a.b" },
-				"data":   func(fact, _ map[string]any) { fact["data"] = "text" },
+			for name, change := range map[string]func(ev, data map[string]any){
+				"type":   func(ev, _ map[string]any) { ev["type"] = "dev.inspan." + string(w.Kind) + ".v2" },
+				"source": func(ev, _ map[string]any) { ev["source"] = "/station/demo/somebody" },
+				"time":   func(ev, _ map[string]any) { ev["time"] = "yesterday" },
+				"runid":  func(ev, _ map[string]any) { ev["runid"] = "a.b" },
+				"data":   func(ev, _ map[string]any) { ev["data"] = "text" },
 				"event":  func(_, data map[string]any) { data["event"] = 7 },
 			} {
-				fact := sample(t, w.Kind)
-				change(fact, fact["data"].(map[string]any))
-				if s.Validate(fact) == nil {
+				ev := sample(t, w.Kind)
+				change(ev, ev["data"].(map[string]any))
+				if s.Validate(ev) == nil {
 					t.Errorf("another %s fits", name)
 				}
 			}
-			fact := sample(t, w.Kind)
-			fact["data"].(map[string]any)["new_field"] = true
-			if err := s.Validate(fact); err != nil {
+			ev := sample(t, w.Kind)
+			ev["data"].(map[string]any)["new_field"] = true
+			if err := s.Validate(ev); err != nil {
 				t.Errorf("a new field does not fit: %v", err)
 			}
 		})
@@ -132,9 +132,9 @@ func lacking(t *testing.T, s *jsonschema.Schema, w events.Type) {
 		}
 	}
 	for _, name := range envelope {
-		fact := sample(t, w.Kind)
-		delete(fact, name)
-		if s.Validate(fact) == nil {
+		ev := sample(t, w.Kind)
+		delete(ev, name)
+		if s.Validate(ev) == nil {
 			t.Errorf("without %s it fits", name)
 		}
 	}
@@ -143,9 +143,9 @@ func lacking(t *testing.T, s *jsonschema.Schema, w events.Type) {
 		t.Error("the payload may leave out event")
 	}
 	for _, name := range payload {
-		fact := sample(t, w.Kind)
-		delete(fact["data"].(map[string]any), name)
-		if s.Validate(fact) == nil {
+		ev := sample(t, w.Kind)
+		delete(ev["data"].(map[string]any), name)
+		if s.Validate(ev) == nil {
 			t.Errorf("without data.%s it fits", name)
 		}
 	}

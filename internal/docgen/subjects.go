@@ -113,11 +113,11 @@ func hearing(p *page) {
 	p.say("## Who hears and who says what\n\nA role has one durable pull consumer per stream, named like the role and shared by its instances.\n")
 	var rows [][]string
 	for _, h := range topology.AllSubscriptions() {
-		facts := codes(h.Facts)
+		evs := codes(h.Events)
 		if h.All {
-			facts = "every fact"
+			evs = "every fact"
 		}
-		rows = append(rows, []string{string(h.Role), facts, codes(h.Inputs), codes(h.Timers), codes(topology.SaysFacts(h.Role)), fmt.Sprint(h.Workers)})
+		rows = append(rows, []string{string(h.Role), evs, codes(h.Inputs), codes(h.Timers), codes(topology.PublishesEvents(h.Role)), fmt.Sprint(h.Workers)})
 	}
 	p.table([]string{"role", "hears facts", "hears users, below `station.{s}.`", "timers", "says", "at a time in one instance"}, rows...)
 	p.say("### Consumers\n\nExplicit acknowledgement; ack wait %s; no limit of deliveries, because attempts are counted in the log.\n", span(topology.AckWait))

@@ -91,21 +91,21 @@ func BenchmarkCommand(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = closed.Destroy(b.Context()) }()
-	run := func(box sandbox.Sandbox) time.Duration {
+	run := func(sb sandbox.Sandbox) time.Duration {
 		begin := time.Now()
-		if _, err := box.Exec(b.Context(), sandbox.Cmd{Args: []string{"true"}}); err != nil {
+		if _, err := sb.Exec(b.Context(), sandbox.Cmd{Args: []string{"true"}}); err != nil {
 			b.Fatal(err)
 		}
 		return time.Since(begin)
 	}
-	var door, none time.Duration
+	var egress, none time.Duration
 	for b.Loop() {
 		none += run(closed)
-		door += run(with.box)
+		egress += run(with.sandbox)
 	}
-	b.ReportMetric(float64(door.Microseconds())/float64(b.N)/1000, "door-ms/op")
+	b.ReportMetric(float64(egress.Microseconds())/float64(b.N)/1000, "door-ms/op")
 	b.ReportMetric(float64(none.Microseconds())/float64(b.N)/1000, "closed-ms/op")
-	b.ReportMetric(float64(door)/float64(none), "ratio")
+	b.ReportMetric(float64(egress)/float64(none), "ratio")
 }
 
 func TestMany(t *testing.T) {

@@ -19,29 +19,29 @@ import (
 // cell is a sandbox whose one way out is a Session.
 type cell struct {
 	gate
-	box sandbox.Sandbox
+	sandbox sandbox.Sandbox
 }
 
 func newCell(t testing.TB, cfg egress.Config, allowed ...string) cell {
 	t.Helper()
 	b := bwrap.New("", "")
 	g := open(t, cfg, nil, allowed...)
-	box, err := b.Open(t.Context(), sandbox.Config{ID: "cell", Workspace: t.TempDir(), Door: g.Session, Env: g.Env(), ReadOnly: g.Shown()})
+	sb, err := b.Open(t.Context(), sandbox.Config{ID: "cell", Workspace: t.TempDir(), Egress: g.Session, Env: g.Env(), ReadOnly: g.Shown()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := box.Destroy(context.Background()); err != nil {
+		if err := sb.Destroy(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	return cell{g, box}
+	return cell{g, sb}
 }
 
 func (c cell) sh(t testing.TB, script string) (string, int) {
 	t.Helper()
 	var out bytes.Buffer
-	exit, err := c.box.Exec(t.Context(), sandbox.Cmd{Args: []string{"bash", "-c", script}, Stdout: &out, Stderr: &out})
+	exit, err := c.sandbox.Exec(t.Context(), sandbox.Cmd{Args: []string{"bash", "-c", script}, Stdout: &out, Stderr: &out})
 	if err != nil {
 		t.Fatalf("%s: %v", script, err)
 	}
@@ -114,7 +114,7 @@ func TestSandbox(t *testing.T) {
 		}
 	})
 	t.Run("SBX-13 a program that is not there is told as without a door", func(t *testing.T) {
-		_, err := c.box.Exec(t.Context(), sandbox.Cmd{Args: []string{"no-such-program"}})
+		_, err := c.sandbox.Exec(t.Context(), sandbox.Cmd{Args: []string{"no-such-program"}})
 		if !errors.Is(err, sandbox.ErrNotStarted) || !strings.Contains(err.Error(), "no-such-program") {
 			t.Errorf("got %v", err)
 		}

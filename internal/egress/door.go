@@ -182,7 +182,7 @@ func (d *Session) reach(ctx context.Context, t policy.Target, via string) (*line
 	if err == nil {
 		var l *line
 		if l, err = d.open(ctx, t); err == nil {
-			l.told = Attempt{Target: t, Via: via, Rule: rule.Text, Addr: l.told.Addr}
+			l.reported = Attempt{Target: t, Via: via, Rule: rule.Text, Addr: l.reported.Addr}
 			l.began = begin
 			return l, nil
 		}
@@ -232,7 +232,7 @@ func (d *Session) open(ctx context.Context, t policy.Target) (*line, error) {
 		if err != nil {
 			continue
 		}
-		l := &line{Conn: conn, door: d, target: t, leave: leave, told: Attempt{Addr: a}}
+		l := &line{Conn: conn, egress: d, target: t, leave: leave, reported: Attempt{Addr: a}}
 		l.touch()
 		forget, ok := d.keep(func() { _ = conn.Close() })
 		l.forget = forget

@@ -28,16 +28,16 @@ func TestGVisor(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = local.Close() })
 	g := open(t, w.config(), nil, "plain.example")
-	box, err := b.Open(t.Context(), sandbox.Config{ID: "cell", Workspace: t.TempDir(), Door: g.Session, Env: g.Env(), ReadOnly: g.Shown()})
+	sb, err := b.Open(t.Context(), sandbox.Config{ID: "cell", Workspace: t.TempDir(), Egress: g.Session, Env: g.Env(), ReadOnly: g.Shown()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := box.Destroy(context.Background()); err != nil {
+		if err := sb.Destroy(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	c := cell{g, box}
+	c := cell{g, sb}
 	t.Run("SBX-13 under gVisor an allowed host is reached by its name", func(t *testing.T) {
 		if out, code := c.sh(t, "curl -sS http://plain.example/a?b=c"); code != 0 || out != "plain /a?b=c" {
 			t.Errorf("got %q and status %d", out, code)

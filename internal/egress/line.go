@@ -16,12 +16,12 @@ import (
 // current fence.
 type line struct {
 	net.Conn
-	door   *Session
-	target policy.Target
-	told   Attempt
-	began  time.Time
-	leave  func()
-	forget func()
+	egress   *Session
+	target   policy.Target
+	reported Attempt
+	began    time.Time
+	leave    func()
+	forget   func()
 
 	last       atomic.Int64 // of the last byte in either direction, in nanoseconds of the clock
 	sent, rcvd atomic.Int64
@@ -32,7 +32,7 @@ func (l *line) touch() { l.last.Store(time.Now().UnixNano()) }
 
 // Read implements net.Conn. A line that is silent is ended only if nothing was sent meanwhile either.
 func (l *line) Read(p []byte) (int, error) {
-	idle := l.door.proxy.cfg.Limits.Idle
+	idle := l.egress.proxy.cfg.Limits.Idle
 	for {
 		_ = l.Conn.SetReadDeadline(time.Now().Add(idle))
 		n, err := l.Conn.Read(p)
@@ -53,13 +53,13 @@ func (l *line) Read(p []byte) (int, error) {
 
 // Write implements net.Conn.
 func (l *line) Write(p []byte) (int, error) {
-	if err := l.door.current(context.Background(), l.target, doubt); err != nil {
+	if err := l.egress.current(context.Background(), l.target, doubt); err != nil {
 		return 0, err
 	}
 	if err := l.spend(len(p)); err != nil {
 		return 0, err
 	}
-	_ = l.Conn.SetWriteDeadline(time.Now().Add(l.door.proxy.cfg.Limits.Idle))
+	_ = l.Conn.SetWriteDeadline(time.Now().Add(l.egress.proxy.cfg.Limits.Idle))
 	n, err := l.Conn.Write(p)
 	l.touch()
 	l.sent.Add(int64(n))
@@ -67,7 +67,7 @@ func (l *line) Write(p []byte) (int, error) {
 }
 
 func (l *line) spend(n int) error {
-	if limit := l.door.proxy.cfg.Limits.Bytes; l.door.spent.Add(int64(n)) > limit {
+	if limit := l.egress.proxy.cfg.Limits.Bytes; l.egress.spent.Add(int64(n)) > limit {
 		return policy.Refuse(policy.Limit, l.target, "the call has carried as many bytes as it may", "")
 	}
 	return nil
@@ -91,15 +91,15 @@ func (l *line) end(why *policy.Refusal) error {
 		err = l.Conn.Close()
 		l.leave()
 		l.forget()
-		if l.door.grant.Report == nil {
+		if l.egress.grant.Report == nil {
 			return
 		}
-		a := l.told
+		a := l.reported
 		a.Sent, a.Received, a.Took = l.sent.Load(), l.rcvd.Load(), time.Since(l.began)
 		if why != nil {
 			a.Code, a.Reason = why.Code, why.Reason
 		}
-		l.door.grant.Report(a)
+		l.egress.grant.Report(a)
 	})
 	return err
 }

@@ -10,20 +10,20 @@ import (
 	"github.com/inspan/inspan/internal/sandbox"
 )
 
-var _ sandbox.Door = (*Session)(nil)
+var _ sandbox.Egress = (*Session)(nil)
 
-// Pass implements sandbox.Door: the command's own loopback gets a port behind which this Door is.
-func (d *Session) Pass(command []string, fd int) (sandbox.Passage, error) {
+// Pass implements sandbox.Egress: the command's own loopback gets a port behind which this Door is.
+func (d *Session) Pass(command []string, fd int) (sandbox.EgressSession, error) {
 	hand, args, files, err := inside.Prepare(command, fd)
 	if err != nil {
-		return sandbox.Passage{}, fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+		return sandbox.EgressSession{}, fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
 	}
-	p := &flow{door: d, hand: hand}
-	return sandbox.Passage{Args: args, Files: files, Started: p.started, Close: p.close}, nil
+	p := &flow{egress: d, hand: hand}
+	return sandbox.EgressSession{Args: args, Files: files, Started: p.started, Close: p.close}, nil
 }
 
 type flow struct {
-	door   *Session
+	egress *Session
 	hand   *inside.Hand
 	work   sync.WaitGroup
 	failed error // how the work ended, written by it
@@ -50,7 +50,7 @@ func (p *flow) serve() error {
 	if over {
 		_ = l.Close()
 	}
-	p.work.Go(func() { _ = p.door.Serve(l) }) // it ends with the listener
+	p.work.Go(func() { _ = p.egress.Serve(l) }) // it ends with the listener
 	if reason := p.hand.Reason(); reason != "" {
 		return errors.New(reason)
 	}

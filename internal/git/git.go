@@ -65,9 +65,9 @@ type Config struct {
 
 // Git starts the git program.
 type Git struct {
-	cfg     Config
-	program string
-	walls   *isolation
+	cfg       Config
+	program   string
+	isolation *isolation
 }
 
 const systemPath = "/usr/local/bin:/usr/bin:/bin"
@@ -109,7 +109,7 @@ func New(cfg Config) (*Git, error) {
 		return nil, err
 	}
 	cfg.Limits = cfg.Limits.filled()
-	return &Git{cfg: cfg, program: cfg.Program, walls: &isolation{}}, nil
+	return &Git{cfg: cfg, program: cfg.Program, isolation: &isolation{}}, nil
 }
 
 func (l Limits) filled() Limits {

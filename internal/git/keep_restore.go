@@ -16,7 +16,7 @@ import (
 // rebuild writes a snapshot aside and puts it in place of the tree.
 func (k *Keeper) rebuild(ctx context.Context, id string) error {
 	tree := k.cfg.Tree
-	// Beside the tree, so that it can be put in its place. The name is always the same: what a crash left is removed here.
+	// Ignore the tree, so that it can be put in its place. The name is always the same: what a crash left is removed here.
 	aside := filepath.Join(filepath.Dir(tree), "."+filepath.Base(tree)+".inspan-restore")
 	if err := RemoveAll(aside); err != nil {
 		return err

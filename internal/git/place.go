@@ -123,7 +123,7 @@ func (g *Git) newWorkspaceDir(ctx context.Context, c call) (_ *workspaceDir, err
 		}
 	}()
 	if c.inTree() {
-		way, none := g.walls.find(ctx, g.cfg.Temp)
+		way, none := g.isolation.find(ctx, g.cfg.Temp)
 		if p.way = way; none != nil && ctx.Err() != nil {
 			return nil, none
 		}

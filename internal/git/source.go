@@ -21,8 +21,8 @@ type Source struct {
 	Ref string
 	// Depth, if not 0, is how many commits of history are fetched.
 	Depth int
-	// Beside are names at the top of the directory that a clone leaves alone: it counts as empty with them.
-	Beside []string
+	// Ignore are names at the top of the directory that a clone leaves alone: it counts as empty with them.
+	Ignore []string
 	// Progress, if set, hears how far the transfer is.
 	Progress func(Progress)
 }
@@ -98,7 +98,7 @@ func (g *Git) Prepare(ctx context.Context, s Source, dir string) (*Repo, error) 
 // empty reports whether a directory holds nothing, or is not there.
 func (s Source) empty(dir string) bool {
 	entries, err := os.ReadDir(dir)
-	return err != nil || !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !slices.Contains(s.Beside, e.Name()) })
+	return err != nil || !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !slices.Contains(s.Ignore, e.Name()) })
 }
 
 // follow fetches and checks out.

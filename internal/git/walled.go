@@ -43,7 +43,7 @@ func (w *isolation) find(ctx context.Context, temp string) (wall.Way, error) {
 // can lead git out of the tree: nil means that it can not, and an error that wraps wall.ErrNone says why it can. Git works in
 // either case; what was there before it started is always looked at.
 func (g *Git) Walled(ctx context.Context) error {
-	_, err := g.walls.find(ctx, g.cfg.Temp)
+	_, err := g.isolation.find(ctx, g.cfg.Temp)
 	return err
 }
 
@@ -55,8 +55,8 @@ func (g *Git) start(ctx context.Context, c call, p *workspaceDir, proc local.Pro
 	if !c.inTree() {
 		return local.Run(ctx, proc)
 	}
-	if g.walls.around != nil {
-		defer g.walls.around(c.args[0])()
+	if g.isolation.around != nil {
+		defer g.isolation.around(c.args[0])()
 	}
 	o := wall.Order{Private: append([]string{p.dir}, c.private...), Pin: p.pin}
 	if p.pin != "" {

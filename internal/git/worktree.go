@@ -14,8 +14,8 @@ import (
 type Worktree struct {
 	// Dir is its top, Branch empty where a commit is checked out.
 	Dir, Branch, ID string
-	// Gone is true where its directory is not there any more.
-	Gone bool
+	// Missing is true where its directory is not there any more.
+	Missing bool
 }
 
 // AddWorktree makes a working tree in dir, which must be empty or not be there, on a new branch at a commit. It shares
@@ -113,7 +113,7 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 			case "branch":
 				w.Branch = strings.TrimPrefix(value, "refs/heads/")
 			case "prunable":
-				w.Gone = true
+				w.Missing = true
 			}
 		}
 		if w.Dir != "" {

@@ -59,17 +59,17 @@ const maxLooked = 64
 
 // published are the names of branches in a scope, that of the run first.
 func (w *work) published(ctx context.Context, scope string) ([]string, error) {
-	if w.cfg.Shelf == nil {
+	if w.cfg.KV == nil {
 		return nil, nil
 	}
-	keys, err := w.cfg.Shelf.Keys(ctx, events.BranchKeysOf(scope))
+	keys, err := w.cfg.KV.Keys(ctx, events.BranchKeysOf(scope))
 	if err != nil {
 		return nil, fmt.Errorf("published branches of %s: %w: %w", scope, ErrStore, err)
 	}
 	var names []string
 	for _, k := range keys[:min(len(keys), maxLooked)] {
 		var rec events.PublishedBranch
-		b, err := w.cfg.Shelf.Get(ctx, k)
+		b, err := w.cfg.KV.Get(ctx, k)
 		if errors.Is(err, kernel.ErrNotFound) {
 			continue // it went meanwhile
 		}

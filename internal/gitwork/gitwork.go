@@ -60,7 +60,7 @@ type Config struct {
 	Git *git.Git
 	// Blobs and Shelf keep published branches; nil publishes none.
 	Blobs kernel.Blobs
-	Shelf kernel.Shelf
+	KV    kernel.KV
 	// Author of commits and merges.
 	Author git.Author
 	// Root is the absolute path of the workspace root: repositories in it are no remotes.
@@ -85,7 +85,7 @@ func New(cfg Config) (*Desk, error) {
 	if cfg.Git == nil || !filepath.IsAbs(cfg.Root) || !filepath.IsAbs(cfg.Locks) {
 		return nil, errors.New("git work needs a git, a workspace root and a folder for locks, both absolute")
 	}
-	if (cfg.Blobs == nil) != (cfg.Shelf == nil) {
+	if (cfg.Blobs == nil) != (cfg.KV == nil) {
 		return nil, errors.New("git work needs objects and a shelf to publish branches, or neither")
 	}
 	if cfg.Author.Name == "" {

@@ -72,7 +72,7 @@ func (w *work) alone(ctx context.Context) (*guard, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	if err := g.mend(ctx, w.job.Call); err != nil {
+	if err := g.repair(ctx, w.job.Call); err != nil {
 		return nil, errors.Join(fmt.Errorf("mend the workspace after git work that was killed: %w", err), g.file.Close())
 	}
 	return g, nil
@@ -106,8 +106,8 @@ func tryLock(path string) (*os.File, bool, error) {
 	return f, true, nil
 }
 
-// mend looks whether work was killed here, and unlocks what it left. What this very call left half done is undone.
-func (g *guard) mend(ctx context.Context, call string) error {
+// repair looks whether work was killed here, and unlocks what it left. What this very call left half done is undone.
+func (g *guard) repair(ctx context.Context, call string) error {
 	var old note
 	b := make([]byte, 4<<10)
 	n, _ := g.file.ReadAt(b, 0) // an empty file is the usual case
@@ -122,10 +122,10 @@ func (g *guard) mend(ctx context.Context, call string) error {
 		}
 	}
 	g.note = note{Call: call}
-	return g.say()
+	return g.explain()
 }
 
-func (g *guard) say() error {
+func (g *guard) explain() error {
 	b, err := json.Marshal(g.note)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (g *guard) say() error {
 // cloning notes that the tree is empty and is to be filled.
 func (g *guard) cloning() error {
 	g.note.Cloning = true
-	return g.say()
+	return g.explain()
 }
 
 // clean notes where the tree has no changes, before it is changed.
@@ -150,7 +150,7 @@ func (g *guard) clean(ctx context.Context, r *git.Repo) error {
 		return err
 	}
 	g.note.Clean = true
-	return g.say()
+	return g.explain()
 }
 
 // undo makes a tree what it was before work that was broken off in the middle.

@@ -116,7 +116,7 @@ func (r *rig) with(patience time.Duration, change ...func(*git.Config)) *gitwork
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	d, err := gitwork.New(gitwork.Config{Git: g, Blobs: r.st.Blobs(), Shelf: r.st.Shelf(topology.TreeBucket), Root: r.root, Locks: filepath.Join(r.root, ".git-work"), Patience: patience})
+	d, err := gitwork.New(gitwork.Config{Git: g, Blobs: r.st.Blobs(), KV: r.st.KV(topology.TreeBucket), Root: r.root, Locks: filepath.Join(r.root, ".git-work"), Patience: patience})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func (r *rig) rewrite(scope, branch string, change func(*events.PublishedBranch)
 	change(&rec)
 	b, err := json.Marshal(rec)
 	if err == nil {
-		err = r.st.Shelf(topology.TreeBucket).Put(r.t.Context(), events.BranchKey(scope, branch), b)
+		err = r.st.KV(topology.TreeBucket).Put(r.t.Context(), events.BranchKey(scope, branch), b)
 	}
 	if err != nil {
 		r.t.Fatal(err)

@@ -24,12 +24,12 @@ type about struct {
 }
 
 var (
-	errDepth = fmt.Errorf("a depth: %w (an ephemeral workspace borrows a whole history: leave the depth out, or ask for workspace: persistent)", git.ErrName)
-	errGone  = errors.New("packs of it are gone")
+	errDepth   = fmt.Errorf("a depth: %w (an ephemeral workspace borrows a whole history: leave the depth out, or ask for workspace: persistent)", git.ErrName)
+	errMissing = errors.New("packs of it are gone")
 )
 
-// borrow fills an empty tree with what the remote has, without a copy of its objects.
-func (w *work) borrow(ctx context.Context, src git.Source) (r *git.Repo, err error) {
+// cloneAlternates fills an empty tree with what the remote has, without a copy of its objects.
+func (w *work) cloneAlternates(ctx context.Context, src git.Source) (r *git.Repo, err error) {
 	for try := 0; ; try++ {
 		var name string
 		err = w.mirrored(ctx, src, func(m *git.Repo, found string) error {
@@ -166,7 +166,7 @@ func (w *work) mirror(ctx context.Context, key string) (*git.Repo, error) {
 	}
 	for name, size := range old.Packs {
 		if packs[name] != size {
-			return nil, fmt.Errorf("%w: %w", git.ErrDamaged, errGone)
+			return nil, fmt.Errorf("%w: %w", git.ErrDamaged, errMissing)
 		}
 	}
 	return m, nil

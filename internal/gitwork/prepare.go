@@ -110,7 +110,7 @@ func (w *work) unclone(cloned bool, err error) error {
 // source opens, clones or makes the repository, and brings what the remote has. name is what Checkout finds what was asked
 // for by, empty for what is there. The repository is nil where there is none and none is asked for.
 func (w *work) source(ctx context.Context, g *guard, a prepareArgs) (r *git.Repo, name string, cloned bool, err error) {
-	src := git.Source{URL: a.URL, Branch: a.Branch, Ref: a.Ref, Depth: a.Depth, Beside: own(), Progress: w.progress()}
+	src := git.Source{URL: a.URL, Branch: a.Branch, Ref: a.Ref, Depth: a.Depth, Ignore: own(), Progress: w.progress()}
 	_, err = os.Lstat(filepath.Join(w.job.Dir, ".git"))
 	switch there := err == nil; {
 	case !there && !errors.Is(err, os.ErrNotExist):
@@ -182,7 +182,7 @@ func (w *work) clone(ctx context.Context, g *guard, src git.Source) (*git.Repo, 
 		return w.cfg.Git.Clone(ctx, src, w.job.Dir)
 	}
 	if w.job.Ephemeral {
-		fill = w.borrow
+		fill = w.cloneAlternates
 	} else if path, err := w.path(); err == nil { // whatever was there before is not any more
 		if err := Forget(w.cfg.Root, path); err != nil {
 			return nil, "", false, err

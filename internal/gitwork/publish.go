@@ -44,7 +44,7 @@ var (
 
 // publish puts a branch into the object store.
 func (w *work) publish(ctx context.Context, _ *guard, a publishArgs) (*Published, error) {
-	if w.cfg.Shelf == nil || w.job.Scope == "" {
+	if w.cfg.KV == nil || w.job.Scope == "" {
 		return nil, errPublish
 	}
 	if err := git.CheckName(a.Branch); err != nil {
@@ -85,7 +85,7 @@ func (w *work) record(ctx context.Context, rec events.PublishedBranch) error {
 	if err != nil {
 		return err
 	}
-	if _, err = w.cfg.Shelf.Swap(ctx, events.BranchKey(rec.Scope, rec.Branch), b, revision); err != nil {
+	if _, err = w.cfg.KV.Swap(ctx, events.BranchKey(rec.Scope, rec.Branch), b, revision); err != nil {
 		return fmt.Errorf("publish %s: %w: %w", rec.Branch, ErrStore, err)
 	}
 	return nil
@@ -94,7 +94,7 @@ func (w *work) record(ctx context.Context, rec events.PublishedBranch) error {
 // load reads the record of a branch; git.ErrNotFound where none was published.
 func (w *work) load(ctx context.Context, branch string) (events.PublishedBranch, uint64, error) {
 	var rec events.PublishedBranch
-	b, revision, err := w.cfg.Shelf.Load(ctx, events.BranchKey(w.job.Scope, branch))
+	b, revision, err := w.cfg.KV.Load(ctx, events.BranchKey(w.job.Scope, branch))
 	if errors.Is(err, kernel.ErrNotFound) {
 		return rec, 0, errUnpublished
 	}
@@ -183,7 +183,7 @@ func (p *parts) done(rec events.PublishedBranch, ref git.Ref) (events.PublishedB
 // take brings a published branch into the repository, as git.Published + its name; errUnpublished where there is none. What
 // is missing before it is fetched from the repository of the run.
 func (w *work) take(ctx context.Context, r *git.Repo, branch string) error {
-	if w.cfg.Shelf == nil || w.job.Scope == "" {
+	if w.cfg.KV == nil || w.job.Scope == "" {
 		return errUnpublished
 	}
 	rec, _, err := w.load(ctx, branch)

@@ -60,7 +60,7 @@ func (w *work) keepAll(ctx context.Context, g *guard) (kept []Published, whole b
 	switch {
 	case len(refs) > maxRescued:
 		return nil, false, fmt.Errorf("keep %d branches of %s, the limit is %d: %w (push or delete some: the workspace stays)", len(refs), scope, maxRescued, git.ErrTooLarge)
-	case len(refs) > 0 && d.cfg.Shelf == nil:
+	case len(refs) > 0 && d.cfg.KV == nil:
 		return nil, false, nil
 	}
 	for _, ref := range refs {
@@ -165,11 +165,11 @@ func (d *Desk) Retire(ctx context.Context, scope, to string) error {
 		if err != nil {
 			return err
 		}
-		err = d.cfg.Shelf.Create(ctx, events.BranchKey(to, rec.Branch), b)
+		err = d.cfg.KV.Create(ctx, events.BranchKey(to, rec.Branch), b)
 		if err != nil && !errors.Is(err, kernel.ErrExists) {
 			return err
 		}
-		return d.cfg.Shelf.Delete(ctx, key)
+		return d.cfg.KV.Delete(ctx, key)
 	})
 }
 
@@ -182,7 +182,7 @@ func (d *Desk) Expire(ctx context.Context, now time.Time) (n int, err error) {
 		if rec.Until.IsZero() || now.Before(rec.Until) {
 			return nil
 		}
-		if err := d.cfg.Shelf.Delete(ctx, key); err != nil {
+		if err := d.cfg.KV.Delete(ctx, key); err != nil {
 			return err
 		}
 		n++
@@ -193,10 +193,10 @@ func (d *Desk) Expire(ctx context.Context, now time.Time) (n int, err error) {
 
 // each looks at all records whose keys begin so.
 func (d *Desk) each(ctx context.Context, prefix string, do func(key string, rec events.PublishedBranch) error) error {
-	if d.cfg.Shelf == nil {
+	if d.cfg.KV == nil {
 		return nil
 	}
-	keys, err := d.cfg.Shelf.Keys(ctx, prefix)
+	keys, err := d.cfg.KV.Keys(ctx, prefix)
 	if err != nil {
 		return fmt.Errorf("published branches: %w", err)
 	}
@@ -206,7 +206,7 @@ func (d *Desk) each(ctx context.Context, prefix string, do func(key string, rec 
 			return context.Cause(ctx)
 		}
 		var rec events.PublishedBranch
-		b, err := d.cfg.Shelf.Get(ctx, k)
+		b, err := d.cfg.KV.Get(ctx, k)
 		if errors.Is(err, kernel.ErrNotFound) {
 			continue // it went meanwhile
 		}

@@ -32,7 +32,7 @@ func (b *bay) rescued(scope string) map[string]gitwork.Published {
 // record reads what the station knows of a branch.
 func (r *rig) record(scope, branch string) (rec events.PublishedBranch, ok bool) {
 	r.t.Helper()
-	b, err := r.st.Shelf(topology.TreeBucket).Get(r.t.Context(), events.BranchKey(scope, branch))
+	b, err := r.st.KV(topology.TreeBucket).Get(r.t.Context(), events.BranchKey(scope, branch))
 	if err != nil {
 		return rec, false
 	}

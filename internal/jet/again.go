@@ -17,13 +17,13 @@ const maxAgain = 4096
 // HearAgain gives out at once what the roles of a station were given and have not acknowledged, not only when its time is up. It is
 // for whoever knows that all of them are gone, as with a server in the process that they were in; topology.Reviver may. What was heard
 // already may be heard again, as after any crash.
-func (c *Conn) HearAgain(ctx context.Context, station string) error {
+func (c *Conn) RedeliverOpen(ctx context.Context, station string) error {
 	if err := events.CheckID("station", station); err != nil {
 		return err
 	}
 	for _, role := range events.Services() {
 		for _, co := range topology.Consumers(station, role) {
-			if err := c.patiently(ctx, func() error { return c.hearAgain(ctx, co) }); err != nil {
+			if err := c.patiently(ctx, func() error { return c.redeliverOpen(ctx, co) }); err != nil {
 				return fmt.Errorf("give out again what consumer %s of %s has open: %w", co.Name, co.Stream, err)
 			}
 		}
@@ -32,7 +32,7 @@ func (c *Conn) HearAgain(ctx context.Context, station string) error {
 }
 
 // hearAgain puts a consumer back to the first message that is open, if there is one.
-func (c *Conn) hearAgain(ctx context.Context, co topology.Consumer) error {
+func (c *Conn) redeliverOpen(ctx context.Context, co topology.Consumer) error {
 	var there jetstream.ConsumerInfo
 	if err := c.api(ctx, "CONSUMER.INFO."+co.Stream+"."+co.Name, nil, &there); err != nil {
 		return err

@@ -43,7 +43,7 @@ func (c *Conn) Apply(ctx context.Context, station string, o ApplyOptions) error 
 			st.MaxAge = o.LeaseTerm
 		}
 		if err := c.patiently(ctx, func() error { return c.applyStream(ctx, station, st, o.Replicas) }); err != nil {
-			return fmt.Errorf("set up stream %s: %w", st.Name, roomFor(st, c.hintedBuckets(st, hinted(err))))
+			return fmt.Errorf("set up stream %s: %w", st.Name, spaceHint(st, c.hintedBuckets(st, hinted(err))))
 		}
 	}
 	for _, role := range events.Services() {
@@ -76,8 +76,8 @@ func (c *Conn) hintedBuckets(st topology.Stream, err error) error {
 		err, topology.StateVariable, b.State, topology.FilesVariable, b.Files)
 }
 
-// roomFor says what to do where a server has less storage left than a stream sets aside.
-func roomFor(st topology.Stream, err error) error {
+// spaceHint says what to do where a server has less storage left than a stream sets aside.
+func spaceHint(st topology.Stream, err error) error {
 	if c := code(err); c != codeNoStorage && c != codeNoResources && c != codeAccountBytes || st.MaxBytes <= 0 {
 		return err
 	}
@@ -256,9 +256,9 @@ func (c *Conn) Check(ctx context.Context, station string, role events.Service) e
 		if err != nil {
 			return fmt.Errorf("consumer %s of %s: %w", co.Name, co.Stream, err)
 		}
-		heard := append(there.Config.FilterSubjects, there.Config.FilterSubject)
+		received := append(there.Config.FilterSubjects, there.Config.FilterSubject)
 		for _, f := range co.Filters {
-			if !slices.Contains(heard, f) {
+			if !slices.Contains(received, f) {
 				return fmt.Errorf("%w: consumer %s of %s does not hear %s", ErrNotSetUp, co.Name, co.Stream, f)
 			}
 		}

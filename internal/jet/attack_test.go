@@ -51,8 +51,8 @@ func TestDeputy(t *testing.T) {
 		if m, err := sub.NextMsgWithContext(within(t)); err != nil || m.Subject != source {
 			t.Fatalf("got %v, %v; want the delivery under its own subject", m, err)
 		}
-		if facts, _, err := seenBy(t, s, "admin", "", "s1").Journal().Read(within(t), "forged", 0); err != nil || len(facts) != 0 {
-			t.Errorf("the run has %d facts, %v", len(facts), err)
+		if evs, _, err := seenBy(t, s, "admin", "", "s1").Journal().Read(within(t), "forged", 0); err != nil || len(evs) != 0 {
+			t.Errorf("the run has %d facts, %v", len(evs), err)
 		}
 	})
 }

@@ -46,17 +46,17 @@ func TestReplicaBehind(t *testing.T) {
 		t.Run("SAFE-4 DEPL-7 a key of "+bucket+" that was just written is found although a replica lacks it", func(t *testing.T) {
 			t.Parallel()
 			s, answered := halfBehind(t, bucket)
-			shelf := jettest.Station(t, jettest.Connect(t, s, jet.Config{}), "s1", jet.ApplyOptions{}).Shelf(bucket)
+			kv := jettest.Station(t, jettest.Connect(t, s, jet.Config{}), "s1", jet.ApplyOptions{}).KV(bucket)
 			for i := range 40 {
 				key := fmt.Sprintf("key.k%d", i)
-				if err := shelf.Create(within(t), key, []byte("v")); err != nil {
+				if err := kv.Create(within(t), key, []byte("v")); err != nil {
 					t.Fatal(err)
 				}
-				if value, err := shelf.Get(within(t), key); err != nil || string(value) != "v" {
+				if value, err := kv.Get(within(t), key); err != nil || string(value) != "v" {
 					t.Fatalf("%s: got %q, %v", key, value, err)
 				}
 			}
-			if keys, err := shelf.Keys(within(t), "key."); err != nil || len(keys) != 40 || !slices.Contains(keys, "key.k7") {
+			if keys, err := kv.Keys(within(t), "key."); err != nil || len(keys) != 40 || !slices.Contains(keys, "key.k7") {
 				t.Errorf("got %d keys, %v", len(keys), err)
 			}
 			if answered.Load() == 0 {
@@ -66,12 +66,12 @@ func TestReplicaBehind(t *testing.T) {
 	}
 	t.Run("SAFE-4 what was never there, or was deleted, is not found without a wait", func(t *testing.T) {
 		t.Parallel()
-		shelf := jettest.Station(t, jettest.Connect(t, jettest.Server(t), jet.Config{}), "s1", jet.ApplyOptions{}).Shelf(topology.ConfigBucket)
-		if err := errors.Join(shelf.Put(within(t), "gone", []byte("v")), shelf.Delete(within(t), "gone")); err != nil {
+		kv := jettest.Station(t, jettest.Connect(t, jettest.Server(t), jet.Config{}), "s1", jet.ApplyOptions{}).KV(topology.ConfigBucket)
+		if err := errors.Join(kv.Put(within(t), "gone", []byte("v")), kv.Delete(within(t), "gone")); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range []string{"never", "gone"} {
-			if _, err := shelf.Get(within(t), key); !errors.Is(err, kernel.ErrNotFound) {
+			if _, err := kv.Get(within(t), key); !errors.Is(err, kernel.ErrNotFound) {
 				t.Errorf("%s: got %v, want ErrNotFound", key, err)
 			}
 		}

@@ -74,8 +74,8 @@ func BenchmarkRead(b *testing.B) {
 		return func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if facts, _, err := j.Read(b.Context(), "r1", after); err != nil || len(facts) != want {
-					b.Fatalf("read: got %d facts, %v", len(facts), err)
+				if evs, _, err := j.Read(b.Context(), "r1", after); err != nil || len(evs) != want {
+					b.Fatalf("read: got %d facts, %v", len(evs), err)
 				}
 			}
 		}

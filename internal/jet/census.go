@@ -15,19 +15,19 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// census counts in the log and in the stores.
-type census struct {
+// stationStats counts in the log and in the stores.
+type stationStats struct {
 	c       *Conn
 	station string
 }
 
-var _ kernel.Census = census{}
+var _ kernel.StationStats = stationStats{}
 
 // Census tells how busy the station is.
-func (s *Station) Census() kernel.Census { return census{c: s.c, station: s.name} }
+func (s *Station) StationStats() kernel.StationStats { return stationStats{c: s.c, station: s.name} }
 
-// Running implements kernel.Census.
-func (n census) Running(ctx context.Context) (int, error) {
+// Running implements kernel.StationStats.
+func (n stationStats) Running(ctx context.Context) (int, error) {
 	born, err := n.count(ctx, events.RunCreated, nil)
 	if err != nil {
 		return 0, err
@@ -42,13 +42,13 @@ func (n census) Running(ctx context.Context) (int, error) {
 	return max(0, born), nil // an end may have been counted whose beginning came after that was
 }
 
-// Created implements kernel.Census.
-func (n census) Created(ctx context.Context, since time.Time) (int, error) {
+// Created implements kernel.StationStats.
+func (n stationStats) Created(ctx context.Context, since time.Time) (int, error) {
 	return n.count(ctx, events.RunCreated, &since)
 }
 
 // count asks for the first fact of a kind: the answer tells how many are behind it.
-func (n census) count(ctx context.Context, k events.Kind, since *time.Time) (int, error) {
+func (n stationStats) count(ctx context.Context, k events.Kind, since *time.Time) (int, error) {
 	page, err := n.c.direct(ctx, topology.Log(n.station), directRequest{Since: since, NextFor: events.RunEventsOfKind(n.station, k), Batch: 1})
 	if err != nil {
 		return 0, fmt.Errorf("count %s: %w", k, err)
@@ -56,9 +56,9 @@ func (n census) count(ctx context.Context, k events.Kind, since *time.Time) (int
 	return len(page.messages) + int(page.pending), nil
 }
 
-// Fills implements kernel.Census. A server tells of itself only in this process, or on a monitoring port that the
+// Fills implements kernel.StationStats. A server tells of itself only in this process, or on a monitoring port that the
 // configuration names; the limits of streams and of the account are told to everybody.
-func (n census) Fills(ctx context.Context) ([]kernel.Fill, error) {
+func (n stationStats) Fills(ctx context.Context) ([]kernel.Fill, error) {
 	fills, err := n.streams(ctx)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (n census) Fills(ctx context.Context) ([]kernel.Fill, error) {
 }
 
 // streams are those that refuse what does not fit and that runs write to.
-func (n census) streams(ctx context.Context) ([]kernel.Fill, error) {
+func (n stationStats) streams(ctx context.Context) ([]kernel.Fill, error) {
 	var fills []kernel.Fill
 	for _, st := range n.c.cfg.Buckets.Streams(n.station, topology.Limits{}) {
 		if !st.DiscardNew || st.Name == topology.In(n.station) {

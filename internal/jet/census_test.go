@@ -16,7 +16,7 @@ func TestCensus(t *testing.T) {
 	t.Parallel()
 	s := jettest.Server(t, func(cfg *natsserver.Config) { cfg.MaxStore = 2 << 30 })
 	st := jettest.Station(t, jettest.Connect(t, s, jet.Config{}), "s1", jet.ApplyOptions{Limits: topology.Limits{LogBytes: 1 << 20}})
-	j, n := st.Journal(), st.Census()
+	j, n := st.Journal(), st.StationStats()
 	count := func() (running int) {
 		t.Helper()
 		running, err := n.Running(within(t))
@@ -79,7 +79,7 @@ func TestCensus(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
-		fills, err := jettest.Station(t, c, "s1", jet.ApplyOptions{}).Census().Fills(within(t))
+		fills, err := jettest.Station(t, c, "s1", jet.ApplyOptions{}).StationStats().Fills(within(t))
 		if err != nil || len(fills) != 1 || fills[0].Limit != 3<<30 {
 			t.Errorf("got %+v, %v", fills, err)
 		}
@@ -95,9 +95,9 @@ func TestCensus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, errRunning := st.Census().Running(within(t))
-		_, errCreated := st.Census().Created(within(t), time.Now())
-		_, errFills := st.Census().Fills(within(t))
+		_, errRunning := st.StationStats().Running(within(t))
+		_, errCreated := st.StationStats().Created(within(t), time.Now())
+		_, errFills := st.StationStats().Fills(within(t))
 		if errRunning != nil || errCreated != nil || errFills != nil {
 			t.Errorf("%v, %v, %v", errRunning, errCreated, errFills)
 		}
@@ -129,12 +129,12 @@ func TestReadAmongMany(t *testing.T) {
 	for id, want := range at {
 		t.Run("PERS-2 every fact of a run whose kinds come "+id+" is read, from any position on", func(t *testing.T) {
 			for after := uint64(0); after <= want[len(want)-1]; after++ {
-				facts, more, err := j.Read(within(t), id, after)
+				evs, more, err := j.Read(within(t), id, after)
 				if err != nil || more {
 					t.Fatalf("after %d: %v, more %v", after, err, more)
 				}
 				var got, left []uint64
-				for _, f := range facts {
+				for _, f := range evs {
 					got = append(got, f.Seq)
 				}
 				for _, seq := range want {
@@ -157,8 +157,8 @@ func TestReadAmongMany(t *testing.T) {
 			best := time.Hour
 			for range 50 {
 				began := time.Now()
-				if facts, _, err := j.Read(within(t), id, 0); err != nil || len(facts) != want {
-					t.Fatalf("got %d facts of %s, %v", len(facts), id, err)
+				if evs, _, err := j.Read(within(t), id, 0); err != nil || len(evs) != want {
+					t.Fatalf("got %d facts of %s, %v", len(evs), id, err)
 				}
 				best = min(best, time.Since(began))
 			}

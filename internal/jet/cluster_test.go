@@ -70,30 +70,30 @@ func TestReplicas(t *testing.T) {
 	ctx := within(t)
 
 	t.Run("SAFE-4 with one server down appends, deliveries and timers go on", func(t *testing.T) {
-		heard := make(chan string, 64)
+		received := make(chan string, 64)
 		listening, stop := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() {
 			ended <- seen[0].Inbox().Listen(listening, events.Toolrunner, 4, func(ctx context.Context, m kernel.Message) {
 				if m.Ack(ctx) == nil {
-					heard <- m.Subject()
+					received <- m.Subject()
 				}
 			})
 		}()
 		head := appendOne(t, seen[0].Journal(), "r1", events.CallAllowed, 0)
-		await(t, heard, "the first delivery")
+		await(t, received, "the first delivery")
 		g.Stop(2)
 		head = appendOne(t, seen[0].Journal(), "r1", events.CallAllowed, head)
-		await(t, heard, "a delivery with one server down")
+		await(t, received, "a delivery with one server down")
 		if err := untilDone(ctx, func() error { return seen[1].Timers().Set(ctx, "r1", "call.x", time.Now()) }); err != nil {
 			t.Fatalf("set a timer: %v", err)
 		}
-		if got := await(t, heard, "a timer with one server down"); got != events.DueSubject("s1", "r1", "call.x") {
+		if got := await(t, received, "a timer with one server down"); got != events.DueSubject("s1", "r1", "call.x") {
 			t.Errorf("got %q, want the timer", got)
 		}
 		g.Restart(2)
 		appendOne(t, seen[1].Journal(), "r1", events.CallAllowed, head)
-		await(t, heard, "a delivery after the restart")
+		await(t, received, "a delivery after the restart")
 		stop()
 		if err := await(t, ended, "the listener to end"); err != nil {
 			t.Errorf("listen: %v", err)

@@ -46,8 +46,8 @@ func (d *denials) watch(ctx context.Context, subject string) (watched context.Co
 	}
 }
 
-// tell ends all who wait for an answer on a denied subject and reports whether there were any.
-func (d *denials) tell(subject string) bool {
+// fail ends all who wait for an answer on a denied subject and reports whether there were any.
+func (d *denials) fail(subject string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for w := range d.waiting[subject] {
@@ -59,7 +59,7 @@ func (d *denials) tell(subject string) bool {
 // asyncError hears what the server says on the side.
 func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		if subject, ok := deniedPublish(err); ok && c.denied.tell(subject) {
+		if subject, ok := deniedPublish(err); ok && c.denied.fail(subject) {
 			return
 		}
 		c.cfg.Log.Error().Err(err).Msg("denied by nats: compare the user's permissions with those that inspan generates")

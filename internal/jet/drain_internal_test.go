@@ -13,7 +13,7 @@ func TestEndsFirst(t *testing.T) {
 		t.Parallel()
 		begun := make(chan struct{}, 1)
 		l := &listener{workers: 1, done: make(chan struct{}, 1), waiting: make([]waitingMessage, 1),
-			hear: func(context.Context, kernel.Message) { begun <- struct{}{} }}
+			receive: func(context.Context, kernel.Message) { begun <- struct{}{} }}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		l.run(ctx)

@@ -12,8 +12,8 @@ import (
 
 // WatchSubject calls hear for each message on a subject from now on, one after the other, until stop is called.
 // Nothing is kept for a watcher that is away.
-func (s *Station) WatchSubject(subject string, hear func(subject string, data []byte)) (stop func(), err error) {
-	sub, err := s.c.nc.Subscribe(subject, func(m *nats.Msg) { hear(m.Subject, m.Data) })
+func (s *Station) WatchSubject(subject string, receive func(subject string, data []byte)) (stop func(), err error) {
+	sub, err := s.c.nc.Subscribe(subject, func(m *nats.Msg) { receive(m.Subject, m.Data) })
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", subject, err)
 	}
@@ -51,13 +51,13 @@ func (s *Station) OnEnd(hint func(runID string)) (stop func(), err error) {
 
 // Overhear calls back with every fact of the station's runs as it is stored, from now on, until stop is called. What comes
 // while the connection is away is missed.
-func (s *Station) Overhear(hear func(runID string, r kernel.Record)) (stop func(), err error) {
-	return s.OverhearFor(events.RunAggregate, hear)
+func (s *Station) SubscribeRepublished(receive func(runID string, r kernel.Record)) (stop func(), err error) {
+	return s.SubscribeRepublishedOf(events.RunAggregate, receive)
 }
 
 // OverhearFor is Overhear for the aggregates of a name.
-func (s *Station) OverhearFor(aggregate string, hear func(id string, r kernel.Record)) (stop func(), err error) {
+func (s *Station) SubscribeRepublishedOf(aggregate string, receive func(id string, r kernel.Record)) (stop func(), err error) {
 	return s.watch(context.Background(), []string{events.AggregateStream(s.name, aggregate, "*")}, func(seen Seen) {
-		hear(seen.Run, kernel.Record{Seq: seen.Seq, Kind: seen.Kind, Bytes: seen.Data})
+		receive(seen.Run, kernel.Record{Seq: seen.Seq, Kind: seen.Kind, Bytes: seen.Data})
 	})
 }

@@ -46,9 +46,9 @@ func post(t *testing.T) kerneltest.Post {
 
 func TestShelfExam(t *testing.T) {
 	t.Parallel()
-	kerneltest.Shelf(t, func(t *testing.T) kernel.Shelf {
+	kerneltest.KV(t, func(t *testing.T) kernel.KV {
 		_, s := one(t, jet.ApplyOptions{})
-		return s.Shelf(topology.StateBucket)
+		return s.KV(topology.StateBucket)
 	})
 }
 

@@ -59,7 +59,7 @@ func atOnce(t *testing.T, j kernel.Journal, entries []kernel.Entry) []kernel.Ack
 	return acks
 }
 
-func firstFacts(n int, prefix string) []kernel.Entry {
+func firstEvents(n int, prefix string) []kernel.Entry {
 	var entries []kernel.Entry
 	for i := range n {
 		id := fmt.Sprintf("%s-%d", prefix, i)
@@ -74,7 +74,7 @@ func TestGroupedOutcomes(t *testing.T) {
 	t.Run("SAFE-4 each member of a group is told its own position", func(t *testing.T) {
 		t.Parallel()
 		c, s := grouped(t, jet.ApplyOptions{})
-		entries := firstFacts(many, "r")
+		entries := firstEvents(many, "r")
 		for i, ack := range atOnce(t, s.Journal(), entries) {
 			last, ok, err := s.Journal().Last(within(t), entries[i].ID)
 			if ack.Outcome != kernel.Stored || err != nil || !ok || last.Seq != ack.Seq || string(last.Bytes) != string(entries[i].Bytes) {
@@ -88,7 +88,7 @@ func TestGroupedOutcomes(t *testing.T) {
 	t.Run("SAFE-4 SAFE-15 one that is refused does not harm the others of its group, and is told why", func(t *testing.T) {
 		t.Parallel()
 		_, s := grouped(t, jet.ApplyOptions{})
-		entries := firstFacts(many, "r")
+		entries := firstEvents(many, "r")
 		taken := appendOne(t, s.Journal(), entries[90].ID, events.RunCreated, 0)
 		entries[120].Bytes = []byte(strings.Repeat("x", events.MaxEvent+1))
 		entries[150].Head = 1 << 40
@@ -107,8 +107,8 @@ func TestGroupedOutcomes(t *testing.T) {
 				t.Errorf("conflict names position %d, want %d", ack.Seq, taken)
 			}
 		}
-		if facts, _, err := s.Journal().Read(within(t), entries[90].ID, 0); err != nil || len(facts) != 1 {
-			t.Errorf("the run that was taken has %d facts (%v), want 1", len(facts), err)
+		if evs, _, err := s.Journal().Read(within(t), entries[90].ID, 0); err != nil || len(evs) != 1 {
+			t.Errorf("the run that was taken has %d facts (%v), want 1", len(evs), err)
 		}
 	})
 	t.Run("SAFE-6 what a user may not say is denied to it alone", func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestGroupedOutcomes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries := firstFacts(many, "r")
+		entries := firstEvents(many, "r")
 		for i := range entries {
 			entries[i].Kind = events.TurnFinished
 			if i%50 == 49 {
@@ -144,7 +144,7 @@ func TestGroupedOutcomes(t *testing.T) {
 	t.Run("SAFE-4 a full log refuses all that has no room, and what it acknowledged it has", func(t *testing.T) {
 		t.Parallel()
 		_, s := grouped(t, jet.ApplyOptions{Limits: topology.Limits{LogBytes: 64 << 10}})
-		entries := firstFacts(many, "r")
+		entries := firstEvents(many, "r")
 		for i := range entries {
 			entries[i].Bytes = []byte(strings.Repeat("x", 1<<10))
 		}
@@ -165,7 +165,7 @@ func TestGroupedOutcomes(t *testing.T) {
 	t.Run("SAFE-4 a caller that gives up is told that nothing is known, and the others go on", func(t *testing.T) {
 		t.Parallel()
 		_, s := grouped(t, jet.ApplyOptions{})
-		entries := firstFacts(many, "r")
+		entries := firstEvents(many, "r")
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		var wg sync.WaitGroup
@@ -181,7 +181,7 @@ func TestGroupedOutcomes(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if ack := s.Journal().Append(within(t), firstFacts(1, "after")[0]); ack.Outcome != kernel.Stored {
+		if ack := s.Journal().Append(within(t), firstEvents(1, "after")[0]); ack.Outcome != kernel.Stored {
 			t.Errorf("afterwards: got %s (%v), want stored: a place was not given back", ack.Outcome, ack.Err)
 		}
 	})
@@ -191,7 +191,7 @@ func TestGroupedOutcomes(t *testing.T) {
 // comes back: every fact that was acknowledged is in the log, once, in its place.
 func TestGroupsUnderTrouble(t *testing.T) {
 	t.Parallel()
-	const writers, runs, facts = 80, 78, 25 // two runs have two writers
+	const writers, runs, events = 80, 78, 25 // two runs have two writers
 	cfg := natsserver.Config{StoreDir: t.TempDir(), Name: "n"}
 	server, err := natsserver.Start(cfg)
 	if err != nil {
@@ -213,8 +213,8 @@ func TestGroupsUnderTrouble(t *testing.T) {
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
-			acked[w] = chain(t, j, fmt.Sprintf("r%d", w%runs), fmt.Sprintf("w%d", w), facts, func() {
-				if written.Add(1) == writers*facts/2 {
+			acked[w] = chain(t, j, fmt.Sprintf("r%d", w%runs), fmt.Sprintf("w%d", w), events, func() {
+				if written.Add(1) == writers*events/2 {
 					close(half)
 				}
 			})
@@ -252,14 +252,14 @@ func TestGroupsUnderTrouble(t *testing.T) {
 			if rival := r + runs; rival < writers {
 				here = append(here, acked[rival])
 			}
-			if want := len(here) * facts; len(all) != want {
+			if want := len(here) * events; len(all) != want {
 				t.Errorf("run %d has %d facts, want %d", r, len(all), want)
 			}
 			for _, mine := range here {
-				for i, fact := range mine {
-					at, ok := place[fact]
+				for i, ev := range mine {
+					at, ok := place[ev]
 					if !ok || i > 0 && at <= place[mine[i-1]] {
-						t.Errorf("run %d: %s is at %d (%v)", r, fact, at, ok)
+						t.Errorf("run %d: %s is at %d (%v)", r, ev, at, ok)
 					}
 				}
 			}
@@ -274,32 +274,32 @@ func TestGroupsUnderTrouble(t *testing.T) {
 func chain(t *testing.T, j kernel.Journal, run, who string, n int, stored func()) (acked []string) {
 	var head uint64
 	for i := range n {
-		fact := fmt.Sprintf("%s-%d", who, i)
+		ev := fmt.Sprintf("%s-%d", who, i)
 		err := untilDone(within(t), func() error {
-			ack := j.Append(within(t), kernel.Entry{ID: run, Kind: events.TurnFinished, Head: head, Bytes: []byte(fact)})
+			ack := j.Append(within(t), kernel.Entry{ID: run, Kind: events.TurnFinished, Head: head, Bytes: []byte(ev)})
 			if ack.Outcome == kernel.Stored {
 				head = ack.Seq
 				return nil
 			}
 			mine, _, err := j.Read(within(t), run, head)
 			for _, f := range mine {
-				if head = f.Seq; string(f.Bytes) == fact {
+				if head = f.Seq; string(f.Bytes) == ev {
 					return nil
 				}
 			}
 			if last, ok, errLast := j.Last(within(t), run); errLast == nil && ok {
 				head = max(head, last.Seq)
-				if string(last.Bytes) == fact {
+				if string(last.Bytes) == ev {
 					return nil
 				}
 			}
 			return fmt.Errorf("%s: %w (%w)", ack.Outcome, ack.Err, err)
 		})
 		if err != nil {
-			t.Errorf("%s: %v", fact, err)
+			t.Errorf("%s: %v", ev, err)
 			return acked
 		}
-		acked = append(acked, fact)
+		acked = append(acked, ev)
 		stored()
 	}
 	return acked

@@ -51,12 +51,12 @@ var _ kernel.Inbox = inbox{}
 // to the others; what was delivered and can not begin soon is handed back. After ctx ended, handlers may go on for
 // the drain grace of the connection; then their context ends. A consumer that is missing, deleted or without a
 // leader is waited for.
-func (in inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
+func (in inbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
 	if workers <= 0 {
 		return fmt.Errorf("listen as %s: %d workers, want at least 1", role, workers)
 	}
 	l := &listener{
-		c: in.c, workers: workers, hear: hear,
+		c: in.c, workers: workers, receive: receive,
 		in:   make(chan *nats.Msg, 4*workers+1024), // more than is ever asked for, with room for words of the server
 		done: make(chan struct{}, workers),         // one place per handler
 	}
@@ -78,7 +78,7 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, he
 type listener struct {
 	c       *Conn
 	workers int
-	hear    func(context.Context, kernel.Message)
+	receive func(context.Context, kernel.Message)
 	work    context.Context
 	pulls   []*pull
 	in      chan *nats.Msg
@@ -111,8 +111,8 @@ type pull struct {
 	asked int
 	// heard is when the server last said anything, notBefore when it may be asked again, epoch the connection on
 	// which it was asked.
-	heard, notBefore time.Time
-	epoch            uint64
+	received, notBefore time.Time
+	epoch               uint64
 }
 
 // pullsOf returns what to ask of some consumers.
@@ -175,7 +175,7 @@ func (l *listener) begin() {
 		l.busy++
 		go func() {
 			defer func() { l.done <- struct{}{} }()
-			l.hear(l.work, m)
+			l.receive(l.work, m)
 		}()
 	}
 }
@@ -200,7 +200,7 @@ func (l *listener) ask(now time.Time) {
 			continue
 		}
 		if p.asked == 0 {
-			p.heard, p.epoch = now, l.c.connections()
+			p.received, p.epoch = now, l.c.connections()
 		}
 		p.asked += want.Batch
 	}
@@ -239,9 +239,9 @@ func (l *listener) take(m *nats.Msg, now time.Time) {
 		if p.sub != m.Sub {
 			continue
 		}
-		p.heard = now
+		p.received = now
 		if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 && m.Reply == "" {
-			p.told(m, status, now)
+			p.status(m, status, now)
 			return
 		}
 		p.asked = max(0, p.asked-1)
@@ -254,8 +254,8 @@ func (l *listener) take(m *nats.Msg, now time.Time) {
 	l.waiting = append(l.waiting, waitingMessage{message: got, since: now})
 }
 
-// told takes note of a word of the server about a request.
-func (p *pull) told(m *nats.Msg, status string, now time.Time) {
+// status takes note of a word of the server about a request.
+func (p *pull) status(m *nats.Msg, status string, now time.Time) {
 	if status == "100" { // a heartbeat
 		return
 	}
@@ -275,7 +275,7 @@ func (l *listener) look(now time.Time) {
 		l.waiting = l.waiting[1:]
 	}
 	for _, p := range l.pulls {
-		if p.asked > 0 && (now.Sub(p.heard) > p.lost() || p.epoch != l.c.connections()) {
+		if p.asked > 0 && (now.Sub(p.received) > p.lost() || p.epoch != l.c.connections()) {
 			p.asked = 0
 		}
 	}

@@ -16,11 +16,11 @@ import (
 )
 
 // listen has a role hear until the test or stop ends it.
-func listen(t *testing.T, st *jet.Station, role events.Service, workers int, hear func(context.Context, kernel.Message)) (stop func()) {
+func listen(t *testing.T, st *jet.Station, role events.Service, workers int, receive func(context.Context, kernel.Message)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- st.Inbox().Listen(ctx, role, workers, hear) }()
+	go func() { ended <- st.Inbox().Listen(ctx, role, workers, receive) }()
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
@@ -118,26 +118,26 @@ func TestListen(t *testing.T) {
 				got <- m.Subject()
 			}
 		})
-		hear := func(id string) {
+		receive := func(id string) {
 			t.Helper()
 			appendOne(t, st.Journal(), id, events.CallAllowed, 0)
 			for await(t, got, id) != events.RunEventSubject("s1", id, events.CallAllowed) {
 			}
 		}
-		hear("r1")
+		receive("r1")
 		_, js := raw(t, s)
 		if err := js.DeleteConsumer(within(t), topology.Log("s1"), string(events.Toolrunner)); err != nil {
 			t.Fatal(err)
 		}
 		jettest.Station(t, c, "s1", jet.ApplyOptions{})
-		hear("r2")
+		receive("r2")
 		s.Shutdown()
 		if s, err = natsserver.Start(cfg); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Shutdown)
 		p.set(s)
-		hear("r3")
+		receive("r3")
 	})
 	t.Run("DEPL-2 a listener without workers is an error", func(t *testing.T) {
 		t.Parallel()

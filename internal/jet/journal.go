@@ -171,8 +171,8 @@ func kindOf(subject string) events.Kind {
 
 // pageFacts and pageBytes bound what one Read returns; the server stops at the first fact that reaches the bytes.
 const (
-	pageFacts = 256
-	pageBytes = 4 << 20
+	pageEvents = 256
+	pageBytes  = 4 << 20
 )
 
 // Read implements kernel.Journal. A server finds the next event of an aggregate by looking through all that lies between, which
@@ -181,36 +181,36 @@ func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Re
 	if err := events.CheckID(j.aggregate, id); err != nil {
 		return nil, false, err
 	}
-	if facts, whole := j.glance(ctx, id, after); whole {
-		return facts, false, nil
+	if evs, whole := j.glance(ctx, id, after); whole {
+		return evs, false, nil
 	}
-	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, NextFor: events.AggregateEvents(j.station, j.aggregate, id), Batch: pageFacts, MaxBytes: pageBytes})
+	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, NextFor: events.AggregateEvents(j.station, j.aggregate, id), Batch: pageEvents, MaxBytes: pageBytes})
 	if err != nil {
 		return nil, false, fmt.Errorf("read %s %s after %d: %w", j.aggregate, id, after, err)
 	}
-	facts := make([]kernel.Record, len(page.messages))
+	evs := make([]kernel.Record, len(page.messages))
 	for i, m := range page.messages {
-		facts[i] = kernel.Record{Seq: m.seq, Kind: kindOf(stamped(m.Msg, "Nats-Subject")), Bytes: m.Data}
+		evs[i] = kernel.Record{Seq: m.seq, Kind: kindOf(stamped(m.Msg, "Nats-Subject")), Bytes: m.Data}
 	}
-	return facts, page.pending > 0 && len(facts) > 0, nil
+	return evs, page.pending > 0 && len(evs) > 0, nil
 }
 
 // glance reads the last fact of each kind. They are whole, all there are after a position, if each was appended behind the
 // one before it, as the guard of its append says. Where a kind was said twice, they are not.
-func (j journal) glance(ctx context.Context, id string, after uint64) (facts []kernel.Record, whole bool) {
-	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, LastOf: []string{events.AggregateEvents(j.station, j.aggregate, id)}, Batch: pageFacts, MaxBytes: pageBytes})
+func (j journal) glance(ctx context.Context, id string, after uint64) (evs []kernel.Record, whole bool) {
+	page, err := j.c.direct(ctx, j.stream, directRequest{Seq: after + 1, LastOf: []string{events.AggregateEvents(j.station, j.aggregate, id)}, Batch: pageEvents, MaxBytes: pageBytes})
 	if err != nil || page.pending > 0 {
 		return nil, false
 	}
-	facts = make([]kernel.Record, len(page.messages))
+	evs = make([]kernel.Record, len(page.messages))
 	for i, m := range page.messages {
 		behind, err := strconv.ParseUint(m.Header.Get(headerExpect), 10, 64) // the first, which the server looked at
-		if err != nil || i == 0 && behind > after || i > 0 && behind != facts[i-1].Seq {
+		if err != nil || i == 0 && behind > after || i > 0 && behind != evs[i-1].Seq {
 			return nil, false
 		}
-		facts[i] = kernel.Record{Seq: m.seq, Kind: kindOf(stamped(m.Msg, "Nats-Subject")), Bytes: m.Data}
+		evs[i] = kernel.Record{Seq: m.seq, Kind: kindOf(stamped(m.Msg, "Nats-Subject")), Bytes: m.Data}
 	}
-	return facts, true
+	return evs, true
 }
 
 var _ kernel.Journal = journal{}

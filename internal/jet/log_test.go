@@ -38,11 +38,11 @@ func TestLog(t *testing.T) {
 		if err != nil || l.Messages != 1 || l.Last != 1 || l.Holes() != "" {
 			t.Errorf("%+v %v", l, err)
 		}
-		facts, _, err := st.Journal().Read(within(t), "r", 0)
-		if err != nil || len(facts) != 1 || facts[0].Kind != events.StepFinished {
-			t.Fatalf("%+v %v", facts, err)
+		evs, _, err := st.Journal().Read(within(t), "r", 0)
+		if err != nil || len(evs) != 1 || evs[0].Kind != events.StepFinished {
+			t.Fatalf("%+v %v", evs, err)
 		}
-		if _, _, err := runlog.Read("r", facts[0]); err == nil {
+		if _, _, err := runlog.Read("r", evs[0]); err == nil {
 			t.Error("a run.created that was stored as step.finished is believed")
 		}
 	})

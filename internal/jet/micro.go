@@ -37,7 +37,7 @@ func (c *Conn) Micro(role events.Service, version string, status func() any) (st
 		}
 		return first
 	}
-	hear := func(subject, queue string, answer func() any) {
+	receive := func(subject, queue string, answer func() any) {
 		if err != nil {
 			return
 		}
@@ -48,10 +48,10 @@ func (c *Conn) Micro(role events.Service, version string, status func() any) (st
 	}
 	for verb, answer := range map[micro.Verb]func() any{micro.PingVerb: d.ping, micro.InfoVerb: d.info, micro.StatsVerb: d.stats} {
 		for _, to := range []string{"", "." + d.who.Name, "." + d.who.Name + "." + d.who.ID} {
-			hear("$SRV."+verb.String()+to, "", answer)
+			receive("$SRV."+verb.String()+to, "", answer)
 		}
 	}
-	hear(d.endpoint, micro.DefaultQueueGroup, status)
+	receive(d.endpoint, micro.DefaultQueueGroup, status)
 	if err == nil {
 		err = c.nc.FlushTimeout(requestWait) // the server knows of it when Micro returns
 	}

@@ -40,8 +40,8 @@ func TestOutcomes(t *testing.T) {
 		if ack.Outcome != kernel.Full || stored == 0 || stored > 16 {
 			t.Fatalf("after %d facts of 4 KiB in 64 KiB: got %s (%v), want full", stored, ack.Outcome, ack.Err)
 		}
-		if facts, _, err := j.Read(within(t), "r1", 0); err != nil || len(facts) != stored {
-			t.Errorf("read: got %d facts, %v; want %d", len(facts), err, stored)
+		if evs, _, err := j.Read(within(t), "r1", 0); err != nil || len(evs) != stored {
+			t.Errorf("read: got %d facts, %v; want %d", len(evs), err, stored)
 		}
 		jettest.Station(t, c, "s1", jet.ApplyOptions{Limits: topology.Limits{LogBytes: 1 << 20}})
 		if ack := j.Append(within(t), entry(head, 4<<10)); ack.Outcome != kernel.Stored {

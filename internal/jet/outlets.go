@@ -61,7 +61,7 @@ type Refused struct {
 // Dead returns a page of the dead-letter list after a position, oldest first; more says that there are others behind.
 func (s *Station) Dead(ctx context.Context, after uint64) (letters []Refused, more bool, err error) {
 	prefix := "station." + s.name + ".dead."
-	page, err := s.c.direct(ctx, topology.Dead(s.name), directRequest{Seq: after + 1, NextFor: prefix + "*", Batch: pageFacts, MaxBytes: pageBytes})
+	page, err := s.c.direct(ctx, topology.Dead(s.name), directRequest{Seq: after + 1, NextFor: prefix + "*", Batch: pageEvents, MaxBytes: pageBytes})
 	if err != nil {
 		return nil, false, fmt.Errorf("read dead letters after %d: %w", after, err)
 	}

@@ -82,10 +82,10 @@ func TestPermissions(t *testing.T) {
 			if _, _, err := other.Journal().Read(within(t), "r1", 0); !errors.Is(err, jet.ErrDenied) {
 				t.Errorf("read of another station: got %v, want ErrDenied", err)
 			}
-			if _, err := other.Shelf(topology.ConfigBucket).Get(within(t), "k"); !errors.Is(err, jet.ErrDenied) {
+			if _, err := other.KV(topology.ConfigBucket).Get(within(t), "k"); !errors.Is(err, jet.ErrDenied) {
 				t.Errorf("configuration of another station: got %v, want ErrDenied", err)
 			}
-			if err := mine.Shelf(topology.ConfigBucket).Put(within(t), "k", []byte("v")); !errors.Is(err, jet.ErrDenied) {
+			if err := mine.KV(topology.ConfigBucket).Put(within(t), "k", []byte("v")); !errors.Is(err, jet.ErrDenied) {
 				t.Errorf("change of the configuration: got %v, want ErrDenied", err)
 			}
 			if err := mine.Publish(within(t), events.TaskSubject("s1"), []byte("{}"), nil); !errors.Is(err, jet.ErrDenied) {
@@ -118,10 +118,10 @@ func works(t *testing.T, s *natsserver.Server, role events.Service) {
 		t.Fatal(err)
 	}
 	id := "w-" + rand16()
-	kind := topology.SaysFacts(role)[0]
+	kind := topology.PublishesEvents(role)[0]
 	seq := appendOne(t, st.Journal(), id, kind, 0)
-	if facts, _, err := st.Journal().Read(within(t), id, 0); err != nil || len(facts) != 1 {
-		t.Errorf("read: got %d facts, %v", len(facts), err)
+	if evs, _, err := st.Journal().Read(within(t), id, 0); err != nil || len(evs) != 1 {
+		t.Errorf("read: got %d facts, %v", len(evs), err)
 	}
 	if last, ok, err := st.Journal().Last(within(t), id); err != nil || !ok || last.Seq != seq {
 		t.Errorf("last: got %+v, %v, %v", last, ok, err)
@@ -134,7 +134,7 @@ func works(t *testing.T, s *natsserver.Server, role events.Service) {
 			}
 		}
 	}
-	hears(t, s, st, role)
+	receives(t, s, st, role)
 	hints := make(chan string, 64)
 	stop, err := st.OnEnd(func(runID string) { hints <- runID })
 	if err != nil {
@@ -142,7 +142,7 @@ func works(t *testing.T, s *natsserver.Server, role events.Service) {
 	}
 	defer stop()
 	over := make(chan string, 1024)
-	stopOver, err := st.Overhear(func(runID string, _ kernel.Record) { over <- runID })
+	stopOver, err := st.SubscribeRepublished(func(runID string, _ kernel.Record) { over <- runID })
 	if err != nil {
 		t.Fatalf("overhear: %v", err)
 	}
@@ -164,8 +164,8 @@ func works(t *testing.T, s *natsserver.Server, role events.Service) {
 
 // writes uses the stores, of which each role may write those that it needs.
 func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
-	shelf := st.Shelf(topology.StateBucket)
-	sessions, trees := st.Shelf(topology.SessionBucket), st.Shelf(topology.TreeBucket)
+	kv := st.KV(topology.StateBucket)
+	sessions, trees := st.KV(topology.SessionBucket), st.KV(topology.TreeBucket)
 	objects := []events.Service{events.Planner, events.Executor, events.Toolrunner, events.Persister}
 	for _, c := range []struct {
 		what string
@@ -173,9 +173,9 @@ func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
 		do   func() error
 	}{
 		{"put object", objects, func() error { _, err := st.Blobs().Put(within(t), "text/plain", []byte(id)); return err }},
-		{"put state", []events.Service{events.Persister}, func() error { return shelf.Put(within(t), id+".a", []byte("v")) }},
-		{"create state", []events.Service{events.Persister}, func() error { return shelf.Create(within(t), id+".b", []byte("v")) }},
-		{"delete state", []events.Service{events.Persister}, func() error { return shelf.Delete(within(t), id+".b") }},
+		{"put state", []events.Service{events.Persister}, func() error { return kv.Put(within(t), id+".a", []byte("v")) }},
+		{"create state", []events.Service{events.Persister}, func() error { return kv.Create(within(t), id+".b", []byte("v")) }},
+		{"delete state", []events.Service{events.Persister}, func() error { return kv.Delete(within(t), id+".b") }},
 		{"SESS-5 give a lock", []events.Service{events.Planner}, func() error { _, err := sessions.Swap(within(t), "session."+id, []byte("v"), 0); return err }},
 		{"SAFE-8 claim a working tree", []events.Service{events.Toolrunner}, func() error { _, err := trees.Swap(within(t), "tree."+id, []byte("v"), 0); return err }},
 		{"renew a lease", []events.Service{events.Toolrunner}, func() error { return st.Leases().Renew(within(t), id) }},
@@ -191,13 +191,13 @@ func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
 		t.Errorf("get object: %q, %v", b, err)
 	}
 	want = role == events.Persister
-	if _, err := shelf.Get(within(t), id+".a"); want != (err == nil) {
+	if _, err := kv.Get(within(t), id+".a"); want != (err == nil) {
 		t.Errorf("get state: %v", err)
 	}
 	if _, err := sessions.Get(within(t), "session."+id); (role == events.Planner) != (err == nil) || err != nil && !errors.Is(err, kernel.ErrNotFound) {
 		t.Errorf("get session: %v", err)
 	}
-	if keys, err := shelf.Keys(within(t), id+"."); err != nil || (len(keys) == 1) != want {
+	if keys, err := kv.Keys(within(t), id+"."); err != nil || (len(keys) == 1) != want {
 		t.Errorf("keys: got %q, %v", keys, err)
 	}
 	if alive, err := st.Leases().Alive(within(t), id); err != nil || alive != (role == events.Toolrunner) {
@@ -206,26 +206,26 @@ func writes(t *testing.T, st *jet.Station, role events.Service, id string) {
 }
 
 // hears has a role hear one message that an admin sees to.
-func hears(t *testing.T, s *natsserver.Server, st *jet.Station, role events.Service) {
+func receives(t *testing.T, s *natsserver.Server, st *jet.Station, role events.Service) {
 	admin := seenBy(t, s, "admin", "", "s1")
 	kind := events.RunResumed
 	if h := topology.SubscriptionsOf(role); !h.All {
-		kind = h.Facts[0]
+		kind = h.Events[0]
 	}
 	id := "h-" + rand16()
 	appendOne(t, admin.Journal(), id, kind, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	heard := make(chan string, 1024)
+	received := make(chan string, 1024)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- st.Inbox().Listen(ctx, role, 8, func(ctx context.Context, m kernel.Message) {
 			if err := m.Ack(ctx); err == nil {
-				heard <- m.Subject()
+				received <- m.Subject()
 			}
 		})
 	}()
-	for await(t, heard, "the fact") != events.RunEventSubject("s1", id, kind) {
+	for await(t, received, "the fact") != events.RunEventSubject("s1", id, kind) {
 	}
 	cancel()
 	if err := await(t, ended, "the listener"); err != nil {

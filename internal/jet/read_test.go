@@ -29,17 +29,17 @@ func TestReadPastStatus(t *testing.T) {
 		}
 	}
 	t.Run("SAFE-2 a stored message with the header of a status hides nothing that is behind it", func(t *testing.T) {
-		facts, _, err := st.Journal().Read(within(t), "r1", 0)
-		if err != nil || len(facts) != 4 {
-			t.Errorf("got %d facts of 4, %v", len(facts), err)
+		evs, _, err := st.Journal().Read(within(t), "r1", 0)
+		if err != nil || len(evs) != 4 {
+			t.Errorf("got %d facts of 4, %v", len(evs), err)
 		}
 	})
 	t.Run("SAFE-6 a header of the publisher makes no fact of another kind of it, which another service says", func(t *testing.T) {
-		facts, _, err := st.Journal().Read(within(t), "r1", 0)
+		evs, _, err := st.Journal().Read(within(t), "r1", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, f := range facts {
+		for i, f := range evs {
 			if f.Kind != events.TurnFinished || f.Seq != uint64(i+1) {
 				t.Errorf("read %s at %d, want %s at %d", f.Kind, f.Seq, events.TurnFinished, i+1)
 			}

@@ -24,15 +24,15 @@ import (
 // is behind: it may be old, but a key that the leader has is not reported as missing, except in the bucket of views, which are
 // made again from the log. Create and Swap are decided by the leader, but a key that was deleted a moment ago may be taken for one that
 // is there, because a replica is asked whether it is deleted.
-type shelf struct {
+type kv struct {
 	c               *Conn
 	bucket, station string
 }
 
-var _ kernel.Shelf = shelf{}
+var _ kernel.KV = kv{}
 
 // open binds to the bucket.
-func (s shelf) open(ctx context.Context) (jetstream.KeyValue, error) {
+func (s kv) open(ctx context.Context) (jetstream.KeyValue, error) {
 	kv, err := s.c.bucket(ctx, s.bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil, fmt.Errorf("bucket %s: %w: set the station up", s.bucket, err)
@@ -40,10 +40,10 @@ func (s shelf) open(ctx context.Context) (jetstream.KeyValue, error) {
 	return kv, err
 }
 
-func (s shelf) key(key string) string { return s.station + "." + key }
+func (s kv) key(key string) string { return s.station + "." + key }
 
 // Put implements kernel.Shelf.
-func (s shelf) Put(ctx context.Context, key string, value []byte) error {
+func (s kv) Put(ctx context.Context, key string, value []byte) error {
 	return s.with(ctx, "put", key, func(ctx context.Context, kv jetstream.KeyValue) error {
 		_, err := kv.Put(ctx, s.key(key), value)
 		return err
@@ -51,7 +51,7 @@ func (s shelf) Put(ctx context.Context, key string, value []byte) error {
 }
 
 // Create implements kernel.Shelf.
-func (s shelf) Create(ctx context.Context, key string, value []byte) error {
+func (s kv) Create(ctx context.Context, key string, value []byte) error {
 	return s.with(ctx, "create", key, func(ctx context.Context, kv jetstream.KeyValue) error {
 		_, err := kv.Create(ctx, s.key(key), value)
 		if errors.Is(err, jetstream.ErrKeyExists) {
@@ -62,7 +62,7 @@ func (s shelf) Create(ctx context.Context, key string, value []byte) error {
 }
 
 // Swap implements kernel.Shelf.
-func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
+func (s kv) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
 	err = s.with(ctx, "swap", key, func(ctx context.Context, kv jetstream.KeyValue) (err error) {
 		if revision == 0 {
 			now, err = kv.Create(ctx, s.key(key), value)
@@ -78,13 +78,13 @@ func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint
 }
 
 // Get implements kernel.Shelf.
-func (s shelf) Get(ctx context.Context, key string) ([]byte, error) {
+func (s kv) Get(ctx context.Context, key string) ([]byte, error) {
 	value, _, err := s.Load(ctx, key)
 	return value, err
 }
 
 // Load implements kernel.Shelf. The revision may be behind: then a Swap with it returns ErrExists.
-func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+func (s kv) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
 	err = s.with(ctx, "get", key, func(ctx context.Context, _ jetstream.KeyValue) error {
 		if !validKey(s.key(key)) {
 			return jetstream.ErrInvalidKey
@@ -95,7 +95,7 @@ func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uin
 				return err
 			}
 			if m != nil {
-				value, revision, err = kept(m)
+				value, revision, err = valueOf(m)
 				return err
 			}
 			has, err := s.leaderHas(ctx, key)
@@ -130,7 +130,7 @@ const (
 )
 
 // look asks any replica for the newest message of a key; nil where it has none.
-func (s shelf) look(ctx context.Context, key string) (*nats.Msg, error) {
+func (s kv) look(ctx context.Context, key string) (*nats.Msg, error) {
 	subject := "$KV." + s.bucket + "." + s.key(key)
 	m, err := s.c.request(ctx, &nats.Msg{Subject: apiPrefix + "DIRECT.GET." + topology.KVStream(s.bucket) + "." + subject})
 	if err != nil || stamped(m, "Nats-Subject") == subject {
@@ -142,8 +142,8 @@ func (s shelf) look(ctx context.Context, key string) (*nats.Msg, error) {
 	return nil, nil
 }
 
-// kept is what a message says that is kept under its key. A deleted key has a message too.
-func kept(m *nats.Msg) (value []byte, revision uint64, err error) {
+// valueOf is what a message says that is kept under its key. A deleted key has a message too.
+func valueOf(m *nats.Msg) (value []byte, revision uint64, err error) {
 	if m.Header.Get("KV-Operation") != "" {
 		return nil, 0, kernel.ErrNotFound
 	}
@@ -153,7 +153,7 @@ func kept(m *nats.Msg) (value []byte, revision uint64, err error) {
 
 // leaderHas asks the leader whether it has a message of a key. It is not asked for views, which are missing for a while as
 // a matter of course and would be asked for with each new run.
-func (s shelf) leaderHas(ctx context.Context, key string) (bool, error) {
+func (s kv) leaderHas(ctx context.Context, key string) (bool, error) {
 	if s.bucket == s.c.cfg.Buckets.Of(topology.StateBucket) {
 		return false, nil
 	}
@@ -168,7 +168,7 @@ func (s shelf) leaderHas(ctx context.Context, key string) (bool, error) {
 }
 
 // Delete implements kernel.Shelf.
-func (s shelf) Delete(ctx context.Context, key string) error {
+func (s kv) Delete(ctx context.Context, key string) error {
 	return s.with(ctx, "delete", key, func(ctx context.Context, kv jetstream.KeyValue) error {
 		err := kv.Delete(ctx, s.key(key))
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -184,7 +184,7 @@ const lookers = 32
 // Keys implements kernel.Shelf. The leader names the keys, and each is looked at because the deleted ones are among
 // them. The usual way, a consumer, would need the right to create consumers, and a consumer delivers wherever its
 // creator says, also where the creator may not publish.
-func (s shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
+func (s kv) Keys(ctx context.Context, prefix string) ([]string, error) {
 	if prefix != "" && !validPrefix.MatchString(prefix) {
 		return nil, fmt.Errorf("list keys of %s: prefix %.80q: want tokens of letters, digits and -/_=, each with a dot behind it", s.bucket, prefix)
 	}
@@ -223,7 +223,7 @@ func (s shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
 var validPrefix = regexp.MustCompile(`^([-/_=a-zA-Z0-9]+\.)+$`)
 
 // named asks the leader for all keys below a prefix, sorted, the deleted ones too.
-func (s shelf) named(ctx context.Context, prefix string) ([]string, error) {
+func (s kv) named(ctx context.Context, prefix string) ([]string, error) {
 	base := "$KV." + s.bucket + "." + s.station + "."
 	names := map[string]bool{} // pages overlap where keys are added meanwhile
 	for offset := 0; ; {
@@ -248,7 +248,7 @@ func (s shelf) named(ctx context.Context, prefix string) ([]string, error) {
 }
 
 // with does something to a key within the time of a request. A denied subject ends it at once.
-func (s shelf) with(ctx context.Context, verb, key string, do func(context.Context, jetstream.KeyValue) error) error {
+func (s kv) with(ctx context.Context, verb, key string, do func(context.Context, jetstream.KeyValue) error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
 	err := s.c.Ready(ctx)

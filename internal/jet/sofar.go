@@ -32,11 +32,11 @@ func (s *Station) AnswerSoFar(answer func(run string) [][]byte) (stop func(), er
 
 // SoFar has hear called with what is answered to ask, until stop is called: what the services at work on a run have said
 // so far. Nobody answers for a run that nobody works on. stop waits until hear has returned; hear must not call it.
-func (s *Station) SoFar(ctx context.Context, run string, hear func(data []byte)) (ask func() error, stop func(), err error) {
+func (s *Station) SoFar(ctx context.Context, run string, receive func(data []byte)) (ask func() error, stop func(), err error) {
 	if err := events.CheckID("run", run); err != nil {
 		return nil, nil, err
 	}
-	w := &watcher{see: func(seen Seen) { hear(seen.Data) }}
+	w := &watcher{see: func(seen Seen) { receive(seen.Data) }}
 	answers, subject := nats.NewInbox(), events.SoFarSubject(s.name, run)
 	sub, err := s.c.nc.Subscribe(answers, func(m *nats.Msg) {
 		w.mu.Lock()
@@ -57,14 +57,14 @@ func (s *Station) SoFar(ctx context.Context, run string, hear func(data []byte))
 	return func() error { return s.c.nc.PublishRequest(subject, answers, nil) }, func() { release(); w.stop() }, nil
 }
 
-// Told returns what the server has kept of what was said live of a run, after a position, oldest first, and the position
+// Replay returns what the server has kept of what was said live of a run, after a position, oldest first, and the position
 // of the last of it: nothing where the services do not have it kept. The oldest may be gone.
-func (s *Station) Told(ctx context.Context, run string, after uint64) (said [][]byte, last uint64, err error) {
+func (s *Station) Replay(ctx context.Context, run string, after uint64) (said [][]byte, last uint64, err error) {
 	if err := events.CheckID("run", run); err != nil {
 		return nil, after, err
 	}
 	for {
-		page, err := s.c.direct(ctx, topology.Live(s.name), directRequest{Seq: after + 1, NextFor: events.RetainedSubject(s.name, run), Batch: pageFacts, MaxBytes: pageBytes})
+		page, err := s.c.direct(ctx, topology.Live(s.name), directRequest{Seq: after + 1, NextFor: events.RetainedSubject(s.name, run), Batch: pageEvents, MaxBytes: pageBytes})
 		if err != nil {
 			return said, after, fmt.Errorf("read what was said live of %s after %d: %w", run, after, err)
 		}

@@ -35,7 +35,7 @@ func TestStagingFolder(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		s, j, c, room := staged(t, dir)
-		before := firstFacts(100, "a")
+		before := firstEvents(100, "a")
 		storedAll(t, j, before)
 		c.Close()
 		s.Shutdown()
@@ -47,7 +47,7 @@ func TestStagingFolder(t *testing.T) {
 		if again != room {
 			t.Errorf("it stages in %s, want %s", again, room)
 		}
-		storedAll(t, j, firstFacts(100, "b"))
+		storedAll(t, j, firstEvents(100, "b"))
 		if c.Grouped() == 0 {
 			t.Error("no append was sent in a batch")
 		}
@@ -78,7 +78,7 @@ func TestStagingFolder(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(small, "full"), make([]byte, 60<<10), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		entries := firstFacts(200, "r")
+		entries := firstEvents(200, "r")
 		for i := range entries {
 			entries[i].Bytes = fmt.Appendf(nil, `{"n":%d,"x":%q}`, i, strings.Repeat("x", 4<<10))
 		}
@@ -101,7 +101,7 @@ func TestStagingFolder(t *testing.T) {
 		if n, err := s.StageInMemory(); err == nil || n != 0 {
 			t.Errorf("%d logs are staged in memory (%v), want none and an error", n, err)
 		}
-		storedAll(t, j, firstFacts(200, "r"))
+		storedAll(t, j, firstEvents(200, "r"))
 		if c.Grouped() == 0 {
 			t.Error("no append was sent in a batch")
 		}

@@ -47,7 +47,7 @@ func TestStageInMemory(t *testing.T) {
 		if n, err := s.StageInMemory(); err != nil || n != 1 {
 			t.Errorf("a second time: %d logs (%v), want 1 and no error", n, err)
 		}
-		for i, ack := range atOnce(t, j, firstFacts(many, "r")) {
+		for i, ack := range atOnce(t, j, firstEvents(many, "r")) {
 			if ack.Outcome != kernel.Stored {
 				t.Fatalf("append %d: %s (%v), want stored", i, ack.Outcome, ack.Err)
 			}
@@ -64,12 +64,12 @@ func TestStageInMemory(t *testing.T) {
 		if again != room {
 			t.Errorf("the next start stages in %s, want %s as before: a crash would leave one behind each time", again, room)
 		}
-		for _, e := range firstFacts(many, "r") {
+		for _, e := range firstEvents(many, "r") {
 			if last, ok, err := j.Last(within(t), e.ID); err != nil || !ok || string(last.Bytes) != string(e.Bytes) {
 				t.Fatalf("%s after a restart: %q, there %t (%v)", e.ID, last.Bytes, ok, err)
 			}
 		}
-		for i, ack := range atOnce(t, j, firstFacts(many, "s")) {
+		for i, ack := range atOnce(t, j, firstEvents(many, "s")) {
 			if ack.Outcome != kernel.Stored {
 				t.Fatalf("append %d after a restart: %s (%v), want stored", i, ack.Outcome, ack.Err)
 			}
@@ -88,7 +88,7 @@ func TestStageInMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = os.Remove(room) })
-		entries := firstFacts(100, "r")
+		entries := firstEvents(100, "r")
 		acks := atOnce(t, j, entries)
 		for i, ack := range acks {
 			if ack.Outcome != kernel.Stored {
@@ -99,8 +99,8 @@ func TestStageInMemory(t *testing.T) {
 			t.Errorf("%d appends were stored by batches: the server stages elsewhere, and the link is of no use", c.Grouped())
 		}
 		for _, e := range entries {
-			if facts, _, err := j.Read(within(t), e.ID, 0); err != nil || len(facts) != 1 {
-				t.Errorf("run %s has %d facts (%v), want 1", e.ID, len(facts), err)
+			if evs, _, err := j.Read(within(t), e.ID, 0); err != nil || len(evs) != 1 {
+				t.Errorf("run %s has %d facts (%v), want 1", e.ID, len(evs), err)
 			}
 		}
 	})
@@ -128,14 +128,14 @@ func TestStageInMemory(t *testing.T) {
 		_, j, _, room := staged(t, dir)
 		for round := range 4 {
 			copied := filepath.Join(t.TempDir(), "copy")
-			before := firstFacts(100, fmt.Sprintf("a%d", round))
+			before := firstEvents(100, fmt.Sprintf("a%d", round))
 			for _, ack := range atOnce(t, j, before) {
 				if ack.Outcome != kernel.Stored {
 					t.Fatalf("%s (%v), want stored", ack.Outcome, ack.Err)
 				}
 			}
 			var under sync.WaitGroup
-			under.Go(func() { atOnce(t, j, firstFacts(400, fmt.Sprintf("b%d", round))) })
+			under.Go(func() { atOnce(t, j, firstEvents(400, fmt.Sprintf("b%d", round))) })
 			err := os.CopyFS(copied, linkless{os.DirFS(dir)})
 			under.Wait()
 			if err != nil {
@@ -152,7 +152,7 @@ func TestStageInMemory(t *testing.T) {
 					t.Fatalf("%s: %q, there %t (%v); it was acknowledged", e.ID, last.Bytes, ok, err)
 				}
 			}
-			for i, ack := range atOnce(t, there, firstFacts(100, "c")) {
+			for i, ack := range atOnce(t, there, firstEvents(100, "c")) {
 				if ack.Outcome != kernel.Stored {
 					t.Errorf("append %d after that: %s (%v), want stored", i, ack.Outcome, ack.Err)
 				}

@@ -55,8 +55,8 @@ func (s *Station) Blobs() kernel.Blobs {
 
 // Shelf returns the station's part of a bucket, which is named by its constant in topology also where it has another name
 // on the server: topology.StateBucket or topology.ConfigBucket.
-func (s *Station) Shelf(bucket string) kernel.Shelf {
-	return shelf{c: s.c, bucket: s.c.cfg.Buckets.Of(bucket), station: s.name}
+func (s *Station) KV(bucket string) kernel.KV {
+	return kv{c: s.c, bucket: s.c.cfg.Buckets.Of(bucket), station: s.name}
 }
 
 // Leases returns the leases of the station's instances.
@@ -68,7 +68,7 @@ func (s *Station) Live() kernel.Live {
 }
 
 // Kept returns the outlet of what the server keeps for a while and publishes live as it does; see Told.
-func (s *Station) Kept() kernel.Live {
+func (s *Station) Retained() kernel.Live {
 	return live{c: s.c, station: s.name, subject: events.RetainedSubject}
 }
 

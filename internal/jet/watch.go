@@ -44,7 +44,7 @@ func (s *Station) Watch(ctx context.Context, run string, withLive bool, see func
 func (s *Station) watch(ctx context.Context, subjects []string, see func(Seen)) (stop func(), err error) {
 	w := &watcher{see: see}
 	for _, subject := range subjects {
-		sub, err := s.c.nc.Subscribe(subject, w.hear)
+		sub, err := s.c.nc.Subscribe(subject, w.receive)
 		if err != nil {
 			w.stop()
 			return nil, fmt.Errorf("watch %s: %w", subject, err)
@@ -76,7 +76,7 @@ func (w *watcher) stop() {
 	w.ended = true
 }
 
-func (w *watcher) hear(m *nats.Msg) {
+func (w *watcher) receive(m *nats.Msg) {
 	p, ok := events.ParseAggregateSubject(m.Subject)
 	if !ok {
 		return

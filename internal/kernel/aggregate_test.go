@@ -40,9 +40,9 @@ func (d delivered) Working() error            { return nil }
 type list []kernel.Message
 
 // Listen implements kernel.Inbox.
-func (l list) Listen(ctx context.Context, _ events.Service, _ int, hear func(context.Context, kernel.Message)) error {
+func (l list) Listen(ctx context.Context, _ events.Service, _ int, receive func(context.Context, kernel.Message)) error {
 	for _, m := range l {
-		hear(ctx, m)
+		receive(ctx, m)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ type planning struct{ notes *[]string }
 
 func (planning) Service() events.Service { return events.Planner }
 
-func (p planning) Fact(_ context.Context, h runlog.Heard) error {
+func (p planning) Event(_ context.Context, h runlog.ReceivedEvent) error {
 	*p.notes = append(*p.notes, "run fact "+h.Run+" "+string(h.Kind))
 	return nil
 }
@@ -112,14 +112,14 @@ func TestLoopOfTwoAggregates(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		fact, added := s.Log("x")[0], s.Log(kernel.Key(kerneltest.CounterAggregate, "x"))[0]
+		ev, added := s.Log("x")[0], s.Log(kernel.Key(kerneltest.CounterAggregate, "x"))[0]
 		var notes []string
 		acks := 0
 		message := func(subject string, r kernel.Record) kernel.Message {
 			return delivered{subject: subject, data: r.Bytes, seq: r.Seq, acks: &acks}
 		}
 		inbox := list{
-			message(events.RunEventSubject(station, "x", events.RunCreated), fact),
+			message(events.RunEventSubject(station, "x", events.RunCreated), ev),
 			message(events.EventSubject(station, kerneltest.CounterAggregate, "x", kerneltest.CountAdded), added),
 			message(events.DueSubject(station, "x", "run.deadline"), kernel.Record{}),
 			message(events.DueSubject(station, "x", kerneltest.CounterAggregate+"-lease.l"), kernel.Record{}),

@@ -15,13 +15,13 @@ import (
 )
 
 // copyAll copies facts under their authors and returns the first error.
-func copyAll(t *testing.T, s *mem.Station, runID string, facts [][]byte, whole uint64) error {
+func copyAll(t *testing.T, s *mem.Station, runID string, evs [][]byte, whole uint64) error {
 	t.Helper()
 	ledgers := map[events.Service]*runlog.Ledger{}
 	for _, by := range events.Services() {
 		ledgers[by] = newLedger(t, s, by)
 	}
-	for _, b := range facts {
+	for _, b := range evs {
 		f, err := events.Decode(b)
 		if err != nil {
 			return err
@@ -114,12 +114,12 @@ func TestForgedKind(t *testing.T) {
 }
 
 // counted is an executor that tells of each fact it hears.
-type counted struct{ seen chan runlog.Heard }
+type counted struct{ seen chan runlog.ReceivedEvent }
 
 func (counted) Service() events.Service                                      { return events.Executor }
 func (counted) Due(context.Context, string, string, string, run.State) error { return nil }
 func (counted) Input(context.Context, kernel.Message) error                  { return nil }
-func (c counted) Fact(_ context.Context, h runlog.Heard) error               { c.seen <- h; return nil }
+func (c counted) Event(_ context.Context, h runlog.ReceivedEvent) error      { c.seen <- h; return nil }
 
 func TestHearCopies(t *testing.T) {
 	t.Parallel()
@@ -128,7 +128,7 @@ func TestHearCopies(t *testing.T) {
 		s := newStation(t)
 		b := started("r", 1)
 		n := uint64(len(b.Events()))
-		c := counted{seen: make(chan runlog.Heard, 64)} // more than the run has facts
+		c := counted{seen: make(chan runlog.ReceivedEvent, 64)} // more than the run has facts
 		loop, err := kernel.NewLoop(kernel.LoopConfig{Handlers: []kernel.Handler{runlog.Handle(newLedger(t, s, events.Executor), c)}, Inbox: s.Inbox(), Refusals: s.Refusals(), Workers: 4})
 		if err != nil {
 			t.Fatal(err)
@@ -147,10 +147,10 @@ func TestHearCopies(t *testing.T) {
 		if err := copyAll(t, s, "r", b.Events()[n-1:], n); err != nil {
 			t.Fatal(err)
 		}
-		for heard := events.Kind(""); heard != events.StepAllowed; { // run.created is heard, too, in any order
+		for received := events.Kind(""); received != events.StepAllowed; { // run.created is heard, too, in any order
 			select {
 			case h := <-c.seen:
-				if heard = h.Kind; h.State.Sequence < n || h.State.Step("a").Owed != 0 {
+				if received = h.Kind; h.State.Sequence < n || h.State.Step("a").Owed != 0 {
 					t.Errorf("heard %s with a state at %d of %d", h.Kind, h.State.Sequence, n)
 				}
 			case <-time.After(5 * time.Minute):

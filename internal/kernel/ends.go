@@ -17,14 +17,14 @@ type Ends[S any] struct {
 	mu     sync.Mutex
 	// work under way by aggregate, guarded by mu.
 	work map[string]map[*ending]struct{}
-	// early are the last hints about aggregates without work, in a ring: work may be about to begin. Guarded by mu.
-	early [earlyHints]string
-	next  int
+	// maxEarlyHints are the last hints about aggregates without work, in a ring: work may be about to begin. Guarded by mu.
+	earlyHints [maxEarlyHints]string
+	next       int
 }
 
-// earlyHints is how many hints are kept that came before the work that they are about: more than can end
+// maxEarlyHints is how many hints are kept that came before the work that they are about: more than can end
 // while an attempt is on its way from its call.started to here.
-const earlyHints = 256
+const maxEarlyHints = 256
 
 type ending struct{ cancel context.CancelCauseFunc }
 
@@ -45,7 +45,7 @@ func (e *Ends[S]) Context(ctx context.Context, id string) (work context.Context,
 		e.work[id] = make(map[*ending]struct{})
 	}
 	e.work[id][w] = struct{}{}
-	hinted := slices.Contains(e.early[:], id)
+	hinted := slices.Contains(e.earlyHints[:], id)
 	e.mu.Unlock()
 	if hinted {
 		e.Hint(ctx, id)
@@ -65,8 +65,8 @@ func (e *Ends[S]) Context(ctx context.Context, id string) (work context.Context,
 func (e *Ends[S]) Hint(ctx context.Context, id string) {
 	e.mu.Lock()
 	busy := len(e.work[id]) > 0
-	if !busy && !slices.Contains(e.early[:], id) {
-		e.early[e.next], e.next = id, (e.next+1)%earlyHints
+	if !busy && !slices.Contains(e.earlyHints[:], id) {
+		e.earlyHints[e.next], e.next = id, (e.next+1)%maxEarlyHints
 	}
 	e.mu.Unlock()
 	if !busy {

@@ -45,11 +45,11 @@ func (h handler[S]) event(ctx context.Context, m Message, id string, k events.Ki
 func (h handler[S]) received(ctx context.Context, id string, r Record, m Message) (S, error) {
 	whole, err := strconv.ParseUint(m.Header(WholeHeader), 10, 64)
 	if err != nil || whole == 0 {
-		return h.ledger.Hear(ctx, id, r)
+		return h.ledger.Receive(ctx, id, r)
 	}
 	state, _, err := h.ledger.Reach(ctx, id, whole)
 	if err == nil && h.ledger.cfg.Aggregate.Chain(&state).Sequence < whole {
-		err = &Later{After: backoff(m.Deliveries())}
+		err = &RetryAfter{After: backoff(m.Deliveries())}
 	}
 	return state, err
 }

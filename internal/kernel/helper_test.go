@@ -62,9 +62,9 @@ func seed(t fataler, s *mem.Station, b *runtest.Builder) {
 }
 
 // put appends bytes to a run's log, whatever they are, as the kind that they say.
-func put(t fataler, s *mem.Station, runID string, facts ...[]byte) {
+func put(t fataler, s *mem.Station, runID string, evs ...[]byte) {
 	t.Helper()
-	for _, b := range facts {
+	for _, b := range evs {
 		var head uint64
 		if log := s.Log(runID); len(log) > 0 {
 			head = log[len(log)-1].Seq
@@ -82,11 +82,11 @@ func put(t fataler, s *mem.Station, runID string, facts ...[]byte) {
 // folded returns the fold of a run's log and fails where it does not fold.
 func folded(t fataler, s *mem.Station, runID string) run.State {
 	t.Helper()
-	var facts [][]byte
+	var evs [][]byte
 	for _, r := range s.Log(runID) {
-		facts = append(facts, r.Bytes)
+		evs = append(evs, r.Bytes)
 	}
-	state, err := run.Fold(run.State{}, facts...)
+	state, err := run.Fold(run.State{}, evs...)
 	if err != nil {
 		t.Fatalf("the log of run %s does not fold: %v", runID, err)
 	}
@@ -196,7 +196,7 @@ func (s *spy) Read(ctx context.Context, runID string, after uint64) ([]kernel.Re
 
 func kindsOf(w runlog.Written) []events.Kind {
 	var kinds []events.Kind
-	for _, f := range w.Facts {
+	for _, f := range w.Events {
 		kinds = append(kinds, f.Payload.Kind())
 	}
 	return kinds

@@ -23,13 +23,13 @@ func TestLaw1(t *testing.T) {
 		t.Parallel()
 		s := newStation(t)
 		first, second := newLedger(t, s, events.Planner), newLedger(t, s, events.Planner)
-		if w, err := first.Write(t.Context(), "r", openRun); err != nil || len(w.Facts) != 4 {
-			t.Fatalf("first look: got %d facts, %v", len(w.Facts), err)
+		if w, err := first.Write(t.Context(), "r", openRun); err != nil || len(w.Events) != 4 {
+			t.Fatalf("first look: got %d facts, %v", len(w.Events), err)
 		}
 		for _, l := range []*runlog.Ledger{first, second, first} {
 			w, err := l.Write(t.Context(), "r", openRun)
-			if err != nil || len(w.Facts) != 0 {
-				t.Errorf("second look: got %d facts, %v; want none", len(w.Facts), err)
+			if err != nil || len(w.Events) != 0 {
+				t.Errorf("second look: got %d facts, %v; want none", len(w.Events), err)
 			}
 			equalStates(t, w.State, folded(t, s, "r"))
 		}
@@ -44,8 +44,8 @@ func TestLaw1(t *testing.T) {
 		seed(t, s, b)
 		quick, slow := newLedger(t, s, events.Toolrunner), newLedger(t, s, events.Toolrunner)
 		mustState(t, slow, "r") // cached from now on
-		if w, err := quick.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Facts) != 1 {
-			t.Fatalf("quick: got %d facts, %v", len(w.Facts), err)
+		if w, err := quick.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Events) != 1 {
+			t.Fatalf("quick: got %d facts, %v", len(w.Events), err)
 		}
 		var asked []uint64
 		w, err := slow.Write(t.Context(), "r", func(st run.State, now time.Time) ([]events.Payload, error) {
@@ -53,8 +53,8 @@ func TestLaw1(t *testing.T) {
 			return begin("c1-1")(st, now)
 		})
 		n := b.State().Sequence
-		if err != nil || len(w.Facts) != 0 || !slices.Equal(asked, []uint64{n, n + 1}) {
-			t.Errorf("got %d facts, %v, decided on %v; want none, decided on %v", len(w.Facts), err, asked, []uint64{n, n + 1})
+		if err != nil || len(w.Events) != 0 || !slices.Equal(asked, []uint64{n, n + 1}) {
+			t.Errorf("got %d facts, %v, decided on %v; want none, decided on %v", len(w.Events), err, asked, []uint64{n, n + 1})
 		}
 		if st := slow.Stats(); st.Conflicts != 1 || st.Appends != 0 {
 			t.Errorf("the counters are %+v, want one conflict and no append", st)
@@ -97,8 +97,8 @@ func TestLaw1(t *testing.T) {
 			rounds++
 			return begin("c1-1")(st, now)
 		})
-		if err != nil || len(w.Facts) != 0 || rounds != 2 {
-			t.Errorf("got %d facts, %v after %d rounds; want none after 2", len(w.Facts), err, rounds)
+		if err != nil || len(w.Events) != 0 || rounds != 2 {
+			t.Errorf("got %d facts, %v after %d rounds; want none after 2", len(w.Events), err, rounds)
 		}
 	})
 	t.Run("law 1 what was written here is known here when the state is read anew behind a failed append, although the reader is behind", func(t *testing.T) {
@@ -106,8 +106,8 @@ func TestLaw1(t *testing.T) {
 		s := newStation(t)
 		seed(t, s, started("r", 2))
 		l := newLedger(t, s, events.Toolrunner)
-		if w, err := l.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Facts) != 1 {
-			t.Fatalf("write: got %d facts, %v", len(w.Facts), err)
+		if w, err := l.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Events) != 1 {
+			t.Fatalf("write: got %d facts, %v", len(w.Events), err)
 		}
 		s.SetFaults(mem.Faults{Append: func(uint64, kernel.Entry) mem.Fault { return mem.NoRight }, Read: func(n uint64, _ string) (int, error) { return max(0, 3-int(n)), nil }})
 		if _, err := l.Write(t.Context(), "r", begin("c1-2")); err == nil {
@@ -122,8 +122,8 @@ func TestLaw1(t *testing.T) {
 		pages := runlog.NewPages(8)
 		shared := func(c *runlog.LedgerConfig) { c.Pages = pages }
 		runner, executor := newLedger(t, s, events.Toolrunner, shared), newLedger(t, s, events.Executor, shared)
-		if w, err := runner.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Facts) != 1 {
-			t.Fatalf("write: got %d facts, %v", len(w.Facts), err)
+		if w, err := runner.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Events) != 1 {
+			t.Fatalf("write: got %d facts, %v", len(w.Events), err)
 		}
 		w, err := executor.Write(t.Context(), "r", nothing)
 		if err != nil || executor.Stats().Reads != 0 {
@@ -207,8 +207,8 @@ func TestLaw2(t *testing.T) {
 					return ack
 				}
 				w, err := newLedger(t, s, events.Planner, func(c *runlog.LedgerConfig) { c.Journal = j }).Write(ctx, "r", openRun)
-				if !errors.Is(err, errGone) || len(w.Facts) != k {
-					t.Fatalf("crash at append %d: got %v after %d facts, want %v after %d", k+1, err, len(w.Facts), errGone, k)
+				if !errors.Is(err, errGone) || len(w.Events) != k {
+					t.Fatalf("crash at append %d: got %v after %d facts, want %v after %d", k+1, err, len(w.Events), errGone, k)
 				}
 				folded(t, s, "r")
 				again, err := newLedger(t, s, events.Planner).Write(t.Context(), "r", openRun)
@@ -294,7 +294,7 @@ func TestLaw3(t *testing.T) {
 				if err != nil {
 					t.Errorf("write: %v", err)
 				}
-				wrote[i] = len(w.Facts)
+				wrote[i] = len(w.Events)
 			})
 		}
 		wg.Wait()

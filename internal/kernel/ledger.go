@@ -25,24 +25,24 @@ type Written[S any] struct {
 	State S
 	Head  uint64
 	// Facts that this very Write stored, in order. Only they give the right to act.
-	Facts []Said
+	Events []Appended
 }
 
-// Said is one fact that this Write stored.
-type Said struct {
+// Appended is one fact that this Write stored.
+type Appended struct {
 	Payload events.Payload
 	// Sequence in the aggregate, Seq in the log.
 	Sequence, Seq uint64
 }
 
 // Wrote returns the fact of a kind that this Write stored.
-func (w Written[S]) Wrote(k events.Kind) (Said, bool) {
-	for _, f := range w.Facts {
+func (w Written[S]) Wrote(k events.Kind) (Appended, bool) {
+	for _, f := range w.Events {
 		if f.Payload.Kind() == k {
 			return f, true
 		}
 	}
-	return Said{}, false
+	return Appended{}, false
 }
 
 // Snapshots shortens loading; a snapshot that is missing, older or wrong is only slower.
@@ -66,13 +66,13 @@ type LedgerConfig[S any] struct {
 	// Now is the clock of events; nil means time.Now. Entropy makes event ids; it must not fail.
 	Now     func() time.Time
 	Entropy io.Reader
-	// Tell is told of each fact that this ledger has stored, once; it must not wait. May be nil.
-	Tell func(Told[S])
+	// OnStored is told of each fact that this ledger has stored, once; it must not wait. May be nil.
+	OnStored func(StoredEvent[S])
 }
 
-// Told is an event that a ledger has stored, and the state of its aggregate before it; both are to be read only.
-type Told[S any] struct {
-	Fact    events.Event
+// StoredEvent is an event that a ledger has stored, and the state of its aggregate before it; both are to be read only.
+type StoredEvent[S any] struct {
+	Event   events.Event
 	Payload events.Payload
 	Before  S
 }
@@ -146,7 +146,7 @@ func (l *Ledger[S]) State(ctx context.Context, id string) (S, uint64, error) {
 
 // Hear takes a delivered fact as news: if it is the next one it is folded without reading, and after Hear the cached
 // state includes it. It returns the decoded fact.
-func (l *Ledger[S]) Hear(ctx context.Context, id string, r Record) (S, error) {
+func (l *Ledger[S]) Receive(ctx context.Context, id string, r Record) (S, error) {
 	var none S
 	if err := events.CheckID(l.cfg.Aggregate.Name, id); err != nil {
 		return none, err
@@ -216,7 +216,7 @@ func (l *Ledger[S]) Write(ctx context.Context, id string, decide Decide[S]) (Wri
 		if err != nil {
 			return w, err
 		}
-		again, err := l.say(ctx, p, answer, &w)
+		again, err := l.appendAnswer(ctx, p, answer, &w)
 		w.State, w.Head = p.state, p.head
 		if err != nil || !again {
 			return w, err
@@ -225,8 +225,8 @@ func (l *Ledger[S]) Write(ctx context.Context, id string, decide Decide[S]) (Wri
 	return w, fmt.Errorf("write to %s %s: %w", l.cfg.Aggregate.Name, id, ErrContended)
 }
 
-// say appends an answer event by event. again means that the decision must be made again.
-func (l *Ledger[S]) say(ctx context.Context, p *page[S], answer []events.Payload, w *Written[S]) (again bool, err error) {
+// appendAnswer appends an answer event by event. again means that the decision must be made again.
+func (l *Ledger[S]) appendAnswer(ctx context.Context, p *page[S], answer []events.Payload, w *Written[S]) (again bool, err error) {
 	a := l.cfg.Aggregate
 	for _, payload := range answer {
 		event, written, stored, err := l.compose(p, payload)
@@ -245,11 +245,11 @@ func (l *Ledger[S]) say(ctx context.Context, p *page[S], answer []events.Payload
 			p.loaded = false
 			return false, fmt.Errorf("append %s to %s %s: %w", payload.Kind(), a.Name, p.id, err)
 		}
-		if l.cfg.Tell != nil {
-			l.cfg.Tell(Told[S]{Fact: event, Payload: payload, Before: p.state})
+		if l.cfg.OnStored != nil {
+			l.cfg.OnStored(StoredEvent[S]{Event: event, Payload: payload, Before: p.state})
 		}
 		p.at(next, seq, p.bytes+len(stored))
-		w.Facts = append(w.Facts, Said{Payload: payload, Sequence: event.Sequence, Seq: seq})
+		w.Events = append(w.Events, Appended{Payload: payload, Sequence: event.Sequence, Seq: seq})
 	}
 	return false, nil
 }

@@ -79,7 +79,7 @@ func (w *world) anyRun() string { return rapid.SampledFrom(w.runs).Draw(w.T, "ru
 // write lets a service say one of the things that it may say next, and sometimes two.
 func (w *world) write(*rapid.T) {
 	l, by := w.anybody()
-	id, pick, facts := w.anyRun(), rapid.IntRange(0, 1000).Draw(w.T, "pick"), rapid.IntRange(1, 2).Draw(w.T, "facts")
+	id, pick, evs := w.anyRun(), rapid.IntRange(0, 1000).Draw(w.T, "pick"), rapid.IntRange(1, 2).Draw(w.T, "facts")
 	ctx := context.Background()
 	if rapid.IntRange(0, 9).Draw(w.T, "crash") == 0 {
 		var cancel context.CancelFunc
@@ -92,7 +92,7 @@ func (w *world) write(*rapid.T) {
 		if len(moves) > 0 {
 			answer = append(answer, moves[pick%len(moves)])
 		}
-		if facts == 2 && len(answer) == 1 {
+		if evs == 2 && len(answer) == 1 {
 			if s.Sequence == 0 {
 				if c := answer[0].(*events.RunCreatedData); c.ForkOf == nil && !c.Direct {
 					answer = append(answer, runtest.Started())
@@ -108,7 +108,7 @@ func (w *world) write(*rapid.T) {
 	default:
 		w.Fatalf("write by %s to %s: %v", by, id, err)
 	}
-	for _, f := range got.Facts {
+	for _, f := range got.Events {
 		if w.reported[f.Seq] {
 			w.Fatalf("law 3: the fact at %d was reported by two writes", f.Seq)
 		}
@@ -126,13 +126,13 @@ func (w *world) write(*rapid.T) {
 
 // prefix checks that a state is the fold of the log up to a position.
 func (w *world) prefix(id string, s run.State, head uint64) {
-	var facts [][]byte
+	var evs [][]byte
 	for _, r := range w.s.Log(id) {
 		if r.Seq <= head {
-			facts = append(facts, r.Bytes)
+			evs = append(evs, r.Bytes)
 		}
 	}
-	want, err := run.Fold(run.State{}, facts...)
+	want, err := run.Fold(run.State{}, evs...)
 	if err != nil {
 		w.Fatalf("the log of %s does not fold: %v", id, err)
 	}
@@ -140,7 +140,7 @@ func (w *world) prefix(id string, s run.State, head uint64) {
 }
 
 // hear delivers any stored fact to any instance: late, twice, out of order.
-func (w *world) hear(t *rapid.T) {
+func (w *world) receive(t *rapid.T) {
 	id := w.anyRun()
 	log := w.s.Log(id)
 	if len(log) == 0 {
@@ -148,7 +148,7 @@ func (w *world) hear(t *rapid.T) {
 	}
 	l, by := w.anybody()
 	r := rapid.SampledFrom(log).Draw(w.T, "fact")
-	s, err := l.Hear(context.Background(), id, r)
+	s, err := l.Receive(context.Background(), id, r)
 	if err != nil {
 		w.Fatalf("hear by %s of %d of %s: %v", by, r.Seq, id, err)
 	}
@@ -189,7 +189,7 @@ func TestLedgerProperties(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			w := newWorld(t)
 			t.Repeat(map[string]func(*rapid.T){
-				"": w.check, "write": w.write, "write again": w.write, "write once more": w.write, "hear": w.hear, "look": w.look,
+				"": w.check, "write": w.write, "write again": w.write, "write once more": w.write, "hear": w.receive, "look": w.look,
 				"land": func(*rapid.T) { w.s.Land() },
 			})
 			for _, id := range w.runs {
@@ -201,20 +201,20 @@ func TestLedgerProperties(t *testing.T) {
 
 // splits checks fold(a+b) == fold(fold(a), b) at every place.
 func splits(t *rapid.T, log []kernel.Record) {
-	facts := make([][]byte, 0, len(log))
+	evs := make([][]byte, 0, len(log))
 	for _, r := range log {
-		facts = append(facts, r.Bytes)
+		evs = append(evs, r.Bytes)
 	}
-	whole, err := run.Fold(run.State{}, facts...)
+	whole, err := run.Fold(run.State{}, evs...)
 	if err != nil {
 		t.Fatalf("fold: %v", err)
 	}
-	for cut := range facts {
-		a, err := run.Fold(run.State{}, facts[:cut]...)
+	for cut := range evs {
+		a, err := run.Fold(run.State{}, evs[:cut]...)
 		if err != nil {
 			t.Fatalf("fold(a) of %d: %v", cut, err)
 		}
-		ab, err := run.Fold(a, facts[cut:]...)
+		ab, err := run.Fold(a, evs[cut:]...)
 		if err != nil {
 			t.Fatalf("fold(fold(a), b) at %d: %v", cut, err)
 		}
@@ -248,13 +248,13 @@ func TestManyWriters(t *testing.T) {
 			}
 		}
 		s.SetFaults(mem.Faults{})
-		facts := 0
+		evs := 0
 		for _, id := range s.Runs() {
 			equalStates(t, mustState(t, newLedger(t, s, events.Planner), id), folded(t, s, id))
-			facts += len(s.Log(id))
+			evs += len(s.Log(id))
 		}
-		if facts < runs*5 {
-			t.Errorf("only %d facts were said: the test proved little", facts)
+		if evs < runs*5 {
+			t.Errorf("only %d facts were said: the test proved little", evs)
 		}
 	})
 }

@@ -122,7 +122,7 @@ func TestHear(t *testing.T) {
 		seed(t, s, b)
 		l := newLedger(t, s, events.Executor)
 		for _, r := range s.Log("r") {
-			if _, err := l.Hear(t.Context(), "r", r); err != nil {
+			if _, err := l.Receive(t.Context(), "r", r); err != nil {
 				t.Fatalf("hear %d: %v", r.Seq, err)
 			}
 		}
@@ -144,7 +144,7 @@ func TestHear(t *testing.T) {
 		mustState(t, l, "r")
 		reads := l.Stats().Reads
 		for _, r := range s.Log("r") {
-			got, err := l.Hear(t.Context(), "r", r)
+			got, err := l.Receive(t.Context(), "r", r)
 			if err != nil {
 				t.Fatalf("hear: %v", err)
 			}
@@ -162,7 +162,7 @@ func TestHear(t *testing.T) {
 		for _, order := range [][]int{{4}, {0, 4}, {7, 2, 8}, {8, 7, 6, 5, 4, 3, 2, 1, 0}} {
 			l := newLedger(t, s, events.Executor)
 			for _, i := range order {
-				got, err := l.Hear(t.Context(), "r", log[i])
+				got, err := l.Receive(t.Context(), "r", log[i])
 				if err != nil {
 					t.Fatalf("order %v: hear %d: %v", order, i, err)
 				}
@@ -179,7 +179,7 @@ func TestHear(t *testing.T) {
 		seed(t, s, started("r", 2))
 		s.SetFaults(mem.Faults{Read: func(n uint64, _ string) (int, error) { return max(0, 5-int(n)), nil }})
 		log := s.Log("r")
-		got, err := newLedger(t, s, events.Executor).Hear(t.Context(), "r", log[len(log)-1])
+		got, err := newLedger(t, s, events.Executor).Receive(t.Context(), "r", log[len(log)-1])
 		if err != nil {
 			t.Fatalf("hear: %v", err)
 		}
@@ -192,7 +192,7 @@ func TestHear(t *testing.T) {
 		behind := func(n uint64, _ string) (int, error) { return max(0, 4-int(n)), nil }
 		s.SetFaults(mem.Faults{Read: behind, Last: behind})
 		log := s.Log("r")
-		got, err := newLedger(t, s, events.Executor).Hear(t.Context(), "r", log[len(log)-1])
+		got, err := newLedger(t, s, events.Executor).Receive(t.Context(), "r", log[len(log)-1])
 		if err != nil {
 			t.Fatalf("hear: %v", err)
 		}
@@ -206,11 +206,11 @@ func TestHear(t *testing.T) {
 			s.SetFaults(mem.Faults{Read: stale, Last: stale})
 			log := s.Log("r")
 			l := newLedger(t, s, events.Executor)
-			if _, err := l.Hear(t.Context(), "r", log[len(log)-1]); err == nil || errors.Is(err, kernel.ErrHeld) {
+			if _, err := l.Receive(t.Context(), "r", log[len(log)-1]); err == nil || errors.Is(err, kernel.ErrHeld) {
 				t.Errorf("got %v, want an error that does not hold the run", err)
 			}
 			s.SetFaults(mem.Faults{})
-			got, err := l.Hear(t.Context(), "r", log[len(log)-1])
+			got, err := l.Receive(t.Context(), "r", log[len(log)-1])
 			if err != nil {
 				t.Fatalf("hear again: %v", err)
 			}
@@ -264,12 +264,12 @@ func TestHeld(t *testing.T) {
 						t.Errorf("%s: state: got sequence %d, %v; want none and ErrHeld", who, st.Sequence, err)
 					}
 					for _, r := range []kernel.Record{log[len(log)-1], log[0], log[3]} {
-						if _, err := l.Hear(t.Context(), "r", r); r.Seq == log[len(log)-1].Seq && !errors.Is(err, kernel.ErrHeld) {
+						if _, err := l.Receive(t.Context(), "r", r); r.Seq == log[len(log)-1].Seq && !errors.Is(err, kernel.ErrHeld) {
 							t.Errorf("%s: hear of the damaged fact: got %v, want ErrHeld", who, err)
 						}
 						// An old fact that comes again may be believed; a word after it may not be said.
-						if w, err := l.Write(t.Context(), "r", always); len(w.Facts) > 0 || !errors.Is(err, kernel.ErrHeld) {
-							t.Errorf("%s: write after hearing %d: got %d facts, %v; want none and ErrHeld", who, r.Seq, len(w.Facts), err)
+						if w, err := l.Write(t.Context(), "r", always); len(w.Events) > 0 || !errors.Is(err, kernel.ErrHeld) {
+							t.Errorf("%s: write after hearing %d: got %d facts, %v; want none and ErrHeld", who, r.Seq, len(w.Events), err)
 						}
 					}
 				}
@@ -382,8 +382,8 @@ func examineSnapshot(t *testing.T, n int, spoil func(*run.State, *uint64), used 
 	if got := j.whole.Load() == 0; got != used {
 		t.Errorf("snapshot of %d facts: used is %v, want %v", n, got, used)
 	}
-	if w, err := l.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Facts) != 1 {
-		t.Errorf("write: got %d facts, %v", len(w.Facts), err)
+	if w, err := l.Write(t.Context(), "r", begin("c1-1")); err != nil || len(w.Events) != 1 {
+		t.Errorf("write: got %d facts, %v", len(w.Events), err)
 	}
 	equalStates(t, mustState(t, l, "r"), folded(t, s, "r"))
 }

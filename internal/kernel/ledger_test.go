@@ -50,7 +50,7 @@ func TestOutcomes(t *testing.T) {
 			if len(log) != len(openKinds) {
 				t.Fatalf("the log has %d facts, want %d", len(log), len(openKinds))
 			}
-			for i, f := range w.Facts {
+			for i, f := range w.Events {
 				if f.Seq != log[i].Seq || f.Sequence != uint64(i+1) {
 					t.Errorf("fact %d: reported at %d as number %d, stored at %d", i+1, f.Seq, f.Sequence, log[i].Seq)
 				}
@@ -82,11 +82,11 @@ func TestFinalOutcomes(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
-			if len(w.Facts) != 1 || len(s.Log("r")) != 1 {
-				t.Errorf("got %d facts reported and %d stored, want the one before the refusal", len(w.Facts), len(s.Log("r")))
+			if len(w.Events) != 1 || len(s.Log("r")) != 1 {
+				t.Errorf("got %d facts reported and %d stored, want the one before the refusal", len(w.Events), len(s.Log("r")))
 			}
-			if w, err := l.Write(t.Context(), "r", openRun); err != nil || len(w.Facts) != 3 {
-				t.Errorf("once it goes again: got %d facts, %v; want the 3 that were missing", len(w.Facts), err)
+			if w, err := l.Write(t.Context(), "r", openRun); err != nil || len(w.Events) != 3 {
+				t.Errorf("once it goes again: got %d facts, %v; want the 3 that were missing", len(w.Events), err)
 			}
 			equalStates(t, mustState(t, l, "r"), folded(t, s, "r"))
 		})
@@ -130,7 +130,7 @@ func TestFinalOutcomes(t *testing.T) {
 			if _, _, err := l.State(t.Context(), id); !errors.As(err, &bad) {
 				t.Errorf("state %q: got %v, want an IDError", id, err)
 			}
-			if _, err := l.Hear(t.Context(), id, kernel.Record{Seq: 1}); !errors.As(err, &bad) {
+			if _, err := l.Receive(t.Context(), id, kernel.Record{Seq: 1}); !errors.As(err, &bad) {
 				t.Errorf("hear %q: got %v, want an IDError", id, err)
 			}
 		}
@@ -180,14 +180,14 @@ func TestUnsettled(t *testing.T) {
 				})
 				l := newLedger(t, s, events.Planner)
 				w, err := l.Write(t.Context(), "r", openRun)
-				if !errors.Is(err, kernel.ErrUnsettled) || len(w.Facts) != 0 {
-					t.Errorf("got %v with %d facts, want ErrUnsettled and none", err, len(w.Facts))
+				if !errors.Is(err, kernel.ErrUnsettled) || len(w.Events) != 0 {
+					t.Errorf("got %v with %d facts, want ErrUnsettled and none", err, len(w.Events))
 				}
 				s.SetFaults(mem.Faults{})
 				stored := len(s.Log("r"))
 				w, err = l.Write(t.Context(), "r", openRun)
-				if err != nil || len(w.Facts) != len(openKinds)-stored {
-					t.Errorf("afterwards: got %d facts, %v; want the %d that are missing", len(w.Facts), err, len(openKinds)-stored)
+				if err != nil || len(w.Events) != len(openKinds)-stored {
+					t.Errorf("afterwards: got %d facts, %v; want the %d that are missing", len(w.Events), err, len(openKinds)-stored)
 				}
 				equalStates(t, w.State, folded(t, s, "r"))
 			}
@@ -223,8 +223,8 @@ func TestUnsettled(t *testing.T) {
 		}
 		l := newLedger(t, s, events.Toolrunner, func(c *runlog.LedgerConfig) { c.Journal = j })
 		w, err := l.Write(t.Context(), "r", begin("c1-1"))
-		if !errors.Is(err, kernel.ErrContended) || len(w.Facts) != 0 {
-			t.Errorf("got %v with %d facts, want ErrContended and none", err, len(w.Facts))
+		if !errors.Is(err, kernel.ErrContended) || len(w.Events) != 0 {
+			t.Errorf("got %v with %d facts, want ErrContended and none", err, len(w.Events))
 		}
 		if got := folded(t, s, "r"); got.Open["c1-1"].Phase != run.CallAllowed {
 			t.Errorf("the call is %s, want allowed", got.Open["c1-1"].Phase)

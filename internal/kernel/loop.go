@@ -66,10 +66,10 @@ func Refuse(code, hint, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Hint: hint, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Later asks for the message again after a delay that the role knows to be right.
-type Later struct{ After time.Duration }
+// RetryAfter asks for the message again after a delay that the role knows to be right.
+type RetryAfter struct{ After time.Duration }
 
-func (l *Later) Error() string { return fmt.Sprintf("look again in %s", l.After) }
+func (l *RetryAfter) Error() string { return fmt.Sprintf("look again in %s", l.After) }
 
 // LoopConfig holds what a loop needs.
 type LoopConfig struct {
@@ -108,11 +108,11 @@ const workingEvery = 10 * time.Second
 
 // Run receives until ctx ends and the messages under way are done.
 func (l *Loop) Run(ctx context.Context) error {
-	return l.cfg.Inbox.Listen(ctx, l.by, l.cfg.Workers, l.hear)
+	return l.cfg.Inbox.Listen(ctx, l.by, l.cfg.Workers, l.receive)
 }
 
 // hear handles one message: the duties are in this order so that nothing is acknowledged before it is done.
-func (l *Loop) hear(ctx context.Context, m Message) {
+func (l *Loop) receive(ctx context.Context, m Message) {
 	begin := time.Now()
 	stop := keepWorking(m)
 	kind, err := l.dispatch(ctx, m)
@@ -212,7 +212,7 @@ func sized(err error) error {
 // conclude acknowledges, refuses or asks again, and says which.
 func (l *Loop) conclude(ctx context.Context, m Message, kind string, err error) string {
 	var refusal *Refusal
-	var later *Later
+	var later *RetryAfter
 	switch {
 	case err == nil:
 		return l.ack(ctx, m, "done")

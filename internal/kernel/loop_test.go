@@ -23,12 +23,12 @@ import (
 type judging func(m kernel.Message) error
 
 func (judging) Service() events.Service                                      { return events.Planner }
-func (judging) Fact(context.Context, runlog.Heard) error                     { return nil }
+func (judging) Event(context.Context, runlog.ReceivedEvent) error            { return nil }
 func (judging) Due(context.Context, string, string, string, run.State) error { return nil }
 func (j judging) Input(_ context.Context, m kernel.Message) error            { return j(m) }
 
 // hearOne publishes a task, lets the loop hear it once and returns the dead letters and the loop's log.
-func hearOne(t *testing.T, data []byte, header map[string]string, judge judging) ([]mem.Refused, string) {
+func receiveOne(t *testing.T, data []byte, header map[string]string, judge judging) ([]mem.Refused, string) {
 	t.Helper()
 	s := newStation(t)
 	var log bytes.Buffer
@@ -54,10 +54,10 @@ func hearOne(t *testing.T, data []byte, header map[string]string, judge judging)
 type onlyInputs struct{ kernel.Inbox }
 
 // Listen implements kernel.Inbox.
-func (o onlyInputs) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
+func (o onlyInputs) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
 	return o.Inbox.Listen(ctx, role, workers, func(ctx context.Context, m kernel.Message) {
 		if sub, ok := events.ParseRunSubject(m.Subject()); !ok || sub.Rest[0] != "evt" {
-			hear(ctx, m)
+			receive(ctx, m)
 		}
 	})
 }
@@ -66,7 +66,7 @@ func TestLoopInputs(t *testing.T) {
 	t.Parallel()
 	t.Run("SAFE-12 an input that hits a fault of ours is put aside, and the fault is told", func(t *testing.T) {
 		t.Parallel()
-		dead, log := hearOne(t, []byte("{}"), nil, func(kernel.Message) error { panic("an invariant is broken") })
+		dead, log := receiveOne(t, []byte("{}"), nil, func(kernel.Message) error { panic("an invariant is broken") })
 		if len(dead) != 1 || dead[0].Letter.Code != "internal_error" {
 			t.Errorf("got %+v, want one dead letter with the code internal_error", dead)
 		}
@@ -106,7 +106,7 @@ func TestLoopInputs(t *testing.T) {
 	})
 	t.Run("SAFE-15 SAFE-12 an input that no fact has room for is refused", func(t *testing.T) {
 		t.Parallel()
-		dead, _ := hearOne(t, []byte("{}"), nil, func(kernel.Message) error { return fmt.Errorf("append: %w", kernel.ErrTooLarge) })
+		dead, _ := receiveOne(t, []byte("{}"), nil, func(kernel.Message) error { return fmt.Errorf("append: %w", kernel.ErrTooLarge) })
 		if len(dead) != 1 || dead[0].Letter.Code != "too_large" || dead[0].Letter.Hint == "" {
 			t.Errorf("got %+v, want one dead letter with the code too_large and a hint", dead)
 		}
@@ -115,7 +115,7 @@ func TestLoopInputs(t *testing.T) {
 		t.Parallel()
 		for _, unit := range []string{"x", "<", "\x01", "\xff", "é", "\u202e", "\xff<"} {
 			data := []byte(strings.Repeat(unit, 200<<10/len(unit)))
-			dead, _ := hearOne(t, data, map[string]string{"Inspan-Token": strings.Repeat(unit, 4<<10)}, func(m kernel.Message) error {
+			dead, _ := receiveOne(t, data, map[string]string{"Inspan-Token": strings.Repeat(unit, 4<<10)}, func(m kernel.Message) error {
 				return &kernel.Refusal{Code: "bad_input", Reason: string(m.Data()), Hint: string(m.Data())}
 			})
 			if len(dead) != 1 {

@@ -111,9 +111,9 @@ func (c *Pages[S]) find(id string) *page[S] {
 	return p
 }
 
-// Overhear takes an event that was stored by another process as news about an aggregate that is cached, if it is the next one.
+// ApplyRepublished takes an event that was stored by another process as news about an aggregate that is cached, if it is the next one.
 // It never waits: an event that is not taken is read when it is needed.
-func (c *Pages[S]) Overhear(id string, r Record) {
+func (c *Pages[S]) ApplyRepublished(id string, r Record) {
 	c.mu.Lock()
 	p := c.pages[id]
 	c.mu.Unlock()

@@ -30,7 +30,7 @@ type Message interface {
 type Inbox interface {
 	// Listen calls hear for each message, at most workers at a time, until ctx ends; then it takes no more, waits
 	// for the calls under way and returns nil. Messages of one run may come in any order and at the same time.
-	Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, Message)) error
+	Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, Message)) error
 }
 
 // Timers wake a role up later. A firing is only a reason to look: it may come late, early or twice.
@@ -47,7 +47,7 @@ type Blobs interface {
 }
 
 // Shelf is a place for views that can be made again from the log, and for configuration.
-type Shelf interface {
+type KV interface {
 	Put(ctx context.Context, key string, value []byte) error
 	// Create is Put for a key that is not there yet; else it returns ErrExists and changes nothing. A key that was deleted a
 	// moment ago may still count as one that is there.
@@ -113,9 +113,9 @@ type Fill struct {
 	Reserve int64
 }
 
-// Census tells how busy a station is, from the log and the stores themselves: it is the same for all instances and
+// StationStats tells how busy a station is, from the log and the stores themselves: it is the same for all instances and
 // survives all restarts. What it tells may be behind by what is under way.
-type Census interface {
+type StationStats interface {
 	// Running counts the runs that were created and have not ended.
 	Running(ctx context.Context) (int, error)
 	// Created counts the runs that were created since a time.

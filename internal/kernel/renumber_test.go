@@ -95,7 +95,7 @@ func TestRenumbered(t *testing.T) {
 		}
 		late := s.Log(kernel.Key(kerneltest.CounterAggregate, "c"))[1]
 		late.Seq += beyond
-		if got, err := l.Hear(t.Context(), "c", late); err != nil || got.Sum != 15 {
+		if got, err := l.Receive(t.Context(), "c", late); err != nil || got.Sum != 15 {
 			t.Errorf("received late, by its old position: got %+v, %v", got, err)
 		}
 		add(counters(t, s), 16)

@@ -17,7 +17,7 @@ func (c *Pages[S]) free(p *page[S]) {
 	<-p.held
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.gone(p) {
+	if c.evicted(p) {
 		return
 	}
 	if !loaded {
@@ -28,7 +28,7 @@ func (c *Pages[S]) free(p *page[S]) {
 	if ended && !p.ended {
 		p.ended = true
 		if c.ended = append(c.ended, p); len(c.ended) > 2*len(c.pages) {
-			c.ended = slices.DeleteFunc(c.ended, c.gone)
+			c.ended = slices.DeleteFunc(c.ended, c.evicted)
 		}
 	}
 	if c.bytes > c.mostBytes {
@@ -43,17 +43,17 @@ func (c *Pages[S]) shrink(last *page[S]) {
 	defer func() { last.pins-- }()
 	fit := c.mostBytes - c.mostBytes/8 // not for each event anew
 	c.ended = slices.DeleteFunc(c.ended, func(p *page[S]) bool {
-		if c.bytes > fit && !c.gone(p) && p.pins == 0 {
+		if c.bytes > fit && !c.evicted(p) && p.pins == 0 {
 			c.drop(p)
 		}
-		return c.gone(p)
+		return c.evicted(p)
 	})
 	for c.bytes > fit && c.turn() {
 	}
 }
 
-// gone reports whether a page was dropped. mu is held.
-func (c *Pages[S]) gone(p *page[S]) bool { return c.pages[p.id] != p }
+// evicted reports whether a page was dropped. mu is held.
+func (c *Pages[S]) evicted(p *page[S]) bool { return c.pages[p.id] != p }
 
 // turn drops the next page that was not used since the hand passed, and reports whether there was one that nobody needs. mu
 // is held.

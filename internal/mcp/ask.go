@@ -19,16 +19,16 @@ const newestWait = 15 * time.Second
 
 // Ask returns what a server says of its tools now, to be pinned. Tools that can not be offered are left out, with the
 // reason. A program runs inside box.
-func Ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, box sandbox.Sandbox) (agentfile.ServerPins, error) {
-	return ask(ctx, s, secrets, box, newestWait)
+func Ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox) (agentfile.ServerPins, error) {
+	return ask(ctx, s, secrets, sb, newestWait)
 }
 
-func ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, box sandbox.Sandbox, patience time.Duration) (agentfile.ServerPins, error) {
+func ask(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox, patience time.Duration) (agentfile.ServerPins, error) {
 	first, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c, err := open(first, s, secrets, box, "")
+	c, err := open(first, s, secrets, sb, "")
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		c, err = open(ctx, s, secrets, box, Legacy)
+		c, err = open(ctx, s, secrets, sb, Legacy)
 	}
 	if err != nil {
 		return agentfile.ServerPins{}, clean(err)

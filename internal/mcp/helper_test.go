@@ -36,7 +36,7 @@ func within(t *testing.T) context.Context {
 }
 
 // box opens the best sandbox of this machine on a workspace of its own.
-func box(t *testing.T) sandbox.Sandbox {
+func instance(t *testing.T) sandbox.Sandbox {
 	t.Helper()
 	b, err := backends.Local("").Pick(within(t), sandbox.Auto)
 	if err != nil {
@@ -67,16 +67,16 @@ func program(t *testing.T, kind string) events.MCPServer {
 
 // bench is an agent whose pins were made by asking the server itself.
 type bench struct {
-	t     *testing.T
-	agent events.Agent
-	tools *tool.Registry
-	box   sandbox.Sandbox
+	t       *testing.T
+	agent   events.Agent
+	tools   *tool.Registry
+	sandbox sandbox.Sandbox
 }
 
 func pinned(t *testing.T, s events.MCPServer, secrets map[string]secret.Value) *bench {
 	t.Helper()
-	b := &bench{t: t, box: box(t)}
-	pins, err := mcp.AskSoon(within(t), s, secrets, b.box, 3*time.Second)
+	b := &bench{t: t, sandbox: instance(t)}
+	pins, err := mcp.AskSoon(within(t), s, secrets, b.sandbox, 3*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,11 +108,11 @@ func (b *bench) call(ctx context.Context, name, input string) (tool.Result, erro
 	if !ok {
 		b.t.Fatalf("there is no tool %q among %q", name, b.tools.Names())
 	}
-	return x.Run(ctx, tool.Call{ID: "c1", Key: "k1", Input: json.RawMessage(input), Env: tool.Env{Box: b.box, Progress: func(string, []byte) {}, MaxOutput: 16 << 10}})
+	return x.Run(ctx, tool.Call{ID: "c1", Key: "k1", Input: json.RawMessage(input), Env: tool.Env{Sandbox: b.sandbox, Progress: func(string, []byte) {}, MaxOutput: 16 << 10}})
 }
 
 func (b *bench) file(name string) string {
-	data, err := os.ReadFile(filepath.Join(b.box.Workspace(), name))
+	data, err := os.ReadFile(filepath.Join(b.sandbox.Workspace(), name))
 	if err != nil {
 		return ""
 	}

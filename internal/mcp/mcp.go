@@ -54,7 +54,7 @@ func (t *remote) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err := d.Decode(&args); err != nil {
 		return tool.Result{}, tool.Fail(tool.Invalid, "send a JSON object", err)
 	}
-	s, err := open(ctx, t.server, t.secrets, c.Env.Box, t.server.Protocol)
+	s, err := open(ctx, t.server, t.secrets, c.Env.Sandbox, t.server.Protocol)
 	if err != nil {
 		return tool.Result{}, t.unsent(ctx, err)
 	}

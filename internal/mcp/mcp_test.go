@@ -115,7 +115,7 @@ func TestCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := strings.Split(r.Output, "\n")
-		if lines[0] != b.box.Workspace() {
+		if lines[0] != b.sandbox.Workspace() {
 			t.Errorf("it works in %s", lines[0])
 		}
 		for _, l := range lines[1:] {
@@ -135,12 +135,12 @@ func TestCalls(t *testing.T) {
 		if err != nil || strings.Contains(string(doc), "token-of-the-test") {
 			t.Errorf("the definition: %s %v", doc, err)
 		}
-		_, err = mcp.Ask(within(t), s, map[string]secret.Value{"token": secret.New("Bearer wrong-token")}, b.box)
+		_, err = mcp.Ask(within(t), s, map[string]secret.Value{"token": secret.New("Bearer wrong-token")}, b.sandbox)
 		if tool.ClassOf(err) != tool.Denied || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "wrong-token") {
 			t.Errorf("a wrong token: %v", err)
 		}
 		before := asked.Load()
-		_, err = mcp.Ask(within(t), s, nil, b.box)
+		_, err = mcp.Ask(within(t), s, nil, b.sandbox)
 		if err == nil || !strings.Contains(err.Error(), "INSPAN_MCP_SECRETS") || asked.Load() != before {
 			t.Errorf("a missing token: %v, %d requests", err, asked.Load()-before)
 		}
@@ -182,7 +182,7 @@ func TestPins(t *testing.T) {
 	})
 	t.Run("SAFE-12 tools with hidden characters or a schema that is none are left out, with the reason", func(t *testing.T) {
 		t.Parallel()
-		pins, err := mcp.Ask(within(t), program(t, mcptest.Good), nil, box(t))
+		pins, err := mcp.Ask(within(t), program(t, mcptest.Good), nil, instance(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestHostile(t *testing.T) {
 		mcptest.Huge: "", mcptest.Endless: "pages"} {
 		t.Run("SAFE-12 a server that is "+kind+" is an error within bounds, and nothing of it is left", func(t *testing.T) {
 			t.Parallel()
-			_, err := mcp.Ask(within(t), program(t, kind), nil, box(t))
+			_, err := mcp.Ask(within(t), program(t, kind), nil, instance(t))
 			if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 4<<10 || strings.Contains(err.Error(), "\x1b") {
 				t.Errorf("got %v", err)
 			}

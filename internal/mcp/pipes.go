@@ -22,7 +22,7 @@ import (
 )
 
 // overPipes starts a server's program inside the sandbox and speaks with it through its standard input and output.
-func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, box sandbox.Sandbox) (carrier, error) {
+func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox) (carrier, error) {
 	cmd := sandbox.Cmd{Args: s.Command, AnyProgram: true}
 	for name, value := range s.Env {
 		v, err := fill(value, secrets)
@@ -41,7 +41,7 @@ func overPipes(ctx context.Context, s events.MCPServer, secrets map[string]secre
 	p := &program{errs: errs, gone: make(chan struct{})}
 	var running sync.WaitGroup
 	running.Go(func() {
-		exit, err := box.Exec(life, cmd)
+		exit, err := sb.Exec(life, cmd)
 		p.exit, p.err = exit, err
 		close(p.gone)
 		cause := errors.New("the server has ended")

@@ -65,13 +65,13 @@ type carrier struct {
 }
 
 // open reaches a server and agrees on a revision of the protocol; protocol "" asks for the newest.
-func open(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, box sandbox.Sandbox, protocol string) (*session, error) {
+func open(ctx context.Context, s events.MCPServer, secrets map[string]secret.Value, sb sandbox.Sandbox, protocol string) (*session, error) {
 	var c carrier
 	var err error
 	if s.URL != "" {
 		c, err = overHTTP(s, secrets)
 	} else {
-		c, err = overPipes(ctx, s, secrets, box)
+		c, err = overPipes(ctx, s, secrets, sb)
 	}
 	if err != nil {
 		return nil, err

@@ -8,24 +8,24 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-type census struct{ s *Station }
+type stationStats struct{ s *Station }
 
-var _ kernel.Census = census{}
+var _ kernel.StationStats = stationStats{}
 
 // Census tells how busy the station is. Its one store is the log, counted in facts.
-func (s *Station) Census() kernel.Census { return census{s} }
+func (s *Station) StationStats() kernel.StationStats { return stationStats{s} }
 
-// Running implements kernel.Census.
-func (c census) Running(context.Context) (int, error) {
+// Running implements kernel.StationStats.
+func (c stationStats) Running(context.Context) (int, error) {
 	return c.count(events.RunCreated, time.Time{}) - c.count(events.RunCompleted, time.Time{}) - c.count(events.RunFailed, time.Time{}), nil
 }
 
-// Created implements kernel.Census.
-func (c census) Created(_ context.Context, since time.Time) (int, error) {
+// Created implements kernel.StationStats.
+func (c stationStats) Created(_ context.Context, since time.Time) (int, error) {
 	return c.count(events.RunCreated, since), nil
 }
 
-func (c census) count(k events.Kind, since time.Time) int {
+func (c stationStats) count(k events.Kind, since time.Time) int {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	n := 0
@@ -37,12 +37,12 @@ func (c census) count(k events.Kind, since time.Time) int {
 	return n
 }
 
-// Fills implements kernel.Census.
-func (c census) Fills(context.Context) ([]kernel.Fill, error) {
+// Fills implements kernel.StationStats.
+func (c stationStats) Fills(context.Context) ([]kernel.Fill, error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	if c.s.cfg.MaxFacts == 0 {
+	if c.s.cfg.MaxEvents == 0 {
 		return nil, nil
 	}
-	return []kernel.Fill{{Store: "the log", Used: int64(len(c.s.log)), Limit: int64(c.s.cfg.MaxFacts)}}, nil
+	return []kernel.Fill{{Store: "the log", Used: int64(len(c.s.log)), Limit: int64(c.s.cfg.MaxEvents)}}, nil
 }

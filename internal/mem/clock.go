@@ -13,11 +13,11 @@ type Clock interface {
 }
 
 // wall is the clock of the machine, or of a testing/synctest bubble.
-type wall struct{}
+type isolation struct{}
 
-func (wall) Now() time.Time { return time.Now() }
+func (isolation) Now() time.Time { return time.Now() }
 
-func (wall) AfterFunc(d time.Duration, f func()) func() {
+func (isolation) AfterFunc(d time.Duration, f func()) func() {
 	t := time.AfterFunc(d, f)
 	return func() { t.Stop() }
 }

@@ -41,7 +41,7 @@ type Store string
 const (
 	TimerStore   Store = "timers"   // {run}.{family}.{id}
 	BlobStore    Store = "blobs"    // the SHA-256 in hex
-	ShelfStore   Store = "shelf"    // the key
+	KVStore      Store = "shelf"    // the key
 	LeaseStore   Store = "leases"   // the instance
 	InputStore   Store = "inputs"   // the subject
 	RefusalStore Store = "refusals" // the subject that was refused
@@ -149,8 +149,8 @@ func (s *Station) get(in Store, key string) (behind int, err error) {
 	return max(0, behind), err
 }
 
-// trouble asks what goes wrong with a delivery. Called with mu held.
-func (s *Station) trouble(role events.Service, subject string) Delivery {
+// fault asks what goes wrong with a delivery. Called with mu held.
+func (s *Station) fault(role events.Service, subject string) Delivery {
 	s.asked.deliveries++
 	if s.faults.Deliver == nil {
 		return Delivery{}

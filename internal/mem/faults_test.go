@@ -42,7 +42,7 @@ func (w *world) listen(t *testing.T, role events.Service) {
 }
 
 // hear waits for the next delivery and says which it is.
-func (w *world) hear(t *testing.T, want string) kernel.Message {
+func (w *world) receive(t *testing.T, want string) kernel.Message {
 	t.Helper()
 	select {
 	case m := <-w.in:
@@ -95,9 +95,9 @@ func TestDeliveryFaults(t *testing.T) {
 			}})
 			w.say(t, "a")
 			w.say(t, "b")
-			_ = w.hear(t, "b 1").Ack(t.Context())
+			_ = w.receive(t, "b 1").Ack(t.Context())
 			w.hand.Advance(time.Second)
-			_ = w.hear(t, "a 1").Ack(t.Context())
+			_ = w.receive(t, "a 1").Ack(t.Context())
 			w.pending(t, 0)
 		}},
 		{"SAFE-4 a delivery that nobody heard counts and comes again after the ack wait", func(t *testing.T, w *world) {
@@ -106,51 +106,51 @@ func TestDeliveryFaults(t *testing.T) {
 			w.say(t, "a")
 			w.pending(t, 1)
 			w.hand.Advance(mem.DefaultAckWait)
-			_ = w.hear(t, "a 2").Ack(t.Context())
+			_ = w.receive(t, "a 2").Ack(t.Context())
 		}},
 		{"SAFE-4 a message comes again although somebody handles it", func(t *testing.T, w *world) {
 			again := mem.Delivery{Again: time.Second}
 			w.SetFaults(deliver(again, again))
 			w.say(t, "a")
-			w.hear(t, "a 1")
+			w.receive(t, "a 1")
 			w.hand.Advance(time.Second)
-			_ = w.hear(t, "a 2").Ack(t.Context())
+			_ = w.receive(t, "a 2").Ack(t.Context())
 		}},
 		{"SAFE-4 a lost ack leads to another delivery", func(t *testing.T, w *world) {
 			w.SetFaults(mem.Faults{Ack: func(n uint64, _ events.Service, _ string) bool { return n == 1 }})
 			w.say(t, "a")
-			if err := w.hear(t, "a 1").Ack(t.Context()); err != nil {
+			if err := w.receive(t, "a 1").Ack(t.Context()); err != nil {
 				t.Errorf("ack: got %v, want no error: nobody notices", err)
 			}
 			w.pending(t, 1)
 			w.hand.Advance(mem.DefaultAckWait)
-			_ = w.hear(t, "a 2").Ack(t.Context())
+			_ = w.receive(t, "a 2").Ack(t.Context())
 			w.pending(t, 0)
 		}},
 		{"SAFE-4 an ack with an ended context is not sent", func(t *testing.T, w *world) {
 			ended, cancel := context.WithCancel(t.Context())
 			cancel()
 			w.say(t, "a")
-			if err := w.hear(t, "a 1").Ack(ended); !errors.Is(err, context.Canceled) {
+			if err := w.receive(t, "a 1").Ack(ended); !errors.Is(err, context.Canceled) {
 				t.Errorf("ack: got %v, want %v", err, context.Canceled)
 			}
 			w.pending(t, 1)
 		}},
 		{"SAFE-4 a nak of an old delivery gives the message to another at once", func(t *testing.T, w *world) {
 			w.say(t, "a")
-			first := w.hear(t, "a 1")
+			first := w.receive(t, "a 1")
 			w.hand.Advance(mem.DefaultAckWait)
-			second := w.hear(t, "a 2")
+			second := w.receive(t, "a 2")
 			_ = first.Nak(0)
-			w.hear(t, "a 3")
+			w.receive(t, "a 3")
 			_ = second.Ack(t.Context())
 			w.pending(t, 0)
 		}},
 		{"SAFE-4 a sign of life of an old delivery counts, and too late is no error", func(t *testing.T, w *world) {
 			w.say(t, "a")
-			first := w.hear(t, "a 1")
+			first := w.receive(t, "a 1")
 			w.hand.Advance(mem.DefaultAckWait)
-			w.hear(t, "a 2")
+			w.receive(t, "a 2")
 			w.hand.Advance(mem.DefaultAckWait - time.Second)
 			if err := first.Working(); err != nil {
 				t.Error(err)
@@ -194,7 +194,7 @@ func TestClockFaults(t *testing.T) {
 			run   string
 		}{{9 * time.Second, "early"}, {time.Second, "twice"}, {time.Second, "late"}, {4 * time.Second, "twice"}} {
 			w.hand.Advance(c.after)
-			m := w.hear(t, " 1")
+			m := w.receive(t, " 1")
 			if m.Subject() != events.DueSubject("exam", c.run, "call.x") {
 				t.Errorf("heard %s, want %s", m.Subject(), c.run)
 			}
@@ -248,7 +248,7 @@ func TestStoreFaults(t *testing.T) {
 	writes := map[mem.Store]func(s *mem.Station) error{
 		mem.TimerStore: func(s *mem.Station) error { return s.Timers().Set(ctx, "r", "run.x", time.Now().Add(time.Hour)) },
 		mem.BlobStore:  func(s *mem.Station) error { _, err := s.Blobs().Put(ctx, "", []byte("x")); return err },
-		mem.ShelfStore: func(s *mem.Station) error { return s.Shelf("b").Put(ctx, "k", []byte("x")) },
+		mem.KVStore:    func(s *mem.Station) error { return s.KV("b").Put(ctx, "k", []byte("x")) },
 		mem.LeaseStore: func(s *mem.Station) error { return s.Leases().Renew(ctx, "i") },
 		mem.InputStore: func(s *mem.Station) error { return s.Publish(ctx, events.TaskSubject("exam"), nil, nil) },
 		mem.RefusalStore: func(s *mem.Station) error {
@@ -261,7 +261,7 @@ func TestStoreFaults(t *testing.T) {
 			_, err := s.Blobs().Get(ctx, events.Ref{SHA256: "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", Size: 1})
 			return err == nil
 		},
-		mem.ShelfStore:   func(s *mem.Station) bool { _, err := s.Shelf("b").Get(ctx, "k"); return err == nil },
+		mem.KVStore:      func(s *mem.Station) bool { _, err := s.KV("b").Get(ctx, "k"); return err == nil },
 		mem.LeaseStore:   func(s *mem.Station) bool { alive, _ := s.Leases().Alive(ctx, "i"); return alive },
 		mem.InputStore:   func(s *mem.Station) bool { return s.Pending(events.Planner) == 1 },
 		mem.RefusalStore: func(s *mem.Station) bool { return len(s.Dead()) == 1 },
@@ -300,13 +300,13 @@ func TestOldValues(t *testing.T) {
 	t.Run("SAFE-4 a bucket shows old values, and keys that are deleted or not there yet", func(t *testing.T) {
 		t.Parallel()
 		s := open(t, mem.Config{})
-		shelf, ctx := s.Shelf("b"), t.Context()
+		kv, ctx := s.KV("b"), t.Context()
 		for i := range 12 {
-			if err := shelf.Put(ctx, "k", fmt.Append(nil, i)); err != nil {
+			if err := kv.Put(ctx, "k", fmt.Append(nil, i)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := shelf.Delete(ctx, "k"); err != nil {
+		if err := kv.Delete(ctx, "k"); err != nil {
 			t.Fatal(err)
 		}
 		behind := 0
@@ -314,30 +314,30 @@ func TestOldValues(t *testing.T) {
 		s.SetFaults(mem.Faults{Get: func(uint64, mem.Store, string) (int, error) { return behind, away }})
 		var got []string
 		for behind = range 10 {
-			v, _ := shelf.Get(ctx, "k")
-			keys, _ := shelf.Keys(ctx, "")
+			v, _ := kv.Get(ctx, "k")
+			keys, _ := kv.Keys(ctx, "")
 			got = append(got, fmt.Sprintf("%s%d", v, len(keys)))
 		}
 		if want := []string{"0", "111", "101", "91", "81", "71", "61", "51", "0", "0"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if behind = 1; !errors.Is(shelf.Create(ctx, "k", nil), kernel.ErrExists) {
+		if behind = 1; !errors.Is(kv.Create(ctx, "k", nil), kernel.ErrExists) {
 			t.Error("a key whose deletion was not seen could be made again")
 		}
 		behind, away = 0, errors.New("no leader")
-		if err := shelf.Create(ctx, "k", nil); !errors.Is(err, away) {
+		if err := kv.Create(ctx, "k", nil); !errors.Is(err, away) {
 			t.Errorf("create where nobody knows whether it is deleted: got %v", err)
 		}
-		if _, err := shelf.Get(ctx, "k"); !errors.Is(err, away) {
+		if _, err := kv.Get(ctx, "k"); !errors.Is(err, away) {
 			t.Errorf("get: got %v", err)
 		}
-		if _, err := shelf.Keys(ctx, ""); !errors.Is(err, away) {
+		if _, err := kv.Keys(ctx, ""); !errors.Is(err, away) {
 			t.Errorf("keys: got %v", err)
 		}
 		if _, err := s.Leases().Alive(ctx, "i"); !errors.Is(err, away) {
 			t.Errorf("alive: got %v", err)
 		}
-		if away = nil; shelf.Create(ctx, "k", nil) != nil {
+		if away = nil; kv.Create(ctx, "k", nil) != nil {
 			t.Error("a deleted key could not be made again")
 		}
 	})

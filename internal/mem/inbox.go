@@ -18,15 +18,15 @@ import (
 // queue holds what one role has to hear: messages wait in ready, are out while somebody handles them, wait for a
 // delay, and are gone once acknowledged. Guarded by Station.mu.
 type queue struct {
-	hears topology.Subscriptions
-	ready []*message
+	receives topology.Subscriptions
+	ready    []*message
 	// pending counts the messages that are not gone.
 	pending int
 	// wake is closed, and replaced, when a message gets ready.
 	wake chan struct{}
 }
 
-func newQueue(h topology.Subscriptions) *queue { return &queue{hears: h, wake: make(chan struct{})} }
+func newQueue(h topology.Subscriptions) *queue { return &queue{receives: h, wake: make(chan struct{})} }
 
 // add takes a new message in. Called with mu held.
 func (q *queue) add(m *message) {
@@ -34,14 +34,14 @@ func (q *queue) add(m *message) {
 	m.push()
 }
 
-// place is where a message is.
-type place int
+// position is where a message is.
+type position int
 
 const (
-	waiting place = iota // for a delay or an ack wait to end before it is ready
-	ready                // in queue.ready
-	out                  // somebody handles it
-	gone                 // acknowledged, or taken out of its stream
+	waiting position = iota // for a delay or an ack wait to end before it is ready
+	ready                   // in queue.ready
+	out                     // somebody handles it
+	removed                 // acknowledged, or taken out of its stream
 )
 
 // message is one delivery after the other of the same bytes.
@@ -54,11 +54,11 @@ type message struct {
 	seq     uint64
 	at      time.Time
 	// fact says that it is a message of the log.
-	fact bool
+	event bool
 
 	// Guarded by Station.mu. deliveries is the number of the current delivery.
 	deliveries uint64
-	where      place
+	where      position
 	// stop ends the ack wait or the delay; nil where there is none. again replaces the next ack wait unless it is 0.
 	stop  func()
 	again time.Duration
@@ -66,7 +66,7 @@ type message struct {
 
 // push makes a message ready to be delivered, unless a fault has it otherwise. Called with mu held.
 func (m *message) push() {
-	t := m.s.trouble(m.q.hears.Role, m.subject)
+	t := m.s.fault(m.q.receives.Role, m.subject)
 	m.again = t.Again
 	switch {
 	case t.Lost:
@@ -89,7 +89,7 @@ func (m *message) show() {
 
 // after moves a message to a place, and on from there after a while unless something else happens to it first.
 // Called with mu held; then is called with mu held.
-func (m *message) after(to place, d time.Duration, then func()) {
+func (m *message) after(to position, d time.Duration, then func()) {
 	m.leave()
 	m.where = to
 	live := true // guarded by mu: a stop may come while the call is on its way
@@ -120,11 +120,11 @@ func (m *message) leave() {
 
 // end lets a message go for good. Called with mu held.
 func (m *message) end() {
-	if m.where == gone {
+	if m.where == removed {
 		return
 	}
 	m.leave()
-	m.where = gone
+	m.where = removed
 	m.q.pending--
 	if m.s.due[m.subject] == m {
 		delete(m.s.due, m.subject)
@@ -153,7 +153,7 @@ func (d delivery) Ack(ctx context.Context) error {
 	m := d.m
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
-	if m.where == gone || m.s.ackLost(m.q.hears.Role, m.subject) {
+	if m.where == removed || m.s.ackLost(m.q.receives.Role, m.subject) {
 		return nil
 	}
 	m.end()
@@ -167,7 +167,7 @@ func (d delivery) Nak(delay time.Duration) error {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
 	switch {
-	case m.where == gone || m.where == ready && delay <= 0:
+	case m.where == removed || m.where == ready && delay <= 0:
 	case delay > 0:
 		m.after(waiting, delay, m.push)
 	default:
@@ -192,7 +192,7 @@ func (d delivery) Working() error {
 type inbox struct{ s *Station }
 
 // Listen implements kernel.Inbox. Handlers get a context that ends Config.DrainGrace after ctx.
-func (in inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
+func (in inbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
 	q := in.s.queues[role]
 	if q == nil {
 		return fmt.Errorf("listen: %q is not a role", role)
@@ -217,7 +217,7 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, he
 		}
 		handlers.Go(func() {
 			defer func() { <-free }()
-			hear(work, d)
+			receive(work, d)
 		})
 	}
 }
@@ -243,7 +243,7 @@ func (s *Station) take(ctx context.Context, q *queue) (d delivery, ok bool) {
 			return delivery{}, false
 		}
 		for len(q.ready) > 0 {
-			if m := q.ready[0]; m.fact && s.log[m.seq-1].lost {
+			if m := q.ready[0]; m.event && s.log[m.seq-1].lost {
 				m.end()
 				continue
 			}
@@ -280,16 +280,16 @@ func (s *Station) Pending(role events.Service) int {
 }
 
 // deliverFact puts a stored event before all roles that receive it. Called with mu held.
-func (s *Station) deliverFact(e kernel.Entry, seq uint64, b []byte, at time.Time) {
+func (s *Station) deliverEvent(e kernel.Entry, seq uint64, b []byte, at time.Time) {
 	var header map[string]string
 	if e.Whole > 0 {
 		header = map[string]string{kernel.WholeHeader: strconv.FormatUint(e.Whole, 10)}
 	}
 	for _, role := range topology.Receivers(e.Aggregate, e.Kind) {
 		q := s.queues[role]
-		q.add(&message{s: s, q: q, subject: events.EventSubject(s.name, e.Aggregate, e.ID, e.Kind), data: b, header: header, seq: seq, at: at, fact: true})
+		q.add(&message{s: s, q: q, subject: events.EventSubject(s.name, e.Aggregate, e.ID, e.Kind), data: b, header: header, seq: seq, at: at, event: true})
 	}
-	s.tell(keyOf(e), b)
+	s.notify(keyOf(e), b)
 }
 
 // Publish puts the message of an outsider before the role that hears its subject, as a stream with work-queue

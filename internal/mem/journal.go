@@ -106,7 +106,7 @@ func (s *Station) store(e kernel.Entry) kernel.Ack {
 	if head := s.head(keyOf(e)); head != e.Head {
 		return kernel.Ack{Outcome: kernel.Conflict, Seq: head, Err: fmt.Errorf("last is %d, not %d", head, e.Head)}
 	}
-	if s.cfg.MaxFacts > 0 && len(s.log) >= s.cfg.MaxFacts {
+	if s.cfg.MaxEvents > 0 && len(s.log) >= s.cfg.MaxEvents {
 		return kernel.Ack{Outcome: kernel.Full, Err: errors.New("maximum messages exceeded")}
 	}
 	b := bytes.Clone(e.Bytes)
@@ -114,7 +114,7 @@ func (s *Station) store(e kernel.Entry) kernel.Ack {
 	s.log = append(s.log, stored{key: keyOf(e), kind: e.Kind, bytes: b, at: at})
 	seq := uint64(len(s.log))
 	s.logs[keyOf(e)] = append(s.logs[keyOf(e)], len(s.log)-1)
-	s.deliverFact(e, seq, b, at)
+	s.deliverEvent(e, seq, b, at)
 	return kernel.Ack{Outcome: kernel.Stored, Seq: seq}
 }
 
@@ -160,16 +160,16 @@ func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Re
 		}
 		return 1
 	})
-	facts := make([]kernel.Record, 0, min(batch, len(seen)-from))
+	evs := make([]kernel.Record, 0, min(batch, len(seen)-from))
 	size := 0
 	for _, i := range seen[from:] {
-		if len(facts) == batch || size >= batchBytes {
-			return facts, true, nil
+		if len(evs) == batch || size >= batchBytes {
+			return evs, true, nil
 		}
-		facts = append(facts, kernel.Record{Seq: uint64(i) + 1, Kind: j.s.log[i].kind, Bytes: j.s.log[i].bytes})
+		evs = append(evs, kernel.Record{Seq: uint64(i) + 1, Kind: j.s.log[i].kind, Bytes: j.s.log[i].bytes})
 		size += len(j.s.log[i].bytes)
 	}
-	return facts, false, nil
+	return evs, false, nil
 }
 
 // Last implements kernel.Journal.
@@ -209,15 +209,15 @@ func (s *Station) seen(key string, behind int) []int {
 func (s *Station) Log(key string) []kernel.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	facts := make([]kernel.Record, 0, len(s.logs[key]))
+	evs := make([]kernel.Record, 0, len(s.logs[key]))
 	for _, i := range s.logs[key] {
-		facts = append(facts, kernel.Record{Seq: uint64(i) + 1, Kind: s.log[i].kind, Bytes: s.log[i].bytes})
+		evs = append(evs, kernel.Record{Seq: uint64(i) + 1, Kind: s.log[i].kind, Bytes: s.log[i].bytes})
 	}
-	return facts
+	return evs
 }
 
 // Facts is how many facts were stored.
-func (s *Station) Facts() int {
+func (s *Station) Events() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.log)

@@ -52,7 +52,7 @@ func TestBlobs(t *testing.T) {
 
 func TestShelf(t *testing.T) {
 	t.Parallel()
-	kerneltest.Shelf(t, func(t *testing.T) kernel.Shelf { return open(t, mem.Config{}).Shelf("harness-state") })
+	kerneltest.KV(t, func(t *testing.T) kernel.KV { return open(t, mem.Config{}).KV("harness-state") })
 }
 
 func TestLeases(t *testing.T) {
@@ -121,9 +121,9 @@ func TestFaults(t *testing.T) {
 		}
 		two := func(uint64, string) (int, error) { return 2, nil }
 		s.SetFaults(mem.Faults{Read: two, Last: two})
-		facts, _, err := s.Journal().Read(t.Context(), "r", 0)
-		if err != nil || len(facts) != 1 {
-			t.Errorf("read: got %d facts, %v; want 1", len(facts), err)
+		evs, _, err := s.Journal().Read(t.Context(), "r", 0)
+		if err != nil || len(evs) != 1 {
+			t.Errorf("read: got %d facts, %v; want 1", len(evs), err)
 		}
 		if last, ok, err := s.Journal().Last(t.Context(), "r"); err != nil || !ok || last.Seq != 1 {
 			t.Errorf("last: got %d, %v, %v; want 1", last.Seq, ok, err)
@@ -174,7 +174,7 @@ func TestRights(t *testing.T) {
 	})
 	t.Run("SAFE-14 a full log refuses and keeps what it has", func(t *testing.T) {
 		t.Parallel()
-		s := open(t, mem.Config{MaxFacts: 2})
+		s := open(t, mem.Config{MaxEvents: 2})
 		for i, want := range []kernel.Outcome{kernel.Stored, kernel.Stored, kernel.Full} {
 			if ack := s.Journal().Append(t.Context(), entry("r", uint64(i), "x")); ack.Outcome != want {
 				t.Errorf("append %d: got %s, want %s", i+1, ack.Outcome, want)

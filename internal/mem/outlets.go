@@ -37,18 +37,18 @@ func (s *Station) LiveOf(run string) [][]byte {
 
 // watcher hears the facts of a run as they are stored.
 type watcher struct {
-	run  string
-	hear func(fact []byte)
+	run     string
+	receive func(ev []byte)
 }
 
 // Watch has hear called with each fact of a run that is stored from now on, in order, until stop is called. hear is
 // called inside the append: it must be quick and must not call the station. It is the memory form of the run's stream.
-func (s *Station) Watch(run string, hear func(fact []byte)) (stop func()) {
+func (s *Station) Watch(run string, receive func(ev []byte)) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := s.watched
 	s.watched++
-	s.watchers[id] = watcher{run: run, hear: hear}
+	s.watchers[id] = watcher{run: run, receive: receive}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -56,11 +56,11 @@ func (s *Station) Watch(run string, hear func(fact []byte)) (stop func()) {
 	}
 }
 
-// tell lets the watchers of a run hear a fact. Called with mu held.
-func (s *Station) tell(run string, fact []byte) {
+// notify lets the watchers of a run hear a fact. Called with mu held.
+func (s *Station) notify(run string, ev []byte) {
 	for _, w := range s.watchers {
 		if w.run == run {
-			w.hear(fact)
+			w.receive(ev)
 		}
 	}
 }

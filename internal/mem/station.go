@@ -30,7 +30,7 @@ type Config struct {
 	// if the process died.
 	DrainGrace time.Duration
 	// MaxFacts makes the log full after that many facts; 0 is without limit.
-	MaxFacts int
+	MaxEvents int
 }
 
 // Station is one station's streams, buckets and timers. It is safe for concurrent use.
@@ -55,7 +55,7 @@ type Station struct {
 	due      map[string]*message
 	blobs    map[string][]byte
 	made     map[string]artifact
-	shelves  map[string]*shelf
+	kvs      map[string]*kv
 	leases   map[string]time.Time
 	live     map[string][][]byte
 	watchers map[int]watcher
@@ -69,7 +69,7 @@ func New(station string, cfg Config) (*Station, error) {
 		return nil, err
 	}
 	if cfg.Clock == nil {
-		cfg.Clock = wall{}
+		cfg.Clock = isolation{}
 	}
 	if cfg.AckWait <= 0 {
 		cfg.AckWait = DefaultAckWait
@@ -79,7 +79,7 @@ func New(station string, cfg Config) (*Station, error) {
 	}
 	s := &Station{
 		name: station, cfg: cfg, logs: map[string][]int{}, queues: map[events.Service]*queue{},
-		timers: map[string]*timer{}, due: map[string]*message{}, blobs: map[string][]byte{}, made: map[string]artifact{}, shelves: map[string]*shelf{},
+		timers: map[string]*timer{}, due: map[string]*message{}, blobs: map[string][]byte{}, made: map[string]artifact{}, kvs: map[string]*kv{},
 		leases: map[string]time.Time{}, live: map[string][][]byte{}, watchers: map[int]watcher{},
 	}
 	for _, h := range topology.AllSubscriptions() {
@@ -117,13 +117,13 @@ func (s *Station) TimersFor(aggregate string) kernel.Timers { return timers{s, a
 func (s *Station) Blobs() kernel.Blobs { return blobs{s} }
 
 // Shelf returns the bucket of that name; it is made when first asked for.
-func (s *Station) Shelf(bucket string) kernel.Shelf {
+func (s *Station) KV(bucket string) kernel.KV {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shelves[bucket] == nil {
-		s.shelves[bucket] = &shelf{s: s, values: map[string][]kept{}}
+	if s.kvs[bucket] == nil {
+		s.kvs[bucket] = &kv{s: s, values: map[string][]kept{}}
 	}
-	return s.shelves[bucket]
+	return s.kvs[bucket]
 }
 
 // Leases returns the leases of the station's instances.
@@ -140,7 +140,7 @@ var (
 	_ kernel.Inbox    = inbox{}
 	_ kernel.Timers   = timers{}
 	_ kernel.Blobs    = blobs{}
-	_ kernel.Shelf    = (*shelf)(nil)
+	_ kernel.KV       = (*kv)(nil)
 	_ kernel.Leases   = leases{}
 	_ kernel.Live     = live{}
 	_ kernel.Refusals = refusals{}

@@ -88,7 +88,7 @@ const oldValues = 8
 
 // shelf is one bucket. values holds the last few changes of each key, the newest last. Everything is guarded by
 // Station.mu.
-type shelf struct {
+type kv struct {
 	s      *Station
 	values map[string][]kept
 	// made counts the changes of the bucket: it is the revision of the last one.
@@ -111,7 +111,7 @@ func checkKey(key string) error {
 }
 
 // newest returns the value of a key without the newest few; a nil value for none. Called with mu held.
-func (s *shelf) newest(key string, behind int) kept {
+func (s *kv) newest(key string, behind int) kept {
 	all := s.values[key]
 	if behind >= len(all) {
 		return kept{}
@@ -120,7 +120,7 @@ func (s *shelf) newest(key string, behind int) kept {
 }
 
 // set makes a write and returns its revision. Called with mu held.
-func (s *shelf) set(key string, value []byte) uint64 {
+func (s *kv) set(key string, value []byte) uint64 {
 	s.made++
 	all := append(s.values[key], kept{value, s.made})
 	s.values[key] = all[max(0, len(all)-oldValues):]
@@ -128,7 +128,7 @@ func (s *shelf) set(key string, value []byte) uint64 {
 }
 
 // change makes a write as a fault has it, if the key and the size are right.
-func (s *shelf) change(ctx context.Context, key string, size int, do func() error) error {
+func (s *kv) change(ctx context.Context, key string, size int, do func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -140,11 +140,11 @@ func (s *shelf) change(ctx context.Context, key string, size int, do func() erro
 	}
 	s.s.mu.Lock()
 	defer s.s.mu.Unlock()
-	return s.s.put(ShelfStore, key, do)
+	return s.s.put(KVStore, key, do)
 }
 
 // Put implements kernel.Shelf.
-func (s *shelf) Put(ctx context.Context, key string, value []byte) error {
+func (s *kv) Put(ctx context.Context, key string, value []byte) error {
 	value = append([]byte{}, value...)
 	return s.change(ctx, key, len(value), func() error {
 		s.set(key, value)
@@ -153,19 +153,19 @@ func (s *shelf) Put(ctx context.Context, key string, value []byte) error {
 }
 
 // Create implements kernel.Shelf.
-func (s *shelf) Create(ctx context.Context, key string, value []byte) error {
+func (s *kv) Create(ctx context.Context, key string, value []byte) error {
 	_, err := s.Swap(ctx, key, value, 0)
 	return err
 }
 
 // Swap implements kernel.Shelf.
-func (s *shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
+func (s *kv) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
 	value = append([]byte{}, value...)
 	err = s.change(ctx, key, len(value), func() error {
 		there := s.newest(key, 0)
 		if there.value == nil && there.revision > 0 && revision == 0 {
 			// Clients ask any replica whether what refuses the new key is only the mark of a deleted one.
-			behind, err := s.s.get(ShelfStore, key)
+			behind, err := s.s.get(KVStore, key)
 			if err != nil {
 				return fmt.Errorf("get %s: %w", key, err)
 			}
@@ -184,13 +184,13 @@ func (s *shelf) Swap(ctx context.Context, key string, value []byte, revision uin
 }
 
 // Get implements kernel.Shelf.
-func (s *shelf) Get(ctx context.Context, key string) ([]byte, error) {
+func (s *kv) Get(ctx context.Context, key string) ([]byte, error) {
 	value, _, err := s.Load(ctx, key)
 	return value, err
 }
 
 // Load implements kernel.Shelf.
-func (s *shelf) Load(ctx context.Context, key string) ([]byte, uint64, error) {
+func (s *kv) Load(ctx context.Context, key string) ([]byte, uint64, error) {
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
 	}
@@ -199,7 +199,7 @@ func (s *shelf) Load(ctx context.Context, key string) ([]byte, uint64, error) {
 	}
 	s.s.mu.Lock()
 	defer s.s.mu.Unlock()
-	behind, err := s.s.get(ShelfStore, key)
+	behind, err := s.s.get(KVStore, key)
 	if err != nil {
 		return nil, 0, fmt.Errorf("get %s: %w", key, err)
 	}
@@ -211,7 +211,7 @@ func (s *shelf) Load(ctx context.Context, key string) ([]byte, uint64, error) {
 }
 
 // Delete implements kernel.Shelf. A key that is not there is deleted already.
-func (s *shelf) Delete(ctx context.Context, key string) error {
+func (s *kv) Delete(ctx context.Context, key string) error {
 	return s.change(ctx, key, 0, func() error {
 		s.set(key, nil)
 		return nil
@@ -219,7 +219,7 @@ func (s *shelf) Delete(ctx context.Context, key string) error {
 }
 
 // Keys implements kernel.Shelf. They are sorted. Each is looked at, so a read that is behind shows here too.
-func (s *shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
+func (s *kv) Keys(ctx context.Context, prefix string) ([]string, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -233,7 +233,7 @@ func (s *shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
 		if !strings.HasPrefix(key, prefix) {
 			continue
 		}
-		behind, err := s.s.get(ShelfStore, key)
+		behind, err := s.s.get(KVStore, key)
 		if err != nil {
 			return nil, fmt.Errorf("list keys: %w", err)
 		}

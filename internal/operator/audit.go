@@ -53,7 +53,7 @@ func Audit(ctx context.Context, c *client.Client, runID string, trust Trust) (au
 	if err != nil {
 		return audit.Report{}, err
 	}
-	known.holes = holesBeyond(log, damage)
+	known.holes = holesExcept(log, damage)
 	return o.audit(ctx, runID, trust, known)
 }
 
@@ -94,7 +94,7 @@ func (o station) audit(ctx context.Context, runID string, trust Trust, known kno
 	if err != nil {
 		return audit.Report{}, err
 	}
-	if err := o.records(ctx, runID, last.Seq, func(r kernel.Record) bool { return a.Fact(ctx, r) }); err != nil {
+	if err := o.records(ctx, runID, last.Seq, func(r kernel.Record) bool { return a.Event(ctx, r) }); err != nil {
 		return audit.Report{}, err
 	}
 	for _, fault := range []string{known.row, known.holes} {
@@ -108,16 +108,16 @@ func (o station) audit(ctx context.Context, runID string, trust Trust, known kno
 // records calls each with the facts of a run as they are stored, at least up to a position, until it returns false.
 func (o station) records(ctx context.Context, runID string, upTo uint64, each func(kernel.Record) bool) error {
 	for after := uint64(0); ; {
-		facts, more, err := o.st.Journal().Read(ctx, runID, after)
+		evs, more, err := o.st.Journal().Read(ctx, runID, after)
 		if err != nil {
 			return fmt.Errorf("read run %s: %w", runID, err)
 		}
-		for _, r := range facts {
+		for _, r := range evs {
 			if after = r.Seq; !each(r) {
 				return nil
 			}
 		}
-		if !more && (after >= upTo || len(facts) == 0 && after > 0) {
+		if !more && (after >= upTo || len(evs) == 0 && after > 0) {
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -145,14 +145,14 @@ func AnchorKeys(ctx context.Context, c *client.Client) ([]ed25519.PublicKey, err
 	if err != nil {
 		return nil, err
 	}
-	shelf := o.st.Shelf(topology.StateBucket)
-	names, err := shelf.Keys(ctx, audit.KeyPrefix)
+	kv := o.st.KV(topology.StateBucket)
+	names, err := kv.Keys(ctx, audit.KeyPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list the keys of anchors: %w", err)
 	}
 	var keys []ed25519.PublicKey
 	for _, name := range names {
-		b, err := shelf.Get(ctx, name)
+		b, err := kv.Get(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("key of anchors %s: %w", name, err)
 		}

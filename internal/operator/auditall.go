@@ -50,7 +50,7 @@ func AuditAll(ctx context.Context, c *client.Client, trust Trust) (Audits, error
 	if err != nil {
 		return all, err
 	}
-	all.Missing = holesBeyond(log, all.Damage)
+	all.Missing = holesExcept(log, all.Damage)
 	for _, id := range slices.Sorted(maps.Keys(runs)) {
 		r, err := o.audit(ctx, id, trust, runs[id])
 		if err != nil {
@@ -71,7 +71,7 @@ func AuditAll(ctx context.Context, c *client.Client, trust Trust) (Audits, error
 // known is what is known of every run beside its log.
 func (o station) known(ctx context.Context, trust Trust) (map[string]known, error) {
 	runs := map[string]known{}
-	keys, err := o.st.Shelf(topology.StateBucket).Keys(ctx, runPrefix)
+	keys, err := o.st.KV(topology.StateBucket).Keys(ctx, runPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}

@@ -22,10 +22,10 @@ func Damage(ctx context.Context, c *client.Client) (d storecheck.Status, err err
 	}
 	// The mark first: it can only be behind the log.
 	var mark storecheck.LogMark
-	if err := o.told(ctx, topology.StateBucket, storecheck.LogMarkKey, &mark); err != nil {
+	if err := o.readKey(ctx, topology.StateBucket, storecheck.LogMarkKey, &mark); err != nil {
 		return d, err
 	}
-	if err := o.told(ctx, topology.ConfigBucket, topology.DamageKey, &d); err != nil {
+	if err := o.readKey(ctx, topology.ConfigBucket, topology.DamageKey, &d); err != nil {
 		return d, err
 	}
 	log, err := o.st.Log(ctx)
@@ -40,9 +40,9 @@ func Damage(ctx context.Context, c *client.Client) (d storecheck.Status, err err
 	return d, nil
 }
 
-// told reads what the station says under a key; v stays as it is where it says nothing, or this user may not read it.
-func (o station) told(ctx context.Context, bucket, key string, v any) error {
-	b, err := o.st.Shelf(bucket).Get(ctx, key)
+// readKey reads what the station says under a key; v stays as it is where it says nothing, or this user may not read it.
+func (o station) readKey(ctx context.Context, bucket, key string, v any) error {
+	b, err := o.st.KV(bucket).Get(ctx, key)
 	if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, client.ErrDenied) {
 		return nil
 	}
@@ -55,8 +55,8 @@ func (o station) told(ctx context.Context, bucket, key string, v any) error {
 	return nil
 }
 
-// holesBeyond says what is missing in the log beside what a person has accepted.
-func holesBeyond(log jet.LogState, accepted storecheck.Status) string {
+// holesExcept says what is missing in the log beside what a person has accepted.
+func holesExcept(log jet.LogState, accepted storecheck.Status) string {
 	if log.Deleted == 0 && log.First <= 1 {
 		return log.Holes()
 	}

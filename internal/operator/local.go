@@ -30,7 +30,7 @@ func (a alone) Watch(ctx context.Context, run string, withLive bool, see func(je
 	if err := events.CheckID("run", run); err != nil {
 		return nil, err
 	}
-	facts := a.Station.Watch(run, false, func(seq uint64, data []byte) {
+	evs := a.Station.Watch(run, false, func(seq uint64, data []byte) {
 		if f, err := events.Decode(data); err == nil {
 			kind, _ := f.Kind()
 			see(jet.Seen{Run: run, Kind: kind, Seq: seq, Data: data})
@@ -40,12 +40,12 @@ func (a alone) Watch(ctx context.Context, run string, withLive bool, see func(je
 	if withLive {
 		live = a.Station.Watch(run, true, func(_ uint64, data []byte) { see(jet.Seen{Run: run, Live: true, Data: data}) })
 	}
-	release := context.AfterFunc(ctx, func() { facts(); live() })
-	return func() { release(); facts(); live() }, nil
+	release := context.AfterFunc(ctx, func() { evs(); live() })
+	return func() { release(); evs(); live() }, nil
 }
 
-// Told is nothing: who said it is this process, and answers as long as anybody can ask.
-func (alone) Told(_ context.Context, _ string, after uint64) ([][]byte, uint64, error) {
+// Replay is nothing: who said it is this process, and answers as long as anybody can ask.
+func (alone) Replay(_ context.Context, _ string, after uint64) ([][]byte, uint64, error) {
 	return nil, after, nil
 }
 

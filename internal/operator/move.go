@@ -41,8 +41,8 @@ func Save(ctx context.Context, c *client.Client, dir *archive.Dir, runID string,
 		return archive.Manifest{}, err
 	}
 	saver := &archive.Saver{Dir: dir, Station: o.st.Name(), Journal: o.st.Journal(), Blobs: o.st.Blobs(),
-		State: o.st.Shelf(topology.StateBucket), Config: o.st.Shelf(topology.ConfigBucket),
-		Trees: o.st.Shelf(topology.TreeBucket), Artifacts: o.st.Artifacts(), MostBytes: maxBundled, Bundle: true}
+		State: o.st.KV(topology.StateBucket), Config: o.st.KV(topology.ConfigBucket),
+		Trees: o.st.KV(topology.TreeBucket), Artifacts: o.st.Artifacts(), MostBytes: maxBundled, Bundle: true}
 	if !s.Status.Ended() {
 		switch leave {
 		case LeaveEnded:

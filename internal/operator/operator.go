@@ -27,7 +27,7 @@ type store interface {
 	Journal() kernel.Journal
 	Blobs() kernel.Blobs
 	Artifacts() kernel.Artifacts
-	Shelf(bucket string) kernel.Shelf
+	KV(bucket string) kernel.KV
 	Log(ctx context.Context) (jet.LogState, error)
 	Logged(ctx context.Context) (runs []string, err error)
 }

@@ -56,7 +56,7 @@ func apply(name string, hunks []Hunk, content string) (string, error) {
 		}
 		out = append(out, d.raw[pos:at]...)
 		for i, l := range h.New {
-			switch k := h.kept[i]; {
+			switch k := h.pairs[i]; {
 			case k >= 0:
 				out = append(out, d.raw[at+k])
 			case l.Open:

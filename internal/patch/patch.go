@@ -72,8 +72,8 @@ type Hunk struct {
 	// Anchors are lines to look for first, one behind the other.
 	Anchors  []string
 	Old, New []Line
-	// kept pairs a new line with the old line it is, by index, -1 for an added one.
-	kept []int
+	// pairs pairs a new line with the old line it is, by index, -1 for an added one.
+	pairs []int
 	// last is the sign of the line that was read last.
 	last byte
 	// AtEnd is true where the patch says that the old lines end the file.
@@ -83,7 +83,7 @@ type Hunk struct {
 // Counts are the numbers of lines added and removed.
 func (h Hunk) Counts() (added, removed int) {
 	stay := 0
-	for _, k := range h.kept {
+	for _, k := range h.pairs {
 		if k >= 0 {
 			stay++
 		}
@@ -97,22 +97,22 @@ func (h *Hunk) add(sign byte, text string) {
 	case '-':
 		h.Old = append(h.Old, Line{Text: text})
 	case '+':
-		h.New, h.kept = append(h.New, Line{Text: text}), append(h.kept, -1)
+		h.New, h.pairs = append(h.New, Line{Text: text}), append(h.pairs, -1)
 	default:
 		h.Old = append(h.Old, Line{Text: text})
-		h.New, h.kept = append(h.New, Line{Text: text}), append(h.kept, len(h.Old)-1)
+		h.New, h.pairs = append(h.New, Line{Text: text}), append(h.pairs, len(h.Old)-1)
 	}
 }
 
 // reversed undoes a hunk.
 func (h Hunk) reversed() Hunk {
-	r := Hunk{Start: h.Start, Anchors: h.Anchors, Old: h.New, New: h.Old, AtEnd: h.AtEnd, kept: make([]int, len(h.Old))}
-	for i := range r.kept {
-		r.kept[i] = -1
+	r := Hunk{Start: h.Start, Anchors: h.Anchors, Old: h.New, New: h.Old, AtEnd: h.AtEnd, pairs: make([]int, len(h.Old))}
+	for i := range r.pairs {
+		r.pairs[i] = -1
 	}
-	for n, o := range h.kept {
+	for n, o := range h.pairs {
 		if o >= 0 {
-			r.kept[o] = n
+			r.pairs[o] = n
 		}
 	}
 	return r

@@ -25,8 +25,8 @@ type logWatch struct {
 	role   events.Service
 	log    zerolog.Logger
 	st     logger
-	state  kernel.Shelf
-	config kernel.Shelf
+	state  kernel.KV
+	config kernel.KV
 
 	mu sync.Mutex
 	// fault is guarded by mu.
@@ -123,8 +123,8 @@ func (w *logWatch) known(ctx context.Context) (now jet.LogState, mark storecheck
 }
 
 // load reads a value; one that is not there leaves v as it is.
-func load(ctx context.Context, shelf kernel.Shelf, key string, v any) error {
-	b, err := shelf.Get(ctx, key)
+func load(ctx context.Context, kv kernel.KV, key string, v any) error {
+	b, err := kv.Get(ctx, key)
 	if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, jet.ErrDenied) { // rights of an earlier version do not reach so far
 		return nil
 	}
@@ -168,7 +168,7 @@ func AcceptLoss(ctx context.Context, cfg service.Config, id string, log zerolog.
 	if err != nil {
 		return err
 	}
-	w := &logWatch{st: st, state: st.Shelf(topology.StateBucket), config: st.Shelf(topology.ConfigBucket), log: log}
+	w := &logWatch{st: st, state: st.KV(topology.StateBucket), config: st.KV(topology.ConfigBucket), log: log}
 	return w.accept(ctx, id)
 }
 

@@ -42,7 +42,7 @@ func TestLogWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := &told{}
-		return &logWatch{role: events.Persister, log: zerolog.Nop(), st: f, state: st.Shelf(topology.StateBucket), config: st.Shelf(topology.ConfigBucket)}, f
+		return &logWatch{role: events.Persister, log: zerolog.Nop(), st: f, state: st.KV(topology.StateBucket), config: st.KV(topology.ConfigBucket)}, f
 	}
 	look := func(t *testing.T, w *logWatch, f *told, states ...jet.LogState) error {
 		t.Helper()

@@ -24,8 +24,8 @@ import (
 // Ports of a station over NATS.
 func Ports(st *jet.Station, durability string) service.Ports {
 	return service.Ports{Journal: st.Journal(), Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(), Artifacts: st.Artifacts(),
-		State: st.Shelf(topology.StateBucket), Config: st.Shelf(topology.ConfigBucket), Sessions: st.Shelf(topology.SessionBucket), Trees: st.Shelf(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Kept: st.Kept(), AnswerSoFar: st.AnswerSoFar,
-		Refusals: st.Refusals(), OnEnd: st.OnEnd, Overhear: st.Overhear, Census: st.Census(), Questions: st, Durability: durability}
+		State: st.KV(topology.StateBucket), Config: st.KV(topology.ConfigBucket), Sessions: st.KV(topology.SessionBucket), Trees: st.KV(topology.TreeBucket), Leases: st.Leases(), Live: st.Live(), Retained: st.Retained(), AnswerSoFar: st.AnswerSoFar,
+		Refusals: st.Refusals(), OnEnd: st.OnEnd, SubscribeRepublished: st.SubscribeRepublished, StationStats: st.StationStats(), Questions: st, Durability: durability}
 }
 
 // Main runs one role as a program of its own and returns its exit code: 0 after a drain, 1 after a failure, 2 where
@@ -137,7 +137,7 @@ func prepare(ctx context.Context, p service.Program, conn *jet.Conn, watch *logW
 	if err != nil {
 		return service.Ports{}, err
 	}
-	watch.st, watch.state, watch.config = st, st.Shelf(topology.StateBucket), st.Shelf(topology.ConfigBucket)
+	watch.st, watch.state, watch.config = st, st.KV(topology.StateBucket), st.KV(topology.ConfigBucket)
 	if err := watch.look(ctx); err != nil {
 		return service.Ports{}, err
 	}
@@ -177,7 +177,7 @@ func RecordPolicy(ctx context.Context, conn *jet.Conn, cfg *service.Base) error 
 	if err != nil {
 		return err
 	}
-	return service.RecordPolicy(ctx, st.Shelf(topology.ConfigBucket), *cfg)
+	return service.RecordPolicy(ctx, st.KV(topology.ConfigBucket), *cfg)
 }
 
 // Setup makes or updates the streams and consumers of a station and registers the agents of a folder, as a user who
@@ -209,7 +209,7 @@ func SetUp(ctx context.Context, conn *jet.Conn, cfg service.Config, o jet.ApplyO
 	if err != nil {
 		return err
 	}
-	return service.RegisterAgents(ctx, st.Shelf(topology.ConfigBucket), cfg.Planning, log)
+	return service.RegisterAgents(ctx, st.KV(topology.ConfigBucket), cfg.Planning, log)
 }
 
 func monitors(cfg service.NATS) []string {

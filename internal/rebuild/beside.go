@@ -1,14 +1,14 @@
 package rebuild
 
-// Kept is something that a rebuild leaves as it is.
-type Kept struct {
+// Untouched is something that a rebuild leaves as it is.
+type Untouched struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
 }
 
-// Beside lists what a rebuild does not make, although it lies beside the log, and why. All of it needs a backup of its own.
-func Beside() []Kept {
-	return []Kept{
+// NotRebuilt lists what a rebuild does not make, although it lies beside the log, and why. All of it needs a backup of its own.
+func NotRebuilt() []Untouched {
+	return []Untouched{
 		{"harness-state, log.mark", "evidence of how far the log reached; the persister writes it again, about the log as it is then"},
 		{"harness-state, anchorkey.*", "public keys of anchors; a persister that has the key writes its own again when it starts"},
 		{"harness-sessions", "the truth of sessions: locks, fences and the newest part of each history are in no log"},

@@ -33,7 +33,7 @@ const (
 // Config holds what a rebuild reads and writes. Journal, State and Blobs are those of the persister's user.
 type Config struct {
 	Journal kernel.Journal
-	State   kernel.Shelf
+	State   kernel.KV
 	Blobs   kernel.Blobs
 	// Logged lists the runs that the log has events of, from the leader.
 	Logged func(ctx context.Context) ([]string, error)
@@ -77,14 +77,14 @@ type Fault struct {
 
 // Report says what was done. Faults are runs whose log does not fold or does not reach an anchor: their rows are as they were.
 type Report struct {
-	Runs      int     `json:"runs"`
-	Events    uint64  `json:"events"`
-	Index     Count   `json:"index"`
-	Snapshots Count   `json:"snapshots"`
-	Archives  int     `json:"archives"`
-	Unsigned  int     `json:"rows_without_anchor"`
-	Faults    []Fault `json:"faults"`
-	Beside    []Kept  `json:"not_rebuilt"`
+	Runs       int         `json:"runs"`
+	Events     uint64      `json:"events"`
+	Index      Count       `json:"index"`
+	Snapshots  Count       `json:"snapshots"`
+	Archives   int         `json:"archives"`
+	Unsigned   int         `json:"rows_without_anchor"`
+	Faults     []Fault     `json:"faults"`
+	NotRebuilt []Untouched `json:"not_rebuilt"`
 }
 
 // Changed counts the rows that were written or removed.
@@ -110,8 +110,8 @@ func All(ctx context.Context, cfg Config, only ...string) (Report, error) {
 	if cfg.Journal == nil || cfg.State == nil || cfg.Blobs == nil || cfg.Logged == nil || cfg.Now == nil {
 		return Report{}, errors.New("a rebuild needs a journal, a shelf, blobs, the list of runs and a clock")
 	}
-	r := &rebuild{cfg: cfg, snapshots: snapshot.Store{Shelf: cfg.State, Blobs: cfg.Blobs, Form: cfg.Form},
-		rep: Report{Index: Count{}, Snapshots: Count{}, Faults: []Fault{}, Beside: Beside()}}
+	r := &rebuild{cfg: cfg, snapshots: snapshot.Store{KV: cfg.State, Blobs: cfg.Blobs, Form: cfg.Form},
+		rep: Report{Index: Count{}, Snapshots: Count{}, Faults: []Fault{}, NotRebuilt: NotRebuilt()}}
 	if err := r.anchorKeys(ctx); err != nil {
 		return r.rep, err
 	}
@@ -303,11 +303,11 @@ func (r *rebuild) read(ctx context.Context, id string, covered uint64) (log, err
 	l := log{run: id}
 	last, some, err := r.cfg.Journal.Last(ctx, id)
 	for some && err == nil && l.head() < last.Seq {
-		var facts []kernel.Record
-		if facts, _, err = r.cfg.Journal.Read(ctx, id, l.head()); err != nil {
+		var evs []kernel.Record
+		if evs, _, err = r.cfg.Journal.Read(ctx, id, l.head()); err != nil {
 			return l, err
 		}
-		for _, f := range facts {
+		for _, f := range evs {
 			if l.state, err = runlog.Apply(id, l.state, f); err != nil {
 				return l, &fault{fmt.Sprintf("its log does not fold: %v", err)}
 			}
@@ -317,7 +317,7 @@ func (r *rebuild) read(ctx context.Context, id string, covered uint64) (log, err
 				l.covered = l.state
 			}
 		}
-		if len(facts) == 0 {
+		if len(evs) == 0 {
 			select {
 			case <-time.After(behindWait):
 			case <-ctx.Done():

@@ -33,7 +33,7 @@ import (
 type world struct {
 	t     *testing.T
 	st    *mem.Station
-	shelf kernel.Shelf
+	kv    kernel.KV
 	key   ed25519.PrivateKey
 	runs  map[string]run.State
 	pages *runlog.Pages
@@ -48,10 +48,10 @@ func newWorld(t *testing.T, key ed25519.PrivateKey) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, st: st, shelf: st.Shelf(topology.StateBucket), key: key, runs: map[string]run.State{}, pages: runlog.NewPages(0)}
+	w := &world{t: t, st: st, kv: st.KV(topology.StateBucket), key: key, runs: map[string]run.State{}, pages: runlog.NewPages(0)}
 	if key != nil {
 		public := audit.FormatPublic(key)
-		if err := w.shelf.Put(t.Context(), audit.KeyPrefix+run.KeyID(key.Public().(ed25519.PublicKey)), []byte(public)); err != nil {
+		if err := w.kv.Put(t.Context(), audit.KeyPrefix+run.KeyID(key.Public().(ed25519.PublicKey)), []byte(public)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +92,7 @@ func (w *world) add(id string, payloads ...events.Payload) {
 	for _, p := range payloads {
 		word, _ := events.Lookup(p.Kind())
 		written, err := w.ledger(word.Author).Write(w.t.Context(), id, func(run.State, time.Time) ([]events.Payload, error) { return []events.Payload{p}, nil })
-		if err != nil || len(written.Facts) != 1 {
+		if err != nil || len(written.Events) != 1 {
 			w.t.Fatalf("run %s, %s: %v", id, p.Kind(), err)
 		}
 		w.runs[id] = written.State
@@ -114,31 +114,31 @@ func (w *world) persist(id string) {
 	for n := 0; n < len(w.st.Log(id)); {
 		log := w.st.Log(id)
 		n = len(log)
-		w.hear(id, log[n-1])
+		w.receive(id, log[n-1])
 	}
 }
 
-func (w *world) hear(id string, last kernel.Record) {
+func (w *world) receive(id string, last kernel.Record) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Minute)
 	defer cancel()
 	ledger := w.ledger(events.Persister)
-	role, err := persister.New(persister.Config{Ledger: ledger, Journal: w.st.Journal(), Shelf: w.shelf, Blobs: w.st.Blobs(), Sign: w.key,
-		Snapshots: &snapshot.Store{Shelf: w.shelf, Blobs: w.st.Blobs()}, Log: zerolog.Nop(), Settle: time.Microsecond})
+	role, err := persister.New(persister.Config{Ledger: ledger, Journal: w.st.Journal(), KV: w.kv, Blobs: w.st.Blobs(), Sign: w.key,
+		Snapshots: &snapshot.Store{KV: w.kv, Blobs: w.st.Blobs()}, Log: zerolog.Nop(), Settle: time.Microsecond})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	s, err := ledger.Hear(ctx, id, last)
+	s, err := ledger.Receive(ctx, id, last)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := role.Fact(ctx, runlog.Heard{Run: id, Kind: last.Kind, Sequence: s.Sequence, Seq: last.Seq, Step: "a", State: s, Deliveries: 1}); err != nil {
+	if err := role.Event(ctx, runlog.ReceivedEvent{Run: id, Kind: last.Kind, Sequence: s.Sequence, Seq: last.Seq, Step: "a", State: s, Deliveries: 1}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 func (w *world) config() rebuild.Config {
-	return rebuild.Config{Journal: w.st.JournalOf(events.Persister), State: w.shelf, Blobs: w.st.Blobs(), Sign: w.key, Now: time.Now,
+	return rebuild.Config{Journal: w.st.JournalOf(events.Persister), State: w.kv, Blobs: w.st.Blobs(), Sign: w.key, Now: time.Now,
 		Logged: func(context.Context) ([]string, error) { return w.st.Runs(), nil }}
 }
 
@@ -153,23 +153,23 @@ func (w *world) rebuild() rebuild.Report {
 
 // lines is the log of a run as a file.
 func (w *world) lines(id string) []byte {
-	var facts [][]byte
+	var evs [][]byte
 	for _, rec := range w.st.Log(id) {
-		facts = append(facts, rec.Bytes)
+		evs = append(evs, rec.Bytes)
 	}
-	return runtest.Lines(facts)
+	return runtest.Lines(evs)
 }
 
 // rows are all rows of the state bucket.
 func (w *world) rows() map[string]string {
 	w.t.Helper()
-	keys, err := w.shelf.Keys(w.t.Context(), "")
+	keys, err := w.kv.Keys(w.t.Context(), "")
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	all := map[string]string{}
 	for _, key := range keys {
-		b, err := w.shelf.Get(w.t.Context(), key)
+		b, err := w.kv.Get(w.t.Context(), key)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func (w *world) rows() map[string]string {
 
 func (w *world) put(key, value string) {
 	w.t.Helper()
-	if err := w.shelf.Put(w.t.Context(), key, []byte(value)); err != nil {
+	if err := w.kv.Put(w.t.Context(), key, []byte(value)); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -188,7 +188,7 @@ func (w *world) put(key, value string) {
 func (w *world) remove(keys ...string) {
 	w.t.Helper()
 	for _, key := range keys {
-		if err := w.shelf.Delete(w.t.Context(), key); err != nil {
+		if err := w.kv.Delete(w.t.Context(), key); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -446,7 +446,7 @@ func resigned(s run.State, sequence uint64) *run.Anchor {
 
 // broken is a shelf that ends after so many writes, or does something before one.
 type broken struct {
-	kernel.Shelf
+	kernel.KV
 	left   int
 	before func(key string)
 }
@@ -460,14 +460,14 @@ func (b *broken) Swap(ctx context.Context, key string, value []byte, revision ui
 	if b.left--; b.left < 0 {
 		return 0, errBroken
 	}
-	return b.Shelf.Swap(ctx, key, value, revision)
+	return b.KV.Swap(ctx, key, value, revision)
 }
 
 func (b *broken) Delete(ctx context.Context, key string) error {
 	if b.left--; b.left < 0 {
 		return errBroken
 	}
-	return b.Shelf.Delete(ctx, key)
+	return b.KV.Delete(ctx, key)
 }
 
 func TestInterrupted(t *testing.T) {
@@ -480,7 +480,7 @@ func TestInterrupted(t *testing.T) {
 			w.remove(views(before)...)
 			w.put("run.ghost", before["run.begun"])
 			cfg := w.config()
-			cfg.State = &broken{Shelf: w.shelf, left: writes}
+			cfg.State = &broken{KV: w.kv, left: writes}
 			_, err := rebuild.All(t.Context(), cfg)
 			if err == nil {
 				if writes < 10 {
@@ -532,7 +532,7 @@ func TestBeside(t *testing.T) {
 			w := newWorld(t, nil)
 			w.remove(kind + "paused")
 			cfg, once := w.config(), false
-			cfg.State = &broken{Shelf: w.shelf, left: 1 << 20, before: func(key string) {
+			cfg.State = &broken{KV: w.kv, left: 1 << 20, before: func(key string) {
 				if key == kind+"paused" && !once {
 					once = true
 					w.say("paused", runtest.Resumed())
@@ -557,7 +557,7 @@ func TestBeside(t *testing.T) {
 		w := newWorld(t, nil)
 		w.remove("run.begun")
 		cfg, n := w.config(), 0
-		cfg.State = &broken{Shelf: w.shelf, left: 1 << 20, before: func(key string) {
+		cfg.State = &broken{KV: w.kv, left: 1 << 20, before: func(key string) {
 			if n++; key == "run.begun" {
 				w.put(key, fmt.Sprint(n))
 			}
@@ -569,7 +569,7 @@ func TestBeside(t *testing.T) {
 	t.Run("PERS-21 what is not rebuilt is named: every bucket of a station but the views", func(t *testing.T) {
 		t.Parallel()
 		named := ""
-		for _, k := range rebuild.Beside() {
+		for _, k := range rebuild.NotRebuilt() {
 			if k.Why == "" {
 				t.Errorf("%s: no reason", k.What)
 			}

@@ -17,9 +17,9 @@ import (
 
 // deciding is one fact that is decided again, in the state before it.
 type deciding struct {
-	law Policy
-	s   run.State
-	f   events.Event
+	policy Policy
+	s      run.State
+	f      events.Event
 }
 
 // taken says that a fact is taken as recorded.
@@ -57,7 +57,7 @@ var looks = map[events.Service]redecide{
 	events.Gatekeeper: func(d deciding, _ events.Payload) ([]events.Payload, bool, error) { return d.verdict("", nil) },
 	events.Executor: func(d deciding, p events.Payload) ([]events.Payload, bool, error) {
 		step, _ := document(p)["step_id"].(string)
-		return decided(turn.Next(d.s, step, d.f.Time).Say, nil)
+		return decided(turn.Next(d.s, step, d.f.Time).Append, nil)
 	},
 }
 
@@ -187,7 +187,7 @@ func (d deciding) verdict(callID string, hooks []events.HookAnswer) (say []event
 			return taken()
 		}
 	}
-	law := d.law.Policy
+	law := d.policy.Policy
 	law.Hooks = func(_ events.Agent, c *run.Call, _ string, _ json.RawMessage) ([]events.HookAnswer, bool) {
 		return hooks, c.ID == callID
 	}
@@ -201,7 +201,7 @@ func (d deciding) judgeable(c *run.Call) bool {
 		return false
 	}
 	agent, _ := d.s.Agent(st.AssignedAgent)
-	if (st.Kind != "" || slices.Contains(agent.Tools, c.Tool)) && !d.law.Knows(agent, c.Tool) {
+	if (st.Kind != "" || slices.Contains(agent.Tools, c.Tool)) && !d.policy.Knows(agent, c.Tool) {
 		return false
 	}
 	g := d.s.GateFor(c.Step, c.ID)
@@ -216,7 +216,7 @@ func (d deciding) answer(a events.GateAnswer, decision string) (say []events.Pay
 			return taken()
 		}
 	}
-	law := d.law.Policy
+	law := d.policy.Policy
 	law.Hooks = func(events.Agent, *run.Call, string, json.RawMessage) ([]events.HookAnswer, bool) {
 		return a.Hooks, true
 	}
@@ -236,7 +236,7 @@ var executorRules = []rule{
 			duty.Ask.Lost = requests(p.Lost)
 			return decided(turn.Fail(d.s, *duty.Ask, turn.Failure{Error: p.Error, Class: "permanent"}, d.f.Time), nil)
 		}
-		return decided(duty.Say, nil)
+		return decided(duty.Append, nil)
 	}),
 	on(func(d deciding, p *events.TurnDeferredData) ([]events.Payload, bool, error) {
 		duty := turn.Next(d.s, p.Step, d.f.Time)
@@ -244,7 +244,7 @@ var executorRules = []rule{
 		case p.Class == events.ClassInterrupted:
 			return taken() // a hook held the turn back
 		case duty.Ask == nil:
-			return decided(duty.Say, nil)
+			return decided(duty.Append, nil)
 		}
 		duty.Ask.Lost = requests(p.Lost)
 		wait := time.Duration(p.DelayMS) * time.Millisecond // at least what a provider asked for
@@ -253,7 +253,7 @@ var executorRules = []rule{
 	on(func(d deciding, p *events.TurnFinishedData) ([]events.Payload, bool, error) {
 		duty := turn.Next(d.s, p.Step, d.f.Time)
 		if duty.Ask == nil {
-			return decided(duty.Say, nil)
+			return decided(duty.Append, nil)
 		}
 		duty.Ask.Lost = requests(p.Lost)
 		return decided(turn.Finish(d.s, *duty.Ask, turn.Answer{Data: *p}), nil)

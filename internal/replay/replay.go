@@ -36,9 +36,9 @@ type Change struct {
 	Run      string      `json:"run"`
 	Sequence uint64      `json:"sequence"`
 	Kind     events.Kind `json:"kind"`
-	// Said is what was said, Today what would be, in words; Today is empty where nothing would be said.
-	Said  string `json:"said"`
-	Today string `json:"today"`
+	// Recorded is what was said, Today what would be, in words; Today is empty where nothing would be said.
+	Recorded string `json:"said"`
+	Today    string `json:"today"`
 	// Fields are the names of those that differ, where the same kind would be said.
 	Fields []string `json:"fields,omitempty"`
 }
@@ -48,7 +48,7 @@ func (c Change) String() string {
 	if today == "" {
 		today = "nothing would be said"
 	}
-	text := fmt.Sprintf("run %s, fact %d (%s): said %q, today: %s", c.Run, c.Sequence, c.Kind, c.Said, today)
+	text := fmt.Sprintf("run %s, fact %d (%s): said %q, today: %s", c.Run, c.Sequence, c.Kind, c.Recorded, today)
 	if len(c.Fields) > 0 {
 		text += fmt.Sprintf(" (differs in %v)", c.Fields)
 	}
@@ -57,8 +57,8 @@ func (c Change) String() string {
 
 // Report says what was decided again.
 type Report struct {
-	Run   string `json:"run"`
-	Facts uint64 `json:"facts"`
+	Run    string `json:"run"`
+	Events uint64 `json:"facts"`
 	// Decided facts were decided again, Taken ones came from outside or rest on what the log does not hold.
 	Decided int `json:"decided"`
 	Taken   int `json:"taken"`
@@ -75,7 +75,7 @@ func Log(ctx context.Context, law Policy, r io.Reader) (Report, error) {
 	rep := Report{Changes: []Change{}}
 	var whole bytes.Buffer
 	found, err := audit.File(ctx, audit.Config{}, io.TeeReader(r, &whole))
-	if rep.Run, rep.Facts = found.Run, found.Facts; err != nil {
+	if rep.Run, rep.Events = found.Run, found.Events; err != nil {
 		return rep, fmt.Errorf("read the log: %w", err)
 	}
 	if !found.Sound {
@@ -106,14 +106,14 @@ func Log(ctx context.Context, law Policy, r io.Reader) (Report, error) {
 
 // judge decides one fact again.
 func (rep *Report) judge(law Policy, s run.State, f events.Event, p events.Payload) {
-	d := deciding{law: law, s: s, f: f}
+	d := deciding{policy: law, s: s, f: f}
 	say, again, err := d.decide(p)
 	if !again {
 		rep.Taken++
 		return
 	}
 	rep.Decided++
-	c := Change{Run: f.Run, Sequence: f.Sequence, Kind: p.Kind(), Said: view.Clip(view.Text(p), 300)}
+	c := Change{Run: f.Run, Sequence: f.Sequence, Kind: p.Kind(), Recorded: view.Clip(view.Text(p), 300)}
 	if err != nil {
 		c.Today = view.Clip("it would be refused: "+err.Error(), 300)
 		rep.Changes = append(rep.Changes, c)

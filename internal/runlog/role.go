@@ -13,7 +13,7 @@ import (
 type Role interface {
 	Service() events.Service
 	// Fact receives a stored fact.
-	Fact(ctx context.Context, h Heard) error
+	Event(ctx context.Context, h ReceivedEvent) error
 	// Due receives a timer that this role set, with the state of its run as the leader has it.
 	Due(ctx context.Context, runID, family, id string, s run.State) error
 	// Input receives what an outsider published. Nothing in it is to be trusted.
@@ -25,8 +25,8 @@ type Again interface {
 	DueAgain(ctx context.Context, runID, family, id string, s run.State, deliveries uint64) error
 }
 
-// Heard is a fact as delivered, with a state of its run that includes it.
-type Heard struct {
+// ReceivedEvent is a fact as delivered, with a state of its run that includes it.
+type ReceivedEvent struct {
 	Run  string
 	Kind events.Kind
 	// Sequence of the fact in its run, Seq in the log.
@@ -53,7 +53,7 @@ func (r role) Event(ctx context.Context, e kernel.Received[run.State]) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", kernel.ErrHeld, err)
 	}
-	return r.Fact(ctx, Heard{Run: e.ID, Kind: e.Kind, Sequence: about.Sequence, Seq: e.Seq, Step: about.Step, Call: about.Call,
+	return r.Role.Event(ctx, ReceivedEvent{Run: e.ID, Kind: e.Kind, Sequence: about.Sequence, Seq: e.Seq, Step: about.Step, Call: about.Call,
 		State: e.State, Deliveries: e.Deliveries, Stored: e.Stored})
 }
 

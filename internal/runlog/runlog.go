@@ -20,7 +20,7 @@ type (
 	Snapshots    = kernel.Snapshots[run.State]
 	Decide       = kernel.Decide[run.State]
 	Written      = kernel.Written[run.State]
-	Told         = kernel.Told[run.State]
+	StoredEvent  = kernel.StoredEvent[run.State]
 	Ends         = kernel.Ends[run.State]
 )
 

@@ -8,9 +8,9 @@ type Away interface{ Away() }
 type Elsewhere interface{ Inside() string }
 
 // Seen is the path under which the commands of a sandbox see its workspace.
-func Seen(box Sandbox) string {
-	if e, ok := box.(Elsewhere); ok {
+func Seen(sb Sandbox) string {
+	if e, ok := sb.(Elsewhere); ok {
 		return e.Inside()
 	}
-	return box.Workspace()
+	return sb.Workspace()
 }

@@ -19,54 +19,54 @@ type Limits struct {
 	Memory, Disk int64
 	// PIDs is the most processes and threads at once.
 	PIDs int
-	// Wall is how long the sandbox may live from Open on; then its commands end with ErrLifetime.
+	// Isolation is how long the sandbox may live from Open on; then its commands end with ErrLifetime.
 	Wall time.Duration
 }
 
-// Wall is something that a sandbox can keep a command from, or bound.
-type Wall string
+// Isolation is something that a sandbox can keep a command from, or bound.
+type Isolation string
 
 // The walls, in the order of Walls.
 const (
 	// WallFiles closes what is neither the workspace nor named: it can not be read or written.
-	WallFiles Wall = "files"
+	IsolationFiles Isolation = "files"
 	// WallDenied hides Config.Denied below a path that is shown.
-	WallDenied Wall = "denied"
+	IsolationDenied Isolation = "denied"
 	// WallNetwork closes the network, that of the machine itself included.
-	WallNetwork Wall = "network"
+	IsolationNetwork Isolation = "network"
 	// WallStation keeps commands whose network is open from connecting to what listens for the station: its NATS server,
 	// metrics, health and whatever else the process of its sandboxes listens on.
-	WallStation Wall = "station"
+	IsolationStation Isolation = "station"
 	// WallProcesses hides the processes of others, and keeps them from being read, traced and signalled.
-	WallProcesses Wall = "processes"
+	IsolationProcesses Isolation = "processes"
 	// WallPrivileges takes away capabilities and the means to get any.
-	WallPrivileges Wall = "privileges"
+	IsolationPrivileges Isolation = "privileges"
 	// WallSyscalls closes system calls that tools do not need.
-	WallSyscalls Wall = "syscalls"
+	IsolationSyscalls Isolation = "syscalls"
 	// WallMetadata keeps modes and times of files outside from being changed.
-	WallMetadata Wall = "metadata"
+	IsolationMetadata Isolation = "metadata"
 	// WallPrograms closes the files of Config.DenyPrograms, so that no name, copy or wrapper runs them.
-	WallPrograms Wall = "programs"
+	IsolationPrograms Isolation = "programs"
 	// WallTree ends every process with the command that started it, also one that hides.
-	WallTree Wall = "tree"
+	IsolationTree Isolation = "tree"
 	// The limits.
-	LimitCPU    Wall = "cpu"
-	LimitMemory Wall = "memory"
-	LimitDisk   Wall = "disk"
-	LimitPIDs   Wall = "pids"
-	LimitWall   Wall = "wall"
+	LimitCPU      Isolation = "cpu"
+	LimitMemory   Isolation = "memory"
+	LimitDisk     Isolation = "disk"
+	LimitPIDs     Isolation = "pids"
+	LimitWallTime Isolation = "wall"
 )
 
-// Walls returns all walls and limits, in the order of reports.
-func Walls() []Wall {
-	return []Wall{WallFiles, WallDenied, WallNetwork, WallStation, WallProcesses, WallPrivileges, WallSyscalls, WallMetadata, WallPrograms, WallTree,
-		LimitCPU, LimitMemory, LimitDisk, LimitPIDs, LimitWall}
+// Isolations returns all walls and limits, in the order of reports.
+func Isolations() []Isolation {
+	return []Isolation{IsolationFiles, IsolationDenied, IsolationNetwork, IsolationStation, IsolationProcesses, IsolationPrivileges, IsolationSyscalls, IsolationMetadata, IsolationPrograms, IsolationTree,
+		LimitCPU, LimitMemory, LimitDisk, LimitPIDs, LimitWallTime}
 }
 
 // Capability is what a backend can do about one wall.
 type Capability struct {
-	Wall     Wall `json:"wall"`
-	Enforced bool `json:"enforced"`
+	Isolation Isolation `json:"wall"`
+	Enforced  bool      `json:"enforced"`
 	// How it is enforced, or Why it is not.
 	How string `json:"how,omitempty"`
 	Why string `json:"why,omitempty"`
@@ -74,14 +74,14 @@ type Capability struct {
 
 // Report lists all walls: how each is enforced or, where nothing is said of that, why not. What is known of single walls takes
 // the place of both.
-func Report(how, why map[Wall]string, known ...Capability) []Capability {
+func Report(how, why map[Isolation]string, known ...Capability) []Capability {
 	var list []Capability
-	for _, wall := range Walls() {
-		c := Capability{Wall: wall, Enforced: how[wall] != "", How: how[wall]}
+	for _, isolation := range Isolations() {
+		c := Capability{Isolation: isolation, Enforced: how[isolation] != "", How: how[isolation]}
 		if !c.Enforced {
-			c.Why = why[wall]
+			c.Why = why[isolation]
 		}
-		if i := slices.IndexFunc(known, func(k Capability) bool { return k.Wall == wall }); i >= 0 {
+		if i := slices.IndexFunc(known, func(k Capability) bool { return k.Isolation == isolation }); i >= 0 {
 			c = known[i]
 		}
 		list = append(list, c)
@@ -90,13 +90,13 @@ func Report(how, why map[Wall]string, known ...Capability) []Capability {
 }
 
 // Can returns what a report tells of a wall; one that is not in it is not enforced.
-func Can(has []Capability, wall Wall) Capability {
+func Can(has []Capability, isolation Isolation) Capability {
 	for _, c := range has {
-		if c.Wall == wall {
+		if c.Isolation == isolation {
 			return c
 		}
 	}
-	return Capability{Wall: wall, Why: "it is not in the backend's report"}
+	return Capability{Isolation: isolation, Why: "it is not in the backend's report"}
 }
 
 // Require returns ErrNotEnforced for each limit, denied path and closed network that a Config asks for and a backend
@@ -105,17 +105,17 @@ func Require(mode Mode, cfg Config, has []Capability) error {
 	l := cfg.Limits
 	var missing []error
 	for _, ask := range []struct {
-		wall  Wall
-		asked bool
+		isolation Isolation
+		asked     bool
 	}{
-		{WallNetwork, !cfg.Network}, {WallStation, cfg.Network && cfg.Closed != nil}, {WallDenied, len(cfg.Denied) > 0}, {WallPrograms, len(cfg.DenyPrograms) > 0}, {LimitCPU, l.CPU > 0}, {LimitMemory, l.Memory > 0},
-		{LimitDisk, l.Disk > 0}, {LimitPIDs, l.PIDs > 0}, {LimitWall, l.Wall > 0},
+		{IsolationNetwork, !cfg.Network}, {IsolationStation, cfg.Network && cfg.Closed != nil}, {IsolationDenied, len(cfg.Denied) > 0}, {IsolationPrograms, len(cfg.DenyPrograms) > 0}, {LimitCPU, l.CPU > 0}, {LimitMemory, l.Memory > 0},
+		{LimitDisk, l.Disk > 0}, {LimitPIDs, l.PIDs > 0}, {LimitWallTime, l.Wall > 0},
 	} {
 		if !ask.asked {
 			continue
 		}
-		if c := Can(has, ask.wall); !c.Enforced {
-			missing = append(missing, fmt.Errorf("sandbox mode %s: %w: %s: %s", mode, ErrNotEnforced, ask.wall, c.Why))
+		if c := Can(has, ask.isolation); !c.Enforced {
+			missing = append(missing, fmt.Errorf("sandbox mode %s: %w: %s: %s", mode, ErrNotEnforced, ask.isolation, c.Why))
 		}
 	}
 	return errors.Join(missing...)

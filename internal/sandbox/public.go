@@ -44,4 +44,4 @@ var (
 )
 
 // Outlives reports whether a sandbox outlives the call that uses it.
-func Outlives(box Sandbox) bool { return sandbox.Outlives(box) }
+func Outlives(sb Sandbox) bool { return sandbox.Outlives(sb) }

@@ -51,8 +51,8 @@ type Config struct {
 	// Lasting says that several calls use the sandbox: a backend that would give each command a closed network of its own gives all
 	// of them one where it can, so that one command reaches what another listens on. It opens no wall.
 	Lasting bool
-	// Door, where set, is the one way out of a closed network. A backend that can not keep commands to it refuses it.
-	Door Door
+	// Egress, where set, is the one way out of a closed network. A backend that can not keep commands to it refuses it.
+	Egress Egress
 	// Denied lists absolute host paths that a command can not see at all, also where a wider path is shown.
 	Denied []string
 	// DenyPrograms are programs that commands can neither read nor execute: base names, patterns of path.Match over base names, or
@@ -69,17 +69,17 @@ type Config struct {
 // Doored is implemented by backends that keep commands to Config.Door; no other is given one.
 type Doored interface{ Doored() }
 
-// Door lets the commands of a sandbox whose network is closed reach something outside; see package egress.
-type Door interface {
+// Egress lets the commands of a sandbox whose network is closed reach something outside; see package egress.
+type Egress interface {
 	// Pass readies the way out for one command, whose inherited files begin with descriptor fd.
-	Pass(command []string, fd int) (Passage, error)
+	Pass(command []string, fd int) (EgressSession, error)
 	// Env is added to the environment of commands; Shown lists directories that they must be able to read.
 	Env() []string
 	Shown() []string
 }
 
-// Passage is the way out of one command.
-type Passage struct {
+// EgressSession is the way out of one command.
+type EgressSession struct {
 	// Args are started in the place of the command.
 	Args []string
 	// Files are inherited, in this order, from descriptor fd on. The backend does not close them.

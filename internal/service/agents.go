@@ -17,7 +17,7 @@ import (
 
 // Agents keeps agent definitions in the configuration bucket, under "agent.{name}".
 type Agents struct {
-	Shelf kernel.Shelf
+	KV kernel.KV
 	// Defaults of agents that are registered and do not say otherwise.
 	Defaults agentfile.Defaults
 }
@@ -29,7 +29,7 @@ func (a *Agents) Agent(ctx context.Context, name string) (events.Agent, error) {
 	if !events.ValidID(name) {
 		return events.Agent{}, kernel.ErrNotFound
 	}
-	b, err := a.Shelf.Get(ctx, agentPrefix+name)
+	b, err := a.KV.Get(ctx, agentPrefix+name)
 	if err != nil {
 		return events.Agent{}, fmt.Errorf("agent %s: %w", name, err)
 	}
@@ -42,7 +42,7 @@ func (a *Agents) Agent(ctx context.Context, name string) (events.Agent, error) {
 
 // Names implements planner.Agents.
 func (a *Agents) Names(ctx context.Context) ([]string, error) {
-	keys, err := a.Shelf.Keys(ctx, agentPrefix)
+	keys, err := a.KV.Keys(ctx, agentPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list agents: %w", err)
 	}
@@ -65,12 +65,12 @@ func (a *Agents) Register(ctx context.Context, dir string) (names []string, warn
 		if err != nil {
 			return nil, warnings, fmt.Errorf("encode agent %s: %w", name, err)
 		}
-		old, err := a.Shelf.Get(ctx, agentPrefix+name)
+		old, err := a.KV.Get(ctx, agentPrefix+name)
 		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
 			return nil, warnings, fmt.Errorf("agent %s: %w", name, err)
 		}
 		if string(old) != string(b) {
-			if err := a.Shelf.Put(ctx, agentPrefix+name, b); err != nil {
+			if err := a.KV.Put(ctx, agentPrefix+name, b); err != nil {
 				return nil, warnings, fmt.Errorf("register agent %s: %w", name, err)
 			}
 		}

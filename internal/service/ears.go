@@ -10,9 +10,9 @@ import (
 	"github.com/inspan/inspan/internal/runlog"
 )
 
-// ears overhear the facts of a station as they are stored, once for all roles of a process, and pass each on: to the cached
+// fanOut overhear the facts of a station as they are stored, once for all roles of a process, and pass each on: to the cached
 // states, then to whoever listens besides.
-type ears struct {
+type fanOut struct {
 	pages *runlog.Pages
 	once  sync.Once
 	mu    sync.RWMutex
@@ -21,17 +21,17 @@ type ears struct {
 
 // listener takes facts. It never waits, and what it misses is not lost.
 type listener struct {
-	hear func(runID string, r kernel.Record)
+	receive func(runID string, r kernel.Record)
 }
 
 // open begins with the first role of a process, for the life of ctx.
-func (e *ears) open(ctx context.Context, overhear func(func(runID string, r kernel.Record)) (stop func(), err error)) (err error) {
-	if overhear == nil {
+func (e *fanOut) open(ctx context.Context, republished func(func(runID string, r kernel.Record)) (stop func(), err error)) (err error) {
+	if republished == nil {
 		return nil
 	}
 	e.once.Do(func() {
 		var stop func()
-		if stop, err = overhear(e.hear); err == nil {
+		if stop, err = republished(e.receive); err == nil {
 			context.AfterFunc(ctx, stop)
 		}
 	})
@@ -42,8 +42,8 @@ func (e *ears) open(ctx context.Context, overhear func(func(runID string, r kern
 }
 
 // add lets hear listen, too, for the life of ctx.
-func (e *ears) add(ctx context.Context, hear func(runID string, r kernel.Record)) {
-	l := &listener{hear}
+func (e *fanOut) add(ctx context.Context, receive func(runID string, r kernel.Record)) {
+	l := &listener{receive}
 	e.mu.Lock()
 	e.more = append(slices.Clone(e.more), l)
 	e.mu.Unlock()
@@ -54,14 +54,14 @@ func (e *ears) add(ctx context.Context, hear func(runID string, r kernel.Record)
 	})
 }
 
-func (e *ears) hear(runID string, r kernel.Record) {
-	e.pages.Overhear(runID, r)
+func (e *fanOut) receive(runID string, r kernel.Record) {
+	e.pages.ApplyRepublished(runID, r)
 	for _, l := range e.listeners() {
-		l.hear(runID, r)
+		l.receive(runID, r)
 	}
 }
 
-func (e *ears) listeners() []*listener {
+func (e *fanOut) listeners() []*listener {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.more

@@ -13,30 +13,30 @@ func TestEars(t *testing.T) {
 	t.Parallel()
 	t.Run("a process overhears facts once, whoever listens, and each listener for as long as it runs", func(t *testing.T) {
 		t.Parallel()
-		e := &ears{pages: runlog.NewPages(0)}
+		e := &fanOut{pages: runlog.NewPages(0)}
 		var subscribed int
 		var said func(string, kernel.Record)
-		overhear := func(hear func(string, kernel.Record)) (func(), error) {
-			subscribed, said = subscribed+1, hear
+		republished := func(receive func(string, kernel.Record)) (func(), error) {
+			subscribed, said = subscribed+1, receive
 			return func() {}, nil
 		}
-		heard := map[string]int{}
+		received := map[string]int{}
 		gone, stop := context.WithCancel(t.Context())
 		for range 2 {
-			if err := e.open(t.Context(), overhear); err != nil {
+			if err := e.open(t.Context(), republished); err != nil {
 				t.Fatal(err)
 			}
 		}
-		e.add(gone, func(string, kernel.Record) { heard["gone"]++ })
-		e.add(t.Context(), func(string, kernel.Record) { heard["stays"]++ })
+		e.add(gone, func(string, kernel.Record) { received["gone"]++ })
+		e.add(t.Context(), func(string, kernel.Record) { received["stays"]++ })
 		said("r1", kernel.Record{Seq: 1})
 		stop()
 		for len(e.listeners()) == 2 { // it is taken out as soon as its context has ended
 			runtime.Gosched()
 		}
 		said("r1", kernel.Record{Seq: 2})
-		if subscribed != 1 || heard["gone"] != 1 || heard["stays"] != 2 {
-			t.Errorf("subscribed %d times, heard %v", subscribed, heard)
+		if subscribed != 1 || received["gone"] != 1 || received["stays"] != 2 {
+			t.Errorf("subscribed %d times, heard %v", subscribed, received)
 		}
 	})
 }

@@ -40,38 +40,38 @@ type Ports struct {
 	Blobs   kernel.Blobs
 	// Artifacts keeps what runs make; nil leaves it in the workspaces.
 	Artifacts kernel.Artifacts
-	State     kernel.Shelf
-	Config    kernel.Shelf
+	State     kernel.KV
+	Config    kernel.KV
 	// Sessions holds the sessions; nil knows none, and what names one only shares its directory.
-	Sessions kernel.Shelf
+	Sessions kernel.KV
 	// Trees holds the records of working trees; nil where they stay on their machine.
-	Trees  kernel.Shelf
+	Trees  kernel.KV
 	Leases kernel.Leases
 	// Live publishes for those who watch now, Kept what the station is to keep for a while besides, Said what a program in
 	// this process receives; the settings name those that are used. Each may be nil.
 	Live     kernel.Live
-	Kept     kernel.Live
-	Said     chan<- streaming.Replay
+	Retained kernel.Live
+	Replayed chan<- streaming.Replay
 	Refusals kernel.Refusals
 	// AnswerSoFar has answer called with the run of each watcher who asks what was published live so far, and sends it to
 	// the watcher, until stop is called. Nil leaves those who come late with what is stored.
 	AnswerSoFar func(answer func(runID string) [][]byte) (stop func(), err error)
 	// OnEnd calls back with the id of a run that may have ended, until stop is called. May be nil.
 	OnEnd func(func(runID string)) (stop func(), err error)
-	// Overhear calls back with every event of the station as it is stored, until stop is called: services that receive
+	// SubscribeRepublished calls back with every event of the station as it is stored, until stop is called: services that receive
 	// events early need not read them. May be nil.
-	Overhear func(func(runID string, r kernel.Record)) (stop func(), err error)
+	SubscribeRepublished func(func(runID string, r kernel.Record)) (stop func(), err error)
 	// Questions asks hooks on a subject; nil lets those block.
 	Questions hooks.Requester
 	// Hooks are further built-in hooks, by name.
 	Hooks map[string]hooks.Func
 	// Census tells how busy the station is; may be nil.
-	Census kernel.Census
+	StationStats kernel.StationStats
 	// Damage says what the station has lost of its store, nil for nothing; may be nil.
 	Damage func() error
 	// Local keeps the snapshots of runs that are not to have any in the station's store (eternal_engine_enabled: false).
 	// Nil keeps none of them.
-	Local kernel.Shelf
+	Local kernel.KV
 	// Durability of the server, recorded in each run.
 	Durability string
 	// Entropy makes ids; nil means crypto/rand.
@@ -114,8 +114,8 @@ type Host struct {
 	ledgers map[events.Service]*runlog.Ledger
 	// standings of the roles that run, guarded by mu.
 	standings map[events.Service]*standing
-	// ears begin with the first role.
-	ears *ears
+	// fanOut begin with the first role.
+	fanOut *fanOut
 }
 
 // NewHost checks what all roles need.
@@ -131,7 +131,7 @@ func NewHost(cfg Base, ports Ports, log zerolog.Logger, metrics *Metrics) (*Host
 		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("warning", w.Message).Msg("policy")
 	}
 	pages := runlog.NewPages(0)
-	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, masked: cfg.Masked, policy: policy, pages: pages, ears: &ears{pages: pages},
+	return &Host{cfg: cfg, ports: ports, log: log, metrics: metrics, masked: cfg.Masked, policy: policy, pages: pages, fanOut: &fanOut{pages: pages},
 		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}, nil
 }
 
@@ -141,7 +141,7 @@ func (h *Host) As(ports Ports) *Host {
 	if ports.Entropy == nil {
 		ports.Entropy = h.ports.Entropy
 	}
-	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, masked: h.masked, pages: h.pages, policy: h.policy, ears: h.ears,
+	return &Host{cfg: h.cfg, ports: ports, log: h.log, metrics: h.metrics, masked: h.masked, pages: h.pages, policy: h.policy, fanOut: h.fanOut,
 		ledgers: map[events.Service]*runlog.Ledger{}, standings: map[events.Service]*standing{}}
 }
 
@@ -163,7 +163,7 @@ func (h *Host) Status(role events.Service) func() any {
 
 // Run runs one role until ctx ends and its work is done.
 func (h *Host) Run(ctx context.Context, w Wiring) error {
-	if err := h.ears.open(ctx, h.ports.Overhear); err != nil {
+	if err := h.fanOut.open(ctx, h.ports.SubscribeRepublished); err != nil {
 		return err
 	}
 	role := w.Role
@@ -176,7 +176,7 @@ func (h *Host) Run(ctx context.Context, w Wiring) error {
 	}
 	defer h.closeRecorder(ctx, recorder)
 	if in.Ledger, err = runlog.NewLedger(runlog.LedgerConfig{Station: h.cfg.Station, By: role, Journal: h.ports.Journal,
-		Snapshots: in.known(), Pages: h.pages, Entropy: h.ports.Entropy, Tell: recorder.OnStored()}); err != nil {
+		Snapshots: in.known(), Pages: h.pages, Entropy: h.ports.Entropy, OnStored: recorder.OnStored()}); err != nil {
 		return err
 	}
 	if in.Asker, err = h.asker(role); err != nil {
@@ -244,7 +244,7 @@ type Instance struct {
 
 // Snapshots are those in the station's store.
 func (in *Instance) Snapshots() *snapshot.Store {
-	return &snapshot.Store{Shelf: in.Ports.State, Blobs: in.Ports.Blobs, Form: snapshot.Form(in.Base.SnapshotForm)}
+	return &snapshot.Store{KV: in.Ports.State, Blobs: in.Ports.Blobs, Form: snapshot.Form(in.Base.SnapshotForm)}
 }
 
 // LocalSnapshots keeps those of runs that want none in the station's store; nil where there is no local store.
@@ -252,7 +252,7 @@ func (in *Instance) LocalSnapshots() *snapshot.Store {
 	if in.Ports.Local == nil {
 		return nil
 	}
-	return &snapshot.Store{Shelf: in.Ports.Local, Form: snapshot.FormJSON}
+	return &snapshot.Store{KV: in.Ports.Local, Form: snapshot.FormJSON}
 }
 
 // known is where ledgers look for snapshots.
@@ -265,7 +265,7 @@ func (in *Instance) known() runlog.Snapshots {
 
 // Workflows is the index of the runs of workflows.
 func (in *Instance) Workflows() *capture.Workflows {
-	return &capture.Workflows{Shelf: in.Ports.State, Runs: in.Ledger}
+	return &capture.Workflows{KV: in.Ports.State, Runs: in.Ledger}
 }
 
 // RandomID returns n random bytes in hex.
@@ -279,9 +279,9 @@ func (in *Instance) RandomID(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// Overhear calls back with every event of the station as it is stored, for the life of ctx.
-func (in *Instance) Overhear(ctx context.Context, hear func(runID string, r kernel.Record)) {
-	in.host.ears.add(ctx, hear)
+// SubscribeRepublished calls back with every event of the station as it is stored, for the life of ctx.
+func (in *Instance) SubscribeRepublished(ctx context.Context, receive func(runID string, r kernel.Record)) {
+	in.host.fanOut.add(ctx, receive)
 }
 
 // Ends listens for runs that end, for the life of ctx.

@@ -16,11 +16,11 @@ func (in *Instance) Feed(ctx context.Context, cfg Live) (*streaming.Feed, error)
 		return nil, err
 	}
 	from := map[string]streaming.Publisher{streaming.ByNATS: in.Ports.Live}
-	if in.Ports.Kept != nil {
-		from[streaming.ByJetStream] = in.Ports.Kept
+	if in.Ports.Retained != nil {
+		from[streaming.ByJetStream] = in.Ports.Retained
 	}
-	if in.Ports.Said != nil {
-		from[streaming.ToChannel] = streaming.Channel(in.Ports.Said)
+	if in.Ports.Replayed != nil {
+		from[streaming.ToChannel] = streaming.Channel(in.Ports.Replayed)
 	}
 	out, err := streaming.Choose(cfg.Streaming, from)
 	if err != nil {

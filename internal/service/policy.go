@@ -18,12 +18,12 @@ const noPolicy = "none"
 var errOtherPolicy = errors.New("INSPAN_POLICY of this service is not the station's")
 
 // RecordPolicy writes the digest of the policy of a service as that of the station. Only whoever sets a station up may.
-func RecordPolicy(ctx context.Context, shelf kernel.Shelf, cfg Base) error {
+func RecordPolicy(ctx context.Context, kv kernel.KV, cfg Base) error {
 	policy, _, err := agentfile.LoadPolicy(cfg.Policy)
 	if err != nil {
 		return fmt.Errorf("INSPAN_POLICY: %w", err)
 	}
-	if err := shelf.Put(ctx, topology.PolicyKey, []byte(digestOf(policy))); err != nil {
+	if err := kv.Put(ctx, topology.PolicyKey, []byte(digestOf(policy))); err != nil {
 		return fmt.Errorf("record the station's policy: %w", err)
 	}
 	return nil

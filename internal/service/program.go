@@ -23,11 +23,11 @@ type Program struct {
 }
 
 // RegisterAgents reads the folder of agent files, if one is named, into the station's configuration and logs the warnings.
-func RegisterAgents(ctx context.Context, shelf kernel.Shelf, cfg Planning, log zerolog.Logger) error {
+func RegisterAgents(ctx context.Context, kv kernel.KV, cfg Planning, log zerolog.Logger) error {
 	if cfg.Agents == "" {
 		return nil
 	}
-	names, warnings, err := (&Agents{Shelf: shelf, Defaults: cfg.AgentDefaults}).Register(ctx, cfg.Agents)
+	names, warnings, err := (&Agents{KV: kv, Defaults: cfg.AgentDefaults}).Register(ctx, cfg.Agents)
 	for _, w := range warnings {
 		log.Warn().Str("file", w.File).Int("line", w.Line).Str("path", w.Path).Str("warning", w.Message).Msg("agent file")
 	}

@@ -53,14 +53,14 @@ func sources(t *rapid.T) map[string]string {
 
 // installed is what the services go by, byte for byte: the definitions in the station's store, and the rules in force for
 // each agent that is in it.
-func installed(t *rapid.T, shelf kernel.Shelf, policy agentfile.Policy) map[string]string {
+func installed(t *rapid.T, kv kernel.KV, policy agentfile.Policy) map[string]string {
 	ctx, all := context.Background(), map[string]string{}
-	keys, err := shelf.Keys(ctx, "agent.")
+	keys, err := kv.Keys(ctx, "agent.")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range keys {
-		b, err := shelf.Get(ctx, key)
+		b, err := kv.Get(ctx, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,14 +81,14 @@ func installed(t *rapid.T, shelf kernel.Shelf, policy agentfile.Policy) map[stri
 }
 
 // tamper does something to one definition in the store.
-func tamper(t *rapid.T, shelf kernel.Shelf) {
+func tamper(t *rapid.T, kv kernel.KV) {
 	ctx := context.Background()
-	keys, err := shelf.Keys(ctx, "agent.")
+	keys, err := kv.Keys(ctx, "agent.")
 	if err != nil || len(keys) == 0 {
 		return
 	}
 	key := rapid.SampledFrom(slices.Sorted(slices.Values(keys))).Draw(t, "key")
-	b, err := shelf.Get(ctx, key)
+	b, err := kv.Get(ctx, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,19 +97,19 @@ func tamper(t *rapid.T, shelf kernel.Shelf) {
 	whole := json.Unmarshal(b, &a) == nil
 	switch kind := rapid.IntRange(0, 4).Draw(t, "tampering"); {
 	case kind == 0:
-		err = shelf.Delete(ctx, key)
+		err = kv.Delete(ctx, key)
 	case kind == 1 && len(b) > 0:
 		b[rapid.IntRange(0, len(b)-1).Draw(t, "at")] ^= byte(rapid.IntRange(1, 255).Draw(t, "bits"))
-		err = shelf.Put(ctx, key, b)
+		err = kv.Put(ctx, key, b)
 	case kind == 2:
-		err = shelf.Put(ctx, key, b[:rapid.IntRange(0, len(b)).Draw(t, "cut")])
+		err = kv.Put(ctx, key, b[:rapid.IntRange(0, len(b)).Draw(t, "cut")])
 	case kind == 3 && whole: // as one who knows what it is would: the digest stays
 		a.Guards, a.Hooks, a.Tools = nil, nil, append(a.Tools, "write")
 		if b, err = json.Marshal(a); err == nil {
-			err = shelf.Put(ctx, key, b)
+			err = kv.Put(ctx, key, b)
 		}
 	default:
-		err = shelf.Put(ctx, key, rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "bytes"))
+		err = kv.Put(ctx, key, rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "bytes"))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -138,25 +138,25 @@ func TestPROP29(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			shelf := st.Shelf("config")
+			kv := st.KV("config")
 			install := func() (agentfile.Policy, map[string]string) {
 				policy, _, err := agentfile.LoadPolicy(filepath.Join(dir, "policy.yaml"))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, _, err := (&service.Agents{Shelf: shelf}).Register(context.Background(), filepath.Join(dir, "agents")); err != nil {
+				if _, _, err := (&service.Agents{KV: kv}).Register(context.Background(), filepath.Join(dir, "agents")); err != nil {
 					t.Fatal(err)
 				}
-				return policy, installed(t, shelf, policy)
+				return policy, installed(t, kv, policy)
 			}
 			policy, want := install()
 			if len(want) < 3 || len(want)%3 != 0 {
 				t.Fatalf("%d entries are installed: %v", len(want), want)
 			}
 			for range rapid.IntRange(0, 4).Draw(t, "times") {
-				tamper(t, shelf)
+				tamper(t, kv)
 			}
-			if damaged := installed(t, shelf, policy); !maps.Equal(damaged, want) {
+			if damaged := installed(t, kv, policy); !maps.Equal(damaged, want) {
 				for key, digest := range want { // rules that are not those of the sources have another digest
 					if strings.HasPrefix(key, "digest.") && damaged[key] == digest && damaged["rules."+key[7:]] != want["rules."+key[7:]] {
 						t.Fatalf("%s is the same for other rules", key)

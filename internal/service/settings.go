@@ -107,12 +107,12 @@ func traits() map[string]trait {
 		"INSPAN_GEMINI_API_KEY":                {key: "models.gemini.api_key", standard: "GEMINI_API_KEY"},
 		"INSPAN_GEMINI_BASE_URL":               {key: "models.gemini.base_url", standard: "GEMINI_BASE_URL"},
 	}
-	maps.Copy(all, boxTraits())
+	maps.Copy(all, sandboxTraits())
 	return all
 }
 
 // boxTraits are those of the variables of sandboxes and of git work.
-func boxTraits() map[string]trait {
+func sandboxTraits() map[string]trait {
 	return map[string]trait{
 		"INSPAN_SANDBOX":                  {key: "harness.sandbox.mode"},
 		"INSPAN_SANDBOX_BACKEND":          {key: "harness.sandbox.isolation_backend"},

@@ -138,7 +138,7 @@ type held struct {
 }
 
 // Listen implements kernel.Inbox.
-func (h held) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
+func (h held) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
 	for ctx.Err() == nil && h.s.until(ctx, true) {
 		part, stop := context.WithCancel(ctx)
 		var watching sync.WaitGroup
@@ -147,7 +147,7 @@ func (h held) Listen(ctx context.Context, role events.Service, workers int, hear
 				stop()
 			}
 		})
-		err := h.Inbox.Listen(part, role, workers, hear)
+		err := h.Inbox.Listen(part, role, workers, receive)
 		stop()
 		watching.Wait()
 		if err != nil {

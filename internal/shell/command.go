@@ -11,7 +11,7 @@ import (
 
 // command records a command and looks inside if it runs another.
 func (r *reader) command(argv []string, in input, s scope) {
-	if len(argv) == 0 || !r.room(s) {
+	if len(argv) == 0 || !r.within(s) {
 		return
 	}
 	if !known(argv[0]) {
@@ -40,7 +40,7 @@ func (r *reader) command(argv []string, in input, s scope) {
 		r.alias(body, argv, in, s)
 	}
 	r.inside(name, argv, in, s)
-	if real, ok := r.renamed[name]; ok && r.room(s) {
+	if real, ok := r.renamed[name]; ok && r.within(s) {
 		r.command(append([]string{real}, argv[1:]...), in, s.deeper())
 	}
 }

@@ -16,7 +16,7 @@ func isShell(name string) bool {
 // bashLike are the shells whose texts are read as theirs; zshTells are ways of another one to run a command.
 var (
 	bashLike = []string{"sh", "bash", "dash", "ksh", "ash", "mksh", "rbash", "posh", "oksh"}
-	zshTells = regexp.MustCompile(`\((e|\+)|(^|\s)=\w`)
+	zshMarks = regexp.MustCompile(`\((e|\+)|(^|\s)=\w`)
 )
 
 // isStdin reports whether a file's name is another name of the standard input.
@@ -71,7 +71,7 @@ func (r *reader) shell(name string, argv []string, in input, s scope) {
 		}
 		if !slices.Contains(bashLike, name) {
 			r.loose(argv[i])
-			if zshTells.MatchString(argv[i]) {
+			if zshMarks.MatchString(argv[i]) {
 				r.doubt("%s expands what it is given in a way of its own", name)
 			}
 		}
@@ -120,35 +120,35 @@ func language(name string) string {
 	return strings.TrimRight(name, "0123456789.")
 }
 
-// tells are words by which a program's text runs commands, deletes files or hides what it does. Their absence proves
+// scriptMarks are words by which a program's text runs commands, deletes files or hides what it does. Their absence proves
 // little; their presence is enough to ask.
 var (
-	tells = regexp.MustCompile("(?i)system|exec|popen|subprocess|spawn|child_process|rmtree|unlink|rmsync|rmdir|removedirs|os\\.remove|fs\\.rm|\\beval\\b|__import__|importlib|" +
+	scriptMarks = regexp.MustCompile("(?i)system|exec|popen|subprocess|spawn|child_process|rmtree|unlink|rmsync|rmdir|removedirs|os\\.remove|fs\\.rm|\\beval\\b|__import__|importlib|" +
 		"getattr|base64|b64decode|fromcharcode|compile|\\bfork\\b|shutil|deno\\.command|\\bqx\\b|`|remove-item|file_delete|io\\.open3|shell-command|do shell script|" +
 		"__(dict|class|base|bases|mro|subclasses|builtins|getattribute|loader|spec|globals|code|reduce)|\\bvars\\(|\\bglobals\\(|\\\\x[0-9a-f]|\\bchr\\(|codecs|marshal|pickle|" +
 		"ctypes|runpy|\\bpty\\b|\\bopen\\b[^;]*\\||core::|\\bkernel\\b|send\\(|instance_eval|passthru|proc_open|attrgetter|methodcaller|_load|constructor|createrequire|new function|" +
 		"\\brequire\\([^)]*\\+|\\)\\s*\\(['\"]|\\$\\w+\\s*\\(['\"]|process\\.(binding|dlopen|mainmodule)|\\brequire\\(\\s*[^'\")]|%x")
-	awkTells  = regexp.MustCompile(`system\s*\(|\|&|getline|@\w|-i\s*inplace`)
-	lispTells = regexp.MustCompile(`shell|process|delete|exec|system|load|funcall|apply|intern|compile|^-(l|script|x)$|\.elc?$`)
-	edTells   = regexp.MustCompile(`!|system|\.shell|shell`)
-	vimTells  = regexp.MustCompile(`[!|]|call|system|job|term|python|\bpy|lua|ruby|perl|exe|source|\bso\b|norm|eval|mak|grep|silent|make|filter|argdo|bufdo`)
+	awkMarks  = regexp.MustCompile(`system\s*\(|\|&|getline|@\w|-i\s*inplace`)
+	lispMarks = regexp.MustCompile(`shell|process|delete|exec|system|load|funcall|apply|intern|compile|^-(l|script|x)$|\.elc?$`)
+	edMarks   = regexp.MustCompile(`!|system|\.shell|shell`)
+	vimMarks  = regexp.MustCompile(`[!|]|call|system|job|term|python|\bpy|lua|ruby|perl|exe|source|\bso\b|norm|eval|mak|grep|silent|make|filter|argdo|bufdo`)
 )
 
-// textTells reports whether the text of a program may run commands.
-func textTells(lang, text string) bool {
+// textMarks reports whether the text of a program may run commands.
+func textMarks(lang, text string) bool {
 	switch lang {
 	case "awk", "gawk", "mawk", "nawk":
-		return awkTells.MatchString(text) || awkPipes(text)
+		return awkMarks.MatchString(text) || awkPipes(text)
 	case "sed", "gsed":
 		return sedRuns(text)
 	case "vim", "vi", "nvim", "ex":
-		return vimTells.MatchString(text)
+		return vimMarks.MatchString(text)
 	case "ed", "sqlite3":
-		return edTells.MatchString(text)
+		return edMarks.MatchString(text)
 	case "emacs":
-		return lispTells.MatchString(text)
+		return lispMarks.MatchString(text)
 	}
-	return tells.MatchString(text)
+	return scriptMarks.MatchString(text)
 }
 
 // texted are the languages whose text is a word without an option; it looks like the name of a file.
@@ -181,7 +181,7 @@ func (r *reader) program(name string, argv []string, in input) {
 	switch {
 	case inline || first:
 		for _, w := range textWords(lang, argv) {
-			if textTells(lang, strings.ReplaceAll(w, guard.Unknown, "")) {
+			if textMarks(lang, strings.ReplaceAll(w, guard.Unknown, "")) {
 				r.doubt("the program's text that %s is given may run other commands", name)
 			}
 			if lang == "perl" && strings.HasSuffix(strings.TrimSpace(w), "|") {
@@ -201,7 +201,7 @@ func (r *reader) program(name string, argv []string, in input) {
 		if script != module {
 			r.ranScript(script)
 		}
-	case in.given && (!known(in.text) || textTells(lang, in.text)):
+	case in.given && (!known(in.text) || textMarks(lang, in.text)):
 		r.doubt("the program's text that %s reads may run other commands", name)
 	case (in.piped || r.replaced) && !in.given:
 		r.doubt("%s runs what a pipe or a file gives it", name)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// sedTells is for scripts that the reader cannot follow.
-var sedTells = regexp.MustCompile(`(^|[;{\n])\s*([0-9,$~+]+|/[^/\n]*/)?\s*!?\s*(e(\s|$)|s[/|,#@!].*[/|,#@!][gpiImM0-9]*e[gpiImM0-9]*\s*(;|$|\}))`)
+// sedMarks is for scripts that the reader cannot follow.
+var sedMarks = regexp.MustCompile(`(^|[;{\n])\s*([0-9,$~+]+|/[^/\n]*/)?\s*!?\s*(e(\s|$)|s[/|,#@!].*[/|,#@!][gpiImM0-9]*e[gpiImM0-9]*\s*(;|$|\}))`)
 
 // sedRuns reports whether a script of sed runs commands: by e, or by the flag e of s.
 func sedRuns(script string) bool {
@@ -15,7 +15,7 @@ func sedRuns(script string) bool {
 			return true
 		}
 	}
-	return sedTells.MatchString(script)
+	return sedMarks.MatchString(script)
 }
 
 // sedWrites returns the files that a script writes.

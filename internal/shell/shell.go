@@ -120,8 +120,8 @@ func (r *reader) doubt(format string, args ...any) {
 	}
 }
 
-// room reports whether one more command may be looked at.
-func (r *reader) room(s scope) bool {
+// within reports whether one more command may be looked at.
+func (r *reader) within(s scope) bool {
 	switch {
 	case s.depth > MaxDepth:
 		r.doubt("it has commands within commands, more than %d deep", MaxDepth)
@@ -137,7 +137,7 @@ func (r *reader) room(s scope) bool {
 
 // text reads a shell text, the whole or one within it.
 func (r *reader) text(text string, s scope) {
-	if !r.room(s) {
+	if !r.within(s) {
 		return
 	}
 	r.parsed += len(text)

@@ -45,8 +45,8 @@ func (r *reader) makefile(name string, argv []string, in input) {
 	}
 }
 
-// debuggerTells are words by which a debugger runs commands, or texts in other languages.
-var debuggerTells = regexp.MustCompile(`shell|!|\bpy|pipe|\||make|guile|\bgu\b|source|system|call|define|compile|eval|exec|script|platform`)
+// debuggerMarks are words by which a debugger runs commands, or texts in other languages.
+var debuggerMarks = regexp.MustCompile(`shell|!|\bpy|pipe|\||make|guile|\bgu\b|source|system|call|define|compile|eval|exec|script|platform`)
 
 // debugger reads the commands that a debugger is given.
 func (r *reader) debugger(name string, argv []string) {
@@ -54,12 +54,12 @@ func (r *reader) debugger(name string, argv []string) {
 		argv = argv[:i]
 	}
 	for _, w := range argv[1:] {
-		if strings.ContainsAny(w, " !|"+guard.Unknown) && debuggerTells.MatchString(strings.ReplaceAll(w, guard.Unknown, "!")) {
+		if strings.ContainsAny(w, " !|"+guard.Unknown) && debuggerMarks.MatchString(strings.ReplaceAll(w, guard.Unknown, "!")) {
 			r.doubt("the commands that %s is given may run others", name)
 		}
 	}
 	for _, text := range values(argv, "-ex", "-iex", "--eval-command", "--init-eval-command", "-o", "-O", "--one-line") {
-		if !known(text) || debuggerTells.MatchString(text) {
+		if !known(text) || debuggerMarks.MatchString(text) {
 			r.doubt("the commands that %s is given may run others", name)
 		}
 	}

@@ -161,7 +161,7 @@ func (r *reader) carried(argv []string, in input, s scope) {
 
 // among takes each dangerous name among the words for a command, but not the one that is known to be one.
 func (r *reader) among(argv []string, done int, in input, s scope) {
-	for i := 1; i < len(argv) && r.room(s); i++ {
+	for i := 1; i < len(argv) && r.within(s); i++ {
 		if name := path.Base(argv[i]); i != done && (dangerous(name) || isShell(name) && i+1 < len(argv)) {
 			r.command(argv[i:], in, s.deeper())
 		}

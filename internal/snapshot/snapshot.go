@@ -48,7 +48,7 @@ const (
 
 // Store keeps snapshots under "snap.{run}".
 type Store struct {
-	Shelf kernel.Shelf
+	KV kernel.KV
 	// Blobs takes the large ones; nil leaves them on the shelf.
 	Blobs kernel.Blobs
 	Codec run.Codec
@@ -76,7 +76,7 @@ func (st *Store) Save(ctx context.Context, s run.State, head uint64) error {
 	if err != nil {
 		return err
 	}
-	return st.Shelf.Put(ctx, Key(s.HarnessID), value)
+	return st.KV.Put(ctx, Key(s.HarnessID), value)
 }
 
 // Pack makes the row that Save stores. A large state goes to the object store first.
@@ -160,7 +160,7 @@ func (f First) Latest(ctx context.Context, runID string) (run.State, uint64, boo
 
 // Load returns a snapshot or says why there is none.
 func (st *Store) Load(ctx context.Context, runID string) (run.State, uint64, error) {
-	value, err := st.Shelf.Get(ctx, Key(runID))
+	value, err := st.KV.Get(ctx, Key(runID))
 	if err != nil {
 		return run.State{}, 0, err
 	}

@@ -27,7 +27,7 @@ func newStore(t *testing.T, form snapshot.Form) (*mem.Station, *snapshot.Store) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return st, &snapshot.Store{Shelf: st.Shelf(topology.StateBucket), Blobs: st.Blobs(), Form: form}
+	return st, &snapshot.Store{KV: st.KV(topology.StateBucket), Blobs: st.Blobs(), Form: form}
 }
 
 // history is a run in the middle of a call; text is what its model said.
@@ -121,8 +121,8 @@ func testStore(t *testing.T, form snapshot.Form) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, fact := range b.Append(runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a")) {
-			if got, err = got.Apply(fact); err != nil {
+		for _, ev := range b.Append(runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a")) {
+			if got, err = got.Apply(ev); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -217,14 +217,14 @@ func (r row) put(t *testing.T, store *snapshot.Store, id string) {
 	if len(r.Tail) > 0 {
 		b = append(append(b, '\n'), r.Tail...)
 	}
-	if err := store.Shelf.Put(t.Context(), snapshot.Key(id), b); err != nil {
+	if err := store.KV.Put(t.Context(), snapshot.Key(id), b); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func rowOf(t *testing.T, store *snapshot.Store, id string) row {
 	t.Helper()
-	b, err := store.Shelf.Get(t.Context(), snapshot.Key(id))
+	b, err := store.KV.Get(t.Context(), snapshot.Key(id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func testDamaged(t *testing.T, form snapshot.Form) {
 	t.Run("PERS-3 a row that is not JSON", func(t *testing.T) {
 		t.Parallel()
 		_, store := newStore(t, form)
-		if err := store.Shelf.Put(t.Context(), snapshot.Key("run-a"), []byte("{")); err != nil {
+		if err := store.KV.Put(t.Context(), snapshot.Key("run-a"), []byte("{")); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, ok := store.Latest(t.Context(), "run-a"); ok {
@@ -284,11 +284,11 @@ func testDamaged(t *testing.T, form snapshot.Form) {
 		if err := store.Save(t.Context(), history("run-a", "hello"), 3); err != nil {
 			t.Fatal(err)
 		}
-		b, err := store.Shelf.Get(t.Context(), snapshot.Key("run-a"))
+		b, err := store.KV.Get(t.Context(), snapshot.Key("run-a"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := store.Shelf.Put(t.Context(), snapshot.Key("run-b"), b); err != nil {
+		if err := store.KV.Put(t.Context(), snapshot.Key("run-b"), b); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, ok := store.Latest(t.Context(), "run-b"); ok {

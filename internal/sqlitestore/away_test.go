@@ -24,7 +24,7 @@ var errGone = errors.New("no servers available")
 type home struct {
 	*mem.Station
 	mu sync.Mutex
-	// gone: nothing reaches it. vanish: it goes away with the append after so many, once that is stored; -1 is never.
+	// primaryAway: nothing reaches it. vanish: it goes away with the append after so many, once that is stored; -1 is never.
 	gone   bool
 	vanish int
 }
@@ -216,23 +216,23 @@ func (w *fallen) settle() {
 }
 
 // log returns the facts that the primary has, having folded them.
-func (w *fallen) log(runID string) (facts [][]byte, kinds []events.Kind) {
+func (w *fallen) log(runID string) (evs [][]byte, kinds []events.Kind) {
 	w.t.Helper()
 	for _, r := range w.home.Log(runID) {
-		facts = append(facts, r.Bytes)
+		evs = append(evs, r.Bytes)
 	}
-	if _, err := run.Fold(run.State{}, facts...); err != nil {
+	if _, err := run.Fold(run.State{}, evs...); err != nil {
 		w.t.Fatalf("the log of the primary does not fold: %v", err)
 	}
-	return facts, kindsOf(w.t, facts)
+	return evs, kindsOf(w.t, evs)
 }
 
 func kindsOf(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, facts [][]byte) (kinds []events.Kind) {
+}, evs [][]byte) (kinds []events.Kind) {
 	t.Helper()
-	for _, b := range facts {
+	for _, b := range evs {
 		f, err := events.Decode(b)
 		if err != nil {
 			t.Fatalf("decode: %v", err)
@@ -247,7 +247,7 @@ func kindsOf(t interface {
 }
 
 // branches lists those of a status, and the facts of all of them in order.
-func (w *fallen) branches(status sqlitestore.Status) (all []sqlitestore.Branch, facts [][]byte) {
+func (w *fallen) branches(status sqlitestore.Status) (all []sqlitestore.Branch, evs [][]byte) {
 	w.t.Helper()
 	all, err := w.local.Branches(context.Background(), status)
 	if err != nil {
@@ -259,10 +259,10 @@ func (w *fallen) branches(status sqlitestore.Status) (all []sqlitestore.Branch, 
 			w.t.Fatalf("evidence: %v", err)
 		}
 		for _, r := range records {
-			facts = append(facts, r.Bytes)
+			evs = append(evs, r.Bytes)
 		}
 	}
-	return all, facts
+	return all, evs
 }
 
 // foreign is another writer of the primary, who knows nothing of our branch.

@@ -37,8 +37,8 @@ type Branch struct {
 	// Fork is the position in the primary log of the fact before it.
 	Fork uint64 `json:"fork"`
 	// Facts on it, and those of them that are in the primary log.
-	Facts int `json:"facts"`
-	Home  int `json:"home"`
+	Events int `json:"facts"`
+	Home   int `json:"home"`
 }
 
 // branch is an open one.
@@ -54,7 +54,7 @@ func (s *Station) Branches(ctx context.Context, status Status) ([]Branch, error)
 	err := s.store.each(ctx, func(scan func(...any) error) error {
 		var b Branch
 		var opened int64
-		if err := scan(&b.ID, &b.Run, &b.Status, &b.Reason, &opened, &b.Fork, &b.Facts, &b.Home); err != nil {
+		if err := scan(&b.ID, &b.Run, &b.Status, &b.Reason, &opened, &b.Fork, &b.Events, &b.Home); err != nil {
 			return err
 		}
 		b.Opened = time.Unix(0, opened).UTC()
@@ -92,25 +92,25 @@ func (s *Station) readBranch(ctx context.Context, b *branch, after uint64) ([]ke
 	} else {
 		after = 0
 	}
-	facts, err := s.records(ctx, batch+1, "SELECT seq, kind, bytes FROM facts WHERE branch = ? AND seq > ? ORDER BY seq LIMIT ?", b.id, after, batch+1)
+	evs, err := s.records(ctx, batch+1, "SELECT seq, kind, bytes FROM facts WHERE branch = ? AND seq > ? ORDER BY seq LIMIT ?", b.id, after, batch+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read the branch of run %s: %w", b.run, err)
 	}
-	for i := range facts {
-		facts[i].Seq += localSeq
+	for i := range evs {
+		evs[i].Seq += localSeq
 	}
-	if len(facts) > batch {
-		return facts[:batch], true, nil
+	if len(evs) > batch {
+		return evs[:batch], true, nil
 	}
-	return facts, false, nil
+	return evs, false, nil
 }
 
 func (s *Station) lastOf(ctx context.Context, b *branch) (kernel.Record, bool, error) {
-	facts, err := s.records(ctx, 1, "SELECT seq, kind, bytes FROM facts WHERE branch = ? ORDER BY seq DESC LIMIT 1", b.id)
-	if err != nil || len(facts) == 0 {
+	evs, err := s.records(ctx, 1, "SELECT seq, kind, bytes FROM facts WHERE branch = ? ORDER BY seq DESC LIMIT 1", b.id)
+	if err != nil || len(evs) == 0 {
 		return kernel.Record{}, false, err
 	}
-	return kernel.Record{Seq: localSeq + facts[0].Seq, Kind: facts[0].Kind, Bytes: facts[0].Bytes}, true, nil
+	return kernel.Record{Seq: localSeq + evs[0].Seq, Kind: evs[0].Kind, Bytes: evs[0].Bytes}, true, nil
 }
 
 // fork begins a branch with a fact that the primary did not confirm, and warns behind it. The fact comes first: the
@@ -150,7 +150,7 @@ func (f *Fallback) fork(e kernel.Entry, why error) kernel.Ack {
 	for _, p := range put {
 		f.local.deliver(p, localSeq+p.seq)
 	}
-	f.notify(Notice{Run: e.ID, Status: BranchOpen, Facts: len(put), Reason: why.Error()})
+	f.notify(Notice{Run: e.ID, Status: BranchOpen, Events: len(put), Reason: why.Error()})
 	return kernel.Ack{Outcome: kernel.Stored, Seq: localSeq + put[0].seq}
 }
 

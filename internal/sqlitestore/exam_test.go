@@ -66,7 +66,7 @@ func TestBlobsExam(t *testing.T) {
 
 func TestShelfExam(t *testing.T) {
 	t.Parallel()
-	kerneltest.Shelf(t, func(t *testing.T) kernel.Shelf { return open(t, sqlitestore.Config{}).Shelf("harness-state") })
+	kerneltest.KV(t, func(t *testing.T) kernel.KV { return open(t, sqlitestore.Config{}).KV("harness-state") })
 }
 
 func TestLeasesExam(t *testing.T) {

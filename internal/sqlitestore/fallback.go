@@ -33,7 +33,7 @@ type Notice struct {
 	// Status the branch has now.
 	Status Status
 	// Facts on it that are stored here, and those of them that are in the primary log.
-	Facts, Home int
+	Events, Home int
 	// Reason says why it began, or why it was refused.
 	Reason string
 }
@@ -126,8 +126,8 @@ func (f *Fallback) reach(ctx context.Context) error {
 	return err
 }
 
-// gone reports whether the primary was away when last asked, and still is.
-func (f *Fallback) gone(ctx context.Context) error {
+// primaryAway reports whether the primary was away when last asked, and still is.
+func (f *Fallback) primaryAway(ctx context.Context) error {
 	f.mu.Lock()
 	away := f.away
 	f.mu.Unlock()
@@ -156,7 +156,7 @@ func (f *Fallback) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 		return outcome(err)
 	}
 	e.Head = head
-	why := f.gone(ctx)
+	why := f.primaryAway(ctx)
 	if why == nil {
 		ack := f.primary.Journal.Append(ctx, e)
 		if ack.Outcome != kernel.Unknown {
@@ -254,14 +254,14 @@ func (f *Fallback) Read(ctx context.Context, run string, after uint64) ([]kernel
 			return nil, false, err
 		}
 	}
-	if err := f.gone(ctx); err != nil {
+	if err := f.primaryAway(ctx); err != nil {
 		return nil, false, fmt.Errorf("read run %s: %w: %w", run, errAway, err)
 	}
-	facts, more, err := f.primary.Journal.Read(ctx, run, after)
+	evs, more, err := f.primary.Journal.Read(ctx, run, after)
 	if err != nil {
 		_ = f.reach(ctx) // whoever asks next need not wait as long
 	}
-	return facts, more, err
+	return evs, more, err
 }
 
 // comeDown finds where a reader goes on that knows a run up to a local position. For one that read refused facts that
@@ -289,7 +289,7 @@ func (f *Fallback) Last(ctx context.Context, run string) (kernel.Record, bool, e
 	if b != nil {
 		return f.local.lastOf(ctx, b)
 	}
-	if err := f.gone(ctx); err != nil {
+	if err := f.primaryAway(ctx); err != nil {
 		return kernel.Record{}, false, fmt.Errorf("last fact of run %s: %w: %w", run, errAway, err)
 	}
 	return f.primary.Journal.Last(ctx, run)
@@ -297,7 +297,7 @@ func (f *Fallback) Last(ctx context.Context, run string) (kernel.Record, bool, e
 
 // Listen implements kernel.Inbox: a role hears the primary and, while runs are on branches, what is said there. Each
 // of them has its own workers.
-func (f *Fallback) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
+func (f *Fallback) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
 	both, stop := context.WithCancel(ctx)
 	defer stop()
 	local := make(chan error, 1) // it never waits for us
@@ -307,10 +307,10 @@ func (f *Fallback) Listen(ctx context.Context, role events.Service, workers int,
 				_ = m.Ack(ctx) // in memory; it never fails
 				return
 			}
-			hear(ctx, m)
+			receive(ctx, m)
 		})
 	}()
-	err := f.primary.Inbox.Listen(ctx, role, workers, hear)
+	err := f.primary.Inbox.Listen(ctx, role, workers, receive)
 	stop()
 	return errors.Join(err, <-local)
 }
@@ -329,7 +329,7 @@ func (f *Fallback) void(ctx context.Context, seq uint64) bool {
 
 // Set implements kernel.Timers. A timer that was set while the primary was away fires here.
 func (f *Fallback) Set(ctx context.Context, run, name string, at time.Time) error {
-	if f.gone(ctx) == nil {
+	if f.primaryAway(ctx) == nil {
 		err := f.primary.Timers.Set(ctx, run, name, at)
 		if err == nil || f.reach(ctx) == nil {
 			return err
@@ -346,7 +346,7 @@ func (f *Fallback) Blobs() kernel.Blobs { return objects{f} }
 
 // Put implements kernel.Blobs.
 func (o objects) Put(ctx context.Context, kind string, data []byte) (events.Ref, error) {
-	if o.f.gone(ctx) == nil {
+	if o.f.primaryAway(ctx) == nil {
 		ref, err := o.f.primary.Blobs.Put(ctx, kind, data)
 		if err == nil || o.f.reach(ctx) == nil {
 			return ref, err
@@ -361,7 +361,7 @@ func (o objects) Get(ctx context.Context, ref events.Ref) ([]byte, error) {
 	if err == nil {
 		return b, nil
 	}
-	if why := o.f.gone(ctx); why != nil {
+	if why := o.f.primaryAway(ctx); why != nil {
 		return nil, fmt.Errorf("object %s: %w: %w", ref.SHA256, errAway, why)
 	}
 	return o.f.primary.Blobs.Get(ctx, ref)

@@ -84,8 +84,8 @@ func (w *fallen) known() (run.State, bool) {
 
 // primary returns the state as the log has it.
 func (w *fallen) primary() run.State {
-	facts, _ := w.log("r")
-	s, err := run.Fold(run.State{}, facts...)
+	evs, _ := w.log("r")
+	s, err := run.Fold(run.State{}, evs...)
 	if err != nil {
 		w.t.Fatalf("fold: %v", err)
 	}
@@ -99,8 +99,8 @@ func (w *fallen) account(t *rapid.T, said, unsure int, strangers bool) {
 	for _, b := range log {
 		have[string(b)]++
 	}
-	_, facts := w.branches(sqlitestore.BranchHome)
-	for _, b := range facts {
+	_, evs := w.branches(sqlitestore.BranchHome)
+	for _, b := range evs {
 		if have[string(b)] != 1 {
 			t.Fatalf("a fact of a branch that is home stands %d times in the log", have[string(b)])
 		}

@@ -50,15 +50,15 @@ func TestFallback(t *testing.T) {
 		before, _ := w.log("r")
 		w.home.set(true, -1)
 		middle(w)
-		_, facts := w.branches(sqlitestore.BranchOpen)
+		_, evs := w.branches(sqlitestore.BranchOpen)
 		want := []events.Kind{events.TurnFinished, events.CheckpointFallback, events.CallAllowed, events.CallStarted, events.CallFinished}
-		if got := kindsOf(t, facts); !slices.Equal(got, want) {
+		if got := kindsOf(t, evs); !slices.Equal(got, want) {
 			t.Errorf("the branch has %q, want %q", got, want)
 		}
 		if after, _ := w.log("r"); len(after) != len(before) {
 			t.Errorf("%d facts reached a log that is away", len(after)-len(before))
 		}
-		warning, err := events.Decode(facts[1])
+		warning, err := events.Decode(evs[1])
 		if err != nil || warning.Author() != events.Persister || !strings.Contains(string(warning.Data), "store_fallback") || !strings.Contains(string(warning.Data), errGone.Error()) {
 			t.Errorf("warning %s, %v", warning.Data, err)
 		}
@@ -75,11 +75,11 @@ func TestFallback(t *testing.T) {
 		_, branch := w.branches(sqlitestore.BranchOpen)
 		w.home.set(false, -1)
 		end(w) // the first word brings the branch home
-		facts, kinds := w.log("r")
-		if got := facts[5 : 5+len(branch)]; !slices.EqualFunc(got, branch, bytes.Equal) {
+		evs, kinds := w.log("r")
+		if got := evs[5 : 5+len(branch)]; !slices.EqualFunc(got, branch, bytes.Equal) {
 			t.Errorf("the log has not the bytes of the branch:\n%q", kinds)
 		}
-		if s := w.state("r"); s.Status != events.Completed || int(s.Sequence) != len(facts) || count(kinds, events.CheckpointFallback) != 1 {
+		if s := w.state("r"); s.Status != events.Completed || int(s.Sequence) != len(evs) || count(kinds, events.CheckpointFallback) != 1 {
 			t.Errorf("%s at %d, the log has %q", s.Status, s.Sequence, kinds)
 		}
 		if n := w.seen(); len(n) != 2 || n[1].Status != sqlitestore.BranchHome || n[1].Home != len(branch) {
@@ -122,11 +122,11 @@ func TestFallback(t *testing.T) {
 		w.home.set(false, -1)
 		w.say("r", runtest.StepDone("a", "done"), runtest.PlanDone(1))
 		w.say("r", runtest.Completed(w.state("r")))
-		facts, kinds := w.log("r")
-		if s := w.state("r"); s.Status != events.Completed || int(s.Sequence) != len(facts) || count(kinds, events.CheckpointFallback) != 2 {
+		evs, kinds := w.log("r")
+		if s := w.state("r"); s.Status != events.Completed || int(s.Sequence) != len(evs) || count(kinds, events.CheckpointFallback) != 2 {
 			t.Errorf("%s at %d, the log has %q", s.Status, s.Sequence, kinds)
 		}
-		if all, _ := w.branches(sqlitestore.BranchHome); len(all) != 2 || all[0].Facts != all[0].Home || all[1].Facts != all[1].Home {
+		if all, _ := w.branches(sqlitestore.BranchHome); len(all) != 2 || all[0].Events != all[0].Home || all[1].Events != all[1].Home {
 			t.Errorf("branches %+v", all)
 		}
 	})
@@ -145,8 +145,8 @@ func TestFallback(t *testing.T) {
 			}
 			w.home.set(false, -1)
 			w.settle()
-			facts, kinds := w.log("r")
-			if len(facts) != 10 || count(kinds, events.CallFinished) != 1 {
+			evs, kinds := w.log("r")
+			if len(evs) != 10 || count(kinds, events.CallFinished) != 1 {
 				t.Fatalf("after %d the log has %q", n, kinds)
 			}
 			end(w)
@@ -254,7 +254,7 @@ func TestMovedOn(t *testing.T) {
 		w.home.set(false, -1)
 		w.settle()
 		all, _ := w.branches(sqlitestore.BranchRefused)
-		if len(all) != 1 || all[0].Home != 2 || all[0].Facts != 5 {
+		if len(all) != 1 || all[0].Home != 2 || all[0].Events != 5 {
 			t.Errorf("%+v", all)
 		}
 		if _, kinds := w.log("r"); !slices.Equal(kinds[5:], []events.Kind{events.TurnFinished, events.CheckpointFallback, events.RunPaused}) {
@@ -317,15 +317,15 @@ func TestBesides(t *testing.T) {
 		begin(w)
 		w.home.set(true, -1)
 		ctx, cancel := context.WithCancel(t.Context())
-		heard := make(chan kernel.Message, 64) // more than is said
+		received := make(chan kernel.Message, 64) // more than is said
 		done := make(chan error, 1)
 		go func() {
-			done <- w.f.Listen(ctx, events.Gatekeeper, 1, func(_ context.Context, m kernel.Message) { heard <- m })
+			done <- w.f.Listen(ctx, events.Gatekeeper, 1, func(_ context.Context, m kernel.Message) { received <- m })
 		}()
 		next := func(local bool) kernel.Message {
 			for {
 				select {
-				case m := <-heard:
+				case m := <-received:
 					if sqlitestore.IsLocal(m.Seq()) == local && strings.HasSuffix(m.Subject(), "turn.finished") {
 						return m
 					}
@@ -342,12 +342,12 @@ func TestBesides(t *testing.T) {
 		w.home.set(false, -1)
 		w.settle()
 		m := next(false)
-		if s, err := w.pens[events.Gatekeeper].Hear(ctx, "r", kernel.Record{Seq: m.Seq(), Bytes: m.Data()}); err != nil || s.Sequence != 7 {
+		if s, err := w.pens[events.Gatekeeper].Receive(ctx, "r", kernel.Record{Seq: m.Seq(), Bytes: m.Data()}); err != nil || s.Sequence != 7 {
 			t.Errorf("heard at %d, %v", s.Sequence, err)
 		}
 		for _, n := range []uint64{7, 6} { // a late delivery of what came home changes nothing
 			rec := w.home.Log("r")[n-1]
-			s, err := w.pens[events.Gatekeeper].Hear(ctx, "r", kernel.Record{Seq: sqlitestore.LocalSeq + n, Bytes: rec.Bytes})
+			s, err := w.pens[events.Gatekeeper].Receive(ctx, "r", kernel.Record{Seq: sqlitestore.LocalSeq + n, Bytes: rec.Bytes})
 			if err != nil || s.Sequence != 7 {
 				t.Errorf("fact %d heard late: at %d, %v", n, s.Sequence, err)
 			}

@@ -116,7 +116,7 @@ func (s *Station) deliver(f stored, position uint64) {
 	if f.Aggregate != events.RunAggregate {
 		return
 	}
-	s.tell(f.ID, false, position, b)
+	s.notify(f.ID, false, position, b)
 	if f.Kind == events.RunCompleted || f.Kind == events.RunFailed {
 		s.ended(f.ID)
 	}
@@ -129,46 +129,46 @@ func (s *Station) push(role events.Service, f stored, position uint64, b []byte)
 		header = map[string]string{kernel.WholeHeader: strconv.FormatUint(f.Whole, 10)}
 	}
 	s.mail.Push(role, Parcel{Subject: events.EventSubject(s.name, f.Aggregate, f.ID, f.Kind), Data: b, Header: header, Seq: position, Time: f.at,
-		Acked: func() { s.store.later("DELETE FROM pending WHERE fact = ? AND role = ?", f.seq, string(role)) }})
+		Acked: func() { s.store.deferWrite("DELETE FROM pending WHERE fact = ? AND role = ?", f.seq, string(role)) }})
 }
 
 // Read implements kernel.Journal.
 func (j journal) Read(ctx context.Context, id string, after uint64) ([]kernel.Record, bool, error) {
-	facts, err := j.s.records(ctx, batch+1, "SELECT seq, kind, bytes FROM facts WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", kernel.Key(j.aggregate, id), after, batch+1)
+	evs, err := j.s.records(ctx, batch+1, "SELECT seq, kind, bytes FROM facts WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", kernel.Key(j.aggregate, id), after, batch+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read %s %s after %d: %w", j.aggregate, id, after, err)
 	}
-	if len(facts) > batch {
-		return facts[:batch], true, nil
+	if len(evs) > batch {
+		return evs[:batch], true, nil
 	}
-	return facts, false, nil
+	return evs, false, nil
 }
 
 // Last implements kernel.Journal.
 func (j journal) Last(ctx context.Context, id string) (kernel.Record, bool, error) {
-	facts, err := j.s.records(ctx, 1, "SELECT seq, kind, bytes FROM facts WHERE run = ? ORDER BY seq DESC LIMIT 1", kernel.Key(j.aggregate, id))
-	if err != nil || len(facts) == 0 {
+	evs, err := j.s.records(ctx, 1, "SELECT seq, kind, bytes FROM facts WHERE run = ? ORDER BY seq DESC LIMIT 1", kernel.Key(j.aggregate, id))
+	if err != nil || len(evs) == 0 {
 		return kernel.Record{}, false, err
 	}
-	return facts[0], true, nil
+	return evs[0], true, nil
 }
 
 func (s *Station) records(ctx context.Context, room int, query string, args ...any) ([]kernel.Record, error) {
-	facts := make([]kernel.Record, 0, min(room, 16))
+	evs := make([]kernel.Record, 0, min(room, 16))
 	err := s.store.each(ctx, func(scan func(...any) error) error {
 		var r kernel.Record
 		if err := scan(&r.Seq, &r.Kind, &r.Bytes); err != nil {
 			return err
 		}
-		facts = append(facts, r)
+		evs = append(evs, r)
 		return nil
 	}, query, args...)
-	return facts, err
+	return evs, err
 }
 
-// Say stores the message of an outsider for the role that hears its subject, and returns its position among them. It
+// PublishAt stores the message of an outsider for the role that hears its subject, and returns its position among them. It
 // fails where nobody hears the subject.
-func (s *Station) Say(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error) {
+func (s *Station) PublishAt(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error) {
 	if _, ok := topology.ReceiverOfInput(s.name, subject); !ok {
 		return 0, fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
 	}
@@ -198,6 +198,6 @@ func (s *Station) pushInput(subject string, data []byte, header map[string]strin
 		return fmt.Errorf("publish: no role of station %s hears %q", s.name, subject)
 	}
 	s.mail.Push(role, Parcel{Subject: subject, Data: data, Header: header, Seq: seq, Time: at,
-		Acked: func() { s.store.later("DELETE FROM inputs WHERE seq = ?", seq) }})
+		Acked: func() { s.store.deferWrite("DELETE FROM inputs WHERE seq = ?", seq) }})
 	return nil
 }

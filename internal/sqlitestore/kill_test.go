@@ -52,7 +52,7 @@ func TestKill(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			facts, after := 0, uint64(0)
+			evs, after := 0, uint64(0)
 			for more := true; more; {
 				var page []kernel.Record
 				if page, more, err = s.Journal().Read(t.Context(), "r", after); err != nil {
@@ -62,11 +62,11 @@ func TestKill(t *testing.T) {
 					if want := fmt.Sprintf("after %d", after); string(r.Bytes) != want {
 						t.Fatalf("at %d: got %q, want %q", r.Seq, r.Bytes, want)
 					}
-					facts, after = facts+1, r.Seq
+					evs, after = evs+1, r.Seq
 				}
 			}
 			if after < acked {
-				t.Fatalf("round %d: %d facts up to %d, but %d was acknowledged", round, facts, after, acked)
+				t.Fatalf("round %d: %d facts up to %d, but %d was acknowledged", round, evs, after, acked)
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -76,7 +76,7 @@ func TestKill(t *testing.T) {
 }
 
 // killed runs a child until it has acknowledged so many facts, kills it, and returns the last position it told.
-func killed(t *testing.T, path string, facts int, last uint64) uint64 {
+func killed(t *testing.T, path string, evs int, last uint64) uint64 {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), childFile+"="+path)
@@ -94,7 +94,7 @@ func killed(t *testing.T, path string, facts int, last uint64) uint64 {
 			t.Fatalf("the child says %q", lines.Text())
 		}
 		last = seq
-		if n == facts {
+		if n == evs {
 			if _, err := sqlitestore.Open(t.Context(), sqlitestore.Config{Path: path, Station: "exam"}); err == nil {
 				t.Error("a second process opened the file")
 			}

@@ -57,16 +57,16 @@ func (mail *Mail) Push(role events.Service, p Parcel) {
 // queue holds what one role has to hear: messages wait in ready, are out while somebody handles them, and are gone
 // once acknowledged. Guarded by Mail.mu.
 type queue struct {
-	hears topology.Subscriptions
-	ready []*message
-	out   int
+	receives topology.Subscriptions
+	ready    []*message
+	out      int
 	// waiting counts messages that will be ready after a delay.
 	waiting int
 	// wake is closed, and replaced, when a message gets ready.
 	wake chan struct{}
 }
 
-func newQueue(h topology.Subscriptions) *queue { return &queue{hears: h, wake: make(chan struct{})} }
+func newQueue(h topology.Subscriptions) *queue { return &queue{receives: h, wake: make(chan struct{})} }
 
 func (q *queue) push(m *message) {
 	q.ready = append(q.ready, m)
@@ -211,7 +211,7 @@ func (m *message) startAckWait() {
 }
 
 // Listen implements kernel.Inbox. Handlers get a context that ends with ctx.
-func (mail *Mail) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
+func (mail *Mail) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
 	q := mail.queues[role]
 	if q == nil {
 		return fmt.Errorf("listen: %q is not a role", role)
@@ -234,7 +234,7 @@ func (mail *Mail) Listen(ctx context.Context, role events.Service, workers int, 
 		}
 		handlers.Go(func() {
 			defer func() { <-free }()
-			hear(ctx, d)
+			receive(ctx, d)
 		})
 	}
 }

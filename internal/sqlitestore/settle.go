@@ -48,7 +48,7 @@ func (f *Fallback) Settle(ctx context.Context) error {
 		return err
 	}
 	for _, id := range untold {
-		errs = append(errs, f.tell(ctx, id))
+		errs = append(errs, f.deadLetter(ctx, id))
 	}
 	return errors.Join(errs...)
 }
@@ -185,7 +185,7 @@ func (f *Fallback) end(ctx context.Context, b *branch, status Status, why string
 	}
 	f.setOpen(b.run, false)
 	n := Notice{Run: b.run, Status: status, Reason: why}
-	err = f.local.store.db.QueryRowContext(ctx, "SELECT count(*), count(nullif(home, 0)) FROM facts WHERE branch = ?", b.id).Scan(&n.Facts, &n.Home)
+	err = f.local.store.db.QueryRowContext(ctx, "SELECT count(*), count(nullif(home, 0)) FROM facts WHERE branch = ?", b.id).Scan(&n.Events, &n.Home)
 	f.notify(n)
 	return err
 }
@@ -202,10 +202,10 @@ func (f *Fallback) untold(ctx context.Context) ([]int64, error) {
 	return ids, err
 }
 
-// tell puts a refused branch on the dead-letter list.
-func (f *Fallback) tell(ctx context.Context, id int64) error {
-	facts, err := f.local.Evidence(ctx, id)
-	if err != nil || len(facts) == 0 {
+// deadLetter puts a refused branch on the dead-letter list.
+func (f *Fallback) deadLetter(ctx context.Context, id int64) error {
+	evs, err := f.local.Evidence(ctx, id)
+	if err != nil || len(evs) == 0 {
 		return err
 	}
 	d := kernel.DeadLetter{Time: time.Now().UTC(), Code: "fallback_refused",
@@ -215,9 +215,9 @@ func (f *Fallback) tell(ctx context.Context, id int64) error {
 	if err != nil {
 		return err
 	}
-	first := facts[min(home, len(facts)-1)]
+	first := evs[min(home, len(evs)-1)]
 	d.Subject, d.Seq = events.RunEvents(f.local.name, d.Run), localSeq+first.Seq
-	d.Reason = fmt.Sprintf("%d of %d facts that were written while the log was away can not be added to it: %s", len(facts)-home, len(facts), d.Reason)
+	d.Reason = fmt.Sprintf("%d of %d facts that were written while the log was away can not be added to it: %s", len(evs)-home, len(evs), d.Reason)
 	d.Data, d.DataBytes = string(first.Bytes[:min(len(first.Bytes), maxDead)]), len(first.Bytes)
 	if err := f.primary.Refusals.Refuse(ctx, events.Persister, d); err != nil {
 		return fmt.Errorf("tell of the branch of run %s: %w", d.Run, err)

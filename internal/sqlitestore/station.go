@@ -152,7 +152,7 @@ func (s *Station) Inbox() kernel.Inbox { return inbox{s} }
 type inbox struct{ s *Station }
 
 // Listen implements kernel.Inbox. After ctx ended, handlers may go on for the grace; then their context ends.
-func (in inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
+func (in inbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
@@ -164,7 +164,7 @@ func (in inbox) Listen(ctx context.Context, role events.Service, workers int, he
 		case <-work.Done():
 		}
 	})()
-	return in.s.mail.Listen(ctx, role, workers, func(_ context.Context, m kernel.Message) { hear(work, m) })
+	return in.s.mail.Listen(ctx, role, workers, func(_ context.Context, m kernel.Message) { receive(work, m) })
 }
 
 // Timers returns the timers of the station's runs.
@@ -177,7 +177,7 @@ func (s *Station) TimersFor(aggregate string) kernel.Timers { return timers{s, a
 func (s *Station) Blobs() kernel.Blobs { return blobs{s.store} }
 
 // Shelf returns the bucket of that name.
-func (s *Station) Shelf(bucket string) kernel.Shelf { return shelf{s.store, bucket} }
+func (s *Station) KV(bucket string) kernel.KV { return kv{s.store, bucket} }
 
 // Leases returns the leases of the instances in this process.
 func (s *Station) Leases() kernel.Leases { return leases{s} }
@@ -193,7 +193,7 @@ var (
 	_ kernel.Inbox    = inbox{}
 	_ kernel.Timers   = timers{}
 	_ kernel.Blobs    = blobs{}
-	_ kernel.Shelf    = shelf{}
+	_ kernel.KV       = kv{}
 	_ kernel.Leases   = leases{}
 	_ kernel.Live     = live{}
 	_ kernel.Refusals = refusals{}
@@ -201,25 +201,25 @@ var (
 
 // Publish stores the message of an outsider for the role that hears its subject. header may be nil.
 func (s *Station) Publish(ctx context.Context, subject string, data []byte, header map[string]string) error {
-	_, err := s.Say(ctx, subject, data, header)
+	_, err := s.PublishAt(ctx, subject, data, header)
 	return err
 }
 
 // watcher hears what is said of a run.
 type watcher struct {
-	run  string
-	live bool
-	hear func(seq uint64, data []byte)
+	run     string
+	live    bool
+	receive func(seq uint64, data []byte)
 }
 
 // Watch has hear called with each fact of a run that is stored from now on or, with live, with what is not kept,
 // until stop is called. hear must be quick and must not call the station.
-func (s *Station) Watch(run string, live bool, hear func(seq uint64, data []byte)) (stop func()) {
+func (s *Station) Watch(run string, live bool, receive func(seq uint64, data []byte)) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := s.watched
 	s.watched++
-	s.watchers[id] = watcher{run: run, live: live, hear: hear}
+	s.watchers[id] = watcher{run: run, live: live, receive: receive}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -253,12 +253,12 @@ func (s *Station) ended(run string) {
 	}
 }
 
-func (s *Station) tell(run string, live bool, seq uint64, data []byte) {
+func (s *Station) notify(run string, live bool, seq uint64, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.watchers {
 		if w.run == run && w.live == live {
-			w.hear(seq, data)
+			w.receive(seq, data)
 		}
 	}
 }
@@ -266,7 +266,7 @@ func (s *Station) tell(run string, live bool, seq uint64, data []byte) {
 type live struct{ s *Station }
 
 // Publish implements kernel.Live.
-func (l live) Publish(run string, data []byte) { l.s.tell(run, true, 0, data) }
+func (l live) Publish(run string, data []byte) { l.s.notify(run, true, 0, data) }
 
 type leases struct{ s *Station }
 

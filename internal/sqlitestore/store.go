@@ -131,25 +131,25 @@ func (s *store) write(ctx context.Context, f func(tx *sql.Tx) error) error {
 func (s *store) commit(f func(tx *sql.Tx) error) error {
 	tx, err := s.db.Begin()
 	if err != nil {
-		return told(err)
+		return explain(err)
 	}
 	for _, c := range s.casual {
 		if _, err := tx.Exec(c.query, c.args...); err != nil {
-			return errors.Join(told(err), tx.Rollback())
+			return errors.Join(explain(err), tx.Rollback())
 		}
 	}
 	if err := f(tx); err != nil {
-		return errors.Join(told(err), tx.Rollback())
+		return errors.Join(explain(err), tx.Rollback())
 	}
 	if err := tx.Commit(); err != nil {
-		return told(err)
+		return explain(err)
 	}
 	s.casual = nil
 	return nil
 }
 
-// told names what SQLite says with a number where a person can do something.
-func told(err error) error {
+// explain names what SQLite says with a number where a person can do something.
+func explain(err error) error {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == sqlite3.SQLITE_BUSY {
 		return fmt.Errorf("%w (%w)", ErrInUse, err)
 	}
@@ -161,8 +161,8 @@ func isFull(err error) bool {
 	return ok && e.Code()&0xff == sqlite3.SQLITE_FULL
 }
 
-// later makes a change with the next write, or soon. It may be lost with the process.
-func (s *store) later(query string, args ...any) {
+// deferWrite makes a change with the next write, or soon. It may be lost with the process.
+func (s *store) deferWrite(query string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -58,7 +58,7 @@ func nonNil(b []byte) []byte {
 	return b
 }
 
-type shelf struct {
+type kv struct {
 	store  *store
 	bucket string
 }
@@ -69,7 +69,7 @@ var validPrefix = regexp.MustCompile(`^([-/_=a-zA-Z0-9]+\.)+$`)
 var errNoKey = errors.New("the key is empty: want tokens joined by dots")
 
 // Put implements kernel.Shelf.
-func (s shelf) Put(ctx context.Context, key string, value []byte) error {
+func (s kv) Put(ctx context.Context, key string, value []byte) error {
 	return s.change(ctx, key, func(tx *sql.Tx) error {
 		_, err := s.set(tx, key, value)
 		return err
@@ -77,7 +77,7 @@ func (s shelf) Put(ctx context.Context, key string, value []byte) error {
 }
 
 // set writes a value and returns its revision, which is greater than all before it.
-func (s shelf) set(tx *sql.Tx, key string, value []byte) (uint64, error) {
+func (s kv) set(tx *sql.Tx, key string, value []byte) (uint64, error) {
 	res, err := tx.Exec("INSERT INTO revisions DEFAULT VALUES")
 	if err != nil {
 		return 0, err
@@ -95,13 +95,13 @@ func (s shelf) set(tx *sql.Tx, key string, value []byte) (uint64, error) {
 }
 
 // Create implements kernel.Shelf.
-func (s shelf) Create(ctx context.Context, key string, value []byte) error {
+func (s kv) Create(ctx context.Context, key string, value []byte) error {
 	_, err := s.Swap(ctx, key, value, 0)
 	return err
 }
 
 // Swap implements kernel.Shelf.
-func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
+func (s kv) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
 	err = s.change(ctx, key, func(tx *sql.Tx) error {
 		var there uint64
 		err := tx.QueryRow("SELECT revision FROM shelf WHERE bucket = ? AND key = ?", s.bucket, key).Scan(&there)
@@ -118,14 +118,14 @@ func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint
 }
 
 // Delete implements kernel.Shelf. A key that is not there is deleted already.
-func (s shelf) Delete(ctx context.Context, key string) error {
+func (s kv) Delete(ctx context.Context, key string) error {
 	return s.change(ctx, key, func(tx *sql.Tx) error {
 		_, err := tx.Exec("DELETE FROM shelf WHERE bucket = ? AND key = ?", s.bucket, key)
 		return err
 	})
 }
 
-func (s shelf) change(ctx context.Context, key string, f func(*sql.Tx) error) error {
+func (s kv) change(ctx context.Context, key string, f func(*sql.Tx) error) error {
 	if key == "" {
 		return errNoKey
 	}
@@ -136,13 +136,13 @@ func (s shelf) change(ctx context.Context, key string, f func(*sql.Tx) error) er
 }
 
 // Get implements kernel.Shelf.
-func (s shelf) Get(ctx context.Context, key string) ([]byte, error) {
+func (s kv) Get(ctx context.Context, key string) ([]byte, error) {
 	value, _, err := s.Load(ctx, key)
 	return value, err
 }
 
 // Load implements kernel.Shelf.
-func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+func (s kv) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
 	err = s.store.db.QueryRowContext(ctx, "SELECT value, revision FROM shelf WHERE bucket = ? AND key = ?", s.bucket, key).Scan(&value, &revision)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = kernel.ErrNotFound
@@ -154,7 +154,7 @@ func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uin
 }
 
 // Keys implements kernel.Shelf. They are sorted.
-func (s shelf) Keys(ctx context.Context, prefix string) ([]string, error) {
+func (s kv) Keys(ctx context.Context, prefix string) ([]string, error) {
 	if prefix != "" && !validPrefix.MatchString(prefix) {
 		return nil, fmt.Errorf("list keys: %.80q is no prefix of whole tokens", prefix)
 	}

@@ -78,5 +78,5 @@ func (s *Station) fire(key string, a *alarm) {
 	}
 	s.firings++
 	s.mail.Push(role, Parcel{Subject: events.DueSubject(s.name, run, name), Seq: s.firings, Time: time.Now(),
-		Acked: func() { s.store.later("DELETE FROM timers WHERE name = ? AND at = ?", key, a.at) }})
+		Acked: func() { s.store.deferWrite("DELETE FROM timers WHERE name = ? AND at = ?", key, a.at) }})
 }

@@ -42,7 +42,7 @@ func (s *Station) open(ctx context.Context) error {
 		return err
 	}
 	ports := Alone(s.local)
-	ports.Said = s.cfg.Said
+	ports.Replayed = s.cfg.Replayed
 	s.durability = ports.Durability
 	if err := service.RegisterAgents(ctx, ports.Config, cfg.Planning, s.cfg.Log); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (s *Station) open(ctx context.Context) error {
 	if s.cfg.Still {
 		return nil
 	}
-	_, mode, err := all.Boxes(ctx, cfg)
+	_, mode, err := all.Sandboxes(ctx, cfg)
 	if err != nil {
 		return err
 	}

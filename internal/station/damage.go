@@ -32,8 +32,8 @@ const streamsFolder = "nats"
 // fallbackFile is what stands in for the log.
 const fallbackFile = "fallback.db"
 
-// besideStreams are the files of a store that only their digest speaks for.
-var besideStreams = []string{fallbackFile, "anchor.key"}
+// unchecked are the files of a store that only their digest speaks for.
+var unchecked = []string{fallbackFile, "anchor.key"}
 
 // DefaultMarkEvery is how often a station compares its streams with its marks, and writes new ones.
 const DefaultMarkEvery = 5 * time.Second
@@ -111,7 +111,7 @@ func (s *Station) examine() error {
 			st.note(storecheck.Finding{Outcome: storecheck.Repaired, File: name, What: "a copy of the marks was damaged, the other one is whole"})
 		}
 	}
-	found, err := storecheck.Run(storecheck.Config{Store: st.dir, Streams: streamsFolder, Beside: besideStreams, Views: st.views, Marks: marks, Known: st.losses.Known(), Now: time.Now()})
+	found, err := storecheck.Run(storecheck.Config{Store: st.dir, Streams: streamsFolder, Extra: unchecked, Views: st.views, Marks: marks, Known: st.losses.Known(), Now: time.Now()})
 	if err != nil {
 		return fmt.Errorf("check the store: %w", err)
 	}
@@ -290,7 +290,7 @@ func (s *Station) publish(ctx context.Context, conn *jet.Conn, now map[string]st
 	if err != nil {
 		return fmt.Errorf("encode the state of the store: %w", err)
 	}
-	err = place.Shelf(topology.ConfigBucket).Put(ctx, topology.DamageKey, b)
+	err = place.KV(topology.ConfigBucket).Put(ctx, topology.DamageKey, b)
 	if err != nil && open.Damaged() {
 		s.cfg.Log.Warn().Err(err).Msg("what is lost could not be recorded in the station's configuration")
 		return nil // the bucket may be what is damaged
@@ -404,7 +404,7 @@ func (st *store) files() (all []string, err error) {
 			}
 		}
 	}
-	return append(all, besideStreams...), nil
+	return append(all, unchecked...), nil
 }
 
 // digest reads a file, unless neither its size nor its time has changed since it was read before.

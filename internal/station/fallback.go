@@ -40,7 +40,7 @@ func behind(f *sqlitestore.Fallback, local *sqlitestore.Station, ports service.P
 	ports.Journal, ports.Inbox, ports.Timers, ports.Blobs = f, f, f, f.Blobs()
 	ports.OnEnd = both(ports.OnEnd, local.OnEnd)
 	ports.Leases = local.Leases() // all instances are in this process, and end with it
-	ports.Local = local.Shelf(topology.StateBucket)
+	ports.Local = local.KV(topology.StateBucket)
 	return ports
 }
 
@@ -68,17 +68,17 @@ func report(log zerolog.Logger, n sqlitestore.Notice) {
 	case sqlitestore.BranchOpen:
 		log.Warn().Str("run", n.Run).Str("reason", n.Reason).Msg("the station's log is away, the local store keeps the run")
 	case sqlitestore.BranchHome:
-		log.Info().Str("run", n.Run).Int("facts", n.Facts).Msg("the station's log is back and has what the local store kept")
+		log.Info().Str("run", n.Run).Int("facts", n.Events).Msg("the station's log is back and has what the local store kept")
 	case sqlitestore.BranchRefused:
-		log.Error().Str("run", n.Run).Int("facts", n.Facts).Int("in_log", n.Home).Str("reason", n.Reason).
+		log.Error().Str("run", n.Run).Int("facts", n.Events).Int("in_log", n.Home).Str("reason", n.Reason).
 			Msg("the station's log has moved on without what the local store kept: it stays there as evidence, inspan dead list tells")
 	}
 }
 
 // Alone is the set of ports of a station without NATS: everything is in the local store.
 func Alone(local *sqlitestore.Station) service.Ports {
-	state := local.Shelf(topology.StateBucket)
+	state := local.KV(topology.StateBucket)
 	return service.Ports{Journal: local.Journal(), Inbox: local.Inbox(), Timers: local.Timers(), Blobs: local.Blobs(), State: state, Local: state,
-		Config: local.Shelf(topology.ConfigBucket), Sessions: local.Shelf(topology.SessionBucket), Trees: local.Shelf(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Kept: local.Live(), AnswerSoFar: local.AnswerSoFar, Refusals: local.Refusals(),
+		Config: local.KV(topology.ConfigBucket), Sessions: local.KV(topology.SessionBucket), Trees: local.KV(topology.TreeBucket), Leases: local.Leases(), Live: local.Live(), Retained: local.Live(), AnswerSoFar: local.AnswerSoFar, Refusals: local.Refusals(),
 		OnEnd: local.OnEnd, Durability: sqlitestore.Durability}
 }

@@ -31,13 +31,13 @@ func (s *Station) heads(ctx context.Context, conn *jet.Conn) (found []storecheck
 	if err != nil {
 		return nil, err
 	}
-	shelf, journal := place.Shelf(topology.StateBucket), place.Journal()
-	keys, err := shelf.Keys(ctx, rowPrefix)
+	kv, journal := place.KV(topology.StateBucket), place.Journal()
+	keys, err := kv.Keys(ctx, rowPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list the rows of the index: %w", err)
 	}
 	for _, key := range keys {
-		b, err := shelf.Get(ctx, key)
+		b, err := kv.Get(ctx, key)
 		var info run.Info
 		if err != nil || json.Unmarshal(b, &info) != nil {
 			continue // a row is a view: a damaged one says nothing of the log

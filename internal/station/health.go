@@ -16,11 +16,11 @@ const (
 // nurse looks after a server that does not forget a failed write: once its disk has room it is started again.
 type nurse struct {
 	// ailment says what the server can not do, nil where it is well; room whether its disk has some.
-	ailment func() error
-	room    func() bool
-	restart func() error
-	// tell is told what ails the server when that begins or changes, and nil when it is over.
-	tell func(error)
+	ailment  func() error
+	hasSpace func() bool
+	restart  func() error
+	// report is told what ails the server when that begins or changes, and nil when it is over.
+	report func(error)
 }
 
 // sit looks every so often until ctx ends or the server can not be started again.
@@ -41,9 +41,9 @@ func (n nurse) sit(ctx context.Context, every time.Duration) error {
 		}
 		if text != told {
 			told = text
-			n.tell(now)
+			n.report(now)
 		}
-		if now == nil || !n.room() || time.Since(last) < restartEvery {
+		if now == nil || !n.hasSpace() || time.Since(last) < restartEvery {
 			continue
 		}
 		last = time.Now()
@@ -55,13 +55,13 @@ func (n nurse) sit(ctx context.Context, every time.Duration) error {
 
 // nursed looks after the server in this process until ctx ends.
 func (s *Station) nursed(ctx context.Context) {
-	n := nurse{ailment: s.server.Ailment, room: s.server.HasRoom,
+	n := nurse{ailment: s.server.Ailment, hasSpace: s.server.HasRoom,
 		restart: func() error {
 			s.cfg.Log.Warn().Msg("the disk of the NATS server in this process has room again: it is started again")
 			s.server.Shutdown()
 			return s.server.Restart()
 		},
-		tell: func(err error) {
+		report: func(err error) {
 			if err == nil {
 				s.cfg.Log.Warn().Msg("the NATS server in this process is well again")
 				return

@@ -28,9 +28,9 @@ func TestNurse(t *testing.T) {
 					}
 					return full
 				},
-				room:    func() bool { return since() > 20*time.Minute },
-				restart: func() error { restarted = since(); return nil },
-				tell:    func(err error) { told = append(told, fmt.Sprint(err)) },
+				hasSpace: func() bool { return since() > 20*time.Minute },
+				restart:  func() error { restarted = since(); return nil },
+				report:   func(err error) { told = append(told, fmt.Sprint(err)) },
 			}
 			if err := n.sit(ctx, healthEvery); err != nil || restarted < 20*time.Minute || restarted > 21*time.Minute || !slices.Equal(told, []string{full.Error(), "<nil>"}) {
 				t.Errorf("%v, restarted after %s, told %q", err, restarted, told)
@@ -43,7 +43,7 @@ func TestNurse(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute+time.Second)
 			defer cancel()
 			starts, fail := 0, error(nil)
-			n := nurse{ailment: func() error { return full }, room: func() bool { return true }, tell: func(error) {},
+			n := nurse{ailment: func() error { return full }, hasSpace: func() bool { return true }, report: func(error) {},
 				restart: func() error { starts++; return fail }}
 			if err := n.sit(ctx, healthEvery); err != nil || starts < 9 || starts > 11 {
 				t.Errorf("%v, %d starts in ten minutes", err, starts)

@@ -39,7 +39,7 @@ func TestLive(t *testing.T) {
 			base.Streaming = "jetstream,channel"
 			said := make(chan streaming.Replay, 64) // more than is said
 			st, err := station.Up(within(t), station.Config{StoreDir: filepath.Join(dir, "store"), AgentsDir: filepath.Join(dir, "agents"), ScriptsDir: filepath.Join(dir, "scripts"),
-				Sandbox: "host", LazySync: !alone, Alone: alone, Log: zerolog.Nop(), Base: base, Said: said})
+				Sandbox: "host", LazySync: !alone, Alone: alone, Log: zerolog.Nop(), Base: base, Replayed: said})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestLive(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if kept, _, err := mine.Told(within(t), "hello", 0); err != nil || len(kept) == 0 {
+			if kept, _, err := mine.Replay(within(t), "hello", 0); err != nil || len(kept) == 0 {
 				t.Errorf("%d messages are kept: %v", len(kept), err)
 			}
 		})
@@ -90,13 +90,13 @@ func greet(t *testing.T, c *client.Client, said <-chan streaming.Replay) {
 	case <-within(t).Done():
 		t.Fatal("the watcher does not hear the end")
 	}
-	var heard strings.Builder
-	j := streaming.NewJoiner(func(p streaming.Piece) { heard.WriteString(p.Content) })
+	var received strings.Builder
+	j := streaming.NewJoiner(func(p streaming.Piece) { received.WriteString(p.Content) })
 	for len(said) > 0 {
 		m := <-said
 		j.Take(m.Data)
 	}
-	if stop(); text != "Good morning." || heard.String() != text {
-		t.Errorf("the watcher heard %q, the channel %q", text, heard.String())
+	if stop(); text != "Good morning." || received.String() != text {
+		t.Errorf("the watcher heard %q, the channel %q", text, received.String())
 	}
 }

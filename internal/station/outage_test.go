@@ -148,11 +148,11 @@ func (o *outage) branch(id string) (kinds []events.Kind) {
 		if b.Run != id {
 			continue
 		}
-		facts, err := o.st.Local().Evidence(within(o.t), b.ID)
+		evs, err := o.st.Local().Evidence(within(o.t), b.ID)
 		if err != nil {
 			o.t.Fatal(err)
 		}
-		for _, r := range facts {
+		for _, r := range evs {
 			kinds = append(kinds, r.Kind)
 		}
 	}

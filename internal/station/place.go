@@ -12,10 +12,10 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// Place is the station as runs are brought to it. as connects as a user: one of the roles, or the setup user. Each fact is
+// NewRestorer is the station as runs are brought to it. as connects as a user: one of the roles, or the setup user. Each fact is
 // then stored under the user who may say it, and each thing beside the log under one who may write it. Whoever connected
 // closes the connections.
-func Place(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error)) (*archive.Restorer, error) {
+func NewRestorer(ctx context.Context, name string, as func(ctx context.Context, user events.Service) (*jet.Conn, error)) (*archive.Restorer, error) {
 	cfg := archive.RestorerConfig{Station: name, Journals: map[events.Service]kernel.Journal{}, Entropy: rand.Reader}
 	for _, user := range append([]events.Service{topology.SetupUser}, events.Services()...) {
 		conn, err := as(ctx, user)
@@ -31,14 +31,14 @@ func Place(ctx context.Context, name string, as func(ctx context.Context, user e
 			if err := conn.Apply(ctx, name, jet.ApplyOptions{}); err != nil {
 				return nil, err
 			}
-			cfg.Config = st.Shelf(topology.ConfigBucket)
+			cfg.Config = st.KV(topology.ConfigBucket)
 			continue
 		case events.Planner:
-			cfg.Timers, cfg.Sessions = st.Timers(), st.Shelf(topology.SessionBucket)
+			cfg.Timers, cfg.Sessions = st.Timers(), st.KV(topology.SessionBucket)
 		case events.Toolrunner:
-			cfg.Blobs, cfg.Artifacts, cfg.Trees = st.Blobs(), st.Artifacts(), st.Shelf(topology.TreeBucket)
+			cfg.Blobs, cfg.Artifacts, cfg.Trees = st.Blobs(), st.Artifacts(), st.KV(topology.TreeBucket)
 		case events.Persister:
-			cfg.State = st.Shelf(topology.StateBucket)
+			cfg.State = st.KV(topology.StateBucket)
 		default: // its journal alone
 		}
 		cfg.Journals[user] = st.Journal()

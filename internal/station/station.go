@@ -60,9 +60,9 @@ type Config struct {
 	Tools []tool.Tool
 	// Base is the configuration from the environment: keys, limits.
 	Base service.Config
-	// Said takes what is said live where Base.Streaming names the channel, and is closed by nobody but its owner; what it has no
+	// Replayed takes what is said live where Base.Streaming names the channel, and is closed by nobody but its owner; what it has no
 	// room for is dropped.
-	Said chan<- streaming.Replay
+	Replayed chan<- streaming.Replay
 	// between stands between the roles and the log; tests take the log away there.
 	between func(kernel.Journal) kernel.Journal
 }
@@ -80,7 +80,7 @@ type Station struct {
 	administering sync.Mutex
 	conn          *jet.Conn
 	roleConns     []*jet.Conn
-	factsConn     *jet.Conn
+	eventsConn    *jet.Conn
 	local         *sqlitestore.Station
 	fallback      *sqlitestore.Fallback
 	durability    string
@@ -220,7 +220,7 @@ func (s *Station) start(ctx context.Context) error {
 	if s.Damage().Damaged() {
 		return s.refuse(ctx)
 	}
-	_, mode, err := all.Boxes(ctx, cfg)
+	_, mode, err := all.Sandboxes(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -265,19 +265,19 @@ func (s *Station) revive(ctx context.Context) error {
 	if err := conn.PutBack(ctx, s.cfg.Station, now, s.behind()); err != nil || s.cfg.Still {
 		return err
 	}
-	return conn.HearAgain(ctx, s.cfg.Station)
+	return conn.RedeliverOpen(ctx, s.cfg.Station)
 }
 
 // ports connects as each role and puts the local store behind all of them.
 func (s *Station) ports(ctx context.Context) (hub, error) {
 	writer, prefix := topology.Writer(s.cfg.Station)
-	facts, err := s.as(ctx, writer.Name, prefix)
+	evs, err := s.as(ctx, writer.Name, prefix)
 	if err != nil {
 		return nil, err
 	}
-	s.factsConn = facts
-	facts.GroupAppends(!s.cfg.LazySync)
-	log, err := facts.Station(s.cfg.Station)
+	s.eventsConn = evs
+	evs.GroupAppends(!s.cfg.LazySync)
+	log, err := evs.Station(s.cfg.Station)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +292,7 @@ func (s *Station) ports(ctx context.Context) (hub, error) {
 			return nil, err
 		}
 		p := program.Ports(st, s.durability)
-		p.Said = s.cfg.Said
+		p.Replayed = s.cfg.Replayed
 		every[role] = p
 	}
 	if s.local, err = sqlitestore.Open(ctx, sqlitestore.Config{Path: filepath.Join(s.cfg.StoreDir, fallbackFile), Station: s.cfg.Station, Grace: s.cfg.Base.Drain}); err != nil {
@@ -404,7 +404,7 @@ func (s *Station) Close(ctx context.Context) error {
 		s.cancel()
 	}
 	s.roles.Wait()
-	for _, conn := range append(s.roleConns, s.factsConn, s.conn) {
+	for _, conn := range append(s.roleConns, s.eventsConn, s.conn) {
 		if conn != nil {
 			conn.Close()
 		}

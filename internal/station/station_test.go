@@ -171,8 +171,8 @@ func TestUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		heard := make(chan struct{}, 8) // more than are refused
-		stop, err := mine.WatchSubject(events.DeadSubject("default", "*"), func(string, []byte) { heard <- struct{}{} })
+		received := make(chan struct{}, 8) // more than are refused
+		stop, err := mine.WatchSubject(events.DeadSubject("default", "*"), func(string, []byte) { received <- struct{}{} })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func TestUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		select {
-		case <-heard:
+		case <-received:
 		case <-within(t).Done():
 			t.Error("no refusal came")
 		}
@@ -207,7 +207,7 @@ func asTheReadmeSays(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heard := map[string]chan []byte{}
+	received := map[string]chan []byte{}
 	for _, p := range patterns {
 		c := make(chan []byte, 64) // more than are heard
 		stop, err := mine.WatchSubject(p[1], func(_ string, data []byte) { c <- data })
@@ -215,14 +215,14 @@ func asTheReadmeSays(t *testing.T, url string) {
 			t.Fatal(err)
 		}
 		t.Cleanup(stop)
-		heard[p[1]] = c
+		received[p[1]] = c
 	}
 	for _, task := range []string{`{"agent":"writer","task":"a note"}`, `{"agent":"nobody","task":"x"}`} {
 		if err := mine.Publish(within(t), events.TaskSubject("default"), []byte(task), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for pattern, c := range heard {
+	for pattern, c := range received {
 		select {
 		case data := <-c:
 			if len(data) == 0 {

@@ -23,7 +23,7 @@ func Views(ctx context.Context, name string, as func(ctx context.Context, user e
 	if err != nil {
 		return cfg, err
 	}
-	state := st.Shelf(topology.StateBucket)
+	state := st.KV(topology.StateBucket)
 	if _, missing := state.Keys(ctx, audit.KeyPrefix); missing != nil {
 		setup, err := as(ctx, topology.SetupUser)
 		if err == nil {

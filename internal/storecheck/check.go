@@ -19,8 +19,8 @@ import (
 type Config struct {
 	// Store is the folder of the station, Streams the server's folder in it.
 	Store, Streams string
-	// Beside are further files of the store that have no checksum of their own.
-	Beside []string
+	// Extra are further files of the store that have no checksum of their own.
+	Extra []string
 	// Views is the stream of the views, empty for ViewsStream.
 	Views string
 	// Marks of the store; nil where there are none, and nothing can be compared.
@@ -75,7 +75,7 @@ func Run(cfg Config) (Result, error) {
 	if c.cfg.Marks != nil {
 		c.cfg.Marks = c.believed(*cfg.Marks)
 	}
-	for _, rel := range cfg.Beside {
+	for _, rel := range cfg.Extra {
 		if err := c.neighbours(rel); err != nil {
 			return c.result, err
 		}

@@ -73,8 +73,8 @@ type Stream struct {
 	// spent is what of the budget of a tool's output is used up, by the time of spentAt.
 	spent   int
 	spentAt time.Time
-	// kept is what was said, in parts; bytes is the text in them.
-	kept  []Message
+	// parts is what was said, in parts; bytes is the text in them.
+	parts []Message
 	bytes int
 	done  bool
 	// ending lets the last text be said however much was.
@@ -248,16 +248,16 @@ func (s *Stream) append(text string) {
 // keep adds a message to what is told to those who come late. mu is held.
 func (s *Stream) keep(m Message) {
 	s.bytes += len(m.Content)
-	if i := len(s.kept) - 1; i >= 0 && !m.Done && !m.First && s.kept[i].Event == m.Event && s.kept[i].Output == m.Output && len(s.kept[i].Content)+len(m.Content) <= BatchBytes {
-		s.kept[i].Content, s.kept[i].N = s.kept[i].Content+m.Content, m.N
+	if i := len(s.parts) - 1; i >= 0 && !m.Done && !m.First && s.parts[i].Event == m.Event && s.parts[i].Output == m.Output && len(s.parts[i].Content)+len(m.Content) <= BatchBytes {
+		s.parts[i].Content, s.parts[i].N = s.parts[i].Content+m.Content, m.N
 		return
 	}
-	s.kept = append(s.kept, m)
-	for s.bytes > MaxReplay && len(s.kept) > 1 {
-		s.bytes -= len(s.kept[0].Content)
-		s.kept[0] = Message{}
-		s.kept = s.kept[1:]
-		s.kept[0].First = true
+	s.parts = append(s.parts, m)
+	for s.bytes > MaxReplay && len(s.parts) > 1 {
+		s.bytes -= len(s.parts[0].Content)
+		s.parts[0] = Message{}
+		s.parts = s.parts[1:]
+		s.parts[0].First = true
 	}
 }
 
@@ -269,10 +269,10 @@ func (s *Stream) soFar() [][]byte {
 		s.flush(false)
 	}
 	var all [][]byte
-	for i := 0; i < len(s.kept); {
-		m, text := s.kept[i], []byte(s.kept[i].Content)
-		for i++; i < len(s.kept) && !s.kept[i].Done && !s.kept[i].First && s.kept[i].Event == m.Event && s.kept[i].Output == m.Output && len(text)+len(s.kept[i].Content) <= MaxPart; i++ {
-			text, m.N = append(text, s.kept[i].Content...), s.kept[i].N
+	for i := 0; i < len(s.parts); {
+		m, text := s.parts[i], []byte(s.parts[i].Content)
+		for i++; i < len(s.parts) && !s.parts[i].Done && !s.parts[i].First && s.parts[i].Event == m.Event && s.parts[i].Output == m.Output && len(text)+len(s.parts[i].Content) <= MaxPart; i++ {
+			text, m.N = append(text, s.parts[i].Content...), s.parts[i].N
 		}
 		m.Content = string(text)
 		if b, err := json.Marshal(m); err == nil {

@@ -18,7 +18,7 @@ type Piece struct {
 // Joiner puts what is said and what was said so far together: each byte of a stream is heard once and in order, whichever
 // way it came, and however often. It is for one run and one goroutine at a time.
 type Joiner struct {
-	hear    func(Piece)
+	receive func(Piece)
 	streams map[string]*joined
 	// order is the ids in streams, the oldest first.
 	order []string
@@ -37,13 +37,13 @@ type joined struct {
 	// void says that a later attempt has taken its place.
 	void bool
 	held []Message
-	// said is true once anything was heard of it; missed where the next piece follows a hole.
-	said, missed bool
+	// seen is true once anything was heard of it; missed where the next piece follows a hole.
+	seen, missed bool
 }
 
 // NewJoiner returns a joiner that has hear called with each piece.
-func NewJoiner(hear func(Piece)) *Joiner {
-	return &Joiner{hear: hear, streams: map[string]*joined{}, current: map[About]*joined{}}
+func NewJoiner(receive func(Piece)) *Joiner {
+	return &Joiner{receive: receive, streams: map[string]*joined{}, current: map[About]*joined{}}
 }
 
 // Take takes a message, said live or so far. What is no live message is left aside.
@@ -119,9 +119,9 @@ func (j *Joiner) stream(m Message) *joined {
 		before.void, before.held = true, nil
 	}
 	j.current[s.key] = s
-	if before != nil && before.said {
-		s.said = true
-		j.hear(Piece{Message: Message{Event: m.Event, About: m.About, ID: m.ID, Output: m.Output}, Again: true})
+	if before != nil && before.seen {
+		s.seen = true
+		j.receive(Piece{Message: Message{Event: m.Event, About: m.About, ID: m.ID, Output: m.Output}, Again: true})
 	}
 	return s
 }
@@ -143,8 +143,8 @@ func (j *Joiner) play(s *joined, force bool) {
 		}
 		m.Content, m.At = m.Content[s.pos-m.At:], s.pos
 		s.pos = end
-		j.hear(Piece{Message: m, Missed: s.missed})
-		s.said, s.missed = true, false
+		j.receive(Piece{Message: m, Missed: s.missed})
+		s.seen, s.missed = true, false
 		if m.Done {
 			s.done, s.held = true, nil
 		}

@@ -10,9 +10,9 @@ import (
 )
 
 // lines is a publisher that remembers.
-type lines struct{ said [][]byte }
+type lines struct{ seen [][]byte }
 
-func (l *lines) Publish(_ string, data []byte) { l.said = append(l.said, slices.Clone(data)) }
+func (l *lines) Publish(_ string, data []byte) { l.seen = append(l.seen, slices.Clone(data)) }
 
 // A watcher who joins at any time, loses any live message and asks whenever it likes hears every byte once and in order.
 func TestJoinersHearEveryByteOnce(t *testing.T) {
@@ -23,13 +23,13 @@ func TestJoinersHearEveryByteOnce(t *testing.T) {
 			out := &lines{}
 			feed := New(out)
 			s := feed.Open("r", About{Step: "s", Turn: 1, Attempt: 1})
-			var heard, said strings.Builder
+			var received, said strings.Builder
 			done := 0
 			j := NewJoiner(func(p Piece) {
 				if p.Missed || p.Again {
 					t.Fatalf("missed %t, again %t of a stream whose services answer", p.Missed, p.Again)
 				}
-				heard.WriteString(p.Content)
+				received.WriteString(p.Content)
 				if p.Done {
 					done++
 				}
@@ -37,9 +37,9 @@ func TestJoinersHearEveryByteOnce(t *testing.T) {
 			taken := 0 // how much of what was published has been delivered or lost
 			watching := false
 			deliver := func(t *rapid.T) {
-				for ; taken < len(out.said); taken++ {
+				for ; taken < len(out.seen); taken++ {
 					if watching && rapid.IntRange(0, 3).Draw(t, "lost") > 0 {
-						j.Take(out.said[taken])
+						j.Take(out.seen[taken])
 					}
 				}
 			}
@@ -77,8 +77,8 @@ func TestJoinersHearEveryByteOnce(t *testing.T) {
 			if whole.String() != said.String() {
 				t.Fatalf("so far is %q, said was %q", whole.String(), said.String())
 			}
-			if heard.String() != said.String() {
-				t.Fatalf("heard %q, said %q", heard.String(), said.String())
+			if received.String() != said.String() {
+				t.Fatalf("heard %q, said %q", received.String(), said.String())
 			}
 			s.Close()
 			if left := feed.SoFar("r"); left != nil {

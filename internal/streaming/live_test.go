@@ -11,7 +11,7 @@ import (
 	"github.com/inspan/inspan/internal/streaming"
 )
 
-// said decodes what a channel has taken so far.
+// seen decodes what a channel has taken so far.
 func said(t *testing.T, ch <-chan streaming.Replay) (all []streaming.Message) {
 	t.Helper()
 	for {

@@ -8,9 +8,9 @@ import (
 )
 
 // heard counts what it is told to publish.
-type heard struct{ n int }
+type received struct{ n int }
 
-func (h *heard) Publish(string, []byte) { h.n++ }
+func (h *received) Publish(string, []byte) { h.n++ }
 
 func TestChoose(t *testing.T) {
 	t.Parallel()
@@ -18,7 +18,7 @@ func TestChoose(t *testing.T) {
 		" jetstream , channel,jetstream": "jetstream channel", "nats,jetstream,channel": "nats jetstream channel"} {
 		t.Run("OBS-12 OBS-13 the option "+option+" chooses its publishers", func(t *testing.T) {
 			t.Parallel()
-			all := map[string]*heard{"nats": {}, "jetstream": {}, "channel": {}}
+			all := map[string]*received{"nats": {}, "jetstream": {}, "channel": {}}
 			p, err := streaming.Choose(option, map[string]streaming.Publisher{"nats": all["nats"], "jetstream": all["jetstream"], "channel": all["channel"]})
 			if err != nil {
 				t.Fatal(err)
@@ -35,7 +35,7 @@ func TestChoose(t *testing.T) {
 	for option, want := range map[string]string{"kafka": `"kafka"`, "nats,none": "stands alone", "nats,": `""`, "channel": "none in this process"} {
 		t.Run("OBS-12 the option "+option+" is refused with what to do", func(t *testing.T) {
 			t.Parallel()
-			if _, err := streaming.Choose(option, map[string]streaming.Publisher{"nats": &heard{}}); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := streaming.Choose(option, map[string]streaming.Publisher{"nats": &received{}}); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v", err)
 			}
 		})

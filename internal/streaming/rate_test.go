@@ -55,14 +55,14 @@ func TestRate(t *testing.T) {
 			chunk := strings.Repeat("x", 31<<10) + "ü"
 			out := flood(t, func(s *Stream, _ int) { s.Write(ToolOutput, "stdout", chunk) })
 			var last Piece
-			missed, heard, end := false, "", int64(0)
+			missed, received, end := false, "", int64(0)
 			j := NewJoiner(func(p Piece) {
 				missed = missed || p.Missed
 				if p.At < end {
 					t.Errorf("at %d after %d", p.At, end)
 				}
 				end = p.end()
-				heard += p.Content
+				received += p.Content
 				last = p
 			})
 			for _, m := range out.all {
@@ -71,8 +71,8 @@ func TestRate(t *testing.T) {
 				}
 				j.Take(m)
 			}
-			if !missed || !last.Done || !strings.HasSuffix(heard, "the end\n") || strings.Contains(heard, "\uFFFD") || j.Waiting() {
-				t.Errorf("missed %v, done %v, %d bytes heard", missed, last.Done, len(heard))
+			if !missed || !last.Done || !strings.HasSuffix(received, "the end\n") || strings.Contains(received, "\uFFFD") || j.Waiting() {
+				t.Errorf("missed %v, done %v, %d bytes heard", missed, last.Done, len(received))
 			}
 		})
 	})
@@ -95,13 +95,13 @@ func TestRate(t *testing.T) {
 			text := strings.Repeat("word ", 1<<20/5)
 			s.Write(Token, "", text)
 			s.Done(nil)
-			heard := 0
-			j := NewJoiner(func(p Piece) { heard += len(p.Content) })
+			received := 0
+			j := NewJoiner(func(p Piece) { received += len(p.Content) })
 			for _, m := range out.all {
 				j.Take(m)
 			}
-			if heard != len(text) {
-				t.Errorf("%d of %d bytes", heard, len(text))
+			if received != len(text) {
+				t.Errorf("%d of %d bytes", received, len(text))
 			}
 		})
 	})

@@ -44,11 +44,11 @@ func (r *Recorder) read(runID string, c *clock) {
 	defer cancel()
 	for more := true; more; {
 		var err error
-		facts, again, err := r.deps.Journal.Read(ctx, runID, c.head)
-		if err != nil || len(facts) == 0 {
+		evs, again, err := r.deps.Journal.Read(ctx, runID, c.head)
+		if err != nil || len(evs) == 0 {
 			return // a span without its beginning is as long as nothing
 		}
-		for _, record := range facts {
+		for _, record := range evs {
 			f, err := events.Decode(record.Bytes)
 			if err != nil || f.Sequence != uint64(len(c.times))+1 {
 				return

@@ -42,7 +42,7 @@ func newMeters(m metric.Meter, dropped *atomic.Uint64) (*meters, error) {
 }
 
 // event counts what a fact says.
-func (x *meters) event(t runlog.Told) {
+func (x *meters) event(t runlog.StoredEvent) {
 	ctx := context.Background()
 	switch d := t.Payload.(type) {
 	case *events.TurnFinishedData:
@@ -69,7 +69,7 @@ func (x *meters) event(t runlog.Told) {
 	}
 }
 
-func (x *meters) of(t runlog.Told, step string, more ...attribute.KeyValue) []attribute.KeyValue {
+func (x *meters) of(t runlog.StoredEvent, step string, more ...attribute.KeyValue) []attribute.KeyValue {
 	model := ""
 	if st := t.Before.Step(step); st != nil {
 		agent, _ := t.Before.Agent(st.AssignedAgent)
@@ -79,7 +79,7 @@ func (x *meters) of(t runlog.Told, step string, more ...attribute.KeyValue) []at
 	return append([]attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider), semconv.GenAIRequestModel(name)}, more...)
 }
 
-func (x *meters) ended(t runlog.Told, d *events.Result) {
-	x.all.Record(context.Background(), t.Fact.Time.Sub(t.Before.CreatedAt).Seconds(), metric.WithAttributes(semconv.GenAIAgentName(t.Before.AgentName),
+func (x *meters) ended(t runlog.StoredEvent, d *events.Result) {
+	x.all.Record(context.Background(), t.Event.Time.Sub(t.Before.CreatedAt).Seconds(), metric.WithAttributes(semconv.GenAIAgentName(t.Before.AgentName),
 		attribute.String("inspan.finish_reason", d.FinishReason)))
 }

@@ -47,7 +47,7 @@ type Recorder struct {
 	cfg     Config
 	deps    Deps
 	sampled sampler
-	told    chan runlog.Told // maxQueue; closed by Close
+	queue   chan runlog.StoredEvent // maxQueue; closed by Close
 	dropped atomic.Uint64
 	done    chan struct{}
 	closing sync.Once
@@ -73,7 +73,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	r := &Recorder{cfg: cfg, deps: deps, sampled: choose, told: make(chan runlog.Told, maxQueue), done: make(chan struct{}), clocks: map[string]*clock{}}
+	r := &Recorder{cfg: cfg, deps: deps, sampled: choose, queue: make(chan runlog.StoredEvent, maxQueue), done: make(chan struct{}), clocks: map[string]*clock{}}
 	if address := cfg.traces(); address != "" {
 		exporter, err := otlp.NewSpans(ctx, address)
 		if err != nil {
@@ -103,16 +103,16 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Recorder, error) {
 const scope = "github.com/inspan/inspan"
 
 // OnStored returns the function that a ledger tells what it stored; nil for a nil recorder.
-func (r *Recorder) OnStored() func(runlog.Told) {
+func (r *Recorder) OnStored() func(runlog.StoredEvent) {
 	if r == nil {
 		return nil
 	}
-	return func(t runlog.Told) {
+	return func(t runlog.StoredEvent) {
 		if closers[t.Payload.Kind()] == nil {
 			return
 		}
 		select {
-		case r.told <- t:
+		case r.queue <- t:
 		default:
 			r.dropped.Add(1)
 		}
@@ -124,7 +124,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	if r == nil {
 		return nil
 	}
-	r.closing.Do(func() { close(r.told) })
+	r.closing.Do(func() { close(r.queue) })
 	select {
 	case <-r.done:
 	case <-ctx.Done():
@@ -152,7 +152,7 @@ func (r *Recorder) failed(err error) {
 // work makes spans until Close.
 func (r *Recorder) work() {
 	defer close(r.done)
-	for t := range r.told {
+	for t := range r.queue {
 		if r.meters != nil {
 			r.meters.event(t)
 		}

@@ -32,13 +32,13 @@ type span struct {
 // closer makes the spans that the events of one type close.
 type closer struct {
 	kind events.Kind
-	emit func(r *Recorder, t runlog.Told)
+	emit func(r *Recorder, t runlog.StoredEvent)
 }
 
 // spans makes a closer of a function; its payload type says of which event type.
-func spans[P events.Payload](emit func(r *Recorder, t runlog.Told, d P)) closer {
+func spans[P events.Payload](emit func(r *Recorder, t runlog.StoredEvent, d P)) closer {
 	var none P
-	return closer{none.Kind(), func(r *Recorder, t runlog.Told) {
+	return closer{none.Kind(), func(r *Recorder, t runlog.StoredEvent) {
 		if d, ok := t.Payload.(P); ok {
 			emit(r, t, d)
 		}
@@ -46,59 +46,63 @@ func spans[P events.Payload](emit func(r *Recorder, t runlog.Told, d P)) closer 
 }
 
 // closers are the event types that close a span. An event of another type begins one at most, and is not recorded.
-var closers = func(rows ...closer) map[events.Kind]func(*Recorder, runlog.Told) {
-	byKind := map[events.Kind]func(*Recorder, runlog.Told){}
+var closers = func(rows ...closer) map[events.Kind]func(*Recorder, runlog.StoredEvent) {
+	byKind := map[events.Kind]func(*Recorder, runlog.StoredEvent){}
 	for _, row := range rows {
 		byKind[row.kind] = row.emit
 	}
 	return byKind
 }(
-	spans(func(r *Recorder, t runlog.Told, d *events.RunCompletedData) { r.run(t, &d.Result) }),
-	spans(func(r *Recorder, t runlog.Told, d *events.RunFailedData) { r.run(t, &d.Result) }),
-	spans(func(r *Recorder, t runlog.Told, d *events.StepFinishedData) { r.step(t, d.Step, d.FinishReason, "") }),
-	spans(func(r *Recorder, t runlog.Told, d *events.StepFailedData) {
+	spans(func(r *Recorder, t runlog.StoredEvent, d *events.RunCompletedData) { r.run(t, &d.Result) }),
+	spans(func(r *Recorder, t runlog.StoredEvent, d *events.RunFailedData) { r.run(t, &d.Result) }),
+	spans(func(r *Recorder, t runlog.StoredEvent, d *events.StepFinishedData) {
+		r.step(t, d.Step, d.FinishReason, "")
+	}),
+	spans(func(r *Recorder, t runlog.StoredEvent, d *events.StepFailedData) {
 		if st := t.Before.Step(d.Step); st != nil && st.Kind == "" && st.Owed != 0 && d.FinishReason == events.FinishError {
-			r.chat(t, st, st.Attempt+1, t.Fact.Time.Add(-time.Millisecond), d.FinishReason, nil)
+			r.chat(t, st, st.Attempt+1, t.Event.Time.Add(-time.Millisecond), d.FinishReason, nil)
 			r.turn(t, st, d.FinishReason)
 		}
 		r.step(t, d.Step, d.FinishReason, d.FinishReason)
 	}),
-	spans(func(r *Recorder, t runlog.Told, d *events.TurnFinishedData) {
+	spans(func(r *Recorder, t runlog.StoredEvent, d *events.TurnFinishedData) {
 		if st := t.Before.Step(d.Step); st != nil {
 			if d.Provider != events.HarnessProvider {
-				r.chat(t, st, d.Attempt, t.Fact.Time.Add(-ms(d.DurationMS)), "", r.answer(d))
+				r.chat(t, st, d.Attempt, t.Event.Time.Add(-ms(d.DurationMS)), "", r.answer(d))
 			}
 			r.turn(t, st, "")
 		}
 	}),
-	spans(func(r *Recorder, t runlog.Told, d *events.HistoryCompactedData) {
+	spans(func(r *Recorder, t runlog.StoredEvent, d *events.HistoryCompactedData) {
 		if st := t.Before.Step(d.Step); st != nil {
 			r.summary(t, st, d)
 		}
 	}),
-	spans(func(r *Recorder, t runlog.Told, d *events.TurnDeferredData) {
+	spans(func(r *Recorder, t runlog.StoredEvent, d *events.TurnDeferredData) {
 		if st := t.Before.Step(d.Step); st != nil && d.Class != events.ClassInterrupted {
 			r.chat(t, st, d.Attempt, r.since(t, st), d.Class, nil)
 		}
 	}),
-	spans(func(r *Recorder, t runlog.Told, d *events.CallFinishedData) {
+	spans(func(r *Recorder, t runlog.StoredEvent, d *events.CallFinishedData) {
 		failed := ""
 		if !d.Success {
 			failed = "tool_error"
 		}
-		r.call(t, d.ToolRef, t.Fact.Time.Add(-ms(d.DurationMS)), failed, r.content(semconv.GenAIToolCallResultKey, d.Output)...)
+		r.call(t, d.ToolRef, t.Event.Time.Add(-ms(d.DurationMS)), failed, r.content(semconv.GenAIToolCallResultKey, d.Output)...)
 	}),
-	spans(func(r *Recorder, t runlog.Told, d *events.CallFailedData) {
-		r.call(t, d.ToolRef, t.Fact.Time.Add(-ms(d.DurationMS)), d.Class)
+	spans(func(r *Recorder, t runlog.StoredEvent, d *events.CallFailedData) {
+		r.call(t, d.ToolRef, t.Event.Time.Add(-ms(d.DurationMS)), d.Class)
 	}),
-	spans(func(r *Recorder, t runlog.Told, d *events.CallRefusedData) { r.call(t, d.ToolRef, t.Fact.Time, d.Code) }),
-	spans(func(r *Recorder, t runlog.Told, d *events.GateApprovedData) { r.gate(t, d.Gate, "approved") }),
-	spans(func(r *Recorder, t runlog.Told, d *events.GateRejectedData) { r.gate(t, d.Gate, "rejected") }),
-	spans(func(r *Recorder, t runlog.Told, d *events.GateExpiredData) { r.gate(t, d.Gate, "expired") }),
+	spans(func(r *Recorder, t runlog.StoredEvent, d *events.CallRefusedData) {
+		r.call(t, d.ToolRef, t.Event.Time, d.Code)
+	}),
+	spans(func(r *Recorder, t runlog.StoredEvent, d *events.GateApprovedData) { r.gate(t, d.Gate, "approved") }),
+	spans(func(r *Recorder, t runlog.StoredEvent, d *events.GateRejectedData) { r.gate(t, d.Gate, "rejected") }),
+	spans(func(r *Recorder, t runlog.StoredEvent, d *events.GateExpiredData) { r.gate(t, d.Gate, "expired") }),
 )
 
 // event makes the spans that an event closes.
-func (r *Recorder) event(t runlog.Told) {
+func (r *Recorder) event(t runlog.StoredEvent) {
 	emit := closers[t.Payload.Kind()]
 	if id, _, given := traceOf(t.Before); emit != nil && r.sampled(binary.BigEndian.Uint64(id[8:]), t.Before.Created != nil && t.Before.Created.TraceParent != "", given) {
 		emit(r, t)
@@ -108,7 +112,7 @@ func (r *Recorder) event(t runlog.Told) {
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 // run makes the span of a run, which is the root of its part of the trace.
-func (r *Recorder) run(t runlog.Told, d *events.Result) {
+func (r *Recorder) run(t runlog.StoredEvent, d *events.Result) {
 	s, failed := t.Before, ""
 	if !d.Success {
 		failed = d.FinishReason
@@ -124,14 +128,14 @@ func (r *Recorder) run(t runlog.Told, d *events.Result) {
 	delete(r.clocks, s.HarnessID)
 }
 
-func (r *Recorder) step(t runlog.Told, id, reason, failed string) {
+func (r *Recorder) step(t runlog.StoredEvent, id, reason, failed string) {
 	st := t.Before.Step(id)
 	if st == nil {
 		return
 	}
 	from, ok := r.when(t.Before.HarnessID, st.ReadyAt)
 	if !ok {
-		from = t.Fact.Time
+		from = t.Event.Time
 	}
 	r.emit(t, span{of: ofStep(id), parent: ofRun, name: "invoke_agent " + st.AssignedAgent, kind: trace.SpanKindInternal, from: from, failed: failed,
 		attrs: []attribute.KeyValue{semconv.GenAIOperationNameInvokeAgent, semconv.GenAIAgentName(st.AssignedAgent), attribute.String("inspan.step.id", id),
@@ -139,17 +143,17 @@ func (r *Recorder) step(t runlog.Told, id, reason, failed string) {
 }
 
 // turn makes the span of a turn: from the fact since which it is owed, with all requests that it took.
-func (r *Recorder) turn(t runlog.Told, st *run.Step, failed string) {
+func (r *Recorder) turn(t runlog.StoredEvent, st *run.Step, failed string) {
 	from, ok := r.when(t.Before.HarnessID, st.Owed)
 	if !ok {
-		from = t.Fact.Time
+		from = t.Event.Time
 	}
 	r.emit(t, span{of: ofTurn(st.ID, st.Turns+1), parent: ofStep(st.ID), name: "turn", kind: trace.SpanKindInternal, from: from, failed: failed,
 		attrs: []attribute.KeyValue{attribute.String("inspan.step.id", st.ID), attribute.Int("inspan.turn", st.Turns+1)}})
 }
 
 // chat makes the span of one request to a model.
-func (r *Recorder) chat(t runlog.Told, st *run.Step, attempt int, from time.Time, failed string, attrs []attribute.KeyValue) {
+func (r *Recorder) chat(t runlog.StoredEvent, st *run.Step, attempt int, from time.Time, failed string, attrs []attribute.KeyValue) {
 	agent, _ := t.Before.Agent(st.AssignedAgent)
 	provider, model := providerOf(agent.Model)
 	r.emit(t, span{of: ofChat(st.ID, st.Turns+1, attempt), parent: ofTurn(st.ID, st.Turns+1), name: "chat " + model, kind: trace.SpanKindClient, from: from, failed: failed,
@@ -158,24 +162,24 @@ func (r *Recorder) chat(t runlog.Told, st *run.Step, attempt int, from time.Time
 }
 
 // summary makes the span of the request for a summary, which is made before the turn that is owed.
-func (r *Recorder) summary(t runlog.Told, st *run.Step, d *events.HistoryCompactedData) {
+func (r *Recorder) summary(t runlog.StoredEvent, st *run.Step, d *events.HistoryCompactedData) {
 	agent, _ := t.Before.Agent(st.AssignedAgent)
 	provider, model := providerOf(agent.Model)
-	r.emit(t, span{of: ofSummary(st.ID, d.Through), parent: ofTurn(st.ID, st.Turns+1), name: "chat " + model, kind: trace.SpanKindClient, from: t.Fact.Time.Add(-ms(d.DurationMS)),
+	r.emit(t, span{of: ofSummary(st.ID, d.Through), parent: ofTurn(st.ID, st.Turns+1), name: "chat " + model, kind: trace.SpanKindClient, from: t.Event.Time.Add(-ms(d.DurationMS)),
 		attrs: append([]attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider), semconv.GenAIRequestModel(model),
 			semconv.GenAIResponseModel(d.Model), semconv.GenAIUsageInputTokens(d.InputTokens), semconv.GenAIUsageOutputTokens(d.OutputTokens), semconv.GenAIUsageCacheReadInputTokens(d.CachedTokens),
 			attribute.String("inspan.step.id", st.ID), attribute.String("inspan.purpose", "compaction"), attribute.Int("inspan.attempt", d.Attempt)}, r.content(semconv.GenAIOutputMessagesKey, d.Summary)...)})
 }
 
 // since is when the request could begin that a fact says has failed.
-func (r *Recorder) since(t runlog.Told, st *run.Step) time.Time {
-	if !st.NotBefore.IsZero() && st.NotBefore.Before(t.Fact.Time) {
+func (r *Recorder) since(t runlog.StoredEvent, st *run.Step) time.Time {
+	if !st.NotBefore.IsZero() && st.NotBefore.Before(t.Event.Time) {
 		return st.NotBefore
 	}
 	if from, ok := r.when(t.Before.HarnessID, st.Owed); ok {
 		return from
 	}
-	return t.Fact.Time
+	return t.Event.Time
 }
 
 // answer is what is said of the answer of a model.
@@ -185,7 +189,7 @@ func (r *Recorder) answer(d *events.TurnFinishedData) []attribute.KeyValue {
 	return append(attrs, r.content(semconv.GenAIOutputMessagesKey, d.Text)...)
 }
 
-func (r *Recorder) call(t runlog.Told, ref events.ToolRef, from time.Time, failed string, attrs ...attribute.KeyValue) {
+func (r *Recorder) call(t runlog.StoredEvent, ref events.ToolRef, from time.Time, failed string, attrs ...attribute.KeyValue) {
 	s := t.Before
 	number := 0
 	c := s.Open[ref.Call]
@@ -203,7 +207,7 @@ func (r *Recorder) call(t runlog.Told, ref events.ToolRef, from time.Time, faile
 			attribute.String("inspan.step.id", ref.Step), attribute.String("inspan.tool.effect", c.Effect), attribute.Int("inspan.attempt", max(c.Attempt, 1))}, attrs...)})
 }
 
-func (r *Recorder) gate(t runlog.Told, id, decision string) {
+func (r *Recorder) gate(t runlog.StoredEvent, id, decision string) {
 	g := t.Before.Gate(id)
 	if g == nil {
 		return
@@ -233,7 +237,7 @@ func (r *Recorder) content(key attribute.Key, text string) []attribute.KeyValue 
 }
 
 // emit makes a span and ends it at once.
-func (r *Recorder) emit(t runlog.Told, sp span) {
+func (r *Recorder) emit(t runlog.StoredEvent, sp span) {
 	s := t.Before
 	traceID, above, _ := traceOf(s)
 	ctx := context.WithValue(context.Background(), idsKey{}, ids{traceID, spanOf(s, sp.of)})
@@ -243,10 +247,10 @@ func (r *Recorder) emit(t runlog.Told, sp span) {
 	if above.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: above, TraceFlags: trace.FlagsSampled, Remote: true}))
 	}
-	if sp.from.After(t.Fact.Time) {
-		sp.from = t.Fact.Time
+	if sp.from.After(t.Event.Time) {
+		sp.from = t.Event.Time
 	}
-	attrs := append(sp.attrs, attribute.String("inspan.run.id", s.HarnessID), attribute.String("inspan.station", t.Fact.Station))
+	attrs := append(sp.attrs, attribute.String("inspan.run.id", s.HarnessID), attribute.String("inspan.station", t.Event.Station))
 	if s.Identity.Session != "" {
 		attrs = append(attrs, semconv.GenAIConversationID(s.Identity.Session), attribute.String("session.id", s.Identity.Session))
 	}
@@ -255,7 +259,7 @@ func (r *Recorder) emit(t runlog.Told, sp span) {
 		made.SetAttributes(attribute.String("error.type", sp.failed))
 		made.SetStatus(codes.Error, sp.failed)
 	}
-	made.End(trace.WithTimestamp(t.Fact.Time))
+	made.End(trace.WithTimestamp(t.Event.Time))
 }
 
 // providerOf takes "provider/name" apart and names the provider as the conventions do.

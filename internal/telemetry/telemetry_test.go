@@ -97,7 +97,7 @@ func BenchmarkOff(b *testing.B) {
 	payload, s := events.Payload(&events.TurnFinishedData{}), run.State{}
 	for b.Loop() {
 		if tell != nil {
-			tell(runlog.Told{Payload: payload, Before: s})
+			tell(runlog.StoredEvent{Payload: payload, Before: s})
 		}
 	}
 }
@@ -105,10 +105,10 @@ func BenchmarkOff(b *testing.B) {
 // BenchmarkOn is what telling a fact costs the service that stored it, where nothing can be exported any more.
 func BenchmarkOn(b *testing.B) {
 	b.ReportAllocs()
-	r := &Recorder{told: make(chan runlog.Told, 1)}
+	r := &Recorder{queue: make(chan runlog.StoredEvent, 1)}
 	tell := r.OnStored()
 	payload, s := events.Payload(&events.TurnFinishedData{}), run.State{}
 	for b.Loop() {
-		tell(runlog.Told{Payload: payload, Before: s})
+		tell(runlog.StoredEvent{Payload: payload, Before: s})
 	}
 }

@@ -20,7 +20,7 @@ func artifactSave(ctx context.Context, a artifactSaveArgs, env tool.Env) (tool.R
 	if env.Save == nil {
 		return tool.Result{}, tool.Fail(tool.Permanent, "say in your answer where the file is", errors.New("this station keeps no artifacts"))
 	}
-	if _, err := env.Box.Stat(a.Path); err != nil {
+	if _, err := env.Sandbox.Stat(a.Path); err != nil {
 		return fileError("artifact_save", a.Path, err)
 	}
 	kept, err := env.Save(ctx, tool.Saving{Path: a.Path, Type: a.Type, Name: a.Name})

@@ -75,8 +75,8 @@ func background(env tool.Env) (tool.Background, error) {
 	return env.Background, nil
 }
 
-// startBeyond starts a shell text in the folder that the step's shells are in, and leaves it running.
-func startBeyond(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, error) {
+// startJob starts a shell text in the folder that the step's shells are in, and leaves it running.
+func startJob(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, error) {
 	b, err := background(env)
 	if err != nil {
 		return tool.Result{}, err
@@ -90,8 +90,8 @@ func startBeyond(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, er
 		limit = time.Duration(a.TimeoutMS) * time.Millisecond
 	}
 	argv := []string{"bash", "-c", a.Command}
-	if sandbox.Outlives(env.Box) {
-		argv = []string{"bash", "-c", beyondFrame, "bash", a.Command}
+	if sandbox.Outlives(env.Sandbox) {
+		argv = []string{"bash", "-c", jobFrame, "bash", a.Command}
 	}
 	handle, err := b.Start(ctx, tool.BackgroundCommand{Args: argv, Dir: dir, Text: a.Command, Limit: limit})
 	if err != nil {
@@ -110,7 +110,7 @@ func runBashOutput(ctx context.Context, a bashOutputArgs, env tool.Env) (tool.Re
 		return tool.Result{}, err
 	}
 	if a.ID == "" {
-		return listBeyond(ctx, b, env)
+		return listJobs(ctx, b, env)
 	}
 	var filter *regexp.Regexp
 	if a.Filter != "" {
@@ -189,7 +189,7 @@ func title(l tool.BackgroundLook) string {
 	return fmt.Sprintf("[%s ended after %s, %s, %d bytes written: %s]", oneLine(l.Handle), took, l.End, l.Total, oneLine(text))
 }
 
-func listBeyond(ctx context.Context, b tool.Background, env tool.Env) (tool.Result, error) {
+func listJobs(ctx context.Context, b tool.Background, env tool.Env) (tool.Result, error) {
 	all, err := b.List(ctx)
 	if err != nil {
 		return tool.Result{}, err

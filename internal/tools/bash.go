@@ -22,9 +22,9 @@ const bashSchema = `{"type":"object","additionalProperties":false,"required":["c
 const MaxBashTimeout = 10 * time.Minute
 
 type bashArgs struct {
-	Command   string
-	TimeoutMS int64 `json:"timeout_ms"`
-	Beyond    bool  `json:"run_in_background"`
+	Command    string
+	TimeoutMS  int64 `json:"timeout_ms"`
+	Background bool  `json:"run_in_background"`
 }
 
 type bash struct{ builtin[bashArgs] }
@@ -40,7 +40,7 @@ func (bash) Continues(json.RawMessage) (handle string, ok bool) { return "", tru
 // TimeoutFor implements tool.Timed.
 func (bash) TimeoutFor(input json.RawMessage) time.Duration {
 	a, err := decode[bashArgs](input)
-	if err != nil || a.TimeoutMS <= 0 || a.Beyond {
+	if err != nil || a.TimeoutMS <= 0 || a.Background {
 		return tool.DefaultTimeout
 	}
 	return time.Duration(min(a.TimeoutMS, MaxBashTimeout.Milliseconds())) * time.Millisecond
@@ -50,8 +50,8 @@ func runBash(ctx context.Context, a bashArgs, env tool.Env) (tool.Result, error)
 	if strings.ContainsRune(a.Command, 0) {
 		return tool.Result{}, tool.Fail(tool.Invalid, "send the command without it", errors.New("the command holds a NUL"))
 	}
-	if a.Beyond {
-		return startBeyond(ctx, a, env)
+	if a.Background {
+		return startJob(ctx, a, env)
 	}
 	if a.TimeoutMS > MaxBashTimeout.Milliseconds() {
 		return tool.Result{}, tool.Fail(tool.Invalid, "set run_in_background for what takes longer", fmt.Errorf("timeout_ms is at most %d where the call waits", MaxBashTimeout.Milliseconds()))
@@ -72,7 +72,7 @@ const killed = 128 + 9
 func execute(ctx context.Context, env tool.Env, cmd sandbox.Cmd, stderr *capture) (tool.Result, error) {
 	stdout := &capture{env: env, name: "stdout"}
 	cmd.Stdout = stdout
-	exit, err := env.Box.Exec(ctx, cmd)
+	exit, err := env.Sandbox.Exec(ctx, cmd)
 	if t, ok := cmd.Stderr.(*trailer); ok {
 		t.flush()
 	}

@@ -32,7 +32,7 @@ func inDir(ctx context.Context, env tool.Env, text string) (tool.Result, error) 
 	mark := "inspan-dir-" + rand.Text() + ":"
 	stderr := &capture{env: env, name: "stderr"}
 	end := &trailer{to: stderr, mark: []byte(mark)}
-	r, err := execute(ctx, env, sandbox.Cmd{Args: shellCall(env.Box, text, mark), Dir: dir, Stderr: end}, stderr)
+	r, err := execute(ctx, env, sandbox.Cmd{Args: shellCall(env.Sandbox, text, mark), Dir: dir, Stderr: end}, stderr)
 	if err != nil {
 		return r, err
 	}
@@ -63,17 +63,17 @@ const shellFrame = `exec 19>&2; trap '{ set +x; } 2>/dev/null; builtin printf "%
 // its commands read. What the shell was given as it is, secrets among it, is not written down. It needs bash 4.
 const lastingFrame = `exec 19>&2; trap '{ set +xe; } 2>/dev/null; (umask 077; for INSPAN_N in "${!INSPAN_WAS[@]}"; do if [ "${!INSPAN_N-}" = "${INSPAN_WAS[$INSPAN_N]}" ]; then unset "$INSPAN_N"; fi; done; unset INSPAN_SANDBOX_ID PWD OLDPWD SHLVL _; builtin export -p >|"$INSPAN_KEPT.new" && command -p mv -f "$INSPAN_KEPT.new" "$INSPAN_KEPT") 2>/dev/null; builtin printf "%s%s\0" "$INSPAN_MARK" "$PWD" >&19' EXIT; INSPAN_MARK=$2; INSPAN_TEXT=$1; INSPAN_KEPT=$HOME/.inspan-exported; set --; declare -A INSPAN_WAS 2>/dev/null && for INSPAN_N in $(builtin compgen -e); do INSPAN_WAS[$INSPAN_N]=${!INSPAN_N}; done; unset INSPAN_N; [ ! -f "$INSPAN_KEPT" ] || . "$INSPAN_KEPT" 2>/dev/null; eval "$INSPAN_TEXT"`
 
-// beyondFrame begins a shell that runs beyond its call in such a sandbox.
-const beyondFrame = `INSPAN_TEXT=$1; set --; [ ! -f "$HOME/.inspan-exported" ] || . "$HOME/.inspan-exported" 2>/dev/null; eval "$INSPAN_TEXT"`
+// jobFrame begins a shell that runs beyond its call in such a sandbox.
+const jobFrame = `INSPAN_TEXT=$1; set --; [ ! -f "$HOME/.inspan-exported" ] || . "$HOME/.inspan-exported" 2>/dev/null; eval "$INSPAN_TEXT"`
 
 // shellCall is the call of the shell for a text. That of the wasm toolbox has no descriptors above 2 and tells its folder by
 // an option of its own.
-func shellCall(box sandbox.Sandbox, text, mark string) []string {
+func shellCall(sb sandbox.Sandbox, text, mark string) []string {
 	frame := shellFrame
 	switch {
-	case box.Mode() == sandbox.WASM:
+	case sb.Mode() == sandbox.WASM:
 		return []string{"bash", "--told", mark, "-c", text}
-	case sandbox.Outlives(box):
+	case sandbox.Outlives(sb):
 		frame = lastingFrame
 	}
 	return []string{"bash", "-c", frame, "bash", text, mark}
@@ -87,7 +87,7 @@ func startDir(env tool.Env) (dir, gone string, err error) {
 	if dir == "" || dir == "." {
 		return "", "", nil
 	}
-	info, err := env.Box.Stat(dir)
+	info, err := env.Sandbox.Stat(dir)
 	switch {
 	case err == nil && info.IsDir():
 		return dir, "", nil
@@ -111,11 +111,11 @@ func named(dir string) string {
 
 // insideDir turns the absolute path that a shell told into one of the workspace.
 func insideDir(env tool.Env, at string) (string, bool) {
-	rel, err := filepath.Rel(sandbox.Seen(env.Box), at)
+	rel, err := filepath.Rel(sandbox.Seen(env.Sandbox), at)
 	if err != nil || !path.IsAbs(at) || len(rel) > maxDir {
 		return "", false
 	}
-	info, err := env.Box.Stat(rel)
+	info, err := env.Sandbox.Stat(rel)
 	return rel, err == nil && info.IsDir()
 }
 
@@ -124,7 +124,7 @@ type trailer struct {
 	to   io.Writer
 	mark []byte
 	// held is the end of what came, which may be the beginning of the mark; said is what came behind it.
-	held, said []byte
+	held, rest []byte
 	found      bool
 }
 
@@ -169,10 +169,10 @@ func (t *trailer) pass(p []byte) error {
 	return err
 }
 
-func (t *trailer) keep(p []byte) { t.said = append(t.said, p[:min(len(p), maxDir+1-len(t.said))]...) }
+func (t *trailer) keep(p []byte) { t.rest = append(t.rest, p[:min(len(p), maxDir+1-len(t.rest))]...) }
 
 // dir is the folder that was told.
 func (t *trailer) dir() (string, bool) {
-	dir, _, whole := bytes.Cut(t.said, []byte{0})
+	dir, _, whole := bytes.Cut(t.rest, []byte{0})
 	return string(dir), whole && len(dir) > 0
 }

@@ -81,7 +81,7 @@ func editFile(_ context.Context, a editArgs, env tool.Env) (tool.Result, error) 
 	if why != "" {
 		return failed("edit: %s", why), nil
 	}
-	data, err := env.Box.ReadFile(a.Path)
+	data, err := env.Sandbox.ReadFile(a.Path)
 	if err != nil {
 		return fileError("edit", a.Path, err)
 	}
@@ -102,7 +102,7 @@ func editFile(_ context.Context, a editArgs, env tool.Env) (tool.Result, error) 
 	if after == before {
 		return failed("edit: together the edits leave %s as it is", oneLine(a.Path)), nil
 	}
-	if err := env.Box.WriteFile(a.Path, []byte(after)); err != nil {
+	if err := env.Sandbox.WriteFile(a.Path, []byte(after)); err != nil {
 		return fileError("edit", a.Path, err)
 	}
 	return Show(env, fmt.Sprintf("replaced %d occurrence(s) in %s\n%s", total, oneLine(a.Path), shortDiff(a.Path, before, after))), nil
@@ -163,7 +163,7 @@ func (edit) Verify(_ context.Context, c tool.Call) (bool, tool.Result, error) {
 	if why != "" {
 		return false, tool.Result{}, fmt.Errorf("verify edit of %s: %s", a.Path, why)
 	}
-	data, err := c.Env.Box.ReadFile(a.Path)
+	data, err := c.Env.Sandbox.ReadFile(a.Path)
 	if err != nil {
 		return false, tool.Result{}, fmt.Errorf("verify edit of %s: %w", a.Path, err)
 	}

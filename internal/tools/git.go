@@ -46,7 +46,7 @@ var closed = []string{"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_CONF
 // confined is closed, with the repository and its work tree kept to the workspace: neither a repository above it nor a
 // work tree that its configuration names elsewhere is looked at.
 func confined(env tool.Env) []string {
-	ws := sandbox.Seen(env.Box)
+	ws := sandbox.Seen(env.Sandbox)
 	return append(slices.Clone(closed), "GIT_CEILING_DIRECTORIES="+filepath.Dir(ws), "GIT_WORK_TREE="+ws)
 }
 
@@ -63,7 +63,7 @@ func git(ctx context.Context, env tool.Env, args ...string) (tool.Result, error)
 // option for that, and would start them to compare a file. A file behind a filter may so look changed.
 func withoutFilters(ctx context.Context, env tool.Env) ([]string, error) {
 	var out bytes.Buffer
-	exit, err := env.Box.Exec(ctx, sandbox.Cmd{AnyProgram: true, Args: slices.Concat(still, []string{"config", "--null", "--name-only", "--get-regexp", `^filter\.`}),
+	exit, err := env.Sandbox.Exec(ctx, sandbox.Cmd{AnyProgram: true, Args: slices.Concat(still, []string{"config", "--null", "--name-only", "--get-regexp", `^filter\.`}),
 		Env: confined(env), Stdout: &out})
 	switch {
 	case ctx.Err() != nil:

@@ -36,19 +36,19 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := backend.Open(t.Context(), sandbox.Config{ID: "test", Workspace: b.dir, Network: true})
+	sb, err := backend.Open(t.Context(), sandbox.Config{ID: "test", Workspace: b.dir, Network: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := box.Destroy(context.Background()); err != nil {
+		if err := sb.Destroy(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
 	if b.tools, err = tool.NewRegistry(tools.Builtin()...); err != nil {
 		t.Fatal(err)
 	}
-	b.env = tool.Env{Box: box, MaxOutput: 1 << 20, Progress: func(stream string, chunk []byte) {
+	b.env = tool.Env{Sandbox: sb, MaxOutput: 1 << 20, Progress: func(stream string, chunk []byte) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.seen[stream] += string(chunk)

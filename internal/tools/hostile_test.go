@@ -258,7 +258,7 @@ func TestCrowds(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		files := &crowd{folders: 1000, files: 1000}
-		b.env.Box = crowded{b.env.Box, files}
+		b.env.Sandbox = crowded{b.env.Sandbox, files}
 		got := b.good("glob", args{"pattern": "**/*.go"})
 		if n := strings.Count(got, "\n"); n > 510 {
 			t.Errorf("%d lines", n)

@@ -21,7 +21,7 @@ func TestLasting(t *testing.T) {
 	t.Run("SBX-19 what a shell exports is there for the next one, however it ends, and its folder as before", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
-		b.env.Box = lasting{b.env.Box}
+		b.env.Sandbox = lasting{b.env.Sandbox}
 		for _, c := range []struct{ text, want string }{
 			{`export GREETING=$'two\nlines "quoted" $HOME' HOME=/nowhere; LOCAL=1; mkdir d; cd d; pwd | grep -o '/d$'`, "/d\n"},
 			{`printf '%s|%s|%s' "$GREETING" "$LOCAL" "$HOME"; pwd | grep -o '/d$'`, "two\nlines \"quoted\" $HOME||/nowhere/d\n"},
@@ -38,7 +38,7 @@ func TestLasting(t *testing.T) {
 	t.Run("SBX-17 SBX-19 what marks the processes of one command is never that of another", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
-		b.env.Box = lasting{b.env.Box}
+		b.env.Sandbox = lasting{b.env.Sandbox}
 		first, second := b.shell(`echo $INSPAN_SANDBOX_ID`).Output, b.shell(`echo $INSPAN_SANDBOX_ID; bash -c 'echo $INSPAN_SANDBOX_ID'`).Output
 		one, two, _ := strings.Cut(strings.TrimSpace(second), "\n")
 		if strings.TrimSpace(first) == one || one != two || one == "" {
@@ -52,12 +52,12 @@ func TestLasting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		box, err := backend.Open(t.Context(), sandbox.Config{ID: "s", Workspace: b.dir, Network: true, Env: []string{"TOKEN=sk-canary-1", "MODE=given"}})
+		sb, err := backend.Open(t.Context(), sandbox.Config{ID: "s", Workspace: b.dir, Network: true, Env: []string{"TOKEN=sk-canary-1", "MODE=given"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = box.Destroy(context.Background()) })
-		b.env.Box = lasting{box}
+		t.Cleanup(func() { _ = sb.Destroy(context.Background()) })
+		b.env.Sandbox = lasting{sb}
 		b.shell(`export MODE=changed MINE=1; true`)
 		if r := b.shell(`cat $HOME/.inspan-exported; echo $TOKEN $MODE`); r.Output != "declare -x MINE=\"1\"\ndeclare -x MODE=\"changed\"\nsk-canary-1 changed\n" {
 			t.Errorf("got %q", r.Output)
@@ -82,7 +82,7 @@ func TestLasting(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := newBench(t)
-		b.env.Box = lasting{b.env.Box}
+		b.env.Sandbox = lasting{b.env.Sandbox}
 		home := strings.TrimSpace(b.shell(`echo $HOME`).Output)
 		if err := os.WriteFile(home+"/.inspan-exported", []byte("declare -x A=\"1\ndeclare ((("), 0o600); err != nil {
 			t.Fatal(err)

@@ -11,14 +11,14 @@ import (
 )
 
 // lateBox runs commands that end in the moment their context does.
-type lateBox struct {
+type lateSandbox struct {
 	sandbox.Sandbox
 	end  context.CancelFunc
 	exit sandbox.Exit
 	err  error
 }
 
-func (b lateBox) Exec(_ context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
+func (b lateSandbox) Exec(_ context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	_, _ = io.WriteString(cmd.Stdout, "all done\n")
 	b.end()
 	return b.exit, b.err
@@ -29,7 +29,7 @@ func TestEndsInTheLastMoment(t *testing.T) {
 	run := func(exit sandbox.Exit, err error) (tool.Result, error) {
 		b := newBench(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		b.env.Box = lateBox{b.env.Box, cancel, exit, err}
+		b.env.Sandbox = lateSandbox{b.env.Sandbox, cancel, exit, err}
 		return b.try(ctx, "bash", args{"command": "make"})
 	}
 	t.Run("LOOP-14 a command that had finished is not called ended, whatever the clock says", func(t *testing.T) {

@@ -10,16 +10,16 @@ import (
 )
 
 // lostBox is lost in the middle of every command.
-type lostBox struct{ sandbox.Sandbox }
+type lostSandbox struct{ sandbox.Sandbox }
 
-func (lostBox) Exec(context.Context, sandbox.Cmd) (sandbox.Exit, error) {
+func (lostSandbox) Exec(context.Context, sandbox.Cmd) (sandbox.Exit, error) {
 	return sandbox.Exit{}, fmt.Errorf("exec: %w", sandbox.ErrLost)
 }
 
 func TestLostSandbox(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.env.Box = lostBox{b.env.Box}
+	b.env.Sandbox = lostSandbox{b.env.Sandbox}
 	t.Run("SBX-4 a command whose sandbox was lost in the middle has an unknown outcome", func(t *testing.T) {
 		if _, err := b.try(t.Context(), "bash", args{"command": "true"}); tool.ClassOf(err) != tool.Unknown {
 			t.Errorf("got %v of class %s, want %s", err, tool.ClassOf(err), tool.Unknown)

@@ -101,7 +101,7 @@ func (s step) fit() (step, *tool.Result, error) {
 
 // patched reads a file that may not be there.
 func patched(env tool.Env, path string) (content string, there bool, err error) {
-	info, err := env.Box.Stat(path)
+	info, err := env.Sandbox.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", false, nil
@@ -110,7 +110,7 @@ func patched(env tool.Env, path string) (content string, there bool, err error) 
 	case info.Size() > maxPatched:
 		return "", false, &fs.PathError{Op: "patch", Path: path, Err: fmt.Errorf("%d bytes are too many to patch: use bash", info.Size())}
 	}
-	data, err := env.Box.ReadFile(path)
+	data, err := env.Sandbox.ReadFile(path)
 	if err == nil && binary(data) {
 		err = &fs.PathError{Op: "patch", Path: path, Err: errors.New("a binary file can not be patched")}
 	}
@@ -180,10 +180,10 @@ func (s step) carry(env tool.Env) (path string, err error) {
 	}
 	switch s.Op {
 	case patch.Delete:
-		return s.From, env.Box.Remove(s.From)
+		return s.From, env.Sandbox.Remove(s.From)
 	case patch.Move:
 		if s.stand == before {
-			if err := env.Box.Rename(s.From, s.To); err != nil {
+			if err := env.Sandbox.Rename(s.From, s.To); err != nil {
 				return s.To, err
 			}
 		}
@@ -192,7 +192,7 @@ func (s step) carry(env tool.Env) (path string, err error) {
 		}
 	default: // its text is written
 	}
-	return s.To, env.Box.WriteFile(s.To, []byte(s.new))
+	return s.To, env.Sandbox.WriteFile(s.To, []byte(s.new))
 }
 
 // back undoes changes, the last of which may not have happened or in part only.
@@ -204,13 +204,13 @@ func back(env tool.Env, steps []step) error {
 		switch {
 		case s.stand == after:
 		case s.Op == patch.Create:
-			err = env.Box.Remove(s.To)
+			err = env.Sandbox.Remove(s.To)
 		case s.Op == patch.Move && s.stand == before:
-			if err = env.Box.Rename(s.To, s.From); err == nil || errors.Is(err, fs.ErrNotExist) {
-				err = env.Box.WriteFile(s.From, []byte(s.old))
+			if err = env.Sandbox.Rename(s.To, s.From); err == nil || errors.Is(err, fs.ErrNotExist) {
+				err = env.Sandbox.WriteFile(s.From, []byte(s.old))
 			}
 		default:
-			err = env.Box.WriteFile(s.To, []byte(s.old))
+			err = env.Sandbox.WriteFile(s.To, []byte(s.old))
 		}
 		if err != nil && (i < len(steps)-1 || !errors.Is(err, fs.ErrNotExist)) && !untouched(env, s) {
 			errs = append(errs, err)
@@ -225,7 +225,7 @@ func untouched(env tool.Env, s step) bool {
 	if s.stand == moved {
 		at = s.To
 	}
-	data, err := env.Box.ReadFile(at)
+	data, err := env.Sandbox.ReadFile(at)
 	if s.Op == patch.Create {
 		return err != nil
 	}

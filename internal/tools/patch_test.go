@@ -180,7 +180,7 @@ func TestApplyPatchBreaks(t *testing.T) {
 		t.Run("TOOL-10 a change that fails takes back the others", func(t *testing.T) {
 			t.Parallel()
 			b := patchBench(t)
-			b.env.Box = &breaking{Sandbox: b.env.Box, left: n}
+			b.env.Sandbox = &breaking{Sandbox: b.env.Sandbox, left: n}
 			if r, err := b.try(t.Context(), "apply_patch", args{"patch": four}); err == nil && !r.Failed {
 				t.Fatalf("change %d: got %+v", n, r)
 			}
@@ -189,12 +189,12 @@ func TestApplyPatchBreaks(t *testing.T) {
 		t.Run("TOOL-10 REC a lost attempt is told apart and made whole", func(t *testing.T) {
 			t.Parallel()
 			b := patchBench(t)
-			box := b.env.Box
-			b.env.Box = &breaking{Sandbox: box, left: n, dies: true}
+			sb := b.env.Sandbox
+			b.env.Sandbox = &breaking{Sandbox: sb, left: n, dies: true}
 			if _, err := b.try(t.Context(), "apply_patch", args{"patch": four}); err == nil {
 				t.Fatalf("change %d: no error", n)
 			}
-			b.env.Box = box
+			b.env.Sandbox = sb
 			v := b.tool("apply_patch").(tool.Verifier)
 			if done, _, err := v.Verify(t.Context(), b.call("apply_patch", args{"patch": four})); done || err != nil {
 				t.Fatalf("change %d: done %v, %v, want it to be made again", n, done, err)

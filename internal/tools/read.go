@@ -27,7 +27,7 @@ const (
 )
 
 func read(_ context.Context, a readArgs, env tool.Env) (tool.Result, error) {
-	data, err := env.Box.ReadFile(a.Path)
+	data, err := env.Sandbox.ReadFile(a.Path)
 	if err != nil {
 		return fileError("read", a.Path, err)
 	}

@@ -40,7 +40,7 @@ func listed(ctx context.Context, env tool.Env, dir string, args ...string) ([]st
 	}
 	out := &upTo{left: maxListed}
 	argv := slices.Concat(quiet, args, []string{"--", "./" + dir})
-	exit, err := env.Box.Exec(ctx, sandbox.Cmd{Args: argv, AnyProgram: true, Stdout: out})
+	exit, err := env.Sandbox.Exec(ctx, sandbox.Cmd{Args: argv, AnyProgram: true, Stdout: out})
 	switch {
 	case ctx.Err() != nil:
 		return nil, false, ctx.Err()
@@ -65,7 +65,7 @@ func listed(ctx context.Context, env tool.Env, dir string, args ...string) ([]st
 
 // plainDir reports whether a folder is one by its own name, not by a link, and not git's.
 func plainDir(env tool.Env, dir string) bool {
-	links, ok := env.Box.FS().(fs.ReadLinkFS)
+	links, ok := env.Sandbox.FS().(fs.ReadLinkFS)
 	for at := dir; ok && at != "."; at = path.Dir(at) {
 		info, err := links.Lstat(at)
 		ok = err == nil && info.IsDir() && path.Base(at) != ".git"

@@ -35,13 +35,13 @@ func searchEnv(t testing.TB, dir string) (tool.Env, *counting) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := backend.Open(t.Context(), sandbox.Config{ID: "test", Workspace: dir, Network: true})
+	sb, err := backend.Open(t.Context(), sandbox.Config{ID: "test", Workspace: dir, Network: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = box.Destroy(context.Background()) }) // the directory is the test's
-	c := &counting{Sandbox: box}
-	return tool.Env{Box: c, MaxOutput: 1 << 20, Progress: func(string, []byte) {}}, c
+	t.Cleanup(func() { _ = sb.Destroy(context.Background()) }) // the directory is the test's
+	c := &counting{Sandbox: sb}
+	return tool.Env{Sandbox: c, MaxOutput: 1 << 20, Progress: func(string, []byte) {}}, c
 }
 
 func TestRipgrep(t *testing.T) {
@@ -56,22 +56,22 @@ func TestRipgrep(t *testing.T) {
 		n++
 		dir := filepath.Join(root, fmt.Sprint(n))
 		plant(t, r, dir)
-		env, box := searchEnv(t, dir)
+		env, sb := searchEnv(t, dir)
 		s := grepArgs{Context: rapid.IntRange(0, 2).Draw(r, "context"), Limit: rapid.IntRange(1, 30).Draw(r, "limit"),
 			Path: rapid.SampledFrom([]string{"", "a", "link", "a.go", ".git", "a/.git"}).Draw(r, "path"),
 			Glob: rapid.SampledFrom([]string{"", "*.go", "a/**"}).Draw(r, "of"),
 			Pattern: rapid.SampledFrom([]string{"needle", "(?i)NEEDLE", "needle|straße", "^nee", "le$", "(needle|other) x", "n(eed)+le", "need{1,3}le", `\d`, "e?", "(?i)kelvin", "\\x{fffd}x", "n.*e",
 				"-needle", "needle\\n", "[n]eedle", "(?i:stra)ße"}).Draw(r, "pattern")}
-		box.ran = 0
-		want, wantErr := grepBeyond(t.Context(), s, env, math.MaxInt)
-		if box.ran != 0 {
+		sb.ran = 0
+		want, wantErr := grepMany(t.Context(), s, env, math.MaxInt)
+		if sb.ran != 0 {
 			r.Fatal("ripgrep was asked")
 		}
-		got, err := grepBeyond(t.Context(), s, env, 0)
+		got, err := grepMany(t.Context(), s, env, 0)
 		if !reflect.DeepEqual(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
 			r.Fatalf("%+v with ripgrep (%v):\n%q, %v\nwithout:\n%q, %v", s, has, got.Output, err, want.Output, wantErr)
 		}
-		asked += box.ran
+		asked += sb.ran
 	}))
 	if asked == 0 {
 		t.Error("ripgrep was never asked")

@@ -74,10 +74,10 @@ func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, erro
 		return fileError("glob", a.Pattern, err)
 	}
 	if len(names) == 0 {
-		return tool.Result{Output: "no file matches " + Visible(a.Pattern) + beyond(all)}, nil
+		return tool.Result{Output: "no file matches " + Visible(a.Pattern) + notSearched(all)}, nil
 	}
 	slices.Sort(names)
-	note := beyond(all)
+	note := notSearched(all)
 	if len(names) > limit {
 		note = fmt.Sprintf("\n(truncated: %d of %d files)", limit, len(names)) + note
 		names = names[:limit]
@@ -85,8 +85,8 @@ func globFiles(ctx context.Context, a globArgs, env tool.Env) (tool.Result, erro
 	return Show(env, strings.Join(names, "\n")+note), nil
 }
 
-// beyond is the note on files that were not looked at.
-func beyond(all bool) string {
+// notSearched is the note on files that were not looked at.
+func notSearched(all bool) string {
 	if all {
 		return ""
 	}
@@ -94,11 +94,11 @@ func beyond(all bool) string {
 }
 
 func grepFiles(ctx context.Context, a grepArgs, env tool.Env) (tool.Result, error) {
-	return grepBeyond(ctx, a, env, manyFiles)
+	return grepMany(ctx, a, env, manyFiles)
 }
 
-// grepBeyond asks ripgrep where there are more than many files.
-func grepBeyond(ctx context.Context, a grepArgs, env tool.Env, many int) (tool.Result, error) {
+// grepMany asks ripgrep where there are more than many files.
+func grepMany(ctx context.Context, a grepArgs, env tool.Env, many int) (tool.Result, error) {
 	re, err := regexp.Compile(a.Pattern)
 	if err != nil {
 		return failed("grep: %q is not a regular expression: %v", a.Pattern, err), nil
@@ -132,9 +132,9 @@ func grepBeyond(ctx context.Context, a grepArgs, env tool.Env, many int) (tool.R
 	case err != nil:
 		return fileError("grep", a.Path, err)
 	case g.out.Len() == 0:
-		return tool.Result{Output: "no line matches " + Visible(a.Pattern) + beyond(all)}, nil
+		return tool.Result{Output: "no line matches " + Visible(a.Pattern) + notSearched(all)}, nil
 	case !all:
-		g.out.WriteString(beyond(all)[1:] + "\n")
+		g.out.WriteString(notSearched(all)[1:] + "\n")
 	}
 	return Show(env, g.out.String()), nil
 }

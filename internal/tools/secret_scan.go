@@ -81,7 +81,7 @@ func secretScan(ctx context.Context, a secretScanArgs, env tool.Env) (tool.Resul
 		return fileError("secret_scan", a.Path, err)
 	}
 	summary := fmt.Sprintf("%d findings in %d files scanned, %d files passed over (binary, or larger than %d MiB)", s.found, s.files, s.skipped, maxSearched>>20)
-	return Show(env, s.out.String()+more+summary+beyond(all)), nil
+	return Show(env, s.out.String()+more+summary+notSearched(all)), nil
 }
 
 type scanner struct {

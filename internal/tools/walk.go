@@ -20,13 +20,13 @@ type found struct {
 	// name is its path in the workspace, base its name in the folder in.
 	name, base string
 	in         fs.FS
-	box        sandbox.Sandbox
+	sandbox    sandbox.Sandbox
 }
 
 // read returns what a file holds; ok is false where it is binary, larger than maxSearched or can not be read.
 func (f found) read() (data []byte, ok bool) {
 	if !utf8.ValidString(f.base) { // package fs knows no such names
-		data, err := f.box.ReadFile(f.name)
+		data, err := f.sandbox.ReadFile(f.name)
 		return data, err == nil && len(data) <= maxSearched && !binary(data)
 	}
 	file, err := f.in.Open(f.base)
@@ -51,12 +51,12 @@ type visitor func(found) error
 // walk visits the regular files below a folder in order, but not git's own; all is false where there are more than
 // maxVisited.
 func walk(ctx context.Context, env tool.Env, dir string, visit visitor) (all bool, err error) {
-	root := env.Box.FS()
+	root := env.Sandbox.FS()
 	info, err := fs.Lstat(root, dir)
 	if err != nil {
 		return true, err
 	}
-	w := walker{ctx: ctx, box: env.Box, visit: visit}
+	w := walker{ctx: ctx, sandbox: env.Sandbox, visit: visit}
 	switch {
 	case info.IsDir() && path.Base(dir) == ".git", !info.IsDir() && !info.Mode().IsRegular():
 		return true, ctx.Err()
@@ -68,7 +68,7 @@ func walk(ctx context.Context, env tool.Env, dir string, visit visitor) (all boo
 			done()
 		}
 	default:
-		err = w.file(found{dir, dir, root, env.Box})
+		err = w.file(found{dir, dir, root, env.Sandbox})
 	}
 	if errors.Is(err, fs.SkipAll) {
 		err = nil
@@ -78,7 +78,7 @@ func walk(ctx context.Context, env tool.Env, dir string, visit visitor) (all boo
 
 type walker struct {
 	ctx     context.Context
-	box     sandbox.Sandbox
+	sandbox sandbox.Sandbox
 	visit   visitor
 	visited int
 }
@@ -112,7 +112,7 @@ func (w *walker) folder(in fs.FS, dir string, depth int) error {
 				return err
 			}
 		case d.Type().IsRegular():
-			if err := w.file(found{name, d.Name(), in, w.box}); err != nil {
+			if err := w.file(found{name, d.Name(), in, w.sandbox}); err != nil {
 				return err
 			}
 		}
@@ -148,7 +148,7 @@ func (l lower) ReadDir(name string) ([]fs.DirEntry, error) {
 
 // visitAll visits files by their names.
 func visitAll(ctx context.Context, env tool.Env, names []string, visit visitor) error {
-	root := env.Box.FS()
+	root := env.Sandbox.FS()
 	dir, in, done := ".", root, func() {}
 	defer func() { done() }()
 	for _, name := range names {
@@ -163,7 +163,7 @@ func visitAll(ctx context.Context, env tool.Env, names []string, visit visitor) 
 			done()
 			dir, in, done = at, folder, leave
 		}
-		if err := visit(found{name, path.Base(name), in, env.Box}); err != nil {
+		if err := visit(found{name, path.Base(name), in, env.Sandbox}); err != nil {
 			return err
 		}
 	}

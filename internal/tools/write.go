@@ -16,7 +16,7 @@ type writeArgs struct{ Path, Content string }
 type write struct{ builtin[writeArgs] }
 
 func writeFile(_ context.Context, a writeArgs, env tool.Env) (tool.Result, error) {
-	if err := env.Box.WriteFile(a.Path, []byte(a.Content)); err != nil {
+	if err := env.Sandbox.WriteFile(a.Path, []byte(a.Content)); err != nil {
 		return fileError("write", a.Path, err)
 	}
 	return tool.Result{Output: fmt.Sprintf("wrote %d bytes to %s", len(a.Content), oneLine(a.Path))}, nil

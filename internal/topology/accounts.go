@@ -56,7 +56,7 @@ const WriterUser = "writer"
 func Writer(station string) (u User, inboxPrefix string) {
 	u.Name, inboxPrefix = WriterUser, InboxPrefix(station, WriterUser)
 	for _, role := range events.Services() {
-		u.Publish = append(u.Publish, saysAll(station, role)...)
+		u.Publish = append(u.Publish, publishesAll(station, role)...)
 	}
 	u.Subscribe = []string{inboxPrefix + ".>"}
 	return u, inboxPrefix

@@ -38,8 +38,8 @@ func Publishes(role events.Service, aggregate string, k events.Kind) bool {
 	return false
 }
 
-// says returns the subjects of the events that a role may publish.
-func (a Aggregate) says(station string, role events.Service) []string {
+// publishes returns the subjects of the events that a role may publish.
+func (a Aggregate) publishes(station string, role events.Service) []string {
 	var subjects []string
 	for _, w := range a.Words {
 		if w.Author == role {
@@ -49,11 +49,11 @@ func (a Aggregate) says(station string, role events.Service) []string {
 	return subjects
 }
 
-// saysAll returns the subjects of the events of all aggregates that a role may publish.
-func saysAll(station string, role events.Service) []string {
+// publishesAll returns the subjects of the events of all aggregates that a role may publish.
+func publishesAll(station string, role events.Service) []string {
 	var subjects []string
 	for _, a := range Aggregates() {
-		subjects = append(subjects, a.says(station, role)...)
+		subjects = append(subjects, a.publishes(station, role)...)
 	}
 	return subjects
 }

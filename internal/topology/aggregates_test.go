@@ -35,7 +35,7 @@ func TestAggregates(t *testing.T) {
 		run := Aggregates()[0]
 		for _, role := range events.Services() {
 			for _, a := range []struct{ own, other Aggregate }{{run, counters}, {counters, run}} {
-				for _, pattern := range a.own.says("s1", role) {
+				for _, pattern := range a.own.publishes("s1", role) {
 					for _, w := range slices.Concat(run.Words, counters.Words) {
 						if subject := events.EventSubject("s1", a.other.Name, "x", w.Kind); within(subject, pattern) {
 							t.Errorf("the %s may publish %s because it is an author of %s", role, subject, a.own.Name)
@@ -44,10 +44,10 @@ func TestAggregates(t *testing.T) {
 				}
 			}
 		}
-		if got := counters.says("s1", events.Gatekeeper); !slices.Equal(got, []string{"station.s1.work.*.evt.count.closed"}) {
+		if got := counters.publishes("s1", events.Gatekeeper); !slices.Equal(got, []string{"station.s1.work.*.evt.count.closed"}) {
 			t.Errorf("the gatekeeper may publish %q", got)
 		}
-		if len(saysAll("s1", events.Planner)) != len(SaysFacts(events.Planner)) || Publishes(events.Planner, "work", events.RunCreated) || !Publishes(events.Planner, "run", events.RunCreated) {
+		if len(publishesAll("s1", events.Planner)) != len(PublishesEvents(events.Planner)) || Publishes(events.Planner, "work", events.RunCreated) || !Publishes(events.Planner, "run", events.RunCreated) {
 			t.Error("an aggregate without event types has an author")
 		}
 	})

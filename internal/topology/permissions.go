@@ -38,7 +38,7 @@ func InboxPrefix(station string, role events.Service) string {
 // fact, an object that a fact needs or the streams. The persister may take away artifacts, which are kept for a time only.
 func (b Buckets) Permissions(station string, role events.Service) (publish, subscribe []string) {
 	s := "station." + station + "."
-	publish = append(publish, saysAll(station, role)...)
+	publish = append(publish, publishesAll(station, role)...)
 	for _, family := range SubscriptionsOf(role).Timers {
 		publish = append(publish, s+"timer.*."+family+".*", s+"due.*."+family+".*")
 	}

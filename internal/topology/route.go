@@ -14,7 +14,7 @@ func Receivers(aggregate string, k events.Kind) []events.Service {
 
 func (h Subscriptions) receives(aggregate string, k events.Kind) bool {
 	if aggregate == events.RunAggregate {
-		return h.All || slices.Contains(h.Facts, k)
+		return h.All || slices.Contains(h.Events, k)
 	}
 	return slices.Contains(h.Others, Interest{aggregate, k})
 }
@@ -32,10 +32,10 @@ func ReceiverOfTimer(family string) (role events.Service, ok bool) {
 	return first(who(func(h Subscriptions) bool { return slices.Contains(h.Timers, family) }))
 }
 
-func who(hears func(Subscriptions) bool) []events.Service {
+func who(receives func(Subscriptions) bool) []events.Service {
 	var roles []events.Service
 	for _, role := range events.Services() {
-		if hears(SubscriptionsOf(role)) {
+		if receives(SubscriptionsOf(role)) {
 			roles = append(roles, role)
 		}
 	}

@@ -218,7 +218,7 @@ func (h Subscriptions) consumers(station string) []Consumer {
 	if h.All {
 		byStream[0].Filters = []string{s + "run.*.evt.*.*"}
 	}
-	for _, k := range h.Facts {
+	for _, k := range h.Events {
 		byStream[0].Filters = append(byStream[0].Filters, events.RunEventsOfKind(station, k))
 	}
 	for _, i := range h.Others {

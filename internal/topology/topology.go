@@ -43,8 +43,8 @@ const LeaseTerm = 15 * time.Second
 type Subscriptions struct {
 	Role events.Service
 	// Facts by kind; All is every fact of every run.
-	Facts []events.Kind
-	All   bool
+	Events []events.Kind
+	All    bool
 	// Others are events of other aggregates.
 	Others []Interest
 	// Inputs are subject patterns below station.{s}. in the IN stream.
@@ -63,7 +63,7 @@ func AllSubscriptions() []Subscriptions { return slices.Clone(hearing) }
 var hearing = []Subscriptions{
 	{
 		Role:    events.Planner,
-		Facts:   []events.Kind{events.RunCreated, events.StepFinished, events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred},
+		Events:  []events.Kind{events.RunCreated, events.StepFinished, events.StepFailed, events.GateRejected, events.GateExpired, events.RunResumed, events.TurnDeferred},
 		Inputs:  []string{"task", "task.*", "run.*.control", "session.*.control"},
 		Apart:   []string{"run.*.control", "session.*.control"}, // tasks may wait for their turn; a stop may not wait for them
 		Timers:  []string{"run"},
@@ -71,20 +71,20 @@ var hearing = []Subscriptions{
 	},
 	{
 		Role:    events.Gatekeeper,
-		Facts:   []events.Kind{events.StepReady, events.TurnFinished, events.RunResumed},
+		Events:  []events.Kind{events.StepReady, events.TurnFinished, events.RunResumed},
 		Inputs:  []string{"run.*.gate.*", "run.*.gate.*.*"},
 		Timers:  []string{"gate"},
 		Workers: 32,
 	},
 	{
 		Role:    events.Executor,
-		Facts:   []events.Kind{events.RunCreated, events.StepAllowed, events.CallFinished, events.CallFailed, events.CallRefused, events.RunResumed},
+		Events:  []events.Kind{events.RunCreated, events.StepAllowed, events.CallFinished, events.CallFailed, events.CallRefused, events.RunResumed},
 		Timers:  []string{"turn"},
 		Workers: 64,
 	},
 	{
 		Role:    events.Toolrunner,
-		Facts:   []events.Kind{events.CallAllowed},
+		Events:  []events.Kind{events.CallAllowed},
 		Inputs:  []string{"session.*.sweep"},
 		Timers:  []string{"call"},
 		Workers: 32,
@@ -106,8 +106,8 @@ func SubscriptionsOf(role events.Service) Subscriptions {
 	panic("unknown role " + string(role)) // a broken table, never input
 }
 
-// SaysFacts returns the kinds of facts of runs that a role may say, in the order of the vocabulary.
-func SaysFacts(role events.Service) []events.Kind {
+// PublishesEvents returns the kinds of facts of runs that a role may say, in the order of the vocabulary.
+func PublishesEvents(role events.Service) []events.Kind {
 	var kinds []events.Kind
 	for _, w := range events.Registry() {
 		if w.Author == role {

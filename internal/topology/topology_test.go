@@ -161,10 +161,10 @@ func publishGaps(types []events.Type) []string {
 		if !slices.Contains(events.Services(), w.Author) {
 			found = append(found, fmt.Sprintf("%s has no author that may publish it", w.Kind))
 		}
-		fact := events.RunEventSubject("s1", "r1", w.Kind)
+		ev := events.RunEventSubject("s1", "r1", w.Kind)
 		for _, role := range events.Services() {
 			publish, _ := Permissions("s1", role)
-			switch may := slices.ContainsFunc(publish, func(p string) bool { return within(fact, p) }); {
+			switch may := slices.ContainsFunc(publish, func(p string) bool { return within(ev, p) }); {
 			case may && w.Author != role:
 				found = append(found, fmt.Sprintf("%s may be published by %s", w.Kind, role))
 			case !may && w.Author == role:
@@ -250,12 +250,12 @@ func TestWriter(t *testing.T) {
 	t.Run("SAFE-6 the user that appends for all roles of a process may say facts and nothing else", func(t *testing.T) {
 		t.Parallel()
 		u, prefix := Writer("s1")
-		var facts []string
+		var evs []string
 		for _, w := range events.Registry() {
-			facts = append(facts, events.RunEventsOfKind("s1", w.Kind))
+			evs = append(evs, events.RunEventsOfKind("s1", w.Kind))
 		}
-		if slices.Sort(facts); !slices.Equal(slices.Sorted(slices.Values(u.Publish)), facts) {
-			t.Errorf("it may publish %q, want the facts alone: %q", u.Publish, facts)
+		if slices.Sort(evs); !slices.Equal(slices.Sorted(slices.Values(u.Publish)), evs) {
+			t.Errorf("it may publish %q, want the facts alone: %q", u.Publish, evs)
 		}
 		if !slices.Equal(u.Subscribe, []string{prefix + ".>"}) {
 			t.Errorf("it may hear %q, want the answers to itself", u.Subscribe)

@@ -124,7 +124,7 @@ func TestMainCalls(t *testing.T) {
 		t.Parallel()
 		dir := place(t)
 		for text, want := range map[string]string{"cd b": "/b", "cd b; exit 3": "/b", "true": "", "exec echo x": "", "set -e; cd b; false": "/b"} {
-			_, errs, _ := at(t, dir, "", "bash", wasmbox.ToldOption, "MARK:", "-c", text)
+			_, errs, _ := at(t, dir, "", "bash", wasmbox.ReportOption, "MARK:", "-c", text)
 			if !strings.HasSuffix(errs, "MARK:"+dir+want+"\x00") {
 				t.Errorf("%q: got %q, want %s", text, errs, want)
 			}

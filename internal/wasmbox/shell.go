@@ -16,9 +16,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// ToldOption, with a mark behind it, has the shell say on its way out, on standard error, the mark, the directory that it ends
+// ReportOption, with a mark behind it, has the shell say on its way out, on standard error, the mark, the directory that it ends
 // in and a NUL.
-const ToldOption = "--told"
+const ReportOption = "--told"
 
 // shell runs a text (-c) or a file, as bash would read it, with the programs of the box for commands. There are no
 // processes: a pipeline and what runs in the background are threads of this program and end with it.
@@ -30,9 +30,9 @@ func shell(ctx context.Context, c *call) error {
 		args = args[1:]
 		switch {
 		case option == "--":
-		case (option == ToldOption || option == "-c" || option == "-o" || option == "+o") && len(args) == 0:
+		case (option == ReportOption || option == "-c" || option == "-o" || option == "+o") && len(args) == 0:
 			return misused("option %s wants a value", option)
-		case option == ToldOption:
+		case option == ReportOption:
 			mark, args = args[0], args[1:]
 			continue
 		case option == "-o" || option == "+o":

@@ -112,7 +112,7 @@ func (a Acquired) News(ctx context.Context) (text string, lost []string) {
 // NewsStored says that a result with the news in it is in the log.
 func (a Acquired) NewsStored() {
 	if a.visit != nil {
-		a.visit.Told()
+		a.visit.NewsReported()
 	}
 }
 

@@ -24,7 +24,7 @@ func BenchmarkKeep(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			trees, err := New(Config{Root: b.TempDir(), Shelf: st.Shelf(topology.TreeBucket), Leases: st.Leases(), Blobs: st.Blobs(),
+			trees, err := New(Config{Root: b.TempDir(), KV: st.KV(topology.TreeBucket), Leases: st.Leases(), Blobs: st.Blobs(),
 				Snapshots: Git{g}, Instance: "i"})
 			if err != nil {
 				b.Fatal(err)
@@ -65,7 +65,7 @@ func BenchmarkVisit(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	trees, err := New(Config{Root: b.TempDir(), Shelf: st.Shelf(topology.TreeBucket), Leases: st.Leases(), Blobs: st.Blobs(), Snapshots: copies{}, Instance: "i"})
+	trees, err := New(Config{Root: b.TempDir(), KV: st.KV(topology.TreeBucket), Leases: st.Leases(), Blobs: st.Blobs(), Snapshots: copies{}, Instance: "i"})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (l *lab) kill(instance string) {
 // at makes an instance on a root of its own; each operation goes through its fate.
 func (l *lab) at(instance string, f *fate, change ...func(*Config)) *Trees {
 	l.t.Helper()
-	cfg := Config{Root: filepath.Join(l.t.TempDir(), instance), Shelf: shelf{l.st.Shelf(topology.TreeBucket), f}, Leases: l, Blobs: blobs{l.st.Blobs(), f},
+	cfg := Config{Root: filepath.Join(l.t.TempDir(), instance), KV: kv{l.st.KV(topology.TreeBucket), f}, Leases: l, Blobs: blobs{l.st.Blobs(), f},
 		Snapshots: copies{f}, Instance: instance, Chain: 2}
 	for _, c := range change {
 		c(&cfg)
@@ -70,7 +70,7 @@ func (l *lab) at(instance string, f *fate, change ...func(*Config)) *Trees {
 
 func (l *lab) record(workspace string) Record {
 	l.t.Helper()
-	rec, _, err := Load(l.t.Context(), l.st.Shelf(topology.TreeBucket), workspace)
+	rec, _, err := Load(l.t.Context(), l.st.KV(topology.TreeBucket), workspace)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -112,18 +112,18 @@ func (f *fate) op(do func() error) error {
 	return errGone
 }
 
-type shelf struct {
-	kernel.Shelf
+type kv struct {
+	kernel.KV
 	f *fate
 }
 
-func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
-	err = s.f.op(func() error { value, revision, err = s.Shelf.Load(ctx, key); return err })
+func (s kv) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	err = s.f.op(func() error { value, revision, err = s.KV.Load(ctx, key); return err })
 	return value, revision, err
 }
 
-func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
-	err = s.f.op(func() error { now, err = s.Shelf.Swap(ctx, key, value, revision); return err })
+func (s kv) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
+	err = s.f.op(func() error { now, err = s.KV.Swap(ctx, key, value, revision); return err })
 	return now, err
 }
 

@@ -71,13 +71,13 @@ func name(workspace string) (string, error) {
 }
 
 // Load returns the record of a tree and its revision; a tree that nobody ever claimed has an empty one of revision 0.
-func Load(ctx context.Context, shelf kernel.Shelf, workspace string) (Record, uint64, error) {
+func Load(ctx context.Context, kv kernel.KV, workspace string) (Record, uint64, error) {
 	rec := Record{Workspace: workspace}
 	n, err := name(workspace)
 	if err != nil {
 		return rec, 0, err
 	}
-	b, revision, err := shelf.Load(ctx, keys+n)
+	b, revision, err := kv.Load(ctx, keys+n)
 	if errors.Is(err, kernel.ErrNotFound) {
 		return rec, 0, nil
 	}
@@ -103,7 +103,7 @@ func (t *Trees) swap(ctx context.Context, rec Record, revision uint64) (uint64, 
 	if err != nil {
 		return 0, fmt.Errorf("record of workspace %s: %w", rec.Workspace, err)
 	}
-	now, err := t.cfg.Shelf.Swap(ctx, keys+n, b, revision)
+	now, err := t.cfg.KV.Swap(ctx, keys+n, b, revision)
 	if err != nil {
 		return 0, fmt.Errorf("record of workspace %s: %w", rec.Workspace, err)
 	}

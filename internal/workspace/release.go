@@ -22,7 +22,7 @@ const (
 	storeDir = "store"
 )
 
-func placeName(fence uint64, instance string) string {
+func workdirName(fence uint64, instance string) string {
 	return strconv.FormatUint(fence, 10) + "-" + instance
 }
 
@@ -69,9 +69,9 @@ func (t *Trees) free(ctx context.Context, tr *tree, c *claim, run string) error 
 			return err
 		}
 	}
-	rec := told(c, c.rec)
+	rec := withoutReported(c, c.rec)
 	rec.Owner, rec.At = "", t.cfg.Now().UTC()
-	if err := t.say(ctx, tr, c, rec); err != nil {
+	if err := t.writeRecord(ctx, tr, c, rec); err != nil {
 		return err
 	}
 	for run := range c.runs {
@@ -143,7 +143,7 @@ func (t *Trees) Forget(ctx context.Context, workspace string) error {
 
 // forget empties the record, where it still has the revision; 0 is whatever it has now.
 func (t *Trees) forget(ctx context.Context, tr *tree, at uint64) error {
-	rec, revision, err := Load(ctx, t.cfg.Shelf, tr.workspace)
+	rec, revision, err := Load(ctx, t.cfg.KV, tr.workspace)
 	if err != nil || revision == 0 {
 		return err
 	}
@@ -289,6 +289,6 @@ func (t *Trees) Repository(ctx context.Context, workspace string) (bool, error) 
 			return true, nil
 		}
 	}
-	rec, _, err := Load(ctx, t.cfg.Shelf, workspace)
+	rec, _, err := Load(ctx, t.cfg.KV, workspace)
 	return rec.Repository, err
 }

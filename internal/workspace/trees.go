@@ -19,7 +19,7 @@ type Config struct {
 	// Root is the absolute path of the workspace root.
 	Root string
 	// Shelf holds the records. Leases say which owners live, Blobs keeps packs.
-	Shelf  kernel.Shelf
+	KV     kernel.KV
 	Leases kernel.Leases
 	Blobs  kernel.Blobs
 	// Snapshots keeps trees; nil where the root is one volume for all instances.
@@ -92,8 +92,8 @@ type claim struct {
 	// ended counts work that ended, kept is how much of it the last snapshot has.
 	ended, kept uint64
 	// news is what the next agent is to be told of the tree; empty for nothing. told: it was said.
-	news string
-	told bool
+	news     string
+	reported bool
 	// steps, as run and step, whose calls are not kept.
 	steps map[[2]string]bool
 	used  time.Time
@@ -101,7 +101,7 @@ type claim struct {
 
 // New checks a Config.
 func New(cfg Config) (*Trees, error) {
-	if cfg.Shelf == nil || cfg.Leases == nil || cfg.Instance == "" || cfg.Snapshots != nil && cfg.Blobs == nil {
+	if cfg.KV == nil || cfg.Leases == nil || cfg.Instance == "" || cfg.Snapshots != nil && cfg.Blobs == nil {
 		return nil, errors.New("workspaces need a shelf, leases, objects and an instance name")
 	}
 	if !filepath.IsAbs(cfg.Root) {
@@ -193,7 +193,7 @@ func (t *Trees) Enter(ctx context.Context, workspace, run string) (*Visit, error
 
 // claim makes sure that this instance owns a tree. It returns kernel.ErrExists where the record changed meanwhile.
 func (t *Trees) claim(ctx context.Context, tr *tree, run string) error {
-	rec, revision, err := Load(ctx, t.cfg.Shelf, tr.workspace)
+	rec, revision, err := Load(ctx, t.cfg.KV, tr.workspace)
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (t *Trees) welcome(ctx context.Context, tr *tree, c *claim, run string) err
 	if len(rec.Runs) == len(c.rec.Runs) {
 		return nil
 	}
-	err := t.say(ctx, tr, c, rec)
+	err := t.writeRecord(ctx, tr, c, rec)
 	if errors.Is(err, ErrLost) {
 		return fmt.Errorf("workspace %s: %w", tr.workspace, kernel.ErrExists)
 	}
@@ -322,7 +322,7 @@ func (t *Trees) settle(ctx context.Context, rec Record, revision uint64) (*claim
 	if err != nil {
 		return nil, err
 	}
-	c.base = filepath.Join(t.cfg.Root, treesDir, n, placeName(rec.Fence, t.cfg.Instance))
+	c.base = filepath.Join(t.cfg.Root, treesDir, n, workdirName(rec.Fence, t.cfg.Instance))
 	c.dir = filepath.Join(c.base, treeDir)
 	if err = t.fill(ctx, c); err == nil {
 		return c, nil

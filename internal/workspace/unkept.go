@@ -35,7 +35,7 @@ func (v *Visit) note(ctx context.Context, call string) (full bool, err error) {
 		rec := c.rec
 		rec.Unkept = append(slices.Clone(rec.Unkept), name)
 		rec.At = v.t.cfg.Now().UTC()
-		if err := v.t.say(ctx, v.tree, c, told(c, rec)); err != nil {
+		if err := v.t.writeRecord(ctx, v.tree, c, withoutReported(c, rec)); err != nil {
 			return false, err
 		}
 	}
@@ -109,12 +109,12 @@ func passOn(rec Record) Record {
 	return rec
 }
 
-// told takes out of a record what an agent knows by now, and the runs that have ended.
-func told(c *claim, rec Record) Record {
+// reported takes out of a record what an agent knows by now, and the runs that have ended.
+func withoutReported(c *claim, rec Record) Record {
 	if len(rec.Runs) < maxRuns {
 		rec.Runs = slices.DeleteFunc(slices.Clone(rec.Runs), func(run string) bool { return c.runs[run] })
 	}
-	if c.told {
+	if c.reported {
 		rec.Lost, rec.Missing = false, nil
 	}
 	return rec
@@ -129,8 +129,8 @@ func (v *Visit) Missing() []string {
 	return slices.Clone(v.claim.rec.Missing)
 }
 
-// Told says that what News returned is in the log: it need not be said again. A visit that did not ask for it has told nothing.
-func (v *Visit) Told() { v.told = v.news != "" }
+// NewsReported says that what News returned is in the log: it need not be said again. A visit that did not ask for it has told nothing.
+func (v *Visit) NewsReported() { v.reported = v.news != "" }
 
 // lostNews is what an agent is told of a tree whose owner was lost.
 func lostNews(rec Record) string {

@@ -26,7 +26,7 @@ func call(t *testing.T, trees *Trees, n int, tell bool) (news string) {
 		t.Fatal(err)
 	}
 	if tell {
-		v.Told()
+		v.NewsReported()
 	}
 	return news
 }
@@ -58,7 +58,7 @@ func TestAtSteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		silent.Told()
+		silent.NewsReported()
 		silent.Leave()
 		if news := call(t, b, 3, false); !strings.Contains(news, "after call r1/c1;") || !strings.Contains(news, "lost all the same: r1/c2.") {
 			t.Errorf("the agent is told %q", news)

@@ -26,8 +26,8 @@ type Visit struct {
 	touched, used atomic.Bool
 	at            uint64
 	// news that the visit took, told where they are in the log.
-	news string
-	told bool
+	news     string
+	reported bool
 }
 
 // Dir is the absolute path of the tree, Path the one below the workspace root, with slashes.
@@ -100,7 +100,7 @@ func (t *Trees) check(ctx context.Context, tr *tree, c *claim) error {
 	if c.lost {
 		return ErrLost
 	}
-	rec, revision, err := Load(ctx, t.cfg.Shelf, tr.workspace)
+	rec, revision, err := Load(ctx, t.cfg.KV, tr.workspace)
 	if err != nil {
 		return err
 	}
@@ -135,12 +135,12 @@ func (v *Visit) Keep(ctx context.Context, call string) error {
 	pause := changingPause
 	for tries := 1; ; tries++ {
 		if v.at <= c.kept && !c.lost { // a snapshot that began later has it
-			v.kept()
+			v.saved()
 			return nil
 		}
 		err := v.t.keep(ctx, v.tree, c, v.run+"/"+call)
 		if err == nil {
-			v.kept()
+			v.saved()
 		}
 		if !errors.Is(err, ErrChanging) || tries >= changing && c.visits <= 1 {
 			return err
@@ -152,8 +152,8 @@ func (v *Visit) Keep(ctx context.Context, call string) error {
 	}
 }
 
-// kept notes that all that was done until now is kept.
-func (v *Visit) kept() {
+// saved notes that all that was done until now is kept.
+func (v *Visit) saved() {
 	v.touched.Store(false)
 	v.at = 0
 }
@@ -190,22 +190,22 @@ func (t *Trees) keep(ctx context.Context, tr *tree, c *claim, covers string) err
 		same := t.check
 		if len(c.rec.Unkept) > 0 { // they changed nothing in the end
 			same = func(ctx context.Context, tr *tree, c *claim) error {
-				rec := told(c, c.rec)
+				rec := withoutReported(c, c.rec)
 				rec.Unkept, rec.Covers, rec.At = nil, covers, t.cfg.Now().UTC()
-				return t.say(ctx, tr, c, rec)
+				return t.writeRecord(ctx, tr, c, rec)
 			}
 		}
 		if err := same(ctx, tr, c); err != nil {
 			return err
 		}
-		c.keptAll(began)
+		c.savedAll(began)
 		return nil
 	}
 	pack, err := t.store(ctx, shot.ID, shot.Pack)
 	if err = errors.Join(err, shot.Pack.Close()); err != nil {
 		return fmt.Errorf("keep workspace %s: %w", tr.workspace, err)
 	}
-	rec := told(c, c.rec)
+	rec := withoutReported(c, c.rec)
 	rec.Packs = append([]Pack{}, rec.Packs...)
 	if shot.Parent == "" {
 		rec.Packs = nil
@@ -214,20 +214,20 @@ func (t *Trees) keep(ctx context.Context, tr *tree, c *claim, covers string) err
 	rec.Snapshot, rec.Files, rec.Bytes, rec.Covers, rec.Unkept, rec.At = shot.ID, shot.Files, shot.Bytes, covers, nil, t.cfg.Now().UTC()
 	_, err = os.Lstat(filepath.Join(c.dir, ".git"))
 	rec.Repository = err == nil
-	if err := t.say(ctx, tr, c, rec); err != nil {
+	if err := t.writeRecord(ctx, tr, c, rec); err != nil {
 		return err
 	}
-	c.keptAll(began)
+	c.savedAll(began)
 	return nil
 }
 
-// keptAll notes that a snapshot has all work that had ended when it began.
-func (c *claim) keptAll(began uint64) {
+// savedAll notes that a snapshot has all work that had ended when it began.
+func (c *claim) savedAll(began uint64) {
 	c.kept, c.dirty, c.steps = began, false, nil
 }
 
-// say writes the record of a claim. It must be called with the turn of the tree.
-func (t *Trees) say(ctx context.Context, tr *tree, c *claim, rec Record) error {
+// writeRecord writes the record of a claim. It must be called with the turn of the tree.
+func (t *Trees) writeRecord(ctx context.Context, tr *tree, c *claim, rec Record) error {
 	revision, err := t.swap(ctx, rec, c.revision)
 	if err == nil {
 		c.rec, c.revision = rec, revision
@@ -237,7 +237,7 @@ func (t *Trees) say(ctx context.Context, tr *tree, c *claim, rec Record) error {
 		return err
 	}
 	// It may be our own word of before, whose answer was lost.
-	now, revision, err := Load(ctx, t.cfg.Shelf, tr.workspace)
+	now, revision, err := Load(ctx, t.cfg.KV, tr.workspace)
 	if err != nil {
 		return err
 	}
@@ -265,8 +265,8 @@ func (v *Visit) Leave() {
 	c := v.claim
 	c.visits--
 	c.dirty = c.dirty || v.touched.Load()
-	if v.told {
-		c.told = true
+	if v.reported {
+		c.reported = true
 	} else if v.news != "" {
 		c.news = v.news
 	}

@@ -96,28 +96,28 @@ func TestVerify(t *testing.T) {
 		t.Parallel()
 		a := events.GateAnswer{Event: "gate_approved", Gate: "g-1", By: "anna", Assurance: events.AssuranceSignature, Reason: "looks good",
 			ProposalHash: hash, Key: anna.ID(), Signature: signature}
-		if name, err := keys.VerifyEvent(factOf(t, a, "s1", "r1")); err != nil || name != "anna" {
+		if name, err := keys.VerifyEvent(eventOf(t, a, "s1", "r1")); err != nil || name != "anna" {
 			t.Errorf("%q, %v", name, err)
 		}
-		if _, err := keys.VerifyEvent(factOf(t, a, "s1", "r2")); !errors.Is(err, approval.ErrBadSignature) {
+		if _, err := keys.VerifyEvent(eventOf(t, a, "s1", "r2")); !errors.Is(err, approval.ErrBadSignature) {
 			t.Errorf("of another run: %v", err)
 		}
 		for _, change := range []func(*events.GateAnswer){func(a *events.GateAnswer) { a.By = "bert" }, func(a *events.GateAnswer) { a.Assurance = "subject" },
 			func(a *events.GateAnswer) { a.Reason = "" }} {
 			b := a
 			change(&b)
-			if _, err := keys.VerifyEvent(factOf(t, b, "s1", "r1")); !errors.Is(err, approval.ErrBadSignature) {
+			if _, err := keys.VerifyEvent(eventOf(t, b, "s1", "r1")); !errors.Is(err, approval.ErrBadSignature) {
 				t.Errorf("%+v: %v", b, err)
 			}
 		}
 		a.Key, a.Signature = "", ""
-		if _, err := keys.VerifyEvent(factOf(t, a, "s1", "r1")); !errors.Is(err, approval.ErrUnsigned) {
+		if _, err := keys.VerifyEvent(eventOf(t, a, "s1", "r1")); !errors.Is(err, approval.ErrUnsigned) {
 			t.Errorf("unsigned: %v", err)
 		}
 	})
 }
 
-func factOf(t *testing.T, a events.GateAnswer, station, run string) events.Event {
+func eventOf(t *testing.T, a events.GateAnswer, station, run string) events.Event {
 	t.Helper()
 	data, err := json.Marshal(a)
 	if err != nil {

@@ -21,14 +21,14 @@ func (c *Client) Branches(ctx context.Context, scope string) ([]events.Published
 	if scope != "" {
 		prefix = events.BranchKeysOf(scope)
 	}
-	shelf := c.st.Shelf(topology.TreeBucket)
-	keys, err := shelf.Keys(ctx, prefix)
+	kv := c.st.KV(topology.TreeBucket)
+	keys, err := kv.Keys(ctx, prefix)
 	if err != nil {
 		return nil, fmt.Errorf("branches of the station: %w", err)
 	}
 	out := []events.PublishedBranch{}
 	for _, key := range keys {
-		b, err := shelf.Get(ctx, key)
+		b, err := kv.Get(ctx, key)
 		if errors.Is(err, kernel.ErrNotFound) {
 			continue // it went meanwhile
 		}
@@ -54,7 +54,7 @@ var ErrAtRemote = errors.New("all of it is at the remote")
 // are ErrNotFound, ErrDamaged and ErrAtRemote; what was written before one of them is of no use.
 func (c *Client) Branch(ctx context.Context, scope, name string, w io.Writer) (events.PublishedBranch, error) {
 	var one events.PublishedBranch
-	b, err := c.st.Shelf(topology.TreeBucket).Get(ctx, events.BranchKey(scope, name))
+	b, err := c.st.KV(topology.TreeBucket).Get(ctx, events.BranchKey(scope, name))
 	if errors.Is(err, kernel.ErrNotFound) {
 		return one, notFound("branch of "+scope, name)
 	}

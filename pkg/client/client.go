@@ -51,12 +51,12 @@ type origin interface {
 	Blobs() kernel.Blobs
 	// Artifacts is nil where there is no store of them.
 	Artifacts() kernel.Artifacts
-	Shelf(bucket string) kernel.Shelf
-	Say(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error)
+	KV(bucket string) kernel.KV
+	PublishAt(ctx context.Context, subject string, data []byte, header map[string]string) (seq uint64, err error)
 	Watch(ctx context.Context, run string, withLive bool, see func(jet.Seen)) (stop func(), err error)
-	SoFar(ctx context.Context, run string, hear func(data []byte)) (ask func() error, stop func(), err error)
-	Told(ctx context.Context, run string, after uint64) (said [][]byte, last uint64, err error)
-	WatchSubject(subject string, hear func(subject string, data []byte)) (stop func(), err error)
+	SoFar(ctx context.Context, run string, receive func(data []byte)) (ask func() error, stop func(), err error)
+	Replay(ctx context.Context, run string, after uint64) (said [][]byte, last uint64, err error)
+	WatchSubject(subject string, receive func(subject string, data []byte)) (stop func(), err error)
 	Dead(ctx context.Context, after uint64) (letters []jet.Refused, more bool, err error)
 	Log(ctx context.Context) (jet.LogState, error)
 	Logged(ctx context.Context) (runs []string, err error)

@@ -34,9 +34,9 @@ func collect(t *testing.T, ctx context.Context, w *world, runID string, from uin
 			t.Errorf("watch from %d: after %d facts: %v", from, len(seen), err)
 			return seen
 		}
-		seen = append(seen, item.Fact.Sequence)
-		if item.State.Sequence != item.Fact.Sequence {
-			t.Errorf("fact %d comes with state %d", item.Fact.Sequence, item.State.Sequence)
+		seen = append(seen, item.Event.Sequence)
+		if item.State.Sequence != item.Event.Sequence {
+			t.Errorf("fact %d comes with state %d", item.Event.Sequence, item.State.Sequence)
 		}
 		each(item)
 	}
@@ -71,7 +71,7 @@ func TestWatch(t *testing.T) {
 		quick := func(client.Item) {}
 		watch(0, 0, quick)
 		watch(1, 0, func(item client.Item) {
-			if item.Fact.Sequence == 3 {
+			if item.Event.Sequence == 3 {
 				<-all // it looks away until everything was said
 			}
 		})
@@ -204,7 +204,7 @@ func TestLists(t *testing.T) {
 	})
 	t.Run("LIFE-8 a damaged row is an error that names it", func(t *testing.T) {
 		w := w.on(t)
-		if err := w.st.Shelf(topology.StateBucket).Put(ctx, "run.bad", []byte("{")); err != nil {
+		if err := w.st.KV(topology.StateBucket).Put(ctx, "run.bad", []byte("{")); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.c.Runs(ctx); err == nil || !strings.Contains(err.Error(), "run.bad") {

@@ -40,7 +40,7 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 		h.Durability = "lazy, syncs every " + d.Interval.String()
 	default:
 		h.Durability = "unknown"
-		if b, err := c.st.Shelf(topology.ConfigBucket).Get(ctx, topology.DurabilityKey); err == nil {
+		if b, err := c.st.KV(topology.ConfigBucket).Get(ctx, topology.DurabilityKey); err == nil {
 			// What the services found at start, as only they are told.
 			h.Durability, h.SyncAlways = string(b), strings.HasPrefix(string(b), "sync always")
 		}

@@ -102,17 +102,17 @@ func (w *world) index(s run.State) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.st.Shelf(topology.StateBucket).Put(within(w.t), "run."+s.HarnessID, b); err != nil {
+	if err := w.st.KV(topology.StateBucket).Put(within(w.t), "run."+s.HarnessID, b); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 // serve hears the inputs of a role until the test is over.
-func (w *world) serve(role events.Service, hear func(ctx context.Context, m kernel.Message)) {
+func (w *world) serve(role events.Service, receive func(ctx context.Context, m kernel.Message)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
-		if err := w.st.Inbox().Listen(ctx, role, 1, hear); err != nil {
+		if err := w.st.Inbox().Listen(ctx, role, 1, receive); err != nil {
 			w.t.Errorf("listen as %s: %v", role, err)
 		}
 	})

@@ -47,7 +47,7 @@ func (k *cachedText) fill(ctx context.Context) {
 }
 
 func (k *cachedText) read(ctx context.Context) [][]byte {
-	said, last, err := k.c.st.Told(ctx, k.run, k.after)
+	said, last, err := k.c.st.Replay(ctx, k.run, k.after)
 	if err != nil {
 		return nil // it is only what comes early; the facts have it in the end
 	}

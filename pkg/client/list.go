@@ -25,7 +25,7 @@ const (
 
 // Runs lists the runs of the station, the newest first (LIFE-8). The index follows the log within about a second.
 func (c *Client) Runs(ctx context.Context) ([]run.Info, error) {
-	infos, err := rows[run.Info](ctx, c.st.Shelf(topology.StateBucket), runPrefix)
+	infos, err := rows[run.Info](ctx, c.st.KV(topology.StateBucket), runPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
@@ -39,7 +39,7 @@ func (c *Client) Run(ctx context.Context, runID string) (run.Info, error) {
 	if err := checkRun(runID); err != nil {
 		return run.Info{}, err
 	}
-	b, err := c.st.Shelf(topology.StateBucket).Get(ctx, runPrefix+runID)
+	b, err := c.st.KV(topology.StateBucket).Get(ctx, runPrefix+runID)
 	if errors.Is(err, kernel.ErrNotFound) {
 		s, err := c.State(ctx, runID)
 		if err != nil {
@@ -81,7 +81,7 @@ func (c *Client) Gates(ctx context.Context) ([]Waiting, error) {
 
 // Agents lists the registered agents by name.
 func (c *Client) Agents(ctx context.Context) ([]events.Agent, error) {
-	agents, err := rows[events.Agent](ctx, c.st.Shelf(topology.ConfigBucket), agentPrefix)
+	agents, err := rows[events.Agent](ctx, c.st.KV(topology.ConfigBucket), agentPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list agents: %w", err)
 	}
@@ -89,8 +89,8 @@ func (c *Client) Agents(ctx context.Context) ([]events.Agent, error) {
 }
 
 // rows fetches all values below a prefix, in the order of their keys. One that is deleted meanwhile is left out.
-func rows[T any](ctx context.Context, shelf kernel.Shelf, prefix string) ([]T, error) {
-	keys, err := shelf.Keys(ctx, prefix)
+func rows[T any](ctx context.Context, kv kernel.KV, prefix string) ([]T, error) {
+	keys, err := kv.Keys(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func rows[T any](ctx context.Context, shelf kernel.Shelf, prefix string) ([]T, e
 	for range min(lookers, len(keys)) {
 		workers.Go(func() {
 			for i := range next {
-				found[i], errs[i] = row[T](ctx, shelf, keys[i])
+				found[i], errs[i] = row[T](ctx, kv, keys[i])
 			}
 		})
 	}
@@ -121,8 +121,8 @@ func rows[T any](ctx context.Context, shelf kernel.Shelf, prefix string) ([]T, e
 	return all, nil
 }
 
-func row[T any](ctx context.Context, shelf kernel.Shelf, key string) (*T, error) {
-	b, err := shelf.Get(ctx, key)
+func row[T any](ctx context.Context, kv kernel.KV, key string) (*T, error) {
+	b, err := kv.Get(ctx, key)
 	if errors.Is(err, kernel.ErrNotFound) {
 		return nil, nil
 	}

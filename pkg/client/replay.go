@@ -53,7 +53,7 @@ func (c *Client) Replay(ctx context.Context, no uint64) (Letter, error) {
 	header := map[string]string{}
 	maps.Copy(header, found.Header)
 	header[tokenHeader], header[kernel.ReplayHeader] = token, fmt.Sprint(no)
-	if _, err := c.st.Say(ctx, found.Subject, body, header); err != nil {
+	if _, err := c.st.PublishAt(ctx, found.Subject, body, header); err != nil {
 		return *found, fmt.Errorf("%w: may this user publish there?", err)
 	}
 	return *found, c.taken(ctx, *found, answers)

@@ -36,7 +36,7 @@ type Outcome struct {
 
 // Sessions lists the sessions of the station, those used last first (SESS-13).
 func (c *Client) Sessions(ctx context.Context) ([]events.Session, error) {
-	all, err := rows[events.Session](ctx, c.st.Shelf(topology.SessionBucket), sessionPrefix)
+	all, err := rows[events.Session](ctx, c.st.KV(topology.SessionBucket), sessionPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
@@ -59,7 +59,7 @@ func (c *Client) session(ctx context.Context, id string) (e events.Session, err 
 	if err := events.CheckID("session", id); err != nil {
 		return e, err
 	}
-	b, err := c.st.Shelf(topology.SessionBucket).Get(ctx, sessionPrefix+id)
+	b, err := c.st.KV(topology.SessionBucket).Get(ctx, sessionPrefix+id)
 	if errors.Is(err, kernel.ErrNotFound) {
 		return e, nil
 	}

@@ -218,7 +218,7 @@ func (c *Client) send(ctx context.Context, subject string, message any) (input u
 const tokenHeader = "Inspan-Token"
 
 func (c *Client) publish(ctx context.Context, subject string, body []byte, token string) (seq uint64, err error) {
-	seq, err = c.st.Say(ctx, subject, body, map[string]string{tokenHeader: token})
+	seq, err = c.st.PublishAt(ctx, subject, body, map[string]string{tokenHeader: token})
 	if errors.Is(err, ErrInputFull) {
 		return 0, fmt.Errorf("station %s takes nothing more until its services have worked off what waits: send it again later, inspan doctor says which of them run: %w", c.st.Name(), err)
 	}

@@ -45,7 +45,7 @@ const (
 // station keeps it (INSPAN_STREAMING=jetstream), also text whose services are gone. What has ended is in the facts. Each byte
 // comes once and in order. Nothing comes where the station does not stream. stop waits until hear has returned; hear must not
 // call it.
-func (c *Client) Stream(ctx context.Context, runID string, hear func(Piece)) (stop func(), err error) {
+func (c *Client) Stream(ctx context.Context, runID string, receive func(Piece)) (stop func(), err error) {
 	if err := checkRun(runID); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (c *Client) Stream(ctx context.Context, runID string, hear func(Piece)) (st
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		k := &cachedText{c: c, run: runID, j: streaming.NewJoiner(func(p streaming.Piece) { hear(pieceOf(p)) })}
+		k := &cachedText{c: c, run: runID, j: streaming.NewJoiner(func(p streaming.Piece) { receive(pieceOf(p)) })}
 		k.begin(ctx)
 		join(ctx, news, ask, k)
 	}()

@@ -15,7 +15,7 @@ import (
 
 // Item is a fact of a run, with its stored bytes and the state after it.
 type Item struct {
-	Fact    events.Event
+	Event   events.Event
 	Payload events.Payload
 	// Bytes must not be written to.
 	Bytes []byte
@@ -129,11 +129,11 @@ func (w *watcher) take(ctx context.Context, seen jet.Seen) error {
 // read says what the log has beyond the head, and reports whether there was anything.
 func (w *watcher) read(ctx context.Context) (some bool, err error) {
 	for {
-		facts, more, err := w.c.st.Journal().Read(ctx, w.run, w.head)
+		evs, more, err := w.c.st.Journal().Read(ctx, w.run, w.head)
 		if err != nil {
 			return some, fmt.Errorf("read run %s: %w", w.run, err)
 		}
-		for _, r := range facts {
+		for _, r := range evs {
 			item, err := w.next(r)
 			if err != nil {
 				return some, err
@@ -156,25 +156,25 @@ func (w *watcher) next(r kernel.Record) (Item, error) {
 		return Item{}, err
 	}
 	after, err := w.state.ApplyEvent(f, p, run.HashOf(r.Bytes))
-	return Item{Fact: f, Payload: p, Bytes: r.Bytes, State: after}, err
+	return Item{Event: f, Payload: p, Bytes: r.Bytes, State: after}, err
 }
 
 func (w *watcher) say(item Item, seq uint64) {
 	w.state, w.head = item.State, seq
-	if item.Fact.Sequence >= w.from {
+	if item.Event.Sequence >= w.from {
 		w.left = !w.yield(item, nil)
 	}
 }
 
 // Live has hear called with what is not kept, as JSON: tokens and thinking of the model, output of tools. It may miss
 // some; the facts have it all in the end. stop waits until hear has returned.
-func (c *Client) Live(ctx context.Context, runID string, hear func(data []byte)) (stop func(), err error) {
+func (c *Client) Live(ctx context.Context, runID string, receive func(data []byte)) (stop func(), err error) {
 	if err := checkRun(runID); err != nil {
 		return nil, err
 	}
 	return c.st.Watch(ctx, runID, true, func(s jet.Seen) {
 		if s.Live {
-			hear(s.Data)
+			receive(s.Data)
 		}
 	})
 }

@@ -102,7 +102,7 @@ func hasFields(t *rapid.T, w events.Type, fields []string) {
 		p = random(t, w)
 	}
 	reflect.ValueOf(p).Elem().FieldByName("Event").SetString(w.Event)
-	f := fact(t, p)
+	f := event(t, p)
 	f.TraceParent, f.WorkflowRun, f.Session = "", "", ""
 	b, err := f.Encode()
 	if err != nil {
@@ -144,7 +144,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
 				want := random(t, w)
-				f := fact(t, want)
+				f := event(t, want)
 				f.Sequence, f.PrevHash = rapid.Uint64Range(2, 1<<53).Draw(t, "sequence"), rapid.StringMatching(`[0-9a-f]{64}`).Draw(t, "prevhash")
 				b, err := f.Encode()
 				if err != nil {

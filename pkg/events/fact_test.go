@@ -36,7 +36,7 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run("EVT-8 SAFE-2 a fact with "+name+" is damaged", func(t *testing.T) {
 			t.Parallel()
-			f := fact(t, sample(word))
+			f := event(t, sample(word))
 			spoil(&f)
 			b, err := f.Encode()
 			if err != nil {
@@ -70,7 +70,7 @@ func TestDecode(t *testing.T) {
 		t.Parallel()
 		for _, typ := range []string{"dev.inspan.call.started.v2", "dev.inspan.call.invented.v1", "dev.inspan.call.started",
 			"com.example.call.started.v1", "", "dev.inspan..v1", "dev.inspan.v1"} {
-			f := fact(t, sample(word))
+			f := event(t, sample(word))
 			f.Type = typ
 			b, err := f.Encode()
 			if err != nil {
@@ -89,7 +89,7 @@ func TestDecode(t *testing.T) {
 	t.Run("EVT-8 data that does not fit its kind is damaged", func(t *testing.T) {
 		t.Parallel()
 		for _, data := range []string{`5`, `[]`, `"x"`, `{"attempt":"one"}`, `{"attempt":1e99}`, `{"tool_id":{}}`} {
-			f := fact(t, sample(word))
+			f := event(t, sample(word))
 			f.Data = json.RawMessage(data)
 			b, err := f.Encode()
 			if err != nil {

@@ -26,7 +26,7 @@ func TestGolden(t *testing.T) {
 	for _, w := range events.Registry() {
 		t.Run("EVT-13 EVT-1 the sample of "+string(w.Kind)+" is what is written today, and is read", func(t *testing.T) {
 			t.Parallel()
-			f := fact(t, sample(w))
+			f := event(t, sample(w))
 			b, err := f.Encode()
 			if err != nil {
 				t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 var sampleTime = time.Date(2025, 3, 4, 5, 6, 7, 891011000, time.UTC)
 
 // fact wraps a payload in a sound envelope.
-func fact(t interface {
+func event(t interface {
 	Helper()
 	Fatalf(string, ...any)
 }, p events.Payload) events.Event {

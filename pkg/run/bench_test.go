@@ -17,13 +17,13 @@ import (
 func long(turns int) *runtest.Builder {
 	b := running()
 	for range turns {
-		b.Append(turnFacts(b)...)
+		b.Append(turnEvents(b)...)
 	}
 	return b
 }
 
 // turnFacts are the four facts of the next turn: asked, allowed, started, finished.
-func turnFacts(b *runtest.Builder) []events.Payload {
+func turnEvents(b *runtest.Builder) []events.Payload {
 	s := b.State()
 	n := s.Turns().Len() + 1
 	asked := runtest.Asked(n, 1, "bash", `{"command":"`+strings.Repeat("go test ./... ", 10)+`"}`)
@@ -36,7 +36,7 @@ func turnFacts(b *runtest.Builder) []events.Payload {
 func step(turns int) (run.State, [][]byte) {
 	b := long(turns)
 	s := b.State()
-	return s, b.Append(turnFacts(b)...)
+	return s, b.Append(turnEvents(b)...)
 }
 
 // BenchmarkStep is the state work of one orchestrated turn: four facts decoded, checked and folded. It must not depend
@@ -44,10 +44,10 @@ func step(turns int) (run.State, [][]byte) {
 func BenchmarkStep(b *testing.B) {
 	for _, turns := range []int{10, 100, 1000, 2000} {
 		b.Run(fmt.Sprintf("turns=%d", turns), func(b *testing.B) {
-			s, facts := step(turns)
+			s, evs := step(turns)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := run.Fold(s, facts...); err != nil {
+				if _, err := run.Fold(s, evs...); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -57,19 +57,19 @@ func BenchmarkStep(b *testing.B) {
 
 // BenchmarkFold is the loading of a whole run of 2,000 turns without a snapshot.
 func BenchmarkFold(b *testing.B) {
-	facts := long(2000).Events()
+	evs := long(2000).Events()
 	size := 0
-	for _, f := range facts {
+	for _, f := range evs {
 		size += len(f)
 	}
 	b.ReportAllocs()
 	b.SetBytes(int64(size))
 	for b.Loop() {
-		if _, err := run.Fold(run.State{}, facts...); err != nil {
+		if _, err := run.Fold(run.State{}, evs...); err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(len(facts))*float64(b.N)/b.Elapsed().Seconds(), "facts/s")
+	b.ReportMetric(float64(len(evs))*float64(b.N)/b.Elapsed().Seconds(), "facts/s")
 }
 
 // BenchmarkApply is one fact of each kind.
@@ -128,7 +128,7 @@ func TestMovesAreComplete(t *testing.T) {
 // TestDrawn draws event types of which the moves are made by hand, as those are that have none.
 func TestDrawn(t *testing.T) {
 	t.Parallel()
-	for kind, facts := range map[events.Kind][]events.Payload{
+	for kind, evs := range map[events.Kind][]events.Payload{
 		events.RunAdjusted:        {runtest.Created()},
 		events.CheckpointFallback: {runtest.Created()},
 		events.StepReady:          {runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a"))},
@@ -147,7 +147,7 @@ func TestDrawn(t *testing.T) {
 			if got := runtest.Drawn(b.State(), w); len(got) > 0 {
 				t.Errorf("before the run exists: %d", len(got))
 			}
-			b.Append(facts...)
+			b.Append(evs...)
 			got := runtest.Drawn(b.State(), w)
 			if len(got) == 0 {
 				t.Fatal("none is drawn")
@@ -165,11 +165,11 @@ func TestDrawn(t *testing.T) {
 func TestFlat(t *testing.T) {
 	t.Run("EVT-1 LIFE-17a the state work of a turn does not grow with the run", func(t *testing.T) {
 		cost := func(turns int) uint64 {
-			s, facts := step(turns)
+			s, evs := step(turns)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			for range 200 {
-				if _, err := run.Fold(s, facts...); err != nil {
+				if _, err := run.Fold(s, evs...); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -182,11 +182,11 @@ func TestFlat(t *testing.T) {
 		}
 	})
 	t.Run("PERF-1 the state work of a turn takes less than 50 ms, also late in a long run", func(t *testing.T) {
-		s, facts := step(1994)
+		s, evs := step(1994)
 		began := time.Now()
 		const times = 100
 		for range times {
-			if _, err := run.Fold(s, facts...); err != nil {
+			if _, err := run.Fold(s, evs...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -196,8 +196,8 @@ func TestFlat(t *testing.T) {
 	})
 	t.Run("PERF-2 what is stored of a turn does not grow with the run", func(t *testing.T) {
 		size := func(turns int) (n int) {
-			_, facts := step(turns)
-			for _, f := range facts {
+			_, evs := step(turns)
+			for _, f := range evs {
 				n += len(f)
 			}
 			return n

@@ -33,17 +33,17 @@ func FuzzStory(f *testing.F) {
 	for _, file := range soundHistories(f) {
 		var story []byte
 		for _, b := range runtest.Split(file) {
-			fact, err := events.Decode(b)
+			ev, err := events.Decode(b)
 			if err != nil {
 				f.Fatal(err)
 			}
-			kind, _ := fact.Kind()
-			story = append(append(append(append(story, kind...), ' '), fact.Data...), '\n')
+			kind, _ := ev.Kind()
+			story = append(append(append(append(story, kind...), ' '), ev.Data...), '\n')
 		}
 		f.Add(story, uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, story []byte, at uint8) {
-		var facts [][]byte
+		var evs [][]byte
 		prev := ""
 		for line := range bytes.Lines(story) {
 			kind, data, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
@@ -51,32 +51,32 @@ func FuzzStory(f *testing.F) {
 			if !ok {
 				continue
 			}
-			fact := events.Event{SpecVersion: "1.0", ID: "id", Source: events.Source("s", word.Author), Type: word.Kind.Type(), Subject: "r",
-				Time: time.Unix(1_800_000_000+int64(len(facts)), 0).UTC(), ContentType: "application/json", Sequence: uint64(len(facts)) + 1, PrevHash: prev,
+			ev := events.Event{SpecVersion: "1.0", ID: "id", Source: events.Source("s", word.Author), Type: word.Kind.Type(), Subject: "r",
+				Time: time.Unix(1_800_000_000+int64(len(evs)), 0).UTC(), ContentType: "application/json", Sequence: uint64(len(evs)) + 1, PrevHash: prev,
 				Identity: events.Identity{Station: "s", Run: "r"}, Data: data}
-			b, err := fact.Encode()
+			b, err := ev.Encode()
 			if err != nil {
 				continue // the data is no JSON
 			}
-			facts, prev = append(facts, b), run.HashOf(b)
+			evs, prev = append(evs, b), run.HashOf(b)
 		}
-		judgeFold(t, facts, at)
+		judgeFold(t, evs, at)
 	})
 }
 
 // judgeFold folds facts as a whole and in two parts.
-func judgeFold(t *testing.T, facts [][]byte, at uint8) {
+func judgeFold(t *testing.T, evs [][]byte, at uint8) {
 	t.Helper()
 	begin := time.Now()
-	whole, err := run.Fold(run.State{}, facts...)
+	whole, err := run.Fold(run.State{}, evs...)
 	if took := time.Since(begin); took > foldSlow {
-		t.Fatalf("took %s for %d facts", took, len(facts))
+		t.Fatalf("took %s for %d facts", took, len(evs))
 	}
 	if err != nil && !reflect.DeepEqual(whole, run.State{}) {
 		t.Fatalf("an error and a state: %v, %+v", err, whole)
 	}
-	cut := min(int(at), len(facts))
-	part, partErr := run.Fold(run.State{}, facts[:cut]...)
+	cut := min(int(at), len(evs))
+	part, partErr := run.Fold(run.State{}, evs[:cut]...)
 	if partErr != nil {
 		if err == nil {
 			t.Fatalf("the whole folds, its beginning does not: %v", partErr)
@@ -84,18 +84,18 @@ func judgeFold(t *testing.T, facts [][]byte, at uint8) {
 		return
 	}
 	before := encoded(t, part)
-	rest, restErr := run.Fold(part, facts[cut:]...)
+	rest, restErr := run.Fold(part, evs[cut:]...)
 	if (restErr == nil) != (err == nil) || !reflect.DeepEqual(rest, whole) {
 		t.Fatalf("in two parts: %v, in one: %v", restErr, err)
 	}
 	if !bytes.Equal(encoded(t, part), before) {
 		t.Fatal("the state before was changed")
 	}
-	if err != nil || len(facts) == 0 {
+	if err != nil || len(evs) == 0 {
 		return
 	}
-	if whole.Sequence != uint64(len(facts)) || whole.Hash != run.HashOf(facts[len(facts)-1]) || !events.ValidID(whole.HarnessID) {
-		t.Fatalf("%d facts: sequence %d, hash %s, run %q", len(facts), whole.Sequence, whole.Hash, whole.HarnessID)
+	if whole.Sequence != uint64(len(evs)) || whole.Hash != run.HashOf(evs[len(evs)-1]) || !events.ValidID(whole.HarnessID) {
+		t.Fatalf("%d facts: sequence %d, hash %s, run %q", len(evs), whole.Sequence, whole.Hash, whole.HarnessID)
 	}
 	again, err := run.Codec{}.Decode(encoded(t, whole))
 	if err != nil {
@@ -131,26 +131,26 @@ func FuzzChain(f *testing.F) {
 			t.Fatal("a history without facts")
 		}
 		i := int(at) % (len(sound) - 1) // never the last
-		facts := slices.Clone(sound)
-		b := slices.Clone(facts[i])
+		evs := slices.Clone(sound)
+		b := slices.Clone(evs[i])
 		p := int(place) % len(b)
 		switch how % 6 {
 		case 0: // other bytes
-			facts[i] = append(append(b[:p:p], put...), b[min(len(b), p+len(put)):]...)
+			evs[i] = append(append(b[:p:p], put...), b[min(len(b), p+len(put)):]...)
 		case 1: // more bytes
-			facts[i] = append(append(b[:p:p], put...), b[p:]...)
+			evs[i] = append(append(b[:p:p], put...), b[p:]...)
 		case 2: // fewer bytes
-			facts[i] = append(b[:p:p], b[min(len(b), p+1+len(put)):]...)
+			evs[i] = append(b[:p:p], b[min(len(b), p+1+len(put)):]...)
 		case 3: // gone
-			facts = slices.Delete(facts, i, i+1)
+			evs = slices.Delete(evs, i, i+1)
 		case 4: // twice
-			facts = slices.Insert(facts, i, facts[i])
+			evs = slices.Insert(evs, i, evs[i])
 		case 5: // in another order
-			j := p % (len(facts) - 1)
-			facts[i], facts[j] = facts[j], facts[i]
+			j := p % (len(evs) - 1)
+			evs[i], evs[j] = evs[j], evs[i]
 		}
-		_, err := run.Fold(run.State{}, facts...)
-		if same := slices.EqualFunc(facts, sound, bytes.Equal); same != (err == nil) {
+		_, err := run.Fold(run.State{}, evs...)
+		if same := slices.EqualFunc(evs, sound, bytes.Equal); same != (err == nil) {
 			t.Fatalf("the same: %v, the fold says %v", same, err)
 		}
 	})

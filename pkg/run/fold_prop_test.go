@@ -31,8 +31,8 @@ func walk(t *rapid.T, steps int) *runtest.Builder {
 	return b
 }
 
-func fold(t *rapid.T, from run.State, facts [][]byte) run.State {
-	s, err := run.Fold(from, facts...)
+func fold(t *rapid.T, from run.State, evs [][]byte) run.State {
+	s, err := run.Fold(from, evs...)
 	if err != nil {
 		t.Fatalf("fold: %v", err)
 	}
@@ -44,10 +44,10 @@ func TestFoldProperties(t *testing.T) {
 	t.Run("EVT-1 fold(a+b) == fold(fold(a), b)", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
-			facts := walk(t, 60).Events()
-			whole := fold(t, run.State{}, facts)
-			cut := rapid.IntRange(0, len(facts)).Draw(t, "cut")
-			if got := fold(t, fold(t, run.State{}, facts[:cut]), facts[cut:]); !reflect.DeepEqual(got, whole) {
+			evs := walk(t, 60).Events()
+			whole := fold(t, run.State{}, evs)
+			cut := rapid.IntRange(0, len(evs)).Draw(t, "cut")
+			if got := fold(t, fold(t, run.State{}, evs[:cut]), evs[cut:]); !reflect.DeepEqual(got, whole) {
 				t.Fatalf("cut at %d:\n got %s\nwant %s", cut, document(t, got), document(t, whole))
 			}
 		})
@@ -55,16 +55,16 @@ func TestFoldProperties(t *testing.T) {
 	t.Run("EVT-1 a state is a value: it stays as it was, whatever is made from it", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
-			facts := walk(t, 60).Events()
+			evs := walk(t, 60).Events()
 			states, docs := []run.State{{}}, []string{document(t, run.State{})}
-			for _, f := range facts {
+			for _, f := range evs {
 				s := fold(t, states[len(states)-1], [][]byte{f})
 				states, docs = append(states, s), append(docs, document(t, s))
 			}
 			// Two different futures of one past do not see each other.
 			for i, s := range states {
 				for _, p := range runtest.Moves(s) {
-					b := from(t, facts[:i])
+					b := from(t, evs[:i])
 					b.Append(p)
 				}
 			}
@@ -146,9 +146,9 @@ func TestFoldProperties(t *testing.T) {
 }
 
 // from rebuilds a builder that has said the facts given.
-func from(t *rapid.T, facts [][]byte) *runtest.Builder {
+func from(t *rapid.T, evs [][]byte) *runtest.Builder {
 	b := runtest.New("demo", "r")
-	for _, stored := range facts {
+	for _, stored := range evs {
 		f, err := events.Decode(stored)
 		if err != nil {
 			t.Fatalf("decode: %v", err)

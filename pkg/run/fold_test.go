@@ -105,11 +105,11 @@ func TestChain(t *testing.T) {
 	})
 	t.Run("SAFE-3 any byte of any stored fact changed is found by the next fact", func(t *testing.T) {
 		t.Parallel()
-		facts := called().Events()
-		for i := range len(facts) - 1 {
-			for at := 0; at < len(facts[i]); at += 7 {
-				changed := append([][]byte{}, facts...)
-				changed[i] = append([]byte{}, facts[i]...)
+		evs := called().Events()
+		for i := range len(evs) - 1 {
+			for at := 0; at < len(evs[i]); at += 7 {
+				changed := append([][]byte{}, evs...)
+				changed[i] = append([]byte{}, evs[i]...)
 				changed[i][at] ^= 1
 				if got, err := run.Fold(run.State{}, changed...); err == nil || got.Sequence != 0 {
 					t.Fatalf("byte %d of fact %d: got a state at %d, want an error", at, i+1, got.Sequence)
@@ -119,11 +119,11 @@ func TestChain(t *testing.T) {
 	})
 	t.Run("EVT-15 SAFE-3 a fact dropped, repeated or swapped is refused", func(t *testing.T) {
 		t.Parallel()
-		facts := called().Events()
-		for i := range len(facts) - 1 {
-			dropped := append(append([][]byte{}, facts[:i]...), facts[i+1:]...)
-			repeated := append(append([][]byte{}, facts[:i+1]...), facts[i:]...)
-			swapped := append([][]byte{}, facts...)
+		evs := called().Events()
+		for i := range len(evs) - 1 {
+			dropped := append(append([][]byte{}, evs[:i]...), evs[i+1:]...)
+			repeated := append(append([][]byte{}, evs[:i+1]...), evs[i:]...)
+			swapped := append([][]byte{}, evs...)
 			swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
 			for name, log := range map[string][][]byte{"dropped": dropped, "repeated": repeated, "swapped": swapped} {
 				if _, err := run.Fold(run.State{}, log...); err == nil {

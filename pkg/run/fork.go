@@ -23,7 +23,7 @@ type Message struct {
 // MessagesAfter returns what was said to a step after a turn, in order.
 func (s *State) MessagesAfter(step string, turn int) []string {
 	var texts []string
-	for _, m := range s.Said {
+	for _, m := range s.Messages {
 		if m.Step == step && m.After == turn {
 			texts = append(texts, m.Text)
 		}
@@ -80,7 +80,7 @@ func Fork(old State, say string, fresh bool) (State, error) {
 		plan.Steps[i] = &next
 	}
 	s.Plan = &plan
-	s.Said = slices.Clone(s.Said)
+	s.Messages = slices.Clone(s.Messages)
 	if fresh && s.Turns().Len() > 0 {
 		there := "It works in a new, empty directory: files that were made before are not in it."
 		if slices.ContainsFunc(s.Artifacts.Slice(), func(a events.Artifact) bool { return a.Path != "" && a.Kept == events.StoredInBucket }) {
@@ -134,7 +134,7 @@ func (s *State) addMessage(step, text string) {
 			break
 		}
 	}
-	s.Said = append(s.Said, m)
+	s.Messages = append(s.Messages, m)
 }
 
 // takeUp gives a message to the step that was at work, or was last, and lets it go on. The plan was copied by the caller.

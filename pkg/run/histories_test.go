@@ -173,13 +173,13 @@ var stories = map[string]func() *runtest.Builder{
 // badStories are histories that must be refused: lines, and the words of the refusal.
 var badStories = map[string]func() (lines [][]byte, fault string){
 	"bad-gap": func() ([][]byte, string) {
-		facts := stories["simple"]().Events()
-		return append(append([][]byte{}, facts[:5]...), facts[6:]...), "run simple, fact 7 (call.allowed): sequence 7 does not follow 5: a fact is missing or repeated"
+		evs := stories["simple"]().Events()
+		return append(append([][]byte{}, evs[:5]...), evs[6:]...), "run simple, fact 7 (call.allowed): sequence 7 does not follow 5: a fact is missing or repeated"
 	},
 	"bad-hash": func() ([][]byte, string) {
-		facts := stories["simple"]().Events()
-		changed := append([][]byte{}, facts...)
-		changed[7] = bytes.Replace(facts[7], []byte("a bent rim"), []byte("a good rim"), 1)
+		evs := stories["simple"]().Events()
+		changed := append([][]byte{}, evs...)
+		changed[7] = bytes.Replace(evs[7], []byte("a bent rim"), []byte("a good rim"), 1)
 		return changed, "run simple, fact 9 (checkpoint.saved): prevhash is not the hash of the fact before: the log was changed"
 	},
 	"bad-author": func() ([][]byte, string) {
@@ -206,8 +206,8 @@ var badStories = map[string]func() (lines [][]byte, fault string){
 		return append(b.Events(), b.Bad(runtest.StepBad("a", "x"), func(f *events.Event) { f.Type = "dev.inspan.step.failed.v2" })), `unknown event type "dev.inspan.step.failed.v2"`
 	},
 	"bad-torn": func() ([][]byte, string) {
-		facts := running().Events()
-		return append(append([][]byte{}, facts[:4]...), facts[4][:len(facts[4])/2]), "run r, fact 5 (): can not be read: damaged fact"
+		evs := running().Events()
+		return append(append([][]byte{}, evs[:4]...), evs[4][:len(evs[4])/2]), "run r, fact 5 (): can not be read: damaged fact"
 	},
 }
 
@@ -255,7 +255,7 @@ func TestHistories(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		facts := runtest.Split(b)
+		evs := runtest.Split(b)
 		if strings.HasPrefix(name, "bad-") {
 			t.Run("SAFE-2 EVT-8 the history "+name+" is refused in the words that stand beside it", func(t *testing.T) {
 				t.Parallel()
@@ -263,7 +263,7 @@ func TestHistories(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := run.Fold(run.State{}, facts...)
+				got, err := run.Fold(run.State{}, evs...)
 				if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(string(want))) {
 					t.Errorf("got %v, want an error with %q", err, strings.TrimSpace(string(want)))
 				}
@@ -279,7 +279,7 @@ func TestHistories(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := run.Fold(run.State{}, facts...)
+			s, err := run.Fold(run.State{}, evs...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -78,7 +78,7 @@ type State struct {
 	// Held is what a hook stopped the run for while the run has not followed yet; nil where nothing is open.
 	Held *Held `json:"held,omitempty"`
 	// Message are messages to the agents that no model and no tool gave, in their order.
-	Said []Message `json:"said,omitempty"`
+	Messages []Message `json:"said,omitempty"`
 	// Artifacts that the run made, in their order, at most MaxArtifacts.
 	Artifacts List[events.Artifact] `json:"artifacts,omitzero"`
 	// ForkStart is what is there of the state that a forked run begins with, while parts are missing. Forked is true once it

@@ -99,7 +99,7 @@ type Call struct {
 // Env is the world of a call.
 type Env struct {
 	// Box runs commands and reads and writes files inside the run's workspace. Never nil.
-	Box sandbox.Sandbox
+	Sandbox sandbox.Sandbox
 	// Progress takes output as it comes, for watchers; never nil, may be called from several goroutines.
 	Progress func(stream string, chunk []byte)
 	// MaxOutput is the most bytes of output the model is shown; above it the tool truncates and puts all of it in

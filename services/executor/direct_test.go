@@ -12,16 +12,16 @@ import (
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	done := func(int, llm.Sink) (llm.Answer, error) { return llm.Answer{Text: "done", Finish: llm.Done}, nil }
-	born := func(role *Role, h runlog.Heard) error {
+	born := func(role *Role, h runlog.ReceivedEvent) error {
 		h.Run, h.Kind, h.Sequence, h.Deliveries = "r1", events.RunCreated, 1, 1
-		return role.Fact(t.Context(), h)
+		return role.Event(t.Context(), h)
 	}
 	t.Run("LIFE-14 the first fact of a direct run owes its first turn, which is taken once", func(t *testing.T) {
 		t.Parallel()
 		m := &talker{do: done}
 		role, l, s := stored(t, m, runtest.DirectCreated())
 		for range 2 {
-			if err := born(role, runlog.Heard{State: s}); err != nil {
+			if err := born(role, runlog.ReceivedEvent{State: s}); err != nil {
 				t.Fatal(err)
 			}
 			var err error
@@ -37,11 +37,11 @@ func TestDirect(t *testing.T) {
 		t.Parallel()
 		m := &talker{do: done}
 		role, l, s := stored(t, m, runtest.DirectCreated(), runtest.Paused("wait"))
-		if err := born(role, runlog.Heard{State: s}); err != nil || m.asked != 0 {
+		if err := born(role, runlog.ReceivedEvent{State: s}); err != nil || m.asked != 0 {
 			t.Fatalf("%v, asked %d times", err, m.asked)
 		}
 		role, l, s = stored(t, m, runtest.DirectCreated(), runtest.Paused("wait"), runtest.Resumed())
-		if err := role.Fact(t.Context(), runlog.Heard{Run: "r1", Kind: events.RunResumed, Sequence: s.Sequence, State: s, Deliveries: 1}); err != nil {
+		if err := role.Event(t.Context(), runlog.ReceivedEvent{Run: "r1", Kind: events.RunResumed, Sequence: s.Sequence, State: s, Deliveries: 1}); err != nil {
 			t.Fatal(err)
 		}
 		if s, _, err := l.State(t.Context(), "r1"); err != nil || m.asked != 1 || s.Turns().Len() != 1 {
@@ -52,7 +52,7 @@ func TestDirect(t *testing.T) {
 		t.Parallel()
 		m := &talker{do: done}
 		role, l, s := stored(t, m, runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("step-1")), runtest.Ready("step-1"), runtest.Allowed("step-1"))
-		if err := born(role, runlog.Heard{State: s}); err != nil {
+		if err := born(role, runlog.ReceivedEvent{State: s}); err != nil {
 			t.Fatal(err)
 		}
 		if after, _, err := l.State(t.Context(), "r1"); err != nil || m.asked != 0 || after.Sequence != s.Sequence {

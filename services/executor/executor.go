@@ -81,7 +81,7 @@ func (*Role) Service() events.Service { return events.Executor }
 func (*Role) Input(context.Context, kernel.Message) error { return nil }
 
 // Fact implements runlog.Role.
-func (r *Role) Fact(ctx context.Context, h runlog.Heard) error {
+func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	if h.Kind == events.RunResumed {
 		return r.resume(ctx, h)
 	}
@@ -126,7 +126,7 @@ func lost(deliveries uint64) int {
 }
 
 // resume takes the turns that were owed when the run was paused, side by side.
-func (r *Role) resume(ctx context.Context, h runlog.Heard) error {
+func (r *Role) resume(ctx context.Context, h runlog.ReceivedEvent) error {
 	if h.State.Plan == nil {
 		return nil
 	}
@@ -149,9 +149,9 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 	for {
 		duty := turn.NextAfter(s, step, r.cfg.Now(), lost)
 		switch {
-		case len(duty.Say) > 0:
+		case len(duty.Append) > 0:
 			_, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
-				return turn.NextAfter(s, step, now, lost).Say, nil
+				return turn.NextAfter(s, step, now, lost).Append, nil
 			})
 			return err
 		case !duty.Wait.IsZero():
@@ -163,11 +163,11 @@ func (r *Role) serve(ctx context.Context, runID, step string, s run.State, lost 
 		if err == nil && !looked {
 			w, err = r.take(ctx, s, *duty.Ask, fits)
 		}
-		if err == nil && !looked && len(w.Facts) > 0 && turn.Mending(w.State, step) {
+		if err == nil && !looked && len(w.Events) > 0 && turn.Mending(w.State, step) {
 			s, lost = w.State, 0
 			continue
 		}
-		if err != nil || len(w.Facts) > 0 && !looked {
+		if err != nil || len(w.Events) > 0 && !looked {
 			return err
 		}
 		if st := w.State.Step(step); st == nil || st.Owed != duty.Ask.Owed && !st.Final {

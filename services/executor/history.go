@@ -19,32 +19,32 @@ const maxKnown = 32
 // knownHistories keeps histories by the digest of their newest part and how much of them is told. They never change.
 type knownHistories struct {
 	mu sync.Mutex
-	// told by key, and the keys in the order they were first asked for; both are guarded by mu.
-	told  map[string][]llm.Message
-	order []string
+	// answers by key, and the keys in the order they were first asked for; both are guarded by mu.
+	answers map[string][]llm.Message
+	order   []string
 }
 
 func (k *knownHistories) get(key string) ([]llm.Message, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	m, ok := k.told[key]
+	m, ok := k.answers[key]
 	return m, ok
 }
 
 func (k *knownHistories) put(key string, m []llm.Message) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.told == nil {
-		k.told = map[string][]llm.Message{}
+	if k.answers == nil {
+		k.answers = map[string][]llm.Message{}
 	}
-	if _, there := k.told[key]; there {
+	if _, there := k.answers[key]; there {
 		return
 	}
 	if len(k.order) >= maxKnown {
-		delete(k.told, k.order[0])
+		delete(k.answers, k.order[0])
 		k.order = slices.Delete(k.order, 0, 1)
 	}
-	k.told[key], k.order = m, append(k.order, key)
+	k.answers[key], k.order = m, append(k.order, key)
 }
 
 // recall returns the conversation that a run began with, as much of it as the model's window has room for beside the work.

@@ -74,7 +74,7 @@ func TestLostRequests(t *testing.T) {
 			lost       int
 		}{{1, 0}, {2, 1}, {3, 2}} {
 			r, l, s := stored(t, &talker{do: done}, limited(1_000_000)...)
-			if err := r.Fact(t.Context(), runlog.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: again.deliveries}); err != nil {
+			if err := r.Event(t.Context(), runlog.ReceivedEvent{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: again.deliveries}); err != nil {
 				t.Fatal(err)
 			}
 			after, _, err := l.State(t.Context(), "r1")
@@ -105,7 +105,7 @@ func TestLostRequests(t *testing.T) {
 				return llm.Answer{}, &llm.Error{Class: llm.Transient, Err: context.DeadlineExceeded}
 			}}
 			r, l, s := stored(t, m, limited(1_000_000)...)
-			if err := r.Fact(t.Context(), runlog.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: 1}); err != nil {
+			if err := r.Event(t.Context(), runlog.ReceivedEvent{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: 1}); err != nil {
 				t.Fatal(err)
 			}
 			after, _, err := l.State(t.Context(), "r1")

@@ -11,17 +11,17 @@ import (
 
 func TestUnknownStop(t *testing.T) {
 	t.Parallel()
-	hear := func(t *testing.T, m *talker) (r *Role, l *runlog.Ledger) {
+	receive := func(t *testing.T, m *talker) (r *Role, l *runlog.Ledger) {
 		t.Helper()
 		r, l, s := stored(t, m, limited(0)...)
-		if err := r.Fact(t.Context(), runlog.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: 1}); err != nil {
+		if err := r.Event(t.Context(), runlog.ReceivedEvent{Run: "r1", Kind: events.StepAllowed, Sequence: s.Sequence, Step: "a", State: s, Deliveries: 1}); err != nil {
 			t.Fatal(err)
 		}
 		return r, l
 	}
 	t.Run("LOOP-4 an answer that stopped for a reason nobody knows is taken as it is, with the reason in the log", func(t *testing.T) {
 		t.Parallel()
-		_, l := hear(t, &talker{do: func(int, llm.Sink) (llm.Answer, error) {
+		_, l := receive(t, &talker{do: func(int, llm.Sink) (llm.Answer, error) {
 			return llm.Answer{Text: "all of it", Finish: "from_the_future"}, nil
 		}})
 		s, _, err := l.State(t.Context(), "r1")
@@ -56,14 +56,14 @@ func TestUnknownStop(t *testing.T) {
 			}
 			return llm.Answer{Text: map[bool]string{true: " ", false: "said"}[n == 1], Finish: "from_the_future"}, nil
 		}}
-		r, l := hear(t, m)
+		r, l := receive(t, m)
 		s, _, err := l.State(t.Context(), "r1")
 		if err != nil || s.Step("a").Owed == 0 || !s.Step("a").Mended || s.Step("a").Attempt != 1 {
 			t.Fatalf("%v %+v", err, s.Step("a"))
 		}
 		later := s.Step("a").NotBefore
 		r.cfg.Now = func() time.Time { return later }
-		if err := r.Fact(t.Context(), runlog.Heard{Run: "r1", Kind: events.StepAllowed, Sequence: s.Step("a").AllowedAt, Step: "a", State: s, Deliveries: 2}); err != nil {
+		if err := r.Event(t.Context(), runlog.ReceivedEvent{Run: "r1", Kind: events.StepAllowed, Sequence: s.Step("a").AllowedAt, Step: "a", State: s, Deliveries: 2}); err != nil {
 			t.Fatal(err)
 		}
 		if s, _, err = l.State(t.Context(), "r1"); err != nil || s.Step("a").Output != "said" || m.asked != 3 {

@@ -74,7 +74,7 @@ func (g *gated) hop(t *rapid.T) {
 	for {
 		planned, err1 := lifecycle.Progress(g.State(), noon)
 		g.Append(planned...)
-		said, err2 := gate.Look(g.State(), noon, g.role.law(nil, map[string]bool{}))
+		said, err2 := gate.Look(g.State(), noon, g.role.policy(nil, map[string]bool{}))
 		g.Append(said...)
 		if err1 != nil || err2 != nil {
 			t.Fatal(err1, err2)
@@ -122,7 +122,7 @@ func (g *gated) suspended(t *rapid.T, opened *events.GateOpenedData) {
 	if st.Status != events.StepIsReady || turn.Next(s, st.ID, noon).Ask != nil {
 		t.Fatalf("step %s is %s and worked on before its gate was answered", st.ID, st.Status)
 	}
-	if again, err := gate.Look(s, noon, g.role.law(nil, map[string]bool{})); err != nil || len(again) != 0 {
+	if again, err := gate.Look(s, noon, g.role.policy(nil, map[string]bool{})); err != nil || len(again) != 0 {
 		t.Fatalf("while the gate is open the gatekeeper says %v, %v", again, err)
 	}
 }

@@ -84,7 +84,9 @@ func New(cfg Config) (*Role, error) {
 func (*Role) Service() events.Service { return events.Gatekeeper }
 
 // Fact implements runlog.Role: whatever was heard, the question is what the state is owed.
-func (r *Role) Fact(ctx context.Context, h runlog.Heard) error { return r.look(ctx, h.Run, h.State) }
+func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
+	return r.look(ctx, h.Run, h.State)
+}
 
 // Due implements runlog.Role: the time of a gate may be up, which the look finds out.
 func (r *Role) Due(ctx context.Context, runID, _, _ string, s run.State) error {
@@ -119,7 +121,7 @@ func (r *Role) look(ctx context.Context, runID string, s run.State) error {
 		w, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 			owed = nil
 			clear(unread)
-			law := r.law(inputs, unread)
+			law := r.policy(inputs, unread)
 			law.Hooks = r.answered(&s, answers, &owed)
 			return gate.Look(s, now, law)
 		})
@@ -161,14 +163,14 @@ func (r *Role) inputs(ctx context.Context, s run.State) (map[string]json.RawMess
 	return large, nil
 }
 
-// Law returns what the verdicts of a gatekeeper of this configuration rest on, for whoever looks at recorded ones again. It
+// Policy returns what the verdicts of a gatekeeper of this configuration rest on, for whoever looks at recorded ones again. It
 // asks no hooks and fetches nothing; of the configuration it needs Tools, and may have ToolsOf, Rules, MaxGates and Terms.
-func Law(cfg Config) gate.Policy {
+func Policy(cfg Config) gate.Policy {
 	if cfg.ToolsOf == nil {
 		cfg.ToolsOf = func(events.Agent) *tool.Registry { return cfg.Tools }
 	}
 	r := &Role{cfg: cfg}
-	l := r.law(nil, map[string]bool{})
+	l := r.policy(nil, map[string]bool{})
 	l.Input = func(c *run.Call) (json.RawMessage, error) {
 		if c.InputRef != nil {
 			return nil, gate.ErrNotFetched
@@ -178,8 +180,8 @@ func Law(cfg Config) gate.Policy {
 	return l
 }
 
-// law notes in unread the calls whose arguments are not among the large ones that were fetched.
-func (r *Role) law(large map[string]json.RawMessage, unread map[string]bool) gate.Policy {
+// policy notes in unread the calls whose arguments are not among the large ones that were fetched.
+func (r *Role) policy(large map[string]json.RawMessage, unread map[string]bool) gate.Policy {
 	return gate.Policy{
 		Tool: func(a events.Agent, name string) (gate.Tool, bool) {
 			t, ok := r.cfg.ToolsOf(a).Get(name)
@@ -308,7 +310,7 @@ func (r *Role) record(ctx context.Context, runID string, reply gate.Reply) (runl
 		var owed []question
 		w, err := r.cfg.Ledger.Write(ctx, runID, func(s run.State, now time.Time) ([]events.Payload, error) {
 			owed = nil
-			law := r.law(nil, map[string]bool{})
+			law := r.policy(nil, map[string]bool{})
 			law.Hooks = r.answered(&s, answers, &owed)
 			return gate.AnswerEdited(s, now, reply, law)
 		})

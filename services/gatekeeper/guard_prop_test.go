@@ -200,7 +200,7 @@ func nothingBegins(t *rapid.T, s run.State) {
 // follow looks, lets a person approve whatever is asked, and looks again: no bad call may be allowed.
 func follow(t *rapid.T, b *runtest.Builder, role *Role) {
 	for range 4 {
-		law := role.law(nil, map[string]bool{})
+		law := role.policy(nil, map[string]bool{})
 		law.Hooks = func(events.Agent, *run.Call, string, json.RawMessage) ([]events.HookAnswer, bool) {
 			return []events.HookAnswer{{Hook: "agent:yes", On: events.OnPreTool, Answer: events.HookContinue}}, true
 		}

@@ -50,7 +50,7 @@ func (r *Role) anchor(ctx context.Context, info *run.Info, s run.State, head uin
 
 // old returns the row that a run has now; the zero Info where there is none or it can not be read.
 func (r *Role) old(ctx context.Context, runID string) (info run.Info, err error) {
-	b, err := r.cfg.Shelf.Get(ctx, InfoKey(runID))
+	b, err := r.cfg.KV.Get(ctx, InfoKey(runID))
 	if errors.Is(err, kernel.ErrNotFound) {
 		return info, nil
 	}
@@ -66,11 +66,11 @@ func (r *Role) old(ctx context.Context, runID string) (info run.Info, err error)
 // contradicts says how the log differs from an anchor, or "". The position is looked at first, and is only a hint.
 func (r *Role) contradicts(ctx context.Context, a run.Anchor) (string, error) {
 	if a.Seq > 0 {
-		facts, _, err := r.cfg.Journal.Read(ctx, a.Run, a.Seq-1)
+		evs, _, err := r.cfg.Journal.Read(ctx, a.Run, a.Seq-1)
 		if err != nil {
 			return "", err
 		}
-		if len(facts) > 0 && facts[0].Seq == a.Seq && run.HashOf(facts[0].Bytes) == a.Hash {
+		if len(evs) > 0 && evs[0].Seq == a.Seq && run.HashOf(evs[0].Bytes) == a.Hash {
 			return "", nil
 		}
 	}
@@ -80,11 +80,11 @@ func (r *Role) contradicts(ctx context.Context, a run.Anchor) (string, error) {
 	}
 	n, after := uint64(0), uint64(0)
 	for {
-		facts, more, err := r.cfg.Journal.Read(ctx, a.Run, after)
+		evs, more, err := r.cfg.Journal.Read(ctx, a.Run, after)
 		if err != nil {
 			return "", err
 		}
-		for _, f := range facts {
+		for _, f := range evs {
 			if n, after = n+1, f.Seq; n == a.Sequence {
 				if run.HashOf(f.Bytes) == a.Hash {
 					return "", nil

@@ -24,30 +24,30 @@ import (
 )
 
 // hear lets a new persister hear the last fact of a run and returns the row that it writes.
-func hear(t *testing.T, st *mem.Station, key ed25519.PrivateKey, runID string) run.Info {
+func receive(t *testing.T, st *mem.Station, key ed25519.PrivateKey, runID string) run.Info {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	shelf := st.Shelf(topology.StateBucket)
+	kv := st.KV(topology.StateBucket)
 	ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}
-	role, err := persister.New(persister.Config{Ledger: ledger, Journal: st.Journal(), Shelf: shelf, Blobs: st.Blobs(), Sign: key,
-		Snapshots: &snapshot.Store{Shelf: shelf, Blobs: st.Blobs()}, Log: zerolog.Nop(), Settle: time.Millisecond})
+	role, err := persister.New(persister.Config{Ledger: ledger, Journal: st.Journal(), KV: kv, Blobs: st.Blobs(), Sign: key,
+		Snapshots: &snapshot.Store{KV: kv, Blobs: st.Blobs()}, Log: zerolog.Nop(), Settle: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := st.Log(runID)
 	last := log[len(log)-1]
-	s, err := ledger.Hear(ctx, runID, last)
+	s, err := ledger.Receive(ctx, runID, last)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := role.Fact(ctx, runlog.Heard{Run: runID, Kind: last.Kind, Sequence: s.Sequence, Seq: last.Seq, State: s, Deliveries: 1}); err != nil {
+	if err := role.Event(ctx, runlog.ReceivedEvent{Run: runID, Kind: last.Kind, Sequence: s.Sequence, Seq: last.Seq, State: s, Deliveries: 1}); err != nil {
 		t.Fatal(err)
 	}
-	b, err := shelf.Get(ctx, persister.InfoKey(runID))
+	b, err := kv.Get(ctx, persister.InfoKey(runID))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +58,9 @@ func hear(t *testing.T, st *mem.Station, key ed25519.PrivateKey, runID string) r
 	return info
 }
 
-func put(t *testing.T, st *mem.Station, b *runtest.Builder, facts [][]byte) {
+func put(t *testing.T, st *mem.Station, b *runtest.Builder, evs [][]byte) {
 	t.Helper()
-	for _, stored := range facts {
+	for _, stored := range evs {
 		f, err := events.Decode(stored)
 		if err != nil {
 			t.Fatal(err)
@@ -92,16 +92,16 @@ func TestAnchors(t *testing.T) {
 		t.Parallel()
 		st := station(t)
 		put(t, st, b, b.Events()[:3])
-		if i := hear(t, st, key, "r"); i.Anchor == nil || i.Anchor.Sequence != 3 || i.Held != "" || i.Anchor.Verify(key.Public().(ed25519.PublicKey)) != nil {
+		if i := receive(t, st, key, "r"); i.Anchor == nil || i.Anchor.Sequence != 3 || i.Held != "" || i.Anchor.Verify(key.Public().(ed25519.PublicKey)) != nil {
 			t.Fatalf("%+v", i)
 		}
 		put(t, st, b, b.Events()[3:])
-		if i := hear(t, st, key, "r"); i.Anchor == nil || i.Anchor.Sequence != 5 || i.Anchor.Hash != b.State().Hash || i.Held != "" {
+		if i := receive(t, st, key, "r"); i.Anchor == nil || i.Anchor.Sequence != 5 || i.Anchor.Hash != b.State().Hash || i.Held != "" {
 			t.Errorf("%+v", i)
 		}
 		plain := station(t)
 		put(t, plain, b, b.Events())
-		if i := hear(t, plain, nil, "r"); i.Anchor != nil {
+		if i := receive(t, plain, nil, "r"); i.Anchor != nil {
 			t.Errorf("signed without a key: %+v", i.Anchor)
 		}
 	})
@@ -117,16 +117,16 @@ func TestAnchors(t *testing.T) {
 			t.Parallel()
 			whole, st := station(t), station(t)
 			put(t, whole, b, b.Events())
-			row := hear(t, whole, key, "r")
+			row := receive(t, whole, key, "r")
 			stored, err := json.Marshal(row)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := st.Shelf(topology.StateBucket).Put(t.Context(), persister.InfoKey("r"), stored); err != nil {
+			if err := st.KV(topology.StateBucket).Put(t.Context(), persister.InfoKey("r"), stored); err != nil {
 				t.Fatal(err)
 			}
 			put(t, st, b, lost())
-			i := hear(t, st, key, "r")
+			i := receive(t, st, key, "r")
 			if i.Anchor == nil || *i.Anchor != *row.Anchor || !strings.Contains(i.Held, "fact 5") && !strings.Contains(i.Held, "fact 3") {
 				t.Errorf("anchor %+v, held %q", i.Anchor, i.Held)
 			}

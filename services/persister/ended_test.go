@@ -36,11 +36,11 @@ func TestEnded(t *testing.T) {
 		}
 		away := errors.New("the index is away")
 		noted, fail := 0, away
-		shelf := st.Shelf(topology.StateBucket)
+		kv := st.KV(topology.StateBucket)
 		ending := make(chan struct{})
 		close(ending) // nothing is gathered
-		role, err := persister.New(persister.Config{Ledger: ledger, Journal: st.Journal(), Shelf: shelf, Blobs: st.Blobs(), Ending: ending,
-			Snapshots: &snapshot.Store{Shelf: shelf, Blobs: st.Blobs()}, Log: zerolog.Nop(),
+		role, err := persister.New(persister.Config{Ledger: ledger, Journal: st.Journal(), KV: kv, Blobs: st.Blobs(), Ending: ending,
+			Snapshots: &snapshot.Store{KV: kv, Blobs: st.Blobs()}, Log: zerolog.Nop(),
 			Ended: func(_ context.Context, s run.State) error {
 				if noted++; s.HarnessID != "r" || !s.Status.Ended() {
 					t.Errorf("noted %s, which is %s", s.HarnessID, s.Status)
@@ -50,22 +50,22 @@ func TestEnded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hear := func(i int) error {
+		receive := func(i int) error {
 			rec := st.Log("r")[i]
-			s, err := ledger.Hear(t.Context(), "r", rec)
+			s, err := ledger.Receive(t.Context(), "r", rec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return role.Fact(t.Context(), runlog.Heard{Run: "r", Kind: rec.Kind, Sequence: uint64(i) + 1, Seq: rec.Seq, State: s, Deliveries: 1, Stored: rec.Bytes})
+			return role.Event(t.Context(), runlog.ReceivedEvent{Run: "r", Kind: rec.Kind, Sequence: uint64(i) + 1, Seq: rec.Seq, State: s, Deliveries: 1, Stored: rec.Bytes})
 		}
-		if err := hear(2); !errors.Is(err, away) || noted != 1 {
+		if err := receive(2); !errors.Is(err, away) || noted != 1 {
 			t.Errorf("got %v after %d, want that the index is away", err, noted)
 		}
 		fail = nil
-		if err := hear(2); err != nil || noted != 2 {
+		if err := receive(2); err != nil || noted != 2 {
 			t.Errorf("delivered again: %v, noted %d times", err, noted)
 		}
-		if err := hear(2); err != nil || noted != 2 {
+		if err := receive(2); err != nil || noted != 2 {
 			t.Errorf("delivered once more: %v, noted %d times", err, noted)
 		}
 	})

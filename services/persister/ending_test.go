@@ -33,25 +33,25 @@ func TestEnding(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ending, shelf := make(chan struct{}), st.Shelf(topology.StateBucket)
-			role, err := persister.New(persister.Config{Ledger: ledger, Journal: st.Journal(), Shelf: shelf, Blobs: st.Blobs(), Settle: time.Hour, Ending: ending,
-				Snapshots: &snapshot.Store{Shelf: shelf, Blobs: st.Blobs()}, Log: zerolog.Nop()})
+			ending, kv := make(chan struct{}), st.KV(topology.StateBucket)
+			role, err := persister.New(persister.Config{Ledger: ledger, Journal: st.Journal(), KV: kv, Blobs: st.Blobs(), Settle: time.Hour, Ending: ending,
+				Snapshots: &snapshot.Store{KV: kv, Blobs: st.Blobs()}, Log: zerolog.Nop()})
 			if err != nil {
 				t.Fatal(err)
 			}
 			rec := st.Log("r")[3] // step.ready, which nobody looks for at once
-			s, err := ledger.Hear(t.Context(), "r", rec)
+			s, err := ledger.Receive(t.Context(), "r", rec)
 			if err != nil {
 				t.Fatal(err)
 			}
 			begin := time.Now()
 			written := make(chan error, 1)
 			go func() {
-				written <- role.Fact(t.Context(), runlog.Heard{Run: "r", Kind: rec.Kind, Sequence: 4, Seq: rec.Seq, State: s, Deliveries: 1, Stored: rec.Bytes})
+				written <- role.Event(t.Context(), runlog.ReceivedEvent{Run: "r", Kind: rec.Kind, Sequence: 4, Seq: rec.Seq, State: s, Deliveries: 1, Stored: rec.Bytes})
 			}()
 			<-time.After(time.Minute) // of the bubble's clock
 			synctest.Wait()
-			if _, err := shelf.Get(t.Context(), persister.InfoKey("r")); err == nil {
+			if _, err := kv.Get(t.Context(), persister.InfoKey("r")); err == nil {
 				t.Fatal("the row was written before the hour was over")
 			}
 			close(ending)
@@ -61,7 +61,7 @@ func TestEnding(t *testing.T) {
 			if took := time.Since(begin); took != time.Minute {
 				t.Errorf("got it written after %s, want one minute", took)
 			}
-			if _, err := shelf.Get(t.Context(), persister.InfoKey("r")); err != nil {
+			if _, err := kv.Get(t.Context(), persister.InfoKey("r")); err != nil {
 				t.Error(err)
 			}
 		})

@@ -28,7 +28,7 @@ import (
 type Config struct {
 	Ledger    *runlog.Ledger
 	Journal   kernel.Journal
-	Shelf     kernel.Shelf
+	KV        kernel.KV
 	Blobs     kernel.Blobs
 	Snapshots *snapshot.Store
 	// Local takes the snapshots of runs with eternal_engine_enabled: false. Nil keeps none of them.
@@ -118,7 +118,7 @@ var _ runlog.Role = (*Role)(nil)
 
 // New checks the configuration.
 func New(cfg Config) (*Role, error) {
-	if cfg.Ledger == nil || cfg.Journal == nil || cfg.Shelf == nil || cfg.Blobs == nil || cfg.Snapshots == nil {
+	if cfg.Ledger == nil || cfg.Journal == nil || cfg.KV == nil || cfg.Blobs == nil || cfg.Snapshots == nil {
 		return nil, errors.New("persister needs a ledger, a journal, a shelf, blobs and snapshots")
 	}
 	if cfg.Settle <= 0 {
@@ -140,7 +140,7 @@ func (*Role) Due(context.Context, string, string, string, run.State) error { ret
 func InfoKey(runID string) string { return "run." + runID }
 
 // Fact implements runlog.Role: it returns when the views include the fact.
-func (r *Role) Fact(ctx context.Context, h runlog.Heard) error {
+func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	if r.cfg.Activity != nil && h.Deliveries == 1 {
 		r.cfg.Activity(h.Run, h.Seq)
 	}
@@ -163,7 +163,7 @@ func (r *Role) Fact(ctx context.Context, h runlog.Heard) error {
 }
 
 // open finds the book of a run, or opens it.
-func (r *Role) open(h runlog.Heard) (b *book, first bool) {
+func (r *Role) open(h runlog.ReceivedEvent) (b *book, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b = r.books[h.Run]
@@ -327,7 +327,7 @@ func (r *Role) row(ctx context.Context, s run.State, head uint64) error {
 		return err
 	}
 	for range maxSwaps {
-		revision, err := r.cfg.Shelf.Swap(ctx, InfoKey(s.HarnessID), row, last.revision)
+		revision, err := r.cfg.KV.Swap(ctx, InfoKey(s.HarnessID), row, last.revision)
 		switch {
 		case err == nil:
 			r.remember(s, shown{s.Sequence, revision})
@@ -365,7 +365,7 @@ func (r *Role) render(ctx context.Context, s run.State, head uint64) (row []byte
 
 // reread looks at the row that stands where one could not be written.
 func (r *Role) reread(ctx context.Context, runID string) (shown, error) {
-	b, revision, err := r.cfg.Shelf.Load(ctx, InfoKey(runID))
+	b, revision, err := r.cfg.KV.Load(ctx, InfoKey(runID))
 	if errors.Is(err, kernel.ErrNotFound) {
 		return shown{}, nil // it was taken away, or the reader is behind
 	}
@@ -429,19 +429,19 @@ func (r *Role) checkpoint(ctx context.Context, stored run.State, name string) (r
 
 // archive stores the whole log of an ended run as JSON lines, by content: a second time changes nothing.
 func (r *Role) archive(ctx context.Context, s run.State) (*events.Ref, error) {
-	facts, whole := r.recent.whole(s)
+	evs, whole := r.recent.whole(s)
 	for after := uint64(0); !whole; {
 		batch, more, err := r.cfg.Journal.Read(ctx, s.HarnessID, after)
 		if err != nil {
 			return nil, fmt.Errorf("archive run %s: %w", s.HarnessID, err)
 		}
 		for _, rec := range batch {
-			facts, after = append(facts, rec.Bytes), rec.Seq
+			evs, after = append(evs, rec.Bytes), rec.Seq
 		}
 		whole = !more
 	}
 	var lines bytes.Buffer
-	for _, b := range facts {
+	for _, b := range evs {
 		lines.Write(b)
 		lines.WriteByte('\n')
 	}

@@ -29,21 +29,21 @@ const (
 type recent struct {
 	mu sync.Mutex
 	// facts by run, in place of their sequence less 1, and how many bytes they are; both are guarded by mu.
-	facts map[string]heardRun
-	bytes int
+	events map[string]seenRun
+	bytes  int
 }
 
-// heardRun is what was heard of a run, and when the last time.
-type heardRun struct {
-	facts [][]byte
-	at    time.Time
+// seenRun is what was heard of a run, and when the last time.
+type seenRun struct {
+	events [][]byte
+	at     time.Time
 }
 
 // add takes a fact that was heard. A run that waits is let go: it may wait for long.
-func (r *recent) add(h runlog.Heard) {
+func (r *recent) add(h runlog.ReceivedEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	kept, known := r.facts[h.Run]
+	kept, known := r.events[h.Run]
 	kept.at = time.Now()
 	if h.State.Status == events.Paused || len(h.State.Waiting()) > 0 {
 		r.drop(h.Run)
@@ -53,7 +53,7 @@ func (r *recent) add(h runlog.Heard) {
 		return
 	}
 	if !known && r.bytes > recentBegin {
-		for id, other := range r.facts {
+		for id, other := range r.events {
 			if kept.at.Sub(other.at) > recentQuiet {
 				r.drop(id)
 			}
@@ -66,24 +66,24 @@ func (r *recent) add(h runlog.Heard) {
 		r.drop(h.Run)
 		return
 	}
-	if r.facts == nil {
-		r.facts = map[string]heardRun{}
+	if r.events == nil {
+		r.events = map[string]seenRun{}
 	}
-	for uint64(len(kept.facts)) < h.Sequence {
-		kept.facts = append(kept.facts, nil)
+	for uint64(len(kept.events)) < h.Sequence {
+		kept.events = append(kept.events, nil)
 	}
-	if r.facts[h.Run] = kept; kept.facts[h.Sequence-1] == nil {
-		kept.facts[h.Sequence-1] = h.Stored
+	if r.events[h.Run] = kept; kept.events[h.Sequence-1] == nil {
+		kept.events[h.Sequence-1] = h.Stored
 		r.bytes += len(h.Stored)
 	}
 }
 
 // drop lets a run go; mu is held.
 func (r *recent) drop(runID string) {
-	for _, b := range r.facts[runID].facts {
+	for _, b := range r.events[runID].events {
 		r.bytes -= len(b)
 	}
-	delete(r.facts, runID)
+	delete(r.events, runID)
 }
 
 func (r *recent) forget(runID string) {
@@ -93,15 +93,15 @@ func (r *recent) forget(runID string) {
 }
 
 // whole returns all facts of a run up to a state. ok is false where it does not have them all.
-func (r *recent) whole(s run.State) (facts [][]byte, ok bool) {
+func (r *recent) whole(s run.State) (evs [][]byte, ok bool) {
 	r.mu.Lock()
-	facts = slices.Clone(r.facts[s.HarnessID].facts)
+	evs = slices.Clone(r.events[s.HarnessID].events)
 	r.mu.Unlock()
-	if s.Sequence == 0 || uint64(len(facts)) != s.Sequence {
+	if s.Sequence == 0 || uint64(len(evs)) != s.Sequence {
 		return nil, false
 	}
 	hash := ""
-	for _, b := range facts {
+	for _, b := range evs {
 		about, err := events.AboutOf(b)
 		if b == nil || err != nil || about.Prev != hash {
 			return nil, false
@@ -111,5 +111,5 @@ func (r *recent) whole(s run.State) (facts [][]byte, ok bool) {
 	if hash != s.Hash {
 		return nil, false
 	}
-	return facts, true
+	return evs, true
 }

@@ -14,35 +14,35 @@ import (
 func TestRecentBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const size, facts = 64 << 10, 4
+		const size, count = 64 << 10, 4
 		var r recent
-		hear := func(id string, sequence uint64) {
-			r.add(runlog.Heard{Run: id, Sequence: sequence, Stored: make([]byte, size), State: run.State{Status: events.Running, Sequence: sequence}})
+		receive := func(id string, sequence uint64) {
+			r.add(runlog.ReceivedEvent{Run: id, Sequence: sequence, Stored: make([]byte, size), State: run.State{Status: events.Running, Sequence: sequence}})
 			if r.bytes > recentBytes {
 				t.Fatalf("got %d bytes kept, want at most %d", r.bytes, recentBytes)
 			}
 		}
-		whole := func(id string) bool { return len(r.facts[id].facts) == facts }
+		whole := func(id string) bool { return len(r.events[id].events) == count }
 		runs := 2 * recentBytes / size
 		for i := range runs {
-			hear(fmt.Sprintf("r%d", i), 1)
+			receive(fmt.Sprintf("r%d", i), 1)
 		}
-		for sequence := uint64(2); sequence <= facts; sequence++ {
-			hear("r0", sequence)
+		for sequence := uint64(2); sequence <= count; sequence++ {
+			receive("r0", sequence)
 		}
-		if !whole("r0") || r.facts[fmt.Sprintf("r%d", runs-1)].facts != nil {
+		if !whole("r0") || r.events[fmt.Sprintf("r%d", runs-1)].events != nil {
 			t.Error("the runs that began first were let go for those that came when there was no room")
 		}
 		<-time.After(recentQuiet + time.Second) // of the bubble
-		for sequence := uint64(1); sequence <= facts; sequence++ {
-			hear("new", sequence)
+		for sequence := uint64(1); sequence <= count; sequence++ {
+			receive("new", sequence)
 		}
 		if !whole("new") || whole("r0") {
 			t.Error("runs of which nothing more was heard keep others out")
 		}
 		var sum int
-		for _, h := range r.facts {
-			for _, b := range h.facts {
+		for _, h := range r.events {
+			for _, b := range h.events {
 				sum += len(b)
 			}
 		}

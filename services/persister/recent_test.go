@@ -49,7 +49,7 @@ func finished() *runtest.Builder {
 }
 
 // heardAll lets one persister hear a whole run, each fact as change has it, and returns the archive and how often the log was read.
-func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *runlog.Heard) bool) (lines []byte, reads int64) {
+func receivedAll(t *testing.T, b *runtest.Builder, change func(n int, h *runlog.ReceivedEvent) bool) (lines []byte, reads int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -58,30 +58,30 @@ func heardAll(t *testing.T, b *runtest.Builder, change func(n int, h *runlog.Hea
 		t.Fatal(err)
 	}
 	put(t, st, b, b.Events())
-	shelf, journal := st.Shelf(topology.StateBucket), &counted{Journal: st.Journal()}
+	kv, journal := st.KV(topology.StateBucket), &counted{Journal: st.Journal()}
 	ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: "test", By: events.Persister, Journal: st.Journal(), Entropy: rand.Reader})
 	if err != nil {
 		t.Fatal(err)
 	}
-	role, err := persister.New(persister.Config{Ledger: ledger, Journal: journal, Shelf: shelf, Blobs: st.Blobs(),
-		Snapshots: &snapshot.Store{Shelf: shelf, Blobs: st.Blobs()}, Log: zerolog.Nop(), Settle: time.Microsecond})
+	role, err := persister.New(persister.Config{Ledger: ledger, Journal: journal, KV: kv, Blobs: st.Blobs(),
+		Snapshots: &snapshot.Store{KV: kv, Blobs: st.Blobs()}, Log: zerolog.Nop(), Settle: time.Microsecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n, rec := range st.Log("r") {
-		s, err := ledger.Hear(ctx, "r", rec)
+		s, err := ledger.Receive(ctx, "r", rec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := runlog.Heard{Run: "r", Kind: rec.Kind, Sequence: uint64(n) + 1, Seq: rec.Seq, State: s, Deliveries: 2, Stored: rec.Bytes}
+		h := runlog.ReceivedEvent{Run: "r", Kind: rec.Kind, Sequence: uint64(n) + 1, Seq: rec.Seq, State: s, Deliveries: 2, Stored: rec.Bytes}
 		if !change(n, &h) {
 			continue
 		}
-		if err := role.Fact(ctx, h); err != nil {
+		if err := role.Event(ctx, h); err != nil {
 			t.Fatal(err)
 		}
 	}
-	row, err := shelf.Get(ctx, persister.InfoKey("r"))
+	row, err := kv.Get(ctx, persister.InfoKey("r"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,18 +100,18 @@ func TestArchiveOfWhatWasHeard(t *testing.T) {
 	b := finished()
 	want := append(bytes.Join(b.Events(), []byte("\n")), '\n')
 	for name, c := range map[string]struct {
-		change func(n int, h *runlog.Heard) bool
+		change func(n int, h *runlog.ReceivedEvent) bool
 		reads  bool
 	}{
-		"all of it":     {change: func(int, *runlog.Heard) bool { return true }},
-		"one fact less": {change: func(n int, _ *runlog.Heard) bool { return n != 4 }, reads: true},
-		"one that is not the log's": {change: func(n int, h *runlog.Heard) bool {
+		"all of it":     {change: func(int, *runlog.ReceivedEvent) bool { return true }},
+		"one fact less": {change: func(n int, _ *runlog.ReceivedEvent) bool { return n != 4 }, reads: true},
+		"one that is not the log's": {change: func(n int, h *runlog.ReceivedEvent) bool {
 			if n == 4 {
 				h.Stored = bytes.Replace(h.Stored, []byte(`"id":"`), []byte(`"id":"x`), 1)
 			}
 			return true
 		}, reads: true},
-		"another end": {change: func(n int, h *runlog.Heard) bool {
+		"another end": {change: func(n int, h *runlog.ReceivedEvent) bool {
 			if n == len(b.Events())-1 {
 				h.Stored = bytes.Replace(h.Stored, []byte(`"id":"`), []byte(`"id":"x`), 1)
 			}
@@ -120,7 +120,7 @@ func TestArchiveOfWhatWasHeard(t *testing.T) {
 	} {
 		t.Run("PERS-15 the archive is the log, fact by fact, where the persister heard "+name, func(t *testing.T) {
 			t.Parallel()
-			got, reads := heardAll(t, b, c.change)
+			got, reads := receivedAll(t, b, c.change)
 			if !bytes.Equal(got, want) {
 				t.Errorf("archive\n%s\nwant\n%s", got, want)
 			}

@@ -35,8 +35,8 @@ func TestSessionBirths(t *testing.T) {
 		t.Run("SESS-3 SESS-7 the planner dies before it has confirmed the lock of a run, which is given to another one: "+name, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
-			d.shelf.meanwhile = func() { d.shelf.meanwhile = func() { d.shelf.fail = errCut } }
-			if err := d.hear(task("r1", "s", more)); !errors.Is(err, errCut) {
+			d.kv.meanwhile = func() { d.kv.meanwhile = func() { d.kv.fail = errCut } }
+			if err := d.receive(task("r1", "s", more)); !errors.Is(err, errCut) {
 				t.Fatal(err)
 			}
 			if s := d.state("r1"); s.Sequence != 1 || s.Direct() || s.Status != events.Created {

@@ -51,7 +51,7 @@ type letter struct {
 
 // shaky is a store of sessions that fails or is behind when it is told to.
 type shaky struct {
-	kernel.Shelf
+	kernel.KV
 	// fail is returned by the next Swap, after doing it where done is set; old is what the next reads answer.
 	fail error
 	done bool
@@ -66,7 +66,7 @@ func (s *shaky) Swap(ctx context.Context, key string, value []byte, revision uin
 	fail, done := s.fail, s.done
 	s.fail, s.done = nil, false
 	if fail == nil || done {
-		now, err := s.Shelf.Swap(ctx, key, value, revision)
+		now, err := s.KV.Swap(ctx, key, value, revision)
 		if fail == nil {
 			return now, err
 		}
@@ -88,15 +88,15 @@ func (s *shaky) Load(ctx context.Context, key string) ([]byte, uint64, error) {
 		s.old = nil
 		return old, 1, nil
 	}
-	return s.Shelf.Load(ctx, key)
+	return s.KV.Load(ctx, key)
 }
 
 // desk is a planner over stores in memory.
 type desk struct {
-	t     *testing.T
-	st    *mem.Station
-	shelf *shaky
-	role  *Role
+	t    *testing.T
+	st   *mem.Station
+	kv   *shaky
+	role *Role
 }
 
 func newDesk(t *testing.T) *desk {
@@ -105,7 +105,7 @@ func newDesk(t *testing.T) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{t: t, st: st, shelf: &shaky{Shelf: st.Shelf(topology.SessionBucket)}}
+	d := &desk{t: t, st: st, kv: &shaky{KV: st.KV(topology.SessionBucket)}}
 	d.again()
 	return d
 }
@@ -117,23 +117,23 @@ func (d *desk) again() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if d.role, err = New(Config{Station: "s1", Ledger: l, Timers: d.st.Timers(), Agents: anybody{}, Models: anybody{}, Sessions: d.shelf, Blobs: d.st.Blobs()}); err != nil {
+	if d.role, err = New(Config{Station: "s1", Ledger: l, Timers: d.st.Timers(), Agents: anybody{}, Models: anybody{}, Sessions: d.kv, Blobs: d.st.Blobs()}); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-func (d *desk) hear(m letter) error { return d.role.Input(d.t.Context(), m) }
+func (d *desk) receive(m letter) error { return d.role.Input(d.t.Context(), m) }
 
 func (d *desk) must(m letter) {
 	d.t.Helper()
-	if err := d.hear(m); err != nil {
+	if err := d.receive(m); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
 func (d *desk) refused(m letter, code string) *kernel.Refusal {
 	d.t.Helper()
-	err := d.hear(m)
+	err := d.receive(m)
 	r, ok := errors.AsType[*kernel.Refusal](err)
 	if !ok || r.Code != code {
 		d.t.Fatalf("got %v, want %s", err, code)
@@ -144,7 +144,7 @@ func (d *desk) refused(m letter, code string) *kernel.Refusal {
 func (d *desk) session() events.Session {
 	d.t.Helper()
 	var e events.Session
-	b, err := d.shelf.Shelf.Get(d.t.Context(), SessionKey("s"))
+	b, err := d.kv.KV.Get(d.t.Context(), SessionKey("s"))
 	if err == nil {
 		err = json.Unmarshal(b, &e)
 	}
@@ -158,7 +158,7 @@ func (d *desk) put(e events.Session) {
 	d.t.Helper()
 	b, err := json.Marshal(e)
 	if err == nil {
-		err = d.shelf.Shelf.Put(d.t.Context(), SessionKey("s"), b)
+		err = d.kv.KV.Put(d.t.Context(), SessionKey("s"), b)
 	}
 	if err != nil {
 		d.t.Fatal(err)
@@ -175,7 +175,7 @@ func (d *desk) state(id string) run.State {
 }
 
 func (d *desk) stop(id string) error {
-	return d.hear(letter{events.ControlSubject("s1", id), `{"action":"stop"}`, 100})
+	return d.receive(letter{events.ControlSubject("s1", id), `{"action":"stop"}`, 100})
 }
 
 func (d *desk) runs() []string {

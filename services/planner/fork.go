@@ -45,7 +45,7 @@ func (r *Role) origin(ctx context.Context, t events.Task) (old run.State, from e
 	switch {
 	case errors.Is(err, kernel.ErrNotFound):
 		err = kernel.Refuse("unknown_run", "inspan runs lists the runs of the station", "there is no run %q to fork", t.ForkOf.Run)
-	case errors.Is(err, kernel.ErrNoFact), errors.Is(err, kernel.ErrHeld):
+	case errors.Is(err, kernel.ErrNoEvent), errors.Is(err, kernel.ErrHeld):
 		err = kernel.Refuse("bad_fork", "inspan logs "+t.ForkOf.Run+" shows its facts, inspan audit whether they are sound", "%v", err)
 	}
 	if err != nil {

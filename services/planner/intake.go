@@ -46,7 +46,7 @@ func newIntake(cfg Config) *intake {
 	return &intake{cfg: cfg, senders: quota.NewRate(cfg.Quotas.PerSender)}
 }
 
-// admit lets a task of which there is no run yet through, or returns a *kernel.Later or a *kernel.Refusal. done must
+// admit lets a task of which there is no run yet through, or returns a *kernel.RetryAfter or a *kernel.Refusal. done must
 // be called when the run exists or could not be made.
 func (in *intake) admit(ctx context.Context, sender string, m kernel.Message) (done func(), err error) {
 	if in.cfg.Damage != nil {
@@ -75,7 +75,7 @@ func (in *intake) admit(ctx context.Context, sender string, m kernel.Message) (d
 	case refused != nil:
 		return nil, refusal(refused)
 	case wait > 0:
-		return nil, &kernel.Later{After: wait}
+		return nil, &kernel.RetryAfter{After: wait}
 	}
 	in.passed++
 	in.underWay++
@@ -88,21 +88,21 @@ func (in *intake) admit(ctx context.Context, sender string, m kernel.Message) (d
 
 // count asks the log and the stores. Called with mu held.
 func (in *intake) count(ctx context.Context, now time.Time) (err error) {
-	if in.cfg.Census == nil {
+	if in.cfg.StationStats == nil {
 		return nil
 	}
 	in.load = quota.Load{}
 	if in.cfg.Quotas.Running > 0 {
-		if in.load.Running, err = in.cfg.Census.Running(ctx); err != nil {
+		if in.load.Running, err = in.cfg.StationStats.Running(ctx); err != nil {
 			return err
 		}
 	}
 	if in.cfg.Quotas.PerMinute > 0 {
-		if in.load.Minute, err = in.cfg.Census.Created(ctx, now.Add(-time.Minute)); err != nil {
+		if in.load.Minute, err = in.cfg.StationStats.Created(ctx, now.Add(-time.Minute)); err != nil {
 			return err
 		}
 	}
-	fills, err := in.cfg.Census.Fills(ctx)
+	fills, err := in.cfg.StationStats.Fills(ctx)
 	if err != nil {
 		return err
 	}

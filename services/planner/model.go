@@ -42,7 +42,7 @@ func (r *Role) askForPlan(ctx context.Context, s run.State, deliveries uint64) (
 	}
 	after, again := llm.Retryable(err)
 	if _, bad := errors.AsType[*kernel.Refusal](err); (again || bad) && deliveries < maxPlanTries {
-		return runlog.Written{}, &kernel.Later{After: max(after, time.Second<<min(deliveries-1, 5))}
+		return runlog.Written{}, &kernel.RetryAfter{After: max(after, time.Second<<min(deliveries-1, 5))}
 	}
 	return r.write(ctx, s.HarnessID, func(s run.State, now time.Time) ([]events.Payload, error) {
 		return lifecycle.GiveUp(s, now, events.FinishError, "no plan: "+err.Error())

@@ -9,8 +9,8 @@ import (
 	"github.com/inspan/inspan/pkg/events"
 )
 
-// checkPlace looks at what a task says of where its work happens.
-func checkPlace(t events.Task) error {
+// checkPlacement looks at what a task says of where its work happens.
+func checkPlacement(t events.Task) error {
 	var err error
 	switch {
 	case t.Repo == "" && (t.Ref != "" || t.Branch != "" || t.Depth != 0):

@@ -29,7 +29,7 @@ func TestPlace(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			err := checkPlace(tc.task)
+			err := checkPlacement(tc.task)
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
@@ -38,7 +38,7 @@ func TestPlace(t *testing.T) {
 	t.Run("SAFE-11 a secret in an address is refused, and is not repeated", func(t *testing.T) {
 		t.Parallel()
 		for _, repo := range []string{"https://me:hunter2@host/x", "https://hunter2@host/x", "hunter2@@host:x"} {
-			if err := checkPlace(events.Task{Repo: repo}); err == nil || strings.Contains(err.Error(), "hunter2") {
+			if err := checkPlacement(events.Task{Repo: repo}); err == nil || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s: %v", repo, err)
 			}
 		}

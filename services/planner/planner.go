@@ -54,12 +54,12 @@ type Config struct {
 	// Durability of the server, recorded in each run (SAFE-1).
 	Durability string
 	// Census tells how busy the station is; nil takes every task on.
-	Census kernel.Census
-	Quotas Quotas
+	StationStats kernel.StationStats
+	Quotas       Quotas
 	// Damage says what the station has lost, nil for nothing: then no new run begins. It may be nil.
 	Damage func() error
 	// Sessions holds the sessions, Blobs their histories; nil knows none, and tasks that name one only share its directory.
-	Sessions kernel.Shelf
+	Sessions kernel.KV
 	Blobs    kernel.Blobs
 	// Prices of models; a run keeps those of its own when it begins.
 	Prices budget.Table
@@ -106,7 +106,7 @@ const bornAgain = 5 * time.Second
 
 // born sees to it that a run that exists starts or ends: whoever made it may have died, or met a full log, and its task may
 // have been answered by another delivery meanwhile.
-func (r *Role) born(ctx context.Context, h runlog.Heard) error {
+func (r *Role) born(ctx context.Context, h runlog.ReceivedEvent) error {
 	switch {
 	case h.State.Status == events.Running && h.State.Plan == nil:
 		return r.planless(ctx, h)
@@ -115,13 +115,13 @@ func (r *Role) born(ctx context.Context, h runlog.Heard) error {
 	}
 	w, err := r.write(ctx, h.Run, lifecycle.Unstarted)
 	if err == nil && w.State.Status == events.Created {
-		return &kernel.Later{After: bornAgain}
+		return &kernel.RetryAfter{After: bornAgain}
 	}
 	return err
 }
 
 // planless sees to it that a run that was started gets its plan.
-func (r *Role) planless(ctx context.Context, h runlog.Heard) error {
+func (r *Role) planless(ctx context.Context, h runlog.ReceivedEvent) error {
 	if err := r.setDeadline(ctx, h.State); err != nil {
 		return err // whoever started it may be gone, too
 	}
@@ -136,7 +136,7 @@ func (r *Role) planless(ctx context.Context, h runlog.Heard) error {
 	case err != nil || !owed || w.State.Status.Ended():
 		return err
 	case !overdue:
-		return &kernel.Later{After: bornAgain}
+		return &kernel.RetryAfter{After: bornAgain}
 	}
 	const waits = uint64(lifecycle.BirthTerm / bornAgain) // those deliveries asked nobody
 	_, err = r.plan(ctx, w.State, max(h.Deliveries, waits)-waits+1)
@@ -144,7 +144,7 @@ func (r *Role) planless(ctx context.Context, h runlog.Heard) error {
 }
 
 // Fact implements runlog.Role: what follows from the end of a step, a rejection or a resume.
-func (r *Role) Fact(ctx context.Context, h runlog.Heard) error {
+func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	if h.Kind == events.RunResumed && h.State.Plan == nil && h.State.Status == events.Running {
 		_, err := r.askForPlan(ctx, h.State, h.Deliveries) // it was paused before it had one
 		return err

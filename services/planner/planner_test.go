@@ -21,13 +21,13 @@ import (
 )
 
 // nobody knows no agent and no model.
-type nobody struct{}
+type none struct{}
 
-func (nobody) Agent(context.Context, string) (events.Agent, error) {
+func (none) Agent(context.Context, string) (events.Agent, error) {
 	return events.Agent{}, kernel.ErrNotFound
 }
-func (nobody) Names(context.Context) ([]string, error) { return nil, nil }
-func (nobody) Model(string) (llm.Model, string, error) {
+func (none) Names(context.Context) ([]string, error) { return nil, nil }
+func (none) Model(string) (llm.Model, string, error) {
 	return nil, "", errors.New("there is no such model")
 }
 
@@ -43,7 +43,7 @@ func lonely(t *testing.T) (*mem.Hand, *runlog.Ledger, *Role) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
+	role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: none{}, Models: none{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,12 +61,12 @@ func TestBorn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		heard := runlog.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 1}
-		if later, ok := errors.AsType[*kernel.Later](role.Fact(t.Context(), heard)); !ok || later.After <= 0 {
+		received := runlog.ReceivedEvent{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 1}
+		if later, ok := errors.AsType[*kernel.RetryAfter](role.Event(t.Context(), received)); !ok || later.After <= 0 {
 			t.Fatalf("it is let go of: %v", later)
 		}
 		clock.Advance(lifecycle.BirthTerm)
-		if err := role.Fact(t.Context(), heard); err != nil {
+		if err := role.Event(t.Context(), received); err != nil {
 			t.Fatal(err)
 		}
 		state, _, err := l.State(t.Context(), "r1")
@@ -94,14 +94,14 @@ func TestPlanless(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			heard := runlog.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 1}
-			if later, ok := errors.AsType[*kernel.Later](role.Fact(t.Context(), heard)); !ok || later.After <= 0 {
+			received := runlog.ReceivedEvent{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 1}
+			if later, ok := errors.AsType[*kernel.RetryAfter](role.Event(t.Context(), received)); !ok || later.After <= 0 {
 				t.Fatalf("it is let go of: %v", later)
 			}
 			clock.Advance(lifecycle.BirthTerm)
-			for heard.Deliveries = 12; heard.Deliveries < 12+maxPlanTries; heard.Deliveries++ {
-				var later *kernel.Later
-				if err := role.Fact(t.Context(), heard); err != nil && (origin != "model" || !errors.As(err, &later)) {
+			for received.Deliveries = 12; received.Deliveries < 12+maxPlanTries; received.Deliveries++ {
+				var later *kernel.RetryAfter
+				if err := role.Event(t.Context(), received); err != nil && (origin != "model" || !errors.As(err, &later)) {
 					t.Fatal(err)
 				}
 			}
@@ -130,7 +130,7 @@ func TestTornFork(t *testing.T) {
 				t.Fatal(err)
 			}
 			clock.Advance(lifecycle.BirthTerm)
-			if err := role.Fact(t.Context(), runlog.Heard{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 13}); err != nil {
+			if err := role.Event(t.Context(), runlog.ReceivedEvent{State: w.State, Kind: events.RunCreated, Run: "r1", Deliveries: 13}); err != nil {
 				t.Fatal(err)
 			}
 			state, _, err := l.State(t.Context(), "r1")
@@ -154,7 +154,7 @@ func TestResumed(t *testing.T) {
 			t.Fatal(err)
 		}
 		kerneltest.Seed(t, s.Journal(), runtest.New("s1", "r1").Append(runtest.Created(), runtest.Started(), runtest.Paused("wait"), runtest.Resumed())...)
-		role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: nobody{}, Models: nobody{}})
+		role, err := New(Config{Station: "s1", Ledger: l, Timers: s.Timers(), Agents: none{}, Models: none{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestResumed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := role.Fact(t.Context(), runlog.Heard{Run: "r1", Kind: events.RunResumed, Sequence: state.Sequence, State: state, Deliveries: maxPlanTries}); err != nil {
+		if err := role.Event(t.Context(), runlog.ReceivedEvent{Run: "r1", Kind: events.RunResumed, Sequence: state.Sequence, State: state, Deliveries: maxPlanTries}); err != nil {
 			t.Fatal(err)
 		}
 		if state, _, err = l.State(t.Context(), "r1"); err != nil || state.Status != events.Failed || !strings.Contains(state.Result.Error, "no such model") {
@@ -172,7 +172,7 @@ func TestResumed(t *testing.T) {
 }
 
 // silent is a station whose stores of agents give no answer, and whose models would.
-type silent struct{ nobody }
+type silent struct{ none }
 
 func (silent) Names(context.Context) ([]string, error) { return nil, errors.New("no answer") }
 

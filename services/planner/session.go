@@ -60,7 +60,7 @@ func (r *Role) change(ctx context.Context, id string, decide func(e events.Sessi
 			return e, fmt.Errorf("session %s: %w", id, err)
 		}
 	}
-	return events.Session{}, &kernel.Later{After: sessionAgain}
+	return events.Session{}, &kernel.RetryAfter{After: sessionAgain}
 }
 
 // enter takes the lock of the session that a run is to work in, and pins what it finds there.

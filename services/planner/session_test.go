@@ -19,8 +19,8 @@ func TestSessionDeaths(t *testing.T) {
 	t.Run("SESS-5 the planner dies between the lock and the run: the task comes again and has its lock", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
-		d.shelf.fail, d.shelf.done = errCut, true
-		if err := d.hear(task("r1", "s", "")); !errors.Is(err, errCut) {
+		d.kv.fail, d.kv.done = errCut, true
+		if err := d.receive(task("r1", "s", "")); !errors.Is(err, errCut) {
 			t.Fatal(err)
 		}
 		if _, held := d.session().Holder("r1"); !held || d.state("r1").Sequence != 0 {
@@ -36,8 +36,8 @@ func TestSessionDeaths(t *testing.T) {
 		t.Run(fmt.Sprintf("SESS-5 SESS-7 a lock taken for a run that was born from another task, outside of the session, is nobody's; it has ended: %v", ended), func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
-			d.shelf.fail, d.shelf.done = errCut, true
-			if err := d.hear(task("r1", "s", "")); !errors.Is(err, errCut) {
+			d.kv.fail, d.kv.done = errCut, true
+			if err := d.receive(task("r1", "s", "")); !errors.Is(err, errCut) {
 				t.Fatal(err)
 			}
 			d.must(letter{events.TaskSubject("s1"), `{"id":"r1","agent":"a","task":"a secret of somebody else"}`, 2})
@@ -60,11 +60,11 @@ func TestSessionDeaths(t *testing.T) {
 	t.Run("SESS-3 who could not make a run does not give its lock back when somebody else made it meanwhile", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
-		d.shelf.fail, d.shelf.done = errCut, true
-		if err := d.hear(task("r1", "s", "")); !errors.Is(err, errCut) {
+		d.kv.fail, d.kv.done = errCut, true
+		if err := d.receive(task("r1", "s", "")); !errors.Is(err, errCut) {
 			t.Fatal(err)
 		}
-		d.shelf.meanwhile = func() { d.must(task("r1", "s", "")) }
+		d.kv.meanwhile = func() { d.must(task("r1", "s", "")) }
 		full := &kernel.Refusal{Code: "station_full"}
 		if err := d.role.abandon(t.Context(), &events.RunCreatedData{Session: "s", SessionFence: 1}, "r1", full); !errors.Is(err, error(full)) {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestSessionDeaths(t *testing.T) {
 	t.Run("SESS-5 SESS-10 a task that comes again after its run has ended takes no second lock and tells nothing twice", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
-		d.shelf.meanwhile = func() { // another planner is faster by the whole life of the run
+		d.kv.meanwhile = func() { // another planner is faster by the whole life of the run
 			d.must(task("r1", "s", ""))
 			if err := d.stop("r1"); err != nil {
 				t.Error(err)
@@ -90,8 +90,8 @@ func TestSessionDeaths(t *testing.T) {
 	t.Run("SESS-7 SESS-10 a run that ended before its lock was confirmed does not get it back", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
-		d.shelf.meanwhile = func() {
-			d.shelf.meanwhile = func() { // the run exists, and is stopped before it starts
+		d.kv.meanwhile = func() {
+			d.kv.meanwhile = func() { // the run exists, and is stopped before it starts
 				if err := d.stop("r1"); err != nil {
 					t.Error(err)
 				}
@@ -117,7 +117,7 @@ func TestSessionDeaths(t *testing.T) {
 					d.must(task("r2", "s", ""))
 				}
 			}
-			d.shelf.meanwhile = func() { d.shelf.meanwhile = taken } // before the second look at the session
+			d.kv.meanwhile = func() { d.kv.meanwhile = taken } // before the second look at the session
 			d.must(task("r1", "s", c.more))
 			if s := d.state("r1"); s.Direct() {
 				t.Fatal("it began before its lock was confirmed")
@@ -141,8 +141,8 @@ func TestSessionDeaths(t *testing.T) {
 	t.Run("SESS-5 a lock whose run never came lapses, and the next one has a higher fence", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
-		d.shelf.fail, d.shelf.done = errCut, true
-		if err := d.hear(task("r1", "s", "")); !errors.Is(err, errCut) {
+		d.kv.fail, d.kv.done = errCut, true
+		if err := d.receive(task("r1", "s", "")); !errors.Is(err, errCut) {
 			t.Fatal(err)
 		}
 		d.refused(task("r2", "s", ""), "session_locked")
@@ -170,7 +170,7 @@ func TestSessionDeaths(t *testing.T) {
 		for _, done := range []bool{false, true} {
 			d := newDesk(t)
 			d.must(task("r1", "s", ""))
-			d.shelf.fail, d.shelf.done = errCut, done
+			d.kv.fail, d.kv.done = errCut, done
 			if err := d.stop("r1"); !errors.Is(err, errCut) {
 				t.Fatal(err)
 			}
@@ -192,7 +192,7 @@ func TestSessionDeaths(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
 		d.must(task("r1", "s", ""))
-		d.shelf.fail = errCut
+		d.kv.fail = errCut
 		if err := d.stop("r1"); !errors.Is(err, errCut) {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestSessionDeaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.must(task("r1", "s", ""))
-		d.shelf.old = before
+		d.kv.old = before
 		if err := d.stop("r1"); err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ import (
 func (r *Role) task(ctx context.Context, m kernel.Message) error {
 	t, env, err := readTask(m)
 	if err == nil {
-		err = checkPlace(t)
+		err = checkPlacement(t)
 	}
 	if err != nil {
 		return err

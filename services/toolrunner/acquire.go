@@ -19,7 +19,7 @@ type acquired struct {
 // acquirer acquires the workspaces of runs.
 type acquirer struct{ workspaces workspace.Workspaces }
 
-// acquire returns the workspace of a call, which must be released. The error is a *kernel.Later where a living instance
+// acquire returns the workspace of a call, which must be released. The error is a *kernel.RetryAfter where a living instance
 // holds it: the call is left to that one.
 func (q acquirer) acquire(ctx context.Context, a admitted) (acquired, error) {
 	s := a.state

@@ -44,7 +44,7 @@ const (
 
 // retry leaves a call to another worker.
 func retry(deliveries uint64) error {
-	return &kernel.Later{After: min(busyFirst<<min(max(deliveries, 1)-1, 10), busyMost)}
+	return &kernel.RetryAfter{After: min(busyFirst<<min(max(deliveries, 1)-1, 10), busyMost)}
 }
 
 // next is what is owed to a call.
@@ -79,7 +79,7 @@ func (d admitter) watch(s run.State, callID string, deliveries uint64) time.Dura
 	return min(busyFirst<<min(deliveries, 10), watchEvery)
 }
 
-// claim takes a call for this worker until leave is called. The error is a *kernel.Later where another worker of this
+// claim takes a call for this worker until leave is called. The error is a *kernel.RetryAfter where another worker of this
 // process has it, or where it goes on with jobs that run at another toolrunner.
 func (d admitter) claim(ctx context.Context, a admitted) (leave func(), err error) {
 	leave = d.attempts.Begin(a.state.HarnessID, a.duty.Call.ID)

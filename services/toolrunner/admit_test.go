@@ -79,6 +79,6 @@ func TestAdmit(t *testing.T) {
 }
 
 func later(err error) bool {
-	_, is := errors.AsType[*kernel.Later](err)
+	_, is := errors.AsType[*kernel.RetryAfter](err)
 	return is
 }

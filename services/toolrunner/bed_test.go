@@ -76,7 +76,7 @@ func newBed(t *testing.T, effect string) *bed {
 		}}
 	cfg.Ends = runlog.NewEnds(cfg.Ledger)
 	cfg.Workspaces = workspace.Workspaces{Uses: workspace.NewUses(b.root), Attempts: &workspace.Attempts{}}
-	cfg.Sessions, cfg.Files = provision.NewSessionFiles(b.root, st.Shelf(topology.SessionBucket), st.Blobs()), provision.NewRunFiles(b.root)
+	cfg.Sessions, cfg.Files = provision.NewSessionFiles(b.root, st.KV(topology.SessionBucket), st.Blobs()), provision.NewRunFiles(b.root)
 	cfg.Jobs = jobs.New(jobs.Config{Ledger: cfg.Ledger, Leases: cfg.Leases, Pool: cfg.Pool, Instance: cfg.Instance})
 	cfg.Janitor = janitor.New(janitor.Config{Root: b.root, Ledger: cfg.Ledger, Leases: cfg.Leases, Uses: cfg.Workspaces.Uses, Working: cfg.Workspaces.Attempts.Working,
 		EndJobs: cfg.Jobs.End, DropSandboxes: cfg.Pool.DropWorkspace, Now: time.Now})
@@ -108,8 +108,8 @@ func (b *bed) ledger(by events.Service) *runlog.Ledger {
 func (b *bed) say(by events.Service, all ...events.Payload) {
 	b.Helper()
 	w, err := b.ledger(by).Write(b.Context(), runID, func(run.State, time.Time) ([]events.Payload, error) { return all, nil })
-	if err != nil || len(w.Facts) != len(all) {
-		b.Fatalf("%d of %d were stored: %v", len(w.Facts), len(all), err)
+	if err != nil || len(w.Events) != len(all) {
+		b.Fatalf("%d of %d were stored: %v", len(w.Events), len(all), err)
 	}
 }
 

@@ -34,7 +34,7 @@ func (f finisher) finish(ctx context.Context, c captured) (runlog.Written, error
 	if err != nil {
 		return w, err
 	}
-	if len(w.Facts) > 0 { // else what it found is for the attempt that is the current one
+	if len(w.Events) > 0 { // else what it found is for the attempt that is the current one
 		c.look.Commit()
 	}
 	if _, said := w.Wrote(events.ArtifactSaved); said {

@@ -24,13 +24,13 @@ func TestFinish(t *testing.T) {
 		old.attempt.Fence--
 		stale.executed.started = &old
 		stale.end = b.role.capture.capture(t.Context(), stale.executed).end
-		if w, err := b.role.finish.finish(t.Context(), stale); err != nil || len(w.Facts) != 0 {
-			t.Errorf("an old fence: stored %d, %v", len(w.Facts), err)
+		if w, err := b.role.finish.finish(t.Context(), stale); err != nil || len(w.Events) != 0 {
+			t.Errorf("an old fence: stored %d, %v", len(w.Events), err)
 		}
 		for _, want := range []int{1, 0} {
 			w, err := b.role.finish.finish(t.Context(), c)
-			if _, said := w.Wrote(events.CallFinished); err != nil || len(w.Facts) != want || said != (want > 0) {
-				t.Errorf("stored %d, %v, want %d", len(w.Facts), err, want)
+			if _, said := w.Wrote(events.CallFinished); err != nil || len(w.Events) != want || said != (want > 0) {
+				t.Errorf("stored %d, %v, want %d", len(w.Events), err, want)
 			}
 		}
 		if b.state().Open[callID] != nil {

@@ -55,10 +55,10 @@ func (o opener) open(ctx context.Context, st *started, changes *capture.Changes)
 	}
 	output := o.output(s.HarnessID, streaming.About{Step: c.Step, Attempt: st.attempt.Number, Call: c.ID, Tool: c.Tool})
 	note := func(line string) { output.Write("stderr", []byte(line)) }
-	box := pool.NewLazy(pool.LazyConfig{ID: s.HarnessID, Mode: o.sandboxes.ModeFor(s, c.Step), Open: open, Pooled: pooled,
+	sb := pool.NewLazy(pool.LazyConfig{ID: s.HarnessID, Mode: o.sandboxes.ModeFor(s, c.Step), Open: open, Pooled: pooled,
 		Before: o.provision.first(ctx, st.acquired, note), Changed: changes.File})
-	x := &opened{started: st, sandbox: box, egress: out}
-	x.env = tool.Env{Background: o.background(st, box, changes), Box: box, Progress: output.Write,
+	x := &opened{started: st, sandbox: sb, egress: out}
+	x.env = tool.Env{Background: o.background(st, sb, changes), Sandbox: sb, Progress: output.Write,
 		MaxOutput: events.MaxInlineOutput / 2, Skill: provision.Skills(s, c),
 		Fetch: out.Fetch(), Save: o.artifacts.Saver(s, c, st.Dir, changes), Dir: shellDir(s, c.Step),
 		Git: o.git.For(s, st.attempt, st.Dir, func() {
@@ -69,7 +69,7 @@ func (o opener) open(ctx context.Context, st *started, changes *capture.Changes)
 		output.Close()
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer cancel()
-		_ = box.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
+		_ = sb.Destroy(end) // its processes are gone with Exec; what is left is a directory of ours
 		leave()
 		out.Close()
 	}
@@ -98,9 +98,9 @@ func (o opener) egress(s run.State, step string, holds func(now run.State) bool)
 }
 
 // background is what a call starts jobs with; nil where its agent may not.
-func (o opener) background(st *started, box *pool.Lazy, changes *capture.Changes) tool.Background {
+func (o opener) background(st *started, sb *pool.Lazy, changes *capture.Changes) tool.Background {
 	step := st.attempt.Call.Step
-	return o.jobs.For(jobs.ForCall{State: st.state, Attempt: st.attempt, Sandbox: box, Workspace: st.Workspace,
+	return o.jobs.For(jobs.ForCall{State: st.state, Attempt: st.attempt, Sandbox: sb, Workspace: st.Workspace,
 		Captured: o.artifacts.On(st.state, st.attempt.Call),
 		Starting: func() {
 			st.touch()

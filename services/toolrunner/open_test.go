@@ -21,7 +21,7 @@ func TestOpen(t *testing.T) {
 		if _, err := os.Lstat(at); err == nil {
 			t.Error("the workspace is there before it is used")
 		}
-		exit, err := o.env.Box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "test -s .harness/tasks.json && echo mine > made"}})
+		exit, err := o.env.Sandbox.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "test -s .harness/tasks.json && echo mine > made"}})
 		if err != nil || exit.Code != 0 {
 			t.Fatalf("got %+v, %v", exit, err)
 		}

@@ -14,14 +14,14 @@ func TestStart(t *testing.T) {
 		b := newBed(t, call.Once)
 		first, second := b.acquired(), b.acquired()
 		st, w, err := b.role.start.start(t.Context(), first)
-		if err != nil || st == nil || len(w.Facts) != 0 && w.State.Open == nil {
+		if err != nil || st == nil || len(w.Events) != 0 && w.State.Open == nil {
 			t.Fatalf("got %+v, %v", st, err)
 		}
 		if c := b.state().Open[callID]; c.Phase != run.CallStarted || c.Fence != st.attempt.Fence || c.Runner != b.role.cfg.Instance || c.Fence == 0 {
 			t.Errorf("stored %+v, fence %d", c, st.attempt.Fence)
 		}
-		if st, w, err := b.role.start.start(t.Context(), second); err != nil || st != nil || len(w.Facts) != 0 || w.State.Open[callID].Phase != run.CallStarted {
-			t.Errorf("the second: got %+v, %d events, %v", st, len(w.Facts), err)
+		if st, w, err := b.role.start.start(t.Context(), second); err != nil || st != nil || len(w.Events) != 0 || w.State.Open[callID].Phase != run.CallStarted {
+			t.Errorf("the second: got %+v, %d events, %v", st, len(w.Events), err)
 		}
 	})
 	t.Run("a tool of class read is not announced", func(t *testing.T) {

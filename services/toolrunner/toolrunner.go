@@ -120,7 +120,7 @@ func New(cfg Config) (*Role, error) {
 func (*Role) Service() events.Service { return events.Toolrunner }
 
 // Fact implements runlog.Role.
-func (r *Role) Fact(ctx context.Context, h runlog.Heard) error {
+func (r *Role) Event(ctx context.Context, h runlog.ReceivedEvent) error {
 	return r.serve(ctx, h.Run, h.Call, h.State, h.Deliveries)
 }
 
@@ -149,11 +149,11 @@ func (r *Role) serve(ctx context.Context, runID, callID string, s run.State, del
 		case call.Wait:
 			return r.cfg.Timers.Set(ctx, runID, "call."+callID, duty.At)
 		case call.Watch:
-			return &kernel.Later{After: r.admit.watch(s, callID, deliveries)}
+			return &kernel.RetryAfter{After: r.admit.watch(s, callID, deliveries)}
 		default: // there is something to do now
 		}
 		w, err := r.act(ctx, admitted{s, duty, deliveries})
-		if err != nil || len(w.Facts) > 0 {
+		if err != nil || len(w.Events) > 0 {
 			return err
 		}
 		s = w.State

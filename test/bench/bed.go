@@ -221,7 +221,7 @@ func (b *bed) startUp(ctx context.Context, agent []byte) (err error) {
 		if err != nil {
 			return err
 		}
-		return st.Shelf(topology.ConfigBucket).Put(ctx, "agent.worker", agent)
+		return st.KV(topology.ConfigBucket).Put(ctx, "agent.worker", agent)
 	})
 }
 
@@ -311,7 +311,7 @@ func peak(pid string) float64 {
 }
 
 // facts returns a run's whole log.
-func (b *bed) facts(ctx context.Context, id string) ([]kernel.Record, error) {
+func (b *bed) events(ctx context.Context, id string) ([]kernel.Record, error) {
 	var all []kernel.Record
 	after := uint64(0)
 	for {
@@ -329,12 +329,12 @@ func (b *bed) facts(ctx context.Context, id string) ([]kernel.Record, error) {
 
 // state folds a run.
 func (b *bed) state(ctx context.Context, id string) (run.State, error) {
-	facts, err := b.facts(ctx, id)
+	evs, err := b.events(ctx, id)
 	if err != nil {
 		return run.State{}, err
 	}
 	var s run.State
-	for _, r := range facts {
+	for _, r := range evs {
 		if s, err = s.Apply(r.Bytes); err != nil {
 			return s, err
 		}

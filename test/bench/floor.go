@@ -45,7 +45,7 @@ func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, er
 	}
 	b.rounds++
 	var state sync.Map
-	hear, stop := context.WithCancel(ctx)
+	receive, stop := context.WithCancel(ctx)
 	conn, err := jet.Connect(ctx, jet.Config{URL: b.url, Name: station})
 	if err != nil {
 		stop()
@@ -62,7 +62,7 @@ func (b *bed) floor(ctx context.Context, runs, steps, inFlight int) (float64, er
 		}
 		j := st.Journal()
 		wg.Go(func() {
-			_ = st.Inbox().Listen(hear, role, topology.SubscriptionsOf(role).Workers, func(ctx context.Context, m kernel.Message) {
+			_ = st.Inbox().Listen(receive, role, topology.SubscriptionsOf(role).Workers, func(ctx context.Context, m kernel.Message) {
 				b.floorHop(ctx, j, m, &state)
 			})
 		})

@@ -157,7 +157,7 @@ type figures struct {
 	Ratio          float64 `json:",omitempty"`
 	P50MS, P99MS   float64 `json:",omitempty"`
 	AppendsPerStep float64 `json:",omitempty"`
-	BytesPerFact   float64 `json:",omitempty"`
+	BytesPerEvent  float64 `json:",omitempty"`
 	CPUPer1000     float64 `json:",omitempty"`
 	// AllocsPerStep and AllocKiBPerStep are those of this process: with -up the server and the roles, else the roles.
 	AllocsPerStep   float64 `json:",omitempty"`
@@ -244,5 +244,5 @@ func show(f figures) {
 		return fmt.Sprintf("%.*f", digits, v)
 	}
 	fmt.Printf("%-4s %-6s %7d %9s %9s %6s %9s %9s %8s %7s %9s %8s  %s\n", f.Workload, f.Mode, f.Steps, num(f.PerSecond, 0), num(f.FloorPerSecond, 0),
-		num(f.Ratio, 2), num(f.P50MS, 2), num(f.P99MS, 2), num(f.AppendsPerStep, 2), num(f.BytesPerFact, 0), num(f.CPUPer1000, 2), num(f.PeakRSSMiB, 0), f.Note)
+		num(f.Ratio, 2), num(f.P50MS, 2), num(f.P99MS, 2), num(f.AppendsPerStep, 2), num(f.BytesPerEvent, 0), num(f.CPUPer1000, 2), num(f.PeakRSSMiB, 0), f.Note)
 }

@@ -237,9 +237,9 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 		return figures{}, err
 	}
 	f := figures{Workload: "W1", Mode: h.mode(), Steps: r.done, PerSecond: out[0].perSecond, FloorPerSecond: out[1].perSecond, Ratio: out[1].ratio,
-		P50MS: quantile(st.took, 0.5), P99MS: quantile(st.took, 0.99), AppendsPerStep: float64(st.facts) / float64(r.done),
+		P50MS: quantile(st.took, 0.5), P99MS: quantile(st.took, 0.99), AppendsPerStep: float64(st.events) / float64(r.done),
 		AllocsPerStep: float64(r.allocs) / float64(r.done), AllocKiBPerStep: float64(r.allocBytes) / float64(r.done) / 1024,
-		BytesPerFact: float64(st.bytes) / float64(st.facts), CPUPer1000: r.spent.Seconds() / float64(r.done) * 1000, PeakRSSMiB: r.usage().rss}
+		BytesPerEvent: float64(st.bytes) / float64(st.events), CPUPer1000: r.spent.Seconds() / float64(r.done) * 1000, PeakRSSMiB: r.usage().rss}
 	if h.nodes > 1 {
 		f.Workload = "W7"
 		f.Note = fmt.Sprintf("%d servers; ", h.nodes)
@@ -249,7 +249,7 @@ func w1Mode(ctx context.Context, c config, h how) (figures, error) {
 	}
 	f.Note += fmt.Sprintf("%.2f appends per turn", float64(st.perTurn-len(r.ids))/float64(r.done))
 	if r.together > 0 {
-		f.Note += fmt.Sprintf("; %.0f%% of the appends went in batches", 100*float64(r.together)/float64(st.facts))
+		f.Note += fmt.Sprintf("; %.0f%% of the appends went in batches", 100*float64(r.together)/float64(st.events))
 	}
 	for _, o := range out[2:] {
 		switch o.name {

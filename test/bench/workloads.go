@@ -71,9 +71,9 @@ func (b *bed) many(ctx context.Context, e *ends, prefix string, n, inFlight int)
 
 // steps reads the logs of runs back: the time of each step, the facts and their bytes.
 type steps struct {
-	took                []time.Duration
-	turns, facts, bytes int
-	perTurn             int
+	took                 []time.Duration
+	turns, events, bytes int
+	perTurn              int
 	// since the fact before it, by kind.
 	since map[events.Kind][]time.Duration
 }
@@ -81,13 +81,13 @@ type steps struct {
 func (b *bed) steps(ctx context.Context, ids []string) (steps, error) {
 	out := steps{since: map[events.Kind][]time.Duration{}}
 	for _, id := range ids {
-		facts, err := b.facts(ctx, id)
+		evs, err := b.events(ctx, id)
 		if err != nil {
 			return out, err
 		}
 		var last, before time.Time
-		for _, r := range facts {
-			out.facts++
+		for _, r := range evs {
+			out.events++
 			out.bytes += len(r.Bytes)
 			f, err := events.Decode(r.Bytes)
 			if err != nil {

@@ -9,24 +9,24 @@ import (
 // Reasons why a server may differ from the model without faults. Each of them is something the model does when a fault
 // tells it to.
 const (
-	transient    = "transient"
-	lostRequest  = "unknown, not stored"
-	lostAck      = "unknown, stored"
-	lateRequest  = "unknown, stored later"
-	lowConflict  = "conflict with an older head"
-	staleRead    = "stale read"
-	staleLast    = "stale last"
-	readFailed   = "read failed"
-	lastFailed   = "last failed"
-	staleShelf   = "stale value"
-	storeFailed  = "store failed"
-	unheard      = "delivery nobody heard"
-	heardAgain   = "heard again after its ack"
-	earlyAgain   = "heard again before the ack wait"
-	timerEarly   = "timer early"
-	timerLate    = "timer late"
-	timerTwice   = "timer twice"
-	leaseOutlive = "lease outlives its term"
+	transient     = "transient"
+	lostRequest   = "unknown, not stored"
+	lostAck       = "unknown, stored"
+	lateRequest   = "unknown, stored later"
+	lowConflict   = "conflict with an older head"
+	staleRead     = "stale read"
+	staleLast     = "stale last"
+	readFailed    = "read failed"
+	lastFailed    = "last failed"
+	staleKV       = "stale value"
+	storeFailed   = "store failed"
+	unheard       = "delivery nobody heard"
+	receivedAgain = "heard again after its ack"
+	earlyAgain    = "heard again before the ack wait"
+	timerEarly    = "timer early"
+	timerLate     = "timer late"
+	timerTwice    = "timer twice"
+	leaseOutlive  = "lease outlives its term"
 )
 
 type where int
@@ -51,10 +51,10 @@ var allowed = []struct {
 	{staleLast, replicas, "a leader that was deposed and has not noticed: Faults.Last"},
 	{readFailed, replicas, "no replica answered, or a page came torn: Faults.Read"},
 	{lastFailed, replicas, "there was no leader: Faults.Last"},
-	{staleShelf, replicas, "any replica answers a read of a bucket: Faults.Get"},
+	{staleKV, replicas, "any replica answers a read of a bucket: Faults.Get"},
 	{storeFailed, replicas, "there was no leader: Faults.Put"},
 	{unheard, anywhere, "it waited too long for a free worker and was handed back, or its connection was lost: Faults.Deliver, Lost"},
-	{heardAgain, anywhere, "the ack came after the ack wait or was lost: Faults.Ack"},
+	{receivedAgain, anywhere, "the ack came after the ack wait or was lost: Faults.Ack"},
 	{earlyAgain, anywhere, "a new leader of the consumer does not know since when a message is out, or it waited on its way to the handler: Faults.Deliver, Again"},
 	{timerEarly, anywhere, "the server compares in steps: Faults.Fire"},
 	{timerLate, anywhere, "the server looks at its schedules in steps, and the machine may be busy: Faults.Fire"},

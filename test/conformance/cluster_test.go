@@ -141,7 +141,7 @@ type register struct {
 func (r *register) put(ctx context.Context, v []byte) {
 	r.c.agreed(1)
 	r.all = append(r.all, v)
-	err := r.s.shelf.Put(ctx, r.key, v)
+	err := r.s.kv.Put(ctx, r.key, v)
 	r.may[string(v)] = true
 	if err != nil {
 		r.c.allow(r.s, storeFailed, "put %s: %v", r.key, err)
@@ -153,10 +153,10 @@ func (r *register) put(ctx context.Context, v []byte) {
 }
 
 func (r *register) get(ctx context.Context) []byte {
-	got, err := r.s.shelf.Get(ctx, r.key)
+	got, err := r.s.kv.Get(ctx, r.key)
 	switch {
 	case errors.Is(err, kernel.ErrNotFound) || err == nil && contains(r.all, got) && string(got) != r.last:
-		r.c.allow(r.s, staleShelf, "get %s: %q, the last is %q", r.key, got, r.last)
+		r.c.allow(r.s, staleKV, "get %s: %q, the last is %q", r.key, got, r.last)
 	case err == nil && !contains(r.all, got):
 		r.c.violate(r.s, "get %s: %q was never put", r.key, got)
 	case err != nil:

@@ -34,9 +34,9 @@ type sent struct {
 	script                []reaction
 
 	// Guarded by post.mu.
-	heard []hearing
-	first kernel.Message
-	ended chan struct{} // closed after the last of the script
+	received []hearing
+	first    kernel.Message
+	ended    chan struct{} // closed after the last of the script
 }
 
 // hearing is one delivery as a handler saw it.
@@ -66,7 +66,7 @@ func mail(station string, d *rand.Rand, n int) []*sent {
 	for i := range n {
 		id := fmt.Sprintf("m%d", i)
 		m := &sent{script: script(d), ended: make(chan struct{})}
-		fact := func(kind events.Kind) {
+		ev := func(kind events.Kind) {
 			m.subject, m.data = events.RunEventSubject(station, id, kind), "fact "+id
 			m.say = func(ctx context.Context, s *side) error {
 				return stored(ctx, s.journal(), kernel.Entry{ID: id, Kind: kind, Bytes: []byte(m.data)})
@@ -86,11 +86,11 @@ func mail(station string, d *rand.Rand, n int) []*sent {
 		}
 		switch i % 8 {
 		case 0:
-			fact(events.CallAllowed)
+			ev(events.CallAllowed)
 		case 1:
-			fact(events.StepReady)
+			ev(events.StepReady)
 		case 2:
-			fact(events.CallFinished)
+			ev(events.CallFinished)
 		case 3:
 			input(events.TaskSubject(station))
 		case 4:
@@ -133,7 +133,7 @@ type post struct {
 }
 
 // hear is the handler of all roles.
-func (p *post) hear(ctx context.Context, m kernel.Message) {
+func (p *post) receive(ctx context.Context, m kernel.Message) {
 	began := time.Now()
 	p.mu.Lock()
 	to := p.mail[m.Subject()+" "+string(m.Data())]
@@ -145,17 +145,17 @@ func (p *post) hear(ctx context.Context, m kernel.Message) {
 	if to.first == nil {
 		to.first = m
 	}
-	old, n := to.first, len(to.heard)
+	old, n := to.first, len(to.received)
 	h := hearing{deliveries: m.Deliveries(), did: to.script[min(n, len(to.script)-1)], began: began}
 	if m.Seq() != old.Seq() || !m.Time().Equal(old.Time()) || m.Header("Inspan-Token") != to.header {
 		h.wrong = fmt.Sprintf("position %d, header %q; the first had %d, sent was %q", m.Seq(), m.Header("Inspan-Token"), old.Seq(), to.header)
 	}
-	to.heard = append(to.heard, h)
+	to.received = append(to.received, h)
 	p.mu.Unlock()
 	p.react(ctx, h.did, m, old)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	to.heard[n].done = time.Now()
+	to.received[n].done = time.Now()
 	if n == len(to.script)-1 {
 		close(to.ended)
 	}
@@ -205,7 +205,7 @@ func deliver(t *testing.T, s *side, all []*sent, trouble func()) *post {
 	for range 2 {
 		for _, role := range []events.Service{events.Planner, events.Gatekeeper, events.Executor, events.Toolrunner} {
 			listeners.Go(func() {
-				if err := s.inbox.Listen(listening, role, 16, p.hear); err != nil {
+				if err := s.inbox.Listen(listening, role, 16, p.receive); err != nil {
 					t.Errorf("%s: listen: %v", s.name, err)
 				}
 			})
@@ -229,7 +229,7 @@ func deliver(t *testing.T, s *side, all []*sent, trouble func()) *post {
 		case <-ctx.Done():
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			t.Fatalf("%s: %s was heard %d times only, its script is %q", s.name, m.subject, len(m.heard), m.script)
+			t.Fatalf("%s: %s was heard %d times only, its script is %q", s.name, m.subject, len(m.received), m.script)
 		}
 	}
 	return p
@@ -245,7 +245,7 @@ func (p *post) judge(c *tally) {
 	odd := 0
 	for _, m := range p.mail {
 		odd += p.judgeOne(m, c)
-		c.agreed(len(m.heard))
+		c.agreed(len(m.received))
 	}
 	if !p.s.replicated() && odd > len(p.mail)/4 {
 		c.violate(p.s, "%d deliveries of %d messages are not as their scripts have it: more than a busy machine explains", odd, len(p.mail))
@@ -255,7 +255,7 @@ func (p *post) judge(c *tally) {
 // judgeOne returns how many deliveries needed a reason.
 func (p *post) judgeOne(m *sent, c *tally) (odd int) {
 	var before uint64
-	for i, h := range m.heard {
+	for i, h := range m.received {
 		c.saw(p.s, "heard")
 		tell := fmt.Sprintf("%s: delivery %d, after %d; script %q", m.subject, h.deliveries, before, m.script)
 		switch {
@@ -271,11 +271,11 @@ func (p *post) judgeOne(m *sent, c *tally) (odd int) {
 		if i == 0 {
 			continue
 		}
-		last := m.heard[i-1]
+		last := m.received[i-1]
 		switch {
 		case i >= len(m.script):
 			odd++
-			c.allow(p.s, heardAgain, "%s", tell)
+			c.allow(p.s, receivedAgain, "%s", tell)
 		case p.wait(last.did) > 0 && h.began.Sub(last.began) < p.wait(last.did)*9/10:
 			odd++
 			c.allow(p.s, earlyAgain, "%s: %s after %q", tell, h.began.Sub(last.began), last.did)
@@ -338,23 +338,23 @@ func firingsReplaced(t *testing.T, s *side) {
 	for range 3 {
 		set("unheard")
 	}
-	type heard struct {
+	type received struct {
 		what string
 		m    kernel.Message
 	}
-	in := make(chan heard, 64) // more than comes
+	in := make(chan received, 64) // more than comes
 	listening, stop := context.WithCancel(ctx)
 	var listener sync.WaitGroup
 	listener.Go(func() {
 		_ = s.inbox.Listen(listening, events.Planner, 4, func(_ context.Context, m kernel.Message) {
 			run, _, _, _ := events.ParseDue(m.Subject())
-			in <- heard{fmt.Sprintf("%s %d", run, m.Deliveries()), m}
+			in <- received{fmt.Sprintf("%s %d", run, m.Deliveries()), m}
 		})
 	})
 	defer listener.Wait()
 	defer stop()
 	var all []string
-	hear := func() heard {
+	receive := func() received {
 		t.Helper()
 		select {
 		case h := <-in:
@@ -365,16 +365,16 @@ func firingsReplaced(t *testing.T, s *side) {
 		}
 		panic("not reached")
 	}
-	_ = hear().m.Ack(ctx)
+	_ = receive().m.Ack(ctx)
 	set("held")
-	hear() // it stays out: nobody acknowledges it
+	receive() // it stays out: nobody acknowledges it
 	set("held")
-	_ = hear().m.Ack(ctx)
+	_ = receive().m.Ack(ctx)
 	// The first firing would come again after the ack wait, before this one.
 	if err := s.timers.Set(ctx, "later", "run.x", time.Now().Add(2*s.terms.ackWait)); err != nil {
 		t.Fatal(err)
 	}
-	_ = hear().m.Ack(ctx)
+	_ = receive().m.Ack(ctx)
 	if want := []string{"unheard 1", "held 1", "held 1", "later 1"}; !slices.Equal(all, want) {
 		t.Errorf("heard %q, want %q", all, want)
 	}

@@ -194,16 +194,16 @@ func (x *explanation) reads(c *call) bool {
 	if c.op == opRead && !x.consecutive(c) {
 		return x.wrong("the log has other facts there", c)
 	}
-	if c.op == opLast && len(c.facts) > 0 && !x.is(c.facts[0], c.run) {
+	if c.op == opLast && len(c.events) > 0 && !x.is(c.events[0], c.run) {
 		return x.wrong("the log has another fact there", c)
 	}
-	shows := func(length int) bool { return x.head(c.run, length) == lastSeq(c.facts) }
+	shows := func(length int) bool { return x.head(c.run, length) == lastSeq(c.events) }
 	if c.op == opRead {
 		shows = func(length int) bool {
 			if c.more {
-				return x.head(c.run, length) > lastSeq(c.facts)
+				return x.head(c.run, length) > lastSeq(c.events)
 			}
-			return x.head(c.run, length) == lastSeq(c.facts) || len(c.facts) == 0 && x.head(c.run, length) <= c.after
+			return x.head(c.run, length) == lastSeq(c.events) || len(c.events) == 0 && x.head(c.run, length) <= c.after
 		}
 	}
 	for p := last; p >= first; p-- {
@@ -237,7 +237,7 @@ func (x *explanation) is(r kernel.Record, run string) bool {
 // consecutive says whether a read shows the facts of its run from its position on and skips none.
 func (x *explanation) consecutive(c *call) bool {
 	next := c.after
-	for _, r := range c.facts {
+	for _, r := range c.events {
 		for next++; next <= uint64(len(x.h.log)) && x.h.log[next-1].run != c.run; next++ {
 		}
 		if r.Seq != next || !x.is(r, c.run) {
@@ -257,7 +257,7 @@ func (x *explanation) replay(m *side, station *mem.Station) {
 	})
 	for length, slot := range x.slots {
 		// What stores the next fact comes last.
-		slices.SortStableFunc(slot, func(a, b planned) int { return int(x.place(a)) - int(x.place(b)) })
+		slices.SortStableFunc(slot, func(a, b planned) int { return int(x.position(a)) - int(x.position(b)) })
 		for _, now = range slot {
 			got := *now.call
 			x.again(m, &got)
@@ -278,7 +278,7 @@ func (x *explanation) replay(m *side, station *mem.Station) {
 	}
 }
 
-func (x *explanation) place(p planned) uint64 {
+func (x *explanation) position(p planned) uint64 {
 	if p.call.op != opAppend {
 		return 0
 	}
@@ -292,13 +292,13 @@ func (x *explanation) again(m *side, c *call) {
 	case opAppend:
 		c.ack = j.Append(ctx, c.entry)
 	case opRead:
-		c.facts, c.more, c.err = j.Read(ctx, c.run, c.after)
+		c.events, c.more, c.err = j.Read(ctx, c.run, c.after)
 	case opLast:
 		var r kernel.Record
 		var ok bool
-		c.facts = nil
+		c.events = nil
 		if r, ok, c.err = j.Last(ctx, c.run); ok {
-			c.facts = []kernel.Record{r}
+			c.events = []kernel.Record{r}
 		}
 	}
 }
@@ -308,7 +308,7 @@ func same(a, b *call) bool {
 		told := a.ack.Outcome == kernel.Stored || a.ack.Outcome == kernel.Conflict // the others name no position
 		return a.ack.Outcome == b.ack.Outcome && (!told || a.ack.Seq == b.ack.Seq)
 	}
-	return a.more == b.more && (a.err == nil) == (b.err == nil) && slices.EqualFunc(a.facts, b.facts, func(p, q kernel.Record) bool {
+	return a.more == b.more && (a.err == nil) == (b.err == nil) && slices.EqualFunc(a.events, b.events, func(p, q kernel.Record) bool {
 		return p.Seq == q.Seq && bytes.Equal(p.Bytes, q.Bytes)
 	})
 }

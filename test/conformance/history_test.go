@@ -22,7 +22,7 @@ type call struct {
 	ack          kernel.Ack
 	run          string // of a read
 	after        uint64
-	facts        []kernel.Record // of a read; of a last the one, or none
+	events       []kernel.Record // of a read; of a last the one, or none
 	more         bool
 	err          error
 }
@@ -40,16 +40,16 @@ func (c *call) String() string {
 	case opAppend:
 		return fmt.Sprintf("append %q to %s at %d: %s %d (%v)", c.entry.Bytes[:min(20, len(c.entry.Bytes))], c.entry.ID, c.entry.Head, c.ack.Outcome, c.ack.Seq, c.ack.Err)
 	case opRead:
-		return fmt.Sprintf("read %s after %d: %d facts up to %d, more %v (%v)", c.run, c.after, len(c.facts), lastSeq(c.facts), c.more, c.err)
+		return fmt.Sprintf("read %s after %d: %d facts up to %d, more %v (%v)", c.run, c.after, len(c.events), lastSeq(c.events), c.more, c.err)
 	}
-	return fmt.Sprintf("last of %s: %d (%v)", c.run, lastSeq(c.facts), c.err)
+	return fmt.Sprintf("last of %s: %d (%v)", c.run, lastSeq(c.events), c.err)
 }
 
-func lastSeq(facts []kernel.Record) uint64 {
-	if len(facts) == 0 {
+func lastSeq(evs []kernel.Record) uint64 {
+	if len(evs) == 0 {
 		return 0
 	}
-	return facts[len(facts)-1].Seq
+	return evs[len(evs)-1].Seq
 }
 
 // writer is one of several on the same few runs. Some of what it tries is wrong on purpose.
@@ -92,17 +92,17 @@ func (w *writer) operate(ctx context.Context) {
 	case opAppend:
 		c.ack = j.Append(ctx, c.entry)
 	case opRead:
-		c.facts, c.more, c.err = j.Read(ctx, c.run, c.after)
+		c.events, c.more, c.err = j.Read(ctx, c.run, c.after)
 	case opLast:
 		var r kernel.Record
 		var ok bool
 		if r, ok, c.err = j.Last(ctx, c.run); ok {
-			c.facts = []kernel.Record{r}
+			c.events = []kernel.Record{r}
 		}
 	}
 	c.ended = w.tick.Add(1)
 	w.calls = append(w.calls, c)
-	w.learn(run, lastSeq(c.facts))
+	w.learn(run, lastSeq(c.events))
 	if c.op == opAppend && (c.ack.Outcome == kernel.Stored || c.ack.Outcome == kernel.Conflict) {
 		w.learn(run, c.ack.Seq)
 	}
@@ -123,11 +123,11 @@ func (w *writer) head(run string) uint64 {
 // history is what several writers did at the same time, and the log they left.
 type history struct {
 	calls []*call
-	log   []fact
+	log   []event
 }
 
 // fact is one place of the log: its position is its index + 1.
-type fact struct {
+type event struct {
 	run   string
 	bytes []byte
 }
@@ -164,7 +164,7 @@ func write(t *testing.T, s *side, dice *rand.Rand, writers, n int, trouble func(
 }
 
 // wholeLog reads all runs until they are as long as the leader says and all positions are taken.
-func wholeLog(t *testing.T, s *side) []fact {
+func wholeLog(t *testing.T, s *side) []event {
 	t.Helper()
 	ctx := within(t)
 	for {
@@ -180,20 +180,20 @@ func wholeLog(t *testing.T, s *side) []fact {
 	}
 }
 
-func tryLog(ctx context.Context, s *side) ([]fact, error) {
-	places := map[uint64]fact{}
+func tryLog(ctx context.Context, s *side) ([]event, error) {
+	places := map[uint64]event{}
 	for _, run := range runNames {
 		last, ok, err := s.journal().Last(ctx, run)
 		if err != nil {
 			return nil, err
 		}
 		for after := uint64(0); ; {
-			facts, more, err := s.journal().Read(ctx, run, after)
+			evs, more, err := s.journal().Read(ctx, run, after)
 			if err != nil {
 				return nil, err
 			}
-			for _, f := range facts {
-				places[f.Seq] = fact{run: run, bytes: slices.Clone(f.Bytes)}
+			for _, f := range evs {
+				places[f.Seq] = event{run: run, bytes: slices.Clone(f.Bytes)}
 				after = f.Seq
 			}
 			if more {
@@ -205,7 +205,7 @@ func tryLog(ctx context.Context, s *side) ([]fact, error) {
 			break
 		}
 	}
-	log := make([]fact, len(places))
+	log := make([]event, len(places))
 	for i := range log {
 		f, ok := places[uint64(i)+1]
 		if !ok {

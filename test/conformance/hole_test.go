@@ -45,11 +45,11 @@ func TestHole(t *testing.T) {
 		}
 		model.Lose(2)
 		ctx, stop := context.WithCancel(within(t))
-		var heard []uint64
+		var received []uint64
 		var listener sync.WaitGroup
 		listener.Go(func() {
 			_ = model.Inbox().Listen(ctx, events.Toolrunner, 1, func(_ context.Context, m kernel.Message) {
-				heard = append(heard, m.Seq())
+				received = append(received, m.Seq())
 				_ = m.Ack(t.Context())
 				if m.Seq() == 3 {
 					stop()
@@ -57,8 +57,8 @@ func TestHole(t *testing.T) {
 			})
 		})
 		listener.Wait()
-		if !slices.Equal(heard, []uint64{1, 3}) || model.Pending(events.Toolrunner) != 0 {
-			t.Errorf("heard %d, %d pending; want 1 and 3, none pending", heard, model.Pending(events.Toolrunner))
+		if !slices.Equal(received, []uint64{1, 3}) || model.Pending(events.Toolrunner) != 0 {
+			t.Errorf("heard %d, %d pending; want 1 and 3, none pending", received, model.Pending(events.Toolrunner))
 		}
 	})
 }
@@ -81,9 +81,9 @@ func tellHole(t *testing.T, j kernel.Journal, lose func(uint64), number uint64) 
 	lose(at[number-1])
 	told := ""
 	for _, after := range append([]uint64{0}, at...) {
-		facts, more, err := j.Read(ctx, run, after)
+		evs, more, err := j.Read(ctx, run, after)
 		told += fmt.Sprintf("read after %d: ", after)
-		for _, f := range facts {
+		for _, f := range evs {
 			told += fmt.Sprintf("%d=%s ", f.Seq, f.Bytes)
 		}
 		told += fmt.Sprintln(more, sayErr(err))
@@ -105,7 +105,7 @@ func TestLimits(t *testing.T) {
 		ctx := within(t)
 		for _, size := range []int{1 << 10, 1<<20 - 200, 1<<20 + 1} {
 			value := make([]byte, size)
-			got, want := sayErr(real.shelf.Put(ctx, "x", value)), sayErr(model.shelf.Put(ctx, "x", value))
+			got, want := sayErr(real.kv.Put(ctx, "x", value)), sayErr(model.kv.Put(ctx, "x", value))
 			if got != want {
 				t.Errorf("a value of %d bytes: got %s, the model has %s", size, got, want)
 			}

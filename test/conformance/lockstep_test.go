@@ -52,7 +52,7 @@ func (d *dealer) next() step {
 	case n < 66:
 		return d.last()
 	case n < 84:
-		return d.onShelf()
+		return d.onKV()
 	case n < 92:
 		return d.onBlobs()
 	case n < 95:
@@ -132,12 +132,12 @@ func (d *dealer) read() step {
 			return staleRead, strings.HasPrefix(want, strings.TrimSuffix(got, "."))
 		},
 		do: func(ctx context.Context, s *side) string {
-			facts, more, err := s.journal().Read(ctx, run, after)
+			evs, more, err := s.journal().Read(ctx, run, after)
 			if err != nil {
 				return sayErr(err)
 			}
 			var b strings.Builder
-			for _, f := range facts {
+			for _, f := range evs {
 				fmt.Fprintf(&b, "%d=%x ", f.Seq, sha256.Sum256(f.Bytes))
 			}
 			if more {
@@ -172,13 +172,13 @@ func sayErr(err error) string {
 	return "error"
 }
 
-var shelfKeys = []string{"r1.index", "r1.snapshot", "r2.index", "x", "a-b_c/d=e"}
+var kvKeys = []string{"r1.index", "r1.snapshot", "r2.index", "x", "a-b_c/d=e"}
 
 // badKeys are refused before they are sent.
 var badKeys = []string{"", ".", "a.", ".a", "a..b", "a b", "*", ">", "a.*", "ä", "a\x00b", "a\nb"}
 
-func (d *dealer) onShelf() step {
-	key := shelfKeys[d.IntN(len(shelfKeys))]
+func (d *dealer) onKV() step {
+	key := kvKeys[d.IntN(len(kvKeys))]
 	if d.IntN(12) == 0 {
 		key = badKeys[d.IntN(len(badKeys))]
 	}
@@ -186,17 +186,17 @@ func (d *dealer) onShelf() step {
 	if d.IntN(10) == 0 {
 		value = nil
 	}
-	old := func(got, want string) (string, bool) { return staleShelf, got != "error" }
-	deleted := func(got, want string) (string, bool) { return staleShelf, got == "exists" && want == "ok" }
+	old := func(got, want string) (string, bool) { return staleKV, got != "error" }
+	deleted := func(got, want string) (string, bool) { return staleKV, got == "exists" && want == "ok" }
 	switch d.IntN(6) {
 	case 0:
-		return step{what: fmt.Sprintf("create %q", key), again: deleted, do: func(ctx context.Context, s *side) string { return sayErr(s.shelf.Create(ctx, key, value)) }}
+		return step{what: fmt.Sprintf("create %q", key), again: deleted, do: func(ctx context.Context, s *side) string { return sayErr(s.kv.Create(ctx, key, value)) }}
 	case 1:
-		return step{what: fmt.Sprintf("delete %q", key), do: func(ctx context.Context, s *side) string { return sayErr(s.shelf.Delete(ctx, key)) }}
+		return step{what: fmt.Sprintf("delete %q", key), do: func(ctx context.Context, s *side) string { return sayErr(s.kv.Delete(ctx, key)) }}
 	case 2:
 		prefix := []string{"", "r1.", "r2.", "none.", "r1", "*.", ">", "r1..", " ."}[d.IntN(9)]
 		return step{what: fmt.Sprintf("keys of %q", prefix), again: old, do: func(ctx context.Context, s *side) string {
-			keys, err := s.shelf.Keys(ctx, prefix)
+			keys, err := s.kv.Keys(ctx, prefix)
 			if err != nil {
 				return sayErr(err)
 			}
@@ -204,7 +204,7 @@ func (d *dealer) onShelf() step {
 		}}
 	case 3, 4:
 		return step{what: fmt.Sprintf("get %q", key), again: old, do: func(ctx context.Context, s *side) string {
-			v, err := s.shelf.Get(ctx, key)
+			v, err := s.kv.Get(ctx, key)
 			if err != nil {
 				return sayErr(err)
 			}
@@ -214,7 +214,7 @@ func (d *dealer) onShelf() step {
 		if d.IntN(30) == 0 {
 			value = bytes.Repeat([]byte("v"), 2<<20)
 		}
-		return step{what: fmt.Sprintf("put %q, %d bytes", key, len(value)), do: func(ctx context.Context, s *side) string { return sayErr(s.shelf.Put(ctx, key, value)) }}
+		return step{what: fmt.Sprintf("put %q, %d bytes", key, len(value)), do: func(ctx context.Context, s *side) string { return sayErr(s.kv.Put(ctx, key, value)) }}
 	}
 }
 
@@ -299,9 +299,9 @@ func (d *dealer) refused() step {
 		_, _, err := s.journal().Read(ended, "a", 0)
 		_, _, err2 := s.journal().Last(ended, "a")
 		_, err3 := s.blobs.Put(ended, "", data)
-		_, err4 := s.shelf.Get(ended, "x")
+		_, err4 := s.kv.Get(ended, "x")
 		_, err5 := s.leases.Alive(ended, "i")
-		return fmt.Sprint(ack.Outcome, sayErr(err), sayErr(err2), sayErr(err3), sayErr(err4), sayErr(s.shelf.Put(ended, "x", data)), sayErr(err5),
+		return fmt.Sprint(ack.Outcome, sayErr(err), sayErr(err2), sayErr(err3), sayErr(err4), sayErr(s.kv.Put(ended, "x", data)), sayErr(err5),
 			sayErr(s.leases.Renew(ended, "i")), sayErr(s.publish(ended, events.TaskSubject(s.station), data, nil)), sayErr(s.timers.Set(ended, "r", "run.x", time.Now())))
 	}}
 }

@@ -47,7 +47,7 @@ type side struct {
 	inbox    kernel.Inbox
 	timers   kernel.Timers
 	blobs    kernel.Blobs
-	shelf    kernel.Shelf
+	kv       kernel.KV
 	leases   kernel.Leases
 	refusals kernel.Refusals
 	publish  func(ctx context.Context, subject string, data []byte, header map[string]string) error
@@ -73,7 +73,7 @@ func modelOf(t *testing.T, station string, w terms) (*side, *mem.Station) {
 		t.Fatal(err)
 	}
 	return &side{name: "model", station: station, journals: []kernel.Journal{m.Journal()}, inbox: m.Inbox(), timers: m.Timers(), blobs: m.Blobs(),
-		shelf: m.Shelf(topology.StateBucket), leases: m.Leases(), refusals: m.Refusals(), publish: m.Publish, terms: w}, m
+		kv: m.KV(topology.StateBucket), leases: m.Leases(), refusals: m.Refusals(), publish: m.Publish, terms: w}, m
 }
 
 // onServer does not wait for the disk: what is compared is what is said, not what survives.
@@ -85,7 +85,7 @@ func onServer(t *testing.T, w terms) *side {
 
 func sideOf(name string, w terms, seen ...*jet.Station) *side {
 	s := &side{name: name, station: seen[0].Name(), inbox: seen[0].Inbox(), timers: seen[0].Timers(), blobs: seen[0].Blobs(),
-		shelf: seen[0].Shelf(topology.StateBucket), leases: seen[0].Leases(), refusals: seen[0].Refusals(), publish: seen[0].Publish, terms: w}
+		kv: seen[0].KV(topology.StateBucket), leases: seen[0].Leases(), refusals: seen[0].Refusals(), publish: seen[0].Publish, terms: w}
 	for _, st := range seen {
 		s.journals = append(s.journals, st.Journal())
 	}

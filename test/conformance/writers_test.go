@@ -98,19 +98,19 @@ func TestJudge(t *testing.T) {
 	}
 	stored := func(c *call) bool { return c.op == opAppend && c.ack.Outcome == kernel.Stored && c.ack.Seq > 20 }
 	refused := func(c *call) bool { return c.op == opAppend && c.ack.Outcome == kernel.Conflict }
-	long := func(c *call) bool { return c.op == opRead && len(c.facts) > 3 }
+	long := func(c *call) bool { return c.op == opRead && len(c.events) > 3 }
 	for _, bad := range []struct {
 		name   string
 		damage func(t *testing.T, h *history)
 	}{
 		{"a read that skips a fact", func(t *testing.T, h *history) {
 			c := find(t, h, long)
-			c.facts = append(slices.Clone(c.facts[:1]), c.facts[2:]...)
+			c.events = append(slices.Clone(c.events[:1]), c.events[2:]...)
 		}},
-		{"a read with other bytes", func(t *testing.T, h *history) { find(t, h, long).facts[1].Bytes = []byte("other") }},
+		{"a read with other bytes", func(t *testing.T, h *history) { find(t, h, long).events[1].Bytes = []byte("other") }},
 		{"a stale read on one server", func(t *testing.T, h *history) {
 			c := find(t, h, func(c *call) bool { return long(c) && !c.more })
-			c.facts = c.facts[:1]
+			c.events = c.events[:1]
 			for _, other := range h.calls { // all of them had ended
 				c.began = max(c.began, other.ended)
 			}
@@ -129,14 +129,14 @@ func TestJudge(t *testing.T) {
 			c.entry.Head = 0
 		}},
 		{"a fact stored twice", func(t *testing.T, h *history) { h.log = append(h.log, h.log[3]) }},
-		{"a fact that nobody appended", func(t *testing.T, h *history) { h.log = append(h.log, fact{run: "a", bytes: []byte("forged")}) }},
+		{"a fact that nobody appended", func(t *testing.T, h *history) { h.log = append(h.log, event{run: "a", bytes: []byte("forged")}) }},
 		{"an acknowledged fact that is gone", func(t *testing.T, h *history) { h.log = slices.Delete(h.log, 10, 11) }},
 		{"facts in the wrong order of time", func(t *testing.T, h *history) {
 			c := find(t, h, stored)
 			c.began, c.ended = 1<<40, 1<<40+1
 		}},
 		{"a read of what was not there yet", func(t *testing.T, h *history) {
-			c := find(t, h, func(c *call) bool { return long(c) && lastSeq(c.facts) > 30 })
+			c := find(t, h, func(c *call) bool { return long(c) && lastSeq(c.events) > 30 })
 			c.began, c.ended = 1, 2
 		}},
 		{"a conflict without a reason", func(t *testing.T, h *history) {

@@ -228,7 +228,7 @@ turns:
 			t.Errorf("%+v, %s", s.Result, made(s))
 		}
 		var left []events.LeftOut
-		for _, r := range w.facts("full") {
+		for _, r := range w.events("full") {
 			if _, p, err := events.Read(r.Bytes); err == nil {
 				if d, ok := p.(*events.ArtifactSavedData); ok {
 					left = append(left, d.Left...)

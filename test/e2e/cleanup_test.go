@@ -69,7 +69,7 @@ turns:
 		w.start()
 		w.task(events.Task{ID: "one", Agent: "writer", Task: "go"})
 		s := w.await("one", "waiting", waiting)
-		w.task(events.Task{ID: "two", ForkOf: &events.ForkPoint{Run: "one", Sequence: w.factOf("one", events.CallFinished), SameWorkspace: true}})
+		w.task(events.Task{ID: "two", ForkOf: &events.ForkPoint{Run: "one", Sequence: w.eventOf("one", events.CallFinished), SameWorkspace: true}})
 		w.await("two", "waiting", waiting)
 		w.publish(events.ControlSubject("test", "one"), `{"action":"stop"}`)
 		w.ended("one")

@@ -133,7 +133,7 @@ func reads(t *testing.T, m *narrow, tune func(*events.Agent)) *world {
 func (w *world) compactions(runID string) []*events.HistoryCompactedData {
 	w.t.Helper()
 	var out []*events.HistoryCompactedData
-	for _, r := range w.facts(runID) {
+	for _, r := range w.events(runID) {
 		_, p, err := events.Read(r.Bytes)
 		if err != nil {
 			w.t.Fatal(err)
@@ -334,7 +334,7 @@ func TestCompaction(t *testing.T) {
 		w.task(events.Task{ID: "kept", Agent: "reader", Task: "read all pages"})
 		w.ended("kept")
 		var s run.State
-		for i, r := range w.facts("kept") {
+		for i, r := range w.events("kept") {
 			next, err := s.Apply(r.Bytes)
 			if err != nil {
 				t.Fatal(err)

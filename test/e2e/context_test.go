@@ -14,16 +14,16 @@ import (
 )
 
 // heard keeps the first request of each run, and answers as a script would.
-type heard struct {
+type received struct {
 	planned func(req llm.Request) llm.Answer
 	mu      sync.Mutex
 	// asked by run, guarded by mu.
 	asked map[string][]llm.Request
 }
 
-func (h *heard) Model(ref string) (llm.Model, string, error) { return h, ref, nil }
+func (h *received) Model(ref string) (llm.Model, string, error) { return h, ref, nil }
 
-func (h *heard) Ask(_ context.Context, req llm.Request, _ llm.Sink) (llm.Answer, error) {
+func (h *received) Ask(_ context.Context, req llm.Request, _ llm.Sink) (llm.Answer, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.asked == nil {
@@ -38,7 +38,7 @@ func (h *heard) Ask(_ context.Context, req llm.Request, _ llm.Sink) (llm.Answer,
 	return a, nil
 }
 
-func (h *heard) of(run string) []llm.Request {
+func (h *received) of(run string) []llm.Request {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.asked[run]
@@ -50,7 +50,7 @@ func TestBriefing(t *testing.T) {
 	t.Parallel()
 	t.Run("PRMT-1 PRMT-2 PRMT-3 PRMT-4 PRMT-5 what a task brings and what the operator says reach the agent, pinned in its run", func(t *testing.T) {
 		t.Parallel()
-		h := &heard{planned: done}
+		h := &received{planned: done}
 		w := newWorld(t)
 		w.ports.Models = h
 		context := filepath.Join(w.dir, "context.md")
@@ -84,7 +84,7 @@ func TestBriefing(t *testing.T) {
 	})
 	t.Run("ECO-8 an agent is told of its skills by name and reads one with a tool", func(t *testing.T) {
 		t.Parallel()
-		h := &heard{planned: func(req llm.Request) llm.Answer {
+		h := &received{planned: func(req llm.Request) llm.Answer {
 			if req.Meta.Turn == 1 {
 				return llm.Answer{Calls: []llm.Call{{ID: "a", Name: "skill", Input: []byte(`{"name":"release"}`)}, {ID: "b", Name: "skill", Input: []byte(`{"name":"secret"}`)}}}
 			}
@@ -112,7 +112,7 @@ func TestBriefing(t *testing.T) {
 	t.Run("ECO-8 the nearest AGENTS.md comes with the first result from its directory, once, framed as data", func(t *testing.T) {
 		t.Parallel()
 		reads := []string{"top.txt", "sub/deep/a.txt", "sub/b.txt", "sub/deep/c.txt", "sub/AGENTS.md"}
-		h := &heard{planned: func(req llm.Request) llm.Answer {
+		h := &received{planned: func(req llm.Request) llm.Answer {
 			if n := req.Meta.Turn; n <= len(reads) {
 				return llm.Answer{Calls: []llm.Call{{ID: "a", Name: "read", Input: []byte(`{"path":"` + reads[n-1] + `"}`)}}}
 			}

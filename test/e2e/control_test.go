@@ -134,12 +134,12 @@ func TestControl(t *testing.T) {
 	})
 	t.Run("LIFE-3 a wrong move is refused with both statuses and leaves the log untouched", func(t *testing.T) {
 		w := w.on(t)
-		before := len(w.facts("pause"))
+		before := len(w.events("pause"))
 		w.publish("station.test.run.pause.control", `{"action":"resume"}`)
 		if d := w.letter(letters); d.Code != "bad_move" || !strings.Contains(d.Reason, "completed") {
 			t.Errorf("%+v", d)
 		}
-		if after := len(w.facts("pause")); after != before {
+		if after := len(w.events("pause")); after != before {
 			t.Errorf("%d facts became %d", before, after)
 		}
 	})

@@ -163,8 +163,8 @@ func TestForkCompacted(t *testing.T) {
 	for name, kind := range map[string]events.Kind{"after-compaction": events.HistoryCompacted, "after-turn": events.TurnFinished} {
 		t.Run("PLUS-1 LOOP-7 a fork "+name+" is told what was said to it, compacts on, keeps what was used and takes no lock", func(t *testing.T) {
 			w := w.on(t)
-			at := w.factOf("long", kind)
-			cut := mustFold(t, w.facts("long")[:at])
+			at := w.eventOf("long", kind)
+			cut := mustFold(t, w.events("long")[:at])
 			w.task(events.Task{ID: name, ForkOf: &events.ForkPoint{Run: "long", Sequence: at}, Say: "Mind found-77-end as well."})
 			s := w.ended(name)
 			if s.Status != events.Completed || s.Options.MaxTokens != most || s.Tokens.Input <= cut.Tokens.Input || s.Created.Session != "" || s.Created.Workspace != "run/"+name {

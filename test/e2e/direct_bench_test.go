@@ -12,8 +12,8 @@ import (
 
 // cost of one run.
 type cost struct {
-	facts, bytes int
-	took         time.Duration
+	events, bytes int
+	took          time.Duration
 }
 
 // asker asks one question after the other.
@@ -53,8 +53,8 @@ func (a asker) question(id string, long bool) cost {
 		a.t.Fatalf("run %s did not end\n%s", id, a.story(id))
 	}
 	c := cost{took: time.Since(begin)}
-	for _, r := range a.facts(id) {
-		c.facts++
+	for _, r := range a.events(id) {
+		c.events++
 		c.bytes += len(r.Bytes)
 	}
 	return c
@@ -66,7 +66,7 @@ func TestDirectCost(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t).asker()
 		direct, wrapped := w.question("q-1", false), w.question("q-2", true)
-		if direct.facts != 4 || wrapped.facts < 9 || 2*direct.facts >= wrapped.facts || 3*direct.bytes >= 2*wrapped.bytes {
+		if direct.events != 4 || wrapped.events < 9 || 2*direct.events >= wrapped.events || 3*direct.bytes >= 2*wrapped.bytes {
 			t.Errorf("direct %+v, wrapped %+v\n%s", direct, wrapped, w.story("q-1"))
 		}
 	})
@@ -91,8 +91,8 @@ func BenchmarkPaths(b *testing.B) {
 		}
 	}
 	direct, wrapped := median(all[0]), median(all[1])
-	b.ReportMetric(float64(direct.facts), "direct-appends")
-	b.ReportMetric(float64(wrapped.facts), "wrapped-appends")
+	b.ReportMetric(float64(direct.events), "direct-appends")
+	b.ReportMetric(float64(wrapped.events), "wrapped-appends")
 	b.ReportMetric(float64(direct.bytes), "direct-B")
 	b.ReportMetric(float64(wrapped.bytes), "wrapped-B")
 	b.ReportMetric(float64(direct.took.Microseconds())/1000, "direct-ms")
@@ -110,6 +110,6 @@ func median(all []cost) cost {
 		slices.Sort(v)
 		return v[len(v)/2]
 	}
-	return cost{facts: int(at(func(c cost) int64 { return int64(c.facts) })), bytes: int(at(func(c cost) int64 { return int64(c.bytes) })),
+	return cost{events: int(at(func(c cost) int64 { return int64(c.events) })), bytes: int(at(func(c cost) int64 { return int64(c.bytes) })),
 		took: time.Duration(at(func(c cost) int64 { return int64(c.took) }))}
 }

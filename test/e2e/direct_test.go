@@ -58,7 +58,7 @@ func TestDirect(t *testing.T) {
 		w.file("run/d2", "note.txt", "hello from the note\n")
 		w.task(marked(events.Task{ID: "d2", Agent: "reader", Task: "read the note"}, false))
 		w.ended("d2")
-		_, p, err := events.Read(w.facts("d2")[0].Bytes)
+		_, p, err := events.Read(w.events("d2")[0].Bytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,20 +70,20 @@ func TestDirect(t *testing.T) {
 	t.Run("LIFE-13 PERF-3 a task that comes again starts nothing, also with another mark", func(t *testing.T) {
 		w := w.on(t)
 		letters := w.letters()
-		before := w.facts("d1")
+		before := w.events("d1")
 		w.task(marked(events.Task{ID: "d1", Agent: "reader", Task: "read the note"}, false))
 		w.task(marked(events.Task{ID: "d1", Agent: "reader", Task: "read the note"}, true))
 		if d := w.letter(letters); d.Code != "duplicate_id" {
 			t.Errorf("%+v", d)
 		}
-		if after := w.facts("d1"); len(after) != len(before) {
+		if after := w.events("d1"); len(after) != len(before) {
 			t.Errorf("%d facts became %d", len(before), len(after))
 		}
 	})
 	t.Run("LIFE-14 a direct run is decided again as it was, and forked from every fact", func(t *testing.T) {
 		w := w.on(t)
 		r := replayed(t, lawOf(t, events.GateTerms{}), w.log("d1"))
-		if !r.OK() || int(r.Facts) != len(w.facts("d1")) || r.Decided != int(r.Facts)-1 {
+		if !r.OK() || int(r.Events) != len(w.events("d1")) || r.Decided != int(r.Events)-1 {
 			t.Errorf("%+v", r) // its birth was asked for from outside
 		}
 		last := w.state("d2")
@@ -103,8 +103,8 @@ func TestDirect(t *testing.T) {
 func (w *world) sound(runID string) {
 	w.t.Helper()
 	a := audit.New(audit.Config{Run: runID})
-	for _, r := range w.facts(runID) {
-		if !a.Fact(w.ctx(), r) {
+	for _, r := range w.events(runID) {
+		if !a.Event(w.ctx(), r) {
 			break
 		}
 	}

@@ -154,7 +154,7 @@ func TestEarlierRunsIndex(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		index := &capture.Workflows{Shelf: w.ports.State, Runs: ledger}
+		index := &capture.Workflows{KV: w.ports.State, Runs: ledger}
 		for range 2 {
 			if err := index.Ended(w.ctx(), w.state("third")); err != nil || w.members("orch") != once {
 				t.Errorf("%v: %s, before %s", err, w.members("orch"), once)
@@ -230,13 +230,13 @@ func (w *world) stored(id, orchestrator string, paths ...string) {
 	b.Append(runtest.PlanDone(1))
 	b.Append(runtest.Completed(b.State()))
 	head := uint64(0)
-	for _, fact := range b.Events() {
-		f, err := events.Decode(fact)
+	for _, ev := range b.Events() {
+		f, err := events.Decode(ev)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		k, _ := f.Kind()
-		ack := w.ports.Journal.Append(w.ctx(), kernel.Entry{ID: id, Kind: k, Head: head, Bytes: fact})
+		ack := w.ports.Journal.Append(w.ctx(), kernel.Entry{ID: id, Kind: k, Head: head, Bytes: ev})
 		if ack.Outcome != kernel.Stored {
 			w.t.Fatalf("%s: %+v", k, ack)
 		}

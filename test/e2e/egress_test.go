@@ -85,7 +85,7 @@ func TestEgress(t *testing.T) {
 			w.task(events.Task{ID: id, Agent: tc.agent, Task: "go"})
 			s := w.ended(id)
 			var said strings.Builder
-			for _, r := range w.facts(id) {
+			for _, r := range w.events(id) {
 				said.Write(r.Bytes)
 			}
 			rec := s.ToolCallHistory.At(0)

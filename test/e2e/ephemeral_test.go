@@ -260,14 +260,14 @@ func TestEphemeralWalls(t *testing.T) {
 			r, other := newRemote(t), newRemote(t)
 			w := gitWorld(t)
 			root := filepath.Join(w.dir, "work")
-			boxes, err := pool.NewOpener(pool.Config{Root: root, Default: backend.Mode(), Least: backend.Mode(), Backends: map[sandbox.Mode]sandbox.Backend{backend.Mode(): backend}})
+			sandboxes, err := pool.NewOpener(pool.Config{Root: root, Default: backend.Mode(), Least: backend.Mode(), Backends: map[sandbox.Mode]sandbox.Backend{backend.Mode(): backend}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.ports.Boxes = boxes
+			w.ports.Sandboxes = sandboxes
 			tries := &probe{name: "tries", effect: tool.Once, do: func(ctx context.Context, _ int64, c tool.Call) (tool.Result, error) {
 				var out bytes.Buffer
-				_, err := c.Env.Box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", insideScript}, Stdout: &out, Stderr: &out})
+				_, err := c.Env.Sandbox.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", insideScript}, Stdout: &out, Stderr: &out})
 				return tool.Result{Output: out.String()}, err
 			}}
 			w.tools = append(w.tools, tries)

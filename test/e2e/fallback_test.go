@@ -23,7 +23,7 @@ import (
 )
 
 // kept waits until the local store has a branch of a run whose last fact is of a kind, and returns its facts.
-func kept(w *world, local *sqlitestore.Station, id string, status sqlitestore.Status, last events.Kind) (facts []kernel.Record) {
+func kept(w *world, local *sqlitestore.Station, id string, status sqlitestore.Status, last events.Kind) (evs []kernel.Record) {
 	w.t.Helper()
 	ctx := w.ctx()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -35,15 +35,15 @@ func kept(w *world, local *sqlitestore.Station, id string, status sqlitestore.St
 		}
 		all = slices.DeleteFunc(all, func(b sqlitestore.Branch) bool { return b.Run != id })
 		if len(all) > 0 {
-			if facts, err = local.Evidence(ctx, all[len(all)-1].ID); err != nil {
+			if evs, err = local.Evidence(ctx, all[len(all)-1].ID); err != nil {
 				w.t.Fatal(err)
 			}
-			f, err := events.Decode(facts[len(facts)-1].Bytes)
+			f, err := events.Decode(evs[len(evs)-1].Bytes)
 			if err != nil {
 				w.t.Fatal(err)
 			}
 			if k, _ := f.Kind(); k == last {
-				return facts
+				return evs
 			}
 		}
 		select {
@@ -101,16 +101,16 @@ func TestFallback(t *testing.T) {
 				t.Fatal(err)
 			}
 			kept(w, local, id, sqlitestore.BranchHome, events.RunCompleted)
-			facts, _, err := log.Read(w.ctx(), id, 0)
+			evs, _, err := log.Read(w.ctx(), id, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s := mustFold(t, facts); s.Status != events.Completed || s.Result.Output != "Result: let go" {
+			if s := mustFold(t, evs); s.Status != events.Completed || s.Result.Output != "Result: let go" {
 				t.Errorf("the log says %s, %+v", s.Status, s.Result)
 			}
-			at := len(facts) - len(branch)
+			at := len(evs) - len(branch)
 			for i, r := range branch {
-				if !bytes.Equal(facts[at+i].Bytes, r.Bytes) {
+				if !bytes.Equal(evs[at+i].Bytes, r.Bytes) {
 					t.Fatalf("fact %d of the branch has other bytes in the log", i+1)
 				}
 			}
@@ -155,7 +155,7 @@ func TestAlone(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = local.Close() })
 		w := worldOn(t, jettest.Connect(t, jettest.Server(t), jet.Config{}))
-		w.ports.Local = local.Shelf("harness-state")
+		w.ports.Local = local.KV("harness-state")
 		w.agent(events.Agent{Name: "one", Tools: []string{"read"}}, "turns:\n  - text: \"done\"\n")
 		w.start()
 		plan := &events.TaskPlan{Steps: []events.TaskStep{{ID: "a", Description: "a"}, {ID: "b", Description: "b", Needs: []string{"a"}}}}

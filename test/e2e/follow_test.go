@@ -58,8 +58,8 @@ func (g *graves) on(w *world, mode, name string, tools ...tool.Tool) *machine {
 	own.tools = append(slices.Clone(w.tools), tools...)
 	own.ports.Leases = named{g, m}
 	own.ports.Inbox = inbox{w.ports.Inbox, m}
-	own.ports.Overhear = func(take func(string, kernel.Record)) (func(), error) {
-		return w.ports.Overhear(func(runID string, r kernel.Record) {
+	own.ports.SubscribeRepublished = func(take func(string, kernel.Record)) (func(), error) {
+		return w.ports.SubscribeRepublished(func(runID string, r kernel.Record) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if !m.gone {
@@ -108,7 +108,7 @@ type inbox struct {
 	m *machine
 }
 
-func (i inbox) Listen(ctx context.Context, role events.Service, workers int, hear func(context.Context, kernel.Message)) error {
+func (i inbox) Listen(ctx context.Context, role events.Service, workers int, receive func(context.Context, kernel.Message)) error {
 	return i.Inbox.Listen(ctx, role, workers, func(ctx context.Context, msg kernel.Message) {
 		i.m.mu.Lock()
 		gone := i.m.gone
@@ -118,7 +118,7 @@ func (i inbox) Listen(ctx context.Context, role events.Service, workers int, hea
 			_ = msg.Nak(20 * time.Millisecond)
 			return
 		}
-		hear(ctx, mailing{msg, i.m})
+		receive(ctx, mailing{msg, i.m})
 		i.m.mu.Lock()
 		delete(i.m.inHand, msg)
 		i.m.mu.Unlock()
@@ -176,12 +176,12 @@ func (s *stall) Spec() tool.Spec {
 }
 
 func (s *stall) Run(_ context.Context, c tool.Call) (tool.Result, error) {
-	err := c.Env.Box.WriteFile("half.txt", []byte("half"))
-	s.begun <- c.Env.Box.Workspace()
+	err := c.Env.Sandbox.WriteFile("half.txt", []byte("half"))
+	s.begun <- c.Env.Sandbox.Workspace()
 	if !s.stalled.Swap(true) {
 		<-s.wakes
 		if err == nil {
-			err = c.Env.Box.WriteFile("late.txt", []byte("late"))
+			err = c.Env.Sandbox.WriteFile("late.txt", []byte("late"))
 		}
 		s.woken <- err
 	}
@@ -363,7 +363,7 @@ func TestWorkspaceModes(t *testing.T) {
 					t.Fatalf("%+v\n%s", s.Result, w.story(id))
 				}
 				runners := map[string]bool{}
-				for _, f := range w.facts(id) {
+				for _, f := range w.events(id) {
 					d, err := events.Decode(f.Bytes)
 					if err != nil {
 						t.Fatal(err)

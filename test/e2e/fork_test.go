@@ -14,7 +14,7 @@ import (
 )
 
 // factOf returns the sequence of the first fact of a kind.
-func (w *world) factOf(runID string, k events.Kind) uint64 {
+func (w *world) eventOf(runID string, k events.Kind) uint64 {
 	w.t.Helper()
 	for i, kind := range w.kinds(runID) {
 		if kind == string(k) {
@@ -67,7 +67,7 @@ turns:
 	roles, whole := w.start(), w
 	w.task(events.Task{ID: "origin", Agent: "forker", Task: "work", By: "olga"})
 	w.await("origin", "waiting", waiting)
-	at := w.factOf("origin", events.GateOpened)
+	at := w.eventOf("origin", events.GateOpened)
 
 	t.Run("PLUS-1 a fork at a gate goes on by itself: its own plan and workspace, the call is interrupted, the other run still waits", func(t *testing.T) {
 		w := w.on(t)
@@ -80,7 +80,7 @@ turns:
 			t.Errorf("%+v", r)
 		}
 		if said := s.MessagesAfter("step-1", 2); len(said) != 2 || said[1] != "Do without the shell." {
-			t.Errorf("%q in %+v", said, s.Said)
+			t.Errorf("%q in %+v", said, s.Messages)
 		}
 		if s.Result.Output != "Without." {
 			t.Errorf("the model was not shown what was said: %q", s.Result.Output)
@@ -140,7 +140,7 @@ turns:
 			if d := w.letter(letters); d.Code != c.code || d.Hint == "" {
 				t.Errorf("%s: %+v", c.task.ID, d)
 			}
-			if len(w.facts(c.task.ID)) != 0 {
+			if len(w.events(c.task.ID)) != 0 {
 				t.Errorf("%s exists", c.task.ID)
 			}
 		}

@@ -45,7 +45,7 @@ func TestFurnished(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.dir, "scripts", "nux.yaml"), []byte(newcomer), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := (&service.Agents{Shelf: w.ports.Config}).Register(w.ctx(), dir); err != nil {
+	if _, _, err := (&service.Agents{KV: w.ports.Config}).Register(w.ctx(), dir); err != nil {
 		t.Fatal(err)
 	}
 	w.start()
@@ -136,7 +136,7 @@ func TestFurnished(t *testing.T) {
 		}
 		w.row("new", func(i run.Info) bool { return i.Status.Ended() })
 		key, ok := strings.CutPrefix(to.Run.Key, "test.")
-		row, err := w.st.Shelf(to.Run.Bucket).Get(w.ctx(), key)
+		row, err := w.st.KV(to.Run.Bucket).Get(w.ctx(), key)
 		var i run.Info
 		if err == nil {
 			err = json.Unmarshal(row, &i)

@@ -25,7 +25,7 @@ func waiting(s run.State) bool { return len(s.Waiting()) > 0 }
 func (w *world) opened(runID string) events.GateOpenedData {
 	w.t.Helper()
 	var last events.GateOpenedData
-	for _, r := range w.facts(runID) {
+	for _, r := range w.events(runID) {
 		f, err := events.Decode(r.Bytes)
 		if err != nil {
 			w.t.Fatal(err)

@@ -56,8 +56,8 @@ func nearGit(c *service.Config) {
 }
 
 // doing is a model that does one call after the other; what stands as $COMMIT is the commit of the last result that has one.
-func doing(t *testing.T, calls ...llm.Call) *heard {
-	return &heard{planned: func(req llm.Request) llm.Answer {
+func doing(t *testing.T, calls ...llm.Call) *received {
+	return &received{planned: func(req llm.Request) llm.Answer {
 		if req.Meta.Turn > len(calls) {
 			return llm.Answer{Text: "done"}
 		}

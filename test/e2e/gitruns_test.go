@@ -273,7 +273,7 @@ func TestGitAgain(t *testing.T) {
 	}
 	t.Run("PLUS-6 GIT-10 the decisions of runs in git are made again as they were", func(t *testing.T) {
 		for _, id := range []string{"gated", "denied", "open", "gone", "half"} {
-			if p := replayed(t, lawOf(t, events.GateTerms{}), w.log(id)); !p.OK() || p.Decided == 0 || p.Decided+p.Taken != int(p.Facts) { //nolint:gosec // a small number
+			if p := replayed(t, lawOf(t, events.GateTerms{}), w.log(id)); !p.OK() || p.Decided == 0 || p.Decided+p.Taken != int(p.Events) { //nolint:gosec // a small number
 				t.Errorf("%s: %+v", id, p)
 			}
 		}

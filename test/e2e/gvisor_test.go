@@ -19,12 +19,12 @@ import (
 func boxed(t *testing.T, more sandbox.Backend) *world {
 	t.Helper()
 	w := newWorld(t)
-	boxes, err := pool.NewOpener(pool.Config{Root: filepath.Join(w.dir, "work"), Default: sandbox.Host,
+	sandboxes, err := pool.NewOpener(pool.Config{Root: filepath.Join(w.dir, "work"), Default: sandbox.Host,
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New(""), more.Mode(): more}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.ports.Boxes = boxes
+	w.ports.Sandboxes = sandboxes
 	return w
 }
 

@@ -141,7 +141,7 @@ func TestPolicies(t *testing.T) {
 			id := fmt.Sprint(prefix, i)
 			w.ended(id)
 			var by []string
-			for _, r := range w.facts(id) {
+			for _, r := range w.events(id) {
 				f, err := events.Decode(r.Bytes)
 				if err != nil {
 					w.t.Fatal(err)

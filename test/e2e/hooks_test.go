@@ -100,7 +100,7 @@ func (w *world) with(name string, h events.Hook) {
 func (w *world) answers(runID string) []events.HookAnswer {
 	w.t.Helper()
 	var all []events.HookAnswer
-	for _, r := range w.facts(runID) {
+	for _, r := range w.events(runID) {
 		f, err := events.Decode(r.Bytes)
 		if err != nil {
 			w.t.Fatal(err)

@@ -17,12 +17,12 @@ import (
 )
 
 // hostiles runs a station whose agent makes calls one after the other, and returns what came of each.
-func hostiles(w *world, box events.Sandbox, all ...ask) []run.CallRecord {
+func hostiles(w *world, sb events.Sandbox, all ...ask) []run.CallRecord {
 	w.t.Helper()
 	w.ports.Models = inTurns(w.t, one(all...)...)
 	a := backgrounder()
 	a.Tools = append(a.Tools, "read", "write", "edit", "apply_patch", "grep", "glob")
-	a.Sandbox = box
+	a.Sandbox = sb
 	w.agent(a, "")
 	w.start()
 	w.task(events.Task{ID: "hostile", Agent: "runner", Task: "go"})
@@ -30,7 +30,7 @@ func hostiles(w *world, box events.Sandbox, all ...ask) []run.CallRecord {
 	if s.Status != events.Completed || s.ToolCallHistory.Len() != len(all) {
 		w.t.Fatalf("%d calls, %+v\n%s", s.ToolCallHistory.Len(), s.Result, w.story("hostile"))
 	}
-	for _, f := range w.facts("hostile") {
+	for _, f := range w.events("hostile") {
 		if !json.Valid(f.Bytes) || !utf8.Valid(f.Bytes) || len(f.Bytes) > events.MaxEvent {
 			w.t.Errorf("a fact of %d bytes is no JSON in UTF-8: %.300q", len(f.Bytes), f.Bytes)
 		}

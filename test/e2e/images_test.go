@@ -51,12 +51,12 @@ func (c camera) Run(context.Context, tool.Call) (tool.Result, error) {
 }
 
 // choosy is a provider that refuses requests with images.
-type choosy struct{ *heard }
+type choosy struct{ *received }
 
 func (c choosy) Model(ref string) (llm.Model, string, error) { return c, ref, nil }
 
 func (c choosy) Ask(ctx context.Context, req llm.Request, sink llm.Sink) (llm.Answer, error) {
-	answer, err := c.heard.Ask(ctx, req, sink)
+	answer, err := c.received.Ask(ctx, req, sink)
 	if len(shown(req)) > 0 {
 		return llm.Answer{}, &llm.Error{Class: llm.Invalid, Status: 400, Err: errors.New("this model takes no images")}
 	}
@@ -106,7 +106,7 @@ func TestImagesOfTools(t *testing.T) {
 		if b, err := w.ports.Blobs.Get(w.ctx(), r.Images[0].Ref); err != nil || !bytes.Equal(b, shot) {
 			t.Errorf("got %d bytes, %v", len(b), err)
 		}
-		for _, f := range w.facts("look") {
+		for _, f := range w.events("look") {
 			if bytes.Contains(f.Bytes, shot[:8]) || bytes.Contains(f.Bytes, []byte("iVBORw0KGgo")) {
 				t.Errorf("the picture stands in a fact: %.300s", f.Bytes)
 			}
@@ -114,7 +114,7 @@ func TestImagesOfTools(t *testing.T) {
 	})
 	t.Run("PLUS-2 what a tool says of its images is not believed", func(t *testing.T) {
 		t.Parallel()
-		h := &heard{planned: makes(llm.Call{Name: "camera", Input: []byte(`{}`)})}
+		h := &received{planned: makes(llm.Call{Name: "camera", Input: []byte(`{}`)})}
 		w := newWorld(t, camera{shot})
 		w.ports.Models = h
 		w.agent(events.Agent{Name: "a", Model: "heard/x", Tools: []string{"camera"}}, "")
@@ -131,7 +131,7 @@ func TestImagesOfTools(t *testing.T) {
 	})
 	t.Run("PLUS-2 files that are too large, lie or are text do no harm", func(t *testing.T) {
 		t.Parallel()
-		h := &heard{planned: makes(read("huge.png"), read("big.png"), read("liar.png"), read("shape.svg"), read("good.bin"))}
+		h := &received{planned: makes(read("huge.png"), read("big.png"), read("liar.png"), read("shape.svg"), read("good.bin"))}
 		w := newWorld(t)
 		w.ports.Models = h
 		liar := bytes.Clone(shot)
@@ -158,7 +158,7 @@ func TestImagesOfTools(t *testing.T) {
 	})
 	t.Run("PLUS-2 a model that takes no images is told in words, by its agent's switch or after its provider's refusal", func(t *testing.T) {
 		t.Parallel()
-		h := &heard{planned: makes(read("shot.png"))}
+		h := &received{planned: makes(read("shot.png"))}
 		w := newWorld(t)
 		w.ports.Models = choosy{h}
 		w.file("run/off", "shot.png", string(shot))

@@ -37,8 +37,8 @@ func output(handle string) ask {
 func kill(handle string) ask { return ask{"kill_shell", map[string]any{"shell_id": handle}} }
 
 // inTurns is a model that asks for one list of calls after the other and then says done.
-func inTurns(t testing.TB, turns ...[]ask) *heard {
-	return &heard{planned: func(req llm.Request) llm.Answer {
+func inTurns(t testing.TB, turns ...[]ask) *received {
+	return &received{planned: func(req llm.Request) llm.Answer {
 		n := req.Meta.Turn
 		if n > len(turns) {
 			return llm.Answer{Text: "done"}
@@ -337,7 +337,7 @@ func TestBackgroundMoves(t *testing.T) {
 		w.sessionOf("s", "free", free)
 		first.stop()
 		g.on(w, "follow", "two")
-		w.ports.Models.(*heard).planned = inTurns(t, one(shell("cat late.txt"))...).planned
+		w.ports.Models.(*received).planned = inTurns(t, one(shell("cat late.txt"))...).planned
 		w.task(events.Task{ID: "in-2", Agent: "runner", Task: "go", Session: "s"})
 		if s := w.ended("in-2"); !strings.Contains(results(s)[0], "late\n") {
 			t.Errorf("%q", results(s))

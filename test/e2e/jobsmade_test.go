@@ -49,7 +49,7 @@ func TestBackgroundMade(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		turns := inTurns(t, one(beyond(late+forever()), touch, ask{"write", map[string]any{"path": "last.md", "content": "x"}})...).planned
-		w.ports.Models = &heard{planned: func(req llm.Request) llm.Answer {
+		w.ports.Models = &received{planned: func(req llm.Request) llm.Answer {
 			if req.Meta.Turn == 3 {
 				w.there("run/made", "late.md")
 			}
@@ -69,7 +69,7 @@ func TestBackgroundMade(t *testing.T) {
 		w := newWorld(t)
 		first := inTurns(t, one(beyond(late), touch)...).planned
 		extra := 0
-		w.ports.Models = &heard{planned: func(req llm.Request) llm.Answer {
+		w.ports.Models = &received{planned: func(req llm.Request) llm.Answer {
 			n := req.Meta.Turn
 			if n <= 2 {
 				return first(req)
@@ -108,7 +108,7 @@ func TestBackgroundMade(t *testing.T) {
 			}
 			return a.planned(req)
 		}
-		w.ports.Models = &heard{planned: plan}
+		w.ports.Models = &received{planned: plan}
 		a := backgrounder()
 		a.Tools = tools
 		w.agent(a, "")

@@ -23,7 +23,7 @@ func spoken(t *testing.T, streaming string, said chan<- streaming.Replay) (w *wo
 	server := jettest.Server(t)
 	w = worldOn(t, jettest.Connect(t, server, jet.Config{DrainGrace: time.Second}))
 	hand = byHand{make(chan llm.Delta)}
-	w.ports.Models, w.ports.Said = hand, said
+	w.ports.Models, w.ports.Replayed = hand, said
 	w.tune = func(c *service.Config) { c.Streaming, c.Drain = streaming, time.Second }
 	w.agent(events.Agent{Name: "hand", Model: "hand/hand", Prompt: "You speak."}, "")
 	w.start(events.Planner, events.Gatekeeper, events.Toolrunner, events.Persister)
@@ -35,7 +35,7 @@ func spoken(t *testing.T, streaming string, said chan<- streaming.Replay) (w *wo
 		}
 		own := *w
 		own.ports = all.Ports{Ports: program.Ports(st, "test")}
-		own.ports.Models, own.ports.Said = hand, said
+		own.ports.Models, own.ports.Replayed = hand, said
 		h := own.start(events.Executor)
 		return func() {
 			conn.Close()
@@ -92,16 +92,16 @@ func TestKeptStream(t *testing.T) {
 			}
 			hand.pieces <- llm.Delta{}
 			w.ended("told")
-			var heard strings.Builder
-			j := streaming.NewJoiner(func(p streaming.Piece) { heard.WriteString(p.Content) })
+			var received strings.Builder
+			j := streaming.NewJoiner(func(p streaming.Piece) { received.WriteString(p.Content) })
 			for len(said) > 0 {
 				m := <-said
 				j.Take(m.Data)
 			}
-			if heard.String() != "Once upon a time." {
-				t.Errorf("%s: the channel heard %q", c.streaming, heard.String())
+			if received.String() != "Once upon a time." {
+				t.Errorf("%s: the channel heard %q", c.streaming, received.String())
 			}
-			kept, _, err := w.st.Told(w.ctx(), "told", 0)
+			kept, _, err := w.st.Replay(w.ctx(), "told", 0)
 			if err != nil || (len(kept) > 0) != (c.watched != "") {
 				t.Errorf("%s: %d messages are kept: %v", c.streaming, len(kept), err)
 			}
@@ -125,7 +125,7 @@ func TestKeptStream(t *testing.T) {
 			}
 			hand.pieces <- llm.Delta{}
 			w.ended("quiet")
-			if kept, _, err := w.st.Told(w.ctx(), "quiet", 0); err != nil || len(kept) > 0 {
+			if kept, _, err := w.st.Replay(w.ctx(), "quiet", 0); err != nil || len(kept) > 0 {
 				t.Errorf("%s: %d messages are kept: %v", streaming, len(kept), err)
 			}
 			v.mu.Lock()

@@ -34,7 +34,7 @@ func (w *world) room(bytes int64) {
 
 func (w *world) used() int64 {
 	w.t.Helper()
-	fills, err := w.ports.Census.Fills(w.ctx())
+	fills, err := w.ports.StationStats.Fills(w.ctx())
 	if err != nil {
 		w.t.Fatal(err)
 	}

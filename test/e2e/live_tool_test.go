@@ -32,7 +32,7 @@ func (w *world) told(runID, call string) *viewer {
 	stop, err := c.Stream(w.ctx(), runID, func(p client.Piece) {
 		if p.Call == call {
 			p.Event = p.Output
-			v.hear(p)
+			v.receive(p)
 		}
 	})
 	if err != nil {

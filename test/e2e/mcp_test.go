@@ -53,13 +53,13 @@ func (w *world) pinned(name, front, script string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	box, err := host.New(w.t.TempDir()).Open(w.ctx(), sandbox.Config{ID: "pin", Workspace: w.t.TempDir(), Network: true})
+	sb, err := host.New(w.t.TempDir()).Open(w.ctx(), sandbox.Config{ID: "pin", Workspace: w.t.TempDir(), Network: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	pins := agentfile.Pins{Version: agentfile.PinsVersion, Servers: map[string]agentfile.ServerPins{}}
 	for _, s := range a.MCP {
-		if pins.Servers[s.Name], err = mcp.Ask(w.ctx(), s, map[string]secret.Value{"token": secret.New(theSecret)}, box); err != nil {
+		if pins.Servers[s.Name], err = mcp.Ask(w.ctx(), s, map[string]secret.Value{"token": secret.New(theSecret)}, sb); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -71,7 +71,7 @@ func (w *world) pinned(name, front, script string) {
 
 func (w *world) register() {
 	w.t.Helper()
-	if _, _, err := (&service.Agents{Shelf: w.ports.Config}).Register(w.ctx(), filepath.Join(w.dir, "agents")); err != nil {
+	if _, _, err := (&service.Agents{KV: w.ports.Config}).Register(w.ctx(), filepath.Join(w.dir, "agents")); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -191,7 +191,7 @@ func TestMCP(t *testing.T) {
 		if r := only(t, s); !strings.Contains(r.Result, "TOKEN=***") {
 			t.Errorf("the server was not given it: %s", r.Result)
 		}
-		for _, f := range w.facts("run-curious") {
+		for _, f := range w.events("run-curious") {
 			if strings.Contains(string(f.Bytes), "a-token-that-nobody-sees") {
 				t.Errorf("it stands in %s", f.Bytes)
 			}

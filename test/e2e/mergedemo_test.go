@@ -34,9 +34,9 @@ func mergeKinds() []events.Kind {
 }
 
 // facts adds those of a run behind the first so many to the transcript, one a line, and returns how many there are now.
-func (p *mergePlay) facts(id string, after int) int {
+func (p *mergePlay) events(id string, after int) int {
 	p.t.Helper()
-	all := p.world.facts(id)
+	all := p.world.events(id)
 	for i, rec := range all[after:] {
 		f, err := events.Decode(rec.Bytes)
 		if err != nil {
@@ -69,7 +69,7 @@ func (p *mergePlay) works(id, agent, script string) events.Delivery {
 	if s.Status != events.Completed || s.Result.Delivery == nil {
 		p.t.Fatalf("%s: %s %+v\n%s", id, s.Status, s.Result, p.story(id))
 	}
-	p.facts(id, 0)
+	p.events(id, 0)
 	p.tell("%s has worked: %s is at %.12s", agent, s.Result.Delivery.Branch, s.Result.Delivery.Commit)
 	return *s.Result.Delivery
 }
@@ -173,7 +173,7 @@ func (p *mergePlay) conflict(main string, alice, bob, carol events.Delivery) eve
 	p.asked("lead-1", 1, events.GitMerge, main, alice.Commit, bob.Commit, carol.Commit)
 	p.yes("lead-1")
 	s := p.ended("lead-1")
-	p.facts("lead-1", 0)
+	p.events("lead-1", 0)
 	d := s.Result.Delivery
 	if s.Status != events.Completed || d == nil || len(d.Merged) != 2 || len(d.Conflicts) != 1 {
 		p.t.Fatalf("%s %+v %+v", s.Status, s.Result, d)
@@ -222,7 +222,7 @@ func (p *mergePlay) pushed(line, settled events.Delivery) {
 	}
 	p.yes("lead-2")
 	s = p.ended("lead-2")
-	p.facts("lead-2", 0)
+	p.events("lead-2", 0)
 	d := s.Result.Delivery
 	if s.Status != events.Completed || d == nil || !d.Pushed || d.Commit != at || len(d.Conflicts) != 0 || len(d.Merged) != 1 || d.Merged[0].Commit != later.Commit {
 		p.t.Fatalf("%s %+v %+v", s.Status, s.Result, d)

@@ -88,7 +88,7 @@ func machineStation(t *testing.T, mode sandbox.Mode, tune func(c *service.Config
 		}
 	})
 	t.Run("SBX-15 no machine is left when the run has ended", func(t *testing.T) {
-		if left, err := filepath.Glob(filepath.Join(tmp, local.BoxPrefix+"*")); err != nil || len(left) > 0 {
+		if left, err := filepath.Glob(filepath.Join(tmp, local.SandboxPrefix+"*")); err != nil || len(left) > 0 {
 			t.Errorf("left %v, %v", left, err)
 		}
 	})

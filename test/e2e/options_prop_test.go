@@ -28,7 +28,7 @@ func TestPROP3(t *testing.T) {
 		})
 		for id, name := range ids {
 			s := w.ended(id) // its model has no script; that it was created is what counts
-			first, p, err := events.Read(w.facts(id)[0].Bytes)
+			first, p, err := events.Read(w.events(id)[0].Bytes)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,13 +14,13 @@ import (
 )
 
 // shelfWithoutSnapshots refuses to store snapshots.
-type shelfWithoutSnapshots struct{ kernel.Shelf }
+type kvWithoutSnapshots struct{ kernel.KV }
 
-func (s shelfWithoutSnapshots) Put(ctx context.Context, key string, value []byte) error {
+func (s kvWithoutSnapshots) Put(ctx context.Context, key string, value []byte) error {
 	if strings.HasPrefix(key, "snap.") {
 		return errors.New("no room for snapshots")
 	}
-	return s.Shelf.Put(ctx, key, value)
+	return s.KV.Put(ctx, key, value)
 }
 
 func TestOptions(t *testing.T) {
@@ -28,7 +28,7 @@ func TestOptions(t *testing.T) {
 	w := newWorld(t)
 	w.agent(events.Agent{Name: "reader", Tools: []string{"read"}, MaxSteps: 7}, reader)
 	w.agent(events.Agent{Name: "talker"}, "turns:\n  - text: done\n")
-	w.ports.State = shelfWithoutSnapshots{w.ports.State}
+	w.ports.State = kvWithoutSnapshots{w.ports.State}
 	roles := w.start()
 	five, two := 5, 2
 	off := false

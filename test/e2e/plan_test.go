@@ -59,7 +59,7 @@ turns:
 			t.Fatalf("%+v", s.Result)
 		}
 		at := map[string]int{}
-		for i, r := range w.facts("diamond") {
+		for i, r := range w.events("diamond") {
 			f, p, err := events.Read(r.Bytes)
 			if err != nil {
 				t.Fatal(err)
@@ -88,7 +88,7 @@ turns:
 			t.Errorf("got %d checkpoints of 4 steps", s.CheckpointCount)
 		}
 		numbers := map[int]bool{}
-		for _, r := range w.facts("diamond") {
+		for _, r := range w.events("diamond") {
 			if _, p, err := events.Read(r.Bytes); err != nil {
 				t.Fatal(err)
 			} else if d, ok := p.(*events.StepFinishedData); ok {
@@ -115,7 +115,7 @@ turns:
 			t.Fatalf("got %+v", all)
 		}
 		var lines [][]byte
-		for _, r := range w.facts("diamond") {
+		for _, r := range w.events("diamond") {
 			lines = append(lines, r.Bytes)
 		}
 		for n, id := range []string{"a", "b", "c", "d"} {
@@ -188,7 +188,7 @@ turns:
 			t.Fatalf("%+v", s.Result)
 		}
 		var order []string
-		for _, r := range w.facts("row") {
+		for _, r := range w.events("row") {
 			_, p, err := events.Read(r.Bytes)
 			if err != nil {
 				t.Fatal(err)
@@ -292,7 +292,7 @@ func TestRestored(t *testing.T) {
 		}
 		w.task(events.Task{ID: "seen", Agent: "reader", Task: "read", Session: "s1"})
 		w.ended("seen")
-		want := w.facts("seen")
+		want := w.events("seen")
 		w.await("seen", "seen whole", func(run.State) bool {
 			mu.Lock()
 			defer mu.Unlock()

@@ -51,7 +51,7 @@ func TestSessionSandbox(t *testing.T) {
 			t.Parallel()
 			sandboxtest.Need(t, backend)
 			w := newWorld(t)
-			w.ports.Boxes = keeping(w, backend)
+			w.ports.Sandboxes = keeping(w, backend)
 			m := inTurns(t, one(shell("echo home > ~/note; echo tmp > $TMPDIR/note; export GREETING='hello you'; echo $HOME"))...)
 			w.ports.Models = m
 			w.agent(shellOnly(backend.Mode()), "")
@@ -109,26 +109,26 @@ func (*tardy) Mode() sandbox.Mode { return sandbox.Docker }
 
 func (d *tardy) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox, error) {
 	cfg.Network = true
-	box, err := d.Backend.Open(ctx, cfg)
+	sb, err := d.Backend.Open(ctx, cfg)
 	if err == nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.opened++
 		d.living++
-		box = &tardyBox{box, d, sync.Once{}}
+		sb = &tardySandbox{sb, d, sync.Once{}}
 	}
-	return box, err
+	return sb, err
 }
 
-type tardyBox struct {
+type tardySandbox struct {
 	sandbox.Sandbox
 	of   *tardy
 	once sync.Once
 }
 
-func (*tardyBox) Mode() sandbox.Mode { return sandbox.Docker }
+func (*tardySandbox) Mode() sandbox.Mode { return sandbox.Docker }
 
-func (b *tardyBox) Destroy(ctx context.Context) error {
+func (b *tardySandbox) Destroy(ctx context.Context) error {
 	err := b.Sandbox.Destroy(ctx)
 	b.once.Do(func() {
 		b.of.mu.Lock()
@@ -165,7 +165,7 @@ func TestKeptSandbox(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		d := &tardy{Backend: host.New("")}
-		w.ports.Boxes = keeping(w, d)
+		w.ports.Sandboxes = keeping(w, d)
 		sleeps := forever()
 		w.ports.Models = inTurns(t, one(shell("echo 1 > ~/note"), beyond("cat ~/note; "+sleeps), output("bg-c2-1"), shell("cat ~/note"), shell("no-such-program"), shell("cat ~/note"))...)
 		w.agent(backgrounder(), "")
@@ -187,7 +187,7 @@ func TestKeptSandbox(t *testing.T) {
 		for _, end := range []string{"stop", "drain", "lost"} {
 			w := newWorld(t)
 			d := &tardy{Backend: host.New("")}
-			w.ports.Boxes = keeping(w, d)
+			w.ports.Sandboxes = keeping(w, d)
 			thinks := make(chan struct{})
 			m := inTurns(t, one(shell("true"))...)
 			plan := m.planned
@@ -251,9 +251,9 @@ func TestBackgroundServer(t *testing.T) {
 }
 
 // inSteps is a model that asks for calls, one after the other, in each step, and then says done.
-func inSteps(t testing.TB, calls map[string][]ask) *heard {
+func inSteps(t testing.TB, calls map[string][]ask) *received {
 	asked := map[string]int{}
-	return &heard{planned: func(req llm.Request) llm.Answer {
+	return &received{planned: func(req llm.Request) llm.Answer {
 		list, n := calls[req.Meta.Step], asked[req.Meta.Step]
 		if n >= len(list) {
 			return llm.Answer{Text: "done"}
@@ -306,7 +306,7 @@ func TestBackgroundArtifacts(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		d := &tardy{Backend: host.New("")}
-		w.ports.Boxes = keeping(w, d)
+		w.ports.Sandboxes = keeping(w, d)
 		w.ports.Models = inSteps(t, map[string][]ask{"a": {shell("echo one > ~/note; echo made > first.md"), shell("cat ~/note")}, "b": {shell("cat first.md; ls ~"), shell("echo two > second.md")}})
 		w.agent(shellOnly(sandbox.Docker), "")
 		w.start()

@@ -121,7 +121,7 @@ func TestBackPressure(t *testing.T) {
 		w.await("first", "ended", func(s run.State) bool { return s.Status.Ended() })
 		ctx := w.ctx()
 		for { // its place is taken by one of those that waited
-			if n, err := w.ports.Census.Running(ctx); err != nil || n == 1 {
+			if n, err := w.ports.StationStats.Running(ctx); err != nil || n == 1 {
 				if err != nil {
 					t.Fatal(err)
 				}

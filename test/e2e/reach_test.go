@@ -46,7 +46,7 @@ func TestReach(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := worldOn(t, jettest.Connect(t, server, jet.Config{}))
-	w.ports.Boxes, err = pool.NewOpener(pool.Config{Root: filepath.Join(w.dir, "work"), Default: sandbox.Landlock,
+	w.ports.Sandboxes, err = pool.NewOpener(pool.Config{Root: filepath.Join(w.dir, "work"), Default: sandbox.Landlock,
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Landlock: backend, sandbox.Host: host.New("")}, Closed: func(netip.AddrPort) bool { return false }})
 	if err != nil {
 		t.Fatal(err)

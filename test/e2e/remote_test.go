@@ -65,7 +65,7 @@ func TestE2BStation(t *testing.T) {
 	})
 	t.Run("SBX-15 ART-13 no machine is left when the run has ended, and what was made there is an artifact", func(t *testing.T) {
 		w := w.on(t)
-		if left := cloud.Boxes(); len(left) != 0 || cloud.Requests("POST /sandboxes") == 0 {
+		if left := cloud.Sandboxes(); len(left) != 0 || cloud.Requests("POST /sandboxes") == 0 {
 			t.Errorf("left: %v", left)
 		}
 		list := artifact.Latest(w.state("afar"))

@@ -30,7 +30,7 @@ func lawOf(t *testing.T, terms events.GateTerms, rules ...events.Rule) replay.Po
 	if err != nil {
 		t.Fatal(err)
 	}
-	return replay.Policy{Policy: gatekeeper.Law(gatekeeper.Config{Tools: registry, Rules: rules, Terms: terms}),
+	return replay.Policy{Policy: gatekeeper.Policy(gatekeeper.Config{Tools: registry, Rules: rules, Terms: terms}),
 		Knows: func(_ events.Agent, name string) bool { _, ok := registry.Get(name); return ok }}
 }
 
@@ -46,7 +46,7 @@ func replayed(t *testing.T, law replay.Policy, log []byte) replay.Report {
 // log is what inspan export writes.
 func (w *world) log(runID string) []byte {
 	var b bytes.Buffer
-	for _, r := range w.facts(runID) {
+	for _, r := range w.events(runID) {
 		b.Write(r.Bytes)
 		b.WriteByte('\n')
 	}
@@ -116,7 +116,7 @@ turns:
 	w.await("expired", "paused", func(s run.State) bool { return s.Status == events.Paused })
 	w.publish("station.test.run.expired.control", `{"action":"resume","by":"anna"}`)
 	w.ended("edited")
-	w.task(events.Task{ID: "fork", ForkOf: &events.ForkPoint{Run: "edited", Sequence: w.factOf("edited", events.GateOpened)}, Say: "Speak up."})
+	w.task(events.Task{ID: "fork", ForkOf: &events.ForkPoint{Run: "edited", Sequence: w.eventOf("edited", events.GateOpened)}, Say: "Speak up."})
 	logs := map[string][]byte{}
 	for _, id := range []string{"plan", "edited", "several", "expired", "refused", "steps", "fork", "direct", "revised"} {
 		w.ended(id)
@@ -143,7 +143,7 @@ func TestReplay(t *testing.T) {
 	t.Run("PLUS-6 the decisions of runs that have just happened are made again as they were", func(t *testing.T) {
 		for id, log := range logs {
 			r := replayed(t, lawOf(t, events.GateTerms{}), log)
-			if !r.OK() || r.Decided == 0 || r.Decided+r.Taken != int(r.Facts) {
+			if !r.OK() || r.Decided == 0 || r.Decided+r.Taken != int(r.Events) {
 				t.Errorf("%s: %+v\n%s", id, r, log)
 			}
 			for line := range bytes.Lines(log) {

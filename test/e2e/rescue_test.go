@@ -83,7 +83,7 @@ func (w *world) until(what string, is func() bool) {
 
 // cutter is a shelf of a process that is killed when it would take a tree out of the record.
 type cutter struct {
-	kernel.Shelf
+	kernel.KV
 	dead atomic.Bool
 	once sync.Once
 	cut  chan struct{}
@@ -98,7 +98,7 @@ func (c *cutter) Swap(ctx context.Context, key string, value []byte, revision ui
 	if c.dead.Load() {
 		return 0, errors.New("the process is gone")
 	}
-	return c.Shelf.Swap(ctx, key, value, revision)
+	return c.KV.Swap(ctx, key, value, revision)
 }
 
 func TestGitRescued(t *testing.T) {
@@ -117,7 +117,7 @@ func TestGitRescued(t *testing.T) {
 		w.agent(events.Agent{Name: "coder", Model: "heard/x", Tools: gitTools}, "")
 		w.start(events.Planner, events.Gatekeeper, events.Executor)
 		g, whole := &graves{Leases: w.ports.Leases}, w.ports.Trees
-		c := &cutter{Shelf: whole, cut: make(chan struct{})}
+		c := &cutter{KV: whole, cut: make(chan struct{})}
 		w.ports.Trees = c
 		first := g.on(w, "follow", "one")
 		w.ports.Trees = whole

@@ -24,21 +24,21 @@ import (
 )
 
 // door is a log that does not answer while it is shut.
-type door struct {
+type endpoint struct {
 	kernel.Journal
 	shut atomic.Bool
 }
 
 var errShut = errors.New("the log is away")
 
-func (d *door) answers(context.Context) error {
+func (d *endpoint) answers(context.Context) error {
 	if d.shut.Load() {
 		return errShut
 	}
 	return nil
 }
 
-func (d *door) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
+func (d *endpoint) Append(ctx context.Context, e kernel.Entry) kernel.Ack {
 	if d.shut.Load() {
 		return kernel.Ack{Outcome: kernel.Unknown, Err: errShut}
 	}
@@ -64,8 +64,8 @@ func drawn(t *rapid.T, id string) *runtest.Builder {
 }
 
 // persist appends facts to a log, and returns the position of the last one.
-func persist(t *rapid.T, j kernel.Journal, id string, head uint64, facts [][]byte) uint64 {
-	for _, b := range facts {
+func persist(t *rapid.T, j kernel.Journal, id string, head uint64, evs [][]byte) uint64 {
+	for _, b := range evs {
 		f, err := events.Decode(b)
 		if err != nil {
 			t.Fatal(err)
@@ -105,11 +105,11 @@ func same(t *rapid.T, how string, got, want run.State) {
 }
 
 // shelves are where snapshots are kept in the forms that a station writes there.
-func shelves(state, local kernel.Shelf, blobs kernel.Blobs) map[string]*snapshot.Store {
+func kvs(state, local kernel.KV, blobs kernel.Blobs) map[string]*snapshot.Store {
 	return map[string]*snapshot.Store{
-		"primary, binary": {Shelf: state, Blobs: blobs, Form: snapshot.FormBinary},
-		"primary, JSON":   {Shelf: state, Blobs: blobs, Form: snapshot.FormJSON},
-		"fallback, JSON":  {Shelf: local, Form: snapshot.FormJSON},
+		"primary, binary": {KV: state, Blobs: blobs, Form: snapshot.FormBinary},
+		"primary, JSON":   {KV: state, Blobs: blobs, Form: snapshot.FormJSON},
+		"fallback, JSON":  {KV: local, Form: snapshot.FormJSON},
 	}
 }
 
@@ -127,24 +127,24 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = beside.Close() })
-	log := &door{Journal: st.Journal()}
+	log := &endpoint{Journal: st.Journal()}
 	f, err := sqlitestore.NewFallback(t.Context(), beside, sqlitestore.Primary{Journal: log, Inbox: st.Inbox(), Timers: st.Timers(), Blobs: st.Blobs(), Refusals: st.Refusals(), Answers: log.answers})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stores := shelves(st.Shelf(topology.StateBucket), local.Shelf(topology.StateBucket), st.Blobs())
+	stores := kvs(st.KV(topology.StateBucket), local.KV(topology.StateBucket), st.Blobs())
 	n := 0
 	t.Run("PROP-5 PERS-2 Feature: agent-harnesses, Property 5: persist then restore is an identity, over the primary store and the fallback", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			n++
 			id := fmt.Sprintf("r%d", n)
 			b := drawn(t, id)
-			facts, want := b.Events(), b.State()
-			heads := map[string]uint64{"primary": persist(t, st.Journal(), id, 0, facts), "fallback": persist(t, local.Journal(), id, 0, facts)}
+			evs, want := b.Events(), b.State()
+			heads := map[string]uint64{"primary": persist(t, st.Journal(), id, 0, evs), "fallback": persist(t, local.Journal(), id, 0, evs)}
 			same(t, "the primary log", restore(t, st.Journal(), id, run.State{}, 0), want)
 			same(t, "the log in the local store", restore(t, local.Journal(), id, run.State{}, 0), want)
-			at := rapid.IntRange(1, len(facts)).Draw(t, "snapshot at")
-			part, err := run.Fold(run.State{}, facts[:at]...)
+			at := rapid.IntRange(1, len(evs)).Draw(t, "snapshot at")
+			part, err := run.Fold(run.State{}, evs[:at]...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +161,7 @@ func TestRestore(t *testing.T) {
 					t.Fatal(err)
 				}
 				got, _, _ = s.Latest(context.Background(), id)
-				if got, err = run.Fold(got, facts[at:]...); err != nil {
+				if got, err = run.Fold(got, evs[at:]...); err != nil {
 					t.Fatal(err)
 				}
 				same(t, name+" and the facts behind it", got, want)
@@ -172,15 +172,15 @@ func TestRestore(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			n++
 			id := fmt.Sprintf("f%d", n)
-			facts := drawn(t, id).Events()
-			at := rapid.IntRange(1, len(facts)).Draw(t, "away behind")
-			fork := persist(t, f, id, 0, facts[:at])
+			evs := drawn(t, id).Events()
+			at := rapid.IntRange(1, len(evs)).Draw(t, "away behind")
+			fork := persist(t, f, id, 0, evs[:at])
 			before := restore(t, f, id, run.State{}, 0)
 			log.shut.Store(true)
 			defer log.shut.Store(false)
 			want := before
-			if at < len(facts) {
-				persist(t, f, id, fork, facts[at:at+1])
+			if at < len(evs) {
+				persist(t, f, id, fork, evs[at:at+1])
 				want = restore(t, f, id, before, fork)
 				if warned := want.Sequence - before.Sequence; warned != 2 && !want.Status.Ended() {
 					t.Fatalf("%d facts were kept, want the one and its warning", warned)

@@ -87,7 +87,7 @@ func TestDispatch(t *testing.T) {
 	t.Run("OBS-3 OBS-4 OBS-5 OBS-6 OBS-7 OBS-8 LOOP-18 TOOL-18 monitoring events carry their names and fields", func(t *testing.T) {
 		w := w.on(t)
 		seen := map[string]map[string]json.RawMessage{}
-		for i, r := range w.facts("bare") {
+		for i, r := range w.events("bare") {
 			f, err := events.Decode(r.Bytes)
 			if err != nil {
 				t.Fatal(err)
@@ -135,17 +135,17 @@ func TestDispatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := strings.Count(string(lines), "\n"), len(w.facts("bare")); got != want {
+		if got, want := strings.Count(string(lines), "\n"), len(w.events("bare")); got != want {
 			t.Errorf("OBS-24: %d lines for %d facts", got, want)
 		}
 	})
 	t.Run("a duplicate task id starts one run, for ever", func(t *testing.T) {
 		w := w.on(t)
-		before := len(w.facts("bare"))
+		before := len(w.events("bare"))
 		w.publish("station.test.task", `{"id":"bare",`+body[1:])
 		w.publish("station.test.task", `{"id":"after",`+body[1:])
 		w.ended("after")
-		if after := len(w.facts("bare")); after != before {
+		if after := len(w.events("bare")); after != before {
 			t.Errorf("%d facts became %d", before, after)
 		}
 	})

@@ -157,7 +157,7 @@ func TestSessionLock(t *testing.T) {
 		if d.Code != "session_locked" || d.Run != "second" || !strings.Contains(d.Reason, `session "busy" is locked by run first`) || !strings.Contains(d.Hint, "unlock") {
 			t.Errorf("%+v", d)
 		}
-		if n := len(w.facts("second")); n != 0 {
+		if n := len(w.events("second")); n != 0 {
 			t.Errorf("it has %d facts", n)
 		}
 	})

@@ -14,7 +14,7 @@ func TestShellDir(t *testing.T) {
 	t.Run("TOOL-10 TOOL-16 the folder of a shell is a fact, which the next call begins from", func(t *testing.T) {
 		t.Parallel()
 		texts := []string{"mkdir -p sub/deep && cd sub", "cd deep; exit 3", "pwd", "cd ../..; cd /", "pwd"}
-		h := &heard{planned: func(req llm.Request) llm.Answer {
+		h := &received{planned: func(req llm.Request) llm.Answer {
 			if n := req.Meta.Turn; n <= len(texts) {
 				input, err := json.Marshal(map[string]string{"command": texts[n-1]})
 				if err != nil {

@@ -53,7 +53,7 @@ type viewer struct {
 	last string
 }
 
-func (v *viewer) hear(p client.Piece) {
+func (v *viewer) receive(p client.Piece) {
 	v.mu.Lock()
 	if p.Again {
 		v.text, v.last = "", ""
@@ -100,7 +100,7 @@ func (w *world) viewer(runID string) *viewer {
 		w.t.Fatal(err)
 	}
 	v := &viewer{news: make(chan struct{}, 1)} // one is enough: it only says "look again"
-	stop, err := c.Stream(w.ctx(), runID, v.hear)
+	stop, err := c.Stream(w.ctx(), runID, v.receive)
 	if err != nil {
 		w.t.Fatal(err)
 	}

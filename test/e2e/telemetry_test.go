@@ -188,7 +188,7 @@ func TestTelemetry(t *testing.T) {
 		}
 	})
 	t.Run("OBS-23 all facts of the run carry the trace of its task", func(t *testing.T) {
-		for _, r := range w.facts("traced") {
+		for _, r := range w.events("traced") {
 			if f, err := events.Decode(r.Bytes); err != nil || f.TraceParent != "00-"+trace+"-"+above+"-01" {
 				t.Fatalf("fact %d has %q: %v", f.Sequence, f.TraceParent, err)
 			}

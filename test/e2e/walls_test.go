@@ -21,7 +21,7 @@ import (
 func said[P events.Payload](w *world, runID string) []P {
 	w.t.Helper()
 	var list []P
-	for _, r := range w.facts(runID) {
+	for _, r := range w.events(runID) {
 		_, p, err := events.Read(r.Bytes)
 		if err != nil {
 			w.t.Fatal(err)
@@ -36,7 +36,7 @@ func said[P events.Payload](w *world, runID string) []P {
 func TestUsageOfFailedCalls(t *testing.T) {
 	t.Parallel()
 	works := func(ctx context.Context, _ int64, c tool.Call) (tool.Result, error) {
-		_, err := c.Env.Box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"}})
+		_, err := c.Env.Sandbox.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"}})
 		return tool.Result{}, errors.Join(err, tool.Fail(tool.Permanent, "", errors.New("it was all for nothing")))
 	}
 	costly := &probe{name: "costly", effect: tool.Once, do: works}
@@ -74,12 +74,12 @@ func TestLandlockStation(t *testing.T) {
 	backend := landlock.New([]string{"/proc/self/exe", launch.Word}, "")
 	sandboxtest.Need(t, backend)
 	w := newWorld(t)
-	boxes, err := pool.NewOpener(pool.Config{Root: filepath.Join(w.dir, "work"), Default: sandbox.Landlock, Least: sandbox.Landlock,
+	sandboxes, err := pool.NewOpener(pool.Config{Root: filepath.Join(w.dir, "work"), Default: sandbox.Landlock, Least: sandbox.Landlock,
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Landlock: backend}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.ports.Boxes = boxes
+	w.ports.Sandboxes = sandboxes
 	secret := filepath.Join(w.dir, "secret")
 	if err := os.WriteFile(secret, []byte("nobody's business"), 0o644); err != nil {
 		t.Fatal(err)

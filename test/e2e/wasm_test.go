@@ -32,12 +32,12 @@ func TestWASMStation(t *testing.T) {
 	if _, err := set.Pick(t.Context(), sandbox.WASM); err != nil {
 		t.Fatal(err)
 	}
-	boxes, err := pool.NewOpener(pool.Config{Root: filepath.Join(w.dir, "work"), Default: sandbox.Host,
+	sandboxes, err := pool.NewOpener(pool.Config{Root: filepath.Join(w.dir, "work"), Default: sandbox.Host,
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host, sandbox.WASM: backend}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.ports.Boxes = boxes
+	w.ports.Sandboxes = sandboxes
 	secret := filepath.Join(w.dir, "secret")
 	if err := os.WriteFile(secret, []byte("nobody's business"), 0o644); err != nil {
 		t.Fatal(err)

@@ -174,13 +174,13 @@ func (w *world) task(t events.Task) {
 // state folds a run from the log.
 func (w *world) state(runID string) run.State {
 	w.t.Helper()
-	return mustFold(w.t, w.facts(runID))
+	return mustFold(w.t, w.events(runID))
 }
 
-func mustFold(t testing.TB, facts []kernel.Record) run.State {
+func mustFold(t testing.TB, evs []kernel.Record) run.State {
 	t.Helper()
 	var s run.State
-	for _, r := range facts {
+	for _, r := range evs {
 		next, err := s.Apply(r.Bytes)
 		if err != nil {
 			t.Fatalf("the log does not fold: %v", err)
@@ -190,7 +190,7 @@ func mustFold(t testing.TB, facts []kernel.Record) run.State {
 	return s
 }
 
-func (w *world) facts(runID string) []kernel.Record {
+func (w *world) events(runID string) []kernel.Record {
 	w.t.Helper()
 	var all []kernel.Record
 	after := uint64(0)
@@ -248,7 +248,7 @@ func (w *world) story(runID string) string {
 
 func (w *world) kinds(runID string) []string {
 	var kinds []string
-	for _, r := range w.facts(runID) {
+	for _, r := range w.events(runID) {
 		f, err := events.Decode(r.Bytes)
 		if err != nil {
 			w.t.Fatal(err)

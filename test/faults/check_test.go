@@ -57,7 +57,7 @@ func (v *verdicts) untried(format string, args ...any) {
 // view is the log as one replica has it.
 type view struct {
 	node   string
-	facts  map[string][]kernel.Record
+	events map[string][]kernel.Record
 	states map[string]run.State
 }
 
@@ -73,7 +73,7 @@ func (f *fleet) auditor(ctx context.Context, n *node) (*jet.Station, func(), err
 
 // read folds the log of each run from one node; a run that does not fold is a violation (SAFE-2).
 func (f *fleet) read(ctx context.Context, n *node, ids []string, v *verdicts) view {
-	w := view{node: n.name, facts: map[string][]kernel.Record{}, states: map[string]run.State{}}
+	w := view{node: n.name, events: map[string][]kernel.Record{}, states: map[string]run.State{}}
 	st, shut, err := f.auditor(ctx, n)
 	if err != nil {
 		v.violate("read the log of %s: %v", n.name, err)
@@ -83,19 +83,19 @@ func (f *fleet) read(ctx context.Context, n *node, ids []string, v *verdicts) vi
 	patience, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
 	for _, id := range ids {
-		facts, err := readPatiently(patience, st.Journal(), id)
+		evs, err := readPatiently(patience, st.Journal(), id)
 		if err != nil {
 			v.violate("PERS-15: read run %s from %s: %v", id, n.name, err)
 			continue
 		}
 		var s run.State
-		for i, r := range facts {
+		for i, r := range evs {
 			if s, err = s.Apply(r.Bytes); err != nil {
 				v.violate("SAFE-2: run %s of %s does not fold at its fact %d: %v", id, n.name, i+1, err)
 				break
 			}
 		}
-		w.facts[id], w.states[id] = facts, s
+		w.events[id], w.states[id] = evs, s
 	}
 	return w
 }
@@ -103,24 +103,24 @@ func (f *fleet) read(ctx context.Context, n *node, ids []string, v *verdicts) vi
 // readPatience is how long a node that was just cut off may take to answer alone.
 const readPatience = 30 * time.Second
 
-func readPatiently(ctx context.Context, j kernel.Journal, id string) (facts []kernel.Record, err error) {
+func readPatiently(ctx context.Context, j kernel.Journal, id string) (evs []kernel.Record, err error) {
 	until(ctx, func() bool {
 		look, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		facts, err = readAll(look, j, id)
+		evs, err = readAll(look, j, id)
 		return err == nil
 	})
-	return facts, err
+	return evs, err
 }
 
 func readAll(ctx context.Context, j kernel.Journal, id string) ([]kernel.Record, error) {
 	var all []kernel.Record
 	for after := uint64(0); ; {
-		facts, more, err := j.Read(ctx, id, after)
+		evs, more, err := j.Read(ctx, id, after)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, facts...)
+		all = append(all, evs...)
 		if !more {
 			return all, nil
 		}
@@ -130,29 +130,29 @@ func readAll(ctx context.Context, j kernel.Journal, id string) ([]kernel.Record,
 
 // facts counts the facts of a view.
 func (w view) count() (n int) {
-	for _, facts := range w.facts {
-		n += len(facts)
+	for _, evs := range w.events {
+		n += len(evs)
 	}
 	return n
 }
 
 // same reports where two replicas differ.
 func (w view) same(o view, v *verdicts) {
-	for id, facts := range w.facts {
-		if !slices.EqualFunc(facts, o.facts[id], func(a, b kernel.Record) bool { return a.Seq == b.Seq && string(a.Bytes) == string(b.Bytes) }) {
-			v.violate("PERS-15: run %s: %s has %d facts, %s has %d, or their bytes differ", id, w.node, len(facts), o.node, len(o.facts[id]))
+	for id, evs := range w.events {
+		if !slices.EqualFunc(evs, o.events[id], func(a, b kernel.Record) bool { return a.Seq == b.Seq && string(a.Bytes) == string(b.Bytes) }) {
+			v.violate("PERS-15: run %s: %s has %d facts, %s has %d, or their bytes differ", id, w.node, len(evs), o.node, len(o.events[id]))
 		}
 	}
 }
 
 // lost counts the facts that were heard as stored and are not in the log with their very bytes.
-func (w view) lost(heard map[string]map[uint64][32]byte, v *verdicts) (known, lost int) {
-	for id, facts := range heard {
+func (w view) lost(received map[string]map[uint64][32]byte, v *verdicts) (known, lost int) {
+	for id, evs := range received {
 		there := map[uint64][32]byte{}
-		for _, r := range w.facts[id] {
+		for _, r := range w.events[id] {
 			there[r.Seq] = sha256.Sum256(r.Bytes)
 		}
-		for seq, hash := range facts {
+		for seq, hash := range evs {
 			known++
 			if there[seq] != hash {
 				lost++
@@ -184,7 +184,7 @@ func (w view) join(lines []effects.Line, v *verdicts) tally {
 	for _, l := range lines {
 		k := callKey{l.Run, l.Call}
 		class[k] = l.Class
-		if _, read := w.facts[l.Run]; !read {
+		if _, read := w.events[l.Run]; !read {
 			continue
 		}
 		switch l.Moment {
@@ -235,8 +235,8 @@ func (w view) join(lines []effects.Line, v *verdicts) tally {
 // calls reads how often each call was announced and how it ended.
 func (w view) calls(t *tally) (started map[callKey]int, ended map[callKey]events.Kind) {
 	started, ended = map[callKey]int{}, map[callKey]events.Kind{}
-	for id, facts := range w.facts {
-		for _, r := range facts {
+	for id, evs := range w.events {
+		for _, r := range evs {
 			_, p, err := events.Read(r.Bytes)
 			if err != nil {
 				continue // told by the fold
@@ -261,8 +261,8 @@ func (w view) calls(t *tally) (started map[callKey]int, ended map[callKey]events
 // moments returns when each fact of a view was said, in order.
 func (w view) moments() []time.Time {
 	var at []time.Time
-	for _, facts := range w.facts {
-		for _, r := range facts {
+	for _, evs := range w.events {
+		for _, r := range evs {
 			if f, err := events.Decode(r.Bytes); err == nil {
 				at = append(at, f.Time)
 			}
@@ -406,7 +406,7 @@ func (f *fleet) leader(ctx context.Context) string {
 }
 
 // intact holds what each node says of its log against the facts that were read from it: no place is empty.
-func (f *fleet) intact(ctx context.Context, n *node, facts int, v *verdicts) {
+func (f *fleet) intact(ctx context.Context, n *node, evs int, v *verdicts) {
 	all, err := n.streams(ctx)
 	if err != nil {
 		v.violate("ask %s for its streams: %v", n.name, err)
@@ -416,8 +416,8 @@ func (f *fleet) intact(ctx context.Context, n *node, facts int, v *verdicts) {
 	if s.Deleted != 0 || s.Messages != s.Last-s.First+1 || s.First != 1 {
 		v.violate("SAFE-2: the log of %s has %d of the places %d to %d, %d are deleted", n.name, s.Messages, s.First, s.Last, s.Deleted)
 	}
-	if facts > 0 && uint64(facts) != s.Messages {
-		v.violate("SAFE-2: the log of %s has %d facts, its runs have %d", n.name, s.Messages, facts)
+	if evs > 0 && uint64(evs) != s.Messages {
+		v.violate("SAFE-2: the log of %s has %d facts, its runs have %d", n.name, s.Messages, evs)
 	}
 }
 

@@ -25,16 +25,16 @@ func TestCheckers(t *testing.T) {
 	b.Append(runtest.Created(), runtest.Started(), runtest.Plan(runtest.Step("a")), runtest.Ready("a"), runtest.Allowed("a"),
 		runtest.Turn(1, "a", "go", runtest.Asked(1, 1, "note_once", `{}`)), runtest.CallYes(ref, "once"), runtest.CallBegun(ref, 1))
 	b.Append(runtest.CallDone(ref, b.State().Sequence, "ok"))
-	seen := view{node: "n1", facts: map[string][]kernel.Record{}}
+	seen := view{node: "n1", events: map[string][]kernel.Record{}}
 	for i, f := range b.Events() {
-		seen.facts["r"] = append(seen.facts["r"], kernel.Record{Seq: uint64(i + 1), Bytes: f})
+		seen.events["r"] = append(seen.events["r"], kernel.Record{Seq: uint64(i + 1), Bytes: f})
 	}
 	line := func(moment, key string) effects.Line {
 		return effects.Line{Moment: moment, Class: tool.Once, Run: "r", Call: "c1-1", Key: key}
 	}
 	good := []effects.Line{line(effects.Begin, "k"), line(effects.Effect, "k"), line(effects.End, "k")}
-	fact := seen.facts["r"][2]
-	short := view{node: "n2", facts: map[string][]kernel.Record{"r": seen.facts["r"][:3]}}
+	ev := seen.events["r"][2]
+	short := view{node: "n2", events: map[string][]kernel.Record{"r": seen.events["r"][:3]}}
 	now := time.Now()
 	claimed := func(head, seq uint64) porcupine.Operation {
 		return porcupine.Operation{Input: claim{run: "r", head: head}, Output: seq, Call: 1, Return: 2}
@@ -52,7 +52,7 @@ func TestCheckers(t *testing.T) {
 		{"a second beginning", "was announced 1 times", func(v *verdicts) { seen.join(append(good, good[0]), v) }},
 		{"a result without an effect", "never was", func(v *verdicts) { seen.join(good[:1], v) }},
 		{"a fact that is gone", "is not in the log", func(v *verdicts) {
-			short.lost(map[string]map[uint64][32]byte{"r": {9: sha256.Sum256(fact.Bytes)}}, v)
+			short.lost(map[string]map[uint64][32]byte{"r": {9: sha256.Sum256(ev.Bytes)}}, v)
 		}},
 		{"a fact that is another", "is not in the log", func(v *verdicts) { seen.lost(map[string]map[uint64][32]byte{"r": {3: {1}}}, v) }},
 		{"replicas that differ", "their bytes differ", func(v *verdicts) { seen.same(short, v) }},

@@ -106,7 +106,7 @@ func (p *failover) tell(format string, args ...any) {
 
 func (p *failover) tree(session string) workspace.Record {
 	p.t.Helper()
-	rec, _, err := workspace.Load(p.ctx, p.seat.Shelf(topology.TreeBucket), "session/"+session)
+	rec, _, err := workspace.Load(p.ctx, p.seat.KV(topology.TreeBucket), "session/"+session)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -138,15 +138,15 @@ func (p *failover) process(instance string) string {
 	return ""
 }
 
-func (p *failover) state(runID string) (s run.State, facts []client.Item) {
+func (p *failover) state(runID string) (s run.State, evs []client.Item) {
 	p.t.Helper()
 	for item, err := range p.c.Events(p.ctx, runID, 0) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		s, facts = item.State, append(facts, item)
+		s, evs = item.State, append(evs, item)
 	}
-	return s, facts
+	return s, evs
 }
 
 // middle waits until the second call of a run has begun and changed a file, and returns the process that works on it.
@@ -190,7 +190,7 @@ func (p *failover) act(session string, lose func(owner string), meanwhile func(o
 	var after workspace.Record
 	p.await("the workspace is given back", func() bool { after = p.tree(session); return after.Owner == "" })
 	p.tell("given back: fence %d, snapshot %.12s of %d files, %s in %s", after.Fence, after.Snapshot, after.Files, words.Bytes(size(after)), words.Plural(len(after.Packs), "pack"))
-	p.facts(id)
+	p.events(id)
 	p.t.Logf("transcript\n%s", p.said.String())
 	if end.Status != events.Completed || p.process(taken.Owner) == owner || after.Fence != taken.Fence || after.Snapshot == before.Snapshot {
 		p.t.Errorf("the run is %s; before %+v, taken %+v, after %+v", end.Status, before, taken, after)
@@ -209,14 +209,14 @@ func (p *failover) act(session string, lose func(owner string), meanwhile func(o
 }
 
 // facts adds those of a run to the transcript.
-func (p *failover) facts(id string) {
-	_, facts := p.state(id)
-	for _, it := range facts {
+func (p *failover) events(id string) {
+	_, evs := p.state(id)
+	for _, it := range evs {
 		by := ""
 		if c, ok := it.Payload.(*events.CallStartedData); ok {
-			by = fmt.Sprintf("; by %s, fence %d", p.process(c.Runner), it.Fact.Sequence)
+			by = fmt.Sprintf("; by %s, fence %d", p.process(c.Runner), it.Event.Sequence)
 		}
-		fmt.Fprintf(&p.said, "%7.2fs  fact %2d  %-10s  %s%s\n", it.Fact.Time.Sub(p.zero).Seconds(), it.Fact.Sequence, it.Fact.Author(), words.Clip(words.Text(it.Payload), 140), by)
+		fmt.Fprintf(&p.said, "%7.2fs  fact %2d  %-10s  %s%s\n", it.Event.Time.Sub(p.zero).Seconds(), it.Event.Sequence, it.Event.Author(), words.Clip(words.Text(it.Payload), 140), by)
 	}
 }
 
@@ -246,7 +246,7 @@ func (p *failover) wakes(owner, session string, taken workspace.Record) {
 	p.tell("%s wakes up: the command of its call has ended and changed files in its old directory", owner)
 	p.await("the one that woke up gives its directory up", func() bool { return len(late()) == 0 })
 	now := p.tree(session)
-	s, facts := p.state("run-" + session)
+	s, evs := p.state("run-" + session)
 	p.tell("it has given its directory up; the record still says fence %d, snapshot %.12s", now.Fence, now.Snapshot)
 	if s.Status.Ended() {
 		p.t.Error("the run had ended before: this shows nothing")
@@ -255,7 +255,7 @@ func (p *failover) wakes(owner, session string, taken workspace.Record) {
 		p.t.Errorf("it changed the record: %+v, was %+v", now, taken)
 	}
 	ends := 0
-	for _, it := range facts {
+	for _, it := range evs {
 		if it.Payload.Kind() == events.CallFinished || it.Payload.Kind() == events.CallFailed {
 			ends++
 		}

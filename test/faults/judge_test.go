@@ -54,7 +54,7 @@ func (w *world) told(views []view, lines []effects.Line) {
 	}
 	known, lost := 0, 0
 	for _, seen := range views {
-		k, n := seen.lost(w.load.heard, w.v)
+		k, n := seen.lost(w.load.received, w.v)
 		known, lost = k, lost+n
 		seen.gatesHeld(w.load.answers, w.v)
 	}

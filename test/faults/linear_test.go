@@ -109,12 +109,12 @@ func (c *claims) judge(ctx context.Context, v *verdicts) {
 	}
 	stored := 0
 	for runID := range c.runs {
-		facts, err := readWhole(ctx, st.Journal(), runID)
+		evs, err := readWhole(ctx, st.Journal(), runID)
 		if err != nil {
 			v.violate("read the claims on %s: %v", runID, err)
 			return
 		}
-		for _, r := range facts {
+		for _, r := range evs {
 			at[runID+string(r.Bytes)] = r.Seq
 			stored++
 		}
@@ -148,7 +148,7 @@ func (c *claims) judge(ctx context.Context, v *verdicts) {
 }
 
 // readWhole reads a run up to what the leader has: a replica that answers may be behind it.
-func readWhole(ctx context.Context, j kernel.Journal, runID string) (facts []kernel.Record, err error) {
+func readWhole(ctx context.Context, j kernel.Journal, runID string) (evs []kernel.Record, err error) {
 	wait, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	until(wait, func() bool {
@@ -156,10 +156,10 @@ func readWhole(ctx context.Context, j kernel.Journal, runID string) (facts []ker
 		if err = asked; err != nil {
 			return false
 		}
-		facts, err = readAll(ctx, j, runID)
-		return err == nil && (!ok || len(facts) > 0 && facts[len(facts)-1].Seq >= last.Seq)
+		evs, err = readAll(ctx, j, runID)
+		return err == nil && (!ok || len(evs) > 0 && evs[len(evs)-1].Seq >= last.Seq)
 	})
-	return facts, err
+	return evs, err
 }
 
 // claimModel is a register that holds the position of the last fact.

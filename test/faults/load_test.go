@@ -134,7 +134,7 @@ type load struct {
 	mu sync.Mutex
 	// All below is guarded by mu.
 	tasks    []*task
-	heard    map[string]map[uint64][32]byte
+	received map[string]map[uint64][32]byte
 	answers  []answer
 	troubles map[string]int
 }
@@ -142,7 +142,7 @@ type load struct {
 // users connects a load to a fleet.
 func users(ctx context.Context, t *testing.T, f *fleet, seed uint64) *load {
 	t.Helper()
-	l := &load{t: t, chance: rand.New(rand.NewPCG(seed, 2)), heard: map[string]map[uint64][32]byte{}, began: time.Now(),
+	l := &load{t: t, chance: rand.New(rand.NewPCG(seed, 2)), received: map[string]map[uint64][32]byte{}, began: time.Now(),
 		answerParks: make(chan struct{}), troubles: map[string]int{}}
 	l.making, l.stop = context.WithCancel(ctx)
 	l.following, l.quit = context.WithCancel(ctx)
@@ -153,7 +153,7 @@ func users(ctx context.Context, t *testing.T, f *fleet, seed uint64) *load {
 			t.Fatal(err)
 		}
 		l.clients = append(l.clients, c)
-		stop, err := st.Overhear(l.hear)
+		stop, err := st.SubscribeRepublished(l.receive)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,13 +185,13 @@ func (f *fleet) connect(ctx context.Context, part string, first int) seat {
 }
 
 // hear notes a fact that the station said was stored.
-func (l *load) hear(runID string, r kernel.Record) {
+func (l *load) receive(runID string, r kernel.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.heard[runID] == nil {
-		l.heard[runID] = map[uint64][32]byte{}
+	if l.received[runID] == nil {
+		l.received[runID] = map[uint64][32]byte{}
 	}
-	l.heard[runID][r.Seq] = sha256.Sum256(r.Bytes)
+	l.received[runID][r.Seq] = sha256.Sum256(r.Bytes)
 }
 
 // keep has width runs of a kind under way until stop.

@@ -73,7 +73,7 @@ func (w *world) finish(what string) (known, lost int) {
 		ids = append(ids, tk.id)
 	}
 	seen := w.read(w.ctx, w.nodes[0], ids, w.v)
-	known, lost = seen.lost(w.load.heard, w.v)
+	known, lost = seen.lost(w.load.received, w.v)
 	seen.gatesHeld(w.load.answers, w.v)
 	t := seen.join(lines, w.v)
 	for _, tk := range w.load.tasks {

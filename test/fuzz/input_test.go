@@ -62,8 +62,8 @@ func (l *letter) in() kernel.Inbox          { return once{l} }
 // once delivers one letter.
 type once struct{ l *letter }
 
-func (o once) Listen(ctx context.Context, _ events.Service, _ int, hear func(context.Context, kernel.Message)) error {
-	hear(ctx, o.l)
+func (o once) Listen(ctx context.Context, _ events.Service, _ int, receive func(context.Context, kernel.Message)) error {
+	receive(ctx, o.l)
 	return nil
 }
 
@@ -80,21 +80,21 @@ func (agents) Names(context.Context) ([]string, error) { return []string{"demo"}
 func (agents) Model(string) (llm.Model, string, error) { return nil, "", errors.New("no model here") }
 
 // door is a station in memory with the role that judges a kind of input.
-type door struct {
+type egress struct {
 	t    *testing.T
 	s    *mem.Station
 	role runlog.Role
 	cfg  kernel.LoopConfig
 }
 
-func open(t *testing.T, by events.Service, facts ...[]byte) *door {
+func open(t *testing.T, by events.Service, evs ...[]byte) *egress {
 	t.Helper()
 	s, err := mem.New(station, mem.Config{Clock: mem.NewHand(time.Unix(1_800_000_000, 0).UTC())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &door{t: t, s: s}
-	kerneltest.Seed(t, s.Journal(), facts...)
+	d := &egress{t: t, s: s}
+	kerneltest.Seed(t, s.Journal(), evs...)
 	ledger, err := runlog.NewLedger(runlog.LedgerConfig{Station: station, By: by, Journal: s.JournalOf(by), Entropy: rand.NewChaCha8([32]byte{1}),
 		Now: func() time.Time { return time.Unix(1_800_000_000, 0).UTC() }})
 	if err != nil {
@@ -116,7 +116,7 @@ func open(t *testing.T, by events.Service, facts ...[]byte) *door {
 }
 
 // hear has the role judge a letter through the loop that every service runs.
-func (d *door) hear(l *letter) {
+func (d *egress) receive(l *letter) {
 	d.t.Helper()
 	d.cfg.Inbox = l.in()
 	loop, err := kernel.NewLoop(d.cfg)
@@ -135,7 +135,7 @@ func (d *door) hear(l *letter) {
 	}
 }
 
-func (d *door) facts() (n int) {
+func (d *egress) events() (n int) {
 	for _, id := range d.s.Runs() {
 		n += len(d.s.Log(id))
 	}
@@ -143,11 +143,11 @@ func (d *door) facts() (n int) {
 }
 
 // judge hears a letter twice and looks at what it left.
-func (d *door) judge(l *letter) {
+func (d *egress) judge(l *letter) {
 	d.t.Helper()
-	before := d.facts()
-	d.hear(l)
-	after, dead := d.facts(), d.s.Dead()
+	before := d.events()
+	d.receive(l)
+	after, dead := d.events(), d.s.Dead()
 	switch {
 	case len(dead) > 1:
 		d.t.Fatalf("%d dead letters of one message", len(dead))
@@ -169,13 +169,13 @@ func (d *door) judge(l *letter) {
 			s = next
 		}
 	}
-	d.hear(l.again())
-	if d.facts() != after {
-		d.t.Fatalf("the second look said %d facts", d.facts()-after)
+	d.receive(l.again())
+	if d.events() != after {
+		d.t.Fatalf("the second look said %d facts", d.events()-after)
 	}
 }
 
-func (d *door) checkLetter(l kernel.DeadLetter) {
+func (d *egress) checkLetter(l kernel.DeadLetter) {
 	d.t.Helper()
 	b, err := json.Marshal(l)
 	if err != nil || len(b) > events.MaxDeadLetter {
@@ -225,14 +225,14 @@ func judgeTask(t *testing.T, data []byte, id, source, token string) {
 	}
 }
 
-func judgeControl(t *testing.T, facts [][]byte, data []byte, runID, token string) {
+func judgeControl(t *testing.T, evs [][]byte, data []byte, runID, token string) {
 	l := &letter{subject: events.ControlSubject(station, runID), data: data, deliveries: 1, header: map[string]string{"Inspan-Token": token}}
-	open(t, events.Planner, facts...).judge(l)
+	open(t, events.Planner, evs...).judge(l)
 }
 
-func judgeAnswer(t *testing.T, facts [][]byte, data []byte, rest, token string) {
+func judgeAnswer(t *testing.T, evs [][]byte, data []byte, rest, token string) {
 	l := &letter{subject: "station." + station + ".run." + rest, data: data, deliveries: 1, header: map[string]string{"Inspan-Token": token}}
-	open(t, events.Gatekeeper, facts...).judge(l)
+	open(t, events.Gatekeeper, evs...).judge(l)
 }
 
 // with puts a field in front of a document, so that the rest of it is in order.
@@ -251,7 +251,7 @@ const soundTask = `"agent":"demo","task":"x"`
 // TestLarge gives each door the largest documents that its stream takes.
 func TestLarge(t *testing.T) {
 	t.Parallel()
-	facts := running().Events()
+	evs := running().Events()
 	each := func(name string, fields []string, judge func(t *testing.T, b []byte)) {
 		t.Run("SAFE-12 SAFE-15 "+name+" of any size and depth are judged once", func(t *testing.T) {
 			t.Parallel()
@@ -267,12 +267,12 @@ func TestLarge(t *testing.T) {
 		judgeTask(t, with(soundTask, b), "", "", "")
 	})
 	each("controls", controlFields, func(t *testing.T, b []byte) {
-		judgeControl(t, facts, b, "r", "")
-		judgeControl(t, facts, with(`"action":"stop"`, b), "r", strings.Repeat("\x01", 4<<10))
+		judgeControl(t, evs, b, "r", "")
+		judgeControl(t, evs, with(`"action":"stop"`, b), "r", strings.Repeat("\x01", 4<<10))
 	})
 	each("answers", answerFields, func(t *testing.T, b []byte) {
-		judgeAnswer(t, facts, b, "r.gate.g-1", "")
-		judgeAnswer(t, facts, with(`"decision":"reject"`, b), "r.gate.g-1", "")
+		judgeAnswer(t, evs, b, "r.gate.g-1", "")
+		judgeAnswer(t, evs, with(`"decision":"reject"`, b), "r.gate.g-1", "")
 	})
 	t.Run("SAFE-15 PLAN-1 a plan that no fact has room for is refused before its run begins", func(t *testing.T) {
 		t.Parallel()
@@ -338,8 +338,8 @@ func FuzzControl(f *testing.F) {
 			f.Add(with(`"action":"stop"`, b), "r", "")
 		}
 	}
-	facts := running().Events()
-	f.Fuzz(func(t *testing.T, data []byte, runID, token string) { judgeControl(t, facts, data, runID, token) })
+	evs := running().Events()
+	f.Fuzz(func(t *testing.T, data []byte, runID, token string) { judgeControl(t, evs, data, runID, token) })
 }
 
 // FuzzAnswer proves SAFE-12 and GATE-5 for what is published as the answer to a gate.
@@ -361,6 +361,6 @@ func FuzzAnswer(f *testing.F) {
 			f.Add(with(`"decision":"reject"`, b), "r.gate.g-1", "")
 		}
 	}
-	facts := running().Events()
-	f.Fuzz(func(t *testing.T, data []byte, rest, token string) { judgeAnswer(t, facts, data, rest, token) })
+	evs := running().Events()
+	f.Fuzz(func(t *testing.T, data []byte, rest, token string) { judgeAnswer(t, evs, data, rest, token) })
 }

@@ -100,9 +100,9 @@ func play(t *testing.T, name, front string, calls []call) string {
 }
 
 // results looks at the facts for the result of each call, in order.
-func results(t *testing.T, facts string, calls []call) {
+func results(t *testing.T, evs string, calls []call) {
 	t.Helper()
-	lines := bufio.NewScanner(strings.NewReader(facts))
+	lines := bufio.NewScanner(strings.NewReader(evs))
 	lines.Buffer(nil, 1<<20)
 	at := 0
 	for lines.Scan() {

@@ -48,7 +48,7 @@ var roles = []Mutant{
 	{Name: "a call is carried out although another announced it", File: "services/toolrunner/start.go",
 		Old: "		if err != nil || !mine {", New: "		if _ = mine; err != nil {"},
 	{Name: "a duty found out of date is taken for done", File: "services/toolrunner/toolrunner.go",
-		Old: "		if err != nil || len(w.Facts) > 0 {", New: "		if err != nil || len(w.Facts) >= 0 {"},
+		Old: "		if err != nil || len(w.Events) > 0 {", New: "		if err != nil || len(w.Events) >= 0 {"},
 	{Name: "a deferred call has no timer", File: "services/toolrunner/finish.go",
 		Old: "		return w, f.timers.Set(ctx, runID, \"call.\"+c.ID, c.NotBefore)", New: "		return w, nil"},
 	{Name: "each attempt has an idempotency key of its own", File: "services/toolrunner/execute.go",
@@ -62,7 +62,7 @@ var roles = []Mutant{
 	{Name: "a run paused before it had a plan gets none", File: "services/planner/planner.go",
 		Old: "	if h.Kind == events.RunResumed && h.State.Plan == nil &&", New: "	if h.Kind == events.RunCreated && h.State.Plan == nil &&", By: []string{"./services/planner"}},
 	{Name: "a row of the index may go back", File: "services/persister/persister.go",
-		Old: "		revision, err := r.cfg.Shelf.Swap(ctx, InfoKey(s.HarnessID), row, last.revision)", New: "		revision, err := uint64(0), r.cfg.Shelf.Put(ctx, InfoKey(s.HarnessID), row)"},
+		Old: "		revision, err := r.cfg.KV.Swap(ctx, InfoKey(s.HarnessID), row, last.revision)", New: "		revision, err := uint64(0), r.cfg.KV.Put(ctx, InfoKey(s.HarnessID), row)"},
 }
 
 var minds = []Mutant{

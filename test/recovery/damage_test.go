@@ -34,13 +34,13 @@ func TestFlippedLength(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "lab")
 	p.up()
-	before, facts := map[string][][]byte{}, 0
+	before, evs := map[string][][]byte{}, 0
 	for i := range 4 {
 		id := fmt.Sprintf("r%d", i)
 		p.start(events.Task{ID: id, Agent: "careful", Task: "write"})
 		p.await(id, "ended", ended)
 		before[id] = p.bytes(id)
-		facts += len(before[id])
+		evs += len(before[id])
 	}
 	p.down()
 	b, err := os.ReadFile(p.logBlock())
@@ -57,8 +57,8 @@ func TestFlippedLength(t *testing.T) {
 	for id := range before {
 		left += len(p.bytes(id))
 	}
-	if left != facts && !p.station.Damage().Damaged() {
-		t.Errorf("%d of %d facts are left, and nothing reported it", left, facts)
+	if left != evs && !p.station.Damage().Damaged() {
+		t.Errorf("%d of %d facts are left, and nothing reported it", left, evs)
 	}
 }
 

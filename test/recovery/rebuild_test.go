@@ -21,7 +21,7 @@ import (
 )
 
 // stateOf is the state bucket, as the persister's user sees it.
-func (p *place) stateOf() kernel.Shelf {
+func (p *place) stateOf() kernel.KV {
 	p.t.Helper()
 	conn, err := p.station.As(p.ctx(), events.Persister)
 	if err != nil {
@@ -31,7 +31,7 @@ func (p *place) stateOf() kernel.Shelf {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return st.Shelf(topology.StateBucket)
+	return st.KV(topology.StateBucket)
 }
 
 // index are the rows of the index without their anchors, once both runs have one and it shows all that the log has.
@@ -138,7 +138,7 @@ func TestRebuild(t *testing.T) {
 		}
 		var rep rebuild.Report
 		said = inspan(t, 0, "rebuild", "--json", "--station", "lab", "--store", filepath.Join(p.dir, "store"))
-		if err := json.Unmarshal([]byte(said), &rep); err != nil || rep.Index[rebuild.Same] != 2 || rep.Changed() != 0 || len(rep.Beside) == 0 {
+		if err := json.Unmarshal([]byte(said), &rep); err != nil || rep.Index[rebuild.Same] != 2 || rep.Changed() != 0 || len(rep.NotRebuilt) == 0 {
 			t.Errorf("a second time: %+v, %v", rep, err)
 		}
 		inspan(t, 5, "rebuild", "nobody", "--station", "lab", "--store", filepath.Join(p.dir, "store"))

@@ -92,11 +92,11 @@ func TestRestore(t *testing.T) {
 		q.up()
 		q.start(events.Task{ID: "done", Agent: "careful", Task: "another"})
 		q.await("done", "ended", ended)
-		facts := q.bytes("done")
+		evs := q.bytes("done")
 		if out := q.do(1, "restore", "--from", p.archive, "done"); !strings.Contains(out, "other facts") {
 			t.Error(out)
 		}
-		if err := begins(q.bytes("done"), facts); err != nil || len(q.bytes("done")) != len(facts) {
+		if err := begins(q.bytes("done"), evs); err != nil || len(q.bytes("done")) != len(evs) {
 			t.Errorf("the refused run was changed: %v", err)
 		}
 	})
@@ -132,9 +132,9 @@ func resultOf(t *testing.T, p *place, id string) (string, *events.Ref) {
 	return rec.Result, rec.ResultRef
 }
 
-func mustState(t *testing.T, facts [][]byte) run.State {
+func mustState(t *testing.T, evs [][]byte) run.State {
 	t.Helper()
-	s, err := run.Fold(run.State{}, facts...)
+	s, err := run.Fold(run.State{}, evs...)
 	if err != nil {
 		t.Fatal(err)
 	}

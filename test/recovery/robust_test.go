@@ -43,9 +43,9 @@ func seed(t *testing.T) uint64 {
 }
 
 // walk is a random legal history.
-func walk(r *rand.Rand, facts int) *runtest.Builder {
+func walk(r *rand.Rand, evs int) *runtest.Builder {
 	b := runtest.New("demo", "r")
-	for len(b.Events()) < facts {
+	for len(b.Events()) < evs {
 		moves := runtest.Moves(b.State())
 		if len(moves) == 0 {
 			break
@@ -91,8 +91,8 @@ func mutate(t *testing.T, p *report.Part, r *rand.Rand, budget time.Duration) {
 	for end := time.Now().Add(budget); time.Now().Before(end); {
 		b := walk(r, 2+r.IntN(60))
 		cfg := audit.Config{Run: "r", Anchors: []run.Anchor{run.AnchorOf(b.State(), 1, runtest.Start, key)}, Keys: []ed25519.PublicKey{key.Public().(ed25519.PublicKey)}}
-		look := func(facts [][]byte) audit.Report {
-			rep, err := audit.File(context.Background(), cfg, bytes.NewReader(runtest.Lines(facts)))
+		look := func(evs [][]byte) audit.Report {
+			rep, err := audit.File(context.Background(), cfg, bytes.NewReader(runtest.Lines(evs)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +130,7 @@ func restore(t *testing.T, p *report.Part, r *rand.Rand) {
 	t.Helper()
 	lab := newPlace(t, "lab")
 	lab.up()
-	before, facts := map[string][][]byte{}, 0
+	before, evs := map[string][][]byte{}, 0
 	for i := range robustRuns {
 		lab.start(events.Task{ID: fmt.Sprintf("r%d", i), Agent: "careful", Task: "write", Autonomy: level(1)})
 	}
@@ -138,7 +138,7 @@ func restore(t *testing.T, p *report.Part, r *rand.Rand) {
 		id := fmt.Sprintf("r%d", i)
 		lab.await(id, "waiting", waiting)
 		before[id] = lab.bytes(id)
-		facts += len(before[id])
+		evs += len(before[id])
 	}
 	lab.down()
 	lab.wipe()
@@ -165,7 +165,7 @@ func restore(t *testing.T, p *report.Part, r *rand.Rand) {
 	p.Add("restores interrupted in the middle, then done again", cuts, "at least 1")
 	p.Add("runs back byte for byte", back, fmt.Sprint(robustRuns))
 	p.Add("runs completed after the restore", completed, fmt.Sprint(robustRuns))
-	p.Add("facts restored, and the time of the last, whole restore", fmt.Sprintf("%d facts, %s", facts, took.Round(time.Millisecond)), "")
+	p.Add("facts restored, and the time of the last, whole restore", fmt.Sprintf("%d facts, %s", evs, took.Round(time.Millisecond)), "")
 }
 
 // bringBack restores all runs; the first tries are cut off at a random moment.
@@ -191,7 +191,7 @@ func bringBack(t *testing.T, p *report.Part, r *rand.Rand, lab *place) (time.Dur
 		if try < robustCuts {
 			time.AfterFunc(time.Duration(1+r.IntN(40))*time.Millisecond, cancel)
 		}
-		to, err := station.Place(t.Context(), lab.name, still.As)
+		to, err := station.NewRestorer(t.Context(), lab.name, still.As)
 		if err != nil {
 			t.Fatal(err)
 		}

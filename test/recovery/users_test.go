@@ -36,7 +36,7 @@ func guarded(t *testing.T, dir string, least int) {
 	if err != nil || !ok {
 		t.Fatalf("%v %v", ok, err)
 	}
-	own, err := station.Place(t.Context(), "lab", still.As)
+	own, err := station.NewRestorer(t.Context(), "lab", still.As)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func guarded(t *testing.T, dir string, least int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := station.Place(t.Context(), "lab", func(ctx context.Context, user events.Service) (*jet.Conn, error) {
+	alone, err := station.NewRestorer(t.Context(), "lab", func(ctx context.Context, user events.Service) (*jet.Conn, error) {
 		if user == topology.SetupUser {
 			return still.As(ctx, user)
 		}
@@ -57,15 +57,15 @@ func guarded(t *testing.T, dir string, least int) {
 		t.Errorf("the planner's user brought %d facts of all services: %v", b.Copied, err)
 	}
 	b, err := own.Bring(t.Context(), src, m, archive.How{By: "anna"})
-	if err != nil || b.Facts < uint64(least) || b.Copied == 0 {
+	if err != nil || b.Events < uint64(least) || b.Copied == 0 {
 		t.Fatalf("%v %+v", err, b)
 	}
 	st, err := one.Station("lab")
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts, _, err := st.Journal().Read(t.Context(), "gated", 0)
-	if err != nil || uint64(len(facts)) < b.Facts {
-		t.Errorf("%d facts of %d, %v", len(facts), b.Facts, err)
+	evs, _, err := st.Journal().Read(t.Context(), "gated", 0)
+	if err != nil || uint64(len(evs)) < b.Events {
+		t.Errorf("%d facts of %d, %v", len(evs), b.Events, err)
 	}
 }

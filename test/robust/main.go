@@ -32,8 +32,8 @@ type part struct {
 	most time.Duration
 	// run is the test, as go test -run wants it.
 	run string
-	// beside: it tells no times, so it runs at the same time as the part before it.
-	beside bool
+	// parallel: it tells no times, so it runs at the same time as the part before it.
+	parallel bool
 }
 
 // robust is the name of the test of most parts.
@@ -45,10 +45,10 @@ var parts = []part{
 	{name: "mutants", pkg: "./test/mutants", most: 12 * time.Minute, run: robust},
 	{name: "faults", pkg: "./test/faults", most: 12 * time.Minute, run: "^(TestFaults|TestCheckers)$"},
 	{name: "security", pkg: "./test/security", most: 3 * time.Minute, run: robust},
-	{name: "recovery", pkg: "./test/recovery", most: 3 * time.Minute, run: "^TestRobustRecovery$", beside: true},
-	{name: "damage", pkg: "./test/recovery", most: 20 * time.Minute, run: "^TestRobustDamage$", beside: true},
-	{name: "outage", pkg: "./internal/station", most: 6 * time.Minute, run: robust, beside: true},
-	{name: "fuzz", pkg: "./test/fuzz", most: 8 * time.Minute, run: robust, beside: true},
+	{name: "recovery", pkg: "./test/recovery", most: 3 * time.Minute, run: "^TestRobustRecovery$", parallel: true},
+	{name: "damage", pkg: "./test/recovery", most: 20 * time.Minute, run: "^TestRobustDamage$", parallel: true},
+	{name: "outage", pkg: "./internal/station", most: 6 * time.Minute, run: robust, parallel: true},
+	{name: "fuzz", pkg: "./test/fuzz", most: 8 * time.Minute, run: robust, parallel: true},
 	{name: "soak", pkg: "./test/soak", most: 8 * time.Minute, run: robust},
 }
 
@@ -115,7 +115,7 @@ func programme(ctx context.Context, seed uint64, wanted []part) (whole, error) {
 	w := whole{When: begin.UTC().Format(time.DateOnly), Machine: machine(), Commit: commit(ctx), Passed: true}
 	for done := 0; done < len(wanted); done = len(w.Parts) {
 		next := done + 1
-		for next < len(wanted) && wanted[next].beside {
+		for next < len(wanted) && wanted[next].parallel {
 			next++
 		}
 		for i, p := range wanted[done:next] {
@@ -124,7 +124,7 @@ func programme(ctx context.Context, seed uint64, wanted []part) (whole, error) {
 		for _, r := range atOnce(ctx, wanted[done:next], dir, seed) {
 			w.Parts = append(w.Parts, r)
 			w.Passed = w.Passed && r.Failed == "" && len(r.Violations) == 0
-			tell(r)
+			show(r)
 		}
 		if ctx.Err() != nil {
 			w.Passed = false
@@ -199,7 +199,7 @@ func tail(s string, n int) string {
 	return s
 }
 
-func tell(r result) {
+func show(r result) {
 	for _, row := range r.Rows {
 		fmt.Printf("    %-72s %s%s\n", row.What, row.Saw, wanted(row, "   (want %s)"))
 	}

@@ -18,7 +18,7 @@ type backend struct {
 	// against says what stands for the real thing, where that is not on this machine.
 	against string
 	// walls says why there is no list of ways out.
-	walls string
+	isolation string
 	// most is the time each of its two parts may take.
 	most time.Duration
 	aims []aim
@@ -33,12 +33,12 @@ type aim struct {
 }
 
 const (
-	onDouble = "a double of the service on this machine: what is measured is this side of it"
-	noWalls  = "the walls are the service's, and a double has none"
+	onDouble    = "a double of the service on this machine: what is measured is this side of it"
+	noIsolation = "the walls are the service's, and a double has none"
 )
 
 var backends = []backend{
-	{mode: "host", most: 5 * time.Minute, walls: "it has no walls, and says so", aims: []aim{{"warm-times", "command, times bare", 1.25, "1x (1.25 with the noise of a run)"}}},
+	{mode: "host", most: 5 * time.Minute, isolation: "it has no walls, and says so", aims: []aim{{"warm-times", "command, times bare", 1.25, "1x (1.25 with the noise of a run)"}}},
 	{mode: "landlock", most: 5 * time.Minute},
 	{mode: "bwrap", most: 5 * time.Minute, aims: []aim{{"cold-ms", "cold", 15, "15 ms"}}},
 	{mode: "wasm", most: 10 * time.Minute, aims: []aim{{"warm-ms", "warm", 10, "10 ms"}}},
@@ -47,8 +47,8 @@ var backends = []backend{
 	{mode: "qemu", apart: "under emulation a machine takes seconds to start: make microvm-test examines and measures it, this program does where INSPAN_MICROVM_KERNEL and the like are set",
 		when: "INSPAN_MICROVM_KERNEL", at: "microvm", tests: "^Test(RealExam|Escape)$", turns: 5, most: 90 * time.Minute},
 	{mode: "firecracker", apart: "its engine was not there: make firecracker-test examines and measures it, make test its double"},
-	{mode: "e2b", against: onDouble, walls: noWalls, most: 5 * time.Minute, aims: []aim{{"cold-ms", "cold, upper bound", 3000, "3 s"}}},
-	{mode: "kubernetes", against: onDouble, walls: noWalls, most: 5 * time.Minute},
+	{mode: "e2b", against: onDouble, isolation: noIsolation, most: 5 * time.Minute, aims: []aim{{"cold-ms", "cold, upper bound", 3000, "3 s"}}},
+	{mode: "kubernetes", against: onDouble, isolation: noIsolation, most: 5 * time.Minute},
 }
 
 // dir is the package of a backend.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// said is what go test -json says of a backend with one way out that is open and one bomb that leaves something.
+// summary is what go test -json says of a backend with one way out that is open and one bomb that leaves something.
 const said = `go: downloading nothing
 {"Action":"output","Test":"TestExam/SBX-1_exec","Output":"=== RUN\n"}
 {"Action":"pass","Test":"TestExam/SBX-1_exec/a_signal_is_told"}
@@ -85,9 +85,9 @@ func TestCosts(t *testing.T) {
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	s := parse(said)
-	page := document(whole{When: "today", Machine: "a machine", Turns: 5, Boxes: []result{
+	page := document(whole{When: "today", Machine: "a machine", Turns: 5, Sandboxes: []result{
 		{Mode: "docker", NotRun: "no engine|here"},
-		{Mode: "e2b", Against: onDouble, Exam: &exam{Passed: 61}, Escape: &escape{Why: noWalls}, Costs: map[string]float64{"cold-ms": 30, "bare-ms": 1, "cold-times": 30}},
+		{Mode: "e2b", Against: onDouble, Exam: &exam{Passed: 61}, Escape: &escape{Why: noIsolation}, Costs: map[string]float64{"cold-ms": 30, "bare-ms": 1, "cold-times": 30}},
 		{Mode: "x", Exam: s.exam(), Escape: s.escape(), Failed: s.failed, Aims: []verdict{{"cold", "160 ms", "150 ms", false}}},
 	}})
 	t.Run("SBX-18 every backend has a line: what did not run, what is a double, what failed", func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestDocument(t *testing.T) {
 		}
 	})
 	t.Run("SBX-9 figures of a busy machine say so", func(t *testing.T) {
-		quiet, full := whole{Boxes: []result{{Mode: "x", Load: "0.00"}}}, whole{Boxes: []result{{Mode: "x", Load: "99999"}}}
+		quiet, full := whole{Sandboxes: []result{{Mode: "x", Load: "0.00"}}}, whole{Sandboxes: []result{{Mode: "x", Load: "99999"}}}
 		if busy(quiet) || !busy(full) || !strings.Contains(document(full), "was busy") || strings.Contains(document(quiet), "was busy") {
 			t.Errorf("got %t, %t", busy(quiet), busy(full))
 		}

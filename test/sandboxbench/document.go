@@ -31,7 +31,7 @@ func document(w whole) string {
 	b.WriteString("measurements, and exits 1 where one does not keep what it promises. What each enforces is in [sandboxes.md](sandboxes.md).\n\n")
 	fmt.Fprintf(&b, "Run on %s, %s, in %s.\n", w.When, w.Machine, w.Took)
 	b.WriteString("\n## Walls\n\n| mode | real | exam | ways out | bombs |\n|---|---|---|---|---|\n")
-	for _, r := range w.Boxes {
+	for _, r := range w.Sandboxes {
 		if r.NotRun != "" {
 			fmt.Fprintf(&b, "| %s | not run: %s | | | |\n", r.Mode, cell(r.NotRun))
 			continue
@@ -45,7 +45,7 @@ func document(w whole) string {
 	b.WriteString("\nThe exam counts its smallest parts, those of links that are put in the place of named paths among them. A way out is tried\n")
 	b.WriteString("where it gets through without a sandbox; the others are closed on the machine. \"double\" is " + onDouble + ".\n")
 	var notes []string
-	for _, r := range w.Boxes {
+	for _, r := range w.Sandboxes {
 		if r.Exam != nil {
 			for _, why := range slices.Sorted(maps.Keys(r.Exam.Declared)) {
 				notes = append(notes, fmt.Sprintf("%s: %s (parts: %d)", r.Mode, why, r.Exam.Declared[why]))
@@ -69,7 +69,7 @@ func document(w whole) string {
 		b.WriteString("**The machine was busy with other work while this was measured: milliseconds and aims say little.**\n\n")
 	}
 	b.WriteString("| mode | load | bare | cold | times | end | warm | times | processor time | 64 at a time: failed | took | memory each |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, r := range w.Boxes {
+	for _, r := range w.Sandboxes {
 		if len(r.Costs) == 0 {
 			continue
 		}
@@ -83,7 +83,7 @@ func document(w whole) string {
 	b.WriteString("\n64 sandboxes have a command each at the same moment: none ends before all run. Memory is the median of what their backends\n")
 	b.WriteString("count: of all processes where there is a control group, else of the largest.\n")
 	b.WriteString("\n## Aims\n\n| mode | figure | saw | at most | met |\n|---|---|---|---|---|\n")
-	for _, r := range w.Boxes {
+	for _, r := range w.Sandboxes {
 		for _, v := range r.Aims {
 			met := "yes"
 			if !v.Met {
@@ -178,7 +178,7 @@ func cpu(r result) string {
 
 // busy reports whether much more wanted to run, before something was measured, than the machine has processors.
 func busy(w whole) bool {
-	return slices.ContainsFunc(w.Boxes, func(r result) bool {
+	return slices.ContainsFunc(w.Sandboxes, func(r result) bool {
 		n, err := strconv.ParseFloat(r.Load, 64)
 		return err == nil && n > float64(3*runtime.NumCPU())
 	})

@@ -29,11 +29,11 @@ import (
 
 // whole is boxes.json.
 type whole struct {
-	When    string   `json:"when"`
-	Machine string   `json:"machine"`
-	Took    string   `json:"took"`
-	Turns   int      `json:"turns"` // bare, cold and warm commands of each backend, in turns
-	Boxes   []result `json:"boxes"`
+	When      string   `json:"when"`
+	Machine   string   `json:"machine"`
+	Took      string   `json:"took"`
+	Turns     int      `json:"turns"` // bare, cold and warm commands of each backend, in turns
+	Sandboxes []result `json:"boxes"`
 }
 
 // result is what was seen of one backend.
@@ -70,7 +70,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "boxes:", err)
 		os.Exit(2)
 	}
-	for _, r := range w.Boxes {
+	for _, r := range w.Sandboxes {
 		if broken(r) {
 			os.Exit(1)
 		}
@@ -96,11 +96,11 @@ func programme(ctx context.Context, only string, turns int) (whole, error) {
 	// All are measured before any is examined: what an exam leaves the machine to do would be in the figures of the next.
 	for i, b := range wanted {
 		said("costs", i, b)
-		w.Boxes = append(w.Boxes, measure(ctx, b, turns))
+		w.Sandboxes = append(w.Sandboxes, measure(ctx, b, turns))
 	}
 	for i, b := range wanted {
 		said("exam", i, b)
-		r := &w.Boxes[i]
+		r := &w.Sandboxes[i]
 		if r.NotRun == "" {
 			examine(ctx, b, r)
 		}
@@ -141,7 +141,7 @@ func examine(ctx context.Context, b backend, r *result) {
 	seen := parse(said)
 	r.Exam, r.Escape = seen.exam(), seen.escape()
 	if r.Escape == nil {
-		r.Escape = &escape{Why: b.walls}
+		r.Escape = &escape{Why: b.isolation}
 	}
 	r.Failed = append(r.Failed, seen.failed...)
 	if err != nil && len(seen.failed) == 0 {

@@ -33,15 +33,15 @@ type escape struct {
 
 // seen are the tests of one run.
 type seen struct {
-	end    map[string]string // pass, fail or skip, by test
-	said   map[string]string
-	failed []string
-	rest   string // what no test said
+	end     map[string]string // pass, fail or skip, by test
+	summary map[string]string
+	failed  []string
+	rest    string // what no test said
 }
 
 // parse reads what go test -json says.
 func parse(text string) seen {
-	s := seen{end: map[string]string{}, said: map[string]string{}}
+	s := seen{end: map[string]string{}, summary: map[string]string{}}
 	for row := range strings.Lines(text) {
 		var event struct{ Action, Test, Output string }
 		if json.Unmarshal([]byte(row), &event) != nil {
@@ -57,12 +57,12 @@ func parse(text string) seen {
 			if event.Test == "" {
 				s.rest += event.Output
 			}
-			s.said[event.Test] += event.Output
+			s.summary[event.Test] += event.Output
 		}
 	}
 	for _, name := range s.leaves("Test") {
 		if s.end[name] == "fail" {
-			s.failed = append(s.failed, name+": "+tail(s.said[name]))
+			s.failed = append(s.failed, name+": "+tail(s.summary[name]))
 		}
 	}
 	return s
@@ -103,7 +103,7 @@ func (s seen) exam() *exam {
 			if e.Declared == nil {
 				e.Declared = map[string]int{}
 			}
-			e.Declared[untested(s.said[name])]++
+			e.Declared[untested(s.summary[name])]++
 		}
 	}
 	if e.Passed+e.Failed == 0 {
@@ -122,7 +122,7 @@ func (s seen) escape() *escape {
 	if _, real := s.end["TestRealEscape"]; real {
 		table, bombs = "TestRealEscape", "TestRealEscape/bombs"
 	}
-	for _, row := range rows.FindAllStringSubmatch(s.said[table], -1) {
+	for _, row := range rows.FindAllStringSubmatch(s.summary[table], -1) {
 		switch {
 		case row[1] == "held":
 			e.Tried++
@@ -139,7 +139,7 @@ func (s seen) escape() *escape {
 		}
 	}
 	if s.end[bombs] == "skip" {
-		e.NoBombs = untested(s.said[bombs])
+		e.NoBombs = untested(s.summary[bombs])
 	}
 	if e.Tried+e.Closed+e.Bombs == 0 {
 		return nil

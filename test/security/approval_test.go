@@ -164,10 +164,10 @@ func TestSignedAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if k, _ := item.Fact.Kind(); k != events.GateApproved {
+			if k, _ := item.Event.Kind(); k != events.GateApproved {
 				continue
 			}
-			if name, err := known.VerifyEvent(item.Fact); err != nil || name != "anna" {
+			if name, err := known.VerifyEvent(item.Event); err != nil || name != "anna" {
 				t.Errorf("%q, %v", name, err)
 			}
 			verified++

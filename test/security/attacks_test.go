@@ -282,7 +282,7 @@ func swallowedIDs(t *testing.T, b *bed) (tries int, harm []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := victim.Say(within(t), events.TaskSubject("s1"), body, map[string]string{"Inspan-Token": id, "Nats-Msg-Id": id}); err != nil {
+		if _, err := victim.PublishAt(within(t), events.TaskSubject("s1"), body, map[string]string{"Inspan-Token": id, "Nats-Msg-Id": id}); err != nil {
 			harm = append(harm, err.Error())
 		}
 		if after, _ := b.stored(admin, "IN_s1"); after != before+1 {
@@ -333,7 +333,7 @@ func questions(user string) map[string]string {
 // victims are subjects on which an asker would like to see an answer stored, and who may say something there anyway.
 var victims = map[string][]string{
 	"station.s1.run.v.evt.call.allowed": {"gatekeeper"}, "station.s1.run.v.evt.run.failed": {"planner"},
-	"station.s1.work.v.evt.call.allowed": nobody, "station.s1.session.v.stream": nobody,
+	"station.s1.work.v.evt.call.allowed": none, "station.s1.session.v.stream": none,
 	"station.s1.run.v.gate.g.anna": {"anna"}, "station.s1.task": {"operator", "dispatcher"},
 	"station.s1.timer.v.run.x": {"planner"}, "station.s1.due.v.call.x": {"toolrunner"}, "station.s1.dead.planner": {"planner"},
 	"$KV.harness-config.s1.agent.v": {"setup"}, "$KV.harness-state.s1.run.v": {"persister"}, "$KV.harness-lease.s1.v": {"toolrunner"},

@@ -125,7 +125,7 @@ func (b *bed) stored(w *wire, stream string) (messages, deleted int) {
 }
 
 // fact stores one message on a run as its author, past the ledger.
-func (b *bed) fact(w *wire, inbox, run, kind, body string) {
+func (b *bed) event(w *wire, inbox, run, kind, body string) {
 	b.t.Helper()
 	m, err := w.ask(inbox, fmt.Sprintf("station.s1.run.%s.evt.%s", run, kind), "", body)
 	if err != nil || len(m.body) == 0 {

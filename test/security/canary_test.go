@@ -204,7 +204,7 @@ func (a *aviary) places(c *client.Client, st *jet.Station, runs []string) []plac
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	shots := &snapshot.Store{Shelf: st.Shelf(topology.StateBucket), Blobs: st.Blobs()}
+	shots := &snapshot.Store{KV: st.KV(topology.StateBucket), Blobs: st.Blobs()}
 	for _, id := range runs {
 		if s, _, ok := shots.Latest(within(a.t), id); ok {
 			b, err := json.Marshal(s)

@@ -17,7 +17,7 @@ type probe struct {
 }
 
 var (
-	nobody   []string
+	none     []string
 	roles    = []string{"planner", "gatekeeper", "executor", "toolrunner", "persister"}
 	people   = []string{"operator", "dispatcher", "watcher", "anna", "hook"}
 	watchers = []string{"operator", "watcher"}
@@ -61,20 +61,20 @@ var streams = []string{"LOG_s1", "IN_s1", "DEAD_s1", "LIVE_s1", "TMR_s1_run", "T
 
 // probes lists all that is tried.
 func probes() []probe {
-	return slices.Concat(factProbes(), sayProbes(), storeProbes(), streamProbes(), consumerProbes(), foreignProbes())
+	return slices.Concat(eventProbes(), sayProbes(), storeProbes(), streamProbes(), consumerProbes(), foreignProbes())
 }
 
-func factProbes() []probe {
+func eventProbes() []probe {
 	var all []probe
 	for kind, author := range withNewer(authors) {
 		all = append(all, probe{"say a fact", "station.s1.run.matrix.evt." + kind, "", []string{author}},
-			probe{"say a fact of another station", "station.s2.run.matrix.evt." + kind, "", nobody})
+			probe{"say a fact of another station", "station.s2.run.matrix.evt." + kind, "", none})
 		for _, aggregate := range others {
-			all = append(all, probe{"say a fact in the log of another aggregate", "station.s1." + aggregate + ".matrix.evt." + kind, "", nobody})
+			all = append(all, probe{"say a fact in the log of another aggregate", "station.s1." + aggregate + ".matrix.evt." + kind, "", none})
 		}
 	}
-	return append(all, probe{"say a fact that nobody says", "station.s1.run.matrix.evt.run.erased", "", nobody},
-		probe{"say a fact of an agent", "station.s1.agent.p_r_n.evt.a.b", "", nobody})
+	return append(all, probe{"say a fact that nobody says", "station.s1.run.matrix.evt.run.erased", "", none},
+		probe{"say a fact of an agent", "station.s1.agent.p_r_n.evt.a.b", "", none})
 }
 
 // others are the aggregates that no service appends to yet.
@@ -85,29 +85,29 @@ func sayProbes() []probe {
 		{"dispatch", "station.s1.task", "", []string{"operator", "dispatcher"}}, {"dispatch", "station.s1.task.p", "", []string{"operator", "dispatcher"}},
 		{"steer", "station.s1.run.matrix.control", "", []string{"operator", "dispatcher"}},
 		{"steer a session", "station.s1.session.matrix.control", "", []string{"operator", "dispatcher"}}, {"sweep a session", "station.s1.session.matrix.sweep", "", []string{"operator", "dispatcher"}},
-		{"steer a session of another station", "station.s2.session.matrix.control", "", nobody},
+		{"steer a session of another station", "station.s2.session.matrix.control", "", none},
 		{"answer in nobody's name", "station.s1.run.matrix.gate.g", "", []string{"operator"}},
-		{"answer as anna", "station.s1.run.matrix.gate.g.anna", "", []string{"anna"}}, {"answer as bert", "station.s1.run.matrix.gate.g.bert", "", nobody},
+		{"answer as anna", "station.s1.run.matrix.gate.g.anna", "", []string{"anna"}}, {"answer as bert", "station.s1.run.matrix.gate.g.bert", "", none},
 		{"show what is live", "station.s1.run.matrix.live", "", []string{"executor", "toolrunner"}},
-		{"have what is live kept", "station.s1.run.matrix.kept", "", []string{"executor", "toolrunner"}}, {"have that of another station kept", "station.s2.run.matrix.kept", "", nobody},
-		{"ask what was said so far", "station.s1.run.matrix.sofar", "", watchers}, {"ask that of another station", "station.s2.run.matrix.sofar", "", nobody},
-		{"feed watchers", "station.s1.run.matrix.stream", "", nobody}, {"feed watchers of a session", "station.s1.session.matrix.stream", "", nobody},
+		{"have what is live kept", "station.s1.run.matrix.kept", "", []string{"executor", "toolrunner"}}, {"have that of another station kept", "station.s2.run.matrix.kept", "", none},
+		{"ask what was said so far", "station.s1.run.matrix.sofar", "", watchers}, {"ask that of another station", "station.s2.run.matrix.sofar", "", none},
+		{"feed watchers", "station.s1.run.matrix.stream", "", none}, {"feed watchers of a session", "station.s1.session.matrix.stream", "", none},
 		{"ask a hook", "station.s1.hook.audit", "", []string{"planner", "gatekeeper", "executor", "toolrunner"}},
-		{"ask a hook of another station", "station.s2.hook.audit", "", nobody},
+		{"ask a hook of another station", "station.s2.hook.audit", "", none},
 		{"answer a question to a hook", "station.s1.hooked.gatekeeper.token", "", []string{"hook"}},
 		{"look for services", "$SRV.PING", "", watchers}, {"ask for a status", "inspan.planner.status", "", watchers},
 		{"answer people", "_INBOX.x", "", roles},
-		{"ask the system", "$SYS.REQ.SERVER.PING", "", nobody},
+		{"ask the system", "$SYS.REQ.SERVER.PING", "", none},
 	}
 	for family, role := range families {
 		schedule := "Nats-Schedule: @at 2099-01-01T00:00:00Z\nNats-Schedule-Target: station.s1.due.matrix." + family + ".x"
 		all = append(all, probe{"set a timer", "station.s1.timer.matrix." + family + ".x", schedule, []string{role}},
 			probe{"cancel a timer", "station.s1.due.matrix." + family + ".x", "Nats-Scheduler: station.s1.timer.matrix." + family + ".x\nNats-Schedule-Next: purge", []string{role}},
-			probe{"set a timer of another station", "station.s2.timer.matrix." + family + ".x", schedule, nobody})
+			probe{"set a timer of another station", "station.s2.timer.matrix." + family + ".x", schedule, none})
 	}
 	for _, role := range roles {
 		all = append(all, probe{"refuse input", "station.s1.dead." + role, "", []string{role}},
-			probe{"speak into a service's ear", "_INBOX_s1_" + role + ".x", "", nobody})
+			probe{"speak into a service's ear", "_INBOX_s1_" + role + ".x", "", none})
 	}
 	return all
 }
@@ -128,7 +128,7 @@ func storeProbes() []probe {
 			probe{"write a part of an artifact", "$O.harness-artifacts.C.matrix", header, []string{"toolrunner"}},
 			probe{"describe an artifact", "$O.harness-artifacts.M.matrix", header, []string{"toolrunner"}})
 		for _, bucket := range []string{"state", "config", "lease", "sessions", "trees"} {
-			all = append(all, probe{"write a key of another station", "$KV.harness-" + bucket + ".s2.x", header, nobody})
+			all = append(all, probe{"write a key of another station", "$KV.harness-" + bucket + ".s2.x", header, none})
 		}
 	}
 	return all
@@ -140,9 +140,9 @@ func streamProbes() []probe {
 	for _, st := range streams {
 		api("look at a stream", "STREAM.INFO."+st, readers)
 		api("make a stream", "STREAM.CREATE."+st, []string{"setup"})
-		api("change a stream", "STREAM.UPDATE."+st, nobody)
+		api("change a stream", "STREAM.UPDATE."+st, none)
 		for _, verb := range []string{"PURGE", "DELETE", "MSG.DELETE", "SNAPSHOT", "RESTORE", "LEADER.STEPDOWN", "PEER.REMOVE"} {
-			may := nobody
+			may := none
 			if verb == "PURGE" && st == "OBJ_harness-artifacts" { // whose time is over
 				may = []string{"persister"}
 			}
@@ -167,7 +167,7 @@ func streamProbes() []probe {
 	for _, rest := range []string{"STREAM.LIST", "STREAM.NAMES", "STREAM.CREATE.evil", "STREAM.TEMPLATE.CREATE.evil", "META.LEADER.STEPDOWN",
 		"SERVER.REMOVE", "ACCOUNT.PURGE.streams-s1", "STREAM.INFO.LOG_s2", "DIRECT.GET.LOG_s2", "STREAM.MSG.GET.LOG_s2",
 		"DIRECT.GET.KV_harness-state.$KV.harness-state.s2.run.x", "DIRECT.GET.KV_harness-config.$KV.harness-config.s2.agent.x"} {
-		api("ask what is nobody's business", rest, nobody)
+		api("ask what is nobody's business", rest, none)
 	}
 	api("ask how much room is left", "INFO", []string{"planner"})
 	return all
@@ -183,50 +183,50 @@ func consumerProbes() []probe {
 		api("look at a consumer", "INFO."+stream+"."+role, slices.Concat([]string{role, "setup"}, watchers))
 		api("take work", "MSG.NEXT."+stream+"."+role, []string{role})
 		for _, verb := range []string{"DELETE", "PAUSE", "UNPIN", "RESET", "LEADER.STEPDOWN", "DURABLE.CREATE"} {
-			api("harm a consumer", verb+"."+stream+"."+role, nobody)
+			api("harm a consumer", verb+"."+stream+"."+role, none)
 		}
 		all = append(all, probe{"acknowledge work", "$JS.ACK." + stream + "." + role + ".1.1.1.1.0", "", []string{role}},
 			probe{"acknowledge work", "$JS.ACK._.h." + stream + "." + role + ".1.1.1.1.0.x", "", []string{role}})
 	}
 	for _, st := range streams {
-		api("make a consumer", "CREATE."+st+".spy", nobody)
-		api("make a consumer", "CREATE."+st+".spy.station.s1.>", nobody)
-		api("make a consumer", "DURABLE.CREATE."+st+".spy", nobody)
-		api("make a consumer", "CREATE."+st, nobody)
-		api("list consumers", "LIST."+st, nobody)
+		api("make a consumer", "CREATE."+st+".spy", none)
+		api("make a consumer", "CREATE."+st+".spy.station.s1.>", none)
+		api("make a consumer", "DURABLE.CREATE."+st+".spy", none)
+		api("make a consumer", "CREATE."+st, none)
+		api("list consumers", "LIST."+st, none)
 	}
 	return all
 }
 
 func foreignProbes() []probe {
 	var all []probe
-	hear := func(subject string, may []string) { all = append(all, probe{"hear", subject, "", may}) }
+	receive := func(subject string, may []string) { all = append(all, probe{"hear", subject, "", may}) }
 	for _, subject := range []string{">", "*", "$JS.>", "$SYS.>", "$KV.>", "$O.>", "station.>", "station.*.>", "station.s1.>", "station.s2.>", "station.s2.run.*.gate.>",
 		"station.s1.run.*.evt.>", "station.s1.run.*.gate.>", "station.s1.task", "station.s1.timer.>", "_INBOX_s1_planner.*.x.>", "_R_.>", "$SRV.>"} {
-		may := nobody
+		may := none
 		if strings.HasPrefix(subject, "_INBOX_s1_planner") {
 			may = []string{"planner"}
 		}
-		hear(subject, may)
+		receive(subject, may)
 	}
 	for _, role := range roles {
-		hear("_INBOX_s1_"+role+".>", []string{role})
-		hear("inspan."+role+".status", []string{role})
+		receive("_INBOX_s1_"+role+".>", []string{role})
+		receive("inspan."+role+".status", []string{role})
 	}
-	hear("station.s1.hook.audit", []string{"hook"}) // who hears questions could answer first
-	hear("station.s2.hook.audit", nobody)
+	receive("station.s1.hook.audit", []string{"hook"}) // who hears questions could answer first
+	receive("station.s2.hook.audit", none)
 	for _, role := range roles[:4] {
-		hear("station.s1.hooked."+role+".*", []string{role})
+		receive("station.s1.hooked."+role+".*", []string{role})
 	}
-	hear("station.s1.hooked.persister.*", nobody)
-	hear("_INBOX.>", slices.Concat(people, []string{"setup"}))
-	hear("station.s1.run.*.stream", slices.Concat(roles, watchers))
-	hear("station.*.run.*.stream", watchers) // there is no other station in their account
-	hear("station.s1.run.*.live", watchers)
-	hear("station.s1.run.*.kept", nobody)
-	hear("station.s1.run.*.sofar", []string{"executor", "toolrunner"}) // who hears the question could answer it
-	hear("station.s1.dead.*", watchers)
-	hear("station.s1.run.*.evt.run.completed", roles)
+	receive("station.s1.hooked.persister.*", none)
+	receive("_INBOX.>", slices.Concat(people, []string{"setup"}))
+	receive("station.s1.run.*.stream", slices.Concat(roles, watchers))
+	receive("station.*.run.*.stream", watchers) // there is no other station in their account
+	receive("station.s1.run.*.live", watchers)
+	receive("station.s1.run.*.kept", none)
+	receive("station.s1.run.*.sofar", []string{"executor", "toolrunner"}) // who hears the question could answer it
+	receive("station.s1.dead.*", watchers)
+	receive("station.s1.run.*.evt.run.completed", roles)
 	return all
 }
 
@@ -242,7 +242,7 @@ func matrix(t *testing.T) tried {
 	var sum tried
 	all := probes()
 	sum.probes = len(all)
-	facts := 0
+	evs := 0
 	for _, actor := range actors {
 		w := b.wire(actor)
 		for _, p := range all {
@@ -259,7 +259,7 @@ func matrix(t *testing.T) tried {
 			} else {
 				sum.allowed++
 				if p.verb == "say a fact" {
-					facts++
+					evs++
 				}
 			}
 			if denied != want {
@@ -268,7 +268,7 @@ func matrix(t *testing.T) tried {
 		}
 	}
 	w := b.wire("setup")
-	for stream, want := range map[string]int{"LOG_s1": facts} {
+	for stream, want := range map[string]int{"LOG_s1": evs} {
 		if got, deleted := b.stored(w, stream); got != want || deleted != 0 {
 			sum.wrong = append(sum.wrong, fmt.Sprintf("%s has %d messages and %d deleted, want the %d that were allowed", stream, got, deleted, want))
 		}

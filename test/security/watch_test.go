@@ -71,19 +71,19 @@ func forgedNews(t *testing.T, b *bed, watcher *wire) {
 		}
 	})
 	t.Run("OBS-1 DEPL-6 and what is stored does, under the subject that people watch", func(t *testing.T) {
-		b.fact(b.wire("planner"), inboxOf("planner"), "v", "run.paused", "{}")
+		b.event(b.wire("planner"), inboxOf("planner"), "v", "run.paused", "{}")
 		if refusedBy(b.wire("planner"), inboxOf("planner"), "station.s1.dead.planner", "", `{"code":"x"}`) {
 			t.Fatal("the planner can not refuse input")
 		}
-		var heard []string
-		for len(heard) < 5 { // once for each pattern
+		var received []string
+		for len(received) < 5 { // once for each pattern
 			if m, ok := watcher.message(watcher.line()); ok {
-				heard = append(heard, m.subject)
+				received = append(received, m.subject)
 			}
 		}
-		slices.Sort(heard)
-		if want := []string{"station.s1.dead.planner", "station.s1.dead.planner", "station.s1.dead.planner", "station.s1.run.v.stream", "station.s1.run.v.stream"}; !slices.Equal(heard, want) {
-			t.Errorf("heard %q, want %q", heard, want)
+		slices.Sort(received)
+		if want := []string{"station.s1.dead.planner", "station.s1.dead.planner", "station.s1.dead.planner", "station.s1.run.v.stream", "station.s1.run.v.stream"}; !slices.Equal(received, want) {
+			t.Errorf("heard %q, want %q", received, want)
 		}
 		if messages, _ := b.stored(admin, "DEAD_s1"); messages != 2 { // one was there before
 			t.Errorf("%d dead letters are stored, want 2", messages)

@@ -25,7 +25,7 @@ type wire struct {
 }
 
 // heard is a message that came.
-type heard struct {
+type received struct {
 	subject, reply string
 	header         string
 	body           []byte
@@ -109,7 +109,7 @@ func (w *wire) deaf(subject string) bool {
 }
 
 // settle waits until the server has dealt with all that was sent, and returns its refusals and what came meanwhile.
-func (w *wire) settle() (refusals []string, got []heard) {
+func (w *wire) settle() (refusals []string, got []received) {
 	w.t.Helper()
 	w.send("PING\r\n")
 	for {
@@ -128,7 +128,7 @@ func (w *wire) settle() (refusals []string, got []heard) {
 }
 
 // ask publishes with an inbox of the user's own for the answer and returns the answer.
-func (w *wire) ask(inbox, subject, header, body string) (heard, error) {
+func (w *wire) ask(inbox, subject, header, body string) (received, error) {
 	w.t.Helper()
 	w.sid++
 	reply := fmt.Sprintf("%s.a%d", inbox, w.sid)
@@ -137,7 +137,7 @@ func (w *wire) ask(inbox, subject, header, body string) (heard, error) {
 	for {
 		line := w.line()
 		if strings.HasPrefix(line, "-ERR") {
-			return heard{}, fmt.Errorf("refused: %s", line)
+			return received{}, fmt.Errorf("refused: %s", line)
 		}
 		if m, ok := w.message(line); ok && m.subject == reply {
 			return m, nil
@@ -155,14 +155,14 @@ func (w *wire) line() string {
 }
 
 // message reads the rest of MSG and HMSG; everything else is not a message.
-func (w *wire) message(line string) (heard, bool) {
+func (w *wire) message(line string) (received, bool) {
 	w.t.Helper()
 	f := strings.Fields(line)
 	if len(f) == 0 || f[0] != "MSG" && f[0] != "HMSG" {
-		return heard{}, false
+		return received{}, false
 	}
 	numbers := map[string]int{"MSG": 1, "HMSG": 2}[f[0]]
-	m := heard{subject: f[1]}
+	m := received{subject: f[1]}
 	if len(f) == 4+numbers {
 		m.reply = f[3]
 	}

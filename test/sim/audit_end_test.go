@@ -60,7 +60,7 @@ func (a *audit) viewsAgree(id string) {
 		a.breaks("run %s: folding the same log twice gives two states", id)
 		return
 	}
-	b, err := a.w.st.Shelf(topology.StateBucket).Get(context.Background(), "run."+id)
+	b, err := a.w.st.KV(topology.StateBucket).Get(context.Background(), "run."+id)
 	if err != nil {
 		a.breaks("run %s has no row in the index: %v", id, err)
 		return

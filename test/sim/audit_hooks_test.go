@@ -67,7 +67,7 @@ func (a *audit) letGo(l *ledger, r *SceneRun, q hook.Question) string {
 
 // counts reports whether what a hook once said lets a thing go on.
 func (a *audit) counts(l *ledger, old asking, q hook.Question) bool {
-	if !old.heard || old.run != q.Run || old.q.On != q.On {
+	if !old.received || old.run != q.Run || old.q.On != q.On {
 		return false
 	}
 	switch q.On {
@@ -89,7 +89,7 @@ func (a *audit) counts(l *ledger, old asking, q hook.Question) bool {
 			return false
 		}
 	}
-	return old.said == events.HookContinue || old.said == events.HookInterrupt && l.resumed > old.facts
+	return old.said == events.HookContinue || old.said == events.HookInterrupt && l.resumed > old.events
 }
 
 // answersAreReal holds that the answers in a fact were given, and that who gave none has blocked.
@@ -112,7 +112,7 @@ func (a *audit) answersAreReal(runID string, p events.Payload) string {
 		case answer.Answer == events.HookBlock && i < len(d.Hooks)-1:
 			return fmt.Sprintf("somebody was asked after hook %s had blocked", answer.Hook)
 		case answer.Fault == "" && !slices.ContainsFunc(a.w.asked, func(old asking) bool {
-			return old.heard && old.run == runID && old.name == answer.Hook && old.q.On == answer.On && old.said == answer.Answer && (d.Call == "" || callOfQuestion(old.q) == d.Call)
+			return old.received && old.run == runID && old.name == answer.Hook && old.q.On == answer.On && old.said == answer.Answer && (d.Call == "" || callOfQuestion(old.q) == d.Call)
 		}):
 			return fmt.Sprintf("hook %s never said %s", answer.Hook, answer.Answer)
 		}

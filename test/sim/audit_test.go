@@ -78,7 +78,7 @@ func (a *audit) breaks(format string, args ...any) {
 }
 
 // fact judges one stored fact.
-func (a *audit) fact(runID string, r kernel.Record) {
+func (a *audit) event(runID string, r kernel.Record) {
 	f, err := events.Decode(r.Bytes)
 	if err != nil {
 		a.breaks("run %s: a stored fact can not be read: %v", runID, err)

@@ -31,7 +31,7 @@ type doneWrite struct {
 type grove struct {
 	trees map[string]*treeAudit
 	// facts counts those of all runs, allowed tells when a call was, by run and call.
-	facts   int
+	events  int
 	allowed map[string]int
 	// instances by life; lapsed are instances of which a toolrunner heard that their lease is not held.
 	instances map[*life]string
@@ -120,10 +120,10 @@ func (t *treeAudit) holds(in files, rec workspace.Record, file string) bool {
 
 // grows notes what a fact means for the trees. It is called with every fact, before the rules of calls.
 func (a *audit) grows(runID string, p events.Payload) {
-	a.grove.facts++
+	a.grove.events++
 	switch d := p.(type) {
 	case *events.CallAllowedData:
-		a.grove.allowed[runID+"/"+d.Call] = a.grove.facts
+		a.grove.allowed[runID+"/"+d.Call] = a.grove.events
 	case *events.CallFinishedData:
 		if a.w.play.Scene.Follow != "" {
 			a.workDone(runID, d)
@@ -157,7 +157,7 @@ func (a *audit) workDone(runID string, d *events.CallFinishedData) {
 		return
 	}
 	file := fileOf(a.w.tools.effects[n].n)
-	t.done[file] = doneWrite{call: call, text: fmt.Sprintf("effect %d", n), at: a.grove.facts}
+	t.done[file] = doneWrite{call: call, text: fmt.Sprintf("effect %d", n), at: a.grove.events}
 	if !t.holds(a.w.tools.forest.shots[t.rec.Snapshot], t.rec, file) {
 		a.breaks("call %s has finished, and %s is neither kept nor told to be missing", call, file)
 	}

@@ -163,7 +163,7 @@ func (d double) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 
 // happens writes an effect down and returns its number.
 func (b *toolbox) happens(d double, c tool.Call, n int) int {
-	e := effect{run: c.Env.Box.ID(), call: c.ID, key: c.Key, tool: d.name, input: string(c.Input), n: n, by: d.l, at: b.w.clock.Now()}
+	e := effect{run: c.Env.Sandbox.ID(), call: c.ID, key: c.Key, tool: d.name, input: string(c.Input), n: n, by: d.l, at: b.w.clock.Now()}
 	for i, old := range b.effects {
 		if classOf(d.name) == tool.Idempotent && old.key == e.key && !old.verify {
 			b.w.tale.line(d.l.p.name, fmt.Sprintf("* %s %s again with the same key", d.name, c.ID))
@@ -191,10 +191,10 @@ func (d verifying) Verify(ctx context.Context, c tool.Call) (bool, tool.Result, 
 		return false, tool.Result{}, errTrouble
 	}
 	for i, e := range d.b.effects {
-		if e.run == c.Env.Box.ID() && e.call == c.ID && !e.verify {
+		if e.run == c.Env.Sandbox.ID() && e.call == c.ID && !e.verify {
 			return true, tool.Result{Output: fmt.Sprintf("effect %d", i)}, nil
 		}
 	}
-	d.b.effects = append(d.b.effects, effect{run: c.Env.Box.ID(), call: c.ID, tool: d.name, by: d.l, verify: true})
+	d.b.effects = append(d.b.effects, effect{run: c.Env.Sandbox.ID(), call: c.ID, tool: d.name, by: d.l, verify: true})
 	return false, tool.Result{}, nil
 }

@@ -91,10 +91,10 @@ func (b *toolbox) git(name string, c tool.Call, effect int) tool.Result {
 	if err := json.Unmarshal(c.Input, &in); err != nil {
 		b.w.audit.breaks("%s %s: %v", name, c.ID, err)
 	}
-	r := b.repositories[c.Env.Box.ID()]
+	r := b.repositories[c.Env.Sandbox.ID()]
 	if r == nil {
 		r = &repository{head: commitOf(0)}
-		b.repositories[c.Env.Box.ID()] = r
+		b.repositories[c.Env.Sandbox.ID()] = r
 	}
 	out := map[string]any{"effect": effect}
 	switch name {

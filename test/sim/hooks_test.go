@@ -23,16 +23,16 @@ type SceneHook struct {
 
 // What a hook does beside its three answers.
 const (
-	moodLate    = "late"
-	moodRubbish = "rubbish"
-	moodFlood   = "flood"
-	moodNobody  = "nobody"
+	moodLate      = "late"
+	moodMalformed = "rubbish"
+	moodFlood     = "flood"
+	moodNone      = "nobody"
 )
 
 var (
 	points   = []string{events.OnRunStart, events.OnTurn, events.OnPreTool, events.OnPostTool, events.OnRunStop}
 	allMoods = []string{events.HookContinue, events.HookContinue, events.HookContinue, events.HookContinue, events.HookContinue, events.HookContinue,
-		events.HookContinue, events.HookInterrupt, events.HookInterrupt, events.HookBlock, moodLate, moodRubbish, moodFlood, moodNobody}
+		events.HookContinue, events.HookInterrupt, events.HookInterrupt, events.HookBlock, moodLate, moodMalformed, moodFlood, moodNone}
 )
 
 // smallHooks is the small world with somebody who is asked at each point: all interrupt at first, then let go on.
@@ -76,10 +76,10 @@ type asking struct {
 	name string
 	q    hook.Question
 	// said is the answer that counts, empty where there was none; heard is true where it reached the one who asked.
-	said  string
-	heard bool
+	said     string
+	received bool
 	// facts is how many the log of the run had then.
-	facts uint64
+	events uint64
 }
 
 // same reports whether two questions are one question asked again.
@@ -124,7 +124,7 @@ func (q questions) AskHook(ctx context.Context, _ events.Service, name string, q
 	if slices.Contains([]string{events.HookContinue, events.HookBlock, events.HookInterrupt}, mood) {
 		a.said = mood
 	}
-	a.facts = w.state[a.run].Sequence
+	a.events = w.state[a.run].Sequence
 	w.asked = append(w.asked, a)
 	at := len(w.asked) - 1
 	switch v := q.l.step(ctx, opWorld, false, "hear %s", what); {
@@ -133,13 +133,13 @@ func (q questions) AskHook(ctx context.Context, _ events.Service, name string, q
 	case v != made:
 		return nil, errTrouble
 	}
-	w.asked[at].heard = true
+	w.asked[at].received = true
 	switch mood {
-	case moodNobody:
+	case moodNone:
 		return nil, hooks.ErrNoResponders
 	case moodFlood:
 		return nil, hooks.ErrFlood
-	case moodRubbish:
+	case moodMalformed:
 		return []byte(`{"answer":"contin`), nil
 	}
 	return json.Marshal(map[string]string{"answer": mood, "message": "it is in the mood"})
@@ -174,7 +174,7 @@ func (s Scene) moods(runID, name string) []string {
 			return h.Moods
 		}
 	}
-	return []string{moodNobody}
+	return []string{moodNone}
 }
 
 // meek reports whether all hooks let everything go on.

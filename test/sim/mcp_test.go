@@ -214,7 +214,7 @@ func (s *server) call(ctx context.Context, params json.RawMessage) (string, erro
 		b.w.audit.breaks("run %s: %s of a server is called that is not what was pinned", s.room.id, p.Name)
 	}
 	d := double{b: b, l: s.l, name: serverCall + p.Name}
-	res, err := d.Run(ctx, tool.Call{ID: b.callOf(s.room.id, key), Key: key, Input: input, Env: tool.Env{Box: s.room}})
+	res, err := d.Run(ctx, tool.Call{ID: b.callOf(s.room.id, key), Key: key, Input: input, Env: tool.Env{Sandbox: s.room}})
 	if e, ok := errors.AsType[*tool.Error](err); ok && e.Class == tool.Permanent {
 		return `{"isError":true,"content":[{"type":"text","text":"broken for good"}]}`, nil
 	}
@@ -229,7 +229,7 @@ func (s *server) call(ctx context.Context, params json.RawMessage) (string, erro
 
 // callOf finds the call whose idempotency key a server was given.
 func (b *toolbox) callOf(runID, key string) string {
-	secret, err := b.w.st.Shelf("config").Get(context.Background(), topology.StationKeyKey)
+	secret, err := b.w.st.KV("config").Get(context.Background(), topology.StationKeyKey)
 	if err != nil || b.w.audit.runs[runID] == nil {
 		return "unknown"
 	}

@@ -36,15 +36,15 @@ func authorOf(b []byte) events.Service {
 }
 
 // Read implements kernel.Journal.
-func (j journal) Read(ctx context.Context, run string, after uint64) (facts []kernel.Record, more bool, err error) {
+func (j journal) Read(ctx context.Context, run string, after uint64) (evs []kernel.Record, more bool, err error) {
 	err = j.l.do(ctx, opRead, fmt.Sprintf("read %s after %d", run, after), func(ctx context.Context) (err error) {
-		facts, more, err = j.l.p.w.st.Journal().Read(ctx, run, after)
+		evs, more, err = j.l.p.w.st.Journal().Read(ctx, run, after)
 		return err
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	return facts, more, nil
+	return evs, more, nil
 }
 
 // Last implements kernel.Journal.
@@ -82,13 +82,13 @@ func (b blobs) Get(ctx context.Context, ref events.Ref) (data []byte, err error)
 	return data, err
 }
 
-type shelf struct {
+type kv struct {
 	l    *life
 	name string
-	s    kernel.Shelf
+	s    kernel.KV
 }
 
-func (s shelf) Put(ctx context.Context, key string, value []byte) error {
+func (s kv) Put(ctx context.Context, key string, value []byte) error {
 	return s.l.do(ctx, opStore, s.name+" put "+key, func(ctx context.Context) error {
 		err := s.s.Put(ctx, key, value)
 		if err == nil && s.ofTree(key) {
@@ -99,15 +99,15 @@ func (s shelf) Put(ctx context.Context, key string, value []byte) error {
 }
 
 // ofTree reports whether a key is of the record of a working tree, and not of a toolrunner that runs.
-func (s shelf) ofTree(key string) bool {
-	return s.name == treeShelf && !strings.HasPrefix(key, "host.")
+func (s kv) ofTree(key string) bool {
+	return s.name == treeKV && !strings.HasPrefix(key, "host.")
 }
 
-func (s shelf) Create(ctx context.Context, key string, value []byte) error {
+func (s kv) Create(ctx context.Context, key string, value []byte) error {
 	return s.l.do(ctx, opStore, s.name+" create "+key, func(ctx context.Context) error { return s.s.Create(ctx, key, value) })
 }
 
-func (s shelf) Get(ctx context.Context, key string) (value []byte, err error) {
+func (s kv) Get(ctx context.Context, key string) (value []byte, err error) {
 	err = s.l.do(ctx, opStore, s.name+" get "+key, func(ctx context.Context) (err error) {
 		value, err = s.s.Get(ctx, key)
 		return err
@@ -115,9 +115,9 @@ func (s shelf) Get(ctx context.Context, key string) (value []byte, err error) {
 	return value, err
 }
 
-func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+func (s kv) Load(ctx context.Context, key string) (value []byte, revision uint64, err error) {
 	kind := opStore
-	if s.name == treeShelf {
+	if s.name == treeKV {
 		kind = opTree
 	}
 	err = s.l.do(ctx, kind, s.name+" load "+key, func(ctx context.Context) (err error) {
@@ -127,7 +127,7 @@ func (s shelf) Load(ctx context.Context, key string) (value []byte, revision uin
 	return value, revision, err
 }
 
-func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
+func (s kv) Swap(ctx context.Context, key string, value []byte, revision uint64) (now uint64, err error) {
 	err = s.l.do(ctx, opStore, fmt.Sprintf("%s swap %s after %d", s.name, key, revision), func(ctx context.Context) (err error) {
 		if now, err = s.s.Swap(ctx, key, value, revision); err == nil && s.ofTree(key) {
 			s.l.p.w.audit.recorded(s.l, value)
@@ -137,11 +137,11 @@ func (s shelf) Swap(ctx context.Context, key string, value []byte, revision uint
 	return now, err
 }
 
-func (s shelf) Delete(ctx context.Context, key string) error {
+func (s kv) Delete(ctx context.Context, key string) error {
 	return s.l.do(ctx, opStore, s.name+" delete "+key, func(ctx context.Context) error { return s.s.Delete(ctx, key) })
 }
 
-func (s shelf) Keys(ctx context.Context, prefix string) (keys []string, err error) {
+func (s kv) Keys(ctx context.Context, prefix string) (keys []string, err error) {
 	err = s.l.do(ctx, opStore, s.name+" keys "+prefix, func(ctx context.Context) (err error) {
 		keys, err = s.s.Keys(ctx, prefix)
 		return err

@@ -26,11 +26,11 @@ import (
 
 // proc is one process that may die and start again; life is one of its lives.
 type proc struct {
-	w     *world
-	index int
-	name  string
-	roles []events.Service
-	boxes *pool.Opener
+	w         *world
+	index     int
+	name      string
+	roles     []events.Service
+	sandboxes *pool.Opener
 	// root of the workspaces of its machine, where they follow their runs.
 	root  string
 	lives int
@@ -49,11 +49,11 @@ type life struct {
 	roles  sync.WaitGroup
 	mu     sync.Mutex
 	// Everything below is guarded by mu.
-	ears     map[events.Service]func(context.Context, kernel.Message)
-	busy     map[events.Service]int
-	overhear func(string, kernel.Record)
-	onEnd    []func(string)
-	draining bool
+	ears        map[events.Service]func(context.Context, kernel.Message)
+	busy        map[events.Service]int
+	republished func(string, kernel.Record)
+	onEnd       []func(string)
+	draining    bool
 }
 
 // workers is how many messages of a role a process handles at a time.
@@ -62,7 +62,7 @@ const workers = 4
 func newProcs(t *testing.T, w *world) []*proc {
 	// Nothing is run in a sandbox here: the tools of a play are its own. Roles only ask which one a step has.
 	dir := t.TempDir()
-	boxes, err := pool.NewOpener(pool.Config{Root: dir, Default: sandbox.Host,
+	sandboxes, err := pool.NewOpener(pool.Config{Root: dir, Default: sandbox.Host,
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: nil}})
 	if err != nil {
 		t.Fatal(err)
@@ -70,16 +70,16 @@ func newProcs(t *testing.T, w *world) []*proc {
 	var all []*proc
 	for n := 1; n <= replicas; n++ {
 		if w.play.Together {
-			all = append(all, &proc{w: w, index: len(all), name: fmt.Sprintf("all.%d", n), roles: events.Services(), boxes: boxes})
+			all = append(all, &proc{w: w, index: len(all), name: fmt.Sprintf("all.%d", n), roles: events.Services(), sandboxes: sandboxes})
 			continue
 		}
 		for _, role := range events.Services() {
-			all = append(all, &proc{w: w, index: len(all), name: fmt.Sprintf("%s.%d", role, n), roles: []events.Service{role}, boxes: boxes})
+			all = append(all, &proc{w: w, index: len(all), name: fmt.Sprintf("%s.%d", role, n), roles: []events.Service{role}, sandboxes: sandboxes})
 		}
 	}
 	if w.play.Scene.Follow != "" || w.play.Scene.hasServers() {
 		for _, p := range all {
-			p.root, p.boxes = w.machine(t, p.name)
+			p.root, p.sandboxes = w.machine(t, p.name)
 		}
 	}
 	return all
@@ -93,7 +93,7 @@ func (p *proc) start() {
 	p.life, p.stalled = l, false
 	p.w.tale.proc(p, "starts")
 	entropy := rand.NewChaCha8([32]byte{byte(p.w.play.Seed), byte(p.w.play.Seed >> 8), byte(p.w.play.Seed >> 16), byte(p.index), byte(p.lives), byte(p.lives >> 8)})
-	cfg, ports := service.Config{Base: service.Base{Station: station, SnapshotForm: string(snapshot.FormJSON)}}, l.ports(p.boxes, entropy)
+	cfg, ports := service.Config{Base: service.Base{Station: station, SnapshotForm: string(snapshot.FormJSON)}}, l.ports(p.sandboxes, entropy)
 	p.follow(&cfg, &ports, l)
 	host, err := all.NewHost(cfg, ports, zerolog.Nop(), service.NewMetrics())
 	if err != nil {
@@ -159,7 +159,7 @@ func (p *proc) takes(role events.Service) bool {
 }
 
 // hear begins a delivery.
-func (p *proc) hear(role events.Service, m kernel.Message, task string) {
+func (p *proc) receive(role events.Service, m kernel.Message, task string) {
 	l := p.life
 	l.mu.Lock()
 	ear := l.ears[role]
@@ -180,10 +180,10 @@ func (p *proc) hint(runID string, r kernel.Record, ended bool) {
 	}
 	l := p.life
 	l.mu.Lock()
-	overhear, onEnd := l.overhear, l.onEnd
+	republished, onEnd := l.republished, l.onEnd
 	l.mu.Unlock()
-	if overhear != nil {
-		overhear(runID, r)
+	if republished != nil {
+		republished(runID, r)
 	}
 	if !ended {
 		return
@@ -194,37 +194,37 @@ func (p *proc) hint(runID string, r kernel.Record, ended bool) {
 }
 
 // listen is the inbox of a life: deliveries are chosen by the play.
-func (l *life) Listen(ctx context.Context, role events.Service, _ int, hear func(context.Context, kernel.Message)) error {
+func (l *life) Listen(ctx context.Context, role events.Service, _ int, receive func(context.Context, kernel.Message)) error {
 	l.mu.Lock()
-	l.ears[role] = hear
+	l.ears[role] = receive
 	l.mu.Unlock()
 	<-ctx.Done()
 	return nil
 }
 
 // ports are those of the station, with each operation chosen by the play.
-func (l *life) ports(boxes *pool.Opener, entropy interface{ Read([]byte) (int, error) }) all.Ports {
+func (l *life) ports(sandboxes *pool.Opener, entropy interface{ Read([]byte) (int, error) }) all.Ports {
 	st := l.p.w.st
 	return all.Ports{Ports: service.Ports{
 		Journal: journal{l}, Inbox: l, Timers: timers{l}, Blobs: blobs{l}, Leases: leases{l}, Live: st.Live(), Refusals: refusals{l},
-		State: shelf{l, "state", st.Shelf(topology.StateBucket)}, Config: shelf{l, "config", st.Shelf("config")}, Sessions: shelf{l, "sessions", st.Shelf(topology.SessionBucket)},
+		State: kv{l, "state", st.KV(topology.StateBucket)}, Config: kv{l, "config", st.KV("config")}, Sessions: kv{l, "sessions", st.KV(topology.SessionBucket)},
 		OnEnd: func(f func(string)) (func(), error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.onEnd = append(l.onEnd, f)
 			return func() {}, nil
 		},
-		Overhear: func(f func(string, kernel.Record)) (func(), error) {
+		SubscribeRepublished: func(f func(string, kernel.Record)) (func(), error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			if l.overhear != nil {
+			if l.republished != nil {
 				return nil, errors.New("a process overhears the same facts twice")
 			}
-			l.overhear = f
+			l.republished = f
 			return func() {}, nil
 		},
 		Durability: "model", Questions: questions{l}, Entropy: entropy,
-	}, Models: models{l}, Boxes: boxes, Tools: l.p.w.tools.registry(l), Git: gitHere()}
+	}, Models: models{l}, Sandboxes: sandboxes, Tools: l.p.w.tools.registry(l), Git: gitHere()}
 }
 
 // gitHere is the git of this machine, which no play uses: its calls of git are tools of the simulation. It is looked for and

@@ -134,7 +134,7 @@ func (a *audit) parts(newest *events.Ref) (told map[string]int, fault string) {
 // sessionIsWhole holds where a session stands at the end: each run that ended is told once, and only who lives, or was never
 // born, holds its lock.
 func (a *audit) sessionIsWhole() {
-	b, err := a.w.st.Shelf(topology.SessionBucket).Get(context.Background(), "session."+theSession)
+	b, err := a.w.st.KV(topology.SessionBucket).Get(context.Background(), "session."+theSession)
 	if err != nil {
 		for _, id := range rank(a.runs) {
 			if a.runs[id].session != "" {

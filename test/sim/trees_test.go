@@ -61,14 +61,14 @@ type forest struct {
 }
 
 // machine is where the processes of one name run: their workspace root outlives them.
-func (w *world) machine(t *testing.T, name string) (root string, boxes *pool.Opener) {
+func (w *world) machine(t *testing.T, name string) (root string, sandboxes *pool.Opener) {
 	root = filepath.Join(t.TempDir(), name)
 	cfg := pool.Config{Root: root, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: rooms{}}}
-	boxes, err := pool.NewOpener(cfg)
+	sandboxes, err := pool.NewOpener(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return root, boxes
+	return root, sandboxes
 }
 
 // follow sets where the workspaces of a service's machine are, and what it needs where they follow their runs.
@@ -79,14 +79,14 @@ func (p *proc) follow(cfg *service.Config, ports *all.Ports, l *life) {
 	}
 	cfg.WorkspaceMode, cfg.WorkspaceSnapshot = "follow", s.Follow
 	cfg.CleanupOnComplete, cfg.Drain = s.Clean, drainTime
-	ports.Trees, ports.Snapshots = shelf{l, treeShelf, p.w.st.Shelf("trees")}, keepers{l}
+	ports.Trees, ports.Snapshots = kv{l, treeKV, p.w.st.KV("trees")}, keepers{l}
 }
 
 // drainTime is how long a service may take to end in order.
 const drainTime = 20 * time.Second
 
 // treeShelf names the records of working trees in stories.
-const treeShelf = "trees"
+const treeKV = "trees"
 
 // rooms are sandboxes that have files and no commands.
 type rooms struct{}
@@ -257,14 +257,14 @@ func (d double) sightOf(c tool.Call, n int) (string, error) {
 	if d.b.w.play.Scene.Follow == "" {
 		return "", nil
 	}
-	found, err := filesOf(c.Env.Box.FS())
+	found, err := filesOf(c.Env.Sandbox.FS())
 	if err != nil {
 		return "", err
 	}
 	f := &d.b.forest
 	f.sights = append(f.sights, found)
 	if classOf(d.name) != tool.Read {
-		if err := c.Env.Box.WriteFile(fmt.Sprintf("begun/%d-%d", n, d.b.attempts[n]), []byte("begun")); err != nil {
+		if err := c.Env.Sandbox.WriteFile(fmt.Sprintf("begun/%d-%d", n, d.b.attempts[n]), []byte("begun")); err != nil {
 			return "", err
 		}
 	}
@@ -276,7 +276,7 @@ func (d double) writes(c tool.Call, n, effect int) error {
 	if d.b.w.play.Scene.Follow == "" || classOf(d.name) == tool.Read {
 		return nil
 	}
-	return c.Env.Box.WriteFile(fileOf(n), []byte(fmt.Sprintf("effect %d", effect)))
+	return c.Env.Sandbox.WriteFile(fileOf(n), []byte(fmt.Sprintf("effect %d", effect)))
 }
 
 // fileOf is the file that the call whose argument is n leaves in its workspace.
@@ -294,7 +294,7 @@ func sightIn(output string) (n int, ok bool) {
 
 // recordsBehind is how far behind a read of a store is: only looks at records are.
 func (w *world) recordsBehind(in mem.Store) int {
-	if in == mem.ShelfStore {
+	if in == mem.KVStore {
 		return w.behind
 	}
 	return 0

@@ -128,7 +128,7 @@ func newWorld(t *testing.T, p Play) *world {
 	})
 	w.procs = newProcs(t, w)
 	for name, agent := range p.Scene.agents() {
-		if err := st.Shelf("config").Put(context.Background(), "agent."+name, agent); err != nil {
+		if err := st.KV("config").Put(context.Background(), "agent."+name, agent); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,7 +207,7 @@ func (w *world) settle() {
 // hint is a fact that may be overheard.
 type hint struct {
 	run   string
-	fact  kernel.Record
+	event kernel.Record
 	ended bool
 }
 
@@ -219,7 +219,7 @@ func (w *world) whisper() {
 	for _, h := range all {
 		ended = ended || h.ended
 		for _, p := range w.procs {
-			p.hint(h.run, h.fact, h.ended)
+			p.hint(h.run, h.event, h.ended)
 		}
 	}
 	if ended {
@@ -229,7 +229,7 @@ func (w *world) whisper() {
 
 // news judges the facts that were stored since the last time.
 func (w *world) news() {
-	n := w.st.Facts()
+	n := w.st.Events()
 	if n == w.told {
 		return
 	}
@@ -242,7 +242,7 @@ func (w *world) news() {
 		log := w.st.Log(id)
 		for _, r := range log[w.seen[id]:] {
 			w.seen[id]++
-			w.audit.fact(id, r)
+			w.audit.event(id, r)
 			next, err := w.state[id].Apply(r.Bytes)
 			if err != nil {
 				w.audit.breaks("run %s: the log does not fold: %v", id, err)
@@ -306,7 +306,7 @@ func (w *world) deliver(role events.Service, i int, m mem.Waiting, p *proc) {
 	}
 	w.serial++
 	w.tale.deliver(p, m)
-	p.hear(role, msg, fmt.Sprintf("d%07d", w.serial))
+	p.receive(role, msg, fmt.Sprintf("d%07d", w.serial))
 }
 
 // idle lets time pass until something happens. It is false where nothing ever will, or all is as it must be at the end.

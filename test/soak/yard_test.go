@@ -82,7 +82,7 @@ func (y *yard) setUp() {
 	y.must(os.WriteFile(filepath.Join(y.dir, "scripts", "parker.yaml"), []byte("turns:\n  - text: done\n"), 0o644))
 	agent, err := json.Marshal(events.Agent{Name: "parker", Digest: strings.Repeat("0", 64), Model: "scripted/parker", Autonomy: 1, Prompt: "Wait."})
 	y.must(err)
-	y.must(y.st.Shelf(topology.ConfigBucket).Put(ctx, "agent.parker", agent))
+	y.must(y.st.KV(topology.ConfigBucket).Put(ctx, "agent.parker", agent))
 }
 
 func (y *yard) must(err error) {
@@ -254,11 +254,11 @@ func (y *yard) until(most time.Duration, what string, is func() bool) {
 func (y *yard) fold(id string) (run.State, error) {
 	var s run.State
 	for after, more := uint64(0), true; more; {
-		facts, rest, err := y.st.Journal().Read(y.ctx, id, after)
+		evs, rest, err := y.st.Journal().Read(y.ctx, id, after)
 		if err != nil {
 			return s, err
 		}
-		for _, f := range facts {
+		for _, f := range evs {
 			if s, err = s.Apply(f.Bytes); err != nil {
 				return s, err
 			}
@@ -284,14 +284,14 @@ func (y *yard) answer(n int) storm {
 	sentAt, lasted := make([]time.Time, n), make([]atomic.Int64, n)
 	var recorded, refused atomic.Int64
 	began := time.Now()
-	hear := func(_ string, data []byte) {
+	receive := func(_ string, data []byte) {
 		f, err := events.Decode(data)
 		if i := number(f.Subject); err == nil && i >= a && i < b && lasted[i-a].CompareAndSwap(0, int64(time.Since(began))) {
 			recorded.Add(1)
 		}
 	}
 	for _, k := range []events.Kind{events.GateApproved, events.GateRejected} {
-		stop, err := y.st.WatchSubject(events.RunEventsOfKind(name, k), hear)
+		stop, err := y.st.WatchSubject(events.RunEventsOfKind(name, k), receive)
 		y.must(err)
 		defer stop()
 	}

@@ -75,7 +75,7 @@ func doors(f *File) []Fault {
 		if p == Module || strings.HasPrefix(p, Module+"/") || !strings.Contains(strings.Split(p, "/")[0], ".") {
 			continue
 		}
-		i := slices.IndexFunc(Doors, func(d Door) bool { return strings.HasPrefix(p, d.Module) })
+		i := slices.IndexFunc(Doors, func(d Egress) bool { return strings.HasPrefix(p, d.Module) })
 		switch {
 		case p == "github.com/rs/zerolog/log":
 			faults = append(faults, Fault{"door", f.Path, "the global logger is not used: take a zerolog.Logger", f.Line(im)})

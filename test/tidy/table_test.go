@@ -76,7 +76,7 @@ var Rooms = []Room{
 }
 
 // Door is a module of others and who may import it: one door per dependency.
-type Door struct {
+type Egress struct {
 	// Module is the beginning of the import paths.
 	Module string
 	Dirs   []string
@@ -85,7 +85,7 @@ type Door struct {
 }
 
 // Doors holds for tests as well.
-var Doors = []Door{
+var Doors = []Egress{
 	{Module: "github.com/modelcontextprotocol/", Dirs: []string{"internal/mcp/..."}, Tests: true},
 	{Module: "github.com/nats-io/nats-server", Dirs: []string{"internal/natsserver"}},
 	{Module: "github.com/nats-io/", Dirs: []string{"internal/jet/..."}},

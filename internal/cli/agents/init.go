@@ -244,7 +244,7 @@ func requirementsOf(ctx context.Context, a *app.App, t scaffold.Template, f agen
 			found = append(found, has)
 		}
 	}
-	box, err := openDefault(ctx, a, f.Sandbox)
+	sb, err := openDefault(ctx, a, f.Sandbox)
 	state := "works"
 	if err != nil {
 		state = "does not work"
@@ -253,8 +253,8 @@ func requirementsOf(ctx context.Context, a *app.App, t scaffold.Template, f agen
 	if err != nil {
 		one.Hint = err.Error()
 	} else {
-		defer box.remove()
-		if mode := string(box.Mode()); mode != f.Sandbox {
+		defer sb.remove()
+		if mode := string(sb.Mode()); mode != f.Sandbox {
 			one.State += ", here it is " + mode
 		}
 	}
@@ -270,7 +270,7 @@ func requirementsOf(ctx context.Context, a *app.App, t scaffold.Template, f agen
 		case err != nil:
 			has.State, has.Hint = "not looked for", "it is looked for where the tools run, and that sandbox does not work"
 		default:
-			exit, err := box.Exec(ctx, sandbox.Cmd{Args: n.Args})
+			exit, err := sb.Exec(ctx, sandbox.Cmd{Args: n.Args})
 			if has.OK = err == nil && exit.Code == 0; !has.OK {
 				has.State = "not found in the sandbox"
 			}

@@ -43,11 +43,11 @@ func openSandbox(ctx context.Context, a *app.App, station string, own events.San
 	}
 	cfg.Workspace, cfg.Sandbox = root, station
 	cfg.SandboxReaches = true // the commands are those of whoever starts this program
-	boxes, _, err := all.Boxes(ctx, cfg)
+	sandboxes, _, err := all.Sandboxes(ctx, cfg)
 	if err == nil {
-		var box sandbox.Sandbox
-		if box, err = boxes.OpenAs(ctx, "tools", "workspace", own); err == nil {
-			return tempSandbox{box, root}, nil
+		var sb sandbox.Sandbox
+		if sb, err = sandboxes.OpenAs(ctx, "tools", "workspace", own); err == nil {
+			return tempSandbox{sb, root}, nil
 		}
 	}
 	_ = os.RemoveAll(root) // it is empty

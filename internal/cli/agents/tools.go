@@ -149,14 +149,14 @@ func askServers(ctx context.Context, a *app.App, agent events.Agent, sandboxMode
 	}
 	ctx, cancel := context.WithTimeout(ctx, askServersWait)
 	defer cancel()
-	box, err := openSandbox(ctx, a, sandboxMode, agent.Sandbox)
+	sb, err := openSandbox(ctx, a, sandboxMode, agent.Sandbox)
 	if err != nil {
 		return pins, err
 	}
-	defer box.remove()
+	defer sb.remove()
 	var errs []error
 	for _, s := range agent.MCP {
-		found, err := mcp.Ask(ctx, s, secrets, box)
+		found, err := mcp.Ask(ctx, s, secrets, sb)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("server %s: %w", s.Name, err))
 			continue
@@ -238,14 +238,14 @@ func toolRows(agent events.Agent, pins agentfile.Pins, changes []change) []toolR
 			hints[[2]string{server, t.Name}] = t.Hint
 		}
 	}
-	box := mcp.New(&tool.Registry{}, nil).For(pinned)
+	sb := mcp.New(&tool.Registry{}, nil).For(pinned)
 	for _, o := range offers {
 		row := toolRow{Source: o.Server, Tool: o.Tool, Disabled: o.Why, Hint: hints[[2]string{o.Server, o.Tool}]}
 		if o.Why == "" {
 			row.Name = agentfile.CallName(o.Server, o.Tool)
 			_, pin := pinned.MCPTool(row.Name)
 			row.Effect, row.Digest = pin.Effect, pin.Digest
-			if _, ok := box.Get(row.Name); !ok {
+			if _, ok := sb.Get(row.Name); !ok {
 				row.Disabled = "its pin does not hold: pin it again"
 			}
 		}

@@ -43,7 +43,7 @@ func (a *listCommand) run(ctx context.Context, c *client.Client, argv []string) 
 	}
 	var rows [][]string
 	for _, f := range all {
-		rows = append(rows, []string{f.ID, app.Age(f.CreatedAt), f.Type, view.Bytes(f.Size), view.Clip(f.Step, 30), keptText(f), view.Clip(cmp.Or(f.Path, f.Name), 120)})
+		rows = append(rows, []string{f.ID, app.Age(f.CreatedAt), f.Type, view.Bytes(f.Size), view.Clip(f.Step, 30), retentionText(f), view.Clip(cmp.Or(f.Path, f.Name), 120)})
 	}
 	a.Table([]string{"ID", ">AGE", "TYPE", ">SIZE", "STEP", "KEPT", "PATH"}, rows)
 	return nil
@@ -62,8 +62,8 @@ for a time after the run, INSPAN_ARTIFACT_TTL; the record of each stays in the l
 	return cmd
 }
 
-// keptText says how long an artifact is there.
-func keptText(f client.Artifact) string {
+// retentionText says how long an artifact is there.
+func retentionText(f client.Artifact) string {
 	switch {
 	case f.Expired:
 		return "expired"

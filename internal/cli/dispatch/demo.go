@@ -86,7 +86,7 @@ func runDemo(ctx context.Context, a *app.App, o demo.Options, yes bool) error {
 		if err != nil {
 			return
 		}
-		s.Fact(client.Item{Fact: f, Payload: p, Bytes: b, State: after})
+		s.Event(client.Item{Event: f, Payload: p, Bytes: b, State: after})
 		if after.Status.Ended() || after.Status == events.Paused {
 			s.Close()
 			s = nil

@@ -29,7 +29,7 @@ func (f RunFlags) Task(agent string, in io.Reader) (events.Task, error) {
 	if err := f.invocation(&t); err != nil {
 		return t, err
 	}
-	if err := errors.Join(f.place(&t), f.path(&t)); err != nil {
+	if err := errors.Join(f.setPlacement(&t), f.path(&t)); err != nil {
 		return t, err
 	}
 	if f.Timeout != "" {

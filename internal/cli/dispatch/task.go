@@ -76,8 +76,8 @@ func (f *RunFlags) invocation(task *events.Task) error {
 	return nil
 }
 
-// place says where the work happens and with whom.
-func (f *RunFlags) place(task *events.Task) error {
+// setPlacement says where the work happens and with whom.
+func (f *RunFlags) setPlacement(task *events.Task) error {
 	task.Repo, task.Ref, task.SessionMode, task.Stream = f.repo, f.ref, events.SessionMode(f.collaboration), f.stream
 	task.Branch, task.Depth = f.branch, f.depth
 	switch {

@@ -70,7 +70,7 @@ type Finding struct {
 	// Hint says what to do where it is not ok.
 	Hint string `json:"hint,omitempty"`
 	// Walls are what a sandbox enforces on this machine.
-	Walls []sandbox.Capability `json:"walls,omitempty"`
+	Isolation []sandbox.Capability `json:"walls,omitempty"`
 }
 
 // doctorWait bounds all that the doctor does.
@@ -114,7 +114,7 @@ func Print(a *app.App, found []Finding) {
 				fmt.Fprintf(a.Out, "%*s%s\n", hintAt, "", p.Dim(strings.TrimSuffix(line, "\n")))
 			}
 		}
-		for _, said := range isolation(f.Walls) {
+		for _, said := range isolation(f.Isolation) {
 			for line := range strings.Lines(a.Wrapped(said, hintAt)) {
 				fmt.Fprintf(a.Out, "%*s%s\n", hintAt, "", p.Dim(strings.TrimSuffix(line, "\n")))
 			}
@@ -127,7 +127,7 @@ func isolation(has []sandbox.Capability) []string {
 	var yes, said []string
 	for _, c := range has {
 		if c.Enforced {
-			yes = append(yes, string(c.Wall))
+			yes = append(yes, string(c.Isolation))
 		}
 	}
 	if len(yes) > 0 {
@@ -140,7 +140,7 @@ func isolation(has []sandbox.Capability) []string {
 			if no[c.Why] == nil {
 				order = append(order, c.Why)
 			}
-			no[c.Why] = append(no[c.Why], string(c.Wall))
+			no[c.Why] = append(no[c.Why], string(c.Isolation))
 		}
 	}
 	for _, why := range order {
@@ -171,7 +171,7 @@ func machine(ctx context.Context) []Finding {
 
 // helperFinding reports what sandboxes start in the place of this program.
 func helperFinding() Finding {
-	path, err := helper.Beside()
+	path, err := helper.Installed()
 	if err != nil {
 		return Finding{What: "sandbox helper", State: "this program itself, which makes each command in a sandbox start tens of milliseconds later",
 			Hint: err.Error() + " (put " + helper.Name + " of the same build beside it: make build makes both)"}
@@ -192,7 +192,7 @@ func sandboxFinding(mode sandbox.Mode, b sandbox.Backend, err error) Finding {
 	if err != nil {
 		f.State, f.Hint = "does not work", err.Error()
 	} else {
-		f.Walls = b.Capabilities()
+		f.Isolation = b.Capabilities()
 	}
 	return f
 }

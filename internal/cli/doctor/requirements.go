@@ -30,12 +30,12 @@ func requirements(ctx context.Context, a *app.App) (found []Finding) {
 			f.Hint = err.Error()
 			return append(found, f)
 		}
-		boxes, _, err := all.Boxes(ctx, cfg)
+		sandboxes, _, err := all.Sandboxes(ctx, cfg)
 		if err == nil {
-			box, openErr := boxes.OpenAs(ctx, "doctor", "run/doctor", want)
+			sb, openErr := sandboxes.OpenAs(ctx, "doctor", "run/doctor", want)
 			if err = openErr; err == nil {
-				f.OK, f.State = true, "sandbox "+string(box.Mode())+" has "+strings.Join(want.Requires, ", ")
-				err = box.Destroy(ctx)
+				f.OK, f.State = true, "sandbox "+string(sb.Mode())+" has "+strings.Join(want.Requires, ", ")
+				err = sb.Destroy(ctx)
 			}
 		}
 		if err = errors.Join(err, os.RemoveAll(cfg.Workspace)); err != nil {

@@ -28,8 +28,8 @@ import (
 const (
 	modelWait  = 20 * time.Second
 	sandboxTry = 30 * time.Second
-	leastRoom  = 80 << 20
-	goodRoom   = 1 << 30
+	leastSpace = 80 << 20
+	goodSpace  = 1 << 30
 	// askTokens is the most that a model may answer: the least that all providers take.
 	askTokens = 16
 )
@@ -69,17 +69,17 @@ func gitInSandbox(ctx context.Context, cfg service.Config) Finding {
 	cfg.SandboxReaches = true // the command is the doctor's own, and there is no gate for it to answer
 	ctx, cancel := context.WithTimeout(ctx, sandboxTry)
 	defer cancel()
-	boxes, mode, err := all.Boxes(ctx, cfg)
+	sandboxes, mode, err := all.Sandboxes(ctx, cfg)
 	if err != nil {
 		return fail(err)
 	}
-	box, err := boxes.OpenAs(ctx, "doctor", "tried", events.Sandbox{})
+	sb, err := sandboxes.OpenAs(ctx, "doctor", "tried", events.Sandbox{})
 	if err != nil {
 		return fail(err)
 	}
-	defer func() { _ = box.Destroy(context.WithoutCancel(ctx)) }() // its folder goes anyway
+	defer func() { _ = sb.Destroy(context.WithoutCancel(ctx)) }() // its folder goes anyway
 	var said bytes.Buffer
-	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"bash", "-c", gitTry}, Stdout: &said, Stderr: &said})
+	exit, err := sb.Exec(ctx, sandbox.Cmd{Args: []string{"bash", "-c", gitTry}, Stdout: &said, Stderr: &said})
 	switch {
 	case err != nil:
 		return fail(err)
@@ -130,8 +130,8 @@ func folderFinding(store string) Finding {
 	free, known := natsserver.FreeBytes(at)
 	f.OK, f.State = true, path+" can be written"
 	switch {
-	case known && free < leastRoom:
-		f.OK, f.State, f.Hint = false, fmt.Sprintf("%s has %s free: new runs are refused", path, view.Bytes(free)), "make room on its disk: at least "+view.Bytes(goodRoom)
+	case known && free < leastSpace:
+		f.OK, f.State, f.Hint = false, fmt.Sprintf("%s has %s free: new runs are refused", path, view.Bytes(free)), "make room on its disk: at least "+view.Bytes(goodSpace)
 	case known:
 		f.State += ", " + view.Bytes(free) + " free"
 	}

@@ -90,7 +90,7 @@ func (f *Follower) watch(ctx context.Context) error {
 			if !ok || a.Err != nil {
 				return a.Err
 			}
-			if end, err := f.fact(ctx, a.Item); end || err != nil {
+			if end, err := f.event(ctx, a.Item); end || err != nil {
 				return err
 			}
 		case line, ok := <-typed:
@@ -104,9 +104,9 @@ func (f *Follower) watch(ctx context.Context) error {
 }
 
 // fact shows one, and sees to the gate that it opens or closes. end is true where there is nothing more to watch.
-func (f *Follower) fact(ctx context.Context, item client.Item) (end bool, err error) {
+func (f *Follower) event(ctx context.Context, item client.Item) (end bool, err error) {
 	f.state = item.State
-	f.show.Fact(item)
+	f.show.Event(item)
 	switch d := item.Payload.(type) {
 	case *events.GateOpenedData:
 		err = f.opened(ctx, d)

@@ -15,7 +15,7 @@ func PrintItem(a *app.App, item client.Item) {
 		fmt.Fprintf(a.Out, "%s\n", events.Plain(item.Bytes))
 		return
 	}
-	text, p := view.Line(item.Fact, item.Payload, a.Zone()), a.Paint()
+	text, p := view.Line(item.Event, item.Payload, a.Zone()), a.Paint()
 	switch item.Payload.Kind() {
 	case events.GateOpened, events.RunPaused:
 		text = p.Yellow(text)

@@ -91,10 +91,10 @@ func (s *Show) redraw() {
 }
 
 // Fact shows one more fact.
-func (s *Show) Fact(item client.Item) {
+func (s *Show) Event(item client.Item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.run.Apply(item.Fact, item.Payload)
+	s.run.Apply(item.Event, item.Payload)
 	s.last = item.State
 	switch d := item.Payload.(type) {
 	case *events.TurnFinishedData:
@@ -103,7 +103,7 @@ func (s *Show) Fact(item client.Item) {
 		delete(s.draw.Tail, d.Call)
 	}
 	if s.text != nil {
-		s.text.fact(item)
+		s.text.event(item)
 	}
 	if !s.tree {
 		PrintItem(s.app, item)

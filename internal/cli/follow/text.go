@@ -139,7 +139,7 @@ func (t *textPrinter) note(text string) {
 }
 
 // fact says what of a turn was not said live, before its line: the log has the truth.
-func (t *textPrinter) fact(item client.Item) {
+func (t *textPrinter) event(item client.Item) {
 	from, d := "", (*events.TurnFinishedData)(nil)
 	switch p := item.Payload.(type) {
 	case *events.TurnFinishedData:

@@ -26,7 +26,7 @@ func TestTeller(t *testing.T) {
 			case client.Piece:
 				tell.piece(i)
 			case client.Item:
-				tell.fact(i)
+				tell.event(i)
 			}
 		}
 		return strings.ReplaceAll(out.String(), "\n", "|")

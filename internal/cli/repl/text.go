@@ -26,7 +26,7 @@ func (t *turnRun) writeRest(ctx context.Context, item client.Item, live <-chan c
 	}
 	limit := time.NewTimer(lateWait)
 	defer limit.Stop()
-	for t.toldTurn < d.Turn {
+	for t.finishedTurn < d.Turn {
 		select {
 		case p := <-live:
 			t.receive(p)
@@ -60,7 +60,7 @@ func (t *turnRun) receive(d client.Piece) {
 		t.write(d)
 	}
 	if d.Done && d.Error == "" {
-		t.toldTurn = d.Turn
+		t.finishedTurn = d.Turn
 	}
 }
 

@@ -35,8 +35,8 @@ type turnRun struct {
 	text   *turnText
 	early  []client.Piece
 	headed int
-	// toldTurn is the turn whose last piece has come.
-	toldTurn int
+	// finishedTurn is the turn whose last piece has come.
+	finishedTurn int
 	// asking is the question under way, later what came while it was asked.
 	asking *gateQuestion
 	later  []client.Item
@@ -101,7 +101,7 @@ func (t *turnRun) loop(ctx context.Context, items <-chan follow.Arrival, live <-
 				return a.Err
 			}
 			t.writeRest(ctx, a.Item, live)
-			if end, err := t.fact(ctx, a.Item); end || err != nil {
+			if end, err := t.event(ctx, a.Item); end || err != nil {
 				return err
 			}
 		case d := <-live:
@@ -140,7 +140,7 @@ func (t *turnRun) stop(ctx context.Context) error {
 }
 
 // fact shows one. While a question stands, only that its gate was answered is looked at; the rest comes after it.
-func (t *turnRun) fact(ctx context.Context, item client.Item) (end bool, err error) {
+func (t *turnRun) event(ctx context.Context, item client.Item) (end bool, err error) {
 	if t.asking != nil {
 		t.later = append(t.later, item)
 		if g := closes(item.Payload); g == t.asking.gate.Gate || item.State.Status.Ended() {
@@ -149,7 +149,7 @@ func (t *turnRun) fact(ctx context.Context, item client.Item) (end bool, err err
 		return false, nil
 	}
 	t.state = item.State
-	t.tree.Apply(item.Fact, item.Payload)
+	t.tree.Apply(item.Event, item.Payload)
 	switch d := item.Payload.(type) {
 	case *events.TurnFinishedData:
 		t.finishText(d)
@@ -322,7 +322,7 @@ func (t *turnRun) answered(ctx context.Context, a verdictOf) (end bool, err erro
 	later := t.later
 	t.later = nil
 	for _, item := range later {
-		if end, err = t.fact(ctx, item); end || err != nil {
+		if end, err = t.event(ctx, item); end || err != nil {
 			return end, err
 		}
 	}

@@ -57,7 +57,7 @@ Exit codes: 0 all would be decided as it was, 1 a decision changed or a log was 
 }
 
 func (a *command) run(cmd *cobra.Command, argv []string) error {
-	law, err := lawOf(a.App, a.policy)
+	law, err := policyOf(a.App, a.policy)
 	if err != nil {
 		return err
 	}
@@ -68,8 +68,8 @@ func (a *command) run(cmd *cobra.Command, argv []string) error {
 	return replayFiles(cmd.Context(), a.App, law, files)
 }
 
-// lawOf is what verdicts rest on here: the built-in tools, the policy, and the limits of gates as the environment has them.
-func lawOf(a *app.App, policyPath string) (replay.Policy, error) {
+// policyOf is what verdicts rest on here: the built-in tools, the policy, and the limits of gates as the environment has them.
+func policyOf(a *app.App, policyPath string) (replay.Policy, error) {
 	cfg, err := service.FromEnv()
 	if err != nil {
 		return replay.Policy{}, err
@@ -85,9 +85,9 @@ func lawOf(a *app.App, policyPath string) (replay.Policy, error) {
 	if err != nil {
 		return replay.Policy{}, err
 	}
-	box := mcp.New(registry, nil)
-	law := gatekeeper.Law(gatekeeper.Config{Tools: registry, ToolsOf: box.For, Rules: policy.Rules, MaxGates: cfg.MaxGates, Terms: cfg.GateTerms()})
-	return replay.Policy{Policy: law, Knows: func(agent events.Agent, name string) bool { _, ok := box.For(agent).Get(name); return ok }}, nil
+	sb := mcp.New(registry, nil)
+	law := gatekeeper.Policy(gatekeeper.Config{Tools: registry, ToolsOf: sb.For, Rules: policy.Rules, MaxGates: cfg.MaxGates, Terms: cfg.GateTerms()})
+	return replay.Policy{Policy: law, Knows: func(agent events.Agent, name string) bool { _, ok := sb.For(agent).Get(name); return ok }}, nil
 }
 
 // logs lists the files that are meant, those of a folder by name.
@@ -143,7 +143,7 @@ func replayFiles(ctx context.Context, a *app.App, law replay.Policy, files []str
 		case r.Refused != nil:
 			fmt.Fprintf(a.Out, "%s %s: refused, nothing was decided: %s\n", p.Red("✗"), file, terminal.Sanitize(r.Refused.Error()))
 		case r.OK():
-			fmt.Fprintf(a.Out, "%s %s: run %s, %d of %s decided again, as they were\n", p.Green("✓"), file, r.Run, r.Decided, view.Plural(int(r.Facts), "fact")) //nolint:gosec // far below the limit
+			fmt.Fprintf(a.Out, "%s %s: run %s, %d of %s decided again, as they were\n", p.Green("✓"), file, r.Run, r.Decided, view.Plural(int(r.Events), "fact")) //nolint:gosec // far below the limit
 		default:
 			fmt.Fprintf(a.Out, "%s %s: %s changed\n", p.Red("✗"), file, view.Plural(len(r.Changes), "decision"))
 		}

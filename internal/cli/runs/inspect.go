@@ -54,12 +54,12 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 			return err
 		}
 		s = item.State
-		t.Apply(item.Fact, item.Payload)
+		t.Apply(item.Event, item.Payload)
 		if d, ok := item.Payload.(*events.CallFinishedData); ok && d.Sandbox != "" {
 			sandboxes[d.Sandbox] = true
 		}
 		if at > 0 && s.Sequence == at {
-			now = item.Fact.Time
+			now = item.Event.Time
 			break
 		}
 	}
@@ -67,7 +67,7 @@ func (a *inspectCommand) run(ctx context.Context, c *client.Client, args []strin
 	case s.Sequence == 0:
 		return app.NoRun(args[0])
 	case s.Sequence < at:
-		return Beyond(args[0], at, s.Sequence)
+		return NoSuchSequence(args[0], at, s.Sequence)
 	case a.JSON:
 		return a.PrintJSON(s)
 	}

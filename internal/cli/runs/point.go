@@ -29,7 +29,7 @@ func Sequence(ctx context.Context, a *app.App, c *client.Client, runID, at strin
 	return 0, app.Usage("run %s has no checkpoint %q, and a fact is named by its number; inspan checkpoints %s lists its checkpoints", runID, at, runID)
 }
 
-// Beyond is the error of a sequence that the run does not have.
-func Beyond(runID string, at, last uint64) error {
+// NoSuchSequence is the error of a sequence that the run does not have.
+func NoSuchSequence(runID string, at, last uint64) error {
 	return app.Usage("run %s has %s, --at %d is beyond its end; inspan logs %s shows them", runID, view.Plural(int(last), "fact"), at, runID) //nolint:gosec // far below the limit
 }

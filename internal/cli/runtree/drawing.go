@@ -194,7 +194,7 @@ func (d Drawing) Call(t *view.Tree, c *view.CallNode, indent string, now time.Ti
 	left := func(mark, note string) string {
 		line := fmt.Sprintf("%s%s %s", indent, mark, d.Cyan(view.Clip(c.Tool, 40)))
 		if c.Input != "" {
-			line += " " + view.Clip(c.Input, d.room())
+			line += " " + view.Clip(c.Input, d.inputWidth())
 		}
 		if note != "" {
 			line += d.Dim("  " + note)
@@ -222,7 +222,7 @@ func (d Drawing) Call(t *view.Tree, c *view.CallNode, indent string, now time.Ti
 		if t.Status.Ended() {
 			return []string{d.Row(left(d.pending(), "no result"), "")}
 		}
-		return []string{d.Row(left(d.Spin(), d.news(c.ID, d.room())), view.Since(c.Began, now))}
+		return []string{d.Row(left(d.Spin(), d.news(c.ID, d.inputWidth())), view.Since(c.Began, now))}
 	case view.CallAsked:
 		if t.Status.Ended() {
 			return []string{d.Row(left(d.pending(), "no result"), "")}
@@ -244,8 +244,8 @@ func (d Drawing) news(key string, n int) string {
 	return string(line)
 }
 
-// room is how much of a call's input is shown: its outcome wants some too.
-func (d Drawing) room() int { return max(24, d.Width/2-8) }
+// inputWidth is how much of a call's input is shown: its outcome wants some too.
+func (d Drawing) inputWidth() int { return max(24, d.Width/2-8) }
 
 // gate shows a gate that waits, with the commands that answer it.
 func (d Drawing) gate(t *view.Tree, g *view.GateNode, indent string, now time.Time) []string {

@@ -50,7 +50,7 @@ func (a *forkCommand) run(ctx context.Context, c *client.Client, args []string) 
 		return err
 	}
 	if a.flags.Run = args[0]; a.flags.At > old.Sequence {
-		return runs.Beyond(a.flags.Run, a.flags.At, old.Sequence)
+		return runs.NoSuchSequence(a.flags.Run, a.flags.At, old.Sequence)
 	}
 	if a.flags.At == 0 {
 		a.flags.At = old.Sequence

@@ -59,14 +59,14 @@ func (a *exportCommand) run(ctx context.Context, c *client.Client, args []string
 		}
 		return writeBundle(ctx, a.App, c, args[0], a.bundle, leave)
 	}
-	facts, s := []json.RawMessage{}, run.State{}
+	evs, s := []json.RawMessage{}, run.State{}
 	for item, err := range c.Events(ctx, args[0], 0) {
 		if err != nil {
 			return err
 		}
-		facts, s = append(facts, item.Bytes), item.State
+		evs, s = append(evs, item.Bytes), item.State
 	}
-	if len(facts) == 0 {
+	if len(evs) == 0 {
 		return app.NoRun(args[0])
 	}
 	if a.anchor != "" {
@@ -75,9 +75,9 @@ func (a *exportCommand) run(ctx context.Context, c *client.Client, args []string
 		}
 	}
 	if a.format == "json" {
-		return a.PrintJSON(map[string]any{"state": s, "facts": facts})
+		return a.PrintJSON(map[string]any{"state": s, "facts": evs})
 	}
-	for _, f := range facts {
+	for _, f := range evs {
 		if _, err := fmt.Fprintf(a.Out, "%s\n", f); err != nil {
 			return fmt.Errorf("write the export: %w", err)
 		}

@@ -39,7 +39,7 @@ func listArchives(ctx context.Context, a *app.App, from, only []string) error {
 		}
 		shown = append(shown, m)
 		files, artifacts, left := "not archived", "-", len(m.Missing)
-		if b := m.Beside; b != nil {
+		if b := m.Extras; b != nil {
 			artifacts, left = fmt.Sprint(len(b.Artifacts)), left+len(b.Left)
 			if b.Snapshot != "" {
 				files = fmt.Sprintf("%s, %s", view.Plural(b.Files, "file"), view.Bytes(b.Bytes))
@@ -52,11 +52,11 @@ func listArchives(ctx context.Context, a *app.App, from, only []string) error {
 	}
 	a.Table([]string{"RUN", "STATUS", ">FACTS", "FILES", ">ARTIFACTS", ">LEFT OUT"}, rows)
 	for _, m := range shown {
-		if m.Beside == nil {
+		if m.Extras == nil {
 			fmt.Fprintf(a.Err, "run %s: it was saved without files and artifacts\n", m.Run)
 			continue
 		}
-		reportLeft(a, m.Run, m.Beside.Left)
+		reportLeft(a, m.Run, m.Extras.Left)
 	}
 	return nil
 }

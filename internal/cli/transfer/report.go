@@ -78,7 +78,7 @@ func reportLeft(a *app.App, runID string, left []archive.Left) {
 
 // reportBundle says what is in a bundle beside the log, and what is not.
 func reportBundle(a *app.App, m archive.Manifest) {
-	b := m.Beside
+	b := m.Extras
 	if b == nil {
 		return
 	}

@@ -117,7 +117,7 @@ func printRestored(a *app.App, done []archive.Brought, failed []failedRun) error
 	} else {
 		p, rows := a.Paint(), [][]string{}
 		for _, b := range done {
-			rows = append(rows, []string{b.Run, p.State(string(b.Status)), fmt.Sprint(b.Facts), fmt.Sprint(b.Copied), fmt.Sprint(b.Objects), filesOf(b), fmt.Sprint(b.Artifacts), b.From})
+			rows = append(rows, []string{b.Run, p.State(string(b.Status)), fmt.Sprint(b.Events), fmt.Sprint(b.Copied), fmt.Sprint(b.Objects), filesOf(b), fmt.Sprint(b.Artifacts), b.From})
 			if b.Missing > 0 {
 				fmt.Fprintf(a.Err, "run %s: %s were not in the archive either\n", b.Run, view.Plural(b.Missing, "object"))
 			}

@@ -44,7 +44,7 @@ func (p *Target) open(ctx context.Context, a *app.App, do func(*archive.Restorer
 		return err
 	}
 	return p.Connected(ctx, a, func(ctx context.Context, as Connect) error {
-		to, err := station.Place(ctx, a.Station, as)
+		to, err := station.NewRestorer(ctx, a.Station, as)
 		if err != nil {
 			return err
 		}

@@ -161,9 +161,9 @@ func printReport(a *app.App, r audit.Report) error {
 	if r.Vouched() {
 		fmt.Fprintf(a.Out, "%s The log of run %s is sound.\n", p.Green("●"), p.Bold(r.Run))
 	} else {
-		fmt.Fprintf(a.Out, "%s The log of run %s is sound up to fact %d; the last event, fact %d, is not vouched for: no anchor covers it.\n", p.Yellow("●"), p.Bold(r.Run), r.SoundUpTo, r.Facts)
+		fmt.Fprintf(a.Out, "%s The log of run %s is sound up to fact %d; the last event, fact %d, is not vouched for: no anchor covers it.\n", p.Yellow("●"), p.Bold(r.Run), r.SoundUpTo, r.Events)
 	}
-	a.Pairs([][2]string{{"Facts", fmt.Sprintf("%d, the run is %s", r.Facts, r.Status)}, {"Head", r.Head}, {"Objects", objects}, {"Anchor", anchorLine(r)}, {"Answers", answersLine(r)}})
+	a.Pairs([][2]string{{"Facts", fmt.Sprintf("%d, the run is %s", r.Events, r.Status)}, {"Head", r.Head}, {"Objects", objects}, {"Anchor", anchorLine(r)}, {"Answers", answersLine(r)}})
 	return nil
 }
 
@@ -200,7 +200,7 @@ func printAudits(a *app.App, all operator.Audits) {
 		case !r.Vouched():
 			verdict = p.Yellow(fmt.Sprintf("sound up to fact %d, last event not vouched for", r.SoundUpTo))
 		}
-		rows = append(rows, []string{r.Run, p.State(string(r.Status)), fmt.Sprint(r.Facts), fmt.Sprint(r.Anchored), verdict})
+		rows = append(rows, []string{r.Run, p.State(string(r.Status)), fmt.Sprint(r.Events), fmt.Sprint(r.Anchored), verdict})
 	}
 	a.Table([]string{"RUN", "STATUS", ">FACTS", ">ANCHOR", "FOUND"}, rows)
 	if all.Missing != "" {
@@ -219,9 +219,9 @@ func anchorLine(r audit.Report) string {
 	case r.Anchored == 0:
 		return "none: whether the last fact was changed, or facts were cut off behind it, cannot be known"
 	case !r.Signed:
-		return fmt.Sprintf("at fact %d of %d; its signature was not checked, name the key with --key", r.Anchored, r.Facts)
+		return fmt.Sprintf("at fact %d of %d; its signature was not checked, name the key with --key", r.Anchored, r.Events)
 	}
-	return fmt.Sprintf("signed at fact %d of %d", r.Anchored, r.Facts)
+	return fmt.Sprintf("signed at fact %d of %d", r.Anchored, r.Events)
 }
 
 func answersLine(r audit.Report) string {

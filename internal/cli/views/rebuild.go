@@ -164,7 +164,7 @@ func printRebuilt(a *app.App, rep rebuild.Report) {
 		fmt.Fprintf(a.Err, "%s: %s\n", a.Paint().Red(f.Run), terminal.Sanitize(f.Why))
 	}
 	fmt.Fprintln(a.Out, "Not rebuilt:")
-	for _, k := range rep.Beside {
+	for _, k := range rep.NotRebuilt {
 		fmt.Fprintf(a.Out, "  %s: %s\n", k.What, k.Why)
 	}
 }

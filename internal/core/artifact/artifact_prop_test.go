@@ -62,12 +62,12 @@ func TestSayProperty(t *testing.T) {
 				f.Artifacts = append(f.Artifacts, made(fmt.Sprintf("%s%d", name, i), fmt.Sprint(i), 1))
 				f.Left = append(f.Left, events.LeftOut{Path: Shown(name), Code: events.LeftTooLarge})
 			}
-			facts := Saved(working(), events.ToolRef{Call: "c"}, 1, f)
-			s := keep(t, working(), facts)
+			evs := Saved(working(), events.ToolRef{Call: "c"}, 1, f)
+			s := keep(t, working(), evs)
 			if got := s.Artifacts.Len(); got != min(n, run.MaxArtifacts) {
 				t.Fatalf("%d of %d artifacts", got, n)
 			}
-			for _, p := range facts {
+			for _, p := range evs {
 				if b, err := json.Marshal(p); err != nil || len(b) > events.MaxEvent-8<<10 {
 					t.Fatalf("a fact of %d bytes, %v", len(b), err)
 				}
@@ -77,8 +77,8 @@ func TestSayProperty(t *testing.T) {
 }
 
 // keep folds what was said of artifacts.
-func keep(t *rapid.T, s run.State, facts []events.Payload) run.State {
-	for _, p := range facts {
+func keep(t *rapid.T, s run.State, evs []events.Payload) run.State {
+	for _, p := range evs {
 		d, ok := p.(*events.ArtifactSavedData)
 		if !ok {
 			t.Fatalf("said %T", p)

@@ -88,9 +88,9 @@ func TestLimits(t *testing.T) {
 		t.Parallel()
 		l := Limits{File: 100, Run: 100}
 		f := Found{Limits: l, Artifacts: []events.Artifact{made("a", "1", 60), made("b", "1", 60), made("c", "2", 40), made("d", "3", 1)}}
-		facts := Saved(working(), events.ToolRef{Call: "c"}, 1, f)
-		d := facts[0].(*events.ArtifactSavedData)
-		if len(facts) != 1 || len(d.Artifacts) != 3 || len(d.Left) != 1 || d.Left[0].Code != events.LeftRunFull || d.Left[0].Path != "d" {
+		evs := Saved(working(), events.ToolRef{Call: "c"}, 1, f)
+		d := evs[0].(*events.ArtifactSavedData)
+		if len(evs) != 1 || len(d.Artifacts) != 3 || len(d.Left) != 1 || d.Left[0].Code != events.LeftRunFull || d.Left[0].Path != "d" {
 			t.Errorf("%+v", d)
 		}
 	})
@@ -114,21 +114,21 @@ func TestSay(t *testing.T) {
 		ended := working()
 		ended.Status = events.Failed
 		for name, s := range map[string]run.State{"another fence": {Open: map[string]*run.Call{"c": {Fence: 2}}}, "no call": {}, "a run that ended": ended} {
-			if facts := Saved(s, ref, 1, f); facts != nil {
-				t.Errorf("%s: %+v", name, facts)
+			if evs := Saved(s, ref, 1, f); evs != nil {
+				t.Errorf("%s: %+v", name, evs)
 			}
 		}
 	})
 	t.Run("what was left out is said once of an attempt, also where its end is said later", func(t *testing.T) {
 		t.Parallel()
 		s := working()
-		if facts := Saved(s, ref, 1, f); len(facts) != 1 || len(facts[0].(*events.ArtifactSavedData).Left) != 1 {
-			t.Errorf("%+v", facts)
+		if evs := Saved(s, ref, 1, f); len(evs) != 1 || len(evs[0].(*events.ArtifactSavedData).Left) != 1 {
+			t.Errorf("%+v", evs)
 		}
 		s.Artifacts = s.Artifacts.Append(f.Artifacts[0])
 		s.Open["c"].Made = true
-		if facts := Saved(s, ref, 1, f); facts != nil {
-			t.Errorf("again: %+v", facts)
+		if evs := Saved(s, ref, 1, f); evs != nil {
+			t.Errorf("again: %+v", evs)
 		}
 	})
 }

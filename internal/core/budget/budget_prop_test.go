@@ -88,8 +88,8 @@ func TestBudgetProperty(t *testing.T) {
 							t.Fatal(err)
 						}
 						flight[id], room[id] = *duty.Ask, need
-					case len(duty.Say) > 0:
-						b.Append(turn.Next(b.State(), id, noon).Say...)
+					case len(duty.Append) > 0:
+						b.Append(turn.Next(b.State(), id, noon).Append...)
 					}
 				}
 				states = append(states, b.State())

@@ -84,9 +84,9 @@ func TestAsk(t *testing.T) {
 				}
 				continue
 			}
-			f, ok := duty.Say[0].(*events.StepFailedData)
+			f, ok := duty.Append[0].(*events.StepFailedData)
 			if !ok || f.FinishReason != c.reason || f.RunReason != c.reason || !strings.Contains(f.Error, "maxOutputTokens") {
-				t.Errorf("%+v: %+v", c, duty.Say)
+				t.Errorf("%+v: %+v", c, duty.Append)
 			}
 		}
 	})
@@ -100,7 +100,7 @@ func TestAsk(t *testing.T) {
 			}
 			b.Append(turn.Finish(b.State(), *first.Ask, turn.Answer{Data: events.TurnFinishedData{InputTokens: used, FinishReason: events.FinishDone}})...)
 			duty := next(b, "b", 0)
-			if fits := int64(used)+all.Tokens <= all.Tokens*3/2; fits != (duty.Ask != nil) || fits == (len(duty.Say) > 0) {
+			if fits := int64(used)+all.Tokens <= all.Tokens*3/2; fits != (duty.Ask != nil) || fits == (len(duty.Append) > 0) {
 				t.Errorf("%d used: %+v", used, duty)
 			}
 		}
@@ -109,7 +109,7 @@ func TestAsk(t *testing.T) {
 		t.Parallel()
 		b := begun(created(all.Tokens*2, 0), "a")
 		duty := next(b, "a", 1)
-		if duty.Ask == nil || len(next(b, "a", 2).Say) == 0 {
+		if duty.Ask == nil || len(next(b, "a", 2).Append) == 0 {
 			t.Fatal("one lost request leaves room for another one, two do not")
 		}
 		b.Append(turn.Finish(b.State(), *duty.Ask, turn.Answer{Data: events.TurnFinishedData{InputTokens: 1, FinishReason: events.FinishDone}})...)
@@ -126,7 +126,7 @@ func TestAsk(t *testing.T) {
 		t.Parallel()
 		c := created(0, 1_000_000_000)
 		c.Prices = nil
-		f := next(begun(c, "a"), "a", 0).Say[0].(*events.StepFailedData)
+		f := next(begun(c, "a"), "a", 0).Append[0].(*events.StepFailedData)
 		if f.FinishReason != events.FinishCost || !strings.Contains(f.Error, "INSPAN_PRICES") {
 			t.Errorf("%+v", f)
 		}

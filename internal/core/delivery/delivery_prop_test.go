@@ -37,14 +37,14 @@ func begin(b *runtest.Builder, step string) { b.Append(runtest.Ready(step), runt
 // owed says what a step is owed, until it asks for a call or ends; done is true where it ended.
 func owed(b *runtest.Builder, step string) (c events.RequestedCall, done bool) {
 	duty := turn.Next(b.State(), step, runtest.Start)
-	b.Append(duty.Say...)
-	if again := turn.Next(b.State(), step, runtest.Start); len(again.Say) > 0 {
-		panic(fmt.Sprintf("law 1: a second look said %v", again.Say))
+	b.Append(duty.Append...)
+	if again := turn.Next(b.State(), step, runtest.Start); len(again.Append) > 0 {
+		panic(fmt.Sprintf("law 1: a second look said %v", again.Append))
 	}
-	if len(duty.Say) != 1 {
-		panic(fmt.Sprintf("said %v", duty.Say))
+	if len(duty.Append) != 1 {
+		panic(fmt.Sprintf("said %v", duty.Append))
 	}
-	if t, ok := duty.Say[0].(*events.TurnFinishedData); ok {
+	if t, ok := duty.Append[0].(*events.TurnFinishedData); ok {
 		return t.Calls[0], false
 	}
 	return c, true
@@ -146,7 +146,7 @@ func same(t *rapid.T, s run.State) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, got := turn.Next(s, events.DeliverStep, runtest.Start).Say, turn.Next(again, events.DeliverStep, runtest.Start).Say
+	want, got := turn.Next(s, events.DeliverStep, runtest.Start).Append, turn.Next(again, events.DeliverStep, runtest.Start).Append
 	if !reflect.DeepEqual(want, got) {
 		t.Fatalf("%v is not %v", got, want)
 	}

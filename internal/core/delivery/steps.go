@@ -116,8 +116,8 @@ func checkout(s run.State, st *run.Step, done []run.CallRecord) []events.Payload
 type progress struct {
 	events.Delivery
 	// looked, committed, merged, kept and sent are true once that was done or is not to be; stuck is why the step can not go on.
-	looked, committed, merged, kept, sent bool
-	stuck                                 string
+	looked, committed, merged, saved, sent bool
+	stuck                                  string
 	// sides are those that are to be merged, as they were found; moved is how often one was elsewhere when it was to be merged.
 	sides []side
 	moved int
@@ -185,7 +185,7 @@ func (p *progress) add(r run.CallRecord) string {
 		if why := read(r, &c); why != "" {
 			return why
 		}
-		if p.kept = true; c.Commit == p.Commit {
+		if p.saved = true; c.Commit == p.Commit {
 			p.Bundle = c.Artifact
 		}
 	case events.GitPush:
@@ -297,9 +297,9 @@ func deliver(s run.State, st *run.Step, done []run.CallRecord) []events.Payload 
 		return call(s, st, events.GitPrepare, prepareArgs{Sides: w.Merge})
 	case len(w.Merge) > 0 && !p.merged && whole && p.Branch != "":
 		return call(s, st, events.GitMerge, p.merge())
-	case !p.kept && p.Branch != "" && p.Commit != "" && (p.Commit != p.Base || w.Collaboration == events.Parallel):
+	case !p.saved && p.Branch != "" && p.Commit != "" && (p.Commit != p.Base || w.Collaboration == events.Parallel):
 		return call(s, st, events.GitPublish, publishArgs{Branch: p.Branch})
-	case !p.sent && w.Push && whole && p.Commit != p.Base && p.kept && len(p.Conflicts) == 0:
+	case !p.sent && w.Push && whole && p.Commit != p.Base && p.saved && len(p.Conflicts) == 0:
 		return call(s, st, events.GitPush, pushArgs{Branch: p.Branch, Commit: p.Commit, URL: c.Repo})
 	}
 	return finished(s, st, p.explain(""))

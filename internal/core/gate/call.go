@@ -21,7 +21,7 @@ import (
 // order is: permission, arguments, guards, budget, hooks. left is the budget that is left for it. unasked is true where
 // the arguments have to be fetched or the hooks to be asked first.
 func judgeCall(s run.State, c *run.Call, now time.Time, law Policy, left int) (say []events.Payload, unasked bool) {
-	j := judging{s: s, c: c, now: now, law: law, left: left, ref: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}}
+	j := judging{s: s, c: c, now: now, policy: law, left: left, ref: events.ToolRef{Step: c.Step, Call: c.ID, Tool: c.Tool}}
 	st := s.Step(c.Step)
 	if st == nil {
 		return j.refuse(events.RefusedPermission, "", "the call belongs to no step", ""), false
@@ -80,14 +80,14 @@ func inputOf(s run.State, c *run.Call, law Policy) (input json.RawMessage, edite
 
 // judging is one call while it is judged.
 type judging struct {
-	s     run.State
-	c     *run.Call
-	now   time.Time
-	law   Policy
-	left  int
-	ref   events.ToolRef
-	tool  Tool
-	input json.RawMessage
+	s      run.State
+	c      *run.Call
+	now    time.Time
+	policy Policy
+	left   int
+	ref    events.ToolRef
+	tool   Tool
+	input  json.RawMessage
 	// harness is true for a call of a step of the harness: it has its own tools, and no place in the budget.
 	harness bool
 	// edited is true where input is what a person approved instead of what was asked for.
@@ -133,9 +133,9 @@ func (j *judging) conclude(agent events.Agent, verdict guard.Verdict) (say []eve
 	case g != nil:
 		return j.answered(g, verdict), false
 	}
-	if j.law.Hooks != nil {
+	if j.policy.Hooks != nil {
 		var asked bool
-		if j.answers, asked = j.law.Hooks(agent, j.c, j.tool.Effect, j.input); !asked {
+		if j.answers, asked = j.policy.Hooks(agent, j.c, j.tool.Effect, j.input); !asked {
 			return nil, true
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// law knows the tools read (read) and bash (once); rules are built in and those given.
+// policy knows the tools read (read) and bash (once); rules are built in and those given.
 func law(rules ...events.Rule) Policy {
 	return Policy{
 		Tool: func(_ events.Agent, name string) (Tool, bool) {

@@ -78,11 +78,11 @@ func TestHooks(t *testing.T) {
 				}
 				var kinds []events.Kind
 				for _, f := range b.Events() {
-					fact, err := events.Decode(f)
+					ev, err := events.Decode(f)
 					if err != nil {
 						t.Fatal(err)
 					}
-					k, _ := fact.Kind()
+					k, _ := ev.Kind()
 					kinds = append(kinds, k)
 				}
 				if end == nil {

@@ -14,8 +14,8 @@ type Lap struct {
 	Key, Tools string
 	// Error is the same for turns all of whose calls failed in the same way, "" where one did not fail or has no result.
 	Error string
-	// Told is true where a person has said something after it, or forked the run in it: the next lap begins anew.
-	Told bool
+	// Restarted is true where a person has said something after it, or forked the run in it: the next lap begins anew.
+	Restarted bool
 	// Same is how often the turn asks for its own calls one after the other, with the same results; 0 and 1 are no repetition.
 	Same int
 
@@ -46,7 +46,7 @@ const shell = "bash"
 
 // LapOf reads a turn of a run and the results of its calls, in any order.
 func LapOf(s run.State, t run.Turn, results []run.CallRecord) Lap {
-	l := Lap{Key: t.Key, Told: len(s.MessagesAfter(t.Step, t.Number)) > 0, step: t.Step, reads: true, telling: true}
+	l := Lap{Key: t.Key, Restarted: len(s.MessagesAfter(t.Step, t.Number)) > 0, step: t.Step, reads: true, telling: true}
 	if l.Key == "" {
 		l.Key = run.KeyOf(t.Calls)
 	}
@@ -63,7 +63,7 @@ func LapOf(s run.State, t run.Turn, results []run.CallRecord) Lap {
 		return l
 	}
 	l.ended, l.Same = true, within(t.Calls, l.made)
-	l.Told = l.Told || slices.ContainsFunc(results, func(r run.CallRecord) bool { return r.Code == run.CodeInterrupted })
+	l.Restarted = l.Restarted || slices.ContainsFunc(results, func(r run.CallRecord) bool { return r.Code == run.CodeInterrupted })
 	if slices.ContainsFunc(results, func(r run.CallRecord) bool { return r.Fresh }) {
 		l.Key = "" // to ask again is the way to read on
 	}

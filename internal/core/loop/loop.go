@@ -98,7 +98,7 @@ func New(r Rule) *Walk { return &Walk{rule: r} }
 
 // Add takes the next lap and says what circle it is part of.
 func (w *Walk) Add(l Lap) Circle {
-	if n := len(w.laps); n > 0 && w.laps[n-1].Told {
+	if n := len(w.laps); n > 0 && w.laps[n-1].Restarted {
 		*w = Walk{rule: w.rule}
 	}
 	n := len(w.laps)

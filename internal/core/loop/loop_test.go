@@ -86,7 +86,7 @@ func TestSameCall(t *testing.T) {
 		t.Parallel()
 		w := loop.New(loop.RuleOf(events.Agent{}))
 		want := []loop.Grade{loop.None, loop.None, loop.None, loop.None, loop.Nudge}
-		for i, l := range []loop.Lap{{Key: "k"}, {Key: "k", Told: true}, {Key: "k"}, {Key: "k"}, {Key: "k"}} {
+		for i, l := range []loop.Lap{{Key: "k"}, {Key: "k", Restarted: true}, {Key: "k"}, {Key: "k"}, {Key: "k"}} {
 			if got := w.Add(l).Grade; got != want[i] {
 				t.Errorf("turn %d: got grade %d, want %d", i+1, got, want[i])
 			}

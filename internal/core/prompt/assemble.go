@@ -64,7 +64,7 @@ func through(st *run.Step) int {
 // transcript is what people said before the first turn that is shown, also in the middle of those that a summary stands for.
 func transcript(in Input) []Entry {
 	var out []Entry
-	for _, m := range in.State.Said {
+	for _, m := range in.State.Messages {
 		if m.Step == in.Step.ID && m.After <= through(in.Step) {
 			out = append(out, Entry{Text: m.Text})
 		}

@@ -200,7 +200,7 @@ func measure(in Input, p Prompt) measured {
 	bare.Compacted = &run.Compacted{}
 	light.Step = &bare
 	fixed := Tokens(roleText(light, true)) + Tokens(opening(light)[0].Text) + in.Tools + in.Earlier
-	for _, s := range in.State.Said {
+	for _, s := range in.State.Messages {
 		if s.Step == in.Step.ID {
 			fixed += Tokens(s.Text)
 		}

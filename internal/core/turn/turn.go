@@ -40,9 +40,9 @@ type Task struct {
 
 // Duty is what the executor owes a step. At most one field is set; all empty means nothing.
 type Duty struct {
-	Ask  *Task
-	Say  []events.Payload
-	Wait time.Time
+	Ask    *Task
+	Append []events.Payload
+	Wait   time.Time
 }
 
 // LookAgain is how soon a turn that the budget has no room for now is looked at again.
@@ -58,29 +58,29 @@ func NextAfter(s run.State, stepID string, now time.Time, lost int) Duty {
 		return Duty{}
 	}
 	if st.Final {
-		return Duty{Say: []events.Payload{closing(s, st)}}
+		return Duty{Append: []events.Payload{closing(s, st)}}
 	}
 	if st.Owed == 0 || s.Held != nil && s.Held.Told {
 		return Duty{} // nothing, or not before the run was paused and a person lets it go on
 	}
 	if s.Held != nil {
-		return Duty{Say: []events.Payload{interrupted(s, st, nil, hook.Why(s.Held.HookAnswer), now)}}
+		return Duty{Append: []events.Payload{interrupted(s, st, nil, hook.Why(s.Held.HookAnswer), now)}}
 	}
 	if st.Kind != "" {
-		return Duty{Say: delivery.Next(s, st)}
+		return Duty{Append: delivery.Next(s, st)}
 	}
 	if most := maxSteps(s, st); st.Turns >= most {
-		return Duty{Say: []events.Payload{failed(s, st, events.FinishMaxSteps, fmt.Sprintf("the step took all of its %d turns and did not finish", most))}}
+		return Duty{Append: []events.Payload{failed(s, st, events.FinishMaxSteps, fmt.Sprintf("the step took all of its %d turns and did not finish", most))}}
 	}
 	if c := loop.Look(s, stepID); c.Grade == loop.End {
-		return Duty{Say: []events.Payload{failed(s, st, events.FinishDoomLoop, c.String())}}
+		return Duty{Append: []events.Payload{failed(s, st, events.FinishDoomLoop, c.String())}}
 	}
 	if now.Before(st.NotBefore) {
 		return Duty{Wait: st.NotBefore}
 	}
 	switch v := budget.Ask(s, st, lost); {
 	case v.Reason != "":
-		return Duty{Say: []events.Payload{failed(s, st, v.Reason, v.Text)}}
+		return Duty{Append: []events.Payload{failed(s, st, v.Reason, v.Text)}}
 	case v.Wait:
 		return Duty{Wait: now.Add(LookAgain)}
 	}

@@ -55,7 +55,7 @@ func TestFinish(t *testing.T) {
 			t.Fatalf("%v", say)
 		}
 		b.Append(say[0])
-		rest := Next(b.State(), "a", noon).Say
+		rest := Next(b.State(), "a", noon).Append
 		if len(rest) != 1 || rest[0].(*events.StepFinishedData).Output != "done" {
 			t.Fatalf("%v", rest)
 		}
@@ -80,7 +80,7 @@ func TestFinish(t *testing.T) {
 		b.Append(cut[0])
 		other := *Next(b.State(), "b", noon).Ask
 		b.Append(Finish(b.State(), other, Answer{Data: events.TurnFinishedData{Text: "of b", FinishReason: events.FinishDone}})...)
-		rest := Next(b.State(), "a", noon).Say
+		rest := Next(b.State(), "a", noon).Append
 		if d, ok := rest[0].(*events.StepFailedData); !ok || d.FinishReason != events.FinishLength {
 			t.Errorf("a answer that was cut off ends its step as %+v", rest[0])
 		}
@@ -89,7 +89,7 @@ func TestFinish(t *testing.T) {
 			runtest.Allowed("a"), runtest.Allowed("b"))
 		c.Append(Finish(c.State(), owed(t, c), Answer{Data: events.TurnFinishedData{Text: "of a", FinishReason: events.FinishDone}})[0])
 		c.Append(Finish(c.State(), *Next(c.State(), "b", noon).Ask, Answer{Data: events.TurnFinishedData{Text: "of b", FinishReason: events.FinishDone}})...)
-		if d := Next(c.State(), "a", noon).Say[0].(*events.StepFinishedData); d.Output != "of a" {
+		if d := Next(c.State(), "a", noon).Append[0].(*events.StepFinishedData); d.Output != "of a" {
 			t.Errorf("step a ends with the text %q", d.Output)
 		}
 	})
@@ -129,7 +129,7 @@ func TestFinish(t *testing.T) {
 		t.Parallel()
 		b := started(50)
 		b.Append(runtest.Paused("wait"))
-		if d := Next(b.State(), "a", noon); d.Ask != nil || len(d.Say) != 0 {
+		if d := Next(b.State(), "a", noon); d.Ask != nil || len(d.Append) != 0 {
 			t.Errorf("%+v", d)
 		}
 		b.Append(runtest.Resumed())
@@ -157,14 +157,14 @@ func TestEnds(t *testing.T) {
 			steps.Append(Finish(steps.State(), owed(t, steps), Answer{Data: calls(1, "read", fmt.Sprintf(`{"path":"%d"}`, len(steps.Events())))})...)
 			finishCalls(steps)
 		}
-		end(steps, Next(steps.State(), "a", noon).Say, events.FinishMaxSteps)
+		end(steps, Next(steps.State(), "a", noon).Append, events.FinishMaxSteps)
 
 		doom := started(50)
 		for range 5 {
 			doom.Append(Finish(doom.State(), owed(t, doom), Answer{Data: calls(1, "read", `{"path":"same"}`)})...)
 			finishCalls(doom)
 		}
-		end(doom, Next(doom.State(), "a", noon).Say, events.FinishDoomLoop)
+		end(doom, Next(doom.State(), "a", noon).Append, events.FinishDoomLoop)
 
 		for _, why := range []string{events.FinishLength, events.FinishRefusal} {
 			b := started(50)
@@ -241,7 +241,7 @@ func TestHeld(t *testing.T) {
 			t.Errorf("said again: %v", again)
 		}
 		for _, step := range []string{"a", "b"} {
-			if d := Next(b.State(), step, noon); d.Ask != nil || len(d.Say) != 0 || !d.Wait.IsZero() {
+			if d := Next(b.State(), step, noon); d.Ask != nil || len(d.Append) != 0 || !d.Wait.IsZero() {
 				t.Errorf("step %s before the pause: %+v", step, d)
 			}
 		}
@@ -275,11 +275,11 @@ func TestHeld(t *testing.T) {
 		done.Hooks = said(events.HookInterrupt)
 		b.Append(runtest.CallYes(ref, "read"), done)
 		d := Next(b.State(), "a", noon)
-		if len(d.Say) != 1 || d.Say[0].Kind() != events.TurnDeferred {
+		if len(d.Append) != 1 || d.Append[0].Kind() != events.TurnDeferred {
 			t.Fatalf("%+v", d)
 		}
-		b.Append(d.Say...)
-		if d := Next(b.State(), "a", noon); len(d.Say) != 0 || d.Ask != nil {
+		b.Append(d.Append...)
+		if d := Next(b.State(), "a", noon); len(d.Append) != 0 || d.Ask != nil {
 			t.Errorf("told again: %+v", d)
 		}
 		b.Append(runtest.Paused("hook"), runtest.Resumed())

@@ -43,11 +43,11 @@ func TestBarred(t *testing.T) {
 	t.Parallel()
 	t.Run("WS-14 SBX-20 an ephemeral workspace is refused before anything is fetched where a sandbox could not read its mirror", func(t *testing.T) {
 		t.Parallel()
-		boxes, err := pool.NewOpener(pool.Config{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New(""), sandbox.E2B: away{}}})
+		sandboxes, err := pool.NewOpener(pool.Config{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New(""), sandbox.E2B: away{}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := New(Config{Sandboxes: boxes})
+		r := New(Config{Sandboxes: sandboxes})
 		s := run.State{Agents: map[string]events.Agent{"near": {}, "far": {Sandbox: events.Sandbox{Mode: "e2b"}}}, Plan: &run.Plan{Steps: []*run.Step{{ID: "a", AssignedAgent: "near"}}}}
 		if err := r.barred(s); err != nil {
 			t.Errorf("near: %v", err)

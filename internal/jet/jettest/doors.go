@@ -13,8 +13,8 @@ import (
 	"github.com/inspan/inspan/internal/topology"
 )
 
-// doorWait is how long the server may take to answer what no port asks.
-const doorWait = time.Minute
+// answerWait is how long the server may take to answer what no port asks.
+const answerWait = time.Minute
 
 // StepDown has the leader of a stream give up, for the server named "n1", "n2" ... if to is one of them. It is asked
 // through server via and fails where there is no leader at the moment.
@@ -68,7 +68,7 @@ func ask(s *natsserver.Server, subject string, body any) error {
 			return fmt.Errorf("encode request: %w", err)
 		}
 	}
-	m, err := nc.Request("$JS.API."+subject, data, doorWait)
+	m, err := nc.Request("$JS.API."+subject, data, answerWait)
 	if err != nil {
 		return fmt.Errorf("%s: %w", subject, err)
 	}

@@ -59,7 +59,7 @@ func closing(c Counter, _ time.Time) ([]events.Payload, error) {
 func sameIDUnseen(t *testing.T, of Journals) {
 	runs, counters := of(events.RunAggregate), of(CounterAggregate)
 	id := unique("both")
-	facts := fill(t, runs, id, 3)
+	evs := fill(t, runs, id, 3)
 	l := counter(t, counters, events.Planner)
 	for n := range 4 {
 		if _, err := l.Write(within(t), id, add(n)); err != nil {
@@ -67,13 +67,13 @@ func sameIDUnseen(t *testing.T, of Journals) {
 		}
 	}
 	more := fill(t, of(CounterAggregate), unique("other"), 1)
-	got, _ := readAll(t, runs, id, 0, len(facts))
-	same(t, got, facts)
+	got, _ := readAll(t, runs, id, 0, len(evs))
+	same(t, got, evs)
 	last, ok, err := runs.Last(within(t), id)
 	if err != nil || !ok {
 		t.Fatalf("last fact of the run: %v, %v", ok, err)
 	}
-	same(t, []kernel.Record{last}, facts[2:])
+	same(t, []kernel.Record{last}, evs[2:])
 	counted, _ := readAll(t, counters, id, 0, 4)
 	if len(counted) != 4 {
 		t.Fatalf("got %d events of the counter, want 4", len(counted))
@@ -87,7 +87,7 @@ func sameIDUnseen(t *testing.T, of Journals) {
 		if a.Kind != CountAdded {
 			t.Errorf("an event of the counter is read as %q", a.Kind)
 		}
-		for _, b := range append(facts, more...) {
+		for _, b := range append(evs, more...) {
 			if a.Seq == b.Seq {
 				t.Errorf("position %d is that of two events", a.Seq)
 			}
@@ -175,8 +175,8 @@ func countsByAuthor(t *testing.T, of Journals) {
 	if said, ok := w.Wrote(CountClosed); err != nil || !ok || said.Sequence != 2 || !w.State.Closed {
 		t.Errorf("closed: got %+v, %v", w, err)
 	}
-	if w, err := gatekeeper.Write(within(t), id, closing); err != nil || len(w.Facts) != 0 {
-		t.Errorf("a second look: got %d events, %v; want none", len(w.Facts), err)
+	if w, err := gatekeeper.Write(within(t), id, closing); err != nil || len(w.Events) != 0 {
+		t.Errorf("a second look: got %d events, %v; want none", len(w.Events), err)
 	}
 	if _, err := planner.Fresh(within(t), id); err != nil {
 		t.Error(err)
@@ -209,7 +209,7 @@ func countsAgain(t *testing.T, of Journals) {
 	stored, _ := readAll(t, j, id, 0, 3)
 	fresh := counter(t, j, events.Executor)
 	for n, r := range stored {
-		if s, err := fresh.Hear(within(t), id, r); err != nil || s.Sequence < uint64(n)+1 {
+		if s, err := fresh.Receive(within(t), id, r); err != nil || s.Sequence < uint64(n)+1 {
 			t.Errorf("received event %d: got %+v, %v", n+1, s, err)
 		}
 		eventually(t, patience, func() bool { // a replica may not have it yet
@@ -223,7 +223,7 @@ func countsAgain(t *testing.T, of Journals) {
 	if err := l.Copy(within(t), id, stored[1].Bytes, 3); err != nil {
 		t.Errorf("a copy of what is there: %v", err)
 	}
-	if _, err := fresh.At(within(t), id, 4); !errors.Is(err, kernel.ErrNoFact) {
+	if _, err := fresh.At(within(t), id, 4); !errors.Is(err, kernel.ErrNoEvent) {
 		t.Errorf("at an event that is not there: got %v, want ErrNoFact", err)
 	}
 }

@@ -93,16 +93,16 @@ func (c *chain) next(t *testing.T, kind events.Kind, size int) []byte {
 func fill(t *testing.T, j kernel.Journal, runID string, n int) []kernel.Record {
 	t.Helper()
 	c := &chain{run: runID}
-	var facts []kernel.Record
+	var evs []kernel.Record
 	var head uint64
 	for i := range n {
 		kind := kinds[i%len(kinds)]
 		b := c.next(t, kind, 40)
 		seq := mustStore(t, j, kernel.Entry{ID: runID, Kind: kind, Head: head, Bytes: b})
-		facts = append(facts, kernel.Record{Seq: seq, Kind: kind, Bytes: b})
+		evs = append(evs, kernel.Record{Seq: seq, Kind: kind, Bytes: b})
 		head = seq
 	}
-	return facts
+	return evs
 }
 
 // mustStore appends an entry that fits and returns its position. It treats transient and unknown outcomes as the
@@ -145,11 +145,11 @@ func store(ctx context.Context, j kernel.Journal, e kernel.Entry) kernel.Ack {
 }
 
 // readAll pages through a run after a position. It waits until the reader shows n facts: reads may be stale.
-func readAll(t *testing.T, j kernel.Journal, runID string, after uint64, n int) (facts []kernel.Record, pages int) {
+func readAll(t *testing.T, j kernel.Journal, runID string, after uint64, n int) (evs []kernel.Record, pages int) {
 	t.Helper()
 	ctx := within(t)
 	eventually(t, patience, func() bool {
-		facts, pages = nil, 0
+		evs, pages = nil, 0
 		head := after
 		for {
 			page, more, err := j.Read(ctx, runID, head)
@@ -159,14 +159,14 @@ func readAll(t *testing.T, j kernel.Journal, runID string, after uint64, n int) 
 			if more && len(page) == 0 {
 				t.Fatalf("read run %s after %d: an empty page says that there is more, a reader would turn for ever", runID, head)
 			}
-			facts, pages = append(facts, page...), pages+1
+			evs, pages = append(evs, page...), pages+1
 			if !more {
-				return len(facts) >= n
+				return len(evs) >= n
 			}
 			head = page[len(page)-1].Seq
 		}
 	}, "run %s shows %d facts after position %d", runID, n, after)
-	return facts, pages
+	return evs, pages
 }
 
 // same compares facts as read with those stored.

@@ -35,8 +35,8 @@ func Inbox(t *testing.T, open func(t *testing.T) Post) {
 		exam func(*testing.T, Post)
 	}{
 		{"DEPL-2 EVT-15 a message comes again until it is acknowledged, the same each time", comesAgain},
-		{"DEPL-2 each role hears its kinds of facts, in order, and no other", hearsItsKinds},
-		{"DISP-1 DEPL-2 inputs reach the role that hears them, with headers", hearsInputs},
+		{"DEPL-2 each role hears its kinds of facts, in order, and no other", receivesItsKinds},
+		{"DISP-1 DEPL-2 inputs reach the role that hears them, with headers", receivesInputs},
 		{"DEPL-2 a message handed back comes after the delay asked for", nakDelay},
 		{"DEPL-2 a message that is worked on does not come again", worksLong},
 		{"SAFE-4 DEPL-2 a word about an earlier delivery counts for the message", oldWords},
@@ -45,7 +45,7 @@ func Inbox(t *testing.T, open func(t *testing.T) Post) {
 		{"SAFE-13a a drain waits for the handlers, and what they acknowledged does not come again", drains},
 		{"EVT-9 a fact that is copied says how many facts its run will have, one that is said now does not", saysWhole},
 		{"SAFE-13 DEPL-2 what a listener left behind comes to the next", inherits},
-		{"SAFE-6 DEPL-2 an event of another aggregate is not taken for a fact of a run", hearsRunsAlone},
+		{"SAFE-6 DEPL-2 an event of another aggregate is not taken for a fact of a run", receivesRunsAlone},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +55,7 @@ func Inbox(t *testing.T, open func(t *testing.T) Post) {
 }
 
 // heard is one delivery as a handler saw it.
-type heard struct {
+type received struct {
 	subject, data, header string
 	seq, deliveries       uint64
 	time                  time.Time
@@ -67,14 +67,14 @@ type heard struct {
 
 // listen starts a listener whose handlers report each delivery and return when the exam closes done. stop ends the
 // listener and waits for it.
-func listen(t *testing.T, p Post, role events.Service, workers int) (in <-chan heard, stop func()) {
+func listen(t *testing.T, p Post, role events.Service, workers int) (in <-chan received, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	deliveries := make(chan heard, 4096) // more than any exam says
+	deliveries := make(chan received, 4096) // more than any exam says
 	ended := make(chan error, 1)
 	go func() {
 		ended <- p.Inbox.Listen(ctx, role, workers, func(_ context.Context, m kernel.Message) {
-			h := heard{subject: m.Subject(), data: string(m.Data()), header: m.Header("Inspan-Token"), seq: m.Seq(),
+			h := received{subject: m.Subject(), data: string(m.Data()), header: m.Header("Inspan-Token"), seq: m.Seq(),
 				deliveries: m.Deliveries(), time: m.Time(), msg: m, at: time.Now(), done: make(chan struct{})}
 			deliveries <- h
 			select {
@@ -97,7 +97,7 @@ func listen(t *testing.T, p Post, role events.Service, workers int) (in <-chan h
 }
 
 // ack acknowledges and lets the handler return.
-func (h heard) ack(t *testing.T) {
+func (h received) ack(t *testing.T) {
 	t.Helper()
 	if err := h.msg.Ack(within(t)); err != nil {
 		t.Errorf("ack of %s: %v", h.subject, err)
@@ -114,9 +114,9 @@ func say(t *testing.T, p Post, runID string, kind events.Kind) kernel.Record {
 
 func comesAgain(t *testing.T, p Post) {
 	id := unique("run")
-	fact := say(t, p, id, events.CallAllowed)
+	ev := say(t, p, id, events.CallAllowed)
 	in, _ := listen(t, p, events.Toolrunner, 2)
-	var first heard
+	var first received
 	for n := uint64(1); n <= 3; n++ {
 		h := await(t, in, "delivery %d of a fact nobody acknowledged (ack wait %s)", n, p.AckWait)
 		if n == 1 {
@@ -128,8 +128,8 @@ func comesAgain(t *testing.T, p Post) {
 		if want := events.RunEventSubject(p.Station, id, events.CallAllowed); h.subject != want {
 			t.Errorf("got subject %q, want %q", h.subject, want)
 		}
-		if h.data != string(fact.Bytes) || h.seq != fact.Seq {
-			t.Errorf("delivery %d: got position %d and %d bytes, want position %d and the bytes stored", n, h.seq, len(h.data), fact.Seq)
+		if h.data != string(ev.Bytes) || h.seq != ev.Seq {
+			t.Errorf("delivery %d: got position %d and %d bytes, want position %d and the bytes stored", n, h.seq, len(h.data), ev.Seq)
 		}
 		if h.time.IsZero() || !h.time.Equal(first.time) {
 			t.Errorf("delivery %d: got time %s, want %s as on the first", n, h.time, first.time)
@@ -149,7 +149,7 @@ func comesAgain(t *testing.T, p Post) {
 	h.ack(t)
 }
 
-func hearsItsKinds(t *testing.T, p Post) {
+func receivesItsKinds(t *testing.T, p Post) {
 	for _, w := range events.Registry() {
 		say(t, p, unique("run"), w.Kind)
 	}
@@ -158,10 +158,10 @@ func hearsItsKinds(t *testing.T, p Post) {
 	say(t, p, "last-"+unique("run"), events.CallAllowed)
 	var roles sync.WaitGroup
 	for _, role := range events.Services() {
-		hears := topology.SubscriptionsOf(role)
+		receives := topology.SubscriptionsOf(role)
 		var want []events.Kind
 		for _, w := range append(slices.Clone(events.Registry()), events.Type{Kind: events.RunResumed}, events.Type{Kind: events.CallAllowed}) {
-			if hears.All || slices.Contains(hears.Facts, w.Kind) {
+			if receives.All || slices.Contains(receives.Events, w.Kind) {
 				want = append(want, w.Kind)
 			}
 		}
@@ -187,7 +187,7 @@ func hearsItsKinds(t *testing.T, p Post) {
 	roles.Wait()
 }
 
-func hearsInputs(t *testing.T, p Post) {
+func receivesInputs(t *testing.T, p Post) {
 	id := unique("run")
 	for _, c := range []struct {
 		subject string
@@ -303,7 +303,7 @@ func boundsWorkers(t *testing.T, p Post) {
 		say(t, p, unique("run"), events.CallAllowed)
 	}
 	in, _ := listen(t, p, events.Toolrunner, workers)
-	var held []heard
+	var held []received
 	for len(held) < workers {
 		held = append(held, await(t, in, "%d handlers at the same time", workers))
 	}
@@ -458,14 +458,14 @@ func saysWhole(t *testing.T, p Post) {
 	}
 }
 
-func hearsRunsAlone(t *testing.T, p Post) {
+func receivesRunsAlone(t *testing.T, p Post) {
 	id := unique("both")
 	in, _ := listen(t, p, events.Toolrunner, 2)
 	all, _ := listen(t, p, events.Persister, 2)
 	b := (&chain{run: id}).next(t, events.CallAllowed, 20)
 	mustStore(t, p.Other, kernel.Entry{ID: id, Kind: events.CallAllowed, Bytes: b}) // of a counter, stored as what both roles receive of runs
 	say(t, p, id, events.CallAllowed)
-	for who, from := range map[events.Service]<-chan heard{events.Toolrunner: in, events.Persister: all} {
+	for who, from := range map[events.Service]<-chan received{events.Toolrunner: in, events.Persister: all} {
 		h := await(t, from, "the fact of the run as %s", who)
 		if want := events.RunEventSubject(p.Station, id, events.CallAllowed); h.subject != want {
 			t.Errorf("%s received %q, want %q alone", who, h.subject, want)

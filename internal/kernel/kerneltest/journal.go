@@ -70,32 +70,32 @@ func amounts(t *testing.T, j kernel.Journal) {
 	t.Helper()
 	examine(t, j, []journalPart{
 		{"EVT-1 facts are read in order, over more than one page, byte for byte", readsInPages},
-		{"EVT-11 SAFE-15 a fact near the limit is stored whole", largeFact},
+		{"EVT-11 SAFE-15 a fact near the limit is stored whole", largeEvent},
 		{"LIFE-16 DEPL-2 hundreds of runs", manyRuns},
 	})
 }
 
 func appendInOrder(t *testing.T, j kernel.Journal) {
-	facts := fill(t, j, unique("run"), 5)
-	for i := 1; i < len(facts); i++ {
-		if facts[i].Seq <= facts[i-1].Seq {
-			t.Errorf("fact %d is at position %d, want above %d", i+1, facts[i].Seq, facts[i-1].Seq)
+	evs := fill(t, j, unique("run"), 5)
+	for i := 1; i < len(evs); i++ {
+		if evs[i].Seq <= evs[i-1].Seq {
+			t.Errorf("fact %d is at position %d, want above %d", i+1, evs[i].Seq, evs[i-1].Seq)
 		}
 	}
 }
 
 func refusesOldHead(t *testing.T, j kernel.Journal) {
 	id := unique("run")
-	facts := fill(t, j, id, 3)
+	evs := fill(t, j, id, 3)
 	c := &chain{run: id, n: 3}
-	for _, head := range []uint64{0, facts[0].Seq, facts[1].Seq} {
+	for _, head := range []uint64{0, evs[0].Seq, evs[1].Seq} {
 		ack := settled(t, j, kernel.Entry{ID: id, Kind: events.RunPaused, Head: head, Bytes: c.next(t, events.RunPaused, 10)})
 		if ack.Outcome != kernel.Conflict {
-			t.Errorf("append at head %d of a run at %d: got %s (%v), want conflict", head, facts[2].Seq, ack.Outcome, ack.Err)
+			t.Errorf("append at head %d of a run at %d: got %s (%v), want conflict", head, evs[2].Seq, ack.Outcome, ack.Err)
 		}
 	}
 	got, _ := readAll(t, j, id, 0, 3)
-	same(t, got, facts)
+	same(t, got, evs)
 }
 
 // settled repeats an append only while it is refused for reasons that pass.
@@ -289,9 +289,9 @@ func lastIsFresh(t *testing.T, j kernel.Journal) {
 
 func unknownRun(t *testing.T, j kernel.Journal) {
 	id := unique("run")
-	facts, more, err := j.Read(within(t), id, 0)
-	if err != nil || more || len(facts) != 0 {
-		t.Errorf("read: got %d facts, more %v, %v; want none and no error", len(facts), more, err)
+	evs, more, err := j.Read(within(t), id, 0)
+	if err != nil || more || len(evs) != 0 {
+		t.Errorf("read: got %d facts, more %v, %v; want none and no error", len(evs), more, err)
 	}
 	if _, ok, err := j.Last(within(t), id); ok || err != nil {
 		t.Errorf("last: got ok %v, %v; want false and no error", ok, err)
@@ -312,7 +312,7 @@ func sized(t *testing.T, id string, size int) []byte {
 	return b
 }
 
-func largeFact(t *testing.T, j kernel.Journal) {
+func largeEvent(t *testing.T, j kernel.Journal) {
 	for _, size := range []int{events.MaxEvent - 1, events.MaxEvent} {
 		id := unique("run")
 		b := sized(t, id, size)

@@ -8,10 +8,10 @@ import (
 )
 
 // Seed stores the facts of one run, from its first on, in a journal that knows nothing of that run yet.
-func Seed(t testing.TB, j kernel.Journal, facts ...[]byte) {
+func Seed(t testing.TB, j kernel.Journal, evs ...[]byte) {
 	t.Helper()
 	head := uint64(0)
-	for _, b := range facts {
+	for _, b := range evs {
 		f, err := events.Decode(b)
 		if err != nil {
 			t.Fatal(err)

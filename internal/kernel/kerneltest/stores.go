@@ -123,21 +123,21 @@ func blobWrongSize(t *testing.T, b kernel.Blobs, _ damager) {
 }
 
 // Shelf examines a bucket. open is called once.
-func Shelf(t *testing.T, open func(t *testing.T) kernel.Shelf) {
+func KV(t *testing.T, open func(t *testing.T) kernel.KV) {
 	t.Helper()
 	s := open(t)
 
 	for _, part := range []struct {
 		name string
-		exam func(*testing.T, kernel.Shelf)
+		exam func(*testing.T, kernel.KV)
 	}{
-		{"PERS-19 a value put is got, the last one wins", shelfLastWins},
-		{"LIFE-9 a key that is not there is not found", shelfNotFound},
-		{"PERS-19 a deleted key is gone and can be put again", shelfDeleted},
-		{"DEPL-2 of those who create a key one succeeds, and its value stays", shelfCreate},
-		{"LIFE-8 of those who swap a value one succeeds, and who is behind changes nothing", shelfSwap},
-		{"LIFE-8 keys are listed by prefix, without the deleted ones", shelfKeys},
-		{"EVT-4 a value is not shared with its reader or writer", shelfCopies},
+		{"PERS-19 a value put is got, the last one wins", kvLastWins},
+		{"LIFE-9 a key that is not there is not found", kvNotFound},
+		{"PERS-19 a deleted key is gone and can be put again", kvDeleted},
+		{"DEPL-2 of those who create a key one succeeds, and its value stays", kvCreate},
+		{"LIFE-8 of those who swap a value one succeeds, and who is behind changes nothing", kvSwap},
+		{"LIFE-8 keys are listed by prefix, without the deleted ones", kvKeys},
+		{"EVT-4 a value is not shared with its reader or writer", kvCopies},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
@@ -146,7 +146,7 @@ func Shelf(t *testing.T, open func(t *testing.T) kernel.Shelf) {
 	}
 }
 
-func shelfLastWins(t *testing.T, s kernel.Shelf) {
+func kvLastWins(t *testing.T, s kernel.KV) {
 	key := unique("k") + ".snapshot"
 	for i := range 5 {
 		value := fmt.Appendf(nil, "value %d", i)
@@ -159,7 +159,7 @@ func shelfLastWins(t *testing.T, s kernel.Shelf) {
 	}
 }
 
-func shelfNotFound(t *testing.T, s kernel.Shelf) {
+func kvNotFound(t *testing.T, s kernel.KV) {
 	if _, err := s.Get(within(t), unique("k")); !errors.Is(err, kernel.ErrNotFound) {
 		t.Errorf("get: got %v, want ErrNotFound", err)
 	}
@@ -168,7 +168,7 @@ func shelfNotFound(t *testing.T, s kernel.Shelf) {
 	}
 }
 
-func shelfDeleted(t *testing.T, s kernel.Shelf) {
+func kvDeleted(t *testing.T, s kernel.KV) {
 	key := unique("k")
 	put := func(v string) {
 		if err := s.Put(within(t), key, []byte(v)); err != nil {
@@ -188,7 +188,7 @@ func shelfDeleted(t *testing.T, s kernel.Shelf) {
 	}
 }
 
-func shelfCreate(t *testing.T, s kernel.Shelf) {
+func kvCreate(t *testing.T, s kernel.KV) {
 	key := unique("k") + ".first"
 	ctx := within(t)
 	errs := make([]error, 8)
@@ -219,7 +219,7 @@ func shelfCreate(t *testing.T, s kernel.Shelf) {
 	}
 }
 
-func shelfSwap(t *testing.T, s kernel.Shelf) {
+func kvSwap(t *testing.T, s kernel.KV) {
 	key := unique("k") + ".row"
 	first, err := s.Swap(within(t), key, []byte("one"), 0)
 	if err != nil {
@@ -262,7 +262,7 @@ func shelfSwap(t *testing.T, s kernel.Shelf) {
 	}
 }
 
-func shelfKeys(t *testing.T, s kernel.Shelf) {
+func kvKeys(t *testing.T, s kernel.KV) {
 	base := unique("k")
 	for _, k := range []string{".a.1", ".a.2", ".ab.1", ".b.1"} {
 		if err := s.Put(within(t), base+k, []byte("v")); err != nil {
@@ -294,7 +294,7 @@ func shelfKeys(t *testing.T, s kernel.Shelf) {
 	}
 }
 
-func shelfCopies(t *testing.T, s kernel.Shelf) {
+func kvCopies(t *testing.T, s kernel.KV) {
 	key, value := unique("k"), []byte("sound")
 	if err := s.Put(within(t), key, value); err != nil {
 		t.Fatalf("put: %v", err)

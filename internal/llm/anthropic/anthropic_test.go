@@ -175,7 +175,7 @@ func (c contentBlock) result() (llm.Result, error) {
 	return r, nil
 }
 
-func (dialect) Heard(b []byte) (llmtest.Request, error) {
+func (dialect) Received(b []byte) (llmtest.Request, error) {
 	var r body
 	if err := json.Unmarshal(b, &r); err != nil {
 		return llmtest.Request{}, err
@@ -280,7 +280,7 @@ func TestRawKeepsWhatWeDoNotKnow(t *testing.T) {
 		if _, err := m.Ask(t.Context(), req, nil); err != nil {
 			t.Fatal(err)
 		}
-		h, err := dialect{}.Heard(s.Body(2))
+		h, err := dialect{}.Received(s.Body(2))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +308,7 @@ func TestMessagesThatTheAPIWouldRefuse(t *testing.T) {
 	if _, err := m.Ask(t.Context(), req, nil); err != nil {
 		t.Fatal(err)
 	}
-	h, err := dialect{}.Heard(s.Body(0))
+	h, err := dialect{}.Received(s.Body(0))
 	if err != nil {
 		t.Fatal(err)
 	}

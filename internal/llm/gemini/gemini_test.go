@@ -153,7 +153,7 @@ type content struct {
 
 // Heard reads a body. The model and the wish to stream are in the address, which the server of the exam does not show;
 // TestAddress has them.
-func (dialect) Heard(b []byte) (llmtest.Request, error) {
+func (dialect) Received(b []byte) (llmtest.Request, error) {
 	var r body
 	if err := json.Unmarshal(b, &r); err != nil {
 		return llmtest.Request{}, err
@@ -272,7 +272,7 @@ func TestRawKeepsWhatWeDoNotKnow(t *testing.T) {
 		if _, err := newModel(t, s).Ask(t.Context(), q, nil); err != nil {
 			t.Fatal(err)
 		}
-		h, err := dialect{}.Heard(s.Body(0))
+		h, err := dialect{}.Received(s.Body(0))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,19 +66,19 @@ func examAnswers(t *testing.T, d Dialect) {
 
 	t.Run("a piece is told before the answer is whole", func(t *testing.T) {
 		t.Parallel()
-		heard := make(chan struct{})
+		received := make(chan struct{})
 		all := frames(d, answer())
 		half := len(all) / 2
 		s := Serve(t, func(w http.ResponseWriter, r *http.Request) {
 			Stream(all[:half]...)(w, r)
 			select {
-			case <-heard:
+			case <-received:
 				Stream(all[half:]...)(w, r)
 			case <-r.Context().Done():
 			}
 		})
 		var once sync.Once
-		a, err := model(t, d, s).Ask(t.Context(), question(), func(llm.Delta) { once.Do(func() { close(heard) }) })
+		a, err := model(t, d, s).Ask(t.Context(), question(), func(llm.Delta) { once.Do(func() { close(received) }) })
 		if err != nil || a.Finish != llm.ToolUse {
 			t.Errorf("got %+v, %v", a, err)
 		}
@@ -261,7 +261,7 @@ func asMessage(a llm.Answer) llm.Message {
 
 func request(t *testing.T, d Dialect, body []byte) Request {
 	t.Helper()
-	h, err := d.Heard(body)
+	h, err := d.Received(body)
 	if err != nil {
 		t.Fatalf("the request is not what the provider reads: %v: %s", err, body)
 	}

@@ -227,7 +227,7 @@ func (g *histories) told(d Dialect, body []byte) error {
 			return fmt.Errorf("a result of no call is sent: %s", w)
 		}
 	}
-	h, err := d.Heard(body)
+	h, err := d.Received(body)
 	if err != nil {
 		return err
 	}

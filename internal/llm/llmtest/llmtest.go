@@ -29,7 +29,7 @@ type Dialect interface {
 	ErrorFrame(t Fault) string
 	ErrorBody(t Fault, message string) string
 	// Request reads the body of a request.
-	Heard(body []byte) (Request, error)
+	Received(body []byte) (Request, error)
 }
 
 // Fault is what a provider can say is wrong, in our words.

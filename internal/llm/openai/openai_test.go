@@ -155,7 +155,7 @@ type message struct {
 	} `json:"tool_calls"`
 }
 
-func (dialect) Heard(b []byte) (llmtest.Request, error) {
+func (dialect) Received(b []byte) (llmtest.Request, error) {
 	var r body
 	if err := json.Unmarshal(b, &r); err != nil {
 		return llmtest.Request{}, err

@@ -158,7 +158,7 @@ func (i inputItem) result() (llm.Result, error) {
 	return r, nil
 }
 
-func (responses) Heard(b []byte) (llmtest.Request, error) {
+func (responses) Received(b []byte) (llmtest.Request, error) {
 	var r responsesBody
 	if err := json.Unmarshal(b, &r); err != nil {
 		return llmtest.Request{}, err

@@ -39,18 +39,18 @@ func TestMany(t *testing.T) {
 			for i := range 64 {
 				dir := t.TempDir()
 				running.Go(func() {
-					box, err := backend.Open(t.Context(), sandbox.Config{ID: fmt.Sprint(i), Workspace: dir, Network: true})
+					sb, err := backend.Open(t.Context(), sandbox.Config{ID: fmt.Sprint(i), Workspace: dir, Network: true})
 					if err != nil {
 						t.Error(err)
 						return
 					}
 					var out bytes.Buffer
 					script := fmt.Sprintf(`echo %d > "$HOME/f"; echo %d > f; cat "$HOME/f" f; ls -A "$HOME" . | wc -l`, i, i)
-					exit, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
+					exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
 					if want := fmt.Sprintf("%d\n%d\n5\n", i, i); err != nil || exit.Code != 0 || out.String() != want {
 						t.Errorf("sandbox %d: got %q, %+v, %v", i, out.String(), exit, err)
 					}
-					if err := box.Destroy(t.Context()); err != nil {
+					if err := sb.Destroy(t.Context()); err != nil {
 						t.Error(err)
 					}
 				})

@@ -85,7 +85,7 @@ func isolation(found install, network bool) []string {
 }
 
 // mounts are the arguments that build what a command sees, and the files that it is given with each command.
-func mounts(b *local.Box) ([]string, []gift, error) {
+func mounts(b *local.Sandbox) ([]string, []gift, error) {
 	args := []string{"--ro-bind", "/usr", "/usr"}
 	for _, name := range rootLinks {
 		info, err := os.Lstat(name)
@@ -165,7 +165,7 @@ func ways(above, path string) []string {
 }
 
 // denials cover the denied paths; see local.Covered.
-func denials(b *local.Box) ([]string, error) {
+func denials(b *local.Sandbox) ([]string, error) {
 	if len(b.Config().Denied) == 0 {
 		return nil, nil
 	}
@@ -185,7 +185,7 @@ func denials(b *local.Box) ([]string, error) {
 }
 
 // nothing makes a file that covers others: empty, and closed to everybody.
-func nothing(b *local.Box) (string, error) {
+func nothing(b *local.Sandbox) (string, error) {
 	empty := b.Private("denied")
 	if err := os.WriteFile(empty, nil, 0); err != nil && !errors.Is(err, fs.ErrPermission) { // it is there already
 		return "", fmt.Errorf("make what covers denied files: %w", err)
@@ -194,7 +194,7 @@ func nothing(b *local.Box) (string, error) {
 }
 
 // masks cover the files of denied programs.
-func masks(b *local.Box, files []string) ([]string, error) {
+func masks(b *local.Sandbox, files []string) ([]string, error) {
 	if len(files) == 0 {
 		return nil, nil
 	}

@@ -92,20 +92,20 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
-	inner, err := local.OpenBox(cfg, sandbox.Bwrap, b.base, homeInside, tmpInside)
+	inner, err := local.OpenSandbox(cfg, sandbox.Bwrap, b.base, homeInside, tmpInside)
 	if err != nil {
 		return nil, err
 	}
 	if err := os.Mkdir(inner.Private("tmp/agent"), 0o700); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), inner.Destroy(context.WithoutCancel(ctx)))
 	}
-	x := &box{Box: inner, bwrap: *found, groups: b.groups()}
+	x := &instance{Sandbox: inner, bwrap: *found, groups: b.groups()}
 	x.Serve(x.run, nil)
 	if x.mounts, x.given, err = mounts(inner); err == nil {
 		x.masks, err = masks(inner, hidden.Files)
 	}
 	if err == nil {
-		err = x.wall()
+		err = x.isolation()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), x.Destroy(context.WithoutCancel(ctx)))
@@ -115,23 +115,23 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() []sandbox.Capability {
-	how := map[sandbox.Wall]string{
-		sandbox.WallFiles:      "own mount namespace: nothing is there that is not shown",
-		sandbox.WallDenied:     "covered by something empty that nobody may open",
-		sandbox.WallNetwork:    "own network namespace",
-		sandbox.WallProcesses:  "own process namespace",
-		sandbox.WallPrivileges: "no capability, another user, no new privileges",
-		sandbox.WallSyscalls:   "a seccomp filter",
-		sandbox.WallMetadata:   "own mount namespace",
-		sandbox.WallPrograms:   "the files of denied programs are covered by something empty that nobody may open",
-		sandbox.WallTree:       "the end of the process namespace",
-		sandbox.LimitWall:      "the sandbox's processes are ended",
+	how := map[sandbox.Isolation]string{
+		sandbox.IsolationFiles:      "own mount namespace: nothing is there that is not shown",
+		sandbox.IsolationDenied:     "covered by something empty that nobody may open",
+		sandbox.IsolationNetwork:    "own network namespace",
+		sandbox.IsolationProcesses:  "own process namespace",
+		sandbox.IsolationPrivileges: "no capability, another user, no new privileges",
+		sandbox.IsolationSyscalls:   "a seccomp filter",
+		sandbox.IsolationMetadata:   "own mount namespace",
+		sandbox.IsolationPrograms:   "the files of denied programs are covered by something empty that nobody may open",
+		sandbox.IsolationTree:       "the end of the process namespace",
+		sandbox.LimitWallTime:       "the sandbox's processes are ended",
 	}
-	why := make(map[sandbox.Wall]string)
+	why := make(map[sandbox.Isolation]string)
 	if err := b.helped(); err != nil {
-		why[sandbox.WallStation] = err.Error()
+		why[sandbox.IsolationStation] = err.Error()
 	} else {
-		how[sandbox.WallStation] = "connections are made by the service (seccomp notification), which refuses those to its own listeners and to the station's"
+		how[sandbox.IsolationStation] = "connections are made by the service (seccomp notification), which refuses those to its own listeners and to the station's"
 	}
 	return sandbox.Report(how, why, append(cgroup.Capabilities(b.groups()), local.FileCapability())...)
 }

@@ -13,7 +13,7 @@ import (
 
 // asked has the connections of a process made by the service, where its network is the machine's and the station's listeners
 // are closed. shut is called when it has ended, or did not start; its error says why the command could not begin.
-func (b *box) asked(p *local.Process, command []string) (shut func() error, err error) {
+func (b *instance) asked(p *local.Process, command []string) (shut func() error, err error) {
 	if cfg := b.Config(); !cfg.Network || cfg.Closed == nil {
 		return func() error { return nil }, nil
 	}

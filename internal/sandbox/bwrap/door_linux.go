@@ -10,12 +10,12 @@ import (
 var _ sandbox.Doored = (*Backend)(nil)
 
 // through leads a process out by the sandbox's door, if it has one. shut is called when it has ended, or did not start.
-func (b *box) through(p *local.Process, command []string) (shut func() error, err error) {
-	door := b.Config().Door
-	if door == nil {
+func (b *instance) through(p *local.Process, command []string) (shut func() error, err error) {
+	egress := b.Config().Egress
+	if egress == nil {
 		return func() error { return nil }, nil
 	}
-	pass, err := door.Pass(command, firstExtra+len(p.Extra))
+	pass, err := egress.Pass(command, firstExtra+len(p.Extra))
 	if err != nil {
 		return nil, err
 	}

@@ -26,12 +26,12 @@ const (
 	statusWait = time.Second
 	// startWait is how long bubblewrap may take to make its namespaces.
 	startWait = time.Minute
-	// heardMax is how much of bubblewrap's complaint is kept to explain a command that did not start.
-	heardMax = 2 << 10
+	// maxStderr is how much of bubblewrap's complaint is kept to explain a command that did not start.
+	maxStderr = 2 << 10
 )
 
-type box struct {
-	*local.Box
+type instance struct {
+	*local.Sandbox
 	bwrap  install
 	mounts []string
 	// masks cover denied programs in what is mounted.
@@ -49,10 +49,10 @@ type box struct {
 	common common
 }
 
-var _ sandbox.Sandbox = (*box)(nil)
+var _ sandbox.Sandbox = (*instance)(nil)
 
 // wall takes handles on what is mounted and makes the system call filter and the control group.
-func (b *box) wall() (err error) {
+func (b *instance) isolation() (err error) {
 	cfg := b.Config()
 	b.OnDestroy(func(context.Context) error {
 		b.kept.close()
@@ -77,7 +77,7 @@ func (b *box) wall() (err error) {
 }
 
 // run carries out one command.
-func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
+func (b *instance) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
 	program := p.Args[0]
 	fail := func(err error) (sandbox.Exit, error) {
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", program, err)
@@ -122,7 +122,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 	var began bool
 	p.After = func() { began = settle(f.status, docs, first) }
 	shut, err := b.through(&p, command)
-	if err == nil && b.Config().Door == nil {
+	if err == nil && b.Config().Egress == nil {
 		shut, err = b.asked(&p, command)
 	}
 	if err != nil {
@@ -154,7 +154,7 @@ type files struct {
 	given                                         []*os.File
 }
 
-func (b *box) files(p local.Process) (f files, err error) {
+func (b *instance) files(p local.Process) (f files, err error) {
 	if f.args, err = b.arguments(p); err != nil {
 		return f, err
 	}
@@ -185,9 +185,9 @@ func (f files) close() {
 
 // bound waits until bubblewrap has made the namespace, whose first process is held, and puts that into the control
 // group before anything of the command runs. first is 0 where bubblewrap ended before.
-func (b *box) bound(status *os.File, docs *json.Decoder, group *cgroup.Group) (first int, err error) {
+func (b *instance) bound(status *os.File, docs *json.Decoder, group *cgroup.Group) (first int, err error) {
 	_ = status.SetReadDeadline(time.Now().Add(startWait))
-	var doc said
+	var doc statusDoc
 	switch err := docs.Decode(&doc); {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return 0, fmt.Errorf("bubblewrap did not start within %v: %w", startWait, sandbox.ErrNotStarted)
@@ -219,7 +219,7 @@ func (g gift) open() (*os.File, error) {
 }
 
 // arguments writes bubblewrap's arguments, each ended by a NUL, to an unnamed file.
-func (b *box) arguments(p local.Process) (*os.File, error) {
+func (b *instance) arguments(p local.Process) (*os.File, error) {
 	list := append(isolation(b.bwrap, b.Config().Network || b.shares()), "--json-status-fd", "4", "--block-fd", "5", "--seccomp", "6")
 	for _, entry := range p.Env.List() {
 		name, value, _ := strings.Cut(entry, "=")
@@ -233,8 +233,8 @@ func (b *box) arguments(p local.Process) (*os.File, error) {
 	return local.Memory("bwrap-args", strings.Join(list, "\x00")+"\x00")
 }
 
-// said is one document of bubblewrap's status.
-type said struct {
+// statusDoc is one document of bubblewrap's status.
+type statusDoc struct {
 	Child int  `json:"child-pid"`
 	Exit  *int `json:"exit-code"`
 }
@@ -247,7 +247,7 @@ func settle(status *os.File, docs *json.Decoder, first int) (began bool) {
 	}
 	_ = status.SetReadDeadline(time.Now().Add(statusWait))
 	for {
-		var doc said
+		var doc statusDoc
 		if docs.Decode(&doc) != nil {
 			return began
 		}
@@ -260,7 +260,7 @@ func settle(status *os.File, docs *json.Decoder, first int) (began bool) {
 
 // listen puts a listener on the process's stderr and keeps stdout and stderr one where they were.
 func listen(p *local.Process) *local.Head {
-	h := &local.Head{Most: heardMax, To: p.Stderr}
+	h := &local.Head{Most: maxStderr, To: p.Stderr}
 	if p.Stdout != nil && local.Same(p.Stdout, p.Stderr) {
 		p.Stdout = h
 	}

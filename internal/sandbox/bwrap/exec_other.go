@@ -12,8 +12,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
-type box struct {
-	*local.Box
+type instance struct {
+	*local.Sandbox
 	bwrap  install
 	mounts []string
 	masks  []string
@@ -21,11 +21,11 @@ type box struct {
 	groups *cgroup.Driver
 }
 
-func (*box) wall() error { return nil }
+func (*instance) isolation() error { return nil }
 
 func findNsenter(context.Context, string) string { return "" }
 
 // run always fails: bubblewrap needs Linux.
-func (*box) run(context.Context, local.Process, func(pid int)) (sandbox.Exit, error) {
+func (*instance) run(context.Context, local.Process, func(pid int)) (sandbox.Exit, error) {
 	return sandbox.Exit{}, fmt.Errorf("%w: bubblewrap needs Linux, this is %s", sandbox.ErrUnavailable, runtime.GOOS)
 }

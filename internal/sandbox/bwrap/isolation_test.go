@@ -20,7 +20,7 @@ import (
 
 // cell is an open sandbox with a closed network.
 type cell struct {
-	box sandbox.Sandbox
+	sandbox sandbox.Sandbox
 	// workspace, read and write are the directories it was given.
 	workspace, read, write string
 }
@@ -34,17 +34,17 @@ func open(t *testing.T) cell {
 	if err := os.Mkdir(protected, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	box, err := b.Open(t.Context(), sandbox.Config{ID: "cell", Workspace: c.workspace,
+	sb, err := b.Open(t.Context(), sandbox.Config{ID: "cell", Workspace: c.workspace,
 		ReadOnly: []string{c.read, protected}, Writable: []string{c.write}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := box.Destroy(context.Background()); err != nil {
+		if err := sb.Destroy(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	c.box = box
+	c.sandbox = sb
 	return c
 }
 
@@ -52,7 +52,7 @@ func open(t *testing.T) cell {
 func (c cell) sh(t *testing.T, script string) (string, int) {
 	t.Helper()
 	var out bytes.Buffer
-	exit, err := c.box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
+	exit, err := c.sandbox.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
 	if err != nil {
 		t.Fatalf("sh -c %q: %v", script, err)
 	}
@@ -132,7 +132,7 @@ func TestIsolation(t *testing.T) {
 	})
 	t.Run("SBX-18 files made inside belong to the service's user", func(t *testing.T) {
 		c.sh(t, "mkdir -p made/deep; umask 077; echo text > made/deep/f")
-		if data, err := c.box.ReadFile("made/deep/f"); err != nil || string(data) != "text\n" {
+		if data, err := c.sandbox.ReadFile("made/deep/f"); err != nil || string(data) != "text\n" {
 			t.Errorf("got %q, %v", data, err)
 		}
 		if err := os.RemoveAll(filepath.Join(c.workspace, "made")); err != nil {
@@ -169,13 +169,13 @@ func TestNetwork(t *testing.T) {
 	}
 	for network, want := range map[bool]int{false: 1, true: 0} {
 		t.Run(fmt.Sprintf("SBX-20 Network %v is enforced", network), func(t *testing.T) {
-			box, err := b.Open(t.Context(), sandbox.Config{ID: "net", Workspace: t.TempDir(), Network: network})
+			sb, err := b.Open(t.Context(), sandbox.Config{ID: "net", Workspace: t.TempDir(), Network: network})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = box.Destroy(t.Context()) }()
+			defer func() { _ = sb.Destroy(t.Context()) }()
 			var out bytes.Buffer
-			exit, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/" + port}, Stderr: &out})
+			exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/" + port}, Stderr: &out})
 			if err != nil || exit.Code != want {
 				t.Errorf("got %d, %v, %q, want %d", exit.Code, err, out.String(), want)
 			}

@@ -17,18 +17,18 @@ func BenchmarkShared(b *testing.B) {
 	backend := bwrap.New("", "")
 	sandboxtest.Need(b, backend)
 	var took [2][]time.Duration
-	var boxes [2]sandbox.Sandbox
-	for i := range boxes {
-		box, err := backend.Open(b.Context(), sandbox.Config{ID: "bench", Workspace: b.TempDir(), Lasting: i == 1})
+	var sandboxes [2]sandbox.Sandbox
+	for i := range sandboxes {
+		sb, err := backend.Open(b.Context(), sandbox.Config{ID: "bench", Workspace: b.TempDir(), Lasting: i == 1})
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Cleanup(func() { _ = box.Destroy(context.Background()) })
-		boxes[i] = box
+		b.Cleanup(func() { _ = sb.Destroy(context.Background()) })
+		sandboxes[i] = sb
 	}
 	run := func(i int) {
 		begin := time.Now()
-		if exit, err := boxes[i].Exec(b.Context(), sandbox.Cmd{Args: []string{"/bin/true"}}); err != nil || exit.Code != 0 {
+		if exit, err := sandboxes[i].Exec(b.Context(), sandbox.Cmd{Args: []string{"/bin/true"}}); err != nil || exit.Code != 0 {
 			b.Fatal(exit, err)
 		}
 		took[i] = append(took[i], time.Since(begin))

@@ -153,13 +153,13 @@ func (c *common) close() {
 }
 
 // shares reports whether the commands of a sandbox are to have one network, and can.
-func (b *box) shares() bool {
+func (b *instance) shares() bool {
 	cfg := b.Config()
-	return cfg.Lasting && !cfg.Network && cfg.Door == nil && b.bwrap.nsenter() != ""
+	return cfg.Lasting && !cfg.Network && cfg.Egress == nil && b.bwrap.nsenter() != ""
 }
 
 // line is the command line that begins bubblewrap.
-func (b *box) line(ctx context.Context) ([]string, error) {
+func (b *instance) line(ctx context.Context) ([]string, error) {
 	if !b.shares() {
 		return []string{b.bwrap.path}, nil
 	}

@@ -50,10 +50,10 @@ func (t *told) Write(p []byte) (int, error) {
 }
 
 // serve starts a server in a sandbox and returns its port.
-func serve(t *testing.T, box sandbox.Sandbox) string {
+func serve(t *testing.T, sb sandbox.Sandbox) string {
 	t.Helper()
 	out := &told{line: make(chan string, 1)} // one line
-	p, err := box.Start(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", server}, Stdout: out})
+	p, err := sb.Start(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", server}, Stdout: out})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,21 +77,21 @@ func TestSharedNetwork(t *testing.T) {
 	sandboxtest.Need(t, backend)
 	opened := func(t *testing.T, cfg sandbox.Config) cell {
 		cfg.ID, cfg.Workspace = "shared", t.TempDir()
-		box, err := backend.Open(t.Context(), cfg)
+		sb, err := backend.Open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := box.Destroy(context.Background()); err != nil {
+			if err := sb.Destroy(context.Background()); err != nil {
 				t.Error(err)
 			}
 		})
-		return cell{box: box}
+		return cell{sandbox: sb}
 	}
 	t.Run("SBX-2 SBX-13 a command reaches what another of its sandbox listens on, and nobody else does", func(t *testing.T) {
 		t.Parallel()
 		one, other, alone := opened(t, sandbox.Config{Lasting: true}), opened(t, sandbox.Config{Lasting: true}), opened(t, sandbox.Config{})
-		port := serve(t, one.box)
+		port := serve(t, one.sandbox)
 		for name, c := range map[string]struct {
 			in   cell
 			want string
@@ -100,18 +100,18 @@ func TestSharedNetwork(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", name, out, c.want)
 			}
 		}
-		if out, _ := alone.sh(t, "echo "+serve(t, alone.box)); out == "" {
+		if out, _ := alone.sh(t, "echo "+serve(t, alone.sandbox)); out == "" {
 			t.Error("there is no port")
 		}
 	})
 	t.Run("SBX-13 SBX-14 a command gets no handle on the network, has no route out of it, and can make none", func(t *testing.T) {
 		t.Parallel()
-		box := opened(t, sandbox.Config{Lasting: true})
-		out, _ := box.sh(t, `readlink /proc/self/fd/* | grep -E '^(net|user):'; tail -n +2 /proc/net/route; cut -d: -f1 -s /proc/net/dev | tr -d ' \n'; grep CapEff /proc/self/status; cat /proc/self/uid_map | wc -l`)
+		sb := opened(t, sandbox.Config{Lasting: true})
+		out, _ := sb.sh(t, `readlink /proc/self/fd/* | grep -E '^(net|user):'; tail -n +2 /proc/net/route; cut -d: -f1 -s /proc/net/dev | tr -d ' \n'; grep CapEff /proc/self/status; cat /proc/self/uid_map | wc -l`)
 		if out != "loCapEff:\t0000000000000000\n1\n" {
 			t.Errorf("got %q", out)
 		}
-		if out, code := box.sh(t, "unshare -U true || ip link add x type dummy || nsenter --net=/proc/1/ns/net true"); code == 0 {
+		if out, code := sb.sh(t, "unshare -U true || ip link add x type dummy || nsenter --net=/proc/1/ns/net true"); code == 0 {
 			t.Errorf("got %q", out)
 		}
 	})
@@ -130,11 +130,11 @@ func TestSharedNetwork(t *testing.T) {
 			}
 			return n
 		}
-		box, err := backend.Open(t.Context(), sandbox.Config{ID: "goes", Workspace: t.TempDir(), Lasting: true})
+		sb, err := backend.Open(t.Context(), sandbox.Config{ID: "goes", Workspace: t.TempDir(), Lasting: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		link := func() string { return numberOfNet(t, box) }
+		link := func() string { return numberOfNet(t, sb) }
 		first, second := link(), link()
 		if first != second || first == "" {
 			t.Errorf("its commands have the networks %q and %q", first, second)
@@ -143,7 +143,7 @@ func TestSharedNetwork(t *testing.T) {
 			t.Error("nothing holds it")
 		}
 		for range 2 {
-			if err := box.Destroy(t.Context()); err != nil {
+			if err := sb.Destroy(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -160,10 +160,10 @@ func TestSharedNetwork(t *testing.T) {
 }
 
 // numberOfNet is the name of the network of a command.
-func numberOfNet(t *testing.T, box sandbox.Sandbox) string {
+func numberOfNet(t *testing.T, sb sandbox.Sandbox) string {
 	t.Helper()
 	var out bytes.Buffer
-	if _, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"readlink", "/proc/self/ns/net"}, Stdout: &out}); err != nil {
+	if _, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"readlink", "/proc/self/ns/net"}, Stdout: &out}); err != nil {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(out.String())

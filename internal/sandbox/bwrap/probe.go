@@ -34,7 +34,7 @@ func (b *Backend) Probe(ctx context.Context) error {
 }
 
 // knobs are the switches of a kernel that close user namespaces, and what an administrator does about them.
-var knobs = [...]struct{ file, closed, mend string }{
+var knobs = [...]struct{ file, closed, fix string }{
 	{"/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
 	{"/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"},
 	{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for bwrap"},
@@ -44,7 +44,7 @@ var knobs = [...]struct{ file, closed, mend string }{
 func missing(err error) error {
 	for _, k := range knobs {
 		if data, readErr := os.ReadFile(k.file); readErr == nil && strings.TrimSpace(string(data)) == k.closed {
-			return fmt.Errorf("%w: user namespaces are closed on this machine: %s: %w", sandbox.ErrUnavailable, k.mend, err)
+			return fmt.Errorf("%w: user namespaces are closed on this machine: %s: %w", sandbox.ErrUnavailable, k.fix, err)
 		}
 	}
 	return fmt.Errorf("%w: bubblewrap can not start here (in a container: allow unshare and mount in its seccomp profile): %w",

@@ -18,18 +18,18 @@ func RootLinks() []string { return slices.Clone(rootLinks[:]) }
 // Shown reports whether a path is below one that the sandbox shows of the machine, or is made for it.
 func Shown(cfg sandbox.Config, path string) bool { return shown(cfg, path) }
 
-// Place is a path that a Config names, shown under the name that it has outside.
-type Place struct {
+// Path is a path that a Config names, shown under the name that it has outside.
+type Path struct {
 	Path               string
 	Writable, Optional bool
 }
 
 // Places orders what a Config names so that the deeper path wins when each is mounted over those before. Optional ones
 // keep a closed path in its place: they are left out where they are missing.
-func Places(cfg sandbox.Config) []Place {
-	var list []Place
+func Places(cfg sandbox.Config) []Path {
+	var list []Path
 	for a := range slices.Chunk(binds(cfg.Workspace, cfg.ReadOnly, cfg.Writable, cfg.Denied), 3) {
-		list = append(list, Place{Path: a[1], Writable: a[0] != "--ro-bind", Optional: a[0] == "--bind-try"})
+		list = append(list, Path{Path: a[1], Writable: a[0] != "--ro-bind", Optional: a[0] == "--bind-try"})
 	}
 	return list
 }

@@ -150,8 +150,8 @@ func (d *Driver) useUnified(dir string) {
 }
 
 // Has reports whether a limit can be set: sandbox.LimitCPU, LimitMemory or LimitPIDs. Where not, the error says why.
-func (d *Driver) Has(limit sandbox.Wall) error {
-	name := map[sandbox.Wall]string{sandbox.LimitCPU: "cpu", sandbox.LimitMemory: "memory", sandbox.LimitPIDs: "pids"}[limit]
+func (d *Driver) Has(limit sandbox.Isolation) error {
+	name := map[sandbox.Isolation]string{sandbox.LimitCPU: "cpu", sandbox.LimitMemory: "memory", sandbox.LimitPIDs: "pids"}[limit]
 	if d.has[name] {
 		return nil
 	}

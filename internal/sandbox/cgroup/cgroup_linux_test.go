@@ -115,7 +115,7 @@ func TestVersion2(t *testing.T) {
 		if !d.Works() || !d.Measures() || d.Version() != "v2" || !slices.Equal(d.Directories(), []string{k.root}) {
 			t.Fatalf("got %q in %v, why %q", d.Version(), d.Directories(), d.why)
 		}
-		for _, l := range []sandbox.Wall{sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs} {
+		for _, l := range []sandbox.Isolation{sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs} {
 			if err := d.Has(l); err != nil {
 				t.Errorf("%s: %v", l, err)
 			}

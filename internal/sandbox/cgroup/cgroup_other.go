@@ -15,7 +15,7 @@ type Driver struct{}
 func Find() *Driver { return &Driver{} }
 
 // Has always says no.
-func (*Driver) Has(sandbox.Wall) error { return errors.New("control groups need Linux") }
+func (*Driver) Has(sandbox.Isolation) error { return errors.New("control groups need Linux") }
 
 // Measures is always false.
 func (*Driver) Measures() bool { return false }

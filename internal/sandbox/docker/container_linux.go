@@ -21,12 +21,12 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
-// goneTick is how often is looked whether a container that is being removed is gone.
-const goneTick = 20 * time.Millisecond
+// removedTick is how often is looked whether a container that is being removed is gone.
+const removedTick = 20 * time.Millisecond
 
 // box is a sandbox, whose container is started with its first command.
-type box struct {
-	*local.Box
+type instance struct {
+	*local.Sandbox
 	b     *Backend
 	image picture
 	user  string
@@ -41,7 +41,7 @@ type box struct {
 	running map[*command]struct{} // guarded by list
 }
 
-var _ sandbox.Sandbox = (*box)(nil)
+var _ sandbox.Sandbox = (*instance)(nil)
 
 // vessel is a container that was started.
 type vessel struct {
@@ -62,7 +62,7 @@ func (v *vessel) alive() bool {
 }
 
 // ready returns the container, which it starts where there is none that lives.
-func (b *box) ready(ctx context.Context) (*vessel, error) {
+func (b *instance) ready(ctx context.Context) (*vessel, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.live != nil {
@@ -85,7 +85,7 @@ func (b *box) ready(ctx context.Context) (*vessel, error) {
 }
 
 // drop ends a container of which something is not as it should be; the next command gets another.
-func (b *box) drop(ctx context.Context, v *vessel) error {
+func (b *instance) drop(ctx context.Context, v *vessel) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.live != v {
@@ -96,7 +96,7 @@ func (b *box) drop(ctx context.Context, v *vessel) error {
 }
 
 // end removes a container and all that runs in it; mu is held.
-func (b *box) end(ctx context.Context, v *vessel) error {
+func (b *instance) end(ctx context.Context, v *vessel) error {
 	ctx, cancel := context.WithTimeout(ctx, engineWait)
 	defer cancel()
 	c, err := b.b.client()
@@ -123,7 +123,7 @@ func left(id string, err error) error {
 }
 
 // again tries once more to remove what could not be removed.
-func (b *box) again(ctx context.Context) error {
+func (b *instance) again(ctx context.Context) error {
 	c, err := b.b.client()
 	if err != nil || len(b.lost) == 0 {
 		return err
@@ -151,7 +151,7 @@ func remove(ctx context.Context, c *client.Client, id string) error {
 		return err
 	}
 	// Somebody else removes it, the engine itself where its first process has ended.
-	tick := time.NewTicker(goneTick)
+	tick := time.NewTicker(removedTick)
 	defer tick.Stop()
 	for {
 		if _, look := c.ContainerInspect(ctx, id, client.ContainerInspectOptions{}); errdefs.IsNotFound(look) {
@@ -166,7 +166,7 @@ func remove(ctx context.Context, c *client.Client, id string) error {
 }
 
 // start makes a container, starts it, and has it looked at from inside.
-func (b *box) start(ctx context.Context, name string) (v *vessel, err error) {
+func (b *instance) start(ctx context.Context, name string) (v *vessel, err error) {
 	c, err := b.b.client()
 	if err != nil {
 		return nil, err
@@ -178,13 +178,13 @@ func (b *box) start(ctx context.Context, name string) (v *vessel, err error) {
 	defer cancel()
 	clear, done := context.WithTimeout(context.WithoutCancel(ctx), engineWait)
 	defer done()
-	door, err := b.door()
+	egress, err := b.egress()
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, door.close())
+			err = errors.Join(err, egress.close())
 		}
 	}()
 	made, err := c.ContainerCreate(clear, b.order(name)) // to its end, so that it is known whether there is one
@@ -194,14 +194,14 @@ func (b *box) start(ctx context.Context, name string) (v *vessel, err error) {
 		}
 		return nil, fmt.Errorf("%w: the engine makes no container: %w", sandbox.ErrNotStarted, err)
 	}
-	v = &vessel{id: made.ID, first: -1, ended: make(chan struct{}), shut: door.close}
+	v = &vessel{id: made.ID, first: -1, ended: make(chan struct{}), shut: egress.close}
 	att, err := c.ContainerAttach(wait, v.id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err == nil {
 		v.conn = att.HijackedResponse
 		_, err = c.ContainerStart(wait, v.id, client.ContainerStartOptions{})
 	}
 	if err == nil {
-		err = b.greet(wait, v, door)
+		err = b.greet(wait, v, egress)
 	}
 	if err != nil {
 		if v.conn.Conn != nil {
@@ -218,7 +218,7 @@ func (b *box) start(ctx context.Context, name string) (v *vessel, err error) {
 }
 
 // greet tells the first process what to look at, and hears what it found.
-func (b *box) greet(ctx context.Context, v *vessel, door *entrance) error {
+func (b *instance) greet(ctx context.Context, v *vessel, egress *entrance) error {
 	stop := context.AfterFunc(ctx, func() { _ = v.conn.Conn.SetDeadline(time.Now()) })
 	defer stop()
 	from := part(v.conn.Reader)
@@ -227,12 +227,12 @@ func (b *box) greet(ctx context.Context, v *vessel, door *entrance) error {
 	if err != nil {
 		return err
 	}
-	setup := within.Setup{Users: string(users), Door: door.listener != nil}
+	setup := within.Setup{Users: string(users), Egress: egress.listener != nil}
 	for i := range b.binds {
 		setup.Checks = append(setup.Checks, b.binds[i].check())
 	}
 	var said within.Ready
-	if err = line.Tell(within.FrameOrder, setup); err == nil {
+	if err = line.SendJSON(within.FrameOrder, setup); err == nil {
 		err = line.Want(within.FrameBegun, &said)
 	}
 	switch {
@@ -243,7 +243,7 @@ func (b *box) greet(ctx context.Context, v *vessel, door *entrance) error {
 	case said.Fault != "":
 		return fmt.Errorf("%w: %s", sandbox.ErrNotEnforced, clip(said.Fault))
 	}
-	if err := door.open(); err != nil {
+	if err := egress.open(); err != nil {
 		return err
 	}
 	v.first = b.b.firstOf(ctx, v.id)
@@ -280,7 +280,7 @@ func (b *Backend) firstOf(ctx context.Context, id string) int {
 }
 
 // order says what a container is.
-func (b *box) order(name string) client.ContainerCreateOptions {
+func (b *instance) order(name string) client.ContainerCreateOptions {
 	cfg := b.Config()
 	no := false
 	host := &container.HostConfig{
@@ -322,7 +322,7 @@ func (b *box) order(name string) client.ContainerCreateOptions {
 }
 
 // covers reports whether something of the sandbox is mounted at a path.
-func (b *box) covers(path string) bool {
+func (b *instance) covers(path string) bool {
 	for i := range b.binds {
 		if strings.TrimSuffix(path, "/") == b.binds[i].target {
 			return true
@@ -332,7 +332,7 @@ func (b *box) covers(path string) bool {
 }
 
 // release ends the container and closes what is mounted in it.
-func (b *box) release(ctx context.Context) error {
+func (b *instance) release(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	left := b.again(ctx)

@@ -25,10 +25,10 @@ func TestCrash(t *testing.T) {
 		}
 	}
 	ws := t.TempDir()
-	box, err := b.Open(t.Context(), sandbox.Config{ID: "crash", Workspace: ws})
+	sb, err := b.Open(t.Context(), sandbox.Config{ID: "crash", Workspace: ws})
 	must(t, err)
 	alive := leashed(t, ws)
-	ended := ready(t, box, "exec 9>leash; echo ready; (env -i setsid sleep 6000 &); sleep 6000")
+	ended := ready(t, sb, "exec 9>leash; echo ready; (env -i setsid sleep 6000 &); sleep 6000")
 	do("kill")
 	t.Run("SBX-4 a real engine that is killed ends the command with an unknown outcome", func(t *testing.T) {
 		if err := <-ended; !errors.Is(err, sandbox.ErrLost) {
@@ -38,7 +38,7 @@ func TestCrash(t *testing.T) {
 			t.Error("processes live on without their engine")
 		}
 	})
-	if err := box.Destroy(t.Context()); err == nil {
+	if err := sb.Destroy(t.Context()); err == nil {
 		t.Error("destroyed without an engine: got no error, want to be told what is left")
 	} else {
 		t.Log(err)

@@ -71,34 +71,34 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 	ctx, cancel := context.WithTimeout(context.Background(), askWait)
 	defer cancel()
 	info, err := b.info(ctx)
-	how := map[sandbox.Wall]string{
-		sandbox.WallFiles:      "own mount namespace: an image that can not be written, and what is mounted into it",
-		sandbox.WallDenied:     "covered by something empty that nobody may open",
-		sandbox.WallNetwork:    "own network namespace, with nothing but its loopback",
-		sandbox.WallProcesses:  "own process namespace",
-		sandbox.WallPrivileges: "no capability, no new privileges, user " + b.userText(),
-		sandbox.WallSyscalls:   "a seccomp filter above that of the engine",
-		sandbox.WallMetadata:   "own mount namespace",
-		sandbox.WallTree:       "a parent in the container that all of a command stays below; where that is lost, the container ends",
-		sandbox.LimitWall:      "the sandbox's processes are ended",
+	how := map[sandbox.Isolation]string{
+		sandbox.IsolationFiles:      "own mount namespace: an image that can not be written, and what is mounted into it",
+		sandbox.IsolationDenied:     "covered by something empty that nobody may open",
+		sandbox.IsolationNetwork:    "own network namespace, with nothing but its loopback",
+		sandbox.IsolationProcesses:  "own process namespace",
+		sandbox.IsolationPrivileges: "no capability, no new privileges, user " + b.userText(),
+		sandbox.IsolationSyscalls:   "a seccomp filter above that of the engine",
+		sandbox.IsolationMetadata:   "own mount namespace",
+		sandbox.IsolationTree:       "a parent in the container that all of a command stays below; where that is lost, the container ends",
+		sandbox.LimitWallTime:       "the sandbox's processes are ended",
 	}
-	limits := map[sandbox.Wall]bool{}
+	limits := map[sandbox.Isolation]bool{}
 	if err == nil {
 		limits[sandbox.LimitCPU], limits[sandbox.LimitMemory], limits[sandbox.LimitPIDs] = info.CPUCfsQuota, info.MemoryLimit, info.PidsLimit
 	}
 	var list []sandbox.Capability
-	for _, wall := range sandbox.Walls() {
-		c := sandbox.Capability{Wall: wall, Enforced: true, How: how[wall]}
-		switch wall {
-		case sandbox.WallStation:
-			c = sandbox.Capability{Wall: wall, Why: "the engine's network reaches what listens on this machine's other addresses than the loopback: use allowed_hosts, or bwrap"}
-		case sandbox.WallPrograms:
-			c = sandbox.Capability{Wall: wall, Why: "its programs are those of an image: take one without what must not run"}
+	for _, isolation := range sandbox.Isolations() {
+		c := sandbox.Capability{Isolation: isolation, Enforced: true, How: how[isolation]}
+		switch isolation {
+		case sandbox.IsolationStation:
+			c = sandbox.Capability{Isolation: isolation, Why: "the engine's network reaches what listens on this machine's other addresses than the loopback: use allowed_hosts, or bwrap"}
+		case sandbox.IsolationPrograms:
+			c = sandbox.Capability{Isolation: isolation, Why: "its programs are those of an image: take one without what must not run"}
 		case sandbox.LimitDisk:
 			c = local.DiskCapability()
 			c.How += "; no single file grows above it; images and the engine's own files are not counted"
 		case sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs:
-			if c.Enforced = limits[wall]; !c.Enforced {
+			if c.Enforced = limits[isolation]; !c.Enforced {
 				c.Why = "the engine's control groups do not have it: docker info tells"
 				if err != nil {
 					c.Why = "the engine does not answer"
@@ -106,7 +106,7 @@ func (b *Backend) Capabilities() []sandbox.Capability {
 				break
 			}
 			c.How = "control group of the container, version " + info.CgroupVersion
-			if wall == sandbox.LimitPIDs {
+			if isolation == sandbox.LimitPIDs {
 				c.How += fmt.Sprintf("; %d more for the helper's threads, some of which commands may take", helperThreads)
 			}
 		default: // enforced, as how says
@@ -126,7 +126,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	return x, nil
 }
 
-func (b *Backend) open(ctx context.Context, cfg sandbox.Config) (*box, error) {
+func (b *Backend) open(ctx context.Context, cfg sandbox.Config) (*instance, error) {
 	if err := b.check(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -146,11 +146,11 @@ func (b *Backend) open(ctx context.Context, cfg sandbox.Config) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner, err := local.OpenBox(cfg, sandbox.Docker, b.cfg.Base, homeInside, tmpInside)
+	inner, err := local.OpenSandbox(cfg, sandbox.Docker, b.cfg.Base, homeInside, tmpInside)
 	if err != nil {
 		return nil, err
 	}
-	x := &box{Box: inner, b: b, image: made, user: user, running: map[*command]struct{}{}}
+	x := &instance{Sandbox: inner, b: b, image: made, user: user, running: map[*command]struct{}{}}
 	x.Serve(x.run, x.send)
 	x.OnDestroy(x.release)
 	if err := x.prepare(); err != nil {

@@ -36,8 +36,8 @@ func (*Backend) Open(context.Context, sandbox.Config) (sandbox.Sandbox, error) {
 // Capabilities has none.
 func (*Backend) Capabilities() []sandbox.Capability {
 	var list []sandbox.Capability
-	for _, wall := range sandbox.Walls() {
-		list = append(list, sandbox.Capability{Wall: wall, Why: refusal().Error()})
+	for _, isolation := range sandbox.Isolations() {
+		list = append(list, sandbox.Capability{Isolation: isolation, Why: refusal().Error()})
 	}
 	return list
 }

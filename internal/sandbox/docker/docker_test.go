@@ -33,18 +33,18 @@ func open(t testing.TB, b *docker.Backend, change func(*sandbox.Config)) sandbox
 	if change != nil {
 		change(&cfg)
 	}
-	box, err := b.Open(t.Context(), cfg)
+	sb, err := b.Open(t.Context(), cfg)
 	must(t, err)
-	t.Cleanup(func() { _ = box.Destroy(context.Background()) }) // some tests do so themselves, or have no engine any more
-	return box
+	t.Cleanup(func() { _ = sb.Destroy(context.Background()) }) // some tests do so themselves, or have no engine any more
+	return sb
 }
 
-func sh(t testing.TB, box sandbox.Sandbox, script string) (string, sandbox.Exit, error) {
+func sh(t testing.TB, sb sandbox.Sandbox, script string) (string, sandbox.Exit, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
-	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
+	exit, err := sb.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
 	return out.String(), exit, err
 }
 
@@ -52,14 +52,14 @@ func TestOrder(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	extra := t.TempDir()
-	box := open(t, e.backend(t, nil), func(c *sandbox.Config) {
+	sb := open(t, e.backend(t, nil), func(c *sandbox.Config) {
 		c.Limits = sandbox.Limits{CPU: 1.5, Memory: 64 << 20, PIDs: 50, Disk: 1 << 30}
 		c.ReadOnly = []string{extra}
 	})
 	if n := len(e.orders()); n != 0 {
 		t.Errorf("%d containers before the first command, want none: files need none", n)
 	}
-	out, exit, err := sh(t, box, `echo "$TOOLS $LANG $PATH"; kill -TERM $$`)
+	out, exit, err := sh(t, sb, `echo "$TOOLS $LANG $PATH"; kill -TERM $$`)
 	must(t, err)
 	o := e.orders()[0]
 	h := o.HostConfig
@@ -76,7 +76,7 @@ func TestOrder(t *testing.T) {
 		"SBX-4 no capability":                      slices.Equal(h.CapDrop, []string{"ALL"}) && len(h.CapAdd) == 0 && !h.Privileged,
 		"SBX-4 no new privileges":                  slices.Contains(h.SecurityOpt, "no-new-privileges:true"),
 		"SBX-13 no network unless it is allowed":   h.NetworkMode == "none",
-		"SBX-4 the workspace is mounted":           mounted(box.Workspace(), false),
+		"SBX-4 the workspace is mounted":           mounted(sb.Workspace(), false),
 		"SBX-14 what is read-only is mounted so":   mounted(extra, true),
 		"SBX-12 cpu":                               h.NanoCPUs == 1_500_000_000,
 		"SBX-12 memory, and no swap besides":       h.Memory == 64<<20 && h.MemorySwap == 64<<20,
@@ -100,15 +100,15 @@ func TestOrder(t *testing.T) {
 	})
 	t.Run("SBX-13 an open network is that of the settings", func(t *testing.T) {
 		e := newEngine(t)
-		box := open(t, e.backend(t, func(c *docker.Config) { c.Network = "tools-net" }), func(c *sandbox.Config) { c.Network = true })
-		_, _, err := sh(t, box, "true")
+		sb := open(t, e.backend(t, func(c *docker.Config) { c.Network = "tools-net" }), func(c *sandbox.Config) { c.Network = true })
+		_, _, err := sh(t, sb, "true")
 		must(t, err)
 		if got := e.orders()[0].HostConfig.NetworkMode; got != "tools-net" {
 			t.Errorf("got %s", got)
 		}
 	})
 	t.Run("SBX-15 the container goes with its sandbox", func(t *testing.T) {
-		must(t, box.Destroy(t.Context()))
+		must(t, sb.Destroy(t.Context()))
 		if n := len(e.orders()); n != 0 {
 			t.Errorf("%d containers are left", n)
 		}
@@ -165,7 +165,7 @@ func TestRefusals(t *testing.T) {
 	})
 	t.Run("SBX-4 commands are not root's by default", func(t *testing.T) {
 		t.Parallel()
-		box, err := newEngine(t).backend(t, func(c *docker.Config) { c.User = "" }).Open(t.Context(), sandbox.Config{ID: "test", Workspace: t.TempDir()})
+		sb, err := newEngine(t).backend(t, func(c *docker.Config) { c.User = "" }).Open(t.Context(), sandbox.Config{ID: "test", Workspace: t.TempDir()})
 		if os.Getuid() == 0 {
 			if !errors.Is(err, sandbox.ErrUnavailable) || !strings.Contains(err.Error(), "INSPAN_DOCKER_USER") {
 				t.Errorf("got %v", err)
@@ -173,7 +173,7 @@ func TestRefusals(t *testing.T) {
 			return
 		}
 		must(t, err)
-		must(t, box.Destroy(t.Context()))
+		must(t, sb.Destroy(t.Context()))
 	})
 	t.Run("SBX-4 an image is only got where that is allowed", func(t *testing.T) {
 		t.Parallel()
@@ -187,9 +187,9 @@ func TestRefusals(t *testing.T) {
 		t.Parallel()
 		e := newEngine(t)
 		e.fault = "/ws/named is not what was to be mounted there"
-		box := open(t, e.backend(t, nil), nil)
-		_, _, err := sh(t, box, "touch ran")
-		if _, ran := box.Stat("ran"); !errors.Is(err, sandbox.ErrNotEnforced) || !errors.Is(err, sandbox.ErrNotStarted) || ran == nil {
+		sb := open(t, e.backend(t, nil), nil)
+		_, _, err := sh(t, sb, "touch ran")
+		if _, ran := sb.Stat("ran"); !errors.Is(err, sandbox.ErrNotEnforced) || !errors.Is(err, sandbox.ErrNotStarted) || ran == nil {
 			t.Errorf("got %v, ran: %v", err, ran)
 		}
 		if n := len(e.orders()); n != 0 {
@@ -199,15 +199,15 @@ func TestRefusals(t *testing.T) {
 }
 
 // ready starts a script and waits until it says ready.
-func ready(t *testing.T, box sandbox.Sandbox, script string) (ended <-chan error) {
+func ready(t *testing.T, sb sandbox.Sandbox, script string) (ended <-chan error) {
 	t.Helper()
-	heard, over := make(chan struct{}), make(chan error, 1)
+	received, over := make(chan struct{}), make(chan error, 1)
 	go func() {
-		_, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &alarm{heard: heard}})
+		_, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &alarm{received: received}})
 		over <- err
 	}()
 	select {
-	case <-heard:
+	case <-received:
 	case err := <-over:
 		t.Fatalf("ended before it was ready: %v", err)
 	case <-time.After(5 * time.Minute):
@@ -217,13 +217,13 @@ func ready(t *testing.T, box sandbox.Sandbox, script string) (ended <-chan error
 }
 
 // alarm closes its channel at the first Write.
-type alarm struct{ heard chan struct{} }
+type alarm struct{ received chan struct{} }
 
 func (a *alarm) Write(p []byte) (int, error) {
 	select {
-	case <-a.heard:
+	case <-a.received:
 	default:
-		close(a.heard)
+		close(a.received)
 	}
 	return len(p), nil
 }
@@ -248,19 +248,19 @@ func TestLost(t *testing.T) {
 		t.Parallel()
 		e := newEngine(t)
 		b := e.backend(t, nil)
-		box := open(t, b, nil)
-		ended := ready(t, box, "echo ready; sleep 600")
+		sb := open(t, b, nil)
+		ended := ready(t, sb, "echo ready; sleep 600")
 		e.down()
 		if err := <-ended; !errors.Is(err, sandbox.ErrLost) {
 			t.Errorf("got %v, want ErrLost", err)
 		}
-		if err := box.WriteFile("still", []byte("here")); err != nil {
+		if err := sb.WriteFile("still", []byte("here")); err != nil {
 			t.Errorf("files need no engine: %v", err)
 		}
-		if _, _, err := sh(t, box, "true"); err == nil || errors.Is(err, sandbox.ErrLost) {
+		if _, _, err := sh(t, sb, "true"); err == nil || errors.Is(err, sandbox.ErrLost) {
 			t.Errorf("a command that never began: got %v", err)
 		}
-		if err := box.Destroy(t.Context()); !errors.Is(err, sandbox.ErrLost) {
+		if err := sb.Destroy(t.Context()); !errors.Is(err, sandbox.ErrLost) {
 			t.Errorf("destroyed without an engine: got %v, want to be told what is left", err)
 		}
 		if n := len(e.orders()); n != 1 {
@@ -278,30 +278,30 @@ func TestLost(t *testing.T) {
 	t.Run("SBX-4 a helper that a command ends takes the container with it, and the next command gets another", func(t *testing.T) {
 		t.Parallel()
 		e := newEngine(t)
-		box := open(t, e.backend(t, nil), nil)
-		if _, _, err := sh(t, box, "kill -KILL $PPID; sleep 600"); !errors.Is(err, sandbox.ErrLost) {
+		sb := open(t, e.backend(t, nil), nil)
+		if _, _, err := sh(t, sb, "kill -KILL $PPID; sleep 600"); !errors.Is(err, sandbox.ErrLost) {
 			t.Errorf("got %v, want ErrLost", err)
 		}
 		if n := len(e.orders()); n != 0 {
 			t.Errorf("%d containers are left", n)
 		}
-		if out, _, err := sh(t, box, "echo works"); err != nil || out != "works\n" {
+		if out, _, err := sh(t, sb, "echo works"); err != nil || out != "works\n" {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})
 	t.Run("SBX-4 a command can not end its parent politely", func(t *testing.T) {
 		t.Parallel()
-		box := open(t, newEngine(t).backend(t, nil), nil)
-		if out, exit, err := sh(t, box, "kill -TERM $PPID; kill -INT $PPID; kill -HUP $PPID; echo on; exit 3"); err != nil || exit.Code != 3 || out != "on\n" {
+		sb := open(t, newEngine(t).backend(t, nil), nil)
+		if out, exit, err := sh(t, sb, "kill -TERM $PPID; kill -INT $PPID; kill -HUP $PPID; echo on; exit 3"); err != nil || exit.Code != 3 || out != "on\n" {
 			t.Errorf("got %q, %+v, %v", out, exit, err)
 		}
 	})
 	t.Run("TOOL-22 what a command hid ends with it", func(t *testing.T) {
 		t.Parallel()
-		box := open(t, newEngine(t).backend(t, nil), nil)
-		_, _, err := sh(t, box, `(env -i setsid sh -c 'echo $$ > pid; exec sleep 600' &); while ! test -s pid; do :; done`)
+		sb := open(t, newEngine(t).backend(t, nil), nil)
+		_, _, err := sh(t, sb, `(env -i setsid sh -c 'echo $$ > pid; exec sleep 600' &); while ! test -s pid; do :; done`)
 		must(t, err)
-		text, err := box.ReadFile("pid")
+		text, err := sb.ReadFile("pid")
 		must(t, err)
 		if _, err := os.Stat("/proc/" + strings.TrimSpace(string(text))); err == nil {
 			t.Errorf("process %s lives", text)
@@ -311,16 +311,16 @@ func TestLost(t *testing.T) {
 
 func TestStart(t *testing.T) {
 	t.Parallel()
-	box := open(t, newEngine(t).backend(t, nil), nil)
+	sb := open(t, newEngine(t).backend(t, nil), nil)
 	t.Run("SBX-2 processes are listed, signalled and ended in the container", func(t *testing.T) {
-		heard := make(chan struct{})
-		p, err := box.Start(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", `trap 'exit 5' USR1; sleep 611 & echo ready; while :; do wait; done`}, Stdout: &alarm{heard: heard}})
+		received := make(chan struct{})
+		p, err := sb.Start(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", `trap 'exit 5' USR1; sleep 611 & echo ready; while :; do wait; done`}, Stdout: &alarm{received: received}})
 		must(t, err)
-		<-heard
+		<-received
 		var list []sandbox.ProcessInfo
 		at := -1
 		await(t, "the sleep is listed", func() bool { // a moment before, it is its parent's copy
-			list, err = box.Processes(t.Context())
+			list, err = sb.Processes(t.Context())
 			must(t, err)
 			at = slices.IndexFunc(list, func(i sandbox.ProcessInfo) bool { return slices.Equal(i.Args, []string{"sleep", "611"}) })
 			return at >= 0
@@ -328,8 +328,8 @@ func TestStart(t *testing.T) {
 		if len(list) != 2 {
 			t.Fatalf("got %+v", list)
 		}
-		must(t, box.Kill(t.Context(), list[at].PID))
-		if err := box.Kill(t.Context(), os.Getpid()); !errors.Is(err, sandbox.ErrNoProcess) {
+		must(t, sb.Kill(t.Context(), list[at].PID))
+		if err := sb.Kill(t.Context(), os.Getpid()); !errors.Is(err, sandbox.ErrNoProcess) {
 			t.Errorf("a process outside: got %v", err)
 		}
 		must(t, p.Signal(syscall.SIGUSR1))
@@ -341,7 +341,7 @@ func TestStart(t *testing.T) {
 		}
 	})
 	t.Run("SBX-16 what a command used is measured", func(t *testing.T) {
-		_, exit, err := sh(t, box, `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done`)
+		_, exit, err := sh(t, sb, `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done`)
 		if err != nil || exit.User+exit.System < 10*time.Millisecond || exit.MaxRSS < 256<<10 {
 			t.Errorf("got %+v, %v", exit, err)
 		}
@@ -364,7 +364,7 @@ func TestReap(t *testing.T) {
 		change(labels)
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.boxes[id] = &vessel{order: container.CreateRequest{Config: &container.Config{Labels: labels}}}
+		e.sandboxes[id] = &vessel{order: container.CreateRequest{Config: &container.Config{Labels: labels}}}
 	}
 	// The owner's parts are the namespace of process numbers, the number, and when that process began.
 	name := own["inspan.box"]
@@ -382,9 +382,9 @@ func TestReap(t *testing.T) {
 	put("strange", func(l map[string]string) { l["inspan.box"] = "postgres" })
 	n, err := b.Reap(t.Context())
 	e.mu.Lock()
-	left := len(e.boxes)
-	_, dead := e.boxes["dead"]
-	_, destroyed := e.boxes["destroyed"]
+	left := len(e.sandboxes)
+	_, dead := e.sandboxes["dead"]
+	_, destroyed := e.sandboxes["destroyed"]
 	e.mu.Unlock()
 	t.Run("SBX-17 containers of lost toolrunners and destroyed sandboxes are removed, and no others", func(t *testing.T) {
 		if err != nil || n != 2 || left != 4 || dead || destroyed {

@@ -16,24 +16,24 @@ import (
 )
 
 // doorWait is how long the listener of a container may take to come.
-const doorWait = 10 * time.Second
+const egressWait = 10 * time.Second
 
 // entrance is the way out of one container. All its commands have the same network, so there is one for all of them: the
 // first process listens, before anything else runs, and hands the listener out over a socket in a directory of the sandbox.
 type entrance struct {
-	pass     sandbox.Passage
+	pass     sandbox.EgressSession
 	path     string
 	listener *net.UnixListener // nil where the sandbox has no way out
 	shut     func() error
 }
 
 // door readies the way out, if the sandbox has one.
-func (b *box) door() (*entrance, error) {
-	door := b.Config().Door
-	if door == nil {
+func (b *instance) egress() (*entrance, error) {
+	egress := b.Config().Egress
+	if egress == nil {
 		return &entrance{}, nil
 	}
-	e := &entrance{path: b.Private("door/" + within.DoorName)}
+	e := &entrance{path: b.Private("door/" + within.EgressName)}
 	if err := os.Remove(e.path); err != nil && !errors.Is(err, os.ErrNotExist) { // of a container that ended
 		return nil, fmt.Errorf("the way out: %w", err)
 	}
@@ -41,10 +41,10 @@ func (b *box) door() (*entrance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the way out: %w (the path of the private directory may be too long for a socket)", err)
 	}
-	if err := b.give("door/" + within.DoorName); err != nil {
+	if err := b.give("door/" + within.EgressName); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	if e.pass, err = door.Pass([]string{within.Path}, 0); err != nil {
+	if e.pass, err = egress.Pass([]string{within.Path}, 0); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	e.listener, e.shut = l, sync.OnceValue(e.pass.Close)
@@ -62,7 +62,7 @@ func (e *entrance) open() error {
 }
 
 func (e *entrance) take() error {
-	if err := e.listener.SetDeadline(time.Now().Add(doorWait)); err != nil {
+	if err := e.listener.SetDeadline(time.Now().Add(egressWait)); err != nil {
 		return err
 	}
 	conn, err := e.listener.AcceptUnix()
@@ -70,7 +70,7 @@ func (e *entrance) take() error {
 		return fmt.Errorf("the way out: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(doorWait))
+	_ = conn.SetDeadline(time.Now().Add(egressWait))
 	fd, err := inside.Received(conn)
 	if err != nil {
 		return fmt.Errorf("the way out: %w", err)

@@ -143,7 +143,7 @@ func (b *Backend) findHelper() (string, error) {
 	path := b.cfg.Helper
 	if path == "" {
 		var err error
-		if path, err = helper.Beside(); err != nil {
+		if path, err = helper.Installed(); err != nil {
 			path, err = os.Executable()
 		}
 		if err != nil {

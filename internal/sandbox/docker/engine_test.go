@@ -66,11 +66,11 @@ const lostVariable = "INSPAN_TEST_LOST_IN_DOCKER"
 
 // toolrunner runs a command until it is killed.
 func toolrunner(base string) {
-	box, err := real(nil).Open(context.Background(), sandbox.Config{ID: "lost", Workspace: base})
+	sb, err := real(nil).Open(context.Background(), sandbox.Config{ID: "lost", Workspace: base})
 	if err != nil {
 		panic(err)
 	}
-	_, err = box.Exec(context.Background(), sandbox.Cmd{Args: []string{"sh", "-c", "exec 9>leash; echo ready; (env -i setsid sleep 6000 &); sleep 6000"}, Stdout: os.Stdout})
+	_, err = sb.Exec(context.Background(), sandbox.Cmd{Args: []string{"sh", "-c", "exec 9>leash; echo ready; (env -i setsid sleep 6000 &); sleep 6000"}, Stdout: os.Stdout})
 	panic(fmt.Sprint("not killed: ", err))
 }
 
@@ -127,14 +127,14 @@ func TestDoor(t *testing.T) {
 	must(t, err)
 	list, err := policy.ParseList([]string{addr})
 	must(t, err)
-	door, err := proxy.Open(egress.Grant{Allow: list})
+	egress, err := proxy.Open(egress.Grant{Allow: list})
 	must(t, err)
-	defer door.Close()
-	box := open(t, b, func(c *sandbox.Config) { c.Door, c.Env = door, door.Env() })
+	defer egress.Close()
+	sb := open(t, b, func(c *sandbox.Config) { c.Egress, c.Env = egress, egress.Env() })
 	get := func(host string) string {
 		var out bytes.Buffer
 		script := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%d; printf 'GET http://%s/ HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n' >&3; cat <&3`, inside.Port, host, host)
-		_, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"bash", "-c", script}, Stdout: &out, Stderr: &out})
+		_, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"bash", "-c", script}, Stdout: &out, Stderr: &out})
 		must(t, err)
 		return out.String()
 	}
@@ -152,7 +152,7 @@ func TestDoor(t *testing.T) {
 		if got := get("other.example"); strings.Contains(got, "the site") || !strings.Contains(got, " 403 ") {
 			t.Errorf("got %q", got)
 		}
-		if out, exit, err := sh(t, box, `bash -c "exec 3<>/dev/tcp/`+strings.Replace(at, ":", "/", 1)+`"`); err != nil || exit.Code == 0 {
+		if out, exit, err := sh(t, sb, `bash -c "exec 3<>/dev/tcp/`+strings.Replace(at, ":", "/", 1)+`"`); err != nil || exit.Code == 0 {
 			t.Errorf("past the door: got %q, %+v, %v", out, exit, err)
 		}
 	})

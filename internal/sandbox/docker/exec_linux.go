@@ -43,7 +43,7 @@ type command struct {
 var errSilent = errors.New("the end of the command was not told")
 
 // run carries out one command. begun, where it is set, is called when it runs.
-func (b *box) run(ctx context.Context, p local.Process, begun func(pid int)) (sandbox.Exit, error) {
+func (b *instance) run(ctx context.Context, p local.Process, begun func(pid int)) (sandbox.Exit, error) {
 	if ctx.Err() != nil {
 		return sandbox.Exit{}, local.Ended(ctx, p)
 	}
@@ -97,7 +97,7 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 
 // attach starts the parent of a command in the container. A container that ended meanwhile is replaced once: nothing of the
 // command has begun.
-func (b *box) attach(ctx context.Context) (*vessel, *command, error) {
+func (b *instance) attach(ctx context.Context) (*vessel, *command, error) {
 	c, err := b.b.client()
 	if err != nil {
 		return nil, nil, err
@@ -132,7 +132,7 @@ func (b *box) attach(ctx context.Context) (*vessel, *command, error) {
 
 // environment is that of the image, with that of the sandbox above it. Programs are looked for where the sandbox says, and
 // then where the image does.
-func (b *box) environment(p local.Process) map[string]string {
+func (b *instance) environment(p local.Process) map[string]string {
 	env := map[string]string{}
 	for _, entry := range b.image.env {
 		if name, value, ok := strings.Cut(entry, "="); ok && name != local.MarkerName {
@@ -167,7 +167,7 @@ func (c *command) carry(ctx context.Context, p local.Process, env map[string]str
 		}
 	}()
 	one := p.Stdout != nil && local.Same(p.Stdout, p.Stderr)
-	if err := c.line.Tell(within.FrameOrder, within.Start{Args: p.Args, Env: env, Dir: p.Dir, Stdin: p.Stdin != nil, One: one}); err != nil {
+	if err := c.line.SendJSON(within.FrameOrder, within.Start{Args: p.Args, Env: env, Dir: p.Dir, Stdin: p.Stdin != nil, One: one}); err != nil {
 		return end, fmt.Errorf("%w: %w", errSilent, err)
 	}
 	outs := map[within.Kind]io.Writer{within.FrameOut: p.Stdout, within.FrameErr: p.Stderr}
@@ -206,7 +206,7 @@ func (c *command) carry(ctx context.Context, p local.Process, env map[string]str
 			default: // it was not asked for
 			}
 		case within.FrameAnswer:
-			c.hear(data)
+			c.receive(data)
 		case within.FrameEnd:
 			if err := json.Unmarshal(data, &end); err != nil {
 				return end, fmt.Errorf("%w: %w", errSilent, err)
@@ -271,7 +271,7 @@ func (c *command) ask(ctx context.Context, q within.Question) (within.Answer, er
 		defer c.mu.Unlock()
 		delete(c.waiting, q.ID)
 	}()
-	if err := c.line.Tell(within.FrameQuestion, q); err != nil {
+	if err := c.line.SendJSON(within.FrameQuestion, q); err != nil {
 		return within.Answer{}, nil //nolint:nilerr // it has ended, or will be told as lost: nothing of it is found
 	}
 	select {
@@ -290,7 +290,7 @@ func (c *command) ask(ctx context.Context, q within.Question) (within.Answer, er
 }
 
 // hear passes an answer to who waits for it.
-func (c *command) hear(data []byte) {
+func (c *command) receive(data []byte) {
 	var a within.Answer
 	if json.Unmarshal(data, &a) != nil {
 		return // whoever waits does so until the command ends

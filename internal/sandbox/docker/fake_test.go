@@ -27,18 +27,18 @@ type engine struct {
 	t    testing.TB
 	addr string // unix:///...
 
-	mu     sync.Mutex
-	server *http.Server // guarded by mu, as is the rest
-	served sync.WaitGroup
-	conns  map[net.Conn]bool
-	boxes  map[string]*vessel
-	execs  map[string]string // container by exec
-	images map[string]string // JSON by name
-	pulled []string
-	info   string
-	fault  string // what the first process finds wrong
-	next   int
-	keep   bool // containers can not be removed
+	mu        sync.Mutex
+	server    *http.Server // guarded by mu, as is the rest
+	served    sync.WaitGroup
+	conns     map[net.Conn]bool
+	sandboxes map[string]*vessel
+	execs     map[string]string // container by exec
+	images    map[string]string // JSON by name
+	pulled    []string
+	info      string
+	fault     string // what the first process finds wrong
+	next      int
+	keep      bool // containers can not be removed
 }
 
 // vessel is a container that is none.
@@ -58,13 +58,13 @@ func newEngine(t testing.TB) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engine{t: t, addr: "unix://" + dir + "/s", conns: map[net.Conn]bool{}, boxes: map[string]*vessel{}, execs: map[string]string{}, info: goodInfo,
+	e := &engine{t: t, addr: "unix://" + dir + "/s", conns: map[net.Conn]bool{}, sandboxes: map[string]*vessel{}, execs: map[string]string{}, info: goodInfo,
 		images: map[string]string{"tools": `{"Id":"sha256:abc","Config":{"Env":["PATH=/opt/tools/bin:/usr/bin","LANG=xx","TOOLS=yes"],"Volumes":{"/data":{}}}}`}}
 	e.up()
 	t.Cleanup(func() {
 		e.down()
 		e.mu.Lock()
-		for _, v := range e.boxes {
+		for _, v := range e.sandboxes {
 			v.end()
 		}
 		e.mu.Unlock()
@@ -131,7 +131,7 @@ func (e *engine) backend(t testing.TB, change func(*docker.Config)) *docker.Back
 func (e *engine) orders() (list []container.CreateRequest) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, v := range e.boxes {
+	for _, v := range e.sandboxes {
 		list = append(list, v.order)
 	}
 	return list
@@ -187,7 +187,7 @@ func (e *engine) list(w http.ResponseWriter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	list := []container.Summary{}
-	for id, v := range e.boxes {
+	for id, v := range e.sandboxes {
 		list = append(list, container.Summary{ID: id, Labels: v.order.Labels})
 	}
 	_ = json.NewEncoder(w).Encode(list)
@@ -203,7 +203,7 @@ func (e *engine) create(w http.ResponseWriter, r *http.Request) {
 	defer e.mu.Unlock()
 	e.next++
 	id := fmt.Sprintf("c%d", e.next)
-	e.boxes[id] = v
+	e.sandboxes[id] = v
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(container.CreateResponse{ID: id})
 }
@@ -211,7 +211,7 @@ func (e *engine) create(w http.ResponseWriter, r *http.Request) {
 func (e *engine) serveContainer(w http.ResponseWriter, r *http.Request, parts []string) {
 	id, verb := parts[1], strings.Join(parts[2:], "/")
 	e.mu.Lock()
-	v, keep := e.boxes[id], e.keep
+	v, keep := e.sandboxes[id], e.keep
 	e.mu.Unlock()
 	if v == nil {
 		http.Error(w, `{"message":"No such container"}`, http.StatusNotFound)
@@ -223,7 +223,7 @@ func (e *engine) serveContainer(w http.ResponseWriter, r *http.Request, parts []
 	case r.Method == http.MethodDelete:
 		e.mu.Lock()
 		v.end()
-		delete(e.boxes, id)
+		delete(e.sandboxes, id)
 		e.mu.Unlock()
 		w.WriteHeader(http.StatusNoContent)
 	case verb == "start":
@@ -294,11 +294,11 @@ func (e *engine) first(w http.ResponseWriter, id string) {
 	e.mu.Lock()
 	said := within.Ready{Fault: e.fault}
 	e.mu.Unlock()
-	_ = line.Tell(within.FrameBegun, said)
+	_ = line.SendJSON(within.FrameBegun, said)
 	_, _, _ = line.Next()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if v := e.boxes[id]; v != nil {
+	if v := e.sandboxes[id]; v != nil {
 		v.end()
 	}
 }
@@ -320,7 +320,7 @@ func (e *engine) exec(w http.ResponseWriter, run string) {
 	}
 	e.mu.Lock()
 	if err = cmd.Start(); err == nil {
-		if v := e.boxes[e.execs[run]]; v != nil {
+		if v := e.sandboxes[e.execs[run]]; v != nil {
 			v.procs = append(v.procs, cmd)
 		}
 	}

@@ -30,7 +30,7 @@ type bind struct {
 }
 
 // prepare lists the mounts and opens them.
-func (b *box) prepare() error {
+func (b *instance) prepare() error {
 	if err := os.Mkdir(b.Private("tmp/agent"), 0o700); err != nil {
 		return err
 	}
@@ -46,14 +46,14 @@ func (b *box) prepare() error {
 		return err
 	}
 	b.binds = append(b.binds, bind{source: helper, target: within.Path, readOnly: true})
-	if cfg.Door != nil {
+	if cfg.Egress != nil {
 		if err := os.Mkdir(b.Private("door"), 0o700); err != nil {
 			return err
 		}
 		if err := b.give("door"); err != nil {
 			return err
 		}
-		b.binds = append(b.binds, bind{source: b.Private("door"), target: within.DoorDir, readOnly: true})
+		b.binds = append(b.binds, bind{source: b.Private("door"), target: within.EgressDir, readOnly: true})
 	}
 	denied, err := b.denials()
 	if err != nil {
@@ -71,7 +71,7 @@ func (b *box) prepare() error {
 }
 
 // give makes private directories those of the user of commands, where that is another.
-func (b *box) give(names ...string) error {
+func (b *instance) give(names ...string) error {
 	var uid, gid int
 	if _, err := fmt.Sscanf(b.user, "%d:%d", &uid, &gid); err != nil || uid == os.Getuid() {
 		return err
@@ -154,7 +154,7 @@ func (m *bind) check() within.Check {
 }
 
 // denials cover the denied paths with something empty; see local.Covered.
-func (b *box) denials() ([]bind, error) {
+func (b *instance) denials() ([]bind, error) {
 	cfg := b.Config()
 	paths := cfg.Denied
 	if strings.HasPrefix(b.user, "0:") { // who could read those of the image
@@ -194,7 +194,7 @@ func hidden(cfg sandbox.Config, path string) bool {
 }
 
 // places makes what is mounted on below /tmp, which is the sandbox's own: the engine would make it as root.
-func (b *box) places() error {
+func (b *instance) places() error {
 	targets := slices.Clone(b.binds)
 	slices.SortFunc(targets, func(x, y bind) int { return cmp.Compare(len(x.target), len(y.target)) })
 	for _, m := range targets {

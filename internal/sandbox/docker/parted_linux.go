@@ -8,8 +8,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
-// saidMax is how much of what the helper or the engine complains of is kept.
-const saidMax = 2 << 10
+// maxStderr is how much of what the helper or the engine complains of is kept.
+const maxStderr = 2 << 10
 
 // parted reads the standard output of a stream in which the engine marks each piece as that or as standard error, and
 // keeps the beginning of the latter.
@@ -20,7 +20,7 @@ type parted struct {
 	other local.Head
 }
 
-func part(r io.Reader) *parted { return &parted{r: r, other: local.Head{Most: saidMax}} }
+func part(r io.Reader) *parted { return &parted{r: r, other: local.Head{Most: maxStderr}} }
 
 func (p *parted) Read(to []byte) (int, error) {
 	for p.left == 0 {

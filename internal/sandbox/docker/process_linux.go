@@ -16,7 +16,7 @@ import (
 const signalWait = 10 * time.Second
 
 // send signals one process of the container.
-func (b *box) send(ctx context.Context, pid int, sig syscall.Signal) error {
+func (b *instance) send(ctx context.Context, pid int, sig syscall.Signal) error {
 	ctx, cancel := context.WithTimeout(ctx, signalWait)
 	defer cancel()
 	a, err := b.ask(ctx, within.Question{PID: pid, Signal: int(sig)})
@@ -30,7 +30,7 @@ func (b *box) send(ctx context.Context, pid int, sig syscall.Signal) error {
 }
 
 // ask asks the parents of all commands about one process, until one knows it.
-func (b *box) ask(ctx context.Context, q within.Question) (a within.Answer, err error) {
+func (b *instance) ask(ctx context.Context, q within.Question) (a within.Answer, err error) {
 	for _, c := range b.commands() {
 		if a, err = c.ask(ctx, q); err != nil || a.Found {
 			break
@@ -40,7 +40,7 @@ func (b *box) ask(ctx context.Context, q within.Question) (a within.Answer, err 
 }
 
 // commands are those that run.
-func (b *box) commands() []*command {
+func (b *instance) commands() []*command {
 	b.list.Lock()
 	defer b.list.Unlock()
 	list := make([]*command, 0, len(b.running))
@@ -51,7 +51,7 @@ func (b *box) commands() []*command {
 }
 
 // Processes implements sandbox.Sandbox. The numbers are those in the container.
-func (b *box) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
+func (b *instance) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 	ctx, leave, err := b.Enter(ctx)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (b *box) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 }
 
 // Kill implements sandbox.Sandbox.
-func (b *box) Kill(ctx context.Context, pid int) error {
+func (b *instance) Kill(ctx context.Context, pid int) error {
 	ctx, leave, err := b.Enter(ctx)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (b *box) Kill(ctx context.Context, pid int) error {
 		return fmt.Errorf("kill %d: %w", pid, err)
 	case !a.Found:
 		return fmt.Errorf("process %d: %w: list them anew", pid, sandbox.ErrNoProcess)
-	case !a.Gone:
+	case !a.Exited:
 		return fmt.Errorf("kill %d: it was sent the signal and does not end: destroy the sandbox", pid)
 	}
 	return nil

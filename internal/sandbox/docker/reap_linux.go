@@ -15,13 +15,13 @@ import (
 
 // Labels of containers: whose they are, where the private directory of their sandbox is, and on which machine.
 const (
-	labelBox     = "inspan.box"
+	labelSandbox = "inspan.box"
 	labelPrivate = "inspan.private"
 	labelMachine = "inspan.machine"
 )
 
-func (b *box) labels() map[string]string {
-	return map[string]string{labelBox: b.Name(), labelPrivate: filepath.Dir(b.Private("home")), labelMachine: machine()}
+func (b *instance) labels() map[string]string {
+	return map[string]string{labelSandbox: b.Name(), labelPrivate: filepath.Dir(b.Private("home")), labelMachine: machine()}
 }
 
 // machine names this machine and its start: process numbers mean something else on another, which may share an engine.
@@ -84,8 +84,8 @@ func (b *Backend) Reap(ctx context.Context) (int, error) {
 
 // abandoned reports whether the sandbox of a container is gone.
 func abandoned(labels map[string]string) bool {
-	name, private := labels[labelBox], labels[labelPrivate]
-	if !strings.HasPrefix(name, local.BoxPrefix) || filepath.Base(private) != name || labels[labelMachine] != machine() {
+	name, private := labels[labelSandbox], labels[labelPrivate]
+	if !strings.HasPrefix(name, local.SandboxPrefix) || filepath.Base(private) != name || labels[labelMachine] != machine() {
 		return false
 	}
 	if local.Abandoned(name) {

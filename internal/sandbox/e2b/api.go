@@ -189,12 +189,12 @@ func (a *api) fits(ctx context.Context, id string, l sandbox.Limits) error {
 	}
 	var failed []error
 	for _, one := range []struct {
-		wall        sandbox.Wall
+		isolation   sandbox.Isolation
 		limit, size float64
 	}{{sandbox.LimitCPU, l.CPU, float64(m.CPUs)}, {sandbox.LimitMemory, float64(l.Memory), float64(m.Memory << 20)}, {sandbox.LimitDisk, float64(l.Disk), float64(m.Disk << 20)}} {
 		if one.limit > 0 && (one.size <= 0 || one.size > one.limit) {
 			failed = append(failed, fmt.Errorf("sandbox mode e2b: %w: %s: the template %q has %.0f, the limit is %v: choose a smaller template or a larger limit",
-				sandbox.ErrNotEnforced, one.wall, a.cfg.Template, one.size, one.limit))
+				sandbox.ErrNotEnforced, one.isolation, a.cfg.Template, one.size, one.limit))
 		}
 	}
 	return errors.Join(failed...)

@@ -127,7 +127,7 @@ func (m *machine) Run(ctx context.Context, p mirror.Program) error {
 		return cut(ctx, fmt.Errorf("start: %w", err))
 	}
 	defer func() { _ = res.Body.Close() }() // it was only read
-	s := &stream{machine: m, program: p, body: res.Body, heard: func() { silence.Reset(m.api.cfg.Silence) }}
+	s := &stream{machine: m, program: p, body: res.Body, received: func() { silence.Reset(m.api.cfg.Silence) }}
 	defer s.input.wait()
 	err = s.read(ctx)
 	cancel(nil) // ends what still writes to stdin
@@ -144,13 +144,13 @@ func cut(ctx context.Context, err error) error {
 
 // stream reads what a program says.
 type stream struct {
-	machine *machine
-	program mirror.Program
-	body    io.Reader
-	heard   func()
-	event   event
-	started bool
-	input   input
+	machine  *machine
+	program  mirror.Program
+	body     io.Reader
+	received func()
+	event    event
+	started  bool
+	input    input
 }
 
 // read passes on output until the stream has ended. It wraps mirror.ErrCut where it ended too soon.
@@ -173,7 +173,7 @@ func (s *stream) read(ctx context.Context) error {
 		if _, err := io.ReadFull(s.body, frame); err != nil {
 			return cut(ctx, fmt.Errorf("%w: %w", mirror.ErrCut, err))
 		}
-		s.heard()
+		s.received()
 		if head[0]&endOfStream != 0 {
 			return s.end(frame)
 		}

@@ -36,7 +36,7 @@ const (
 	Lease = 5 * time.Minute
 )
 
-// Errors of the service; all but ErrGone wrap sandbox.ErrUnavailable.
+// Errors of the service; all but ErrMissing wrap sandbox.ErrUnavailable.
 var (
 	// ErrKey means that there is no API key, or that it is refused.
 	ErrKey = fmt.Errorf("%w: the E2B API key", sandbox.ErrUnavailable)
@@ -46,8 +46,8 @@ var (
 	ErrBusy = fmt.Errorf("%w: the E2B service takes no more", sandbox.ErrUnavailable)
 	// ErrService means that the service can not be reached or answers with a fault of its own.
 	ErrService = fmt.Errorf("%w: the E2B service", sandbox.ErrUnavailable)
-	// ErrGone means that the machine of a sandbox is not there any more.
-	ErrGone = errors.New("the sandbox's machine is gone: its time was over, or somebody ended it; a new call opens a new one")
+	// ErrMissing means that the machine of a sandbox is not there any more.
+	ErrMissing = errors.New("the sandbox's machine is gone: its time was over, or somebody ended it; a new call opens a new one")
 )
 
 // Config says where the service is. The zero value is the E2B cloud without a key, whose Open and Probe return ErrKey.
@@ -112,7 +112,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
-	box, err := mirror.OpenBox(ctx, cfg, sandbox.E2B, "", func(ctx context.Context, name string) (mirror.Remote, error) {
+	sb, err := mirror.OpenSandbox(ctx, cfg, sandbox.E2B, "", func(ctx context.Context, name string) (mirror.Remote, error) {
 		m, err := b.api.create(ctx, name, cfg.Network)
 		if err != nil {
 			return nil, err
@@ -125,29 +125,29 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	if err != nil {
 		return nil, err
 	}
-	return box, nil
+	return sb, nil
 }
 
 // Capabilities implements sandbox.Backend.
 func (*Backend) Capabilities() []sandbox.Capability {
 	const own = "a virtual machine of its own"
-	how := map[sandbox.Wall]string{
-		sandbox.WallFiles:     own + ", which is sent the workspace and nothing else",
-		sandbox.WallDenied:    "what is denied is not sent",
-		sandbox.WallNetwork:   "the service gives the machine no way out",
-		sandbox.WallStation:   "a machine of another network, which reaches what the whole Internet reaches",
-		sandbox.WallProcesses: own,
-		sandbox.WallMetadata:  own,
-		sandbox.LimitWall:     "the sandbox's processes are ended",
+	how := map[sandbox.Isolation]string{
+		sandbox.IsolationFiles:     own + ", which is sent the workspace and nothing else",
+		sandbox.IsolationDenied:    "what is denied is not sent",
+		sandbox.IsolationNetwork:   "the service gives the machine no way out",
+		sandbox.IsolationStation:   "a machine of another network, which reaches what the whole Internet reaches",
+		sandbox.IsolationProcesses: own,
+		sandbox.IsolationMetadata:  own,
+		sandbox.LimitWallTime:      "the sandbox's processes are ended",
 	}
 	const size = "it is that of the template: a sandbox whose limit is smaller than its template is refused, choose a smaller template or a larger limit"
-	why := map[sandbox.Wall]string{
-		sandbox.WallPrivileges: "commands may become the administrator of their own machine",
-		sandbox.WallSyscalls:   "a kernel of its own is in the place of a filter",
-		sandbox.WallTree:       "a process that clears its environment, leaves its session and loses its parent lives until the sandbox ends",
-		sandbox.LimitCPU:       size, sandbox.LimitMemory: size, sandbox.LimitDisk: size,
-		sandbox.WallPrograms: "its programs are those of an image: take one without what must not run",
-		sandbox.LimitPIDs:    "the service does not count processes",
+	why := map[sandbox.Isolation]string{
+		sandbox.IsolationPrivileges: "commands may become the administrator of their own machine",
+		sandbox.IsolationSyscalls:   "a kernel of its own is in the place of a filter",
+		sandbox.IsolationTree:       "a process that clears its environment, leaves its session and loses its parent lives until the sandbox ends",
+		sandbox.LimitCPU:            size, sandbox.LimitMemory: size, sandbox.LimitDisk: size,
+		sandbox.IsolationPrograms: "its programs are those of an image: take one without what must not run",
+		sandbox.LimitPIDs:         "the service does not count processes",
 	}
 	return sandbox.Report(how, why)
 }

@@ -20,18 +20,18 @@ import (
 
 func open(t testing.TB, b *e2b.Backend) sandbox.Sandbox {
 	t.Helper()
-	box, err := b.Open(t.Context(), sandbox.Config{ID: "faults", Workspace: t.TempDir(), Network: true})
+	sb, err := b.Open(t.Context(), sandbox.Config{ID: "faults", Workspace: t.TempDir(), Network: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = box.Destroy(context.Background()) }) // some tests end its machine
-	return box
+	t.Cleanup(func() { _ = sb.Destroy(context.Background()) }) // some tests end its machine
+	return sb
 }
 
-func sh(t testing.TB, box sandbox.Sandbox, script string, more ...string) (string, sandbox.Exit, error) {
+func sh(t testing.TB, sb sandbox.Sandbox, script string, more ...string) (string, sandbox.Exit, error) {
 	t.Helper()
 	var out bytes.Buffer
-	exit, err := box.Exec(t.Context(), sandbox.Cmd{Args: append([]string{"sh", "-c", script, "sh"}, more...), Stdout: &out, Stderr: &out})
+	exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: append([]string{"sh", "-c", script, "sh"}, more...), Stdout: &out, Stderr: &out})
 	return out.String(), exit, err
 }
 
@@ -64,14 +64,14 @@ func TestOpenFaults(t *testing.T) {
 			t.Cleanup(s.Close)
 			cfg := config(s)
 			c.spoil(s, &cfg)
-			box, err := e2b.New(cfg).Open(soon(t), sandbox.Config{ID: "faults", Workspace: t.TempDir()})
-			if !errors.Is(err, c.want) || !errors.Is(err, sandbox.ErrUnavailable) || !strings.Contains(err.Error(), c.says) || box != nil {
+			sb, err := e2b.New(cfg).Open(soon(t), sandbox.Config{ID: "faults", Workspace: t.TempDir()})
+			if !errors.Is(err, c.want) || !errors.Is(err, sandbox.ErrUnavailable) || !strings.Contains(err.Error(), c.says) || sb != nil {
 				t.Errorf("got %v, want %v with %q", err, c.want, c.says)
 			}
 			if err != nil && (strings.Contains(err.Error(), e2btest.Key) || strings.Contains(err.Error(), "e2b_wrong")) {
 				t.Errorf("the error shows the key: %v", err)
 			}
-			if left := s.Boxes(); len(left) > 0 {
+			if left := s.Sandboxes(); len(left) > 0 {
 				t.Errorf("left: %v", left)
 			}
 			if s.Requests("POST /elsewhere") > 0 {
@@ -84,11 +84,11 @@ func TestOpenFaults(t *testing.T) {
 		s, b := cloud(t)
 		s.Fail(e2btest.Faults{Refuse: []int{http.StatusTooManyRequests, http.StatusServiceUnavailable}, RetryAfter: 1})
 		begin := time.Now()
-		box := open(t, b)
+		sb := open(t, b)
 		if took := time.Since(begin); took < 2*time.Second {
 			t.Errorf("waited %v, it was told to wait a second each time", took)
 		}
-		if out, _, err := sh(t, box, "echo well"); err != nil || out != "well\n" {
+		if out, _, err := sh(t, sb, "echo well"); err != nil || out != "well\n" {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})
@@ -99,7 +99,7 @@ func TestOpenFaults(t *testing.T) {
 		if _, err := b.Open(soon(t), sandbox.Config{ID: "faults", Workspace: t.TempDir()}); !errors.Is(err, e2b.ErrService) {
 			t.Errorf("got %v, want ErrService", err)
 		}
-		if left, made := s.Boxes(), s.Requests("POST /sandboxes"); len(left) > 0 || made != 1 {
+		if left, made := s.Sandboxes(), s.Requests("POST /sandboxes"); len(left) > 0 || made != 1 {
 			t.Errorf("left %v of %d", left, made)
 		}
 	})
@@ -107,20 +107,20 @@ func TestOpenFaults(t *testing.T) {
 		t.Parallel()
 		s, b := cloud(t)
 		fits := sandbox.Limits{CPU: e2btest.CPUs, Memory: e2btest.MemoryMB << 20, Disk: e2btest.DiskMB << 20}
-		box, err := b.Open(t.Context(), sandbox.Config{ID: "faults", Workspace: t.TempDir(), Limits: fits})
+		sb, err := b.Open(t.Context(), sandbox.Config{ID: "faults", Workspace: t.TempDir(), Limits: fits})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := box.Destroy(t.Context()); err != nil {
+		if err := sb.Destroy(t.Context()); err != nil {
 			t.Error(err)
 		}
-		for wall, l := range map[sandbox.Wall]sandbox.Limits{sandbox.LimitCPU: {CPU: e2btest.CPUs - 0.1}, sandbox.LimitMemory: {Memory: e2btest.MemoryMB<<20 - 1}, sandbox.LimitDisk: {Disk: e2btest.DiskMB<<20 - 1}} {
+		for isolation, l := range map[sandbox.Isolation]sandbox.Limits{sandbox.LimitCPU: {CPU: e2btest.CPUs - 0.1}, sandbox.LimitMemory: {Memory: e2btest.MemoryMB<<20 - 1}, sandbox.LimitDisk: {Disk: e2btest.DiskMB<<20 - 1}} {
 			_, err := b.Open(t.Context(), sandbox.Config{ID: "faults", Workspace: t.TempDir(), Limits: l})
-			if !errors.Is(err, sandbox.ErrNotEnforced) || !strings.Contains(err.Error(), string(wall)) {
-				t.Errorf("%s: got %v, want ErrNotEnforced", wall, err)
+			if !errors.Is(err, sandbox.ErrNotEnforced) || !strings.Contains(err.Error(), string(isolation)) {
+				t.Errorf("%s: got %v, want ErrNotEnforced", isolation, err)
 			}
 		}
-		if left := s.Boxes(); len(left) > 0 {
+		if left := s.Sandboxes(); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
 	})
@@ -128,14 +128,14 @@ func TestOpenFaults(t *testing.T) {
 		t.Parallel()
 		s, b := cloud(t)
 		for _, network := range []bool{true, false} {
-			box, err := b.Open(t.Context(), sandbox.Config{ID: "faults", Workspace: t.TempDir(), Network: network})
+			sb, err := b.Open(t.Context(), sandbox.Config{ID: "faults", Workspace: t.TempDir(), Network: network})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, internet := s.Labels(s.Boxes()[0]); internet != network {
+			if _, internet := s.Labels(s.Sandboxes()[0]); internet != network {
 				t.Errorf("network %v: the machine was given %v", network, internet)
 			}
-			if err := box.Destroy(t.Context()); err != nil {
+			if err := sb.Destroy(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -146,8 +146,8 @@ func TestOpenFaults(t *testing.T) {
 		if err := b.Probe(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if s.Requests("POST /sandboxes") != 1 || s.Requests("DELETE /sandboxes/") != 1 || s.Requests("POST /process.Process/Start") == 0 || len(s.Boxes()) != 0 {
-			t.Errorf("left %v", s.Boxes())
+		if s.Requests("POST /sandboxes") != 1 || s.Requests("DELETE /sandboxes/") != 1 || s.Requests("POST /process.Process/Start") == 0 || len(s.Sandboxes()) != 0 {
+			t.Errorf("left %v", s.Sandboxes())
 		}
 	})
 }
@@ -161,19 +161,19 @@ func TestRunFaults(t *testing.T) {
 			t.Cleanup(s.Close)
 			cfg := config(s)
 			cfg.Silence = 2 * time.Second
-			box := open(t, e2b.New(cfg))
+			sb := open(t, e2b.New(cfg))
 			s.Fail(e2btest.Faults{Cut: "the-one", CutAfter: 3, Mute: mute})
-			out, _, err := sh(t, box, `echo begun; echo written > half; sleep 0.2; echo more; exec sleep 614`, "the-one")
+			out, _, err := sh(t, sb, `echo begun; echo written > half; sleep 0.2; echo more; exec sleep 614`, "the-one")
 			if !errors.Is(err, mirror.ErrCut) || !errors.Is(err, sandbox.ErrLost) || !strings.Contains(err.Error(), "unknown") {
 				t.Errorf("got %q, %v, want ErrCut", out, err)
 			}
-			if list, err := box.Processes(t.Context()); err != nil || len(list) > 0 {
+			if list, err := sb.Processes(t.Context()); err != nil || len(list) > 0 {
 				t.Errorf("left: %v, %v", list, err)
 			}
-			if data, err := box.ReadFile("half"); err != nil || string(data) != "written\n" {
+			if data, err := sb.ReadFile("half"); err != nil || string(data) != "written\n" {
 				t.Errorf("what it had done: got %q, %v", data, err)
 			}
-			if out, _, err := sh(t, box, "cat half"); err != nil || out != "written\n" {
+			if out, _, err := sh(t, sb, "cat half"); err != nil || out != "written\n" {
 				t.Errorf("the next command: got %q, %v", out, err)
 			}
 		})
@@ -181,69 +181,69 @@ func TestRunFaults(t *testing.T) {
 	t.Run("ART-13 a download that is cut leaves what was there, is told, and the next command brings it", func(t *testing.T) {
 		t.Parallel()
 		s, b := cloud(t)
-		box := open(t, b)
-		if err := box.WriteFile("big", []byte("as it was")); err != nil {
+		sb := open(t, b)
+		if err := sb.WriteFile("big", []byte("as it was")); err != nil {
 			t.Fatal(err)
 		}
 		s.Fail(e2btest.Faults{CutDownload: 200_000})
-		if _, _, err := sh(t, box, `head -c 1000000 /dev/zero > big; echo x > after`); !errors.Is(err, mirror.ErrBehind) {
+		if _, _, err := sh(t, sb, `head -c 1000000 /dev/zero > big; echo x > after`); !errors.Is(err, mirror.ErrBehind) {
 			t.Errorf("got %v, want ErrBehind", err)
 		}
-		if data, err := box.ReadFile("big"); err != nil || string(data) != "as it was" {
+		if data, err := sb.ReadFile("big"); err != nil || string(data) != "as it was" {
 			t.Errorf("got %d bytes, %v, want what was there", len(data), err)
 		}
-		if _, _, err := sh(t, box, "true"); err != nil {
+		if _, _, err := sh(t, sb, "true"); err != nil {
 			t.Error(err)
 		}
-		if data, err := box.ReadFile("big"); err != nil || len(data) != 1_000_000 {
+		if data, err := sb.ReadFile("big"); err != nil || len(data) != 1_000_000 {
 			t.Errorf("got %d bytes, %v", len(data), err)
 		}
 	})
 	t.Run("SBX-5 a machine whose time is over is told as gone, and Destroy is content", func(t *testing.T) {
 		t.Parallel()
 		s, b := cloud(t)
-		box := open(t, b)
-		s.Expire(s.Boxes()[0])
-		if _, _, err := sh(t, box, "true"); !errors.Is(err, e2b.ErrGone) {
+		sb := open(t, b)
+		s.Expire(s.Sandboxes()[0])
+		if _, _, err := sh(t, sb, "true"); !errors.Is(err, e2b.ErrMissing) {
 			t.Errorf("got %v, want ErrGone", err)
 		}
-		if err := box.Destroy(t.Context()); err != nil {
+		if err := sb.Destroy(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("SBX-20 a listing that no workspace can be is refused whole", func(t *testing.T) {
 		t.Parallel()
 		s, b := cloud(t)
-		box := open(t, b)
-		outside := filepath.Join(filepath.Dir(box.Workspace()), "planted")
+		sb := open(t, b)
+		outside := filepath.Join(filepath.Dir(sb.Workspace()), "planted")
 		for _, name := range []string{"../planted", outside, "a/../../planted", ".", ""} {
 			s.Fail(e2btest.Faults{Listing: func(real []byte) []byte {
 				entry := strings.Join([]string{"f", "644", "7", "1.0", "1.0", "1", "", name}, "\x00") + "\x00"
 				return append([]byte(entry), real...)
 			}})
-			if _, _, err := sh(t, box, "echo x > y"); !errors.Is(err, mirror.ErrHostile) {
+			if _, _, err := sh(t, sb, "echo x > y"); !errors.Is(err, mirror.ErrHostile) {
 				t.Errorf("%q: got %v, want ErrHostile", name, err)
 			}
 		}
 		if _, err := os.Lstat(outside); err == nil {
 			t.Error("something was written outside")
 		}
-		if _, _, err := sh(t, box, "true"); err != nil {
+		if _, _, err := sh(t, sb, "true"); err != nil {
 			t.Errorf("afterwards: %v", err)
 		}
 	})
 	t.Run("SBX-20 a listing that is cut off removes nothing", func(t *testing.T) {
 		t.Parallel()
 		s, b := cloud(t)
-		box := open(t, b)
-		if err := box.WriteFile("kept", []byte("kept")); err != nil {
+		sb := open(t, b)
+		if err := sb.WriteFile("kept", []byte("kept")); err != nil {
 			t.Fatal(err)
 		}
 		s.Fail(e2btest.Faults{Listing: func([]byte) []byte { return nil }})
-		if _, _, err := sh(t, box, "true"); err == nil {
+		if _, _, err := sh(t, sb, "true"); err == nil {
 			t.Error("got no error")
 		}
-		if data, err := box.ReadFile("kept"); err != nil || string(data) != "kept" {
+		if data, err := sb.ReadFile("kept"); err != nil || string(data) != "kept" {
 			t.Errorf("got %q, %v", data, err)
 		}
 	})
@@ -257,7 +257,7 @@ func TestReap(t *testing.T) {
 		for range 6 {
 			open(t, b)
 		}
-		ids := s.Boxes()
+		ids := s.Sandboxes()
 		labels, _ := s.Labels(ids[0])
 		name := labels["inspan-name"]
 		rest := strings.TrimPrefix(name, "inspan-box-")
@@ -276,7 +276,7 @@ func TestReap(t *testing.T) {
 			t.Errorf("got %d, %v, want 1", n, err)
 		}
 		want := strings.Join(append(append([]string{}, ids[0]), ids[2:]...), " ")
-		if got := strings.Join(s.Boxes(), " "); got != want {
+		if got := strings.Join(s.Sandboxes(), " "); got != want {
 			t.Errorf("left %s, want %s", got, want)
 		}
 		if n, err := b.Reap(t.Context()); n != 0 || err != nil {

@@ -35,9 +35,9 @@ type machine struct {
 	id, token string
 	at        string
 
-	stop  context.CancelFunc
-	alive sync.WaitGroup // who extends its life
-	gone  atomic.Bool
+	stop    context.CancelFunc
+	alive   sync.WaitGroup // who extends its life
+	missing atomic.Bool
 }
 
 var _ mirror.Remote = (*machine)(nil)
@@ -62,7 +62,7 @@ func (m *machine) keep(ctx context.Context) {
 		}
 		err := m.api.extend(ctx, m.id)
 		if rest.Missing(err) {
-			m.gone.Store(true)
+			m.missing.Store(true)
 			return
 		}
 	}
@@ -80,8 +80,8 @@ func (m *machine) End(ctx context.Context) error {
 
 // request makes a request to the machine.
 func (m *machine) request(ctx context.Context, method, path string, body io.Reader, user string) (*http.Request, error) {
-	if m.gone.Load() {
-		return nil, ErrGone
+	if m.missing.Load() {
+		return nil, ErrMissing
 	}
 	req, err := http.NewRequestWithContext(ctx, method, m.at+path, body)
 	if err != nil {
@@ -112,8 +112,8 @@ func (m *machine) do(req *http.Request) (*http.Response, error) {
 	_ = res.Body.Close() // it was only read
 	// The way to a machine that is not there answers 502 with this text; other faults of a gateway do not have it.
 	if said.Status == http.StatusBadGateway && strings.Contains(said.Message, "not found") {
-		m.gone.Store(true)
-		return nil, fmt.Errorf("%w: %w", ErrGone, said)
+		m.missing.Store(true)
+		return nil, fmt.Errorf("%w: %w", ErrMissing, said)
 	}
 	return nil, fmt.Errorf("the sandbox's machine: %w", said)
 }

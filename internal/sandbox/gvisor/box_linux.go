@@ -24,8 +24,8 @@ import (
 // endWait is how long a killed kernel may take to be gone.
 const endWait = 10 * time.Second
 
-type box struct {
-	*local.Box
+type instance struct {
+	*local.Sandbox
 	found  install
 	mounts []mount
 	// held are named paths in directories that commands write, and where each is mounted for runsc to find it: a command
@@ -39,18 +39,18 @@ type box struct {
 	busy    int             // guarded by mu; commands that run or begin to
 }
 
-var _ sandbox.Sandbox = (*box)(nil)
+var _ sandbox.Sandbox = (*instance)(nil)
 
 // open binds a sandbox to a workspace, with an install that may not have been tried yet.
 func (b *Backend) open(ctx context.Context, cfg sandbox.Config, found install) (sandbox.Sandbox, error) {
 	if err := b.check(cfg); err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
-	inner, err := local.OpenBox(cfg, sandbox.GVisor, b.cfg.Base, homeInside, tmpInside)
+	inner, err := local.OpenSandbox(cfg, sandbox.GVisor, b.cfg.Base, homeInside, tmpInside)
 	if err != nil {
 		return nil, err
 	}
-	x := &box{Box: inner, found: found, running: map[int]*kernel{}, held: map[string]string{}}
+	x := &instance{Sandbox: inner, found: found, running: map[int]*kernel{}, held: map[string]string{}}
 	x.Serve(x.run, x.send)
 	x.OnDestroy(func(context.Context) error { return x.group.Remove() })
 	if err = makePrivate(inner); err == nil {
@@ -72,7 +72,7 @@ func (b *Backend) open(ctx context.Context, cfg sandbox.Config, found install) (
 
 // kernel is what one command runs under.
 type kernel struct {
-	box *box
+	sandbox *instance
 	// name is that of its container, which nobody else has; dir holds its bundle.
 	name, dir string
 	// outside is the number of its runsc on this machine, 0 until it is started.
@@ -85,12 +85,12 @@ func (k *kernel) file(name string) string { return filepath.Join(k.dir, name) }
 // command returns the command line of runsc for a verb, with its path first.
 func (k *kernel) command(verb string, args ...string) []string {
 	network := "none"
-	if hostNetwork(k.box.Config()) {
+	if hostNetwork(k.sandbox.Config()) {
 		network = "host"
 	}
-	line := append([]string{k.box.found.path, "--root=" + k.box.Private("runsc"), "--log=" + k.file(verb+".log"),
-		"--platform=" + k.box.found.platform, "--network=" + network, "--ignore-cgroups", "--overlay2=none",
-		"--host-fifo=open", "--oci-seccomp"}, k.box.found.flags...)
+	line := append([]string{k.sandbox.found.path, "--root=" + k.sandbox.Private("runsc"), "--log=" + k.file(verb+".log"),
+		"--platform=" + k.sandbox.found.platform, "--network=" + network, "--ignore-cgroups", "--overlay2=none",
+		"--host-fifo=open", "--oci-seccomp"}, k.sandbox.found.flags...)
 	if os.Geteuid() != 0 {
 		line = append(line, "--rootless")
 	}
@@ -98,7 +98,7 @@ func (k *kernel) command(verb string, args ...string) []string {
 }
 
 // run carries out one command under a kernel of its own.
-func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
+func (b *instance) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
 	program := p.Args[0]
 	fail := func(err error) (sandbox.Exit, error) {
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", program, err)
@@ -153,7 +153,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 
 // begin takes the place of a command: one that a limit of processes bounds runs alone, because each kernel counts for
 // itself.
-func (b *box) begin() (leave func(), err error) {
+func (b *instance) begin() (leave func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.Config().Limits.PIDs > 0 && b.busy > 0 {
@@ -168,22 +168,22 @@ func (b *box) begin() (leave func(), err error) {
 }
 
 // enter and exit keep the list of kernels that run.
-func (b *box) enter(k *kernel, outside int) {
+func (b *instance) enter(k *kernel, outside int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k.outside = outside
 	b.running[outside] = k
 }
 
-func (b *box) exit(k *kernel) {
+func (b *instance) exit(k *kernel) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.running, k.outside)
 }
 
 // bundle writes what runsc needs to know of a command.
-func (b *box) bundle(p local.Process) (*kernel, error) {
-	k := &kernel{box: b, name: strings.ToLower(rand.Text()[:16])}
+func (b *instance) bundle(p local.Process) (*kernel, error) {
+	k := &kernel{sandbox: b, name: strings.ToLower(rand.Text()[:16])}
 	k.dir = b.Private("run-" + k.name)
 	if err := os.Mkdir(k.dir, 0o700); err != nil {
 		return nil, err

@@ -17,16 +17,16 @@ const firstExtra = 3
 
 // hostNetwork reports whether gVisor's kernel passes sockets on to the network that its runsc is in: the machine's, or,
 // where there is a door, one that has nothing but a loopback with the door in it.
-func hostNetwork(cfg sandbox.Config) bool { return cfg.Network || cfg.Door != nil }
+func hostNetwork(cfg sandbox.Config) bool { return cfg.Network || cfg.Egress != nil }
 
 // start runs runsc, where the sandbox has a door in a network of its own. closed says why the door did not open.
-func (b *box) start(ctx context.Context, p local.Process, join func(command []string) []string) (exit sandbox.Exit, closed, err error) {
-	var pass sandbox.Passage
-	door := b.Config().Door
-	if door != nil {
+func (b *instance) start(ctx context.Context, p local.Process, join func(command []string) []string) (exit sandbox.Exit, closed, err error) {
+	var pass sandbox.EgressSession
+	egress := b.Config().Egress
+	if egress != nil {
 		// The helper listens in that network and becomes runsc: it is a program outside of the sandbox, and nothing of it is
 		// inside.
-		if pass, err = door.Pass(p.Args, firstExtra); err != nil {
+		if pass, err = egress.Pass(p.Args, firstExtra); err != nil {
 			return exit, nil, err
 		}
 		p.Args, p.Extra = pass.Args, pass.Files
@@ -38,12 +38,12 @@ func (b *box) start(ctx context.Context, p local.Process, join func(command []st
 	}
 	p.Args = join(p.Args)
 	p.Path, p.Args[0] = p.Args[0], "gvisor" // the name by which errors tell of it
-	if door == nil && len(b.held) == 0 {
+	if egress == nil && len(b.held) == 0 {
 		exit, err = local.Run(ctx, p)
 		return exit, nil, err
 	}
-	failed := apart(func() error { return b.prepare(door != nil) }, func() { exit, err = local.Run(ctx, p) })
-	if door != nil {
+	failed := apart(func() error { return b.prepare(egress != nil) }, func() { exit, err = local.Run(ctx, p) })
+	if egress != nil {
 		closed = pass.Close()
 	}
 	if failed != nil {
@@ -68,7 +68,7 @@ func apart(prepare func() error, run func()) (err error) {
 }
 
 // prepare gives the thread a network of its own, if that is wanted, and mounts of its own, if there are held places.
-func (b *box) prepare(network bool) error {
+func (b *instance) prepare(network bool) error {
 	if network {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("make a network namespace: %w", err)

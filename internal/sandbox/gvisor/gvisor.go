@@ -97,27 +97,27 @@ func (*Backend) Doored() {}
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() []sandbox.Capability {
-	how := map[sandbox.Wall]string{
-		sandbox.WallFiles:      "a root of its own in a kernel of its own: nothing is there that is not shown",
-		sandbox.WallDenied:     "covered by something empty that nobody may open",
-		sandbox.WallNetwork:    "gVisor's kernel has a loopback of its own and no other network",
-		sandbox.WallProcesses:  "a kernel of its own",
-		sandbox.WallPrivileges: "no capability, and none that would mean anything outside of gVisor's kernel",
-		sandbox.WallSyscalls:   "gVisor's kernel answers them, behind a filter",
-		sandbox.WallMetadata:   "a root of its own in a kernel of its own",
-		sandbox.WallTree:       "the end of the command's kernel",
-		sandbox.LimitPIDs:      "gVisor's kernel counts processes and threads; one command at a time",
-		sandbox.LimitWall:      "the sandbox's kernels are ended",
+	how := map[sandbox.Isolation]string{
+		sandbox.IsolationFiles:      "a root of its own in a kernel of its own: nothing is there that is not shown",
+		sandbox.IsolationDenied:     "covered by something empty that nobody may open",
+		sandbox.IsolationNetwork:    "gVisor's kernel has a loopback of its own and no other network",
+		sandbox.IsolationProcesses:  "a kernel of its own",
+		sandbox.IsolationPrivileges: "no capability, and none that would mean anything outside of gVisor's kernel",
+		sandbox.IsolationSyscalls:   "gVisor's kernel answers them, behind a filter",
+		sandbox.IsolationMetadata:   "a root of its own in a kernel of its own",
+		sandbox.IsolationTree:       "the end of the command's kernel",
+		sandbox.LimitPIDs:           "gVisor's kernel counts processes and threads; one command at a time",
+		sandbox.LimitWallTime:       "the sandbox's kernels are ended",
 	}
 	known := []sandbox.Capability{local.FileCapability(), cgroup.Capability(b.groups(), sandbox.LimitCPU), cgroup.Capability(b.groups(), sandbox.LimitMemory)}
 	if memory := &known[2]; memory.Enforced {
 		memory.How += fmt.Sprintf(", around the command and its kernel, with %d MiB more for the kernel; who takes more ends both", Overhead>>20)
 	}
 	if os.Geteuid() != 0 {
-		known = append(known, sandbox.Capability{Wall: sandbox.WallDenied, Why: "only root can keep a denied path from being moved away under gVisor: use bwrap"})
+		known = append(known, sandbox.Capability{Isolation: sandbox.IsolationDenied, Why: "only root can keep a denied path from being moved away under gVisor: use bwrap"})
 	}
-	why := map[sandbox.Wall]string{sandbox.WallStation: "gVisor's kernel passes an open network on to that of the machine: use allowed_hosts, or bwrap",
-		sandbox.WallPrograms: "gVisor shows the programs of this machine: use bwrap or landlock"}
+	why := map[sandbox.Isolation]string{sandbox.IsolationStation: "gVisor's kernel passes an open network on to that of the machine: use allowed_hosts, or bwrap",
+		sandbox.IsolationPrograms: "gVisor shows the programs of this machine: use bwrap or landlock"}
 	return sandbox.Report(how, why, known...)
 }
 
@@ -200,7 +200,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 
 // check refuses what this backend can not do.
 func (b *Backend) check(cfg sandbox.Config) error {
-	if cfg.Door != nil && !cfg.Network && os.Geteuid() != 0 {
+	if cfg.Egress != nil && !cfg.Network && os.Geteuid() != 0 {
 		return fmt.Errorf("%w: only root can keep gVisor's commands to a list of hosts: use bwrap", sandbox.ErrNotEnforced)
 	}
 	return local.Check(sandbox.GVisor, cfg, b.Capabilities(), "/proc", "/dev", "/sys")

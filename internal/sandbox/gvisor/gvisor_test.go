@@ -55,9 +55,9 @@ func TestSwap(t *testing.T) {
 // sh runs a script in a sandbox of its own and returns what it says.
 func sh(t *testing.T, b sandbox.Backend, cfg sandbox.Config, script string) (string, sandbox.Exit, error) {
 	t.Helper()
-	box := open(t, b, cfg)
+	sb := open(t, b, cfg)
 	var out bytes.Buffer
-	exit, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
+	exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
 	return out.String(), exit, err
 }
 
@@ -67,16 +67,16 @@ func open(t *testing.T, b sandbox.Backend, cfg sandbox.Config) sandbox.Sandbox {
 	if cfg.Workspace == "" {
 		cfg.Workspace = t.TempDir()
 	}
-	box, err := b.Open(t.Context(), cfg)
+	sb, err := b.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := box.Destroy(context.Background()); err != nil {
+		if err := sb.Destroy(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	return box
+	return sb
 }
 
 func TestWalls(t *testing.T) {
@@ -120,14 +120,14 @@ func TestWalls(t *testing.T) {
 		}
 	})
 	t.Run("SBX-13 a door and an open network do not go together", func(t *testing.T) {
-		_, err := b.Open(t.Context(), sandbox.Config{ID: "door", Workspace: t.TempDir(), Network: true, Door: door{}})
+		_, err := b.Open(t.Context(), sandbox.Config{ID: "door", Workspace: t.TempDir(), Network: true, Egress: egress{}})
 		if !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
-type door struct{ sandbox.Door }
+type egress struct{ sandbox.Egress }
 
 // TestMemory takes a kernel down with its command: neither the sandbox nor its files go with it.
 func TestMemory(t *testing.T) {
@@ -143,16 +143,16 @@ func TestMemory(t *testing.T) {
 		})
 		return
 	}
-	box := open(t, b, sandbox.Config{Limits: limits})
+	sb := open(t, b, sandbox.Config{Limits: limits})
 	t.Run("SBX-12 a command above the limit fails with a clear message", func(t *testing.T) {
-		_, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "echo before >kept; head -c 1G /dev/zero | tail"}})
+		_, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "echo before >kept; head -c 1G /dev/zero | tail"}})
 		if !errors.Is(err, gvisor.ErrMemory) {
 			t.Errorf("got %v, want ErrMemory", err)
 		}
 	})
 	t.Run("SBX-12 the next command has a new kernel and finds the files", func(t *testing.T) {
 		var out bytes.Buffer
-		exit, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"cat", "kept"}, Stdout: &out})
+		exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"cat", "kept"}, Stdout: &out})
 		if err != nil || exit.Code != 0 || out.String() != "before\n" {
 			t.Errorf("got %q, %+v, %v", out.String(), exit, err)
 		}
@@ -163,24 +163,24 @@ func TestProcessLimit(t *testing.T) {
 	t.Parallel()
 	b := real("")
 	sandboxtest.Need(t, b)
-	box := open(t, b, sandbox.Config{Limits: sandbox.Limits{PIDs: 20}})
+	sb := open(t, b, sandbox.Config{Limits: sandbox.Limits{PIDs: 20}})
 	var said listener
-	said.heard = make(chan struct{})
+	said.received = make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
-	proc, err := box.Start(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "echo ready; sleep 600"}, Stdout: &said})
+	proc, err := sb.Start(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "echo ready; sleep 600"}, Stdout: &said})
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-said.heard
+	<-said.received
 	t.Run("SBX-12 a second command would have a count of its own, so it is refused", func(t *testing.T) {
-		if _, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, gvisor.ErrBusy) {
+		if _, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, gvisor.ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)
 		}
 	})
 	stop()
 	_, _ = proc.Wait() // it was ended
 	t.Run("SBX-12 the next one runs when the first has ended", func(t *testing.T) {
-		if exit, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); err != nil || exit.Code != 0 {
+		if exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); err != nil || exit.Code != 0 {
 			t.Errorf("got %+v, %v", exit, err)
 		}
 	})
@@ -188,12 +188,12 @@ func TestProcessLimit(t *testing.T) {
 
 // listener tells when something was written.
 type listener struct {
-	once  sync.Once
-	heard chan struct{}
+	once     sync.Once
+	received chan struct{}
 }
 
 func (l *listener) Write(p []byte) (int, error) {
-	l.once.Do(func() { close(l.heard) })
+	l.once.Do(func() { close(l.received) })
 	return len(p), nil
 }
 
@@ -278,8 +278,8 @@ func TestBundle(t *testing.T) {
 	given := func(t *testing.T, cfg sandbox.Config) (config, string) {
 		t.Helper()
 		cfg.Workspace = ws
-		box := open(t, b, cfg)
-		if _, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"echo", "hello"}, Dir: "in", Env: []string{"GIVEN=1"}}); err != nil {
+		sb := open(t, b, cfg)
+		if _, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"echo", "hello"}, Dir: "in", Env: []string{"GIVEN=1"}}); err != nil {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(kept + "/config")
@@ -363,8 +363,8 @@ func TestBundle(t *testing.T) {
 		}
 	})
 	t.Run("SBX-20 what runsc could not start is told in its words", func(t *testing.T) {
-		box := open(t, b, sandbox.Config{})
-		_, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"no-such-program"}})
+		sb := open(t, b, sandbox.Config{})
+		_, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"no-such-program"}})
 		if !errors.Is(err, sandbox.ErrNotStarted) || !strings.Contains(err.Error(), "it is not there") {
 			t.Errorf("got %v", err)
 		}

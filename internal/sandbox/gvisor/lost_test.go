@@ -34,11 +34,11 @@ func toolrunner(base string) {
 	if err != nil {
 		panic(err)
 	}
-	box, err := real(base).Open(context.Background(), sandbox.Config{ID: "lost", Workspace: ws})
+	sb, err := real(base).Open(context.Background(), sandbox.Config{ID: "lost", Workspace: ws})
 	if err != nil {
 		panic(err)
 	}
-	_, err = box.Exec(context.Background(), sandbox.Cmd{Args: []string{"sh", "-c", `(setsid sleep 6000 &); echo ready; sleep 6000`}, Stdout: os.Stdout})
+	_, err = sb.Exec(context.Background(), sandbox.Cmd{Args: []string{"sh", "-c", `(setsid sleep 6000 &); echo ready; sleep 6000`}, Stdout: os.Stdout})
 	panic(fmt.Sprint("not killed: ", err))
 }
 

@@ -34,7 +34,7 @@ const (
 func numberOf(outside, inside int) int { return outside*numbers + inside }
 
 // kernelOf finds the kernel of a process.
-func (b *box) kernelOf(pid int) (k *kernel, inside int, err error) {
+func (b *instance) kernelOf(pid int) (k *kernel, inside int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k, inside = b.running[pid/numbers], pid%numbers
@@ -45,7 +45,7 @@ func (b *box) kernelOf(pid int) (k *kernel, inside int, err error) {
 }
 
 // send signals one process.
-func (b *box) send(ctx context.Context, pid int, sig syscall.Signal) error {
+func (b *instance) send(ctx context.Context, pid int, sig syscall.Signal) error {
 	k, inside, err := b.kernelOf(pid)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (b *box) send(ctx context.Context, pid int, sig syscall.Signal) error {
 }
 
 // Processes implements sandbox.Sandbox.
-func (b *box) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
+func (b *instance) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 	_, leave, err := b.Enter(ctx)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (b *box) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 }
 
 // Kill implements sandbox.Sandbox.
-func (b *box) Kill(ctx context.Context, pid int) error {
+func (b *instance) Kill(ctx context.Context, pid int) error {
 	_, leave, err := b.Enter(ctx)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ var etcMade = map[string]string{
 }
 
 // view makes the root of a sandbox and returns what is mounted over it, the outer paths first.
-func (b *box) view() ([]mount, error) {
+func (b *instance) view() ([]mount, error) {
 	for _, dir := range []string{"proc", "sys", "dev", "tmp", "var", "usr", "etc", homeInside} {
 		if err := os.MkdirAll(b.inRoot(dir), 0o755); err != nil {
 			return nil, err
@@ -73,7 +73,7 @@ func (b *box) view() ([]mount, error) {
 }
 
 // inRoot is the path outside of one in the sandbox's root.
-func (b *box) inRoot(path string) string { return filepath.Join(b.Private("root"), path) }
+func (b *instance) inRoot(path string) string { return filepath.Join(b.Private("root"), path) }
 
 func bind(from, to string, writable bool) mount {
 	mode := "ro"
@@ -84,7 +84,7 @@ func bind(from, to string, writable bool) mount {
 }
 
 // etc writes what is small into the root, and mounts the rest.
-func (b *box) etc() (list []mount, err error) {
+func (b *instance) etc() (list []mount, err error) {
 	for name, text := range etcMade {
 		if err := os.WriteFile(b.inRoot("/etc/"+name), []byte(text), 0o444); err != nil {
 			return nil, err
@@ -117,11 +117,13 @@ func (b *box) etc() (list []mount, err error) {
 }
 
 // open are the directories that commands write.
-func (b *box) open() []string { return append([]string{b.Config().Workspace}, b.Config().Writable...) }
+func (b *instance) open() []string {
+	return append([]string{b.Config().Workspace}, b.Config().Writable...)
+}
 
 // places mounts what the Config names. What lies in a directory that commands write is found through no link, each time
 // that a command begins.
-func (b *box) places() (list []mount, err error) {
+func (b *instance) places() (list []mount, err error) {
 	var handles bwrap.Handles
 	defer handles.Close()
 	for _, p := range bwrap.Places(b.Config()) {
@@ -155,7 +157,7 @@ func (b *box) places() (list []mount, err error) {
 
 // denied covers the denied paths, and what they lead to where they are links. A path that is not there needs nothing: what
 // a command makes at its place is the command's own.
-func (b *box) denied() (list []mount, err error) {
+func (b *instance) denied() (list []mount, err error) {
 	file, dir := b.Private("denied"), b.Private("denied.d")
 	if len(b.Config().Denied) == 0 {
 		return nil, nil
@@ -186,7 +188,7 @@ func (b *box) denied() (list []mount, err error) {
 }
 
 // sees reports whether something of the machine, or something made for the sandbox, stands at a path inside.
-func (b *box) sees(path string) bool {
+func (b *instance) sees(path string) bool {
 	if _, made := etcMade[strings.TrimPrefix(path, "/etc/")]; made {
 		return true
 	}
@@ -194,7 +196,7 @@ func (b *box) sees(path string) bool {
 }
 
 // makePrivate makes the directories that the sandbox needs besides HOME and TMPDIR.
-func makePrivate(inner *local.Box) error {
+func makePrivate(inner *local.Sandbox) error {
 	for _, name := range []string{"tmp/agent", "root", "runsc"} {
 		if err := os.Mkdir(inner.Private(name), 0o700); err != nil {
 			return err

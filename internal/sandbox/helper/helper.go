@@ -47,8 +47,8 @@ func name(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 // Open opens the helper for reading, to be handed to another process.
 func Open() (*os.File, error) { return os.Open(Program()) }
 
-// Beside returns the path of the helper beside this program; else ErrNone or ErrOther, and this program is its own helper.
-func Beside() (string, error) {
+// Installed returns the path of the helper beside this program; else ErrNone or ErrOther, and this program is its own helper.
+func Installed() (string, error) {
 	f, err := opened()
 	if err != nil {
 		return "", err

@@ -98,7 +98,7 @@ func TestFind(t *testing.T) {
 		}
 	})
 	t.Run("SBX-1 a program that has none beside it is its own", func(t *testing.T) {
-		if path, err := Beside(); !errors.Is(err, ErrNone) || Program() != self {
+		if path, err := Installed(); !errors.Is(err, ErrNone) || Program() != self {
 			t.Errorf("%s, %v, %s", path, err, Program())
 		}
 	})

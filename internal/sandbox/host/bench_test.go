@@ -25,19 +25,19 @@ func BenchmarkExec(b *testing.B) {
 		}
 	})
 	b.Run("host", func(b *testing.B) {
-		box, err := host.New("").Open(b.Context(), sandbox.Config{ID: "bench", Workspace: dir, Network: true})
+		sb, err := host.New("").Open(b.Context(), sandbox.Config{ID: "bench", Workspace: dir, Network: true})
 		if err != nil {
 			b.Fatal(err)
 		}
 		defer func() {
-			if err := box.Destroy(context.WithoutCancel(b.Context())); err != nil {
+			if err := sb.Destroy(context.WithoutCancel(b.Context())); err != nil {
 				b.Fatal(err)
 			}
 		}()
 		b.ReportAllocs()
 		for b.Loop() {
 			cmd := sandbox.Cmd{Args: []string{"/bin/true"}, Stdout: &nowhere{}, Stderr: &nowhere{}}
-			if exit, err := box.Exec(b.Context(), cmd); err != nil || exit.Code != 0 {
+			if exit, err := sb.Exec(b.Context(), cmd); err != nil || exit.Code != 0 {
 				b.Fatal(exit, err)
 			}
 		}
@@ -48,12 +48,12 @@ func BenchmarkExec(b *testing.B) {
 // sandbox takes.
 func BenchmarkPaired(b *testing.B) {
 	dir := b.TempDir()
-	box, err := host.New("").Open(b.Context(), sandbox.Config{ID: "bench", Workspace: dir, Network: true})
+	sb, err := host.New("").Open(b.Context(), sandbox.Config{ID: "bench", Workspace: dir, Network: true})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer func() {
-		if err := box.Destroy(context.WithoutCancel(b.Context())); err != nil {
+		if err := sb.Destroy(context.WithoutCancel(b.Context())); err != nil {
 			b.Fatal(err)
 		}
 	}()
@@ -67,7 +67,7 @@ func BenchmarkPaired(b *testing.B) {
 		}
 		plain = append(plain, time.Since(begin))
 		begin = time.Now()
-		if exit, err := box.Exec(b.Context(), sandbox.Cmd{Args: []string{"/bin/true"}, Stdout: &nowhere{}, Stderr: &nowhere{}}); err != nil || exit.Code != 0 {
+		if exit, err := sb.Exec(b.Context(), sandbox.Cmd{Args: []string{"/bin/true"}, Stdout: &nowhere{}, Stderr: &nowhere{}}); err != nil || exit.Code != 0 {
 			b.Fatal(exit, err)
 		}
 		boxed = append(boxed, time.Since(begin))

@@ -51,10 +51,10 @@ func (b *Backend) Open(_ context.Context, cfg sandbox.Config) (sandbox.Sandbox, 
 	if err := sandbox.Require(sandbox.Host, cfg, b.Capabilities()); err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
-	if cfg.Door != nil {
+	if cfg.Egress != nil {
 		return nil, fmt.Errorf("sandbox %s: %w: host can not keep commands to allowed hosts: use bwrap, or leave allowed_hosts out", cfg.ID, sandbox.ErrUnavailable)
 	}
-	inner, err := local.OpenBox(cfg, sandbox.Host, b.base, "", "")
+	inner, err := local.OpenSandbox(cfg, sandbox.Host, b.base, "", "")
 	if err != nil {
 		return nil, err
 	}
@@ -74,16 +74,16 @@ func run(ctx context.Context, p local.Process, started func(pid int)) (exit sand
 func (*Backend) Capabilities() []sandbox.Capability {
 	const open = "host does not isolate: use bwrap"
 	var list []sandbox.Capability
-	for _, wall := range sandbox.Walls() {
-		c := sandbox.Capability{Wall: wall, Why: open}
-		switch wall {
-		case sandbox.LimitWall:
-			c = sandbox.Capability{Wall: wall, Enforced: true, How: "the sandbox's processes are ended"}
+	for _, isolation := range sandbox.Isolations() {
+		c := sandbox.Capability{Isolation: isolation, Why: open}
+		switch isolation {
+		case sandbox.LimitWallTime:
+			c = sandbox.Capability{Isolation: isolation, Enforced: true, How: "the sandbox's processes are ended"}
 		case sandbox.LimitDisk:
 			c = local.DiskCapability()
-		case sandbox.WallStation:
+		case sandbox.IsolationStation:
 			c.Why = "host leaves the network as it is: use bwrap or landlock"
-		case sandbox.WallTree:
+		case sandbox.IsolationTree:
 			c.Why = "a process that clears its environment, leaves its session and loses its parent is not found again: use bwrap"
 		default: // open
 		}

@@ -21,13 +21,13 @@ func BenchmarkCosts(b *testing.B) { sandboxtest.Costs(b, host.New("")) }
 func TestNothingBetween(t *testing.T) {
 	t.Parallel()
 	t.Run("PERF-4 SBX-3 a command is a child of this very process: no helper and no shell stands between", func(t *testing.T) {
-		box, err := host.New("").Open(t.Context(), sandbox.Config{ID: "x", Workspace: t.TempDir(), Network: true})
+		sb, err := host.New("").Open(t.Context(), sandbox.Config{ID: "x", Workspace: t.TempDir(), Network: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = box.Destroy(context.WithoutCancel(t.Context())) }()
+		defer func() { _ = sb.Destroy(context.WithoutCancel(t.Context())) }()
 		var out strings.Builder
-		exit, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"/bin/sh", "-c", "echo $PPID"}, Stdout: &out})
+		exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"/bin/sh", "-c", "echo $PPID"}, Stdout: &out})
 		if err != nil || exit.Code != 0 || strings.TrimSpace(out.String()) != strconv.Itoa(os.Getpid()) {
 			t.Errorf("got parent %q, want %d; %+v %v", out.String(), os.Getpid(), exit, err)
 		}

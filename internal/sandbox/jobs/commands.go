@@ -90,7 +90,7 @@ func (c *callJobs) Start(ctx context.Context, cmd tool.BackgroundCommand) (strin
 	c.Starting()
 	u, s, a := c.u, c.State, c.Attempt
 	j := &job{run: s.HarnessID, step: a.Call.Step, call: a.Call.ID, handle: "bg-" + a.Call.ID, text: u.mask(cmd.Text), workspace: c.Workspace,
-		fence: a.Fence, began: time.Now(), gone: make(chan struct{})}
+		fence: a.Fence, began: time.Now(), exited: make(chan struct{})}
 	var life context.Context
 	life, j.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	j.life, j.free = context.WithTimeoutCause(life, cmd.Limit, errTimeUp)
@@ -101,12 +101,12 @@ func (c *callJobs) Start(ctx context.Context, cmd tool.BackgroundCommand) (strin
 	if c.Captured {
 		u.jobs.writes(s.HarnessID)
 	}
-	box, leave := u.jobs.enter(s.HarnessID, a.Call.Step, func() *stepSandbox {
+	sb, leave := u.jobs.enter(s.HarnessID, a.Call.Step, func() *stepSandbox {
 		open, out := c.Open(context.WithoutCancel(ctx), cmd.Limit)
 		return &stepSandbox{open: open, egress: out}
 	})
 	said := u.cfg.Live.Output(s.HarnessID, streaming.About{Step: a.Call.Step, Attempt: a.Number, Call: j.handle, Tool: a.Call.Tool}, j.out.append, u.cfg.Secrets...)
-	err := u.launch(ctx, j, cmd, box, leave, said)
+	err := u.launch(ctx, j, cmd, sb, leave, said)
 	switch {
 	case err == nil:
 		return j.handle, nil
@@ -153,7 +153,7 @@ func (c *callJobs) Look(ctx context.Context, handle string, after int64, wait ti
 		}
 		select {
 		case <-more:
-		case <-j.gone:
+		case <-j.exited:
 		case <-patience.C:
 			wait = 0
 		case <-ctx.Done():
@@ -196,7 +196,7 @@ func (c *callJobs) Kill(ctx context.Context, handle string) (tool.BackgroundLook
 	}
 	j.stop(errKilled)
 	select {
-	case <-j.gone:
+	case <-j.exited:
 	case <-ctx.Done():
 		return tool.BackgroundLook{}, ctx.Err()
 	}

@@ -32,19 +32,19 @@ type job struct {
 	life context.Context
 	stop context.CancelCauseFunc
 	free context.CancelFunc
-	// gone is closed when the command and all it started are gone; the rest is set before.
-	gone chan struct{}
-	end  string
-	exit sandbox.Exit
-	code *int
-	took time.Duration
+	// exited is closed when the command and all it started are gone; the rest is set before.
+	exited chan struct{}
+	end    string
+	exit   sandbox.Exit
+	code   *int
+	took   time.Duration
 	// charged is true once its usage was counted with a call's; guarded by registry.mu.
 	charged bool
 }
 
 func (j *job) ended() bool {
 	select {
-	case <-j.gone:
+	case <-j.exited:
 		return true
 	default:
 		return false

@@ -29,8 +29,8 @@ func TestOutput(t *testing.T) {
 		}
 		after := rapid.Int64Range(0, int64(len(all))+3).Draw(r, "after")
 		text, from, to, _ := kept.behind(after)
-		if to != int64(len(all)) || kept.size() != to || len(kept.kept) > maxOutput+maxOutput/4 {
-			r.Fatalf("to %d of %d, %d bytes are held", to, len(all), len(kept.kept))
+		if to != int64(len(all)) || kept.size() != to || len(kept.tail) > maxOutput+maxOutput/4 {
+			r.Fatalf("to %d of %d, %d bytes are held", to, len(all), len(kept.tail))
 		}
 		if want := min(max(after, to-maxOutput, 0), to); from != want || !bytes.Equal(text, all[from:to]) {
 			r.Fatalf("behind %d: from %d, want %d, %d bytes", after, from, want, len(text))
@@ -101,8 +101,8 @@ func TestRegistry(t *testing.T) {
 	t.Run("SBX-15 a sandbox of a step ends once, with the last who uses it", func(t *testing.T) {
 		t.Parallel()
 		var y registry
-		box := &idle{}
-		open := func() *stepSandbox { return &stepSandbox{open: func() (sandbox.Sandbox, error) { return box, nil }} }
+		sb := &idle{}
+		open := func() *stepSandbox { return &stepSandbox{open: func() (sandbox.Sandbox, error) { return sb, nil }} }
 		var all sync.WaitGroup
 		_, first := y.enter("r", "s", open)
 		for range 50 {
@@ -113,11 +113,11 @@ func TestRegistry(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if box.ended != 0 {
+		if sb.ended != 0 {
 			t.Fatal("it ended while it was used")
 		}
-		if first(); box.ended != 1 {
-			t.Errorf("it ended %d times", box.ended)
+		if first(); sb.ended != 1 {
+			t.Errorf("it ended %d times", sb.ended)
 		}
 		if joined, _ := y.join("r", "s"); joined != nil {
 			t.Error("it can be joined after its end")
@@ -127,7 +127,7 @@ func TestRegistry(t *testing.T) {
 		t.Parallel()
 		var y registry
 		add := func(run string) (*job, error) {
-			b := &job{run: run, gone: make(chan struct{}), stop: func(error) {}}
+			b := &job{run: run, exited: make(chan struct{}), stop: func(error) {}}
 			err := y.add(b)
 			if err == nil {
 				y.all.Done()
@@ -147,12 +147,12 @@ func TestRegistry(t *testing.T) {
 		if _, err := add("other"); tool.ClassOf(err) != tool.Transient {
 			t.Errorf("one more of all: %v", err)
 		}
-		close(some.gone)
+		close(some.exited)
 		if _, err := add("other"); err != nil {
 			t.Errorf("where one has ended: %v", err)
 		}
 		y.close()
-		close(y.of("r0")[0].gone)
+		close(y.of("r0")[0].exited)
 		if _, err := add("r0"); tool.ClassOf(err) != tool.Transient || err == nil {
 			t.Errorf("after the end: %v", err)
 		}

@@ -8,8 +8,8 @@ import (
 // output keeps the end of a text that grows. It is safe for concurrent use.
 type output struct {
 	mu sync.Mutex
-	// kept is the end of the text, from the byte from on. Guarded by mu, as is news.
-	kept []byte
+	// tail is the end of the text, from the byte from on. Guarded by mu, as is news.
+	tail []byte
 	from int64
 	// news is closed when the text grows; nil where no goroutine waits.
 	news chan struct{}
@@ -20,12 +20,12 @@ func (o *output) append(p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if lost := len(p) - maxOutput; lost > 0 {
-		o.from += int64(len(o.kept) + lost)
-		o.kept, p = o.kept[:0], p[lost:]
+		o.from += int64(len(o.tail) + lost)
+		o.tail, p = o.tail[:0], p[lost:]
 	}
-	o.kept = append(o.kept, p...)
-	if lost := len(o.kept) - maxOutput; lost > maxOutput/4 { // not for every write
-		o.kept = append(o.kept[:0], o.kept[lost:]...)
+	o.tail = append(o.tail, p...)
+	if lost := len(o.tail) - maxOutput; lost > maxOutput/4 { // not for every write
+		o.tail = append(o.tail[:0], o.tail[lost:]...)
 		o.from += int64(lost)
 	}
 	o.wake()
@@ -43,7 +43,7 @@ func (o *output) wake() {
 func (o *output) size() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.from + int64(len(o.kept))
+	return o.from + int64(len(o.tail))
 }
 
 // behind returns what is kept of the text behind its first after bytes, and where that stands. more is closed when
@@ -51,10 +51,10 @@ func (o *output) size() int64 {
 func (o *output) behind(after int64) (text []byte, from, to int64, more <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	to = o.from + int64(len(o.kept))
+	to = o.from + int64(len(o.tail))
 	from = min(max(after, o.from, to-maxOutput), to)
 	if o.news == nil {
 		o.news = make(chan struct{})
 	}
-	return bytes.Clone(o.kept[from-o.from:]), from, to, o.news
+	return bytes.Clone(o.tail[from-o.from:]), from, to, o.news
 }

@@ -63,51 +63,51 @@ func (s shared) Inside() string { return sandbox.Seen(s.Sandbox) }
 func (shared) Destroy(context.Context) error { return nil }
 
 // join returns the sandbox of a step that has one; leave must be called.
-func (g *registry) join(runID, step string) (box *stepSandbox, leave func()) {
+func (g *registry) join(runID, step string) (sb *stepSandbox, leave func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	box = g.sandboxes[runID+"/"+step]
-	if box == nil {
+	sb = g.sandboxes[runID+"/"+step]
+	if sb == nil {
 		return nil, nil
 	}
-	box.users++
-	return box, func() { g.leave(runID, step, box) }
+	sb.users++
+	return sb, func() { g.leave(runID, step, sb) }
 }
 
 // enter is join, where make makes one that is missing.
-func (g *registry) enter(runID, step string, make func() *stepSandbox) (box *stepSandbox, leave func()) {
+func (g *registry) enter(runID, step string, make func() *stepSandbox) (sb *stepSandbox, leave func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	key := runID + "/" + step
-	if box = g.sandboxes[key]; box == nil {
-		box = make()
+	if sb = g.sandboxes[key]; sb == nil {
+		sb = make()
 		if g.sandboxes == nil {
 			g.sandboxes = map[string]*stepSandbox{}
 		}
-		g.sandboxes[key] = box
+		g.sandboxes[key] = sb
 	}
-	box.users++
-	return box, func() { g.leave(runID, step, box) }
+	sb.users++
+	return sb, func() { g.leave(runID, step, sb) }
 }
 
 // leave destroys a sandbox that no call uses any more.
-func (g *registry) leave(runID, step string, box *stepSandbox) {
+func (g *registry) leave(runID, step string, sb *stepSandbox) {
 	g.mu.Lock()
-	box.users--
-	last := box.users == 0
-	if key := runID + "/" + step; last && g.sandboxes[key] == box {
+	sb.users--
+	last := sb.users == 0
+	if key := runID + "/" + step; last && g.sandboxes[key] == sb {
 		delete(g.sandboxes, key)
 	}
 	g.mu.Unlock()
 	if !last {
 		return
 	}
-	if opened, err := box.open(); err == nil {
+	if opened, err := sb.open(); err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), shutTime)
 		defer cancel()
 		_ = opened.Destroy(ctx) // its processes are gone; what is left is a directory of ours, which the reaper knows
 	}
-	box.egress.Close()
+	sb.egress.Close()
 }
 
 // add makes room for a job, which must be launched then: until that has returned, close waits.

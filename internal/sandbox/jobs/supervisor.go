@@ -61,12 +61,12 @@ func New(cfg Config) *Supervisor {
 // Join returns what opens the sandbox of a step that has a job in it, for a call, which does not end it. leave must be
 // called then. It returns nil where there is none.
 func (u *Supervisor) Join(runID, step string) (open pool.Open, leave func()) {
-	box, leave := u.jobs.join(runID, step)
-	if box == nil {
+	sb, leave := u.jobs.join(runID, step)
+	if sb == nil {
 		return nil, nil
 	}
 	return func() (sandbox.Sandbox, error) {
-		opened, err := box.open()
+		opened, err := sb.open()
 		return shared{opened}, err
 	}, leave
 }
@@ -166,17 +166,17 @@ func (u *Supervisor) MayHaveEnded(runID string) {
 }
 
 // launch starts a job that was added and leaves it to itself. ctx bounds the start alone.
-func (u *Supervisor) launch(ctx context.Context, j *job, c tool.BackgroundCommand, box *stepSandbox, leave func(), said *streaming.Output) error {
+func (u *Supervisor) launch(ctx context.Context, j *job, c tool.BackgroundCommand, sb *stepSandbox, leave func(), said *streaming.Output) error {
 	defer u.jobs.all.Done() // of add
 	abort := func(err error) error {
 		j.free()
 		said.Cancel()
 		leave()
 		u.jobs.drop(j)
-		close(j.gone)
+		close(j.exited)
 		return err
 	}
-	opened, err := box.open()
+	opened, err := sb.open()
 	if err != nil {
 		return abort(err)
 	}
@@ -192,7 +192,7 @@ func (u *Supervisor) launch(ctx context.Context, j *job, c tool.BackgroundComman
 		return abort(err)
 	}
 	u.jobs.all.Go(func() {
-		defer close(j.gone)
+		defer close(j.exited)
 		exit, err := p.Wait()
 		j.exit, j.took = exit, time.Since(j.began)
 		j.end, j.code = u.ending(j.life, exit, err)
@@ -252,7 +252,7 @@ func (u *Supervisor) finish(ctx context.Context, why error, list ...*job) {
 	}
 	for _, j := range list {
 		select {
-		case <-j.gone:
+		case <-j.exited:
 			u.jobs.drop(j)
 		case <-ctx.Done():
 		}

@@ -93,11 +93,11 @@ func list[T any](ctx context.Context, c *cluster, at, selector string) ([]T, err
 
 // remove deletes a pod and returns when it is gone; one that is not there is.
 func (c *cluster) remove(ctx context.Context, name string) error {
-	return c.gone(ctx, "pod "+name, c.pods(name), "gracePeriodSeconds="+strconv.Itoa(grace))
+	return c.deleteAndWait(ctx, "pod "+name, c.pods(name), "gracePeriodSeconds="+strconv.Itoa(grace))
 }
 
-// gone deletes an object and returns when it is not there.
-func (c *cluster) gone(ctx context.Context, what, at, query string) error {
+// deleteAndWait deletes an object and returns when it is not there.
+func (c *cluster) deleteAndWait(ctx context.Context, what, at, query string) error {
 	err := c.call(ctx, http.MethodDelete, at+"?"+query, nil, nil)
 	tick := time.NewTicker(c.cfg.Poll)
 	defer tick.Stop()

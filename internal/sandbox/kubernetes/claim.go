@@ -128,7 +128,7 @@ func (c *cluster) granted(ctx context.Context, m *machine, cfg sandbox.Config) e
 			}
 			// The labels of a pod that was warm come a little later than the claim.
 			if p != nil && p.Metadata.Labels[claimNetwork] == networkOf(cfg) {
-				m.name, m.box = p.Metadata.Name, p.Spec.Containers[0].Name
+				m.name, m.sandbox = p.Metadata.Name, p.Spec.Containers[0].Name
 				return p.suits(cfg)
 			}
 			why = fmt.Sprintf("it is ready, but sandbox %.80q has no pod of its name with the label %s=%s", got.Status.Sandbox.Name, claimNetwork, networkOf(cfg))
@@ -174,7 +174,7 @@ func (c *cluster) ofSandbox(ctx context.Context, name string) (*takenPod, error)
 
 // unclaim deletes a claim and returns when it is gone, which is when its pod is: the claim waits for it.
 func (c *cluster) unclaim(ctx context.Context, name string) error {
-	return c.gone(ctx, "claim "+name, c.claims(name), "propagationPolicy=Foreground")
+	return c.deleteAndWait(ctx, "claim "+name, c.claims(name), "propagationPolicy=Foreground")
 }
 
 // reapClaims deletes the claims of lost toolrunners of this computer, and returns how many.

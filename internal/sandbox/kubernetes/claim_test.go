@@ -29,11 +29,11 @@ func TestClaimExam(t *testing.T) {
 }
 
 // box is the container of a template, walls its security context.
-func box(template map[string]any) map[string]any {
+func instance(template map[string]any) map[string]any {
 	return template["containers"].([]any)[0].(map[string]any)
 }
-func walls(template map[string]any) map[string]any {
-	return box(template)["securityContext"].(map[string]any)
+func isolation(template map[string]any) map[string]any {
+	return instance(template)["securityContext"].(map[string]any)
 }
 
 func TestClaims(t *testing.T) {
@@ -42,7 +42,7 @@ func TestClaims(t *testing.T) {
 		t.Parallel()
 		s, cfg := pooled(t)
 		cfg.Enforces = []string{"network", "cpu", "memory", "disk"}
-		box := open(t, kubernetes.New(cfg), sandbox.Config{Limits: sandbox.Limits{CPU: 1.5, Memory: 64 << 20, Disk: 1 << 30, Wall: time.Hour}})
+		sb := open(t, kubernetes.New(cfg), sandbox.Config{Limits: sandbox.Limits{CPU: 1.5, Memory: 64 << 20, Disk: 1 << 30, Wall: time.Hour}})
 		text, err := json.Marshal(s.Claim(s.Claims()[0]))
 		if err != nil {
 			t.Fatal(err)
@@ -56,10 +56,10 @@ func TestClaims(t *testing.T) {
 				t.Errorf("the claim has no %s: %s", want, text)
 			}
 		}
-		if out, err := sh(t, box, "echo well", sandbox.Cmd{}); err != nil || out != "well\n" || len(s.Pods()) != 1 {
+		if out, err := sh(t, sb, "echo well", sandbox.Cmd{}); err != nil || out != "well\n" || len(s.Pods()) != 1 {
 			t.Errorf("got %q, %v", out, err)
 		}
-		if err := box.Destroy(t.Context()); err != nil || len(s.Pods())+len(s.Claims()) != 0 {
+		if err := sb.Destroy(t.Context()); err != nil || len(s.Pods())+len(s.Claims()) != 0 {
 			t.Errorf("left %v, %v, %v", s.Pods(), s.Claims(), err)
 		}
 	})
@@ -135,12 +135,12 @@ func TestClaimFaults(t *testing.T) {
 	}{
 		"root":            {func(p map[string]any) { p["securityContext"].(map[string]any)["runAsUser"] = 0 }, "runAsUser"},
 		"root by default": {func(p map[string]any) { delete(p, "securityContext") }, "runAsNonRoot"},
-		"root of the container, though the pod is not": {func(p map[string]any) { walls(p)["runAsUser"] = 0 }, "runAsUser"},
-		"privileged":           {func(p map[string]any) { walls(p)["privileged"] = true }, "privileged"},
-		"new privileges":       {func(p map[string]any) { delete(walls(p), "allowPrivilegeEscalation") }, "allowPrivilegeEscalation"},
-		"capabilities":         {func(p map[string]any) { delete(walls(p), "capabilities") }, "capabilities"},
-		"an added capability":  {func(p map[string]any) { walls(p)["capabilities"].(map[string]any)["add"] = []any{"SYS_ADMIN"} }, "capabilities"},
-		"no filter":            {func(p map[string]any) { walls(p)["seccompProfile"] = map[string]any{"type": "Unconfined"} }, "seccompProfile"},
+		"root of the container, though the pod is not": {func(p map[string]any) { isolation(p)["runAsUser"] = 0 }, "runAsUser"},
+		"privileged":           {func(p map[string]any) { isolation(p)["privileged"] = true }, "privileged"},
+		"new privileges":       {func(p map[string]any) { delete(isolation(p), "allowPrivilegeEscalation") }, "allowPrivilegeEscalation"},
+		"capabilities":         {func(p map[string]any) { delete(isolation(p), "capabilities") }, "capabilities"},
+		"an added capability":  {func(p map[string]any) { isolation(p)["capabilities"].(map[string]any)["add"] = []any{"SYS_ADMIN"} }, "capabilities"},
+		"no filter":            {func(p map[string]any) { isolation(p)["seccompProfile"] = map[string]any{"type": "Unconfined"} }, "seccompProfile"},
 		"the node's network":   {func(p map[string]any) { p["hostNetwork"] = true }, "hostNetwork"},
 		"the node's processes": {func(p map[string]any) { p["hostPID"] = true }, "hostPID"},
 		"the node's files": {func(p map[string]any) {
@@ -149,11 +149,11 @@ func TestClaimFaults(t *testing.T) {
 		"a token": {func(p map[string]any) {
 			p["volumes"] = []any{map[string]any{"name": "v", "projected": map[string]any{"sources": []any{map[string]any{"serviceAccountToken": map[string]any{"path": "token"}}}}}}
 		}, "automountServiceAccountToken"},
-		"no limit":           {func(p map[string]any) { delete(box(p), "resources") }, "limit of memory"},
-		"too much memory":    {func(p map[string]any) { box(p)["resources"] = limits("1", "65Mi", "1Gi") }, "limit of memory is 67108864"},
-		"too many cpus":      {func(p map[string]any) { box(p)["resources"] = limits("1501m", "64Mi", "1Gi") }, "limit of cpu is 1500m"},
-		"a limit of no size": {func(p map[string]any) { box(p)["resources"] = limits("1", "much", "1Gi") }, "limit of memory"},
-		"too much disk":      {func(p map[string]any) { box(p)["resources"] = limits("1", "64M", "1.1Gi") }, "limit of ephemeral-storage"},
+		"no limit":           {func(p map[string]any) { delete(instance(p), "resources") }, "limit of memory"},
+		"too much memory":    {func(p map[string]any) { instance(p)["resources"] = limits("1", "65Mi", "1Gi") }, "limit of memory is 67108864"},
+		"too many cpus":      {func(p map[string]any) { instance(p)["resources"] = limits("1501m", "64Mi", "1Gi") }, "limit of cpu is 1500m"},
+		"a limit of no size": {func(p map[string]any) { instance(p)["resources"] = limits("1", "much", "1Gi") }, "limit of memory"},
+		"too much disk":      {func(p map[string]any) { instance(p)["resources"] = limits("1", "64M", "1.1Gi") }, "limit of ephemeral-storage"},
 	} {
 		t.Run("SBX-20 a template with "+name+" is refused, and nothing is left", func(t *testing.T) {
 			t.Parallel()

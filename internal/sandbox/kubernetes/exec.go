@@ -49,7 +49,7 @@ type machine struct {
 	cluster *cluster
 	claim   string // the claim that it was got by; empty for a pod that was made
 	name    string // the pod, and its container
-	box     string
+	sandbox string
 	disk    int64 // the limit of its files in bytes, 0 without
 }
 
@@ -81,7 +81,7 @@ func quoted(args []string) string {
 
 // dial opens an exec.
 func (m *machine) dial(ctx context.Context) (*websocket.Conn, error) {
-	query := url.Values{"container": {m.box}, "command": {"/bin/sh", "-c", load}, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"}}
+	query := url.Values{"container": {m.sandbox}, "command": {"/bin/sh", "-c", load}, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"}}
 	header := http.Header{}
 	if err := m.cluster.authorize(header); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCluster, err)
@@ -157,7 +157,7 @@ func (m *machine) exec(ctx context.Context, p mirror.Program) (killed bool, err 
 			cancel(fmt.Errorf("%w: %w", mirror.ErrCut, err))
 		}
 	}()
-	end, err := hear(ctx, conn, p)
+	end, err := receive(ctx, conn, p)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -250,7 +250,7 @@ func (e ending) killed() bool {
 }
 
 // hear passes on output until the status has come.
-func hear(ctx context.Context, conn *websocket.Conn, p mirror.Program) (ending, error) {
+func receive(ctx context.Context, conn *websocket.Conn, p mirror.Program) (ending, error) {
 	buf := make([]byte, 64<<10)
 	for {
 		_, r, err := conn.Reader(ctx)
@@ -290,7 +290,7 @@ func hear(ctx context.Context, conn *websocket.Conn, p mirror.Program) (ending, 
 func (m *machine) script(ctx context.Context, script, path string, in io.Reader, out io.Writer) error {
 	errs, over := &word{}, &last{to: out}
 	err := m.Run(ctx, mirror.Program{Args: []string{"/bin/sh", "-c", script + ` && printf %s "$2"`, "sh", path, done}, Stdin: in, Stdout: over, Stderr: errs})
-	if err == nil && !over.said() {
+	if err == nil && !over.isDone() {
 		err = fmt.Errorf("%w: it was not carried out: %.*q", ErrCluster, maxWord, errs.text)
 	}
 	return err
@@ -357,7 +357,7 @@ func (l *last) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (l *last) said() bool { return string(l.held) == done }
+func (l *last) isDone() bool { return string(l.held) == done }
 
 // word keeps the beginning of an error text.
 type word struct{ text []byte }

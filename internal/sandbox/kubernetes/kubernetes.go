@@ -116,7 +116,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
-	box, err := mirror.OpenBox(ctx, cfg, sandbox.Kubernetes, "", func(ctx context.Context, name string) (mirror.Remote, error) {
+	sb, err := mirror.OpenSandbox(ctx, cfg, sandbox.Kubernetes, "", func(ctx context.Context, name string) (mirror.Remote, error) {
 		if b.cfg.WarmPool != "" {
 			return c.claimed(ctx, name, cfg)
 		}
@@ -126,11 +126,11 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 		c.http.CloseIdleConnections()
 		return nil, err
 	}
-	return box, nil
+	return sb, nil
 }
 
 // stated are the walls that an operator can state.
-var stated = [...]sandbox.Wall{sandbox.WallNetwork, sandbox.WallStation, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitDisk}
+var stated = [...]sandbox.Isolation{sandbox.IsolationNetwork, sandbox.IsolationStation, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitDisk}
 
 // known checks what the operator says.
 func (b *Backend) known() error {
@@ -141,9 +141,9 @@ func (b *Backend) known() error {
 	case !pool && b.cfg.Image == "":
 		failed = append(failed, fmt.Errorf("%w: no image: set INSPAN_KUBERNETES_IMAGE, or INSPAN_KUBERNETES_WARM_POOL", ErrSettings))
 	}
-	for _, wall := range b.cfg.Enforces {
-		if !slices.Contains(stated[:], sandbox.Wall(wall)) {
-			failed = append(failed, fmt.Errorf("%w: INSPAN_KUBERNETES_ENFORCES: %.40q is none of %v", ErrSettings, wall, stated))
+	for _, isolation := range b.cfg.Enforces {
+		if !slices.Contains(stated[:], sandbox.Isolation(isolation)) {
+			failed = append(failed, fmt.Errorf("%w: INSPAN_KUBERNETES_ENFORCES: %.40q is none of %v", ErrSettings, isolation, stated))
 		}
 	}
 	return errors.Join(failed...)
@@ -151,37 +151,37 @@ func (b *Backend) known() error {
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() []sandbox.Capability {
-	how := map[sandbox.Wall]string{
-		sandbox.WallFiles:      "a container of its own with a read-only root, which is sent the workspace and nothing else",
-		sandbox.WallDenied:     "what is denied is not sent",
-		sandbox.WallProcesses:  "a process namespace of its own",
-		sandbox.WallPrivileges: "not root, no capability, no new privileges",
-		sandbox.WallSyscalls:   "the filter of the container runtime",
-		sandbox.WallMetadata:   "a container of its own",
-		sandbox.LimitWall:      "the sandbox's processes are ended",
+	how := map[sandbox.Isolation]string{
+		sandbox.IsolationFiles:      "a container of its own with a read-only root, which is sent the workspace and nothing else",
+		sandbox.IsolationDenied:     "what is denied is not sent",
+		sandbox.IsolationProcesses:  "a process namespace of its own",
+		sandbox.IsolationPrivileges: "not root, no capability, no new privileges",
+		sandbox.IsolationSyscalls:   "the filter of the container runtime",
+		sandbox.IsolationMetadata:   "a container of its own",
+		sandbox.LimitWallTime:       "the sandbox's processes are ended",
 	}
 	const ask = "only the cluster can keep it, and that is not seen from here: state it with INSPAN_KUBERNETES_ENFORCES"
-	why := map[sandbox.Wall]string{
-		sandbox.WallNetwork:  ask + ", when a NetworkPolicy closes pods with the label inspan.dev/network=closed",
-		sandbox.WallStation:  ask + ", when a NetworkPolicy keeps pods with the label inspan.dev/network=open from the station's NATS server and services",
-		sandbox.WallPrograms: "its programs are those of an image: take one without what must not run",
-		sandbox.WallTree:     "a process that clears its environment, leaves its session and loses its parent lives until the sandbox ends",
-		sandbox.LimitCPU:     ask, sandbox.LimitMemory: ask, sandbox.LimitDisk: ask,
+	why := map[sandbox.Isolation]string{
+		sandbox.IsolationNetwork:  ask + ", when a NetworkPolicy closes pods with the label inspan.dev/network=closed",
+		sandbox.IsolationStation:  ask + ", when a NetworkPolicy keeps pods with the label inspan.dev/network=open from the station's NATS server and services",
+		sandbox.IsolationPrograms: "its programs are those of an image: take one without what must not run",
+		sandbox.IsolationTree:     "a process that clears its environment, leaves its session and loses its parent lives until the sandbox ends",
+		sandbox.LimitCPU:          ask, sandbox.LimitMemory: ask, sandbox.LimitDisk: ask,
 		sandbox.LimitPIDs: "a pod can not ask for it",
 	}
 	if b.cfg.WarmPool != "" {
-		how[sandbox.WallFiles] = "a container of its own, which is sent the workspace and nothing else"
+		how[sandbox.IsolationFiles] = "a container of its own, which is sent the workspace and nothing else"
 	}
-	for _, wall := range b.cfg.Enforces {
-		if slices.Contains(stated[:], sandbox.Wall(wall)) {
-			how[sandbox.Wall(wall)] = "the operator states that the cluster keeps it"
+	for _, isolation := range b.cfg.Enforces {
+		if slices.Contains(stated[:], sandbox.Isolation(isolation)) {
+			how[sandbox.Isolation(isolation)] = "the operator states that the cluster keeps it"
 		}
 	}
 	var list []sandbox.Capability
-	for _, wall := range sandbox.Walls() {
-		c := sandbox.Capability{Wall: wall, Enforced: how[wall] != "", How: how[wall]}
+	for _, isolation := range sandbox.Isolations() {
+		c := sandbox.Capability{Isolation: isolation, Enforced: how[isolation] != "", How: how[isolation]}
 		if !c.Enforced {
-			c.Why = why[wall]
+			c.Why = why[isolation]
 		}
 		list = append(list, c)
 	}

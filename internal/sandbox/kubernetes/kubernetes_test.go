@@ -32,19 +32,19 @@ func cluster(t testing.TB) (*kubetest.Server, kubernetes.Config) {
 func open(t testing.TB, b *kubernetes.Backend, cfg sandbox.Config) sandbox.Sandbox {
 	t.Helper()
 	cfg.ID, cfg.Workspace = "pods", t.TempDir()
-	box, err := b.Open(t.Context(), cfg)
+	sb, err := b.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = box.Destroy(context.Background()) }) // some tests end its pod
-	return box
+	t.Cleanup(func() { _ = sb.Destroy(context.Background()) }) // some tests end its pod
+	return sb
 }
 
-func sh(t testing.TB, box sandbox.Sandbox, script string, more sandbox.Cmd) (string, error) {
+func sh(t testing.TB, sb sandbox.Sandbox, script string, more sandbox.Cmd) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
 	more.Args, more.Stdout, more.Stderr = []string{"sh", "-c", script}, &out, &out
-	_, err := box.Exec(t.Context(), more)
+	_, err := sb.Exec(t.Context(), more)
 	return out.String(), err
 }
 
@@ -66,7 +66,7 @@ func TestPods(t *testing.T) {
 		t.Parallel()
 		s, cfg := cluster(t)
 		cfg.RuntimeClass, cfg.Enforces = "gvisor", []string{"network", "cpu", "memory", "disk"}
-		box := open(t, kubernetes.New(cfg), sandbox.Config{Limits: sandbox.Limits{CPU: 1.5, Memory: 64 << 20, Disk: 1 << 30, Wall: time.Hour}})
+		sb := open(t, kubernetes.New(cfg), sandbox.Config{Limits: sandbox.Limits{CPU: 1.5, Memory: 64 << 20, Disk: 1 << 30, Wall: time.Hour}})
 		text, err := json.Marshal(s.Pod(s.Pods()[0]))
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestPods(t *testing.T) {
 				t.Errorf("the pod has no %s: %s", want, text)
 			}
 		}
-		if err := box.Destroy(t.Context()); err != nil || len(s.Pods()) != 0 {
+		if err := sb.Destroy(t.Context()); err != nil || len(s.Pods()) != 0 {
 			t.Errorf("left %v, %v", s.Pods(), err)
 		}
 	})
@@ -101,11 +101,11 @@ func TestPods(t *testing.T) {
 	t.Run("TOOL-17 no command line, environment or file is in the address of a request", func(t *testing.T) {
 		t.Parallel()
 		s, cfg := cluster(t)
-		box := open(t, kubernetes.New(cfg), sandbox.Config{Network: true, Env: []string{"GIVEN=sesame-one"}})
-		if err := box.WriteFile("f", []byte("sesame-two")); err != nil {
+		sb := open(t, kubernetes.New(cfg), sandbox.Config{Network: true, Env: []string{"GIVEN=sesame-one"}})
+		if err := sb.WriteFile("f", []byte("sesame-two")); err != nil {
 			t.Fatal(err)
 		}
-		out, err := sh(t, box, `echo "$GIVEN $MORE $(cat f) sesame-three 'it'"`, sandbox.Cmd{Env: []string{"MORE=it's sesame-four"}})
+		out, err := sh(t, sb, `echo "$GIVEN $MORE $(cat f) sesame-three 'it'"`, sandbox.Cmd{Env: []string{"MORE=it's sesame-four"}})
 		if err != nil || out != "sesame-one it's sesame-four sesame-two sesame-three 'it'\n" {
 			t.Errorf("got %q, %v", out, err)
 		}
@@ -183,15 +183,15 @@ func TestFaults(t *testing.T) {
 	t.Run("SBX-5 a connection that is cut in the middle of a command leaves its outcome unknown, and ends the command", func(t *testing.T) {
 		t.Parallel()
 		s, cfg := cluster(t)
-		box := open(t, kubernetes.New(cfg), sandbox.Config{Network: true})
+		sb := open(t, kubernetes.New(cfg), sandbox.Config{Network: true})
 		s.Fail(kubetest.Faults{Cut: "now"})
-		if out, err := sh(t, box, `echo half > half; echo now; exec sleep 615`, sandbox.Cmd{}); !errors.Is(err, mirror.ErrCut) {
+		if out, err := sh(t, sb, `echo half > half; echo now; exec sleep 615`, sandbox.Cmd{}); !errors.Is(err, mirror.ErrCut) {
 			t.Errorf("got %q, %v, want ErrCut", out, err)
 		}
-		if list, err := box.Processes(t.Context()); err != nil || len(list) > 0 {
+		if list, err := sb.Processes(t.Context()); err != nil || len(list) > 0 {
 			t.Errorf("left: %v, %v", list, err)
 		}
-		if data, err := box.ReadFile("half"); err != nil || string(data) != "half\n" {
+		if data, err := sb.ReadFile("half"); err != nil || string(data) != "half\n" {
 			t.Errorf("what it had done: got %q, %v", data, err)
 		}
 	})
@@ -200,16 +200,16 @@ func TestFaults(t *testing.T) {
 		for limit, want := range map[int64]error{1 << 30: sandbox.ErrDisk, 0: kubernetes.ErrPod} {
 			s, cfg := cluster(t)
 			cfg.Enforces = []string{"disk"}
-			box := open(t, kubernetes.New(cfg), sandbox.Config{Network: true, Limits: sandbox.Limits{Disk: limit}})
-			if _, err := sh(t, box, "true", sandbox.Cmd{}); err != nil {
+			sb := open(t, kubernetes.New(cfg), sandbox.Config{Network: true, Limits: sandbox.Limits{Disk: limit}})
+			if _, err := sh(t, sb, "true", sandbox.Cmd{}); err != nil {
 				t.Fatal(err)
 			}
 			s.Evict(s.Pods()[0], `Usage of EmptyDir volume "home" exceeds the limit`)
-			_, err := sh(t, box, "true", sandbox.Cmd{})
+			_, err := sh(t, sb, "true", sandbox.Cmd{})
 			if !errors.Is(err, want) || errors.Is(err, sandbox.ErrDisk) != (limit > 0) || !strings.Contains(err.Error(), "exceeds the limit") {
 				t.Errorf("limit %d: got %v, want %v", limit, err, want)
 			}
-			if err := box.Destroy(t.Context()); err != nil || len(s.Pods()) != 0 {
+			if err := sb.Destroy(t.Context()); err != nil || len(s.Pods()) != 0 {
 				t.Errorf("left %v, %v", s.Pods(), err)
 			}
 			s.Close()

@@ -59,18 +59,18 @@ type owner struct {
 }
 
 type spec struct {
-	RestartPolicy string    `json:"restartPolicy,omitempty"`
-	RuntimeClass  string    `json:"runtimeClassName,omitempty"`
-	Token         *bool     `json:"automountServiceAccountToken,omitempty"`
-	Links         *bool     `json:"enableServiceLinks,omitempty"`
-	Grace         *int64    `json:"terminationGracePeriodSeconds,omitempty"`
-	Deadline      *int64    `json:"activeDeadlineSeconds,omitempty"`
-	Security      *podWalls `json:"securityContext,omitempty"`
-	Containers    []boxSpec `json:"containers,omitempty"`
-	Volumes       []volume  `json:"volumes,omitempty"`
+	RestartPolicy string        `json:"restartPolicy,omitempty"`
+	RuntimeClass  string        `json:"runtimeClassName,omitempty"`
+	Token         *bool         `json:"automountServiceAccountToken,omitempty"`
+	Links         *bool         `json:"enableServiceLinks,omitempty"`
+	Grace         *int64        `json:"terminationGracePeriodSeconds,omitempty"`
+	Deadline      *int64        `json:"activeDeadlineSeconds,omitempty"`
+	Security      *podIsolation `json:"securityContext,omitempty"`
+	Containers    []sandboxSpec `json:"containers,omitempty"`
+	Volumes       []volume      `json:"volumes,omitempty"`
 }
 
-type podWalls struct {
+type podIsolation struct {
 	NonRoot bool    `json:"runAsNonRoot"`
 	User    int64   `json:"runAsUser"`
 	Group   int64   `json:"runAsGroup"`
@@ -82,15 +82,15 @@ type profile struct {
 	Type string `json:"type"`
 }
 
-type boxSpec struct {
-	Name      string     `json:"name"`
-	Image     string     `json:"image"`
-	Command   []string   `json:"command"`
-	Dir       string     `json:"workingDir"`
-	Env       []variable `json:"env"`
-	Resources resources  `json:"resources"`
-	Security  boxWalls   `json:"securityContext"`
-	Mounts    []mount    `json:"volumeMounts"`
+type sandboxSpec struct {
+	Name      string           `json:"name"`
+	Image     string           `json:"image"`
+	Command   []string         `json:"command"`
+	Dir       string           `json:"workingDir"`
+	Env       []variable       `json:"env"`
+	Resources resources        `json:"resources"`
+	Security  sandboxIsolation `json:"securityContext"`
+	Mounts    []mount          `json:"volumeMounts"`
 }
 
 type variable struct {
@@ -102,7 +102,7 @@ type resources struct {
 	Limits map[string]string `json:"limits,omitempty"`
 }
 
-type boxWalls struct {
+type sandboxIsolation struct {
 	Escalate   bool         `json:"allowPrivilegeEscalation"`
 	Privileged bool         `json:"privileged"`
 	ReadOnly   bool         `json:"readOnlyRootFilesystem"`
@@ -163,10 +163,10 @@ func (c *cluster) wanted(name string, cfg sandbox.Config) pod {
 	return pod{APIVersion: "v1", Kind: "Pod",
 		Metadata: c.owned(name, map[string]string{networkLabel: networkOf(cfg)}),
 		Spec: spec{RestartPolicy: "Never", RuntimeClass: c.cfg.RuntimeClass, Token: &no, Links: &no, Grace: &wait, Deadline: &deadline,
-			Security: &podWalls{NonRoot: true, User: user, Group: user, FSGroup: user, Seccomp: profile{"RuntimeDefault"}},
-			Containers: []boxSpec{{Name: container, Image: c.cfg.Image, Command: []string{"/bin/sh", "-c", idle}, Dir: home,
+			Security: &podIsolation{NonRoot: true, User: user, Group: user, FSGroup: user, Seccomp: profile{"RuntimeDefault"}},
+			Containers: []sandboxSpec{{Name: container, Image: c.cfg.Image, Command: []string{"/bin/sh", "-c", idle}, Dir: home,
 				Env: []variable{{"HOME", home}}, Resources: resources{limits},
-				Security: boxWalls{ReadOnly: true, Caps: capabilities{[]string{"ALL"}}},
+				Security: sandboxIsolation{ReadOnly: true, Caps: capabilities{[]string{"ALL"}}},
 				Mounts:   []mount{{"home", home}, {"tmp", "/tmp"}}}},
 			Volumes: []volume{{"home", empty{size}}, {"tmp", empty{size}}}}}
 }
@@ -182,7 +182,7 @@ func (c *cluster) life(cfg sandbox.Config) time.Duration {
 // create makes a pod and waits until commands can run in it.
 func (c *cluster) create(ctx context.Context, name string, cfg sandbox.Config) (*machine, error) {
 	want := c.wanted(name, cfg)
-	m := &machine{cluster: c, name: want.Metadata.Name, box: container, disk: cfg.Limits.Disk}
+	m := &machine{cluster: c, name: want.Metadata.Name, sandbox: container, disk: cfg.Limits.Disk}
 	err := c.call(ctx, http.MethodPost, c.pods(""), want, nil)
 	if err == nil {
 		err = c.ready(ctx, m.name)
@@ -221,11 +221,11 @@ func (c *cluster) ready(ctx context.Context, name string) error {
 			return err
 		}
 		why := waits(p.Status)
-		for _, box := range p.Status.Containers {
-			if p.Status.Phase == "Running" && box.Ready {
+		for _, sb := range p.Status.Containers {
+			if p.Status.Phase == "Running" && sb.Ready {
 				return nil
 			}
-			if w := box.State.Waiting; w != nil && slices.Contains(hopeless[:], w.Reason) {
+			if w := sb.State.Waiting; w != nil && slices.Contains(hopeless[:], w.Reason) {
 				return fmt.Errorf("%w does not start: %s", ErrPod, why)
 			}
 		}

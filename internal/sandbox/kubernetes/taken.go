@@ -17,21 +17,21 @@ type takenPod struct {
 }
 
 type takenSpec struct {
-	HostNetwork bool         `json:"hostNetwork"`
-	HostPID     bool         `json:"hostPID"`
-	HostIPC     bool         `json:"hostIPC"`
-	Security    takenWalls   `json:"securityContext"`
-	Containers  []takenBox   `json:"containers"`
-	Volumes     []takenMount `json:"volumes"`
+	HostNetwork bool           `json:"hostNetwork"`
+	HostPID     bool           `json:"hostPID"`
+	HostIPC     bool           `json:"hostIPC"`
+	Security    takenIsolation `json:"securityContext"`
+	Containers  []takenSandbox `json:"containers"`
+	Volumes     []takenMount   `json:"volumes"`
 }
 
-type takenBox struct {
-	Name      string     `json:"name"`
-	Resources resources  `json:"resources"`
-	Security  takenWalls `json:"securityContext"`
+type takenSandbox struct {
+	Name      string         `json:"name"`
+	Resources resources      `json:"resources"`
+	Security  takenIsolation `json:"securityContext"`
 }
 
-type takenWalls struct {
+type takenIsolation struct {
 	NonRoot    *bool    `json:"runAsNonRoot"`
 	User       *int64   `json:"runAsUser"`
 	Escalate   *bool    `json:"allowPrivilegeEscalation"`
@@ -65,20 +65,20 @@ func or[T any](of ...*T) *T {
 
 // suits refuses a pod that is less closed than Capabilities says, or larger than the limits of a sandbox.
 func (p *takenPod) suits(cfg sandbox.Config) error {
-	box, pod := p.Spec.Containers[0], p.Spec
+	sb, pod := p.Spec.Containers[0], p.Spec
 	var bad []string
 	need := func(ok bool, what string) {
 		if !ok {
 			bad = append(bad, what)
 		}
 	}
-	user, root := or(box.Security.User, pod.Security.User), or(box.Security.NonRoot, pod.Security.NonRoot)
+	user, root := or(sb.Security.User, pod.Security.User), or(sb.Security.NonRoot, pod.Security.NonRoot)
 	need(user == nil || *user != 0, "runAsUser is not 0")
 	need(user != nil || root != nil && *root, "runAsNonRoot is true")
-	need(box.Security.Escalate != nil && !*box.Security.Escalate, "allowPrivilegeEscalation is false")
-	need(!box.Security.Privileged, "privileged is false")
-	need(slices.Contains(box.Security.Caps.Drop, "ALL") && len(box.Security.Caps.Add) == 0, "capabilities are {drop: [ALL]}")
-	filter := or(box.Security.Seccomp, pod.Security.Seccomp)
+	need(sb.Security.Escalate != nil && !*sb.Security.Escalate, "allowPrivilegeEscalation is false")
+	need(!sb.Security.Privileged, "privileged is false")
+	need(slices.Contains(sb.Security.Caps.Drop, "ALL") && len(sb.Security.Caps.Add) == 0, "capabilities are {drop: [ALL]}")
+	filter := or(sb.Security.Seccomp, pod.Security.Seccomp)
 	need(filter != nil && (filter.Type == "RuntimeDefault" || filter.Type == "Localhost"), "seccompProfile is RuntimeDefault or Localhost")
 	need(!pod.HostNetwork && !pod.HostPID && !pod.HostIPC, "hostNetwork, hostPID and hostIPC are false")
 	for _, v := range pod.Volumes {
@@ -92,11 +92,11 @@ func (p *takenPod) suits(cfg sandbox.Config) error {
 			continue
 		}
 		if name == "cpu" {
-			got, ok := quantity(box.Resources.Limits[name], 1000)
+			got, ok := quantity(sb.Resources.Limits[name], 1000)
 			need(ok && got <= most, fmt.Sprintf("its limit of cpu is %dm or less", most))
 			continue
 		}
-		got, ok := quantity(box.Resources.Limits[name], 1)
+		got, ok := quantity(sb.Resources.Limits[name], 1)
 		need(ok && got <= most, fmt.Sprintf("its limit of %s is %d or less", name, most))
 	}
 	if len(bad) == 0 {

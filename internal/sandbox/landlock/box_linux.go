@@ -14,8 +14,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
-type box struct {
-	*local.Box
+type instance struct {
+	*local.Sandbox
 	launcher    []string
 	read, write []string
 	// env is added to the environment of commands that do not set it otherwise.
@@ -28,16 +28,16 @@ type box struct {
 	group *cgroup.Group
 }
 
-var _ sandbox.Sandbox = (*box)(nil)
+var _ sandbox.Sandbox = (*instance)(nil)
 
-func (b *box) bound(d *cgroup.Driver) (err error) {
+func (b *instance) bound(d *cgroup.Driver) (err error) {
 	b.group, err = d.New(b.Name(), b.Config().Limits)
 	b.OnDestroy(func(context.Context) error { return b.group.Remove() })
 	return err
 }
 
 // order is what the launcher of a command is to do, and the ruleset that closes programs to it, nil for none.
-func (b *box) order(path string, p local.Process) (launch.Order, *os.File) {
+func (b *instance) order(path string, p local.Process) (launch.Order, *os.File) {
 	for name, value := range b.env {
 		if _, set := p.Env[name]; !set {
 			p.Env[name] = value
@@ -52,7 +52,7 @@ func (b *box) order(path string, p local.Process) (launch.Order, *os.File) {
 }
 
 // run carries out one command: the launcher becomes it.
-func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
+func (b *instance) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
 	program := p.Args[0]
 	fail := func(err error) (sandbox.Exit, error) {
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w", program, err)

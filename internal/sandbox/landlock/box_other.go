@@ -11,19 +11,19 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
-type box struct {
-	*local.Box
+type instance struct {
+	*local.Sandbox
 	launcher, read, write, own []string
 	env                        map[string]string
 }
 
 type rulesets struct{}
 
-func (*box) programs(*rulesets, []string, finder) error { return nil }
+func (*instance) programs(*rulesets, []string, finder) error { return nil }
 
-func (*box) bound(*cgroup.Driver) error { return nil }
+func (*instance) bound(*cgroup.Driver) error { return nil }
 
 // run always fails: Landlock needs Linux.
-func (*box) run(context.Context, local.Process, func(pid int)) (sandbox.Exit, error) {
+func (*instance) run(context.Context, local.Process, func(pid int)) (sandbox.Exit, error) {
 	return sandbox.Exit{}, launch.Supported()
 }

@@ -74,23 +74,23 @@ func (*Backend) Mode() sandbox.Mode { return sandbox.Landlock }
 
 // Capabilities implements sandbox.Backend.
 func (b *Backend) Capabilities() []sandbox.Capability {
-	how := map[sandbox.Wall]string{
-		sandbox.WallFiles:      "Landlock: what is not named can not be opened",
-		sandbox.WallNetwork:    "no sockets (seccomp), no TCP (Landlock)",
-		sandbox.WallPrivileges: "no capability, none to be had, no new privileges",
-		sandbox.WallSyscalls:   "a seccomp filter",
-		sandbox.WallPrograms:   "Landlock: the files of denied programs can be neither read nor executed, under any name",
-		sandbox.WallStation:    "connections are made by the service (seccomp notification), which refuses those to its own listeners and to the station's",
-		sandbox.WallMetadata:   "modes, owners, times and attributes are changed by the service (seccomp notification), of files that commands may write",
-		sandbox.LimitWall:      "the sandbox's processes are ended",
+	how := map[sandbox.Isolation]string{
+		sandbox.IsolationFiles:      "Landlock: what is not named can not be opened",
+		sandbox.IsolationNetwork:    "no sockets (seccomp), no TCP (Landlock)",
+		sandbox.IsolationPrivileges: "no capability, none to be had, no new privileges",
+		sandbox.IsolationSyscalls:   "a seccomp filter",
+		sandbox.IsolationPrograms:   "Landlock: the files of denied programs can be neither read nor executed, under any name",
+		sandbox.IsolationStation:    "connections are made by the service (seccomp notification), which refuses those to its own listeners and to the station's",
+		sandbox.IsolationMetadata:   "modes, owners, times and attributes are changed by the service (seccomp notification), of files that commands may write",
+		sandbox.LimitWallTime:       "the sandbox's processes are ended",
 	}
-	why := map[sandbox.Wall]string{
-		sandbox.WallDenied:    "Landlock can not close a path below one that is open: use bwrap",
-		sandbox.WallProcesses: "others can not be signalled, traced, read or changed, but are listed with their command lines: use bwrap",
-		sandbox.WallTree:      "without control groups, a process that clears its environment, leaves its session and loses its parent is not found again",
+	why := map[sandbox.Isolation]string{
+		sandbox.IsolationDenied:    "Landlock can not close a path below one that is open: use bwrap",
+		sandbox.IsolationProcesses: "others can not be signalled, traced, read or changed, but are listed with their command lines: use bwrap",
+		sandbox.IsolationTree:      "without control groups, a process that clears its environment, leaves its session and loses its parent is not found again",
 	}
 	if b.groups().Measures() {
-		how[sandbox.WallTree] = "the control group of the command, " + b.groups().Version()
+		how[sandbox.IsolationTree] = "the control group of the command, " + b.groups().Version()
 	}
 	return sandbox.Report(how, why, append(cgroup.Capabilities(b.groups()), local.FileCapability())...)
 }
@@ -125,11 +125,11 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
-	inner, err := local.OpenBox(cfg, sandbox.Landlock, b.base, "", "")
+	inner, err := local.OpenSandbox(cfg, sandbox.Landlock, b.base, "", "")
 	if err != nil {
 		return nil, err
 	}
-	x := &box{Box: inner, launcher: launcher}
+	x := &instance{Sandbox: inner, launcher: launcher}
 	x.Serve(x.run, nil)
 	if err = x.allow(); err == nil {
 		err = x.programs(&b.rulesets, x.system(), func(names, dirs []string) ([]string, error) {
@@ -147,14 +147,14 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 }
 
 // system are the directories of programs that commands may read.
-func (b *box) system() []string {
+func (b *instance) system() []string {
 	return slices.DeleteFunc(slices.Clone(b.read), func(path string) bool {
 		return path == "/proc" || strings.HasPrefix(path, "/etc/")
 	})
 }
 
 // allow lists what commands may open.
-func (b *box) allow() error {
+func (b *instance) allow() error {
 	cfg := b.Config()
 	b.write = []string{cfg.Workspace, b.Private("home"), b.Private("tmp")}
 	for _, path := range cfg.Writable {

@@ -45,7 +45,7 @@ func (r *rulesets) of(files []string) (*os.File, error) {
 }
 
 // programs closes the programs that the Config denies.
-func (b *box) programs(r *rulesets, dirs []string, find finder) error {
+func (b *instance) programs(r *rulesets, dirs []string, find finder) error {
 	files, err := find(b.Config().DenyPrograms, dirs)
 	if err != nil || len(files) == 0 {
 		return err

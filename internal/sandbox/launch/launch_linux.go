@@ -53,7 +53,7 @@ func Main() int {
 	if err != nil {
 		return fault(faultFD, err)
 	}
-	profile, err := order.wall()
+	profile, err := order.isolation()
 	if err == nil {
 		err = filter(profile, faultFD)
 	}
@@ -97,7 +97,7 @@ func read() (Order, error) {
 
 // wall does all that comes before the system call filter, which it returns, the strictest last: what is closed can not be used
 // to close the rest.
-func (o Order) wall() (p seccomp.Profile, err error) {
+func (o Order) isolation() (p seccomp.Profile, err error) {
 	fail := func(what string, err error) (seccomp.Profile, error) { return p, fmt.Errorf("%s: %w", what, err) }
 	for _, file := range o.Groups {
 		if err := os.WriteFile(file, []byte("0"), 0); err != nil {

@@ -55,7 +55,7 @@ func leftBehind(pid int) bool {
 			continue
 		}
 		st, there := statOf(pid)
-		return Abandoned(BoxPrefix+value) && there && !st.dead()
+		return Abandoned(SandboxPrefix+value) && there && !st.dead()
 	}
 	return false
 }

@@ -23,7 +23,7 @@ func EndByHandle(fd int) {
 	if fd < 0 || unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) != nil {
 		return
 	}
-	waitGone(fd, time.Now().Add(killWait))
+	waitExited(fd, time.Now().Add(killWait))
 }
 
 // ParentOf returns the parent of a process, -1 where there is no such process. A process that was not waited for yet

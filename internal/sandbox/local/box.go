@@ -19,7 +19,7 @@ import (
 //
 // It owns a private directory beside the workspace, for HOME and temporary files: they last as long as the sandbox,
 // from one Exec to the next, and are gone after Destroy.
-type Box struct {
+type Sandbox struct {
 	Life
 	cfg     sandbox.Config
 	mode    sandbox.Mode
@@ -40,7 +40,7 @@ type Box struct {
 // OpenBox checks a Config, opens the workspace and makes the private directory below base (empty: the system's
 // place for temporary files). home and tmp are the paths that a command sees; empty means the private directories'
 // own.
-func OpenBox(cfg sandbox.Config, mode sandbox.Mode, base, home, tmp string) (*Box, error) {
+func OpenSandbox(cfg sandbox.Config, mode sandbox.Mode, base, home, tmp string) (*Sandbox, error) {
 	if cfg.ID == "" {
 		return nil, errors.New("sandbox: want an ID")
 	}
@@ -53,14 +53,14 @@ func OpenBox(cfg sandbox.Config, mode sandbox.Mode, base, home, tmp string) (*Bo
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
-	b := &Box{cfg: cfg, mode: mode, files: files, secret: ownOwner() + "-" + rand.Text(), until: time.Now().Add(cfg.Limits.Wall)}
+	b := &Sandbox{cfg: cfg, mode: mode, files: files, secret: ownOwner() + "-" + rand.Text(), until: time.Now().Add(cfg.Limits.Wall)}
 	if err := b.prepare(base, home, tmp); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox %s: %w", cfg.ID, err), files.Close(), b.removePrivate())
 	}
 	return b, nil
 }
 
-func (b *Box) prepare(base, home, tmp string) (err error) {
+func (b *Sandbox) prepare(base, home, tmp string) (err error) {
 	if b.private, err = os.MkdirTemp(base, ownName()); err != nil {
 		return fmt.Errorf("make the private directory: %w", err)
 	}
@@ -80,43 +80,43 @@ func (b *Box) prepare(base, home, tmp string) (err error) {
 }
 
 // ID names the sandbox.
-func (b *Box) ID() string { return b.cfg.ID }
+func (b *Sandbox) ID() string { return b.cfg.ID }
 
 // Mode returns the backend's mode.
-func (b *Box) Mode() sandbox.Mode { return b.mode }
+func (b *Sandbox) Mode() sandbox.Mode { return b.mode }
 
 // Workspace returns the absolute path of the workspace.
-func (b *Box) Workspace() string { return b.cfg.Workspace }
+func (b *Sandbox) Workspace() string { return b.cfg.Workspace }
 
 // Config returns what the sandbox was opened with, its paths clean.
-func (b *Box) Config() sandbox.Config { return b.cfg }
+func (b *Sandbox) Config() sandbox.Config { return b.cfg }
 
 // ReadFile implements sandbox.Sandbox.
-func (b *Box) ReadFile(path string) ([]byte, error) { return b.files.ReadFile(path) }
+func (b *Sandbox) ReadFile(path string) ([]byte, error) { return b.files.ReadFile(path) }
 
 // WriteFile implements sandbox.Sandbox.
-func (b *Box) WriteFile(path string, data []byte) error { return b.files.WriteFile(path, data) }
+func (b *Sandbox) WriteFile(path string, data []byte) error { return b.files.WriteFile(path, data) }
 
 // Stat implements sandbox.Sandbox.
-func (b *Box) Stat(path string) (fs.FileInfo, error) { return b.files.Stat(path) }
+func (b *Sandbox) Stat(path string) (fs.FileInfo, error) { return b.files.Stat(path) }
 
 // Remove implements sandbox.Sandbox.
-func (b *Box) Remove(path string) error { return b.files.Remove(path) }
+func (b *Sandbox) Remove(path string) error { return b.files.Remove(path) }
 
 // Rename implements sandbox.Sandbox.
-func (b *Box) Rename(from, to string) error { return b.files.Rename(from, to) }
+func (b *Sandbox) Rename(from, to string) error { return b.files.Rename(from, to) }
 
 // FS implements sandbox.Sandbox.
-func (b *Box) FS() fs.FS { return b.files.FS() }
+func (b *Sandbox) FS() fs.FS { return b.files.FS() }
 
 // Name returns a name of the sandbox's own that tells whose it is, for what it makes besides its private directory.
-func (b *Box) Name() string { return filepath.Base(b.private) }
+func (b *Sandbox) Name() string { return filepath.Base(b.private) }
 
 // Private returns a path in the private directory.
-func (b *Box) Private(name string) string { return filepath.Join(b.private, name) }
+func (b *Sandbox) Private(name string) string { return filepath.Join(b.private, name) }
 
 // Command checks a command and turns it into a Process that has everything but the program's path.
-func (b *Box) Command(cmd sandbox.Cmd) (Process, error) {
+func (b *Sandbox) Command(cmd sandbox.Cmd) (Process, error) {
 	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
 		return Process{}, fmt.Errorf("exec: want a program in Args: %w", fs.ErrInvalid)
 	}
@@ -133,19 +133,19 @@ func (b *Box) Command(cmd sandbox.Cmd) (Process, error) {
 		Args: cmd.Args, Env: env, Dir: dir,
 		Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr,
 		AnyProgram: cmd.AnyProgram,
-		Marker:     b.secret + "." + rand.Text(), box: b,
+		Marker:     b.secret + "." + rand.Text(), sandbox: b,
 	}, nil
 }
 
 // OnDestroy has Destroy call a function when no command runs any more, before the private directory is removed. Each call
 // of Destroy calls it.
-func (b *Box) OnDestroy(release func(ctx context.Context) error) {
+func (b *Sandbox) OnDestroy(release func(ctx context.Context) error) {
 	b.releases = append(b.releases, release)
 }
 
 // Destroy ends all commands, closes the workspace and removes the private directory. It may be called again, also
 // after an error.
-func (b *Box) Destroy(ctx context.Context) error {
+func (b *Sandbox) Destroy(ctx context.Context) error {
 	err := b.End(ctx)
 	if err == nil {
 		for _, release := range b.releases {
@@ -159,7 +159,7 @@ func (b *Box) Destroy(ctx context.Context) error {
 	return nil
 }
 
-func (b *Box) removePrivate() error {
+func (b *Sandbox) removePrivate() error {
 	if b.private == "" {
 		return nil
 	}

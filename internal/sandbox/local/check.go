@@ -19,7 +19,7 @@ import (
 // Check refuses a Config that asks for what a backend with these capabilities does not enforce, for a path that does
 // not exist, or for a workspace in one of the directories that the sandbox has of its own.
 func Check(mode sandbox.Mode, cfg sandbox.Config, has []sandbox.Capability, own ...string) error {
-	if cfg.Network && cfg.Door != nil {
+	if cfg.Network && cfg.Egress != nil {
 		return fmt.Errorf("%w: a door is for a closed network", fs.ErrInvalid)
 	}
 	if err := sandbox.Require(mode, cfg, has); err != nil {
@@ -69,13 +69,13 @@ func Try(ctx context.Context, base string, cfg sandbox.Config, open Opener, args
 		return Trial{}, fmt.Errorf("%w: probe: %w", sandbox.ErrUnavailable, err)
 	}
 	cfg.ID, cfg.Workspace = "probe", dir
-	box, err := open(ctx, cfg)
+	sb, err := open(ctx, cfg)
 	if err != nil {
 		return Trial{}, Unavailable(err)
 	}
 	var out, errs bytes.Buffer
-	exit, err := box.Exec(ctx, sandbox.Cmd{Args: args, Stdout: &out, Stderr: &errs})
-	err = errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
+	exit, err := sb.Exec(ctx, sandbox.Cmd{Args: args, Stdout: &out, Stderr: &errs})
+	err = errors.Join(err, sb.Destroy(context.WithoutCancel(ctx)))
 	return Trial{Opened: true, Exit: exit, Output: out.String(), Err: errs.String()}, err
 }
 
@@ -85,13 +85,13 @@ type Head struct {
 	To   io.Writer // may be nil
 
 	mu   sync.Mutex
-	kept []byte // guarded by mu
+	tail []byte // guarded by mu
 }
 
 // Write implements io.Writer.
 func (h *Head) Write(p []byte) (int, error) {
 	h.mu.Lock()
-	h.kept = append(h.kept, p[:min(len(p), h.Most-len(h.kept))]...)
+	h.tail = append(h.tail, p[:min(len(p), h.Most-len(h.tail))]...)
 	h.mu.Unlock()
 	if h.To == nil {
 		return len(p), nil
@@ -103,7 +103,7 @@ func (h *Head) Write(p []byte) (int, error) {
 func (h *Head) Text() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return string(h.kept)
+	return string(h.tail)
 }
 
 // Clip bounds a text of others that is shown.

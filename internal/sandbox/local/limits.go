@@ -19,7 +19,7 @@ const (
 
 // DiskCapability says how Box enforces Limits.Disk.
 func DiskCapability() sandbox.Capability {
-	return sandbox.Capability{Wall: sandbox.LimitDisk, Enforced: true,
+	return sandbox.Capability{Isolation: sandbox.LimitDisk, Enforced: true,
 		How: "counted every 50 ms or more while a command runs, which is ended above the limit; a file that was removed and is still open is not counted"}
 }
 
@@ -31,7 +31,7 @@ func FileCapability() sandbox.Capability {
 }
 
 // limited bounds a command by the sandbox's lifetime and disk limit. stop must be called when the command has ended.
-func (b *Box) limited(ctx context.Context) (limited context.Context, stop func(), err error) {
+func (b *Sandbox) limited(ctx context.Context) (limited context.Context, stop func(), err error) {
 	stop = func() {}
 	if b.cfg.Limits.Wall > 0 {
 		if !time.Now().Before(b.until) {
@@ -56,7 +56,7 @@ func (b *Box) limited(ctx context.Context) (limited context.Context, stop func()
 
 // watchDisk ends a command that makes the sandbox's files take more than their limit. A command that began above it
 // and only makes them less may run.
-func (b *Box) watchDisk(ctx context.Context, end context.CancelCauseFunc) {
+func (b *Sandbox) watchDisk(ctx context.Context, end context.CancelCauseFunc) {
 	most := max(b.cfg.Limits.Disk, b.diskUse(ctx))
 	timer := time.NewTimer(diskEvery)
 	defer timer.Stop()
@@ -76,7 +76,7 @@ func (b *Box) watchDisk(ctx context.Context, end context.CancelCauseFunc) {
 }
 
 // diskUse counts the bytes that the workspace and the private directory take on disk, each file once.
-func (b *Box) diskUse(ctx context.Context) int64 {
+func (b *Sandbox) diskUse(ctx context.Context) int64 {
 	var total int64
 	seen := make(map[[2]uint64]bool)
 	for _, root := range []string{b.cfg.Workspace, b.private} {

@@ -7,14 +7,14 @@ import (
 )
 
 // BoxPrefix begins the names of everything that a sandbox makes outside of its workspace: directories, control groups.
-const BoxPrefix = "inspan-box-"
+const SandboxPrefix = "inspan-box-"
 
 // ownName begins a name with whose it is, so that Reap can tell what nobody owns any more.
-func ownName() string { return BoxPrefix + ownOwner() + "-" }
+func ownName() string { return SandboxPrefix + ownOwner() + "-" }
 
 // ownerIn returns the owner that a name tells.
 func ownerIn(name string) (owner string, ok bool) {
-	rest, ok := strings.CutPrefix(name, BoxPrefix)
+	rest, ok := strings.CutPrefix(name, SandboxPrefix)
 	if !ok {
 		return "", false
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // Processes implements sandbox.Sandbox.
-func (b *Box) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
+func (b *Sandbox) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 	_, leave, err := b.Enter(ctx)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (b *Box) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 }
 
 // Kill implements sandbox.Sandbox.
-func (b *Box) Kill(ctx context.Context, pid int) error {
+func (b *Sandbox) Kill(ctx context.Context, pid int) error {
 	_, leave, err := b.Enter(ctx)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (b *Box) Kill(ctx context.Context, pid int) error {
 
 // send signals one process of the sandbox, by a handle that was taken before it was looked at, so that a number that
 // was given to another process is never hit. It reports whether the process was seen to be gone; wait waits for that.
-func (b *Box) send(pid int, sig syscall.Signal, wait bool) (gone bool, err error) {
+func (b *Sandbox) send(pid int, sig syscall.Signal, wait bool) (gone bool, err error) {
 	none := fmt.Errorf("process %d: %w: list them anew", pid, sandbox.ErrNoProcess)
 	if pid <= 1 {
 		return false, none
@@ -76,7 +76,7 @@ func (b *Box) send(pid int, sig syscall.Signal, wait bool) (gone bool, err error
 		if !wait {
 			return false, nil
 		}
-		waitGone(fd, time.Now().Add(killWait))
+		waitExited(fd, time.Now().Add(killWait))
 		st, ok := statOf(pid)
 		return !ok || st.dead(), nil
 	}

@@ -12,17 +12,17 @@ import (
 )
 
 // Processes is refused: without /proc a process that left its group is not found.
-func (b *Box) Processes(context.Context) ([]sandbox.ProcessInfo, error) {
+func (b *Sandbox) Processes(context.Context) ([]sandbox.ProcessInfo, error) {
 	return nil, fmt.Errorf("%w: processes are listed on Linux only, this is %s", sandbox.ErrUnavailable, runtime.GOOS)
 }
 
 // Kill knows the commands that were started, and no other process.
-func (b *Box) Kill(_ context.Context, pid int) error {
+func (b *Sandbox) Kill(_ context.Context, pid int) error {
 	_, err := b.send(pid, syscall.SIGKILL, true)
 	return err
 }
 
-func (b *Box) send(pid int, sig syscall.Signal, _ bool) (bool, error) {
+func (b *Sandbox) send(pid int, sig syscall.Signal, _ bool) (bool, error) {
 	for _, t := range b.running() {
 		if t.root == pid {
 			return true, syscall.Kill(pid, sig)

@@ -57,7 +57,7 @@ type Process struct {
 	// Attributes, if set, adds to how the process is started.
 	Attributes func(*syscall.SysProcAttr)
 
-	box *Box // whose command it is; nil for a probe
+	sandbox *Sandbox // whose command it is; nil for a probe
 }
 
 // Run starts a process in its own group and waits. When ctx ends it kills the process and all it started. Run
@@ -93,8 +93,8 @@ func Run(ctx context.Context, p Process) (sandbox.Exit, error) {
 	}
 	tree := newTree(proc.Pid, p.Marker, start)
 	tree.wrapped = p.Wrapped
-	if p.box != nil {
-		defer p.box.track(tree)()
+	if p.sandbox != nil {
+		defer p.sandbox.track(tree)()
 	}
 	if p.Started != nil {
 		p.Started(proc.Pid)

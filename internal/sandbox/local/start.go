@@ -18,10 +18,10 @@ type Runner func(ctx context.Context, p Process, started func(pid int)) (sandbox
 type Signaler func(ctx context.Context, pid int, sig syscall.Signal) error
 
 // Serve sets how commands run, and how signals reach them where they are not processes of this machine.
-func (b *Box) Serve(run Runner, signal Signaler) { b.run, b.signal = run, signal }
+func (b *Sandbox) Serve(run Runner, signal Signaler) { b.run, b.signal = run, signal }
 
 // Exec implements sandbox.Sandbox.
-func (b *Box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
+func (b *Sandbox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	inner, p, leave, err := b.begin(ctx, cmd)
 	if err != nil {
 		return sandbox.Exit{}, err
@@ -32,7 +32,7 @@ func (b *Box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 
 // begin readies a command. It counts as running, bounded by the sandbox's lifetime and disk limit, until leave is called; the
 // context ends with ctx and with the sandbox.
-func (b *Box) begin(ctx context.Context, cmd sandbox.Cmd) (inner context.Context, p Process, leave func(), err error) {
+func (b *Sandbox) begin(ctx context.Context, cmd sandbox.Cmd) (inner context.Context, p Process, leave func(), err error) {
 	inner, out, err := b.Enter(ctx)
 	if err != nil {
 		return nil, Process{}, nil, err
@@ -49,12 +49,12 @@ func (b *Box) begin(ctx context.Context, cmd sandbox.Cmd) (inner context.Context
 }
 
 // Start implements sandbox.Sandbox. Destroy waits for the command.
-func (b *Box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
+func (b *Sandbox) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
 	inner, p, leave, err := b.begin(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{box: b, done: make(chan struct{})}
+	h := &handle{sandbox: b, done: make(chan struct{})}
 	begun := make(chan int, 1) // the runner says one number at most, and does not wait
 	go func() {
 		defer leave()
@@ -78,11 +78,11 @@ func (b *Box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, erro
 
 // handle is a command that Start started.
 type handle struct {
-	box  *Box
-	pid  int
-	done chan struct{} // closed when the command and all it started are gone; exit and err are set before
-	exit sandbox.Exit
-	err  error
+	sandbox *Sandbox
+	pid     int
+	done    chan struct{} // closed when the command and all it started are gone; exit and err are set before
+	exit    sandbox.Exit
+	err     error
 }
 
 // PID implements sandbox.Process.
@@ -100,15 +100,15 @@ func (h *handle) Signal(sig os.Signal) error {
 	if !ok {
 		return fmt.Errorf("signal %v: %w", sig, errors.ErrUnsupported)
 	}
-	if h.box.signal != nil {
-		return h.box.signal(context.Background(), h.pid, s)
+	if h.sandbox.signal != nil {
+		return h.sandbox.signal(context.Background(), h.pid, s)
 	}
-	_, err := h.box.send(h.pid, s, false)
+	_, err := h.sandbox.send(h.pid, s, false)
 	return err
 }
 
 // track remembers the tree of a running command until the returned function is called.
-func (b *Box) track(t *tree) func() {
+func (b *Sandbox) track(t *tree) func() {
 	b.treesMu.Lock()
 	defer b.treesMu.Unlock()
 	if b.trees == nil {
@@ -123,7 +123,7 @@ func (b *Box) track(t *tree) func() {
 }
 
 // running returns the trees of the commands that run.
-func (b *Box) running() []*tree {
+func (b *Sandbox) running() []*tree {
 	b.treesMu.Lock()
 	defer b.treesMu.Unlock()
 	list := make([]*tree, 0, len(b.trees))

@@ -105,7 +105,7 @@ func end(handles []int) {
 	}
 	deadline := time.Now().Add(killWait)
 	for _, fd := range handles {
-		waitGone(fd, deadline)
+		waitExited(fd, deadline)
 		_ = unix.Close(fd)
 	}
 }
@@ -122,7 +122,7 @@ func EndNamespace(pid int) {
 		return
 	}
 	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-	waitGone(fd, time.Now().Add(killWait))
+	waitExited(fd, time.Now().Add(killWait))
 }
 
 // firstOfNamespace reads NSpid of proc_pid_status(5): the ids of a process in each namespace, the innermost last.
@@ -140,8 +140,8 @@ func firstOfNamespace(pid int) bool {
 	return false
 }
 
-// waitGone waits until the process of a handle has ended, or the deadline.
-func waitGone(fd int, deadline time.Time) {
+// waitExited waits until the process of a handle has ended, or the deadline.
+func waitExited(fd int, deadline time.Time) {
 	for {
 		left := time.Until(deadline)
 		if left <= 0 {

@@ -20,8 +20,8 @@ const crowd = 8
 // machine runs a command (engine-MiB) of the size that the tests give it.
 func BenchmarkCosts(b *testing.B) {
 	sandboxtest.CostsOf(b, real(), crowd)
-	box := open(b, real(), sandbox.Config{})
-	sh(b, box, "head -c 16m /dev/zero | tail | wc -c")
+	sb := open(b, real(), sandbox.Config{})
+	sh(b, sb, "head -c 16m /dev/zero | tail | wc -c")
 	size, err := engineMemory()
 	if err != nil {
 		b.Fatal(err)

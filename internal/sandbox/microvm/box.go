@@ -10,27 +10,27 @@ import (
 )
 
 // box is a sandbox in a machine.
-type box struct {
-	*mirror.Box
+type instance struct {
+	*mirror.Sandbox
 	machine *machine
 	disk    bool // its disk is limited
 	watches sync.WaitGroup
 }
 
-var _ sandbox.Sandbox = (*box)(nil)
+var _ sandbox.Sandbox = (*instance)(nil)
 
 // Exec implements sandbox.Sandbox.
-func (b *box) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
+func (b *instance) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	ctx, stop := b.watched(ctx)
 	defer stop()
-	exit, err := b.Box.Exec(ctx, cmd)
+	exit, err := b.Sandbox.Exec(ctx, cmd)
 	return exit, b.machine.lost(err)
 }
 
 // Start implements sandbox.Sandbox.
-func (b *box) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
+func (b *instance) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
 	ctx, stop := b.watched(ctx)
-	p, err := b.Box.Start(ctx, cmd)
+	p, err := b.Sandbox.Start(ctx, cmd)
 	if err != nil {
 		stop()
 		return nil, b.machine.lost(err)
@@ -55,7 +55,7 @@ func (s started) Wait() (sandbox.Exit, error) {
 }
 
 // watched ends a command that fills the disk. One that began on a full disk may run, to make room.
-func (b *box) watched(ctx context.Context) (watched context.Context, stop func()) {
+func (b *instance) watched(ctx context.Context) (watched context.Context, stop func()) {
 	if !b.disk {
 		return ctx, func() {}
 	}
@@ -69,8 +69,8 @@ func (b *box) watched(ctx context.Context) (watched context.Context, stop func()
 }
 
 // Destroy implements sandbox.Sandbox.
-func (b *box) Destroy(ctx context.Context) error {
-	err := b.Box.Destroy(ctx)
+func (b *instance) Destroy(ctx context.Context) error {
+	err := b.Sandbox.Destroy(ctx)
 	b.watches.Wait()
 	return err
 }

@@ -6,4 +6,4 @@ import (
 )
 
 // MachineOf is the machine of a sandbox, for tests that do in it what no command may.
-func MachineOf(s sandbox.Sandbox) mirror.Remote { return s.(*box).machine }
+func MachineOf(s sandbox.Sandbox) mirror.Remote { return s.(*instance).machine }

@@ -92,7 +92,7 @@ func TestFaults(t *testing.T) {
 		"qemu: a machine that panics":              {qemuDouble, fctest.KernelDies, nil, microvm.ErrBoot, "Unable to mount root fs"},
 		"qemu: an agent that never comes":          {qemuDouble, fctest.KernelMute, func(c *microvm.Config) { c.StartWait = time.Second }, microvm.ErrBoot, "deadline"},
 		"qemu: an agent of another version":        {qemuDouble, fctest.KernelOld, nil, wire.ErrVersion, "make microvm"},
-		"qemu: rubbish on the channel":             {qemuDouble, fctest.KernelRubbish, nil, microvm.ErrBoot, "the machine is gone"},
+		"qemu: rubbish on the channel":             {qemuDouble, fctest.KernelMalformed, nil, microvm.ErrBoot, "the machine is gone"},
 		"qemu: no engine":                          {qemuDouble, fctest.KernelGood, func(c *microvm.Config) { c.Program = "no-such-qemu" }, microvm.ErrSettings, "INSPAN_QEMU"},
 		"qemu: a kernel that is not there":         {qemuDouble, fctest.KernelGood, func(c *microvm.Config) { c.Kernel = "/not/there" }, microvm.ErrSettings, "INSPAN_MICROVM_KERNEL"},
 		"qemu: a first file system that is not":    {qemuDouble, fctest.KernelGood, func(c *microvm.Config) { c.Initrd = "/not/there" }, microvm.ErrSettings, "INSPAN_MICROVM_INITRD"},
@@ -128,28 +128,28 @@ func TestLost(t *testing.T) {
 	} {
 		t.Run("SBX-15 "+name+" is told, for Exec and for Start, and nothing is left", func(t *testing.T) {
 			cfg, ws, tmp := c.make(t, fctest.KernelGood), t.TempDir(), scratch(t)
-			for what, run := range map[string]func(box sandbox.Sandbox) error{
-				"exec": func(box sandbox.Sandbox) error {
-					_, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"echo", c.arg}})
+			for what, run := range map[string]func(sb sandbox.Sandbox) error{
+				"exec": func(sb sandbox.Sandbox) error {
+					_, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"echo", c.arg}})
 					return err
 				},
-				"start": func(box sandbox.Sandbox) error {
-					p, err := box.Start(t.Context(), sandbox.Cmd{Args: []string{"echo", c.arg}})
+				"start": func(sb sandbox.Sandbox) error {
+					p, err := sb.Start(t.Context(), sandbox.Cmd{Args: []string{"echo", c.arg}})
 					if err == nil {
 						_, err = p.Wait()
 					}
 					return err
 				},
 			} {
-				box := open(t, microvm.New(cfg), sandbox.Config{Workspace: ws})
-				if err := run(box); !errors.Is(err, sandbox.ErrLost) || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+				sb := open(t, microvm.New(cfg), sandbox.Config{Workspace: ws})
+				if err := run(sb); !errors.Is(err, sandbox.ErrLost) || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%s: got %v, want %v and ErrLost with %q", what, err, c.want, c.says)
 				}
 				// What comes after has not begun, so that it can be tried in another sandbox.
-				if _, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrNotStarted) || errors.Is(err, sandbox.ErrLost) {
+				if _, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrNotStarted) || errors.Is(err, sandbox.ErrLost) {
 					t.Errorf("%s: the next command: got %v, want ErrNotStarted", what, err)
 				}
-				if err := box.Destroy(context.Background()); err != nil {
+				if err := sb.Destroy(context.Background()); err != nil {
 					t.Errorf("%s: destroy: %v", what, err)
 				}
 			}

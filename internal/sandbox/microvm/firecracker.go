@@ -94,7 +94,7 @@ func (c *fcClient) start(ctx context.Context, s spec, vsock string) (net.Conn, e
 		{"/machine-config", fcMachine{s.cpus, s.memory / mebi}},
 		{"/boot-source", fcBoot{s.kernel, s.initrd, commandLine(guest.ChannelVsock, "reboot=k", "pci=off")}},
 		{"/drives/root", fcDrive{"root", s.root, false, true}},
-		{"/drives/box", fcDrive{"box", s.box, false, false}},
+		{"/drives/box", fcDrive{"box", s.sandbox, false, false}},
 		{"/drives/transit", fcDrive{"transit", s.transit, false, false}},
 		{"/vsock", fcVsock{guestCID, vsock}},
 		{"/actions", fcAction{"InstanceStart"}},
@@ -138,7 +138,7 @@ func (c *fcClient) wait(ctx context.Context) error {
 	select {
 	case <-again.C:
 		return nil
-	case <-c.engine.gone:
+	case <-c.engine.exited:
 		return errors.New("the engine ended")
 	case <-ctx.Done():
 		return ctx.Err()
@@ -165,7 +165,7 @@ func (c *fcClient) put(ctx context.Context, path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("tell the engine %s: %w", path, err)
 	}
-	said, err := io.ReadAll(io.LimitReader(res.Body, maxSaid))
+	said, err := io.ReadAll(io.LimitReader(res.Body, maxConsole))
 	if err = errors.Join(err, res.Body.Close()); err != nil {
 		return fmt.Errorf("tell the engine %s: %w", path, err)
 	}
@@ -222,7 +222,7 @@ func (c *fcClient) finish() {
 		return // it is killed anyway
 	}
 	select {
-	case <-c.engine.gone:
+	case <-c.engine.exited:
 	case <-ctx.Done():
 	}
 }

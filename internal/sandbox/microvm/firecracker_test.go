@@ -52,13 +52,13 @@ func TestFirecracker(t *testing.T) {
 	})
 	t.Run("SBX-13 SBX-20 an open network and a way out do not go together", func(t *testing.T) {
 		t.Parallel()
-		_, err := microvm.New(double(t, fctest.KernelGood)).Open(t.Context(), sandbox.Config{ID: "door", Workspace: t.TempDir(), Network: true, Door: noDoor{}})
+		_, err := microvm.New(double(t, fctest.KernelGood)).Open(t.Context(), sandbox.Config{ID: "door", Workspace: t.TempDir(), Network: true, Egress: noEgress{}})
 		if err == nil || !strings.Contains(err.Error(), "do not go together") {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
-type noDoor struct{ sandbox.Door }
+type noEgress struct{ sandbox.Egress }
 
-func (noDoor) Shown() []string { return nil }
+func (noEgress) Shown() []string { return nil }

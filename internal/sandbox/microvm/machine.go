@@ -24,22 +24,22 @@ const (
 	// endWait bounds the end of a machine.
 	endWait = 30 * time.Second
 	// trialName begins the name of a machine that is started to see whether it boots.
-	trialName = local.BoxPrefix + "trial"
+	trialName = local.SandboxPrefix + "trial"
 	// transitBytes is the size of the disk for files on their way, which is a file with holes.
 	transitBytes = 2*mirror.MaxTree + 1<<30
 )
 
 // spec is what an engine makes a machine of.
 type spec struct {
-	name         string // tells whose it is
-	dir          string // of the machine's own
-	kernel       string
-	initrd       string
-	root         string
-	box, transit string // disks
-	cpus         int
-	memory       int64
-	accel        Accel
+	name             string // tells whose it is
+	dir              string // of the machine's own
+	kernel           string
+	initrd           string
+	root             string
+	sandbox, transit string // disks
+	cpus             int
+	memory           int64
+	accel            Accel
 }
 
 // machine is one virtual machine.
@@ -63,7 +63,7 @@ func (b *Backend) boot(ctx context.Context, name string, l sandbox.Limits, accel
 	if err != nil {
 		return nil, fmt.Errorf("make the machine's directory: %w", err)
 	}
-	s := spec{name: name, dir: dir, kernel: b.cfg.Kernel, initrd: b.cfg.Initrd, root: b.cfg.Root, box: filepath.Join(dir, "box"), transit: filepath.Join(dir, "transit"),
+	s := spec{name: name, dir: dir, kernel: b.cfg.Kernel, initrd: b.cfg.Initrd, root: b.cfg.Root, sandbox: filepath.Join(dir, "box"), transit: filepath.Join(dir, "transit"),
 		cpus: b.cfg.CPUs, memory: b.cfg.Memory, accel: accel}
 	if l.CPU > 0 {
 		s.cpus = int(math.Ceil(l.CPU))
@@ -76,7 +76,7 @@ func (b *Backend) boot(ctx context.Context, name string, l sandbox.Limits, accel
 	if l.Disk > 0 {
 		disk = l.Disk
 	}
-	err = errors.Join(sparse(s.box, disk+disk/ownShare+ownDisk), sparse(s.transit, transitBytes))
+	err = errors.Join(sparse(s.sandbox, disk+disk/ownShare+ownDisk), sparse(s.transit, transitBytes))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make the machine's disks: %w", err), os.RemoveAll(dir))
 	}
@@ -131,7 +131,7 @@ func (m *machine) lost(err error) error {
 		return err
 	}
 	select {
-	case <-m.Gone():
+	case <-m.Closed():
 		return fmt.Errorf("%w; the machine is gone: %w", err, m.engine.why())
 	default:
 		return err
@@ -153,7 +153,7 @@ func (m *machine) end(ctx context.Context, channel io.Closer) error {
 
 // marker is what the engine's environment says of whose it is, so that the reaper finds it.
 func marker(name string) string {
-	return local.MarkerName + "=" + strings.TrimPrefix(name, local.BoxPrefix) + "." + rand.Text()
+	return local.MarkerName + "=" + strings.TrimPrefix(name, local.SandboxPrefix) + "." + rand.Text()
 }
 
 // files reads the files of directories, not of those in them.

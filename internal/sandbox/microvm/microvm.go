@@ -154,7 +154,7 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
 	var m *machine
-	inner, err := mirror.OpenBox(ctx, away, b.cfg.Mode, "", func(ctx context.Context, name string) (mirror.Remote, error) {
+	inner, err := mirror.OpenSandbox(ctx, away, b.cfg.Mode, "", func(ctx context.Context, name string) (mirror.Remote, error) {
 		if m, err = b.boot(ctx, name, cfg.Limits, accel); err != nil {
 			return nil, err
 		}
@@ -163,11 +163,11 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	if err != nil {
 		return nil, err
 	}
-	box := &box{Box: inner, machine: m, disk: cfg.Limits.Disk > 0}
+	sb := &instance{Sandbox: inner, machine: m, disk: cfg.Limits.Disk > 0}
 	hold := wire.Hold{Base: strings.TrimSuffix(inner.Inside(), "/ws"), CPU: cfg.Limits.CPU, Memory: cfg.Limits.Memory, Disk: cfg.Limits.Disk, PIDs: cfg.Limits.PIDs, Shown: shown}
-	if cfg.Door != nil {
+	if cfg.Egress != nil {
 		hold.Port = inside.Port
-		err = m.lead(cfg.Door)
+		err = m.lead(cfg.Egress)
 	}
 	if err == nil {
 		err = m.Hold(ctx, hold)
@@ -175,24 +175,24 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWait)
 		defer cancel()
-		return nil, errors.Join(fmt.Errorf("sandbox %s: %w: %w", cfg.ID, ErrBoot, err), box.Destroy(ctx))
+		return nil, errors.Join(fmt.Errorf("sandbox %s: %w: %w", cfg.ID, ErrBoot, err), sb.Destroy(ctx))
 	}
-	return box, nil
+	return sb, nil
 }
 
 // checked refuses what can not be had, and returns what is left of a Config for a machine elsewhere, and the files that go with
 // the way out.
 func (b *Backend) checked(cfg sandbox.Config) (away sandbox.Config, shown map[string][]byte, err error) {
 	away = cfg
-	if cfg.Door != nil {
-		away.Door = nil
-		if shown, err = files(cfg.Door.Shown()); err != nil {
+	if cfg.Egress != nil {
+		away.Egress = nil
+		if shown, err = files(cfg.Egress.Shown()); err != nil {
 			return away, nil, err
 		}
-		away.ReadOnly = slices.DeleteFunc(slices.Clone(cfg.ReadOnly), func(at string) bool { return slices.Contains(cfg.Door.Shown(), at) })
+		away.ReadOnly = slices.DeleteFunc(slices.Clone(cfg.ReadOnly), func(at string) bool { return slices.Contains(cfg.Egress.Shown(), at) })
 	}
 	err = errors.Join(cfg.Limits.Check(), sandbox.Require(b.cfg.Mode, cfg, b.Capabilities()), mirror.Refuse(b.cfg.Mode, away), b.settings())
-	if cfg.Door != nil && cfg.Network {
+	if cfg.Egress != nil && cfg.Network {
 		err = errors.Join(err, errors.New("a way out and an open network do not go together"))
 	}
 	if cfg.Limits.CPU > maxCPUs {
@@ -238,25 +238,25 @@ func (b *Backend) settings() error {
 func (b *Backend) Capabilities() []sandbox.Capability {
 	own := "a virtual machine of its own (" + b.how() + ")"
 	const group = "a control group of the machine's kernel, and the machine's own size"
-	how := map[sandbox.Wall]string{
-		sandbox.WallFiles:      own + ", which is sent the workspace and nothing else",
-		sandbox.WallDenied:     "what is denied is not sent",
-		sandbox.WallNetwork:    "the machine has no network card",
-		sandbox.WallStation:    "the machine has no network card, also where the network is enabled",
-		sandbox.WallProcesses:  own,
-		sandbox.WallPrivileges: "a user of the machine without any capability, no new privileges",
-		sandbox.WallSyscalls:   "a system call filter, and a kernel that is not this machine's",
-		sandbox.WallMetadata:   own,
-		sandbox.WallTree:       "a control group for each command",
-		sandbox.LimitCPU:       group, sandbox.LimitMemory: group,
-		sandbox.LimitPIDs: "a control group of the machine's kernel",
-		sandbox.LimitDisk: "the size of the disk that the workspace, HOME and TMPDIR are on; the command that fills it is ended",
-		sandbox.LimitWall: "the sandbox's processes are ended",
+	how := map[sandbox.Isolation]string{
+		sandbox.IsolationFiles:      own + ", which is sent the workspace and nothing else",
+		sandbox.IsolationDenied:     "what is denied is not sent",
+		sandbox.IsolationNetwork:    "the machine has no network card",
+		sandbox.IsolationStation:    "the machine has no network card, also where the network is enabled",
+		sandbox.IsolationProcesses:  own,
+		sandbox.IsolationPrivileges: "a user of the machine without any capability, no new privileges",
+		sandbox.IsolationSyscalls:   "a system call filter, and a kernel that is not this machine's",
+		sandbox.IsolationMetadata:   own,
+		sandbox.IsolationTree:       "a control group for each command",
+		sandbox.LimitCPU:            group, sandbox.LimitMemory: group,
+		sandbox.LimitPIDs:     "a control group of the machine's kernel",
+		sandbox.LimitDisk:     "the size of the disk that the workspace, HOME and TMPDIR are on; the command that fills it is ended",
+		sandbox.LimitWallTime: "the sandbox's processes are ended",
 	}
 	var list []sandbox.Capability
-	for _, wall := range sandbox.Walls() {
-		c := sandbox.Capability{Wall: wall, Enforced: how[wall] != "", How: how[wall]}
-		if wall == sandbox.WallPrograms {
+	for _, isolation := range sandbox.Isolations() {
+		c := sandbox.Capability{Isolation: isolation, Enforced: how[isolation] != "", How: how[isolation]}
+		if isolation == sandbox.IsolationPrograms {
 			c.Why = "its programs are those of an image: take one without what must not run"
 		}
 		list = append(list, c)

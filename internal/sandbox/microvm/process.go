@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// maxSaid is how much is kept of what a console says.
-const maxSaid = 2 << 10
+// maxConsole is how much is kept of what a console says.
+const maxConsole = 2 << 10
 
 // lostWait is how long the end of an engine is waited for whose channel has ended.
 const lostWait = 2 * time.Second
 
 // process is a running engine.
 type process struct {
-	cmd  *exec.Cmd
-	said func() string
-	gone chan struct{} // closed when it has ended; how is in cmd then
+	cmd    *exec.Cmd
+	said   func() string
+	exited chan struct{} // closed when it has ended; how is in cmd then
 	// watches are those who hear what it tells of itself, until it has ended.
 	watches sync.WaitGroup
 
@@ -33,7 +33,7 @@ type process struct {
 func run(cmd *exec.Cmd) (*process, error) {
 	tail := &console{}
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = tail, tail, attributes()
-	p := &process{cmd: cmd, said: tail.text, gone: make(chan struct{})}
+	p := &process{cmd: cmd, said: tail.text, exited: make(chan struct{})}
 	started := make(chan error, 1) // one result
 	go func() {
 		// The kernel sends the parent-death signal when the starting thread ends, so this thread has to stay.
@@ -44,7 +44,7 @@ func run(cmd *exec.Cmd) (*process, error) {
 		if err == nil {
 			_ = cmd.Wait() // how it ended is of no interest: what was asked of it tells
 		}
-		close(p.gone)
+		close(p.exited)
 	}()
 	if err := <-started; err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func run(cmd *exec.Cmd) (*process, error) {
 func (p *process) end(ctx context.Context) error {
 	_ = p.cmd.Process.Kill() // it may have ended
 	select {
-	case <-p.gone:
+	case <-p.exited:
 		p.watches.Wait()
 		return nil
 	case <-ctx.Done():
@@ -79,7 +79,7 @@ func (p *process) why() error {
 	late := time.NewTimer(lostWait)
 	defer late.Stop()
 	select {
-	case <-p.gone:
+	case <-p.exited:
 	case <-late.C:
 		return errors.New("its engine is there and does not answer")
 	}
@@ -101,8 +101,8 @@ type console struct {
 func (c *console) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = append(c.last, p[max(0, len(p)-maxSaid):]...)
-	c.last = c.last[max(0, len(c.last)-maxSaid):]
+	c.last = append(c.last, p[max(0, len(p)-maxConsole):]...)
+	c.last = c.last[max(0, len(c.last)-maxConsole):]
 	return len(p), nil
 }
 

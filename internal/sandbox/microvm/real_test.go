@@ -31,18 +31,18 @@ func open(t testing.TB, b *microvm.Backend, cfg sandbox.Config) sandbox.Sandbox 
 	if cfg.Workspace == "" {
 		cfg.Workspace = t.TempDir()
 	}
-	box, err := b.Open(t.Context(), cfg)
+	sb, err := b.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = box.Destroy(context.Background()) }) // some tests end it
-	return box
+	t.Cleanup(func() { _ = sb.Destroy(context.Background()) }) // some tests end it
+	return sb
 }
 
-func sh(t testing.TB, box sandbox.Sandbox, script string) string {
+func sh(t testing.TB, sb sandbox.Sandbox, script string) string {
 	t.Helper()
 	var out bytes.Buffer
-	exit, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
+	exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
 	if err != nil {
 		t.Fatalf("%s: %v, %+v; it said %q", script, err, exit, out.String())
 	}
@@ -53,25 +53,25 @@ func sh(t testing.TB, box sandbox.Sandbox, script string) string {
 func TestRealMachine(t *testing.T) {
 	b := real()
 	sandboxtest.Need(t, b)
-	box := open(t, b, sandbox.Config{})
+	sb := open(t, b, sandbox.Config{})
 	t.Run("SBX-6 commands run under another kernel than this machine's", func(t *testing.T) {
 		outside, err := os.ReadFile("/proc/version")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := sh(t, box, "cat /proc/version"); got == "" || got == string(outside) {
+		if got := sh(t, sb, "cat /proc/version"); got == "" || got == string(outside) {
 			t.Errorf("got %q", got)
 		}
 	})
 	t.Run("SBX-18 the root is read-only, and only the workspace, HOME and TMPDIR and /tmp can be written", func(t *testing.T) {
-		out := sh(t, box, `for d in . /tmp /dev/shm "$HOME" "$TMPDIR"; do echo x >$d/probe || echo closed $d; done
+		out := sh(t, sb, `for d in . /tmp /dev/shm "$HOME" "$TMPDIR"; do echo x >$d/probe || echo closed $d; done
 			for d in / /usr /etc /var /run /home /home/agent .. /root; do echo x 2>/dev/null >$d/probe && echo open $d; done; id -u; grep ^Cap /proc/self/status`)
 		if strings.Contains(out, "open") || strings.Contains(out, "closed") || !strings.HasPrefix(out, "1000\n") || strings.Count(out, "0000000000000000") != 5 {
 			t.Errorf("got %q", out)
 		}
 	})
 	t.Run("SBX-13 there is no network card", func(t *testing.T) {
-		if got := sh(t, box, "ls /sys/class/net"); got != "lo\n" {
+		if got := sh(t, sb, "ls /sys/class/net"); got != "lo\n" {
 			t.Errorf("got %q", got)
 		}
 	})

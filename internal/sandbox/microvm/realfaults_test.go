@@ -24,18 +24,18 @@ import (
 func TestRealFaults(t *testing.T) {
 	sandboxtest.Need(t, real())
 	dir := t.TempDir()
-	rubbish := filepath.Join(dir, "rubbish")
-	if err := os.WriteFile(rubbish, bytes.Repeat([]byte("no image\n"), 1<<10), 0o600); err != nil {
+	malformed := filepath.Join(dir, "rubbish")
+	if err := os.WriteFile(malformed, bytes.Repeat([]byte("no image\n"), 1<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
 		spoil func(cfg *microvm.Config)
 		says  string
 	}{
-		"a kernel that is none":              {func(c *microvm.Config) { c.Kernel = rubbish }, ""},
-		"a first file system that is none":   {func(c *microvm.Config) { c.Initrd = rubbish }, ""},
+		"a kernel that is none":              {func(c *microvm.Config) { c.Kernel = malformed }, ""},
+		"a first file system that is none":   {func(c *microvm.Config) { c.Initrd = malformed }, ""},
 		"a kernel without first file system": {func(c *microvm.Config) { c.Initrd = "" }, ""},
-		"a root that is none":                {func(c *microvm.Config) { c.Root = rubbish }, "mount the root image"},
+		"a root that is none":                {func(c *microvm.Config) { c.Root = malformed }, "mount the root image"},
 	} {
 		t.Run("SBX-20 SBX-15 "+name+" is told in the machine's own words, and nothing is left", func(t *testing.T) {
 			cfg, ws, tmp := realConfig(), t.TempDir(), scratch(t)
@@ -51,16 +51,16 @@ func TestRealFaults(t *testing.T) {
 }
 
 // killed starts a command and does something to its engine once it runs. It returns what the command ended with.
-func killed(t *testing.T, box sandbox.Sandbox, tmp string, sig syscall.Signal) error {
+func killed(t *testing.T, sb sandbox.Sandbox, tmp string, sig syscall.Signal) error {
 	t.Helper()
-	heard := &until{word: "ready", heard: make(chan struct{})}
+	received := &until{word: "ready", received: make(chan struct{})}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "echo ready; sleep 600"}, Stdout: heard})
+		_, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "echo ready; sleep 600"}, Stdout: received})
 		ended <- err
 	}()
 	select {
-	case <-heard.heard:
+	case <-received.received:
 	case err := <-ended:
 		t.Fatalf("it ended: %v", err)
 	}
@@ -83,16 +83,16 @@ func TestRealLost(t *testing.T) {
 	sandboxtest.Need(t, real())
 	t.Run("SBX-15 an engine that is killed is told at once, the next command has not begun, and nothing is left", func(t *testing.T) {
 		ws, tmp := t.TempDir(), scratch(t)
-		box := open(t, real(), sandbox.Config{Workspace: ws})
+		sb := open(t, real(), sandbox.Config{Workspace: ws})
 		begin := time.Now()
-		err := killed(t, box, tmp, syscall.SIGKILL)
+		err := killed(t, sb, tmp, syscall.SIGKILL)
 		if !errors.Is(err, sandbox.ErrLost) || !strings.Contains(err.Error(), "signal: killed") || time.Since(begin) > time.Minute {
 			t.Errorf("after %v: got %v, want ErrLost", time.Since(begin), err)
 		}
-		if _, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrNotStarted) {
+		if _, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrNotStarted) {
 			t.Errorf("the next command: got %v, want ErrNotStarted", err)
 		}
-		if err := box.Destroy(context.Background()); err != nil {
+		if err := sb.Destroy(context.Background()); err != nil {
 			t.Error(err)
 		}
 		nothingLeft(t, tmp)
@@ -112,39 +112,39 @@ func TestRealDisks(t *testing.T) {
 				t.Errorf("unmount: %s", said)
 			}
 		})
-		box := open(t, real(), sandbox.Config{Workspace: ws})
+		sb := open(t, real(), sandbox.Config{Workspace: ws})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		_, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", `head -c 400m /dev/urandom >"$TMPDIR/large"; sync; sleep 600`}})
+		_, err := sb.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", `head -c 400m /dev/urandom >"$TMPDIR/large"; sync; sleep 600`}})
 		if !errors.Is(err, microvm.ErrDisks) || !errors.Is(err, sandbox.ErrLost) {
 			t.Errorf("got %v, want ErrDisks and ErrLost", err)
 		}
-		if err := box.Destroy(context.Background()); err != nil {
+		if err := sb.Destroy(context.Background()); err != nil {
 			t.Error(err)
 		}
 		nothingLeft(t, tmp)
 	})
 	t.Run("SBX-20 where there is no room for what is sent the command has not begun, and it goes on when there is", func(t *testing.T) {
-		box := open(t, real(), sandbox.Config{})
+		sb := open(t, real(), sandbox.Config{})
 		asRoot := func(script string) {
 			t.Helper()
 			var said bytes.Buffer
 			p := mirror.Program{Args: []string{"/bin/sh", "-c", script}, Stdout: &said, Stderr: &said, Privileged: true}
-			if err := microvm.MachineOf(box).Run(t.Context(), p); err != nil {
+			if err := microvm.MachineOf(sb).Run(t.Context(), p); err != nil {
 				t.Fatalf("%v: %q", err, said.String())
 			}
 		}
 		asRoot("i=0; for n in 900M 90M 9M 1M; do while fallocate -l $n /home/full$i 2>/dev/null; do i=$((i+1)); done; rm -f /home/full$i; done; cat /dev/zero >/home/rest 2>/dev/null; true")
-		if err := box.WriteFile("large", bytes.Repeat([]byte("x"), 1<<20)); err != nil {
+		if err := sb.WriteFile("large", bytes.Repeat([]byte("x"), 1<<20)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"cat", "large"}})
+		_, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"cat", "large"}})
 		if !errors.Is(err, sandbox.ErrNotStarted) || !strings.Contains(err.Error(), "no space left") {
 			t.Errorf("got %v, want ErrNotStarted, and that there is no space", err)
 		}
 		asRoot("rm /home/full* /home/rest")
 		var out bytes.Buffer
-		if _, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"wc", "-c", "large"}, Stdout: &out}); err != nil || out.String() != "1048576 large\n" {
+		if _, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"wc", "-c", "large"}, Stdout: &out}); err != nil || out.String() != "1048576 large\n" {
 			t.Errorf("afterwards: got %q, %v", out.String(), err)
 		}
 	})
@@ -153,10 +153,10 @@ func TestRealDisks(t *testing.T) {
 // TestRealUsage measures a command.
 func TestRealUsage(t *testing.T) {
 	sandboxtest.Need(t, real())
-	box := open(t, real(), sandbox.Config{})
+	sb := open(t, real(), sandbox.Config{})
 	t.Run("SBX-16 processor time, memory and disk of a command are told, with those of what it left", func(t *testing.T) {
 		script := `(head -c 40m /dev/zero | tail >/dev/null) & head -c 8m /dev/urandom >f; sync f; i=0; while test $i -lt 3000; do i=$((i+1)); done; wait`
-		exit, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: io.Discard})
+		exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: io.Discard})
 		if err != nil || exit.Code != 0 {
 			t.Fatalf("got %+v, %v", exit, err)
 		}

@@ -18,14 +18,14 @@ const maxPaths = 256
 // way is the way out of one machine: what connects to the agent's port comes over the channel and goes to a listener of the
 // sandbox's Door.
 type way struct {
-	pass     sandbox.Passage
+	pass     sandbox.EgressSession
 	listener *net.UnixListener
 	work     sync.WaitGroup
 }
 
 // lead opens the way out.
-func (m *machine) lead(door sandbox.Door) error {
-	pass, err := door.Pass([]string{"machine"}, channelFD)
+func (m *machine) lead(egress sandbox.Egress) error {
+	pass, err := egress.Pass([]string{"machine"}, channelFD)
 	if err != nil {
 		return err
 	}

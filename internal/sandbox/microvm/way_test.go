@@ -24,12 +24,12 @@ type greeter struct {
 func (g *greeter) Env() []string   { return []string{"WAY=127.0.0.1"} }
 func (g *greeter) Shown() []string { return []string{g.dir} }
 
-func (g *greeter) Pass(command []string, fd int) (sandbox.Passage, error) {
+func (g *greeter) Pass(command []string, fd int) (sandbox.EgressSession, error) {
 	hand, args, files, err := inside.Prepare(command, fd)
 	if err != nil {
-		return sandbox.Passage{}, err
+		return sandbox.EgressSession{}, err
 	}
-	return sandbox.Passage{Args: args, Files: files, Close: hand.Close, Started: func() {
+	return sandbox.EgressSession{Args: args, Files: files, Close: hand.Close, Started: func() {
 		hand.Started()
 		g.work.Go(func() {
 			l, err := hand.Take()
@@ -61,16 +61,16 @@ func TestRealWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = local.Close() })
-	box := open(t, b, sandbox.Config{Door: &greeter{dir: shown}, ReadOnly: []string{shown}})
+	sb := open(t, b, sandbox.Config{Egress: &greeter{dir: shown}, ReadOnly: []string{shown}})
 	t.Run("SBX-13 a port of the machine's loopback leads to the way out, with the files that go with it", func(t *testing.T) {
 		script := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%d; printf 'POST / HTTP/1.0\r\nContent-Length: 3\r\n\r\nyou' >&3; tail -n 1 <&3; echo; cat %s/bundle`, inside.Port, shown)
-		if got := sh(t, box, "bash <<'END'\n"+script+"\nEND"); got != "hello from outside to you\ncertificates" {
+		if got := sh(t, sb, "bash <<'END'\n"+script+"\nEND"); got != "hello from outside to you\ncertificates" {
 			t.Errorf("got %q", got)
 		}
 	})
 	t.Run("SBX-13 nothing else of this computer is reached", func(t *testing.T) {
 		_, port, _ := net.SplitHostPort(local.Addr().String())
-		if got := sh(t, box, `bash -c "exec 3<>/dev/tcp/127.0.0.1/`+port+`" 2>/dev/null || echo closed`); got != "closed\n" {
+		if got := sh(t, sb, `bash -c "exec 3<>/dev/tcp/127.0.0.1/`+port+`" 2>/dev/null || echo closed`); got != "closed\n" {
 			t.Errorf("got %q", got)
 		}
 	})

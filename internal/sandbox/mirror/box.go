@@ -18,15 +18,15 @@ import (
 )
 
 // Box is a sandbox whose commands run on a Remote.
-type Box struct {
-	*local.Box
+type Sandbox struct {
+	*local.Sandbox
 	*copied
 	mark  string // all marks of the sandbox's commands begin with it
 	ended atomic.Bool
 	runs  atomic.Int32 // commands that run
 }
 
-var _ sandbox.Sandbox = (*Box)(nil)
+var _ sandbox.Sandbox = (*Sandbox)(nil)
 
 // Refuse returns ErrNotEnforced for what no sandbox on another machine can have: paths of this machine outside of the
 // workspace, and a Door. Open of a backend asks it before it makes a machine.
@@ -44,7 +44,7 @@ func Refuse(mode sandbox.Mode, cfg sandbox.Config) error {
 			refuse("%q is outside of the workspace, nothing else is sent to another machine", at)
 		}
 	}
-	if cfg.Door != nil {
+	if cfg.Egress != nil {
 		refuse("commands on another machine can not be kept to allowed hosts here: leave allowed_hosts out, or use bwrap")
 	}
 	return errors.Join(missing...)
@@ -52,12 +52,12 @@ func Refuse(mode sandbox.Mode, cfg sandbox.Config) error {
 
 // OpenBox checks a Config, makes the other machine and opens a sandbox on it. create is given a name of the sandbox's own
 // that tells whose it is. The machine is ended where the sandbox can not be opened, and by Destroy.
-func OpenBox(ctx context.Context, cfg sandbox.Config, mode sandbox.Mode, base string, create func(ctx context.Context, name string) (Remote, error)) (*Box, error) {
-	inner, err := local.OpenBox(cfg, mode, "", "", "")
+func OpenSandbox(ctx context.Context, cfg sandbox.Config, mode sandbox.Mode, base string, create func(ctx context.Context, name string) (Remote, error)) (*Sandbox, error) {
+	inner, err := local.OpenSandbox(cfg, mode, "", "", "")
 	if err != nil {
 		return nil, err
 	}
-	b := &Box{Box: inner}
+	b := &Sandbox{Sandbox: inner}
 	b.Serve(b.run, func(ctx context.Context, pid int, sig syscall.Signal) error { return b.send(ctx, pid, sig, false) })
 	probe, err := inner.Command(sandbox.Cmd{Args: []string{"true"}})
 	if err == nil {
@@ -73,7 +73,7 @@ func OpenBox(ctx context.Context, cfg sandbox.Config, mode sandbox.Mode, base st
 	return b, nil
 }
 
-func (b *Box) attach(ctx context.Context, base string, create func(ctx context.Context, name string) (Remote, error)) error {
+func (b *Sandbox) attach(ctx context.Context, base string, create func(ctx context.Context, name string) (Remote, error)) error {
 	remote, err := create(ctx, b.Name())
 	if err != nil {
 		return err
@@ -88,12 +88,12 @@ func (b *Box) attach(ctx context.Context, base string, create func(ctx context.C
 }
 
 // Inside returns the path under which commands see the workspace.
-func (b *Box) Inside() string { return b.ws }
+func (b *Sandbox) Inside() string { return b.ws }
 
 // Destroy ends all commands, which brings back what they changed, and then the machine. It may be called again, also after
 // an error.
-func (b *Box) Destroy(ctx context.Context) error {
-	err := b.Box.Destroy(ctx)
+func (b *Sandbox) Destroy(ctx context.Context) error {
+	err := b.Sandbox.Destroy(ctx)
 	if !b.ended.Load() {
 		if eerr := b.remote.End(ctx); eerr != nil {
 			return errors.Join(err, fmt.Errorf("destroy sandbox %s: %w", b.ID(), eerr))
@@ -104,7 +104,7 @@ func (b *Box) Destroy(ctx context.Context) error {
 }
 
 // run sends the workspace, runs one command, ends what it left and brings back what it changed.
-func (b *Box) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
+func (b *Sandbox) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
 	if ctx.Err() != nil {
 		return sandbox.Exit{}, because(ctx, p, nil)
 	}
@@ -146,7 +146,7 @@ func (b *Box) run(ctx context.Context, p local.Process, started func(pid int)) (
 }
 
 // command is the command line of supervise. What of the environment is a path of this machine becomes that of the other.
-func (b *Box) command(p local.Process) ([]string, error) {
+func (b *Sandbox) command(p local.Process) ([]string, error) {
 	rel, err := filepath.Rel(b.Workspace(), p.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("exec %q: %w", p.Args[0], err)
@@ -172,7 +172,7 @@ func (b *Box) command(p local.Process) ([]string, error) {
 }
 
 // supervised runs one command until its end was heard, or ctx ended and the command was killed.
-func (b *Box) supervised(ctx context.Context, p local.Process, args []string, started func(pid int)) (s *speech, used Used, killed bool, err error) {
+func (b *Sandbox) supervised(ctx context.Context, p local.Process, args []string, started func(pid int)) (s *speech, used Used, killed bool, err error) {
 	nonce := rand.Text() + rand.Text()
 	streams := 2
 	if args[0] == "1" {
@@ -209,7 +209,7 @@ func (b *Box) supervised(ctx context.Context, p local.Process, args []string, st
 }
 
 // attend waits until the end of a command is heard, its Run has returned, or ctx has ended: then it reports true.
-func (b *Box) attend(ctx context.Context, s *speech, ran chan error, started func(pid int)) (kill bool) {
+func (b *Sandbox) attend(ctx context.Context, s *speech, ran chan error, started func(pid int)) (kill bool) {
 	say := func() {
 		if pid, _ := s.started(); pid > 0 && started != nil {
 			started(pid)
@@ -248,7 +248,7 @@ func (b *Box) attend(ctx context.Context, s *speech, ran chan error, started fun
 }
 
 // kill ends all of a command, also after ctx.
-func (b *Box) kill(ctx context.Context, mark string, pid int) error {
+func (b *Sandbox) kill(ctx context.Context, mark string, pid int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), helperWait)
 	defer cancel()
 	_, err := b.helper(ctx, Program{Privileged: true}, clean, mark, fmt.Sprint(pid))
@@ -256,7 +256,7 @@ func (b *Box) kill(ctx context.Context, mark string, pid int) error {
 }
 
 // settle ends what a command left and brings back what it changed, also after ctx.
-func (b *Box) settle(ctx context.Context, mark string, pid int) error {
+func (b *Sandbox) settle(ctx context.Context, mark string, pid int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWait)
 	defer cancel()
 	for round := 1; ; round++ {

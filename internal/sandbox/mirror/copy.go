@@ -69,7 +69,7 @@ func (c *copied) prepare(ctx context.Context, base, name string) error {
 func (c *copied) helper(ctx context.Context, p Program, script string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, helperWait)
 	defer cancel()
-	out, errs := &local.Head{Most: maxListing}, &local.Head{Most: maxSaid}
+	out, errs := &local.Head{Most: maxListing}, &local.Head{Most: maxStderr}
 	nonce := rand.Text()
 	// The script's code comes behind its output, because not every Remote tells one.
 	p.Args = append([]string{"/bin/sh", "-c", "(" + script + "\n)\ncode=$?\nprintf '%s' \"" + nonce + "$code\"", "inspan"}, args...)

@@ -86,8 +86,8 @@ const (
 	MaxLink = 4095
 	// maxListing is the most bytes of a listing.
 	maxListing = 64 << 20
-	// maxSaid is the most bytes that are kept of what a helper there says, for an error text.
-	maxSaid = 2 << 10
+	// maxStderr is the most bytes that are kept of what a helper there says, for an error text.
+	maxStderr = 2 << 10
 )
 
 const (

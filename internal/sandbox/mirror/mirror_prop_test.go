@@ -31,19 +31,19 @@ func TestBothWays(t *testing.T) {
 	for seed := range 6 {
 		t.Run(fmt.Sprintf("SBX-18 seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			box, _ := open(t, sandbox.Config{})
+			sb, _ := open(t, sandbox.Config{})
 			for i, turn := range turns.Example(seed) {
 				script := strings.Join(turn, " 2>/dev/null\n") + " 2>/dev/null\ntrue"
 				if i%2 == 0 {
 					cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
-					cmd.Dir = box.Workspace()
+					cmd.Dir = sb.Workspace()
 					must(t, cmd.Run())
 					script = "true"
 				}
-				if _, err := sh(t, box, script); err != nil {
+				if _, err := sh(t, sb, script); err != nil {
 					t.Fatalf("turn %d: %v\n%s", i, err, strings.Join(turn, "\n"))
 				}
-				if here, there := shape(t, box.Workspace()), shape(t, box.Inside()); here != there {
+				if here, there := shape(t, sb.Workspace()), shape(t, sb.Inside()); here != there {
 					t.Fatalf("turn %d:\n%s\nhere:\n%s\nthere:\n%s", i, strings.Join(turn, "\n"), here, there)
 				}
 			}

@@ -55,7 +55,7 @@ func (f *far) set(change func(*far)) {
 	change(f)
 }
 
-func open(t *testing.T, cfg sandbox.Config) (*mirror.Box, *far) {
+func open(t *testing.T, cfg sandbox.Config) (*mirror.Sandbox, *far) {
 	t.Helper()
 	m, err := mirrortest.New(t.TempDir())
 	if err != nil {
@@ -66,23 +66,23 @@ func open(t *testing.T, cfg sandbox.Config) (*mirror.Box, *far) {
 	if cfg.Workspace == "" {
 		cfg.Workspace = t.TempDir()
 	}
-	box, err := mirror.OpenBox(t.Context(), cfg, sandbox.E2B, "", func(context.Context, string) (mirror.Remote, error) { return f, nil })
+	sb, err := mirror.OpenSandbox(t.Context(), cfg, sandbox.E2B, "", func(context.Context, string) (mirror.Remote, error) { return f, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := box.Destroy(context.Background()); err != nil {
+		if err := sb.Destroy(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	return box, f
+	return sb, f
 }
 
 // sh runs a script and returns what it says.
-func sh(t *testing.T, box *mirror.Box, script string) (string, error) {
+func sh(t *testing.T, sb *mirror.Sandbox, script string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	exit, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
+	exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
 	if err == nil && exit.Code != 0 {
 		t.Errorf("%q: exit code %d: %q", script, exit.Code, out.String())
 	}
@@ -133,8 +133,8 @@ func TestTrees(t *testing.T) {
 	t.Parallel()
 	t.Run("SBX-5 what was in the workspace is there, with modes, times, links and odd names", func(t *testing.T) {
 		t.Parallel()
-		box, f := open(t, sandbox.Config{})
-		ws := box.Workspace()
+		sb, f := open(t, sandbox.Config{})
+		ws := sb.Workspace()
 		must(t, os.MkdirAll(ws+"/deep/er", 0o750))
 		for name, mode := range map[string]fs.FileMode{"run.sh": 0o755, "deep/er/secret": 0o600, "-rf": 0o644, "new\nline": 0o644, "späce \\ \"q\"": 0o644, "empty": 0o644, strings.Repeat("l", 200): 0o640} {
 			must(t, os.WriteFile(filepath.Join(ws, name), []byte("of "+name), mode))
@@ -143,54 +143,54 @@ func TestTrees(t *testing.T) {
 		for link, to := range map[string]string{"in": "deep/er", "out": "/etc/passwd", "up": "../..", "nowhere": "gone", "deep/back": "../run.sh"} {
 			must(t, os.Symlink(to, filepath.Join(ws, link)))
 		}
-		if _, err := sh(t, box, "true"); err != nil {
+		if _, err := sh(t, sb, "true"); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := shape(t, box.Inside()), shape(t, ws); got != want || !strings.Contains(got, "out -> /etc/passwd") {
+		if got, want := shape(t, sb.Inside()), shape(t, ws); got != want || !strings.Contains(got, "out -> /etc/passwd") {
 			t.Errorf("there:\n%s\nhere:\n%s", got, want)
 		}
 		puts := f.puts
-		if _, err := sh(t, box, "true"); err != nil || f.puts != puts {
+		if _, err := sh(t, sb, "true"); err != nil || f.puts != puts {
 			t.Errorf("nothing changed, and %d files were sent: %v", f.puts-puts, err)
 		}
 	})
 	t.Run("SBX-18 what commands change is here when they have ended", func(t *testing.T) {
 		t.Parallel()
-		box, _ := open(t, sandbox.Config{})
+		sb, _ := open(t, sandbox.Config{})
 		for _, name := range []string{"changed", "removed", "d/inner", "touched", "file-to-dir", "dir-to-file/x", "moved"} {
-			must(t, box.WriteFile(name, []byte("old")))
+			must(t, sb.WriteFile(name, []byte("old")))
 		}
-		if _, err := sh(t, box, `echo new > changed; rm removed; rm -r d; chmod 700 touched; mkdir -m 750 made; echo x > "made/a
+		if _, err := sh(t, sb, `echo new > changed; rm removed; rm -r d; chmod 700 touched; mkdir -m 750 made; echo x > "made/a
 b"; ln -s ../changed made/l; ln changed hard; rm file-to-dir; mkdir file-to-dir; echo in > file-to-dir/y; rm -r dir-to-file; echo f > dir-to-file; mv moved made/moved; mkfifo pipe; umask 777; echo closed > closed`); err != nil {
 			t.Fatal(err)
 		}
-		here := shape(t, box.Workspace())
-		must(t, os.Remove(box.Inside()+"/pipe"))
-		must(t, os.Chmod(box.Inside()+"/closed", 0o600))
-		if there := shape(t, box.Inside()); here != there || !strings.Contains(here, "file-to-dir/y") {
+		here := shape(t, sb.Workspace())
+		must(t, os.Remove(sb.Inside()+"/pipe"))
+		must(t, os.Chmod(sb.Inside()+"/closed", 0o600))
+		if there := shape(t, sb.Inside()); here != there || !strings.Contains(here, "file-to-dir/y") {
 			t.Errorf("here:\n%s\nthere:\n%s", here, there)
 		}
 	})
 	t.Run("SBX-18 where both sides change a file at once, the one of this machine stays and is sent", func(t *testing.T) {
 		t.Parallel()
-		box, _ := open(t, sandbox.Config{})
-		must(t, box.WriteFile("both", []byte("old")))
-		must(t, box.WriteFile("kept", []byte("old")))
+		sb, _ := open(t, sandbox.Config{})
+		must(t, sb.WriteFile("both", []byte("old")))
+		must(t, sb.WriteFile("kept", []byte("old")))
 		ready := make(chan struct{})
 		ended := make(chan error, 1)
 		go func() {
-			_, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "echo there > both; rm kept; echo ready; while ! test -e go; do sleep 0.05; done"}, Stdout: once(ready)})
+			_, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "echo there > both; rm kept; echo ready; while ! test -e go; do sleep 0.05; done"}, Stdout: once(ready)})
 			ended <- err
 		}()
 		<-ready
-		must(t, box.WriteFile("both", []byte("here")))
-		must(t, box.WriteFile("kept", []byte("here")))
-		must(t, os.WriteFile(box.Inside()+"/go", nil, 0o600))
+		must(t, sb.WriteFile("both", []byte("here")))
+		must(t, sb.WriteFile("kept", []byte("here")))
+		must(t, os.WriteFile(sb.Inside()+"/go", nil, 0o600))
 		must(t, <-ended)
-		if data, err := box.ReadFile("both"); err != nil || string(data) != "here" {
+		if data, err := sb.ReadFile("both"); err != nil || string(data) != "here" {
 			t.Errorf("got %q, %v", data, err)
 		}
-		if out, err := sh(t, box, "cat both kept"); err != nil || out != "herehere" {
+		if out, err := sh(t, sb, "cat both kept"); err != nil || out != "herehere" {
 			t.Errorf("there: got %q, %v", out, err)
 		}
 	})
@@ -201,12 +201,12 @@ b"; ln -s ../changed made/l; ln changed hard; rm file-to-dir; mkdir file-to-dir;
 		must(t, os.WriteFile(ws+"/keys/k", []byte("secret"), 0o600))
 		must(t, os.WriteFile(ws+"/.env", []byte("secret"), 0o600))
 		must(t, os.Symlink("keys", ws+"/way"))
-		box, _ := open(t, sandbox.Config{Workspace: ws, Denied: []string{ws + "/way/k", ws + "/.env", "/etc/shadow"}})
-		out, err := sh(t, box, `cat keys/k .env way/k 2>/dev/null; mkdir -p keys; echo forged > keys/k; echo forged > .env; ls -A`)
+		sb, _ := open(t, sandbox.Config{Workspace: ws, Denied: []string{ws + "/way/k", ws + "/.env", "/etc/shadow"}})
+		out, err := sh(t, sb, `cat keys/k .env way/k 2>/dev/null; mkdir -p keys; echo forged > keys/k; echo forged > .env; ls -A`)
 		if err != nil || strings.Contains(out, "secret") {
 			t.Errorf("got %q, %v", out, err)
 		}
-		if _, err := sh(t, box, `rm -rf keys .env`); err != nil {
+		if _, err := sh(t, sb, `rm -rf keys .env`); err != nil {
 			t.Error(err)
 		}
 		for _, name := range []string{"keys/k", ".env"} {
@@ -235,28 +235,28 @@ func TestInterrupted(t *testing.T) {
 	lost := errors.New("the line was lost")
 	t.Run("SBX-20 where the workspace can not be sent nothing starts, and the next command has it", func(t *testing.T) {
 		t.Parallel()
-		box, f := open(t, sandbox.Config{})
-		must(t, box.WriteFile("data", bytes.Repeat([]byte("x"), 1<<20)))
+		sb, f := open(t, sandbox.Config{})
+		must(t, sb.WriteFile("data", bytes.Repeat([]byte("x"), 1<<20)))
 		f.set(func(f *far) {
 			f.put = func(path string, body io.Reader) error {
 				part := io.LimitReader(body, 100_000)
 				return errors.Join(f.Machine.Put(t.Context(), path, part), lost)
 			}
 		})
-		if _, err := sh(t, box, "echo x > started"); !errors.Is(err, lost) || !errors.Is(err, sandbox.ErrNotStarted) {
+		if _, err := sh(t, sb, "echo x > started"); !errors.Is(err, lost) || !errors.Is(err, sandbox.ErrNotStarted) {
 			t.Errorf("got %v", err)
 		}
 		f.set(func(f *far) { f.put = nil })
-		if out, err := sh(t, box, "wc -c < data; ls"); err != nil || strings.TrimSpace(out) != "1048576\ndata" {
+		if out, err := sh(t, sb, "wc -c < data; ls"); err != nil || strings.TrimSpace(out) != "1048576\ndata" {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})
 	t.Run("ART-13 an archive cut anywhere leaves whole files only", func(t *testing.T) {
 		t.Parallel()
 		for _, at := range []int64{0, 1, 511, 512, 3000, 70_000, 140_000} {
-			box, f := open(t, sandbox.Config{})
-			must(t, box.WriteFile("a", []byte("old")))
-			must(t, box.WriteFile("b", []byte("old")))
+			sb, f := open(t, sandbox.Config{})
+			must(t, sb.WriteFile("a", []byte("old")))
+			must(t, sb.WriteFile("b", []byte("old")))
 			f.set(func(f *far) {
 				f.get = func(r io.ReadCloser) io.ReadCloser {
 					return struct {
@@ -265,30 +265,30 @@ func TestInterrupted(t *testing.T) {
 					}{io.MultiReader(io.LimitReader(r, at), broken{lost}), r}
 				}
 			})
-			if _, err := sh(t, box, "for f in a b; do head -c 100000 /dev/zero > $f; done"); !errors.Is(err, mirror.ErrBehind) || !errors.Is(err, lost) {
+			if _, err := sh(t, sb, "for f in a b; do head -c 100000 /dev/zero > $f; done"); !errors.Is(err, mirror.ErrBehind) || !errors.Is(err, lost) {
 				t.Errorf("cut at %d: got %v, want ErrBehind", at, err)
 			}
-			list, err := os.ReadDir(box.Workspace())
+			list, err := os.ReadDir(sb.Workspace())
 			if err != nil || len(list) != 2 {
 				t.Errorf("cut at %d: %v, %v", at, list, err)
 			}
 			for _, name := range []string{"a", "b"} {
-				if data, err := box.ReadFile(name); err != nil || string(data) != "old" && len(data) != 100_000 {
+				if data, err := sb.ReadFile(name); err != nil || string(data) != "old" && len(data) != 100_000 {
 					t.Errorf("cut at %d: %s has %d bytes, %v", at, name, len(data), err)
 				}
 			}
 			f.set(func(f *far) { f.get = nil })
-			if _, err := sh(t, box, "true"); err != nil {
+			if _, err := sh(t, sb, "true"); err != nil {
 				t.Error(err)
 			}
-			if data, err := box.ReadFile("b"); err != nil || len(data) != 100_000 {
+			if data, err := sb.ReadFile("b"); err != nil || len(data) != 100_000 {
 				t.Errorf("cut at %d: afterwards %d bytes, %v", at, len(data), err)
 			}
 		}
 	})
 	t.Run("ART-13 files that do not come are told", func(t *testing.T) {
 		t.Parallel()
-		box, f := open(t, sandbox.Config{})
+		sb, f := open(t, sandbox.Config{})
 		f.set(func(f *far) {
 			f.get = func(r io.ReadCloser) io.ReadCloser {
 				return struct {
@@ -297,29 +297,29 @@ func TestInterrupted(t *testing.T) {
 				}{bytes.NewReader(make([]byte, 1024)), r}
 			}
 		})
-		if _, err := sh(t, box, "echo x > made"); !errors.Is(err, mirror.ErrBehind) {
+		if _, err := sh(t, sb, "echo x > made"); !errors.Is(err, mirror.ErrBehind) {
 			t.Errorf("got %v, want ErrBehind", err)
 		}
 		f.set(func(f *far) { f.get = nil })
-		if _, err := sh(t, box, "true"); err != nil {
+		if _, err := sh(t, sb, "true"); err != nil {
 			t.Error(err)
 		}
-		if data, err := box.ReadFile("made"); err != nil || string(data) != "x\n" {
+		if data, err := sb.ReadFile("made"); err != nil || string(data) != "x\n" {
 			t.Errorf("got %q, %v", data, err)
 		}
 	})
 	t.Run("SBX-15 Destroy brings back what a command had done", func(t *testing.T) {
 		t.Parallel()
-		box, f := open(t, sandbox.Config{})
+		sb, f := open(t, sandbox.Config{})
 		ready := make(chan struct{})
-		proc, err := box.Start(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "echo made > made; echo ready; sleep 613"}, Stdout: once(ready)})
+		proc, err := sb.Start(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", "echo made > made; echo ready; sleep 613"}, Stdout: once(ready)})
 		must(t, err)
 		<-ready
-		must(t, box.Destroy(t.Context()))
+		must(t, sb.Destroy(t.Context()))
 		if _, err := proc.Wait(); !errors.Is(err, sandbox.ErrDestroyed) {
 			t.Errorf("got %v", err)
 		}
-		if data, err := os.ReadFile(box.Workspace() + "/made"); err != nil || string(data) != "made\n" {
+		if data, err := os.ReadFile(sb.Workspace() + "/made"); err != nil || string(data) != "made\n" {
 			t.Errorf("got %q, %v", data, err)
 		}
 		if _, err := os.Stat(f.Home); err == nil {
@@ -330,7 +330,7 @@ func TestInterrupted(t *testing.T) {
 		t.Parallel()
 		m, err := mirrortest.New(t.TempDir())
 		must(t, err)
-		_, err = mirror.OpenBox(t.Context(), sandbox.Config{ID: "bare", Workspace: t.TempDir()}, sandbox.E2B, "", func(context.Context, string) (mirror.Remote, error) {
+		_, err = mirror.OpenSandbox(t.Context(), sandbox.Config{ID: "bare", Workspace: t.TempDir()}, sandbox.E2B, "", func(context.Context, string) (mirror.Remote, error) {
 			return bare{m}, nil
 		})
 		if err == nil || !strings.Contains(err.Error(), "tar") || !strings.Contains(err.Error(), "awk") {

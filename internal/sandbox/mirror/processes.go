@@ -20,7 +20,7 @@ const (
 )
 
 // Processes implements sandbox.Sandbox.
-func (b *Box) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
+func (b *Sandbox) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 	ctx, leave, err := b.Enter(ctx)
 	if err != nil {
 		return nil, err
@@ -58,10 +58,12 @@ func processOf(pid, stat, line string, page int64) (sandbox.ProcessInfo, error) 
 }
 
 // Kill implements sandbox.Sandbox.
-func (b *Box) Kill(ctx context.Context, pid int) error { return b.send(ctx, pid, unix.SIGKILL, true) }
+func (b *Sandbox) Kill(ctx context.Context, pid int) error {
+	return b.send(ctx, pid, unix.SIGKILL, true)
+}
 
 // send signals one process that carries the sandbox's mark or descends from one that does.
-func (b *Box) send(ctx context.Context, pid int, sig syscall.Signal, wait bool) error {
+func (b *Sandbox) send(ctx context.Context, pid int, sig syscall.Signal, wait bool) error {
 	ctx, leave, err := b.Enter(ctx)
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ func (c *copied) remove(name string, now tree) error {
 	if !now[name].same(was) {
 		return nil
 	}
-	if err := c.root.Remove(name); err != nil && !gone(err) {
+	if err := c.root.Remove(name); err != nil && !isMissing(err) {
 		if was.kind == 'd' && errors.Is(err, fs.ErrExist) {
 			return nil // not empty: it is sent again with what it holds
 		}

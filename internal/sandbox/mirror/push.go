@@ -132,7 +132,7 @@ func (c *copied) packOne(w *tar.Writer, name string, e entry) (entry, bool, erro
 		return e, true, w.WriteHeader(h)
 	}
 	f, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if gone(err) || errors.Is(err, syscall.ELOOP) {
+	if isMissing(err) || errors.Is(err, syscall.ELOOP) {
 		return e, false, nil
 	}
 	if err != nil {

@@ -153,16 +153,16 @@ func (s *speech) finish(p []byte) {
 			s.user, s.system = minutes(used[0]), minutes(used[1])
 		}
 	}
-	s.heard()
+	s.received()
 }
 
 func (s *speech) silent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard()
+	s.received()
 }
 
-func (s *speech) heard() {
+func (s *speech) received() {
 	if s.waits--; s.waits == 0 {
 		close(s.over)
 	}

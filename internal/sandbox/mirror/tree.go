@@ -62,14 +62,14 @@ type scanner struct {
 
 func (s *scanner) dir(at string) error {
 	f, err := s.root.OpenFile(at, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if gone(err) {
+	if isMissing(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	list, err := f.ReadDir(-1)
-	if err := errors.Join(err, f.Close()); err != nil && !gone(err) {
+	if err := errors.Join(err, f.Close()); err != nil && !isMissing(err) {
 		return err
 	}
 	for _, d := range list {
@@ -78,7 +78,7 @@ func (s *scanner) dir(at string) error {
 			continue
 		}
 		info, err := s.root.Lstat(name)
-		if gone(err) {
+		if isMissing(err) {
 			continue
 		}
 		if err != nil {
@@ -151,7 +151,7 @@ func aside(name string) bool {
 
 const asidePrefix = ".inspan-"
 
-func gone(err error) bool {
+func isMissing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 

@@ -21,7 +21,7 @@ type Egress struct {
 	// narrow is true where the agent's file names hosts: then commands have this way and no other.
 	narrow bool
 	mu     sync.Mutex
-	door   *egress.Session // guarded by mu, as is no
+	egress *egress.Session // guarded by mu, as is no
 	no     []string        // what was refused, each thing once
 }
 
@@ -58,11 +58,11 @@ func (e *Egress) Narrow() bool { return e != nil && e.narrow }
 
 // opened opens the door, if it was not yet.
 func (e *Egress) opened() (*egress.Session, error) {
-	door, err := e.open()
+	egress, err := e.open()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.door = door
-	return door, err
+	e.egress = egress
+	return egress, err
 }
 
 // Close cuts what is open.
@@ -71,10 +71,10 @@ func (e *Egress) Close() {
 		return
 	}
 	e.mu.Lock()
-	door := e.door
+	egress := e.egress
 	e.mu.Unlock()
-	if door != nil {
-		door.Close()
+	if egress != nil {
+		egress.Close()
 	}
 }
 
@@ -110,11 +110,11 @@ func (e *Egress) Fetch() func(*http.Request) (*http.Response, error) {
 		return nil
 	}
 	return func(r *http.Request) (*http.Response, error) {
-		door, err := e.opened()
+		egress, err := e.opened()
 		if err != nil {
 			return nil, err
 		}
-		return door.RoundTrip(r)
+		return egress.RoundTrip(r)
 	}
 }
 
@@ -127,12 +127,12 @@ func (e *Egress) lead(cfg *sandbox.Config, backend sandbox.Backend) error {
 	if _, ok := backend.(sandbox.Doored); !ok {
 		return fmt.Errorf("sandbox %s: %w: it cannot keep commands to the agent's allowed_hosts: use bwrap", backend.Mode(), sandbox.ErrUnavailable)
 	}
-	door, err := e.opened()
+	egress, err := e.opened()
 	if err != nil {
 		return err
 	}
-	cfg.Network, cfg.Door = false, door
-	cfg.Env = append(append([]string{}, cfg.Env...), door.Env()...)
-	cfg.ReadOnly = append(append([]string{}, cfg.ReadOnly...), door.Shown()...)
+	cfg.Network, cfg.Egress = false, egress
+	cfg.Env = append(append([]string{}, cfg.Env...), egress.Env()...)
+	cfg.ReadOnly = append(append([]string{}, cfg.ReadOnly...), egress.Shown()...)
 	return nil
 }

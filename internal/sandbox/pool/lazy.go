@@ -46,7 +46,7 @@ func (b *Lazy) changed(path string) {
 	}
 }
 
-func (b *Lazy) box() (sandbox.Sandbox, error) {
+func (b *Lazy) sandbox() (sandbox.Sandbox, error) {
 	b.used = true
 	if err := b.Prepare(); err != nil {
 		return nil, err
@@ -70,22 +70,22 @@ func (b *Lazy) Mode() sandbox.Mode { return b.cfg.Mode }
 
 // Workspace implements sandbox.Sandbox; it is empty where the sandbox cannot be opened.
 func (b *Lazy) Workspace() string {
-	box, err := b.box()
+	sb, err := b.sandbox()
 	if err != nil {
 		return ""
 	}
 	b.changed("") // who knows where it is may do anything there
-	return box.Workspace()
+	return sb.Workspace()
 }
 
 // Inside implements sandbox.Elsewhere; it is empty where the sandbox cannot be opened.
 func (b *Lazy) Inside() string {
-	box, err := b.box()
+	sb, err := b.sandbox()
 	if err != nil {
 		return ""
 	}
 	b.changed("")
-	return sandbox.Seen(box)
+	return sandbox.Seen(sb)
 }
 
 // Lasts implements sandbox.Lasting.
@@ -93,12 +93,12 @@ func (b *Lazy) Lasts() bool { return b.cfg.Pooled }
 
 // Exec implements sandbox.Sandbox.
 func (b *Lazy) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	box, err := b.box()
+	sb, err := b.sandbox()
 	if err != nil {
 		return sandbox.Exit{}, err
 	}
 	b.changed("")
-	exit, err := box.Exec(ctx, cmd)
+	exit, err := sb.Exec(ctx, cmd)
 	b.Spend(exit)
 	return exit, err
 }
@@ -129,29 +129,29 @@ func (b *Lazy) Usage() *events.Usage {
 // counted is a process whose usage is counted once, when it has ended and a caller asks.
 type counted struct {
 	sandbox.Process
-	once sync.Once
-	box  *Lazy
+	once    sync.Once
+	sandbox *Lazy
 }
 
 // Wait implements sandbox.Process.
 func (c *counted) Wait() (sandbox.Exit, error) {
 	exit, err := c.Process.Wait()
-	c.once.Do(func() { c.box.Spend(exit) })
+	c.once.Do(func() { c.sandbox.Spend(exit) })
 	return exit, err
 }
 
 // Start implements sandbox.Sandbox.
 func (b *Lazy) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
-	box, err := b.box()
+	sb, err := b.sandbox()
 	if err != nil {
 		return nil, err
 	}
 	b.changed("")
-	p, err := box.Start(ctx, cmd)
+	p, err := sb.Start(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
-	return &counted{Process: p, box: b}, nil
+	return &counted{Process: p, sandbox: b}, nil
 }
 
 // Processes implements sandbox.Sandbox; what was never used has none.
@@ -159,77 +159,77 @@ func (b *Lazy) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 	if !b.used {
 		return nil, nil
 	}
-	box, err := b.cfg.Open()
+	sb, err := b.cfg.Open()
 	if err != nil {
 		return nil, err
 	}
-	return box.Processes(ctx)
+	return sb.Processes(ctx)
 }
 
 // Kill implements sandbox.Sandbox.
 func (b *Lazy) Kill(ctx context.Context, pid int) error {
-	box, err := b.box()
+	sb, err := b.sandbox()
 	if err != nil {
 		return err
 	}
-	return box.Kill(ctx, pid)
+	return sb.Kill(ctx, pid)
 }
 
 // ReadFile implements sandbox.Sandbox.
 func (b *Lazy) ReadFile(path string) ([]byte, error) {
-	box, err := b.box()
+	sb, err := b.sandbox()
 	if err != nil {
 		return nil, err
 	}
-	return box.ReadFile(path)
+	return sb.ReadFile(path)
 }
 
 // WriteFile implements sandbox.Sandbox.
 func (b *Lazy) WriteFile(path string, data []byte) error {
-	box, err := b.box()
+	sb, err := b.sandbox()
 	if err != nil {
 		return err
 	}
 	b.changed(path)
-	return box.WriteFile(path, data)
+	return sb.WriteFile(path, data)
 }
 
 // Stat implements sandbox.Sandbox.
 func (b *Lazy) Stat(path string) (fs.FileInfo, error) {
-	box, err := b.box()
+	sb, err := b.sandbox()
 	if err != nil {
 		return nil, err
 	}
-	return box.Stat(path)
+	return sb.Stat(path)
 }
 
 // Remove implements sandbox.Sandbox.
 func (b *Lazy) Remove(path string) error {
-	box, err := b.box()
+	sb, err := b.sandbox()
 	if err != nil {
 		return err
 	}
 	b.changed("") // also what is gone is looked for
-	return box.Remove(path)
+	return sb.Remove(path)
 }
 
 // Rename implements sandbox.Sandbox.
 func (b *Lazy) Rename(from, to string) error {
-	box, err := b.box()
+	sb, err := b.sandbox()
 	if err != nil {
 		return err
 	}
 	b.changed("")
-	return box.Rename(from, to)
+	return sb.Rename(from, to)
 }
 
 // FS implements sandbox.Sandbox.
 func (b *Lazy) FS() fs.FS {
-	box, err := b.box()
+	sb, err := b.sandbox()
 	if err != nil {
 		return noFiles{err}
 	}
-	return box.FS()
+	return sb.FS()
 }
 
 // Destroy implements sandbox.Sandbox; a sandbox that was never opened has nothing to destroy.
@@ -237,11 +237,11 @@ func (b *Lazy) Destroy(ctx context.Context) error {
 	if !b.used {
 		return nil
 	}
-	box, err := b.cfg.Open()
+	sb, err := b.cfg.Open()
 	if err != nil {
 		return nil //nolint:nilerr // nothing was opened, and its use returned why
 	}
-	return box.Destroy(ctx)
+	return sb.Destroy(ctx)
 }
 
 // noFiles is the file system of a sandbox that cannot be opened.

@@ -103,7 +103,7 @@ type Lease struct {
 	// Guarded by mu: the sandboxes it had, the last of which is in use, with whether that was used before; what was
 	// started.
 	had     []*pooled
-	box     sandbox.Sandbox
+	sandbox sandbox.Sandbox
 	used    bool
 	started []sandbox.Process
 	over    bool
@@ -121,7 +121,7 @@ func (p *Pool) acquire(ctx context.Context, w wanted) (*Lease, error) {
 		l.giveBack()
 		return nil, err
 	}
-	l.Sandbox = l.box
+	l.Sandbox = l.sandbox
 	l.life, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return l, nil
 }
@@ -131,7 +131,7 @@ func (l *Lease) take(ctx context.Context) error {
 	for {
 		k, rested := l.pool.take(l.want, time.Now())
 		l.had = append(l.had, k)
-		box, err := k.open()
+		sb, err := k.open()
 		switch {
 		case err != nil:
 			l.pool.discard(k)
@@ -139,20 +139,20 @@ func (l *Lease) take(ctx context.Context) error {
 				return err
 			}
 			continue // it was opened for another, whose time may have been up
-		case rested >= 0 && slow(box.Mode()) && (rested > restMost || l.pool.doubts(k)) && sick(ctx, box):
+		case rested >= 0 && slow(sb.Mode()) && (rested > restMost || l.pool.doubts(k)) && sick(ctx, sb):
 			if l.pool.discard(k); ctx.Err() != nil {
 				return ctx.Err()
 			}
 			continue
 		}
-		l.box, l.used = box, rested >= 0
+		l.sandbox, l.used = sb, rested >= 0
 		return nil
 	}
 }
 
 // sick reports whether a sandbox does not answer.
-func sick(ctx context.Context, box sandbox.Sandbox) bool {
-	_, err := box.Processes(ctx)
+func sick(ctx context.Context, sb sandbox.Sandbox) bool {
+	_, err := sb.Processes(ctx)
 	return err != nil
 }
 
@@ -160,38 +160,38 @@ func sick(ctx context.Context, box sandbox.Sandbox) bool {
 func (l *Lease) now() sandbox.Sandbox {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.box
+	return l.sandbox
 }
 
 // replaced judges how a command ended in a sandbox. It reports whether there is another one now in which it is to be
 // tried: the first was used before, is dead, and nothing of the command has begun.
-func (l *Lease) replaced(ctx context.Context, box sandbox.Sandbox, err error) bool {
-	if err == nil || ctx.Err() != nil || !slow(box.Mode()) || errors.Is(err, sandbox.ErrLifetime) || errors.Is(err, sandbox.ErrDisk) {
+func (l *Lease) replaced(ctx context.Context, sb sandbox.Sandbox, err error) bool {
+	if err == nil || ctx.Err() != nil || !slow(sb.Mode()) || errors.Is(err, sandbox.ErrLifetime) || errors.Is(err, sandbox.ErrDisk) {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.over || l.box != box {
+	if l.over || l.sandbox != sb {
 		return false
 	}
 	k := l.had[len(l.had)-1]
-	if !errors.Is(err, sandbox.ErrNotStarted) || errors.Is(err, sandbox.ErrLost) || !l.used || !sick(ctx, box) {
+	if !errors.Is(err, sandbox.ErrNotStarted) || errors.Is(err, sandbox.ErrLost) || !l.used || !sick(ctx, sb) {
 		l.pool.suspect(k)
 		return false
 	}
 	l.pool.discard(k)
 	if l.take(ctx) != nil {
-		l.box = box // it says what is wrong
+		l.sandbox = sb // it says what is wrong
 		return false
 	}
-	return sandbox.Seen(l.box) == sandbox.Seen(box) // else the command may name what is not there
+	return sandbox.Seen(l.sandbox) == sandbox.Seen(sb) // else the command may name what is not there
 }
 
 // Exec implements sandbox.Sandbox.
 func (l *Lease) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
-	box := l.now()
-	exit, err := box.Exec(ctx, cmd)
-	if l.replaced(ctx, box, err) {
+	sb := l.now()
+	exit, err := sb.Exec(ctx, cmd)
+	if l.replaced(ctx, sb, err) {
 		return l.now().Exec(ctx, cmd)
 	}
 	return exit, err
@@ -201,9 +201,9 @@ func (l *Lease) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error)
 func (l *Lease) Start(ctx context.Context, cmd sandbox.Cmd) (sandbox.Process, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	end := context.AfterFunc(l.life, func() { cancel(sandbox.ErrDestroyed) })
-	box := l.now()
-	p, err := box.Start(ctx, cmd)
-	if l.replaced(ctx, box, err) {
+	sb := l.now()
+	p, err := sb.Start(ctx, cmd)
+	if l.replaced(ctx, sb, err) {
 		p, err = l.now().Start(ctx, cmd)
 	}
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 
 func TestLease(t *testing.T) {
 	t.Parallel()
-	first := func(t *testing.T) (*stand, run.State, *faraBox) {
+	first := func(t *testing.T) (*stand, run.State, *faraSandbox) {
 		s := newStand(t, sandbox.E2B)
 		st := member("r1", "ws")
 		s.use(st, "one", "echo 1 > $HOME/note")
-		return s, st, s.far.boxes[0]
+		return s, st, s.far.sandboxes[0]
 	}
 	t.Run("SBX-15 SBX-19 one that died in between is replaced, and the command is carried out once", func(t *testing.T) {
 		t.Parallel()
-		s, st, box := first(t)
-		box.dead = true
+		s, st, sb := first(t)
+		sb.dead = true
 		s.use(st, "one", "echo x >> did")
 		s.use(st, "one", "echo x >> did")
 		if b, err := os.ReadFile(filepath.Join(s.root, "ws/did")); err != nil || string(b) != "x\nx\n" {
@@ -33,9 +33,9 @@ func TestLease(t *testing.T) {
 	})
 	t.Run("SAFE-7 one that is lost in the middle of a command is not replaced for it: its outcome is unknown", func(t *testing.T) {
 		t.Parallel()
-		s, st, box := first(t)
+		s, st, sb := first(t)
 		lease := s.must(st, "one")
-		box.dead, box.next = true, fmt.Errorf("%w: %w", sandbox.ErrNotStarted, sandbox.ErrLost)
+		sb.dead, sb.next = true, fmt.Errorf("%w: %w", sandbox.ErrNotStarted, sandbox.ErrLost)
 		if _, err := lease.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrLost) {
 			t.Errorf("got %v", err)
 		}
@@ -61,9 +61,9 @@ func TestLease(t *testing.T) {
 	})
 	t.Run("SBX-20 where none can be opened in its place, the first error stands", func(t *testing.T) {
 		t.Parallel()
-		s, st, box := first(t)
+		s, st, sb := first(t)
 		lease := s.must(st, "one")
-		box.dead, s.far.fail = true, errors.New("no room")
+		sb.dead, s.far.fail = true, errors.New("no room")
 		if _, err := lease.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrNotStarted) {
 			t.Errorf("got %v", err)
 		}
@@ -75,8 +75,8 @@ func TestLease(t *testing.T) {
 		t.Parallel()
 		s := newStand(t, sandbox.E2B)
 		s.far.fail = errors.New("no room")
-		if box, err := s.lend(t.Context(), member("r1", "ws"), "one", nil, time.Second); err == nil {
-			t.Errorf("got %v", box)
+		if sb, err := s.lend(t.Context(), member("r1", "ws"), "one", nil, time.Second); err == nil {
+			t.Errorf("got %v", sb)
 		}
 		s.use(member("r1", "ws"), "one", "true")
 		s.counts(1, 0)

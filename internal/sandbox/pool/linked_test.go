@@ -20,17 +20,17 @@ import (
 // sh runs a command in a sandbox and returns what it said.
 func sh(t *testing.T, b *Opener, workspace, command string) (string, error) {
 	t.Helper()
-	box, err := b.OpenAs(t.Context(), "id", workspace, events.Sandbox{Network: true})
+	sb, err := b.OpenAs(t.Context(), "id", workspace, events.Sandbox{Network: true})
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = box.Destroy(context.Background()) }()
+	defer func() { _ = sb.Destroy(context.Background()) }()
 	var out bytes.Buffer
-	_, err = box.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", command}, Stdout: &out, Stderr: &out})
+	_, err = sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", command}, Stdout: &out, Stderr: &out})
 	return out.String(), err
 }
 
-func boxesIn(t *testing.T, root string, backend sandbox.Backend) *Opener {
+func sandboxesIn(t *testing.T, root string, backend sandbox.Backend) *Opener {
 	t.Helper()
 	b, err := NewOpener(Config{Root: root, Default: backend.Mode(), Backends: map[sandbox.Mode]sandbox.Backend{backend.Mode(): backend}})
 	if err != nil {
@@ -49,7 +49,7 @@ func TestPinned(t *testing.T) {
 		t.Run("SBX-14 WS-3 a link in the place of "+what+" leads a sandbox, and the files of the harness, to no other run", func(t *testing.T) {
 			t.Parallel()
 			root := t.TempDir()
-			b := boxesIn(t, root, host.New(""))
+			b := sandboxesIn(t, root, host.New(""))
 			for _, ws := range []string{"session/victim", "run/mine", "session/mine"} {
 				if _, err := sh(t, b, ws, "echo "+ws+" > whose"); err != nil {
 					t.Fatal(err)
@@ -70,7 +70,7 @@ func TestPinned(t *testing.T) {
 		t.Parallel()
 		root := t.TempDir()
 		x := &swapper{Backend: host.New(""), root: root}
-		b := boxesIn(t, root, x)
+		b := sandboxesIn(t, root, x)
 		if _, err := sh(t, b, "session/mine", "true"); !errors.Is(err, workdir.ErrLinked) {
 			t.Errorf("got %v, want workdir.ErrLinked", err)
 		}
@@ -87,7 +87,7 @@ func TestPinned(t *testing.T) {
 		backend := bwrap.New("", "")
 		sandboxtest.Need(t, backend)
 		root := t.TempDir()
-		b := boxesIn(t, root, backend)
+		b := sandboxesIn(t, root, backend)
 		if _, err := sh(t, b, "session/victim", "echo victim > whose"); err != nil {
 			t.Fatal(err)
 		}

@@ -215,17 +215,17 @@ type plan struct {
 
 // open opens the sandbox, on the very workspace that was looked at.
 func (p plan) open(ctx context.Context) (sandbox.Sandbox, error) {
-	box, err := p.backend.Open(ctx, p.cfg)
+	sb, err := p.backend.Open(ctx, p.cfg)
 	if err != nil {
 		return nil, err
 	}
 	if err := p.at.Still(); err != nil {
-		return nil, errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, sb.Destroy(context.WithoutCancel(ctx)))
 	}
-	if err := p.meets(ctx, box); err != nil {
-		return nil, errors.Join(err, box.Destroy(context.WithoutCancel(ctx)))
+	if err := p.meets(ctx, sb); err != nil {
+		return nil, errors.Join(err, sb.Destroy(context.WithoutCancel(ctx)))
 	}
-	return box, nil
+	return sb, nil
 }
 
 // plan makes the workspace if it is missing, and returns how the sandbox that a request is for is opened.
@@ -243,12 +243,12 @@ func (o *Opener) plan(r Request) (plan, error) {
 		}
 		return plan{}, fmt.Errorf("sandbox %q: %w", mode, sandbox.ErrUnavailable)
 	}
-	p := plan{backend: backend, meets: func(ctx context.Context, box sandbox.Sandbox) error { return o.meets(ctx, box, r.Want) }}
+	p := plan{backend: backend, meets: func(ctx context.Context, sb sandbox.Sandbox) error { return o.meets(ctx, sb, r.Want) }}
 	var err error
 	if p.at, err = workdir.Pin(o.cfg.Root, r.Dir.Path); err == nil {
 		p.cfg, err = o.config(r, mode, p)
 	}
-	if len(r.Denied) > 0 && err == nil && sandbox.Can(backend.Capabilities(), sandbox.WallPrograms).Enforced {
+	if len(r.Denied) > 0 && err == nil && sandbox.Can(backend.Capabilities(), sandbox.IsolationPrograms).Enforced {
 		p.cfg.DenyPrograms = r.Denied // elsewhere the guards alone hold the rule
 	}
 	return p, err
@@ -310,7 +310,7 @@ func (o *Opener) closeStation(cfg *sandbox.Config, backend sandbox.Backend, out 
 	if !cfg.Network || o.cfg.Closed == nil || out.Narrow() {
 		return nil
 	}
-	can := sandbox.Can(backend.Capabilities(), sandbox.WallStation)
+	can := sandbox.Can(backend.Capabilities(), sandbox.IsolationStation)
 	switch {
 	case can.Enforced:
 		cfg.Closed = o.cfg.Closed

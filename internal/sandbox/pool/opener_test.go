@@ -43,14 +43,14 @@ func wants(t *testing.T, least sandbox.Mode, want events.Sandbox) (sandbox.Confi
 	if err := os.Symlink("/etc", filepath.Join(root, "ws/link")); err != nil {
 		t.Fatal(err)
 	}
-	boxes, err := NewOpener(Config{Root: root, Default: sandbox.Bwrap, Least: least, ReadOnly: []string{"/usr/share"},
+	sandboxes, err := NewOpener(Config{Root: root, Default: sandbox.Bwrap, Least: least, ReadOnly: []string{"/usr/share"},
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Bwrap: asked{mode: sandbox.Bwrap, cfg: &cfg}, sandbox.Host: asked{mode: sandbox.Host, cfg: &cfg}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := run.State{HarnessID: "hx-1", Created: &events.RunCreatedData{Workspace: "ws"}, Agents: map[string]events.Agent{"a": {Sandbox: want}},
 		Plan: &run.Plan{Steps: []*run.Step{{ID: "s", AssignedAgent: "a"}}}}
-	_, err = boxes.Open(t.Context(), boxes.RequestFor(s, "s", workdir.Dir{Workspace: "ws", Path: "ws"}, nil))
+	_, err = sandboxes.Open(t.Context(), sandboxes.RequestFor(s, "s", workdir.Dir{Workspace: "ws", Path: "ws"}, nil))
 	if cfg.Workspace != "" {
 		return cfg, nil
 	}
@@ -67,12 +67,12 @@ func TestAway(t *testing.T) {
 	t.Run("SBX-20 what names paths of this machine is not given to a sandbox on another, what the agent names is", func(t *testing.T) {
 		t.Parallel()
 		root, cfg := t.TempDir(), sandbox.Config{}
-		boxes, err := NewOpener(Config{Root: root, Default: sandbox.E2B, ReadOnly: []string{"/usr/share"}, Writable: []string{"/var/cache"},
+		sandboxes, err := NewOpener(Config{Root: root, Default: sandbox.E2B, ReadOnly: []string{"/usr/share"}, Writable: []string{"/var/cache"},
 			Env: []string{"PATH=/opt/go/bin", "KEY=value"}, Cache: root + "/.cache", Backends: map[sandbox.Mode]sandbox.Backend{sandbox.E2B: askedAway{asked{mode: sandbox.E2B, cfg: &cfg}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = boxes.OpenAs(t.Context(), "id", "ws", events.Sandbox{Denied: []string{".env"}}) // asked keeps what it is asked for
+		_, _ = sandboxes.OpenAs(t.Context(), "id", "ws", events.Sandbox{Denied: []string{".env"}}) // asked keeps what it is asked for
 		if len(cfg.ReadOnly)+len(cfg.Writable) != 0 || !slices.Equal(cfg.Env, []string{"KEY=value"}) || len(cfg.Denied) != 1 || cfg.Workspace == "" {
 			t.Errorf("got %+v", cfg)
 		}
@@ -124,46 +124,46 @@ func TestWanted(t *testing.T) {
 	}
 	t.Run("SBX-20 a limit that host can not enforce is refused", func(t *testing.T) {
 		t.Parallel()
-		boxes, err := NewOpener(Config{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New("")}})
+		sandboxes, err := NewOpener(Config{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New("")}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := boxes.OpenAs(t.Context(), "x", "ws", events.Sandbox{MemoryBytes: 1 << 30}); !errors.Is(err, sandbox.ErrNotEnforced) {
+		if _, err := sandboxes.OpenAs(t.Context(), "x", "ws", events.Sandbox{MemoryBytes: 1 << 30}); !errors.Is(err, sandbox.ErrNotEnforced) {
 			t.Errorf("got %v, want ErrNotEnforced", err)
 		}
 	})
 	t.Run("SBX-15 a call that only starts a job opens no sandbox of its own", func(t *testing.T) {
 		t.Parallel()
 		prepared := false
-		box := NewLazy(LazyConfig{Mode: sandbox.Host, Open: func() (sandbox.Sandbox, error) {
+		sb := NewLazy(LazyConfig{Mode: sandbox.Host, Open: func() (sandbox.Sandbox, error) {
 			t.Error("it was opened")
 			return nil, errors.New("unused")
 		}, Before: func() error {
 			prepared = true
 			return nil
 		}})
-		if err := errors.Join(box.Prepare(), box.Destroy(t.Context())); err != nil || !prepared {
+		if err := errors.Join(sb.Prepare(), sb.Destroy(t.Context())); err != nil || !prepared {
 			t.Errorf("prepared %v, %v", prepared, err)
 		}
 	})
 	t.Run("SBX-16 what the commands of a call used is added up", func(t *testing.T) {
 		t.Parallel()
-		boxes, err := NewOpener(Config{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New("")}})
+		sandboxes, err := NewOpener(Config{Root: t.TempDir(), Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New("")}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		box := NewLazy(LazyConfig{ID: "hx-1", Mode: sandbox.Host, Open: sync.OnceValues(func() (sandbox.Sandbox, error) {
-			return boxes.OpenAs(t.Context(), "hx-1", "ws", events.Sandbox{})
+		sb := NewLazy(LazyConfig{ID: "hx-1", Mode: sandbox.Host, Open: sync.OnceValues(func() (sandbox.Sandbox, error) {
+			return sandboxes.OpenAs(t.Context(), "hx-1", "ws", events.Sandbox{})
 		})})
-		defer func() { _ = box.Destroy(context.Background()) }()
-		if box.Usage() != nil {
+		defer func() { _ = sb.Destroy(context.Background()) }()
+		if sb.Usage() != nil {
 			t.Error("before any: got a usage")
 		}
 		spin := sandbox.Cmd{Args: []string{"sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"}}
-		if _, err := box.Exec(t.Context(), spin); err != nil {
+		if _, err := sb.Exec(t.Context(), spin); err != nil {
 			t.Fatal(err)
 		}
-		p, err := box.Start(t.Context(), spin)
+		p, err := sb.Start(t.Context(), spin)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestWanted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if u := box.Usage(); u == nil || u.Commands != 2 || u.UserMS+u.SystemMS < 10 || u.MaxMemoryBytes == 0 {
+		if u := sb.Usage(); u == nil || u.Commands != 2 || u.UserMS+u.SystemMS < 10 || u.MaxMemoryBytes == 0 {
 			t.Errorf("got %+v, want two commands", u)
 		}
 	})
@@ -181,13 +181,13 @@ func TestWanted(t *testing.T) {
 // able is a backend that enforces some walls.
 type able struct {
 	asked
-	walls []sandbox.Wall
+	isolation []sandbox.Isolation
 }
 
 func (a able) Capabilities() []sandbox.Capability {
 	var list []sandbox.Capability
-	for _, w := range sandbox.Walls() {
-		list = append(list, sandbox.Capability{Wall: w, Enforced: slices.Contains(a.walls, w), Why: "it does not"})
+	for _, w := range sandbox.Isolations() {
+		list = append(list, sandbox.Capability{Isolation: w, Enforced: slices.Contains(a.isolation, w), Why: "it does not"})
 	}
 	return list
 }
@@ -195,16 +195,16 @@ func (a able) Capabilities() []sandbox.Capability {
 func TestOpenerRules(t *testing.T) {
 	t.Parallel()
 	closed := func(netip.AddrPort) bool { return true }
-	opened := func(t *testing.T, mode sandbox.Mode, reach Reach, network bool, walls ...sandbox.Wall) (cfg sandbox.Config, err error) {
+	opened := func(t *testing.T, mode sandbox.Mode, reach Reach, network bool, isolation ...sandbox.Isolation) (cfg sandbox.Config, err error) {
 		t.Helper()
-		boxes, err := NewOpener(Config{Root: t.TempDir(), Default: mode, Closed: closed, Reach: reach, Programs: func(rules []events.Rule) []string { return []string{rules[0].ID} },
-			Backends: map[sandbox.Mode]sandbox.Backend{mode: able{asked{mode: mode, cfg: &cfg}, walls}}})
+		sandboxes, err := NewOpener(Config{Root: t.TempDir(), Default: mode, Closed: closed, Reach: reach, Programs: func(rules []events.Rule) []string { return []string{rules[0].ID} },
+			Backends: map[sandbox.Mode]sandbox.Backend{mode: able{asked{mode: mode, cfg: &cfg}, isolation}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := run.State{HarnessID: "hx-1", Created: &events.RunCreatedData{Workspace: "ws"}, Plan: &run.Plan{Steps: []*run.Step{{ID: "s", AssignedAgent: "a"}}},
 			Agents: map[string]events.Agent{"a": {Guards: []events.Rule{{ID: "curl"}}, Sandbox: events.Sandbox{Network: network}}}}
-		_, err = boxes.Open(t.Context(), boxes.RequestFor(s, "s", workdir.Dir{Workspace: "ws", Path: "ws"}, nil))
+		_, err = sandboxes.Open(t.Context(), sandboxes.RequestFor(s, "s", workdir.Dir{Workspace: "ws", Path: "ws"}, nil))
 		if cfg.Workspace != "" {
 			err = nil
 		}
@@ -212,7 +212,7 @@ func TestOpenerRules(t *testing.T) {
 	}
 	t.Run("GUARD-12 denied programs go to backends that can close them, and to no others", func(t *testing.T) {
 		t.Parallel()
-		if cfg, err := opened(t, sandbox.Bwrap, ReachNone, false, sandbox.WallPrograms); err != nil || !slices.Equal(cfg.DenyPrograms, []string{"curl"}) {
+		if cfg, err := opened(t, sandbox.Bwrap, ReachNone, false, sandbox.IsolationPrograms); err != nil || !slices.Equal(cfg.DenyPrograms, []string{"curl"}) {
 			t.Errorf("got %q, %v", cfg.DenyPrograms, err)
 		}
 		if cfg, err := opened(t, sandbox.Docker, ReachNone, false); err != nil || cfg.DenyPrograms != nil {
@@ -220,15 +220,15 @@ func TestOpenerRules(t *testing.T) {
 		}
 	})
 	for name, c := range map[string]struct {
-		mode    sandbox.Mode
-		reach   Reach
-		network bool
-		walls   []sandbox.Wall
-		opens   bool
-		closes  bool
+		mode      sandbox.Mode
+		reach     Reach
+		network   bool
+		isolation []sandbox.Isolation
+		opens     bool
+		closes    bool
 	}{
-		"an open network, kept from the station":     {sandbox.Landlock, ReachNone, true, []sandbox.Wall{sandbox.WallStation}, true, true},
-		"kept from it also where that is not needed": {sandbox.Landlock, ReachAny, true, []sandbox.Wall{sandbox.WallStation}, true, true},
+		"an open network, kept from the station":     {sandbox.Landlock, ReachNone, true, []sandbox.Isolation{sandbox.IsolationStation}, true, true},
+		"kept from it also where that is not needed": {sandbox.Landlock, ReachAny, true, []sandbox.Isolation{sandbox.IsolationStation}, true, true},
 		"an open network that is not kept from it":   {sandbox.Docker, ReachNone, true, nil, false, false},
 		"one that an operator accepts":               {sandbox.Docker, ReachAny, true, nil, true, false},
 		"one of another mode than was accepted":      {sandbox.Docker, ReachHost, true, nil, false, false},
@@ -238,7 +238,7 @@ func TestOpenerRules(t *testing.T) {
 	} {
 		t.Run("SBX-13 "+name, func(t *testing.T) {
 			t.Parallel()
-			cfg, err := opened(t, c.mode, c.reach, c.network, c.walls...)
+			cfg, err := opened(t, c.mode, c.reach, c.network, c.isolation...)
 			if (err == nil) != c.opens || (cfg.Closed != nil) != c.closes || err != nil && !errors.Is(err, ErrReaches) {
 				t.Errorf("got %v, closed %v, want opened %v, closed %v", err, cfg.Closed != nil, c.opens, c.closes)
 			}

@@ -150,13 +150,13 @@ func (p *Pool) remove(k *pooled) {
 // destroy ends a sandbox that no call can get any more; mu is held.
 func (p *Pool) destroy(k *pooled) {
 	p.ending.Go(func() {
-		box, err := k.open()
+		sb, err := k.open()
 		if err != nil {
 			return // nothing was opened, and the call that wanted it knows why
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), shutTime)
 		defer cancel()
-		_ = box.Destroy(ctx) // what is left is known to the reaper
+		_ = sb.Destroy(ctx) // what is left is known to the reaper
 	})
 }
 

@@ -46,11 +46,11 @@ func newStand(t *testing.T, mode sandbox.Mode) *stand {
 		t.Fatal(err)
 	}
 	s := &stand{t: t, far: newFaraway(mode), root: filepath.Join(t.TempDir(), "work")}
-	boxes, err := NewOpener(Config{Root: s.root, Default: mode, Keep: time.Minute, Backends: map[sandbox.Mode]sandbox.Backend{mode: s.far}})
+	sandboxes, err := NewOpener(Config{Root: s.root, Default: mode, Keep: time.Minute, Backends: map[sandbox.Mode]sandbox.Backend{mode: s.far}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.opener, s.ledger = boxes, ledger
+	s.opener, s.ledger = sandboxes, ledger
 	s.pool = New(func(ctx context.Context, id string) bool {
 		st, err := ledger.Fresh(ctx, id)
 		return err == nil && st.Status.Ended()
@@ -94,16 +94,16 @@ func (s *stand) lend(ctx context.Context, st run.State, step string, out *Egress
 
 func (s *stand) must(st run.State, step string) sandbox.Sandbox {
 	s.t.Helper()
-	box, err := s.lend(s.t.Context(), st, step, nil, time.Second)
-	if err != nil || box == nil {
-		s.t.Fatalf("no sandbox: %v, %v", box, err)
+	sb, err := s.lend(s.t.Context(), st, step, nil, time.Second)
+	if err != nil || sb == nil {
+		s.t.Fatalf("no sandbox: %v, %v", sb, err)
 	}
-	return box
+	return sb
 }
 
-func (s *stand) back(box sandbox.Sandbox) {
+func (s *stand) back(sb sandbox.Sandbox) {
 	s.t.Helper()
-	if err := box.Destroy(s.t.Context()); err != nil {
+	if err := sb.Destroy(s.t.Context()); err != nil {
 		s.t.Error(err)
 	}
 }
@@ -111,15 +111,15 @@ func (s *stand) back(box sandbox.Sandbox) {
 // use lends a sandbox, runs a text in it, and gives it back.
 func (s *stand) use(st run.State, step, text string) string {
 	s.t.Helper()
-	box := s.must(st, step)
-	defer s.back(box)
-	return s.sh(box, text)
+	sb := s.must(st, step)
+	defer s.back(sb)
+	return s.sh(sb, text)
 }
 
-func (s *stand) sh(box sandbox.Sandbox, text string) string {
+func (s *stand) sh(sb sandbox.Sandbox, text string) string {
 	s.t.Helper()
 	var out strings.Builder
-	if exit, err := box.Exec(s.t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", text}, Stdout: &out}); err != nil || exit.Code != 0 {
+	if exit, err := sb.Exec(s.t.Context(), sandbox.Cmd{Args: []string{"sh", "-c", text}, Stdout: &out}); err != nil || exit.Code != 0 {
 		s.t.Errorf("%s: %+v, %v", text, exit, err)
 	}
 	return out.String()
@@ -190,12 +190,12 @@ func TestPool(t *testing.T) {
 			"nothing is to be kept":   {sandbox.Docker, inSession("r"), nil, 0, false},
 			"a step that no plan has": {sandbox.Docker, run.State{HarnessID: "r", Created: &events.RunCreatedData{Workspace: "ws"}}, nil, time.Minute, false},
 		} {
-			boxes, err := NewOpener(Config{Root: s.root, Default: c.mode, Keep: c.keep, Backends: map[sandbox.Mode]sandbox.Backend{c.mode: s.far}})
+			sandboxes, err := NewOpener(Config{Root: s.root, Default: c.mode, Keep: c.keep, Backends: map[sandbox.Mode]sandbox.Backend{c.mode: s.far}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			at := workdir.Dir{Workspace: "ws", Path: "ws"}
-			if got := s.pool.Acquirer(t.Context(), boxes, c.st, "one", boxes.RequestFor(c.st, "one", at, c.out), time.Second) != nil; got != c.kept {
+			if got := s.pool.Acquirer(t.Context(), sandboxes, c.st, "one", sandboxes.RequestFor(c.st, "one", at, c.out), time.Second) != nil; got != c.kept {
 				t.Errorf("%s: kept %v", name, got)
 			}
 		}
@@ -237,11 +237,11 @@ func TestPool(t *testing.T) {
 		st.Agents["a"] = events.Agent{Name: "a", Sandbox: events.Sandbox{TimeoutMS: 3_600_000}}
 		take := func(need time.Duration) sandbox.Sandbox {
 			t.Helper()
-			box, err := s.lend(t.Context(), st, "one", nil, need)
+			sb, err := s.lend(t.Context(), st, "one", nil, need)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return box
+			return sb
 		}
 		s.back(take(time.Hour))
 		s.back(take(30 * time.Minute))
@@ -308,8 +308,8 @@ func TestPool(t *testing.T) {
 		s.back(used)
 		s.back(used) // twice is once
 		s.counts(2, 2)
-		if box, err := s.lend(t.Context(), member("r3", "ws"), "one", nil, time.Second); box != nil || err != nil {
-			t.Errorf("after the end: %v, %v", box, err)
+		if sb, err := s.lend(t.Context(), member("r3", "ws"), "one", nil, time.Second); sb != nil || err != nil {
+			t.Errorf("after the end: %v, %v", sb, err)
 		}
 	})
 }
@@ -371,7 +371,7 @@ func TestPoolModel(t *testing.T) {
 		now := time.Unix(0, 0)
 		users := map[*idle]int{}
 		var out []*pooled
-		box := func(k *pooled) *idle {
+		sb := func(k *pooled) *idle {
 			b, err := k.open()
 			if err != nil {
 				rt.Fatal(err)
@@ -385,7 +385,7 @@ func TestPoolModel(t *testing.T) {
 				w := wanted{key: key, run: runID, step: key, need: time.Hour, wall: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(rt, "wall"),
 					opened: fingerprint{settings: rapid.SampledFrom([]string{"p", "q"}).Draw(rt, "plan")}, open: func() (sandbox.Sandbox, error) { return &idle{}, nil }}
 				k, rested := s.take(w, now)
-				b := box(k)
+				b := sb(k)
 				if _, known := users[b]; known == (rested < 0) {
 					rt.Fatalf("known %v, rested %v", known, rested)
 				}
@@ -400,7 +400,7 @@ func TestPoolModel(t *testing.T) {
 					return
 				}
 				i := rapid.IntRange(0, len(out)-1).Draw(rt, "which")
-				users[box(out[i])]--
+				users[sb(out[i])]--
 				s.give(out[i], now)
 				out = append(out[:i], out[i+1:]...)
 			},

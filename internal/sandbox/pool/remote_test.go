@@ -17,8 +17,8 @@ type faraway struct {
 
 	mu sync.Mutex
 	// Guarded by mu: all that were opened, and what the next Open fails with.
-	boxes []*faraBox
-	fail  error
+	sandboxes []*faraSandbox
+	fail      error
 }
 
 func newFaraway(mode sandbox.Mode) *faraway { return &faraway{Backend: host.New(""), mode: mode} }
@@ -37,8 +37,8 @@ func (f *faraway) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	if err != nil {
 		return nil, err
 	}
-	b := &faraBox{Sandbox: inner, of: f}
-	f.boxes = append(f.boxes, b)
+	b := &faraSandbox{Sandbox: inner, of: f}
+	f.sandboxes = append(f.sandboxes, b)
 	return b, nil
 }
 
@@ -46,16 +46,16 @@ func (f *faraway) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 func (f *faraway) count() (opened, destroyed int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, b := range f.boxes {
+	for _, b := range f.sandboxes {
 		if b.destroyed > 0 {
 			destroyed++
 		}
 	}
-	return len(f.boxes), destroyed
+	return len(f.sandboxes), destroyed
 }
 
 // faraBox is one of its sandboxes; what happens to it is guarded by of.mu.
-type faraBox struct {
+type faraSandbox struct {
 	sandbox.Sandbox
 	of        *faraway
 	destroyed int
@@ -64,16 +64,16 @@ type faraBox struct {
 	next error
 }
 
-func (b *faraBox) Mode() sandbox.Mode { return b.of.mode }
+func (b *faraSandbox) Mode() sandbox.Mode { return b.of.mode }
 
-func (b *faraBox) state() (dead bool, next error) {
+func (b *faraSandbox) state() (dead bool, next error) {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
 	dead, next, b.next = b.dead, b.next, nil
 	return dead, next
 }
 
-func (b *faraBox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
+func (b *faraSandbox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, error) {
 	switch dead, next := b.state(); {
 	case next != nil:
 		return sandbox.Exit{}, next
@@ -83,14 +83,14 @@ func (b *faraBox) Exec(ctx context.Context, cmd sandbox.Cmd) (sandbox.Exit, erro
 	return b.Sandbox.Exec(ctx, cmd)
 }
 
-func (b *faraBox) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
+func (b *faraSandbox) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 	if dead, _ := b.state(); dead {
 		return nil, errors.New("no answer")
 	}
 	return b.Sandbox.Processes(ctx)
 }
 
-func (b *faraBox) Destroy(ctx context.Context) error {
+func (b *faraSandbox) Destroy(ctx context.Context) error {
 	b.of.mu.Lock()
 	b.destroyed++
 	b.of.mu.Unlock()

@@ -50,15 +50,15 @@ func (m *requirementsMet) note(key string) {
 }
 
 // meets looks whether a sandbox that was opened has what an agent requires, once for each kind of sandbox.
-func (o *Opener) meets(ctx context.Context, box sandbox.Sandbox, want events.Sandbox) error {
+func (o *Opener) meets(ctx context.Context, sb sandbox.Sandbox, want events.Sandbox) error {
 	if len(want.Requires) == 0 {
 		return nil
 	}
-	key := strings.Join(append([]string{string(box.Mode()), want.Image}, want.Requires...), "\x00")
+	key := strings.Join(append([]string{string(sb.Mode()), want.Image}, want.Requires...), "\x00")
 	if o.met.known(key) {
 		return nil
 	}
-	missing, err := lookFor(ctx, box, want.Requires)
+	missing, err := lookFor(ctx, sb, want.Requires)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (o *Opener) meets(ctx context.Context, box sandbox.Sandbox, want events.San
 		o.met.note(key)
 		return nil
 	}
-	where := string(box.Mode())
+	where := string(sb.Mode())
 	if want.Image != "" {
 		where += " with image " + want.Image
 	}
@@ -82,7 +82,7 @@ printf '\036%s\037' "$c"; if [ "$c" != "$n" ]; then "$c" --version </dev/null 2>
 // maxVersions bounds what all commands together may say of themselves.
 const maxVersions = 64 << 10
 
-func lookFor(ctx context.Context, box sandbox.Sandbox, texts []string) (missing []string, err error) {
+func lookFor(ctx context.Context, sb sandbox.Sandbox, texts []string) (missing []string, err error) {
 	all, err := needs.ParseAll(texts)
 	if err != nil {
 		return nil, tool.Fail(tool.Permanent, "fix requires in the agent's file", err)
@@ -98,8 +98,8 @@ func lookFor(ctx context.Context, box sandbox.Sandbox, texts []string) (missing 
 	limited, cancel := context.WithTimeout(ctx, requiresTime)
 	defer cancel()
 	out := &firstBytes{most: maxVersions}
-	if _, err := box.Exec(limited, sandbox.Cmd{Args: args, Stdout: out}); err != nil {
-		return nil, fmt.Errorf("look for what the agent requires in sandbox %s: %w", box.Mode(), err)
+	if _, err := sb.Exec(limited, sandbox.Cmd{Args: args, Stdout: out}); err != nil {
+		return nil, fmt.Errorf("look for what the agent requires in sandbox %s: %w", sb.Mode(), err)
 	}
 	said := map[string]string{}
 	for part := range strings.SplitSeq(out.String(), "\x1e") {

@@ -18,7 +18,7 @@ func TestAutoByCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	boxes, err := NewOpener(Config{Root: t.TempDir(), Default: sandbox.Host, Env: []string{"PATH=" + bin},
+	sandboxes, err := NewOpener(Config{Root: t.TempDir(), Default: sandbox.Host, Env: []string{"PATH=" + bin},
 		Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Host: host.New("")}})
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestAutoByCommands(t *testing.T) {
 	} {
 		t.Run("SBX-10 SBX-21 "+name, func(t *testing.T) {
 			t.Parallel()
-			if got := boxes.Mode(c.want); got != c.mode {
+			if got := sandboxes.Mode(c.want); got != c.mode {
 				t.Errorf("got %s, want %s", got, c.mode)
 			}
 		})

@@ -47,11 +47,11 @@ func toolrunner(base, mode string) {
 	if mode == "bwrap" {
 		b = bwrap.New("", base)
 	}
-	box, err := b.Open(ctx, sandbox.Config{ID: "lost", Workspace: ws, Network: true})
+	sb, err := b.Open(ctx, sandbox.Config{ID: "lost", Workspace: ws, Network: true})
 	if err != nil {
 		panic(err)
 	}
-	_, err = box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", daemon}, Stdout: os.Stdout})
+	_, err = sb.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", daemon}, Stdout: os.Stdout})
 	panic(fmt.Sprint("not killed: ", err))
 }
 
@@ -93,7 +93,7 @@ func lose(t *testing.T, base, mode string) (kill func(), pid int) {
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
 // boxes lists the private directories below a base.
-func boxes(t *testing.T, base string) []string {
+func sandboxes(t *testing.T, base string) []string {
 	t.Helper()
 	list, err := filepath.Glob(filepath.Join(base, "inspan-box-*"))
 	if err != nil {
@@ -103,12 +103,12 @@ func boxes(t *testing.T, base string) []string {
 }
 
 // groups counts the control groups of a directory's sandboxes.
-func groups(t *testing.T, boxes []string) int {
+func groups(t *testing.T, sandboxes []string) int {
 	t.Helper()
 	n := 0
-	for _, box := range boxes {
+	for _, sb := range sandboxes {
 		for _, dir := range cgroup.Find().Directories() {
-			if _, err := os.Stat(filepath.Join(dir, filepath.Base(box))); err == nil {
+			if _, err := os.Stat(filepath.Join(dir, filepath.Base(sb))); err == nil {
 				n++
 			}
 		}
@@ -127,7 +127,7 @@ func TestReap(t *testing.T) {
 	t.Run("SBX-17 what a killed toolrunner left is removed, what a living one has is not", func(t *testing.T) {
 		base := t.TempDir()
 		killDead, deadPID := lose(t, base, "host")
-		dead := boxes(t, base)
+		dead := sandboxes(t, base)
 		_, livingPID := lose(t, base, "host")
 		if found, err := reap.Reap(t.Context(), base); err != nil || found.Directories != 0 || !alive(deadPID) || !alive(livingPID) {
 			t.Fatalf("while both live: got %+v, %v; alive %v %v", found, err, alive(deadPID), alive(livingPID))
@@ -141,7 +141,7 @@ func TestReap(t *testing.T) {
 			t.Errorf("got %+v, %v, want a process and a directory", found, err)
 		}
 		gone(t, deadPID)
-		if left := boxes(t, base); len(left) != 1 || left[0] == dead[0] {
+		if left := sandboxes(t, base); len(left) != 1 || left[0] == dead[0] {
 			t.Errorf("directories: got %v, want the living one's", left)
 		}
 		if !alive(livingPID) {
@@ -155,7 +155,7 @@ func TestReap(t *testing.T) {
 		sandboxtest.Need(t, bwrap.New("", ""))
 		base := t.TempDir()
 		kill, _ := lose(t, base, "bwrap")
-		dirs := boxes(t, base)
+		dirs := sandboxes(t, base)
 		before := groups(t, dirs)
 		kill()
 		found, err := reap.Reap(t.Context(), base)

@@ -28,10 +28,10 @@ func Costs(b *testing.B, backend sandbox.Backend) { CostsOf(b, backend, Together
 func CostsOf(b *testing.B, backend sandbox.Backend, crowd int) {
 	Need(b, backend)
 	dir := b.TempDir()
-	box, err := backend.Open(b.Context(), sandbox.Config{ID: "warm", Workspace: dir, Network: true})
+	sb, err := backend.Open(b.Context(), sandbox.Config{ID: "warm", Workspace: dir, Network: true})
 	needed(b, err)
-	defer func() { needed(b, box.Destroy(context.Background())) }()
-	_, err = idle(b.Context(), box) // some start something with their first command
+	defer func() { needed(b, sb.Destroy(context.Background())) }()
+	_, err = idle(b.Context(), sb) // some start something with their first command
 	needed(b, err)
 	var bare, cold, warm, end []time.Duration
 	var plainUsed, used time.Duration
@@ -51,7 +51,7 @@ func CostsOf(b *testing.B, backend sandbox.Backend, crowd int) {
 		needed(b, other.Destroy(context.Background()))
 		end = append(end, time.Since(begin))
 		begin = time.Now()
-		took, err := idle(b.Context(), box)
+		took, err := idle(b.Context(), sb)
 		needed(b, err)
 		warm = append(warm, time.Since(begin))
 		used += took
@@ -87,8 +87,8 @@ func median(list []time.Duration) float64 {
 }
 
 // idle runs a command that does nothing, and tells what processor time that took.
-func idle(ctx context.Context, box sandbox.Sandbox) (time.Duration, error) {
-	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"/bin/true"}})
+func idle(ctx context.Context, sb sandbox.Sandbox) (time.Duration, error) {
+	exit, err := sb.Exec(ctx, sandbox.Cmd{Args: []string{"/bin/true"}})
 	if err == nil && exit.Code != 0 {
 		err = fmt.Errorf("true ended with status %d", exit.Code)
 	}
@@ -123,11 +123,11 @@ func together(b *testing.B, backend sandbox.Backend, crowd int) (failed int, mem
 // crowded is the life of one sandbox among many: it says when its command runs, which ends when all others run.
 func crowded(ctx context.Context, backend sandbox.Backend, dir string, here func(), all <-chan struct{}) (err error, used int64) {
 	defer here() // also where it never runs
-	box, err := backend.Open(ctx, sandbox.Config{ID: "one of many", Workspace: dir, Network: true})
+	sb, err := backend.Open(ctx, sandbox.Config{ID: "one of many", Workspace: dir, Network: true})
 	if err != nil {
 		return err, 0
 	}
-	defer func() { err = errors.Join(err, box.Destroy(context.Background())) }()
+	defer func() { err = errors.Join(err, sb.Destroy(context.Background())) }()
 	ready := listener("ready")
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -135,12 +135,12 @@ func crowded(ctx context.Context, backend sandbox.Backend, dir string, here func
 	defer over()
 	running.Go(func() {
 		select {
-		case <-ready.heard:
+		case <-ready.received:
 			here()
 		case <-ctx.Done():
 		}
 	})
-	exit, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "echo ready; read x; exit 7"}, Stdin: &gate{open: all, ctx: ctx}, Stdout: ready})
+	exit, err := sb.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", "echo ready; read x; exit 7"}, Stdin: &gate{open: all, ctx: ctx}, Stdout: ready})
 	if err == nil && exit.Code != 7 {
 		err = fmt.Errorf("the command ended with status %d: %q", exit.Code, ready.String())
 	}

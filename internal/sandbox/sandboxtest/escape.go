@@ -86,10 +86,10 @@ func Escape(t *testing.T, b sandbox.Backend, without ...Without) {
 		}
 	})
 	t.Run("ways to the station", func(t *testing.T) {
-		if !promises(b, sandbox.WallStation) {
+		if !promises(b, sandbox.IsolationStation) {
 			untested(t, "the station's listeners: sandbox mode %s does not keep commands with an open network from them, and says so", b.Mode())
 		}
-		for name, script := range heard {
+		for name, script := range listeners {
 			t.Run("SBX-18 "+name, func(t *testing.T) {
 				t.Parallel()
 				breakOut(t, b, &table, "station, "+name, script, true)
@@ -232,16 +232,16 @@ func echo(t *testing.T) string {
 }
 
 // otherHome finds the private home of a sandbox on the machine: by a file that a command of it leaves there.
-func otherHome(t *testing.T, b sandbox.Backend, box sandbox.Sandbox) string {
+func otherHome(t *testing.T, b sandbox.Backend, sb sandbox.Sandbox) string {
 	t.Helper()
-	exit, err := box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", `touch "$HOME/here-$$" && echo here-$$ > name`}})
+	exit, err := sb.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", `touch "$HOME/here-$$" && echo here-$$ > name`}})
 	if err != nil || exit.Code != 0 {
 		t.Fatalf("got %+v, %v", exit, err)
 	}
-	name, err := box.ReadFile("name")
+	name, err := sb.ReadFile("name")
 	must(t, err)
 	if away(b) { // it is on the other machine, where this one has nothing of that name
-		return filepath.Join(filepath.Dir(sandbox.Seen(box)), "home")
+		return filepath.Join(filepath.Dir(sandbox.Seen(sb)), "home")
 	}
 	found, err := filepath.Glob(os.TempDir() + "/inspan-box-*/home/" + strings.TrimSpace(string(name)))
 	must(t, err)
@@ -254,11 +254,11 @@ func otherHome(t *testing.T, b sandbox.Backend, box sandbox.Sandbox) string {
 // attempt runs a script in a sandbox and returns what it says.
 func (s surroundings) attempt(t *testing.T, b sandbox.Backend, network bool, script string) string {
 	t.Helper()
-	box, err := b.Open(t.Context(), sandbox.Config{ID: "escape", Workspace: s.workspace, Env: s.env, Network: network, ReadOnly: s.shown, Closed: s.closed(b, network)})
+	sb, err := b.Open(t.Context(), sandbox.Config{ID: "escape", Workspace: s.workspace, Env: s.env, Network: network, ReadOnly: s.shown, Closed: s.closed(b, network)})
 	must(t, err)
-	defer func() { must(t, box.Destroy(context.Background())) }()
+	defer func() { must(t, sb.Destroy(context.Background())) }()
 	var out safe
-	if _, err := box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out}); err != nil {
+	if _, err := sb.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -266,7 +266,7 @@ func (s surroundings) attempt(t *testing.T, b sandbox.Backend, network bool, scr
 
 // closed asks for the station's listeners to be closed where the network is open and the backend does so.
 func (s surroundings) closed(b sandbox.Backend, network bool) func(netip.AddrPort) bool {
-	if !network || !promises(b, sandbox.WallStation) {
+	if !network || !promises(b, sandbox.IsolationStation) {
 		return nil
 	}
 	return func(netip.AddrPort) bool { return false }
@@ -339,14 +339,14 @@ func bombs(t *testing.T, b sandbox.Backend, table *outcome) {
 	} {
 		t.Run("SBX-15 "+name, func(t *testing.T) {
 			ws := t.TempDir()
-			box, err := b.Open(t.Context(), sandbox.Config{ID: "bomb", Workspace: ws, Limits: c.limits})
+			sb, err := b.Open(t.Context(), sandbox.Config{ID: "bomb", Workspace: ws, Limits: c.limits})
 			if errors.Is(err, sandbox.ErrNotEnforced) {
 				table.add(name, "refused: its limit can not be kept")
 				return
 			}
 			must(t, err)
-			_, _ = box.Exec(within(t), sandbox.Cmd{Args: []string{"true"}}) // some start something with their first command
-			l := newLeash(t, b, place{box: box, workspace: ws})
+			_, _ = sb.Exec(within(t), sandbox.Cmd{Args: []string{"true"}}) // some start something with their first command
+			l := newLeash(t, b, workdir{sandbox: sb, workspace: ws})
 			// What ends by itself may take as long as its backend needs to start.
 			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 			if c.want != nil {
@@ -354,13 +354,13 @@ func bombs(t *testing.T, b sandbox.Backend, table *outcome) {
 				ctx, cancel = context.WithTimeout(t.Context(), patience)
 			}
 			defer cancel()
-			_, err = box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", c.script}})
+			_, err = sb.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", c.script}})
 			if c.want != nil && !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 			left := l.alive()
-			must(t, box.Destroy(within(t)))
-			if left && !l.alive() && !promises(b, sandbox.WallTree) {
+			must(t, sb.Destroy(within(t)))
+			if left && !l.alive() && !promises(b, sandbox.IsolationTree) {
 				table.add(name, "ended with the sandbox, as is declared")
 				return
 			}
@@ -378,8 +378,8 @@ func bombs(t *testing.T, b sandbox.Backend, table *outcome) {
 }
 
 // promises reports whether a backend says that it enforces a wall.
-func promises(b sandbox.Backend, wall sandbox.Wall) bool {
-	return slices.ContainsFunc(b.Capabilities(), func(c sandbox.Capability) bool { return c.Wall == wall && c.Enforced })
+func promises(b sandbox.Backend, isolation sandbox.Isolation) bool {
+	return slices.ContainsFunc(b.Capabilities(), func(c sandbox.Capability) bool { return c.Isolation == isolation && c.Enforced })
 }
 
 // outcome collects the rows of the table.

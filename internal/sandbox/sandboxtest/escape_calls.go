@@ -81,8 +81,8 @@ var changed = map[string]string{
 	"datagrams to a socket's file":      `perl -MSocket -e '$n = pack("LL", 0, 0); syscall($ENV{SYS_SOCKETPAIR}, 1, 2, 0, $n) == 0 || exit; ($a) = unpack("l", $n); open(S, "+<&=", $a); send(S, "x", 0, sockaddr_un($ENV{DATAGRAMS})) && print "ESCAPED"'`,
 }
 
-// heard are ways to what listens in the service's own process, where the network is open.
-var heard = map[string]string{
+// listeners are ways to what listens in the service's own process, where the network is open.
+var listeners = map[string]string{
 	"loopback":                `bash -c "exec 3<>/dev/tcp/127.0.0.1/$PORT" && echo ESCAPED`,
 	"loopback by another":     `perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0) && connect(S, sockaddr_in($ENV{PORT}, inet_aton("127.0.0.9"))) && print "ESCAPED"'`,
 	"the unspecified address": `perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0) && connect(S, sockaddr_in($ENV{PORT}, inet_aton("0.0.0.0"))) && print "ESCAPED"'`,

@@ -111,9 +111,9 @@ func Exam(t *testing.T, b sandbox.Backend, without ...Without) {
 	}
 }
 
-// place is a workspace with something outside of it that must stay as it is.
-type place struct {
-	box       sandbox.Sandbox
+// workdir is a workspace with something outside of it that must stay as it is.
+type workdir struct {
+	sandbox   sandbox.Sandbox
 	workspace string
 	outside   string // a directory beside the workspace
 	secret    string // a file in it
@@ -121,19 +121,19 @@ type place struct {
 
 const secretText = "the secret outside"
 
-func open(t *testing.T, b sandbox.Backend) place {
+func open(t *testing.T, b sandbox.Backend) workdir {
 	t.Helper()
 	base := t.TempDir()
-	p := place{workspace: filepath.Join(base, "ws"), outside: filepath.Join(base, "outside")}
+	p := workdir{workspace: filepath.Join(base, "ws"), outside: filepath.Join(base, "outside")}
 	p.secret = filepath.Join(p.outside, "secret")
 	must(t, os.Mkdir(p.workspace, 0o755))
 	must(t, os.Mkdir(p.outside, 0o755))
 	must(t, os.WriteFile(p.secret, []byte(secretText), 0o644))
-	box, err := b.Open(t.Context(), sandbox.Config{ID: "exam", Workspace: p.workspace, Network: true})
+	sb, err := b.Open(t.Context(), sandbox.Config{ID: "exam", Workspace: p.workspace, Network: true})
 	must(t, err)
-	p.box = box
+	p.sandbox = sb
 	t.Cleanup(func() {
-		if err := box.Destroy(context.Background()); err != nil {
+		if err := sb.Destroy(context.Background()); err != nil {
 			t.Errorf("destroy at the end: %v", err)
 		}
 	})
@@ -141,7 +141,7 @@ func open(t *testing.T, b sandbox.Backend) place {
 }
 
 // untouched checks that nothing outside was changed or added.
-func (p place) untouched(t *testing.T) {
+func (p workdir) untouched(t *testing.T) {
 	t.Helper()
 	data, err := os.ReadFile(p.secret)
 	if err != nil || string(data) != secretText {
@@ -166,13 +166,13 @@ func is[T any](b sandbox.Backend) bool {
 func away(b sandbox.Backend) bool { return is[sandbox.Away](b) }
 
 // inside is where commands see the workspace.
-func (p place) inside() string { return sandbox.Seen(p.box) }
+func (p workdir) inside() string { return sandbox.Seen(p.sandbox) }
 
 // sh runs a script that must end by itself.
-func (p place) sh(t *testing.T, script string) (stdout, stderr string, exit sandbox.Exit) {
+func (p workdir) sh(t *testing.T, script string) (stdout, stderr string, exit sandbox.Exit) {
 	t.Helper()
 	var out, errs safe
-	exit, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &errs})
+	exit, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &errs})
 	if err != nil {
 		t.Fatalf("sh -c %q: %v; stderr %q", script, err, errs.String())
 	}

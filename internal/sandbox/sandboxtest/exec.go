@@ -35,7 +35,7 @@ func examExec(t *testing.T, b sandbox.Backend) {
 	t.Run("one writer for both streams keeps their order", func(t *testing.T) {
 		var both safe
 		script := "for i in 1 2 3 4 5; do echo out $i; echo err $i >&2; done"
-		_, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &both, Stderr: &both})
+		_, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &both, Stderr: &both})
 		want := "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\nout 4\nerr 4\nout 5\nerr 5\n"
 		if err != nil || both.String() != want {
 			t.Errorf("got %q, %v", both.String(), err)
@@ -44,7 +44,7 @@ func examExec(t *testing.T, b sandbox.Backend) {
 	t.Run("stdin reaches the command and nil is empty", func(t *testing.T) {
 		var out safe
 		in := strings.Repeat("0123456789", 100_000)
-		_, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"cat"}, Stdin: strings.NewReader(in), Stdout: &out})
+		_, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"cat"}, Stdin: strings.NewReader(in), Stdout: &out})
 		if err != nil || out.String() != in {
 			t.Errorf("got %d bytes, %v, want %d", len(out.String()), err, len(in))
 		}
@@ -54,13 +54,13 @@ func examExec(t *testing.T, b sandbox.Backend) {
 	})
 	t.Run("a command that does not read its stdin ends", func(t *testing.T) {
 		in := io.MultiReader(strings.NewReader(strings.Repeat("x", 1<<20)))
-		if _, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"true"}, Stdin: in}); err != nil {
+		if _, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"true"}, Stdin: in}); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("SBX-1 output comes while the command runs", func(t *testing.T) { streams(t, p) })
 	t.Run("a failed Write does not hang the command", func(t *testing.T) {
-		exit, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"head", "-c", "1000000", "/dev/zero"}, Stdout: broken{}})
+		exit, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"head", "-c", "1000000", "/dev/zero"}, Stdout: broken{}})
 		if err != nil || exit.Code != 0 {
 			t.Errorf("got %+v, %v", exit, err)
 		}
@@ -68,7 +68,7 @@ func examExec(t *testing.T, b sandbox.Backend) {
 	t.Run("directory", func(t *testing.T) { directory(t, p) })
 	t.Run("what can not start is an error", func(t *testing.T) {
 		for _, args := range [][]string{nil, {""}, {"no-such-program-here"}, {"/no/such/program"}, {"./nor-this"}} {
-			if _, err := p.box.Exec(within(t), sandbox.Cmd{Args: args}); err == nil {
+			if _, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: args}); err == nil {
 				t.Errorf("args %q: got no error", args)
 			}
 		}
@@ -81,12 +81,12 @@ type broken struct{}
 func (broken) Write([]byte) (int, error) { return 0, errors.New("nobody listens") }
 
 // streams answers only after it has heard: without streaming both sides would wait for ever.
-func streams(t *testing.T, p place) {
+func streams(t *testing.T, p workdir) {
 	question := listener("question")
 	answer, say := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		exit, err := p.box.Exec(within(t), sandbox.Cmd{
+		exit, err := p.sandbox.Exec(within(t), sandbox.Cmd{
 			Args: []string{"sh", "-c", `echo question; read a; test "$a" = answer`}, Stdin: answer, Stdout: question})
 		if err == nil && exit.Code != 0 {
 			err = fmt.Errorf("exit code %d", exit.Code)
@@ -94,7 +94,7 @@ func streams(t *testing.T, p place) {
 		ended <- err
 	}()
 	select {
-	case <-question.heard:
+	case <-question.received:
 		_, err := io.WriteString(say, "answer\n")
 		must(t, err)
 		must(t, say.Close())
@@ -104,7 +104,7 @@ func streams(t *testing.T, p place) {
 	}
 }
 
-func directory(t *testing.T, p place) {
+func directory(t *testing.T, p workdir) {
 	must(t, os.MkdirAll(filepath.Join(p.workspace, "deep/er"), 0o755))
 	must(t, os.Symlink(p.outside, filepath.Join(p.workspace, "leak")))
 	must(t, os.WriteFile(filepath.Join(p.workspace, "file"), nil, 0o644))
@@ -116,31 +116,31 @@ func directory(t *testing.T, p place) {
 	}
 	for dir, want := range map[string]string{"": root, ".": root, "deep/er": root + "/deep/er", "deep/..": root} {
 		var out safe
-		_, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", "pwd -P"}, Dir: dir, Stdout: &out})
+		_, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", "pwd -P"}, Dir: dir, Stdout: &out})
 		if got := strings.TrimSpace(out.String()); err != nil || got != want {
 			t.Errorf("dir %q: got %q, %v, want %q", dir, got, err, want)
 		}
 	}
 	for _, dir := range []string{"..", "deep/../..", "/", p.outside, "leak", "leak/../.."} {
-		if _, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"true"}, Dir: dir}); !errors.Is(err, sandbox.ErrOutside) {
+		if _, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"true"}, Dir: dir}); !errors.Is(err, sandbox.ErrOutside) {
 			t.Errorf("dir %q: got %v, want ErrOutside", dir, err)
 		}
 	}
 	for _, dir := range []string{"missing", "file"} {
-		if _, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"true"}, Dir: dir}); err == nil {
+		if _, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"true"}, Dir: dir}); err == nil {
 			t.Errorf("dir %q: got no error", dir)
 		}
 	}
 }
 
-func concurrent(t *testing.T, p place) {
+func concurrent(t *testing.T, p workdir) {
 	var all sync.WaitGroup
 	for i := range 16 {
 		all.Go(func() {
 			var out safe
 			want := strings.Repeat(fmt.Sprintf("%d\n", i), 50)
 			script := fmt.Sprintf("for n in $(seq 50); do echo %d; done", i)
-			exit, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out})
+			exit, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out})
 			if err != nil || exit.Code != 0 || out.String() != want {
 				t.Errorf("command %d: got %q, %+v, %v", i, out.String(), exit, err)
 			}
@@ -155,7 +155,7 @@ func bigOutput(t *testing.T, b sandbox.Backend) {
 	var before, after runtime.MemStats
 	var out counter
 	runtime.ReadMemStats(&before)
-	exit, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"head", "-c", fmt.Sprint(size), "/dev/zero"}, Stdout: &out})
+	exit, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"head", "-c", fmt.Sprint(size), "/dev/zero"}, Stdout: &out})
 	runtime.ReadMemStats(&after)
 	if err != nil || exit.Code != 0 || out.n != size {
 		t.Fatalf("got %d bytes, %+v, %v, want %d", out.n, exit, err, size)
@@ -169,7 +169,7 @@ func examEnvironment(t *testing.T, b sandbox.Backend) {
 	p := open(t, b)
 	t.Run("TOOL-17 only the fixed small environment", func(t *testing.T) {
 		var out safe
-		_, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"env"}, Stdout: &out})
+		_, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"env"}, Stdout: &out})
 		must(t, err)
 		// The GIT ones are set where the machine's configuration of git is for its own user alone.
 		allowed := []string{"PATH", "HOME", "LANG", "TMPDIR", "TERM", "PWD", "INSPAN_SANDBOX_ID", "GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM"}
@@ -200,12 +200,12 @@ func examEnvironment(t *testing.T, b sandbox.Backend) {
 	})
 	t.Run("environment of the command", func(t *testing.T) {
 		var out safe
-		_, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", `echo "$GIVEN|$LANG"`}, Env: []string{"GIVEN=a b=c", "LANG=C"}, Stdout: &out})
+		_, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", `echo "$GIVEN|$LANG"`}, Env: []string{"GIVEN=a b=c", "LANG=C"}, Stdout: &out})
 		if err != nil || out.String() != "a b=c|C\n" {
 			t.Errorf("got %q, %v", out.String(), err)
 		}
 		for _, bad := range []string{"NOVALUE", "=x", "A=\x00", "INSPAN_SANDBOX_ID=forged"} {
-			if _, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"true"}, Env: []string{bad}}); err == nil {
+			if _, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"true"}, Env: []string{bad}}); err == nil {
 				t.Errorf("entry %q: got no error", bad)
 			}
 		}
@@ -235,9 +235,9 @@ func examConfig(t *testing.T, b sandbox.Backend) {
 	} {
 		c := good
 		spoil(&c)
-		if box, err := b.Open(t.Context(), c); err == nil {
+		if sb, err := b.Open(t.Context(), c); err == nil {
 			t.Errorf("%s: got no error", name)
-			must(t, box.Destroy(t.Context()))
+			must(t, sb.Destroy(t.Context()))
 		}
 	}
 	if away(b) {
@@ -260,20 +260,20 @@ func examConfig(t *testing.T, b sandbox.Backend) {
 		read, write := t.TempDir(), t.TempDir()
 		c.ReadOnly, c.Writable, c.Env = []string{read}, []string{write}, []string{"GIVEN=config"}
 		must(t, os.WriteFile(read+"/f", []byte("shown\n"), 0o644))
-		box, err := b.Open(t.Context(), c)
+		sb, err := b.Open(t.Context(), c)
 		must(t, err)
-		defer func() { must(t, box.Destroy(t.Context())) }()
+		defer func() { must(t, sb.Destroy(t.Context())) }()
 		var out safe
 		script := fmt.Sprintf(`cat %s/f && echo written > %s/g && echo $GIVEN`, read, write)
-		exit, err := box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
+		exit, err := sb.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
 		if err != nil || exit.Code != 0 || out.String() != "shown\nconfig\n" {
 			t.Errorf("got %q, %+v, %v", out.String(), exit, err)
 		}
 		if data, err := os.ReadFile(write + "/g"); err != nil || string(data) != "written\n" {
 			t.Errorf("writable: got %q, %v", data, err)
 		}
-		if box.ID() != "config" || box.Mode() != b.Mode() || box.Workspace() != c.Workspace {
-			t.Errorf("got %s, %s, %s", box.ID(), box.Mode(), box.Workspace())
+		if sb.ID() != "config" || sb.Mode() != b.Mode() || sb.Workspace() != c.Workspace {
+			t.Errorf("got %s, %s, %s", sb.ID(), sb.Mode(), sb.Workspace())
 		}
 	})
 }

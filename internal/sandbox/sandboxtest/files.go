@@ -18,27 +18,27 @@ import (
 func examFiles(t *testing.T, b sandbox.Backend) {
 	p := open(t, b)
 	t.Run("SBX-1 written files are read back, by commands too", func(t *testing.T) {
-		must(t, p.box.WriteFile("a/b/c.txt", []byte("first\n")))
-		must(t, p.box.WriteFile("a/b/c.txt", []byte("second\n")))
-		data, err := p.box.ReadFile("./a/b/../b/c.txt")
+		must(t, p.sandbox.WriteFile("a/b/c.txt", []byte("first\n")))
+		must(t, p.sandbox.WriteFile("a/b/c.txt", []byte("second\n")))
+		data, err := p.sandbox.ReadFile("./a/b/../b/c.txt")
 		if err != nil || string(data) != "second\n" {
 			t.Errorf("got %q, %v", data, err)
 		}
 		if out, _, _ := p.sh(t, "cat a/b/c.txt; ls -A a/b"); out != "second\nc.txt\n" {
 			t.Errorf("a command sees %q", out)
 		}
-		info, err := p.box.Stat("a/b/c.txt")
+		info, err := p.sandbox.Stat("a/b/c.txt")
 		if err != nil || info.Size() != 7 || info.IsDir() {
 			t.Errorf("stat: got %v, %v", info, err)
 		}
 	})
 	t.Run("files of commands can be read and replaced", func(t *testing.T) {
 		p.sh(t, "umask 077; mkdir -p made; echo by command > made/f; chmod 700 made/f")
-		data, err := p.box.ReadFile("made/f")
+		data, err := p.sandbox.ReadFile("made/f")
 		if err != nil || string(data) != "by command\n" {
 			t.Errorf("got %q, %v", data, err)
 		}
-		must(t, p.box.WriteFile("made/f", []byte("#!/bin/sh\necho ran\n")))
+		must(t, p.sandbox.WriteFile("made/f", []byte("#!/bin/sh\necho ran\n")))
 		if out, errs, _ := p.sh(t, "./made/f"); out != "ran\n" {
 			t.Errorf("the mode is not kept: %q %q", out, errs)
 		}
@@ -49,19 +49,19 @@ func examFiles(t *testing.T, b sandbox.Backend) {
 		}
 	})
 	t.Run("a link inside is written through", func(t *testing.T) {
-		must(t, p.box.WriteFile("real/file", []byte("old")))
+		must(t, p.sandbox.WriteFile("real/file", []byte("old")))
 		must(t, os.Symlink("real", filepath.Join(p.workspace, "dirlink")))
 		must(t, os.Symlink("../real/file", filepath.Join(p.workspace, "real/link")))
-		must(t, p.box.WriteFile("dirlink/link", []byte("new")))
-		data, err := p.box.ReadFile("real/file")
+		must(t, p.sandbox.WriteFile("dirlink/link", []byte("new")))
+		data, err := p.sandbox.ReadFile("real/file")
 		if err != nil || string(data) != "new" {
 			t.Errorf("got %q, %v", data, err)
 		}
 	})
 	t.Run("WS-12 SBX-18 a write to a hard link leaves the file outside that it is one of alone", func(t *testing.T) {
 		must(t, os.Link(p.secret, filepath.Join(p.workspace, "hard")))
-		must(t, p.box.WriteFile("hard", []byte("planted")))
-		if data, err := p.box.ReadFile("hard"); err != nil || string(data) != "planted" {
+		must(t, p.sandbox.WriteFile("hard", []byte("planted")))
+		if data, err := p.sandbox.ReadFile("hard"); err != nil || string(data) != "planted" {
 			t.Errorf("got %q, %v", data, err)
 		}
 		p.untouched(t)
@@ -69,35 +69,35 @@ func examFiles(t *testing.T, b sandbox.Backend) {
 	t.Run("what is no file is refused at once", func(t *testing.T) { notFiles(t, p) })
 	t.Run("FS keeps the contract of io/fs", func(t *testing.T) {
 		q := open(t, b)
-		must(t, q.box.WriteFile("x/y.txt", []byte("y")))
-		must(t, q.box.WriteFile("z", nil))
-		must(t, fstest.TestFS(q.box.FS(), "x/y.txt", "z"))
+		must(t, q.sandbox.WriteFile("x/y.txt", []byte("y")))
+		must(t, q.sandbox.WriteFile("z", nil))
+		must(t, fstest.TestFS(q.sandbox.FS(), "x/y.txt", "z"))
 	})
 	t.Run("a write is seen whole or not at all", func(t *testing.T) { whole(t, p) })
 }
 
-func notFiles(t *testing.T, p place) {
+func notFiles(t *testing.T, p workdir) {
 	must(t, syscall.Mkfifo(filepath.Join(p.workspace, "fifo"), 0o600))
 	must(t, os.MkdirAll(filepath.Join(p.workspace, "dir"), 0o755))
-	if _, err := p.box.ReadFile("fifo"); !errors.Is(err, sandbox.ErrNotRegular) {
+	if _, err := p.sandbox.ReadFile("fifo"); !errors.Is(err, sandbox.ErrNotRegular) {
 		t.Errorf("read a pipe: got %v, want ErrNotRegular", err)
 	}
-	if _, err := fs.ReadFile(p.box.FS(), "fifo"); !errors.Is(err, sandbox.ErrNotRegular) {
+	if _, err := fs.ReadFile(p.sandbox.FS(), "fifo"); !errors.Is(err, sandbox.ErrNotRegular) {
 		t.Errorf("read a pipe through FS: got %v, want ErrNotRegular", err)
 	}
-	if _, err := p.box.ReadFile("dir"); err == nil {
+	if _, err := p.sandbox.ReadFile("dir"); err == nil {
 		t.Error("read a directory: got no error")
 	}
-	if _, err := p.box.ReadFile("missing"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := p.sandbox.ReadFile("missing"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("read a missing file: got %v, want ErrNotExist", err)
 	}
 	for _, path := range []string{"dir", "dir/", ".", "dir/..", "dir/."} {
-		if err := p.box.WriteFile(path, []byte("x")); err == nil {
+		if err := p.sandbox.WriteFile(path, []byte("x")); err == nil {
 			t.Errorf("write %q: got no error", path)
 		}
 	}
 	for _, path := range []string{"", "a\x00b", strings.Repeat("x/", 3000)} {
-		if err := p.box.WriteFile(path, nil); !errors.Is(err, fs.ErrInvalid) {
+		if err := p.sandbox.WriteFile(path, nil); !errors.Is(err, fs.ErrInvalid) {
 			t.Errorf("write a path of %d bytes: got %v, want ErrInvalid", len(path), err)
 		}
 	}
@@ -105,19 +105,19 @@ func notFiles(t *testing.T, p place) {
 	must(t, err)
 	must(t, big.Truncate(sandbox.MaxReadFile+1))
 	must(t, big.Close())
-	if _, err := p.box.ReadFile("big"); !errors.Is(err, sandbox.ErrTooLarge) {
+	if _, err := p.sandbox.ReadFile("big"); !errors.Is(err, sandbox.ErrTooLarge) {
 		t.Errorf("read MaxReadFile+1 bytes: got %v, want ErrTooLarge", err)
 	}
 	must(t, os.Truncate(filepath.Join(p.workspace, "big"), sandbox.MaxReadFile))
-	if data, err := p.box.ReadFile("big"); err != nil || len(data) != sandbox.MaxReadFile {
+	if data, err := p.sandbox.ReadFile("big"); err != nil || len(data) != sandbox.MaxReadFile {
 		t.Errorf("read MaxReadFile bytes: got %d, %v", len(data), err)
 	}
 	must(t, os.Remove(filepath.Join(p.workspace, "big")))
 }
 
-func whole(t *testing.T, p place) {
+func whole(t *testing.T, p workdir) {
 	old, young := bytes.Repeat([]byte("a"), 300_000), bytes.Repeat([]byte("b"), 200_000)
-	must(t, p.box.WriteFile("whole", old))
+	must(t, p.sandbox.WriteFile("whole", old))
 	var both sync.WaitGroup
 	both.Go(func() {
 		for i := range 40 {
@@ -125,14 +125,14 @@ func whole(t *testing.T, p place) {
 			if i%2 == 0 {
 				data = young
 			}
-			if err := p.box.WriteFile("whole", data); err != nil {
+			if err := p.sandbox.WriteFile("whole", data); err != nil {
 				t.Error(err)
 			}
 		}
 	})
 	both.Go(func() {
 		for range 200 {
-			got, err := p.box.ReadFile("whole")
+			got, err := p.sandbox.ReadFile("whole")
 			if err != nil || (!bytes.Equal(got, old) && !bytes.Equal(got, young)) {
 				t.Errorf("got a part: %d bytes, %v", len(got), err)
 			}
@@ -145,7 +145,7 @@ func whole(t *testing.T, p place) {
 }
 
 // ways are paths that leave the workspace once the links below are made.
-func ways(t *testing.T, p place) []string {
+func ways(t *testing.T, p workdir) []string {
 	t.Helper()
 	for name, to := range map[string]string{
 		"up": "..", "abs": p.outside, "rel": "../outside", "file": "../outside/secret", "absfile": p.secret,
@@ -165,22 +165,22 @@ func ways(t *testing.T, p place) []string {
 func examOutside(t *testing.T, b sandbox.Backend) {
 	p := open(t, b)
 	for _, path := range ways(t, p) {
-		if err := p.box.WriteFile(path, []byte("planted")); !errors.Is(err, sandbox.ErrOutside) {
+		if err := p.sandbox.WriteFile(path, []byte("planted")); !errors.Is(err, sandbox.ErrOutside) {
 			t.Errorf("GUARD-12 write %q: got %v, want ErrOutside", path, err)
 		}
-		if data, err := p.box.ReadFile(path); !errors.Is(err, sandbox.ErrOutside) || data != nil {
+		if data, err := p.sandbox.ReadFile(path); !errors.Is(err, sandbox.ErrOutside) || data != nil {
 			t.Errorf("GUARD-12 read %q: got %q, %v, want ErrOutside", path, data, err)
 		}
-		if _, err := p.box.Stat(path); !errors.Is(err, sandbox.ErrOutside) {
+		if _, err := p.sandbox.Stat(path); !errors.Is(err, sandbox.ErrOutside) {
 			t.Errorf("GUARD-12 stat %q: got %v, want ErrOutside", path, err)
 		}
-		if data, err := fs.ReadFile(p.box.FS(), path); err == nil {
+		if data, err := fs.ReadFile(p.sandbox.FS(), path); err == nil {
 			t.Errorf("GUARD-12 read %q through FS: got %q", path, data)
 		}
-		if _, err := fs.Stat(p.box.FS(), path); err == nil {
+		if _, err := fs.Stat(p.sandbox.FS(), path); err == nil {
 			t.Errorf("GUARD-12 stat %q through FS: got no error", path)
 		}
-		if list, err := fs.ReadDir(p.box.FS(), path); err == nil {
+		if list, err := fs.ReadDir(p.sandbox.FS(), path); err == nil {
 			t.Errorf("GUARD-12 list %q through FS: got %v", path, list)
 		}
 	}
@@ -191,7 +191,7 @@ func examOutside(t *testing.T, b sandbox.Backend) {
 func examRaces(t *testing.T, b sandbox.Backend) {
 	p := open(t, b)
 	dir, aside, link := filepath.Join(p.workspace, "d"), filepath.Join(p.workspace, "d2"), filepath.Join(p.workspace, "l")
-	must(t, p.box.WriteFile("d/secret", []byte("inside")))
+	must(t, p.sandbox.WriteFile("d/secret", []byte("inside")))
 	must(t, os.Symlink(p.outside, link))
 	stop := make(chan struct{})
 	var swaps sync.WaitGroup
@@ -211,12 +211,12 @@ func examRaces(t *testing.T, b sandbox.Backend) {
 	})
 	refused := 0
 	for range 1500 {
-		if data, err := p.box.ReadFile("d/secret"); err == nil && string(data) == secretText {
+		if data, err := p.sandbox.ReadFile("d/secret"); err == nil && string(data) == secretText {
 			t.Fatal("WS-12 read outside in a race")
 		} else if errors.Is(err, sandbox.ErrOutside) {
 			refused++
 		}
-		if err := p.box.WriteFile("d/secret", []byte("inside")); errors.Is(err, sandbox.ErrOutside) {
+		if err := p.sandbox.WriteFile("d/secret", []byte("inside")); errors.Is(err, sandbox.ErrOutside) {
 			refused++
 		}
 	}

@@ -23,7 +23,7 @@ git -c user.name=agent -c user.email=agent@localhost commit -q -m first; git log
 				untested(t, "git without the sandbox's environment: the machine's configuration of git is for its own user alone")
 			}
 			p := open(t, b)
-			must(t, p.box.WriteFile("commit.sh", []byte(script)))
+			must(t, p.sandbox.WriteFile("commit.sh", []byte(script)))
 			out, errs, exit := p.sh(t, env+"sh ./commit.sh")
 			if exit.Code != 0 || out != "first\n" {
 				t.Errorf("got %q, %q, %+v", out, errs, exit)

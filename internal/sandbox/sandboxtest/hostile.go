@@ -31,7 +31,7 @@ func examHostile(t *testing.T, b sandbox.Backend) {
 		t.Parallel()
 		p := open(t, b)
 		for _, name := range oddNames {
-			must(t, p.box.WriteFile(name, []byte("of "+name)))
+			must(t, p.sandbox.WriteFile(name, []byte("of "+name)))
 		}
 		for _, name := range oddNames {
 			if data, err := os.ReadFile(filepath.Join(p.workspace, name)); err != nil || string(data) != "of "+name {
@@ -44,7 +44,7 @@ func examHostile(t *testing.T, b sandbox.Backend) {
 		}
 		for _, name := range oddNames[:12] {
 			var out safe
-			exit, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"cat", "./" + name}, Stdout: &out})
+			exit, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"cat", "./" + name}, Stdout: &out})
 			if err != nil || exit.Code != 0 || out.String() != "of "+name {
 				t.Errorf("a command sees %q: %q, %+v, %v", name, out.String(), exit, err)
 			}
@@ -56,23 +56,23 @@ func examHostile(t *testing.T, b sandbox.Backend) {
 		p := open(t, b)
 		for _, name := range noNames {
 			shown := name[:min(len(name), 20)]
-			if err := p.box.WriteFile(name, []byte("planted")); err == nil {
+			if err := p.sandbox.WriteFile(name, []byte("planted")); err == nil {
 				t.Errorf("write %q of %d bytes: no error", shown, len(name))
 			}
-			if data, err := p.box.ReadFile(name); err == nil {
+			if data, err := p.sandbox.ReadFile(name); err == nil {
 				t.Errorf("read %q: got %q", shown, data)
 			}
-			if err := p.box.Rename(name, "stolen"); err == nil {
+			if err := p.sandbox.Rename(name, "stolen"); err == nil {
 				t.Errorf("rename %q: no error", shown)
 			}
-			if err := p.box.Remove(name); err == nil {
+			if err := p.sandbox.Remove(name); err == nil {
 				t.Errorf("remove %q: no error", shown)
 			}
 			for what, cmd := range map[string]sandbox.Cmd{"directory": {Args: []string{"true"}, Dir: name}, "program": {Args: []string{name}}, "argument": {Args: []string{"cat", name}}} {
 				if what == "directory" && name == "" {
 					continue // it is the workspace
 				}
-				if exit, err := p.box.Exec(within(t), cmd); err == nil && exit.Code == 0 {
+				if exit, err := p.sandbox.Exec(within(t), cmd); err == nil && exit.Code == 0 {
 					t.Errorf("%s %q of %d bytes: it went through", what, shown, len(name))
 				}
 			}
@@ -98,21 +98,21 @@ func fullDisk(t *testing.T, b sandbox.Backend) {
 			t.Errorf("unmount: %s", out)
 		}
 	})
-	box, err := b.Open(t.Context(), sandbox.Config{ID: "full", Workspace: ws, Network: true})
+	sb, err := b.Open(t.Context(), sandbox.Config{ID: "full", Workspace: ws, Network: true})
 	must(t, err)
-	defer func() { must(t, box.Destroy(context.Background())) }()
-	p := place{box: box, workspace: ws}
-	must(t, box.WriteFile("kept", []byte("first")))
-	if err := box.WriteFile("kept", make([]byte, 4<<20)); !errors.Is(err, syscall.ENOSPC) {
+	defer func() { must(t, sb.Destroy(context.Background())) }()
+	p := workdir{sandbox: sb, workspace: ws}
+	must(t, sb.WriteFile("kept", []byte("first")))
+	if err := sb.WriteFile("kept", make([]byte, 4<<20)); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("write more than there is room for: got %v, want ENOSPC", err)
 	}
-	if data, err := box.ReadFile("kept"); err != nil || string(data) != "first" {
+	if data, err := sb.ReadFile("kept"); err != nil || string(data) != "first" {
 		t.Errorf("what was there: got %d bytes, %v", len(data), err)
 	}
-	if list, err := fs.ReadDir(box.FS(), "."); err != nil || len(list) != 1 {
+	if list, err := fs.ReadDir(sb.FS(), "."); err != nil || len(list) != 1 {
 		t.Errorf("files written aside are left: %v, %v", list, err)
 	}
-	exit, err := box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", "head -c 4000000 /dev/zero > big"}})
+	exit, err := sb.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", "head -c 4000000 /dev/zero > big"}})
 	if away(b) { // it has room on its machine, and what it wrote has none on this one
 		if !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("bring back what there is no room for: got %+v, %v, want ENOSPC", exit, err)
@@ -122,13 +122,13 @@ func fullDisk(t *testing.T, b sandbox.Backend) {
 		if err != nil || exit.Code == 0 {
 			t.Errorf("a command wrote more than there is room for: %+v, %v", exit, err)
 		}
-		if err := box.WriteFile("late", []byte(strings.Repeat("x", 1<<20))); !errors.Is(err, syscall.ENOSPC) {
+		if err := sb.WriteFile("late", []byte(strings.Repeat("x", 1<<20))); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("write on a full disk: got %v, want ENOSPC", err)
 		}
-		must(t, box.Remove("big"))
+		must(t, sb.Remove("big"))
 	}
 	for ctx := within(t); ; runtime.Gosched() { // the kernel may free the blocks of a removed file a moment later
-		if err = box.WriteFile("late", []byte("there is room")); ctx.Err() != nil || !errors.Is(err, syscall.ENOSPC) {
+		if err = sb.WriteFile("late", []byte("there is room")); ctx.Err() != nil || !errors.Is(err, syscall.ENOSPC) {
 			break
 		}
 	}

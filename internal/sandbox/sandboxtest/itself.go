@@ -32,10 +32,10 @@ func examItself(t *testing.T, b sandbox.Backend) {
 		t.Run("SBX-14 "+name, func(t *testing.T) {
 			t.Parallel()
 			base := t.TempDir()
-			box, err := b.Open(t.Context(), sandbox.Config{ID: "itself", Workspace: base, Network: true, Env: numbers()})
+			sb, err := b.Open(t.Context(), sandbox.Config{ID: "itself", Workspace: base, Network: true, Env: numbers()})
 			must(t, err)
-			t.Cleanup(func() { must(t, box.Destroy(context.Background())) })
-			p := place{box: box, workspace: base}
+			t.Cleanup(func() { must(t, sb.Destroy(context.Background())) })
+			p := workdir{sandbox: sb, workspace: base}
 			if strings.Contains(script, "perl") {
 				if _, _, exit := p.sh(t, "command -v perl"); exit.Code != 0 {
 					untested(t, "%s: the sandbox has no Perl", name)

@@ -19,14 +19,14 @@ func pinned(t *testing.T, b sandbox.Backend) {
 		must(t, os.MkdirAll(filepath.Join(ws, dir), 0o755))
 	}
 	must(t, os.WriteFile(filepath.Join(ws, "a/b/c/f"), []byte("kept"), 0o644))
-	box, err := b.Open(t.Context(), sandbox.Config{ID: "pin", Workspace: ws, Network: true, ReadOnly: []string{ws + "/.git/hooks", ws + "/a/b/c"}})
+	sb, err := b.Open(t.Context(), sandbox.Config{ID: "pin", Workspace: ws, Network: true, ReadOnly: []string{ws + "/.git/hooks", ws + "/a/b/c"}})
 	if errors.Is(err, sandbox.ErrNotEnforced) {
 		t.Logf("refused: %v", err)
 		return
 	}
 	must(t, err)
-	defer func() { must(t, box.Destroy(context.Background())) }()
-	p := place{box: box, workspace: ws}
+	defer func() { must(t, sb.Destroy(context.Background())) }()
+	p := workdir{sandbox: sb, workspace: ws}
 	for _, script := range []string{
 		"mv .git away && mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit",
 		"mv .git/hooks .git/old && mkdir .git/hooks && echo evil > .git/hooks/pre-commit",

@@ -36,11 +36,11 @@ var rerun = map[string]string{
 
 // examPrograms denies a program.
 func examPrograms(t *testing.T, b sandbox.Backend) {
-	if !promises(b, sandbox.WallPrograms) {
+	if !promises(b, sandbox.IsolationPrograms) {
 		cfg := sandbox.Config{ID: "programs", Workspace: t.TempDir(), Network: true, DenyPrograms: []string{unwanted}}
-		if box, err := b.Open(t.Context(), cfg); err == nil {
+		if sb, err := b.Open(t.Context(), cfg); err == nil {
 			t.Error("a program that cannot be denied was denied in silence")
-			must(t, box.Destroy(context.Background()))
+			must(t, sb.Destroy(context.Background()))
 		}
 		return
 	}
@@ -58,11 +58,11 @@ func examPrograms(t *testing.T, b sandbox.Backend) {
 	env := []string{"PROGRAM=" + program, "COPY=" + shown + "/twin"}
 	run := func(t *testing.T, b sandbox.Backend, script string, deny ...string) string {
 		t.Helper()
-		box, err := b.Open(t.Context(), sandbox.Config{ID: "programs", Workspace: t.TempDir(), Network: true, Env: env, ReadOnly: []string{shown}, DenyPrograms: deny})
+		sb, err := b.Open(t.Context(), sandbox.Config{ID: "programs", Workspace: t.TempDir(), Network: true, Env: env, ReadOnly: []string{shown}, DenyPrograms: deny})
 		must(t, err)
-		defer func() { must(t, box.Destroy(context.Background())) }()
+		defer func() { must(t, sb.Destroy(context.Background())) }()
 		var out safe
-		_, err = box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
+		_, err = sb.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
 		must(t, err)
 		return out.String()
 	}
@@ -96,20 +96,20 @@ func examPrograms(t *testing.T, b sandbox.Backend) {
 	})
 	t.Run("GUARD-12 a tool's own program runs", func(t *testing.T) {
 		t.Parallel()
-		box, err := b.Open(t.Context(), sandbox.Config{ID: "programs", Workspace: t.TempDir(), Network: true, DenyPrograms: []string{unwanted}})
+		sb, err := b.Open(t.Context(), sandbox.Config{ID: "programs", Workspace: t.TempDir(), Network: true, DenyPrograms: []string{unwanted}})
 		must(t, err)
-		defer func() { must(t, box.Destroy(context.Background())) }()
+		defer func() { must(t, sb.Destroy(context.Background())) }()
 		var out safe
-		if _, err := box.Exec(within(t), sandbox.Cmd{Args: []string{unwanted}, AnyProgram: true, Stdout: &out}); err != nil || !strings.Contains(out.String(), answer) {
+		if _, err := sb.Exec(within(t), sandbox.Cmd{Args: []string{unwanted}, AnyProgram: true, Stdout: &out}); err != nil || !strings.Contains(out.String(), answer) {
 			t.Errorf("got %q, %v", out.String(), err)
 		}
 	})
 	t.Run("GUARD-12 what is no name is refused", func(t *testing.T) {
 		t.Parallel()
 		for _, deny := range []string{"a/b", "", "["} {
-			if box, err := b.Open(t.Context(), sandbox.Config{ID: "programs", Workspace: t.TempDir(), Network: true, DenyPrograms: []string{deny}}); err == nil {
+			if sb, err := b.Open(t.Context(), sandbox.Config{ID: "programs", Workspace: t.TempDir(), Network: true, DenyPrograms: []string{deny}}); err == nil {
 				t.Errorf("%q: no error", deny)
-				must(t, box.Destroy(context.Background()))
+				must(t, sb.Destroy(context.Background()))
 			}
 		}
 	})

@@ -15,13 +15,13 @@ import (
 )
 
 // begin starts a script and waits until it says ready.
-func (p place) begin(t *testing.T, ctx context.Context, script string) sandbox.Process {
+func (p workdir) begin(t *testing.T, ctx context.Context, script string) sandbox.Process {
 	t.Helper()
 	ready := listener("ready")
-	proc, err := p.box.Start(ctx, sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: ready, Stderr: ready})
+	proc, err := p.sandbox.Start(ctx, sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: ready, Stderr: ready})
 	must(t, err)
 	select {
-	case <-ready.heard:
+	case <-ready.received:
 	case <-within(t).Done():
 		t.Fatalf("never ready; it said %q", ready.String())
 	}
@@ -67,7 +67,7 @@ func examStart(t *testing.T, b sandbox.Backend) {
 		t.Parallel()
 		p := open(t, b)
 		for _, args := range [][]string{nil, {"no-such-program-here"}} {
-			proc, err := p.box.Start(t.Context(), sandbox.Cmd{Args: args})
+			proc, err := p.sandbox.Start(t.Context(), sandbox.Cmd{Args: args})
 			if err == nil {
 				_, err = waited(t, proc) // a backend whose wall starts first learns it later
 			}
@@ -108,17 +108,17 @@ func examStart(t *testing.T, b sandbox.Backend) {
 		p := open(t, b)
 		l := newLeash(t, b, p)
 		proc := p.begin(t, t.Context(), families["daemon"])
-		must(t, p.box.Destroy(within(t)))
+		must(t, p.sandbox.Destroy(within(t)))
 		if l.alive() {
 			t.Error("a process outlives its sandbox")
 		}
 		if _, err := waited(t, proc); !errors.Is(err, sandbox.ErrDestroyed) {
 			t.Errorf("got %v, want ErrDestroyed", err)
 		}
-		if _, err := p.box.Start(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrDestroyed) {
+		if _, err := p.sandbox.Start(t.Context(), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrDestroyed) {
 			t.Errorf("Start afterwards: got %v, want ErrDestroyed", err)
 		}
-		if _, err := p.box.Processes(t.Context()); !errors.Is(err, sandbox.ErrDestroyed) {
+		if _, err := p.sandbox.Processes(t.Context()); !errors.Is(err, sandbox.ErrDestroyed) {
 			t.Errorf("Processes afterwards: got %v, want ErrDestroyed", err)
 		}
 	})
@@ -134,7 +134,7 @@ func examProcesses(t *testing.T, b sandbox.Backend) {
 		p, other := open(t, b), open(t, b)
 		proc := p.begin(t, t.Context(), `sleep 611 & echo ready; wait; exit 3`)
 		stranger := other.begin(t, t.Context(), `echo ready; read x; exec sleep 612`)
-		list, err := p.box.Processes(t.Context())
+		list, err := p.sandbox.Processes(t.Context())
 		must(t, err)
 		sleeper := 0
 		for _, info := range list {
@@ -155,15 +155,15 @@ func examProcesses(t *testing.T, b sandbox.Backend) {
 			strangers = append(strangers, os.Getpid(), os.Getppid(), stranger.PID())
 		}
 		for _, pid := range strangers {
-			if err := p.box.Kill(t.Context(), pid); !errors.Is(err, sandbox.ErrNoProcess) {
+			if err := p.sandbox.Kill(t.Context(), pid); !errors.Is(err, sandbox.ErrNoProcess) {
 				t.Errorf("kill %d: got %v, want ErrNoProcess", pid, err)
 			}
 		}
-		must(t, p.box.Kill(t.Context(), sleeper))
+		must(t, p.sandbox.Kill(t.Context(), sleeper))
 		if exit, err := waited(t, proc); err != nil || exit.Code != 3 {
 			t.Errorf("got %+v, %v, want code 3: only the sleep was ended", exit, err)
 		}
-		if err := p.box.Kill(t.Context(), sleeper); !errors.Is(err, sandbox.ErrNoProcess) {
+		if err := p.sandbox.Kill(t.Context(), sleeper); !errors.Is(err, sandbox.ErrNoProcess) {
 			t.Errorf("kill twice: got %v, want ErrNoProcess", err)
 		}
 	})
@@ -185,14 +185,14 @@ func examProcesses(t *testing.T, b sandbox.Backend) {
 }
 
 // capability returns what a backend says of one wall.
-func capability(t *testing.T, b sandbox.Backend, wall sandbox.Wall) sandbox.Capability {
+func capability(t *testing.T, b sandbox.Backend, isolation sandbox.Isolation) sandbox.Capability {
 	t.Helper()
 	for _, c := range b.Capabilities() {
-		if c.Wall == wall {
+		if c.Isolation == isolation {
 			return c
 		}
 	}
-	t.Fatalf("the backend says nothing of %s", wall)
+	t.Fatalf("the backend says nothing of %s", isolation)
 	return sandbox.Capability{}
 }
 
@@ -203,20 +203,20 @@ func try(t *testing.T, b sandbox.Backend, cfg sandbox.Config, script string) (st
 		cfg.Workspace = t.TempDir()
 	}
 	cfg.ID = "exam"
-	box, err := b.Open(t.Context(), cfg)
+	sb, err := b.Open(t.Context(), cfg)
 	must(t, err)
-	defer func() { must(t, box.Destroy(context.Background())) }()
+	defer func() { must(t, sb.Destroy(context.Background())) }()
 	var out safe
-	exit, err := box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
+	exit, err := sb.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out})
 	return out.String(), exit, err
 }
 
 // proof shows that one wall or limit holds.
 type proof struct {
-	name  string
-	wall  sandbox.Wall
-	cfg   sandbox.Config
-	prove func(t *testing.T, cfg sandbox.Config)
+	name      string
+	isolation sandbox.Isolation
+	cfg       sandbox.Config
+	prove     func(t *testing.T, cfg sandbox.Config)
 }
 
 func proofs(b sandbox.Backend) []proof {
@@ -252,13 +252,13 @@ func proofs(b sandbox.Backend) []proof {
 				t.Errorf("within the limit: got %q, %+v, %v", out, exit, err)
 			}
 		}},
-		{"SBX-15 wall", sandbox.LimitWall, sandbox.Config{Limits: sandbox.Limits{Wall: 300 * time.Millisecond}}, func(t *testing.T, cfg sandbox.Config) {
+		{"SBX-15 wall", sandbox.LimitWallTime, sandbox.Config{Limits: sandbox.Limits{Wall: 300 * time.Millisecond}}, func(t *testing.T, cfg sandbox.Config) {
 			if _, _, err := try(t, b, cfg, `sleep 600`); !errors.Is(err, sandbox.ErrLifetime) {
 				t.Errorf("got %v, want ErrLifetime", err)
 			}
 		}},
-		{"SBX-14 denied", sandbox.WallDenied, sandbox.Config{}, func(t *testing.T, cfg sandbox.Config) { denied(t, b, cfg) }},
-		{"SBX-13 closed network", sandbox.WallNetwork, sandbox.Config{}, func(t *testing.T, cfg sandbox.Config) {
+		{"SBX-14 denied", sandbox.IsolationDenied, sandbox.Config{}, func(t *testing.T, cfg sandbox.Config) { denied(t, b, cfg) }},
+		{"SBX-13 closed network", sandbox.IsolationNetwork, sandbox.Config{}, func(t *testing.T, cfg sandbox.Config) {
 			_, _, err := try(t, b, cfg, `true`)
 			must(t, err)
 		}},
@@ -268,22 +268,22 @@ func proofs(b sandbox.Backend) []proof {
 // examLimits proves each limit that the backend says it enforces, and that it refuses the others.
 func examLimits(t *testing.T, b sandbox.Backend) {
 	t.Run("SBX-20 the report is complete and says how or why not", func(t *testing.T) {
-		var walls []sandbox.Wall
+		var isolation []sandbox.Isolation
 		for _, c := range b.Capabilities() {
-			walls = append(walls, c.Wall)
+			isolation = append(isolation, c.Isolation)
 			if c.Enforced != (c.How != "") || c.Enforced == (c.Why != "") {
 				t.Errorf("got %+v, want how or why", c)
 			}
 		}
-		if !slices.Equal(walls, sandbox.Walls()) {
-			t.Errorf("got %v, want %v", walls, sandbox.Walls())
+		if !slices.Equal(isolation, sandbox.Isolations()) {
+			t.Errorf("got %v, want %v", isolation, sandbox.Isolations())
 		}
 	})
 	t.Run("SBX-20 limits that no sandbox can have are refused", func(t *testing.T) {
 		for _, l := range []sandbox.Limits{{CPU: -1}, {Memory: 1}, {PIDs: 1}, {Disk: -1}, {Wall: -1}, {CPU: 0.001}} {
-			if box, err := b.Open(t.Context(), sandbox.Config{ID: "exam", Workspace: t.TempDir(), Network: true, Limits: l}); err == nil {
+			if sb, err := b.Open(t.Context(), sandbox.Config{ID: "exam", Workspace: t.TempDir(), Network: true, Limits: l}); err == nil {
 				t.Errorf("%+v: got no error", l)
-				must(t, box.Destroy(t.Context()))
+				must(t, sb.Destroy(t.Context()))
 			}
 		}
 	})
@@ -292,9 +292,9 @@ func examLimits(t *testing.T, b sandbox.Backend) {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
 			cfg := one.cfg
-			cfg.Network = one.wall != sandbox.WallNetwork
-			if has := capability(t, b, one.wall); has.Enforced {
-				switch one.wall {
+			cfg.Network = one.isolation != sandbox.IsolationNetwork
+			if has := capability(t, b, one.isolation); has.Enforced {
+				switch one.isolation {
 				case sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitDisk, sandbox.LimitPIDs:
 					wants(t, b, Limits)
 				default:
@@ -303,7 +303,7 @@ func examLimits(t *testing.T, b sandbox.Backend) {
 				return
 			}
 			cfg.ID, cfg.Workspace = "exam", t.TempDir()
-			if one.wall == sandbox.WallDenied {
+			if one.isolation == sandbox.IsolationDenied {
 				cfg.Denied = []string{cfg.Workspace}
 			}
 			if _, err := b.Open(t.Context(), cfg); !errors.Is(err, sandbox.ErrNotEnforced) || !errors.Is(err, sandbox.ErrUnavailable) {

@@ -21,10 +21,10 @@ func Swap(t *testing.T, b sandbox.Backend) {
 	t.Run("SBX-14 a link put in the place of a named path after Open shows nothing outside", func(t *testing.T) {
 		t.Parallel()
 		s := newSwap(t, b)
-		box, err := s.open(s.outside) // which must not become writable by it
+		sb, err := s.open(s.outside) // which must not become writable by it
 		must(t, err)
 		s.flip(t)
-		if _, err := s.attack(t, box); err != nil {
+		if _, err := s.attack(t, sb); err != nil {
 			t.Logf("not started: %v", err)
 		}
 		s.untouched(t)
@@ -47,11 +47,11 @@ func Swap(t *testing.T, b sandbox.Backend) {
 		}()
 		ran := 0
 		for round := 0; round < 1000 && (round < 30 || ran == 0); round++ {
-			box, err := s.open()
+			sb, err := s.open()
 			if err != nil {
 				continue // refused, as it should be where a link was there
 			}
-			read, err := s.attack(t, box)
+			read, err := s.attack(t, sb)
 			if strings.Contains(read, secretText) {
 				t.Fatal("what the link leads to can be read")
 			}
@@ -67,7 +67,7 @@ func Swap(t *testing.T, b sandbox.Backend) {
 
 // swap is a workspace whose directory "named" is, in turns, real and a link to a directory outside.
 type swap struct {
-	place
+	workdir
 	b        sandbox.Backend
 	id       string
 	now, aka string
@@ -76,7 +76,7 @@ type swap struct {
 func newSwap(t *testing.T, b sandbox.Backend) *swap {
 	t.Helper()
 	base := t.TempDir()
-	s := &swap{b: b, place: place{workspace: filepath.Join(base, "ws"), outside: filepath.Join(base, "outside")}}
+	s := &swap{b: b, workdir: workdir{workspace: filepath.Join(base, "ws"), outside: filepath.Join(base, "outside")}}
 	s.secret = filepath.Join(s.outside, "secret")
 	s.now, s.aka = filepath.Join(s.workspace, "named"), filepath.Join(s.workspace, "other")
 	must(t, os.MkdirAll(filepath.Join(s.now, "in"), 0o755))
@@ -99,11 +99,11 @@ func (s *swap) open(readable ...string) (sandbox.Sandbox, error) {
 
 // attack reads and writes what a mounted link would show, and returns what it read. A command that does not start shows
 // nothing either.
-func (s *swap) attack(t *testing.T, box sandbox.Sandbox) (string, error) {
+func (s *swap) attack(t *testing.T, sb sandbox.Sandbox) (string, error) {
 	t.Helper()
 	var out safe
-	_, err := box.Exec(within(t), sandbox.Cmd{Stdout: &out,
+	_, err := sb.Exec(within(t), sandbox.Cmd{Stdout: &out,
 		Args: []string{"sh", "-c", "for d in named other; do cat $d/secret; echo x > $d/secret; echo x > $d/more; rm -f $d/more; done"}})
-	must(t, box.Destroy(context.Background()))
+	must(t, sb.Destroy(context.Background()))
 	return out.String(), err
 }

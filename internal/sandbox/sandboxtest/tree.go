@@ -21,7 +21,7 @@ type leash struct {
 	seen func() bool
 }
 
-func newLeash(t *testing.T, b sandbox.Backend, p place) leash {
+func newLeash(t *testing.T, b sandbox.Backend, p workdir) leash {
 	t.Helper()
 	path := filepath.Join(p.workspace, "leash")
 	if away(b) {
@@ -54,7 +54,7 @@ func (l leash) alive() bool {
 
 // farLeash asks the sandbox itself whether a process there holds the leash, and another one of the backend where that is
 // destroyed or has ended: on a machine that both share it sees what is left, and where each has one of its own nothing can be.
-func farLeash(t *testing.T, b sandbox.Backend, p place) func() bool {
+func farLeash(t *testing.T, b sandbox.Backend, p workdir) func() bool {
 	t.Helper()
 	other, err := b.Open(t.Context(), sandbox.Config{ID: "watch", Workspace: t.TempDir(), Network: true})
 	must(t, err)
@@ -63,7 +63,7 @@ func farLeash(t *testing.T, b sandbox.Backend, p place) func() bool {
 	return func() bool {
 		var out safe
 		look := sandbox.Cmd{Args: []string{"sh", "-c", `ls -l /proc/[0-9]*/fd/9 2>/dev/null | grep -F -e " -> $1" || echo none`, "sh", file}, Stdout: &out}
-		_, err := p.box.Exec(within(t), look)
+		_, err := p.sandbox.Exec(within(t), look)
 		if errors.Is(err, sandbox.ErrDestroyed) || errors.Is(err, sandbox.ErrLifetime) || errors.Is(err, sandbox.ErrDisk) {
 			_, err = other.Exec(within(t), look)
 		}
@@ -101,7 +101,7 @@ func examTree(t *testing.T, b sandbox.Backend) {
 		p := open(t, b)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		_, err := p.box.Exec(ctx, sandbox.Cmd{Args: []string{"sleep", "600"}})
+		_, err := p.sandbox.Exec(ctx, sandbox.Cmd{Args: []string{"sleep", "600"}})
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want DeadlineExceeded", err)
 		}
@@ -111,7 +111,7 @@ func examTree(t *testing.T, b sandbox.Backend) {
 		p := open(t, b)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := p.box.Exec(ctx, sandbox.Cmd{Args: []string{"touch", "started"}})
+		_, err := p.sandbox.Exec(ctx, sandbox.Cmd{Args: []string{"touch", "started"}})
 		if _, statErr := os.Stat(filepath.Join(p.workspace, "started")); !errors.Is(err, context.Canceled) || statErr == nil {
 			t.Errorf("got %v, started: %v", err, statErr == nil)
 		}
@@ -140,7 +140,7 @@ func examTree(t *testing.T, b sandbox.Backend) {
 		p := open(t, b)
 		never, end := io.Pipe()
 		defer func() { must(t, end.Close()) }()
-		if _, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"true"}, Stdin: never}); err != nil {
+		if _, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"true"}, Stdin: never}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -154,11 +154,11 @@ func endsWithContext(t *testing.T, b sandbox.Backend, script string) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := p.box.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: ready, Stderr: ready})
+		_, err := p.sandbox.Exec(ctx, sandbox.Cmd{Args: []string{"sh", "-c", script}, Stdout: ready, Stderr: ready})
 		ended <- err
 	}()
 	select {
-	case <-ready.heard:
+	case <-ready.received:
 	case err := <-ended:
 		t.Fatalf("ended by itself: %v; it said %q", err, ready.String())
 	}
@@ -187,31 +187,31 @@ func examDestroy(t *testing.T, b sandbox.Backend) {
 		ready := listener("ready")
 		ended := make(chan error, 1)
 		go func() {
-			_, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", families["daemon"]}, Stdout: ready})
+			_, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"sh", "-c", families["daemon"]}, Stdout: ready})
 			ended <- err
 		}()
-		<-ready.heard
-		must(t, p.box.Destroy(within(t)))
+		<-ready.received
+		must(t, p.sandbox.Destroy(within(t)))
 		if l.alive() {
 			t.Error("a process outlives its sandbox")
 		}
 		if err := <-ended; !errors.Is(err, sandbox.ErrDestroyed) {
 			t.Errorf("the running Exec: got %v, want ErrDestroyed", err)
 		}
-		must(t, p.box.Destroy(within(t)))
+		must(t, p.sandbox.Destroy(within(t)))
 	})
 	t.Run("nothing works afterwards and the workspace stays", func(t *testing.T) {
 		p := open(t, b)
-		must(t, p.box.WriteFile("kept", []byte("kept")))
+		must(t, p.sandbox.WriteFile("kept", []byte("kept")))
 		out, _, _ := p.sh(t, `echo x > "$TMPDIR/trace-$$"; echo "$TMPDIR/trace-$$"`)
-		must(t, p.box.Destroy(within(t)))
-		if _, err := p.box.Exec(within(t), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrDestroyed) {
+		must(t, p.sandbox.Destroy(within(t)))
+		if _, err := p.sandbox.Exec(within(t), sandbox.Cmd{Args: []string{"true"}}); !errors.Is(err, sandbox.ErrDestroyed) {
 			t.Errorf("Exec: got %v, want ErrDestroyed", err)
 		}
-		if _, err := p.box.ReadFile("kept"); !errors.Is(err, sandbox.ErrDestroyed) {
+		if _, err := p.sandbox.ReadFile("kept"); !errors.Is(err, sandbox.ErrDestroyed) {
 			t.Errorf("ReadFile: got %v, want ErrDestroyed", err)
 		}
-		if err := p.box.WriteFile("new", nil); !errors.Is(err, sandbox.ErrDestroyed) {
+		if err := p.sandbox.WriteFile("new", nil); !errors.Is(err, sandbox.ErrDestroyed) {
 			t.Errorf("WriteFile: got %v, want ErrDestroyed", err)
 		}
 		if data, err := os.ReadFile(filepath.Join(p.workspace, "kept")); err != nil || string(data) != "kept" {

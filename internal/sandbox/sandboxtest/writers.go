@@ -8,14 +8,14 @@ import (
 
 // safe is a buffer for several goroutines that tells when a word has come by.
 type safe struct {
-	mu    sync.Mutex
-	buf   bytes.Buffer
-	word  string
-	heard chan struct{}
+	mu       sync.Mutex
+	buf      bytes.Buffer
+	word     string
+	received chan struct{}
 }
 
 // listener returns a buffer whose heard channel closes when its text holds the word.
-func listener(word string) *safe { return &safe{word: word, heard: make(chan struct{})} }
+func listener(word string) *safe { return &safe{word: word, received: make(chan struct{})} }
 
 func (s *safe) Write(p []byte) (int, error) {
 	s.mu.Lock()
@@ -23,7 +23,7 @@ func (s *safe) Write(p []byte) (int, error) {
 	s.buf.Write(p)
 	if s.word != "" && strings.Contains(s.buf.String(), s.word) {
 		s.word = ""
-		close(s.heard)
+		close(s.received)
 	}
 	return len(p), nil
 }

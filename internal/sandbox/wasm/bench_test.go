@@ -42,11 +42,11 @@ func BenchmarkCompile(b *testing.B) {
 func first(b *testing.B, cache string) {
 	backend := wasm.New(wasm.Config{Dirs: []string{toolbox}, Cache: cache})
 	defer func() { must(b, backend.Close(context.Background())) }()
-	box, err := backend.Open(b.Context(), sandbox.Config{ID: "bench", Workspace: b.TempDir()})
+	sb, err := backend.Open(b.Context(), sandbox.Config{ID: "bench", Workspace: b.TempDir()})
 	must(b, err)
-	exit, err := box.Exec(b.Context(), sandbox.Cmd{Args: []string{"true"}})
+	exit, err := sb.Exec(b.Context(), sandbox.Cmd{Args: []string{"true"}})
 	if err != nil || exit.Code != 0 {
 		b.Fatal(exit, err)
 	}
-	must(b, box.Destroy(context.Background()))
+	must(b, sb.Destroy(context.Background()))
 }

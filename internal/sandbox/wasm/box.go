@@ -19,9 +19,9 @@ import (
 // ever taken for one.
 const firstPID = 1 << 24
 
-// box is a sandbox. Files, environment, life and limits of time are those of local.Box.
-type box struct {
-	*local.Box
+// guest is a sandbox. Files, environment, life and limits of time are those of local.Box.
+type guest struct {
+	*local.Sandbox
 	backend *Backend
 	tree    *tree
 	memory  *memory
@@ -31,11 +31,11 @@ type box struct {
 	live map[int]*instance // what runs, by number
 }
 
-var _ sandbox.Sandbox = (*box)(nil)
+var _ sandbox.Sandbox = (*guest)(nil)
 
 // send implements local.Signaler. A program cannot catch a signal: those that end a process by default end it, signal 0
 // asks whether it runs, and any other is errors.ErrUnsupported.
-func (b *box) send(_ context.Context, pid int, s unix.Signal) error {
+func (b *guest) send(_ context.Context, pid int, s unix.Signal) error {
 	b.mu.Lock()
 	x := b.live[pid]
 	b.mu.Unlock()
@@ -53,7 +53,7 @@ func (b *box) send(_ context.Context, pid int, s unix.Signal) error {
 }
 
 // enroll gives a program a number, where there is room for it.
-func (b *box) enroll(x *instance) error {
+func (b *guest) enroll(x *instance) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if most := b.Config().Limits.PIDs; most > 0 && len(b.live) >= most {
@@ -65,7 +65,7 @@ func (b *box) enroll(x *instance) error {
 	return nil
 }
 
-func (b *box) dismiss(x *instance) {
+func (b *guest) dismiss(x *instance) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.live, x.pid)
@@ -73,7 +73,7 @@ func (b *box) dismiss(x *instance) {
 }
 
 // Processes implements sandbox.Sandbox.
-func (b *box) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
+func (b *guest) Processes(ctx context.Context) ([]sandbox.ProcessInfo, error) {
 	_, leave, err := b.Enter(ctx)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func shown(args []string) []string {
 }
 
 // Kill implements sandbox.Sandbox.
-func (b *box) Kill(ctx context.Context, pid int) error {
+func (b *guest) Kill(ctx context.Context, pid int) error {
 	_, leave, err := b.Enter(ctx)
 	if err != nil {
 		return err

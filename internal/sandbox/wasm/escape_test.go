@@ -101,15 +101,15 @@ func TestWays(t *testing.T) {
 	t.Run("SBX-18 a link that comes and goes while files are read and written", func(t *testing.T) {
 		t.Parallel()
 		s := surround(t)
-		box := open(t, b, sandbox.Config{Workspace: s.workspace})
+		sb := open(t, b, sandbox.Config{Workspace: s.workspace})
 		ctx, cancel := context.WithCancel(t.Context())
 		var swapping sync.WaitGroup
 		swapping.Go(func() {
-			if _, err := box.Exec(ctx, sandbox.Cmd{Args: []string{"hostile", "swap"}}); !errors.Is(err, context.Canceled) {
+			if _, err := sb.Exec(ctx, sandbox.Cmd{Args: []string{"hostile", "swap"}}); !errors.Is(err, context.Canceled) {
 				t.Errorf("the swapping: got %v", err)
 			}
 		})
-		out, _, err := said(t, box, "hostile", "read", "1500")
+		out, _, err := said(t, sb, "hostile", "read", "1500")
 		cancel()
 		swapping.Wait()
 		if err != nil || strings.Contains(out, "ESCAPED") || !strings.Contains(out, "read 1500") {
@@ -234,7 +234,7 @@ func TestBombs(t *testing.T) {
 	for name, c := range bombs() {
 		t.Run("SBX-12 SBX-15 "+name, func(t *testing.T) {
 			t.Parallel()
-			box := open(t, b, sandbox.Config{Limits: c.limits})
+			sb := open(t, b, sandbox.Config{Limits: c.limits})
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if c.within > 0 {
@@ -242,17 +242,17 @@ func TestBombs(t *testing.T) {
 				defer cancel()
 			}
 			out := &few{}
-			exit, err := box.Exec(ctx, sandbox.Cmd{Args: append([]string{"hostile"}, c.args...), Stdout: out, Stderr: out})
+			exit, err := sb.Exec(ctx, sandbox.Cmd{Args: append([]string{"hostile"}, c.args...), Stdout: out, Stderr: out})
 			if !errors.Is(err, c.want) || c.want == nil && err != nil {
 				t.Errorf("got %+v, %v, want %v", exit, err, c.want)
 			}
 			if c.check != nil && (c.want == nil || err != nil) {
-				c.check(t, box.Workspace(), out.String(), exit)
+				c.check(t, sb.Workspace(), out.String(), exit)
 			}
-			if list, err := box.Processes(t.Context()); err != nil || len(list) > 0 {
+			if list, err := sb.Processes(t.Context()); err != nil || len(list) > 0 {
 				t.Errorf("left: %v, %v", list, err)
 			}
-			if text, _, err := said(t, box, "echo", "alive"); c.limits.Wall == 0 && (err != nil || text != "alive\n") {
+			if text, _, err := said(t, sb, "echo", "alive"); c.limits.Wall == 0 && (err != nil || text != "alive\n") {
 				t.Errorf("afterwards: got %q, %v", text, err)
 			}
 		})

@@ -164,7 +164,7 @@ func (x *file) Write(p []byte) (int, sys.Errno) {
 				return 0, errnoOf(err)
 			}
 		}
-		if errno := x.fs.room(at + int64(len(p)) - size); errno != 0 {
+		if errno := x.fs.reserve(at + int64(len(p)) - size); errno != 0 {
 			return 0, errno
 		}
 	}
@@ -183,7 +183,7 @@ func (x *file) Pwrite(p []byte, off int64) (int, sys.Errno) {
 	if x.fs.quota != nil {
 		size, errno := x.end()
 		if errno == 0 {
-			errno = x.fs.room(off + int64(len(p)) - size)
+			errno = x.fs.reserve(off + int64(len(p)) - size)
 		}
 		if errno != 0 {
 			return 0, errno
@@ -203,7 +203,7 @@ func (x *file) Truncate(size int64) sys.Errno {
 	}
 	old, errno := x.end()
 	if errno == 0 {
-		errno = x.fs.room(size - old)
+		errno = x.fs.reserve(size - old)
 	}
 	if errno != 0 {
 		return errno

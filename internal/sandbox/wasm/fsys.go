@@ -29,8 +29,8 @@ type fsys struct {
 
 var _ sys.FS = (*fsys)(nil)
 
-// room asks for disk. What it refuses ends the program.
-func (f *fsys) room(n int64) sys.Errno {
+// reserve asks for disk. What it refuses ends the program.
+func (f *fsys) reserve(n int64) sys.Errno {
 	if f.quota == nil || n <= 0 {
 		return 0
 	}
@@ -42,7 +42,7 @@ func (f *fsys) room(n int64) sys.Errno {
 }
 
 // change walks to what is going to be changed. Where a rule needs it in its place, it can not be moved or removed.
-func (f *fsys) change(name string, move bool) (place, sys.Errno) {
+func (f *fsys) change(name string, move bool) (position, sys.Errno) {
 	p, errno := f.resolve(name, false)
 	if errno != 0 {
 		return p, errno
@@ -105,7 +105,7 @@ func (f *fsys) OpenFile(name string, flag sys.Oflag, _ fs.FileMode) (sys.File, s
 }
 
 // openAt opens the file at a place, or makes it.
-func (f *fsys) openAt(p place, flag sys.Oflag, mode int) (int, sys.Errno) {
+func (f *fsys) openAt(p position, flag sys.Oflag, mode int) (int, sys.Errno) {
 	for range maxLinks {
 		if flag&sys.O_CREAT == 0 || flag&sys.O_EXCL == 0 {
 			fd, err := unix.Openat(p.dir, p.name, mode, 0)
@@ -113,7 +113,7 @@ func (f *fsys) openAt(p place, flag sys.Oflag, mode int) (int, sys.Errno) {
 				return fd, errnoOf(err)
 			}
 		}
-		if errno := f.room(made); errno != 0 {
+		if errno := f.reserve(made); errno != 0 {
 			return -1, errno
 		}
 		fd, err := unix.Openat(p.dir, p.name, mode|unix.O_CREAT|unix.O_EXCL, fileMode)
@@ -166,7 +166,7 @@ func (f *fsys) Mkdir(name string, _ fs.FileMode) sys.Errno {
 	if !f.writable(p.abs) {
 		return sys.EROFS
 	}
-	if errno := f.room(made); errno != 0 {
+	if errno := f.reserve(made); errno != 0 {
 		return errno
 	}
 	return errnoOf(unix.Mkdirat(p.dir, p.name, dirMode))
@@ -174,18 +174,18 @@ func (f *fsys) Mkdir(name string, _ fs.FileMode) sys.Errno {
 
 // Rename implements sys.FS.
 func (f *fsys) Rename(from, to string) sys.Errno {
-	return f.both(from, to, true, func(a, b place) error { return unix.Renameat(a.dir, a.name, b.dir, b.name) })
+	return f.both(from, to, true, func(a, b position) error { return unix.Renameat(a.dir, a.name, b.dir, b.name) })
 }
 
 // Link implements sys.FS. What may not be written can not be given a name where it might.
 func (f *fsys) Link(from, to string) sys.Errno {
-	if errno := f.room(made); errno != 0 {
+	if errno := f.reserve(made); errno != 0 {
 		return errno
 	}
-	return f.both(from, to, false, func(a, b place) error { return unix.Linkat(a.dir, a.name, b.dir, b.name, 0) })
+	return f.both(from, to, false, func(a, b position) error { return unix.Linkat(a.dir, a.name, b.dir, b.name, 0) })
 }
 
-func (f *fsys) both(from, to string, move bool, do func(a, b place) error) sys.Errno {
+func (f *fsys) both(from, to string, move bool, do func(a, b position) error) sys.Errno {
 	a, errno := f.change(from, move)
 	if errno != 0 {
 		return errno
@@ -232,7 +232,7 @@ func (f *fsys) Symlink(text, name string) sys.Errno {
 		return errno
 	}
 	defer p.close()
-	if errno := f.room(made); errno != 0 {
+	if errno := f.reserve(made); errno != 0 {
 		return errno
 	}
 	return errnoOf(unix.Symlinkat(text, p.dir, p.name))

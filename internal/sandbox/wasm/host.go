@@ -27,12 +27,12 @@ const (
 
 // caller is the program that calls a function of the host.
 type caller struct {
-	box    *box
-	files  *fsys
-	self   *instance
-	p      local.Process
-	depth  int
-	answer []byte
+	sandbox *guest
+	files   *fsys
+	self    *instance
+	p       local.Process
+	depth   int
+	answer  []byte
 }
 
 // callerKey finds the caller.
@@ -107,7 +107,7 @@ func (c *caller) run(ctx context.Context, request []byte) []byte {
 		In        []byte
 	}
 	var told reply
-	out, errs := &kept{}, &kept{}
+	out, errs := &tail{}, &tail{}
 	err := json.Unmarshal(request, &ask)
 	var env local.Env
 	if err == nil {
@@ -124,7 +124,7 @@ func (c *caller) run(ctx context.Context, request []byte) []byte {
 		env["PWD"] = path.Join("/", ask.Dir)
 		child := local.Process{Args: ask.Args, Env: env, Dir: env["PWD"], Marker: c.p.Marker, Stdin: bytes.NewReader(ask.In), Stdout: out, Stderr: errs}
 		var exit sandbox.Exit
-		exit, err = c.box.run(context.WithValue(ctx, callerKey{}, &caller{depth: c.depth + 1}), child, nil)
+		exit, err = c.sandbox.run(context.WithValue(ctx, callerKey{}, &caller{depth: c.depth + 1}), child, nil)
 		told.Code = exit.Code
 		switch {
 		case errors.Is(err, sandbox.ErrNotStarted):
@@ -155,13 +155,13 @@ func without(env []string, name string) []string {
 	return out
 }
 
-// kept is what a program said, up to maxPassed.
-type kept struct {
+// tail is what a program said, up to maxPassed.
+type tail struct {
 	bytes.Buffer
 	over bool
 }
 
-func (k *kept) Write(p []byte) (int, error) {
+func (k *tail) Write(p []byte) (int, error) {
 	if k.Len()+len(p) > maxPassed {
 		k.over = true
 		return len(p), nil

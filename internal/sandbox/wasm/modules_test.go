@@ -90,8 +90,8 @@ func TestHostileModules(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			must(t, os.WriteFile(filepath.Join(dir, "x.wasm"), c.file, 0o644))
-			box := open(t, b(dir), sandbox.Config{Limits: sandbox.Limits{Memory: 256 << 20, Wall: 3 * time.Second}})
-			out, exit, err := said(t, box, "x")
+			sb := open(t, b(dir), sandbox.Config{Limits: sandbox.Limits{Memory: 256 << 20, Wall: 3 * time.Second}})
+			out, exit, err := said(t, sb, "x")
 			switch {
 			case c.said == "": // it runs for ever
 				if !errors.Is(err, sandbox.ErrLifetime) {
@@ -127,10 +127,10 @@ func TestSpoiledModules(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		dir := t.TempDir()
 		b := backendOf(t)(dir)
-		box := open(t, b, sandbox.Config{Limits: sandbox.Limits{Memory: 64 << 20}})
+		sb := open(t, b, sandbox.Config{Limits: sandbox.Limits{Memory: 64 << 20}})
 		file := filepath.Join(dir, "x.wasm")
 		must(t, os.WriteFile(file, whole, 0o644))
-		if _, exit, err := said(t, box, "x"); err != nil || exit.Code != 0 {
+		if _, exit, err := said(t, sb, "x"); err != nil || exit.Code != 0 {
 			t.Fatalf("the whole one: got %+v, %v", exit, err)
 		}
 		ran := 0
@@ -141,7 +141,7 @@ func TestSpoiledModules(t *testing.T) {
 			}
 			must(t, os.WriteFile(file, data, 0o644))
 			must(t, os.Chtimes(file, time.Time{}, time.Unix(int64(i), 0)))
-			_, _, err := said(t, box, "x")
+			_, _, err := said(t, sb, "x")
 			if err == nil {
 				ran++
 			} else if !errors.Is(err, sandbox.ErrNotStarted) {
@@ -192,9 +192,9 @@ func TestImage(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			must(t, os.WriteFile(filepath.Join(dir, "x.wasm"), c.file, 0o644))
-			box := open(t, backendOf(t)(dir), sandbox.Config{})
+			sb := open(t, backendOf(t)(dir), sandbox.Config{})
 			for range 3 {
-				out, exit, err := said(t, box, "x")
+				out, exit, err := said(t, sb, "x")
 				if c.runs != (err == nil && exit.Code == 0) {
 					t.Errorf("got %q, %+v, %v, want that it runs: %v", out, exit, err, c.runs)
 				}

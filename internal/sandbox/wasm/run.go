@@ -20,8 +20,8 @@ import (
 	"github.com/inspan/inspan/internal/sandbox/local"
 )
 
-// maxSaid is the most that is said of a program's fault, in bytes.
-const maxSaid = 2 << 10
+// maxFault is the most that is said of a program's fault, in bytes.
+const maxFault = 2 << 10
 
 // instance is a program that runs.
 type instance struct {
@@ -39,7 +39,7 @@ type signaled struct{ signal unix.Signal }
 func (s *signaled) Error() string { return "ended by " + unix.SignalName(s.signal) }
 
 // run carries out one command; it is a local.Runner.
-func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
+func (b *guest) run(ctx context.Context, p local.Process, started func(pid int)) (sandbox.Exit, error) {
 	if ctx.Err() != nil {
 		return sandbox.Exit{}, local.Ended(ctx, p)
 	}
@@ -68,7 +68,7 @@ func (b *box) run(ctx context.Context, p local.Process, started func(pid int)) (
 }
 
 // load finds and compiles a program.
-func (b *box) load(ctx context.Context, name string) (*compiled, error) {
+func (b *guest) load(ctx context.Context, name string) (*compiled, error) {
 	file, err := b.backend.find(name)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (b *box) load(ctx context.Context, name string) (*compiled, error) {
 }
 
 // execute runs a program on this thread until it ends, and tells how.
-func (b *box) execute(ctx context.Context, x *instance, c *compiled, p local.Process) (exit sandbox.Exit, err error) {
+func (b *guest) execute(ctx context.Context, x *instance, c *compiled, p local.Process) (exit sandbox.Exit, err error) {
 	e, err := b.backend.started(ctx)
 	if err != nil {
 		return exit, err
@@ -112,7 +112,7 @@ func (b *box) execute(ctx context.Context, x *instance, c *compiled, p local.Pro
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	user, system := threadTime()
-	self := &caller{box: b, files: files, self: x, p: p}
+	self := &caller{sandbox: b, files: files, self: x, p: p}
 	if by := callerOf(ctx); by != nil {
 		self.depth = by.depth
 	}
@@ -168,7 +168,7 @@ func ending(ctx context.Context, p local.Process, err error, errs *output) (sand
 		return sandbox.Exit{}, fmt.Errorf("exec %q: %w: %w", p.Args[0], sandbox.ErrNotStarted, u.err)
 	}
 	text := err.Error()
-	fmt.Fprintf(errs, "%s: %s\n", p.Args[0], text[:min(len(text), maxSaid)])
+	fmt.Fprintf(errs, "%s: %s\n", p.Args[0], text[:min(len(text), maxFault)])
 	return sandbox.Exit{Code: 128 + int(unix.SIGABRT), Signal: unix.SignalName(unix.SIGABRT)}, nil
 }
 

@@ -51,7 +51,7 @@ type rule struct {
 }
 
 // openTree opens what a sandbox shows. Links on the way there are the operator's and are followed.
-func openTree(b *local.Box, programs func() ([]string, error)) (*tree, error) {
+func openTree(b *local.Sandbox, programs func() ([]string, error)) (*tree, error) {
 	cfg := b.Config()
 	t := &tree{workspace: cfg.Workspace, programs: programs}
 	if cfg.Limits.Disk > 0 {

@@ -44,7 +44,7 @@ func TestPaths(t *testing.T) {
 			made, err := New(Config{Dirs: []string{filepath.Join(base, "programs")}}).Open(context.Background(), sandbox.Config{ID: "x", Workspace: ws, Denied: []string{ws + "/hidden"}})
 			must(r, err)
 			defer func() { _ = made.Destroy(context.Background()) }()
-			f := &fsys{tree: made.(*box).tree, end: func(error) {}}
+			f := &fsys{tree: made.(*guest).tree, end: func(error) {}}
 			for range rapid.IntRange(1, 12).Draw(r, "steps") {
 				operate(r, f, rapid.IntRange(0, 9).Draw(r, "operation"), draw("a"), draw("b"))
 			}

@@ -12,33 +12,33 @@ import (
 // walkFlags open a directory on the way: the directory itself, never what a link leads to.
 const walkFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// place is where a path ends: an open directory and a name in it, which may not be there.
-type place struct {
+// position is where a path ends: an open directory and a name in it, which may not be there.
+type position struct {
 	dir  int    // -1 for what only the tree has
 	name string // "." for the root of a mount
 	abs  string // the path in the tree, without links
 }
 
-func (p place) close() {
+func (p position) close() {
 	if p.dir >= 0 {
 		_ = unix.Close(p.dir) // it was only read
 	}
 }
 
-func (p place) stat() (st unix.Stat_t, errno sys.Errno) {
+func (p position) stat() (st unix.Stat_t, errno sys.Errno) {
 	if p.dir < 0 {
 		return st, sys.ENOENT
 	}
 	return st, errnoOf(unix.Fstatat(p.dir, p.name, &st, unix.AT_SYMLINK_NOFOLLOW))
 }
 
-func (p place) isLink() bool {
+func (p position) isLink() bool {
 	st, errno := p.stat()
 	return errno == 0 && st.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
 // link reads a link.
-func (p place) link() (string, sys.Errno) {
+func (p position) link() (string, sys.Errno) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(p.dir, p.name, buf)
 	if err != nil {
@@ -48,24 +48,24 @@ func (p place) link() (string, sys.Errno) {
 }
 
 // resolve walks to a path. With follow, a link at its end is followed as well. The place must be closed.
-func (t *tree) resolve(name string, follow bool) (place, sys.Errno) {
+func (t *tree) resolve(name string, follow bool) (position, sys.Errno) {
 	if len(name) > unix.PathMax {
-		return place{}, sys.ENAMETOOLONG
+		return position{}, sys.ENAMETOOLONG
 	}
 	if strings.ContainsRune(name, 0) {
-		return place{}, sys.EINVAL
+		return position{}, sys.EINVAL
 	}
 	abs := t.clean(name)
 	for range maxLinks {
 		p, to, errno := t.walk(abs)
 		if errno != 0 {
-			return place{}, errno
+			return position{}, errno
 		}
 		if to == "" && follow && p.dir >= 0 && p.isLink() {
 			target, errno := p.link()
 			if errno != 0 {
 				p.close()
-				return place{}, errno
+				return position{}, errno
 			}
 			to = join(path.Dir(p.abs), target)
 		}
@@ -75,7 +75,7 @@ func (t *tree) resolve(name string, follow bool) (place, sys.Errno) {
 		p.close()
 		abs = t.clean(to)
 	}
-	return place{}, sys.ELOOP
+	return position{}, sys.ELOOP
 }
 
 // join is where a link in a directory leads.
@@ -87,33 +87,33 @@ func join(dir, target string) string {
 }
 
 // walk opens one directory after the other. Where a name is a link, it returns the path to go on with instead.
-func (t *tree) walk(abs string) (p place, to string, errno sys.Errno) {
+func (t *tree) walk(abs string) (p position, to string, errno sys.Errno) {
 	if t.hidden(abs) {
-		return place{}, "", sys.ENOENT
+		return position{}, "", sys.ENOENT
 	}
 	m := t.within(abs)
 	if m == nil {
-		return place{dir: -1, name: path.Base(abs), abs: abs}, "", 0
+		return position{dir: -1, name: path.Base(abs), abs: abs}, "", 0
 	}
 	dir, err := unix.Openat(int(m.dir.Fd()), ".", walkFlags, 0)
 	if err != nil {
-		return place{}, "", errnoOf(err)
+		return position{}, "", errnoOf(err)
 	}
 	rest := strings.TrimPrefix(strings.TrimPrefix(abs, m.at), "/")
 	switch {
 	case m.only != "" && rest == "":
-		return place{dir: dir, name: m.only, abs: abs}, "", 0
+		return position{dir: dir, name: m.only, abs: abs}, "", 0
 	case m.only != "":
 		_ = unix.Close(dir)
-		return place{}, "", sys.ENOTDIR
+		return position{}, "", sys.ENOTDIR
 	case rest == "":
-		return place{dir: dir, name: ".", abs: abs}, "", 0
+		return position{dir: dir, name: ".", abs: abs}, "", 0
 	}
 	at := m.at
 	for {
 		name, after, more := strings.Cut(rest, "/")
 		if !more {
-			return place{dir: dir, name: name, abs: abs}, "", 0
+			return position{dir: dir, name: name, abs: abs}, "", 0
 		}
 		next, err := unix.Openat(dir, name, walkFlags, 0)
 		if err == nil {
@@ -121,15 +121,15 @@ func (t *tree) walk(abs string) (p place, to string, errno sys.Errno) {
 			dir, rest, at = next, after, path.Join(at, name)
 			continue
 		}
-		here := place{dir: dir, name: name}
+		here := position{dir: dir, name: name}
 		isLink := (errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EMLINK)) && here.isLink()
 		if !isLink {
 			here.close()
-			return place{}, "", errnoOf(err)
+			return position{}, "", errnoOf(err)
 		}
 		target, errno := here.link()
 		here.close()
-		return place{dir: -1}, path.Join(join(at, target), after), errno
+		return position{dir: -1}, path.Join(join(at, target), after), errno
 	}
 }
 

@@ -50,24 +50,24 @@ func (*Backend) Mode() sandbox.Mode { return sandbox.WASM }
 
 // Capabilities implements sandbox.Backend.
 func (*Backend) Capabilities() []sandbox.Capability {
-	how := map[sandbox.Wall]string{
-		sandbox.WallFiles:      "a program has only the files that are shown to it: no link or path leads elsewhere",
-		sandbox.WallDenied:     "they are not among the files that a program has, by any name",
-		sandbox.WallNetwork:    "a program has no sockets, also where the network is enabled",
-		sandbox.WallStation:    "a program has no sockets, also where the network is enabled",
-		sandbox.WallProcesses:  "a program sees no process",
-		sandbox.WallPrivileges: "a program is no process: it has none",
-		sandbox.WallSyscalls:   "a program can make none",
-		sandbox.WallMetadata:   "a program reaches no file outside",
-		sandbox.WallTree:       "a program can start none",
-		sandbox.LimitMemory:    "memory of all programs together is counted as it grows, and not given above the limit",
-		sandbox.LimitDisk:      "counted before each write, which is refused above the limit and ends the command",
-		sandbox.LimitPIDs:      "the programs that run at once are counted",
-		sandbox.LimitWall:      "the sandbox's programs are ended",
+	how := map[sandbox.Isolation]string{
+		sandbox.IsolationFiles:      "a program has only the files that are shown to it: no link or path leads elsewhere",
+		sandbox.IsolationDenied:     "they are not among the files that a program has, by any name",
+		sandbox.IsolationNetwork:    "a program has no sockets, also where the network is enabled",
+		sandbox.IsolationStation:    "a program has no sockets, also where the network is enabled",
+		sandbox.IsolationProcesses:  "a program sees no process",
+		sandbox.IsolationPrivileges: "a program is no process: it has none",
+		sandbox.IsolationSyscalls:   "a program can make none",
+		sandbox.IsolationMetadata:   "a program reaches no file outside",
+		sandbox.IsolationTree:       "a program can start none",
+		sandbox.LimitMemory:         "memory of all programs together is counted as it grows, and not given above the limit",
+		sandbox.LimitDisk:           "counted before each write, which is refused above the limit and ends the command",
+		sandbox.LimitPIDs:           "the programs that run at once are counted",
+		sandbox.LimitWallTime:       "the sandbox's programs are ended",
 	}
-	return sandbox.Report(how, map[sandbox.Wall]string{
-		sandbox.WallPrograms: "its programs are those of INSPAN_WASM_PROGRAMS: leave out what must not run",
-		sandbox.LimitCPU:     "a program runs on a thread of the toolrunner, which nothing slows down: leave cpu out, or use bwrap or docker"})
+	return sandbox.Report(how, map[sandbox.Isolation]string{
+		sandbox.IsolationPrograms: "its programs are those of INSPAN_WASM_PROGRAMS: leave out what must not run",
+		sandbox.LimitCPU:          "a program runs on a thread of the toolrunner, which nothing slows down: leave cpu out, or use bwrap or docker"})
 }
 
 // Probe really runs a small program that is built in, and looks for others in the directories.
@@ -108,14 +108,14 @@ func (b *Backend) Open(ctx context.Context, cfg sandbox.Config) (sandbox.Sandbox
 	if err := sandbox.Require(sandbox.WASM, cfg, b.Capabilities()); err != nil {
 		return nil, fmt.Errorf("sandbox %s: %w", cfg.ID, err)
 	}
-	if cfg.Door != nil {
+	if cfg.Egress != nil {
 		return nil, fmt.Errorf("sandbox %s: %w: wasm programs have no network at all: use bwrap, or leave allowed_hosts out", cfg.ID, sandbox.ErrUnavailable)
 	}
-	inner, err := local.OpenBox(cfg, sandbox.WASM, b.cfg.Base, "", "")
+	inner, err := local.OpenSandbox(cfg, sandbox.WASM, b.cfg.Base, "", "")
 	if err != nil {
 		return nil, err
 	}
-	x := &box{Box: inner, backend: b, memory: &memory{limit: DefaultMemory}, live: make(map[int]*instance)}
+	x := &guest{Sandbox: inner, backend: b, memory: &memory{limit: DefaultMemory}, live: make(map[int]*instance)}
 	if cfg.Limits.Memory > 0 {
 		x.memory.limit = cfg.Limits.Memory
 	}

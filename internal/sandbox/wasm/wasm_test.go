@@ -46,15 +46,15 @@ func TestMain(m *testing.M) {
 func compileAll() error {
 	ctx := context.Background()
 	b := wasm.New(wasm.Config{Dirs: []string{hostile, toolbox}, Cache: made})
-	box, err := b.Open(ctx, sandbox.Config{ID: "first", Workspace: hostile})
+	sb, err := b.Open(ctx, sandbox.Config{ID: "first", Workspace: hostile})
 	if err != nil {
 		return err
 	}
 	for _, args := range [][]string{{"true"}, {"js", "-e", ""}, {"hostile", "sockets"}} {
-		_, failed := box.Exec(ctx, sandbox.Cmd{Args: args})
+		_, failed := sb.Exec(ctx, sandbox.Cmd{Args: args})
 		err = errors.Join(err, failed)
 	}
-	return errors.Join(err, box.Destroy(ctx), b.Close(ctx))
+	return errors.Join(err, sb.Destroy(ctx), b.Close(ctx))
 }
 
 // backend is one with the toolbox, and further directories before it.
@@ -88,8 +88,8 @@ func TestSwap(t *testing.T) { sandboxtest.Swap(t, backend(t)) }
 // warm compiles the toolbox.
 func warm(t testing.TB, b *wasm.Backend) {
 	t.Helper()
-	box := open(t, b, sandbox.Config{})
-	if exit, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); err != nil || exit.Code != 0 {
+	sb := open(t, b, sandbox.Config{})
+	if exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"true"}}); err != nil || exit.Code != 0 {
 		t.Fatal(exit, err)
 	}
 }
@@ -101,27 +101,27 @@ func open(t testing.TB, b *wasm.Backend, cfg sandbox.Config) sandbox.Sandbox {
 	if cfg.Workspace == "" {
 		cfg.Workspace = t.TempDir()
 	}
-	box, err := b.Open(t.Context(), cfg)
+	sb, err := b.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := box.Destroy(context.Background()); err != nil {
+		if err := sb.Destroy(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	return box
+	return sb
 }
 
 // patience bounds a command of a test. Nothing waits for it unless something is broken.
 const patience = 5 * time.Minute
 
 // said runs a command that ends by itself and returns all it says.
-func said(t testing.TB, box sandbox.Sandbox, args ...string) (string, sandbox.Exit, error) {
+func said(t testing.TB, sb sandbox.Sandbox, args ...string) (string, sandbox.Exit, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out bytes.Buffer
-	exit, err := box.Exec(ctx, sandbox.Cmd{Args: args, Stdout: &out, Stderr: &out})
+	exit, err := sb.Exec(ctx, sandbox.Cmd{Args: args, Stdout: &out, Stderr: &out})
 	return out.String(), exit, err
 }

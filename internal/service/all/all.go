@@ -36,7 +36,7 @@ type Ports struct {
 	// The others are as in toolrunner.Deps.
 	Snapshots workspace.Snapshots
 	Machine   string
-	Boxes     *pool.Opener
+	Sandboxes *pool.Opener
 	Git       *git.Git
 	Egress    *egress.Proxy
 }
@@ -95,7 +95,7 @@ func (h *Host) wire(role events.Service) (service.Wiring, error) {
 		return executor.Wire(executor.Config{Base: c.Base, Models: c.Models, Live: c.Live}, h.tools, h.ports.Models), nil
 	case events.Toolrunner:
 		return toolrunner.Wire(Toolrunner(c), toolrunner.Deps{Tools: h.tools, Snapshots: h.ports.Snapshots, Machine: h.ports.Machine,
-			Boxes: h.ports.Boxes, Git: h.ports.Git, Egress: h.ports.Egress})
+			Sandboxes: h.ports.Sandboxes, Git: h.ports.Git, Egress: h.ports.Egress})
 	case events.Persister:
 		return persister.Wire(persister.Config{Base: c.Base, Archives: c.Archives, Capture: c.Capture}), nil
 	}
@@ -109,8 +109,8 @@ func Toolrunner(c service.Config) toolrunner.Config {
 }
 
 // Boxes picks the sandboxes of this machine, as the toolrunner of a station would.
-func Boxes(ctx context.Context, cfg service.Config) (*pool.Opener, sandbox.Mode, error) {
-	return toolrunner.Boxes(ctx, Toolrunner(cfg))
+func Sandboxes(ctx context.Context, cfg service.Config) (*pool.Opener, sandbox.Mode, error) {
+	return toolrunner.Sandboxes(ctx, Toolrunner(cfg))
 }
 
 // Program is one role as a program of its own that is given the settings and the tools of all of them; the programs in cmd

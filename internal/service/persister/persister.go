@@ -41,13 +41,13 @@ func Wire(cfg Config) service.Wiring {
 		role, err := k.start(ctx, keep)
 		if err != nil {
 			stop()
-			k.beside.Wait()
+			k.background.Wait()
 			return service.Work{}, err
 		}
 		// The loop first: what it is handling when it ends is saved too.
 		return service.Work{Role: role, DefaultWorkers: true, Around: func(run service.Run) service.Run {
 			return func(ctx context.Context) error {
-				defer k.beside.Wait()
+				defer k.background.Wait()
 				defer stop()
 				return run(ctx)
 			}
@@ -57,9 +57,9 @@ func Wire(cfg Config) service.Wiring {
 
 // keeping is what goes on beside the role.
 type keeping struct {
-	cfg    Config
-	in     *service.Instance
-	beside sync.WaitGroup
+	cfg        Config
+	in         *service.Instance
+	background sync.WaitGroup
 }
 
 func (k *keeping) start(ctx, keep context.Context) (*persister.Role, error) {
@@ -72,7 +72,7 @@ func (k *keeping) start(ctx, keep context.Context) (*persister.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := persister.Config{Ledger: k.in.Ledger, Journal: p.Journal, Shelf: p.State, Blobs: p.Blobs, Sign: sign,
+	cfg := persister.Config{Ledger: k.in.Ledger, Journal: p.Journal, KV: p.State, Blobs: p.Blobs, Sign: sign,
 		Snapshots: k.in.Snapshots(), Local: k.in.LocalSnapshots(), Log: k.in.Log, Ending: ctx.Done(), Ended: k.in.Workflows().Ended}
 	if keeper != nil {
 		cfg.Archive = keeper
@@ -96,7 +96,7 @@ func (k *keeping) archive(ctx context.Context) (*archive.Keeper, error) {
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
-	k.beside.Go(func() {
+	k.background.Go(func() {
 		keeper.Run(ctx)
 		if err := dir.Close(); err != nil {
 			k.in.Log.Warn().Err(err).Msg("archive not closed")
@@ -143,7 +143,7 @@ func (k *keeping) expire(ctx context.Context) {
 		return
 	}
 	e := &capture.Expirer{Store: k.in.Ports.Artifacts, Runs: k.in.Ledger, Workflows: k.in.Workflows(), TTL: k.cfg.ArtifactTTL}
-	k.beside.Go(func() {
+	k.background.Go(func() {
 		tick := time.NewTicker(sweepEvery(k.cfg.ArtifactTTL))
 		defer tick.Stop()
 		for {

@@ -63,15 +63,15 @@ func start(ctx context.Context, cfg Config, asked models.Models, in *service.Ins
 	if asked == nil {
 		asked = models.New(cfg.Models)
 	}
-	return planner.New(planner.Config{Prices: prices, Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers, Agents: &service.Agents{Shelf: p.Config},
-		Windows: windows.Of, Context: func(context.Context) (string, error) { return told(cfg.Context) }, Models: asked, Isolation: cfg.Isolation,
-		Durability: p.Durability, Census: p.Census, Damage: p.Damage, Hooks: in.Asker, Earlier: in.Workflows().Join, Sessions: p.Sessions, Blobs: p.Blobs, LongRunning: cfg.LongRunning,
+	return planner.New(planner.Config{Prices: prices, Station: cfg.Station, Ledger: in.Ledger, Timers: p.Timers, Agents: &service.Agents{KV: p.Config},
+		Windows: windows.Of, Context: func(context.Context) (string, error) { return operatorText(cfg.Context) }, Models: asked, Isolation: cfg.Isolation,
+		Durability: p.Durability, StationStats: p.StationStats, Damage: p.Damage, Hooks: in.Asker, Earlier: in.Workflows().Join, Sessions: p.Sessions, Blobs: p.Blobs, LongRunning: cfg.LongRunning,
 		Quotas: planner.Quotas{PerSender: cfg.SenderPerMinute, Limits: quota.Limits{Running: cfg.MaxRuns,
 			PerMinute: cfg.RunsPerMinute, Patience: cfg.Patience}}})
 }
 
-// told reads what the operator tells all agents. It is read for each run, so that a change needs no restart.
-func told(path string) (string, error) {
+// operatorText reads what the operator tells all agents. It is read for each run, so that a change needs no restart.
+func operatorText(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}

@@ -17,7 +17,7 @@ import (
 
 // Boxes picks the sandboxes of this machine: the configured default, which must work, and whatever else does, for
 // agents that ask for it by name. It returns the mode that the default came to.
-func Boxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, error) {
+func Sandboxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, error) {
 	set, optIn := backends.Local(""), cfg.optIn()
 	picked, err := set.With(optIn...).Choose(ctx, backends.Policy{Mode: sandbox.Mode(cfg.Sandbox), Backend: sandbox.Mode(cfg.SandboxBackend), Min: sandbox.Mode(cfg.SandboxMin)})
 	if err != nil {
@@ -37,13 +37,13 @@ func Boxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, error) 
 	}
 	readOnly, env := withGo(cfg.SandboxReadOnly, cfg.SandboxEnv)
 	env = append(slices.Clone(env), hidden...)
-	box := pool.Config{Root: cfg.Workspace, Default: picked.Mode(), Least: sandbox.Mode(cfg.SandboxMin), ReadOnly: readOnly, Env: env,
+	sb := pool.Config{Root: cfg.Workspace, Default: picked.Mode(), Least: sandbox.Mode(cfg.SandboxMin), ReadOnly: readOnly, Env: env,
 		Cache:  filepath.Join(cfg.Workspace, ".cache"),
 		Keep:   cfg.SandboxKeep,
 		Closed: closed, Reach: cfg.reach(), Programs: deniedPrograms(policy.Rules),
 		Backends: map[sandbox.Mode]sandbox.Backend{picked.Mode(): picked}, Missing: map[sandbox.Mode]error{}}
 	for _, b := range optIn {
-		box.Backends[b.Mode()] = b // for agents that name it; what is missing is told when a sandbox is opened
+		sb.Backends[b.Mode()] = b // for agents that name it; what is missing is told when a sandbox is opened
 	}
 	for _, name := range set.Modes() {
 		mode := sandbox.Mode(name)
@@ -53,15 +53,15 @@ func Boxes(ctx context.Context, cfg Config) (*pool.Opener, sandbox.Mode, error) 
 		b, err := set.Pick(ctx, mode)
 		switch {
 		case errors.Is(err, sandbox.ErrUnavailable):
-			box.Missing[mode] = err
+			sb.Missing[mode] = err
 		case err != nil:
 			return nil, "", err
 		default:
-			box.Backends[mode] = b
+			sb.Backends[mode] = b
 		}
 	}
-	boxes, err := pool.NewOpener(box)
-	return boxes, picked.Mode(), err
+	sandboxes, err := pool.NewOpener(sb)
+	return sandboxes, picked.Mode(), err
 }
 
 // systemPath is where commands of a sandbox are looked for anyway.

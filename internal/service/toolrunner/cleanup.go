@@ -17,7 +17,7 @@ import (
 // uses notes the use of workspaces where they stay on this machine; elsewhere the trees know it, and a host that is given its
 // sandboxes has no workspaces of its own.
 func (h *wiring) uses(trees *workspace.Trees) *workspace.Uses {
-	if trees != nil || h.deps.Boxes != nil || h.cfg.Workspace == "" {
+	if trees != nil || h.deps.Sandboxes != nil || h.cfg.Workspace == "" {
 		return nil
 	}
 	return workspace.NewUses(h.cfg.Workspace)

@@ -90,14 +90,14 @@ func (h *wiring) desk() (desk *gitwork.Desk, masked []secret.Value, err error) {
 	}
 	cfg := gitwork.Config{Git: g, Author: git.Author{Name: c.GitAuthorName, Email: c.GitAuthorEmail}, Root: root, Locks: filepath.Join(root, ".git-work"), Keep: c.GitKeep}
 	if h.in.Ports.Trees != nil {
-		cfg.Blobs, cfg.Shelf = h.in.Ports.Blobs, h.in.Ports.Trees
+		cfg.Blobs, cfg.KV = h.in.Ports.Blobs, h.in.Ports.Trees
 	}
 	desk, err = gitwork.New(cfg)
 	return desk, masked, err
 }
 
 // tellWalls warns where commands can lead git out of a workspace.
-func (h *wiring) tellWalls(ctx context.Context, desk *gitwork.Desk) {
+func (h *wiring) tellIsolation(ctx context.Context, desk *gitwork.Desk) {
 	if desk == nil {
 		return
 	}

@@ -33,14 +33,14 @@ func TestGVisor(t *testing.T) {
 	t.Run("SBX-10 a station that does not name gVisor does not try it, and an agent that does is told what is missing", func(t *testing.T) {
 		t.Parallel()
 		program, trace := touched(t)
-		boxes, mode, err := toolrunner.Boxes(t.Context(), config(t, "auto", program))
+		sandboxes, mode, err := toolrunner.Sandboxes(t.Context(), config(t, "auto", program))
 		if err != nil || mode == sandbox.GVisor {
 			t.Fatalf("got %s, %v", mode, err)
 		}
 		if _, err := os.Stat(trace); err == nil {
 			t.Error("it was started")
 		}
-		_, err = boxes.OpenAs(t.Context(), "x", "ws", events.Sandbox{Mode: "gvisor"})
+		_, err = sandboxes.OpenAs(t.Context(), "x", "ws", events.Sandbox{Mode: "gvisor"})
 		if !errors.Is(err, sandbox.ErrUnavailable) || !strings.Contains(err.Error(), program) {
 			t.Errorf("got %v", err)
 		}
@@ -48,7 +48,7 @@ func TestGVisor(t *testing.T) {
 	t.Run("SBX-20 a station that names gVisor does not start without it", func(t *testing.T) {
 		t.Parallel()
 		for _, cfg := range []toolrunner.Config{config(t, "gvisor", "no-such-runsc"), {Workspaces: service.Workspaces{Workspace: t.TempDir()}, Sandboxes: service.Sandboxes{Sandbox: "auto", SandboxBackend: "gvisor"}, Interpreted: service.Interpreted{GVisor: "no-such-runsc"}}} {
-			if _, _, err := toolrunner.Boxes(t.Context(), cfg); !errors.Is(err, sandbox.ErrUnavailable) || !strings.Contains(err.Error(), "INSPAN_GVISOR") {
+			if _, _, err := toolrunner.Sandboxes(t.Context(), cfg); !errors.Is(err, sandbox.ErrUnavailable) || !strings.Contains(err.Error(), "INSPAN_GVISOR") {
 				t.Errorf("got %v", err)
 			}
 		}

@@ -30,7 +30,7 @@ type runnerHost struct {
 
 // hosts knows the toolrunners of a station.
 type hosts struct {
-	shelf    kernel.Shelf
+	kv       kernel.KV
 	leases   kernel.Leases
 	instance string
 	self     runnerHost
@@ -49,7 +49,7 @@ func (h *wiring) hosts(instance string) *hosts {
 	if machine == "" {
 		machine = thisMachine()
 	}
-	return &hosts{shelf: h.in.Ports.Trees, leases: h.in.Ports.Leases, instance: instance, self: runnerHost{Machine: machine, Mode: mode, Since: time.Now().UTC()}}
+	return &hosts{kv: h.in.Ports.Trees, leases: h.in.Ports.Leases, instance: instance, self: runnerHost{Machine: machine, Mode: mode, Since: time.Now().UTC()}}
 }
 
 // thisMachine names this machine or, in a container, this container: two of them may be on different machines tomorrow.
@@ -79,7 +79,7 @@ func (h *hosts) during(run service.Run) service.Run {
 		err := run(ctx)
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), topology.LeaseTerm)
 		defer cancel()
-		_ = h.shelf.Delete(last, hostKeys+h.instance) // one that stays is believed only as long as the lease
+		_ = h.kv.Delete(last, hostKeys+h.instance) // one that stays is believed only as long as the lease
 		return err
 	}
 }
@@ -95,7 +95,7 @@ func (h *hosts) announce(ctx context.Context) error {
 		return err
 	}
 	for end := time.Now().Add(topology.LeaseTerm); ; {
-		err := h.shelf.Put(ctx, hostKeys+h.instance, b)
+		err := h.kv.Put(ctx, hostKeys+h.instance, b)
 		if err == nil || errors.Is(err, kernel.ErrDenied) || time.Now().After(end) {
 			return err
 		}
@@ -110,7 +110,7 @@ func (h *hosts) alone(ctx context.Context) error {
 	if h.self.Mode != service.WorkspaceLocal {
 		return nil
 	}
-	keys, err := h.shelf.Keys(ctx, hostKeys)
+	keys, err := h.kv.Keys(ctx, hostKeys)
 	if err != nil {
 		return err
 	}
@@ -128,14 +128,14 @@ func (h *hosts) alone(ctx context.Context) error {
 			return fmt.Errorf("%w: %w: %s runs on %s. Give all of them INSPAN_WORKSPACE_MODE=shared where their workspace root is one volume, or follow where each has its own; or stop the other", service.ErrHeld, errManyHosts, instance, other.name())
 		}
 		if time.Since(other.Since) > topology.LeaseTerm { // it has had the time to take its lease
-			_ = h.shelf.Delete(ctx, key) // the next look tries again
+			_ = h.kv.Delete(ctx, key) // the next look tries again
 		}
 	}
 	return nil
 }
 
 func (h *hosts) read(ctx context.Context, key string) (other runnerHost, err error) {
-	b, err := h.shelf.Get(ctx, key)
+	b, err := h.kv.Get(ctx, key)
 	if err != nil {
 		return other, err
 	}

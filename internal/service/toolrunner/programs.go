@@ -25,14 +25,14 @@ func deniedPrograms(station []events.Rule) func(guards []events.Rule) []string {
 		if list, ok := known.Load(string(key)); ok {
 			return list.([]string) //nolint:forcetypeassert // nothing else is stored
 		}
-		list := beyondBuiltin(station, guards)
+		list := deniedBesideBuiltin(station, guards)
 		known.Store(string(key), list)
 		return list
 	}
 }
 
-// beyondBuiltin are the programs that rules deny besides those of the built-in rules.
-func beyondBuiltin(station, guards []events.Rule) []string {
+// deniedBesideBuiltin are the programs that rules deny besides those of the built-in rules.
+func deniedBesideBuiltin(station, guards []events.Rule) []string {
 	set, err := guard.Build(station, guards)
 	plain, failed := guard.Build()
 	if err != nil || failed != nil {

@@ -27,7 +27,7 @@ type runnerParts struct {
 	keeper   *capture.Keeper
 	desk     *gitwork.Desk
 	rescue   func(ctx context.Context, scope, dir string) (bool, error)
-	sessions kernel.Shelf
+	sessions kernel.KV
 	egress   *egress.Proxy
 	live     *streaming.Feed
 	secrets  []secret.Value

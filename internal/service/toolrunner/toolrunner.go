@@ -46,7 +46,7 @@ type Deps struct {
 	// Machine names the machine that tools run on, for other toolrunners; empty means the name that it has.
 	Machine string
 	// Boxes opens sandboxes; nil means those of this machine.
-	Boxes *pool.Opener
+	Sandboxes *pool.Opener
 	// Git runs git for runs; nil means the program of this machine, as it is configured.
 	Git *git.Git
 	// Egress is the proxy for agents that may reach something; nil means that of this machine.
@@ -110,8 +110,8 @@ func (h *wiring) start(ctx context.Context) (work service.Work, err error) {
 	}
 	work.Role = r
 	work.Around = func(run service.Run) service.Run {
-		run = beside(h.tend(r, trees, minding(r, h.in.Log, h.cleaning(r, h.in.Log, run))))
-		if h.deps.Boxes == nil {
+		run = beside(h.runJanitor(r, trees, minding(r, h.in.Log, h.cleaning(r, h.in.Log, run))))
+		if h.deps.Sandboxes == nil {
 			run = reaper{log: h.in.Log, every: reapEvery, more: h.cfg.reapers()}.during(run)
 		}
 		return run
@@ -133,10 +133,10 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	if err != nil {
 		return nil, err
 	}
-	boxes := h.deps.Boxes
-	if boxes == nil {
+	sandboxes := h.deps.Sandboxes
+	if sandboxes == nil {
 		var mode sandbox.Mode
-		if boxes, mode, err = Boxes(ctx, h.cfg); err != nil {
+		if sandboxes, mode, err = Sandboxes(ctx, h.cfg); err != nil {
 			return nil, err
 		}
 		h.in.Log.Info().Str("sandbox", string(mode)).Str("workspace", h.cfg.Workspace).Msg("tools run here")
@@ -150,7 +150,7 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	if err != nil {
 		return nil, fmt.Errorf("git work: %w", err)
 	}
-	h.tellWalls(ctx, desk)
+	h.tellIsolation(ctx, desk)
 	masked = append(append(append([]secret.Value(nil), masked...), more...), keys...)
 	out, err := h.egress()
 	if err != nil {
@@ -168,10 +168,10 @@ func (h *wiring) role(ctx context.Context, trees *workspace.Trees) (*role.Role, 
 	p := h.in.Ports
 	r, err := newToolrunner(role.Config{Ledger: h.in.Ledger, Timers: p.Timers, Blobs: p.Blobs, Leases: p.Leases, Ends: ends, Tools: h.deps.Tools.Base(),
 		ToolsOf: h.deps.Tools.For, Hooks: h.in.Asker, Identity: role.Identity{Instance: h.in.Name, Key: key}},
-		runnerParts{opener: boxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, rescue: h.rescue(desk), sessions: p.Sessions, egress: out, live: feed, secrets: masked})
+		runnerParts{opener: sandboxes, trees: trees, uses: h.uses(trees), keeper: keeper, desk: desk, rescue: h.rescue(desk), sessions: p.Sessions, egress: out, live: feed, secrets: masked})
 	if err != nil {
 		return nil, err
 	}
-	h.in.Overhear(ctx, r.Republished)
+	h.in.SubscribeRepublished(ctx, r.Republished)
 	return r, h.in.OnEnd(ctx, r.Ended)
 }

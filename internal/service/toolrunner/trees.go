@@ -19,7 +19,7 @@ func (h *wiring) trees(ctx context.Context, ledger *runlog.Ledger, instance stri
 	if mode == "" || mode == service.WorkspaceLocal {
 		return nil, nil
 	}
-	cfg := workspace.Config{Root: h.cfg.Workspace, Shelf: h.in.Ports.Trees, Leases: h.in.Ports.Leases, Blobs: h.in.Ports.Blobs, Instance: instance,
+	cfg := workspace.Config{Root: h.cfg.Workspace, KV: h.in.Ports.Trees, Leases: h.in.Ports.Leases, Blobs: h.in.Ports.Blobs, Instance: instance,
 		AtSteps: h.cfg.WorkspaceSnapshot == service.SnapshotStep, After: h.cfg.CleanupAfter, AtEnd: h.cfg.CleanupOnComplete, Snapshots: h.deps.Snapshots}
 	if mode == service.WorkspaceShared {
 		cfg.Snapshots = nil
@@ -45,8 +45,8 @@ func (h *wiring) trees(ctx context.Context, ledger *runlog.Ledger, instance stri
 	return workspace.New(cfg)
 }
 
-// tend gives workspaces back while run runs, and the rest of them when it has ended.
-func (h *wiring) tend(r *role.Role, trees *workspace.Trees, run service.Run) service.Run {
+// runJanitor gives workspaces back while run runs, and the rest of them when it has ended.
+func (h *wiring) runJanitor(r *role.Role, trees *workspace.Trees, run service.Run) service.Run {
 	if trees == nil {
 		return run
 	}

@@ -17,18 +17,18 @@ func TestWASM(t *testing.T) {
 	t.Parallel()
 	t.Run("SBX-20 a station that is to run wasm and has no programs says what to do", func(t *testing.T) {
 		t.Parallel()
-		_, _, err := toolrunner.Boxes(t.Context(), toolrunner.Config{Workspaces: service.Workspaces{Workspace: t.TempDir()}, Sandboxes: service.Sandboxes{Sandbox: "wasm"}})
+		_, _, err := toolrunner.Sandboxes(t.Context(), toolrunner.Config{Workspaces: service.Workspaces{Workspace: t.TempDir()}, Sandboxes: service.Sandboxes{Sandbox: "wasm"}})
 		if !errors.Is(err, sandbox.ErrUnavailable) || !strings.Contains(err.Error(), "INSPAN_WASM_PROGRAMS") {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("SBX-10 SBX-20 auto never comes to wasm, and an agent that asks for it is told what is missing", func(t *testing.T) {
 		t.Parallel()
-		boxes, mode, err := toolrunner.Boxes(t.Context(), toolrunner.Config{Workspaces: service.Workspaces{Workspace: t.TempDir()}, Sandboxes: service.Sandboxes{Sandbox: "auto"}})
+		sandboxes, mode, err := toolrunner.Sandboxes(t.Context(), toolrunner.Config{Workspaces: service.Workspaces{Workspace: t.TempDir()}, Sandboxes: service.Sandboxes{Sandbox: "auto"}})
 		if err != nil || mode == sandbox.WASM {
 			t.Fatalf("got %s, %v", mode, err)
 		}
-		_, err = boxes.OpenAs(t.Context(), "x", "ws", events.Sandbox{Mode: "wasm"})
+		_, err = sandboxes.OpenAs(t.Context(), "x", "ws", events.Sandbox{Mode: "wasm"})
 		if !errors.Is(err, sandbox.ErrUnavailable) || !strings.Contains(err.Error(), "INSPAN_WASM_PROGRAMS") {
 			t.Errorf("got %v", err)
 		}
@@ -42,16 +42,16 @@ func TestWASM(t *testing.T) {
 			t.Fatal(err)
 		}
 		cache := filepath.Join(t.TempDir(), "cache")
-		boxes, mode, err := toolrunner.Boxes(t.Context(), toolrunner.Config{Workspaces: service.Workspaces{Workspace: t.TempDir()}, Sandboxes: service.Sandboxes{Sandbox: "wasm"}, Interpreted: service.Interpreted{WASMPrograms: []string{programs}, WASMCache: cache}})
+		sandboxes, mode, err := toolrunner.Sandboxes(t.Context(), toolrunner.Config{Workspaces: service.Workspaces{Workspace: t.TempDir()}, Sandboxes: service.Sandboxes{Sandbox: "wasm"}, Interpreted: service.Interpreted{WASMPrograms: []string{programs}, WASMCache: cache}})
 		if err != nil || mode != sandbox.WASM {
 			t.Fatalf("got %s, %v", mode, err)
 		}
-		box, err := boxes.OpenAs(t.Context(), "x", "ws", events.Sandbox{})
+		sb, err := sandboxes.OpenAs(t.Context(), "x", "ws", events.Sandbox{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = box.Destroy(t.Context()) }()
-		if exit, err := box.Exec(t.Context(), sandbox.Cmd{Args: []string{"nothing"}}); err != nil || exit.Code != 0 {
+		defer func() { _ = sb.Destroy(t.Context()) }()
+		if exit, err := sb.Exec(t.Context(), sandbox.Cmd{Args: []string{"nothing"}}); err != nil || exit.Code != 0 {
 			t.Errorf("got %+v, %v", exit, err)
 		}
 		if info, err := os.Stat(cache); err != nil || info.Mode().Perm() != 0o700 {

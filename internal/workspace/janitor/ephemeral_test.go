@@ -57,28 +57,28 @@ func TestLent(t *testing.T) {
 		t.Parallel()
 		root, objects, desk := borrowing(t, "run/hx-1")
 		cfg := sandbox.Config{}
-		boxes, err := pool.NewOpener(pool.Config{Root: root, Default: sandbox.Bwrap, ReadOnly: []string{"/usr/share"}, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Bwrap: asked{mode: sandbox.Bwrap, cfg: &cfg}}})
+		sandboxes, err := pool.NewOpener(pool.Config{Root: root, Default: sandbox.Bwrap, ReadOnly: []string{"/usr/share"}, Backends: map[sandbox.Mode]sandbox.Backend{sandbox.Bwrap: asked{mode: sandbox.Bwrap, cfg: &cfg}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = boxes.OpenAs(t.Context(), "hx-2", "run/hx-1", events.Sandbox{}) // asked keeps what it is asked for
+		_, _ = sandboxes.OpenAs(t.Context(), "hx-2", "run/hx-1", events.Sandbox{}) // asked keeps what it is asked for
 		if !slices.Equal(cfg.ReadOnly, []string{"/usr/share", objects}) || len(cfg.Writable) > 0 {
 			t.Errorf("got %+v", cfg)
 		}
 		if clones, err := desk.Clones(); err != nil || len(clones) != 1 || !slices.Equal(clones[0].Runs, []string{"hx-1", "hx-2"}) {
 			t.Errorf("who works there: %+v, %v", clones, err)
 		}
-		_, _ = boxes.OpenAs(t.Context(), "hx-3", "run/hx-3", events.Sandbox{})
+		_, _ = sandboxes.OpenAs(t.Context(), "hx-3", "run/hx-3", events.Sandbox{})
 		if !slices.Equal(cfg.ReadOnly, []string{"/usr/share"}) {
 			t.Errorf("another workspace: %+v", cfg)
 		}
-		if _, err := boxes.OpenAs(t.Context(), "hx-2", "run/hx-1", events.Sandbox{ReadWrite: []string{objects}}); !errors.Is(err, pool.ErrNotShown) {
+		if _, err := sandboxes.OpenAs(t.Context(), "hx-2", "run/hx-1", events.Sandbox{ReadWrite: []string{objects}}); !errors.Is(err, pool.ErrNotShown) {
 			t.Errorf("an agent that wants to write it: %v", err)
 		}
 		if err := git.RemoveAll(objects); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := boxes.OpenAs(t.Context(), "hx-2", "run/hx-1", events.Sandbox{}); err == nil || !strings.Contains(err.Error(), "git_prepare again") {
+		if _, err := sandboxes.OpenAs(t.Context(), "hx-2", "run/hx-1", events.Sandbox{}); err == nil || !strings.Contains(err.Error(), "git_prepare again") {
 			t.Errorf("without it: %v", err)
 		}
 	})
@@ -86,12 +86,12 @@ func TestLent(t *testing.T) {
 		t.Parallel()
 		root, _, _ := borrowing(t, "run/hx-1")
 		cfg := sandbox.Config{}
-		boxes, err := pool.NewOpener(pool.Config{Root: root, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{
+		sandboxes, err := pool.NewOpener(pool.Config{Root: root, Default: sandbox.Host, Backends: map[sandbox.Mode]sandbox.Backend{
 			sandbox.Host: asked{mode: sandbox.Host, cfg: &cfg}, sandbox.E2B: askedAway{asked{mode: sandbox.E2B, cfg: &cfg}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := boxes.OpenAs(t.Context(), "hx-1", "run/hx-1", events.Sandbox{Mode: "e2b"}); !errors.Is(err, pool.ErrAlternates) {
+		if _, err := sandboxes.OpenAs(t.Context(), "hx-1", "run/hx-1", events.Sandbox{Mode: "e2b"}); !errors.Is(err, pool.ErrAlternates) {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -45,7 +45,7 @@ type Config struct {
 	Ledger *runlog.Ledger
 	Leases kernel.Leases
 	// Sessions are those that may be deleted; nil where there are none.
-	Sessions kernel.Shelf
+	Sessions kernel.KV
 	// Root is the absolute path of the workspace root, Cache that of the caches beside it; Cache may be empty.
 	Root, Cache string
 	// Trees are the workspaces that follow their runs; nil where each stays on the machine that made it.

@@ -101,13 +101,13 @@ func (j *Janitor) removeOne(ctx context.Context, path string, p Policy, ids map[
 			j.cfg.EndJobs(limited, id)
 		}
 		j.cfg.DropSandboxes(path)
-		return j.workKept(limited, path, path)
+		return j.workSaved(limited, path, path)
 	}, func() error { return j.remove(workdir.Dir{Workspace: path, Path: path}) })
 }
 
-// workKept reports whether nothing is lost with the directory at a path: it has no git repository, or all of its work
+// workSaved reports whether nothing is lost with the directory at a path: it has no git repository, or all of its work
 // is kept elsewhere, in a scope.
-func (j *Janitor) workKept(ctx context.Context, path, scope string) (bool, error) {
+func (j *Janitor) workSaved(ctx context.Context, path, scope string) (bool, error) {
 	dir := filepath.Join(j.cfg.Root, filepath.FromSlash(path))
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); errors.Is(err, fs.ErrNotExist) {
 		return true, nil

@@ -32,7 +32,7 @@ func TestWorkKept(t *testing.T) {
 		t.Run("WS-5 GIT-10 whether a workspace may go: "+name, func(t *testing.T) {
 			t.Parallel()
 			j := New(Config{Root: root, Rescue: c.rescue})
-			if got, err := j.workKept(t.Context(), c.path, c.path); err != nil || got != c.want {
+			if got, err := j.workSaved(t.Context(), c.path, c.path); err != nil || got != c.want {
 				t.Errorf("got %v, %v, want %v", got, err, c.want)
 			}
 		})

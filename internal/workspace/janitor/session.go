@@ -46,7 +46,7 @@ func (j *Janitor) DeleteSession(ctx context.Context, m kernel.Message) error {
 	}
 	if e.Status != events.SessionDeleted {
 		if m.Deliveries() < sweepTries {
-			return &kernel.Later{After: sweepAgain}
+			return &kernel.RetryAfter{After: sweepAgain}
 		}
 		return kernel.Refuse("session_lives", "delete it first: inspan session delete "+id, "session %q is not deleted", id)
 	}
@@ -87,7 +87,7 @@ func (j *Janitor) vacateTree(ctx context.Context, m kernel.Message, at, scope st
 		busy, isBusy := errors.AsType[*workspace.BusyError](err)
 		switch {
 		case isBusy && m.Deliveries() < busyTries:
-			return &kernel.Later{After: sweepAgain}
+			return &kernel.RetryAfter{After: sweepAgain}
 		case isBusy:
 			return kernel.Refuse("workspace_busy", "stop the run, or wait for it, and delete the session again", "the files of %s are held by %s for run %s", at, busy.Owner, busy.Run)
 		case errors.Is(err, workspace.ErrDamaged):
@@ -107,7 +107,7 @@ func (j *Janitor) vacateTree(ctx context.Context, m kernel.Message, at, scope st
 // Clear removes the files of a session once what no remote has of its repository is kept in a scope. Where not all of
 // the work can be kept so, they are put aside.
 func (j *Janitor) Clear(ctx context.Context, at workdir.Dir, scope string) error {
-	whole, err := j.workKept(ctx, at.Path, scope)
+	whole, err := j.workSaved(ctx, at.Path, scope)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func Skills(s run.State, c run.Call) func(name string) (string, bool) {
 
 // Notes returns the AGENTS.md that is nearest to what a call touched, framed as data of the workspace, with its path;
 // none where the agent was shown it in this step before, and can still see it.
-func Notes(s run.State, c run.Call, input []byte, box sandbox.Sandbox) (text, at string) {
+func Notes(s run.State, c run.Call, input []byte, sb sandbox.Sandbox) (text, at string) {
 	var in struct{ Path string }
 	if !touching[c.Tool] || json.Unmarshal(input, &in) != nil || in.Path == "" {
 		return "", ""
@@ -53,11 +53,11 @@ func Notes(s run.State, c run.Call, input []byte, box sandbox.Sandbox) (text, at
 	if agent, ok := s.Agent(st.AssignedAgent); !ok || agent.NoWorkspaceMemory {
 		return "", ""
 	}
-	at = nearestNotes(box, in.Path)
+	at = nearestNotes(sb, in.Path)
 	if at == "" || at == path.Clean(in.Path) || shown(s, st, at) {
 		return "", ""
 	}
-	data, err := box.ReadFile(at)
+	data, err := sb.ReadFile(at)
 	if err != nil {
 		return "", ""
 	}
@@ -70,14 +70,14 @@ func Notes(s run.State, c run.Call, input []byte, box sandbox.Sandbox) (text, at
 }
 
 // nearestNotes looks in the directory of a path and in those above it, up to that of the workspace.
-func nearestNotes(box sandbox.Sandbox, touched string) string {
+func nearestNotes(sb sandbox.Sandbox, touched string) string {
 	dir := path.Clean(touched)
-	if info, err := box.Stat(dir); err != nil || !info.IsDir() {
+	if info, err := sb.Stat(dir); err != nil || !info.IsDir() {
 		dir = path.Dir(dir)
 	}
 	for range maxDepth {
 		at := path.Join(dir, notesFile)
-		if info, err := box.Stat(at); err == nil && info.Mode().IsRegular() {
+		if info, err := sb.Stat(at); err == nil && info.Mode().IsRegular() {
 			return at
 		}
 		if dir == "." || dir == "/" || strings.HasPrefix(dir, "..") {

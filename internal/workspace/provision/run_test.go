@@ -20,14 +20,14 @@ import (
 )
 
 // house is a root below which workspaces are provided.
-func house(t *testing.T) (r *RunFiles, sessions *SessionFiles, shelf kernel.Shelf, root string) {
+func house(t *testing.T) (r *RunFiles, sessions *SessionFiles, kv kernel.KV, root string) {
 	t.Helper()
 	st, err := mem.New("s1", mem.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, shelf = filepath.Join(t.TempDir(), "work"), st.Shelf(topology.SessionBucket)
-	return NewRunFiles(root), NewSessionFiles(root, shelf, st.Blobs()), shelf, root
+	root, kv = filepath.Join(t.TempDir(), "work"), st.KV(topology.SessionBucket)
+	return NewRunFiles(root), NewSessionFiles(root, kv, st.Blobs()), kv, root
 }
 
 // tenant is a run in a session.
@@ -231,7 +231,7 @@ func TestHostileHarness(t *testing.T) {
 	} {
 		t.Run("WS-15 SAFE-12 "+name, func(t *testing.T) {
 			t.Parallel()
-			r, sessions, shelf, root := house(t)
+			r, sessions, kv, root := house(t)
 			work, outside := filepath.Join(root, "session", "s"), t.TempDir()
 			if err := os.MkdirAll(filepath.Join(work, "src"), 0o755); err != nil {
 				t.Fatal(err)
@@ -246,7 +246,7 @@ func TestHostileHarness(t *testing.T) {
 			s.Created.SessionFence = 1
 			b, err := json.Marshal(events.Session{ID: "s", Fence: 1, Born: 1})
 			if err == nil {
-				err = shelf.Put(t.Context(), "session.s", b)
+				err = kv.Put(t.Context(), "session.s", b)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -36,7 +36,7 @@ const (
 // SessionFiles writes the readable files of sessions (SESS-18) into their workspaces.
 type SessionFiles struct {
 	root  string
-	shelf kernel.Shelf
+	kv    kernel.KV
 	blobs kernel.Blobs
 	// turn holds a token while a caller is at work, who may have to wait for a store: others can give up.
 	turn chan struct{}
@@ -46,8 +46,8 @@ type SessionFiles struct {
 }
 
 // NewSessionFiles writes into workspaces below a root. A nil shelf has no sessions: nothing is written.
-func NewSessionFiles(root string, shelf kernel.Shelf, blobs kernel.Blobs) *SessionFiles {
-	return &SessionFiles{root: root, shelf: shelf, blobs: blobs, turn: make(chan struct{}, 1), written: map[string]string{}}
+func NewSessionFiles(root string, kv kernel.KV, blobs kernel.Blobs) *SessionFiles {
+	return &SessionFiles{root: root, kv: kv, blobs: blobs, turn: make(chan struct{}, 1), written: map[string]string{}}
 }
 
 // Lock waits until no other caller is at work on the files of sessions, or until ctx ends.
@@ -91,7 +91,7 @@ const note = "for people: inspan session info tells what is true"
 // session of the same name left files. A session that cannot be read now is no reason to hold up the run.
 func (f *SessionFiles) Write(ctx context.Context, s run.State, at workdir.Dir, clear func(context.Context, events.Session) error) error {
 	c := s.Created
-	if f.shelf == nil || c == nil || c.SessionFence == 0 || c.Workspace != "session/"+c.Session {
+	if f.kv == nil || c == nil || c.SessionFence == 0 || c.Workspace != "session/"+c.Session {
 		return nil
 	}
 	unlock, err := f.Lock(ctx)
@@ -103,7 +103,7 @@ func (f *SessionFiles) Write(ctx context.Context, s run.State, at workdir.Dir, c
 		return nil
 	}
 	var e events.Session
-	b, err := f.shelf.Get(ctx, "session."+c.Session)
+	b, err := f.kv.Get(ctx, "session."+c.Session)
 	if err == nil {
 		err = json.Unmarshal(b, &e)
 	}

@@ -25,14 +25,14 @@ func TestSessionFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	shelf := st.Shelf(topology.SessionBucket)
-	files := NewSessionFiles(dir, shelf, st.Blobs())
+	kv := st.KV(topology.SessionBucket)
+	files := NewSessionFiles(dir, kv, st.Blobs())
 	work := filepath.Join(dir, "session", "s")
 	put := func(e events.Session) {
 		t.Helper()
 		b, err := json.Marshal(e)
 		if err == nil {
-			err = shelf.Put(t.Context(), "session.s", b)
+			err = kv.Put(t.Context(), "session.s", b)
 		}
 		if err != nil {
 			t.Fatal(err)

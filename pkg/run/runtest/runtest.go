@@ -101,19 +101,19 @@ func (b *Builder) State() run.State { return b.state }
 func (b *Builder) Events() [][]byte { return b.stored[:len(b.stored):len(b.stored)] }
 
 // Lines joins facts to a JSON Lines file.
-func Lines(facts [][]byte) []byte {
-	return append(bytes.Join(facts, []byte("\n")), '\n')
+func Lines(evs [][]byte) []byte {
+	return append(bytes.Join(evs, []byte("\n")), '\n')
 }
 
 // Split takes a JSON Lines file apart; empty lines are left out.
 func Split(file []byte) [][]byte {
-	var facts [][]byte
+	var evs [][]byte
 	sc := bufio.NewScanner(bytes.NewReader(file))
 	sc.Buffer(nil, events.MaxEvent+1)
 	for sc.Scan() {
 		if line := bytes.TrimSpace(sc.Bytes()); len(line) > 0 {
-			facts = append(facts, bytes.Clone(line))
+			evs = append(evs, bytes.Clone(line))
 		}
 	}
-	return facts
+	return evs
 }

@@ -180,7 +180,7 @@ type Exit struct {
 type Lasting interface{ Lasts() bool }
 
 // Outlives reports whether a sandbox outlives the call that uses it.
-func Outlives(box Sandbox) bool {
-	l, ok := box.(Lasting)
+func Outlives(sb Sandbox) bool {
+	l, ok := sb.(Lasting)
 	return ok && l.Lasts()
 }

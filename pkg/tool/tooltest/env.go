@@ -12,14 +12,14 @@ import (
 // ended, and the workspace is gone, when the test is over.
 func Env(t testing.TB) tool.Env {
 	t.Helper()
-	box, err := host.New("").Open(t.Context(), sandbox.Config{ID: "tooltest", Workspace: t.TempDir(), Network: true})
+	sb, err := host.New("").Open(t.Context(), sandbox.Config{ID: "tooltest", Workspace: t.TempDir(), Network: true})
 	if err != nil {
 		t.Fatalf("open a sandbox: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := box.Destroy(t.Context()); err != nil && t.Context().Err() == nil {
+		if err := sb.Destroy(t.Context()); err != nil && t.Context().Err() == nil {
 			t.Errorf("end the sandbox: %v", err)
 		}
 	})
-	return tool.Env{Box: box, Progress: func(string, []byte) {}, MaxOutput: 16 << 10}
+	return tool.Env{Sandbox: sb, Progress: func(string, []byte) {}, MaxOutput: 16 << 10}
 }

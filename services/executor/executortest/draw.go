@@ -69,7 +69,7 @@ func Draw(t *rapid.T, provider string, raw func(text string, calls []llm.Call) j
 		case *events.RunCompletedData, *events.RunFailedData, *events.StepFailedData, *events.RunPausedData:
 			continue // there would be no turn after it
 		case *events.TurnFinishedData:
-			p = said(t, *d, provider, raw, objects)
+			p = turnBy(t, *d, provider, raw, objects)
 		case *events.CallFinishedData:
 			done := *d
 			done.Output = rapid.SampledFrom([]string{"", "ok", "\x00 \uFFFD", strings.Repeat("long ", 1000)}).Draw(t, "output")
@@ -127,8 +127,8 @@ func owed(s run.State) []string {
 	return steps
 }
 
-// said makes a turn one of the provider or of another, with its message in the fact or beside it.
-func said(t *rapid.T, d events.TurnFinishedData, provider string, raw func(string, []llm.Call) json.RawMessage, objects blobs) *events.TurnFinishedData {
+// turnBy makes a turn one of the provider or of another, with its message in the fact or beside it.
+func turnBy(t *rapid.T, d events.TurnFinishedData, provider string, raw func(string, []llm.Call) json.RawMessage, objects blobs) *events.TurnFinishedData {
 	var calls []llm.Call
 	for _, c := range d.Calls {
 		calls = append(calls, llm.Call{ID: c.ProviderID, Name: c.Tool, Input: c.Input})

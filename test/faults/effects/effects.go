@@ -140,7 +140,7 @@ func (n note) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 				return tool.Result{}, err
 			}
 		}
-		if err := n.say(moment, c); err != nil {
+		if err := n.write(moment, c); err != nil {
 			return tool.Result{}, tool.Fail(tool.Permanent, "is there room for the journal", err)
 		}
 	}
@@ -158,10 +158,10 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// say appends a line. An effect leaves a mark that it can be found by: of its key where it is idempotent, so that doing
+// write appends a line. An effect leaves a mark that it can be found by: of its key where it is idempotent, so that doing
 // it again changes nothing, else of its run and call.
-func (n note) say(moment string, c tool.Call) error {
-	l := Line{Moment: moment, Class: n.class, Run: c.Env.Box.ID(), Call: c.ID, Key: c.Key, Process: os.Getpid(), At: time.Now()}
+func (n note) write(moment string, c tool.Call) error {
+	l := Line{Moment: moment, Class: n.class, Run: c.Env.Sandbox.ID(), Call: c.ID, Key: c.Key, Process: os.Getpid(), At: time.Now()}
 	if moment == Effect && (n.class == tool.Idempotent || n.class == tool.Reconcilable) {
 		if err := os.WriteFile(n.mark(c), nil, 0o644); err != nil {
 			return err
@@ -185,7 +185,7 @@ func (n note) say(moment string, c tool.Call) error {
 func (n note) mark(c tool.Call) string {
 	name := c.Key
 	if n.class == tool.Reconcilable {
-		name = c.Env.Box.ID() + "|" + c.ID
+		name = c.Env.Sandbox.ID() + "|" + c.ID
 	}
 	h := sha256.Sum256([]byte(name))
 	return filepath.Join(n.dir, string(n.class)+"-"+hex.EncodeToString(h[:16]))
@@ -198,7 +198,7 @@ var _ tool.Verifier = verifiable{}
 
 // Verify implements tool.Verifier.
 func (v verifiable) Verify(_ context.Context, c tool.Call) (bool, tool.Result, error) {
-	if err := v.say(Verify, c); err != nil {
+	if err := v.write(Verify, c); err != nil {
 		return false, tool.Result{}, err
 	}
 	_, err := os.Stat(v.mark(c))

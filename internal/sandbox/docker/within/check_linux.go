@@ -102,7 +102,7 @@ func mounts(file string) (map[string]int, error) {
 }
 
 // openDoor listens where the commands of this container look for the way out, and hands the listener out.
-func openDoor(socket string) (err error) {
+func openEgress(socket string) (err error) {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", inside.Port))
 	if err != nil {
 		return fmt.Errorf("the way out: %w", err)

@@ -72,8 +72,8 @@ func (l *Line) Send(kind Kind, data []byte) error {
 	return err
 }
 
-// Tell sends a frame of JSON.
-func (l *Line) Tell(kind Kind, v any) error {
+// SendJSON sends a frame of JSON.
+func (l *Line) SendJSON(kind Kind, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err

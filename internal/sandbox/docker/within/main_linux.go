@@ -55,13 +55,13 @@ func first(line *Line) error {
 	if err == nil {
 		err = hide() // not before: what is hidden can not look at itself either
 	}
-	if err == nil && order.Door {
-		err = openDoor(DoorDir + "/" + DoorName)
+	if err == nil && order.Egress {
+		err = openEgress(EgressDir + "/" + EgressName)
 	}
 	if err != nil {
 		said.Fault = err.Error()
 	}
-	if err := line.Tell(FrameBegun, said); err != nil {
+	if err := line.SendJSON(FrameBegun, said); err != nil {
 		return err
 	}
 	for {

@@ -39,7 +39,7 @@ type family struct {
 
 	ended  chan struct{} // closed when the command itself has ended; status is set before
 	status unix.WaitStatus
-	gone   chan struct{} // closed when there is no descendant any more
+	exited chan struct{} // closed when there is no descendant any more
 
 	killed chan struct{} // closed when all is to end
 	kill   func()        // closes it
@@ -70,13 +70,13 @@ func parent(line *Line) error {
 	if err := line.Want(FrameOrder, &order); err != nil {
 		return err
 	}
-	f := &family{line: line, ended: make(chan struct{}), gone: make(chan struct{}), killed: make(chan struct{}), input: make(chan []byte, 1)}
+	f := &family{line: line, ended: make(chan struct{}), exited: make(chan struct{}), killed: make(chan struct{}), input: make(chan []byte, 1)}
 	f.kill = sync.OnceFunc(func() { close(f.killed) })
 	in, outs, err := f.begin(order)
 	if err != nil {
-		return line.Tell(FrameBegun, Begun{Fault: err.Error()})
+		return line.SendJSON(FrameBegun, Begun{Fault: err.Error()})
 	}
-	if err := line.Tell(FrameBegun, Begun{PID: f.pid}); err != nil {
+	if err := line.SendJSON(FrameBegun, Begun{PID: f.pid}); err != nil {
 		f.kill()
 	}
 	go f.reap()
@@ -87,7 +87,7 @@ func parent(line *Line) error {
 	}
 	end := f.finish(outs)
 	f.asked.Lock() // for good: what was asked before is answered before
-	return line.Tell(FrameEnd, end)
+	return line.SendJSON(FrameEnd, end)
 }
 
 // finish waits for the command, ends what it left, and tells of both.
@@ -183,7 +183,7 @@ func (f *family) begin(order Start) (in *os.File, outs map[Kind]*os.File, err er
 
 // reap waits for every descendant that ends.
 func (f *family) reap() {
-	defer close(f.gone)
+	defer close(f.exited)
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, 0, nil)
@@ -226,7 +226,7 @@ func (f *family) control() {
 				return
 			}
 			f.asked.Lock()
-			err := f.line.Tell(FrameAnswer, f.answer(q))
+			err := f.line.SendJSON(FrameAnswer, f.answer(q))
 			f.asked.Unlock()
 			if err != nil {
 				return

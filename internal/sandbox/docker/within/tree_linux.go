@@ -21,7 +21,7 @@ func (f *family) endAll() bool {
 	defer limit.Stop()
 	for {
 		select {
-		case <-f.gone:
+		case <-f.exited:
 			return true
 		case <-limit.C:
 			return false
@@ -42,7 +42,7 @@ func (f *family) endAll() bool {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 		select {
-		case <-f.gone:
+		case <-f.exited:
 			return true
 		case <-tick.C:
 		case <-limit.C:
@@ -88,7 +88,7 @@ func (f *family) answer(q Question) Answer {
 			}
 		case q.PID == pid:
 			a.Found = unix.Kill(pid, unix.Signal(q.Signal)) == nil
-			a.Gone = a.Found && q.Wait && f.away(pid)
+			a.Exited = a.Found && q.Wait && f.away(pid)
 		}
 	}
 	return a

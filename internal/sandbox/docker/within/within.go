@@ -21,9 +21,9 @@ const (
 
 // Path is where the helper is in a container; DoorDir holds the socket DoorName over which the way out is handed out.
 const (
-	Path     = "/.inspan-helper"
-	DoorDir  = "/.inspan-door"
-	DoorName = "s"
+	Path       = "/.inspan-helper"
+	EgressDir  = "/.inspan-door"
+	EgressName = "s"
 )
 
 // Setup is the first thing the first process is told.
@@ -34,7 +34,7 @@ type Setup struct {
 	// would belong to others.
 	Users string `json:"users,omitempty"`
 	// Door is true where the way out is to be opened.
-	Door bool `json:"door,omitempty"`
+	Egress bool `json:"door,omitempty"`
 }
 
 // Check says what has to be mounted at a path, once: the file of that device and number. Every mount that was asked for has
@@ -82,10 +82,10 @@ type Question struct {
 // Answer is that of the Question with the same ID. Found is true where it is a process of the command, Gone where it was
 // seen to be gone.
 type Answer struct {
-	ID    int       `json:"id"`
-	Found bool      `json:"found,omitempty"`
-	Gone  bool      `json:"gone,omitempty"`
-	List  []Process `json:"list,omitempty"`
+	ID     int       `json:"id"`
+	Found  bool      `json:"found,omitempty"`
+	Exited bool      `json:"gone,omitempty"`
+	List   []Process `json:"list,omitempty"`
 }
 
 // Process is one of a command's, by its numbers inside.

@@ -20,12 +20,12 @@ import (
 )
 
 // envd finds the machine that a request is for, and checks its token.
-func (s *Server) envd(next func(w http.ResponseWriter, r *http.Request, b *box)) http.HandlerFunc {
+func (s *Server) envd(next func(w http.ResponseWriter, r *http.Request, b *instance)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get("E2b-Sandbox-Id")
 		s.mu.Lock()
 		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
-		b := s.boxes[id]
+		b := s.sandboxes[id]
 		s.mu.Unlock()
 		switch {
 		case r.Header.Get("X-API-Key") != "":
@@ -114,7 +114,7 @@ func (f *frames) output(name string, r io.Reader, replace func([]byte) []byte) {
 	}
 }
 
-func (s *Server) start(w http.ResponseWriter, r *http.Request, b *box) {
+func (s *Server) start(w http.ResponseWriter, r *http.Request, b *instance) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || len(body) < 5 || body[0] != 0 || int(binary.BigEndian.Uint32(body[1:5])) != len(body)-5 ||
 		r.Header.Get("Content-Type") != "application/connect+json" || r.Header.Get("Connect-Protocol-Version") != "1" {
@@ -170,7 +170,7 @@ func (s *Server) spoil(f *frames, args []string) (listing func([]byte) []byte) {
 }
 
 // attend sends what happens with a program until its end, or until nobody listens.
-func (s *Server) attend(f *frames, r *http.Request, b *box, p *mirrortest.Process, listing func([]byte) []byte) {
+func (s *Server) attend(f *frames, r *http.Request, b *instance, p *mirrortest.Process, listing func([]byte) []byte) {
 	pid := int64(p.PID)
 	s.mu.Lock()
 	b.procs[pid] = p
@@ -217,7 +217,7 @@ func (s *Server) end(f *frames, state *os.ProcessState) {
 	}
 }
 
-func (s *Server) process(w http.ResponseWriter, b *box, pid int64) *mirrortest.Process {
+func (s *Server) process(w http.ResponseWriter, b *instance, pid int64) *mirrortest.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := b.procs[pid]; p != nil {
@@ -227,7 +227,7 @@ func (s *Server) process(w http.ResponseWriter, b *box, pid int64) *mirrortest.P
 	return nil
 }
 
-func (s *Server) sendInput(w http.ResponseWriter, r *http.Request, b *box) {
+func (s *Server) sendInput(w http.ResponseWriter, r *http.Request, b *instance) {
 	var ask struct {
 		Process struct {
 			PID int64 `json:"pid"`
@@ -251,7 +251,7 @@ func (s *Server) sendInput(w http.ResponseWriter, r *http.Request, b *box) {
 	reply(w, http.StatusOK, struct{}{})
 }
 
-func (s *Server) closeStdin(w http.ResponseWriter, r *http.Request, b *box) {
+func (s *Server) closeStdin(w http.ResponseWriter, r *http.Request, b *instance) {
 	var ask struct {
 		Process struct {
 			PID int64 `json:"pid"`
@@ -267,7 +267,7 @@ func (s *Server) closeStdin(w http.ResponseWriter, r *http.Request, b *box) {
 	}
 }
 
-func (s *Server) upload(w http.ResponseWriter, r *http.Request, b *box) {
+func (s *Server) upload(w http.ResponseWriter, r *http.Request, b *instance) {
 	path := r.URL.Query().Get("path")
 	parts, err := r.MultipartReader()
 	if err != nil || !filepath.IsAbs(path) {
@@ -290,7 +290,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, b *box) {
 	reply(w, http.StatusOK, []map[string]string{{"path": path, "name": filepath.Base(path), "type": "file"}})
 }
 
-func (s *Server) download(w http.ResponseWriter, r *http.Request, b *box) {
+func (s *Server) download(w http.ResponseWriter, r *http.Request, b *instance) {
 	path := r.URL.Query().Get("path")
 	info, err := os.Stat(path)
 	if err != nil {

@@ -58,16 +58,16 @@ type Server struct {
 	URL string
 	dir string
 
-	mu       sync.Mutex
-	boxes    map[string]*box // guarded by mu, as is what follows
-	faults   Faults
-	requests []string
-	next     int
-	quit     chan struct{}
-	http     *httptest.Server
+	mu        sync.Mutex
+	sandboxes map[string]*instance // guarded by mu, as is what follows
+	faults    Faults
+	requests  []string
+	next      int
+	quit      chan struct{}
+	http      *httptest.Server
 }
 
-type box struct {
+type instance struct {
 	id, token string
 	labels    map[string]string
 	internet  bool
@@ -79,7 +79,7 @@ type box struct {
 
 // New starts a server whose machines live below dir. Close it when done.
 func New(dir string) *Server {
-	s := &Server{dir: dir, boxes: map[string]*box{}, quit: make(chan struct{})}
+	s := &Server{dir: dir, sandboxes: map[string]*instance{}, quit: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /sandboxes", s.api(s.create))
 	mux.HandleFunc("GET /v2/sandboxes", s.api(s.list))
@@ -100,8 +100,8 @@ func New(dir string) *Server {
 func (s *Server) Close() {
 	s.mu.Lock()
 	close(s.quit)
-	all := s.boxes
-	s.boxes = map[string]*box{}
+	all := s.sandboxes
+	s.sandboxes = map[string]*instance{}
 	s.mu.Unlock()
 	for _, b := range all {
 		_ = b.machine.End(context.Background()) // nothing to be done about it
@@ -131,11 +131,11 @@ func (s *Server) Requests(prefix string) int {
 }
 
 // Boxes are the ids of the machines that are there.
-func (s *Server) Boxes() []string {
+func (s *Server) Sandboxes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var ids []string
-	for id := range s.boxes {
+	for id := range s.sandboxes {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
@@ -146,7 +146,7 @@ func (s *Server) Boxes() []string {
 func (s *Server) Label(id, name, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.boxes[id].labels[name] = value
+	s.sandboxes[id].labels[name] = value
 }
 
 // Labels are those of a machine; Internet tells whether it was given a way out.
@@ -154,10 +154,10 @@ func (s *Server) Labels(id string) (labels map[string]string, internet bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	labels = map[string]string{}
-	for k, v := range s.boxes[id].labels {
+	for k, v := range s.sandboxes[id].labels {
 		labels[k] = v
 	}
-	return labels, s.boxes[id].internet
+	return labels, s.sandboxes[id].internet
 }
 
 // Expire ends a machine as its time does.
@@ -165,8 +165,8 @@ func (s *Server) Expire(id string) { s.remove(id) }
 
 func (s *Server) remove(id string) bool {
 	s.mu.Lock()
-	b := s.boxes[id]
-	delete(s.boxes, id)
+	b := s.sandboxes[id]
+	delete(s.sandboxes, id)
 	s.mu.Unlock()
 	if b == nil {
 		return false
@@ -238,12 +238,12 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	s.next++
-	b := &box{id: fmt.Sprintf("box%d", s.next), labels: ask.Labels, internet: ask.Internet == nil || *ask.Internet, machine: m,
+	b := &instance{id: fmt.Sprintf("box%d", s.next), labels: ask.Labels, internet: ask.Internet == nil || *ask.Internet, machine: m,
 		started: time.Now(), ends: time.Now().Add(time.Duration(ask.Timeout) * time.Second), procs: map[int64]*mirrortest.Process{}}
 	if ask.Secure {
 		b.token = fmt.Sprintf("token-%d", s.next)
 	}
-	s.boxes[b.id] = b
+	s.sandboxes[b.id] = b
 	lose := s.faults.LoseCreated
 	s.faults.LoseCreated = false
 	s.mu.Unlock()
@@ -254,7 +254,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 }
 
 // detail is a machine as lists tell it.
-func (b *box) detail() map[string]any {
+func (b *instance) detail() map[string]any {
 	return map[string]any{"templateID": Template, "sandboxID": b.id, "clientID": "c", "startedAt": b.started.UTC().Format(time.RFC3339), "endAt": b.ends.UTC().Format(time.RFC3339),
 		"cpuCount": CPUs, "memoryMB": MemoryMB, "diskSizeMB": DiskMB, "metadata": b.labels, "state": "running", "envdVersion": "0.6.4"}
 }
@@ -272,7 +272,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	found := []map[string]any{}
 	var ids []string
-	for id, b := range s.boxes {
+	for id, b := range s.sandboxes {
 		fits := true
 		for k := range filter {
 			fits = fits && b.labels[k] == filter.Get(k)
@@ -287,7 +287,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Next-Token", ids[pageSize-1])
 	}
 	for _, id := range ids {
-		found = append(found, s.boxes[id].detail())
+		found = append(found, s.sandboxes[id].detail())
 	}
 	reply(w, http.StatusOK, found)
 }
@@ -295,7 +295,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 func (s *Server) one(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := s.boxes[r.PathValue("id")]
+	b := s.sandboxes[r.PathValue("id")]
 	if b == nil {
 		fail(w, http.StatusNotFound, "sandbox not found")
 		return
@@ -318,7 +318,7 @@ func (s *Server) extend(w http.ResponseWriter, r *http.Request) {
 	err := json.NewDecoder(r.Body).Decode(&ask)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := s.boxes[r.PathValue("id")]
+	b := s.sandboxes[r.PathValue("id")]
 	switch {
 	case err != nil || ask.Timeout <= 0:
 		fail(w, http.StatusBadRequest, "bad request")

@@ -50,7 +50,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	conn.SetReadLimit(1 << 20)
 	proc, err := p.machine.Start(q["command"], nil, "/", true)
 	if err != nil {
-		say(r.Context(), conn, status, fmt.Sprintf(`{"status":"Failure","reason":"InternalError","message":%q}`, err))
+		send(r.Context(), conn, status, fmt.Sprintf(`{"status":"Failure","reason":"InternalError","message":%q}`, err))
 		return
 	}
 	e := &session{server: s, conn: conn, proc: proc, cut: f.Cut}
@@ -65,7 +65,7 @@ type session struct {
 	cut    string
 }
 
-func say(ctx context.Context, conn *websocket.Conn, channel byte, text string) {
+func send(ctx context.Context, conn *websocket.Conn, channel byte, text string) {
 	_ = conn.Write(ctx, websocket.MessageBinary, append([]byte{channel}, text...)) // who does not hear it has gone
 }
 
@@ -90,7 +90,7 @@ func (e *session) serve(ctx context.Context) {
 		}
 		text, err := json.Marshal(verdict)
 		if err == nil {
-			say(ctx, e.conn, status, string(text))
+			send(ctx, e.conn, status, string(text))
 		}
 		_ = e.conn.Close(websocket.StatusNormalClosure, "") // who does not hear it has gone
 	case <-ctx.Done():

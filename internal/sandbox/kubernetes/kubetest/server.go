@@ -228,7 +228,7 @@ func check(object map[string]any) error {
 			return fmt.Errorf("metadata.labels: %s: invalid value %v", key, value)
 		}
 	}
-	box := []any{"spec", "containers", 0}
+	sb := []any{"spec", "containers", 0}
 	for path, want := range map[string]any{
 		"spec automountServiceAccountToken": false, "spec enableServiceLinks": false, "spec restartPolicy": "Never",
 		"spec securityContext runAsNonRoot": true, "spec securityContext seccompProfile type": "RuntimeDefault",
@@ -241,8 +241,8 @@ func check(object map[string]any) error {
 			return fmt.Errorf("%s: got %v, want %v", path, got, want)
 		}
 	}
-	walls := at(object, append(box, "securityContext")...)
-	if at(walls, "allowPrivilegeEscalation") != false || at(walls, "privileged") != false || at(walls, "readOnlyRootFilesystem") != true || at(walls, "capabilities", "drop", 0) != "ALL" {
+	isolation := at(object, append(sb, "securityContext")...)
+	if at(isolation, "allowPrivilegeEscalation") != false || at(isolation, "privileged") != false || at(isolation, "readOnlyRootFilesystem") != true || at(isolation, "capabilities", "drop", 0) != "ALL" {
 		return errors.New("the container is not closed")
 	}
 	if user, _ := at(object, "spec", "securityContext", "runAsUser").(float64); user <= 0 {

@@ -70,7 +70,7 @@ type engine struct {
 	quit context.CancelFunc
 
 	mu      sync.Mutex
-	told    map[string]json.RawMessage // what was said, by path; guarded by mu, as is what follows
+	puts    map[string]json.RawMessage // what was said, by path; guarded by mu, as is what follows
 	started bool
 	machine *mirrortest.Machine
 	vsock   net.Listener
@@ -80,7 +80,7 @@ type engine struct {
 func run(api string) error {
 	ctx, quit := context.WithCancel(context.Background())
 	defer quit()
-	e := &engine{dir: filepath.Dir(api), quit: quit, told: map[string]json.RawMessage{}}
+	e := &engine{dir: filepath.Dir(api), quit: quit, puts: map[string]json.RawMessage{}}
 	l, err := net.Listen("unix", api)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (e *engine) take(r *http.Request) error {
 			return fmt.Errorf("the file can not be opened: %w", err)
 		}
 	}
-	e.told[path] = body
+	e.puts[path] = body
 	return nil
 }
 
@@ -206,7 +206,7 @@ func (e *engine) act(body string) error {
 		return errors.New("The requested operation is not supported after starting the microVM.")
 	}
 	var boot bootSource
-	if e.told["/boot-source"] == nil || json.Unmarshal(e.told["/boot-source"], &boot) != nil {
+	if e.puts["/boot-source"] == nil || json.Unmarshal(e.puts["/boot-source"], &boot) != nil {
 		return errors.New("Cannot start microvm without kernel configuration.")
 	}
 	kernel, err := os.ReadFile(boot.Kernel)
@@ -233,7 +233,7 @@ func (e *engine) listen() (err error) {
 	var vsock struct {
 		Path string `json:"uds_path"`
 	}
-	if err := json.Unmarshal(e.told["/vsock"], &vsock); err != nil {
+	if err := json.Unmarshal(e.puts["/vsock"], &vsock); err != nil {
 		return fmt.Errorf("the machine has no vsock: %w", err)
 	}
 	if e.machine, err = mirrortest.New(e.dir); err != nil {

@@ -20,8 +20,8 @@ import (
 // What the file of a kernel says besides, for machines under the double of QEMU that go wrong.
 const (
 	// KernelOld boots, and its agent is of another version. KernelRubbish boots, and what speaks on its channel is no agent.
-	KernelOld     = "old"
-	KernelRubbish = "rubbish"
+	KernelOld       = "old"
+	KernelMalformed = "rubbish"
 	// Full is an argument of a command at which this computer's disk is full.
 	Full = "the disk is full here"
 )
@@ -56,7 +56,7 @@ func qemu() error {
 	case KernelGood:
 	case KernelOld:
 		stream = older{channel}
-	case KernelRubbish:
+	case KernelMalformed:
 		_, err := channel.Write(bytes.Repeat([]byte{0xff, 0, 'x', '\n'}, 1<<10))
 		_, _ = io.Copy(io.Discard, channel) // until it is killed
 		return err

@@ -29,7 +29,7 @@ const (
 	// systemPath is where programs are looked for.
 	systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	// boxGroup holds the control groups of all commands.
-	boxGroup = groups + "/box"
+	sandboxGroup = groups + "/box"
 	// groupWait is how long the processes of a control group may take to be gone after they were killed.
 	groupWait = 20 * time.Second
 	// fullEvery is how often a disk is looked at, and fullBytes what is left on a full one.
@@ -48,7 +48,7 @@ type agent struct {
 var _ wire.Guest = (*agent)(nil)
 
 func newAgent() (*agent, error) {
-	for _, dir := range []string{groups, boxGroup} {
+	for _, dir := range []string{groups, sandboxGroup} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func (a *agent) Run(ctx context.Context, p mirror.Program) error {
 		cmd.Env, cmd.Dir = []string{"PATH=" + systemPath, "HOME=/"}, "/"
 		return started(cmd, p, func() {})
 	}
-	group := fmt.Sprintf("%s/%d", boxGroup, a.next.Add(1))
+	group := fmt.Sprintf("%s/%d", sandboxGroup, a.next.Add(1))
 	if err := os.Mkdir(group, 0o755); err != nil {
 		return fmt.Errorf("make a control group: %w", err)
 	}
@@ -179,7 +179,7 @@ func (a *agent) Hold(_ context.Context, h wire.Hold, out func() (net.Conn, error
 		return fmt.Errorf("%w: the base %.100q", wire.ErrStream, h.Base)
 	}
 	for name, mode := range map[string]os.FileMode{"home": 0o700, "tmp": 0o700, "ws": 0o755, "public": 0o777 | fs.ModeSticky} {
-		at := boxDisk + "/" + name
+		at := sandboxDisk + "/" + name
 		if err := errors.Join(os.Mkdir(at, 0o700), os.Chmod(at, mode)); err != nil {
 			return err
 		}
@@ -223,7 +223,7 @@ func limit(h wire.Hold) error {
 		values["pids.max"] = strconv.Itoa(h.PIDs + helperProcesses)
 	}
 	for name, value := range values {
-		if err := os.WriteFile(boxGroup+"/"+name, []byte(value), 0); err != nil {
+		if err := os.WriteFile(sandboxGroup+"/"+name, []byte(value), 0); err != nil {
 			return fmt.Errorf("limit %s: %w", name, err)
 		}
 	}
@@ -269,7 +269,7 @@ func (*agent) Full(ctx context.Context) error {
 	defer tick.Stop()
 	for had := false; ; {
 		var st unix.Statfs_t
-		if err := unix.Statfs(boxDisk, &st); err != nil {
+		if err := unix.Statfs(sandboxDisk, &st); err != nil {
 			return err
 		}
 		full := st.Bavail*uint64(st.Bsize) < fullBytes

@@ -18,9 +18,9 @@ const (
 	order   = modules + "/order"
 	newRoot = "/newroot"
 	// own is the agent's directory; the others are in it.
-	own     = "/run/inspan"
-	boxDisk = own + "/box"
-	groups  = own + "/cgroup"
+	own         = "/run/inspan"
+	sandboxDisk = own + "/box"
+	groups      = own + "/cgroup"
 	// deviceWait is how long a device may take to come.
 	deviceWait = 20 * time.Second
 )
@@ -28,7 +28,7 @@ const (
 // The disks of a machine, in this order: the operator's root, what the sandbox may use, and what is on its way.
 const (
 	rootDevice    = "/dev/vda"
-	boxDevice     = "/dev/vdb"
+	sandboxDevice = "/dev/vdb"
 	transitDevice = "/dev/vdc"
 )
 
@@ -145,17 +145,17 @@ func enter() error {
 	if err := os.Chmod(own, 0o700); err != nil {
 		return err
 	}
-	return errors.Join(disk(boxDevice, boxDisk), disk(transitDevice, "/home"))
+	return errors.Join(disk(sandboxDevice, sandboxDisk), disk(transitDevice, "/home"))
 }
 
 // devices waits for the machine's disks.
 func devices() error {
-	n, err := hearNews()
+	n, err := subscribeProc()
 	if err != nil {
 		return err
 	}
 	defer n.close()
-	for _, device := range []string{rootDevice, boxDevice, transitDevice} {
+	for _, device := range []string{rootDevice, sandboxDevice, transitDevice} {
 		if err := n.await(device); err != nil {
 			return err
 		}

@@ -44,14 +44,14 @@ func launch() error {
 	if err != nil {
 		return err
 	}
-	if err := o.wall(); err != nil {
+	if err := o.isolation(); err != nil {
 		return err
 	}
 	return fmt.Errorf("%s: %w", path, unix.Exec(path, o.Args, o.Env))
 }
 
 // wall does all that comes before the command, the strictest last.
-func (o launchOrder) wall() error {
+func (o launchOrder) isolation() error {
 	if err := os.WriteFile(o.Group+"/cgroup.procs", []byte("0"), 0); err != nil {
 		return fmt.Errorf("join a control group: %w", err)
 	}

@@ -17,8 +17,8 @@ const kernelNews = 1
 // news hears what the kernel says when devices come and change.
 type news struct{ fd int }
 
-// hearNews begins to hear. What is looked for after that is not missed.
-func hearNews() (*news, error) {
+// subscribeProc begins to hear. What is looked for after that is not missed.
+func subscribeProc() (*news, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
 		return nil, fmt.Errorf("hear of devices: %w", err)

@@ -48,7 +48,7 @@ func channel() (io.ReadWriteCloser, error) {
 
 // serial opens the virtio port of the name PortName.
 func serial() (io.ReadWriteCloser, error) {
-	n, err := hearNews()
+	n, err := subscribeProc()
 	if err != nil {
 		return nil, err
 	}

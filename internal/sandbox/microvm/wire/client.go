@@ -49,8 +49,8 @@ func newClient(stream io.ReadWriteCloser, c *yamux.Config) (*Client, error) {
 // Close ends the stream and all that goes over it.
 func (c *Client) Close() error { return c.session.Close() }
 
-// Gone is closed when the stream has ended.
-func (c *Client) Gone() <-chan struct{} { return c.session.CloseChan() }
+// Closed is closed when the stream has ended.
+func (c *Client) Closed() <-chan struct{} { return c.session.CloseChan() }
 
 // Accept waits for a connection that somebody in the machine makes to the way out.
 func (c *Client) Accept() (net.Conn, error) { return c.session.Accept() }
@@ -67,7 +67,7 @@ func (c *Client) open(ctx context.Context, o Order) (*yamux.Stream, *within.Line
 		_ = stream.Close() // whoever still waits on the other end is told
 	}
 	l := within.NewLine(stream, stream)
-	if err := l.Tell(within.FrameOrder, o); err != nil {
+	if err := l.SendJSON(within.FrameOrder, o); err != nil {
 		shut()
 		return nil, nil, nil, fmt.Errorf("%w: %w", errOrder, err)
 	}
@@ -151,7 +151,7 @@ func (c *Client) Run(ctx context.Context, p mirror.Program) error {
 			}
 		}()
 	}
-	heard := make(chan struct{})
+	received := make(chan struct{})
 	var ending sync.WaitGroup
 	ending.Add(1) // for what may never begin: then nobody waits
 	stop := context.AfterFunc(ctx, func() {
@@ -160,15 +160,15 @@ func (c *Client) Run(ctx context.Context, p mirror.Program) error {
 		defer cancel()
 		if _, err := c.ask(ctx, Order{Op: opEnd, ID: o.ID}); err == nil {
 			select {
-			case <-heard:
+			case <-received:
 				return
 			case <-ctx.Done():
 			}
 		}
 		_ = stream.SetDeadline(time.Unix(1, 0)) // nobody answers, or what was ended goes on: nothing more is heard of it
 	})
-	err = c.hear(l, p)
-	close(heard)
+	err = c.receive(l, p)
+	close(received)
 	if stop() {
 		return err
 	}
@@ -177,7 +177,7 @@ func (c *Client) Run(ctx context.Context, p mirror.Program) error {
 }
 
 // hear passes on what a program says, until its end.
-func (c *Client) hear(l *within.Line, p mirror.Program) error {
+func (c *Client) receive(l *within.Line, p mirror.Program) error {
 	to := map[within.Kind]io.Writer{within.FrameOut: p.Stdout, within.FrameErr: p.Stderr}
 	for {
 		kind, data, err := l.Next()

@@ -119,7 +119,7 @@ func TestHostileAnswers(t *testing.T) {
 	t.Run("SBX-18 the text of an error is bounded and is text", func(t *testing.T) {
 		t.Parallel()
 		client, _ := hostile(t, func(_ Order, _ *yamux.Stream, l *within.Line) {
-			_ = l.Tell(within.FrameEnd, end{Error: strings.Repeat("\xff\x00e", 1<<20)})
+			_ = l.SendJSON(within.FrameEnd, end{Error: strings.Repeat("\xff\x00e", 1<<20)})
 		})
 		err := client.Ping(bounded(t))
 		if err == nil || len(err.Error()) > 4*maxError || strings.ToValidUTF8(err.Error(), "") != err.Error() {
@@ -141,7 +141,7 @@ func TestHostileAnswers(t *testing.T) {
 		if err := client.Ping(bounded(t)); err == nil || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the end of the session", err)
 		}
-		<-client.Gone()
+		<-client.Closed()
 		_ = theirs.Close()
 	})
 }
@@ -152,7 +152,7 @@ func TestHostileStreams(t *testing.T) {
 		t.Parallel()
 		client, _ := hostile(t, func(o Order, _ *yamux.Stream, l *within.Line) {
 			if o.Op != opRun {
-				_ = l.Tell(within.FrameEnd, end{}) // a lie: nothing was ended
+				_ = l.SendJSON(within.FrameEnd, end{}) // a lie: nothing was ended
 				return
 			}
 			for l.Send(within.FrameOut, bytes.Repeat([]byte("x"), within.Chunk)) == nil {
@@ -236,7 +236,7 @@ func TestHostileStreams(t *testing.T) {
 	t.Run("SBX-20 a file that is refused before its end is told with the reason, at once", func(t *testing.T) {
 		t.Parallel()
 		client, _ := hostile(t, func(_ Order, _ *yamux.Stream, l *within.Line) {
-			_ = l.Tell(within.FrameEnd, end{Error: "no space left"})
+			_ = l.SendJSON(within.FrameEnd, end{Error: "no space left"})
 		})
 		err := client.Put(bounded(t), "/x", bytes.NewReader(make([]byte, 4*window)))
 		if err == nil || err.Error() != "no space left" {
@@ -255,7 +255,7 @@ func TestHostileStreams(t *testing.T) {
 	})
 	t.Run("SBX-13 SBX-18 streams that nobody wanted are refused beyond a number, and the session goes on", func(t *testing.T) {
 		t.Parallel()
-		client, session := hostile(t, func(_ Order, _ *yamux.Stream, l *within.Line) { _ = l.Tell(within.FrameEnd, end{Version: Version}) })
+		client, session := hostile(t, func(_ Order, _ *yamux.Stream, l *within.Line) { _ = l.SendJSON(within.FrameEnd, end{Version: Version}) })
 		// The machine's own side is held to a number too; one that is not would be sent resets.
 		for range backlog {
 			if _, err := session.Open(); err != nil {
@@ -321,7 +321,7 @@ func TestVersion(t *testing.T) {
 	for _, version := range []int{0, Version - 1, Version + 1} {
 		t.Run("SBX-20 an agent of another version is told with what to do", func(t *testing.T) {
 			t.Parallel()
-			client, _ := hostile(t, func(_ Order, _ *yamux.Stream, l *within.Line) { _ = l.Tell(within.FrameEnd, end{Version: version}) })
+			client, _ := hostile(t, func(_ Order, _ *yamux.Stream, l *within.Line) { _ = l.SendJSON(within.FrameEnd, end{Version: version}) })
 			if err := client.Ping(bounded(t)); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "make microvm") {
 				t.Errorf("version %d: got %v, want ErrVersion", version, err)
 			}

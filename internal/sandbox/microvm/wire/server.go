@@ -100,7 +100,7 @@ func (s *server) serve(ctx context.Context, stream *yamux.Stream) {
 	default:
 		err = fmt.Errorf("%w: %.20q", ErrStream, o.Op)
 	}
-	_ = l.Tell(within.FrameEnd, last.because(err)) // the other end may be gone
+	_ = l.SendJSON(within.FrameEnd, last.because(err)) // the other end may be gone
 }
 
 func (s *server) get(ctx context.Context, path string, l *within.Line) error {
